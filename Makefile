@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for meson and ninja: `make help` lists what there is.
+BUILD        ?= build
+prefix       ?= /usr/local
+PREFIX       ?= $(prefix)
+DESTDIR      ?=
+MESON_FLAGS  ?=
+JOBS         ?= 1
+TESTS        ?=
+FUZZ_SECONDS ?= 20
+
+SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+
+.DEFAULT_GOAL := all
+.PHONY: all help deps demo test bench lint format install asan fuzz clang clean
+
+all: $(BUILD)/build.ninja ## build the program, build/warren
+	@ninja -C $(BUILD)
+
+help: ## list the targets
+	@echo 'make [TARGET] [BUILD=build] [PREFIX=/usr/local] [DESTDIR=] [MESON_FLAGS=]'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+deps: ## install what building needs (Debian packages)
+	@tools/install-deps build
+
+demo: deps ## build, and show what it does
+	@$(MAKE) --no-print-directory all
+	@WARREN=$(abspath $(BUILD))/warren tools/demo
+
+test: ## build, and run every test (TESTS='name...' JOBS=1)
+	@tools/install-deps build test
+	@$(MAKE) --no-print-directory all
+	@tools/run-tests --build $(BUILD) --jobs $(JOBS) $(TESTS)
+
+bench: ## measure, with peers in the same run
+	@tools/install-deps build bench
+	@$(MAKE) --no-print-directory all
+	@WARREN=$(abspath $(BUILD))/warren WARREN_BUILD=$(abspath $(BUILD)) bench/run
+
+lint: ## layers, format, shellcheck, mandoc, clang-tidy, gcc -fanalyzer
+	@tools/install-deps build lint
+	@tools/lint
+
+format: ## format the C code in place
+	@tools/install-deps style
+	@git ls-files -z --cached --others --exclude-standard '*.c' '*.h' | xargs -0 -r clang-format -i
+
+install: all ## install to DESTDIR and PREFIX
+	@meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+
+asan: ## run every test with the address and undefined behaviour sanitizers
+	@tools/install-deps build test
+	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
+	@tools/run-tests --build build-asan --jobs $(JOBS) $(TESTS)
+
+fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
+	@tools/install-deps build fuzz
+	@CC=clang $(MAKE) --no-print-directory build-fuzz/build.ninja BUILD=build-fuzz \
+		MESON_FLAGS="-Dfuzz=true $(SANITIZE)"
+	@ninja -C build-fuzz fuzzers
+	@tools/run-fuzz build-fuzz $(FUZZ_SECONDS) $(TESTS)
+
+clang: ## build with clang as well
+	@tools/install-deps build fuzz
+	@CC=clang $(MAKE) --no-print-directory all BUILD=build-clang
+
+clean: ## remove what was built
+	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null && command -v ninja >/dev/null || \
+		{ echo "meson or ninja is missing: run 'make deps' first" >&2; exit 1; }
+	@meson setup $(BUILD) --prefix=$(abspath $(PREFIX)) $(MESON_FLAGS)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.c - the list of backends, and what they share */
+#include "backend/backend.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct backend_ops *const backends[] = {
+	&backend_native,
+	&backend_null,
+};
+
+const struct backend_ops *backend_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(backends); i++)
+		if (strcmp(backends[i]->name, name) == 0)
+			return backends[i];
+	return NULL;
+}
+
+void backend_enforce(struct backend_box *box, const char *name, bool enforced, const char *fmt, ...)
+{
+	struct warren_enforcement *e;
+	va_list ap;
+
+	if (box->n_enforced == BACKEND_ENFORCED_MAX)
+		return;
+	e = &box->enforced[box->n_enforced++];
+	e->name = name;
+	e->enforced = enforced;
+	va_start(ap, fmt);
+	(void)vsnprintf(e->detail, sizeof(e->detail), fmt, ap);
+	va_end(ap);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend.h - what a place that runs sandboxes must be able to do
+ *
+ * Theory of operation
+ *
+ * A backend is a const table of functions plus private state that only it can
+ * see. The engine (core/) calls in this order and no other:
+ *
+ *	open -> ( create -> ( exec -> exec_free )* -> destroy )* -> close
+ *
+ * create, exec, destroy and probe are what a backend is; what it leaves NULL of
+ * the rest, core provides over exec where that is possible, or answers "not
+ * supported by backend X" for it. Specs have been checked by core before
+ * (core/check.c): a backend sees no relative path, no malformed variable.
+ *
+ * A limit in the spec is enforced or create fails; what is in force, by default
+ * or by request, is listed in the box. A failed create or exec leaves nothing.
+ *
+ * To add a backend: a folder with one exported table, and a line in backend.c.
+ * Nothing else in the tree may name a backend. test/test-contract.c runs
+ * against every one of them.
+ */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "base/error.h"
+#include "base/id.h"
+
+#define BACKEND_ENFORCED_MAX 24
+#define BACKEND_STEPS_MAX    64
+#define BACKEND_FEATURES_MAX 32
+
+/* What every backend's sandbox begins with. */
+struct backend_box {
+	char id[ID_LEN + 1];
+	size_t n_enforced;
+	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];
+	size_t n_steps;
+	struct warren_step *steps;
+};
+
+/* What every backend's exec begins with; -1 where there is none. */
+struct backend_exec {
+	int fd[3];     /* our ends of its streams; the terminal is fd[0] */
+	int wait_fd;   /* readable: exec_wait() may have something; not owned */
+	int output_fd; /* an eventfd: the journal grew */
+};
+
+struct backend_ops {
+	const char *name;
+
+	/* @options is never NULL. On success the state is the engine's to close. */
+	int (*open)(const struct warren_options *options, void **ret_state,
+		    struct warren_error *err);
+	void (*close)(void *state);
+
+	/* What can be enforced here. At most BACKEND_FEATURES_MAX, the count or -errno. */
+	int (*probe)(void *state, struct warren_feature *features, struct warren_error *err);
+
+	int (*create)(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
+		      struct warren_error *err);
+	/* Everything of it is gone when this returns 0; @box is freed in any case. */
+	int (*destroy)(void *state, struct backend_box *box, struct warren_error *err);
+
+	int (*exec)(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
+		    struct backend_exec **ret_exec, struct warren_error *err);
+	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: for ever). */
+	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
+			 struct warren_error *err);
+	int (*exec_signal)(struct backend_exec *ex, int sig, struct warren_error *err);
+	/* Forget it; closes what is in it. */
+	void (*exec_free)(struct backend_exec *ex);
+
+	/* From here on NULL is allowed. */
+	int (*exec_resize)(struct backend_exec *ex, uint16_t rows, uint16_t cols,
+			   struct warren_error *err);
+	int (*exec_output)(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
+			   struct warren_output *ret, struct warren_error *err);
+	int (*file_open)(void *state, struct backend_box *box, const char *path, int flags,
+			 mode_t mode, const char *user, int *ret_fd, struct warren_error *err);
+	int (*connect)(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
+		       struct warren_error *err);
+	int (*pause)(void *state, struct backend_box *box, bool paused, struct warren_error *err);
+	int (*stats)(void *state, struct backend_box *box, struct warren_stats *ret,
+		     struct warren_error *err);
+};
+
+extern const struct backend_ops backend_native; /* namespaces of this kernel */
+extern const struct backend_ops backend_null;	/* no isolation at all, for tests */
+
+const struct backend_ops *backend_by_name(const char *name);
+
+/* Note in @box what is in force; the detail is a format. */
+void backend_enforce(struct backend_box *box, const char *name, bool enforced, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+
+#endif /* BACKEND_BACKEND_H */

@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * native.c - sandboxes made of this kernel's namespaces: the steps outside, and their undoing
+ *
+ * A create runs the table below; a failure anywhere unmakes what there is, in
+ * one function that looks at the box and not at how far it got. Destroy is the
+ * same function. A crash leaves the link in the registry, by which the next
+ * engine finds the rest.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+
+#include "backend/native/native.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "os/caps.h"
+#include "os/mount.h"
+
+#include <linux/capability.h>
+#include <linux/sched.h>
+
+#define PIDS_DEFAULT   1024
+#define NOFILE_DEFAULT 65536
+#define DISK_MIN       (1U << 20)
+#define MEMORY_MIN     (1U << 20)
+
+extern const char warren_init_blob[], warren_init_blob_end[];
+
+/* A create under way: what the steps hand on to each other. */
+struct making {
+	struct native *engine;
+	struct native_box *box;
+	const struct warren_spec *spec;
+	struct native_plan plan;
+	struct image image;
+	bool own_image; /* not the engine's kept one */
+	struct cgroup_limits limits;
+	uint64_t disk;
+	int child_end; /* of the connection */
+	int userns;
+	uint64_t *times; /* shared with the child */
+	uint64_t started;
+	uint64_t outside[16];
+};
+
+/* ------------------------------------------------------------------- steps */
+
+static int take_spec(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	struct native *n = m->engine;
+	struct native_box *box = m->box;
+	struct rlimit lim;
+	size_t n_env = 0;
+
+	m->limits = (struct cgroup_limits){
+		.memory = s->memory ? s->memory : n->memory_default,
+		.cpu_millis = s->cpu_millis,
+		.pids = s->pids ? s->pids : PIDS_DEFAULT,
+	};
+	m->disk = s->disk ? s->disk : m->limits.memory / 2;
+	if (m->limits.memory < MEMORY_MIN)
+		return error_set(err, EINVAL, "a memory limit below 1m cannot hold a process");
+	if (m->disk < DISK_MIN)
+		return error_set(err, EINVAL, "a disk limit below 1m cannot hold a root");
+	if (m->disk > m->limits.memory)
+		return error_set(err, EINVAL,
+				 "a disk limit above the memory limit (%ju bytes) cannot be kept: "
+				 "what is written to the root is held in memory",
+				 (uintmax_t)m->limits.memory);
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return error_errno(err, errno, "getrlimit");
+	if (s->nofile > lim.rlim_max)
+		return error_set(err, EPERM,
+				 "%ju open files are more than the %ju that this process may allow",
+				 (uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
+	box->nofile = s->nofile		     ? s->nofile
+		      : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
+						      : NOFILE_DEFAULT;
+	while (s->env && s->env[n_env])
+		n_env++;
+	box->env = calloc(n_env + 1, sizeof(*box->env));
+	box->workdir = strdup(s->workdir ? s->workdir : "/");
+	box->hostname = strdup(s->hostname ? s->hostname : box->base.id);
+	if (!box->env || !box->workdir || !box->hostname)
+		return error_errno(err, ENOMEM, "take the spec");
+	for (size_t i = 0; i < n_env; i++) {
+		box->env[i] = strdup(s->env[i]);
+		if (!box->env[i])
+			return error_errno(err, ENOMEM, "take the spec");
+	}
+	return 0;
+}
+
+/* What was asked for and cannot be enforced is refused; what is by default is left out. */
+static int check_limits(struct making *m, struct warren_error *err)
+{
+	const struct {
+		enum cgroup_controller controller;
+		bool asked;
+		const char *what;
+		uint64_t *limit;
+	} wants[] = {
+		{ CGROUP_MEMORY, m->spec->memory != 0, "a memory limit", &m->limits.memory },
+		{ CGROUP_CPU, m->spec->cpu_millis != 0, "a cpu limit", &m->limits.cpu_millis },
+		{ CGROUP_PIDS, m->spec->pids != 0, "a limit on processes", &m->limits.pids },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
+		if (cgroup_has(&m->engine->cgroups, wants[i].controller))
+			continue;
+		if (wants[i].asked)
+			return error_set(err, EOPNOTSUPP,
+					 "%s cannot be enforced here: %s; see 'warren doctor'",
+					 wants[i].what,
+					 m->engine->cgroups.why[0] ? m->engine->cgroups.why
+								   : "the controller is missing");
+		*wants[i].limit = 0;
+	}
+	return 0;
+}
+
+/* `host` is kept open between creates, and looked at again after a second. */
+static int open_image(struct making *m, struct warren_error *err)
+{
+	const char *ref = m->spec->image ? m->spec->image : "host";
+	struct native *n = m->engine;
+	int r;
+
+	if (strcmp(ref, "host") != 0) {
+		r = image_open(ref, n->state_dir, &m->image, err);
+		m->own_image = r == 0;
+		return r;
+	}
+	if (n->host.n_trees == 0 || clock_now() - n->host_checked > 1000000000) {
+		struct image fresh;
+
+		r = image_open("host", n->state_dir, &fresh, err);
+		if (r < 0)
+			return r;
+		image_close(&n->host);
+		n->host = fresh;
+		n->host_checked = clock_now();
+	}
+	m->image = n->host;
+	return 0;
+}
+
+static int open_in_image(void *ctx, const char *path)
+{
+	return image_open_file(ctx, path);
+}
+
+static int find_user(struct making *m, struct warren_error *err)
+{
+	struct native_box *box = m->box;
+	int r = user_resolve(m->spec->user, open_in_image, &m->image, &box->user, err);
+
+	if (r < 0)
+		return r;
+	if (!m->engine->privileged && m->engine->subuid.count == 0 && box->user.uid != 0)
+		return error_set(err, EOPNOTSUPP,
+				 "user '%s': without root and without a range in /etc/subuid and "
+				 "/etc/subgid a sandbox has one user, root; see 'warren doctor'",
+				 m->spec->user);
+	if (!idmap_has(m->engine, box, box->user.uid, box->user.gid))
+		return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in a sandbox: below %u",
+				 m->spec->user, box->user.uid, box->user.gid, NATIVE_IDS);
+	return 0;
+}
+
+static int claim(struct making *m, struct warren_error *err)
+{
+	return registry_claim(m->engine, m->box, err);
+}
+
+static int make_cgroup(struct making *m, struct warren_error *err)
+{
+	struct native *n = m->engine;
+	int r = cgroup_make(&n->cgroups, m->box->base.id, n->privileged ? m->box->base_id : 0,
+			    &m->limits, err);
+
+	m->box->has_cgroup = r == 0;
+	return r;
+}
+
+/* On v2 init is cloned into its cgroup, so that comes first; on v1 it can be made meanwhile. */
+static int make_cgroup_before(struct making *m, struct warren_error *err)
+{
+	return m->engine->cgroups.mode == CGROUP_V2 ? make_cgroup(m, err) : 0;
+}
+
+static int make_cgroup_meanwhile(struct making *m, struct warren_error *err)
+{
+	return m->engine->cgroups.mode == CGROUP_V1 ? make_cgroup(m, err) : 0;
+}
+
+static int start_child(struct making *m, struct warren_error *err)
+{
+	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "make a connection");
+	m->box->control = ends[0];
+	m->child_end = ends[1];
+	m->plan.spec = m->spec;
+	m->plan.image = &m->image;
+	m->plan.engine = m->engine;
+	m->plan.hostname = m->box->hostname;
+	m->plan.disk = m->disk;
+	m->plan.control = ends[1];
+	m->plan.times = m->times;
+	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, cgroup,
+		       &m->box->pidfd);
+	if (pid == 0) {
+		(void)close(ends[0]); /* or we would never see its end */
+		inside_main(&m->plan);
+	}
+	if (pid < 0)
+		return error_errno(err, -pid, "start a process in namespaces of its own");
+	m->box->pid = pid;
+	(void)close(m->child_end);
+	m->child_end = -1;
+	return 0;
+}
+
+static int write_maps(struct making *m, struct warren_error *err)
+{
+	struct ns_maps maps;
+
+	idmap_sandbox(m->engine, m->box, &maps);
+	return ns_write_maps(m->box->pid, &maps, m->engine->privileged, err);
+}
+
+static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_fd,
+		       struct warren_error *err)
+{
+	AUTO_CLOSE int own_map = -1;
+	uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+			(v->read_only ? MOUNT_ATTR_RDONLY : 0);
+	struct ns_maps maps;
+	struct stat st;
+
+	if (stat(v->source, &st) < 0)
+		return error_errno(err, errno, "volume '%s'", v->source);
+	if (idmap_volume(m->box, st.st_uid, st.st_gid, &maps)) {
+		int r = ns_make_userns(&maps, &own_map, err);
+
+		if (r < 0)
+			return r;
+	}
+	return mount_copy(AT_FDCWD, v->source, true, attr, own_map >= 0 ? own_map : m->userns,
+			  ret_fd, err);
+}
+
+/* Detached copies of all layers and volumes with the sandbox's ids; in the order the child takes them. */
+static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_error *err)
+{
+	m->userns = ns_open(m->box->pid, "user");
+	if (m->userns < 0)
+		return error_errno(err, -m->userns, "open the user namespace");
+	for (size_t i = 0; i < m->image.n_trees; i++) {
+		const struct image_tree *t = &m->image.trees[i];
+
+		for (size_t k = 0; k < t->n_lowers; k++) {
+			int r = mount_copy(t->lowers[k].fd, "", false,
+					   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY,
+					   m->userns, &fds[*n], err);
+
+			if (r < 0)
+				return error_wrap(err, "layer '%s'", t->lowers[k].path);
+			(*n)++;
+		}
+	}
+	for (size_t i = 0; i < m->spec->n_mounts; i++) {
+		int r;
+
+		if (!m->spec->mounts[i].source)
+			continue;
+		r = copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
+		if (r < 0)
+			return r;
+		(*n)++;
+	}
+	return 0;
+}
+
+static int send_mounts(struct making *m, struct warren_error *err)
+{
+	int fds[IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX];
+	size_t n = 0, sent = 0;
+	int r = m->engine->privileged ? copy_mounts(m, fds, &n, err) : 0;
+
+	while (r == 0) {
+		size_t batch = n - sent < PROTO_FDS_MAX ? n - sent : PROTO_FDS_MAX;
+		struct proto_header h = { .version = PROTO_VERSION, .type = PROTO_MOUNTS,
+					  .seq = sent + batch < n };
+
+		r = fd_send(m->box->control, &h, sizeof(h), fds + sent, batch);
+		if (r < 0)
+			r = error_errno(err, -r, "send the mounts");
+		sent += batch;
+		if (sent == n)
+			break;
+	}
+	while (n > 0)
+		(void)close(fds[--n]);
+	return r;
+}
+
+static int configure(struct making *m, struct warren_error *err)
+{
+	static const enum proto_role dirs[] = {
+		[CGROUP_CPUACCT] = PROTO_ROLE_CPU,
+		[CGROUP_MEMORY] = PROTO_ROLE_MEMORY,
+		[CGROUP_PIDS] = PROTO_ROLE_PIDS,
+	};
+	struct proto_config msg = { .h = { .version = PROTO_VERSION, .type = PROTO_CONFIG } };
+	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	int fds[PROTO_FDS_MAX], r = 0;
+	size_t n = 0;
+	bool v2 = m->engine->cgroups.mode == CGROUP_V2;
+
+	if (m->box->has_cgroup)
+		r = cgroup_open_handles(&m->engine->cgroups, m->box->base.id, handles, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = handles[i].fd;
+		msg.role[i] = handles[i].kind == CGROUP_HANDLE_JOIN	  ? PROTO_ROLE_JOIN
+			      : handles[i].kind == CGROUP_HANDLE_JOIN_BOX ? PROTO_ROLE_JOIN_BOX
+			      : v2					  ? PROTO_ROLE_UNIFIED
+									  : dirs[handles[i].controller];
+	}
+	/* Our lock, so that nobody takes the sandbox for dead while init lives. */
+	fds[n] = m->engine->lock_fd;
+	msg.role[n] = PROTO_ROLE_ALIVE;
+	msg.n = (uint32_t)n + 1;
+	r = fd_send(m->box->control, &msg, sizeof(msg), fds, n + 1);
+	while (n > 0)
+		(void)close(handles[--n].fd);
+	return r < 0 ? error_errno(err, -r, "configure init") : 0;
+}
+
+static int await_ready(struct making *m, struct warren_error *err)
+{
+	return client_wait_ready(m->box, err);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct making *m, struct warren_error *err);
+} steps[] = {
+	{ "take the spec", take_spec },
+	{ "check the limits", check_limits },
+	{ "open the image", open_image },
+	{ "claim an id range", claim },			    /* from here on a crash leaves a trace */
+	{ "find the user", find_user },
+	{ "make the cgroup", make_cgroup_before },
+	{ "start the child", start_child },		    /* from here on there are two of us */
+	{ "write the id maps", write_maps },
+	{ "send the layers", send_mounts },		    /* the child mounts them while we go on */
+	{ "make the cgroup meanwhile", make_cgroup_meanwhile },
+	{ "configure init", configure },		    /* read by init when it is up */
+	{ "wait for init", await_ready },
+};
+
+_Static_assert(ARRAY_SIZE(steps) <= 16, "making.outside is too small");
+
+/* ---------------------------------------------------------------- unmaking */
+
+/* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
+static int unmake(struct native *n, struct native_box *box, struct warren_error *err)
+{
+	int r = 0;
+
+	if (box->pidfd >= 0) {
+		siginfo_t info = { 0 };
+
+		/* A frozen process does not die on v1. */
+		if (box->paused)
+			(void)cgroup_freeze(&n->cgroups, box->base.id, false, err);
+		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+		/* Pid 1 of a namespace is waited for only when all the others are gone. */
+		while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+			;
+		(void)close(box->pidfd);
+	}
+	if (box->control >= 0)
+		(void)close(box->control);
+	for (struct native_exec *ex = box->execs; ex; ex = ex->next) {
+		ex->box = NULL;
+		ex->base.wait_fd = -1;
+	}
+	if (box->has_cgroup) {
+		r = cgroup_remove(&n->cgroups, box->base.id);
+		if (r < 0)
+			r = error_errno(err, -r, "remove the cgroup of '%s'", box->base.id);
+	}
+	/* With something left, the link stays: by it the next engine tries again. */
+	if (r == 0)
+		registry_release(n, box);
+	for (char **e = box->env; e && *e; e++)
+		free(*e);
+	free(box->env);
+	free(box->workdir);
+	free(box->hostname);
+	free(box->base.steps);
+	free(box);
+	return r;
+}
+
+static void describe(const struct making *m)
+{
+	const struct native *n = m->engine;
+	struct backend_box *b = &m->box->base;
+	const char *by = cgroup_mode_name(n->cgroups.mode);
+
+	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");
+	if (n->privileged)
+		backend_enforce(b, "ids", true, "65,536 of its own, root inside is %u outside",
+				m->box->base_id);
+	else
+		backend_enforce(b, "ids", n->subuid.count > 0, "%u beside the caller's own",
+				n->subuid.count);
+	backend_enforce(b, "capabilities", true, "11 for root inside, none for others");
+	backend_enforce(b, "seccomp", true, "allowlist, native calls only");
+	backend_enforce(b, "no_new_privs", true, "set");
+	backend_enforce(b, "network", true, "%s",
+			m->spec->network == WARREN_NETWORK_NONE ? "none" : "loopback only");
+	if (m->limits.memory)
+		backend_enforce(b, "memory", true, "%ju bytes by %s", (uintmax_t)m->limits.memory,
+				by);
+	else
+		backend_enforce(b, "memory", false, "%s", n->cgroups.why);
+	if (m->limits.cpu_millis)
+		backend_enforce(b, "cpus", true, "%ju.%03u by %s",
+				(uintmax_t)m->limits.cpu_millis / 1000,
+				(unsigned)(m->limits.cpu_millis % 1000), by);
+	if (m->limits.pids)
+		backend_enforce(b, "pids", true, "%ju by %s", (uintmax_t)m->limits.pids, by);
+	else
+		backend_enforce(b, "pids", false, "%s", n->cgroups.why);
+	backend_enforce(b, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
+	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
+	if (m->spec->read_only)
+		backend_enforce(b, "read_only", true, "the root");
+	backend_enforce(b, "exec_accounting", m->box->has_cgroup, "%s",
+			m->box->has_cgroup ? by : "by the kernel's account of each process");
+}
+
+static void keep_trace(const struct making *m)
+{
+	struct backend_box *b = &m->box->base;
+	size_t inside = inside_n_steps();
+
+	b->steps = calloc(ARRAY_SIZE(steps) + inside, sizeof(*b->steps));
+	if (!b->steps)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		b->steps[b->n_steps++] = (struct warren_step){ steps[i].name,
+							       m->outside[i] - m->started, false };
+	/* The last, an exec, has no end of its own. */
+	for (size_t i = 0; i + 1 < inside; i++)
+		b->steps[b->n_steps++] = (struct warren_step){ inside_step_name(i),
+							       m->times[i] - m->started, true };
+}
+
+static int run_steps(struct making *m, struct warren_error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		int r = 0;
+
+		if (m->engine->inject.step == (int)i + 1) {
+			if (m->engine->inject.crash)
+				(void)raise(SIGKILL);
+			r = error_errno(err, EIO, "injected");
+		}
+		if (r == 0)
+			r = steps[i].run(m, err);
+		if (m->times)
+			m->outside[i] = clock_now();
+		if (r < 0) {
+			struct warren_error told = WARREN_ERROR_INIT;
+
+			/* What the child said of its end is nearer to the cause than our EPIPE. */
+			if (m->box->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
+			    client_wait_ready(m->box, &told) < 0)
+				*err = told;
+			return -err->code;
+		}
+	}
+	return 0;
+}
+
+static int native_create(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
+			 struct warren_error *err)
+{
+	struct native *n = state;
+	struct making m = { .engine = n, .spec = spec, .child_end = -1, .userns = -1 };
+	size_t shared = inside_n_steps() * sizeof(uint64_t);
+	int r;
+
+	if (spec->n_mounts > NATIVE_MOUNTS_MAX)
+		return error_set(err, E2BIG, "more than %d mounts", NATIVE_MOUNTS_MAX);
+	m.box = calloc(1, sizeof(*m.box));
+	if (!m.box)
+		return error_errno(err, ENOMEM, "make a sandbox");
+	m.box->engine = n;
+	m.box->pidfd = -1;
+	m.box->control = -1;
+	id_make(m.box->base.id);
+	m.plan.inject = n->inject.step - (int)ARRAY_SIZE(steps);
+	m.plan.crash = n->inject.crash;
+	if (n->trace) {
+		m.times = mmap(NULL, shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			       0);
+		if (m.times == MAP_FAILED)
+			m.times = NULL;
+		m.started = clock_now();
+	}
+	r = run_steps(&m, err);
+	if (m.userns >= 0)
+		(void)close(m.userns);
+	if (m.child_end >= 0)
+		(void)close(m.child_end);
+	if (m.own_image)
+		image_close(&m.image);
+	if (r == 0) {
+		describe(&m);
+		if (m.times)
+			keep_trace(&m);
+		*ret_box = &m.box->base;
+	} else {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		(void)unmake(n, m.box, &second);
+	}
+	if (m.times)
+		(void)munmap(m.times, shared);
+	return r;
+}
+
+static int native_destroy(void *state, struct backend_box *box, struct warren_error *err)
+{
+	return unmake(state, (struct native_box *)box, err);
+}
+
+static int native_pause(void *state, struct backend_box *base, bool paused,
+			struct warren_error *err)
+{
+	struct native *n = state;
+	struct native_box *box = (struct native_box *)base;
+	int r;
+
+	if (!box->has_cgroup)
+		return error_set(err, EOPNOTSUPP, "pausing needs cgroups: %s", n->cgroups.why);
+	r = cgroup_freeze(&n->cgroups, base->id, paused, err);
+	if (r == 0)
+		box->paused = paused;
+	return r;
+}
+
+static int native_stats(void *state, struct backend_box *base, struct warren_stats *ret,
+			struct warren_error *err)
+{
+	struct native *n = state;
+	struct cgroup_usage u;
+	int r;
+
+	if (!((struct native_box *)base)->has_cgroup)
+		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s", n->cgroups.why);
+	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
+	if (r < 0)
+		return r;
+	*ret = (struct warren_stats){ .memory = u.memory, .memory_peak = u.memory_peak,
+				      .cpu_usec = u.cpu_usec, .pids = u.pids,
+				      .oom_kills = u.oom_kills };
+	return 0;
+}
+
+/* ------------------------------------------------------------------ engine */
+
+static int seal_init(struct native *n, struct warren_error *err)
+{
+	size_t size = (size_t)(warren_init_blob_end - warren_init_blob);
+	AUTO_CLOSE int fd = memfd_create("init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0)
+		return error_errno(err, errno, "make a memfd for init");
+	r = fd_write_all(fd, warren_init_blob, size);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS,
+			    F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_errno(err, -r, "write init");
+	n->init_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* Where state lives: root's in the usual places, a user's in his own. */
+static int choose_dirs(struct native *n, const struct warren_options *o, struct warren_error *err)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *data = getenv("XDG_DATA_HOME");
+	const char *home = getenv("HOME");
+	int r = 0;
+
+	if (o->run_dir)
+		r = asprintf(&n->run_dir, "%s", o->run_dir);
+	else if (geteuid() == 0)
+		r = asprintf(&n->run_dir, "/run/warren");
+	else if (runtime && runtime[0] == '/')
+		r = asprintf(&n->run_dir, "%s/warren", runtime);
+	else
+		r = asprintf(&n->run_dir, "/tmp/warren-%u", geteuid());
+	if (r < 0)
+		n->run_dir = NULL;
+	if (o->state_dir)
+		r = asprintf(&n->state_dir, "%s", o->state_dir);
+	else if (geteuid() == 0)
+		r = asprintf(&n->state_dir, "/var/lib/warren");
+	else if (data && data[0] == '/')
+		r = asprintf(&n->state_dir, "%s/warren", data);
+	else if (home && home[0] == '/')
+		r = asprintf(&n->state_dir, "%s/.local/share/warren", home);
+	else
+		r = asprintf(&n->state_dir, "/tmp/warren-%u/state", geteuid());
+	if (r < 0)
+		n->state_dir = NULL;
+	return n->run_dir && n->state_dir ? 0 : error_errno(err, ENOMEM, "name the directories");
+}
+
+static void native_close(void *state)
+{
+	struct native *n = state;
+
+	registry_close(n);
+	image_close(&n->host);
+	cgroup_root_close(&n->cgroups);
+	if (n->init_fd >= 0)
+		(void)close(n->init_fd);
+	free(n->run_dir);
+	free(n->state_dir);
+	free(n);
+}
+
+static int native_open(const struct warren_options *options, void **ret_state,
+		       struct warren_error *err)
+{
+	struct native *n = calloc(1, sizeof(*n));
+	struct sysinfo info;
+	int r;
+
+	if (!n)
+		return error_errno(err, ENOMEM, "open the engine");
+	n->ids_fd = n->lock_fd = n->init_fd = -1;
+	n->trace = options->trace;
+	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
+	n->memory_default = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2
+						: 1U << 30;
+	cgroup_root_open(&n->cgroups);
+	if (!n->privileged) {
+		(void)ns_subids("/etc/subuid", geteuid(), getenv("USER"), &n->subuid);
+		(void)ns_subids("/etc/subgid", geteuid(), getenv("USER"), &n->subgid);
+		if (n->subuid.count == 0 || n->subgid.count == 0 || access("/usr/bin/newuidmap", X_OK) < 0)
+			n->subuid.count = n->subgid.count = 0;
+	}
+	r = choose_dirs(n, options, err);
+	if (r == 0)
+		r = registry_open(n, err);
+	if (r == 0)
+		r = seal_init(n, err);
+	if (r < 0) {
+		native_close(n);
+		return r;
+	}
+	*ret_state = n;
+	return 0;
+}
+
+const struct backend_ops backend_native = {
+	.name = "native",
+	.open = native_open,
+	.close = native_close,
+	.probe = native_probe,
+	.create = native_create,
+	.destroy = native_destroy,
+	.exec = native_exec,
+	.exec_wait = native_exec_wait,
+	.exec_signal = native_exec_signal,
+	.exec_free = native_exec_free,
+	.exec_resize = native_exec_resize,
+	.exec_output = native_exec_output,
+	.file_open = native_file_open,
+	.connect = native_connect,
+	.pause = native_pause,
+	.stats = native_stats,
+};

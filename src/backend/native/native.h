@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * native.h - the native backend: parts and what they share
+ *
+ *	native.c	the table; create and destroy as steps outside the sandbox
+ *	inside.c	the same for the child that becomes init: the isolation steps
+ *	rootfs.c	its mounts
+ *	registry.c	who is alive, id ranges, removal of what a crash left
+ *	idmap.c		which id is which, inside and outside and in a volume
+ *	client.c	the conversation with init
+ *	exec.c		execs, files, ports on top of it
+ *	journal.c	reading an exec's journal
+ *	user.c		"name", "uid", "uid:gid" to ids, by the sandbox's own passwd
+ *	probe.c		what this machine can do
+ *
+ * Making a sandbox takes two processes at once. The child (inside.c) is cloned
+ * into new user, mount and pid namespaces and makes the others itself, the
+ * network being the dearest; meanwhile the parent writes its id maps, copies
+ * the layers as id-mapped mounts (both need privileges of the host's), sends
+ * them over, and makes the cgroup. They meet when init says READY.
+ */
+#ifndef NATIVE_NATIVE_H
+#define NATIVE_NATIVE_H
+
+#include <sys/types.h>
+
+#include "backend/backend.h"
+#include "image/image.h"
+#include "init/proto.h"
+#include "os/cgroup.h"
+#include "os/ns.h"
+
+#define NATIVE_MOUNTS_MAX 64
+#define NATIVE_IDS	  65536U /* per sandbox */
+
+/* Test hook: fail or die before a step. Steps are counted over both tables. */
+struct native_inject {
+	int step; /* 0: none */
+	bool crash;
+};
+
+struct native {
+	bool privileged; /* id ranges, id-mapped mounts: CAP_SYS_ADMIN on the host */
+	bool trace;
+	char *state_dir;
+	char *run_dir;
+	int ids_fd;	  /* run_dir/ids */
+	int lock_fd;	  /* our file in run_dir/engines, locked while we live */
+	char name[ID_LEN + 1]; /* of that file */
+	int init_fd;	  /* init's program, sealed */
+	struct cgroup_root cgroups;
+	struct ns_map subuid, subgid; /* of an ordinary user; count 0: none */
+	uint64_t memory_default;
+	struct image host; /* kept open between creates */
+	uint64_t host_checked;
+	struct native_inject inject;
+};
+
+struct native_user {
+	uint32_t uid, gid;
+	size_t n_groups;
+	uint32_t groups[PROTO_GROUPS_MAX];
+	char home[512];
+};
+
+struct native_exec;
+
+struct native_box {
+	struct backend_box base;
+	struct native *engine;
+	unsigned slot; /* of the id range */
+	bool has_slot, has_cgroup;
+	uid_t base_id; /* where root inside is outside */
+	pid_t pid;     /* of init; only for /proc/<pid> while the pidfd is held */
+	int pidfd;
+	int control;
+	uint32_t seq;
+	uint32_t next_exec;
+	struct native_exec *execs;
+	struct native_user user;
+	uint64_t nofile;
+	char *workdir;
+	char **env;
+	char *hostname;
+	bool paused;
+};
+
+struct native_exec {
+	struct backend_exec base;
+	struct native_box *box; /* NULL once the box is gone */
+	struct native_exec *next;
+	uint32_t id;
+	bool done;
+	struct proto_exited result;
+	int journal;
+};
+
+/* inside.c: the child's side of a create; everything in it is set before the clone. */
+struct native_plan {
+	const struct warren_spec *spec;
+	const struct image *image;
+	const struct native *engine;
+	const char *hostname;
+	uint64_t disk;
+	int control;
+	uint64_t *times; /* shared memory, NULL without tracing */
+	int inject;	 /* step to fail before; 0: none */
+	bool crash;
+
+	/* by the steps */
+	int fds[IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX];
+	size_t n_fds;
+	int scratch, root, dev, proc;
+	int tree[IMAGE_TREES_MAX];
+};
+
+__attribute__((noreturn)) void inside_main(struct native_plan *plan);
+size_t inside_n_steps(void);
+const char *inside_step_name(size_t i);
+
+/* rootfs.c: steps of inside.c */
+int rootfs_scratch(struct native_plan *p, struct warren_error *err);
+int rootfs_trees(struct native_plan *p, struct warren_error *err);
+int rootfs_proc(struct native_plan *p, struct warren_error *err);
+int rootfs_dev(struct native_plan *p, struct warren_error *err);
+int rootfs_pivot(struct native_plan *p, struct warren_error *err);
+int rootfs_mounts(struct native_plan *p, struct warren_error *err);
+int rootfs_seal(struct native_plan *p, struct warren_error *err);
+
+/* registry.c */
+int registry_open(struct native *n, struct warren_error *err);
+void registry_close(struct native *n);
+int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
+void registry_release(struct native *n, struct native_box *box);
+
+/* idmap.c */
+void idmap_sandbox(const struct native *n, const struct native_box *box, struct ns_maps *ret);
+/* Does @id exist inside? */
+bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid, uint32_t gid);
+/* The map that makes what @owner has on disk the user's inside; false: the sandbox's own does. */
+bool idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
+		  struct ns_maps *ret);
+
+/* client.c */
+int client_wait_ready(struct native_box *box, struct warren_error *err);
+/* One request and its reply; *@ret_fd gets the descriptor of the reply, -1 when it has none. */
+int client_request(struct native_box *box, struct proto_header *msg, size_t size, const int *fds,
+		   size_t n_fds, struct proto_reply *ret, int *ret_fd, struct warren_error *err);
+/* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
+int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err);
+
+/* exec.c */
+int native_exec(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
+		struct backend_exec **ret_exec, struct warren_error *err);
+int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
+		     struct warren_error *err);
+int native_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
+void native_exec_free(struct backend_exec *ex);
+int native_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
+		       struct warren_error *err);
+int native_file_open(void *state, struct backend_box *box, const char *path, int flags, mode_t mode,
+		     const char *user, int *ret_fd, struct warren_error *err);
+int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
+		   struct warren_error *err);
+
+/* journal.c */
+int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
+		       struct warren_output *ret, struct warren_error *err);
+int journal_read(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret);
+
+/* user.c */
+/* Where passwd and group are read from: the image before, the live sandbox after. */
+typedef int (*user_open_fn)(void *ctx, const char *path);
+int user_resolve(const char *text, user_open_fn open_file, void *ctx, struct native_user *ret,
+		 struct warren_error *err);
+
+/* probe.c */
+int native_probe(void *state, struct warren_feature *features, struct warren_error *err);
+
+#endif /* NATIVE_NATIVE_H */

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * probe.c - what this machine can enforce, found out by doing it in a child
+ *
+ * A configuration file can lie and a version number can be patched; a call that
+ * worked, worked. Each probe leaves a sentence on what it found.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "backend/native/native.h"
+#include "base/fd.h"
+#include "os/caps.h"
+#include "os/mount.h"
+#include "os/seccomp.h"
+
+struct probe {
+	const char *name;
+	bool required;
+	bool (*run)(const struct native *n, struct warren_feature *f);
+	const char *effect, *fix;
+};
+
+PRINTF_LIKE(2, 3) static bool found(struct warren_feature *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
+	va_end(ap);
+	return true;
+}
+
+#define missing(...) (!found(__VA_ARGS__))
+
+/* Run @fn in a new user namespace (mapped) with @flags; its errno, 0 when it worked. */
+static int try_inside(const struct native *n, uint64_t flags, int (*fn)(void))
+{
+	AUTO_CLOSE int pidfd = -1;
+	int go[2], code = 0;
+	siginfo_t info = { 0 };
+	struct ns_maps maps = { .n_uid = 1, .n_gid = 1 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return errno;
+	maps.uid[0] = (struct ns_map){ 0, n->privileged ? 100000 : geteuid(), 1 };
+	maps.gid[0] = (struct ns_map){ 0, n->privileged ? 100000 : getegid(), 1 };
+	pid = ns_clone(CLONE_NEWUSER | flags, NS_CGROUP_SAME, &pidfd);
+	if (pid == 0) {
+		char c;
+
+		(void)close(go[1]);
+		if (read(go[0], &c, 1) != 1)
+			_exit(EPERM);
+		if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+			_exit(errno);
+		_exit(fn ? fn() : 0);
+	}
+	(void)close(go[0]);
+	if (pid < 0) {
+		(void)close(go[1]);
+		return -pid;
+	}
+	if (ns_write_maps(pid, &maps, n->privileged, &err) == 0)
+		(void)fd_write_all(go[1], "g", 1);
+	(void)close(go[1]);
+	if (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0)
+		return errno;
+	code = info.si_code == CLD_EXITED ? info.si_status : EINTR;
+	return err.code ? err.code : code;
+}
+
+static bool probe_kernel(const struct native *n UNUSED, struct warren_feature *f)
+{
+	struct utsname u;
+	unsigned major = 0, minor = 0;
+
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+		return missing(f, "its version cannot be read");
+	(void)found(f, "%s on %s", u.release, u.machine);
+	return major > 5 || (major == 5 && minor >= 15);
+}
+
+static bool probe_userns(const struct native *n, struct warren_feature *f)
+{
+	int code = try_inside(n, CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+					 CLONE_NEWUTS | CLONE_NEWCGROUP,
+			      NULL);
+
+	return code ? missing(f, "cannot be made: %s", strerrordesc_np(code))
+		    : found(f, "user, mount, pid, net, ipc, uts, cgroup");
+}
+
+static int overlay_inside(void)
+{
+	static const struct mount_option tmp[] = { { "mode", "0755" }, { NULL, NULL } };
+	static const struct mount_option ovl[] = { { "lowerdir", "l" }, { "upperdir", "u" },
+						   { "workdir", "w" },	{ "userxattr", NULL },
+						   { NULL, NULL } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int fd = -1, top = -1;
+
+	if (mount_new("tmpfs", tmp, 0, &fd, &err) < 0 || mount_attach(fd, AT_FDCWD, "/tmp", &err) < 0)
+		return err.code;
+	if (fchdir(fd) < 0 || mkdir("l", 0755) < 0 || mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
+		return errno;
+	return mount_new("overlay", ovl, 0, &top, &err) < 0 ? err.code : 0;
+}
+
+static bool probe_overlay(const struct native *n, struct warren_feature *f)
+{
+	int code = try_inside(n, CLONE_NEWNS, overlay_inside);
+
+	return code ? missing(f, "cannot be mounted in a user namespace: %s", strerrordesc_np(code))
+		    : found(f, "mounts in a user namespace");
+}
+
+static bool probe_seccomp(const struct native *n UNUSED, struct warren_feature *f)
+{
+	return seccomp_available() ? found(f, "filters can kill a process")
+				   : missing(f, "the kernel has no filters");
+}
+
+static bool probe_idmap(const struct native *n, struct warren_feature *f)
+{
+	AUTO_CLOSE int userns = -1, fd = -1, dir = -1;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct ns_maps maps = { .n_uid = 1, .n_gid = 1 };
+
+	if (!n->privileged)
+		return missing(f, "needs root");
+	maps.uid[0] = maps.gid[0] = (struct ns_map){ 0, 100000, 65536 };
+	dir = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ns_make_userns(&maps, &userns, &err) < 0 ||
+	    mount_copy(dir, "", false, MOUNT_ATTR_RDONLY, userns, &fd, &err) < 0)
+		return missing(f, "%.150s", err.msg);
+	return found(f, "work on the filesystem of /usr");
+}
+
+static bool probe_cgroups(const struct native *n, struct warren_feature *f)
+{
+	static const enum cgroup_controller c[] = { CGROUP_MEMORY, CGROUP_CPU, CGROUP_PIDS,
+						    CGROUP_FREEZER };
+	char list[80] = "";
+	bool all = true;
+
+	if (n->cgroups.mode == CGROUP_NONE)
+		return missing(f, "%s", n->cgroups.why);
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
+		if (!cgroup_has(&n->cgroups, c[i])) {
+			all = false;
+			continue;
+		}
+		(void)strncat(list, list[0] ? ", " : "", sizeof(list) - strlen(list) - 1);
+		(void)strncat(list, cgroup_controller_name(c[i]), sizeof(list) - strlen(list) - 1);
+	}
+	(void)found(f, "%s: %s", cgroup_mode_name(n->cgroups.mode), list);
+	return all;
+}
+
+static bool probe_landlock(const struct native *n UNUSED, struct warren_feature *f)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+
+	return abi > 0 ? found(f, "ABI %ld", abi)
+		       : missing(f, "not available: %s", strerrordesc_np(errno));
+}
+
+static bool probe_loop(const struct native *n UNUSED, struct warren_feature *f)
+{
+	AUTO_CLOSE int fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+	return fd >= 0 ? found(f, "/dev/loop-control opens")
+		       : missing(f, "/dev/loop-control: %s", strerrordesc_np(errno));
+}
+
+static bool probe_kvm(const struct native *n UNUSED, struct warren_feature *f)
+{
+	AUTO_CLOSE int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	return fd >= 0 ? found(f, "/dev/kvm opens")
+		       : missing(f, "/dev/kvm: %s", strerrordesc_np(errno));
+}
+
+static bool find_program(struct warren_feature *f, const char *name)
+{
+	static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
+					    "/usr/bin", "/sbin", "/bin" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
+		if (access(path, X_OK) == 0)
+			return found(f, "%s", path);
+	}
+	return missing(f, "%s is not installed", name);
+}
+
+static bool probe_criu(const struct native *n UNUSED, struct warren_feature *f)
+{
+	return find_program(f, "criu");
+}
+
+static bool probe_runsc(const struct native *n UNUSED, struct warren_feature *f)
+{
+	return find_program(f, "runsc");
+}
+
+static bool probe_rootless(const struct native *n, struct warren_feature *f)
+{
+	char text[32] = "";
+
+	if (n->privileged)
+		return found(f, "not needed: this is root");
+	if (fd_read_file_at(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text,
+			    sizeof(text)) > 0 &&
+	    text[0] == '0')
+		return missing(f, "user namespaces are switched off for users");
+	if (n->subuid.count == 0)
+		return missing(f, "no range in /etc/subuid and /etc/subgid, or no newuidmap");
+	return found(f, "%u subordinate ids", n->subuid.count);
+}
+
+static bool probe_nofile(const struct native *n UNUSED, struct warren_feature *f)
+{
+	return caps_have(CAP_SYS_RESOURCE) ? found(f, "limits can be raised")
+					   : missing(f, "no CAP_SYS_RESOURCE");
+}
+
+static const struct probe probes[] = {
+	{ "kernel", true, probe_kernel, "nothing runs on kernels before 5.15",
+	  "use a newer kernel" },
+	{ "namespaces", true, probe_userns, "no sandbox can be made",
+	  "sysctl -w user.max_user_namespaces=65536; on Debian and Ubuntu also "
+	  "kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0" },
+	{ "overlay", true, probe_overlay, "no sandbox can be made",
+	  "modprobe overlay; a kernel from 5.11 on" },
+	{ "seccomp", true, probe_seccomp, "no sandbox can be made",
+	  "use a kernel with CONFIG_SECCOMP_FILTER" },
+	{ "id-mapped mounts", false, probe_idmap,
+	  "files of images and volumes belong to nobody inside, but for the caller's own",
+	  "run as root, on a kernel from 5.19 on" },
+	{ "cgroups", false, probe_cgroups,
+	  "memory, cpu and process limits, pausing and statistics are refused",
+	  "run as root, or under 'systemd-run --user --scope -p Delegate=yes'" },
+	{ "rootless", false, probe_rootless, "a sandbox has one user, root",
+	  "install uidmap and give the user a range in /etc/subuid and /etc/subgid" },
+	{ "resource limits", false, probe_nofile,
+	  "--nofile cannot exceed the hard limit of the caller", "add CAP_SYS_RESOURCE" },
+	{ "landlock", false, probe_landlock, "helpers of ours have one wall less",
+	  "boot with lsm=landlock,..." },
+	{ "loop devices", false, probe_loop, "disk limits are kept in memory only",
+	  "modprobe loop, as root" },
+	{ "criu", false, probe_criu, "memory of a sandbox cannot be saved", "install criu" },
+	{ "runsc", false, probe_runsc, "the gVisor tier is not available", "install runsc" },
+	{ "kvm", false, probe_kvm, "the vm tier is not available", NULL },
+};
+
+_Static_assert(ARRAY_SIZE(probes) <= BACKEND_FEATURES_MAX, "too many features");
+
+int native_probe(void *state, struct warren_feature *features, struct warren_error *err UNUSED)
+{
+	const struct native *n = state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		const struct probe *p = &probes[i];
+		struct warren_feature *f = &features[i];
+
+		*f = (struct warren_feature){ .name = p->name, .required = p->required };
+		f->ok = p->run(n, f);
+		if (!f->ok) {
+			f->effect = p->effect;
+			f->fix = p->fix;
+		}
+	}
+	return ARRAY_SIZE(probes);
+}

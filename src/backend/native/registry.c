@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry.c - who is alive, which id range is whose, and what a crash left
+ *
+ *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
+ *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
+ *
+ * The link is made before anything else of a sandbox and removed after all
+ * else: what it names can always be found by the sandbox's id. The lock is
+ * shared with every init of the engine (the descriptor is handed to it), so it
+ * is free only when the engine and all its sandboxes are dead, and what their
+ * links name may be removed. Opening an engine does that for all others.
+ *
+ * A slot is 65,536 ids. The ranges lie where systemd puts those of containers,
+ * far from those of people and below 2^31, where some programs stop.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "backend/native/native.h"
+
+#define SLOT_FIRST 0x1000U /* times 65,536: 268,435,456 */
+#define SLOT_COUNT 0x6000U
+
+static int make_dirs(const char *path)
+{
+	char part[4096];
+	size_t n = strlen(path);
+
+	if (n >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; i <= n; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		(void)memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, path[i] ? 0755 : 0700) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+/* The run directory must be ours: in a shared place somebody else could have made it. */
+static int open_run_dir(const char *path, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT) {
+		int r = make_dirs(path);
+
+		if (r < 0)
+			return error_errno(err, -r, "make the directory '%s'", path);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, errno, "open the directory '%s'", path);
+	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return error_set(err, EPERM,
+				 "the directory '%s' is not ours alone (uid %u, mode %03o): remove it",
+				 path, st.st_uid, st.st_mode & 07777);
+	return TAKE_FD(fd);
+}
+
+static int open_sub_dir(int at, const char *name, struct warren_error *err)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT) {
+		(void)mkdirat(at, name, 0700);
+		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return fd < 0 ? error_errno(err, errno, "open the directory '%s'", name) : fd;
+}
+
+/* All that the dead engine @name left: for each of its links, what the link names. */
+static void remove_leftovers(struct native *n, const char *name)
+{
+	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char target[64];
+		ssize_t len = readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
+
+		if (len < 0)
+			continue;
+		target[len] = '\0';
+		if (strncmp(target, name, ID_LEN) != 0 || target[ID_LEN] != '/' ||
+		    !id_valid(target + ID_LEN + 1))
+			continue;
+		/* What cannot be removed keeps its link, for the next one to try. */
+		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) == 0)
+			(void)unlinkat(n->ids_fd, e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void sweep(struct native *n, int engines)
+{
+	int copy = openat(engines, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_CLOSE int fd = -1;
+
+		if (!id_valid(e->d_name) || strcmp(e->d_name, n->name) == 0)
+			continue;
+		fd = openat(engines, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		remove_leftovers(n, e->d_name);
+		(void)unlinkat(engines, e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+/* Make and lock our file. A sweeper may take it for a dead one's before the lock: again. */
+static int enrol(struct native *n, int engines, struct warren_error *err)
+{
+	for (int tries = 0; tries < 100; tries++) {
+		AUTO_CLOSE int fd = -1;
+		struct stat st;
+
+		id_make(n->name);
+		fd = openat(engines, n->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno == EEXIST)
+			continue;
+		if (fd < 0)
+			return error_errno(err, errno, "make a lock file");
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		if (fstat(fd, &st) < 0 || st.st_nlink == 0)
+			continue;
+		n->lock_fd = TAKE_FD(fd);
+		return 0;
+	}
+	return error_set(err, EBUSY, "cannot get a lock file");
+}
+
+int registry_open(struct native *n, struct warren_error *err)
+{
+	AUTO_CLOSE int run = open_run_dir(n->run_dir, err);
+	AUTO_CLOSE int engines = -1;
+	int r;
+
+	if (run < 0)
+		return run;
+	engines = open_sub_dir(run, "engines", err);
+	if (engines < 0)
+		return engines;
+	n->ids_fd = open_sub_dir(run, "ids", err);
+	if (n->ids_fd < 0)
+		return n->ids_fd;
+	r = enrol(n, engines, err);
+	if (r < 0)
+		return r;
+	sweep(n, engines);
+	return 0;
+}
+
+void registry_close(struct native *n)
+{
+	char path[4096 + ID_LEN + 16];
+
+	if (n->lock_fd >= 0) {
+		(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
+		(void)unlink(path);
+		(void)close(n->lock_fd);
+	}
+	if (n->ids_fd >= 0)
+		(void)close(n->ids_fd);
+}
+
+int registry_claim(struct native *n, struct native_box *box, struct warren_error *err)
+{
+	char target[2 * ID_LEN + 2], name[16];
+	unsigned start = 0;
+
+	(void)snprintf(target, sizeof(target), "%s/%s", n->name, box->base.id);
+	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
+		start = 0;
+	for (unsigned i = 0; i < SLOT_COUNT; i++) {
+		unsigned slot = (start + i) % SLOT_COUNT;
+
+		(void)snprintf(name, sizeof(name), "%u", slot);
+		if (symlinkat(target, n->ids_fd, name) == 0) {
+			box->slot = slot;
+			box->has_slot = true;
+			box->base_id = n->privileged ? (SLOT_FIRST + slot) * NATIVE_IDS : geteuid();
+			return 0;
+		}
+		if (errno != EEXIST)
+			return error_errno(err, errno, "note the sandbox in '%s/ids'", n->run_dir);
+	}
+	return error_set(err, EAGAIN, "all %u id ranges are in use", SLOT_COUNT);
+}
+
+void registry_release(struct native *n, struct native_box *box)
+{
+	char name[16];
+
+	if (!box->has_slot)
+		return;
+	(void)snprintf(name, sizeof(name), "%u", box->slot);
+	(void)unlinkat(n->ids_fd, name, 0);
+	box->has_slot = false;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rootfs.c - the mounts of a sandbox, made by the child in its own mount namespace
+ *
+ * All of it hangs on one tmpfs of bounded size, the scratch space, in which the
+ * overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
+ * so that nothing in mountinfo shows a path of the host's. Targets in the root
+ * are reached by descriptors that were opened without following links; the
+ * topmost layer, ours, has them as directories whatever the image has there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "backend/native/native.h"
+#include "os/mount.h"
+
+#define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
+
+/* A directory right below @at that is one: no link, no other mount. */
+static int open_target(int at, const char *name, struct warren_error *err)
+{
+	int fd = mount_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+	if (fd < 0)
+		return error_errno(err, -fd, "open '/%s'", name);
+	return fd;
+}
+
+static int attach_at(int mount_fd, int at, const char *name, struct warren_error *err)
+{
+	AUTO_CLOSE int target = open_target(at, name, err);
+
+	return target < 0 ? target : mount_attach(mount_fd, target, "", err);
+}
+
+int rootfs_scratch(struct native_plan *p, struct warren_error *err)
+{
+	char size[24], inodes[24];
+	struct mount_option options[] = {
+		{ "mode", "0755" }, { "size", size }, { "nr_inodes", inodes }, { NULL, NULL }
+	};
+	int r;
+
+	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)p->disk);
+	/* One for every 4 KiB: small files must not cost the host more than large ones. */
+	(void)snprintf(inodes, sizeof(inodes), "%ju", (uintmax_t)(p->disk / 4096 + 1024));
+	r = mount_new("tmpfs", options, PLAIN, &p->scratch, err);
+	if (r < 0)
+		return r;
+	/* Somewhere in our copy of the host's mounts; the place exists and is ours. */
+	r = mount_attach(p->scratch, AT_FDCWD, p->engine->run_dir, err);
+	if (r < 0)
+		return r;
+	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0)
+		return error_errno(err, errno, "enter the scratch space");
+	return 0;
+}
+
+/* The detached mount of a layer: made by the parent where ids are mapped, else by us. */
+static int take_lower(struct native_plan *p, const struct image_lower *l, size_t *next, int *ret_fd,
+		      struct warren_error *err)
+{
+	if (!p->engine->privileged)
+		return mount_copy(AT_FDCWD, l->path, false, PLAIN | MOUNT_ATTR_RDONLY, -1, ret_fd,
+				  err);
+	if (*next >= p->n_fds)
+		return error_set(err, EPROTO, "a layer is missing");
+	*ret_fd = p->fds[(*next)++];
+	return 0;
+}
+
+static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warren_error *err)
+{
+	const struct image_tree *t = &p->image->trees[i];
+	char lower[IMAGE_LOWERS_MAX * 32] = "", upper[24], work[24];
+	struct mount_option options[] = { { "lowerdir", lower }, { "upperdir", upper },
+					  { "workdir", work },	 { "userxattr", NULL },
+					  { NULL, NULL } };
+	size_t len = 0;
+
+	(void)snprintf(upper, sizeof(upper), "u%zu", i);
+	(void)snprintf(work, sizeof(work), "w%zu", i);
+	if (mkdir(upper, 0755) < 0 || mkdir(work, 0755) < 0)
+		return error_errno(err, errno, "make an upper");
+	for (size_t k = 0; k < t->n_lowers; k++) {
+		AUTO_CLOSE int fd = -1;
+		int r = take_lower(p, &t->lowers[k], next, &fd, err);
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "l%zu%c", i, (char)('a' + k));
+		if (r == 0 && mkdir(name, 0755) < 0)
+			r = error_errno(err, errno, "make a mount point");
+		if (r == 0)
+			r = mount_attach(fd, AT_FDCWD, name, err);
+		if (r < 0)
+			return r;
+		len += (size_t)snprintf(lower + len, sizeof(lower) - len, "%s%s", k ? ":" : "",
+					name);
+	}
+	return mount_new("overlay", options, PLAIN, &p->tree[i], err);
+}
+
+/* Without privileges no ids are mapped, and the copies are made here, while paths are the host's. */
+static int copy_volumes(struct native_plan *p, struct warren_error *err)
+{
+	for (size_t i = 0; i < p->spec->n_mounts; i++) {
+		const struct warren_mount *m = &p->spec->mounts[i];
+		uint64_t attr = PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0);
+		int r;
+
+		if (!m->source)
+			continue;
+		r = mount_copy(AT_FDCWD, m->source, true, attr, -1, &p->fds[p->n_fds], err);
+		if (r < 0)
+			return r;
+		p->n_fds++;
+	}
+	return 0;
+}
+
+int rootfs_trees(struct native_plan *p, struct warren_error *err)
+{
+	size_t next = 0;
+
+	for (size_t i = 0; i < p->image->n_trees; i++) {
+		int r = mount_tree(p, i, &next, err);
+
+		if (r == 0 && i == 0)
+			r = mount_attach(p->tree[0], AT_FDCWD, "r", err);
+		else if (r == 0)
+			r = attach_at(p->tree[i], p->tree[0], p->image->trees[i].at, err);
+		if (r < 0)
+			return r;
+	}
+	p->root = p->tree[0];
+	return p->engine->privileged ? 0 : copy_volumes(p, err);
+}
+
+/* ------------------------------------------------------------------- /proc */
+
+/*
+ * Of /proc, what tells of the machine or reaches into the kernel; absent ones
+ * are skipped. Much else there is guarded by the host's own file modes, since
+ * root inside is nobody to them.
+ */
+static const char *const masked_files[] = {
+	"kcore",      "keys",	    "key-users", "kallsyms",   "kmsg",	    "slabinfo",
+	"timer_list", "timer_stats", "sched_debug", "interrupts", "cmdline",   "config.gz",
+	"modules",    "sysrq-trigger", "iomem",   "ioports",    "latency_stats",
+};
+
+static const char *const masked_dirs[] = { "acpi", "scsi", "asound" };
+
+static const char *const read_only[] = { "sys", "bus", "irq", "fs" };
+
+static int make_read_only(int proc, const char *name, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int r = mount_copy(proc, name, false,
+			   MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
+
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : mount_attach(fd, proc, name, err);
+}
+
+/*
+ * An empty file and an empty directory in a mount that is read-only: what is
+ * bound from it is so too. Left in @file and @dir, as paths.
+ */
+static int make_masks(const struct native_plan *p, char *file, char *dir, size_t size,
+		      struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (mkdir("m", 0755) < 0 || mkdir("m/d", 0555) < 0 || mknod("m/f", S_IFREG | 0444, 0) < 0)
+		return error_errno(err, errno, "make the masks");
+	r = mount_copy(AT_FDCWD, "m", false, MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd,
+		       err);
+	if (r == 0)
+		r = mount_attach(fd, AT_FDCWD, "m", err);
+	if (r == 0 && (snprintf(file, size, "%s/m/f", p->engine->run_dir) >= (int)size ||
+		       snprintf(dir, size, "%s/m/d", p->engine->run_dir) >= (int)size))
+		r = error_errno(err, ENAMETOOLONG, "name the masks");
+	return r;
+}
+
+/* Names are one component below the root of procfs, which the kernel fills: no links. */
+static int mask(const char *from, const char *const *names, size_t n, struct warren_error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (mount(from, names[i], NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+			return error_errno(err, errno, "mask /proc/%s", names[i]);
+	return 0;
+}
+
+static int mask_proc(const struct native_plan *p, struct warren_error *err)
+{
+	char file[4096], dir[4096];
+	int r = make_masks(p, file, dir, sizeof(file), err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++) {
+		r = make_read_only(p->proc, read_only[i], err);
+		if (r < 0)
+			return error_wrap(err, "make /proc/%s read-only", read_only[i]);
+	}
+	if (r == 0 && fchdir(p->proc) < 0)
+		r = error_errno(err, errno, "enter /proc");
+	if (r == 0)
+		r = mask(file, masked_files, ARRAY_SIZE(masked_files), err);
+	if (r == 0)
+		r = mask(dir, masked_dirs, ARRAY_SIZE(masked_dirs), err);
+	return r;
+}
+
+int rootfs_proc(struct native_plan *p, struct warren_error *err)
+{
+	int r = mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &p->proc, err);
+
+	if (r == 0)
+		r = attach_at(p->proc, p->root, "proc", err);
+	return r < 0 ? r : mask_proc(p, err);
+}
+
+/* -------------------------------------------------------------------- /dev */
+
+static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
+
+static const struct {
+	const char *name, *to;
+} links[] = {
+	{ "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },
+	{ "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" },
+	{ "ptmx", "pts/ptmx" },
+};
+
+static int make_nodes(struct warren_error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		char host[16] = "/dev/";
+		int fd = open(nodes[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+		if (fd < 0)
+			return error_errno(err, errno, "make /dev/%s", nodes[i]);
+		(void)close(fd);
+		(void)strncat(host, nodes[i], sizeof(host) - 6);
+		if (mount(host, nodes[i], NULL, MS_BIND, NULL) < 0)
+			return error_errno(err, errno, "bind /dev/%s", nodes[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		if (symlink(links[i].to, links[i].name) < 0)
+			return error_errno(err, errno, "link /dev/%s", links[i].name);
+	return 0;
+}
+
+static int mount_sub(const char *type, const struct mount_option *options, const char *name,
+		     uint64_t attr, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (mkdir(name, 0755) < 0)
+		return error_errno(err, errno, "make /dev/%s", name);
+	r = mount_new(type, options, attr, &fd, err);
+	return r < 0 ? r : mount_attach(fd, AT_FDCWD, name, err);
+}
+
+int rootfs_dev(struct native_plan *p, struct warren_error *err)
+{
+	static const struct mount_option dev[] = {
+		{ "mode", "0755" }, { "size", "64k" }, { "nr_inodes", "64" }, { NULL, NULL }
+	};
+	/* Not the group tty: an ordinary user's sandbox may have no such id. */
+	static const struct mount_option pts[] = {
+		{ "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
+	};
+	static const struct mount_option shm[] = {
+		{ "mode", "1777" }, { "size", "64m" }, { NULL, NULL }
+	};
+	int r = mount_new("tmpfs", dev, PLAIN | MOUNT_ATTR_NOEXEC, &p->dev, err);
+
+	if (r == 0)
+		r = attach_at(p->dev, p->root, "dev", err);
+	if (r == 0 && fchdir(p->dev) < 0)
+		r = error_errno(err, errno, "enter /dev");
+	if (r == 0)
+		r = make_nodes(err);
+	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
+	if (r == 0)
+		r = mount_sub("devpts", pts, "pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	if (r == 0)
+		r = mount_sub("tmpfs", shm, "shm", PLAIN, err);
+	return r;
+}
+
+/* --------------------------------------------------------------- the pivot */
+
+int rootfs_pivot(struct native_plan *p, struct warren_error *err)
+{
+	if (fchdir(p->root) < 0)
+		return error_errno(err, errno, "enter the root");
+	/* The new root over the old one, then the old one, which is now beneath, away. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return error_errno(err, errno, "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return error_errno(err, errno, "detach the host's mounts");
+	if (chdir("/") < 0)
+		return error_errno(err, errno, "enter the new root");
+	return 0;
+}
+
+/*
+ * Open @path inside, making what is missing: directories, and at the end a
+ * directory or an empty file. Links are followed (all paths end inside now)
+ * except those of /proc, which could lead to a descriptor of ours.
+ */
+static int make_target(const char *path, bool dir, struct warren_error *err)
+{
+	AUTO_CLOSE int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char part[4096];
+	size_t n = strlen(path), from = 1;
+
+	if (n >= sizeof(part) || at < 0)
+		return error_set(err, ENAMETOOLONG, "mount point '%.64s...' is too long", path);
+	for (size_t i = 1; i <= n; i++) {
+		bool last = i == n;
+		int fd;
+
+		if (path[i] != '/' && !last)
+			continue;
+		(void)memcpy(part, path, i);
+		part[i] = '\0';
+		fd = mount_openat2(AT_FDCWD, part, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+		if (fd == -ENOENT && part[from] != '\0') {
+			int r = last && !dir ? mknodat(at, part + from, S_IFREG | 0644, 0)
+					     : mkdirat(at, part + from, 0755);
+
+			if (r < 0)
+				return error_errno(err, errno, "make the mount point '%s'", part);
+			fd = mount_openat2(AT_FDCWD, part, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+		}
+		if (fd < 0)
+			return error_errno(err, -fd, "open the mount point '%s'", part);
+		(void)close(at);
+		at = fd;
+		from = i + 1;
+	}
+	return TAKE_FD(at);
+}
+
+static int mount_tmpfs(const struct warren_mount *m, int *ret_fd, struct warren_error *err)
+{
+	char size[24];
+	struct mount_option options[] = { { "mode", "1777" }, { "size", size }, { NULL, NULL } };
+
+	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)(m->size ? m->size : 64U << 20));
+	return mount_new("tmpfs", options, PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), ret_fd,
+			 err);
+}
+
+static int mount_one(const struct warren_mount *m, int fd, struct warren_error *err)
+{
+	AUTO_CLOSE int target = -1, made = -1;
+	struct stat st = { .st_mode = S_IFDIR };
+
+	if (!m->source) {
+		int r = mount_tmpfs(m, &made, err);
+
+		if (r < 0)
+			return r;
+		fd = made;
+	} else if (fstat(fd, &st) < 0) {
+		return error_errno(err, errno, "look at '%s'", m->source);
+	}
+	target = make_target(m->target, S_ISDIR(st.st_mode), err);
+	return target < 0 ? target : mount_attach(fd, target, "", err);
+}
+
+/* Volumes come as detached mounts after the layers, or are copied before the pivot. */
+int rootfs_mounts(struct native_plan *p, struct warren_error *err)
+{
+	size_t next = p->n_fds;
+
+	for (size_t i = 0; i < p->spec->n_mounts; i++)
+		next -= p->spec->mounts[i].source != NULL;
+	for (size_t i = 0; i < p->spec->n_mounts; i++) {
+		const struct warren_mount *m = &p->spec->mounts[i];
+		int r = mount_one(m, m->source ? p->fds[next++] : -1, err);
+
+		if (r < 0)
+			return error_wrap(err, "mount at '%s'", m->target);
+	}
+	return 0;
+}
+
+int rootfs_seal(struct native_plan *p, struct warren_error *err)
+{
+	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
+
+	/* The host's device nodes came with the host's flags. */
+	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) < 0)
+		return error_errno(err, errno, "make every mount nosuid");
+	for (size_t i = 0; p->spec->read_only && i < p->image->n_trees; i++) {
+		int r = mount_restrict(p->tree[i], MOUNT_ATTR_RDONLY, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

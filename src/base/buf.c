@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buf.c - growth by doubling up to the maximum */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+	size_t cap = b->cap ? b->cap : 256;
+	char *p;
+
+	if (b->failed || n > b->max - b->len) {
+		b->failed = true;
+		return NULL;
+	}
+	if (b->len + n < b->cap)
+		return b->data + b->len;
+	while (cap <= b->len + n)
+		cap *= 2;
+	p = realloc(b->data, cap);
+	if (!p) {
+		b->failed = true;
+		return NULL;
+	}
+	b->data = p;
+	b->cap = cap;
+	return b->data + b->len;
+}
+
+void buf_add(struct buf *b, const void *data, size_t n)
+{
+	char *p = buf_reserve(b, n);
+
+	if (!p)
+		return;
+	if (n)
+		(void)memcpy(p, data, n);
+	b->len += n;
+	b->data[b->len] = '\0';
+}
+
+void buf_puts(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s));
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		b->failed = true;
+	else
+		buf_add(b, text, (size_t)n);
+}
+
+void buf_done(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf){ .max = b->max };
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.c - an error is a code and a sentence that grows on its way up */
+#include "base/error.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A child reports its failure to its parent in one atomic write. */
+_Static_assert(sizeof(struct warren_error) <= PIPE_BUF, "an error must fit in a pipe write");
+
+int error_set(struct warren_error *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	assert(code > 0);
+	err->code = code;
+	va_start(ap, fmt);
+	(void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	va_end(ap);
+	return -code;
+}
+
+int error_errno(struct warren_error *err, int code, const char *fmt, ...)
+{
+	char what[sizeof(err->msg)];
+	const char *text = strerrordesc_np(code);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	return error_set(err, code, "%s: %s", what, text ? text : "unknown error");
+}
+
+int error_wrap(struct warren_error *err, const char *fmt, ...)
+{
+	struct warren_error inner = *err;
+	char context[sizeof(err->msg)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(context, sizeof(context), fmt, ap);
+	va_end(ap);
+	return error_set(err, inner.code, "%s: %s", context, inner.msg);
+}

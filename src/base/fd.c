@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fd.c - descriptors */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int fd_write_all(int fd, const void *data, size_t n)
+{
+	const char *p = data;
+
+	while (n > 0) {
+		ssize_t w = write(fd, p, n);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0)
+			return -errno;
+		p += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+ssize_t fd_read_all(int fd, void *data, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t r = read(fd, (char *)data + got, n - got);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	return (ssize_t)got;
+}
+
+int fd_write_file_at(int dirfd, const char *name, const char *text)
+{
+	AUTO_CLOSE int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+	ssize_t w;
+
+	if (fd < 0)
+		return -errno;
+	/* One write: these are kernel files, where a second one is a second order. */
+	w = write(fd, text, n);
+	if (w < 0)
+		return -errno;
+	return (size_t)w == n ? 0 : -EIO;
+}
+
+int fd_write_u64_at(int dirfd, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
+	return fd_write_file_at(dirfd, name, text);
+}
+
+ssize_t fd_read_file_at(int dirfd, const char *name, char *text, size_t size)
+{
+	AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = fd_read_all(fd, text, size);
+	if (n < 0)
+		return n;
+	if ((size_t)n == size)
+		return -EFBIG;
+	text[n] = '\0';
+	return n;
+}
+
+int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret)
+{
+	char text[32];
+	ssize_t n = fd_read_file_at(dirfd, name, text, sizeof(text));
+	char *end = NULL;
+	unsigned long long v;
+
+	if (n < 0)
+		return (int)n;
+	if (text[0] < '0' || text[0] > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno != 0 || (*end != '\n' && *end != '\0'))
+		return -EINVAL;
+	*ret = v;
+	return 0;
+}
+
+int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret)
+{
+	char text[4096];
+	size_t len = strlen(key);
+	ssize_t n = fd_read_file_at(dirfd, name, text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	for (char *p = text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, len) == 0 && p[len] == ' ') {
+			*ret = strtoull(p + len + 1, NULL, 10);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(FD_SEND_MAX * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = n };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t r;
+
+	if (n_fds > FD_SEND_MAX)
+		return -E2BIG;
+	if (n_fds > 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control.space;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		(void)memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+	}
+	do
+		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			(void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (count < max)
+				fds[count++] = fd;
+			else
+				(void)close(fd);
+		}
+	}
+	return count;
+}
+
+ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(FD_SEND_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = { .iov_base = data, .iov_len = size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space };
+	size_t count;
+	ssize_t r;
+
+	msg.msg_controllen = sizeof(control.space);
+	do
+		r = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	count = take_fds(&msg, fds, *n_fds);
+	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+		while (count > 0)
+			(void)close(fds[--count]);
+		return -EMSGSIZE;
+	}
+	*n_fds = count;
+	return r;
+}

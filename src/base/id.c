@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* id.c - ids from the kernel's random numbers */
+#include "base/id.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char alphabet[] = "0123456789bcdfghjklmnpqrstvwxyz!";
+
+_Static_assert(sizeof(alphabet) == 33, "five bits a character");
+
+void id_make(char id[ID_LEN + 1])
+{
+	uint64_t bits = 0;
+
+	if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
+		abort(); /* eight bytes cannot fail on a kernel that has started */
+	for (int i = 0; i < ID_LEN; i++, bits >>= 5) {
+		unsigned n = bits & 31;
+
+		/* 31 letters serve: the first letter is never a digit, so ids are host names. */
+		if (i == 0)
+			n = 10 + n % 21;
+		id[i] = alphabet[n % 31];
+	}
+	id[ID_LEN] = '\0';
+}
+
+bool id_valid(const char *s)
+{
+	return strlen(s) == ID_LEN && strspn(s, "0123456789bcdfghjklmnpqrstvwxyz") == ID_LEN;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.h - a JSON writer: commas and escapes are its business, nesting is the caller's
+ *
+ *	json_open(&j, NULL, '{');
+ *	json_str(&j, "name", "value");
+ *	json_close(&j, '}');
+ *
+ * A NULL key means an element of an array (or the top). Bytes that are not
+ * UTF-8 become U+FFFD, so that what it writes is always JSON.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct json {
+	struct buf *out;
+	bool comma;
+};
+
+void json_open(struct json *j, const char *key, char bracket);
+void json_close(struct json *j, char bracket);
+void json_str(struct json *j, const char *key, const char *value); /* NULL: null */
+void json_int(struct json *j, const char *key, int64_t value);
+void json_u64(struct json *j, const char *key, uint64_t value);
+void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
+/* @thousandths with three decimals. */
+void json_milli(struct json *j, const char *key, uint64_t thousandths);
+
+#endif /* BASE_JSON_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parse.h - numbers as people type them, read strictly: all of the word or an error */
+#ifndef BASE_PARSE_H
+#define BASE_PARSE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Digits only, at most @max. */
+int parse_u64(const char *s, uint64_t max, uint64_t *ret, struct warren_error *err) MUST_CHECK;
+
+/* "500ms", "30s", "2m", "1h" or a fraction of one ("1.5s"), into milliseconds, at least 1. */
+int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err) MUST_CHECK;
+
+/* "64k", "512m", "1.5g", "1t", with an optional "b" or "ib"; or plain bytes. Powers of 1,024. */
+int parse_size(const char *s, uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
+
+/* "2" or "0.5" processors, into thousandths, at least 0.001. */
+int parse_cpus(const char *s, uint64_t *ret_millis, struct warren_error *err) MUST_CHECK;
+
+/* "1000" (returns 0, no gid) or "1000:1000" (returns 1), into ids below 2^32 - 1. */
+int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid, struct warren_error *err)
+	MUST_CHECK;
+
+#endif /* BASE_PARSE_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * passwd.h - users and groups from the text of an image's own passwd and group files
+ *
+ * The text is the image's and believed in nothing: a line that is not exactly
+ * of the format is passed over, ids are decimal and below 2^32 - 1. No NSS, no
+ * library of the image or of the host is asked.
+ */
+#ifndef BASE_PASSWD_H
+#define BASE_PASSWD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct passwd_entry {
+	uint32_t uid, gid;
+	char name[64];
+	char home[512]; /* "/" when the file has no absolute one */
+};
+
+/* By @name, or by @uid when @name is NULL. 0 or -ENOENT. */
+int passwd_find(const char *text, size_t size, const char *name, uint32_t uid,
+		struct passwd_entry *ret);
+/* The gid of the group @name. */
+int passwd_find_group(const char *text, size_t size, const char *name, uint32_t *ret_gid);
+/* The groups that list @user as a member, at most @max; how many. */
+size_t passwd_find_groups(const char *text, size_t size, const char *user, uint32_t *gids,
+			  size_t max);
+
+#endif /* BASE_PASSWD_H */

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_doctor.c - warren doctor: what this machine can enforce, and what to do about the rest */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+#define OUTPUT_MAX   (256U << 10)
+#define STATUS_UNFIT 1 /* something that nothing runs without is missing */
+
+struct doctor_options {
+	bool json;
+};
+
+static const struct opt doctor_table[] = {
+	{ .name = "json",
+	  .help = "the findings as one JSON object",
+	  .set = opt_flag,
+	  .field = offsetof(struct doctor_options, json) },
+};
+
+static const struct opts doctor_opts = {
+	.table = doctor_table,
+	.n = ARRAY_SIZE(doctor_table),
+	.example = "warren doctor --json",
+};
+
+struct findings {
+	const struct warren_feature *v;
+	size_t n;
+	size_t ok;
+	size_t required_missing;
+};
+
+static struct findings count(const struct warren_feature *v, size_t n)
+{
+	struct findings f = { .v = v, .n = n };
+
+	for (size_t i = 0; i < n; i++) {
+		f.ok += v[i].ok;
+		f.required_missing += v[i].required && !v[i].ok;
+	}
+	return f;
+}
+
+/* Signs are for terminals that can show them; words for everything else. */
+static bool can_show_signs(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (!value || !*value) /* the first one that is set decides */
+			continue;
+		if (!strcasestr(value, "utf-8") && !strcasestr(value, "utf8"))
+			return false;
+		return isatty(STDOUT_FILENO) == 1;
+	}
+	return false;
+}
+
+static const char *mark(const struct warren_feature *f, bool signs)
+{
+	if (f->ok)
+		return signs ? "\xe2\x9c\x93" : "ok      ";
+	if (f->required)
+		return signs ? "\xe2\x9c\x97" : "MISSING ";
+	return signs ? "\xe2\x80\x93" : "missing ";
+}
+
+static void put_table(const struct findings *f, struct buf *out)
+{
+	bool signs = can_show_signs();
+	size_t width = 0;
+
+	for (size_t i = 0; i < f->n; i++)
+		if (strlen(f->v[i].name) > width)
+			width = strlen(f->v[i].name);
+	for (size_t i = 0; i < f->n; i++) {
+		const struct warren_feature *v = &f->v[i];
+
+		buf_printf(out, "%s %-*s  %s\n", mark(v, signs), (int)width, v->name,
+			   v->detail);
+		if (v->ok)
+			continue;
+		if (v->effect)
+			buf_printf(out, "%*swithout it: %s\n", signs ? 4 : 11, "",
+				   v->effect);
+		if (v->fix)
+			buf_printf(out, "%*sto fix it:  %s\n", signs ? 4 : 11, "",
+				   v->fix);
+	}
+	buf_printf(out, "\n%zu of %zu found. ", f->ok, f->n);
+	if (f->required_missing)
+		buf_printf(
+			out,
+			"Sandboxes cannot run here: %zu of what is missing is required.\n",
+			f->required_missing);
+	else
+		buf_puts(out, "Sandboxes can run here.\n");
+}
+
+static void put_json(const struct findings *f, struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "version", warren_version());
+	json_bool(&j, "ok", f->required_missing == 0);
+	json_open(&j, "features", '[');
+	for (size_t i = 0; i < f->n; i++) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "name", f->v[i].name);
+		json_bool(&j, "ok", f->v[i].ok);
+		json_bool(&j, "required", f->v[i].required);
+		json_str(&j, "detail", f->v[i].detail);
+		json_str(&j, "effect", f->v[i].effect);
+		json_str(&j, "fix", f->v[i].fix);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+}
+
+static int run_doctor(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct doctor_options options = { 0 };
+	const struct warren_feature *v = NULL;
+	struct warren *w = NULL;
+	struct findings f;
+	size_t n = 0;
+	int first = 0, status = 0;
+
+	if (!command_options(&command_doctor, argc, argv, &options, &first, &status))
+		return status;
+	if (warren_open(NULL, &w, &err) < 0 || warren_probe(w, &v, &n, &err) < 0) {
+		say("doctor", "%s", err.msg);
+		w = warren_close(w);
+		return STATUS_FAILED;
+	}
+	f = count(v, n);
+	if (options.json)
+		put_json(&f, &out);
+	else
+		put_table(&f, &out);
+	w = warren_close(w);
+	status = print("doctor", &out);
+	if (status)
+		return status;
+	return f.required_missing ? STATUS_UNFIT : 0;
+}
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary =
+		"Show what this machine can enforce, what is missing, and how to mend it.",
+	.about =
+		"Exit status: 0 when sandboxes can run here, 1 when something that is required is\n"
+		"missing, 125 when Warren failed.\n",
+	.opts = &doctor_opts,
+	.run = run_doctor,
+};

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_run.c - warren run: a sandbox for one command
+ *
+ * In order: signals are blocked, the sandbox is made, the command started in
+ * it, its streams are moved until it ends (run_io.c), the sandbox is destroyed,
+ * the streams are drained, the result is told. Whatever fails on the way, the
+ * sandbox is destroyed and the terminal is restored.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/run_io.h"
+#include "cli/run_options.h"
+#include "cli/run_result.h"
+#include "cli/run_signal.h"
+#include "cli/run_tty.h"
+
+struct run {
+	struct run_options options;
+	const char *const *argv; /* of the command */
+	sigset_t signal_set;
+	int signals; /* descriptor; -1 */
+	struct warren *w;
+	struct warren_sandbox *sb;
+	struct warren_exec *ex;
+	struct run_io io;
+	struct warren_result result;
+	struct run_report report;
+};
+
+/* A failure that ends the run, told in every form that was asked for. */
+static int fail(struct run *run, const struct warren_error *err, int status)
+{
+	tty_restore();
+	say("run", "%s", err->msg);
+	if (run->options.json)
+		report_error(&run->report, err, status);
+	return status;
+}
+
+static int make_sandbox(struct run *run, struct warren_error *err)
+{
+	const struct run_options *o = &run->options;
+	const struct warren_spec spec = {
+		.image = o->image,
+		.hostname = o->hostname,
+		.user = o->user,
+		.workdir = o->workdir,
+		.memory = o->memory,
+		.cpu_millis = o->cpu_millis,
+		.pids = o->pids,
+		.disk = o->disk,
+		.nofile = o->nofile,
+		.mounts = o->mounts.v,
+		.n_mounts = o->mounts.n,
+		.network = o->network,
+		.read_only = o->read_only,
+	};
+	int r = warren_open(&(struct warren_options){ .trace = o->verbose }, &run->w,
+			    err);
+
+	return r < 0 ? r : warren_create(run->w, &spec, &run->sb, err);
+}
+
+static int start_command(struct run *run, struct warren_error *err)
+{
+	const struct run_options *o = &run->options;
+	struct warren_exec_spec spec = {
+		.argv = run->argv,
+		.env = (const char *const *)o->env.v,
+		.in = o->interactive ? WARREN_STDIO_PIPE : WARREN_STDIO_NULL,
+		.out = WARREN_STDIO_PIPE,
+		.err = WARREN_STDIO_PIPE,
+		.pty = o->tty,
+		.timeout_ms = o->timeout_ms,
+		.sole = true,
+	};
+
+	if (o->tty)
+		tty_size(&spec.rows, &spec.cols);
+	return warren_exec(run->sb, &spec, &run->ex, err);
+}
+
+/*
+ * The status when the command could not be started. ENOTDIR is also what a
+ * --workdir that cannot be entered gives, and that is not the command's fault.
+ */
+static int exec_status(const struct run_options *o, int code)
+{
+	return code == ENOTDIR && o->workdir ? STATUS_FAILED : result_exec_status(code);
+}
+
+/* One that came before there was a command to pass it on to; 0: none did. */
+static int early_signal(const struct run *run)
+{
+	int sig = signals_next(run->signals);
+
+	while (sig > 0 && !signal_ends(sig))
+		sig = signals_next(run->signals);
+	return sig;
+}
+
+/* After this there is nothing of the sandbox left but what its pipes hold. */
+static int destroy(struct run *run, struct warren_error *err)
+{
+	struct warren_sandbox *sb = TAKE_PTR(run->sb);
+
+	run->ex = warren_exec_free(run->ex);
+	return sb ? warren_destroy(sb, err) : 0;
+}
+
+/* Output that could not be delivered is not a success, a reader that left is no error. */
+static bool delivered(const struct pump *p, const char *name)
+{
+	if (p->error == 0 || p->error == EPIPE)
+		return true;
+	say("run", "write to %s: %s", name, strerrordesc_np(p->error));
+	return false;
+}
+
+static int finish(struct run *run)
+{
+	const struct run_options *o = &run->options;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int status = result_status(&run->result);
+	int sig, r;
+
+	if (o->json)
+		report_result(&run->report, run->sb, &run->result);
+	r = destroy(run, &err);
+	sig = run_io_drain(&run->io);
+	tty_restore();
+	if (o->json)
+		report_output(&run->report, &run->io.out, &run->io.err);
+	result_say_end(o, &run->result);
+	if (r < 0) {
+		int failed = fail(run, &err, STATUS_FAILED);
+
+		status = status ? status : failed;
+	}
+	if (!delivered(&run->io.out, "stdout") || !delivered(&run->io.err, "stderr"))
+		status = status ? status : STATUS_FAILED;
+	return sig ? STATUS_SIGNAL + sig : status;
+}
+
+static int run_sandbox(struct run *run)
+{
+	const struct run_options *o = &run->options;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int sig;
+
+	signals_block(o->tty, &run->signal_set);
+	if (make_sandbox(run, &err) < 0)
+		return fail(run, &err, STATUS_FAILED);
+	run->signals = signals_open(&run->signal_set, &err);
+	if (run->signals < 0)
+		return fail(run, &err, STATUS_FAILED);
+	run->io.signals = run->signals;
+	sig = early_signal(run);
+	if (sig > 0) {
+		(void)error_set(&err, EINTR,
+				"interrupted before the command was started");
+		return fail(run, &err, STATUS_SIGNAL + sig);
+	}
+	result_say_sandbox(o, run->sb);
+	run->io.tty = o->tty;
+	run->io.raw = o->tty && o->interactive;
+	if (run->io.raw && tty_raw(STDIN_FILENO, &err) < 0)
+		return fail(run, &err, STATUS_FAILED);
+	if (start_command(run, &err) < 0)
+		return fail(run, &err, exec_status(o, err.code));
+	if (run_io_start(&run->io, run->ex, o, &err) < 0 ||
+	    run_io_run(&run->io, run->ex, &run->result, &err) < 0)
+		return fail(run, &err, STATUS_FAILED);
+	return finish(run);
+}
+
+static int run_done(struct run *run, int status)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (destroy(run, &err) < 0)
+		say("run", "%s", err.msg);
+	run_io_done(&run->io);
+	run->w = warren_close(run->w);
+	if (run->signals >= 0)
+		(void)close(run->signals);
+	if (run->options.json)
+		status = report_print(&run->report, status);
+	report_done(&run->report);
+	run_options_done(&run->options);
+	return status;
+}
+
+static int run_run(int argc, char **argv)
+{
+	struct run run = {
+		.signals = -1,
+		.io = { .in = PUMP_IDLE, .out = PUMP_IDLE, .err = PUMP_IDLE },
+	};
+	struct warren_error err = WARREN_ERROR_INIT;
+	int first = 0;
+	int r = opts_parse(&run_opts, argc, argv, &run.options, &first, &err);
+
+	if (r == OPTS_HELP) {
+		run_options_done(&run.options);
+		return help_command(&command_run);
+	}
+	if (r == OPTS_OK && first == argc)
+		r = error_set(&err, EINVAL,
+			      "no command to run (example: warren run -- uname -n)");
+	if (r == OPTS_OK)
+		r = run_options_finish(&run.options, &err);
+	if (run.options.json)
+		report_init(&run.report);
+	if (r < 0)
+		return run_done(&run, fail(&run, &err, STATUS_FAILED));
+	run.argv = (const char *const *)(argv + first);
+	return run_done(&run, run_sandbox(&run));
+}
+
+const struct command command_run = {
+	.name = "run",
+	.summary =
+		"Run a command in a sandbox of its own, and remove the sandbox after it.",
+	.about =
+		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
+		"126 when the command cannot be executed, 127 when there is none, 128+N when\n"
+		"signal N ended it.\n",
+	.opts = &run_opts,
+	.run = run_run,
+};

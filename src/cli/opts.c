@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opts.c - one pass over the words; every complaint names the option and one that works */
+#include "cli/opts.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/suggest.h"
+
+/* How much of a quoted word or of an inner error a complaint repeats. */
+#define QUOTE_MAX 120
+#define INNER_MAX 360
+
+static const struct opt opt_help = {
+	.name = "help",
+	.letter = 'h',
+	.help = "show this",
+};
+
+struct parser {
+	const struct opts *o;
+	char **argv;
+	int argc;
+	int at; /* index of the next word */
+	void *target;
+	uint64_t seen; /* a bit per row of the table */
+	bool help;
+};
+
+static const struct opt *find_letter(const struct opts *o, char letter)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (o->table[i].letter == letter)
+			return &o->table[i];
+	return letter == opt_help.letter ? &opt_help : NULL;
+}
+
+static const struct opt *find_name(const struct opts *o, const char *name, size_t len)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (strncmp(o->table[i].name, name, len) == 0 && !o->table[i].name[len])
+			return &o->table[i];
+	if (len == strlen(opt_help.name) && strncmp(name, opt_help.name, len) == 0)
+		return &opt_help;
+	return NULL;
+}
+
+static int complain_unknown(const struct opts *o, const char *word, const char *name,
+			    size_t len, struct warren_error *err)
+{
+	char copy[64] = "";
+	struct suggestion s = { .word = copy };
+	const struct opt *near;
+
+	if (name && len < sizeof(copy))
+		(void)memcpy(copy, name, len);
+	for (size_t i = 0; i < o->n; i++)
+		suggest_consider(&s, o->table[i].name);
+	suggest_consider(&s, opt_help.name);
+	near = s.best ? find_name(o, s.best, strlen(s.best)) : NULL;
+	if (near)
+		return error_set(
+			err, EINVAL,
+			"unknown option '%.*s', did you mean --%s? (example: --%s%s%s)",
+			QUOTE_MAX, word, near->name, near->name, near->value ? " " : "",
+			near->value ? near->example : "");
+	return error_set(err, EINVAL, "unknown option '%.*s' (see --help; example: %s)",
+			 QUOTE_MAX, word, o->example);
+}
+
+static int apply(struct parser *p, const struct opt *opt, const char *value,
+		 struct warren_error *err)
+{
+	struct warren_error inner = WARREN_ERROR_INIT;
+
+	if (opt == &opt_help) {
+		p->help = true;
+		return 0;
+	}
+	p->seen |= UINT64_C(1) << (opt - p->o->table);
+	if (opt->set((char *)p->target + opt->field, value, &inner) == 0)
+		return 0;
+	return error_set(err, inner.code, "--%s: %.*s (example: --%s %s)", opt->name,
+			 INNER_MAX, inner.msg, opt->name, opt->example);
+}
+
+/* The value of @opt: the rest of its own word, else the next word. */
+static int apply_value(struct parser *p, const struct opt *opt, const char *rest,
+		       struct warren_error *err)
+{
+	if (!rest) {
+		if (p->at == p->argc)
+			return error_set(err, EINVAL,
+					 "--%s needs a value (example: --%s %s)",
+					 opt->name, opt->name, opt->example);
+		rest = p->argv[p->at++];
+	}
+	return apply(p, opt, rest, err);
+}
+
+/* "--name" or "--name=value" */
+static int parse_long(struct parser *p, const char *word, struct warren_error *err)
+{
+	const char *name = word + 2;
+	const char *equals = strchr(name, '=');
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	const struct opt *opt = find_name(p->o, name, len);
+
+	if (!opt)
+		return complain_unknown(p->o, word, name, len, err);
+	if (opt->value)
+		return apply_value(p, opt, equals ? equals + 1 : NULL, err);
+	if (equals)
+		return error_set(err, EINVAL, "--%s takes no value (example: --%s)",
+				 opt->name, opt->name);
+	return apply(p, opt, NULL, err);
+}
+
+/* "-it", "-m512m", "-im512m": flags up to one that takes the rest */
+static int parse_short(struct parser *p, const char *word, struct warren_error *err)
+{
+	for (const char *c = word + 1; *c; c++) {
+		const struct opt *opt = find_letter(p->o, *c);
+		char dashed[] = { '-', *c, '\0' };
+		int r;
+
+		if (!opt)
+			return complain_unknown(p->o, c == word + 1 ? word : dashed,
+						word + 1, strlen(word + 1), err);
+		if (opt->value)
+			return apply_value(p, opt, c[1] ? c + 1 : NULL, err);
+		r = apply(p, opt, NULL, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static bool seen(const struct parser *p, const char *name)
+{
+	const struct opt *opt = find_name(p->o, name, strlen(name));
+
+	return opt && (p->seen & UINT64_C(1) << (opt - p->o->table));
+}
+
+static int check_conflicts(const struct parser *p, struct warren_error *err)
+{
+	for (size_t i = 0; i < p->o->n_conflicts; i++) {
+		const struct opt_conflict *c = &p->o->conflicts[i];
+
+		if (seen(p, c->one) && seen(p, c->other))
+			return error_set(err, EINVAL,
+					 "--%s and --%s exclude each other: %s", c->one,
+					 c->other, c->why);
+	}
+	return 0;
+}
+
+int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,
+	       struct warren_error *err)
+{
+	struct parser p = {
+		.o = o, .argv = argv, .argc = argc, .at = 1, .target = target
+	};
+	struct warren_error first = WARREN_ERROR_INIT;
+
+	assert(o->n <= 64); /* bits of seen */
+	while (p.at < argc) {
+		const char *word = argv[p.at];
+		struct warren_error e = WARREN_ERROR_INIT;
+		int r;
+
+		if (word[0] != '-' || word[1] == '\0')
+			break;
+		p.at++;
+		if (strcmp(word, "--") == 0)
+			break;
+		r = word[1] == '-' ? parse_long(&p, word, &e) : parse_short(&p, word, &e);
+		if (p.help)
+			return OPTS_HELP;
+		if (r < 0 && first.code == 0)
+			first = e;
+	}
+	if (first.code == 0)
+		(void)check_conflicts(&p, &first);
+	if (first.code == 0 && !o->operands && p.at < argc)
+		(void)error_set(&first, EINVAL,
+				"unexpected argument '%.*s' (example: %s)", QUOTE_MAX,
+				argv[p.at], o->example);
+	if (first.code != 0) {
+		*err = first;
+		return -first.code;
+	}
+	*ret_first = p.at;
+	return OPTS_OK;
+}
+
+static size_t list_width(const struct opt *opt)
+{
+	return strlen(opt->name) + (opt->value ? strlen(opt->value) + 1 : 0);
+}
+
+static void list_one(const struct opt *opt, size_t width, struct buf *out)
+{
+	buf_printf(out, "  %c%c%c --%s%s%s%*s  %s\n", opt->letter ? '-' : ' ',
+		   opt->letter ? opt->letter : ' ', opt->letter ? ',' : ' ', opt->name,
+		   opt->value ? " " : "", opt->value ? opt->value : "",
+		   (int)(width - list_width(opt)), "", opt->help);
+}
+
+void opts_list(const struct opts *o, struct buf *out)
+{
+	size_t width = list_width(&opt_help);
+
+	for (size_t i = 0; i < o->n; i++)
+		if (list_width(&o->table[i]) > width)
+			width = list_width(&o->table[i]);
+	if (o->n == 0 || !o->table[0].group)
+		buf_puts(out, "\nOptions:\n");
+	for (size_t i = 0; i < o->n; i++) {
+		if (o->table[i].group)
+			buf_printf(out, "\n%s:\n", o->table[i].group);
+		list_one(&o->table[i], width, out);
+	}
+	list_one(&opt_help, width, out);
+}
+
+int opt_flag(void *field, const char *value, struct warren_error *err)
+{
+	(void)value;
+	(void)err;
+	*(bool *)field = true;
+	return 0;
+}
+
+int opt_size(void *field, const char *value, struct warren_error *err)
+{
+	return parse_size(value, field, err);
+}
+
+int opt_duration(void *field, const char *value, struct warren_error *err)
+{
+	return parse_duration(value, field, err);
+}
+
+int opt_cpus(void *field, const char *value, struct warren_error *err)
+{
+	return parse_cpus(value, field, err);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_io.c - the loop of `warren run` */
+#include "cli/run_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include "cli/run_signal.h"
+#include "cli/run_tty.h"
+
+#define CAPTURE_MAX (1U << 20)
+
+static int start_tty(struct run_io *io, const struct warren_exec *ex, bool interactive,
+		     struct warren_error *err)
+{
+	int master = warren_exec_fd(ex, 0);
+	int fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return error_errno(err, errno, "share the command's terminal");
+	pump_init_out(&io->out, fd, STDOUT_FILENO);
+	pump_copy(&io->out);
+	if (!interactive)
+		return 0;
+	fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return error_errno(err, errno, "share the command's terminal");
+	pump_init_in(&io->in, STDIN_FILENO, fd);
+	pump_copy(&io->in);
+	return 0;
+}
+
+int run_io_start(struct run_io *io, struct warren_exec *ex, const struct run_options *o,
+		 struct warren_error *err)
+{
+	if (o->tty)
+		return start_tty(io, ex, o->interactive, err);
+	if (o->interactive)
+		pump_init_in(&io->in, STDIN_FILENO,
+			     warren_exec_take_fd(ex, STDIN_FILENO));
+	if (o->json) {
+		pump_init_capture(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
+				  CAPTURE_MAX);
+		pump_init_capture(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
+				  CAPTURE_MAX);
+	} else {
+		pump_init_out(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
+			      STDOUT_FILENO);
+		pump_init_out(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
+			      STDERR_FILENO);
+	}
+	return 0;
+}
+
+static void resize(struct warren_exec *ex)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint16_t rows, cols;
+
+	tty_size(&rows, &cols);
+	if (rows && cols)
+		(void)warren_exec_resize(ex, rows, cols, &err);
+}
+
+/*
+ * Errors are of no interest: the only one there is to expect is that the
+ * command has ended meanwhile, and the loop is about to hear of that.
+ */
+static void handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	switch (sig) {
+	case SIGWINCH:
+		resize(ex);
+		return;
+	case SIGTSTP: /* not from the keyboard, which is raw */
+		tty_restore();
+		(void)raise(SIGSTOP);
+		return;
+	case SIGCONT:
+		if (io->raw)
+			(void)tty_raw(STDIN_FILENO, &err);
+		if (io->tty)
+			resize(ex);
+		break;
+	default:
+		break;
+	}
+	(void)warren_exec_signal(ex, sig, &err);
+}
+
+enum {
+	AT_SIGNALS,
+	AT_END,
+	AT_IN,
+	AT_OUT,
+	AT_ERR,
+	AT_COUNT,
+};
+
+static struct pollfd pump_pollfd(const struct pump *p)
+{
+	return (struct pollfd){ .fd = pump_fd(p), .events = pump_events(p) };
+}
+
+/* Waits for anything and moves the streams; -errno or 0. */
+static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COUNT])
+{
+	fds[AT_SIGNALS] = (struct pollfd){ .fd = io->signals, .events = POLLIN };
+	fds[AT_END] = (struct pollfd){ .fd = end_fd, .events = POLLIN };
+	fds[AT_IN] = pump_pollfd(&io->in);
+	fds[AT_OUT] = pump_pollfd(&io->out);
+	fds[AT_ERR] = pump_pollfd(&io->err);
+	if (poll(fds, AT_COUNT, -1) < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (fds[AT_IN].revents)
+		pump_step(&io->in);
+	if (fds[AT_OUT].revents)
+		pump_step(&io->out);
+	if (fds[AT_ERR].revents)
+		pump_step(&io->err);
+	return 0;
+}
+
+int run_io_run(struct run_io *io, struct warren_exec *ex,
+	       struct warren_result *ret_result, struct warren_error *err)
+{
+	struct pollfd fds[AT_COUNT] = { 0 };
+	int sig, r;
+
+	for (;;) {
+		r = wait_and_pump(io, warren_exec_wait_fd(ex), fds);
+		if (r < 0)
+			return error_errno(err, -r, "wait for the command");
+		while (fds[AT_SIGNALS].revents && (sig = signals_next(io->signals)) > 0)
+			handle_signal(io, ex, sig);
+		if (!fds[AT_END].revents)
+			continue;
+		r = warren_exec_wait(ex, 0, ret_result, err);
+		if (r != 0)
+			return r < 0 ? r : 0;
+	}
+}
+
+int run_io_drain(struct run_io *io)
+{
+	struct pollfd fds[AT_COUNT] = { 0 };
+	int sig;
+
+	pump_stop(&io->in);
+	while (io->out.state != PUMP_DONE || io->err.state != PUMP_DONE) {
+		if (wait_and_pump(io, -1, fds) < 0)
+			return 0;
+		while (fds[AT_SIGNALS].revents && (sig = signals_next(io->signals)) > 0)
+			if (signal_ends(sig))
+				return sig;
+	}
+	return 0;
+}
+
+void run_io_done(struct run_io *io)
+{
+	pump_done(&io->in);
+	pump_done(&io->out);
+	pump_done(&io->err);
+}

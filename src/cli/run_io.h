@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_io.h - while a command runs: its streams, our signals, its end
+ *
+ * One poll(2), no threads. Streams are pumps that never wait for a slow
+ * reader, so that a signal or the end of the command is always heard. When
+ * the command has ended the sandbox is destroyed first, which ends whoever
+ * else holds the pipes, and only then are they drained to their end: no
+ * output is lost, and no background process keeps us waiting.
+ */
+#ifndef CLI_RUN_IO_H
+#define CLI_RUN_IO_H
+
+#include "cli/pump.h"
+#include "cli/run_options.h"
+
+struct run_io {
+	int signals; /* borrowed */
+	bool tty;    /* the command has a terminal */
+	bool raw;    /* and ours is raw */
+	struct pump in, out, err;
+};
+
+/* Takes the streams of @ex; a terminal is shared with it, for the sake of resizing. */
+int run_io_start(struct run_io *io, struct warren_exec *ex, const struct run_options *o,
+		 struct warren_error *err) MUST_CHECK;
+/* Until @ex has ended. */
+int run_io_run(struct run_io *io, struct warren_exec *ex,
+	       struct warren_result *ret_result, struct warren_error *err) MUST_CHECK;
+/* What is left in the streams; returns the signal that cut it short, 0: none. */
+int run_io_drain(struct run_io *io);
+void run_io_done(struct run_io *io);
+
+#endif /* CLI_RUN_IO_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_options.h - what `warren run` was asked for, checked */
+#ifndef CLI_RUN_OPTIONS_H
+#define CLI_RUN_OPTIONS_H
+
+#include "cli/opts.h"
+#include "cli/run_env.h"
+
+/* Owns the strings of its mounts. */
+struct mount_list {
+	struct warren_mount v[64];
+	size_t n;
+};
+
+struct run_options {
+	char *image; /* owned: a relative directory was made absolute */
+	const char *hostname;
+	const char *user;
+	const char *workdir;
+	struct env_list env; /* by run_options_finish(): what the command gets */
+	struct env_list env_file;
+	struct env_list env_option; /* outdoes the files, whatever the order */
+	struct mount_list mounts;
+	enum warren_network network;
+	uint64_t memory;
+	uint64_t cpu_millis;
+	uint64_t pids;
+	uint64_t disk;
+	uint64_t nofile;
+	uint64_t timeout_ms;
+	bool read_only;
+	bool interactive;
+	bool tty;
+	bool json;
+	bool quiet;
+	bool verbose;
+};
+
+extern const struct opts run_opts;
+
+/* What no single option can tell; and the environment is put together. */
+int run_options_finish(struct run_options *o, struct warren_error *err) MUST_CHECK;
+void run_options_done(struct run_options *o);
+
+#endif /* CLI_RUN_OPTIONS_H */

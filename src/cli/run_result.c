@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_result.c - exit statuses, lines on stderr, and the JSON object of `warren run` */
+#include "cli/run_result.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/run_signal.h"
+
+/* Two captures, each byte of them escaped at worst as \u0000, and the rest of the report. */
+#define REPORT_MAX (16U << 20)
+
+int result_status(const struct warren_result *res)
+{
+	if (res->timed_out)
+		return STATUS_TIMEOUT;
+	return res->signal ? STATUS_SIGNAL + res->signal : res->exit_code;
+}
+
+int result_exec_status(int code)
+{
+	/* As shells have it. What is not about the command itself is our failure. */
+	static const struct {
+		int code, status;
+	} table[] = {
+		{ ENOENT, STATUS_NOT_FOUND },         { EACCES, STATUS_CANNOT_EXEC },
+		{ EPERM, STATUS_CANNOT_EXEC },        { ENOEXEC, STATUS_CANNOT_EXEC },
+		{ EISDIR, STATUS_CANNOT_EXEC },       { ENOTDIR, STATUS_CANNOT_EXEC },
+		{ ELOOP, STATUS_CANNOT_EXEC },        { ELIBBAD, STATUS_CANNOT_EXEC },
+		{ ETXTBSY, STATUS_CANNOT_EXEC },      { E2BIG, STATUS_CANNOT_EXEC },
+		{ ENAMETOOLONG, STATUS_CANNOT_EXEC },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].code == code)
+			return table[i].status;
+	return STATUS_FAILED;
+}
+
+static void put_ms(struct buf *b, uint64_t usec)
+{
+	buf_printf(b, "%" PRIu64 ".%03u ms", usec / 1000, (unsigned)(usec % 1000));
+}
+
+static void say_enforced(const struct warren_sandbox *sb)
+{
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(sb, &n);
+
+	for (size_t i = 0; i < n; i++)
+		say("run", "%s %s: %s", e[i].enforced ? "enforced" : "NOT enforced",
+		    e[i].name, e[i].detail);
+}
+
+static void say_trace(const struct warren_sandbox *sb)
+{
+	size_t n = 0;
+	const struct warren_step *s = warren_trace(sb, &n);
+	uint64_t before[2] = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *last = &before[s[i].inside];
+		uint64_t took = s[i].ns > *last ? s[i].ns - *last : 0;
+
+		say("run", "%8.3f ms +%.3f %s%s", (double)s[i].ns / 1e6,
+		    (double)took / 1e6, s[i].inside ? "inside: " : "", s[i].name);
+		*last = s[i].ns;
+	}
+}
+
+/* In one line, because a run by an ordinary user may have several. */
+static void say_not_enforced(const struct warren_sandbox *sb)
+{
+	AUTO_BUF struct buf names = BUF_INIT(1024);
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(sb, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!e[i].enforced)
+			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
+	if (names.len)
+		say("run",
+		    "not limited here: %s (--verbose says why, --quiet hides this)",
+		    names.data);
+}
+
+void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb)
+{
+	if (o->verbose) {
+		say("run", "sandbox %s", warren_id(sb));
+		say_enforced(sb);
+		say_trace(sb);
+	} else if (!o->quiet) {
+		say_not_enforced(sb);
+	}
+}
+
+static void say_timeout(uint64_t ms)
+{
+	if (ms < 1000)
+		say("run", "timed out after %" PRIu64 "ms", ms);
+	else if (ms % 1000)
+		say("run", "timed out after %" PRIu64 ".%03us", ms / 1000,
+		    (unsigned)(ms % 1000));
+	else
+		say("run", "timed out after %" PRIu64 "s", ms / 1000);
+}
+
+static void say_usage(const struct warren_result *res)
+{
+	AUTO_BUF struct buf b = BUF_INIT(1024);
+	char name[16];
+
+	if (res->signal)
+		buf_printf(&b, "ended by %s", signal_name(res->signal, name));
+	else
+		buf_printf(&b, "exit code %d", res->exit_code);
+	buf_puts(&b, " after ");
+	put_ms(&b, res->wall_usec);
+	buf_puts(&b, ", user ");
+	put_ms(&b, res->user_usec);
+	buf_puts(&b, ", system ");
+	put_ms(&b, res->system_usec);
+	buf_printf(
+		&b,
+		", memory %" PRIu64 " KiB, read %" PRIu64 " KiB, written %" PRIu64 " KiB",
+		res->max_memory >> 10, res->read_bytes >> 10, res->written_bytes >> 10);
+	if (!b.failed)
+		say("run", "%s", b.data);
+}
+
+void result_say_end(const struct run_options *o, const struct warren_result *res)
+{
+	if (o->quiet)
+		return;
+	if (res->timed_out)
+		say_timeout(o->timeout_ms);
+	if (res->oom)
+		say("run", "out of memory: the kernel killed a process (raise the limit: "
+			   "--memory 2g)");
+	if (o->verbose)
+		say_usage(res);
+}
+
+void report_init(struct run_report *r)
+{
+	*r = (struct run_report){ .out = BUF_INIT(REPORT_MAX) };
+	r->json.out = &r->out;
+	json_open(&r->json, NULL, '{');
+}
+
+void report_done(struct run_report *r)
+{
+	buf_done(&r->out);
+}
+
+void report_result(struct run_report *r, const struct warren_sandbox *sb,
+		   const struct warren_result *res)
+{
+	struct json *j = &r->json;
+	const struct warren_enforcement *e;
+	char name[16];
+	size_t n = 0;
+
+	json_str(j, "id", warren_id(sb));
+	if (res->signal)
+		json_null(j, "exit_code");
+	else
+		json_int(j, "exit_code", res->exit_code);
+	json_str(j, "signal", res->signal ? signal_name(res->signal, name) : NULL);
+	json_bool(j, "timed_out", res->timed_out);
+	json_bool(j, "oom", res->oom);
+	json_milli(j, "wall_ms", res->wall_usec);
+	json_milli(j, "user_ms", res->user_usec);
+	json_milli(j, "system_ms", res->system_usec);
+	json_u64(j, "max_memory_bytes", res->max_memory);
+	json_u64(j, "read_bytes", res->read_bytes);
+	json_u64(j, "written_bytes", res->written_bytes);
+	json_open(j, "enforced", '[');
+	e = warren_enforced(sb, &n);
+	for (size_t i = 0; i < n; i++) {
+		json_open(j, NULL, '{');
+		json_str(j, "name", e[i].name);
+		json_bool(j, "enforced", e[i].enforced);
+		json_str(j, "detail", e[i].detail);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+/*
+ * Bytes that may have NULs among them, which the writer of strings cannot take:
+ * what lies between them is written as strings, and the quotes where two meet
+ * give way to the escape of a NUL.
+ */
+static void put_bytes(struct json *j, const char *key, const struct buf *b)
+{
+	struct buf *out = j->out;
+	size_t at = 0;
+
+	json_str(j, key, b->len ? b->data : "");
+	for (;;) {
+		size_t joint;
+
+		at += b->len ? strlen(b->data + at) : 0;
+		if (at >= b->len || out->failed)
+			return;
+		at++;
+		out->len--; /* the closing quote */
+		buf_puts(out, "\\u0000");
+		joint = out->len;
+		j->comma = false;
+		json_str(j, NULL, b->data + at);
+		if (out->failed)
+			return;
+		out->len--; /* the opening quote */
+		(void)memmove(out->data + joint, out->data + joint + 1,
+			      out->len - joint + 1);
+	}
+}
+
+static void report_stream(struct run_report *r, const char *name, const struct pump *p)
+{
+	char key[32];
+
+	put_bytes(&r->json, name, &p->data);
+	(void)snprintf(key, sizeof(key), "%s_truncated", name);
+	json_bool(&r->json, key, p->lost > 0);
+	(void)snprintf(key, sizeof(key), "%s_lost_bytes", name);
+	json_u64(&r->json, key, p->lost);
+}
+
+void report_output(struct run_report *r, const struct pump *out, const struct pump *err)
+{
+	report_stream(r, "stdout", out);
+	report_stream(r, "stderr", err);
+}
+
+void report_error(struct run_report *r, const struct warren_error *err, int status)
+{
+	json_open(&r->json, "error", '{');
+	json_str(&r->json, "message", err->msg);
+	json_str(&r->json, "errno", strerrorname_np(err->code));
+	json_int(&r->json, "status", status);
+	json_close(&r->json, '}');
+}
+
+int report_print(struct run_report *r, int status)
+{
+	int failed;
+
+	json_close(&r->json, '}');
+	buf_puts(&r->out, "\n");
+	failed = print("run", &r->out);
+	return status ? status : failed;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_signal.c - which signals are passed on, and reading them */
+#include "cli/run_signal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "base/macro.h"
+
+static const struct {
+	int sig;
+	bool tty;  /* only of interest with a terminal */
+	bool ends; /* by default */
+} signals[] = {
+	{ SIGINT, false, true },
+	{ SIGTERM, false, true },
+	{ SIGHUP, false, true },
+	{ SIGQUIT, false, true },
+	{ SIGUSR1, false, true },
+	{ SIGUSR2, false, true },
+	{ SIGCONT, false, false },
+	/* Without a terminal of its own for the command, ^Z stops us as it stops anyone. */
+	{ SIGTSTP, true, false },
+	{ SIGWINCH, true, false },
+};
+
+void signals_block(bool tty, sigset_t *ret_set)
+{
+	struct sigaction sa;
+	sigset_t blocked;
+
+	(void)sigemptyset(ret_set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		if (signals[i].tty && !tty)
+			continue;
+		/* Blocked it would be queued, and seen, although it is ignored. */
+		if (sigaction(signals[i].sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
+			continue;
+		(void)sigaddset(ret_set, signals[i].sig);
+	}
+	blocked = *ret_set;
+	(void)sigaddset(&blocked, SIGPIPE); /* never read: EPIPE says it all */
+	(void)sigprocmask(SIG_BLOCK, &blocked, NULL);
+}
+
+int signals_open(const sigset_t *set, struct warren_error *err)
+{
+	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+
+	return fd < 0 ? error_errno(err, errno, "open a descriptor for signals") : fd;
+}
+
+int signals_next(int fd)
+{
+	struct signalfd_siginfo info;
+
+	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+bool signal_ends(int sig)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (signals[i].sig == sig)
+			return signals[i].ends;
+	return false;
+}
+
+const char *signal_name(int sig, char name[16])
+{
+	const char *abbrev = sigabbrev_np(sig);
+
+	if (abbrev)
+		(void)snprintf(name, 16, "SIG%s", abbrev);
+	else if (sig >= SIGRTMIN && sig <= SIGRTMAX)
+		(void)snprintf(name, 16, "SIGRTMIN+%d", sig - SIGRTMIN);
+	else
+		(void)snprintf(name, 16, "SIG%d", sig);
+	return name;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_tty.c - raw mode, and the way back */
+#include "cli/run_tty.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+#include "base/macro.h"
+
+/* What ends a process by default and is not forwarded to the command. */
+static const int fatal_signals[] = {
+	SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGXCPU, SIGXFSZ, SIGALRM,
+};
+
+static struct termios saved;
+static volatile sig_atomic_t raw_fd = -1;
+static bool armed;
+
+/* Safe in a handler of a signal. */
+void tty_restore(void)
+{
+	int fd = raw_fd;
+	sigset_t ttou, before;
+
+	if (fd < 0)
+		return;
+	/* In the background it would stop us here, with the terminal left as it is. */
+	(void)sigemptyset(&ttou);
+	(void)sigaddset(&ttou, SIGTTOU);
+	(void)sigprocmask(SIG_BLOCK, &ttou, &before);
+	(void)tcsetattr(fd, TCSANOW, &saved);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	raw_fd = -1;
+}
+
+static void restore_and_die(int sig)
+{
+	tty_restore();
+	(void)raise(sig); /* SA_RESETHAND: this time with the default action */
+}
+
+static void arm(void)
+{
+	struct sigaction sa = { .sa_handler = restore_and_die };
+
+	if (armed)
+		return;
+	armed = true;
+	(void)atexit(tty_restore);
+	sa.sa_flags = (int)(SA_RESETHAND | SA_NODEFER);
+	for (size_t i = 0; i < ARRAY_SIZE(fatal_signals); i++)
+		(void)sigaction(fatal_signals[i], &sa, NULL);
+}
+
+int tty_raw(int fd, struct warren_error *err)
+{
+	struct termios raw;
+
+	if (raw_fd >= 0) /* someone may have changed it while we were stopped */
+		raw = saved;
+	else if (tcgetattr(fd, &raw) < 0)
+		return error_errno(err, errno, "look at the terminal");
+	saved = raw;
+	arm();
+	raw_fd = fd;
+	cfmakeraw(&raw);
+	if (tcsetattr(fd, TCSANOW, &raw) < 0)
+		return error_errno(err, errno, "make the terminal raw");
+	return 0;
+}
+
+void tty_size(uint16_t *ret_rows, uint16_t *ret_cols)
+{
+	struct winsize ws;
+
+	*ret_rows = *ret_cols = 0;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (ioctl(fd, TIOCGWINSZ, &ws) < 0)
+			continue;
+		*ret_rows = ws.ws_row;
+		*ret_cols = ws.ws_col;
+		return;
+	}
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.h - specs are checked once, here, before any backend sees them */
+#ifndef CORE_CHECK_H
+#define CORE_CHECK_H
+
+#include "base/error.h"
+
+int check_spec(const struct warren_spec *spec, struct warren_error *err);
+int check_exec_spec(const struct warren_exec_spec *spec, struct warren_error *err);
+/* Absolute, no longer than the kernel takes, and without "." or ".." as a name. */
+int check_path(const char *what, const char *path, struct warren_error *err);
+
+#endif /* CORE_CHECK_H */

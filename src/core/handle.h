@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handle.h - what the opaque handles of warren.h are */
+#ifndef CORE_HANDLE_H
+#define CORE_HANDLE_H
+
+#include "backend/backend.h"
+
+struct warren {
+	const struct backend_ops *ops;
+	void *state; /* belongs to ops */
+	bool opened;
+	struct warren_sandbox *sandboxes;
+	struct warren_feature *features;
+};
+
+struct warren_sandbox {
+	struct warren *engine;
+	struct backend_box *box;
+	struct warren_sandbox *prev, *next;
+	struct warren_exec *execs;
+};
+
+struct warren_exec {
+	const struct backend_ops *ops;
+	struct backend_exec *exec;
+	struct warren_sandbox *sandbox; /* NULL once that is destroyed */
+	struct warren_exec *next;
+};
+
+int not_supported(const struct warren_sandbox *sb, const char *what, struct warren_error *err);
+
+#endif /* CORE_HANDLE_H */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* warren.c - the library's face: handles around a backend's table */
+#include "warren.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "core/check.h"
+#include "core/handle.h"
+
+static void warren_close_p(struct warren **w)
+{
+	(void)warren_close(*w);
+}
+
+int warren_open(const struct warren_options *options, struct warren **ret_warren,
+		struct warren_error *err)
+{
+	static const struct warren_options none;
+	CLEANUP(warren_close_p) struct warren *w = calloc(1, sizeof(*w));
+	const char *name;
+	int r;
+
+	if (!options)
+		options = &none;
+	name = options->backend ? options->backend : "native";
+	if (!w)
+		return error_errno(err, ENOMEM, "open backend '%s'", name);
+	w->ops = backend_by_name(name);
+	if (!w->ops)
+		return error_set(err, ENOENT, "there is no backend '%s'", name);
+	r = w->ops->open(options, &w->state, err);
+	if (r < 0)
+		return error_wrap(err, "open backend '%s'", name);
+	w->opened = true;
+	*ret_warren = TAKE_PTR(w);
+	return 0;
+}
+
+struct warren *warren_close(struct warren *w)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!w)
+		return NULL;
+	while (w->sandboxes)
+		(void)warren_destroy(w->sandboxes, &ignored);
+	if (w->opened)
+		w->ops->close(w->state);
+	free(w->features);
+	free(w);
+	return NULL;
+}
+
+const char *warren_version(void)
+{
+	return WARREN_VERSION;
+}
+
+int warren_probe(struct warren *w, const struct warren_feature **ret_features, size_t *ret_n,
+		 struct warren_error *err)
+{
+	int r;
+
+	if (!w->features)
+		w->features = calloc(BACKEND_FEATURES_MAX, sizeof(*w->features));
+	if (!w->features)
+		return error_errno(err, ENOMEM, "probe the machine");
+	r = w->ops->probe(w->state, w->features, err);
+	if (r < 0)
+		return error_wrap(err, "probe the machine");
+	*ret_features = w->features;
+	*ret_n = (size_t)r;
+	return 0;
+}
+
+/* --------------------------------------------------------------- sandboxes */
+
+int warren_create(struct warren *w, const struct warren_spec *spec,
+		  struct warren_sandbox **ret_sandbox, struct warren_error *err)
+{
+	static const struct warren_spec none;
+	struct warren_sandbox *sb;
+	int r;
+
+	if (!spec)
+		spec = &none;
+	r = check_spec(spec, err);
+	if (r < 0)
+		return r;
+	sb = calloc(1, sizeof(*sb));
+	if (!sb)
+		return error_errno(err, ENOMEM, "create a sandbox");
+	r = w->ops->create(w->state, spec, &sb->box, err);
+	if (r < 0) {
+		free(sb);
+		return error_wrap(err, "create a sandbox");
+	}
+	sb->engine = w;
+	sb->next = w->sandboxes;
+	if (sb->next)
+		sb->next->prev = sb;
+	w->sandboxes = sb;
+	*ret_sandbox = sb;
+	return 0;
+}
+
+int warren_destroy(struct warren_sandbox *sb, struct warren_error *err)
+{
+	struct warren *w;
+	int r;
+
+	if (!sb)
+		return 0;
+	w = sb->engine;
+	if (sb->prev)
+		sb->prev->next = sb->next;
+	else
+		w->sandboxes = sb->next;
+	if (sb->next)
+		sb->next->prev = sb->prev;
+	for (struct warren_exec *ex = sb->execs; ex; ex = ex->next)
+		ex->sandbox = NULL;
+	r = w->ops->destroy(w->state, sb->box, err);
+	free(sb);
+	return r < 0 ? error_wrap(err, "destroy a sandbox") : 0;
+}
+
+const char *warren_id(const struct warren_sandbox *sb)
+{
+	return sb->box->id;
+}
+
+const struct warren_enforcement *warren_enforced(const struct warren_sandbox *sb, size_t *ret_n)
+{
+	*ret_n = sb->box->n_enforced;
+	return sb->box->enforced;
+}
+
+const struct warren_step *warren_trace(const struct warren_sandbox *sb, size_t *ret_n)
+{
+	*ret_n = sb->box->n_steps;
+	return sb->box->steps;
+}
+
+int not_supported(const struct warren_sandbox *sb, const char *what, struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
+			 sb->engine->ops->name);
+}
+
+static int set_paused(struct warren_sandbox *sb, bool paused, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->pause)
+		return not_supported(sb, "pausing", err);
+	r = ops->pause(sb->engine->state, sb->box, paused, err);
+	return r < 0 ? error_wrap(err, "%s '%s'", paused ? "pause" : "resume", sb->box->id) : 0;
+}
+
+int warren_pause(struct warren_sandbox *sb, struct warren_error *err)
+{
+	return set_paused(sb, true, err);
+}
+
+int warren_resume(struct warren_sandbox *sb, struct warren_error *err)
+{
+	return set_paused(sb, false, err);
+}
+
+int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,
+		 struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->stats)
+		return not_supported(sb, "reading statistics", err);
+	r = ops->stats(sb->engine->state, sb->box, ret_stats, err);
+	return r < 0 ? error_wrap(err, "statistics of '%s'", sb->box->id) : 0;
+}
+
+/* ------------------------------------------------------------------- execs */
+
+int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
+		struct warren_exec **ret_exec, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	struct warren_exec *ex;
+	int r = check_exec_spec(spec, err);
+
+	if (r < 0)
+		return r;
+	if (!ops->exec_output &&
+	    (spec->out == WARREN_STDIO_JOURNAL || spec->err == WARREN_STDIO_JOURNAL))
+		return not_supported(sb, "keeping output in a journal", err);
+	if (!ops->exec_resize && spec->pty)
+		return not_supported(sb, "a terminal", err);
+	ex = calloc(1, sizeof(*ex));
+	if (!ex)
+		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
+	r = ops->exec(sb->engine->state, sb->box, spec, &ex->exec, err);
+	if (r < 0) {
+		free(ex);
+		return r;
+	}
+	ex->ops = ops;
+	ex->sandbox = sb;
+	ex->next = sb->execs;
+	sb->execs = ex;
+	*ret_exec = ex;
+	return 0;
+}
+
+struct warren_exec *warren_exec_free(struct warren_exec *ex)
+{
+	struct warren_exec **p;
+
+	if (!ex)
+		return NULL;
+	for (p = ex->sandbox ? &ex->sandbox->execs : NULL; p && *p; p = &(*p)->next) {
+		if (*p == ex) {
+			*p = ex->next;
+			break;
+		}
+	}
+	ex->ops->exec_free(ex->exec);
+	free(ex);
+	return NULL;
+}
+
+int warren_exec_fd(const struct warren_exec *ex, int which)
+{
+	return which >= 0 && which < 3 ? ex->exec->fd[which] : -1;
+}
+
+int warren_exec_take_fd(struct warren_exec *ex, int which)
+{
+	return which >= 0 && which < 3 ? TAKE_FD(ex->exec->fd[which]) : -1;
+}
+
+int warren_exec_wait_fd(const struct warren_exec *ex)
+{
+	return ex->exec->wait_fd;
+}
+
+int warren_exec_output_fd(const struct warren_exec *ex)
+{
+	return ex->exec->output_fd;
+}
+
+int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms, struct warren_result *ret_result,
+		     struct warren_error *err)
+{
+	return ex->ops->exec_wait(ex->exec, timeout_ms, ret_result, err);
+}
+
+int warren_exec_signal(struct warren_exec *ex, int sig, struct warren_error *err)
+{
+	if (sig < 1 || sig > 64)
+		return error_set(err, EINVAL, "there is no signal %d", sig);
+	return ex->ops->exec_signal(ex->exec, sig, err);
+}
+
+int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
+		       struct warren_error *err)
+{
+	if (!ex->ops->exec_resize)
+		return error_set(err, EOPNOTSUPP, "a terminal is not supported by backend '%s'",
+				 ex->ops->name);
+	return ex->ops->exec_resize(ex->exec, rows, cols, err);
+}
+
+int warren_exec_output(struct warren_exec *ex, uint64_t cursor, void *buf, size_t size,
+		       struct warren_output *ret_output, struct warren_error *err)
+{
+	if (!ex->ops->exec_output)
+		return error_set(err, EOPNOTSUPP, "a journal is not supported by backend '%s'",
+				 ex->ops->name);
+	return ex->ops->exec_output(ex->exec, cursor, buf, size, ret_output, err);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy.c - descriptors all the way down, bounded in depth and size */
+#include "image/copy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define DEPTH_MAX 8
+#define FILE_MAX  (16L << 20)
+
+static int copy_entry(int from, int to, const char *name, int depth);
+
+static int copy_link(int from, int to, const char *name)
+{
+	char target[4096];
+	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	return symlinkat(target, to, name) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int copy_file(int from, int to, const char *name, mode_t mode)
+{
+	AUTO_CLOSE int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_CLOSE int out = -1;
+	char block[65536];
+	long total = 0;
+	ssize_t n;
+
+	if (in < 0)
+		return -errno;
+	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (out < 0)
+		return -errno;
+	while ((n = fd_read_all(in, block, sizeof(block))) > 0) {
+		int r = fd_write_all(out, block, (size_t)n);
+
+		if (r < 0)
+			return r;
+		total += n;
+		if (total > FILE_MAX)
+			return -EFBIG;
+	}
+	if (n < 0)
+		return (int)n;
+	return fchmod(out, mode & 0755) < 0 ? -errno : 0;
+}
+
+static int copy_dir(int from, int to, const char *name, mode_t mode, int depth)
+{
+	int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int out = -1;
+	struct dirent *e;
+	DIR *d = in < 0 ? NULL : fdopendir(in);
+	int r = 0;
+
+	if (!d)
+		return -errno;
+	if (mkdirat(to, name, mode & 0755) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r == 0) {
+		out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (out < 0)
+			r = -errno;
+	}
+	while (r == 0 && depth > 0 && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			r = copy_entry(in, out, e->d_name, depth - 1);
+	(void)closedir(d);
+	return r;
+}
+
+static int copy_entry(int from, int to, const char *name, int depth)
+{
+	struct stat st;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return copy_link(from, to, name);
+	if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
+		return copy_file(from, to, name, st.st_mode);
+	if (S_ISDIR(st.st_mode) && (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH))
+		return copy_dir(from, to, name, st.st_mode, depth);
+	return 0;
+}
+
+int copy_from_host(int root, const char *path)
+{
+	AUTO_CLOSE int from = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int to = fcntl(root, F_DUPFD_CLOEXEC, 3);
+	char parts[256], *save = NULL, *part, *next;
+	struct stat st;
+
+	if (from < 0 || to < 0)
+		return -errno;
+	if (strlen(path) >= sizeof(parts))
+		return -ENAMETOOLONG;
+	(void)strcpy(parts, path);
+	/* First that it is there: a layer is not to have empty directories for nothing. */
+	if (fstatat(from, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	for (part = strtok_r(parts, "/", &save); part; part = next) {
+		int fd;
+
+		next = strtok_r(NULL, "/", &save);
+		if (!next)
+			return copy_entry(from, to, part, DEPTH_MAX);
+		if (mkdirat(to, part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(to, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		(void)close(to);
+		to = fd;
+		fd = openat(from, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		(void)close(from);
+		from = fd;
+	}
+	return -EINVAL;
+}
+
+void copy_remove_tree(int at, const char *name)
+{
+	struct dirent *e;
+	DIR *d;
+	int fd;
+
+	if (unlinkat(at, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+		return;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			copy_remove_tree(fd, e->d_name);
+	if (d)
+		(void)closedir(d);
+	(void)unlinkat(at, name, AT_REMOVEDIR);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group.c - the cgroup of an exec: its accounting and the list of its processes
+ *
+ * The engine hands us directories that belong to the sandbox's root (only the
+ * directory: the files with the limits in it stay root's), so an exec's own
+ * cgroup below is one mkdir(2) and needs nobody outside. On v1 there is one
+ * for each of memory, cpuacct and pids; on v2 one in all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "init/init.h"
+
+static const struct {
+	enum proto_role role;
+	const char *procs; /* which file a process joins by; v1: `tasks`, see join() */
+} hierarchies[] = {
+	{ PROTO_ROLE_MEMORY, "tasks" },
+	{ PROTO_ROLE_CPU, "tasks" },
+	{ PROTO_ROLE_PIDS, "tasks" },
+	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
+};
+
+#define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
+
+/* "e<id>" or "e<id>/<file>" */
+static void group_name(uint32_t id, const char *file, char *out)
+{
+	char digits[12];
+	int n = 0;
+
+	*out++ = 'e';
+	do
+		digits[n++] = (char)('0' + id % 10);
+	while ((id /= 10) > 0);
+	while (n > 0)
+		*out++ = digits[--n];
+	if (file) {
+		*out++ = '/';
+		while (*file)
+			*out++ = *file++;
+	}
+	*out = '\0';
+}
+
+static long group_open(const struct exec *ex, enum proto_role role, const char *file, int flags)
+{
+	char name[64];
+
+	if (init.dir[role] < 0)
+		return -ENOENT;
+	if (ex->own_group)
+		group_name(ex->id, file, name);
+	return sys_openat(init.dir[role], ex->own_group ? name : file, flags | O_CLOEXEC, 0);
+}
+
+long group_make(struct exec *ex, int *own, int *n_own)
+{
+	char name[64];
+
+	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
+	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
+		return 0;
+	group_name(ex->id, NULL, name);
+	for (size_t i = 0; i < N_HIERARCHIES; i++) {
+		int dir = init.dir[hierarchies[i].role];
+		long r;
+
+		if (dir < 0)
+			continue;
+		r = SYS_3(SYS_mkdirat, dir, name, 0755);
+		if (r < 0 && r != -EEXIST)
+			return r;
+		ex->own_group = true;
+		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
+		if (r < 0)
+			return r;
+		own[(*n_own)++] = (int)r;
+	}
+	return 0;
+}
+
+void group_remove(struct exec *ex)
+{
+	char name[64];
+
+	/* Still busy with what the exec left running: goes with the sandbox then. */
+	group_name(ex->id, NULL, name);
+	for (size_t i = 0; i < N_HIERARCHIES; i++)
+		if (init.dir[hierarchies[i].role] >= 0)
+			(void)SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role], name, AT_REMOVEDIR);
+	ex->own_group = false;
+}
+
+static long read_text(const struct exec *ex, enum proto_role role, const char *file, char *text,
+		      size_t size)
+{
+	long fd = group_open(ex, role, file, O_RDONLY);
+	long n;
+
+	if (fd < 0)
+		return fd;
+	n = sys_read(fd, text, size - 1);
+	sys_close(fd);
+	if (n >= 0)
+		text[n] = '\0';
+	return n;
+}
+
+/* The number after @key at the start of a line, or the only number when @key is "". */
+static bool read_number(const struct exec *ex, enum proto_role role, const char *file,
+			const char *key, uint64_t *ret)
+{
+	char text[1024];
+	long n = read_text(ex, role, file, text, sizeof(text));
+
+	for (const char *line = text; n > 0 && *line;) {
+		const char *p = line, *k = key;
+
+		while (*k && *p == *k)
+			p++, k++;
+		if (*k == '\0' && (*key == '\0' || *p == ' ')) {
+			uint64_t v = 0;
+
+			p += *key != '\0';
+			if (*p < '0' || *p > '9')
+				return false;
+			while (*p >= '0' && *p <= '9')
+				v = v * 10 + (uint64_t)(*p++ - '0');
+			*ret = v;
+			return true;
+		}
+		while (*line && *line != '\n')
+			line++;
+		line += *line == '\n';
+	}
+	return false;
+}
+
+static void kill_listed(const struct exec *ex, enum proto_role role)
+{
+	static char text[16384];
+
+	/* Without leave to fork, who is listed is all there will ever be. */
+	for (int pass = 0; pass < 64; pass++) {
+		long n = read_text(ex, role, "cgroup.procs", text, sizeof(text));
+		int pid = 0;
+
+		if (n <= 0)
+			return;
+		for (const char *p = text; *p; p++) {
+			if (*p != '\n') {
+				pid = pid * 10 + (*p - '0');
+				continue;
+			}
+			if (pid > 1)
+				(void)sys_kill(pid, SIGKILL);
+			pid = 0;
+		}
+	}
+}
+
+bool group_kill(struct exec *ex)
+{
+	long fd;
+
+	if (!ex->own_group)
+		return false;
+	fd = group_open(ex, PROTO_ROLE_UNIFIED, "cgroup.kill", O_WRONLY);
+	if (fd >= 0) {
+		(void)sys_write(fd, "1", 1);
+		sys_close(fd);
+		return true;
+	}
+	fd = group_open(ex, PROTO_ROLE_PIDS, "pids.max", O_WRONLY);
+	if (fd >= 0) {
+		(void)sys_write(fd, "0", 1);
+		sys_close(fd);
+		kill_listed(ex, PROTO_ROLE_PIDS);
+		return true;
+	}
+	if (init.dir[PROTO_ROLE_UNIFIED] < 0)
+		return false;
+	kill_listed(ex, PROTO_ROLE_UNIFIED);
+	return true;
+}
+
+void group_account(const struct exec *ex, struct proto_exited *out)
+{
+	uint64_t user = 0, sys = 0, n = 0;
+
+	if (!ex->own_group && !ex->sole)
+		return;
+	if (init.dir[PROTO_ROLE_UNIFIED] >= 0) {
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "user_usec", &user) &&
+		    read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "system_usec", &sys)) {
+			out->user_usec = user;
+			out->system_usec = sys;
+		}
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.peak", "", &n))
+			out->max_memory = n;
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.events", "oom_kill", &n) && n > 0)
+			out->flags |= PROTO_EXITED_OOM;
+		return;
+	}
+	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage_user", "", &user) &&
+	    read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage_sys", "", &sys)) {
+		out->user_usec = user / 1000;
+		out->system_usec = sys / 1000;
+	}
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
+		out->max_memory = n;
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n) && n > 0)
+		out->flags |= PROTO_EXITED_OOM;
+}

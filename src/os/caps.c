@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* caps.c - capget(2), capset(2) and the bounding set, without a library for four calls */
+#include "os/caps.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/prctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define BIT(cap) (1ULL << (cap))
+
+/* What package managers, servers and shells need inside; all of it ends at the namespace. */
+const uint64_t caps_kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) |
+			   BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_NET_BIND_SERVICE) |
+			   BIT(CAP_SETFCAP) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) |
+			   BIT(CAP_SETUID) | BIT(CAP_SYS_CHROOT);
+
+int caps_reduce(uint64_t keep, struct warren_error *err)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = {
+		{ .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
+		{ .effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32) },
+	};
+
+	/* Up to what this kernel knows, which may be more than this header does. */
+	for (unsigned long cap = 0; cap < 64; cap++)
+		if (!(keep & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break;
+			return error_errno(err, errno, "drop capability %lu", cap);
+		}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return error_errno(err, errno, "clear the ambient capabilities");
+	if (syscall(SYS_capset, &h, d) < 0)
+		return error_errno(err, errno, "set the capabilities");
+	return 0;
+}
+
+bool caps_have(int cap)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = { 0 };
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return false;
+	return d[cap / 32].effective >> (cap % 32) & 1;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* caps.h - which capabilities root inside has, and dropping the rest */
+#ifndef OS_CAPS_H
+#define OS_CAPS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The set that root inside keeps, as a mask. */
+extern const uint64_t caps_kept;
+
+/* Reduce every set of this thread to @keep: bounding, permitted, effective; others to none. */
+int caps_reduce(uint64_t keep, struct warren_error *err);
+
+/* Do we have @cap (CAP_*) now? */
+bool caps_have(int cap);
+
+#endif /* OS_CAPS_H */

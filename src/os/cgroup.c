@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cgroup.c - finding the hierarchies, making, limiting, freezing, reading, removing */
+#include "os/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+
+#include "base/fd.h"
+
+#define MOUNT_POINT "/sys/fs/cgroup"
+#define PARENT	    "warren"
+
+static const char *const names[] = {
+	[CGROUP_CPU] = "cpu",	[CGROUP_CPUACCT] = "cpuacct", [CGROUP_MEMORY] = "memory",
+	[CGROUP_PIDS] = "pids", [CGROUP_FREEZER] = "freezer",
+};
+
+_Static_assert(ARRAY_SIZE(names) == CGROUP_CONTROLLER_MAX, "a controller has no name");
+
+const char *cgroup_controller_name(enum cgroup_controller c)
+{
+	return names[c];
+}
+
+const char *cgroup_mode_name(enum cgroup_mode mode)
+{
+	return mode == CGROUP_V1 ? "cgroup v1" : mode == CGROUP_V2 ? "cgroup v2" : "no cgroups";
+}
+
+bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
+{
+	return root->dir[c] >= 0;
+}
+
+/* ------------------------------------------------------------ finding them */
+
+/* Make and open "warren" in @path; -1 when we may not. */
+static int open_parent(const char *path)
+{
+	char dir[4096 + sizeof(PARENT) + 2];
+	int fd;
+
+	(void)snprintf(dir, sizeof(dir), "%s/" PARENT, path);
+	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+		return -1;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* Somebody else's "warren" (root's, when we are not root) is of no use. */
+	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
+		(void)close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* The controllers that @dirfd hands to its children, turned on if need be. */
+static bool v2_enable(int dirfd, const char *name)
+{
+	char text[256], word[16];
+
+	(void)snprintf(word, sizeof(word), "+%s", name);
+	if (fd_write_file_at(dirfd, "cgroup.subtree_control", word) == 0)
+		return true;
+	return fd_read_file_at(dirfd, "cgroup.subtree_control", text, sizeof(text)) > 0 &&
+	       strstr(text, name);
+}
+
+/* Where on the v2 tree we may make cgroups: the top as root, else our own, if delegated. */
+static int v2_base(char *path, size_t size)
+{
+	char text[4096], *own;
+
+	if (geteuid() == 0) {
+		(void)snprintf(path, size, MOUNT_POINT);
+		return 0;
+	}
+	if (fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+		return -1;
+	own = strstr(text, "0::");
+	if (!own)
+		return -1;
+	own[strcspn(own, "\n")] = '\0';
+	(void)snprintf(path, size, MOUNT_POINT "%s", own + 3);
+	return access(path, W_OK);
+}
+
+static void open_v2(struct cgroup_root *root)
+{
+	static const enum cgroup_controller wanted[] = { CGROUP_CPU, CGROUP_MEMORY, CGROUP_PIDS };
+	AUTO_CLOSE int base = -1;
+	char path[4096 + 32];
+	int fd;
+
+	if (v2_base(path, sizeof(path)) < 0) {
+		(void)snprintf(root->why, sizeof(root->why),
+			       "the cgroup of this session is not delegated to uid %u",
+			       geteuid());
+		return;
+	}
+	base = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (base >= 0)
+		for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+			(void)v2_enable(base, names[wanted[i]]);
+	fd = open_parent(path);
+	if (fd < 0) {
+		(void)snprintf(root->why, sizeof(root->why), "cannot make " PARENT " there: %s",
+			       strerrordesc_np(errno));
+		return;
+	}
+	root->mode = CGROUP_V2;
+	root->dir[CGROUP_FREEZER] = fd;
+	root->dir[CGROUP_CPUACCT] = fd;
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+		if (v2_enable(fd, names[wanted[i]]))
+			root->dir[wanted[i]] = fd;
+}
+
+static void open_v1(struct cgroup_root *root)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLER_MAX; i++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), MOUNT_POINT "/%s", names[i]);
+		root->dir[i] = open_parent(path);
+		if (root->dir[i] >= 0)
+			root->mode = CGROUP_V1;
+	}
+	if (root->mode == CGROUP_NONE)
+		(void)snprintf(root->why, sizeof(root->why), "uid %u may not make v1 cgroups",
+			       geteuid());
+}
+
+void cgroup_root_open(struct cgroup_root *root)
+{
+	struct statfs fs;
+
+	*root = (struct cgroup_root){ .mode = CGROUP_NONE };
+	for (size_t i = 0; i < CGROUP_CONTROLLER_MAX; i++)
+		root->dir[i] = -1;
+	if (statfs(MOUNT_POINT, &fs) < 0)
+		(void)snprintf(root->why, sizeof(root->why), "nothing is mounted at " MOUNT_POINT);
+	else if (fs.f_type == CGROUP2_SUPER_MAGIC)
+		open_v2(root);
+	else
+		open_v1(root);
+}
+
+void cgroup_root_close(struct cgroup_root *root)
+{
+	if (root->mode == CGROUP_V2) {
+		(void)close(root->dir[CGROUP_FREEZER]);
+	} else if (root->mode == CGROUP_V1) {
+		for (size_t i = 0; i < CGROUP_CONTROLLER_MAX; i++)
+			if (root->dir[i] >= 0)
+				(void)close(root->dir[i]);
+	}
+	root->mode = CGROUP_NONE;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* A limit: which file of which controller, and what to write for it. */
+struct setting {
+	enum cgroup_controller controller;
+	const char *file;
+	char text[48];
+	bool optional; /* the file is absent on some kernels, and then not needed */
+};
+
+#define CPU_PERIOD 100000 /* microseconds, the kernel's default */
+
+static size_t v1_settings(const struct cgroup_limits *lim, struct setting *out)
+{
+	size_t n = 0;
+
+	if (lim->memory) {
+		out[n] = (struct setting){ CGROUP_MEMORY, "memory.limit_in_bytes", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
+		/* No swap: memory and swap together are limited to the same. */
+		out[n] = (struct setting){ CGROUP_MEMORY, "memory.memsw.limit_in_bytes", "", true };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
+	}
+	if (lim->cpu_millis) {
+		out[n] = (struct setting){ CGROUP_CPU, "cpu.cfs_quota_us", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->cpu_millis * CPU_PERIOD / 1000);
+	}
+	if (lim->pids) {
+		out[n] = (struct setting){ CGROUP_PIDS, "pids.max", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->pids);
+	}
+	return n;
+}
+
+static size_t v2_settings(const struct cgroup_limits *lim, struct setting *out)
+{
+	size_t n = 0;
+
+	if (lim->memory) {
+		out[n] = (struct setting){ CGROUP_MEMORY, "memory.max", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
+		out[n++] = (struct setting){ CGROUP_MEMORY, "memory.swap.max", "0", true };
+	}
+	if (lim->cpu_millis) {
+		out[n] = (struct setting){ CGROUP_CPU, "cpu.max", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju %d",
+			       (uintmax_t)lim->cpu_millis * CPU_PERIOD / 1000, CPU_PERIOD);
+	}
+	if (lim->pids) {
+		out[n] = (struct setting){ CGROUP_PIDS, "pids.max", "", false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->pids);
+	}
+	return n;
+}
+
+static int make_dir(int at, const char *name, int *ret_fd, struct warren_error *err)
+{
+	int fd;
+
+	if (mkdirat(at, name, 0755) < 0)
+		return error_errno(err, errno, "make the cgroup '%s'", name);
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open the cgroup '%s'", name);
+	*ret_fd = fd;
+	return 0;
+}
+
+static int apply(int dir, const struct setting *s, struct warren_error *err)
+{
+	int r = fd_write_file_at(dir, s->file, s->text);
+
+	if (r < 0 && !(s->optional && r == -ENOENT))
+		return error_errno(err, -r, "set %s to %s", s->file, s->text);
+	return 0;
+}
+
+static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
+		   const struct setting *set, size_t n_set, struct warren_error *err)
+{
+	for (size_t c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
+		AUTO_CLOSE int dir = -1;
+		int r;
+
+		if (root->dir[c] < 0)
+			continue;
+		r = make_dir(root->dir[c], id, &dir, err);
+		for (size_t i = 0; r == 0 && i < n_set; i++)
+			if (set[i].controller == c)
+				r = apply(dir, &set[i], err);
+		if (r < 0)
+			return r;
+		if (owner != 0 && fchown(dir, owner, owner) < 0)
+			return error_errno(err, errno, "give the cgroup away");
+	}
+	return 0;
+}
+
+/* The files that delegation of a v2 cgroup is made of. */
+static int delegate_v2(int dir, uid_t owner, struct warren_error *err)
+{
+	static const char *const files[] = { ".", "cgroup.procs", "cgroup.threads",
+					     "cgroup.subtree_control" };
+
+	for (size_t i = 0; owner != 0 && i < ARRAY_SIZE(files); i++)
+		if (fchownat(dir, files[i], owner, owner, 0) < 0)
+			return error_errno(err, errno, "delegate the cgroup's %s", files[i]);
+	return 0;
+}
+
+static int make_v2(const struct cgroup_root *root, const char *id, uid_t owner,
+		   const struct setting *set, size_t n_set, struct warren_error *err)
+{
+	static const enum cgroup_controller all[] = { CGROUP_CPU, CGROUP_MEMORY, CGROUP_PIDS };
+	AUTO_CLOSE int top = -1, init = -1, box = -1;
+	int r = make_dir(root->dir[CGROUP_FREEZER], id, &top, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
+		if (root->dir[all[i]] >= 0 && !v2_enable(top, names[all[i]]))
+			r = error_set(err, EIO, "pass the %s controller on", names[all[i]]);
+	if (r == 0)
+		r = make_dir(top, "init", &init, err);
+	if (r == 0)
+		r = make_dir(top, "box", &box, err);
+	for (size_t i = 0; r == 0 && i < n_set; i++)
+		r = apply(box, &set[i], err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
+		if (root->dir[all[i]] >= 0)
+			(void)v2_enable(box, names[all[i]]);
+	if (r == 0)
+		r = delegate_v2(top, owner, err);
+	if (r == 0)
+		r = delegate_v2(init, owner, err);
+	if (r == 0)
+		r = delegate_v2(box, owner, err);
+	return r;
+}
+
+int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
+		const struct cgroup_limits *limits, struct warren_error *err)
+{
+	struct setting set[8];
+	int r = 0;
+
+	if (root->mode == CGROUP_V1)
+		r = make_v1(root, id, owner, set, v1_settings(limits, set), err);
+	else if (root->mode == CGROUP_V2)
+		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
+	if (r < 0)
+		(void)cgroup_remove(root, id);
+	return r;
+}
+
+int cgroup_open_init(const struct cgroup_root *root, const char *id)
+{
+	char path[64];
+
+	if (root->mode != CGROUP_V2)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/init", id);
+	return openat(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* -------------------------------------------------------------- for init */
+
+static int add_handle(int at, const char *path, int flags, struct cgroup_handle h,
+		      struct cgroup_handle *out, size_t *n, struct warren_error *err)
+{
+	h.fd = openat(at, path, flags | O_CLOEXEC);
+	if (h.fd < 0)
+		return error_errno(err, errno, "open the cgroup '%s'", path);
+	out[(*n)++] = h;
+	return 0;
+}
+
+int cgroup_open_handles(const struct cgroup_root *root, const char *id,
+			struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err)
+{
+	char path[64];
+	size_t n = 0;
+	int r = 0;
+
+	if (root->mode == CGROUP_V2) {
+		(void)snprintf(path, sizeof(path), "%s/box", id);
+		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY,
+			       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR }, ret, &n, err);
+	}
+	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX; c++) {
+		/* The quota and the freezer act on all of a sandbox; the others count by exec. */
+		bool whole = c == CGROUP_CPU || c == CGROUP_FREEZER;
+		struct cgroup_handle join = {
+			.kind = whole ? CGROUP_HANDLE_JOIN : CGROUP_HANDLE_JOIN_BOX,
+			.controller = c,
+		};
+
+		if (root->dir[c] < 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/tasks", id);
+		r = add_handle(root->dir[c], path, O_WRONLY, join, ret, &n, err);
+		if (r == 0 && !whole)
+			r = add_handle(root->dir[c], id, O_RDONLY | O_DIRECTORY,
+				       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR,
+							       .controller = c },
+				       ret, &n, err);
+	}
+	while (r < 0 && n > 0)
+		(void)close(ret[--n].fd);
+	*ret_n = n;
+	return r;
+}
+
+/* ----------------------------------------------------------- while it lives */
+
+/* v1 freezes asynchronously: FREEZING until every task has stopped. */
+static int await_frozen(int dir, const char *file, const char *want)
+{
+	for (int i = 0; i < 2000; i++) {
+		struct timespec wait = { .tv_nsec = i < 10 ? 20000 : 500000 };
+		char text[256];
+		ssize_t n = fd_read_file_at(dir, file, text, sizeof(text));
+
+		if (n < 0)
+			return (int)n;
+		if (strstr(text, want))
+			return 0;
+		(void)nanosleep(&wait, NULL);
+	}
+	return -ETIMEDOUT;
+}
+
+int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
+		  struct warren_error *err)
+{
+	bool v2 = root->mode == CGROUP_V2;
+	char path[64];
+	int dir = root->dir[CGROUP_FREEZER], r;
+
+	if (dir < 0)
+		return error_set(err, EOPNOTSUPP, "this machine has no freezer cgroup (%s)",
+				 root->why);
+	(void)snprintf(path, sizeof(path), v2 ? "%s/box/cgroup.freeze" : "%s/freezer.state", id);
+	r = fd_write_file_at(dir, path, v2 ? (frozen ? "1" : "0") : (frozen ? "FROZEN" : "THAWED"));
+	if (r == 0 && v2)
+		(void)snprintf(path, sizeof(path), "%s/box/cgroup.events", id);
+	if (r == 0)
+		r = await_frozen(dir, path,
+				 v2 ? (frozen ? "frozen 1" : "frozen 0")
+				    : (frozen ? "FROZEN" : "THAWED"));
+	if (r < 0)
+		return error_errno(err, -r, "%s the cgroup", frozen ? "freeze" : "thaw");
+	return 0;
+}
+
+int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgroup_usage *ret,
+		      struct warren_error *err)
+{
+	/* A file that is missing leaves zero; that something can be read at all is checked. */
+	const struct {
+		enum cgroup_controller c;
+		const char *v1, *v1_key, *v2, *v2_key;
+		uint64_t *to;
+		unsigned v1_divisor;
+	} files[] = {
+		{ CGROUP_MEMORY, "memory.usage_in_bytes", NULL, "memory.current", NULL,
+		  &ret->memory, 1 },
+		{ CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, "memory.peak", NULL,
+		  &ret->memory_peak, 1 },
+		{ CGROUP_MEMORY, "memory.oom_control", "oom_kill", "memory.events", "oom_kill",
+		  &ret->oom_kills, 1 },
+		{ CGROUP_CPUACCT, "cpuacct.usage", NULL, "cpu.stat", "usage_usec", &ret->cpu_usec,
+		  1000 },
+		{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL, &ret->pids, 1 },
+	};
+	bool v2 = root->mode == CGROUP_V2;
+	size_t good = 0;
+
+	*ret = (struct cgroup_usage){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		const char *key = v2 ? files[i].v2_key : files[i].v1_key;
+		int dir = root->dir[files[i].c], r;
+		char path[96];
+
+		if (dir < 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s%s/%s", id, v2 ? "/box" : "",
+			       v2 ? files[i].v2 : files[i].v1);
+		r = key ? fd_read_key_at(dir, path, key, files[i].to)
+			: fd_read_u64_at(dir, path, files[i].to);
+		if (r == 0 && !v2)
+			*files[i].to /= files[i].v1_divisor;
+		good += r == 0;
+	}
+	if (good == 0)
+		return error_set(err, EOPNOTSUPP, "there is nothing to read the usage from: %s",
+				 root->why);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- removing */
+
+/* rmdir(2), first without looking: most often there is nothing below. */
+static int remove_tree(int at, const char *name, int depth)
+{
+	AUTO_CLOSE int fd = -1;
+	struct dirent *d;
+	DIR *dir;
+
+	if (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if ((errno != EBUSY && errno != ENOTEMPTY) || depth == 0)
+		return -errno;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir)
+		return -errno;
+	fd = -1; /* closedir() closes it */
+	while ((d = readdir(dir)))
+		if (d->d_type == DT_DIR && d->d_name[0] != '.')
+			(void)remove_tree(dirfd(dir), d->d_name, depth - 1);
+	(void)closedir(dir);
+	return unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int cgroup_remove(const struct cgroup_root *root, const char *id)
+{
+	size_t last = root->mode == CGROUP_V2 ? 1 : CGROUP_CONTROLLER_MAX;
+	int worst = 0;
+
+	for (size_t c = 0; root->mode != CGROUP_NONE && c < last; c++) {
+		int dir = root->dir[root->mode == CGROUP_V2 ? CGROUP_FREEZER : c];
+		int r = dir < 0 ? 0 : remove_tree(dir, id, 3);
+
+		/* A last process may be on its way out: the kernel is told its end first. */
+		for (int i = 0; r == -EBUSY && i < 200; i++) {
+			struct timespec wait = { .tv_nsec = 200000 + 50000L * i };
+
+			(void)nanosleep(&wait, NULL);
+			r = remove_tree(dir, id, 3);
+		}
+		if (r < 0)
+			worst = r;
+	}
+	return worst;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgroup.h - one cgroup per sandbox: make, limit, freeze, read, remove; v1, v2 and both
+ *
+ * Layout, below the directory "warren" that a struct cgroup_root stands for:
+ *
+ *	v1	<controller>/warren/<id>	the limits; execs below, as e<n>
+ *	v2	warren/<id>			delegated to the sandbox's root
+ *		warren/<id>/init		init, without limits
+ *		warren/<id>/box			the limits; execs below, as e<n>
+ *
+ * On v1 init stays where its maker is: outside the limits as well. A machine
+ * whose v2 mount has no controllers while v1 has them (the "hybrid") is v1.
+ *
+ * Directories that init makes cgroups in are given to the sandbox's root; the
+ * limit files in them stay root's. Nothing in a sandbox sees a cgroup mount.
+ */
+#ifndef OS_CGROUP_H
+#define OS_CGROUP_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum cgroup_mode {
+	CGROUP_NONE,
+	CGROUP_V1,
+	CGROUP_V2,
+};
+
+enum cgroup_controller {
+	CGROUP_CPU,
+	CGROUP_CPUACCT, /* v1; part of cpu on v2 */
+	CGROUP_MEMORY,
+	CGROUP_PIDS,
+	CGROUP_FREEZER, /* v1; in the core of v2 */
+	CGROUP_CONTROLLER_MAX,
+};
+
+struct cgroup_root {
+	enum cgroup_mode mode;
+	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor */
+	char why[128];			/* with CGROUP_NONE: why there are none */
+};
+
+struct cgroup_limits {
+	uint64_t memory;     /* bytes; 0: no limit */
+	uint64_t cpu_millis; /* 0: no limit */
+	uint64_t pids;	     /* 0: no limit */
+};
+
+struct cgroup_usage {
+	uint64_t memory, memory_peak, cpu_usec, pids, oom_kills;
+};
+
+/* Look at what this machine has; makes the directory "warren" where it may. Never fails. */
+void cgroup_root_open(struct cgroup_root *root);
+void cgroup_root_close(struct cgroup_root *root);
+/* Can this machine enforce or account by @c? */
+bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c);
+const char *cgroup_controller_name(enum cgroup_controller c);
+const char *cgroup_mode_name(enum cgroup_mode mode);
+
+/* Make the cgroup @id, owned by @owner, limited to @limits. Undone on failure. */
+int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
+		const struct cgroup_limits *limits, struct warren_error *err);
+/* v2: the directory that init is cloned into. v1: -1. */
+int cgroup_open_init(const struct cgroup_root *root, const char *id);
+
+/* What init needs to place execs; each descriptor has a role. */
+enum cgroup_handle_kind {
+	CGROUP_HANDLE_JOIN,	/* v1 `tasks`, writable: where every exec goes */
+	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks`: for an exec without a cgroup of its own */
+	CGROUP_HANDLE_DIR,	/* the directory execs get cgroups of their own in */
+};
+
+struct cgroup_handle {
+	int fd;
+	enum cgroup_handle_kind kind;
+	enum cgroup_controller controller; /* of a v1 directory */
+};
+
+#define CGROUP_HANDLES_MAX 12
+
+int cgroup_open_handles(const struct cgroup_root *root, const char *id,
+			struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err);
+
+int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
+		  struct warren_error *err);
+int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgroup_usage *ret,
+		      struct warren_error *err);
+/* Removes @id and what init made below it; absent is fine. -EBUSY: a process is left. */
+int cgroup_remove(const struct cgroup_root *root, const char *id);
+
+#endif /* OS_CGROUP_H */

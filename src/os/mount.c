@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mount.c - fsopen, fsmount, open_tree, move_mount, mount_setattr, openat2 */
+#include "os/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+
+/* The kernel explains a refused option in words, read from the filesystem's descriptor. */
+static int explain(int fs, const char *type, const char *what, int code,
+		   struct warren_error *err)
+{
+	char words[200];
+	ssize_t n = read(fs, words, sizeof(words) - 1);
+
+	if (n <= 2)
+		return error_errno(err, code, "mount %s: %s", type, what);
+	words[n] = '\0';
+	words[strcspn(words, "\n")] = '\0';
+	return error_errno(err, code, "mount %s: %s (%s)", type, what, words + 2);
+}
+
+int mount_new(const char *type, const struct mount_option *options, uint64_t attr, int *ret_fd,
+	      struct warren_error *err)
+{
+	AUTO_CLOSE int fs = fsopen(type, FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs < 0)
+		return error_errno(err, errno, "mount %s", type);
+	for (; options && options->key; options++) {
+		unsigned cmd = options->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+
+		if (fsconfig(fs, cmd, options->key, options->value, 0) < 0)
+			return explain(fs, type, options->key, errno, err);
+	}
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return explain(fs, type, "create", errno, err);
+	fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)attr);
+	if (fd < 0)
+		return explain(fs, type, "mount", errno, err);
+	*ret_fd = fd;
+	return 0;
+}
+
+int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int userns,
+	       int *ret_fd, struct warren_error *err)
+{
+	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
+	struct mount_attr set = { .attr_set = attr };
+	AUTO_CLOSE int fd =
+		open_tree(dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
+
+	if (fd < 0)
+		return error_errno(err, errno, "copy the mount of '%s'", path);
+	if (userns >= 0) {
+		set.attr_set |= MOUNT_ATTR_IDMAP;
+		set.userns_fd = (uint64_t)userns;
+	}
+	if (set.attr_set && mount_setattr(fd, "", flags, &set, sizeof(set)) < 0) {
+		if (userns >= 0 && errno == EINVAL)
+			return error_set(err, EOPNOTSUPP,
+					 "the filesystem of '%s' (or one mounted below it) does "
+					 "not support id-mapped mounts",
+					 path);
+		return error_errno(err, errno, "set the attributes of the mount of '%s'", path);
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error *err)
+{
+	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
+
+	if (move_mount(mount_fd, "", dirfd, path, flags) < 0)
+		return error_errno(err, errno, "attach a mount at '%s'", path);
+	return 0;
+}
+
+int mount_restrict(int fd, uint64_t attr, struct warren_error *err)
+{
+	struct mount_attr set = { .attr_set = attr };
+
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &set, sizeof(set)) < 0)
+		return error_errno(err, errno, "restrict a mount");
+	return 0;
+}
+
+int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC, .mode = mode, .resolve = resolve };
+	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ns.c - clone3(2), user namespace maps, the loopback interface */
+#include "os/ns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+
+pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
+{
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = flags | CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	long pid;
+
+	if (cgroup >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup;
+	}
+	pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0)
+		return -errno;
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return (pid_t)pid;
+}
+
+static int write_proc(pid_t pid, const char *name, const char *text, struct warren_error *err)
+{
+	char path[64];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	r = fd_write_file_at(AT_FDCWD, path, text);
+	if (r < 0)
+		return error_errno(err, -r, "write the %s of the user namespace", name);
+	return 0;
+}
+
+static int write_map(pid_t pid, const char *name, const struct ns_map *map, size_t n,
+		     struct warren_error *err)
+{
+	char text[NS_MAPS_MAX * 40];
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n",
+					map[i].inside, map[i].outside, map[i].count);
+	return write_proc(pid, name, text, err);
+}
+
+/* newuidmap(1) and newgidmap(1): set-id programs that check /etc/subuid and /etc/subgid. */
+static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, size_t n,
+		      struct warren_error *err)
+{
+	char words[1 + NS_MAPS_MAX * 3][16];
+	char *argv[2 + ARRAY_SIZE(words)] = { (char *)(uintptr_t)helper };
+	size_t w = 0;
+	int status = 0;
+	pid_t child;
+
+	(void)snprintf(words[w++], sizeof(words[0]), "%d", (int)pid);
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(words[w++], sizeof(words[0]), "%u", map[i].inside);
+		(void)snprintf(words[w++], sizeof(words[0]), "%u", map[i].outside);
+		(void)snprintf(words[w++], sizeof(words[0]), "%u", map[i].count);
+	}
+	for (size_t i = 0; i < w; i++)
+		argv[1 + i] = words[i];
+	child = fork();
+	if (child == 0) {
+		(void)execvp(helper, argv);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return error_errno(err, errno, "run %s", helper);
+	if (status != 0)
+		return error_set(err, EPERM,
+				 "%s refused the id map; are the ranges in /etc/subuid and "
+				 "/etc/subgid right?",
+				 helper);
+	return 0;
+}
+
+int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
+		  struct warren_error *err)
+{
+	int r;
+
+	if (!privileged && maps->n_uid > 1) {
+		r = run_helper("newuidmap", pid, maps->uid, maps->n_uid, err);
+		return r < 0 ? r : run_helper("newgidmap", pid, maps->gid, maps->n_gid, err);
+	}
+	/* The kernel lets an ordinary user map his group only once setgroups(2) is off. */
+	if (!privileged) {
+		r = write_proc(pid, "setgroups", "deny", err);
+		if (r < 0)
+			return r;
+	}
+	r = write_map(pid, "uid_map", maps->uid, maps->n_uid, err);
+	return r < 0 ? r : write_map(pid, "gid_map", maps->gid, maps->n_gid, err);
+}
+
+int ns_open(pid_t pid, const char *name)
+{
+	char path[64];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int pidfd = -1;
+	siginfo_t info;
+	pid_t pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
+	int fd = -1, r;
+
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	if (pid < 0)
+		return error_errno(err, -pid, "make a user namespace");
+	r = ns_write_maps(pid, maps, true, err);
+	if (r == 0) {
+		fd = ns_open(pid, "user");
+		if (fd < 0)
+			r = error_errno(err, -fd, "open a user namespace");
+	}
+	(void)kill(pid, SIGKILL); /* ours, and not waited for: the number is still its own */
+	(void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
+	if (r == 0)
+		*ret_fd = fd;
+	return r;
+}
+
+int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret)
+{
+	char text[65536], name[16], *save = NULL;
+	ssize_t n = fd_read_file_at(AT_FDCWD, file, text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	(void)snprintf(name, sizeof(name), "%u", uid);
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned start = 0, count = 0;
+		char *colon = strchr(line, ':'), tail;
+
+		if (!colon)
+			continue;
+		*colon = '\0';
+		if (strcmp(line, name) != 0 && (!user || strcmp(line, user) != 0))
+			continue;
+		if (sscanf(colon + 1, "%u:%u%c", &start, &count, &tail) != 2 || count == 0)
+			continue;
+		*ret = (struct ns_map){ .outside = start, .count = count };
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int ns_loopback_up(struct warren_error *err)
+{
+	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_name = "lo" };
+
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return error_errno(err, errno, "bring up the loopback interface");
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ns.h - processes in namespaces of their own, and the id maps of user namespaces */
+#ifndef OS_NS_H
+#define OS_NS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* ns_clone()'s @cgroup when the child is to start where we are. */
+#define NS_CGROUP_SAME (-1)
+
+/*
+ * fork(2) with namespaces: @flags are CLONE_NEW*, @cgroup a v2 cgroup directory
+ * to start in. Returns as fork does, or -errno; *@ret_pidfd is set in the parent.
+ */
+pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
+
+/* One line of a uid_map or gid_map. */
+struct ns_map {
+	uint32_t inside;
+	uint32_t outside;
+	uint32_t count;
+};
+
+#define NS_MAPS_MAX 8
+
+struct ns_maps {
+	size_t n_uid, n_gid;
+	struct ns_map uid[NS_MAPS_MAX], gid[NS_MAPS_MAX];
+};
+
+/*
+ * Write the maps of @pid's user namespace. Without privileges that needs one
+ * line that maps the caller (setgroups is then denied) or the system's
+ * newuidmap and newgidmap, which are run when there is more than one id.
+ */
+int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
+		  struct warren_error *err);
+
+/* A user namespace with @maps that no process is in, for id-mapped mounts. */
+int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error *err);
+
+/* An O_CLOEXEC descriptor of @pid's namespace "user", "mnt", "net" ... or -errno. */
+int ns_open(pid_t pid, const char *name);
+
+/* The kernel's ranges for @uid in /etc/subuid or /etc/subgid; -ENOENT when there is none. */
+int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret);
+
+/* Bring up the loopback interface of this network namespace. */
+int ns_loopback_up(struct warren_error *err);
+
+#endif /* OS_NS_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seccomp.c - load the filter that gen-seccomp made */
+#include "os/seccomp.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/seccomp_filter.h"
+
+_Static_assert(ARRAY_SIZE(seccomp_filter) <= BPF_MAXINSNS,
+	       "the kernel takes 4,096 at most");
+
+/* The kernel only reads the program; its type has no const to say so. */
+static const struct sock_fprog program = {
+	.len = ARRAY_SIZE(seccomp_filter),
+	.filter = (struct sock_filter *)seccomp_filter,
+};
+
+bool seccomp_available(void)
+{
+	uint32_t action = SECCOMP_RET_KILL_PROCESS;
+
+	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+int seccomp_load(struct warren_error *err)
+{
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0)
+		return 0;
+
+	switch (errno) {
+	case EACCES:
+		return error_set(
+			err, EACCES,
+			"load the syscall filter: no_new_privs must be set first");
+	case ENOSYS:
+	case EINVAL:
+		return error_set(
+			err, ENOSYS,
+			"load the syscall filter: this kernel has no seccomp filters "
+			"(CONFIG_SECCOMP_FILTER)");
+	default:
+		return error_errno(err, errno, "load the syscall filter");
+	}
+}
+
+const struct sock_fprog *seccomp_program(void)
+{
+	return &program;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * seccomp-policy.h - which system calls a sandbox may make, and why
+ *
+ * Read by gen-seccomp at build time only. Three kinds of entry:
+ *
+ *	policy_groups	calls whose number alone decides, by purpose, a reason per group
+ *	policy_checks	calls whose arguments decide
+ *	policy_numbers	numbers of calls that the build machine's libseccomp may not know
+ *
+ * A call that appears nowhere answers ENOSYS, as a kernel without it would, so that
+ * libc falls back. EPERM is for what is known and refused: there a fallback would
+ * only fail later and less clearly. A call may appear once; gen-seccomp checks that.
+ *
+ * Nothing here stands alone. The sandbox's root has eleven capabilities, all of them
+ * over its own user namespace; what the kernel already refuses is refused again here
+ * because the kernel's check is the code under attack.
+ */
+#ifndef TOOLS_SECCOMP_POLICY_H
+#define TOOLS_SECCOMP_POLICY_H
+
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+
+enum policy_verdict {
+	POLICY_ENOSYS, /* as if the kernel were too old: callers fall back */
+	POLICY_ALLOW,
+	POLICY_EPERM,
+	POLICY_KILL, /* foreign ABIs only */
+	POLICY_VERDICTS,
+};
+
+struct policy_group {
+	enum policy_verdict verdict;
+	const char *why;
+	const char *calls; /* separated by blanks */
+};
+
+static const struct policy_group policy_groups[] = {
+	{ POLICY_ALLOW,
+	  "bytes: whoever holds a descriptor may use it; the checks were made at open",
+	  "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 "
+	  "lseek close dup dup2 dup3 close_range fcntl flock pipe pipe2 sendfile "
+	  "splice tee vmsplice copy_file_range fsync fdatasync sync syncfs "
+	  "sync_file_range fallocate ftruncate fadvise64 readahead" },
+	{ POLICY_ALLOW,
+	  "names: paths resolve in the sandbox's own mount namespace and id range",
+	  "open openat openat2 creat access faccessat faccessat2 stat fstat lstat "
+	  "newfstatat statx statfs fstatfs getdents getdents64 getcwd chdir fchdir "
+	  "mkdir mkdirat rmdir link linkat unlink unlinkat symlink symlinkat readlink "
+	  "readlinkat rename renameat renameat2 truncate chmod fchmod fchmodat "
+	  "fchmodat2 chown fchown lchown fchownat umask utime utimes futimesat "
+	  "utimensat" },
+	{ POLICY_ALLOW,
+	  "extended attributes: trusted.* and security.* stay with the kernel's own "
+	  "checks",
+	  "getxattr lgetxattr fgetxattr getxattrat setxattr lsetxattr fsetxattr "
+	  "setxattrat listxattr llistxattr flistxattr listxattrat removexattr "
+	  "lremovexattr fremovexattr removexattrat" },
+	{ POLICY_ALLOW,
+	  "mknod makes fifos and sockets; device nodes need CAP_MKNOD in the first "
+	  "user namespace. chroot: CAP_SYS_CHROOT is kept, and whoever breaks out of "
+	  "one stands in the sandbox's own root",
+	  "mknod mknodat chroot" },
+	{ POLICY_ALLOW,
+	  "memory: allocators, loaders, JITs, garbage collectors, memory protection "
+	  "keys",
+	  "mmap munmap mremap mprotect madvise process_madvise msync mincore brk "
+	  "mlock mlock2 mlockall munlock munlockall remap_file_pages memfd_create "
+	  "memfd_secret pkey_alloc pkey_free pkey_mprotect mseal map_shadow_stack "
+	  "membarrier" },
+	{ POLICY_ALLOW,
+	  "NUMA placement: JVMs, databases, numerical code; bounded by the cpuset",
+	  "mbind set_mempolicy get_mempolicy set_mempolicy_home_node migrate_pages "
+	  "move_pages getcpu" },
+	{ POLICY_ALLOW,
+	  "processes: start, wait, end. clone is checked below; clone3 hides its "
+	  "flags",
+	  "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid "
+	  "gettid getpgid getpgrp setpgid getsid setsid prctl arch_prctl pidfd_open "
+	  "pidfd_send_signal process_mrelease restart_syscall uname sysinfo" },
+	{ POLICY_ALLOW, "threads: futexes, thread pointers, restartable sequences",
+	  "futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list "
+	  "get_robust_list set_tid_address rseq" },
+	{ POLICY_ALLOW,
+	  "signals: kill(2) reaches the sandbox's own pid namespace and no further",
+	  "kill tkill tgkill rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
+	  "rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend "
+	  "sigaltstack pause signalfd signalfd4" },
+	{ POLICY_ALLOW,
+	  "debuggers, tracers, sanitizers: on the caller's own children and equals; "
+	  "the kernel runs this filter after the tracer, which therefore cannot step "
+	  "around it",
+	  "ptrace process_vm_readv process_vm_writev" },
+	{ POLICY_ALLOW, "waiting for several things at once",
+	  "select pselect6 poll ppoll epoll_create epoll_create1 epoll_ctl epoll_wait "
+	  "epoll_pwait epoll_pwait2 eventfd eventfd2 inotify_init inotify_init1 "
+	  "inotify_add_watch inotify_rm_watch" },
+	{ POLICY_ALLOW,
+	  "time: reading and waiting. adjtimex and clock_adjtime read the clock's "
+	  "state for ntp_gettime(3); to steer it takes CAP_SYS_TIME in the first user "
+	  "namespace",
+	  "time times gettimeofday clock_gettime clock_getres nanosleep "
+	  "clock_nanosleep alarm getitimer setitimer timer_create timer_settime "
+	  "timer_gettime timer_getoverrun timer_delete timerfd_create timerfd_settime "
+	  "timerfd_gettime adjtimex clock_adjtime" },
+	{ POLICY_ALLOW,
+	  "scheduling and limits: can be lowered freely, raised only within the "
+	  "cgroup",
+	  "sched_yield sched_setparam sched_getparam sched_setscheduler "
+	  "sched_getscheduler sched_get_priority_max sched_get_priority_min "
+	  "sched_rr_get_interval sched_setaffinity sched_getaffinity sched_setattr "
+	  "sched_getattr getpriority setpriority ioprio_get ioprio_set getrlimit "
+	  "setrlimit prlimit64 getrusage" },
+	{ POLICY_ALLOW,
+	  "identity: ids and capabilities within the sandbox's own user namespace",
+	  "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid "
+	  "setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capget "
+	  "capset" },
+	{ POLICY_ALLOW,
+	  "sockets once made: socket, socketpair and setsockopt are checked below",
+	  "bind listen accept accept4 connect shutdown getsockname getpeername "
+	  "getsockopt sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg" },
+	{ POLICY_ALLOW, "System V and POSIX ipc: private to the sandbox's ipc namespace",
+	  "shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd "
+	  "msgrcv msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify "
+	  "mq_getsetattr" },
+	{ POLICY_ALLOW,
+	  "the old asynchronous i/o of databases, which have nothing else without "
+	  "io_uring",
+	  "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents" },
+	{ POLICY_ALLOW,
+	  "random numbers, and the ways in which a program confines itself further",
+	  "getrandom seccomp landlock_create_ruleset landlock_add_rule "
+	  "landlock_restrict_self" },
+
+	{ POLICY_EPERM,
+	  "the mount API, reading included: mount trees are the sandbox's walls",
+	  "mount umount2 pivot_root open_tree open_tree_attr move_mount fsopen "
+	  "fsconfig fsmount fspick mount_setattr statmount listmount" },
+	{ POLICY_EPERM,
+	  "entering or listing namespaces; making them is refused below by flag",
+	  "setns listns" },
+	{ POLICY_EPERM,
+	  "subsystems with a long record of local root: not needed, and libuv, "
+	  "liburing and JVMs carry on without them when told EPERM",
+	  "io_uring_setup io_uring_enter io_uring_register bpf perf_event_open "
+	  "userfaultfd keyctl add_key request_key fanotify_init fanotify_mark "
+	  "modify_ldt" },
+	{ POLICY_EPERM,
+	  "file handles name inodes past every path check. Making one is harmless, but "
+	  "of no use without opening it; systemd takes EPERM as a filter's word and "
+	  "goes on without",
+	  "open_by_handle_at name_to_handle_at" },
+	{ POLICY_EPERM,
+	  "taking descriptors from, or comparing kernel objects of, another process",
+	  "pidfd_getfd kcmp" },
+	{ POLICY_EPERM,
+	  "the machine: kernels, modules, power, swap, ports, accounting, quotas, its "
+	  "log",
+	  "reboot kexec_load kexec_file_load init_module finit_module delete_module "
+	  "create_module query_module swapon swapoff iopl ioperm acct quotactl "
+	  "quotactl_fd syslog lookup_dcookie" },
+	{ POLICY_EPERM,
+	  "names, clock and terminal of the machine: set from outside, if at all",
+	  "settimeofday clock_settime sethostname setdomainname vhangup" },
+	{ POLICY_EPERM, "relics that no current program calls",
+	  "uselib ustat sysfs _sysctl nfsservctl" },
+
+	{ POLICY_ENOSYS,
+	  "clone3 takes its flags through a pointer, which a filter cannot read; "
+	  "every libc falls back to clone on ENOSYS, and on no other error",
+	  "clone3" },
+	{ POLICY_ENOSYS,
+	  "what is in the page cache of layers that tenants share; older kernels tell "
+	  "anyone who can open the file",
+	  "cachestat" },
+	{ POLICY_ENOSYS,
+	  "new ways to do what /proc/self/attr and ioctl do; callers fall back to "
+	  "those",
+	  "lsm_get_self_attr lsm_set_self_attr lsm_list_modules file_getattr "
+	  "file_setattr" },
+};
+
+/*
+ * A decision over arguments: look at one 32-bit half of one argument, under a mask,
+ * and go on to another switch or end in a verdict. Arguments are 64 bits wide in
+ * registers while the kernel takes most of them as int: only the low half is
+ * compared, so that garbage in the high half cannot make a refused value look new.
+ */
+struct policy_case {
+	uint32_t value;
+	enum policy_verdict verdict;
+	const struct policy_switch *next; /* instead of the verdict, if there is one */
+};
+
+struct policy_switch {
+	unsigned arg;
+	bool high;     /* look at bits 32..63 instead of 0..31 */
+	uint32_t mask; /* 0 stands for all bits */
+	enum policy_verdict otherwise;
+	unsigned n;
+	const struct policy_case *cases;
+};
+
+#define POLICY_CASES(...)                                          \
+	.n = sizeof((const struct policy_case[]){ __VA_ARGS__ }) / \
+	     sizeof(struct policy_case),                           \
+	.cases = (const struct policy_case[])                      \
+	{                                                          \
+		__VA_ARGS__                                        \
+	}
+
+/*
+ * socket, socketpair (family, type, protocol): what programs speak, with the protocols
+ * that need no privilege. The rest of the families is the kernel's least tested code,
+ * and often loads a module to be attacked; EPERM hides whether it is there.
+ * The kernel takes the type from the low four bits; unknown flags above are its EINVAL.
+ */
+#define TYPE_MASK 0xf
+
+static const struct policy_switch socket_tcp = {
+	.arg = 2,
+	.otherwise = POLICY_EPERM, /* SCTP, SMC, and MPTCP, from which Go falls back */
+	POLICY_CASES({ 0, POLICY_ALLOW }, { IPPROTO_TCP, POLICY_ALLOW }),
+};
+
+static const struct policy_switch socket_udp4 = {
+	.arg = 2,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0, POLICY_ALLOW }, { IPPROTO_UDP, POLICY_ALLOW },
+		     { IPPROTO_ICMP, POLICY_ALLOW }), /* ping without privilege */
+};
+
+static const struct policy_switch socket_udp6 = {
+	.arg = 2,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0, POLICY_ALLOW }, { IPPROTO_UDP, POLICY_ALLOW },
+		     { IPPROTO_ICMPV6, POLICY_ALLOW }),
+};
+
+static const struct policy_switch socket_inet = {
+	.arg = 1,
+	.mask = TYPE_MASK,
+	.otherwise = POLICY_EPERM, /* SOCK_RAW; SOCK_PACKET, an alias of AF_PACKET */
+	POLICY_CASES({ SOCK_STREAM, .next = &socket_tcp },
+		     { SOCK_DGRAM, .next = &socket_udp4 }),
+};
+
+static const struct policy_switch socket_inet6 = {
+	.arg = 1,
+	.mask = TYPE_MASK,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ SOCK_STREAM, .next = &socket_tcp },
+		     { SOCK_DGRAM, .next = &socket_udp6 }),
+};
+
+static const struct policy_switch socket_netlink_route = {
+	.arg = 2,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ NETLINK_ROUTE, POLICY_ALLOW }), /* getifaddrs(3) */
+};
+
+static const struct policy_switch socket_netlink = {
+	.arg = 1,
+	.mask = TYPE_MASK,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ SOCK_RAW, .next = &socket_netlink_route },
+		     { SOCK_DGRAM, .next = &socket_netlink_route }),
+};
+
+static const struct policy_switch socket_family = {
+	.arg = 0,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ AF_UNIX, POLICY_ALLOW }, { AF_INET, .next = &socket_inet },
+		     { AF_INET6, .next = &socket_inet6 },
+		     { AF_NETLINK, .next = &socket_netlink }),
+};
+
+/*
+ * setsockopt (fd, level, name): options that turn a plain socket into another machine.
+ * UDP_ENCAP and TCP_ULP attach IPsec and TLS handling, the others attach IPsec policy.
+ */
+static const struct policy_switch setsockopt_ip = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ IP_IPSEC_POLICY, POLICY_EPERM }, { IP_XFRM_POLICY, POLICY_EPERM }),
+};
+
+static const struct policy_switch setsockopt_ipv6 = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ IPV6_IPSEC_POLICY, POLICY_EPERM },
+		     { IPV6_XFRM_POLICY, POLICY_EPERM }),
+};
+
+static const struct policy_switch setsockopt_tcp = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ TCP_ULP, POLICY_EPERM }),
+};
+
+static const struct policy_switch setsockopt_udp = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ UDP_ENCAP, POLICY_EPERM }),
+};
+
+static const struct policy_switch setsockopt_level = {
+	.arg = 1,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ IPPROTO_IP, .next = &setsockopt_ip },
+		     { IPPROTO_TCP, .next = &setsockopt_tcp },
+		     { IPPROTO_UDP, .next = &setsockopt_udp },
+		     { IPPROTO_IPV6, .next = &setsockopt_ipv6 }),
+};
+
+/* ioctl (fd, request): typing into a terminal that a person outside may be reading. */
+static const struct policy_switch ioctl_request = {
+	.arg = 1,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ TIOCSTI, POLICY_EPERM }, { TIOCLINUX, POLICY_EPERM }),
+};
+
+/*
+ * clone (flags): no new namespaces. CLONE_NEWTIME is left out on purpose: its bit lies
+ * within clone's exit signal, and the kernel does not read it as a flag there.
+ */
+#define NAMESPACE_FLAGS                                                                \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
+	 CLONE_NEWPID | CLONE_NEWNET)
+
+static const struct policy_switch clone_flags = {
+	.arg = 0,
+	.mask = NAMESPACE_FLAGS,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0, POLICY_ALLOW }),
+};
+
+/*
+ * unshare (flags): the flags that are not namespaces. A list of what is allowed, over
+ * all 64 bits: new kernels give unshare flags of its own, some in bits that clone uses
+ * for something else.
+ */
+#define UNSHARE_FLAGS \
+	(CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_VM | CLONE_SIGHAND | CLONE_THREAD)
+
+static const struct policy_switch unshare_low = {
+	.arg = 0,
+	.mask = ~(uint32_t)UNSHARE_FLAGS,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0, POLICY_ALLOW }),
+};
+
+static const struct policy_switch unshare_flags = {
+	.arg = 0,
+	.high = true,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0, .next = &unshare_low }),
+};
+
+/*
+ * personality (persona): ask, or be plain Linux with a fixed address space (gdb, the
+ * thread and memory sanitizers) or an old version number. Not PER_LINUX32: the 32-bit
+ * ABI kills here, so `uname -m` must not promise it. Not READ_IMPLIES_EXEC.
+ */
+static const struct policy_switch personality_value = {
+	.arg = 0,
+	.otherwise = POLICY_EPERM,
+	POLICY_CASES({ 0xffffffff /* only asks */, POLICY_ALLOW },
+		     { PER_LINUX, POLICY_ALLOW }, { ADDR_NO_RANDOMIZE, POLICY_ALLOW },
+		     { UNAME26, POLICY_ALLOW },
+		     { UNAME26 | ADDR_NO_RANDOMIZE, POLICY_ALLOW }),
+};
+
+static const struct {
+	const char *call;
+	const struct policy_switch *check;
+} policy_checks[] = {
+	{ "socket", &socket_family },
+	{ "socketpair", &socket_family },
+	{ "setsockopt", &setsockopt_level },
+	{ "ioctl", &ioctl_request },
+	{ "clone", &clone_flags },
+	{ "unshare", &unshare_flags },
+	{ "personality", &personality_value },
+};
+
+/*
+ * Since 424 a call has the same number everywhere. Numbers of calls that libseccomp
+ * 2.5 may not know; where it does, gen-seccomp insists that the two agree.
+ */
+static const struct {
+	const char *call;
+	int nr;
+} policy_numbers[] = {
+	{ "process_mrelease", 448 },
+	{ "futex_waitv", 449 },
+	{ "set_mempolicy_home_node", 450 },
+	{ "cachestat", 451 },
+	{ "fchmodat2", 452 },
+	{ "map_shadow_stack", 453 },
+	{ "futex_wake", 454 },
+	{ "futex_wait", 455 },
+	{ "futex_requeue", 456 },
+	{ "statmount", 457 },
+	{ "listmount", 458 },
+	{ "lsm_get_self_attr", 459 },
+	{ "lsm_set_self_attr", 460 },
+	{ "lsm_list_modules", 461 },
+	{ "mseal", 462 },
+	{ "setxattrat", 463 },
+	{ "getxattrat", 464 },
+	{ "listxattrat", 465 },
+	{ "removexattrat", 466 },
+	{ "open_tree_attr", 467 },
+	{ "file_getattr", 468 },
+	{ "file_setattr", 469 },
+	{ "listns", 470 },
+};
+
+#endif /* TOOLS_SECCOMP_POLICY_H */
