@@ -601,6 +601,7 @@ TEST(ioctl_refuses_to_type_for_others)
 		{ CALL(ioctl), { -1UL, -1UL << 32 | TIOCSTI, x }, EPERM },
 		{ CALL(ioctl), { pty, TIOCLINUX, x }, EPERM },
 		{ CALL(ioctl), { pty, GARBAGE | TIOCLINUX, x }, EPERM },
+		{ CALL(ioctl), { pty, TIOCSETD, x }, EPERM },
 		{ CALL(ioctl), { pty, TIOCGWINSZ, w }, 0 },
 		{ CALL(ioctl), { pty, GARBAGE | TIOCGWINSZ, w }, 0 },
 		{ CALL(ioctl), { pty, TIOCSWINSZ, w }, 0 },

@@ -323,11 +323,15 @@ static const struct policy_switch setsockopt_level = {
 		     { IPPROTO_IPV6, .next = &setsockopt_ipv6 }),
 };
 
-/* ioctl (fd, request): typing into a terminal that a person outside may be reading. */
+/*
+ * ioctl (fd, request): typing into a terminal that a person outside may be reading,
+ * and line disciplines, old kernel code that nothing inside needs on a pty.
+ */
 static const struct policy_switch ioctl_request = {
 	.arg = 1,
 	.otherwise = POLICY_ALLOW,
-	POLICY_CASES({ TIOCSTI, POLICY_EPERM }, { TIOCLINUX, POLICY_EPERM }),
+	POLICY_CASES({ TIOCSTI, POLICY_EPERM }, { TIOCLINUX, POLICY_EPERM },
+		     { TIOCSETD, POLICY_EPERM }),
 };
 
 /*

@@ -71,16 +71,17 @@ static int start_command(struct run *run, struct warren_error *err)
 	struct warren_exec_spec spec = {
 		.argv = run->argv,
 		.env = (const char *const *)o->env.v,
-		.in = o->interactive ? WARREN_STDIO_PIPE : WARREN_STDIO_NULL,
-		.out = WARREN_STDIO_PIPE,
-		.err = WARREN_STDIO_PIPE,
 		.pty = o->tty,
 		.timeout_ms = o->timeout_ms,
 		.sole = true,
 	};
 
-	if (o->tty)
+	if (o->tty) {
 		tty_size(&spec.rows, &spec.cols);
+	} else {
+		spec.in = o->interactive ? WARREN_STDIO_PIPE : WARREN_STDIO_NULL;
+		spec.out = spec.err = WARREN_STDIO_PIPE;
+	}
 	return warren_exec(run->sb, &spec, &run->ex, err);
 }
 
@@ -209,7 +210,7 @@ static int run_run(int argc, char **argv)
 		run_options_done(&run.options);
 		return help_command(&command_run);
 	}
-	if (r == OPTS_OK && first == argc)
+	if (r == OPTS_OK && (first == argc || !argv[first][0]))
 		r = error_set(&err, EINVAL,
 			      "no command to run (example: warren run -- uname -n)");
 	if (r == OPTS_OK)

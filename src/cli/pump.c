@@ -268,10 +268,15 @@ static void step_capture(struct pump *p)
 	p->lost += (uint64_t)n - keep;
 }
 
-void pump_step(struct pump *p)
+void pump_step(struct pump *p, short revents)
 {
 	if (p->state == PUMP_DONE)
 		return;
+	/* The end, and nothing before it: the sink is not even looked at. */
+	if (p->state == PUMP_WAIT_IN && (revents & (POLLIN | POLLHUP)) == POLLHUP) {
+		pump_stop(p);
+		return;
+	}
 	if (p->way == PUMP_UNDECIDED)
 		decide(p);
 	switch (p->way) {

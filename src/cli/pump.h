@@ -61,7 +61,7 @@ void pump_init_capture(struct pump *p, int from, size_t max);
 
 int pump_fd(const struct pump *p); /* -1: nothing to wait for */
 short pump_events(const struct pump *p);
-void pump_step(struct pump *p);
+void pump_step(struct pump *p, short revents);
 /* Closes what it owns; what was captured stays. */
 void pump_stop(struct pump *p);
 void pump_done(struct pump *p);

@@ -10,7 +10,8 @@
 #include "base/fd.h"
 #include "base/macro.h"
 
-#define FILE_MAX (1U << 20)
+#define FILE_MAX     (1U << 20)
+#define NAME_LEN_MAX 256 /* of the library */
 
 static const char blanks[] = " \t\v\f\r";
 
@@ -65,6 +66,10 @@ int env_list_add(struct env_list *env, const char *text, struct warren_error *er
 	if (strcspn(text, " \t\v\f\r\n") < len)
 		return error_set(err, EINVAL, "the name '%.*s' has a blank in it",
 				 (int)len, text);
+	if (len > NAME_LEN_MAX)
+		return error_set(err, EINVAL,
+				 "the name '%.32s...' is longer than %d letters", text,
+				 NAME_LEN_MAX);
 	return value ? env_list_set(env, text, len, value, err) : 0;
 }
 

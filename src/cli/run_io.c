@@ -94,33 +94,25 @@ static void handle_signal(const struct run_io *io, struct warren_exec *ex, int s
 enum {
 	AT_SIGNALS,
 	AT_END,
-	AT_IN,
-	AT_OUT,
-	AT_ERR,
-	AT_COUNT,
+	AT_PUMPS,
+	AT_COUNT = AT_PUMPS + 3,
 };
-
-static struct pollfd pump_pollfd(const struct pump *p)
-{
-	return (struct pollfd){ .fd = pump_fd(p), .events = pump_events(p) };
-}
 
 /* Waits for anything and moves the streams; -errno or 0. */
 static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COUNT])
 {
+	struct pump *const pumps[] = { &io->in, &io->out, &io->err };
+
 	fds[AT_SIGNALS] = (struct pollfd){ .fd = io->signals, .events = POLLIN };
 	fds[AT_END] = (struct pollfd){ .fd = end_fd, .events = POLLIN };
-	fds[AT_IN] = pump_pollfd(&io->in);
-	fds[AT_OUT] = pump_pollfd(&io->out);
-	fds[AT_ERR] = pump_pollfd(&io->err);
+	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
+		fds[AT_PUMPS + i] = (struct pollfd){ .fd = pump_fd(pumps[i]),
+						     .events = pump_events(pumps[i]) };
 	if (poll(fds, AT_COUNT, -1) < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (fds[AT_IN].revents)
-		pump_step(&io->in);
-	if (fds[AT_OUT].revents)
-		pump_step(&io->out);
-	if (fds[AT_ERR].revents)
-		pump_step(&io->err);
+	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
+		if (fds[AT_PUMPS + i].revents)
+			pump_step(pumps[i], fds[AT_PUMPS + i].revents);
 	return 0;
 }
 

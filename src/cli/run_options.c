@@ -90,7 +90,7 @@ static int set_user(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-/* The first @n bytes of @path. */
+/* The first @n bytes of @path: what it means must not depend on what is there. */
 static int check_inside(const char *path, size_t n, struct warren_error *err)
 {
 	if (path[0] != '/')
@@ -98,6 +98,13 @@ static int check_inside(const char *path, size_t n, struct warren_error *err)
 				 path);
 	if (n >= PATH_MAX)
 		return error_errno(err, ENAMETOOLONG, "'%.60s...'", path);
+	for (size_t at = 0, len; at < n; at += len) {
+		at += strspn(path + at, "/");
+		len = strcspn(path + at, "/:");
+		if ((len == 1 || len == 2) && strncmp(path + at, "..", len) == 0)
+			return error_set(err, EINVAL, "'%.*s' has '%.*s' in it", (int)n,
+					 path, (int)len, path + at);
+	}
 	return 0;
 }
 
@@ -169,6 +176,10 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 
 	if (check_inside(target, n, err) < 0)
 		return NULL;
+	if (strspn(target, "/") >= n) {
+		(void)error_set(err, EINVAL, "nothing can be mounted over the root");
+		return NULL;
+	}
 	if (list->n == ARRAY_SIZE(list->v)) {
 		(void)error_set(err, E2BIG, "more than %zu mounts", list->n);
 		return NULL;

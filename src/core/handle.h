@@ -3,12 +3,15 @@
 #ifndef CORE_HANDLE_H
 #define CORE_HANDLE_H
 
+#include <pthread.h>
+
 #include "backend/backend.h"
 
 struct warren {
 	const struct backend_ops *ops;
 	void *state; /* belongs to ops */
 	bool opened;
+	pthread_mutex_t lock; /* of the list: sandboxes may belong to different threads */
 	struct warren_sandbox *sandboxes;
 	struct warren_feature *features;
 };

@@ -28,6 +28,7 @@ int warren_open(const struct warren_options *options, struct warren **ret_warren
 	name = options->backend ? options->backend : "native";
 	if (!w)
 		return error_errno(err, ENOMEM, "open backend '%s'", name);
+	(void)pthread_mutex_init(&w->lock, NULL);
 	w->ops = backend_by_name(name);
 	if (!w->ops)
 		return error_set(err, ENOENT, "there is no backend '%s'", name);
@@ -49,6 +50,7 @@ struct warren *warren_close(struct warren *w)
 		(void)warren_destroy(w->sandboxes, &ignored);
 	if (w->opened)
 		w->ops->close(w->state);
+	(void)pthread_mutex_destroy(&w->lock);
 	free(w->features);
 	free(w);
 	return NULL;
@@ -78,6 +80,28 @@ int warren_probe(struct warren *w, const struct warren_feature **ret_features, s
 
 /* --------------------------------------------------------------- sandboxes */
 
+static void link_sandbox(struct warren *w, struct warren_sandbox *sb)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	sb->next = w->sandboxes;
+	if (sb->next)
+		sb->next->prev = sb;
+	w->sandboxes = sb;
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+static void unlink_sandbox(struct warren *w, struct warren_sandbox *sb)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	if (sb->prev)
+		sb->prev->next = sb->next;
+	else
+		w->sandboxes = sb->next;
+	if (sb->next)
+		sb->next->prev = sb->prev;
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
 int warren_create(struct warren *w, const struct warren_spec *spec,
 		  struct warren_sandbox **ret_sandbox, struct warren_error *err)
 {
@@ -99,10 +123,7 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 		return error_wrap(err, "create a sandbox");
 	}
 	sb->engine = w;
-	sb->next = w->sandboxes;
-	if (sb->next)
-		sb->next->prev = sb;
-	w->sandboxes = sb;
+	link_sandbox(w, sb);
 	*ret_sandbox = sb;
 	return 0;
 }
@@ -115,12 +136,7 @@ int warren_destroy(struct warren_sandbox *sb, struct warren_error *err)
 	if (!sb)
 		return 0;
 	w = sb->engine;
-	if (sb->prev)
-		sb->prev->next = sb->next;
-	else
-		w->sandboxes = sb->next;
-	if (sb->next)
-		sb->next->prev = sb->prev;
+	unlink_sandbox(w, sb);
 	for (struct warren_exec *ex = sb->execs; ex; ex = ex->next)
 		ex->sandbox = NULL;
 	r = w->ops->destroy(w->state, sb->box, err);

@@ -206,10 +206,16 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 			out->flags |= PROTO_EXITED_OOM;
 		return;
 	}
-	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage_user", "", &user) &&
-	    read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage_sys", "", &sys)) {
-		out->user_usec = user / 1000;
-		out->system_usec = sys / 1000;
+	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage", "", &n)) {
+		/*
+		 * The sum is exact; the parts that v1 tells are counted in clock ticks.
+		 * Those of the process tree are better known from wait(2): shared alike.
+		 */
+		uint64_t all = out->user_usec + out->system_usec;
+
+		user = all ? n / 1000 * out->user_usec / all : n / 1000;
+		out->system_usec = n / 1000 - user;
+		out->user_usec = user;
 	}
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
 		out->max_memory = n;

@@ -4,7 +4,9 @@
  *
  * One request at a time, and ends of execs in between. Whatever does not fit
  * (a reply nobody asked for, an exec nobody knows, a wrong size) is an init
- * gone wrong: the request fails, and the sandbox is for destroying.
+ * gone wrong: the request fails, and the sandbox is for destroying. So is one
+ * that does not answer: what runs inside can stop a process between its start
+ * and its exec, and init with it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,6 +16,8 @@
 #include "backend/native/native.h"
 #include "base/clock.h"
 #include "base/fd.h"
+
+#define ANSWER_MS 20000 /* requests take microseconds */
 
 union message {
 	struct proto_header h;
@@ -69,6 +73,18 @@ static int receive(struct native_box *box, union message *m, int *ret_fd, int fl
 	return 1;
 }
 
+/* 1: something can be read; 0: not within @timeout_ms. */
+static int await(const struct native_box *box, int timeout_ms)
+{
+	struct pollfd p = { .fd = box->control, .events = POLLIN };
+	int r;
+
+	do
+		r = poll(&p, 1, timeout_ms);
+	while (r < 0 && errno == EINTR);
+	return r > 0;
+}
+
 int client_request(struct native_box *box, struct proto_header *msg, size_t size, const int *fds,
 		   size_t n_fds, struct proto_reply *ret, int *ret_fd, struct warren_error *err)
 {
@@ -85,9 +101,14 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 		union message m;
 		int fd = -1;
 
-		r = receive(box, &m, &fd, 0, err);
+		r = await(box, ANSWER_MS);
+		if (r == 0)
+			return error_set(err, ETIMEDOUT, "the sandbox's init does not answer");
+		r = receive(box, &m, &fd, MSG_DONTWAIT, err);
 		if (r < 0)
 			return r;
+		if (r == 0)
+			continue;
 		if (m.h.type == PROTO_EXITED) {
 			note_exit(box, &m.exited);
 			continue;

@@ -14,10 +14,12 @@
 
 #include "backend/native/native.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PIPE_SIZE    (1 << 20)
+#define GRACE_MS     5000 /* for init to enforce a deadline before we call it hung */
 
 /* ------------------------------------------------------------- the message */
 
@@ -277,10 +279,13 @@ int native_exec(void *state UNUSED, struct backend_box *base, const struct warre
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
+	ex->deadline = spec->timeout_ms ? clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000 : 0;
 	ex->base = (struct backend_exec){ { -1, -1, -1 }, box->control, -1 };
 	ex->journal = -1;
 	ex->id = ++box->next_exec;
-	r = exec_user(box, spec->user, &user, err);
+	/* It would freeze between its start and its exec, and init would wait for it. */
+	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
+			: exec_user(box, spec->user, &user, err);
 	if (r == 0)
 		r = pack(&q, box, &user, spec, err);
 	if (r == 0)
@@ -348,23 +353,42 @@ static void fill_result(const struct proto_exited *from, struct warren_result *t
 	};
 }
 
+/* How long to wait at most: what the caller said, and init's own deadline with some grace. */
+static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
+{
+	uint64_t t = clock_now();
+	int64_t left;
+
+	if (!ex->deadline)
+		return timeout_ms;
+	left = t < ex->deadline ? (int64_t)((ex->deadline - t) / 1000000) + 1 : 0;
+	return timeout_ms < 0 || left < timeout_ms ? left : timeout_ms;
+}
+
 int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warren_result *ret,
 		     struct warren_error *err)
 {
 	struct native_exec *ex = (struct native_exec *)base;
+	uint64_t until = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * 1000000 : 0;
 
 	while (!ex->done) {
+		uint64_t t;
 		int r;
 
 		if (!ex->box)
 			return error_set(err, ESRCH, "the sandbox is gone");
-		r = client_pump(ex->box, timeout_ms, err);
+		r = client_pump(ex->box, wait_span(ex, timeout_ms), err);
 		if (r < 0)
 			return r;
-		if (r == 0 && timeout_ms >= 0 && !ex->done)
-			return 0;
-		if (timeout_ms > 0 && !ex->done)
-			timeout_ms = 0; /* somebody else's end came: see once more, then say so */
+		t = clock_now();
+		if (!ex->done && ex->deadline && t >= ex->deadline)
+			return error_set(err, ETIMEDOUT,
+					 "the sandbox's init did not keep the deadline: it hangs");
+		if (!ex->done && timeout_ms >= 0) {
+			if (t >= until)
+				return 0;
+			timeout_ms = (int64_t)((until - t) / 1000000) + 1;
+		}
 	}
 	fill_result(&ex->result, ret);
 	return 1;

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
@@ -67,13 +66,15 @@ static int await_mounts(struct native_plan *p, struct warren_error *err)
 
 static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	/* -EPERM: an ordinary user's one-id map forbids it, and his groups are unmapped anyway */
-	if (setgroups(0, NULL) < 0 && errno != EPERM)
+	/*
+	 * By system call: the C library would first tell all threads of the process
+	 * it believes it is in. -EPERM: the one-id map of an ordinary user forbids
+	 * it, and his groups are not mapped anyway.
+	 */
+	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
 		return error_errno(err, errno, "setgroups");
-	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
-		/* The map of an ordinary user who asked for another user may have no root. */
+	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		return error_errno(err, errno, "become root of the user namespace");
-	}
 	return 0;
 }
 
@@ -96,6 +97,10 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+	/* Out of the way of the four: the engine may hold it on any number. */
+	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, 4);
+	if (p->init < 0)
+		return error_errno(err, errno, "keep init's program");
 	if (null < 0)
 		return error_errno(err, errno, "open /dev/null inside");
 	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
@@ -130,7 +135,7 @@ static int start_init(struct native_plan *p, struct warren_error *err)
 	char *argv[] = { (char *)(uintptr_t)"init", NULL };
 	char *env[] = { NULL };
 
-	(void)syscall(SYS_execveat, p->engine->init_fd, "", argv, env, AT_EMPTY_PATH);
+	(void)syscall(SYS_execveat, p->init, "", argv, env, AT_EMPTY_PATH);
 	return error_errno(err, errno, "execute init");
 }
 

@@ -46,62 +46,54 @@ static int read_record(int fd, const struct journal_header *h, uint64_t at,
 	return 0;
 }
 
-/*
- * A cursor is a position in the journal; within a record it is counted by the
- * bytes already taken, which lie behind the record's own head.
- */
-int journal_read(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret)
+/* One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile. */
+static int look(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret)
 {
 	struct journal_header h, again;
-	struct journal_record rec;
-	uint64_t at, offset, lost;
-	int r;
+	struct journal_record rec = { 0 };
+	uint64_t at = cursor;
+	int r = read_header(fd, &h);
 
-retry:
-	r = read_header(fd, &h);
 	if (r < 0)
 		return r;
-	*ret = (struct warren_output){ .cursor = cursor };
-	/* The low half walks the ring from the oldest record: a cursor is opaque to callers. */
-	at = cursor;
-	offset = 0;
-	lost = 0;
+	if (at % 8 || at > h.tail)
+		return -EINVAL;
+	*ret = (struct warren_output){ 0 };
 	if (at < h.head) {
-		lost = h.head - at;
+		ret->lost = h.head - at;
 		at = h.head;
 	}
-	if (at > h.tail)
-		return -EINVAL;
-	for (;;) {
-		if (at == h.tail) {
-			ret->end = h.ended != 0;
-			ret->cursor = at;
-			ret->lost = lost;
-			return 0;
-		}
+	/* Past padding; at the tail there is nothing at present. */
+	while (at < h.tail && rec.stream == 0 && r == 0) {
 		r = read_record(fd, &h, at, &rec);
-		if (r < 0)
-			break;
-		if (rec.stream != 0)
-			break;
-		at += journal_span(rec.size);
+		if (r == 0 && rec.stream == 0)
+			at += journal_span(rec.size);
 	}
-	if (r == 0) {
+	if (r == 0 && at < h.tail) {
 		if (rec.size > size)
 			return -EMSGSIZE;
-		offset = JOURNAL_RING + at % h.capacity + sizeof(rec);
-		r = read_at(fd, buf, rec.size, offset);
+		r = read_at(fd, buf, rec.size, JOURNAL_RING + at % h.capacity + sizeof(rec));
+		ret->stream = (int)rec.stream;
+		ret->size = rec.size;
+		ret->cursor = at + journal_span(rec.size);
+	} else {
+		ret->cursor = at;
+		ret->end = h.ended != 0;
 	}
 	/* Overwritten while we read: what we have may be of two ages. */
 	if (read_header(fd, &again) == 0 && again.head > at)
-		goto retry;
-	if (r < 0)
-		return r;
-	ret->stream = (int)rec.stream;
-	ret->size = rec.size;
-	ret->lost = lost;
-	ret->cursor = at + journal_span(rec.size);
-	return 0;
+		return -EAGAIN;
+	return r;
+}
+
+int journal_read(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret)
+{
+	int r = -EAGAIN;
+
+	/* A flood can overtake us now and then; one that always does is no journal to read. */
+	for (int tries = 0; r == -EAGAIN && tries < 1000; tries++)
+		r = look(fd, cursor, buf, size, ret);
+	return r;
 }
 
 int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,

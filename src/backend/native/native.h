@@ -90,6 +90,7 @@ struct native_exec {
 	struct native_box *box; /* NULL once the box is gone */
 	struct native_exec *next;
 	uint32_t id;
+	uint64_t deadline; /* by which init must have reported; 0: none */
 	bool done;
 	struct proto_exited result;
 	int journal;
@@ -110,7 +111,7 @@ struct native_plan {
 	/* by the steps */
 	int fds[IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX];
 	size_t n_fds;
-	int scratch, root, dev, proc;
+	int scratch, root, dev, proc, init;
 	int tree[IMAGE_TREES_MAX];
 };
 
