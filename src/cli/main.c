@@ -74,10 +74,9 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
 static int hold_standard_fds(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0)
-			continue;
-		if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) !=
-		    fd) // NOLINT(android-cloexec-open)
+		int way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", way | O_CLOEXEC) != fd)
 			return -EBADF;
 	}
 	return 0;

@@ -235,11 +235,6 @@ int opt_flag(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-int opt_size(void *field, const char *value, struct warren_error *err)
-{
-	return parse_size(value, field, err);
-}
-
 int opt_duration(void *field, const char *value, struct warren_error *err)
 {
 	return parse_duration(value, field, err);

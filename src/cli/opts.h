@@ -59,7 +59,6 @@ void opts_list(const struct opts *o, struct buf *out);
 
 /* For the tables. A `bool`, and a `uint64_t` each. */
 int opt_flag(void *field, const char *value, struct warren_error *err);
-int opt_size(void *field, const char *value, struct warren_error *err);
 int opt_duration(void *field, const char *value, struct warren_error *err);
 int opt_cpus(void *field, const char *value, struct warren_error *err);
 

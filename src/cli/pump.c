@@ -173,8 +173,8 @@ static void step_splice(struct pump *p)
 			p->state = i == 0 && p->state == PUMP_WAIT_IN ? PUMP_WAIT_OUT
 								      : PUMP_WAIT_IN;
 			return;
-		} else if (errno ==
-			   EINVAL) { /* opened to append, or no pipe at either end */
+		} else if (errno == EINVAL) {
+			/* Opened to append, or no pipe at either end. */
 			start_copy(p);
 			return;
 		} else if (errno != EINTR) {

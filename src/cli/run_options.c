@@ -12,12 +12,14 @@
 #include "base/macro.h"
 #include "base/parse.h"
 
-#define HOSTNAME_MAX 64      /* of the kernel */
-#define LABEL_MAX    63      /* of DNS */
-#define USER_MAX     32      /* of useradd(8) */
-#define PIDS_MAX     4194304 /* of the kernel: PID_MAX_LIMIT */
-#define NOFILE_MIN   4       /* 0, 1, 2, and one to open a library with */
-#define NOFILE_MAX   1048576 /* of the kernel: NR_OPEN */
+#define HOSTNAME_MAX 63         /* of the library */
+#define LABEL_MAX    63         /* of DNS */
+#define USER_MAX     32         /* of useradd(8) */
+#define PIDS_MAX     4194304    /* of the kernel: PID_MAX_LIMIT */
+#define NOFILE_MIN   4          /* 0, 1, 2, and one to open a library with */
+#define NOFILE_MAX   1048576    /* of the kernel: NR_OPEN */
+#define IDS_MAX      65536      /* a sandbox has as many */
+#define SIZE_MIN     (1U << 20) /* what no process or root gets by with */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
@@ -81,6 +83,10 @@ static int set_user(void *field, const char *value, struct warren_error *err)
 
 		if (r < 0)
 			return r;
+		if (uid >= IDS_MAX || (r > 0 && gid >= IDS_MAX))
+			return error_set(err, ERANGE,
+					 "'%s' is above %d, the last id in a sandbox",
+					 value, IDS_MAX - 1);
 	} else if (n == 0 || n > USER_MAX || strspn(value, LETTERS "_") == 0 ||
 		   strspn(value, LETTERS DIGITS "._-") != n) {
 		return error_set(err, EINVAL,
@@ -100,7 +106,9 @@ static int check_inside(const char *path, size_t n, struct warren_error *err)
 		return error_errno(err, ENAMETOOLONG, "'%.60s...'", path);
 	for (size_t at = 0, len; at < n; at += len) {
 		at += strspn(path + at, "/");
-		len = strcspn(path + at, "/:");
+		len = strcspn(path + at, "/");
+		if (len > n - at)
+			len = n - at;
 		if ((len == 1 || len == 2) && strncmp(path + at, "..", len) == 0)
 			return error_set(err, EINVAL, "'%.*s' has '%.*s' in it", (int)n,
 					 path, (int)len, path + at);
@@ -145,6 +153,19 @@ static int set_count(uint64_t *field, const char *value, uint64_t min, uint64_t 
 		return error_set(err, ERANGE, "'%s' is less than %ju", value,
 				 (uintmax_t)min);
 	*field = n;
+	return 0;
+}
+
+static int set_size(void *field, const char *value, struct warren_error *err)
+{
+	uint64_t n;
+	int r = parse_size(value, &n, err);
+
+	if (r < 0)
+		return r;
+	if (n < SIZE_MIN)
+		return error_set(err, ERANGE, "'%s' is less than 1m", value);
+	*(uint64_t *)field = n;
 	return 0;
 }
 
@@ -288,7 +309,7 @@ static const struct opt run_table[] = {
 
 	{ "Limits", "memory", 'm', "SIZE", "512m",
 	  "memory, without swap",
-	  opt_size, FIELD(memory) },
+	  set_size, FIELD(memory) },
 	{ NULL, "cpus", 0, "N", "1.5",
 	  "processors",
 	  opt_cpus, FIELD(cpu_millis) },
@@ -297,7 +318,7 @@ static const struct opt run_table[] = {
 	  set_pids, FIELD(pids) },
 	{ NULL, "disk", 0, "SIZE", "1g",
 	  "what writes to the root may take",
-	  opt_size, FIELD(disk) },
+	  set_size, FIELD(disk) },
 	{ NULL, "nofile", 0, "N", "1024",
 	  "open files of each process",
 	  set_nofile, FIELD(nofile) },

@@ -46,30 +46,46 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 	return 0;
 }
 
-int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int userns,
-	       int *ret_fd, struct warren_error *err)
+/* Add @attr, and with @userns >= 0 its id map, to the mount of @fd. */
+static int set_attr(int fd, const char *path, unsigned flags, uint64_t attr, int userns,
+		    struct warren_error *err)
 {
-	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
 	struct mount_attr set = { .attr_set = attr };
-	AUTO_CLOSE int fd =
-		open_tree(dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
 
-	if (fd < 0)
-		return error_errno(err, errno, "copy the mount of '%s'", path);
 	if (userns >= 0) {
 		set.attr_set |= MOUNT_ATTR_IDMAP;
 		set.userns_fd = (uint64_t)userns;
 	}
-	if (set.attr_set && mount_setattr(fd, "", flags, &set, sizeof(set)) < 0) {
-		if (userns >= 0 && errno == EINVAL)
-			return error_set(err, EOPNOTSUPP,
-					 "the filesystem of '%s' (or one mounted below it) does "
-					 "not support id-mapped mounts",
-					 path);
-		return error_errno(err, errno, "set the attributes of the mount of '%s'", path);
-	}
+	if (!set.attr_set || mount_setattr(fd, "", AT_EMPTY_PATH | flags, &set, sizeof(set)) == 0)
+		return 0;
+	if (userns >= 0 && errno == EINVAL)
+		return error_set(err, EOPNOTSUPP,
+				 "the filesystem of '%s' (or one mounted below it) does not support "
+				 "id-mapped mounts",
+				 path);
+	return error_errno(err, errno, "set the attributes of the mount of '%s'", path);
+}
+
+int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int userns,
+	       int *ret_fd, struct warren_error *err)
+{
+	unsigned flags = recursive ? AT_RECURSIVE : 0;
+	AUTO_CLOSE int fd = open_tree(dirfd, path,
+				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
+	int r;
+
+	if (fd < 0)
+		return error_errno(err, errno, "copy the mount of '%s'", path);
+	r = set_attr(fd, path, flags, attr, userns, err);
+	if (r < 0)
+		return r;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int mount_idmap(int fd, int userns, struct warren_error *err)
+{
+	return set_attr(fd, "", 0, 0, userns, err);
 }
 
 int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error *err)
@@ -83,11 +99,7 @@ int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error 
 
 int mount_restrict(int fd, uint64_t attr, struct warren_error *err)
 {
-	struct mount_attr set = { .attr_set = attr };
-
-	if (mount_setattr(fd, "", AT_EMPTY_PATH, &set, sizeof(set)) < 0)
-		return error_errno(err, errno, "restrict a mount");
-	return 0;
+	return set_attr(fd, "", 0, attr, -1, err);
 }
 
 int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)

@@ -35,6 +35,9 @@ int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error 
 /* Add @attr to the mount that @fd is of. */
 int mount_restrict(int fd, uint64_t attr, struct warren_error *err);
 
+/* Give a detached mount, made by mount_new(), the id map of @userns. */
+int mount_idmap(int fd, int userns, struct warren_error *err);
+
 /* openat2(2); O_CLOEXEC is added. A descriptor or -errno. */
 int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
 

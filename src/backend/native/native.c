@@ -19,7 +19,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysinfo.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "backend/native/native.h"
@@ -75,10 +77,11 @@ static int take_spec(struct making *m, struct warren_error *err)
 		return error_set(err, EINVAL, "a memory limit below 1m cannot hold a process");
 	if (m->disk < DISK_MIN)
 		return error_set(err, EINVAL, "a disk limit below 1m cannot hold a root");
-	if (m->disk > m->limits.memory)
-		return error_set(err, EINVAL,
-				 "a disk limit above the memory limit (%ju bytes) cannot be kept: "
-				 "what is written to the root is held in memory",
+	m->plan.on_disk = n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
+	if (m->disk > m->limits.memory && !m->plan.on_disk)
+		return error_set(err, EOPNOTSUPP,
+				 "without root what is written is held in memory, and a disk limit "
+				 "above the memory limit (%ju bytes) cannot be kept",
 				 (uintmax_t)m->limits.memory);
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return error_errno(err, errno, "getrlimit");
@@ -129,6 +132,22 @@ static int check_limits(struct making *m, struct warren_error *err)
 								   : "the controller is missing");
 		*wants[i].limit = 0;
 	}
+	return 0;
+}
+
+/* A disk that was asked for is one that can be filled; by default it is a bound, no more. */
+static int check_disk(struct making *m, struct warren_error *err)
+{
+	const char *dir = m->engine->state_dir;
+	struct statvfs fs;
+	uint64_t left;
+
+	if (!m->plan.on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
+		return 0;
+	left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (left < m->disk)
+		return error_set(err, ENOSPC, "'%s' has %ju bytes left, the disk is to hold %ju", dir,
+				 (uintmax_t)left, (uintmax_t)m->disk);
 	return 0;
 }
 
@@ -273,6 +292,13 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 	m->userns = ns_open(m->box->pid, "user");
 	if (m->userns < 0)
 		return error_errno(err, -m->userns, "open the user namespace");
+	if (m->plan.on_disk) {
+		int r = disk_mount(m->engine, m->disk, m->userns, &fds[*n], err);
+
+		if (r < 0)
+			return r;
+		(*n)++;
+	}
 	for (size_t i = 0; i < m->image.n_trees; i++) {
 		const struct image_tree *t = &m->image.trees[i];
 
@@ -301,7 +327,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 
 static int send_mounts(struct making *m, struct warren_error *err)
 {
-	int fds[IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX];
+	int fds[NATIVE_FDS_MAX];
 	size_t n = 0, sent = 0;
 	int r = m->engine->privileged ? copy_mounts(m, fds, &n, err) : 0;
 
@@ -367,6 +393,7 @@ static const struct {
 } steps[] = {
 	{ "take the spec", take_spec },
 	{ "check the limits", check_limits },
+	{ "check the disk", check_disk },
 	{ "open the image", open_image },
 	{ "claim an id range", claim },			    /* from here on a crash leaves a trace */
 	{ "find the user", find_user },
@@ -455,7 +482,8 @@ static void describe(const struct making *m)
 		backend_enforce(b, "pids", true, "%ju by %s", (uintmax_t)m->limits.pids, by);
 	else
 		backend_enforce(b, "pids", false, "%s", n->cgroups.why);
-	backend_enforce(b, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
+	backend_enforce(b, "disk", true, "%ju bytes, %s", (uintmax_t)m->disk,
+			m->plan.on_disk ? "in a file" : "in memory");
 	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
@@ -659,6 +687,17 @@ static void native_close(void *state)
 	free(n);
 }
 
+/* By version first: looking costs a mount, on the way of every run. */
+static bool kernel_since(unsigned major, unsigned minor)
+{
+	struct utsname u;
+	unsigned a = 0, b = 0;
+
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &a, &b) != 2)
+		return false;
+	return a > major || (a == major && b >= minor);
+}
+
 static int native_open(const struct warren_options *options, void **ret_state,
 		       struct warren_error *err)
 {
@@ -671,6 +710,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	n->ids_fd = n->lock_fd = n->init_fd = -1;
 	n->trace = options->trace;
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
+	n->tmpfs_xattrs = !n->privileged || kernel_since(6, 6) || disk_tmpfs_has_xattrs();
 	n->memory_default = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2
 						: 1U << 30;
 	cgroup_root_open(&n->cgroups);

@@ -6,6 +6,7 @@
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	registry.c	who is alive, id ranges, removal of what a crash left
+ *	disk.c		a disk in a file, where memory will not do
  *	idmap.c		which id is which, inside and outside and in a volume
  *	client.c	the conversation with init
  *	exec.c		execs, files, ports on top of it
@@ -31,6 +32,8 @@
 #include "os/ns.h"
 
 #define NATIVE_MOUNTS_MAX 64
+/* what the parent sends to the child: scratch space, layers, volumes */
+#define NATIVE_FDS_MAX	  (1 + IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS	  65536U /* per sandbox */
 
 /* Test hook: fail or die before a step. Steps are counted over both tables. */
@@ -42,6 +45,7 @@ struct native_inject {
 struct native {
 	bool privileged; /* id ranges, id-mapped mounts: CAP_SYS_ADMIN on the host */
 	bool trace;
+	bool tmpfs_xattrs; /* overlays work without limits on a tmpfs of this kernel */
 	char *state_dir;
 	char *run_dir;
 	int ids_fd;	  /* run_dir/ids */
@@ -103,13 +107,14 @@ struct native_plan {
 	const struct native *engine;
 	const char *hostname;
 	uint64_t disk;
+	bool on_disk; /* the first mount that comes is the scratch space */
 	int control;
 	uint64_t *times; /* shared memory, NULL without tracing */
 	int inject;	 /* step to fail before; 0: none */
 	bool crash;
 
 	/* by the steps */
-	int fds[IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX];
+	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, dev, proc, init;
 	int tree[IMAGE_TREES_MAX];
@@ -133,6 +138,12 @@ int registry_open(struct native *n, struct warren_error *err);
 void registry_close(struct native *n);
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
 void registry_release(struct native *n, struct native_box *box);
+
+/* disk.c */
+bool disk_tmpfs_has_xattrs(void);
+/* A detached ext4 of @size bytes, with the ids of @userns. */
+int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
+	       struct warren_error *err);
 
 /* idmap.c */
 void idmap_sandbox(const struct native *n, const struct native_box *box, struct ns_maps *ret);

@@ -2,8 +2,8 @@
 /*
  * rootfs.c - the mounts of a sandbox, made by the child in its own mount namespace
  *
- * All of it hangs on one tmpfs of bounded size, the scratch space, in which the
- * overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
+ * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs,
+ * or disk.c's), in which the overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
  * so that nothing in mountinfo shows a path of the host's. Targets in the root
  * are reached by descriptors that were opened without following links; the
  * topmost layer, ours, has them as directories whatever the image has there.
@@ -40,18 +40,27 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 	return target < 0 ? target : mount_attach(mount_fd, target, "", err);
 }
 
-int rootfs_scratch(struct native_plan *p, struct warren_error *err)
+static int mount_scratch_tmpfs(struct native_plan *p, struct warren_error *err)
 {
 	char size[24], inodes[24];
 	struct mount_option options[] = {
 		{ "mode", "0755" }, { "size", size }, { "nr_inodes", inodes }, { NULL, NULL }
 	};
-	int r;
 
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)p->disk);
 	/* One for every 4 KiB: small files must not cost the host more than large ones. */
 	(void)snprintf(inodes, sizeof(inodes), "%ju", (uintmax_t)(p->disk / 4096 + 1024));
-	r = mount_new("tmpfs", options, PLAIN, &p->scratch, err);
+	return mount_new("tmpfs", options, PLAIN, &p->scratch, err);
+}
+
+int rootfs_scratch(struct native_plan *p, struct warren_error *err)
+{
+	int r = 0;
+
+	if (p->on_disk && p->n_fds > 0)
+		p->scratch = p->fds[0];
+	else
+		r = mount_scratch_tmpfs(p, err);
 	if (r < 0)
 		return r;
 	/* Somewhere in our copy of the host's mounts; the place exists and is ours. */
@@ -127,7 +136,7 @@ static int copy_volumes(struct native_plan *p, struct warren_error *err)
 
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
-	size_t next = 0;
+	size_t next = p->on_disk;
 
 	for (size_t i = 0; i < p->image->n_trees; i++) {
 		int r = mount_tree(p, i, &next, err);

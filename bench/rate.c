@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rate.c - creates and destroys per second, by several processes at once, and what is left
+ *
+ * Each worker is a process with an engine of its own; they start together and
+ * stop at the same time. What they did and whether they failed comes back in
+ * shared memory.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "bench.h"
+
+#define WORKERS_MAX  64
+#define RATE_SECONDS 10U /* enough for a rate, of what a benchmark may take */
+
+struct worker {
+	pid_t pid;
+	uint64_t done;
+	unsigned fds_before, fds_after;
+	struct warren_error err;
+};
+
+struct shared {
+	uint64_t start, stop;
+	bool with_true;
+	struct worker workers[WORKERS_MAX];
+};
+
+static unsigned count_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		struct pollfd p = { .fd = fd };
+
+		n += poll(&p, 1, 0) >= 0 && !(p.revents & POLLNVAL);
+	}
+	return n;
+}
+
+static int make_and_unmake(struct warren *w, bool with_true, struct warren_error *err)
+{
+	static const char *const argv[] = { "/bin/true", NULL };
+	struct warren_sandbox *sb = NULL;
+	int r = warren_create(w, &(struct warren_spec){ 0 }, &sb, err);
+
+	if (r < 0)
+		return r;
+	r = with_true ? run_in(sb, argv, err) : 0;
+	if (r < 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		(void)warren_destroy(sb, &second);
+		return r;
+	}
+	return warren_destroy(sb, err);
+}
+
+static void work(const struct bench *b, struct shared *s, struct worker *me)
+{
+	struct warren *w = NULL;
+	int r = engine_open(b, false, &w, &me->err);
+
+	/* One before the start: the first of an engine opens what the others use. */
+	if (r == 0)
+		r = make_and_unmake(w, s->with_true, &me->err);
+	me->fds_before = count_fds();
+	while (r == 0 && clock_now() < s->start)
+		(void)sched_yield();
+	while (r == 0 && clock_now() < s->stop) {
+		r = make_and_unmake(w, s->with_true, &me->err);
+		me->done += r == 0;
+	}
+	me->fds_after = count_fds();
+	w = warren_close(w);
+	_exit(r < 0);
+}
+
+static int run_workers(struct bench *b, struct shared *s, unsigned n,
+		       struct warren_error *err)
+{
+	unsigned seconds =
+		b->seconds / 4 < RATE_SECONDS ? b->seconds / 4 + 1 : RATE_SECONDS;
+	unsigned started = 0;
+	int r = 0;
+
+	(void)memset(s->workers, 0, sizeof(s->workers));
+	s->start = clock_now() + 200000000;
+	s->stop = s->start + seconds * 1000000000ULL;
+	(void)fflush(NULL);
+	for (; r == 0 && started < n; started++) {
+		struct worker *me = &s->workers[started];
+
+		me->pid = fork();
+		if (me->pid == 0)
+			work(b, s, me);
+		if (me->pid < 0)
+			r = error_errno(err, errno, "start a worker");
+	}
+	for (unsigned i = 0; i < started; i++) {
+		int status = 0;
+
+		if (s->workers[i].pid <= 0)
+			continue;
+		while (waitpid(s->workers[i].pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (r == 0 && status != 0) {
+			*err = s->workers[i].err;
+			r = err->code ? -err->code
+				      : error_set(err, EIO, "a worker ended with %#x",
+						  (unsigned)status);
+		}
+	}
+	return r;
+}
+
+static int measure(struct bench *b, struct shared *s, unsigned n, const char *name,
+		   struct warren_error *err)
+{
+	uint64_t done = 0, fds = 0;
+	char label[64];
+	int r = run_workers(b, s, n, err);
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < n; i++) {
+		done += s->workers[i].done;
+		if (s->workers[i].fds_after > s->workers[i].fds_before)
+			fds += s->workers[i].fds_after - s->workers[i].fds_before;
+	}
+	(void)snprintf(label, sizeof(label), "%s, %u at once", name, n);
+	report_value(b, label, (double)done * 1e9 / (double)(s->stop - s->start),
+		     "per second");
+	(void)snprintf(label, sizeof(label), "%s, %u at once: made", name, n);
+	report_value(b, label, (double)done, "sandboxes");
+	if (fds > 0)
+		report_value(b, "descriptors left in workers", (double)fds, "leaked");
+	return 0;
+}
+
+int bench_rate(struct bench *b, struct warren_error *err)
+{
+	unsigned n = b->workers < WORKERS_MAX ? b->workers : WORKERS_MAX;
+	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct counts before;
+	int r;
+
+	if (s == MAP_FAILED)
+		return error_errno(err, errno, "make room for %u workers", n);
+	counts_take(b, &before);
+	r = measure(b, s, n, "create+destroy", err);
+	if (r == 0)
+		r = measure(b, s, 1, "create+destroy", err);
+	s->with_true = true;
+	if (r == 0)
+		r = measure(b, s, n, "create+true+destroy", err);
+	if (r == 0)
+		report_value(b, "left behind", counts_report(b, &before), "of all kinds");
+	(void)munmap(s, sizeof(*s));
+	return r;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sample.c - series of samples, and how they are told: a table to read, JSON lines to keep */
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "bench.h"
+
+int series_init(struct series *s, const char *name, size_t max, struct warren_error *err)
+{
+	*s = (struct series){ .name = name, .max = max };
+	s->ns = calloc(max ? max : 1, sizeof(*s->ns));
+	return s->ns ? 0 : error_errno(err, ENOMEM, "make room for %zu samples", max);
+}
+
+void series_done(struct series *s)
+{
+	free(s->ns);
+	s->ns = NULL;
+}
+
+void series_add(struct series *s, uint64_t ns)
+{
+	if (s->n < s->max)
+		s->ns[s->n++] = ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+uint64_t series_percentile(struct series *s, unsigned percent)
+{
+	if (s->n == 0)
+		return 0;
+	qsort(s->ns, s->n, sizeof(*s->ns), compare);
+	return s->ns[(s->n - 1) * percent / 100];
+}
+
+uint64_t series_mean(const struct series *s)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		sum += s->ns[i];
+	return s->n ? sum / s->n : 0;
+}
+
+void report_heading(struct bench *b UNUSED, const char *text)
+{
+	(void)printf("  %s\n", text);
+}
+
+/* An object with the names that all lines have; the caller adds to it, and ends the line. */
+static void line_open(const struct bench *b, struct json *j, const char *name)
+{
+	json_open(j, NULL, '{');
+	json_str(j, "bench", b->current);
+	json_str(j, "name", name);
+}
+
+static void line_close(struct bench *b, struct json *j)
+{
+	json_close(j, '}');
+	if (b->json && !j->out->failed)
+		(void)fprintf(b->json, "%s\n", j->out->data);
+}
+
+void report_series(struct bench *b, struct series *s)
+{
+	AUTO_BUF struct buf line = BUF_INIT(4096);
+	struct json j = { .out = &line };
+	uint64_t p50 = series_percentile(s, 50), p99 = series_percentile(s, 99);
+	uint64_t min = series_percentile(s, 0), mean = series_mean(s);
+
+	(void)printf("  %-36s p50 %9.1f  p99 %9.1f  min %9.1f  mean %9.1f us  n %zu\n",
+		     s->name, (double)p50 / 1e3, (double)p99 / 1e3, (double)min / 1e3,
+		     (double)mean / 1e3, s->n);
+	line_open(b, &j, s->name);
+	json_str(&j, "unit", "us");
+	json_milli(&j, "p50", p50);
+	json_milli(&j, "p99", p99);
+	json_milli(&j, "min", min);
+	json_milli(&j, "mean", mean);
+	json_u64(&j, "n", s->n);
+	line_close(b, &j);
+}
+
+void report_value(struct bench *b, const char *name, double value, const char *unit)
+{
+	AUTO_BUF struct buf line = BUF_INIT(4096);
+	struct json j = { .out = &line };
+
+	(void)printf("  %-36s %13.3f %s\n", name, value, unit);
+	line_open(b, &j, name);
+	json_str(&j, "unit", unit);
+	/* What leaked less than nothing was somebody else's. */
+	json_milli(&j, "value", value > 0 ? (uint64_t)(value * 1000 + 0.5) : 0);
+	line_close(b, &j);
+}
+
+void report_step(struct bench *b, struct series *took, struct series *ended, bool inside)
+{
+	AUTO_BUF struct buf line = BUF_INIT(4096);
+	struct json j = { .out = &line };
+	uint64_t p50 = series_percentile(took, 50), mean = series_mean(took);
+	uint64_t end = series_percentile(ended, 50);
+	char in[32] = "", out[32] = "";
+
+	(void)snprintf(inside ? in : out, sizeof(in), "%8.1f %8.1f", (double)p50 / 1e3,
+		       (double)mean / 1e3);
+	(void)printf("  %-28s %17s | %17s | %9.1f\n", took->name, out, in,
+		     (double)end / 1e3);
+	line_open(b, &j, took->name);
+	json_str(&j, "unit", "us");
+	json_bool(&j, "inside", inside);
+	json_milli(&j, "p50", p50);
+	json_milli(&j, "mean", mean);
+	json_milli(&j, "end_p50", end);
+	json_u64(&j, "n", took->n);
+	line_close(b, &j);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * box.h - for tests that make sandboxes: an engine in folders of its own, commands, what they said
+ *
+ * Each program gets a folder in /tmp, for the state and run directories and for the tests' own
+ * files. When the program ends, an engine is opened once more, so that whatever a test that
+ * died left behind is removed, and the folder goes. A test that hangs is ended by an alarm.
+ */
+#ifndef TEST_BOX_H
+#define TEST_BOX_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/macro.h"
+#include "tap.h"
+#include "warren.h"
+
+#define BOX_PATIENCE 60  /* seconds that no test takes */
+#define BOX_TRIES    600 /* of box_nap(), where something is waited for */
+#define BOX_SAID_MAX (64U << 20)
+
+#define SH(script) ((const char *[]){ "sh", "-c", (script), NULL })
+#define ARGV(...)  ((const char *[]){ __VA_ARGS__, NULL })
+
+/* The call must succeed; if not, its own words say why. */
+#define GOOD(call)                                                             \
+	do {                                                                   \
+		if ((call) < 0)                                                \
+			TAP_FAIL("%s: %s (%d)", #call, err.msg, err.code);     \
+	} while (0)
+/* The call must fail with that errno, and explain itself. */
+#define FAILS(code_, call)                                                     \
+	do {                                                                   \
+		int r_ = (call);                                               \
+		if (r_ != -(code_) || err.code != (code_) || !err.msg[0])      \
+			TAP_FAIL("%s is %d \"%s\" (%d), not -" #code_, #call,  \
+				 r_, err.msg, err.code);                       \
+		err = (struct warren_error)WARREN_ERROR_INIT;                  \
+	} while (0)
+
+/* What a command wrote and how it ended; NUL-terminated, never freed: a test is short. */
+struct said {
+	char *out, *err;
+	size_t n_out, n_err;
+	struct warren_result res;
+};
+
+static char box_dir[64]; /* "" when there is none */
+static pid_t box_owner;
+
+static inline int box_remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
+				 struct FTW *ftw UNUSED)
+{
+	(void)remove(path);
+	return 0;
+}
+
+static inline void box_remove_tree(const char *path)
+{
+	(void)nftw(path, box_remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+__attribute__((format(printf, 1, 2))) static inline char *box_path(const char *fmt, ...)
+{
+	char *path = NULL, *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	OK(vasprintf(&text, fmt, ap) >= 0);
+	va_end(ap);
+	OK(asprintf(&path, "%s/%s", box_dir, text) >= 0);
+	free(text);
+	return path;
+}
+
+static inline int box_open(const char *backend, struct warren **ret, struct warren_error *err)
+{
+	AUTO_FREE char *state = box_path("state"), *run = box_path("run");
+	struct warren_options options = { .backend = backend, .state_dir = state, .run_dir = run };
+
+	return warren_open(&options, ret, err);
+}
+
+__attribute__((constructor)) static inline void box_setup(void)
+{
+	(void)strcpy(box_dir, "/tmp/warren-test-XXXXXX");
+	if (!mkdtemp(box_dir) || chmod(box_dir, 0755) < 0)
+		box_dir[0] = '\0';
+	box_owner = getpid();
+}
+
+__attribute__((destructor)) static inline void box_cleanup(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren *w = NULL;
+
+	if (getpid() != box_owner || !box_dir[0])
+		return;
+	if (box_open("native", &w, &ignored) == 0)
+		w = warren_close(w);
+	box_remove_tree(box_dir);
+}
+
+/* ------------------------------------------------------------- small things */
+
+static inline void box_nap(void)
+{
+	(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+}
+
+static inline size_t box_count_fds(void)
+{
+	size_t n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A file of ours on the host. */
+static inline void box_put(const char *path, const char *text, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	OK(fd >= 0);
+	EQ(write(fd, text, strlen(text)), strlen(text));
+	EQ(fchmod(fd, mode), 0);
+	(void)close(fd);
+}
+
+/* ------------------------------------------------------ engines and sandboxes */
+
+/* An engine with @backend; skips the test where it cannot work. */
+static inline struct warren *box_engine(const char *backend)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren *w = NULL;
+
+	OK(box_dir[0]);
+	(void)alarm(BOX_PATIENCE);
+	(void)signal(SIGPIPE, SIG_IGN);
+	GOOD(box_open(backend, &w, &err));
+	return w;
+}
+
+static inline struct warren_sandbox *box_make(struct warren *w, const struct warren_spec *spec)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_sandbox *sb = NULL;
+
+	GOOD(warren_create(w, spec, &sb, &err));
+	OK(sb);
+	return sb;
+}
+
+static inline void box_destroy(struct warren_sandbox *sb)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	GOOD(warren_destroy(sb, &err));
+}
+
+static inline struct warren_exec *box_start(struct warren_sandbox *sb,
+					    const struct warren_exec_spec *spec)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_exec *ex = NULL;
+
+	GOOD(warren_exec(sb, spec, &ex, &err));
+	OK(ex);
+	return ex;
+}
+
+static inline struct warren_result box_wait(struct warren_exec *ex)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_result res;
+
+	(void)memset(&res, 0x5a, sizeof(res));
+	GOOD(warren_exec_wait(ex, -1, &res, &err));
+	return res;
+}
+
+/* ------------------------------------------------------------------- output */
+
+/* What there is to read now, added to @data; false at the end. */
+static inline bool box_read(int fd, char **data, size_t *n)
+{
+	char block[65536];
+	ssize_t r = read(fd, block, sizeof(block));
+
+	if (r < 0 && (errno == EINTR || errno == EAGAIN))
+		return true;
+	if (r <= 0)
+		return false;
+	OK(*n + (size_t)r < BOX_SAID_MAX);
+	*data = realloc(*data, *n + (size_t)r + 1);
+	OK(*data);
+	(void)memcpy(*data + *n, block, (size_t)r);
+	*n += (size_t)r;
+	(*data)[*n] = '\0';
+	return true;
+}
+
+/* Feed a part of @in; false when all is said or nobody listens. */
+static inline bool box_feed(int fd, const char *in, size_t size, size_t *at)
+{
+	ssize_t r = *at < size ? write(fd, in + *at, size - *at) : 0;
+
+	if (r < 0 && (errno == EINTR || errno == EAGAIN))
+		return true;
+	if (r <= 0)
+		return false;
+	*at += (size_t)r;
+	return *at < size;
+}
+
+/* Feeds the streams of @ex until they end, then waits for it. Frees it. */
+static inline struct said box_finish(struct warren_exec *ex, const void *in, size_t n_in)
+{
+	struct pollfd p[3] = { { warren_exec_take_fd(ex, 0), POLLOUT, 0 },
+			       { warren_exec_take_fd(ex, 1), POLLIN, 0 },
+			       { warren_exec_take_fd(ex, 2), POLLIN, 0 } };
+	struct said s = { .out = calloc(1, 1), .err = calloc(1, 1) };
+	size_t at = 0;
+
+	if (p[0].fd >= 0)
+		EQ(fcntl(p[0].fd, F_SETFL, O_NONBLOCK), 0);
+	while (p[0].fd >= 0 || p[1].fd >= 0 || p[2].fd >= 0) {
+		bool more[3] = { true, true, true };
+
+		if (poll(p, 3, -1) < 0 && errno != EINTR)
+			TAP_FAIL("poll: %s", strerror(errno));
+		if (p[0].fd >= 0 && p[0].revents)
+			more[0] = box_feed(p[0].fd, in, n_in, &at);
+		if (p[1].fd >= 0 && p[1].revents)
+			more[1] = box_read(p[1].fd, &s.out, &s.n_out);
+		if (p[2].fd >= 0 && p[2].revents)
+			more[2] = box_read(p[2].fd, &s.err, &s.n_err);
+		for (int i = 0; i < 3; i++) {
+			if (more[i])
+				continue;
+			(void)close(p[i].fd);
+			p[i].fd = -1;
+		}
+	}
+	s.res = box_wait(ex);
+	ex = warren_exec_free(ex);
+	return s;
+}
+
+static inline struct said box_run_spec(struct warren_sandbox *sb, struct warren_exec_spec spec)
+{
+	spec.out = spec.err = WARREN_STDIO_PIPE;
+	return box_finish(box_start(sb, &spec), NULL, 0);
+}
+
+static inline struct said box_run(struct warren_sandbox *sb, const char *const *argv)
+{
+	return box_run_spec(sb, (struct warren_exec_spec){ .argv = argv });
+}
+
+static inline struct said box_sh(struct warren_sandbox *sb, const char *script)
+{
+	return box_run(sb, SH(script));
+}
+
+/* What @script prints, which must be all and must succeed; without the last newline. */
+static inline char *box_says(struct warren_sandbox *sb, const char *script)
+{
+	struct said s = box_sh(sb, script);
+
+	if (s.res.exit_code != 0 || s.n_err > 0)
+		TAP_FAIL("'%s': status %d, signal %d: %s", script, s.res.exit_code, s.res.signal,
+			 s.err);
+	if (s.n_out > 0 && s.out[s.n_out - 1] == '\n')
+		s.out[s.n_out - 1] = '\0';
+	return s.out;
+}
+
+/* Is the same said to the caller while @ex runs? Waits until @fd has given @text. */
+static inline void box_expect(int fd, const char *text)
+{
+	size_t want = strlen(text), got = 0;
+	char buf[256];
+
+	OK(want < sizeof(buf));
+	while (got < want) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t r;
+
+		OK(poll(&p, 1, BOX_PATIENCE * 1000) > 0);
+		r = read(fd, buf + got, want - got);
+		if (r < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (r <= 0)
+			TAP_FAIL("the end came before \"%s\"", text);
+		got += (size_t)r;
+	}
+	buf[got] = '\0';
+	STREQ(buf, text);
+}
+
+#endif /* TEST_BOX_H */

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""harness.py - what the tests of isolation share: running sandboxes, looking at them, counting leftovers
+
+A test is a function; its name says what must be true. Nothing hostile is run before a probe has
+shown that commands are isolated, and every command has a time limit.
+"""
+import contextlib
+import ctypes
+import errno
+import glob
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(HERE)))
+WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(SOURCE, "build/warren")))
+ROOT = os.geteuid() == 0
+RUN_DIR = "/run/warren"
+WAIT = 30  # seconds that nothing here takes
+libc = ctypes.CDLL(None, use_errno=True)
+
+tests = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(f):
+    tests.append(f)
+    return f
+
+
+def eq(got, want, what="value"):
+    if got != want:
+        raise AssertionError(f"{what} is {got!r}, not {want!r}")
+
+
+def ok(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def need(program):
+    """The path of a program of the machine's that `host` shows too."""
+    path = shutil.which(program, path="/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin")
+    if not path:
+        raise Skip(f"{program} is not installed")
+    return path
+
+
+def warren(*args, **kw):
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in kw:
+        kw.pop("stdin")
+    kw.setdefault("stdout", subprocess.PIPE)
+    kw.setdefault("stderr", subprocess.PIPE)
+    kw.setdefault("timeout", WAIT)
+    return subprocess.run([WARREN, *args], **kw)
+
+
+def run(*args, status=0, stderr=None, **kw):
+    """A run whose status is checked; returns its stdout as text."""
+    p = warren("run", *args, **kw)
+    if p.returncode != status or (stderr is not None and p.stderr != stderr):
+        raise AssertionError(f"{args}: status {p.returncode} (wanted {status}), "
+                             f"stderr {p.stderr[-600:]!r}, stdout {(p.stdout or b'')[-600:]!r}")
+    return p.stdout.decode(errors="backslashreplace")
+
+
+def sh(script, *args, **kw):
+    return run(*args, "--", "sh", "-c", script, **kw)
+
+
+@contextlib.contextmanager
+def scratch():
+    d = tempfile.mkdtemp(prefix="warren-test-")
+    try:
+        yield d
+    finally:
+        shutil.rmtree(d)
+
+
+def compile_c(source, to, *flags):
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        raise Skip("there is no C compiler")
+    subprocess.run([cc, "-O1", "-Wall", "-o", to, source, *flags], check=True, timeout=120)
+    os.chmod(to, 0o755)
+    return to
+
+
+# --------------------------------------------------------- a live sandbox
+
+
+def slurp(path):
+    with open(path, encoding="utf-8", errors="surrogateescape") as f:
+        return f.read()
+
+
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and int(slurp(f"/proc/{name}/stat").rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(name))
+    return found
+
+
+class Live:
+    """`warren run ARGS -- COMMAND` in the background; .init and .payload are pids of this machine."""
+
+    def __init__(self, *args, command=("sleep", "60"), **kw):
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        self.process = subprocess.Popen([WARREN, "run", *args, "--", *command], **kw)
+        self.init = self.payload = None
+        try:
+            self.find(command[0])
+        except BaseException:
+            self.stop()
+            raise
+
+    def find(self, name):
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"it ended: {self.process.returncode}, {self.process.communicate()}")
+            with contextlib.suppress(OSError, IndexError):
+                self.init = children(self.process.pid)[0]
+                self.payload = children(self.init)[0]
+                if slurp(f"/proc/{self.payload}/comm").strip() == os.path.basename(name)[:15]:
+                    return
+            time.sleep(0.01)
+        raise AssertionError("no command shows up")
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.communicate(timeout=WAIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise AssertionError("a sandbox does not end") from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def status_of(pid):
+    return dict(line.split(":\t", 1) for line in slurp(f"/proc/{pid}/status").splitlines() if ":\t" in line)
+
+
+def unescape(field):
+    return field.encode().decode("unicode_escape").encode("latin-1").decode(errors="replace")
+
+
+def mountinfo(text):
+    """One dict a mount."""
+    rows = []
+    for line in text.splitlines():
+        left, right = line.split(" - ", 1)
+        f, g = left.split(" "), right.split(" ")
+        rows.append({"root": unescape(f[3]), "target": unescape(f[4]), "flags": set(f[5].split(",")),
+                     "optional": f[6:], "type": g[0], "source": unescape(g[1]), "super": g[2], "line": line})
+    return rows
+
+
+def cgroup_v2():
+    return os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+
+
+def cgroup_dirs(pid):
+    """Controller to directory; "" is the unified hierarchy."""
+    dirs = {}
+    for line in slurp(f"/proc/{pid}/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            if name == "" and not cgroup_v2():
+                continue
+            dirs[name] = os.path.normpath("/sys/fs/cgroup/" + name + path)
+    return dirs
+
+
+# ------------------------------------------------------------- what is left
+
+
+def leftovers():
+    found = set()
+    for what in ("engines", "ids"):
+        with contextlib.suppress(OSError):
+            found |= {f"{what}/{n}" for n in os.listdir(f"{RUN_DIR}/{what}")}
+    for base in ("/sys/fs/cgroup/*/warren/*/", "/sys/fs/cgroup/warren/*/"):
+        found |= set(glob.glob(base))
+    found |= {line.split(" ", 1)[1] for line in slurp("/proc/self/mountinfo").splitlines()}
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        found.add(path)
+    return found
+
+
+def check_nothing_left(before):
+    """Whoever else uses the machine comes and goes; what stays is ours."""
+    new = leftovers() - before
+    deadline = time.monotonic() + 20
+    while new and time.monotonic() < deadline:
+        time.sleep(0.05)
+        new &= leftovers()
+    ok(not new, f"left behind: {sorted(new)[:5]}")
+
+
+def fingerprint(top):
+    """All that can be seen of a tree but access times."""
+    h = hashlib.sha256()
+    entries = [top]
+    for base, dirs, files in os.walk(top):
+        dirs.sort()
+        entries += [os.path.join(base, n) for n in sorted(dirs + files)]
+    for path in entries:
+        st = os.lstat(path)
+        h.update(repr((path, st.st_mode, st.st_uid, st.st_gid, st.st_size if not stat.S_ISDIR(st.st_mode) else 0,
+                       st.st_mtime_ns, st.st_ctime_ns, st.st_nlink, st.st_ino, st.st_rdev)).encode())
+        if stat.S_ISLNK(st.st_mode):
+            h.update(os.readlink(os.fsencode(path)))
+        elif stat.S_ISREG(st.st_mode) and st.st_size < 1 << 20:
+            with open(path, "rb") as f:
+                h.update(f.read())
+    return h.hexdigest()
+
+
+# --------------------------------------------------------------------- main
+
+
+def check_isolated():
+    try:
+        p = warren("run", "--", "sh", "-c", "readlink /proc/self/ns/pid; set -- /proc/[0-9]*; echo $#")
+    except (OSError, subprocess.TimeoutExpired) as e:
+        print(f"Bail out! {e}")
+        sys.exit(1)
+    lines = p.stdout.decode().split()
+    if p.returncode != 0 or len(lines) != 2 or lines[0] == os.readlink("/proc/self/ns/pid") or int(lines[1]) > 5:
+        print(f"Bail out! '{WARREN} run' does not isolate: {p}")
+        sys.exit(1)
+
+
+def main(isolated=check_isolated):
+    names = sys.argv[1:]
+    os.environ.pop("TERM", None)
+    os.umask(0o022)
+    isolated()
+    failed = 0
+    chosen = [t for t in tests if not names or t.__name__ in names]
+    for n, t in enumerate(chosen, 1):
+        before = leftovers()
+        try:
+            t()
+            check_nothing_left(before)
+            print(f"ok {n} - {t.__name__}", flush=True)
+        except Skip as e:
+            print(f"ok {n} - {t.__name__} # SKIP {e}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            failed += 1
+            for line in f"{type(e).__name__}: {e}".split("\n"):
+                print(f"# {line}")
+            print(f"not ok {n} - {t.__name__}", flush=True)
+    print(f"1..{len(chosen)}")
+    return 1 if failed else 0
+
+
+def errno_name(code):
+    return errno.errorcode.get(code, str(code))
