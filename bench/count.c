@@ -16,7 +16,8 @@
 #include "base/fd.h"
 #include "bench.h"
 
-#define SETTLE_MS 5000 /* network namespaces are freed after the processes in them */
+#define SETTLE_MS \
+	10000 /* for what the kernel frees later, and for neighbours to come and go */
 
 static const char *const count_names[COUNT_MAX] = {
 	[COUNT_PROCESSES] = "processes", [COUNT_MOUNTS] = "mounts",
@@ -166,29 +167,36 @@ void counts_take(const struct bench *b, struct counts *ret)
 	} };
 }
 
-static unsigned excess(const struct counts *now, const struct counts *before)
+/* Keep the smaller of each: what was gone once has not leaked, whatever came after it. */
+static unsigned lower(struct counts *least, const struct counts *now,
+		      const struct counts *before)
 {
-	unsigned n = 0;
+	unsigned excess = 0;
 
-	for (size_t i = 0; i < COUNT_MAX; i++)
-		n += now->v[i] > before->v[i] ? now->v[i] - before->v[i] : 0;
-	return n;
+	for (size_t i = 0; i < COUNT_MAX; i++) {
+		if (now->v[i] < least->v[i])
+			least->v[i] = now->v[i];
+		if (least->v[i] > before->v[i])
+			excess += least->v[i] - before->v[i];
+	}
+	return excess;
 }
 
 unsigned counts_report(struct bench *b, const struct counts *before)
 {
-	struct counts now;
+	struct counts least, now;
 	unsigned n;
 
-	counts_take(b, &now);
-	for (int i = 0; excess(&now, before) > 0 && i < SETTLE_MS / 100; i++) {
-		(void)usleep(100000);
+	counts_take(b, &least);
+	n = lower(&least, &least, before);
+	for (int i = 0; n > 0 && i < SETTLE_MS / 50; i++) {
+		(void)usleep(50000);
 		counts_take(b, &now);
+		n = lower(&least, &now, before);
 	}
-	n = excess(&now, before);
 	(void)printf("  %-20s", "left behind");
 	for (size_t i = 0; i < COUNT_MAX; i++)
-		(void)printf(" %s %u->%u%s", count_names[i], before->v[i], now.v[i],
+		(void)printf(" %s %u->%u%s", count_names[i], before->v[i], least.v[i],
 			     i + 1 < COUNT_MAX ? "," : "\n");
 	return n;
 }

@@ -20,7 +20,6 @@
 #define RATE_SECONDS 10U /* enough for a rate, of what a benchmark may take */
 
 struct worker {
-	pid_t pid;
 	uint64_t done;
 	unsigned fds_before, fds_after;
 	struct warren_error err;
@@ -87,6 +86,7 @@ static int run_workers(struct bench *b, struct shared *s, unsigned n,
 {
 	unsigned seconds =
 		b->seconds / 4 < RATE_SECONDS ? b->seconds / 4 + 1 : RATE_SECONDS;
+	pid_t pids[WORKERS_MAX];
 	unsigned started = 0;
 	int r = 0;
 
@@ -97,18 +97,18 @@ static int run_workers(struct bench *b, struct shared *s, unsigned n,
 	for (; r == 0 && started < n; started++) {
 		struct worker *me = &s->workers[started];
 
-		me->pid = fork();
-		if (me->pid == 0)
+		pids[started] = fork();
+		if (pids[started] == 0)
 			work(b, s, me);
-		if (me->pid < 0)
+		if (pids[started] < 0)
 			r = error_errno(err, errno, "start a worker");
 	}
 	for (unsigned i = 0; i < started; i++) {
 		int status = 0;
 
-		if (s->workers[i].pid <= 0)
+		if (pids[i] <= 0)
 			continue;
-		while (waitpid(s->workers[i].pid, &status, 0) < 0 && errno == EINTR)
+		while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR)
 			;
 		if (r == 0 && status != 0) {
 			*err = s->workers[i].err;

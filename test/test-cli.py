@@ -160,6 +160,25 @@ def check_nothing_left(before):
     raise AssertionError(f"left behind: {sorted(left)[:10]}")
 
 
+@test
+def what_is_left_would_be_seen():
+    """The control for the check after every other test."""
+    bases = [d for d in ("/sys/fs/cgroup/memory/warren", "/sys/fs/cgroup/warren") if os.path.isdir(d)]
+    if not ROOT or not bases:
+        raise Skip("no cgroups of Warren's to make one in")
+    before = leftovers()
+    fake = f"{bases[0]}/left-{os.getpid()}"
+    os.mkdir(fake)
+    try:
+        check_nothing_left(before)
+    except AssertionError as e:
+        ok(fake in str(e), e)
+    else:
+        raise AssertionError("a cgroup that was left behind is not noticed")
+    finally:
+        os.rmdir(fake)
+
+
 # ------------------------------------------------------------ bad arguments
 
 EXAMPLE = "warren run -m 512m --timeout 30s -- make test"

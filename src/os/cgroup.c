@@ -490,7 +490,7 @@ static int remove_tree(int at, const char *name, int depth)
 	return unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int cgroup_remove(const struct cgroup_root *root, const char *id)
+int cgroup_try_remove(const struct cgroup_root *root, const char *id)
 {
 	size_t last = root->mode == CGROUP_V2 ? 1 : CGROUP_CONTROLLER_MAX;
 	int worst = 0;
@@ -499,15 +499,22 @@ int cgroup_remove(const struct cgroup_root *root, const char *id)
 		int dir = root->dir[root->mode == CGROUP_V2 ? CGROUP_FREEZER : c];
 		int r = dir < 0 ? 0 : remove_tree(dir, id, 3);
 
-		/* A last process may be on its way out: the kernel is told its end first. */
-		for (int i = 0; r == -EBUSY && i < 200; i++) {
-			struct timespec wait = { .tv_nsec = 200000 + 50000L * i };
-
-			(void)nanosleep(&wait, NULL);
-			r = remove_tree(dir, id, 3);
-		}
 		if (r < 0)
 			worst = r;
 	}
 	return worst;
+}
+
+int cgroup_remove(const struct cgroup_root *root, const char *id)
+{
+	int r = cgroup_try_remove(root, id);
+
+	/* A last process may be on its way out: the kernel tells its end before it counts it. */
+	for (int i = 0; r == -EBUSY && i < 200; i++) {
+		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };
+
+		(void)nanosleep(&wait, NULL);
+		r = cgroup_try_remove(root, id);
+	}
+	return r;
 }

@@ -91,6 +91,8 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgroup_usage *ret,
 		      struct warren_error *err);
 /* Removes @id and what init made below it; absent is fine. -EBUSY: a process is left. */
+int cgroup_try_remove(const struct cgroup_root *root, const char *id);
+/* The same, with some patience for processes that are on their way out. */
 int cgroup_remove(const struct cgroup_root *root, const char *id);
 
 #endif /* OS_CGROUP_H */

@@ -48,6 +48,21 @@ int ns_open(pid_t pid, const char *name);
 /* The kernel's ranges for @uid in /etc/subuid or /etc/subgid; -ENOENT when there is none. */
 int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret);
 
+/*
+ * A network namespace made by a thread of its own while the caller goes on: it
+ * is by far the dearest namespace. For a child of ns_clone() that has no other
+ * threads; the struct must live until ns_net_join().
+ */
+struct ns_net {
+	int done; /* a futex */
+	int fd;	  /* the namespace, or -errno */
+	_Alignas(16) char stack[16384];
+};
+
+int ns_net_start(struct ns_net *net, struct warren_error *err);
+/* Wait for it and enter it. */
+int ns_net_join(struct ns_net *net, struct warren_error *err);
+
 /* Bring up the loopback interface of this network namespace. */
 int ns_loopback_up(struct warren_error *err);
 

@@ -23,11 +23,13 @@
 #include "os/caps.h"
 #include "os/seccomp.h"
 
+static struct ns_net net; /* the child is a process of its own: this is its copy */
+
 static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return error_errno(err, errno, "unshare");
-	return 0;
+	return ns_net_start(&net, err);
 }
 
 /* The engine's session, handlers and umask are its own business. */
@@ -80,6 +82,10 @@ static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
 
 static int set_network(struct native_plan *p, struct warren_error *err)
 {
+	int r = ns_net_join(&net, err);
+
+	if (r < 0)
+		return r;
 	if (p->spec->network == WARREN_NETWORK_LOOPBACK)
 		return ns_loopback_up(err);
 	return 0;
@@ -144,15 +150,15 @@ static const struct {
 	int (*run)(struct native_plan *p, struct warren_error *err);
 } steps[] = {
 	{ "leave the session", leave_session },
-	{ "make the namespaces", make_namespaces },	/* while the parent maps our ids */
+	{ "make the namespaces", make_namespaces },	/* the network's by a thread of its own */
 	{ "wait for the id maps", await_mounts },	/* from here on we are somebody */
 	{ "become root inside", become_root },		/* so that what we make is root's */
-	{ "set up the network", set_network },
 	{ "set the host name", set_hostname },
 	{ "mount the scratch space", rootfs_scratch },	/* bounds what the root may grow to */
 	{ "mount the root", rootfs_trees },
 	{ "mount /proc", rootfs_proc },			/* needs the host's in sight: before the pivot */
 	{ "mount /dev", rootfs_dev },			/* copies the host's nodes: before the pivot */
+	{ "set up the network", set_network },		/* here, since it took its time */
 	{ "change the root", rootfs_pivot },		/* from here on every path ends inside */
 	{ "mount the volumes", rootfs_mounts },		/* whose targets are the image's to name */
 	{ "seal the root", rootfs_seal },		/* read-only, once nothing is to be made in it */
@@ -161,6 +167,8 @@ static const struct {
 	{ "load the filter", load_filter },		/* it forbids most of the above */
 	{ "start init", start_init },
 };
+
+_Static_assert(ARRAY_SIZE(steps) <= NATIVE_STEPS_MAX, "native_plan.times is too small");
 
 size_t inside_n_steps(void)
 {
@@ -200,7 +208,7 @@ void inside_main(struct native_plan *p)
 			report(p, &err);
 			_exit(1);
 		}
-		if (p->times)
+		if (p->engine->trace)
 			p->times[i] = clock_now();
 	}
 	_exit(1);

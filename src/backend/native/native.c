@@ -45,14 +45,12 @@ struct making {
 	struct native *engine;
 	struct native_box *box;
 	const struct warren_spec *spec;
-	struct native_plan plan;
-	struct image image;
+	struct native_plan *plan; /* shared with the child */
 	bool own_image; /* not the engine's kept one */
 	struct cgroup_limits limits;
 	uint64_t disk;
 	int child_end; /* of the connection */
 	int userns;
-	uint64_t *times; /* shared with the child */
 	uint64_t started;
 	uint64_t outside[16];
 };
@@ -77,8 +75,8 @@ static int take_spec(struct making *m, struct warren_error *err)
 		return error_set(err, EINVAL, "a memory limit below 1m cannot hold a process");
 	if (m->disk < DISK_MIN)
 		return error_set(err, EINVAL, "a disk limit below 1m cannot hold a root");
-	m->plan.on_disk = n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
-	if (m->disk > m->limits.memory && !m->plan.on_disk)
+	m->plan->on_disk = n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
+	if (m->disk > m->limits.memory && !m->plan->on_disk)
 		return error_set(err, EOPNOTSUPP,
 				 "without root what is written is held in memory, and a disk limit "
 				 "above the memory limit (%ju bytes) cannot be kept",
@@ -142,7 +140,7 @@ static int check_disk(struct making *m, struct warren_error *err)
 	struct statvfs fs;
 	uint64_t left;
 
-	if (!m->plan.on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
+	if (!m->plan->on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
 		return 0;
 	left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (left < m->disk)
@@ -159,7 +157,7 @@ static int open_image(struct making *m, struct warren_error *err)
 	int r;
 
 	if (strcmp(ref, "host") != 0) {
-		r = image_open(ref, n->state_dir, &m->image, err);
+		r = image_open(ref, n->state_dir, &m->plan->image, err);
 		m->own_image = r == 0;
 		return r;
 	}
@@ -173,7 +171,7 @@ static int open_image(struct making *m, struct warren_error *err)
 		n->host = fresh;
 		n->host_checked = clock_now();
 	}
-	m->image = n->host;
+	m->plan->image = n->host;
 	return 0;
 }
 
@@ -185,7 +183,7 @@ static int open_in_image(void *ctx, const char *path)
 static int find_user(struct making *m, struct warren_error *err)
 {
 	struct native_box *box = m->box;
-	int r = user_resolve(m->spec->user, open_in_image, &m->image, &box->user, err);
+	int r = user_resolve(m->spec->user, open_in_image, &m->plan->image, &box->user, err);
 
 	if (r < 0)
 		return r;
@@ -198,6 +196,27 @@ static int find_user(struct making *m, struct warren_error *err)
 		return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in a sandbox: below %u",
 				 m->spec->user, box->user.uid, box->user.gid, NATIVE_IDS);
 	return 0;
+}
+
+/* An ordinary user's child needs the paths, and his id map the user; else there is time. */
+static int open_image_before(struct making *m, struct warren_error *err)
+{
+	return m->engine->privileged ? 0 : open_image(m, err);
+}
+
+static int open_image_meanwhile(struct making *m, struct warren_error *err)
+{
+	return m->engine->privileged ? open_image(m, err) : 0;
+}
+
+static int find_user_before(struct making *m, struct warren_error *err)
+{
+	return m->engine->privileged ? 0 : find_user(m, err);
+}
+
+static int find_user_meanwhile(struct making *m, struct warren_error *err)
+{
+	return m->engine->privileged ? find_user(m, err) : 0;
 }
 
 static int claim(struct making *m, struct warren_error *err)
@@ -236,18 +255,16 @@ static int start_child(struct making *m, struct warren_error *err)
 		return error_errno(err, errno, "make a connection");
 	m->box->control = ends[0];
 	m->child_end = ends[1];
-	m->plan.spec = m->spec;
-	m->plan.image = &m->image;
-	m->plan.engine = m->engine;
-	m->plan.hostname = m->box->hostname;
-	m->plan.disk = m->disk;
-	m->plan.control = ends[1];
-	m->plan.times = m->times;
+	m->plan->spec = m->spec;
+	m->plan->engine = m->engine;
+	m->plan->hostname = m->box->hostname;
+	m->plan->disk = m->disk;
+	m->plan->control = ends[1];
 	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, cgroup,
 		       &m->box->pidfd);
 	if (pid == 0) {
 		(void)close(ends[0]); /* or we would never see its end */
-		inside_main(&m->plan);
+		inside_main(m->plan);
 	}
 	if (pid < 0)
 		return error_errno(err, -pid, "start a process in namespaces of its own");
@@ -292,15 +309,15 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 	m->userns = ns_open(m->box->pid, "user");
 	if (m->userns < 0)
 		return error_errno(err, -m->userns, "open the user namespace");
-	if (m->plan.on_disk) {
+	if (m->plan->on_disk) {
 		int r = disk_mount(m->engine, m->disk, m->userns, &fds[*n], err);
 
 		if (r < 0)
 			return r;
 		(*n)++;
 	}
-	for (size_t i = 0; i < m->image.n_trees; i++) {
-		const struct image_tree *t = &m->image.trees[i];
+	for (size_t i = 0; i < m->plan->image.n_trees; i++) {
+		const struct image_tree *t = &m->plan->image.trees[i];
 
 		for (size_t k = 0; k < t->n_lowers; k++) {
 			int r = mount_copy(t->lowers[k].fd, "", false,
@@ -394,15 +411,17 @@ static const struct {
 	{ "take the spec", take_spec },
 	{ "check the limits", check_limits },
 	{ "check the disk", check_disk },
-	{ "open the image", open_image },
-	{ "claim an id range", claim },			    /* from here on a crash leaves a trace */
-	{ "find the user", find_user },
+	{ "claim an id range", claim },		/* from here on a crash leaves a trace */
+	{ "open the image", open_image_before },
+	{ "find the user", find_user_before },
 	{ "make the cgroup", make_cgroup_before },
-	{ "start the child", start_child },		    /* from here on there are two of us */
+	{ "start the child", start_child },	/* from here on there are two of us */
 	{ "write the id maps", write_maps },
-	{ "send the layers", send_mounts },		    /* the child mounts them while we go on */
+	{ "open the image meanwhile", open_image_meanwhile },
+	{ "find the user meanwhile", find_user_meanwhile },
+	{ "send the layers", send_mounts },	/* the child mounts them while we go on */
 	{ "make the cgroup meanwhile", make_cgroup_meanwhile },
-	{ "configure init", configure },		    /* read by init when it is up */
+	{ "configure init", configure },	/* read by init when it is up */
 	{ "wait for init", await_ready },
 };
 
@@ -422,6 +441,9 @@ static int unmake(struct native *n, struct native_box *box, struct warren_error 
 		if (box->paused)
 			(void)cgroup_freeze(&n->cgroups, box->base.id, false, err);
 		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+		/* While it dies: most often its execs have ended, and the cgroup is empty. */
+		if (box->has_cgroup && cgroup_try_remove(&n->cgroups, box->base.id) == 0)
+			box->has_cgroup = false;
 		/* Pid 1 of a namespace is waited for only when all the others are gone. */
 		while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED) < 0 && errno == EINTR)
 			;
@@ -483,7 +505,7 @@ static void describe(const struct making *m)
 	else
 		backend_enforce(b, "pids", false, "%s", n->cgroups.why);
 	backend_enforce(b, "disk", true, "%ju bytes, %s", (uintmax_t)m->disk,
-			m->plan.on_disk ? "in a file" : "in memory");
+			m->plan->on_disk ? "in a file" : "in memory");
 	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
@@ -505,7 +527,7 @@ static void keep_trace(const struct making *m)
 	/* The last, an exec, has no end of its own. */
 	for (size_t i = 0; i + 1 < inside; i++)
 		b->steps[b->n_steps++] = (struct warren_step){ inside_step_name(i),
-							       m->times[i] - m->started, true };
+							       m->plan->times[i] - m->started, true };
 }
 
 static int run_steps(struct making *m, struct warren_error *err)
@@ -520,7 +542,7 @@ static int run_steps(struct making *m, struct warren_error *err)
 		}
 		if (r == 0)
 			r = steps[i].run(m, err);
-		if (m->times)
+		if (m->engine->trace)
 			m->outside[i] = clock_now();
 		if (r < 0) {
 			struct warren_error told = WARREN_ERROR_INIT;
@@ -540,7 +562,6 @@ static int native_create(void *state, const struct warren_spec *spec, struct bac
 {
 	struct native *n = state;
 	struct making m = { .engine = n, .spec = spec, .child_end = -1, .userns = -1 };
-	size_t shared = inside_n_steps() * sizeof(uint64_t);
 	int r;
 
 	if (spec->n_mounts > NATIVE_MOUNTS_MAX)
@@ -552,25 +573,25 @@ static int native_create(void *state, const struct warren_spec *spec, struct bac
 	m.box->pidfd = -1;
 	m.box->control = -1;
 	id_make(m.box->base.id);
-	m.plan.inject = n->inject.step - (int)ARRAY_SIZE(steps);
-	m.plan.crash = n->inject.crash;
-	if (n->trace) {
-		m.times = mmap(NULL, shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-			       0);
-		if (m.times == MAP_FAILED)
-			m.times = NULL;
-		m.started = clock_now();
+	m.plan = mmap(NULL, sizeof(*m.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (m.plan == MAP_FAILED) {
+		free(m.box);
+		return error_errno(err, ENOMEM, "make a sandbox");
 	}
+	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
+	m.plan->crash = n->inject.crash;
+	m.started = clock_now();
 	r = run_steps(&m, err);
 	if (m.userns >= 0)
 		(void)close(m.userns);
 	if (m.child_end >= 0)
 		(void)close(m.child_end);
 	if (m.own_image)
-		image_close(&m.image);
+		image_close(&m.plan->image);
 	if (r == 0) {
 		describe(&m);
-		if (m.times)
+		if (n->trace)
 			keep_trace(&m);
 		*ret_box = &m.box->base;
 	} else {
@@ -578,8 +599,7 @@ static int native_create(void *state, const struct warren_spec *spec, struct bac
 
 		(void)unmake(n, m.box, &second);
 	}
-	if (m.times)
-		(void)munmap(m.times, shared);
+	(void)munmap(m.plan, sizeof(*m.plan));
 	return r;
 }
 

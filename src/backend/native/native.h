@@ -32,6 +32,7 @@
 #include "os/ns.h"
 
 #define NATIVE_MOUNTS_MAX 64
+#define NATIVE_STEPS_MAX  24
 /* what the parent sends to the child: scratch space, layers, volumes */
 #define NATIVE_FDS_MAX	  (1 + IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS	  65536U /* per sandbox */
@@ -100,16 +101,20 @@ struct native_exec {
 	int journal;
 };
 
-/* inside.c: the child's side of a create; everything in it is set before the clone. */
+/*
+ * inside.c: the child's side of a create, in memory that both share. What the
+ * image is made of is filled in while the child makes its namespaces, before
+ * the mounts are sent; all else before the clone.
+ */
 struct native_plan {
 	const struct warren_spec *spec;
-	const struct image *image;
+	struct image image; /* of an unprivileged engine also the paths, set before the clone */
 	const struct native *engine;
 	const char *hostname;
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */
 	int control;
-	uint64_t *times; /* shared memory, NULL without tracing */
+	uint64_t times[NATIVE_STEPS_MAX];
 	int inject;	 /* step to fail before; 0: none */
 	bool crash;
 

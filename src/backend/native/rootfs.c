@@ -87,7 +87,7 @@ static int take_lower(struct native_plan *p, const struct image_lower *l, size_t
 
 static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warren_error *err)
 {
-	const struct image_tree *t = &p->image->trees[i];
+	const struct image_tree *t = &p->image.trees[i];
 	char lower[IMAGE_LOWERS_MAX * 32] = "", upper[24], work[24];
 	struct mount_option options[] = { { "lowerdir", lower }, { "upperdir", upper },
 					  { "workdir", work },	 { "userxattr", NULL },
@@ -138,13 +138,13 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = p->on_disk;
 
-	for (size_t i = 0; i < p->image->n_trees; i++) {
+	for (size_t i = 0; i < p->image.n_trees; i++) {
 		int r = mount_tree(p, i, &next, err);
 
 		if (r == 0 && i == 0)
 			r = mount_attach(p->tree[0], AT_FDCWD, "r", err);
 		else if (r == 0)
-			r = attach_at(p->tree[i], p->tree[0], p->image->trees[i].at, err);
+			r = attach_at(p->tree[i], p->tree[0], p->image.trees[i].at, err);
 		if (r < 0)
 			return r;
 	}
@@ -419,7 +419,7 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 	/* The host's device nodes came with the host's flags. */
 	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) < 0)
 		return error_errno(err, errno, "make every mount nosuid");
-	for (size_t i = 0; p->spec->read_only && i < p->image->n_trees; i++) {
+	for (size_t i = 0; p->spec->read_only && i < p->image.n_trees; i++) {
 		int r = mount_restrict(p->tree[i], MOUNT_ATTR_RDONLY, err);
 
 		if (r < 0)
