@@ -11,8 +11,9 @@
 
 #include "bench.h"
 
-#define PROBES 60 /* sandboxes made and unmade to measure the cost of one more */
-#define LEVELS 4
+#define PROBES    60 /* sandboxes made and unmade to measure the cost of one more */
+#define LEVELS    4
+#define SETTLE_US 500000 /* what a destroy leaves to the kernel is done by then */
 
 struct crowd {
 	struct warren *w;
@@ -44,37 +45,82 @@ static int shrink(struct crowd *c, struct warren_error *err)
 	return worst;
 }
 
-/* What one more costs now, in nanoseconds at p50. */
+/*
+ * What more cost now: some made in a row and then destroyed, and some replaced, one
+ * by one. A replacement also waits for what the kernel does after a destroy.
+ */
+static int probe_row(struct crowd *c, struct series *create, struct series *destroy,
+		     struct warren_error *err)
+{
+	struct warren_sandbox *sb[PROBES];
+	int n = 0, r = 0;
+
+	while (r == 0 && n < PROBES) {
+		uint64_t t = clock_now();
+
+		r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb[n], err);
+		series_add(create, clock_now() - t);
+		n += r == 0;
+	}
+	while (n > 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+		uint64_t t = clock_now();
+		int r2 = warren_destroy(sb[--n], &second);
+
+		series_add(destroy, clock_now() - t);
+		if (r == 0 && r2 < 0) {
+			*err = second;
+			r = r2;
+		}
+	}
+	return r;
+}
+
+static int probe_replace(struct crowd *c, struct series *replace,
+			 struct warren_error *err)
+{
+	struct warren_sandbox *sb = NULL;
+	int r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb, err);
+
+	for (int i = 0; r == 0 && i < PROBES; i++) {
+		uint64_t t = clock_now();
+
+		r = warren_destroy(TAKE_PTR(sb), err);
+		if (r == 0)
+			r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb, err);
+		series_add(replace, clock_now() - t);
+	}
+	return r < 0 ? r : warren_destroy(sb, err);
+}
+
+/* @ret_ns: of a create, at p50. */
 static int probe(struct bench *b, struct crowd *c, uint64_t *ret_ns,
 		 struct warren_error *err)
 {
-	AUTO_SERIES struct series create = { 0 }, destroy = { 0 };
-	char names[2][64];
-	int r;
+	static const char *const what[] = { "create", "destroy", "destroy, create" };
+	struct series s[ARRAY_SIZE(what)] = { 0 };
+	char names[ARRAY_SIZE(what)][64];
+	int r = 0;
 
-	(void)snprintf(names[0], sizeof(names[0]), "create with %u alive", c->n);
-	(void)snprintf(names[1], sizeof(names[1]), "destroy with %u alive", c->n);
-	r = series_init(&create, names[0], PROBES, err);
-	if (r == 0)
-		r = series_init(&destroy, names[1], PROBES, err);
-	for (int i = 0; r == 0 && i < PROBES; i++) {
-		struct warren_sandbox *sb = NULL;
-		uint64_t t0 = clock_now(), t1;
-
-		r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb, err);
-		if (r < 0)
-			break;
-		t1 = clock_now();
-		series_add(&create, t1 - t0);
-		r = warren_destroy(sb, err);
-		series_add(&destroy, clock_now() - t1);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(what); i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "%s with %u alive", what[i],
+			       c->n);
+		r = series_init(&s[i], names[i], PROBES, err);
 	}
-	if (r < 0)
-		return r;
-	report_series(b, &create);
-	report_series(b, &destroy);
-	*ret_ns = series_percentile(&create, 50);
-	return 0;
+	if (r == 0)
+		r = probe_row(c, &s[0], &s[1], err);
+	(void)usleep(SETTLE_US);
+	if (r == 0)
+		r = probe_replace(c, &s[2], err);
+	(void)usleep(SETTLE_US);
+	for (size_t i = 0; i < ARRAY_SIZE(what); i++) {
+		if (r == 0 && b->current)
+			report_series(b, &s[i]);
+		if (i == 0)
+			*ret_ns = series_percentile(&s[i], 50);
+		series_done(&s[i]);
+	}
+	return r;
 }
 
 static void report_memory(struct bench *b, const struct memory *before,
@@ -152,7 +198,7 @@ int bench_alive(struct bench *b, struct warren_error *err)
 	if (r == 0) {
 		const char *name = b->current;
 
-		b->current = "warm-up";
+		b->current = NULL; /* a warm-up, not told */
 		r = probe(b, &c, &ignored, err);
 		b->current = name;
 	}

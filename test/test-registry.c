@@ -250,6 +250,7 @@ TEST(what_a_destroy_left_is_removed_later)
 	cgroup_root_open(&left.root);
 	SKIP_UNLESS(left.root.mode == CGROUP_V1, "written for cgroup v1");
 	(void)strcpy(left.id, warren_id(sb));
+	(void)atexit(remove_cgroup);
 	pid = occupy(left.id);
 	FAILS(EBUSY, warren_destroy(sb, &err));
 	w = warren_close(w);

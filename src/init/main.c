@@ -180,6 +180,7 @@ static void start(void)
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
 	init.control = CONTROL_FD;
+	(void)SYS_3(SYS_fcntl, init.control, F_SETFD, FD_CLOEXEC); /* it came over an exec */
 	for (int i = 0; i < PROTO_ROLE_MAX; i++)
 		init.dir[i] = -1;
 	/* Everything is blocked and read from a descriptor; what we start unblocks all. */

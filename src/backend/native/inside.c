@@ -154,6 +154,7 @@ static const struct {
 	{ "wait for the id maps", await_mounts },	/* from here on we are somebody */
 	{ "become root inside", become_root },		/* so that what we make is root's */
 	{ "set the host name", set_hostname },
+	{ "copy the layers", rootfs_copies },		/* without privileges; hides nothing yet */
 	{ "mount the scratch space", rootfs_scratch },	/* bounds what the root may grow to */
 	{ "mount the root", rootfs_trees },
 	{ "mount /proc", rootfs_proc },			/* needs the host's in sight: before the pivot */

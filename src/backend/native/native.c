@@ -71,21 +71,23 @@ static int take_spec(struct making *m, struct warren_error *err)
 		.pids = s->pids ? s->pids : PIDS_DEFAULT,
 	};
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
+	if (!s->disk && m->disk < DISK_MIN)
+		m->disk = DISK_MIN;
 	if (m->limits.memory < MEMORY_MIN)
-		return error_set(err, EINVAL, "a memory limit below 1m cannot hold a process");
+		return error_set(err, EINVAL, "memory: below 1m no process can run");
 	if (m->disk < DISK_MIN)
-		return error_set(err, EINVAL, "a disk limit below 1m cannot hold a root");
+		return error_set(err, EINVAL, "disk: below 1m there is no room for a root");
 	m->plan->on_disk = n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
 	if (m->disk > m->limits.memory && !m->plan->on_disk)
 		return error_set(err, EOPNOTSUPP,
-				 "without root what is written is held in memory, and a disk limit "
+				 "disk: without root what is written is held in memory, and a disk limit "
 				 "above the memory limit (%ju bytes) cannot be kept",
 				 (uintmax_t)m->limits.memory);
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return error_errno(err, errno, "getrlimit");
 	if (s->nofile > lim.rlim_max)
 		return error_set(err, EPERM,
-				 "%ju open files are more than the %ju that this process may allow",
+				 "nofile: %ju is more than the %ju that this process may allow",
 				 (uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
 	box->nofile = s->nofile		     ? s->nofile
 		      : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
@@ -114,9 +116,9 @@ static int check_limits(struct making *m, struct warren_error *err)
 		const char *what;
 		uint64_t *limit;
 	} wants[] = {
-		{ CGROUP_MEMORY, m->spec->memory != 0, "a memory limit", &m->limits.memory },
-		{ CGROUP_CPU, m->spec->cpu_millis != 0, "a cpu limit", &m->limits.cpu_millis },
-		{ CGROUP_PIDS, m->spec->pids != 0, "a limit on processes", &m->limits.pids },
+		{ CGROUP_MEMORY, m->spec->memory != 0, "memory", &m->limits.memory },
+		{ CGROUP_CPU, m->spec->cpu_millis != 0, "cpus", &m->limits.cpu_millis },
+		{ CGROUP_PIDS, m->spec->pids != 0, "pids", &m->limits.pids },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
@@ -124,7 +126,7 @@ static int check_limits(struct making *m, struct warren_error *err)
 			continue;
 		if (wants[i].asked)
 			return error_set(err, EOPNOTSUPP,
-					 "%s cannot be enforced here: %s; see 'warren doctor'",
+					 "%s: a limit cannot be enforced here: %s; see 'warren doctor'",
 					 wants[i].what,
 					 m->engine->cgroups.why[0] ? m->engine->cgroups.why
 								   : "the controller is missing");
@@ -463,6 +465,8 @@ static int unmake(struct native *n, struct native_box *box, struct warren_error 
 	/* With something left, the link stays: by it the next engine tries again. */
 	if (r == 0)
 		registry_release(n, box);
+	else
+		n->leftovers = true;
 	for (char **e = box->env; e && *e; e++)
 		free(*e);
 	free(box->env);

@@ -50,6 +50,7 @@ struct native {
 	char *state_dir;
 	char *run_dir;
 	int ids_fd;	  /* run_dir/ids */
+	bool leftovers;	  /* a link could not be removed: the next engine is to find it */
 	int lock_fd;	  /* our file in run_dir/engines, locked while we live */
 	char name[ID_LEN + 1]; /* of that file */
 	int init_fd;	  /* init's program, sealed */
@@ -130,6 +131,7 @@ size_t inside_n_steps(void);
 const char *inside_step_name(size_t i);
 
 /* rootfs.c: steps of inside.c */
+int rootfs_copies(struct native_plan *p, struct warren_error *err);
 int rootfs_scratch(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
 int rootfs_proc(struct native_plan *p, struct warren_error *err);

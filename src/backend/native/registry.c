@@ -79,9 +79,10 @@ static int open_sub_dir(int at, const char *name, struct warren_error *err)
 	return fd < 0 ? error_errno(err, errno, "open the directory '%s'", name) : fd;
 }
 
-/* All that the dead engine @name left: for each of its links, what the link names. */
-static void remove_leftovers(struct native *n, const char *name)
+/* All that the dead engine @name left: for each of its links, what the link names. All of it? */
+static bool remove_leftovers(struct native *n, const char *name)
 {
+	bool all = true;
 	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
@@ -97,11 +98,13 @@ static void remove_leftovers(struct native *n, const char *name)
 		    !id_valid(target + ID_LEN + 1))
 			continue;
 		/* What cannot be removed keeps its link, for the next one to try. */
-		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) == 0)
-			(void)unlinkat(n->ids_fd, e->d_name, 0);
+		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) < 0 ||
+		    unlinkat(n->ids_fd, e->d_name, 0) < 0)
+			all = false;
 	}
 	if (d)
 		(void)closedir(d);
+	return d && all;
 }
 
 static void sweep(struct native *n, int engines)
@@ -118,8 +121,8 @@ static void sweep(struct native *n, int engines)
 		fd = openat(engines, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
-		remove_leftovers(n, e->d_name);
-		(void)unlinkat(engines, e->d_name, 0);
+		if (remove_leftovers(n, e->d_name))
+			(void)unlinkat(engines, e->d_name, 0);
 	}
 	if (d)
 		(void)closedir(d);
@@ -175,7 +178,8 @@ void registry_close(struct native *n)
 
 	if (n->lock_fd >= 0) {
 		(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
-		(void)unlink(path);
+		if (!n->leftovers)
+			(void)unlink(path);
 		(void)close(n->lock_fd);
 	}
 	if (n->ids_fd >= 0)

@@ -10,11 +10,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 
 #include "backend/native/native.h"
@@ -38,6 +40,39 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 	AUTO_CLOSE int target = open_target(at, name, err);
 
 	return target < 0 ? target : mount_attach(mount_fd, target, "", err);
+}
+
+static int copy_path(struct native_plan *p, const char *path, bool recursive, uint64_t attr,
+		     struct warren_error *err)
+{
+	int r = mount_copy(AT_FDCWD, path, recursive, attr, -1, &p->fds[p->n_fds], err);
+
+	p->n_fds += r == 0;
+	return r;
+}
+
+/*
+ * Without privileges no ids are mapped, and the copies that the parent would
+ * send are made here, while every path still is the host's.
+ */
+int rootfs_copies(struct native_plan *p, struct warren_error *err)
+{
+	int r = 0;
+
+	if (p->engine->privileged)
+		return 0;
+	for (size_t i = 0; r == 0 && i < p->image.n_trees; i++)
+		for (size_t k = 0; r == 0 && k < p->image.trees[i].n_lowers; k++)
+			r = copy_path(p, p->image.trees[i].lowers[k].path, false,
+				      PLAIN | MOUNT_ATTR_RDONLY, err);
+	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
+		const struct warren_mount *m = &p->spec->mounts[i];
+
+		if (m->source)
+			r = copy_path(p, m->source, true,
+				      PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), err);
+	}
+	return r;
 }
 
 static int mount_scratch_tmpfs(struct native_plan *p, struct warren_error *err)
@@ -72,19 +107,6 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-/* The detached mount of a layer: made by the parent where ids are mapped, else by us. */
-static int take_lower(struct native_plan *p, const struct image_lower *l, size_t *next, int *ret_fd,
-		      struct warren_error *err)
-{
-	if (!p->engine->privileged)
-		return mount_copy(AT_FDCWD, l->path, false, PLAIN | MOUNT_ATTR_RDONLY, -1, ret_fd,
-				  err);
-	if (*next >= p->n_fds)
-		return error_set(err, EPROTO, "a layer is missing");
-	*ret_fd = p->fds[(*next)++];
-	return 0;
-}
-
 static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warren_error *err)
 {
 	const struct image_tree *t = &p->image.trees[i];
@@ -99,39 +121,21 @@ static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warr
 	if (mkdir(upper, 0755) < 0 || mkdir(work, 0755) < 0)
 		return error_errno(err, errno, "make an upper");
 	for (size_t k = 0; k < t->n_lowers; k++) {
-		AUTO_CLOSE int fd = -1;
-		int r = take_lower(p, &t->lowers[k], next, &fd, err);
 		char name[24];
+		int r;
 
 		(void)snprintf(name, sizeof(name), "l%zu%c", i, (char)('a' + k));
-		if (r == 0 && mkdir(name, 0755) < 0)
-			r = error_errno(err, errno, "make a mount point");
-		if (r == 0)
-			r = mount_attach(fd, AT_FDCWD, name, err);
+		if (*next >= p->n_fds)
+			return error_set(err, EPROTO, "a layer is missing");
+		if (mkdir(name, 0755) < 0)
+			return error_errno(err, errno, "make a mount point");
+		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
 			return r;
 		len += (size_t)snprintf(lower + len, sizeof(lower) - len, "%s%s", k ? ":" : "",
 					name);
 	}
 	return mount_new("overlay", options, PLAIN, &p->tree[i], err);
-}
-
-/* Without privileges no ids are mapped, and the copies are made here, while paths are the host's. */
-static int copy_volumes(struct native_plan *p, struct warren_error *err)
-{
-	for (size_t i = 0; i < p->spec->n_mounts; i++) {
-		const struct warren_mount *m = &p->spec->mounts[i];
-		uint64_t attr = PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0);
-		int r;
-
-		if (!m->source)
-			continue;
-		r = mount_copy(AT_FDCWD, m->source, true, attr, -1, &p->fds[p->n_fds], err);
-		if (r < 0)
-			return r;
-		p->n_fds++;
-	}
-	return 0;
 }
 
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
@@ -149,7 +153,7 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 			return r;
 	}
 	p->root = p->tree[0];
-	return p->engine->privileged ? 0 : copy_volumes(p, err);
+	return 0;
 }
 
 /* ------------------------------------------------------------------- /proc */
@@ -380,7 +384,8 @@ static int mount_tmpfs(const struct warren_mount *m, int *ret_fd, struct warren_
 static int mount_one(const struct warren_mount *m, int fd, struct warren_error *err)
 {
 	AUTO_CLOSE int target = -1, made = -1;
-	struct stat st = { .st_mode = S_IFDIR };
+	struct stat st = { .st_mode = S_IFDIR }, to;
+	struct statfs fs;
 
 	if (!m->source) {
 		int r = mount_tmpfs(m, &made, err);
@@ -392,10 +397,21 @@ static int mount_one(const struct warren_mount *m, int fd, struct warren_error *
 		return error_errno(err, errno, "look at '%s'", m->source);
 	}
 	target = make_target(m->target, S_ISDIR(st.st_mode), err);
-	return target < 0 ? target : mount_attach(fd, target, "", err);
+	if (target < 0)
+		return target;
+	if (fstat(target, &to) < 0 || fstatfs(target, &fs) < 0)
+		return error_errno(err, errno, "look at the mount point");
+	if (S_ISDIR(st.st_mode) != S_ISDIR(to.st_mode))
+		return error_set(err, ENOTDIR, "a %s cannot be mounted over a %s",
+				 S_ISDIR(st.st_mode) ? "directory" : "file",
+				 S_ISDIR(to.st_mode) ? "directory" : "file");
+	/* By whatever name it was reached: the masks there are part of the isolation. */
+	if (fs.f_type == PROC_SUPER_MAGIC)
+		return error_set(err, EPERM, "nothing can be mounted in /proc");
+	return mount_attach(fd, target, "", err);
 }
 
-/* Volumes come as detached mounts after the layers, or are copied before the pivot. */
+/* Volumes are detached mounts and come after the layers. */
 int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = p->n_fds;
