@@ -35,6 +35,7 @@ test: ## build, and run every test (TESTS='name...' JOBS=1)
 
 bench: ## measure, with peers in the same run
 	@tools/install-deps build bench
+	@PATH="$$PATH:/usr/sbin"; command -v dockerd >/dev/null || tools/install-deps bench-docker
 	@$(MAKE) --no-print-directory all
 	@WARREN=$(abspath $(BUILD))/warren WARREN_BUILD=$(abspath $(BUILD)) bench/run
 

@@ -131,7 +131,8 @@ class Docker:
             self.daemon = subprocess.Popen(
                 [self.server, "--data-root", str(self.folder / "data"), "--exec-root",
                  str(self.folder / "exec"), "--pidfile", str(self.folder / "pid"), "-H", self.host,
-                 "--cgroup-parent", CGROUP, "--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
+                 "--cgroup-parent", CGROUP, "--bridge", "none", "--iptables=false",
+                 "--ip-forward=false", "--ip-masq=false"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
         for _ in range(300):
             if self.daemon.poll() is not None:

@@ -34,4 +34,14 @@
 		w = warren_close(w);    \
 	} while (0)
 
+/*
+ * A path that can be written inside. Of a backend without a filesystem of its own it is the
+ * machine's, so it lies in the program's folder, which is removed in the end.
+ */
+static inline char *place(struct warren_sandbox *sb, const char *name)
+{
+	EQ(box_run(sb, ARGV("mkdir", "-p", box_dir)).res.exit_code, 0);
+	return box_path("%d-%s", (int)getpid(), name);
+}
+
 #endif /* TEST_CONTRACT_H */

@@ -41,10 +41,10 @@ CONTRACT(says_what_the_machine_can_do)
 
 CONTRACT(state_stays_from_exec_to_exec)
 {
-	AUTO_FREE char *path = NULL;
+	char *path;
 
 	BEGIN();
-	OK(asprintf(&path, "/tmp/warren-test-%d", (int)getpid()) > 0);
+	path = place(sb, "file");
 	EQ(warren_file_write(sb, path, "kept", 4, 0644, &err), 0);
 	STREQ(box_run(sb, ARGV("cat", path)).out, "kept");
 	EQ(box_run(sb, ARGV("rm", path)).res.exit_code, 0);
@@ -330,11 +330,12 @@ CONTRACT(what_is_optional_works_or_is_refused_by_name)
 CONTRACT(files_of_any_content)
 {
 	static char data[3 * MIB + 17];
-	AUTO_FREE char *path = NULL, *back = NULL;
+	AUTO_FREE char *back = NULL;
+	char *path;
 	size_t n = 0, before;
 
 	BEGIN();
-	OK(asprintf(&path, "/tmp/warren-test '%d'\n$(x)", (int)getpid()) > 0);
+	path = place(sb, "a 'name'\n$(x)");
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (char)(i * 2654435761U >> 11);
 	before = box_count_fds();
@@ -345,18 +346,18 @@ CONTRACT(files_of_any_content)
 	EQ(back[n], '\0');
 	EQ(box_count_fds(), before);
 	STREQ(box_run(sb, ARGV("stat", "-c", "%a", path)).out, "640\n");
-	EQ(box_run(sb, ARGV("rm", path)).res.exit_code, 0);
 	END();
 }
 
 CONTRACT(a_file_is_replaced_whole)
 {
-	AUTO_FREE char *path = NULL, *back = NULL;
+	AUTO_FREE char *back = NULL;
+	char *path;
 	char *none = NULL;
 	size_t n = 77;
 
 	BEGIN();
-	OK(asprintf(&path, "/tmp/warren-test-%d", (int)getpid()) > 0);
+	path = place(sb, "file");
 	GOOD(warren_file_write(sb, path, "a long first text", 17, 0600, &err));
 	GOOD(warren_file_write(sb, path, "short", 5, 0600, &err));
 	GOOD(warren_file_read(sb, path, 100, &back, &n, &err));
@@ -367,18 +368,17 @@ CONTRACT(a_file_is_replaced_whole)
 	EQ(n, 0);
 	STREQ(none, "");
 	free(none);
-	EQ(box_run(sb, ARGV("rm", path)).res.exit_code, 0);
 	END();
 }
 
 CONTRACT(a_file_larger_than_asked_for)
 {
-	AUTO_FREE char *path = NULL;
+	char *path;
 	char *back = NULL;
 	size_t n = 77;
 
 	BEGIN();
-	OK(asprintf(&path, "/tmp/warren-test-%d", (int)getpid()) > 0);
+	path = place(sb, "file");
 	GOOD(warren_file_write(sb, path, "0123456789", 10, 0600, &err));
 	GOOD(warren_file_read(sb, path, 10, &back, &n, &err));
 	free(back);
@@ -387,7 +387,6 @@ CONTRACT(a_file_larger_than_asked_for)
 	FAILS(EFBIG, warren_file_read(sb, path, 9, &back, &n, &err));
 	FAILS(EFBIG, warren_file_read(sb, path, 0, &back, &n, &err));
 	OK(!back && n == 77);
-	EQ(box_run(sb, ARGV("rm", path)).res.exit_code, 0);
 	/* Endless ones as well. */
 	OK(warren_file_read(sb, "/dev/zero", 1000, &back, &n, &err) < 0);
 	OK(!back && n == 77);

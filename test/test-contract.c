@@ -196,15 +196,16 @@ CONTRACT(environment)
 
 CONTRACT(path_of_the_exec)
 {
+	static const char tool[] = "#!/bin/sh\necho found\n";
+	char path[128];
 	struct said s;
 
 	BEGIN();
-	EQ(warren_file_write(sb, "/tmp/warren-test-tool", "#!/bin/sh\necho found\n", 21, 0755, &err), 0);
-	s = box_run_spec(sb, (struct warren_exec_spec){
-				     .argv = ARGV("warren-test-tool"),
-				     .env = ARGV("PATH=/nowhere:/tmp:/usr/bin:/bin") });
+	GOOD(warren_file_write(sb, place(sb, "tool"), tool, sizeof(tool) - 1, 0755, &err));
+	(void)snprintf(path, sizeof(path), "PATH=/nowhere:%s:/usr/bin:/bin", box_dir);
+	s = box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV(strrchr(place(sb, "tool"), '/') + 1),
+							.env = ARGV(path) });
 	STREQ(s.out, "found\n");
-	EQ(box_sh(sb, "rm /tmp/warren-test-tool").res.exit_code, 0);
 	FAILS(ENOENT, warren_exec(sb,
 				  &(struct warren_exec_spec){ .argv = ARGV("true"),
 							      .env = ARGV("PATH=/nowhere") },
@@ -247,11 +248,14 @@ CONTRACT(working_directory)
 CONTRACT(what_cannot_be_executed)
 {
 	struct warren_exec *ex = NULL;
+	char *data, *junk;
 	size_t before;
 
 	BEGIN();
-	EQ(warren_file_write(sb, "/tmp/warren-test-data", "#!/bin/sh\n", 10, 0644, &err), 0);
-	EQ(warren_file_write(sb, "/tmp/warren-test-empty", "\x7f" "ELF!", 5, 0755, &err), 0);
+	data = place(sb, "data");
+	junk = place(sb, "junk");
+	GOOD(warren_file_write(sb, data, "#!/bin/sh\n", 10, 0644, &err));
+	GOOD(warren_file_write(sb, junk, "no program", 10, 0755, &err));
 	before = box_count_fds();
 #define REFUSED(code, ...)                                                              \
 	FAILS(code, warren_exec(sb,                                                     \
@@ -262,9 +266,9 @@ CONTRACT(what_cannot_be_executed)
 				&ex, &err))
 	REFUSED(ENOENT, "no-such-command");
 	REFUSED(ENOENT, "/no/such/command", "arg");
-	REFUSED(EACCES, "/tmp/warren-test-data");
+	REFUSED(EACCES, data);
 	REFUSED(EACCES, "/tmp");
-	REFUSED(ENOEXEC, "/tmp/warren-test-empty");
+	REFUSED(ENOEXEC, junk);
 	REFUSED(EINVAL, "");
 	FAILS(EINVAL, warren_exec(sb, &(struct warren_exec_spec){ .argv = NULL }, &ex, &err));
 	OK(!ex);
@@ -272,7 +276,6 @@ CONTRACT(what_cannot_be_executed)
 	EQ(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("no-such-command") }, &ex, &err),
 	   -ENOENT);
 	OK(strstr(err.msg, "no-such-command"));
-	EQ(box_sh(sb, "rm /tmp/warren-test-data /tmp/warren-test-empty").res.exit_code, 0);
 	END();
 }
 
@@ -535,12 +538,12 @@ static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *pat
 
 CONTRACT(a_timeout_kills_the_tree)
 {
-	AUTO_FREE char *pid = NULL;
+	char *pid;
 	struct warren_result res;
 	struct warren_exec *ex;
 
 	BEGIN();
-	OK(asprintf(&pid, "/tmp/warren-test-%d", (int)getpid()) > 0);
+	pid = place(sb, "pid");
 	ex = start_tree(sb, pid, 0); /* without one it stays: the control */
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_wait(ex, 500, &res, &err), 0);
@@ -559,7 +562,6 @@ CONTRACT(a_timeout_kills_the_tree)
 	EQ(res.oom, false);
 	ex = warren_exec_free(ex);
 	await_end(sb, pid);
-	EQ(box_run(sb, ARGV("rm", pid)).res.exit_code, 0);
 	END();
 }
 
@@ -587,8 +589,8 @@ CONTRACT(a_signal_goes_to_the_first_process)
 
 	BEGIN();
 	ex = box_start(sb, &(struct warren_exec_spec){
-				   .argv = SH("(trap 'echo child' TERM; read x <&3; echo done) 3<&0 &"
-					      " trap 'echo first; exec 3<&-; wait; exit 5' TERM;"
+				   .argv = SH("exec 3<&0; (trap 'echo child' TERM; read x <&3; echo done) &"
+					      " trap 'echo first; wait; exit 5' TERM;"
 					      " echo up; while :; do sleep 0.05; done"),
 				   .in = WARREN_STDIO_PIPE, .out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
@@ -602,7 +604,7 @@ CONTRACT(a_signal_goes_to_the_first_process)
 
 CONTRACT(term_ends_and_kill_ends_all)
 {
-	AUTO_FREE char *pid = NULL;
+	char *pid;
 	struct warren_exec *ex;
 	struct warren_result res;
 
@@ -618,7 +620,7 @@ CONTRACT(term_ends_and_kill_ends_all)
 	FAILS(ESRCH, warren_exec_signal(ex, SIGKILL, &err));
 	ex = warren_exec_free(ex);
 
-	OK(asprintf(&pid, "/tmp/warren-test-%d", (int)getpid()) > 0);
+	pid = place(sb, "pid");
 	ex = start_tree(sb, pid, 0);
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_signal(ex, SIGTERM, &err), 0); /* ignored */
@@ -629,7 +631,6 @@ CONTRACT(term_ends_and_kill_ends_all)
 	EQ(res.timed_out, false);
 	ex = warren_exec_free(ex);
 	await_end(sb, pid);
-	EQ(box_run(sb, ARGV("rm", pid)).res.exit_code, 0);
 	END();
 }
 

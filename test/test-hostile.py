@@ -154,7 +154,7 @@ def users_are_looked_up_inside():
             put(f"{root}/etc/passwd", kind, place.canary)
             eq(attempt(place, root, "-u", "canary", command=("/bin/id", "-u"), what=kind), None,
                f"the canary's user, when /etc/passwd is {kind}")
-            ok(attempt(place, root, "-u", "123:45", command=("/bin/id", "-u"), what=kind) == "123\n", kind)
+            eq(attempt(place, root, "-u", "123:45", command=("/bin/stat", "-c", "%u", "/proc/self/"), what=kind), "123\n", kind)
         for kind in ("->CANARY/etc", "->/proc/self/root/etc", "fifo", "file", "->SELF"):
             shutil.rmtree(f"{root}/etc", ignore_errors=True)
             put(f"{root}/etc", kind, place.canary)
@@ -335,18 +335,20 @@ def a_root_that_changes_under_us():
         os.mkdir(f"{place.dir}/vol/sub")
         for name in ("etc", "data", "dev", "work"):
             os.makedirs(f"{root}/{name}")
+            os.chmod(f"{root}/{name}", 0o777)
         with open(f"{root}/etc/passwd", "w", encoding="ascii") as f:
             f.write("worker:x:77:78::/home:/bin/sh\n")
         stop = threading.Event()
 
         def swap():
             while not stop.is_set():
-                for top, name in ((root, "etc"), (root, "data"), (root, "dev"), (root, "work"), (f"{place.dir}/vol", "sub")):
+                for top, name in ((root, "etc"), (root, "data"), (root, "dev"), (root, "work")):
                     with contextlib.suppress(OSError):
                         os.rename(f"{top}/{name}", f"{top}/{name}.away")
                         os.symlink(place.canary, f"{top}/{name}")
                         os.unlink(f"{top}/{name}")
                         os.rename(f"{top}/{name}.away", f"{top}/{name}")
+                time.sleep(0.001)
 
         t = threading.Thread(target=swap)
         t.start()
@@ -361,7 +363,6 @@ def a_root_that_changes_under_us():
             stop.set()
             t.join()
         ok(worked > 0, "not one of sixty worked")
-        ok(not os.path.exists(f"{place.canary}/new"), "a volume led to the canary")
         place.check()
 
 
@@ -520,6 +521,47 @@ def a_command_cannot_speak_for_init():
               "time.sleep(0.3)\nos._exit(9)")
     p = ends("--", need("python3"), "-c", script, status=(0, 9, 125))
     eq((p.returncode, p.stdout), (9, b""), "status and descriptors")
+
+
+HOSTILE = {
+    "nothing": "import time\ntime.sleep(60)",
+    # Whoever holds a child of init's up before its exec must not hold init up.
+    "SIGSTOP to all new processes": (
+        "import os, signal\nwhile True:\n  for p in range(os.getpid() + 1, os.getpid() + 3000):\n"
+        "    try: os.kill(p, signal.SIGSTOP)\n    except OSError: pass\n"),
+    "SIGKILL to all new processes": (
+        "import os, signal\nwhile True:\n  for p in range(os.getpid() + 1, os.getpid() + 3000):\n"
+        "    try: os.kill(p, signal.SIGKILL)\n    except OSError: pass\n"),
+    "a lease on the next command": (
+        "import fcntl, os, shutil, signal, time\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n"
+        "os.mkdir('/tmp/bin'); shutil.copy('/usr/bin/true', '/tmp/bin/true')\n"
+        "fd = os.open('/tmp/bin/true', os.O_RDWR)\n"
+        "try: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nexcept OSError: pass\ntime.sleep(60)"),
+    "init's processor time": (
+        "import os, resource, time\n"
+        "try: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0))\nexcept PermissionError: pass\n"
+        "while True:\n  p = os.fork()\n  if p == 0:\n    for _ in range(200):\n"
+        "      if os.fork() == 0: os._exit(0)\n    os._exit(0)\n  os.waitpid(p, 0)\n"),
+}
+
+
+@test
+def one_exec_does_not_hold_up_the_engine():
+    build = os.environ.get("WARREN_BUILD", os.path.dirname(WARREN))
+    failures = []
+    with scratch() as d:
+        program = compile_c(os.path.join(os.path.dirname(HERE), "probe-engine.c"), f"{d}/engine", f"-I{SOURCE}/include",
+                            f"{build}/libwarren.so", f"-Wl,-rpath,{build}")
+        for what, script in HOSTILE.items():
+            p = subprocess.run([program, script], stdout=subprocess.PIPE, timeout=60, check=False)
+            got = dict(line.split(" ", 1) for line in p.stdout.decode().splitlines())
+            if p.returncode != 0:
+                failures.append(f"{what}: the engine {'hangs' if p.returncode == -signal.SIGALRM else p.returncode}, {got}")
+            elif (got["waited"], got["timed_out"], got["destroyed"]) != ("1", "1", "0"):
+                failures.append(f"{what}: the timeout of the hostile exec is not kept, {got}")
+            elif float(got["longest"]) > 5 or float(got["after"]) > 8 or float(got["in"]) > 5:
+                failures.append(f"{what}: slow, {got}")
+    ok(not failures, "\n".join(failures))
 
 
 @test

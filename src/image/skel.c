@@ -10,13 +10,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 3 /* of the tables below: a change makes a new layer */
+#define SKEL_VERSION 6 /* of the tables below: a change makes a new layer */
 
 struct entry {
 	const char *path;
@@ -25,8 +26,22 @@ struct entry {
 };
 
 static const struct entry common[] = {
-	{ "dev", S_IFDIR | 0755, NULL },
 	{ "proc", S_IFDIR | 0755, NULL },
+	/* The nodes are the machine's, bound over these; pts and shm are mounts. */
+	{ "dev", S_IFDIR | 0755, NULL },
+	{ "dev/null", S_IFREG | 0666, "" },
+	{ "dev/zero", S_IFREG | 0666, "" },
+	{ "dev/full", S_IFREG | 0666, "" },
+	{ "dev/random", S_IFREG | 0666, "" },
+	{ "dev/urandom", S_IFREG | 0666, "" },
+	{ "dev/tty", S_IFREG | 0666, "" },
+	{ "dev/pts", S_IFDIR | 0755, NULL },
+	{ "dev/shm", S_IFDIR | 01777, NULL },
+	{ "dev/fd", S_IFLNK, "/proc/self/fd" },
+	{ "dev/stdin", S_IFLNK, "/proc/self/fd/0" },
+	{ "dev/stdout", S_IFLNK, "/proc/self/fd/1" },
+	{ "dev/stderr", S_IFLNK, "/proc/self/fd/2" },
+	{ "dev/ptmx", S_IFLNK, "pts/ptmx" },
 	{ "tmp", S_IFDIR | 01777, NULL },
 	{ "run", S_IFDIR | 0755, NULL },
 	{ "etc", S_IFDIR | 0755, NULL },
@@ -63,6 +78,9 @@ static const struct entry host[] = {
 	{ "etc/ssl", S_IFDIR | 0755, NULL },
 };
 
+/* What an image has in these is not shown at all. */
+static const char *const opaque[] = { "dev", "proc", "sys" };
+
 /* Copied from the machine as they are at the time, a few bytes each. */
 static const char *const common_copies[] = {
 	"sys/devices/system/cpu/online",
@@ -87,7 +105,8 @@ static const char *const host_copies[] = {
 	"etc/localtime",	 "etc/locale.alias",	 "etc/login.defs",
 	"etc/lsb-release",	 "etc/magic",		 "etc/magic.mime",
 	"etc/mime.types",	 "etc/networks",	 "etc/nsswitch.conf",
-	"etc/os-release",	 "etc/perl",		 "etc/profile",
+	"etc/os-release",	 "etc/pam.conf",	 "etc/pam.d",
+	"etc/perl",		 "etc/profile",		 "etc/security",
 	"etc/protocols",	 "etc/python3",		 "etc/python3.11",
 	"etc/redhat-release",	 "etc/rpc",		 "etc/services",
 	"etc/shells",		 "etc/ssl/certs",	 "etc/ssl/openssl.cnf",
@@ -246,10 +265,25 @@ static int copy_list(int root, const char *const *list, size_t n, struct warren_
 	return 0;
 }
 
+static int make_opaque(int root, struct warren_error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(opaque); i++) {
+		AUTO_CLOSE int fd = openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		/* A state directory without attributes shows the image's entries beside ours. */
+		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
+			       errno != EOPNOTSUPP))
+			return error_errno(err, errno, "make '%s' opaque", opaque[i]);
+	}
+	return 0;
+}
+
 static int build(int root, enum skel_kind kind, struct warren_error *err)
 {
 	int r = make_entries(root, common, ARRAY_SIZE(common), err);
 
+	if (r == 0)
+		r = make_opaque(root, err);
 	if (r == 0)
 		r = copy_list(root, common_copies, ARRAY_SIZE(common_copies), err);
 	if (r < 0 || kind != SKEL_HOST)

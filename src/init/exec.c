@@ -27,7 +27,8 @@ struct exec *exec_new(uint32_t id)
 	if (!ex)
 		return NULL;
 	*ex = (struct exec){ .id = id, .used = true,
-			       .journal = -1, .notify = -1, .pipe = { -1, -1 } };
+			       .journal = -1, .notify = -1, .pipe = { -1, -1 },
+			       .group = -1, .start = -1, .master = -1 };
 	if ((unsigned)(ex - init.execs) >= init.n_execs)
 		init.n_execs = (unsigned)(ex - init.execs) + 1;
 	return ex;
@@ -43,16 +44,18 @@ struct exec *exec_find(uint32_t id)
 
 void exec_release(struct exec *ex)
 {
-	for (unsigned i = 0; i < 2; i++)
-		if (ex->pipe[i] >= 0)
-			sys_close(ex->pipe[i]);
-	if (ex->journal >= 0)
-		sys_close(ex->journal);
-	if (ex->notify >= 0)
-		sys_close(ex->notify);
-	if (ex->own_group)
-		group_remove(ex);
+	const int fds[] = { ex->pipe[0], ex->pipe[1], ex->journal, ex->notify, ex->start,
+			    ex->master };
+
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			sys_close(fds[i]);
+	if (ex->group >= 0)
+		group_leave(ex);
 	ex->used = false;
+	/* The sandbox was for this one alone: its end need not wait for an order. */
+	if (ex->sole && !ex->failed && ex->started)
+		sys_exit(0);
 }
 
 static uint64_t usec(const struct timeval *tv)
@@ -74,6 +77,13 @@ static void finished(struct exec *ex, int status, const struct rusage *ru)
 		.written_bytes = (uint64_t)ru->ru_oublock * 512,
 	};
 
+	/* It may have ended before we looked at how it began. */
+	spawn_started(ex);
+	ex->pid = ex->failed ? 0 : ex->pid;
+	if (ex->failed) {
+		exec_release(ex);
+		return;
+	}
 	if (ex->timed_out)
 		msg.flags |= PROTO_EXITED_TIMED_OUT;
 	/* What it wrote before it ended is in the journal before its end is told. */
@@ -106,6 +116,11 @@ void exec_reap(void)
 	}
 }
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 /* Kill what is overdue, and set the timer to the next deadline. */
 void exec_deadlines(void)
 {
@@ -115,15 +130,20 @@ void exec_deadlines(void)
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = &init.execs[i];
 
-		if (!ex->used || ex->pid == 0 || ex->deadline == 0)
+		if (!ex->used || ex->pid == 0)
 			continue;
-		if (ex->deadline <= t) {
+		if (ex->deadline && ex->deadline <= t) {
 			ex->timed_out = true;
 			ex->deadline = 0;
 			exec_kill_tree(ex);
-		} else if (soonest == 0 || ex->deadline < soonest) {
-			soonest = ex->deadline;
 		}
+		/* Stopped or held up from inside before it could exec: its end closes the pipe. */
+		if (ex->start >= 0 && ex->start_by && ex->start_by <= t) {
+			ex->start_by = 0;
+			(void)sys_kill(ex->pid, SIGKILL);
+		}
+		soonest = sooner(soonest, ex->deadline);
+		soonest = sooner(soonest, ex->start >= 0 ? ex->start_by : 0);
 	}
 	next.it_value.tv_sec = (time_t)(soonest / 1000000000);
 	next.it_value.tv_nsec = (long)(soonest % 1000000000);

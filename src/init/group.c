@@ -6,6 +6,9 @@
  * directory: the files with the limits in it stay root's), so an exec's own
  * cgroup below is one mkdir(2) and needs nobody outside. On v1 there is one
  * for each of memory, cpuacct and pids; on v2 one in all.
+ *
+ * Making and removing three cgroups costs a third of a short exec. On v1, where
+ * what they count can be set back, those that are empty again are kept for the next one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +27,18 @@ static const struct {
 	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
 };
 
+/* Numbers of cgroups that are made and empty, and what cannot be set back in them. */
+static int idle[8];
+static int n_idle;
+static int n_made;
+static uint64_t old_kills[PROTO_EXECS_MAX];
+
 #define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
 
-/* "e<id>" or "e<id>/<file>" */
-static void group_name(uint32_t id, const char *file, char *out)
+/* "e<number>" or "e<number>/<file>" */
+static void group_name(int number, const char *file, char *out)
 {
+	unsigned id = (unsigned)number;
 	char digits[12];
 	int n = 0;
 
@@ -52,19 +62,23 @@ static long group_open(const struct exec *ex, enum proto_role role, const char *
 
 	if (init.dir[role] < 0)
 		return -ENOENT;
-	if (ex->own_group)
-		group_name(ex->id, file, name);
-	return sys_openat(init.dir[role], ex->own_group ? name : file, flags | O_CLOEXEC, 0);
+	if (ex->group >= 0)
+		group_name(ex->group, file, name);
+	return sys_openat(init.dir[role], ex->group >= 0 ? name : file, flags | O_CLOEXEC, 0);
 }
 
 long group_make(struct exec *ex, int *own, int *n_own)
 {
 	char name[64];
+	int number;
 
 	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
 	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return 0;
-	group_name(ex->id, NULL, name);
+	number = n_idle > 0 ? idle[--n_idle] : n_made < PROTO_EXECS_MAX ? n_made++ : -1;
+	if (number < 0)
+		return -EAGAIN;
+	group_name(number, NULL, name);
 	for (size_t i = 0; i < N_HIERARCHIES; i++) {
 		int dir = init.dir[hierarchies[i].role];
 		long r;
@@ -74,25 +88,13 @@ long group_make(struct exec *ex, int *own, int *n_own)
 		r = SYS_3(SYS_mkdirat, dir, name, 0755);
 		if (r < 0 && r != -EEXIST)
 			return r;
-		ex->own_group = true;
+		ex->group = number;
 		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
 		if (r < 0)
 			return r;
 		own[(*n_own)++] = (int)r;
 	}
 	return 0;
-}
-
-void group_remove(struct exec *ex)
-{
-	char name[64];
-
-	/* Still busy with what the exec left running: goes with the sandbox then. */
-	group_name(ex->id, NULL, name);
-	for (size_t i = 0; i < N_HIERARCHIES; i++)
-		if (init.dir[hierarchies[i].role] >= 0)
-			(void)SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role], name, AT_REMOVEDIR);
-	ex->own_group = false;
 }
 
 static long read_text(const struct exec *ex, enum proto_role role, const char *file, char *text,
@@ -140,6 +142,52 @@ static bool read_number(const struct exec *ex, enum proto_role role, const char 
 	return false;
 }
 
+static void write_zero(const struct exec *ex, enum proto_role role, const char *file)
+{
+	long fd = group_open(ex, role, file, O_WRONLY);
+
+	if (fd >= 0) {
+		(void)sys_write(fd, "0", 1);
+		sys_close(fd);
+	}
+}
+
+/* Empty, and what it counts is zero again? Then the next exec can have it. */
+static bool group_keep(const struct exec *ex)
+{
+	uint64_t n = 1;
+
+	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->timed_out || ex->failed ||
+	    init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
+	    !read_number(ex, PROTO_ROLE_PIDS, "pids.current", "", &n) || n != 0)
+		return false;
+	write_zero(ex, PROTO_ROLE_CPU, "cpuacct.usage");
+	write_zero(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes");
+	(void)read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill",
+			  &old_kills[ex->group]);
+	idle[n_idle++] = ex->group;
+	return true;
+}
+
+void group_leave(struct exec *ex)
+{
+	char name[64];
+	bool gone = true;
+
+	if (!group_keep(ex)) {
+		group_name(ex->group, NULL, name);
+		/* Still busy with what the exec left running: goes with the sandbox then. */
+		for (size_t i = 0; i < N_HIERARCHIES; i++)
+			if (init.dir[hierarchies[i].role] >= 0)
+				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role], name,
+					      AT_REMOVEDIR) == 0;
+		old_kills[ex->group] = 0;
+		if (gone && n_made == ex->group + 1)
+			n_made--;
+	}
+	ex->group = -1;
+}
+
 static void kill_listed(const struct exec *ex, enum proto_role role)
 {
 	static char text[16384];
@@ -167,7 +215,7 @@ bool group_kill(struct exec *ex)
 {
 	long fd;
 
-	if (!ex->own_group)
+	if (ex->group < 0)
 		return false;
 	fd = group_open(ex, PROTO_ROLE_UNIFIED, "cgroup.kill", O_WRONLY);
 	if (fd >= 0) {
@@ -192,7 +240,7 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 {
 	uint64_t user = 0, sys = 0, n = 0;
 
-	if (!ex->own_group && !ex->sole)
+	if (ex->group < 0 && !ex->sole)
 		return;
 	if (init.dir[PROTO_ROLE_UNIFIED] >= 0) {
 		if (read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "user_usec", &user) &&
@@ -219,6 +267,7 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	}
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
 		out->max_memory = n;
-	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n) && n > 0)
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n) &&
+	    n > (ex->group >= 0 ? old_kills[ex->group] : 0))
 		out->flags |= PROTO_EXITED_OOM;
 }

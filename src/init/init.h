@@ -9,11 +9,12 @@
  * drain.c	output into a journal
  * reach.c	OPEN and CONNECT
  *
- * init runs as root of the sandbox's user namespace under the same system call
- * filter and with the same capabilities as what it starts; it is not dumpable,
- * so nothing inside can trace it or open its /proc files, and the kernel
- * protects pid 1 of a namespace from signals of that namespace. It trusts the
- * control connection, and nothing else.
+ * init runs under the same system call filter and with the same capabilities as
+ * what it starts, but as a user of its own (INIT_ID): whoever is root inside
+ * has no say over its limits, priority or processors. It is not dumpable, so
+ * nothing inside can trace it or open its /proc files, and the kernel protects
+ * pid 1 of a namespace from signals of that namespace. It waits for nothing
+ * that runs inside, and trusts the control connection, and nothing else.
  */
 #ifndef INIT_INIT_H
 #define INIT_INIT_H
@@ -25,7 +26,8 @@
 #include "init/proto.h"
 #include "init/sys.h"
 
-#define CONTROL_FD 3 /* where the child before us left the connection */
+#define CONTROL_FD 3	 /* where the child before us left the connection */
+#define INIT_ID	   65535 /* the last of a sandbox's ids; nobody's, by convention */
 
 /* One exec, from SPAWN until its first process is reaped and its output is drained. */
 struct exec {
@@ -33,8 +35,13 @@ struct exec {
 	int pid;	   /* 0: the slot is free or the process has been reaped */
 	bool used;
 	bool sole;	   /* accounted as the whole sandbox */
-	bool own_group;	   /* has cgroups of its own, named after the id */
+	int group;	   /* number of its own cgroups, -1: none */
 	bool timed_out;
+	bool failed;	   /* never started, and its request is answered: reap and forget */
+	int start;	   /* a pipe that ends when it execs, -1: it has */
+	uint64_t start_by; /* ns, monotonic: when that must have happened */
+	uint32_t seq;	   /* of the request that is answered then */
+	int master;	   /* the terminal that goes with the answer, -1: none */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
 	int journal;	   /* -1: none */
@@ -53,6 +60,7 @@ struct init {
 	int join[PROTO_FDS_MAX];     /* `tasks` files for every exec */
 	int join_box[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
 	int dir[PROTO_ROLE_MAX];     /* directories by role; -1: none */
+	uint64_t caps;		     /* what we have */
 	unsigned n_execs;	     /* slots ever used: the table is searched up to here */
 	struct exec execs[PROTO_EXECS_MAX];
 };
@@ -64,6 +72,7 @@ enum watch {
 	WATCH_CONTROL,
 	WATCH_SIGNAL,
 	WATCH_TIMER,
+	WATCH_START, /* and the exec's slot */
 	WATCH_OUT, /* and the exec's slot, and which of its two pipes */
 };
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
@@ -75,6 +84,10 @@ uint64_t now(void);
 
 /* spawn.c */
 void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
+/* The pipe of a starting exec has something to say: answer the request. */
+void spawn_started(struct exec *ex);
+/* Only what is in @mask, of what we have; -1: all. */
+void take_caps(uint64_t mask);
 
 /* exec.c */
 struct exec *exec_new(uint32_t id);
@@ -86,7 +99,7 @@ void exec_kill_tree(struct exec *ex);
 
 /* group.c */
 long group_make(struct exec *ex, int *own, int *n_own);
-void group_remove(struct exec *ex);
+void group_leave(struct exec *ex);
 bool group_kill(struct exec *ex);
 void group_account(const struct exec *ex, struct proto_exited *out);
 

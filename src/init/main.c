@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -28,6 +29,18 @@ uint64_t now(void)
 
 	(void)SYS_2(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void take_caps(uint64_t mask)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	uint64_t now_on = init.caps & mask;
+	struct __user_cap_data_struct d[2] = {
+		{ .effective = (uint32_t)now_on, .permitted = (uint32_t)init.caps },
+		{ .effective = (uint32_t)(now_on >> 32), .permitted = (uint32_t)(init.caps >> 32) },
+	};
+
+	(void)SYS_2(SYS_capset, &h, d);
 }
 
 static void send_message(const void *data, size_t size, int fd)
@@ -170,6 +183,26 @@ static void handle_control(void)
 			sys_close(fds[i]);
 }
 
+/*
+ * Become a user that nobody else is, keeping the capabilities. Where the id
+ * does not exist (an ordinary user's sandbox with one id) we stay root.
+ */
+static void become_init(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = { 0 };
+
+	(void)SYS_2(SYS_capget, &h, d);
+	init.caps = d[0].permitted | (uint64_t)d[1].permitted << 32;
+	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+	if (SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID) == 0)
+		(void)SYS_3(SYS_setresuid, INIT_ID, INIT_ID, INIT_ID);
+	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0);
+	take_caps(~0ULL);
+	/* After the change of ids, which may have set it by the system's default. */
+	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 static void start(void)
 {
 	struct proto_ready ready = {
@@ -177,7 +210,7 @@ static void start(void)
 	};
 	uint64_t all = ~0ULL;
 
-	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	become_init();
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
 	init.control = CONTROL_FD;
 	(void)SYS_3(SYS_fcntl, init.control, F_SETFD, FD_CLOEXEC); /* it came over an exec */
@@ -214,6 +247,10 @@ static void handle_event(uint64_t data)
 	case WATCH_TIMER:
 		(void)sys_read(init.timer, scrap, sizeof(uint64_t));
 		exec_deadlines();
+		break;
+	case WATCH_START:
+		if (slot < PROTO_EXECS_MAX)
+			spawn_started(&init.execs[slot]);
 		break;
 	case WATCH_OUT:
 		if (slot < PROTO_EXECS_MAX)

@@ -2,10 +2,14 @@
 /*
  * spawn.c - from a message to an execve(2)
  *
- * The child shares our memory until it execs (as vfork(2) does), so nothing is
- * copied and its failure is simply written down. It never returns from child().
- * Order in the child: join the cgroups while still root, take the terminal,
- * place stdio, become the user, go to the directory as that user, execute.
+ * The child is a fork: we are a few pages, and we must not wait for it, since
+ * what runs inside can stop it before it execs, or hold up the execve itself
+ * (a lease on the file). A pipe that closes on exec tells how it went, and the
+ * request is answered then.
+ *
+ * Order in the child: join the cgroups while still init, take the terminal,
+ * place stdio, make the directory as root, become the user, go to the directory
+ * as that user, execute.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +31,17 @@ struct plan {
 	int tty; /* slave of the pty, -1: none */
 	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */
 	int n_own;
-	volatile long error; /* what the child failed with */
-	volatile enum proto_stage stage;
+	int report; /* of the child: where it says what failed */
+	enum proto_stage stage;
 };
+
+/* What goes through the pipe when something failed. */
+struct failure {
+	long error;
+	enum proto_stage stage;
+};
+
+#define START_NS 5000000000ULL /* for the way to execve(2): microseconds, unless hindered */
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
@@ -112,14 +124,18 @@ static long execute(char **argv, char **env)
 	return seen;
 }
 
-static long enter_cwd(const struct plan *p)
+/* mkdir -p, as root: a sandbox's own working directory, which its user may not be able to make. */
+static void make_cwd(const struct plan *p)
 {
-	long r = SYS_1(SYS_chdir, p->cwd);
 	static char path[4096];
 	size_t len = strlen(p->cwd);
 
-	if (r != -ENOENT || !(p->msg->flags & PROTO_SPAWN_MKCWD) || len >= sizeof(path))
-		return r;
+	if (!(p->msg->flags & PROTO_SPAWN_MKCWD) || len <= 1 || len >= sizeof(path) ||
+	    SYS_4(SYS_faccessat, AT_FDCWD, p->cwd, 0, 0) == 0)
+		return;
+	(void)SYS_1(SYS_umask, 022);
+	(void)SYS_1(SYS_setfsgid, 0);
+	(void)SYS_1(SYS_setfsuid, 0);
 	for (size_t i = 1; i <= len; i++) {
 		if (p->cwd[i] != '/' && p->cwd[i] != '\0')
 			continue;
@@ -127,7 +143,6 @@ static long enter_cwd(const struct plan *p)
 		path[i] = '\0';
 		(void)SYS_3(SYS_mkdirat, AT_FDCWD, path, 0755);
 	}
-	return SYS_1(SYS_chdir, p->cwd);
 }
 
 static long become_user(const struct plan *p)
@@ -139,17 +154,24 @@ static long become_user(const struct plan *p)
 		r = SYS_2(SYS_setgroups, msg->n_groups, msg->groups);
 	if (r == 0)
 		r = SYS_3(SYS_setresgid, msg->gid, msg->gid, msg->gid);
-	/* Leaving uid 0 empties all capability sets. */
 	if (r == 0)
 		r = SYS_3(SYS_setresuid, msg->uid, msg->uid, msg->uid);
+	/* An exec by another than root leaves none; they are not to help before it either. */
+	if (r == 0 && msg->uid != 0) {
+		init.caps = 0;
+		take_caps(0);
+	}
 	return r;
 }
 
-static long set_nofile(uint64_t n)
+static long set_limits(uint64_t nofile)
 {
-	struct rlimit lim = { .rlim_cur = n, .rlim_max = n };
+	struct rlimit lim = { .rlim_cur = nofile, .rlim_max = nofile };
+	/* One byte: the value at which the kernel feeds no core dump to a program of the host's. */
+	struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 };
 
-	return n ? SYS_4(SYS_prlimit64, 0, RLIMIT_NOFILE, &lim, NULL) : 0;
+	(void)SYS_4(SYS_prlimit64, 0, RLIMIT_CORE, &core, NULL);
+	return nofile ? SYS_4(SYS_prlimit64, 0, RLIMIT_NOFILE, &lim, NULL) : 0;
 }
 
 /* "0" is ourselves: one thread moves itself without the kernel's global lock. */
@@ -164,15 +186,16 @@ static long join(const int *fds, int n)
 	return 0;
 }
 
-__attribute__((noreturn)) static void fail(struct plan *p, enum proto_stage stage, long error)
+__attribute__((noreturn)) static void fail(const struct plan *p, enum proto_stage stage, long error)
 {
-	p->stage = stage;
-	p->error = error;
+	struct failure f = { .error = error, .stage = stage };
+
+	(void)sys_write(p->report, &f, sizeof(f));
 	for (;;)
-		(void)SYS_1(SYS_exit, 127);
+		sys_exit(127);
 }
 
-__attribute__((noreturn, noinline)) static void child(struct plan *p)
+__attribute__((noreturn)) static void child(const struct plan *p)
 {
 	uint64_t none = 0;
 	long r;
@@ -194,28 +217,19 @@ __attribute__((noreturn, noinline)) static void child(struct plan *p)
 		if (r < 0 && r != -EINVAL)
 			fail(p, PROTO_STAGE_REQUEST, r);
 	}
-	r = set_nofile(p->msg->nofile);
+	r = set_limits(p->msg->nofile);
 	if (r < 0)
 		fail(p, PROTO_STAGE_IDS, r);
+	make_cwd(p);
 	r = become_user(p);
 	if (r < 0)
 		fail(p, PROTO_STAGE_IDS, r);
 	(void)SYS_1(SYS_umask, 022);
-	r = enter_cwd(p);
+	r = SYS_1(SYS_chdir, p->cwd);
 	if (r < 0)
 		fail(p, PROTO_STAGE_CWD, r);
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	fail(p, PROTO_STAGE_EXEC, execute(p->argv, p->env));
-}
-
-/* Nothing in this frame may be needed by the parent but what the call returns. */
-__attribute__((noinline)) static long start_child(struct plan *p)
-{
-	long pid = SYS_2(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
-
-	if (pid == 0)
-		child(p);
-	return pid;
 }
 
 static long open_pty(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
@@ -282,7 +296,52 @@ static long place_stdio(struct plan *p, const int *fds, size_t n_fds)
 	return 0;
 }
 
-static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds, int *master)
+static long start_child(struct plan *p, struct exec *ex)
+{
+	int ends[2];
+	long r = SYS_2(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK);
+
+	if (r < 0)
+		return r;
+	ex->start = ends[0];
+	ex->started = now();
+	ex->start_by = ex->started + START_NS;
+	r = watch_add(ends[0], WATCH_START, (unsigned)(ex - init.execs), 0);
+	if (r == 0)
+		r = SYS_2(SYS_clone, SIGCHLD, 0);
+	if (r == 0) {
+		p->report = ends[1];
+		child(p);
+	}
+	sys_close(ends[1]);
+	if (r < 0)
+		return r;
+	ex->pid = (int)r;
+	return 0;
+}
+
+void spawn_started(struct exec *ex)
+{
+	struct failure f = { 0 };
+	long n;
+
+	if (!ex->used || ex->start < 0)
+		return;
+	n = sys_read(ex->start, &f, sizeof(f));
+	if (n == -EAGAIN || n == -EINTR)
+		return;
+	sys_close(ex->start);
+	ex->start = -1;
+	if (n == 0 && ex->start_by == 0)
+		f = (struct failure){ .error = -ETIMEDOUT, .stage = PROTO_STAGE_EXEC };
+	ex->failed = f.error < 0;
+	reply(ex->seq, f.error, f.stage, ex->failed ? -1 : ex->master);
+	if (ex->master >= 0)
+		sys_close(ex->master);
+	ex->master = -1;
+}
+
+static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const struct proto_spawn *msg = p->msg;
 	long r = place_stdio(p, fds, n_fds);
@@ -298,7 +357,7 @@ static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds, int 
 	}
 	if (msg->flags & PROTO_SPAWN_PTY) {
 		p->stage = PROTO_STAGE_PTY;
-		r = open_pty(msg, master, &p->tty);
+		r = open_pty(msg, &ex->master, &p->tty);
 		if (r < 0)
 			return r;
 		for (int i = 0; i < 3; i++)
@@ -310,18 +369,7 @@ static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds, int 
 	if (r < 0)
 		return r;
 	p->stage = PROTO_STAGE_FORK;
-	ex->started = now();
-	r = start_child(p);
-	if (r < 0)
-		return r;
-	ex->pid = (int)r;
-	if (p->error < 0) {
-		/* Ours alone to wait for: it never ran anything of the sandbox's. */
-		(void)SYS_4(SYS_wait4, ex->pid, NULL, 0, NULL);
-		ex->pid = 0;
-		return p->error;
-	}
-	return 0;
+	return start_child(p, ex);
 }
 
 static long map_strings(const struct proto_spawn *msg, int fd, char **ret)
@@ -371,26 +419,26 @@ static void close_plan(const struct plan *p)
 
 void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
 {
-	struct plan p = { .msg = msg, .tty = -1, .stage = PROTO_STAGE_REQUEST };
+	struct plan p = { .msg = msg, .tty = -1, .report = -1, .stage = PROTO_STAGE_REQUEST };
 	struct exec *ex = NULL;
 	char *mapped = NULL;
-	int master = -1;
 	long r = prepare(&p, size, fds, n_fds, &mapped);
 
 	if (r == 0) {
 		ex = exec_new(msg->exec);
-		r = ex ? launch(&p, ex, fds, n_fds, &master) : -EAGAIN;
+		r = ex ? launch(&p, ex, fds, n_fds) : -EAGAIN;
 		close_plan(&p);
 	}
 	if (mapped)
 		(void)SYS_2(SYS_munmap, mapped, msg->strings_size);
-	if (r == 0 && msg->timeout_ms > 0) {
-		ex->deadline = ex->started + msg->timeout_ms * 1000000;
-		exec_deadlines();
+	if (r < 0) {
+		if (ex)
+			exec_release(ex);
+		reply(msg->h.seq, r, p.stage, -1);
+		return;
 	}
-	if (r < 0 && ex)
-		exec_release(ex);
-	reply(msg->h.seq, r, p.stage, master);
-	if (master >= 0)
-		sys_close(master);
+	ex->seq = msg->h.seq;
+	if (msg->timeout_ms > 0)
+		ex->deadline = ex->started + msg->timeout_ms * 1000000;
+	exec_deadlines();
 }

@@ -8,17 +8,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/securebits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/passwd.h"
 
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 {
@@ -40,6 +43,32 @@ pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 	if (pid > 0)
 		*ret_pidfd = pidfd;
 	return (pid_t)pid;
+}
+
+pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd)
+{
+	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+	pid_t pid;
+
+	if (geteuid() == uid || bits < 0)
+		return ns_clone(flags, cgroup, ret_pidfd);
+	/*
+	 * By system call, so that it concerns this thread alone; with the fixup off,
+	 * so that the capabilities stay. In its new namespace the child has none of
+	 * this: all capabilities there, default bits.
+	 */
+	if (prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return -errno;
+	if (syscall(SYS_setresuid, -1, uid, -1) < 0) {
+		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
+		return -errno;
+	}
+	pid = ns_clone(flags, cgroup, ret_pidfd);
+	if (pid != 0) {
+		(void)syscall(SYS_setresuid, -1, 0, -1);
+		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
+	}
+	return pid;
 }
 
 static int write_proc(pid_t pid, const char *name, const char *text, struct warren_error *err)
@@ -153,14 +182,18 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 	return r;
 }
 
-int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret)
+int ns_subids(const char *file, uid_t uid, struct ns_map *ret)
 {
-	char text[65536], name[16], *save = NULL;
-	ssize_t n = fd_read_file_at(AT_FDCWD, file, text, sizeof(text));
+	char text[65536], number[16], *save = NULL;
+	struct passwd_entry user = { .name = "" };
+	ssize_t n = fd_read_file_at(AT_FDCWD, "/etc/passwd", text, sizeof(text));
 
+	if (n > 0)
+		(void)passwd_find(text, (size_t)n, NULL, uid, &user);
+	n = fd_read_file_at(AT_FDCWD, file, text, sizeof(text));
 	if (n < 0)
 		return (int)n;
-	(void)snprintf(name, sizeof(name), "%u", uid);
+	(void)snprintf(number, sizeof(number), "%u", uid);
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned start = 0, count = 0;
 		char *colon = strchr(line, ':'), tail;
@@ -168,7 +201,7 @@ int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret)
 		if (!colon)
 			continue;
 		*colon = '\0';
-		if (strcmp(line, name) != 0 && (!user || strcmp(line, user) != 0))
+		if (strcmp(line, number) != 0 && (!user.name[0] || strcmp(line, user.name) != 0))
 			continue;
 		if (sscanf(colon + 1, "%u:%u%c", &start, &count, &tail) != 2 || count == 0)
 			continue;

@@ -17,6 +17,13 @@
  */
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
 
+/*
+ * The same, by @uid: what the kernel counts per user of a user namespace's
+ * maker (inotify instances, queued signals, message queues) is then that id's,
+ * and not shared with all that root has made. Needs to be root, or @uid itself.
+ */
+pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd);
+
 /* One line of a uid_map or gid_map. */
 struct ns_map {
 	uint32_t inside;
@@ -45,8 +52,8 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 /* An O_CLOEXEC descriptor of @pid's namespace "user", "mnt", "net" ... or -errno. */
 int ns_open(pid_t pid, const char *name);
 
-/* The kernel's ranges for @uid in /etc/subuid or /etc/subgid; -ENOENT when there is none. */
-int ns_subids(const char *file, uid_t uid, const char *user, struct ns_map *ret);
+/* The first range of @uid, by number or name, in /etc/subuid or /etc/subgid; or -ENOENT. */
+int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
 /*
  * A network namespace made by a thread of its own while the caller goes on: it

@@ -5,8 +5,7 @@
  * One request at a time, and ends of execs in between. Whatever does not fit
  * (a reply nobody asked for, an exec nobody knows, a wrong size) is an init
  * gone wrong: the request fails, and the sandbox is for destroying. So is one
- * that does not answer: what runs inside can stop a process between its start
- * and its exec, and init with it.
+ * that does not answer in time.
  */
 #include <errno.h>
 #include <poll.h>
@@ -53,9 +52,14 @@ static int receive(struct native_box *box, union message *m, int *ret_fd, int fl
 	int fd = -1;
 	ssize_t r = fd_recv(box->control, m, sizeof(*m), &fd, &n_fds, flags);
 
+	/* It ended with something of ours unread: said once, before what it still had to say. */
+	if (r == -ECONNRESET) {
+		n_fds = 1;
+		r = fd_recv(box->control, m, sizeof(*m), &fd, &n_fds, flags);
+	}
 	if (r == -EAGAIN)
 		return 0;
-	if (r == 0 || r == -ECONNRESET)
+	if (r == 0)
 		return gone(err);
 	if (r < 0)
 		return error_errno(err, (int)-r, "hear from the sandbox's init");
@@ -113,6 +117,12 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 			note_exit(box, &m.exited);
 			continue;
 		}
+		/* The answer to a request that was given up. */
+		if (m.h.type == PROTO_REPLY && (int32_t)(m.h.seq - box->seq) < 0) {
+			if (fd >= 0)
+				(void)close(fd);
+			continue;
+		}
 		if (m.h.type != PROTO_REPLY || m.h.seq != box->seq) {
 			if (fd >= 0)
 				(void)close(fd);
@@ -135,8 +145,9 @@ int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error 
 		int64_t left = -1;
 		int r = receive(box, &m, NULL, timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
+		/* Its end is for the next call to tell, if it had something to say before. */
 		if (r < 0)
-			return r;
+			return count > 0 ? 1 : r;
 		if (r > 0) {
 			if (m.h.type == PROTO_EXITED)
 				note_exit(box, &m.exited);

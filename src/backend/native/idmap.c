@@ -8,9 +8,9 @@
  * his volumes are that user's), and those of /etc/subuid for the others.
  *
  * A volume belongs to whoever owns its source: the owner on disk is the
- * sandbox's user inside, and what that user writes belongs to the owner. The
- * other ids are as on disk. Root's id on disk is reached only when the source
- * is root's own: no set-uid file of root's can be planted in a user's directory.
+ * sandbox's user inside, and what that user writes belongs to the owner. All
+ * other ids are nobody's there: files of others cannot be read past their modes,
+ * and no set-id file of another user or group can be planted.
  */
 #include "backend/native/native.h"
 
@@ -61,32 +61,10 @@ bool idmap_has(const struct native *n, const struct native_box *box, uint32_t ui
 	return maps_id(maps.uid, maps.n_uid, uid) && maps_id(maps.gid, maps.n_gid, gid);
 }
 
-/* Identity from 1 (0 only if @owner is 0), without @owner and @user; @owner becomes @user. */
-static size_t map_volume(struct ns_map *map, uint32_t base, uint32_t owner, uint32_t user)
-{
-	uint32_t low = owner < user ? owner : user, high = owner < user ? user : owner;
-	uint32_t from = owner == 0 ? 0 : 1;
-	uint32_t cuts[2] = { low, high };
-	size_t n = 0;
-
-	add(map, &n, owner, base + user, 1);
-	for (size_t i = 0; i < ARRAY_SIZE(cuts); i++) {
-		if (cuts[i] >= NATIVE_IDS || cuts[i] < from)
-			continue;
-		add(map, &n, from, base + from, cuts[i] - from);
-		from = cuts[i] + 1;
-	}
-	add(map, &n, from, base + from, NATIVE_IDS - from);
-	return n;
-}
-
-bool idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
+void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret)
 {
 	*ret = (struct ns_maps){ 0 };
-	if (owner_uid == 0 && owner_gid == 0 && box->user.uid == 0 && box->user.gid == 0)
-		return false;
-	ret->n_uid = map_volume(ret->uid, box->base_id, owner_uid, box->user.uid);
-	ret->n_gid = map_volume(ret->gid, box->base_id, owner_gid, box->user.gid);
-	return true;
+	add(ret->uid, &ret->n_uid, owner_uid, box->base_id + box->user.uid, 1);
+	add(ret->gid, &ret->n_gid, owner_gid, box->base_id + box->user.gid, 1);
 }

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -40,6 +41,7 @@ static int leave_session(struct native_plan *p UNUSED, struct warren_error *err 
 
 	(void)setsid();
 	(void)umask(0);
+	(void)personality(PER_LINUX); /* a debugger's caller has no randomised addresses */
 	/* CLONE_CLEAR_SIGHAND reset what was handled; what is ignored stays so over execs. */
 	for (size_t i = 0; i < ARRAY_SIZE(ignorable); i++)
 		(void)signal(ignorable[i], SIG_DFL);

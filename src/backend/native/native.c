@@ -262,8 +262,9 @@ static int start_child(struct making *m, struct warren_error *err)
 	m->plan->hostname = m->box->hostname;
 	m->plan->disk = m->disk;
 	m->plan->control = ends[1];
-	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, cgroup,
-		       &m->box->pidfd);
+	pid = ns_clone_as(m->box->base_id,
+			  CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, cgroup,
+			  &m->box->pidfd);
 	if (pid == 0) {
 		(void)close(ends[0]); /* or we would never see its end */
 		inside_main(m->plan);
@@ -287,22 +288,21 @@ static int write_maps(struct making *m, struct warren_error *err)
 static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_fd,
 		       struct warren_error *err)
 {
-	AUTO_CLOSE int own_map = -1;
+	/* Opened once: what is looked at is what is mounted. */
+	AUTO_CLOSE int at = open(v->source, O_PATH | O_CLOEXEC), map = -1;
 	uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
 			(v->read_only ? MOUNT_ATTR_RDONLY : 0);
 	struct ns_maps maps;
 	struct stat st;
+	int r;
 
-	if (stat(v->source, &st) < 0)
+	if (at < 0 || fstat(at, &st) < 0)
 		return error_errno(err, errno, "volume '%s'", v->source);
-	if (idmap_volume(m->box, st.st_uid, st.st_gid, &maps)) {
-		int r = ns_make_userns(&maps, &own_map, err);
-
-		if (r < 0)
-			return r;
-	}
-	return mount_copy(AT_FDCWD, v->source, true, attr, own_map >= 0 ? own_map : m->userns,
-			  ret_fd, err);
+	idmap_volume(m->box, st.st_uid, st.st_gid, &maps);
+	r = ns_make_userns(&maps, &map, err);
+	if (r == 0)
+		r = mount_copy(at, "", true, attr, map, ret_fd, err);
+	return r < 0 ? error_wrap(err, "volume '%s'", v->source) : 0;
 }
 
 /* Detached copies of all layers and volumes with the sandbox's ids; in the order the child takes them. */
@@ -324,7 +324,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 		for (size_t k = 0; k < t->n_lowers; k++) {
 			int r = mount_copy(t->lowers[k].fd, "", false,
 					   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY,
-					   m->userns, &fds[*n], err);
+					   i == 0 ? m->userns : -1, &fds[*n], err);
 
 			if (r < 0)
 				return error_wrap(err, "layer '%s'", t->lowers[k].path);
@@ -739,8 +739,8 @@ static int native_open(const struct warren_options *options, void **ret_state,
 						: 1U << 30;
 	cgroup_root_open(&n->cgroups);
 	if (!n->privileged) {
-		(void)ns_subids("/etc/subuid", geteuid(), getenv("USER"), &n->subuid);
-		(void)ns_subids("/etc/subgid", geteuid(), getenv("USER"), &n->subgid);
+		(void)ns_subids("/etc/subuid", geteuid(), &n->subuid);
+		(void)ns_subids("/etc/subgid", geteuid(), &n->subgid);
 		if (n->subuid.count == 0 || n->subgid.count == 0 || access("/usr/bin/newuidmap", X_OK) < 0)
 			n->subuid.count = n->subgid.count = 0;
 	}

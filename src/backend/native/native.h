@@ -122,8 +122,7 @@ struct native_plan {
 	/* by the steps */
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
-	int scratch, root, dev, proc, init;
-	int tree[IMAGE_TREES_MAX];
+	int scratch, root, proc, init;
 };
 
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
@@ -156,8 +155,8 @@ int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
 void idmap_sandbox(const struct native *n, const struct native_box *box, struct ns_maps *ret);
 /* Does @id exist inside? */
 bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid, uint32_t gid);
-/* The map that makes what @owner has on disk the user's inside; false: the sandbox's own does. */
-bool idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
+/* The map that makes what the owner has on disk the user's inside, and nothing else. */
+void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret);
 
 /* client.c */

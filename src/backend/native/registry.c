@@ -12,7 +12,9 @@
  * links name may be removed. Opening an engine does that for all others.
  *
  * A slot is 65,536 ids. The ranges lie where systemd puts those of containers,
- * far from those of people and below 2^31, where some programs stop.
+ * far from those of people and below 2^31, where some programs stop. They are
+ * one id further apart: the kernel keeps users in a table by their lower bits,
+ * and all roots in one bucket make each of them slower to find.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,8 +27,9 @@
 
 #include "backend/native/native.h"
 
-#define SLOT_FIRST 0x1000U /* times 65,536: 268,435,456 */
-#define SLOT_COUNT 0x6000U
+#define SLOT_FIRST  0x10000000U
+#define SLOT_STRIDE (NATIVE_IDS + 1)
+#define SLOT_COUNT  0x5f00U
 
 static int make_dirs(const char *path)
 {
@@ -49,7 +52,7 @@ static int make_dirs(const char *path)
 /* The run directory must be ours: in a shared place somebody else could have made it. */
 static int open_run_dir(const char *path, struct warren_error *err)
 {
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 && errno == ENOENT) {
@@ -57,7 +60,7 @@ static int open_run_dir(const char *path, struct warren_error *err)
 
 		if (r < 0)
 			return error_errno(err, -r, "make the directory '%s'", path);
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open the directory '%s'", path);
@@ -201,7 +204,7 @@ int registry_claim(struct native *n, struct native_box *box, struct warren_error
 		if (symlinkat(target, n->ids_fd, name) == 0) {
 			box->slot = slot;
 			box->has_slot = true;
-			box->base_id = n->privileged ? (SLOT_FIRST + slot) * NATIVE_IDS : geteuid();
+			box->base_id = n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
 			return 0;
 		}
 		if (errno != EEXIST)

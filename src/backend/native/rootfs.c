@@ -107,24 +107,20 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warren_error *err)
+static int mount_overlay(struct native_plan *p, size_t *next, struct warren_error *err)
 {
-	const struct image_tree *t = &p->image.trees[i];
-	char lower[IMAGE_LOWERS_MAX * 32] = "", upper[24], work[24];
-	struct mount_option options[] = { { "lowerdir", lower }, { "upperdir", upper },
-					  { "workdir", work },	 { "userxattr", NULL },
+	const struct image_tree *t = &p->image.trees[0];
+	char lower[IMAGE_LOWERS_MAX * 4] = "";
+	struct mount_option options[] = { { "lowerdir", lower }, { "upperdir", "u" },
+					  { "workdir", "w" },	 { "userxattr", NULL },
 					  { NULL, NULL } };
-	size_t len = 0;
 
-	(void)snprintf(upper, sizeof(upper), "u%zu", i);
-	(void)snprintf(work, sizeof(work), "w%zu", i);
-	if (mkdir(upper, 0755) < 0 || mkdir(work, 0755) < 0)
+	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "make an upper");
 	for (size_t k = 0; k < t->n_lowers; k++) {
-		char name[24];
+		char name[] = { 'l', (char)('a' + k), '\0' };
 		int r;
 
-		(void)snprintf(name, sizeof(name), "l%zu%c", i, (char)('a' + k));
 		if (*next >= p->n_fds)
 			return error_set(err, EPROTO, "a layer is missing");
 		if (mkdir(name, 0755) < 0)
@@ -132,28 +128,25 @@ static int mount_tree(struct native_plan *p, size_t i, size_t *next, struct warr
 		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
 			return r;
-		len += (size_t)snprintf(lower + len, sizeof(lower) - len, "%s%s", k ? ":" : "",
-					name);
+		(void)strcat(strcat(lower, k ? ":" : ""), name);
 	}
-	return mount_new("overlay", options, PLAIN, &p->tree[i], err);
+	return mount_new("overlay", options, PLAIN, &p->root, err);
 }
 
+/* The root as an overlay, the others as they are. */
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = p->on_disk;
+	int r = mount_overlay(p, &next, err);
 
-	for (size_t i = 0; i < p->image.n_trees; i++) {
-		int r = mount_tree(p, i, &next, err);
-
-		if (r == 0 && i == 0)
-			r = mount_attach(p->tree[0], AT_FDCWD, "r", err);
-		else if (r == 0)
-			r = attach_at(p->tree[i], p->tree[0], p->image.trees[i].at, err);
-		if (r < 0)
-			return r;
+	if (r == 0)
+		r = mount_attach(p->root, AT_FDCWD, "r", err);
+	for (size_t i = 1; r == 0 && i < p->image.n_trees; i++) {
+		if (next >= p->n_fds)
+			return error_set(err, EPROTO, "a tree is missing");
+		r = attach_at(p->fds[next++], p->root, p->image.trees[i].at, err);
 	}
-	p->root = p->tree[0];
-	return 0;
+	return r;
 }
 
 /* ------------------------------------------------------------------- /proc */
@@ -247,73 +240,63 @@ int rootfs_proc(struct native_plan *p, struct warren_error *err)
 
 static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
-static const struct {
-	const char *name, *to;
-} links[] = {
-	{ "fd", "/proc/self/fd" },
-	{ "stdin", "/proc/self/fd/0" },
-	{ "stdout", "/proc/self/fd/1" },
-	{ "stderr", "/proc/self/fd/2" },
-	{ "ptmx", "pts/ptmx" },
-};
-
-static int make_nodes(struct warren_error *err)
+/* The host's nodes over the empty files of our layer, where nobody else has been yet. */
+static int bind_nodes(int dev, struct warren_error *err)
 {
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC };
+
+	if (fchdir(dev) < 0)
+		return error_errno(err, errno, "enter /dev");
 	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
 		char host[16] = "/dev/";
-		int fd = open(nodes[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
-		if (fd < 0)
-			return error_errno(err, errno, "make /dev/%s", nodes[i]);
-		(void)close(fd);
 		(void)strncat(host, nodes[i], sizeof(host) - 6);
 		if (mount(host, nodes[i], NULL, MS_BIND, NULL) < 0)
 			return error_errno(err, errno, "bind /dev/%s", nodes[i]);
+		/* They are read and written all the same; their owner and times are the host's. */
+		if (mount_setattr(AT_FDCWD, nodes[i], 0, &ro, sizeof(ro)) < 0)
+			return error_errno(err, errno, "restrict /dev/%s", nodes[i]);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
-		if (symlink(links[i].to, links[i].name) < 0)
-			return error_errno(err, errno, "link /dev/%s", links[i].name);
 	return 0;
 }
 
-static int mount_sub(const char *type, const struct mount_option *options, const char *name,
-		     uint64_t attr, struct warren_error *err)
+/* Shared memory is part of the scratch space, where that is in memory. */
+static int mount_shm(const struct native_plan *p, int dev, struct warren_error *err)
 {
+	static const struct mount_option own[] = {
+		{ "mode", "1777" }, { "size", "64m" }, { NULL, NULL }
+	};
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (mkdir(name, 0755) < 0)
-		return error_errno(err, errno, "make /dev/%s", name);
-	r = mount_new(type, options, attr, &fd, err);
-	return r < 0 ? r : mount_attach(fd, AT_FDCWD, name, err);
+	if (p->on_disk) {
+		r = mount_new("tmpfs", own, PLAIN, &fd, err);
+	} else {
+		if (mkdirat(p->scratch, "s", 01777) < 0)
+			return error_errno(err, errno, "make /dev/shm");
+		r = mount_copy(p->scratch, "s", false, PLAIN, -1, &fd, err);
+	}
+	return r < 0 ? r : attach_at(fd, dev, "shm", err);
 }
 
 int rootfs_dev(struct native_plan *p, struct warren_error *err)
 {
-	static const struct mount_option dev[] = {
-		{ "mode", "0755" }, { "size", "64k" }, { "nr_inodes", "64" }, { NULL, NULL }
-	};
 	/* Not the group tty: an ordinary user's sandbox may have no such id. */
 	static const struct mount_option pts[] = {
-		{ "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
+		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "max", "256" }, { NULL, NULL }
 	};
-	static const struct mount_option shm[] = {
-		{ "mode", "1777" }, { "size", "64m" }, { NULL, NULL }
-	};
-	int r = mount_new("tmpfs", dev, PLAIN | MOUNT_ATTR_NOEXEC, &p->dev, err);
+	AUTO_CLOSE int dev = open_target(p->root, "dev", err), fd = -1;
+	int r;
 
+	if (dev < 0)
+		return dev;
+	r = mount_shm(p, dev, err);
 	if (r == 0)
-		r = attach_at(p->dev, p->root, "dev", err);
-	if (r == 0 && fchdir(p->dev) < 0)
-		r = error_errno(err, errno, "enter /dev");
-	if (r == 0)
-		r = make_nodes(err);
+		r = bind_nodes(dev, err);
 	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
 	if (r == 0)
-		r = mount_sub("devpts", pts, "pts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-	if (r == 0)
-		r = mount_sub("tmpfs", shm, "shm", PLAIN, err);
-	return r;
+		r = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd, err);
+	return r < 0 ? r : attach_at(fd, dev, "pts", err);
 }
 
 /* --------------------------------------------------------------- the pivot */
@@ -435,11 +418,5 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 	/* The host's device nodes came with the host's flags. */
 	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) < 0)
 		return error_errno(err, errno, "make every mount nosuid");
-	for (size_t i = 0; p->spec->read_only && i < p->image.n_trees; i++) {
-		int r = mount_restrict(p->tree[i], MOUNT_ATTR_RDONLY, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return p->spec->read_only ? mount_restrict(p->root, MOUNT_ATTR_RDONLY, err) : 0;
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-journal.c - a journal with any bytes in it: read in bounds, and to an end */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/native/native.h"
+#include "init/journal.h"
+
+#define READS_MAX 100000 /* of a file of 64 KiB whose smallest record takes 8 bytes */
+#define PLAUSIBLE (1U << 0)
+#define SPARSE	  (1U << 1) /* as large as it says, which is mostly holes */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A byte of choices, the header, and what is in the ring. */
+static void write_journal(int fd, const uint8_t *data, size_t size)
+{
+	struct journal_header h = { 0 };
+	size_t n = size - 1 < sizeof(h) ? size - 1 : sizeof(h);
+
+	(void)memcpy(&h, data + 1, n);
+	if (data[0] & PLAUSIBLE) {
+		h.magic = JOURNAL_MAGIC;
+		h.version = JOURNAL_VERSION;
+		h.capacity = h.capacity % 2 ? JOURNAL_CAPACITY_MIN : h.capacity & ~7ULL;
+	}
+	if (pwrite(fd, &h, sizeof(h), 0) != sizeof(h) ||
+	    pwrite(fd, data + 1 + n, size - 1 - n, JOURNAL_RING) < 0)
+		abort();
+	if (data[0] & SPARSE && h.capacity <= JOURNAL_CAPACITY_MAX)
+		(void)!ftruncate(fd, (off_t)(JOURNAL_RING + h.capacity));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static char buf[JOURNAL_CHUNK + 8];
+	int fd = size > 0 ? memfd_create("journal", MFD_CLOEXEC) : -1;
+	size_t room = size % 3 ? JOURNAL_CHUNK : 100;
+	uint64_t cursor = 0;
+
+	if (fd < 0)
+		return 0;
+	write_journal(fd, data, size);
+	(void)memset(buf + room, 0x5a, 8);
+	for (int i = 0; i < READS_MAX; i++) {
+		struct warren_output o;
+		int r = journal_read(fd, cursor, buf, room, &o);
+
+		if (buf[room] != 0x5a || (r == 0 && (o.size > room || o.stream < 0 || o.stream > 2)))
+			abort();
+		if (r < 0 || o.size == 0)
+			break;
+		if (o.cursor <= cursor || o.end || o.stream == 0)
+			abort(); /* or one would read for ever */
+		cursor = o.cursor;
+	}
+	(void)close(fd);
+	return 0;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ref.c - splitting and normalising references */
+#include "image/ref.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_REGISTRY "docker.io"
+#define DEFAULT_FOLDER	 "library/"
+#define LOWER		 "abcdefghijklmnopqrstuvwxyz"
+#define UPPER		 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGIT		 "0123456789"
+
+bool ref_digest_valid(const char *s)
+{
+	return strncmp(s, "sha256:", 7) == 0 && strspn(s + 7, DIGIT "abcdef") == 64 && s[71] == '\0';
+}
+
+/* host[:port]: letters, digits, '-' and '.', or an IPv6 address in brackets. */
+static bool valid_registry(const char *s)
+{
+	size_t n = s[0] == '[' ? strcspn(s, "]") + 1 : strspn(s, LOWER UPPER DIGIT "-.");
+
+	if (s[0] == '[' && (s[n - 1] != ']' || strspn(s + 1, DIGIT "abcdefABCDEF:") != n - 2))
+		return false;
+	if (n == 0 || s[0] == '-' || s[0] == '.' || s[n - 1] == '-' || s[n - 1] == '.' ||
+	    strstr(s, ".."))
+		return false;
+	if (s[n] == '\0')
+		return true;
+	return s[n] == ':' && strlen(s + n + 1) > 0 && strlen(s + n + 1) < 6 &&
+	       strspn(s + n + 1, DIGIT) == strlen(s + n + 1);
+}
+
+/* Components of lower-case letters and digits, with '.', '_', '__' or dashes between them. */
+static bool valid_name(const char *s)
+{
+	while (*s) {
+		size_t n = strspn(s, LOWER DIGIT);
+
+		if (n == 0)
+			return false;
+		s += n;
+		if (*s == '\0')
+			return true;
+		if (*s == '/')
+			n = 1;
+		else if (*s == '-')
+			n = strspn(s, "-");
+		else
+			n = strncmp(s, "__", 2) == 0 ? 2 : (*s == '.' || *s == '_');
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return false;
+}
+
+static bool valid_tag(const char *s)
+{
+	return *s && *s != '.' && *s != '-' && strlen(s) <= 128 &&
+	       strspn(s, LOWER UPPER DIGIT "_.-") == strlen(s);
+}
+
+/* Does the part before the first '/' name a registry, by docker's rule? */
+static bool looks_like_registry(const char *first)
+{
+	return strpbrk(first, ".:") || strcmp(first, "localhost") == 0 || strpbrk(first, UPPER);
+}
+
+static int bad(struct warren_error *err, const char *text, const char *why)
+{
+	return error_set(err, EINVAL, "'%.200s' is not an image reference: %s (example: python:3.12)",
+			 text, why);
+}
+
+static int split_name(char *rest, const char *text, struct ref *r, struct warren_error *err)
+{
+	char *slash = strchr(rest, '/');
+	bool has_registry;
+
+	if (slash)
+		*slash = '\0';
+	has_registry = slash && looks_like_registry(rest);
+	if (has_registry) {
+		if (strlen(rest) >= sizeof(r->registry) || !valid_registry(rest))
+			return bad(err, text, "the registry is not host or host:port");
+		(void)strcpy(r->registry, rest);
+		rest = slash + 1;
+	} else {
+		(void)strcpy(r->registry, DEFAULT_REGISTRY);
+		if (slash)
+			*slash = '/';
+		else if (strlen(rest) + sizeof(DEFAULT_FOLDER) < sizeof(r->name))
+			(void)strcpy(r->name, DEFAULT_FOLDER);
+	}
+	if (strlen(r->name) + strlen(rest) >= sizeof(r->name))
+		return bad(err, text, "the name is too long");
+	if (!valid_name(rest))
+		return bad(err, text, "names are lower-case letters and digits, with . _ - between");
+	(void)strcat(r->name, rest);
+	/* "index." was the default registry's older name. */
+	if (strcmp(r->registry, "index." DEFAULT_REGISTRY) == 0)
+		(void)strcpy(r->registry, DEFAULT_REGISTRY);
+	if (strcmp(r->registry, DEFAULT_REGISTRY) == 0 && !strchr(r->name, '/')) {
+		(void)memmove(r->name + strlen(DEFAULT_FOLDER), r->name, strlen(r->name) + 1);
+		(void)memcpy(r->name, DEFAULT_FOLDER, strlen(DEFAULT_FOLDER));
+	}
+	return 0;
+}
+
+int ref_parse(const char *text, struct ref *ret, struct warren_error *err)
+{
+	struct ref r = { 0 };
+	char rest[REF_TEXT_MAX], *at, *colon;
+	int code;
+
+	if (strlen(text) >= sizeof(rest))
+		return bad(err, text, "it is too long");
+	(void)strcpy(rest, text);
+	at = strchr(rest, '@');
+	if (at) {
+		*at = '\0';
+		if (!ref_digest_valid(at + 1))
+			return bad(err, text, "the digest is not sha256: and 64 hexadecimal digits");
+		(void)strcpy(r.digest, at + 1);
+	}
+	colon = strrchr(rest, ':');
+	if (colon && !strchr(colon, '/')) {
+		*colon = '\0';
+		if (!valid_tag(colon + 1))
+			return bad(err, text, "the tag is not letters, digits, _ . and -");
+		(void)strcpy(r.tag, colon + 1);
+	} else if (!at) {
+		(void)strcpy(r.tag, "latest");
+	}
+	code = split_name(rest, text, &r, err);
+	if (code < 0)
+		return code;
+	*ret = r;
+	return 0;
+}
+
+void ref_text(const struct ref *ref, char text[REF_TEXT_MAX])
+{
+	(void)snprintf(text, REF_TEXT_MAX, "%s/%s%s%s%s%s", ref->registry, ref->name,
+		       ref->tag[0] ? ":" : "", ref->tag, ref->digest[0] ? "@" : "", ref->digest);
+}
+
+void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX])
+{
+	bool standard = strcmp(ref->registry, DEFAULT_REGISTRY) == 0;
+	const char *name = ref->name;
+
+	if (standard && strncmp(name, DEFAULT_FOLDER, strlen(DEFAULT_FOLDER)) == 0)
+		name += strlen(DEFAULT_FOLDER);
+	(void)snprintf(text, REF_TEXT_MAX, "%s%s%s%s%s%s%s", standard ? "" : ref->registry,
+		       standard ? "" : "/", name, ref->tag[0] ? ":" : "", ref->tag,
+		       ref->digest[0] ? "@" : "", ref->digest);
+}
+
+bool ref_is_loopback(const struct ref *ref)
+{
+	const char *h = ref->registry;
+	size_t n = h[0] == '[' ? strcspn(h, "]") + 1 : strcspn(h, ":");
+
+	return (n == 9 && strncmp(h, "localhost", 9) == 0) ||
+	       (n == 5 && strncmp(h, "[::1]", 5) == 0) ||
+	       (strncmp(h, "127.", 4) == 0 && strspn(h, DIGIT ".") == n);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ref.h - image references as people type them
+ *
+ *	python			docker.io/library/python:latest
+ *	python:3.12		docker.io/library/python:3.12
+ *	me/tool			docker.io/me/tool:latest
+ *	localhost:5000/x	localhost:5000/x:latest
+ *	reg.example.com/a/b@sha256:...
+ *
+ * Normalised by docker's rules; everything that those do not allow is refused.
+ */
+#ifndef IMAGE_REF_H
+#define IMAGE_REF_H
+
+#include "base/error.h"
+
+#define REF_DIGEST_LEN 71 /* "sha256:" and 64 hexadecimal digits */
+
+struct ref {
+	char registry[256]; /* host, perhaps with a port */
+	char name[256];	    /* "library/python" */
+	char tag[129];	    /* "" when there is only a digest */
+	char digest[REF_DIGEST_LEN + 1]; /* "" when there is none */
+};
+
+#define REF_TEXT_MAX 768
+
+int ref_parse(const char *text, struct ref *ret, struct warren_error *err) MUST_CHECK;
+/* "registry/name:tag@digest", what there is of it: what a reference is stored under. */
+void ref_text(const struct ref *ref, char text[REF_TEXT_MAX]);
+/* As short as docker shows it: without the default registry, "library/" and ":latest". */
+void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX]);
+/* "sha256:" and 64 lower-case hexadecimal digits? */
+bool ref_digest_valid(const char *s);
+/* Is the registry on this machine? Those may be spoken to without TLS. */
+bool ref_is_loopback(const struct ref *ref);
+
+#endif /* IMAGE_REF_H */

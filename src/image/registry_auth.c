@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry_auth.c - logging in: what a 401 leads to
+ *
+ * Anonymous first, always: most images are public, and credential helpers are slow.
+ * Basic: the login itself goes to the registry. Bearer: the login goes to the token
+ * server that the registry names, and what that gives goes to the registry. The
+ * login is that of the registry's name, so a registry that names a stranger's token
+ * server gives away nothing but what it knows itself.
+ */
+#include "image/registry_auth.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "image/registry_internal.h"
+
+static char *basic_login(const struct creds *c)
+{
+	AUTO_FREE char *plain = NULL;
+	char *login;
+	int n = asprintf(&plain, "%s:%s", c->user, c->secret);
+
+	if (n < 0)
+		return NULL;
+	login = calloc(1, sizeof("Basic ") + 4 * ((size_t)n + 2) / 3 + 4);
+	if (login) {
+		(void)strcpy(login, "Basic ");
+		(void)EVP_EncodeBlock((unsigned char *)login + 6, (unsigned char *)plain,
+				      n);
+	}
+	OPENSSL_cleanse(plain, (size_t)n);
+	return login;
+}
+
+static void set_authorization(struct registry *reg, char *login)
+{
+	if (reg->authorization)
+		OPENSSL_cleanse(reg->authorization, strlen(reg->authorization));
+	free(reg->authorization);
+	reg->authorization = login;
+	reg->logins++;
+}
+
+static bool has_login(const struct creds *c)
+{
+	return c->identity || c->user;
+}
+
+/* The registry or its token server said no: to whom, and what there is to be done. */
+static int refused(const struct http *h, struct warren_error *err)
+{
+	const struct registry *reg = h->reg;
+	const struct creds *c = &reg->creds;
+	char said[128];
+
+	http_message(h, said);
+	if (has_login(c))
+		return error_set(err, EACCES, "%s: login refused (%ld%s%s)",
+				 reg->ref.registry, h->status, said[0] ? " " : "", said);
+	return error_set(
+		err, EACCES,
+		"%s: login refused (%ld%s%s): there is no such image, or it needs a login "
+		"and the docker configuration has none%s%s",
+		reg->ref.registry, h->status, said[0] ? " " : "", said,
+		c->note[0] ? ": " : "", c->note);
+}
+
+/* One token: visible characters, so that it is one header. */
+static bool token_ok(const char *s)
+{
+	size_t n = s ? strlen(s) : 0;
+
+	if (n == 0 || n > REGISTRY_TOKEN_MAX)
+		return false;
+	for (; *s; s++)
+		if (*s < '!' || *s > '~')
+			return false;
+	return true;
+}
+
+static int take_token(struct registry *reg, const struct buf *body,
+		      struct warren_error *err)
+{
+	json_t *root = json_loadb(body->data ? body->data : "", body->len,
+				  JSON_REJECT_DUPLICATES, NULL);
+	const char *token = json_string_value(json_object_get(root, "token"));
+	char *login = NULL;
+	int code = 0;
+
+	if (!token || !*token)
+		token = json_string_value(json_object_get(root, "access_token"));
+	if (!token_ok(token))
+		code = error_set(err, EPROTO, "the token server of %s gives no token",
+				 reg->ref.registry);
+	else if (asprintf(&login, "Bearer %s", token) < 0)
+		code = error_errno(err, ENOMEM, "log in");
+	else
+		set_authorization(reg, login);
+	json_decref(root);
+	return code;
+}
+
+static bool add_query(CURLU *u, const char *name, const char *value)
+{
+	AUTO_FREE char *pair = NULL;
+
+	return asprintf(&pair, "%s=%s", name, value) >= 0 &&
+	       curl_url_set(u, CURLUPART_QUERY, pair,
+			    CURLU_APPENDQUERY | CURLU_URLENCODE) == CURLUE_OK;
+}
+
+/* realm?service=...&scope=... */
+static char *token_url(const struct challenge *c, const char *scope)
+{
+	CURLU *u = curl_url();
+	char words[sizeof(c->scope)], *rest = words, *word;
+	char *url = NULL, *copy = NULL;
+	bool fine = u && curl_url_set(u, CURLUPART_URL, c->realm, 0) == CURLUE_OK;
+
+	(void)snprintf(words, sizeof(words), "%s", scope);
+	if (c->service[0])
+		fine = fine && add_query(u, "service", c->service);
+	while (fine && (word = strsep(&rest, " ")))
+		if (*word)
+			fine = add_query(u, "scope", word);
+	if (fine && curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK)
+		copy = strdup(url);
+	curl_free(url);
+	curl_url_cleanup(u);
+	return copy;
+}
+
+static void add_field(struct buf *form, CURL *easy, const char *name, const char *value)
+{
+	char *escaped = curl_easy_escape(easy, value, 0);
+
+	buf_puts(form, form->len > 0 ? "&" : "");
+	buf_puts(form, name);
+	buf_puts(form, "=");
+	buf_puts(form, escaped ? escaped : "");
+	form->failed = form->failed || !escaped;
+	curl_free(escaped);
+}
+
+/* A refresh token is not a password: it goes into a form (OAuth 2). */
+static char *token_form(CURL *easy, const struct challenge *c, const char *scope,
+			const char *identity)
+{
+	struct buf form = BUF_INIT(4U * REGISTRY_TOKEN_MAX);
+
+	add_field(&form, easy, "grant_type", "refresh_token");
+	add_field(&form, easy, "client_id", "warren");
+	add_field(&form, easy, "service", c->service);
+	add_field(&form, easy, "scope", scope);
+	add_field(&form, easy, "refresh_token", identity);
+	if (form.failed)
+		buf_done(&form);
+	return form.data;
+}
+
+static int prepare_token(struct http *h, const struct challenge *c,
+			 struct warren_error *err)
+{
+	const struct registry *reg = h->reg;
+	char scope[sizeof(c->scope)];
+
+	if (c->scope[0])
+		(void)strcpy(scope, c->scope);
+	else
+		(void)snprintf(scope, sizeof(scope), "repository:%s:pull", reg->ref.name);
+	h->body_max = REGISTRY_TOKEN_BODY_MAX;
+	if (reg->creds.identity) {
+		h->absolute = strdup(c->realm);
+		h->form = token_form(h->easy, c, scope, reg->creds.identity);
+	} else {
+		h->absolute = token_url(c, scope);
+		if (reg->creds.user)
+			h->login = basic_login(&reg->creds);
+	}
+	if (!h->absolute || (reg->creds.identity && !h->form) ||
+	    (reg->creds.user && !h->login))
+		return error_errno(err, ENOMEM, "log in");
+	return 0;
+}
+
+static int fetch_token(struct registry *reg, const struct challenge *c,
+		       struct warren_error *err)
+{
+	CLEANUP(http_done) struct http h = { 0 };
+	int code;
+
+	if (!http_url_ok(c->realm, reg->plain_ok))
+		return error_set(err, EPROTO,
+				 "%s names a token server that is not an https address",
+				 reg->ref.registry);
+	code = http_init(&h, reg, "token", err);
+	if (code == 0)
+		code = prepare_token(&h, c, err);
+	if (code < 0)
+		return code;
+	code = http_run(&h, err);
+	/* Some answer 400 to a wrong refresh token. */
+	if (code < 0 &&
+	    (h.status == 401 || h.status == 403 || (h.status == 400 && h.form)))
+		return refused(&h, err);
+	if (code < 0 && code != -ECANCELED)
+		return error_wrap(err, "get a token for %s", reg->ref.registry);
+	return code < 0 ? code : take_token(reg, &h.body, err);
+}
+
+static int answer_basic(struct http *h, struct warren_error *err)
+{
+	struct registry *reg = h->reg;
+	char *login;
+
+	if (!reg->creds.user)
+		return refused(h, err);
+	login = basic_login(&reg->creds);
+	if (!login)
+		return error_errno(err, ENOMEM, "log in");
+	set_authorization(reg, login);
+	return 0;
+}
+
+int auth_answer(struct http *h, struct warren_error *err)
+{
+	struct registry *reg = h->reg;
+	struct challenge c;
+	int code;
+
+	if (h->location && !h->login_sent)
+		return refused(h,
+			       err); /* by where a redirect led: no login is for them */
+	if (h->logins != reg->logins)
+		return 0; /* another request has logged in since */
+	if (h->login_renewed)
+		return refused(h, err);
+	if (h->challenge.failed ||
+	    challenge_parse(h->challenge.data ? h->challenge.data : "", &c) < 0 ||
+	    c.scheme == CHALLENGE_NONE)
+		return error_set(
+			err, EPROTO,
+			"%s asks for a login in a way that is not understood (401)",
+			reg->ref.registry);
+	if (!reg->creds_read) {
+		code = creds_read(reg->docker_config, reg->ref.registry, &reg->creds,
+				  err);
+		if (code < 0)
+			return code;
+		reg->creds_read = true;
+	}
+	if (c.scheme == CHALLENGE_BASIC)
+		code = answer_basic(h, err);
+	else
+		code = fetch_token(reg, &c, err);
+	h->login_renewed = true;
+	return code;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry_auth.h - what a registry asks of those who want something, and what we have to show */
+#ifndef IMAGE_REGISTRY_AUTH_H
+#define IMAGE_REGISTRY_AUTH_H
+
+#include "base/error.h"
+
+enum challenge_scheme {
+	CHALLENGE_NONE, /* none that we know */
+	CHALLENGE_BASIC,
+	CHALLENGE_BEARER,
+};
+
+struct challenge {
+	enum challenge_scheme scheme; /* the best of those offered: bearer before basic */
+	char realm[1024];
+	char service[256];
+	char scope[1024];
+};
+
+/* The value of WWW-Authenticate headers, read strictly. 0 or -EINVAL. */
+int challenge_parse(const char *text, struct challenge *ret) MUST_CHECK;
+
+/* A login for one registry. */
+struct creds {
+	char *user;
+	char *secret;
+	char *identity; /* a refresh token, in place of the two */
+	char note[200]; /* why there is none, if that is worth telling */
+};
+
+/*
+ * What the docker configuration @path (NULL: $DOCKER_CONFIG/config.json or
+ * ~/.docker/config.json, if there is one) has for @registry: credential helpers
+ * are asked first. No login is no error, nor is a helper that fails: there is a note.
+ */
+int creds_read(const char *path, const char *registry, struct creds *ret,
+	       struct warren_error *err) MUST_CHECK;
+void creds_done(struct creds *c);
+
+#define HELPER_OUTPUT_MAX (64U << 10)
+#define HELPER_TIMEOUT_MS 30000
+
+/*
+ * Run "docker-credential-NAME get", with @server as its input and no shell. What it
+ * prints goes to @output (to be freed, NUL-terminated). 0: it succeeded; 1: it did not.
+ */
+int helper_get(const char *name, const char *server, char **ret_output,
+	       struct warren_error *err) MUST_CHECK;
+
+#endif /* IMAGE_REGISTRY_AUTH_H */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry_helper.c - running a credential helper: no shell, bounded in time and output */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "image/registry_auth.h"
+
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define REAP_MS    10
+
+extern char **environ;
+
+/* A program of its own group, with @in and @out as its streams and signals as they were born. */
+static int start(const char *program, int in, int out, pid_t *ret_pid)
+{
+	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get", NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int code;
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&actions);
+	(void)posix_spawnattr_init(&attr);
+	(void)posix_spawnattr_setsigmask(&attr, &none);
+	(void)posix_spawnattr_setsigdefault(&attr, &all);
+	(void)posix_spawnattr_setpgroup(&attr, 0);
+	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP |
+						      POSIX_SPAWN_SETSIGMASK |
+						      POSIX_SPAWN_SETSIGDEF);
+	code = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+	if (code == 0)
+		code = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	if (code == 0)
+		code = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO,
+							"/dev/null", O_WRONLY, 0);
+	if (code == 0)
+		code = posix_spawnp(ret_pid, program, &actions, &attr, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)posix_spawnattr_destroy(&attr);
+	return -code;
+}
+
+static int ms_left(uint64_t deadline)
+{
+	uint64_t now = clock_now();
+
+	return now < deadline ? (int)((deadline - now) / 1000000 + 1) : 0;
+}
+
+/* To the end of @fd, unless that takes too long or is too much. */
+static int read_output(int fd, struct buf *out, uint64_t deadline)
+{
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		char part[4096];
+		ssize_t n;
+
+		if (poll(&p, 1, ms_left(deadline)) == 0)
+			return -ETIMEDOUT;
+		n = read(fd, part, sizeof(part));
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		buf_add(out, part, (size_t)n);
+		if (out->failed)
+			return -EFBIG;
+	}
+}
+
+/* Its exit status, -1 for one that was killed: by itself or, at the deadline, by us. */
+static int reap(pid_t pid, uint64_t deadline)
+{
+	int status = 0;
+	pid_t r = 0;
+
+	while (ms_left(deadline) > 0) {
+		r = waitpid(pid, &status, WNOHANG);
+		if (r != 0 && !(r < 0 && errno == EINTR))
+			break;
+		(void)poll(NULL, 0, REAP_MS);
+	}
+	if (r == 0) {
+		(void)kill(-pid, SIGKILL);
+		do
+			r = waitpid(pid, &status, 0);
+		while (r < 0 && errno == EINTR);
+	}
+	return r == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int helper_get(const char *name, const char *server, char **ret_output,
+	       struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(HELPER_OUTPUT_MAX);
+	uint64_t deadline = clock_now() + HELPER_TIMEOUT_MS * 1000000ULL;
+	int in[2] = { -1, -1 }, from[2] = { -1, -1 };
+	char program[128];
+	pid_t pid;
+	int code, status = -1;
+
+	if (!*name || strlen(name) > 64 || strspn(name, NAME_CHARS) != strlen(name))
+		return error_set(err, EINVAL,
+				 "'%.64s' is not the name of a credential helper", name);
+	(void)snprintf(program, sizeof(program), "docker-credential-%s", name);
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "%s", program);
+	/* It fits in the pipe, whether the helper reads it or not. */
+	code = fd_write_all(in[1], server, strlen(server));
+	(void)close(in[1]);
+	if (code == 0 && pipe2(from, O_CLOEXEC) < 0)
+		code = -errno;
+	if (code == 0)
+		code = start(program, in[0], from[1], &pid);
+	(void)close(in[0]);
+	close_p(&from[1]);
+	if (code == 0) {
+		code = read_output(from[0], &out, deadline);
+		status = reap(pid, code < 0 ? 0 : deadline);
+	}
+	close_p(&from[0]);
+	if (code < 0)
+		return error_errno(err, -code, "%s", program);
+	buf_add(&out, "", 1);
+	if (out.failed)
+		return error_errno(err, EFBIG, "%s", program);
+	*ret_output = TAKE_PTR(out.data);
+	return status == 0 ? 0 : 1;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - finding images, reading and writing their records */
+#include "image/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "image/encode.h"
+
+#define RECORD_MAX (4U << 20)
+#define HEX_LEN	   64
+
+/* -------------------------------------------------------------- the folders */
+
+static int open_dir(int at, const char *name, bool make)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT && make) {
+		if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+static int make_path(const char *path)
+{
+	char part[4096];
+	size_t n = strlen(path);
+
+	if (n >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; i <= n; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		(void)memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+int store_open(const char *state_dir, bool make, struct store *ret, struct warren_error *err)
+{
+	struct store s = { -1, -1, -1, -1, -1, NULL };
+	AUTO_CLOSE int state = -1;
+	int r = make ? make_path(state_dir) : 0;
+
+	state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r < 0 || state < 0)
+		return error_errno(err, r < 0 ? -r : errno, "open the image store in '%s'", state_dir);
+	s.images = open_dir(state, "images", make);
+	s.layers = s.images < 0 ? s.images : open_dir(state, "layers", make);
+	s.refs = s.layers < 0 ? s.layers : open_dir(s.images, "refs", make);
+	s.data = s.refs < 0 ? s.refs : open_dir(s.layers, "d", make);
+	if (s.data >= 0) {
+		s.lock = openat(s.images, "lock", O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
+		if (s.lock < 0)
+			s.data = -errno;
+	}
+	if (s.data >= 0 && asprintf(&s.path, "%s/layers/d", state_dir) < 0)
+		s.data = -ENOMEM;
+	if (s.data < 0) {
+		r = s.data;
+		store_close(&s);
+		return error_errno(err, -r, "open the image store in '%s'", state_dir);
+	}
+	*ret = s;
+	return 0;
+}
+
+void store_close(struct store *s)
+{
+	const int fds[] = { s->images, s->refs, s->layers, s->data, s->lock };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	free(s->path);
+	*s = (struct store){ -1, -1, -1, -1, -1, NULL };
+}
+
+int store_layer(const struct store *s, const char *diff_id, char ret[STORE_SHORT_LEN + 1])
+{
+	char target[64];
+	ssize_t n;
+
+	if (!ref_digest_valid(diff_id))
+		return -EINVAL;
+	n = readlinkat(s->layers, diff_id + 7, target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	if (n != STORE_SHORT_LEN + 2 || strncmp(target, "d/", 2) != 0)
+		return -EINVAL;
+	target[n] = '\0';
+	if (faccessat(s->data, target + 2, F_OK, 0) < 0)
+		return -errno;
+	(void)strcpy(ret, target + 2);
+	return 0;
+}
+
+/* -------------------------------------------------------------- the records */
+
+static void put_line(struct buf *out, const char *key, const char *value)
+{
+	if (!value)
+		return;
+	buf_printf(out, "%s ", key);
+	encode_line(out, value);
+	buf_puts(out, "\n");
+}
+
+static void put_list(struct buf *out, const char *key, char **list)
+{
+	for (; list && *list; list++)
+		put_line(out, key, *list);
+}
+
+void store_write_record(const struct store_image *image, struct buf *out)
+{
+	buf_puts(out, "warren-image 1\n");
+	put_line(out, "id", image->id);
+	put_line(out, "manifest", image->manifest);
+	put_line(out, "platform", image->platform);
+	put_line(out, "created", image->created);
+	put_line(out, "user", image->user);
+	put_line(out, "workdir", image->workdir);
+	buf_printf(out, "size %" PRIu64 "\n", image->size);
+	put_list(out, "env", image->env);
+	put_list(out, "entrypoint", image->entrypoint);
+	put_list(out, "cmd", image->cmd);
+	put_list(out, "volume", image->volumes);
+	put_list(out, "label", image->labels);
+	put_list(out, "layer", image->layers);
+}
+
+static int set_text(char **field, const char *value)
+{
+	free(*field);
+	*field = strdup(value);
+	return *field ? 0 : -ENOMEM;
+}
+
+static int add_text(char ***list, const char *value)
+{
+	size_t n = 0;
+	char **grown;
+
+	while ((*list)[n])
+		n++;
+	grown = realloc(*list, (n + 2) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	*list = grown;
+	grown[n] = strdup(value);
+	grown[n + 1] = NULL;
+	return grown[n] ? 0 : -ENOMEM;
+}
+
+static int set_digest(char *field, const char *value)
+{
+	if (!ref_digest_valid(value))
+		return -EBADMSG;
+	(void)strcpy(field, value);
+	return 0;
+}
+
+static int read_line(struct store_image *im, const char *key, const char *value)
+{
+	struct {
+		const char *key;
+		char **text, ***list;
+		char *digest;
+	} fields[] = {
+		{ "id", NULL, NULL, im->id },
+		{ "manifest", NULL, NULL, im->manifest },
+		{ "platform", &im->platform, NULL, NULL },
+		{ "created", &im->created, NULL, NULL },
+		{ "user", &im->user, NULL, NULL },
+		{ "workdir", &im->workdir, NULL, NULL },
+		{ "env", NULL, &im->env, NULL },
+		{ "entrypoint", NULL, &im->entrypoint, NULL },
+		{ "cmd", NULL, &im->cmd, NULL },
+		{ "volume", NULL, &im->volumes, NULL },
+		{ "label", NULL, &im->labels, NULL },
+		{ "layer", NULL, &im->layers, NULL },
+	};
+
+	if (strcmp(key, "size") == 0) {
+		im->size = strtoull(value, NULL, 10);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		if (strcmp(key, fields[i].key) != 0)
+			continue;
+		if (fields[i].digest)
+			return set_digest(fields[i].digest, value);
+		return fields[i].text ? set_text(fields[i].text, value)
+				      : add_text(fields[i].list, value);
+	}
+	return -EBADMSG;
+}
+
+static int init_image(struct store_image *im)
+{
+	char ***lists[] = { &im->env,	 &im->entrypoint, &im->cmd,
+			    &im->volumes, &im->labels,	   &im->layers };
+	char **texts[] = { &im->platform, &im->created, &im->user, &im->workdir };
+	bool ok = true;
+
+	*im = (struct store_image){ .lock = -1 };
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		ok &= (*lists[i] = calloc(1, sizeof(char *))) != NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		ok &= (*texts[i] = strdup("")) != NULL;
+	return ok ? 0 : -ENOMEM;
+}
+
+int store_read_record(char *text, struct store_image *ret)
+{
+	struct store_image im;
+	char *save = NULL, *line = strtok_r(text, "\n", &save);
+	int r = init_image(&im);
+
+	if (r == 0 && (!line || strcmp(line, "warren-image 1") != 0))
+		r = -EBADMSG;
+	while (r == 0 && (line = strtok_r(NULL, "\n", &save))) {
+		char *space = strchr(line, ' ');
+
+		if (!space) {
+			r = -EBADMSG;
+			break;
+		}
+		*space = '\0';
+		r = decode_line(space + 1);
+		if (r == 0)
+			r = read_line(&im, line, space + 1);
+	}
+	if (r == 0 && !im.id[0])
+		r = -EBADMSG;
+	if (r < 0) {
+		store_image_done(&im);
+		return r;
+	}
+	*ret = im;
+	return 0;
+}
+
+void store_image_done(struct store_image *im)
+{
+	char **lists[] = { im->env, im->entrypoint, im->cmd, im->volumes, im->labels, im->layers };
+	char *texts[] = { im->platform, im->created, im->user, im->workdir };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		for (char **p = lists[i]; p && *p; p++)
+			free(*p);
+		free(lists[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		free(texts[i]);
+	if (im->lock >= 0)
+		(void)close(im->lock);
+	*im = (struct store_image){ .lock = -1 };
+}
+
+/* ----------------------------------------------------------------- finding */
+
+static int load_image(const struct store *s, const char *hex, struct store_image *ret)
+{
+	AUTO_CLOSE int dir = openat(s->images, hex, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FREE char *text = malloc(RECORD_MAX);
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	if (dir < 0 || flock(dir, LOCK_SH) < 0)
+		return -errno;
+	/* Removed between the two: gone is gone. */
+	if (fstatat(s->images, hex, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	n = fd_read_file_at(dir, "record", text, RECORD_MAX);
+	if (n < 0)
+		return (int)n;
+	r = store_read_record(text, ret);
+	if (r == 0)
+		ret->lock = TAKE_FD(dir);
+	return r;
+}
+
+/* The id that the reference names. */
+static int resolve_ref(const struct store *s, const struct ref *ref, char hex[HEX_LEN + 1])
+{
+	char text[REF_TEXT_MAX], id[REF_DIGEST_LEN + 2];
+	AUTO_BUF struct buf name = BUF_INIT(4096);
+	ssize_t n;
+
+	ref_text(ref, text);
+	encode_name(&name, text);
+	if (name.failed)
+		return -ENAMETOOLONG;
+	n = fd_read_file_at(s->refs, name.data, id, sizeof(id));
+	if (n < 0)
+		return (int)n;
+	id[strcspn(id, "\n")] = '\0';
+	if (!ref_digest_valid(id))
+		return -EBADMSG;
+	(void)strcpy(hex, id + 7);
+	return 0;
+}
+
+/* The one image whose id begins with @prefix. */
+static int resolve_prefix(const struct store *s, const char *prefix, char hex[HEX_LEN + 1])
+{
+	int copy = openat(s->images, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+	int found = 0;
+
+	while (d && (e = readdir(d))) {
+		if (strlen(e->d_name) != HEX_LEN || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		found++;
+		(void)memcpy(hex, e->d_name, HEX_LEN + 1);
+	}
+	if (d)
+		(void)closedir(d);
+	return found == 1 ? 0 : found ? -ENOTUNIQ : -ENOENT;
+}
+
+static bool looks_like_id(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n >= 6 && n <= HEX_LEN && strspn(text, "0123456789abcdef") == n;
+}
+
+int store_find(const struct store *s, const char *text, struct store_image *ret,
+	       struct warren_error *err)
+{
+	const char *id = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
+	char hex[HEX_LEN + 1] = "";
+	struct ref ref;
+	int r = -ENOENT;
+
+	if (id == text) {
+		r = ref_parse(text, &ref, err);
+		if (r < 0)
+			return r;
+		r = resolve_ref(s, &ref, hex);
+	}
+	if (r == -ENOENT && looks_like_id(id))
+		r = resolve_prefix(s, id, hex);
+	if (r == 0)
+		r = load_image(s, hex, ret);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "there is no image '%s' on this machine", text);
+	if (r == -ENOTUNIQ)
+		return error_set(err, ENOTUNIQ, "'%s' is the beginning of several images' ids", text);
+	if (r < 0)
+		return error_errno(err, -r, "read image '%s'", text);
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack.h - from a layer's archive to a directory, by processes that can do nothing else
+ *
+ *	blob -> [decompress] -> us: SHA-256 of the plain tar -> [untar] -> directory
+ *
+ * The two in brackets parse a stranger's bytes: each is a process of its own in
+ * user, mount, pid, network, ipc and uts namespaces, under the sandbox's system
+ * call filter, with no descriptor but its streams; the second is rooted in the
+ * new directory. What we do ourselves is hash and copy, so that the digest of
+ * the plain archive (the diff id) is ours and not the word of a process that
+ * may have been taken over.
+ *
+ * Ownership: run by root, the directory gets the ids of the archive on disk (an
+ * id-mapped mount shows them to the untar process, which is nobody outside). Run by a
+ * user, everything is his and ids of the archive are dropped.
+ */
+#ifndef IMAGE_UNPACK_H
+#define IMAGE_UNPACK_H
+
+#include "base/error.h"
+#include "image/ref.h"
+
+/* What an archive is compressed with; by its first bytes, whatever a media type says. */
+enum unpack_limits {
+	UNPACK_ENTRIES_MAX = 4000000, /* files in a layer */
+};
+
+struct unpack_result {
+	char diff_id[REF_DIGEST_LEN + 1];
+	uint64_t bytes;	  /* of the plain archive */
+	uint64_t entries; /* files, directories, links made */
+	uint64_t skipped; /* device nodes, private attributes: left out */
+};
+
+/*
+ * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its
+ * start) into the empty directory @dir. @expect_diff_id may be NULL; when it is
+ * given and wrong the call fails with -EBADMSG. @overlay: translate whiteouts
+ * (".wh.x", ".wh..wh..opq") into what overlay with userxattr understands; else
+ * they are refused as names (a plain root filesystem has none).
+ * @max_bytes bounds the plain archive (-EFBIG). On failure what is in @dir is garbage.
+ */
+int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay, uint64_t max_bytes,
+		   struct unpack_result *ret, struct warren_error *err);
+
+/*
+ * Spool the members of an outer archive (docker save, OCI archive) in @archive
+ * (a file or a pipe) into the empty directory @dir as regular files, by a
+ * confined process: names must be relative, without "..", at most 8 deep;
+ * directories are made, links between members are followed as copies or hard
+ * links inside @dir, all else is refused.
+ */
+int unpack_spool(int archive, int dir, uint64_t max_bytes, struct warren_error *err);
+
+#endif /* IMAGE_UNPACK_H */

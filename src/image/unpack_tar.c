@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack_tar.c - the process that reads the tar: which entry becomes what
+ *
+ * libarchive reads the format (ustar, pax, GNU), here we decide. Names are
+ * bytes: the process has the C locale, in which libarchive cannot convert what
+ * is not ASCII, says so in a warning, and hands out the bytes as they are. (In
+ * a UTF-8 locale it would compose accents, and a file would get another name.)
+ * Any other warning is an error: an archive is right, or it is refused.
+ */
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <iconv.h>
+#include <limits.h>
+#include <locale.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "base/fd.h"
+#include "image/unpack_tar.h"
+
+void unpack_warm_up(void)
+{
+	iconv_t cd;
+
+	(void)setlocale(LC_ALL, "C");
+	/*
+	 * The one conversion that libarchive will ask for. The C library reads its
+	 * table of modules on first use: that must be the machine's, not a file that
+	 * the archive has put in its place.
+	 */
+	cd = iconv_open("ANSI_X3.4-1968", "UTF-8");
+	if (cd != (iconv_t)-1)
+		(void)iconv_close(cd);
+}
+
+/* ------------------------------------------------------------------- reading */
+
+static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
+{
+	struct untar *u = ctx;
+	ssize_t n;
+
+	do
+		n = read(u->in, u->block, sizeof(u->block));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		archive_set_error(a, errno, "%s", strerror(errno));
+	*ret = u->block;
+	return n < 0 ? ARCHIVE_FATAL : n;
+}
+
+static int damaged(const struct untar *u, const char *name, struct warren_error *err)
+{
+	const char *why = archive_error_string(u->a);
+	int code = archive_errno(u->a) == ENOMEM ? ENOMEM : EBADMSG;
+
+	if (!why)
+		why = "Damaged tar archive";
+	if (!name)
+		return error_set(err, code, "%s", why);
+	return error_set(err, code, "'%.200s': %s", name, why);
+}
+
+/* 1: an entry, 0: there are no more. */
+static int next_entry(const struct untar *u, struct archive_entry **ret,
+		      struct warren_error *err)
+{
+	int r = archive_read_next_header(u->a, ret);
+	const char *why = r == ARCHIVE_WARN ? archive_error_string(u->a) : NULL;
+
+	if (r == ARCHIVE_EOF)
+		return 0;
+	if (r == ARCHIVE_OK || (why && strstr(why, "can't be converted from")))
+		return 1;
+	return damaged(u, NULL, err);
+}
+
+static int write_at(int fd, const char *data, size_t n, off_t offset)
+{
+	while (n > 0) {
+		ssize_t w = pwrite(fd, data, n, offset);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0)
+			return -errno;
+		data += w;
+		n -= (size_t)w;
+		offset += w;
+	}
+	return 0;
+}
+
+int untar_data(struct untar *u, struct archive_entry *e, const char *name, int fd,
+	       struct warren_error *err)
+{
+	la_int64_t size = archive_entry_size(e), end = 0, offset;
+	const void *data;
+	size_t n;
+	int r;
+
+	while ((r = archive_read_data_block(u->a, &data, &n, &offset)) == ARCHIVE_OK) {
+		int q;
+
+		if (n == 0)
+			continue;
+		if (offset < end)
+			return error_set(err, EBADMSG, "'%.200s': data out of order", name);
+		q = write_at(fd, data, n, offset);
+		if (q < 0)
+			return error_errno(err, -q, "write '%.200s'", name);
+		end = offset + (la_int64_t)n;
+	}
+	if (r != ARCHIVE_EOF)
+		return damaged(u, name, err);
+	/* A hole at the end. */
+	if (end < size && ftruncate(fd, size) < 0)
+		return error_errno(err, errno, "make '%.200s' %jd bytes long", name, (intmax_t)size);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- attributes */
+
+static void read_meta(struct untar *u, struct archive_entry *e, struct unpack_meta *ret)
+{
+	la_int64_t uid = archive_entry_uid(e), gid = archive_entry_gid(e);
+	bool known = uid >= 0 && uid < UNPACK_IDS && gid >= 0 && gid < UNPACK_IDS;
+	long nsec = archive_entry_mtime_nsec(e);
+
+	*ret = (struct unpack_meta){
+		.mode = archive_entry_mode(e) & 07777,
+		.uid = uid >= 0 && uid < UNPACK_IDS ? (uid_t)uid : UNPACK_NOBODY,
+		.gid = gid >= 0 && gid < UNPACK_IDS ? (gid_t)gid : UNPACK_NOBODY,
+		.mtime = { archive_entry_mtime(e), nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
+	};
+	/* What was to act as somebody is not to act as another. */
+	if (!known || !u->rules->own_ids)
+		ret->mode &= (mode_t) ~(S_ISUID | S_ISGID);
+	u->ret->remapped += !known && u->rules->own_ids;
+}
+
+/*
+ * A user's own attributes, but not those with which overlay steers itself, and file
+ * capabilities, which become those of the namespace's root and are inert where the
+ * mount is nosuid. The rest (trusted.*, labels, ACLs) is for a machine to set, not for
+ * an archive.
+ */
+static bool keeps_xattr(const struct untar *u, const char *name)
+{
+	if (strncmp(name, "user.", 5) == 0)
+		return strncmp(name, "user.overlay.", 13) != 0;
+	return u->rules->own_ids && strcmp(name, "security.capability") == 0;
+}
+
+static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path, int fd,
+		      struct warren_error *err)
+{
+	const char *name;
+	const void *value;
+	size_t n;
+
+	(void)archive_entry_xattr_reset(e);
+	while (archive_entry_xattr_next(e, &name, &value, &n) == ARCHIVE_OK) {
+		if (!name || fd < 0 || !keeps_xattr(u, name)) {
+			u->ret->skipped++;
+			continue;
+		}
+		if (fsetxattr(fd, name, value, n, 0) == 0)
+			continue;
+		/* Not on this filesystem, or not what the kernel takes for a capability. */
+		if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL)
+			return error_errno(err, errno, "set the attribute '%.100s' of '%.200s'", name,
+					   path);
+		u->ret->skipped++;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- layers */
+
+static int make_file(struct untar *u, struct archive_entry *e, const char *name,
+		     const struct unpack_meta *meta, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int r = unpack_tree_file(&u->tree, name, meta->mode, &fd, err);
+
+	if (r == 0)
+		r = untar_data(u, e, name, fd, err);
+	if (r < 0)
+		return r;
+	r = unpack_apply(&u->tree, fd, meta);
+	if (r < 0)
+		return error_errno(err, -r, "set the attributes of '%.200s'", name);
+	return set_xattrs(u, e, name, fd, err);
+}
+
+static int make_dir(struct untar *u, struct archive_entry *e, const char *name,
+		    const struct unpack_meta *meta, struct warren_error *err)
+{
+	int fd, r = unpack_tree_dir(&u->tree, name, meta, &fd, err);
+
+	return r < 0 ? r : set_xattrs(u, e, name, fd, err);
+}
+
+static int make_symlink(struct untar *u, struct archive_entry *e, const char *name,
+			const struct unpack_meta *meta, struct warren_error *err)
+{
+	const char *target = archive_entry_symlink(e);
+	int r;
+
+	if (!target || !*target || strlen(target) >= PATH_MAX)
+		return error_set(err, EBADMSG, "the link '%.200s' points to a name of %s", name,
+				 target && *target ? "more than 4,095 bytes" : "no bytes");
+	r = unpack_tree_symlink(&u->tree, name, target, meta, err);
+	return r < 0 ? r : set_xattrs(u, e, name, -1, err);
+}
+
+/* Components with which no name may begin but those of whiteouts. */
+static const char *find_whiteout(const char *name)
+{
+	if (strncmp(name, ".wh.", 4) == 0)
+		return name;
+	name = strstr(name, "/.wh.");
+	return name ? name + 1 : NULL;
+}
+
+static int make_hardlink(struct untar *u, const char *name, const char *to,
+			 struct warren_error *err)
+{
+	char target[4096];
+	int r = unpack_clean_name(to, UNPACK_DEPTH, target, err);
+
+	if (r < 0)
+		return error_wrap(err, "the hard link '%.160s'", name);
+	return unpack_tree_hardlink(&u->tree, name, target, err);
+}
+
+/* @mark: where in @name the ".wh." is. */
+static int make_whiteout(struct untar *u, char *name, const char *mark, struct warren_error *err)
+{
+	const char *hidden = mark + 4;
+	size_t at = (size_t)(mark - name);
+
+	if (!u->rules->overlay || strchr(mark, '/') || !*hidden || strcmp(hidden, ".") == 0 ||
+	    strcmp(hidden, "..") == 0)
+		return error_set(err, EBADMSG, "the name '%.200s' is %s", name,
+				 u->rules->overlay ? "no whiteout" : "a whiteout's");
+	if (strcmp(hidden, ".wh..opq") == 0) {
+		name[at > 0 ? at - 1 : 0] = '\0';
+		return unpack_tree_opaque(&u->tree, name, err);
+	}
+	/* Aufs kept house under such names. */
+	if (strncmp(hidden, ".wh.", 4) == 0) {
+		u->ret->skipped++;
+		return 0;
+	}
+	(void)memmove(name + at, hidden, strlen(hidden) + 1);
+	return unpack_tree_whiteout(&u->tree, name, err);
+}
+
+static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_error *err)
+{
+	const char *raw = archive_entry_pathname(e), *link = archive_entry_hardlink(e), *mark;
+	struct unpack_meta meta;
+	char name[4096];
+	int r;
+
+	if (!raw || !*raw)
+		return error_set(err, EBADMSG, "an entry has no name");
+	r = unpack_clean_name(raw, UNPACK_DEPTH, name, err);
+	if (r < 0)
+		return r;
+	mark = find_whiteout(name);
+	if (mark)
+		return make_whiteout(u, name, mark, err);
+	if (link)
+		return make_hardlink(u, name, link, err);
+	read_meta(u, e, &meta);
+	switch (archive_entry_filetype(e)) {
+	case AE_IFREG:
+		return make_file(u, e, name, &meta, err);
+	case AE_IFDIR:
+		return make_dir(u, e, name, &meta, err);
+	case AE_IFLNK:
+		return make_symlink(u, e, name, &meta, err);
+	case AE_IFIFO:
+		return unpack_tree_fifo(&u->tree, name, &meta, err);
+	default: /* devices, sockets */
+		u->ret->skipped++;
+		return 0;
+	}
+}
+
+/* ------------------------------------------------------------------ the work */
+
+/* What is behind the end of the archive counts for the digest: it is to be read, too. */
+static int drain(struct untar *u, struct warren_error *err)
+{
+	ssize_t n;
+
+	do
+		n = read(u->in, u->block, sizeof(u->block));
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 ? error_errno(err, errno, "read the archive") : 0;
+}
+
+static int read_all(struct untar *u, struct warren_error *err)
+{
+	struct archive_entry *e;
+	int r;
+
+	if (archive_read_support_format_tar(u->a) != ARCHIVE_OK ||
+	    archive_read_open(u->a, u, NULL, feed, NULL) != ARCHIVE_OK)
+		return damaged(u, NULL, err);
+	while ((r = next_entry(u, &e, err)) > 0) {
+		if (++u->ret->entries > u->rules->entries_max)
+			return error_set(err, EFBIG, "the archive has more than %ju entries",
+					 (uintmax_t)u->rules->entries_max);
+		r = u->rules->spool ? untar_spool_entry(u, e, err) : layer_entry(u, e, err);
+		if (r < 0)
+			return r;
+	}
+	if (r == 0)
+		r = u->rules->spool ? untar_spool_links(u, err) : unpack_tree_settle(&u->tree, err);
+	return r < 0 ? r : drain(u, err);
+}
+
+int unpack_untar(int in, int root, const struct unpack_rules *rules, struct unpack_report *ret,
+		 struct warren_error *err)
+{
+	static struct untar u; /* too large for the stack; a process does this once */
+	int r;
+
+	u.in = in;
+	u.rules = rules;
+	u.ret = ret;
+	u.a = archive_read_new();
+	r = unpack_tree_init(&u.tree, root, rules);
+	if (!u.a || r < 0)
+		r = error_errno(err, r < 0 ? -r : ENOMEM, "begin");
+	else
+		r = read_all(&u, err);
+	ret->entries = u.tree.made;
+	(void)archive_read_free(u.a);
+	untar_spool_done(&u);
+	unpack_tree_done(&u.tree);
+	return r;
+}

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack_tree.c - making what an archive names, and nothing else, below one directory
+ *
+ * Names are resolved by the kernel (openat2) beneath the root, without links:
+ * a link that the archive made is a thing to replace, never a way to go. An
+ * entry never opens what is there already: it is removed and made new, so that
+ * nothing is written through another name of the same file.
+ *
+ * The untar process has CAP_DAC_OVERRIDE over the tree: the mode of a directory
+ * can be set at once. Its time cannot, and waits for unpack_tree_settle().
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include "image/unpack_internal.h"
+#include "os/mount.h"
+
+#define NAMES_MAX (256U << 20) /* of directories that wait for their times */
+#define OPEN_DIR  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+#define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+/* A place in the tree: the directory that a name is in, and its last component. */
+struct place {
+	int dir; /* borrowed from the tree */
+	const char *base;
+};
+
+int unpack_tree_init(struct unpack_tree *t, int root, const struct unpack_rules *rules)
+{
+	*t = (struct unpack_tree){ .dir = -1, .own_ids = rules->own_ids,
+				   .made_max = rules->entries_max };
+	t->root = openat(root, ".", OPEN_DIR | O_CLOEXEC);
+	return t->root < 0 ? -errno : 0;
+}
+
+static void forget_dir(struct unpack_tree *t)
+{
+	if (t->dir >= 0)
+		(void)close(t->dir);
+	t->dir = -1;
+}
+
+void unpack_tree_done(struct unpack_tree *t)
+{
+	forget_dir(t);
+	if (t->root >= 0)
+		(void)close(t->root);
+	free(t->names);
+	free(t->late);
+}
+
+/* --------------------------------------------------------------------- names */
+
+static int refuse(struct warren_error *err, const char *name, const char *why)
+{
+	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
+}
+
+int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
+		      struct warren_error *err)
+{
+	size_t len = 0, depth = 0;
+
+	for (const char *p = name; *p;) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 2 && p[0] == '.' && p[1] == '.')
+			return refuse(err, name, "has '..' in it");
+		if (n > NAME_MAX)
+			return refuse(err, name, "has a part that is longer than 255 bytes");
+		if (n > 0 && !(n == 1 && p[0] == '.')) {
+			if (len + n + 2 > 4096)
+				return refuse(err, name, "is too long");
+			if (++depth > depth_max)
+				return refuse(err, name, "is too deep");
+			if (len > 0)
+				ret[len++] = '/';
+			(void)memcpy(ret + len, p, n);
+			len += n;
+		}
+		p += n;
+		p += *p == '/';
+	}
+	ret[len] = '\0';
+	return 0;
+}
+
+/* One more is made. */
+static int count(struct unpack_tree *t, struct warren_error *err)
+{
+	if (++t->made > t->made_max)
+		return error_set(err, EFBIG, "the archive has more than %ju files",
+				 (uintmax_t)t->made_max);
+	return 0;
+}
+
+static bool is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+static int set_opaque(int dir, const char *name, struct warren_error *err)
+{
+	if (fsetxattr(dir, "user.overlay.opaque", "y", 1, 0) < 0)
+		return error_errno(err, errno, "mark '%.200s' as opaque", name);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ removing */
+
+/*
+ * Remove all in @at that can be, up to a directory that has something in it:
+ * that is opened as *@ret_child. -1 there: @at is empty.
+ */
+static int empty_dir(int at, int *ret_child)
+{
+	int copy = openat(at, ".", OPEN_DIR | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+	int r = d ? 0 : -errno;
+
+	*ret_child = -1;
+	while (r == 0 && *ret_child < 0 && (e = readdir(d))) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (unlinkat(at, e->d_name, 0) == 0)
+			continue;
+		if (errno != EISDIR)
+			r = -errno;
+		else if (unlinkat(at, e->d_name, AT_REMOVEDIR) == 0)
+			continue;
+		else if (errno != ENOTEMPTY)
+			r = -errno;
+		if (r == 0) {
+			*ret_child = openat(at, e->d_name, OPEN_DIR | O_CLOEXEC);
+			if (*ret_child < 0)
+				r = -errno;
+		}
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/*
+ * Down and up again with one descriptor, however deep it is. ".." is where we
+ * came from: nobody but us is in this tree.
+ */
+static int remove_tree(int dir, const char *name)
+{
+	int at = openat(dir, name, OPEN_DIR | O_CLOEXEC), r = at < 0 ? -errno : 0;
+	size_t depth = 0;
+
+	while (r == 0) {
+		int next;
+
+		r = empty_dir(at, &next);
+		if (r < 0 || (next < 0 && depth == 0))
+			break;
+		depth += next >= 0 ? 1U : -1U;
+		if (next < 0)
+			next = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (next < 0)
+			r = -errno;
+		(void)close(at);
+		at = next;
+	}
+	if (at >= 0)
+		(void)close(at);
+	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0)
+		r = -errno;
+	return r;
+}
+
+static int clear_place(const struct place *at, bool *ret_whiteout,
+		       struct warren_error *err)
+{
+	struct stat st;
+	int r = 0;
+
+	*ret_whiteout = false;
+	if (fstatat(at->dir, at->base, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "look at '%s'", at->base);
+	*ret_whiteout = is_whiteout(&st);
+	/* The directory used last is the one that this is in: it is not removed along. */
+	if (S_ISDIR(st.st_mode))
+		r = remove_tree(at->dir, at->base);
+	else if (unlinkat(at->dir, at->base, 0) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "replace '%s'", at->base) : 0;
+}
+
+/* ------------------------------------------------------------------- finding */
+
+/* One directory right below @at, made if it is missing. A whiteout becomes an opaque one. */
+static int make_step(struct unpack_tree *t, int at, const char *name, struct warren_error *err)
+{
+	struct stat st;
+	bool opaque = false;
+	int fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH), r;
+
+	if (fd == -ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    is_whiteout(&st) && unlinkat(at, name, 0) == 0) {
+		opaque = true;
+		fd = -ENOENT;
+	}
+	if (fd == -ENOENT) {
+		r = count(t, err);
+		if (r < 0)
+			return r;
+		if (mkdirat(at, name, 0755) < 0)
+			return error_errno(err, errno, "make the directory '%s'", name);
+		fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH);
+	}
+	if (fd == -ELOOP || fd == -ENOTDIR)
+		return error_set(err, EBADMSG, "'%s' is a %s, not a directory", name,
+				 fd == -ELOOP ? "symbolic link" : "file");
+	if (fd < 0)
+		return error_errno(err, -fd, "open the directory '%s'", name);
+	r = opaque ? set_opaque(fd, name, err) : 0;
+	if (r < 0) {
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}
+
+static int make_dirs(struct unpack_tree *t, const char *name, struct warren_error *err)
+{
+	AUTO_CLOSE int at = -1;
+
+	for (const char *p = name; *p;) {
+		char part[NAME_MAX + 1];
+		size_t n = strcspn(p, "/");
+		int fd;
+
+		if (n >= sizeof(part))
+			return refuse(err, name, "is too long");
+		(void)memcpy(part, p, n);
+		part[n] = '\0';
+		fd = make_step(t, at < 0 ? t->root : at, part, err);
+		if (fd < 0)
+			return fd;
+		if (at >= 0)
+			(void)close(at);
+		at = fd;
+		p += n;
+		p += *p == '/';
+	}
+	return TAKE_FD(at);
+}
+
+/* @fd, the directory @name, is the one used last from now on. */
+static void remember_dir(struct unpack_tree *t, const char *name, int fd)
+{
+	forget_dir(t);
+	t->dir = fd;
+	(void)strcpy(t->dir_name, name); /* clean names are shorter than 4,096 */
+}
+
+/* Go to the directory @name: t->dir is it then. -errno, and no error, when it is not there. */
+static int enter(struct unpack_tree *t, const char *name)
+{
+	size_t n = strlen(t->dir_name);
+	int from = t->root, fd;
+	const char *rest = name;
+
+	if (t->dir >= 0 && strncmp(name, t->dir_name, n) == 0) {
+		if (name[n] == '\0')
+			return 0;
+		if (n > 0 && name[n] == '/') {
+			from = t->dir;
+			rest = name + n + 1;
+		}
+	}
+	fd = mount_openat2(from, *rest ? rest : ".", OPEN_DIR, 0, BENEATH);
+	if (fd < 0)
+		return fd;
+	remember_dir(t, name, fd);
+	return 0;
+}
+
+static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
+			 struct warren_error *err)
+{
+	int fd, r = enter(t, name);
+
+	if (r == 0)
+		return 0;
+	if (!make || (r != -ENOENT && r != -ENOTDIR && r != -ELOOP))
+		return error_errno(err, -r, "open the directory '%.200s'", name);
+	fd = make_dirs(t, name, err);
+	if (fd < 0)
+		return fd;
+	remember_dir(t, name, fd);
+	return 0;
+}
+
+/* Where @name is or is to be; the directories on the way are made if @make. */
+static int find(struct unpack_tree *t, const char *name, bool make, struct place *ret,
+		struct warren_error *err)
+{
+	const char *slash = strrchr(name, '/');
+	char parent[4096] = "";
+	int r;
+
+	if (slash) {
+		(void)memcpy(parent, name, (size_t)(slash - name));
+		parent[slash - name] = '\0';
+	}
+	r = enter_or_make(t, parent, make, err);
+	if (r < 0)
+		return r;
+	ret->dir = t->dir;
+	ret->base = slash ? slash + 1 : name;
+	return 0;
+}
+
+/* As above, for what is to be made there: it has a name, and it counts. */
+static int find_new(struct unpack_tree *t, const char *name, struct place *ret,
+		    struct warren_error *err)
+{
+	int r = *name ? count(t, err) : refuse(err, name, "is the root, which is a directory");
+
+	return r < 0 ? r : find(t, name, true, ret, err);
+}
+
+/* ---------------------------------------------------------------- attributes */
+
+int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *meta)
+{
+	const struct timespec times[2] = { meta->mtime, meta->mtime };
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	/* The owner first: a change of it takes the set-id bits away. */
+	if (t->own_ids && (st.st_uid != meta->uid || st.st_gid != meta->gid)) {
+		if (fchown(fd, meta->uid, meta->gid) < 0)
+			return -errno;
+		st.st_mode &= (mode_t) ~(S_ISUID | S_ISGID);
+	}
+	if ((st.st_mode & 07777) != meta->mode && fchmod(fd, meta->mode) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode) && futimens(fd, times) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Of what cannot be opened: links and pipes. */
+static int apply_at(const struct unpack_tree *t, const struct place *at,
+		    const struct unpack_meta *meta)
+{
+	const struct timespec times[2] = { meta->mtime, meta->mtime };
+	int flags = AT_SYMLINK_NOFOLLOW;
+
+	if (t->own_ids && fchownat(at->dir, at->base, meta->uid, meta->gid, flags) < 0)
+		return -errno;
+	return utimensat(at->dir, at->base, times, flags) < 0 ? -errno : 0;
+}
+
+static void *grow(void *data, size_t *cap, size_t need, size_t size)
+{
+	size_t n = *cap ? *cap : 64;
+	void *p;
+
+	while (n < need)
+		n *= 2;
+	if (n == *cap)
+		return data;
+	p = realloc(data, n * size);
+	if (p)
+		*cap = n;
+	return p;
+}
+
+static int remember_time(struct unpack_tree *t, const char *name, struct timespec mtime)
+{
+	size_t n = strlen(name) + 1;
+	void *p;
+
+	if (t->names_len + n > NAMES_MAX)
+		return -ENOMEM;
+	p = grow(t->names, &t->names_cap, t->names_len + n, 1);
+	if (!p)
+		return -ENOMEM;
+	t->names = p;
+	p = grow(t->late, &t->late_cap, t->n_late + 1, sizeof(*t->late));
+	if (!p)
+		return -ENOMEM;
+	t->late = p;
+	(void)memcpy(t->names + t->names_len, name, n);
+	t->late[t->n_late++] = (struct unpack_late){ mtime, t->names_len };
+	t->names_len += n;
+	return 0;
+}
+
+int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
+{
+	for (size_t i = 0; i < t->n_late; i++) {
+		const struct timespec times[2] = { t->late[i].mtime, t->late[i].mtime };
+		const char *name = t->names + t->late[i].name;
+		int r = enter(t, name);
+
+		/* Replaced by something else since. */
+		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+			continue;
+		if (r < 0 || futimens(t->dir, times) < 0)
+			return error_errno(err, r < 0 ? -r : errno, "set the time of '%.200s'", name);
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- making */
+
+/* Make, or find, the directory at @at. */
+static int make_dir(struct unpack_tree *t, const struct place *at, mode_t mode,
+		    struct warren_error *err)
+{
+	bool whiteout = false;
+	int fd, r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
+
+	if (r == 0 || r == -EEXIST) {
+		fd = mount_openat2(at->dir, at->base, OPEN_DIR, 0, BENEATH);
+		if (fd >= 0 || r == 0)
+			return fd < 0 ? error_errno(err, -fd, "open '%s'", at->base) : fd;
+		r = clear_place(at, &whiteout, err);
+		if (r < 0)
+			return r;
+		r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
+	}
+	if (r < 0)
+		return error_errno(err, -r, "make the directory '%s'", at->base);
+	fd = mount_openat2(at->dir, at->base, OPEN_DIR, 0, BENEATH);
+	if (fd < 0)
+		return error_errno(err, -fd, "open '%s'", at->base);
+	r = whiteout ? set_opaque(fd, at->base, err) : 0;
+	if (r < 0)
+		(void)close(fd);
+	return r < 0 ? r : fd;
+}
+
+int unpack_tree_dir(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
+		    int *ret_fd, struct warren_error *err)
+{
+	struct place at;
+	int fd, r;
+
+	if (*name) {
+		r = find_new(t, name, &at, err);
+		if (r < 0)
+			return r;
+		fd = make_dir(t, &at, meta->mode & 0777, err);
+		if (fd < 0)
+			return fd;
+		remember_dir(t, name, fd);
+	} else {
+		r = enter_or_make(t, "", true, err);
+		if (r < 0)
+			return r;
+	}
+	r = unpack_apply(t, t->dir, meta);
+	if (r == 0)
+		r = remember_time(t, name, meta->mtime);
+	if (r < 0)
+		return error_errno(err, -r, "set the attributes of '%.200s'", name);
+	*ret_fd = t->dir;
+	return 0;
+}
+
+int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *ret_fd,
+		     struct warren_error *err)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	struct place at;
+	bool whiteout;
+	int fd, r = find_new(t, name, &at, err);
+
+	if (r < 0)
+		return r;
+	fd = openat(at.dir, at.base, flags, mode & 0777);
+	if (fd < 0 && errno == EEXIST) {
+		r = clear_place(&at, &whiteout, err);
+		if (r < 0)
+			return r;
+		fd = openat(at.dir, at.base, flags, mode & 0777);
+	}
+	if (fd < 0)
+		return error_errno(err, errno, "make '%.200s'", name);
+	*ret_fd = fd;
+	return 0;
+}
+
+int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *target,
+			const struct unpack_meta *meta, struct warren_error *err)
+{
+	struct place at;
+	bool whiteout;
+	int r = find_new(t, name, &at, err);
+
+	if (r < 0)
+		return r;
+	r = symlinkat(target, at.dir, at.base) < 0 ? -errno : 0;
+	if (r == -EEXIST) {
+		r = clear_place(&at, &whiteout, err);
+		if (r < 0)
+			return r;
+		r = symlinkat(target, at.dir, at.base) < 0 ? -errno : 0;
+	}
+	if (r == 0)
+		r = apply_at(t, &at, meta);
+	return r < 0 ? error_errno(err, -r, "make the link '%.200s'", name) : 0;
+}
+
+int unpack_tree_fifo(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
+		     struct warren_error *err)
+{
+	struct place at;
+	bool whiteout;
+	int r = find_new(t, name, &at, err);
+
+	if (r == 0)
+		r = clear_place(&at, &whiteout, err);
+	if (r < 0)
+		return r;
+	r = mknodat(at.dir, at.base, S_IFIFO | (meta->mode & 0777), 0) < 0 ? -errno : 0;
+	if (r == 0)
+		r = apply_at(t, &at, meta);
+	/* Made a moment ago, and no link: there is nothing to follow. */
+	if (r == 0 && (meta->mode & 07000) && fchmodat(at.dir, at.base, meta->mode, 0) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "make the pipe '%.200s'", name) : 0;
+}
+
+int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *target,
+			 struct warren_error *err)
+{
+	AUTO_CLOSE int from = -1;
+	struct place at, to = { .dir = -1, .base = "" };
+	struct stat st, old;
+	bool whiteout;
+	int r = *target ? find(t, target, false, &to, err) : -EBADMSG;
+
+	if (r < 0 || fstatat(to.dir, to.base, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode))
+		return error_set(err, EBADMSG,
+				 "'%.160s' is a hard link to '%.160s', which is no file of the "
+				 "archive before it",
+				 name, target);
+	from = fcntl(to.dir, F_DUPFD_CLOEXEC, 3);
+	if (from < 0)
+		return error_errno(err, errno, "link '%.200s'", name);
+	r = find_new(t, name, &at, err);
+	if (r < 0)
+		return r;
+	/* The link itself, if the target is one: flags without AT_SYMLINK_FOLLOW. */
+	if (linkat(from, to.base, at.dir, at.base, 0) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return error_errno(err, errno, "link '%.160s' to '%.160s'", name, target);
+	if (fstatat(at.dir, at.base, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == st.st_ino &&
+	    old.st_dev == st.st_dev)
+		return 0;
+	r = clear_place(&at, &whiteout, err);
+	if (r == 0 && linkat(from, to.base, at.dir, at.base, 0) < 0)
+		r = error_errno(err, errno, "link '%.160s' to '%.160s'", name, target);
+	return r;
+}
+
+/* ----------------------------------------------------------------- whiteouts */
+
+int unpack_tree_whiteout(struct unpack_tree *t, const char *name, struct warren_error *err)
+{
+	struct place at;
+	struct stat st;
+	int r = find_new(t, name, &at, err);
+
+	if (r < 0)
+		return r;
+	/* The kernel lets anyone make this one device, 0/0, since Linux 5.8. */
+	if (mknodat(at.dir, at.base, S_IFCHR, makedev(0, 0)) == 0)
+		return 0;
+	if (errno != EEXIST || fstatat(at.dir, at.base, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "make the whiteout of '%.200s'", name);
+	/* A file of this layer hides those below anyway; a directory would be merged. */
+	return S_ISDIR(st.st_mode) ? unpack_tree_opaque(t, name, err) : 0;
+}
+
+int unpack_tree_opaque(struct unpack_tree *t, const char *name, struct warren_error *err)
+{
+	int r = enter_or_make(t, name, true, err);
+
+	return r < 0 ? r : set_opaque(t->dir, name, err);
+}
