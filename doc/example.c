@@ -39,8 +39,7 @@ int main(void)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_spec spec = {
-		.hostname = "burrow",
-		.pids = 16, /* enforced, or the call is refused */
+		.hostname = "burrow", .pids = 16, /* enforced, or the call is refused */
 	};
 	struct warren *w = NULL;
 	struct warren_sandbox *sb = NULL;

@@ -10,7 +10,7 @@
 
 #define READS_MAX 100000 /* of a file of 64 KiB whose smallest record takes 8 bytes */
 #define PLAUSIBLE (1U << 0)
-#define SPARSE	  (1U << 1) /* as large as it says, which is mostly holes */
+#define SPARSE    (1U << 1) /* as large as it says, which is mostly holes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct warren_output o;
 		int r = journal_read(fd, cursor, buf, room, &o);
 
-		if (buf[room] != 0x5a || (r == 0 && (o.size > room || o.stream < 0 || o.stream > 2)))
+		if (buf[room] != 0x5a ||
+		    (r == 0 && (o.size > room || o.stream < 0 || o.stream > 2)))
 			abort();
 		if (r < 0 || o.size == 0)
 			break;

@@ -7,11 +7,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* One character of a string, escaped or in UTF-8; where the next begins, NULL if it is none. */
+/*
+ * One character of a string, escaped or in UTF-8; where the next begins, NULL if it is
+ * none.
+ */
 static const unsigned char *skip_char(const unsigned char *s)
 {
 	static const struct {
-		unsigned char first, last, low, high; /* of the first byte, and of the second */
+		unsigned char first, last, low,
+			high; /* of the first byte, and of the second */
 		int more;
 	} forms[] = {
 		{ 0xc2, 0xdf, 0x80, 0xbf, 1 }, { 0xe0, 0xe0, 0xa0, 0xbf, 2 },
@@ -22,7 +26,9 @@ static const unsigned char *skip_char(const unsigned char *s)
 
 	if (*s == '\\') {
 		if (s[1] == 'u')
-			return strspn((const char *)s + 2, "0123456789abcdef") >= 4 ? s + 6 : NULL;
+			return strspn((const char *)s + 2, "0123456789abcdef") >= 4
+				       ? s + 6
+				       : NULL;
 		return s[1] && strchr("\"\\/bfnrt", s[1]) ? s + 2 : NULL;
 	}
 	if (*s >= 0x20 && *s < 0x80)

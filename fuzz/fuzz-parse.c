@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-parse.c - numbers as people type them: all of the word, within bounds, or an error */
+/*
+ * fuzz-parse.c - numbers as people type them: all of the word, within bounds, or an error
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,8 +13,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A failure explains itself and changes nothing; a success gives at least @min, at most @max. */
-static void check(int r, uint64_t value, uint64_t min, uint64_t max, struct warren_error *err)
+/*
+ * A failure explains itself and changes nothing; a success gives at least @min, at most
+ * @max.
+ */
+static void check(int r, uint64_t value, uint64_t min, uint64_t max,
+		  struct warren_error *err)
 {
 	if (r < 0 && (err->code != -r || !err->msg[0] || value != UNTOUCHED))
 		abort();
@@ -50,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(r, bytes, 1, INT64_MAX, &err);
 	r = parse_cpus(s, &millis, &err);
 	check(r, millis, 1, 1000000, &err);
-	if (parse_ids(s, &uid, &gid, &err) >= 0 && (uid == UINT32_MAX || gid == UINT32_MAX))
+	if (parse_ids(s, &uid, &gid, &err) >= 0 &&
+	    (uid == UINT32_MAX || gid == UINT32_MAX))
 		abort(); /* -1 means "leave it" to the calls that take an id */
 	free(s);
 	return 0;

@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_entry(const struct passwd_entry *e)
 {
-	size_t name = strnlen(e->name, sizeof(e->name)), home = strnlen(e->home, sizeof(e->home));
+	size_t name = strnlen(e->name, sizeof(e->name)),
+	       home = strnlen(e->home, sizeof(e->home));
 
 	if (name == 0 || name == sizeof(e->name) || strpbrk(e->name, ":\n"))
 		abort();
@@ -38,13 +39,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (strcmp(e.name, name) != 0)
 			abort();
 		if (passwd_find(text, size, NULL, e.uid, &e) < 0)
-			abort(); /* who was found by name is found by number, or a twin is */
+			abort(); /* by name, so by number: he or a twin */
 	}
 	if (passwd_find(text, size, NULL, 0, &e) == 0 && e.uid != 0)
 		abort();
 	if (passwd_find_group(text, size, name, &gid) == 0 && gid == UINT32_MAX)
 		abort();
-	if (passwd_find_groups(text, size, name, gids, ARRAY_SIZE(gids)) > ARRAY_SIZE(gids))
+	if (passwd_find_groups(text, size, name, gids, ARRAY_SIZE(gids)) >
+	    ARRAY_SIZE(gids))
 		abort();
 	free(name);
 	return 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-proto.c - whatever an init says: taken as a message of the protocol, or an error */
+/*
+ * fuzz-proto.c - whatever an init says: taken as a message of the protocol, or an error
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)close(fd);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
-	/* What was left open would be missed here: the next pair gets the same numbers. */
+	/*
+	 * What was left open would be missed here: the next pair gets the same numbers.
+	 */
 	if (ends[0] > 64 || ends[1] > 64)
 		abort();
 	return 0;

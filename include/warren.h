@@ -188,7 +188,7 @@ struct warren_exec_spec {
 	uint16_t rows, cols; /* of the terminal; 0: 24 by 80 */
 	uint64_t timeout_ms; /* then its whole tree is killed; 0: none */
 	uint64_t journal_limit; /* bytes kept, the oldest are dropped; 0: 1 MiB */
-	bool sole;	     /* the sandbox will have no other: accounted as the whole of it */
+	bool sole;	     /* the only one: accounted as the sandbox, which ends with it */
 };
 
 struct warren_result {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * box.h - for tests that make sandboxes: an engine in folders of its own, commands, what they said
+ * box.h - for tests that make sandboxes: an engine in folders of its own, commands, what
+ * they said
  *
- * Each program gets a folder in /tmp, for the state and run directories and for the tests' own
- * files. When the program ends, an engine is opened once more, so that whatever a test that
- * died left behind is removed, and the folder goes. A test that hangs is ended by an alarm.
+ * Each program gets a folder in /tmp, for the state and run directories and for the
+ * tests' own files. When the program ends, an engine is opened once more, so that
+ * whatever a test that died left behind is removed, and the folder goes. A test that
+ * hangs is ended by an alarm.
  */
 #ifndef TEST_BOX_H
 #define TEST_BOX_H
@@ -30,19 +32,19 @@
 #define ARGV(...)  ((const char *[]){ __VA_ARGS__, NULL })
 
 /* The call must succeed; if not, its own words say why. */
-#define GOOD(call)                                                             \
-	do {                                                                   \
-		if ((call) < 0)                                                \
-			TAP_FAIL("%s: %s (%d)", #call, err.msg, err.code);     \
+#define GOOD(call)                                                         \
+	do {                                                               \
+		if ((call) < 0)                                            \
+			TAP_FAIL("%s: %s (%d)", #call, err.msg, err.code); \
 	} while (0)
 /* The call must fail with that errno, and explain itself. */
-#define FAILS(code_, call)                                                     \
-	do {                                                                   \
-		int r_ = (call);                                               \
-		if (r_ != -(code_) || err.code != (code_) || !err.msg[0])      \
-			TAP_FAIL("%s is %d \"%s\" (%d), not -" #code_, #call,  \
-				 r_, err.msg, err.code);                       \
-		err = (struct warren_error)WARREN_ERROR_INIT;                  \
+#define FAILS(code_, call)                                                        \
+	do {                                                                      \
+		int r_ = (call);                                                  \
+		if (r_ != -(code_) || err.code != (code_) || !err.msg[0])         \
+			TAP_FAIL("%s is %d \"%s\" (%d), not -" #code_, #call, r_, \
+				 err.msg, err.code);                              \
+		err = (struct warren_error)WARREN_ERROR_INIT;                     \
 	} while (0)
 
 /* What a command wrote and how it ended; NUL-terminated, never freed: a test is short. */
@@ -55,8 +57,8 @@ struct said {
 static char box_dir[64]; /* "" when there is none */
 static pid_t box_owner;
 
-static inline int box_remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
-				 struct FTW *ftw UNUSED)
+static inline int box_remove_one(const char *path, const struct stat *st UNUSED,
+				 int type UNUSED, struct FTW *ftw UNUSED)
 {
 	(void)remove(path);
 	return 0;
@@ -80,10 +82,13 @@ __attribute__((format(printf, 1, 2))) static inline char *box_path(const char *f
 	return path;
 }
 
-static inline int box_open(const char *backend, struct warren **ret, struct warren_error *err)
+static inline int box_open(const char *backend, struct warren **ret,
+			   struct warren_error *err)
 {
 	AUTO_FREE char *state = box_path("state"), *run = box_path("run");
-	struct warren_options options = { .backend = backend, .state_dir = state, .run_dir = run };
+	struct warren_options options = { .backend = backend,
+					  .state_dir = state,
+					  .run_dir = run };
 
 	return warren_open(&options, ret, err);
 }
@@ -150,7 +155,8 @@ static inline struct warren *box_engine(const char *backend)
 	return w;
 }
 
-static inline struct warren_sandbox *box_make(struct warren *w, const struct warren_spec *spec)
+static inline struct warren_sandbox *box_make(struct warren *w,
+					      const struct warren_spec *spec)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb = NULL;
@@ -256,7 +262,8 @@ static inline struct said box_finish(struct warren_exec *ex, const void *in, siz
 	return s;
 }
 
-static inline struct said box_run_spec(struct warren_sandbox *sb, struct warren_exec_spec spec)
+static inline struct said box_run_spec(struct warren_sandbox *sb,
+				       struct warren_exec_spec spec)
 {
 	spec.out = spec.err = WARREN_STDIO_PIPE;
 	return box_finish(box_start(sb, &spec), NULL, 0);
@@ -278,8 +285,8 @@ static inline char *box_says(struct warren_sandbox *sb, const char *script)
 	struct said s = box_sh(sb, script);
 
 	if (s.res.exit_code != 0 || s.n_err > 0)
-		TAP_FAIL("'%s': status %d, signal %d: %s", script, s.res.exit_code, s.res.signal,
-			 s.err);
+		TAP_FAIL("'%s': status %d, signal %d: %s", script, s.res.exit_code,
+			 s.res.signal, s.err);
 	if (s.n_out > 0 && s.out[s.n_out - 1] == '\n')
 		s.out[s.n_out - 1] = '\0';
 	return s.out;

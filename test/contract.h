@@ -24,19 +24,19 @@
 	static void check_##n(const char *how)
 
 /* An engine, a sandbox in it with the defaults, and the room for an error. */
-#define BEGIN()                                                        \
-	struct warren_error err UNUSED = WARREN_ERROR_INIT;            \
-	struct warren *w = box_engine(how);                            \
+#define BEGIN()                                             \
+	struct warren_error err UNUSED = WARREN_ERROR_INIT; \
+	struct warren *w = box_engine(how);                 \
 	struct warren_sandbox *sb = box_make(w, &(struct warren_spec){ 0 })
-#define END()           \
-	do {                    \
-		box_destroy(sb);        \
-		w = warren_close(w);    \
+#define END()                        \
+	do {                         \
+		box_destroy(sb);     \
+		w = warren_close(w); \
 	} while (0)
 
 /*
- * A path that can be written inside. Of a backend without a filesystem of its own it is the
- * machine's, so it lies in the program's folder, which is removed in the end.
+ * A path that can be written inside. Of a backend without a filesystem of its own it is
+ * the machine's, so it lies in the program's folder, which is removed in the end.
  */
 static inline char *place(struct warren_sandbox *sb, const char *name)
 {

@@ -12,9 +12,9 @@
 
 #define MIB (1ULL << 20)
 
-#define BEGIN(...)                                                 \
-	struct warren_error err UNUSED = WARREN_ERROR_INIT;        \
-	struct warren *w = native_engine();                        \
+#define BEGIN(...)                                          \
+	struct warren_error err UNUSED = WARREN_ERROR_INIT; \
+	struct warren *w = native_engine();                 \
 	struct warren_sandbox *sb = box_make(w, &(struct warren_spec){ __VA_ARGS__ })
 #define END()                        \
 	do {                         \
@@ -49,7 +49,10 @@ static inline void ns_name(pid_t pid, const char *name, char *text, size_t size)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* How many live processes are in the pid namespace @ns, init included, by the host's own list. */
+/*
+ * How many live processes are in the pid namespace @ns, init included, by the host's own
+ * list.
+ */
 static inline size_t count_in_ns(const char *ns)
 {
 	DIR *d = opendir("/proc");

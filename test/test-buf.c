@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-buf.c - a buffer grows to its maximum and no further, and errors are said once, at the end */
+/*
+ * test-buf.c - a buffer grows to its maximum and no further, and errors are said once, at
+ * the end
+ */
 #include "base/buf.h"
 
 #include <errno.h>

@@ -46,7 +46,8 @@ static int box_dir(enum cgroup_controller c)
 	char path[64];
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "%s%s", id, root.mode == CGROUP_V2 ? "/box" : "");
+	(void)snprintf(path, sizeof(path), "%s%s", id,
+		       root.mode == CGROUP_V2 ? "/box" : "");
 	fd = openat(root.dir[c], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OK(fd >= 0);
 	return fd;
@@ -84,7 +85,8 @@ TEST(says_what_there_is)
 {
 	begin();
 	OK(root.mode == CGROUP_V1 || root.mode == CGROUP_V2);
-	STREQ(cgroup_mode_name(root.mode), root.mode == CGROUP_V1 ? "cgroup v1" : "cgroup v2");
+	STREQ(cgroup_mode_name(root.mode),
+	      root.mode == CGROUP_V1 ? "cgroup v1" : "cgroup v2");
 	STREQ(cgroup_controller_name(CGROUP_MEMORY), "memory");
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
 		EQ(cgroup_has(&root, c), root.dir[c] >= 0);
@@ -104,7 +106,9 @@ TEST(made_everywhere_and_removed_everywhere)
 
 TEST(limits_stand_in_the_files)
 {
-	struct cgroup_limits limits = { .memory = 64 * MIB, .cpu_millis = 1500, .pids = 77 };
+	struct cgroup_limits limits = { .memory = 64 * MIB,
+					.cpu_millis = 1500,
+					.pids = 77 };
 	bool v2;
 	char text[64];
 	uint64_t n = 0;
@@ -115,17 +119,22 @@ TEST(limits_stand_in_the_files)
 		    "a controller is missing");
 	v2 = root.mode == CGROUP_V2;
 	make(&limits);
-	EQ(fd_read_u64_at(box_dir(CGROUP_MEMORY), v2 ? "memory.max" : "memory.limit_in_bytes", &n),
+	EQ(fd_read_u64_at(box_dir(CGROUP_MEMORY),
+			  v2 ? "memory.max" : "memory.limit_in_bytes", &n),
 	   0);
 	EQ(n, 64 * MIB);
-	/* Swap adds nothing. Where the kernel does not account it, there is no such file. */
+	/*
+	 * Swap adds nothing. Where the kernel does not account it, there is no such file.
+	 */
 	if (fd_read_u64_at(box_dir(CGROUP_MEMORY),
-			   v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes", &n) == 0)
+			   v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
+			   &n) == 0)
 		EQ(n, v2 ? 0 : 64 * MIB);
 	EQ(fd_read_u64_at(box_dir(CGROUP_PIDS), "pids.max", &n), 0);
 	EQ(n, 77);
 	if (v2) {
-		OK(fd_read_file_at(box_dir(CGROUP_CPU), "cpu.max", text, sizeof(text)) > 0);
+		OK(fd_read_file_at(box_dir(CGROUP_CPU), "cpu.max", text, sizeof(text)) >
+		   0);
 		STREQ(text, "150000 100000\n");
 	} else {
 		EQ(fd_read_u64_at(box_dir(CGROUP_CPU), "cpu.cfs_quota_us", &n), 0);
@@ -158,7 +167,8 @@ TEST(the_limits_stay_roots)
 	EQ(st.st_uid, 0);
 	EQ(st.st_mode & 022, 0);
 	EQ(fstatat(box_dir(CGROUP_MEMORY),
-		   root.mode == CGROUP_V2 ? "memory.max" : "memory.limit_in_bytes", &st, 0),
+		   root.mode == CGROUP_V2 ? "memory.max" : "memory.limit_in_bytes", &st,
+		   0),
 	   0);
 	EQ(st.st_uid, 0);
 	EQ(st.st_mode & 022, 0);
@@ -170,14 +180,17 @@ TEST(a_limit_that_is_refused_leaves_nothing)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	begin();
-	EQ(cgroup_make(&root, id, 0, &(struct cgroup_limits){ .cpu_millis = 1 }, &err), -EINVAL);
+	EQ(cgroup_make(&root, id, 0, &(struct cgroup_limits){ .cpu_millis = 1 }, &err),
+	   -EINVAL);
 	EQ(err.code, EINVAL);
 	OK(strstr(err.msg, "cpu"));
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
 		OK(!cgroup_has(&root, c) || !exists(c));
 }
 
-/* Another's name is not taken over; above all, its cgroup is not removed by our failure. */
+/*
+ * Another's name is not taken over; above all, its cgroup is not removed by our failure.
+ */
 TEST(an_id_that_is_taken_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -185,7 +198,8 @@ TEST(an_id_that_is_taken_is_refused)
 
 	begin();
 	make(&(struct cgroup_limits){ .pids = 77 });
-	EQ(cgroup_make(&root, id, 0, &(struct cgroup_limits){ .pids = 5 }, &err), -EEXIST);
+	EQ(cgroup_make(&root, id, 0, &(struct cgroup_limits){ .pids = 5 }, &err),
+	   -EEXIST);
 	EQ(fd_read_u64_at(box_dir(CGROUP_PIDS), "pids.max", &n), 0);
 	EQ(n, 77);
 }
@@ -195,7 +209,8 @@ TEST(removed_with_what_is_below)
 	begin();
 	make(&(struct cgroup_limits){ 0 });
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
-		if (!cgroup_has(&root, c) || (root.mode == CGROUP_V2 && c != CGROUP_FREEZER))
+		if (!cgroup_has(&root, c) ||
+		    (root.mode == CGROUP_V2 && c != CGROUP_FREEZER))
 			continue;
 		for (int i = 0; i < 20; i++) {
 			char name[16];
@@ -266,7 +281,8 @@ TEST(freezes_and_thaws)
 
 	begin();
 	SKIP_UNLESS(cgroup_has(&root, CGROUP_FREEZER), "no freezer");
-	counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
 	OK(counter != MAP_FAILED);
 	make(&(struct cgroup_limits){ 0 });
 	pid = fork();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-contract-life.c - what every backend must do: sandboxes and handles, files, refusals */
+/*
+ * test-contract-life.c - what every backend must do: sandboxes and handles, files,
+ * refusals
+ */
 #include "contract.h"
 
 #define MIB (1U << 20)
@@ -55,8 +58,10 @@ CONTRACT(state_stays_from_exec_to_exec)
 /* Everything of it is gone: the write end of what it wrote to is closed. */
 CONTRACT(destroy_ends_what_runs)
 {
-	struct warren_exec_spec spec = { .argv = SH("trap '' TERM HUP; sleep 300 & echo up; wait"),
-					 .out = WARREN_STDIO_PIPE };
+	struct warren_exec_spec spec = {
+		.argv = SH("trap '' TERM HUP; sleep 300 & echo up; wait"),
+		.out = WARREN_STDIO_PIPE
+	};
 	struct pollfd p = { .events = POLLIN };
 	struct warren_exec *ex;
 	char c;
@@ -88,7 +93,9 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	box_destroy(sb);
 	EQ(warren_exec_wait(done, 0, &res, &err), 1);
 	EQ(res.exit_code, 7);
-	/* It was killed, or nothing is known of it any more; in no case is it waited for. */
+	/*
+	 * It was killed, or nothing is known of it any more; in no case is it waited for.
+	 */
 	(void)alarm(20);
 	OK(warren_exec_wait(running, -1, &res, &err) != 0);
 	FAILS(ESRCH, warren_exec_signal(running, SIGKILL, &err));
@@ -112,8 +119,9 @@ CONTRACT(handles_are_freed_in_any_order)
 	BEGIN();
 	other = box_make(w, NULL);
 	for (int i = 0; i < 6; i++)
-		ex[i] = box_start(i % 2 ? sb : other,
-				  &(struct warren_exec_spec){ .argv = ARGV("sleep", "300") });
+		ex[i] = box_start(
+			i % 2 ? sb : other,
+			&(struct warren_exec_spec){ .argv = ARGV("sleep", "300") });
 	ex[2] = warren_exec_free(ex[2]);
 	ex[3] = warren_exec_free(ex[3]);
 	box_destroy(sb);
@@ -193,8 +201,8 @@ CONTRACT(an_engine_leaves_no_descriptor)
 		struct warren_sandbox *sb = box_make(w, NULL), *none = NULL;
 
 		STREQ(box_says(sb, "echo x"), "x");
-		OK(warren_create(w, &(struct warren_spec){ .image = "no-such-image" }, &none, &err) <
-		   0);
+		OK(warren_create(w, &(struct warren_spec){ .image = "no-such-image" },
+				 &none, &err) < 0);
 		OK(!none);
 		if (i % 2)
 			box_destroy(sb);
@@ -218,7 +226,8 @@ CONTRACT(specs_that_make_no_sense)
 		{ .hostname = "a b" },
 		{ .hostname = "-x" },
 		{ .hostname = "x/../y" },
-		{ .hostname = "0123456789012345678901234567890123456789012345678901234567890123" },
+		{ .hostname = "01234567890123456789012345678901"
+			      "23456789012345678901234567890123" },
 		{ .user = "" },
 		{ .user = "a b" },
 		{ .user = ":" },
@@ -253,11 +262,16 @@ TEST(null_refuses_what_it_cannot_enforce)
 {
 	static const struct warren_mount tmp = { .target = "/x" };
 	static const struct warren_spec wants[] = {
-		{ .memory = 64 * MIB },	   { .cpu_millis = 1000 },
-		{ .pids = 10 },		   { .disk = MIB },
-		{ .nofile = 100 },	   { .read_only = true },
-		{ .hostname = "burrow" },  { .user = "1000" },
-		{ .image = "dir:/" },	   { .mounts = &tmp, .n_mounts = 1 },
+		{ .memory = 64 * MIB },
+		{ .cpu_millis = 1000 },
+		{ .pids = 10 },
+		{ .disk = MIB },
+		{ .nofile = 100 },
+		{ .read_only = true },
+		{ .hostname = "burrow" },
+		{ .user = "1000" },
+		{ .image = "dir:/" },
+		{ .mounts = &tmp, .n_mounts = 1 },
 		{ .network = WARREN_NETWORK_NONE },
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -271,9 +285,10 @@ TEST(null_refuses_what_it_cannot_enforce)
 			TAP_FAIL("want %zu: %d \"%s\"", i, r, err.msg);
 	}
 	sb = box_make(w, &(struct warren_spec){ .image = "host", .workdir = "/" });
-	FAILS(EOPNOTSUPP,
-	      warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true"), .user = "1000" },
-			  &(struct warren_exec *){ NULL }, &err));
+	FAILS(EOPNOTSUPP, warren_exec(sb,
+				      &(struct warren_exec_spec){ .argv = ARGV("true"),
+								  .user = "1000" },
+				      &(struct warren_exec *){ NULL }, &err));
 	w = warren_close(w);
 }
 
@@ -311,7 +326,9 @@ CONTRACT(what_is_optional_works_or_is_refused_by_name)
 	r = warren_file_open(sb, "/etc/passwd", O_RDONLY, 0, NULL, &fd, &err);
 	works_or_not(r, &err, how);
 	EQ(r == 0, fd >= 0);
-	r = warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true"), .pty = true }, &ex, &err);
+	r = warren_exec(sb,
+			&(struct warren_exec_spec){ .argv = ARGV("true"), .pty = true },
+			&ex, &err);
 	works_or_not(r, &err, how);
 	EQ(r == 0, ex != NULL);
 	r = warren_exec(sb,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-contract.c - what every backend must do, and do alike: execs, their streams, their ends */
+/*
+ * test-contract.c - what every backend must do, and do alike: execs, their streams, their
+ * ends
+ */
 #include <sys/time.h>
 
 #include "contract.h"
@@ -29,14 +32,16 @@ CONTRACT(exit_codes)
 
 CONTRACT(signals)
 {
-	static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGSEGV, SIGPIPE, SIGTERM };
+	static const int signals[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGKILL,
+				       SIGSEGV, SIGPIPE, SIGTERM };
 
 	BEGIN();
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		char script[64];
 		struct said s;
 
-		(void)snprintf(script, sizeof(script), "ulimit -c 0; kill -%d $$; sleep 30", signals[i]);
+		(void)snprintf(script, sizeof(script),
+			       "ulimit -c 0; kill -%d $$; sleep 30", signals[i]);
 		s = box_sh(sb, script);
 		EQ(s.res.exit_code, -1);
 		EQ(s.res.signal, signals[i]);
@@ -91,7 +96,8 @@ CONTRACT(streams_apart)
 
 CONTRACT(stdin_to_its_end)
 {
-	struct warren_exec_spec spec = { .argv = ARGV("wc", "-c"), .in = WARREN_STDIO_PIPE,
+	struct warren_exec_spec spec = { .argv = ARGV("wc", "-c"),
+					 .in = WARREN_STDIO_PIPE,
 					 .out = WARREN_STDIO_PIPE };
 	struct said s;
 
@@ -108,8 +114,9 @@ CONTRACT(streams_are_nothing_by_default)
 	struct warren_exec *ex;
 
 	BEGIN();
-	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SH("read x && exit 1; echo x || exit 2;"
-								 " echo x >&2 || exit 3") });
+	ex = box_start(sb, &(struct warren_exec_spec){
+				   .argv = SH("read x && exit 1; echo x || exit 2;"
+					      " echo x >&2 || exit 3") });
 	for (int i = -1; i < 5; i++) {
 		EQ(warren_exec_fd(ex, i), -1);
 		EQ(warren_exec_take_fd(ex, i), -1);
@@ -122,8 +129,10 @@ CONTRACT(streams_are_nothing_by_default)
 
 CONTRACT(ten_megabytes_there_and_back)
 {
-	struct warren_exec_spec spec = { .argv = ARGV("cat"), .in = WARREN_STDIO_PIPE,
-					 .out = WARREN_STDIO_PIPE, .err = WARREN_STDIO_PIPE };
+	struct warren_exec_spec spec = { .argv = ARGV("cat"),
+					 .in = WARREN_STDIO_PIPE,
+					 .out = WARREN_STDIO_PIPE,
+					 .err = WARREN_STDIO_PIPE };
 	static char data[10 * MIB];
 	struct said s;
 
@@ -155,7 +164,8 @@ CONTRACT(exactly_three_descriptors)
 	BEGIN();
 	extra = dup(2); /* one that is not close-on-exec */
 	OK(extra > 2);
-	STREQ(box_says(sb, "ls /proc/self/fd | head -n 3 | tr '\\n' ' '; ls /proc/$$/fd | wc -l"),
+	STREQ(box_says(sb, "ls /proc/self/fd | head -n 3 | tr '\\n' ' ';"
+			   " ls /proc/$$/fd | wc -l"),
 	      "0 1 2 3");
 	END();
 }
@@ -172,14 +182,19 @@ CONTRACT(environment)
 	struct said s;
 
 	EQ(setenv("LEAK", "from the caller", 1), 0);
-	s = box_run_spec(sb, (struct warren_exec_spec){
-				     .argv = SH("echo \"$A,$B,$C,$EMPTY,$EQ,$SPACE,${LEAK-none}\""),
-				     .env = own });
+	s = box_run_spec(
+		sb,
+		(struct warren_exec_spec){
+			.argv = SH("echo \"$A,$B,$C,$EMPTY,$EQ,$SPACE,${LEAK-none}\""),
+			.env = own });
 	STREQ(s.out, "1,3,4,,a=b,x y\nz,none\n");
 	/* Of the exec alone: the next has the sandbox's. */
 	STREQ(box_says(sb, "echo \"$A,$B,${C-none}\""), "1,2,none");
-	/* Each name once, whatever the order; programs differ in which of two they take. */
-	s = box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV("env"), .env = own });
+	/*
+	 * Each name once, whatever the order; programs differ in which of two they take.
+	 */
+	s = box_run_spec(sb,
+			 (struct warren_exec_spec){ .argv = ARGV("env"), .env = own });
 	OK(strstr(s.out, "B=3\n") && !strstr(s.out, "B=2\n"));
 	STREQ(box_says(sb, "env | cut -d= -f1 | sort | uniq -d"), "");
 	OK(strlen(box_says(sb, "echo $PATH")) > 0);
@@ -201,15 +216,18 @@ CONTRACT(path_of_the_exec)
 	struct said s;
 
 	BEGIN();
-	GOOD(warren_file_write(sb, place(sb, "tool"), tool, sizeof(tool) - 1, 0755, &err));
+	GOOD(warren_file_write(sb, place(sb, "tool"), tool, sizeof(tool) - 1, 0755,
+			       &err));
 	(void)snprintf(path, sizeof(path), "PATH=/nowhere:%s:/usr/bin:/bin", box_dir);
-	s = box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV(strrchr(place(sb, "tool"), '/') + 1),
-							.env = ARGV(path) });
+	s = box_run_spec(sb, (struct warren_exec_spec){
+				     .argv = ARGV(strrchr(place(sb, "tool"), '/') + 1),
+				     .env = ARGV(path) });
 	STREQ(s.out, "found\n");
-	FAILS(ENOENT, warren_exec(sb,
-				  &(struct warren_exec_spec){ .argv = ARGV("true"),
-							      .env = ARGV("PATH=/nowhere") },
-				  &(struct warren_exec *){ NULL }, &err));
+	FAILS(ENOENT,
+	      warren_exec(sb,
+			  &(struct warren_exec_spec){ .argv = ARGV("true"),
+						      .env = ARGV("PATH=/nowhere") },
+			  &(struct warren_exec *){ NULL }, &err));
 	END();
 }
 
@@ -217,27 +235,34 @@ CONTRACT(working_directory)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = box_engine(how);
-	struct warren_sandbox *sb = box_make(w, &(struct warren_spec){ .workdir = "/usr/bin" });
+	struct warren_sandbox *sb =
+		box_make(w, &(struct warren_spec){ .workdir = "/usr/bin" });
 	struct warren_exec *ex = NULL;
 	struct said s;
 
 	STREQ(box_says(sb, "pwd"), "/usr/bin");
-	s = box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV("pwd"), .cwd = "/usr" });
+	s = box_run_spec(sb,
+			 (struct warren_exec_spec){ .argv = ARGV("pwd"), .cwd = "/usr" });
 	STREQ(s.out, "/usr\n");
 	FAILS(EINVAL, warren_exec(sb,
-				  &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "usr" },
+				  &(struct warren_exec_spec){ .argv = ARGV("true"),
+							      .cwd = "usr" },
 				  &ex, &err));
-	FAILS(EINVAL,
-	      warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "/usr/.." },
-			  &ex, &err));
+	FAILS(EINVAL, warren_exec(sb,
+				  &(struct warren_exec_spec){ .argv = ARGV("true"),
+							      .cwd = "/usr/.." },
+				  &ex, &err));
 	/* Told apart from a command that is missing, and named. */
-	EQ(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "/no/where" }, &ex,
-		       &err),
+	EQ(warren_exec(
+		   sb,
+		   &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "/no/where" },
+		   &ex, &err),
 	   -ENOTDIR);
 	OK(strstr(err.msg, "/no/where"));
 	EQ(warren_exec(sb,
-		       &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "/etc/passwd" }, &ex,
-		       &err),
+		       &(struct warren_exec_spec){ .argv = ARGV("true"),
+						   .cwd = "/etc/passwd" },
+		       &ex, &err),
 	   -ENOTDIR);
 	OK(!ex);
 	END();
@@ -270,10 +295,12 @@ CONTRACT(what_cannot_be_executed)
 	REFUSED(EACCES, "/tmp");
 	REFUSED(ENOEXEC, junk);
 	REFUSED(EINVAL, "");
-	FAILS(EINVAL, warren_exec(sb, &(struct warren_exec_spec){ .argv = NULL }, &ex, &err));
+	FAILS(EINVAL,
+	      warren_exec(sb, &(struct warren_exec_spec){ .argv = NULL }, &ex, &err));
 	OK(!ex);
 	EQ(box_count_fds(), before);
-	EQ(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("no-such-command") }, &ex, &err),
+	EQ(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("no-such-command") },
+		       &ex, &err),
 	   -ENOENT);
 	OK(strstr(err.msg, "no-such-command"));
 	END();
@@ -326,9 +353,11 @@ CONTRACT(two_hundred_kilobytes_of_arguments)
 		OK(asprintf(&var, "V%d=%s", i, word) > 0);
 		env[i] = var;
 	}
-	s = box_run_spec(sb, (struct warren_exec_spec){
-				     .argv = SH("printf %s $V0$V1$V2$V3$V4$V5$V6$V7$V8$V9 | wc -c"),
-				     .env = env });
+	s = box_run_spec(
+		sb,
+		(struct warren_exec_spec){
+			.argv = SH("printf %s $V0$V1$V2$V3$V4$V5$V6$V7$V8$V9 | wc -c"),
+			.env = env });
 	EQ(atoi(s.out), 10 * 20000);
 	END();
 }
@@ -344,9 +373,11 @@ CONTRACT(too_many_arguments)
 	(void)memset(word, 'w', sizeof(word) - 1);
 	for (int i = 1; i < 10; i++)
 		argv[i] = word;
-	FAILS(E2BIG, warren_exec(sb, &(struct warren_exec_spec){ .argv = argv }, &ex, &err));
+	FAILS(E2BIG,
+	      warren_exec(sb, &(struct warren_exec_spec){ .argv = argv }, &ex, &err));
 	argv[2] = NULL;
-	FAILS(E2BIG, warren_exec(sb, &(struct warren_exec_spec){ .argv = argv }, &ex, &err));
+	FAILS(E2BIG,
+	      warren_exec(sb, &(struct warren_exec_spec){ .argv = argv }, &ex, &err));
 	STREQ(box_says(sb, "echo fine"), "fine");
 	END();
 }
@@ -359,7 +390,8 @@ CONTRACT(a_thousand_execs_leave_no_descriptor)
 	EQ(box_run(sb, ARGV("true")).res.exit_code, 0);
 	before = box_count_fds();
 	for (int i = 0; i < 1000; i++) {
-		struct warren_exec_spec spec = { .argv = ARGV("true"), .in = WARREN_STDIO_PIPE,
+		struct warren_exec_spec spec = { .argv = ARGV("true"),
+						 .in = WARREN_STDIO_PIPE,
 						 .out = WARREN_STDIO_PIPE };
 		struct warren_exec *ex = box_start(sb, &spec);
 
@@ -439,14 +471,16 @@ CONTRACT(wait_is_not_cut_short_by_a_signal)
 
 CONTRACT(patience_without_end_does_not_overflow)
 {
-	static const int64_t long_times[] = { INT64_MAX, INT64_MAX / 1000000 + 1, 1LL << 40, INT32_MAX };
+	static const int64_t long_times[] = { INT64_MAX, INT64_MAX / 1000000 + 1,
+					      1LL << 40, INT32_MAX };
 
 	BEGIN();
 	for (size_t i = 0; i < ARRAY_SIZE(long_times); i++) {
 		struct warren_exec *ex;
 		struct warren_result res;
 
-		ex = box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "0.1") });
+		ex = box_start(
+			sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "0.1") });
 		EQ(warren_exec_wait(ex, long_times[i], &res, &err), 1);
 		EQ(res.exit_code, 0);
 		ex = warren_exec_free(ex);
@@ -461,8 +495,10 @@ CONTRACT(wait_fd_becomes_readable)
 
 	BEGIN();
 	for (int i = 0; i < 3; i++)
-		ex[i] = box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "0.1") });
-	(void)usleep(300000); /* so that all three have ended when the first is asked for */
+		ex[i] = box_start(
+			sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "0.1") });
+	(void)usleep(
+		300000); /* so that all three have ended when the first is asked for */
 	for (int i = 0; i < 3; i++) {
 		struct pollfd p = { .fd = warren_exec_wait_fd(ex[i]), .events = POLLIN };
 		struct warren_result res;
@@ -484,11 +520,13 @@ CONTRACT(several_at_once)
 		char script[32];
 
 		(void)snprintf(script, sizeof(script), "cat; exit %d", i);
-		ex[i] = box_start(sb, &(struct warren_exec_spec){ .argv = SH(script),
-								  .in = WARREN_STDIO_PIPE,
-								  .out = WARREN_STDIO_PIPE });
+		ex[i] = box_start(sb,
+				  &(struct warren_exec_spec){ .argv = SH(script),
+							      .in = WARREN_STDIO_PIPE,
+							      .out = WARREN_STDIO_PIPE });
 	}
-	for (int i = 19; i >= 0; i--) { /* each is fed alone, and none of them by another's input */
+	for (int i = 19; i >= 0;
+	     i--) { /* each is fed alone, and none of them by another's input */
 		char word[16];
 		struct said s;
 
@@ -505,9 +543,11 @@ CONTRACT(several_at_once)
 /* Does the process named by the number in @path still run? Asked inside. */
 static bool runs(struct warren_sandbox *sb, const char *path)
 {
-	struct said s = box_run(sb, ARGV("sh", "-c",
-					 "read -r pid < \"$1\" && grep -q '^State:.[^ZX]' /proc/$pid/status",
-					 "sh", path));
+	struct said s = box_run(
+		sb,
+		ARGV("sh", "-c",
+		     "read -r pid < \"$1\" && grep -q '^State:.[^ZX]' /proc/$pid/status",
+		     "sh", path));
 
 	return s.res.exit_code == 0;
 }
@@ -523,15 +563,18 @@ static void await_end(struct warren_sandbox *sb, const char *path)
 }
 
 /* A tree: a shell, a child of it and a grandchild whose number is in @path. */
-static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *path, uint64_t timeout)
+static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *path,
+				      uint64_t timeout)
 {
 	char script[256];
 	struct warren_exec *ex;
 
 	(void)snprintf(script, sizeof(script),
-		       "trap '' TERM; (trap '' TERM; sleep 300 & echo $! > %s; echo up; wait) & wait",
+		       "trap '' TERM;"
+		       " (trap '' TERM; sleep 300 & echo $! > %s; echo up; wait) & wait",
 		       path);
-	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SH(script), .out = WARREN_STDIO_PIPE,
+	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SH(script),
+						       .out = WARREN_STDIO_PIPE,
 						       .timeout_ms = timeout });
 	return ex;
 }
@@ -567,14 +610,19 @@ CONTRACT(a_timeout_kills_the_tree)
 
 CONTRACT(a_timeout_that_is_not_reached)
 {
-	static const uint64_t long_times[] = { 60000,	  INT32_MAX,	  1ULL << 40, INT64_MAX,
-					       UINT64_MAX, UINT64_MAX / 1000000, UINT64_MAX / 1000000 + 1 };
+	static const uint64_t long_times[] = { 60000,
+					       INT32_MAX,
+					       1ULL << 40,
+					       INT64_MAX,
+					       UINT64_MAX,
+					       UINT64_MAX / 1000000,
+					       UINT64_MAX / 1000000 + 1 };
 
 	BEGIN();
 	for (size_t i = 0; i < ARRAY_SIZE(long_times); i++) {
-		struct said s = box_run_spec(sb, (struct warren_exec_spec){
-							 .argv = SH("sleep 0.05; exit 3"),
-							 .timeout_ms = long_times[i] });
+		struct said s = box_run_spec(
+			sb, (struct warren_exec_spec){ .argv = SH("sleep 0.05; exit 3"),
+						       .timeout_ms = long_times[i] });
 
 		EQ(s.res.timed_out, false);
 		EQ(s.res.exit_code, 3);
@@ -588,11 +636,15 @@ CONTRACT(a_signal_goes_to_the_first_process)
 	struct said s;
 
 	BEGIN();
-	ex = box_start(sb, &(struct warren_exec_spec){
-				   .argv = SH("exec 3<&0; (trap 'echo child' TERM; read x <&3; echo done) &"
-					      " trap 'echo first; wait; exit 5' TERM;"
-					      " echo up; while :; do sleep 0.05; done"),
-				   .in = WARREN_STDIO_PIPE, .out = WARREN_STDIO_PIPE });
+	ex = box_start(
+		sb,
+		&(struct warren_exec_spec){
+			.argv = SH("exec 3<&0;"
+				   " (trap 'echo child' TERM; read x <&3; echo done) &"
+				   " trap 'echo first; wait; exit 5' TERM;"
+				   " echo up; while :; do sleep 0.05; done"),
+			.in = WARREN_STDIO_PIPE,
+			.out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_signal(ex, SIGTERM, &err), 0);
 	box_expect(warren_exec_fd(ex, 1), "first\n"); /* and not "child" */
@@ -636,7 +688,8 @@ CONTRACT(term_ends_and_kill_ends_all)
 
 CONTRACT(an_exec_outlives_its_handle)
 {
-	struct warren_exec_spec spec = { .argv = SH("read x; echo $x"), .in = WARREN_STDIO_PIPE,
+	struct warren_exec_spec spec = { .argv = SH("read x; echo $x"),
+					 .in = WARREN_STDIO_PIPE,
 					 .out = WARREN_STDIO_PIPE };
 	struct warren_exec *ex;
 	int in, out;
@@ -655,7 +708,9 @@ CONTRACT(an_exec_outlives_its_handle)
 	END();
 }
 
-/* Nothing that a caller forgot stays with the caller: no process of ours, dead or alive. */
+/*
+ * Nothing that a caller forgot stays with the caller: no process of ours, dead or alive.
+ */
 CONTRACT(what_is_forgotten_leaves_no_zombie)
 {
 	size_t n = 0;
@@ -663,13 +718,14 @@ CONTRACT(what_is_forgotten_leaves_no_zombie)
 
 	BEGIN();
 	for (int i = 0; i < 20; i++) {
-		struct warren_exec *ex = box_start(
-			sb, &(struct warren_exec_spec){ .argv = ARGV("true") });
+		struct warren_exec *ex =
+			box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("true") });
 
 		ex = warren_exec_free(ex);
 	}
 	END();
-	while (n < 100 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid > 0) {
+	while (n < 100 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 &&
+	       info.si_pid > 0) {
 		info.si_pid = 0;
 		n++;
 	}

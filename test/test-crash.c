@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-crash.c - a process of ours is killed at any point, and the next one finds and removes it all
+ * test-crash.c - a process of ours is killed at any point, and the next one finds and
+ * removes it all
  *
- * Each time: the processes of all its sandboxes end by themselves, soon; then an engine is opened
- * and closed over the same folders, and everything that can be counted is as it was before.
+ * Each time: the processes of all its sandboxes end by themselves, soon; then an engine
+ * is opened and closed over the same folders, and everything that can be counted is as it
+ * was before.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
@@ -37,7 +39,9 @@ static void begin(void)
 	before = world_count();
 }
 
-/* What the dead left is gone: its processes by themselves, the rest by the next engine. */
+/*
+ * What the dead left is gone: its processes by themselves, the rest by the next engine.
+ */
 static void check_recovery(const char *when)
 {
 	struct warren_sandbox *sb;
@@ -84,12 +88,14 @@ __attribute__((noreturn)) static void die_at(size_t step, size_t n_mounts, bool 
 	if (others) {
 		sb = box_make(w, NULL);
 		(void)box_start(sb, &(struct warren_exec_spec){
-					    .argv = SH("trap '' TERM HUP; setsid sleep 60 & sleep 60") });
+					    .argv = SH("trap '' TERM HUP;"
+						       " setsid sleep 60 & sleep 60") });
 	}
 	((struct native *)w->state)->inject =
 		(struct native_inject){ .step = (int)step, .crash = true };
-	(void)warren_create(w, &(struct warren_spec){ .mounts = volumes, .n_mounts = n_mounts }, &sb,
-			    &err);
+	(void)warren_create(
+		w, &(struct warren_spec){ .mounts = volumes, .n_mounts = n_mounts }, &sb,
+		&err);
 	/* A step inside: only the child died. Then we do, without tidying. */
 	(void)kill(getpid(), SIGKILL);
 	_exit(1);
@@ -125,25 +131,34 @@ TEST(killed_at_any_step)
 
 /* ------------------------------------------------------- at any other moment */
 
-/* Live sandboxes with stubborn processes, and more made and unmade, until somebody kills us. */
+/*
+ * Live sandboxes with stubborn processes, and more made and unmade, until somebody kills
+ * us.
+ */
 __attribute__((noreturn)) static void work(unsigned seed)
 {
 	struct warren *w = box_engine("native");
 	struct warren_sandbox *sb[3];
 
 	for (int i = 0; i < 3; i++) {
-		sb[i] = box_make(w, &(struct warren_spec){ .mounts = volumes, .n_mounts = seed % 3 });
-		(void)box_start(sb[i], &(struct warren_exec_spec){
-					       .argv = SH("trap '' TERM HUP; setsid sleep 60 &"
-							  " (setsid sleep 60 &); sleep 60"),
-					       .in = WARREN_STDIO_PIPE, .out = WARREN_STDIO_JOURNAL });
-		(void)box_start(sb[i], &(struct warren_exec_spec){ .argv = ARGV("cat"), .pty = true });
+		sb[i] = box_make(w, &(struct warren_spec){ .mounts = volumes,
+							   .n_mounts = seed % 3 });
+		(void)box_start(sb[i],
+				&(struct warren_exec_spec){
+					.argv = SH("trap '' TERM HUP; setsid sleep 60 &"
+						   " (setsid sleep 60 &); sleep 60"),
+					.in = WARREN_STDIO_PIPE,
+					.out = WARREN_STDIO_JOURNAL });
+		(void)box_start(sb[i], &(struct warren_exec_spec){ .argv = ARGV("cat"),
+								   .pty = true });
 	}
 	for (int i = 0; i < 10000; i++) {
 		struct warren_sandbox *more = box_make(w, NULL);
 
-		(void)box_start(more, &(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
-		(void)box_start(sb[i % 3], &(struct warren_exec_spec){ .argv = ARGV("true") });
+		(void)box_start(
+			more, &(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
+		(void)box_start(sb[i % 3],
+				&(struct warren_exec_spec){ .argv = ARGV("true") });
 		box_destroy(more);
 	}
 	_exit(1);
@@ -183,7 +198,8 @@ TEST(killed_while_volumes_are_mapped)
 
 		if (pid == 0) {
 			struct warren *w = box_engine("native");
-			struct warren_spec spec = { .mounts = volumes, .n_mounts = VOLUMES };
+			struct warren_spec spec = { .mounts = volumes,
+						    .n_mounts = VOLUMES };
 
 			for (int k = 0; k < 10000; k++)
 				box_destroy(box_make(w, &spec));
@@ -254,7 +270,8 @@ static void make_on_disk(void)
 	struct warren_spec spec = { .memory = 32 << 20, .disk = 64 << 20 };
 
 	if (warren_create(box_engine("native"), &spec, &sb, &err) == 0)
-		(void)box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
+		(void)box_start(
+			sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
 }
 
 TEST(killed_with_a_disk_in_a_file)
@@ -262,7 +279,8 @@ TEST(killed_with_a_disk_in_a_file)
 	begin();
 	kill_when_ready(make_on_disk); /* makes the template, which is kept */
 	world_await_processes(before.processes, "the first time");
-	before.files = world_count().files - 2; /* the link and the engine's file, still there */
+	before.files =
+		world_count().files - 2; /* the link and the engine's file, still there */
 	check_recovery("the first time");
 	kill_when_ready(make_on_disk);
 	check_recovery("the second time");
@@ -273,8 +291,8 @@ static void make_two(void)
 	struct warren *w = box_engine("native");
 
 	for (int i = 0; i < 2; i++)
-		(void)box_start(box_make(w, NULL),
-				&(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
+		(void)box_start(box_make(w, NULL), &(struct warren_exec_spec){
+							   .argv = ARGV("sleep", "60") });
 }
 
 /* What lives is not taken for dead, and what is dead is not spared for the living. */
@@ -292,7 +310,8 @@ TEST(others_live_on)
 	with_mine = world_count();
 	kill_when_ready(make_two);
 	/* Not all children may be waited for: one of them is the live one's init. */
-	for (int i = 0; i < BOX_TRIES && world_count().namespaces > with_mine.namespaces; i++)
+	for (int i = 0; i < BOX_TRIES && world_count().namespaces > with_mine.namespaces;
+	     i++)
 		box_nap();
 	next = box_engine("native");
 	(void)alarm(SECONDS);
@@ -326,7 +345,8 @@ TEST(the_death_of_an_init_harms_its_sandbox_alone)
 	EQ(kill(((struct native_box *)sb->box)->pid, SIGKILL), 0);
 	OK(warren_exec_wait(ex, -1, &res, &err) < 0);
 	OK(err.code && err.msg[0]);
-	OK(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true") }, &none, &err) < 0);
+	OK(warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true") }, &none,
+		       &err) < 0);
 	OK(warren_file_read(sb, "/etc/passwd", 100000, &text, &n, &err) < 0);
 	OK(warren_exec_signal(ex, SIGKILL, &err) < 0);
 	STREQ(box_says(other, "echo fine"), "fine");

@@ -126,7 +126,8 @@ TEST(reads_a_number)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t v = 77;
-		int r = fd_read_u64_at(AT_FDCWD, file_of(cases[i].text, strlen(cases[i].text)), &v);
+		int r = fd_read_u64_at(AT_FDCWD,
+				       file_of(cases[i].text, strlen(cases[i].text)), &v);
 
 		if (r != cases[i].r || v != (r < 0 ? 77 : cases[i].value))
 			TAP_FAIL("'%s' gives %d and %ju", cases[i].text, r, (uintmax_t)v);
@@ -265,7 +266,9 @@ TEST(as_many_descriptors_as_may_be_sent)
 	{
 		char space[CMSG_SPACE(40 * sizeof(int))] = { 0 };
 		struct iovec iov = { .iov_base = (void *)"y", .iov_len = 1 };
-		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space,
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = space,
 				      .msg_controllen = sizeof(space) };
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 

@@ -62,9 +62,20 @@ TEST(ids_differ_after_a_fork)
 TEST(what_is_not_an_id)
 {
 	static const char *const bad[] = {
-		"",		"b",		 "bcdfghjklmnpq", "bcdfghjklmn", "bcdfghjklmna",
-		"Bcdfghjklmnp", "bcdfghjklmn/",	 "bcdfghjklm..",  "............", "bcdfghjklmn!",
-		"bcdfghjklmn ", "bcdfghjklmn\n", "../../../../", "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+		"",
+		"b",
+		"bcdfghjklmnpq",
+		"bcdfghjklmn",
+		"bcdfghjklmna",
+		"Bcdfghjklmnp",
+		"bcdfghjklmn/",
+		"bcdfghjklm..",
+		"............",
+		"bcdfghjklmn!",
+		"bcdfghjklmn ",
+		"bcdfghjklmn\n",
+		"../../../../",
+		"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
 	};
 
 	OK(id_valid("bcdfghjklmnp"));

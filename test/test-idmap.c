@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-idmap.c - which id is which: properties that must hold for every owner and every user
+ * test-idmap.c - which id is which: properties that must hold for every owner and every
+ * user
  *
- * A map of a volume is read as the kernel reads it for an id-mapped mount: `inside` is the id on
- * disk, `outside` the id it has on this machine, of which those of the sandbox are a range.
+ * A map of a volume is read as the kernel reads it for an id-mapped mount: `inside` is
+ * the id on disk, `outside` the id it has on this machine, of which those of the sandbox
+ * are a range.
  */
 #include "backend/native/native.h"
 #include "tap.h"
 
 #define BASE 268435456U
 
-static const uint32_t owners[] = { 0,	  1,	 2,	999,   1000,   1001,	   65533,     65534,
-				   65535, 65536, 65537, 100000, 1000000, 4294967293, 4294967294 };
+static const uint32_t owners[] = { 0,     1,      2,       999,        1000,
+				   1001,  65533,  65534,   65535,      65536,
+				   65537, 100000, 1000000, 4294967293, 4294967294 };
 static const uint32_t members[] = { 0, 1, 2, 999, 1000, 1001, 65533, 65534, 65535 };
 
 /* What @id on disk is on the machine; false: it has no place there. */
@@ -26,11 +29,15 @@ static bool up(const struct ns_map *map, size_t n, uint32_t id, uint32_t *ret)
 	return false;
 }
 
-/* No two lines share an id on either side: else the kernel refuses the map, or two are one. */
+/*
+ * No two lines share an id on either side: else the kernel refuses the map, or two are
+ * one.
+ */
 static bool injective(const struct ns_map *map, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (map[i].count == 0 || (uint64_t)map[i].inside + map[i].count > UINT32_MAX ||
+		if (map[i].count == 0 ||
+		    (uint64_t)map[i].inside + map[i].count > UINT32_MAX ||
 		    (uint64_t)map[i].outside + map[i].count > UINT32_MAX)
 			return false;
 		for (size_t k = 0; k < i; k++) {
@@ -48,12 +55,14 @@ static bool injective(const struct ns_map *map, size_t n)
 static bool within_sandbox(const struct ns_map *map, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (map[i].outside < BASE || map[i].outside + map[i].count > BASE + NATIVE_IDS)
+		if (map[i].outside < BASE ||
+		    map[i].outside + map[i].count > BASE + NATIVE_IDS)
 			return false;
 	return true;
 }
 
-static void check_volume(const struct ns_map *map, size_t n, uint32_t owner, uint32_t user)
+static void check_volume(const struct ns_map *map, size_t n, uint32_t owner,
+			 uint32_t user)
 {
 	uint32_t id = 0;
 
@@ -62,16 +71,13 @@ static void check_volume(const struct ns_map *map, size_t n, uint32_t owner, uin
 	if (!up(map, n, owner, &id) || id != BASE + user)
 		TAP_FAIL("owner %u is %u, not the user %u", owner, id - BASE, user);
 	if (owner != 0 && up(map, n, 0, &id))
-		TAP_FAIL("owner %u, user %u: root on disk is %u inside", owner, user, id - BASE);
-	/* The others are themselves, but for those whose place is taken. */
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		uint32_t other = members[i];
-
-		if (other == owner || other == user || other == 0)
-			continue;
-		if (!up(map, n, other, &id) || id != BASE + other)
-			TAP_FAIL("owner %u, user %u: %u is %u", owner, user, other, id - BASE);
-	}
+		TAP_FAIL("owner %u, user %u: root on disk is %u inside", owner, user,
+			 id - BASE);
+	/* Nobody else's files are anybody's. */
+	for (size_t i = 0; i < ARRAY_SIZE(owners); i++)
+		if (owners[i] != owner && up(map, n, owners[i], &id))
+			TAP_FAIL("owner %u, user %u: %u is %u inside", owner, user,
+				 owners[i], id - BASE);
 }
 
 TEST(a_volume_is_its_owners)
@@ -79,12 +85,11 @@ TEST(a_volume_is_its_owners)
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
 			struct native_box box = { .base_id = BASE,
-						  .user = { .uid = members[k], .gid = members[k] } };
+						  .user = { .uid = members[k],
+							    .gid = members[k] } };
 			struct ns_maps maps;
 
-			if (owners[i] == 0 && members[k] == 0)
-				continue;
-			OK(idmap_volume(&box, owners[i], owners[i], &maps));
+			idmap_volume(&box, owners[i], owners[i], &maps);
 			check_volume(maps.uid, maps.n_uid, owners[i], members[k]);
 			check_volume(maps.gid, maps.n_gid, owners[i], members[k]);
 		}
@@ -98,23 +103,13 @@ TEST(uid_and_gid_are_mapped_apart)
 	struct ns_maps maps;
 	uint32_t id;
 
-	OK(idmap_volume(&box, 1000, 0, &maps));
+	idmap_volume(&box, 1000, 0, &maps);
 	check_volume(maps.uid, maps.n_uid, 1000, 1000);
 	OK(up(maps.gid, maps.n_gid, 0, &id));
 	EQ(id, BASE);
-	OK(idmap_volume(&box, 0, 1000, &maps));
+	idmap_volume(&box, 0, 1000, &maps);
 	check_volume(maps.uid, maps.n_uid, 0, 1000);
 	check_volume(maps.gid, maps.n_gid, 1000, 0);
-}
-
-TEST(roots_volume_for_root_needs_no_map_of_its_own)
-{
-	struct native_box box = { .base_id = BASE };
-	struct ns_maps maps;
-
-	OK(!idmap_volume(&box, 0, 0, &maps));
-	OK(idmap_volume(&box, 0, 1, &maps));
-	OK(idmap_volume(&box, 1, 0, &maps));
 }
 
 /* The kernel has the last word. */
@@ -124,15 +119,16 @@ TEST(the_kernel_takes_every_map)
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(members); k += 2) {
 			struct native_box box = { .base_id = BASE,
-						  .user = { .uid = members[k], .gid = members[k] } };
+						  .user = { .uid = members[k],
+							    .gid = members[k] } };
 			struct warren_error err = WARREN_ERROR_INIT;
 			struct ns_maps maps;
 			int fd = -1;
 
-			if (!idmap_volume(&box, owners[i], owners[i], &maps))
-				continue;
+			idmap_volume(&box, owners[i], owners[i], &maps);
 			if (ns_make_userns(&maps, &fd, &err) < 0)
-				TAP_FAIL("owner %u, user %u: %s", owners[i], members[k], err.msg);
+				TAP_FAIL("owner %u, user %u: %s", owners[i], members[k],
+					 err.msg);
 			(void)close(fd);
 		}
 	}
@@ -157,8 +153,8 @@ TEST(a_sandbox_has_a_range_of_its_own)
 	OK(!idmap_has(&n, &box, UINT32_MAX - 1, 0));
 }
 
-static void check_own(const struct ns_map *map, size_t n, const struct ns_map *sub, uint32_t user,
-		      uint32_t own)
+static void check_own(const struct ns_map *map, size_t n, const struct ns_map *sub,
+		      uint32_t user, uint32_t own)
 {
 	uint32_t id;
 
@@ -181,9 +177,12 @@ TEST(an_ordinary_users_ids)
 
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
-			struct native n = { .subuid = { .outside = 200000, .count = counts[i] },
-					    .subgid = { .outside = 400000, .count = counts[i] } };
-			struct native_box box = { .user = { .uid = members[k], .gid = members[k] } };
+			struct native n = {
+				.subuid = { .outside = 200000, .count = counts[i] },
+				.subgid = { .outside = 400000, .count = counts[i] }
+			};
+			struct native_box box = { .user = { .uid = members[k],
+							    .gid = members[k] } };
 			struct ns_maps maps;
 
 			idmap_sandbox(&n, &box, &maps);

@@ -74,17 +74,19 @@ TEST(host_has_the_machines_programs)
 
 TEST(host_has_no_home_and_no_state)
 {
-	static const char *const empty[] = { "home", "root", "var/lib", "var/log", "var/cache",
-					     "var/tmp", "var/spool", "tmp", "srv", "mnt", "media",
-					     "proc", "dev", "run/lock" };
+	static const char *const empty[] = {
+		"home", "root", "var/lib", "var/log", "var/cache", "var/tmp", "var/spool",
+		"tmp",  "srv",  "mnt",     "media",   "proc",      "dev",     "run/lock"
+	};
 	struct image image = open_image("host");
 
 	for (size_t i = 0; i < ARRAY_SIZE(empty); i++)
 		if (!is_empty_dir(in_layer(&image, empty[i])))
 			TAP_FAIL("/%s is not empty", empty[i]);
 	for (size_t i = 1; i < image.n_trees; i++) {
-		static const char *const never[] = { "home", "root", "var", "etc", "run", "tmp",
-						     "srv", "boot", "mnt", "sys", "proc", "dev" };
+		static const char *const never[] = { "home", "root", "var",  "etc",
+						     "run",  "tmp",  "srv",  "boot",
+						     "mnt",  "sys",  "proc", "dev" };
 
 		for (size_t k = 0; k < ARRAY_SIZE(never); k++)
 			OK(strcmp(image.trees[i].at, never[k]) != 0);
@@ -94,11 +96,13 @@ TEST(host_has_no_home_and_no_state)
 TEST(host_has_no_secrets)
 {
 	static const char *const secret[] = {
-		"/etc/shadow",	    "/etc/gshadow",    "/etc/shadow-",	   "/etc/ssh",
-		"/etc/sudoers",	    "/etc/machine-id", "/etc/fstab",	   "/etc/hostname",
-		"/etc/ssl/private", "/etc/crontab",    "/etc/security",	   "/etc/environment",
-		"/etc/apt",	    "/etc/subuid",     "/etc/docker",	   "/etc/kubernetes",
-		"/etc/krb5.keytab", "/etc/netplan",    "/etc/letsencrypt", "/etc/passwd-",
+		"/etc/shadow",      "/etc/gshadow",     "/etc/shadow-",
+		"/etc/ssh",         "/etc/sudoers",     "/etc/machine-id",
+		"/etc/fstab",       "/etc/hostname",    "/etc/ssl/private",
+		"/etc/crontab",     "/etc/security",    "/etc/environment",
+		"/etc/apt",         "/etc/subuid",      "/etc/docker",
+		"/etc/kubernetes",  "/etc/krb5.keytab", "/etc/netplan",
+		"/etc/letsencrypt", "/etc/passwd-",
 	};
 	struct image image = open_image("host");
 
@@ -110,7 +114,8 @@ TEST(host_has_no_secrets)
 }
 
 /* No file of the layer that others may not read on the machine, no set-id, no device. */
-static int check_entry(const char *path, const struct stat *st, int type, struct FTW *ftw UNUSED)
+static int check_entry(const char *path, const struct stat *st, int type,
+		       struct FTW *ftw UNUSED)
 {
 	if (type == FTW_SL)
 		return 0;
@@ -143,14 +148,16 @@ TEST(host_has_plain_files_only)
 TEST(host_shows_no_people)
 {
 	struct image image = open_image("host");
-	char *passwd = text_of(&image, "/etc/passwd"), *group = text_of(&image, "/etc/group");
+	char *passwd = text_of(&image, "/etc/passwd"),
+	     *group = text_of(&image, "/etc/group");
 	char *save = NULL;
 	size_t n = 0;
 
 	OK(passwd && group);
 	OK(strncmp(passwd, "root:x:0:0:", 11) == 0);
 	OK(strstr(group, "root:x:0:"));
-	for (char *l = strtok_r(passwd, "\n", &save); l; l = strtok_r(NULL, "\n", &save), n++) {
+	for (char *l = strtok_r(passwd, "\n", &save); l;
+	     l = strtok_r(NULL, "\n", &save), n++) {
 		unsigned uid = 0;
 
 		EQ(sscanf(l, "%*[^:]:x:%u:", &uid), 1);
@@ -173,7 +180,9 @@ TEST(a_layer_is_built_once_and_shared)
 	image_close(&b);
 }
 
-/* A half-made layer of somebody who died is removed when one is made, a used one is not. */
+/*
+ * A half-made layer of somebody who died is removed when one is made, a used one is not.
+ */
 TEST(a_layer_that_is_out_of_date_goes)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

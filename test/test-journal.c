@@ -2,8 +2,8 @@
 /*
  * test-journal.c - what an exec writes, kept by init and read by cursor
  *
- * First the reader alone over files that a hostile writer could have made, then both ends with
- * real execs.
+ * First the reader alone over files that a hostile writer could have made, then both ends
+ * with real execs.
  */
 #include "init/journal.h"
 
@@ -24,7 +24,8 @@ static int new_journal(uint64_t capacity, struct journal_header *h)
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 
 	OK(fd >= 0);
-	*h = (struct journal_header){ .magic = JOURNAL_MAGIC, .version = JOURNAL_VERSION,
+	*h = (struct journal_header){ .magic = JOURNAL_MAGIC,
+				      .version = JOURNAL_VERSION,
 				      .capacity = capacity };
 	EQ(ftruncate(fd, (off_t)(JOURNAL_RING + capacity)), 0);
 	EQ(pwrite(fd, h, sizeof(*h), 0), sizeof(*h));
@@ -32,7 +33,8 @@ static int new_journal(uint64_t capacity, struct journal_header *h)
 	return fd;
 }
 
-static void put(int fd, struct journal_header *h, uint32_t stream, const char *text, uint32_t size)
+static void put(int fd, struct journal_header *h, uint32_t stream, const char *text,
+		uint32_t size)
 {
 	struct journal_record rec = { .size = size, .stream = stream };
 	off_t at = (off_t)(JOURNAL_RING + h->tail % h->capacity);
@@ -137,12 +139,10 @@ TEST(a_file_that_is_cut_short)
 TEST(a_record_that_does_not_add_up)
 {
 	static const struct journal_record bad[] = {
-		{ 6, 3 },	       /* no such stream */
-		{ 6, UINT32_MAX },
-		{ 1000, 1 },	       /* beyond the tail */
-		{ UINT32_MAX, 1 },
-		{ UINT32_MAX - 7, 1 },
-		{ UINT32_MAX, 0 },     /* as a pad, too */
+		{ 6, 3 },                       /* no such stream */
+		{ 6, UINT32_MAX }, { 1000, 1 }, /* beyond the tail */
+		{ UINT32_MAX, 1 }, { UINT32_MAX - 7, 1 },
+		{ UINT32_MAX, 0 }, /* as a pad, too */
 		{ CAPACITY, 0 },
 	};
 	struct journal_header h;
@@ -157,7 +157,9 @@ TEST(a_record_that_does_not_add_up)
 	}
 }
 
-/* A record larger than any that init writes must not be more than the buffer of a caller. */
+/*
+ * A record larger than any that init writes must not be more than the buffer of a caller.
+ */
 TEST(a_record_larger_than_the_buffer)
 {
 	struct journal_header h;
@@ -191,7 +193,10 @@ TEST(a_cursor_from_nowhere)
 	}
 }
 
-/* A file of holes reads as pads of eight bytes, 2^37 of them: a reader must not walk them all. */
+/*
+ * A file of holes reads as pads of eight bytes, 2^37 of them: a reader must not walk them
+ * all.
+ */
 TEST(a_journal_of_holes_does_not_hold_us_up)
 {
 	struct journal_header h;
@@ -234,7 +239,8 @@ static bool take(struct warren_exec *ex, struct reading *r)
 			return o.end;
 		OK(!o.end);
 		OK(o.stream == 1 || o.stream == 2);
-		r->out[o.stream] = realloc(r->out[o.stream], r->size[o.stream] + o.size + 1);
+		r->out[o.stream] =
+			realloc(r->out[o.stream], r->size[o.stream] + o.size + 1);
 		(void)memcpy(r->out[o.stream] + r->size[o.stream], buf, o.size);
 		r->size[o.stream] += o.size;
 		r->out[o.stream][r->size[o.stream]] = '\0';
@@ -260,7 +266,8 @@ static struct reading take_all(struct warren_exec *ex)
 	return r;
 }
 
-static struct warren_exec *start(struct warren_sandbox *sb, const char *script, uint64_t limit)
+static struct warren_exec *start(struct warren_sandbox *sb, const char *script,
+				 uint64_t limit)
 {
 	return box_start(sb, &(struct warren_exec_spec){ .argv = SH(script),
 							 .in = WARREN_STDIO_PIPE,
@@ -272,8 +279,8 @@ static struct warren_exec *start(struct warren_sandbox *sb, const char *script, 
 TEST(streams_apart)
 {
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex =
-		start(box_make(w, NULL), "printf out; printf err >&2; printf put; exit 3", 0);
+	struct warren_exec *ex = start(
+		box_make(w, NULL), "printf out; printf err >&2; printf put; exit 3", 0);
 	struct reading r = take_all(ex);
 
 	STREQ(r.out[1], "output");
@@ -284,14 +291,17 @@ TEST(streams_apart)
 	w = warren_close(w);
 }
 
-/* Each word is written after the one before it was read: the order is then no accident. */
+/*
+ * Each word is written after the one before it was read: the order is then no accident.
+ */
 TEST(in_the_order_of_arrival)
 {
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex = start(box_make(w, NULL),
-				       "i=0; while read -r word; do i=$((i + 1));"
-				       " case $word in 1) echo a;; 2) echo b >&2;; esac; done",
-				       0);
+	struct warren_exec *ex =
+		start(box_make(w, NULL),
+		      "i=0; while read -r word; do i=$((i + 1));"
+		      " case $word in 1) echo a;; 2) echo b >&2;; esac; done",
+		      0);
 	struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
 	static const char order[] = "1221112122";
 
@@ -338,13 +348,16 @@ TEST(binary)
 	w = warren_close(w);
 }
 
-/* The oldest is dropped, the newest is kept, and what is dropped is counted to the byte. */
+/*
+ * The oldest is dropped, the newest is kept, and what is dropped is counted to the byte.
+ */
 TEST(bounded_and_drops_are_counted)
 {
 	struct warren *w = box_engine("native");
 	struct warren_exec *ex =
-		start(box_make(w, NULL), "i=0; while [ $i -lt 40000 ]; do"
-					 " echo \"line $((100000 + i))\"; i=$((i + 1)); done",
+		start(box_make(w, NULL),
+		      "i=0; while [ $i -lt 40000 ]; do"
+		      " echo \"line $((100000 + i))\"; i=$((i + 1)); done",
 		      1 << 16);
 	struct reading r;
 
@@ -360,10 +373,11 @@ TEST(bounded_and_drops_are_counted)
 TEST(drops_of_small_pieces_are_counted_to_the_byte)
 {
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex = start(box_make(w, NULL),
-				       "i=0; while [ $i -lt 20000 ]; do printf x; printf y >&2;"
-				       " i=$((i + 1)); done",
-				       1 << 16);
+	struct warren_exec *ex =
+		start(box_make(w, NULL),
+		      "i=0; while [ $i -lt 20000 ]; do printf x; printf y >&2;"
+		      " i=$((i + 1)); done",
+		      1 << 16);
 	struct reading r;
 
 	EQ(box_wait(ex).exit_code, 0);
@@ -376,7 +390,8 @@ TEST(a_cursor_is_taken_up_again)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex = start(box_make(w, NULL), "read a; echo one; read b; echo two", 0);
+	struct warren_exec *ex =
+		start(box_make(w, NULL), "read a; echo one; read b; echo two", 0);
 	struct warren_output first, again, o;
 	struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
 
@@ -387,7 +402,10 @@ TEST(a_cursor_is_taken_up_again)
 	EQ(first.size, 4);
 	EQ(write(warren_exec_fd(ex, 0), "\n", 1), 1);
 	(void)take_all(ex);
-	/* From the start and from the middle, as often as one likes, after the end as well. */
+	/*
+	 * From the start and from the middle, as often as one likes, after the end as
+	 * well.
+	 */
 	for (int i = 0; i < 2; i++) {
 		GOOD(warren_exec_output(ex, 0, buf, sizeof(buf), &again, &err));
 		EQ(memcmp(buf, "one\n", 4), 0);
@@ -399,12 +417,15 @@ TEST(a_cursor_is_taken_up_again)
 	w = warren_close(w);
 }
 
-/* The result comes when the command ends; the journal ends when nobody can write any more. */
+/*
+ * The result comes when the command ends; the journal ends when nobody can write any
+ * more.
+ */
 TEST(the_end_waits_for_who_still_writes)
 {
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex = start(box_make(w, NULL),
-				       "exec 3<&0; (read x <&3; echo late) & echo early", 0);
+	struct warren_exec *ex = start(
+		box_make(w, NULL), "exec 3<&0; (read x <&3; echo late) & echo early", 0);
 	struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
 
 	EQ(box_wait(ex).exit_code, 0);
@@ -425,7 +446,8 @@ TEST(nothing_is_missing_when_the_end_is_told)
 	struct warren_sandbox *sb = box_make(w, NULL);
 
 	for (int i = 0; i < 50; i++) {
-		struct warren_exec *ex = start(sb, "head -c 60000 /dev/zero; echo x >&2", 0);
+		struct warren_exec *ex =
+			start(sb, "head -c 60000 /dev/zero; echo x >&2", 0);
 		struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
 
 		EQ(box_wait(ex).exit_code, 0);
@@ -440,11 +462,11 @@ TEST(nothing_is_missing_when_the_end_is_told)
 TEST(one_stream_in_a_journal_and_one_in_a_pipe)
 {
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex =
-		box_start(box_make(w, NULL),
-			  &(struct warren_exec_spec){ .argv = SH("echo out; echo err >&2"),
-						      .out = WARREN_STDIO_JOURNAL,
-						      .err = WARREN_STDIO_PIPE });
+	struct warren_exec *ex = box_start(
+		box_make(w, NULL),
+		&(struct warren_exec_spec){ .argv = SH("echo out; echo err >&2"),
+					    .out = WARREN_STDIO_JOURNAL,
+					    .err = WARREN_STDIO_PIPE });
 	struct reading r;
 
 	EQ(warren_exec_fd(ex, 1), -1);
@@ -459,8 +481,8 @@ TEST(no_journal_no_output)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = box_engine("native");
-	struct warren_exec *ex = box_start(box_make(w, NULL),
-					   &(struct warren_exec_spec){ .argv = ARGV("true") });
+	struct warren_exec *ex = box_start(
+		box_make(w, NULL), &(struct warren_exec_spec){ .argv = ARGV("true") });
 	struct warren_output o;
 
 	EQ(warren_exec_output_fd(ex), -1);
@@ -476,11 +498,12 @@ TEST(a_limit_beyond_all_is_refused)
 	struct warren_exec *ex = NULL;
 	size_t before = box_count_fds();
 
-	FAILS(EINVAL, warren_exec(sb,
-				  &(struct warren_exec_spec){ .argv = ARGV("true"),
-							      .out = WARREN_STDIO_JOURNAL,
-							      .journal_limit = UINT64_MAX },
-				  &ex, &err));
+	FAILS(EINVAL,
+	      warren_exec(sb,
+			  &(struct warren_exec_spec){ .argv = ARGV("true"),
+						      .out = WARREN_STDIO_JOURNAL,
+						      .journal_limit = UINT64_MAX },
+			  &ex, &err));
 	OK(!ex);
 	EQ(box_count_fds(), before);
 	STREQ(box_says(sb, "echo fine"), "fine");

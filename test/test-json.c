@@ -42,10 +42,11 @@ TEST(an_object)
 	json_close(&j, ']');
 	json_bool(&j, "last", true);
 	json_close(&j, '}');
-	STREQ(out.data, "{\"s\":\"v\",\"none\":null,\"i\":-9223372036854775808,"
-			"\"u\":18446744073709551615,\"t\":true,\"f\":false,\"n\":null,"
-			"\"m\":1234.567,\"small\":0.005,\"empty\":[],\"list\":[1,\"two\",{}],"
-			"\"last\":true}");
+	STREQ(out.data,
+	      "{\"s\":\"v\",\"none\":null,\"i\":-9223372036854775808,"
+	      "\"u\":18446744073709551615,\"t\":true,\"f\":false,\"n\":null,"
+	      "\"m\":1234.567,\"small\":0.005,\"empty\":[],\"list\":[1,\"two\",{}],"
+	      "\"last\":true}");
 }
 
 TEST(escapes)
@@ -72,13 +73,13 @@ TEST(escapes)
 TEST(utf8_passes)
 {
 	static const char *const good[] = {
-		"\xc3\xa9",	    /* U+00E9 */
-		"\xc2\x80",	    /* the first of two bytes */
-		"\xdf\xbf",	    /* the last */
-		"\xe0\xa0\x80",	    /* the first of three */
-		"\xed\x9f\xbf",	    /* before the surrogates */
-		"\xee\x80\x80",	    /* after them */
-		"\xef\xbf\xbf",	    /* the last of three */
+		"\xc3\xa9",         /* U+00E9 */
+		"\xc2\x80",         /* the first of two bytes */
+		"\xdf\xbf",         /* the last */
+		"\xe0\xa0\x80",     /* the first of three */
+		"\xed\x9f\xbf",     /* before the surrogates */
+		"\xee\x80\x80",     /* after them */
+		"\xef\xbf\xbf",     /* the last of three */
 		"\xf0\x90\x80\x80", /* the first of four */
 		"\xf4\x8f\xbf\xbf", /* U+10FFFF */
 		"\xf0\x9f\x90\x87", /* a rabbit */
@@ -98,22 +99,23 @@ TEST(what_is_not_utf8_is_replaced)
 	static const struct {
 		const char *text, *json;
 	} cases[] = {
-		{ "\x80", "\"" REPLACED "\"" },		       /* a continuation alone */
+		{ "\x80", "\"" REPLACED "\"" }, /* a continuation alone */
 		{ "\xff", "\"" REPLACED "\"" },
-		{ "a\xc3", "\"a" REPLACED "\"" },	       /* cut off by the end */
-		{ "\xc3(", "\"" REPLACED "(\"" },	       /* cut off by a letter */
+		{ "a\xc3", "\"a" REPLACED "\"" }, /* cut off by the end */
+		{ "\xc3(", "\"" REPLACED "(\"" }, /* cut off by a letter */
 		{ "\xe2\x82", "\"" REPLACED REPLACED "\"" },
 		{ "\xf0\x9f\x90", "\"" REPLACED REPLACED REPLACED "\"" },
-		{ "\xc0\xaf", "\"" REPLACED REPLACED "\"" },   /* overlong '/' */
+		{ "\xc0\xaf", "\"" REPLACED REPLACED "\"" }, /* overlong '/' */
 		{ "\xc1\xbf", "\"" REPLACED REPLACED "\"" },
 		{ "\xe0\x80\xaf", "\"" REPLACED REPLACED REPLACED "\"" },
 		{ "\xe0\x9f\xbf", "\"" REPLACED REPLACED REPLACED "\"" },
 		{ "\xf0\x8f\xbf\xbf", "\"" REPLACED REPLACED REPLACED REPLACED "\"" },
-		{ "\xed\xa0\x80", "\"" REPLACED REPLACED REPLACED "\"" }, /* a surrogate */
+		{ "\xed\xa0\x80",
+		  "\"" REPLACED REPLACED REPLACED "\"" }, /* a surrogate */
 		{ "\xed\xbf\xbf", "\"" REPLACED REPLACED REPLACED "\"" },
 		{ "\xf4\x90\x80\x80", "\"" REPLACED REPLACED REPLACED REPLACED "\"" },
 		{ "\xf5\x80\x80\x80", "\"" REPLACED REPLACED REPLACED REPLACED "\"" },
-		{ "\xc3\"", "\"" REPLACED "\\\"\"" },	       /* must not swallow a quote */
+		{ "\xc3\"", "\"" REPLACED "\\\"\"" }, /* must not swallow a quote */
 		{ "\xe2\x82\\", "\"" REPLACED REPLACED "\\\\\"" },
 	};
 

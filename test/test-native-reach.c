@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-native-reach.c - the native backend: files, disks, volumes, users, ports and networks */
+/*
+ * test-native-reach.c - the native backend: files, disks, volumes, users, ports and
+ * networks
+ */
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/statfs.h>
@@ -39,7 +42,8 @@ TEST(a_descriptor_is_handed_out)
 	OK(fd >= 0);
 	EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	EQ(write(fd, "from outside", 12), 12);
-	STREQ(box_says(sb, "cat /tmp/new; stat -c ' %a %u:%g' /tmp/new"), "from outside 604 0:0");
+	STREQ(box_says(sb, "cat /tmp/new; stat -c ' %a %u:%g' /tmp/new"),
+	      "from outside 604 0:0");
 	EQ(open_file(sb, "/tmp/new", O_WRONLY | O_CREAT | O_EXCL, 0600, NULL), -EEXIST);
 	EQ(open_file(sb, "/tmp/none", O_RDONLY, 0, NULL), -ENOENT);
 	EQ(open_file(sb, "/tmp/new/x", O_RDONLY, 0, NULL), -ENOTDIR);
@@ -75,7 +79,8 @@ TEST(links_resolve_inside)
 	BEGIN(0);
 	box_put(host, "the host's", 0644);
 	OK(box_run(sb, ARGV("sh", "-c",
-			    "cd /tmp; ln -s \"$1\" abs; ln -s ../../../../../../../..\"$1\" rel;"
+			    "cd /tmp; ln -s \"$1\" abs;"
+			    " ln -s ../../../../../../../..\"$1\" rel;"
 			    " ln -s / root; ln -s /proc/1/root proc; ln -s loop loop;"
 			    " ln -s /etc/passwd good; echo mine > /etc/marker;"
 			    " ln -s ../../../../etc/marker dots",
@@ -89,8 +94,11 @@ TEST(links_resolve_inside)
 	STREQ(read_file(sb, "/tmp/root/tmp/root/etc/marker"), "mine\n");
 	STREQ(read_file(sb, "/tmp/good"), read_file(sb, "/etc/passwd"));
 	OK(open_file(sb, "/tmp/proc/etc/marker", O_RDONLY, 0, NULL) < 0);
-	/* Writing through one makes a file inside, where the link says, and none outside. */
-	OK(box_sh(sb, "mkdir -p /tmp/d; ln -s /made-by-link /tmp/d/l").res.exit_code == 0);
+	/*
+	 * Writing through one makes a file inside, where the link says, and none outside.
+	 */
+	OK(box_sh(sb, "mkdir -p /tmp/d; ln -s /made-by-link /tmp/d/l").res.exit_code ==
+	   0);
 	OK(open_file(sb, "/tmp/d/l", O_WRONLY | O_CREAT, 0600, NULL) >= 0);
 	OK(box_sh(sb, "test -f /made-by-link").res.exit_code == 0);
 	EQ(access("/made-by-link", F_OK), -1);
@@ -106,14 +114,21 @@ TEST(a_link_that_is_swapped_meanwhile)
 
 	BEGIN(0);
 	box_put(host, "the host's", 0644);
-	OK(box_run(sb, ARGV("sh", "-c", "mkdir -p \"$1\" /tmp/a; rmdir \"$1\"; echo inside > \"$1\";"
-			    " echo inside > /tmp/a/f; ln -s / /tmp/b", "sh", host)).res.exit_code == 0);
-	ex = box_start(sb, &(struct warren_exec_spec){
-				   .argv = SH("cd /tmp; i=0; while [ $i -lt 3000 ]; do ln -sfn a x;"
-					      " ln -sfn b x; ln -sfn ../../.. x; i=$((i + 1)); done"),
-				   .timeout_ms = 20000 });
+	OK(box_run(sb, ARGV("sh", "-c",
+			    "mkdir -p \"$1\" /tmp/a; rmdir \"$1\"; echo inside > \"$1\";"
+			    " echo inside > /tmp/a/f; ln -s / /tmp/b",
+			    "sh", host))
+		   .res.exit_code == 0);
+	ex = box_start(
+		sb,
+		&(struct warren_exec_spec){
+			.argv = SH(
+				"cd /tmp; i=0; while [ $i -lt 3000 ]; do ln -sfn a x;"
+				" ln -sfn b x; ln -sfn ../../.. x; i=$((i + 1)); done"),
+			.timeout_ms = 20000 });
 	for (int i = 0; i < 2000; i++) {
-		int fd = open_file(sb, i % 2 ? "/tmp/x/f" : "/tmp/x/etc/passwd", O_RDONLY, 0, NULL);
+		int fd = open_file(sb, i % 2 ? "/tmp/x/f" : "/tmp/x/etc/passwd", O_RDONLY,
+				   0, NULL);
 		struct statfs fs;
 
 		if (fd < 0)
@@ -131,9 +146,10 @@ TEST(a_link_that_is_swapped_meanwhile)
 TEST(proc_is_refused)
 {
 	static const char *const paths[] = {
-		"/proc/1/mem",	     "/proc/self/mem",	 "/proc/self/environ", "/proc/1/fd/3",
-		"/proc/self/exe",    "/proc/self/cwd",	 "/proc/self/root",    "/proc/1/root/etc/passwd",
-		"/proc/self/fd/0",   "/proc/thread-self/mem", "/proc/version",
+		"/proc/1/mem",           "/proc/self/mem",          "/proc/self/environ",
+		"/proc/1/fd/3",          "/proc/self/exe",          "/proc/self/cwd",
+		"/proc/self/root",       "/proc/1/root/etc/passwd", "/proc/self/fd/0",
+		"/proc/thread-self/mem", "/proc/version",
 	};
 
 	BEGIN(0);
@@ -144,7 +160,8 @@ TEST(proc_is_refused)
 			TAP_FAIL("%s gives %d", paths[i], r);
 	}
 	/* Through a link as well; and a command of the sandbox's own may read it. */
-	OK(box_sh(sb, "ln -s /proc/self/environ /tmp/e; cat /proc/version").res.exit_code == 0);
+	OK(box_sh(sb, "ln -s /proc/self/environ /tmp/e; cat /proc/version")
+		   .res.exit_code == 0);
 	EQ(open_file(sb, "/tmp/e", O_RDONLY, 0, NULL), -EACCES);
 	END();
 }
@@ -179,12 +196,13 @@ TEST(files_as_a_user_who_is_not_root)
 	int fd;
 
 	BEGIN(.user = "1000:1000");
-	EQ(box_run_spec(sb, (struct warren_exec_spec){
-				    .argv = SH("echo s > /root/secret; chmod 700 /root;"
-					       " echo g > /tmp/group; chgrp 1000 /tmp/group;"
-					       " chmod 640 /tmp/group; echo o > /tmp/other;"
-					       " chmod 640 /tmp/other"),
-				    .user = "root" })
+	EQ(box_run_spec(sb,
+			(struct warren_exec_spec){
+				.argv = SH("echo s > /root/secret; chmod 700 /root;"
+					   " echo g > /tmp/group; chgrp 1000 /tmp/group;"
+					   " chmod 640 /tmp/group; echo o > /tmp/other;"
+					   " chmod 640 /tmp/other"),
+				.user = "root" })
 		   .res.exit_code,
 	   0);
 	EQ(open_file(sb, "/root/secret", O_RDONLY, 0, NULL), -EACCES);
@@ -211,7 +229,8 @@ TEST(files_by_a_group_beside_the_first)
 		      " echo 'team:x:1600:ann' >> /etc/group;"
 		      " echo x > /tmp/f; chgrp 1600 /tmp/f; chmod 640 /tmp/f")
 		   .res.exit_code == 0);
-	EQ(box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV("cat", "/tmp/f"), .user = "ann" })
+	EQ(box_run_spec(sb, (struct warren_exec_spec){ .argv = ARGV("cat", "/tmp/f"),
+						       .user = "ann" })
 		   .res.exit_code,
 	   0);
 	OK(open_file(sb, "/tmp/f", O_RDONLY, 0, "ann") >= 0);
@@ -233,7 +252,8 @@ static void check_disk(struct warren_sandbox *sb, unsigned size)
 	OK(strtoull(box_says(sb, "stat -c %s /tmp/big"), NULL, 10) <= size);
 	FAILS(ENOSPC, warren_file_write(sb, "/tmp/more", data, sizeof(data), 0600, &err));
 	/* What is freed can be used again; /usr, another tree, counts in the same sum. */
-	STREQ(box_says(sb, "rm /tmp/big /tmp/more; echo x > /usr/new && cat /usr/new"), "x");
+	STREQ(box_says(sb, "rm /tmp/big /tmp/more; echo x > /usr/new && cat /usr/new"),
+	      "x");
 	s = box_sh(sb, "head -c 100000000 /dev/zero > /usr/big");
 	OK(strstr(s.err, "No space left"));
 	STREQ(box_says(sb, "rm /usr/big; echo fine"), "fine");
@@ -254,11 +274,13 @@ TEST(a_limit_on_a_disk_larger_than_memory)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = native_engine();
 
-	if (warren_create(w, &(struct warren_spec){ .memory = 24 * MIB, .disk = 64 * MIB }, &sb,
-			  &err) < 0)
+	if (warren_create(w,
+			  &(struct warren_spec){ .memory = 24 * MIB, .disk = 64 * MIB },
+			  &sb, &err) < 0)
 		SKIP("no disk in a file here: %s", err.msg);
 	/* All of it, with a third of it as memory. */
-	STREQ(box_says(sb, "head -c 45000000 /dev/zero > /tmp/f && stat -c %s /tmp/f; rm /tmp/f"),
+	STREQ(box_says(sb, "head -c 45000000 /dev/zero > /tmp/f && stat -c %s /tmp/f;"
+			   " rm /tmp/f"),
 	      "45000000");
 	check_disk(sb, 64 * MIB);
 	END();
@@ -269,7 +291,8 @@ TEST(a_limit_on_inodes)
 	struct said s;
 
 	BEGIN(.disk = 2 * MIB);
-	s = box_sh(sb, "mkdir /tmp/d; cd /tmp/d; i=0; while [ $i -lt 20000 ]; do : > $i || exit 9;"
+	s = box_sh(sb, "mkdir /tmp/d; cd /tmp/d; i=0; while [ $i -lt 20000 ]; do"
+		       " : > $i || exit 9;"
 		       " i=$((i + 1)); done");
 	OK(s.res.exit_code != 0);
 	OK(strstr(s.err, "No space left") || strstr(s.err, "cannot create"));
@@ -279,12 +302,13 @@ TEST(a_limit_on_inodes)
 
 TEST(a_root_that_is_read_only)
 {
-	BEGIN(.read_only = true, .mounts = (struct warren_mount[]){ { .target = "/work" } },
-	      .n_mounts = 1);
+	BEGIN(.read_only = true,
+	      .mounts = (struct warren_mount[]){ { .target = "/work" } }, .n_mounts = 1);
 	EQ(box_sh(sb, "echo x > /tmp/x").res.exit_code != 0, true);
 	EQ(open_file(sb, "/etc/x", O_WRONLY | O_CREAT, 0600, NULL), -EROFS);
 	EQ(open_file(sb, "/usr/x", O_WRONLY | O_CREAT, 0600, NULL), -EROFS);
-	STREQ(box_says(sb, "echo x > /work/x; cat /work/x; echo y > /dev/null; echo z > /dev/shm/z"),
+	STREQ(box_says(sb, "echo x > /work/x; cat /work/x; echo y > /dev/null;"
+			   " echo z > /dev/shm/z"),
 	      "x");
 	OK(enforced(sb, "read_only"));
 	END();
@@ -304,8 +328,9 @@ TEST(a_tmpfs)
 	OK(strstr(s.err, "No space left"));
 	OK(strtoull(box_says(sb, "stat -c %s /t/x"), NULL, 10) <= 4 * MIB);
 	EQ(box_sh(sb, "echo x > /ro/x").res.exit_code != 0, true);
-	s = box_run_spec(sb, (struct warren_exec_spec){ .argv = SH("echo x > '/a/b/c d/x'"),
-							.user = "1000" });
+	s = box_run_spec(sb,
+			 (struct warren_exec_spec){ .argv = SH("echo x > '/a/b/c d/x'"),
+						    .user = "1000" });
 	EQ(s.res.exit_code, 0);
 	END();
 }
@@ -323,8 +348,11 @@ static char *make_volume(const char *name, uid_t owner)
 	return path;
 }
 
-/* What @owner has outside is @user's inside, and what that one makes is @owner's outside. */
-static void check_ownership(const char *name, uid_t owner, const char *user, const char *seen)
+/*
+ * What @owner has outside is @user's inside, and what that one makes is @owner's outside.
+ */
+static void check_ownership(const char *name, uid_t owner, const char *user,
+			    const char *seen)
 {
 	char *path = make_volume(name, owner), want[64];
 	struct warren_mount m = { .source = path, .target = "/v" };
@@ -333,7 +361,8 @@ static void check_ownership(const char *name, uid_t owner, const char *user, con
 	BEGIN(.user = user, .mounts = &m, .n_mounts = 1);
 	(void)snprintf(want, sizeof(want), "%s\n%s\nbefore", seen, seen);
 	STREQ(box_says(sb, "stat -c %u:%g /v /v/file; cat /v/file"), want);
-	STREQ(box_says(sb, "echo made > /v/new; mkdir /v/dir; echo more >> /v/file; rm -f /v/none;"
+	STREQ(box_says(sb, "echo made > /v/new; mkdir /v/dir; echo more >> /v/file;"
+			   " rm -f /v/none;"
 			   " stat -c %u:%g /v/new"),
 	      seen);
 	EQ(stat(box_path("%s/new", name), &st), 0);
@@ -385,8 +414,10 @@ TEST(no_file_of_roots_in_a_persons_volume)
 	struct stat st;
 
 	BEGIN(.mounts = &m, .n_mounts = 1);
-	(void)box_sh(sb, "cp /bin/true /v/suid; chmod 4755 /v/suid; chown 0:0 /v/suid; cd /v;"
-			 " i=0; while [ $i -lt 300 ]; do : > f$i; chown $i:$i f$i; i=$((i + 1)); done");
+	(void)box_sh(sb,
+		     "cp /bin/true /v/suid; chmod 4755 /v/suid; chown 0:0 /v/suid; cd /v;"
+		     " i=0; while [ $i -lt 300 ]; do : > f$i; chown $i:$i f$i;"
+		     " i=$((i + 1)); done");
 	EQ(stat(box_path("plant/suid"), &st), 0);
 	EQ(st.st_uid, 1000);
 	for (int i = 0; i < 300; i++) {
@@ -424,7 +455,9 @@ TEST(a_volume_of_one_file)
 	box_put(path, "single", 0644);
 	{
 		BEGIN(.mounts = &m, .n_mounts = 1);
-		STREQ(box_says(sb, "cat /new/dir/name; echo ' and more' >> /new/dir/name"), "single");
+		STREQ(box_says(sb,
+			       "cat /new/dir/name; echo ' and more' >> /new/dir/name"),
+		      "single");
 		GOOD(warren_file_read(sb, "/new/dir/name", 100, &text, &n, &err));
 		STREQ(text, "single and more\n");
 		END();
@@ -443,7 +476,9 @@ TEST(targets_of_volumes)
 	struct warren_sandbox *sb = NULL;
 	struct warren *w = native_engine();
 
-	FAILS(EINVAL, warren_create(w, &(struct warren_spec){ .mounts = m, .n_mounts = 4 }, &sb, &err));
+	FAILS(EINVAL,
+	      warren_create(w, &(struct warren_spec){ .mounts = m, .n_mounts = 4 }, &sb,
+			    &err));
 	sb = box_make(w, &(struct warren_spec){ .mounts = m, .n_mounts = 3 });
 	STREQ(box_says(sb, "cat /v/file /v/deep/er/file '/tmp/with space/file'"),
 	      "beforebeforebefore");
@@ -461,14 +496,18 @@ TEST(volumes_that_cannot_be)
 
 	box_destroy(box_make(w, NULL)); /* the image stays open from the first on */
 	before = box_count_fds();
-	FAILS(ENOENT, warren_create(w, &(struct warren_spec){ .mounts = &m, .n_mounts = 1 }, &sb, &err));
+	FAILS(ENOENT,
+	      warren_create(w, &(struct warren_spec){ .mounts = &m, .n_mounts = 1 }, &sb,
+			    &err));
 	for (size_t i = 0; i < 65; i++)
 		many[i] = (struct warren_mount){ .target = "/t" };
-	FAILS(E2BIG, warren_create(w, &(struct warren_spec){ .mounts = many, .n_mounts = 65 }, &sb,
-				   &err));
+	FAILS(E2BIG,
+	      warren_create(w, &(struct warren_spec){ .mounts = many, .n_mounts = 65 },
+			    &sb, &err));
 	m = (struct warren_mount){ .source = box_path("fileonly"), .target = "/tmp" };
 	box_put(m.source, "x", 0644);
-	OK(warren_create(w, &(struct warren_spec){ .mounts = &m, .n_mounts = 1 }, &sb, &err) < 0);
+	OK(warren_create(w, &(struct warren_spec){ .mounts = &m, .n_mounts = 1 }, &sb,
+			 &err) < 0);
 	OK(!sb);
 	EQ(box_count_fds(), before);
 	w = warren_close(w);
@@ -484,7 +523,8 @@ TEST(mounts_are_not_seen_outside)
 	OK(fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", before, sizeof(before)) > 0);
 	{
 		BEGIN(.mounts = &m, .n_mounts = 1);
-		OK(fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", after, sizeof(after)) > 0);
+		OK(fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", after,
+				   sizeof(after)) > 0);
 		STREQ(after, before);
 		END();
 	}
@@ -494,10 +534,11 @@ TEST(mounts_are_not_seen_outside)
 
 static char *id_as(struct warren_sandbox *sb, const char *user)
 {
-	struct said s = box_run_spec(sb, (struct warren_exec_spec){
-						 .argv = SH("printf '%s ' $(id -u):$(id -g):$(id -G);"
-							    " grep CapEff /proc/self/status; echo $HOME"),
-						 .user = user });
+	struct said s = box_run_spec(
+		sb, (struct warren_exec_spec){
+			    .argv = SH("printf '%s ' $(id -u):$(id -g):$(id -G);"
+				       " grep CapEff /proc/self/status; echo $HOME"),
+			    .user = user });
 
 	EQ(s.res.exit_code, 0);
 	return s.out;
@@ -523,9 +564,11 @@ TEST(users_by_name_and_by_number)
 	STREQ(id_as(sb, "4242"), "4242:0:0 " NO_CAPS "/\n");
 	STREQ(id_as(sb, "4242:4343"), "4242:4343:4343 " NO_CAPS "/\n");
 	STREQ(id_as(sb, "65535:65535"), "65535:65535:65535 " NO_CAPS "/\n");
-#define REFUSED(code, name)                                                              \
-	FAILS(code, warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true"),    \
-								.user = name }, &ex, &err))
+#define REFUSED(code, name)                                                       \
+	FAILS(code, warren_exec(sb,                                               \
+				&(struct warren_exec_spec){ .argv = ARGV("true"), \
+							    .user = name },       \
+				&ex, &err))
 	REFUSED(ENOENT, "nobody-here");
 	REFUSED(ENOENT, "ann:nogroup-here");
 	REFUSED(EINVAL, "65536");
@@ -543,12 +586,15 @@ TEST(the_user_of_a_sandbox)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *none = NULL;
 	struct warren *w = native_engine();
-	struct warren_sandbox *sb = box_make(w, &(struct warren_spec){ .user = "daemon" });
+	struct warren_sandbox *sb =
+		box_make(w, &(struct warren_spec){ .user = "daemon" });
 
 	STREQ(id_as(sb, NULL), "1:1:1 " NO_CAPS "/usr/sbin\n");
 	OK(strncmp(id_as(sb, "0"), "0:0:0 ", 6) == 0);
-	FAILS(ENOENT, warren_create(w, &(struct warren_spec){ .user = "nobody-here" }, &none, &err));
-	FAILS(EINVAL, warren_create(w, &(struct warren_spec){ .user = "70000" }, &none, &err));
+	FAILS(ENOENT, warren_create(w, &(struct warren_spec){ .user = "nobody-here" },
+				    &none, &err));
+	FAILS(EINVAL,
+	      warren_create(w, &(struct warren_spec){ .user = "70000" }, &none, &err));
 	OK(!none);
 	END();
 }
@@ -563,7 +609,8 @@ TEST(the_folder_of_work_is_made)
 
 	STREQ(box_says(sb, "pwd"), "/work/of mine");
 	box_destroy(sb);
-	sb = box_make(w, &(struct warren_spec){ .workdir = "/work", .user = "1000:1000" });
+	sb = box_make(w,
+		      &(struct warren_spec){ .workdir = "/work", .user = "1000:1000" });
 	if (warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true") },
 			&(struct warren_exec *){ NULL }, &err) < 0)
 		TAP_FAIL("%s", err.msg);
@@ -577,7 +624,8 @@ TEST(the_name_of_the_host)
 {
 	struct warren_error err UNUSED = WARREN_ERROR_INIT;
 	struct warren *w = native_engine();
-	struct warren_sandbox *sb = box_make(w, &(struct warren_spec){ .hostname = "burrow.test" });
+	struct warren_sandbox *sb =
+		box_make(w, &(struct warren_spec){ .hostname = "burrow.test" });
 	char ours[65];
 
 	EQ(gethostname(ours, sizeof(ours)), 0);
@@ -590,10 +638,11 @@ TEST(the_name_of_the_host)
 	END();
 }
 
-#define SERVE                                                                            \
-	ARGV("perl", "-MIO::Socket::INET", "-e",                                         \
-	     "$| = 1; $s = IO::Socket::INET->new(LocalAddr => '127.0.0.1',"              \
-	     " LocalPort => 8080, Listen => 5, ReuseAddr => 1) or die $!; print \"up\\n\";" \
+#define SERVE                                                               \
+	ARGV("perl", "-MIO::Socket::INET", "-e",                            \
+	     "$| = 1; $s = IO::Socket::INET->new(LocalAddr => '127.0.0.1'," \
+	     " LocalPort => 8080, Listen => 5, ReuseAddr => 1) or die $!;"  \
+	     " print \"up\\n\";"                                            \
 	     " while ($c = $s->accept) { $l = <$c>; print $c \"got $l\"; close $c }")
 
 TEST(a_port_is_reached)
@@ -602,9 +651,11 @@ TEST(a_port_is_reached)
 	int fd = -1;
 
 	BEGIN(0);
-	SKIP_UNLESS(box_sh(sb, "perl -MIO::Socket::INET -e 1").res.exit_code == 0, "no perl");
+	SKIP_UNLESS(box_sh(sb, "perl -MIO::Socket::INET -e 1").res.exit_code == 0,
+		    "no perl");
 	FAILS(ECONNREFUSED, warren_connect(sb, 8080, &fd, &err));
-	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SERVE, .out = WARREN_STDIO_PIPE });
+	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SERVE,
+						       .out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	for (int i = 0; i < 20; i++) {
 		GOOD(warren_connect(sb, 8080, &fd, &err));
@@ -628,9 +679,11 @@ TEST(ports_are_each_sandboxs_own)
 	struct warren_exec *ex;
 
 	BEGIN(0);
-	SKIP_UNLESS(box_sh(sb, "perl -MIO::Socket::INET -e 1").res.exit_code == 0, "no perl");
+	SKIP_UNLESS(box_sh(sb, "perl -MIO::Socket::INET -e 1").res.exit_code == 0,
+		    "no perl");
 	other = box_make(w, NULL);
-	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SERVE, .out = WARREN_STDIO_PIPE });
+	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SERVE,
+						       .out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	FAILS(ECONNREFUSED, warren_connect(other, 8080, &fd, &err));
 	EQ(bind(host, (struct sockaddr *)&any, sizeof(any)), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-parse.c - numbers with units: all of the word, within range, or an error with a reason */
+/*
+ * test-parse.c - numbers with units: all of the word, within range, or an error with a
+ * reason
+ */
 #include "base/parse.h"
 
 #include <errno.h>
@@ -28,8 +31,8 @@ static void check_good(parse_fn parse, const struct good *g, size_t n)
 		int r = parse(g->text, &v, &err);
 
 		if (r != 0 || v != g->value || err.code != 0)
-			TAP_FAIL("'%s' is %ju (%d, \"%s\"), not %ju", g->text, (uintmax_t)v, r,
-				 err.msg, (uintmax_t)g->value);
+			TAP_FAIL("'%s' is %ju (%d, \"%s\"), not %ju", g->text,
+				 (uintmax_t)v, r, err.msg, (uintmax_t)g->value);
 	}
 }
 
@@ -43,8 +46,8 @@ static void check_bad(parse_fn parse, const struct bad *b, size_t n)
 
 		if (r != -b->code || err.code != b->code || v != UNTOUCHED ||
 		    !strstr(err.msg, b->text))
-			TAP_FAIL("'%s' gives %d, %ju, \"%s\", not %d", b->text, r, (uintmax_t)v,
-				 err.msg, -b->code);
+			TAP_FAIL("'%s' gives %d, %ju, \"%s\", not %d", b->text, r,
+				 (uintmax_t)v, err.msg, -b->code);
 	}
 }
 
@@ -67,10 +70,22 @@ TEST(whole_numbers)
 		{ "18446744073709551615", UINT64_MAX },
 	};
 	static const struct bad bad[] = {
-		{ "", EINVAL },	    { " 1", EINVAL },  { "1 ", EINVAL },	 { "+1", EINVAL },
-		{ "-1", EINVAL },   { "0x10", EINVAL }, { "1e3", EINVAL },	 { "1.0", EINVAL },
-		{ "1.", EINVAL },   { ".5", EINVAL },  { "1k", EINVAL },	 { "one", EINVAL },
-		{ "1\n", EINVAL },  { "1,5", EINVAL }, { "\xd9\xa3", EINVAL }, { "--1", EINVAL },
+		{ "", EINVAL },
+		{ " 1", EINVAL },
+		{ "1 ", EINVAL },
+		{ "+1", EINVAL },
+		{ "-1", EINVAL },
+		{ "0x10", EINVAL },
+		{ "1e3", EINVAL },
+		{ "1.0", EINVAL },
+		{ "1.", EINVAL },
+		{ ".5", EINVAL },
+		{ "1k", EINVAL },
+		{ "one", EINVAL },
+		{ "1\n", EINVAL },
+		{ "1,5", EINVAL },
+		{ "\xd9\xa3", EINVAL },
+		{ "--1", EINVAL },
 		{ "18446744073709551616", ERANGE },
 		{ "99999999999999999999999999999999999999", ERANGE },
 	};
@@ -82,7 +97,8 @@ TEST(whole_numbers)
 TEST(whole_numbers_up_to_a_maximum)
 {
 	static const struct good good[] = { { "0", 0 }, { "10", 10 } };
-	static const struct bad bad[] = { { "11", ERANGE }, { "18446744073709551616", ERANGE } };
+	static const struct bad bad[] = { { "11", ERANGE },
+					  { "18446744073709551616", ERANGE } };
 
 	check_good(parse_ten, good, ARRAY_SIZE(good));
 	check_bad(parse_ten, bad, ARRAY_SIZE(bad));
@@ -91,18 +107,45 @@ TEST(whole_numbers_up_to_a_maximum)
 TEST(durations)
 {
 	static const struct good good[] = {
-		{ "1ms", 1 },	  { "500ms", 500 },   { "30s", 30000 }, { "2m", 120000 },
-		{ "1h", 3600000 }, { "1.5s", 1500 },   { "0.5m", 30000 }, { "0.25h", 900000 },
-		{ "1.5ms", 1 },	  { "0.001s", 1 },    { "10MS", 10 },	{ "2S", 2000 },
-		{ "0.0010000000000009s", 1 },	      { "2562047h", 2562047ULL * 3600000 },
+		{ "1ms", 1 },
+		{ "500ms", 500 },
+		{ "30s", 30000 },
+		{ "2m", 120000 },
+		{ "1h", 3600000 },
+		{ "1.5s", 1500 },
+		{ "0.5m", 30000 },
+		{ "0.25h", 900000 },
+		{ "1.5ms", 1 },
+		{ "0.001s", 1 },
+		{ "10MS", 10 },
+		{ "2S", 2000 },
+		{ "0.0010000000000009s", 1 },
+		{ "2562047h", 2562047ULL * 3600000 },
 	};
 	static const struct bad bad[] = {
-		{ "", EINVAL },	     { "1", EINVAL },	  { "s", EINVAL },	{ "ms", EINVAL },
-		{ "-1s", EINVAL },   { "+1s", EINVAL },	  { " 1s", EINVAL },	{ "1s ", EINVAL },
-		{ "1 s", EINVAL },   { "1d", EINVAL },	  { "1us", EINVAL },	{ "1.s", EINVAL },
-		{ ".5s", EINVAL },   { "1..5s", EINVAL }, { "1.5.5s", EINVAL }, { "1e3s", EINVAL },
-		{ "0s", EINVAL },    { "0ms", EINVAL },	  { "0.0h", EINVAL },	{ "0.5ms", EINVAL },
-		{ "1s2s", EINVAL },  { "infinity", EINVAL }, { "nan", EINVAL },
+		{ "", EINVAL },
+		{ "1", EINVAL },
+		{ "s", EINVAL },
+		{ "ms", EINVAL },
+		{ "-1s", EINVAL },
+		{ "+1s", EINVAL },
+		{ " 1s", EINVAL },
+		{ "1s ", EINVAL },
+		{ "1 s", EINVAL },
+		{ "1d", EINVAL },
+		{ "1us", EINVAL },
+		{ "1.s", EINVAL },
+		{ ".5s", EINVAL },
+		{ "1..5s", EINVAL },
+		{ "1.5.5s", EINVAL },
+		{ "1e3s", EINVAL },
+		{ "0s", EINVAL },
+		{ "0ms", EINVAL },
+		{ "0.0h", EINVAL },
+		{ "0.5ms", EINVAL },
+		{ "1s2s", EINVAL },
+		{ "infinity", EINVAL },
+		{ "nan", EINVAL },
 		{ "2562048h", ERANGE },
 		{ "18446744073709551615ms", ERANGE },
 		{ "18446744073709551616ms", ERANGE },
@@ -136,10 +179,22 @@ TEST(sizes)
 		{ "9223372036854775807", INT64_MAX },
 	};
 	static const struct bad bad[] = {
-		{ "", EINVAL },	     { "k", EINVAL },	{ "-1k", EINVAL },  { "+1k", EINVAL },
-		{ "1 k", EINVAL },   { "1kk", EINVAL }, { "1ki", EINVAL },  { "1p", EINVAL },
-		{ "0x10", EINVAL },  { "1,5g", EINVAL }, { "1.g", EINVAL }, { ".5g", EINVAL },
-		{ "0", EINVAL },     { "0k", EINVAL },	{ "0.0001k", EINVAL }, { "1m ", EINVAL },
+		{ "", EINVAL },
+		{ "k", EINVAL },
+		{ "-1k", EINVAL },
+		{ "+1k", EINVAL },
+		{ "1 k", EINVAL },
+		{ "1kk", EINVAL },
+		{ "1ki", EINVAL },
+		{ "1p", EINVAL },
+		{ "0x10", EINVAL },
+		{ "1,5g", EINVAL },
+		{ "1.g", EINVAL },
+		{ ".5g", EINVAL },
+		{ "0", EINVAL },
+		{ "0k", EINVAL },
+		{ "0.0001k", EINVAL },
+		{ "1m ", EINVAL },
 		{ "9223372036854775808", ERANGE },
 		{ "8388608t", ERANGE },
 		{ "16777216t", ERANGE },
@@ -154,14 +209,23 @@ TEST(sizes)
 TEST(processors)
 {
 	static const struct good good[] = {
-		{ "1", 1000 }, { "2", 2000 },	 { "0.5", 500 },	{ "1.5", 1500 },
+		{ "1", 1000 },  { "2", 2000 },       { "0.5", 500 },  { "1.5", 1500 },
 		{ "0.001", 1 }, { "1000", 1000000 }, { "0.0019", 1 },
 	};
 	static const struct bad bad[] = {
-		{ "", EINVAL },	    { "-1", EINVAL },  { "1c", EINVAL },	 { "1.", EINVAL },
-		{ ".5", EINVAL },   { "1/2", EINVAL }, { "all", EINVAL },	 { "0", ERANGE },
-		{ "0.0", ERANGE },  { "0.0009", ERANGE }, { "1000.001", ERANGE },
-		{ "18446744073709551615", ERANGE }, { "18446744073709551616", ERANGE },
+		{ "", EINVAL },
+		{ "-1", EINVAL },
+		{ "1c", EINVAL },
+		{ "1.", EINVAL },
+		{ ".5", EINVAL },
+		{ "1/2", EINVAL },
+		{ "all", EINVAL },
+		{ "0", ERANGE },
+		{ "0.0", ERANGE },
+		{ "0.0009", ERANGE },
+		{ "1000.001", ERANGE },
+		{ "18446744073709551615", ERANGE },
+		{ "18446744073709551616", ERANGE },
 	};
 
 	check_good(parse_cpus, good, ARRAY_SIZE(good));
@@ -187,11 +251,14 @@ TEST(ids)
 TEST(ids_are_strict)
 {
 	static const struct bad bad[] = {
-		{ "", EINVAL },	     { ":", EINVAL },	 { "1:", EINVAL },     { ":1", EINVAL },
-		{ "1:1:1", EINVAL }, { "root", EINVAL }, { "1:root", EINVAL }, { "-1", EINVAL },
-		{ "1 ", EINVAL },    { "1.0", EINVAL },	 { "0x1", EINVAL },    { "1: 1", EINVAL },
-		{ "4294967295", ERANGE },   { "0:4294967295", ERANGE }, { "4294967296", ERANGE },
-		{ "1:18446744073709551616", ERANGE },
+		{ "", EINVAL },           { ":", EINVAL },
+		{ "1:", EINVAL },         { ":1", EINVAL },
+		{ "1:1:1", EINVAL },      { "root", EINVAL },
+		{ "1:root", EINVAL },     { "-1", EINVAL },
+		{ "1 ", EINVAL },         { "1.0", EINVAL },
+		{ "0x1", EINVAL },        { "1: 1", EINVAL },
+		{ "4294967295", ERANGE }, { "0:4294967295", ERANGE },
+		{ "4294967296", ERANGE }, { "1:18446744073709551616", ERANGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -199,7 +266,8 @@ TEST(ids_are_strict)
 		uint32_t uid = 77, gid = 88;
 		int r = parse_ids(bad[i].text, &uid, &gid, &err);
 
-		if (r != -bad[i].code || err.code != bad[i].code || uid != 77 || gid != 88)
+		if (r != -bad[i].code || err.code != bad[i].code || uid != 77 ||
+		    gid != 88)
 			TAP_FAIL("'%s' gives %d, %u:%u", bad[i].text, r, uid, gid);
 	}
 }

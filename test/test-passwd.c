@@ -62,8 +62,9 @@ TEST(the_last_line_needs_no_newline_and_a_home_is_optional)
 TEST(who_is_not_there_is_not_found)
 {
 	struct passwd_entry e = { .uid = 77 };
-	static const char *const names[] = { "",     "de",  "devs", "DEV", "dev:x", "dev:x:1000",
-					     "root\n", "\n", "x",   "/bin/sh" };
+	static const char *const names[] = { "",      "de",         "devs",   "DEV",
+					     "dev:x", "dev:x:1000", "root\n", "\n",
+					     "x",     "/bin/sh" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		EQ(find(users, names[i], 0, &e), -ENOENT);
@@ -80,7 +81,7 @@ TEST(a_malformed_line_is_passed_over)
 		"evil",
 		"evil:x",
 		"evil:x:0",
-		"evil:x:0:0::/root", /* six fields */
+		"evil:x:0:0::/root",          /* six fields */
 		"evil:x:0:0:::/bin/sh:extra", /* eight */
 		"evil:x::0::/:/bin/sh",
 		"evil:x:0:::/:/bin/sh",
@@ -90,8 +91,8 @@ TEST(a_malformed_line_is_passed_over)
 		"evil:x:0 :0::/:/bin/sh",
 		"evil:x:0x0:0::/:/bin/sh",
 		"evil:x:zero:0::/:/bin/sh",
-		"evil:x:4294967295:0::/:/bin/sh",  /* -1: "leave it as it is" to setresuid(2) */
-		"evil:x:4294967296:0::/:/bin/sh",  /* 0, for who forgets the high bits */
+		"evil:x:4294967295:0::/:/bin/sh", /* -1 is "none" to setresuid(2) */
+		"evil:x:4294967296:0::/:/bin/sh", /* 0, for who forgets the high bits */
 		"evil:x:18446744073709551616:0::/:/bin/sh",
 		"evil:x:00000000000:0::/:/bin/sh",
 		"evil:x:0:4294967295::/:/bin/sh",
@@ -198,7 +199,8 @@ TEST(finds_the_groups_of_a_user)
 
 TEST(members_are_whole_words)
 {
-	static const char text[] = "a:x:1:,,dev,,\nb:x:2:dev \nc:x:3: dev\nd:x:x:dev\ne:x:5:dev,dev\n";
+	static const char text[] =
+		"a:x:1:,,dev,,\nb:x:2:dev \nc:x:3: dev\nd:x:x:dev\ne:x:5:dev,dev\n";
 	uint32_t gids[8];
 
 	EQ(passwd_find_groups(text, sizeof(text) - 1, "dev", gids, 8), 2);

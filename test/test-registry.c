@@ -87,7 +87,8 @@ TEST(two_engines_leave_each_other_alone)
 	struct warren_sandbox *in_a = box_make(a, NULL), *in_b = box_make(b, NULL);
 
 	OK(strcmp(warren_id(in_a), warren_id(in_b)) != 0);
-	OK(((struct native_box *)in_a->box)->base_id != ((struct native_box *)in_b->box)->base_id);
+	OK(((struct native_box *)in_a->box)->base_id !=
+	   ((struct native_box *)in_b->box)->base_id);
 	EQ(count_entries(box_path("two/engines")), 2);
 	c = open_at(run); /* sweeps again */
 	EQ(count_entries(box_path("two/ids")), 2);
@@ -126,7 +127,8 @@ TEST(ids_and_ranges_are_unique)
 /* ------------------------------------------------------- what the dead left */
 
 /* An engine that is no more, with one sandbox, in the folder @run. */
-static void make_dead(const char *run, const char *name, const char *sandbox, const char *slot)
+static void make_dead(const char *run, const char *name, const char *sandbox,
+		      const char *slot)
 {
 	char target[64], path[256];
 
@@ -220,7 +222,10 @@ TEST(what_is_busy_is_removed_later)
 	OK(!has_cgroup(&left.root, left.id));
 }
 
-/* Names in the folder are ours only when they look like it; the rest is nobody's to remove. */
+/*
+ * Names in the folder are ours only when they look like it; the rest is nobody's to
+ * remove.
+ */
 TEST(strange_links_are_left_alone)
 {
 	char *run = box_path("strange");

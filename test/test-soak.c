@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-soak.c - two thousand sandboxes, a tenth of which fail half-way, and nothing is left
+ * test-soak.c - two thousand sandboxes, a tenth of which fail half-way, and nothing is
+ * left
  *
- * Counted before and after: processes, mounts, cgroups, namespaces, loop devices, descriptors and
- * files. Two processes at once, each with an engine of its own over the same folders.
+ * Counted before and after: processes, mounts, cgroups, namespaces, loop devices,
+ * descriptors and files. Two processes at once, each with an engine of its own over the
+ * same folders.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
@@ -54,8 +56,10 @@ static void run_none(struct warren_sandbox *sb UNUSED)
 static void run_left_running(struct warren_sandbox *sb)
 {
 	struct warren_exec *ex = box_start(
-		sb, &(struct warren_exec_spec){ .argv = SH("trap '' TERM; setsid sleep 60 & sleep 60"),
-						.in = WARREN_STDIO_PIPE, .out = WARREN_STDIO_PIPE });
+		sb, &(struct warren_exec_spec){
+			    .argv = SH("trap '' TERM; setsid sleep 60 & sleep 60"),
+			    .in = WARREN_STDIO_PIPE,
+			    .out = WARREN_STDIO_PIPE });
 
 	ex = warren_exec_free(ex);
 }
@@ -63,10 +67,11 @@ static void run_left_running(struct warren_sandbox *sb)
 static void run_journal(struct warren_sandbox *sb)
 {
 	struct warren_exec *ex =
-		box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("head", "-c", "200000", "/dev/zero"),
-							  .out = WARREN_STDIO_JOURNAL,
-							  .err = WARREN_STDIO_JOURNAL,
-							  .journal_limit = 65536 });
+		box_start(sb, &(struct warren_exec_spec){
+				      .argv = ARGV("head", "-c", "200000", "/dev/zero"),
+				      .out = WARREN_STDIO_JOURNAL,
+				      .err = WARREN_STDIO_JOURNAL,
+				      .journal_limit = 65536 });
 
 	EQ(box_wait(ex).exit_code, 0);
 	ex = warren_exec_free(ex);
@@ -74,8 +79,8 @@ static void run_journal(struct warren_sandbox *sb)
 
 static void run_pty(struct warren_sandbox *sb)
 {
-	struct warren_exec *ex =
-		box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("cat"), .pty = true });
+	struct warren_exec *ex = box_start(
+		sb, &(struct warren_exec_spec){ .argv = ARGV("cat"), .pty = true });
 
 	ex = warren_exec_free(ex);
 }
@@ -96,8 +101,9 @@ static void run_missing(struct warren_sandbox *sb)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex = NULL;
 
-	FAILS(ENOENT, warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("no-such"),
-								  .out = WARREN_STDIO_PIPE },
+	FAILS(ENOENT, warren_exec(sb,
+				  &(struct warren_exec_spec){ .argv = ARGV("no-such"),
+							      .out = WARREN_STDIO_PIPE },
 				  &ex, &err));
 }
 
@@ -113,18 +119,20 @@ static void run_files(struct warren_sandbox *sb)
 
 static void run_timeout(struct warren_sandbox *sb)
 {
-	struct said s = box_run_spec(sb, (struct warren_exec_spec){ .argv = SH("sleep 60 & sleep 60"),
-								    .timeout_ms = 1 });
+	struct said s = box_run_spec(
+		sb, (struct warren_exec_spec){ .argv = SH("sleep 60 & sleep 60"),
+					       .timeout_ms = 1 });
 
 	EQ(s.res.timed_out, true);
 }
 
 static void (*const recipes[])(struct warren_sandbox *sb) = {
-	run_plain, run_plain, run_plain, run_none,    run_left_running, run_journal,
-	run_pty,   run_files, run_paused, run_missing, run_timeout,	 run_plain,
+	run_plain, run_plain, run_plain,  run_none,    run_left_running, run_journal,
+	run_pty,   run_files, run_paused, run_missing, run_timeout,      run_plain,
 };
 
-static void cycle(struct warren *w, size_t i, size_t n_steps, const struct warren_mount *v)
+static void cycle(struct warren *w, size_t i, size_t n_steps,
+		  const struct warren_mount *v)
 {
 	struct native *n = w->state;
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -221,7 +229,9 @@ static void check_steps(bool crash)
 		n->inject = (struct native_inject){ .step = (int)i, .crash = crash };
 		for (int k = 0; k < 3; k++) {
 			int r = warren_create(
-				w, &(struct warren_spec){ .mounts = &v, .n_mounts = (size_t)k % 2 },
+				w,
+				&(struct warren_spec){ .mounts = &v,
+						       .n_mounts = (size_t)k % 2 },
 				&sb, &err);
 
 			if (r >= 0 || sb || err.code != -r || !err.msg[0])

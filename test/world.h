@@ -2,10 +2,11 @@
 /*
  * world.h - a part of the machine for one test alone, where everything can be counted
  *
- * A test that counts processes, mounts, namespaces and cgroups cannot do so on a machine where
- * others are at work. world_enter() goes on in a child with pid and mount namespaces of its own,
- * a /proc to match, and below /sys/fs/cgroup one directory of each hierarchy for the whole of it.
- * The child is pid 1 there: what loses its parent becomes its child, and nothing outlives it.
+ * A test that counts processes, mounts, namespaces and cgroups cannot do so on a machine
+ * where others are at work. world_enter() goes on in a child with pid and mount
+ * namespaces of its own, a /proc to match, and below /sys/fs/cgroup one directory of each
+ * hierarchy for the whole of it. The child is pid 1 there: what loses its parent becomes
+ * its child, and nothing outlives it.
  */
 #ifndef TEST_WORLD_H
 #define TEST_WORLD_H
@@ -28,7 +29,8 @@ struct counts {
 
 /* ----------------------------------------------------------------- cgroups */
 
-static const char *const world_hierarchies[] = { "cpu", "cpuacct", "memory", "pids", "freezer" };
+static const char *const world_hierarchies[] = { "cpu", "cpuacct", "memory", "pids",
+						 "freezer" };
 
 static inline bool world_is_v2(void)
 {
@@ -42,7 +44,8 @@ static inline void world_cgroup(char *path, size_t size, size_t i, const char *n
 	if (world_is_v2())
 		(void)snprintf(path, size, "/sys/fs/cgroup/%s", name);
 	else
-		(void)snprintf(path, size, "/sys/fs/cgroup/%s/%s", world_hierarchies[i], name);
+		(void)snprintf(path, size, "/sys/fs/cgroup/%s/%s", world_hierarchies[i],
+			       name);
 }
 
 static inline size_t world_n_cgroups(void)
@@ -66,11 +69,12 @@ static inline void world_take_cgroups(const char *name)
 }
 
 /* Frozen processes do not die on v1: whatever a failed test left so is thawed. */
-static inline int world_thaw_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
-				 struct FTW *ftw)
+static inline int world_thaw_one(const char *path, const struct stat *st UNUSED,
+				 int type UNUSED, struct FTW *ftw)
 {
-	int fd = strcmp(path + ftw->base, "freezer.state") == 0 ? open(path, O_WRONLY | O_CLOEXEC)
-								: -1;
+	int fd = strcmp(path + ftw->base, "freezer.state") == 0
+			 ? open(path, O_WRONLY | O_CLOEXEC)
+			 : -1;
 
 	if (fd >= 0) {
 		(void)!write(fd, "THAWED", 6);
@@ -79,10 +83,11 @@ static inline int world_thaw_one(const char *path, const struct stat *st UNUSED,
 	return 0;
 }
 
-static inline int world_remove_one(const char *path, const struct stat *st UNUSED, int type,
-				   struct FTW *ftw UNUSED)
+static inline int world_remove_one(const char *path, const struct stat *st UNUSED,
+				   int type, struct FTW *ftw UNUSED)
 {
-	for (int i = 0; type == FTW_DP && i < 100 && rmdir(path) < 0 && errno == EBUSY; i++)
+	for (int i = 0; type == FTW_DP && i < 100 && rmdir(path) < 0 && errno == EBUSY;
+	     i++)
 		box_nap();
 	return 0;
 }
@@ -93,7 +98,8 @@ static inline void world_leave_cgroups(const char *name, bool remove)
 		char path[128];
 
 		world_cgroup(path, sizeof(path), i, name);
-		(void)nftw(path, remove ? world_remove_one : world_thaw_one, 16, FTW_DEPTH | FTW_PHYS);
+		(void)nftw(path, remove ? world_remove_one : world_thaw_one, 16,
+			   FTW_DEPTH | FTW_PHYS);
 	}
 }
 
@@ -154,7 +160,8 @@ static inline void world_enter(unsigned seconds)
 	(void)alarm(seconds);
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* Folders of its own, too: what another test left is not to be found here. */
-	(void)snprintf(box_dir + strlen(box_dir), sizeof(box_dir) - strlen(box_dir), "/%s", name + 12);
+	(void)snprintf(box_dir + strlen(box_dir), sizeof(box_dir) - strlen(box_dir),
+		       "/%s", name + 12);
 	EQ(mkdir(box_dir, 0755), 0);
 	EQ(unshare(CLONE_NEWNS), 0);
 	EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -186,8 +193,8 @@ static inline int world_count_one(const char *path UNUSED, const struct stat *st
 	return 0;
 }
 
-static inline int world_count_dir(const char *path UNUSED, const struct stat *st UNUSED, int type,
-				  struct FTW *ftw UNUSED)
+static inline int world_count_dir(const char *path UNUSED, const struct stat *st UNUSED,
+				  int type, struct FTW *ftw UNUSED)
 {
 	world_found += type == FTW_D;
 	return 0;
@@ -216,7 +223,8 @@ static inline size_t world_count_loops(void)
 		char path[64], text[256] = "";
 		int fd;
 
-		(void)snprintf(path, sizeof(path), "/sys/block/loop%d/loop/backing_file", i);
+		(void)snprintf(path, sizeof(path), "/sys/block/loop%d/loop/backing_file",
+			       i);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
@@ -227,7 +235,10 @@ static inline size_t world_count_loops(void)
 	return n;
 }
 
-/* Of the layers in the state folder only whether they are there: they hold what /etc holds. */
+/*
+ * Of the layers in the state folder only whether they are there: they hold what /etc
+ * holds.
+ */
 static inline size_t world_count_files(void)
 {
 	AUTO_FREE char *run = box_path("run"), *state = box_path("state");
@@ -245,7 +256,8 @@ static inline size_t world_count_files(void)
 /* The namespaces that processes are in, each once. */
 static inline void world_note_namespaces(const char *pid, char names[][32], size_t *n)
 {
-	static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc", "uts", "cgroup" };
+	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
+					     "ipc",  "uts", "cgroup" };
 
 	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
 		char path[64], text[32];
@@ -286,10 +298,11 @@ static inline struct counts world_count(void)
 	return c;
 }
 
-#define WORLD_SAME(what)                                                                   \
-	do {                                                                               \
-		if (now.what != before->what)                                              \
-			TAP_FAIL("%s: %zu " #what ", were %zu", when, now.what, before->what); \
+#define WORLD_SAME(what)                                                        \
+	do {                                                                    \
+		if (now.what != before->what)                                   \
+			TAP_FAIL("%s: %zu " #what ", were %zu", when, now.what, \
+				 before->what);                                 \
 	} while (0)
 
 /* All is as it was. */
@@ -329,7 +342,9 @@ static inline void world_show_processes(void)
 		(void)closedir(d);
 }
 
-/* Bury the dead, until as many processes as before are left; what there is if that fails. */
+/*
+ * Bury the dead, until as many processes as before are left; what there is if that fails.
+ */
 static inline void world_await_processes(size_t n, const char *when)
 {
 	size_t seen = 0;

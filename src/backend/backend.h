@@ -43,7 +43,6 @@ struct backend_box {
 /* What every backend's exec begins with; -1 where there is none. */
 struct backend_exec {
 	int fd[3];     /* our ends of its streams; the terminal is fd[0] */
-	int wait_fd;   /* readable: exec_wait() may have something; not owned */
 	int output_fd; /* an eventfd: the journal grew */
 };
 
@@ -68,6 +67,8 @@ struct backend_ops {
 	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: for ever). */
 	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
 			 struct warren_error *err);
+	/* Readable when exec_wait() may have something to say; belongs to @ex. */
+	int (*exec_wait_fd)(struct backend_exec *ex);
 	int (*exec_signal)(struct backend_exec *ex, int sig, struct warren_error *err);
 	/* Forget it; closes what is in it. */
 	void (*exec_free)(struct backend_exec *ex);

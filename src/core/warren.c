@@ -261,7 +261,7 @@ int warren_exec_take_fd(struct warren_exec *ex, int which)
 
 int warren_exec_wait_fd(const struct warren_exec *ex)
 {
-	return ex->exec->wait_fd;
+	return ex->ops->exec_wait_fd(ex->exec);
 }
 
 int warren_exec_output_fd(const struct warren_exec *ex)

@@ -147,7 +147,7 @@ struct registry *registry_close(struct registry *r)
 
 void digest_text(const unsigned char sum[32], char digest[REF_DIGEST_LEN + 1])
 {
-	(void)strcpy(digest, "sha256:");
+	(void)memcpy(digest, "sha256:", 7);
 	for (size_t i = 0; i < 32; i++)
 		(void)snprintf(digest + 7 + 2 * i, 3, "%02x", sum[i]);
 }
@@ -198,7 +198,7 @@ static int settle_type(const json_t *root, char type[128], struct warren_error *
 		if (!own || strlen(own) >= 128)
 			return error_set(err, EPROTO,
 					 "what the registry sent is not a manifest");
-		(void)strcpy(type, own);
+		(void)snprintf(type, 128, "%s", own);
 	}
 	for (const char *p = type; *p; p++)
 		if (*p <= ' ' || *p > '~')
@@ -278,7 +278,7 @@ int registry_manifest(struct registry *r, const char *what, struct buf *ret_body
 	buf_done(ret_body);
 	*ret_body = h.body;
 	h.body = (struct buf){ .max = h.body.max };
-	(void)strcpy(ret_type, h.type);
-	(void)strcpy(ret_digest, digest);
+	(void)memcpy(ret_type, h.type, sizeof(h.type));
+	(void)memcpy(ret_digest, digest, sizeof(digest));
 	return 0;
 }

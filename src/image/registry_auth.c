@@ -29,7 +29,7 @@ static char *basic_login(const struct creds *c)
 		return NULL;
 	login = calloc(1, sizeof("Basic ") + 4 * ((size_t)n + 2) / 3 + 4);
 	if (login) {
-		(void)strcpy(login, "Basic ");
+		(void)memcpy(login, "Basic ", 6);
 		(void)EVP_EncodeBlock((unsigned char *)login + 6, (unsigned char *)plain,
 				      n);
 	}
@@ -151,7 +151,7 @@ static void add_field(struct buf *form, CURL *easy, const char *name, const char
 static char *token_form(CURL *easy, const struct challenge *c, const char *scope,
 			const char *identity)
 {
-	struct buf form = BUF_INIT(4U * REGISTRY_TOKEN_MAX);
+	struct buf form = BUF_INIT(4UL * REGISTRY_TOKEN_MAX);
 
 	add_field(&form, easy, "grant_type", "refresh_token");
 	add_field(&form, easy, "client_id", "warren");
@@ -170,7 +170,7 @@ static int prepare_token(struct http *h, const struct challenge *c,
 	char scope[sizeof(c->scope)];
 
 	if (c->scope[0])
-		(void)strcpy(scope, c->scope);
+		(void)memcpy(scope, c->scope, sizeof(scope));
 	else
 		(void)snprintf(scope, sizeof(scope), "repository:%s:pull", reg->ref.name);
 	h->body_max = REGISTRY_TOKEN_BODY_MAX;

@@ -99,7 +99,7 @@ static int read_param(const char **p, struct challenge *c)
 			continue;
 		if (known[i].to[0] || strlen(value) >= known[i].size)
 			return -EINVAL; /* twice: which of them would count? */
-		(void)strcpy(known[i].to, value);
+		(void)memcpy(known[i].to, value, strlen(value) + 1);
 	}
 	return 0;
 }
@@ -149,9 +149,17 @@ static int read_challenge(const char **p, struct challenge *ret)
 			*p += strspn(*p, "=");
 		}
 	}
-	while (at_param(*p))
-		if (read_param(p, &c) < 0 || read_separator(p) < 0)
+	while (at_param(*p)) {
+		const char *next;
+
+		if (read_param(p, &c) < 0)
 			return -EINVAL;
+		next = *p;
+		if (read_separator(&next) < 0)
+			return -EINVAL;
+		if (at_param(next)) /* else what follows the comma is another challenge */
+			*p = next;
+	}
 	*ret = c;
 	return 0;
 }

@@ -19,8 +19,6 @@
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define REAP_MS    10
 
-extern char **environ;
-
 /* A program of its own group, with @in and @out as its streams and signals as they were born. */
 static int start(const char *program, int in, int out, pid_t *ret_pid)
 {
@@ -111,7 +109,7 @@ int helper_get(const char *name, const char *server, char **ret_output,
 	uint64_t deadline = clock_now() + HELPER_TIMEOUT_MS * 1000000ULL;
 	int in[2] = { -1, -1 }, from[2] = { -1, -1 };
 	char program[128];
-	pid_t pid;
+	pid_t pid = 0;
 	int code, status = -1;
 
 	if (!*name || strlen(name) > 64 || strspn(name, NAME_CHARS) != strlen(name))

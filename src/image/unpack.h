@@ -31,6 +31,7 @@ struct unpack_result {
 	uint64_t bytes;	  /* of the plain archive */
 	uint64_t entries; /* files, directories, links made */
 	uint64_t skipped; /* device nodes, private attributes: left out */
+	uint64_t remapped; /* files of ids that a sandbox does not have: nobody's now */
 };
 
 /*

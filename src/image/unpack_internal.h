@@ -82,6 +82,8 @@ struct unpack_job {
 	const struct unpack_rules *rules;
 };
 
+/* May we map a range of ids, and so keep those of an archive? */
+bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       struct warren_error *err);
 /* Its last word, waited for. An error of its own is @err; -EPIPE with a sentence when it died. */

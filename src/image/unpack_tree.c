@@ -421,8 +421,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 /* -------------------------------------------------------------------- making */
 
 /* Make, or find, the directory at @at. */
-static int make_dir(struct unpack_tree *t, const struct place *at, mode_t mode,
-		    struct warren_error *err)
+static int make_dir(const struct place *at, mode_t mode, struct warren_error *err)
 {
 	bool whiteout = false;
 	int fd, r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
@@ -457,7 +456,7 @@ int unpack_tree_dir(struct unpack_tree *t, const char *name, const struct unpack
 		r = find_new(t, name, &at, err);
 		if (r < 0)
 			return r;
-		fd = make_dir(t, &at, meta->mode & 0777, err);
+		fd = make_dir(&at, meta->mode & 0777, err);
 		if (fd < 0)
 			return fd;
 		remember_dir(t, name, fd);

@@ -67,36 +67,6 @@ static long group_open(const struct exec *ex, enum proto_role role, const char *
 	return sys_openat(init.dir[role], ex->group >= 0 ? name : file, flags | O_CLOEXEC, 0);
 }
 
-long group_make(struct exec *ex, int *own, int *n_own)
-{
-	char name[64];
-	int number;
-
-	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
-	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
-		return 0;
-	number = n_idle > 0 ? idle[--n_idle] : n_made < PROTO_EXECS_MAX ? n_made++ : -1;
-	if (number < 0)
-		return -EAGAIN;
-	group_name(number, NULL, name);
-	for (size_t i = 0; i < N_HIERARCHIES; i++) {
-		int dir = init.dir[hierarchies[i].role];
-		long r;
-
-		if (dir < 0)
-			continue;
-		r = SYS_3(SYS_mkdirat, dir, name, 0755);
-		if (r < 0 && r != -EEXIST)
-			return r;
-		ex->group = number;
-		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
-		if (r < 0)
-			return r;
-		own[(*n_own)++] = (int)r;
-	}
-	return 0;
-}
-
 static long read_text(const struct exec *ex, enum proto_role role, const char *file, char *text,
 		      size_t size)
 {
@@ -140,6 +110,50 @@ static bool read_number(const struct exec *ex, enum proto_role role, const char 
 		line += *line == '\n';
 	}
 	return false;
+}
+
+/* Has the sandbox as many processes as it may? */
+static bool group_full(void)
+{
+	struct exec whole = { .group = -1 };
+	enum proto_role role = init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+	uint64_t now_there = 0, limit = 0;
+
+	return read_number(&whole, role, "pids.current", "", &now_there) &&
+	       read_number(&whole, role, "pids.max", "", &limit) && now_there >= limit;
+}
+
+long group_make(struct exec *ex, int *own, int *n_own)
+{
+	char name[64];
+	int number;
+
+	/* Whoever is moved into a full cgroup is let in; we are to keep the limit for execs, too. */
+	if (group_full())
+		return -EAGAIN;
+	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
+	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
+		return 0;
+	number = n_idle > 0 ? idle[--n_idle] : n_made < PROTO_EXECS_MAX ? n_made++ : -1;
+	if (number < 0)
+		return -EAGAIN;
+	group_name(number, NULL, name);
+	for (size_t i = 0; i < N_HIERARCHIES; i++) {
+		int dir = init.dir[hierarchies[i].role];
+		long r;
+
+		if (dir < 0)
+			continue;
+		r = SYS_3(SYS_mkdirat, dir, name, 0755);
+		if (r < 0 && r != -EEXIST)
+			return r;
+		ex->group = number;
+		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
+		if (r < 0)
+			return r;
+		own[(*n_own)++] = (int)r;
+	}
+	return 0;
 }
 
 static void write_zero(const struct exec *ex, enum proto_role role, const char *file)
@@ -250,8 +264,8 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 		}
 		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.peak", "", &n))
 			out->max_memory = n;
-		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.events", "oom_kill", &n) && n > 0)
-			out->flags |= PROTO_EXITED_OOM;
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.events", "oom_kill", &n))
+			out->oom_kills = (uint32_t)n;
 		return;
 	}
 	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage", "", &n)) {
@@ -267,7 +281,6 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	}
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
 		out->max_memory = n;
-	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n) &&
-	    n > (ex->group >= 0 ? old_kills[ex->group] : 0))
-		out->flags |= PROTO_EXITED_OOM;
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n))
+		out->oom_kills = (uint32_t)(n - (ex->group >= 0 ? old_kills[ex->group] : 0));
 }

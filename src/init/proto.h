@@ -39,6 +39,7 @@
 #define PROTO_FDS_MAX	  24
 #define PROTO_GROUPS_MAX  32
 #define PROTO_EXECS_MAX	  512
+#define PROTO_TIMEOUT_MAX (1ULL << 42) /* ms: a hundred years; more is for ever */
 
 enum proto_type {
 	/* to init or to the child before it */
@@ -157,14 +158,13 @@ struct proto_reply {
 };
 
 #define PROTO_EXITED_TIMED_OUT (1U << 0)
-#define PROTO_EXITED_OOM       (1U << 1)
 
 struct proto_exited {
 	struct proto_header h;
 	uint32_t exec;
 	uint32_t flags;
 	int32_t status; /* as of wait(2) */
-	uint32_t pad;
+	uint32_t oom_kills;
 	uint64_t wall_usec, user_usec, system_usec;
 	uint64_t max_memory;
 	uint64_t read_bytes, written_bytes;

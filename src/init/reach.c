@@ -31,9 +31,9 @@ void reach_open(const struct proto_open *msg)
 	if (msg->uid != 0)
 		take_caps(0);
 	fd = SYS_4(SYS_openat2, AT_FDCWD, msg->path, &how, sizeof(how));
-	take_caps(~0ULL);
 	(void)SYS_1(SYS_setfsuid, INIT_ID);
 	(void)SYS_1(SYS_setfsgid, INIT_ID);
+	take_caps(~0ULL); /* last: leaving the fsuid of root takes some of them */
 	/*
 	 * /proc/self is init when init opens it, and a process may always open its
 	 * own: handed out, /proc/1/mem would be a way into init.

@@ -438,7 +438,7 @@ void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
 		return;
 	}
 	ex->seq = msg->h.seq;
-	if (msg->timeout_ms > 0)
+	if (msg->timeout_ms > 0 && msg->timeout_ms < PROTO_TIMEOUT_MAX)
 		ex->deadline = ex->started + msg->timeout_ms * 1000000;
 	exec_deadlines();
 }

@@ -505,10 +505,23 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id)
 	return worst;
 }
 
+/* The frozen do not die on v1; who froze them may be dead. */
+static void thaw(const struct cgroup_root *root, const char *id)
+{
+	char path[64];
+
+	if (root->mode != CGROUP_V1 || root->dir[CGROUP_FREEZER] < 0)
+		return;
+	(void)snprintf(path, sizeof(path), "%s/freezer.state", id);
+	(void)fd_write_file_at(root->dir[CGROUP_FREEZER], path, "THAWED");
+}
+
 int cgroup_remove(const struct cgroup_root *root, const char *id)
 {
 	int r = cgroup_try_remove(root, id);
 
+	if (r == -EBUSY)
+		thaw(root, id);
 	/* A last process may be on its way out: the kernel tells its end before it counts it. */
 	for (int i = 0; r == -EBUSY && i < 200; i++) {
 		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };

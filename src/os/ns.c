@@ -159,14 +159,25 @@ int ns_open(pid_t pid, const char *name)
 
 int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error *err)
 {
-	AUTO_CLOSE int pidfd = -1;
+	AUTO_CLOSE int pidfd = -1, hold = -1;
 	siginfo_t info;
-	pid_t pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
-	int fd = -1, r;
+	int ends[2], fd = -1, r;
+	pid_t pid;
 
-	if (pid == 0)
-		for (;;)
-			(void)pause();
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a user namespace");
+	hold = ends[1];
+	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
+	if (pid == 0) {
+		char c;
+
+		/* Nothing of its maker's but the pipe, whose end is that of both. */
+		(void)dup2(ends[0], 0);
+		(void)close_range(1, ~0U, 0);
+		(void)!read(0, &c, 1);
+		_exit(0);
+	}
+	(void)close(ends[0]);
 	if (pid < 0)
 		return error_errno(err, -pid, "make a user namespace");
 	r = ns_write_maps(pid, maps, true, err);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "backend/native/native.h"
@@ -39,6 +40,11 @@ static void note_exit(struct native_box *box, const struct proto_exited *msg)
 		if (ex->id == msg->exec && !ex->done) {
 			ex->result = *msg;
 			ex->done = true;
+			/* v2 adds up by itself, and so does the whole sandbox's cgroup. */
+			if (!ex->sole && box->engine->cgroups.mode == CGROUP_V1)
+				box->oom_kills += msg->oom_kills;
+			if (ex->ready >= 0)
+				(void)eventfd_write(ex->ready, 1);
 			return;
 		}
 	}

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -279,10 +280,12 @@ int native_exec(void *state UNUSED, struct backend_box *base, const struct warre
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
-	ex->deadline = spec->timeout_ms ? clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000 : 0;
-	ex->base = (struct backend_exec){ { -1, -1, -1 }, box->control, -1 };
-	ex->journal = -1;
+	if (spec->timeout_ms && spec->timeout_ms < PROTO_TIMEOUT_MAX)
+		ex->deadline = clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000;
+	ex->base = (struct backend_exec){ { -1, -1, -1 }, -1 };
+	ex->journal = ex->poll = ex->ready = -1;
 	ex->id = ++box->next_exec;
+	ex->sole = spec->sole;
 	/* It would freeze between its start and its exec, and init would wait for it. */
 	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
 			: exec_user(box, spec->user, &user, err);
@@ -334,7 +337,33 @@ void native_exec_free(struct backend_exec *base)
 		(void)close(base->output_fd);
 	if (ex->journal >= 0)
 		(void)close(ex->journal);
+	if (ex->poll >= 0)
+		(void)close(ex->poll);
+	if (ex->ready >= 0)
+		(void)close(ex->ready);
 	free(ex);
+}
+
+/*
+ * Readable when init has said something, or when what it said of this exec was
+ * heard while another was waited for.
+ */
+int native_exec_wait_fd(struct backend_exec *base)
+{
+	struct native_exec *ex = (struct native_exec *)base;
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (ex->poll >= 0 || !ex->box)
+		return ex->poll;
+	ex->ready = eventfd(ex->done, EFD_CLOEXEC | EFD_NONBLOCK);
+	ex->poll = epoll_create1(EPOLL_CLOEXEC);
+	if (ex->ready < 0 || ex->poll < 0 ||
+	    epoll_ctl(ex->poll, EPOLL_CTL_ADD, ex->ready, &ev) < 0 ||
+	    epoll_ctl(ex->poll, EPOLL_CTL_ADD, ex->box->control, &ev) < 0) {
+		if (ex->poll >= 0)
+			(void)close(TAKE_FD(ex->poll));
+	}
+	return ex->poll;
 }
 
 static void fill_result(const struct proto_exited *from, struct warren_result *to)
@@ -343,7 +372,7 @@ static void fill_result(const struct proto_exited *from, struct warren_result *t
 		.exit_code = WIFEXITED(from->status) ? WEXITSTATUS(from->status) : -1,
 		.signal = WIFSIGNALED(from->status) ? WTERMSIG(from->status) : 0,
 		.timed_out = from->flags & PROTO_EXITED_TIMED_OUT,
-		.oom = from->flags & PROTO_EXITED_OOM,
+		.oom = from->oom_kills > 0,
 		.wall_usec = from->wall_usec,
 		.user_usec = from->user_usec,
 		.system_usec = from->system_usec,
@@ -359,7 +388,7 @@ static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
 	uint64_t t = clock_now();
 	int64_t left;
 
-	if (!ex->deadline)
+	if (!ex->deadline || ex->box->paused)
 		return timeout_ms;
 	left = t < ex->deadline ? (int64_t)((ex->deadline - t) / 1000000) + 1 : 0;
 	return timeout_ms < 0 || left < timeout_ms ? left : timeout_ms;
@@ -369,7 +398,12 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warre
 		     struct warren_error *err)
 {
 	struct native_exec *ex = (struct native_exec *)base;
-	uint64_t until = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * 1000000 : 0;
+	uint64_t until;
+
+	/* Beyond a hundred years: for ever. */
+	if (timeout_ms >= (int64_t)PROTO_TIMEOUT_MAX)
+		timeout_ms = -1;
+	until = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * 1000000 : 0;
 
 	while (!ex->done) {
 		uint64_t t;
@@ -381,7 +415,7 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warre
 		if (r < 0)
 			return r;
 		t = clock_now();
-		if (!ex->done && ex->deadline && t >= ex->deadline)
+		if (!ex->done && ex->deadline && !ex->box->paused && t >= ex->deadline)
 			return error_set(err, ETIMEDOUT,
 					 "the sandbox's init did not keep the deadline: it hangs");
 		if (!ex->done && timeout_ms >= 0) {

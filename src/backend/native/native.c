@@ -35,6 +35,7 @@
 
 #define PIDS_DEFAULT   1024
 #define NOFILE_DEFAULT 65536
+#define RESUME_NS      5000000000ULL /* for init to catch up with deadlines */
 #define DISK_MIN       (1U << 20)
 #define MEMORY_MIN     (1U << 20)
 
@@ -455,7 +456,6 @@ static int unmake(struct native *n, struct native_box *box, struct warren_error 
 		(void)close(box->control);
 	for (struct native_exec *ex = box->execs; ex; ex = ex->next) {
 		ex->box = NULL;
-		ex->base.wait_fd = -1;
 	}
 	if (box->has_cgroup) {
 		r = cgroup_remove(&n->cgroups, box->base.id);
@@ -622,9 +622,14 @@ static int native_pause(void *state, struct backend_box *base, bool paused,
 	if (!box->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "pausing needs cgroups: %s", n->cgroups.why);
 	r = cgroup_freeze(&n->cgroups, base->id, paused, err);
-	if (r == 0)
-		box->paused = paused;
-	return r;
+	if (r < 0)
+		return r;
+	box->paused = paused;
+	/* What fell due meanwhile ends only now. */
+	for (struct native_exec *ex = box->execs; ex && !paused; ex = ex->next)
+		if (ex->deadline && ex->deadline < clock_now() + RESUME_NS)
+			ex->deadline = clock_now() + RESUME_NS;
+	return 0;
 }
 
 static int native_stats(void *state, struct backend_box *base, struct warren_stats *ret,
@@ -641,7 +646,7 @@ static int native_stats(void *state, struct backend_box *base, struct warren_sta
 		return r;
 	*ret = (struct warren_stats){ .memory = u.memory, .memory_peak = u.memory_peak,
 				      .cpu_usec = u.cpu_usec, .pids = u.pids,
-				      .oom_kills = u.oom_kills };
+				      .oom_kills = u.oom_kills + ((struct native_box *)base)->oom_kills };
 	return 0;
 }
 
@@ -768,6 +773,7 @@ const struct backend_ops backend_native = {
 	.exec_wait = native_exec_wait,
 	.exec_signal = native_exec_signal,
 	.exec_free = native_exec_free,
+	.exec_wait_fd = native_exec_wait_fd,
 	.exec_resize = native_exec_resize,
 	.exec_output = native_exec_output,
 	.file_open = native_file_open,

@@ -89,6 +89,7 @@ struct native_box {
 	char **env;
 	char *hostname;
 	bool paused;
+	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 };
 
 struct native_exec {
@@ -97,9 +98,10 @@ struct native_exec {
 	struct native_exec *next;
 	uint32_t id;
 	uint64_t deadline; /* by which init must have reported; 0: none */
-	bool done;
+	bool done, sole;
 	struct proto_exited result;
 	int journal;
+	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
 };
 
 /*
@@ -174,6 +176,7 @@ int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms, struct warren_
 		     struct warren_error *err);
 int native_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
 void native_exec_free(struct backend_exec *ex);
+int native_exec_wait_fd(struct backend_exec *ex);
 int native_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
 		       struct warren_error *err);
 int native_file_open(void *state, struct backend_box *box, const char *path, int flags, mode_t mode,

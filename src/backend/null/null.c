@@ -8,14 +8,16 @@
  * that asks for anything to be enforced. Never use it for code you do not trust.
  *
  * A deadline is watched by the exec's first process' parent, a guard of ours:
- * engine -> guard (a session of its own) -> command.
+ * engine -> (gone) -> guard (leads a session of its own) -> command. The guard
+ * is nobody's child, so that an exec which is forgotten leaves no zombie.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,15 +27,24 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
+#define FOR_EVER_MS (1ULL << 42) /* a hundred years */
+
 struct null_box {
 	struct backend_box base;
 	char *workdir;
 	char **env;
 };
 
+/* What a child before its execve(2) says when something failed. */
+struct failure {
+	int error;
+	bool cwd; /* it was the directory */
+};
+
 /* What a guard reports: first whether the exec worked, then the result. */
 struct report {
-	int error; /* errno of execve(2), 0 when it worked */
+	struct failure failure;
+	pid_t guard, pid;
 	int status;
 	bool timed_out;
 	struct rusage ru;
@@ -42,7 +53,6 @@ struct report {
 
 struct null_exec {
 	struct backend_exec base;
-	pid_t guard; /* leads the process group of the exec */
 	int reports;
 	bool done;
 	struct report result;
@@ -144,28 +154,58 @@ static int null_destroy(void *state UNUSED, struct backend_box *base,
 
 /* ------------------------------------------------------------------- execs */
 
+/* execvpe(3) by the exec's own PATH, without its fallback to a shell. */
+static int execute(const char *const *argv, char **env)
+{
+	char *const *args = (char *const *)(uintptr_t)argv;
+	const char *path = "";
+	char file[4096];
+	int seen = ENOENT;
+
+	for (char **e = env; *e; e++)
+		if (strncmp(*e, "PATH=", 5) == 0)
+			path = *e + 5;
+	if (strchr(argv[0], '/')) {
+		(void)execve(argv[0], args, env);
+		return errno;
+	}
+	while (*path) {
+		size_t n = strcspn(path, ":");
+
+		if (n > 0 && snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, argv[0]) <
+				     (int)sizeof(file)) {
+			(void)execve(file, args, env);
+			if (errno == EACCES)
+				seen = EACCES;
+			else if (errno != ENOENT && errno != ENOTDIR)
+				return errno;
+		}
+		path += n + (path[n] == ':');
+	}
+	return seen;
+}
+
 __attribute__((noreturn)) static void run_command(const struct warren_exec_spec *spec,
 						  const char *cwd, char **env, const int *stdio,
 						  int failed)
 {
+	struct failure f = { 0 };
 	sigset_t none;
-	int code;
 
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 0; i < 3; i++)
 		(void)dup2(stdio[i], i);
-	if (chdir(cwd) < 0) {
-		code = ENOTDIR;
-	} else {
-		(void)execvpe(spec->argv[0], (char *const *)(uintptr_t)spec->argv, env);
-		code = errno;
-	}
-	(void)fd_write_all(failed, &code, sizeof(code));
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+	f.cwd = chdir(cwd) < 0;
+	f.error = f.cwd ? errno : execute(spec->argv, env);
+	(void)fd_write_all(failed, &f, sizeof(f));
 	_exit(127);
 }
 
-/* Wait for @pid until @deadline (0: none), then kill the group we lead. */
+/* Wait for @pid until @deadline (0: none), then kill it. */
 static void watch(pid_t pid, uint64_t deadline, struct report *rep)
 {
 	sigset_t chld;
@@ -194,14 +234,14 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 						 const char *cwd, char **env, const int *stdio,
 						 int reports)
 {
-	struct report rep = { 0 };
-	uint64_t started = clock_now();
+	struct report rep = { .guard = getpid() };
+	uint64_t started = clock_now(), deadline = 0;
 	int failed[2];
 	sigset_t all;
 	pid_t pid;
 
 	(void)setsid();
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGCHLD, SIG_DFL);
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, NULL);
 	if (pipe2(failed, O_CLOEXEC) < 0)
@@ -212,14 +252,17 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 	(void)close(failed[1]);
 	for (int i = 0; i < 3; i++)
 		(void)close(stdio[i]); /* or its streams would never end */
+	rep.pid = pid;
 	if (pid < 0)
-		rep.error = errno;
+		rep.failure.error = errno;
 	else
-		(void)fd_read_all(failed[0], &rep.error, sizeof(rep.error));
+		(void)fd_read_all(failed[0], &rep.failure, sizeof(rep.failure));
 	(void)fd_write_all(reports, &rep, sizeof(rep));
-	if (rep.error)
+	if (rep.failure.error)
 		_exit(1);
-	watch(pid, spec->timeout_ms ? started + spec->timeout_ms * 1000000 : 0, &rep);
+	if (spec->timeout_ms && spec->timeout_ms < FOR_EVER_MS)
+		deadline = started + spec->timeout_ms * 1000000;
+	watch(pid, deadline, &rep);
 	rep.wall_usec = (clock_now() - started) / 1000;
 	(void)fd_write_all(reports, &rep, sizeof(rep));
 	if (rep.timed_out)
@@ -251,8 +294,6 @@ static void null_exec_free(struct backend_exec *base)
 			(void)close(base->fd[i]);
 	if (ex->reports >= 0)
 		(void)close(ex->reports);
-	if (ex->guard > 0 && ex->done)
-		(void)waitpid(ex->guard, NULL, 0);
 	free(ex);
 }
 
@@ -261,7 +302,9 @@ static int start_guard(struct null_exec *ex, const struct null_box *box,
 		       struct warren_error *err)
 {
 	char **env = merge_env((const char *const *)box->env, spec->env);
+	const char *cwd = spec->cwd ? spec->cwd : box->workdir;
 	int reports[2];
+	pid_t child;
 
 	if (!env)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
@@ -269,25 +312,32 @@ static int start_guard(struct null_exec *ex, const struct null_box *box,
 		free_list(env);
 		return error_errno(err, errno, "start '%s'", spec->argv[0]);
 	}
-	ex->guard = fork();
-	if (ex->guard == 0) {
+	child = fork();
+	if (child == 0) {
+		if (fork() != 0)
+			_exit(0);
 		(void)close(reports[0]);
 		for (int i = 0; i < 3; i++)
 			if (ex->base.fd[i] >= 0)
 				(void)close(ex->base.fd[i]);
-		guard_main(spec, spec->cwd ? spec->cwd : box->workdir, env, theirs, reports[1]);
+		guard_main(spec, cwd, env, theirs, reports[1]);
 	}
 	free_list(env);
 	(void)close(reports[1]);
-	ex->reports = ex->base.wait_fd = reports[0];
-	if (ex->guard < 0)
+	ex->reports = reports[0];
+	if (child < 0)
 		return error_errno(err, errno, "start '%s'", spec->argv[0]);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
 	if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) != sizeof(ex->result))
 		return error_set(err, EIO, "start '%s': the guard died", spec->argv[0]);
-	if (ex->result.error) {
-		ex->done = true;
-		return error_errno(err, ex->result.error, "execute '%s'", spec->argv[0]);
+	if (ex->result.failure.cwd) {
+		(void)error_errno(err, ex->result.failure.error, "enter the directory '%s'", cwd);
+		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
+		return -ENOTDIR;
 	}
+	if (ex->result.failure.error)
+		return error_errno(err, ex->result.failure.error, "execute '%s'", spec->argv[0]);
 	return 0;
 }
 
@@ -302,7 +352,7 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
-	ex->base = (struct backend_exec){ { -1, -1, -1 }, -1, -1 };
+	ex->base = (struct backend_exec){ { -1, -1, -1 }, -1 };
 	ex->reports = -1;
 	if (spec->user)
 		r = error_set(err, EOPNOTSUPP, "backend 'null' has no users");
@@ -333,14 +383,20 @@ static int null_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct 
 			  struct warren_error *err)
 {
 	struct null_exec *ex = (struct null_exec *)base;
-	struct pollfd p = { .fd = ex->reports, .events = POLLIN };
+	uint64_t until = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 	const struct report *rep = &ex->result;
+	bool for_ever = timeout_ms < 0 || timeout_ms >= (int64_t)FOR_EVER_MS;
 
-	if (!ex->done) {
-		int r = poll(&p, 1, timeout_ms < 0 ? -1 : (int)timeout_ms);
+	while (!ex->done) {
+		struct pollfd p = { .fd = ex->reports, .events = POLLIN };
+		uint64_t t = clock_now();
+		uint64_t left = for_ever || t >= until ? 0 : (until - t + 999999) / 1000000;
+		int r = poll(&p, 1, for_ever ? -1 : left > 60000 ? 60000 : (int)left);
 
-		if (r == 0 || (r < 0 && errno == EINTR))
+		if (r == 0 && !for_ever && clock_now() >= until)
 			return 0;
+		if (r <= 0)
+			continue;
 		if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) != sizeof(ex->result))
 			return error_set(err, ESRCH, "the guard died");
 		ex->done = true;
@@ -359,15 +415,21 @@ static int null_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct 
 	return 1;
 }
 
-/* The guard blocks what can be blocked; SIGKILL to the group takes it along. */
+static int null_exec_wait_fd(struct backend_exec *base)
+{
+	return ((struct null_exec *)base)->reports;
+}
+
+/* SIGKILL to the group takes the guard along, so its report is made here. */
 static int null_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
 	struct null_exec *ex = (struct null_exec *)base;
+	pid_t to = sig == SIGKILL ? -ex->result.guard : ex->result.pid;
 
-	if (ex->done || kill(-ex->guard, sig) < 0)
+	if (ex->done || kill(to, sig) < 0)
 		return error_set(err, ESRCH, "it has ended");
 	if (sig == SIGKILL) {
-		ex->result = (struct report){ .status = SIGKILL };
+		ex->result.status = SIGKILL;
 		ex->done = true;
 	}
 	return 0;
@@ -382,6 +444,7 @@ const struct backend_ops backend_null = {
 	.destroy = null_destroy,
 	.exec = null_exec,
 	.exec_wait = null_exec_wait,
+	.exec_wait_fd = null_exec_wait_fd,
 	.exec_signal = null_exec_signal,
 	.exec_free = null_exec_free,
 };

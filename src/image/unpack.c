@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack.c - the middle of the pipeline: count, hash, hand on; and who ends how
+ *
+ * Bytes are read into memory of our own, hashed there and written from there.
+ * tee(2) would save a copy, but pages in a pipe may still be the sender's
+ * (vmsplice): a decompressor that was taken over could have us hash one layer
+ * and unpack another.
+ *
+ * We keep the reading end of untar's pipe open, so that a write never raises
+ * SIGPIPE; that it is gone, its pidfd says.
+ */
+#include "image/unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "image/unpack_internal.h"
+
+struct pipeline {
+	struct unpack_child inflate, untar;
+	int in;		/* the plain archive, from the decompressor or the file itself */
+	int out, drain; /* untar's pipe, both ends */
+	int wait;	/* ms for the next byte; -1 when the archive comes from who knows where */
+	EVP_MD_CTX *digest; /* NULL: not wanted */
+	uint64_t bytes, max;
+	char *block;
+};
+
+#define ENDED 1 /* untar is gone before its time: it will have said why */
+
+static void pipeline_done(struct pipeline *p)
+{
+	unpack_child_done(&p->inflate);
+	unpack_child_done(&p->untar);
+	close_p(&p->in);
+	close_p(&p->out);
+	close_p(&p->drain);
+	EVP_MD_CTX_free(p->digest);
+	free(p->block);
+}
+
+#define AUTO_PIPELINE CLEANUP(pipeline_done)
+
+static int make_pipe(int ret[2], struct warren_error *err)
+{
+	if (pipe2(ret, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	/* As large as they come without privileges; a smaller one works too. */
+	(void)fcntl(ret[0], F_SETPIPE_SZ, UNPACK_PIPE);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the pump */
+
+/* Until @fd is ready or untar is gone (ENDED). */
+static int await(const struct pipeline *p, int fd, short events, int ms,
+		 struct warren_error *err)
+{
+	struct pollfd fds[2] = { { .fd = fd, .events = events },
+				 { .fd = p->untar.pidfd, .events = POLLIN } };
+	int r;
+
+	do
+		r = poll(fds, 2, ms);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return error_errno(err, errno, "poll");
+	if (r == 0)
+		return error_set(err, ETIMEDOUT, "%s: the process hangs",
+				 events == POLLIN ? p->inflate.name : p->untar.name);
+	return fds[1].revents ? ENDED : 0;
+}
+
+/* How much is in the block now, 0 at the end, -errno; ENDED through @ended. */
+static ssize_t take(struct pipeline *p, bool *ended, struct warren_error *err)
+{
+	ssize_t n;
+
+	for (;;) {
+		if (p->inflate.pid > 0) {
+			int r = await(p, p->in, POLLIN, p->wait, err);
+
+			*ended = r == ENDED;
+			if (r != 0)
+				return r < 0 ? r : 0;
+		}
+		n = read(p->in, p->block, UNPACK_BLOCK);
+		if (n >= 0)
+			return n;
+		if (errno != EINTR)
+			return error_errno(err, errno, "read the archive");
+	}
+}
+
+static int give(struct pipeline *p, size_t n, struct warren_error *err)
+{
+	const char *data = p->block;
+
+	while (n > 0) {
+		ssize_t w = write(p->out, data, n);
+		int r;
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+			continue;
+		}
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && errno != EAGAIN)
+			return error_errno(err, errno, "hand on the archive");
+		r = await(p, p->out, POLLOUT, UNPACK_STALL, err);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int pump(struct pipeline *p, struct warren_error *err)
+{
+	for (;;) {
+		bool ended = false;
+		ssize_t n = take(p, &ended, err);
+		int r;
+
+		if (n <= 0)
+			return ended ? ENDED : (int)n;
+		p->bytes += (uint64_t)n;
+		if (p->bytes > p->max)
+			return error_set(err, EFBIG, "the archive is larger than %ju bytes",
+					 (uintmax_t)p->max);
+		if (p->digest && EVP_DigestUpdate(p->digest, p->block, (size_t)n) != 1)
+			return error_set(err, EIO, "SHA-256 failed");
+		r = give(p, (size_t)n, err);
+		if (r != 0)
+			return r;
+	}
+}
+
+/* ------------------------------------------------------------- the pipeline */
+
+/*
+ * A file is opened anew: read-only, whatever the caller's descriptor allows,
+ * and with a position of its own. Plain ones need nobody to decompress them.
+ */
+static int open_blob(int blob, bool *ret_regular, bool *ret_plain, struct warren_error *err)
+{
+	char path[32], head[UNPACK_SNIFF];
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	if (fstat(blob, &st) < 0)
+		return error_errno(err, errno, "look at the archive");
+	*ret_regular = S_ISREG(st.st_mode);
+	*ret_plain = false;
+	if (*ret_regular) {
+		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", blob);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	} else {
+		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
+	}
+	if (fd < 0)
+		return error_errno(err, errno, "open the archive");
+	if (*ret_regular) {
+		n = pread(fd, head, sizeof(head), 0);
+		*ret_plain = n >= 0 && unpack_sniff(head, (size_t)n) == UNPACK_PLAIN;
+	}
+	return fd;
+}
+
+static int start_inflate(struct pipeline *p, int blob, struct warren_error *err)
+{
+	AUTO_CLOSE int out = -1;
+	int ends[2], r = make_pipe(ends, err);
+
+	if (r < 0)
+		return r;
+	p->in = ends[0];
+	out = ends[1];
+	return unpack_child_start(&(struct unpack_job){ "decompress", blob, out, -1, NULL },
+				  &p->inflate, err);
+}
+
+static int start(struct pipeline *p, int archive, int dir, const struct unpack_rules *rules,
+		 struct warren_error *err)
+{
+	AUTO_CLOSE int blob = -1;
+	bool regular = false, plain = false;
+	int ends[2], r = make_pipe(ends, err);
+
+	if (r < 0)
+		return r;
+	p->drain = ends[0];
+	p->out = ends[1];
+	p->block = malloc(UNPACK_BLOCK);
+	if (!p->block || fcntl(p->out, F_SETFL, O_NONBLOCK) < 0)
+		return error_errno(err, p->block ? errno : ENOMEM, "make a pipe");
+	blob = open_blob(archive, &regular, &plain, err);
+	if (blob < 0)
+		return blob;
+	p->wait = regular ? UNPACK_STALL : -1;
+	r = unpack_child_start(&(struct unpack_job){ "unpack", p->drain, -1, dir, rules }, &p->untar,
+			       err);
+	if (r == 0 && !plain)
+		return start_inflate(p, blob, err);
+	p->in = TAKE_FD(blob);
+	return r;
+}
+
+static int run(struct pipeline *p, struct unpack_report *ret, struct warren_error *err)
+{
+	struct unpack_report ignored;
+	int r = pump(p, err);
+
+	if (r == ENDED) {
+		r = unpack_child_finish(&p->untar, &ignored, err);
+		return r < 0 ? r : error_set(err, EPROTO, "unpack: the process left early");
+	}
+	/* An archive that could not be decompressed has no end that untar should see. */
+	if (r == 0 && p->inflate.pid > 0)
+		r = unpack_child_finish(&p->inflate, &ignored, err);
+	if (r < 0)
+		return r;
+	(void)close(TAKE_FD(p->out));
+	return unpack_child_finish(&p->untar, ret, err);
+}
+
+static int begin_digest(struct pipeline *p, struct warren_error *err)
+{
+	p->digest = EVP_MD_CTX_new();
+	if (!p->digest || EVP_DigestInit_ex(p->digest, EVP_sha256(), NULL) != 1)
+		return error_set(err, ENOMEM, "SHA-256 is not available");
+	return 0;
+}
+
+static int end_digest(struct pipeline *p, const char *expect, char ret[REF_DIGEST_LEN + 1],
+		      struct warren_error *err)
+{
+	unsigned char sum[EVP_MAX_MD_SIZE];
+	unsigned n = 0;
+	size_t len;
+
+	if (EVP_DigestFinal_ex(p->digest, sum, &n) != 1 || n != 32)
+		return error_set(err, EIO, "SHA-256 failed");
+	len = (size_t)snprintf(ret, REF_DIGEST_LEN + 1, "sha256:");
+	for (unsigned i = 0; i < n; i++)
+		len += (size_t)snprintf(ret + len, REF_DIGEST_LEN + 1 - len, "%02x", sum[i]);
+	if (expect && strcmp(ret, expect) != 0)
+		return error_set(err, EBADMSG,
+				 "the unpacked archive has the digest %s, not %.*s as its image says",
+				 ret, REF_DIGEST_LEN, expect);
+	return 0;
+}
+
+int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay, uint64_t max_bytes,
+		   struct unpack_result *ret, struct warren_error *err)
+{
+	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT, .in = -1, .out = -1,
+					    .untar = UNPACK_CHILD_INIT,	 .drain = -1,
+					    .max = max_bytes };
+	const struct unpack_rules rules = { .overlay = overlay, .own_ids = unpack_own_ids(),
+					    .entries_max = UNPACK_ENTRIES_MAX };
+	struct unpack_report report = { 0 };
+	char diff_id[REF_DIGEST_LEN + 1];
+	int r = begin_digest(&p, err);
+
+	if (r == 0)
+		r = start(&p, blob, dir, &rules, err);
+	if (r == 0)
+		r = run(&p, &report, err);
+	if (r == 0)
+		r = end_digest(&p, expect_diff_id, diff_id, err);
+	if (r < 0)
+		return r;
+	*ret = (struct unpack_result){ .bytes = p.bytes, .entries = report.entries,
+				       .skipped = report.skipped, .remapped = report.remapped };
+	(void)memcpy(ret->diff_id, diff_id, sizeof(diff_id));
+	return 0;
+}
+
+int unpack_spool(int archive, int dir, uint64_t max_bytes, struct warren_error *err)
+{
+	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT, .in = -1, .out = -1,
+					    .untar = UNPACK_CHILD_INIT,	 .drain = -1,
+					    .max = max_bytes };
+	const struct unpack_rules rules = { .spool = true, .entries_max = UNPACK_SPOOLED };
+	struct unpack_report report;
+	int r = start(&p, archive, dir, &rules, err);
+
+	return r < 0 ? r : run(&p, &report, err);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack_one.c - unpack one archive, for tests
+ *
+ *	unpack_one [-s] [-o] [-d DIFF_ID] [-m MAX_BYTES] DIRECTORY < ARCHIVE
+ *
+ * -o translates whiteouts, -s spools an outer archive. Prints what came of it as
+ * "key value" lines, or the error on stderr, with its code as the exit status.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "image/unpack.h"
+
+static int fail(const struct warren_error *err)
+{
+	(void)fprintf(stderr, "%s\n", err->msg);
+	return err->code;
+}
+
+int main(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct unpack_result result = { 0 };
+	const char *diff_id = NULL;
+	bool spool = false, overlay = false;
+	uint64_t max = 16ULL << 30;
+	AUTO_CLOSE int dir = -1;
+	int c, r;
+
+	while ((c = getopt(argc, argv, "sod:m:")) != -1) {
+		if (c == 's')
+			spool = true;
+		else if (c == 'o')
+			overlay = true;
+		else if (c == 'd')
+			diff_id = optarg;
+		else if (c != 'm' || parse_u64(optarg, UINT64_MAX, &max, &err) < 0)
+			return 2;
+	}
+	dir = optind < argc ? open(argv[optind], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (dir < 0)
+		return 2;
+	if (spool)
+		r = unpack_spool(0, dir, max, &err);
+	else
+		r = unpack_archive(0, dir, diff_id, overlay, max, &result, &err);
+	if (r < 0)
+		return fail(&err);
+	(void)printf("diff_id %s\nbytes %ju\nentries %ju\nskipped %ju\nremapped %ju\n",
+		     result.diff_id, (uintmax_t)result.bytes, (uintmax_t)result.entries,
+		     (uintmax_t)result.skipped, (uintmax_t)result.remapped);
+	return 0;
+}
