@@ -109,7 +109,12 @@ struct warren_mount {
 };
 
 struct warren_spec {
-	const char *image;	/* "host" (the default) or "dir:PATH" */
+	/*
+	 * "host" (the default), "dir:PATH", or an image of this machine's store by
+	 * reference or id. What such an image says of its user, working directory
+	 * and environment holds where this spec says nothing.
+	 */
+	const char *image;
 	const char *hostname;	/* default: the sandbox's id */
 	const char *user;	/* of execs that name none: name, uid, uid:gid; default root */
 	const char *workdir;	/* of execs that name none; made if missing; default / */
@@ -125,6 +130,12 @@ struct warren_spec {
 	size_t n_mounts;
 	enum warren_network network;
 	bool read_only; /* the root; mounts are governed by their own flag */
+	/*
+	 * For one exec with .sole, and nothing else: no pausing, times by the kernel's
+	 * account of processes, and what fails in the last steps of the making is told by
+	 * that exec (-EREMOTEIO). A fifth of the time is saved.
+	 */
+	bool single;
 };
 
 /* One line of what is in force: "memory", true, "536870912 bytes by cgroup v1". */
@@ -163,6 +174,14 @@ WARREN_PUBLIC const struct warren_enforcement *warren_enforced(const struct warr
 							       size_t *ret_n);
 WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox *sb,
 						     size_t *ret_n);
+/*
+ * The command that docker would run: the image's entrypoint, or @entrypoint
+ * instead of it and of the image's arguments ("": none); then @args (NULL or
+ * empty: the image's). One block to be freed. -EINVAL: nothing is left to run.
+ */
+WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
+				 const char *const *args, const char ***ret_argv,
+				 struct warren_error *err);
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_resume(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,

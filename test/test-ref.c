@@ -37,6 +37,11 @@ TEST(references_are_normalised)
 		{ "docker.io/python", "docker.io/library/python:latest",
 		  "python:latest" },
 		{ "index.docker.io/me/x", "docker.io/me/x:latest", "me/x:latest" },
+		{ "docker.io/library/a.b/c", "docker.io/library/a.b/c:latest",
+		  "library/a.b/c:latest" },
+		{ "docker.io/a.b/c", "docker.io/a.b/c:latest", "docker.io/a.b/c:latest" },
+		{ "docker.io/localhost/x", "docker.io/localhost/x:latest",
+		  "docker.io/localhost/x:latest" },
 		{ "localhost/x", "localhost/x:latest", "localhost/x:latest" },
 		{ "localhost:5000/x", "localhost:5000/x:latest",
 		  "localhost:5000/x:latest" },
@@ -141,6 +146,26 @@ TEST(what_is_no_reference)
 		STREQ(ref.name, "untouched");
 		OK(strstr(err.msg, "is not an image reference"));
 	}
+}
+
+/* "library/" is put in front of a short name, and counts. */
+TEST(the_longest_name)
+{
+	static const char *const prefixes[] = { "", "docker.io/", "index.docker.io/" };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char text[REF_TEXT_MAX];
+	struct ref ref;
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		for (int n = 240; n < 270; n++) {
+			(void)snprintf(text, sizeof(text), "%s%.*s:tag", prefixes[i], n,
+				       SIXTY SIXTY SIXTY SIXTY SIXTY);
+			EQ(ref_parse(text, &ref, &err), n <= 247 ? 0 : -EINVAL);
+			if (n > 247)
+				continue;
+			EQ(strlen(ref.name), n + 8);
+			STREQ(ref.tag, "tag");
+		}
 }
 
 TEST(digests)

@@ -38,6 +38,7 @@ struct backend_box {
 	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];
 	size_t n_steps;
 	struct warren_step *steps;
+	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
 };
 
 /* What every backend's exec begins with; -1 where there is none. */

@@ -161,6 +161,42 @@ const struct warren_step *warren_trace(const struct warren_sandbox *sb, size_t *
 	return sb->box->steps;
 }
 
+static size_t count(const char *const *list)
+{
+	size_t n = 0;
+
+	while (list && list[n])
+		n++;
+	return n;
+}
+
+int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
+		   const char *const *args, const char ***ret_argv, struct warren_error *err)
+{
+	const char *const own[] = { entrypoint, NULL };
+	const char *const *first = (const char *const *)sb->box->entrypoint;
+	const char *const *rest = count(args) ? args : (const char *const *)sb->box->cmd;
+	const char **argv;
+	size_t n;
+
+	if (entrypoint) {
+		first = entrypoint[0] ? own : NULL;
+		rest = args;
+	}
+	n = count(first);
+	if (n + count(rest) == 0)
+		return error_set(err, EINVAL, "no command was given, and the image has none");
+	argv = calloc(n + count(rest) + 1, sizeof(*argv));
+	if (!argv)
+		return error_errno(err, ENOMEM, "make the command");
+	for (size_t i = 0; i < n; i++)
+		argv[i] = first[i];
+	for (size_t i = 0; i < count(rest); i++)
+		argv[n + i] = rest[i];
+	*ret_argv = argv;
+	return 0;
+}
+
 int not_supported(const struct warren_sandbox *sb, const char *what, struct warren_error *err)
 {
 	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,

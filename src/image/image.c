@@ -16,6 +16,8 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 			  struct warren_error *err);
 static int open_host_image(const char *path, const char *state_dir, struct image *image,
 			   struct warren_error *err);
+static int open_stored_image(const char *ref, const char *state_dir, struct image *image,
+			     struct warren_error *err);
 
 static const struct {
 	const char *prefix;
@@ -25,6 +27,7 @@ static const struct {
 } kinds[] = {
 	{ "host", true, open_host_image },
 	{ "dir:", false, open_dir_image },
+	{ "", false, open_stored_image },
 };
 
 /* What of the machine's root `host` shows, besides what skel.c copies: code, no state. */
@@ -32,37 +35,33 @@ static const char *const host_trees[] = {
 	"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
 };
 
-_Static_assert(ARRAY_SIZE(host_trees) < IMAGE_TREES_MAX, "and the root");
+_Static_assert(ARRAY_SIZE(host_trees) < IMAGE_MOUNTS_MAX, "and the root");
 
-static struct image_tree *add_tree(struct image *image, const char *at)
+static int add_mount(struct image *image, const char *at, const char *path,
+		     struct warren_error *err)
 {
-	struct image_tree *t = &image->trees[image->n_trees++];
+	struct image_mount *m = &image->mounts[image->n_mounts];
 
-	t->at = at;
-	return t;
-}
-
-static int add_lower(struct image_tree *t, const char *path, struct warren_error *err)
-{
-	struct image_lower *l = &t->lowers[t->n_lowers];
-
-	l->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (l->fd < 0)
+	m->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (m->fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
-	t->n_lowers++;
-	l->path = strdup(path);
-	return l->path ? 0 : error_errno(err, ENOMEM, "open '%s'", path);
+	image->n_mounts++;
+	m->at = at;
+	m->path = strdup(path);
+	return m->path ? 0 : error_errno(err, ENOMEM, "open '%s'", path);
 }
 
-static int add_skel(struct image_tree *t, enum skel_kind kind, const char *state_dir,
+static int add_skel(struct image *image, enum skel_kind kind, const char *state_dir,
 		    struct warren_error *err)
 {
-	struct image_lower *l = &t->lowers[t->n_lowers];
-	int r = skel_open(kind, state_dir, &l->fd, &l->path, err);
+	struct image_mount *m = &image->mounts[image->n_mounts];
+	int r = skel_open(kind, state_dir, &m->fd, &m->path, err);
 
 	if (r < 0)
 		return error_wrap(err, "prepare Warren's own layer");
-	t->n_lowers++;
+	m->at = "";
+	image->n_mounts++;
+	(void)strcpy(image->lowers, "la");
 	return 0;
 }
 
@@ -80,24 +79,28 @@ static bool holds(const char *outer, const char *inner)
 static int open_dir_image(const char *path, const char *state_dir, struct image *image,
 			  struct warren_error *err)
 {
-	struct image_tree *root = add_tree(image, "");
 	int r;
 
 	if (path[0] == '\0')
-		return error_set(err, EINVAL, "image 'dir:' names no directory (example: dir:/srv/rootfs)");
+		return error_set(err, EINVAL,
+				 "'dir:' names no directory (example: dir:/srv/rootfs)");
 	if (holds(path, state_dir))
 		return error_set(err, ELOOP,
 				 "the directory '%s' holds Warren's own state, '%s': an overlay cannot "
 				 "lie on itself",
 				 path, state_dir);
-	r = add_skel(root, SKEL_COMMON, state_dir, err);
-	return r < 0 ? r : add_lower(root, path, err);
+	r = add_skel(image, SKEL_COMMON, state_dir, err);
+	if (r == 0)
+		r = add_mount(image, "", path, err);
+	if (r == 0)
+		(void)strcpy(image->lowers, "la:lb");
+	return r;
 }
 
 static int open_host_image(const char *path UNUSED, const char *state_dir, struct image *image,
 			   struct warren_error *err)
 {
-	int r = add_skel(add_tree(image, ""), SKEL_HOST, state_dir, err);
+	int r = add_skel(image, SKEL_HOST, state_dir, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(host_trees); i++) {
 		char dir[16] = "/";
@@ -107,41 +110,82 @@ static int open_host_image(const char *path UNUSED, const char *state_dir, struc
 		/* A link (/bin on a merged /usr) is in the layer, and absent is absent. */
 		if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
-		r = add_lower(add_tree(image, host_trees[i]), dir, err);
+		r = add_mount(image, host_trees[i], dir, err);
 	}
+	return r;
+}
+
+/* The layers, each once in the store, from the top down. */
+static int stack_layers(const struct store *s, struct image *image, struct warren_error *err)
+{
+	size_t n = 0, len = strlen(image->lowers);
+
+	while (image->config.layers[n])
+		n++;
+	if (n > STORE_LAYERS_MAX)
+		return error_set(err, E2BIG, "it has %zu layers, and an overlay takes %d", n,
+				 STORE_LAYERS_MAX);
+	while (n-- > 0) {
+		char name[STORE_SHORT_LEN + 1];
+		int r = store_layer(s, image->config.layers[n], name);
+
+		if (r < 0)
+			return error_errno(err, -r, "its layer %s is missing; pull it again",
+					   image->config.layers[n]);
+		len += (size_t)snprintf(image->lowers + len, sizeof(image->lowers) - len, ":lb/%s",
+					name);
+	}
+	return 0;
+}
+
+static int open_stored_image(const char *ref, const char *state_dir, struct image *image,
+			     struct warren_error *err)
+{
+	struct store s;
+	int r = store_open(state_dir, false, &s, err);
+
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "there is no image '%s' on this machine", ref);
+	if (r < 0)
+		return r;
+	r = store_find(&s, ref, &image->config, err);
+	image->has_config = r == 0;
+	if (r == 0)
+		r = add_skel(image, SKEL_COMMON, state_dir, err);
+	if (r == 0)
+		r = add_mount(image, "", s.path, err);
+	if (r == 0)
+		r = stack_layers(&s, image, err);
+	store_close(&s);
 	return r;
 }
 
 int image_open(const char *ref, const char *state_dir, struct image *ret, struct warren_error *err)
 {
 	struct image image = { 0 };
+	size_t i = 0;
+	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		size_t n = strlen(kinds[i].prefix);
-		int r;
-
-		if (strncmp(ref, kinds[i].prefix, n) != 0 || (kinds[i].whole && ref[n] != '\0'))
-			continue;
-		r = kinds[i].open(ref + n, state_dir, &image, err);
-		if (r < 0) {
-			image_close(&image);
-			return error_wrap(err, "image '%s'", ref);
-		}
-		*ret = image;
-		return 0;
+	while (strncmp(ref, kinds[i].prefix, strlen(kinds[i].prefix)) != 0 ||
+	       (kinds[i].whole && strcmp(ref, kinds[i].prefix) != 0))
+		i++; /* the last kind takes everything */
+	r = kinds[i].open(ref + strlen(kinds[i].prefix), state_dir, &image, err);
+	if (r < 0) {
+		image_close(&image);
+		return error_wrap(err, "image '%s'", ref);
 	}
-	return error_set(err, ENOENT, "there is no image '%s': host, or dir:PATH for a directory",
-			 ref);
+	*ret = image;
+	return 0;
 }
 
 void image_close(struct image *image)
 {
-	for (size_t i = 0; i < image->n_trees; i++) {
-		for (size_t k = 0; k < image->trees[i].n_lowers; k++) {
-			(void)close(image->trees[i].lowers[k].fd);
-			free(image->trees[i].lowers[k].path);
-		}
+	for (size_t i = 0; i < image->n_mounts; i++) {
+		(void)close(image->mounts[i].fd);
+		free(image->mounts[i].path);
 	}
+	if (image->has_config)
+		store_image_done(&image->config);
 	*image = (struct image){ 0 };
 }
 
@@ -165,9 +209,19 @@ static int open_regular(int dir, const char *path)
 
 int image_open_file(const struct image *image, const char *path)
 {
+	AUTO_FREE char *lowers = strdup(image->lowers);
+	char *save = NULL;
 	int fd = -ENOENT;
 
-	for (size_t i = 0; i < image->trees[0].n_lowers && fd == -ENOENT; i++)
-		fd = open_regular(image->trees[0].lowers[i].fd, path);
+	for (char *l = lowers ? strtok_r(lowers, ":", &save) : NULL; l && fd == -ENOENT;
+	     l = strtok_r(NULL, ":", &save)) {
+		/* "la" or "lb/name" */
+		int mount = image->mounts[l[1] - 'a'].fd;
+		AUTO_CLOSE int dir = openat(mount, l[2] ? l + 3 : ".",
+					    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (dir >= 0)
+			fd = open_regular(dir, path);
+	}
 	return fd;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.h - a root filesystem to start from, as directories to stack
+ * image.h - a root filesystem to start from, as directories to mount
  *
- * An image is opened into trees: the root, and for `host` also the machine's
- * own /usr and its like. The root becomes an overlay with a writable upper; its
- * lowers are given from the top down, and the topmost is always ours (skel.h):
- * what must be a directory (/proc, /sys, /dev) is one, whatever the image says.
+ * An image is opened into mounts and one line that says how to stack them. The
+ * mounts of the stack (`at` is "") are called la, lb, ... in their order; the
+ * lowers of the root's overlay are they or directories in them, from the top
+ * down: "la:lb/x3k9f:lb/0hq2z". The topmost is always ours (skel.h): what must
+ * be a directory (/proc, /sys, /dev) is one, whatever the image says.
  *
- * The other trees are shown as they are, read-only and without an id map: the
- * machine's root is nobody inside, so that root inside can read there what
+ * Mounts with a name are the machine's own trees in `host`: shown as they are,
+ * read-only and without an id map, so that root inside can read there what
  * everybody may, and no file that is root's alone.
  */
 #ifndef IMAGE_IMAGE_H
@@ -17,27 +18,30 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "image/store.h"
 
-#define IMAGE_TREES_MAX	 10
-#define IMAGE_LOWERS_MAX 4
+#define IMAGE_MOUNTS_MAX 10
+#define IMAGE_LOWERS_MAX 4000 /* characters: with the other options, a page */
 
-struct image_lower {
+struct image_mount {
+	const char *at; /* "" for the stack of the root, else a name in the root */
 	char *path;
 	int fd; /* O_RDONLY directory */
 };
 
-struct image_tree {
-	const char *at; /* "" for the root, else a name in it */
-	size_t n_lowers;
-	struct image_lower lowers[IMAGE_LOWERS_MAX];
-};
-
 struct image {
-	size_t n_trees;
-	struct image_tree trees[IMAGE_TREES_MAX];
+	size_t n_mounts;
+	struct image_mount mounts[IMAGE_MOUNTS_MAX];
+	char lowers[IMAGE_LOWERS_MAX];
+	bool has_config;
+	struct store_image config; /* of an image of the store; it holds the lock on it */
 };
 
-/* @ref: "host" or "dir:PATH". @state_dir is where our own layers are kept. */
+/*
+ * @ref: "host", "dir:PATH", or a reference or id of an image in the store below
+ * @state_dir, where our own layers are, too. -ENOENT with ret->has_config unset:
+ * the store has no such image.
+ */
 int image_open(const char *ref, const char *state_dir, struct image *ret, struct warren_error *err);
 void image_close(struct image *image);
 

@@ -7,14 +7,15 @@
 #include <string.h>
 
 #define DEFAULT_REGISTRY "docker.io"
-#define DEFAULT_FOLDER	 "library/"
-#define LOWER		 "abcdefghijklmnopqrstuvwxyz"
-#define UPPER		 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define DIGIT		 "0123456789"
+#define DEFAULT_FOLDER   "library/"
+#define LOWER            "abcdefghijklmnopqrstuvwxyz"
+#define UPPER            "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGIT            "0123456789"
 
 bool ref_digest_valid(const char *s)
 {
-	return strncmp(s, "sha256:", 7) == 0 && strspn(s + 7, DIGIT "abcdef") == 64 && s[71] == '\0';
+	return strncmp(s, "sha256:", 7) == 0 && strspn(s + 7, DIGIT "abcdef") == 64 &&
+	       s[71] == '\0';
 }
 
 /* host[:port]: letters, digits, '-' and '.', or an IPv6 address in brackets. */
@@ -22,7 +23,8 @@ static bool valid_registry(const char *s)
 {
 	size_t n = s[0] == '[' ? strcspn(s, "]") + 1 : strspn(s, LOWER UPPER DIGIT "-.");
 
-	if (s[0] == '[' && (s[n - 1] != ']' || strspn(s + 1, DIGIT "abcdefABCDEF:") != n - 2))
+	if (s[0] == '[' &&
+	    (s[n - 1] != ']' || strspn(s + 1, DIGIT "abcdefABCDEF:") != n - 2))
 		return false;
 	if (n == 0 || s[0] == '-' || s[0] == '.' || s[n - 1] == '-' || s[n - 1] == '.' ||
 	    strstr(s, ".."))
@@ -66,47 +68,54 @@ static bool valid_tag(const char *s)
 /* Does the part before the first '/' name a registry, by docker's rule? */
 static bool looks_like_registry(const char *first)
 {
-	return strpbrk(first, ".:") || strcmp(first, "localhost") == 0 || strpbrk(first, UPPER);
+	return strpbrk(first, ".:") || strcmp(first, "localhost") == 0 ||
+	       strpbrk(first, UPPER);
 }
 
 static int bad(struct warren_error *err, const char *text, const char *why)
 {
-	return error_set(err, EINVAL, "'%.200s' is not an image reference: %s (example: python:3.12)",
+	return error_set(err, EINVAL,
+			 "'%.200s' is not an image reference: %s (example: python:3.12)",
 			 text, why);
 }
 
-static int split_name(char *rest, const char *text, struct ref *r, struct warren_error *err)
+/* Into a field of which @from was measured to fit. */
+static void set(char *to, size_t size, const char *from)
+{
+	(void)snprintf(to, size, "%s", from);
+}
+
+static int split_name(char *rest, const char *text, struct ref *r,
+		      struct warren_error *err)
 {
 	char *slash = strchr(rest, '/');
-	bool has_registry;
+	const char *folder = "";
 
-	if (slash)
+	set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
+	if (slash) {
 		*slash = '\0';
-	has_registry = slash && looks_like_registry(rest);
-	if (has_registry) {
-		if (strlen(rest) >= sizeof(r->registry) || !valid_registry(rest))
-			return bad(err, text, "the registry is not host or host:port");
-		(void)strcpy(r->registry, rest);
-		rest = slash + 1;
-	} else {
-		(void)strcpy(r->registry, DEFAULT_REGISTRY);
-		if (slash)
+		if (looks_like_registry(rest)) {
+			if (strlen(rest) >= sizeof(r->registry) || !valid_registry(rest))
+				return bad(err, text,
+					   "the registry is not host or host:port");
+			set(r->registry, sizeof(r->registry), rest);
+			rest = slash + 1;
+		} else {
 			*slash = '/';
-		else if (strlen(rest) + sizeof(DEFAULT_FOLDER) < sizeof(r->name))
-			(void)strcpy(r->name, DEFAULT_FOLDER);
+		}
 	}
-	if (strlen(r->name) + strlen(rest) >= sizeof(r->name))
-		return bad(err, text, "the name is too long");
-	if (!valid_name(rest))
-		return bad(err, text, "names are lower-case letters and digits, with . _ - between");
-	(void)strcat(r->name, rest);
 	/* "index." was the default registry's older name. */
 	if (strcmp(r->registry, "index." DEFAULT_REGISTRY) == 0)
-		(void)strcpy(r->registry, DEFAULT_REGISTRY);
-	if (strcmp(r->registry, DEFAULT_REGISTRY) == 0 && !strchr(r->name, '/')) {
-		(void)memmove(r->name + strlen(DEFAULT_FOLDER), r->name, strlen(r->name) + 1);
-		(void)memcpy(r->name, DEFAULT_FOLDER, strlen(DEFAULT_FOLDER));
-	}
+		set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
+	if (strcmp(r->registry, DEFAULT_REGISTRY) == 0 && !strchr(rest, '/'))
+		folder = DEFAULT_FOLDER;
+	if (strlen(folder) + strlen(rest) >= sizeof(r->name))
+		return bad(err, text, "the name is too long");
+	if (!valid_name(rest))
+		return bad(err, text,
+			   "names are lower-case letters and digits, with . _ - between");
+	set(r->name, sizeof(r->name), folder);
+	set(r->name + strlen(folder), sizeof(r->name) - strlen(folder), rest);
 	return 0;
 }
 
@@ -118,22 +127,24 @@ int ref_parse(const char *text, struct ref *ret, struct warren_error *err)
 
 	if (strlen(text) >= sizeof(rest))
 		return bad(err, text, "it is too long");
-	(void)strcpy(rest, text);
+	set(rest, sizeof(rest), text);
 	at = strchr(rest, '@');
 	if (at) {
 		*at = '\0';
 		if (!ref_digest_valid(at + 1))
-			return bad(err, text, "the digest is not sha256: and 64 hexadecimal digits");
-		(void)strcpy(r.digest, at + 1);
+			return bad(err, text,
+				   "the digest is not sha256: and 64 hexadecimal digits");
+		set(r.digest, sizeof(r.digest), at + 1);
 	}
 	colon = strrchr(rest, ':');
 	if (colon && !strchr(colon, '/')) {
 		*colon = '\0';
 		if (!valid_tag(colon + 1))
-			return bad(err, text, "the tag is not letters, digits, _ . and -");
-		(void)strcpy(r.tag, colon + 1);
+			return bad(err, text,
+				   "the tag is not letters, digits, _ . and -");
+		set(r.tag, sizeof(r.tag), colon + 1);
 	} else if (!at) {
-		(void)strcpy(r.tag, "latest");
+		set(r.tag, sizeof(r.tag), "latest");
 	}
 	code = split_name(rest, text, &r, err);
 	if (code < 0)
@@ -145,19 +156,26 @@ int ref_parse(const char *text, struct ref *ret, struct warren_error *err)
 void ref_text(const struct ref *ref, char text[REF_TEXT_MAX])
 {
 	(void)snprintf(text, REF_TEXT_MAX, "%s/%s%s%s%s%s", ref->registry, ref->name,
-		       ref->tag[0] ? ":" : "", ref->tag, ref->digest[0] ? "@" : "", ref->digest);
+		       ref->tag[0] ? ":" : "", ref->tag, ref->digest[0] ? "@" : "",
+		       ref->digest);
 }
 
 void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX])
 {
 	bool standard = strcmp(ref->registry, DEFAULT_REGISTRY) == 0;
 	const char *name = ref->name;
+	char first[sizeof(ref->name)];
 
-	if (standard && strncmp(name, DEFAULT_FOLDER, strlen(DEFAULT_FOLDER)) == 0)
+	(void)snprintf(first, sizeof(first), "%.*s", (int)strcspn(name, "/"), name);
+	if (standard && strncmp(name, DEFAULT_FOLDER, strlen(DEFAULT_FOLDER)) == 0 &&
+	    !strchr(name + strlen(DEFAULT_FOLDER), '/'))
 		name += strlen(DEFAULT_FOLDER);
-	(void)snprintf(text, REF_TEXT_MAX, "%s%s%s%s%s%s%s", standard ? "" : ref->registry,
-		       standard ? "" : "/", name, ref->tag[0] ? ":" : "", ref->tag,
-		       ref->digest[0] ? "@" : "", ref->digest);
+	else if (standard && looks_like_registry(first))
+		standard = false; /* alone it would name another image, elsewhere */
+	(void)snprintf(text, REF_TEXT_MAX, "%s%s%s%s%s%s%s",
+		       standard ? "" : ref->registry, standard ? "" : "/", name,
+		       ref->tag[0] ? ":" : "", ref->tag, ref->digest[0] ? "@" : "",
+		       ref->digest);
 }
 
 bool ref_is_loopback(const struct ref *ref)

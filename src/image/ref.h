@@ -18,9 +18,9 @@
 #define REF_DIGEST_LEN 71 /* "sha256:" and 64 hexadecimal digits */
 
 struct ref {
-	char registry[256]; /* host, perhaps with a port */
-	char name[256];	    /* "library/python" */
-	char tag[129];	    /* "" when there is only a digest */
+	char registry[256];              /* host, perhaps with a port */
+	char name[256];                  /* "library/python" */
+	char tag[129];                   /* "" when there is only a digest */
 	char digest[REF_DIGEST_LEN + 1]; /* "" when there is none */
 };
 

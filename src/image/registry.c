@@ -147,7 +147,7 @@ struct registry *registry_close(struct registry *r)
 
 void digest_text(const unsigned char sum[32], char digest[REF_DIGEST_LEN + 1])
 {
-	(void)memcpy(digest, "sha256:", 7);
+	(void)snprintf(digest, 8, "sha256:");
 	for (size_t i = 0; i < 32; i++)
 		(void)snprintf(digest + 7 + 2 * i, 3, "%02x", sum[i]);
 }

@@ -19,6 +19,28 @@
 
 /* -------------------------------------------------------------- the folders */
 
+int store_state_dir(char **ret, struct warren_error *err)
+{
+	const char *asked = getenv("WARREN_STATE"), *data = getenv("XDG_DATA_HOME");
+	const char *home = getenv("HOME");
+	int r;
+
+	/* Not taken for the default by mistake: what is removed there is gone. */
+	if (asked && asked[0] != '/')
+		return error_set(err, EINVAL, "WARREN_STATE, '%s', is not an absolute path", asked);
+	if (asked)
+		r = asprintf(ret, "%s", asked);
+	else if (geteuid() == 0)
+		r = asprintf(ret, "/var/lib/warren");
+	else if (data && data[0] == '/')
+		r = asprintf(ret, "%s/warren", data);
+	else if (home && home[0] == '/')
+		r = asprintf(ret, "%s/.local/share/warren", home);
+	else
+		r = asprintf(ret, "/tmp/warren-%u/state", geteuid());
+	return r < 0 ? error_errno(err, ENOMEM, "name the state directory") : 0;
+}
+
 static int open_dir(int at, const char *name, bool make)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -49,6 +49,12 @@ struct store {
 	char *path; /* of the layers' data: <state>/layers/d */
 };
 
+/*
+ * The state directory when nobody names one, to be freed: $WARREN_STATE, else
+ * /var/lib/warren for root, and below the user's own data for everybody else.
+ */
+int store_state_dir(char **ret, struct warren_error *err);
+
 /* Opens it, made if @make. -ENOENT: there is none. */
 int store_open(const char *state_dir, bool make, struct store *ret, struct warren_error *err);
 void store_close(struct store *s);

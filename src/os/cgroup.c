@@ -242,14 +242,23 @@ static int apply(int dir, const struct setting *s, struct warren_error *err)
 	return 0;
 }
 
+/* Each costs a mkdir, an rmdir and a move for every process that joins. */
+static bool needed(enum cgroup_controller c, const struct cgroup_limits *limits)
+{
+	if (c == CGROUP_CPU)
+		return limits->cpu_millis != 0;
+	return !limits->only_limits || c == CGROUP_MEMORY || c == CGROUP_PIDS;
+}
+
 static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
-		   const struct setting *set, size_t n_set, struct warren_error *err)
+		   const struct cgroup_limits *limits, const struct setting *set, size_t n_set,
+		   struct warren_error *err)
 {
 	for (size_t c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
 		AUTO_CLOSE int dir = -1;
 		int r;
 
-		if (root->dir[c] < 0)
+		if (root->dir[c] < 0 || !needed(c, limits))
 			continue;
 		r = make_dir(root->dir[c], id, &dir, err);
 		for (size_t i = 0; r == 0 && i < n_set; i++)
@@ -310,7 +319,7 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 	int r = 0;
 
 	if (root->mode == CGROUP_V1)
-		r = make_v1(root, id, owner, set, v1_settings(limits, set), err);
+		r = make_v1(root, id, owner, limits, set, v1_settings(limits, set), err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
 	if (r < 0)
@@ -330,10 +339,12 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 
 /* -------------------------------------------------------------- for init */
 
-static int add_handle(int at, const char *path, int flags, struct cgroup_handle h,
+static int add_handle(int at, const char *path, int flags, bool required, struct cgroup_handle h,
 		      struct cgroup_handle *out, size_t *n, struct warren_error *err)
 {
 	h.fd = openat(at, path, flags | O_CLOEXEC);
+	if (h.fd < 0 && errno == ENOENT && !required)
+		return 1; /* a controller that was not needed */
 	if (h.fd < 0)
 		return error_errno(err, errno, "open the cgroup '%s'", path);
 	out[(*n)++] = h;
@@ -349,7 +360,7 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 
 	if (root->mode == CGROUP_V2) {
 		(void)snprintf(path, sizeof(path), "%s/box", id);
-		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY,
+		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY, true,
 			       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR }, ret, &n, err);
 	}
 	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX; c++) {
@@ -363,9 +374,13 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 		if (root->dir[c] < 0)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/tasks", id);
-		r = add_handle(root->dir[c], path, O_WRONLY, join, ret, &n, err);
+		r = add_handle(root->dir[c], path, O_WRONLY, false, join, ret, &n, err);
+		if (r == 1) {
+			r = 0;
+			continue;
+		}
 		if (r == 0 && !whole)
-			r = add_handle(root->dir[c], id, O_RDONLY | O_DIRECTORY,
+			r = add_handle(root->dir[c], id, O_RDONLY | O_DIRECTORY, true,
 				       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR,
 							       .controller = c },
 				       ret, &n, err);

@@ -48,6 +48,7 @@ struct cgroup_limits {
 	uint64_t memory;     /* bytes; 0: no limit */
 	uint64_t cpu_millis; /* 0: no limit */
 	uint64_t pids;	     /* 0: no limit */
+	bool only_limits;    /* v1: no cgroup that would only account or freeze */
 };
 
 struct cgroup_usage {

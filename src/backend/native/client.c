@@ -107,6 +107,16 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 		return gone(err);
 	if (r < 0)
 		return error_errno(err, -r, "ask the sandbox's init");
+	/* Asked before it was up: what it says first is of the making. */
+	if (!box->ready) {
+		r = client_wait_ready(box, err);
+		if (r < 0) {
+			(void)error_wrap(err, "create a sandbox");
+			err->code = EREMOTEIO;
+			return -EREMOTEIO;
+		}
+		box->ready = true;
+	}
 	for (;;) {
 		union message m;
 		int fd = -1;

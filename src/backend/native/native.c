@@ -70,6 +70,7 @@ static int take_spec(struct making *m, struct warren_error *err)
 		.memory = s->memory ? s->memory : n->memory_default,
 		.cpu_millis = s->cpu_millis,
 		.pids = s->pids ? s->pids : PIDS_DEFAULT,
+		.only_limits = s->single,
 	};
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
 	if (!s->disk && m->disk < DISK_MIN)
@@ -152,6 +153,53 @@ static int check_disk(struct making *m, struct warren_error *err)
 	return 0;
 }
 
+/* The image's variables before the spec's: the last of a name counts. */
+static int prepend_env(struct native_box *box, char **first)
+{
+	size_t a = 0, b = 0;
+	char **both;
+
+	while (first[a])
+		a++;
+	while (box->env[b])
+		b++;
+	both = calloc(a + b + 1, sizeof(*both));
+	if (!both)
+		return -ENOMEM;
+	for (size_t i = 0; i < a; i++)
+		both[i] = TAKE_PTR(first[i]);
+	(void)memcpy(both + a, box->env, b * sizeof(*both));
+	free(box->env);
+	box->env = both;
+	return 0;
+}
+
+/* What the image says of how it is run, where the spec says nothing. */
+static int take_config(struct making *m, struct warren_error *err)
+{
+	struct image *image = &m->plan->image;
+	struct store_image *c = &image->config;
+	struct native_box *box = m->box;
+	size_t len = 0;
+
+	if (!image->has_config)
+		return 0;
+	for (char **v = c->volumes; *v; v++) {
+		if ((*v)[0] != '/' || len + strlen(*v) + 2 > sizeof(m->plan->volumes))
+			return error_set(err, EINVAL, "its volume '%s' is no path, or one too many", *v);
+		(void)strcpy(m->plan->volumes + len, *v);
+		len += strlen(*v) + 1;
+	}
+	if (!m->spec->workdir && c->workdir[0] == '/') {
+		free(box->workdir);
+		box->workdir = TAKE_PTR(c->workdir);
+	}
+	box->base.entrypoint = TAKE_PTR(c->entrypoint);
+	box->base.cmd = TAKE_PTR(c->cmd);
+	box->image_lock = TAKE_FD(c->lock);
+	return prepend_env(box, c->env) < 0 ? error_errno(err, ENOMEM, "take its environment") : 0;
+}
+
 /* `host` is kept open between creates, and looked at again after a second. */
 static int open_image(struct making *m, struct warren_error *err)
 {
@@ -162,9 +210,9 @@ static int open_image(struct making *m, struct warren_error *err)
 	if (strcmp(ref, "host") != 0) {
 		r = image_open(ref, n->state_dir, &m->plan->image, err);
 		m->own_image = r == 0;
-		return r;
+		return r < 0 ? r : take_config(m, err);
 	}
-	if (n->host.n_trees == 0 || clock_now() - n->host_checked > 1000000000) {
+	if (n->host.n_mounts == 0 || clock_now() - n->host_checked > 1000000000) {
 		struct image fresh;
 
 		r = image_open("host", n->state_dir, &fresh, err);
@@ -186,7 +234,13 @@ static int open_in_image(void *ctx, const char *path)
 static int find_user(struct making *m, struct warren_error *err)
 {
 	struct native_box *box = m->box;
-	int r = user_resolve(m->spec->user, open_in_image, &m->plan->image, &box->user, err);
+	const struct image *image = &m->plan->image;
+	const char *user = m->spec->user;
+	int r;
+
+	if (!user && image->has_config && image->config.user[0])
+		user = image->config.user;
+	r = user_resolve(user, open_in_image, &m->plan->image, &box->user, err);
 
 	if (r < 0)
 		return r;
@@ -194,10 +248,10 @@ static int find_user(struct making *m, struct warren_error *err)
 		return error_set(err, EOPNOTSUPP,
 				 "user '%s': without root and without a range in /etc/subuid and "
 				 "/etc/subgid a sandbox has one user, root; see 'warren doctor'",
-				 m->spec->user);
+				 user);
 	if (!idmap_has(m->engine, box, box->user.uid, box->user.gid))
 		return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in a sandbox: below %u",
-				 m->spec->user, box->user.uid, box->user.gid, NATIVE_IDS);
+				 user, box->user.uid, box->user.gid, NATIVE_IDS);
 	return 0;
 }
 
@@ -319,18 +373,15 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 			return r;
 		(*n)++;
 	}
-	for (size_t i = 0; i < m->plan->image.n_trees; i++) {
-		const struct image_tree *t = &m->plan->image.trees[i];
+	for (size_t i = 0; i < m->plan->image.n_mounts; i++) {
+		const struct image_mount *l = &m->plan->image.mounts[i];
+		int r = mount_copy(l->fd, "", false,
+				   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY,
+				   l->at[0] ? -1 : m->userns, &fds[*n], err);
 
-		for (size_t k = 0; k < t->n_lowers; k++) {
-			int r = mount_copy(t->lowers[k].fd, "", false,
-					   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY,
-					   i == 0 ? m->userns : -1, &fds[*n], err);
-
-			if (r < 0)
-				return error_wrap(err, "layer '%s'", t->lowers[k].path);
-			(*n)++;
-		}
+		if (r < 0)
+			return error_wrap(err, "layer '%s'", l->path);
+		(*n)++;
 	}
 	for (size_t i = 0; i < m->spec->n_mounts; i++) {
 		int r;
@@ -378,7 +429,7 @@ static int configure(struct making *m, struct warren_error *err)
 	struct proto_config msg = { .h = { .version = PROTO_VERSION, .type = PROTO_CONFIG } };
 	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
 	int fds[PROTO_FDS_MAX], r = 0;
-	size_t n = 0;
+	size_t n = 0, all;
 	bool v2 = m->engine->cgroups.mode == CGROUP_V2;
 
 	if (m->box->has_cgroup)
@@ -392,19 +443,32 @@ static int configure(struct making *m, struct warren_error *err)
 			      : v2					  ? PROTO_ROLE_UNIFIED
 									  : dirs[handles[i].controller];
 	}
-	/* Our lock, so that nobody takes the sandbox for dead while init lives. */
-	fds[n] = m->engine->lock_fd;
-	msg.role[n] = PROTO_ROLE_ALIVE;
-	msg.n = (uint32_t)n + 1;
-	r = fd_send(m->box->control, &msg, sizeof(msg), fds, n + 1);
+	/* Our locks, so that nobody takes the sandbox for dead, or its image, while init lives. */
+	all = n;
+	fds[all] = m->engine->lock_fd;
+	msg.role[all++] = PROTO_ROLE_ALIVE;
+	if (m->box->image_lock >= 0) {
+		fds[all] = m->box->image_lock;
+		msg.role[all++] = PROTO_ROLE_ALIVE;
+	}
+	msg.n = (uint32_t)all;
+	r = fd_send(m->box->control, &msg, sizeof(msg), fds, all);
 	while (n > 0)
 		(void)close(handles[--n].fd);
 	return r < 0 ? error_errno(err, -r, "configure init") : 0;
 }
 
+/* What is for one exec alone need not be waited for: the exec will be told what failed. */
 static int await_ready(struct making *m, struct warren_error *err)
 {
-	return client_wait_ready(m->box, err);
+	int r;
+
+	m->box->single = m->spec->single;
+	if (m->spec->single && !m->engine->trace)
+		return 0;
+	r = client_wait_ready(m->box, err);
+	m->box->ready = r == 0;
+	return r;
 }
 
 static const struct {
@@ -431,6 +495,13 @@ static const struct {
 _Static_assert(ARRAY_SIZE(steps) <= 16, "making.outside is too small");
 
 /* ---------------------------------------------------------------- unmaking */
+
+static void free_list(char **list)
+{
+	for (char **p = list; p && *p; p++)
+		free(*p);
+	free(list);
+}
 
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
 static int unmake(struct native *n, struct native_box *box, struct warren_error *err)
@@ -467,9 +538,11 @@ static int unmake(struct native *n, struct native_box *box, struct warren_error 
 		registry_release(n, box);
 	else
 		n->leftovers = true;
-	for (char **e = box->env; e && *e; e++)
-		free(*e);
-	free(box->env);
+	free_list(box->env);
+	free_list(box->base.entrypoint);
+	free_list(box->base.cmd);
+	if (box->image_lock >= 0)
+		(void)close(box->image_lock);
 	free(box->workdir);
 	free(box->hostname);
 	free(box->base.steps);
@@ -513,8 +586,9 @@ static void describe(const struct making *m)
 	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
-	backend_enforce(b, "exec_accounting", m->box->has_cgroup, "%s",
-			m->box->has_cgroup ? by : "by the kernel's account of each process");
+	backend_enforce(b, "exec_accounting", m->box->has_cgroup, "%s%s",
+			m->box->has_cgroup ? by : "by the kernel's account of each process",
+			m->box->has_cgroup && m->spec->single ? ", times by that of each process" : "");
 }
 
 static void keep_trace(const struct making *m)
@@ -574,8 +648,7 @@ static int native_create(void *state, const struct warren_spec *spec, struct bac
 	if (!m.box)
 		return error_errno(err, ENOMEM, "make a sandbox");
 	m.box->engine = n;
-	m.box->pidfd = -1;
-	m.box->control = -1;
+	m.box->pidfd = m.box->control = m.box->image_lock = -1;
 	id_make(m.box->base.id);
 	m.plan = mmap(NULL, sizeof(*m.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
@@ -621,6 +694,8 @@ static int native_pause(void *state, struct backend_box *base, bool paused,
 
 	if (!box->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "pausing needs cgroups: %s", n->cgroups.why);
+	if (box->single)
+		return error_set(err, EOPNOTSUPP, "it was made for a single exec");
 	r = cgroup_freeze(&n->cgroups, base->id, paused, err);
 	if (r < 0)
 		return r;
@@ -673,8 +748,7 @@ static int seal_init(struct native *n, struct warren_error *err)
 /* Where state lives: root's in the usual places, a user's in his own. */
 static int choose_dirs(struct native *n, const struct warren_options *o, struct warren_error *err)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR"), *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	int r = 0;
 
 	if (o->run_dir)
@@ -687,18 +761,13 @@ static int choose_dirs(struct native *n, const struct warren_options *o, struct 
 		r = asprintf(&n->run_dir, "/tmp/warren-%u", geteuid());
 	if (r < 0)
 		n->run_dir = NULL;
-	if (o->state_dir)
-		r = asprintf(&n->state_dir, "%s", o->state_dir);
-	else if (geteuid() == 0)
-		r = asprintf(&n->state_dir, "/var/lib/warren");
-	else if (data && data[0] == '/')
-		r = asprintf(&n->state_dir, "%s/warren", data);
-	else if (home && home[0] == '/')
-		r = asprintf(&n->state_dir, "%s/.local/share/warren", home);
-	else
-		r = asprintf(&n->state_dir, "/tmp/warren-%u/state", geteuid());
-	if (r < 0)
+	if (!o->state_dir) {
+		r = store_state_dir(&n->state_dir, err);
+		if (r < 0)
+			return r;
+	} else if (asprintf(&n->state_dir, "%s", o->state_dir) < 0) {
 		n->state_dir = NULL;
+	}
 	return n->run_dir && n->state_dir ? 0 : error_errno(err, ENOMEM, "name the directories");
 }
 

@@ -34,7 +34,7 @@
 #define NATIVE_MOUNTS_MAX 64
 #define NATIVE_STEPS_MAX  24
 /* what the parent sends to the child: scratch space, layers, volumes */
-#define NATIVE_FDS_MAX	  (1 + IMAGE_TREES_MAX * IMAGE_LOWERS_MAX + NATIVE_MOUNTS_MAX)
+#define NATIVE_FDS_MAX	  (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS	  65536U /* per sandbox */
 
 /* Test hook: fail or die before a step. Steps are counted over both tables. */
@@ -76,6 +76,8 @@ struct native_box {
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
+	bool single; /* made for one exec */
+	bool ready;  /* init has said so */
 	uid_t base_id; /* where root inside is outside */
 	pid_t pid;     /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
@@ -87,6 +89,7 @@ struct native_box {
 	uint64_t nofile;
 	char *workdir;
 	char **env;
+	int image_lock;		  /* -1: none */
 	char *hostname;
 	bool paused;
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
@@ -113,6 +116,7 @@ struct native_plan {
 	const struct warren_spec *spec;
 	struct image image; /* of an unprivileged engine also the paths, set before the clone */
 	const struct native *engine;
+	char volumes[4096]; /* of the image: names, each NUL-terminated, then an empty one */
 	const char *hostname;
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */

@@ -61,10 +61,8 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 
 	if (p->engine->privileged)
 		return 0;
-	for (size_t i = 0; r == 0 && i < p->image.n_trees; i++)
-		for (size_t k = 0; r == 0 && k < p->image.trees[i].n_lowers; k++)
-			r = copy_path(p, p->image.trees[i].lowers[k].path, false,
-				      PLAIN | MOUNT_ATTR_RDONLY, err);
+	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++)
+		r = copy_path(p, p->image.mounts[i].path, false, PLAIN | MOUNT_ATTR_RDONLY, err);
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
 
@@ -107,18 +105,11 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-static int mount_overlay(struct native_plan *p, size_t *next, struct warren_error *err)
+/* The mounts of the stack, at the names by which the lowers call them. */
+static int attach_stack(struct native_plan *p, size_t *next, struct warren_error *err)
 {
-	const struct image_tree *t = &p->image.trees[0];
-	char lower[IMAGE_LOWERS_MAX * 4] = "";
-	struct mount_option options[] = { { "lowerdir", lower }, { "upperdir", "u" },
-					  { "workdir", "w" },	 { "userxattr", NULL },
-					  { NULL, NULL } };
-
-	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
-		return error_errno(err, errno, "make an upper");
-	for (size_t k = 0; k < t->n_lowers; k++) {
-		char name[] = { 'l', (char)('a' + k), '\0' };
+	for (size_t i = 0; i < p->image.n_mounts && p->image.mounts[i].at[0] == '\0'; i++) {
+		char name[] = { 'l', (char)('a' + i), '\0' };
 		int r;
 
 		if (*next >= p->n_fds)
@@ -128,23 +119,53 @@ static int mount_overlay(struct native_plan *p, size_t *next, struct warren_erro
 		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
 			return r;
-		(void)strcat(strcat(lower, k ? ":" : ""), name);
 	}
-	return mount_new("overlay", options, PLAIN, &p->root, err);
+	return 0;
+}
+
+/* By the older call: an option of fsconfig(2) is at most 255 characters long. */
+static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
+{
+	char options[4096];
+
+	if (snprintf(options, sizeof(options), "lowerdir=%s,upperdir=u,workdir=w,userxattr",
+		     p->image.lowers) >= (int)sizeof(options))
+		return error_errno(err, E2BIG, "name the layers");
+	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
+		return error_errno(err, errno, "mount overlay");
+	p->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return p->root < 0 ? error_errno(err, errno, "open the root") : 0;
+}
+
+static int mount_overlay(struct native_plan *p, struct warren_error *err)
+{
+	struct mount_option options[] = { { "lowerdir", p->image.lowers }, { "upperdir", "u" },
+					  { "workdir", "w" },		    { "userxattr", NULL },
+					  { NULL, NULL } };
+	int r;
+
+	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
+		return error_errno(err, errno, "make an upper");
+	if (strlen(p->image.lowers) > 255)
+		return mount_long_overlay(p, err);
+	r = mount_new("overlay", options, PLAIN, &p->root, err);
+	return r < 0 ? r : mount_attach(p->root, AT_FDCWD, "r", err);
 }
 
 /* The root as an overlay, the others as they are. */
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = p->on_disk;
-	int r = mount_overlay(p, &next, err);
+	int r = attach_stack(p, &next, err);
 
 	if (r == 0)
-		r = mount_attach(p->root, AT_FDCWD, "r", err);
-	for (size_t i = 1; r == 0 && i < p->image.n_trees; i++) {
+		r = mount_overlay(p, err);
+	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
+		if (p->image.mounts[i].at[0] == '\0')
+			continue;
 		if (next >= p->n_fds)
 			return error_set(err, EPROTO, "a tree is missing");
-		r = attach_at(p->fds[next++], p->root, p->image.trees[i].at, err);
+		r = attach_at(p->fds[next++], p->root, p->image.mounts[i].at, err);
 	}
 	return r;
 }
@@ -411,6 +432,18 @@ int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
+/* A path that the image declares as a volume: bound to itself, a mount of its own. */
+static int keep_writable(const char *path, struct warren_error *err)
+{
+	AUTO_CLOSE int target = make_target(path, true, err), fd = -1;
+	int r;
+
+	if (target < 0)
+		return target;
+	r = mount_copy(target, "", false, PLAIN, -1, &fd, err);
+	return r < 0 ? r : mount_attach(fd, target, "", err);
+}
+
 int rootfs_seal(struct native_plan *p, struct warren_error *err)
 {
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
@@ -418,5 +451,13 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 	/* The host's device nodes came with the host's flags. */
 	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) < 0)
 		return error_errno(err, errno, "make every mount nosuid");
-	return p->spec->read_only ? mount_restrict(p->root, MOUNT_ATTR_RDONLY, err) : 0;
+	if (!p->spec->read_only)
+		return 0;
+	for (const char *v = p->volumes; *v; v += strlen(v) + 1) {
+		int r = keep_writable(v, err);
+
+		if (r < 0)
+			return error_wrap(err, "keep '%s' writable", v);
+	}
+	return mount_restrict(p->root, MOUNT_ATTR_RDONLY, err);
 }

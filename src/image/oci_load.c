@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_load.c - archives of docker save, OCI archives and layouts, plain root filesystems
+ *
+ * An archive is first spooled into the store as plain files by a confined
+ * process (unpack.h); then it is a directory like any other, whose names are
+ * looked up without following links and whose contents are verified by digest.
+ */
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "image/oci_internal.h"
+#include "image/oci_json.h"
+#include "image/oci_work.h"
+#include "image/store_write.h"
+#include "image/unpack.h"
+#include "os/mount.h"
+
+#define ARCHIVE_MAX (1ULL << 41)
+#define TEXT_MAX    (8U << 20)
+
+struct loading {
+	const struct store *store;
+	const struct oci_options *options;
+	int dir;
+	void (*loaded)(void *ctx, const char *id, const char *ref);
+};
+
+/* A file of the archive: regular, and reached through no link. */
+static int open_member(int dir, const char *name, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = mount_openat2(dir, name, O_RDONLY | O_NONBLOCK, 0,
+					  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	struct stat st;
+
+	if (fd < 0)
+		return error_errno(err, -fd, "'%.80s' of the archive", name);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, EBADMSG, "'%.80s' of the archive is no file", name);
+	return TAKE_FD(fd);
+}
+
+static int read_member(int dir, const char *name, char **ret, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = open_member(dir, name, err);
+	AUTO_FREE char *text = NULL;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	text = calloc(1, TEXT_MAX + 1);
+	if (!text)
+		return error_errno(err, ENOMEM, "read '%.80s'", name);
+	n = fd_read_all(fd, text, TEXT_MAX + 1);
+	if (n < 0 || n > (ssize_t)TEXT_MAX || strlen(text) != (size_t)n)
+		return error_set(err, EBADMSG, "'%.80s' of the archive is not text", name);
+	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+/* "blobs/sha256/<hex>", its digest checked. */
+static int read_blob(int dir, const char *digest, char **ret, struct warren_error *err)
+{
+	char path[96] = "blobs/sha256/", sum[REF_DIGEST_LEN + 1];
+	int r;
+
+	(void)strcat(path, digest + 7);
+	r = read_member(dir, path, ret, err);
+	if (r < 0)
+		return r;
+	oci_digest(*ret, strlen(*ret), sum);
+	if (strcmp(sum, digest) != 0)
+		return error_set(err, EBADMSG, "its blob %.19s has the digest %.19s", digest, sum);
+	return 0;
+}
+
+/* Unpack what is missing of @image; its layers are the files @names of the archive. */
+static int unpack_layers(const struct loading *l, const struct store_image *image,
+			 char *const *names, struct warren_error *err)
+{
+	struct oci_work w = { 0 };
+	int r = oci_work_open(&w, l->store, l->options, image->layers, err);
+
+	for (size_t i = 0; r == 0 && i < w.n; i++) {
+		struct stat st;
+
+		if (!names[i])
+			r = error_set(err, EBADMSG, "the archive has fewer layers than the image");
+		if (r < 0 || w.layers[i].state == OCI_PRESENT)
+			continue;
+		w.state[i].blob = open_member(l->dir, names[i], err);
+		if (w.state[i].blob < 0) {
+			r = w.state[i].blob;
+		} else {
+			if (fstat(w.state[i].blob, &st) == 0)
+				w.layers[i].size = w.layers[i].done = (uint64_t)st.st_size;
+			w.state[i].ready = true;
+		}
+	}
+	if (r == 0)
+		r = oci_work_finish(&w, err);
+	oci_work_close(&w);
+	return r;
+}
+
+static int name_image(const struct loading *l, const struct store_image *image, char *const *names,
+		      struct warren_error *err)
+{
+	size_t named = 0;
+
+	for (; *names; names++) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		char text[REF_TEXT_MAX];
+		struct ref ref;
+		int r;
+
+		/* A layout's name is often a tag alone, which names nothing. */
+		if (ref_parse(*names, &ref, &ignored) < 0)
+			continue;
+		r = store_tag(l->store, &ref, image->id, err);
+		if (r < 0)
+			return r;
+		ref_text(&ref, text);
+		if (l->loaded)
+			l->loaded(l->options->ctx, image->id, text);
+		named++;
+	}
+	if (named == 0 && l->loaded)
+		l->loaded(l->options->ctx, image->id, NULL);
+	return 0;
+}
+
+static int load_docker(const struct loading *l, const struct oci_entry *e, const char *manifest,
+		       struct warren_error *err)
+{
+	AUTO_FREE char *config = NULL;
+	struct store_image image = { .lock = -1 };
+	int r = read_member(l->dir, e->config, &config, err);
+
+	if (r == 0)
+		r = oci_parse_config(config, &image, err);
+	if (r < 0)
+		return r;
+	r = unpack_layers(l, &image, e->layers, err);
+	if (r == 0)
+		r = oci_record(l->store, &image, manifest, config, NULL, err);
+	if (r == 0)
+		r = name_image(l, &image, e->names, err);
+	store_image_done(&image);
+	return r;
+}
+
+static int blob_names(const struct oci_manifest *m, char ***ret)
+{
+	char **names = calloc(m->n_layers + 1, sizeof(*names));
+
+	for (size_t i = 0; names && i < m->n_layers; i++)
+		if (asprintf(&names[i], "blobs/sha256/%s", m->layers[i].digest + 7) < 0)
+			return -ENOMEM;
+	*ret = names;
+	return names ? 0 : -ENOMEM;
+}
+
+static int load_layout_entry(const struct loading *l, const struct oci_entry *e,
+			     struct warren_error *err)
+{
+	AUTO_FREE char *manifest = NULL, *config = NULL;
+	struct store_image image = { .lock = -1 };
+	struct oci_manifest m = { 0 };
+	char digest[REF_DIGEST_LEN + 1], **names = NULL;
+	int r;
+
+	(void)strcpy(digest, e->manifest);
+	r = read_blob(l->dir, digest, &manifest, err);
+	for (int depth = 0; r == 0 && oci_is_index(manifest, NULL) && depth < 2; depth++) {
+		r = oci_choose(manifest, oci_wanted_platform(l->options), digest, err);
+		free(TAKE_PTR(manifest));
+		if (r == 0)
+			r = read_blob(l->dir, digest, &manifest, err);
+	}
+	if (r == 0)
+		r = oci_parse_manifest(manifest, &m, err);
+	if (r == 0)
+		r = read_blob(l->dir, m.config.digest, &config, err);
+	if (r == 0)
+		r = oci_parse_config(config, &image, err);
+	if (r == 0 && blob_names(&m, &names) < 0)
+		r = error_errno(err, ENOMEM, "list its layers");
+	if (r == 0)
+		r = unpack_layers(l, &image, names, err);
+	if (r == 0)
+		r = oci_record(l->store, &image, manifest, config, NULL, err);
+	if (r == 0)
+		r = name_image(l, &image, e->names, err);
+	for (char **n = names; n && *n; n++)
+		free(*n);
+	free(names);
+	oci_manifest_done(&m);
+	store_image_done(&image);
+	return r;
+}
+
+static int load_dir(const struct loading *l, struct warren_error *err)
+{
+	bool layout = faccessat(l->dir, "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	bool docker = faccessat(l->dir, "manifest.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	AUTO_FREE char *json = NULL;
+	struct oci_entry *entries = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!layout && !docker)
+		return error_set(err, EBADMSG,
+				 "it is neither a docker save nor an OCI archive: it has no "
+				 "manifest.json and no oci-layout ('warren image import' takes a "
+				 "plain root filesystem)");
+	/* docker save writes both since version 25; its own has the names. */
+	layout = !docker;
+	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
+	if (r == 0)
+		r = oci_parse_archive(json, layout, &entries, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = layout ? load_layout_entry(l, &entries[i], err)
+			   : load_docker(l, &entries[i], json, err);
+	oci_entries_free(entries, n);
+	return r;
+}
+
+int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
+		    void (*loaded)(void *ctx, const char *id, const char *ref),
+		    struct warren_error *err)
+{
+	struct loading l = { .store = s, .options = o, .dir = dir, .loaded = loaded };
+	int r;
+
+	oci_tidy(s);
+	r = store_lock(s, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the store");
+	r = load_dir(&l, err);
+	store_unlock(s);
+	if (r < 0)
+		oci_tidy(s);
+	return r;
+}
+
+int oci_load(const struct store *s, int fd, const struct oci_options *o,
+	     void (*loaded)(void *ctx, const char *id, const char *ref), struct warren_error *err)
+{
+	struct loading l = { .store = s, .options = o, .loaded = loaded };
+	struct store_new spool = { .fd = -1 };
+	int r;
+
+	oci_tidy(s);
+	r = store_lock(s, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the store");
+	r = store_new_layer(s, &spool, err);
+	if (r == 0)
+		r = unpack_spool(fd, spool.fd, ARCHIVE_MAX, err);
+	l.dir = spool.fd;
+	if (r == 0)
+		r = load_dir(&l, err);
+	store_drop_layer(s, &spool);
+	store_unlock(s);
+	if (r < 0)
+		oci_tidy(s);
+	return r;
+}
+
+/* ------------------------------------------------------------------ importing */
+
+/* A directory as a tar, written into @out by a process of its own. */
+__attribute__((noreturn)) static void pack_dir(int dir, int out)
+{
+	struct archive *a = archive_write_new(), *disk = archive_read_disk_new();
+	struct archive_entry *e;
+	int r = ARCHIVE_OK;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!a || !disk || fchdir(dir) < 0 || archive_write_set_format_pax_restricted(a) < 0 ||
+	    archive_write_open_fd(a, out) < 0)
+		_exit(1);
+	(void)archive_read_disk_set_symlink_physical(disk);
+	(void)archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_TRAVERSE_MOUNTS);
+	if (archive_read_disk_open(disk, ".") < 0)
+		_exit(1);
+	while (r >= ARCHIVE_WARN) {
+		char block[65536];
+		ssize_t n = 0;
+
+		e = archive_entry_new();
+		r = archive_read_next_header2(disk, e);
+		if (r == ARCHIVE_EOF)
+			break;
+		(void)archive_read_disk_descend(disk);
+		if (r >= ARCHIVE_WARN && archive_entry_filetype(e) != AE_IFSOCK) {
+			AUTO_CLOSE int fd = -1;
+
+			r = archive_write_header(a, e);
+			if (r >= ARCHIVE_WARN && archive_entry_size(e) > 0) {
+				fd = open(archive_entry_sourcepath(e), O_RDONLY | O_CLOEXEC);
+				while (fd >= 0 && (n = read(fd, block, sizeof(block))) > 0)
+					if (archive_write_data(a, block, (size_t)n) < 0)
+						_exit(1);
+				if (fd < 0 || n < 0)
+					_exit(1);
+			}
+		}
+		archive_entry_free(e);
+	}
+	_exit(r == ARCHIVE_EOF && archive_write_close(a) == ARCHIVE_OK ? 0 : 1);
+}
+
+/* The tar of a directory, in a file without a name. */
+static int spool_dir(const struct store *s, int dir, struct warren_error *err)
+{
+	int file = oci_work_file(s, err), status = 0;
+	pid_t pid;
+
+	if (file < 0)
+		return file;
+	pid = fork();
+	if (pid == 0)
+		pack_dir(dir, file);
+	if (pid > 0)
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	if (pid < 0 || status != 0 || lseek(file, 0, SEEK_SET) < 0) {
+		(void)close(file);
+		return error_set(err, EIO, "the directory cannot be read whole, or the store is full");
+	}
+	return file;
+}
+
+static int import_layer(const struct store *s, int fd, struct unpack_result *res,
+			struct warren_error *err)
+{
+	struct store_new layer = { .fd = -1 };
+	char name[STORE_SHORT_LEN + 1];
+	int r = store_new_layer(s, &layer, err);
+
+	if (r == 0)
+		r = unpack_archive(fd, layer.fd, NULL, false, ARCHIVE_MAX, res, err);
+	/* The same root filesystem was imported before. */
+	if (r == 0 && store_layer(s, res->diff_id, name) < 0)
+		r = store_keep_layer(s, &layer, res->diff_id, res->bytes, err);
+	store_drop_layer(s, &layer);
+	return r;
+}
+
+static int import_locked(const struct store *s, int fd, const struct ref *name,
+			 const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
+			 struct warren_error *err)
+{
+	AUTO_FREE char *config = NULL, *manifest = NULL;
+	AUTO_CLOSE int tar = -1;
+	struct store_image image = { .lock = -1 };
+	struct unpack_result res;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "look at it");
+	if (S_ISDIR(st.st_mode)) {
+		tar = spool_dir(s, fd, err);
+		if (tar < 0)
+			return tar;
+	}
+	r = import_layer(s, tar >= 0 ? tar : fd, &res, err);
+	if (r < 0)
+		return r;
+	config = oci_make_config(oci_wanted_platform(o), res.diff_id);
+	manifest = config ? oci_make_manifest(config, res.diff_id, res.bytes) : NULL;
+	if (!manifest)
+		return error_errno(err, ENOMEM, "describe the image");
+	r = oci_parse_config(config, &image, err);
+	if (r == 0)
+		r = oci_record(s, &image, manifest, config, name, err);
+	if (r == 0)
+		(void)strcpy(ret_id, image.id);
+	store_image_done(&image);
+	return r;
+}
+
+int oci_import(const struct store *s, int fd, const struct ref *name, const struct oci_options *o,
+	       char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	int r;
+
+	oci_tidy(s);
+	r = store_lock(s, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the store");
+	r = import_locked(s, fd, name, o, ret_id, err);
+	store_unlock(s);
+	if (r < 0)
+		oci_tidy(s);
+	return r;
+}

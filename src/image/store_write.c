@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_write.c - layers and images into the store, references, garbage */
+#include "image/store_write.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "image/copy.h"
+#include "image/encode.h"
+
+#define NEW_PREFIX  ".new-"
+#define LOCK_PREFIX ".lock-"
+#define JSON_MAX    (16U << 20)
+
+int store_lock(const struct store *s, bool exclusive, bool wait)
+{
+	int how = (exclusive ? LOCK_EX : LOCK_SH) | (wait ? 0 : LOCK_NB);
+
+	while (flock(s->lock, how) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+void store_unlock(const struct store *s)
+{
+	(void)flock(s->lock, LOCK_UN);
+}
+
+int store_lock_layer(const struct store *s, const char *diff_id)
+{
+	for (;;) {
+		char name[sizeof(LOCK_PREFIX) + 64];
+		AUTO_CLOSE int fd = -1;
+		struct stat a, b;
+
+		(void)snprintf(name, sizeof(name), LOCK_PREFIX "%s", diff_id + 7);
+		fd = openat(s->layers, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return -errno;
+		while (flock(fd, LOCK_EX) < 0)
+			if (errno != EINTR)
+				return -errno;
+		/* Collected while we waited: another one may have made it anew. */
+		if (fstat(fd, &a) == 0 && fstatat(s->layers, name, &b, 0) == 0 &&
+		    a.st_ino == b.st_ino)
+			return TAKE_FD(fd);
+	}
+}
+
+/* ------------------------------------------------------------------ layers */
+
+int store_new_layer(const struct store *s, struct store_new *ret, struct warren_error *err)
+{
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	(void)snprintf(ret->name, sizeof(ret->name), NEW_PREFIX "%s", id);
+	if (mkdirat(s->data, ret->name, 0755) < 0)
+		return error_errno(err, errno, "make a directory for a layer");
+	ret->fd = openat(s->data, ret->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ret->fd < 0)
+		return error_errno(err, errno, "open the directory of a layer");
+	return 0;
+}
+
+void store_drop_layer(const struct store *s, struct store_new *layer)
+{
+	if (layer->fd < 0)
+		return;
+	(void)close(TAKE_FD(layer->fd));
+	copy_remove_tree(s->data, layer->name);
+}
+
+static void make_short(char name[STORE_SHORT_LEN + 1])
+{
+	static const char alphabet[] = "0123456789abcdefghijklmnopqrstuv";
+	unsigned char bytes[STORE_SHORT_LEN] = { 0 };
+
+	(void)!getrandom(bytes, sizeof(bytes), 0);
+	for (size_t i = 0; i < STORE_SHORT_LEN; i++)
+		name[i] = alphabet[bytes[i] % 32];
+	name[STORE_SHORT_LEN] = '\0';
+}
+
+static int write_whole(int dir, const char *name, const char *text, size_t n)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int r = fd < 0 ? -errno : fd_write_all(fd, text, n);
+
+	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+}
+
+int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
+		     uint64_t size, struct warren_error *err)
+{
+	char name[STORE_SHORT_LEN + 1], target[16], text[32], file[80];
+	int r;
+
+	/* One flush for all files of it; then the names may be seen. */
+	if (syncfs(layer->fd) < 0)
+		return error_errno(err, errno, "write a layer to disk");
+	do {
+		make_short(name);
+		r = renameat2(s->data, layer->name, s->data, name, RENAME_NOREPLACE);
+	} while (r < 0 && errno == EEXIST);
+	if (r < 0)
+		return error_errno(err, errno, "put a layer in its place");
+	(void)close(TAKE_FD(layer->fd));
+	(void)snprintf(file, sizeof(file), "%s.size", diff_id + 7);
+	(void)snprintf(text, sizeof(text), "%" PRIu64 "\n", size);
+	(void)snprintf(target, sizeof(target), "d/%s", name);
+	r = write_whole(s->layers, file, text, strlen(text));
+	if (r == 0 && symlinkat(target, s->layers, diff_id + 7) < 0)
+		r = -errno;
+	if (r < 0) {
+		copy_remove_tree(s->data, name);
+		return error_errno(err, -r, "name a layer");
+	}
+	return 0;
+}
+
+uint64_t store_layer_size(const struct store *s, const char *diff_id)
+{
+	char file[80];
+	uint64_t n = 0;
+
+	(void)snprintf(file, sizeof(file), "%s.size", diff_id + 7);
+	return fd_read_u64_at(s->layers, file, &n) < 0 ? 0 : n;
+}
+
+/* ------------------------------------------------------------------ images */
+
+int store_put_image(const struct store *s, const struct store_image *image, const char *manifest,
+		    const char *config, struct warren_error *err)
+{
+	AUTO_BUF struct buf record = BUF_INIT(JSON_MAX);
+	char temp[32], id[ID_LEN + 1];
+	AUTO_CLOSE int dir = -1;
+	int r = 0;
+
+	store_write_record(image, &record);
+	id_make(id);
+	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", id);
+	if (record.failed)
+		return error_errno(err, ENOMEM, "record the image");
+	if (mkdirat(s->images, temp, 0755) < 0)
+		return error_errno(err, errno, "make the image's directory");
+	dir = openat(s->images, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		r = -errno;
+	if (r == 0)
+		r = write_whole(dir, "record", record.data, record.len);
+	if (r == 0)
+		r = write_whole(dir, "manifest.json", manifest, strlen(manifest));
+	if (r == 0)
+		r = write_whole(dir, "config.json", config, strlen(config));
+	if (r == 0 && fsync(dir) < 0)
+		r = -errno;
+	/* The same image, pulled before or by another: theirs is as good. */
+	if (r == 0 && renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0 &&
+	    errno != EEXIST)
+		r = -errno;
+	copy_remove_tree(s->images, temp);
+	if (r == 0 && fsync(s->images) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "keep the image") : 0;
+}
+
+static int ref_file(const struct ref *ref, struct buf *name)
+{
+	char text[REF_TEXT_MAX];
+
+	ref_text(ref, text);
+	encode_name(name, text);
+	return name->failed || name->len > 255 ? -ENAMETOOLONG : 0;
+}
+
+int store_tag(const struct store *s, const struct ref *ref, const char *id,
+	      struct warren_error *err)
+{
+	AUTO_BUF struct buf name = BUF_INIT(4096);
+	char temp[32], random[ID_LEN + 1], text[REF_DIGEST_LEN + 2];
+	int r = ref_file(ref, &name);
+
+	id_make(random);
+	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
+	(void)snprintf(text, sizeof(text), "%s\n", id);
+	if (r == 0)
+		r = write_whole(s->refs, temp, text, strlen(text));
+	if (r == 0 && renameat(s->refs, temp, s->refs, name.data) < 0)
+		r = -errno;
+	if (r == 0 && fsync(s->refs) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(s->refs, temp, 0);
+	return r < 0 ? error_errno(err, -r, "name the image") : 0;
+}
+
+int store_untag(const struct store *s, const struct ref *ref, struct warren_error *err)
+{
+	AUTO_BUF struct buf name = BUF_INIT(4096);
+	int r = ref_file(ref, &name);
+
+	if (r == 0 && unlinkat(s->refs, name.data, 0) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "remove the name") : 0;
+}
+
+int store_remove_image(const struct store *s, const char *id)
+{
+	AUTO_CLOSE int dir =
+		openat(s->images, id + 7, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir < 0)
+		return -errno;
+	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	copy_remove_tree(s->images, id + 7);
+	return 0;
+}
+
+int store_read_json(const struct store *s, const char *id, const char *name, char **ret)
+{
+	AUTO_FREE char *text = malloc(JSON_MAX);
+	char path[96];
+	ssize_t n;
+
+	if (!text)
+		return -ENOMEM;
+	(void)snprintf(path, sizeof(path), "%s/%s", id + 7, name);
+	n = fd_read_file_at(s->images, path, text, JSON_MAX);
+	if (n < 0)
+		return (int)n;
+	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+/* ----------------------------------------------------------------- listing */
+
+static DIR *open_list(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return copy < 0 ? NULL : fdopendir(copy);
+}
+
+int store_each_ref(const struct store *s, int (*fn)(void *ctx, const char *ref, const char *id),
+		   void *ctx)
+{
+	DIR *d = open_list(s->refs);
+	struct dirent *e;
+	int r = d ? 0 : -errno;
+
+	while (r == 0 && (e = readdir(d))) {
+		char name[256], id[REF_DIGEST_LEN + 2];
+
+		if (e->d_name[0] == '.' ||
+		    fd_read_file_at(s->refs, e->d_name, id, sizeof(id)) < 0)
+			continue;
+		id[strcspn(id, "\n")] = '\0';
+		(void)strcpy(name, e->d_name);
+		if (decode_line(name) == 0 && ref_digest_valid(id))
+			r = fn(ctx, name, id);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+static bool is_hex(const char *name)
+{
+	return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
+}
+
+int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id), void *ctx)
+{
+	DIR *d = open_list(s->images);
+	struct dirent *e;
+	int r = d ? 0 : -errno;
+
+	while (r == 0 && (e = readdir(d))) {
+		char id[REF_DIGEST_LEN + 1];
+
+		if (!is_hex(e->d_name))
+			continue;
+		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
+		r = fn(ctx, id);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/* ----------------------------------------------------------------- garbage */
+
+struct names {
+	char (*list)[65];
+	size_t n, cap;
+	bool failed;
+	const struct store *store;
+};
+
+static void note(struct names *all, const char *hex)
+{
+	if (all->n == all->cap) {
+		size_t cap = all->cap ? all->cap * 2 : 64;
+		void *grown = realloc(all->list, cap * sizeof(*all->list));
+
+		if (!grown) {
+			all->failed = true;
+			return;
+		}
+		all->list = grown;
+		all->cap = cap;
+	}
+	(void)snprintf(all->list[all->n++], sizeof(*all->list), "%.64s", hex);
+}
+
+static bool noted(const struct names *all, const char *name)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (strcmp(all->list[i], name) == 0)
+			return true;
+	return false;
+}
+
+static int note_layers(void *ctx, const char *id)
+{
+	struct names *all = ctx;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct store_image image;
+
+	if (store_find(all->store, id, &image, &ignored) < 0)
+		return -EIO; /* an image that cannot be read may need any layer */
+	for (char **l = image.layers; *l; l++)
+		note(all, *l + 7);
+	store_image_done(&image);
+	return 0;
+}
+
+static unsigned remove_new(int dir)
+{
+	DIR *d = open_list(dir);
+	struct dirent *e;
+	unsigned n = 0;
+
+	while (d && (e = readdir(d))) {
+		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0)
+			continue;
+		copy_remove_tree(dir, e->d_name);
+		n++;
+	}
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+/* Names of layers first, then directories that no name leads to. */
+static void remove_layers(const struct store *s, const struct names *used,
+			  struct store_collected *ret)
+{
+	struct names kept = { 0 };
+	DIR *d = open_list(s->layers);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char id[REF_DIGEST_LEN + 1], file[80], target[64] = "";
+
+		if (strncmp(e->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0)
+			(void)unlinkat(s->layers, e->d_name, 0);
+		if (!is_hex(e->d_name))
+			continue;
+		(void)!readlinkat(s->layers, e->d_name, target, sizeof(target) - 1);
+		if (noted(used, e->d_name)) {
+			note(&kept, target + 2);
+			continue;
+		}
+		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
+		ret->bytes += store_layer_size(s, id);
+		ret->layers++;
+		(void)snprintf(file, sizeof(file), "%.64s.size", e->d_name);
+		(void)unlinkat(s->layers, e->d_name, 0);
+		(void)unlinkat(s->layers, file, 0);
+	}
+	if (d)
+		(void)closedir(d);
+	d = open_list(s->data);
+	while (d && !kept.failed && (e = readdir(d)))
+		if (e->d_name[0] != '.' && !noted(&kept, e->d_name))
+			copy_remove_tree(s->data, e->d_name);
+	if (d)
+		(void)closedir(d);
+	free(kept.list);
+}
+
+int store_collect(const struct store *s, struct store_collected *ret)
+{
+	struct names used = { .store = s };
+	int r = store_each_image(s, note_layers, &used);
+
+	*ret = (struct store_collected){ 0 };
+	if (r == 0 && used.failed)
+		r = -ENOMEM;
+	if (r == 0) {
+		ret->leftovers = remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
+		remove_layers(s, &used, ret);
+	}
+	free(used.list);
+	return r;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_write.h - filling the store and emptying it (store.h has its layout)
+ *
+ * Who adds holds the store's lock shared from the first layer to the reference;
+ * who collects garbage holds it exclusively, so that no layer is taken for
+ * garbage between its unpacking and its image. A layer is locked by itself
+ * while it is fetched and unpacked: of two pulls that need it, one waits and
+ * then finds it there.
+ */
+#ifndef IMAGE_STORE_WRITE_H
+#define IMAGE_STORE_WRITE_H
+
+#include "image/store.h"
+
+/* Shared or exclusive; -EWOULDBLOCK when it is taken and we are not to @wait. */
+int store_lock(const struct store *s, bool exclusive, bool wait);
+void store_unlock(const struct store *s);
+
+/* Wait for whoever works on this layer; a descriptor to close, or -errno. */
+int store_lock_layer(const struct store *s, const char *diff_id);
+
+/* An empty directory to unpack into, then its place in the store, or its removal. */
+struct store_new {
+	char name[32];
+	int fd;
+};
+int store_new_layer(const struct store *s, struct store_new *ret, struct warren_error *err);
+int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
+		     uint64_t size, struct warren_error *err);
+void store_drop_layer(const struct store *s, struct store_new *layer);
+
+/* On disk before it is named: an image outlives a power cut. */
+int store_put_image(const struct store *s, const struct store_image *image, const char *manifest,
+		    const char *config, struct warren_error *err);
+int store_tag(const struct store *s, const struct ref *ref, const char *id,
+	      struct warren_error *err);
+int store_untag(const struct store *s, const struct ref *ref, struct warren_error *err);
+
+/* Each reference with the id it names; each image by its id. Non-zero ends it and is returned. */
+int store_each_ref(const struct store *s, int (*fn)(void *ctx, const char *ref, const char *id),
+		   void *ctx);
+int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id), void *ctx);
+/* What a layer's plain archive measured; 0 when unknown. */
+uint64_t store_layer_size(const struct store *s, const char *diff_id);
+
+/* Remove an image; -EBUSY: a sandbox runs from it. Its layers go with store_collect(). */
+int store_remove_image(const struct store *s, const char *id);
+
+struct store_collected {
+	unsigned images, layers, leftovers;
+	uint64_t bytes;
+};
+/* With the exclusive lock: layers that no image has, and what was left half-made. */
+int store_collect(const struct store *s, struct store_collected *ret);
+
+/* A JSON file of an image: "manifest.json" or "config.json", to be freed. */
+int store_read_json(const struct store *s, const char *id, const char *name, char **ret);
+
+#endif /* IMAGE_STORE_WRITE_H */
