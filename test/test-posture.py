@@ -350,7 +350,7 @@ def a_protected_caller_does_not_protect_the_command():
 
 @test
 def init_is_outside_of_the_limits():
-    with Live() as box:
+    with Live("--cpus", "1") as box:
         init, payload = cgroup_dirs(box.init), cgroup_dirs(box.payload)
         if cgroup_v2():
             ok(not (init[""] + "/").startswith(payload[""] + "/"), f"init is in {init['']}")
@@ -359,7 +359,7 @@ def init_is_outside_of_the_limits():
             if c not in payload:
                 raise Skip(f"no {c} controller")
             ok(not (init[c] + "/").startswith(payload[c] + "/"), f"init is in {init[c]}")
-        for c in ("memory", "pids", "cpu", "cpuacct", "freezer"):
+        for c in ("memory", "pids", "cpu"):
             ok("/warren/" in payload[c] + "/", f"the command's {c} cgroup is {payload[c]}")
 
 

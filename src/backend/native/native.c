@@ -664,8 +664,12 @@ static int native_create(void *state, const struct warren_spec *spec, struct bac
 		(void)close(m.userns);
 	if (m.child_end >= 0)
 		(void)close(m.child_end);
-	if (m.own_image)
-		image_close(&m.plan->image);
+	if (m.own_image) {
+		/* A copy: the child may not have read the plan yet. */
+		struct image own = m.plan->image;
+
+		image_close(&own);
+	}
 	if (r == 0) {
 		describe(&m);
 		if (n->trace)
