@@ -60,7 +60,7 @@ struct warren_error {
 		.code = 0, .msg = "" \
 	}
 
-struct warren;	       /* an engine: a backend that was opened */
+struct warren;         /* an engine: a backend that was opened */
 struct warren_sandbox; /* a computer of its own */
 struct warren_exec;    /* one process tree in it */
 
@@ -70,34 +70,35 @@ struct warren_options {
 	const char *backend;   /* "native" (the default) or "null" */
 	const char *state_dir; /* where layers are kept; default /var/lib/warren */
 	const char *run_dir;   /* who is alive; default /run/warren */
-	bool trace;	       /* take the times that warren_trace() shows */
+	bool trace;            /* take the times that warren_trace() shows */
 };
 
 /* What a machine can or cannot do, as `warren doctor` prints it. */
 struct warren_feature {
 	const char *name;
 	bool ok;
-	bool required;	    /* nothing runs without it */
+	bool required;      /* nothing runs without it */
 	char detail[160];   /* what was found */
 	const char *effect; /* what its absence means; NULL when it is there */
 	const char *fix;    /* what to do about it; NULL when nothing helps */
 };
 
 /* @options may be NULL. Removes what a crashed process of ours left behind. */
-WARREN_PUBLIC int warren_open(const struct warren_options *options, struct warren **ret_warren,
-			      struct warren_error *err);
+WARREN_PUBLIC int warren_open(const struct warren_options *options,
+			      struct warren **ret_warren, struct warren_error *err);
 /* Destroys the sandboxes that are still alive. NULL is fine; returns NULL. */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 /* The features are borrowed from @w. */
-WARREN_PUBLIC int warren_probe(struct warren *w, const struct warren_feature **ret_features,
-			       size_t *ret_n, struct warren_error *err);
+WARREN_PUBLIC int warren_probe(struct warren *w,
+			       const struct warren_feature **ret_features, size_t *ret_n,
+			       struct warren_error *err);
 WARREN_PUBLIC const char *warren_version(void);
 
 /* --------------------------------------------------------------- sandboxes */
 
 enum warren_network {
 	WARREN_NETWORK_LOOPBACK, /* a network namespace of its own with lo up, nothing else */
-	WARREN_NETWORK_NONE,	 /* as above, and lo is down */
+	WARREN_NETWORK_NONE,     /* as above, and lo is down */
 };
 
 /* Something mounted over the image: a directory or file of the host's, or a tmpfs. */
@@ -115,16 +116,17 @@ struct warren_spec {
 	 * and environment holds where this spec says nothing.
 	 */
 	const char *image;
-	const char *hostname;	/* default: the sandbox's id */
-	const char *user;	/* of execs that name none: name, uid, uid:gid; default root */
-	const char *workdir;	/* of execs that name none; made if missing; default / */
+	const char *hostname; /* default: the sandbox's id */
+	const char *user; /* of execs that name none: name, uid, uid:gid; default root */
+	const char *workdir;    /* of execs that name none; made if missing; default / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
 	uint64_t memory;     /* bytes, no swap; default half of the machine's */
 	uint64_t cpu_millis; /* 1500: one and a half processors; default all */
-	uint64_t pids;	     /* default 1,024 */
-	uint64_t disk;	     /* bytes that writes to the root may take; default memory / 2 */
-	uint64_t nofile;     /* open files per process; default as the caller's, at most 65,536 */
+	uint64_t pids;       /* default 1,024 */
+	uint64_t disk; /* bytes that writes to the root may take; default memory / 2 */
+	uint64_t
+		nofile; /* open files per process; default as the caller's, at most 65,536 */
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;
@@ -156,12 +158,13 @@ struct warren_stats {
 	uint64_t memory;      /* bytes now */
 	uint64_t memory_peak; /* bytes */
 	uint64_t cpu_usec;    /* consumed by all processes, dead ones too */
-	uint64_t pids;	      /* processes and threads now */
+	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
 };
 
 WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec,
-				struct warren_sandbox **ret_sandbox, struct warren_error *err);
+				struct warren_sandbox **ret_sandbox,
+				struct warren_error *err);
 /*
  * Kills every process of it, verifies that none is left and removes all that
  * was made for it. The handle is gone in any case; an error says what could
@@ -170,8 +173,8 @@ WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec
 WARREN_PUBLIC int warren_destroy(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
 /* Both arrays are borrowed from @sb. */
-WARREN_PUBLIC const struct warren_enforcement *warren_enforced(const struct warren_sandbox *sb,
-							       size_t *ret_n);
+WARREN_PUBLIC const struct warren_enforcement *
+warren_enforced(const struct warren_sandbox *sb, size_t *ret_n);
 WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox *sb,
 						     size_t *ret_n);
 /*
@@ -196,18 +199,19 @@ enum warren_stdio {
 };
 
 struct warren_exec_spec {
-	const char *const *argv; /* NULL-terminated; argv[0] is looked up in the exec's PATH */
-	const char *const *env;	 /* added to the sandbox's; "NAME=value" */
-	const char *cwd;	 /* default: the sandbox's workdir */
-	const char *user;	 /* default: the sandbox's user */
-	enum warren_stdio in;	 /* NULL or PIPE */
+	const char *const
+		*argv; /* NULL-terminated; argv[0] is looked up in the exec's PATH */
+	const char *const *env; /* added to the sandbox's; "NAME=value" */
+	const char *cwd;        /* default: the sandbox's workdir */
+	const char *user;       /* default: the sandbox's user */
+	enum warren_stdio in;   /* NULL or PIPE */
 	enum warren_stdio out;
 	enum warren_stdio err;
-	bool pty;	     /* in, out and err are one terminal: warren_exec_fd(ex, 0) */
+	bool pty;            /* in, out and err are one terminal: warren_exec_fd(ex, 0) */
 	uint16_t rows, cols; /* of the terminal; 0: 24 by 80 */
 	uint64_t timeout_ms; /* then its whole tree is killed; 0: none */
 	uint64_t journal_limit; /* bytes kept, the oldest are dropped; 0: 1 MiB */
-	bool sole;	     /* the only one: accounted as the sandbox, which ends with it */
+	bool sole; /* the only one: accounted as the sandbox, which ends with it */
 };
 
 struct warren_result {
@@ -218,25 +222,27 @@ struct warren_result {
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
-	uint64_t max_memory;	/* bytes: of the tree by cgroup, else of its largest process */
-	uint64_t read_bytes;	/* from storage */
+	uint64_t
+		max_memory; /* bytes: of the tree by cgroup, else of its largest process */
+	uint64_t read_bytes;    /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
 
 /* A piece of an exec's journal: what one stream had written, in the order of arrival. */
 struct warren_output {
 	uint64_t cursor; /* where the next piece begins; start with 0 */
-	int stream;	 /* 1 or 2 */
-	size_t size;	 /* bytes in the caller's buffer; 0: nothing more at present */
-	uint64_t lost;	 /* bytes dropped between the asked cursor and this piece */
-	bool end;	 /* size is 0 and nothing more will come */
+	int stream;      /* 1 or 2 */
+	size_t size;     /* bytes in the caller's buffer; 0: nothing more at present */
+	uint64_t lost;   /* bytes dropped between the asked cursor and this piece */
+	bool end;        /* size is 0 and nothing more will come */
 };
 
 /*
  * -ENOENT: no such command or cwd; -EACCES, -ENOEXEC: it cannot be executed.
  * Freeing a running exec forgets it, and does not end it.
  */
-WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
+WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
+			      const struct warren_exec_spec *spec,
 			      struct warren_exec **ret_exec, struct warren_error *err);
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
 /* Our end of stream @which (0, 1, 2), or -1. Borrowed; take it to own it. */
@@ -246,9 +252,11 @@ WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_wait_fd(const struct warren_exec *ex);
 /* 1: @ret_result is filled; 0: still running after @timeout_ms (-1: no limit). */
 WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
-				   struct warren_result *ret_result, struct warren_error *err);
+				   struct warren_result *ret_result,
+				   struct warren_error *err);
 /* To the first process of the tree; SIGKILL: to all of the tree. -ESRCH when it ended. */
-WARREN_PUBLIC int warren_exec_signal(struct warren_exec *ex, int sig, struct warren_error *err);
+WARREN_PUBLIC int warren_exec_signal(struct warren_exec *ex, int sig,
+				     struct warren_error *err);
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 				     struct warren_error *err);
 /* Becomes readable (an eventfd) when the journal grew or ended; -1 without one. Borrowed. */
@@ -268,11 +276,13 @@ WARREN_PUBLIC int warren_file_open(struct warren_sandbox *sb, const char *path, 
 				   mode_t mode, const char *user, int *ret_fd,
 				   struct warren_error *err);
 /* The whole file, at most @max bytes (-EFBIG beyond), NUL-terminated, to be freed. */
-WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path, size_t max,
-				   char **ret_data, size_t *ret_size, struct warren_error *err);
+WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path,
+				   size_t max, char **ret_data, size_t *ret_size,
+				   struct warren_error *err);
 /* Creates or replaces the file. */
-WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path, const void *data,
-				    size_t size, mode_t mode, struct warren_error *err);
+WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path,
+				    const void *data, size_t size, mode_t mode,
+				    struct warren_error *err);
 /* A stream to a TCP port on the sandbox's loopback; the descriptor blocks. */
 WARREN_PUBLIC int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 				 struct warren_error *err);

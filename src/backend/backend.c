@@ -19,7 +19,8 @@ const struct backend_ops *backend_by_name(const char *name)
 	return NULL;
 }
 
-void backend_enforce(struct backend_box *box, const char *name, bool enforced, const char *fmt, ...)
+void backend_enforce(struct backend_box *box, const char *name, bool enforced,
+		     const char *fmt, ...)
 {
 	struct warren_enforcement *e;
 	va_list ap;

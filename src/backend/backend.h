@@ -56,18 +56,20 @@ struct backend_ops {
 	void (*close)(void *state);
 
 	/* What can be enforced here. At most BACKEND_FEATURES_MAX, the count or -errno. */
-	int (*probe)(void *state, struct warren_feature *features, struct warren_error *err);
+	int (*probe)(void *state, struct warren_feature *features,
+		     struct warren_error *err);
 
-	int (*create)(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
-		      struct warren_error *err);
+	int (*create)(void *state, const struct warren_spec *spec,
+		      struct backend_box **ret_box, struct warren_error *err);
 	/* Everything of it is gone when this returns 0; @box is freed in any case. */
 	int (*destroy)(void *state, struct backend_box *box, struct warren_error *err);
 
-	int (*exec)(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
-		    struct backend_exec **ret_exec, struct warren_error *err);
+	int (*exec)(void *state, struct backend_box *box,
+		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
+		    struct warren_error *err);
 	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: for ever). */
-	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
-			 struct warren_error *err);
+	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms,
+			 struct warren_result *ret, struct warren_error *err);
 	/* Readable when exec_wait() may have something to say; belongs to @ex. */
 	int (*exec_wait_fd)(struct backend_exec *ex);
 	int (*exec_signal)(struct backend_exec *ex, int sig, struct warren_error *err);
@@ -77,24 +79,27 @@ struct backend_ops {
 	/* From here on NULL is allowed. */
 	int (*exec_resize)(struct backend_exec *ex, uint16_t rows, uint16_t cols,
 			   struct warren_error *err);
-	int (*exec_output)(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
-			   struct warren_output *ret, struct warren_error *err);
-	int (*file_open)(void *state, struct backend_box *box, const char *path, int flags,
-			 mode_t mode, const char *user, int *ret_fd, struct warren_error *err);
+	int (*exec_output)(struct backend_exec *ex, uint64_t cursor, void *buf,
+			   size_t size, struct warren_output *ret,
+			   struct warren_error *err);
+	int (*file_open)(void *state, struct backend_box *box, const char *path,
+			 int flags, mode_t mode, const char *user, int *ret_fd,
+			 struct warren_error *err);
 	int (*connect)(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
 		       struct warren_error *err);
-	int (*pause)(void *state, struct backend_box *box, bool paused, struct warren_error *err);
+	int (*pause)(void *state, struct backend_box *box, bool paused,
+		     struct warren_error *err);
 	int (*stats)(void *state, struct backend_box *box, struct warren_stats *ret,
 		     struct warren_error *err);
 };
 
 extern const struct backend_ops backend_native; /* namespaces of this kernel */
-extern const struct backend_ops backend_null;	/* no isolation at all, for tests */
+extern const struct backend_ops backend_null;   /* no isolation at all, for tests */
 
 const struct backend_ops *backend_by_name(const char *name);
 
 /* Note in @box what is in force; the detail is a format. */
-void backend_enforce(struct backend_box *box, const char *name, bool enforced, const char *fmt, ...)
-	PRINTF_LIKE(4, 5);
+void backend_enforce(struct backend_box *box, const char *name, bool enforced,
+		     const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 #endif /* BACKEND_BACKEND_H */

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* A child reports its failure to its parent in one atomic write. */
-_Static_assert(sizeof(struct warren_error) <= PIPE_BUF, "an error must fit in a pipe write");
+_Static_assert(sizeof(struct warren_error) <= PIPE_BUF,
+	       "an error must fit in a pipe write");
 
 int error_set(struct warren_error *err, int code, const char *fmt, ...)
 {

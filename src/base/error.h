@@ -10,7 +10,8 @@
 int error_set(struct warren_error *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* As error_set(), with ": " and the text of @code appended. */
-int error_errno(struct warren_error *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int error_errno(struct warren_error *err, int code, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
 
 /* Put "<context>: " in front of a failure of a callee; returns -err->code. */
 int error_wrap(struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -179,7 +179,9 @@ ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int 
 		char space[CMSG_SPACE(FD_SEND_MAX * sizeof(int))];
 	} control;
 	struct iovec iov = { .iov_base = data, .iov_len = size };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space };
 	size_t count;
 	ssize_t r;
 

@@ -30,5 +30,6 @@ void id_make(char id[ID_LEN + 1])
 
 bool id_valid(const char *s)
 {
-	return strlen(s) == ID_LEN && strspn(s, "0123456789bcdfghjklmnpqrstvwxyz") == ID_LEN;
+	return strlen(s) == ID_LEN &&
+	       strspn(s, "0123456789bcdfghjklmnpqrstvwxyz") == ID_LEN;
 }

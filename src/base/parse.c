@@ -18,11 +18,20 @@ static const struct unit durations[] = {
 };
 
 static const struct unit sizes[] = {
-	{ "", 1 },	      { "b", 1 },
-	{ "k", 1ULL << 10 },  { "kb", 1ULL << 10 },  { "kib", 1ULL << 10 },
-	{ "m", 1ULL << 20 },  { "mb", 1ULL << 20 },  { "mib", 1ULL << 20 },
-	{ "g", 1ULL << 30 },  { "gb", 1ULL << 30 },  { "gib", 1ULL << 30 },
-	{ "t", 1ULL << 40 },  { "tb", 1ULL << 40 },  { "tib", 1ULL << 40 },
+	{ "", 1 },
+	{ "b", 1 },
+	{ "k", 1ULL << 10 },
+	{ "kb", 1ULL << 10 },
+	{ "kib", 1ULL << 10 },
+	{ "m", 1ULL << 20 },
+	{ "mb", 1ULL << 20 },
+	{ "mib", 1ULL << 20 },
+	{ "g", 1ULL << 30 },
+	{ "gb", 1ULL << 30 },
+	{ "gib", 1ULL << 30 },
+	{ "t", 1ULL << 40 },
+	{ "tb", 1ULL << 40 },
+	{ "tib", 1ULL << 40 },
 };
 
 static const struct unit cpus[] = {
@@ -78,7 +87,8 @@ static int scale(const struct decimal *d, uint64_t factor, uint64_t *ret)
 	return 0;
 }
 
-static int parse_units(const char *s, const struct unit *units, size_t n_units, uint64_t *ret)
+static int parse_units(const char *s, const struct unit *units, size_t n_units,
+		       uint64_t *ret)
 {
 	struct decimal d;
 	const char *end = scan_decimal(s, &d);
@@ -144,12 +154,14 @@ int parse_cpus(const char *s, uint64_t *ret_millis, struct warren_error *err)
 	if (r == -EINVAL)
 		return error_set(err, EINVAL, "'%s' is not a number of processors", s);
 	if (r < 0 || millis == 0 || millis > 1000000)
-		return error_set(err, ERANGE, "'%s' is not between 0.001 and 1000 processors", s);
+		return error_set(err, ERANGE,
+				 "'%s' is not between 0.001 and 1000 processors", s);
 	*ret_millis = millis;
 	return 0;
 }
 
-int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid, struct warren_error *err)
+int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid,
+	      struct warren_error *err)
 {
 	const char *colon = strchr(s, ':');
 	char word[16];

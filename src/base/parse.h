@@ -8,7 +8,8 @@
 #include "base/error.h"
 
 /* Digits only, at most @max. */
-int parse_u64(const char *s, uint64_t max, uint64_t *ret, struct warren_error *err) MUST_CHECK;
+int parse_u64(const char *s, uint64_t max, uint64_t *ret,
+	      struct warren_error *err) MUST_CHECK;
 
 /* "500ms", "30s", "2m", "1h" or a fraction of one ("1.5s"), into milliseconds, at least 1. */
 int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err) MUST_CHECK;
@@ -20,7 +21,7 @@ int parse_size(const char *s, uint64_t *ret_bytes, struct warren_error *err) MUS
 int parse_cpus(const char *s, uint64_t *ret_millis, struct warren_error *err) MUST_CHECK;
 
 /* "1000" (returns 0, no gid) or "1000:1000" (returns 1), into ids below 2^32 - 1. */
-int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid, struct warren_error *err)
-	MUST_CHECK;
+int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid,
+	      struct warren_error *err) MUST_CHECK;
 
 #endif /* BASE_PARSE_H */

@@ -15,7 +15,8 @@ struct field {
 static bool next_line(const char **text, const char *end, struct field *f, size_t want)
 {
 	while (*text < end) {
-		const char *line = *text, *stop = memchr(line, '\n', (size_t)(end - line));
+		const char *line = *text,
+			   *stop = memchr(line, '\n', (size_t)(end - line));
 		size_t n = 0;
 
 		if (!stop)
@@ -27,7 +28,9 @@ static bool next_line(const char **text, const char *end, struct field *f, size_
 			const char *colon = memchr(p, ':', (size_t)(stop - p));
 
 			if (n < want)
-				f[n] = (struct field){ p, (size_t)((colon ? colon : stop) - p) };
+				f[n] = (struct field){
+					p, (size_t)((colon ? colon : stop) - p)
+				};
 			if (!colon) {
 				n++;
 				break;

@@ -7,23 +7,25 @@
 #include <string.h>
 
 #define HOSTNAME_LEN_MAX 63
-#define ENV_NAME_MAX 256
+#define ENV_NAME_MAX     256
 
 int check_path(const char *what, const char *path, struct warren_error *err)
 {
 	if (path[0] != '/')
-		return error_set(err, EINVAL, "%s '%s' is not absolute: it must begin with '/'", what,
+		return error_set(err, EINVAL,
+				 "%s '%s' is not absolute: it must begin with '/'", what,
 				 path);
 	if (strlen(path) >= PATH_MAX)
-		return error_set(err, ENAMETOOLONG, "%s '%.64s...' is too long", what, path);
+		return error_set(err, ENAMETOOLONG, "%s '%.64s...' is too long", what,
+				 path);
 	for (const char *p = path; *p;) {
 		size_t n;
 
 		p += strspn(p, "/");
 		n = strcspn(p, "/");
 		if ((n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-			return error_set(err, EINVAL, "%s '%s' has '%.*s' in it", what, path, (int)n,
-					 p);
+			return error_set(err, EINVAL, "%s '%s' has '%.*s' in it", what,
+					 path, (int)n, p);
 		p += n;
 	}
 	return 0;
@@ -35,9 +37,11 @@ static int check_env(const char *const *env, struct warren_error *err)
 		size_t n = strcspn(*env, "=");
 
 		if (n == 0 || (*env)[n] != '=')
-			return error_set(err, EINVAL, "variable '%.64s' is not NAME=value", *env);
+			return error_set(err, EINVAL,
+					 "variable '%.64s' is not NAME=value", *env);
 		if (n > ENV_NAME_MAX)
-			return error_set(err, EINVAL, "variable '%.64s...' has too long a name", *env);
+			return error_set(err, EINVAL,
+					 "variable '%.64s...' has too long a name", *env);
 	}
 	return 0;
 }
@@ -48,11 +52,12 @@ static int check_hostname(const char *s, struct warren_error *err)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
 	size_t n = strlen(s);
 
-	if (n == 0 || n > HOSTNAME_LEN_MAX || strspn(s, allowed) != n || s[0] == '-' || s[0] == '.' ||
-	    s[n - 1] == '-' || s[n - 1] == '.')
-		return error_set(err, EINVAL,
-				 "host name '%.80s' is not 1 to %d letters, digits, '-' and '.'", s,
-				 HOSTNAME_LEN_MAX);
+	if (n == 0 || n > HOSTNAME_LEN_MAX || strspn(s, allowed) != n || s[0] == '-' ||
+	    s[0] == '.' || s[n - 1] == '-' || s[n - 1] == '.')
+		return error_set(
+			err, EINVAL,
+			"host name '%.80s' is not 1 to %d letters, digits, '-' and '.'",
+			s, HOSTNAME_LEN_MAX);
 	return 0;
 }
 
@@ -60,9 +65,10 @@ static int check_user(const char *s, struct warren_error *err)
 {
 	size_t n = strlen(s);
 
-	if (n == 0 || n > 64 || strpbrk(s, "/ \t\n\r\v\f") || s[0] == ':' || s[n - 1] == ':' ||
-	    s[0] == '-' || strchr(s, ':') != strrchr(s, ':'))
-		return error_set(err, EINVAL, "user '%.80s' is not a name, uid or uid:gid", s);
+	if (n == 0 || n > 64 || strpbrk(s, "/ \t\n\r\v\f") || s[0] == ':' ||
+	    s[n - 1] == ':' || s[0] == '-' || strchr(s, ':') != strrchr(s, ':'))
+		return error_set(err, EINVAL,
+				 "user '%.80s' is not a name, uid or uid:gid", s);
 	return 0;
 }
 
@@ -76,9 +82,11 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 			return error_set(err, EINVAL, "a mount has no target");
 		r = check_path("mount point", m->target, err);
 		if (r == 0 && strspn(m->target, "/") == strlen(m->target))
-			r = error_set(err, EINVAL, "nothing can be mounted over the root");
+			r = error_set(err, EINVAL,
+				      "nothing can be mounted over the root");
 		if (r == 0 && m->source && m->source[0] != '/')
-			r = error_set(err, EINVAL, "volume '%s' is not absolute", m->source);
+			r = error_set(err, EINVAL, "volume '%s' is not absolute",
+				      m->source);
 		if (r < 0)
 			return r;
 	}
@@ -95,7 +103,8 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 		r = check_user(spec->user, err);
 	if (r == 0 && spec->workdir)
 		r = check_path("working directory", spec->workdir, err);
-	if (r == 0 && spec->network != WARREN_NETWORK_LOOPBACK && spec->network != WARREN_NETWORK_NONE)
+	if (r == 0 && spec->network != WARREN_NETWORK_LOOPBACK &&
+	    spec->network != WARREN_NETWORK_NONE)
 		r = error_set(err, EINVAL, "there is no such network mode");
 	return r < 0 ? r : check_mounts(spec, err);
 }
@@ -105,9 +114,11 @@ static int check_streams(const struct warren_exec_spec *spec, struct warren_erro
 	if (spec->in != WARREN_STDIO_NULL && spec->in != WARREN_STDIO_PIPE)
 		return error_set(err, EINVAL, "stdin is nothing or a pipe");
 	if (spec->out > WARREN_STDIO_JOURNAL || spec->err > WARREN_STDIO_JOURNAL)
-		return error_set(err, EINVAL, "stdout and stderr are nothing, a pipe or a journal");
+		return error_set(err, EINVAL,
+				 "stdout and stderr are nothing, a pipe or a journal");
 	if (spec->pty && (spec->in || spec->out || spec->err))
-		return error_set(err, EINVAL, "a terminal takes the place of all three streams");
+		return error_set(err, EINVAL,
+				 "a terminal takes the place of all three streams");
 	return 0;
 }
 

@@ -28,10 +28,12 @@ int warren_file_open(struct warren_sandbox *sb, const char *path, int flags, mod
 		return r;
 	if (!ops->file_open)
 		return not_supported(sb, "handing out descriptors of files", err);
-	return ops->file_open(sb->engine->state, sb->box, path, flags, mode, user, ret_fd, err);
+	return ops->file_open(sb->engine->state, sb->box, path, flags, mode, user, ret_fd,
+			      err);
 }
 
-int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd, struct warren_error *err)
+int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
+		   struct warren_error *err)
 {
 	const struct backend_ops *ops = sb->engine->ops;
 
@@ -55,7 +57,8 @@ static int slurp(int fd, const char *path, struct buf *out, struct warren_error 
 			return error_errno(err, ENOMEM, "read '%s'", path);
 		if (room == 0) {
 			n = read(fd, &extra, 1);
-			return n > 0 ? error_set(err, EFBIG, "read '%s': more than %zu bytes", path,
+			return n > 0 ? error_set(err, EFBIG,
+						 "read '%s': more than %zu bytes", path,
 						 out->max)
 				     : 0;
 		}
@@ -85,24 +88,25 @@ static int finish(struct warren_exec *ex, const char *what, const char *path,
 		return 0;
 	said[n > 0 ? n : 0] = '\0';
 	said[strcspn(said, "\n")] = '\0';
-	return error_set(err, strstr(said, "No such file") ? ENOENT : EIO, "%s '%s': %s", what, path,
-			 said[0] ? said : "the helper command failed");
+	return error_set(err, strstr(said, "No such file") ? ENOENT : EIO, "%s '%s': %s",
+			 what, path, said[0] ? said : "the helper command failed");
 }
 
 static int read_over_exec(struct warren_sandbox *sb, const char *path, struct buf *out,
 			  struct warren_error *err)
 {
 	const char *argv[] = { "cat", "--", path, NULL };
-	struct warren_exec_spec spec = {
-		.argv = argv, .out = WARREN_STDIO_PIPE, .err = WARREN_STDIO_PIPE
-	};
+	struct warren_exec_spec spec = { .argv = argv,
+					 .out = WARREN_STDIO_PIPE,
+					 .err = WARREN_STDIO_PIPE };
 	struct warren_exec *ex = NULL;
 	int r = warren_exec(sb, &spec, &ex, err);
 
 	if (r < 0)
 		return error_wrap(err, "read '%s'", path);
 	r = slurp(warren_exec_fd(ex, 1), path, out, err);
-	(void)close(warren_exec_take_fd(ex, 1)); /* a reader of a part ends it by SIGPIPE */
+	(void)close(
+		warren_exec_take_fd(ex, 1)); /* a reader of a part ends it by SIGPIPE */
 	if (r == 0)
 		r = finish(ex, "read", path, err);
 	else
@@ -115,11 +119,12 @@ static int write_over_exec(struct warren_sandbox *sb, const char *path, const vo
 			   size_t size, mode_t mode, struct warren_error *err)
 {
 	char octal[8];
-	const char *argv[] = { "sh", "-c", "cat > \"$1\" && chmod \"$2\" \"$1\"", "sh", path, octal,
+	const char *argv[] = { "sh", "-c", "cat > \"$1\" && chmod \"$2\" \"$1\"",
+			       "sh", path, octal,
 			       NULL };
-	struct warren_exec_spec spec = {
-		.argv = argv, .in = WARREN_STDIO_PIPE, .err = WARREN_STDIO_PIPE
-	};
+	struct warren_exec_spec spec = { .argv = argv,
+					 .in = WARREN_STDIO_PIPE,
+					 .err = WARREN_STDIO_PIPE };
 	struct warren_exec *ex = NULL;
 	int r;
 
@@ -155,8 +160,8 @@ static int read_by_fd(struct warren_sandbox *sb, const char *path, struct buf *o
 	return slurp(fd, path, out, err);
 }
 
-int warren_file_read(struct warren_sandbox *sb, const char *path, size_t max, char **ret_data,
-		     size_t *ret_size, struct warren_error *err)
+int warren_file_read(struct warren_sandbox *sb, const char *path, size_t max,
+		     char **ret_data, size_t *ret_size, struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(max);
 	int r = check_path("file", path, err);
@@ -177,8 +182,8 @@ int warren_file_read(struct warren_sandbox *sb, const char *path, size_t max, ch
 	return 0;
 }
 
-int warren_file_write(struct warren_sandbox *sb, const char *path, const void *data, size_t size,
-		      mode_t mode, struct warren_error *err)
+int warren_file_write(struct warren_sandbox *sb, const char *path, const void *data,
+		      size_t size, mode_t mode, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
@@ -189,11 +194,13 @@ int warren_file_write(struct warren_sandbox *sb, const char *path, const void *d
 	if (!sb->engine->ops->file_open)
 		return write_over_exec(sb, path, data, size, mode, err);
 	/* O_NONBLOCK is set on it: a FIFO fails with ENXIO instead of waiting for a reader. */
-	r = warren_file_open(sb, path, O_WRONLY | O_CREAT | O_TRUNC, mode, NULL, &fd, err);
+	r = warren_file_open(sb, path, O_WRONLY | O_CREAT | O_TRUNC, mode, NULL, &fd,
+			     err);
 	if (r < 0)
 		return r;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, EINVAL, "write '%s': it is not a regular file", path);
+		return error_set(err, EINVAL, "write '%s': it is not a regular file",
+				 path);
 	r = fd_write_all(fd, data, size);
 	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
 }

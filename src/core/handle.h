@@ -30,6 +30,7 @@ struct warren_exec {
 	struct warren_exec *next;
 };
 
-int not_supported(const struct warren_sandbox *sb, const char *what, struct warren_error *err);
+int not_supported(const struct warren_sandbox *sb, const char *what,
+		  struct warren_error *err);
 
 #endif /* CORE_HANDLE_H */

@@ -61,8 +61,8 @@ const char *warren_version(void)
 	return WARREN_VERSION;
 }
 
-int warren_probe(struct warren *w, const struct warren_feature **ret_features, size_t *ret_n,
-		 struct warren_error *err)
+int warren_probe(struct warren *w, const struct warren_feature **ret_features,
+		 size_t *ret_n, struct warren_error *err)
 {
 	int r;
 
@@ -149,7 +149,8 @@ const char *warren_id(const struct warren_sandbox *sb)
 	return sb->box->id;
 }
 
-const struct warren_enforcement *warren_enforced(const struct warren_sandbox *sb, size_t *ret_n)
+const struct warren_enforcement *warren_enforced(const struct warren_sandbox *sb,
+						 size_t *ret_n)
 {
 	*ret_n = sb->box->n_enforced;
 	return sb->box->enforced;
@@ -171,7 +172,8 @@ static size_t count(const char *const *list)
 }
 
 int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
-		   const char *const *args, const char ***ret_argv, struct warren_error *err)
+		   const char *const *args, const char ***ret_argv,
+		   struct warren_error *err)
 {
 	const char *const own[] = { entrypoint, NULL };
 	const char *const *first = (const char *const *)sb->box->entrypoint;
@@ -185,7 +187,8 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 	}
 	n = count(first);
 	if (n + count(rest) == 0)
-		return error_set(err, EINVAL, "no command was given, and the image has none");
+		return error_set(err, EINVAL,
+				 "no command was given, and the image has none");
 	argv = calloc(n + count(rest) + 1, sizeof(*argv));
 	if (!argv)
 		return error_errno(err, ENOMEM, "make the command");
@@ -197,7 +200,8 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 	return 0;
 }
 
-int not_supported(const struct warren_sandbox *sb, const char *what, struct warren_error *err)
+int not_supported(const struct warren_sandbox *sb, const char *what,
+		  struct warren_error *err)
 {
 	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
 			 sb->engine->ops->name);
@@ -211,7 +215,9 @@ static int set_paused(struct warren_sandbox *sb, bool paused, struct warren_erro
 	if (!ops->pause)
 		return not_supported(sb, "pausing", err);
 	r = ops->pause(sb->engine->state, sb->box, paused, err);
-	return r < 0 ? error_wrap(err, "%s '%s'", paused ? "pause" : "resume", sb->box->id) : 0;
+	return r < 0 ? error_wrap(err, "%s '%s'", paused ? "pause" : "resume",
+				  sb->box->id)
+		     : 0;
 }
 
 int warren_pause(struct warren_sandbox *sb, struct warren_error *err)
@@ -305,8 +311,8 @@ int warren_exec_output_fd(const struct warren_exec *ex)
 	return ex->exec->output_fd;
 }
 
-int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms, struct warren_result *ret_result,
-		     struct warren_error *err)
+int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
+		     struct warren_result *ret_result, struct warren_error *err)
 {
 	return ex->ops->exec_wait(ex->exec, timeout_ms, ret_result, err);
 }
@@ -322,7 +328,8 @@ int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 		       struct warren_error *err)
 {
 	if (!ex->ops->exec_resize)
-		return error_set(err, EOPNOTSUPP, "a terminal is not supported by backend '%s'",
+		return error_set(err, EOPNOTSUPP,
+				 "a terminal is not supported by backend '%s'",
 				 ex->ops->name);
 	return ex->ops->exec_resize(ex->exec, rows, cols, err);
 }
@@ -331,7 +338,8 @@ int warren_exec_output(struct warren_exec *ex, uint64_t cursor, void *buf, size_
 		       struct warren_output *ret_output, struct warren_error *err)
 {
 	if (!ex->ops->exec_output)
-		return error_set(err, EOPNOTSUPP, "a journal is not supported by backend '%s'",
+		return error_set(err, EOPNOTSUPP,
+				 "a journal is not supported by backend '%s'",
 				 ex->ops->name);
 	return ex->ops->exec_output(ex->exec, cursor, buf, size, ret_output, err);
 }

@@ -30,7 +30,8 @@ static int copy_link(int from, int to, const char *name)
 
 static int copy_file(int from, int to, const char *name, mode_t mode)
 {
-	AUTO_CLOSE int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_CLOSE int in =
+		openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	AUTO_CLOSE int out = -1;
 	char block[65536];
 	long total = 0;
@@ -38,7 +39,8 @@ static int copy_file(int from, int to, const char *name, mode_t mode)
 
 	if (in < 0)
 		return -errno;
-	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		     0600);
 	if (out < 0)
 		return -errno;
 	while ((n = fd_read_all(in, block, sizeof(block))) > 0) {
@@ -89,7 +91,8 @@ static int copy_entry(int from, int to, const char *name, int depth)
 		return copy_link(from, to, name);
 	if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
 		return copy_file(from, to, name, st.st_mode);
-	if (S_ISDIR(st.st_mode) && (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH))
+	if (S_ISDIR(st.st_mode) &&
+	    (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH))
 		return copy_dir(from, to, name, st.st_mode, depth);
 	return 0;
 }

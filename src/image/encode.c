@@ -10,7 +10,8 @@ static void encode(struct buf *out, const char *text, bool name)
 	for (const char *p = text; *p; p++) {
 		unsigned char c = (unsigned char)*p;
 
-		if (c < 0x20 || c == 0x7f || c == '%' || (name && (c == '/' || (c == '.' && p == text))))
+		if (c < 0x20 || c == 0x7f || c == '%' ||
+		    (name && (c == '/' || (c == '.' && p == text))))
 			buf_printf(out, "%%%02x", c);
 		else
 			buf_add(out, p, 1);

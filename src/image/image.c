@@ -85,10 +85,11 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 		return error_set(err, EINVAL,
 				 "'dir:' names no directory (example: dir:/srv/rootfs)");
 	if (holds(path, state_dir))
-		return error_set(err, ELOOP,
-				 "the directory '%s' holds Warren's own state, '%s': an overlay cannot "
-				 "lie on itself",
-				 path, state_dir);
+		return error_set(
+			err, ELOOP,
+			"the directory '%s' holds Warren's own state, '%s': an overlay cannot "
+			"lie on itself",
+			path, state_dir);
 	r = add_skel(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
 		r = add_mount(image, "", path, err);
@@ -97,8 +98,8 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 	return r;
 }
 
-static int open_host_image(const char *path UNUSED, const char *state_dir, struct image *image,
-			   struct warren_error *err)
+static int open_host_image(const char *path UNUSED, const char *state_dir,
+			   struct image *image, struct warren_error *err)
 {
 	int r = add_skel(image, SKEL_HOST, state_dir, err);
 
@@ -116,24 +117,26 @@ static int open_host_image(const char *path UNUSED, const char *state_dir, struc
 }
 
 /* The layers, each once in the store, from the top down. */
-static int stack_layers(const struct store *s, struct image *image, struct warren_error *err)
+static int stack_layers(const struct store *s, struct image *image,
+			struct warren_error *err)
 {
 	size_t n = 0, len = strlen(image->lowers);
 
 	while (image->config.layers[n])
 		n++;
 	if (n > STORE_LAYERS_MAX)
-		return error_set(err, E2BIG, "it has %zu layers, and an overlay takes %d", n,
-				 STORE_LAYERS_MAX);
+		return error_set(err, E2BIG, "it has %zu layers, and an overlay takes %d",
+				 n, STORE_LAYERS_MAX);
 	while (n-- > 0) {
 		char name[STORE_SHORT_LEN + 1];
 		int r = store_layer(s, image->config.layers[n], name);
 
 		if (r < 0)
-			return error_errno(err, -r, "its layer %s is missing; pull it again",
+			return error_errno(err, -r,
+					   "its layer %s is missing; pull it again",
 					   image->config.layers[n]);
-		len += (size_t)snprintf(image->lowers + len, sizeof(image->lowers) - len, ":lb/%s",
-					name);
+		len += (size_t)snprintf(image->lowers + len, sizeof(image->lowers) - len,
+					":lb/%s", name);
 	}
 	return 0;
 }
@@ -145,7 +148,8 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	int r = store_open(state_dir, false, &s, err);
 
 	if (r == -ENOENT)
-		return error_set(err, ENOENT, "there is no image '%s' on this machine", ref);
+		return error_set(err, ENOENT, "there is no image '%s' on this machine",
+				 ref);
 	if (r < 0)
 		return r;
 	r = store_find(&s, ref, &image->config, err);
@@ -160,7 +164,8 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	return r;
 }
 
-int image_open(const char *ref, const char *state_dir, struct image *ret, struct warren_error *err)
+int image_open(const char *ref, const char *state_dir, struct image *ret,
+	       struct warren_error *err)
 {
 	struct image image = { 0 };
 	size_t i = 0;
@@ -217,8 +222,9 @@ int image_open_file(const struct image *image, const char *path)
 	     l = strtok_r(NULL, ":", &save)) {
 		/* "la" or "lb/name" */
 		int mount = image->mounts[l[1] - 'a'].fd;
-		AUTO_CLOSE int dir = openat(mount, l[2] ? l + 3 : ".",
-					    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		AUTO_CLOSE int dir =
+			openat(mount, l[2] ? l + 3 : ".",
+			       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (dir >= 0)
 			fd = open_regular(dir, path);

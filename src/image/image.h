@@ -42,7 +42,8 @@ struct image {
  * @state_dir, where our own layers are, too. -ENOENT with ret->has_config unset:
  * the store has no such image.
  */
-int image_open(const char *ref, const char *state_dir, struct image *ret, struct warren_error *err);
+int image_open(const char *ref, const char *state_dir, struct image *ret,
+	       struct warren_error *err);
 void image_close(struct image *image);
 
 /* A file of the image, as its layers have it: a regular one, read-only, or -errno. */

@@ -69,7 +69,7 @@ struct pull {
 	struct store_image image;
 	struct oci_work work;
 	struct registry_blob *blobs; /* to fetch */
-	size_t *layer_of;	     /* each blob is of which layer */
+	size_t *layer_of;            /* each blob is of which layer */
 	size_t n_blobs;
 	struct warren_error failed; /* of a worker, noticed in the progress callback */
 };
@@ -101,7 +101,8 @@ static int fetch_manifest(struct pull *p, const struct ref *ref, const char *pla
 		if (r < 0)
 			return r;
 		buf_done(&p->manifest);
-		r = registry_manifest(p->registry, chosen, &p->manifest, type, digest, err);
+		r = registry_manifest(p->registry, chosen, &p->manifest, type, digest,
+				      err);
 	}
 	return r < 0 ? r : oci_parse_manifest(p->manifest.data, &p->m, err);
 }
@@ -109,7 +110,8 @@ static int fetch_manifest(struct pull *p, const struct ref *ref, const char *pla
 static int fetch_config(struct pull *p, const struct store *s, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = oci_work_file(s, err);
-	struct registry_blob blob = { .digest = p->m.config.digest, .size = p->m.config.size,
+	struct registry_blob blob = { .digest = p->m.config.digest,
+				      .size = p->m.config.size,
 				      .fd = fd };
 	ssize_t n;
 	int r;
@@ -148,8 +150,9 @@ static int list_blobs(struct pull *p, const struct store *s, struct warren_error
 			return fd;
 		p->work.state[i].blob = fd;
 		p->layer_of[p->n_blobs] = i;
-		p->blobs[p->n_blobs++] = (struct registry_blob){ .digest = p->m.layers[i].digest,
-								 .size = l->size, .fd = fd };
+		p->blobs[p->n_blobs++] = (struct registry_blob){
+			.digest = p->m.layers[i].digest, .size = l->size, .fd = fd
+		};
 	}
 	return 0;
 }
@@ -207,7 +210,8 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	while (p->image.layers[n])
 		n++;
 	if (n != p->m.n_layers)
-		return error_set(err, EBADMSG, "its manifest has %zu layers, its configuration %zu",
+		return error_set(err, EBADMSG,
+				 "its manifest has %zu layers, its configuration %zu",
 				 p->m.n_layers, n);
 	if (n > STORE_LAYERS_MAX)
 		return error_set(err, E2BIG, "it has %zu layers; %d can be run", n,
@@ -224,13 +228,15 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	r = registry_open(ref, &ro, &p->registry, err);
 	if (r == 0)
 		r = fetch_layers(p, err);
-	return r < 0 ? r : oci_record(s, &p->image, p->manifest.data, p->config, ref, err);
+	return r < 0 ? r
+		     : oci_record(s, &p->image, p->manifest.data, p->config, ref, err);
 }
 
 int oci_pull(const struct store *s, const struct ref *ref, const struct oci_options *o,
 	     char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
-	struct pull p = { .manifest = BUF_INIT(REGISTRY_MANIFEST_MAX), .image = { .lock = -1 } };
+	struct pull p = { .manifest = BUF_INIT(REGISTRY_MANIFEST_MAX),
+			  .image = { .lock = -1 } };
 	char text[REF_TEXT_MAX];
 	int r;
 

@@ -14,7 +14,7 @@
 
 /* What is going on with one layer, for a progress bar or a line. */
 enum oci_state {
-	OCI_WAITING,	 /* for its turn */
+	OCI_WAITING,     /* for its turn */
 	OCI_DOWNLOADING, /* done and total are bytes */
 	OCI_UNPACKING,
 	OCI_PRESENT, /* it was in the store */
@@ -22,7 +22,8 @@ enum oci_state {
 };
 
 struct oci_layer {
-	char digest[REF_DIGEST_LEN + 1]; /* of the blob; of an archive's layer its diff id */
+	char digest[REF_DIGEST_LEN +
+		    1]; /* of the blob; of an archive's layer its diff id */
 	char diff_id[REF_DIGEST_LEN + 1];
 	uint64_t size, done;
 	enum oci_state state;
@@ -48,7 +49,8 @@ int oci_pull(const struct store *s, const struct ref *ref, const struct oci_opti
  * Calls @loaded with each id and each name that the archive gives it (NULL: none).
  */
 int oci_load(const struct store *s, int fd, const struct oci_options *o,
-	     void (*loaded)(void *ctx, const char *id, const char *ref), struct warren_error *err);
+	     void (*loaded)(void *ctx, const char *id, const char *ref),
+	     struct warren_error *err);
 
 /* A directory with an OCI layout; as oci_load(). */
 int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
@@ -56,7 +58,8 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 		    struct warren_error *err);
 
 /* A plain root filesystem, as a tarball in @fd or a directory: an image of one layer. */
-int oci_import(const struct store *s, int fd, const struct ref *name, const struct oci_options *o,
-	       char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err);
+int oci_import(const struct store *s, int fd, const struct ref *name,
+	       const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
+	       struct warren_error *err);
 
 #endif /* IMAGE_OCI_H */

@@ -45,7 +45,8 @@ void oci_digest(const void *data, size_t size, char ret[REF_DIGEST_LEN + 1])
 	(void)EVP_Digest(data, size, sum, &n, EVP_sha256(), NULL);
 	(void)strcpy(ret, "sha256:");
 	for (unsigned i = 0; i < 32; i++)
-		(void)snprintf(ret + 7 + 2 * (size_t)i, 3, "%02x", i < n ? (unsigned)sum[i] : 0U);
+		(void)snprintf(ret + 7 + 2 * (size_t)i, 3, "%02x",
+			       i < n ? (unsigned)sum[i] : 0U);
 }
 
 /* ----------------------------------------------------------------- manifests */
@@ -76,9 +77,12 @@ static bool ends_with(const char *s, const char *end)
 /* A layer that is not one (an attestation, a helm chart, a layer kept elsewhere). */
 static bool layer_type(const char *type)
 {
-	static const char *const known[] = { "layer.v1.tar",	       "layer.v1.tar+gzip",
-					     "layer.v1.tar+zstd",      "rootfs.diff.tar",
-					     "rootfs.diff.tar.gzip",   "rootfs.diff.tar.zstd",
+	static const char *const known[] = { "layer.v1.tar",
+					     "layer.v1.tar+gzip",
+					     "layer.v1.tar+zstd",
+					     "rootfs.diff.tar",
+					     "rootfs.diff.tar.gzip",
+					     "rootfs.diff.tar.zstd",
 					     "image.rootfs.diff.tar.gzip" };
 
 	if (!type || strstr(type, "foreign") || strstr(type, "nondistributable"))
@@ -98,7 +102,8 @@ bool oci_is_index(const char *json, const char *type)
 	       (j && json_is_array(json_object_get(j, "manifests")));
 }
 
-int oci_parse_manifest(const char *json, struct oci_manifest *ret, struct warren_error *err)
+int oci_parse_manifest(const char *json, struct oci_manifest *ret,
+		       struct warren_error *err)
 {
 	AUTO_JSON json_t *j = load(json, err);
 	struct oci_manifest m = { 0 };
@@ -109,7 +114,8 @@ int oci_parse_manifest(const char *json, struct oci_manifest *ret, struct warren
 	if (!j || err->code)
 		return -EBADMSG;
 	layers = json_object_get(j, "layers");
-	if (json_integer_value(json_object_get(j, "schemaVersion")) != 2 || !json_is_array(layers))
+	if (json_integer_value(json_object_get(j, "schemaVersion")) != 2 ||
+	    !json_is_array(layers))
 		return bad(err, "it is not an image manifest of schema 2");
 	if (json_array_size(layers) > LIST_MAX)
 		return bad(err, "it has too many layers");
@@ -119,11 +125,13 @@ int oci_parse_manifest(const char *json, struct oci_manifest *ret, struct warren
 	m.layers = calloc(json_array_size(layers) + 1, sizeof(*m.layers));
 	if (r == 0 && !m.layers)
 		r = error_errno(err, ENOMEM, "read it");
-	json_array_foreach(layers, i, layer) {
+	json_array_foreach(layers, i, layer)
+	{
 		const char *type = json_string_value(json_object_get(layer, "mediaType"));
 
 		if (r == 0 && !layer_type(type))
-			r = error_set(err, EBADMSG, "its layer %zu is of a type not known here: %.80s",
+			r = error_set(err, EBADMSG,
+				      "its layer %zu is of a type not known here: %.80s",
 				      i, type ? type : "none");
 		if (r == 0)
 			r = get_blob(layer, &m.layers[i], "layer", err);
@@ -174,21 +182,25 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 	list = json_object_get(j, "manifests");
 	if (!json_is_array(list) || json_array_size(list) > LIST_MAX)
 		return bad(err, "its index lists no manifests");
-	json_array_foreach(list, i, m) {
+	json_array_foreach(list, i, m)
+	{
 		const json_t *p = json_object_get(m, "platform");
 		const char *digest = json_string_value(json_object_get(m, "digest"));
 		char has[80] = "";
 
 		if (!digest || !ref_digest_valid(digest))
-			return bad(err, "its index has a manifest without a sha256 digest");
+			return bad(err,
+				   "its index has a manifest without a sha256 digest");
 		/* An index of one without a platform (an OCI layout) is what it is. */
 		if (p)
 			platform_text(p, has, sizeof(has));
-		if ((!p && json_array_size(list) == 1) || (p && platform_matches(has, platform))) {
+		if ((!p && json_array_size(list) == 1) ||
+		    (p && platform_matches(has, platform))) {
 			(void)strcpy(ret, digest);
 			return 0;
 		}
-		if (strlen(seen) + strlen(has) + 3 < sizeof(seen) && !strstr(has, "unknown")) {
+		if (strlen(seen) + strlen(has) + 3 < sizeof(seen) &&
+		    !strstr(has, "unknown")) {
 			(void)strcat(seen, seen[0] ? ", " : "");
 			(void)strcat(seen, has);
 		}
@@ -217,7 +229,8 @@ static int add_string(char ***list, size_t *n, const char *s, struct warren_erro
 }
 
 /* A list of strings, or null. */
-static int get_list(const json_t *from, const char *key, char ***ret, struct warren_error *err)
+static int get_list(const json_t *from, const char *key, char ***ret,
+		    struct warren_error *err)
 {
 	const json_t *j = json_object_get(from, key), *item;
 	size_t i, n = 0;
@@ -229,10 +242,13 @@ static int get_list(const json_t *from, const char *key, char ***ret, struct war
 	if (!j || json_is_null(j))
 		return 0;
 	if (!json_is_array(j))
-		return error_set(err, EBADMSG, "'%s' of its configuration is no list", key);
-	json_array_foreach(j, i, item) {
+		return error_set(err, EBADMSG, "'%s' of its configuration is no list",
+				 key);
+	json_array_foreach(j, i, item)
+	{
 		if (r == 0 && !json_is_string(item))
-			r = error_set(err, EBADMSG, "'%s' of its configuration holds no strings", key);
+			r = error_set(err, EBADMSG,
+				      "'%s' of its configuration holds no strings", key);
 		if (r == 0)
 			r = add_string(ret, &n, json_string_value(item), err);
 	}
@@ -251,39 +267,46 @@ static int get_keys(json_t *from, const char *key, bool values, char ***ret,
 	*ret = calloc(1, sizeof(char *));
 	if (!*ret)
 		return error_errno(err, ENOMEM, "read it");
-	json_object_foreach(j, name, value) {
+	json_object_foreach(j, name, value)
+	{
 		AUTO_FREE char *text = NULL;
 
 		if (r < 0)
 			break;
-		if (values && asprintf(&text, "%s=%s", name,
-				       json_is_string(value) ? json_string_value(value) : "") < 0)
+		if (values &&
+		    asprintf(&text, "%s=%s", name,
+			     json_is_string(value) ? json_string_value(value) : "") < 0)
 			return error_errno(err, ENOMEM, "read it");
 		r = add_string(ret, &n, values ? text : name, err);
 	}
 	return r;
 }
 
-static int get_text(const json_t *from, const char *key, char **ret, struct warren_error *err)
+static int get_text(const json_t *from, const char *key, char **ret,
+		    struct warren_error *err)
 {
 	const json_t *j = json_object_get(from, key);
 
 	if (j && !json_is_null(j) && !json_is_string(j))
-		return error_set(err, EBADMSG, "'%s' of its configuration is no string", key);
+		return error_set(err, EBADMSG, "'%s' of its configuration is no string",
+				 key);
 	*ret = strdup(json_is_string(j) ? json_string_value(j) : "");
 	if (!*ret)
 		return error_errno(err, ENOMEM, "read it");
-	return strlen(*ret) > 4096 ? bad(err, "its configuration has too long a string") : 0;
+	return strlen(*ret) > 4096 ? bad(err, "its configuration has too long a string")
+				   : 0;
 }
 
 static int check_config(const struct store_image *im, struct warren_error *err)
 {
 	for (char **l = im->layers; *l; l++)
 		if (!ref_digest_valid(*l))
-			return bad(err, "a diff id of its configuration is no sha256 digest");
+			return bad(err,
+				   "a diff id of its configuration is no sha256 digest");
 	for (char **e = im->env; *e; e++)
 		if (!strchr(*e, '=') || (*e)[0] == '=')
-			return error_set(err, EBADMSG, "its variable '%.60s' is not NAME=value", *e);
+			return error_set(err, EBADMSG,
+					 "its variable '%.60s' is not NAME=value", *e);
 	return 0;
 }
 
@@ -366,8 +389,8 @@ static int layout_entry(const json_t *j, struct oci_entry *e, struct warren_erro
 	return r;
 }
 
-int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret, size_t *ret_n,
-		      struct warren_error *err)
+int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
+		      size_t *ret_n, struct warren_error *err)
 {
 	AUTO_JSON json_t *j = load(json, err);
 	struct oci_entry *entries;
@@ -378,13 +401,15 @@ int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret, siz
 	if (!j || err->code)
 		return -EBADMSG;
 	list = layout ? json_object_get(j, "manifests") : j;
-	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > LIST_MAX)
+	if (!json_is_array(list) || json_array_size(list) == 0 ||
+	    json_array_size(list) > LIST_MAX)
 		return bad(err, "it lists no images");
 	n = json_array_size(list);
 	entries = calloc(n, sizeof(*entries));
 	if (!entries)
 		return error_errno(err, ENOMEM, "read it");
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		if (r == 0)
 			r = layout ? layout_entry(item, &entries[i], err)
 				   : docker_entry(item, &entries[i], err);
@@ -421,9 +446,10 @@ void oci_entries_free(struct oci_entry *entries, size_t n)
 char *oci_make_config(const char *platform, const char *diff_id)
 {
 	const char *slash = strchr(platform, '/');
-	AUTO_JSON json_t *j = json_pack("{s:s%,s:s,s:{},s:{s:s,s:[s]}}", "os", platform,
-					(size_t)(slash - platform), "architecture", slash + 1, "config",
-					"rootfs", "type", "layers", "diff_ids", diff_id);
+	AUTO_JSON json_t *j =
+		json_pack("{s:s%,s:s,s:{},s:{s:s,s:[s]}}", "os", platform,
+			  (size_t)(slash - platform), "architecture", slash + 1, "config",
+			  "rootfs", "type", "layers", "diff_ids", diff_id);
 
 	return j ? json_dumps(j, JSON_COMPACT) : NULL;
 }
@@ -434,10 +460,10 @@ char *oci_make_manifest(const char *config, const char *diff_id, uint64_t size)
 	AUTO_JSON json_t *j = NULL;
 
 	oci_digest(config, strlen(config), digest);
-	j = json_pack("{s:i,s:s,s:{s:s,s:s,s:I},s:[{s:s,s:s,s:I}]}", "schemaVersion", 2, "mediaType",
-		      "application/vnd.oci.image.manifest.v1+json", "config", "mediaType",
-		      "application/vnd.oci.image.config.v1+json", "digest", digest, "size",
-		      (json_int_t)strlen(config), "layers", "mediaType",
+	j = json_pack("{s:i,s:s,s:{s:s,s:s,s:I},s:[{s:s,s:s,s:I}]}", "schemaVersion", 2,
+		      "mediaType", "application/vnd.oci.image.manifest.v1+json", "config",
+		      "mediaType", "application/vnd.oci.image.config.v1+json", "digest",
+		      digest, "size", (json_int_t)strlen(config), "layers", "mediaType",
 		      "application/vnd.oci.image.layer.v1.tar", "digest", diff_id, "size",
 		      (json_int_t)size);
 	return j ? json_dumps(j, JSON_COMPACT) : NULL;

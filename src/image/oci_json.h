@@ -23,7 +23,8 @@ bool oci_is_index(const char *json, const char *type);
 /* The digest of the manifest for @platform; -ENOENT names those that there are. */
 int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN + 1],
 	       struct warren_error *err);
-int oci_parse_manifest(const char *json, struct oci_manifest *ret, struct warren_error *err);
+int oci_parse_manifest(const char *json, struct oci_manifest *ret,
+		       struct warren_error *err);
 void oci_manifest_done(struct oci_manifest *m);
 
 /* The configuration, into what the store records; diff ids go to ret->layers. */
@@ -31,13 +32,13 @@ int oci_parse_config(const char *json, struct store_image *ret, struct warren_er
 
 /* docker save's manifest.json and an OCI layout's index.json: one entry after another. */
 struct oci_entry {
-	char *config;	/* a file of the archive */
-	char **layers;	/* files of the archive */
-	char **names;	/* references, never NULL */
+	char *config;   /* a file of the archive */
+	char **layers;  /* files of the archive */
+	char **names;   /* references, never NULL */
 	char *manifest; /* of a layout: the digest; then the others are NULL */
 };
-int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret, size_t *ret_n,
-		      struct warren_error *err);
+int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
+		      size_t *ret_n, struct warren_error *err);
 void oci_entries_free(struct oci_entry *entries, size_t n);
 
 /* The configuration and the manifest of an image of one layer. To be freed. */

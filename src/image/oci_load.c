@@ -62,7 +62,8 @@ static int read_member(int dir, const char *name, char **ret, struct warren_erro
 		return error_errno(err, ENOMEM, "read '%.80s'", name);
 	n = fd_read_all(fd, text, TEXT_MAX + 1);
 	if (n < 0 || n > (ssize_t)TEXT_MAX || strlen(text) != (size_t)n)
-		return error_set(err, EBADMSG, "'%.80s' of the archive is not text", name);
+		return error_set(err, EBADMSG, "'%.80s' of the archive is not text",
+				 name);
 	*ret = TAKE_PTR(text);
 	return 0;
 }
@@ -79,7 +80,8 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 		return r;
 	oci_digest(*ret, strlen(*ret), sum);
 	if (strcmp(sum, digest) != 0)
-		return error_set(err, EBADMSG, "its blob %.19s has the digest %.19s", digest, sum);
+		return error_set(err, EBADMSG, "its blob %.19s has the digest %.19s",
+				 digest, sum);
 	return 0;
 }
 
@@ -94,7 +96,8 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 		struct stat st;
 
 		if (!names[i])
-			r = error_set(err, EBADMSG, "the archive has fewer layers than the image");
+			r = error_set(err, EBADMSG,
+				      "the archive has fewer layers than the image");
 		if (r < 0 || w.layers[i].state == OCI_PRESENT)
 			continue;
 		w.state[i].blob = open_member(l->dir, names[i], err);
@@ -102,7 +105,8 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 			r = w.state[i].blob;
 		} else {
 			if (fstat(w.state[i].blob, &st) == 0)
-				w.layers[i].size = w.layers[i].done = (uint64_t)st.st_size;
+				w.layers[i].size = w.layers[i].done =
+					(uint64_t)st.st_size;
 			w.state[i].ready = true;
 		}
 	}
@@ -112,8 +116,8 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 	return r;
 }
 
-static int name_image(const struct loading *l, const struct store_image *image, char *const *names,
-		      struct warren_error *err)
+static int name_image(const struct loading *l, const struct store_image *image,
+		      char *const *names, struct warren_error *err)
 {
 	size_t named = 0;
 
@@ -139,8 +143,8 @@ static int name_image(const struct loading *l, const struct store_image *image, 
 	return 0;
 }
 
-static int load_docker(const struct loading *l, const struct oci_entry *e, const char *manifest,
-		       struct warren_error *err)
+static int load_docker(const struct loading *l, const struct oci_entry *e,
+		       const char *manifest, struct warren_error *err)
 {
 	AUTO_FREE char *config = NULL;
 	struct store_image image = { .lock = -1 };
@@ -181,7 +185,8 @@ static int load_layout_entry(const struct loading *l, const struct oci_entry *e,
 
 	(void)strcpy(digest, e->manifest);
 	r = read_blob(l->dir, digest, &manifest, err);
-	for (int depth = 0; r == 0 && oci_is_index(manifest, NULL) && depth < 2; depth++) {
+	for (int depth = 0; r == 0 && oci_is_index(manifest, NULL) && depth < 2;
+	     depth++) {
 		r = oci_choose(manifest, oci_wanted_platform(l->options), digest, err);
 		free(TAKE_PTR(manifest));
 		if (r == 0)
@@ -219,10 +224,11 @@ static int load_dir(const struct loading *l, struct warren_error *err)
 	int r;
 
 	if (!layout && !docker)
-		return error_set(err, EBADMSG,
-				 "it is neither a docker save nor an OCI archive: it has no "
-				 "manifest.json and no oci-layout ('warren image import' takes a "
-				 "plain root filesystem)");
+		return error_set(
+			err, EBADMSG,
+			"it is neither a docker save nor an OCI archive: it has no "
+			"manifest.json and no oci-layout ('warren image import' takes a "
+			"plain root filesystem)");
 	/* docker save writes both since version 25; its own has the names. */
 	layout = !docker;
 	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
@@ -254,7 +260,8 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 }
 
 int oci_load(const struct store *s, int fd, const struct oci_options *o,
-	     void (*loaded)(void *ctx, const char *id, const char *ref), struct warren_error *err)
+	     void (*loaded)(void *ctx, const char *id, const char *ref),
+	     struct warren_error *err)
 {
 	struct loading l = { .store = s, .options = o, .loaded = loaded };
 	struct store_new spool = { .fd = -1 };
@@ -287,7 +294,8 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out)
 	int r = ARCHIVE_OK;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!a || !disk || fchdir(dir) < 0 || archive_write_set_format_pax_restricted(a) < 0 ||
+	if (!a || !disk || fchdir(dir) < 0 ||
+	    archive_write_set_format_pax_restricted(a) < 0 ||
 	    archive_write_open_fd(a, out) < 0)
 		_exit(1);
 	(void)archive_read_disk_set_symlink_physical(disk);
@@ -308,8 +316,10 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out)
 
 			r = archive_write_header(a, e);
 			if (r >= ARCHIVE_WARN && archive_entry_size(e) > 0) {
-				fd = open(archive_entry_sourcepath(e), O_RDONLY | O_CLOEXEC);
-				while (fd >= 0 && (n = read(fd, block, sizeof(block))) > 0)
+				fd = open(archive_entry_sourcepath(e),
+					  O_RDONLY | O_CLOEXEC);
+				while (fd >= 0 &&
+				       (n = read(fd, block, sizeof(block))) > 0)
 					if (archive_write_data(a, block, (size_t)n) < 0)
 						_exit(1);
 				if (fd < 0 || n < 0)
@@ -337,7 +347,9 @@ static int spool_dir(const struct store *s, int dir, struct warren_error *err)
 			;
 	if (pid < 0 || status != 0 || lseek(file, 0, SEEK_SET) < 0) {
 		(void)close(file);
-		return error_set(err, EIO, "the directory cannot be read whole, or the store is full");
+		return error_set(
+			err, EIO,
+			"the directory cannot be read whole, or the store is full");
 	}
 	return file;
 }
@@ -392,8 +404,9 @@ static int import_locked(const struct store *s, int fd, const struct ref *name,
 	return r;
 }
 
-int oci_import(const struct store *s, int fd, const struct ref *name, const struct oci_options *o,
-	       char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+int oci_import(const struct store *s, int fd, const struct ref *name,
+	       const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
+	       struct warren_error *err)
 {
 	int r;
 

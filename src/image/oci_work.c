@@ -14,7 +14,7 @@
 #include "image/store_write.h"
 #include "image/unpack.h"
 
-#define WORKERS	   2
+#define WORKERS   2
 #define LAYER_MAX (1ULL << 40) /* bytes, unpacked: larger is no layer but an attack */
 
 /* Locks in the order of the digests, whatever image they are of: no two wait for each other. */
@@ -24,7 +24,8 @@ static size_t next_by_name(const struct oci_work *w, const char *after)
 
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->layers[i].diff_id, after) > 0 &&
-		    (best == w->n || strcmp(w->layers[i].diff_id, w->layers[best].diff_id) < 0))
+		    (best == w->n ||
+		     strcmp(w->layers[i].diff_id, w->layers[best].diff_id) < 0))
 			best = i;
 	return best;
 }
@@ -33,7 +34,8 @@ static int lock_layers(struct oci_work *w, struct warren_error *err)
 {
 	const char *after = "";
 
-	for (size_t i; (i = next_by_name(w, after)) < w->n; after = w->layers[i].diff_id) {
+	for (size_t i; (i = next_by_name(w, after)) < w->n;
+	     after = w->layers[i].diff_id) {
 		char name[STORE_SHORT_LEN + 1];
 		int fd;
 
@@ -70,7 +72,8 @@ int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_op
 	for (size_t i = 0; i < w->n; i++) {
 		(void)strcpy(w->layers[i].diff_id, diff_ids[i]);
 		(void)strcpy(w->layers[i].digest, diff_ids[i]);
-		w->state[i] = (struct oci_work_layer){ .lock = -1, .blob = -1, .report = -1 };
+		w->state[i] =
+			(struct oci_work_layer){ .lock = -1, .blob = -1, .report = -1 };
 	}
 	return lock_layers(w, err);
 }
@@ -81,7 +84,8 @@ void oci_work_close(struct oci_work *w)
 		struct oci_work_layer *st = &w->state[i];
 
 		if (st->worker > 0) {
-			(void)kill(st->worker, SIGTERM); /* it takes its own children along */
+			(void)kill(st->worker,
+				   SIGTERM); /* it takes its own children along */
 			(void)waitpid(st->worker, NULL, 0);
 		}
 		if (st->lock >= 0)
@@ -113,10 +117,11 @@ __attribute__((noreturn)) static void work(const struct oci_work *w, size_t i, i
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (r == 0)
-		r = unpack_archive(w->state[i].blob, layer.fd, w->layers[i].diff_id, true, LAYER_MAX,
-				   &res, &err);
+		r = unpack_archive(w->state[i].blob, layer.fd, w->layers[i].diff_id, true,
+				   LAYER_MAX, &res, &err);
 	if (r == 0)
-		r = store_keep_layer(w->store, &layer, w->layers[i].diff_id, res.bytes, &err);
+		r = store_keep_layer(w->store, &layer, w->layers[i].diff_id, res.bytes,
+				     &err);
 	if (r < 0)
 		store_drop_layer(w->store, &layer);
 	if (r < 0)
@@ -152,7 +157,8 @@ static int take_in(struct oci_work *w, size_t i, struct warren_error *err)
 
 	if (poll(&p, 1, 0) <= 0)
 		return 0;
-	if (fd_read_all(st->report, &said, sizeof(said)) == sizeof(said) && said.code > 0) {
+	if (fd_read_all(st->report, &said, sizeof(said)) == sizeof(said) &&
+	    said.code > 0) {
 		said.msg[sizeof(said.msg) - 1] = '\0';
 		*err = said;
 	}
@@ -206,7 +212,8 @@ int oci_work_finish(struct oci_work *w, struct warren_error *err)
 			return r;
 		for (size_t i = 0; i < w->n && n < WORKERS; i++)
 			if (w->state[i].worker > 0)
-				p[n++] = (struct pollfd){ .fd = w->state[i].report, .events = POLLIN };
+				p[n++] = (struct pollfd){ .fd = w->state[i].report,
+							  .events = POLLIN };
 		if (n == 0)
 			return 0;
 		(void)poll(p, n, 100);

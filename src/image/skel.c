@@ -21,7 +21,7 @@
 
 struct entry {
 	const char *path;
-	mode_t mode;	  /* with S_IFDIR, S_IFREG or S_IFLNK */
+	mode_t mode;      /* with S_IFDIR, S_IFREG or S_IFLNK */
 	const char *text; /* of a file: what it holds; of a link: where it points */
 };
 
@@ -45,7 +45,8 @@ static const struct entry common[] = {
 	{ "tmp", S_IFDIR | 01777, NULL },
 	{ "run", S_IFDIR | 0755, NULL },
 	{ "etc", S_IFDIR | 0755, NULL },
-	{ "etc/hosts", S_IFREG | 0644, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
+	{ "etc/hosts", S_IFREG | 0644,
+	  "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
 	{ "etc/resolv.conf", S_IFREG | 0644, "" },
 	/* In place of sysfs: what C libraries, JVMs and allocators look for, and nothing else. */
 	{ "sys", S_IFDIR | 0755, NULL },
@@ -96,22 +97,54 @@ static const char *const common_copies[] = {
  * address or a name of a person; what is not world-readable is left out anyway.
  */
 static const char *const host_copies[] = {
-	"etc/alternatives",	 "etc/bash.bashrc",	 "etc/ca-certificates.conf",
-	"etc/debian_version",	 "etc/default/locale",	 "etc/ethertypes",
-	"etc/fonts",		 "etc/gai.conf",	 "etc/gdb",
-	"etc/host.conf",	 "etc/inputrc",		 "etc/issue",
-	"etc/java-11-openjdk",	 "etc/java-17-openjdk",	 "etc/java-21-openjdk",
-	"etc/ld.so.cache",	 "etc/ld.so.conf",	 "etc/ld.so.conf.d",
-	"etc/localtime",	 "etc/locale.alias",	 "etc/login.defs",
-	"etc/lsb-release",	 "etc/magic",		 "etc/magic.mime",
-	"etc/mime.types",	 "etc/networks",	 "etc/nsswitch.conf",
-	"etc/os-release",	 "etc/pam.conf",	 "etc/pam.d",
-	"etc/perl",		 "etc/profile",		 "etc/security",
-	"etc/protocols",	 "etc/python3",		 "etc/python3.11",
-	"etc/redhat-release",	 "etc/rpc",		 "etc/services",
-	"etc/shells",		 "etc/ssl/certs",	 "etc/ssl/openssl.cnf",
-	"etc/pki/ca-trust",	 "etc/pki/tls/certs",	 "etc/terminfo",
-	"etc/timezone",		 "etc/vim",		 "etc/xattr.conf",
+	"etc/alternatives",
+	"etc/bash.bashrc",
+	"etc/ca-certificates.conf",
+	"etc/debian_version",
+	"etc/default/locale",
+	"etc/ethertypes",
+	"etc/fonts",
+	"etc/gai.conf",
+	"etc/gdb",
+	"etc/host.conf",
+	"etc/inputrc",
+	"etc/issue",
+	"etc/java-11-openjdk",
+	"etc/java-17-openjdk",
+	"etc/java-21-openjdk",
+	"etc/ld.so.cache",
+	"etc/ld.so.conf",
+	"etc/ld.so.conf.d",
+	"etc/localtime",
+	"etc/locale.alias",
+	"etc/login.defs",
+	"etc/lsb-release",
+	"etc/magic",
+	"etc/magic.mime",
+	"etc/mime.types",
+	"etc/networks",
+	"etc/nsswitch.conf",
+	"etc/os-release",
+	"etc/pam.conf",
+	"etc/pam.d",
+	"etc/perl",
+	"etc/profile",
+	"etc/security",
+	"etc/protocols",
+	"etc/python3",
+	"etc/python3.11",
+	"etc/redhat-release",
+	"etc/rpc",
+	"etc/services",
+	"etc/shells",
+	"etc/ssl/certs",
+	"etc/ssl/openssl.cnf",
+	"etc/pki/ca-trust",
+	"etc/pki/tls/certs",
+	"etc/terminfo",
+	"etc/timezone",
+	"etc/vim",
+	"etc/xattr.conf",
 };
 
 /* Links of a machine whose /bin and /lib are in /usr; directories become trees of the image. */
@@ -176,13 +209,15 @@ static int make_entry(int root, const struct entry *e)
 			return -errno;
 		return fchmodat(root, e->path, mode, 0) < 0 ? -errno : 0;
 	}
-	fd = openat(root, e->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	fd = openat(root, e->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    mode);
 	if (fd < 0 || fchmod(fd, mode) < 0)
 		return -errno;
 	return fd_write_all(fd, e->text, strlen(e->text));
 }
 
-static int make_entries(int root, const struct entry *e, size_t n, struct warren_error *err)
+static int make_entries(int root, const struct entry *e, size_t n,
+			struct warren_error *err)
 {
 	for (; n > 0; n--, e++) {
 		int r = make_entry(root, e);
@@ -197,7 +232,8 @@ static int make_entries(int root, const struct entry *e, size_t n, struct warren
  * The system accounts (below 1,000, and nobody) of the machine: packages expect
  * them. People, their names and their homes are not shown; nor who is in a group.
  */
-static int make_accounts(int root, const char *path, bool passwd, struct warren_error *err)
+static int make_accounts(int root, const char *path, bool passwd,
+			 struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	char text[65536], abs[32], *save = NULL;
@@ -207,7 +243,8 @@ static int make_accounts(int root, const char *path, bool passwd, struct warren_
 	n = fd_read_file_at(AT_FDCWD, abs, text, sizeof(text));
 	if (n < 0)
 		text[0] = '\0';
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		char *f[7] = { 0 }, *rest = line;
 		size_t k = 0;
 		unsigned long id;
@@ -220,15 +257,18 @@ static int make_accounts(int root, const char *path, bool passwd, struct warren_
 		if (id >= 1000 && id != 65534)
 			continue;
 		if (passwd)
-			buf_printf(&out, "%s:x:%lu:%s:%s:%s:%s\n", f[0], id, f[3], f[0], f[5], f[6]);
+			buf_printf(&out, "%s:x:%lu:%s:%s:%s:%s\n", f[0], id, f[3], f[0],
+				   f[5], f[6]);
 		else
 			buf_printf(&out, "%s:x:%lu:\n", f[0], id);
 	}
 	if (out.len == 0)
-		buf_puts(&out, passwd ? "root:x:0:0:root:/root:/bin/sh\n" : "root:x:0:\n");
+		buf_puts(&out,
+			 passwd ? "root:x:0:0:root:/root:/bin/sh\n" : "root:x:0:\n");
 	if (out.failed)
 		return error_errno(err, ENOMEM, "read '%s'", abs);
-	return make_entries(root, &(struct entry){ path, S_IFREG | 0644, out.data }, 1, err);
+	return make_entries(root, &(struct entry){ path, S_IFREG | 0644, out.data }, 1,
+			    err);
 }
 
 static int make_links(int root, struct warren_error *err)
@@ -254,7 +294,8 @@ static int make_links(int root, struct warren_error *err)
 	return 0;
 }
 
-static int copy_list(int root, const char *const *list, size_t n, struct warren_error *err)
+static int copy_list(int root, const char *const *list, size_t n,
+		     struct warren_error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		int r = copy_from_host(root, list[i]);
@@ -268,7 +309,8 @@ static int copy_list(int root, const char *const *list, size_t n, struct warren_
 static int make_opaque(int root, struct warren_error *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(opaque); i++) {
-		AUTO_CLOSE int fd = openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		AUTO_CLOSE int fd =
+			openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		/* A state directory without attributes shows the image's entries beside ours. */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
@@ -316,7 +358,8 @@ static void discard_old(int dir, enum skel_kind kind, const char *current)
 		if (strncmp(e->d_name, kind_names[kind], n) != 0 || e->d_name[n] != '-' ||
 		    strcmp(e->d_name, current) == 0)
 			continue;
-		fd = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(dir, e->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			copy_remove_tree(dir, e->d_name);
 	}
@@ -339,7 +382,8 @@ static int open_locked(int dir, const char *name)
 	return TAKE_FD(fd);
 }
 
-static int make_layer(int dir, const char *name, enum skel_kind kind, struct warren_error *err)
+static int make_layer(int dir, const char *name, enum skel_kind kind,
+		      struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	char temp[64], id[ID_LEN + 1];
@@ -355,7 +399,8 @@ static int make_layer(int dir, const char *name, enum skel_kind kind, struct war
 	else
 		r = build(fd, kind, err);
 	/* Somebody else was faster: theirs is as good. */
-	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 && errno != EEXIST)
+	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
+	    errno != EEXIST)
 		r = error_errno(err, errno, "put a new layer in its place");
 	copy_remove_tree(dir, temp);
 	return r;
@@ -371,14 +416,16 @@ static int open_state_dir(const char *path, struct warren_error *err)
 	if (fd >= 0)
 		return fd;
 	if (n >= sizeof(part))
-		return error_set(err, ENAMETOOLONG, "the state directory's name is too long");
+		return error_set(err, ENAMETOOLONG,
+				 "the state directory's name is too long");
 	for (size_t i = 1; i <= n; i++) {
 		if (path[i] != '/' && path[i] != '\0')
 			continue;
 		(void)memcpy(part, path, i);
 		part[i] = '\0';
 		if (mkdir(part, 0755) < 0 && errno != EEXIST)
-			return error_errno(err, errno, "make the state directory '%s'", part);
+			return error_errno(err, errno, "make the state directory '%s'",
+					   part);
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)

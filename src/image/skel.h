@@ -14,7 +14,7 @@
 
 enum skel_kind {
 	SKEL_COMMON, /* mount points, a skeleton of /sys, /etc/hosts */
-	SKEL_HOST,   /* and a root around the machine's /usr: links, empty homes, a curated /etc */
+	SKEL_HOST, /* and a root around the machine's /usr: links, empty homes, a curated /etc */
 };
 
 /* An open, share-locked directory and its path (to be freed). */

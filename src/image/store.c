@@ -15,7 +15,7 @@
 #include "image/encode.h"
 
 #define RECORD_MAX (4U << 20)
-#define HEX_LEN	   64
+#define HEX_LEN    64
 
 /* -------------------------------------------------------------- the folders */
 
@@ -27,7 +27,8 @@ int store_state_dir(char **ret, struct warren_error *err)
 
 	/* Not taken for the default by mistake: what is removed there is gone. */
 	if (asked && asked[0] != '/')
-		return error_set(err, EINVAL, "WARREN_STATE, '%s', is not an absolute path", asked);
+		return error_set(err, EINVAL,
+				 "WARREN_STATE, '%s', is not an absolute path", asked);
 	if (asked)
 		r = asprintf(ret, "%s", asked);
 	else if (geteuid() == 0)
@@ -71,7 +72,8 @@ static int make_path(const char *path)
 	return 0;
 }
 
-int store_open(const char *state_dir, bool make, struct store *ret, struct warren_error *err)
+int store_open(const char *state_dir, bool make, struct store *ret,
+	       struct warren_error *err)
 {
 	struct store s = { -1, -1, -1, -1, -1, NULL };
 	AUTO_CLOSE int state = -1;
@@ -79,13 +81,15 @@ int store_open(const char *state_dir, bool make, struct store *ret, struct warre
 
 	state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r < 0 || state < 0)
-		return error_errno(err, r < 0 ? -r : errno, "open the image store in '%s'", state_dir);
+		return error_errno(err, r < 0 ? -r : errno,
+				   "open the image store in '%s'", state_dir);
 	s.images = open_dir(state, "images", make);
 	s.layers = s.images < 0 ? s.images : open_dir(state, "layers", make);
 	s.refs = s.layers < 0 ? s.layers : open_dir(s.images, "refs", make);
 	s.data = s.refs < 0 ? s.refs : open_dir(s.layers, "d", make);
 	if (s.data >= 0) {
-		s.lock = openat(s.images, "lock", O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
+		s.lock = openat(s.images, "lock",
+				O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
 		if (s.lock < 0)
 			s.data = -errno;
 	}
@@ -234,8 +238,8 @@ static int read_line(struct store_image *im, const char *key, const char *value)
 
 static int init_image(struct store_image *im)
 {
-	char ***lists[] = { &im->env,	 &im->entrypoint, &im->cmd,
-			    &im->volumes, &im->labels,	   &im->layers };
+	char ***lists[] = { &im->env,     &im->entrypoint, &im->cmd,
+			    &im->volumes, &im->labels,     &im->layers };
 	char **texts[] = { &im->platform, &im->created, &im->user, &im->workdir };
 	bool ok = true;
 
@@ -279,7 +283,8 @@ int store_read_record(char *text, struct store_image *ret)
 
 void store_image_done(struct store_image *im)
 {
-	char **lists[] = { im->env, im->entrypoint, im->cmd, im->volumes, im->labels, im->layers };
+	char **lists[] = { im->env,     im->entrypoint, im->cmd,
+			   im->volumes, im->labels,     im->layers };
 	char *texts[] = { im->platform, im->created, im->user, im->workdir };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
@@ -298,7 +303,8 @@ void store_image_done(struct store_image *im)
 
 static int load_image(const struct store *s, const char *hex, struct store_image *ret)
 {
-	AUTO_CLOSE int dir = openat(s->images, hex, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int dir =
+		openat(s->images, hex, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	AUTO_FREE char *text = malloc(RECORD_MAX);
 	struct stat st;
 	ssize_t n;
@@ -321,7 +327,8 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 }
 
 /* The id that the reference names. */
-static int resolve_ref(const struct store *s, const struct ref *ref, char hex[HEX_LEN + 1])
+static int resolve_ref(const struct store *s, const struct ref *ref,
+		       char hex[HEX_LEN + 1])
 {
 	char text[REF_TEXT_MAX], id[REF_DIGEST_LEN + 2];
 	AUTO_BUF struct buf name = BUF_INIT(4096);
@@ -342,7 +349,8 @@ static int resolve_ref(const struct store *s, const struct ref *ref, char hex[HE
 }
 
 /* The one image whose id begins with @prefix. */
-static int resolve_prefix(const struct store *s, const char *prefix, char hex[HEX_LEN + 1])
+static int resolve_prefix(const struct store *s, const char *prefix,
+			  char hex[HEX_LEN + 1])
 {
 	int copy = openat(s->images, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -350,7 +358,8 @@ static int resolve_prefix(const struct store *s, const char *prefix, char hex[HE
 	int found = 0;
 
 	while (d && (e = readdir(d))) {
-		if (strlen(e->d_name) != HEX_LEN || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+		if (strlen(e->d_name) != HEX_LEN ||
+		    strncmp(e->d_name, prefix, strlen(prefix)) != 0)
 			continue;
 		found++;
 		(void)memcpy(hex, e->d_name, HEX_LEN + 1);
@@ -386,9 +395,11 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 	if (r == 0)
 		r = load_image(s, hex, ret);
 	if (r == -ENOENT)
-		return error_set(err, ENOENT, "there is no image '%s' on this machine", text);
+		return error_set(err, ENOENT, "there is no image '%s' on this machine",
+				 text);
 	if (r == -ENOTUNIQ)
-		return error_set(err, ENOTUNIQ, "'%s' is the beginning of several images' ids", text);
+		return error_set(err, ENOTUNIQ,
+				 "'%s' is the beginning of several images' ids", text);
 	if (r < 0)
 		return error_errno(err, -r, "read image '%s'", text);
 	return 0;

@@ -27,8 +27,9 @@
 #include "base/error.h"
 #include "image/ref.h"
 
-#define STORE_LAYERS_MAX 490 /* what one page of mount options can name; overlay takes 500 */
-#define STORE_SHORT_LEN	 5
+#define STORE_LAYERS_MAX \
+	490 /* what one page of mount options can name; overlay takes 500 */
+#define STORE_SHORT_LEN 5
 
 /* Lists are NULL-terminated and never NULL. */
 struct store_image {
@@ -56,7 +57,8 @@ struct store {
 int store_state_dir(char **ret, struct warren_error *err);
 
 /* Opens it, made if @make. -ENOENT: there is none. */
-int store_open(const char *state_dir, bool make, struct store *ret, struct warren_error *err);
+int store_open(const char *state_dir, bool make, struct store *ret,
+	       struct warren_error *err);
 void store_close(struct store *s);
 
 /* By reference, or by an id or an unambiguous beginning of one ("sha256:" optional). */
@@ -65,7 +67,8 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 void store_image_done(struct store_image *image);
 
 /* The short name of a layer's directory; -ENOENT when it is not here. */
-int store_layer(const struct store *s, const char *diff_id, char ret[STORE_SHORT_LEN + 1]);
+int store_layer(const struct store *s, const char *diff_id,
+		char ret[STORE_SHORT_LEN + 1]);
 
 /* The record, written and read; escapes what would break a line. */
 void store_write_record(const struct store_image *image, struct buf *out);

@@ -44,7 +44,8 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 		struct stat a, b;
 
 		(void)snprintf(name, sizeof(name), LOCK_PREFIX "%s", diff_id + 7);
-		fd = openat(s->layers, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = openat(s->layers, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+			    0600);
 		if (fd < 0)
 			return -errno;
 		while (flock(fd, LOCK_EX) < 0)
@@ -59,7 +60,8 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 
 /* ------------------------------------------------------------------ layers */
 
-int store_new_layer(const struct store *s, struct store_new *ret, struct warren_error *err)
+int store_new_layer(const struct store *s, struct store_new *ret,
+		    struct warren_error *err)
 {
 	char id[ID_LEN + 1];
 
@@ -94,7 +96,8 @@ static void make_short(char name[STORE_SHORT_LEN + 1])
 
 static int write_whole(int dir, const char *name, const char *text, size_t n)
 {
-	AUTO_CLOSE int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	int r = fd < 0 ? -errno : fd_write_all(fd, text, n);
 
 	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
@@ -140,8 +143,8 @@ uint64_t store_layer_size(const struct store *s, const char *diff_id)
 
 /* ------------------------------------------------------------------ images */
 
-int store_put_image(const struct store *s, const struct store_image *image, const char *manifest,
-		    const char *config, struct warren_error *err)
+int store_put_image(const struct store *s, const struct store_image *image,
+		    const char *manifest, const char *config, struct warren_error *err)
 {
 	AUTO_BUF struct buf record = BUF_INIT(JSON_MAX);
 	char temp[32], id[ID_LEN + 1];
@@ -167,7 +170,8 @@ int store_put_image(const struct store *s, const struct store_image *image, cons
 	if (r == 0 && fsync(dir) < 0)
 		r = -errno;
 	/* The same image, pulled before or by another: theirs is as good. */
-	if (r == 0 && renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0 &&
+	if (r == 0 &&
+	    renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
 		r = -errno;
 	copy_remove_tree(s->images, temp);
@@ -218,8 +222,8 @@ int store_untag(const struct store *s, const struct ref *ref, struct warren_erro
 
 int store_remove_image(const struct store *s, const char *id)
 {
-	AUTO_CLOSE int dir =
-		openat(s->images, id + 7, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int dir = openat(s->images, id + 7,
+				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (dir < 0)
 		return -errno;
@@ -254,8 +258,8 @@ static DIR *open_list(int dir)
 	return copy < 0 ? NULL : fdopendir(copy);
 }
 
-int store_each_ref(const struct store *s, int (*fn)(void *ctx, const char *ref, const char *id),
-		   void *ctx)
+int store_each_ref(const struct store *s,
+		   int (*fn)(void *ctx, const char *ref, const char *id), void *ctx)
 {
 	DIR *d = open_list(s->refs);
 	struct dirent *e;
@@ -282,7 +286,8 @@ static bool is_hex(const char *name)
 	return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
 }
 
-int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id), void *ctx)
+int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),
+		     void *ctx)
 {
 	DIR *d = open_list(s->images);
 	struct dirent *e;
@@ -412,7 +417,8 @@ int store_collect(const struct store *s, struct store_collected *ret)
 	if (r == 0 && used.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		ret->leftovers = remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
+		ret->leftovers =
+			remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
 		remove_layers(s, &used, ret);
 	}
 	free(used.list);

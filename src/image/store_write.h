@@ -25,22 +25,24 @@ struct store_new {
 	char name[32];
 	int fd;
 };
-int store_new_layer(const struct store *s, struct store_new *ret, struct warren_error *err);
+int store_new_layer(const struct store *s, struct store_new *ret,
+		    struct warren_error *err);
 int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
 		     uint64_t size, struct warren_error *err);
 void store_drop_layer(const struct store *s, struct store_new *layer);
 
 /* On disk before it is named: an image outlives a power cut. */
-int store_put_image(const struct store *s, const struct store_image *image, const char *manifest,
-		    const char *config, struct warren_error *err);
+int store_put_image(const struct store *s, const struct store_image *image,
+		    const char *manifest, const char *config, struct warren_error *err);
 int store_tag(const struct store *s, const struct ref *ref, const char *id,
 	      struct warren_error *err);
 int store_untag(const struct store *s, const struct ref *ref, struct warren_error *err);
 
 /* Each reference with the id it names; each image by its id. Non-zero ends it and is returned. */
-int store_each_ref(const struct store *s, int (*fn)(void *ctx, const char *ref, const char *id),
-		   void *ctx);
-int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id), void *ctx);
+int store_each_ref(const struct store *s,
+		   int (*fn)(void *ctx, const char *ref, const char *id), void *ctx);
+int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),
+		     void *ctx);
 /* What a layer's plain archive measured; 0 when unknown. */
 uint64_t store_layer_size(const struct store *s, const char *diff_id);
 

@@ -24,9 +24,9 @@
 
 struct pipeline {
 	struct unpack_child inflate, untar;
-	int in;		/* the plain archive, from the decompressor or the file itself */
+	int in;         /* the plain archive, from the decompressor or the file itself */
 	int out, drain; /* untar's pipe, both ends */
-	int wait;	/* ms for the next byte; -1 when the archive comes from who knows where */
+	int wait; /* ms for the next byte; -1 when the archive comes from who knows where */
 	EVP_MD_CTX *digest; /* NULL: not wanted */
 	uint64_t bytes, max;
 	char *block;
@@ -133,7 +133,8 @@ static int pump(struct pipeline *p, struct warren_error *err)
 			return ended ? ENDED : (int)n;
 		p->bytes += (uint64_t)n;
 		if (p->bytes > p->max)
-			return error_set(err, EFBIG, "the archive is larger than %ju bytes",
+			return error_set(err, EFBIG,
+					 "the archive is larger than %ju bytes",
 					 (uintmax_t)p->max);
 		if (p->digest && EVP_DigestUpdate(p->digest, p->block, (size_t)n) != 1)
 			return error_set(err, EIO, "SHA-256 failed");
@@ -149,30 +150,30 @@ static int pump(struct pipeline *p, struct warren_error *err)
  * A file is opened anew: read-only, whatever the caller's descriptor allows,
  * and with a position of its own. Plain ones need nobody to decompress them.
  */
-static int open_blob(int blob, bool *ret_regular, bool *ret_plain, struct warren_error *err)
+static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
+		     struct warren_error *err)
 {
 	char path[32], head[UNPACK_SNIFF];
+	AUTO_CLOSE int fd = -1;
 	struct stat st;
-	ssize_t n;
-	int fd;
 
 	if (fstat(blob, &st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	*ret_regular = S_ISREG(st.st_mode);
 	*ret_plain = false;
-	if (*ret_regular) {
-		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", blob);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	} else {
-		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
-	}
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", blob);
+	fd = *ret_regular ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	/* A pipe; or a file that we may read, being given it, but not open. */
 	if (fd < 0)
+		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0 || (*ret_regular && lseek(fd, 0, SEEK_SET) < 0))
 		return error_errno(err, errno, "open the archive");
 	if (*ret_regular) {
-		n = pread(fd, head, sizeof(head), 0);
+		ssize_t n = pread(fd, head, sizeof(head), 0);
+
 		*ret_plain = n >= 0 && unpack_sniff(head, (size_t)n) == UNPACK_PLAIN;
 	}
-	return fd;
+	return TAKE_FD(fd);
 }
 
 static int start_inflate(struct pipeline *p, int blob, struct warren_error *err)
@@ -184,12 +185,13 @@ static int start_inflate(struct pipeline *p, int blob, struct warren_error *err)
 		return r;
 	p->in = ends[0];
 	out = ends[1];
-	return unpack_child_start(&(struct unpack_job){ "decompress", blob, out, -1, NULL },
-				  &p->inflate, err);
+	return unpack_child_start(
+		&(struct unpack_job){ "decompress", blob, out, -1, NULL }, &p->inflate,
+		err);
 }
 
-static int start(struct pipeline *p, int archive, int dir, const struct unpack_rules *rules,
-		 struct warren_error *err)
+static int start(struct pipeline *p, int archive, int dir,
+		 const struct unpack_rules *rules, struct warren_error *err)
 {
 	AUTO_CLOSE int blob = -1;
 	bool regular = false, plain = false;
@@ -206,8 +208,8 @@ static int start(struct pipeline *p, int archive, int dir, const struct unpack_r
 	if (blob < 0)
 		return blob;
 	p->wait = regular ? UNPACK_STALL : -1;
-	r = unpack_child_start(&(struct unpack_job){ "unpack", p->drain, -1, dir, rules }, &p->untar,
-			       err);
+	r = unpack_child_start(&(struct unpack_job){ "unpack", p->drain, -1, dir, rules },
+			       &p->untar, err);
 	if (r == 0 && !plain)
 		return start_inflate(p, blob, err);
 	p->in = TAKE_FD(blob);
@@ -221,7 +223,8 @@ static int run(struct pipeline *p, struct unpack_report *ret, struct warren_erro
 
 	if (r == ENDED) {
 		r = unpack_child_finish(&p->untar, &ignored, err);
-		return r < 0 ? r : error_set(err, EPROTO, "unpack: the process left early");
+		return r < 0 ? r
+			     : error_set(err, EPROTO, "unpack: the process left early");
 	}
 	/* An archive that could not be decompressed has no end that untar should see. */
 	if (r == 0 && p->inflate.pid > 0)
@@ -240,8 +243,8 @@ static int begin_digest(struct pipeline *p, struct warren_error *err)
 	return 0;
 }
 
-static int end_digest(struct pipeline *p, const char *expect, char ret[REF_DIGEST_LEN + 1],
-		      struct warren_error *err)
+static int end_digest(struct pipeline *p, const char *expect,
+		      char ret[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	unsigned n = 0;
@@ -251,21 +254,28 @@ static int end_digest(struct pipeline *p, const char *expect, char ret[REF_DIGES
 		return error_set(err, EIO, "SHA-256 failed");
 	len = (size_t)snprintf(ret, REF_DIGEST_LEN + 1, "sha256:");
 	for (unsigned i = 0; i < n; i++)
-		len += (size_t)snprintf(ret + len, REF_DIGEST_LEN + 1 - len, "%02x", sum[i]);
+		len += (size_t)snprintf(ret + len, REF_DIGEST_LEN + 1 - len, "%02x",
+					sum[i]);
 	if (expect && strcmp(ret, expect) != 0)
-		return error_set(err, EBADMSG,
-				 "the unpacked archive has the digest %s, not %.*s as its image says",
-				 ret, REF_DIGEST_LEN, expect);
+		return error_set(
+			err, EBADMSG,
+			"the unpacked archive has the digest %s, not %.*s as its image says",
+			ret, REF_DIGEST_LEN, expect);
 	return 0;
 }
 
-int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay, uint64_t max_bytes,
-		   struct unpack_result *ret, struct warren_error *err)
+int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
+		   uint64_t max_bytes, struct unpack_result *ret,
+		   struct warren_error *err)
 {
-	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT, .in = -1, .out = -1,
-					    .untar = UNPACK_CHILD_INIT,	 .drain = -1,
+	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
+					    .in = -1,
+					    .out = -1,
+					    .untar = UNPACK_CHILD_INIT,
+					    .drain = -1,
 					    .max = max_bytes };
-	const struct unpack_rules rules = { .overlay = overlay, .own_ids = unpack_own_ids(),
+	const struct unpack_rules rules = { .overlay = overlay,
+					    .own_ids = unpack_own_ids(),
 					    .entries_max = UNPACK_ENTRIES_MAX };
 	struct unpack_report report = { 0 };
 	char diff_id[REF_DIGEST_LEN + 1];
@@ -279,18 +289,24 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay, 
 		r = end_digest(&p, expect_diff_id, diff_id, err);
 	if (r < 0)
 		return r;
-	*ret = (struct unpack_result){ .bytes = p.bytes, .entries = report.entries,
-				       .skipped = report.skipped, .remapped = report.remapped };
+	*ret = (struct unpack_result){ .bytes = p.bytes,
+				       .entries = report.entries,
+				       .skipped = report.skipped,
+				       .remapped = report.remapped };
 	(void)memcpy(ret->diff_id, diff_id, sizeof(diff_id));
 	return 0;
 }
 
 int unpack_spool(int archive, int dir, uint64_t max_bytes, struct warren_error *err)
 {
-	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT, .in = -1, .out = -1,
-					    .untar = UNPACK_CHILD_INIT,	 .drain = -1,
+	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
+					    .in = -1,
+					    .out = -1,
+					    .untar = UNPACK_CHILD_INIT,
+					    .drain = -1,
 					    .max = max_bytes };
-	const struct unpack_rules rules = { .spool = true, .entries_max = UNPACK_SPOOLED };
+	const struct unpack_rules rules = { .spool = true,
+					    .entries_max = UNPACK_SPOOLED };
 	struct unpack_report report;
 	int r = start(&p, archive, dir, &rules, err);
 

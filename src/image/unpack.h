@@ -28,9 +28,9 @@ enum unpack_limits {
 
 struct unpack_result {
 	char diff_id[REF_DIGEST_LEN + 1];
-	uint64_t bytes;	  /* of the plain archive */
-	uint64_t entries; /* files, directories, links made */
-	uint64_t skipped; /* device nodes, private attributes: left out */
+	uint64_t bytes;    /* of the plain archive */
+	uint64_t entries;  /* files, directories, links made */
+	uint64_t skipped;  /* device nodes, private attributes: left out */
 	uint64_t remapped; /* files of ids that a sandbox does not have: nobody's now */
 };
 
@@ -42,8 +42,9 @@ struct unpack_result {
  * they are refused as names (a plain root filesystem has none).
  * @max_bytes bounds the plain archive (-EFBIG). On failure what is in @dir is garbage.
  */
-int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay, uint64_t max_bytes,
-		   struct unpack_result *ret, struct warren_error *err);
+int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
+		   uint64_t max_bytes, struct unpack_result *ret,
+		   struct warren_error *err);
 
 /*
  * Spool the members of an outer archive (docker save, OCI archive) in @archive

@@ -37,7 +37,9 @@
 #include "os/seccomp.h"
 
 #define CAP_BIT(cap) (1ULL << (cap))
-#define PLAIN	     (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW)
+#define PLAIN                                                       \
+	(MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | \
+	 MOUNT_ATTR_NOSYMFOLLOW)
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1 /* its shadow memory is larger than any limit */
@@ -95,8 +97,8 @@ static int place_descriptors(struct setup *s, struct warren_error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int from[FD_KEPT] = {
-		[FD_IN] = s->job->in,	       [FD_OUT] = s->job->out < 0 ? null : s->job->out,
-		[FD_NULL] = null,	       [FD_CONTROL] = s->control,
+		[FD_IN] = s->job->in,   [FD_OUT] = s->job->out < 0 ? null : s->job->out,
+		[FD_NULL] = null,       [FD_CONTROL] = s->control,
 		[FD_DIR] = s->job->dir,
 	};
 
@@ -124,7 +126,8 @@ static int make_namespaces(struct setup *s, struct warren_error *err)
 	/* The copy of the mounts takes the working directory along: that names it there. */
 	if (s->job->dir >= 0 && fchdir(FD_DIR) < 0)
 		return error_errno(err, errno, "enter the directory");
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+		    CLONE_NEWCGROUP) < 0)
 		return error_errno(err, errno, "unshare");
 	return 0;
 }
@@ -158,9 +161,10 @@ static int become_root(struct setup *s, struct warren_error *err)
 
 static int mount_root(struct setup *s, struct warren_error *err)
 {
-	static const struct mount_option nothing[] = {
-		{ "mode", "0555" }, { "size", "4096" }, { "nr_inodes", "1" }, { NULL, NULL }
-	};
+	static const struct mount_option nothing[] = { { "mode", "0555" },
+						       { "size", "4096" },
+						       { "nr_inodes", "1" },
+						       { NULL, NULL } };
 	int r = 0;
 
 	if (s->job->dir < 0)
@@ -219,7 +223,8 @@ static int drop_capabilities(struct setup *s, struct warren_error *err)
 		keep = CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
 	if (s->job->dir >= 0 && s->job->rules->own_ids)
 		keep |= CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_SETFCAP);
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	return caps_reduce(keep, err);
@@ -239,12 +244,12 @@ static const struct {
 	{ "place the descriptors", place_descriptors }, /* all others are closed */
 	{ "make the namespaces", make_namespaces },
 	{ "wait for the id maps", await_maps },
-	{ "become root inside", become_root },		/* so that what we make is root's */
+	{ "become root inside", become_root }, /* so that what we make is root's */
 	{ "mount the root", mount_root },
-	{ "change the root", change_root },		/* from here on every path ends inside */
+	{ "change the root", change_root }, /* from here on every path ends inside */
 	{ "set the limits", set_limits },
 	{ "drop the capabilities", drop_capabilities }, /* nothing below may need them */
-	{ "load the filter", load_filter },		/* it forbids most of the above */
+	{ "load the filter", load_filter },             /* it forbids most of the above */
 };
 
 static int do_job(const struct unpack_job *job, struct unpack_report *ret,
@@ -287,7 +292,8 @@ static void map_ids(bool privileged, struct ns_maps *ret)
 {
 	*ret = (struct ns_maps){ .n_uid = 1, .n_gid = 1 };
 	if (privileged) {
-		ret->uid[0] = ret->gid[0] = (struct ns_map){ 0, UNPACK_ID_BASE, UNPACK_IDS };
+		ret->uid[0] = ret->gid[0] =
+			(struct ns_map){ 0, UNPACK_ID_BASE, UNPACK_IDS };
 		return;
 	}
 	ret->uid[0] = (struct ns_map){ 0, geteuid(), 1 };
@@ -327,7 +333,8 @@ int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_errno(err, errno, "make a connection");
-	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, NS_CGROUP_SAME, &pidfd);
+	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, NS_CGROUP_SAME,
+		       &pidfd);
 	if (pid == 0) {
 		(void)close(pair[0]);
 		child_main(job, pair[1]);
@@ -353,8 +360,8 @@ static int died(struct unpack_child *c, struct warren_error *err)
 
 	(void)waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOWAIT);
 	if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
-		return error_set(err, EPIPE, "%s: the process was killed by signal %d", c->name,
-				 info.si_status);
+		return error_set(err, EPIPE, "%s: the process was killed by signal %d",
+				 c->name, info.si_status);
 	return error_set(err, EPIPE, "%s: the process ended without a word", c->name);
 }
 
@@ -405,7 +412,8 @@ void unpack_child_done(struct unpack_child *c)
 
 	if (c->pid > 0) {
 		(void)syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
-		while (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		while (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0 &&
+		       errno == EINTR)
 			;
 	}
 	if (c->pidfd >= 0)

@@ -33,7 +33,8 @@ _Static_assert(ARRAY_SIZE(formats) == UNPACK_FORMATS, "a format has no name");
 enum unpack_format unpack_sniff(const void *data, size_t n)
 {
 	for (size_t i = UNPACK_FORMATS - 1; i > UNPACK_PLAIN; i--)
-		if (n >= formats[i].n && memcmp(data, formats[i].magic, formats[i].n) == 0)
+		if (n >= formats[i].n &&
+		    memcmp(data, formats[i].magic, formats[i].n) == 0)
 			return (enum unpack_format)i;
 	return UNPACK_PLAIN;
 }
@@ -66,7 +67,8 @@ static int unreadable(ssize_t r, struct warren_error *err)
 	return error_errno(err, (int)-r, "read the archive");
 }
 
-static int put(const struct inflater *f, const void *data, size_t n, struct warren_error *err)
+static int put(const struct inflater *f, const void *data, size_t n,
+	       struct warren_error *err)
 {
 	int r = fd_write_all(f->out, data, n);
 
@@ -102,7 +104,8 @@ static ssize_t gzip_more(struct inflater *f, struct inflate_state *s)
 }
 
 /* One member, from its header to its checksum. */
-static int gzip_member(struct inflater *f, struct inflate_state *s, struct warren_error *err)
+static int gzip_member(struct inflater *f, struct inflate_state *s,
+		       struct warren_error *err)
 {
 	while (s->block_state != ISAL_BLOCK_FINISH) {
 		ssize_t n = gzip_more(f, s);
@@ -178,7 +181,8 @@ static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
 	return n;
 }
 
-static int filter_failed(const struct inflater *f, struct archive *a, struct warren_error *err)
+static int filter_failed(const struct inflater *f, struct archive *a,
+			 struct warren_error *err)
 {
 	const char *why = archive_error_string(a);
 	int code = archive_errno(a);
@@ -205,7 +209,8 @@ static int filter(struct inflater *f, struct archive *a, struct warren_error *er
 		return 0;
 	if (r != ARCHIVE_OK)
 		return filter_failed(f, a, err);
-	while (q == 0 && (r = archive_read_data_block(a, &data, &n, &offset)) == ARCHIVE_OK)
+	while (q == 0 &&
+	       (r = archive_read_data_block(a, &data, &n, &offset)) == ARCHIVE_OK)
 		q = put(f, data, n, err);
 	if (q == 0 && r != ARCHIVE_EOF)
 		q = filter_failed(f, a, err);
@@ -226,7 +231,7 @@ static int others(struct inflater *f, struct warren_error *err)
 
 static int (*const workers[])(struct inflater *f, struct warren_error *err) = {
 	[UNPACK_PLAIN] = copy_plain, [UNPACK_GZIP] = gzip,    [UNPACK_ZSTD] = others,
-	[UNPACK_XZ] = others,	     [UNPACK_BZIP2] = others,
+	[UNPACK_XZ] = others,        [UNPACK_BZIP2] = others,
 };
 
 _Static_assert(ARRAY_SIZE(workers) == UNPACK_FORMATS, "a format has no worker");

@@ -15,10 +15,10 @@
 #define UNPACK_STALL   120000       /* ms without a byte moving until we give up */
 #define UNPACK_IDS     65536U       /* ids of a sandbox: what a layer can show */
 #define UNPACK_NOBODY  65534U       /* whose what belongs to any other id is */
-#define UNPACK_DEPTH   1024	    /* directories in a name */
-#define UNPACK_LINKS   4096	    /* symbolic links in a spooled archive */
-#define UNPACK_SPOOL   8	    /* directories in a name of a spooled archive */
-#define UNPACK_SPOOLED 65536	    /* members of a spooled archive */
+#define UNPACK_DEPTH   1024         /* directories in a name */
+#define UNPACK_LINKS   4096         /* symbolic links in a spooled archive */
+#define UNPACK_SPOOL   8            /* directories in a name of a spooled archive */
+#define UNPACK_SPOOLED 65536        /* members of a spooled archive */
 
 /*
  * The range of ids that the processes of an unpacking have outside when root
@@ -59,8 +59,8 @@ struct unpack_report {
 
 /* The work of the two children: from descriptor to descriptor, to @root. */
 int unpack_inflate(int in, int out, struct warren_error *err);
-int unpack_untar(int in, int root, const struct unpack_rules *rules, struct unpack_report *ret,
-		 struct warren_error *err);
+int unpack_untar(int in, int root, const struct unpack_rules *rules,
+		 struct unpack_report *ret, struct warren_error *err);
 /* What the C library would otherwise look up in the archive's own files. */
 void unpack_warm_up(void);
 
@@ -68,12 +68,15 @@ void unpack_warm_up(void);
 
 struct unpack_child {
 	const char *name; /* "decompress" */
-	pid_t pid;	  /* 0: there is none */
+	pid_t pid;        /* 0: there is none */
 	int pidfd;
 	int control; /* its connection: mounts to it, a report from it */
 };
 
-#define UNPACK_CHILD_INIT { .pidfd = -1, .control = -1 }
+#define UNPACK_CHILD_INIT                  \
+	{                                  \
+		.pidfd = -1, .control = -1 \
+	}
 
 /* What a child gets. @dir < 0: an empty root, and it decompresses; else it untars there. */
 struct unpack_job {
@@ -132,19 +135,21 @@ void unpack_tree_done(struct unpack_tree *t);
 int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		      struct warren_error *err);
 
-int unpack_tree_dir(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
-		    int *ret_fd, struct warren_error *err);
+int unpack_tree_dir(struct unpack_tree *t, const char *name,
+		    const struct unpack_meta *meta, int *ret_fd,
+		    struct warren_error *err);
 /* An empty file, open for writing. */
 int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *ret_fd,
 		     struct warren_error *err);
 int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *target,
 			const struct unpack_meta *meta, struct warren_error *err);
-int unpack_tree_fifo(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
-		     struct warren_error *err);
+int unpack_tree_fifo(struct unpack_tree *t, const char *name,
+		     const struct unpack_meta *meta, struct warren_error *err);
 int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *target,
 			 struct warren_error *err);
 /* @name is hidden in the layers below; what this layer has there stays. */
-int unpack_tree_whiteout(struct unpack_tree *t, const char *name, struct warren_error *err);
+int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
+			 struct warren_error *err);
 /* All that layers below have in the directory @name is hidden. */
 int unpack_tree_opaque(struct unpack_tree *t, const char *name, struct warren_error *err);
 

@@ -80,7 +80,8 @@ static int add_link(struct untar *u, const char *name, const char *target,
 	if (!target || !*name || resolve(name, target, path) < 0)
 		return refuse(name, "is a link to what is not in the archive", err);
 	if (u->n_links >= UNPACK_LINKS)
-		return error_set(err, EFBIG, "the archive has more than %d links", UNPACK_LINKS);
+		return error_set(err, EFBIG, "the archive has more than %d links",
+				 UNPACK_LINKS);
 	if (!u->links)
 		u->links = calloc(UNPACK_LINKS, sizeof(*u->links));
 	if (!u->links)
@@ -89,7 +90,8 @@ static int add_link(struct untar *u, const char *name, const char *target,
 	link->name = strdup(name);
 	link->target = strdup(path);
 	u->n_links++;
-	return link->name && link->target ? 0 : error_errno(err, ENOMEM, "read the links");
+	return link->name && link->target ? 0
+					  : error_errno(err, ENOMEM, "read the links");
 }
 
 int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_error *err)
@@ -125,7 +127,8 @@ int untar_spool_links(struct untar *u, struct warren_error *err)
 		progress = false;
 		for (size_t i = 0; i < left;) {
 			struct untar_link *link = &u->links[i], made = *link;
-			int r = unpack_tree_hardlink(&u->tree, link->name, link->target, err);
+			int r = unpack_tree_hardlink(&u->tree, link->name, link->target,
+						     err);
 
 			if (r == -EBADMSG) {
 				i++;
@@ -138,7 +141,9 @@ int untar_spool_links(struct untar *u, struct warren_error *err)
 			u->links[left] = made;
 		}
 	}
-	return left == 0 ? 0 : refuse(u->links[0].name, "is a link to what is not in the archive", err);
+	return left == 0 ? 0
+			 : refuse(u->links[0].name,
+				  "is a link to what is not in the archive", err);
 }
 
 void untar_spool_done(struct untar *u)

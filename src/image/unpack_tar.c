@@ -109,7 +109,8 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 		if (n == 0)
 			continue;
 		if (offset < end)
-			return error_set(err, EBADMSG, "'%.200s': data out of order", name);
+			return error_set(err, EBADMSG, "'%.200s': data out of order",
+					 name);
 		q = write_at(fd, data, n, offset);
 		if (q < 0)
 			return error_errno(err, -q, "write '%.200s'", name);
@@ -119,7 +120,8 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 		return damaged(u, name, err);
 	/* A hole at the end. */
 	if (end < size && ftruncate(fd, size) < 0)
-		return error_errno(err, errno, "make '%.200s' %jd bytes long", name, (intmax_t)size);
+		return error_errno(err, errno, "make '%.200s' %jd bytes long", name,
+				   (intmax_t)size);
 	return 0;
 }
 
@@ -135,7 +137,8 @@ static void read_meta(struct untar *u, struct archive_entry *e, struct unpack_me
 		.mode = archive_entry_mode(e) & 07777,
 		.uid = uid >= 0 && uid < UNPACK_IDS ? (uid_t)uid : UNPACK_NOBODY,
 		.gid = gid >= 0 && gid < UNPACK_IDS ? (gid_t)gid : UNPACK_NOBODY,
-		.mtime = { archive_entry_mtime(e), nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
+		.mtime = { archive_entry_mtime(e),
+			   nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
 	};
 	/* What was to act as somebody is not to act as another. */
 	if (!known || !u->rules->own_ids)
@@ -173,7 +176,8 @@ static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path
 			continue;
 		/* Not on this filesystem, or not what the kernel takes for a capability. */
 		if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL)
-			return error_errno(err, errno, "set the attribute '%.100s' of '%.200s'", name,
+			return error_errno(err, errno,
+					   "set the attribute '%.100s' of '%.200s'", name,
 					   path);
 		u->ret->skipped++;
 	}
@@ -213,8 +217,9 @@ static int make_symlink(struct untar *u, struct archive_entry *e, const char *na
 	int r;
 
 	if (!target || !*target || strlen(target) >= PATH_MAX)
-		return error_set(err, EBADMSG, "the link '%.200s' points to a name of %s", name,
-				 target && *target ? "more than 4,095 bytes" : "no bytes");
+		return error_set(
+			err, EBADMSG, "the link '%.200s' points to a name of %s", name,
+			target && *target ? "more than 4,095 bytes" : "no bytes");
 	r = unpack_tree_symlink(&u->tree, name, target, meta, err);
 	return r < 0 ? r : set_xattrs(u, e, name, -1, err);
 }
@@ -240,13 +245,14 @@ static int make_hardlink(struct untar *u, const char *name, const char *to,
 }
 
 /* @mark: where in @name the ".wh." is. */
-static int make_whiteout(struct untar *u, char *name, const char *mark, struct warren_error *err)
+static int make_whiteout(struct untar *u, char *name, const char *mark,
+			 struct warren_error *err)
 {
 	const char *hidden = mark + 4;
 	size_t at = (size_t)(mark - name);
 
-	if (!u->rules->overlay || strchr(mark, '/') || !*hidden || strcmp(hidden, ".") == 0 ||
-	    strcmp(hidden, "..") == 0)
+	if (!u->rules->overlay || strchr(mark, '/') || !*hidden ||
+	    strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
 		return error_set(err, EBADMSG, "the name '%.200s' is %s", name,
 				 u->rules->overlay ? "no whiteout" : "a whiteout's");
 	if (strcmp(hidden, ".wh..opq") == 0) {
@@ -264,7 +270,8 @@ static int make_whiteout(struct untar *u, char *name, const char *mark, struct w
 
 static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_error *err)
 {
-	const char *raw = archive_entry_pathname(e), *link = archive_entry_hardlink(e), *mark;
+	const char *raw = archive_entry_pathname(e), *link = archive_entry_hardlink(e),
+		   *mark;
 	struct unpack_meta meta;
 	char name[4096];
 	int r;
@@ -289,9 +296,13 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 		return make_symlink(u, e, name, &meta, err);
 	case AE_IFIFO:
 		return unpack_tree_fifo(&u->tree, name, &meta, err);
-	default: /* devices, sockets */
+	case AE_IFCHR:
+	case AE_IFBLK:
+	case AE_IFSOCK:
 		u->ret->skipped++;
 		return 0;
+	default:
+		return error_set(err, EBADMSG, "'%.200s' is of no known kind", name);
 	}
 }
 
@@ -318,19 +329,22 @@ static int read_all(struct untar *u, struct warren_error *err)
 		return damaged(u, NULL, err);
 	while ((r = next_entry(u, &e, err)) > 0) {
 		if (++u->ret->entries > u->rules->entries_max)
-			return error_set(err, EFBIG, "the archive has more than %ju entries",
+			return error_set(err, EFBIG,
+					 "the archive has more than %ju entries",
 					 (uintmax_t)u->rules->entries_max);
-		r = u->rules->spool ? untar_spool_entry(u, e, err) : layer_entry(u, e, err);
+		r = u->rules->spool ? untar_spool_entry(u, e, err)
+				    : layer_entry(u, e, err);
 		if (r < 0)
 			return r;
 	}
 	if (r == 0)
-		r = u->rules->spool ? untar_spool_links(u, err) : unpack_tree_settle(&u->tree, err);
+		r = u->rules->spool ? untar_spool_links(u, err)
+				    : unpack_tree_settle(&u->tree, err);
 	return r < 0 ? r : drain(u, err);
 }
 
-int unpack_untar(int in, int root, const struct unpack_rules *rules, struct unpack_report *ret,
-		 struct warren_error *err)
+int unpack_untar(int in, int root, const struct unpack_rules *rules,
+		 struct unpack_report *ret, struct warren_error *err)
 {
 	static struct untar u; /* too large for the stack; a process does this once */
 	int r;

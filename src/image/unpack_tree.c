@@ -34,7 +34,8 @@ struct place {
 
 int unpack_tree_init(struct unpack_tree *t, int root, const struct unpack_rules *rules)
 {
-	*t = (struct unpack_tree){ .dir = -1, .own_ids = rules->own_ids,
+	*t = (struct unpack_tree){ .dir = -1,
+				   .own_ids = rules->own_ids,
 				   .made_max = rules->entries_max };
 	t->root = openat(root, ".", OPEN_DIR | O_CLOEXEC);
 	return t->root < 0 ? -errno : 0;
@@ -74,7 +75,8 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		if (n == 2 && p[0] == '.' && p[1] == '.')
 			return refuse(err, name, "has '..' in it");
 		if (n > NAME_MAX)
-			return refuse(err, name, "has a part that is longer than 255 bytes");
+			return refuse(err, name,
+				      "has a part that is longer than 255 bytes");
 		if (n > 0 && !(n == 1 && p[0] == '.')) {
 			if (len + n + 2 > 4096)
 				return refuse(err, name, "is too long");
@@ -164,9 +166,12 @@ static int remove_tree(int dir, const char *name)
 		r = empty_dir(at, &next);
 		if (r < 0 || (next < 0 && depth == 0))
 			break;
-		depth += next >= 0 ? 1U : -1U;
-		if (next < 0)
+		if (next >= 0) {
+			depth++;
+		} else {
+			depth--;
 			next = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		}
 		if (next < 0)
 			r = -errno;
 		(void)close(at);
@@ -187,7 +192,9 @@ static int clear_place(const struct place *at, bool *ret_whiteout,
 
 	*ret_whiteout = false;
 	if (fstatat(at->dir, at->base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : error_errno(err, errno, "look at '%s'", at->base);
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, errno, "look at '%s'", at->base);
 	*ret_whiteout = is_whiteout(&st);
 	/* The directory used last is the one that this is in: it is not removed along. */
 	if (S_ISDIR(st.st_mode))
@@ -199,37 +206,43 @@ static int clear_place(const struct place *at, bool *ret_whiteout,
 
 /* ------------------------------------------------------------------- finding */
 
-/* One directory right below @at, made if it is missing. A whiteout becomes an opaque one. */
-static int make_step(struct unpack_tree *t, int at, const char *name, struct warren_error *err)
+/* What stands where a directory should: a whiteout may go, nothing else. */
+static int make_way(int at, const char *name, struct warren_error *err)
 {
 	struct stat st;
-	bool opaque = false;
-	int fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH), r;
 
-	if (fd == -ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    is_whiteout(&st) && unlinkat(at, name, 0) == 0) {
-		opaque = true;
-		fd = -ENOENT;
-	}
-	if (fd == -ENOENT) {
+	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "look at '%s'", name);
+	if (!is_whiteout(&st))
+		return error_set(err, EBADMSG, "'%s' is a %s, not a directory", name,
+				 S_ISLNK(st.st_mode) ? "symbolic link" : "file");
+	if (unlinkat(at, name, 0) < 0)
+		return error_errno(err, errno, "replace '%s'", name);
+	return 0;
+}
+
+/* One directory right below @at, made if it is missing. A whiteout becomes an opaque one. */
+static int make_step(struct unpack_tree *t, int at, const char *name,
+		     struct warren_error *err)
+{
+	int fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH), r = 0;
+	bool opaque = fd == -ENOTDIR || fd == -ELOOP;
+
+	if (opaque)
+		r = make_way(at, name, err);
+	if (r == 0 && (opaque || fd == -ENOENT)) {
 		r = count(t, err);
-		if (r < 0)
-			return r;
-		if (mkdirat(at, name, 0755) < 0)
-			return error_errno(err, errno, "make the directory '%s'", name);
+		if (r == 0 && mkdirat(at, name, 0755) < 0)
+			r = error_errno(err, errno, "make the directory '%s'", name);
 		fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH);
 	}
-	if (fd == -ELOOP || fd == -ENOTDIR)
-		return error_set(err, EBADMSG, "'%s' is a %s, not a directory", name,
-				 fd == -ELOOP ? "symbolic link" : "file");
-	if (fd < 0)
-		return error_errno(err, -fd, "open the directory '%s'", name);
-	r = opaque ? set_opaque(fd, name, err) : 0;
-	if (r < 0) {
+	if (r == 0 && fd < 0)
+		r = error_errno(err, -fd, "open the directory '%s'", name);
+	if (r == 0 && opaque)
+		r = set_opaque(fd, name, err);
+	if (r < 0 && fd >= 0)
 		(void)close(fd);
-		return r;
-	}
-	return fd;
+	return r < 0 ? r : fd;
 }
 
 static int make_dirs(struct unpack_tree *t, const char *name, struct warren_error *err)
@@ -327,7 +340,8 @@ static int find(struct unpack_tree *t, const char *name, bool make, struct place
 static int find_new(struct unpack_tree *t, const char *name, struct place *ret,
 		    struct warren_error *err)
 {
-	int r = *name ? count(t, err) : refuse(err, name, "is the root, which is a directory");
+	int r = *name ? count(t, err)
+		      : refuse(err, name, "is the root, which is a directory");
 
 	return r < 0 ? r : find(t, name, true, ret, err);
 }
@@ -338,16 +352,17 @@ int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *
 {
 	const struct timespec times[2] = { meta->mtime, meta->mtime };
 	struct stat st;
+	bool again = false;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	/* The owner first: a change of it takes the set-id bits away. */
+	/* The owner first: a change of it takes set-id bits away from files. */
 	if (t->own_ids && (st.st_uid != meta->uid || st.st_gid != meta->gid)) {
 		if (fchown(fd, meta->uid, meta->gid) < 0)
 			return -errno;
-		st.st_mode &= (mode_t) ~(S_ISUID | S_ISGID);
+		again = ((st.st_mode | meta->mode) & (S_ISUID | S_ISGID)) != 0;
 	}
-	if ((st.st_mode & 07777) != meta->mode && fchmod(fd, meta->mode) < 0)
+	if ((again || (st.st_mode & 07777) != meta->mode) && fchmod(fd, meta->mode) < 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode) && futimens(fd, times) < 0)
 		return -errno;
@@ -413,7 +428,8 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			continue;
 		if (r < 0 || futimens(t->dir, times) < 0)
-			return error_errno(err, r < 0 ? -r : errno, "set the time of '%.200s'", name);
+			return error_errno(err, r < 0 ? -r : errno,
+					   "set the time of '%.200s'", name);
 	}
 	return 0;
 }
@@ -446,8 +462,8 @@ static int make_dir(const struct place *at, mode_t mode, struct warren_error *er
 	return r < 0 ? r : fd;
 }
 
-int unpack_tree_dir(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
-		    int *ret_fd, struct warren_error *err)
+int unpack_tree_dir(struct unpack_tree *t, const char *name,
+		    const struct unpack_meta *meta, int *ret_fd, struct warren_error *err)
 {
 	struct place at;
 	int fd, r;
@@ -518,8 +534,8 @@ int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *tar
 	return r < 0 ? error_errno(err, -r, "make the link '%.200s'", name) : 0;
 }
 
-int unpack_tree_fifo(struct unpack_tree *t, const char *name, const struct unpack_meta *meta,
-		     struct warren_error *err)
+int unpack_tree_fifo(struct unpack_tree *t, const char *name,
+		     const struct unpack_meta *meta, struct warren_error *err)
 {
 	struct place at;
 	bool whiteout;
@@ -533,7 +549,8 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name, const struct unpac
 	if (r == 0)
 		r = apply_at(t, &at, meta);
 	/* Made a moment ago, and no link: there is nothing to follow. */
-	if (r == 0 && (meta->mode & 07000) && fchmodat(at.dir, at.base, meta->mode, 0) < 0)
+	if (r == 0 && (meta->mode & 07000) &&
+	    fchmodat(at.dir, at.base, meta->mode, 0) < 0)
 		r = -errno;
 	return r < 0 ? error_errno(err, -r, "make the pipe '%.200s'", name) : 0;
 }
@@ -549,10 +566,11 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 
 	if (r < 0 || fstatat(to.dir, to.base, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode))
-		return error_set(err, EBADMSG,
-				 "'%.160s' is a hard link to '%.160s', which is no file of the "
-				 "archive before it",
-				 name, target);
+		return error_set(
+			err, EBADMSG,
+			"'%.160s' is a hard link to '%.160s', which is no file of the "
+			"archive before it",
+			name, target);
 	from = fcntl(to.dir, F_DUPFD_CLOEXEC, 3);
 	if (from < 0)
 		return error_errno(err, errno, "link '%.200s'", name);
@@ -564,8 +582,8 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 		return 0;
 	if (errno != EEXIST)
 		return error_errno(err, errno, "link '%.160s' to '%.160s'", name, target);
-	if (fstatat(at.dir, at.base, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == st.st_ino &&
-	    old.st_dev == st.st_dev)
+	if (fstatat(at.dir, at.base, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    old.st_ino == st.st_ino && old.st_dev == st.st_dev)
 		return 0;
 	r = clear_place(&at, &whiteout, err);
 	if (r == 0 && linkat(from, to.base, at.dir, at.base, 0) < 0)
@@ -575,7 +593,8 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 
 /* ----------------------------------------------------------------- whiteouts */
 
-int unpack_tree_whiteout(struct unpack_tree *t, const char *name, struct warren_error *err)
+int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
+			 struct warren_error *err)
 {
 	struct place at;
 	struct stat st;

@@ -52,7 +52,8 @@ static bool make_room(struct exec *ex, uint64_t need)
 	while (ex->tail + need - ex->head > ex->capacity) {
 		struct journal_record rec;
 
-		if (sys_pread(ex->journal, &rec, sizeof(rec), at(ex, ex->head)) != sizeof(rec) ||
+		if (sys_pread(ex->journal, &rec, sizeof(rec), at(ex, ex->head)) !=
+			    sizeof(rec) ||
 		    journal_span(rec.size) > ex->tail - ex->head)
 			return false;
 		ex->head += journal_span(rec.size);
@@ -69,7 +70,8 @@ static bool put_record(struct exec *ex, uint32_t stream, uint32_t size)
 {
 	struct journal_record rec = { .size = size, .stream = stream };
 
-	return sys_pwrite(ex->journal, &rec, sizeof(rec), at(ex, ex->tail)) == sizeof(rec);
+	return sys_pwrite(ex->journal, &rec, sizeof(rec), at(ex, ex->tail)) ==
+	       sizeof(rec);
 }
 
 /* Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload. */
@@ -81,7 +83,8 @@ static uint32_t next_slot(struct exec *ex)
 	if (to_end < want) {
 		/* The pad is a record like any other, for readers and for make_room(). */
 		if (!make_room(ex, to_end) ||
-		    !put_record(ex, 0, (uint32_t)(to_end - sizeof(struct journal_record))))
+		    !put_record(ex, 0,
+				(uint32_t)(to_end - sizeof(struct journal_record))))
 			return 0;
 		ex->tail += to_end;
 		to_end = ex->capacity;

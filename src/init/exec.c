@@ -26,9 +26,14 @@ struct exec *exec_new(uint32_t id)
 			ex = &init.execs[i];
 	if (!ex)
 		return NULL;
-	*ex = (struct exec){ .id = id, .used = true,
-			       .journal = -1, .notify = -1, .pipe = { -1, -1 },
-			       .group = -1, .start = -1, .master = -1 };
+	*ex = (struct exec){ .id = id,
+			     .used = true,
+			     .journal = -1,
+			     .notify = -1,
+			     .pipe = { -1, -1 },
+			     .group = -1,
+			     .start = -1,
+			     .master = -1 };
 	if ((unsigned)(ex - init.execs) >= init.n_execs)
 		init.n_execs = (unsigned)(ex - init.execs) + 1;
 	return ex;
@@ -44,8 +49,8 @@ struct exec *exec_find(uint32_t id)
 
 void exec_release(struct exec *ex)
 {
-	const int fds[] = { ex->pipe[0], ex->pipe[1], ex->journal, ex->notify, ex->start,
-			    ex->master };
+	const int fds[] = { ex->pipe[0], ex->pipe[1], ex->journal,
+			    ex->notify,  ex->start,   ex->master };
 
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)

@@ -56,7 +56,8 @@ static void group_name(int number, const char *file, char *out)
 	*out = '\0';
 }
 
-static long group_open(const struct exec *ex, enum proto_role role, const char *file, int flags)
+static long group_open(const struct exec *ex, enum proto_role role, const char *file,
+		       int flags)
 {
 	char name[64];
 
@@ -64,11 +65,12 @@ static long group_open(const struct exec *ex, enum proto_role role, const char *
 		return -ENOENT;
 	if (ex->group >= 0)
 		group_name(ex->group, file, name);
-	return sys_openat(init.dir[role], ex->group >= 0 ? name : file, flags | O_CLOEXEC, 0);
+	return sys_openat(init.dir[role], ex->group >= 0 ? name : file, flags | O_CLOEXEC,
+			  0);
 }
 
-static long read_text(const struct exec *ex, enum proto_role role, const char *file, char *text,
-		      size_t size)
+static long read_text(const struct exec *ex, enum proto_role role, const char *file,
+		      char *text, size_t size)
 {
 	long fd = group_open(ex, role, file, O_RDONLY);
 	long n;
@@ -116,7 +118,8 @@ static bool read_number(const struct exec *ex, enum proto_role role, const char 
 static bool group_full(void)
 {
 	struct exec whole = { .group = -1 };
-	enum proto_role role = init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+	enum proto_role role =
+		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
 	uint64_t now_there = 0, limit = 0;
 
 	return read_number(&whole, role, "pids.current", "", &now_there) &&
@@ -193,8 +196,8 @@ void group_leave(struct exec *ex)
 		/* Still busy with what the exec left running: goes with the sandbox then. */
 		for (size_t i = 0; i < N_HIERARCHIES; i++)
 			if (init.dir[hierarchies[i].role] >= 0)
-				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role], name,
-					      AT_REMOVEDIR) == 0;
+				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role],
+					      name, AT_REMOVEDIR) == 0;
 		old_kills[ex->group] = 0;
 		if (gone && n_made == ex->group + 1)
 			n_made--;
@@ -258,7 +261,8 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 		return;
 	if (init.dir[PROTO_ROLE_UNIFIED] >= 0) {
 		if (read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "user_usec", &user) &&
-		    read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "system_usec", &sys)) {
+		    read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "system_usec",
+				&sys)) {
 			out->user_usec = user;
 			out->system_usec = sys;
 		}
@@ -282,5 +286,6 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
 		out->max_memory = n;
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n))
-		out->oom_kills = (uint32_t)(n - (ex->group >= 0 ? old_kills[ex->group] : 0));
+		out->oom_kills =
+			(uint32_t)(n - (ex->group >= 0 ? old_kills[ex->group] : 0));
 }

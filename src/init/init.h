@@ -26,27 +26,27 @@
 #include "init/proto.h"
 #include "init/sys.h"
 
-#define CONTROL_FD 3	 /* where the child before us left the connection */
-#define INIT_ID	   65535 /* the last of a sandbox's ids; nobody's, by convention */
+#define CONTROL_FD 3     /* where the child before us left the connection */
+#define INIT_ID    65535 /* the last of a sandbox's ids; nobody's, by convention */
 
 /* One exec, from SPAWN until its first process is reaped and its output is drained. */
 struct exec {
 	uint32_t id;
-	int pid;	   /* 0: the slot is free or the process has been reaped */
+	int pid; /* 0: the slot is free or the process has been reaped */
 	bool used;
-	bool sole;	   /* accounted as the whole sandbox */
-	int group;	   /* number of its own cgroups, -1: none */
+	bool sole; /* accounted as the whole sandbox */
+	int group; /* number of its own cgroups, -1: none */
 	bool timed_out;
-	bool failed;	   /* never started, and its request is answered: reap and forget */
-	int start;	   /* a pipe that ends when it execs, -1: it has */
+	bool failed; /* never started, and its request is answered: reap and forget */
+	int start;   /* a pipe that ends when it execs, -1: it has */
 	uint64_t start_by; /* ns, monotonic: when that must have happened */
-	uint32_t seq;	   /* of the request that is answered then */
-	int master;	   /* the terminal that goes with the answer, -1: none */
+	uint32_t seq;      /* of the request that is answered then */
+	int master;        /* the terminal that goes with the answer, -1: none */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
-	int journal;	   /* -1: none */
-	int notify;	   /* an eventfd that tells readers of the journal */
-	int pipe[2];	   /* read ends of stdout and stderr; -1: closed */
+	int journal;       /* -1: none */
+	int notify;        /* an eventfd that tells readers of the journal */
+	int pipe[2];       /* read ends of stdout and stderr; -1: closed */
 	uint64_t capacity, head, tail, lost; /* of the journal */
 };
 
@@ -57,11 +57,12 @@ struct init {
 	int timer;
 	int null;
 	int n_join, n_join_box;
-	int join[PROTO_FDS_MAX];     /* `tasks` files for every exec */
-	int join_box[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
-	int dir[PROTO_ROLE_MAX];     /* directories by role; -1: none */
-	uint64_t caps;		     /* what we have */
-	unsigned n_execs;	     /* slots ever used: the table is searched up to here */
+	int join[PROTO_FDS_MAX]; /* `tasks` files for every exec */
+	int join_box
+		[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
+	int dir[PROTO_ROLE_MAX]; /* directories by role; -1: none */
+	uint64_t caps;           /* what we have */
+	unsigned n_execs;        /* slots ever used: the table is searched up to here */
 	struct exec execs[PROTO_EXECS_MAX];
 };
 
@@ -73,7 +74,7 @@ enum watch {
 	WATCH_SIGNAL,
 	WATCH_TIMER,
 	WATCH_START, /* and the exec's slot */
-	WATCH_OUT, /* and the exec's slot, and which of its two pipes */
+	WATCH_OUT,   /* and the exec's slot, and which of its two pipes */
 };
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
 

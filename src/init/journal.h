@@ -18,12 +18,12 @@
 
 #include <stdint.h>
 
-#define JOURNAL_MAGIC	     0x4a4e5257 /* "WRNJ" */
-#define JOURNAL_VERSION	     1
-#define JOURNAL_RING	     4096
+#define JOURNAL_MAGIC        0x4a4e5257 /* "WRNJ" */
+#define JOURNAL_VERSION      1
+#define JOURNAL_RING         4096
 #define JOURNAL_CAPACITY_MIN 65536U
 #define JOURNAL_CAPACITY_MAX (1ULL << 40)
-#define JOURNAL_CHUNK	     65536U /* the largest record's payload */
+#define JOURNAL_CHUNK        65536U /* the largest record's payload */
 
 struct journal_header {
 	uint32_t magic;
@@ -31,7 +31,7 @@ struct journal_header {
 	uint64_t capacity;
 	uint64_t head;
 	uint64_t tail;
-	uint64_t lost;	/* bytes of output that were dropped */
+	uint64_t lost;  /* bytes of output that were dropped */
 	uint64_t ended; /* 1: nothing more will come */
 };
 

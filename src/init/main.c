@@ -37,7 +37,8 @@ void take_caps(uint64_t mask)
 	uint64_t now_on = init.caps & mask;
 	struct __user_cap_data_struct d[2] = {
 		{ .effective = (uint32_t)now_on, .permitted = (uint32_t)init.caps },
-		{ .effective = (uint32_t)(now_on >> 32), .permitted = (uint32_t)(init.caps >> 32) },
+		{ .effective = (uint32_t)(now_on >> 32),
+		  .permitted = (uint32_t)(init.caps >> 32) },
 	};
 
 	(void)SYS_2(SYS_capset, &h, d);
@@ -213,14 +214,17 @@ static void start(void)
 	become_init();
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
 	init.control = CONTROL_FD;
-	(void)SYS_3(SYS_fcntl, init.control, F_SETFD, FD_CLOEXEC); /* it came over an exec */
+	(void)SYS_3(SYS_fcntl, init.control, F_SETFD,
+		    FD_CLOEXEC); /* it came over an exec */
 	for (int i = 0; i < PROTO_ROLE_MAX; i++)
 		init.dir[i] = -1;
 	/* Everything is blocked and read from a descriptor; what we start unblocks all. */
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof(all));
 	all = 1ULL << (SIGCHLD - 1);
-	init.signals = (int)SYS_4(SYS_signalfd4, -1, &all, sizeof(all), SFD_CLOEXEC | SFD_NONBLOCK);
-	init.timer = (int)SYS_2(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	init.signals = (int)SYS_4(SYS_signalfd4, -1, &all, sizeof(all),
+				  SFD_CLOEXEC | SFD_NONBLOCK);
+	init.timer = (int)SYS_2(SYS_timerfd_create, CLOCK_MONOTONIC,
+				TFD_CLOEXEC | TFD_NONBLOCK);
 	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
 	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
 	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||

@@ -32,14 +32,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION	  1
-#define PROTO_MESSAGE_MAX 32768 /* larger strings travel in a memfd */
-#define PROTO_STRINGS_MAX (4U << 20)
+#define PROTO_VERSION      1
+#define PROTO_MESSAGE_MAX  32768 /* larger strings travel in a memfd */
+#define PROTO_STRINGS_MAX  (4U << 20)
 #define PROTO_POINTERS_MAX 16384 /* argv and environment, together */
-#define PROTO_FDS_MAX	  24
-#define PROTO_GROUPS_MAX  32
-#define PROTO_EXECS_MAX	  512
-#define PROTO_TIMEOUT_MAX (1ULL << 42) /* ms: a hundred years; more is for ever */
+#define PROTO_FDS_MAX      24
+#define PROTO_GROUPS_MAX   32
+#define PROTO_EXECS_MAX    512
+#define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is for ever */
 
 enum proto_type {
 	/* to init or to the child before it */
@@ -64,13 +64,13 @@ struct proto_header {
 
 /* Roles of the descriptors that come with CONFIG. */
 enum proto_role {
-	PROTO_ROLE_ALIVE,	/* keeps the sandbox's lock while init lives */
-	PROTO_ROLE_JOIN,	/* v1: a `tasks` file that every exec joins */
-	PROTO_ROLE_JOIN_BOX,	/* v1: one that an exec without a cgroup of its own joins */
-	PROTO_ROLE_MEMORY,	/* v1: directories below which an exec gets its own */
+	PROTO_ROLE_ALIVE,    /* keeps the sandbox's lock while init lives */
+	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
+	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without a cgroup of its own joins */
+	PROTO_ROLE_MEMORY,   /* v1: directories below which an exec gets its own */
 	PROTO_ROLE_CPU,
 	PROTO_ROLE_PIDS,
-	PROTO_ROLE_UNIFIED,	/* v2: the one directory */
+	PROTO_ROLE_UNIFIED, /* v2: the one directory */
 	PROTO_ROLE_MAX,
 };
 
@@ -80,12 +80,12 @@ struct proto_config {
 	uint8_t role[PROTO_FDS_MAX];
 };
 
-#define PROTO_SPAWN_PTY	    (1U << 0)
+#define PROTO_SPAWN_PTY     (1U << 0)
 #define PROTO_SPAWN_SOLE    (1U << 1) /* accounted as the whole sandbox */
 #define PROTO_SPAWN_MEMFD   (1U << 2) /* strings are in the first descriptor */
 #define PROTO_SPAWN_JOURNAL (1U << 3) /* the last two descriptors: journal, eventfd */
-#define PROTO_SPAWN_OUT	    (1U << 4) /* stdout goes to the journal */
-#define PROTO_SPAWN_ERR	    (1U << 5) /* stderr goes to the journal */
+#define PROTO_SPAWN_OUT     (1U << 4) /* stdout goes to the journal */
+#define PROTO_SPAWN_ERR     (1U << 5) /* stderr goes to the journal */
 #define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
 #define PROTO_SPAWN_MKCWD   (1U << 7) /* make the working directory if it is missing */
 

@@ -13,7 +13,8 @@
 void reach_open(const struct proto_open *msg)
 {
 	struct open_how how = {
-		.flags = (uint64_t)(uint32_t)msg->flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		.flags = (uint64_t)(uint32_t)msg->flags | O_CLOEXEC | O_NONBLOCK |
+			 O_NOCTTY,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	struct statfs fs = { 0 };
@@ -38,7 +39,8 @@ void reach_open(const struct proto_open *msg)
 	 * /proc/self is init when init opens it, and a process may always open its
 	 * own: handed out, /proc/1/mem would be a way into init.
 	 */
-	if (fd >= 0 && (SYS_2(SYS_fstatfs, fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)) {
+	if (fd >= 0 &&
+	    (SYS_2(SYS_fstatfs, fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)) {
 		sys_close(fd);
 		fd = -EACCES;
 	}

@@ -28,7 +28,7 @@ struct plan {
 	char **argv;
 	char **env;
 	int stdio[3];
-	int tty; /* slave of the pty, -1: none */
+	int tty;                 /* slave of the pty, -1: none */
 	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */
 	int n_own;
 	int report; /* of the child: where it says what failed */
@@ -41,7 +41,8 @@ struct failure {
 	enum proto_stage stage;
 };
 
-#define START_NS 5000000000ULL /* for the way to execve(2): microseconds, unless hindered */
+#define START_NS \
+	5000000000ULL /* for the way to execve(2): microseconds, unless hindered */
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
@@ -186,7 +187,8 @@ static long join(const int *fds, int n)
 	return 0;
 }
 
-__attribute__((noreturn)) static void fail(const struct plan *p, enum proto_stage stage, long error)
+__attribute__((noreturn)) static void fail(const struct plan *p, enum proto_stage stage,
+					   long error)
 {
 	struct failure f = { .error = error, .stage = stage };
 
@@ -202,7 +204,8 @@ __attribute__((noreturn)) static void child(const struct plan *p)
 
 	r = join(init.join, init.n_join);
 	if (r == 0)
-		r = p->n_own ? join(p->own, p->n_own) : join(init.join_box, init.n_join_box);
+		r = p->n_own ? join(p->own, p->n_own)
+			     : join(init.join_box, init.n_join_box);
 	if (r < 0)
 		fail(p, PROTO_STAGE_CGROUP, r);
 	(void)SYS_0(SYS_setsid);
@@ -378,14 +381,16 @@ static long map_strings(const struct proto_spawn *msg, int fd, char **ret)
 
 	if (msg->strings_size == 0 || msg->strings_size > PROTO_STRINGS_MAX)
 		return -E2BIG;
-	r = SYS_6(SYS_mmap, NULL, msg->strings_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	r = SYS_6(SYS_mmap, NULL, msg->strings_size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+		  fd, 0);
 	if (r < 0 && r > -4096)
 		return r;
 	*ret = (char *)r;
 	return 0;
 }
 
-static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds, char **mapped)
+static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
+		    char **mapped)
 {
 	const struct proto_spawn *msg = p->msg;
 	char *strings = (char *)(uintptr_t)msg->strings;
@@ -419,7 +424,9 @@ static void close_plan(const struct plan *p)
 
 void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
 {
-	struct plan p = { .msg = msg, .tty = -1, .report = -1, .stage = PROTO_STAGE_REQUEST };
+	struct plan p = {
+		.msg = msg, .tty = -1, .report = -1, .stage = PROTO_STAGE_REQUEST
+	};
 	struct exec *ex = NULL;
 	char *mapped = NULL;
 	long r = prepare(&p, size, fds, n_fds, &mapped);

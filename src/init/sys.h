@@ -50,26 +50,28 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e, lo
 #endif
 
 /* Arguments of any integer or pointer type, missing ones zero. */
-#define SYS_ARG(x) ((long)(x))
-#define SYS_0(nr)		  sys_call6(nr, 0, 0, 0, 0, 0, 0)
-#define SYS_1(nr, a)		  sys_call6(nr, SYS_ARG(a), 0, 0, 0, 0, 0)
-#define SYS_2(nr, a, b)		  sys_call6(nr, SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
-#define SYS_3(nr, a, b, c)	  sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
-#define SYS_4(nr, a, b, c, d)	  sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
+#define SYS_ARG(x)         ((long)(x))
+#define SYS_0(nr)          sys_call6(nr, 0, 0, 0, 0, 0, 0)
+#define SYS_1(nr, a)       sys_call6(nr, SYS_ARG(a), 0, 0, 0, 0, 0)
+#define SYS_2(nr, a, b)    sys_call6(nr, SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
+#define SYS_3(nr, a, b, c) sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
+#define SYS_4(nr, a, b, c, d) \
+	sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
 #define SYS_5(nr, a, b, c, d, e) \
 	sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), SYS_ARG(e), 0)
-#define SYS_6(nr, a, b, c, d, e, f) \
-	sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), SYS_ARG(e), SYS_ARG(f))
+#define SYS_6(nr, a, b, c, d, e, f)                                               \
+	sys_call6(nr, SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), SYS_ARG(e), \
+		  SYS_ARG(f))
 
-#define sys_close(fd)			(void)SYS_1(SYS_close, fd)
-#define sys_read(fd, p, n)		SYS_3(SYS_read, fd, p, n)
-#define sys_write(fd, p, n)		SYS_3(SYS_write, fd, p, n)
-#define sys_pread(fd, p, n, off)	SYS_4(SYS_pread64, fd, p, n, off)
-#define sys_pwrite(fd, p, n, off)	SYS_4(SYS_pwrite64, fd, p, n, off)
+#define sys_close(fd)                   (void)SYS_1(SYS_close, fd)
+#define sys_read(fd, p, n)              SYS_3(SYS_read, fd, p, n)
+#define sys_write(fd, p, n)             SYS_3(SYS_write, fd, p, n)
+#define sys_pread(fd, p, n, off)        SYS_4(SYS_pread64, fd, p, n, off)
+#define sys_pwrite(fd, p, n, off)       SYS_4(SYS_pwrite64, fd, p, n, off)
 #define sys_openat(dir, path, flags, m) SYS_4(SYS_openat, dir, path, flags, m)
-#define sys_ioctl(fd, req, arg)		SYS_3(SYS_ioctl, fd, req, arg)
-#define sys_kill(pid, sig)		SYS_2(SYS_kill, pid, sig)
-#define sys_exit(code)			(void)SYS_1(SYS_exit_group, code)
+#define sys_ioctl(fd, req, arg)         SYS_3(SYS_ioctl, fd, req, arg)
+#define sys_kill(pid, sig)              SYS_2(SYS_kill, pid, sig)
+#define sys_exit(code)                  (void)SYS_1(SYS_exit_group, code)
 
 /* What the compiler may call on its own, and the little text handling that init has. */
 void *memcpy(void *restrict to, const void *restrict from, size_t n);

@@ -21,7 +21,8 @@ int caps_reduce(uint64_t keep, struct warren_error *err)
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct d[2] = {
 		{ .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
-		{ .effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32) },
+		{ .effective = (uint32_t)(keep >> 32),
+		  .permitted = (uint32_t)(keep >> 32) },
 	};
 
 	/* Up to what this kernel knows, which may be more than this header does. */

@@ -16,10 +16,10 @@
 #include "base/fd.h"
 
 #define MOUNT_POINT "/sys/fs/cgroup"
-#define PARENT	    "warren"
+#define PARENT      "warren"
 
 static const char *const names[] = {
-	[CGROUP_CPU] = "cpu",	[CGROUP_CPUACCT] = "cpuacct", [CGROUP_MEMORY] = "memory",
+	[CGROUP_CPU] = "cpu",   [CGROUP_CPUACCT] = "cpuacct", [CGROUP_MEMORY] = "memory",
 	[CGROUP_PIDS] = "pids", [CGROUP_FREEZER] = "freezer",
 };
 
@@ -32,7 +32,9 @@ const char *cgroup_controller_name(enum cgroup_controller c)
 
 const char *cgroup_mode_name(enum cgroup_mode mode)
 {
-	return mode == CGROUP_V1 ? "cgroup v1" : mode == CGROUP_V2 ? "cgroup v2" : "no cgroups";
+	return mode == CGROUP_V1   ? "cgroup v1"
+	       : mode == CGROUP_V2 ? "cgroup v2"
+				   : "no cgroups";
 }
 
 bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
@@ -93,7 +95,8 @@ static int v2_base(char *path, size_t size)
 
 static void open_v2(struct cgroup_root *root)
 {
-	static const enum cgroup_controller wanted[] = { CGROUP_CPU, CGROUP_MEMORY, CGROUP_PIDS };
+	static const enum cgroup_controller wanted[] = { CGROUP_CPU, CGROUP_MEMORY,
+							 CGROUP_PIDS };
 	AUTO_CLOSE int base = -1;
 	char path[4096 + 32];
 	int fd;
@@ -110,7 +113,8 @@ static void open_v2(struct cgroup_root *root)
 			(void)v2_enable(base, names[wanted[i]]);
 	fd = open_parent(path);
 	if (fd < 0) {
-		(void)snprintf(root->why, sizeof(root->why), "cannot make " PARENT " there: %s",
+		(void)snprintf(root->why, sizeof(root->why),
+			       "cannot make " PARENT " there: %s",
 			       strerrordesc_np(errno));
 		return;
 	}
@@ -133,8 +137,8 @@ static void open_v1(struct cgroup_root *root)
 			root->mode = CGROUP_V1;
 	}
 	if (root->mode == CGROUP_NONE)
-		(void)snprintf(root->why, sizeof(root->why), "uid %u may not make v1 cgroups",
-			       geteuid());
+		(void)snprintf(root->why, sizeof(root->why),
+			       "uid %u may not make v1 cgroups", geteuid());
 }
 
 void cgroup_root_open(struct cgroup_root *root)
@@ -145,7 +149,8 @@ void cgroup_root_open(struct cgroup_root *root)
 	for (size_t i = 0; i < CGROUP_CONTROLLER_MAX; i++)
 		root->dir[i] = -1;
 	if (statfs(MOUNT_POINT, &fs) < 0)
-		(void)snprintf(root->why, sizeof(root->why), "nothing is mounted at " MOUNT_POINT);
+		(void)snprintf(root->why, sizeof(root->why),
+			       "nothing is mounted at " MOUNT_POINT);
 	else if (fs.f_type == CGROUP2_SUPER_MAGIC)
 		open_v2(root);
 	else
@@ -181,11 +186,15 @@ static size_t v1_settings(const struct cgroup_limits *lim, struct setting *out)
 	size_t n = 0;
 
 	if (lim->memory) {
-		out[n] = (struct setting){ CGROUP_MEMORY, "memory.limit_in_bytes", "", false };
-		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
+		out[n] = (struct setting){ CGROUP_MEMORY, "memory.limit_in_bytes", "",
+					   false };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->memory);
 		/* No swap: memory and swap together are limited to the same. */
-		out[n] = (struct setting){ CGROUP_MEMORY, "memory.memsw.limit_in_bytes", "", true };
-		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
+		out[n] = (struct setting){ CGROUP_MEMORY, "memory.memsw.limit_in_bytes",
+					   "", true };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->memory);
 	}
 	if (lim->cpu_millis) {
 		out[n] = (struct setting){ CGROUP_CPU, "cpu.cfs_quota_us", "", false };
@@ -194,7 +203,8 @@ static size_t v1_settings(const struct cgroup_limits *lim, struct setting *out)
 	}
 	if (lim->pids) {
 		out[n] = (struct setting){ CGROUP_PIDS, "pids.max", "", false };
-		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->pids);
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->pids);
 	}
 	return n;
 }
@@ -205,17 +215,21 @@ static size_t v2_settings(const struct cgroup_limits *lim, struct setting *out)
 
 	if (lim->memory) {
 		out[n] = (struct setting){ CGROUP_MEMORY, "memory.max", "", false };
-		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->memory);
-		out[n++] = (struct setting){ CGROUP_MEMORY, "memory.swap.max", "0", true };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->memory);
+		out[n++] =
+			(struct setting){ CGROUP_MEMORY, "memory.swap.max", "0", true };
 	}
 	if (lim->cpu_millis) {
 		out[n] = (struct setting){ CGROUP_CPU, "cpu.max", "", false };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju %d",
-			       (uintmax_t)lim->cpu_millis * CPU_PERIOD / 1000, CPU_PERIOD);
+			       (uintmax_t)lim->cpu_millis * CPU_PERIOD / 1000,
+			       CPU_PERIOD);
 	}
 	if (lim->pids) {
 		out[n] = (struct setting){ CGROUP_PIDS, "pids.max", "", false };
-		(void)snprintf(out[n++].text, sizeof(out->text), "%ju", (uintmax_t)lim->pids);
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)lim->pids);
 	}
 	return n;
 }
@@ -251,8 +265,8 @@ static bool needed(enum cgroup_controller c, const struct cgroup_limits *limits)
 }
 
 static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
-		   const struct cgroup_limits *limits, const struct setting *set, size_t n_set,
-		   struct warren_error *err)
+		   const struct cgroup_limits *limits, const struct setting *set,
+		   size_t n_set, struct warren_error *err)
 {
 	for (size_t c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
 		AUTO_CLOSE int dir = -1;
@@ -280,20 +294,23 @@ static int delegate_v2(int dir, uid_t owner, struct warren_error *err)
 
 	for (size_t i = 0; owner != 0 && i < ARRAY_SIZE(files); i++)
 		if (fchownat(dir, files[i], owner, owner, 0) < 0)
-			return error_errno(err, errno, "delegate the cgroup's %s", files[i]);
+			return error_errno(err, errno, "delegate the cgroup's %s",
+					   files[i]);
 	return 0;
 }
 
 static int make_v2(const struct cgroup_root *root, const char *id, uid_t owner,
 		   const struct setting *set, size_t n_set, struct warren_error *err)
 {
-	static const enum cgroup_controller all[] = { CGROUP_CPU, CGROUP_MEMORY, CGROUP_PIDS };
+	static const enum cgroup_controller all[] = { CGROUP_CPU, CGROUP_MEMORY,
+						      CGROUP_PIDS };
 	AUTO_CLOSE int top = -1, init = -1, box = -1;
 	int r = make_dir(root->dir[CGROUP_FREEZER], id, &top, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
 		if (root->dir[all[i]] >= 0 && !v2_enable(top, names[all[i]]))
-			r = error_set(err, EIO, "pass the %s controller on", names[all[i]]);
+			r = error_set(err, EIO, "pass the %s controller on",
+				      names[all[i]]);
 	if (r == 0)
 		r = make_dir(top, "init", &init, err);
 	if (r == 0)
@@ -334,13 +351,15 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 	if (root->mode != CGROUP_V2)
 		return -1;
 	(void)snprintf(path, sizeof(path), "%s/init", id);
-	return openat(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return openat(root->dir[CGROUP_FREEZER], path,
+		      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* -------------------------------------------------------------- for init */
 
-static int add_handle(int at, const char *path, int flags, bool required, struct cgroup_handle h,
-		      struct cgroup_handle *out, size_t *n, struct warren_error *err)
+static int add_handle(int at, const char *path, int flags, bool required,
+		      struct cgroup_handle h, struct cgroup_handle *out, size_t *n,
+		      struct warren_error *err)
 {
 	h.fd = openat(at, path, flags | O_CLOEXEC);
 	if (h.fd < 0 && errno == ENOENT && !required)
@@ -352,7 +371,8 @@ static int add_handle(int at, const char *path, int flags, bool required, struct
 }
 
 int cgroup_open_handles(const struct cgroup_root *root, const char *id,
-			struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err)
+			struct cgroup_handle *ret, size_t *ret_n,
+			struct warren_error *err)
 {
 	char path[64];
 	size_t n = 0;
@@ -360,10 +380,12 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 
 	if (root->mode == CGROUP_V2) {
 		(void)snprintf(path, sizeof(path), "%s/box", id);
-		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY, true,
-			       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR }, ret, &n, err);
+		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY,
+			       true, (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR },
+			       ret, &n, err);
 	}
-	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX; c++) {
+	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX;
+	     c++) {
 		/* The quota and the freezer act on all of a sandbox; the others count by exec. */
 		bool whole = c == CGROUP_CPU || c == CGROUP_FREEZER;
 		struct cgroup_handle join = {
@@ -418,10 +440,12 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 	int dir = root->dir[CGROUP_FREEZER], r;
 
 	if (dir < 0)
-		return error_set(err, EOPNOTSUPP, "this machine has no freezer cgroup (%s)",
-				 root->why);
-	(void)snprintf(path, sizeof(path), v2 ? "%s/box/cgroup.freeze" : "%s/freezer.state", id);
-	r = fd_write_file_at(dir, path, v2 ? (frozen ? "1" : "0") : (frozen ? "FROZEN" : "THAWED"));
+		return error_set(err, EOPNOTSUPP,
+				 "this machine has no freezer cgroup (%s)", root->why);
+	(void)snprintf(path, sizeof(path),
+		       v2 ? "%s/box/cgroup.freeze" : "%s/freezer.state", id);
+	r = fd_write_file_at(dir, path,
+			     v2 ? (frozen ? "1" : "0") : (frozen ? "FROZEN" : "THAWED"));
 	if (r == 0 && v2)
 		(void)snprintf(path, sizeof(path), "%s/box/cgroup.events", id);
 	if (r == 0)
@@ -433,8 +457,8 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 	return 0;
 }
 
-int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgroup_usage *ret,
-		      struct warren_error *err)
+int cgroup_read_usage(const struct cgroup_root *root, const char *id,
+		      struct cgroup_usage *ret, struct warren_error *err)
 {
 	/* A file that is missing leaves zero; that something can be read at all is checked. */
 	const struct {
@@ -447,11 +471,12 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgr
 		  &ret->memory, 1 },
 		{ CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, "memory.peak", NULL,
 		  &ret->memory_peak, 1 },
-		{ CGROUP_MEMORY, "memory.oom_control", "oom_kill", "memory.events", "oom_kill",
-		  &ret->oom_kills, 1 },
-		{ CGROUP_CPUACCT, "cpuacct.usage", NULL, "cpu.stat", "usage_usec", &ret->cpu_usec,
-		  1000 },
-		{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL, &ret->pids, 1 },
+		{ CGROUP_MEMORY, "memory.oom_control", "oom_kill", "memory.events",
+		  "oom_kill", &ret->oom_kills, 1 },
+		{ CGROUP_CPUACCT, "cpuacct.usage", NULL, "cpu.stat", "usage_usec",
+		  &ret->cpu_usec, 1000 },
+		{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL, &ret->pids,
+		  1 },
 	};
 	bool v2 = root->mode == CGROUP_V2;
 	size_t good = 0;
@@ -473,7 +498,8 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgr
 		good += r == 0;
 	}
 	if (good == 0)
-		return error_set(err, EOPNOTSUPP, "there is nothing to read the usage from: %s",
+		return error_set(err, EOPNOTSUPP,
+				 "there is nothing to read the usage from: %s",
 				 root->why);
 	return 0;
 }

@@ -41,13 +41,13 @@ enum cgroup_controller {
 struct cgroup_root {
 	enum cgroup_mode mode;
 	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor */
-	char why[128];			/* with CGROUP_NONE: why there are none */
+	char why[128];                  /* with CGROUP_NONE: why there are none */
 };
 
 struct cgroup_limits {
 	uint64_t memory;     /* bytes; 0: no limit */
 	uint64_t cpu_millis; /* 0: no limit */
-	uint64_t pids;	     /* 0: no limit */
+	uint64_t pids;       /* 0: no limit */
 	bool only_limits;    /* v1: no cgroup that would only account or freeze */
 };
 
@@ -71,9 +71,9 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id);
 
 /* What init needs to place execs; each descriptor has a role. */
 enum cgroup_handle_kind {
-	CGROUP_HANDLE_JOIN,	/* v1 `tasks`, writable: where every exec goes */
+	CGROUP_HANDLE_JOIN,     /* v1 `tasks`, writable: where every exec goes */
 	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks`: for an exec without a cgroup of its own */
-	CGROUP_HANDLE_DIR,	/* the directory execs get cgroups of their own in */
+	CGROUP_HANDLE_DIR,      /* the directory execs get cgroups of their own in */
 };
 
 struct cgroup_handle {
@@ -85,12 +85,13 @@ struct cgroup_handle {
 #define CGROUP_HANDLES_MAX 12
 
 int cgroup_open_handles(const struct cgroup_root *root, const char *id,
-			struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err);
+			struct cgroup_handle *ret, size_t *ret_n,
+			struct warren_error *err);
 
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err);
-int cgroup_read_usage(const struct cgroup_root *root, const char *id, struct cgroup_usage *ret,
-		      struct warren_error *err);
+int cgroup_read_usage(const struct cgroup_root *root, const char *id,
+		      struct cgroup_usage *ret, struct warren_error *err);
 /* Removes @id and what init made below it; absent is fine. -EBUSY: a process is left. */
 int cgroup_try_remove(const struct cgroup_root *root, const char *id);
 /* The same, with some patience for processes that are on their way out. */

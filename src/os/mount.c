@@ -23,8 +23,8 @@ static int explain(int fs, const char *type, const char *what, int code,
 	return error_errno(err, code, "mount %s: %s (%s)", type, what, words + 2);
 }
 
-int mount_new(const char *type, const struct mount_option *options, uint64_t attr, int *ret_fd,
-	      struct warren_error *err)
+int mount_new(const char *type, const struct mount_option *options, uint64_t attr,
+	      int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int fs = fsopen(type, FSOPEN_CLOEXEC);
 	int fd;
@@ -56,13 +56,15 @@ static int set_attr(int fd, const char *path, unsigned flags, uint64_t attr, int
 		set.attr_set |= MOUNT_ATTR_IDMAP;
 		set.userns_fd = (uint64_t)userns;
 	}
-	if (!set.attr_set || mount_setattr(fd, "", AT_EMPTY_PATH | flags, &set, sizeof(set)) == 0)
+	if (!set.attr_set ||
+	    mount_setattr(fd, "", AT_EMPTY_PATH | flags, &set, sizeof(set)) == 0)
 		return 0;
 	if (userns >= 0 && errno == EINVAL)
-		return error_set(err, EOPNOTSUPP,
-				 "the filesystem of '%s' (or one mounted below it) does not support "
-				 "id-mapped mounts",
-				 path);
+		return error_set(
+			err, EOPNOTSUPP,
+			"the filesystem of '%s' (or one mounted below it) does not support "
+			"id-mapped mounts",
+			path);
 	return error_errno(err, errno, "set the attributes of the mount of '%s'", path);
 }
 
@@ -70,8 +72,8 @@ int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int u
 	       int *ret_fd, struct warren_error *err)
 {
 	unsigned flags = recursive ? AT_RECURSIVE : 0;
-	AUTO_CLOSE int fd = open_tree(dirfd, path,
-				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
+	AUTO_CLOSE int fd = open_tree(
+		dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
 	int r;
 
 	if (fd < 0)
@@ -102,9 +104,12 @@ int mount_restrict(int fd, uint64_t attr, struct warren_error *err)
 	return set_attr(fd, "", 0, attr, -1, err);
 }
 
-int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
+int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
+		  uint64_t resolve)
 {
-	struct open_how how = { .flags = flags | O_CLOEXEC, .mode = mode, .resolve = resolve };
+	struct open_how how = { .flags = flags | O_CLOEXEC,
+				.mode = mode,
+				.resolve = resolve };
 	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 
 	return fd < 0 ? -errno : (int)fd;

@@ -18,8 +18,8 @@ struct mount_option {
 };
 
 /* A new filesystem of @type, detached; @attr are MOUNT_ATTR_*. NULL key ends @options. */
-int mount_new(const char *type, const struct mount_option *options, uint64_t attr, int *ret_fd,
-	      struct warren_error *err);
+int mount_new(const char *type, const struct mount_option *options, uint64_t attr,
+	      int *ret_fd, struct warren_error *err);
 
 /*
  * A detached copy of the mount at @path (below @dirfd; "": @dirfd itself). Adds
@@ -39,6 +39,7 @@ int mount_restrict(int fd, uint64_t attr, struct warren_error *err);
 int mount_idmap(int fd, int userns, struct warren_error *err);
 
 /* openat2(2); O_CLOEXEC is added. A descriptor or -errno. */
-int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
+int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
+		  uint64_t resolve);
 
 #endif /* OS_MOUNT_H */

@@ -71,7 +71,8 @@ pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd)
 	return pid;
 }
 
-static int write_proc(pid_t pid, const char *name, const char *text, struct warren_error *err)
+static int write_proc(pid_t pid, const char *name, const char *text,
+		      struct warren_error *err)
 {
 	char path[64];
 	int r;
@@ -121,10 +122,11 @@ static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, s
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return error_errno(err, errno, "run %s", helper);
 	if (status != 0)
-		return error_set(err, EPERM,
-				 "%s refused the id map; are the ranges in /etc/subuid and "
-				 "/etc/subgid right?",
-				 helper);
+		return error_set(
+			err, EPERM,
+			"%s refused the id map; are the ranges in /etc/subuid and "
+			"/etc/subgid right?",
+			helper);
 	return 0;
 }
 
@@ -135,7 +137,8 @@ int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
 
 	if (!privileged && maps->n_uid > 1) {
 		r = run_helper("newuidmap", pid, maps->uid, maps->n_uid, err);
-		return r < 0 ? r : run_helper("newgidmap", pid, maps->gid, maps->n_gid, err);
+		return r < 0 ? r
+			     : run_helper("newgidmap", pid, maps->gid, maps->n_gid, err);
 	}
 	/* The kernel lets an ordinary user map his group only once setgroups(2) is off. */
 	if (!privileged) {
@@ -186,7 +189,8 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 		if (fd < 0)
 			r = error_errno(err, -fd, "open a user namespace");
 	}
-	(void)kill(pid, SIGKILL); /* ours, and not waited for: the number is still its own */
+	(void)kill(pid,
+		   SIGKILL); /* ours, and not waited for: the number is still its own */
 	(void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
 	if (r == 0)
 		*ret_fd = fd;
@@ -205,16 +209,19 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret)
 	if (n < 0)
 		return (int)n;
 	(void)snprintf(number, sizeof(number), "%u", uid);
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		unsigned start = 0, count = 0;
 		char *colon = strchr(line, ':'), tail;
 
 		if (!colon)
 			continue;
 		*colon = '\0';
-		if (strcmp(line, number) != 0 && (!user.name[0] || strcmp(line, user.name) != 0))
+		if (strcmp(line, number) != 0 &&
+		    (!user.name[0] || strcmp(line, user.name) != 0))
 			continue;
-		if (sscanf(colon + 1, "%u:%u%c", &start, &count, &tail) != 2 || count == 0)
+		if (sscanf(colon + 1, "%u:%u%c", &start, &count, &tail) != 2 ||
+		    count == 0)
 			continue;
 		*ret = (struct ns_map){ .outside = start, .count = count };
 		return 0;
@@ -238,13 +245,15 @@ __attribute__((no_sanitize("address", "undefined"))) static int net_main(void *a
 		net->fd = -EAGAIN;
 	__atomic_store_n(&net->done, 1, __ATOMIC_RELEASE);
 	(void)syscall(SYS_futex, &net->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	(void)syscall(SYS_exit, 0); /* this thread; exit_group would take the maker along */
+	(void)syscall(SYS_exit,
+		      0); /* this thread; exit_group would take the maker along */
 	return 0;
 }
 
 int ns_net_start(struct ns_net *net, struct warren_error *err)
 {
-	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+		    CLONE_SYSVSEM;
 
 	net->done = 0;
 	if (clone(net_main, net->stack + sizeof(net->stack), flags, net) < 0)
@@ -255,7 +264,8 @@ int ns_net_start(struct ns_net *net, struct warren_error *err)
 int ns_net_join(struct ns_net *net, struct warren_error *err)
 {
 	while (!__atomic_load_n(&net->done, __ATOMIC_ACQUIRE))
-		(void)syscall(SYS_futex, &net->done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		(void)syscall(SYS_futex, &net->done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL,
+			      0);
 	if (net->fd < 0)
 		return error_errno(err, -net->fd, "make a network namespace");
 	if (setns(net->fd, CLONE_NEWNET) < 0)

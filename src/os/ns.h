@@ -62,7 +62,7 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
  */
 struct ns_net {
 	int done; /* a futex */
-	int fd;	  /* the namespace, or -errno */
+	int fd;   /* the namespace, or -errno */
 	_Alignas(16) char stack[16384];
 };
 

@@ -72,7 +72,8 @@ static int receive(struct native_box *box, union message *m, int *ret_fd, int fl
 	if (proto_check(m, (size_t)r) < 0) {
 		if (n_fds > 0)
 			(void)close(fd);
-		return error_set(err, EPROTO, "the sandbox's init does not keep to the protocol");
+		return error_set(err, EPROTO,
+				 "the sandbox's init does not keep to the protocol");
 	}
 	if (n_fds > 0 && (!ret_fd || m->h.type != PROTO_REPLY)) {
 		(void)close(fd);
@@ -95,8 +96,9 @@ static int await(const struct native_box *box, int timeout_ms)
 	return r > 0;
 }
 
-int client_request(struct native_box *box, struct proto_header *msg, size_t size, const int *fds,
-		   size_t n_fds, struct proto_reply *ret, int *ret_fd, struct warren_error *err)
+int client_request(struct native_box *box, struct proto_header *msg, size_t size,
+		   const int *fds, size_t n_fds, struct proto_reply *ret, int *ret_fd,
+		   struct warren_error *err)
 {
 	int r;
 
@@ -123,7 +125,8 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 
 		r = await(box, ANSWER_MS);
 		if (r == 0)
-			return error_set(err, ETIMEDOUT, "the sandbox's init does not answer");
+			return error_set(err, ETIMEDOUT,
+					 "the sandbox's init does not answer");
 		r = receive(box, &m, &fd, MSG_DONTWAIT, err);
 		if (r < 0)
 			return r;
@@ -142,7 +145,8 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 		if (m.h.type != PROTO_REPLY || m.h.seq != box->seq) {
 			if (fd >= 0)
 				(void)close(fd);
-			return error_set(err, EPROTO, "the sandbox's init answers what nobody asked");
+			return error_set(err, EPROTO,
+					 "the sandbox's init answers what nobody asked");
 		}
 		*ret = m.reply;
 		*ret_fd = fd;
@@ -152,14 +156,16 @@ int client_request(struct native_box *box, struct proto_header *msg, size_t size
 
 int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err)
 {
-	uint64_t deadline = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
+	uint64_t deadline =
+		clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 	int count = 0;
 
 	for (;;) {
 		struct pollfd p = { .fd = box->control, .events = POLLIN };
 		union message m;
 		int64_t left = -1;
-		int r = receive(box, &m, NULL, timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
+		int r = receive(box, &m, NULL,
+				timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
 		/* Its end is for the next call to tell, if it had something to say before. */
 		if (r < 0)
@@ -201,6 +207,7 @@ int client_wait_ready(struct native_box *box, struct warren_error *err)
 	if (r == 0)
 		return error_set(err, ECHILD, "the sandbox's first process died");
 	if (proto_check(&m, (size_t)r) < 0 || m.h.type != PROTO_READY)
-		return error_set(err, EPROTO, "the sandbox's init does not keep to the protocol");
+		return error_set(err, EPROTO,
+				 "the sandbox's init does not keep to the protocol");
 	return 0;
 }

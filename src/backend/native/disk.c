@@ -44,9 +44,12 @@ bool disk_tmpfs_has_xattrs(void)
 /* mkfs.ext4 of the machine, on a file of ours that nobody else has seen. */
 static int run_mkfs(const char *path, struct warren_error *err)
 {
-	static const char options[] = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0";
-	const char *argv[] = { "mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal,^resize_inode",
-			       "-E", options, path, NULL };
+	static const char options[] =
+		"lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0";
+	const char *argv[] = {
+		"mkfs.ext4", "-q",    "-F", "-m", "0", "-O", "^has_journal,^resize_inode",
+		"-E",        options, path, NULL
+	};
 	int status = 0;
 	pid_t pid = fork();
 
@@ -117,7 +120,8 @@ static int copy_data(int from, int to, uint64_t size)
 			return errno == ENXIO ? 0 : -errno;
 		end = lseek(from, at, SEEK_HOLE);
 		for (out = at; at < end;) {
-			ssize_t k = copy_file_range(from, &at, to, &out, (size_t)(end - at), 0);
+			ssize_t k = copy_file_range(from, &at, to, &out,
+						    (size_t)(end - at), 0);
 
 			if (k <= 0)
 				return k < 0 ? -errno : -EIO;
@@ -134,7 +138,7 @@ int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
 	int r;
 
 	template = open_template(n, size, err);
-	if (template < 0)
+	if (template <0)
 		return template;
 	file = open(n->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file < 0)

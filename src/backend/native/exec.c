@@ -69,7 +69,7 @@ static void add_env(struct buf *out, uint32_t *n, const struct native_box *box,
 
 struct request {
 	struct buf msg; /* a struct proto_spawn and its strings */
-	int fds[8];	/* to send */
+	int fds[8];     /* to send */
 	size_t n_fds;
 	int theirs[8]; /* of those, ours to close after sending */
 	size_t n_theirs;
@@ -110,8 +110,9 @@ static int spill(struct request *q, struct warren_error *err)
 	return 0;
 }
 
-static int pack(struct request *q, const struct native_box *box, const struct native_user *user,
-		const struct warren_exec_spec *spec, struct warren_error *err)
+static int pack(struct request *q, const struct native_box *box,
+		const struct native_user *user, const struct warren_exec_spec *spec,
+		struct warren_error *err)
 {
 	struct proto_spawn head = {
 		.h = { .type = PROTO_SPAWN },
@@ -141,7 +142,8 @@ static int pack(struct request *q, const struct native_box *box, const struct na
 		buf_add(&q->msg, *a, strlen(*a) + 1);
 	add_env(&q->msg, &head.envc, box, user, spec->env);
 	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
-		return error_set(err, E2BIG, "the arguments and the environment are too long");
+		return error_set(err, E2BIG,
+				 "the arguments and the environment are too long");
 	head.strings_size = (uint32_t)(q->msg.len - sizeof(head));
 	if (q->msg.len > PROTO_MESSAGE_MAX) {
 		int r = spill(q, err);
@@ -156,8 +158,8 @@ static int pack(struct request *q, const struct native_box *box, const struct na
 
 /* --------------------------------------------------------------- its streams */
 
-static int open_pipe(struct request *q, struct proto_spawn *head, struct native_exec *ex, int which,
-		     struct warren_error *err)
+static int open_pipe(struct request *q, struct proto_spawn *head, struct native_exec *ex,
+		     int which, struct warren_error *err)
 {
 	int ends[2], ours = which == 0 ? 1 : 0;
 
@@ -171,8 +173,9 @@ static int open_pipe(struct request *q, struct proto_spawn *head, struct native_
 	return 0;
 }
 
-static int open_journal(struct request *q, struct proto_spawn *head, struct native_exec *ex,
-			const struct warren_exec_spec *spec, struct warren_error *err)
+static int open_journal(struct request *q, struct proto_spawn *head,
+			struct native_exec *ex, const struct warren_exec_spec *spec,
+			struct warren_error *err)
 {
 	head->journal_limit = spec->journal_limit ? spec->journal_limit : 1U << 20;
 	if (head->journal_limit < 65536)
@@ -262,16 +265,19 @@ static int exec_user(struct native_box *box, const char *text, struct native_use
 	if (r < 0)
 		return r;
 	if (!idmap_has(box->engine, box, ret->uid, ret->gid))
-		return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in this sandbox", text,
+		return error_set(err, EINVAL,
+				 "user '%s' (%u:%u) has no id in this sandbox", text,
 				 ret->uid, ret->gid);
 	return 0;
 }
 
-int native_exec(void *state UNUSED, struct backend_box *base, const struct warren_exec_spec *spec,
-		struct backend_exec **ret_exec, struct warren_error *err)
+int native_exec(void *state UNUSED, struct backend_box *base,
+		const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
+		struct warren_error *err)
 {
 	CLEANUP(request_done)
-	struct request q = { .msg = BUF_INIT(sizeof(struct proto_spawn) + PROTO_STRINGS_MAX) };
+	struct request q = { .msg = BUF_INIT(sizeof(struct proto_spawn) +
+					     PROTO_STRINGS_MAX) };
 	struct native_box *box = (struct native_box *)base;
 	struct native_exec *ex = calloc(1, sizeof(*ex));
 	struct proto_reply reply;
@@ -301,7 +307,8 @@ int native_exec(void *state UNUSED, struct backend_box *base, const struct warre
 		ex->box = box;
 		ex->next = box->execs;
 		box->execs = ex;
-		r = client_request(box, &head->h, q.msg.len, q.fds, q.n_fds, &reply, &fd, err);
+		r = client_request(box, &head->h, q.msg.len, q.fds, q.n_fds, &reply, &fd,
+				   err);
 	}
 	if (r == 0 && reply.status < 0)
 		r = explain(spec, box, &reply, err);
@@ -394,8 +401,8 @@ static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
 	return timeout_ms < 0 || left < timeout_ms ? left : timeout_ms;
 }
 
-int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warren_result *ret,
-		     struct warren_error *err)
+int native_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+		     struct warren_result *ret, struct warren_error *err)
 {
 	struct native_exec *ex = (struct native_exec *)base;
 	uint64_t until;
@@ -416,8 +423,9 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warre
 			return r;
 		t = clock_now();
 		if (!ex->done && ex->deadline && !ex->box->paused && t >= ex->deadline)
-			return error_set(err, ETIMEDOUT,
-					 "the sandbox's init did not keep the deadline: it hangs");
+			return error_set(
+				err, ETIMEDOUT,
+				"the sandbox's init did not keep the deadline: it hangs");
 		if (!ex->done && timeout_ms >= 0) {
 			if (t >= until)
 				return 0;
@@ -431,7 +439,9 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warre
 int native_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
 	struct native_exec *ex = (struct native_exec *)base;
-	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = ex->id, .sig = sig };
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .exec = ex->id,
+				    .sig = sig };
 	struct proto_reply reply;
 	int fd = -1, r;
 
@@ -460,13 +470,14 @@ int native_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
 
 /* --------------------------------------------------------- files and ports */
 
-int native_file_open(void *state UNUSED, struct backend_box *base, const char *path, int flags,
-		     mode_t mode, const char *user, int *ret_fd, struct warren_error *err)
+int native_file_open(void *state UNUSED, struct backend_box *base, const char *path,
+		     int flags, mode_t mode, const char *user, int *ret_fd,
+		     struct warren_error *err)
 {
 	struct native_box *box = (struct native_box *)base;
-	struct proto_open msg = {
-		.h = { .type = PROTO_OPEN }, .flags = flags, .mode = mode
-	};
+	struct proto_open msg = { .h = { .type = PROTO_OPEN },
+				  .flags = flags,
+				  .mode = mode };
 	struct proto_reply reply;
 	struct native_user u;
 	int fd = -1, r;
@@ -484,9 +495,10 @@ int native_file_open(void *state UNUSED, struct backend_box *base, const char *p
 	if (r < 0)
 		return r;
 	if (reply.status < 0 || fd < 0)
-		return error_errno(err,
-				   reply.status < 0 && reply.status > -4096 ? -reply.status : EPROTO,
-				   "open '%s'", path);
+		return error_errno(
+			err,
+			reply.status < 0 && reply.status > -4096 ? -reply.status : EPROTO,
+			"open '%s'", path);
 	*ret_fd = fd;
 	return 0;
 }
@@ -510,25 +522,28 @@ static int await_connected(int fd)
 	return -code;
 }
 
-int native_connect(void *state UNUSED, struct backend_box *base, uint16_t port, int *ret_fd,
-		   struct warren_error *err)
+int native_connect(void *state UNUSED, struct backend_box *base, uint16_t port,
+		   int *ret_fd, struct warren_error *err)
 {
 	struct native_box *box = (struct native_box *)base;
 	int code = ECONNREFUSED;
 
 	for (uint16_t ipv6 = 0; ipv6 < 2; ipv6++) {
-		struct proto_connect msg = { .h = { .type = PROTO_CONNECT }, .port = port,
+		struct proto_connect msg = { .h = { .type = PROTO_CONNECT },
+					     .port = port,
 					     .ipv6 = ipv6 };
 		struct proto_reply reply;
 		AUTO_CLOSE int fd = -1;
-		int r = client_request(box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd, err);
+		int r = client_request(box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd,
+				       err);
 
 		if (r < 0)
 			return r;
 		if (reply.status == 0 && fd >= 0)
 			r = await_connected(fd);
 		else
-			r = reply.status < 0 && reply.status > -4096 ? reply.status : -EPROTO;
+			r = reply.status < 0 && reply.status > -4096 ? reply.status
+								     : -EPROTO;
 		if (r == 0) {
 			*ret_fd = TAKE_FD(fd);
 			return 0;

@@ -14,14 +14,16 @@
  */
 #include "backend/native/native.h"
 
-static void add(struct ns_map *map, size_t *n, uint32_t inside, uint32_t outside, uint32_t count)
+static void add(struct ns_map *map, size_t *n, uint32_t inside, uint32_t outside,
+		uint32_t count)
 {
 	if (count > 0)
 		map[(*n)++] = (struct ns_map){ inside, outside, count };
 }
 
 /* An ordinary user's: his id as @user, his subordinate ids around it. */
-static size_t map_own(struct ns_map *map, uint32_t user, uint32_t own, const struct ns_map *sub)
+static size_t map_own(struct ns_map *map, uint32_t user, uint32_t own,
+		      const struct ns_map *sub)
 {
 	size_t n = 0;
 	uint32_t count = sub->count < NATIVE_IDS ? sub->count : NATIVE_IDS;
@@ -33,7 +35,8 @@ static size_t map_own(struct ns_map *map, uint32_t user, uint32_t own, const str
 	return n;
 }
 
-void idmap_sandbox(const struct native *n, const struct native_box *box, struct ns_maps *ret)
+void idmap_sandbox(const struct native *n, const struct native_box *box,
+		   struct ns_maps *ret)
 {
 	*ret = (struct ns_maps){ 0 };
 	if (n->privileged) {
@@ -53,7 +56,8 @@ static bool maps_id(const struct ns_map *map, size_t n, uint32_t id)
 	return false;
 }
 
-bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid, uint32_t gid)
+bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid,
+	       uint32_t gid)
 {
 	struct ns_maps maps;
 

@@ -36,12 +36,14 @@ static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *er
 /* The engine's session, handlers and umask are its own business. */
 static int leave_session(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
 {
-	static const int ignorable[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
-					 SIGUSR1, SIGUSR2, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU };
+	static const int ignorable[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE,
+					 SIGALRM, SIGTERM, SIGUSR1, SIGUSR2,
+					 SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU };
 
 	(void)setsid();
 	(void)umask(0);
-	(void)personality(PER_LINUX); /* a debugger's caller has no randomised addresses */
+	(void)personality(
+		PER_LINUX); /* a debugger's caller has no randomised addresses */
 	/* CLONE_CLEAR_SIGHAND reset what was handled; what is ignored stays so over execs. */
 	for (size_t i = 0; i < ARRAY_SIZE(ignorable); i++)
 		(void)signal(ignorable[i], SIG_DFL);
@@ -128,7 +130,8 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 
 static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	return caps_reduce(caps_kept, err);
 }
@@ -140,7 +143,7 @@ static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
 
 static int start_init(struct native_plan *p, struct warren_error *err)
 {
-	char *argv[] = { (char *)(uintptr_t)"init", NULL };
+	char *argv[] = { (char *)(uintptr_t) "init", NULL };
 	char *env[] = { NULL };
 
 	(void)syscall(SYS_execveat, p->init, "", argv, env, AT_EMPTY_PATH);
@@ -152,22 +155,26 @@ static const struct {
 	int (*run)(struct native_plan *p, struct warren_error *err);
 } steps[] = {
 	{ "leave the session", leave_session },
-	{ "make the namespaces", make_namespaces },	/* the network's by a thread of its own */
-	{ "wait for the id maps", await_mounts },	/* from here on we are somebody */
-	{ "become root inside", become_root },		/* so that what we make is root's */
+	{ "make the namespaces",
+	  make_namespaces }, /* the network's by a thread of its own */
+	{ "wait for the id maps", await_mounts }, /* from here on we are somebody */
+	{ "become root inside", become_root },    /* so that what we make is root's */
 	{ "set the host name", set_hostname },
-	{ "copy the layers", rootfs_copies },		/* without privileges; hides nothing yet */
-	{ "mount the scratch space", rootfs_scratch },	/* bounds what the root may grow to */
+	{ "copy the layers", rootfs_copies }, /* without privileges; hides nothing yet */
+	{ "mount the scratch space",
+	  rootfs_scratch }, /* bounds what the root may grow to */
 	{ "mount the root", rootfs_trees },
-	{ "mount /proc", rootfs_proc },			/* needs the host's in sight: before the pivot */
-	{ "mount /dev", rootfs_dev },			/* copies the host's nodes: before the pivot */
-	{ "set up the network", set_network },		/* here, since it took its time */
-	{ "change the root", rootfs_pivot },		/* from here on every path ends inside */
-	{ "mount the volumes", rootfs_mounts },		/* whose targets are the image's to name */
-	{ "seal the root", rootfs_seal },		/* read-only, once nothing is to be made in it */
+	{ "mount /proc", rootfs_proc }, /* needs the host's in sight: before the pivot */
+	{ "mount /dev", rootfs_dev },   /* copies the host's nodes: before the pivot */
+	{ "set up the network", set_network }, /* here, since it took its time */
+	{ "change the root", rootfs_pivot },   /* from here on every path ends inside */
+	{ "mount the volumes",
+	  rootfs_mounts }, /* whose targets are the image's to name */
+	{ "seal the root",
+	  rootfs_seal }, /* read-only, once nothing is to be made in it */
 	{ "tidy the descriptors", tidy_descriptors },
 	{ "drop the capabilities", drop_capabilities }, /* nothing below may need them */
-	{ "load the filter", load_filter },		/* it forbids most of the above */
+	{ "load the filter", load_filter },             /* it forbids most of the above */
 	{ "start init", start_init },
 };
 

@@ -25,9 +25,9 @@ static int read_header(int fd, struct journal_header *h)
 	if (r < 0)
 		return r;
 	if (h->magic != JOURNAL_MAGIC || h->version != JOURNAL_VERSION ||
-	    h->capacity < JOURNAL_CAPACITY_MIN - 7 || h->capacity > JOURNAL_CAPACITY_MAX ||
-	    h->capacity % 8 || h->head % 8 || h->tail % 8 || h->head > h->tail ||
-	    h->tail - h->head > h->capacity)
+	    h->capacity < JOURNAL_CAPACITY_MIN - 7 ||
+	    h->capacity > JOURNAL_CAPACITY_MAX || h->capacity % 8 || h->head % 8 ||
+	    h->tail % 8 || h->head > h->tail || h->tail - h->head > h->capacity)
 		return -EPROTO;
 	return 0;
 }
@@ -47,7 +47,8 @@ static int read_record(int fd, const struct journal_header *h, uint64_t at,
 }
 
 /* One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile. */
-static int look(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret)
+static int look(int fd, uint64_t cursor, void *buf, size_t size,
+		struct warren_output *ret)
 {
 	struct journal_header h, again;
 	struct journal_record rec = { 0 };
@@ -72,7 +73,8 @@ static int look(int fd, uint64_t cursor, void *buf, size_t size, struct warren_o
 	if (r == 0 && at < h.tail) {
 		if (rec.size > size)
 			return -EMSGSIZE;
-		r = read_at(fd, buf, rec.size, JOURNAL_RING + at % h.capacity + sizeof(rec));
+		r = read_at(fd, buf, rec.size,
+			    JOURNAL_RING + at % h.capacity + sizeof(rec));
 		ret->stream = (int)rec.stream;
 		ret->size = rec.size;
 		ret->cursor = at + journal_span(rec.size);
@@ -86,7 +88,8 @@ static int look(int fd, uint64_t cursor, void *buf, size_t size, struct warren_o
 	return r;
 }
 
-int journal_read(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret)
+int journal_read(int fd, uint64_t cursor, void *buf, size_t size,
+		 struct warren_output *ret)
 {
 	int r = -EAGAIN;
 
@@ -106,7 +109,8 @@ int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, si
 		return error_set(err, EINVAL, "this exec has no journal");
 	r = journal_read(ex->journal, cursor, buf, size, ret);
 	if (r == -EMSGSIZE)
-		return error_set(err, EMSGSIZE, "the buffer must hold %u bytes", JOURNAL_CHUNK);
+		return error_set(err, EMSGSIZE, "the buffer must hold %u bytes",
+				 JOURNAL_CHUNK);
 	if (r < 0)
 		return error_errno(err, -r, "read the journal");
 	return 0;

@@ -2,7 +2,8 @@
 /*
  * native.h - the native backend: parts and what they share
  *
- *	native.c	the table; create and destroy as steps outside the sandbox
+ *	native.c	the table and the engine
+ *	create.c	create and destroy, as steps outside the sandbox
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	registry.c	who is alive, id ranges, removal of what a crash left
@@ -34,8 +35,8 @@
 #define NATIVE_MOUNTS_MAX 64
 #define NATIVE_STEPS_MAX  24
 /* what the parent sends to the child: scratch space, layers, volumes */
-#define NATIVE_FDS_MAX	  (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
-#define NATIVE_IDS	  65536U /* per sandbox */
+#define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
+#define NATIVE_IDS     65536U /* per sandbox */
 
 /* Test hook: fail or die before a step. Steps are counted over both tables. */
 struct native_inject {
@@ -49,11 +50,11 @@ struct native {
 	bool tmpfs_xattrs; /* overlays work without limits on a tmpfs of this kernel */
 	char *state_dir;
 	char *run_dir;
-	int ids_fd;	  /* run_dir/ids */
-	bool leftovers;	  /* a link could not be removed: the next engine is to find it */
-	int lock_fd;	  /* our file in run_dir/engines, locked while we live */
+	int ids_fd;     /* run_dir/ids */
+	bool leftovers; /* a link could not be removed: the next engine is to find it */
+	int lock_fd;    /* our file in run_dir/engines, locked while we live */
 	char name[ID_LEN + 1]; /* of that file */
-	int init_fd;	  /* init's program, sealed */
+	int init_fd;           /* init's program, sealed */
 	struct cgroup_root cgroups;
 	struct ns_map subuid, subgid; /* of an ordinary user; count 0: none */
 	uint64_t memory_default;
@@ -76,8 +77,8 @@ struct native_box {
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
-	bool single; /* made for one exec */
-	bool ready;  /* init has said so */
+	bool single;   /* made for one exec */
+	bool ready;    /* init has said so */
 	uid_t base_id; /* where root inside is outside */
 	pid_t pid;     /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
@@ -89,7 +90,7 @@ struct native_box {
 	uint64_t nofile;
 	char *workdir;
 	char **env;
-	int image_lock;		  /* -1: none */
+	int image_lock; /* -1: none */
 	char *hostname;
 	bool paused;
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
@@ -114,15 +115,17 @@ struct native_exec {
  */
 struct native_plan {
 	const struct warren_spec *spec;
-	struct image image; /* of an unprivileged engine also the paths, set before the clone */
+	struct image
+		image; /* of an unprivileged engine also the paths, set before the clone */
 	const struct native *engine;
-	char volumes[4096]; /* of the image: names, each NUL-terminated, then an empty one */
+	char volumes
+		[4096]; /* of the image: names, each NUL-terminated, then an empty one */
 	const char *hostname;
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */
 	int control;
 	uint64_t times[NATIVE_STEPS_MAX];
-	int inject;	 /* step to fail before; 0: none */
+	int inject; /* step to fail before; 0: none */
 	bool crash;
 
 	/* by the steps */
@@ -145,6 +148,12 @@ int rootfs_pivot(struct native_plan *p, struct warren_error *err);
 int rootfs_mounts(struct native_plan *p, struct warren_error *err);
 int rootfs_seal(struct native_plan *p, struct warren_error *err);
 
+/* create.c */
+int native_create(void *state, const struct warren_spec *spec,
+		  struct backend_box **ret_box, struct warren_error *err);
+/* Kill all of it, wait until the kernel says so, remove it; frees @box. */
+int native_unmake(struct native *n, struct native_box *box, struct warren_error *err);
+
 /* registry.c */
 int registry_open(struct native *n, struct warren_error *err);
 void registry_close(struct native *n);
@@ -158,9 +167,11 @@ int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
 	       struct warren_error *err);
 
 /* idmap.c */
-void idmap_sandbox(const struct native *n, const struct native_box *box, struct ns_maps *ret);
+void idmap_sandbox(const struct native *n, const struct native_box *box,
+		   struct ns_maps *ret);
 /* Does @id exist inside? */
-bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid, uint32_t gid);
+bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid,
+	       uint32_t gid);
 /* The map that makes what the owner has on disk the user's inside, and nothing else. */
 void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret);
@@ -168,36 +179,39 @@ void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t own
 /* client.c */
 int client_wait_ready(struct native_box *box, struct warren_error *err);
 /* One request and its reply; *@ret_fd gets the descriptor of the reply, -1 when it has none. */
-int client_request(struct native_box *box, struct proto_header *msg, size_t size, const int *fds,
-		   size_t n_fds, struct proto_reply *ret, int *ret_fd, struct warren_error *err);
+int client_request(struct native_box *box, struct proto_header *msg, size_t size,
+		   const int *fds, size_t n_fds, struct proto_reply *ret, int *ret_fd,
+		   struct warren_error *err);
 /* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
 int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err);
 
 /* exec.c */
 int native_exec(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
 		struct backend_exec **ret_exec, struct warren_error *err);
-int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
-		     struct warren_error *err);
+int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms,
+		     struct warren_result *ret, struct warren_error *err);
 int native_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
 void native_exec_free(struct backend_exec *ex);
 int native_exec_wait_fd(struct backend_exec *ex);
 int native_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
 		       struct warren_error *err);
-int native_file_open(void *state, struct backend_box *box, const char *path, int flags, mode_t mode,
-		     const char *user, int *ret_fd, struct warren_error *err);
+int native_file_open(void *state, struct backend_box *box, const char *path, int flags,
+		     mode_t mode, const char *user, int *ret_fd,
+		     struct warren_error *err);
 int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
 		   struct warren_error *err);
 
 /* journal.c */
 int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
 		       struct warren_output *ret, struct warren_error *err);
-int journal_read(int fd, uint64_t cursor, void *buf, size_t size, struct warren_output *ret);
+int journal_read(int fd, uint64_t cursor, void *buf, size_t size,
+		 struct warren_output *ret);
 
 /* user.c */
 /* Where passwd and group are read from: the image before, the live sandbox after. */
 typedef int (*user_open_fn)(void *ctx, const char *path);
-int user_resolve(const char *text, user_open_fn open_file, void *ctx, struct native_user *ret,
-		 struct warren_error *err);
+int user_resolve(const char *text, user_open_fn open_file, void *ctx,
+		 struct native_user *ret, struct warren_error *err);
 
 /* probe.c */
 int native_probe(void *state, struct warren_feature *features, struct warren_error *err);

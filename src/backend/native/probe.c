@@ -66,7 +66,8 @@ static int try_inside(const struct native *n, uint64_t flags, int (*fn)(void))
 		(void)close(go[1]);
 		if (read(go[0], &c, 1) != 1)
 			_exit(EPERM);
-		if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+		if (syscall(SYS_setresgid, 0, 0, 0) < 0 ||
+		    syscall(SYS_setresuid, 0, 0, 0) < 0)
 			_exit(errno);
 		_exit(fn ? fn() : 0);
 	}
@@ -97,8 +98,9 @@ static bool probe_kernel(const struct native *n UNUSED, struct warren_feature *f
 
 static bool probe_userns(const struct native *n, struct warren_feature *f)
 {
-	int code = try_inside(n, CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-					 CLONE_NEWUTS | CLONE_NEWCGROUP,
+	int code = try_inside(n,
+			      CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+				      CLONE_NEWUTS | CLONE_NEWCGROUP,
 			      NULL);
 
 	return code ? missing(f, "cannot be made: %s", strerrordesc_np(code))
@@ -108,15 +110,19 @@ static bool probe_userns(const struct native *n, struct warren_feature *f)
 static int overlay_inside(void)
 {
 	static const struct mount_option tmp[] = { { "mode", "0755" }, { NULL, NULL } };
-	static const struct mount_option ovl[] = { { "lowerdir", "l" }, { "upperdir", "u" },
-						   { "workdir", "w" },	{ "userxattr", NULL },
+	static const struct mount_option ovl[] = { { "lowerdir", "l" },
+						   { "upperdir", "u" },
+						   { "workdir", "w" },
+						   { "userxattr", NULL },
 						   { NULL, NULL } };
 	struct warren_error err = WARREN_ERROR_INIT;
 	int fd = -1, top = -1;
 
-	if (mount_new("tmpfs", tmp, 0, &fd, &err) < 0 || mount_attach(fd, AT_FDCWD, "/tmp", &err) < 0)
+	if (mount_new("tmpfs", tmp, 0, &fd, &err) < 0 ||
+	    mount_attach(fd, AT_FDCWD, "/tmp", &err) < 0)
 		return err.code;
-	if (fchdir(fd) < 0 || mkdir("l", 0755) < 0 || mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
+	if (fchdir(fd) < 0 || mkdir("l", 0755) < 0 || mkdir("u", 0755) < 0 ||
+	    mkdir("w", 0755) < 0)
 		return errno;
 	return mount_new("overlay", ovl, 0, &top, &err) < 0 ? err.code : 0;
 }
@@ -125,7 +131,8 @@ static bool probe_overlay(const struct native *n, struct warren_feature *f)
 {
 	int code = try_inside(n, CLONE_NEWNS, overlay_inside);
 
-	return code ? missing(f, "cannot be mounted in a user namespace: %s", strerrordesc_np(code))
+	return code ? missing(f, "cannot be mounted in a user namespace: %s",
+			      strerrordesc_np(code))
 		    : found(f, "mounts in a user namespace");
 }
 
@@ -153,8 +160,8 @@ static bool probe_idmap(const struct native *n, struct warren_feature *f)
 
 static bool probe_cgroups(const struct native *n, struct warren_feature *f)
 {
-	static const enum cgroup_controller c[] = { CGROUP_MEMORY, CGROUP_CPU, CGROUP_PIDS,
-						    CGROUP_FREEZER };
+	static const enum cgroup_controller c[] = { CGROUP_MEMORY, CGROUP_CPU,
+						    CGROUP_PIDS, CGROUP_FREEZER };
 	char list[80] = "";
 	bool all = true;
 
@@ -166,7 +173,8 @@ static bool probe_cgroups(const struct native *n, struct warren_feature *f)
 			continue;
 		}
 		(void)strncat(list, list[0] ? ", " : "", sizeof(list) - strlen(list) - 1);
-		(void)strncat(list, cgroup_controller_name(c[i]), sizeof(list) - strlen(list) - 1);
+		(void)strncat(list, cgroup_controller_name(c[i]),
+			      sizeof(list) - strlen(list) - 1);
 	}
 	(void)found(f, "%s: %s", cgroup_mode_name(n->cgroups.mode), list);
 	return all;
@@ -174,7 +182,8 @@ static bool probe_cgroups(const struct native *n, struct warren_feature *f)
 
 static bool probe_landlock(const struct native *n UNUSED, struct warren_feature *f)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
+			   LANDLOCK_CREATE_RULESET_VERSION);
 
 	return abi > 0 ? found(f, "ABI %ld", abi)
 		       : missing(f, "not available: %s", strerrordesc_np(errno));
@@ -198,8 +207,9 @@ static bool probe_kvm(const struct native *n UNUSED, struct warren_feature *f)
 
 static bool find_program(struct warren_feature *f, const char *name)
 {
-	static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-					    "/usr/bin", "/sbin", "/bin" };
+	static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin",
+					    "/usr/sbin",       "/usr/bin",
+					    "/sbin",           "/bin" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		char path[64];
@@ -232,7 +242,8 @@ static bool probe_rootless(const struct native *n, struct warren_feature *f)
 	    text[0] == '0')
 		return missing(f, "user namespaces are switched off for users");
 	if (n->subuid.count == 0)
-		return missing(f, "no range in /etc/subuid and /etc/subgid, or no newuidmap");
+		return missing(
+			f, "no range in /etc/subuid and /etc/subgid, or no newuidmap");
 	return found(f, "%u subordinate ids", n->subuid.count);
 }
 
@@ -266,14 +277,17 @@ static const struct probe probes[] = {
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop, "disk limits are kept in memory only",
 	  "modprobe loop, as root" },
-	{ "criu", false, probe_criu, "memory of a sandbox cannot be saved", "install criu" },
-	{ "runsc", false, probe_runsc, "the gVisor tier is not available", "install runsc" },
+	{ "criu", false, probe_criu, "memory of a sandbox cannot be saved",
+	  "install criu" },
+	{ "runsc", false, probe_runsc, "the gVisor tier is not available",
+	  "install runsc" },
 	{ "kvm", false, probe_kvm, "the vm tier is not available", NULL },
 };
 
 _Static_assert(ARRAY_SIZE(probes) <= BACKEND_FEATURES_MAX, "too many features");
 
-int native_probe(void *state, struct warren_feature *features, struct warren_error *err UNUSED)
+int native_probe(void *state, struct warren_feature *features,
+		 struct warren_error *err UNUSED)
 {
 	const struct native *n = state;
 

@@ -65,9 +65,10 @@ static int open_run_dir(const char *path, struct warren_error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open the directory '%s'", path);
 	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		return error_set(err, EPERM,
-				 "the directory '%s' is not ours alone (uid %u, mode %03o): remove it",
-				 path, st.st_uid, st.st_mode & 07777);
+		return error_set(
+			err, EPERM,
+			"the directory '%s' is not ours alone (uid %u, mode %03o): remove it",
+			path, st.st_uid, st.st_mode & 07777);
 	return TAKE_FD(fd);
 }
 
@@ -92,7 +93,8 @@ static bool remove_leftovers(struct native *n, const char *name)
 
 	while (d && (e = readdir(d))) {
 		char target[64];
-		ssize_t len = readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
+		ssize_t len =
+			readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
 
 		if (len < 0)
 			continue;
@@ -139,7 +141,8 @@ static int enrol(struct native *n, int engines, struct warren_error *err)
 		struct stat st;
 
 		id_make(n->name);
-		fd = openat(engines, n->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		fd = openat(engines, n->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			    0600);
 		if (fd < 0 && errno == EEXIST)
 			continue;
 		if (fd < 0)
@@ -204,11 +207,13 @@ int registry_claim(struct native *n, struct native_box *box, struct warren_error
 		if (symlinkat(target, n->ids_fd, name) == 0) {
 			box->slot = slot;
 			box->has_slot = true;
-			box->base_id = n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
+			box->base_id = n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE
+						     : geteuid();
 			return 0;
 		}
 		if (errno != EEXIST)
-			return error_errno(err, errno, "note the sandbox in '%s/ids'", n->run_dir);
+			return error_errno(err, errno, "note the sandbox in '%s/ids'",
+					   n->run_dir);
 	}
 	return error_set(err, EAGAIN, "all %u id ranges are in use", SLOT_COUNT);
 }

@@ -42,8 +42,8 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 	return target < 0 ? target : mount_attach(mount_fd, target, "", err);
 }
 
-static int copy_path(struct native_plan *p, const char *path, bool recursive, uint64_t attr,
-		     struct warren_error *err)
+static int copy_path(struct native_plan *p, const char *path, bool recursive,
+		     uint64_t attr, struct warren_error *err)
 {
 	int r = mount_copy(AT_FDCWD, path, recursive, attr, -1, &p->fds[p->n_fds], err);
 
@@ -62,13 +62,15 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	if (p->engine->privileged)
 		return 0;
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++)
-		r = copy_path(p, p->image.mounts[i].path, false, PLAIN | MOUNT_ATTR_RDONLY, err);
+		r = copy_path(p, p->image.mounts[i].path, false,
+			      PLAIN | MOUNT_ATTR_RDONLY, err);
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
 
 		if (m->source)
 			r = copy_path(p, m->source, true,
-				      PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), err);
+				      PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0),
+				      err);
 	}
 	return r;
 }
@@ -76,9 +78,10 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 static int mount_scratch_tmpfs(struct native_plan *p, struct warren_error *err)
 {
 	char size[24], inodes[24];
-	struct mount_option options[] = {
-		{ "mode", "0755" }, { "size", size }, { "nr_inodes", inodes }, { NULL, NULL }
-	};
+	struct mount_option options[] = { { "mode", "0755" },
+					  { "size", size },
+					  { "nr_inodes", inodes },
+					  { NULL, NULL } };
 
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)p->disk);
 	/* One for every 4 KiB: small files must not cost the host more than large ones. */
@@ -108,7 +111,8 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 /* The mounts of the stack, at the names by which the lowers call them. */
 static int attach_stack(struct native_plan *p, size_t *next, struct warren_error *err)
 {
-	for (size_t i = 0; i < p->image.n_mounts && p->image.mounts[i].at[0] == '\0'; i++) {
+	for (size_t i = 0; i < p->image.n_mounts && p->image.mounts[i].at[0] == '\0';
+	     i++) {
 		char name[] = { 'l', (char)('a' + i), '\0' };
 		int r;
 
@@ -128,7 +132,8 @@ static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 {
 	char options[4096];
 
-	if (snprintf(options, sizeof(options), "lowerdir=%s,upperdir=u,workdir=w,userxattr",
+	if (snprintf(options, sizeof(options),
+		     "lowerdir=%s,upperdir=u,workdir=w,userxattr",
 		     p->image.lowers) >= (int)sizeof(options))
 		return error_errno(err, E2BIG, "name the layers");
 	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
@@ -139,8 +144,10 @@ static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 
 static int mount_overlay(struct native_plan *p, struct warren_error *err)
 {
-	struct mount_option options[] = { { "lowerdir", p->image.lowers }, { "upperdir", "u" },
-					  { "workdir", "w" },		    { "userxattr", NULL },
+	struct mount_option options[] = { { "lowerdir", p->image.lowers },
+					  { "upperdir", "u" },
+					  { "workdir", "w" },
+					  { "userxattr", NULL },
 					  { NULL, NULL } };
 	int r;
 
@@ -178,9 +185,10 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
  * root inside is nobody to them.
  */
 static const char *const masked_files[] = {
-	"kcore",      "keys",	    "key-users", "kallsyms",   "kmsg",	    "slabinfo",
-	"timer_list", "timer_stats", "sched_debug", "interrupts", "cmdline",   "config.gz",
-	"modules",    "sysrq-trigger", "iomem",   "ioports",    "latency_stats",
+	"kcore",    "keys",          "key-users",   "kallsyms",      "kmsg",
+	"slabinfo", "timer_list",    "timer_stats", "sched_debug",   "interrupts",
+	"cmdline",  "config.gz",     "modules",     "sysrq-trigger", "iomem",
+	"ioports",  "latency_stats",
 };
 
 static const char *const masked_dirs[] = { "acpi", "scsi", "asound" };
@@ -208,10 +216,11 @@ static int make_masks(const struct native_plan *p, char *file, char *dir, size_t
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (mkdir("m", 0755) < 0 || mkdir("m/d", 0555) < 0 || mknod("m/f", S_IFREG | 0444, 0) < 0)
+	if (mkdir("m", 0755) < 0 || mkdir("m/d", 0555) < 0 ||
+	    mknod("m/f", S_IFREG | 0444, 0) < 0)
 		return error_errno(err, errno, "make the masks");
-	r = mount_copy(AT_FDCWD, "m", false, MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd,
-		       err);
+	r = mount_copy(AT_FDCWD, "m", false,
+		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
 	if (r == 0)
 		r = mount_attach(fd, AT_FDCWD, "m", err);
 	if (r == 0 && (snprintf(file, size, "%s/m/f", p->engine->run_dir) >= (int)size ||
@@ -221,7 +230,8 @@ static int make_masks(const struct native_plan *p, char *file, char *dir, size_t
 }
 
 /* Names are one component below the root of procfs, which the kernel fills: no links. */
-static int mask(const char *from, const char *const *names, size_t n, struct warren_error *err)
+static int mask(const char *from, const char *const *names, size_t n,
+		struct warren_error *err)
 {
 	for (size_t i = 0; i < n; i++)
 		if (mount(from, names[i], NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
@@ -284,9 +294,9 @@ static int bind_nodes(int dev, struct warren_error *err)
 /* Shared memory is part of the scratch space, where that is in memory. */
 static int mount_shm(const struct native_plan *p, int dev, struct warren_error *err)
 {
-	static const struct mount_option own[] = {
-		{ "mode", "1777" }, { "size", "64m" }, { NULL, NULL }
-	};
+	static const struct mount_option own[] = { { "mode", "1777" },
+						   { "size", "64m" },
+						   { NULL, NULL } };
 	AUTO_CLOSE int fd = -1;
 	int r;
 
@@ -303,9 +313,10 @@ static int mount_shm(const struct native_plan *p, int dev, struct warren_error *
 int rootfs_dev(struct native_plan *p, struct warren_error *err)
 {
 	/* Not the group tty: an ordinary user's sandbox may have no such id. */
-	static const struct mount_option pts[] = {
-		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "max", "256" }, { NULL, NULL }
-	};
+	static const struct mount_option pts[] = { { "ptmxmode", "0666" },
+						   { "mode", "0620" },
+						   { "max", "256" },
+						   { NULL, NULL } };
 	AUTO_CLOSE int dev = open_target(p->root, "dev", err), fd = -1;
 	int r;
 
@@ -316,7 +327,8 @@ int rootfs_dev(struct native_plan *p, struct warren_error *err)
 		r = bind_nodes(dev, err);
 	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
 	if (r == 0)
-		r = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd, err);
+		r = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd,
+			      err);
 	return r < 0 ? r : attach_at(fd, dev, "pts", err);
 }
 
@@ -348,7 +360,8 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 	size_t n = strlen(path), from = 1;
 
 	if (n >= sizeof(part) || at < 0)
-		return error_set(err, ENAMETOOLONG, "mount point '%.64s...' is too long", path);
+		return error_set(err, ENAMETOOLONG, "mount point '%.64s...' is too long",
+				 path);
 	for (size_t i = 1; i <= n; i++) {
 		bool last = i == n;
 		int fd;
@@ -363,8 +376,10 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 					     : mkdirat(at, part + from, 0755);
 
 			if (r < 0)
-				return error_errno(err, errno, "make the mount point '%s'", part);
-			fd = mount_openat2(AT_FDCWD, part, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+				return error_errno(err, errno,
+						   "make the mount point '%s'", part);
+			fd = mount_openat2(AT_FDCWD, part, O_PATH, 0,
+					   RESOLVE_NO_MAGICLINKS);
 		}
 		if (fd < 0)
 			return error_errno(err, -fd, "open the mount point '%s'", part);
@@ -375,14 +390,18 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 	return TAKE_FD(at);
 }
 
-static int mount_tmpfs(const struct warren_mount *m, int *ret_fd, struct warren_error *err)
+static int mount_tmpfs(const struct warren_mount *m, int *ret_fd,
+		       struct warren_error *err)
 {
 	char size[24];
-	struct mount_option options[] = { { "mode", "1777" }, { "size", size }, { NULL, NULL } };
+	struct mount_option options[] = { { "mode", "1777" },
+					  { "size", size },
+					  { NULL, NULL } };
 
-	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)(m->size ? m->size : 64U << 20));
-	return mount_new("tmpfs", options, PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), ret_fd,
-			 err);
+	(void)snprintf(size, sizeof(size), "%ju",
+		       (uintmax_t)(m->size ? m->size : 64U << 20));
+	return mount_new("tmpfs", options, PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0),
+			 ret_fd, err);
 }
 
 static int mount_one(const struct warren_mount *m, int fd, struct warren_error *err)
@@ -449,7 +468,8 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
 
 	/* The host's device nodes came with the host's flags. */
-	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) < 0)
+	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) <
+	    0)
 		return error_errno(err, errno, "make every mount nosuid");
 	if (!p->spec->read_only)
 		return 0;

@@ -33,8 +33,8 @@ static bool numeric(const char *s)
 	return *s && strspn(s, "0123456789") == strlen(s);
 }
 
-static int resolve_group(const char *group, const char *text, size_t size, struct native_user *u,
-			 struct warren_error *err)
+static int resolve_group(const char *group, const char *text, size_t size,
+			 struct native_user *u, struct warren_error *err)
 {
 	uint64_t gid;
 
@@ -47,12 +47,13 @@ static int resolve_group(const char *group, const char *text, size_t size, struc
 		return 0;
 	}
 	if (passwd_find_group(text, size, group, &u->gid) < 0)
-		return error_set(err, ENOENT, "the image has no group '%s' in /etc/group", group);
+		return error_set(err, ENOENT, "the image has no group '%s' in /etc/group",
+				 group);
 	return 0;
 }
 
-static int resolve_name(const char *name, const char *passwd, size_t size, struct native_user *u,
-			char *login, struct warren_error *err)
+static int resolve_name(const char *name, const char *passwd, size_t size,
+			struct native_user *u, char *login, struct warren_error *err)
 {
 	struct passwd_entry e = { .home = "/" };
 	uint64_t uid = 0;
@@ -61,7 +62,8 @@ static int resolve_name(const char *name, const char *passwd, size_t size, struc
 	if (!numeric(name)) {
 		r = passwd_find(passwd, size, name, 0, &e);
 		if (r < 0)
-			return error_set(err, ENOENT, "the image has no user '%s' in /etc/passwd",
+			return error_set(err, ENOENT,
+					 "the image has no user '%s' in /etc/passwd",
 					 name);
 	} else {
 		r = parse_u64(name, UINT32_MAX - 1, &uid, err);
@@ -80,8 +82,8 @@ static int resolve_name(const char *name, const char *passwd, size_t size, struc
 	return 0;
 }
 
-int user_resolve(const char *text, user_open_fn open_file, void *ctx, struct native_user *ret,
-		 struct warren_error *err)
+int user_resolve(const char *text, user_open_fn open_file, void *ctx,
+		 struct native_user *ret, struct warren_error *err)
 {
 	AUTO_FREE char *passwd = NULL, *groups = NULL;
 	struct native_user u = { .home = "/root" };
@@ -96,10 +98,11 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx, struct nat
 		*ret = u;
 		return 0;
 	}
-	r = snprintf(name, sizeof(name), "%.*s", colon ? (int)(colon - text) : (int)strlen(text),
-		     text);
+	r = snprintf(name, sizeof(name), "%.*s",
+		     colon ? (int)(colon - text) : (int)strlen(text), text);
 	if (r <= 0 || r >= (int)sizeof(name) || (colon && colon[1] == '\0'))
-		return error_set(err, EINVAL, "user '%s' is not a name, uid or uid:gid", text);
+		return error_set(err, EINVAL, "user '%s' is not a name, uid or uid:gid",
+				 text);
 	n_passwd = read_text("/etc/passwd", open_file, ctx, &passwd);
 	n_groups = read_text("/etc/group", open_file, ctx, &groups);
 	if (n_passwd < 0 || n_groups < 0)

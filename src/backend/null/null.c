@@ -72,8 +72,9 @@ static void null_close(void *state UNUSED)
 static int null_probe(void *state UNUSED, struct warren_feature *features,
 		      struct warren_error *err UNUSED)
 {
-	features[0] = (struct warren_feature){ .name = "isolation",
-					       .effect = "everything runs on the machine itself" };
+	features[0] = (struct warren_feature){
+		.name = "isolation", .effect = "everything runs on the machine itself"
+	};
 	return 1;
 }
 
@@ -120,9 +121,9 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	static const char *const path[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	struct null_box *box;
 
-	if (spec->memory || spec->cpu_millis || spec->pids || spec->disk || spec->nofile ||
-	    spec->read_only || spec->n_mounts || spec->hostname || spec->user ||
-	    (spec->image && strcmp(spec->image, "host") != 0))
+	if (spec->memory || spec->cpu_millis || spec->pids || spec->disk ||
+	    spec->nofile || spec->read_only || spec->n_mounts || spec->hostname ||
+	    spec->user || (spec->image && strcmp(spec->image, "host") != 0))
 		return error_set(err, EOPNOTSUPP, "backend 'null' enforces nothing");
 	box = calloc(1, sizeof(*box));
 	if (!box)
@@ -130,7 +131,8 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	id_make(box->base.id);
 	box->workdir = strdup(spec->workdir ? spec->workdir : "/");
 	box->env = merge_env(path, spec->env);
-	backend_enforce(&box->base, "isolation", false, "none: this is the machine itself");
+	backend_enforce(&box->base, "isolation", false,
+			"none: this is the machine itself");
 	if (!box->workdir || !box->env) {
 		free(box->workdir);
 		free_list(box->env);
@@ -172,8 +174,8 @@ static int execute(const char *const *argv, char **env)
 	while (*path) {
 		size_t n = strcspn(path, ":");
 
-		if (n > 0 && snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, argv[0]) <
-				     (int)sizeof(file)) {
+		if (n > 0 && snprintf(file, sizeof(file), "%.*s/%s", (int)n, path,
+				      argv[0]) < (int)sizeof(file)) {
 			(void)execve(file, args, env);
 			if (errno == EACCES)
 				seen = EACCES;
@@ -186,8 +188,8 @@ static int execute(const char *const *argv, char **env)
 }
 
 __attribute__((noreturn)) static void run_command(const struct warren_exec_spec *spec,
-						  const char *cwd, char **env, const int *stdio,
-						  int failed)
+						  const char *cwd, char **env,
+						  const int *stdio, int failed)
 {
 	struct failure f = { 0 };
 	sigset_t none;
@@ -231,8 +233,8 @@ static void watch(pid_t pid, uint64_t deadline, struct report *rep)
 }
 
 __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *spec,
-						 const char *cwd, char **env, const int *stdio,
-						 int reports)
+						 const char *cwd, char **env,
+						 const int *stdio, int reports)
 {
 	struct report rep = { .guard = getpid() };
 	uint64_t started = clock_now(), deadline = 0;
@@ -266,7 +268,9 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 	rep.wall_usec = (clock_now() - started) / 1000;
 	(void)fd_write_all(reports, &rep, sizeof(rep));
 	if (rep.timed_out)
-		(void)kill(0, SIGKILL); /* what the command started, and us: the report is out */
+		(void)kill(
+			0,
+			SIGKILL); /* what the command started, and us: the report is out */
 	_exit(0);
 }
 
@@ -329,15 +333,18 @@ static int start_guard(struct null_exec *ex, const struct null_box *box,
 		return error_errno(err, errno, "start '%s'", spec->argv[0]);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
-	if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) != sizeof(ex->result))
+	if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) !=
+	    sizeof(ex->result))
 		return error_set(err, EIO, "start '%s': the guard died", spec->argv[0]);
 	if (ex->result.failure.cwd) {
-		(void)error_errno(err, ex->result.failure.error, "enter the directory '%s'", cwd);
+		(void)error_errno(err, ex->result.failure.error,
+				  "enter the directory '%s'", cwd);
 		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
 		return -ENOTDIR;
 	}
 	if (ex->result.failure.error)
-		return error_errno(err, ex->result.failure.error, "execute '%s'", spec->argv[0]);
+		return error_errno(err, ex->result.failure.error, "execute '%s'",
+				   spec->argv[0]);
 	return 0;
 }
 
@@ -379,25 +386,28 @@ static uint64_t usec(const struct timeval *tv)
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
 }
 
-static int null_exec_wait(struct backend_exec *base, int64_t timeout_ms, struct warren_result *ret,
-			  struct warren_error *err)
+static int null_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+			  struct warren_result *ret, struct warren_error *err)
 {
 	struct null_exec *ex = (struct null_exec *)base;
-	uint64_t until = clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
+	uint64_t until =
+		clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 	const struct report *rep = &ex->result;
 	bool for_ever = timeout_ms < 0 || timeout_ms >= (int64_t)FOR_EVER_MS;
 
 	while (!ex->done) {
 		struct pollfd p = { .fd = ex->reports, .events = POLLIN };
 		uint64_t t = clock_now();
-		uint64_t left = for_ever || t >= until ? 0 : (until - t + 999999) / 1000000;
+		uint64_t left =
+			for_ever || t >= until ? 0 : (until - t + 999999) / 1000000;
 		int r = poll(&p, 1, for_ever ? -1 : left > 60000 ? 60000 : (int)left);
 
 		if (r == 0 && !for_ever && clock_now() >= until)
 			return 0;
 		if (r <= 0)
 			continue;
-		if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) != sizeof(ex->result))
+		if (fd_read_all(ex->reports, &ex->result, sizeof(ex->result)) !=
+		    sizeof(ex->result))
 			return error_set(err, ESRCH, "the guard died");
 		ex->done = true;
 	}
