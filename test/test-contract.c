@@ -403,6 +403,20 @@ CONTRACT(a_thousand_execs_leave_no_descriptor)
 	END();
 }
 
+/* What an exec leaves running takes nothing from those that come after it, for long. */
+CONTRACT(seven_hundred_execs_that_leave_something_running)
+{
+	BEGIN();
+	for (int i = 0; i < 700; i++) {
+		struct warren_exec_spec spec = { .argv = SH("sleep 0.1 &") };
+		struct warren_exec *ex = box_start(sb, &spec);
+
+		EQ(box_wait(ex).exit_code, 0);
+		ex = warren_exec_free(ex);
+	}
+	END();
+}
+
 /* ----------------------------------------------------------- waiting for it */
 
 CONTRACT(wait_without_and_with_patience)

@@ -52,7 +52,7 @@ static char *in_layer(const struct image *image, const char *name)
 {
 	char *path = NULL;
 
-	OK(asprintf(&path, "%s/%s", image->trees[0].lowers[0].path, name) > 0);
+	OK(asprintf(&path, "%s/%s", image->mounts[0].path, name) > 0);
 	return path;
 }
 
@@ -63,9 +63,9 @@ TEST(host_has_the_machines_programs)
 	struct image image = open_image("host");
 	bool usr = false;
 
-	STREQ(image.trees[0].at, "");
-	for (size_t i = 1; i < image.n_trees; i++)
-		usr |= strcmp(image.trees[i].at, "usr") == 0;
+	STREQ(image.mounts[0].at, "");
+	for (size_t i = 1; i < image.n_mounts; i++)
+		usr |= strcmp(image.mounts[i].at, "usr") == 0;
 	OK(usr);
 	OK(text_of(&image, "/etc/passwd"));
 	image_close(&image);
@@ -76,32 +76,32 @@ TEST(host_has_no_home_and_no_state)
 {
 	static const char *const empty[] = {
 		"home", "root", "var/lib", "var/log", "var/cache", "var/tmp", "var/spool",
-		"tmp",  "srv",  "mnt",     "media",   "proc",      "dev",     "run/lock"
+		"tmp",  "srv",  "mnt",     "media",   "proc",      "run/lock"
 	};
 	struct image image = open_image("host");
 
 	for (size_t i = 0; i < ARRAY_SIZE(empty); i++)
 		if (!is_empty_dir(in_layer(&image, empty[i])))
 			TAP_FAIL("/%s is not empty", empty[i]);
-	for (size_t i = 1; i < image.n_trees; i++) {
+	for (size_t i = 1; i < image.n_mounts; i++) {
 		static const char *const never[] = { "home", "root", "var",  "etc",
 						     "run",  "tmp",  "srv",  "boot",
 						     "mnt",  "sys",  "proc", "dev" };
 
 		for (size_t k = 0; k < ARRAY_SIZE(never); k++)
-			OK(strcmp(image.trees[i].at, never[k]) != 0);
+			OK(strcmp(image.mounts[i].at, never[k]) != 0);
 	}
 }
 
 TEST(host_has_no_secrets)
 {
 	static const char *const secret[] = {
-		"/etc/shadow",      "/etc/gshadow",     "/etc/shadow-",
-		"/etc/ssh",         "/etc/sudoers",     "/etc/machine-id",
-		"/etc/fstab",       "/etc/hostname",    "/etc/ssl/private",
-		"/etc/crontab",     "/etc/security",    "/etc/environment",
-		"/etc/apt",         "/etc/subuid",      "/etc/docker",
-		"/etc/kubernetes",  "/etc/krb5.keytab", "/etc/netplan",
+		"/etc/shadow",      "/etc/gshadow",          "/etc/shadow-",
+		"/etc/ssh",         "/etc/sudoers",          "/etc/machine-id",
+		"/etc/fstab",       "/etc/hostname",         "/etc/ssl/private",
+		"/etc/crontab",     "/etc/security/opasswd", "/etc/environment",
+		"/etc/apt",         "/etc/subuid",           "/etc/docker",
+		"/etc/kubernetes",  "/etc/krb5.keytab",      "/etc/netplan",
 		"/etc/letsencrypt", "/etc/passwd-",
 	};
 	struct image image = open_image("host");
@@ -141,7 +141,7 @@ TEST(host_has_plain_files_only)
 {
 	struct image image = open_image("host");
 
-	EQ(nftw(image.trees[0].lowers[0].path, check_entry, 32, FTW_PHYS), 0);
+	EQ(nftw(image.mounts[0].path, check_entry, 32, FTW_PHYS), 0);
 }
 
 /* System accounts are kept, as packages expect them; people are not shown. */
@@ -174,7 +174,7 @@ TEST(a_layer_is_built_once_and_shared)
 {
 	struct image a = open_image("host"), b = open_image("host");
 
-	STREQ(a.trees[0].lowers[0].path, b.trees[0].lowers[0].path);
+	STREQ(a.mounts[0].path, b.mounts[0].path);
 	image_close(&a);
 	OK(text_of(&b, "/etc/passwd"));
 	image_close(&b);
@@ -230,8 +230,8 @@ TEST(a_directory)
 	box_put(box_path("plain/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n", 0644);
 	box_put(box_path("plain/etc/hosts"), "the image's own\n", 0644);
 	image = open_root("plain");
-	EQ(image.n_trees, 1);
-	EQ(image.trees[0].n_lowers, 2);
+	EQ(image.n_mounts, 2);
+	STREQ(image.lowers, "la:lb"); /* ours on top */
 	STREQ(text_of(&image, "/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n");
 	hosts = text_of(&image, "/etc/hosts");
 	OK(hosts && strstr(hosts, "localhost")); /* ours is on top */
@@ -293,7 +293,7 @@ TEST(what_is_not_an_image)
 {
 	AUTO_FREE char *state = box_path("image-state"), *file = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct image image = { .n_trees = 77 };
+	struct image image = { .n_mounts = 77 };
 	size_t before;
 
 	image_close(&(struct image){ 0 });
@@ -308,7 +308,7 @@ TEST(what_is_not_an_image)
 	FAILS(ENOENT, image_open("hosts", state, &image, &err));
 	FAILS(ENOENT, image_open("HOST", state, &image, &err));
 	OK(image_open("dir:relative/path", state, &image, &err) < 0);
-	EQ(image.n_trees, 77);
+	EQ(image.n_mounts, 77);
 	EQ(box_count_fds(), before);
 }
 

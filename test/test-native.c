@@ -413,18 +413,20 @@ TEST(what_is_left_running_stays_until_the_end)
 	EQ(count_in_ns(ns), 0);
 }
 
-/* A tree of thousands, of which none may be missed because the list of them is long. */
-TEST(a_tree_of_four_thousand_is_killed)
+/* A tree of thousands: none is missed because the list of them is a long one. */
+TEST(a_tree_of_five_thousand_is_killed)
 {
 	struct warren_exec *ex;
 
 	BEGIN(.pids = 6000);
-	ex = box_start(sb, &(struct warren_exec_spec){
-				   .argv = SH("i=0; while [ $i -lt 4000 ]; do sleep 300 &"
-					      " i=$((i + 1)); done; echo up; wait"),
-				   .out = WARREN_STDIO_PIPE });
+	ex = box_start(
+		sb,
+		&(struct warren_exec_spec){
+			.argv = SH("mkfifo /tmp/f; i=0; while [ $i -lt 5000 ]; do"
+				   " (: < /tmp/f) & i=$((i + 1)); done; echo up; wait"),
+			.out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
-	EQ(count_processes(sb), 4002);
+	EQ(count_processes(sb), 5002);
 	GOOD(warren_exec_signal(ex, SIGKILL, &err));
 	EQ(box_wait(ex).signal, SIGKILL);
 	await_processes(sb, 1);
@@ -651,7 +653,7 @@ TEST(processors)
 	wall = s.res.wall_usec;
 	cpu = s.res.user_usec + s.res.system_usec;
 	OK(cpu * 3 < wall); /* a tenth, with all allowance */
-	STREQ(enforced(sb, "cpus"), "0.100 by cgroup v1");
+	EQ(strncmp(enforced(sb, "cpus"), "0.100 by cgroup", 15), 0);
 	END();
 }
 

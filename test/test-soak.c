@@ -273,7 +273,7 @@ TEST(disks_in_files_leave_nothing)
 	w = box_engine("native");
 	n = w->state;
 	if (warren_create(w, &spec, &sb, &err) < 0)
-		SKIP("no disk in a file here: %s", err.msg);
+		SKIP("no disk in a file here: %.200s", err.msg);
 	EQ(world_count_loops(), 1); /* the control: it is seen */
 	run_plain(sb);
 	box_destroy(sb);

@@ -6,22 +6,6 @@
 
 #define HELP_MAX (64U << 10)
 
-int help_command(const struct command *cmd)
-{
-	AUTO_BUF struct buf out = BUF_INIT(HELP_MAX);
-
-	buf_printf(&out, "Usage: warren %s [OPTIONS]%s%s\n\n%s\n", cmd->name,
-		   cmd->opts->operands ? " " : "",
-		   cmd->opts->operands ? cmd->opts->operands : "", cmd->summary);
-	opts_list(cmd->opts, &out);
-	if (cmd->about) {
-		buf_puts(&out, "\n");
-		buf_puts(&out, cmd->about);
-	}
-	buf_printf(&out, "\nExample: %s\n", cmd->opts->example);
-	return print(cmd->name, &out);
-}
-
 int help_all(void)
 {
 	AUTO_BUF struct buf out = BUF_INIT(HELP_MAX);
@@ -39,6 +23,21 @@ int help_all(void)
 	return print(NULL, &out);
 }
 
+/* "image pull" as "image pull --help" */
+static int help_elsewhere(const struct command *cmd, int argc, char **argv)
+{
+	char help[] = "--help";
+	char *asked[] = { argv[0], argc > 1 ? argv[1] : help, argc > 1 ? help : NULL,
+			  NULL };
+
+	if (argc > 2) {
+		say("help", "one command at a time (example: %s)",
+		    command_help.opts->example);
+		return STATUS_FAILED;
+	}
+	return cmd->run(argc + 1, asked);
+}
+
 static int run_help(int argc, char **argv)
 {
 	const struct command *cmd;
@@ -48,13 +47,17 @@ static int run_help(int argc, char **argv)
 		return status;
 	if (first == argc)
 		return help_all();
+	cmd = command_find(argv[first]);
+	if (!cmd)
+		return STATUS_FAILED;
+	if (cmd->elsewhere)
+		return help_elsewhere(cmd, argc - first, argv + first);
 	if (argc - first > 1) {
 		say("help", "one command at a time (example: %s)",
 		    command_help.opts->example);
 		return STATUS_FAILED;
 	}
-	cmd = command_find(argv[first]);
-	return cmd ? help_command(cmd) : STATUS_FAILED;
+	return help_command(cmd);
 }
 
 const struct command command_help = {

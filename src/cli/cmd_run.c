@@ -2,8 +2,8 @@
 /*
  * cmd_run.c - warren run: a sandbox for one command
  *
- * In order: signals are blocked, the sandbox is made, the command started in
- * it, its streams are moved until it ends (run_io.c), the sandbox is destroyed,
+ * In order: signals are blocked, the sandbox is made (of an image that is not
+ * here, after a pull), the command started in it, its streams are moved until it ends (run_io.c), the sandbox is destroyed,
  * the streams are drained, the result is told. Whatever fails on the way, the
  * sandbox is destroyed and the terminal is restored.
  */
@@ -14,13 +14,15 @@
 #include "cli/cli.h"
 #include "cli/run_io.h"
 #include "cli/run_options.h"
+#include "cli/run_pull.h"
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
 
 struct run {
 	struct run_options options;
-	const char *const *argv; /* of the command */
+	const char *const *args; /* as given */
+	const char **argv;       /* of the command; owned */
 	sigset_t signal_set;
 	int signals; /* descriptor; -1 */
 	struct warren *w;
@@ -35,7 +37,8 @@ struct run {
 static int fail(struct run *run, const struct warren_error *err, int status)
 {
 	tty_restore();
-	say("run", "%s", err->msg);
+	if (err->msg[0]) /* else a helper said it */
+		say("run", "%s", err->msg);
 	if (run->options.json)
 		report_error(&run->report, err, status);
 	return status;
@@ -58,18 +61,42 @@ static int make_sandbox(struct run *run, struct warren_error *err)
 		.n_mounts = o->mounts.n,
 		.network = o->network,
 		.read_only = o->read_only,
+		.single = true,
 	};
-	int r = warren_open(&(struct warren_options){ .trace = o->verbose }, &run->w,
-			    err);
+	int r = 0;
 
+	if (!run->w)
+		r = warren_open(&(struct warren_options){ .trace = o->verbose }, &run->w,
+				err);
 	return r < 0 ? r : warren_create(run->w, &spec, &run->sb, err);
+}
+
+static int open_signals(struct run *run, struct warren_error *err)
+{
+	if (run->signals < 0)
+		run->signals = signals_open(&run->signal_set, err);
+	return run->signals;
+}
+
+/* 0, -errno, or the signal that ended a pull. */
+static int pull_and_make(struct run *run, struct warren_error *err)
+{
+	const struct run_options *o = &run->options;
+	int r = run_pull_first(o) ? -ENOENT : make_sandbox(run, err);
+
+	if (!run_pull_first(o) && !run_pull_after(o, r))
+		return r;
+	r = open_signals(run, err);
+	if (r >= 0)
+		r = run_pull(o, run->signals, err);
+	return r == 0 ? make_sandbox(run, err) : r;
 }
 
 static int start_command(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
 	struct warren_exec_spec spec = {
-		.argv = run->argv,
+		.argv = (const char *const *)run->argv,
 		.env = (const char *const *)o->env.v,
 		.pty = o->tty,
 		.timeout_ms = o->timeout_ms,
@@ -154,13 +181,12 @@ static int run_sandbox(struct run *run)
 	int sig;
 
 	signals_block(o->tty, &run->signal_set);
-	if (make_sandbox(run, &err) < 0)
-		return fail(run, &err, STATUS_FAILED);
-	run->signals = signals_open(&run->signal_set, &err);
-	if (run->signals < 0)
+	sig = pull_and_make(run, &err);
+	if (sig < 0 || open_signals(run, &err) < 0)
 		return fail(run, &err, STATUS_FAILED);
 	run->io.signals = run->signals;
-	sig = early_signal(run);
+	if (sig == 0)
+		sig = early_signal(run);
 	if (sig > 0) {
 		(void)error_set(&err, EINTR,
 				"interrupted before the command was started");
@@ -170,6 +196,8 @@ static int run_sandbox(struct run *run)
 	run->io.tty = o->tty;
 	run->io.raw = o->tty && o->interactive;
 	if (run->io.raw && tty_raw(STDIN_FILENO, &err) < 0)
+		return fail(run, &err, STATUS_FAILED);
+	if (warren_command(run->sb, o->entrypoint, run->args, &run->argv, &err) < 0)
 		return fail(run, &err, STATUS_FAILED);
 	if (start_command(run, &err) < 0)
 		return fail(run, &err, exec_status(o, err.code));
@@ -189,11 +217,18 @@ static int run_done(struct run *run, int status)
 	run->w = warren_close(run->w);
 	if (run->signals >= 0)
 		(void)close(run->signals);
+	free(run->argv);
 	if (run->options.json)
 		status = report_print(&run->report, status);
 	report_done(&run->report);
 	run_options_done(&run->options);
 	return status;
+}
+
+/* One that needs no words of ours: the image's, or what was named as its entrypoint. */
+static bool has_own_command(const struct run_options *o)
+{
+	return run_pull_possible(o) || (o->entrypoint && o->entrypoint[0]);
 }
 
 static int run_run(int argc, char **argv)
@@ -210,7 +245,8 @@ static int run_run(int argc, char **argv)
 		run_options_done(&run.options);
 		return help_command(&command_run);
 	}
-	if (r == OPTS_OK && (first == argc || !argv[first][0]))
+	if (r == OPTS_OK && (first == argc || !argv[first][0]) &&
+	    !has_own_command(&run.options))
 		r = error_set(&err, EINVAL,
 			      "no command to run (example: warren run -- uname -n)");
 	if (r == OPTS_OK)
@@ -219,7 +255,7 @@ static int run_run(int argc, char **argv)
 		report_init(&run.report);
 	if (r < 0)
 		return run_done(&run, fail(&run, &err, STATUS_FAILED));
-	run.argv = (const char *const *)(argv + first);
+	run.args = (const char *const *)(argv + first);
 	return run_done(&run, run_sandbox(&run));
 }
 

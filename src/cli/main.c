@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - warren(1): one table of commands, one file per command */
-#include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -9,7 +7,8 @@
 #include "cli/suggest.h"
 
 const struct command *const commands[] = {
-	&command_run, &command_doctor, &command_version, &command_help, NULL,
+	&command_run,     &command_image, &command_doctor,
+	&command_version, &command_help,  NULL,
 };
 
 struct main_options {
@@ -47,39 +46,6 @@ const struct command *command_find(const char *name)
 		    "there is no command '%.100s' (see 'warren --help'; example: %s)",
 		    name, main_opts.example);
 	return NULL;
-}
-
-bool command_options(const struct command *cmd, int argc, char **argv, void *target,
-		     int *ret_first, int *ret_status)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r = opts_parse(cmd->opts, argc, argv, target, ret_first, &err);
-
-	if (r == OPTS_OK)
-		return true;
-	if (r == OPTS_HELP) {
-		*ret_status = help_command(cmd);
-		return false;
-	}
-	say(cmd->name, "%s", err.msg);
-	*ret_status = STATUS_FAILED;
-	return false;
-}
-
-/*
- * A descriptor among 0, 1 and 2 that the caller closed would be given to the
- * next file we open, and be written to as if it were stdout. The placeholder is
- * open the wrong way round, so that using it fails as the closed one did.
- */
-static int hold_standard_fds(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		int way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", way | O_CLOEXEC) != fd)
-			return -EBADF;
-	}
-	return 0;
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,8 @@ struct parser {
 	const struct opts *o;
 	char **argv;
 	int argc;
-	int at; /* index of the next word */
+	int at;      /* index of the next word */
+	int skipped; /* operands before it, of those that are mixed with options */
 	void *target;
 	uint64_t seen; /* a bit per row of the table */
 	bool help;
@@ -158,6 +159,18 @@ static int check_conflicts(const struct parser *p, struct warren_error *err)
 	return 0;
 }
 
+/* The words from @from up to the next go in front of the operands that were skipped. */
+static void move_forward(struct parser *p, int from)
+{
+	for (int i = from; i < p->at && p->skipped > 0; i++) {
+		char **first = p->argv + i - p->skipped;
+		char *word = p->argv[i];
+
+		(void)memmove(first + 1, first, (size_t)p->skipped * sizeof(*first));
+		*first = word;
+	}
+}
+
 int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,
 	       struct warren_error *err)
 {
@@ -170,14 +183,23 @@ int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *r
 	while (p.at < argc) {
 		const char *word = argv[p.at];
 		struct warren_error e = WARREN_ERROR_INIT;
-		int r;
+		bool end = strcmp(word, "--") == 0;
+		int from = p.at, r = 0;
 
-		if (word[0] != '-' || word[1] == '\0')
-			break;
+		if (word[0] != '-' || word[1] == '\0') {
+			if (!o->mixed)
+				break;
+			p.at++;
+			p.skipped++;
+			continue;
+		}
 		p.at++;
-		if (strcmp(word, "--") == 0)
+		if (!end)
+			r = word[1] == '-' ? parse_long(&p, word, &e)
+					   : parse_short(&p, word, &e);
+		move_forward(&p, from);
+		if (end)
 			break;
-		r = word[1] == '-' ? parse_long(&p, word, &e) : parse_short(&p, word, &e);
 		if (p.help)
 			return OPTS_HELP;
 		if (r < 0 && first.code == 0)
@@ -185,6 +207,7 @@ int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *r
 	}
 	if (first.code == 0)
 		(void)check_conflicts(&p, &first);
+	p.at -= p.skipped;
 	if (first.code == 0 && !o->operands && p.at < argc)
 		(void)error_set(&first, EINVAL,
 				"unexpected argument '%.*s' (example: %s)", QUOTE_MAX,

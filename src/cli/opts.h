@@ -39,6 +39,7 @@ struct opts {
 	size_t n_conflicts;
 	const char *operands; /* "[--] CMD [ARG...]"; NULL: none are taken */
 	const char *example;  /* a whole call that works */
+	bool mixed; /* options may follow operands: no operand is a command with its own */
 };
 
 enum {
@@ -48,7 +49,7 @@ enum {
 
 /*
  * Fills @target from argv[1] on; *@ret_first is the index of the first operand
- * (argc: none). On an error the rest is read all the same, so that a flag like
+ * (argc: none); where they are mixed @argv is sorted, options first. On an error the rest is read all the same, so that a flag like
  * --json holds for the report of the error, and the first error is returned.
  */
 int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,

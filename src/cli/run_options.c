@@ -24,7 +24,7 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
 
-/* "host", or "dir:PATH" with a directory that is there. */
+/* "host", "dir:PATH" with a directory that is there, or what the store is asked for. */
 static int set_image(void *field, const char *value, struct warren_error *err)
 {
 	char **image = field;
@@ -32,19 +32,52 @@ static int set_image(void *field, const char *value, struct warren_error *err)
 	struct stat st;
 	char *copy;
 
-	if (strcmp(value, "host") != 0 && strncmp(value, "dir:", 4) != 0)
-		return error_set(err, EINVAL, "'%s' is neither host nor dir:PATH", value);
-	if (*value == 'd') {
+	if (strncmp(value, "dir:", 4) == 0) {
 		path = realpath(value + 4, NULL);
 		if (!path)
 			return error_errno(err, errno, "'%s'", value + 4);
 		if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
 			return error_errno(err, ENOTDIR, "'%s'", value + 4);
+	} else if (!*value || *value == '-') {
+		return error_set(err, EINVAL, "'%s' is not an image", value);
 	}
 	if (asprintf(&copy, "%s%s", path ? "dir:" : "", path ? path : value) < 0)
 		return error_errno(err, ENOMEM, "'%s'", value);
 	free(*image);
 	*image = copy;
+	return 0;
+}
+
+static int set_pull(void *field, const char *value, struct warren_error *err)
+{
+	static const char *const names[] = {
+		[PULL_MISSING] = "missing",
+		[PULL_ALWAYS] = "always",
+		[PULL_NEVER] = "never",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(names[i], value) == 0) {
+			*(enum pull_when *)field = (enum pull_when)i;
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL, "'%s' is neither missing, always nor never", value);
+}
+
+/* Judged by who pulls. */
+static int set_platform(void *field, const char *value, struct warren_error *err)
+{
+	if (!strchr(value, '/'))
+		return error_set(err, EINVAL, "'%s' is not OS/ARCH[/VARIANT]", value);
+	*(const char **)field = value;
+	return 0;
+}
+
+static int set_text(void *field, const char *value, struct warren_error *err)
+{
+	(void)err;
+	*(const char **)field = value;
 	return 0;
 }
 
@@ -270,8 +303,14 @@ static int add_tmpfs(void *field, const char *value, struct warren_error *err)
 /* clang-format off */
 static const struct opt run_table[] = {
 	{ "Computer", "image", 0, "IMAGE", "dir:./rootfs",
-	  "host (the default: this machine's programs), or dir:PATH",
+	  "host (the default: this machine's programs), dir:PATH, or one of a registry",
 	  set_image, FIELD(image) },
+	{ NULL, "pull", 0, "WHEN", "always",
+	  "missing (the default: when it is not here), always, or never",
+	  set_pull, FIELD(pull) },
+	{ NULL, "platform", 0, "OS/ARCH", "linux/arm64",
+	  "of several, which to pull (default: this machine's)",
+	  set_platform, FIELD(platform) },
 	{ NULL, "hostname", 0, "NAME", "burrow",
 	  "its name (default: the sandbox's id)",
 	  set_hostname, FIELD(hostname) },
@@ -295,11 +334,14 @@ static const struct opt run_table[] = {
 	  "variables, one on a line",
 	  add_env_file, FIELD(env_file) },
 	{ NULL, "workdir", 'w', "DIR", "/work",
-	  "where it starts (default: /)",
+	  "where it starts (default: the image's, or /)",
 	  set_workdir, FIELD(workdir) },
 	{ NULL, "user", 'u', "USER", "1000:1000",
-	  "a name, uid or uid:gid (default: root)",
+	  "a name, uid or uid:gid (default: the image's, or root)",
 	  set_user, FIELD(user) },
+	{ NULL, "entrypoint", 0, "PROGRAM", "/bin/sh",
+	  "in place of the image's own; '' for none",
+	  set_text, FIELD(entrypoint) },
 	{ NULL, "interactive", 'i', NULL, NULL,
 	  "pass stdin on (else it is /dev/null)",
 	  opt_flag, FIELD(interactive) },
@@ -348,7 +390,7 @@ const struct opts run_opts = {
 	.n = ARRAY_SIZE(run_table),
 	.conflicts = run_conflicts,
 	.n_conflicts = ARRAY_SIZE(run_conflicts),
-	.operands = "[--] CMD [ARG...]",
+	.operands = "[--] [CMD [ARG...]]",
 	.example = "warren run -m 512m --timeout 30s -- make test",
 };
 
@@ -372,6 +414,10 @@ int run_options_finish(struct run_options *o, struct warren_error *err)
 
 	if (r < 0)
 		return r;
+	if (o->platform && o->pull == PULL_NEVER)
+		return error_set(
+			err, EINVAL,
+			"--platform chooses what to pull, and --pull never forbids it");
 	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
 		return error_set(
 			err, ENOTTY,

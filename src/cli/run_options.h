@@ -12,8 +12,17 @@ struct mount_list {
 	size_t n;
 };
 
+enum pull_when {
+	PULL_MISSING,
+	PULL_ALWAYS,
+	PULL_NEVER,
+};
+
 struct run_options {
 	char *image; /* owned: a relative directory was made absolute */
+	enum pull_when pull;
+	const char *platform;
+	const char *entrypoint; /* "": none */
 	const char *hostname;
 	const char *user;
 	const char *workdir;

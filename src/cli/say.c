@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "cli/cli.h"
+#include "cli/command.h"
 
 void say(const char *command, const char *fmt, ...)
 {

@@ -328,6 +328,7 @@ int http_begin(struct http *h, struct warren_error *err)
 		return error_errno(err, ENOMEM, "start a request");
 	http_stop(h);
 	forget_answer(h);
+	h->tls = strncmp(url, "https:", 6) == 0;
 	set_options(h, url);
 	code = set_headers(h, url, err);
 	if (code < 0)

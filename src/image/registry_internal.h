@@ -93,6 +93,8 @@ struct http {
 	bool login_renewed;  /* by this request, and not accepted yet */
 	uint64_t not_before; /* for a retry, on the monotonic clock */
 
+	bool tls; /* that is how it was sent */
+
 	/* The answer. */
 	bool running;
 	bool finished;

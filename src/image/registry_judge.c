@@ -130,13 +130,16 @@ static bool begins_with(const char *s, const char *start)
 	return strncmp(s, start, strlen(start)) == 0;
 }
 
-/* It was TLS, at a registry that may be asked without and has not answered yet. */
-static bool try_plain(struct http *h, const struct failure *f, const char *url)
+/*
+ * It was TLS, at a registry that may be asked without and has not answered yet;
+ * or another request, begun at the same time, was the one to find out.
+ */
+static bool try_plain(const struct http *h, const struct failure *f)
 {
 	struct registry *reg = h->reg;
 
-	if (!f->no_tls || !reg->plain_ok || reg->answered || h->absolute || h->location ||
-	    !begins_with(url, "https:"))
+	if (!f->no_tls || !reg->plain_ok || (reg->answered && !reg->plain) ||
+	    h->absolute || h->location || !h->tls)
 		return false;
 	reg->plain = true;
 	return true;
@@ -149,7 +152,7 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 	char peer[300], what[400], why[160] = "";
 	long os_error = 0;
 
-	if (try_plain(h, f, url))
+	if (try_plain(h, f))
 		return HTTP_AGAIN;
 	/* Neither way: the next try starts with TLS again. */
 	if (!h->reg->answered && !h->absolute)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command.h - commands as rows of a table, for each of our programs
+ *
+ * A command is one file with one `struct command`; the table in the program's
+ * main.c lists them. Help, completion of typing errors and the tests of the
+ * manual pages are made from these tables, so that nothing can drift.
+ */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "cli/opts.h"
+
+/* Exit statuses beside the command's own. Shells and timeout(1) use the same. */
+enum status {
+	STATUS_TIMEOUT = 124,
+	STATUS_FAILED = 125, /* Warren, not the command */
+	STATUS_CANNOT_EXEC = 126,
+	STATUS_NOT_FOUND = 127,
+	STATUS_SIGNAL = 128, /* and the signal's number */
+};
+
+struct command {
+	const char *name;    /* the words after "warren" */
+	const char *summary; /* a line in the list of commands */
+	const char *about;   /* what else --help says; lines, or NULL */
+	const struct opts *opts;
+	int (*run)(int argc,
+		   char **argv); /* argv[0] is the command; returns the status */
+	bool elsewhere;          /* its help is another program's: run() with --help */
+};
+
+/*
+ * opts_parse() for @cmd with its usual consequences. False: there is nothing
+ * left to do but to return *@ret_status.
+ */
+bool command_options(const struct command *cmd, int argc, char **argv, void *target,
+		     int *ret_first, int *ret_status) MUST_CHECK;
+/* The whole help of one command on stdout: returns the status. */
+int help_command(const struct command *cmd);
+
+/* "warren COMMAND: ..." as one line on stderr; @command may be NULL. */
+void say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* All of @b on stdout; 0, or STATUS_FAILED after saying why. */
+int print(const char *command, const struct buf *b);
+
+/*
+ * A descriptor among 0, 1 and 2 that the caller closed would be given to the
+ * next file we open, and be written to as if it were stdout. The placeholder is
+ * open the wrong way round, so that using it fails as the closed one did.
+ */
+int hold_standard_fds(void);
+
+#endif /* CLI_COMMAND_H */

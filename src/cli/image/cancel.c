@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cancel.c - remembers the signal that asks for an end */
+#include "cli/image/cancel.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+
+static volatile sig_atomic_t came;
+
+static void remember(int sig)
+{
+	came = sig;
+}
+
+void cancel_arm(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct sigaction before;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		struct sigaction sa = { .sa_handler = remember };
+
+		sa.sa_flags = (int)SA_RESETHAND;
+		/* What the caller ignores (nohup) stays ignored. */
+		if (sigaction(signals[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN)
+			(void)sigaction(signals[i], &sa, NULL);
+	}
+}
+
+int cancel_signal(void)
+{
+	return came;
+}

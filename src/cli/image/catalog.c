@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* catalog.c - reading the whole store */
+#include "cli/image/catalog.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/image/human.h"
+#include "image/store_write.h"
+
+struct reading {
+	const struct store *store;
+	struct catalog *catalog;
+	struct warren_error *err;
+};
+
+/* Room for one more of @size in a list of @n, which grows by doubling. */
+static void *grow(void *list, size_t n, size_t size)
+{
+	if (n & (n - 1) || (n > 0 && n < 16))
+		return list;
+	return reallocarray(list, n ? n * 2 : 16, size);
+}
+
+static int add_image(void *ctx, const char *id)
+{
+	struct reading *r = ctx;
+	struct catalog *c = r->catalog;
+	struct store_image *list = grow(c->images, c->n_images, sizeof(*list));
+	int got;
+
+	if (!list)
+		return error_errno(r->err, ENOMEM, "list the images");
+	c->images = list;
+	got = store_find(r->store, id, &list[c->n_images], r->err);
+	if (got == -ENOENT)
+		return 0; /* removed while we look */
+	if (got < 0)
+		return got;
+	if (list[c->n_images].lock >= 0)
+		(void)close(TAKE_FD(list[c->n_images].lock));
+	c->n_images++;
+	return 0;
+}
+
+static int add_name(void *ctx, const char *ref, const char *id)
+{
+	struct reading *r = ctx;
+	struct catalog *c = r->catalog;
+	struct catalog_name *list = grow(c->names, c->n_names, sizeof(*list));
+	char *copy = strdup(ref);
+
+	if (list)
+		c->names = list;
+	if (!list || !copy) {
+		free(copy);
+		return error_errno(r->err, ENOMEM, "list the images");
+	}
+	list[c->n_names].ref = copy;
+	(void)snprintf(list[c->n_names].id, sizeof(list->id), "%s", id);
+	c->n_names++;
+	return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct store_image *x = a, *y = b;
+	time_t s = human_parse_time(x->created), t = human_parse_time(y->created);
+
+	return s == t ? strcmp(x->id, y->id) : s < t ? 1 : -1;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct catalog_name *x = a, *y = b;
+
+	return strcmp(x->ref, y->ref);
+}
+
+int catalog_read(const struct store *s, struct catalog *ret, struct warren_error *err)
+{
+	struct catalog c = { 0 };
+	struct reading reading = { .store = s, .catalog = &c, .err = err };
+	int r = store_each_ref(s, add_name, &reading);
+
+	if (r == 0)
+		r = store_each_image(s, add_image, &reading);
+	if (r < 0) {
+		catalog_done(&c);
+		return err->code ? -err->code : error_errno(err, -r, "list the images");
+	}
+	if (c.n_images > 0)
+		qsort(c.images, c.n_images, sizeof(*c.images), newest_first);
+	if (c.n_names > 0)
+		qsort(c.names, c.n_names, sizeof(*c.names), by_name);
+	*ret = c;
+	return 0;
+}
+
+void catalog_done(struct catalog *c)
+{
+	for (size_t i = 0; i < c->n_images; i++)
+		store_image_done(&c->images[i]);
+	for (size_t i = 0; i < c->n_names; i++)
+		free(c->names[i].ref);
+	free(c->images);
+	free(c->names);
+	*c = (struct catalog){ 0 };
+}
+
+size_t catalog_count_names(const struct catalog *c, const char *id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_names; i++)
+		n += strcmp(c->names[i].id, id) == 0;
+	return n;
+}
+
+const struct store_image *catalog_find(const struct catalog *c, const char *id)
+{
+	for (size_t i = 0; i < c->n_images; i++)
+		if (strcmp(c->images[i].id, id) == 0)
+			return &c->images[i];
+	return NULL;
+}
+
+bool catalog_repeats(const struct store_image *image, size_t before)
+{
+	for (size_t i = 0; i < before; i++)
+		if (strcmp(image->layers[i], image->layers[before]) == 0)
+			return true;
+	return false;
+}
+
+size_t catalog_count_users(const struct catalog *c, const char *diff_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_images; i++) {
+		char **l = c->images[i].layers;
+
+		while (*l && strcmp(*l, diff_id) != 0)
+			l++;
+		n += *l != NULL;
+	}
+	return n;
+}
+
+const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX])
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct ref parsed;
+
+	if (ref_parse(ref, &parsed, &ignored) < 0)
+		(void)snprintf(text, REF_TEXT_MAX, "%s", ref);
+	else
+		ref_familiar(&parsed, text);
+	return text;
+}

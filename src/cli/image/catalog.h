@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* catalog.h - all images of the store and their names, read at once */
+#ifndef CLI_IMAGE_CATALOG_H
+#define CLI_IMAGE_CATALOG_H
+
+#include "image/store.h"
+
+struct catalog_name {
+	char *ref; /* as stored: "docker.io/library/python:3.12" */
+	char id[REF_DIGEST_LEN + 1];
+};
+
+struct catalog {
+	struct store_image *images; /* the newest first; none is locked */
+	size_t n_images;
+	struct catalog_name *names; /* by name */
+	size_t n_names;
+};
+
+int catalog_read(const struct store *s, struct catalog *ret,
+		 struct warren_error *err) MUST_CHECK;
+void catalog_done(struct catalog *c);
+
+/* How many names the image has. */
+size_t catalog_count_names(const struct catalog *c, const char *id);
+const struct store_image *catalog_find(const struct catalog *c, const char *id);
+/* How many images have this layer; each counts once. */
+size_t catalog_count_users(const struct catalog *c, const char *diff_id);
+/* Is @diff_id among the layers of @image below @before? Images may name one twice. */
+bool catalog_repeats(const struct store_image *image, size_t before);
+
+/* As people type it: "python:3.12". */
+const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX]);
+
+#endif /* CLI_IMAGE_CATALOG_H */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_load.c - warren image load: all images of an archive */
+#include <errno.h>
+#include <stddef.h>
+
+#include "cli/image/cancel.h"
+#include "cli/image/source.h"
+
+struct load_options {
+	const char *input;
+	bool quiet;
+};
+
+static int set_input(void *field, const char *value, struct warren_error *err)
+{
+	(void)err;
+	*(const char **)field = value;
+	return 0;
+}
+
+static const struct opt load_table[] = {
+	{ .name = "input",
+	  .letter = 'i',
+	  .value = "FILE",
+	  .example = "image.tar",
+	  .help = "the archive, as an option",
+	  .set = set_input,
+	  .field = offsetof(struct load_options, input) },
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .help = "no progress; print nothing but the ids",
+	  .set = opt_flag,
+	  .field = offsetof(struct load_options, quiet) },
+};
+
+static const struct opts load_opts = {
+	.table = load_table,
+	.n = ARRAY_SIZE(load_table),
+	.operands = "FILE|-",
+	.example = "warren image load image.tar",
+	.mixed = true,
+};
+
+static int load(const struct load_options *o, struct loaded *loaded,
+		struct warren_error *err)
+{
+	struct oci_options options = { .progress = loaded_progress, .ctx = loaded };
+	AUTO_CLOSE int fd = source_open(o->input, err);
+	struct store s;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = open_store(true, &s, err);
+	if (r < 0)
+		return r;
+	r = oci_load(&s, fd, &options, loaded_add, err);
+	store_close(&s);
+	return r < 0 ? error_wrap(err, "load '%.200s'", o->input) : 0;
+}
+
+static int run_load(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct load_options o = { 0 };
+	struct loaded loaded;
+	char **operands;
+	int r, status = 0;
+
+	if (!image_options(&image_load, argc, argv, &o, 0, 1, &operands, &status))
+		return status;
+	if (operands[0] && o.input) {
+		say(image_load.name, "one archive at a time (example: %s)",
+		    load_opts.example);
+		return STATUS_FAILED;
+	}
+	if (operands[0])
+		o.input = operands[0];
+	if (!o.input) /* as in docker load < image.tar */
+		o.input = "-";
+	loaded_init(&loaded, o.quiet);
+	cancel_arm();
+	r = load(&o, &loaded, &err);
+	status = image_end(&image_load, r, &err, &loaded.text);
+	loaded_done(&loaded);
+	return status;
+}
+
+const struct command image_load = {
+	.name = "image load",
+	.summary = "Load the images of an archive (docker save, OCI).",
+	.about = "Without FILE the archive is read from stdin.\n"
+		 "Exit status: 0, or 125 after a line that says why.\n",
+	.opts = &load_opts,
+	.run = run_load,
+};

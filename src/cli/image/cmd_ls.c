@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_ls.c - warren image ls: what is here, as docker shows it */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "cli/image/catalog.h"
+#include "cli/image/human.h"
+#include "cli/image/image.h"
+
+#define NONE     "<none>"
+#define SHORT_ID 12
+
+struct ls_options {
+	bool quiet;
+	bool json;
+	bool digests;
+	bool whole;
+};
+
+static const struct opt ls_table[] = {
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .help = "print nothing but the ids",
+	  .set = opt_flag,
+	  .field = offsetof(struct ls_options, quiet) },
+	{ .name = "digests",
+	  .help = "show the digests of the manifests too",
+	  .set = opt_flag,
+	  .field = offsetof(struct ls_options, digests) },
+	{ .name = "no-trunc",
+	  .help = "whole ids",
+	  .set = opt_flag,
+	  .field = offsetof(struct ls_options, whole) },
+	{ .name = "json",
+	  .help = "all images as one JSON array",
+	  .set = opt_flag,
+	  .field = offsetof(struct ls_options, json) },
+};
+
+static const struct opts ls_opts = {
+	.table = ls_table,
+	.n = ARRAY_SIZE(ls_table),
+	.example = "warren image ls",
+};
+
+/* A line of the table: a name of an image, or an image without one. */
+struct row {
+	char repository[REF_TEXT_MAX];
+	char tag[130];
+	char created[HUMAN_MAX], size[HUMAN_MAX];
+	const char *id, *digest;
+};
+
+static void fill(struct row *row, const struct store_image *image, const char *ref,
+		 const struct ls_options *o)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct ref parsed;
+
+	*row = (struct row){ .id = o->whole ? image->id : image->id + 7,
+			     .digest = image->manifest[0] ? image->manifest : NONE };
+	(void)strcpy(row->repository, NONE);
+	(void)strcpy(row->tag, NONE);
+	if (ref && ref_parse(ref, &parsed, &ignored) == 0) {
+		if (parsed.tag[0])
+			(void)snprintf(row->tag, sizeof(row->tag), "%s", parsed.tag);
+		parsed.tag[0] = parsed.digest[0] = '\0';
+		ref_familiar(&parsed, row->repository);
+	}
+	(void)snprintf(
+		row->created, sizeof(row->created), "%s",
+		human_ago(human_parse_time(image->created), time(NULL), row->created));
+	(void)human_size(image->size, row->size);
+}
+
+static struct row *make_rows(const struct catalog *c, const struct ls_options *o,
+			     size_t *ret_n)
+{
+	struct row *rows = calloc(c->n_images + c->n_names + 1, sizeof(*rows));
+	size_t n = 0;
+
+	for (size_t i = 0; rows && i < c->n_images; i++) {
+		const struct store_image *image = &c->images[i];
+		size_t before = n;
+
+		for (size_t k = 0; k < c->n_names; k++)
+			if (strcmp(c->names[k].id, image->id) == 0)
+				fill(&rows[n++], image, c->names[k].ref, o);
+		if (n == before)
+			fill(&rows[n++], image, NULL, o);
+	}
+	*ret_n = n;
+	return rows;
+}
+
+static void put_row(struct buf *out, const struct row *row, const int width[4],
+		    const struct ls_options *o)
+{
+	buf_printf(out, "%-*s   %-*s   ", width[0], row->repository, width[1], row->tag);
+	if (o->digests)
+		buf_printf(out, "%-*s   ", REF_DIGEST_LEN, row->digest);
+	buf_printf(out, "%-*.*s   %-*s   %s\n", o->whole ? REF_DIGEST_LEN : SHORT_ID,
+		   o->whole ? REF_DIGEST_LEN : SHORT_ID, row->id, width[2], row->created,
+		   row->size);
+}
+
+static int wider(int width, const char *text)
+{
+	int n = (int)strlen(text);
+
+	return n > width ? n : width;
+}
+
+static int put_table(struct buf *out, const struct catalog *c, const struct ls_options *o)
+{
+	static const struct row head = { "REPOSITORY", "TAG",      "CREATED",
+					 "SIZE",       "IMAGE ID", "DIGEST" };
+	int width[4] = { 0 };
+	size_t n;
+	AUTO_FREE struct row *rows = make_rows(c, o, &n);
+
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i <= n; i++) {
+		const struct row *row = i < n ? &rows[i] : &head;
+
+		width[0] = wider(width[0], row->repository);
+		width[1] = wider(width[1], row->tag);
+		width[2] = wider(width[2], row->created);
+	}
+	put_row(out, &head, width, o);
+	for (size_t i = 0; i < n; i++)
+		put_row(out, &rows[i], width, o);
+	return 0;
+}
+
+static void put_ids(struct buf *out, const struct catalog *c, const struct ls_options *o)
+{
+	for (size_t i = 0; i < c->n_images; i++)
+		buf_printf(out, "%.*s\n", o->whole ? REF_DIGEST_LEN : SHORT_ID,
+			   o->whole ? c->images[i].id : c->images[i].id + 7);
+}
+
+static void put_json(struct buf *out, const struct catalog *c)
+{
+	struct json j = { .out = out };
+	char text[REF_TEXT_MAX];
+
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < c->n_images; i++) {
+		const struct store_image *image = &c->images[i];
+
+		json_open(&j, NULL, '{');
+		json_str(&j, "id", image->id);
+		json_str(&j, "digest", image->manifest);
+		json_open(&j, "names", '[');
+		for (size_t k = 0; k < c->n_names; k++)
+			if (strcmp(c->names[k].id, image->id) == 0)
+				json_str(&j, NULL,
+					 catalog_familiar(c->names[k].ref, text));
+		json_close(&j, ']');
+		json_str(&j, "platform", image->platform);
+		json_str(&j, "created", image->created);
+		json_u64(&j, "size", image->size);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	buf_puts(out, "\n");
+}
+
+static int run_ls(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct ls_options o = { 0 };
+	struct catalog c = { 0 };
+	int first = 0, status = 0, r;
+	struct store s;
+
+	if (!command_options(&image_ls, argc, argv, &o, &first, &status))
+		return status;
+	r = open_store(false, &s, &err);
+	if (r == 0) {
+		r = catalog_read(&s, &c, &err);
+		store_close(&s);
+	}
+	if (r < 0 && r != -ENOENT) /* no store, no images */
+		return image_fail(&image_ls, &err);
+	if (o.json)
+		put_json(&out, &c);
+	else if (o.quiet)
+		put_ids(&out, &c, &o);
+	else if (put_table(&out, &c, &o) < 0)
+		out.failed = true;
+	catalog_done(&c);
+	return print(image_ls.name, &out);
+}
+
+const struct command image_ls = {
+	.name = "image ls",
+	.summary = "List the images of this machine.",
+	.opts = &ls_opts,
+	.run = run_ls,
+};

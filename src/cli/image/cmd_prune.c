@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_prune.c - warren image prune: what nobody names, and what was left half-made */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/image/catalog.h"
+#include "cli/image/human.h"
+#include "cli/image/image.h"
+#include "image/store_write.h"
+
+struct prune_options {
+	bool all;
+	bool json;
+};
+
+static const struct opt prune_table[] = {
+	{ .name = "all",
+	  .letter = 'a',
+	  .help = "all images that no sandbox runs from, named or not",
+	  .set = opt_flag,
+	  .field = offsetof(struct prune_options, all) },
+	{ .name = "json",
+	  .help = "what was removed as one JSON object",
+	  .set = opt_flag,
+	  .field = offsetof(struct prune_options, json) },
+};
+
+static const struct opts prune_opts = {
+	.table = prune_table,
+	.n = ARRAY_SIZE(prune_table),
+	.example = "warren image prune",
+};
+
+struct pruned {
+	unsigned images, names, busy;
+	struct store_collected collected;
+	struct buf ids; /* of the images, a line each */
+};
+
+/* Names that lead nowhere. */
+static int remove_names(const struct store *s, const struct catalog *c, struct pruned *p,
+			struct warren_error *err)
+{
+	for (size_t i = 0; i < c->n_names; i++) {
+		struct ref ref;
+		int r;
+
+		if (catalog_find(c, c->names[i].id))
+			continue;
+		r = ref_parse(c->names[i].ref, &ref, err);
+		if (r == 0)
+			r = store_untag(s, &ref, err);
+		if (r < 0)
+			return r;
+		p->names++;
+	}
+	return 0;
+}
+
+static int remove_images(const struct store *s, const struct catalog *c, bool all,
+			 struct pruned *p, struct warren_error *err)
+{
+	for (size_t i = 0; i < c->n_images; i++) {
+		const char *id = c->images[i].id;
+		int r;
+
+		if (!all && catalog_count_names(c, id) > 0)
+			continue;
+		r = store_remove_image(s, id);
+		if (r == -EBUSY) {
+			p->busy++;
+			continue;
+		}
+		if (r < 0 && r != -ENOENT)
+			return error_errno(err, -r, "remove image '%s'", id);
+		p->images++;
+		buf_printf(&p->ids, "%s\n", id);
+	}
+	return 0;
+}
+
+/* Images first, then the names that lead nowhere by then, then layers. */
+static int prune(const struct store *s, bool all, struct pruned *p,
+		 struct warren_error *err)
+{
+	struct catalog c;
+	int r = catalog_read(s, &c, err);
+
+	if (r < 0)
+		return r;
+	r = remove_images(s, &c, all, p, err);
+	catalog_done(&c);
+	if (r == 0)
+		r = catalog_read(s, &c, err);
+	if (r < 0)
+		return r;
+	r = remove_names(s, &c, p, err);
+	catalog_done(&c);
+	if (r < 0)
+		return r;
+	r = store_collect(s, &p->collected);
+	return r < 0 ? error_errno(err, -r, "remove layers") : 0;
+}
+
+static int lock_and_prune(bool all, struct pruned *p, struct warren_error *err)
+{
+	struct store s;
+	int r = open_store(true, &s, err);
+
+	if (r < 0)
+		return r;
+	r = store_lock(&s, true, false);
+	if (r == -EWOULDBLOCK) {
+		say(image_prune.name, "waiting for images that are being added");
+		r = store_lock(&s, true, true);
+	}
+	r = r < 0 ? error_errno(err, -r, "lock the image store") : prune(&s, all, p, err);
+	store_close(&s);
+	return r;
+}
+
+static void put_text(const struct pruned *p, struct buf *out)
+{
+	char size[HUMAN_MAX];
+	const char *ids = p->ids.data ? p->ids.data : "";
+
+	for (size_t n; *ids; ids += n + (ids[n] == '\n')) {
+		n = strcspn(ids, "\n");
+		buf_printf(out, "Deleted: %.*s\n", (int)n, ids);
+	}
+	if (p->busy)
+		buf_printf(out, "Kept: %u image%s that sandboxes run from\n", p->busy,
+			   p->busy == 1 ? "" : "s");
+	buf_printf(out, "Removed: %u image%s, %u layer%s, %u leftover%s\n", p->images,
+		   p->images == 1 ? "" : "s", p->collected.layers,
+		   p->collected.layers == 1 ? "" : "s", p->collected.leftovers,
+		   p->collected.leftovers == 1 ? "" : "s");
+	buf_printf(out, "Total reclaimed space: %s\n",
+		   human_size(p->collected.bytes, size));
+}
+
+static void put_json(const struct pruned *p, struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_u64(&j, "images", p->images);
+	json_u64(&j, "names", p->names);
+	json_u64(&j, "layers", p->collected.layers);
+	json_u64(&j, "leftovers", p->collected.leftovers);
+	json_u64(&j, "in_use", p->busy);
+	json_u64(&j, "bytes", p->collected.bytes);
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+}
+
+static int run_prune(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct pruned p = { .ids = BUF_INIT(OUTPUT_MAX) };
+	struct prune_options o = { 0 };
+	int first = 0, status = 0;
+
+	if (!command_options(&image_prune, argc, argv, &o, &first, &status))
+		return status;
+	if (lock_and_prune(o.all, &p, &err) < 0) {
+		buf_done(&p.ids);
+		return image_fail(&image_prune, &err);
+	}
+	if (o.json)
+		put_json(&p, &out);
+	else
+		put_text(&p, &out);
+	buf_done(&p.ids);
+	return print(image_prune.name, &out);
+}
+
+const struct command image_prune = {
+	.name = "image prune",
+	.summary = "Remove images without a name, unused layers and leftovers.",
+	.opts = &prune_opts,
+	.run = run_prune,
+};

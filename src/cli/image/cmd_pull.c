@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_pull.c - warren image pull: from a registry into the store */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/image/cancel.h"
+#include "cli/image/image.h"
+#include "cli/image/progress.h"
+#include "cli/image/source.h"
+
+#define INSECURE_MAX 64
+
+/* NULL-terminated; borrowed. */
+struct host_list {
+	const char *v[INSECURE_MAX + 1];
+	size_t n;
+};
+
+struct pull_options {
+	const char *platform;
+	const char *ca_file;
+	struct host_list insecure;
+	bool missing;
+	bool quiet;
+	bool json;
+};
+
+/* OS/ARCH[/VARIANT], in the words of the image format. */
+static int set_platform(void *field, const char *value, struct warren_error *err)
+{
+	size_t n = strlen(value), slashes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		slashes += value[i] == '/';
+	if (strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789_/") != n || slashes < 1 ||
+	    slashes > 2 || n > 64 || value[0] == '/' || value[n - 1] == '/' ||
+	    strstr(value, "//"))
+		return error_set(err, EINVAL, "'%s' is not OS/ARCH[/VARIANT]", value);
+	*(const char **)field = value;
+	return 0;
+}
+
+static int set_text(void *field, const char *value, struct warren_error *err)
+{
+	if (!*value)
+		return error_set(err, EINVAL, "it is empty");
+	*(const char **)field = value;
+	return 0;
+}
+
+static int add_host(void *field, const char *value, struct warren_error *err)
+{
+	struct host_list *list = field;
+
+	if (!*value || strpbrk(value, "/, "))
+		return error_set(err, EINVAL, "'%s' is not HOST or HOST:PORT", value);
+	if (list->n == INSECURE_MAX)
+		return error_set(err, E2BIG, "more than %d registries", INSECURE_MAX);
+	list->v[list->n++] = value;
+	return 0;
+}
+
+#define FIELD(name) offsetof(struct pull_options, name)
+
+/* clang-format off */
+static const struct opt pull_table[] = {
+	{ NULL, "platform", 0, "OS/ARCH[/VARIANT]", "linux/arm64",
+	  "of several, this one (default: this machine's)",
+	  set_platform, FIELD(platform) },
+	{ NULL, "missing", 0, NULL, NULL,
+	  "only if it is not here already",
+	  opt_flag, FIELD(missing) },
+	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
+	  "a registry that may be spoken to without TLS",
+	  add_host, FIELD(insecure) },
+	{ NULL, "ca", 0, "FILE", "./ca.pem",
+	  "certificates to trust besides the system's",
+	  set_text, FIELD(ca_file) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "no progress; print nothing but the id",
+	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "what was pulled as one JSON object",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct opts pull_opts = {
+	.table = pull_table,
+	.n = ARRAY_SIZE(pull_table),
+	.operands = "REFERENCE",
+	.example = "warren image pull python:3.12",
+	.mixed = true,
+};
+
+/* What the environment says besides; @text holds its words. */
+static int add_environment(struct pull_options *o, char **text, struct warren_error *err)
+{
+	const char *ca = getenv("WARREN_CA_FILE");
+	const char *hosts = getenv("WARREN_INSECURE_REGISTRIES");
+	char *save = NULL;
+	int r = 0;
+
+	if (ca && *ca && !o->ca_file)
+		o->ca_file = ca;
+	if (!hosts)
+		return 0;
+	*text = strdup(hosts);
+	if (!*text)
+		return error_errno(err, ENOMEM, "read WARREN_INSECURE_REGISTRIES");
+	for (char *h = strtok_r(*text, ", ", &save); h && r == 0;
+	     h = strtok_r(NULL, ", ", &save))
+		r = add_host(&o->insecure, h, err);
+	return r < 0 ? error_wrap(err, "WARREN_INSECURE_REGISTRIES") : 0;
+}
+
+/* "linux/arm" is also satisfied by "linux/arm/v7". */
+static bool platform_fits(const char *have, const char *want)
+{
+	size_t n = strlen(want);
+
+	return strncmp(have, want, n) == 0 && (have[n] == '\0' || have[n] == '/');
+}
+
+/* Whole, and of the platform that is asked for? Then its id is in @id. */
+static bool is_here(const struct store *s, const char *text, const struct pull_options *o,
+		    char id[REF_DIGEST_LEN + 1])
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char name[STORE_SHORT_LEN + 1];
+	struct store_image image;
+	bool here;
+
+	if (store_find(s, text, &image, &ignored) < 0)
+		return false;
+	here = !o->platform || platform_fits(image.platform, o->platform);
+	for (char **l = image.layers; here && *l; l++)
+		here = store_layer(s, *l, name) == 0;
+	(void)strcpy(id, image.id);
+	store_image_done(&image);
+	return here;
+}
+
+static int pull(const struct store *s, const char *text, const struct pull_options *o,
+		char id[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	struct oci_options options = {
+		.platform = o->platform,
+		.registry = { .ca_file = o->ca_file, .insecure = o->insecure.v },
+		.progress = progress_show,
+	};
+	struct progress progress;
+	struct ref ref;
+	int r;
+
+	if (o->missing && is_here(s, text, o, id))
+		return 0;
+	if (strncmp(text, "sha256:", 7) == 0)
+		return error_set(
+			err, ENOENT,
+			"there is no image '%s' on this machine, and registries are "
+			"asked by name",
+			text);
+	r = ref_parse(text, &ref, err);
+	if (r < 0)
+		return r;
+	progress_init(&progress, o->quiet);
+	options.ctx = &progress;
+	r = oci_pull(s, &ref, &options, id, err);
+	progress_done(&progress);
+	return r;
+}
+
+static void describe(const struct store *s, const char *text,
+		     const struct pull_options *o, const char *id, struct buf *out)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char manifest[REF_DIGEST_LEN + 1] = "", name[REF_TEXT_MAX] = "";
+	struct store_image image;
+	struct json j = { .out = out };
+	struct ref ref;
+
+	if (o->quiet) {
+		buf_printf(out, "%s\n", id);
+		return;
+	}
+	if (store_find(s, id, &image, &ignored) == 0) {
+		(void)strcpy(manifest, image.manifest);
+		store_image_done(&image);
+	}
+	if (ref_parse(text, &ref, &ignored) == 0)
+		ref_text(&ref, name);
+	if (!o->json) {
+		buf_printf(out, "Digest: %s\nImage ID: %s\n%s\n", manifest, id, name);
+		return;
+	}
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", id);
+	json_str(&j, "digest", manifest);
+	json_str(&j, "reference", name);
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+}
+
+static int run_pull(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	AUTO_FREE char *hosts = NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct pull_options o = { 0 };
+	char id[REF_DIGEST_LEN + 1] = "";
+	char **operands;
+	struct store s;
+	int status = 0;
+	int r;
+
+	if (!image_options(&image_pull, argc, argv, &o, 1, 1, &operands, &status))
+		return status;
+	cancel_arm();
+	if (add_environment(&o, &hosts, &err) < 0 || open_store(true, &s, &err) < 0)
+		return image_fail(&image_pull, &err);
+	r = pull(&s, operands[0], &o, id, &err);
+	if (r >= 0)
+		describe(&s, operands[0], &o, id, &out);
+	store_close(&s);
+	return image_end(&image_pull, r, &err, &out);
+}
+
+const struct command image_pull = {
+	.name = "image pull",
+	.summary = "Fetch an image from a registry.",
+	.about = "Exit status: 0, or 125 after a line that says why.\n",
+	.opts = &pull_opts,
+	.run = run_pull,
+};

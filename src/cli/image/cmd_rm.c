@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_rm.c - warren image rm: names, and with the last one the image
+ *
+ * A name goes at once, whatever else is going on. The image goes with it unless
+ * a sandbox runs from it; layers go unless images are being added, when nobody
+ * can tell which are needed. What stays is for `warren image prune`.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/image/catalog.h"
+#include "cli/image/image.h"
+#include "image/store_write.h"
+
+struct rm_options {
+	bool force;
+};
+
+static const struct opt rm_table[] = {
+	{ .name = "force",
+	  .letter = 'f',
+	  .help = "an id goes with all its names; what is not here is no error",
+	  .set = opt_flag,
+	  .field = offsetof(struct rm_options, force) },
+};
+
+static const struct opts rm_opts = {
+	.table = rm_table,
+	.n = ARRAY_SIZE(rm_table),
+	.operands = "IMAGE...",
+	.example = "warren image rm python:3.12",
+	.mixed = true,
+};
+
+struct removal {
+	const struct store *store;
+	bool force;
+	bool alone; /* nobody adds anything */
+	bool left;  /* something stays for prune */
+	struct buf *out;
+};
+
+static int untag(struct removal *rm, const char *ref, struct warren_error *err)
+{
+	char text[REF_TEXT_MAX];
+	struct ref parsed;
+	int r = ref_parse(ref, &parsed, err);
+
+	if (r == 0)
+		r = store_untag(rm->store, &parsed, err);
+	if (r < 0)
+		return r;
+	buf_printf(rm->out, "Untagged: %s\n", catalog_familiar(ref, text));
+	return 0;
+}
+
+/* The one name that was meant, or all names when it was the id. */
+static int untag_all(struct removal *rm, const struct catalog *c, const char *text,
+		     const char *id, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char whole[REF_TEXT_MAX] = "";
+	struct ref parsed;
+	int r = 0;
+
+	if (ref_parse(text, &parsed, &ignored) == 0)
+		ref_text(&parsed, whole);
+	for (size_t i = 0; i < c->n_names; i++)
+		if (strcmp(c->names[i].ref, whole) == 0)
+			return untag(rm, whole, err);
+	if (catalog_count_names(c, id) > 1 && !rm->force)
+		return error_set(
+			err, EEXIST,
+			"'%s' has several names; remove them, or all with --force", text);
+	for (size_t i = 0; i < c->n_names && r == 0; i++)
+		if (strcmp(c->names[i].id, id) == 0)
+			r = untag(rm, c->names[i].ref, err);
+	return r;
+}
+
+static int count_ref(void *ctx, const char *ref, const char *id)
+{
+	(void)ref;
+	return strcmp(id, ctx) == 0;
+}
+
+/* The image itself, when that was its last name. */
+static int remove_nameless(struct removal *rm, const char *text, char *id,
+			   struct warren_error *err)
+{
+	int r = store_each_ref(rm->store, count_ref, id);
+
+	if (r > 0)
+		return 0;
+	if (r == 0)
+		r = store_remove_image(rm->store, id);
+	if (r == -EBUSY) {
+		say(image_rm.name,
+		    "'%.200s' has no name any more, but a sandbox runs from it: 'warren image "
+		    "prune' removes the rest later",
+		    text);
+		rm->left = true;
+		return 0;
+	}
+	if (r < 0 && r != -ENOENT)
+		return error_errno(err, -r, "remove image '%s'", text);
+	buf_printf(rm->out, "Deleted: %s\n", id);
+	return 0;
+}
+
+static int remove_one(struct removal *rm, const char *text, struct warren_error *err)
+{
+	char id[REF_DIGEST_LEN + 1];
+	struct store_image image;
+	struct catalog c;
+	int r = store_find(rm->store, text, &image, err);
+
+	if (r == -ENOENT && rm->force)
+		return 0;
+	if (r < 0)
+		return r;
+	(void)strcpy(id, image.id);
+	store_image_done(&image);
+	r = catalog_read(rm->store, &c, err);
+	if (r < 0)
+		return r;
+	r = untag_all(rm, &c, text, id, err);
+	catalog_done(&c);
+	return r < 0 ? r : remove_nameless(rm, text, id, err);
+}
+
+static int remove_all(struct removal *rm, char **operands)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct store_collected collected;
+	int r, status = 0;
+
+	rm->alone = store_lock(rm->store, true, false) == 0;
+	if (!rm->alone) {
+		r = store_lock(rm->store, false, true);
+		if (r < 0) {
+			(void)error_errno(&err, -r, "lock the image store");
+			return image_fail(&image_rm, &err);
+		}
+	}
+	for (; *operands; operands++)
+		if (remove_one(rm, *operands, &err) < 0)
+			status = image_fail(&image_rm, &err);
+	if (rm->alone) {
+		r = store_collect(rm->store, &collected);
+		if (r < 0) {
+			(void)error_errno(&err, -r, "remove layers");
+			status = image_fail(&image_rm, &err);
+		}
+	} else {
+		say(image_rm.name,
+		    "images are being added: layers that are no longer needed "
+		    "stay until 'warren image prune'");
+	}
+	store_unlock(rm->store);
+	return status;
+}
+
+static int run_rm(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct rm_options o = { 0 };
+	struct store s;
+	struct removal rm = { .store = &s, .out = &out };
+	char **operands;
+	int status = 0, printed;
+
+	if (!image_options(&image_rm, argc, argv, &o, 1, 0, &operands, &status))
+		return status;
+	if (open_store(true, &s, &err) < 0)
+		return image_fail(&image_rm, &err);
+	rm.force = o.force;
+	status = remove_all(&rm, operands);
+	store_close(&s);
+	printed = print(image_rm.name, &out);
+	return status ? status : printed;
+}
+
+const struct command image_rm = {
+	.name = "image rm",
+	.summary = "Remove names, and images that have none left.",
+	.about = "IMAGE is a reference, an id, or the beginning of one.\n",
+	.opts = &rm_opts,
+	.run = run_rm,
+};

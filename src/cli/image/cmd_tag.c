@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_tag.c - warren image tag: one more name for an image */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/image/image.h"
+#include "image/store_write.h"
+
+static const struct opts tag_opts = {
+	.operands = "IMAGE REFERENCE",
+	.example = "warren image tag python:3.12 mine:1.0",
+	.mixed = true,
+};
+
+/* With the lock, so that no collection comes between finding and naming. */
+static int tag(const struct store *s, const char *from, const char *to,
+	       struct warren_error *err)
+{
+	struct store_image image;
+	struct ref ref;
+	int r = ref_parse(to, &ref, err);
+
+	if (r < 0)
+		return r;
+	if (ref.digest[0])
+		return error_set(err, EINVAL, "'%s': a digest cannot be given as a name",
+				 to);
+	r = store_lock(s, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = store_find(s, from, &image, err);
+	if (r == 0) {
+		r = store_tag(s, &ref, image.id, err);
+		store_image_done(&image);
+	}
+	store_unlock(s);
+	return r;
+}
+
+static int run_tag(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct store s;
+	char **operands;
+	int r, status = 0;
+
+	if (!image_options(&image_tag, argc, argv, NULL, 2, 2, &operands, &status))
+		return status;
+	if (open_store(true, &s, &err) < 0)
+		return image_fail(&image_tag, &err);
+	r = tag(&s, operands[0], operands[1], &err);
+	store_close(&s);
+	return r < 0 ? image_fail(&image_tag, &err) : 0;
+}
+
+const struct command image_tag = {
+	.name = "image tag",
+	.summary = "Give an image one more name.",
+	.opts = &tag_opts,
+	.run = run_tag,
+};

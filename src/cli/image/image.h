@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image.h - what the commands of `warren image` share
+ *
+ * As in warren(1): a file and a `struct command` each, a table in main.c. Their
+ * names are two words ("image pull"), as people type them and as errors begin.
+ */
+#ifndef CLI_IMAGE_IMAGE_H
+#define CLI_IMAGE_IMAGE_H
+
+#include "cli/command.h"
+#include "image/store.h"
+
+#define OUTPUT_MAX (64U << 20)
+
+extern const struct command image_du;
+extern const struct command image_import;
+extern const struct command image_inspect;
+extern const struct command image_load;
+extern const struct command image_ls;
+extern const struct command image_prune;
+extern const struct command image_pull;
+extern const struct command image_rm;
+extern const struct command image_tag;
+
+/* The store of this user, made if @make; -ENOENT without a word in @err's place: none yet. */
+int open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
+
+/*
+ * command_options() and the number of operands; false: return *@ret_status.
+ * @max 0: as many as there are.
+ */
+bool image_options(const struct command *cmd, int argc, char **argv, void *target,
+		   int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
+
+/* Says @err; the status. */
+int image_fail(const struct command *cmd, const struct warren_error *err);
+
+#endif /* CLI_IMAGE_IMAGE_H */

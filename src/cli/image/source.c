@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source.c - archives and directories, and the images that come from them */
+#include "cli/image/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/image/cancel.h"
+#include "cli/image/catalog.h"
+
+int source_open(const char *path, struct warren_error *err)
+{
+	int fd;
+
+	if (strcmp(path, "-") == 0) {
+		if (isatty(STDIN_FILENO) == 1)
+			return error_set(
+				err, ENOTTY,
+				"stdin is a terminal, and archives are not typed");
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	} else {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	}
+	return fd < 0 ? error_errno(err, errno, "open '%s'", path) : fd;
+}
+
+void loaded_init(struct loaded *l, bool quiet)
+{
+	*l = (struct loaded){ .text = BUF_INIT(OUTPUT_MAX), .quiet = quiet };
+	progress_init(&l->progress, quiet);
+}
+
+void loaded_done(struct loaded *l)
+{
+	progress_done(&l->progress);
+	buf_done(&l->text);
+}
+
+int loaded_progress(void *ctx, const struct oci_layer *layers, size_t n)
+{
+	struct loaded *l = ctx;
+
+	return progress_show(&l->progress, layers, n);
+}
+
+void loaded_add(void *ctx, const char *id, const char *ref)
+{
+	struct loaded *l = ctx;
+	char text[REF_TEXT_MAX];
+	bool again = strcmp(l->id, id) == 0;
+
+	l->n += !again;
+	(void)snprintf(l->id, sizeof(l->id), "%s", id);
+	if (l->quiet && !again)
+		buf_printf(&l->text, "%s\n", id);
+	else if (!l->quiet && ref)
+		buf_printf(&l->text, "Loaded image: %s\n", catalog_familiar(ref, text));
+	else if (!l->quiet)
+		buf_printf(&l->text, "Loaded image ID: %s\n", id);
+}
+
+int image_end(const struct command *cmd, int r, const struct warren_error *err,
+	      const struct buf *text)
+{
+	int sig = cancel_signal();
+
+	if (r >= 0)
+		return print(cmd->name, text);
+	if (sig == 0)
+		return image_fail(cmd, err);
+	say(cmd->name, "interrupted");
+	return STATUS_SIGNAL + sig;
+}

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""oci_world.py - what the tests of images share: images made by hand, a registry, stores, checks
+
+Each test has a store of its own. The registry is Debian's docker-registry on loopback; images get
+there byte by byte over its protocol, so that a test can have any media type and any archive.
+"""
+import contextlib
+import gzip
+import hashlib
+import http.client
+import io
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+
+SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
+WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(BUILD, "warren")))
+ROOT = os.geteuid() == 0
+WAIT = 60
+MIB = 1 << 20
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+OTHER = "arm64" if ARCH == "amd64" else "amd64"
+
+OCI = "application/vnd.oci.image."
+DOCKER = "application/vnd.docker."
+LAYER_TYPES = {
+    ("oci", "gzip"): OCI + "layer.v1.tar+gzip", ("oci", "zstd"): OCI + "layer.v1.tar+zstd",
+    ("oci", None): OCI + "layer.v1.tar", ("docker", "gzip"): DOCKER + "image.rootfs.diff.tar.gzip",
+    ("docker", None): DOCKER + "image.rootfs.diff.tar",
+}
+TYPES = {
+    "oci": {"manifest": OCI + "manifest.v1+json", "config": OCI + "config.v1+json", "index": OCI + "index.v1+json"},
+    "docker": {"manifest": DOCKER + "distribution.manifest.v2+json", "config": DOCKER + "container.image.v1+json",
+               "index": DOCKER + "distribution.manifest.list.v2+json"},
+}
+
+tests = []
+work = tempfile.mkdtemp(prefix="warren-oci-")
+os.chmod(work, 0o755)
+
+
+class Skip(Exception):
+    pass
+
+
+def test(f):
+    tests.append(f)
+    return f
+
+
+def ok(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def eq(got, want, what="value"):
+    if got != want:
+        raise AssertionError(f"{what} is {got!r}, not {want!r}")
+
+
+def folder():
+    return tempfile.mkdtemp(dir=work)
+
+
+def digest(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def noise(n, seed):
+    return hashlib.shake_128(str(seed).encode()).digest(n)
+
+
+# ------------------------------------------------------------------- images
+
+
+class File:
+    """A member of a layer: a file with data, or something else by .kind."""
+
+    def __init__(self, data=b"", mode=0o644, kind=tarfile.REGTYPE, link="", uid=0, gid=0):
+        self.data = data.encode() if isinstance(data, str) else data
+        self.mode, self.kind, self.link, self.uid, self.gid = mode, kind, link, uid, gid
+
+
+def directory(mode=0o755, **kw):
+    return File(mode=mode, kind=tarfile.DIRTYPE, **kw)
+
+
+def symlink(to):
+    return File(mode=0o777, kind=tarfile.SYMTYPE, link=to)
+
+
+def hardlink(to):
+    return File(kind=tarfile.LNKTYPE, link=to)
+
+
+def tar(members):
+    """A plain archive of a dict: name to File, bytes or text."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for name, f in members.items():
+            if not isinstance(f, File):
+                f = File(f)
+            info = tarfile.TarInfo(name)
+            info.size, info.mode, info.type, info.linkname = len(f.data), f.mode, f.kind, f.link
+            info.uid, info.gid, info.mtime = f.uid, f.gid, 1700000000
+            t.addfile(info, io.BytesIO(f.data))
+    return out.getvalue()
+
+
+def compress(data, how):
+    if how == "gzip":
+        return gzip.compress(data, 1, mtime=0)
+    if how == "zstd":
+        return subprocess.run(["zstd", "-qc1"], input=data, stdout=subprocess.PIPE, check=True).stdout
+    return data
+
+
+class Layer:
+    def __init__(self, members, how="gzip"):
+        plain = members if isinstance(members, bytes) else tar(members)
+        self.how, self.size, self.diff_id = how, len(plain), digest(plain)
+        self.blob = compress(plain, how)
+        self.digest = digest(self.blob)
+
+
+APPLETS = ("sh", "ls", "cat", "echo", "env", "id", "pwd", "true", "touch", "sleep", "stat", "test", "wc", "mkdir",
+           "find", "rm", "printf", "sort")
+
+
+def base_members():
+    with open("/bin/busybox", "rb") as f:
+        busybox = f.read()
+    return {
+        "bin": directory(), "bin/busybox": File(busybox, 0o755), **{f"bin/{a}": symlink("busybox") for a in APPLETS},
+        "etc": directory(), "etc/passwd": "root:x:0:0::/root:/bin/sh\napp:x:1234:1235:An app:/home/app:/bin/sh\n",
+        "etc/group": "root:x:0:\napps:x:1235:\nextra:x:77:app\n", "tmp": directory(0o1777), "root": directory(0o700),
+        "home": directory(), "home/app": directory(uid=1234, gid=1235),
+    }
+
+
+_base = []
+
+
+def base():
+    """The layer below all others; always the same one."""
+    if not _base:
+        _base.append(Layer(base_members()))
+    return _base[0]
+
+
+class Image:
+    """Layers and a configuration, with all that is derived from them."""
+
+    def __init__(self, *layers, config=None, arch=ARCH, family="oci", variant=None, created="2024-02-29T12:00:00Z"):
+        self.layers, self.family = layers, family
+        self.platform = {"os": "linux", "architecture": arch, **({"variant": variant} if variant else {})}
+        self.config = json.dumps({**self.platform, "created": created, "config": config or {},
+                                  "rootfs": {"type": "layers", "diff_ids": [x.diff_id for x in layers]},
+                                  "history": []}).encode()
+        self.id = digest(self.config)
+        self.type = TYPES[family]["manifest"]
+        self.manifest = json.dumps({
+            "schemaVersion": 2, "mediaType": self.type,
+            "config": {"mediaType": TYPES[family]["config"], "digest": self.id, "size": len(self.config)},
+            "layers": [{"mediaType": LAYER_TYPES[family, x.how], "digest": x.digest, "size": len(x.blob)}
+                       for x in layers]}).encode()
+        self.digest = digest(self.manifest)
+
+    def blobs(self):
+        return {self.id: self.config, **{x.digest: x.blob for x in self.layers}}
+
+    def descriptor(self, name=None):
+        return {"mediaType": self.type, "digest": self.digest, "size": len(self.manifest), "platform": self.platform,
+                **({"annotations": {"org.opencontainers.image.ref.name": name}} if name else {})}
+
+
+def index(*images, family="oci"):
+    body = json.dumps({"schemaVersion": 2, "mediaType": TYPES[family]["index"],
+                       "manifests": [i.descriptor() for i in images]}).encode()
+    return TYPES[family]["index"], body
+
+
+def simple(text="x", *more, config=None, **kw):
+    """The base, a file /text, and further layers."""
+    return Image(base(), Layer({"text": text}), *more, config=config or {"Cmd": ["cat", "/text"]}, **kw)
+
+
+def layout(path, images):
+    """An OCI layout of {name: image} at path."""
+    os.makedirs(f"{path}/blobs/sha256")
+
+    def put(data):
+        with open(f"{path}/blobs/sha256/{digest(data)[7:]}", "wb") as f:
+            f.write(data)
+    for image in images.values():
+        for blob in (*image.blobs().values(), image.manifest):
+            put(blob)
+    with open(f"{path}/oci-layout", "w", encoding="ascii") as f:
+        f.write('{"imageLayoutVersion": "1.0.0"}')
+    with open(f"{path}/index.json", "w", encoding="ascii") as f:
+        json.dump({"schemaVersion": 2, "manifests": [i.descriptor(n) for n, i in images.items()]}, f)
+    return path
+
+
+def skopeo(*args):
+    if not shutil.which("skopeo"):
+        raise Skip("skopeo is not installed")
+    subprocess.run(["skopeo", "--insecure-policy", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                   stderr=subprocess.STDOUT, timeout=WAIT, check=True)
+
+
+# ----------------------------------------------------------------- registry
+
+
+class Registry:
+    """Debian's, on a free port."""
+
+    def __init__(self):
+        if not shutil.which("docker-registry"):
+            raise Skip("docker-registry is not installed")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.host = f"127.0.0.1:{self.port}"
+        path = folder()
+        with open(f"{path}/config.yml", "w", encoding="ascii") as f:
+            f.write(f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n"
+                    f"storage: {{filesystem: {{rootdirectory: {path}/data}}}}\nhttp: {{addr: {self.host}}}\n")
+        self.process = subprocess.Popen(["docker-registry", "serve", f"{path}/config.yml"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError("docker-registry does not start")
+
+    def call(self, method, path, body=None, headers=None, want=(200, 201, 202)):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        try:
+            c.request(method, path, body, headers or {})
+            r = c.getresponse()
+            r.read()
+            ok(r.status in want, f"{method} {path}: {r.status}")
+            return r
+        finally:
+            c.close()
+
+    def push_blob(self, name, data):
+        if self.call("HEAD", f"/v2/{name}/blobs/{digest(data)}", want=(200, 404)).status == 200:
+            return
+        where = self.call("POST", f"/v2/{name}/blobs/uploads/").getheader("Location").split(self.host)[-1]
+        self.call("PUT", f"{where}&digest={digest(data)}", data, {"Content-Type": "application/octet-stream"})
+
+    def push(self, image, name, tag=None):
+        """The image, by its tag or its digest; returns how to call it."""
+        for blob in image.blobs().values():
+            self.push_blob(name, blob)
+        return self.push_manifest(name, tag or image.digest, image.type, image.manifest)
+
+    def push_manifest(self, name, tag, kind, body):
+        self.call("PUT", f"/v2/{name}/manifests/{tag}", body, {"Content-Type": kind})
+        return f"{self.host}/{name}{'@' if ':' in tag else ':'}{tag}"
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+_registry = []
+
+
+def registry():
+    if not _registry:
+        _registry.append(Registry())
+    return _registry[0]
+
+
+# ------------------------------------------------------------------ running
+
+
+class Store:
+    """A state directory, and the program with it."""
+
+    def __init__(self, path=None, prefix=(), program=WARREN):
+        self.path = path or folder()
+        self.prefix, self.program = list(prefix), program
+        self.env = {"PATH": os.environ["PATH"], "HOME": work, "WARREN_STATE": self.path,
+                    **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "WARREN_LIBEXEC"}}
+
+    def start(self, *args, **kw):
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        env = {**self.env, **kw.pop("env", {})}
+        return subprocess.Popen([*self.prefix, self.program, *args], env=env, cwd="/", **kw)
+
+    def call(self, *args, **kw):
+        data = kw.pop("input", None)
+        if data is not None:
+            kw["stdin"] = subprocess.PIPE
+        p = self.start(*args, **kw)
+        try:
+            out, err = p.communicate(data, timeout=WAIT)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out, err = p.communicate()
+            raise AssertionError(f"{args} hangs; stderr {err[-300:]!r}") from None
+        return p.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+    def good(self, *args, **kw):
+        status, out, err = self.call(*args, **kw)
+        ok(status == 0, f"{args}: status {status}, stderr {err[-500:]!r}, stdout {out[-300:]!r}")
+        self.said = err
+        return out
+
+    def bad(self, *args, words=(), status=125, **kw):
+        """It fails with one line in the end; returns that."""
+        got, out, err = self.call(*args, **kw)
+        lines = [x for x in err.splitlines() if x.startswith("warren")]
+        ok(got == status and len(lines) == 1 and err.endswith(lines[0] + "\n"),
+           f"{args}: status {got} (wanted {status}), stderr {err[-600:]!r}, stdout {out[-200:]!r}")
+        for word in words:
+            ok(word in lines[0], f"{word!r} is not in {lines[0]!r}")
+        return lines[0]
+
+    def image(self, *args, **kw):
+        return self.good("image", *args, **kw)
+
+    def pull(self, ref, *args, **kw):
+        return self.image("pull", "--quiet", *args, ref, **kw).strip()
+
+    def run(self, ref, *command, options=(), **kw):
+        return self.good("run", "--pull", "never", "--image", ref, *options, "--", *command, **kw)
+
+    def ls(self):
+        return json.loads(self.image("ls", "--json"))
+
+    def du(self):
+        return json.loads(self.image("du", "--json"))
+
+    def directories(self):
+        """Layers on disk."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(n for n in os.listdir(f"{self.path}/layers/d") if not n.startswith("."))
+        return []
+
+    def empty(self):
+        """Nothing stored, once pruned; and what prune found is no image."""
+        eq(self.ls(), [], "images")
+        self.image("prune")
+        eq(self.directories(), [], "layers")
+        for d in ("layers", "layers/d", "images", "images/refs"):
+            names = os.listdir(f"{self.path}/{d}") if os.path.isdir(f"{self.path}/{d}") else []
+            left = [n for n in names if n not in ("d", "refs", "lock")]
+            eq(left, [], f"what is left in {d}")
+
+
+# --------------------------------------------------------------------- main
+
+
+def explain(why):
+    where = [f"{os.path.basename(f.filename)}:{f.lineno}"
+             for f in traceback.extract_tb(why.__traceback__) if f.filename.startswith(SOURCE)]
+    text = f"{type(why).__name__}: {why}".replace("\n", "\n# ")
+    output = getattr(why, "output", None)
+    return f"# {' '.join(where)}: {text} {(output or b'')[-500:]!r}"
+
+
+def attempt(t):
+    try:
+        t()
+    except Exception as why:  # pylint: disable=broad-except
+        return why
+
+
+def main():
+    failed, names = 0, sys.argv[1:]
+    chosen = [t for t in tests if not names or t.__name__ in names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if not os.path.exists("/bin/busybox"):
+        print("1..0 # SKIP busybox-static is not installed")
+        return 0
+    try:
+        for n, t in enumerate(chosen, 1):
+            started = time.monotonic()
+            why = attempt(t)
+            if isinstance(why, Skip):
+                print(f"ok {n} - {t.__name__} # SKIP {why}", flush=True)
+            elif why is None:
+                print(f"ok {n} - {t.__name__} # {time.monotonic() - started:.1f} s", flush=True)
+            else:
+                failed += 1
+                print(f"{explain(why)}\nnot ok {n} - {t.__name__}", flush=True)
+    finally:
+        for r in _registry:
+            r.stop()
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"1..{len(chosen)}")
+    return 1 if failed else 0
