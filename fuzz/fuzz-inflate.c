@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -95,7 +95,7 @@ TEST(says_what_there_is)
 TEST(made_everywhere_and_removed_everywhere)
 {
 	begin();
-	make(&(struct cgroup_limits){ 0 });
+	make(&(struct cgroup_limits){ .cpu_millis = 1000 });
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
 		OK(!cgroup_has(&root, c) || exists(c));
 	EQ(cgroup_remove(&root, id), 0);
@@ -207,7 +207,7 @@ TEST(an_id_that_is_taken_is_refused)
 TEST(removed_with_what_is_below)
 {
 	begin();
-	make(&(struct cgroup_limits){ 0 });
+	make(&(struct cgroup_limits){ .cpu_millis = 1000 });
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
 		if (!cgroup_has(&root, c) ||
 		    (root.mode == CGROUP_V2 && c != CGROUP_FREEZER))
@@ -310,6 +310,7 @@ TEST(freezes_and_thaws)
 	end(pid);
 }
 
+/* One that is gone is an error: without its handles nothing would be limited. */
 TEST(handles_are_for_joining_and_for_making)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -223,7 +223,17 @@ BAD = [
     (["--timeout", "0s", "true"], "--timeout: duration '0s' is less than 1ms (example: --timeout 30s)"),
     (["--timeout", "999999999999h", "true"], "--timeout: duration '999999999999h' is too long (example: --timeout 30s)"),
     (["--network", "host", "true"], "--network: 'host' is neither none nor loopback (example: --network none)"),
-    (["--image", "debian", "true"], "--image: 'debian' is neither host nor dir:PATH (example: --image dir:./rootfs)"),
+    (["--image", "", "true"], "--image: '' is not an image (example: --image dir:./rootfs)"),
+    (["--image", "--", "true"], "--image: '--' is not an image (example: --image dir:./rootfs)"),
+    (["--pull", "never", "--image", "no such", "true"],
+     "create a sandbox: image 'no such': 'no such' is not an image reference: names are lower-case letters and digits, with . _ - between (example: python:3.12)"),
+    (["--pull", "never", "--image", "no/such:thing", "true"], "create a sandbox: image 'no/such:thing': there is no image 'no/such:thing' on this machine"),
+    (["--pull", "now", "true"], "--pull: 'now' is neither missing, always nor never (example: --pull always)"),
+    (["--platform", "arm64", "true"], "--platform: 'arm64' is not OS/ARCH[/VARIANT] (example: --platform linux/arm64)"),
+    (["--platform", "linux/arm64", "--pull", "never", "--image", "x", "true"], "--platform chooses what to pull, and --pull never forbids it"),
+    (["--platform", "linux/arm64", "true"], "--platform chooses what to pull, and 'host' is not pulled"),
+    (["--pull", "always", "--image", "dir:/", "true"], "--pull always: 'dir:/' is not pulled"),
+    (["--entrypoint", ""], "no command to run (example: warren run -- uname -n)"),
     (["--image", "dir:/nowhere", "true"], "--image: '/nowhere': No such file or directory (example: --image dir:./rootfs)"),
     (["--image", "dir:/etc/passwd", "true"], "--image: '/etc/passwd': Not a directory (example: --image dir:./rootfs)"),
     (["--image", "dir:", "true"], "--image: '': No such file or directory (example: --image dir:./rootfs)"),
@@ -314,6 +324,13 @@ def commands_that_are_not_there():
         eq((p.returncode, p.stdout, p.stderr.decode()), (status, b"", line + "\n"), f"answer to {args}")
 
 
+@test
+def an_entrypoint_of_ones_own():
+    eq(run("--entrypoint", "/bin/echo"), b"\n")
+    eq(run("--entrypoint", "/bin/echo", "--", "a", ""), b"a \n")
+    eq(run("--entrypoint", "", "--", "echo", "a"), b"a\n")
+
+
 # --------------------------------------------------------------------- help
 
 
@@ -373,6 +390,8 @@ def every_option_is_in_the_manual():
 def every_option_has_a_test():
     with open(__file__, encoding="utf-8") as f:
         positive = f.read().split("# ---- options at work", 2)[2]
+    with open(f"{SOURCE}/test/test-oci.py", encoding="utf-8") as f:
+        positive += f.read()  # what matters for images of registries only
     for name in long_options(help_text("run", "--help")) - {"help"}:
         ok(f'"--{name}' in positive, f"--{name} has no test")
     for letter in re.findall(r"^  -(.),", help_text("run", "--help"), re.M):

@@ -9,7 +9,6 @@ import glob, os, platform, re, shutil, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARREN = os.environ.get("WARREN", "build/warren")
-BUILD = os.environ.get("WARREN_BUILD", "build")
 MACHINES = {
     "x86_64": ("qemu-system-x86_64", ["-machine", "q35", "-cpu", "max"], "ttyS0", "amd64"),
     "aarch64": ("qemu-system-aarch64", ["-machine", "virt", "-cpu", "max"], "ttyAMA0", "arm64"),
@@ -49,8 +48,10 @@ def make_root(root):
     link_busybox(root)
     for d in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "var/lib", "opt"):
         os.makedirs(f"{root}/{d}", exist_ok=True)
-    os.makedirs(f"{root}/usr/share/old")
-    with open(f"{root}/usr/share/old/moved", "w"):
+    # Another root filesystem, to run from.
+    os.makedirs(f"{root}/srv/root/old")
+    link_busybox(f"{root}/srv/root")
+    with open(f"{root}/srv/root/old/moved", "w"):
         pass
     with open(f"{root}/etc/passwd", "w") as f:
         f.write("root:x:0:0:root:/root:/bin/sh\n")
@@ -58,9 +59,6 @@ def make_root(root):
         f.write("root:x:0:\n")
     copy_program(root, WARREN, "usr/bin")
     copy_program(root, "/sbin/mkfs.ext4", "usr/sbin")
-    contract = f"{BUILD}/test/test-contract"
-    if os.path.exists(contract):
-        copy_program(root, contract, "usr/libexec/warren-tests")
     shutil.copy(f"{HERE}/guest/init", f"{root}/sbin/init")
     os.chmod(f"{root}/sbin/init", 0o755)
 

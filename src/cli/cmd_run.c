@@ -228,7 +228,7 @@ static int run_done(struct run *run, int status)
 /* One that needs no words of ours: the image's, or what was named as its entrypoint. */
 static bool has_own_command(const struct run_options *o)
 {
-	return run_pull_possible(o) || (o->entrypoint && o->entrypoint[0]);
+	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]);
 }
 
 static int run_run(int argc, char **argv)

@@ -303,10 +303,10 @@ static int add_tmpfs(void *field, const char *value, struct warren_error *err)
 /* clang-format off */
 static const struct opt run_table[] = {
 	{ "Computer", "image", 0, "IMAGE", "dir:./rootfs",
-	  "host (the default: this machine's programs), dir:PATH, or one of a registry",
+	  "host (the default), dir:PATH, or a reference: python:3.12",
 	  set_image, FIELD(image) },
 	{ NULL, "pull", 0, "WHEN", "always",
-	  "missing (the default: when it is not here), always, or never",
+	  "missing (the default), always, or never",
 	  set_pull, FIELD(pull) },
 	{ NULL, "platform", 0, "OS/ARCH", "linux/arm64",
 	  "of several, which to pull (default: this machine's)",
@@ -404,6 +404,29 @@ static int check_targets(const struct mount_list *list, struct warren_error *err
 					"two mounts at '%s': --volume and --tmpfs need a "
 					"place each (example: --tmpfs /scratch)",
 					list->v[i].target);
+	return 0;
+}
+
+bool run_options_stored(const struct run_options *o)
+{
+	return o->image && strcmp(o->image, "host") != 0 &&
+	       strncmp(o->image, "dir:", 4) != 0;
+}
+
+static int check_pull(const struct run_options *o, struct warren_error *err)
+{
+	const char *image = o->image ? o->image : "host";
+
+	if (o->platform && o->pull == PULL_NEVER)
+		return error_set(
+			err, EINVAL,
+			"--platform chooses what to pull, and --pull never forbids it");
+	if (o->platform && !run_options_stored(o))
+		return error_set(
+			err, EINVAL,
+			"--platform chooses what to pull, and '%s' is not pulled", image);
+	if (o->pull == PULL_ALWAYS && !run_options_stored(o))
+		return error_set(err, EINVAL, "--pull always: '%s' is not pulled", image);
 	return 0;
 }
 

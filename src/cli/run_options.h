@@ -49,6 +49,8 @@ extern const struct opts run_opts;
 
 /* What no single option can tell; and the environment is put together. */
 int run_options_finish(struct run_options *o, struct warren_error *err) MUST_CHECK;
+/* Is its image one of the store's, as opposed to `host` and directories? */
+bool run_options_stored(const struct run_options *o);
 void run_options_done(struct run_options *o);
 
 #endif /* CLI_RUN_OPTIONS_H */

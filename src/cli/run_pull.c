@@ -28,21 +28,15 @@ struct pull {
 	char said[sizeof((struct warren_error){ 0 }.msg)];
 };
 
-bool run_pull_possible(const struct run_options *o)
-{
-	return o->image && strcmp(o->image, "host") != 0 &&
-	       strncmp(o->image, "dir:", 4) != 0;
-}
-
 bool run_pull_first(const struct run_options *o)
 {
-	return run_pull_possible(o) &&
+	return run_options_stored(o) &&
 	       (o->pull == PULL_ALWAYS || (o->pull == PULL_MISSING && o->platform));
 }
 
 bool run_pull_after(const struct run_options *o, int code)
 {
-	return run_pull_possible(o) && o->pull == PULL_MISSING && !o->platform &&
+	return run_options_stored(o) && o->pull == PULL_MISSING && !o->platform &&
 	       code == -ENOENT;
 }
 

@@ -11,8 +11,6 @@
 
 #include "cli/run_options.h"
 
-/* Does the store have it, as opposed to `host` and directories? */
-bool run_pull_possible(const struct run_options *o);
 /* Before anything was tried. */
 bool run_pull_first(const struct run_options *o);
 /* After making a sandbox failed with -@code. */

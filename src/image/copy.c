@@ -142,6 +142,9 @@ void copy_remove_tree(int at, const char *name)
 
 	if (unlinkat(at, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
 		return;
+	/* A directory of an image need not let its owner in. */
+	if (geteuid() != 0)
+		(void)!fchmodat(at, name, 0700, 0);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	d = fd < 0 ? NULL : fdopendir(fd);
 	while (d && (e = readdir(d)))

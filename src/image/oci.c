@@ -192,6 +192,21 @@ static int fetch_layers(struct pull *p, struct warren_error *err)
 	return oci_work_finish(&p->work, err);
 }
 
+/* What did not come from an index says only now what it is for. */
+static int check_platform(const struct pull *p, const char *wanted,
+			  struct warren_error *err)
+{
+	const char *have = p->image.platform;
+	size_t n = strlen(have) < strlen(wanted) ? strlen(have) : strlen(wanted);
+
+	/* "linux/arm" is also satisfied by "linux/arm/v7", and the other way round. */
+	if (n > 0 && strncmp(have, wanted, n) == 0 &&
+	    (have[n] == '\0' || have[n] == '/') &&
+	    (wanted[n] == '\0' || wanted[n] == '/'))
+		return 0;
+	return error_set(err, ENOENT, "it is for %s, not for %s", have, wanted);
+}
+
 static int pull_locked(struct pull *p, const struct store *s, const struct ref *ref,
 		       const struct oci_options *o, struct warren_error *err)
 {
@@ -205,6 +220,8 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 		r = fetch_manifest(p, ref, oci_wanted_platform(o), err);
 	if (r == 0)
 		r = fetch_config(p, s, err);
+	if (r == 0)
+		r = check_platform(p, oci_wanted_platform(o), err);
 	if (r < 0)
 		return r;
 	while (p->image.layers[n])

@@ -278,7 +278,7 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 					    .own_ids = unpack_own_ids(),
 					    .entries_max = UNPACK_ENTRIES_MAX };
 	struct unpack_report report = { 0 };
-	char diff_id[REF_DIGEST_LEN + 1];
+	struct unpack_result result = { 0 };
 	int r = begin_digest(&p, err);
 
 	if (r == 0)
@@ -286,14 +286,14 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 	if (r == 0)
 		r = run(&p, &report, err);
 	if (r == 0)
-		r = end_digest(&p, expect_diff_id, diff_id, err);
+		r = end_digest(&p, expect_diff_id, result.diff_id, err);
 	if (r < 0)
 		return r;
-	*ret = (struct unpack_result){ .bytes = p.bytes,
-				       .entries = report.entries,
-				       .skipped = report.skipped,
-				       .remapped = report.remapped };
-	(void)memcpy(ret->diff_id, diff_id, sizeof(diff_id));
+	result.bytes = p.bytes;
+	result.entries = report.entries;
+	result.skipped = report.skipped;
+	result.remapped = report.remapped;
+	*ret = result;
 	return 0;
 }
 

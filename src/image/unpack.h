@@ -13,7 +13,19 @@
  *
  * Ownership: run by root, the directory gets the ids of the archive on disk (an
  * id-mapped mount shows them to the untar process, which is nobody outside). Run by a
- * user, everything is his and ids of the archive are dropped.
+ * user, everything is his; ids and set-id bits of the archive are dropped. An id
+ * that no sandbox has (65,536 and above) becomes nobody's, without set-id bits.
+ *
+ * What is refused: "..", a name that leads through a symbolic link or a file of the
+ * archive, hard links to what is not in it, what is truncated or damaged. Leading
+ * slashes are dropped. A later entry replaces an earlier one. Links are stored as
+ * they are and never followed. Devices, sockets and attributes other than user.*
+ * (without user.overlay.*) and file capabilities are left out.
+ *
+ * The children are forks that use malloc: the caller must have one thread. They
+ * have its memory, too: no secret should be in there that an image must not see.
+ * Layers have set-id files of root's: the directory must be in one that only root
+ * can enter.
  */
 #ifndef IMAGE_UNPACK_H
 #define IMAGE_UNPACK_H
@@ -21,7 +33,6 @@
 #include "base/error.h"
 #include "image/ref.h"
 
-/* What an archive is compressed with; by its first bytes, whatever a media type says. */
 enum unpack_limits {
 	UNPACK_ENTRIES_MAX = 4000000, /* files in a layer */
 };

@@ -300,7 +300,7 @@ static void map_ids(bool privileged, struct ns_maps *ret)
 	ret->gid[0] = (struct ns_map){ 0, getegid(), 1 };
 }
 
-/* The ids of the new process, and its view of the directory, in which they are those on disk. */
+/* The ids of the new process, and its view of the directory: they are those on disk. */
 static int admit(const struct unpack_job *job, pid_t pid, int control, bool privileged,
 		 struct warren_error *err)
 {

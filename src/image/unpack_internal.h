@@ -78,7 +78,7 @@ struct unpack_child {
 		.pidfd = -1, .control = -1 \
 	}
 
-/* What a child gets. @dir < 0: an empty root, and it decompresses; else it untars there. */
+/* What a child gets. @dir < 0: it decompresses, in an empty root; else it untars. */
 struct unpack_job {
 	const char *name;
 	int in, out, dir;
@@ -89,7 +89,7 @@ struct unpack_job {
 bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       struct warren_error *err);
-/* Its last word, waited for. An error of its own is @err; -EPIPE with a sentence when it died. */
+/* Its last word, waited for. -EPIPE when it died without one. */
 int unpack_child_finish(struct unpack_child *c, struct unpack_report *ret,
 			struct warren_error *err);
 /* Killed if it still runs, and reaped. */

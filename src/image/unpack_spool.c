@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_spool.c - outer archives (docker save, OCI archive): plain files, whatever they say
+ * unpack_spool.c - outer archives (docker save, OCI archive) become plain files
  *
  * Owners, modes, times and attributes mean nothing here. Symbolic links, with which
  * docker names one layer in several images, become further names of the file that
@@ -74,30 +74,30 @@ static int resolve(const char *name, const char *target, char ret[4096])
 static int add_link(struct untar *u, const char *name, const char *target,
 		    struct warren_error *err)
 {
-	char path[4096];
+	size_t n = strlen(name) + 1;
 	struct untar_link *link;
+	char path[4096];
 
 	if (!target || !*name || resolve(name, target, path) < 0)
 		return refuse(name, "is a link to what is not in the archive", err);
-	if (u->n_links >= UNPACK_LINKS)
+	if (++u->n_links > UNPACK_LINKS)
 		return error_set(err, EFBIG, "the archive has more than %d links",
 				 UNPACK_LINKS);
-	if (!u->links)
-		u->links = calloc(UNPACK_LINKS, sizeof(*u->links));
-	if (!u->links)
+	link = malloc(sizeof(*link) + n + strlen(path) + 1);
+	if (!link)
 		return error_errno(err, ENOMEM, "read the links");
-	link = &u->links[u->n_links];
-	link->name = strdup(name);
-	link->target = strdup(path);
-	u->n_links++;
-	return link->name && link->target ? 0
-					  : error_errno(err, ENOMEM, "read the links");
+	link->next = u->links;
+	link->target = link->name + n;
+	(void)memcpy(link->name, name, n);
+	(void)memcpy(link->target, path, strlen(path) + 1);
+	u->links = link;
+	return 0;
 }
 
 int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_error *err)
 {
 	const char *to = archive_entry_hardlink(e);
-	char name[4096], target[4096];
+	char name[4096] = "", target[4096] = "";
 	int fd, r = clean(archive_entry_pathname(e), name, err);
 
 	if (r < 0)
@@ -121,38 +121,38 @@ int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_er
 /* In rounds, since a link may point to one that comes later. */
 int untar_spool_links(struct untar *u, struct warren_error *err)
 {
-	size_t left = u->n_links;
+	for (bool progress = true; progress;) {
+		struct untar_link **p = &u->links, *done;
 
-	for (bool progress = true; left > 0 && progress;) {
 		progress = false;
-		for (size_t i = 0; i < left;) {
-			struct untar_link *link = &u->links[i], made = *link;
-			int r = unpack_tree_hardlink(&u->tree, link->name, link->target,
+		while ((done = *p)) {
+			int r = unpack_tree_hardlink(&u->tree, done->name, done->target,
 						     err);
 
 			if (r == -EBADMSG) {
-				i++;
+				p = &done->next;
 				continue;
 			}
 			if (r < 0)
 				return r;
+			*p = done->next;
+			free(done);
 			progress = true;
-			*link = u->links[--left];
-			u->links[left] = made;
 		}
 	}
-	return left == 0 ? 0
-			 : refuse(u->links[0].name,
-				  "is a link to what is not in the archive", err);
+	if (u->links)
+		return refuse(u->links->name, "is a link to what is not in the archive",
+			      err);
+	return 0;
 }
 
 void untar_spool_done(struct untar *u)
 {
-	for (size_t i = 0; i < u->n_links; i++) {
-		free(u->links[i].name);
-		free(u->links[i].target);
+	while (u->links) {
+		struct untar_link *next = u->links->next;
+
+		free(u->links);
+		u->links = next;
 	}
-	free(u->links);
-	u->links = NULL;
 	u->n_links = 0;
 }

@@ -10,7 +10,9 @@ struct archive_entry;
 
 /* A symbolic link of a spooled archive: made at the end, when its target is there. */
 struct untar_link {
-	char *name, *target;
+	struct untar_link *next;
+	char *target; /* behind the name */
+	char name[];
 };
 
 struct untar {

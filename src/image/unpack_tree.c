@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -117,37 +118,43 @@ static int set_opaque(int dir, const char *name, struct warren_error *err)
 
 /* ------------------------------------------------------------------ removing */
 
+/* Remove what is no directory or an empty one. -ENOTEMPTY: neither. */
+static int remove_one(int at, const char *name)
+{
+	if (unlinkat(at, name, 0) == 0)
+		return 0;
+	if (errno != EISDIR)
+		return -errno;
+	return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 /*
  * Remove all in @at that can be, up to a directory that has something in it:
  * that is opened as *@ret_child. -1 there: @at is empty.
  */
 static int empty_dir(int at, int *ret_child)
 {
-	int copy = openat(at, ".", OPEN_DIR | O_CLOEXEC);
+	int copy = openat(at, ".", OPEN_DIR | O_CLOEXEC), r = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
-	int r = d ? 0 : -errno;
 
 	*ret_child = -1;
-	while (r == 0 && *ret_child < 0 && (e = readdir(d))) {
+	if (!d) {
+		r = -errno;
+		close_p(&copy);
+		return r;
+	}
+	while (r == 0 && (e = readdir(d))) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		if (unlinkat(at, e->d_name, 0) == 0)
-			continue;
-		if (errno != EISDIR)
-			r = -errno;
-		else if (unlinkat(at, e->d_name, AT_REMOVEDIR) == 0)
-			continue;
-		else if (errno != ENOTEMPTY)
-			r = -errno;
-		if (r == 0) {
+		r = remove_one(at, e->d_name);
+		if (r == -ENOTEMPTY) {
 			*ret_child = openat(at, e->d_name, OPEN_DIR | O_CLOEXEC);
-			if (*ret_child < 0)
-				r = -errno;
+			r = *ret_child < 0 ? -errno : 0;
+			break;
 		}
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 	return r;
 }
 
@@ -221,7 +228,7 @@ static int make_way(int at, const char *name, struct warren_error *err)
 	return 0;
 }
 
-/* One directory right below @at, made if it is missing. A whiteout becomes an opaque one. */
+/* One directory right below @at, made if it is missing. A whiteout becomes opaque. */
 static int make_step(struct unpack_tree *t, int at, const char *name,
 		     struct warren_error *err)
 {
@@ -275,10 +282,11 @@ static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 {
 	forget_dir(t);
 	t->dir = fd;
-	(void)strcpy(t->dir_name, name); /* clean names are shorter than 4,096 */
+	/* Clean names are shorter than that. */
+	(void)snprintf(t->dir_name, sizeof(t->dir_name), "%s", name);
 }
 
-/* Go to the directory @name: t->dir is it then. -errno, and no error, when it is not there. */
+/* Go to the directory @name: t->dir is it then. -errno when it is not there. */
 static int enter(struct unpack_tree *t, const char *name)
 {
 	size_t n = strlen(t->dir_name);

@@ -51,8 +51,8 @@ static const struct opts ls_opts = {
 struct row {
 	char repository[REF_TEXT_MAX];
 	char tag[130];
-	char created[HUMAN_MAX], size[HUMAN_MAX];
-	const char *id, *digest;
+	char ago[HUMAN_MAX], size[HUMAN_MAX];
+	const char *created, *id, *digest;
 };
 
 static void fill(struct row *row, const struct store_image *image, const char *ref,
@@ -71,9 +71,7 @@ static void fill(struct row *row, const struct store_image *image, const char *r
 		parsed.tag[0] = parsed.digest[0] = '\0';
 		ref_familiar(&parsed, row->repository);
 	}
-	(void)snprintf(
-		row->created, sizeof(row->created), "%s",
-		human_ago(human_parse_time(image->created), time(NULL), row->created));
+	row->created = human_ago(human_parse_time(image->created), time(NULL), row->ago);
 	(void)human_size(image->size, row->size);
 }
 
@@ -117,8 +115,14 @@ static int wider(int width, const char *text)
 
 static int put_table(struct buf *out, const struct catalog *c, const struct ls_options *o)
 {
-	static const struct row head = { "REPOSITORY", "TAG",      "CREATED",
-					 "SIZE",       "IMAGE ID", "DIGEST" };
+	static const struct row head = {
+		.repository = "REPOSITORY",
+		.tag = "TAG",
+		.created = "CREATED",
+		.size = "SIZE",
+		.id = "IMAGE ID",
+		.digest = "DIGEST",
+	};
 	int width[4] = { 0 };
 	size_t n;
 	AUTO_FREE struct row *rows = make_rows(c, o, &n);
