@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)memset(buf + room, 0x5a, 8);
 	for (int i = 0; i < READS_MAX; i++) {
 		struct warren_output o;
-		int r = journal_read(fd, cursor, buf, room, &o);
+		int r = journal_read(fd, cursor, NULL, buf, room, &o);
 
 		if (buf[room] != 0x5a ||
 		    (r == 0 && (o.size > room || o.stream < 0 || o.stream > 2)))

@@ -31,8 +31,9 @@ static void babble(int sock, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct native_exec ex = { .id = 1, .journal = -1 };
-	struct native_box box = { .execs = &ex };
+	struct native engine = { .cgroups.mode = CGROUP_V1 };
+	struct native_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
+	struct native_box box = { .engine = &engine, .execs = &ex };
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
 	struct proto_reply reply = { 0 };
 	int ends[2], fd = -1, r;

@@ -230,11 +230,12 @@ struct warren_result {
 
 /* A piece of an exec's journal: what one stream had written, in the order of arrival. */
 struct warren_output {
-	uint64_t cursor; /* where the next piece begins; start with 0 */
-	int stream;      /* 1 or 2 */
-	size_t size;     /* bytes in the caller's buffer; 0: nothing more at present */
-	uint64_t lost;   /* bytes dropped between the asked cursor and this piece */
-	bool end;        /* size is 0 and nothing more will come */
+	uint64_t
+		cursor; /* where the next piece begins, in bytes of output; start with 0 */
+	int stream;     /* 1 or 2 */
+	size_t size;    /* bytes in the caller's buffer; 0: nothing more at present */
+	uint64_t lost;  /* bytes dropped between the asked cursor and this piece */
+	bool end;       /* size is 0 and nothing more will come */
 };
 
 /*

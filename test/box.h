@@ -11,6 +11,7 @@
 #ifndef TEST_BOX_H
 #define TEST_BOX_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -101,24 +102,42 @@ __attribute__((constructor)) static inline void box_setup(void)
 	box_owner = getpid();
 }
 
-__attribute__((destructor)) static inline void box_cleanup(void)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct warren *w = NULL;
-
-	if (getpid() != box_owner || !box_dir[0])
-		return;
-	if (box_open("native", &w, &ignored) == 0)
-		w = warren_close(w);
-	box_remove_tree(box_dir);
-}
-
-/* ------------------------------------------------------------- small things */
-
 static inline void box_nap(void)
 {
 	(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
+
+/* Does a sandbox of a test that died still have its link? */
+static inline bool box_has_leftovers(void)
+{
+	AUTO_FREE char *ids = box_path("run/ids");
+	DIR *d = opendir(ids);
+	bool found = false;
+
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		found |= e->d_name[0] != '.';
+	if (d)
+		(void)closedir(d);
+	return found;
+}
+
+__attribute__((destructor)) static inline void box_cleanup(void)
+{
+	if (getpid() != box_owner || !box_dir[0])
+		return;
+	/* More than once: its processes may be on their way out. */
+	for (int i = 0; i < BOX_TRIES && box_has_leftovers(); i++) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		struct warren *w = NULL;
+
+		if (box_open("native", &w, &ignored) == 0)
+			w = warren_close(w);
+		box_nap();
+	}
+	box_remove_tree(box_dir);
+}
+
+/* ------------------------------------------------------------- small things */
 
 static inline size_t box_count_fds(void)
 {

@@ -3,8 +3,6 @@
 #ifndef TEST_NATIVE_BOX_H
 #define TEST_NATIVE_BOX_H
 
-#include <dirent.h>
-
 #include "backend/native/native.h"
 #include "base/fd.h"
 #include "box.h"

@@ -65,7 +65,8 @@ static void say(const char *name, long r)
 	if (r >= 0)
 		printf("%s ok\n", name);
 	else
-		printf("%s %s\n", name, strerrorname_np(code) ? strerrorname_np(code) : "?");
+		printf("%s %s\n", name,
+		       strerrorname_np(code) ? strerrorname_np(code) : "?");
 	(void)fflush(stdout);
 }
 
@@ -74,22 +75,54 @@ static const struct {
 	const char *name;
 	long nr;
 } refused[] = {
-#define CALL(x) { #x, SYS_##x }
-	CALL(mount),	      CALL(umount2),	    CALL(pivot_root),
-	CALL(fsopen),	      CALL(fsconfig),	    CALL(fsmount),
-	CALL(fspick),	      CALL(open_tree),	    CALL(move_mount),
-	CALL(mount_setattr),  CALL(setns),	    CALL(keyctl),
-	CALL(add_key),	      CALL(request_key),    CALL(bpf),
-	CALL(perf_event_open), CALL(io_uring_setup), CALL(io_uring_enter),
-	CALL(io_uring_register), CALL(userfaultfd),  CALL(open_by_handle_at),
-	CALL(name_to_handle_at), CALL(fanotify_init), CALL(fanotify_mark),
-	CALL(kcmp),	      CALL(pidfd_getfd),    CALL(quotactl),
-	CALL(init_module),    CALL(finit_module),   CALL(delete_module),
-	CALL(kexec_load),     CALL(reboot),	    CALL(swapon),
-	CALL(swapoff),	      CALL(acct),	    CALL(syslog),
-	CALL(sethostname),    CALL(setdomainname),  CALL(settimeofday),
-	CALL(clock_settime),  CALL(vhangup),	    { "listmount", 458 },
-	{ "statmount", 457 }, { "open_tree_attr", 467 },
+#define CALL(x)             \
+	{                   \
+#x, SYS_##x \
+	}
+	CALL(mount),
+	CALL(umount2),
+	CALL(pivot_root),
+	CALL(fsopen),
+	CALL(fsconfig),
+	CALL(fsmount),
+	CALL(fspick),
+	CALL(open_tree),
+	CALL(move_mount),
+	CALL(mount_setattr),
+	CALL(setns),
+	CALL(keyctl),
+	CALL(add_key),
+	CALL(request_key),
+	CALL(bpf),
+	CALL(perf_event_open),
+	CALL(io_uring_setup),
+	CALL(io_uring_enter),
+	CALL(io_uring_register),
+	CALL(userfaultfd),
+	CALL(open_by_handle_at),
+	CALL(name_to_handle_at),
+	CALL(fanotify_init),
+	CALL(fanotify_mark),
+	CALL(kcmp),
+	CALL(pidfd_getfd),
+	CALL(quotactl),
+	CALL(init_module),
+	CALL(finit_module),
+	CALL(delete_module),
+	CALL(kexec_load),
+	CALL(reboot),
+	CALL(swapon),
+	CALL(swapoff),
+	CALL(acct),
+	CALL(syslog),
+	CALL(sethostname),
+	CALL(setdomainname),
+	CALL(settimeofday),
+	CALL(clock_settime),
+	CALL(vhangup),
+	{ "listmount", 458 },
+	{ "statmount", 457 },
+	{ "open_tree_attr", 467 },
 #ifdef SYS_kexec_file_load
 	CALL(kexec_file_load),
 #endif
@@ -97,7 +130,9 @@ static const struct {
 	CALL(quotactl_fd),
 #endif
 #ifdef SYS_iopl
-	CALL(iopl),	      CALL(ioperm),	    CALL(modify_ldt),
+	CALL(iopl),
+	CALL(ioperm),
+	CALL(modify_ldt),
 #endif
 };
 
@@ -117,8 +152,9 @@ static void namespaces(void)
 	static const struct {
 		const char *name;
 		unsigned long flag;
-	} kinds[] = { { "user", CLONE_NEWUSER }, { "mnt", CLONE_NEWNS },   { "pid", CLONE_NEWPID },
-		      { "net", CLONE_NEWNET },	 { "ipc", CLONE_NEWIPC },  { "uts", CLONE_NEWUTS },
+	} kinds[] = { { "user", CLONE_NEWUSER },    { "mnt", CLONE_NEWNS },
+		      { "pid", CLONE_NEWPID },      { "net", CLONE_NEWNET },
+		      { "ipc", CLONE_NEWIPC },      { "uts", CLONE_NEWUTS },
 		      { "cgroup", CLONE_NEWCGROUP } };
 	char name[64];
 	pid_t pid;
@@ -135,7 +171,8 @@ static void namespaces(void)
 			(void)waitpid(pid, NULL, 0);
 	}
 	say("unshare-time", syscall(SYS_unshare, 0x80));
-	say("unshare-user-garbage", syscall(SYS_unshare, CLONE_NEWUSER | 0xff00000000000000UL));
+	say("unshare-user-garbage",
+	    syscall(SYS_unshare, CLONE_NEWUSER | 0xff00000000000000UL));
 	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
 		_exit(0);
@@ -154,7 +191,8 @@ static void sockets(void)
 			fd = socket(family, type, 0);
 			if (fd < 0 && errno == EPERM)
 				continue;
-			(void)snprintf(name, sizeof(name), "socket-%d-%d-0", family, type);
+			(void)snprintf(name, sizeof(name), "socket-%d-%d-0", family,
+				       type);
 			say(name, fd);
 			if (fd >= 0)
 				(void)close(fd);
@@ -165,7 +203,8 @@ static void sockets(void)
 			fd = socket(AF_INET, type, proto);
 			if (fd < 0 && errno == EPERM)
 				continue;
-			(void)snprintf(name, sizeof(name), "socket-inet-%d-%d", type, proto);
+			(void)snprintf(name, sizeof(name), "socket-inet-%d-%d", type,
+				       proto);
 			say(name, fd);
 			if (fd >= 0)
 				(void)close(fd);
@@ -186,13 +225,17 @@ static void sockets(void)
 	say("socket-alg", socket(AF_ALG, SOCK_SEQPACKET, 0));
 	say("socketpair-unix", socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){ 0 }));
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	say("setsockopt-udp-encap", setsockopt(fd, IPPROTO_UDP, UDP_ENCAP, &one, sizeof(one)));
-	say("setsockopt-xfrm", setsockopt(fd, IPPROTO_IP, IP_XFRM_POLICY, &one, sizeof(one)));
-	say("setsockopt-reuse", setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
+	say("setsockopt-udp-encap",
+	    setsockopt(fd, IPPROTO_UDP, UDP_ENCAP, &one, sizeof(one)));
+	say("setsockopt-xfrm",
+	    setsockopt(fd, IPPROTO_IP, IP_XFRM_POLICY, &one, sizeof(one)));
+	say("setsockopt-reuse",
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
 	(void)close(fd);
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	say("setsockopt-tcp-ulp", setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", 3));
-	say("setsockopt-tcp-nodelay", setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
+	say("setsockopt-tcp-nodelay",
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
 	(void)close(fd);
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	if (fd >= 0)
@@ -236,7 +279,8 @@ static void traced(void)
 	say("prlimit-init", prlimit(1, RLIMIT_NOFILE, &(struct rlimit){ 4, 4 }, NULL));
 	say("prlimit-init-read", prlimit(1, RLIMIT_NOFILE, NULL, &(struct rlimit){ 0 }));
 	say("setpgid-init", setpgid(1, getpid()));
-	say("sched_setaffinity-init", sched_setaffinity(1, sizeof(cpu_set_t), &(cpu_set_t){ { 1 } }));
+	say("sched_setaffinity-init",
+	    sched_setaffinity(1, sizeof(cpu_set_t), &(cpu_set_t){ { 1 } }));
 	for (int sig = 1; sig < 65; sig++)
 		(void)kill(1, sig);
 	say("kill-init", kill(1, SIGKILL));
@@ -279,8 +323,10 @@ static void devices(void)
 		const char *name;
 		mode_t mode;
 		dev_t dev;
-	} nodes[] = { { "mknod-mem", S_IFCHR | 0600, 0 }, { "mknod-null", S_IFCHR | 0600, 0 },
-		      { "mknod-disk", S_IFBLK | 0600, 0 }, { "mknod-fifo", S_IFIFO | 0600, 0 },
+	} nodes[] = { { "mknod-mem", S_IFCHR | 0600, 0 },
+		      { "mknod-null", S_IFCHR | 0600, 0 },
+		      { "mknod-disk", S_IFBLK | 0600, 0 },
+		      { "mknod-fifo", S_IFIFO | 0600, 0 },
 		      { "mknod-whiteout", S_IFCHR, 0 } };
 	const dev_t devs[] = { makedev(1, 1), makedev(1, 3), makedev(8, 0), 0, 0 };
 
@@ -349,7 +395,8 @@ static void needed(void)
 	say("bind-80", bind(fd, (void *)&at, sizeof(at)));
 	say("listen", listen(fd, 1));
 	(void)getsockname(fd, (void *)&at, &len);
-	say("connect", connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), (void *)&at, len));
+	say("connect",
+	    connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), (void *)&at, len));
 }
 
 /* The classic: a chroot below the working directory, and out through it. */
@@ -365,12 +412,14 @@ static void chroot_tricks(void)
 		(void)chdir("..");
 	say("chroot-again", chroot("."));
 	(void)stat("/", &st);
-	printf("chroot-ends-inside %s\n", st.st_dev == first.st_dev && st.st_ino == first.st_ino ? "ok" : "OUTSIDE");
+	printf("chroot-ends-inside %s\n",
+	       st.st_dev == first.st_dev && st.st_ino == first.st_ino ? "ok" : "OUTSIDE");
 	(void)fchdir(top);
 	for (int i = 0; i < 64; i++)
 		(void)chdir("..");
 	(void)stat(".", &st);
-	printf("fchdir-ends-inside %s\n", st.st_dev == first.st_dev && st.st_ino == first.st_ino ? "ok" : "OUTSIDE");
+	printf("fchdir-ends-inside %s\n",
+	       st.st_dev == first.st_dev && st.st_ino == first.st_ino ? "ok" : "OUTSIDE");
 	(void)openat(top, "../../../../../../etc/shadow", O_RDONLY);
 	say("shadow", openat(top, "../../../../../../etc/shadow", O_RDONLY));
 }

@@ -35,7 +35,8 @@ int main(int argc, char **argv)
 	struct warren_exec *first = NULL;
 	struct warren_result res = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	const char *hostile[] = { "/usr/bin/python3", "-c", argc > 1 ? argv[1] : "", NULL };
+	const char *hostile[] = { "/usr/bin/python3", "-c", argc > 1 ? argv[1] : "",
+				  NULL };
 	const char *plain[] = { "true", NULL };
 	const char *env[] = { "PATH=/tmp/bin:/usr/bin:/bin", NULL };
 	double begin, longest = 0;
@@ -44,8 +45,10 @@ int main(int argc, char **argv)
 	(void)alarm(25);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (warren_open(NULL, &w, &err) < 0 ||
-	    warren_create(w, &(struct warren_spec){ .env = env, .pids = 400 }, &sb, &err) < 0 ||
-	    warren_exec(sb, &(struct warren_exec_spec){ .argv = hostile, .timeout_ms = 3000 },
+	    warren_create(w, &(struct warren_spec){ .env = env, .pids = 400 }, &sb,
+			  &err) < 0 ||
+	    warren_exec(sb,
+			&(struct warren_exec_spec){ .argv = hostile, .timeout_ms = 3000 },
 			&first, &err) < 0)
 		return fail(&err);
 	begin = now();
@@ -54,7 +57,8 @@ int main(int argc, char **argv)
 		struct warren_exec *ex = NULL;
 		double t = now();
 
-		if (warren_exec(sb, &(struct warren_exec_spec){ .argv = plain }, &ex, &err) == 0)
+		if (warren_exec(sb, &(struct warren_exec_spec){ .argv = plain }, &ex,
+				&err) == 0)
 			started++;
 		t = now() - t;
 		longest = t > longest ? t : longest;
@@ -66,7 +70,8 @@ int main(int argc, char **argv)
 	/* A 0 may come before the time is up when others end: ask until it is. */
 	while (r == 0 && now() - begin < 12)
 		r = warren_exec_wait(first, 1000, &res, &err);
-	printf("waited %d\ntimed_out %d\nafter %.2f\n", r, r == 1 && res.timed_out, now() - begin);
+	printf("waited %d\ntimed_out %d\nafter %.2f\n", r, r == 1 && res.timed_out,
+	       now() - begin);
 	first = warren_exec_free(first);
 	begin = now();
 	r = warren_destroy(sb, &err);

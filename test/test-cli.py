@@ -575,7 +575,8 @@ def cpus():
     free, held = run_json("sh", "-c", spin), run_json("--cpus", "0.2", "sh", "-c", spin)
     share = held["user_ms"] + held["system_ms"]
     ok(share / held["wall_ms"] < 0.5, f"{share} ms of {held['wall_ms']} with a fifth of a processor")
-    ok((free["user_ms"] + free["system_ms"]) / free["wall_ms"] > 0.6, f"the control is slow too: {free}")
+    # The control has what the machine has to give, which may not be much.
+    ok((free["user_ms"] + free["system_ms"]) / free["wall_ms"] > share / held["wall_ms"], f"the control is held too: {free}")
 
 
 test(cpus)

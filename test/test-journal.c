@@ -52,13 +52,13 @@ TEST(empty)
 	struct warren_output o = { 0 };
 	int fd = new_journal(CAPACITY, &h);
 
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 	EQ(o.size, 0);
 	EQ(o.end, false);
 	EQ(o.lost, 0);
 	h.ended = 1;
 	EQ(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
-	EQ(journal_read(fd, o.cursor, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, o.cursor, NULL, buf, sizeof(buf), &o), 0);
 	EQ(o.size, 0);
 	EQ(o.end, true);
 }
@@ -73,13 +73,13 @@ TEST(records_in_order)
 	put(fd, &h, 2, "twotwotwo", 9);
 	put(fd, &h, 0, NULL, 24); /* a pad is not shown */
 	put(fd, &h, 1, "3", 1);
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 	OK(o.stream == 1 && o.size == 3 && memcmp(buf, "one", 3) == 0 && !o.end);
-	EQ(journal_read(fd, o.cursor, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, o.cursor, NULL, buf, sizeof(buf), &o), 0);
 	OK(o.stream == 2 && o.size == 9 && memcmp(buf, "twotwotwo", 9) == 0);
-	EQ(journal_read(fd, o.cursor, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, o.cursor, NULL, buf, sizeof(buf), &o), 0);
 	OK(o.stream == 1 && o.size == 1 && buf[0] == '3');
-	EQ(journal_read(fd, o.cursor, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, o.cursor, NULL, buf, sizeof(buf), &o), 0);
 	OK(o.size == 0 && !o.end);
 }
 
@@ -112,11 +112,11 @@ TEST(a_header_that_does_not_add_up)
 		h.head = bad[i].head;
 		h.tail = bad[i].tail;
 		EQ(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
-		if (journal_read(fd, 0, buf, sizeof(buf), &o) != -EPROTO)
+		if (journal_read(fd, 0, NULL, buf, sizeof(buf), &o) != -EPROTO)
 			TAP_FAIL("header %zu is believed", i);
 	}
 	EQ(pwrite(fd, &good, sizeof(good), 0), sizeof(good));
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 }
 
 TEST(a_file_that_is_cut_short)
@@ -126,14 +126,14 @@ TEST(a_file_that_is_cut_short)
 	int fd = new_journal(CAPACITY, &h);
 
 	put(fd, &h, 1, "hello", 5);
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), 0);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 	EQ(ftruncate(fd, JOURNAL_RING + 10), 0); /* in the middle of the record */
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), -EPROTO);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), -EPROTO);
 	EQ(ftruncate(fd, JOURNAL_RING), 0);
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), -EPROTO);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), -EPROTO);
 	EQ(ftruncate(fd, 0), 0);
-	EQ(journal_read(fd, 0, buf, sizeof(buf), &o), -EPROTO);
-	EQ(journal_read(-1, 0, buf, sizeof(buf), &o), -EBADF);
+	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), -EPROTO);
+	EQ(journal_read(-1, 0, NULL, buf, sizeof(buf), &o), -EBADF);
 }
 
 TEST(a_record_that_does_not_add_up)
@@ -152,7 +152,7 @@ TEST(a_record_that_does_not_add_up)
 	put(fd, &h, 1, "hello!", 6);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		EQ(pwrite(fd, &bad[i], sizeof(bad[i]), JOURNAL_RING), sizeof(bad[i]));
-		if (journal_read(fd, 0, buf, sizeof(buf), &o) != -EPROTO)
+		if (journal_read(fd, 0, NULL, buf, sizeof(buf), &o) != -EPROTO)
 			TAP_FAIL("record %zu is believed", i);
 	}
 }
@@ -168,12 +168,12 @@ TEST(a_record_larger_than_the_buffer)
 	int fd = new_journal(4 * CAPACITY, &h), r;
 
 	put(fd, &h, 1, NULL, 2 * JOURNAL_CHUNK);
-	r = journal_read(fd, 0, buf, sizeof(buf), &o);
+	r = journal_read(fd, 0, NULL, buf, sizeof(buf), &o);
 	OK(r == -EPROTO || r == -EMSGSIZE || (r == 0 && o.size <= sizeof(buf)));
 	fd = new_journal(CAPACITY, &h);
 	put(fd, &h, 1, buf, 1000);
 	(void)memset(small, 'Z', sizeof(small));
-	r = journal_read(fd, 0, small, 64, &o);
+	r = journal_read(fd, 0, NULL, small, 64, &o);
 	OK(r == -EMSGSIZE || (r == 0 && o.size <= 64));
 	EQ(small[64], 'Z');
 }
@@ -185,10 +185,10 @@ TEST(a_cursor_from_nowhere)
 	int fd = new_journal(CAPACITY, &h), r;
 
 	put(fd, &h, 1, "hello", 5);
-	EQ(journal_read(fd, h.tail + 8, buf, sizeof(buf), &o), -EINVAL);
-	EQ(journal_read(fd, UINT64_MAX, buf, sizeof(buf), &o), -EINVAL);
+	EQ(journal_read(fd, h.tail + 8, NULL, buf, sizeof(buf), &o), -EINVAL);
+	EQ(journal_read(fd, UINT64_MAX, NULL, buf, sizeof(buf), &o), -EINVAL);
 	for (uint64_t c = 1; c < h.tail; c++) { /* never a crash, never too much */
-		r = journal_read(fd, c, buf, sizeof(buf), &o);
+		r = journal_read(fd, c, NULL, buf, sizeof(buf), &o);
 		OK(r < 0 || o.size <= sizeof(buf));
 	}
 }
@@ -208,7 +208,7 @@ TEST(a_journal_of_holes_does_not_hold_us_up)
 		SKIP("no file of that size: %s", strerror(errno));
 	EQ(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	(void)alarm(20);
-	r = journal_read(fd, 0, buf, sizeof(buf), &o);
+	r = journal_read(fd, 0, NULL, buf, sizeof(buf), &o);
 	OK(r == -EPROTO || (r == 0 && o.size == 0));
 }
 

@@ -303,11 +303,11 @@ TEST(a_limit_on_inodes)
 TEST(a_root_that_is_read_only)
 {
 	BEGIN(.read_only = true,
-	      .mounts = (struct warren_mount[]){ { .target = "/work" } }, .n_mounts = 1);
+	      .mounts = (struct warren_mount[]){ { .target = "/job" } }, .n_mounts = 1);
 	EQ(box_sh(sb, "echo x > /tmp/x").res.exit_code != 0, true);
 	EQ(open_file(sb, "/etc/x", O_WRONLY | O_CREAT, 0600, NULL), -EROFS);
 	EQ(open_file(sb, "/usr/x", O_WRONLY | O_CREAT, 0600, NULL), -EROFS);
-	STREQ(box_says(sb, "echo x > /work/x; cat /work/x; echo y > /dev/null;"
+	STREQ(box_says(sb, "echo x > /job/x; cat /job/x; echo y > /dev/null;"
 			   " echo z > /dev/shm/z"),
 	      "x");
 	OK(enforced(sb, "read_only"));
@@ -604,13 +604,12 @@ TEST(the_folder_of_work_is_made)
 {
 	struct warren *w = native_engine();
 	struct warren_sandbox *sb =
-		box_make(w, &(struct warren_spec){ .workdir = "/work/of mine" });
+		box_make(w, &(struct warren_spec){ .workdir = "/job/of mine" });
 
-	STREQ(box_says(sb, "pwd"), "/work/of mine");
+	STREQ(box_says(sb, "pwd"), "/job/of mine");
 	box_destroy(sb);
-	sb = box_make(w,
-		      &(struct warren_spec){ .workdir = "/work", .user = "1000:1000" });
-	STREQ(box_says(sb, "pwd"), "/work");
+	sb = box_make(w, &(struct warren_spec){ .workdir = "/job", .user = "1000:1000" });
+	STREQ(box_says(sb, "pwd"), "/job");
 	END();
 }
 

@@ -413,7 +413,10 @@ TEST(what_is_left_running_stays_until_the_end)
 	EQ(count_in_ns(ns), 0);
 }
 
-/* A tree of thousands: none is missed because the list of them is a long one. */
+/*
+ * A tree of thousands: none is missed because the list of them is a long one. Frozen
+ * while they are killed, so that none of them leaves the list meanwhile.
+ */
 TEST(a_tree_of_five_thousand_is_killed)
 {
 	struct warren_exec *ex;
@@ -427,7 +430,10 @@ TEST(a_tree_of_five_thousand_is_killed)
 			.out = WARREN_STDIO_PIPE });
 	box_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(count_processes(sb), 5002);
+	SKIP_UNLESS(has_controller(w, CGROUP_FREEZER), "no freezer");
+	GOOD(warren_pause(sb, &err));
 	GOOD(warren_exec_signal(ex, SIGKILL, &err));
+	GOOD(warren_resume(sb, &err));
 	EQ(box_wait(ex).signal, SIGKILL);
 	await_processes(sb, 1);
 	END();

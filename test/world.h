@@ -11,7 +11,6 @@
 #ifndef TEST_WORLD_H
 #define TEST_WORLD_H
 
-#include <dirent.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +18,12 @@ char *buf_reserve(struct buf *b, size_t n)
 	}
 	if (b->len + n < b->cap)
 		return b->data + b->len;
-	while (cap <= b->len + n)
+	while (cap <= b->len + n && cap <= SIZE_MAX / 2)
 		cap *= 2;
+	if (cap <= b->len + n) {
+		b->failed = true;
+		return NULL;
+	}
 	p = realloc(b->data, cap);
 	if (!p) {
 		b->failed = true;

@@ -150,9 +150,10 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 	return r < 0 ? -errno : 0;
 }
 
+/* How many came; more than @max are closed, and counted. */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 {
-	size_t count = 0;
+	size_t count = 0, all = 0;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -163,13 +164,14 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 			int fd;
 
 			(void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			all++;
 			if (count < max)
 				fds[count++] = fd;
 			else
 				(void)close(fd);
 		}
 	}
-	return count;
+	return all;
 }
 
 ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags)
@@ -192,7 +194,8 @@ ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int 
 	if (r < 0)
 		return -errno;
 	count = take_fds(&msg, fds, *n_fds);
-	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+	if (count > *n_fds || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		count = count < *n_fds ? count : *n_fds;
 		while (count > 0)
 			(void)close(fds[--count]);
 		return -EMSGSIZE;

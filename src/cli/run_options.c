@@ -437,10 +437,9 @@ int run_options_finish(struct run_options *o, struct warren_error *err)
 
 	if (r < 0)
 		return r;
-	if (o->platform && o->pull == PULL_NEVER)
-		return error_set(
-			err, EINVAL,
-			"--platform chooses what to pull, and --pull never forbids it");
+	r = check_pull(o, err);
+	if (r < 0)
+		return r;
 	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
 		return error_set(
 			err, ENOTTY,

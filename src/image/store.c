@@ -47,7 +47,8 @@ static int open_dir(int at, const char *name, bool make)
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT && make) {
-		if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
+		/* Layers hold set-id files of root's: nobody else on this machine is to reach them. */
+		if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
 			return -errno;
 		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
@@ -93,6 +94,8 @@ int store_open(const char *state_dir, bool make, struct store *ret,
 		if (s.lock < 0)
 			s.data = -errno;
 	}
+	if (make && s.data >= 0)
+		(void)fchmod(s.layers, 0700);
 	if (s.data >= 0 && asprintf(&s.path, "%s/layers/d", state_dir) < 0)
 		s.data = -ENOMEM;
 	if (s.data < 0) {

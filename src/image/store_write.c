@@ -222,6 +222,7 @@ int store_untag(const struct store *s, const struct ref *ref, struct warren_erro
 
 int store_remove_image(const struct store *s, const char *id)
 {
+	char temp[32], random[ID_LEN + 1];
 	AUTO_CLOSE int dir = openat(s->images, id + 7,
 				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -229,7 +230,12 @@ int store_remove_image(const struct store *s, const char *id)
 		return -errno;
 	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	copy_remove_tree(s->images, id + 7);
+	/* Out of sight first: it is whole, or it is garbage. */
+	id_make(random);
+	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
+	if (renameat(s->images, id + 7, s->images, temp) < 0)
+		return -errno;
+	copy_remove_tree(s->images, temp);
 	return 0;
 }
 

@@ -27,11 +27,13 @@ static const struct {
 	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
 };
 
-/* Numbers of cgroups that are made and empty, and what cannot be set back in them. */
-static int idle[8];
+/* Cgroups that are made and empty, and what cannot be set back in them. */
+static struct {
+	int number;
+	uint64_t kills;
+} idle[8];
 static int n_idle;
 static int n_made;
-static uint64_t old_kills[PROTO_EXECS_MAX];
 
 #define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
 
@@ -137,9 +139,8 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
 	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return 0;
-	number = n_idle > 0 ? idle[--n_idle] : n_made < PROTO_EXECS_MAX ? n_made++ : -1;
-	if (number < 0)
-		return -EAGAIN;
+	ex->old_kills = n_idle > 0 ? idle[n_idle - 1].kills : 0;
+	number = n_idle > 0 ? idle[--n_idle].number : n_made++;
 	group_name(number, NULL, name);
 	for (size_t i = 0; i < N_HIERARCHIES; i++) {
 		int dir = init.dir[hierarchies[i].role];
@@ -172,7 +173,7 @@ static void write_zero(const struct exec *ex, enum proto_role role, const char *
 /* Empty, and what it counts is zero again? Then the next exec can have it. */
 static bool group_keep(const struct exec *ex)
 {
-	uint64_t n = 1;
+	uint64_t n = 1, kills = 0;
 
 	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->timed_out || ex->failed ||
 	    init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
@@ -181,8 +182,9 @@ static bool group_keep(const struct exec *ex)
 	write_zero(ex, PROTO_ROLE_CPU, "cpuacct.usage");
 	write_zero(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes");
 	(void)read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill",
-			  &old_kills[ex->group]);
-	idle[n_idle++] = ex->group;
+			  &kills);
+	idle[n_idle].number = ex->group;
+	idle[n_idle++].kills = kills;
 	return true;
 }
 
@@ -198,34 +200,47 @@ void group_leave(struct exec *ex)
 			if (init.dir[hierarchies[i].role] >= 0)
 				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role],
 					      name, AT_REMOVEDIR) == 0;
-		old_kills[ex->group] = 0;
 		if (gone && n_made == ex->group + 1)
 			n_made--;
 	}
 	ex->group = -1;
 }
 
-static void kill_listed(const struct exec *ex, enum proto_role role)
+/* Kill all of one listing, however long; how many there were. */
+static unsigned kill_once(const struct exec *ex, enum proto_role role)
 {
-	static char text[16384];
+	long fd = group_open(ex, role, "cgroup.procs", O_RDONLY), n;
+	unsigned count = 0;
+	int pid = 0;
 
-	/* Without leave to fork, who is listed is all there will ever be. */
-	for (int pass = 0; pass < 64; pass++) {
-		long n = read_text(ex, role, "cgroup.procs", text, sizeof(text));
-		int pid = 0;
+	while (fd >= 0) {
+		char text[4096];
 
+		n = sys_read(fd, text, sizeof(text));
 		if (n <= 0)
-			return;
-		for (const char *p = text; *p; p++) {
-			if (*p != '\n') {
-				pid = pid * 10 + (*p - '0');
+			break;
+		for (long i = 0; i < n; i++) {
+			if (text[i] != '\n') {
+				pid = pid * 10 + (text[i] - '0');
 				continue;
 			}
+			count++;
 			if (pid > 1)
 				(void)sys_kill(pid, SIGKILL);
 			pid = 0;
 		}
 	}
+	if (fd >= 0)
+		sys_close(fd);
+	return count;
+}
+
+static void kill_listed(const struct exec *ex, enum proto_role role)
+{
+	/* Without leave to fork, who is listed is all there will ever be. */
+	for (int pass = 0; pass < 64; pass++)
+		if (kill_once(ex, role) == 0)
+			return;
 }
 
 bool group_kill(struct exec *ex)
@@ -286,6 +301,5 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
 		out->max_memory = n;
 	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n))
-		out->oom_kills =
-			(uint32_t)(n - (ex->group >= 0 ? old_kills[ex->group] : 0));
+		out->oom_kills = (uint32_t)(n - ex->old_kills);
 }

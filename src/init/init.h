@@ -34,8 +34,9 @@ struct exec {
 	uint32_t id;
 	int pid; /* 0: the slot is free or the process has been reaped */
 	bool used;
-	bool sole; /* accounted as the whole sandbox */
-	int group; /* number of its own cgroups, -1: none */
+	bool sole;          /* accounted as the whole sandbox */
+	int group;          /* number of its own cgroups, -1: none */
+	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
 	bool timed_out;
 	bool failed; /* never started, and its request is answered: reap and forget */
 	int start;   /* a pipe that ends when it execs, -1: it has */

@@ -122,6 +122,8 @@ struct proto_signal {
 struct proto_open {
 	struct proto_header h;
 	uint32_t uid, gid;
+	uint32_t n_groups; /* 0 where setgroups(2) is not possible */
+	uint32_t groups[PROTO_GROUPS_MAX];
 	int32_t flags;
 	uint32_t mode;
 	char path[4096];

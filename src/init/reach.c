@@ -20,13 +20,16 @@ void reach_open(const struct proto_open *msg)
 	struct statfs fs = { 0 };
 	long fd;
 
-	if (msg->path[0] != '/' || msg->path[sizeof(msg->path) - 1] != '\0') {
+	if (msg->n_groups > PROTO_GROUPS_MAX || msg->path[0] != '/' ||
+	    msg->path[sizeof(msg->path) - 1] != '\0') {
 		reply(msg->h.seq, -EINVAL, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
 	if (msg->flags & (O_CREAT | O_TMPFILE))
 		how.mode = msg->mode & 07777;
 	/* The user's rights, no more: ours are asleep meanwhile unless the user is root. */
+	if (msg->n_groups > 0)
+		(void)SYS_2(SYS_setgroups, msg->n_groups, msg->groups);
 	(void)SYS_1(SYS_setfsgid, msg->gid);
 	(void)SYS_1(SYS_setfsuid, msg->uid);
 	if (msg->uid != 0)
@@ -34,7 +37,9 @@ void reach_open(const struct proto_open *msg)
 	fd = SYS_4(SYS_openat2, AT_FDCWD, msg->path, &how, sizeof(how));
 	(void)SYS_1(SYS_setfsuid, INIT_ID);
 	(void)SYS_1(SYS_setfsgid, INIT_ID);
-	take_caps(~0ULL); /* last: leaving the fsuid of root takes some of them */
+	take_caps(~0ULL); /* after that: leaving the fsuid of root takes some of them */
+	if (msg->n_groups > 0)
+		(void)SYS_2(SYS_setgroups, 0, NULL);
 	/*
 	 * /proc/self is init when init opens it, and a process may always open its
 	 * own: handed out, /proc/1/mem would be a way into init.

@@ -339,7 +339,8 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 		r = make_v1(root, id, owner, limits, set, v1_settings(limits, set), err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
-	if (r < 0)
+	/* One that is somebody else's is not ours to remove. */
+	if (r < 0 && r != -EEXIST)
 		(void)cgroup_remove(root, id);
 	return r;
 }
@@ -396,7 +397,9 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 		if (root->dir[c] < 0)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/tasks", id);
-		r = add_handle(root->dir[c], path, O_WRONLY, false, join, ret, &n, err);
+		r = add_handle(root->dir[c], path, O_WRONLY,
+			       c == CGROUP_MEMORY || c == CGROUP_PIDS, join, ret, &n,
+			       err);
 		if (r == 1) {
 			r = 0;
 			continue;

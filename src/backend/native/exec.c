@@ -491,6 +491,8 @@ int native_file_open(void *state UNUSED, struct backend_box *base, const char *p
 		return r;
 	msg.uid = u.uid;
 	msg.gid = u.gid;
+	msg.n_groups = (uint32_t)u.n_groups;
+	(void)memcpy(msg.groups, u.groups, sizeof(msg.groups));
 	r = client_request(box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd, err);
 	if (r < 0)
 		return r;

@@ -41,61 +41,97 @@ static int read_record(int fd, const struct journal_header *h, uint64_t at,
 	if (r < 0)
 		return r;
 	if (h->tail - at < sizeof(*rec) || journal_span(rec->size) > h->tail - at ||
-	    at % h->capacity + journal_span(rec->size) > h->capacity || rec->stream > 2)
+	    at % h->capacity + journal_span(rec->size) > h->capacity || rec->stream > 2 ||
+	    (rec->stream != 0 && rec->size > JOURNAL_CHUNK))
 		return -EPROTO;
 	return 0;
 }
 
+/*
+ * Where the record is that holds byte @cursor of the output, or the tail. What
+ * is before the head was dropped: its bytes are what `lost` counts, so that is
+ * where the bytes of the first record begin. @hint saves walking from there.
+ */
+static int seek(int fd, const struct journal_header *h, uint64_t cursor,
+		const struct journal_hint *hint, uint64_t *ret_at, uint64_t *ret_bytes)
+{
+	uint64_t at = h->head, bytes = h->lost;
+	unsigned pads = 0;
+
+	if (hint && hint->cursor <= cursor && hint->at >= h->head &&
+	    hint->at <= h->tail) {
+		at = hint->at;
+		bytes = hint->cursor;
+	}
+	while (at < h->tail) {
+		struct journal_record rec;
+		int r = read_record(fd, h, at, &rec);
+
+		if (r < 0)
+			return r;
+		/* One pad ends the ring; a file full of them is not of init's making. */
+		if (rec.stream == 0 && ++pads > 2)
+			return -EPROTO;
+		if (rec.stream != 0 && bytes >= cursor)
+			break;
+		at += journal_span(rec.size);
+		if (rec.stream != 0) {
+			bytes += rec.size;
+			pads = 0;
+		}
+	}
+	*ret_at = at;
+	*ret_bytes = bytes;
+	return 0;
+}
+
 /* One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile. */
-static int look(int fd, uint64_t cursor, void *buf, size_t size,
-		struct warren_output *ret)
+static int look(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
+		size_t size, struct warren_output *ret)
 {
 	struct journal_header h, again;
 	struct journal_record rec = { 0 };
-	uint64_t at = cursor;
+	uint64_t at = 0, bytes = 0;
 	int r = read_header(fd, &h);
 
-	if (r < 0)
-		return r;
-	if (at % 8 || at > h.tail)
-		return -EINVAL;
-	*ret = (struct warren_output){ 0 };
-	if (at < h.head) {
-		ret->lost = h.head - at;
-		at = h.head;
-	}
-	/* Past padding; at the tail there is nothing at present. */
-	while (at < h.tail && rec.stream == 0 && r == 0) {
+	if (r == 0)
+		r = seek(fd, &h, cursor, hint, &at, &bytes);
+	if (r == 0 && at < h.tail)
 		r = read_record(fd, &h, at, &rec);
-		if (r == 0 && rec.stream == 0)
-			at += journal_span(rec.size);
-	}
-	if (r == 0 && at < h.tail) {
-		if (rec.size > size)
-			return -EMSGSIZE;
+	if (r == 0 && rec.size > size)
+		return -EMSGSIZE;
+	if (r == 0 && rec.size > 0)
 		r = read_at(fd, buf, rec.size,
 			    JOURNAL_RING + at % h.capacity + sizeof(rec));
-		ret->stream = (int)rec.stream;
-		ret->size = rec.size;
-		ret->cursor = at + journal_span(rec.size);
-	} else {
-		ret->cursor = at;
-		ret->end = h.ended != 0;
-	}
 	/* Overwritten while we read: what we have may be of two ages. */
 	if (read_header(fd, &again) == 0 && again.head > at)
 		return -EAGAIN;
-	return r;
+	if (r < 0)
+		return r;
+	if (cursor > bytes)
+		return -EINVAL;
+	*ret = (struct warren_output){
+		.cursor = bytes + rec.size,
+		.stream = (int)rec.stream,
+		.size = rec.size,
+		.lost = bytes - cursor,
+		.end = rec.size == 0 && h.ended != 0,
+	};
+	if (hint)
+		*hint = (struct journal_hint){
+			ret->cursor, at + (rec.size ? journal_span(rec.size) : 0)
+		};
+	return 0;
 }
 
-int journal_read(int fd, uint64_t cursor, void *buf, size_t size,
-		 struct warren_output *ret)
+int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
+		 size_t size, struct warren_output *ret)
 {
 	int r = -EAGAIN;
 
 	/* A flood can overtake us now and then; one that always does is no journal to read. */
 	for (int tries = 0; r == -EAGAIN && tries < 1000; tries++)
-		r = look(fd, cursor, buf, size, ret);
+		r = look(fd, cursor, hint, buf, size, ret);
 	return r;
 }
 
@@ -107,7 +143,7 @@ int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, si
 
 	if (ex->journal < 0)
 		return error_set(err, EINVAL, "this exec has no journal");
-	r = journal_read(ex->journal, cursor, buf, size, ret);
+	r = journal_read(ex->journal, cursor, &ex->hint, buf, size, ret);
 	if (r == -EMSGSIZE)
 		return error_set(err, EMSGSIZE, "the buffer must hold %u bytes",
 				 JOURNAL_CHUNK);

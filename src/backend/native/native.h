@@ -96,8 +96,14 @@ struct native_box {
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 };
 
+struct journal_hint {
+	uint64_t cursor; /* bytes of output */
+	uint64_t at;     /* position of the record that begins with them */
+};
+
 struct native_exec {
 	struct backend_exec base;
+	struct journal_hint hint;
 	struct native_box *box; /* NULL once the box is gone */
 	struct native_exec *next;
 	uint32_t id;
@@ -204,8 +210,9 @@ int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret
 /* journal.c */
 int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
 		       struct warren_output *ret, struct warren_error *err);
-int journal_read(int fd, uint64_t cursor, void *buf, size_t size,
-		 struct warren_output *ret);
+/* @hint: where the reader was last, so that the next read need not search; may be NULL. */
+int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
+		 size_t size, struct warren_output *ret);
 
 /* user.c */
 /* Where passwd and group are read from: the image before, the live sandbox after. */

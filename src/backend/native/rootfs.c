@@ -22,6 +22,9 @@
 #include "backend/native/native.h"
 #include "os/mount.h"
 
+/* Anywhere in our copy of the host's mounts that is there and that everybody may enter. */
+#define SCRATCH_AT "/tmp"
+
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 
 /* A directory right below @at that is one: no link, no other mount. */
@@ -99,8 +102,7 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 		r = mount_scratch_tmpfs(p, err);
 	if (r < 0)
 		return r;
-	/* Somewhere in our copy of the host's mounts; the place exists and is ours. */
-	r = mount_attach(p->scratch, AT_FDCWD, p->engine->run_dir, err);
+	r = mount_attach(p->scratch, AT_FDCWD, SCRATCH_AT, err);
 	if (r < 0)
 		return r;
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0)
@@ -208,10 +210,9 @@ static int make_read_only(int proc, const char *name, struct warren_error *err)
 
 /*
  * An empty file and an empty directory in a mount that is read-only: what is
- * bound from it is so too. Left in @file and @dir, as paths.
+ * bound from it is so too.
  */
-static int make_masks(const struct native_plan *p, char *file, char *dir, size_t size,
-		      struct warren_error *err)
+static int make_masks(struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r;
@@ -221,12 +222,7 @@ static int make_masks(const struct native_plan *p, char *file, char *dir, size_t
 		return error_errno(err, errno, "make the masks");
 	r = mount_copy(AT_FDCWD, "m", false,
 		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
-	if (r == 0)
-		r = mount_attach(fd, AT_FDCWD, "m", err);
-	if (r == 0 && (snprintf(file, size, "%s/m/f", p->engine->run_dir) >= (int)size ||
-		       snprintf(dir, size, "%s/m/d", p->engine->run_dir) >= (int)size))
-		r = error_errno(err, ENAMETOOLONG, "name the masks");
-	return r;
+	return r < 0 ? r : mount_attach(fd, AT_FDCWD, "m", err);
 }
 
 /* Names are one component below the root of procfs, which the kernel fills: no links. */
@@ -241,8 +237,7 @@ static int mask(const char *from, const char *const *names, size_t n,
 
 static int mask_proc(const struct native_plan *p, struct warren_error *err)
 {
-	char file[4096], dir[4096];
-	int r = make_masks(p, file, dir, sizeof(file), err);
+	int r = make_masks(err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++) {
 		r = make_read_only(p->proc, read_only[i], err);
@@ -252,9 +247,9 @@ static int mask_proc(const struct native_plan *p, struct warren_error *err)
 	if (r == 0 && fchdir(p->proc) < 0)
 		r = error_errno(err, errno, "enter /proc");
 	if (r == 0)
-		r = mask(file, masked_files, ARRAY_SIZE(masked_files), err);
+		r = mask(SCRATCH_AT "/m/f", masked_files, ARRAY_SIZE(masked_files), err);
 	if (r == 0)
-		r = mask(dir, masked_dirs, ARRAY_SIZE(masked_dirs), err);
+		r = mask(SCRATCH_AT "/m/d", masked_dirs, ARRAY_SIZE(masked_dirs), err);
 	return r;
 }
 

@@ -29,8 +29,11 @@
 
 #define FOR_EVER_MS (1ULL << 42) /* a hundred years */
 
+struct null_exec;
+
 struct null_box {
 	struct backend_box base;
+	struct null_exec *execs;
 	char *workdir;
 	char **env;
 };
@@ -53,6 +56,8 @@ struct report {
 
 struct null_exec {
 	struct backend_exec base;
+	struct null_box *box; /* NULL once that is gone */
+	struct null_exec *next;
 	int reports;
 	bool done;
 	struct report result;
@@ -122,8 +127,9 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	struct null_box *box;
 
 	if (spec->memory || spec->cpu_millis || spec->pids || spec->disk ||
-	    spec->nofile || spec->read_only || spec->n_mounts || spec->hostname ||
-	    spec->user || (spec->image && strcmp(spec->image, "host") != 0))
+	    spec->nofile || spec->read_only || spec->n_mounts ||
+	    spec->network != WARREN_NETWORK_LOOPBACK || spec->hostname || spec->user ||
+	    (spec->image && strcmp(spec->image, "host") != 0))
 		return error_set(err, EOPNOTSUPP, "backend 'null' enforces nothing");
 	box = calloc(1, sizeof(*box));
 	if (!box)
@@ -147,7 +153,18 @@ static int null_destroy(void *state UNUSED, struct backend_box *base,
 			struct warren_error *err UNUSED)
 {
 	struct null_box *box = (struct null_box *)base;
+	struct null_exec *next;
 
+	/* Sessions of theirs that left the guard's are beyond us: this isolates nothing. */
+	for (struct null_exec *ex = box->execs; ex; ex = next) {
+		next = ex->next;
+		ex->box = NULL;
+		if (!ex->done) {
+			(void)kill(-ex->result.guard, SIGKILL);
+			ex->result.status = SIGKILL;
+			ex->done = true;
+		}
+	}
 	free(box->workdir);
 	free_list(box->env);
 	free(box);
@@ -292,7 +309,12 @@ static int open_stream(enum warren_stdio how, int which, int *ours, int *theirs)
 static void null_exec_free(struct backend_exec *base)
 {
 	struct null_exec *ex = (struct null_exec *)base;
+	struct null_exec **p = ex->box ? &ex->box->execs : NULL;
 
+	while (p && *p && *p != ex)
+		p = &(*p)->next;
+	if (p && *p)
+		*p = ex->next;
 	for (int i = 0; i < 3; i++)
 		if (base->fd[i] >= 0)
 			(void)close(base->fd[i]);
@@ -377,6 +399,9 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 		null_exec_free(&ex->base);
 		return r;
 	}
+	ex->box = (struct null_box *)base;
+	ex->next = ex->box->execs;
+	ex->box->execs = ex;
 	*ret_exec = &ex->base;
 	return 0;
 }
