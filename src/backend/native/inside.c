@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "os/caps.h"
 #include "os/seccomp.h"
+#include "os/sig.h"
 
 static struct ns_net net; /* the child is a process of its own: this is its copy */
 
@@ -36,17 +37,11 @@ static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *er
 /* The engine's session, handlers and umask are its own business. */
 static int leave_session(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
 {
-	static const int ignorable[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE,
-					 SIGALRM, SIGTERM, SIGUSR1, SIGUSR2,
-					 SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU };
-
 	(void)setsid();
 	(void)umask(0);
 	(void)personality(
 		PER_LINUX); /* a debugger's caller has no randomised addresses */
-	/* CLONE_CLEAR_SIGHAND reset what was handled; what is ignored stays so over execs. */
-	for (size_t i = 0; i < ARRAY_SIZE(ignorable); i++)
-		(void)signal(ignorable[i], SIG_DFL);
+	sig_reset();
 	return 0;
 }
 

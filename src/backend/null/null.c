@@ -26,6 +26,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "os/sig.h"
 
 #define FOR_EVER_MS (1ULL << 42) /* a hundred years */
 
@@ -211,8 +212,7 @@ __attribute__((noreturn)) static void run_command(const struct warren_exec_spec 
 	struct failure f = { 0 };
 	sigset_t none;
 
-	for (int sig = 1; sig < NSIG; sig++)
-		(void)signal(sig, SIG_DFL);
+	sig_reset();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 0; i < 3; i++)
