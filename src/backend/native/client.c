@@ -197,6 +197,11 @@ int client_wait_ready(struct native_box *box, struct warren_error *err)
 	size_t n_fds = 0;
 	ssize_t r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
 
+	/* As in receive(): said before the child's own words, which come next. */
+	if (r == -ECONNRESET) {
+		n_fds = 0;
+		r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
+	}
 	if (r < 0)
 		return error_errno(err, (int)-r, "hear from the sandbox");
 	if (r == sizeof(m.failed) && m.h.type == PROTO_FAILED && m.failed.err.code > 0) {
