@@ -26,6 +26,10 @@ import termios
 import time
 
 SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# A background job of a shell has these ignored, and so would all that it starts.
+for _sig in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(_sig, signal.SIG_DFL)
+
 WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(SOURCE, "build/warren")))
 ROOT = os.geteuid() == 0
 RUN_DIR = "/run/warren"
