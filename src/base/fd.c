@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 int fd_write_all(int fd, const void *data, size_t n)
 {
@@ -119,6 +120,24 @@ int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret)
 		}
 	}
 	return -ENOENT;
+}
+
+int fd_make_dirs(const char *path, mode_t mode)
+{
+	char part[4096];
+	size_t n = strlen(path);
+
+	if (n >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; i <= n; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		(void)memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, path[i] ? 0755 : mode) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
 }
 
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)

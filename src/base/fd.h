@@ -26,6 +26,9 @@ int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret);
 /* The number after the word @key at the start of a line: "oom_kill 3". */
 int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret);
 
+/* mkdir -p; the last one gets @mode, those on the way 0755. What is there is left alone. */
+int fd_make_dirs(const char *path, mode_t mode);
+
 /* One message with @n_fds descriptors along; 0 or -errno. */
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /*

@@ -55,30 +55,12 @@ static int open_dir(int at, const char *name, bool make)
 	return fd < 0 ? -errno : fd;
 }
 
-static int make_path(const char *path)
-{
-	char part[4096];
-	size_t n = strlen(path);
-
-	if (n >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (size_t i = 1; i <= n; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		(void)memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
-}
-
 int store_open(const char *state_dir, bool make, struct store *ret,
 	       struct warren_error *err)
 {
 	struct store s = { -1, -1, -1, -1, -1, NULL };
 	AUTO_CLOSE int state = -1;
-	int r = make ? make_path(state_dir) : 0;
+	int r = make ? fd_make_dirs(state_dir, 0755) : 0;
 
 	state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r < 0 || state < 0)

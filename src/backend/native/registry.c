@@ -26,28 +26,11 @@
 #include <sys/stat.h>
 
 #include "backend/native/native.h"
+#include "base/fd.h"
 
 #define SLOT_FIRST  0x10000000U
 #define SLOT_STRIDE (NATIVE_IDS + 1)
 #define SLOT_COUNT  0x5f00U
-
-static int make_dirs(const char *path)
-{
-	char part[4096];
-	size_t n = strlen(path);
-
-	if (n >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (size_t i = 1; i <= n; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		(void)memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, path[i] ? 0755 : 0700) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
-}
 
 /* The run directory must be ours: in a shared place somebody else could have made it. */
 static int open_run_dir(const char *path, struct warren_error *err)
@@ -56,7 +39,7 @@ static int open_run_dir(const char *path, struct warren_error *err)
 	struct stat st;
 
 	if (fd < 0 && errno == ENOENT) {
-		int r = make_dirs(path);
+		int r = fd_make_dirs(path, 0700);
 
 		if (r < 0)
 			return error_errno(err, -r, "make the directory '%s'", path);
