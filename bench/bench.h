@@ -61,7 +61,7 @@ void report_series(struct bench *b, struct series *s);
 /* One figure, with three decimals. */
 void report_value(struct bench *b, const char *name, double value, const char *unit);
 /* A step of a create, in microseconds. */
-void report_step(struct bench *b, struct series *took, struct series *ended, bool inside);
+void report_step(struct bench *b, struct series *took, struct series *ended, int lane);
 
 /* --------------------------------------------------------------- count.c */
 

@@ -115,7 +115,7 @@ static int measure_cycles(struct bench *b, struct warren *w, struct warren_error
 
 struct trace {
 	size_t n;
-	bool inside[BACKEND_STEPS_MAX];
+	int lane[BACKEND_STEPS_MAX];
 	struct series took[BACKEND_STEPS_MAX];
 	struct series ended[BACKEND_STEPS_MAX];
 };
@@ -127,7 +127,7 @@ static int trace_init(struct trace *t, const struct warren_step *steps, size_t n
 
 	t->n = n < BACKEND_STEPS_MAX ? n : BACKEND_STEPS_MAX;
 	for (size_t i = 0; r == 0 && i < t->n; i++) {
-		t->inside[i] = steps[i].inside;
+		t->lane[i] = steps[i].lane;
 		r = series_init(&t->took[i], steps[i].name, max, err);
 		if (r == 0)
 			r = series_init(&t->ended[i], steps[i].name, max, err);
@@ -137,13 +137,13 @@ static int trace_init(struct trace *t, const struct warren_step *steps, size_t n
 
 static void trace_add(struct trace *t, const struct warren_step *steps)
 {
-	uint64_t last[2] = { 0, 0 };
+	uint64_t last[WARREN_LANES] = { 0 };
 
 	for (size_t i = 0; i < t->n; i++) {
-		uint64_t *from = &last[steps[i].inside];
+		uint64_t *from = &last[steps[i].lane];
 
 		if (strcmp(steps[i].name, CHILD_STARTS) == 0)
-			last[1] = last[0];
+			last[1] = last[2] = last[0];
 		series_add(&t->took[i], steps[i].ns > *from ? steps[i].ns - *from : 0);
 		series_add(&t->ended[i], steps[i].ns);
 		*from = steps[i].ns;
@@ -184,10 +184,11 @@ static int measure_steps(struct bench *b, struct warren_error *err)
 		r = trace_one(w, &t, b->n, i >= b->warmup, err);
 	if (r == 0) {
 		b->current = "steps";
-		(void)printf("\n  %-28s %17s | %17s | %9s\n", "step", "outside p50 mean",
-			     "inside p50 mean", "ends at");
+		(void)printf("\n  %-27s %17s |%17s |%17s |%9s\n", "step",
+			     "outside p50 mean", "inside p50 mean", "aside p50 mean",
+			     "ends at");
 		for (size_t i = 0; i < t.n; i++)
-			report_step(b, &t.took[i], &t.ended[i], t.inside[i]);
+			report_step(b, &t.took[i], &t.ended[i], t.lane[i]);
 	}
 	for (size_t i = 0; i < t.n; i++) {
 		series_done(&t.took[i]);

@@ -102,21 +102,21 @@ void report_value(struct bench *b, const char *name, double value, const char *u
 	line_close(b, &j);
 }
 
-void report_step(struct bench *b, struct series *took, struct series *ended, bool inside)
+void report_step(struct bench *b, struct series *took, struct series *ended, int lane)
 {
 	AUTO_BUF struct buf line = BUF_INIT(4096);
 	struct json j = { .out = &line };
 	uint64_t p50 = series_percentile(took, 50), mean = series_mean(took);
 	uint64_t end = series_percentile(ended, 50);
-	char in[32] = "", out[32] = "";
+	char in[WARREN_LANES][32] = { "" };
 
-	(void)snprintf(inside ? in : out, sizeof(in), "%8.1f %8.1f", (double)p50 / 1e3,
+	(void)snprintf(in[lane], sizeof(in[lane]), "%8.1f %8.1f", (double)p50 / 1e3,
 		       (double)mean / 1e3);
-	(void)printf("  %-28s %17s | %17s | %9.1f\n", took->name, out, in,
+	(void)printf("  %-27s %17s |%17s |%17s |%9.1f\n", took->name, in[0], in[1], in[2],
 		     (double)end / 1e3);
 	line_open(b, &j, took->name);
 	json_str(&j, "unit", "us");
-	json_bool(&j, "inside", inside);
+	json_u64(&j, "lane", (uint64_t)lane);
 	json_milli(&j, "p50", p50);
 	json_milli(&j, "mean", mean);
 	json_milli(&j, "end_p50", end);

@@ -148,10 +148,12 @@ struct warren_enforcement {
 };
 
 /* A step of making a sandbox and when it ended, for finding out where the time goes. */
+#define WARREN_LANES 3
+
 struct warren_step {
 	const char *name;
 	uint64_t ns; /* since the start of warren_create() */
-	bool inside; /* by the child, at the same time as the steps outside */
+	int lane;    /* 0: outside; 1, 2: the child and its thread, at the same time */
 };
 
 struct warren_stats {

@@ -69,7 +69,7 @@ static size_t outside_steps(void)
 	((struct native *)w->state)->trace = true;
 	step = warren_trace(box_make(w, NULL), &count);
 	for (size_t i = 0; i < count; i++)
-		outside += !step[i].inside;
+		outside += !step[i].lane;
 	w = warren_close(w);
 	(void)alarm(SECONDS);
 	OK(outside > 5);

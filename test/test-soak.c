@@ -26,7 +26,7 @@ static size_t outside_steps(struct warren *w)
 	sb = box_make(w, NULL);
 	step = warren_trace(sb, &count);
 	for (size_t i = 0; i < count; i++)
-		outside += !step[i].inside;
+		outside += !step[i].lane;
 	box_destroy(sb);
 	n->trace = false;
 	OK(outside > 5);

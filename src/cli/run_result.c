@@ -59,14 +59,15 @@ static void say_trace(const struct warren_sandbox *sb)
 {
 	size_t n = 0;
 	const struct warren_step *s = warren_trace(sb, &n);
-	uint64_t before[2] = { 0 };
+	static const char *const lanes[WARREN_LANES] = { "", "inside: ", "aside: " };
+	uint64_t before[WARREN_LANES] = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t *last = &before[s[i].inside];
+		uint64_t *last = &before[s[i].lane];
 		uint64_t took = s[i].ns > *last ? s[i].ns - *last : 0;
 
 		say("run", "%8.3f ms +%.3f %s%s", (double)s[i].ns / 1e6,
-		    (double)took / 1e6, s[i].inside ? "inside: " : "", s[i].name);
+		    (double)took / 1e6, lanes[s[i].lane], s[i].name);
 		*last = s[i].ns;
 	}
 }

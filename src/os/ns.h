@@ -56,19 +56,23 @@ int ns_open(pid_t pid, const char *name);
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
 /*
- * A network namespace made by a thread of its own while the caller goes on: it
- * is by far the dearest namespace. For a child of ns_clone() that has no other
- * threads; the struct must live until ns_net_join().
+ * Another thread of the caller's, for work that is to go on while the caller is
+ * in one long system call. It shares everything with its maker, the C library's
+ * per-thread data and errno included: until the join, the maker may do nothing
+ * that can fail through them. For a child of ns_clone() that has no other
+ * threads; the struct must live until the join.
  */
-struct ns_net {
-	int done; /* a futex */
-	int fd;   /* the namespace, or -errno */
-	_Alignas(16) char stack[16384];
+struct ns_aside {
+	int (*run)(void *ctx);
+	void *ctx;
+	int result;
+	uint32_t done; /* a futex */
+	_Alignas(16) char stack[65536];
 };
 
-int ns_net_start(struct ns_net *net, struct warren_error *err);
-/* Wait for it and enter it. */
-int ns_net_join(struct ns_net *net, struct warren_error *err);
+int ns_aside_start(struct ns_aside *a, struct warren_error *err);
+/* What it returned. */
+int ns_aside_join(struct ns_aside *a);
 
 /* Bring up the loopback interface of this network namespace. */
 int ns_loopback_up(struct warren_error *err);

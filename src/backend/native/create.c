@@ -618,12 +618,14 @@ static void keep_trace(const struct making *m)
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		b->steps[b->n_steps++] =
 			(struct warren_step){ steps[i].name, m->outside[i] - m->started,
-					      false };
+					      0 };
 	/* The last, an exec, has no end of its own. */
-	for (size_t i = 0; i + 1 < inside; i++)
-		b->steps[b->n_steps++] =
-			(struct warren_step){ inside_step_name(i),
-					      m->plan->times[i] - m->started, true };
+	for (size_t i = 0; i + 1 < inside; i++) {
+		struct warren_step step = inside_step(m->plan, i);
+
+		step.ns -= m->started;
+		b->steps[b->n_steps++] = step;
+	}
 }
 
 static int run_steps(struct making *m, struct warren_error *err)

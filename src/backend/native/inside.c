@@ -6,6 +6,11 @@
  * capabilities in them and none on the host. Every step narrows what it can
  * do; the last one replaces it by init. Until the root is pivoted, the host's
  * mounts are in sight (and needed); nothing of the image runs before the end.
+ *
+ * A network namespace takes as long to make as all the rest, in one system
+ * call. While the child is in it, a thread of its own makes the mounts, and
+ * puts both under the filter; what must be done for the process that becomes
+ * init (its namespaces, ids, capabilities) the child does itself, before and after.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,13 +30,19 @@
 #include "os/seccomp.h"
 #include "os/sig.h"
 
-static struct ns_net net; /* the child is a process of its own: this is its copy */
-
 static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return error_errno(err, errno, "unshare");
-	return ns_net_start(&net, err);
+	return 0;
+}
+
+/* The thread is at work: nothing else of the C library may be used here. */
+static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	if (unshare(CLONE_NEWNET) < 0)
+		return error_set(err, EAGAIN, "the kernel makes no network namespace");
+	return 0;
 }
 
 /* The engine's session, handlers and umask are its own business. */
@@ -81,10 +92,6 @@ static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
 
 static int set_network(struct native_plan *p, struct warren_error *err)
 {
-	int r = ns_net_join(&net, err);
-
-	if (r < 0)
-		return r;
 	if (p->spec->network == WARREN_NETWORK_LOOPBACK)
 		return ns_loopback_up(err);
 	return 0;
@@ -123,17 +130,20 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
+static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
-	return caps_reduce(caps_kept, err);
+	return seccomp_load(err);
 }
 
-static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
+static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	return seccomp_load(err);
+	/* Again: a change of ids sets it by the system's default. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	return caps_reduce(caps_kept, err);
 }
 
 static int start_init(struct native_plan *p, struct warren_error *err)
@@ -145,32 +155,45 @@ static int start_init(struct native_plan *p, struct warren_error *err)
 	return error_errno(err, errno, "execute init");
 }
 
+enum phase {
+	BEFORE,    /* by the child, alone */
+	MEANWHILE, /* by the child, while its thread works */
+	ASIDE,     /* by the thread */
+	AFTER,     /* by the child, alone again */
+};
+
 static const struct {
 	const char *name;
+	enum phase phase;
 	int (*run)(struct native_plan *p, struct warren_error *err);
 } steps[] = {
-	{ "leave the session", leave_session },
-	{ "make the namespaces",
-	  make_namespaces }, /* the network's by a thread of its own */
-	{ "wait for the id maps", await_mounts }, /* from here on we are somebody */
-	{ "become root inside", become_root },    /* so that what we make is root's */
-	{ "set the host name", set_hostname },
-	{ "copy the layers", rootfs_copies }, /* without privileges; hides nothing yet */
-	{ "mount the scratch space",
-	  rootfs_scratch }, /* bounds what the root may grow to */
-	{ "mount the root", rootfs_trees },
-	{ "mount /proc", rootfs_proc }, /* needs the host's in sight: before the pivot */
-	{ "mount /dev", rootfs_dev },   /* copies the host's nodes: before the pivot */
-	{ "set up the network", set_network }, /* here, since it took its time */
-	{ "change the root", rootfs_pivot },   /* from here on every path ends inside */
-	{ "mount the volumes",
-	  rootfs_mounts }, /* whose targets are the image's to name */
-	{ "seal the root",
-	  rootfs_seal }, /* read-only, once nothing is to be made in it */
-	{ "tidy the descriptors", tidy_descriptors },
-	{ "drop the capabilities", drop_capabilities }, /* nothing below may need them */
-	{ "load the filter", load_filter },             /* it forbids most of the above */
-	{ "start init", start_init },
+	{ "leave the session", BEFORE, leave_session },
+	{ "make the small namespaces", BEFORE, make_namespaces },
+	{ "set the host name", BEFORE, set_hostname },
+	{ "make the network", MEANWHILE, make_network }, /* as long as all the mounts */
+	{ "wait for the id maps", ASIDE,
+	  await_mounts },                             /* from here on we are somebody */
+	{ "become root for it", ASIDE, become_root }, /* what it makes is root's */
+	{ "copy the layers", ASIDE,
+	  rootfs_copies }, /* without privileges; hides nothing */
+	{ "mount the scratch space", ASIDE, rootfs_scratch }, /* bounds what the root may
+								 grow to */
+	{ "mount the root", ASIDE, rootfs_trees },
+	{ "mount /proc", ASIDE, rootfs_proc }, /* needs the host's in sight: before the
+						  pivot */
+	{ "mount /dev", ASIDE,
+	  rootfs_dev }, /* copies the host's nodes: before the pivot */
+	{ "change the root", ASIDE,
+	  rootfs_pivot }, /* from here on every path ends inside */
+	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
+	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
+	{ "tidy the descriptors", ASIDE, tidy_descriptors },
+	{ "load the filter", ASIDE,
+	  load_filter }, /* for both: forbids most of the above */
+	{ "become root inside", AFTER, become_root },
+	{ "set up the network", AFTER, set_network },
+	{ "drop the capabilities", AFTER, drop_capabilities }, /* none below needs them */
+	{ "start init", AFTER, start_init },
 };
 
 _Static_assert(ARRAY_SIZE(steps) <= NATIVE_STEPS_MAX, "native_plan.times is too small");
@@ -180,9 +203,61 @@ size_t inside_n_steps(void)
 	return ARRAY_SIZE(steps);
 }
 
-const char *inside_step_name(size_t i)
+struct warren_step inside_step(const struct native_plan *p, size_t i)
 {
-	return steps[i].name;
+	return (struct warren_step){ steps[i].name, p->times[i],
+				     steps[i].phase == ASIDE ? 2 : 1 };
+}
+
+static int run_phase(struct native_plan *p, enum phase phase, struct warren_error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		int r = 0;
+
+		if (steps[i].phase != phase)
+			continue;
+		if (p->inject == (int)i + 1 && p->crash)
+			_exit(1);
+		if (p->inject == (int)i + 1)
+			r = error_errno(err, EIO, "injected");
+		if (r == 0)
+			r = steps[i].run(p, err);
+		if (r < 0)
+			return error_wrap(err, "%s", steps[i].name);
+		if (p->engine->trace)
+			p->times[i] = clock_now();
+	}
+	return 0;
+}
+
+/* What the thread is told, and what it tells. The child is a process: this is its copy. */
+static struct {
+	struct ns_aside thread;
+	struct native_plan *plan;
+	struct warren_error err;
+} aside;
+
+static int run_aside(void *ctx UNUSED)
+{
+	return run_phase(aside.plan, ASIDE, &aside.err);
+}
+
+static int run_both(struct native_plan *p, struct warren_error *err)
+{
+	int r, r2;
+
+	aside.thread.run = run_aside;
+	aside.plan = p;
+	r = ns_aside_start(&aside.thread, err);
+	if (r < 0)
+		return r;
+	r = run_phase(p, MEANWHILE, err);
+	r2 = ns_aside_join(&aside.thread);
+	if (r == 0 && r2 < 0) {
+		*err = aside.err;
+		r = r2;
+	}
+	return r;
 }
 
 static void report(const struct native_plan *p, const struct warren_error *err)
@@ -198,23 +273,12 @@ static void report(const struct native_plan *p, const struct warren_error *err)
 void inside_main(struct native_plan *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	int r = run_phase(p, BEFORE, &err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = 0;
-
-		if (p->inject == (int)i + 1 && p->crash)
-			_exit(1);
-		if (p->inject == (int)i + 1)
-			r = error_errno(&err, EIO, "injected");
-		if (r == 0)
-			r = steps[i].run(p, &err);
-		if (r < 0) {
-			(void)error_wrap(&err, "%s", steps[i].name);
-			report(p, &err);
-			_exit(1);
-		}
-		if (p->engine->trace)
-			p->times[i] = clock_now();
-	}
+	if (r == 0)
+		r = run_both(p, &err);
+	if (r == 0)
+		r = run_phase(p, AFTER, &err);
+	report(p, &err);
 	_exit(1);
 }

@@ -142,7 +142,7 @@ struct native_plan {
 
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
 size_t inside_n_steps(void);
-const char *inside_step_name(size_t i);
+struct warren_step inside_step(const struct native_plan *p, size_t i);
 
 /* rootfs.c: steps of inside.c */
 int rootfs_copies(struct native_plan *p, struct warren_error *err);
