@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/run_signal.h"
 
+#include "base/names.h"
+
 /* Two captures, each byte of them escaped at worst as \u0000, and the rest of the report. */
 #define REPORT_MAX (16U << 20)
 
@@ -244,7 +246,7 @@ void report_error(struct run_report *r, const struct warren_error *err, int stat
 {
 	json_open(&r->json, "error", '{');
 	json_str(&r->json, "message", err->msg);
-	json_str(&r->json, "errno", strerrorname_np(err->code));
+	json_str(&r->json, "errno", errno_name(err->code));
 	json_int(&r->json, "status", status);
 	json_close(&r->json, '}');
 }

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 
 #include "base/macro.h"
+#include "base/names.h"
 
 static const struct {
 	int sig;
@@ -71,7 +72,7 @@ bool signal_ends(int sig)
 
 const char *signal_name(int sig, char name[16])
 {
-	const char *abbrev = sigabbrev_np(sig);
+	const char *abbrev = signal_abbrev(sig);
 
 	if (abbrev)
 		(void)snprintf(name, 16, "SIG%s", abbrev);
