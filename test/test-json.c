@@ -147,4 +147,46 @@ TEST(too_much_is_a_failure_of_the_buffer)
 	OK(out.len <= 16);
 }
 
+TEST(bytes_with_a_length)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '[');
+	json_strn(&j, NULL, "a\0b\xe2\x82", 5);
+	json_strn(&j, NULL, "cut here", 3);
+	json_strn(&j, NULL, "", 0);
+	json_raw(&j, NULL, "{\"as\":\"it is\"}", 14);
+	json_close(&j, ']');
+	STREQ(out.data,
+	      "[\"a\\u0000b" REPLACED REPLACED "\",\"cut\",\"\",{\"as\":\"it is\"}]");
+}
+
+TEST(base64)
+{
+	static const char *const coded[] = {
+		"", "AA==", "AAE=", "AAEC", "AAECAw==", "AAECAwQ=", "AAECAwQF",
+	};
+
+	for (size_t n = 0; n < ARRAY_SIZE(coded); n++) {
+		AUTO_BUF struct buf out = BUF_INIT(4096);
+		struct json j = { .out = &out };
+		char want[16];
+
+		json_base64(&j, NULL, "\0\1\2\3\4\5", n);
+		(void)snprintf(want, sizeof(want), "\"%s\"", coded[n]);
+		STREQ(out.data, want);
+	}
+}
+
+TEST(base64_that_does_not_fit_is_a_failure)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8);
+	struct json j = { .out = &out };
+
+	json_base64(&j, NULL, "0123456789", 10);
+	OK(out.failed);
+	OK(out.len <= 8);
+}
+
 TEST_MAIN()

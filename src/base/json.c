@@ -5,62 +5,77 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at @s, 0 when it is not one (overlong, surrogate, cut off). */
-static size_t utf8_len(const unsigned char *s)
-{
-	uint32_t c;
-	size_t n;
+#include "base/utf8.h"
 
-	if (s[0] < 0x80)
-		return 1;
-	n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : 2;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	c = s[0] & (0x7fU >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
-	    (c >= 0xd800 && c <= 0xdfff))
-		return 0;
-	return n;
+/* What stands in a string as it is. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static void put_string(struct buf *out, const char *text)
+static void put_escape(struct buf *out, unsigned char c)
 {
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+	const char *e = short_escapes;
+
+	while (*e && *e != (char)c)
+		e += 2;
+	if (*e)
+		buf_add(out, (const char[]){ '\\', e[1] }, 2);
+	else
+		buf_printf(out, "\\u%04x", (unsigned)c);
+}
+
+/* Long runs that need nothing done are the rule: they are added at once. */
+static void put_string(struct buf *out, const char *text, size_t size)
+{
 	const unsigned char *s = (const unsigned char *)text;
+	size_t from = 0, at = 0;
 
-	buf_puts(out, "\"");
-	while (*s) {
-		const char *e = short_escapes;
-		size_t n = utf8_len(s);
+	buf_add(out, "\"", 1);
+	while (at < size) {
+		size_t n;
 
-		while (*e && *e != (char)*s)
-			e += 2;
-		if (*e)
-			buf_printf(out, "\\%c", e[1]);
-		else if (n == 0)
+		if (is_plain(s[at])) {
+			at++;
+			continue;
+		}
+		n = utf8_len(s + at, size - at);
+		if (n > 1) {
+			at += n;
+			continue;
+		}
+		buf_add(out, s + from, at - from);
+		if (n == 0)
 			buf_puts(out, "\xef\xbf\xbd");
-		else if (*s < 0x20 || *s == 0x7f)
-			buf_printf(out, "\\u%04x", (unsigned)*s);
 		else
-			buf_add(out, s, n);
-		s += n ? n : 1;
+			put_escape(out, s[at]);
+		from = ++at;
 	}
-	buf_puts(out, "\"");
+	buf_add(out, s + from, size - from);
+	buf_add(out, "\"", 1);
+}
+
+static void put_u64(struct buf *out, uint64_t n)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	buf_add(out, digits + at, sizeof(digits) - at);
 }
 
 static void put_key(struct json *j, const char *key)
 {
 	if (j->comma)
-		buf_puts(j->out, ",");
+		buf_add(j->out, ",", 1);
 	j->comma = true;
 	if (key) {
-		put_string(j->out, key);
-		buf_puts(j->out, ":");
+		put_string(j->out, key, strlen(key));
+		buf_add(j->out, ":", 1);
 	}
 }
 
@@ -79,23 +94,72 @@ void json_close(struct json *j, char bracket)
 
 void json_str(struct json *j, const char *key, const char *value)
 {
-	put_key(j, key);
 	if (value)
-		put_string(j->out, value);
+		json_strn(j, key, value, strlen(value));
 	else
-		buf_puts(j->out, "null");
+		json_null(j, key);
+}
+
+void json_strn(struct json *j, const char *key, const void *value, size_t n)
+{
+	put_key(j, key);
+	put_string(j->out, value, n);
+}
+
+static void put_triple(const unsigned char *in, char *out)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	out[0] = digits[in[0] >> 2];
+	out[1] = digits[(in[0] & 3) << 4 | in[1] >> 4];
+	out[2] = digits[(in[1] & 15) << 2 | in[2] >> 6];
+	out[3] = digits[in[2] & 63];
+}
+
+void json_base64(struct json *j, const char *key, const void *value, size_t n)
+{
+	const unsigned char *in = value;
+	unsigned char tail[3] = { 0 };
+	size_t size = n / 3 * 4 + (n % 3 ? 4 : 0);
+	char *out;
+
+	put_key(j, key);
+	buf_add(j->out, "\"", 1);
+	out = n <= SIZE_MAX / 4 ? buf_reserve(j->out, size) : NULL;
+	if (!out) {
+		j->out->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < n / 3; i++)
+		put_triple(in + 3 * i, out + 4 * i);
+	if (n % 3) {
+		(void)memcpy(tail, in + n / 3 * 3, n % 3);
+		put_triple(tail, out + size - 4);
+		(void)memset(out + size - 3 + n % 3, '=', 3 - n % 3);
+	}
+	j->out->len += size;
+	buf_add(j->out, "\"", 1);
+}
+
+void json_raw(struct json *j, const char *key, const char *text, size_t n)
+{
+	put_key(j, key);
+	buf_add(j->out, text, n);
 }
 
 void json_int(struct json *j, const char *key, int64_t value)
 {
 	put_key(j, key);
-	buf_printf(j->out, "%" PRId64, value);
+	if (value < 0)
+		buf_add(j->out, "-", 1);
+	put_u64(j->out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void json_u64(struct json *j, const char *key, uint64_t value)
 {
 	put_key(j, key);
-	buf_printf(j->out, "%" PRIu64, value);
+	put_u64(j->out, value);
 }
 
 void json_bool(struct json *j, const char *key, bool value)

@@ -24,6 +24,12 @@ struct json {
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);
 void json_str(struct json *j, const char *key, const char *value); /* NULL: null */
+/* @n bytes, whatever they are; a NUL is escaped like any other. */
+void json_strn(struct json *j, const char *key, const void *value, size_t n);
+/* @n bytes as a string in base64. */
+void json_base64(struct json *j, const char *key, const void *value, size_t n);
+/* @n bytes that are JSON already. */
+void json_raw(struct json *j, const char *key, const char *text, size_t n);
 void json_int(struct json *j, const char *key, int64_t value);
 void json_u64(struct json *j, const char *key, uint64_t value);
 void json_bool(struct json *j, const char *key, bool value);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utf8.c - by the table of well-formed sequences of the Unicode standard */
+#include "base/utf8.h"
+
+#include "base/macro.h"
+
+/* By the first byte; the second has bounds of its own, the others are 80..bf. */
+static const struct {
+	unsigned char first, last, low, high, len;
+} forms[] = {
+	{ 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+	{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 },
+	{ 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 },
+	{ 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+};
+
+size_t utf8_len(const void *data, size_t n)
+{
+	const unsigned char *s = data;
+	size_t i = 0;
+
+	if (n > 0 && s[0] < 0x80)
+		return 1;
+	while (n > 0 && i < ARRAY_SIZE(forms) && s[0] > forms[i].last)
+		i++;
+	if (n == 0 || i == ARRAY_SIZE(forms) || s[0] < forms[i].first ||
+	    n < forms[i].len || s[1] < forms[i].low || s[1] > forms[i].high)
+		return 0;
+	for (size_t k = 2; k < forms[i].len; k++)
+		if ((s[k] & 0xc0) != 0x80)
+			return 0;
+	return forms[i].len;
+}
+
+bool utf8_valid(const void *data, size_t n)
+{
+	const char *s = data;
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = utf8_len(s + at, n - at);
+		if (len == 0)
+			return false;
+	}
+	return true;
+}
+
+size_t utf8_count(const void *data, size_t n)
+{
+	const unsigned char *s = data;
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += (s[i] & 0xc0) != 0x80;
+	return count;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utf8.h - what is UTF-8 and what is not: no overlong forms, no surrogates, nothing cut off */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Length of the sequence that the @n bytes at @s begin with; 0 when they do not begin with one. */
+size_t utf8_len(const void *s, size_t n);
+bool utf8_valid(const void *s, size_t n);
+/* Characters in text that is valid. */
+size_t utf8_count(const void *s, size_t n);
+
+#endif /* BASE_UTF8_H */
