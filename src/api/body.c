@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* body.c - by jansson, then by the schema; and the takers of values */
+#include "api/body.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "api/validate.h"
+#include "base/parse.h"
+
+/* What an operation without a body takes. */
+static const struct api_schema nothing = { .types = API_OBJECT, .max_len = UINT32_MAX };
+
+static json_t *load(const char *data, size_t size, struct api_error *err)
+{
+	json_error_t why;
+	json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
+
+	if (!json)
+		(void)api_error_set(err, API_ERR_INVALID_JSON,
+				    "the body is not JSON: %.160s (line %d, column %d)",
+				    why.text, why.line, why.column);
+	return json;
+}
+
+int body_read(const struct api_op *op, const char *data, size_t size, struct body *ret,
+	      struct api_error *err)
+{
+	const struct api_schema *schema =
+		op->body == API_BODY_JSON ? op->schema : &nothing;
+	json_t *json;
+	int r;
+
+	if (op->max_body && size > op->max_body)
+		return api_error_set(err, API_ERR_BODY_TOO_LARGE,
+				     "the body has %zu bytes; this operation takes %ju",
+				     size, (uintmax_t)op->max_body);
+	if (size == 0 && op->body_required)
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "this operation needs a body of %s", op->body_type);
+	json = size == 0 ? json_object() : load(data, size, err);
+	if (!json && size == 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	if (!json)
+		return -EBADMSG;
+	r = validate_json(schema, json, err);
+	if (r < 0) {
+		json_decref(json);
+		return r;
+	}
+	*ret = (struct body){ .schema = schema, .json = json, .owned = true };
+	return 0;
+}
+
+void body_done(struct body *b)
+{
+	if (b->owned)
+		json_decref(b->json);
+	*b = (struct body){ 0 };
+}
+
+static const struct api_schema *schema_of(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_field(b->schema, field);
+
+	assert(s);
+	return s;
+}
+
+/* The value of a field; NULL: left out, or null. */
+static json_t *get(const struct body *b, const char *field)
+{
+	json_t *j = json_object_get(b->json, field);
+
+	return json_is_null(j) ? NULL : j;
+}
+
+bool body_has(const struct body *b, const char *field)
+{
+	(void)schema_of(b, field);
+	return get(b, field) != NULL;
+}
+
+bool body_is_null(const struct body *b, const char *field)
+{
+	(void)schema_of(b, field);
+	return json_is_null(json_object_get(b->json, field));
+}
+
+const char *body_text(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+	const json_t *j = get(b, field);
+
+	assert(s->types & API_STRING);
+	return j ? json_string_value(j) : s->fallback_text;
+}
+
+int64_t body_int(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+	const json_t *j = get(b, field);
+
+	assert(s->types & API_INTEGER && s->format != API_FORMAT_SIZE);
+	return j ? json_integer_value(j) : s->fallback;
+}
+
+bool body_bool(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+	const json_t *j = get(b, field);
+
+	assert(s->types & API_BOOLEAN);
+	return j ? json_is_true(j) : s->fallback != 0;
+}
+
+uint64_t body_size(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+	const json_t *j = get(b, field);
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes = 0;
+
+	assert(s->format == API_FORMAT_SIZE);
+	if (!j)
+		return (uint64_t)s->fallback;
+	if (json_is_integer(j))
+		return (uint64_t)json_integer_value(j);
+	(void)!parse_size(json_string_value(j), &bytes, &err); /* it was checked */
+	return bytes;
+}
+
+int64_t body_word(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+	const json_t *j = get(b, field);
+
+	assert(s->n_words > 0);
+	return j ? schema_word(s, json_string_value(j)) : s->fallback;
+}
+
+struct body body_object(const struct body *b, const char *field)
+{
+	const struct api_schema *s = schema_of(b, field);
+
+	assert(s->types & API_OBJECT);
+	return (struct body){ .schema = s, .json = get(b, field) };
+}
+
+json_t *body_json(const struct body *b, const char *field)
+{
+	(void)schema_of(b, field);
+	return get(b, field);
+}
+
+struct body body_element(const struct body *b, const char *field, size_t i)
+{
+	const struct api_schema *s = schema_of(b, field);
+
+	assert(s->items);
+	return (struct body){ .schema = s->items,
+			      .json = json_array_get(get(b, field), i) };
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * body.h - the body of a request: read strictly, checked, and taken apart
+ *
+ *	AUTO_BODY struct body body = { 0 };
+ *
+ *	r = body_read(op, data, size, &body, err);
+ *	...
+ *	memory = body_size(&limits, "memory");
+ *
+ * After body_read() every value is of its type and within its bounds. What a
+ * request leaves out reads as its default in the description, and without one as
+ * 0, false or NULL; body_has() tells. Asking for a field that the description does
+ * not have is a mistake in the program, and ends it.
+ */
+#ifndef API_BODY_H
+#define API_BODY_H
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "api/errors.h"
+
+struct body {
+	const struct api_schema *schema;
+	json_t *json; /* NULL: an object that was left out */
+	bool owned;
+};
+
+/*
+ * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, not too
+ * deep. For an operation without a body, nothing or an empty object.
+ */
+int body_read(const struct api_op *op, const char *data, size_t size, struct body *ret,
+	      struct api_error *err) MUST_CHECK;
+void body_done(struct body *b);
+
+#define AUTO_BODY CLEANUP(body_done)
+
+/* Whether it is there, and not null. */
+bool body_has(const struct body *b, const char *field);
+/* Whether it is there, and null. */
+bool body_is_null(const struct body *b, const char *field);
+const char *body_text(const struct body *b, const char *field);
+int64_t body_int(const struct body *b, const char *field);
+bool body_bool(const struct body *b, const char *field);
+/* Bytes, whichever way they were written. */
+uint64_t body_size(const struct body *b, const char *field);
+/* Which of the words of the schema. */
+int64_t body_word(const struct body *b, const char *field);
+/* An object within; borrowed from @b. All its fields read as left out if it is not there. */
+struct body body_object(const struct body *b, const char *field);
+/* An array or a map; borrowed. NULL: it is not there. */
+json_t *body_json(const struct body *b, const char *field);
+/* An element of an array of objects. */
+struct body body_element(const struct body *b, const char *field, size_t i);
+
+#endif /* API_BODY_H */

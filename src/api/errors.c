@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errors.c - codes, their statuses, and the one shape of all errors */
+#include "api/errors.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+
+#define X(code, name, status) [code] = { name, status },
+static const struct {
+	const char *name;
+	int status;
+} codes[] = { API_CODES(X) };
+#undef X
+
+_Static_assert(ARRAY_SIZE(codes) == API_ERR_COUNT, "an error code has no status");
+
+/*
+ * What the errno of an engine's error means here. What is not listed is a
+ * mistake of ours, or of the machine: 500.
+ */
+static const struct {
+	int errnum;
+	enum api_code code;
+} meanings[] = {
+	{ EINVAL, API_ERR_INVALID_REQUEST },
+	{ ERANGE, API_ERR_INVALID_REQUEST },
+	{ ENAMETOOLONG, API_ERR_INVALID_REQUEST },
+	{ E2BIG, API_ERR_INVALID_REQUEST },
+	{ ELOOP, API_ERR_INVALID_REQUEST },
+	{ ENOENT, API_ERR_NOT_FOUND },
+	{ EACCES, API_ERR_PERMISSION_DENIED },
+	{ EPERM, API_ERR_PERMISSION_DENIED },
+	{ EEXIST, API_ERR_FILE_EXISTS },
+	{ ENOTDIR, API_ERR_NOT_A_DIRECTORY },
+	{ EISDIR, API_ERR_IS_A_DIRECTORY },
+	{ ENOTEMPTY, API_ERR_DIRECTORY_NOT_EMPTY },
+	{ ENXIO, API_ERR_SPECIAL_FILE },
+	{ EROFS, API_ERR_READ_ONLY },
+	{ EBUSY, API_ERR_CONFLICT },
+	{ ESTALE, API_ERR_WRONG_STATE },
+	{ ESRCH, API_ERR_WRONG_STATE },
+	{ EPIPE, API_ERR_STDIN_CLOSED },
+	{ ENOEXEC, API_ERR_COMMAND_NOT_EXECUTABLE },
+	{ EOPNOTSUPP, API_ERR_NOT_SUPPORTED },
+	{ ENOSYS, API_ERR_NOT_SUPPORTED },
+	{ EDQUOT, API_ERR_QUOTA_EXCEEDED },
+	{ ECONNREFUSED, API_ERR_PORT_CLOSED },
+	{ EREMOTEIO, API_ERR_SANDBOX_FAILED },
+	{ ECONNRESET, API_ERR_SANDBOX_FAILED },
+	{ EPROTO, API_ERR_SANDBOX_FAILED },
+	{ ETIMEDOUT, API_ERR_TIMEOUT },
+	{ ENOSPC, API_ERR_DISK_FULL },
+	{ ENOMEM, API_ERR_OVERLOADED },
+	{ EMFILE, API_ERR_OVERLOADED },
+	{ ENFILE, API_ERR_OVERLOADED },
+	{ EAGAIN, API_ERR_OVERLOADED },
+	{ ESHUTDOWN, API_ERR_SHUTTING_DOWN },
+};
+
+int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	err->code = code;
+	err->n_details = 0;
+	va_start(ap, fmt);
+	(void)vsnprintf(err->message, sizeof(err->message), fmt, ap);
+	va_end(ap);
+	return -EBADMSG;
+}
+
+int api_error_from(struct api_error *err, const struct warren_error *engine)
+{
+	const char *name = strerrorname_np(engine->code);
+	enum api_code code = API_ERR_INTERNAL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+		if (meanings[i].errnum == engine->code)
+			code = meanings[i].code;
+	(void)api_error_set(err, code, "%s", engine->msg);
+	if (name)
+		api_error_text(err, "errno", "%s", name);
+	return -EBADMSG;
+}
+
+static struct api_detail *add_detail(struct api_error *err, const char *key)
+{
+	struct api_detail *d = &err->details[err->n_details];
+
+	if (err->n_details == API_DETAILS_MAX)
+		return NULL;
+	err->n_details++;
+	*d = (struct api_detail){ .key = key };
+	return d;
+}
+
+void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
+{
+	struct api_detail *d = add_detail(err, key);
+	va_list ap;
+
+	if (!d)
+		return;
+	d->is_text = true;
+	va_start(ap, fmt);
+	(void)vsnprintf(d->text, sizeof(d->text), fmt, ap);
+	va_end(ap);
+}
+
+void api_error_number(struct api_error *err, const char *key, uint64_t number)
+{
+	struct api_detail *d = add_detail(err, key);
+
+	if (d)
+		d->number = number;
+}
+
+const char *api_code_name(enum api_code code)
+{
+	return code < API_ERR_COUNT ? codes[code].name : codes[API_ERR_INTERNAL].name;
+}
+
+int api_code_status(enum api_code code)
+{
+	return code < API_ERR_COUNT ? codes[code].status : codes[API_ERR_INTERNAL].status;
+}
+
+uint64_t api_error_retry_after(const struct api_error *err)
+{
+	for (size_t i = 0; i < err->n_details; i++)
+		if (strcmp(err->details[i].key, "retry_after_ms") == 0)
+			return err->details[i].number / 1000 +
+			       (err->details[i].number % 1000 > 0);
+	return 0;
+}
+
+void api_error_write(const struct api_error *err, const char *request_id, struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "code", api_code_name(err->code));
+	json_str(&j, "message", err->message);
+	if (err->n_details == 0)
+		json_null(&j, "detail");
+	else
+		json_open(&j, "detail", '{');
+	for (size_t i = 0; i < err->n_details; i++) {
+		const struct api_detail *d = &err->details[i];
+
+		if (d->is_text)
+			json_str(&j, d->key, d->text);
+		else
+			json_u64(&j, d->key, d->number);
+	}
+	if (err->n_details > 0)
+		json_close(&j, '}');
+	json_str(&j, "request_id", request_id);
+	json_close(&j, '}');
+}

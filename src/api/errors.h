@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * errors.h - what a client is told when something went wrong
+ *
+ * The codes, with their statuses, are in v1/openapi.yaml and nowhere else. An
+ * error is a plain value that needs no release:
+ *
+ *	return api_error_set(err, API_ERR_WRONG_STATE, "sandbox '%s' is %s", id, state);
+ */
+#ifndef API_ERRORS_H
+#define API_ERRORS_H
+
+#include "api/v1/codes.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+#define API_DETAILS_MAX 4
+
+/* One field of `detail`; openapi.yaml lists them (ErrorDetail). */
+struct api_detail {
+	const char *key;
+	bool is_text;
+	uint64_t number;
+	char text[256];
+};
+
+struct api_error {
+	enum api_code code;
+	char message[1024];
+	size_t n_details;
+	struct api_detail details[API_DETAILS_MAX];
+};
+
+/* Fill @err, without details; returns -EBADMSG, so that a refusal is one statement. */
+int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+/* What an engine's error means to a client: the code by its errno, its sentence as it is. */
+int api_error_from(struct api_error *err, const struct warren_error *engine);
+/* One more field of `detail`; beyond API_DETAILS_MAX it is left out. */
+void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+void api_error_number(struct api_error *err, const char *key, uint64_t number);
+
+const char *api_code_name(enum api_code code);
+int api_code_status(enum api_code code);
+/* For the header Retry-After, in seconds, rounded up; 0: there is none. */
+uint64_t api_error_retry_after(const struct api_error *err);
+
+/* The body: {"code":..., "message":..., "detail":..., "request_id":...}. */
+void api_error_write(const struct api_error *err, const char *request_id,
+		     struct buf *out);
+
+#endif /* API_ERRORS_H */

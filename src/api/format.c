@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format.c - one checker a format, and the sentence that says what it wants
+ *
+ * They decide by the string alone: whether a user, an image or a file exists is
+ * found out later, inside. What passes here is inert: it has no control
+ * character where it will be shown, and no way out of where it will be used.
+ */
+#include "api/format.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "base/macro.h"
+#include "base/parse.h"
+
+#define LOWER   "abcdefghijklmnopqrstuvwxyz"
+#define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS  "0123456789"
+#define IDS_MAX 65536 /* a sandbox has as many users and groups */
+
+/* All of @s, and at least one, in @set. */
+static bool made_of(const char *s, const char *set)
+{
+	size_t n = strspn(s, set);
+
+	return n > 0 && s[n] == '\0';
+}
+
+static bool is_base64(const char *s)
+{
+	size_t n = strlen(s), body = strspn(s, LETTERS DIGITS "+/");
+
+	return n % 4 == 0 && n - body <= 2 && strspn(s + body, "=") == n - body;
+}
+
+/* As our own clocks write it; what the numbers say is not looked at. */
+static bool is_date_time(const char *s)
+{
+	static const char shape[] = "0000-00-00T00:00:00";
+	size_t n = strlen(s);
+
+	for (size_t i = 0; i < sizeof(shape) - 1; i++)
+		if (i >= n ||
+		    (shape[i] == '0' ? !strchr(DIGITS, s[i]) : s[i] != shape[i]))
+			return false;
+	s += sizeof(shape) - 1;
+	if (*s == '.')
+		s += 1 + strspn(s + 1, DIGITS);
+	return strcmp(s, "Z") == 0;
+}
+
+static bool is_env_name(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "_.-") && strspn(s, LETTERS "_") > 0;
+}
+
+static bool is_hostname(const char *s)
+{
+	for (;;) {
+		size_t n = strspn(s, LETTERS DIGITS "-");
+
+		if (n == 0 || s[0] == '-' || s[n - 1] == '-')
+			return false;
+		if (s[n] != '.')
+			return s[n] == '\0';
+		s += n + 1;
+	}
+}
+
+/* References are parsed where images are; no path of this machine gets there. */
+static bool is_image(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "._:/@+-[]") && s[0] != '-' && s[0] != '/' &&
+	       strncmp(s, "dir:", 4) != 0;
+}
+
+static bool is_key(const char *s)
+{
+	for (; *s; s++)
+		if (*s < '!' || *s > '~')
+			return false;
+	return true;
+}
+
+static bool is_label_key(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "._/-") && strspn(s, LETTERS DIGITS) > 0;
+}
+
+/* No control characters, neither of ASCII nor (c2 80 to c2 9f) of what came after it. */
+static bool is_line(const char *text)
+{
+	for (const unsigned char *s = (const unsigned char *)text; *s; s++)
+		if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+			return false;
+	return true;
+}
+
+static bool is_label_filter(const char *s)
+{
+	size_t n = strspn(s, LETTERS DIGITS "._/-");
+
+	return n > 0 && strspn(s, LETTERS DIGITS) > 0 && (s[n] == '\0' || s[n] == '=') &&
+	       is_line(s);
+}
+
+static bool is_mode(const char *s)
+{
+	size_t n = strlen(s);
+
+	return strspn(s, "01234567") == n && n >= 3 &&
+	       (n <= 4 || (n == 5 && s[0] == '0'));
+}
+
+static bool is_name(const char *s)
+{
+	return made_of(s, LOWER DIGITS "-") && s[0] != '-' && s[strlen(s) - 1] != '-';
+}
+
+static bool is_page_cursor(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "_-");
+}
+
+/* What a path means must not depend on what is there: no "." and no ".." in it. */
+static bool is_path(const char *s)
+{
+	if (*s != '/')
+		return false;
+	while (*s) {
+		size_t n;
+
+		s += strspn(s, "/");
+		n = strcspn(s, "/");
+		if ((n == 1 || n == 2) && strncmp(s, "..", n) == 0)
+			return false;
+		s += n;
+	}
+	return true;
+}
+
+static bool is_platform(const char *s)
+{
+	size_t words = 0;
+
+	for (;; s++) {
+		size_t n = strspn(s, LOWER DIGITS "_");
+
+		s += n;
+		words++;
+		if (n == 0 || words > 3)
+			return false;
+		if (*s != '/')
+			return *s == '\0' && words >= 2;
+	}
+}
+
+static bool is_shell(const char *s)
+{
+	return s[0] == '/' ? is_path(s) && is_line(s)
+			   : made_of(s, LETTERS DIGITS "._+-") && s[0] != '-';
+}
+
+int format_signal(const char *name)
+{
+	if (strncmp(name, "SIG", 3) == 0)
+		name += 3;
+	for (int sig = 1; sig < NSIG; sig++) {
+		const char *known = sigabbrev_np(sig);
+
+		if (known && strcmp(known, name) == 0)
+			return sig;
+	}
+	return 0;
+}
+
+static bool is_signal(const char *s)
+{
+	return format_signal(s) > 0;
+}
+
+static bool is_size(const char *s)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes;
+
+	return parse_size(s, &bytes, &err) == 0;
+}
+
+/* A name is looked up in the image's passwd(5), later and inside. */
+static bool is_user(const char *s)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint32_t uid, gid = 0;
+
+	if (strspn(s, DIGITS) > 0)
+		return parse_ids(s, &uid, &gid, &err) >= 0 && uid < IDS_MAX &&
+		       gid < IDS_MAX;
+	return made_of(s, LETTERS DIGITS "._-") && strspn(s, LETTERS "_") > 0;
+}
+
+static const struct {
+	bool (*is)(const char *s);
+	const char *wanted;
+} formats[API_FORMAT_COUNT] = {
+	[API_FORMAT_BASE64] = { is_base64, "must be base64, with its padding" },
+	[API_FORMAT_DATE_TIME] = { is_date_time, "must be a time of RFC 3339 in UTC" },
+	[API_FORMAT_ENV_NAME] = { is_env_name,
+				  "must be the name of a variable: letters, digits, '_', "
+				  "'.' and '-', and no digit first" },
+	[API_FORMAT_HOSTNAME] = { is_hostname,
+				  "must be a host name: letters, digits and inner "
+				  "hyphens, with dots between" },
+	[API_FORMAT_ID] = { id_valid, "must be an id: twelve characters of the "
+				      "service's choice" },
+	[API_FORMAT_IMAGE] = { is_image, "must be 'host', a reference like 'python:3.12' "
+					 "or the id of an image" },
+	[API_FORMAT_KEY] = { is_key, "must be printable ASCII without spaces" },
+	[API_FORMAT_LABEL_FILTER] = { is_label_filter, "must be key=value, or a key" },
+	[API_FORMAT_LABEL_KEY] = { is_label_key,
+				   "must be the key of a label: letters, digits, '.', "
+				   "'_', '/' and '-', a letter or digit first" },
+	[API_FORMAT_LINE] = { is_line, "must be without control characters" },
+	[API_FORMAT_MODE] = { is_mode, "must be permissions in octal, like '0644'" },
+	[API_FORMAT_NAME] = { is_name, "must be a name: lower-case letters, digits and "
+				       "inner hyphens" },
+	[API_FORMAT_PAGE_CURSOR] = { is_page_cursor,
+				     "must be the next_cursor of a page before" },
+	[API_FORMAT_PATH] = { is_path, "must be an absolute path without '.' and '..'" },
+	[API_FORMAT_PLATFORM] = { is_platform, "must be OS/ARCH or OS/ARCH/VARIANT" },
+	[API_FORMAT_SHELL] = { is_shell, "must be a name or an absolute path of a "
+					 "shell" },
+	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal by its name, like 'TERM'" },
+	[API_FORMAT_SIZE] = { is_size, "must be bytes or a size like '512m'" },
+	[API_FORMAT_USER] = { is_user, "must be a user: a name, a uid or uid:gid below "
+				       "65536" },
+};
+
+const char *format_check(enum api_format format, const char *s)
+{
+	return !formats[format].is || formats[format].is(s) ? NULL
+							    : formats[format].wanted;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format.h - small checkers of strings: ids, names, paths, users, and the like */
+#ifndef API_FORMAT_H
+#define API_FORMAT_H
+
+#include "api/api.h"
+
+/* What @s must be ("must be ..."), or NULL when it is that. It is UTF-8 without a NUL. */
+const char *format_check(enum api_format format, const char *s);
+
+/* The number of a signal by its name, with or without SIG; 0: there is none. */
+int format_signal(const char *name);
+
+#endif /* API_FORMAT_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* percent.c - %XX, strictly: two digits, no NUL, and UTF-8 in the end */
+#include "api/percent.h"
+
+#include <errno.h>
+
+#include "base/utf8.h"
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+ssize_t percent_decode(const char *in, size_t n, bool plus, char *out, size_t size)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = in[i];
+
+		if (c == '%') {
+			int high = n - i > 2 ? hex_digit(in[i + 1]) : -1;
+			int low = n - i > 2 ? hex_digit(in[i + 2]) : -1;
+
+			if (high < 0 || low < 0)
+				return -EINVAL;
+			c = (char)(high << 4 | low);
+			i += 2;
+		} else if (c == '+' && plus) {
+			c = ' ';
+		}
+		if (c == '\0')
+			return -EINVAL;
+		if (len + 1 >= size)
+			return -ENOSPC;
+		out[len++] = c;
+	}
+	if (size == 0)
+		return -ENOSPC;
+	out[len] = '\0';
+	return utf8_valid(out, len) ? (ssize_t)len : -EINVAL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * validate.h - whether a value is what its schema says
+ *
+ * A refusal is API_ERR_INVALID_REQUEST, and its message begins with where:
+ *
+ *	/limits/memory: must be at least 1048576, is 5
+ *
+ * The place is in the detail, too: "pointer" (a JSON pointer) for a field of a
+ * body, "parameter" for a parameter.
+ */
+#ifndef API_VALIDATE_H
+#define API_VALIDATE_H
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "api/errors.h"
+
+int validate_json(const struct api_schema *schema, const json_t *value,
+		  struct api_error *err) MUST_CHECK;
+
+/*
+ * A parameter of a path or a query, @text. @ret is the number that it is: an
+ * integer, a size in bytes, 0 or 1 of a boolean, or which of the words.
+ */
+int validate_text(const struct api_schema *schema, const char *name, const char *text,
+		  int64_t *ret, struct api_error *err) MUST_CHECK;
+
+/* The schema of a field; NULL: an object of @schema has no such field. */
+const struct api_schema *schema_field(const struct api_schema *schema, const char *name);
+/* Which of the words of @schema; -1: none. */
+int64_t schema_word(const struct api_schema *schema, const char *text);
+
+#endif /* API_VALIDATE_H */
