@@ -29,7 +29,7 @@ TEST(an_object)
 	json_u64(&j, "u", UINT64_MAX);
 	json_bool(&j, "t", true);
 	json_bool(&j, "f", false);
-	json_null(&j, "n");
+	json_nil(&j, "n");
 	json_milli(&j, "m", 1234567);
 	json_milli(&j, "small", 5);
 	json_open(&j, "empty", '[');

@@ -146,7 +146,7 @@ void api_error_write(const struct api_error *err, const char *request_id, struct
 	json_str(&j, "code", api_code_name(err->code));
 	json_str(&j, "message", err->message);
 	if (err->n_details == 0)
-		json_null(&j, "detail");
+		json_nil(&j, "detail");
 	else
 		json_open(&j, "detail", '{');
 	for (size_t i = 0; i < err->n_details; i++) {

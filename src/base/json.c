@@ -97,7 +97,7 @@ void json_str(struct json *j, const char *key, const char *value)
 	if (value)
 		json_strn(j, key, value, strlen(value));
 	else
-		json_null(j, key);
+		json_nil(j, key);
 }
 
 void json_strn(struct json *j, const char *key, const void *value, size_t n)
@@ -168,7 +168,7 @@ void json_bool(struct json *j, const char *key, bool value)
 	buf_puts(j->out, value ? "true" : "false");
 }
 
-void json_null(struct json *j, const char *key)
+void json_nil(struct json *j, const char *key)
 {
 	put_key(j, key);
 	buf_puts(j->out, "null");

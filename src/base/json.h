@@ -33,7 +33,7 @@ void json_raw(struct json *j, const char *key, const char *text, size_t n);
 void json_int(struct json *j, const char *key, int64_t value);
 void json_u64(struct json *j, const char *key, uint64_t value);
 void json_bool(struct json *j, const char *key, bool value);
-void json_null(struct json *j, const char *key);
+void json_nil(struct json *j, const char *key); /* jansson has a json_null() */
 /* @thousandths with three decimals. */
 void json_milli(struct json *j, const char *key, uint64_t thousandths);
 

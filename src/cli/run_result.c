@@ -170,7 +170,7 @@ void report_result(struct run_report *r, const struct warren_sandbox *sb,
 
 	json_str(j, "id", warren_id(sb));
 	if (res->signal)
-		json_null(j, "exit_code");
+		json_nil(j, "exit_code");
 	else
 		json_int(j, "exit_code", res->exit_code);
 	json_str(j, "signal", res->signal ? signal_name(res->signal, name) : NULL);

@@ -30,7 +30,7 @@ static void put_raw(struct json *j, const char *key, const char *text)
 	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
 		n--;
 	if (n == 0) {
-		json_null(j, key);
+		json_nil(j, key);
 		return;
 	}
 	buf_printf(j->out, "%s\"%s\":", j->comma ? "," : "", key);
