@@ -12,6 +12,7 @@
 #include "api/errors.h"
 #include "api/query.h"
 #include "api/route.h"
+#include "api/v1/docs.h"
 #include "api/v1/ops.h"
 #include "api/validate.h"
 #include "tap.h"
@@ -114,12 +115,43 @@ TEST(the_tables_fit_the_structs)
 	}
 }
 
+/* What tables of handlers are made with names every operation, in its place. */
+TEST(the_list_of_operations)
+{
+#define X(ID, id) [V1_##ID] = #id,
+	static const char *const ids[] = { V1_OPS(X) };
+#undef X
+
+	_Static_assert(ARRAY_SIZE(ids) == V1_OP_COUNT, "an operation is not listed");
+	for (size_t i = 0; i < v1_face.n_ops; i++)
+		STREQ(ids[i], v1_face.ops[i].id);
+}
+
 TEST(names_of_words)
 {
 	STREQ(v1_sandbox_state_names[V1_SANDBOX_STATE_PAUSED], "paused");
 	STREQ(v1_event_type_names[V1_EVENT_TYPE_EXEC_FINISHED], "exec.finished");
 	OK(v1_sandbox_state_names[V1_SANDBOX_STATE_COUNT] == NULL);
 	STREQ(v1_scope_names[0], "read");
+}
+
+static bool holds(const char *from, const char *end, const char *word)
+{
+	return memmem(from, (size_t)(end - from), word, strlen(word)) != NULL;
+}
+
+TEST(the_documents_are_embedded)
+{
+	json_t *json =
+		json_loadb(v1_openapi, (size_t)(v1_openapi_end - v1_openapi), 0, NULL);
+
+	STREQ(json_string_value(json_object_get(json, "openapi")), "3.1.0");
+	json_decref(json);
+	EQ(strncmp(v1_docs, "<!DOCTYPE html>", 15), 0);
+	OK(holds(v1_docs, v1_docs_end, "/v1/sandboxes/{sandbox_id}"));
+	OK(!holds(v1_docs, v1_docs_end, "<script"));
+	OK(strstr(V1_DOCS_CSP, "default-src 'none'"));
+	OK(V1_DOCS_ETAG[0] == '"' && strcmp(V1_DOCS_ETAG, V1_OPENAPI_ETAG) != 0);
 }
 
 /* ----------------------------------------------------------------------- errors */

@@ -31,7 +31,7 @@ class Wrong(Exception):
     """The description breaks a rule."""
 
 
-class Strict(yaml.SafeLoader):
+class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """Refuses a key that is given twice, which YAML forbids and PyYAML takes."""
 
     def construct_mapping(self, node, deep=False):
@@ -188,6 +188,9 @@ class Api:
             if "items" in s:
                 closed(s["items"], f"{where}[]")
         closed(op.body_schema, op.id)
+        body = self.flat(op.body_schema)
+        if not op.body_required and {"required", "exactly_one", "minProperties"} & set(body):
+            raise Wrong(f"{op.id}: its body may be left out, and must have a field")
 
     def check_schema(self, schema, where, part=False):
         s = self.flat(schema, where)

@@ -17,8 +17,12 @@
  * the operation is called, which takes values out by query.h and body.h and needs
  * to check no type, bound or name again: validated at the door, inert after it.
  *
- * An array of handlers with designated initialisers, [V1_OP_COUNT] long, is all
- * that a face adds; v1/ops.h has the enum.
+ * All that a face adds is the table of its handlers. V1_OPS of v1/ops.h makes it,
+ * so that an operation without a handler does not compile:
+ *
+ *	#define X(ID, id) [V1_##ID] = v1_##id,
+ *	static const v1_handler handlers[] = { V1_OPS(X) };
+ *	_Static_assert(ARRAY_SIZE(handlers) == V1_OP_COUNT, "...");
  */
 #ifndef API_API_H
 #define API_API_H

@@ -39,9 +39,12 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 	if (size == 0 && op->body_required)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "this operation needs a body of %s", op->body_type);
-	json = size == 0 ? json_object() : load(data, size, err);
-	if (!json && size == 0)
-		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	/* Where a body may be left out, the description requires no field of it. */
+	if (size == 0) {
+		*ret = (struct body){ .schema = schema };
+		return 0;
+	}
+	json = load(data, size, err);
 	if (!json)
 		return -EBADMSG;
 	r = validate_json(schema, json, err);
