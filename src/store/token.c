@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * token.c - secrets that stand for a tenant
+ *
+ * A secret is 256 random bits, and the file has its SHA-256: there is nothing
+ * to guess, so one round of a fast hash is enough. Looking one up takes the
+ * hash to the index; how far its comparison got says something about the
+ * hash of what was sent, which nobody can steer.
+ */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "store/store_internal.h"
+
+#define SECRET_PREFIX "wrn_"
+#define SECRET_BYTES  32
+
+_Static_assert(DB_SECRET_LEN == sizeof(SECRET_PREFIX) - 1 + 2 * (size_t)SECRET_BYTES,
+	       "the length of a secret");
+_Static_assert(DB_HASH_SIZE == SHA256_DIGEST_LENGTH, "the size of a hash");
+
+static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char bits[SECRET_BYTES];
+	char *p = stpcpy(ret, SECRET_PREFIX);
+
+	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		return error_errno(err, errno, "make a secret");
+	for (size_t i = 0; i < sizeof(bits); i++) {
+		*p++ = digits[bits[i] >> 4];
+		*p++ = digits[bits[i] & 15];
+	}
+	*p = '\0';
+	OPENSSL_cleanse(bits, sizeof(bits));
+	return 0;
+}
+
+static void hash_secret(const char *secret, unsigned char ret[DB_HASH_SIZE])
+{
+	(void)SHA256((const unsigned char *)secret, strlen(secret), ret);
+}
+
+static int insert(struct db *db, const struct token_row *row, const char *id,
+		  const unsigned char hash[DB_HASH_SIZE], struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_INSERT_TOKEN);
+	int r;
+
+	query_text(&q, id);
+	query_blob(&q, hash, DB_HASH_SIZE);
+	query_text(&q, row->tenant);
+	query_text(&q, row->name ? row->name : "");
+	query_text(&q, row->scopes ? row->scopes : "");
+	query_int(&q, row->created_at ? row->created_at : (int64_t)time(NULL) * 1000);
+	query_int(&q, row->expires_at);
+	r = query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN + 1],
+		  char ret_secret[DB_SECRET_LEN + 1], struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	unsigned char hash[DB_HASH_SIZE];
+	char secret[DB_SECRET_LEN + 1];
+	char id[ID_LEN + 1];
+	struct tenant_row tenant;
+	int r = make_secret(secret, err);
+
+	if (r == 0)
+		r = db_begin(db, DB_POWER_SAFE, &tx, err);
+	if (r == 0)
+		r = db_get_tenant(db, row->tenant, &tenant, err);
+	if (r < 0)
+		return r;
+	id_make(id);
+	hash_secret(secret, hash);
+	r = insert(db, row, id, hash, err);
+	if (r == 0)
+		r = db_commit(&tx, err);
+	if (r < 0)
+		return r;
+	(void)strcpy(ret_id, id);
+	(void)strcpy(ret_secret, secret);
+	OPENSSL_cleanse(secret, sizeof(secret));
+	return 0;
+}
+
+static void read_row(const struct query *q, struct token_row *row)
+{
+	*row = (struct token_row){
+		.seq = column_u64(q, 9),
+		.tenant = column_text(q, 1),
+		.name = column_text(q, 2),
+		.scopes = column_text(q, 3),
+		.created_at = column_int(q, 4),
+		.expires_at = column_int(q, 5),
+		.last_used = column_int(q, 6),
+		.revoked_at = column_int(q, 7),
+	};
+	column_id(q, 0, row->id);
+}
+
+int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
+		  struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_FIND_TOKEN);
+	unsigned char hash[DB_HASH_SIZE];
+	struct token_row row;
+	int r;
+
+	hash_secret(secret, hash);
+	query_blob(&q, hash, sizeof(hash));
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r == 0 || sqlite3_column_bytes(q.stmt, 8) != DB_HASH_SIZE ||
+	    CRYPTO_memcmp(sqlite3_column_blob(q.stmt, 8), hash, DB_HASH_SIZE) != 0)
+		return error_set(err, ENOENT, "the token is not known");
+	read_row(&q, &row);
+	if (row.revoked_at != 0)
+		return error_set(err, EKEYREVOKED, "the token %s was revoked", row.id);
+	if (row.expires_at != 0 && row.expires_at <= now)
+		return error_set(err, EKEYEXPIRED, "the token %s has expired", row.id);
+	r = strings_own((const char **const[]){ &row.tenant, &row.name, &row.scopes }, 3,
+			&row.block, err);
+	if (r < 0)
+		return r;
+	*ret = row;
+	return 0;
+}
+
+int db_touch_token(struct db *db, const struct token_row *row, int64_t now,
+		   struct warren_error *err)
+{
+	AUTO_QUERY struct query q = { 0 };
+	int r;
+
+	if (now - row->last_used < DB_LAZY_MS)
+		return 0;
+	q = query_start(db, STMT_TOUCH_TOKEN);
+	query_int(&q, now);
+	query_text(&q, row->id);
+	r = query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
+		  int (*fn)(void *ctx, const struct token_row *row), void *ctx,
+		  struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_EACH_TOKEN);
+	struct token_row row;
+	int r;
+
+	query_u64(&q, after);
+	query_limit(&q, max);
+	query_text(&q, tenant);
+	while ((r = query_step(&q, err)) > 0) {
+		read_row(&q, &row);
+		r = fn(ctx, &row);
+		if (r != 0)
+			break;
+	}
+	return r;
+}
+
+int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t now,
+		    struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	AUTO_QUERY struct query q = { 0 };
+	int r = db_begin(db, DB_POWER_SAFE, &tx, err);
+
+	if (r < 0)
+		return r;
+	q = query_start(db, STMT_REVOKE_TOKEN);
+	query_int(&q, now);
+	query_text(&q, id);
+	query_text(&q, tenant);
+	r = query_run(&q, err);
+	if (r == 0)
+		return error_set(err, ENOENT, "no token '%s'", id);
+	return r < 0 ? r : db_commit(&tx, err);
+}
+
+int db_count_tokens(struct db *db, int64_t now, uint64_t *ret, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_COUNT_TOKENS);
+	int r;
+
+	query_int(&q, now);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	*ret = column_u64(&q, 0);
+	return 0;
+}
+
+void token_row_done(struct token_row *row)
+{
+	free(row->block);
+	*row = (struct token_row){ 0 };
+}
