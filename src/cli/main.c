@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli/cli.h"
-#include "cli/suggest.h"
 
 const struct command *const commands[] = {
 	&command_run,     &command_image, &command_doctor,

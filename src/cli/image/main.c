@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli/image/image.h"
-#include "cli/suggest.h"
 
 #define HELP_MAX (64U << 10)
 

@@ -8,8 +8,8 @@
  *		suggest_consider(&s, name);
  *	if (s.best) ...
  */
-#ifndef CLI_SUGGEST_H
-#define CLI_SUGGEST_H
+#ifndef BASE_SUGGEST_H
+#define BASE_SUGGEST_H
 
 #include <stddef.h>
 
@@ -21,4 +21,4 @@ struct suggestion {
 
 void suggest_consider(struct suggestion *s, const char *candidate);
 
-#endif /* CLI_SUGGEST_H */
+#endif /* BASE_SUGGEST_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suggest.c - the nearest word by edits, a beginning of it being nearest of all */
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <string.h>
 
