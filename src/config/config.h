@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - the configuration of `warren serve`: one table of keys, and all that is made of it
+ *
+ *	AUTO_CONFIG struct config *c = NULL;
+ *
+ *	r = config_new(&c, err);
+ *	r = config_read_file(c, path, err);		// the file, if there is one
+ *	r = config_read_flags(c, argc, argv, &first, err);	// which count more than it
+ *	r = config_finish(c, err);			// defaults, and whether it all fits
+ *	...
+ *	r = config_allow(c, n_tokens, err);		// before anything listens
+ *
+ * Every key is also a flag: dots and underscores become dashes, so that
+ * `log.level: debug` in the file is `--log-level debug` or
+ * `--log-level=debug`. A list is a flag given several times; it replaces the
+ * file's. A key that is not known is an error that names its line and the
+ * nearest one that is.
+ *
+ * A value of 0 in the structure, where the key may be `none`, means no limit.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/macro.h"
+
+#define CONFIG_LIST_MAX 256
+#define CONFIG_KEYS_MAX 64
+
+enum config_log_format {
+	CONFIG_LOG_AUTO, /* text on a terminal, JSON otherwise */
+	CONFIG_LOG_TEXT,
+	CONFIG_LOG_JSON,
+};
+
+enum config_log_level {
+	CONFIG_LOG_ERROR,
+	CONFIG_LOG_WARNING,
+	CONFIG_LOG_INFO,
+	CONFIG_LOG_DEBUG,
+};
+
+enum config_on_stop {
+	CONFIG_STOP_KEEP, /* sandboxes go on */
+	CONFIG_STOP_DELETE,
+};
+
+struct config_list {
+	char **items;
+	size_t n;
+};
+
+/* What a sandbox gets, or may ask for at most. */
+struct config_limits {
+	uint64_t memory, cpu_millis, pids, disk, nofile;
+	uint64_t ttl_ms, idle_timeout_ms;
+};
+
+struct config {
+	struct config_list listen; /* config_listener() takes one apart */
+	char *state_dir, *run_dir;
+	char *user;               /* who the api process becomes; "": stays who it is */
+	char *domain;             /* "": ports are reached by path only */
+	char *tls_cert, *tls_key; /* "": none */
+	uint64_t on_stop;         /* enum config_on_stop */
+	uint64_t log_format, log_level;
+	bool metrics;
+	bool shared; /* by tenants who do not trust each other */
+	bool host_image;
+	char *backend, *image;     /* of sandboxes that name none; image "": they must */
+	struct config_list mounts; /* config_mount_allowed() judges by it */
+	struct config_list insecure_registries;
+	struct config_limits defaults, max;
+	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
+	uint64_t pool_networks, pool_cgroups, pool_inits;
+	uint64_t journal_default, journal_max, journal_total;
+	uint64_t execs_kept, sessions_max;
+	uint64_t request_body, request_header, request_connections;
+	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_write_ms;
+
+	uint64_t given; /* a bit for each key that was given, in the order of the table */
+};
+
+int config_new(struct config **ret, struct warren_error *err) MUST_CHECK;
+/* NULL is fine; returns NULL. */
+struct config *config_free(struct config *c);
+
+static inline void config_free_p(struct config **c)
+{
+	(void)config_free(*c);
+}
+
+#define AUTO_CONFIG CLEANUP(config_free_p)
+
+/* -ENOENT: there is no such file. */
+int config_read_file(struct config *c, const char *path,
+		     struct warren_error *err) MUST_CHECK;
+/* The same from memory; @name is what errors call it. */
+int config_read_text(struct config *c, const char *name, const char *text, size_t size,
+		     struct warren_error *err) MUST_CHECK;
+/*
+ * Flags from argv[1] on, all that are of the table. *@ret_first is the index of
+ * the first word that is none of them (argc: there is no more): an operand, or
+ * a flag that the caller knows, after which he calls again with the rest.
+ */
+int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
+		      struct warren_error *err) MUST_CHECK;
+/* The error for a flag that nobody knows, naming the nearest one. */
+int config_unknown_flag(const char *word, struct warren_error *err);
+/* Defaults for what was not given, and the rules between keys. */
+int config_finish(struct config *c, struct warren_error *err) MUST_CHECK;
+
+/* --------------------------------------------------------------- listeners */
+
+enum config_transport {
+	CONFIG_UNIX,
+	CONFIG_TCP,
+	CONFIG_TLS,
+};
+
+/* Who can reach a listener; a wider one has a greater number. */
+enum config_reach {
+	CONFIG_OWNER,    /* whoever may open the socket, which is 0600 */
+	CONFIG_LOOPBACK, /* every process of this machine, web pages in a browser included */
+	CONFIG_WIDE,
+};
+
+struct config_listener {
+	enum config_transport transport;
+	enum config_reach reach;
+	const char *path; /* of CONFIG_UNIX; points into the text */
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} addr;
+	socklen_t addr_len;
+};
+
+/*
+ * "unix:/PATH", "tcp:HOST:PORT", "tls:HOST:PORT". HOST is an address
+ * ("127.0.0.1", "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: a name
+ * that somebody else could change decides nothing here.
+ */
+int config_listener(const char *text, struct config_listener *ret,
+		    struct warren_error *err) MUST_CHECK;
+/*
+ * Whether it may listen, there being so many valid tokens. 0: yes. 1: it is on
+ * loopback and there is none: make one first, and tell where. -EACCES: it would be
+ * open to other machines without a token.
+ */
+int config_allow(const struct config *c, uint64_t tokens,
+		 struct warren_error *err) MUST_CHECK;
+/* Whether a directory or file of this machine, an absolute and clean path, may be mounted. */
+bool config_mount_allowed(const struct config *c, const char *path, bool read_only);
+
+/* ---------------------------------------------------- made from the table */
+
+/* The example: every key, commented out, with its default. */
+void config_example(struct buf *out);
+/* A manual page, warren.yaml(5). */
+void config_manual(struct buf *out);
+/* The flags, for --help. */
+void config_help(struct buf *out);
+/* What is in force, as YAML: for --check. */
+void config_show(const struct config *c, struct buf *out);
+
+#endif /* CONFIG_CONFIG_H */

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.c - the configuration from its file and from flags; every complaint says where */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "config/config_internal.h"
+#include "config/yaml.h"
+
+#define QUOTE_MAX 100
+
+/* -------------------------------------------------------------------- file */
+
+struct reader {
+	struct config *c;
+	const struct yaml *y;
+	uint64_t given;
+};
+
+/* Whether @name is a section: there are keys that begin with it and a dot. */
+static bool is_section(const char *name)
+{
+	for (size_t i = 0; i < config_n_sections; i++)
+		if (config_sections[i].name[0] &&
+		    strcmp(config_sections[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* The nearest of the words that could stand in section @section. */
+static const char *nearest(const char *section, const char *name)
+{
+	struct suggestion s = { .word = name };
+	size_t len = strlen(section);
+
+	for (size_t i = 0; i < config_n_keys; i++) {
+		size_t at;
+		const char *leaf = config_leaf(&config_keys[i], &at);
+
+		if (at == len && strncmp(config_keys[i].name, section, len) == 0)
+			suggest_consider(&s, leaf);
+	}
+	for (size_t i = 1; len == 0 && i < config_n_sections; i++)
+		suggest_consider(&s, config_sections[i].name);
+	return s.best;
+}
+
+static int unknown_key(const struct reader *rd, const json_t *in, const char *section,
+		       const char *name, struct warren_error *err)
+{
+	const char *near = nearest(section, name);
+
+	if (!near)
+		return yaml_error(rd->y, in, name, 0, err,
+				  "'%.*s' is not a key; warren.yaml(5) has all of them",
+				  QUOTE_MAX, name);
+	return yaml_error(rd->y, in, name, 0, err,
+			  "'%.*s' is not a key, did you mean '%s'?", QUOTE_MAX, name,
+			  near);
+}
+
+/* A scalar as a word, if it is of a kind that keys of @type have. */
+static int scalar_word(const json_t *value, enum config_type type, char *out, size_t size)
+{
+	bool number = type == TYPE_NUMBER || type == TYPE_SIZE || type == TYPE_CPUS;
+	bool text = type != TYPE_BOOL && type != TYPE_NUMBER;
+	int n = -1;
+
+	if (json_is_boolean(value) && type == TYPE_BOOL)
+		n = snprintf(out, size, "%s", json_is_true(value) ? "true" : "false");
+	else if (json_is_integer(value) && number)
+		n = snprintf(out, size, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value) && type == TYPE_CPUS)
+		n = snprintf(out, size, "%.9g", json_real_value(value));
+	else if (json_is_string(value) && text)
+		n = snprintf(out, size, "%s", json_string_value(value));
+	return n < 0 || (size_t)n >= size ? -EINVAL : 0;
+}
+
+/* The form of a key's values, for complaints. */
+static const char *form_of(const struct config_key *key)
+{
+	return config_type_form(key->type == TYPE_LIST ? TYPE_TEXT : key->type);
+}
+
+/* @value stands in @in, as @name or as number @index. */
+static int read_scalar(struct reader *rd, const struct config_key *key, const json_t *in,
+		       const char *name, size_t index, struct warren_error *err)
+{
+	const json_t *value =
+		name ? json_object_get(in, name) : json_array_get(in, index);
+	struct warren_error inner = WARREN_ERROR_INIT;
+	enum config_type type = key->type == TYPE_LIST ? TYPE_TEXT : key->type;
+	char word[4096];
+	bool none = key->none && json_is_string(value) &&
+		    strcmp(json_string_value(value), "none") == 0;
+
+	if (!none && scalar_word(value, type, word, sizeof(word)) < 0)
+		return yaml_error(rd->y, in, name, index, err, "%s: this is not %s",
+				  key->name, form_of(key));
+	if (config_set(rd->c, key, none ? "none" : word, &inner) < 0)
+		return yaml_error(rd->y, in, name, index, err, "%s: %.*s", key->name, 360,
+				  inner.msg);
+	return 0;
+}
+
+static int read_key(struct reader *rd, const struct config_key *key, const json_t *in,
+		    const char *name, struct warren_error *err)
+{
+	const json_t *value = json_object_get(in, name);
+	int r = 0;
+
+	rd->given |= UINT64_C(1) << (key - config_keys);
+	if (key->type != TYPE_LIST)
+		return read_scalar(rd, key, in, name, 0, err);
+	if (!json_is_array(value))
+		return yaml_error(rd->y, in, name, 0, err, "%s: this is not %s",
+				  key->name, config_type_form(TYPE_LIST));
+	config_list_clear(config_field(rd->c, key));
+	for (size_t i = 0; r == 0 && i < json_array_size(value); i++)
+		r = read_scalar(rd, key, value, NULL, i, err);
+	return r;
+}
+
+/* All of a section's mapping; "": of the file's. */
+static int read_mapping(struct reader *rd, const json_t *in, const char *section,
+			struct warren_error *err)
+{
+	json_t *object = (json_t *)in, *value;
+	const char *name;
+	int r = 0;
+
+	json_object_foreach(object, name, value)
+	{
+		char path[128];
+		const struct config_key *key;
+
+		(void)snprintf(path, sizeof(path), "%s%s%.80s", section,
+			       section[0] ? "." : "", name);
+		key = strchr(name, '.') ? NULL : config_find(path, strlen(path));
+		if (key)
+			r = read_key(rd, key, in, name, err);
+		else if (section[0] || !is_section(name))
+			r = unknown_key(rd, in, section, name, err);
+		else if (json_is_object(value))
+			r = read_mapping(rd, value, name, err);
+		/* A section of which everything is commented out is null. */
+		else if (!json_is_null(value))
+			r = yaml_error(rd->y, in, name, 0, err,
+				       "%s: this is not a section of keys", name);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static int read_document(struct config *c, const struct yaml *y, struct warren_error *err)
+{
+	struct reader rd = { .c = c, .y = y };
+	int r = read_mapping(&rd, yaml_root(y), "", err);
+
+	if (r == 0)
+		c->given |= rd.given;
+	return r;
+}
+
+int config_read_file(struct config *c, const char *path, struct warren_error *err)
+{
+	AUTO_YAML struct yaml *y = NULL;
+	int r = yaml_load_file(path, &y, err);
+
+	return r < 0 ? r : read_document(c, y, err);
+}
+
+int config_read_text(struct config *c, const char *name, const char *text, size_t size,
+		     struct warren_error *err)
+{
+	AUTO_YAML struct yaml *y = NULL;
+	int r = yaml_load(name, text, size, &y, err);
+
+	return r < 0 ? r : read_document(c, y, err);
+}
+
+/* ------------------------------------------------------------------- flags */
+
+static const struct config_key *find_flag(const char *name, size_t len)
+{
+	for (size_t i = 0; i < config_n_keys; i++) {
+		char flag[CONFIG_FLAG_SIZE];
+
+		config_flag_name(&config_keys[i], flag);
+		if (strlen(flag) == len && strncmp(flag, name, len) == 0)
+			return &config_keys[i];
+	}
+	return NULL;
+}
+
+static int read_flag(struct config *c, const struct config_key *key, const char *word,
+		     uint64_t *seen, struct warren_error *err)
+{
+	struct warren_error inner = WARREN_ERROR_INIT;
+	uint64_t bit = UINT64_C(1) << (key - config_keys);
+	char flag[CONFIG_FLAG_SIZE];
+
+	/* The first of a list takes the place of what the file has. */
+	if (key->type == TYPE_LIST && !(*seen & bit))
+		config_list_clear(config_field(c, key));
+	*seen |= bit;
+	c->given |= bit;
+	if (config_set(c, key, word, &inner) == 0)
+		return 0;
+	config_flag_name(key, flag);
+	return error_set(err, inner.code, "--%s: %.*s", flag, 360, inner.msg);
+}
+
+int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
+		      struct warren_error *err)
+{
+	uint64_t seen = 0;
+	int i = 1;
+
+	while (i < argc && strncmp(argv[i], "--", 2) == 0 && argv[i][2]) {
+		const char *name = argv[i] + 2;
+		const char *equals = strchr(name, '=');
+		size_t len = equals ? (size_t)(equals - name) : strlen(name);
+		const struct config_key *key = find_flag(name, len);
+		int r;
+
+		if (!key)
+			break;
+		if (!equals && i + 1 == argc)
+			return error_set(err, EINVAL, "%s needs a value: %s", argv[i],
+					 form_of(key));
+		r = read_flag(c, key, equals ? equals + 1 : argv[i + 1], &seen, err);
+		if (r < 0)
+			return r;
+		i += equals ? 1 : 2;
+	}
+	*ret_first = i;
+	return 0;
+}
+
+int config_unknown_flag(const char *word, struct warren_error *err)
+{
+	char names[CONFIG_KEYS_MAX][CONFIG_FLAG_SIZE];
+	char name[CONFIG_FLAG_SIZE] = "";
+	struct suggestion s = { .word = name };
+
+	if (strncmp(word, "--", 2) == 0)
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
+			       word + 2);
+	for (size_t i = 0; i < config_n_keys; i++) {
+		config_flag_name(&config_keys[i], names[i]);
+		suggest_consider(&s, names[i]);
+	}
+	if (s.best)
+		return error_set(err, EINVAL, "unknown option '%.*s', did you mean --%s?",
+				 QUOTE_MAX, word, s.best);
+	return error_set(err, EINVAL, "unknown option '%.*s'", QUOTE_MAX, word);
+}
