@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_conn.c - a connection: heads and bodies in, request after request
+ *
+ * At any time a connection has at most one request. Bytes are read only when
+ * somebody wants them: a head when there is no request, a body when its handler
+ * has asked for it. Everything else waits in the client's socket, so whatever a
+ * client sends ahead costs itself alone.
+ *
+ * work() is the one place where bytes become progress. It runs when bytes have
+ * come and, by way of conn_kick(), after a handler did something at another time.
+ * It ends by saying whether to read on and until when to wait.
+ *
+ * A connection is never closed on a client that may still be sending: the kernel
+ * would answer with a reset, which can overtake our last words. Our half is ended,
+ * and what comes is read and dropped until the client's half ends or time is up.
+ */
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <string.h>
+
+#include "net/http_internal.h"
+#include "net/tls_internal.h"
+
+#define CHEAP_BODY (64U << 10) /* rather read than have the client connect again */
+
+static size_t work(struct http_conn *c, char *data, size_t n);
+
+void conn_close_request(struct http_conn *c, int why)
+{
+	struct request *r = c->req;
+
+	if (!r)
+		return;
+	c->req = NULL;
+	r->conn = NULL;
+	if (r->pub.closed)
+		r->pub.closed(&r->pub, why);
+	buf_done(&r->collected);
+	free(r);
+}
+
+void conn_end(struct http_conn *c, int why)
+{
+	if (c->stream.is_closed)
+		return;
+	loop_task_cancel(&c->task);
+	server_gone(c);
+	stream_close(&c->stream);
+	conn_close_request(c, why);
+}
+
+void conn_kick(struct http_conn *c)
+{
+	if (!c->working)
+		loop_defer(server_loop(c->server), &c->task);
+}
+
+bool conn_body_is_cheap(const struct http_conn *c)
+{
+	if (c->body.done)
+		return true;
+	return c->body.kind == HTTP_BODY_LENGTH && c->body.left <= CHEAP_BODY &&
+	       !c->req->expects;
+}
+
+void conn_linger(struct http_conn *c)
+{
+	c->lingering = true;
+	stream_finish(&c->stream);
+}
+
+/* ------------------------------------------------------------------ heads */
+
+static const char *moved(const char *p, const char *from, const char *to)
+{
+	return to + (p - from);
+}
+
+/* A request with copies of its own of all that the head says. */
+static struct request *new_request(struct http_conn *c, const struct http_head *h,
+				   const char *data, size_t n)
+{
+	size_t path_len = strcspn(h->target, "?"),
+	       table = h->n_fields * sizeof(struct http_header);
+	struct request *r = malloc(sizeof(*r) + table + n + path_len + 1);
+	char *text, *path;
+
+	if (!r)
+		return NULL;
+	*r = (struct request){ .conn = c };
+	text = (char *)r + sizeof(*r) + table;
+	path = text + n;
+	(void)memcpy(text, data, n);
+	(void)memcpy(path, h->target, path_len);
+	path[path_len] = '\0';
+	for (size_t i = 0; i < h->n_fields; i++)
+		r->headers[i] = (struct http_header){
+			.name = moved(h->fields[i].name, data, text),
+			.value = moved(h->fields[i].value, data, text),
+		};
+	r->pub = (struct http_request){
+		.method = moved(h->method, data, text),
+		.target = moved(h->target, data, text),
+		.path = path,
+		.query = h->target[path_len] ? moved(h->target, data, text) + path_len + 1
+					     : NULL,
+		.headers = r->headers,
+		.n_headers = h->n_fields,
+		.peer = &c->peer,
+		.has_body = h->chunked || h->length > 0,
+		.length = h->chunked ? -1 : (int64_t)h->length,
+		.minor = h->minor,
+	};
+	r->expects = h->expect_continue && h->minor == 1 && r->pub.has_body;
+	r->head_method = strcmp(h->method, "HEAD") == 0;
+	r->keep_alive = !h->close && (h->minor == 1 || h->keep_alive);
+	return r;
+}
+
+static void start_request(struct http_conn *c, const struct http_head *h,
+			  const char *data, size_t n)
+{
+	const struct http_options *o = server_options(c->server);
+	enum http_body_kind kind = h->chunked      ? HTTP_BODY_CHUNKED
+				   : h->has_length ? HTTP_BODY_LENGTH
+						   : HTTP_BODY_NONE;
+	struct request *r = new_request(c, h, data, n);
+
+	if (!r) {
+		conn_end(c, -ENOMEM);
+		return;
+	}
+	http_body_init(&c->body, kind, h->length);
+	c->req = r;
+	c->used = true;
+	c->close_after = !r->keep_alive || server_is_draining(c->server);
+	if (c->deadline == DEADLINE_HEAD)
+		server_set_deadline(c, DEADLINE_NONE);
+	o->request(&r->pub, o->ctx);
+}
+
+static size_t take_head(struct http_conn *c, char *data, size_t n)
+{
+	size_t max = server_options(c->server)->limits.header_bytes;
+	struct http_head *h = server_head(c->server);
+	long len;
+	int status;
+
+	if (n == 0 || c->stream.queued > STREAM_HIGH)
+		return 0;
+	len = http_head_find(data, n, &c->scanned);
+	if (len == 0 && n <= max)
+		return 0;
+	c->scanned = 0;
+	if (len < 0) {
+		conn_refuse(c, 400, "this is not a request of HTTP/1.1", -EBADMSG);
+		return n;
+	}
+	if (len == 0 || (size_t)len > max) {
+		conn_refuse(c, 431, "the head of the request is too large", -EMSGSIZE);
+		return n;
+	}
+	status = http_head_request(data, (size_t)len, h);
+	if (status != 0) {
+		conn_refuse(c, status, h->why, -EBADMSG);
+		return n;
+	}
+	start_request(c, h, data, (size_t)len);
+	return (size_t)len;
+}
+
+/* ------------------------------------------------------------------ bodies */
+
+/* Of an answered request: read so that the next one can be. */
+static size_t drop_body(struct http_conn *c, const char *data, size_t n)
+{
+	const char *piece = NULL;
+	size_t len = 0;
+	long used = http_body_take(&c->body, data, n, &piece, &len);
+
+	if (used < 0) {
+		conn_end(c, -EBADMSG);
+		return n;
+	}
+	return (size_t)used;
+}
+
+static void collect(struct http_conn *c, const char *piece, size_t len)
+{
+	struct request *r = c->req;
+
+	if (len > r->collected.max - r->collected.len) {
+		r->oversize = true;
+		return;
+	}
+	buf_add(&r->collected, piece, len);
+	if (r->collected.failed)
+		conn_end(c, -ENOMEM);
+}
+
+static size_t take_body(struct http_conn *c, const char *data, size_t n)
+{
+	struct request *r = c->req;
+	const char *piece = NULL;
+	size_t len = 0;
+	long used;
+
+	if (n == 0 || r->paused || r->sink == SINK_UNDECIDED)
+		return 0;
+	if (r->upgraded) {
+		r->fn(&r->pub, data, n);
+		return n;
+	}
+	if (c->body.done)
+		return 0;
+	used = http_body_take(&c->body, data, n, &piece, &len);
+	if (used < 0) {
+		conn_refuse(c, 400, "the chunks of the body are malformed", -EBADMSG);
+		return n;
+	}
+	r->expects = false;
+	if (len > 0 && r->sink == SINK_COLLECT)
+		collect(c, piece, len);
+	else if (len > 0)
+		r->fn(&r->pub, piece, len);
+	return (size_t)used;
+}
+
+/* Tell the handler that there is no more of the body. */
+static void tell_end(struct http_conn *c)
+{
+	struct request *r = c->req;
+
+	if (r->told_end || r->paused || r->sink == SINK_UNDECIDED)
+		return;
+	if (r->upgraded ? !c->stream.ended : !c->body.done)
+		return;
+	r->told_end = true;
+	if (r->sink == SINK_STREAM || r->upgraded) {
+		r->fn(&r->pub, "", 0);
+	} else {
+		buf_add(&r->collected, "", 0); /* there is a NUL even behind nothing */
+		r->fn(&r->pub, r->collected.data, r->collected.len);
+	}
+}
+
+/* ------------------------------------------------------------------ progress */
+
+/* What can be done without further bytes: an answer that is complete, a body that is. */
+static void settle(struct http_conn *c, bool bytes_left)
+{
+	struct request *r = c->req;
+
+	if (c->aborted) {
+		conn_end(c, -ECONNABORTED);
+		return;
+	}
+	if (r && r->oversize && !r->ended) {
+		conn_refuse(c, 413, "the body is too large", -EFBIG);
+		return;
+	}
+	if (r && !r->ended && !(r->upgraded && bytes_left))
+		tell_end(c);
+	r = c->req;
+	if (!r || !r->ended || (r->upgraded && !r->told_end))
+		return;
+	conn_close_request(c, 0);
+	if (c->close_after)
+		conn_linger(c);
+}
+
+static bool wants_bytes(const struct http_conn *c)
+{
+	const struct request *r = c->req;
+
+	if (c->lingering)
+		return true;
+	if (!r)
+		return !c->body.done || c->stream.queued <= STREAM_HIGH;
+	if (r->paused || r->sink == SINK_UNDECIDED)
+		return false;
+	return r->upgraded || !c->body.done;
+}
+
+static enum deadline wanted_deadline(const struct http_conn *c)
+{
+	const struct request *r = c->req;
+
+	if (!stream_idle(&c->stream))
+		return DEADLINE_WRITE;
+	if (c->lingering)
+		return DEADLINE_LINGER;
+	if (r && r->upgraded)
+		return DEADLINE_NONE;
+	if (r && c->body.done)
+		return c->stream.hung_up ? DEADLINE_HALF : DEADLINE_NONE;
+	if (r)
+		return wants_bytes(c) ? DEADLINE_BODY : DEADLINE_NONE;
+	if (!c->body.done)
+		return DEADLINE_BODY;
+	return c->partial || !c->used ? DEADLINE_HEAD : DEADLINE_IDLE;
+}
+
+static void arm(struct http_conn *c)
+{
+	enum deadline d = wanted_deadline(c);
+	uint64_t progress = c->stream.sent + c->stream.received;
+	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
+
+	if (d == c->deadline && (absolute || progress == c->progress))
+		return;
+	c->progress = progress;
+	server_set_deadline(c, d);
+}
+
+static size_t work(struct http_conn *c, char *data, size_t n)
+{
+	size_t done = 0, used;
+
+	c->working = true;
+	stream_cork(&c->stream);
+	do {
+		settle(c, done < n);
+		if (c->stream.is_closed)
+			return n;
+		if (c->lingering)
+			used = n - done;
+		else if (c->req)
+			used = take_body(c, data + done, n - done);
+		else if (!c->body.done)
+			used = drop_body(c, data + done, n - done);
+		else
+			used = take_head(c, data + done, n - done);
+		if (c->stream.is_closed)
+			return n;
+		done += used;
+	} while (used > 0);
+	c->partial = !c->req && (n > 0 ? done < n : stream_kept(&c->stream) > 0);
+	stream_uncork(&c->stream);
+	c->working = false;
+
+	if (wants_bytes(c))
+		stream_resume(&c->stream);
+	else
+		stream_pause(&c->stream);
+	if (c->lingering && c->stream.ended && stream_idle(&c->stream))
+		conn_end(c, 0);
+	else
+		arm(c);
+	return done;
+}
+
+static size_t on_data(void *ctx, char *data, size_t n)
+{
+	return work(ctx, data, n);
+}
+
+/* Nothing more comes from the client. What does not need more goes on. */
+static void on_ended(void *ctx, bool drained)
+{
+	struct http_conn *c = ctx;
+
+	if (!drained) {
+		arm(c);
+		return;
+	}
+	if (c->req && !c->req->upgraded && !c->body.done) {
+		conn_end(c, -ECONNRESET);
+		return;
+	}
+	if (!c->req && !c->lingering) {
+		if (stream_idle(&c->stream)) {
+			conn_end(c, 0);
+			return;
+		}
+		conn_linger(c);
+	}
+	(void)work(c, NULL, 0);
+}
+
+static void on_drained(void *ctx)
+{
+	struct http_conn *c = ctx;
+	struct request *r = c->req;
+
+	if (r && r->waiting && !r->ended) {
+		r->waiting = false;
+		if (r->pub.drained)
+			r->pub.drained(&r->pub);
+	}
+	if (!c->stream.is_closed)
+		(void)work(c, NULL, 0);
+}
+
+static void on_failed(void *ctx, int error)
+{
+	conn_end(ctx, error);
+}
+
+static void on_closed(void *ctx)
+{
+	free(ctx);
+}
+
+static void on_task(void *ctx)
+{
+	(void)work(ctx, NULL, 0);
+}
+
+void conn_timeout(struct http_conn *c, enum deadline which)
+{
+	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
+			 (which == DEADLINE_BODY && c->req);
+
+	if (refusable)
+		conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
+	else
+		conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
+	if (!c->stream.is_closed)
+		(void)work(c, NULL, 0);
+}
+
+static const struct stream_ops conn_ops = {
+	.data = on_data,
+	.ended = on_ended,
+	.drained = on_drained,
+	.failed = on_failed,
+	.closed = on_closed,
+};
+
+int conn_open(struct http_server *server, int fd, struct tls *tls, struct http_conn **ret)
+{
+	struct http_conn *c = calloc(1, sizeof(*c));
+	SSL *ssl = c && tls ? tls_accept(tls, fd) : NULL;
+	int r;
+
+	if (!c || (tls && !ssl)) {
+		free(c);
+		(void)close(fd);
+		return -ENOMEM;
+	}
+	c->server = server;
+	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
+	c->body.done = true;
+	link_init(&c->all);
+	link_init(&c->queue);
+	r = stream_open(&c->stream, server_loop(server), fd, ssl, &conn_ops, c);
+	if (r < 0) {
+		SSL_free(ssl);
+		(void)close(fd);
+		free(c);
+		return r;
+	}
+	arm(c);
+	*ret = c;
+	return 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_head.c - the strict parser of heads
+ *
+ * Two passes. The first finds the empty line and notices bytes that cannot become
+ * a head while they come in; the second runs once, over a head that is whole and
+ * in one piece. So there is no state to carry from byte to byte, and nothing has
+ * been believed of a head that turns out to be bad at its end.
+ */
+#include "net/http_head.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/macro.h"
+
+enum {
+	C_TOKEN = 1,  /* may be in a method or a field name */
+	C_VALUE = 2,  /* may be in a field value */
+	C_TARGET = 4, /* may be in a request target */
+	C_DIGIT = 8,
+};
+
+/* Letters, digits and !#$%&'*+-.^_`|~ are tokens; a target is what is visible, but for '#'. */
+#define T  (C_TOKEN | C_VALUE | C_TARGET)
+#define D  (T | C_DIGIT)
+#define V  (C_VALUE | C_TARGET)
+#define VO C_VALUE
+#define TO (C_TOKEN | C_VALUE)
+
+static const unsigned char class_of[256] = {
+	['\t'] = VO,       [' '] = VO,        ['!'] = T,
+	['"'] = V,         ['#'] = TO,        ['$' ... '\''] = T,
+	['(' ... ')'] = V, ['*' ... '+'] = T, [','] = V,
+	['-' ... '.'] = T, ['/'] = V,         ['0' ... '9'] = D,
+	[':' ... '@'] = V, ['A' ... 'Z'] = T, ['[' ... ']'] = V,
+	['^' ... 'z'] = T, ['{'] = V,         ['|'] = T,
+	['}'] = V,         ['~'] = T,         [0x80 ... 0xff] = VO,
+};
+
+#undef T
+#undef D
+#undef V
+#undef VO
+#undef TO
+
+static const char *span(const char *p, unsigned char of)
+{
+	while (class_of[(unsigned char)*p] & of)
+		p++;
+	return p;
+}
+
+bool http_is_token(const char *s)
+{
+	return *s && !*span(s, C_TOKEN);
+}
+
+bool http_is_value(const char *s)
+{
+	return !*span(s, C_VALUE);
+}
+
+long http_head_find(const char *data, size_t n, size_t *scanned)
+{
+	size_t start = *scanned; /* of the line that is not finished */
+
+	if (n > 0 && data[0] != '\r' && !(class_of[(unsigned char)data[0]] & C_TOKEN))
+		return -1;
+	if (n > 1 && data[0] == '\r' && data[1] != '\n')
+		return -1;
+	while (start < n) {
+		const char *lf = memchr(data + start, '\n', n - start);
+		size_t len;
+
+		if (!lf)
+			break;
+		len = (size_t)(lf - (data + start));
+		if (len == 0 || lf[-1] != '\r')
+			return -1;
+		start += len + 1;
+		/* An empty line ends it, except in front. */
+		if (len == 1 && start > 2)
+			return (long)start;
+	}
+	*scanned = start;
+	return 0;
+}
+
+static int refuse(struct http_head *h, int status, const char *why)
+{
+	h->why = why;
+	return status;
+}
+
+bool http_list_has(const char *list, const char *token)
+{
+	size_t len = strlen(token);
+
+	for (const char *p = list; *p;) {
+		const char *end;
+
+		p += strspn(p, " \t,");
+		end = p + strcspn(p, " \t,");
+		if ((size_t)(end - p) == len && strncasecmp(p, token, len) == 0)
+			return true;
+		p = end;
+	}
+	return false;
+}
+
+/* What a field may mean to us. One table for both sides: it is also the list of what may not be repeated. */
+enum known {
+	K_OTHER,
+	K_HOST,
+	K_LENGTH,
+	K_ENCODING,
+	K_CONNECTION,
+	K_EXPECT,
+	K_SINGLE, /* nothing to us, but programs behind us differ in which of two they take */
+	K_MAX
+};
+
+static const struct {
+	const char *name;
+	size_t len;
+	enum known known;
+	bool repeats;
+} known_fields[] = {
+#define F(n) n, sizeof(n) - 1
+	{ F("host"), K_HOST, false },
+	{ F("content-length"), K_LENGTH, false },
+	{ F("transfer-encoding"), K_ENCODING, false },
+	{ F("connection"), K_CONNECTION, true },
+	{ F("expect"), K_EXPECT, false },
+	{ F("authorization"), K_SINGLE, false },
+	{ F("content-type"), K_SINGLE, false },
+	{ F("origin"), K_SINGLE, false },
+	{ F("sec-websocket-key"), K_SINGLE, false },
+	{ F("sec-websocket-version"), K_SINGLE, false },
+#undef F
+};
+
+static int find_known(const char *name, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++)
+		if (known_fields[i].len == len &&
+		    strncasecmp(known_fields[i].name, name, len) == 0)
+			return (int)i;
+	return -1;
+}
+
+static int take_length(struct http_head *h, const char *s)
+{
+	uint64_t v = 0;
+
+	if (!*s || *span(s, C_DIGIT))
+		return refuse(h, 400, "Content-Length is not a number");
+	for (; *s; s++) {
+		/* Below 2^63, so that sums with it do not overflow. */
+		if (v > (INT64_MAX - 9) / 10)
+			return refuse(h, 400, "Content-Length is too large");
+		v = v * 10 + (uint64_t)(*s - '0');
+	}
+	h->length = v;
+	h->has_length = true;
+	return 0;
+}
+
+static int take_known(struct http_head *h, enum known known, const char *value)
+{
+	switch (known) {
+	case K_HOST:
+		h->has_host = true;
+		if (!*value || *span(value, C_TARGET))
+			return refuse(h, 400, "Host is empty or malformed");
+		return 0;
+	case K_LENGTH:
+		return take_length(h, value);
+	case K_ENCODING:
+		if (strcasecmp(value, "chunked") != 0)
+			return refuse(h, 501,
+				      "only the transfer encoding 'chunked' is known");
+		h->chunked = true;
+		return 0;
+	case K_CONNECTION:
+		h->close |= http_list_has(value, "close");
+		h->keep_alive |= http_list_has(value, "keep-alive");
+		h->upgrade |= http_list_has(value, "upgrade");
+		return 0;
+	case K_EXPECT:
+		if (strcasecmp(value, "100-continue") != 0)
+			return refuse(h, 417, "only '100-continue' can be expected");
+		h->expect_continue = true;
+		return 0;
+	case K_OTHER:
+	case K_SINGLE:
+	case K_MAX:
+		break;
+	}
+	return 0;
+}
+
+/* One line, "name: value", NUL in place of its CR. */
+static int take_field(struct http_head *h, char *line, char *end, unsigned *seen)
+{
+	char *colon = (char *)(uintptr_t)span(line, C_TOKEN);
+	char *value = colon + 1;
+	struct http_field *f = &h->fields[h->n_fields];
+	int known;
+
+	if (*line == ' ' || *line == '\t')
+		return refuse(h, 400, "a field is folded over two lines");
+	if (colon == line || *colon != ':')
+		return refuse(h, 400, "a field name is malformed");
+	if (h->n_fields == HTTP_FIELDS_MAX)
+		return refuse(h, 431, "too many fields");
+	while (*value == ' ' || *value == '\t')
+		value++;
+	if (span(value, C_VALUE) != end)
+		return refuse(h, 400, "a field value has a control character");
+	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	*colon = '\0';
+	*end = '\0';
+	*f = (struct http_field){ .name = line,
+				  .value = value,
+				  .name_len = (size_t)(colon - line),
+				  .value_len = (size_t)(end - value) };
+	h->n_fields++;
+
+	known = find_known(line, f->name_len);
+	if (known < 0)
+		return 0;
+	if ((*seen & (1U << known)) && !known_fields[known].repeats)
+		return refuse(h, 400, "a field that may be there once is there twice");
+	*seen |= 1U << known;
+	return take_known(h, known_fields[known].known, value);
+}
+
+/* The lines from @p to @end, which is where the empty one begins. */
+static int take_fields(struct http_head *h, char *p, char *end)
+{
+	unsigned seen = 0;
+
+	while (p < end) {
+		char *lf = memchr(p, '\n', (size_t)(end - p));
+		int r;
+
+		if (!lf || lf == p || lf[-1] != '\r')
+			return refuse(h, 400, "a line does not end in CR LF");
+		lf[-1] = '\0';
+		r = take_field(h, p, lf - 1, &seen);
+		if (r != 0)
+			return r;
+		p = lf + 1;
+	}
+	if (h->chunked && h->has_length)
+		return refuse(h, 400, "both Content-Length and Transfer-Encoding");
+	if (h->chunked && h->minor == 0)
+		return refuse(h, 400, "Transfer-Encoding in a message of HTTP/1.0");
+	return 0;
+}
+
+/* "HTTP/1.x": 0, or what to refuse it with. */
+static int take_version(struct http_head *h, const char *s, size_t n)
+{
+	if (n != 8 || strncmp(s, "HTTP/", 5) != 0 || s[6] != '.' ||
+	    !(class_of[(unsigned char)s[5]] & C_DIGIT) ||
+	    !(class_of[(unsigned char)s[7]] & C_DIGIT))
+		return refuse(h, 400, "the version is malformed");
+	if (s[5] != '1' || s[7] > '1')
+		return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+	h->minor = (unsigned)(s[7] - '0');
+	return 0;
+}
+
+static void start(struct http_head *h)
+{
+	/* Not the table of fields: clearing it costs more than parsing does. */
+	h->method = h->target = h->why = NULL;
+	h->status = h->minor = 0;
+	h->n_fields = 0;
+	h->has_host = h->has_length = h->chunked = false;
+	h->length = 0;
+	h->close = h->keep_alive = h->upgrade = h->expect_continue = false;
+}
+
+/* The first line without its CR LF, which become NULs; NULL when there is none. */
+static char *first_line(char *data, size_t n, char **ret_next)
+{
+	char *lf = memchr(data, '\n', n);
+
+	if (n < 4 || !lf || lf == data || lf[-1] != '\r' ||
+	    memcmp(data + n - 4, "\r\n\r\n", 4) != 0)
+		return NULL;
+	lf[-1] = '\0';
+	*ret_next = lf + 1;
+	return lf - 1;
+}
+
+int http_head_request(char *data, size_t n, struct http_head *h)
+{
+	char *end, *next = NULL, *p;
+	int r;
+
+	start(h);
+	if (n >= 2 && data[0] == '\r' && data[1] == '\n') {
+		data += 2;
+		n -= 2;
+	}
+	end = first_line(data, n, &next);
+	p = (char *)(uintptr_t)span(data, C_TOKEN);
+	if (!end || p == data || *p != ' ')
+		return refuse(h, 400, "the request line is malformed");
+	*p++ = '\0';
+	h->method = data;
+	h->target = p;
+	p = (char *)(uintptr_t)span(p, C_TARGET);
+	if (p == h->target || *p != ' ')
+		return refuse(h, 400, "the request target is malformed");
+	*p++ = '\0';
+	r = take_version(h, p, (size_t)(end - p));
+	if (r != 0)
+		return r;
+	if (h->target[0] != '/' &&
+	    (strcmp(h->target, "*") != 0 || strcmp(h->method, "OPTIONS") != 0))
+		return refuse(h, 400, "the request target is not a path");
+	r = take_fields(h, next, data + n - 2);
+	if (r != 0)
+		return r;
+	if (h->minor == 1 && !h->has_host)
+		return refuse(h, 400, "Host is missing");
+	return 0;
+}
+
+int http_head_response(char *data, size_t n, struct http_head *h)
+{
+	char *next = NULL, *end = first_line(data, n, &next);
+	int r;
+
+	start(h);
+	if (!end || end - data < 12 || data[8] != ' ' ||
+	    span(data + 9, C_DIGIT) != data + 12 || (data[12] != ' ' && data + 12 != end))
+		return refuse(h, 502, "the status line is malformed");
+	r = take_version(h, data, 8);
+	if (r != 0)
+		return r;
+	if (span(data + 12, C_VALUE) != end)
+		return refuse(h, 502, "the status line has a control character");
+	h->status = (unsigned)((data[9] - '0') * 100 + (data[10] - '0') * 10 + data[11] -
+			       '0');
+	if (h->status < 100 || h->status > 599)
+		return refuse(h, 502, "the status is not one");
+	return take_fields(h, next, data + n - 2);
+}
+
+const struct http_field *http_head_get(const struct http_head *head, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (head->fields[i].name_len == len &&
+		    strncasecmp(head->fields[i].name, name, len) == 0)
+			return &head->fields[i];
+	return NULL;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_internal.h - servers, connections and requests, as the files of the server see them
+ *
+ *	http_server.c   listening, accepting, deadlines
+ *	http_conn.c     a connection: heads and bodies in, request after request
+ *	http_answer.c   answers out
+ *	http_text.c     words: headers, status lines, decoding
+ *
+ * One function writes the state of each thing: arm() the deadline of a
+ * connection, conn_work() what it does with bytes, conn_end() its end.
+ */
+#ifndef NET_HTTP_INTERNAL_H
+#define NET_HTTP_INTERNAL_H
+
+#include "net/http.h"
+#include "net/http_body.h"
+#include "net/http_head.h"
+#include "net/stream.h"
+
+/* Why a connection waits, and for how long at most. A queue each, in order of expiry. */
+enum deadline {
+	DEADLINE_NONE,
+	DEADLINE_HEAD, /* counts from the first byte: trickling does not help */
+	DEADLINE_IDLE,
+	DEADLINE_BODY,   /* counts from the last byte */
+	DEADLINE_WRITE,  /* counts from the last byte taken */
+	DEADLINE_HALF,   /* the client has ended its half */
+	DEADLINE_LINGER, /* so that it can read our last words */
+	DEADLINE_MAX
+};
+
+struct link {
+	struct link *next, *prev;
+};
+
+struct http_conn {
+	struct stream stream;
+	struct http_server *server;
+	struct request *req;   /* the one under way */
+	struct http_body body; /* what is left of its body */
+	struct loop_task task; /* goes on after an answer that came later */
+	struct link all;       /* of the server's connections */
+	struct link queue;     /* of those with the same deadline */
+	uint64_t due;
+	uint64_t progress; /* bytes sent and received when the deadline was set */
+	size_t scanned;    /* of a head that is not whole yet */
+	struct http_peer peer;
+	uint8_t deadline; /* enum deadline */
+	bool working;     /* in conn_work(): what ends there is seen there */
+	bool close_after; /* this answer is the last */
+	bool lingering;   /* only for the client to read it */
+	bool used;        /* there has been a request */
+	bool partial;     /* some of a head is there */
+	bool aborted;     /* to be ended, from the loop */
+};
+
+enum sink {
+	SINK_UNDECIDED, /* the handler has not said yet: nothing is read */
+	SINK_COLLECT,
+	SINK_STREAM,
+};
+
+struct request {
+	struct http_request pub; /* first: the handler's pointer is this one */
+	struct http_conn *conn;  /* NULL once it is closed */
+	void (*fn)(struct http_request *req, const char *data, size_t n);
+	struct buf collected;
+	uint64_t left; /* of an answer of known length */
+	char id[ID_LEN + 1];
+	uint8_t sink; /* enum sink */
+	bool expects; /* a "100 Continue" before its body */
+	bool paused;
+	bool keep_alive;   /* as far as the client is concerned */
+	bool begun, ended; /* the answer */
+	bool bodiless;     /* the answer to HEAD, a 204 or 304 */
+	bool chunked;
+	bool sized; /* @left counts */
+	bool upgraded;
+	bool told_end; /* of the body */
+	bool oversize; /* the body is longer than wanted */
+	bool waiting;  /* for drained() */
+	bool head_method;
+	struct http_header headers[];
+};
+
+/* http_server.c */
+void server_set_deadline(struct http_conn *c, enum deadline d);
+void server_gone(struct http_conn *c);
+struct net_loop *server_loop(const struct http_server *s);
+const struct http_options *server_options(const struct http_server *s);
+struct http_head *server_head(struct http_server *s); /* to parse into; one at a time */
+const char *server_date(struct http_server *s);       /* "Date: ...\r\n" */
+struct buf *server_scratch(struct http_server *s);    /* empty; for one head at a time */
+bool server_is_draining(const struct http_server *s);
+
+/* http_conn.c */
+int conn_open(struct http_server *server, int fd, struct tls *tls,
+	      struct http_conn **ret);
+/* The connection is over, for this reason; its request is told. */
+void conn_end(struct http_conn *c, int why);
+void conn_timeout(struct http_conn *c, enum deadline which);
+/* Something changed outside of conn_work(): look again, from the loop. */
+void conn_kick(struct http_conn *c);
+/* The request is over; it is told. */
+void conn_close_request(struct http_conn *c, int why);
+/* End our half, and read on until the client has seen it. */
+void conn_linger(struct http_conn *c);
+/* Is the rest of the body so small that reading it beats a new connection? */
+bool conn_body_is_cheap(const struct http_conn *c);
+
+/* http_answer.c */
+/* The server's own answer, then the end; to the request under way, if there is one. */
+void conn_refuse(struct http_conn *c, int status, const char *why, int error);
+
+/* http_text.c */
+const char *http_status_text(int status);
+const char *http_refusal_code(int status);
+
+static inline struct request *request_of(struct http_request *req)
+{
+	return (struct request *)req;
+}
+
+static inline void link_init(struct link *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline void link_add(struct link *head, struct link *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+static inline void link_remove(struct link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	link_init(l);
+}
+
+#endif /* NET_HTTP_INTERNAL_H */

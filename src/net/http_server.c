@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_server.c - listening, accepting, and the deadlines of all connections
+ *
+ * All connections that wait for the same kind of thing have the same time for it.
+ * So each kind is a queue in which the next to expire is in front: setting a
+ * deadline is an insertion at the end, and one timer serves them all.
+ *
+ * When there are as many connections as there may be, the one that has idled
+ * longest makes room; when none idles, new ones wait in the kernel.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/parse.h"
+#include "net/http_internal.h"
+#include "net/loop.h"
+
+#define ANSWER_HEAD_MAX (64U << 10)
+#define LISTENERS_MAX   16
+#define BACKLOG         1024
+#define ACCEPTS_MAX     64 /* in a row, before connections have their turn */
+#define LINGER_MS       2000
+#define RETRY_MS        100 /* after descriptors or memory ran out */
+#define TIMER_GRAIN_MS  50  /* deadlines are late by up to so much */
+
+struct listener {
+	struct http_server *server;
+	struct loop_watch *watch;
+	struct tls *tls;
+	int fd;
+	char *path; /* of a socket file that is ours to remove */
+};
+
+struct http_server {
+	struct net_loop *loop;
+	struct http_options options;
+	struct listener listeners[LISTENERS_MAX];
+	size_t n_listeners;
+	struct link conns;
+	size_t n_conns;
+	struct link queues[DEADLINE_MAX];
+	struct loop_timer *timer; /* for the earliest deadline */
+	uint64_t timer_due;       /* 0: it does not run */
+	struct loop_timer *retry; /* to accept again */
+	bool full;                /* not accepting until a connection ends */
+	bool draining;
+	bool freeing;
+	time_t date_of;
+	char date[64];
+	struct http_head head;
+	struct buf scratch;
+};
+
+#define CONTAINER(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+struct net_loop *server_loop(const struct http_server *s)
+{
+	return s->loop;
+}
+
+const struct http_options *server_options(const struct http_server *s)
+{
+	return &s->options;
+}
+
+struct http_head *server_head(struct http_server *s)
+{
+	return &s->head;
+}
+
+struct buf *server_scratch(struct http_server *s)
+{
+	s->scratch.len = 0;
+	s->scratch.failed = false;
+	return &s->scratch;
+}
+
+bool server_is_draining(const struct http_server *s)
+{
+	return s->draining;
+}
+
+const char *server_date(struct http_server *s)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (now != s->date_of && gmtime_r(&now, &tm)) {
+		s->date_of = now;
+		(void)strftime(s->date, sizeof(s->date),
+			       "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+	}
+	return s->date;
+}
+
+/* ------------------------------------------------------------------ deadlines */
+
+static unsigned deadline_ms(const struct http_server *s, enum deadline d)
+{
+	const struct http_limits *l = &s->options.limits;
+
+	switch (d) {
+	case DEADLINE_HEAD:
+		return l->header_ms;
+	case DEADLINE_IDLE:
+		return l->idle_ms;
+	case DEADLINE_BODY:
+		return l->body_ms;
+	case DEADLINE_WRITE:
+		return l->write_ms;
+	case DEADLINE_HALF:
+		return l->half_close_ms;
+	case DEADLINE_LINGER:
+		return LINGER_MS;
+	case DEADLINE_NONE:
+	case DEADLINE_MAX:
+		break;
+	}
+	return 0;
+}
+
+static void run_timer(struct http_server *s, uint64_t due)
+{
+	uint64_t now = loop_now(s->loop);
+
+	if (s->timer_due != 0 && s->timer_due <= due)
+		return;
+	s->timer_due = due;
+	loop_timer_set(s->timer, (due > now ? due - now : 0) + TIMER_GRAIN_MS);
+}
+
+void server_set_deadline(struct http_conn *c, enum deadline d)
+{
+	struct http_server *s = c->server;
+
+	link_remove(&c->queue);
+	c->deadline = (uint8_t)d;
+	if (d == DEADLINE_NONE)
+		return;
+	c->due = loop_now(s->loop) + deadline_ms(s, d);
+	link_add(&s->queues[d], &c->queue);
+	run_timer(s, c->due);
+}
+
+static void on_timer(void *ctx)
+{
+	struct http_server *s = ctx;
+	uint64_t now = loop_now(s->loop), next = UINT64_MAX;
+
+	s->timer_due = 0;
+	for (int d = DEADLINE_HEAD; d < DEADLINE_MAX; d++) {
+		struct link *q = &s->queues[d];
+
+		while (q->next != q) {
+			struct http_conn *c = CONTAINER(q->next, struct http_conn, queue);
+
+			if (c->due > now) {
+				next = c->due < next ? c->due : next;
+				break;
+			}
+			server_set_deadline(c, DEADLINE_NONE);
+			conn_timeout(c, (enum deadline)d);
+		}
+	}
+	if (next != UINT64_MAX)
+		run_timer(s, next);
+}
+
+/* ------------------------------------------------------------------ accepting */
+
+static void listen_again(struct http_server *s, bool yes)
+{
+	for (size_t i = 0; i < s->n_listeners; i++)
+		(void)loop_watch_set(s->listeners[i].watch, yes ? LOOP_READ : 0);
+}
+
+static void on_retry(void *ctx)
+{
+	struct http_server *s = ctx;
+
+	if (!s->draining)
+		listen_again(s, true);
+}
+
+/* Room for one more? At the expense of the one that has idled longest, if need be. */
+static bool make_room(struct http_server *s)
+{
+	struct link *idle = &s->queues[DEADLINE_IDLE];
+
+	if (s->n_conns < s->options.limits.connections)
+		return true;
+	if (idle->next == idle) {
+		s->full = true;
+		listen_again(s, false);
+		return false;
+	}
+	conn_end(CONTAINER(idle->next, struct http_conn, queue), -ECONNABORTED);
+	return true;
+}
+
+static void set_peer(struct http_conn *c, const struct sockaddr_storage *a, int fd)
+{
+	struct http_peer *p = &c->peer;
+
+	p->pid = -1;
+	if (a->ss_family == AF_UNIX) {
+		struct ucred cred;
+		socklen_t size = sizeof(cred);
+
+		p->kind = HTTP_PEER_UNIX;
+		p->uid = (uid_t)-1;
+		p->gid = (gid_t)-1;
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0) {
+			p->pid = cred.pid;
+			p->uid = cred.uid;
+			p->gid = cred.gid;
+		}
+		return;
+	}
+	p->kind = HTTP_PEER_TCP;
+	if (a->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)a;
+
+		p->address = in6->sin6_addr;
+		p->port = ntohs(in6->sin6_port);
+	} else {
+		const struct sockaddr_in *in = (const void *)a;
+
+		p->address.s6_addr[10] = p->address.s6_addr[11] = 0xff;
+		(void)memcpy(&p->address.s6_addr[12], &in->sin_addr, 4);
+		p->port = ntohs(in->sin_port);
+	}
+}
+
+/* True when there may be more to accept. */
+static bool accept_one(struct listener *l)
+{
+	struct http_server *s = l->server;
+	struct sockaddr_storage a = { 0 };
+	socklen_t size = sizeof(a);
+	struct http_conn *c = NULL;
+	int fd = accept4(l->fd, (struct sockaddr *)&a, &size,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		if (errno == EINTR || errno == ECONNABORTED)
+			return true;
+		if (errno != EAGAIN) {
+			/* Out of something: the socket stays ready, and would keep us busy. */
+			listen_again(s, false);
+			loop_timer_set(s->retry, RETRY_MS);
+		}
+		return false;
+	}
+	if (a.ss_family != AF_UNIX) {
+		int one = 1;
+
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	}
+	if (conn_open(s, fd, l->tls, &c) < 0)
+		return true;
+	set_peer(c, &a, c->stream.fd);
+	c->peer.tls = l->tls != NULL;
+	link_add(&s->conns, &c->all);
+	s->n_conns++;
+	return true;
+}
+
+static void on_listener(void *ctx, unsigned events)
+{
+	struct listener *l = ctx;
+
+	(void)events;
+	for (int i = 0; i < ACCEPTS_MAX && make_room(l->server); i++)
+		if (!accept_one(l))
+			break;
+}
+
+void server_gone(struct http_conn *c)
+{
+	struct http_server *s = c->server;
+
+	link_remove(&c->all);
+	link_remove(&c->queue);
+	s->n_conns--;
+	if (s->full && !s->draining && !s->freeing) {
+		s->full = false;
+		listen_again(s, true);
+	}
+}
+
+/* ------------------------------------------------------------------ listening */
+
+int http_server_listen_fd(struct http_server *s, int fd, struct tls *tls,
+			  struct warren_error *err)
+{
+	struct listener *l = &s->listeners[s->n_listeners];
+	int r;
+
+	if (s->n_listeners == LISTENERS_MAX) {
+		(void)close(fd);
+		return error_set(err, E2BIG, "more than %d sockets to listen on",
+				 LISTENERS_MAX);
+	}
+	*l = (struct listener){ .server = s, .tls = tls, .fd = fd };
+	r = loop_watch(s->loop, fd, LOOP_READ, on_listener, l, &l->watch);
+	if (r < 0) {
+		(void)close(fd);
+		return error_errno(err, -r, "watch a listening socket");
+	}
+	s->n_listeners++;
+	return 0;
+}
+
+/* A socket file whose listener is gone refuses connections; one in use does not. */
+static bool is_stale(const struct sockaddr_un *a)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0 || lstat(a->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	return connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 &&
+	       errno == ECONNREFUSED;
+}
+
+int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode,
+			    struct warren_error *err)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO_FREE char *copy = strdup(path);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int r;
+
+	if (fd < 0 || !copy)
+		return error_errno(err, fd < 0 ? errno : ENOMEM, "make a socket");
+	if (strlen(path) >= sizeof(a.sun_path))
+		return error_set(err, ENAMETOOLONG, "'%s' is too long for a socket",
+				 path);
+	(void)memcpy(a.sun_path, path, strlen(path) + 1);
+	if (is_stale(&a))
+		(void)unlink(path);
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return error_errno(err, errno, "bind '%s'", path);
+	/* Nobody can connect before listen(2), so the mode is in force in time. */
+	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
+		r = errno;
+		(void)unlink(path);
+		return error_errno(err, r, "listen on '%s'", path);
+	}
+	r = http_server_listen_fd(s, TAKE_FD(fd), NULL, err);
+	if (r < 0) {
+		(void)unlink(path);
+		return r;
+	}
+	s->listeners[s->n_listeners - 1].path = TAKE_PTR(copy);
+	return 0;
+}
+
+/* "host:port", where host is a number and brackets are around one of version 6. */
+static int parse_address(const char *text, struct sockaddr_storage *a,
+			 socklen_t *ret_size, struct warren_error *err)
+{
+	struct sockaddr_in6 *in6 = (void *)a;
+	struct sockaddr_in *in = (void *)a;
+	const char *colon = strrchr(text, ':');
+	char host[64] = { 0 };
+	uint64_t port = 0;
+	size_t n;
+
+	if (!colon || (size_t)(colon - text) >= sizeof(host))
+		return error_set(err, EINVAL, "'%s' is not an address and a port", text);
+	n = (size_t)(colon - text);
+	(void)memcpy(host, text, n);
+	if (parse_u64(colon + 1, 65535, &port, err) < 0)
+		return error_wrap(err, "the port of '%s'", text);
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)port);
+		*ret_size = sizeof(*in);
+		return 0;
+	}
+	if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+		host[n - 1] = '\0';
+		if (inet_pton(AF_INET6, host + 1, &in6->sin6_addr) == 1) {
+			in6->sin6_family = AF_INET6;
+			in6->sin6_port = htons((uint16_t)port);
+			*ret_size = sizeof(*in6);
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL, "'%s' is not an address and a port", text);
+}
+
+int http_server_listen_tcp(struct http_server *s, const char *address, struct tls *tls,
+			   uint16_t *ret_port, struct warren_error *err)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t size = 0;
+	AUTO_CLOSE int fd = -1;
+	int one = 1, r;
+
+	r = parse_address(address, &a, &size, err);
+	if (r < 0)
+		return r;
+	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_errno(err, errno, "make a socket");
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (a.ss_family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&a, size) < 0 || listen(fd, BACKLOG) < 0)
+		return error_errno(err, errno, "listen on '%s'", address);
+	if (ret_port) {
+		if (getsockname(fd, (struct sockaddr *)&a, &size) < 0)
+			return error_errno(err, errno, "listen on '%s'", address);
+		/* The port is in the same place in both. */
+		*ret_port = ntohs(((struct sockaddr_in *)(void *)&a)->sin_port);
+	}
+	return http_server_listen_fd(s, TAKE_FD(fd), tls, err);
+}
+
+static void stop_listening(struct http_server *s)
+{
+	for (size_t i = 0; i < s->n_listeners; i++) {
+		struct listener *l = &s->listeners[i];
+
+		(void)loop_watch_free(l->watch);
+		(void)close(l->fd);
+		if (l->path)
+			(void)unlink(l->path);
+		free(l->path);
+	}
+	s->n_listeners = 0;
+}
+
+/* ------------------------------------------------------------------ the server */
+
+static void default_limit(unsigned *limit, unsigned value)
+{
+	if (*limit == 0)
+		*limit = value;
+}
+
+int http_server_new(struct net_loop *loop, const struct http_options *options,
+		    struct http_server **ret, struct warren_error *err)
+{
+	struct http_server *s = calloc(1, sizeof(*s));
+	struct http_limits *l;
+
+	if (!s)
+		return error_errno(err, ENOMEM, "make a server");
+	s->loop = loop;
+	s->options = *options;
+	s->scratch.max = ANSWER_HEAD_MAX;
+	l = &s->options.limits;
+	default_limit(&l->connections, 16384);
+	default_limit(&l->header_bytes, 32U << 10);
+	default_limit(&l->header_ms, 10000);
+	default_limit(&l->idle_ms, 75000);
+	default_limit(&l->body_ms, 30000);
+	default_limit(&l->write_ms, 60000);
+	default_limit(&l->half_close_ms, 3000);
+	link_init(&s->conns);
+	for (int d = 0; d < DEADLINE_MAX; d++)
+		link_init(&s->queues[d]);
+	if (loop_timer_new(loop, on_timer, s, &s->timer) < 0 ||
+	    loop_timer_new(loop, on_retry, s, &s->retry) < 0) {
+		(void)loop_timer_free(s->timer);
+		free(s);
+		return error_errno(err, ENOMEM, "make a server");
+	}
+	*ret = s;
+	return 0;
+}
+
+struct http_server *http_server_free(struct http_server *s)
+{
+	if (!s)
+		return NULL;
+	s->freeing = true;
+	stop_listening(s);
+	while (s->conns.next != &s->conns)
+		conn_end(CONTAINER(s->conns.next, struct http_conn, all), -ECANCELED);
+	(void)loop_timer_free(s->timer);
+	(void)loop_timer_free(s->retry);
+	buf_done(&s->scratch);
+	free(s);
+	return NULL;
+}
+
+void http_server_drain(struct http_server *s)
+{
+	struct link *idle = &s->queues[DEADLINE_IDLE];
+
+	s->draining = true;
+	stop_listening(s);
+	while (idle->next != idle)
+		conn_end(CONTAINER(idle->next, struct http_conn, queue), -ECANCELED);
+}
+
+size_t http_server_count(const struct http_server *s)
+{
+	return s->n_conns;
+}

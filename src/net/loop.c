@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop.c - a thin layer on libuv
+ *
+ * libuv frees nothing and calls back when a handle may be freed, so each handle
+ * lives in a small allocation that ends there; the face of this module is gone
+ * at once. Tasks run from a prepare handle: after timers, before the wait for
+ * descriptors.
+ */
+#include "net/loop.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "net/loop_internal.h"
+
+#define TASK_ROUNDS 16 /* of tasks that make tasks, before descriptors have their turn */
+
+struct loop_watch {
+	uv_poll_t poll;
+	void (*fn)(void *ctx, unsigned events);
+	void *ctx;
+	unsigned events;
+};
+
+struct loop_timer {
+	uv_timer_t timer;
+	void (*fn)(void *ctx);
+	void *ctx;
+};
+
+_Static_assert((int)LOOP_READ == UV_READABLE && (int)LOOP_WRITE == UV_WRITABLE &&
+		       (int)LOOP_GONE == UV_DISCONNECT,
+	       "events are libuv's");
+
+static bool has_tasks(const struct net_loop *loop)
+{
+	return loop->tasks.next != &loop->tasks;
+}
+
+static void run_tasks(struct net_loop *loop)
+{
+	for (int round = 0; round < TASK_ROUNDS && has_tasks(loop); round++) {
+		/* Those there now, in a ring of their own: what they defer is for the next round. */
+		struct loop_task now = { .next = loop->tasks.next,
+					 .prev = loop->tasks.prev };
+
+		now.next->prev = now.prev->next = &now;
+		loop->tasks.next = loop->tasks.prev = &loop->tasks;
+		while (now.next != &now) {
+			struct loop_task *t = now.next;
+
+			loop_task_cancel(t);
+			t->fn(t->ctx);
+		}
+	}
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+	(void)uv_idle_stop(idle);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+	struct net_loop *loop = prepare->data;
+
+	run_tasks(loop);
+	if (has_tasks(loop))
+		(void)uv_idle_start(&loop->idle, on_idle);
+}
+
+int loop_new(struct net_loop **ret, struct warren_error *err)
+{
+	struct net_loop *loop = calloc(1, sizeof(*loop));
+	int r;
+
+	if (!loop)
+		return error_errno(err, ENOMEM, "make an event loop");
+	loop->in = malloc(LOOP_IN_SIZE);
+	loop->out = malloc(LOOP_OUT_SIZE);
+	r = loop->in && loop->out ? uv_loop_init(&loop->uv) : -ENOMEM;
+	if (r < 0) {
+		free(loop->in);
+		free(loop->out);
+		free(loop);
+		return error_errno(err, -r, "make an event loop");
+	}
+	loop->tasks.next = loop->tasks.prev = &loop->tasks;
+	(void)uv_prepare_init(&loop->uv, &loop->prepare);
+	(void)uv_idle_init(&loop->uv, &loop->idle);
+	loop->prepare.data = loop;
+	(void)uv_prepare_start(&loop->prepare, on_prepare);
+	uv_unref((uv_handle_t *)&loop->prepare);
+	*ret = loop;
+	return 0;
+}
+
+struct net_loop *loop_free(struct net_loop *loop)
+{
+	if (!loop)
+		return NULL;
+	run_tasks(loop);
+	uv_close((uv_handle_t *)&loop->prepare, NULL);
+	uv_close((uv_handle_t *)&loop->idle, NULL);
+	/* Lets what was freed before this be closed; handles still open are a bug of their owner. */
+	(void)uv_run(&loop->uv, UV_RUN_NOWAIT);
+	(void)uv_loop_close(&loop->uv);
+	free(loop->in);
+	free(loop->out);
+	free(loop);
+	return NULL;
+}
+
+void loop_run(struct net_loop *loop)
+{
+	run_tasks(loop);
+	(void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void loop_stop(struct net_loop *loop)
+{
+	uv_stop(&loop->uv);
+}
+
+uint64_t loop_now(const struct net_loop *loop)
+{
+	return uv_now(&loop->uv);
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct loop_watch *w = poll->data;
+
+	/* libuv has stopped watching after an error: the owner will meet it and free this. */
+	w->fn(w->ctx, status < 0 ? w->events : (unsigned)events);
+}
+
+int loop_watch(struct net_loop *loop, int fd, unsigned events,
+	       void (*fn)(void *ctx, unsigned events), void *ctx, struct loop_watch **ret)
+{
+	struct loop_watch *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	r = uv_poll_init(&loop->uv, &w->poll, fd);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	w->poll.data = w;
+	w->fn = fn;
+	w->ctx = ctx;
+	r = loop_watch_set(w, events);
+	if (r < 0) {
+		(void)loop_watch_free(w);
+		return r;
+	}
+	*ret = w;
+	return 0;
+}
+
+int loop_watch_set(struct loop_watch *w, unsigned events)
+{
+	w->events = events;
+	return events ? uv_poll_start(&w->poll, (int)events, on_poll)
+		      : uv_poll_stop(&w->poll);
+}
+
+struct loop_watch *loop_watch_free(struct loop_watch *w)
+{
+	if (!w)
+		return NULL;
+	(void)uv_poll_stop(&w->poll);
+	uv_close((uv_handle_t *)&w->poll, free_handle);
+	return NULL;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct loop_timer *t = timer->data;
+
+	t->fn(t->ctx);
+}
+
+int loop_timer_new(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
+		   struct loop_timer **ret)
+{
+	struct loop_timer *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	(void)uv_timer_init(&loop->uv, &t->timer);
+	t->timer.data = t;
+	t->fn = fn;
+	t->ctx = ctx;
+	*ret = t;
+	return 0;
+}
+
+void loop_timer_set(struct loop_timer *t, uint64_t ms)
+{
+	(void)uv_timer_start(&t->timer, on_timer, ms, 0);
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+	(void)uv_timer_stop(&t->timer);
+}
+
+struct loop_timer *loop_timer_free(struct loop_timer *t)
+{
+	if (!t)
+		return NULL;
+	(void)uv_timer_stop(&t->timer);
+	uv_close((uv_handle_t *)&t->timer, free_handle);
+	return NULL;
+}
+
+void loop_defer(struct net_loop *loop, struct loop_task *task)
+{
+	if (task->next)
+		return;
+	task->next = &loop->tasks;
+	task->prev = loop->tasks.prev;
+	task->prev->next = task;
+	loop->tasks.prev = task;
+}
+
+void loop_task_cancel(struct loop_task *task)
+{
+	if (!task->next)
+		return;
+	task->prev->next = task->next;
+	task->next->prev = task->prev;
+	task->next = task->prev = NULL;
+}

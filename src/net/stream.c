@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream.c - watching a socket, and its reading half
+ *
+ * What is watched follows from the state (wanted()), with one liberty: a stream
+ * that is paused for a moment stays watched for reading until bytes do arrive. A
+ * request that is answered within its round thus costs no epoll_ctl(2).
+ */
+#include "net/stream.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "net/loop_internal.h"
+#include "net/stream_internal.h"
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static unsigned wanted(const struct stream *s)
+{
+	unsigned events = 0;
+
+	if (s->error)
+		return 0;
+	if (!s->handshaken)
+		return UV_READABLE | (s->crossed ? UV_WRITABLE : 0);
+	if (!s->paused && !s->ended)
+		events |= UV_READABLE;
+	if (!s->hung_up)
+		events |= UV_DISCONNECT;
+	if (s->first || s->crossed)
+		events |= UV_WRITABLE;
+	return events;
+}
+
+static void watch(struct stream *s, unsigned events)
+{
+	int r;
+
+	if (s->is_closed || s->events == events)
+		return;
+	s->events = (uint8_t)events;
+	r = events ? uv_poll_start(&s->poll, (int)events, on_poll)
+		   : uv_poll_stop(&s->poll);
+	if (r < 0)
+		stream_fail(s, r);
+}
+
+void stream_update(struct stream *s)
+{
+	unsigned want = wanted(s);
+
+	if ((want | UV_READABLE) == (s->events | (unsigned)UV_READABLE) &&
+	    !(want & ~(unsigned)s->events))
+		return;
+	watch(s, want);
+}
+
+void stream_fail(struct stream *s, int error)
+{
+	if (s->error || s->is_closed)
+		return;
+	s->error = error;
+	stream_drop_queue(s);
+	loop_defer(s->loop, &s->task);
+}
+
+/* A result of SSL_read(), SSL_write() or SSL_do_handshake() that is not a success. */
+static int tls_errno(struct stream *s, int result)
+{
+	int e = SSL_get_error(s->ssl, result), code = errno;
+
+	ERR_clear_error();
+	switch (e) {
+	case SSL_ERROR_WANT_READ:
+		return -EAGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		s->crossed = true;
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		return code ? -code : -ECONNRESET;
+	default:
+		return -EPROTO;
+	}
+}
+
+ssize_t stream_send(struct stream *s, const void *data, size_t n)
+{
+	ssize_t r;
+
+	if (s->ssl) {
+		size_t done = 0;
+
+		errno = 0;
+		if (SSL_write_ex(s->ssl, data, n, &done) == 1)
+			return (ssize_t)done;
+		r = tls_errno(s, 0);
+		return r == 0 ? -EPIPE : r;
+	}
+	do
+		r = send(s->fd, data, n, MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
+}
+
+/* Records of TLS are small: as many as fit, for one round of work. */
+static ssize_t receive_tls(struct stream *s, char *data, size_t n)
+{
+	size_t got = 0;
+	int r = 0;
+
+	s->crossed = false;
+	while (got < n) {
+		size_t part = 0;
+
+		errno = 0;
+		if (SSL_read_ex(s->ssl, data + got, n - got, &part) != 1) {
+			r = tls_errno(s, 0);
+			break;
+		}
+		got += part;
+	}
+	/* An end or an error behind bytes shows again when they have been dealt with. */
+	s->buffered = got > 0 && r != -EAGAIN;
+	return got > 0 ? (ssize_t)got : r;
+}
+
+ssize_t stream_receive(struct stream *s, void *data, size_t n)
+{
+	ssize_t r;
+
+	if (s->ssl)
+		return receive_tls(s, data, n);
+	do
+		r = recv(s->fd, data, n, 0);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : r;
+}
+
+/* Put @n bytes behind those that are kept. */
+static bool keep(struct stream *s, const char *data, size_t n)
+{
+	size_t have = stream_kept(s), need = have + n;
+
+	if (s->kept_off > 0 && have > 0)
+		(void)memmove(s->kept, s->kept + s->kept_off, have);
+	s->kept_off = 0;
+	s->kept_len = (uint32_t)have;
+	if (need > s->kept_size) {
+		size_t size = need < 1024 ? 1024 : need + need / 2;
+		char *p = size < UINT32_MAX ? realloc(s->kept, size) : NULL;
+
+		if (!p) {
+			stream_fail(s, -ENOMEM);
+			return false;
+		}
+		s->kept = p;
+		s->kept_size = (uint32_t)size;
+	}
+	(void)memcpy(s->kept + have, data, n);
+	s->kept_len = (uint32_t)need;
+	return true;
+}
+
+static void offer_kept(struct stream *s)
+{
+	size_t used;
+
+	if (stream_kept(s) > 0) {
+		used = s->ops->data(s->ctx, s->kept + s->kept_off, stream_kept(s));
+		if (s->is_closed)
+			return;
+		s->kept_off += (uint32_t)used;
+	}
+	if (stream_kept(s) == 0) {
+		free(s->kept);
+		s->kept = NULL;
+		s->kept_off = s->kept_len = s->kept_size = 0;
+	}
+}
+
+static void offer(struct stream *s, char *data, size_t n)
+{
+	size_t used;
+
+	if (stream_kept(s) > 0) {
+		if (keep(s, data, n))
+			offer_kept(s);
+		return;
+	}
+	used = s->ops->data(s->ctx, data, n);
+	if (!s->is_closed && used < n)
+		(void)keep(s, data + used, n - used);
+}
+
+static void read_some(struct stream *s)
+{
+	ssize_t n = stream_receive(s, s->loop->in, LOOP_IN_SIZE);
+
+	if (n == -EAGAIN)
+		return;
+	if (n < 0) {
+		stream_fail(s, (int)n);
+		return;
+	}
+	if (n == 0) {
+		s->ended = s->hung_up = true;
+		s->ops->ended(s->ctx, true);
+		return;
+	}
+	s->received += (uint64_t)n;
+	offer(s, s->loop->in, (size_t)n);
+	if (!s->is_closed && s->buffered && !s->paused)
+		loop_defer(s->loop, &s->task);
+}
+
+/* True when it is complete. */
+static bool shake_hands(struct stream *s)
+{
+	int r;
+
+	s->crossed = false;
+	errno = 0;
+	r = SSL_do_handshake(s->ssl);
+	if (r == 1) {
+		s->handshaken = true;
+		return true;
+	}
+	r = tls_errno(s, r);
+	if (r != -EAGAIN)
+		stream_fail(s, r == 0 ? -ECONNRESET : r);
+	return false;
+}
+
+static int socket_error(int fd)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error == 0)
+		return -ECONNRESET;
+	return -error;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct stream *s = poll->data;
+
+	if (status < 0) {
+		s->events = 0;
+		stream_fail(s, socket_error(s->fd));
+		return;
+	}
+	if (!s->handshaken && !shake_hands(s)) {
+		stream_update(s);
+		return;
+	}
+	if (events & UV_WRITABLE)
+		stream_flush(s);
+	if (s->is_closed || s->error)
+		return;
+	if (!s->paused && !s->ended) {
+		if (events & (UV_READABLE | UV_DISCONNECT) || s->crossed)
+			read_some(s);
+	} else if (events & UV_DISCONNECT && !s->hung_up) {
+		s->hung_up = true;
+		s->ops->ended(s->ctx, false);
+	}
+	/* Whatever is not wanted now is not watched, or it would wake us for ever. */
+	if (!s->is_closed && (events & (int)~wanted(s)))
+		watch(s, wanted(s));
+	else if (!s->is_closed)
+		stream_update(s);
+}
+
+static void on_task(void *ctx)
+{
+	struct stream *s = ctx;
+
+	if (s->error) {
+		s->ops->failed(s->ctx, s->error);
+		return;
+	}
+	if (!s->paused && stream_kept(s) > 0)
+		offer_kept(s);
+	else if (!s->paused && s->buffered && !s->ended)
+		read_some(s);
+	if (s->is_closed)
+		return;
+	if (!s->paused && s->buffered)
+		loop_defer(s->loop, &s->task);
+	stream_update(s);
+}
+
+int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *ssl,
+		const struct stream_ops *ops, void *ctx)
+{
+	int r;
+
+	*s = (struct stream){ .loop = loop,
+			      .ops = ops,
+			      .ctx = ctx,
+			      .ssl = ssl,
+			      .fd = fd,
+			      .handshaken = !ssl,
+			      .task = { .fn = on_task, .ctx = s } };
+	r = uv_poll_init(&loop->uv, &s->poll, fd);
+	if (r < 0)
+		return r;
+	s->poll.data = s;
+	stream_update(s);
+	return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct stream *s = handle->data;
+
+	s->ops->closed(s->ctx);
+}
+
+void stream_close(struct stream *s)
+{
+	if (s->is_closed)
+		return;
+	s->is_closed = true;
+	loop_task_cancel(&s->task);
+	if (s->loop->corked == s) {
+		s->loop->corked = NULL;
+		s->loop->out_len = 0;
+	}
+	stream_drop_queue(s);
+	free(s->kept);
+	s->kept = NULL;
+	s->kept_len = s->kept_off = 0;
+	/* Before the descriptor goes: its number may be another's in a moment. */
+	(void)uv_poll_stop(&s->poll);
+	SSL_free(s->ssl);
+	s->ssl = NULL;
+	(void)close(s->fd);
+	s->fd = -1;
+	uv_close((uv_handle_t *)&s->poll, on_closed);
+}
+
+void stream_pause(struct stream *s)
+{
+	s->paused = true;
+}
+
+void stream_resume(struct stream *s)
+{
+	if (!s->paused || s->is_closed)
+		return;
+	s->paused = false;
+	if (stream_kept(s) > 0 || s->buffered)
+		loop_defer(s->loop, &s->task);
+	stream_update(s);
+}

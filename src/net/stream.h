@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream.h - a connected socket, plain or TLS: bytes in with back-pressure, bytes out queued
+ *
+ * A part of its owner's struct. Received bytes are offered to data(); what it does
+ * not take is kept and offered again, in front of more. Sent bytes go to the
+ * socket at once as far as it takes them, the rest waits in a queue. A stream that
+ * waits and has nothing to offer or to send owns no buffers.
+ *
+ * stream_close() may be called anywhere, also from the stream's own callbacks:
+ * nothing but closed() is called after it, from the loop, when the memory may go.
+ */
+#ifndef NET_STREAM_H
+#define NET_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "net/loop.h"
+
+#define STREAM_HIGH \
+	(128U << 10) /* queued: who produces more should wait until it is drained */
+#define STREAM_MAX (8U << 20) /* queued: who did not wait is cut off */
+
+struct ssl_st;
+struct stream_segment;
+
+struct stream_ops {
+	/* How many of the @n bytes are done with. May pause. The bytes may be written to. */
+	size_t (*data)(void *ctx, char *data, size_t n);
+	/*
+	 * The peer has ended its half. When @drained, all its bytes were offered;
+	 * else some may still come, once reading is resumed.
+	 */
+	void (*ended)(void *ctx, bool drained);
+	void (*drained)(void *ctx);           /* the queue has become empty */
+	void (*failed)(void *ctx, int error); /* -errno; the owner closes now */
+	void (*closed)(void *ctx);
+};
+
+struct stream {
+	uv_poll_t poll;
+	struct net_loop *loop;
+	const struct stream_ops *ops;
+	void *ctx;
+	struct ssl_st *ssl;
+	struct loop_task
+		task; /* offers what was kept, tells what cannot be told at once */
+	char *kept;   /* received, not taken; @kept_off bytes of it are done with */
+	uint32_t kept_off, kept_len, kept_size;
+	struct stream_segment *first, *last; /* the queue */
+	size_t queued;                       /* bytes of it that are memory */
+	uint64_t sent, received;             /* in all: who grew made progress */
+	int fd;
+	int error;       /* that failed() has yet to tell */
+	uint8_t events;  /* watched now */
+	bool paused;     /* data() is not wanted */
+	bool ended;      /* the peer's half is over, and all of it was received */
+	bool hung_up;    /* as far as known it is over, but not all was received */
+	bool handshaken; /* or plain */
+	bool crossed;    /* TLS wants to write in order to read */
+	bool finishing;  /* our half ends when the queue is empty */
+	bool finished;   /* it has ended */
+	bool is_closed;
+	bool buffered; /* TLS holds bytes that the socket does not show */
+};
+
+/* Takes @fd, and @ssl when not NULL. Reading starts. */
+int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *ssl,
+		const struct stream_ops *ops, void *ctx);
+void stream_close(struct stream *s);
+
+void stream_pause(struct stream *s);
+/* Offers what was kept, from the loop; then reads on. */
+void stream_resume(struct stream *s);
+static inline size_t stream_kept(const struct stream *s)
+{
+	return s->kept_len - s->kept_off;
+}
+
+/* 0; 1 when the queue is long: wait for drained(); -errno. Errors are also told by failed(). */
+int stream_write(struct stream *s, const void *data, size_t n);
+int stream_writev(struct stream *s, const struct iovec *iov, size_t n);
+/* @n bytes of the file @fd from @offset on; takes @fd. A file that is shorter fails the stream. */
+int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n);
+static inline bool stream_idle(const struct stream *s)
+{
+	return !s->first;
+}
+/* End our half after what is queued. */
+void stream_finish(struct stream *s);
+
+/* Between these what is written to @s is gathered; one stream at a time. */
+void stream_cork(struct stream *s);
+void stream_uncork(struct stream *s);
+
+#endif /* NET_STREAM_H */

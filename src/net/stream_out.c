@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream_out.c - the writing half of a stream: at once what the socket takes, the rest in a queue
+ *
+ * The queue is made of segments, each a piece of memory or a range of a file. A
+ * file goes out by sendfile(2), or piece by piece through TLS; in either case no
+ * more of it is in memory than is being sent.
+ */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "net/loop_internal.h"
+#include "net/stream_internal.h"
+
+#define ROUND_BYTES  (4U << 20) /* by one stream, before others have their turn */
+#define FILE_BYTES   (1U << 20) /* by one sendfile(2) */
+#define RECORD_BYTES (16U << 10)
+#define SEGMENT_MIN  4096U
+#define IOV_MAX_OURS 16
+
+struct stream_segment {
+	struct stream_segment *next;
+	uint64_t offset; /* in the file */
+	uint64_t left;
+	int fd; /* -1: memory */
+	bool no_sendfile;
+	size_t size, start; /* of the memory: @left bytes from @start on */
+	char data[];
+};
+
+static void append(struct stream *s, struct stream_segment *seg)
+{
+	if (s->last)
+		s->last->next = seg;
+	else
+		s->first = seg;
+	s->last = seg;
+}
+
+static struct stream_segment *free_segment(struct stream_segment *seg)
+{
+	struct stream_segment *next = seg->next;
+
+	if (seg->fd >= 0)
+		(void)close(seg->fd);
+	free(seg);
+	return next;
+}
+
+void stream_drop_queue(struct stream *s)
+{
+	while (s->first)
+		s->first = free_segment(s->first);
+	s->last = NULL;
+	s->queued = 0;
+}
+
+static bool queue(struct stream *s, const char *data, size_t n)
+{
+	struct stream_segment *seg = s->last;
+
+	if (n == 0)
+		return true;
+	if (!seg || seg->fd >= 0 || seg->size - seg->start - seg->left < n) {
+		size_t size = n > SEGMENT_MIN ? n : SEGMENT_MIN;
+
+		seg = malloc(sizeof(*seg) + size);
+		if (!seg) {
+			stream_fail(s, -ENOMEM);
+			return false;
+		}
+		*seg = (struct stream_segment){ .fd = -1, .size = size };
+		append(s, seg);
+	}
+	(void)memcpy(seg->data + seg->start + seg->left, data, n);
+	seg->left += n;
+	s->queued += n;
+	return true;
+}
+
+/* To the socket, without a look at the queue; the count or -errno. */
+static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+			      .msg_iovlen = n };
+	ssize_t r, done = 0;
+
+	if (!s->ssl) {
+		do
+			r = sendmsg(s->fd, &msg, MSG_NOSIGNAL);
+		while (r < 0 && errno == EINTR);
+		return r < 0 ? -errno : r;
+	}
+	for (size_t i = 0; i < n; i++) {
+		for (size_t off = 0; off < iov[i].iov_len; off += (size_t)r) {
+			r = stream_send(s, (char *)iov[i].iov_base + off,
+					iov[i].iov_len - off);
+			if (r < 0)
+				return done > 0 && r == -EAGAIN ? done : r;
+			done += r;
+		}
+	}
+	return done;
+}
+
+/* Bytes that go out now or into the queue. */
+static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
+{
+	ssize_t r = s->first ? -EAGAIN : send_iov(s, iov, n);
+	size_t done = r > 0 ? (size_t)r : 0;
+
+	if (r < 0 && r != -EAGAIN) {
+		stream_fail(s, (int)r);
+		return;
+	}
+	s->sent += done;
+	for (size_t i = 0; i < n; i++) {
+		size_t skip = done < iov[i].iov_len ? done : iov[i].iov_len;
+
+		done -= skip;
+		if (!queue(s, (char *)iov[i].iov_base + skip, iov[i].iov_len - skip))
+			return;
+	}
+	stream_update(s);
+}
+
+static void send_gathered(struct stream *s)
+{
+	struct net_loop *loop = s->loop;
+	struct iovec iov = { .iov_base = loop->out, .iov_len = loop->out_len };
+
+	loop->out_len = 0;
+	if (iov.iov_len > 0)
+		send_or_queue(s, &iov, 1);
+}
+
+static void end_half(struct stream *s)
+{
+	if (!s->finishing || s->finished || s->first || s->error || s->is_closed ||
+	    s->loop->corked == s)
+		return;
+	s->finished = true;
+	if (s->ssl) {
+		(void)SSL_shutdown(s->ssl);
+		ERR_clear_error();
+	}
+	(void)shutdown(s->fd, SHUT_WR);
+}
+
+static int fullness(const struct stream *s)
+{
+	if (s->error)
+		return s->error;
+	return s->queued > STREAM_HIGH || (s->last && s->last->fd >= 0);
+}
+
+int stream_writev(struct stream *s, const struct iovec *iov, size_t n)
+{
+	struct net_loop *loop = s->loop;
+	size_t total = 0;
+
+	if (s->error || s->is_closed || s->finishing)
+		return s->error ? s->error : -EPIPE;
+	for (size_t i = 0; i < n; i++)
+		total += iov[i].iov_len;
+	if (s->queued > STREAM_HIGH && s->queued + total > STREAM_MAX) {
+		stream_fail(s, -ENOBUFS);
+		return -ENOBUFS;
+	}
+	if (!s->first && (loop->corked == s || (s->ssl && !loop->corked))) {
+		if (total > LOOP_OUT_SIZE - loop->out_len)
+			send_gathered(s);
+		if (total <= LOOP_OUT_SIZE && !s->first && !s->error) {
+			for (size_t i = 0; i < n; i++) {
+				(void)memcpy(loop->out + loop->out_len, iov[i].iov_base,
+					     iov[i].iov_len);
+				loop->out_len += iov[i].iov_len;
+			}
+			if (loop->corked != s)
+				send_gathered(s);
+			return fullness(s);
+		}
+	}
+	if (!s->error)
+		send_or_queue(s, iov, n);
+	return fullness(s);
+}
+
+int stream_write(struct stream *s, const void *data, size_t n)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = n };
+
+	return stream_writev(s, &iov, 1);
+}
+
+int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
+{
+	struct stream_segment *seg = NULL;
+
+	if (!s->error && !s->is_closed && !s->finishing)
+		seg = malloc(sizeof(*seg));
+	if (!seg) {
+		(void)close(fd);
+		if (!s->error && !s->finishing)
+			stream_fail(s, -ENOMEM);
+		return s->error ? s->error : -EPIPE;
+	}
+	if (s->loop->corked == s)
+		send_gathered(s);
+	*seg = (struct stream_segment){ .fd = fd, .offset = offset, .left = n };
+	append(s, seg);
+	stream_update(s);
+	return fullness(s);
+}
+
+static ssize_t flush_memory(struct stream *s)
+{
+	struct iovec iov[IOV_MAX_OURS];
+	size_t n = 0;
+	ssize_t sent;
+	size_t done;
+
+	for (struct stream_segment *seg = s->first;
+	     seg && seg->fd < 0 && n < ARRAY_SIZE(iov); seg = seg->next)
+		iov[n++] = (struct iovec){ .iov_base = seg->data + seg->start,
+					   .iov_len = (size_t)seg->left };
+	sent = send_iov(s, iov, n);
+	if (sent < 0)
+		return sent;
+	s->queued -= (size_t)sent;
+	for (done = (size_t)sent; done > 0;) {
+		size_t part = done < s->first->left ? done : (size_t)s->first->left;
+
+		s->first->start += part;
+		s->first->left -= part;
+		done -= part;
+		if (s->first->left == 0)
+			s->first = free_segment(s->first);
+	}
+	return sent;
+}
+
+/* Through our memory: for TLS, and for files that sendfile(2) does not take. */
+static ssize_t copy_file(struct stream *s, struct stream_segment *seg)
+{
+	char data[RECORD_BYTES];
+	size_t n = seg->left < sizeof(data) ? (size_t)seg->left : sizeof(data);
+	ssize_t r;
+
+	do
+		r = pread(seg->fd, data, n, (off_t)seg->offset);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -EIO;
+	return stream_send(s, data, (size_t)r);
+}
+
+static ssize_t send_file(struct stream *s, struct stream_segment *seg)
+{
+	off_t offset = (off_t)seg->offset;
+	ssize_t r;
+
+	if (s->ssl || seg->no_sendfile)
+		return copy_file(s, seg);
+	do
+		r = sendfile(s->fd, seg->fd, &offset,
+			     seg->left < FILE_BYTES ? (size_t)seg->left : FILE_BYTES);
+	while (r < 0 && errno == EINTR);
+	if (r < 0 && (errno == EINVAL || errno == ENOSYS)) {
+		seg->no_sendfile = true;
+		return copy_file(s, seg);
+	}
+	/* Shorter than promised: the answer cannot be completed any more. */
+	return r < 0 ? -errno : r == 0 ? -EIO : r;
+}
+
+static ssize_t flush_file(struct stream *s)
+{
+	struct stream_segment *seg = s->first;
+	ssize_t r = seg->left > 0 ? send_file(s, seg) : 0;
+
+	if (r < 0)
+		return r;
+	seg->offset += (uint64_t)r;
+	seg->left -= (uint64_t)r;
+	if (seg->left == 0)
+		s->first = free_segment(seg);
+	return r;
+}
+
+void stream_flush(struct stream *s)
+{
+	size_t budget = ROUND_BYTES;
+	bool waited = s->first != NULL;
+
+	s->crossed = false;
+	while (s->first && budget > 0) {
+		ssize_t r = s->first->fd < 0 ? flush_memory(s) : flush_file(s);
+
+		if (!s->first)
+			s->last = NULL;
+		if (r == -EAGAIN)
+			break;
+		if (r < 0) {
+			stream_fail(s, (int)r);
+			return;
+		}
+		s->sent += (uint64_t)r;
+		budget -= budget < (size_t)r ? budget : (size_t)r;
+	}
+	end_half(s);
+	if (waited && !s->first && !s->error)
+		s->ops->drained(s->ctx);
+}
+
+void stream_finish(struct stream *s)
+{
+	s->finishing = true;
+	end_half(s);
+}
+
+void stream_cork(struct stream *s)
+{
+	if (!s->loop->corked && !s->is_closed)
+		s->loop->corked = s;
+}
+
+void stream_uncork(struct stream *s)
+{
+	if (s->loop->corked != s)
+		return;
+	send_gathered(s);
+	s->loop->corked = NULL;
+	end_half(s);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tls.h - a server's certificate, which may be replaced while connections live
+ *
+ * TLS 1.2 and 1.3, HTTP/1.1 by ALPN. A handshake uses what was set last;
+ * connections made before keep what they began with.
+ */
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct tls;
+
+int tls_new(struct tls **ret, struct warren_error *err);
+struct tls *tls_free(struct tls *tls);
+
+/* Certificate chain and key as PEM text. On failure what was set before stays. */
+int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *key,
+		size_t key_len, struct warren_error *err);
+int tls_set_files(struct tls *tls, const char *cert_path, const char *key_path,
+		  struct warren_error *err);
+
+#endif /* NET_TLS_H */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls_internal.h - a handshake on an accepted socket */
+#ifndef NET_TLS_INTERNAL_H
+#define NET_TLS_INTERNAL_H
+
+struct tls;
+struct ssl_st;
+
+/* The server's side of a connection on @fd, which stays the caller's; NULL without a certificate. */
+struct ssl_st *tls_accept(struct tls *tls, int fd);
+
+#endif /* NET_TLS_INTERNAL_H */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net-server.h - what the files of the test server share */
+#ifndef TEST_NET_SERVER_H
+#define TEST_NET_SERVER_H
+
+#include <stdint.h>
+
+#include "net/http.h"
+#include "net/loop.h"
+
+struct counts {
+	int64_t open, answered, lost; /* requests */
+	int64_t last_why;
+	uint64_t received; /* bytes of bodies */
+};
+
+extern struct net_loop *the_loop;
+extern struct http_server *the_server;
+
+uint64_t query_u64(const struct http_request *req, const char *name, uint64_t otherwise);
+
+#endif /* TEST_NET_SERVER_H */
