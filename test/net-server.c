@@ -16,10 +16,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "net-server.h"
+
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/parse.h"
-#include "net-server.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -29,7 +30,7 @@ struct http_server *the_server;
 
 static struct tls *the_tls;
 static const char *cert_path, *key_path;
-static struct counts counts;
+struct counts counts;
 
 static const struct http_header text_type = { "Content-Type", "text/plain" };
 
@@ -46,7 +47,7 @@ uint64_t query_u64(const struct http_request *req, const char *name, uint64_t ot
 	return otherwise;
 }
 
-static void count_closed(struct http_request *req, int why)
+void count_closed(struct http_request *req, int why)
 {
 	(void)req;
 	counts.open--;
@@ -367,22 +368,12 @@ static const struct {
 	const char *path; /* or its beginning, when it ends in '/' */
 	void (*fn)(struct http_request *req);
 } routes[] = {
-	{ "/hello", hello },
-	{ "/stats", stats },
-	{ "/about/", about },
-	{ "/inject", inject },
-	{ "/nothing", nothing },
-	{ "/file/", file },
-	{ "/wait", wait_then_hello },
-	{ "/hang", hang },
-	{ "/events", events },
-	{ "/chunks", chunks },
-	{ "/sized", sized },
-	{ "/careless", careless },
-	{ "/echo", echo },
-	{ "/sum", sum },
-	{ "/sink", sink },
-	{ "/raw", raw },
+	{ "/about/", about },    { "/careless", careless },    { "/chunks", chunks },
+	{ "/echo", echo },       { "/events", events },        { "/file/", file },
+	{ "/hang", hang },       { "/hello", hello },          { "/inject", inject },
+	{ "/nothing", nothing }, { "/proxy/", serve_proxy },   { "/raw", raw },
+	{ "/sink", sink },       { "/sized", sized },          { "/stats", stats },
+	{ "/sum", sum },         { "/wait", wait_then_hello }, { "/ws", serve_ws },
 };
 
 static void on_request(struct http_request *req, void *ctx)

@@ -17,6 +17,13 @@ struct counts {
 extern struct net_loop *the_loop;
 extern struct http_server *the_server;
 
+extern struct counts counts;
+
+void count_closed(struct http_request *req, int why);
+/* "/ws": an echo; "/proxy/PORT/...": what a server on loopback says. */
+void serve_ws(struct http_request *req);
+void serve_proxy(struct http_request *req);
+
 uint64_t query_u64(const struct http_request *req, const char *name, uint64_t otherwise);
 
 #endif /* TEST_NET_SERVER_H */

@@ -112,8 +112,8 @@ struct http_limits {
 struct http_options {
 	void (*request)(struct http_request *req, void *ctx);
 	/*
-	 * Write the body of a refusal; its type is that of the first bytes you add:
-	 * application/json. NULL: {"code","message","detail":null,"request_id"}.
+	 * Write the body of a refusal, as JSON; NULL:
+	 * {"code":..., "message":..., "detail":null, "request_id":...}
 	 */
 	void (*refused)(const struct http_refusal *refusal, struct buf *body, void *ctx);
 	void *ctx;
@@ -196,7 +196,7 @@ int http_begin_response(struct http_request *req, int status,
 int http_write(struct http_request *req, const void *data, size_t n);
 /* The answer is complete; one that is shorter than its length cuts the connection. */
 int http_end(struct http_request *req);
-/* As http_respond() with the body of a refusal. */
+/* As http_respond() with the body of a refusal. @code NULL: the usual one of that status. */
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
 /* Cut the connection: all that is left to do when an answer that has begun cannot go on. */
@@ -207,7 +207,9 @@ bool http_response_begun(const struct http_request *req);
  * Answer 101 and take the connection over: from now on http_write() sends bytes as
  * they are and @fn gets them as they come (0 bytes: the client has ended its half;
  * http_end() ends ours). Both halves ended, or http_abort(), and it is closed. No
- * limit of time applies any more but write_ms.
+ * limit of time applies any more but write_ms. Callbacks may come after http_end(), and
+ * http_abort() may be called. What cannot be taken over (HTTP/1.0, a request with a body)
+ * is answered with an error, and -EINVAL returned.
  */
 int http_upgrade(struct http_request *req, const struct http_header *headers,
 		 size_t n_headers,

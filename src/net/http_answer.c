@@ -76,7 +76,7 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 	r->chunked = length < 0 && r->pub.minor == 1 && !r->bodiless;
 	if (length < 0 && r->pub.minor == 0 && !r->bodiless)
 		c->close_after = true;
-	if (!conn_body_is_cheap(c))
+	if (!conn_body_is_cheap(c) || server_is_draining(c->server))
 		c->close_after = true;
 	if (length >= 0 && !nothing) {
 		PUT(b, "Content-Length: ");
@@ -366,10 +366,17 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 	struct buf *b = server_scratch(c->server);
 	int result;
 
-	if (r->begun || req->has_body || req->minor == 0)
+	if (r->begun)
 		return -EINVAL;
-	if (put_head(b, c->server, 101, headers, n_headers) < 0)
-		return http_refuse(req, 500, "internal", "the answer cannot be written");
+	if (req->has_body || req->minor == 0) {
+		(void)http_refuse(req, 400, NULL,
+				  "a connection cannot be taken over like this");
+		return -EINVAL;
+	}
+	if (put_head(b, c->server, 101, headers, n_headers) < 0) {
+		(void)http_refuse(req, 500, NULL, "the answer cannot be written");
+		return -EINVAL;
+	}
 	PUT(b, "Connection: Upgrade\r\n\r\n");
 	r->begun = r->upgraded = true;
 	c->close_after = true;

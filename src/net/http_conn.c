@@ -134,7 +134,7 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	http_body_init(&c->body, kind, h->length);
 	c->req = r;
 	c->used = true;
-	c->close_after = !r->keep_alive || server_is_draining(c->server);
+	c->close_after = !r->keep_alive;
 	if (c->deadline == DEADLINE_HEAD)
 		server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
@@ -260,7 +260,7 @@ static void settle(struct http_conn *c, bool bytes_left)
 		conn_refuse(c, 413, "the body is too large", -EFBIG);
 		return;
 	}
-	if (r && !r->ended && !(r->upgraded && bytes_left))
+	if (r && (r->upgraded ? !bytes_left : !r->ended))
 		tell_end(c);
 	r = c->req;
 	if (!r || !r->ended || (r->upgraded && !r->told_end))

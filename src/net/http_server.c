@@ -138,6 +138,21 @@ static void run_timer(struct http_server *s, uint64_t due)
 	loop_timer_set(s->timer, (due > now ? due - now : 0) + TIMER_GRAIN_MS);
 }
 
+static void listen_again(struct http_server *s, bool yes)
+{
+	for (size_t i = 0; i < s->n_listeners; i++)
+		(void)loop_watch_set(s->listeners[i].watch, yes ? LOOP_READ : 0);
+}
+
+/* A connection has ended, or idles now and can make room. */
+static void accept_again(struct http_server *s)
+{
+	if (!s->full || s->draining || s->freeing)
+		return;
+	s->full = false;
+	listen_again(s, true);
+}
+
 void server_set_deadline(struct http_conn *c, enum deadline d)
 {
 	struct http_server *s = c->server;
@@ -149,6 +164,8 @@ void server_set_deadline(struct http_conn *c, enum deadline d)
 	c->due = loop_now(s->loop) + deadline_ms(s, d);
 	link_add(&s->queues[d], &c->queue);
 	run_timer(s, c->due);
+	if (d == DEADLINE_IDLE)
+		accept_again(s);
 }
 
 static void on_timer(void *ctx)
@@ -177,12 +194,6 @@ static void on_timer(void *ctx)
 
 /* ------------------------------------------------------------------ accepting */
 
-static void listen_again(struct http_server *s, bool yes)
-{
-	for (size_t i = 0; i < s->n_listeners; i++)
-		(void)loop_watch_set(s->listeners[i].watch, yes ? LOOP_READ : 0);
-}
-
 static void on_retry(void *ctx)
 {
 	struct http_server *s = ctx;
@@ -191,20 +202,21 @@ static void on_retry(void *ctx)
 		listen_again(s, true);
 }
 
-/* Room for one more? At the expense of the one that has idled longest, if need be. */
-static bool make_room(struct http_server *s)
+static struct http_conn *longest_idle(struct http_server *s)
 {
 	struct link *idle = &s->queues[DEADLINE_IDLE];
 
-	if (s->n_conns < s->options.limits.connections)
+	return idle->next == idle ? NULL : CONTAINER(idle->next, struct http_conn, queue);
+}
+
+/* Is there room for one more, or somebody to make it? */
+static bool may_accept(struct http_server *s)
+{
+	if (s->n_conns < s->options.limits.connections || longest_idle(s))
 		return true;
-	if (idle->next == idle) {
-		s->full = true;
-		listen_again(s, false);
-		return false;
-	}
-	conn_end(CONTAINER(idle->next, struct http_conn, queue), -ECONNABORTED);
-	return true;
+	s->full = true;
+	listen_again(s, false);
+	return false;
 }
 
 static void set_peer(struct http_conn *c, const struct sockaddr_storage *a, int fd)
@@ -266,6 +278,8 @@ static bool accept_one(struct listener *l)
 
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	}
+	if (s->n_conns >= s->options.limits.connections)
+		conn_end(longest_idle(s), -ECONNABORTED);
 	if (conn_open(s, fd, l->tls, &c) < 0)
 		return true;
 	set_peer(c, &a, c->stream.fd);
@@ -280,7 +294,7 @@ static void on_listener(void *ctx, unsigned events)
 	struct listener *l = ctx;
 
 	(void)events;
-	for (int i = 0; i < ACCEPTS_MAX && make_room(l->server); i++)
+	for (int i = 0; i < ACCEPTS_MAX && may_accept(l->server); i++)
 		if (!accept_one(l))
 			break;
 }
@@ -292,10 +306,7 @@ void server_gone(struct http_conn *c)
 	link_remove(&c->all);
 	link_remove(&c->queue);
 	s->n_conns--;
-	if (s->full && !s->draining && !s->freeing) {
-		s->full = false;
-		listen_again(s, true);
-	}
+	accept_again(s);
 }
 
 /* ------------------------------------------------------------------ listening */
@@ -502,12 +513,12 @@ struct http_server *http_server_free(struct http_server *s)
 
 void http_server_drain(struct http_server *s)
 {
-	struct link *idle = &s->queues[DEADLINE_IDLE];
+	struct http_conn *c;
 
 	s->draining = true;
 	stop_listening(s);
-	while (idle->next != idle)
-		conn_end(CONTAINER(idle->next, struct http_conn, queue), -ECANCELED);
+	while ((c = longest_idle(s)))
+		conn_end(c, -ECANCELED);
 }
 
 size_t http_server_count(const struct http_server *s)

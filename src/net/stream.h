@@ -64,6 +64,7 @@ struct stream {
 	bool crossed;    /* TLS wants to write in order to read */
 	bool finishing;  /* our half ends when the queue is empty */
 	bool finished;   /* it has ended */
+	bool reads_on; /* the owner's wish: a peer that takes no more may still have something to say */
 	bool is_closed;
 	bool buffered; /* TLS holds bytes that the socket does not show */
 };

@@ -108,6 +108,17 @@ static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
 	return done;
 }
 
+/* Sending failed. */
+static void fail(struct stream *s, int error)
+{
+	if (s->reads_on && (error == -EPIPE || error == -ECONNRESET)) {
+		stream_drop_queue(s);
+		s->finishing = s->finished = true;
+		return;
+	}
+	stream_fail(s, error);
+}
+
 /* Bytes that go out now or into the queue. */
 static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 {
@@ -115,7 +126,7 @@ static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 	size_t done = r > 0 ? (size_t)r : 0;
 
 	if (r < 0 && r != -EAGAIN) {
-		stream_fail(s, (int)r);
+		fail(s, (int)r);
 		return;
 	}
 	s->sent += done;
@@ -307,7 +318,7 @@ void stream_flush(struct stream *s)
 		if (r == -EAGAIN)
 			break;
 		if (r < 0) {
-			stream_fail(s, (int)r);
+			fail(s, (int)r);
 			return;
 		}
 		s->sent += (uint64_t)r;
