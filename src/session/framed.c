@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * framed.c - results in the stream, behind a marker that could not be foreseen
+ *
+ * The marker is written on stdout, followed by a record, and on stderr. It begins with a byte
+ * that it holds only once: where it ceases to match, none of what matched can be the beginning
+ * of another, and the search needs no table and looks at each byte once.
+ *
+ * A line that asks for a marker has it in two parts, apart: what a shell shows of its input
+ * (`set -v`) or of what it runs (`set -x`) is never the marker itself.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "session/session_internal.h"
+
+#define MARKER_FIRST \
+	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
+
+static void marker_make(struct session *s)
+{
+	uint64_t bits[2];
+
+	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
+		abort(); /* so few bytes cannot fail on a kernel that has started */
+	(void)snprintf(s->marker, sizeof(s->marker), "%c%016" PRIx64 "%016" PRIx64,
+		       MARKER_FIRST, bits[0], bits[1]);
+}
+
+void framed_ask(struct session *s, struct buf *out)
+{
+	marker_make(s);
+	(void)memset(s->frames, 0, sizeof(s->frames));
+	script_add(out, s, ";{ @e=$? @a='");
+	buf_add(out, s->marker, HALF_LEN);
+	script_add(out, s, "' @b=");
+	buf_puts(out, s->marker + HALF_LEN);
+	script_add(out, s, " @n=");
+	buf_printf(out, "%" PRIu64, s->serial);
+	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
+}
+
+/* Output up to the marker, if it is there. Returns how much of @data is dealt with. */
+static size_t search(struct session *s, struct frame *f, enum session_stream stream,
+		     const char *data, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		const char *first;
+		size_t start = i;
+
+		while (f->matched < MARKER_LEN && i < n &&
+		       data[i] == s->marker[f->matched])
+			f->matched++, i++;
+		if (f->matched == MARKER_LEN) {
+			f->matched = 0;
+			f->ended = true;
+			return i;
+		}
+		if (i == n)
+			return n;
+		if (f->matched > 0) { /* not it: all of it is output */
+			session_output(s, stream, s->marker, f->matched);
+			f->matched = 0;
+			if (i > start)
+				continue;
+		}
+		first = memchr(data + i, MARKER_FIRST, n - i);
+		if (!first)
+			first = data + n;
+		if (first > data + i)
+			session_output(s, stream, data + i, (size_t)(first - data) - i);
+		i = (size_t)(first - data);
+	}
+	return n;
+}
+
+static int maybe_done(struct session *s, struct warren_error *err)
+{
+	if (!s->have_record || !s->frames[1].ended)
+		return 0;
+	return session_take_record(s, err);
+}
+
+int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
+		    size_t n, struct warren_error *err)
+{
+	struct frame *f = &s->frames[stream == SESSION_STDERR];
+
+	while (n > 0) {
+		size_t used = n;
+		int r = 0;
+
+		if (f->in_record) {
+			ssize_t got = session_collect(s, data, n, err);
+
+			if (got < 0)
+				return (int)got;
+			used = (size_t)got;
+			f->in_record = !s->have_record;
+			r = maybe_done(s, err);
+		} else if (s->state == STATE_RUNNING && !f->ended) {
+			used = search(s, f, stream, data, n);
+			f->in_record = f->ended && stream == SESSION_STDOUT;
+			if (f->ended)
+				r = maybe_done(s, err);
+		} else {
+			session_output(s, stream, data, n);
+		}
+		if (r < 0)
+			return r;
+		data += used;
+		n -= used;
+	}
+	return 0;
+}
+
+/* Nothing more will come: what was held back is output. */
+void framed_flush(struct session *s)
+{
+	for (int i = 0; i < 2; i++) {
+		if (s->frames[i].matched > 0)
+			session_output(s, i ? SESSION_STDERR : SESSION_STDOUT, s->marker,
+				       s->frames[i].matched);
+		s->frames[i].matched = 0;
+	}
+}

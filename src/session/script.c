@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * script.c - the shell's side of a session
+ *
+ * A shell runs its script from a pipe, line by line, so a session needs no loop: each command
+ * is a line of the script, and `break`, `return` or an error inside find nothing of ours to
+ * leave. Every @ below becomes a token of the session's own, so that no variable of a user's
+ * can be one of ours. They are:
+ *
+ *	@k	"builtin" or "command": what reaches a builtin past functions of its name. It is
+ *		quoted where it is used, which keeps aliases and IFS out
+ *	@w	how far the command is: empty before it begins (so it stays after a syntax
+ *		error), "-" while it runs (and after an error that stopped it), "d<status>" at
+ *		its end, "i" once interrupted, "I" when that is being reported
+ *	@r	the report; it uses @n, the serial, @e, the status, and @a and @b, the halves of
+ *		the marker, which are empty for the control transport
+ *	@d	for bash: what holds up the rest of an interrupted command
+ *	@s	a function: sets $? to what the command before left, which reports overwrite
+ *
+ * A command's line, with its text quoted in the first eval, is
+ *
+ *	"$@k" eval 'for @w in -;do <text>
+ *	done;{ @w=d$?;} 2>/dev/null' 7>&-;{ @e=$? @a=... @n=...;"$@k" eval "$@r";} 2>/dev/null
+ *
+ * The loop of one round is entered only if all of the text could be parsed, which is when @w
+ * becomes "-"; a stray `break` or `continue` of the text's ends it. The eval is where every
+ * shell comes back to after an error: dash and busybox since `command` takes away that eval is
+ * special, and bash because it is told to be interactive. (As it gets a script at the same
+ * time, there are no prompts and no readline: `bash -i script`.) `2>/dev/null` hides `set -x`.
+ *
+ * SIGINT: a trap that raises an error inside the eval does it in dash and busybox. In bash an
+ * error in a trap ends the trap alone. There, the trap breaks out of all loops, and has a
+ * DEBUG trap break out of those around them and, as it fails, skip (extdebug) commands until
+ * our own, known by the @e in it. Before and after a command @w is neither "-" nor "i", and
+ * the trap does nothing.
+ */
+#include <string.h>
+
+#include "session/session_internal.h"
+
+/* Both begin by giving the script's descriptor back, of which the shell has its own. */
+const char script_control[] = "exec 6<&-\n";
+
+const char script_framed[] = "exec 7>&1 8>&2 </dev/null\n";
+
+const char script_common[] =
+	/* clang-format off */
+	"@w= @b=\n"
+	"case ${BASH_VERSION+x} in\n"
+	"x)\n"
+		"@k=builtin\n"
+		"set +o history +H\n"
+		"shopt -s execfail\n" /* a mistyped `exec` is an error, no end */
+		"@d='case $@w.$BASH_COMMAND in\n"
+			"i.*@e*) @w=I;;\n"
+			"i.*) ! \\builtin break 9999 2>/dev/null;;\n"
+		"esac'\n"
+		"trap 'case $@w in [-i])\n"
+			"@w=i\n"
+			"\\builtin shopt -s extdebug\n"
+			"\\builtin trap \"$@d\" DEBUG\n"
+			"\\builtin break 9999 2>/dev/null\n"
+		"esac' INT\n"
+		";;\n"
+	"*)\n"
+		"@k=command\n"
+		"trap 'case $@w in -)\n"
+			"@w=i\n"
+			"{ : \"${@unset?}\"; } 2>/dev/null\n"
+		"esac' INT\n"
+		";;\n"
+	"esac\n"
+	/*
+	 * One write, which a job that writes to the same pipe cannot tear. The directory comes
+	 * last: it may hold anything but a NUL, which ends a record. PWD is the shell's as long
+	 * as it is true.
+	 */
+	"@r='if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
+		"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
+			" \"$@w\" \"${!-}\" \"$$\" \"$-\" \"$@c\" >&7\n"
+		"case $@a in ?*) \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8;; esac\n"
+		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
+		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug;; esac\n"
+		"@w='\n";
+/* clang-format on */
+
+/*
+ * How the script gets to the shell. `.` reads all of its file first where the shell is bash,
+ * which is /bin/sh in some images.
+ */
+#define BASH_OPTIONS "--norc", "--noprofile", "-i", "+m"
+#define BASH_AGAIN   "\"$BASH\" --norc --noprofile -i +m "
+#define RUN(file)                                                                  \
+	"case ${BASH_VERSION+x} in x) unset ENV; exec " BASH_AGAIN file ";; esac;" \
+	" . " file
+
+/*
+ * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name. It
+ * becomes a pipe of one's own then.
+ */
+#define STDIN "/proc/self/fd/0"
+#define FRAMED                                                                           \
+	"run='" RUN(STDIN) "'; if { true <" STDIN "; } 2>/dev/null; then eval \"$run\";" \
+			   " else cat | eval \"$run\"; fi"
+
+static const char *const argvs[][SESSION_SHELL_MAX][8] = {
+	[SESSION_CONTROL] = {
+		[SESSION_BASH] = { "bash", BASH_OPTIONS, "/proc/self/fd/6" },
+		[SESSION_SH] = { "sh", "-c", RUN("/proc/self/fd/6"), "sh" },
+	},
+	[SESSION_FRAMED] = {
+		[SESSION_BASH] = { "bash", "--norc", "--noprofile", "-c", FRAMED },
+		[SESSION_SH] = { "sh", "-c", FRAMED, "sh" },
+	},
+};
+
+const char *const *session_argv(enum session_transport transport,
+				enum session_shell shell)
+{
+	return argvs[transport][shell];
+}
+
+void script_add(struct buf *out, const struct session *s, const char *template)
+{
+	for (const char *at; (at = strchr(template, '@')); template = at + 1) {
+		buf_add(out, template, (size_t)(at - template));
+		buf_puts(out, s->token);
+	}
+	buf_puts(out, template);
+}

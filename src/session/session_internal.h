@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session_internal.h - what the parts of a session share */
+#ifndef SESSION_SESSION_INTERNAL_H
+#define SESSION_SESSION_INTERNAL_H
+
+#include "session/session.h"
+
+#define TOKEN_MAX  16 /* "_" and an id: the prefix of our names in the shell */
+#define HALF_LEN   17 /* of a marker; the first begins with a byte that no other has */
+#define MARKER_LEN (2 * HALF_LEN - 1)
+#define RECORD_MAX 8192 /* numbers and a path */
+#define JOBS_MAX   64
+#define FLAGS_MAX  32
+
+enum session_state {
+	STATE_NEW,     /* before session_start() */
+	STATE_IDLE,    /* can be fed */
+	STATE_RUNNING, /* fed (or started), no result yet */
+	STATE_LEAVING, /* nothing can be fed; the process still lives */
+	STATE_ENDED,   /* it does not */
+};
+
+/* Where in a stream of the framed transport we are. */
+struct frame {
+	size_t matched; /* bytes of the marker that were seen and are held back */
+	bool in_record; /* behind the marker of stdout, before its end */
+	bool ended;     /* the command's part of this stream is over */
+};
+
+struct session {
+	enum session_transport transport;
+	const struct session_events *events;
+	void *arg;
+	enum session_state state;
+	bool greeted; /* output before the first result is the shell's own noise */
+	char token[TOKEN_MAX];
+	uint64_t serial;
+	int exit_code; /* of the last command: what it finds in $? */
+	char flags[FLAGS_MAX];
+	int pid;
+	int jobs[JOBS_MAX]; /* pids of jobs that earlier commands left, the oldest overwritten */
+	size_t n_jobs;
+	struct buf record;
+	bool have_record;
+	char marker[MARKER_LEN + 1];
+	struct frame frames[2];
+};
+
+/* script.c: @template with every @ replaced by the session's token. */
+void script_add(struct buf *out, const struct session *s, const char *template);
+extern const char script_control[], script_framed[], script_common[];
+
+/* session.c */
+void session_output(struct session *s, enum session_stream stream, const void *data,
+		    size_t n);
+/* A record is complete; framed ones wait for the other stream. */
+int session_take_record(struct session *s, struct warren_error *err);
+/* Add to the record up to its NUL. Returns how much of @data that was, or -EPROTO. */
+ssize_t session_collect(struct session *s, const char *data, size_t n,
+			struct warren_error *err);
+
+/* control.c and framed.c: how a result is asked for, and how it is found. */
+void control_ask(struct session *s, struct buf *out);
+int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
+		     size_t n, struct warren_error *err);
+void framed_ask(struct session *s, struct buf *out);
+int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
+		    size_t n, struct warren_error *err);
+void framed_flush(struct session *s);
+
+#endif /* SESSION_SESSION_INTERNAL_H */
