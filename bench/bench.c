@@ -23,6 +23,7 @@ static const struct {
 	{ "create", bench_create,
 	  "create, /bin/true, destroy; and the steps of a create" },
 	{ "exec", bench_exec, "/bin/true in a live sandbox, beside the host's own" },
+	{ "session", bench_session, "`true` in a stateful shell: the protocol alone" },
 	{ "pause", bench_pause, "pause and resume" },
 	{ "rate", bench_rate, "create and destroy per second, and what is left after" },
 	{ "stream", bench_stream, "bytes per second out of an exec" },

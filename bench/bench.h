@@ -7,6 +7,7 @@
  *	count.c		what of a machine can leak, and how much memory is used
  *	create.c	create, true, destroy, and the steps of a create
  *	exec.c		execs in a live sandbox, pause and resume
+ *	session.c	commands of a stateful shell, without a sandbox
  *	rate.c		creates per second by several processes, and what they leave
  *	alive.c		many sandboxes alive: memory, and the cost of one more
  *	stream.c	bytes per second out of an exec
@@ -105,6 +106,7 @@ int run_on_host(const char *const *argv, int out, struct warren_error *err);
 
 int bench_create(struct bench *b, struct warren_error *err);
 int bench_exec(struct bench *b, struct warren_error *err);
+int bench_session(struct bench *b, struct warren_error *err);
 int bench_pause(struct bench *b, struct warren_error *err);
 int bench_rate(struct bench *b, struct warren_error *err);
 int bench_alive(struct bench *b, struct warren_error *err);
