@@ -327,14 +327,38 @@ static const char *nested(size_t n, const char *open, const char *close)
 
 TEST(nesting)
 {
-	OK(nested(100, "[", "]") != NULL);
+	OK(nested(10, "[", "]") != NULL);
 	EQ(error.code, API_ERR_INVALID_REQUEST);
+	OK(nested(BODY_DEPTH_MAX - 1, "[", "]") != NULL);
+	EQ(error.code, API_ERR_INVALID_REQUEST);
+	OK(nested(BODY_DEPTH_MAX, "[", "]") != NULL);
+	EQ(error.code, API_ERR_INVALID_JSON);
 	OK(nested(100000, "[", "]") != NULL);
 	EQ(error.code, API_ERR_INVALID_JSON);
 	OK(nested(100000, "{\"a\":", "}") != NULL);
 	EQ(error.code, API_ERR_INVALID_JSON);
 	OK(nested(100000, "[", "") != NULL);
 	EQ(error.code, API_ERR_INVALID_JSON);
+}
+
+/* Small as text and large in memory: refused before it is that. */
+TEST(a_body_of_too_many_values)
+{
+	AUTO_BUF struct buf text = BUF_INIT(4U << 20);
+
+	buf_puts(&text, "{\"argv\":[\"a,[{\\\",[\"");
+	for (int i = 0; i < 65535; i++)
+		buf_puts(&text, ",\"\"");
+	buf_puts(&text, "]}");
+	ACCEPTED(V1_START_EXEC, text.data);
+	text.len = 0;
+	buf_puts(&text, "{\"argv\":[[]");
+	for (int i = 0; i < 500000; i++)
+		buf_puts(&text, ",[]");
+	buf_puts(&text, "]}");
+	OK(judge(V1_START_EXEC, text.data) != NULL);
+	EQ(error.code, API_ERR_INVALID_JSON);
+	STREQ(error.message, "the body has more than 100000 values");
 }
 
 TEST(a_body_that_is_too_large)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body.c - by jansson, then by the schema; and the takers of values */
+/*
+ * body.c - by jansson, then by the schema; and the takers of values
+ *
+ * What jansson makes of a body can be fifty times its size ("[[],[],..."), so the
+ * shape is looked at before: a request cannot make the service allocate more than
+ * some tens of megabytes, however large its body may be.
+ */
 #include "api/body.h"
 
 #include <assert.h>
@@ -12,11 +18,48 @@
 /* What an operation without a body takes. */
 static const struct api_schema nothing = { .types = API_OBJECT, .max_len = UINT32_MAX };
 
+/* How deep, and how many values, without looking at what they are. */
+static int scan(const char *data, size_t size, struct api_error *err)
+{
+	size_t depth = 0, values = 1;
+	bool quoted = false;
+
+	for (size_t i = 0; i < size; i++) {
+		char c = data[i];
+
+		if (quoted) {
+			i += c == '\\';
+			quoted = c != '"';
+		} else if (c == '"') {
+			quoted = true;
+		} else if (c == '[' || c == '{') {
+			depth++;
+			values++;
+		} else if ((c == ']' || c == '}') && depth > 0) {
+			depth--;
+		} else if (c == ',') {
+			values++;
+		}
+		if (depth > BODY_DEPTH_MAX)
+			return api_error_set(err, API_ERR_INVALID_JSON,
+					     "the body is nested deeper than %d levels",
+					     BODY_DEPTH_MAX);
+		if (values > BODY_VALUES_MAX)
+			return api_error_set(err, API_ERR_INVALID_JSON,
+					     "the body has more than %d values",
+					     BODY_VALUES_MAX);
+	}
+	return 0;
+}
+
 static json_t *load(const char *data, size_t size, struct api_error *err)
 {
 	json_error_t why;
-	json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
+	json_t *json;
 
+	if (scan(data, size, err) < 0)
+		return NULL;
+	json = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
 	if (!json)
 		(void)api_error_set(err, API_ERR_INVALID_JSON,
 				    "the body is not JSON: %.160s (line %d, column %d)",

@@ -21,6 +21,9 @@
 #include "api/api.h"
 #include "api/errors.h"
 
+#define BODY_DEPTH_MAX  32
+#define BODY_VALUES_MAX 100000
+
 struct body {
 	const struct api_schema *schema;
 	json_t *json; /* NULL: an object that was left out */
@@ -28,8 +31,8 @@ struct body {
 };
 
 /*
- * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, not too
- * deep. For an operation without a body, nothing or an empty object.
+ * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, neither
+ * deeper nor of more values than the above. For an operation without a body, nothing or an empty object.
  */
 int body_read(const struct api_op *op, const char *data, size_t size, struct body *ret,
 	      struct api_error *err) MUST_CHECK;

@@ -324,8 +324,9 @@ static int check_object(const struct api_schema *s, json_t *value, const struct 
 		const struct place below = { .up = at, .key = key };
 		int i = find_field(s, key);
 
-		r = i < 0 ? refuse_unknown(s, &below, err)
-			  : check(s->fields[i].schema, child, &below, err);
+		if (i < 0)
+			return refuse_unknown(s, &below, err);
+		r = check(s->fields[i].schema, child, &below, err);
 		if (r < 0)
 			return r;
 		seen |= 1ULL << i;
