@@ -167,6 +167,17 @@ TEST(every_code_has_a_name_and_a_status)
 	STREQ(api_code_name(API_ERR_QUOTA_EXCEEDED), "quota_exceeded");
 }
 
+TEST(what_the_server_refuses)
+{
+	static const int statuses[] = { 400, 408, 413, 417, 426, 431,
+					500, 501, 502, 503, 504, 505 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
+		EQ(api_code_status(api_code_refused(statuses[i])), statuses[i]);
+	EQ(api_code_refused(400), API_ERR_MALFORMED_REQUEST);
+	EQ(api_code_refused(299), API_ERR_INTERNAL);
+}
+
 TEST(the_one_shape)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);

@@ -126,7 +126,7 @@ def what_does_not_fit_together():
                     "        required: false\n        content: { application/json: { schema: { $ref: "
                     "\"#/components/schemas/TerminalSize"), "may be left out")
     refused(changed("tags: [ports]", "tags: [port]"), "is not listed")
-    refused(changed("enum: [invalid_request, ", "enum: ["), "differ")
+    refused(changed("enum: [malformed_request, ", "enum: ["), "differ")
     refused(changed('examples: ["k3f9x2m7qd1w"]', 'examples: ["a"]'), "does not match its pattern")
 
 

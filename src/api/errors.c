@@ -61,6 +61,23 @@ static const struct {
 	{ ESHUTDOWN, API_ERR_SHUTTING_DOWN },
 };
 
+static const enum api_code refusals[] = {
+	API_ERR_MALFORMED_REQUEST,
+	API_ERR_UNAUTHORIZED,
+	API_ERR_FORBIDDEN,
+	API_ERR_NOT_FOUND,
+	API_ERR_REQUEST_TIMEOUT,
+	API_ERR_BODY_TOO_LARGE,
+	API_ERR_EXPECTATION_FAILED,
+	API_ERR_UPGRADE_REQUIRED,
+	API_ERR_HEADERS_TOO_LARGE,
+	API_ERR_NOT_SUPPORTED,
+	API_ERR_BAD_GATEWAY,
+	API_ERR_OVERLOADED,
+	API_ERR_TIMEOUT,
+	API_ERR_VERSION_NOT_SUPPORTED,
+};
+
 int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
 {
 	va_list ap;
@@ -127,6 +144,14 @@ const char *api_code_name(enum api_code code)
 int api_code_status(enum api_code code)
 {
 	return code < API_ERR_COUNT ? codes[code].status : codes[API_ERR_INTERNAL].status;
+}
+
+enum api_code api_code_refused(int status)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (api_code_status(refusals[i]) == status)
+			return refusals[i];
+	return API_ERR_INTERNAL;
 }
 
 uint64_t api_error_retry_after(const struct api_error *err)

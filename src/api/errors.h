@@ -43,6 +43,8 @@ void api_error_number(struct api_error *err, const char *key, uint64_t number);
 
 const char *api_code_name(enum api_code code);
 int api_code_status(enum api_code code);
+/* The code for what the HTTP server refuses by itself, by the status it chose. */
+enum api_code api_code_refused(int status);
 /* For the header Retry-After, in seconds, rounded up; 0: there is none. */
 uint64_t api_error_retry_after(const struct api_error *err);
 

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/percent.h"
 #include "api/validate.h"
+#include "base/percent.h"
 
 #define NAME_MAX_LEN 64
 

@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/percent.h"
 #include "api/validate.h"
+#include "base/percent.h"
 
 /* HEAD is GET; the others that are known serve operations that take any method. */
 static const struct {

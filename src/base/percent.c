@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* percent.c - %XX, strictly: two digits, no NUL, and UTF-8 in the end */
-#include "api/percent.h"
+#include "base/percent.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* percent.h - the encoding of URLs, undone once */
-#ifndef API_PERCENT_H
-#define API_PERCENT_H
+#ifndef BASE_PERCENT_H
+#define BASE_PERCENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,4 +14,4 @@
  */
 ssize_t percent_decode(const char *in, size_t n, bool plus, char *out, size_t size);
 
-#endif /* API_PERCENT_H */
+#endif /* BASE_PERCENT_H */
