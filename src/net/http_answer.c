@@ -242,7 +242,7 @@ static void default_body(const struct http_refusal *f, struct buf *body)
 	json_open(&j, NULL, '{');
 	json_str(&j, "code", f->code);
 	json_str(&j, "message", f->message);
-	json_null(&j, "detail");
+	json_nil(&j, "detail");
 	json_str(&j, "request_id", f->request_id);
 	json_close(&j, '}');
 }
