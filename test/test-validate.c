@@ -479,22 +479,19 @@ TEST(a_query_and_its_defaults)
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_LABEL].n, 0);
 	OK(query.v[V1_LIST_SANDBOXES_QUERY_CURSOR].text == NULL);
 	OK(ask(V1_LIST_SANDBOXES,
-	       "label=a%3Db&state=running&limit=7&label=c+d&&state=failed&stats=true") !=
+	       "label=a%3Db&state=running&limit=7&label=c+d&&state=failed") !=
 	   NULL);
 	STREQ(error.message, "label: must be key=value, or a key; is 'c d'");
 	OK(ask(V1_LIST_SANDBOXES,
-	       "label=a%3Db&state=running&limit=7&label=c%3Dd+e&&state=failed&stats=true") ==
+	       "label=a%3Db&state=running&limit=7&label=c%3Dd+e&&state=failed") ==
 	   NULL);
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number, 7);
-	EQ(query.v[V1_LIST_SANDBOXES_QUERY_STATS].number, 1);
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_LABEL].n, 2);
 	STREQ(query.v[V1_LIST_SANDBOXES_QUERY_LABEL].items[0].text, "a=b");
 	STREQ(query.v[V1_LIST_SANDBOXES_QUERY_LABEL].items[1].text, "c=d e");
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_STATE].n, 2);
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_STATE].items[1].number,
 	   V1_SANDBOX_STATE_FAILED);
-	EQ(query.v[V1_LIST_SANDBOXES_QUERY_ORDER].number,
-	   V1_LIST_SANDBOXES_ORDER_IS_NEWEST);
 }
 
 TEST(paths_in_queries)
