@@ -260,7 +260,7 @@ static int apply(int dir, const struct setting *s, struct warren_error *err)
 static bool needed(enum cgroup_controller c, const struct cgroup_limits *limits)
 {
 	if (c == CGROUP_CPU)
-		return limits->cpu_millis != 0;
+		return limits->cpu_millis != 0 || limits->all;
 	return !limits->only_limits || c == CGROUP_MEMORY || c == CGROUP_PIDS;
 }
 

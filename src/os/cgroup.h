@@ -49,6 +49,7 @@ struct cgroup_limits {
 	uint64_t cpu_millis; /* 0: no limit */
 	uint64_t pids;       /* 0: no limit */
 	bool only_limits;    /* v1: no cgroup that would only account or freeze */
+	bool all; /* v1: one of every controller, so that any limit can be set later */
 };
 
 struct cgroup_usage {
@@ -89,6 +90,15 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 			struct warren_error *err);
 
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
+		  struct warren_error *err);
+/* Is it, whoever did it? */
+bool cgroup_frozen(const struct cgroup_root *root, const char *id);
+/*
+ * Change the limits of @id from @old to @next, all or none. -EBUSY: more memory
+ * is in use than that, and cannot be reclaimed; nothing is killed for it.
+ */
+int cgroup_update(const struct cgroup_root *root, const char *id,
+		  const struct cgroup_limits *old, const struct cgroup_limits *next,
 		  struct warren_error *err);
 int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		      struct cgroup_usage *ret, struct warren_error *err);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cgroup_update.c - limits of a live cgroup, up and down */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "os/cgroup.h"
+
+#define CPU_PERIOD 100000 /* microseconds, the kernel's default */
+
+/* Whose cgroup. */
+struct place {
+	const struct cgroup_root *root;
+	const char *id;
+};
+
+static void file_path(const struct place *p, const char *file, char *path, size_t size)
+{
+	(void)snprintf(path, size, "%s%s/%s", p->id,
+		       p->root->mode == CGROUP_V2 ? "/box" : "", file);
+}
+
+static int set_text(const struct place *p, enum cgroup_controller c, const char *file,
+		    const char *text)
+{
+	char path[96];
+
+	file_path(p, file, path, sizeof(path));
+	return fd_write_file_at(p->root->dir[c], path, text);
+}
+
+static int set_number(const struct place *p, enum cgroup_controller c, const char *file,
+		      uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%ju", (uintmax_t)n);
+	return set_text(p, c, file, text);
+}
+
+/* Memory and swap together are never below memory alone, so growing and shrinking differ in order. */
+static int set_memory_v1(const struct place *p, uint64_t old, uint64_t next)
+{
+	const char *files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes" };
+	int first = next > old, r;
+
+	r = set_number(p, CGROUP_MEMORY, files[first], next);
+	if (r < 0 &&
+	    !(first == 1 && r == -ENOENT)) /* a kernel that does not count swap */
+		return r;
+	r = set_number(p, CGROUP_MEMORY, files[!first], next);
+	if (r == -ENOENT && first == 0)
+		return 0;
+	if (r < 0)
+		(void)set_number(p, CGROUP_MEMORY, files[first], old);
+	return r;
+}
+
+/*
+ * v2 takes any limit, and kills until it is kept. So it is first made to
+ * reclaim, by the limit that only slows down.
+ */
+static int set_memory_v2(const struct place *p, uint64_t next)
+{
+	uint64_t used = 0;
+	char path[96];
+	int r = 0;
+
+	file_path(p, "memory.current", path, sizeof(path));
+	(void)fd_read_u64_at(p->root->dir[CGROUP_MEMORY], path, &used);
+	if (used > next) {
+		(void)set_number(p, CGROUP_MEMORY, "memory.high", next);
+		(void)fd_read_u64_at(p->root->dir[CGROUP_MEMORY], path, &used);
+		r = used > next ? -EBUSY : 0;
+	}
+	if (r == 0)
+		r = set_number(p, CGROUP_MEMORY, "memory.max", next);
+	(void)set_text(p, CGROUP_MEMORY, "memory.high", "max");
+	return r;
+}
+
+static int set_memory(const struct place *p, const struct cgroup_limits *old,
+		      const struct cgroup_limits *next)
+{
+	return p->root->mode == CGROUP_V2 ? set_memory_v2(p, next->memory)
+					  : set_memory_v1(p, old->memory, next->memory);
+}
+
+static int set_cpu(const struct place *p, const struct cgroup_limits *old UNUSED,
+		   const struct cgroup_limits *next)
+{
+	uint64_t quota = next->cpu_millis * CPU_PERIOD / 1000;
+	char text[48];
+
+	if (p->root->mode == CGROUP_V1) {
+		return quota ? set_number(p, CGROUP_CPU, "cpu.cfs_quota_us", quota)
+			     : set_text(p, CGROUP_CPU, "cpu.cfs_quota_us", "-1");
+	}
+	(void)snprintf(text, sizeof(text), "%ju %d", (uintmax_t)quota, CPU_PERIOD);
+	return set_text(p, CGROUP_CPU, "cpu.max", quota ? text : "max");
+}
+
+static int set_pids(const struct place *p, const struct cgroup_limits *old UNUSED,
+		    const struct cgroup_limits *next)
+{
+	return set_number(p, CGROUP_PIDS, "pids.max", next->pids);
+}
+
+static const struct {
+	const char *name;
+	enum cgroup_controller controller;
+	size_t at; /* in struct cgroup_limits */
+	int (*set)(const struct place *p, const struct cgroup_limits *old,
+		   const struct cgroup_limits *next);
+} kinds[] = {
+	{ "memory", CGROUP_MEMORY, offsetof(struct cgroup_limits, memory), set_memory },
+	{ "cpus", CGROUP_CPU, offsetof(struct cgroup_limits, cpu_millis), set_cpu },
+	{ "pids", CGROUP_PIDS, offsetof(struct cgroup_limits, pids), set_pids },
+};
+
+static uint64_t limit_at(const struct cgroup_limits *lim, size_t at)
+{
+	return *(const uint64_t *)(const void *)((const char *)lim + at);
+}
+
+int cgroup_update(const struct cgroup_root *root, const char *id,
+		  const struct cgroup_limits *old, const struct cgroup_limits *next,
+		  struct warren_error *err)
+{
+	const struct place p = { root, id };
+	size_t done = 0;
+	int r = 0;
+
+	for (; done < ARRAY_SIZE(kinds); done++) {
+		if (limit_at(old, kinds[done].at) == limit_at(next, kinds[done].at))
+			continue;
+		if (!cgroup_has(root, kinds[done].controller))
+			r = error_set(err, EOPNOTSUPP,
+				      "%s: a limit cannot be enforced here; see 'warren "
+				      "doctor'",
+				      kinds[done].name);
+		else if ((r = kinds[done].set(&p, old, next)) == -EBUSY)
+			(void)error_set(err, EBUSY,
+					"%s: it uses more than %ju, and the kernel "
+					"cannot reclaim enough",
+					kinds[done].name,
+					(uintmax_t)limit_at(next, kinds[done].at));
+		else if (r < 0)
+			(void)error_errno(err, -r, "set the limit of %s",
+					  kinds[done].name);
+		if (r < 0)
+			break;
+	}
+	/* All or none. */
+	while (r < 0 && done-- > 0)
+		if (limit_at(old, kinds[done].at) != limit_at(next, kinds[done].at))
+			(void)kinds[done].set(&p, next, old);
+	return r;
+}
+
+bool cgroup_frozen(const struct cgroup_root *root, const char *id)
+{
+	bool v2 = root->mode == CGROUP_V2;
+	const struct place p = { root, id };
+	char path[96], text[256];
+
+	if (!cgroup_has(root, CGROUP_FREEZER))
+		return false;
+	file_path(&p, v2 ? "cgroup.freeze" : "freezer.state", path, sizeof(path));
+	if (fd_read_file_at(root->dir[CGROUP_FREEZER], path, text, sizeof(text)) < 0)
+		return false;
+	return v2 ? text[0] == '1' : strncmp(text, "THAWED", 6) != 0;
+}
