@@ -38,18 +38,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static char buf[JOURNAL_CHUNK + 8];
 	int fd = size > 0 ? memfd_create("journal", MFD_CLOEXEC) : -1;
 	size_t room = size % 3 ? JOURNAL_CHUNK : 100;
+	enum journal_state state = JOURNAL_RUNNING;
+	struct proto_exited result = { 0 };
 	uint64_t cursor = 0;
+	int r;
 
 	if (fd < 0)
 		return 0;
 	write_journal(fd, data, size);
+	r = journal_result(fd, &state, &result);
+	if (r == 1 && state != JOURNAL_EXITED && state != JOURNAL_FAILED)
+		abort();
+	if (r == 1)
+		result_fill(&result, &(struct warren_result){ 0 });
 	(void)memset(buf + room, 0x5a, 8);
 	for (int i = 0; i < READS_MAX; i++) {
 		struct warren_output o;
-		int r = journal_read(fd, cursor, NULL, buf, room, &o);
+
+		r = journal_read(fd, cursor, NULL, buf, room, &o);
 
 		if (buf[room] != 0x5a ||
-		    (r == 0 && (o.size > room || o.stream < 0 || o.stream > 2)))
+		    (r == 0 && (o.size > room || o.stream < 0 || o.stream > 3)))
 			abort();
 		if (r < 0 || o.size == 0)
 			break;

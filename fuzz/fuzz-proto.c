@@ -28,6 +28,37 @@ static void babble(int sock, const uint8_t *data, size_t size)
 	}
 }
 
+/* Whatever it says it gives, each descriptor is taken once, and none that did not come. */
+static void check_answer(struct answer *a, uint32_t seq)
+{
+	struct warren_exec_spec spec = { .argv = (const char *[]){ "x", NULL } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	size_t came = a->n_fds, taken = 0;
+
+	if ((a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME) ||
+	    a->m.h.seq != seq || (a->m.h.type == PROTO_WELCOME && came > 0))
+		abort();
+	if (a->m.h.type != PROTO_REPLY)
+		return;
+	if (reply_code(&a->m.reply) < 0)
+		abort();
+	if (reply_code(&a->m.reply) != 0 &&
+	    reply_explain(&a->m.reply, &spec, "/", &err) != -err.code)
+		abort();
+	for (uint32_t bit = PROTO_GIVES_INPUT; bit <= PROTO_GIVES_COMMAND; bit <<= 1) {
+		for (int i = 0; i < 2; i++) {
+			int fd = answer_take(a, bit);
+
+			if (fd >= 0) {
+				(void)close(fd);
+				taken++;
+			}
+		}
+	}
+	if (taken > came)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -35,8 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct native_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
 	struct native_box box = { .engine = &engine, .execs = &ex };
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
-	struct proto_reply reply = { 0 };
-	int ends[2], fd = -1, r;
+	struct answer a = { 0 };
+	int ends[2], r;
 
 	if (proto_check(data, size) == 0 && size < sizeof(struct proto_header))
 		abort();
@@ -49,13 +80,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r < 0 && err.code != -r)
 		abort();
 	babble(ends[1], data, size);
-	r = client_request(&box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd, &err);
-	if (r < 0 && (err.code != -r || fd >= 0))
+	r = client_ask(&box, &msg, sizeof(msg), -1, &a, &err);
+	if (r < 0 && (err.code != -r || a.n_fds > 0))
 		abort();
-	if (r == 0 && (reply.h.type != PROTO_REPLY || reply.h.seq != msg.h.seq))
-		abort();
-	if (fd >= 0)
-		(void)close(fd);
+	if (r == 0)
+		check_answer(&a, box.seq);
+	answer_done(&a);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
 	/*

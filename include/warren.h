@@ -70,7 +70,13 @@ struct warren_options {
 	const char *backend;   /* "native" (the default) or "null" */
 	const char *state_dir; /* where layers are kept; default /var/lib/warren */
 	const char *run_dir;   /* who is alive; default /run/warren */
-	bool trace;            /* take the times that warren_trace() shows */
+	/*
+	 * Of an engine that comes back: 1 to 32 letters, digits, '-' and '_'. Its durable
+	 * sandboxes stay when it is closed or killed, and are the next one's of that name.
+	 * One at a time: -EBUSY while another holds it. NULL: an engine without a name.
+	 */
+	const char *engine_name;
+	bool trace; /* take the times that warren_trace() shows */
 };
 
 /* What a machine can or cannot do, as `warren doctor` prints it. */
@@ -86,7 +92,7 @@ struct warren_feature {
 /* @options may be NULL. Removes what a crashed process of ours left behind. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
-/* Destroys the sandboxes that are still alive. NULL is fine; returns NULL. */
+/* Destroys the sandboxes that are still alive, but durable ones. NULL is fine; returns NULL. */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 /* The features are borrowed from @w. */
 WARREN_PUBLIC int warren_probe(struct warren *w,
@@ -138,7 +144,22 @@ struct warren_spec {
 	 * that exec (-EREMOTEIO). A fifth of the time is saved.
 	 */
 	bool single;
+	/*
+	 * It ends when it is destroyed, and not before: neither with this process nor with
+	 * its engine, which must have a name. What runs in it goes on, and what its execs
+	 * write to a journal is kept, with nobody there. (Not together with .single.)
+	 */
+	bool durable;
 };
+
+/* Limits that can be changed while a sandbox lives. 0: as it is. */
+struct warren_limits {
+	uint64_t memory;
+	uint64_t cpu_millis; /* WARREN_UNLIMITED: all there are */
+	uint64_t pids;
+};
+
+#define WARREN_UNLIMITED UINT64_MAX
 
 /* One line of what is in force: "memory", true, "536870912 bytes by cgroup v1". */
 struct warren_enforcement {
@@ -173,6 +194,34 @@ WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec
  * not be removed (the next warren_open() tries again). Free its execs first.
  */
 WARREN_PUBLIC int warren_destroy(struct warren_sandbox *sb, struct warren_error *err);
+/*
+ * The durable sandboxes of this engine's name that are alive, those of former engines
+ * included: their ids, NULL-terminated, one block to be freed.
+ */
+WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
+			      struct warren_error *err);
+/*
+ * A handle of a durable sandbox of this engine's name, by its id. -ENOENT: there is no
+ * such; -ESRCH: it has died, and what was left of it is removed.
+ */
+WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
+			       struct warren_sandbox **ret_sandbox,
+			       struct warren_error *err);
+/* Forget the handle of a durable sandbox, which lives on. NULL is fine; returns NULL. */
+WARREN_PUBLIC struct warren_sandbox *warren_release(struct warren_sandbox *sb);
+/*
+ * Change limits of a durable sandbox, all that are given or none. -EBUSY: it uses more
+ * memory than that, and the kernel could not reclaim enough.
+ */
+WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
+				const struct warren_limits *limits,
+				struct warren_error *err);
+/*
+ * A connection of its own to the init of a durable sandbox, for another process to
+ * speak its protocol over. -EBUSY: it has as many as it takes.
+ */
+WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
+				    struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
 /* Both arrays are borrowed from @sb. */
 WARREN_PUBLIC const struct warren_enforcement *
@@ -209,11 +258,29 @@ struct warren_exec_spec {
 	enum warren_stdio in;   /* NULL or PIPE */
 	enum warren_stdio out;
 	enum warren_stdio err;
-	bool pty;            /* in, out and err are one terminal: warren_exec_fd(ex, 0) */
-	uint16_t rows, cols; /* of the terminal; 0: 24 by 80 */
-	uint64_t timeout_ms; /* then its whole tree is killed; 0: none */
+	/*
+	 * in, out and err are one terminal: warren_exec_fd(ex, 0). With .out a journal,
+	 * what appears on it is kept there, as stream 1, and the descriptor is for input
+	 * and resizing alone; it does not block.
+	 */
+	bool pty;
+	uint16_t rows, cols;    /* of the terminal; 0: 24 by 80 */
+	uint64_t timeout_ms;    /* then its whole tree is killed; 0: none */
 	uint64_t journal_limit; /* bytes kept, the oldest are dropped; 0: 1 MiB */
 	bool sole; /* the only one: accounted as the sandbox, which ends with it */
+	/* The journal's file, empty and open for reading and writing; 0: one in memory. */
+	int journal_fd;
+	/* Drop nothing from the journal that was not acknowledged: the exec waits instead. */
+	bool hold;
+	/*
+	 * Descriptors that the exec has beyond the three, by their numbers there; 0: none.
+	 * What it writes to the first is stream 3 of the journal, and stands after all that
+	 * it wrote to the others before; from the second it reads what is written to
+	 * warren_exec_fd(ex, 3), and may open it again by way of /proc; the third is
+	 * command_fd.
+	 */
+	uint8_t result_at, poke_at, command_at;
+	int command_fd;
 };
 
 struct warren_result {
@@ -234,10 +301,19 @@ struct warren_result {
 struct warren_output {
 	uint64_t
 		cursor; /* where the next piece begins, in bytes of output; start with 0 */
-	int stream;     /* 1 or 2 */
+	int stream;     /* 1, 2, or 3: see result_at */
 	size_t size;    /* bytes in the caller's buffer; 0: nothing more at present */
 	uint64_t lost;  /* bytes dropped between the asked cursor and this piece */
 	bool end;       /* size is 0 and nothing more will come */
+	uint64_t skipped; /* bytes so far that the journal's file had no room for */
+};
+
+/* Which processes of an exec a signal is for. */
+enum warren_whom {
+	WARREN_WHOM_FIRST, /* the first; SIGKILL: all */
+	WARREN_WHOM_TREE,  /* all */
+	WARREN_WHOM_REST,  /* all but the first: what a shell runs, and not the shell */
+	WARREN_WHOM_NEW,   /* of those, who came after the last record of stream 3 */
 };
 
 /*
@@ -248,7 +324,20 @@ WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
 			      const struct warren_exec_spec *spec,
 			      struct warren_exec **ret_exec, struct warren_error *err);
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
-/* Our end of stream @which (0, 1, 2), or -1. Borrowed; take it to own it. */
+/*
+ * The number of an exec, by which warren_exec_attach() finds it again, and with it its
+ * input: in a durable sandbox, and with the file of its journal. What has ended
+ * meanwhile is found in the file. -ESRCH: there is no such, nor its end in the file.
+ */
+WARREN_PUBLIC uint32_t warren_exec_number(const struct warren_exec *ex);
+WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
+				     int journal_fd, struct warren_exec **ret_exec,
+				     struct warren_error *err);
+/*
+ * Our end of stream @which (0, 1, 2, and 3 as in poke_at), or -1. Borrowed; take it to
+ * own it. In a durable sandbox the end of stdin is kept by the sandbox as well, so that
+ * closing it is not its end: that is warren_exec_close_input().
+ */
 WARREN_PUBLIC int warren_exec_fd(const struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
 /* Becomes readable when warren_exec_wait() may have something to say. Borrowed. */
@@ -260,6 +349,13 @@ WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
 /* To the first process of the tree; SIGKILL: to all of the tree. -ESRCH when it ended. */
 WARREN_PUBLIC int warren_exec_signal(struct warren_exec *ex, int sig,
 				     struct warren_error *err);
+WARREN_PUBLIC int warren_exec_signal_to(struct warren_exec *ex, int sig,
+					enum warren_whom whom, struct warren_error *err);
+WARREN_PUBLIC int warren_exec_close_input(struct warren_exec *ex,
+					  struct warren_error *err);
+/* With .hold: what is before @cursor may be dropped. */
+WARREN_PUBLIC int warren_exec_ack(struct warren_exec *ex, uint64_t cursor,
+				  struct warren_error *err);
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 				     struct warren_error *err);
 /* Becomes readable (an eventfd) when the journal grew or ended; -1 without one. Borrowed. */

@@ -139,7 +139,7 @@ TEST(a_file_that_is_cut_short)
 TEST(a_record_that_does_not_add_up)
 {
 	static const struct journal_record bad[] = {
-		{ 6, 3 },                       /* no such stream */
+		{ 6, 4 },                       /* no such stream */
 		{ 6, UINT32_MAX }, { 1000, 1 }, /* beyond the tail */
 		{ UINT32_MAX, 1 }, { UINT32_MAX - 7, 1 },
 		{ UINT32_MAX, 0 }, /* as a pad, too */

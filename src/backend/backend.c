@@ -22,12 +22,15 @@ const struct backend_ops *backend_by_name(const char *name)
 void backend_enforce(struct backend_box *box, const char *name, bool enforced,
 		     const char *fmt, ...)
 {
-	struct warren_enforcement *e;
+	struct warren_enforcement *e = box->enforced;
 	va_list ap;
 
-	if (box->n_enforced == BACKEND_ENFORCED_MAX)
+	while (e < box->enforced + box->n_enforced && strcmp(e->name, name) != 0)
+		e++;
+	if (e == box->enforced + BACKEND_ENFORCED_MAX)
 		return;
-	e = &box->enforced[box->n_enforced++];
+	if (e == box->enforced + box->n_enforced)
+		box->n_enforced++;
 	e->name = name;
 	e->enforced = enforced;
 	va_start(ap, fmt);

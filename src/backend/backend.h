@@ -39,11 +39,12 @@ struct backend_box {
 	size_t n_steps;
 	struct warren_step *steps;
 	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
+	bool durable; /* release() instead of destroy() when the engine is closed */
 };
 
 /* What every backend's exec begins with; -1 where there is none. */
 struct backend_exec {
-	int fd[3];     /* our ends of its streams; the terminal is fd[0] */
+	int fd[4];     /* our ends of its streams; the terminal is fd[0], 3 pokes it */
 	int output_fd; /* an eventfd: the journal grew */
 };
 
@@ -89,6 +90,26 @@ struct backend_ops {
 		       struct warren_error *err);
 	int (*pause)(void *state, struct backend_box *box, bool paused,
 		     struct warren_error *err);
+	/* Durable sandboxes: all of these or none. */
+	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
+	int (*adopt)(void *state, const char *id, struct backend_box **ret_box,
+		     struct warren_error *err);
+	/* Frees @box, and leaves the sandbox alone. */
+	void (*release)(void *state, struct backend_box *box);
+	int (*update)(void *state, struct backend_box *box,
+		      const struct warren_limits *limits, struct warren_error *err);
+	int (*connection)(void *state, struct backend_box *box, int *ret_fd,
+			  struct warren_error *err);
+	int (*exec_attach)(void *state, struct backend_box *box, uint32_t number,
+			   int journal_fd, struct backend_exec **ret_exec,
+			   struct warren_error *err);
+	uint32_t (*exec_number)(const struct backend_exec *ex);
+	int (*exec_close_input)(struct backend_exec *ex, struct warren_error *err);
+	int (*exec_ack)(struct backend_exec *ex, uint64_t cursor,
+			struct warren_error *err);
+
+	int (*exec_signal_to)(struct backend_exec *ex, int sig, enum warren_whom whom,
+			      struct warren_error *err);
 	int (*stats)(void *state, struct backend_box *box, struct warren_stats *ret,
 		     struct warren_error *err);
 };
@@ -98,7 +119,7 @@ extern const struct backend_ops backend_null;   /* no isolation at all, for test
 
 const struct backend_ops *backend_by_name(const char *name);
 
-/* Note in @box what is in force; the detail is a format. */
+/* Note in @box what is in force, anew if it was noted before; the detail is a format. */
 void backend_enforce(struct backend_box *box, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);
 

@@ -106,7 +106,25 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	if (r == 0 && spec->network != WARREN_NETWORK_LOOPBACK &&
 	    spec->network != WARREN_NETWORK_NONE)
 		r = error_set(err, EINVAL, "there is no such network mode");
+	if (r == 0 && spec->durable && spec->single)
+		r = error_set(err, EINVAL, "what is for a single exec is not durable");
 	return r < 0 ? r : check_mounts(spec, err);
+}
+
+static int check_control(const struct warren_exec_spec *spec, struct warren_error *err)
+{
+	const uint8_t at[] = { spec->result_at, spec->poke_at, spec->command_at };
+
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++)
+		if (at[i] && (at[i] < 3 || at[i] == at[(i + 1) % ARRAY_SIZE(at)]))
+			return error_set(
+				err, EINVAL,
+				"descriptors inside have a number each, from 3 on");
+	if ((spec->command_at == 0) != (spec->command_fd == 0))
+		return error_set(
+			err, EINVAL,
+			"a file for the exec needs a number, and a number a file");
+	return 0;
 }
 
 static int check_streams(const struct warren_exec_spec *spec, struct warren_error *err)
@@ -116,10 +134,16 @@ static int check_streams(const struct warren_exec_spec *spec, struct warren_erro
 	if (spec->out > WARREN_STDIO_JOURNAL || spec->err > WARREN_STDIO_JOURNAL)
 		return error_set(err, EINVAL,
 				 "stdout and stderr are nothing, a pipe or a journal");
-	if (spec->pty && (spec->in || spec->out || spec->err))
+	if (spec->pty &&
+	    (spec->in || spec->err || (spec->out && spec->out != WARREN_STDIO_JOURNAL)))
 		return error_set(err, EINVAL,
 				 "a terminal takes the place of all three streams");
-	return 0;
+	if (spec->hold && spec->out != WARREN_STDIO_JOURNAL &&
+	    spec->err != WARREN_STDIO_JOURNAL)
+		return error_set(err, EINVAL, "there is no journal to hold");
+	if (spec->journal_fd < 0 || spec->command_fd < 0)
+		return error_set(err, EINVAL, "a file is given as a descriptor above 0");
+	return check_control(spec, err);
 }
 
 int check_exec_spec(const struct warren_exec_spec *spec, struct warren_error *err)

@@ -30,6 +30,11 @@ struct warren_exec {
 	struct warren_exec *next;
 };
 
+void sandbox_link(struct warren *w, struct warren_sandbox *sb);
+/* Its execs are nobody's then, and still their owner's to free. */
+void sandbox_unlink(struct warren_sandbox *sb);
+void exec_link(struct warren_sandbox *sb, struct warren_exec *ex);
+
 int not_supported(const struct warren_sandbox *sb, const char *what,
 		  struct warren_error *err);
 

@@ -46,8 +46,12 @@ struct warren *warren_close(struct warren *w)
 
 	if (!w)
 		return NULL;
-	while (w->sandboxes)
-		(void)warren_destroy(w->sandboxes, &ignored);
+	while (w->sandboxes) {
+		if (w->sandboxes->box->durable)
+			(void)warren_release(w->sandboxes);
+		else
+			(void)warren_destroy(w->sandboxes, &ignored);
+	}
 	if (w->opened)
 		w->ops->close(w->state);
 	(void)pthread_mutex_destroy(&w->lock);
@@ -80,8 +84,9 @@ int warren_probe(struct warren *w, const struct warren_feature **ret_features,
 
 /* --------------------------------------------------------------- sandboxes */
 
-static void link_sandbox(struct warren *w, struct warren_sandbox *sb)
+void sandbox_link(struct warren *w, struct warren_sandbox *sb)
 {
+	sb->engine = w;
 	(void)pthread_mutex_lock(&w->lock);
 	sb->next = w->sandboxes;
 	if (sb->next)
@@ -90,8 +95,12 @@ static void link_sandbox(struct warren *w, struct warren_sandbox *sb)
 	(void)pthread_mutex_unlock(&w->lock);
 }
 
-static void unlink_sandbox(struct warren *w, struct warren_sandbox *sb)
+void sandbox_unlink(struct warren_sandbox *sb)
 {
+	struct warren *w = sb->engine;
+
+	for (struct warren_exec *ex = sb->execs; ex; ex = ex->next)
+		ex->sandbox = NULL;
 	(void)pthread_mutex_lock(&w->lock);
 	if (sb->prev)
 		sb->prev->next = sb->next;
@@ -117,13 +126,16 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 	sb = calloc(1, sizeof(*sb));
 	if (!sb)
 		return error_errno(err, ENOMEM, "create a sandbox");
-	r = w->ops->create(w->state, spec, &sb->box, err);
+	r = spec->durable && !w->ops->adopt
+		    ? error_set(err, EOPNOTSUPP,
+				"durable sandboxes are not supported by backend '%s'",
+				w->ops->name)
+		    : w->ops->create(w->state, spec, &sb->box, err);
 	if (r < 0) {
 		free(sb);
 		return error_wrap(err, "create a sandbox");
 	}
-	sb->engine = w;
-	link_sandbox(w, sb);
+	sandbox_link(w, sb);
 	*ret_sandbox = sb;
 	return 0;
 }
@@ -136,9 +148,7 @@ int warren_destroy(struct warren_sandbox *sb, struct warren_error *err)
 	if (!sb)
 		return 0;
 	w = sb->engine;
-	unlink_sandbox(w, sb);
-	for (struct warren_exec *ex = sb->execs; ex; ex = ex->next)
-		ex->sandbox = NULL;
+	sandbox_unlink(sb);
 	r = w->ops->destroy(w->state, sb->box, err);
 	free(sb);
 	return r < 0 ? error_wrap(err, "destroy a sandbox") : 0;
@@ -256,6 +266,9 @@ int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
 	if (!ops->exec_output &&
 	    (spec->out == WARREN_STDIO_JOURNAL || spec->err == WARREN_STDIO_JOURNAL))
 		return not_supported(sb, "keeping output in a journal", err);
+	if (!ops->exec_ack &&
+	    (spec->hold || spec->result_at || spec->poke_at || spec->command_at))
+		return not_supported(sb, "holding output, or more descriptors,", err);
 	if (!ops->exec_resize && spec->pty)
 		return not_supported(sb, "a terminal", err);
 	ex = calloc(1, sizeof(*ex));
@@ -266,12 +279,17 @@ int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
 		free(ex);
 		return r;
 	}
-	ex->ops = ops;
+	exec_link(sb, ex);
+	*ret_exec = ex;
+	return 0;
+}
+
+void exec_link(struct warren_sandbox *sb, struct warren_exec *ex)
+{
+	ex->ops = sb->engine->ops;
 	ex->sandbox = sb;
 	ex->next = sb->execs;
 	sb->execs = ex;
-	*ret_exec = ex;
-	return 0;
 }
 
 struct warren_exec *warren_exec_free(struct warren_exec *ex)
@@ -293,12 +311,15 @@ struct warren_exec *warren_exec_free(struct warren_exec *ex)
 
 int warren_exec_fd(const struct warren_exec *ex, int which)
 {
-	return which >= 0 && which < 3 ? ex->exec->fd[which] : -1;
+	return which >= 0 && which < (int)ARRAY_SIZE(ex->exec->fd) ? ex->exec->fd[which]
+								   : -1;
 }
 
 int warren_exec_take_fd(struct warren_exec *ex, int which)
 {
-	return which >= 0 && which < 3 ? TAKE_FD(ex->exec->fd[which]) : -1;
+	return which >= 0 && which < (int)ARRAY_SIZE(ex->exec->fd)
+		       ? TAKE_FD(ex->exec->fd[which])
+		       : -1;
 }
 
 int warren_exec_wait_fd(const struct warren_exec *ex)

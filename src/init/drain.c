@@ -2,16 +2,26 @@
 /*
  * drain.c - output from an exec's pipes into its journal (journal.h has the format)
  *
- * splice(2) moves the bytes from the pipe to the file without our seeing them.
- * The pipe is always emptied, whatever happens to the journal: a full disk
- * costs output, which is counted, and never blocks who writes it.
+ * splice(2) moves the bytes from the pipe to the file without our seeing them;
+ * a terminal's are copied, since it does not splice. The pipe is always
+ * emptied, whatever happens to the journal: a full disk costs output, which is
+ * counted, and never blocks who writes it.
+ *
+ * The one exception is asked for: with a reader that holds (proto.h), a ring
+ * full of what he has not acknowledged stops the draining until he has, or is
+ * gone. The pipes are then out of the epoll, or their being readable would
+ * keep us busy.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 
 #include "init/init.h"
-#include "init/journal.h"
+
+#define HELD (-EBUSY) /* nothing can be moved before somebody acknowledges */
+
+static char scrap[JOURNAL_CHUNK];
 
 static void publish(const struct exec *ex, uint64_t ended)
 {
@@ -23,11 +33,15 @@ static void publish(const struct exec *ex, uint64_t ended)
 		.tail = ex->tail,
 		.lost = ex->lost,
 		.ended = ended,
+		.skipped = ex->skipped,
+		.state = ex->state,
 	};
 	uint64_t one = 1;
 
 	(void)sys_pwrite(ex->journal, &h, sizeof(h), 0);
-	(void)sys_write(ex->notify, &one, sizeof(one));
+	for (int i = 0; i < PROTO_CONNECTIONS_MAX; i++)
+		if (ex->notify[i] >= 0)
+			(void)sys_write(ex->notify[i], &one, sizeof(one));
 }
 
 long drain_start(struct exec *ex, uint64_t limit)
@@ -39,31 +53,64 @@ long drain_start(struct exec *ex, uint64_t limit)
 	return 0;
 }
 
+long drain_watch(struct exec *ex, unsigned which, int fd)
+{
+	long r = SYS_3(SYS_fcntl, fd, F_SETFL, O_RDWR | O_NONBLOCK);
+
+	ex->pipe[which] = fd;
+	return r < 0 ? r : watch_add(fd, WATCH_OUT, (unsigned)(ex - init.execs), which);
+}
+
+void drain_result(struct exec *ex, enum journal_state state,
+		  const struct journal_result *res)
+{
+	if (ex->journal < 0 || ex->capacity == 0)
+		return;
+	(void)sys_pwrite(ex->journal, res, sizeof(*res), JOURNAL_RESULT);
+	ex->state = state;
+	publish(ex, state == JOURNAL_FAILED);
+}
+
 static uint64_t at(const struct exec *ex, uint64_t position)
 {
 	return JOURNAL_RING + position % ex->capacity;
 }
 
-/* Drop whole records until @need bytes are free. */
-static bool make_room(struct exec *ex, uint64_t need)
+/* May what ends before @cursor be dropped? */
+static bool is_read(const struct exec *ex, uint64_t cursor)
+{
+	for (int i = 0; ex->holds && i < PROTO_CONNECTIONS_MAX; i++)
+		if (ex->holds & (1U << i) && ex->acked[i] < cursor)
+			return false;
+	return true;
+}
+
+/* Drop whole records until @need bytes are free. 0, HELD, or -EIO. */
+static long make_room(struct exec *ex, uint64_t need)
 {
 	bool dropped = false;
+	long r = 0;
 
-	while (ex->tail + need - ex->head > ex->capacity) {
+	while (r == 0 && ex->tail + need - ex->head > ex->capacity) {
 		struct journal_record rec;
+		uint64_t bytes;
 
 		if (sys_pread(ex->journal, &rec, sizeof(rec), at(ex, ex->head)) !=
 			    sizeof(rec) ||
 		    journal_span(rec.size) > ex->tail - ex->head)
-			return false;
+			return -EIO;
+		bytes = rec.stream != 0 ? rec.size : 0;
+		if (!is_read(ex, ex->lost + bytes)) {
+			r = HELD;
+			break;
+		}
 		ex->head += journal_span(rec.size);
-		if (rec.stream != 0)
-			ex->lost += rec.size;
+		ex->lost += bytes;
 		dropped = true;
 	}
 	if (dropped)
 		publish(ex, 0);
-	return true;
+	return r;
 }
 
 static bool put_record(struct exec *ex, uint32_t stream, uint32_t size)
@@ -75,17 +122,21 @@ static bool put_record(struct exec *ex, uint32_t stream, uint32_t size)
 }
 
 /* Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload. */
-static uint32_t next_slot(struct exec *ex)
+static long next_slot(struct exec *ex)
 {
 	uint64_t to_end = ex->capacity - ex->tail % ex->capacity;
 	uint64_t want = sizeof(struct journal_record) + JOURNAL_CHUNK / 4;
+	long r;
 
 	if (to_end < want) {
 		/* The pad is a record like any other, for readers and for make_room(). */
-		if (!make_room(ex, to_end) ||
+		r = make_room(ex, to_end);
+		if (r == 0 &&
 		    !put_record(ex, 0,
 				(uint32_t)(to_end - sizeof(struct journal_record))))
-			return 0;
+			r = -EIO;
+		if (r < 0)
+			return r;
 		ex->tail += to_end;
 		to_end = ex->capacity;
 	}
@@ -95,61 +146,138 @@ static uint32_t next_slot(struct exec *ex)
 	if (want > ex->capacity / 4)
 		want = ex->capacity / 4;
 	want &= ~7ULL;
-	return make_room(ex, sizeof(struct journal_record) + want) ? (uint32_t)want : 0;
+	r = make_room(ex, sizeof(struct journal_record) + want);
+	return r < 0 ? r : (long)want;
 }
 
 static long discard(struct exec *ex, int pipe)
 {
-	static char scrap[65536];
 	long n = sys_read(pipe, scrap, sizeof(scrap));
 
 	if (n > 0)
-		ex->lost += (uint64_t)n;
+		ex->skipped += (uint64_t)n;
+	publish(ex, 0);
 	return n;
 }
 
+/* Up to @room bytes of a terminal into the file at @off. */
+static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
+{
+	long n = sys_read(fd, scrap, (size_t)room);
+
+	if (n <= 0)
+		return n == -EIO ? 0 : n; /* it was hung up: its end */
+	if (sys_pwrite(ex->journal, scrap, (size_t)n, off) == n)
+		return n;
+	ex->skipped += (uint64_t)n;
+	return -ENOSPC;
+}
+
+/* How many bytes left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD. */
 static long move_chunk(struct exec *ex, unsigned which)
 {
-	uint32_t room = next_slot(ex);
+	long room = next_slot(ex), n;
 	int64_t off = (int64_t)(at(ex, ex->tail) + sizeof(struct journal_record));
-	long n = -EIO;
+	int fd = ex->pipe[which];
+	bool tty = ex->tty && which == 0;
 
-	if (room > 0)
-		n = SYS_6(SYS_splice, ex->pipe[which], NULL, ex->journal, &off, room, 0);
-	if (n == -EAGAIN || n == 0)
+	if (room == HELD)
+		return HELD;
+	if (room < 0)
+		return discard(ex, fd);
+	n = tty ? copy_chunk(ex, fd, room, off)
+		: SYS_6(SYS_splice, fd, NULL, ex->journal, &off, room, 0);
+	if (n == -EAGAIN || n == -EINTR || n == 0)
 		return n;
-	if (n < 0 || !put_record(ex, 1 + which, (uint32_t)n)) {
-		n = n < 0 ? discard(ex, ex->pipe[which]) : n;
-		publish(ex, 0);
-		return n;
-	}
-	ex->tail += journal_span((uint32_t)n);
+	if (n < 0 && !tty)
+		return discard(ex, fd);
+	if (n > 0 && put_record(ex, 1 + which, (uint32_t)n))
+		ex->tail += journal_span((uint32_t)n);
+	else if (n > 0)
+		ex->skipped += (uint64_t)n;
+	/* Before anybody can act upon it: who starts from here on is of the next command. */
+	if (which == STREAMS - 1)
+		ex->mark = tree_newest();
 	publish(ex, 0);
-	return n;
+	return n > 0 ? n : 1;
+}
+
+static void hold(struct exec *ex)
+{
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			watch_drop(ex->pipe[i]);
+	ex->held = true;
+}
+
+void drain_resume(struct exec *ex)
+{
+	if (!ex->held)
+		return;
+	ex->held = false;
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			(void)watch_add(ex->pipe[i], WATCH_OUT,
+					(unsigned)(ex - init.execs), i);
+}
+
+/* One piece of stream @which; how many bytes, or 0 when there is no more at present. */
+static long take(struct exec *ex, unsigned which)
+{
+	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which) : -EAGAIN;
+
+	if (n > 0)
+		return n;
+	if (n == HELD)
+		hold(ex);
+	if (n == -EAGAIN || n == -EINTR || n == HELD)
+		return 0;
+	/* A duplicate of a terminal would stay in the epoll when it is closed. */
+	if (ex->tty)
+		watch_drop(ex->pipe[which]);
+	sys_close(ex->pipe[which]);
+	ex->pipe[which] = -1;
+	drain_end(ex);
+	return 0;
+}
+
+/* All that is in stream @which at this moment, and not what a flood adds meanwhile. */
+static void take_present(struct exec *ex, unsigned which)
+{
+	int left = ex->tty ? (int)sizeof(scrap) : 0;
+	long n;
+
+	if (ex->pipe[which] < 0)
+		return;
+	if (!ex->tty)
+		(void)sys_ioctl(ex->pipe[which], FIONREAD, &left);
+	for (; left > 0; left -= (int)n) {
+		n = take(ex, which);
+		if (n == 0)
+			break;
+	}
 }
 
 void drain(struct exec *ex, unsigned which)
 {
 	/* A share a turn: a flood from one exec must not keep the others waiting. */
-	for (int i = 0; i < 16 && ex->used && ex->pipe[which] >= 0; i++) {
-		long n = move_chunk(ex, which);
-
-		if (n == -EAGAIN || n == -EINTR)
+	for (int i = 0; i < 16 && ex->used; i++) {
+		/* What is said of a command comes after what the command said. */
+		for (unsigned k = 0; which == STREAMS - 1 && k < which; k++)
+			take_present(ex, k);
+		if (take(ex, which) == 0)
 			return;
-		if (n <= 0) {
-			sys_close(ex->pipe[which]);
-			ex->pipe[which] = -1;
-			drain_end(ex);
-			return;
-		}
 	}
 }
 
-/* Both streams ended and the process is reaped: the journal is complete. */
+/* All streams ended and the process is reaped: the journal is complete. */
 void drain_end(struct exec *ex)
 {
-	if (ex->journal < 0 || ex->pid != 0 || ex->pipe[0] >= 0 || ex->pipe[1] >= 0)
+	if (ex->journal < 0 || ex->pid != 0)
 		return;
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			return;
 	publish(ex, 1);
 	exec_release(ex);
 }

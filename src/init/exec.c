@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - the table of execs: reaping, deadlines, killing a tree
+ * exec.c - the table of execs: reaping, deadlines, accounts
  *
  * A slot is in use from SPAWN until the first process is reaped and, with a
- * journal, until both streams have ended. Everybody else's orphans come to us
+ * journal, until all streams have ended. Everybody else's orphans come to us
  * as well (we are pid 1): they are reaped and forgotten.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
@@ -19,8 +18,6 @@ struct exec *exec_new(uint32_t id)
 {
 	struct exec *ex = NULL;
 
-	if (exec_find(id))
-		return NULL;
 	for (unsigned i = 0; i < PROTO_EXECS_MAX && !ex; i++)
 		if (!init.execs[i].used)
 			ex = &init.execs[i];
@@ -29,11 +26,17 @@ struct exec *exec_new(uint32_t id)
 	*ex = (struct exec){ .id = id,
 			     .used = true,
 			     .journal = -1,
-			     .notify = -1,
-			     .pipe = { -1, -1 },
 			     .group = -1,
 			     .start = -1,
-			     .master = -1 };
+			     .input = -1,
+			     .poke = -1,
+			     .command = -1 };
+	for (unsigned i = 0; i < STREAMS; i++)
+		ex->pipe[i] = -1;
+	for (unsigned i = 0; i < PROTO_CONNECTIONS_MAX; i++)
+		ex->notify[i] = -1;
+	if (id > init.last_exec)
+		init.last_exec = id;
 	if ((unsigned)(ex - init.execs) >= init.n_execs)
 		init.n_execs = (unsigned)(ex - init.execs) + 1;
 	return ex;
@@ -47,14 +50,22 @@ struct exec *exec_find(uint32_t id)
 	return NULL;
 }
 
-void exec_release(struct exec *ex)
+static void close_all(const int *fds, size_t n)
 {
-	const int fds[] = { ex->pipe[0], ex->pipe[1], ex->journal,
-			    ex->notify,  ex->start,   ex->master };
-
-	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+	for (size_t i = 0; i < n; i++)
 		if (fds[i] >= 0)
 			sys_close(fds[i]);
+}
+
+void exec_release(struct exec *ex)
+{
+	const int fds[] = { ex->journal, ex->start, ex->input, ex->poke, ex->command };
+
+	if (ex->tty && ex->pipe[0] >= 0)
+		watch_drop(ex->pipe[0]);
+	close_all(ex->pipe, STREAMS);
+	close_all(ex->notify, PROTO_CONNECTIONS_MAX);
+	close_all(fds, sizeof(fds) / sizeof(fds[0]));
 	if (ex->group >= 0)
 		group_leave(ex);
 	ex->used = false;
@@ -66,6 +77,23 @@ void exec_release(struct exec *ex)
 static uint64_t usec(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
+}
+
+static void note_result(struct exec *ex, const struct proto_exited *msg)
+{
+	const struct journal_result res = {
+		.status = msg->status,
+		.flags = msg->flags,
+		.oom_kills = msg->oom_kills,
+		.wall_usec = msg->wall_usec,
+		.user_usec = msg->user_usec,
+		.system_usec = msg->system_usec,
+		.max_memory = msg->max_memory,
+		.read_bytes = msg->read_bytes,
+		.written_bytes = msg->written_bytes,
+	};
+
+	drain_result(ex, JOURNAL_EXITED, &res);
 }
 
 static void finished(struct exec *ex, int status, const struct rusage *ru)
@@ -92,10 +120,13 @@ static void finished(struct exec *ex, int status, const struct rusage *ru)
 	if (ex->timed_out)
 		msg.flags |= PROTO_EXITED_TIMED_OUT;
 	/* What it wrote before it ended is in the journal before its end is told. */
-	drain(ex, 0);
-	drain(ex, 1);
+	for (unsigned i = 0; i < STREAMS; i++)
+		drain(ex, i);
 	group_account(ex, &msg);
-	report(&msg);
+	init.oom_kills += msg.oom_kills;
+	/* In the file before it is told: whoever hears of it finds it there. */
+	note_result(ex, &msg);
+	report(ex, &msg);
 	ex->pid = 0;
 	if (ex->journal < 0)
 		exec_release(ex);
@@ -121,6 +152,24 @@ void exec_reap(void)
 	}
 }
 
+void exec_forget(int c)
+{
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		struct exec *ex = &init.execs[i];
+
+		if (!ex->used)
+			continue;
+		ex->hears &= ~(1U << c);
+		ex->holds &= ~(1U << c);
+		if (ex->asker == c)
+			ex->asker = -1;
+		if (ex->notify[c] >= 0)
+			sys_close(ex->notify[c]);
+		ex->notify[c] = -1;
+		drain_resume(ex);
+	}
+}
+
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
@@ -140,7 +189,7 @@ void exec_deadlines(void)
 		if (ex->deadline && ex->deadline <= t) {
 			ex->timed_out = true;
 			ex->deadline = 0;
-			exec_kill_tree(ex);
+			tree_kill(ex);
 		}
 		/* Stopped or held up from inside before it could exec: its end closes the pipe. */
 		if (ex->start >= 0 && ex->start_by && ex->start_by <= t) {
@@ -153,86 +202,4 @@ void exec_deadlines(void)
 	next.it_value.tv_sec = (time_t)(soonest / 1000000000);
 	next.it_value.tv_nsec = (long)(soonest % 1000000000);
 	(void)SYS_4(SYS_timerfd_settime, init.timer, TFD_TIMER_ABSTIME, &next, NULL);
-}
-
-/* The session of process @name of /proc: the sixth word of its stat, after "(comm)". */
-static long session_of(const char *name)
-{
-	char path[64] = "/proc/", text[512];
-	size_t len = strlen(name);
-	const char *p = text, *close = NULL;
-	long fd, n, sid = 0;
-
-	if (len > 20)
-		return -1;
-	memcpy(path + 6, name, len);
-	memcpy(path + 6 + len, "/stat", 6);
-	fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	n = sys_read(fd, text, sizeof(text) - 1);
-	sys_close(fd);
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	for (; *p; p++)
-		if (*p == ')')
-			close = p;
-	if (!close)
-		return -1;
-	p = close + 1; /* " S ppid pgrp session" */
-	for (int word = 0; word < 4; word++) {
-		while (*p == ' ')
-			p++;
-		if (word == 3)
-			break;
-		while (*p && *p != ' ')
-			p++;
-	}
-	while (*p >= '0' && *p <= '9')
-		sid = sid * 10 + (*p++ - '0');
-	return sid;
-}
-
-struct dirent64 {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
-/*
- * Without cgroups a tree is known by its session only. A process that made a
- * session of its own escapes this, though not the end of the sandbox.
- */
-static void kill_session(int leader)
-{
-	static _Alignas(8) char list[8192];
-	long fd = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	long n;
-
-	(void)sys_kill(-leader, SIGKILL);
-	while (fd >= 0 && (n = SYS_3(SYS_getdents64, fd, list, sizeof(list))) > 0) {
-		for (long at = 0; at < n;) {
-			const struct dirent64 *d = (const void *)(list + at);
-			long pid = 0;
-
-			at += d->reclen;
-			for (const char *c = d->name; *c >= '0' && *c <= '9'; c++)
-				pid = pid * 10 + (*c - '0');
-			if (pid > 1 && session_of(d->name) == leader)
-				(void)sys_kill(pid, SIGKILL);
-		}
-	}
-	if (fd >= 0)
-		sys_close(fd);
-}
-
-void exec_kill_tree(struct exec *ex)
-{
-	if (ex->sole)
-		(void)sys_kill(-1, SIGKILL); /* all of the namespace but us */
-	else if (!group_kill(ex) && ex->pid > 0)
-		kill_session(ex->pid);
 }

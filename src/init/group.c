@@ -268,6 +268,16 @@ bool group_kill(struct exec *ex)
 	return true;
 }
 
+long group_list(const struct exec *ex)
+{
+	enum proto_role role =
+		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+
+	if (ex->group < 0 && !ex->sole)
+		return -ENOENT;
+	return group_open(ex, role, "cgroup.procs", O_RDONLY);
+}
+
 void group_account(const struct exec *ex, struct proto_exited *out)
 {
 	uint64_t user = 0, sys = 0, n = 0;

@@ -2,9 +2,12 @@
 /*
  * init.h - pid 1 of a native sandbox: the parts and what they share
  *
- * main.c	the loop: one control connection, one epoll, one signalfd, one timerfd
+ * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
+ * conn.c	the connections: accepting, hearing, answering, reporting
  * spawn.c	SPAWN: from a message to an execve(2)
- * exec.c	the table of execs: reaping, deadlines, killing a tree, accounting
+ * exec.c	the table of execs: reaping, deadlines, accounting
+ * tree.c	signals to the processes of an exec
+ * attach.c	requests that are about an exec under way: ATTACH, ACK, CLOSE_INPUT
  * group.c	the cgroup of an exec, v1 and v2
  * drain.c	output into a journal
  * reach.c	OPEN and CONNECT
@@ -23,11 +26,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "init/journal.h"
 #include "init/proto.h"
 #include "init/sys.h"
 
-#define CONTROL_FD 3     /* where the child before us left the connection */
-#define INIT_ID    65535 /* the last of a sandbox's ids; nobody's, by convention */
+#define INIT_ID 65535 /* the last of a sandbox's ids; nobody's, by convention */
+
+#define STREAMS 3 /* of a journal; stream n is index n - 1 */
 
 /* One exec, from SPAWN until its first process is reaped and its output is drained. */
 struct exec {
@@ -42,17 +47,39 @@ struct exec {
 	int start;   /* a pipe that ends when it execs, -1: it has */
 	uint64_t start_by; /* ns, monotonic: when that must have happened */
 	uint32_t seq;      /* of the request that is answered then */
-	int master;        /* the terminal that goes with the answer, -1: none */
+	int asker;         /* the connection that asked, -1: it has ended */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
-	int journal;       /* -1: none */
-	int notify;        /* an eventfd that tells readers of the journal */
-	int pipe[2];       /* read ends of stdout and stderr; -1: closed */
-	uint64_t capacity, head, tail, lost; /* of the journal */
+	int input; /* the write end of its stdin or its terminal, -1: none of ours */
+	bool tty;  /* it is the terminal */
+	int poke, command; /* PROTO_CONTROL_*; -1: none */
+	int mark;          /* the newest pid when stream 3 last spoke */
+	uint32_t hears;    /* connections that are told of its end, as bits */
+
+	/* its journal */
+	int journal;                       /* -1: none */
+	int notify[PROTO_CONNECTIONS_MAX]; /* eventfds, one a connection; -1: none */
+	uint32_t holds;                    /* connections that allow no gaps, as bits */
+	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors: what they have read */
+	bool held;         /* the ring is full of what is not ACKed: nothing is drained */
+	int pipe[STREAMS]; /* what is drained: stdout or the terminal, stderr, results */
+	uint64_t capacity, head, tail, lost, skipped;
+	enum journal_state state;
+};
+
+/* One that speaks to us. */
+struct conn {
+	int fd;   /* -1: free */
+	bool all; /* to hear of the end of every exec */
 };
 
 struct init {
-	int control;
+	struct conn
+		conns[PROTO_CONNECTIONS_MAX]; /* the first is the maker's at the start */
+	int listener;                         /* -1: not durable */
+	bool kept; /* our end is no longer that of the maker's connection */
+	uint32_t last_exec;
+	uint64_t oom_kills;
 	int epoll;
 	int signals;
 	int timer;
@@ -71,21 +98,36 @@ extern struct init init;
 
 /* What epoll hands back: which kind of descriptor, and of which exec. */
 enum watch {
-	WATCH_CONTROL,
+	WATCH_CONN, /* and which */
+	WATCH_LISTEN,
 	WATCH_SIGNAL,
 	WATCH_TIMER,
 	WATCH_START, /* and the exec's slot */
-	WATCH_OUT,   /* and the exec's slot, and which of its two pipes */
+	WATCH_OUT,   /* and the exec's slot, and which of its streams */
 };
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
+void watch_drop(int fd);
 
 __attribute__((noreturn)) void init_main(void);
-void report(const struct proto_exited *msg);
-void reply(uint32_t seq, long status, enum proto_stage stage, int fd);
 uint64_t now(void);
+/* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
+void dispatch(int c, size_t size, int *fds, size_t n_fds);
+extern char inbox[PROTO_MESSAGE_MAX];
+
+/* conn.c */
+void conn_start(void);
+void conn_accept(void);
+void conn_receive(int c);
+/* @c may be -1: nobody is there any more. */
+void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
+void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
+/* The same, with the streams of @ex that its users need. */
+void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
+/* To all that are to hear of it. */
+void report(const struct exec *ex, const struct proto_exited *msg);
 
 /* spawn.c */
-void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
+void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
 /* The pipe of a starting exec has something to say: answer the request. */
 void spawn_started(struct exec *ex);
 /* Only what is in @mask, of what we have; -1: all. */
@@ -97,21 +139,45 @@ struct exec *exec_find(uint32_t id);
 void exec_release(struct exec *ex);
 void exec_reap(void);
 void exec_deadlines(void);
-void exec_kill_tree(struct exec *ex);
+/* Connection @c has ended: what was its is nobody's. */
+void exec_forget(int c);
+
+/* tree.c */
+void tree_kill(struct exec *ex);
+long tree_signal(struct exec *ex, const struct proto_signal *msg);
+/* All of them into a file; how many, or -errno. */
+long tree_list(const struct exec *ex, int file);
+/* The newest pid of the namespace, 0 when that is not to be known. */
+int tree_newest(void);
+
+/* attach.c */
+void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
+void attach_ack(int c, const struct proto_ack *msg);
+void attach_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
+void attach_close_input(int c, const struct proto_close_input *msg);
 
 /* group.c */
 long group_make(struct exec *ex, int *own, int *n_own);
 void group_leave(struct exec *ex);
 bool group_kill(struct exec *ex);
+/* An open list of the processes in it, one a line, or -errno. */
+long group_list(const struct exec *ex);
 void group_account(const struct exec *ex, struct proto_exited *out);
 
 /* drain.c */
 long drain_start(struct exec *ex, uint64_t limit);
+/* Stream @which of @ex comes from @fd, which is the exec's from here on. */
+long drain_watch(struct exec *ex, unsigned which, int fd);
 void drain(struct exec *ex, unsigned which);
+/* Somebody acknowledged something, or went: go on if that was waited for. */
+void drain_resume(struct exec *ex);
+/* How it ended, for whoever has the file. */
+void drain_result(struct exec *ex, enum journal_state state,
+		  const struct journal_result *res);
 void drain_end(struct exec *ex);
 
 /* reach.c */
-void reach_open(const struct proto_open *msg);
-void reach_connect(const struct proto_connect *msg);
+void reach_open(int c, const struct proto_open *msg);
+void reach_connect(int c, const struct proto_connect *msg);
 
 #endif /* INIT_INIT_H */

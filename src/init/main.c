@@ -3,17 +3,16 @@
  * main.c - the loop of init
  *
  * One thread, no allocation: everything is in one static struct whose untouched
- * pages cost nothing. A request is answered before the next one is read. The
- * loop ends with the control connection, and the sandbox with the loop.
+ * pages cost nothing. A request is dealt with before the next one is read. The
+ * loop ends with the maker's connection, unless the sandbox is durable and
+ * complete, and the sandbox with the loop.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -21,7 +20,7 @@
 
 struct init init;
 
-static _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
+_Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
 uint64_t now(void)
 {
@@ -44,48 +43,19 @@ void take_caps(uint64_t mask)
 	(void)SYS_2(SYS_capset, &h, d);
 }
 
-static void send_message(const void *data, size_t size, int fd)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		struct cmsghdr *c = (struct cmsghdr *)(void *)control;
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		__builtin_memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-	}
-	/* Nobody there to hear it: the loop will see the connection's end. */
-	(void)SYS_3(SYS_sendmsg, init.control, &msg, MSG_NOSIGNAL);
-}
-
-void reply(uint32_t seq, long status, enum proto_stage stage, int fd)
-{
-	struct proto_reply msg = {
-		.h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = seq },
-		.status = (int32_t)status,
-		.stage = stage,
-	};
-
-	send_message(&msg, sizeof(msg), fd);
-}
-
-void report(const struct proto_exited *msg)
-{
-	send_message(msg, sizeof(*msg), -1);
-}
-
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 
-	ev.data.u64 = (uint64_t)what << 32 | slot << 1 | which;
+	ev.data.u64 = (uint64_t)what << 32 | slot << 2 | which;
 	return (int)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+void watch_drop(int fd)
+{
+	struct epoll_event none = { 0 };
+
+	(void)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
 static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
@@ -108,80 +78,104 @@ static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 	}
 }
 
-static void handle_signal(const struct proto_signal *msg)
+static void handle_signal(int c, const struct proto_signal *msg)
 {
 	struct exec *ex = exec_find(msg->exec);
-	long r = -ESRCH;
+	long r = ex ? tree_signal(ex, msg) : -ESRCH;
 
-	if (ex && msg->sig == SIGKILL) {
-		exec_kill_tree(ex);
-		r = 0;
-	} else if (ex && ex->pid > 0) {
-		r = sys_kill(ex->pid, msg->sig);
-	}
-	reply(msg->h.seq, r, PROTO_STAGE_NONE, -1);
+	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
-static void dispatch(size_t size, int *fds, size_t n_fds)
+/* Without a socket of our own nobody could come back: then nothing is to be kept. */
+static void handle_keep(int c, const struct proto_keep *msg)
+{
+	init.kept |= init.listener >= 0;
+	reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
+}
+
+static void handle_hello(int c, const struct proto_hello *msg)
+{
+	struct proto_welcome out = {
+		.h = { .version = PROTO_VERSION,
+		       .type = PROTO_WELCOME,
+		       .seq = msg->h.seq },
+		.flags = init.kept ? PROTO_WELCOME_KEPT : 0,
+		.last_exec = init.last_exec,
+		.oom_kills = init.oom_kills,
+	};
+
+	for (unsigned i = 0; i < init.n_execs; i++)
+		out.n_execs += init.execs[i].used;
+	init.conns[c].all = msg->flags & PROTO_HELLO_ALL;
+	conn_send(c, &out, sizeof(out), NULL, 0);
+}
+
+/* What has a size of its own; a message of another size is answered like an unknown one. */
+static const size_t sizes[] = {
+	[PROTO_CONFIG] = sizeof(struct proto_config),
+	[PROTO_SIGNAL] = sizeof(struct proto_signal),
+	[PROTO_OPEN] = sizeof(struct proto_open),
+	[PROTO_CONNECT] = sizeof(struct proto_connect),
+	[PROTO_KEEP] = sizeof(struct proto_keep),
+	[PROTO_HELLO] = sizeof(struct proto_hello),
+	[PROTO_CLOSE_INPUT] = sizeof(struct proto_close_input),
+	[PROTO_ATTACH] = sizeof(struct proto_attach),
+	[PROTO_ACK] = sizeof(struct proto_ack),
+	[PROTO_LIST] = sizeof(struct proto_list),
+};
+
+void dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
+	const void *msg = inbox;
 
 	if (size < sizeof(*h))
 		return;
-	if (h->version != PROTO_VERSION) {
-		reply(h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+	if (h->version != PROTO_VERSION ||
+	    (h->type < sizeof(sizes) / sizeof(sizes[0]) && sizes[h->type] != 0 &&
+	     sizes[h->type] != size)) {
+		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
 	switch (h->type) {
 	case PROTO_CONFIG:
-		if (size == sizeof(struct proto_config))
-			configure((const void *)inbox, fds, n_fds);
+		/* Before anything else, and from who made us. */
+		if (c == 0 && !init.kept)
+			configure(msg, fds, n_fds);
 		return;
 	case PROTO_SPAWN:
-		spawn((const void *)inbox, size, fds, n_fds);
+		spawn(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_SIGNAL:
-		if (size == sizeof(struct proto_signal))
-			handle_signal((const void *)inbox);
+		handle_signal(c, msg);
 		return;
 	case PROTO_OPEN:
-		if (size == sizeof(struct proto_open))
-			reach_open((const void *)inbox);
+		reach_open(c, msg);
 		return;
 	case PROTO_CONNECT:
-		if (size == sizeof(struct proto_connect))
-			reach_connect((const void *)inbox);
+		reach_connect(c, msg);
+		return;
+	case PROTO_KEEP:
+		handle_keep(c, msg);
+		return;
+	case PROTO_HELLO:
+		handle_hello(c, msg);
+		return;
+	case PROTO_CLOSE_INPUT:
+		attach_close_input(c, msg);
+		return;
+	case PROTO_ATTACH:
+		attach(c, msg, fds, n_fds);
+		return;
+	case PROTO_LIST:
+		attach_list(c, msg, fds, n_fds);
+		return;
+	case PROTO_ACK:
+		attach_ack(c, msg);
 		return;
 	default:
-		reply(h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
 	}
-}
-
-static void handle_control(void)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(PROTO_FDS_MAX * sizeof(int))];
-	struct iovec iov = { .iov_base = inbox, .iov_len = sizeof(inbox) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control };
-	int fds[PROTO_FDS_MAX];
-	size_t n_fds = 0;
-	long r;
-
-	msg.msg_controllen = sizeof(control);
-	r = SYS_3(SYS_recvmsg, init.control, &msg, MSG_CMSG_CLOEXEC);
-	if (r == -EINTR || r == -EAGAIN)
-		return;
-	if (r <= 0)
-		sys_exit(0); /* the end of the connection is the end of the sandbox */
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = NULL) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			break;
-		n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		__builtin_memcpy(fds, CMSG_DATA(c), n_fds * sizeof(int));
-	}
-	dispatch((size_t)r, fds, n_fds);
-	for (size_t i = 0; i < n_fds; i++)
-		if (fds[i] >= 0)
-			sys_close(fds[i]);
 }
 
 /*
@@ -213,9 +207,7 @@ static void start(void)
 
 	become_init();
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
-	init.control = CONTROL_FD;
-	(void)SYS_3(SYS_fcntl, init.control, F_SETFD,
-		    FD_CLOEXEC); /* it came over an exec */
+	conn_start();
 	for (int i = 0; i < PROTO_ROLE_MAX; i++)
 		init.dir[i] = -1;
 	/* Everything is blocked and read from a descriptor; what we start unblocks all. */
@@ -228,21 +220,26 @@ static void start(void)
 	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
 	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
 	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
-	    watch_add(init.control, WATCH_CONTROL, 0, 0) < 0 ||
+	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
+	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
 	    watch_add(init.signals, WATCH_SIGNAL, 0, 0) < 0 ||
 	    watch_add(init.timer, WATCH_TIMER, 0, 0) < 0)
 		sys_exit(1);
-	send_message(&ready, sizeof(ready), -1);
+	conn_send(0, &ready, sizeof(ready), NULL, 0);
 }
 
 static void handle_event(uint64_t data)
 {
-	unsigned slot = (unsigned)(data & 0xffffffff) >> 1;
+	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
 	char scrap[sizeof(struct signalfd_siginfo) * 8];
 
 	switch ((enum watch)(data >> 32)) {
-	case WATCH_CONTROL:
-		handle_control();
+	case WATCH_CONN:
+		if (slot < PROTO_CONNECTIONS_MAX)
+			conn_receive((int)slot);
+		break;
+	case WATCH_LISTEN:
+		conn_accept();
 		break;
 	case WATCH_SIGNAL:
 		(void)sys_read(init.signals, scrap, sizeof(scrap));
@@ -258,7 +255,7 @@ static void handle_event(uint64_t data)
 		break;
 	case WATCH_OUT:
 		if (slot < PROTO_EXECS_MAX)
-			drain(&init.execs[slot], (unsigned)data & 1);
+			drain(&init.execs[slot], (unsigned)data & 3);
 		break;
 	}
 }

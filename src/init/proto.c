@@ -11,6 +11,7 @@ int proto_check(const void *data, size_t size)
 		[PROTO_READY] = sizeof(struct proto_ready),
 		[PROTO_REPLY] = sizeof(struct proto_reply),
 		[PROTO_EXITED] = sizeof(struct proto_exited),
+		[PROTO_WELCOME] = sizeof(struct proto_welcome),
 	};
 	struct proto_header h;
 

@@ -1,26 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proto.h - what is said between a sandbox's init and whoever made the sandbox
+ * proto.h - what is said between a sandbox's init and those who use the sandbox
  *
- * One SOCK_SEQPACKET connection, one struct a message, descriptors beside it
+ * SOCK_SEQPACKET connections, one struct a message, descriptors beside it
  * (SCM_RIGHTS). Both ends are of one build or of builds that share
  * PROTO_VERSION; a message of another version is refused.
  *
  *	engine				init
  *	CONFIG + cgroups	-->
  *				<--	READY
+ *	KEEP			-->		from here on it is durable
+ *				<--	REPLY
  *	SPAWN + stdio		-->
- *				<--	REPLY (+ pty master), after execve(2) worked
+ *				<--	REPLY (+ descriptors), after execve(2) worked
  *				<--	EXITED, once, when the first process ended
- *	SIGNAL, OPEN, CONNECT	-->
- *				<--	REPLY (+ descriptor)
+ *	HELLO			-->
+ *				<--	WELCOME
+ *	SIGNAL, OPEN, CONNECT,	-->
+ *	CLOSE_INPUT, ATTACH,
+ *	LIST
+ *				<--	REPLY (+ descriptors)
+ *	ACK			-->		is not answered
  *
  * The child that becomes init uses the same connection before it: it gets
  * MOUNTS once the id maps are written, and reports FAILED with a struct
  * warren_error when a step of its own failed.
  *
- * The end of the connection is the end of the sandbox: init exits, and the
- * kernel kills what is left in the pid namespace.
+ * Descriptors that init starts with: 0, 1 and 2 are /dev/null, PROTO_FD_MAKER
+ * is the maker's connection, and PROTO_FD_LISTEN, of a durable sandbox only, a
+ * socket that is bound to a name outside. init itself listens on it, before
+ * READY, so that the credentials that a peer sees are init's own.
+ *
+ * Life. Without PROTO_FD_LISTEN, and until KEEP, the end of the maker's
+ * connection is the end of the sandbox: init exits, and the kernel kills what
+ * is left in the pid namespace. After KEEP no connection's end is. A durable
+ * init takes PROTO_CONNECTIONS_MAX connections at a time, the maker's among
+ * them; one too many gets a REPLY of -EBUSY to no request (seq 0) and its end.
+ *
+ * Who hears what. A REPLY goes to the connection that asked. EXITED goes to
+ * those that started the exec or ATTACHed to it, and to those that said HELLO
+ * with PROTO_HELLO_ALL. A connection of a durable sandbox whose owner does not
+ * read until its buffer is full is closed: its owner connects again, and finds
+ * in the journals what it missed. What belongs to a connection (its eventfds,
+ * its holds) ends with it; what belongs to an exec (its streams) does not.
  *
  * init is inside: to the engine everything it says is untrusted (proto_check()
  * and the callers' bounds), and a silent or babbling init harms its own
@@ -32,7 +54,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION      1
+#define PROTO_VERSION      2
 #define PROTO_MESSAGE_MAX  32768 /* larger strings travel in a memfd */
 #define PROTO_STRINGS_MAX  (4U << 20)
 #define PROTO_POINTERS_MAX 16384 /* argv and environment, together */
@@ -40,6 +62,10 @@
 #define PROTO_GROUPS_MAX   32
 #define PROTO_EXECS_MAX    512
 #define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is for ever */
+
+#define PROTO_FD_MAKER        3
+#define PROTO_FD_LISTEN       4
+#define PROTO_CONNECTIONS_MAX 8
 
 enum proto_type {
 	/* to init or to the child before it */
@@ -49,11 +75,18 @@ enum proto_type {
 	PROTO_SIGNAL,
 	PROTO_OPEN,
 	PROTO_CONNECT,
+	PROTO_KEEP,
+	PROTO_HELLO,
+	PROTO_CLOSE_INPUT,
+	PROTO_ATTACH,
+	PROTO_ACK,
+	PROTO_LIST,
 	/* from init or from the child before it */
 	PROTO_FAILED = 64,
 	PROTO_READY,
 	PROTO_REPLY,
 	PROTO_EXITED,
+	PROTO_WELCOME,
 };
 
 struct proto_header {
@@ -88,9 +121,42 @@ struct proto_config {
 #define PROTO_SPAWN_ERR     (1U << 5) /* stderr goes to the journal */
 #define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
 #define PROTO_SPAWN_MKCWD   (1U << 7) /* make the working directory if it is missing */
+/*
+ * stdin is a pipe whose write end init keeps and hands out with the REPLY: the
+ * death of a writer is no end of the input, only CLOSE_INPUT (and the end of
+ * every duplicate that was handed out) is.
+ */
+#define PROTO_SPAWN_INPUT (1U << 8)
+#define PROTO_SPAWN_HOLD  (1U << 9) /* as PROTO_ATTACH_HOLD, from cursor 0 */
+/*
+ * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: what appears on the terminal is
+ * stream 1. The master that is handed out is for input and resizing, and does
+ * not block; who reads from it takes bytes from the journal.
+ */
 
 /* A stdio slot of SPAWN: which descriptor of the message it is. */
 #define PROTO_STDIO_NULL 0xff
+
+/*
+ * Descriptors beyond the three that an exec may have, at numbers of the
+ * requester's choice (above 2, below its limit of open files; 0: not wanted).
+ * For shells that are given one command after another.
+ */
+enum proto_control {
+	/*
+	 * A pipe to init: what is written to it is stream 3 of the journal, and comes
+	 * after everything that was written to stdout and stderr before.
+	 */
+	PROTO_CONTROL_RESULT,
+	/*
+	 * A pipe to read from, which its user may open again by way of /proc. Its write
+	 * end is handed out with the REPLY and by ATTACH; init keeps it.
+	 */
+	PROTO_CONTROL_POKE,
+	/* A file that comes with SPAWN, before the journal. init keeps it for ATTACH. */
+	PROTO_CONTROL_COMMAND,
+	PROTO_CONTROL_MAX,
+};
 
 struct proto_spawn {
 	struct proto_header h;
@@ -104,19 +170,56 @@ struct proto_spawn {
 	uint64_t journal_limit;
 	uint16_t rows, cols;
 	uint8_t stdio[3];
-	uint8_t pad;
+	uint8_t control[PROTO_CONTROL_MAX]; /* by enum proto_control */
+	uint8_t pad[2];
 	/* cwd, then argv, then the environment, each NUL-terminated, back to back */
-	uint32_t argc, envc, strings_size, pad2;
+	uint32_t argc, envc, strings_size;
 	char strings[];
 };
 
 _Static_assert(sizeof(struct proto_spawn) == offsetof(struct proto_spawn, strings),
 	       "the strings begin where the struct ends");
 
+/*
+ * Which processes of an exec a signal is for; SIGKILL to the first is one to
+ * the tree. A tree is known by the exec's cgroup, where there is none by its session.
+ */
+enum proto_whom {
+	PROTO_WHOM_FIRST, /* the first process */
+	PROTO_WHOM_TREE,  /* all */
+	PROTO_WHOM_REST,  /* all but the first */
+	PROTO_WHOM_NEW,   /* of those, who came after the last record of stream 3 */
+	PROTO_WHOM_ONE,   /* `pid`, if it is one of them */
+	PROTO_WHOM_MAX,
+};
+
 struct proto_signal {
 	struct proto_header h;
 	uint32_t exec;
 	int32_t sig;
+	uint32_t whom;
+	int32_t pid; /* as inside */
+};
+
+/*
+ * The processes of an exec, into the file that comes along: as many struct
+ * proto_process as the status of the REPLY says, at most PROTO_PROCESSES_MAX.
+ */
+struct proto_list {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+};
+
+#define PROTO_PROCESSES_MAX       16384
+#define PROTO_PROCESS_FIRST       (1U << 0)
+#define PROTO_PROCESS_IGNORES_INT (1U << 1)
+
+struct proto_process {
+	int32_t pid, ppid; /* as inside */
+	uint32_t flags;
+	uint32_t pad;
+	uint64_t start; /* clock ticks since the machine started */
 };
 
 struct proto_open {
@@ -135,8 +238,64 @@ struct proto_connect {
 	uint16_t ipv6;
 };
 
+/* What was begun is done, and noted where others find it. */
+struct proto_keep {
+	struct proto_header h;
+};
+
+#define PROTO_HELLO_ALL (1U << 0) /* to hear of the end of every exec */
+
+struct proto_hello {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct proto_close_input {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+};
+
+/*
+ * An eventfd comes along, which is written when the journal grows or ends; it
+ * takes the place of one that this connection brought before.
+ */
+#define PROTO_ATTACH_NOTIFY (1U << 0)
+/*
+ * Nothing from `cursor` on is dropped before it is ACKed, while this connection
+ * lasts: when the ring is full, the exec waits in write(2). Its first process
+ * may then be reported as EXITED before the last of its output is in the journal.
+ */
+#define PROTO_ATTACH_HOLD (1U << 1)
+
+struct proto_attach {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t flags;
+	uint64_t cursor; /* of PROTO_ATTACH_HOLD: bytes of output */
+};
+
+struct proto_ack {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+	uint64_t cursor; /* what is before it has been read */
+};
+
 struct proto_ready {
 	struct proto_header h;
+};
+
+#define PROTO_WELCOME_KEPT (1U << 0)
+
+struct proto_welcome {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t n_execs;   /* alive */
+	uint32_t last_exec; /* the highest number that was ever used */
+	uint32_t pad;
+	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 };
 
 /* Which part of a spawn failed, so that the engine can say it in words. */
@@ -153,10 +312,18 @@ enum proto_stage {
 	PROTO_STAGE_MAX,
 };
 
+/* Which descriptors a REPLY to SPAWN or ATTACH brings, in this order. */
+#define PROTO_GIVES_INPUT   (1U << 0) /* the write end of stdin, or the terminal */
+#define PROTO_GIVES_POKE    (1U << 1)
+#define PROTO_GIVES_COMMAND (1U << 2)
+#define PROTO_GIVES_MAX     3
+
 struct proto_reply {
 	struct proto_header h;
 	int32_t status; /* 0 or -errno */
 	uint32_t stage;
+	uint32_t gives; /* OPEN and CONNECT: 0, their one descriptor needs no name */
+	uint32_t pad;
 };
 
 #define PROTO_EXITED_TIMED_OUT (1U << 0)

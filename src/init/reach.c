@@ -10,7 +10,7 @@
 
 #include "init/init.h"
 
-void reach_open(const struct proto_open *msg)
+void reach_open(int c, const struct proto_open *msg)
 {
 	struct open_how how = {
 		.flags = (uint64_t)(uint32_t)msg->flags | O_CLOEXEC | O_NONBLOCK |
@@ -22,7 +22,7 @@ void reach_open(const struct proto_open *msg)
 
 	if (msg->n_groups > PROTO_GROUPS_MAX || msg->path[0] != '/' ||
 	    msg->path[sizeof(msg->path) - 1] != '\0') {
-		reply(msg->h.seq, -EINVAL, PROTO_STAGE_REQUEST, -1);
+		reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
 	if (msg->flags & (O_CREAT | O_TMPFILE))
@@ -49,12 +49,12 @@ void reach_open(const struct proto_open *msg)
 		sys_close(fd);
 		fd = -EACCES;
 	}
-	reply(msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE, (int)(fd < 0 ? -1 : fd));
+	reply(c, msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE, (int)(fd < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }
 
-void reach_connect(const struct proto_connect *msg)
+void reach_connect(int c, const struct proto_connect *msg)
 {
 	struct sockaddr_in v4 = {
 		.sin_family = AF_INET,
@@ -77,7 +77,7 @@ void reach_connect(const struct proto_connect *msg)
 		r = SYS_3(SYS_connect, fd, &v4, sizeof(v4));
 	if (r == -EINPROGRESS)
 		r = 0;
-	reply(msg->h.seq, r < 0 ? r : 0, PROTO_STAGE_NONE, (int)(r < 0 ? -1 : fd));
+	reply(c, msg->h.seq, r < 0 ? r : 0, PROTO_STAGE_NONE, (int)(r < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }

@@ -28,7 +28,10 @@ struct plan {
 	char **argv;
 	char **env;
 	int stdio[3];
-	int tty;                 /* slave of the pty, -1: none */
+	int tty;                      /* slave of the pty, -1: none */
+	int extra[PROTO_CONTROL_MAX]; /* -1: none */
+	int theirs[6];                /* ends of pipes that are the child's alone */
+	int n_theirs;
 	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */
 	int n_own;
 	int report; /* of the child: where it says what failed */
@@ -45,6 +48,11 @@ struct failure {
 	5000000000ULL /* for the way to execve(2): microseconds, unless hindered */
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
+
+static bool has_control(const struct proto_spawn *msg)
+{
+	return msg->control[0] || msg->control[1] || msg->control[2];
+}
 
 /* Split the strings into the plan; anything that does not add up is refused. */
 static long unpack(struct plan *p, char *strings, size_t size)
@@ -197,7 +205,31 @@ __attribute__((noreturn)) static void fail(const struct plan *p, enum proto_stag
 		sys_exit(127);
 }
 
-__attribute__((noreturn)) static void child(const struct plan *p)
+/* Where no number of a control descriptor can take its place. */
+static int out_of_the_way(int fd)
+{
+	const int beyond = UINT8_MAX + 1;
+
+	return fd >= beyond ? fd : (int)SYS_3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, beyond);
+}
+
+static long place_extra(struct plan *p)
+{
+	long r = 0;
+
+	if (!has_control(p->msg))
+		return 0;
+	p->report = out_of_the_way(p->report);
+	for (int i = 0; i < PROTO_CONTROL_MAX; i++)
+		if (p->extra[i] >= 0)
+			p->extra[i] = out_of_the_way(p->extra[i]);
+	for (int i = 0; i < PROTO_CONTROL_MAX && r >= 0; i++)
+		if (p->msg->control[i])
+			r = SYS_3(SYS_dup3, p->extra[i], p->msg->control[i], 0);
+	return r;
+}
+
+__attribute__((noreturn)) static void child(struct plan *p)
 {
 	uint64_t none = 0;
 	long r;
@@ -220,6 +252,9 @@ __attribute__((noreturn)) static void child(const struct plan *p)
 		if (r < 0 && r != -EINVAL)
 			fail(p, PROTO_STAGE_REQUEST, r);
 	}
+	r = place_extra(p);
+	if (r < 0)
+		fail(p, PROTO_STAGE_REQUEST, r);
 	r = set_limits(p->msg->nofile);
 	if (r < 0)
 		fail(p, PROTO_STAGE_IDS, r);
@@ -257,31 +292,108 @@ static long open_pty(const struct proto_spawn *msg, int *ret_master, int *ret_sl
 	return 0;
 }
 
-/* The other ends of journalled streams go into the plan; our ends into the exec. */
-static long open_journal(struct plan *p, struct exec *ex, int *last)
+/* A pipe: one end is the child's, the other is returned. */
+static long open_pipe(struct plan *p, bool child_reads, int *ret_child)
+{
+	int ends[2];
+	long r = SYS_2(SYS_pipe2, ends, O_CLOEXEC);
+
+	if (r < 0)
+		return r;
+	*ret_child = ends[!child_reads];
+	p->theirs[p->n_theirs++] = *ret_child;
+	return ends[child_reads];
+}
+
+/* A pipe that is drained into the journal as stream @which + 1. */
+static long open_stream(struct plan *p, struct exec *ex, unsigned which, int *ret_child)
+{
+	long fd = open_pipe(p, false, ret_child);
+
+	return fd < 0 ? fd : drain_watch(ex, which, (int)fd);
+}
+
+static long open_journal(struct plan *p, struct exec *ex, int c, int *last)
 {
 	static const uint32_t bit[] = { PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
+	long r = 0;
 
 	ex->journal = last[0];
-	ex->notify = last[1];
+	ex->notify[c] = last[1];
 	last[0] = last[1] = -1;
-	for (unsigned i = 0; i < 2; i++) {
-		int ends[2];
-		long r;
+	if (p->msg->flags & PROTO_SPAWN_HOLD)
+		ex->holds = 1U << c;
+	for (unsigned i = 0; i < 2 && r == 0; i++)
+		if (p->msg->flags & bit[i] && !(p->msg->flags & PROTO_SPAWN_PTY))
+			r = open_stream(p, ex, i, &p->stdio[1 + i]);
+	return r < 0 ? r : drain_start(ex, p->msg->journal_limit);
+}
 
-		if (!(p->msg->flags & bit[i]))
+static long check_control(const struct proto_spawn *msg, size_t n_fds)
+{
+	const uint8_t *at = msg->control;
+
+	for (int i = 0; i < PROTO_CONTROL_MAX; i++) {
+		if (at[i] == 0)
 			continue;
-		r = SYS_2(SYS_pipe2, ends, O_CLOEXEC);
-		if (r < 0)
-			return r;
-		(void)SYS_3(SYS_fcntl, ends[0], F_SETFL, O_NONBLOCK);
-		ex->pipe[i] = ends[0];
-		p->stdio[1 + i] = ends[1];
-		r = watch_add(ends[0], WATCH_OUT, (unsigned)(ex - init.execs), i);
-		if (r < 0)
-			return r;
+		if (at[i] < 3 || at[i] == at[(i + 1) % PROTO_CONTROL_MAX])
+			return -EINVAL;
+		if (msg->nofile && at[i] >= msg->nofile)
+			return -EMFILE;
 	}
-	return drain_start(ex, p->msg->journal_limit);
+	if (!(msg->flags & PROTO_SPAWN_JOURNAL) ||
+	    (at[PROTO_CONTROL_COMMAND] && n_fds < 3))
+		return -EPROTO;
+	return 0;
+}
+
+/* The pipes of a session and the file that came for it, before the journal. */
+static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
+{
+	const uint8_t *at = p->msg->control;
+	long r = has_control(p->msg) ? check_control(p->msg, n_fds) : 0;
+
+	if (r == 0 && at[PROTO_CONTROL_COMMAND]) {
+		ex->command = p->extra[PROTO_CONTROL_COMMAND] = fds[n_fds - 3];
+		fds[n_fds - 3] = -1;
+	}
+	if (r == 0 && at[PROTO_CONTROL_RESULT])
+		r = open_stream(p, ex, STREAMS - 1, &p->extra[PROTO_CONTROL_RESULT]);
+	if (r < 0 || !at[PROTO_CONTROL_POKE])
+		return r;
+	r = open_pipe(p, true, &p->extra[PROTO_CONTROL_POKE]);
+	if (r < 0)
+		return r;
+	ex->poke = (int)r;
+	/* It is ours, and the exec's user another. */
+	return SYS_2(SYS_fchmod, ex->poke, 0444);
+}
+
+static long open_input(struct plan *p, struct exec *ex)
+{
+	long r = open_pipe(p, true, &p->stdio[0]);
+
+	if (r < 0)
+		return r;
+	ex->input = (int)r;
+	return 0;
+}
+
+/* Kept and drained where there is a journal; else it is the requester's alone. */
+static long open_terminal(struct plan *p, struct exec *ex)
+{
+	long r = open_pty(p->msg, &ex->input, &p->tty);
+
+	if (r < 0)
+		return r;
+	ex->tty = true;
+	p->theirs[p->n_theirs++] = p->tty;
+	for (int i = 0; i < 3; i++)
+		p->stdio[i] = p->tty;
+	if (ex->journal < 0)
+		return 0;
+	r = SYS_3(SYS_fcntl, ex->input, F_DUPFD_CLOEXEC, 0);
+	return r < 0 ? r : drain_watch(ex, 0, (int)r);
 }
 
 static long place_stdio(struct plan *p, const int *fds, size_t n_fds)
@@ -323,6 +435,15 @@ static long start_child(struct plan *p, struct exec *ex)
 	return 0;
 }
 
+/* To who asked and, should he be gone, to who has the journal. */
+static void tell_failure(struct exec *ex, long error, enum proto_stage stage)
+{
+	const struct journal_result res = { .status = (int32_t)error, .stage = stage };
+
+	drain_result(ex, JOURNAL_FAILED, &res);
+	reply(ex->asker, ex->seq, error, stage, -1);
+}
+
 void spawn_started(struct exec *ex)
 {
 	struct failure f = { 0 };
@@ -338,34 +459,49 @@ void spawn_started(struct exec *ex)
 	if (n == 0 && ex->start_by == 0)
 		f = (struct failure){ .error = -ETIMEDOUT, .stage = PROTO_STAGE_EXEC };
 	ex->failed = f.error < 0;
-	reply(ex->seq, f.error, f.stage, ex->failed ? -1 : ex->master);
-	if (ex->master >= 0)
-		sys_close(ex->master);
-	ex->master = -1;
+	if (ex->failed)
+		tell_failure(ex, f.error, f.stage);
+	else
+		reply_with(ex->asker, ex->seq, ex, false);
+	/* A terminal that nobody drains hangs up with whoever asked for it. */
+	if (ex->tty && ex->journal < 0) {
+		sys_close(ex->input);
+		ex->input = -1;
+	}
+}
+
+static long open_streams(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
+{
+	const uint32_t flags = p->msg->flags;
+	long r = place_stdio(p, fds, n_fds);
+
+	p->stage = PROTO_STAGE_REQUEST;
+	if (r == 0 && flags & PROTO_SPAWN_HOLD && !(flags & PROTO_SPAWN_JOURNAL))
+		r = -EPROTO;
+	if (r == 0 && flags & PROTO_SPAWN_INPUT)
+		r = open_input(p, ex);
+	if (r == 0 && flags & PROTO_SPAWN_JOURNAL) {
+		p->stage = PROTO_STAGE_JOURNAL;
+		r = n_fds > 1 ? open_journal(p, ex, ex->asker, &fds[n_fds - 2]) : -EPROTO;
+	}
+	if (r == 0) {
+		p->stage = PROTO_STAGE_REQUEST;
+		r = open_control(p, ex, fds, n_fds);
+	}
+	if (r == 0 && flags & PROTO_SPAWN_PTY) {
+		p->stage = PROTO_STAGE_PTY;
+		r = flags & PROTO_SPAWN_INPUT ? -EPROTO : open_terminal(p, ex);
+	}
+	return r;
 }
 
 static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const struct proto_spawn *msg = p->msg;
-	long r = place_stdio(p, fds, n_fds);
+	long r = open_streams(p, ex, fds, n_fds);
 
-	p->stage = PROTO_STAGE_REQUEST;
 	if (r < 0)
 		return r;
-	if (msg->flags & PROTO_SPAWN_JOURNAL) {
-		p->stage = PROTO_STAGE_JOURNAL;
-		r = n_fds > 1 ? open_journal(p, ex, &fds[n_fds - 2]) : -EPROTO;
-		if (r < 0)
-			return r;
-	}
-	if (msg->flags & PROTO_SPAWN_PTY) {
-		p->stage = PROTO_STAGE_PTY;
-		r = open_pty(msg, &ex->master, &p->tty);
-		if (r < 0)
-			return r;
-		for (int i = 0; i < 3; i++)
-			p->stdio[i] = p->tty;
-	}
 	p->stage = PROTO_STAGE_CGROUP;
 	ex->sole = msg->flags & PROTO_SPAWN_SOLE;
 	r = group_make(ex, p->own, &p->n_own);
@@ -409,42 +545,53 @@ static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
 	return unpack(p, strings, msg->strings_size);
 }
 
-/* A plan's own descriptors: cgroups, the slave of the pty, the journal's write ends. */
+/* A plan's own descriptors: cgroups, the slave of the pty, the child's ends of pipes. */
 static void close_plan(const struct plan *p)
 {
-	if (p->tty >= 0)
-		sys_close(p->tty);
-	if (p->msg->flags & PROTO_SPAWN_OUT && p->stdio[1] > 2)
-		sys_close(p->stdio[1]);
-	if (p->msg->flags & PROTO_SPAWN_ERR && p->stdio[2] > 2)
-		sys_close(p->stdio[2]);
+	for (int i = 0; i < p->n_theirs; i++)
+		sys_close(p->theirs[i]);
 	for (int i = 0; i < p->n_own; i++)
 		sys_close(p->own[i]);
 }
 
-void spawn(const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
+void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
 {
 	struct plan p = {
-		.msg = msg, .tty = -1, .report = -1, .stage = PROTO_STAGE_REQUEST
+		.msg = msg,
+		.tty = -1,
+		.extra = { -1, -1, -1 },
+		.report = -1,
+		.stage = PROTO_STAGE_REQUEST,
 	};
 	struct exec *ex = NULL;
 	char *mapped = NULL;
 	long r = prepare(&p, size, fds, n_fds, &mapped);
 
+	if (r == 0 && exec_find(msg->exec))
+		r = -EEXIST;
 	if (r == 0) {
 		ex = exec_new(msg->exec);
-		r = ex ? launch(&p, ex, fds, n_fds) : -EAGAIN;
+		r = ex ? 0 : -EAGAIN;
+	}
+	if (ex) {
+		ex->asker = c;
+		ex->seq = msg->h.seq;
+		ex->hears = 1U << c;
+		r = launch(&p, ex, fds, n_fds);
 		close_plan(&p);
 	}
 	if (mapped)
 		(void)SYS_2(SYS_munmap, mapped, msg->strings_size);
 	if (r < 0) {
-		if (ex)
-			exec_release(ex);
-		reply(msg->h.seq, r, p.stage, -1);
+		if (!ex) {
+			reply(c, msg->h.seq, r, p.stage, -1);
+			return;
+		}
+		ex->failed = true;
+		tell_failure(ex, r, p.stage);
+		exec_release(ex);
 		return;
 	}
-	ex->seq = msg->h.seq;
 	if (msg->timeout_ms > 0 && msg->timeout_ms < PROTO_TIMEOUT_MAX)
 		ex->deadline = ex->started + msg->timeout_ms * 1000000;
 	exec_deadlines();

@@ -19,21 +19,6 @@
 
 #define ANSWER_MS 20000 /* requests take microseconds */
 
-union message {
-	struct proto_header h;
-	struct proto_reply reply;
-	struct proto_exited exited;
-	struct {
-		struct proto_header h;
-		struct warren_error err;
-	} failed;
-};
-
-static int gone(struct warren_error *err)
-{
-	return error_set(err, EPIPE, "the sandbox's init is gone");
-}
-
 static void note_exit(struct native_box *box, const struct proto_exited *msg)
 {
 	for (struct native_exec *ex = box->execs; ex; ex = ex->next) {
@@ -41,47 +26,14 @@ static void note_exit(struct native_box *box, const struct proto_exited *msg)
 			ex->result = *msg;
 			ex->done = true;
 			/* v2 adds up by itself, and so does the whole sandbox's cgroup. */
-			if (!ex->sole && box->engine->cgroups.mode == CGROUP_V1)
+			if (!ex->sole && !box->base.durable &&
+			    box->engine->cgroups.mode == CGROUP_V1)
 				box->oom_kills += msg->oom_kills;
 			if (ex->ready >= 0)
 				(void)eventfd_write(ex->ready, 1);
 			return;
 		}
 	}
-}
-
-/* One message, checked. 1, 0 when there is none (with MSG_DONTWAIT), or -errno. */
-static int receive(struct native_box *box, union message *m, int *ret_fd, int flags,
-		   struct warren_error *err)
-{
-	size_t n_fds = 1;
-	int fd = -1;
-	ssize_t r = fd_recv(box->control, m, sizeof(*m), &fd, &n_fds, flags);
-
-	/* It ended with something of ours unread: said once, before what it still had to say. */
-	if (r == -ECONNRESET) {
-		n_fds = 1;
-		r = fd_recv(box->control, m, sizeof(*m), &fd, &n_fds, flags);
-	}
-	if (r == -EAGAIN)
-		return 0;
-	if (r == 0)
-		return gone(err);
-	if (r < 0)
-		return error_errno(err, (int)-r, "hear from the sandbox's init");
-	if (proto_check(m, (size_t)r) < 0) {
-		if (n_fds > 0)
-			(void)close(fd);
-		return error_set(err, EPROTO,
-				 "the sandbox's init does not keep to the protocol");
-	}
-	if (n_fds > 0 && (!ret_fd || m->h.type != PROTO_REPLY)) {
-		(void)close(fd);
-		n_fds = 0;
-	}
-	if (ret_fd)
-		*ret_fd = n_fds > 0 ? fd : -1;
-	return 1;
 }
 
 /* 1: something can be read; 0: not within @timeout_ms. */
@@ -96,62 +48,81 @@ static int await(const struct native_box *box, int timeout_ms)
 	return r > 0;
 }
 
-int client_request(struct native_box *box, struct proto_header *msg, size_t size,
-		   const int *fds, size_t n_fds, struct proto_reply *ret, int *ret_fd,
+/* Asked before it was up: what it says first is of the making. */
+static int hear_ready(struct native_box *box, struct warren_error *err)
+{
+	int r = box->ready ? 0 : client_wait_ready(box, err);
+
+	box->ready = r == 0;
+	if (r == 0)
+		return 0;
+	(void)error_wrap(err, "create a sandbox");
+	err->code = EREMOTEIO;
+	return -EREMOTEIO;
+}
+
+static int too_many(struct warren_error *err)
+{
+	return error_set(err, EBUSY, "the sandbox has %d connections already",
+			 PROTO_CONNECTIONS_MAX);
+}
+
+/* It hung up on us before it heard us: did it say why? */
+static int turned_away(const struct native_box *box, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct answer a;
+
+	while (request_receive(box->control, &a, MSG_DONTWAIT, &ignored) > 0) {
+		answer_done(&a);
+		if (a.m.h.type == PROTO_REPLY && a.m.h.seq == 0)
+			return too_many(err);
+	}
+	return -err->code;
+}
+
+int client_request(struct native_box *box, const struct request *q, struct answer *ret,
 		   struct warren_error *err)
 {
-	int r;
+	int r = request_send(q, box->control, ++box->seq, err);
 
-	msg->version = PROTO_VERSION;
-	msg->seq = ++box->seq;
-	r = fd_send(box->control, msg, size, fds, n_fds);
-	if (r == -EPIPE)
-		return gone(err);
-	if (r < 0)
-		return error_errno(err, -r, "ask the sandbox's init");
-	/* Asked before it was up: what it says first is of the making. */
-	if (!box->ready) {
-		r = client_wait_ready(box, err);
-		if (r < 0) {
-			(void)error_wrap(err, "create a sandbox");
-			err->code = EREMOTEIO;
-			return -EREMOTEIO;
-		}
-		box->ready = true;
-	}
-	for (;;) {
-		union message m;
-		int fd = -1;
-
+	if (r == 0 || r == -EPIPE)
+		r = r == 0 ? hear_ready(box, err) : turned_away(box, err);
+	while (r == 0) {
 		r = await(box, ANSWER_MS);
 		if (r == 0)
 			return error_set(err, ETIMEDOUT,
 					 "the sandbox's init does not answer");
-		r = receive(box, &m, &fd, MSG_DONTWAIT, err);
-		if (r < 0)
-			return r;
-		if (r == 0)
+		r = request_receive(box->control, ret, MSG_DONTWAIT, err);
+		if (r <= 0)
 			continue;
-		if (m.h.type == PROTO_EXITED) {
-			note_exit(box, &m.exited);
-			continue;
-		}
-		/* The answer to a request that was given up. */
-		if (m.h.type == PROTO_REPLY && (int32_t)(m.h.seq - box->seq) < 0) {
-			if (fd >= 0)
-				(void)close(fd);
+		r = 0;
+		if (ret->m.h.type == PROTO_EXITED) {
+			note_exit(box, &ret->m.exited);
 			continue;
 		}
-		if (m.h.type != PROTO_REPLY || m.h.seq != box->seq) {
-			if (fd >= 0)
-				(void)close(fd);
-			return error_set(err, EPROTO,
-					 "the sandbox's init answers what nobody asked");
-		}
-		*ret = m.reply;
-		*ret_fd = fd;
-		return 0;
+		if (ret->m.h.seq == box->seq &&
+		    (ret->m.h.type == PROTO_REPLY || ret->m.h.type == PROTO_WELCOME))
+			return 0;
+		answer_done(ret);
+		if (ret->m.h.type == PROTO_REPLY && ret->m.h.seq == 0)
+			return too_many(err);
+		/* Unless it is the answer to a request that was given up. */
+		if (ret->m.h.type != PROTO_REPLY ||
+		    (int32_t)(ret->m.h.seq - box->seq) > 0)
+			r = error_set(err, EPROTO,
+				      "the sandbox's init answers what nobody asked");
 	}
+	return r;
+}
+
+int client_ask(struct native_box *box, const void *msg, size_t size, int fd,
+	       struct answer *ret, struct warren_error *err)
+{
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	int r = request_put(&q, msg, size, fd, err);
+
+	return r < 0 ? r : client_request(box, &q, ret, err);
 }
 
 int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err)
@@ -162,17 +133,19 @@ int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error 
 
 	for (;;) {
 		struct pollfd p = { .fd = box->control, .events = POLLIN };
-		union message m;
+		struct answer a;
 		int64_t left = -1;
-		int r = receive(box, &m, NULL,
-				timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
+		int r = request_receive(box->control, &a,
+					timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT,
+					err);
 
 		/* Its end is for the next call to tell, if it had something to say before. */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
-			if (m.h.type == PROTO_EXITED)
-				note_exit(box, &m.exited);
+			if (a.m.h.type == PROTO_EXITED)
+				note_exit(box, &a.m.exited);
+			answer_done(&a);
 			count++;
 			continue;
 		}
@@ -193,11 +166,17 @@ int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error 
 /* Before READY the child may say FAILED, in words; it is our own code until it execs init. */
 int client_wait_ready(struct native_box *box, struct warren_error *err)
 {
-	union message m;
+	union {
+		struct proto_header h;
+		struct {
+			struct proto_header h;
+			struct warren_error err;
+		} failed;
+	} m;
 	size_t n_fds = 0;
 	ssize_t r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
 
-	/* As in receive(): said before the child's own words, which come next. */
+	/* As in request_receive(): said before the child's own words, which come next. */
 	if (r == -ECONNRESET) {
 		n_fds = 0;
 		r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
+#include "backend/native/durable.h"
 #include "backend/native/native.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -44,7 +46,7 @@ struct making {
 	int child_end; /* of the connection */
 	int userns;
 	uint64_t started;
-	uint64_t outside[16];
+	uint64_t outside[20];
 };
 
 /* ------------------------------------------------------------------- steps */
@@ -62,6 +64,7 @@ static int take_spec(struct making *m, struct warren_error *err)
 		.cpu_millis = s->cpu_millis,
 		.pids = s->pids ? s->pids : PIDS_DEFAULT,
 		.only_limits = s->single,
+		.all = s->durable,
 	};
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
 	if (!s->disk && m->disk < DISK_MIN)
@@ -308,6 +311,7 @@ static int make_cgroup_meanwhile(struct making *m, struct warren_error *err)
 static int start_child(struct making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
+	AUTO_CLOSE int listener = -1;
 	int ends[2];
 	pid_t pid;
 
@@ -320,6 +324,14 @@ static int start_child(struct making *m, struct warren_error *err)
 	m->plan->hostname = m->box->hostname;
 	m->plan->disk = m->disk;
 	m->plan->control = ends[1];
+	m->plan->listener = -1;
+	if (m->spec->durable) {
+		int r = durable_bind(m->engine, m->box, &listener, err);
+
+		if (r < 0)
+			return r;
+		m->plan->listener = listener;
+	}
 	pid = ns_clone_as(m->box->base_id,
 			  CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 				  CLONE_CLEAR_SIGHAND,
@@ -454,8 +466,10 @@ static int configure(struct making *m, struct warren_error *err)
 	}
 	/* Our locks, so that nobody takes the sandbox for dead, or its image, while init lives. */
 	all = n;
-	fds[all] = m->engine->lock_fd;
-	msg.role[all++] = PROTO_ROLE_ALIVE;
+	if (!m->engine->named) {
+		fds[all] = m->engine->lock_fd;
+		msg.role[all++] = PROTO_ROLE_ALIVE;
+	}
 	if (m->box->image_lock >= 0) {
 		fds[all] = m->box->image_lock;
 		msg.role[all++] = PROTO_ROLE_ALIVE;
@@ -480,6 +494,20 @@ static int await_ready(struct making *m, struct warren_error *err)
 	return r;
 }
 
+static int describe(struct making *m, struct warren_error *err);
+
+static int note(struct making *m, struct warren_error *err)
+{
+	m->box->limits = m->limits;
+	return m->spec->durable ? durable_note(m->engine, m->box, err) : 0;
+}
+
+/* Complete and noted: its init may live on without us. */
+static int keep(struct making *m, struct warren_error *err)
+{
+	return m->spec->durable ? durable_keep(m->box, err) : 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct making *m, struct warren_error *err);
@@ -499,9 +527,12 @@ static const struct {
 	{ "make the cgroup meanwhile", make_cgroup_meanwhile },
 	{ "configure init", configure }, /* read by init when it is up */
 	{ "wait for init", await_ready },
+	{ "say what is in force", describe },
+	{ "note it for others", note },
+	{ "keep it", keep }, /* from here on our end is not its end */
 };
 
-_Static_assert(ARRAY_SIZE(steps) <= 16, "making.outside is too small");
+_Static_assert(ARRAY_SIZE(steps) <= 20, "making.outside is too small");
 
 /* ---------------------------------------------------------------- unmaking */
 
@@ -512,10 +543,39 @@ static void free_list(char **list)
 	free(list);
 }
 
+void native_forget(struct native_box *box)
+{
+	if (box->pidfd >= 0)
+		(void)close(box->pidfd);
+	if (box->control >= 0)
+		(void)close(box->control);
+	if (box->image_lock >= 0)
+		(void)close(box->image_lock);
+	for (struct native_exec *ex = box->execs; ex; ex = ex->next)
+		ex->box = NULL;
+	free_list(box->env);
+	free_list(box->base.entrypoint);
+	free_list(box->base.cmd);
+	free(box->workdir);
+	free(box->hostname);
+	free(box->state_text);
+	free(box->base.steps);
+	free(box);
+}
+
+/* Of one that is not our child: readable when it and all of its namespace are gone. */
+static void await_end(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
 int native_unmake(struct native *n, struct native_box *box, struct warren_error *err)
 {
-	int r = 0;
+	int r = 0, dead;
 
 	if (box->pidfd >= 0) {
 		siginfo_t info = { 0 };
@@ -528,15 +588,11 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 		if (box->has_cgroup && cgroup_try_remove(&n->cgroups, box->base.id) == 0)
 			box->has_cgroup = false;
 		/* Pid 1 of a namespace is waited for only when all the others are gone. */
-		while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED) < 0 &&
-		       errno == EINTR)
-			;
-		(void)close(box->pidfd);
-	}
-	if (box->control >= 0)
-		(void)close(box->control);
-	for (struct native_exec *ex = box->execs; ex; ex = ex->next) {
-		ex->box = NULL;
+		do
+			dead = waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED);
+		while (dead < 0 && errno == EINTR);
+		if (dead < 0)
+			await_end(box->pidfd);
 	}
 	if (box->has_cgroup) {
 		r = cgroup_remove(&n->cgroups, box->base.id);
@@ -545,23 +601,17 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 					box->base.id);
 	}
 	/* With something left, the link stays: by it the next engine tries again. */
-	if (r == 0)
+	if (r == 0) {
+		durable_remove(n, box->base.id);
 		registry_release(n, box);
-	else
+	} else {
 		n->leftovers = true;
-	free_list(box->env);
-	free_list(box->base.entrypoint);
-	free_list(box->base.cmd);
-	if (box->image_lock >= 0)
-		(void)close(box->image_lock);
-	free(box->workdir);
-	free(box->hostname);
-	free(box->base.steps);
-	free(box);
+	}
+	native_forget(box);
 	return r;
 }
 
-static void describe(const struct making *m)
+static int describe(struct making *m, struct warren_error *err UNUSED)
 {
 	const struct native *n = m->engine;
 	struct backend_box *b = &m->box->base;
@@ -605,6 +655,7 @@ static void describe(const struct making *m)
 		m->box->has_cgroup ? by : "by the kernel's account of each process",
 		m->box->has_cgroup && m->spec->single ? ", times by that of each process"
 						      : "");
+	return 0;
 }
 
 static void keep_trace(const struct making *m)
@@ -691,7 +742,6 @@ int native_create(void *state, const struct warren_spec *spec,
 		image_close(&own);
 	}
 	if (r == 0) {
-		describe(&m);
 		if (n->trace)
 			keep_trace(&m);
 		*ret_box = &m.box->base;

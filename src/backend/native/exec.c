@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - execs, files and ports, by init's three primitives */
+/* exec.c - execs: starting, finding again, waiting, signals */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,230 +18,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#define PIPE_SIZE    (1 << 20)
-#define GRACE_MS     5000 /* for init to enforce a deadline before we call it hung */
-
-/* ------------------------------------------------------------- the message */
-
-static bool same_name(const char *a, const char *b)
-{
-	size_t n = strcspn(a, "=");
-
-	return strncmp(a, b, n) == 0 && b[n] == '=';
-}
-
-/* Is @var set by a later one of the lists? */
-static bool overridden(const char *var, const char *const *list)
-{
-	for (; list && *list; list++)
-		if (same_name(var, *list))
-			return true;
-	return false;
-}
-
-static void add_var(struct buf *out, uint32_t *n, const char *var)
-{
-	buf_add(out, var, strlen(var) + 1);
-	(*n)++;
-}
-
-/* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. */
-static void add_env(struct buf *out, uint32_t *n, const struct native_box *box,
-		    const struct native_user *user, const char *const *own)
-{
-	const char *const *shared = (const char *const *)box->env;
-	char home[sizeof(user->home) + 8], host[80];
-	const char *defaults[] = { PATH_DEFAULT, home, host };
-
-	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
-	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", box->hostname);
-	for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
-		if (!overridden(defaults[i], shared) && !overridden(defaults[i], own))
-			add_var(out, n, defaults[i]);
-	for (; shared && *shared; shared++)
-		if (!overridden(*shared, shared + 1) && !overridden(*shared, own))
-			add_var(out, n, *shared);
-	for (; own && *own; own++)
-		if (!overridden(*own, own + 1))
-			add_var(out, n, *own);
-}
-
-struct request {
-	struct buf msg; /* a struct proto_spawn and its strings */
-	int fds[8];     /* to send */
-	size_t n_fds;
-	int theirs[8]; /* of those, ours to close after sending */
-	size_t n_theirs;
-};
-
-static void request_done(struct request *q)
-{
-	buf_done(&q->msg);
-	for (size_t i = 0; i < q->n_theirs; i++)
-		(void)close(q->theirs[i]);
-}
-
-static uint8_t request_fd(struct request *q, int fd, bool close_after)
-{
-	if (close_after)
-		q->theirs[q->n_theirs++] = fd;
-	q->fds[q->n_fds++] = fd;
-	return (uint8_t)(q->n_fds - 1);
-}
-
-/* Strings that a message cannot hold go into a sealed memfd. */
-static int spill(struct request *q, struct warren_error *err)
-{
-	size_t head = sizeof(struct proto_spawn);
-	int fd = memfd_create("warren-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r;
-
-	if (fd < 0)
-		return error_errno(err, errno, "make room for the arguments");
-	(void)request_fd(q, fd, true);
-	r = fd_write_all(fd, q->msg.data + head, q->msg.len - head);
-	if (r == 0 && fcntl(fd, F_ADD_SEALS,
-			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-		r = -errno;
-	if (r < 0)
-		return error_errno(err, -r, "make room for the arguments");
-	q->msg.len = head;
-	return 0;
-}
-
-static int pack(struct request *q, const struct native_box *box,
-		const struct native_user *user, const struct warren_exec_spec *spec,
-		struct warren_error *err)
-{
-	struct proto_spawn head = {
-		.h = { .type = PROTO_SPAWN },
-		.uid = user->uid,
-		.gid = user->gid,
-		.n_groups = (uint32_t)user->n_groups,
-		.timeout_ms = spec->timeout_ms,
-		.nofile = box->nofile,
-		.rows = spec->rows ? spec->rows : 24,
-		.cols = spec->cols ? spec->cols : 80,
-		.stdio = { PROTO_STDIO_NULL, PROTO_STDIO_NULL, PROTO_STDIO_NULL },
-	};
-	const char *cwd = spec->cwd ? spec->cwd : box->workdir;
-
-	if (box->engine->privileged || box->engine->subuid.count)
-		head.flags |= PROTO_SPAWN_GROUPS;
-	if (!spec->cwd)
-		head.flags |= PROTO_SPAWN_MKCWD;
-	if (spec->sole)
-		head.flags |= PROTO_SPAWN_SOLE;
-	if (spec->pty)
-		head.flags |= PROTO_SPAWN_PTY;
-	(void)memcpy(head.groups, user->groups, sizeof(head.groups));
-	buf_add(&q->msg, &head, sizeof(head));
-	buf_add(&q->msg, cwd, strlen(cwd) + 1);
-	for (const char *const *a = spec->argv; *a; a++, head.argc++)
-		buf_add(&q->msg, *a, strlen(*a) + 1);
-	add_env(&q->msg, &head.envc, box, user, spec->env);
-	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
-		return error_set(err, E2BIG,
-				 "the arguments and the environment are too long");
-	head.strings_size = (uint32_t)(q->msg.len - sizeof(head));
-	if (q->msg.len > PROTO_MESSAGE_MAX) {
-		int r = spill(q, err);
-
-		if (r < 0)
-			return r;
-		head.flags |= PROTO_SPAWN_MEMFD;
-	}
-	(void)memcpy(q->msg.data, &head, sizeof(head));
-	return 0;
-}
-
-/* --------------------------------------------------------------- its streams */
-
-static int open_pipe(struct request *q, struct proto_spawn *head, struct native_exec *ex,
-		     int which, struct warren_error *err)
-{
-	int ends[2], ours = which == 0 ? 1 : 0;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
-	/* Larger pipes mean fewer wake-ups; where the quota is used up, the default serves. */
-	if (which == 1)
-		(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE);
-	ex->base.fd[which] = ends[ours];
-	head->stdio[which] = request_fd(q, ends[!ours], true);
-	return 0;
-}
-
-static int open_journal(struct request *q, struct proto_spawn *head,
-			struct native_exec *ex, const struct warren_exec_spec *spec,
-			struct warren_error *err)
-{
-	head->journal_limit = spec->journal_limit ? spec->journal_limit : 1U << 20;
-	if (head->journal_limit < 65536)
-		head->journal_limit = 65536;
-	ex->journal = memfd_create("warren-journal", MFD_CLOEXEC);
-	ex->base.output_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ex->journal < 0 || ex->base.output_fd < 0)
-		return error_errno(err, errno, "make a journal");
-	head->flags |= PROTO_SPAWN_JOURNAL;
-	(void)request_fd(q, ex->journal, false);
-	(void)request_fd(q, ex->base.output_fd, false);
-	return 0;
-}
-
-static int open_streams(struct request *q, struct native_exec *ex,
-			const struct warren_exec_spec *spec, struct warren_error *err)
-{
-	const enum warren_stdio want[3] = { spec->in, spec->out, spec->err };
-	static const uint32_t journal_bit[3] = { 0, PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
-	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
-	bool journal = false;
-
-	for (int i = 0; i < 3 && !spec->pty; i++) {
-		if (want[i] == WARREN_STDIO_PIPE) {
-			int r = open_pipe(q, head, ex, i, err);
-
-			if (r < 0)
-				return r;
-		} else if (want[i] == WARREN_STDIO_JOURNAL) {
-			head->flags |= journal_bit[i];
-			journal = true;
-		}
-	}
-	return journal ? open_journal(q, head, ex, spec, err) : 0;
-}
-
-/* ------------------------------------------------------------------- execs */
-
-static int explain(const struct warren_exec_spec *spec, const struct native_box *box,
-		   const struct proto_reply *reply, struct warren_error *err)
-{
-	static const char *const stages[] = {
-		[PROTO_STAGE_NONE] = "start it",
-		[PROTO_STAGE_REQUEST] = "pass it to init",
-		[PROTO_STAGE_PTY] = "open a terminal",
-		[PROTO_STAGE_CGROUP] = "enter its cgroup",
-		[PROTO_STAGE_FORK] = "start a process",
-		[PROTO_STAGE_JOURNAL] = "open its journal",
-		[PROTO_STAGE_IDS] = "take its user and limits",
-	};
-	int code = -reply->status;
-
-	_Static_assert(ARRAY_SIZE(stages) == PROTO_STAGE_CWD, "a stage has no words");
-	if (code <= 0 || code > 4095)
-		code = EPROTO;
-	if (reply->stage == PROTO_STAGE_CWD) {
-		(void)error_errno(err, code, "enter the directory '%s'",
-				  spec->cwd ? spec->cwd : box->workdir);
-		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
-		return -ENOTDIR;
-	}
-	if (reply->stage == PROTO_STAGE_EXEC)
-		return error_errno(err, code, "execute '%s'", spec->argv[0]);
-	return error_errno(err, code, "%s",
-			   stages[reply->stage < ARRAY_SIZE(stages) ? reply->stage : 0]);
-}
+#define GRACE_MS 5000 /* for init to enforce a deadline before we call it hung */
+#define TRIES    64   /* at a number that no other user of the sandbox has taken */
 
 static int open_in_box(void *ctx, const char *path)
 {
@@ -252,7 +30,7 @@ static int open_in_box(void *ctx, const char *path)
 	return r < 0 ? r : fd;
 }
 
-static int exec_user(struct native_box *box, const char *text, struct native_user *ret,
+int native_user_find(struct native_box *box, const char *text, struct native_user *ret,
 		     struct warren_error *err)
 {
 	int r;
@@ -271,61 +49,207 @@ static int exec_user(struct native_box *box, const char *text, struct native_use
 	return 0;
 }
 
+void native_base(const struct native_box *box, struct request_base *ret)
+{
+	const struct native *n = box->engine;
+	uint32_t sub =
+		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
+
+	sub = sub < NATIVE_IDS ? sub : NATIVE_IDS;
+	*ret = (struct request_base){
+		.env = (const char *const *)box->env,
+		.hostname = box->hostname,
+		.workdir = box->workdir,
+		.user = box->user,
+		.nofile = box->nofile,
+		.n_ids = n->privileged ? NATIVE_IDS : 1 + sub,
+		.groups = n->privileged || n->subuid.count > 0,
+	};
+}
+
+/* The file that the caller gave, or one of ours; and who tells us that it grew. */
+static int open_journal(struct native_exec *ex, const struct warren_exec_spec *spec,
+			struct request_streams *st, struct warren_error *err)
+{
+	if (spec->out != WARREN_STDIO_JOURNAL && spec->err != WARREN_STDIO_JOURNAL &&
+	    !spec->result_at && !spec->poke_at && !spec->command_at)
+		return 0;
+	ex->journal = spec->journal_fd > 0 ? fcntl(spec->journal_fd, F_DUPFD_CLOEXEC, 0)
+					   : memfd_create("warren-journal", MFD_CLOEXEC);
+	ex->base.output_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ex->journal < 0 || ex->base.output_fd < 0)
+		return error_errno(err, errno, "make a journal");
+	st->journal = ex->journal;
+	st->notify = ex->base.output_fd;
+	st->hold = spec->hold;
+	return 0;
+}
+
+/* Ask for it under a number of its own; others may start execs in the same sandbox. */
+static int ask(struct native_box *box, struct native_exec *ex, const struct request *q,
+	       struct answer *a, struct warren_error *err)
+{
+	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
+	int r;
+
+	for (int i = 0; i < TRIES; i++) {
+		head->exec = ex->id = ++box->next_exec;
+		r = client_request(box, q, a, err);
+		if (r < 0 || reply_code(&a->m.reply) != EEXIST)
+			return r;
+		answer_done(a);
+	}
+	return error_set(err, EAGAIN, "others start too many at the same time");
+}
+
+static int start(struct native_box *box, struct native_exec *ex,
+		 const struct warren_exec_spec *spec, struct warren_error *err)
+{
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	CLEANUP(answer_done) struct answer a = { 0 };
+	struct request_streams st = REQUEST_STREAMS_INIT;
+	struct request_base base;
+	struct native_user user;
+	int r;
+
+	/* It would freeze between its start and its exec, and init would wait for it. */
+	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
+			: native_user_find(box, spec->user, &user, err);
+	if (r == 0)
+		r = open_journal(ex, spec, &st, err);
+	if (r < 0)
+		return r;
+	native_base(box, &base);
+	st.keep_input = ex->kept;
+	r = request_spawn(&q, &base, &user, spec, 0, &st, err);
+	(void)memcpy(ex->base.fd, st.fd, sizeof(st.fd));
+	if (r < 0)
+		return r;
+	/* Known before the request: its end may be told before the reply is read. */
+	ex->box = box;
+	ex->next = box->execs;
+	box->execs = ex;
+	r = ask(box, ex, &q, &a, err);
+	if (r == 0 && reply_code(&a.m.reply) != 0)
+		return reply_explain(&a.m.reply, spec, box->workdir, err);
+	if (r == 0 && (spec->pty || (ex->kept && spec->in == WARREN_STDIO_PIPE))) {
+		ex->base.fd[0] = answer_take(&a, PROTO_GIVES_INPUT);
+		if (ex->base.fd[0] < 0)
+			r = error_set(err, EPROTO, "the sandbox's init sent no %s",
+				      spec->pty ? "terminal" : "input");
+	}
+	if (r == 0 && spec->poke_at) {
+		ex->base.fd[3] = answer_take(&a, PROTO_GIVES_POKE);
+		if (ex->base.fd[3] < 0)
+			r = error_set(err, EPROTO, "the sandbox's init sent no pipe");
+	}
+	return r;
+}
+
+static struct native_exec *exec_new(const struct native_box *box)
+{
+	struct native_exec *ex = calloc(1, sizeof(*ex));
+
+	if (!ex)
+		return NULL;
+	ex->base = (struct backend_exec){ { -1, -1, -1, -1 }, -1 };
+	ex->journal = ex->poll = ex->ready = -1;
+	ex->kept = box->base.durable;
+	return ex;
+}
+
 int native_exec(void *state UNUSED, struct backend_box *base,
 		const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
 		struct warren_error *err)
 {
-	CLEANUP(request_done)
-	struct request q = { .msg = BUF_INIT(sizeof(struct proto_spawn) +
-					     PROTO_STRINGS_MAX) };
 	struct native_box *box = (struct native_box *)base;
-	struct native_exec *ex = calloc(1, sizeof(*ex));
-	struct proto_reply reply;
-	struct native_user user;
-	int fd = -1, r;
+	struct native_exec *ex = exec_new(box);
+	int r;
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (spec->timeout_ms && spec->timeout_ms < PROTO_TIMEOUT_MAX)
 		ex->deadline = clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000;
-	ex->base = (struct backend_exec){ { -1, -1, -1 }, -1 };
-	ex->journal = ex->poll = ex->ready = -1;
-	ex->id = ++box->next_exec;
 	ex->sole = spec->sole;
-	/* It would freeze between its start and its exec, and init would wait for it. */
-	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
-			: exec_user(box, spec->user, &user, err);
-	if (r == 0)
-		r = pack(&q, box, &user, spec, err);
-	if (r == 0)
-		r = open_streams(&q, ex, spec, err);
-	if (r == 0) {
-		struct proto_spawn *head = (struct proto_spawn *)(void *)q.msg.data;
-
-		head->exec = ex->id;
-		/* Known before the request: its end may be told before the reply is read. */
-		ex->box = box;
-		ex->next = box->execs;
-		box->execs = ex;
-		r = client_request(box, &head->h, q.msg.len, q.fds, q.n_fds, &reply, &fd,
-				   err);
-	}
-	if (r == 0 && reply.status < 0)
-		r = explain(spec, box, &reply, err);
-	if (r == 0 && spec->pty && fd < 0)
-		r = error_set(err, EPROTO, "the sandbox's init sent no terminal");
+	r = start(box, ex, spec, err);
 	if (r < 0) {
-		if (fd >= 0)
-			(void)close(fd);
 		native_exec_free(&ex->base);
 		return r;
 	}
-	if (spec->pty)
-		ex->base.fd[0] = fd;
-	else if (fd >= 0)
-		(void)close(fd);
 	*ret_exec = &ex->base;
 	return 0;
+}
+
+/* What the file says of its end, if it says so. */
+static bool take_result(struct native_exec *ex, enum journal_state *ret_state)
+{
+	if (ex->journal < 0 || journal_result(ex->journal, ret_state, &ex->result) <= 0)
+		return false;
+	ex->done = true;
+	return true;
+}
+
+static int attach(struct native_box *box, struct native_exec *ex,
+		  struct warren_error *err)
+{
+	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
+				    .exec = ex->id,
+				    .flags = PROTO_ATTACH_NOTIFY };
+	CLEANUP(answer_done) struct answer a = { 0 };
+	enum journal_state state = JOURNAL_RUNNING;
+	int r = client_ask(box, &msg, sizeof(msg), ex->base.output_fd, &a, err);
+
+	if (r < 0)
+		return r;
+	r = reply_code(&a.m.reply);
+	/* Asked first, looked second: if it ended in between, that is in the file by now. */
+	if (take_result(ex, &state) && state == JOURNAL_FAILED)
+		return error_errno(err,
+				   ex->result.status < 0 && ex->result.status > -4096
+					   ? -ex->result.status
+					   : EPROTO,
+				   "it never started");
+	if (r != 0 && !ex->done)
+		return error_errno(err, r, "find exec %u", ex->id);
+	ex->base.fd[0] = answer_take(&a, PROTO_GIVES_INPUT);
+	ex->base.fd[3] = answer_take(&a, PROTO_GIVES_POKE);
+	if (ex->done)
+		(void)eventfd_write(ex->base.output_fd, 1);
+	return 0;
+}
+
+int native_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t number,
+		       int journal_fd, struct backend_exec **ret_exec,
+		       struct warren_error *err)
+{
+	struct native_box *box = (struct native_box *)base;
+	struct native_exec *ex = exec_new(box);
+	int r = 0;
+
+	if (!ex)
+		return error_errno(err, ENOMEM, "find exec %u", number);
+	ex->id = number;
+	ex->journal = fcntl(journal_fd, F_DUPFD_CLOEXEC, 0);
+	ex->base.output_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ex->journal < 0 || ex->base.output_fd < 0)
+		r = error_errno(err, errno, "find exec %u", number);
+	if (r == 0) {
+		ex->box = box;
+		ex->next = box->execs;
+		box->execs = ex;
+		r = attach(box, ex, err);
+	}
+	if (r < 0) {
+		native_exec_free(&ex->base);
+		return r;
+	}
+	*ret_exec = &ex->base;
+	return 0;
+}
+
+uint32_t native_exec_number(const struct backend_exec *ex)
+{
+	return ((const struct native_exec *)ex)->id;
 }
 
 void native_exec_free(struct backend_exec *base)
@@ -373,22 +297,6 @@ int native_exec_wait_fd(struct backend_exec *base)
 	return ex->poll;
 }
 
-static void fill_result(const struct proto_exited *from, struct warren_result *to)
-{
-	*to = (struct warren_result){
-		.exit_code = WIFEXITED(from->status) ? WEXITSTATUS(from->status) : -1,
-		.signal = WIFSIGNALED(from->status) ? WTERMSIG(from->status) : 0,
-		.timed_out = from->flags & PROTO_EXITED_TIMED_OUT,
-		.oom = from->oom_kills > 0,
-		.wall_usec = from->wall_usec,
-		.user_usec = from->user_usec,
-		.system_usec = from->system_usec,
-		.max_memory = from->max_memory,
-		.read_bytes = from->read_bytes,
-		.written_bytes = from->written_bytes,
-	};
-}
-
 /* How long to wait at most: what the caller said, and init's own deadline with some grace. */
 static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
 {
@@ -419,7 +327,8 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 		if (!ex->box)
 			return error_set(err, ESRCH, "the sandbox is gone");
 		r = client_pump(ex->box, wait_span(ex, timeout_ms), err);
-		if (r < 0)
+		/* A connection may end before an exec does, and the file knows more. */
+		if (r < 0 && !(ex->kept && take_result(ex, &(enum journal_state){ 0 })))
 			return r;
 		t = clock_now();
 		if (!ex->done && ex->deadline && !ex->box->paused && t >= ex->deadline)
@@ -432,30 +341,74 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 			timeout_ms = (int64_t)((until - t) / 1000000) + 1;
 		}
 	}
-	fill_result(&ex->result, ret);
+	result_fill(&ex->result, ret);
 	return 1;
+}
+
+/* A request about @ex whose reply is a status. */
+static int tell(struct native_exec *ex, const void *msg, size_t size, const char *what,
+		struct warren_error *err)
+{
+	CLEANUP(answer_done) struct answer a = { 0 };
+	int r;
+
+	if (!ex->box || (ex->done && !ex->kept))
+		return error_set(err, ESRCH, "it has ended");
+	r = client_ask(ex->box, msg, size, -1, &a, err);
+	if (r < 0)
+		return r;
+	r = reply_code(&a.m.reply);
+	return r ? error_errno(err, r, "%s", what) : 0;
+}
+
+int native_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
+			  struct warren_error *err)
+{
+	static const enum proto_whom to[] = {
+		[WARREN_WHOM_FIRST] = PROTO_WHOM_FIRST,
+		[WARREN_WHOM_TREE] = PROTO_WHOM_TREE,
+		[WARREN_WHOM_REST] = PROTO_WHOM_REST,
+		[WARREN_WHOM_NEW] = PROTO_WHOM_NEW,
+	};
+	struct native_exec *ex = (struct native_exec *)base;
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .exec = ex->id,
+				    .sig = sig,
+				    .whom = to[whom] };
+	char what[32];
+
+	(void)snprintf(what, sizeof(what), "send signal %d", sig);
+	return tell(ex, &msg, sizeof(msg), what, err);
 }
 
 int native_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
-	struct native_exec *ex = (struct native_exec *)base;
-	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-				    .exec = ex->id,
-				    .sig = sig };
-	struct proto_reply reply;
-	int fd = -1, r;
+	return native_exec_signal_to(base, sig, WARREN_WHOM_FIRST, err);
+}
 
-	if (!ex->box || ex->done)
-		return error_set(err, ESRCH, "it has ended");
-	r = client_request(ex->box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd, err);
-	if (fd >= 0)
-		(void)close(fd);
-	if (r < 0)
-		return r;
-	if (reply.status < 0)
-		return error_errno(err, reply.status > -4096 ? -reply.status : EPROTO,
-				   "send signal %d", sig);
-	return 0;
+int native_exec_close_input(struct backend_exec *base, struct warren_error *err)
+{
+	struct native_exec *ex = (struct native_exec *)base;
+	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
+					 .exec = ex->id };
+
+	if (base->fd[0] >= 0)
+		(void)close(TAKE_FD(base->fd[0]));
+	return ex->kept ? tell(ex, &msg, sizeof(msg), "close its input", err) : 0;
+}
+
+/* Not answered, so not waited for. */
+int native_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err)
+{
+	struct native_exec *ex = (struct native_exec *)base;
+	struct proto_ack msg = { .h = { .type = PROTO_ACK },
+				 .exec = ex->id,
+				 .cursor = cursor };
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	int r = ex->box ? request_put(&q, &msg, sizeof(msg), -1, err)
+			: error_set(err, ESRCH, "the sandbox is gone");
+
+	return r < 0 ? r : request_send(&q, ex->box->control, 0, err);
 }
 
 int native_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
@@ -466,92 +419,4 @@ int native_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
 	if (ioctl(base->fd[0], TIOCSWINSZ, &ws) < 0)
 		return error_errno(err, errno, "resize the terminal");
 	return 0;
-}
-
-/* --------------------------------------------------------- files and ports */
-
-int native_file_open(void *state UNUSED, struct backend_box *base, const char *path,
-		     int flags, mode_t mode, const char *user, int *ret_fd,
-		     struct warren_error *err)
-{
-	struct native_box *box = (struct native_box *)base;
-	struct proto_open msg = { .h = { .type = PROTO_OPEN },
-				  .flags = flags,
-				  .mode = mode };
-	struct proto_reply reply;
-	struct native_user u;
-	int fd = -1, r;
-
-	if (strlen(path) >= sizeof(msg.path))
-		return error_errno(err, ENAMETOOLONG, "open '%.64s...'", path);
-	(void)strcpy(msg.path, path);
-	if (user && strcmp(user, "0:0") == 0)
-		u = (struct native_user){ 0 };
-	else if ((r = exec_user(box, user, &u, err)) < 0)
-		return r;
-	msg.uid = u.uid;
-	msg.gid = u.gid;
-	msg.n_groups = (uint32_t)u.n_groups;
-	(void)memcpy(msg.groups, u.groups, sizeof(msg.groups));
-	r = client_request(box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd, err);
-	if (r < 0)
-		return r;
-	if (reply.status < 0 || fd < 0)
-		return error_errno(
-			err,
-			reply.status < 0 && reply.status > -4096 ? -reply.status : EPROTO,
-			"open '%s'", path);
-	*ret_fd = fd;
-	return 0;
-}
-
-/* The connection may still be under way: wait for it here, not in init. */
-static int await_connected(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	socklen_t len = sizeof(int);
-	int code = 0, r;
-
-	do
-		r = poll(&p, 1, 5000);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0)
-		return r < 0 ? -errno : -ETIMEDOUT;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
-		return -errno;
-	if (code == 0 && fcntl(fd, F_SETFL, 0) < 0)
-		return -errno;
-	return -code;
-}
-
-int native_connect(void *state UNUSED, struct backend_box *base, uint16_t port,
-		   int *ret_fd, struct warren_error *err)
-{
-	struct native_box *box = (struct native_box *)base;
-	int code = ECONNREFUSED;
-
-	for (uint16_t ipv6 = 0; ipv6 < 2; ipv6++) {
-		struct proto_connect msg = { .h = { .type = PROTO_CONNECT },
-					     .port = port,
-					     .ipv6 = ipv6 };
-		struct proto_reply reply;
-		AUTO_CLOSE int fd = -1;
-		int r = client_request(box, &msg.h, sizeof(msg), NULL, 0, &reply, &fd,
-				       err);
-
-		if (r < 0)
-			return r;
-		if (reply.status == 0 && fd >= 0)
-			r = await_connected(fd);
-		else
-			r = reply.status < 0 && reply.status > -4096 ? reply.status
-								     : -EPROTO;
-		if (r == 0) {
-			*ret_fd = TAKE_FD(fd);
-			return 0;
-		}
-		if (ipv6 == 0)
-			code = -r;
-	}
-	return error_errno(err, code, "connect to port %u of the sandbox", port);
 }

@@ -104,15 +104,23 @@ static int set_hostname(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-/* Exactly /dev/null three times, the connection, and all else closed by the exec. */
+/*
+ * Exactly /dev/null three times, the connection, the socket of a durable
+ * sandbox (proto.h has the numbers), and all else closed by the exec.
+ */
 static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	/* Out of the way of the four: the engine may hold it on any number. */
-	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, 4);
+	/* Out of the way of the five: the engine may hold it on any number. */
+	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, 5);
 	if (p->init < 0)
 		return error_errno(err, errno, "keep init's program");
+	if (p->listener >= 0) {
+		p->listener = fcntl(p->listener, F_DUPFD_CLOEXEC, 5);
+		if (p->listener < 0)
+			return error_errno(err, errno, "keep the socket");
+	}
 	if (null < 0)
 		return error_errno(err, errno, "open /dev/null inside");
 	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
@@ -125,7 +133,9 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 		(void)close(p->control);
 		p->control = 3;
 	}
-	if (close_range(4, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+	if (p->listener >= 0 && dup2(p->listener, PROTO_FD_LISTEN) < 0)
+		return error_errno(err, errno, "place the socket");
+	if (close_range(p->listener >= 0 ? 5 : 4, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return error_errno(err, errno, "close_range");
 	return 0;
 }

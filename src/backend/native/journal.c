@@ -27,7 +27,8 @@ static int read_header(int fd, struct journal_header *h)
 	if (h->magic != JOURNAL_MAGIC || h->version != JOURNAL_VERSION ||
 	    h->capacity < JOURNAL_CAPACITY_MIN - 7 ||
 	    h->capacity > JOURNAL_CAPACITY_MAX || h->capacity % 8 || h->head % 8 ||
-	    h->tail % 8 || h->head > h->tail || h->tail - h->head > h->capacity)
+	    h->tail % 8 || h->head > h->tail || h->tail - h->head > h->capacity ||
+	    h->state >= JOURNAL_STATE_MAX)
 		return -EPROTO;
 	return 0;
 }
@@ -41,7 +42,7 @@ static int read_record(int fd, const struct journal_header *h, uint64_t at,
 	if (r < 0)
 		return r;
 	if (h->tail - at < sizeof(*rec) || journal_span(rec->size) > h->tail - at ||
-	    at % h->capacity + journal_span(rec->size) > h->capacity || rec->stream > 2 ||
+	    at % h->capacity + journal_span(rec->size) > h->capacity || rec->stream > 3 ||
 	    (rec->stream != 0 && rec->size > JOURNAL_CHUNK))
 		return -EPROTO;
 	return 0;
@@ -116,6 +117,7 @@ static int look(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		.size = rec.size,
 		.lost = bytes - cursor,
 		.end = rec.size == 0 && h.ended != 0,
+		.skipped = h.skipped,
 	};
 	if (hint)
 		*hint = (struct journal_hint){
@@ -133,6 +135,34 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 	for (int tries = 0; r == -EAGAIN && tries < 1000; tries++)
 		r = look(fd, cursor, hint, buf, size, ret);
 	return r;
+}
+
+int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret)
+{
+	struct journal_header h;
+	struct journal_result res;
+	int r = read_header(fd, &h);
+
+	if (r < 0 || h.state == JOURNAL_RUNNING)
+		return r;
+	/* After the header: what the state speaks of was written before it. */
+	r = read_at(fd, &res, sizeof(res), JOURNAL_RESULT);
+	if (r < 0)
+		return r;
+	*ret_state = (enum journal_state)h.state;
+	*ret = (struct proto_exited){
+		.h = { .version = PROTO_VERSION, .type = PROTO_EXITED },
+		.flags = res.flags,
+		.status = res.status,
+		.oom_kills = res.oom_kills,
+		.wall_usec = res.wall_usec,
+		.user_usec = res.user_usec,
+		.system_usec = res.system_usec,
+		.max_memory = res.max_memory,
+		.read_bytes = res.read_bytes,
+		.written_bytes = res.written_bytes,
+	};
+	return 1;
 }
 
 int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,

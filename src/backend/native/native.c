@@ -9,6 +9,7 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
+#include "backend/native/durable.h"
 #include "backend/native/native.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -50,22 +51,24 @@ static int native_stats(void *state, struct backend_box *base, struct warren_sta
 			struct warren_error *err)
 {
 	struct native *n = state;
+	struct native_box *box = (struct native_box *)base;
 	struct cgroup_usage u;
 	int r;
 
-	if (!((struct native_box *)base)->has_cgroup)
+	if (!box->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s",
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
+	/* v2 adds up by itself. Of a durable sandbox others than we start execs. */
+	if (r == 0 && base->durable && n->cgroups.mode == CGROUP_V1)
+		r = durable_oom_kills(box, &box->oom_kills, err);
 	if (r < 0)
 		return r;
-	*ret = (struct warren_stats){
-		.memory = u.memory,
-		.memory_peak = u.memory_peak,
-		.cpu_usec = u.cpu_usec,
-		.pids = u.pids,
-		.oom_kills = u.oom_kills + ((struct native_box *)base)->oom_kills
-	};
+	*ret = (struct warren_stats){ .memory = u.memory,
+				      .memory_peak = u.memory_peak,
+				      .cpu_usec = u.cpu_usec,
+				      .pids = u.pids,
+				      .oom_kills = u.oom_kills + box->oom_kills };
 	return 0;
 }
 
@@ -152,7 +155,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 
 	if (!n)
 		return error_errno(err, ENOMEM, "open the engine");
-	n->ids_fd = n->lock_fd = n->init_fd = -1;
+	n->ids_fd = n->lock_fd = n->init_fd = n->boxes_fd = -1;
 	n->trace = options->trace;
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
 	n->tmpfs_xattrs = !n->privileged || kernel_since(6, 6) || disk_tmpfs_has_xattrs();
@@ -169,7 +172,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	}
 	r = choose_dirs(n, options, err);
 	if (r == 0)
-		r = registry_open(n, err);
+		r = registry_open(n, options->engine_name, err);
 	if (r == 0)
 		r = seal_init(n, err);
 	if (r < 0) {
@@ -198,4 +201,14 @@ const struct backend_ops backend_native = {
 	.connect = native_connect,
 	.pause = native_pause,
 	.stats = native_stats,
+	.list = durable_list,
+	.adopt = durable_adopt,
+	.release = durable_release,
+	.update = durable_update,
+	.connection = durable_connection,
+	.exec_attach = native_exec_attach,
+	.exec_number = native_exec_number,
+	.exec_close_input = native_exec_close_input,
+	.exec_ack = native_exec_ack,
+	.exec_signal_to = native_exec_signal_to,
 };

@@ -7,10 +7,13 @@
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	registry.c	who is alive, id ranges, removal of what a crash left
+ *	durable.c	sandboxes that outlive who made them; state.c, what is noted of them
  *	disk.c		a disk in a file, where memory will not do
  *	idmap.c		which id is which, inside and outside and in a volume
- *	client.c	the conversation with init
- *	exec.c		execs, files, ports on top of it
+ *	request.c	what is asked of init and what it answers, without waiting
+ *	client.c	the conversation with init, on top of it
+ *	exec.c		execs on top of that
+ *	reach.c		files and ports, the same way
  *	journal.c	reading an exec's journal
  *	user.c		"name", "uid", "uid:gid" to ids, by the sandbox's own passwd
  *	probe.c		what this machine can do
@@ -27,7 +30,9 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
+#include "backend/native/request.h"
 #include "image/image.h"
+#include "init/journal.h"
 #include "init/proto.h"
 #include "os/cgroup.h"
 #include "os/ns.h"
@@ -53,21 +58,16 @@ struct native {
 	int ids_fd;     /* run_dir/ids */
 	bool leftovers; /* a link could not be removed: the next engine is to find it */
 	int lock_fd;    /* our file in run_dir/engines, locked while we live */
-	char name[ID_LEN + 1]; /* of that file */
-	int init_fd;           /* init's program, sealed */
+	char name[33];  /* of that file */
+	bool named;     /* by the caller: its sandboxes may be durable */
+	int boxes_fd;   /* run_dir/boxes of a named engine, -1: none */
+	int init_fd;    /* init's program, sealed */
 	struct cgroup_root cgroups;
 	struct ns_map subuid, subgid; /* of an ordinary user; count 0: none */
 	uint64_t memory_default;
 	struct image host; /* kept open between creates */
 	uint64_t host_checked;
 	struct native_inject inject;
-};
-
-struct native_user {
-	uint32_t uid, gid;
-	size_t n_groups;
-	uint32_t groups[PROTO_GROUPS_MAX];
-	char home[512];
 };
 
 struct native_exec;
@@ -92,6 +92,8 @@ struct native_box {
 	char **env;
 	int image_lock; /* -1: none */
 	char *hostname;
+	struct cgroup_limits limits; /* as they are now */
+	char *state_text;            /* of an adopted one: what `enforced` points into */
 	bool paused;
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 };
@@ -109,6 +111,7 @@ struct native_exec {
 	uint32_t id;
 	uint64_t deadline; /* by which init must have reported; 0: none */
 	bool done, sole;
+	bool kept; /* in a durable sandbox: its end may be in the journal alone */
 	struct proto_exited result;
 	int journal;
 	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
@@ -130,6 +133,7 @@ struct native_plan {
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */
 	int control;
+	int listener; /* for init, of a durable sandbox; -1: none */
 	uint64_t times[NATIVE_STEPS_MAX];
 	int inject; /* step to fail before; 0: none */
 	bool crash;
@@ -159,9 +163,14 @@ int native_create(void *state, const struct warren_spec *spec,
 		  struct backend_box **ret_box, struct warren_error *err);
 /* Kill all of it, wait until the kernel says so, remove it; frees @box. */
 int native_unmake(struct native *n, struct native_box *box, struct warren_error *err);
+/* Frees the handle alone. */
+void native_forget(struct native_box *box);
 
 /* registry.c */
-int registry_open(struct native *n, struct warren_error *err);
+/* @name: of an engine that comes back; NULL: it does not. */
+int registry_open(struct native *n, const char *name, struct warren_error *err);
+/* Where the ids of a slot begin outside. */
+uid_t registry_base(const struct native *n, unsigned slot);
 void registry_close(struct native *n);
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
 void registry_release(struct native *n, struct native_box *box);
@@ -184,10 +193,12 @@ void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t own
 
 /* client.c */
 int client_wait_ready(struct native_box *box, struct warren_error *err);
-/* One request and its reply; *@ret_fd gets the descriptor of the reply, -1 when it has none. */
-int client_request(struct native_box *box, struct proto_header *msg, size_t size,
-		   const int *fds, size_t n_fds, struct proto_reply *ret, int *ret_fd,
+/* One request and its REPLY or WELCOME, whose descriptors are the caller's: answer_done(). */
+int client_request(struct native_box *box, const struct request *q, struct answer *ret,
 		   struct warren_error *err);
+/* The same for a request that is one struct, with a descriptor or -1. */
+int client_ask(struct native_box *box, const void *msg, size_t size, int fd,
+	       struct answer *ret, struct warren_error *err);
 /* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
 int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err);
 
@@ -197,10 +208,24 @@ int native_exec(void *state, struct backend_box *box, const struct warren_exec_s
 int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms,
 		     struct warren_result *ret, struct warren_error *err);
 int native_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
+int native_exec_signal_to(struct backend_exec *ex, int sig, enum warren_whom whom,
+			  struct warren_error *err);
+int native_exec_attach(void *state, struct backend_box *box, uint32_t number,
+		       int journal_fd, struct backend_exec **ret_exec,
+		       struct warren_error *err);
+uint32_t native_exec_number(const struct backend_exec *ex);
+int native_exec_close_input(struct backend_exec *ex, struct warren_error *err);
+int native_exec_ack(struct backend_exec *ex, uint64_t cursor, struct warren_error *err);
 void native_exec_free(struct backend_exec *ex);
 int native_exec_wait_fd(struct backend_exec *ex);
 int native_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
 		       struct warren_error *err);
+/* The user of an exec or a file: @text, or the sandbox's own when it is NULL. */
+int native_user_find(struct native_box *box, const char *text, struct native_user *ret,
+		     struct warren_error *err);
+void native_base(const struct native_box *box, struct request_base *ret);
+
+/* reach.c */
 int native_file_open(void *state, struct backend_box *box, const char *path, int flags,
 		     mode_t mode, const char *user, int *ret_fd,
 		     struct warren_error *err);
@@ -210,15 +235,11 @@ int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret
 /* journal.c */
 int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
 		       struct warren_output *ret, struct warren_error *err);
+/* How the exec ended, by its journal. 1, 0 while it runs (or was never begun), -errno. */
+int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
 /* @hint: where the reader was last, so that the next read need not search; may be NULL. */
 int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		 size_t size, struct warren_output *ret);
-
-/* user.c */
-/* Where passwd and group are read from: the image before, the live sandbox after. */
-typedef int (*user_open_fn)(void *ctx, const char *path);
-int user_resolve(const char *text, user_open_fn open_file, void *ctx,
-		 struct native_user *ret, struct warren_error *err);
 
 /* probe.c */
 int native_probe(void *state, struct warren_feature *features, struct warren_error *err);

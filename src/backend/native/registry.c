@@ -5,6 +5,9 @@
  *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
  *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
  *
+ * An engine that the caller gave a name is another matter (durable.h): no init
+ * has its lock, and what it left is removed by the next one of that name alone.
+ *
  * The link is made before anything else of a sandbox and removed after all
  * else: what it names can always be found by the sandbox's id. The lock is
  * shared with every init of the engine (the descriptor is handed to it), so it
@@ -25,6 +28,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "backend/native/durable.h"
 #include "backend/native/native.h"
 #include "base/fd.h"
 
@@ -140,7 +144,7 @@ static int enrol(struct native *n, int engines, struct warren_error *err)
 	return error_set(err, EBUSY, "cannot get a lock file");
 }
 
-int registry_open(struct native *n, struct warren_error *err)
+int registry_open(struct native *n, const char *name, struct warren_error *err)
 {
 	AUTO_CLOSE int run = open_run_dir(n->run_dir, err);
 	AUTO_CLOSE int engines = -1;
@@ -154,30 +158,39 @@ int registry_open(struct native *n, struct warren_error *err)
 	n->ids_fd = open_sub_dir(run, "ids", err);
 	if (n->ids_fd < 0)
 		return n->ids_fd;
-	r = enrol(n, engines, err);
+	r = name ? durable_enrol(n, run, engines, name, err) : enrol(n, engines, err);
 	if (r < 0)
 		return r;
+	if (name)
+		durable_sweep(n);
 	sweep(n, engines);
 	return 0;
 }
 
 void registry_close(struct native *n)
 {
-	char path[4096 + ID_LEN + 16];
+	char path[4096 + sizeof(n->name) + 16];
 
 	if (n->lock_fd >= 0) {
 		(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
-		if (!n->leftovers)
+		if (!n->leftovers && !n->named)
 			(void)unlink(path);
 		(void)close(n->lock_fd);
 	}
+	if (n->boxes_fd >= 0)
+		(void)close(n->boxes_fd);
 	if (n->ids_fd >= 0)
 		(void)close(n->ids_fd);
 }
 
+uid_t registry_base(const struct native *n, unsigned slot)
+{
+	return n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
+}
+
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err)
 {
-	char target[2 * ID_LEN + 2], name[16];
+	char target[sizeof(n->name) + ID_LEN + 2], name[16];
 	unsigned start = 0;
 
 	(void)snprintf(target, sizeof(target), "%s/%s", n->name, box->base.id);
@@ -190,8 +203,7 @@ int registry_claim(struct native *n, struct native_box *box, struct warren_error
 		if (symlinkat(target, n->ids_fd, name) == 0) {
 			box->slot = slot;
 			box->has_slot = true;
-			box->base_id = n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE
-						     : geteuid();
+			box->base_id = registry_base(n, slot);
 			return 0;
 		}
 		if (errno != EEXIST)

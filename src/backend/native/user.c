@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* user.c - "name", "name:group", "uid", "uid:gid" to ids, by docker's rules */
+#include "backend/native/user.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/native/native.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/passwd.h"
@@ -82,6 +84,13 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 	return 0;
 }
 
+/* Root is by far the commonest, and the same in every image. */
+bool user_needs_files(const char *text)
+{
+	return text && strcmp(text, "root") != 0 && strcmp(text, "0") != 0 &&
+	       strcmp(text, "0:0") != 0;
+}
+
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		 struct native_user *ret, struct warren_error *err)
 {
@@ -92,9 +101,7 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 	ssize_t n_passwd, n_groups;
 	int r;
 
-	/* By far the commonest, and the same in every image. */
-	if (!text || strcmp(text, "root") == 0 || strcmp(text, "0") == 0 ||
-	    strcmp(text, "0:0") == 0) {
+	if (!user_needs_files(text)) {
 		*ret = u;
 		return 0;
 	}
@@ -119,4 +126,24 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		return r;
 	*ret = u;
 	return 0;
+}
+
+struct files {
+	int passwd, group;
+};
+
+static int open_given(void *ctx, const char *path)
+{
+	const struct files *f = ctx;
+	int fd = strcmp(path, "/etc/passwd") == 0 ? f->passwd : f->group;
+
+	return fd < 0 ? -ENOENT : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+int user_resolve_files(const char *text, int passwd, int group, struct native_user *ret,
+		       struct warren_error *err)
+{
+	struct files f = { passwd, group };
+
+	return user_resolve(text, open_given, &f, ret, err);
 }

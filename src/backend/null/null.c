@@ -381,7 +381,7 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
-	ex->base = (struct backend_exec){ { -1, -1, -1 }, -1 };
+	ex->base = (struct backend_exec){ { -1, -1, -1, -1 }, -1 };
 	ex->reports = -1;
 	if (spec->user)
 		r = error_set(err, EOPNOTSUPP, "backend 'null' has no users");
