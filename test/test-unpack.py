@@ -448,25 +448,58 @@ def names_that_climb_are_refused(p):
 
 
 @both
-def nothing_is_written_through_a_link(p):
-    for to in (p.canary, "../canary", "/", ".", "..", "/proc/self/root", "real"):
-        for last in (file("l/file"), file("l/new"), entry("l/dir/"), link("l/etc", "x"), entry("l/p", kind=tarfile.FIFOTYPE)):
-            said = p.bad(tar(entry("real/"), link("l", to), last), says="'l' is a symbolic link, not a directory")
-            ok("unpack: " in said, said)
-        p.bad(tar(entry("real/"), file("real/f"), link("l", to), hard("l/h", "real/f")), says="symbolic link")
-        p.bad(tar(link("l", to), hard("h", "l/file")), says="is no file of the archive")
-        for wh in ("l/.wh.file", "l/.wh..wh..opq", "l/.wh.etc"):
-            p.bad(tar(link("l", to), file(wh, b"")), "-o", says="symbolic link")
+def links_on_the_way_lead_on_inside(p):
+    """As in docker, whose tar is rooted in the layer: what is behind a link is made where that leads, in here."""
+    inside = p.canary[1:]
+    for to, where in ((p.canary, inside), ("../canary", "canary"), ("/", ""), (".", ""), ("..", ""), ("real", "real"), ("/real/", "real"),
+                      ("../../real/./sub/..", "real"), ("real/../new/sub", "new/sub"), ("/proc/self/root", "proc/self/root")):
+        def at(name, where=where):
+            return f"{where}/{name}".lstrip("/")
+        p.good(tar(entry("real/"), link("l", to), file("l/file", b"1"), entry("l/dir/", mode=0o711, mtime=5), file("l/dir/f", b"2"),
+                   link("l/soft", "x"), entry("l/p", kind=tarfile.FIFOTYPE), hard("l/hard", "l/file"), hard("top", at("file")),
+                   file("l/file", b"3", mode=0o600)))
+        eq((p.read(at("file")), p.read(at("dir/f")), p.read(at("hard")), p.read("top")), (b"3", b"2", b"1", b"1"), f"contents behind {to}")
+        eq((p.stat(at("dir")).st_mtime, stat.S_IMODE(p.stat(at("dir")).st_mode)), (5, 0o711), f"the directory behind {to}")
+        eq(({p.tree()[at(n)] for n in ("soft",)}, p.tree()[at("p")], os.readlink(p.path("l"))), ({"l"}, "p", to.encode()), "links and pipes")
+        p.good(tar(entry("real/"), link("l", to), file("l/.wh.file", b""), file("l/.wh..wh..opq", b"")), "-o")
+        eq((p.stat(at("file")).st_rdev, xattrs(p.path(where or "."))), (0, {"user.overlay.opaque": b"y"}), f"whiteouts behind {to}")
         # The last part of a name is replaced, whatever it was.
         p.good(tar(entry("real/"), link("l", to), file("l", b"x")))
         eq(p.read("l"), b"x")
         p.good(tar(entry("real/"), link("l", to), entry("l/"), file("l/file")))
         eq(p.tree(), {"real": "d", "l": "d", "l/file": "-"}, "tree")
-    # A link to a link, and one that a hard link names.
-    p.bad(tar(link("a", p.canary), link("b", "a"), file("b/file")), says="symbolic link")
-    p.bad(tar(link("a", p.canary), hard("b", "a"), file("b/file")), says="symbolic link")
+    # The usual case: a /usr that was merged.
+    p.good(tar(entry("usr/"), entry("usr/lib/"), link("lib", "usr/lib"), file("lib/a"), file("lib/b/c"), file("usr/lib/d")))
+    eq(set(p.tree()), {"usr", "usr/lib", "lib", "usr/lib/a", "usr/lib/b", "usr/lib/b/c", "usr/lib/d"}, "names")
+
+
+@both
+def links_that_change_on_the_way(p):
+    """A link to a link, one that a hard link names, one that is replaced between two uses."""
+    inside = p.canary[1:]
+    for first in ((link("a", p.canary), link("b", "a")), (link("a", p.canary), hard("b", "a")), (link("d/a", "../../" + p.canary), link("b", "d/a"))):
+        p.good(tar(*first, file("b/file")))
+        eq(p.read(f"{inside}/file"), b"new\n", "what is inside")
+    p.good(tar(entry("x/"), entry("y/"), link("l", "x"), file("l/1"), link("l", "y"), file("l/2"), link("l", p.canary), file("l/file"),
+               entry("l/"), file("l/4"), link("l", "x"), file("l/5")))
+    eq({n for n in p.tree() if n.count("/") == 1 and n[0] in "xyl"}, {"x/1", "y/2", "x/5"}, "names")
+    eq(p.read(f"{inside}/file"), b"new\n", "what is inside")
+    # What a link leads to is removed while it is the way; then the way is made anew.
+    p.good(tar(entry("x/"), link("l", "x"), file("l/1"), file("x", b"flat"), entry("x/"), file("l/2")))
+    eq(p.tree(), {"x": "d", "l": "l", "x/2": "-"}, "tree")
     p.good(tar(link("a", f"{p.canary}/file"), hard("b", "a"), file("b", b"x"), file("a", b"y", mode=0o777)))
     p.good(tar(entry("d/"), file("d/x"), link("e", "d"), file("e", b"1"), file("d/y")))
+    # Those that lead nowhere.
+    for loop in ((link("l", "l"),), (link("l", "m"), link("m", "l")), (link("l", "l/l"),), (link("l", "d/../l"), entry("d/"))):
+        p.bad(tar(*loop, file("l/x")), code=errno.ELOOP, says="open the directory 'l'")
+    chain = [link(f"c{i}", f"c{i + 1}") for i in range(60)]
+    p.good(tar(*chain, file("c30/x")))
+    eq(p.tree()["c60/x"], "-", "the end of a chain of 30")
+    p.bad(tar(*chain, file("c0/x")), code=errno.ELOOP)
+    p.bad(tar(link("l", "x/../" * 800), link("m", "l/l/l"), file("m/x")), code=errno.ELOOP)
+    p.bad(tar(link("l", "/".join(["y" * 200] * 20)), file("/".join(["l", "z" * 250]) + "/x")), code=errno.ENAMETOOLONG)
+    p.bad(tar(file("f"), link("l", "f"), file("l/x")), says="'f' is a file, not a directory")
+    p.bad(tar(link("l", p.canary), hard("h", "l/file")), says="is no file of the archive")
 
 
 @both
@@ -498,11 +531,25 @@ def names_that_are_too_long_or_too_deep(p):
 
 @both
 def damaged_archives(p):
+    with open(f"{p.top}/hole", "wb") as f:
+        f.seek(1 << 20)
+        f.write(b"end")
     good = tar(file("a", b"x" * 3000), file("b", b"y" * 3000))
     packed = gzip.compress(good)
     p.good(good)
-    for cut in (1, 100, 511, 513, 700, 2000, 4100, 5000):
+    for cut in (1, 100, 511, 513, 700, 2000, 3500, 4095, 4097, 4100, 5000, 7095):
         p.bad(good[:cut], says="(?i)truncated|unrecognized|damaged")
+    # What is behind the last byte of the last file may be missing, in part or wholly, compressed or not.
+    for cut in (7096, 7097, 7100, 7167, 7168, 7169, 7680, 8191, 8192):
+        for data in (good[:cut], gzip.compress(good[:cut])):
+            eq((p.good(data)["diff_id"], p.read("b")), ("sha256:" + hashlib.sha256(good[:cut]).hexdigest(), b"y" * 3000), f"cut at {cut}")
+    p.good(good[:7096], "-s")
+    p.bad(good[:7095], "-s", says="(?i)truncated")
+    sparse = subprocess.run(["tar", "--format=pax", "-S", "-cf", "-", "-C", p.top, "hole"], stdout=subprocess.PIPE, check=True).stdout
+    body = sparse.rindex(b"end") + 3
+    p.good(sparse[:body])
+    eq((p.stat("hole").st_size, p.read("hole")[-3:]), ((1 << 20) + 3, b"end"), "a sparse file without its padding")
+    p.bad(sparse[:body - 1], says="(?i)truncated")
     for cut in (1, 5, 9, 12, len(packed) // 2, len(packed) - 9, len(packed) - 1):
         p.bad(packed[:cut], says="(?i)truncated|unrecognized")
     for at in (len(packed) // 2, len(packed) - 6, len(packed) - 2):

@@ -16,11 +16,13 @@
  * user, everything is his; ids and set-id bits of the archive are dropped. An id
  * that no sandbox has (65,536 and above) becomes nobody's, without set-id bits.
  *
- * What is refused: "..", a name that leads through a symbolic link or a file of the
- * archive, hard links to what is not in it, what is truncated or damaged. Leading
- * slashes are dropped. A later entry replaces an earlier one. Links are stored as
- * they are and never followed. Devices, sockets and attributes other than user.*
- * (without user.overlay.*) and file capabilities are left out.
+ * What is refused: "..", a name that leads through a file of the archive, hard links to
+ * what is not in it, what is damaged or ends in the middle of a member (behind the last
+ * byte of the last one it may end anywhere). Leading slashes are dropped. A later entry
+ * replaces an earlier one, links included; on the way to an entry the archive's links are
+ * followed as if the directory were "/" (unpack_name.c). Layers below are not looked at.
+ * Devices, sockets and attributes other than user.* (without user.overlay.*) and file
+ * capabilities are left out.
  *
  * The children are forks that use malloc: the caller must have one thread. They
  * have its memory, too: no secret should be in there that an image must not see.

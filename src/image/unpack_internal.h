@@ -10,15 +10,17 @@
 
 #include "base/error.h"
 
-#define UNPACK_BLOCK   (256U << 10) /* what is read, hashed and written at a time */
-#define UNPACK_PIPE    (1U << 20)   /* what fits between two of the processes */
-#define UNPACK_STALL   120000       /* ms without a byte moving until we give up */
-#define UNPACK_IDS     65536U       /* ids of a sandbox: what a layer can show */
-#define UNPACK_NOBODY  65534U       /* whose what belongs to any other id is */
-#define UNPACK_DEPTH   1024         /* directories in a name */
-#define UNPACK_LINKS   4096         /* symbolic links in a spooled archive */
-#define UNPACK_SPOOL   8            /* directories in a name of a spooled archive */
-#define UNPACK_SPOOLED 65536        /* members of a spooled archive */
+#define UNPACK_BLOCK    (256U << 10) /* what is read, hashed and written at a time */
+#define UNPACK_PIPE     (1U << 20)   /* what fits between two of the processes */
+#define UNPACK_STALL    120000       /* ms without a byte moving until we give up */
+#define UNPACK_IDS      65536U       /* ids of a sandbox: what a layer can show */
+#define UNPACK_NOBODY   65534U       /* whose what belongs to any other id is */
+#define UNPACK_DEPTH    1024         /* directories in a name */
+#define UNPACK_FOLLOWED 40           /* links on the way to one name, as in the kernel */
+#define UNPACK_STEPS    4096  /* components on such a way, those of the links included */
+#define UNPACK_LINKS    4096  /* symbolic links in a spooled archive */
+#define UNPACK_SPOOL    8     /* directories in a name of a spooled archive */
+#define UNPACK_SPOOLED  65536 /* members of a spooled archive */
 
 /*
  * The range of ids that the processes of an unpacking have outside when root
@@ -97,6 +99,22 @@ void unpack_child_done(struct unpack_child *c);
 
 #define AUTO_CHILD CLEANUP(unpack_child_done)
 
+/* ------------------------------------------------------------- unpack_name.c */
+
+/*
+ * A name of an archive, made clean: no leading, trailing or double slashes, no
+ * ".". "" is the root. -EBADMSG for "..", and what is too long or too deep.
+ */
+int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
+		      struct warren_error *err);
+
+/*
+ * The directory that the clean name @name leads to below @root, with no links on its
+ * way or at its end: those of the tree are followed as if @root were "/". What does
+ * not exist is no link. -ELOOP, -ENAMETOOLONG.
+ */
+int unpack_resolve_name(int root, const char *name, char ret[4096]);
+
 /* ------------------------------------------------------------- unpack_tree.c */
 
 struct unpack_meta {
@@ -127,13 +145,6 @@ struct unpack_tree {
 
 int unpack_tree_init(struct unpack_tree *t, int root, const struct unpack_rules *rules);
 void unpack_tree_done(struct unpack_tree *t);
-
-/*
- * A name of an archive, made clean: no leading, trailing or double slashes, no
- * ".". "" is the root. -EBADMSG for "..", and what is too long or too deep.
- */
-int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
-		      struct warren_error *err);
 
 int unpack_tree_dir(struct unpack_tree *t, const char *name,
 		    const struct unpack_meta *meta, int *ret_fd,

@@ -7,6 +7,10 @@
  * is not ASCII, says so in a warning, and hands out the bytes as they are. (In
  * a UTF-8 locale it would compose accents, and a file would get another name.)
  * Any other warning is an error: an archive is right, or it is refused.
+ *
+ * Some writers leave out what is behind the last member: the zeros that fill its block,
+ * the two blocks that end the archive. Those who read tar for a living do not miss
+ * them, and nor do we; but no byte of a header or of a file is made up.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -21,6 +25,8 @@
 
 #include "base/fd.h"
 #include "image/unpack_tar.h"
+
+#define TAR_BLOCK 512
 
 void unpack_warm_up(void)
 {
@@ -39,6 +45,16 @@ void unpack_warm_up(void)
 
 /* ------------------------------------------------------------------- reading */
 
+/* At the end: what is missing of the last block, once. */
+static la_ssize_t fill_up(struct untar *u)
+{
+	size_t n = u->padded ? 0 : (size_t)(-u->got % TAR_BLOCK);
+
+	u->padded = true;
+	(void)memset(u->block, 0, n);
+	return (la_ssize_t)n;
+}
+
 static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
 {
 	struct untar *u = ctx;
@@ -50,7 +66,16 @@ static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
 	if (n < 0)
 		archive_set_error(a, errno, "%s", strerror(errno));
 	*ret = u->block;
+	if (n == 0)
+		return fill_up(u);
+	u->got += n > 0 ? (uint64_t)n : 0;
 	return n < 0 ? ARCHIVE_FATAL : n;
+}
+
+/* Does what libarchive has taken, and @n bytes more, end behind what there was? */
+static bool made_up(const struct untar *u, size_t n)
+{
+	return u->padded && (uint64_t)archive_filter_bytes(u->a, 0) + n > u->got;
 }
 
 static int damaged(const struct untar *u, const char *name, struct warren_error *err)
@@ -74,6 +99,8 @@ static int next_entry(const struct untar *u, struct archive_entry **ret,
 
 	if (r == ARCHIVE_EOF)
 		return 0;
+	if (made_up(u, 0))
+		return error_set(err, EBADMSG, "Truncated tar archive");
 	if (r == ARCHIVE_OK || (why && strstr(why, "can't be converted from")))
 		return 1;
 	return damaged(u, NULL, err);
@@ -108,6 +135,9 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 
 		if (n == 0)
 			continue;
+		if (made_up(u, n))
+			return error_set(err, EBADMSG, "'%.200s': Truncated tar archive",
+					 name);
 		if (offset < end)
 			return error_set(err, EBADMSG, "'%.200s': data out of order",
 					 name);
@@ -350,6 +380,8 @@ int unpack_untar(int in, int root, const struct unpack_rules *rules,
 	int r;
 
 	u.in = in;
+	u.got = 0;
+	u.padded = false;
 	u.rules = rules;
 	u.ret = ret;
 	u.a = archive_read_new();

@@ -18,6 +18,8 @@ struct untar_link {
 struct untar {
 	struct archive *a;
 	int in;
+	uint64_t got; /* bytes read from it */
+	bool padded;  /* it has ended, and its last block was filled up */
 	const struct unpack_rules *rules;
 	struct unpack_report *ret;
 	struct unpack_tree tree;

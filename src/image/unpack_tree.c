@@ -2,10 +2,14 @@
 /*
  * unpack_tree.c - making what an archive names, and nothing else, below one directory
  *
- * Names are resolved by the kernel (openat2) beneath the root, without links:
- * a link that the archive made is a thing to replace, never a way to go. An
- * entry never opens what is there already: it is removed and made new, so that
- * nothing is written through another name of the same file.
+ * Names are resolved by the kernel (openat2) beneath the root, without links. A
+ * name whose directory is behind links of the archive's own ("lib/x" after "lib ->
+ * usr/lib") is first made one without: each link is read here and put in the place
+ * of its name, with this directory for "/" and nothing above it, as a chroot has it.
+ * So what is checked and what is used is the same name, and no call follows a link.
+ * An entry never opens what is there already: it is removed and made new, so that
+ * nothing is written through another name of the same file, nor through a link that
+ * stands where the entry itself is to be.
  *
  * The untar process has CAP_DAC_OVERRIDE over the tree: the mode of a directory
  * can be set at once. Its time cannot, and waits for unpack_tree_settle().
@@ -58,41 +62,11 @@ void unpack_tree_done(struct unpack_tree *t)
 	free(t->late);
 }
 
-/* --------------------------------------------------------------------- names */
+/* ------------------------------------------------------------------ counting */
 
 static int refuse(struct warren_error *err, const char *name, const char *why)
 {
 	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
-}
-
-int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
-		      struct warren_error *err)
-{
-	size_t len = 0, depth = 0;
-
-	for (const char *p = name; *p;) {
-		size_t n = strcspn(p, "/");
-
-		if (n == 2 && p[0] == '.' && p[1] == '.')
-			return refuse(err, name, "has '..' in it");
-		if (n > NAME_MAX)
-			return refuse(err, name,
-				      "has a part that is longer than 255 bytes");
-		if (n > 0 && !(n == 1 && p[0] == '.')) {
-			if (len + n + 2 > 4096)
-				return refuse(err, name, "is too long");
-			if (++depth > depth_max)
-				return refuse(err, name, "is too deep");
-			if (len > 0)
-				ret[len++] = '/';
-			(void)memcpy(ret + len, p, n);
-			len += n;
-		}
-		p += n;
-		p += *p == '/';
-	}
-	ret[len] = '\0';
-	return 0;
 }
 
 /* One more is made. */
@@ -286,6 +260,22 @@ static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 	(void)snprintf(t->dir_name, sizeof(t->dir_name), "%s", name);
 }
 
+/* The same for what is right below the one used last. */
+static int remember_child(struct unpack_tree *t, const char *base, int fd)
+{
+	char name[sizeof(t->dir_name)];
+	int n = snprintf(name, sizeof(name), "%s%s%s", t->dir_name,
+			 *t->dir_name ? "/" : "", base);
+
+	/* Behind links a place may be deeper than its name is long. */
+	if (n < 0 || (size_t)n >= sizeof(name)) {
+		(void)close(fd);
+		return -ENAMETOOLONG;
+	}
+	remember_dir(t, name, fd);
+	return 0;
+}
+
 /* Go to the directory @name: t->dir is it then. -errno when it is not there. */
 static int enter(struct unpack_tree *t, const char *name)
 {
@@ -311,16 +301,24 @@ static int enter(struct unpack_tree *t, const char *name)
 static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 			 struct warren_error *err)
 {
+	char path[4096];
 	int fd, r = enter(t, name);
 
 	if (r == 0)
 		return 0;
-	if (!make || (r != -ENOENT && r != -ENOTDIR && r != -ELOOP))
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
+		r = unpack_resolve_name(t->root, name, path);
+		if (r == 0)
+			r = enter(t, path);
+	}
+	if (r == 0)
+		return 0;
+	if (!make || (r != -ENOENT && r != -ENOTDIR))
 		return error_errno(err, -r, "open the directory '%.200s'", name);
-	fd = make_dirs(t, name, err);
+	fd = make_dirs(t, path, err);
 	if (fd < 0)
 		return fd;
-	remember_dir(t, name, fd);
+	remember_dir(t, path, fd);
 	return 0;
 }
 
@@ -483,7 +481,9 @@ int unpack_tree_dir(struct unpack_tree *t, const char *name,
 		fd = make_dir(&at, meta->mode & 0777, err);
 		if (fd < 0)
 			return fd;
-		remember_dir(t, name, fd);
+		r = remember_child(t, at.base, fd);
+		if (r < 0)
+			return error_errno(err, -r, "make the directory '%.200s'", name);
 	} else {
 		r = enter_or_make(t, "", true, err);
 		if (r < 0)
@@ -491,7 +491,7 @@ int unpack_tree_dir(struct unpack_tree *t, const char *name,
 	}
 	r = unpack_apply(t, t->dir, meta);
 	if (r == 0)
-		r = remember_time(t, name, meta->mtime);
+		r = remember_time(t, t->dir_name, meta->mtime);
 	if (r < 0)
 		return error_errno(err, -r, "set the attributes of '%.200s'", name);
 	*ret_fd = t->dir;
