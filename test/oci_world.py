@@ -14,20 +14,17 @@ import os
 import platform
 import shutil
 import signal
-import socket
+import ssl
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
-import traceback
 
-SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
-WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(BUILD, "warren")))
-ROOT = os.geteuid() == 0
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+import registry_server  # pylint: disable=wrong-import-position
+
 WAIT = 60
-MIB = 1 << 20
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 OTHER = "arm64" if ARCH == "amd64" else "amd64"
 
@@ -44,28 +41,8 @@ TYPES = {
                "index": DOCKER + "distribution.manifest.list.v2+json"},
 }
 
-tests = []
 work = tempfile.mkdtemp(prefix="warren-oci-")
 os.chmod(work, 0o755)
-
-
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    tests.append(f)
-    return f
-
-
-def ok(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def eq(got, want, what="value"):
-    if got != want:
-        raise AssertionError(f"{what} is {got!r}, not {want!r}")
 
 
 def folder():
@@ -74,10 +51,6 @@ def folder():
 
 def digest(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def noise(n, seed):
-    return hashlib.shake_128(str(seed).encode()).digest(n)
 
 
 # ------------------------------------------------------------------- images
@@ -222,33 +195,30 @@ def skopeo(*args):
 # ----------------------------------------------------------------- registry
 
 
-class Registry:
-    """Debian's, on a free port."""
+class Registry(registry_server.Registry):
+    """Debian's, on a free port; images come by its own protocol, over TLS and with a login if it is so."""
 
-    def __init__(self):
-        if not shutil.which("docker-registry"):
-            raise Skip("docker-registry is not installed")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
-        self.host = f"127.0.0.1:{self.port}"
+    def __init__(self, storage=None, login=None, ca=None, **kw):
+        for tool in ("docker-registry", *(["htpasswd"] if login else [])):
+            if not shutil.which(tool):
+                raise Skip(f"{tool} is not installed")
         path = folder()
-        with open(f"{path}/config.yml", "w", encoding="ascii") as f:
-            f.write(f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n"
-                    f"storage: {{filesystem: {{rootdirectory: {path}/data}}}}\nhttp: {{addr: {self.host}}}\n")
-        self.process = subprocess.Popen(["docker-registry", "serve", f"{path}/config.yml"], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            time.sleep(0.05)
-        raise AssertionError("docker-registry does not start")
+        if login:
+            subprocess.run(["htpasswd", "-Bbc", f"{path}/users", *login], check=True, capture_output=True, timeout=WAIT)
+            kw["auth"] = {"htpasswd": {"realm": "here", "path": f"{path}/users"}}
+        self.login, self.context = login, ssl.create_default_context(cafile=ca) if ca else None
+        super().__init__(path, storage or f"{path}/data", **kw)
+
+    def connect(self):
+        if self.context:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=WAIT, context=self.context)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
 
     def call(self, method, path, body=None, headers=None, want=(200, 201, 202)):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        c = self.connect()
+        login = {"Authorization": registry_server.basic(*self.login)} if self.login else {}
         try:
-            c.request(method, path, body, headers or {})
+            c.request(method, path, body, {**login, **(headers or {})})
             r = c.getresponse()
             r.read()
             ok(r.status in want, f"{method} {path}: {r.status}")
@@ -272,17 +242,13 @@ class Registry:
         self.call("PUT", f"/v2/{name}/manifests/{tag}", body, {"Content-Type": kind})
         return f"{self.host}/{name}{'@' if ':' in tag else ':'}{tag}"
 
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-
 
 _registry = []
 
 
 def registry():
     if not _registry:
-        _registry.append(Registry())
+        _registry.append(Registry().__enter__())
     return _registry[0]
 
 
@@ -369,42 +335,14 @@ class Store:
 # --------------------------------------------------------------------- main
 
 
-def explain(why):
-    where = [f"{os.path.basename(f.filename)}:{f.lineno}"
-             for f in traceback.extract_tb(why.__traceback__) if f.filename.startswith(SOURCE)]
-    text = f"{type(why).__name__}: {why}".replace("\n", "\n# ")
-    output = getattr(why, "output", None)
-    return f"# {' '.join(where)}: {text} {(output or b'')[-500:]!r}"
-
-
-def attempt(t):
-    try:
-        t()
-    except Exception as why:  # pylint: disable=broad-except
-        return why
-
-
 def main():
-    failed, names = 0, sys.argv[1:]
-    chosen = [t for t in tests if not names or t.__name__ in names]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if not os.path.exists("/bin/busybox"):
         print("1..0 # SKIP busybox-static is not installed")
         return 0
     try:
-        for n, t in enumerate(chosen, 1):
-            started = time.monotonic()
-            why = attempt(t)
-            if isinstance(why, Skip):
-                print(f"ok {n} - {t.__name__} # SKIP {why}", flush=True)
-            elif why is None:
-                print(f"ok {n} - {t.__name__} # {time.monotonic() - started:.1f} s", flush=True)
-            else:
-                failed += 1
-                print(f"{explain(why)}\nnot ok {n} - {t.__name__}", flush=True)
+        return run_tests()
     finally:
         for r in _registry:
-            r.stop()
+            r.__exit__()
         shutil.rmtree(work, ignore_errors=True)
-    print(f"1..{len(chosen)}")
-    return 1 if failed else 0

@@ -3,46 +3,18 @@
 
 The program under test is registry-pull: the manifest and the blobs of a reference, into a folder.
 """
-import hashlib
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
-import traceback
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
+from checks import BUILD, MIB, Skip, eq, noise, ok, run_tests, test  # noqa: F401 pylint: disable=unused-import
+
 PULL = os.path.join(BUILD, "test", "registry-pull")
-MIB = 1 << 20
 
-tests = []
 work = tempfile.TemporaryDirectory(prefix="registry-client-")
-
-
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    tests.append(f)
-    return f
-
-
-def ok(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def eq(got, want, what="value"):
-    if got != want:
-        raise AssertionError(f"{what} is {got!r}, not {want!r}")
-
-
-def noise(n, seed=b"x"):
-    return hashlib.shake_128(seed).digest(n)
 
 
 class Pulled:
@@ -96,34 +68,6 @@ def bad(errno, pattern, ref, *args, **kw):
     return got
 
 
-def attempt(t):
-    try:
-        t()
-    except Exception as why:
-        return why
-
-
-def explain(why):
-    where = [f"{os.path.basename(f.filename)}:{f.lineno}"
-             for f in traceback.extract_tb(why.__traceback__) if f.filename.startswith(SOURCE)]
-    text = f"{type(why).__name__}: {why}".replace("\n", "\n# ")
-    if isinstance(why, subprocess.CalledProcessError):
-        text += f" {why.stderr[-500:]!r}"
-    return f"# {' '.join(where)}: {text}"
-
-
 def main():
-    failed, names = 0, sys.argv[1:]
-    chosen = [t for t in tests if not names or t.__name__ in names]
     with work:
-        for n, t in enumerate(chosen, 1):
-            why = attempt(t)
-            if isinstance(why, Skip):
-                print(f"ok {n} - {t.__name__} # SKIP {why}", flush=True)
-            elif why is None:
-                print(f"ok {n} - {t.__name__}", flush=True)
-            else:
-                failed += 1
-                print(f"{explain(why)}\nnot ok {n} - {t.__name__}", flush=True)
-    print(f"1..{len(chosen)}")
-    return 1 if failed else 0
+        return run_tests()

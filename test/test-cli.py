@@ -25,57 +25,10 @@ import tempfile
 import termios
 import time
 
-SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# A background job of a shell has these ignored, and so would all that it starts.
-for _sig in (signal.SIGINT, signal.SIGQUIT):
-    signal.signal(_sig, signal.SIG_DFL)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
-WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(SOURCE, "build/warren")))
-ROOT = os.geteuid() == 0
-RUN_DIR = "/run/warren"
-MIB = 1 << 20
 WAIT = 20  # seconds that nothing here takes
-
-tests = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    tests.append(f)
-    return f
-
-
-def needs_root(f):
-    def wrapped():
-        if not ROOT:
-            raise Skip("needs root")
-        f()
-
-    wrapped.__name__ = f.__name__
-    return wrapped
-
-
-def eq(got, want, what="value"):
-    if got != want:
-        raise AssertionError(f"{what} is {got!r}, not {want!r}")
-
-
-def ok(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def warren(*args, **kw):
-    kw.setdefault("stdin", subprocess.DEVNULL)
-    if "input" in kw:
-        kw.pop("stdin")
-    kw.setdefault("stdout", subprocess.PIPE)
-    kw.setdefault("stderr", subprocess.PIPE)
-    kw.setdefault("timeout", WAIT)
-    return subprocess.run([WARREN, *args], **kw)
 
 
 def run(*args, status=0, stderr=b"", **kw):
@@ -113,15 +66,6 @@ def finish(p):
         out, err = p.communicate()
         raise AssertionError(f"it hangs; stdout {out[-200:]!r}, stderr {err[-200:]!r}") from None
     return p.returncode, out, err
-
-
-@contextlib.contextmanager
-def scratch():
-    d = tempfile.mkdtemp(prefix="warren-test-")
-    try:
-        yield d
-    finally:
-        shutil.rmtree(d)
 
 
 # ------------------------------------------------------------- what is left
@@ -1285,39 +1229,16 @@ def an_interrupt_from_the_keyboard_comes_once():
 # --------------------------------------------------------------------- main
 
 
-def check_isolated():
-    """Nothing of this may run outside of a sandbox."""
-    try:
-        p = warren("run", "--", "sh", "-c", "readlink /proc/self/ns/pid; set -- /proc/[0-9]*; echo $#")
-    except (OSError, subprocess.TimeoutExpired) as e:
-        sys.exit(f"Bail out! {e}")
-    lines = p.stdout.decode().split()
-    if p.returncode != 0 or len(lines) != 2 or lines[0] == os.readlink("/proc/self/ns/pid") or int(lines[1]) > 5:
-        print(f"Bail out! '{WARREN} run' does not isolate: {p}")
-        sys.exit(1)
+def and_nothing_left(t):
+    before = leftovers()
+    t()
+    check_nothing_left(before)
 
 
 def main():
-    names = sys.argv[1:]
     os.environ.pop("TERM", None)
     check_isolated()
-    failed = 0
-    chosen = [t for t in tests if not names or t.__name__ in names]
-    for n, t in enumerate(chosen, 1):
-        before = leftovers()
-        try:
-            t()
-            check_nothing_left(before)
-            print(f"ok {n} - {t.__name__}", flush=True)
-        except Skip as e:
-            print(f"ok {n} - {t.__name__} # SKIP {e}", flush=True)
-        except Exception as e:  # pylint: disable=broad-except
-            failed += 1
-            for line in f"{type(e).__name__}: {e}".split("\n"):
-                print(f"# {line}")
-            print(f"not ok {n} - {t.__name__}", flush=True)
-    print(f"1..{len(chosen)}")
-    return 1 if failed else 0
+    return run_tests(and_nothing_left)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 
-def needs_root(f):
-    def wrapped():
-        if not ROOT:
-            raise Skip("needs root")
-        f()
-
-    wrapped.__name__ = f.__name__
-    return wrapped
-
-
 # ------------------------------------------------------------------ pulling
 
 

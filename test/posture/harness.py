@@ -17,34 +17,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(HERE)))
-WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(SOURCE, "build/warren")))
-ROOT = os.geteuid() == 0
-RUN_DIR = "/run/warren"
 WAIT = 30  # seconds that nothing here takes
 libc = ctypes.CDLL(None, use_errno=True)
-
-tests = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    tests.append(f)
-    return f
-
-
-def eq(got, want, what="value"):
-    if got != want:
-        raise AssertionError(f"{what} is {got!r}, not {want!r}")
-
-
-def ok(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 def need(program):
@@ -53,16 +31,6 @@ def need(program):
     if not path:
         raise Skip(f"{program} is not installed")
     return path
-
-
-def warren(*args, **kw):
-    kw.setdefault("stdin", subprocess.DEVNULL)
-    if "input" in kw:
-        kw.pop("stdin")
-    kw.setdefault("stdout", subprocess.PIPE)
-    kw.setdefault("stderr", subprocess.PIPE)
-    kw.setdefault("timeout", WAIT)
-    return subprocess.run([WARREN, *args], **kw)
 
 
 def run(*args, status=0, stderr=None, **kw):
@@ -76,15 +44,6 @@ def run(*args, status=0, stderr=None, **kw):
 
 def sh(script, *args, **kw):
     return run(*args, "--", "sh", "-c", script, **kw)
-
-
-@contextlib.contextmanager
-def scratch():
-    d = tempfile.mkdtemp(prefix="warren-test-")
-    try:
-        yield d
-    finally:
-        shutil.rmtree(d)
 
 
 def compile_c(source, to, *flags):
@@ -240,40 +199,17 @@ def fingerprint(top):
 # --------------------------------------------------------------------- main
 
 
-def check_isolated():
-    try:
-        p = warren("run", "--", "sh", "-c", "readlink /proc/self/ns/pid; set -- /proc/[0-9]*; echo $#")
-    except (OSError, subprocess.TimeoutExpired) as e:
-        print(f"Bail out! {e}")
-        sys.exit(1)
-    lines = p.stdout.decode().split()
-    if p.returncode != 0 or len(lines) != 2 or lines[0] == os.readlink("/proc/self/ns/pid") or int(lines[1]) > 5:
-        print(f"Bail out! '{WARREN} run' does not isolate: {p}")
-        sys.exit(1)
+def and_nothing_left(t):
+    before = leftovers()
+    t()
+    check_nothing_left(before)
 
 
 def main(isolated=check_isolated):
-    names = sys.argv[1:]
     os.environ.pop("TERM", None)
     os.umask(0o022)
     isolated()
-    failed = 0
-    chosen = [t for t in tests if not names or t.__name__ in names]
-    for n, t in enumerate(chosen, 1):
-        before = leftovers()
-        try:
-            t()
-            check_nothing_left(before)
-            print(f"ok {n} - {t.__name__}", flush=True)
-        except Skip as e:
-            print(f"ok {n} - {t.__name__} # SKIP {e}", flush=True)
-        except Exception as e:  # pylint: disable=broad-except
-            failed += 1
-            for line in f"{type(e).__name__}: {e}".split("\n"):
-                print(f"# {line}")
-            print(f"not ok {n} - {t.__name__}", flush=True)
-    print(f"1..{len(chosen)}")
-    return 1 if failed else 0
+    return run_tests(and_nothing_left)
 
 
 def errno_name(code):
