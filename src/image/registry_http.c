@@ -284,6 +284,10 @@ static void set_options(struct http *h, const char *url)
 	/* One connection for each download: with one for all, a slow one holds up the rest. */
 	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* Who gives up is not to wait for a name server that does not answer. */
+	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "warren/" WARREN_VERSION);
 	(void)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
 	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
@@ -300,6 +304,11 @@ static void set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->why);
 	(void)curl_easy_setopt(e, CURLOPT_PRIVATE, h);
 	if (reg->ca_file) {
+		const char *system = curl_version_info(CURLVERSION_NOW)->cainfo;
+
+		/* A machine without certificates can do with ours. */
+		if (system && access(system, R_OK) < 0)
+			(void)curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
 		(void)curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
 		(void)curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, reg->ca_file);
 	}

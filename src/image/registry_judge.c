@@ -16,7 +16,7 @@ struct failure {
 	CURLcode result;
 	int code;
 	bool passes;
-	bool no_tls;                /* also what a server does that does not speak TLS */
+	bool no_tls; /* also where there is no TLS: at the server, or here for want of a CA */
 	const char *before, *after; /* the peer, in a sentence */
 };
 
@@ -34,7 +34,7 @@ static const struct failure failures[] = {
 	{ CURLE_SSL_CONNECT_ERROR, EPROTO, false, true, "cannot speak TLS with ", "" },
 	{ CURLE_PEER_FAILED_VERIFICATION, EPROTO, false, false, "the certificate of ",
 	  " is not trusted" },
-	{ CURLE_SSL_CACERT_BADFILE, EPROTO, false, false, "no certificates to trust ",
+	{ CURLE_SSL_CACERT_BADFILE, EPROTO, false, true, "no certificates to trust ",
 	  " by" },
 	{ CURLE_OUT_OF_MEMORY, ENOMEM, false, false, "cannot speak with ", "" },
 };

@@ -8,15 +8,8 @@
 #include "cli/image/cancel.h"
 #include "cli/image/image.h"
 #include "cli/image/progress.h"
+#include "cli/image/settings.h"
 #include "cli/image/source.h"
-
-#define INSECURE_MAX 64
-
-/* NULL-terminated; borrowed. */
-struct host_list {
-	const char *v[INSECURE_MAX + 1];
-	size_t n;
-};
 
 struct pull_options {
 	const char *platform;
@@ -50,18 +43,6 @@ static int set_text(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-static int add_host(void *field, const char *value, struct warren_error *err)
-{
-	struct host_list *list = field;
-
-	if (!*value || strpbrk(value, "/, "))
-		return error_set(err, EINVAL, "'%s' is not HOST or HOST:PORT", value);
-	if (list->n == INSECURE_MAX)
-		return error_set(err, E2BIG, "more than %d registries", INSECURE_MAX);
-	list->v[list->n++] = value;
-	return 0;
-}
-
 #define FIELD(name) offsetof(struct pull_options, name)
 
 /* clang-format off */
@@ -74,7 +55,7 @@ static const struct opt pull_table[] = {
 	  opt_flag, FIELD(missing) },
 	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
 	  "a registry that may be spoken to without TLS",
-	  add_host, FIELD(insecure) },
+	  host_list_add, FIELD(insecure) },
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
 	  "certificates to trust besides the system's",
 	  set_text, FIELD(ca_file) },
@@ -95,25 +76,17 @@ static const struct opts pull_opts = {
 	.mixed = true,
 };
 
-/* What the environment says besides; @text holds its words. */
-static int add_environment(struct pull_options *o, char **text, struct warren_error *err)
+/* What is said elsewhere, besides what was said here. */
+static int add_settings(struct pull_options *o, const struct settings *s,
+			struct warren_error *err)
 {
-	const char *ca = getenv("WARREN_CA_FILE");
-	const char *hosts = getenv("WARREN_INSECURE_REGISTRIES");
-	char *save = NULL;
 	int r = 0;
 
-	if (ca && *ca && !o->ca_file)
-		o->ca_file = ca;
-	if (!hosts)
-		return 0;
-	*text = strdup(hosts);
-	if (!*text)
-		return error_errno(err, ENOMEM, "read WARREN_INSECURE_REGISTRIES");
-	for (char *h = strtok_r(*text, ", ", &save); h && r == 0;
-	     h = strtok_r(NULL, ", ", &save))
-		r = add_host(&o->insecure, h, err);
-	return r < 0 ? error_wrap(err, "WARREN_INSECURE_REGISTRIES") : 0;
+	if (!o->ca_file)
+		o->ca_file = s->ca_file;
+	for (size_t i = 0; r == 0 && i < s->insecure.n; i++)
+		r = host_list_add(&o->insecure, s->insecure.v[i], err);
+	return r;
 }
 
 /* "linux/arm" is also satisfied by "linux/arm/v7". */
@@ -207,7 +180,7 @@ static void describe(const struct store *s, const char *text,
 static int run_pull(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
-	AUTO_FREE char *hosts = NULL;
+	CLEANUP(settings_done) struct settings settings = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct pull_options o = { 0 };
 	char id[REF_DIGEST_LEN + 1] = "";
@@ -219,7 +192,8 @@ static int run_pull(int argc, char **argv)
 	if (!image_options(&image_pull, argc, argv, &o, 1, 1, &operands, &status))
 		return status;
 	cancel_arm();
-	if (add_environment(&o, &hosts, &err) < 0 || open_store(true, &s, &err) < 0)
+	if (settings_read(&settings, &err) < 0 || add_settings(&o, &settings, &err) < 0 ||
+	    open_store(true, &s, &err) < 0)
 		return image_fail(&image_pull, &err);
 	r = pull(&s, operands[0], &o, id, &err);
 	if (r >= 0)

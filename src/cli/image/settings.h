@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settings.h - what is said about registries outside of the command line
+ *
+ *	/etc/warren/registries.conf	the machine's
+ *	$XDG_CONFIG_HOME/warren/registries.conf (~/.config/...)	the user's
+ *	$WARREN_INSECURE_REGISTRIES, $WARREN_CA_FILE
+ *
+ * A file has lines of two words, and comments with '#':
+ *
+ *	insecure registry.lan:5000	# may be spoken to without TLS
+ *	ca /etc/ssl/our-ca.pem		# is trusted besides the system's
+ *
+ * What is insecure adds up; of certificates the last word counts: the user's before the
+ * machine's, the environment's before both.
+ */
+#ifndef CLI_IMAGE_SETTINGS_H
+#define CLI_IMAGE_SETTINGS_H
+
+#include "base/error.h"
+
+#define SETTINGS_HOSTS_MAX 64
+
+/* NULL-terminated; borrowed. */
+struct host_list {
+	const char *v[SETTINGS_HOSTS_MAX + 1];
+	size_t n;
+};
+
+struct settings {
+	struct host_list insecure;
+	const char *ca_file; /* NULL: none */
+	char *texts[3];      /* that the words above are in */
+};
+
+/* HOST or HOST:PORT; a struct opt can have it as its setter. */
+int host_list_add(void *list, const char *host, struct warren_error *err);
+
+int settings_read(struct settings *ret, struct warren_error *err) MUST_CHECK;
+void settings_done(struct settings *s);
+
+#endif /* CLI_IMAGE_SETTINGS_H */
