@@ -4,15 +4,19 @@
 
 Speaks TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
+import base64
 import fcntl
 import os
 import pty
 import random
 import re
 import select
+import socket
 import struct
 import sys
 import termios
+import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -135,6 +139,25 @@ def dangling_images():
     got = json.loads(s.image("prune", "-a", "--json"))
     eq((got["images"], got["names"], got["layers"], got["bytes"]), (1, 1, 2, sum(x.size for x in two.layers)))
     s.empty()
+
+
+@test
+def what_was_damaged_is_collected():
+    s, whole, broken = Store(), simple("whole"), simple("broken")
+    refs = [registry().push(x, "damaged/x", str(n)) for n, x in enumerate((whole, broken))]
+    for ref in refs:
+        s.pull(ref)
+    os.unlink(f"{s.path}/images/{broken.id[7:]}/record")
+    # A layer's size that was written when its name was not yet made.
+    with open(f"{s.path}/layers/{'ab' * 32}.size", "w", encoding="ascii") as f:
+        f.write("1\n")
+    eq([x["id"] for x in s.ls()], [whole.id])
+    s.bad("run", "--pull", "never", "--image", refs[1], words=[refs[1]])
+    eq(json.loads(s.image("prune", "--json"))["leftovers"], 1)
+    eq((sorted(os.listdir(f"{s.path}/images")), len(s.directories())), (sorted([whole.id[7:], "lock", "refs"]), 2))
+    eq([n for n in os.listdir(f"{s.path}/layers") if n.startswith("abab")], [])
+    eq(s.run(refs[0]), "whole")
+    eq(s.good("run", "--quiet", "--image", refs[1]), "broken")
 
 
 # ----------------------------------------------------------------- removing
@@ -281,6 +304,200 @@ def interrupted_in_order():
         _, err = p.communicate(timeout=WAIT)
         eq(p.returncode, 128 + sig, f"status of the run ({err[-300:]!r})")
         s.empty()
+
+
+def catches(pid, sig):
+    """Is it so far that it ends in order?"""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return bool(int(re.search(r"^SigCgt:\s*(\w+)", f.read(), re.M)[1], 16) >> (sig - 1) & 1)
+    return False
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + WAIT
+    while not condition():
+        ok(time.monotonic() < deadline, f"{what} does not happen")
+        time.sleep(0.01)
+
+
+def interrupted(s, p, command, ready=lambda: True):
+    """One SIGINT, once it waits for what never comes: it ends in order and leaves nothing."""
+    try:
+        wait_for(lambda: p.poll() is not None or (catches(p.pid, signal.SIGINT) and ready()), "what it is to wait for")
+        time.sleep(0.2)
+        eq(p.poll(), None, f"status of '{command}' before the signal")
+        p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=30)[1]
+        eq((p.returncode, err.splitlines()[-1]), (128 + signal.SIGINT, f"warren image {command}: interrupted".encode()))
+    finally:
+        p.kill()
+        p.communicate()
+    eq([n for n in os.listdir(f"{s.path}/layers/d")], [], "what is left of it")
+
+
+class Silent:
+    """A server that takes connections, reads, and answers with @answer and no more."""
+
+    def __init__(self, answer=b""):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.host = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.answer, self.asked, self.open = answer, 0, []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                c, _ = self.listener.accept()
+                self.open.append(c)
+                if c.recv(4096).startswith(b"GET "):  # and not a try of TLS
+                    self.asked += 1
+                    c.sendall(self.answer)
+                else:
+                    c.close()
+
+    def stop(self):
+        self.listener.close()
+        for c in self.open:
+            c.close()
+
+
+@test
+def interrupted_while_it_waits_for_others():
+    s, image = Store(), simple("waited for")
+    ref = registry().push(image, "wait/x", "1")
+    s.image("prune")
+    path = f"{folder()}/x.tar"
+    with open(path, "wb") as f:
+        f.write(tar({"f": "x"}))
+    with open(f"{s.path}/images/lock", "rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for args in (("pull", ref), ("import", path), ("load", path)):
+            interrupted(s, s.start("image", *args), args[0])
+        fcntl.flock(lock, fcntl.LOCK_SH)  # nobody collects, meanwhile
+        with open(f"{s.path}/layers/.lock-{image.layers[1].diff_id[7:]}", "w", encoding="ascii") as layer:
+            fcntl.flock(layer, fcntl.LOCK_EX)
+            interrupted(s, s.start("image", "pull", ref), "pull")
+            waiting = s.start("image", "pull", "-q", ref)
+            wait_for(lambda: catches(waiting.pid, signal.SIGINT), "the pull")
+        # Positive control: who waited goes on.
+        out, err = waiting.communicate(timeout=WAIT)
+        eq((out.decode().strip(), err), (image.id, b""))
+    eq(s.run(ref), "waited for")
+
+
+@test
+def interrupted_while_it_waits_for_an_answer():
+    s, d = Store(), folder()
+    s.image("prune")
+    pid = f"{d}/pid"
+    with open(f"{d}/docker-credential-slow", "w", encoding="ascii") as f:
+        f.write(f"#!/bin/sh\necho $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 1000\n")
+    os.chmod(f"{d}/docker-credential-slow", 0o755)
+    with open(f"{d}/config.json", "w", encoding="ascii") as f:
+        f.write('{"credsStore": "slow"}')
+    env = {"DOCKER_CONFIG": d, "PATH": f"{d}:{os.environ['PATH']}"}
+    challenge = b'HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm="x"\r\nContent-Length: 0\r\n\r\n'
+    for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", challenge):
+        server = Silent(answer)
+        try:
+            interrupted(s, s.start("image", "pull", f"{server.host}/x:1", env=env), "pull",
+                        lambda server=server, answer=answer: os.path.exists(pid) if answer is challenge else server.asked)
+        finally:
+            server.stop()
+    with open(pid, encoding="ascii") as f:
+        helper = int(f.read())
+    wait_for(lambda: not os.path.exists(f"/proc/{helper}"), "the end of the helper")
+    s.empty()
+
+
+@test
+def interrupted_while_it_reads():
+    s, d = Store(), folder()
+    s.image("prune")
+    path = layout(f"{d}/layout", {"cut:1": simple(noise(3 * MIB, "read"))})
+    with tarfile.open(f"{d}/whole.tar", "w") as t:
+        t.add(path, ".")
+    with open(f"{d}/whole.tar", "rb") as f:
+        data = f.read()
+    for command in ("load", "import"):
+        for part in (b"", gzip.compress(data)[:MIB], data[:2 * MIB]):
+            p = s.start("image", command, "-", stdin=subprocess.PIPE)
+            p.stdin.write(part)
+            p.stdin.flush()
+            interrupted(s, p, command)
+    s.image("load", "-", input=data)
+    eq(len(s.directories()), 2)
+
+
+def below(pid):
+    """All processes below it, from the top down."""
+    found = [pid]
+    parents = {}
+    for n in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if n.isdigit():
+                with open(f"/proc/{n}/stat", encoding="utf-8", errors="replace") as f:
+                    parents.setdefault(int(f.read().rsplit(")", 1)[1].split()[1]), []).append(int(n))
+    for x in found:
+        found += parents.get(x, [])
+    return found[1:]
+
+
+def is_confined(pid):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return "\nSeccomp:\t2\n" in f.read()
+    return False
+
+
+def memory(pid):
+    """All that it can read of its own."""
+    parts = []
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps, \
+            open(f"/proc/{pid}/mem", "rb", 0) as f:
+        for line in maps:
+            start, end = (int(x, 16) for x in line.split()[0].split("-"))
+            with contextlib.suppress(OSError, ValueError, OverflowError):
+                f.seek(start)
+                parts.append(f.read(min(end - start, 16 * MIB)))
+    return b"\n".join(parts)
+
+
+@test
+def those_who_unpack_know_no_secret():
+    """Neither the environment nor a login is in the memory of a process that reads a layer."""
+    if not ROOT:
+        raise Skip("only root can look into them")
+    s, d = Store(), folder()
+    secret, variable = "s3cr3t-" + noise(8, os.getpid()).hex(), "v4r1abl3-" + noise(8, time.time()).hex()
+    image = Image(Layer({f"f{i}": noise(4 * MIB, f"secret{i}") for i in range(6)}))
+    with Registry(login=("user", secret)) as r:
+        ref = r.push(image, "secret/x", "1")
+        with open(f"{d}/config.json", "w", encoding="ascii") as f:
+            json.dump({"auths": {r.host: {"username": "user", "password": secret}}}, f)
+        found, looked = [], 0
+        words = (secret.encode(), variable.encode(), base64.b64encode(f"user:{secret}".encode()))
+        for _ in range(20):
+            p = s.start("image", "pull", "-q", ref, env={"DOCKER_CONFIG": d, "SOME_TOKEN": variable})
+            wait_for(lambda p=p: p.poll() is not None or len(below(p.pid)) >= 3, "an unpacking")
+            confined = [x for x in below(p.pid) if is_confined(x)]
+            for x in confined:
+                os.kill(x, signal.SIGSTOP)
+                found += [(x, w) for w in words if w in memory(x)]
+                looked += 1
+            # Positive control: who pulls knows it.
+            known = memory(p.pid)
+            for x in confined:
+                with contextlib.suppress(OSError):
+                    os.kill(x, signal.SIGCONT)
+            eq(p.communicate(timeout=WAIT)[1], b"", "what the pull says")
+            s.image("rm", ref)
+            if looked:
+                break
+    eq(found, [], "secrets")
+    ok(looked, "nobody was seen unpacking")
+    ok(words[2] in known and words[1] in known, "the one who pulls does not know it either")
 
 
 @test

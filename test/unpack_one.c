@@ -44,9 +44,9 @@ int main(int argc, char **argv)
 	if (dir < 0)
 		return 2;
 	if (spool)
-		r = unpack_spool(0, dir, max, &err);
+		r = unpack_spool(0, dir, max, NULL, &err);
 	else
-		r = unpack_archive(0, dir, diff_id, overlay, max, &result, &err);
+		r = unpack_archive(0, dir, diff_id, overlay, max, NULL, &result, &err);
 	if (r < 0)
 		return fail(&err);
 	(void)printf("diff_id %s\nbytes %ju\nentries %ju\nskipped %ju\nremapped %ju\n",

@@ -3,6 +3,7 @@
 #include "image/oci.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -12,6 +13,8 @@
 #include "image/oci_json.h"
 #include "image/oci_work.h"
 #include "image/store_write.h"
+
+#define PAUSE_MS 20 /* between two looks at a lock */
 
 const char *oci_platform(void)
 {
@@ -32,6 +35,38 @@ const char *oci_platform(void)
 const char *oci_wanted_platform(const struct oci_options *o)
 {
 	return o->platform ? o->platform : oci_platform();
+}
+
+int oci_cancelled(const struct oci_options *o, struct warren_error *err)
+{
+	if (o->progress && o->progress(o->ctx, NULL, 0) != 0)
+		return error_set(err, ECANCELED, "cancelled");
+	return 0;
+}
+
+int oci_pause(const struct oci_options *o, struct warren_error *err)
+{
+	(void)poll(NULL, 0, PAUSE_MS);
+	return oci_cancelled(o, err);
+}
+
+bool oci_unpack_cancelled(void *ctx)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	return oci_cancelled(ctx, &ignored) < 0;
+}
+
+int oci_lock(const struct store *s, const struct oci_options *o, struct warren_error *err)
+{
+	int r;
+
+	while ((r = store_lock(s, false, false)) == -EWOULDBLOCK) {
+		r = oci_pause(o, err);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? error_errno(err, -r, "lock the store") : 0;
 }
 
 /* The sum of its layers, then the record, then the name. */
@@ -162,6 +197,9 @@ static int on_progress(void *ctx, const struct registry_blob *blobs, size_t n)
 {
 	struct pull *p = ctx;
 
+	/* A manifest, a login, the configuration. */
+	if (!p->blobs || blobs != p->blobs)
+		return oci_cancelled(p->work.options, &p->failed);
 	for (size_t i = 0; i < n; i++) {
 		struct oci_layer *l = &p->work.layers[p->layer_of[i]];
 
@@ -214,7 +252,8 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	size_t n = 0;
 	int r;
 
-	ro.progress = NULL;
+	ro.progress = on_progress;
+	ro.ctx = p;
 	r = registry_open(ref, &ro, &p->registry, err);
 	if (r == 0)
 		r = fetch_manifest(p, ref, oci_wanted_platform(o), err);
@@ -233,16 +272,9 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	if (n > STORE_LAYERS_MAX)
 		return error_set(err, E2BIG, "it has %zu layers; %d can be run", n,
 				 STORE_LAYERS_MAX);
-	r = oci_work_open(&p->work, s, o, p->image.layers, err);
+	r = oci_work_plan(&p->work, p->image.layers, err);
 	if (r == 0)
 		r = list_blobs(p, s, err);
-	if (r < 0)
-		return r;
-	/* A second handle: this one's progress drives the unpacking. */
-	p->registry = registry_close(p->registry);
-	ro.progress = on_progress;
-	ro.ctx = p;
-	r = registry_open(ref, &ro, &p->registry, err);
 	if (r == 0)
 		r = fetch_layers(p, err);
 	return r < 0 ? r
@@ -258,10 +290,11 @@ int oci_pull(const struct store *s, const struct ref *ref, const struct oci_opti
 	int r;
 
 	oci_tidy(s);
-	r = store_lock(s, false, true);
-	if (r < 0)
-		return error_errno(err, -r, "lock the store");
-	r = pull_locked(&p, s, ref, o, err);
+	r = oci_work_open(&p.work, s, o, err);
+	if (r == 0)
+		r = oci_lock(s, o, err);
+	if (r == 0)
+		r = pull_locked(&p, s, ref, o, err);
 	if (r == 0)
 		(void)strcpy(ret_id, p.image.id);
 	pull_done(&p);

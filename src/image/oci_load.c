@@ -90,8 +90,10 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 			 char *const *names, struct warren_error *err)
 {
 	struct oci_work w = { 0 };
-	int r = oci_work_open(&w, l->store, l->options, image->layers, err);
+	int r = oci_work_open(&w, l->store, l->options, err);
 
+	if (r == 0)
+		r = oci_work_plan(&w, image->layers, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
 		struct stat st;
 
@@ -249,9 +251,9 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 	int r;
 
 	oci_tidy(s);
-	r = store_lock(s, false, true);
+	r = oci_lock(s, o, err);
 	if (r < 0)
-		return error_errno(err, -r, "lock the store");
+		return r;
 	r = load_dir(&l, err);
 	store_unlock(s);
 	if (r < 0)
@@ -264,16 +266,17 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     struct warren_error *err)
 {
 	struct loading l = { .store = s, .options = o, .loaded = loaded };
+	struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
 	struct store_new spool = { .fd = -1 };
 	int r;
 
 	oci_tidy(s);
-	r = store_lock(s, false, true);
+	r = oci_lock(s, o, err);
 	if (r < 0)
-		return error_errno(err, -r, "lock the store");
+		return r;
 	r = store_new_layer(s, &spool, err);
 	if (r == 0)
-		r = unpack_spool(fd, spool.fd, ARCHIVE_MAX, err);
+		r = unpack_spool(fd, spool.fd, ARCHIVE_MAX, &watch, err);
 	l.dir = spool.fd;
 	if (r == 0)
 		r = load_dir(&l, err);
@@ -331,10 +334,28 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out)
 	_exit(r == ARCHIVE_EOF && archive_write_close(a) == ARCHIVE_OK ? 0 : 1);
 }
 
-/* The tar of a directory, in a file without a name. */
-static int spool_dir(const struct store *s, int dir, struct warren_error *err)
+/* Its status, as waitpid(2) has it; killed when the caller has had enough. */
+static int await_packer(pid_t pid, const struct oci_options *o, struct warren_error *err)
 {
-	int file = oci_work_file(s, err), status = 0;
+	int status = 0, r = 0;
+	pid_t ended;
+
+	while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && r == 0)
+		r = oci_pause(o, err);
+	if (ended == 0) {
+		(void)kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	return r < 0 ? r : status;
+}
+
+/* The tar of a directory, in a file without a name. */
+static int spool_dir(const struct store *s, int dir, const struct oci_options *o,
+		     struct warren_error *err)
+{
+	AUTO_CLOSE int file = oci_work_file(s, err);
+	int status;
 	pid_t pid;
 
 	if (file < 0)
@@ -342,27 +363,27 @@ static int spool_dir(const struct store *s, int dir, struct warren_error *err)
 	pid = fork();
 	if (pid == 0)
 		pack_dir(dir, file);
-	if (pid > 0)
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-	if (pid < 0 || status != 0 || lseek(file, 0, SEEK_SET) < 0) {
-		(void)close(file);
+	status = pid < 0 ? 1 : await_packer(pid, o, err);
+	if (status < 0)
+		return status;
+	if (status > 0 || lseek(file, 0, SEEK_SET) < 0)
 		return error_set(
 			err, EIO,
 			"the directory cannot be read whole, or the store is full");
-	}
-	return file;
+	return TAKE_FD(file);
 }
 
-static int import_layer(const struct store *s, int fd, struct unpack_result *res,
-			struct warren_error *err)
+static int import_layer(const struct store *s, int fd, const struct oci_options *o,
+			struct unpack_result *res, struct warren_error *err)
 {
+	struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
 	struct store_new layer = { .fd = -1 };
 	char name[STORE_SHORT_LEN + 1];
 	int r = store_new_layer(s, &layer, err);
 
 	if (r == 0)
-		r = unpack_archive(fd, layer.fd, NULL, false, ARCHIVE_MAX, res, err);
+		r = unpack_archive(fd, layer.fd, NULL, false, ARCHIVE_MAX, &watch, res,
+				   err);
 	/* The same root filesystem was imported before. */
 	if (r == 0 && store_layer(s, res->diff_id, name) < 0)
 		r = store_keep_layer(s, &layer, res->diff_id, res->bytes, err);
@@ -384,11 +405,11 @@ static int import_locked(const struct store *s, int fd, const struct ref *name,
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "look at it");
 	if (S_ISDIR(st.st_mode)) {
-		tar = spool_dir(s, fd, err);
+		tar = spool_dir(s, fd, o, err);
 		if (tar < 0)
 			return tar;
 	}
-	r = import_layer(s, tar >= 0 ? tar : fd, &res, err);
+	r = import_layer(s, tar >= 0 ? tar : fd, o, &res, err);
 	if (r < 0)
 		return r;
 	config = oci_make_config(oci_wanted_platform(o), res.diff_id);
@@ -411,9 +432,9 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	int r;
 
 	oci_tidy(s);
-	r = store_lock(s, false, true);
+	r = oci_lock(s, o, err);
 	if (r < 0)
-		return error_errno(err, -r, "lock the store");
+		return r;
 	r = import_locked(s, fd, name, o, ret_id, err);
 	store_unlock(s);
 	if (r < 0)

@@ -227,6 +227,27 @@ static int answer_basic(struct http *h, struct warren_error *err)
 	return 0;
 }
 
+static bool helper_cancelled(void *ctx)
+{
+	struct registry *reg = ctx;
+
+	if (reg->progress && reg->progress(reg->ctx, reg->blobs, reg->n_blobs) != 0)
+		reg->cancelled = true;
+	return reg->cancelled;
+}
+
+static int read_creds(struct registry *reg, struct warren_error *err)
+{
+	const struct helper_watch watch = { helper_cancelled, reg };
+	int code = 0;
+
+	if (!reg->creds_read)
+		code = creds_read(reg->docker_config, reg->ref.registry, &watch,
+				  &reg->creds, err);
+	reg->creds_read = reg->creds_read || code == 0;
+	return code;
+}
+
 int auth_answer(struct http *h, struct warren_error *err)
 {
 	struct registry *reg = h->reg;
@@ -247,13 +268,9 @@ int auth_answer(struct http *h, struct warren_error *err)
 			err, EPROTO,
 			"%s asks for a login in a way that is not understood (401)",
 			reg->ref.registry);
-	if (!reg->creds_read) {
-		code = creds_read(reg->docker_config, reg->ref.registry, &reg->creds,
-				  err);
-		if (code < 0)
-			return code;
-		reg->creds_read = true;
-	}
+	code = read_creds(reg, err);
+	if (code < 0)
+		return code;
 	if (c.scheme == CHALLENGE_BASIC)
 		code = answer_basic(h, err);
 	else

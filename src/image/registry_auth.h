@@ -29,13 +29,19 @@ struct creds {
 	char note[200]; /* why there is none, if that is worth telling */
 };
 
+/* Asked while a helper runs, which may wait for a person: -ECANCELED when it says so. */
+struct helper_watch {
+	bool (*cancelled)(void *ctx);
+	void *ctx;
+};
+
 /*
  * What the docker configuration @path (NULL: $DOCKER_CONFIG/config.json or
  * ~/.docker/config.json, if there is one) has for @registry: credential helpers
  * are asked first. No login is no error, nor is a helper that fails: there is a note.
  */
-int creds_read(const char *path, const char *registry, struct creds *ret,
-	       struct warren_error *err) MUST_CHECK;
+int creds_read(const char *path, const char *registry, const struct helper_watch *watch,
+	       struct creds *ret, struct warren_error *err) MUST_CHECK;
 void creds_done(struct creds *c);
 
 #define HELPER_OUTPUT_MAX (64U << 10)
@@ -45,7 +51,7 @@ void creds_done(struct creds *c);
  * Run "docker-credential-NAME get", with @server as its input and no shell. What it
  * prints goes to @output (to be freed, NUL-terminated). 0: it succeeded; 1: it did not.
  */
-int helper_get(const char *name, const char *server, char **ret_output,
-	       struct warren_error *err) MUST_CHECK;
+int helper_get(const char *name, const char *server, const struct helper_watch *watch,
+	       char **ret_output, struct warren_error *err) MUST_CHECK;
 
 #endif /* IMAGE_REGISTRY_AUTH_H */

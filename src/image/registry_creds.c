@@ -188,14 +188,17 @@ static int take_helped(const char *output, const char *name, struct creds *c)
 	return !secret || c->identity || (c->user && c->secret) ? 0 : -ENOMEM;
 }
 
-static int ask_helper(const char *name, const char *registry, struct creds *c)
+static int ask_helper(const char *name, const char *registry,
+		      const struct helper_watch *watch, struct creds *c)
 {
 	const char *server =
 		strcmp(registry, DOCKER_HUB) == 0 ? DOCKER_HUB_LOGIN : registry;
 	struct warren_error why = WARREN_ERROR_INIT;
 	char *output = NULL;
-	int code = helper_get(name, server, &output, &why);
+	int code = helper_get(name, server, watch, &output, &why);
 
+	if (code == -ECANCELED)
+		return code;
 	if (code < 0)
 		(void)snprintf(c->note, sizeof(c->note), "%.190s", why.msg);
 	else if (code > 0)
@@ -207,8 +210,8 @@ static int ask_helper(const char *name, const char *registry, struct creds *c)
 	return code;
 }
 
-int creds_read(const char *path, const char *registry, struct creds *ret,
-	       struct warren_error *err)
+int creds_read(const char *path, const char *registry, const struct helper_watch *watch,
+	       struct creds *ret, struct warren_error *err)
 {
 	CLEANUP(creds_done) struct creds c = { 0 };
 	const char *helper;
@@ -223,8 +226,12 @@ int creds_read(const char *path, const char *registry, struct creds *ret,
 			text_of(json_object_get(config, "credHelpers"), DOCKER_HUB_LOGIN);
 	if (!helper)
 		helper = text_of(config, "credsStore");
-	if (helper && ask_helper(helper, registry, &c) < 0)
-		code = error_errno(err, ENOMEM, "read a login");
+	if (helper)
+		code = ask_helper(helper, registry, watch, &c);
+	if (code == -ECANCELED)
+		(void)error_set(err, ECANCELED, "cancelled");
+	else if (code < 0)
+		(void)error_errno(err, -code, "read a login");
 	if (code == 0 && !c.user && !c.identity)
 		code = take_entry(find_entry(json_object_get(config, "auths"), registry),
 				  &c, err);

@@ -18,6 +18,7 @@
 
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define REAP_MS    10
+#define WATCH_MS   100
 
 /* A program of its own group, with @in and @out as its streams and signals as they were born. */
 static int start(const char *program, int in, int out, pid_t *ret_pid)
@@ -58,16 +59,22 @@ static int ms_left(uint64_t deadline)
 	return now < deadline ? (int)((deadline - now) / 1000000 + 1) : 0;
 }
 
-/* To the end of @fd, unless that takes too long or is too much. */
-static int read_output(int fd, struct buf *out, uint64_t deadline)
+/* To the end of @fd, unless that takes too long, is too much, or nobody wants it any more. */
+static int read_output(int fd, const struct helper_watch *watch, struct buf *out,
+		       uint64_t deadline)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int left = ms_left(deadline);
 		char part[4096];
 		ssize_t n;
 
-		if (poll(&p, 1, ms_left(deadline)) == 0)
+		if (left == 0)
 			return -ETIMEDOUT;
+		if (watch->cancelled(watch->ctx))
+			return -ECANCELED;
+		if (poll(&p, 1, left < WATCH_MS ? left : WATCH_MS) <= 0)
+			continue;
 		n = read(fd, part, sizeof(part));
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -102,8 +109,8 @@ static int reap(pid_t pid, uint64_t deadline)
 	return r == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int helper_get(const char *name, const char *server, char **ret_output,
-	       struct warren_error *err)
+int helper_get(const char *name, const char *server, const struct helper_watch *watch,
+	       char **ret_output, struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(HELPER_OUTPUT_MAX);
 	uint64_t deadline = clock_now() + HELPER_TIMEOUT_MS * 1000000ULL;
@@ -128,7 +135,7 @@ int helper_get(const char *name, const char *server, char **ret_output,
 	(void)close(in[0]);
 	close_p(&from[1]);
 	if (code == 0) {
-		code = read_output(from[0], &out, deadline);
+		code = read_output(from[0], watch, &out, deadline);
 		status = reap(pid, code < 0 ? 0 : deadline);
 	}
 	close_p(&from[0]);

@@ -48,9 +48,8 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 			    0600);
 		if (fd < 0)
 			return -errno;
-		while (flock(fd, LOCK_EX) < 0)
-			if (errno != EINTR)
-				return -errno;
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+			return -errno;
 		/* Collected while we waited: another one may have made it anew. */
 		if (fstat(fd, &a) == 0 && fstatat(s->layers, name, &b, 0) == 0 &&
 		    a.st_ino == b.st_ino)
@@ -376,6 +375,49 @@ static unsigned remove_new(int dir)
 	return n;
 }
 
+/*
+ * An image without a record was damaged from outside: nobody can run it, or say which
+ * layers it had. Whoever opened it before holds it, and it waits for them.
+ */
+static int note_recordless(void *ctx, const char *id)
+{
+	struct names *all = ctx;
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "%s/record", id + 7);
+	if (faccessat(all->store->images, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT)
+		note(all, id + 7);
+	return 0;
+}
+
+static unsigned remove_recordless(const struct store *s)
+{
+	struct names found = { .store = s };
+	unsigned n = 0;
+
+	(void)store_each_image(s, note_recordless, &found);
+	for (size_t i = 0; i < found.n; i++) {
+		char id[REF_DIGEST_LEN + 1];
+
+		(void)snprintf(id, sizeof(id), "sha256:%.64s", found.list[i]);
+		n += store_remove_image(s, id) == 0;
+	}
+	free(found.list);
+	return n;
+}
+
+/* "<hex>.size" of a layer that is not used; its name may never have been made. */
+static bool is_size_of_unused(const struct names *used, const char *name)
+{
+	char hex[65];
+
+	if (strlen(name) != 64 + strlen(".size") || strcmp(name + 64, ".size") != 0)
+		return false;
+	(void)snprintf(hex, sizeof(hex), "%.64s", name);
+	return is_hex(hex) && !noted(used, hex);
+}
+
 /* Names of layers first, then directories that no name leads to. */
 static void remove_layers(const struct store *s, const struct names *used,
 			  struct store_collected *ret)
@@ -385,7 +427,7 @@ static void remove_layers(const struct store *s, const struct names *used,
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		char id[REF_DIGEST_LEN + 1], file[80], target[64] = "";
+		char id[REF_DIGEST_LEN + 1], target[64] = "";
 
 		if (strncmp(e->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0)
 			(void)unlinkat(s->layers, e->d_name, 0);
@@ -399,10 +441,13 @@ static void remove_layers(const struct store *s, const struct names *used,
 		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
 		ret->bytes += store_layer_size(s, id);
 		ret->layers++;
-		(void)snprintf(file, sizeof(file), "%.64s.size", e->d_name);
 		(void)unlinkat(s->layers, e->d_name, 0);
-		(void)unlinkat(s->layers, file, 0);
 	}
+	if (d)
+		rewinddir(d);
+	while (d && (e = readdir(d)))
+		if (is_size_of_unused(used, e->d_name))
+			(void)unlinkat(s->layers, e->d_name, 0);
 	if (d)
 		(void)closedir(d);
 	d = open_list(s->data);
@@ -417,13 +462,14 @@ static void remove_layers(const struct store *s, const struct names *used,
 int store_collect(const struct store *s, struct store_collected *ret)
 {
 	struct names used = { .store = s };
-	int r = store_each_image(s, note_layers, &used);
+	int r;
 
-	*ret = (struct store_collected){ 0 };
+	*ret = (struct store_collected){ .leftovers = remove_recordless(s) };
+	r = store_each_image(s, note_layers, &used);
 	if (r == 0 && used.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		ret->leftovers =
+		ret->leftovers +=
 			remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
 		remove_layers(s, &used, ret);
 	}

@@ -17,7 +17,7 @@
 int store_lock(const struct store *s, bool exclusive, bool wait);
 void store_unlock(const struct store *s);
 
-/* Wait for whoever works on this layer; a descriptor to close, or -errno. */
+/* A descriptor to close; -EWOULDBLOCK while somebody else works on this layer. */
 int store_lock_layer(const struct store *s, const char *diff_id);
 
 /* An empty directory to unpack into, then its place in the store, or its removal. */

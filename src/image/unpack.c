@@ -27,12 +27,14 @@ struct pipeline {
 	int in;         /* the plain archive, from the decompressor or the file itself */
 	int out, drain; /* untar's pipe, both ends */
 	int wait; /* ms for the next byte; -1 when the archive comes from who knows where */
-	EVP_MD_CTX *digest; /* NULL: not wanted */
+	const struct unpack_watch *watch; /* NULL: nobody looks */
+	EVP_MD_CTX *digest;               /* NULL: not wanted */
 	uint64_t bytes, max;
 	char *block;
 };
 
-#define ENDED 1 /* untar is gone before its time: it will have said why */
+#define WATCH_MS 100
+#define ENDED    1 /* untar is gone before its time: it will have said why */
 
 static void pipeline_done(struct pipeline *p)
 {
@@ -58,6 +60,33 @@ static int make_pipe(int ret[2], struct warren_error *err)
 
 /* ---------------------------------------------------------------- the pump */
 
+static int check_watch(const struct unpack_watch *watch, struct warren_error *err)
+{
+	return watch && watch->cancelled(watch->ctx)
+		       ? error_set(err, ECANCELED, "cancelled")
+		       : 0;
+}
+
+int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch *watch,
+		struct warren_error *err)
+{
+	for (int left = ms;;) {
+		int slice = left < 0 || left > WATCH_MS ? WATCH_MS : left;
+		int r = poll(fds, n, slice);
+
+		if (r < 0 && errno != EINTR)
+			return error_errno(err, errno, "poll");
+		if (r > 0)
+			return r;
+		if (check_watch(watch, err) < 0)
+			return -ECANCELED;
+		if (r == 0 && left >= 0)
+			left -= slice;
+		if (left == 0)
+			return 0;
+	}
+}
+
 /* Until @fd is ready or untar is gone (ENDED). */
 static int await(const struct pipeline *p, int fd, short events, int ms,
 		 struct warren_error *err)
@@ -66,11 +95,9 @@ static int await(const struct pipeline *p, int fd, short events, int ms,
 				 { .fd = p->untar.pidfd, .events = POLLIN } };
 	int r;
 
-	do
-		r = poll(fds, 2, ms);
-	while (r < 0 && errno == EINTR);
+	r = unpack_poll(fds, 2, ms, p->watch, err);
 	if (r < 0)
-		return error_errno(err, errno, "poll");
+		return r;
 	if (r == 0)
 		return error_set(err, ETIMEDOUT, "%s: the process hangs",
 				 events == POLLIN ? p->inflate.name : p->untar.name);
@@ -131,6 +158,8 @@ static int pump(struct pipeline *p, struct warren_error *err)
 
 		if (n <= 0)
 			return ended ? ENDED : (int)n;
+		if (check_watch(p->watch, err) < 0)
+			return -ECANCELED;
 		p->bytes += (uint64_t)n;
 		if (p->bytes > p->max)
 			return error_set(err, EFBIG,
@@ -222,17 +251,17 @@ static int run(struct pipeline *p, struct unpack_report *ret, struct warren_erro
 	int r = pump(p, err);
 
 	if (r == ENDED) {
-		r = unpack_child_finish(&p->untar, &ignored, err);
+		r = unpack_child_finish(&p->untar, p->watch, &ignored, err);
 		return r < 0 ? r
 			     : error_set(err, EPROTO, "unpack: the process left early");
 	}
 	/* An archive that could not be decompressed has no end that untar should see. */
 	if (r == 0 && p->inflate.pid > 0)
-		r = unpack_child_finish(&p->inflate, &ignored, err);
+		r = unpack_child_finish(&p->inflate, p->watch, &ignored, err);
 	if (r < 0)
 		return r;
 	(void)close(TAKE_FD(p->out));
-	return unpack_child_finish(&p->untar, ret, err);
+	return unpack_child_finish(&p->untar, p->watch, ret, err);
 }
 
 static int begin_digest(struct pipeline *p, struct warren_error *err)
@@ -265,15 +294,16 @@ static int end_digest(struct pipeline *p, const char *expect,
 }
 
 int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
-		   uint64_t max_bytes, struct unpack_result *ret,
-		   struct warren_error *err)
+		   uint64_t max_bytes, const struct unpack_watch *watch,
+		   struct unpack_result *ret, struct warren_error *err)
 {
 	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
 					    .in = -1,
 					    .out = -1,
 					    .untar = UNPACK_CHILD_INIT,
 					    .drain = -1,
-					    .max = max_bytes };
+					    .max = max_bytes,
+					    .watch = watch };
 	const struct unpack_rules rules = { .overlay = overlay,
 					    .own_ids = unpack_own_ids(),
 					    .entries_max = UNPACK_ENTRIES_MAX };
@@ -297,14 +327,16 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 	return 0;
 }
 
-int unpack_spool(int archive, int dir, uint64_t max_bytes, struct warren_error *err)
+int unpack_spool(int archive, int dir, uint64_t max_bytes,
+		 const struct unpack_watch *watch, struct warren_error *err)
 {
 	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
 					    .in = -1,
 					    .out = -1,
 					    .untar = UNPACK_CHILD_INIT,
 					    .drain = -1,
-					    .max = max_bytes };
+					    .max = max_bytes,
+					    .watch = watch };
 	const struct unpack_rules rules = { .spool = true,
 					    .entries_max = UNPACK_SPOOLED };
 	struct unpack_report report;

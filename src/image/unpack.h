@@ -25,7 +25,8 @@
  * capabilities are left out.
  *
  * The children are forks that use malloc: the caller must have one thread. They
- * have its memory, too: no secret should be in there that an image must not see.
+ * have its memory, too, but for the environment: no secret should be in there that an
+ * image must not see (oci_foreman.h).
  * Layers have set-id files of root's: the directory must be in one that only root
  * can enter.
  */
@@ -37,6 +38,12 @@
 
 enum unpack_limits {
 	UNPACK_ENTRIES_MAX = 4000000, /* files in a layer */
+};
+
+/* Asked some ten times a second: is there still a need for it? -ECANCELED if not. */
+struct unpack_watch {
+	bool (*cancelled)(void *ctx);
+	void *ctx;
 };
 
 struct unpack_result {
@@ -53,11 +60,12 @@ struct unpack_result {
  * given and wrong the call fails with -EBADMSG. @overlay: translate whiteouts
  * (".wh.x", ".wh..wh..opq") into what overlay with userxattr understands; else
  * they are refused as names (a plain root filesystem has none).
- * @max_bytes bounds the plain archive (-EFBIG). On failure what is in @dir is garbage.
+ * @max_bytes bounds the plain archive (-EFBIG). @watch may be NULL. On failure what is
+ * in @dir is garbage.
  */
 int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
-		   uint64_t max_bytes, struct unpack_result *ret,
-		   struct warren_error *err);
+		   uint64_t max_bytes, const struct unpack_watch *watch,
+		   struct unpack_result *ret, struct warren_error *err);
 
 /*
  * Spool the members of an outer archive (docker save, OCI archive) in @archive
@@ -66,6 +74,7 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
  * directories are made, links between members are followed as copies or hard
  * links inside @dir, all else is refused.
  */
-int unpack_spool(int archive, int dir, uint64_t max_bytes, struct warren_error *err);
+int unpack_spool(int archive, int dir, uint64_t max_bytes,
+		 const struct unpack_watch *watch, struct warren_error *err);
 
 #endif /* IMAGE_UNPACK_H */

@@ -265,6 +265,14 @@ static int do_job(const struct unpack_job *job, struct unpack_report *ret,
 	return unpack_untar(FD_IN, root, job->rules, ret, err);
 }
 
+/* People keep passwords there. It is ours alone, being a copy. */
+static void forget_environment(void)
+{
+	for (char **e = environ; e && *e; e++)
+		explicit_bzero(*e, strlen(*e));
+	(void)clearenv();
+}
+
 _Noreturn static void child_main(const struct unpack_job *job, int control)
 {
 	struct setup s = { .job = job, .control = control, .root = -1 };
@@ -272,6 +280,7 @@ _Noreturn static void child_main(const struct unpack_job *job, int control)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
+	forget_environment();
 	unpack_warm_up();
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
 		r = steps[i].run(&s, &err);
@@ -383,8 +392,8 @@ static int pass_on(const struct unpack_child *c, struct unpack_report *report,
 	return error_wrap(err, "%s", c->name);
 }
 
-int unpack_child_finish(struct unpack_child *c, struct unpack_report *ret,
-			struct warren_error *err)
+int unpack_child_finish(struct unpack_child *c, const struct unpack_watch *watch,
+			struct unpack_report *ret, struct warren_error *err)
 {
 	struct pollfd p = { .fd = c->control, .events = POLLIN };
 	struct unpack_report report;
@@ -392,9 +401,9 @@ int unpack_child_finish(struct unpack_child *c, struct unpack_report *ret,
 	ssize_t n;
 	int r;
 
-	do
-		r = poll(&p, 1, UNPACK_STALL);
-	while (r < 0 && errno == EINTR);
+	r = unpack_poll(&p, 1, UNPACK_STALL, watch, err);
+	if (r < 0)
+		return r;
 	if (r == 0)
 		return error_set(err, ETIMEDOUT, "%s: the process hangs", c->name);
 	n = fd_recv(c->control, &report, sizeof(report), NULL, &n_fds, 0);

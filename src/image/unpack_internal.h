@@ -9,6 +9,9 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "image/unpack.h"
+
+struct pollfd;
 
 #define UNPACK_BLOCK    (256U << 10) /* what is read, hashed and written at a time */
 #define UNPACK_PIPE     (1U << 20)   /* what fits between two of the processes */
@@ -66,6 +69,10 @@ int unpack_untar(int in, int root, const struct unpack_rules *rules,
 /* What the C library would otherwise look up in the archive's own files. */
 void unpack_warm_up(void);
 
+/* poll(2) in spite of signals, and with @watch asked meanwhile (-ECANCELED). */
+int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch *watch,
+		struct warren_error *err);
+
 /* ------------------------------------------------------------ unpack_child.c */
 
 struct unpack_child {
@@ -92,8 +99,8 @@ bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       struct warren_error *err);
 /* Its last word, waited for. -EPIPE when it died without one. */
-int unpack_child_finish(struct unpack_child *c, struct unpack_report *ret,
-			struct warren_error *err);
+int unpack_child_finish(struct unpack_child *c, const struct unpack_watch *watch,
+			struct unpack_report *ret, struct warren_error *err);
 /* Killed if it still runs, and reaped. */
 void unpack_child_done(struct unpack_child *c);
 
