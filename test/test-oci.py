@@ -226,10 +226,11 @@ def the_configuration_as_docker_does():
     ]
     if ROOT:
         rows += [
-            ({"User": "app"}, [], ["id"], "uid=1234(app) gid=1235(apps) groups=77(extra)\n"),
+            ({"User": "app"}, [], ["id"], "uid=1234(app) gid=1235(apps) groups=77(extra),1235(apps)\n"),
             ({"User": "app"}, [], ["sh", "-c", "echo $HOME"], "/home/app\n"),
             ({"User": "1234"}, [], ["id", "-u"], "1234\n"),
-            ({"User": "4000:4001"}, [], ["id"], "uid=4000 gid=4001\n"),
+            ({"User": "4000:4001"}, [], ["id"], "uid=4000 gid=4001 groups=4001\n"),
+            ({"User": "4000"}, [], ["sh", "-c", "id -G; grep ^Groups: /proc/self/status"], "0\nGroups:\t0 \n"),
             ({"User": "app:extra"}, [], ["id", "-g"], "77\n"),
             ({"User": "app"}, ["-u", "0"], ["id", "-u"], "0\n"),
         ]

@@ -119,11 +119,17 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		return r;
 	if (colon)
 		r = resolve_group(colon + 1, groups, (size_t)n_groups, &u, err);
-	else if (login[0])
-		u.n_groups = passwd_find_groups(groups, (size_t)n_groups, login, u.groups,
-						ARRAY_SIZE(u.groups));
 	if (r < 0)
 		return r;
+	/*
+	 * His own group is one of the others, too, as login(1) has it: where a file's mode
+	 * takes something away from that group, a set-group-id program is no way around it.
+	 */
+	u.groups[u.n_groups++] = u.gid;
+	if (!colon && login[0])
+		u.n_groups += passwd_find_groups(groups, (size_t)n_groups, login,
+						 u.groups + u.n_groups,
+						 ARRAY_SIZE(u.groups) - u.n_groups);
 	*ret = u;
 	return 0;
 }
