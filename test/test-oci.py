@@ -265,7 +265,7 @@ def volumes_are_writable_under_read_only():
 
 @test
 def many_layers():
-    for n in (40, 200):
+    for n in (40, 440):
         s = Store()
         image = Image(base(), *(Layer({f"n{i}": str(i), "last": str(i)}) for i in range(n - 1)),
                       config={"Cmd": ["sh", "-c", "cat /last; ls / | wc -l"]})
@@ -275,11 +275,15 @@ def many_layers():
         last, count = s.run(ref).replace(str(n - 2), f"{n - 2} ", 1).split()
         eq(last, str(n - 2))
         ok(int(count) > n, count)
-    many = Image(base(), *(Layer({f"n{i}": str(i)}) for i in range(600)))
-    ref = registry().push(many, "many/x", "600")
-    s = Store()
-    s.bad("image", "pull", ref, words=[ref, "layers"])
-    s.empty()
+    for n in (441,):
+        many = Image(base(), *(Layer({f"n{i}": str(i)}) for i in range(n - 1)))
+        ref = registry().push(many, "many/x", str(n))
+        s = Store()
+        s.bad("image", "pull", ref, words=[ref, f"it has {n} layers; 440 can be run"])
+        s.empty()
+        d = folder()
+        s.bad("image", "import", layout(f"{d}/layout", {"many:1": many}), words=[f"{d}/layout", f"it has {n} layers; 440 can be run"])
+        s.empty()
 
 
 # ------------------------------------------------------- archives, directories
@@ -383,10 +387,9 @@ def layouts_are_imported():
 # ----------------------------------------------------------------- an ordinary user
 
 
-@test
-@needs_root
-def an_ordinary_user():
-    uid = 52346
+def as_user(sub):
+    """A store of an ordinary user's; with @sub he has subordinate ids, in files that only his programs see."""
+    uid, first = 52346, 1_200_000_000
     d = folder()
     for name in ("warren", "warren-image"):
         shutil.copy(os.path.join(os.path.dirname(WARREN), name), f"{d}/{name}")
@@ -394,17 +397,48 @@ def an_ordinary_user():
     for name in ("home", "run", "data"):
         os.mkdir(f"{d}/{name}", 0o700)
         os.chown(f"{d}/{name}", uid, uid)
-    s = Store(f"{d}/data/warren", ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"], f"{d}/warren")
+    prefix = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    if sub:
+        mounts = []
+        for name, line in (("passwd", f"warren-test:x:{uid}:{uid}::/:/bin/sh\n"), ("subuid", f"{uid}:{first}:65536\n"),
+                           ("subgid", f"{uid}:{first}:65536\n")):
+            with open(f"{d}/{name}", "w", encoding="ascii") as f:
+                f.write("root:x:0:0::/root:/bin/sh\n" * (name == "passwd") + line)
+            mounts.append(f"mount --bind {d}/{name} /etc/{name}")
+        prefix = ["unshare", "-m", "sh", "-c", " && ".join(mounts) + ' && exec "$@"', "sh", *prefix]
+    s = Store(f"{d}/data/warren", prefix, f"{d}/warren")
     s.env |= {"HOME": f"{d}/home", "XDG_RUNTIME_DIR": f"{d}/run", "XDG_DATA_HOME": f"{d}/data"}
     del s.env["WARREN_STATE"]
     s.env.pop("WARREN_LIBEXEC", None)
-    image = simple("rootless", Layer({".wh.root": "", "d": directory(0), "d/f": File("x", 0)}))
+    return s
+
+
+@test
+@needs_root
+def an_ordinary_user():
+    image = simple("rootless", Layer({".wh.root": "", "d": directory(0), "d/f": File("x", 0), "own": File("x", 0o644, uid=1234, gid=77)}))
     ref = registry().push(image, "rootless/x", "1")
-    eq(s.good("run", "--quiet", "--image", ref, "--", "sh", "-c", "cat /text; ls -d /root 2>/dev/null; id -u"), "rootless0\n")
-    eq(s.run(ref), "rootless")
-    ok(os.path.isdir(f"{d}/data/warren/layers/d"), "its store is in its own home")
-    s.image("rm", ref)
-    s.empty()
+    by_app = registry().push(Image(*image.layers, config={"User": "app", "Cmd": ["id", "-u"]}), "rootless/app", "1")
+    for sub in (False, True) if shutil.which("newuidmap") and os.path.exists("/etc/subuid") else (False,):
+        s = as_user(sub)
+        eq(s.good("run", "--quiet", "--image", ref, "--", "sh", "-c", "cat /text; ls -d /root 2>/dev/null; id -u"), "rootless0\n")
+        eq(s.run(ref), "rootless")
+        # Files are his own, whatever the archive says; other users are there with subordinate ids alone.
+        eq(s.run(ref, "stat", "-c", "%u:%g", "/own"), "0:0\n")
+        s.pull(by_app)
+        if sub:
+            eq(s.run(by_app), "1234\n")
+        else:
+            s.bad("run", "--image", by_app, words=["user 'app'", "subuid"])
+        ok(os.path.isdir(f"{s.path}/layers/d"), "its store is in its own home")
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as t:
+            t.add(layout(f"{folder()}/layout", {"loaded:1": image}), ".")
+        s.image("load", "-", input=data.getvalue())
+        eq(s.run("loaded:1"), "rootless")
+        for name in (ref, by_app, "loaded:1"):
+            s.image("rm", name)
+        s.empty()
 
 
 if __name__ == "__main__":

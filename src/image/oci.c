@@ -269,9 +269,6 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 		return error_set(err, EBADMSG,
 				 "its manifest has %zu layers, its configuration %zu",
 				 p->m.n_layers, n);
-	if (n > STORE_LAYERS_MAX)
-		return error_set(err, E2BIG, "it has %zu layers; %d can be run", n,
-				 STORE_LAYERS_MAX);
 	r = oci_work_plan(&p->work, p->image.layers, err);
 	if (r == 0)
 		r = list_blobs(p, s, err);

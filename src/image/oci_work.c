@@ -82,6 +82,9 @@ int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err)
 
 	while (diff_ids[n])
 		n++;
+	if (n > STORE_LAYERS_MAX)
+		return error_set(err, E2BIG, "it has %zu layers; %d can be run", n,
+				 STORE_LAYERS_MAX);
 	w->layers = calloc(n + 1, sizeof(*w->layers));
 	w->state = calloc(n + 1, sizeof(*w->state));
 	if (!w->layers || !w->state)

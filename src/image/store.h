@@ -28,7 +28,7 @@
 #include "image/ref.h"
 
 #define STORE_LAYERS_MAX \
-	490 /* what one page of mount options can name; overlay takes 500 */
+	440 /* what a page of mount options can name; overlay takes 500 */
 #define STORE_SHORT_LEN 5
 
 /* Lists are NULL-terminated and never NULL. */
