@@ -406,31 +406,18 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 	return r;
 }
 
-/* mkdir -p, then open. */
 static int open_state_dir(const char *path, struct warren_error *err)
 {
-	char part[4096];
-	size_t n = strlen(path);
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 
 	if (fd >= 0)
 		return fd;
-	if (n >= sizeof(part))
-		return error_set(err, ENAMETOOLONG,
-				 "the state directory's name is too long");
-	for (size_t i = 1; i <= n; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		(void)memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
-			return error_errno(err, errno, "make the state directory '%s'",
-					   part);
-	}
+	r = fd_make_dirs(path, 0755);
+	if (r < 0)
+		return error_errno(err, -r, "make the state directory '%s'", path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return error_errno(err, errno, "open the state directory '%s'", path);
-	return fd;
+	return fd < 0 ? error_errno(err, errno, "open the state directory '%s'", path)
+		      : fd;
 }
 
 int skel_open(enum skel_kind kind, const char *state_dir, int *ret_fd, char **ret_path,

@@ -5,14 +5,11 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "cli/image/cancel.h"
 #include "cli/image/source.h"
 #include "image/store_write.h"
 
 struct import_options {
 	bool quiet;
-	const char *from;
-	const struct ref *name; /* NULL: none */
 };
 
 static const struct opt import_table[] = {
@@ -42,8 +39,8 @@ static bool is_layout(int fd)
 }
 
 /* One more name for the one image that came. */
-static int name_it(const struct store *s, const struct import_options *o,
-		   struct loaded *loaded, struct warren_error *err)
+static int name_it(const struct store *s, const struct ref *name, struct loaded *loaded,
+		   struct warren_error *err)
 {
 	char text[REF_TEXT_MAX];
 	int r;
@@ -54,48 +51,29 @@ static int name_it(const struct store *s, const struct import_options *o,
 			"it holds %zu images, and one name was given; they are kept "
 			"without it",
 			loaded->n);
-	r = store_tag(s, o->name, loaded->id, err);
+	r = store_tag(s, name, loaded->id, err);
 	if (r < 0)
 		return r;
-	ref_text(o->name, text);
+	ref_text(name, text);
 	if (!loaded->quiet)
 		loaded_add(loaded, loaded->id, text);
 	return 0;
 }
 
-static int import(const struct store *s, int fd, const struct import_options *o,
-		  struct loaded *loaded, struct warren_error *err)
+static int import(const struct store *s, int fd, const struct oci_options *options,
+		  struct loaded *loaded, const void *ctx, struct warren_error *err)
 {
-	struct oci_options options = { .progress = loaded_progress, .ctx = loaded };
+	const struct ref *name = ctx; /* NULL: none */
 	char id[REF_DIGEST_LEN + 1];
 	int r;
 
 	if (is_layout(fd)) {
-		r = oci_load_layout(s, fd, &options, loaded_add, err);
-		if (r >= 0 && o->name)
-			r = name_it(s, o, loaded, err);
-	} else {
-		r = oci_import(s, fd, o->name, &options, id, err);
-		if (r >= 0)
-			buf_printf(&loaded->text, "%s\n", id);
+		r = oci_load_layout(s, fd, options, loaded_add, err);
+		return r < 0 || !name ? r : name_it(s, name, loaded, err);
 	}
-	return r < 0 ? error_wrap(err, "import '%.200s'", o->from) : 0;
-}
-
-static int open_and_import(const struct import_options *o, struct loaded *loaded,
-			   struct warren_error *err)
-{
-	AUTO_CLOSE int fd = source_open(o->from, err);
-	struct store s;
-	int r;
-
-	if (fd < 0)
-		return fd;
-	r = open_store(true, &s, err);
-	if (r < 0)
-		return r;
-	r = import(&s, fd, o, loaded, err);
-	store_close(&s);
+	r = oci_import(s, fd, name, options, id, err);
+	if (r >= 0)
+		buf_printf(&loaded->text, "%s\n", id);
 	return r;
 }
 
@@ -103,14 +81,12 @@ static int run_import(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct import_options o = { 0 };
-	struct loaded loaded;
 	struct ref name;
 	char **operands;
-	int r, status = 0;
+	int status = 0;
 
 	if (!image_options(&image_import, argc, argv, &o, 1, 2, &operands, &status))
 		return status;
-	o.from = operands[0];
 	if (operands[1]) {
 		if (ref_parse(operands[1], &name, &err) < 0)
 			return image_fail(&image_import, &err);
@@ -119,14 +95,11 @@ static int run_import(int argc, char **argv)
 			    "'%.200s': a digest cannot be given as a name", operands[1]);
 			return STATUS_FAILED;
 		}
-		o.name = &name;
 	}
-	loaded_init(&loaded, o.quiet);
-	cancel_arm();
-	r = open_and_import(&o, &loaded, &err);
-	status = image_end(&image_import, r, &err, &loaded.text);
-	loaded_done(&loaded);
-	return status;
+	return source_bring(&image_import,
+			    &(struct source){ operands[0], "import", import,
+					      operands[1] ? &name : NULL },
+			    o.quiet);
 }
 
 const struct command image_import = {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_load.c - warren image load: all images of an archive */
-#include <errno.h>
 #include <stddef.h>
 
-#include "cli/image/cancel.h"
 #include "cli/image/source.h"
 
 struct load_options {
@@ -41,31 +39,19 @@ static const struct opts load_opts = {
 	.mixed = true,
 };
 
-static int load(const struct load_options *o, struct loaded *loaded,
-		struct warren_error *err)
+static int load(const struct store *s, int fd, const struct oci_options *options,
+		struct loaded *loaded, const void *ctx, struct warren_error *err)
 {
-	struct oci_options options = { .progress = loaded_progress, .ctx = loaded };
-	AUTO_CLOSE int fd = source_open(o->input, err);
-	struct store s;
-	int r;
-
-	if (fd < 0)
-		return fd;
-	r = open_store(true, &s, err);
-	if (r < 0)
-		return r;
-	r = oci_load(&s, fd, &options, loaded_add, err);
-	store_close(&s);
-	return r < 0 ? error_wrap(err, "load '%.200s'", o->input) : 0;
+	(void)loaded; /* the context of the options */
+	(void)ctx;
+	return oci_load(s, fd, options, loaded_add, err);
 }
 
 static int run_load(int argc, char **argv)
 {
-	struct warren_error err = WARREN_ERROR_INIT;
 	struct load_options o = { 0 };
-	struct loaded loaded;
 	char **operands;
-	int r, status = 0;
+	int status = 0;
 
 	if (!image_options(&image_load, argc, argv, &o, 0, 1, &operands, &status))
 		return status;
@@ -78,12 +64,8 @@ static int run_load(int argc, char **argv)
 		o.input = operands[0];
 	if (!o.input) /* as in docker load < image.tar */
 		o.input = "-";
-	loaded_init(&loaded, o.quiet);
-	cancel_arm();
-	r = load(&o, &loaded, &err);
-	status = image_end(&image_load, r, &err, &loaded.text);
-	loaded_done(&loaded);
-	return status;
+	return source_bring(&image_load, &(struct source){ o.input, "load", load, NULL },
+			    o.quiet);
 }
 
 const struct command image_load = {

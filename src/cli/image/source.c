@@ -10,7 +10,7 @@
 #include "cli/image/cancel.h"
 #include "cli/image/catalog.h"
 
-int source_open(const char *path, struct warren_error *err)
+static int source_open(const char *path, struct warren_error *err)
 {
 	int fd;
 
@@ -26,19 +26,19 @@ int source_open(const char *path, struct warren_error *err)
 	return fd < 0 ? error_errno(err, errno, "open '%s'", path) : fd;
 }
 
-void loaded_init(struct loaded *l, bool quiet)
+static void loaded_init(struct loaded *l, bool quiet)
 {
 	*l = (struct loaded){ .text = BUF_INIT(OUTPUT_MAX), .quiet = quiet };
 	progress_init(&l->progress, quiet);
 }
 
-void loaded_done(struct loaded *l)
+static void loaded_done(struct loaded *l)
 {
 	progress_done(&l->progress);
 	buf_done(&l->text);
 }
 
-int loaded_progress(void *ctx, const struct oci_layer *layers, size_t n)
+static int loaded_progress(void *ctx, const struct oci_layer *layers, size_t n)
 {
 	struct loaded *l = ctx;
 
@@ -72,4 +72,36 @@ int image_end(const struct command *cmd, int r, const struct warren_error *err,
 		return image_fail(cmd, err);
 	say(cmd->name, "interrupted");
 	return STATUS_SIGNAL + sig;
+}
+
+static int bring(const struct source *from, struct loaded *loaded,
+		 struct warren_error *err)
+{
+	const struct oci_options options = { .progress = loaded_progress, .ctx = loaded };
+	AUTO_CLOSE int fd = source_open(from->path, err);
+	struct store s;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = open_store(true, &s, err);
+	if (r < 0)
+		return r;
+	r = from->take(&s, fd, &options, loaded, from->ctx, err);
+	store_close(&s);
+	return r < 0 ? error_wrap(err, "%s '%.200s'", from->verb, from->path) : 0;
+}
+
+int source_bring(const struct command *cmd, const struct source *from, bool quiet)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct loaded loaded;
+	int r, status;
+
+	loaded_init(&loaded, quiet);
+	cancel_arm();
+	r = bring(from, &loaded, &err);
+	status = image_end(cmd, r, &err, &loaded.text);
+	loaded_done(&loaded);
+	return status;
 }

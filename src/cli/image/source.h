@@ -7,9 +7,6 @@
 #include "cli/image/progress.h"
 #include "image/oci.h"
 
-/* A file, a directory, or "-" for stdin unless that is a terminal; to be closed. */
-int source_open(const char *path, struct warren_error *err) MUST_CHECK;
-
 /* The images that came, in order; the context of struct oci_options. */
 struct loaded {
 	struct progress progress;
@@ -19,11 +16,21 @@ struct loaded {
 	char id[REF_DIGEST_LEN + 1]; /* of the last */
 };
 
-void loaded_init(struct loaded *l, bool quiet);
-void loaded_done(struct loaded *l);
 /* For oci_load() and oci_load_layout(). */
 void loaded_add(void *ctx, const char *id, const char *ref);
-int loaded_progress(void *ctx, const struct oci_layer *layers, size_t n);
+
+/* Where images come from, and how they are taken from it. */
+struct source {
+	const char *
+		path; /* a file, a directory, or "-" for stdin unless that is a terminal */
+	const char *verb; /* "load": how errors begin */
+	int (*take)(const struct store *s, int fd, const struct oci_options *options,
+		    struct loaded *loaded, const void *ctx, struct warren_error *err);
+	const void *ctx;
+};
+
+/* All of a command that brings images from @from, once it is clear what is wanted. */
+int source_bring(const struct command *cmd, const struct source *from, bool quiet);
 
 /* The end of a command that brought images: by a signal, by an error, or well. */
 int image_end(const struct command *cmd, int r, const struct warren_error *err,
