@@ -36,6 +36,17 @@ struct pipeline {
 #define WATCH_MS 100
 #define ENDED    1 /* untar is gone before its time: it will have said why */
 
+static struct pipeline new_pipeline(uint64_t max, const struct unpack_watch *watch)
+{
+	return (struct pipeline){ .inflate = UNPACK_CHILD_INIT,
+				  .untar = UNPACK_CHILD_INIT,
+				  .in = -1,
+				  .out = -1,
+				  .drain = -1,
+				  .max = max,
+				  .watch = watch };
+}
+
 static void pipeline_done(struct pipeline *p)
 {
 	unpack_child_done(&p->inflate);
@@ -297,13 +308,7 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 		   uint64_t max_bytes, const struct unpack_watch *watch,
 		   struct unpack_result *ret, struct warren_error *err)
 {
-	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
-					    .in = -1,
-					    .out = -1,
-					    .untar = UNPACK_CHILD_INIT,
-					    .drain = -1,
-					    .max = max_bytes,
-					    .watch = watch };
+	AUTO_PIPELINE struct pipeline p = new_pipeline(max_bytes, watch);
 	const struct unpack_rules rules = { .overlay = overlay,
 					    .own_ids = unpack_own_ids(),
 					    .entries_max = UNPACK_ENTRIES_MAX };
@@ -330,13 +335,7 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 int unpack_spool(int archive, int dir, uint64_t max_bytes,
 		 const struct unpack_watch *watch, struct warren_error *err)
 {
-	AUTO_PIPELINE struct pipeline p = { .inflate = UNPACK_CHILD_INIT,
-					    .in = -1,
-					    .out = -1,
-					    .untar = UNPACK_CHILD_INIT,
-					    .drain = -1,
-					    .max = max_bytes,
-					    .watch = watch };
+	AUTO_PIPELINE struct pipeline p = new_pipeline(max_bytes, watch);
 	const struct unpack_rules rules = { .spool = true,
 					    .entries_max = UNPACK_SPOOLED };
 	struct unpack_report report;

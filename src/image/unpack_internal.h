@@ -115,6 +115,9 @@ void unpack_child_done(struct unpack_child *c);
 int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		      struct warren_error *err);
 
+/* One component more; -ENAMETOOLONG. */
+int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n);
+
 /*
  * The directory that the clean name @name leads to below @root, with no links on its
  * way or at its end: those of the tree are followed as if @root were "/". What does

@@ -16,11 +16,24 @@ static int refuse(struct warren_error *err, const char *name, const char *why)
 	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
 }
 
+int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n)
+{
+	if (n > NAME_MAX || *len + n + 2 > 4096)
+		return -ENAMETOOLONG;
+	if (*len > 0)
+		name[(*len)++] = '/';
+	(void)memcpy(name + *len, part, n);
+	*len += n;
+	name[*len] = '\0';
+	return 0;
+}
+
 int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		      struct warren_error *err)
 {
 	size_t len = 0, depth = 0;
 
+	ret[0] = '\0';
 	for (const char *p = name; *p;) {
 		size_t n = strcspn(p, "/");
 
@@ -30,19 +43,14 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 			return refuse(err, name,
 				      "has a part that is longer than 255 bytes");
 		if (n > 0 && !(n == 1 && p[0] == '.')) {
-			if (len + n + 2 > 4096)
-				return refuse(err, name, "is too long");
 			if (++depth > depth_max)
 				return refuse(err, name, "is too deep");
-			if (len > 0)
-				ret[len++] = '/';
-			(void)memcpy(ret + len, p, n);
-			len += n;
+			if (unpack_add_part(ret, &len, p, n) < 0)
+				return refuse(err, name, "is too long");
 		}
 		p += n;
 		p += *p == '/';
 	}
-	ret[len] = '\0';
 	return 0;
 }
 
@@ -91,15 +99,10 @@ static int go_up(struct walk *w)
 
 static int go_down(struct walk *w, const char *part)
 {
-	size_t n = strlen(part);
-	int fd;
+	int fd, r = unpack_add_part(w->name, &w->len, part, strlen(part));
 
-	if (n > NAME_MAX || w->len + n + 2 > 4096)
-		return -ENAMETOOLONG;
-	if (w->len > 0)
-		w->name[w->len++] = '/';
-	(void)memcpy(w->name + w->len, part, n + 1);
-	w->len += n;
+	if (r < 0)
+		return r;
 	fd = w->missing > 0 ? -1
 			    : openat(w->at < 0 ? w->root : w->at, part,
 				     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -57,12 +57,8 @@ static int resolve(const char *name, const char *target, char ret[4096])
 			while (len > 0 && ret[--len] != '/')
 				;
 		} else if (n > 0 && !(n == 1 && p[0] == '.')) {
-			if (len + n + 2 > 4096)
+			if (unpack_add_part(ret, &len, p, n) < 0)
 				return -EBADMSG;
-			if (len > 0)
-				ret[len++] = '/';
-			(void)memcpy(ret + len, p, n);
-			len += n;
 		}
 		p += n;
 		p += *p == '/';
