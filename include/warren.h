@@ -116,6 +116,8 @@ struct warren_mount {
 };
 
 struct warren_spec {
+	const char
+		*id; /* as warren_id() has them, and nobody's yet; default: a new one */
 	/*
 	 * "host" (the default), "dir:PATH", or an image of this machine's store by
 	 * reference or id. What such an image says of its user, working directory
@@ -223,6 +225,9 @@ WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
+/* What a process with a connection must know to speak over it, as text; to be freed. */
+WARREN_PUBLIC int warren_describe(struct warren_sandbox *sb, char **ret_text,
+				  size_t *ret_size, struct warren_error *err);
 /* Both arrays are borrowed from @sb. */
 WARREN_PUBLIC const struct warren_enforcement *
 warren_enforced(const struct warren_sandbox *sb, size_t *ret_n);

@@ -197,7 +197,7 @@ static size_t all_steps(size_t *ret_outside)
 	sb = make_durable(w);
 	step = warren_trace(sb, &count);
 	for (size_t i = 0; i < count; i++)
-		outside += !step[i].inside;
+		outside += !step[i].lane;
 	box_destroy(sb);
 	w = warren_close(w);
 	OK(outside > 5);

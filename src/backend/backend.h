@@ -24,6 +24,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/id.h"
 
@@ -100,6 +101,7 @@ struct backend_ops {
 		      const struct warren_limits *limits, struct warren_error *err);
 	int (*connection)(void *state, struct backend_box *box, int *ret_fd,
 			  struct warren_error *err);
+	int (*describe)(void *state, struct backend_box *box, struct buf *out);
 	int (*exec_attach)(void *state, struct backend_box *box, uint32_t number,
 			   int journal_fd, struct backend_exec **ret_exec,
 			   struct warren_error *err);

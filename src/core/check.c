@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - what a spec must look like: validated at the door, inert after it */
 #include "core/check.h"
+#include "base/id.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -106,6 +107,8 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	if (r == 0 && spec->network != WARREN_NETWORK_LOOPBACK &&
 	    spec->network != WARREN_NETWORK_NONE)
 		r = error_set(err, EINVAL, "there is no such network mode");
+	if (r == 0 && spec->id && !id_valid(spec->id))
+		r = error_set(err, EINVAL, "'%.32s' is no id of a sandbox", spec->id);
 	if (r == 0 && spec->durable && spec->single)
 		r = error_set(err, EINVAL, "what is for a single exec is not durable");
 	return r < 0 ? r : check_mounts(spec, err);

@@ -84,6 +84,27 @@ int warren_connection(struct warren_sandbox *sb, int *ret_fd, struct warren_erro
 	return r < 0 ? error_wrap(err, "connect to '%s'", sb->box->id) : 0;
 }
 
+int warren_describe(struct warren_sandbox *sb, char **ret_text, size_t *ret_size,
+		    struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	struct buf text = BUF_INIT(16U << 20);
+	int r;
+
+	if (!ops->describe)
+		return not_supported(sb, "describing a sandbox", err);
+	r = ops->describe(sb->engine->state, sb->box, &text);
+	if (r == 0 && text.failed)
+		r = -ENOMEM;
+	if (r < 0) {
+		buf_done(&text);
+		return error_errno(err, -r, "describe '%s'", sb->box->id);
+	}
+	*ret_text = text.data;
+	*ret_size = text.len;
+	return 0;
+}
+
 /* ------------------------------------------------------------------- execs */
 
 uint32_t warren_exec_number(const struct warren_exec *ex)

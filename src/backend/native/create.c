@@ -51,6 +51,17 @@ struct making {
 
 /* ------------------------------------------------------------------- steps */
 
+/* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
+static void count_ids(const struct native *n, struct native_box *box)
+{
+	uint32_t sub =
+		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
+
+	sub = sub < NATIVE_IDS ? sub : NATIVE_IDS;
+	box->n_ids = n->privileged ? NATIVE_IDS : 1 + sub;
+	box->groups = n->privileged || n->subuid.count > 0;
+}
+
 static int take_spec(struct making *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
@@ -92,6 +103,7 @@ static int take_spec(struct making *m, struct warren_error *err)
 	box->nofile = s->nofile                       ? s->nofile
 		      : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
 						      : NOFILE_DEFAULT;
+	count_ids(n, box);
 	while (s->env && s->env[n_env])
 		n_env++;
 	box->env = calloc(n_env + 1, sizeof(*box->env));
@@ -720,7 +732,10 @@ int native_create(void *state, const struct warren_spec *spec,
 		return error_errno(err, ENOMEM, "make a sandbox");
 	m.box->engine = n;
 	m.box->pidfd = m.box->control = m.box->image_lock = -1;
-	id_make(m.box->base.id);
+	if (spec->id)
+		(void)memcpy(m.box->base.id, spec->id, sizeof(m.box->base.id));
+	else
+		id_make(m.box->base.id);
 	m.plan = mmap(NULL, sizeof(*m.plan), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m.plan == MAP_FAILED) {

@@ -549,3 +549,9 @@ int durable_update(void *state, struct backend_box *base,
 	}
 	return r;
 }
+
+int durable_describe(void *state UNUSED, struct backend_box *base, struct buf *out)
+{
+	state_encode((const struct native_box *)base, out);
+	return 0;
+}

@@ -47,6 +47,7 @@ int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 void durable_release(void *state, struct backend_box *box);
 int durable_update(void *state, struct backend_box *box,
 		   const struct warren_limits *limits, struct warren_error *err);
+int durable_describe(void *state, struct backend_box *box, struct buf *out);
 int durable_connection(void *state, struct backend_box *box, int *ret_fd,
 		       struct warren_error *err);
 

@@ -51,19 +51,14 @@ int native_user_find(struct native_box *box, const char *text, struct native_use
 
 void native_base(const struct native_box *box, struct request_base *ret)
 {
-	const struct native *n = box->engine;
-	uint32_t sub =
-		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
-
-	sub = sub < NATIVE_IDS ? sub : NATIVE_IDS;
 	*ret = (struct request_base){
 		.env = (const char *const *)box->env,
 		.hostname = box->hostname,
 		.workdir = box->workdir,
 		.user = box->user,
 		.nofile = box->nofile,
-		.n_ids = n->privileged ? NATIVE_IDS : 1 + sub,
-		.groups = n->privileged || n->subuid.count > 0,
+		.n_ids = box->n_ids,
+		.groups = box->groups,
 	};
 }
 

@@ -73,7 +73,7 @@ static int seek(int fd, const struct journal_header *h, uint64_t cursor,
 		/* One pad ends the ring; a file full of them is not of init's making. */
 		if (rec.stream == 0 && ++pads > 2)
 			return -EPROTO;
-		if (rec.stream != 0 && bytes >= cursor)
+		if (rec.stream != 0 && bytes + rec.size > cursor)
 			break;
 		at += journal_span(rec.size);
 		if (rec.stream != 0) {
@@ -92,30 +92,33 @@ static int look(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 {
 	struct journal_header h, again;
 	struct journal_record rec = { 0 };
-	uint64_t at = 0, bytes = 0;
+	uint64_t at = 0, bytes = 0, skip = 0;
 	int r = read_header(fd, &h);
 
 	if (r == 0)
 		r = seek(fd, &h, cursor, hint, &at, &bytes);
 	if (r == 0 && at < h.tail)
 		r = read_record(fd, &h, at, &rec);
-	if (r == 0 && rec.size > size)
+	/* From the middle of a record: what is left of it. */
+	if (r == 0 && cursor > bytes && cursor - bytes < rec.size)
+		skip = cursor - bytes;
+	if (r == 0 && rec.size - skip > size)
 		return -EMSGSIZE;
 	if (r == 0 && rec.size > 0)
-		r = read_at(fd, buf, rec.size,
-			    JOURNAL_RING + at % h.capacity + sizeof(rec));
+		r = read_at(fd, buf, rec.size - skip,
+			    JOURNAL_RING + at % h.capacity + sizeof(rec) + skip);
 	/* Overwritten while we read: what we have may be of two ages. */
 	if (read_header(fd, &again) == 0 && again.head > at)
 		return -EAGAIN;
 	if (r < 0)
 		return r;
-	if (cursor > bytes)
+	if (cursor > bytes + skip)
 		return -EINVAL;
 	*ret = (struct warren_output){
 		.cursor = bytes + rec.size,
 		.stream = (int)rec.stream,
-		.size = rec.size,
-		.lost = bytes - cursor,
+		.size = rec.size - skip,
+		.lost = bytes + skip - cursor,
 		.end = rec.size == 0 && h.ended != 0,
 		.skipped = h.skipped,
 	};
@@ -180,4 +183,17 @@ int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, si
 	if (r < 0)
 		return error_errno(err, -r, "read the journal");
 	return 0;
+}
+
+int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to)
+{
+	struct journal_header h;
+	uint64_t at = 0;
+	int r = read_header(fd, &h);
+
+	if (r == 0)
+		r = seek(fd, &h, UINT64_MAX, NULL, &at, ret_to);
+	if (r == 0)
+		*ret_from = h.lost;
+	return r;
 }

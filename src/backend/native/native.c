@@ -206,6 +206,7 @@ const struct backend_ops backend_native = {
 	.release = durable_release,
 	.update = durable_update,
 	.connection = durable_connection,
+	.describe = durable_describe,
 	.exec_attach = native_exec_attach,
 	.exec_number = native_exec_number,
 	.exec_close_input = native_exec_close_input,

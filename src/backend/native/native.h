@@ -30,9 +30,9 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
+#include "backend/native/journal.h"
 #include "backend/native/request.h"
 #include "image/image.h"
-#include "init/journal.h"
 #include "init/proto.h"
 #include "os/cgroup.h"
 #include "os/ns.h"
@@ -88,6 +88,8 @@ struct native_box {
 	struct native_exec *execs;
 	struct native_user user;
 	uint64_t nofile;
+	uint32_t n_ids; /* ids below this exist inside */
+	bool groups;    /* setgroups(2) is possible there */
 	char *workdir;
 	char **env;
 	int image_lock; /* -1: none */
@@ -96,11 +98,6 @@ struct native_box {
 	char *state_text;            /* of an adopted one: what `enforced` points into */
 	bool paused;
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
-};
-
-struct journal_hint {
-	uint64_t cursor; /* bytes of output */
-	uint64_t at;     /* position of the record that begins with them */
 };
 
 struct native_exec {
@@ -235,11 +232,6 @@ int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret
 /* journal.c */
 int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
 		       struct warren_output *ret, struct warren_error *err);
-/* How the exec ended, by its journal. 1, 0 while it runs (or was never begun), -errno. */
-int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
-/* @hint: where the reader was last, so that the next read need not search; may be NULL. */
-int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
-		 size_t size, struct warren_output *ret);
 
 /* probe.c */
 int native_probe(void *state, struct warren_feature *features, struct warren_error *err);

@@ -37,6 +37,8 @@ static const struct field {
 	{ "cpu_millis", NUMBER64, offsetof(struct native_box, limits.cpu_millis) },
 	{ "pids", NUMBER64, offsetof(struct native_box, limits.pids) },
 	{ "nofile", NUMBER64, offsetof(struct native_box, nofile) },
+	{ "n_ids", NUMBER32, offsetof(struct native_box, n_ids) },
+	{ "groups", FLAG, offsetof(struct native_box, groups) },
 	{ "uid", NUMBER32, offsetof(struct native_box, user.uid) },
 	{ "gid", NUMBER32, offsetof(struct native_box, user.gid) },
 	{ "group", GROUP, 0 },

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call.c - answers to requests, and the life of a request that waits for one */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+
+struct call *call_ref(struct call *c)
+{
+	c->refs++;
+	return c;
+}
+
+void call_unref(struct call *c)
+{
+	if (--c->refs > 0)
+		return;
+	body_done(&c->body);
+	free(c);
+}
+
+/* Headers that every answer has, then those of this one. */
+#define COMMON(c)                                      \
+	{ "X-Request-Id", http_request_id((c)->req) }, \
+	{                                              \
+		"Cache-Control", "no-store"            \
+	}
+
+void call_json(struct call *c, int status, const struct buf *body)
+{
+	if (c->answered)
+		return;
+	if (body->failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		return;
+	}
+	const struct http_header headers[] = { COMMON(c),
+					       { "Content-Type", "application/json" } };
+
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), body->data,
+			   body->len);
+}
+
+void call_empty(struct call *c, int status)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c) };
+
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), NULL, 0);
+}
+
+void call_text(struct call *c, const char *type, const void *data, size_t size)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c), { "Content-Type", type } };
+
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, ARRAY_SIZE(headers), data, size);
+}
+
+void call_error(struct call *c, const struct api_error *err)
+{
+	AUTO_BUF struct buf body = BUF_INIT(16384);
+	uint64_t retry = api_error_retry_after(err);
+	struct http_header headers[6];
+	char seconds[24];
+	size_t n = 0;
+
+	if (c->answered)
+		return;
+	const struct http_header common[] = { COMMON(c) };
+
+	for (; n < ARRAY_SIZE(common); n++)
+		headers[n] = common[n];
+	headers[n++] = (struct http_header){ "Content-Type", "application/json" };
+	if (retry) {
+		(void)snprintf(seconds, sizeof(seconds), "%ju", (uintmax_t)retry);
+		headers[n++] = (struct http_header){ "Retry-After", seconds };
+	}
+	if (err->code == API_ERR_UNAUTHORIZED)
+		headers[n++] = (struct http_header){ "WWW-Authenticate", "Bearer" };
+	for (size_t i = 0; i < err->n_details; i++)
+		if (err->code == API_ERR_METHOD_NOT_ALLOWED &&
+		    strcmp(err->details[i].key, "allow") == 0)
+			headers[n++] =
+				(struct http_header){ "Allow", err->details[i].text };
+	api_error_write(err, http_request_id(c->req), &body);
+	c->answered = true;
+	(void)http_respond(c->req, api_code_status(err->code), headers, n, body.data,
+			   body.len);
+}
+
+void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
+{
+	struct api_error err = { 0 };
+	char text[sizeof(err.message)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)api_error_set(&err, code, "%s", text);
+	call_error(c, &err);
+}
+
+void call_fail(struct call *c, const struct warren_error *engine)
+{
+	struct api_error err = { 0 };
+
+	(void)api_error_from(&err, engine);
+	if (engine->code == EDQUOT) {
+		const struct db_denial *d = db_denied(service_db(c->v1->service));
+
+		api_error_text(&err, "quota", "%s", db_quota_name(d->quota));
+		api_error_number(&err, "used", d->used);
+		api_error_number(&err, "maximum", d->limit);
+		api_error_number(&err, "retry_after_ms", 1000);
+	}
+	call_error(c, &err);
+}
+
+void call_begin_stream(struct call *c, bool sse)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = {
+		COMMON(c),
+		{ "Content-Type", sse ? "text/event-stream" : "application/x-ndjson" },
+		{ "X-Accel-Buffering", "no" },
+	};
+
+	c->answered = true;
+	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
+}
+
+void call_begin_bytes(struct call *c, const char *type)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c), { "Content-Type", type } };
+
+	c->answered = true;
+	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
+}
+
+struct box *call_box(struct call *c)
+{
+	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
+	struct box *box = box_find(c->v1->service, all ? NULL : c->caller.tenant,
+				   c->route.param[0]);
+
+	if (!box)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "there is no sandbox '%s'",
+			    c->route.param[0]);
+	return box;
+}
+
+struct run *call_run(struct call *c)
+{
+	struct box *box = call_box(c);
+	struct run *run = box ? run_find(box, c->route.param[1]) : NULL;
+
+	if (box && !run)
+		call_refuse(c, API_ERR_EXEC_NOT_FOUND, "sandbox '%s' has no exec '%s'",
+			    c->route.param[0], c->route.param[1]);
+	return run;
+}

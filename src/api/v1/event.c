@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event.c - handler: what happens, as it happens */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "base/json.h"
+#include "net/loop.h"
+
+#define HEARTBEAT_MS 15000
+
+struct listening {
+	struct call *call;
+	struct event_listener listener;
+	struct loop_timer *timer;
+	uint64_t last;
+	bool sse, blocked, all;
+};
+
+static void listening_gone(struct call *c)
+{
+	struct listening *l = c->state;
+
+	c->state = NULL;
+	if (!l)
+		return;
+	event_unlisten(&l->listener);
+	l->timer = loop_timer_free(l->timer);
+	free(l);
+}
+
+static void put_line(struct listening *l, const struct buf *json)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+
+	if (l->sse)
+		buf_printf(&out, "id: %ju\ndata: ", (uintmax_t)l->last);
+	buf_add(&out, json->data, json->len);
+	buf_puts(&out, l->sse ? "\n\n" : "\n");
+	l->blocked = http_write(l->call->req, out.data, out.len) != 0;
+}
+
+/* One's own, and of those what was asked for. */
+static bool wanted(const struct listening *l, const struct event *e)
+{
+	const struct api_value *v = l->call->query.v;
+	const struct api_value *types = &v[V1_STREAM_EVENTS_QUERY_TYPE];
+	const char *sandbox = v[V1_STREAM_EVENTS_QUERY_SANDBOX_ID].text;
+
+	if (!l->all && strcmp(e->owner, l->call->caller.tenant) != 0)
+		return false;
+	if (sandbox && strcmp(sandbox, e->sandbox) != 0)
+		return false;
+	for (size_t i = 0; i < types->n; i++)
+		if (strcmp(types->items[i].text, event_type_name(e->type)) == 0)
+			return true;
+	return types->n == 0;
+}
+
+static void put_event(struct listening *l, const struct event *e)
+{
+	AUTO_BUF struct buf json = BUF_INIT(4096);
+	struct json j = { .out = &json };
+	char at[32];
+
+	show_time(at, e->at);
+	json_open(&j, NULL, '{');
+	json_u64(&j, "id", e->id);
+	json_str(&j, "type", event_type_name(e->type));
+	json_str(&j, "time", at);
+	json_str(&j, "owner", e->owner);
+	json_str(&j, "sandbox_id", e->sandbox);
+	if (e->object[0] &&
+	    (e->type == EVENT_SESSION_OPENED || e->type == EVENT_SESSION_CLOSED))
+		json_str(&j, "session_id", e->object);
+	else if (e->object[0])
+		json_str(&j, "exec_id", e->object);
+	if (e->type == EVENT_EXEC_FINISHED) {
+		json_raw(&j, "result", "", 0);
+		show_result(&json, &e->result);
+	}
+	if (e->state >= 0)
+		json_str(&j, "state", sandbox_state_name((enum sandbox_state)e->state));
+	if (e->reason)
+		json_str(&j, "reason", e->reason);
+	json_close(&j, '}');
+	put_line(l, &json);
+}
+
+static void go_on(struct listening *l)
+{
+	const struct event *e;
+
+	while (!l->blocked && (e = event_after(l->call->v1->service, l->last))) {
+		uint64_t missed = e->id - l->last - 1;
+
+		l->last = e->id;
+		/* Who was away too long is told, and sees from here on. */
+		if (missed > 0) {
+			AUTO_BUF struct buf json = BUF_INIT(256);
+
+			buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"lost\":%ju}",
+				   (uintmax_t)e->id - 1, (uintmax_t)missed);
+			put_line(l, &json);
+		}
+		if (wanted(l, e))
+			put_event(l, e);
+	}
+}
+
+static void on_event(struct event_listener *listener)
+{
+	struct listening *l = listener->ctx;
+
+	/* Not from within who emitted it. */
+	if (!l->blocked)
+		loop_timer_set(l->timer, 0);
+}
+
+static void on_drained(struct http_request *req)
+{
+	struct listening *l = ((struct call *)req->user)->state;
+
+	if (!l)
+		return;
+	l->blocked = false;
+	go_on(l);
+}
+
+static void on_timer(void *ctx)
+{
+	struct listening *l = ctx;
+	AUTO_BUF struct buf json = BUF_INIT(64);
+
+	loop_timer_set(l->timer, HEARTBEAT_MS);
+	if (l->blocked)
+		return;
+	if (event_last(l->call->v1->service) > l->last) {
+		go_on(l);
+		return;
+	}
+	buf_puts(&json, "{\"type\":\"heartbeat\"}");
+	put_line(l, &json);
+}
+
+void v1_stream_events(struct call *c)
+{
+	struct api_value *v = c->query.v;
+	const char *last = http_header(c->req, "Last-Event-ID");
+	struct listening *l = calloc(1, sizeof(*l));
+
+	if (!l ||
+	    loop_timer_new(service_loop(c->v1->service), on_timer, l, &l->timer) < 0) {
+		free(l);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	l->call = c;
+	l->listener = (struct event_listener){ .fn = on_event, .ctx = l };
+	l->sse =
+		v[V1_STREAM_EVENTS_QUERY_FORMAT].number == V1_STREAM_EVENTS_FORMAT_IS_SSE;
+	l->all = c->caller.scopes & V1_SCOPE_ADMIN;
+	l->last = event_last(c->v1->service);
+	if (v[V1_STREAM_EVENTS_QUERY_SINCE].given)
+		l->last = (uint64_t)v[V1_STREAM_EVENTS_QUERY_SINCE].number;
+	if (last && *last >= '0' && *last <= '9')
+		l->last = strtoull(last, NULL, 10);
+	c->state = l;
+	c->gone = listening_gone;
+	c->req->drained = on_drained;
+	call_begin_stream(c, l->sse);
+	event_listen(c->v1->service, &l->listener);
+	loop_timer_set(l->timer, HEARTBEAT_MS);
+	go_on(l);
+}

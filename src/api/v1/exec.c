@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec.c - handlers: starting execs, looking at them, and having a say in them */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/format.h"
+#include "api/v1/exec.h"
+#include "base/json.h"
+
+/* ------------------------------------------------------------------- wanting */
+
+void exec_wanted_done(struct exec_wanted *w)
+{
+	free((void *)w->argv);
+	for (char **p = w->env_texts; p && *p; p++)
+		free(*p);
+	free(w->env_texts);
+	free(w->input);
+}
+
+static int read_argv(const struct body *body, struct exec_wanted *w)
+{
+	json_t *argv = body_json(body, "argv");
+	size_t n = argv ? json_array_size(argv) : 3;
+
+	w->argv = calloc(n + 1, sizeof(*w->argv));
+	if (!w->argv)
+		return -ENOMEM;
+	for (size_t i = 0; argv && i < n; i++)
+		w->argv[i] = json_string_value(json_array_get(argv, i));
+	if (!argv) {
+		w->argv[0] = "/bin/sh";
+		w->argv[1] = "-c";
+		w->argv[2] = body_text(body, "command");
+	}
+	return 0;
+}
+
+int exec_read_env(const struct body *body, char ***ret)
+{
+	json_t *env = body_json(body, "env"), *value;
+	char **list = calloc(json_object_size(env) + 1, sizeof(*list));
+	const char *name;
+	size_t i = 0;
+
+	if (!list)
+		return -ENOMEM;
+	json_object_foreach(env, name, value)
+	{
+		if (asprintf(&list[i], "%s=%s", name, json_string_value(value)) < 0) {
+			list[i] = NULL;
+			break;
+		}
+		i++;
+	}
+	*ret = list;
+	return i == json_object_size(env) ? 0 : -ENOMEM;
+}
+
+static int decode_base64(const char *text, char **ret, size_t *ret_size)
+{
+	size_t n = strlen(text), out = 0;
+	char *data = malloc(n / 4 * 3 + 4);
+	uint32_t bits = 0;
+	unsigned have = 0;
+
+	if (!data)
+		return -ENOMEM;
+	for (; *text && *text != '='; text++) {
+		char c = *text;
+		int v = c >= 'A' && c <= 'Z'   ? c - 'A'
+			: c >= 'a' && c <= 'z' ? c - 'a' + 26
+			: c >= '0' && c <= '9' ? c - '0' + 52
+			: c == '+'             ? 62
+					       : 63;
+
+		bits = bits << 6 | (uint32_t)v;
+		have += 6;
+		if (have >= 8) {
+			have -= 8;
+			data[out++] = (char)(bits >> have & 0xff);
+		}
+	}
+	*ret = data;
+	*ret_size = out;
+	return 0;
+}
+
+static int read_input(const struct body *body, struct exec_wanted *w)
+{
+	const char *text = body_text(body, "input");
+	const char *base64 = body_text(body, "input_base64");
+
+	if (base64)
+		return decode_base64(base64, &w->input, &w->input_size);
+	if (!text)
+		return 0;
+	w->input = strdup(text);
+	w->input_size = strlen(text);
+	return w->input ? 0 : -ENOMEM;
+}
+
+int exec_wanted_read(const struct body *body, struct exec_wanted *w,
+		     struct api_error *err)
+{
+	struct body limits = body_object(body, "limits");
+
+	if (body_has(body, "limits"))
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "/limits: an exec has the limits of its sandbox");
+	if (body_has(body, "input") && body_has(body, "input_base64"))
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "/input: give it or input_base64, not both");
+	if (read_argv(body, w) < 0 || exec_read_env(body, &w->env_texts) < 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+	w->start = (struct run_start){
+		.argv = w->argv,
+		.env = (const char *const *)w->env_texts,
+		.cwd = body_text(body, "cwd"),
+		.user = body_text(body, "user"),
+		.pty = body_bool(body, "pty"),
+		.rows = (uint16_t)body_int(body, "rows"),
+		.cols = (uint16_t)body_int(body, "cols"),
+		.input = body_bool(body, "stdin") || body_has(body, "input") ||
+			 body_has(body, "input_base64"),
+		.command = -1,
+		.timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
+		.journal = body_size(body, "output_limit"),
+		.limits = { .memory = body_size(&limits, "memory"),
+			    .cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
+			    .pids = (uint64_t)body_int(&limits, "pids") },
+	};
+	return 0;
+}
+
+/* ------------------------------------------------------------------ starting */
+
+static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
+/* What the request has for stdin; a command that does not read it is no failure. */
+static void feed_input(struct call *c, struct run *run)
+{
+	struct exec_wanted w = { 0 };
+
+	if (read_input(&c->body, &w) == 0 && w.input)
+		run_feed(run, w.input, w.input_size,
+			 !body_bool(&c->body, "stdin") && !body_bool(&c->body, "pty"),
+			 ignore, NULL);
+	exec_wanted_done(&w);
+}
+
+/* What could not be executed is the request's mistake, not a file that is missing. */
+static void fail_start(struct call *c, const struct warren_error *why)
+{
+	static const struct {
+		int code;
+		enum api_code means;
+	} codes[] = {
+		{ ENOENT, API_ERR_COMMAND_NOT_FOUND },
+		{ ENOTDIR, API_ERR_COMMAND_NOT_FOUND },
+		{ EACCES, API_ERR_COMMAND_NOT_EXECUTABLE },
+		{ ENOEXEC, API_ERR_COMMAND_NOT_EXECUTABLE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		if (codes[i].code == why->code) {
+			call_refuse(c, codes[i].means, "%s", why->msg);
+			return;
+		}
+	}
+	call_fail(c, why);
+}
+
+static void on_started(void *ctx, struct run *run, const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
+	struct call *c = ctx;
+
+	if (run)
+		feed_input(c, run);
+	if (c->req && !run) {
+		fail_start(c, err);
+	} else if (c->req) {
+		show_exec(&out, run);
+		call_json(c, 201, &out);
+	}
+	call_unref(c);
+}
+
+void v1_start_exec(struct call *c)
+{
+	CLEANUP(exec_wanted_done) struct exec_wanted w = { 0 };
+	struct api_error refusal = { 0 };
+	struct box *box = call_box(c);
+
+	if (!box)
+		return;
+	if (exec_wanted_read(&c->body, &w, &refusal) < 0) {
+		call_error(c, &refusal);
+		return;
+	}
+	run_start(box, &w.start, on_started, call_ref(c));
+}
+
+/* ------------------------------------------------------- running to the end */
+
+struct running {
+	struct call *call;
+	struct run *run; /* NULL: not started yet */
+	struct run_waiter waiter;
+	struct loop_timer *timer;
+	bool base64;
+	bool waited; /* somebody waits for the answer */
+	uint64_t wait_ms;
+};
+
+static void running_free(struct running *k)
+{
+	run_wait_cancel(&k->waiter);
+	k->timer = loop_timer_free(k->timer);
+	(void)run_unref(k->run);
+	free(k);
+}
+
+static void running_gone(struct call *c)
+{
+	struct running *k = c->state;
+
+	c->state = NULL;
+	/* Not started yet: on_running() will find that nobody waits. */
+	if (k && k->run)
+		running_free(k);
+	else if (k)
+		k->waited = false;
+}
+
+/* Both streams, out of the journal, each as one string. */
+static void put_output(struct buf *out, struct run *run, bool base64)
+{
+	struct buf text[2] = { BUF_INIT(1U << 30), BUF_INIT(1U << 30) };
+	static char piece[65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t cursor = 0, lost = 0;
+
+	for (;;) {
+		struct warren_output o;
+
+		if (run_output(run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
+		    o.size == 0)
+			break;
+		lost += o.lost;
+		cursor = o.cursor;
+		if (o.stream == 1 || o.stream == 2)
+			buf_add(&text[o.stream - 1], piece, o.size);
+	}
+	buf_puts(out, ",\"stdout\":");
+	show_bytes(out, text[0].data ? text[0].data : "", text[0].len, base64);
+	buf_puts(out, ",\"stderr\":");
+	show_bytes(out, text[1].data ? text[1].data : "", text[1].len, base64);
+	buf_printf(out, ",\"lost\":%ju", (uintmax_t)lost);
+	buf_done(&text[0]);
+	buf_done(&text[1]);
+}
+
+static void answer_running(struct running *k)
+{
+	AUTO_BUF struct buf out = BUF_INIT(2047U << 20);
+
+	show_exec_open(&out, k->run);
+	put_output(&out, k->run, k->base64);
+	buf_puts(&out, "}");
+	call_json(k->call, 200, &out);
+}
+
+static void on_ended(struct run_waiter *w, struct run *run UNUSED)
+{
+	answer_running(w->ctx);
+}
+
+static void on_wait_over(void *ctx)
+{
+	answer_running(ctx);
+}
+
+static void on_running(void *ctx, struct run *run, const struct warren_error *err)
+{
+	struct running *k = ctx;
+	struct call *c = k->call;
+
+	if (run)
+		feed_input(c, run);
+	if (!k->waited) {
+		free(k);
+		call_unref(c);
+		return;
+	}
+	call_unref(c);
+	if (!run) {
+		c->state = NULL;
+		free(k);
+		fail_start(c, err);
+		return;
+	}
+	k->run = run_ref(run);
+	if (run_row(run)->ended || k->wait_ms == 0) {
+		answer_running(k);
+		return;
+	}
+	run_wait(run, &k->waiter);
+	if (k->wait_ms < 3600000 &&
+	    loop_timer_new(service_loop(c->v1->service), on_wait_over, k, &k->timer) == 0)
+		loop_timer_set(k->timer, k->wait_ms);
+}
+
+void v1_run_exec(struct call *c)
+{
+	CLEANUP(exec_wanted_done) struct exec_wanted w = { 0 };
+	struct api_error refusal = { 0 };
+	struct box *box = call_box(c);
+	struct running *k;
+
+	if (!box)
+		return;
+	if (exec_wanted_read(&c->body, &w, &refusal) < 0) {
+		call_error(c, &refusal);
+		return;
+	}
+	k = calloc(1, sizeof(*k));
+	if (!k) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	*k = (struct running){ .call = call_ref(c),
+			       .waited = true,
+			       .base64 = body_word(&c->body, "encoding") ==
+					 V1_ENCODING_BASE64,
+			       .wait_ms = (uint64_t)body_int(&c->body, "wait_ms") };
+	k->waiter = (struct run_waiter){ .fn = on_ended, .ctx = k };
+	c->state = k;
+	c->gone = running_gone;
+	run_start(box, &w.start, on_running, k);
+}
+
+/* ------------------------------------------------------------------- looking */
+
+struct looking {
+	struct call *call;
+	struct run *run;
+	struct run_waiter waiter;
+	struct loop_timer *timer;
+};
+
+static void looking_gone(struct call *c)
+{
+	struct looking *k = c->state;
+
+	if (!k)
+		return;
+	run_wait_cancel(&k->waiter);
+	k->timer = loop_timer_free(k->timer);
+	(void)run_unref(k->run);
+	c->state = NULL;
+	free(k);
+}
+
+static void answer_exec(struct call *c, struct run *run)
+{
+	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
+
+	show_exec(&out, run);
+	call_json(c, 200, &out);
+}
+
+static void on_looked(struct run_waiter *w, struct run *run)
+{
+	answer_exec(((struct looking *)w->ctx)->call, run);
+}
+
+static void on_look_over(void *ctx)
+{
+	struct looking *k = ctx;
+
+	answer_exec(k->call, k->run);
+}
+
+void v1_get_exec(struct call *c)
+{
+	uint64_t ms = (uint64_t)c->query.v[V1_GET_EXEC_QUERY_WAIT_MS].number;
+	struct run *run = call_run(c);
+	struct looking *k;
+
+	if (!run)
+		return;
+	k = ms > 0 && !run_row(run)->ended && !run_lost(run) ? calloc(1, sizeof(*k))
+							     : NULL;
+	if (!k) {
+		answer_exec(c, run);
+		(void)run_unref(run);
+		return;
+	}
+	*k = (struct looking){ .call = c, .run = run };
+	k->waiter = (struct run_waiter){ .fn = on_looked, .ctx = k };
+	c->state = k;
+	c->gone = looking_gone;
+	run_wait(run, &k->waiter);
+	if (loop_timer_new(service_loop(c->v1->service), on_look_over, k, &k->timer) == 0)
+		loop_timer_set(k->timer, ms);
+}
+
+/* The store must not be asked from within its own walk: ids first. */
+struct ids {
+	size_t n, max;
+	char (*id)[ID_LEN + 1];
+	uint32_t last;
+};
+
+static int take_id(void *ctx, const struct exec_row *row)
+{
+	struct ids *ids = ctx;
+
+	if (ids->n == ids->max)
+		return 1;
+	(void)memcpy(ids->id[ids->n++], row->id, sizeof(ids->id[0]));
+	ids->last = row->number;
+	return 0;
+}
+
+static bool exec_matches(struct call *c, struct run *run)
+{
+	static const char *const states[] = { "running", "exited", "lost" };
+	const struct exec_row *row = run_row(run);
+	const char *state = row->ended      ? states[1]
+			    : run_lost(run) ? states[2]
+					    : states[0];
+	struct api_value *v = c->query.v;
+
+	if (v[V1_LIST_EXECS_QUERY_STATE].given &&
+	    strcmp(v[V1_LIST_EXECS_QUERY_STATE].text, state) != 0)
+		return false;
+	return !v[V1_LIST_EXECS_QUERY_PTY].given ||
+	       (v[V1_LIST_EXECS_QUERY_PTY].number != 0) == row->pty;
+}
+
+void v1_list_execs(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
+	struct box *box = call_box(c);
+	const char *cursor = c->query.v[V1_LIST_EXECS_QUERY_CURSOR].text;
+	struct ids ids = { .max = (size_t)c->query.v[V1_LIST_EXECS_QUERY_LIMIT].number };
+	struct warren_error err = WARREN_ERROR_INIT;
+	size_t shown = 0;
+	int r;
+
+	if (!box)
+		return;
+	ids.id = calloc(ids.max, sizeof(*ids.id));
+	r = ids.id ? db_each_exec(service_db(c->v1->service), box_row(box)->id,
+				  cursor ? (uint32_t)strtoul(cursor, NULL, 10) : 0,
+				  ids.max + 1, take_id, &ids, &err)
+		   : error_errno(&err, ENOMEM, "list the execs");
+	if (r < 0) {
+		free(ids.id);
+		call_fail(c, &err);
+		return;
+	}
+	buf_puts(&out, "{\"execs\":[");
+	for (size_t i = 0; i < ids.n; i++) {
+		struct run *run = run_find(box, ids.id[i]);
+
+		if (run && exec_matches(c, run)) {
+			if (shown++ > 0)
+				buf_puts(&out, ",");
+			show_exec(&out, run);
+		}
+		(void)run_unref(run);
+	}
+	if (r == 1)
+		buf_printf(&out, "],\"next_cursor\":\"%u\"}", ids.last);
+	else
+		buf_puts(&out, "],\"next_cursor\":null}");
+	free(ids.id);
+	call_json(c, 200, &out);
+}
+
+/* ----------------------------------------------------------- signals and size */
+
+static void on_done(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		call_empty(c, 204);
+	call_unref(c);
+}
+
+void v1_signal_exec(struct call *c)
+{
+	static const int whom[] = { WARREN_WHOM_TREE, WARREN_WHOM_FIRST,
+				    WARREN_WHOM_REST };
+	int sig = format_signal(body_text(&c->body, "signal"));
+	struct run *run = call_run(c);
+
+	if (!run)
+		return;
+	run_signal(run, sig, whom[body_word(&c->body, "to")], on_done, call_ref(c));
+	(void)run_unref(run);
+}
+
+void v1_close_stdin(struct call *c)
+{
+	struct run *run = call_run(c);
+
+	if (!run)
+		return;
+	run_close_input(run, on_done, call_ref(c));
+	(void)run_unref(run);
+}
+
+void v1_resize_exec(struct call *c)
+{
+	struct run *run = call_run(c);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!run)
+		return;
+	if (run_resize(run, (uint16_t)body_int(&c->body, "rows"),
+		       (uint16_t)body_int(&c->body, "cols"), &err) < 0)
+		call_fail(c, &err);
+	else
+		call_empty(c, 204);
+	(void)run_unref(run);
+}

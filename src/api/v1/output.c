@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * output.c - handler: what an exec wrote, from a cursor on, for as long as it writes
+ *
+ * The reader's place is a cursor in the journal; nothing is kept for it in
+ * memory but one piece. When the client does not take what was sent, nothing is
+ * read; what the ring drops meanwhile is told as a gap.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "base/json.h"
+#include "net/loop.h"
+
+#define HEARTBEAT_MS 15000
+
+struct tail {
+	struct call *call;
+	struct run *run;
+	struct run_watcher watcher;
+	struct run_waiter waiter; /* for its end, where its output has ended before */
+	struct loop_timer *timer;
+	uint64_t at;     /* what was read of the journal */
+	uint64_t cursor; /* what was told: where the next piece begins */
+	uint64_t left;   /* of max_bytes */
+	int only;        /* one stream; 0: all */
+	enum {
+		AS_NDJSON,
+		AS_SSE,
+		AS_RAW
+	} form;
+	bool base64, follow, bounded;
+	bool blocked; /* the client has to take what was sent */
+	bool again;   /* the timer is for going on, not for a heartbeat */
+	bool ended;
+	/* The beginning of a character whose end is still to come. */
+	char kept[4];
+	size_t n_kept;
+	int kept_stream;
+};
+
+static void tail_gone(struct call *c)
+{
+	struct tail *t = c->state;
+
+	c->state = NULL;
+	if (!t)
+		return;
+	run_watch_cancel(&t->watcher);
+	run_wait_cancel(&t->waiter);
+	t->timer = loop_timer_free(t->timer);
+	(void)run_unref(t->run);
+	free(t);
+}
+
+/* 0: go on; 1: the client has to take it first. */
+static int put_event(struct tail *t, const struct buf *json)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+
+	if (t->form == AS_SSE) {
+		buf_printf(&out, "id: %ju\ndata: ", (uintmax_t)t->cursor);
+		buf_add(&out, json->data, json->len);
+		buf_puts(&out, "\n\n");
+	} else {
+		buf_add(&out, json->data, json->len);
+		buf_puts(&out, "\n");
+	}
+	return http_write(t->call->req, out.data, out.len);
+}
+
+static int put_gap(struct tail *t, uint64_t lost)
+{
+	AUTO_BUF struct buf json = BUF_INIT(256);
+	struct json j = { .out = &json };
+
+	if (t->form == AS_RAW)
+		return 0;
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "gap");
+	json_u64(&j, "cursor", t->cursor);
+	json_u64(&j, "lost", lost);
+	json_close(&j, '}');
+	return put_event(t, &json);
+}
+
+static int put_piece(struct tail *t, int stream, const char *data, size_t n)
+{
+	AUTO_BUF struct buf json = BUF_INIT(1U << 20);
+	struct json j = { .out = &json };
+
+	if (t->form == AS_RAW)
+		return http_write(t->call->req, data, n);
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "output");
+	json_u64(&j, "cursor", t->cursor);
+	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
+	json_raw(&j, "data", "", 0);
+	show_bytes(&json, data, n, t->base64);
+	json_close(&j, '}');
+	return put_event(t, &json);
+}
+
+static void finish(struct tail *t)
+{
+	AUTO_BUF struct buf json = BUF_INIT(4096);
+	struct json j = { .out = &json };
+
+	if (t->ended)
+		return;
+	t->ended = true;
+	if (t->form != AS_RAW && run_row(t->run)->ended && t->follow) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "type", "exit");
+		json_u64(&j, "cursor", t->cursor);
+		json_raw(&j, "result", "", 0);
+		show_result(&json, &run_row(t->run)->result);
+		json_close(&j, '}');
+		(void)put_event(t, &json);
+	}
+	(void)http_end(t->call->req);
+}
+
+/* The bytes at the end of @data that begin a character of UTF-8 and do not end it. */
+static size_t cut_off(const char *data, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = (unsigned char)data[n - back];
+		size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return want > back ? back : 0;
+	}
+	return 0;
+}
+
+/* What was kept for its end, which does not come. */
+static int put_kept(struct tail *t)
+{
+	size_t n = t->n_kept;
+
+	t->n_kept = 0;
+	t->cursor += n;
+	return n > 0 ? put_piece(t, t->kept_stream, t->kept, n) : 0;
+}
+
+/* @data has room for what was kept in front of it. */
+static int put_output(struct tail *t, const struct warren_output *o, char *data)
+{
+	size_t n = o->size, cut;
+	int r = 0;
+
+	t->at = o->cursor;
+	if (t->n_kept > 0 && (o->lost > 0 || o->stream != t->kept_stream))
+		r |= put_kept(t);
+	if (o->lost > 0) {
+		t->cursor = o->cursor - o->size;
+		r |= put_gap(t, o->lost);
+	}
+	if (o->stream == 3 || (t->only && t->only != o->stream)) {
+		t->cursor = t->at;
+		return r;
+	}
+	if (t->bounded && n > t->left) {
+		t->at -= n - t->left;
+		n = (size_t)t->left;
+	}
+	t->left -= t->bounded ? n : 0;
+	data -= t->n_kept;
+	n += t->n_kept;
+	(void)memcpy(data, t->kept, t->n_kept);
+	/* A piece ends where a character does. */
+	cut = t->form == AS_RAW || t->base64 ? 0 : cut_off(data, n);
+	t->n_kept = cut;
+	t->kept_stream = o->stream;
+	(void)memcpy(t->kept, data + n - cut, cut);
+	t->cursor = t->at - cut;
+	return n > cut ? r | put_piece(t, o->stream, data, n - cut) : r;
+}
+
+/* Nothing more is there at present. */
+static void at_end(struct tail *t, const struct warren_output *o)
+{
+	if (o->lost > 0) {
+		t->at = t->cursor = o->cursor;
+		(void)put_gap(t, o->lost);
+	}
+	if (!o->end && t->follow)
+		return;
+	(void)put_kept(t);
+	/* The end of the output may be seen before that of the exec is heard. */
+	if (!t->follow || run_row(t->run)->ended || run_lost(t->run))
+		finish(t);
+	else if (!t->waiter.run)
+		run_wait(t->run, &t->waiter);
+}
+
+static void go_on(struct tail *t)
+{
+	static char room[4 + 65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	for (int i = 0; i < 16 && !t->blocked && !t->ended; i++) {
+		struct warren_output o;
+
+		if (run_output(t->run, t->at, room + 4, sizeof(room) - 4, &o, &err) < 0) {
+			t->ended = true;
+			http_abort(t->call->req);
+			return;
+		}
+		if (o.size == 0) {
+			at_end(t, &o);
+			return;
+		}
+		t->blocked = put_output(t, &o, room + 4) != 0;
+		if (t->bounded && t->left == 0) {
+			(void)put_kept(t);
+			finish(t);
+		}
+	}
+	/* More is there, and others have their turn first. */
+	if (!t->blocked && !t->ended) {
+		t->again = true;
+		loop_timer_set(t->timer, 0);
+	}
+}
+
+static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
+{
+	finish(w->ctx);
+}
+
+static void on_more(struct run_watcher *w)
+{
+	struct tail *t = w->ctx;
+
+	if (!t->blocked && !t->ended)
+		go_on(t);
+}
+
+static void on_drained(struct http_request *req)
+{
+	struct tail *t = ((struct call *)req->user)->state;
+
+	if (!t)
+		return;
+	t->blocked = false;
+	go_on(t);
+}
+
+static void on_timer(void *ctx)
+{
+	struct tail *t = ctx;
+	AUTO_BUF struct buf json = BUF_INIT(256);
+
+	loop_timer_set(t->timer, HEARTBEAT_MS);
+	if (t->ended || t->blocked)
+		return;
+	if (t->again || t->form == AS_RAW) {
+		t->again = false;
+		go_on(t);
+		return;
+	}
+	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
+		   (uintmax_t)t->cursor);
+	t->blocked = put_event(t, &json) != 0;
+}
+
+static uint64_t first_cursor(struct call *c)
+{
+	const char *last = http_header(c->req, "Last-Event-ID");
+
+	if (last && *last >= '0' && *last <= '9')
+		return strtoull(last, NULL, 10);
+	return (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
+}
+
+void v1_read_output(struct call *c)
+{
+	struct api_value *v = c->query.v;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run *run = call_run(c);
+	struct tail *t = run ? calloc(1, sizeof(*t)) : NULL;
+
+	if (!run)
+		return;
+	if (!t ||
+	    loop_timer_new(service_loop(c->v1->service), on_timer, t, &t->timer) < 0) {
+		free(t);
+		(void)run_unref(run);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	t->call = c;
+	t->run = run;
+	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
+	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
+	t->at = t->cursor = first_cursor(c);
+	t->left = (uint64_t)v[V1_READ_OUTPUT_QUERY_MAX_BYTES].number;
+	t->bounded = t->left > 0;
+	t->only = (int)v[V1_READ_OUTPUT_QUERY_STREAM].number;
+	t->form = (int)v[V1_READ_OUTPUT_QUERY_FORMAT].number;
+	t->base64 = v[V1_READ_OUTPUT_QUERY_ENCODING].number == V1_ENCODING_BASE64;
+	t->follow = v[V1_READ_OUTPUT_QUERY_FOLLOW].number;
+	c->state = t;
+	c->gone = tail_gone;
+	if (t->follow && run_watch(run, &t->watcher, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	c->req->drained = on_drained;
+	if (t->form == AS_RAW)
+		call_begin_bytes(c, "application/octet-stream");
+	else
+		call_begin_stream(c, t->form == AS_SSE);
+	loop_timer_set(t->timer, HEARTBEAT_MS);
+	go_on(t);
+}

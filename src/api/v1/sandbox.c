@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox.c - handlers: making, finding, changing and deleting sandboxes */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/sandbox.h"
+#include "base/json.h"
+
+/* ------------------------------------------------------------------- making */
+
+struct creating {
+	struct call *call;
+	struct box_waiter waiter;
+};
+
+static void creating_gone(struct call *c)
+{
+	struct creating *w = c->state;
+
+	if (!w)
+		return;
+	box_wait_cancel(&w->waiter);
+	c->state = NULL;
+	free(w);
+}
+
+static void answer_created(struct call *c, struct box *box)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+
+	show_sandbox(&out, box_row(box), NULL);
+	call_json(c, 201, &out);
+}
+
+static void forget_failed(void *ctx UNUSED, int r UNUSED,
+			  const struct warren_error *err UNUSED)
+{
+}
+
+/* Whoever waits for one that cannot be made gets the error, and nothing is left of it. */
+static void on_made(struct box_waiter *w, struct box *box, int state)
+{
+	struct creating *k = w->ctx;
+	struct call *c = k->call;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (state == SANDBOX_FAILED) {
+		(void)error_set(&err, box_failure(box) ? box_failure(box) : EIO, "%s",
+				box_row(box)->error ? box_row(box)->error : "it failed");
+		call_fail(c, &err);
+		box_delete(box, forget_failed, NULL);
+	} else if (!box) {
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "the sandbox was deleted meanwhile");
+	} else {
+		answer_created(c, box);
+	}
+}
+
+void v1_create_sandbox(struct call *c)
+{
+	CLEANUP(wanted_done) struct wanted w = { 0 };
+	struct api_error refusal = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct creating *k;
+	struct box *box = NULL;
+	int r = wanted_read(c->v1, &c->caller, &c->body, &w, &refusal);
+
+	if (r < 0) {
+		call_error(c, &refusal);
+		return;
+	}
+	wanted_hash(&w, &c->body);
+	r = box_create(c->v1->service, &w.row, &w.spec, &w.request, &box, &err);
+	if (r < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	if (!box) {
+		call_refuse(c, API_ERR_CONFLICT,
+			    "what this idempotency_key made was deleted since");
+		return;
+	}
+	if (r == 1 || body_int(&c->body, "wait_ms") == 0) {
+		answer_created(c, box);
+		return;
+	}
+	k = calloc(1, sizeof(*k));
+	if (!k) {
+		answer_created(c, box);
+		return;
+	}
+	k->call = c;
+	k->waiter = (struct box_waiter){ .states = ~(1U << SANDBOX_CREATING),
+					 .fn = on_made,
+					 .ctx = k };
+	c->state = k;
+	c->gone = creating_gone;
+	box_wait(box, &k->waiter, (uint64_t)body_int(&c->body, "wait_ms"));
+}
+
+/* ---------------------------------------------------------------------- many */
+
+struct batch {
+	struct call *call;
+	size_t n, left;
+	struct batch_one {
+		struct batch *batch;
+		char id[ID_LEN + 1];
+		struct box_waiter waiter;
+	} one[];
+};
+
+static void batch_gone(struct call *c)
+{
+	struct batch *b = c->state;
+
+	if (!b)
+		return;
+	for (size_t i = 0; i < b->n; i++)
+		box_wait_cancel(&b->one[i].waiter);
+	c->state = NULL;
+	free(b);
+}
+
+static void answer_batch(struct batch *b)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
+	bool first = true;
+
+	buf_puts(&out, "{\"sandboxes\":[");
+	for (size_t i = 0; i < b->n; i++) {
+		struct box *box = box_find(b->call->v1->service, NULL, b->one[i].id);
+
+		if (!box)
+			continue;
+		if (!first)
+			buf_puts(&out, ",");
+		first = false;
+		show_sandbox(&out, box_row(box), NULL);
+	}
+	buf_puts(&out, "]}");
+	call_json(b->call, 201, &out);
+}
+
+static void on_one_made(struct box_waiter *w, struct box *box UNUSED, int state UNUSED)
+{
+	struct batch_one *one = w->ctx;
+
+	if (--one->batch->left == 0)
+		answer_batch(one->batch);
+}
+
+static void wait_for_batch(struct call *c, struct box **boxes, size_t n, uint64_t ms)
+{
+	struct batch *b = calloc(1, sizeof(*b) + n * sizeof(b->one[0]));
+
+	if (!b) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left to wait for them");
+		return;
+	}
+	b->call = c;
+	c->state = b;
+	c->gone = batch_gone;
+	for (size_t i = 0; i < n; i++) {
+		struct batch_one *one = &b->one[b->n];
+
+		if (!boxes[i])
+			continue;
+		one->batch = b;
+		(void)memcpy(one->id, box_row(boxes[i])->id, sizeof(one->id));
+		one->waiter = (struct box_waiter){ .states = ~(1U << SANDBOX_CREATING),
+						   .fn = on_one_made,
+						   .ctx = one };
+		b->n++;
+	}
+	b->left = b->n;
+	if (b->n == 0 || ms == 0) {
+		answer_batch(b);
+		return;
+	}
+	for (size_t i = 0, at = 0; i < n; i++)
+		if (boxes[i])
+			box_wait(boxes[i], &b->one[at++].waiter, ms);
+}
+
+struct many {
+	size_t n;
+	struct wanted *wanted;
+	struct sandbox_row *rows;
+	struct warren_spec *specs;
+	struct box **boxes;
+};
+
+static void many_done(struct many *m)
+{
+	for (size_t i = 0; m->wanted && i < m->n; i++)
+		wanted_done(&m->wanted[i]);
+	free(m->wanted);
+	free(m->rows);
+	free(m->specs);
+	free((void *)m->boxes);
+}
+
+void v1_create_sandboxes(struct call *c)
+{
+	size_t kinds = json_array_size(body_json(&c->body, "sandboxes"));
+	size_t count = (size_t)body_int(&c->body, "count");
+	CLEANUP(many_done) struct many m = { .n = kinds * count };
+	struct api_error refusal = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct db_request request = { .key = body_text(&c->body, "idempotency_key") };
+	int r = 0;
+
+	if (m.n > 1000) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "/count: %zu sandboxes in one request, at most 1000", m.n);
+		return;
+	}
+	m.wanted = calloc(m.n, sizeof(*m.wanted));
+	m.rows = calloc(m.n, sizeof(*m.rows));
+	m.specs = calloc(m.n, sizeof(*m.specs));
+	m.boxes = calloc(m.n, sizeof(*m.boxes));
+	if (!m.wanted || !m.rows || !m.specs || !m.boxes) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	for (size_t i = 0; r == 0 && i < m.n; i++) {
+		struct body one = body_element(&c->body, "sandboxes", i / count);
+
+		r = wanted_read(c->v1, &c->caller, &one, &m.wanted[i], &refusal);
+		m.rows[i] = m.wanted[i].row;
+		m.specs[i] = m.wanted[i].spec;
+	}
+	if (r < 0) {
+		call_error(c, &refusal);
+		return;
+	}
+	wanted_hash_all(&c->body, request.hash);
+	r = box_create_many(c->v1->service, m.rows, m.specs, m.n, &request, m.boxes,
+			    &err);
+	if (r < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	wait_for_batch(c, m.boxes, m.n, (uint64_t)body_int(&c->body, "wait_ms"));
+}
+
+/* ------------------------------------------------------------------- finding */
+
+void v1_get_sandbox(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct box *box = call_box(c);
+
+	if (!box)
+		return;
+	show_sandbox(&out, box_row(box), NULL);
+	call_json(c, 200, &out);
+}
+
+struct listing {
+	struct buf *out;
+	const char *name;                  /* NULL: any */
+	const char *keys[QUERY_ITEMS_MAX]; /* labels of any value */
+	size_t n_keys;
+	size_t seen, n;
+	uint64_t last;
+};
+
+static bool has_label(const struct sandbox_row *row, const char *key)
+{
+	for (size_t i = 0; i < row->n_labels; i++)
+		if (strcmp(row->labels[i].key, key) == 0)
+			return true;
+	return false;
+}
+
+static int list_one(void *ctx, const struct sandbox_row *row)
+{
+	struct listing *l = ctx;
+
+	l->last = row->seq;
+	l->seen++;
+	if (l->name && (!row->name || strcmp(l->name, row->name) != 0))
+		return 0;
+	for (size_t i = 0; i < l->n_keys; i++)
+		if (!has_label(row, l->keys[i]))
+			return 0;
+	if (l->n++ > 0)
+		buf_puts(l->out, ",");
+	show_sandbox(l->out, row, NULL);
+	return 0;
+}
+
+/* "key=value" or "key" of each parameter, taken apart in place. */
+static size_t read_labels(struct api_value *v, struct db_label *labels, struct listing *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n; i++) {
+		char *text = (char *)(uintptr_t)v->items[i].text, *eq = strchr(text, '=');
+
+		if (eq) {
+			*eq = '\0';
+			labels[n++] = (struct db_label){ text, eq + 1 };
+		} else {
+			l->keys[l->n_keys++] = text;
+		}
+	}
+	return n;
+}
+
+void v1_list_sandboxes(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
+	struct api_value *v = c->query.v;
+	struct db_label labels[QUERY_ITEMS_MAX];
+	struct sandbox_filter filter = {
+		.owner = c->caller.scopes & V1_SCOPE_ADMIN ? NULL : c->caller.tenant,
+		.labels = labels,
+		.max = (size_t)v[V1_LIST_SANDBOXES_QUERY_LIMIT].number,
+	};
+	struct listing l = { .out = &out, .name = v[V1_LIST_SANDBOXES_QUERY_NAME].text };
+	const char *owner = v[V1_LIST_SANDBOXES_QUERY_OWNER].text;
+	const char *cursor = v[V1_LIST_SANDBOXES_QUERY_CURSOR].text;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (owner && filter.owner && strcmp(owner, filter.owner) != 0) {
+		call_refuse(c, API_ERR_FORBIDDEN,
+			    "sandboxes of other tenants are for the scope 'admin'");
+		return;
+	}
+	if (owner)
+		filter.owner = owner;
+	filter.n_labels = read_labels(&v[V1_LIST_SANDBOXES_QUERY_LABEL], labels, &l);
+	for (size_t i = 0; i < v[V1_LIST_SANDBOXES_QUERY_STATE].n; i++) {
+		int state = sandbox_state_parse(
+			v[V1_LIST_SANDBOXES_QUERY_STATE].items[i].text);
+
+		filter.states |= state < 0 ? 1U << 31 : 1U << state;
+	}
+	if (cursor)
+		filter.before = strtoull(cursor, NULL, 10);
+	buf_puts(&out, "{\"sandboxes\":[");
+	r = db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err);
+	if (r < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	if (l.seen == filter.max && l.last)
+		buf_printf(&out, "],\"next_cursor\":\"%ju\"}", (uintmax_t)l.last);
+	else
+		buf_puts(&out, "],\"next_cursor\":null}");
+	call_json(c, 200, &out);
+}
+
+/* --------------------------------------------------------- changing, deleting */
+
+static void on_changed(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct box *box;
+
+	if (c->req && r < 0) {
+		call_fail(c, err);
+	} else if (c->req) {
+		box = box_find(c->v1->service, NULL, c->route.param[0]);
+		if (!box) {
+			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+				    "it was deleted meanwhile");
+		} else {
+			show_sandbox(&out, box_row(box), NULL);
+			call_json(c, 200, &out);
+		}
+	}
+	call_unref(c);
+}
+
+void v1_pause_sandbox(struct call *c)
+{
+	struct box *box = call_box(c);
+
+	if (box)
+		box_pause(box, true, on_changed, call_ref(c));
+}
+
+void v1_resume_sandbox(struct call *c)
+{
+	struct box *box = call_box(c);
+
+	if (box)
+		box_pause(box, false, on_changed, call_ref(c));
+}
+
+static void on_deleted(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	/* Gone already is as it should be. */
+	if (c->req && r < 0 && r != -ESTALE)
+		call_fail(c, err);
+	else if (c->req)
+		call_empty(c, 204);
+	call_unref(c);
+}
+
+void v1_delete_sandbox(struct call *c)
+{
+	struct box *box = call_box(c);
+
+	if (box)
+		box_delete(box, on_deleted, call_ref(c));
+}
+
+struct waiting {
+	struct call *call;
+	struct box_waiter waiter;
+};
+
+static void waiting_gone(struct call *c)
+{
+	struct waiting *w = c->state;
+
+	if (!w)
+		return;
+	box_wait_cancel(&w->waiter);
+	c->state = NULL;
+	free(w);
+}
+
+static void on_reached(struct box_waiter *waiter, struct box *box, int state)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct waiting *w = waiter->ctx;
+
+	buf_printf(&out, "{\"reached\":%s,\"state\":\"%s\"",
+		   state >= 0 ? "true" : "false",
+		   box ? sandbox_state_name(box_row(box)->state) : "gone");
+	if (box) {
+		buf_puts(&out, ",\"sandbox\":");
+		show_sandbox(&out, box_row(box), NULL);
+	}
+	buf_puts(&out, "}");
+	call_json(w->call, 200, &out);
+}
+
+void v1_wait_sandbox(struct call *c)
+{
+	struct api_value *states = &c->query.v[V1_WAIT_SANDBOX_QUERY_STATE];
+	struct box *box = call_box(c);
+	struct waiting *w = box ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!box)
+		return;
+	if (!w) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	w->call = c;
+	w->waiter = (struct box_waiter){ .fn = on_reached, .ctx = w };
+	for (size_t i = 0; i < states->n; i++) {
+		int state = sandbox_state_parse(states->items[i].text);
+
+		w->waiter.states |= 1U << (state < 0 ? (int)BOX_GONE : state);
+	}
+	if (states->n == 0)
+		w->waiter.states = 1U << SANDBOX_RUNNING;
+	c->state = w;
+	c->gone = waiting_gone;
+	box_wait(box, &w->waiter,
+		 (uint64_t)c->query.v[V1_WAIT_SANDBOX_QUERY_TIMEOUT_MS].number);
+}
+
+static void on_stats(void *ctx, int r, const struct warren_stats *stats,
+		     const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+	struct call *c = ctx;
+
+	if (c->req && r < 0) {
+		call_fail(c, err);
+	} else if (c->req) {
+		json_open(&j, NULL, '{');
+		json_u64(&j, "memory", stats->memory);
+		json_u64(&j, "memory_peak", stats->memory_peak);
+		json_u64(&j, "cpu_usec", stats->cpu_usec);
+		json_u64(&j, "pids", stats->pids);
+		json_u64(&j, "oom_kills", stats->oom_kills);
+		json_close(&j, '}');
+		call_json(c, 200, &out);
+	}
+	call_unref(c);
+}
+
+void v1_get_sandbox_stats(struct call *c)
+{
+	struct box *box = call_box(c);
+
+	if (box)
+		box_stats(box, on_stats, call_ref(c));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox.h - what a request to make a sandbox wants, as the engine and the store have it */
+#ifndef API_V1_SANDBOX_H
+#define API_V1_SANDBOX_H
+
+#include "api/v1/v1.h"
+
+struct wanted {
+	struct sandbox_row row;
+	struct warren_spec spec; /* its strings are the request's */
+	struct db_request request;
+	bool delete_when_idle, wake_on_use;
+	/* What row and spec point to. */
+	struct buf text;
+	const char **env;
+	char **env_texts;
+	struct warren_mount *mounts;
+	struct db_label *labels;
+};
+
+/* From a CreateSandbox, with the service's defaults, within its maxima and its policy. */
+int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
+		struct wanted *ret, struct api_error *err) MUST_CHECK;
+void wanted_done(struct wanted *w);
+/* By what a repeated request is recognised. */
+void wanted_hash(struct wanted *w, const struct body *body);
+void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
+
+#endif /* API_V1_SANDBOX_H */

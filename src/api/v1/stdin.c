@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stdin.c - handler: a body is passed on to an exec's stdin as it arrives */
+#include <errno.h>
+
+#include "api/v1/v1.h"
+#include "base/json.h"
+
+struct writing {
+	struct call *call;
+	struct run *run;
+	uint64_t written;
+	size_t piece; /* on its way into the pipe */
+	bool ended;   /* the body has */
+};
+
+static void writing_gone(struct call *c)
+{
+	struct writing *w = c->state;
+
+	c->state = NULL;
+	if (!w)
+		return;
+	(void)run_unref(w->run);
+	free(w);
+}
+
+static void answer(struct call *c, uint64_t written)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_u64(&j, "written", written);
+	json_close(&j, '}');
+	call_json(c, 200, &out);
+}
+
+static void on_fed(void *ctx, int r, const struct warren_error *why)
+{
+	struct call *c = ctx;
+	struct writing *w = c->state;
+	struct api_error err = { 0 };
+
+	if (c->req && w && r < 0) {
+		(void)api_error_set(&err, API_ERR_STDIN_CLOSED, "%s", why->msg);
+		api_error_number(&err, "written", w->written);
+		call_error(c, &err);
+	} else if (c->req && w) {
+		w->written += w->piece;
+		w->piece = 0;
+		if (w->ended)
+			answer(c, w->written);
+		else
+			http_resume(c->req);
+	}
+	call_unref(c);
+}
+
+static void on_piece(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct writing *w = c->state;
+	bool end = n == 0 && c->query.v[V1_WRITE_STDIN_QUERY_CLOSE].number;
+
+	if (!w || c->answered)
+		return;
+	w->ended = n == 0;
+	w->piece = n;
+	if (n == 0 && !end) {
+		answer(c, w->written);
+		return;
+	}
+	if (n > 0)
+		http_pause(req);
+	run_feed(w->run, data, n, end, on_fed, call_ref(c));
+}
+
+void v1_write_stdin(struct call *c)
+{
+	struct run *run = call_run(c);
+	struct writing *w = run ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!run)
+		return;
+	if (!w) {
+		(void)run_unref(run);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	*w = (struct writing){ .call = c, .run = run };
+	c->state = w;
+	c->gone = writing_gone;
+	http_stream(c->req, on_piece);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unserved.c - operations of the description that this service does not serve: 501 */
+#include "api/v1/v1.h"
+
+#define UNSERVED(name)                                                            \
+	void v1_##name(struct call *c)                                            \
+	{                                                                         \
+		call_refuse(c, API_ERR_NOT_SUPPORTED,                             \
+			    "%s is not served by this service", c->route.op->id); \
+	}
+
+UNSERVED(list_sessions)
+UNSERVED(open_session)
+UNSERVED(get_session)
+UNSERVED(close_session)
+UNSERVED(run_in_session)
+UNSERVED(stream_in_session)
+UNSERVED(interrupt_session)
+UNSERVED(read_file)
+UNSERVED(write_file)
+UNSERVED(remove_file)
+UNSERVED(append_file)
+UNSERVED(stat_file)
+UNSERVED(list_files)
+UNSERVED(make_directory)
+UNSERVED(move_file)
+UNSERVED(change_mode)
+UNSERVED(change_owner)
+UNSERVED(download_tar)
+UNSERVED(upload_tar)
+UNSERVED(watch_files)
+UNSERVED(search_files)
+UNSERVED(proxy_port)
+UNSERVED(open_terminal)
+UNSERVED(join_terminal)
+UNSERVED(list_images)
+UNSERVED(remove_image)
+UNSERVED(inspect_image)
+UNSERVED(pull_image)

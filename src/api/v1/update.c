@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * update.c - handler: a sandbox is changed while it runs
+ *
+ * Limits come first, since only they can be refused by the kernel; what follows
+ * is written to the store, and either all of it is or the request fails.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "config/config.h"
+
+/* Labels as they are, with the changes: a null removes one. */
+static int change_labels(struct call *c, struct box *box, struct warren_error *err)
+{
+	const struct sandbox_row *row = box_row(box);
+	json_t *changes = body_json(&c->body, "labels"), *value;
+	struct db_label labels[DB_LABELS_MAX];
+	size_t n = 0;
+	const char *key;
+
+	if (!changes)
+		return 0;
+	for (size_t i = 0; i < row->n_labels; i++)
+		if (!json_object_get(changes, row->labels[i].key))
+			labels[n++] = row->labels[i];
+	json_object_foreach(changes, key, value)
+	{
+		if (json_is_null(value))
+			continue;
+		if (n == DB_LABELS_MAX)
+			return error_set(err, EINVAL, "/labels: at most %d labels",
+					 DB_LABELS_MAX);
+		labels[n++] = (struct db_label){ key, json_string_value(value) };
+	}
+	return box_set_labels(box, labels, n, err);
+}
+
+static int change_times(struct call *c, struct box *box, struct warren_error *err)
+{
+	const struct sandbox_row *row = box_row(box);
+	int64_t expires = row->expires_at;
+	uint64_t idle = row->idle_timeout_ms;
+
+	if (body_has(&c->body, "ttl_ms"))
+		expires = service_time() + body_int(&c->body, "ttl_ms");
+	else if (body_is_null(&c->body, "ttl_ms"))
+		expires = 0;
+	if (body_has(&c->body, "idle_timeout_ms"))
+		idle = (uint64_t)body_int(&c->body, "idle_timeout_ms");
+	else if (body_is_null(&c->body, "idle_timeout_ms"))
+		idle = 0;
+	if (expires == row->expires_at && idle == row->idle_timeout_ms)
+		return 0;
+	return box_set_times(box, expires, idle, err);
+}
+
+static void finish(struct call *c, struct box *box)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = change_labels(c, box, &err);
+
+	if (r == 0)
+		r = change_times(c, box, &err);
+	if (r == 0 &&
+	    (body_has(&c->body, "on_idle") || body_has(&c->body, "wake_on_use")))
+		r = box_set_idle(box, body_text(&c->body, "on_idle"),
+				 body_has(&c->body, "wake_on_use")
+					 ? body_bool(&c->body, "wake_on_use")
+					 : -1,
+				 &err);
+	if (r < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	show_sandbox(&out, box_row(box), NULL);
+	call_json(c, 200, &out);
+}
+
+static void on_limits(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct box *box = box_find(c->v1->service, NULL, c->route.param[0]);
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req && !box)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "it was deleted meanwhile");
+	else if (c->req)
+		finish(c, box);
+	call_unref(c);
+}
+
+void v1_update_sandbox(struct call *c)
+{
+	const struct config *cfg = c->v1->config;
+	struct body limits = body_object(&c->body, "limits");
+	struct warren_limits want = {
+		.memory = body_size(&limits, "memory"),
+		.cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
+		.pids = (uint64_t)body_int(&limits, "pids"),
+	};
+	struct box *box = call_box(c);
+
+	if (!box)
+		return;
+	if ((cfg->max.memory && want.memory > cfg->max.memory) ||
+	    (cfg->max.cpu_millis && want.cpu_millis > cfg->max.cpu_millis) ||
+	    (cfg->max.pids && want.pids > cfg->max.pids)) {
+		call_refuse(c, API_ERR_POLICY_REFUSED,
+			    "/limits: more than the service allows");
+		return;
+	}
+	if (cfg->max.ttl_ms &&
+	    (body_is_null(&c->body, "ttl_ms") ||
+	     (uint64_t)body_int(&c->body, "ttl_ms") > cfg->max.ttl_ms)) {
+		call_refuse(c, API_ERR_POLICY_REFUSED,
+			    "/ttl_ms: more than the %ju that the service allows",
+			    (uintmax_t)cfg->max.ttl_ms);
+		return;
+	}
+	if (want.memory || want.cpu_millis || want.pids)
+		box_update(box, &want, on_limits, call_ref(c));
+	else
+		finish(c, box);
+}

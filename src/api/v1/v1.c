@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * v1.c - the way of a request to its handler
+ *
+ * route -> who asks -> path parameters -> query -> body -> handler. Whoever may
+ * not ask learns nothing beyond the route, which is public. What has no body of
+ * JSON goes to its handler with the body unread.
+ */
+#include "api/v1/v1.h"
+
+#include <errno.h>
+#include <string.h>
+
+const v1_handler v1_handlers[V1_OP_COUNT] = {
+	[V1_LIST_SANDBOXES] = v1_list_sandboxes,
+	[V1_CREATE_SANDBOX] = v1_create_sandbox,
+	[V1_CREATE_SANDBOXES] = v1_create_sandboxes,
+	[V1_GET_SANDBOX] = v1_get_sandbox,
+	[V1_UPDATE_SANDBOX] = v1_update_sandbox,
+	[V1_DELETE_SANDBOX] = v1_delete_sandbox,
+	[V1_PAUSE_SANDBOX] = v1_pause_sandbox,
+	[V1_RESUME_SANDBOX] = v1_resume_sandbox,
+	[V1_WAIT_SANDBOX] = v1_wait_sandbox,
+	[V1_GET_SANDBOX_STATS] = v1_get_sandbox_stats,
+	[V1_LIST_EXECS] = v1_list_execs,
+	[V1_START_EXEC] = v1_start_exec,
+	[V1_RUN_EXEC] = v1_run_exec,
+	[V1_GET_EXEC] = v1_get_exec,
+	[V1_SIGNAL_EXEC] = v1_signal_exec,
+	[V1_WRITE_STDIN] = v1_write_stdin,
+	[V1_CLOSE_STDIN] = v1_close_stdin,
+	[V1_RESIZE_EXEC] = v1_resize_exec,
+	[V1_READ_OUTPUT] = v1_read_output,
+	[V1_LIST_SESSIONS] = v1_list_sessions,
+	[V1_OPEN_SESSION] = v1_open_session,
+	[V1_GET_SESSION] = v1_get_session,
+	[V1_CLOSE_SESSION] = v1_close_session,
+	[V1_RUN_IN_SESSION] = v1_run_in_session,
+	[V1_STREAM_IN_SESSION] = v1_stream_in_session,
+	[V1_INTERRUPT_SESSION] = v1_interrupt_session,
+	[V1_READ_FILE] = v1_read_file,
+	[V1_WRITE_FILE] = v1_write_file,
+	[V1_REMOVE_FILE] = v1_remove_file,
+	[V1_APPEND_FILE] = v1_append_file,
+	[V1_STAT_FILE] = v1_stat_file,
+	[V1_LIST_FILES] = v1_list_files,
+	[V1_MAKE_DIRECTORY] = v1_make_directory,
+	[V1_MOVE_FILE] = v1_move_file,
+	[V1_CHANGE_MODE] = v1_change_mode,
+	[V1_CHANGE_OWNER] = v1_change_owner,
+	[V1_DOWNLOAD_TAR] = v1_download_tar,
+	[V1_UPLOAD_TAR] = v1_upload_tar,
+	[V1_WATCH_FILES] = v1_watch_files,
+	[V1_SEARCH_FILES] = v1_search_files,
+	[V1_PROXY_PORT] = v1_proxy_port,
+	[V1_OPEN_TERMINAL] = v1_open_terminal,
+	[V1_JOIN_TERMINAL] = v1_join_terminal,
+	[V1_STREAM_EVENTS] = v1_stream_events,
+	[V1_LIST_IMAGES] = v1_list_images,
+	[V1_REMOVE_IMAGE] = v1_remove_image,
+	[V1_INSPECT_IMAGE] = v1_inspect_image,
+	[V1_PULL_IMAGE] = v1_pull_image,
+	[V1_LIST_TOKENS] = v1_list_tokens,
+	[V1_CREATE_TOKEN] = v1_create_token,
+	[V1_REVOKE_TOKEN] = v1_revoke_token,
+	[V1_LIST_BACKENDS] = v1_list_backends,
+	[V1_GET_METRICS] = v1_get_metrics,
+	[V1_GET_HEALTH] = v1_get_health,
+	[V1_GET_VERSION] = v1_get_version,
+	[V1_GET_DOCS] = v1_get_docs,
+	[V1_GET_OPENAPI] = v1_get_openapi,
+};
+
+static void handle(struct call *c)
+{
+	v1_handlers[c->route.op - v1_face.ops](c);
+}
+
+static void on_body(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct api_error err = { 0 };
+
+	if (body_read(c->route.op, data, n, &c->body, &err) < 0)
+		call_error(c, &err);
+	else
+		handle(c);
+}
+
+/* JSON, or nothing said about it: a form of a foreign page can be neither. */
+static bool is_json(const struct http_request *req)
+{
+	const char *type = http_header(req, "Content-Type");
+	size_t n;
+
+	if (!type)
+		return true;
+	n = strcspn(type, "; \t");
+	return n == strlen("application/json") &&
+	       strncasecmp(type, "application/json", n) == 0;
+}
+
+static void read_body(struct call *c)
+{
+	const struct api_op *op = c->route.op;
+	struct api_error err = { 0 };
+
+	if (op->body == API_BODY_STREAM) {
+		handle(c);
+	} else if (!c->req->has_body) {
+		if (body_read(op, "", 0, &c->body, &err) < 0)
+			call_error(c, &err);
+		else
+			handle(c);
+	} else if (op->body == API_BODY_JSON && !is_json(c->req)) {
+		call_refuse(c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
+			    "Content-Type must be application/json");
+	} else {
+		http_collect(c->req, op->max_body ? (size_t)op->max_body : 1U << 20,
+			     on_body);
+	}
+}
+
+static void on_closed(struct http_request *req, int why UNUSED)
+{
+	struct call *c = req->user;
+
+	c->req = NULL;
+	c->answered = true;
+	if (c->gone)
+		c->gone(c);
+	call_unref(c);
+}
+
+void v1_request(struct http_request *req, void *ctx)
+{
+	struct v1 *v1 = ctx;
+	struct call *c = malloc(sizeof(*c));
+	struct api_error err = { 0 };
+	int r;
+
+	if (!c) {
+		(void)http_refuse(req, 503, "overloaded", "no memory is left");
+		return;
+	}
+	/* Not the query, which has its own room and its own beginning. */
+	c->v1 = v1;
+	c->req = req;
+	c->refs = 1;
+	c->answered = false;
+	c->state = NULL;
+	c->gone = NULL;
+	c->body = (struct body){ 0 };
+	req->user = c;
+	req->closed = on_closed;
+	r = route_find(&v1_face, req->method, req->path, strlen(req->path), &c->route,
+		       &err);
+	c->head = r == 0 && c->route.head;
+	if (r == 0)
+		r = access_check(v1, req, c->route.op, &c->caller, &err);
+	if (r == 0)
+		r = route_check(&c->route, &err);
+	if (r == 0)
+		r = query_read(c->route.op, req->query,
+			       req->query ? strlen(req->query) : 0, &c->query, &err);
+	if (r == 0 && v1->stopping)
+		r = api_error_set(&err, API_ERR_SHUTTING_DOWN,
+				  "the service is about to stop");
+	if (r < 0)
+		call_error(c, &err);
+	else
+		read_body(c);
+}
+
+void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx UNUSED)
+{
+	/* The server's codes are a few of ours, by status. */
+	static const struct {
+		int status;
+		enum api_code code;
+	} codes[] = {
+		{ 400, API_ERR_INVALID_REQUEST }, { 408, API_ERR_TIMEOUT },
+		{ 413, API_ERR_BODY_TOO_LARGE },  { 417, API_ERR_INVALID_REQUEST },
+		{ 431, API_ERR_BODY_TOO_LARGE },  { 501, API_ERR_NOT_SUPPORTED },
+		{ 502, API_ERR_PORT_CLOSED },     { 504, API_ERR_TIMEOUT },
+		{ 505, API_ERR_NOT_SUPPORTED },
+	};
+	struct api_error err = { .code = API_ERR_INTERNAL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].status == refusal->status)
+			err.code = codes[i].code;
+	(void)api_error_set(&err, err.code, "%s", refusal->message);
+	api_error_write(&err, refusal->request_id, body);
+}

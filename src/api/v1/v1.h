@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * v1.h - Warren's own face: requests of openapi.yaml, translated for the service
+ *
+ * A request becomes a struct call: routed, its sender known, its parameters and
+ * body checked; then the handler of the operation is called. Handlers translate
+ * and decide nothing: what may be done to a sandbox in which state is the
+ * service's business.
+ *
+ *	v1.c		the way of a request to its handler
+ *	call.c		answers
+ *	access.c	who asks
+ *	sandbox.c, show.c, exec.c, output.c, ...	handlers, by subject
+ */
+#ifndef API_V1_V1_H
+#define API_V1_V1_H
+
+#include "api/body.h"
+#include "api/query.h"
+#include "api/route.h"
+#include "api/v1/ops.h"
+#include "net/http.h"
+#include "service/service.h"
+
+struct config;
+struct warden_policy;
+
+struct v1 {
+	struct service *service;
+	const struct config *config;
+	const struct warden_policy *policy;
+	uint64_t quota[DB_QUOTA_MAX]; /* of a tenant that is new */
+	uid_t owner; /* who started it: needs no token on the unix socket */
+	uint64_t started_at;
+	bool stopping;
+};
+
+/* Who asks. */
+struct caller {
+	char tenant[DB_NAME_MAX + 1];
+	uint32_t scopes;
+	char token[ID_LEN + 1]; /* "" : the owner, by the unix socket */
+};
+
+struct call {
+	struct v1 *v1;
+	struct http_request *req; /* NULL: the client is gone */
+	unsigned refs;
+	bool answered;
+	bool head;
+	struct caller caller;
+	struct route route;
+	struct api_query query;
+	struct body body;
+	/* The handler's own, with its release. */
+	void *state;
+	void (*gone)(struct call *c); /* the client went, or the answer is complete */
+};
+
+/* Takes every request of the server. @ctx is a struct v1. */
+void v1_request(struct http_request *req, void *ctx);
+void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
+
+/* call.c: an answer ends a call for its handler; references keep the memory. */
+struct call *call_ref(struct call *c);
+void call_unref(struct call *c);
+void call_json(struct call *c, int status, const struct buf *body);
+void call_empty(struct call *c, int status);
+void call_text(struct call *c, const char *type, const void *data, size_t size);
+void call_error(struct call *c, const struct api_error *err);
+void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+/* What an engine said. */
+void call_fail(struct call *c, const struct warren_error *err);
+/* A stream of events, as NDJSON or SSE. */
+void call_begin_stream(struct call *c, bool sse);
+/* A stream of bytes, of whatever length. */
+void call_begin_bytes(struct call *c, const char *type);
+
+/* access.c: 0, or the refusal. */
+int access_check(struct v1 *v1, struct http_request *req, const struct api_op *op,
+		 struct caller *ret, struct api_error *err);
+int access_scopes_parse(const char *words, uint32_t *ret);
+
+/* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */
+struct box *call_box(struct call *c);
+/* The exec that the path names; the reference is the caller's. */
+struct run *call_run(struct call *c);
+
+/* show.c: how things look in answers. */
+void show_time(char out[32], int64_t ms);
+void show_sandbox(struct buf *out, const struct sandbox_row *row,
+		  const struct warren_stats *stats);
+void show_exec(struct buf *out, struct run *run);
+void show_result(struct buf *out, const struct warren_result *r);
+/* A string of bytes as JSON, in text or base64. */
+void show_bytes(struct buf *out, const char *data, size_t n, bool base64);
+
+typedef void (*v1_handler)(struct call *c);
+extern const v1_handler v1_handlers[V1_OP_COUNT];
+
+/* Handlers, each for the operation of its name. */
+#define V1_HANDLER(name) void v1_##name(struct call *c)
+V1_HANDLER(list_sandboxes);
+V1_HANDLER(create_sandbox);
+V1_HANDLER(create_sandboxes);
+V1_HANDLER(get_sandbox);
+V1_HANDLER(update_sandbox);
+V1_HANDLER(delete_sandbox);
+V1_HANDLER(pause_sandbox);
+V1_HANDLER(resume_sandbox);
+V1_HANDLER(wait_sandbox);
+V1_HANDLER(get_sandbox_stats);
+V1_HANDLER(list_execs);
+V1_HANDLER(start_exec);
+V1_HANDLER(run_exec);
+V1_HANDLER(get_exec);
+V1_HANDLER(signal_exec);
+V1_HANDLER(write_stdin);
+V1_HANDLER(close_stdin);
+V1_HANDLER(resize_exec);
+V1_HANDLER(read_output);
+V1_HANDLER(list_sessions);
+V1_HANDLER(open_session);
+V1_HANDLER(get_session);
+V1_HANDLER(close_session);
+V1_HANDLER(run_in_session);
+V1_HANDLER(stream_in_session);
+V1_HANDLER(interrupt_session);
+V1_HANDLER(read_file);
+V1_HANDLER(write_file);
+V1_HANDLER(remove_file);
+V1_HANDLER(append_file);
+V1_HANDLER(stat_file);
+V1_HANDLER(list_files);
+V1_HANDLER(make_directory);
+V1_HANDLER(move_file);
+V1_HANDLER(change_mode);
+V1_HANDLER(change_owner);
+V1_HANDLER(download_tar);
+V1_HANDLER(upload_tar);
+V1_HANDLER(watch_files);
+V1_HANDLER(search_files);
+V1_HANDLER(proxy_port);
+V1_HANDLER(open_terminal);
+V1_HANDLER(join_terminal);
+V1_HANDLER(stream_events);
+V1_HANDLER(list_images);
+V1_HANDLER(remove_image);
+V1_HANDLER(inspect_image);
+V1_HANDLER(pull_image);
+V1_HANDLER(list_tokens);
+V1_HANDLER(create_token);
+V1_HANDLER(revoke_token);
+V1_HANDLER(list_backends);
+V1_HANDLER(get_metrics);
+V1_HANDLER(get_health);
+V1_HANDLER(get_version);
+V1_HANDLER(get_docs);
+V1_HANDLER(get_openapi);
+
+#endif /* API_V1_V1_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * describe.h - what another process must know of a sandbox to speak to its init
+ *
+ * The maker writes it (warren_describe()), the other process, which has a
+ * connection and no rights, reads it. It is the text of state.h.
+ */
+#ifndef NATIVE_DESCRIBE_H
+#define NATIVE_DESCRIBE_H
+
+#include "backend/native/request.h"
+
+struct native_box;
+
+struct description {
+	struct request_base base;
+	const struct warren_enforcement *enforced;
+	size_t n_enforced;
+	struct native_box *box; /* what the above points into */
+};
+
+int description_parse(const char *text, size_t size, struct description *ret,
+		      struct warren_error *err);
+void description_done(struct description *d);
+
+#endif /* NATIVE_DESCRIBE_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* journal.h - reading an exec's journal (init/journal.h has its format), whoever wrote it */
+#ifndef NATIVE_JOURNAL_H
+#define NATIVE_JOURNAL_H
+
+#include "base/error.h"
+#include "init/journal.h"
+#include "init/proto.h"
+
+struct journal_hint {
+	uint64_t cursor; /* bytes of output */
+	uint64_t at;     /* position of the record that begins with them */
+};
+
+/*
+ * What stands at @cursor, which may be within a record: the rest of it. @hint:
+ * where the reader was last, so that the next read need not search; may be NULL.
+ */
+int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
+		 size_t size, struct warren_output *ret);
+/* How the exec ended, by its journal. 1, 0 while it runs (or was never begun), -errno. */
+int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
+/* The cursors of the first byte that is kept and of the next that will come. */
+int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to);
+
+#endif /* NATIVE_JOURNAL_H */

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * api.c - the process that speaks HTTP
+ *
+ * Born by fork of the warden's process, with listening sockets, a connection to
+ * the warden and nothing else. It opens what needs the rights it was born with
+ * (the key for TLS), gives them up, confines itself to its own directory, finds
+ * again what a former api left, says that it is ready, and serves until it is
+ * told to stop or the warden is gone.
+ */
+#include "daemon/api.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include "api/v1/v1.h"
+#include "base/fd.h"
+#include "daemon/log.h"
+#include "net/loop.h"
+#include "net/tls.h"
+#include "os/caps.h"
+#include "os/landlock.h"
+#include "os/seccomp.h"
+#include "service/service.h"
+
+#define DRAIN_MS 10000
+
+struct api {
+	const struct api_birth *birth;
+	struct net_loop *loop;
+	struct http_server *server;
+	struct tls *tls;
+	struct service *service;
+	struct db *db;
+	char *db_path;
+	struct v1 v1;
+	struct loop_watch *signals;
+	struct loop_timer *drain, *chores;
+	int signal_fd, journals;
+	unsigned drain_ms;
+	int status;
+};
+
+/* --------------------------------------------------------------- what it may */
+
+static int drop_privileges(const struct api_birth *b, struct warren_error *err)
+{
+	if (geteuid() == 0 && b->uid != 0) {
+		/* All but what the next three calls need; with the last of them these go, too. */
+		int r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
+
+		if (r < 0)
+			return r;
+		if (setgroups(0, NULL) < 0 || setresgid(b->gid, b->gid, b->gid) < 0 ||
+		    setresuid(b->uid, b->uid, b->uid) < 0)
+			return error_errno(err, errno, "become user %u", b->uid);
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	return 0;
+}
+
+static int confine(const struct api_birth *b, struct warren_error *err)
+{
+	const char *dirs[] = { b->dir, NULL };
+	int r = landlock_restrict(dirs, err);
+
+	if (r == 1)
+		log_line(
+			LOG_LEVEL_WARNING,
+			"this kernel has no landlock: the api is confined by its user id "
+			"and its system call filter alone");
+	return r < 0 ? r : seccomp_load(err);
+}
+
+/* ------------------------------------------------------------------ stopping */
+
+static void on_drain(void *ctx)
+{
+	struct api *a = ctx;
+
+	a->drain_ms += 50;
+	if (http_server_count(a->server) == 0 || a->drain_ms >= DRAIN_MS)
+		loop_stop(a->loop);
+	else
+		loop_timer_set(a->drain, 50);
+}
+
+static void stop(struct api *a)
+{
+	if (a->v1.stopping)
+		return;
+	log_line(LOG_LEVEL_INFO, "stopping; sandboxes go on");
+	a->v1.stopping = true;
+	http_server_drain(a->server);
+	loop_timer_set(a->drain, 0);
+}
+
+static void on_signal(void *ctx, unsigned events UNUSED)
+{
+	struct api *a = ctx;
+	struct signalfd_siginfo info;
+
+	while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info))
+		stop(a);
+}
+
+/* Without a warden nothing can be made or unmade; the next pair goes on. */
+static void on_warden_end(void *ctx)
+{
+	struct api *a = ctx;
+
+	log_line(LOG_LEVEL_ERROR, "the warden is gone");
+	a->status = 1;
+	loop_stop(a->loop);
+}
+
+/* -------------------------------------------------------------------- chores */
+
+static void *checkpoint_main(void *arg)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (db_checkpoint(arg, &err) < 0)
+		log_line(LOG_LEVEL_WARNING, "tidy the store: %s, ignoring", err.msg);
+	return NULL;
+}
+
+static void on_chores(void *ctx)
+{
+	struct api *a = ctx;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (db_wants_checkpoint(a->db) && pthread_attr_init(&attr) == 0) {
+		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		(void)pthread_create(&thread, &attr, checkpoint_main, a->db_path);
+		(void)pthread_attr_destroy(&attr);
+	}
+	loop_timer_set(a->chores, 1000);
+}
+
+/* ------------------------------------------------------------------- opening */
+
+static int open_store(struct api *a, struct warren_error *err)
+{
+	char dir[4200];
+	int r;
+
+	if (asprintf(&a->db_path, "%s/warren.db", a->birth->dir) < 0) {
+		a->db_path = NULL;
+		return error_errno(err, ENOMEM, "open the store");
+	}
+	r = db_open(a->db_path, &a->db, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(dir, sizeof(dir), "%s/journals", a->birth->dir);
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make '%s'", dir);
+	a->journals = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return a->journals < 0 ? error_errno(err, errno, "open '%s'", dir) : 0;
+}
+
+/* The machine's owner has the configured quota, too, unless somebody gave it another. */
+static int set_quota(struct api *a, struct warren_error *err)
+{
+	const struct config *c = a->birth->config;
+	const uint64_t limits[DB_QUOTA_MAX] = {
+		[DB_QUOTA_SANDBOXES] = c->quota_sandboxes,
+		[DB_QUOTA_EXECS] = c->quota_execs,
+		[DB_QUOTA_MEMORY] = c->quota_memory,
+		[DB_QUOTA_CPU_MILLIS] = c->quota_cpu_millis,
+		[DB_QUOTA_DISK] = c->quota_disk,
+	};
+
+	for (size_t i = 0; i < DB_QUOTA_MAX; i++)
+		a->v1.quota[i] = limits[i] ? limits[i] : DB_UNLIMITED;
+	return db_put_tenant(a->db, DB_LOCAL, a->v1.quota, err);
+}
+
+/* A listener that others can reach is opened only if who asks must show a token. */
+static int admit(struct api *a, struct api_word *word, struct warren_error *err)
+{
+	struct token_row row = { .tenant = DB_LOCAL,
+				 .name = "made by warren serve",
+				 .scopes = "admin" };
+	char id[ID_LEN + 1];
+	uint64_t tokens = 0;
+	int r = db_count_tokens(a->db, service_time(), &tokens, err);
+
+	if (r == 0)
+		r = config_allow(a->birth->config, tokens, err);
+	if (r != 1)
+		return r;
+	row.created_at = service_time();
+	return db_make_token(a->db, &row, id, word->secret, err);
+}
+
+static int open_server(struct api *a, struct warren_error *err)
+{
+	const struct config *c = a->birth->config;
+	struct http_options options = {
+		.request = v1_request,
+		.refused = v1_refused,
+		.ctx = &a->v1,
+		.limits = { .connections = (unsigned)c->request_connections,
+			    .header_bytes = (unsigned)c->request_header,
+			    .header_ms = (unsigned)c->request_header_ms,
+			    .idle_ms = (unsigned)c->request_idle_ms,
+			    .body_ms = (unsigned)c->request_body_ms,
+			    .write_ms = (unsigned)c->request_write_ms },
+	};
+
+	return http_server_new(a->loop, &options, &a->server, err);
+}
+
+static int listen_all(struct api *a, struct warren_error *err)
+{
+	for (size_t i = 0; i < a->birth->n_listeners; i++) {
+		int r = http_server_listen_fd(a->server, a->birth->listeners[i].fd,
+					      a->birth->listeners[i].tls ? a->tls : NULL,
+					      err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int watch_signals(struct api *a, struct warren_error *err)
+{
+	sigset_t set;
+	int r;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (a->signal_fd < 0)
+		return error_errno(err, errno, "watch for signals");
+	r = loop_watch(a->loop, a->signal_fd, LOOP_READ, on_signal, a, &a->signals);
+	if (r == 0)
+		r = loop_timer_new(a->loop, on_drain, a, &a->drain);
+	if (r == 0)
+		r = loop_timer_new(a->loop, on_chores, a, &a->chores);
+	return r < 0 ? error_errno(err, -r, "watch for signals") : 0;
+}
+
+static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
+{
+	const struct api_birth *b = a->birth;
+	const struct config *c = b->config;
+	struct service_options options = { .warden = b->warden,
+					   .journal_default = c->journal_default,
+					   .journal_max = c->journal_max,
+					   .execs_max = (unsigned)c->execs_kept };
+	int r = 0;
+
+	if (c->tls_cert[0])
+		r = tls_new(&a->tls, err);
+	if (r == 0 && a->tls)
+		r = tls_set_files(a->tls, c->tls_cert, c->tls_key, err);
+	if (r == 0)
+		r = drop_privileges(b, err);
+	if (r == 0)
+		r = loop_new(&a->loop, err);
+	if (r == 0)
+		r = confine(b, err);
+	if (r == 0)
+		r = open_store(a, err);
+	if (r == 0)
+		r = set_quota(a, err);
+	if (r == 0)
+		r = admit(a, word, err);
+	if (r == 0)
+		r = watch_signals(a, err);
+	if (r < 0)
+		return r;
+	options.loop = a->loop;
+	options.db = a->db;
+	options.journals = a->journals;
+	r = service_new(&options, &a->service, err);
+	if (r < 0)
+		return r;
+	a->v1.service = a->service;
+	a->v1.config = c;
+	a->v1.policy = b->policy;
+	a->v1.owner = b->owner;
+	service_on_warden_end(a->service, on_warden_end, a);
+	return open_server(a, err);
+}
+
+static void say(const struct api_birth *b, const struct api_word *word)
+{
+	(void)fd_write_all(b->told, word, sizeof(*word));
+	(void)close(b->told);
+}
+
+struct restoring {
+	struct api *api;
+	struct api_word word;
+};
+
+static void on_restored(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct restoring *k = ctx;
+	struct api *a = k->api;
+
+	k->word.sandboxes = service_figures(a->service)->restored;
+	if (listen_all(a, &k->word.err) < 0)
+		loop_stop(a->loop);
+	loop_timer_set(a->chores, 1000);
+	say(a->birth, &k->word);
+}
+
+void api_main(const struct api_birth *birth)
+{
+	struct api a = { .birth = birth, .signal_fd = -1, .journals = -1 };
+	struct restoring k = { .api = &a };
+	struct rlimit files;
+	int r;
+
+	log_role("api");
+	/* A descriptor for each sandbox, each stream and each client. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	r = open_all(&a, &k.word, &k.word.err);
+	if (r == 0)
+		r = service_restore(a.service, on_restored, &k, &k.word.err);
+	if (r < 0) {
+		say(birth, &k.word);
+		_exit(1);
+	}
+	loop_run(a.loop);
+	a.server = http_server_free(a.server);
+	a.service = service_free(a.service);
+	a.db = db_close(a.db);
+	_exit(a.status);
+}

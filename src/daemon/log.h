@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.h - what the daemon has to say, a line each: text for people, JSON for programs */
+#ifndef DAEMON_LOG_H
+#define DAEMON_LOG_H
+
+#include <stdbool.h>
+
+#include "base/macro.h"
+
+enum log_level {
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_DEBUG,
+};
+
+/* For this process and those that it forks. @role goes in front of each line. */
+void log_setup(bool json, enum log_level level, const char *role);
+void log_role(const char *role);
+bool log_wants(enum log_level level);
+void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same with the id of the request that it is about. */
+void log_request(enum log_level level, const char *request_id, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+
+#endif /* DAEMON_LOG_H */

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serve.c - warren serve: two processes, and who looks after them
+ *
+ *	this process	the warden: its threads serve the api's requests, its first
+ *			thread waits for signals and for the api's end
+ *	its child	the api (api.c), started again when it dies
+ *
+ * Both may be killed at any moment: sandboxes are children of nobody that
+ * matters, and whoever comes next finds them. A second service on the same
+ * state is refused by the locks of the engine and of the store.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "config/config.h"
+#include "daemon/api.h"
+#include "daemon/log.h"
+#include "warden/warden.h"
+
+#define CONFIG_FILE     "/etc/warren/warren.yaml"
+#define ENGINE_NAME     "serve"
+#define LISTEN_FD_FIRST 3
+#define RESTART_MS_MIN  100
+#define RESTART_MS_MAX  5000
+
+/* ------------------------------------------------------------------- options */
+
+static const char help_head[] =
+	"Usage: warren serve [OPTIONS]\n"
+	"\n"
+	"Offer sandboxes as a service on this machine. Runs in the foreground; stops on\n"
+	"SIGTERM or ^C, and leaves sandboxes running.\n"
+	"\n"
+	"      --config FILE   read this file (default " CONFIG_FILE
+	", if there is one)\n"
+	"      --check         say what is in force, and whether it all fits, and leave\n"
+	"      --example       print a configuration file with every key, and leave\n"
+	"  -h, --help          print this, and leave\n"
+	"\n";
+
+struct options {
+	const char *file;
+	bool check, example, help;
+};
+
+static int read_option(struct options *o, int argc, char **argv, int *at,
+		       struct warren_error *err)
+{
+	const char *word = argv[*at];
+
+	(*at)++;
+	if (strcmp(word, "--check") == 0) {
+		o->check = true;
+	} else if (strcmp(word, "--example") == 0) {
+		o->example = true;
+	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		o->help = true;
+	} else if (strncmp(word, "--config=", 9) == 0) {
+		o->file = word + 9;
+	} else if (strcmp(word, "--config") == 0 && *at < argc) {
+		o->file = argv[(*at)++];
+	} else if (strcmp(word, "--config") == 0) {
+		return error_set(err, EINVAL,
+				 "--config needs a file: --config " CONFIG_FILE);
+	} else if (word[0] != '-') {
+		return error_set(err, EINVAL,
+				 "what is '%s'? There is nothing but options", word);
+	} else {
+		return config_unknown_flag(word, err);
+	}
+	return 0;
+}
+
+/* Ours first, for the name of the file; then the file; then the flags, which count more. */
+static int read_config(struct config *c, struct options *o, int argc, char **argv,
+		       struct warren_error *err)
+{
+	struct config *scrap = NULL;
+	int r = config_new(&scrap, err);
+
+	for (int at = 0; r == 0 && at + 1 < argc;) {
+		int next = 0;
+
+		r = config_read_flags(scrap, argc - at, argv + at, &next, err);
+		at += next;
+		if (r == 0 && at < argc)
+			r = read_option(o, argc, argv, &at, err);
+		at--;
+	}
+	scrap = config_free(scrap);
+	if (r < 0 || o->help || o->example)
+		return r;
+	r = config_read_file(c, o->file ? o->file : CONFIG_FILE, err);
+	if (r == -ENOENT && !o->file)
+		r = 0;
+	for (int at = 0; r == 0 && at + 1 < argc;) {
+		struct options ignored = { 0 };
+		int next = 0;
+
+		r = config_read_flags(c, argc - at, argv + at, &next, err);
+		at += next;
+		if (r == 0 && at < argc)
+			r = read_option(&ignored, argc, argv, &at, err);
+		at--;
+	}
+	return r < 0 ? r : config_finish(c, err);
+}
+
+/* ----------------------------------------------------------------- listeners */
+
+static int listen_unix(const char *path, struct warren_error *err)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	mode_t mask;
+	int r;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return error_set(err, ENAMETOOLONG, "the socket's path '%s' is too long",
+				 path);
+	(void)strcpy(addr.sun_path, path);
+	if (fd < 0)
+		return error_errno(err, errno, "make a socket");
+	/* One that somebody listens on is another service's. */
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+		return error_set(err, EADDRINUSE, "another service listens on '%s'",
+				 path);
+	(void)close(fd);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)unlink(path);
+	mask = umask(0177);
+	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	(void)umask(mask);
+	if (r < 0 || listen(fd, 4096) < 0)
+		return error_errno(err, errno, "listen on '%s'", path);
+	return TAKE_FD(fd);
+}
+
+static int listen_tcp(const struct config_listener *l, const char *text,
+		      struct warren_error *err)
+{
+	AUTO_CLOSE int fd = socket(l->addr.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1;
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(fd, &l->addr.any, l->addr_len) < 0 || listen(fd, 4096) < 0)
+		return error_errno(err, errno, "listen on '%s'", text);
+	return TAKE_FD(fd);
+}
+
+/* Sockets that systemd holds for us take the place of those in the configuration. */
+static int take_activated(struct api_birth *b)
+{
+	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
+	int n = fds ? atoi(fds) : 0;
+
+	if (!pid || atoi(pid) != getpid() || n <= 0 || n > API_LISTENERS_MAX)
+		return 0;
+	for (int i = 0; i < n; i++) {
+		(void)fcntl(LISTEN_FD_FIRST + i, F_SETFD, FD_CLOEXEC);
+		b->listeners[b->n_listeners++].fd = LISTEN_FD_FIRST + i;
+	}
+	(void)unsetenv("LISTEN_PID");
+	(void)unsetenv("LISTEN_FDS");
+	return n;
+}
+
+static int open_listeners(const struct config *c, struct api_birth *b,
+			  struct warren_error *err)
+{
+	if (take_activated(b) > 0)
+		return 0;
+	for (size_t i = 0; i < c->listen.n && i < API_LISTENERS_MAX; i++) {
+		struct config_listener l;
+		int fd = config_listener(c->listen.items[i], &l, err);
+
+		if (fd < 0)
+			return fd;
+		fd = l.transport == CONFIG_UNIX ? listen_unix(l.path, err)
+						: listen_tcp(&l, c->listen.items[i], err);
+		if (fd < 0)
+			return fd;
+		b->listeners[b->n_listeners].fd = fd;
+		b->listeners[b->n_listeners++].tls = l.transport == CONFIG_TLS;
+		log_line(LOG_LEVEL_INFO, "listening on %s", c->listen.items[i]);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------- places */
+
+static int own_dir(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
+{
+	int r = fd_make_dirs(path, 0700);
+
+	if (r < 0)
+		return error_errno(err, -r, "make the directory '%s'", path);
+	if (geteuid() == 0 && chown(path, uid, gid) < 0)
+		return error_errno(err, errno, "give '%s' to user %u", path, uid);
+	return 0;
+}
+
+/* Who the api becomes: the configured account, or nobody where there is none. */
+static int find_user(const struct config *c, struct api_birth *b,
+		     struct warren_error *err)
+{
+	const struct passwd *pw;
+
+	b->owner = geteuid();
+	b->uid = b->owner;
+	b->gid = getegid();
+	if (b->owner != 0 || c->user[0] == '\0')
+		return 0;
+	errno = 0;
+	pw = getpwnam(c->user);
+	if (!pw) {
+		pw = getpwnam("nobody");
+		log_line(LOG_LEVEL_WARNING,
+			 "there is no account '%s': the api runs as '%s'", c->user,
+			 pw ? "nobody" : "?");
+	}
+	if (!pw)
+		return error_set(err, ENOENT,
+				 "there is no account '%s': make it, or set user",
+				 c->user);
+	b->uid = pw->pw_uid;
+	b->gid = pw->pw_gid;
+	return 0;
+}
+
+static void image_program(char *out, size_t size)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	(void)snprintf(out, size, "%s/warren-image", self);
+}
+
+/* -------------------------------------------------------------------- systemd */
+
+static void notify(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd = -1;
+	size_t n = path ? strlen(path) : 0;
+
+	if (n == 0 || n >= sizeof(addr.sun_path))
+		return;
+	(void)memcpy(addr.sun_path, path, n);
+	if (addr.sun_path[0] == '@')
+		addr.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL,
+			     (struct sockaddr *)&addr,
+			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+}
+
+/* ---------------------------------------------------------------- the api's life */
+
+struct pair {
+	struct warden *warden;
+	struct api_birth birth;
+	const struct config *config;
+	int signals;
+	bool stopping;
+};
+
+/* The token that it had to make is for the owner's eyes. */
+static void keep_secret(const struct config *c, const struct api_word *word)
+{
+	char path[4200];
+	int fd;
+
+	if (word->secret[0] == '\0')
+		return;
+	(void)snprintf(path, sizeof(path), "%s/token", c->run_dir);
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		(void)fd_write_all(fd, word->secret, strlen(word->secret));
+		(void)fd_write_all(fd, "\n", 1);
+		(void)close(fd);
+	}
+	log_line(LOG_LEVEL_INFO, "a token for loopback was made: %s", path);
+}
+
+static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
+		     struct warren_error *err)
+{
+	int ends[2], told[2];
+	struct api_word word = { 0 };
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "make a connection");
+	if (pipe2(told, O_CLOEXEC) < 0) {
+		(void)close(ends[0]);
+		(void)close(ends[1]);
+		return error_errno(err, errno, "make a pipe");
+	}
+	pid = fork();
+	if (pid == 0) {
+		(void)close(ends[0]);
+		(void)close(told[0]);
+		p->birth.warden = ends[1];
+		p->birth.told = told[1];
+		api_main(&p->birth);
+	}
+	(void)close(ends[1]);
+	(void)close(told[1]);
+	if (pid < 0) {
+		(void)close(ends[0]);
+		(void)close(told[0]);
+		return error_errno(err, errno, "start the api");
+	}
+	/* It asks us for what it finds again, so we serve before it is ready. */
+	if (warden_serve(p->warden, ends[0], err) < 0 ||
+	    fd_read_all(told[0], &word, sizeof(word)) != sizeof(word))
+		(void)error_set(&word.err, ECHILD, "the api died before it was ready");
+	(void)close(told[0]);
+	*ret_pid = pid;
+	*ret_sock = ends[0];
+	if (word.err.code) {
+		*err = word.err;
+		return -err->code;
+	}
+	keep_secret(p->config, &word);
+	log_line(LOG_LEVEL_INFO, "ready; %zu sandboxes found again", word.sandboxes);
+	return 0;
+}
+
+/* Until the api has ended; forwards what we are told. */
+static void look_after(struct pair *p, int pidfd)
+{
+	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN },
+				{ .fd = p->signals, .events = POLLIN } };
+
+	for (;;) {
+		struct signalfd_siginfo info;
+
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+			return;
+		if (fds[1].revents &&
+		    read(p->signals, &info, sizeof(info)) == sizeof(info)) {
+			p->stopping = true;
+			notify("STOPPING=1");
+			(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
+		}
+		if (fds[0].revents)
+			return;
+	}
+}
+
+/* One api from its birth to its end. */
+static int live_once(struct pair *p, bool first, struct warren_error *err)
+{
+	AUTO_CLOSE int pidfd = -1, sock = -1;
+	pid_t pid = -1;
+	int r = start_api(p, &pid, &sock, err);
+
+	if (pid > 0)
+		pidfd = pidfd_open(pid, 0);
+	if (r == 0 && first)
+		notify("READY=1");
+	if (pidfd >= 0)
+		look_after(p, pidfd);
+	if (sock >= 0)
+		(void)shutdown(sock, SHUT_RDWR);
+	warden_join(p->warden);
+	return r;
+}
+
+static int serve(struct pair *p, struct warren_error *err)
+{
+	unsigned wait_ms = RESTART_MS_MIN;
+
+	for (bool first = true;; first = false) {
+		uint64_t begun = clock_now();
+		struct pollfd sig = { .fd = p->signals, .events = POLLIN };
+		int r = live_once(p, first, err);
+
+		if (p->stopping)
+			return 0;
+		if (first && r < 0)
+			return r;
+		if (clock_now() - begun > 10000000000ULL)
+			wait_ms = RESTART_MS_MIN;
+		log_line(LOG_LEVEL_ERROR, "the api has ended%s%s; starting it again",
+			 r < 0 ? ": " : "", r < 0 ? err->msg : "");
+		if (poll(&sig, 1, (int)wait_ms) > 0)
+			return 0;
+		wait_ms = wait_ms * 2 > RESTART_MS_MAX ? RESTART_MS_MAX : wait_ms * 2;
+	}
+}
+
+static int prepare(struct pair *p, struct warden_policy *policy, char *dir, size_t size,
+		   struct warren_error *err)
+{
+	const struct config *c = p->config;
+	struct warren_options options = { .backend = c->backend,
+					  .state_dir = c->state_dir,
+					  .run_dir = c->run_dir,
+					  .engine_name = ENGINE_NAME };
+	sigset_t set;
+	int r;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	p->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (p->signals < 0)
+		return error_errno(err, errno, "watch for signals");
+	r = find_user(c, &p->birth, err);
+	(void)snprintf(dir, size, "%s/serve", c->state_dir);
+	if (r == 0)
+		r = own_dir(dir, p->birth.uid, p->birth.gid, err);
+	if (r == 0)
+		r = warden_open(&options, policy, &p->warden, err);
+	if (r == 0)
+		r = open_listeners(c, &p->birth, err);
+	p->birth.config = c;
+	p->birth.policy = policy;
+	p->birth.dir = dir;
+	return r;
+}
+
+static int run(const struct config *c, struct warren_error *err)
+{
+	struct pair p = { .config = c, .signals = -1 };
+	char program[4200], dir[4200];
+	struct warden_policy policy = { .host_image = c->host_image,
+					.image_program = program };
+	const char **mounts = calloc(c->mounts.n + 1, sizeof(*mounts));
+	int r;
+
+	if (!mounts)
+		return error_errno(err, ENOMEM, "start");
+	for (size_t i = 0; i < c->mounts.n; i++)
+		mounts[i] = c->mounts.items[i];
+	policy.mounts = mounts;
+	image_program(program, sizeof(program));
+	r = prepare(&p, &policy, dir, sizeof(dir), err);
+	if (r == 0)
+		r = serve(&p, err);
+	p.warden = warden_close(p.warden);
+	free((void *)mounts);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	AUTO_CONFIG struct config *c = NULL;
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct options o = { 0 };
+	int r = config_new(&c, &err);
+
+	if (r == 0)
+		r = read_config(c, &o, argc, argv, &err);
+	if (r == 0 && o.help) {
+		buf_puts(&out, help_head);
+		config_help(&out);
+	} else if (r == 0 && o.example) {
+		config_example(&out);
+	} else if (r == 0 && o.check) {
+		config_show(c, &out);
+	} else if (r == 0) {
+		log_setup(c->log_format == CONFIG_LOG_JSON ||
+				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),
+			  (enum log_level)c->log_level, "warden");
+		r = run(c, &err);
+	}
+	if (r == 0 && out.len > 0)
+		(void)fd_write_all(1, out.data, out.len);
+	if (r < 0)
+		(void)fprintf(stderr, "warren serve: %s\n", err.msg);
+	return r < 0 ? 1 : 0;
+}

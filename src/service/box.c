@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * box.c - sandboxes: states, those who wait for them, and their time
+ *
+ * The state of a sandbox is changed by box_move() alone, in the store first.
+ * What changes it through the warden (pause, resume, delete: change.c) is one
+ * job at a time, in the order of the requests.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/internal.h"
+
+/* --------------------------------------------------------------- the table */
+
+static struct box **bucket(struct service *s, const char *id)
+{
+	uint32_t h = 2166136261U; /* FNV-1a */
+
+	for (; *id; id++)
+		h = (h ^ (unsigned char)*id) * 16777619U;
+	return &s->boxes[(h ^ h >> 16) & (BOX_BUCKETS - 1)];
+}
+
+struct box *box_find(struct service *s, const char *owner, const char *id)
+{
+	for (struct box *b = *bucket(s, id); b; b = b->hash_next)
+		if (strcmp(b->row.id, id) == 0)
+			return !owner || strcmp(b->row.owner, owner) == 0 ? b : NULL;
+	return NULL;
+}
+
+const struct sandbox_row *box_row(const struct box *box)
+{
+	return &box->row;
+}
+
+struct service *box_service(const struct box *box)
+{
+	return box->service;
+}
+
+static void tell_waiters(void *ctx);
+static void on_timer(void *ctx);
+
+struct box *box_new(struct service *s, const struct sandbox_row *row)
+{
+	struct box *box = calloc(1, sizeof(*box));
+	struct box **at = bucket(s, row->id);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!box)
+		return NULL;
+	if (db_get_sandbox(s->db, NULL, row->id, &box->row, &ignored) < 0) {
+		free(box);
+		return NULL;
+	}
+	box->service = s;
+	box->conn = -1;
+	box->asks_tail = &box->asks;
+	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
+	box->created = clock_now();
+	spec_read_idle(box);
+	box->hash_next = *at;
+	*at = box;
+	s->n_boxes++;
+	return box;
+}
+
+void box_free(struct box *box)
+{
+	struct service *s = box->service;
+	struct box **p = bucket(s, box->row.id);
+	struct warren_error gone = WARREN_ERROR_INIT;
+
+	(void)error_set(&gone, ESTALE, "the sandbox is gone");
+	line_close(box, &gone);
+	run_box_gone(box);
+	while (*p != box)
+		p = &(*p)->hash_next;
+	*p = box->hash_next;
+	s->n_boxes--;
+	loop_task_cancel(&box->waiters_task);
+	while (box->waiters) {
+		struct box_waiter *w = box->waiters;
+
+		box_wait_cancel(w);
+		w->fn(w, NULL, w->states & 1U << BOX_GONE ? (int)BOX_GONE : -ESTALE);
+	}
+	box->timer = loop_timer_free(box->timer);
+	sandbox_row_done(&box->row);
+	free(box);
+}
+
+int box_refresh(struct box *box, struct warren_error *err)
+{
+	struct sandbox_row row;
+	int r = db_get_sandbox(box->service->db, NULL, box->row.id, &row, err);
+
+	if (r < 0)
+		return r;
+	sandbox_row_done(&box->row);
+	box->row = row;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- states */
+
+int box_move(struct box *box, enum sandbox_state to, const char *error,
+	     struct warren_error *err)
+{
+	static const int events[SANDBOX_STATE_MAX] = {
+		[SANDBOX_PAUSED] = EVENT_SANDBOX_PAUSED,
+		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
+		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
+	};
+	int r = db_move_sandbox(box->service->db, box->row.id, box->row.state, to, error,
+				service_time(), err);
+
+	if (r == 0)
+		r = box_refresh(box, err);
+	if (r < 0)
+		return r;
+	if (events[to])
+		event_emit(box->service, (enum event_type)events[to], box, NULL, NULL);
+	loop_defer(box->service->loop, &box->waiters_task);
+	return 0;
+}
+
+static void tell_waiters(void *ctx)
+{
+	struct box *box = ctx;
+	struct box_waiter *next;
+
+	for (struct box_waiter *w = box->waiters; w; w = next) {
+		next = w->next;
+		if (!(w->states & 1U << box->row.state))
+			continue;
+		box_wait_cancel(w);
+		w->fn(w, box, (int)box->row.state);
+		/* What it did may have changed the list: from the front again. */
+		next = box->waiters;
+	}
+}
+
+static void on_wait_timer(void *ctx)
+{
+	struct box_waiter *w = ctx;
+	struct box *box = w->box;
+
+	box_wait_cancel(w);
+	w->fn(w, box, -ETIMEDOUT);
+}
+
+void box_wait(struct box *box, struct box_waiter *w, uint64_t ms)
+{
+	w->box = box;
+	w->next = box->waiters;
+	box->waiters = w;
+	w->timer = NULL;
+	/* Without a timer it waits for ever, which is no worse than an error now. */
+	if (loop_timer_new(box->service->loop, on_wait_timer, w, &w->timer) == 0)
+		loop_timer_set(w->timer, ms);
+	loop_defer(box->service->loop, &box->waiters_task);
+}
+
+void box_wait_cancel(struct box_waiter *w)
+{
+	struct box_waiter **p;
+
+	if (!w->box)
+		return;
+	for (p = &w->box->waiters; *p != w; p = &(*p)->next)
+		;
+	*p = w->next;
+	w->timer = loop_timer_free(w->timer);
+	w->box = NULL;
+}
+
+void box_lost(struct box *box, const struct warren_error *why)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	line_close(box, why);
+	run_box_gone(box);
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
+		return;
+	/* The store's word stays; the next start finds out again. */
+	(void)box_move(box, SANDBOX_FAILED, why->msg, &err);
+}
+
+/* --------------------------------------------------------------------- time */
+
+static uint64_t idle_at(const struct box *box)
+{
+	if (!box->row.idle_timeout_ms || box->n_running > 0 ||
+	    box->row.state != SANDBOX_RUNNING)
+		return 0;
+	return (uint64_t)box->row.last_used + box->row.idle_timeout_ms;
+}
+
+/* Set the timer to what comes first. */
+void box_arm(struct box *box)
+{
+	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
+	uint64_t due = (uint64_t)box->row.expires_at;
+
+	if (idle && (!due || idle < due))
+		due = idle;
+	if (!due) {
+		if (box->timer)
+			loop_timer_stop(box->timer);
+		return;
+	}
+	if (!box->timer &&
+	    loop_timer_new(box->service->loop, on_timer, box, &box->timer) < 0)
+		return;
+	loop_timer_set(box->timer, due > now ? due - now : 0);
+}
+
+void box_touch(struct box *box)
+{
+	int64_t now = service_time();
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	/* To the second: what is written each time must not cost each time. */
+	if (now - box->row.last_used < 1000)
+		return;
+	box->row.last_used = now;
+	survive(box->service,
+		db_touch_sandbox(box->service->db, box->row.id, now, &ignored));
+	if (box->row.idle_timeout_ms)
+		box_arm(box);
+}
+
+static void ignore_done(void *ctx UNUSED, int r UNUSED,
+			const struct warren_error *err UNUSED)
+{
+}
+
+static void on_timer(void *ctx)
+{
+	struct box *box = ctx;
+	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
+
+	box->reason = idle && idle <= now ? "idle" : "ttl";
+	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now) {
+		box_delete(box, ignore_done, NULL);
+		return;
+	}
+	if (idle && idle <= now) {
+		if (box->delete_when_idle) {
+			box_delete(box, ignore_done, NULL);
+			return;
+		}
+		box->auto_paused = true;
+		box_pause(box, true, ignore_done, NULL);
+	}
+	box_arm(box);
+}
+
+int box_set_labels(struct box *box, const struct db_label *labels, size_t n,
+		   struct warren_error *err)
+{
+	int r = db_set_labels(box->service->db, box->row.id, labels, n, err);
+
+	if (r == 0)
+		r = box_refresh(box, err);
+	if (r == 0)
+		event_emit(box->service, EVENT_SANDBOX_UPDATED, box, NULL, NULL);
+	return r;
+}
+
+int box_set_times(struct box *box, int64_t expires_at, uint64_t idle_timeout_ms,
+		  struct warren_error *err)
+{
+	int r = db_set_times(box->service->db, box->row.id, expires_at, idle_timeout_ms,
+			     err);
+
+	if (r == 0)
+		r = box_refresh(box, err);
+	if (r == 0) {
+		box_arm(box);
+		event_emit(box->service, EVENT_SANDBOX_UPDATED, box, NULL, NULL);
+	}
+	return r;
+}
+
+int box_failure(const struct box *box)
+{
+	return box->failure;
+}

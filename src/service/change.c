@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * change.c - what the warden does to a sandbox: made, paused, resumed, limited, unmade
+ *
+ * A sandbox has a queue of jobs, and one under way. A deletion is the last
+ * job that is begun: what waits behind it hears that the sandbox is gone.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "service/internal.h"
+#include "warden/wire.h"
+
+struct box_job {
+	struct box_job *next;
+	struct box *box;
+	void (*begin)(struct box_job *job);
+	enum sandbox_state to; /* of pause and resume */
+	struct warren_limits limits, old;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void next_job(struct box *box)
+{
+	if (box->moving || !box->jobs)
+		return;
+	box->moving = true;
+	box->jobs->begin(box->jobs);
+}
+
+static void add_job(struct box *box, struct box_job job)
+{
+	struct box_job **at = &box->jobs, *copy = malloc(sizeof(*copy));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!copy) {
+		job.done(job.ctx, error_errno(&err, ENOMEM, "change the sandbox"), &err);
+		return;
+	}
+	*copy = job;
+	copy->box = box;
+	while (*at)
+		at = &(*at)->next;
+	*at = copy;
+	next_job(box);
+}
+
+/* The job under way is over. */
+static void end_job(struct box_job *job, int r, const struct warren_error *err)
+{
+	struct box *box = job->box;
+	struct box_job copy = *job;
+
+	box->jobs = job->next;
+	box->moving = false;
+	free(job);
+	copy.done(copy.ctx, r, err);
+	next_job(box);
+}
+
+static int wrong_state(const struct box *box, struct warren_error *err)
+{
+	return error_set(err, ESTALE, "the sandbox is %s",
+			 sandbox_state_name(box->row.state));
+}
+
+/* ------------------------------------------------------------------- making */
+
+struct making {
+	struct service *service;
+	char id[ID_LEN + 1];
+};
+
+/* What is in force, as the store keeps it and as it is shown. */
+static void put_enforced(struct buf *out, const struct warren_enforcement *list, size_t n)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < n; i++) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "name", list[i].name);
+		json_bool(&j, "enforced", list[i].enforced);
+		json_str(&j, "detail", list[i].detail);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+}
+
+static int made(struct box *box, const char *data, size_t size, int fd,
+		struct warren_error *err)
+{
+	AUTO_BUF struct buf enforced = BUF_INIT(65536);
+	int r = line_open(box, fd, data, size, err);
+
+	if (r < 0)
+		return r;
+	put_enforced(&enforced, box->is.enforced, box->is.n_enforced);
+	r = db_start_sandbox(box->service->db, box->row.id,
+			     enforced.failed ? "[]" : enforced.data, service_time(), err);
+	return r < 0 ? r : box_refresh(box, err);
+}
+
+static void on_created(void *ctx, const struct warren_error *failure, const char *data,
+		       size_t size, int fd)
+{
+	struct making *m = ctx;
+	struct service *s = m->service;
+	struct box *box = box_find(s, NULL, m->id);
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	free(m);
+	if (!box) {
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	box->moving = false;
+	if (failure)
+		err = *failure;
+	else
+		r = made(box, data, size, fd, &err);
+	if (failure || r < 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		s->figures.failed++;
+		box->failure = err.code;
+		(void)box_move(box, SANDBOX_FAILED, err.msg, &second);
+	} else {
+		s->figures.created++;
+		figure_add(s, FIGURE_CREATE, (clock_now() - box->created) / 1000);
+		event_emit(s, EVENT_SANDBOX_STARTED, box, NULL, NULL);
+		loop_defer(s->loop, &box->waiters_task);
+		box_arm(box);
+	}
+	next_job(box);
+}
+
+static void make(struct box *box, const struct warren_spec *spec)
+{
+	AUTO_BUF struct buf msg = BUF_INIT(WIRE_MESSAGE_MAX);
+	struct making *m = malloc(sizeof(*m));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = m ? wire_put_create(&msg, box->row.id, spec) : -ENOMEM;
+
+	box->moving = true; /* what comes meanwhile waits */
+	if (r == 0) {
+		*m = (struct making){ .service = box->service };
+		(void)memcpy(m->id, box->row.id, sizeof(m->id));
+		r = link_ask(box->service, msg.data, msg.len, on_created, m);
+	}
+	if (r < 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		free(m);
+		box->moving = false;
+		box->failure = -r;
+		(void)error_errno(&err, -r, "ask for a sandbox");
+		(void)box_move(box, SANDBOX_FAILED, err.msg, &second);
+	}
+}
+
+struct first {
+	struct service *service;
+	struct box **ret;
+	size_t n;
+};
+
+static int take_former(void *ctx, const struct sandbox_row *row)
+{
+	struct first *f = ctx;
+	struct box *box = box_find(f->service, NULL, row->id);
+
+	if (box)
+		f->ret[f->n++] = box;
+	return 0;
+}
+
+int box_create_many(struct service *s, struct sandbox_row *rows,
+		    const struct warren_spec *specs, size_t n,
+		    const struct db_request *request, struct box **ret,
+		    struct warren_error *err)
+{
+	struct first former = { .service = s, .ret = ret };
+	int r = db_insert_sandboxes(s->db, rows, n, request, err);
+
+	if (r == 1) {
+		r = db_each_of_request(s->db, rows[0].owner, request->key, take_former,
+				       &former, err);
+		while (former.n < n)
+			ret[former.n++] = NULL;
+		return r < 0 ? r : 1;
+	}
+	if (r == -EDQUOT)
+		s->figures.denied++;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = box_new(s, &rows[i]);
+		if (!ret[i])
+			return error_errno(err, ENOMEM, "make a sandbox");
+		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
+		make(ret[i], &specs[i]);
+	}
+	return 0;
+}
+
+int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,
+	       const struct db_request *request, struct box **ret,
+	       struct warren_error *err)
+{
+	return box_create_many(s, row, spec, 1, request, ret, err);
+}
+
+/* ----------------------------------------------------------------- unmaking */
+
+struct unmaking {
+	struct service *service;
+	char id[ID_LEN + 1];
+	service_done_fn done;
+	void *ctx;
+};
+
+static int remove_journal(void *ctx, const struct exec_row *row)
+{
+	run_remove_journal(ctx, row->journal);
+	return 0;
+}
+
+static void forget(struct service *s, struct box *box)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	survive(s, db_each_exec(s->db, box->row.id, 0, 0, remove_journal, s, &err));
+	survive(s, db_delete_sandbox(s->db, box->row.id, &err));
+	s->figures.deleted++;
+	event_emit(s, EVENT_SANDBOX_DELETED, box, NULL, NULL);
+	while (box->jobs) {
+		struct box_job *job = box->jobs;
+
+		box->jobs = job->next;
+		(void)error_set(&err, ESTALE, "the sandbox is gone");
+		job->done(job->ctx, -ESTALE, &err);
+		free(job);
+	}
+	box_free(box);
+}
+
+static void on_destroyed(void *ctx, const struct warren_error *failure,
+			 const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct unmaking u = *(struct unmaking *)ctx;
+	struct box *box = box_find(u.service, NULL, u.id);
+
+	free(ctx);
+	if (fd >= 0)
+		(void)close(fd);
+	if (!box)
+		return;
+	box->moving = false;
+	if (failure) {
+		/* It stays `deleting`: the next request or start tries again. */
+		u.done(u.ctx, -failure->code, failure);
+		next_job(box);
+		return;
+	}
+	forget(u.service, box);
+	u.done(u.ctx, 0, NULL);
+}
+
+/* The box is `deleting`: kill, remove, forget. */
+void box_unmake(struct box *box, service_done_fn done, void *ctx)
+{
+	struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
+	struct unmaking *u = malloc(sizeof(*u));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (u) {
+		*u = (struct unmaking){ .service = box->service,
+					.done = done,
+					.ctx = ctx };
+		(void)memcpy(u->id, box->row.id, sizeof(u->id));
+		(void)memcpy(msg.id, box->row.id, sizeof(u->id));
+		r = link_ask(box->service, &msg, sizeof(msg), on_destroyed, u);
+	}
+	if (r < 0) {
+		free(u);
+		box->moving = false;
+		done(ctx, error_errno(&err, -r, "delete the sandbox"), &err);
+	}
+}
+
+static void on_deleted(void *ctx, int r, const struct warren_error *err)
+{
+	struct box_job *job = ctx;
+
+	job->done(job->ctx, r, err);
+	free(job);
+}
+
+static void begin_delete(struct box_job *job)
+{
+	struct box *box = job->box;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (box->row.state != SANDBOX_DELETING) {
+		int r = box_move(box, SANDBOX_DELETING, NULL, &err);
+
+		if (r < 0) {
+			end_job(job, r, &err);
+			return;
+		}
+	}
+	box->jobs = job->next; /* what follows will hear that it is gone */
+	box_unmake(box, on_deleted, job);
+}
+
+void box_delete(struct box *box, service_done_fn done, void *ctx)
+{
+	add_job(box, (struct box_job){ .begin = begin_delete, .done = done, .ctx = ctx });
+}
+
+/* ---------------------------------------------------------- pause and resume */
+
+static void on_paused(void *ctx, const struct warren_error *failure,
+		      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct box_job *job = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (!failure)
+		r = box_move(job->box, job->to, NULL, &err);
+	if (!failure && r == 0) {
+		job->box->auto_paused =
+			job->box->auto_paused && job->to == SANDBOX_PAUSED;
+		box_arm(job->box);
+	}
+	end_job(job, failure ? -failure->code : r, failure ? failure : &err);
+}
+
+static void begin_pause(struct box_job *job)
+{
+	struct wire_box msg = {
+		.h = { .type = job->to == SANDBOX_PAUSED ? WIRE_PAUSE : WIRE_RESUME }
+	};
+	struct box *box = job->box;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	/* Twice is no mistake. */
+	if (box->row.state == job->to) {
+		end_job(job, 0, NULL);
+		return;
+	}
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED) {
+		end_job(job, wrong_state(box, &err), &err);
+		return;
+	}
+	(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
+	r = link_ask(box->service, &msg, sizeof(msg), on_paused, job);
+	if (r < 0)
+		end_job(job, error_errno(&err, -r, "ask the warden"), &err);
+}
+
+void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx)
+{
+	add_job(box, (struct box_job){ .begin = begin_pause,
+				       .to = pause ? SANDBOX_PAUSED : SANDBOX_RUNNING,
+				       .done = done,
+				       .ctx = ctx });
+}
+
+void box_use(struct box *box, service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	box_touch(box);
+	if (box->row.state == SANDBOX_RUNNING && box->conn >= 0)
+		done(ctx, 0, NULL);
+	else if (box->row.state == SANDBOX_PAUSED && box->auto_paused && box->wake_on_use)
+		box_pause(box, false, done, ctx);
+	else
+		done(ctx, wrong_state(box, &err), &err);
+}
+
+/* ------------------------------------------------------------ limits, usage */
+
+/* What the kernel refused is undone in the store, too. */
+static void on_updated(void *ctx, const struct warren_error *failure,
+		       const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct box_job *job = ctx;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (failure)
+		(void)spec_set_limits(job->box, &job->old, &ignored);
+	else
+		event_emit(job->box->service, EVENT_SANDBOX_UPDATED, job->box, NULL,
+			   NULL);
+	end_job(job, failure ? -failure->code : 0, failure);
+}
+
+static void begin_update(struct box_job *job)
+{
+	struct wire_update msg = { .h = { .type = WIRE_UPDATE },
+				   .memory = job->limits.memory,
+				   .cpu_millis = job->limits.cpu_millis,
+				   .pids = job->limits.pids };
+	struct box *box = job->box;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED) {
+		end_job(job, wrong_state(box, &err), &err);
+		return;
+	}
+	(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
+	spec_get_limits(box, &job->old);
+	r = spec_set_limits(box, &job->limits, &err);
+	if (r == 0) {
+		r = link_ask(box->service, &msg, sizeof(msg), on_updated, job);
+		if (r < 0)
+			(void)error_errno(&err, -r, "ask the warden");
+	}
+	if (r < 0)
+		end_job(job, r, &err);
+}
+
+void box_update(struct box *box, const struct warren_limits *limits, service_done_fn done,
+		void *ctx)
+{
+	add_job(box, (struct box_job){ .begin = begin_update,
+				       .limits = *limits,
+				       .done = done,
+				       .ctx = ctx });
+}
+
+struct counting {
+	void (*done)(void *ctx, int r, const struct warren_stats *stats,
+		     const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_stats(void *ctx, const struct warren_error *failure, const char *data,
+		     size_t size, int fd)
+{
+	struct counting *c = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_stats stats;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (failure) {
+		c->done(c->ctx, -failure->code, NULL, failure);
+	} else if (size != sizeof(stats)) {
+		c->done(c->ctx, error_errno(&err, EPROTO, "count"), NULL, &err);
+	} else {
+		(void)memcpy(&stats, data, sizeof(stats));
+		c->done(c->ctx, 0, &stats, NULL);
+	}
+	free(c);
+}
+
+void box_stats(struct box *box,
+	       void (*done)(void *ctx, int r, const struct warren_stats *stats,
+			    const struct warren_error *err),
+	       void *ctx)
+{
+	struct wire_box msg = { .h = { .type = WIRE_STATS } };
+	struct counting *c = malloc(sizeof(*c));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (c) {
+		*c = (struct counting){ done, ctx };
+		(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
+		r = link_ask(box->service, &msg, sizeof(msg), on_stats, c);
+	}
+	if (r < 0) {
+		free(c);
+		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
+	}
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - signals, input and size of an exec that runs */
+#include <errno.h>
+#include <sys/ioctl.h>
+
+#include "service/internal.h"
+
+struct asked {
+	service_done_fn done;
+	void *ctx;
+	const char *what;
+};
+
+static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct asked *q = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = failure ? 0 : reply_code(&a->m.reply);
+
+	if (failure)
+		q->done(q->ctx, -failure->code, failure);
+	else if (code != 0)
+		q->done(q->ctx, error_errno(&err, code, "%s", q->what), &err);
+	else
+		q->done(q->ctx, 0, NULL);
+	free(q);
+}
+
+static void ask(struct run *run, const void *msg, size_t size, const char *what,
+		service_done_fn done, void *ctx)
+{
+	struct asked *q = malloc(sizeof(*q));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (!q)
+		r = error_errno(&err, ENOMEM, "%s", what);
+	else if (!run->box || run->row.ended || run->lost)
+		r = error_set(&err, ESRCH, "the exec has ended");
+	else
+		r = 0;
+	if (r == 0) {
+		*q = (struct asked){ done, ctx, what };
+		r = line_ask_struct(run->box, msg, size, -1, on_answer, q, &err);
+	}
+	if (r < 0) {
+		free(q);
+		done(ctx, r, &err);
+	}
+}
+
+void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *ctx)
+{
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .exec = run->row.number,
+				    .sig = sig,
+				    .whom = (uint32_t)whom };
+
+	ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
+}
+
+void run_close_input(struct run *run, service_done_fn done, void *ctx)
+{
+	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
+					 .exec = run->row.number };
+
+	if (run->input >= 0 && !run->row.pty)
+		(void)close(TAKE_FD(run->input));
+	ask(run, &msg, sizeof(msg), "close stdin", done, ctx);
+}
+
+int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err)
+{
+	struct winsize ws = { .ws_row = rows, .ws_col = cols };
+
+	if (!run->row.pty)
+		return error_set(err, EOPNOTSUPP, "the exec has no terminal");
+	if (run->input < 0)
+		return error_set(err, ESRCH, "the exec has ended");
+	if (ioctl(run->input, TIOCSWINSZ, &ws) < 0)
+		return error_errno(err, errno, "resize the terminal");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ attaching */
+
+struct attaching {
+	struct run *run;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void on_attached(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct attaching *t = ctx;
+	struct run *run = t->run;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = failure ? -failure->code : -reply_code(&a->m.reply);
+
+	if (!failure && r == 0) {
+		run->input = answer_take(a, PROTO_GIVES_INPUT);
+		run->poke = answer_take(a, PROTO_GIVES_POKE);
+		run->command = answer_take(a, PROTO_GIVES_COMMAND);
+		run->attached = true;
+	} else if (!failure) {
+		(void)error_errno(&err, -r, "find the exec again");
+	}
+	t->done(t->ctx, r, failure ? failure : &err);
+	(void)run_unref(run);
+	free(t);
+}
+
+/* The streams of an exec that a former process started. */
+void run_attach(struct run *run, service_done_fn done, void *ctx)
+{
+	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
+				    .exec = run->row.number,
+				    .flags = PROTO_ATTACH_NOTIFY };
+	struct attaching *t = malloc(sizeof(*t));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (run->attached) {
+		free(t);
+		done(ctx, 0, NULL);
+		return;
+	}
+	if (t && run->box) {
+		*t = (struct attaching){ run_ref(run), done, ctx };
+		r = line_ask_struct(run->box, &msg, sizeof(msg), run->notify, on_attached,
+				    t, &err);
+		if (r < 0)
+			(void)run_unref(run);
+	} else {
+		(void)error_set(&err, ESRCH, "the exec has ended");
+		r = -ESRCH;
+	}
+	if (r < 0) {
+		free(t);
+		done(ctx, r, &err);
+	}
+}
+
+struct inputting {
+	struct run *run;
+	box_fd_fn done;
+	void *ctx;
+};
+
+static void on_input(void *ctx, int r, const struct warren_error *err)
+{
+	struct inputting *i = ctx;
+	struct warren_error none = WARREN_ERROR_INIT;
+
+	if (r == 0 && i->run->input < 0)
+		(void)error_set(&none, EPIPE,
+				"the exec's stdin is closed, or it has none");
+	i->done(i->ctx, r == 0 ? i->run->input : -1, r == 0 ? &none : err);
+	(void)run_unref(i->run);
+	free(i);
+}
+
+void run_input(struct run *run, box_fd_fn done, void *ctx)
+{
+	struct inputting *i = malloc(sizeof(*i));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!i || run->row.ended || run->lost) {
+		free(i);
+		(void)error_set(&err, i ? EPIPE : ENOMEM, "the exec has ended");
+		done(ctx, -1, &err);
+		return;
+	}
+	*i = (struct inputting){ run_ref(run), done, ctx };
+	run_attach(run, on_input, i);
+}
+
+int run_poke_fd(const struct run *run)
+{
+	return run->poke;
+}
+
+int run_command_fd(const struct run *run)
+{
+	return run->command;
+}
+
+bool run_lost(const struct run *run)
+{
+	return run->lost;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec.c - execs: started by init, written to, signalled, ended
+ *
+ * An exec is a row in the store, a journal file and, while it runs or somebody
+ * looks at it, a struct run. The row and the file are there before init is
+ * asked, so that a start that was acknowledged can be found again; what could
+ * not be started is removed again before that is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "service/internal.h"
+
+/* --------------------------------------------------------------- the struct */
+
+/* One block for all strings of a row. */
+int row_copy_exec(struct exec_row *to, const struct exec_row *from)
+{
+	const char *const texts[] = { from->argv, from->cwd, from->user, from->journal };
+	const char **const at[] = { &to->argv, &to->cwd, &to->user, &to->journal };
+	size_t size = 0;
+	char *block;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		size += texts[i] ? strlen(texts[i]) + 1 : 0;
+	block = malloc(size + 1);
+	if (!block)
+		return -ENOMEM;
+	*to = *from;
+	to->block = block;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		*at[i] = texts[i] ? strcpy(block, texts[i]) : NULL;
+		block += texts[i] ? strlen(texts[i]) + 1 : 0;
+	}
+	return 0;
+}
+
+struct run *run_load(struct box *box, const struct exec_row *row)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	if (row_copy_exec(&run->row, row) < 0) {
+		free(run);
+		return NULL;
+	}
+	run->refs = 1;
+	run->box = box;
+	run->journal = run->notify = run->input = run->poke = run->command = -1;
+	run->next = box->runs;
+	box->runs = run;
+	run->listed = true;
+	run->counted = !run->row.ended && !run->row.session;
+	box->n_running += run->counted;
+	return run;
+}
+
+static void uncount(struct run *run)
+{
+	run->box->n_running -= run->counted;
+	run->counted = false;
+}
+
+static void delist(struct run *run)
+{
+	struct run **p;
+
+	if (!run->listed)
+		return;
+	uncount(run);
+	for (p = &run->box->runs; *p != run; p = &(*p)->next)
+		;
+	*p = run->next;
+	run->listed = false;
+}
+
+struct run *run_ref(struct run *run)
+{
+	run->refs++;
+	return run;
+}
+
+struct run *run_unref(struct run *run)
+{
+	if (!run || --run->refs > 0)
+		return NULL;
+	delist(run);
+	run->watch = loop_watch_free(run->watch);
+	for (size_t i = 0; i < 5; i++) {
+		int fd = (const int[]){ run->journal, run->notify, run->input, run->poke,
+					run->command }[i];
+
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	exec_row_done(&run->row);
+	free(run);
+	return NULL;
+}
+
+const struct exec_row *run_row(const struct run *run)
+{
+	return &run->row;
+}
+
+struct box *run_box(const struct run *run)
+{
+	return run->box;
+}
+
+/* A run that ended is let go of when nobody looks at it any more. */
+struct run *run_find(struct box *box, const char *id)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_EXEC_ROW struct exec_row row = { 0 };
+	struct run *run;
+
+	for (run = box->runs; run; run = run->next)
+		if (strcmp(run->row.id, id) == 0)
+			return run_ref(run);
+	if (db_get_exec(box->service->db, box->row.id, id, &row, &err) < 0)
+		return NULL;
+	run = run_load(box, &row);
+	/* What is in the list lives by who looks at it, unless it runs. */
+	if (run && !run->row.ended) {
+		run->lost = true;
+		uncount(run);
+	}
+	return run;
+}
+
+/* ------------------------------------------------------------------ journals */
+
+int run_open_journal(struct run *run, struct warren_error *err)
+{
+	if (run->journal >= 0)
+		return 0;
+	run->journal = openat(run->box ? run->box->service->journals : -1,
+			      run->row.journal ? run->row.journal : "",
+			      O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return run->journal < 0 ? error_errno(err, errno, "open the exec's output") : 0;
+}
+
+void run_remove_journal(struct service *s, const char *name)
+{
+	if (name && name[0])
+		(void)unlinkat(s->journals, name, 0);
+}
+
+/* ------------------------------------------------------------------ starting */
+
+struct starting {
+	struct box *box;
+	struct run *run;
+	struct run_start start;
+	struct native_user user;
+	run_fn done;
+	void *ctx;
+	/* Copies: a start may have to wait for the sandbox to wake or for its passwd. */
+	char **argv, **env;
+	char *cwd, *who;
+	uint64_t begun;
+};
+
+static void free_list(char **list)
+{
+	for (char **p = list; p && *p; p++)
+		free(*p);
+	free(list);
+}
+
+static char **copy_list(const char *const *list)
+{
+	size_t n = 0;
+	char **copy;
+
+	while (list && list[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(list[i]);
+		if (!copy[i]) {
+			free_list(copy);
+			return NULL;
+		}
+	}
+	return copy;
+}
+
+static void starting_free(struct starting *st)
+{
+	free_list(st->argv);
+	free_list(st->env);
+	free(st->cwd);
+	free(st->who);
+	if (st->start.command >= 0)
+		(void)close(st->start.command);
+	free(st);
+}
+
+/* It could not be started: as if it had never been asked for. */
+static void fail(struct starting *st, const struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct run *run = st->run;
+
+	if (run) {
+		if (run->box) {
+			survive(run->box->service, db_delete_exec(run->box->service->db,
+								  run->row.id, &ignored));
+			run_remove_journal(run->box->service, run->row.journal);
+		}
+		(void)run_unref(run);
+	}
+	st->done(st->ctx, NULL, err);
+	starting_free(st);
+}
+
+static void on_started(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct starting *st = ctx;
+	struct run *run = st->run;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
+
+	if (failure) {
+		fail(st, failure);
+		return;
+	}
+	if (a->m.h.type != PROTO_REPLY || reply_code(&a->m.reply) != 0) {
+		if (a->m.h.type != PROTO_REPLY)
+			(void)error_errno(&err, EPROTO, "start '%s'", st->start.argv[0]);
+		else
+			(void)reply_explain(&a->m.reply, &spec, st->box->is.base.workdir,
+					    &err);
+		fail(st, &err);
+		return;
+	}
+	run->input = answer_take(a, PROTO_GIVES_INPUT);
+	run->poke = answer_take(a, PROTO_GIVES_POKE);
+	run->command = answer_take(a, PROTO_GIVES_COMMAND);
+	run->attached = true;
+	figure_add(st->box->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
+	st->box->service->figures.execs++;
+	event_emit(st->box->service, EVENT_EXEC_STARTED, st->box, run->row.id, NULL);
+	st->done(st->ctx, run, NULL);
+	starting_free(st);
+}
+
+static int make_journal(struct run *run, struct warren_error *err)
+{
+	struct service *s = run->box->service;
+
+	run->journal = openat(s->journals, run->row.journal,
+			      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (run->journal < 0)
+		return error_errno(err, errno, "make a file for the output");
+	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return run->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
+}
+
+static int write_down(struct starting *st, struct warren_error *err)
+{
+	AUTO_BUF struct buf argv = BUF_INIT(8U << 20);
+	struct json j = { .out = &argv };
+	struct box *box = st->box;
+	struct exec_row row = {
+		.number = box->last_number + 1,
+		.cwd = st->start.cwd ? st->start.cwd : box->is.base.workdir,
+		.user = st->start.user,
+		.pty = st->start.pty,
+		.session = st->start.session,
+		.started_at = service_time(),
+		.timeout_ms = st->start.timeout_ms,
+	};
+	int r;
+
+	json_open(&j, NULL, '[');
+	for (const char *const *a = st->start.argv; *a; a++)
+		json_str(&j, NULL, *a);
+	json_close(&j, ']');
+	if (argv.failed)
+		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
+	id_make(row.id);
+	(void)memcpy(row.sandbox, box->row.id, sizeof(row.sandbox));
+	row.argv = argv.data;
+	row.journal = row.id;
+	r = db_insert_exec(box->service->db, &row, err);
+	if (r == -EDQUOT)
+		box->service->figures.denied++;
+	if (r < 0)
+		return r;
+	box->last_number++;
+	st->run = run_load(box, &row);
+	if (!st->run) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+
+		survive(box->service, db_delete_exec(box->service->db, row.id, &ignored));
+		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
+	}
+	st->run->started = st->begun;
+	return make_journal(st->run, err);
+}
+
+static int ask_init(struct starting *st, struct warren_error *err)
+{
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	struct service *s = st->box->service;
+	struct run *run = st->run;
+	const struct run_start *from = &st->start;
+	struct warren_exec_spec spec = {
+		.argv = from->argv,
+		.env = from->env,
+		.cwd = from->cwd,
+		.in = from->input && !from->pty ? WARREN_STDIO_PIPE : WARREN_STDIO_NULL,
+		.out = WARREN_STDIO_JOURNAL,
+		.err = from->pty ? WARREN_STDIO_NULL : WARREN_STDIO_JOURNAL,
+		.pty = from->pty,
+		.rows = from->rows,
+		.cols = from->cols,
+		.timeout_ms = from->timeout_ms,
+		.command_fd = from->command < 0 ? 0 : from->command,
+		.journal_limit = from->journal ? from->journal : s->journal_default,
+	};
+	struct request_streams streams = REQUEST_STREAMS_INIT;
+	int r;
+
+	if (spec.journal_limit < JOURNAL_CAPACITY_MIN)
+		spec.journal_limit = JOURNAL_CAPACITY_MIN;
+	streams.journal = run->journal;
+	streams.notify = run->notify;
+	streams.keep_input = true;
+	r = request_spawn(&q, &st->box->is.base, &st->user, &spec, run->row.number,
+			  &streams, err);
+	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);
+}
+
+static void on_user(void *ctx, const struct native_user *user,
+		    const struct warren_error *failure)
+{
+	struct starting *st = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (failure) {
+		fail(st, failure);
+		return;
+	}
+	st->user = *user;
+	r = write_down(st, &err);
+	if (r == 0)
+		r = ask_init(st, &err);
+	if (r < 0)
+		fail(st, &err);
+}
+
+static void on_usable(void *ctx, int r, const struct warren_error *err)
+{
+	struct starting *st = ctx;
+
+	if (r < 0)
+		fail(st, err);
+	else
+		box_find_user(st->box, st->start.user, on_user, st);
+}
+
+void run_start(struct box *box, const struct run_start *start, run_fn done, void *ctx)
+{
+	struct starting *st = calloc(1, sizeof(*st));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!st) {
+		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
+		if (start->command >= 0)
+			(void)close(start->command);
+		done(ctx, NULL, &err);
+		return;
+	}
+	*st = (struct starting){ .box = box,
+				 .start = *start,
+				 .done = done,
+				 .ctx = ctx,
+				 .argv = copy_list(start->argv),
+				 .env = copy_list(start->env),
+				 .cwd = start->cwd ? strdup(start->cwd) : NULL,
+				 .who = start->user ? strdup(start->user) : NULL,
+				 .begun = clock_now() };
+	st->start.argv = (const char *const *)st->argv;
+	st->start.env = (const char *const *)st->env;
+	st->start.cwd = st->cwd;
+	st->start.user = st->who;
+	if (!st->argv || !st->env || (start->cwd && !st->cwd) ||
+	    (start->user && !st->who)) {
+		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
+		fail(st, &err);
+		return;
+	}
+	box_use(box, on_usable, st);
+}
+
+/* -------------------------------------------------------------------- ending */
+
+void run_finish(struct run *run, const struct warren_result *result)
+{
+	struct box *box = run->box;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (run->row.ended)
+		return;
+	run->row.ended = true;
+	run->row.ended_at = service_time();
+	run->row.result = *result;
+	/* If that fails, the journal has it, and the next start reads it there. */
+	survive(box->service, db_finish_exec(box->service->db, run->row.id,
+					     run->row.ended_at, result, &ignored));
+	uncount(run);
+	if (!run->row.session) {
+		box->row.last_used = run->row.ended_at;
+		if (box->row.idle_timeout_ms)
+			box_arm(box);
+	}
+	event_emit(box->service, EVENT_EXEC_FINISHED, box, run->row.id, result);
+	if (result->oom)
+		event_emit(box->service, EVENT_OOM, box, run->row.id, NULL);
+	/* Whoever waits may let go of it. */
+	(void)run_ref(run);
+	while (run->waiters) {
+		struct run_waiter *w = run->waiters;
+
+		run_wait_cancel(w);
+		w->fn(w, run);
+	}
+	if (run->input >= 0)
+		(void)close(TAKE_FD(run->input));
+	(void)run_unref(run);
+	(void)run_unref(run); /* the list's own: it runs no more */
+}
+
+void run_ended(struct box *box, const struct proto_exited *msg)
+{
+	struct warren_result result;
+
+	for (struct run *run = box->runs; run; run = run->next) {
+		if (run->row.number == msg->exec && !run->row.ended) {
+			result_fill(msg, &result);
+			run_finish(run, &result);
+			return;
+		}
+	}
+}
+
+/* Its sandbox is gone or lost: nobody will tell how it ended. */
+void run_box_gone(struct box *box)
+{
+	struct run *next;
+
+	for (struct run *run = box->runs; run; run = next) {
+		bool owned = !run->row.ended && !run->lost;
+
+		next = run->next;
+		(void)run_ref(run);
+		delist(run);
+		run->lost = run->lost || owned;
+		while (run->waiters) {
+			struct run_waiter *w = run->waiters;
+
+			run_wait_cancel(w);
+			w->fn(w, run);
+		}
+		for (struct run_watcher *w = run->watchers; w; w = w->next)
+			w->fn(w);
+		run->box = NULL;
+		if (owned)
+			(void)run_unref(run); /* the list's own */
+		(void)run_unref(run);
+	}
+}
+
+void run_wait(struct run *run, struct run_waiter *w)
+{
+	w->run = run_ref(run);
+	w->next = run->waiters;
+	run->waiters = w;
+}
+
+void run_wait_cancel(struct run_waiter *w)
+{
+	struct run *run = w->run;
+	struct run_waiter **p;
+
+	if (!run)
+		return;
+	for (p = &run->waiters; *p != w; p = &(*p)->next)
+		;
+	*p = w->next;
+	w->run = NULL;
+	(void)run_unref(run);
+}

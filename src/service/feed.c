@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * feed.c - bytes into an exec's stdin or terminal, as fast as it reads
+ *
+ * One piece at a time goes into the pipe, in the order of the requests; the
+ * next is taken when the last is in. Nothing here waits but the loop.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "service/internal.h"
+
+struct feed {
+	struct feed *next;
+	struct run *run;
+	bool end; /* close stdin after it */
+	service_done_fn done;
+	void *ctx;
+	size_t size, sent;
+	char data[];
+};
+
+static void feed_next(struct run *run);
+
+static void feed_end(struct feed *f, int r, const struct warren_error *err)
+{
+	struct run *run = f->run;
+
+	run->feed_watch = loop_watch_free(run->feed_watch);
+	run->feeds = f->next;
+	f->done(f->ctx, r, err);
+	free(f);
+	feed_next(run);
+	(void)run_unref(run);
+}
+
+static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
+static void on_room(void *ctx, unsigned events UNUSED)
+{
+	struct run *run = ctx;
+	struct feed *f = run->feeds;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	while (f->sent < f->size) {
+		ssize_t n = run->input < 0 ? -1
+					   : write(run->input, f->data + f->sent,
+						   f->size - f->sent);
+
+		if (n < 0 && run->input >= 0 && errno == EAGAIN)
+			return;
+		if (n < 0 && run->input >= 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			feed_end(f, error_set(&err, EPIPE, "the exec's stdin is closed"),
+				 &err);
+			return;
+		}
+		f->sent += (size_t)n;
+	}
+	if (f->end)
+		run_close_input(run, ignore, NULL);
+	feed_end(f, 0, NULL);
+}
+
+static void on_input(void *ctx, int fd, const struct warren_error *err)
+{
+	struct run *run = ctx;
+	struct feed *f = run->feeds;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
+	if (fd < 0) {
+		feed_end(f, -EPIPE, err);
+		return;
+	}
+	r = loop_watch(run->box->service->loop, fd, LOOP_WRITE, on_room, run,
+		       &run->feed_watch);
+	if (r < 0) {
+		feed_end(f, error_errno(&why, -r, "write to stdin"), &why);
+		return;
+	}
+	on_room(run, LOOP_WRITE);
+}
+
+static void feed_next(struct run *run)
+{
+	if (run->feeds)
+		run_input(run, on_input, run);
+}
+
+void run_feed(struct run *run, const void *data, size_t size, bool end,
+	      service_done_fn done, void *ctx)
+{
+	struct feed *f = malloc(sizeof(*f) + size), **at = &run->feeds;
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool idle = !run->feeds;
+
+	if (!f) {
+		done(ctx, error_errno(&err, ENOMEM, "write to stdin"), &err);
+		return;
+	}
+	*f = (struct feed){
+		.run = run_ref(run), .end = end, .done = done, .ctx = ctx, .size = size
+	};
+	if (size > 0)
+		(void)memcpy(f->data, data, size);
+	while (*at)
+		at = &(*at)->next;
+	*at = f;
+	if (idle)
+		feed_next(run);
+}

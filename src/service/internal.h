@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - the structs of the service, for the files of this folder */
+#ifndef SERVICE_INTERNAL_H
+#define SERVICE_INTERNAL_H
+
+#include "backend/native/describe.h"
+#include "backend/native/journal.h"
+#include "net/loop.h"
+#include "service/service.h"
+
+#define BOX_BUCKETS  16384 /* a power of two */
+#define EVENTS_KEPT  4096
+#define ANSWER_MS    20000 /* for an init to answer; it takes microseconds */
+#define READ_AT_ONCE 64    /* messages of one connection before others have their turn */
+
+/* A request to the warden that waits for its reply. */
+struct link_ask {
+	struct link_ask *next;
+	uint32_t seq;
+	/* @data and @fd (taken, -1: none) are of a reply that worked. */
+	void (*fn)(void *ctx, const struct warren_error *err, const char *data,
+		   size_t size, int fd);
+	void *ctx;
+};
+
+struct link {
+	int sock;
+	struct loop_watch *watch;
+	struct link_ask *asks;
+	uint32_t seq;
+	struct link_out *out, **out_tail; /* that did not fit into the socket */
+	void (*ended)(void *ctx);
+	void *ctx;
+};
+
+/* A request to an init that waits for its reply. */
+struct line_ask {
+	struct line_ask *next;
+	uint32_t seq;
+	uint64_t due; /* ms of the loop's clock */
+	void (*fn)(void *ctx, struct answer *a,
+		   const struct warren_error *err); /* a: NULL */
+	void *ctx;
+};
+
+struct box {
+	struct service *service;
+	struct box *hash_next;
+	struct sandbox_row row; /* as it is in the store */
+	struct box_waiter *waiters;
+	struct loop_task waiters_task; /* tells those who reached what they waited for */
+
+	/* The line to its init. */
+	int conn; /* -1: none */
+	struct loop_watch *watch;
+	uint32_t seq;
+	struct line_ask *asks, **asks_tail;
+	bool asking; /* in service.asking */
+	struct box *asking_next, **asking_prev;
+	struct description is; /* what its maker says of it */
+
+	struct run *runs; /* alive, or in use */
+	uint32_t last_number;
+
+	struct loop_timer *timer; /* of its time to live and its idle time */
+	unsigned n_running;       /* execs that keep it from being idle */
+	bool moving;              /* a pause, resume or deletion is under way */
+	bool auto_paused;
+	bool delete_when_idle, wake_on_use;
+	const char *reason;   /* of what happens to it at present; NULL */
+	int failure;          /* errno of a making that failed */
+	struct box_job *jobs; /* that wait for `moving` to end */
+	uint64_t created;     /* ns, monotonic: for the figures */
+};
+
+struct run {
+	unsigned refs;
+	struct box *box; /* NULL: it is gone */
+	struct run *next;
+	struct exec_row row;
+	int journal; /* -1: not open */
+	int notify;  /* an eventfd, while it runs; -1 */
+	int input;   /* write end of stdin, or the terminal; -1 */
+	int poke, command;
+	bool listed;  /* in box->runs */
+	bool counted; /* in box->n_running */
+	bool attached;
+	bool lost; /* its sandbox ended before it did */
+	struct loop_watch *watch;
+	struct run_watcher *watchers;
+	struct run_waiter *waiters;
+	struct journal_hint hint;
+	struct feed *feeds; /* on their way into stdin */
+	struct loop_watch *feed_watch;
+	uint64_t started; /* ns, monotonic */
+};
+
+struct service {
+	struct net_loop *loop;
+	struct db *db;
+	int journals;
+	uint64_t journal_default, journal_max;
+	unsigned execs_max;
+	struct link link;
+	struct box *boxes[BOX_BUCKETS];
+	size_t n_boxes;
+	struct box *asking;
+	struct loop_timer *asking_timer;
+	struct event events[EVENTS_KEPT];
+	uint64_t last_event;
+	struct event_listener *listeners;
+	struct figures figures;
+};
+
+/* A write that failed is survived where what it says can be found again; it is counted. */
+static inline void survive(struct service *s, int r)
+{
+	s->figures.store_errors += r < 0;
+}
+
+/* link.c */
+int link_open(struct service *s, int sock, struct warren_error *err);
+void link_close(struct service *s);
+/* -EPIPE, -ENOMEM: @fn is not called. */
+int link_ask(struct service *s, void *msg, size_t size,
+	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
+			size_t size, int fd),
+	     void *ctx);
+
+/* line.c */
+/* Speak over @conn (taken), which is described by @text. */
+int line_open(struct box *box, int conn, const char *text, size_t size,
+	      struct warren_error *err);
+/* All that wait hear @why. */
+void line_close(struct box *box, const struct warren_error *why);
+int line_ask(struct box *box, const struct request *q,
+	     void (*fn)(void *ctx, struct answer *a, const struct warren_error *err),
+	     void *ctx, struct warren_error *err);
+int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
+		    void (*fn)(void *ctx, struct answer *a,
+			       const struct warren_error *err),
+		    void *ctx, struct warren_error *err);
+/* Those whose init does not answer are lost. */
+void line_check_due(struct service *s);
+/* Without an answer. */
+void line_tell(struct box *box, const void *msg, size_t size);
+
+/* box.c */
+struct box *box_new(struct service *s, const struct sandbox_row *row);
+void box_free(struct box *box);
+int box_refresh(struct box *box, struct warren_error *err);
+/* The only one that changes a box's state; in the store first. */
+int box_move(struct box *box, enum sandbox_state to, const char *error,
+	     struct warren_error *err);
+/* Its init is gone without having been told to. */
+void box_lost(struct box *box, const struct warren_error *why);
+void box_unmake(struct box *box, service_done_fn done, void *ctx);
+void box_arm(struct box *box);
+void box_touch(struct box *box);
+/* The user of an exec or file, asked for inside if need be. */
+void box_find_user(struct box *box, const char *text,
+		   void (*fn)(void *ctx, const struct native_user *user,
+			      const struct warren_error *err),
+		   void *ctx);
+
+/* spec.c */
+void spec_read_idle(struct box *box);
+void spec_get_limits(struct box *box, struct warren_limits *ret);
+/* In the store, charged by the difference. */
+int spec_set_limits(struct box *box, const struct warren_limits *limits,
+		    struct warren_error *err);
+
+/* exec.c */
+struct run *run_load(struct box *box, const struct exec_row *row);
+void run_ended(struct box *box, const struct proto_exited *msg);
+void run_finish(struct run *run, const struct warren_result *result);
+void run_box_gone(struct box *box);
+int run_open_journal(struct run *run, struct warren_error *err);
+void run_remove_journal(struct service *s, const char *name);
+void run_attach(struct run *run, service_done_fn done, void *ctx);
+int row_copy_exec(struct exec_row *to, const struct exec_row *from);
+
+#endif /* SERVICE_INTERNAL_H */

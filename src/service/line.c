@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * line.c - the conversation with the init of a sandbox, without waiting
+ *
+ * Requests carry a number that their reply repeats; ends of execs come in
+ * between, for all of them (HELLO). A reply that nobody asked for, or a message
+ * that is none, is an init gone wrong, and so is one that does not answer in
+ * time: the line is closed, and the sandbox is lost.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "service/internal.h"
+
+/* --------------------------------------------------------- who waits how long */
+
+static void enlist(struct box *box)
+{
+	struct service *s = box->service;
+
+	if (box->asking)
+		return;
+	if (!s->asking)
+		loop_timer_set(s->asking_timer, 1000);
+	box->asking = true;
+	box->asking_next = s->asking;
+	box->asking_prev = &s->asking;
+	if (s->asking)
+		s->asking->asking_prev = &box->asking_next;
+	s->asking = box;
+}
+
+static void delist(struct box *box)
+{
+	if (!box->asking)
+		return;
+	*box->asking_prev = box->asking_next;
+	if (box->asking_next)
+		box->asking_next->asking_prev = box->asking_prev;
+	box->asking = false;
+}
+
+/* The oldest request of a box is its first. */
+void line_check_due(struct service *s)
+{
+	struct box *next;
+
+	for (struct box *box = s->asking; box; box = next) {
+		struct warren_error why = WARREN_ERROR_INIT;
+
+		next = box->asking_next;
+		if (!box->asks || box->asks->due > loop_now(s->loop) ||
+		    box->row.state == SANDBOX_PAUSED)
+			continue;
+		(void)error_set(&why, ETIMEDOUT, "the sandbox's init does not answer");
+		box_lost(box, &why);
+	}
+	if (s->asking)
+		loop_timer_set(s->asking_timer, 1000);
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static struct line_ask *take_ask(struct box *box, uint32_t seq)
+{
+	for (struct line_ask **p = &box->asks; *p; p = &(*p)->next) {
+		if ((*p)->seq == seq) {
+			struct line_ask *a = *p;
+
+			*p = a->next;
+			if (!*p)
+				box->asks_tail = p;
+			if (!box->asks)
+				delist(box);
+			return a;
+		}
+	}
+	return NULL;
+}
+
+/* 0, or -EPROTO when it is nothing that an init says here. */
+static int hear(struct box *box, struct answer *a)
+{
+	struct line_ask *ask;
+
+	if (a->m.h.type == PROTO_EXITED) {
+		run_ended(box, &a->m.exited);
+		return 0;
+	}
+	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME)
+		return -EPROTO;
+	ask = take_ask(box, a->m.h.seq);
+	if (!ask)
+		return -EPROTO;
+	ask->fn(ask->ctx, a, NULL);
+	free(ask);
+	return 0;
+}
+
+static void on_line(void *ctx, unsigned events UNUSED)
+{
+	struct box *box = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	for (int i = 0; i < READ_AT_ONCE && box->conn >= 0; i++) {
+		struct answer a;
+		int r = request_receive(box->conn, &a, MSG_DONTWAIT, &why);
+
+		if (r == 0)
+			return;
+		if (r > 0) {
+			r = hear(box, &a);
+			answer_done(&a);
+			if (r < 0)
+				(void)error_set(&why, EPROTO,
+						"the sandbox's init does not keep to the "
+						"protocol");
+		}
+		if (r < 0) {
+			box_lost(box, &why);
+			return;
+		}
+	}
+}
+
+int line_ask(struct box *box, const struct request *q,
+	     void (*fn)(void *ctx, struct answer *a, const struct warren_error *err),
+	     void *ctx, struct warren_error *err)
+{
+	struct line_ask *a;
+	int r;
+
+	if (box->conn < 0)
+		return error_set(err, ESTALE, "the sandbox does not run");
+	a = malloc(sizeof(*a));
+	if (!a)
+		return error_errno(err, ENOMEM, "ask the sandbox's init");
+	if (++box->seq == 0)
+		box->seq = 1; /* 0 is for what answers nothing */
+	*a = (struct line_ask){ .seq = box->seq,
+				.due = loop_now(box->service->loop) + ANSWER_MS,
+				.fn = fn,
+				.ctx = ctx };
+	r = request_send(q, box->conn, a->seq, err);
+	if (r < 0) {
+		free(a);
+		return r == -EAGAIN ? error_set(err, EBUSY,
+						"the sandbox's init has too much to do")
+				    : r;
+	}
+	*box->asks_tail = a;
+	box->asks_tail = &a->next;
+	enlist(box);
+	return 0;
+}
+
+int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
+		    void (*fn)(void *ctx, struct answer *a,
+			       const struct warren_error *err),
+		    void *ctx, struct warren_error *err)
+{
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	int r = request_put(&q, msg, size, fd, err);
+
+	return r < 0 ? r : line_ask(box, &q, fn, ctx, err);
+}
+
+void line_tell(struct box *box, const void *msg, size_t size)
+{
+	if (box->conn >= 0)
+		(void)fd_send(box->conn, msg, size, NULL, 0);
+}
+
+/* ------------------------------------------------------------ opening, closing */
+
+static void on_welcome(void *ctx, struct answer *a, const struct warren_error *err)
+{
+	struct box *box = ctx;
+
+	if (!err && a->m.h.type == PROTO_WELCOME &&
+	    a->m.welcome.last_exec > box->last_number)
+		box->last_number = a->m.welcome.last_exec;
+}
+
+int line_open(struct box *box, int conn, const char *text, size_t size,
+	      struct warren_error *err)
+{
+	struct proto_hello hello = { .h = { .version = PROTO_VERSION,
+					    .type = PROTO_HELLO },
+				     .flags = PROTO_HELLO_ALL };
+	int r;
+
+	description_done(&box->is);
+	r = description_parse(text, size, &box->is, err);
+	if (r == 0) {
+		box->conn = conn;
+		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
+			       &box->watch);
+		if (r < 0)
+			r = error_errno(err, -r, "watch the sandbox's connection");
+	}
+	if (r == 0)
+		r = line_ask_struct(box, &hello, sizeof(hello), -1, on_welcome, box, err);
+	if (r < 0) {
+		box->watch = loop_watch_free(box->watch);
+		box->conn = -1;
+		(void)close(conn);
+	}
+	return r;
+}
+
+void line_close(struct box *box, const struct warren_error *why)
+{
+	struct line_ask *asks = box->asks;
+
+	box->watch = loop_watch_free(box->watch);
+	if (box->conn >= 0)
+		(void)close(TAKE_FD(box->conn));
+	box->asks = NULL;
+	box->asks_tail = &box->asks;
+	delist(box);
+	while (asks) {
+		struct line_ask *a = asks;
+
+		asks = a->next;
+		a->fn(a->ctx, NULL, why);
+		free(a);
+	}
+	description_done(&box->is);
+}

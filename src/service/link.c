@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - requests to the warden and their replies, in whatever order they come */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "service/internal.h"
+#include "warden/wire.h"
+
+/* A request that waits for room in the socket. */
+struct link_out {
+	struct link_out *next;
+	size_t size;
+	char data[];
+};
+
+static void set_events(struct link *l)
+{
+	(void)loop_watch_set(l->watch, LOOP_READ | (l->out ? LOOP_WRITE : 0U));
+}
+
+static void flush(struct link *l)
+{
+	while (l->out) {
+		struct link_out *o = l->out;
+
+		if (fd_send(l->sock, o->data, o->size, NULL, 0) == -EAGAIN)
+			break;
+		l->out = o->next;
+		if (!l->out)
+			l->out_tail = &l->out;
+		free(o);
+	}
+	set_events(l);
+}
+
+static struct link_ask *take_ask(struct link *l, uint32_t seq)
+{
+	for (struct link_ask **p = &l->asks; *p; p = &(*p)->next) {
+		if ((*p)->seq == seq) {
+			struct link_ask *a = *p;
+
+			*p = a->next;
+			return a;
+		}
+	}
+	return NULL;
+}
+
+static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd)
+{
+	struct link_ask *a = NULL;
+
+	if (size >= sizeof(*reply) && reply->h.type == WIRE_REPLY &&
+	    reply->size == size - sizeof(*reply))
+		a = take_ask(l, reply->h.seq);
+	if (!a) {
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	reply->err.msg[sizeof(reply->err.msg) - 1] = '\0';
+	a->fn(a->ctx, reply->err.code ? &reply->err : NULL, reply->data, reply->size, fd);
+	free(a);
+}
+
+static void on_link(void *ctx, unsigned events)
+{
+	static _Alignas(8) char msg[2 * WIRE_MESSAGE_MAX];
+	struct link *l = ctx;
+
+	if (events & LOOP_WRITE)
+		flush(l);
+	for (int i = 0; i < READ_AT_ONCE && l->sock >= 0; i++) {
+		size_t n_fds = 1;
+		int fd = -1;
+		ssize_t n = fd_recv(l->sock, msg, sizeof(msg), &fd, &n_fds, MSG_DONTWAIT);
+
+		if (n == -EAGAIN || n == -EINTR)
+			return;
+		if (n <= 0) {
+			(void)loop_watch_set(l->watch, 0);
+			if (l->ended)
+				l->ended(l->ctx);
+			return;
+		}
+		hear(l, (struct wire_reply *)(void *)msg, (size_t)n, n_fds > 0 ? fd : -1);
+	}
+}
+
+int link_open(struct service *s, int sock, struct warren_error *err)
+{
+	int r;
+
+	s->link.sock = sock;
+	s->link.out_tail = &s->link.out;
+	r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link, &s->link.watch);
+	return r < 0 ? error_errno(err, -r, "watch the warden's connection") : 0;
+}
+
+void link_close(struct service *s)
+{
+	struct link *l = &s->link;
+	struct warren_error gone = WARREN_ERROR_INIT;
+
+	(void)error_set(&gone, EPIPE, "the service is about to stop");
+	l->watch = loop_watch_free(l->watch);
+	if (l->sock >= 0)
+		(void)close(TAKE_FD(l->sock));
+	while (l->asks) {
+		struct link_ask *a = l->asks;
+
+		l->asks = a->next;
+		a->fn(a->ctx, &gone, NULL, 0, -1);
+		free(a);
+	}
+	while (l->out) {
+		struct link_out *o = l->out;
+
+		l->out = o->next;
+		free(o);
+	}
+}
+
+static int queue(struct link *l, const void *msg, size_t size)
+{
+	struct link_out *o = malloc(sizeof(*o) + size);
+
+	if (!o)
+		return -ENOMEM;
+	o->next = NULL;
+	o->size = size;
+	(void)memcpy(o->data, msg, size);
+	*l->out_tail = o;
+	l->out_tail = &o->next;
+	set_events(l);
+	return 0;
+}
+
+int link_ask(struct service *s, void *msg, size_t size,
+	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
+			size_t size, int fd),
+	     void *ctx)
+{
+	struct link *l = &s->link;
+	struct link_ask *a = malloc(sizeof(*a));
+	struct wire_header *h = msg;
+	int r;
+
+	if (!a)
+		return -ENOMEM;
+	h->seq = ++l->seq;
+	*a = (struct link_ask){ .next = l->asks, .seq = h->seq, .fn = fn, .ctx = ctx };
+	r = l->sock < 0 ? -EPIPE
+	    : l->out    ? -EAGAIN
+			: fd_send(l->sock, msg, size, NULL, 0);
+	if (r == -EAGAIN)
+		r = queue(l, msg, size);
+	if (r < 0) {
+		free(a);
+		return r;
+	}
+	l->asks = a;
+	return 0;
+}

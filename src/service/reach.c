@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reach.c - files and ports of a sandbox, and who its users are
+ *
+ * A path is resolved by init, inside, with the rights of the user; what comes
+ * back is a descriptor. The name of a user is looked up in the sandbox's own
+ * passwd and group, which are opened the same way.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "service/internal.h"
+
+/* -------------------------------------------------------------------- opening */
+
+struct opening {
+	struct box *box;
+	struct proto_open msg;
+	box_fd_fn done;
+	void *ctx;
+};
+
+static void on_opened(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct opening *o = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+	int fd = code == 0 ? answer_take_only(a) : -1;
+
+	if (failure) {
+		o->done(o->ctx, -1, failure);
+	} else if (fd < 0) {
+		(void)error_errno(&err, code ? code : EPROTO, "open '%s'", o->msg.path);
+		o->done(o->ctx, -1, &err);
+	} else {
+		o->done(o->ctx, fd, NULL);
+	}
+	free(o);
+}
+
+static void open_as(struct opening *o, const struct native_user *user)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	o->msg.uid = user->uid;
+	o->msg.gid = user->gid;
+	o->msg.n_groups = o->box->is.base.groups ? (uint32_t)user->n_groups : 0;
+	(void)memcpy(o->msg.groups, user->groups, sizeof(o->msg.groups));
+	if (line_ask_struct(o->box, &o->msg, sizeof(o->msg), -1, on_opened, o, &err) <
+	    0) {
+		o->done(o->ctx, -1, &err);
+		free(o);
+	}
+}
+
+static struct opening *opening_new(struct box *box, const char *path, int flags,
+				   unsigned mode, box_fd_fn done, void *ctx,
+				   struct warren_error *err)
+{
+	struct opening *o;
+
+	if (strlen(path) >= sizeof(o->msg.path)) {
+		(void)error_errno(err, ENAMETOOLONG, "open '%.64s...'", path);
+		return NULL;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o) {
+		(void)error_errno(err, ENOMEM, "open '%s'", path);
+		return NULL;
+	}
+	o->box = box;
+	o->done = done;
+	o->ctx = ctx;
+	o->msg.h.type = PROTO_OPEN;
+	o->msg.flags = flags;
+	o->msg.mode = mode;
+	(void)strcpy(o->msg.path, path);
+	return o;
+}
+
+static void on_file_user(void *ctx, const struct native_user *user,
+			 const struct warren_error *failure)
+{
+	struct opening *o = ctx;
+
+	if (failure) {
+		o->done(o->ctx, -1, failure);
+		free(o);
+		return;
+	}
+	open_as(o, user);
+}
+
+struct waking {
+	struct opening *o;
+	char *user;
+};
+
+static void on_awake(void *ctx, int r, const struct warren_error *err)
+{
+	struct waking w = *(struct waking *)ctx;
+
+	free(ctx);
+	if (r < 0) {
+		w.o->done(w.o->ctx, -1, err);
+		free(w.o);
+	} else {
+		box_find_user(w.o->box, w.user, on_file_user, w.o);
+	}
+	free(w.user);
+}
+
+void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
+		   const char *user, box_fd_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct opening *o = opening_new(box, path, flags, mode, done, ctx, &err);
+	struct waking *w = o ? calloc(1, sizeof(*w)) : NULL;
+
+	if (w && user)
+		w->user = strdup(user);
+	if (!w || (user && !w->user)) {
+		if (o)
+			(void)error_errno(&err, ENOMEM, "open '%s'", path);
+		free(w);
+		free(o);
+		done(ctx, -1, &err);
+		return;
+	}
+	w->o = o;
+	box_use(box, on_awake, w);
+}
+
+/* ---------------------------------------------------------------------- users */
+
+struct finding {
+	struct box *box;
+	char text[300];
+	int passwd;
+	void (*fn)(void *ctx, const struct native_user *user,
+		   const struct warren_error *err);
+	void *ctx;
+};
+
+static void found(struct finding *f, int group)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct native_user user;
+	int r = user_resolve_files(f->text, f->passwd, group, &user, &err);
+
+	if (r == 0)
+		r = request_check_user(&f->box->is.base, f->text, &user, &err);
+	f->fn(f->ctx, r < 0 ? NULL : &user, &err);
+	if (f->passwd >= 0)
+		(void)close(f->passwd);
+	free(f);
+}
+
+static void on_group(void *ctx, int fd, const struct warren_error *err)
+{
+	struct finding *f = ctx;
+
+	if (fd < 0 && err->code != ENOENT && err->code != EACCES) {
+		f->fn(f->ctx, NULL, err);
+		if (f->passwd >= 0)
+			(void)close(f->passwd);
+		free(f);
+		return;
+	}
+	found(f, fd);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
+{
+	static const struct native_user root;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct opening *o = opening_new(box, path, O_RDONLY, 0, done, ctx, &err);
+
+	if (!o)
+		done(ctx, -1, &err);
+	else
+		open_as(o, &root);
+}
+
+static void on_passwd(void *ctx, int fd, const struct warren_error *err)
+{
+	struct finding *f = ctx;
+
+	if (fd < 0 && err->code != ENOENT && err->code != EACCES) {
+		f->fn(f->ctx, NULL, err);
+		free(f);
+		return;
+	}
+	f->passwd = fd;
+	open_system(f->box, "/etc/group", on_group, f);
+}
+
+void box_find_user(struct box *box, const char *text,
+		   void (*fn)(void *ctx, const struct native_user *user,
+			      const struct warren_error *err),
+		   void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct finding *f;
+
+	if (!text) {
+		fn(ctx, &box->is.base.user, NULL);
+		return;
+	}
+	f = strlen(text) < sizeof(f->text) ? calloc(1, sizeof(*f)) : NULL;
+	if (!f) {
+		(void)error_set(&err, EINVAL, "user '%.64s...' is too long", text);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*f = (struct finding){ .box = box, .passwd = -1, .fn = fn, .ctx = ctx };
+	(void)strcpy(f->text, text);
+	if (user_needs_files(text))
+		open_system(box, "/etc/passwd", on_passwd, f);
+	else
+		found(f, -1);
+}
+
+/* ---------------------------------------------------------------------- ports */
+
+struct connecting {
+	struct box *box;
+	uint16_t port;
+	uint16_t ipv6;
+	int fd;
+	int code; /* why the first address failed */
+	struct loop_watch *watch;
+	struct loop_timer *timer;
+	box_fd_fn done;
+	void *ctx;
+};
+
+static void connect_next(struct connecting *c);
+
+static void connected(struct connecting *c, int code)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	c->watch = loop_watch_free(c->watch);
+	c->timer = loop_timer_free(c->timer);
+	if (code == 0) {
+		c->done(c->ctx, TAKE_FD(c->fd), NULL);
+		free(c);
+		return;
+	}
+	if (c->fd >= 0)
+		(void)close(TAKE_FD(c->fd));
+	if (c->ipv6 == 0) {
+		c->code = code;
+		c->ipv6 = 1;
+		connect_next(c);
+		return;
+	}
+	(void)error_errno(&err, c->code, "connect to port %u of the sandbox", c->port);
+	c->done(c->ctx, -1, &err);
+	free(c);
+}
+
+static void on_connected(void *ctx, unsigned events UNUSED)
+{
+	struct connecting *c = ctx;
+	socklen_t len = sizeof(int);
+	int code = 0;
+
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+		code = errno;
+	connected(c, code);
+}
+
+static void on_connect_timer(void *ctx)
+{
+	connected(ctx, ETIMEDOUT);
+}
+
+static void on_connection(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct connecting *c = ctx;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+
+	c->fd = code == 0 ? answer_take_only(a) : -1;
+	if (c->fd < 0) {
+		connected(c, code ? code : EPROTO);
+		return;
+	}
+	/* It may still be under way. */
+	if (loop_watch(c->box->service->loop, c->fd, LOOP_WRITE, on_connected, c,
+		       &c->watch) < 0 ||
+	    loop_timer_new(c->box->service->loop, on_connect_timer, c, &c->timer) < 0) {
+		connected(c, ENOMEM);
+		return;
+	}
+	loop_timer_set(c->timer, 5000);
+}
+
+static void connect_next(struct connecting *c)
+{
+	struct proto_connect msg = { .h = { .type = PROTO_CONNECT },
+				     .port = c->port,
+				     .ipv6 = c->ipv6 };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (line_ask_struct(c->box, &msg, sizeof(msg), -1, on_connection, c, &err) < 0) {
+		c->done(c->ctx, -1, &err);
+		free(c);
+	}
+}
+
+static void on_awake_port(void *ctx, int r, const struct warren_error *err)
+{
+	struct connecting *c = ctx;
+
+	if (r < 0) {
+		c->done(c->ctx, -1, err);
+		free(c);
+	} else {
+		connect_next(c);
+	}
+}
+
+void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx)
+{
+	struct connecting *c = calloc(1, sizeof(*c));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!c) {
+		(void)error_errno(&err, ENOMEM, "connect to port %u", port);
+		done(ctx, -1, &err);
+		return;
+	}
+	*c = (struct connecting){
+		.box = box, .port = port, .fd = -1, .done = done, .ctx = ctx
+	};
+	box_use(box, on_awake_port, c);
+}

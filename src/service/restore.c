@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restore.c - what a former process left, found again
+ *
+ * The store says what there should be, the warden what there is:
+ *
+ *	creating	was never answered: unmade, and forgotten
+ *	running, paused	connected to again; what does not answer has failed
+ *	deleting	was begun: unmade to its end
+ *	no row at all	unmade
+ *
+ * Execs that ended while nobody listened have their result in their journal.
+ * Journals without a row are of execs that were never acknowledged: removed.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "backend/native/journal.h"
+#include "service/internal.h"
+#include "warden/wire.h"
+
+struct restoring {
+	struct service *service;
+	service_done_fn done;
+	void *ctx;
+	size_t left; /* things under way */
+	struct loop_task task;
+};
+
+/* One sandbox on its way. */
+struct finding {
+	struct restoring *all;
+	char id[ID_LEN + 1];
+};
+
+static void one_done(struct restoring *all)
+{
+	if (--all->left == 0)
+		loop_defer(all->service->loop, &all->task);
+}
+
+static void on_all(void *ctx)
+{
+	struct restoring *all = ctx;
+
+	all->done(all->ctx, 0, NULL);
+	free(all);
+}
+
+/* ---------------------------------------------------------------------- execs */
+
+static int take_run(void *ctx, const struct exec_row *row)
+{
+	struct box *box = ctx;
+
+	if (row->number > box->last_number)
+		box->last_number = row->number;
+	if (!row->ended)
+		(void)run_load(box, row);
+	return 0;
+}
+
+static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct run *run = ctx;
+
+	/* init knows no such exec, and its journal no end: it never began. */
+	if (r == -ESRCH && !run->row.ended) {
+		struct warren_result result = { .exit_code = -1 };
+
+		run_finish(run, &result);
+	}
+	(void)run_unref(run);
+}
+
+static void restore_run(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_result result;
+	struct proto_exited exited;
+	enum journal_state state;
+
+	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (run_open_journal(run, &ignored) == 0 &&
+	    journal_result(run->journal, &state, &exited) == 1) {
+		if (state == JOURNAL_FAILED)
+			exited.status = 127 << 8;
+		result_fill(&exited, &result);
+		run_finish(run, &result);
+		return;
+	}
+	run_attach(run, on_reattached, run_ref(run));
+}
+
+static void restore_runs(struct box *box)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct run *next;
+
+	survive(box->service, db_each_exec(box->service->db, box->row.id, 0, 0, take_run,
+					   box, &ignored));
+	for (struct run *run = box->runs; run; run = next) {
+		next = run->next;
+		restore_run(run);
+	}
+}
+
+/* ------------------------------------------------------------------ sandboxes */
+
+static void on_found(void *ctx, const struct warren_error *failure, const char *data,
+		     size_t size, int fd)
+{
+	struct finding *f = ctx;
+	struct restoring *all = f->all;
+	struct box *box = box_find(all->service, NULL, f->id);
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = failure ? -failure->code : 0;
+
+	free(f);
+	if (!box) {
+		if (fd >= 0)
+			(void)close(fd);
+	} else if (r == 0) {
+		r = line_open(box, fd, data, size, &err);
+		if (r == 0) {
+			all->service->figures.restored++;
+			restore_runs(box);
+			box_arm(box);
+		}
+	} else {
+		err = *failure;
+	}
+	if (box && r < 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		(void)box_move(box, SANDBOX_FAILED,
+			       r == -ENOENT || r == -ESRCH
+				       ? "it ended with the machine, or by itself"
+				       : err.msg,
+			       &second);
+	}
+	one_done(all);
+}
+
+static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	one_done(ctx);
+}
+
+static void restore_box(struct restoring *all, struct box *box)
+{
+	struct wire_box msg = { .h = { .type = WIRE_CONNECT } };
+	struct finding *f;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (box->row.state == SANDBOX_CREATING &&
+	    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0)
+		return;
+	if (box->row.state == SANDBOX_DELETING) {
+		all->left++;
+		box->moving = true;
+		box_unmake(box, on_unmade, all);
+		return;
+	}
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
+		return;
+	f = malloc(sizeof(*f));
+	if (!f)
+		return;
+	f->all = all;
+	(void)memcpy(f->id, box->row.id, sizeof(f->id));
+	(void)memcpy(msg.id, box->row.id, sizeof(f->id));
+	all->left++;
+	if (link_ask(all->service, &msg, sizeof(msg), on_found, f) < 0) {
+		all->left--;
+		free(f);
+	}
+}
+
+struct ids {
+	size_t n, max;
+	char (*id)[ID_LEN + 1];
+};
+
+/* The store is not asked from within its own walk: ids first. */
+static int take_box(void *ctx, const struct sandbox_row *row)
+{
+	struct ids *ids = ctx;
+
+	if (ids->n < ids->max)
+		(void)memcpy(ids->id[ids->n++], row->id, sizeof(ids->id[0]));
+	return 0;
+}
+
+static int count_box(void *ctx, const struct sandbox_row *row UNUSED)
+{
+	(*(size_t *)ctx)++;
+	return 0;
+}
+
+static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
+		      const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
+{
+	one_done(ctx);
+}
+
+/* What is alive and has no row was never acknowledged. */
+static void on_list(void *ctx, const struct warren_error *failure, const char *data,
+		    size_t size, int fd UNUSED)
+{
+	struct restoring *all = ctx;
+
+	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
+		struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
+
+		if (!id_valid(id) || box_find(all->service, NULL, id))
+			continue;
+		(void)memcpy(msg.id, id, ID_LEN + 1);
+		all->left++;
+		if (link_ask(all->service, &msg, sizeof(msg), on_orphan, all) < 0)
+			all->left--;
+	}
+	one_done(all);
+}
+
+static void remove_orphans(struct service *s)
+{
+	int copy = openat(s->journals, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		struct warren_error err = WARREN_ERROR_INIT;
+		AUTO_EXEC_ROW struct exec_row row = { 0 };
+
+		if (id_valid(e->d_name) &&
+		    db_get_exec(s->db, NULL, e->d_name, &row, &err) == -ENOENT)
+			run_remove_journal(s, e->d_name);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static int load_boxes(struct restoring *all, struct warren_error *err)
+{
+	struct service *s = all->service;
+	struct ids ids = { 0 };
+	int r = db_each_sandbox(s->db, count_box, &ids.max, err);
+
+	if (r < 0)
+		return r;
+	ids.id = calloc(ids.max + 1, sizeof(*ids.id));
+	if (!ids.id)
+		return error_errno(err, ENOMEM, "find the sandboxes again");
+	r = db_each_sandbox(s->db, take_box, &ids, err);
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		struct sandbox_row row = { 0 };
+		struct box *box;
+
+		(void)memcpy(row.id, ids.id[i], sizeof(row.id));
+		box = box_new(s, &row);
+		if (!box)
+			r = error_errno(err, ENOMEM, "find the sandboxes again");
+		else
+			restore_box(all, box);
+	}
+	free(ids.id);
+	return r;
+}
+
+int service_restore(struct service *s, service_done_fn done, void *ctx,
+		    struct warren_error *err)
+{
+	struct restoring *all = calloc(1, sizeof(*all));
+	struct wire_header list = { .type = WIRE_LIST };
+	int r;
+
+	if (!all)
+		return error_errno(err, ENOMEM, "find the sandboxes again");
+	*all = (struct restoring){ .service = s,
+				   .done = done,
+				   .ctx = ctx,
+				   .left = 1,
+				   .task = { .fn = on_all, .ctx = all } };
+	remove_orphans(s);
+	r = load_boxes(all, err);
+	if (r == 0)
+		r = link_ask(s, &list, sizeof(list), on_list, all);
+	if (r < 0 && err->code == 0)
+		r = error_errno(err, -r, "ask the warden");
+	return r;
+}

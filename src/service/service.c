@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service.c - the service as a whole: its parts, its clock, its figures */
+#include "service/service.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "service/internal.h"
+#include "warden/wire.h"
+
+/* From half a millisecond to a minute. */
+const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
+	500,   1000,  2000,   3000,   5000,    10000,   15000,
+	25000, 50000, 100000, 500000, 1000000, 5000000, 60000000,
+};
+
+int64_t service_time(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+struct db *service_db(struct service *s)
+{
+	return s->db;
+}
+
+struct net_loop *service_loop(struct service *s)
+{
+	return s->loop;
+}
+
+struct figures *service_figures(struct service *s)
+{
+	return &s->figures;
+}
+
+void figure_add(struct service *s, enum figure f, uint64_t usec)
+{
+	struct histogram *h = &s->figures.latency[f];
+	size_t i = 0;
+
+	while (i < FIGURE_BUCKETS && usec > figure_bounds_usec[i])
+		i++;
+	h->count[i]++;
+	h->sum_usec += usec;
+}
+
+static void on_asking_timer(void *ctx)
+{
+	line_check_due(ctx);
+}
+
+int service_new(const struct service_options *o, struct service **ret,
+		struct warren_error *err)
+{
+	struct service *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_errno(err, ENOMEM, "start the service");
+	s->loop = o->loop;
+	s->db = o->db;
+	s->journals = o->journals;
+	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
+	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
+	s->execs_max = o->execs_max ? o->execs_max : 1000;
+	s->link.sock = -1;
+	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
+	if (r < 0)
+		r = error_errno(err, -r, "start the service");
+	if (r == 0)
+		r = link_open(s, o->warden, err);
+	if (r < 0) {
+		s = service_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct service *service_free(struct service *s)
+{
+	if (!s)
+		return NULL;
+	link_close(s);
+	for (size_t i = 0; i < BOX_BUCKETS; i++)
+		while (s->boxes[i])
+			box_free(s->boxes[i]);
+	s->asking_timer = loop_timer_free(s->asking_timer);
+	if (s->journals >= 0)
+		(void)close(s->journals);
+	free(s);
+	return NULL;
+}
+
+bool service_has_warden(const struct service *s)
+{
+	return s->link.sock >= 0;
+}
+
+struct probing {
+	void (*done)(void *ctx, int r, const char *json, const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_probed(void *ctx, const struct warren_error *failure, const char *data,
+		      size_t size, int fd)
+{
+	struct probing *p = ctx;
+	char *json = failure ? NULL : strndup(data, size);
+
+	if (fd >= 0)
+		(void)close(fd);
+	p->done(p->ctx, failure ? -failure->code : 0, json ? json : "[]", failure);
+	free(json);
+	free(p);
+}
+
+void service_probe(struct service *s,
+		   void (*done)(void *ctx, int r, const char *json,
+				const struct warren_error *err),
+		   void *ctx)
+{
+	struct wire_header msg = { .type = WIRE_PROBE };
+	struct probing *p = malloc(sizeof(*p));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (p) {
+		*p = (struct probing){ done, ctx };
+		r = link_ask(s, &msg, sizeof(msg), on_probed, p);
+	}
+	if (r < 0) {
+		free(p);
+		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
+	}
+}
+
+void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx)
+{
+	s->link.ended = fn;
+	s->link.ctx = ctx;
+}

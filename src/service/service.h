@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.h - what the api process knows and does: sandboxes, their execs, who may use them
+ *
+ * Theory of operation
+ *
+ * One thread, one loop. The store (store/store.h) is the truth of what exists
+ * and was acknowledged; what is in memory is a copy of it, and the connections
+ * that a program needs to do something with it:
+ *
+ *	link.c	 to the warden, which makes and unmakes sandboxes for us
+ *	line.c	 to the init of each sandbox, which starts, opens and connects
+ *	box.c	 sandboxes: their states, their making and unmaking, their time
+ *	exec.c	 execs: started, written to, signalled, ended
+ *	output.c what an exec has written, for readers that come and go
+ *	event.c	 what happened, for those who listen
+ *	restore.c what a former process left, found again
+ *
+ * An operation is written down before it is begun and answered after it was
+ * done, so that a process that is killed leaves nothing that the next one
+ * cannot finish: a sandbox in state `creating` without an answer is unmade, one
+ * in `deleting` is unmade to its end, an exec whose end nobody heard has it in
+ * its journal.
+ *
+ * Whatever comes from an init is untrusted: it harms its own sandbox alone.
+ *
+ * Functions that take `done` answer later, from the loop, exactly once, also
+ * when the sandbox ends meanwhile; the others answer at once.
+ */
+#ifndef SERVICE_SERVICE_H
+#define SERVICE_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+#include "store/store.h"
+
+struct net_loop;
+struct service;
+struct box;
+struct run;
+
+struct service_options {
+	struct net_loop *loop;
+	struct db *db;
+	int warden;                            /* the connection; taken */
+	int journals;                          /* the directory of journals; taken */
+	uint64_t journal_default, journal_max; /* bytes kept of an exec's output */
+	unsigned execs_max;                    /* kept in the store for each sandbox */
+};
+
+typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
+
+int service_new(const struct service_options *options, struct service **ret,
+		struct warren_error *err) MUST_CHECK;
+struct service *service_free(struct service *s);
+/* Find again what a former process left. @done when all of it is there. */
+int service_restore(struct service *s, service_done_fn done, void *ctx,
+		    struct warren_error *err) MUST_CHECK;
+/* Milliseconds since 1970. */
+int64_t service_time(void);
+struct db *service_db(struct service *s);
+struct net_loop *service_loop(struct service *s);
+bool service_has_warden(const struct service *s);
+/* What the machine can enforce, as JSON. */
+void service_probe(struct service *s,
+		   void (*done)(void *ctx, int r, const char *json,
+				const struct warren_error *err),
+		   void *ctx);
+/* The warden is gone, and so must we be. */
+void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
+
+/* ---------------------------------------------------------------- sandboxes */
+
+/* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
+struct box *box_find(struct service *s, const char *owner, const char *id);
+/* The copy of its row: borrowed, until the next call that changes it. */
+const struct sandbox_row *box_row(const struct box *box);
+struct service *box_service(const struct box *box);
+
+/*
+ * Make a sandbox of @spec, which the row describes. Written down before this
+ * returns: 0, 1 when the request was made before (*@ret is what it made, NULL
+ * when that is gone), or -errno as db_insert_sandboxes(). box_wait() tells how
+ * it went.
+ */
+int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,
+	       const struct db_request *request, struct box **ret,
+	       struct warren_error *err) MUST_CHECK;
+/* The same for several; all are written down or none. @ret has room for @n. */
+int box_create_many(struct service *s, struct sandbox_row *rows,
+		    const struct warren_spec *specs, size_t n,
+		    const struct db_request *request, struct box **ret,
+		    struct warren_error *err) MUST_CHECK;
+
+/*
+ * Tell me when it is in one of @states (bits, 1U << SANDBOX_RUNNING; BOX_GONE:
+ * deleted), or after @ms. Called from the loop, with the state or -ETIMEDOUT.
+ * A waiter is the caller's memory, until it was called or box_wait_cancel()ed.
+ */
+#define BOX_GONE SANDBOX_STATE_MAX
+
+struct box_waiter {
+	uint32_t states;
+	void (*fn)(struct box_waiter *w, struct box *box, int state);
+	void *ctx;
+	struct box *box; /* private from here on; NULL: not waiting */
+	struct box_waiter *next;
+	struct loop_timer *timer;
+	int reached;
+};
+
+void box_wait(struct box *box, struct box_waiter *w, uint64_t ms);
+void box_wait_cancel(struct box_waiter *w);
+
+/* @done with -ESTALE when it is in no state for it. */
+void box_delete(struct box *box, service_done_fn done, void *ctx);
+void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx);
+void box_update(struct box *box, const struct warren_limits *limits, service_done_fn done,
+		void *ctx);
+void box_stats(struct box *box,
+	       void (*done)(void *ctx, int r, const struct warren_stats *stats,
+			    const struct warren_error *err),
+	       void *ctx);
+/* Labels, time to live, idle time: the row is written and read again. */
+int box_set_labels(struct box *box, const struct db_label *labels, size_t n,
+		   struct warren_error *err);
+int box_set_times(struct box *box, int64_t expires_at, uint64_t idle_timeout_ms,
+		  struct warren_error *err);
+/* "pause" or "delete", NULL: as it is; and 0, 1, or -1: as it is. */
+int box_set_idle(struct box *box, const char *on_idle, int wake_on_use,
+		 struct warren_error *err);
+/* The errno of a making that failed; 0: none. */
+int box_failure(const struct box *box);
+
+/*
+ * A use of the sandbox: it is not idle, and if it was paused for being so, it is
+ * resumed. @done at once when it runs, -ESTALE when it is in no state to be used.
+ */
+void box_use(struct box *box, service_done_fn done, void *ctx);
+
+/* A file or port of it, by init. @user as an exec's, NULL: the sandbox's. */
+typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
+void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
+		   const char *user, box_fd_fn done, void *ctx);
+void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx);
+
+/* -------------------------------------------------------------------- execs */
+
+struct run_start {
+	const char *const *argv; /* NULL-terminated */
+	const char *const *env;  /* NULL: none */
+	const char *cwd, *user;  /* NULL: the sandbox's */
+	bool pty;
+	uint16_t rows, cols;
+	bool input;   /* stdin is a pipe that can be written to */
+	bool session; /* the shell of one */
+	int command;  /* with control descriptors; -1: without */
+	uint64_t timeout_ms;
+	uint64_t journal;            /* bytes kept; 0: the default */
+	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
+};
+
+typedef void (*run_fn)(void *ctx, struct run *run, const struct warren_error *err);
+
+/*
+ * Start it; @done with the exec once its program was executed, or with NULL and
+ * why it could not be. The exec stays until its sandbox is deleted.
+ */
+void run_start(struct box *box, const struct run_start *start, run_fn done, void *ctx);
+/* The exec @id of @box, running or not, or NULL. The reference is the caller's: run_unref(). */
+struct run *run_find(struct box *box, const char *id);
+struct run *run_ref(struct run *run);
+struct run *run_unref(struct run *run);
+const struct exec_row *run_row(const struct run *run);
+struct box *run_box(const struct run *run); /* NULL: it is gone */
+/* Its sandbox ended before it did: how is not known. */
+bool run_lost(const struct run *run);
+/* Where its output begins and ends at present. */
+void run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
+
+struct run_waiter {
+	void (*fn)(struct run_waiter *w, struct run *run); /* it ended, or its sandbox */
+	void *ctx;
+	struct run *run; /* private from here on */
+	struct run_waiter *next;
+};
+
+void run_wait(struct run *run, struct run_waiter *w);
+void run_wait_cancel(struct run_waiter *w);
+
+/* @whom is an enum warren_whom. */
+void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *ctx);
+void run_close_input(struct run *run, service_done_fn done, void *ctx);
+int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err);
+/* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
+void run_input(struct run *run, box_fd_fn done, void *ctx);
+/* Write to it, and with @end close stdin; @done when it is in the pipe. */
+void run_feed(struct run *run, const void *data, size_t size, bool end,
+	      service_done_fn done, void *ctx);
+int run_poke_fd(const struct run *run);
+int run_command_fd(const struct run *run);
+
+/* ------------------------------------------------------------------- output */
+
+/*
+ * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). A
+ * watcher is told, from the loop, that there may be more.
+ */
+int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
+	       struct warren_output *ret, struct warren_error *err);
+
+struct run_watcher {
+	void (*fn)(struct run_watcher *w);
+	void *ctx;
+	struct run *run; /* private from here on */
+	struct run_watcher *next;
+};
+
+int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err);
+void run_watch_cancel(struct run_watcher *w);
+
+/* ------------------------------------------------------------------- events */
+
+enum event_type {
+	EVENT_SANDBOX_CREATED,
+	EVENT_SANDBOX_STARTED,
+	EVENT_SANDBOX_PAUSED,
+	EVENT_SANDBOX_RESUMED,
+	EVENT_SANDBOX_UPDATED,
+	EVENT_SANDBOX_FAILED,
+	EVENT_SANDBOX_DELETED,
+	EVENT_EXEC_STARTED,
+	EVENT_EXEC_FINISHED,
+	EVENT_OOM,
+	EVENT_SESSION_OPENED,
+	EVENT_SESSION_CLOSED,
+	EVENT_TYPE_MAX,
+};
+
+struct event {
+	uint64_t id;
+	int64_t at;
+	enum event_type type;
+	char owner[DB_NAME_MAX + 1];
+	char sandbox[ID_LEN + 1];
+	char object[ID_LEN + 1];     /* an exec or session; "" : none */
+	int state;                   /* of the sandbox after it; -1: deleted */
+	const char *reason;          /* a word; NULL: there was no choice */
+	struct warren_result result; /* of EXEC_FINISHED */
+};
+
+const char *event_type_name(enum event_type type);
+void event_emit(struct service *s, enum event_type type, const struct box *box,
+		const char *object, const struct warren_result *result);
+/* The next event after @id that is still kept; NULL: none. Events are numbered from 1. */
+const struct event *event_after(const struct service *s, uint64_t id);
+uint64_t event_last(const struct service *s);
+
+struct event_listener {
+	void (*fn)(struct event_listener *l); /* there is a new one */
+	void *ctx;
+	struct event_listener *next, **prev; /* private */
+};
+
+void event_listen(struct service *s, struct event_listener *l);
+void event_unlisten(struct event_listener *l);
+
+/* ------------------------------------------------------------------ figures */
+
+enum figure {
+	FIGURE_CREATE, /* seconds from request to running */
+	FIGURE_EXEC,   /* from request to its program's start */
+	FIGURE_SESSION,
+	FIGURE_MAX,
+};
+
+#define FIGURE_BUCKETS 14
+
+struct histogram {
+	uint64_t count[FIGURE_BUCKETS + 1];
+	uint64_t sum_usec;
+};
+
+struct figures {
+	struct histogram latency[FIGURE_MAX];
+	uint64_t created, failed, deleted, execs, denied, restored;
+	uint64_t store_errors; /* that were survived */
+};
+
+extern const uint64_t figure_bounds_usec[FIGURE_BUCKETS];
+struct figures *service_figures(struct service *s);
+void figure_add(struct service *s, enum figure f, uint64_t usec);
+
+#endif /* SERVICE_SERVICE_H */

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * warden.c - the table of permitted requests, and the threads that carry them out
+ *
+ * Some threads wait on one connection; each takes the next request, whatever
+ * it is, carries it out and answers. The warden remembers nothing between two
+ * requests: a sandbox is found by its id in the run directory each time and let
+ * go of afterwards, so that a warden that was killed is replaced by one that
+ * knows as much. The api sees to it that nothing is asked twice at a time of
+ * one sandbox; if it does not, it harms that sandbox alone.
+ *
+ * Sandboxes are children of this process or of one that is gone: SIGCHLD is
+ * ignored, so that nobody has to wait for them.
+ */
+#include "warden/warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "warden/wire.h"
+
+struct warden {
+	struct warren *engine;
+	struct warden_policy policy;
+	pthread_t threads[WARDEN_THREADS];
+	size_t n_threads;
+	int sock;
+};
+
+/* A request under way: what its reply will be. */
+struct work {
+	struct warden *w;
+	struct buf reply; /* what follows struct wire_reply */
+	int fd;           /* goes along; -1: none */
+};
+
+static int adopt(struct work *k, const char *id, struct warren_sandbox **ret,
+		 struct warren_error *err)
+{
+	return warren_adopt(k->w->engine, id, ret, err);
+}
+
+/* A connection to its init, and what an api must know to speak over it. */
+static int hand_out(struct work *k, struct warren_sandbox *sb, struct warren_error *err)
+{
+	char *text = NULL;
+	size_t size = 0;
+	int r = warren_connection(sb, &k->fd, err);
+
+	if (r == 0)
+		r = warren_describe(sb, &text, &size, err);
+	if (r == 0)
+		buf_add(&k->reply, text, size);
+	free(text);
+	return r;
+}
+
+static int do_create(struct work *k, const void *msg, struct warren_error *err)
+{
+	const char *env[WIRE_ENV_MAX + 1];
+	struct warren_mount mounts[WIRE_MOUNTS_MAX];
+	struct warren_sandbox *sb = NULL;
+	struct warren_spec spec;
+	int r;
+
+	wire_get_create(msg, &spec, env, mounts);
+	r = policy_check(&k->w->policy, &spec, err);
+	if (r == 0)
+		r = warren_create(k->w->engine, &spec, &sb, err);
+	if (r < 0)
+		return r;
+	r = hand_out(k, sb, err);
+	if (r < 0) {
+		struct warren_error second = WARREN_ERROR_INIT;
+
+		(void)warren_destroy(sb, &second);
+		return r;
+	}
+	sb = warren_release(sb);
+	return 0;
+}
+
+static int do_connect(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_box *box = msg;
+	struct warren_sandbox *sb = NULL;
+	int r = adopt(k, box->id, &sb, err);
+
+	if (r == 0)
+		r = hand_out(k, sb, err);
+	sb = warren_release(sb);
+	return r;
+}
+
+/* What is gone already is as it should be. */
+static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_box *box = msg;
+	struct warren_sandbox *sb = NULL;
+	int r = adopt(k, box->id, &sb, err);
+
+	if (r == -ENOENT || r == -ESRCH)
+		return 0;
+	return r < 0 ? r : warren_destroy(sb, err);
+}
+
+static int do_pause(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_box *box = msg;
+	struct warren_sandbox *sb = NULL;
+	int r = adopt(k, box->id, &sb, err);
+
+	if (r == 0)
+		r = box->h.type == WIRE_PAUSE ? warren_pause(sb, err)
+					      : warren_resume(sb, err);
+	sb = warren_release(sb);
+	return r;
+}
+
+static int do_stats(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_box *box = msg;
+	struct warren_sandbox *sb = NULL;
+	struct warren_stats stats;
+	int r = adopt(k, box->id, &sb, err);
+
+	if (r == 0)
+		r = warren_stats(sb, &stats, err);
+	if (r == 0)
+		buf_add(&k->reply, &stats, sizeof(stats));
+	sb = warren_release(sb);
+	return r;
+}
+
+static int do_update(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_update *u = msg;
+	struct warren_limits limits = { u->memory, u->cpu_millis, u->pids };
+	struct warren_sandbox *sb = NULL;
+	int r = adopt(k, u->id, &sb, err);
+
+	if (r == 0)
+		r = warren_update(sb, &limits, err);
+	sb = warren_release(sb);
+	return r;
+}
+
+static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *err)
+{
+	char **ids = NULL;
+	int r = warren_list(k->w->engine, &ids, err);
+
+	for (char **id = ids; r == 0 && id && *id; id++)
+		buf_add(&k->reply, *id, strlen(*id) + 1);
+	free(ids);
+	return r;
+}
+
+/* Images are the business of a program of its own; what it prints is read by who asked. */
+static int do_image(struct work *k, const void *msg, struct warren_error *err)
+{
+	static const char *const verbs[WIRE_IMAGE_MAX][2] = {
+		[WIRE_IMAGE_PULL] = { "pull", "--json" },
+		[WIRE_IMAGE_LS] = { "ls", "--json" },
+		[WIRE_IMAGE_INSPECT] = { "inspect", NULL },
+		[WIRE_IMAGE_RM] = { "rm", NULL },
+	};
+	const struct wire_image *m = msg;
+	const char *argv[8] = { "warren-image" };
+	size_t n = 1;
+	posix_spawn_file_actions_t actions;
+	int ends[2], r;
+	pid_t pid;
+
+	if (m->ref[0] == '-')
+		return error_set(err, EINVAL, "'%s' is no image", m->ref);
+	for (size_t i = 0; i < 2 && verbs[m->verb][i]; i++)
+		argv[n++] = verbs[m->verb][i];
+	if (m->platform[0] && m->verb == WIRE_IMAGE_PULL) {
+		argv[n++] = "--platform";
+		argv[n++] = m->platform;
+	}
+	if (m->ref[0])
+		argv[n++] = m->ref;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	(void)posix_spawn_file_actions_init(&actions);
+	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	(void)posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+	(void)posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+	r = posix_spawn(&pid, k->w->policy.image_program, &actions, NULL,
+			(char *const *)(uintptr_t)argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)close(ends[1]);
+	if (r != 0) {
+		(void)close(ends[0]);
+		return error_errno(err, r, "start '%s'", k->w->policy.image_program);
+	}
+	k->fd = ends[0];
+	return 0;
+}
+
+static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)
+{
+	const struct warren_feature *f;
+	struct json j = { .out = &k->reply };
+	size_t n = 0;
+	int r = warren_probe(k->w->engine, &f, &n, err);
+
+	if (r < 0)
+		return r;
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < n; i++) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "name", f[i].name);
+		json_bool(&j, "ok", f[i].ok);
+		json_str(&j, "detail", f[i].detail);
+		json_str(&j, "effect", f[i].effect);
+		json_str(&j, "fix", f[i].fix);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	return 0;
+}
+
+static int (*const permitted[WIRE_TYPE_MAX])(struct work *k, const void *msg,
+					     struct warren_error *err) = {
+	[WIRE_CREATE] = do_create,   [WIRE_CONNECT] = do_connect,
+	[WIRE_DESTROY] = do_destroy, [WIRE_PAUSE] = do_pause,
+	[WIRE_RESUME] = do_pause,    [WIRE_STATS] = do_stats,
+	[WIRE_UPDATE] = do_update,   [WIRE_LIST] = do_list,
+	[WIRE_IMAGE] = do_image,     [WIRE_PROBE] = do_probe,
+};
+
+static void answer(struct work *k, const void *msg, size_t size)
+{
+	const struct wire_header *h = msg;
+	AUTO_BUF struct buf out = BUF_INIT(2 * WIRE_MESSAGE_MAX);
+	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
+	int r = wire_check(msg, size);
+
+	if (r < 0)
+		(void)error_set(&reply.err, EPROTO, "the warden permits no such request");
+	else
+		r = permitted[h->type](k, msg, &reply.err);
+	if (r == 0 && k->reply.failed)
+		r = error_errno(&reply.err, EMSGSIZE, "answer");
+	if (r < 0)
+		k->reply.len = 0;
+	reply.size = (uint32_t)k->reply.len;
+	buf_add(&out, &reply, sizeof(reply));
+	if (k->reply.len > 0)
+		buf_add(&out, k->reply.data, k->reply.len);
+	/* Nobody there any more: the thread sees that next. */
+	(void)fd_send(k->w->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
+	if (k->fd >= 0)
+		(void)close(k->fd);
+}
+
+static void *work_main(void *arg)
+{
+	struct warden *w = arg;
+	char *msg = malloc(WIRE_MESSAGE_MAX);
+
+	while (msg) {
+		struct work k = { .w = w, .reply = BUF_INIT(WIRE_MESSAGE_MAX), .fd = -1 };
+		size_t n_fds = 0;
+		ssize_t n = fd_recv(w->sock, msg, WIRE_MESSAGE_MAX, NULL, &n_fds, 0);
+
+		if (n == 0 || (n < 0 && n != -EINTR && n != -EMSGSIZE))
+			break;
+		if (n >= (ssize_t)sizeof(struct wire_header))
+			answer(&k, msg, (size_t)n);
+		buf_done(&k.reply);
+	}
+	free(msg);
+	return NULL;
+}
+
+int warden_open(const struct warren_options *options, const struct warden_policy *policy,
+		struct warden **ret, struct warren_error *err)
+{
+	struct warden *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return error_errno(err, ENOMEM, "start the warden");
+	w->policy = *policy;
+	w->sock = -1;
+	(void)signal(SIGCHLD, SIG_IGN);
+	r = warren_open(options, &w->engine, err);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	*ret = w;
+	return 0;
+}
+
+struct warden *warden_close(struct warden *w)
+{
+	if (!w)
+		return NULL;
+	w->engine = warren_close(w->engine);
+	free(w);
+	return NULL;
+}
+
+int warden_serve(struct warden *w, int sock, struct warren_error *err)
+{
+	w->sock = sock;
+	for (w->n_threads = 0; w->n_threads < WARDEN_THREADS; w->n_threads++) {
+		int r = pthread_create(&w->threads[w->n_threads], NULL, work_main, w);
+
+		if (r != 0 && w->n_threads == 0)
+			return error_errno(err, r, "start a thread");
+		if (r != 0)
+			break;
+	}
+	return 0;
+}
+
+void warden_join(struct warden *w)
+{
+	while (w->n_threads > 0)
+		(void)pthread_join(w->threads[--w->n_threads], NULL);
+}

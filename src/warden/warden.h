@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* warden.h - the process that may make sandboxes, and does nothing else */
+#ifndef WARDEN_WARDEN_H
+#define WARDEN_WARDEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+#define WARDEN_THREADS 4
+
+/* What the configuration lets a sandbox have of this machine. */
+struct warden_policy {
+	const char *const *mounts; /* "/srv/data:ro", "/srv/scratch"; NULL-terminated */
+	bool host_image;
+	bool dir_image;
+	const char *image_program; /* path of warren-image */
+};
+
+struct warden;
+
+int warden_open(const struct warren_options *options, const struct warden_policy *policy,
+		struct warden **ret, struct warren_error *err);
+struct warden *warden_close(struct warden *w);
+/* Serve the requests that come over @sock, by threads of its own, until its end. */
+int warden_serve(struct warden *w, int sock, struct warren_error *err);
+/* After the end of the connection: all threads are gone when it returns. */
+void warden_join(struct warden *w);
+
+/* May a sandbox have @source of this machine? 0 or -EPERM. In policy.c, for the api as well. */
+int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
+		 struct warren_error *err);
+
+#endif /* WARDEN_WARDEN_H */

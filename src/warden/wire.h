@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - what the api asks of the warden, and what it is answered
+ *
+ * One SOCK_SEQPACKET connection, one struct a message, descriptors beside it.
+ * The api parses what strangers send, so the warden believes nothing of it: a
+ * request is one of the table in warden.c, its size and strings are checked by
+ * wire_check(), and what it asks for is judged again by the warden's own
+ * configuration. Replies may come in another order than requests; `seq` says
+ * to which one each belongs.
+ */
+#ifndef WARDEN_WIRE_H
+#define WARDEN_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+
+#define WIRE_MESSAGE_MAX 131072
+#define WIRE_ENV_MAX     1024
+#define WIRE_MOUNTS_MAX  64
+
+enum wire_type {
+	WIRE_CREATE = 1, /* struct wire_create; reply: connection, description */
+	WIRE_CONNECT,    /* struct wire_box; reply: connection, description */
+	WIRE_DESTROY,    /* struct wire_box */
+	WIRE_PAUSE,      /* struct wire_box */
+	WIRE_RESUME,     /* struct wire_box */
+	WIRE_STATS,      /* struct wire_box; reply: struct warren_stats */
+	WIRE_UPDATE,     /* struct wire_update */
+	WIRE_LIST,       /* struct wire_header; reply: ids, each NUL-terminated */
+	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what is printed */
+	WIRE_PROBE,      /* struct wire_header; reply: JSON */
+	WIRE_TYPE_MAX,
+	WIRE_REPLY = 64,
+};
+
+struct wire_header {
+	uint32_t type;
+	uint32_t seq;
+};
+
+struct wire_box {
+	struct wire_header h;
+	char id[16]; /* as of base/id.h, NUL-padded */
+};
+
+struct wire_update {
+	struct wire_header h;
+	char id[16];
+	uint64_t memory, cpu_millis, pids;
+};
+
+#define WIRE_READ_ONLY (1U << 0)
+#define WIRE_TMPFS     (1U << 1) /* of a mount: it has no source */
+
+struct wire_mount {
+	uint32_t flags;
+	uint32_t pad;
+	uint64_t size;
+};
+
+struct wire_create {
+	struct wire_header h;
+	char id[16];
+	uint64_t memory, cpu_millis, pids, disk, nofile;
+	uint32_t network; /* enum warren_network */
+	uint32_t flags;   /* WIRE_READ_ONLY */
+	uint32_t n_env, n_mounts;
+	uint32_t strings_size, pad;
+	struct wire_mount mounts[WIRE_MOUNTS_MAX];
+	/*
+	 * image, hostname, user, workdir (each "" for the default), then the environment,
+	 * then source and target of each mount, all NUL-terminated, back to back.
+	 */
+	char strings[];
+};
+
+enum wire_image_verb {
+	WIRE_IMAGE_PULL,
+	WIRE_IMAGE_LS,
+	WIRE_IMAGE_INSPECT,
+	WIRE_IMAGE_RM,
+	WIRE_IMAGE_MAX,
+};
+
+struct wire_image {
+	struct wire_header h;
+	uint32_t verb;
+	uint32_t pad;
+	char ref[512];
+	char platform[64];
+};
+
+struct wire_reply {
+	struct wire_header h;
+	struct warren_error err; /* code 0: it worked */
+	uint32_t size, pad;      /* of what follows */
+	char data[];
+};
+
+/* Is @data of @size bytes a whole request with sound strings? 0 or -EPROTO. */
+int wire_check(const void *data, size_t size);
+
+/* A request to create, as it is filled on either side. */
+struct warren_spec;
+struct buf;
+/* -E2BIG: it is more than a message holds. */
+int wire_put_create(struct buf *out, const char *id, const struct warren_spec *spec);
+/*
+ * The spec of a checked message; its strings are the message's, its arrays are
+ * in @env (WIRE_ENV_MAX + 1) and @mounts (WIRE_MOUNTS_MAX).
+ */
+struct warren_mount;
+void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
+		     const char **env, struct warren_mount *mounts);
+
+#endif /* WARDEN_WIRE_H */
