@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
@@ -44,6 +45,9 @@ struct shell {
 	int code;
 	char cwd[PATH_MAX];
 };
+
+/* Some exec streams are none that could be opened by their name in /proc. */
+static bool shell_by_socket;
 
 static inline void shell_on_output(void *arg, enum session_stream stream,
 				   const void *data, size_t n)
@@ -116,7 +120,10 @@ static inline void shell_open(struct shell *sh, enum session_transport t,
 			      .unsent = BUF_INIT(SESSION_OUT_MAX) };
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)alarm(SHELL_PATIENCE);
-	EQ(pipe2(in, O_CLOEXEC), 0);
+	if (shell_by_socket)
+		EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in), 0);
+	else
+		EQ(pipe2(in, O_CLOEXEC), 0);
 	for (int i = 0; i < 3; i++) {
 		EQ(pipe2(from[i], O_CLOEXEC), 0);
 		EQ(fcntl(from[i][0], F_SETFL, O_NONBLOCK), 0);

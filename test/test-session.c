@@ -365,6 +365,39 @@ TEST(several_at_once)
 		shell_close(&sh[i]);
 }
 
+/* In images where bash is /bin/sh, and nothing but that. */
+TEST(sh_that_is_bash)
+{
+	for (int t = SESSION_CONTROL; t <= SESSION_FRAMED; t++) {
+		struct shell sh;
+
+		shell_open(&sh, (enum session_transport)t, "/bin/bash");
+		shell_run(&sh, "x=1; echo $BASH_VERSION; echo ${nope?}");
+		EQ(sh.outcome, ABORTED);
+		OK(sh.text[0].len > 3);
+		shell_run(&sh, "exit $x");
+		EQ(sh.outcome, ENDED);
+		EQ(sh.code, 1);
+		shell_close(&sh);
+	}
+}
+
+TEST(stdin_that_is_a_socket)
+{
+	shell_by_socket = true;
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		struct shell sh;
+
+		shell_open(&sh, SESSION_FRAMED, shells[i].program);
+		shell_run(&sh, "x=5; cat; echo $(/bin/ls /proc/self/fd)");
+		STREQ(sh.text[0].data, "0 1 2 3\n");
+		shell_run(&sh, "exit $x${BASH_VERSION+5}");
+		EQ(sh.outcome, ENDED);
+		EQ(sh.code, shells[i].bit == BASH ? 55 : 5);
+		shell_close(&sh);
+	}
+}
+
 TEST(no_such_shell)
 {
 	struct shell sh;

@@ -6,7 +6,7 @@
 
 void control_ask(struct session *s, struct buf *out)
 {
-	script_add(out, s, ";{ @e=$? @a= @n=");
+	script_add(out, s, ";{ @e=$? @n=");
 	buf_printf(out, "%" PRIu64, s->serial);
 	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
 }

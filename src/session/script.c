@@ -20,7 +20,7 @@
  * A command's line, with its text quoted in the first eval, is
  *
  *	"$@k" eval 'for @w in -;do <text>
- *	done;{ @w=d$?;} 2>/dev/null' 7>&-;{ @e=$? @a=... @n=...;"$@k" eval "$@r";} 2>/dev/null
+ *	done;{ @w=d$?;} 2>/dev/null' 7>&-;{ @e=$? @n=...;"$@k" eval "$@r";} 2>/dev/null
  *
  * The loop of one round is entered only if all of the text could be parsed, which is when @w
  * becomes "-"; a stray `break` or `continue` of the text's ends it. The eval is where every
@@ -45,7 +45,7 @@ const char script_framed[] = "exec 7>&1 8>&2 </dev/null\n";
 
 const char script_common[] =
 	/* clang-format off */
-	"@w= @b=\n"
+	"@w= @a= @b=\n"
 	"case ${BASH_VERSION+x} in\n"
 	"x)\n"
 		"@k=builtin\n"
@@ -89,19 +89,22 @@ const char script_common[] =
  * which is /bin/sh in some images.
  */
 #define BASH_OPTIONS "--norc", "--noprofile", "-i", "+m"
-#define BASH_AGAIN   "\"$BASH\" --norc --noprofile -i +m "
+#define BASH_AGAIN   "-a bash /proc/self/exe --norc --noprofile -i +m "
 #define RUN(file)                                                                  \
 	"case ${BASH_VERSION+x} in x) unset ENV; exec " BASH_AGAIN file ";; esac;" \
 	" . " file
 
 /*
  * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name. It
- * becomes a pipe of one's own then.
+ * becomes a pipe of one's own then. That takes a dd, as busybox's cat is a sendfile(2), which
+ * keeps the pipe locked while it waits for the socket. It is nobody's to wait for: it ends
+ * with stdin, which is later than the shell.
  */
 #define STDIN "/proc/self/fd/0"
 #define FRAMED                                                                           \
 	"run='" RUN(STDIN) "'; if { true <" STDIN "; } 2>/dev/null; then eval \"$run\";" \
-			   " else cat | eval \"$run\"; fi"
+			   " else exec 3<&0; { dd bs=65536 <&3 3<&- 2>/dev/null & } |"   \
+			   " { exec 3<&-; exec \"$0\" -c \"$run\" \"$0\"; }; fi"
 
 static const char *const argvs[][SESSION_SHELL_MAX][8] = {
 	[SESSION_CONTROL] = {

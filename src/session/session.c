@@ -37,6 +37,7 @@ int session_new(enum session_transport transport, const struct session_events *e
 		void *arg, struct session **ret, struct warren_error *err)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	char id[ID_LEN + 1];
 
 	if (!s)
 		return error_errno(err, ENOMEM, "make a session");
@@ -44,9 +45,8 @@ int session_new(enum session_transport transport, const struct session_events *e
 	s->events = events;
 	s->arg = arg;
 	s->record.max = RECORD_MAX;
-	s->token[0] = '_';
-	_Static_assert(TOKEN_MAX >= ID_LEN + 2, "an id fits");
-	id_make(s->token + 1);
+	id_make(id);
+	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
 	*ret = s;
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "session/session.h"
 
-#define TOKEN_MAX  16 /* "_" and an id: the prefix of our names in the shell */
+#define TOKEN_LEN  6  /* the prefix of our names in the shell; bash reads byte by byte */
 #define HALF_LEN   17 /* of a marker; the first begins with a byte that no other has */
 #define MARKER_LEN (2 * HALF_LEN - 1)
 #define RECORD_MAX 8192 /* numbers and a path */
@@ -33,7 +33,7 @@ struct session {
 	void *arg;
 	enum session_state state;
 	bool greeted; /* output before the first result is the shell's own noise */
-	char token[TOKEN_MAX];
+	char token[TOKEN_LEN + 1];
 	uint64_t serial;
 	int exit_code; /* of the last command: what it finds in $? */
 	char flags[FLAGS_MAX];
