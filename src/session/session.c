@@ -326,6 +326,8 @@ int session_on_bytes(struct session *s, enum session_stream stream, const void *
 	}
 	if (s->transport == SESSION_CONTROL)
 		return control_on_bytes(s, stream, data, n, err);
+	if (stream == SESSION_RESULTS)
+		return broken(s, "something on a stream that it does not have", err);
 	return framed_on_bytes(s, stream, data, n, err);
 }
 
