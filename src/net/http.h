@@ -139,6 +139,9 @@ int http_server_listen_tcp(struct http_server *server, const char *address,
 int http_server_listen_fd(struct http_server *server, int fd, struct tls *tls,
 			  struct warren_error *err);
 
+/* Serve a connection that somebody else has accepted; takes @fd, also on failure. */
+int http_server_adopt(struct http_server *server, int fd, struct tls *tls);
+
 /* ------------------------------------------------------------------ the request */
 
 /* A header's value, by its name in any case; NULL: none. Of several, the first. */

@@ -253,13 +253,44 @@ static void set_peer(struct http_conn *c, const struct sockaddr_storage *a, int 
 	}
 }
 
+static int adopt(struct http_server *s, int fd, struct tls *tls,
+		 const struct sockaddr_storage *a)
+{
+	struct http_conn *c = NULL;
+	int r, one = 1;
+
+	if (a->ss_family != AF_UNIX)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	r = conn_open(s, fd, tls, &c);
+	if (r < 0)
+		return r;
+	set_peer(c, a, fd);
+	c->peer.tls = tls != NULL;
+	link_add(&s->conns, &c->all);
+	s->n_conns++;
+	return 0;
+}
+
+int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t size = sizeof(a);
+
+	if (getpeername(fd, (struct sockaddr *)&a, &size) < 0) {
+		int error = errno;
+
+		(void)close(fd);
+		return -error;
+	}
+	return adopt(s, fd, tls, &a);
+}
+
 /* True when there may be more to accept. */
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;
 	struct sockaddr_storage a = { 0 };
 	socklen_t size = sizeof(a);
-	struct http_conn *c = NULL;
 	int fd = accept4(l->fd, (struct sockaddr *)&a, &size,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -273,19 +304,9 @@ static bool accept_one(struct listener *l)
 		}
 		return false;
 	}
-	if (a.ss_family != AF_UNIX) {
-		int one = 1;
-
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	}
 	if (s->n_conns >= s->options.limits.connections)
 		conn_end(longest_idle(s), -ECONNABORTED);
-	if (conn_open(s, fd, l->tls, &c) < 0)
-		return true;
-	set_peer(c, &a, c->stream.fd);
-	c->peer.tls = l->tls != NULL;
-	link_add(&s->conns, &c->all);
-	s->n_conns++;
+	(void)adopt(s, fd, l->tls, &a);
 	return true;
 }
 
