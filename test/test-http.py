@@ -551,6 +551,21 @@ def connections_are_bounded():
             c.sock.close()
 
 
+@test
+def running_out_of_descriptors_passes():
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    with Server(preexec_fn=few) as server:
+        clients = [server.connect() for _ in range(60)]
+        eq(clients[0].ask("GET", "/hello").status, 200, "one that was accepted")
+        clients[59].send(GET)
+        for c in clients[:50]:
+            c.sock.close()
+        eq(clients[59].answer().body, b"hello\n", "one that had to wait")
+        for c in clients[50:]:
+            c.sock.close()
+
+
 # ----------------------------------------------------------------- listeners
 
 @test

@@ -122,7 +122,10 @@ struct http_options {
 
 int http_server_new(struct net_loop *loop, const struct http_options *options,
 		    struct http_server **ret, struct warren_error *err);
-/* Ends every connection; their requests are closed with -ECANCELED, from within. */
+/*
+ * Ends every connection; their requests are closed with -ECANCELED, from within. Not to be
+ * called from a callback of a request.
+ */
 struct http_server *http_server_free(struct http_server *server);
 /* No new connections, none that idles; requests under way are answered. */
 void http_server_drain(struct http_server *server);

@@ -24,8 +24,6 @@
 
 #define CHEAP_BODY (64U << 10) /* rather read than have the client connect again */
 
-static size_t work(struct http_conn *c, char *data, size_t n);
-
 void conn_close_request(struct http_conn *c, int why)
 {
 	struct request *r = c->req;
@@ -135,8 +133,8 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	c->req = r;
 	c->used = true;
 	c->close_after = !r->keep_alive;
-	if (c->deadline == DEADLINE_HEAD)
-		server_set_deadline(c, DEADLINE_NONE);
+	/* Not among the idle ones any more: those may be ended from anywhere, handlers included. */
+	server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
 }
 
@@ -351,6 +349,14 @@ static size_t work(struct http_conn *c, char *data, size_t n)
 	return done;
 }
 
+/* Progress without bytes. */
+static void look_again(struct http_conn *c)
+{
+	char none[1];
+
+	(void)work(c, none, 0);
+}
+
 static size_t on_data(void *ctx, char *data, size_t n)
 {
 	return work(ctx, data, n);
@@ -376,7 +382,7 @@ static void on_ended(void *ctx, bool drained)
 		}
 		conn_linger(c);
 	}
-	(void)work(c, NULL, 0);
+	look_again(c);
 }
 
 static void on_drained(void *ctx)
@@ -390,7 +396,7 @@ static void on_drained(void *ctx)
 			r->pub.drained(&r->pub);
 	}
 	if (!c->stream.is_closed)
-		(void)work(c, NULL, 0);
+		look_again(c);
 }
 
 static void on_failed(void *ctx, int error)
@@ -405,7 +411,7 @@ static void on_closed(void *ctx)
 
 static void on_task(void *ctx)
 {
-	(void)work(ctx, NULL, 0);
+	look_again(ctx);
 }
 
 void conn_timeout(struct http_conn *c, enum deadline which)
@@ -418,7 +424,7 @@ void conn_timeout(struct http_conn *c, enum deadline which)
 	else
 		conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)
-		(void)work(c, NULL, 0);
+		look_again(c);
 }
 
 static const struct stream_ops conn_ops = {

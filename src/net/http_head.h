@@ -47,10 +47,10 @@ long http_head_find(const char *data, size_t n, size_t *scanned);
 /*
  * Take apart the @n bytes that http_head_find() found; they are written to (line
  * ends become NULs), and what is returned points into them. 0, or the status to
- * refuse it with, and @ret->why. An empty line in front of a request is skipped.
+ * refuse it with, and @h->why. An empty line in front of a request is skipped.
  */
-int http_head_request(char *data, size_t n, struct http_head *ret);
-int http_head_response(char *data, size_t n, struct http_head *ret);
+int http_head_request(char *data, size_t n, struct http_head *h);
+int http_head_response(char *data, size_t n, struct http_head *h);
 
 /* NULL when there is none. Of several, the first. */
 const struct http_field *http_head_get(const struct http_head *head, const char *name);

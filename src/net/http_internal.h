@@ -8,7 +8,7 @@
  *	http_text.c     words: headers, status lines, decoding
  *
  * One function writes the state of each thing: arm() the deadline of a
- * connection, conn_work() what it does with bytes, conn_end() its end.
+ * connection, work() what it does with bytes, conn_end() its end.
  */
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
@@ -47,7 +47,7 @@ struct http_conn {
 	size_t scanned;    /* of a head that is not whole yet */
 	struct http_peer peer;
 	uint8_t deadline; /* enum deadline */
-	bool working;     /* in conn_work(): what ends there is seen there */
+	bool working;     /* in work(): what ends there is seen there */
 	bool close_after; /* this answer is the last */
 	bool lingering;   /* only for the client to read it */
 	bool used;        /* there has been a request */
@@ -100,7 +100,7 @@ int conn_open(struct http_server *server, int fd, struct tls *tls,
 /* The connection is over, for this reason; its request is told. */
 void conn_end(struct http_conn *c, int why);
 void conn_timeout(struct http_conn *c, enum deadline which);
-/* Something changed outside of conn_work(): look again, from the loop. */
+/* Something changed outside of work(): look again, from the loop. */
 void conn_kick(struct http_conn *c);
 /* The request is over; it is told. */
 void conn_close_request(struct http_conn *c, int why);

@@ -31,6 +31,13 @@
 #define RETRY_MS        100 /* after descriptors or memory ran out */
 #define TIMER_GRAIN_MS  50  /* deadlines are late by up to so much */
 
+union address {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
 struct listener {
 	struct http_server *server;
 	struct loop_watch *watch;
@@ -219,12 +226,12 @@ static bool may_accept(struct http_server *s)
 	return false;
 }
 
-static void set_peer(struct http_conn *c, const struct sockaddr_storage *a, int fd)
+static void set_peer(struct http_conn *c, const union address *a, int fd)
 {
 	struct http_peer *p = &c->peer;
 
 	p->pid = -1;
-	if (a->ss_family == AF_UNIX) {
+	if (a->any.sa_family == AF_UNIX) {
 		struct ucred cred;
 		socklen_t size = sizeof(cred);
 
@@ -239,27 +246,22 @@ static void set_peer(struct http_conn *c, const struct sockaddr_storage *a, int 
 		return;
 	}
 	p->kind = HTTP_PEER_TCP;
-	if (a->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const void *)a;
-
-		p->address = in6->sin6_addr;
-		p->port = ntohs(in6->sin6_port);
+	if (a->any.sa_family == AF_INET6) {
+		p->address = a->in6.sin6_addr;
+		p->port = ntohs(a->in6.sin6_port);
 	} else {
-		const struct sockaddr_in *in = (const void *)a;
-
 		p->address.s6_addr[10] = p->address.s6_addr[11] = 0xff;
-		(void)memcpy(&p->address.s6_addr[12], &in->sin_addr, 4);
-		p->port = ntohs(in->sin_port);
+		(void)memcpy(&p->address.s6_addr[12], &a->in.sin_addr, 4);
+		p->port = ntohs(a->in.sin_port);
 	}
 }
 
-static int adopt(struct http_server *s, int fd, struct tls *tls,
-		 const struct sockaddr_storage *a)
+static int adopt(struct http_server *s, int fd, struct tls *tls, const union address *a)
 {
 	struct http_conn *c = NULL;
 	int r, one = 1;
 
-	if (a->ss_family != AF_UNIX)
+	if (a->any.sa_family != AF_UNIX)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	r = conn_open(s, fd, tls, &c);
 	if (r < 0)
@@ -273,10 +275,10 @@ static int adopt(struct http_server *s, int fd, struct tls *tls,
 
 int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 {
-	struct sockaddr_storage a = { 0 };
+	union address a = { 0 };
 	socklen_t size = sizeof(a);
 
-	if (getpeername(fd, (struct sockaddr *)&a, &size) < 0) {
+	if (getpeername(fd, &a.any, &size) < 0) {
 		int error = errno;
 
 		(void)close(fd);
@@ -289,10 +291,9 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;
-	struct sockaddr_storage a = { 0 };
+	union address a = { 0 };
 	socklen_t size = sizeof(a);
-	int fd = accept4(l->fd, (struct sockaddr *)&a, &size,
-			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(l->fd, &a.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0) {
 		if (errno == EINTR || errno == ECONNABORTED)
@@ -401,11 +402,8 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 }
 
 /* "host:port", where host is a number and brackets are around one of version 6. */
-static int parse_address(const char *text, struct sockaddr_storage *a,
-			 socklen_t *ret_size, struct warren_error *err)
+static int parse_address(const char *text, union address *a, struct warren_error *err)
 {
-	struct sockaddr_in6 *in6 = (void *)a;
-	struct sockaddr_in *in = (void *)a;
 	const char *colon = strrchr(text, ':');
 	char host[64] = { 0 };
 	uint64_t port = 0;
@@ -417,18 +415,16 @@ static int parse_address(const char *text, struct sockaddr_storage *a,
 	(void)memcpy(host, text, n);
 	if (parse_u64(colon + 1, 65535, &port, err) < 0)
 		return error_wrap(err, "the port of '%s'", text);
-	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)port);
-		*ret_size = sizeof(*in);
+	if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1) {
+		a->in.sin_family = AF_INET;
+		a->in.sin_port = htons((uint16_t)port);
 		return 0;
 	}
 	if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
 		host[n - 1] = '\0';
-		if (inet_pton(AF_INET6, host + 1, &in6->sin6_addr) == 1) {
-			in6->sin6_family = AF_INET6;
-			in6->sin6_port = htons((uint16_t)port);
-			*ret_size = sizeof(*in6);
+		if (inet_pton(AF_INET6, host + 1, &a->in6.sin6_addr) == 1) {
+			a->in6.sin6_family = AF_INET6;
+			a->in6.sin6_port = htons((uint16_t)port);
 			return 0;
 		}
 	}
@@ -438,28 +434,27 @@ static int parse_address(const char *text, struct sockaddr_storage *a,
 int http_server_listen_tcp(struct http_server *s, const char *address, struct tls *tls,
 			   uint16_t *ret_port, struct warren_error *err)
 {
-	struct sockaddr_storage a = { 0 };
-	socklen_t size = 0;
+	union address a = { 0 };
+	socklen_t size;
 	AUTO_CLOSE int fd = -1;
 	int one = 1, r;
 
-	r = parse_address(address, &a, &size, err);
+	r = parse_address(address, &a, err);
 	if (r < 0)
 		return r;
-	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	size = a.any.sa_family == AF_INET6 ? sizeof(a.in6) : sizeof(a.in);
+	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return error_errno(err, errno, "make a socket");
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (a.ss_family == AF_INET6)
+	if (a.any.sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&a, size) < 0 || listen(fd, BACKLOG) < 0)
+	if (bind(fd, &a.any, size) < 0 || listen(fd, BACKLOG) < 0 ||
+	    getsockname(fd, &a.any, &size) < 0)
 		return error_errno(err, errno, "listen on '%s'", address);
-	if (ret_port) {
-		if (getsockname(fd, (struct sockaddr *)&a, &size) < 0)
-			return error_errno(err, errno, "listen on '%s'", address);
-		/* The port is in the same place in both. */
-		*ret_port = ntohs(((struct sockaddr_in *)(void *)&a)->sin_port);
-	}
+	if (ret_port)
+		*ret_port = ntohs(a.any.sa_family == AF_INET6 ? a.in6.sin6_port
+							      : a.in.sin_port);
 	return http_server_listen_fd(s, TAKE_FD(fd), tls, err);
 }
 
