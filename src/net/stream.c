@@ -65,6 +65,7 @@ void stream_fail(struct stream *s, int error)
 		return;
 	s->error = error;
 	stream_drop_queue(s);
+	watch(s, 0); /* an error stays: it would wake us until the owner has closed */
 	loop_defer(s->loop, &s->task);
 }
 
