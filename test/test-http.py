@@ -4,6 +4,7 @@
 
 Speaks TAP. Everything is on loopback; each test has a server of its own.
 """
+import email.utils
 import hashlib
 import json
 import os
@@ -260,6 +261,15 @@ def a_connection_serves_many():
         ok(c.closed(), "still open")
         c.sock.close()
         server.until(lambda s: s["connections"] == 1, "gone")
+
+
+@test
+def answers_carry_the_date():
+    with Server() as server, server.connect() as c:
+        date = email.utils.parsedate_to_datetime(c.ask("GET", "/hello").headers["date"])
+        ok(abs(date.timestamp() - time.time()) < 60, date)
+        text = c.ask("GET", "/hello").headers["date"]
+        eq(email.utils.format_datetime(email.utils.parsedate_to_datetime(text), usegmt=True), text)
 
 
 @test

@@ -96,15 +96,36 @@ bool server_is_draining(const struct http_server *s)
 	return s->draining;
 }
 
+/*
+ * Not by gmtime_r(3) and strftime(3): these read /etc/localtime when first called, which
+ * a confined process may not. Years are counted from March, so that the leap day is the last.
+ */
+static void format_date(time_t now, char *text, size_t size)
+{
+	static const char days[][4] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
+	static const char months[][4] = { "Mar", "Apr", "May", "Jun", "Jul", "Aug",
+					  "Sep", "Oct", "Nov", "Dec", "Jan", "Feb" };
+	uint64_t seconds = now > 0 ? (uint64_t)now : 0, day = seconds / 86400;
+	uint64_t since = day + 719468; /* days since the first of March of the year 0 */
+	uint64_t of_era = since % 146097, era = since / 146097;
+	uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	uint64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	uint64_t month = (5 * of_year + 2) / 153;
+
+	(void)snprintf(text, size, "Date: %s, %02u %s %04u %02u:%02u:%02u GMT\r\n",
+		       days[day % 7], (unsigned)(of_year - (153 * month + 2) / 5 + 1),
+		       months[month], (unsigned)(year + era * 400 + (month >= 10)),
+		       (unsigned)(seconds / 3600 % 24), (unsigned)(seconds / 60 % 60),
+		       (unsigned)(seconds % 60));
+}
+
 const char *server_date(struct http_server *s)
 {
 	time_t now = time(NULL);
-	struct tm tm;
 
-	if (now != s->date_of && gmtime_r(&now, &tm)) {
+	if (now != s->date_of) {
 		s->date_of = now;
-		(void)strftime(s->date, sizeof(s->date),
-			       "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+		format_date(now, s->date, sizeof(s->date));
 	}
 	return s->date;
 }

@@ -90,6 +90,8 @@ static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
 			      .msg_iovlen = n };
 	ssize_t r, done = 0;
 
+	if (n == 1)
+		return stream_send(s, iov[0].iov_base, iov[0].iov_len);
 	if (!s->ssl) {
 		do
 			r = sendmsg(s->fd, &msg, MSG_NOSIGNAL);
