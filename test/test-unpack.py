@@ -235,8 +235,9 @@ def every_compression_and_its_digest(p):
         forms["zstd"] = subprocess.run(["zstd", "-qc"], input=plain, stdout=subprocess.PIPE, check=True).stdout
     for what, data in forms.items():
         want = "sha256:" + hashlib.sha256(data).hexdigest() if what == "trailing zeros" else digest
-        r = p.good(data, "-d", want)
-        eq((r["diff_id"], len(p.tree())), (want, 30), what)
+        for more in ((), ("-f",)):
+            r = p.good(data, "-d", want, *more)
+            eq((r["diff_id"], r["bytes"], len(p.tree())), (want, len(data) if what == "trailing zeros" else len(plain), 30), what)
         eq(p.read("f29"), plain[plain.index(p.read("f29")[:1000]):][:1000 * 29 * 50], f"content of {what}")
     # What is behind the end marker is part of the digest, and of nothing else.
     junk = plain + b"junk" * 1000
@@ -248,7 +249,8 @@ def every_compression_and_its_digest(p):
 def a_wrong_digest_is_an_error(p):
     data = tar(file("f"))
     p.bad(gzip.compress(data), "-d", "sha256:" + "0" * 64, says="digest sha256:.* not sha256:0000")
-    p.bad(data, "-d", "sha256:" + "0" * 64, says="digest")
+    for more in ((), ("-f",)):
+        p.bad(data, "-d", "sha256:" + "0" * 64, *more, says="digest")
     p.good(data, "-d", "sha256:" + hashlib.sha256(data).hexdigest())
 
 
@@ -538,7 +540,8 @@ def damaged_archives(p):
     packed = gzip.compress(good)
     p.good(good)
     for cut in (1, 100, 511, 513, 700, 2000, 3500, 4095, 4097, 4100, 5000, 7095):
-        p.bad(good[:cut], says="(?i)truncated|unrecognized|damaged")
+        for more in ((), ("-f",)):
+            p.bad(good[:cut], *more, says="(?i)truncated|unrecognized|damaged")
     # What is behind the last byte of the last file may be missing, in part or wholly, compressed or not.
     for cut in (7096, 7097, 7100, 7167, 7168, 7169, 7680, 8191, 8192):
         for data in (good[:cut], gzip.compress(good[:cut])):
@@ -600,6 +603,7 @@ def bombs(p):
     p.bad(gzip.compress(tar(file("zeros", bytes(64 << 20)))), "-m", str(8 << 20), code=EFBIG, says="larger than 8388608 bytes")
     p.bad(bz2.compress(bytes(64 << 20)), "-m", str(8 << 20), code=EFBIG, says="larger than")
     p.bad(tar(file("zeros", bytes(1 << 20))), "-m", "1000000", code=EFBIG, says="larger than")
+    p.bad(tar(file("zeros", bytes(1 << 20))), "-f", "-m", "1000000", code=EFBIG, says="larger than")
     exact = tar(file("f", bytes(100000)))
     p.good(exact, "-m", str(len(exact)))
     p.bad(exact, "-m", str(len(exact) - 1), code=EFBIG)

@@ -44,12 +44,16 @@ static int unpack_layer(const struct store *s, const char *diff_id, int blob,
 			struct warren_error *err)
 {
 	struct store_new layer = { .fd = -1 };
+	/* It is in the store: a file without a name, or one that was spooled there. */
+	const struct unpack_options options = { .diff_id = diff_id,
+						.overlay = true,
+						.settled = true,
+						.max_bytes = LAYER_MAX };
 	struct unpack_result res;
 	int r = store_new_layer(s, &layer, err);
 
 	if (r == 0)
-		r = unpack_archive(blob, layer.fd, diff_id, true, LAYER_MAX, NULL, &res,
-				   err);
+		r = unpack_archive(blob, layer.fd, &options, &res, err);
 	if (r == 0)
 		r = store_keep_layer(s, &layer, diff_id, res.bytes, err);
 	if (r < 0)

@@ -376,14 +376,15 @@ static int spool_dir(const struct store *s, int dir, const struct oci_options *o
 static int import_layer(const struct store *s, int fd, const struct oci_options *o,
 			struct unpack_result *res, struct warren_error *err)
 {
-	struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
+	const struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
+	const struct unpack_options options = { .max_bytes = ARCHIVE_MAX,
+						.watch = &watch };
 	struct store_new layer = { .fd = -1 };
 	char name[STORE_SHORT_LEN + 1];
 	int r = store_new_layer(s, &layer, err);
 
 	if (r == 0)
-		r = unpack_archive(fd, layer.fd, NULL, false, ARCHIVE_MAX, &watch, res,
-				   err);
+		r = unpack_archive(fd, layer.fd, &options, res, err);
 	/* The same root filesystem was imported before. */
 	if (r == 0 && store_layer(s, res->diff_id, name) < 0)
 		r = store_keep_layer(s, &layer, res->diff_id, res->bytes, err);

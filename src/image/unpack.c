@@ -7,6 +7,9 @@
  * (vmsplice): a decompressor that was taken over could have us hash one layer
  * and unpack another.
  *
+ * An archive that is plain and stays as it is needs none of that: untar has a
+ * descriptor of the file, with a position of its own, and we hash beside it.
+ *
  * We keep the reading end of untar's pipe open, so that a write never raises
  * SIGPIPE; that it is gone, its pidfd says.
  */
@@ -25,7 +28,7 @@
 struct pipeline {
 	struct unpack_child inflate, untar;
 	int in;         /* the plain archive, from the decompressor or the file itself */
-	int out, drain; /* untar's pipe, both ends */
+	int out, drain; /* untar's pipe, both ends; -1: it reads the file itself */
 	int wait; /* ms for the next byte; -1 when the archive comes from who knows where */
 	const struct unpack_watch *watch; /* NULL: nobody looks */
 	EVP_MD_CTX *digest;               /* NULL: not wanted */
@@ -178,13 +181,24 @@ static int pump(struct pipeline *p, struct warren_error *err)
 					 (uintmax_t)p->max);
 		if (p->digest && EVP_DigestUpdate(p->digest, p->block, (size_t)n) != 1)
 			return error_set(err, EIO, "SHA-256 failed");
-		r = give(p, (size_t)n, err);
+		r = p->out < 0 ? 0 : give(p, (size_t)n, err);
 		if (r != 0)
 			return r;
 	}
 }
 
 /* ------------------------------------------------------------- the pipeline */
+
+/* The same file, read-only and with a position of its own; -errno where we may not. */
+static int open_again(int fd)
+{
+	char path[32];
+	int again;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDONLY | O_CLOEXEC);
+	return again < 0 ? -errno : again;
+}
 
 /*
  * A file is opened anew: read-only, whatever the caller's descriptor allows,
@@ -193,7 +207,7 @@ static int pump(struct pipeline *p, struct warren_error *err)
 static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		     struct warren_error *err)
 {
-	char path[32], head[UNPACK_SNIFF];
+	char head[UNPACK_SNIFF];
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
@@ -201,8 +215,7 @@ static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		return error_errno(err, errno, "look at the archive");
 	*ret_regular = S_ISREG(st.st_mode);
 	*ret_plain = false;
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", blob);
-	fd = *ret_regular ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	fd = *ret_regular ? open_again(blob) : -1;
 	/* A pipe; or a file that we may read, being given it, but not open. */
 	if (fd < 0)
 		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
@@ -230,30 +243,51 @@ static int start_inflate(struct pipeline *p, int blob, struct warren_error *err)
 		err);
 }
 
-static int start(struct pipeline *p, int archive, int dir,
-		 const struct unpack_rules *rules, struct warren_error *err)
+static int start_untar(struct pipeline *p, int in, int dir,
+		       const struct unpack_rules *rules, struct warren_error *err)
 {
-	AUTO_CLOSE int blob = -1;
-	bool regular = false, plain = false;
+	return unpack_child_start(&(struct unpack_job){ "unpack", in, -1, dir, rules },
+				  &p->untar, err);
+}
+
+/* Behind a pipe, from the file or from who decompresses it. */
+static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
+		       const struct unpack_rules *rules, struct warren_error *err)
+{
 	int ends[2], r = make_pipe(ends, err);
 
 	if (r < 0)
 		return r;
 	p->drain = ends[0];
 	p->out = ends[1];
+	if (fcntl(p->out, F_SETFL, O_NONBLOCK) < 0)
+		return error_errno(err, errno, "make a pipe");
+	r = start_untar(p, p->drain, dir, rules, err);
+	if (r == 0 && !plain)
+		return start_inflate(p, *blob, err);
+	p->in = TAKE_FD(*blob);
+	return r;
+}
+
+static int start(struct pipeline *p, int archive, bool settled, int dir,
+		 const struct unpack_rules *rules, struct warren_error *err)
+{
+	AUTO_CLOSE int blob = -1, again = -1;
+	bool regular = false, plain = false;
+
 	p->block = malloc(UNPACK_BLOCK);
-	if (!p->block || fcntl(p->out, F_SETFL, O_NONBLOCK) < 0)
-		return error_errno(err, p->block ? errno : ENOMEM, "make a pipe");
+	if (!p->block)
+		return error_errno(err, ENOMEM, "begin");
 	blob = open_blob(archive, &regular, &plain, err);
 	if (blob < 0)
 		return blob;
 	p->wait = regular ? UNPACK_STALL : -1;
-	r = unpack_child_start(&(struct unpack_job){ "unpack", p->drain, -1, dir, rules },
-			       &p->untar, err);
-	if (r == 0 && !plain)
-		return start_inflate(p, blob, err);
+	if (settled && regular && plain)
+		again = open_again(blob);
+	if (again < 0)
+		return start_piped(p, &blob, plain, dir, rules, err);
 	p->in = TAKE_FD(blob);
-	return r;
+	return start_untar(p, again, dir, rules, err);
 }
 
 static int run(struct pipeline *p, struct unpack_report *ret, struct warren_error *err)
@@ -271,7 +305,8 @@ static int run(struct pipeline *p, struct unpack_report *ret, struct warren_erro
 		r = unpack_child_finish(&p->inflate, p->watch, &ignored, err);
 	if (r < 0)
 		return r;
-	(void)close(TAKE_FD(p->out));
+	if (p->out >= 0)
+		(void)close(TAKE_FD(p->out));
 	return unpack_child_finish(&p->untar, p->watch, ret, err);
 }
 
@@ -304,12 +339,11 @@ static int end_digest(struct pipeline *p, const char *expect,
 	return 0;
 }
 
-int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
-		   uint64_t max_bytes, const struct unpack_watch *watch,
+int unpack_archive(int blob, int dir, const struct unpack_options *o,
 		   struct unpack_result *ret, struct warren_error *err)
 {
-	AUTO_PIPELINE struct pipeline p = new_pipeline(max_bytes, watch);
-	const struct unpack_rules rules = { .overlay = overlay,
+	AUTO_PIPELINE struct pipeline p = new_pipeline(o->max_bytes, o->watch);
+	const struct unpack_rules rules = { .overlay = o->overlay,
 					    .own_ids = unpack_own_ids(),
 					    .entries_max = UNPACK_ENTRIES_MAX };
 	struct unpack_report report = { 0 };
@@ -317,11 +351,11 @@ int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
 	int r = begin_digest(&p, err);
 
 	if (r == 0)
-		r = start(&p, blob, dir, &rules, err);
+		r = start(&p, blob, o->settled, dir, &rules, err);
 	if (r == 0)
 		r = run(&p, &report, err);
 	if (r == 0)
-		r = end_digest(&p, expect_diff_id, result.diff_id, err);
+		r = end_digest(&p, o->diff_id, result.diff_id, err);
 	if (r < 0)
 		return r;
 	result.bytes = p.bytes;
@@ -339,7 +373,7 @@ int unpack_spool(int archive, int dir, uint64_t max_bytes,
 	const struct unpack_rules rules = { .spool = true,
 					    .entries_max = UNPACK_SPOOLED };
 	struct unpack_report report;
-	int r = start(&p, archive, dir, &rules, err);
+	int r = start(&p, archive, false, dir, &rules, err);
 
 	return r < 0 ? r : run(&p, &report, err);
 }

@@ -54,17 +54,27 @@ struct unpack_result {
 	uint64_t remapped; /* files of ids that a sandbox does not have: nobody's now */
 };
 
+struct unpack_options {
+	const char *diff_id; /* NULL: any; -EBADMSG when it is given and wrong */
+	/*
+	 * Translate whiteouts (".wh.x", ".wh..wh..opq") into what overlay with userxattr
+	 * understands; else they are refused as names: a plain root filesystem has none.
+	 */
+	bool overlay;
+	/*
+	 * Nobody can change the file meanwhile. Then a plain archive needs no pipe: untar
+	 * reads it while we hash it, and both read the same.
+	 */
+	bool settled;
+	uint64_t max_bytes;               /* of the plain archive; -EFBIG */
+	const struct unpack_watch *watch; /* NULL: nobody looks */
+};
+
 /*
- * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its
- * start) into the empty directory @dir. @expect_diff_id may be NULL; when it is
- * given and wrong the call fails with -EBADMSG. @overlay: translate whiteouts
- * (".wh.x", ".wh..wh..opq") into what overlay with userxattr understands; else
- * they are refused as names (a plain root filesystem has none).
- * @max_bytes bounds the plain archive (-EFBIG). @watch may be NULL. On failure what is
- * in @dir is garbage.
+ * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its start)
+ * into the empty directory @dir. On failure what is in there is garbage.
  */
-int unpack_archive(int blob, int dir, const char *expect_diff_id, bool overlay,
-		   uint64_t max_bytes, const struct unpack_watch *watch,
+int unpack_archive(int blob, int dir, const struct unpack_options *options,
 		   struct unpack_result *ret, struct warren_error *err);
 
 /*
