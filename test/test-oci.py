@@ -382,6 +382,7 @@ def layouts_are_imported():
     os.truncate(f"{d}/b/blobs/sha256/{other.layers[1].digest[7:]}", 20)
     s = Store()
     s.bad("image", "import", "-q", f"{d}/b", words=[f"{d}/b"])
+    s.empty()  # nor the first, which was whole
 
 
 # ----------------------------------------------------------------- an ordinary user

@@ -145,24 +145,36 @@ static int name_image(const struct loading *l, const struct store_image *image,
 	return 0;
 }
 
-static int load_docker(const struct loading *l, const struct oci_entry *e,
-		       const char *manifest, struct warren_error *err)
+/* An image whose layers are in the store; nothing names it yet. */
+struct prepared {
+	struct store_image image;
+	char *manifest, *config;
+};
+
+static void prepared_free(struct prepared *list, size_t n)
 {
-	AUTO_FREE char *config = NULL;
-	struct store_image image = { .lock = -1 };
-	int r = read_member(l->dir, e->config, &config, err);
+	for (size_t i = 0; list && i < n; i++) {
+		store_image_done(&list[i].image);
+		free(list[i].manifest);
+		free(list[i].config);
+	}
+	free(list);
+}
+
+static int prepare_docker(const struct loading *l, const struct oci_entry *e,
+			  const char *manifest, struct prepared *p,
+			  struct warren_error *err)
+{
+	int r = read_member(l->dir, e->config, &p->config, err);
 
 	if (r == 0)
-		r = oci_parse_config(config, &image, err);
+		r = oci_parse_config(p->config, &p->image, err);
 	if (r < 0)
 		return r;
-	r = unpack_layers(l, &image, e->layers, err);
-	if (r == 0)
-		r = oci_record(l->store, &image, manifest, config, NULL, err);
-	if (r == 0)
-		r = name_image(l, &image, e->names, err);
-	store_image_done(&image);
-	return r;
+	p->manifest = strdup(manifest);
+	if (!p->manifest)
+		return error_errno(err, ENOMEM, "read its manifest");
+	return unpack_layers(l, &p->image, e->layers, err);
 }
 
 static int blob_names(const struct oci_manifest *m, char ***ret)
@@ -176,43 +188,59 @@ static int blob_names(const struct oci_manifest *m, char ***ret)
 	return names ? 0 : -ENOMEM;
 }
 
-static int load_layout_entry(const struct loading *l, const struct oci_entry *e,
-			     struct warren_error *err)
+static int prepare_layout(const struct loading *l, const struct oci_entry *e,
+			  struct prepared *p, struct warren_error *err)
 {
-	AUTO_FREE char *manifest = NULL, *config = NULL;
-	struct store_image image = { .lock = -1 };
 	struct oci_manifest m = { 0 };
 	char digest[REF_DIGEST_LEN + 1], **names = NULL;
 	int r;
 
 	(void)strcpy(digest, e->manifest);
-	r = read_blob(l->dir, digest, &manifest, err);
-	for (int depth = 0; r == 0 && oci_is_index(manifest, NULL) && depth < 2;
+	r = read_blob(l->dir, digest, &p->manifest, err);
+	for (int depth = 0; r == 0 && oci_is_index(p->manifest, NULL) && depth < 2;
 	     depth++) {
-		r = oci_choose(manifest, oci_wanted_platform(l->options), digest, err);
-		free(TAKE_PTR(manifest));
+		r = oci_choose(p->manifest, oci_wanted_platform(l->options), digest, err);
+		free(TAKE_PTR(p->manifest));
 		if (r == 0)
-			r = read_blob(l->dir, digest, &manifest, err);
+			r = read_blob(l->dir, digest, &p->manifest, err);
 	}
 	if (r == 0)
-		r = oci_parse_manifest(manifest, &m, err);
+		r = oci_parse_manifest(p->manifest, &m, err);
 	if (r == 0)
-		r = read_blob(l->dir, m.config.digest, &config, err);
+		r = read_blob(l->dir, m.config.digest, &p->config, err);
 	if (r == 0)
-		r = oci_parse_config(config, &image, err);
+		r = oci_parse_config(p->config, &p->image, err);
 	if (r == 0 && blob_names(&m, &names) < 0)
 		r = error_errno(err, ENOMEM, "list its layers");
 	if (r == 0)
-		r = unpack_layers(l, &image, names, err);
-	if (r == 0)
-		r = oci_record(l->store, &image, manifest, config, NULL, err);
-	if (r == 0)
-		r = name_image(l, &image, e->names, err);
+		r = unpack_layers(l, &p->image, names, err);
 	for (char **n = names; n && *n; n++)
 		free(*n);
 	free(names);
 	oci_manifest_done(&m);
-	store_image_done(&image);
+	return r;
+}
+
+/* First all that may fail because of the archive: it comes whole or not at all. */
+static int load_entries(const struct loading *l, const struct oci_entry *entries,
+			size_t n, const char *docker, struct warren_error *err)
+{
+	struct prepared *list = calloc(n + 1, sizeof(*list));
+	int r = list ? 0 : error_errno(err, ENOMEM, "list the images");
+
+	for (size_t i = 0; list && i < n; i++)
+		list[i].image.lock = -1;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = docker ? prepare_docker(l, &entries[i], docker, &list[i], err)
+			   : prepare_layout(l, &entries[i], &list[i], err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct prepared *p = &list[i];
+
+		r = oci_record(l->store, &p->image, p->manifest, p->config, NULL, err);
+		if (r == 0)
+			r = name_image(l, &p->image, entries[i].names, err);
+	}
+	prepared_free(list, n);
 	return r;
 }
 
@@ -236,9 +264,8 @@ static int load_dir(const struct loading *l, struct warren_error *err)
 	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
 	if (r == 0)
 		r = oci_parse_archive(json, layout, &entries, &n, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = layout ? load_layout_entry(l, &entries[i], err)
-			   : load_docker(l, &entries[i], json, err);
+	if (r == 0)
+		r = load_entries(l, entries, n, layout ? NULL : json, err);
 	oci_entries_free(entries, n);
 	return r;
 }
