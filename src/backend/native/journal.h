@@ -18,7 +18,7 @@ struct journal_hint {
  */
 int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		 size_t size, struct warren_output *ret);
-/* How the exec ended, by its journal. 1, 0 while it runs (or was never begun), -errno. */
+/* How the exec ended, by its journal. 1, 0 while it runs, -EPROTO: it was never begun. */
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
 /* The cursors of the first byte that is kept and of the next that will come. */
 int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to);
