@@ -502,42 +502,43 @@ TEST(paths_in_queries)
 	STREQ(query.v[V1_READ_FILE_QUERY_PATH].text, "/%2e%2e");
 }
 
-TEST(queries_that_are_refused){ static const struct { enum v1_op op;
-const char *query, *why;
-}
-cases[] = { { V1_LIST_SANDBOXES, "limit=0", "limit: must be at least 1, is 0" },
-	    { V1_LIST_SANDBOXES, "limit=1001", "limit: must be at most 1000, is 1001" },
-	    { V1_LIST_SANDBOXES, "limit=x",
-	      "limit: must be an integer from 1 to 1000, is 'x'" },
-	    { V1_LIST_SANDBOXES, "limit=-1",
-	      "limit: must be an integer from 1 to 1000, is '-1'" },
-	    { V1_LIST_SANDBOXES, "limit=%31%30%",
-	      "limit: is not UTF-8 in percent-encoding" },
-	    { V1_LIST_SANDBOXES, "limit",
-	      "limit: must be an integer from 1 to 1000, is ''" },
-	    { V1_LIST_SANDBOXES, "limit=1&limit=1", "limit: is given twice" },
-	    "stats: must be true or false, is 'yes'" },
-	{ V1_LIST_SANDBOXES, "order=up",
-	  "order: must be one of newest, oldest; is 'up'" },
-	{ V1_LIST_SANDBOXES, "state=up",
-	  "state: must be one of creating, running, paused, stopped, deleting, "
-	  "failed, gone; is 'up'" },
-	{ V1_GET_SANDBOX, "x=1",
-	  "x: is not a parameter of this operation; there are none" },
-	{ V1_GET_EXEC, "wait=1",
-	  "wait: is not a parameter of this operation; there are: wait_ms" },
-	{ V1_READ_FILE, "", "path: is missing" },
-	{ V1_WAIT_SANDBOX, "timeout_ms=5", "state: is missing" },
-	{ V1_READ_FILE, "path=/%00", "path: is not UTF-8 in percent-encoding" },
-	{ V1_READ_FILE, "path=/%ff", "path: is not UTF-8 in percent-encoding" },
-	{ V1_READ_FILE, "pa%zzth=/", "the query is not UTF-8 in percent-encoding" },
-}
-;
+TEST(queries_that_are_refused)
+{
+	static const struct {
+		enum v1_op op;
+		const char *query, *why;
+	} cases[] = {
+		{ V1_LIST_SANDBOXES, "limit=0", "limit: must be at least 1, is 0" },
+		{ V1_LIST_SANDBOXES, "limit=1001",
+		  "limit: must be at most 1000, is 1001" },
+		{ V1_LIST_SANDBOXES, "limit=x",
+		  "limit: must be an integer from 1 to 1000, is 'x'" },
+		{ V1_LIST_SANDBOXES, "limit=-1",
+		  "limit: must be an integer from 1 to 1000, is '-1'" },
+		{ V1_LIST_SANDBOXES, "limit=%31%30%",
+		  "limit: is not UTF-8 in percent-encoding" },
+		{ V1_LIST_SANDBOXES, "limit",
+		  "limit: must be an integer from 1 to 1000, is ''" },
+		{ V1_LIST_SANDBOXES, "limit=1&limit=1", "limit: is given twice" },
+		{ V1_LIST_SANDBOXES, "state=up",
+		  "state: must be one of creating, running, paused, stopped, deleting, "
+		  "failed, gone; is 'up'" },
+		{ V1_GET_SANDBOX, "x=1",
+		  "x: is not a parameter of this operation; there are none" },
+		{ V1_GET_EXEC, "wait=1",
+		  "wait: is not a parameter of this operation; there are: wait_ms" },
+		{ V1_READ_FILE, "", "path: is missing" },
+		{ V1_WAIT_SANDBOX, "timeout_ms=5", "state: is missing" },
+		{ V1_READ_FILE, "path=/%00", "path: is not UTF-8 in percent-encoding" },
+		{ V1_READ_FILE, "path=/%ff", "path: is not UTF-8 in percent-encoding" },
+		{ V1_READ_FILE, "pa%zzth=/",
+		  "the query is not UTF-8 in percent-encoding" },
+	};
 
-for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-	STREQ(ask(cases[i].op, cases[i].query), cases[i].why);
-	EQ(error.code, API_ERR_INVALID_REQUEST);
-}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		STREQ(ask(cases[i].op, cases[i].query), cases[i].why);
+		EQ(error.code, API_ERR_INVALID_REQUEST);
+	}
 }
 
 TEST(queries_that_are_too_long)
