@@ -304,15 +304,22 @@ void durable_remove(const struct native *n, const char *id)
 
 /* ------------------------------------------------------------------- finding */
 
-/* Is there an init? One without a state is about to see that its maker is dead. */
-static bool is_alive(const struct native *n, const char *id)
+/* Is init there to stay? What is not complete is about to see that its maker is dead. */
+static bool is_alive(struct native *n, const char *id)
 {
 	for (int i = 0; i < DYING_TRIES; i++) {
 		AUTO_CLOSE int fd = dial(n, id);
+		struct native_box box = { .engine = n, .control = fd, .ready = true };
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		struct proto_welcome welcome = { 0 };
+		int r = fd;
 
 		if (nobody(fd))
 			return false;
-		if (has_state(n, id))
+		if (fd >= 0 && has_state(n, id))
+			r = say_hello(&box, &welcome, &ignored);
+		/* One with all its connections taken, or that hangs, is not dead. */
+		if (welcome.flags & PROTO_WELCOME_KEPT || r == -EBUSY || r == -ETIMEDOUT)
 			return true;
 		nap();
 	}
