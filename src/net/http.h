@@ -96,11 +96,10 @@ struct http_refusal {
 struct http_limits {
 	unsigned connections;  /* at a time; 16,384 */
 	unsigned header_bytes; /* of a head; 32 kB */
-	unsigned
-		header_ms; /* from the first byte of a head (or the connection) to its end; 10 s */
-	unsigned idle_ms;  /* between requests; 75 s */
-	unsigned body_ms;  /* without a byte of a body that is wanted; 30 s */
-	unsigned write_ms; /* without the client taking a byte of the answer; 60 s */
+	unsigned header_ms;    /* for a head, from its first byte; 10 s */
+	unsigned idle_ms;      /* between requests; 75 s */
+	unsigned body_ms;      /* without a byte of a body that is wanted; 30 s */
+	unsigned write_ms;     /* without the client taking a byte of the answer; 60 s */
 	/*
 	 * A client that has ended its half may be gone, or may only have said all it
 	 * had to say; TCP does not tell. So much longer an answer may take, then

@@ -53,7 +53,7 @@ static int put_head(struct buf *b, struct http_server *s, int status,
 	PUT(b, " ");
 	buf_puts(b, http_status_text(status));
 	PUT(b, "\r\n");
-	buf_puts(b, server_date(s));
+	buf_puts(b, http_server_date(s));
 	for (size_t i = 0; i < n; i++) {
 		if (!header_ok(&headers[i]))
 			return -EINVAL;
@@ -76,7 +76,7 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 	r->chunked = length < 0 && r->pub.minor == 1 && !r->bodiless;
 	if (length < 0 && r->pub.minor == 0 && !r->bodiless)
 		c->close_after = true;
-	if (!conn_body_is_cheap(c) || server_is_draining(c->server))
+	if (!http_conn_body_is_cheap(c) || http_server_is_draining(c->server))
 		c->close_after = true;
 	if (length >= 0 && !nothing) {
 		PUT(b, "Content-Length: ");
@@ -92,7 +92,7 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 	PUT(b, "\r\n");
 }
 
-/* The head of an answer, in the server's scratch buffer; NULL when it went wrong and was dealt with. */
+/* The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt with. */
 static struct buf *begin(struct request *r, int status, const struct http_header *headers,
 			 size_t n, int64_t length)
 {
@@ -101,7 +101,7 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 
 	if (r->begun || status < 200 || status > 599)
 		return NULL;
-	b = server_scratch(c->server);
+	b = http_server_scratch(c->server);
 	if (put_head(b, c->server, status, headers, n) < 0) {
 		(void)http_refuse(&r->pub, 500, "internal",
 				  "the answer cannot be written");
@@ -115,7 +115,7 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 static int end(struct request *r, int result)
 {
 	r->ended = true;
-	conn_kick(r->conn);
+	http_conn_kick(r->conn);
 	return result < 0 ? result : 0;
 }
 
@@ -230,7 +230,7 @@ void http_abort(struct http_request *req)
 	struct http_conn *c = request_of(req)->conn;
 
 	c->aborted = true;
-	conn_kick(c);
+	http_conn_kick(c);
 }
 
 /* ------------------------------------------------------------------ refusals */
@@ -250,7 +250,7 @@ static void default_body(const struct http_refusal *f, struct buf *body)
 static void put_refusal(struct http_server *s, const struct http_refusal *f,
 			struct buf *body)
 {
-	const struct http_options *o = server_options(s);
+	const struct http_options *o = http_server_options(s);
 
 	if (o->refused)
 		o->refused(f, body, o->ctx);
@@ -276,7 +276,7 @@ int http_refuse(struct http_request *req, int status, const char *code,
 	return http_respond(req, status, &json_type, 1, body.data, body.len);
 }
 
-void conn_refuse(struct http_conn *c, int status, const char *why, int error)
+void http_conn_refuse(struct http_conn *c, int status, const char *why, int error)
 {
 	AUTO_BUF struct buf body = BUF_INIT(REFUSAL_MAX);
 	struct buf *b;
@@ -287,7 +287,7 @@ void conn_refuse(struct http_conn *c, int status, const char *why, int error)
 				  .request_id = id };
 
 	if (c->req && c->req->begun) {
-		conn_end(c, error);
+		http_conn_end(c, error);
 		return;
 	}
 	if (c->req)
@@ -295,7 +295,7 @@ void conn_refuse(struct http_conn *c, int status, const char *why, int error)
 	else
 		id_make(id);
 	put_refusal(c->server, &f, &body);
-	b = server_scratch(c->server);
+	b = http_server_scratch(c->server);
 	(void)put_head(b, c->server, status, &json_type, 1);
 	PUT(b, "Content-Length: ");
 	put_u64(b, body.len);
@@ -305,9 +305,9 @@ void conn_refuse(struct http_conn *c, int status, const char *why, int error)
 	(void)stream_write(&c->stream, b->data, b->len);
 	c->body.done = true;
 	c->close_after = true;
-	conn_close_request(c, error);
+	http_conn_close_request(c, error);
 	if (!c->stream.is_closed)
-		conn_linger(c);
+		http_conn_linger(c);
 }
 
 /* ------------------------------------------------------------------ bodies and upgrades */
@@ -323,7 +323,7 @@ static void choose(struct request *r, enum sink sink,
 		r->expects = false;
 		(void)stream_write(&r->conn->stream, go_on, sizeof(go_on) - 1);
 	}
-	conn_kick(r->conn);
+	http_conn_kick(r->conn);
 }
 
 void http_collect(struct http_request *req, size_t max,
@@ -354,7 +354,7 @@ void http_resume(struct http_request *req)
 	if (!r->paused)
 		return;
 	r->paused = false;
-	conn_kick(r->conn);
+	http_conn_kick(r->conn);
 }
 
 int http_upgrade(struct http_request *req, const struct http_header *headers,
@@ -363,7 +363,7 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 {
 	struct request *r = request_of(req);
 	struct http_conn *c = r->conn;
-	struct buf *b = server_scratch(c->server);
+	struct buf *b = http_server_scratch(c->server);
 	int result;
 
 	if (r->begun)

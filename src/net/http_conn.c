@@ -8,7 +8,7 @@
  * client sends ahead costs itself alone.
  *
  * work() is the one place where bytes become progress. It runs when bytes have
- * come and, by way of conn_kick(), after a handler did something at another time.
+ * come and, by way of http_conn_kick(), after a handler did something at another time.
  * It ends by saying whether to read on and until when to wait.
  *
  * A connection is never closed on a client that may still be sending: the kernel
@@ -24,7 +24,7 @@
 
 #define CHEAP_BODY (64U << 10) /* rather read than have the client connect again */
 
-void conn_close_request(struct http_conn *c, int why)
+void http_conn_close_request(struct http_conn *c, int why)
 {
 	struct request *r = c->req;
 
@@ -38,23 +38,23 @@ void conn_close_request(struct http_conn *c, int why)
 	free(r);
 }
 
-void conn_end(struct http_conn *c, int why)
+void http_conn_end(struct http_conn *c, int why)
 {
 	if (c->stream.is_closed)
 		return;
 	loop_task_cancel(&c->task);
-	server_gone(c);
+	http_server_gone(c);
 	stream_close(&c->stream);
-	conn_close_request(c, why);
+	http_conn_close_request(c, why);
 }
 
-void conn_kick(struct http_conn *c)
+void http_conn_kick(struct http_conn *c)
 {
 	if (!c->working)
-		loop_defer(server_loop(c->server), &c->task);
+		loop_defer(http_server_loop(c->server), &c->task);
 }
 
-bool conn_body_is_cheap(const struct http_conn *c)
+bool http_conn_body_is_cheap(const struct http_conn *c)
 {
 	if (c->body.done)
 		return true;
@@ -62,7 +62,7 @@ bool conn_body_is_cheap(const struct http_conn *c)
 	       !c->req->expects;
 }
 
-void conn_linger(struct http_conn *c)
+void http_conn_linger(struct http_conn *c)
 {
 	c->lingering = true;
 	stream_finish(&c->stream);
@@ -119,14 +119,14 @@ static struct request *new_request(struct http_conn *c, const struct http_head *
 static void start_request(struct http_conn *c, const struct http_head *h,
 			  const char *data, size_t n)
 {
-	const struct http_options *o = server_options(c->server);
+	const struct http_options *o = http_server_options(c->server);
 	enum http_body_kind kind = h->chunked      ? HTTP_BODY_CHUNKED
 				   : h->has_length ? HTTP_BODY_LENGTH
 						   : HTTP_BODY_NONE;
 	struct request *r = new_request(c, h, data, n);
 
 	if (!r) {
-		conn_end(c, -ENOMEM);
+		http_conn_end(c, -ENOMEM);
 		return;
 	}
 	http_body_init(&c->body, kind, h->length);
@@ -134,14 +134,14 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	c->used = true;
 	c->close_after = !r->keep_alive;
 	/* Not among the idle ones any more: those may be ended from anywhere, handlers included. */
-	server_set_deadline(c, DEADLINE_NONE);
+	http_server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
 }
 
 static size_t take_head(struct http_conn *c, char *data, size_t n)
 {
-	size_t max = server_options(c->server)->limits.header_bytes;
-	struct http_head *h = server_head(c->server);
+	size_t max = http_server_options(c->server)->limits.header_bytes;
+	struct http_head *h = http_server_head(c->server);
 	long len;
 	int status;
 
@@ -152,16 +152,17 @@ static size_t take_head(struct http_conn *c, char *data, size_t n)
 		return 0;
 	c->scanned = 0;
 	if (len < 0) {
-		conn_refuse(c, 400, "this is not a request of HTTP/1.1", -EBADMSG);
+		http_conn_refuse(c, 400, "this is not a request of HTTP/1.1", -EBADMSG);
 		return n;
 	}
 	if (len == 0 || (size_t)len > max) {
-		conn_refuse(c, 431, "the head of the request is too large", -EMSGSIZE);
+		http_conn_refuse(c, 431, "the head of the request is too large",
+				 -EMSGSIZE);
 		return n;
 	}
 	status = http_head_request(data, (size_t)len, h);
 	if (status != 0) {
-		conn_refuse(c, status, h->why, -EBADMSG);
+		http_conn_refuse(c, status, h->why, -EBADMSG);
 		return n;
 	}
 	start_request(c, h, data, (size_t)len);
@@ -178,7 +179,7 @@ static size_t drop_body(struct http_conn *c, const char *data, size_t n)
 	long used = http_body_take(&c->body, data, n, &piece, &len);
 
 	if (used < 0) {
-		conn_end(c, -EBADMSG);
+		http_conn_end(c, -EBADMSG);
 		return n;
 	}
 	return (size_t)used;
@@ -194,7 +195,7 @@ static void collect(struct http_conn *c, const char *piece, size_t len)
 	}
 	buf_add(&r->collected, piece, len);
 	if (r->collected.failed)
-		conn_end(c, -ENOMEM);
+		http_conn_end(c, -ENOMEM);
 }
 
 static size_t take_body(struct http_conn *c, const char *data, size_t n)
@@ -214,7 +215,8 @@ static size_t take_body(struct http_conn *c, const char *data, size_t n)
 		return 0;
 	used = http_body_take(&c->body, data, n, &piece, &len);
 	if (used < 0) {
-		conn_refuse(c, 400, "the chunks of the body are malformed", -EBADMSG);
+		http_conn_refuse(c, 400, "the chunks of the body are malformed",
+				 -EBADMSG);
 		return n;
 	}
 	r->expects = false;
@@ -251,11 +253,11 @@ static void settle(struct http_conn *c, bool bytes_left)
 	struct request *r = c->req;
 
 	if (c->aborted) {
-		conn_end(c, -ECONNABORTED);
+		http_conn_end(c, -ECONNABORTED);
 		return;
 	}
 	if (r && r->oversize && !r->ended) {
-		conn_refuse(c, 413, "the body is too large", -EFBIG);
+		http_conn_refuse(c, 413, "the body is too large", -EFBIG);
 		return;
 	}
 	if (r && (r->upgraded ? !bytes_left : !r->ended))
@@ -263,9 +265,9 @@ static void settle(struct http_conn *c, bool bytes_left)
 	r = c->req;
 	if (!r || !r->ended || (r->upgraded && !r->told_end))
 		return;
-	conn_close_request(c, 0);
+	http_conn_close_request(c, 0);
 	if (c->close_after)
-		conn_linger(c);
+		http_conn_linger(c);
 }
 
 static bool wants_bytes(const struct http_conn *c)
@@ -309,7 +311,7 @@ static void arm(struct http_conn *c)
 	if (d == c->deadline && (absolute || progress == c->progress))
 		return;
 	c->progress = progress;
-	server_set_deadline(c, d);
+	http_server_set_deadline(c, d);
 }
 
 static size_t work(struct http_conn *c, char *data, size_t n)
@@ -343,7 +345,7 @@ static size_t work(struct http_conn *c, char *data, size_t n)
 	else
 		stream_pause(&c->stream);
 	if (c->lingering && c->stream.ended && stream_idle(&c->stream))
-		conn_end(c, 0);
+		http_conn_end(c, 0);
 	else
 		arm(c);
 	return done;
@@ -372,15 +374,15 @@ static void on_ended(void *ctx, bool drained)
 		return;
 	}
 	if (c->req && !c->req->upgraded && !c->body.done) {
-		conn_end(c, -ECONNRESET);
+		http_conn_end(c, -ECONNRESET);
 		return;
 	}
 	if (!c->req && !c->lingering) {
 		if (stream_idle(&c->stream)) {
-			conn_end(c, 0);
+			http_conn_end(c, 0);
 			return;
 		}
-		conn_linger(c);
+		http_conn_linger(c);
 	}
 	look_again(c);
 }
@@ -401,7 +403,7 @@ static void on_drained(void *ctx)
 
 static void on_failed(void *ctx, int error)
 {
-	conn_end(ctx, error);
+	http_conn_end(ctx, error);
 }
 
 static void on_closed(void *ctx)
@@ -414,15 +416,15 @@ static void on_task(void *ctx)
 	look_again(ctx);
 }
 
-void conn_timeout(struct http_conn *c, enum deadline which)
+void http_conn_timeout(struct http_conn *c, enum deadline which)
 {
 	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
 			 (which == DEADLINE_BODY && c->req);
 
 	if (refusable)
-		conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
+		http_conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
 	else
-		conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
+		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)
 		look_again(c);
 }
@@ -435,7 +437,8 @@ static const struct stream_ops conn_ops = {
 	.closed = on_closed,
 };
 
-int conn_open(struct http_server *server, int fd, struct tls *tls, struct http_conn **ret)
+int http_conn_open(struct http_server *server, int fd, struct tls *tls,
+		   struct http_conn **ret)
 {
 	struct http_conn *c = calloc(1, sizeof(*c));
 	SSL *ssl = c && tls ? tls_accept(tls, fd) : NULL;
@@ -451,7 +454,7 @@ int conn_open(struct http_server *server, int fd, struct tls *tls, struct http_c
 	c->body.done = true;
 	link_init(&c->all);
 	link_init(&c->queue);
-	r = stream_open(&c->stream, server_loop(server), fd, ssl, &conn_ops, c);
+	r = stream_open(&c->stream, http_server_loop(server), fd, ssl, &conn_ops, c);
 	if (r < 0) {
 		SSL_free(ssl);
 		(void)close(fd);

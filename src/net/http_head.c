@@ -110,7 +110,7 @@ bool http_list_has(const char *list, const char *token)
 	return false;
 }
 
-/* What a field may mean to us. One table for both sides: it is also the list of what may not be repeated. */
+/* What a field may mean to us. The table is also the list of what may not be repeated. */
 enum known {
 	K_OTHER,
 	K_HOST,

@@ -8,7 +8,7 @@
  *	http_text.c     words: headers, status lines, decoding
  *
  * One function writes the state of each thing: arm() the deadline of a
- * connection, work() what it does with bytes, conn_end() its end.
+ * connection, work() what it does with bytes, http_conn_end() its end.
  */
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
@@ -85,33 +85,35 @@ struct request {
 };
 
 /* http_server.c */
-void server_set_deadline(struct http_conn *c, enum deadline d);
-void server_gone(struct http_conn *c);
-struct net_loop *server_loop(const struct http_server *s);
-const struct http_options *server_options(const struct http_server *s);
-struct http_head *server_head(struct http_server *s); /* to parse into; one at a time */
-const char *server_date(struct http_server *s);       /* "Date: ...\r\n" */
-struct buf *server_scratch(struct http_server *s);    /* empty; for one head at a time */
-bool server_is_draining(const struct http_server *s);
+void http_server_set_deadline(struct http_conn *c, enum deadline d);
+void http_server_gone(struct http_conn *c);
+struct net_loop *http_server_loop(const struct http_server *s);
+const struct http_options *http_server_options(const struct http_server *s);
+struct http_head *
+http_server_head(struct http_server *s);             /* to parse into; one at a time */
+const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
+struct buf *
+http_server_scratch(struct http_server *s); /* empty; for one head at a time */
+bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */
-int conn_open(struct http_server *server, int fd, struct tls *tls,
-	      struct http_conn **ret);
+int http_conn_open(struct http_server *server, int fd, struct tls *tls,
+		   struct http_conn **ret);
 /* The connection is over, for this reason; its request is told. */
-void conn_end(struct http_conn *c, int why);
-void conn_timeout(struct http_conn *c, enum deadline which);
+void http_conn_end(struct http_conn *c, int why);
+void http_conn_timeout(struct http_conn *c, enum deadline which);
 /* Something changed outside of work(): look again, from the loop. */
-void conn_kick(struct http_conn *c);
+void http_conn_kick(struct http_conn *c);
 /* The request is over; it is told. */
-void conn_close_request(struct http_conn *c, int why);
+void http_conn_close_request(struct http_conn *c, int why);
 /* End our half, and read on until the client has seen it. */
-void conn_linger(struct http_conn *c);
+void http_conn_linger(struct http_conn *c);
 /* Is the rest of the body so small that reading it beats a new connection? */
-bool conn_body_is_cheap(const struct http_conn *c);
+bool http_conn_body_is_cheap(const struct http_conn *c);
 
 /* http_answer.c */
 /* The server's own answer, then the end; to the request under way, if there is one. */
-void conn_refuse(struct http_conn *c, int status, const char *why, int error);
+void http_conn_refuse(struct http_conn *c, int status, const char *why, int error);
 
 /* http_text.c */
 const char *http_status_text(int status);

@@ -69,29 +69,29 @@ struct http_server {
 #define CONTAINER(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-struct net_loop *server_loop(const struct http_server *s)
+struct net_loop *http_server_loop(const struct http_server *s)
 {
 	return s->loop;
 }
 
-const struct http_options *server_options(const struct http_server *s)
+const struct http_options *http_server_options(const struct http_server *s)
 {
 	return &s->options;
 }
 
-struct http_head *server_head(struct http_server *s)
+struct http_head *http_server_head(struct http_server *s)
 {
 	return &s->head;
 }
 
-struct buf *server_scratch(struct http_server *s)
+struct buf *http_server_scratch(struct http_server *s)
 {
 	s->scratch.len = 0;
 	s->scratch.failed = false;
 	return &s->scratch;
 }
 
-bool server_is_draining(const struct http_server *s)
+bool http_server_is_draining(const struct http_server *s)
 {
 	return s->draining;
 }
@@ -119,7 +119,7 @@ static void format_date(time_t now, char *text, size_t size)
 		       (unsigned)(seconds % 60));
 }
 
-const char *server_date(struct http_server *s)
+const char *http_server_date(struct http_server *s)
 {
 	time_t now = time(NULL);
 
@@ -181,7 +181,7 @@ static void accept_again(struct http_server *s)
 	listen_again(s, true);
 }
 
-void server_set_deadline(struct http_conn *c, enum deadline d)
+void http_server_set_deadline(struct http_conn *c, enum deadline d)
 {
 	struct http_server *s = c->server;
 
@@ -212,8 +212,8 @@ static void on_timer(void *ctx)
 				next = c->due < next ? c->due : next;
 				break;
 			}
-			server_set_deadline(c, DEADLINE_NONE);
-			conn_timeout(c, (enum deadline)d);
+			http_server_set_deadline(c, DEADLINE_NONE);
+			http_conn_timeout(c, (enum deadline)d);
 		}
 	}
 	if (next != UINT64_MAX)
@@ -284,7 +284,7 @@ static int adopt(struct http_server *s, int fd, struct tls *tls, const union add
 
 	if (a->any.sa_family != AF_UNIX)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	r = conn_open(s, fd, tls, &c);
+	r = http_conn_open(s, fd, tls, &c);
 	if (r < 0)
 		return r;
 	set_peer(c, a, fd);
@@ -327,7 +327,7 @@ static bool accept_one(struct listener *l)
 		return false;
 	}
 	if (s->n_conns >= s->options.limits.connections)
-		conn_end(longest_idle(s), -ECONNABORTED);
+		http_conn_end(longest_idle(s), -ECONNABORTED);
 	(void)adopt(s, fd, l->tls, &a);
 	return true;
 }
@@ -342,7 +342,7 @@ static void on_listener(void *ctx, unsigned events)
 			break;
 }
 
-void server_gone(struct http_conn *c)
+void http_server_gone(struct http_conn *c)
 {
 	struct http_server *s = c->server;
 
@@ -540,7 +540,8 @@ struct http_server *http_server_free(struct http_server *s)
 	s->freeing = true;
 	stop_listening(s);
 	while (s->conns.next != &s->conns)
-		conn_end(CONTAINER(s->conns.next, struct http_conn, all), -ECANCELED);
+		http_conn_end(CONTAINER(s->conns.next, struct http_conn, all),
+			      -ECANCELED);
 	(void)loop_timer_free(s->timer);
 	(void)loop_timer_free(s->retry);
 	buf_done(&s->scratch);
@@ -555,7 +556,7 @@ void http_server_drain(struct http_server *s)
 	s->draining = true;
 	stop_listening(s);
 	while ((c = longest_idle(s)))
-		conn_end(c, -ECANCELED);
+		http_conn_end(c, -ECANCELED);
 }
 
 size_t http_server_count(const struct http_server *s)
