@@ -306,6 +306,29 @@ static void keep_secret(const struct config *c, const struct api_word *word)
 	log_line(LOG_LEVEL_INFO, "a token for loopback was made: %s", path);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* The engine's locks and all else of the warden's are none of the api's business. */
+static void keep_only(const struct api_birth *b)
+{
+	int keep[API_LISTENERS_MAX + 5] = { 0, 1, 2, b->warden, b->told };
+	size_t n = 5;
+	unsigned from = 0;
+
+	for (size_t i = 0; i < b->n_listeners; i++)
+		keep[n++] = b->listeners[i].fd;
+	qsort(keep, n, sizeof(keep[0]), by_number);
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned)keep[i] > from)
+			(void)close_range(from, (unsigned)keep[i] - 1, 0);
+		from = (unsigned)keep[i] + 1;
+	}
+	(void)close_range(from, ~0U, 0);
+}
+
 static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
 		     struct warren_error *err)
 {
@@ -326,6 +349,7 @@ static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
 		(void)close(told[0]);
 		p->birth.warden = ends[1];
 		p->birth.told = told[1];
+		keep_only(&p->birth);
 		api_main(&p->birth);
 	}
 	(void)close(ends[1]);

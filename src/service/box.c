@@ -77,6 +77,7 @@ void box_free(struct box *box)
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
 	line_close(box, &gone);
 	run_box_gone(box);
+	shell_box_gone(box);
 	while (*p != box)
 		p = &(*p)->hash_next;
 	*p = box->hash_next;
@@ -234,11 +235,6 @@ void box_touch(struct box *box)
 		box_arm(box);
 }
 
-static void ignore_done(void *ctx UNUSED, int r UNUSED,
-			const struct warren_error *err UNUSED)
-{
-}
-
 static void on_timer(void *ctx)
 {
 	struct box *box = ctx;
@@ -246,16 +242,16 @@ static void on_timer(void *ctx)
 
 	box->reason = idle && idle <= now ? "idle" : "ttl";
 	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now) {
-		box_delete(box, ignore_done, NULL);
+		box_delete(box, service_ignore, NULL);
 		return;
 	}
 	if (idle && idle <= now) {
 		if (box->delete_when_idle) {
-			box_delete(box, ignore_done, NULL);
+			box_delete(box, service_ignore, NULL);
 			return;
 		}
 		box->auto_paused = true;
-		box_pause(box, true, ignore_done, NULL);
+		box_pause(box, true, service_ignore, NULL);
 	}
 	box_arm(box);
 }

@@ -100,7 +100,6 @@ static void on_attached(void *ctx, struct answer *a, const struct warren_error *
 	if (!failure && r == 0) {
 		run->input = answer_take(a, PROTO_GIVES_INPUT);
 		run->poke = answer_take(a, PROTO_GIVES_POKE);
-		run->command = answer_take(a, PROTO_GIVES_COMMAND);
 		run->attached = true;
 	} else if (!failure) {
 		(void)error_errno(&err, -r, "find the exec again");
@@ -178,11 +177,6 @@ void run_input(struct run *run, box_fd_fn done, void *ctx)
 int run_poke_fd(const struct run *run)
 {
 	return run->poke;
-}
-
-int run_command_fd(const struct run *run)
-{
-	return run->command;
 }
 
 bool run_lost(const struct run *run)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "service/internal.h"
+#include "session/session.h"
 
 /* --------------------------------------------------------------- the struct */
 
@@ -55,7 +56,7 @@ struct run *run_load(struct box *box, const struct exec_row *row)
 	}
 	run->refs = 1;
 	run->box = box;
-	run->journal = run->notify = run->input = run->poke = run->command = -1;
+	run->journal = run->notify = run->input = run->poke = -1;
 	run->next = box->runs;
 	box->runs = run;
 	run->listed = true;
@@ -95,9 +96,9 @@ struct run *run_unref(struct run *run)
 		return NULL;
 	delist(run);
 	run->watch = loop_watch_free(run->watch);
-	for (size_t i = 0; i < 5; i++) {
-		int fd = (const int[]){ run->journal, run->notify, run->input, run->poke,
-					run->command }[i];
+	for (size_t i = 0; i < 4; i++) {
+		int fd = (const int[]){ run->journal, run->notify, run->input,
+					run->poke }[i];
 
 		if (fd >= 0)
 			(void)close(fd);
@@ -202,8 +203,6 @@ static void starting_free(struct starting *st)
 	free_list(st->env);
 	free(st->cwd);
 	free(st->who);
-	if (st->start.command >= 0)
-		(void)close(st->start.command);
 	free(st);
 }
 
@@ -247,7 +246,6 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 	}
 	run->input = answer_take(a, PROTO_GIVES_INPUT);
 	run->poke = answer_take(a, PROTO_GIVES_POKE);
-	run->command = answer_take(a, PROTO_GIVES_COMMAND);
 	run->attached = true;
 	figure_add(st->box->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
 	st->box->service->figures.execs++;
@@ -328,7 +326,8 @@ static int ask_init(struct starting *st, struct warren_error *err)
 		.rows = from->rows,
 		.cols = from->cols,
 		.timeout_ms = from->timeout_ms,
-		.command_fd = from->command < 0 ? 0 : from->command,
+		.result_at = from->control ? SESSION_RESULT_FD : 0,
+		.poke_at = from->control ? SESSION_COMMAND_FD : 0,
 		.journal_limit = from->journal ? from->journal : s->journal_default,
 	};
 	struct request_streams streams = REQUEST_STREAMS_INIT;
@@ -380,8 +379,6 @@ void run_start(struct box *box, const struct run_start *start, run_fn done, void
 
 	if (!st) {
 		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
-		if (start->command >= 0)
-			(void)close(start->command);
 		done(ctx, NULL, &err);
 		return;
 	}

@@ -34,10 +34,6 @@ static void feed_end(struct feed *f, int r, const struct warren_error *err)
 	(void)run_unref(run);
 }
 
-static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
-{
-}
-
 static void on_room(void *ctx, unsigned events UNUSED)
 {
 	struct run *run = ctx;
@@ -61,7 +57,7 @@ static void on_room(void *ctx, unsigned events UNUSED)
 		f->sent += (size_t)n;
 	}
 	if (f->end)
-		run_close_input(run, ignore, NULL);
+		run_close_input(run, service_ignore, NULL);
 	feed_end(f, 0, NULL);
 }
 

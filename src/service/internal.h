@@ -60,6 +60,7 @@ struct box {
 	struct description is; /* what its maker says of it */
 
 	struct run *runs; /* alive, or in use */
+	struct shell *shells;
 	uint32_t last_number;
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
@@ -78,10 +79,10 @@ struct run {
 	struct box *box; /* NULL: it is gone */
 	struct run *next;
 	struct exec_row row;
-	int journal; /* -1: not open */
-	int notify;  /* an eventfd, while it runs; -1 */
-	int input;   /* write end of stdin, or the terminal; -1 */
-	int poke, command;
+	int journal;  /* -1: not open */
+	int notify;   /* an eventfd, while it runs; -1 */
+	int input;    /* write end of stdin, or the terminal; -1 */
+	int poke;     /* commands of a session go there; -1 */
 	bool listed;  /* in box->runs */
 	bool counted; /* in box->n_running */
 	bool attached;
@@ -169,6 +170,14 @@ void spec_get_limits(struct box *box, struct warren_limits *ret);
 /* In the store, charged by the difference. */
 int spec_set_limits(struct box *box, const struct warren_limits *limits,
 		    struct warren_error *err);
+
+/* shell.c */
+void shell_box_gone(struct box *box);
+int shell_restore(struct box *box, const struct session_row *row, struct run *run,
+		  struct warren_error *err);
+
+/* For what nobody waits for. */
+void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /* exec.c */
 struct run *run_load(struct box *box, const struct exec_row *row);

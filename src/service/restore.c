@@ -108,6 +108,44 @@ static void restore_runs(struct box *box)
 	}
 }
 
+/* ------------------------------------------------------------------- sessions */
+
+struct sessions {
+	size_t n;
+	struct session_row row[256];
+};
+
+static int take_session(void *ctx, const struct session_row *row)
+{
+	struct sessions *all = ctx;
+
+	if (all->n < ARRAY_SIZE(all->row)) {
+		all->row[all->n] = *row;
+		all->row[all->n++].shell = NULL; /* the walk's own */
+	}
+	return 0;
+}
+
+static void restore_shells(struct box *box)
+{
+	struct sessions *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(box->service, db_each_session(box->service->db, box->row.id, take_session,
+					      all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct run *run = run_find(box, all->row[i].exec);
+
+		if (run)
+			survive(box->service,
+				shell_restore(box, &all->row[i], run, &ignored));
+		(void)run_unref(run);
+	}
+	free(all);
+}
+
 /* ------------------------------------------------------------------ sandboxes */
 
 static void on_found(void *ctx, const struct warren_error *failure, const char *data,
@@ -128,6 +166,7 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 		if (r == 0) {
 			all->service->figures.restored++;
 			restore_runs(box);
+			restore_shells(box);
 			box_arm(box);
 		}
 	} else {

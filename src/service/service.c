@@ -23,6 +23,10 @@ int64_t service_time(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+void service_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
 struct db *service_db(struct service *s)
 {
 	return s->db;

@@ -157,7 +157,7 @@ struct run_start {
 	uint16_t rows, cols;
 	bool input;   /* stdin is a pipe that can be written to */
 	bool session; /* the shell of one */
-	int command;  /* with control descriptors; -1: without */
+	bool control; /* for src/session: commands in, results as stream 3 */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
 	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
@@ -201,7 +201,49 @@ void run_input(struct run *run, box_fd_fn done, void *ctx);
 void run_feed(struct run *run, const void *data, size_t size, bool end,
 	      service_done_fn done, void *ctx);
 int run_poke_fd(const struct run *run);
-int run_command_fd(const struct run *run);
+
+/* ----------------------------------------------------------------- sessions */
+
+struct shell;
+typedef void (*shell_fn)(void *ctx, struct shell *shell, const struct warren_error *err);
+
+/* @shell by name or path, NULL: bash, or sh where there is none. @done when it takes commands. */
+void shell_open(struct box *box, const struct run_start *start, const char *shell,
+		shell_fn done, void *ctx);
+struct shell *shell_find(struct box *box, const char *id);
+/* The one after @after; NULL: the first; NULL is returned after the last. */
+struct shell *shell_next(struct box *box, struct shell *after);
+const struct session_row *shell_row(const struct shell *sh);
+const char *shell_cwd(const struct shell *sh);
+const char *shell_state(const struct shell *sh); /* "idle", "busy", "ended" */
+
+struct shell_result {
+	uint64_t serial;
+	int exit_code;
+	const char *cwd; /* NULL: it ended */
+	uint64_t lost, wall_usec;
+	bool timed_out, interrupted, syntax_error, ended;
+};
+
+/* A command that somebody waits for; his memory, until result() or shell_forget(). */
+struct shell_command {
+	void (*output)(struct shell_command *c, int stream, const void *data, size_t n);
+	void (*result)(struct shell_command *c, const struct shell_result *result);
+	void *ctx;
+	bool blocked;        /* no more output until shell_go_on() */
+	struct shell *shell; /* private */
+};
+
+/* -EBUSY: one runs; -EPIPE: it has ended. @timeout_ms 0: none. */
+int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
+	      struct shell_command *command, struct warren_error *err);
+void shell_forget(struct shell_command *command);
+void shell_go_on(struct shell_command *command);
+void shell_interrupt(struct shell *sh, int sig);
+/* All that it started is killed. */
+void shell_close(struct shell *sh, service_done_fn done, void *ctx);
+/* Where its output is at present, in the journal of its exec. */
+uint64_t shell_cursor(const struct shell *sh);
 
 /* ------------------------------------------------------------------- output */
 

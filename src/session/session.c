@@ -46,9 +46,21 @@ int session_new(enum session_transport transport, const struct session_events *e
 	s->arg = arg;
 	s->record.max = RECORD_MAX;
 	id_make(id);
-	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
+	session_name(s, id);
 	*ret = s;
 	return 0;
+}
+
+void session_name(struct session *s, const char *id)
+{
+	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
+}
+
+void session_resume(struct session *s, uint64_t serial)
+{
+	s->serial = serial;
+	s->state = STATE_RUNNING;
+	s->greeted = true;
 }
 
 struct session *session_free(struct session *s)

@@ -108,6 +108,16 @@ const char *const *session_argv(enum session_transport transport,
 
 int session_new(enum session_transport transport, const struct session_events *events,
 		void *arg, struct session **ret, struct warren_error *err);
+/*
+ * Our names in the shell begin with a word that is random, or made of @id (letters and
+ * digits): with the same one a session can be taken up by another process.
+ */
+void session_name(struct session *s, const char *id);
+/*
+ * Instead of session_start(): the shell runs, @serial commands were fed to it, and the result of
+ * the last is still to come, or to be handed over again.
+ */
+void session_resume(struct session *s, uint64_t serial);
 struct session *session_free(struct session *s);
 void session_freep(struct session **s);
 

@@ -124,7 +124,6 @@ int exec_wanted_read(const struct body *body, struct exec_wanted *w,
 		.cols = (uint16_t)body_int(body, "cols"),
 		.input = body_bool(body, "stdin") || body_has(body, "input") ||
 			 body_has(body, "input_base64"),
-		.command = -1,
 		.timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
 		.journal = body_size(body, "output_limit"),
 		.limits = { .memory = body_size(&limits, "memory"),

@@ -9,13 +9,6 @@
 			    "%s is not served by this service", c->route.op->id); \
 	}
 
-UNSERVED(list_sessions)
-UNSERVED(open_session)
-UNSERVED(get_session)
-UNSERVED(close_session)
-UNSERVED(run_in_session)
-UNSERVED(stream_in_session)
-UNSERVED(interrupt_session)
 UNSERVED(read_file)
 UNSERVED(write_file)
 UNSERVED(remove_file)

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - handlers: shells whose state carries from command to command */
+#include <errno.h>
+#include <string.h>
+
+#include "api/format.h"
+#include "api/v1/exec.h"
+#include "base/json.h"
+
+static struct shell *call_shell(struct call *c, struct box **ret_box)
+{
+	struct box *box = call_box(c);
+	struct shell *sh = box ? shell_find(box, c->route.param[1]) : NULL;
+
+	if (box && !sh)
+		call_refuse(c, API_ERR_SESSION_NOT_FOUND,
+			    "sandbox '%s' has no session '%s'", c->route.param[0],
+			    c->route.param[1]);
+	*ret_box = box;
+	return sh;
+}
+
+static void show_session(struct buf *out, const struct shell *sh)
+{
+	const struct session_row *row = shell_row(sh);
+	struct json j = { .out = out };
+	char at[32];
+
+	show_time(at, row->created_at);
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", row->id);
+	json_str(&j, "sandbox_id", row->sandbox);
+	json_str(&j, "exec_id", row->exec);
+	json_str(&j, "shell", row->shell);
+	if (shell_cwd(sh))
+		json_str(&j, "cwd", shell_cwd(sh));
+	json_str(&j, "state", shell_state(sh));
+	json_str(&j, "created_at", at);
+	json_u64(&j, "commands", row->serial);
+	json_close(&j, '}');
+}
+
+/* ------------------------------------------------------------ opening, closing */
+
+static void on_opened(void *ctx, struct shell *sh, const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct call *c = ctx;
+
+	if (c->req && !sh && err->code == ENOENT) {
+		call_refuse(c, API_ERR_COMMAND_NOT_FOUND, "%s", err->msg);
+	} else if (c->req && !sh) {
+		call_fail(c, err);
+	} else if (c->req) {
+		show_session(&out, sh);
+		call_json(c, 201, &out);
+	}
+	call_unref(c);
+}
+
+void v1_open_session(struct call *c)
+{
+	struct box *box = call_box(c);
+	char **env = NULL;
+
+	if (!box)
+		return;
+	if (exec_read_env(&c->body, &env) < 0) {
+		free(env);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	struct run_start start = {
+		.env = (const char *const *)env,
+		.cwd = body_text(&c->body, "cwd"),
+		.user = body_text(&c->body, "user"),
+		.journal = body_size(&c->body, "output_limit"),
+	};
+
+	shell_open(box, &start, body_text(&c->body, "shell"), on_opened, call_ref(c));
+	for (char **p = env; *p; p++)
+		free(*p);
+	free(env);
+}
+
+void v1_get_session(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct box *box;
+	struct shell *sh = call_shell(c, &box);
+
+	if (!sh)
+		return;
+	show_session(&out, sh);
+	call_json(c, 200, &out);
+}
+
+void v1_list_sessions(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
+	struct box *box = call_box(c);
+	const char *cursor = c->query.v[V1_LIST_SESSIONS_QUERY_CURSOR].text;
+	size_t max = (size_t)c->query.v[V1_LIST_SESSIONS_QUERY_LIMIT].number, n = 0;
+	struct shell *sh, *last = NULL;
+
+	if (!box)
+		return;
+	buf_puts(&out, "{\"sessions\":[");
+	for (sh = shell_next(box, cursor ? shell_find(box, cursor) : NULL); sh && n < max;
+	     sh = shell_next(box, sh)) {
+		if (n++ > 0)
+			buf_puts(&out, ",");
+		show_session(&out, sh);
+		last = sh;
+	}
+	if (sh && last)
+		buf_printf(&out, "],\"next_cursor\":\"%s\"}", shell_row(last)->id);
+	else
+		buf_puts(&out, "],\"next_cursor\":null}");
+	call_json(c, 200, &out);
+}
+
+static void on_closed(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	/* Ended by itself meanwhile: as it should be. */
+	if (c->req && r < 0 && r != -ESRCH)
+		call_fail(c, err);
+	else if (c->req)
+		call_empty(c, 204);
+	call_unref(c);
+}
+
+void v1_close_session(struct call *c)
+{
+	struct box *box;
+	struct shell *sh = call_shell(c, &box);
+
+	if (sh)
+		shell_close(sh, on_closed, call_ref(c));
+}
+
+void v1_interrupt_session(struct call *c)
+{
+	struct box *box;
+	struct shell *sh = call_shell(c, &box);
+
+	if (!sh)
+		return;
+	shell_interrupt(sh, format_signal(body_text(&c->body, "signal")));
+	call_empty(c, 204);
+}
+
+/* -------------------------------------------------------------------- running */
+
+struct running {
+	struct call *call;
+	struct shell_command command;
+	struct buf text[2]; /* stdout, stderr; of a command whose answer is one piece */
+	uint64_t dropped;
+	bool base64, stream, sse;
+};
+
+#define KEPT_MAX (64U << 20)
+
+static void running_gone(struct call *c)
+{
+	struct running *k = c->state;
+
+	c->state = NULL;
+	if (!k)
+		return;
+	shell_forget(&k->command);
+	buf_done(&k->text[0]);
+	buf_done(&k->text[1]);
+	free(k);
+}
+
+static void put_result(struct buf *out, const struct running *k,
+		       const struct shell_result *r)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_u64(&j, "serial", r->serial);
+	json_int(&j, "exit_code", r->exit_code);
+	for (int i = 0; i < 2 && !k->stream; i++) {
+		json_raw(&j, i == 0 ? "stdout" : "stderr", "", 0);
+		show_bytes(out, k->text[i].data ? k->text[i].data : "", k->text[i].len,
+			   k->base64);
+	}
+	json_u64(&j, "lost", r->lost + k->dropped);
+	json_str(&j, "cwd", r->cwd);
+	json_bool(&j, "timed_out", r->timed_out);
+	json_bool(&j, "interrupted", r->interrupted);
+	json_bool(&j, "syntax_error", r->syntax_error);
+	json_bool(&j, "ended", r->ended);
+	json_u64(&j, "wall_usec", r->wall_usec);
+	json_close(&j, '}');
+}
+
+static void put_event(struct running *k, const struct buf *json)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+
+	if (k->sse)
+		buf_puts(&out, "data: ");
+	buf_add(&out, json->data, json->len);
+	buf_puts(&out, k->sse ? "\n\n" : "\n");
+	k->command.blocked = http_write(k->call->req, out.data, out.len) != 0;
+}
+
+static void on_drained(struct http_request *req)
+{
+	struct running *k = ((struct call *)req->user)->state;
+
+	if (k)
+		shell_go_on(&k->command);
+}
+
+static void on_output(struct shell_command *command, int stream, const void *data,
+		      size_t n)
+{
+	struct running *k = command->ctx;
+	AUTO_BUF struct buf json = BUF_INIT(1U << 20);
+	struct json j = { .out = &json };
+	struct buf *text = &k->text[stream - 1];
+
+	if (!k->stream) {
+		size_t room = KEPT_MAX - text->len, take = n < room ? n : room;
+
+		buf_add(text, data, take);
+		k->dropped += n - take;
+		return;
+	}
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "output");
+	json_u64(&j, "cursor", shell_cursor(command->shell));
+	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
+	json_raw(&j, "data", "", 0);
+	show_bytes(&json, data, n, k->base64);
+	json_close(&j, '}');
+	put_event(k, &json);
+}
+
+static void on_result(struct shell_command *command, const struct shell_result *r)
+{
+	struct running *k = command->ctx;
+	AUTO_BUF struct buf out = BUF_INIT(1U << 30);
+
+	if (!k->stream) {
+		put_result(&out, k, r);
+		call_json(k->call, 200, &out);
+		return;
+	}
+	buf_puts(&out, "{\"type\":\"result\",\"session\":");
+	put_result(&out, k, r);
+	buf_puts(&out, "}");
+	put_event(k, &out);
+	(void)http_end(k->call->req);
+}
+
+static void refuse_run(struct call *c, const struct warren_error *err)
+{
+	if (err->code == EBUSY)
+		call_refuse(c, API_ERR_SESSION_BUSY, "%s", err->msg);
+	else if (err->code == EPIPE)
+		call_refuse(c, API_ERR_SESSION_ENDED, "%s", err->msg);
+	else
+		call_fail(c, err);
+}
+
+static void run(struct call *c, bool stream)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *text = body_text(&c->body, "command");
+	struct box *box;
+	struct shell *sh = call_shell(c, &box);
+	struct running *k = sh ? calloc(1, sizeof(*k)) : NULL;
+
+	if (!sh)
+		return;
+	if (!k) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	*k = (struct running){
+		.call = c,
+		.command = { .output = on_output, .result = on_result, .ctx = k },
+		.text = { BUF_INIT(KEPT_MAX + 1), BUF_INIT(KEPT_MAX + 1) },
+		.base64 = body_word(&c->body, "encoding") == V1_ENCODING_BASE64,
+		.stream = stream
+	};
+	c->state = k;
+	c->gone = running_gone;
+	if (shell_run(sh, text, strlen(text), (uint64_t)body_int(&c->body, "timeout_ms"),
+		      &k->command, &err) < 0) {
+		refuse_run(c, &err);
+		return;
+	}
+	if (stream) {
+		k->sse = c->query.v[V1_STREAM_IN_SESSION_QUERY_FORMAT].number ==
+			 V1_STREAM_IN_SESSION_FORMAT_IS_SSE;
+		c->req->drained = on_drained;
+		call_begin_stream(c, k->sse);
+	}
+}
+
+void v1_run_in_session(struct call *c)
+{
+	run(c, false);
+}
+
+void v1_stream_in_session(struct call *c)
+{
+	run(c, true);
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shell.c - sessions: shells whose state carries from command to command
+ *
+ * A session is an exec whose shell takes commands from a pipe and reports results
+ * as stream 3 of its journal (src/session is what is said; init sees to the order
+ * of the streams). While a command runs the journal is read from where it ended
+ * before; between commands nobody reads, and what jobs in the background write
+ * is in the journal for whoever asks.
+ *
+ * A command that is out of time, or interrupted, is stopped by the steps below,
+ * each of which is given a while. The shell goes last.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/internal.h"
+#include "session/session.h"
+
+/* How a command is stopped, step by step. */
+static const struct {
+	int sig;
+	enum warren_whom whom;
+	unsigned ms; /* until the next */
+} steps[] = {
+	{ SIGINT, WARREN_WHOM_TREE, 150 }, /* the shell too: it drops the rest */
+	{ SIGINT, WARREN_WHOM_TREE, 250 },
+	{ SIGINT, WARREN_WHOM_TREE, 500 },
+	{ SIGKILL, WARREN_WHOM_NEW, 500 }, /* what the command started */
+	{ SIGKILL, WARREN_WHOM_NEW, 1000 },
+	{ SIGKILL, WARREN_WHOM_TREE, 5000 }, /* the shell: the session ends */
+};
+
+struct shell {
+	struct service *service;
+	struct shell *next; /* of the box */
+	struct box *box;    /* NULL: gone */
+	struct session_row row;
+	struct run *run;
+	struct session *codec;
+	char *cwd;
+	uint64_t cursor; /* in its journal */
+	struct run_watcher watcher;
+	struct run_waiter waiter;
+	struct buf out; /* for the shell, not yet in its pipe */
+	size_t sent;
+	struct loop_watch *out_watch;
+	struct loop_timer *timer; /* of the command's time, then of the steps */
+	size_t step;              /* the next of them */
+	bool stopping, timed_out, interrupted;
+	bool ended;
+	struct shell_command *command; /* that runs for somebody; NULL */
+	uint64_t begun;                /* ns */
+	uint64_t lost;
+	shell_fn opened; /* while it is opened */
+	void *ctx;
+	bool done_opening;
+	struct warren_error open_err;
+};
+
+/* ------------------------------------------------------------------- life */
+
+static void shell_free(struct shell *sh)
+{
+	struct shell **p;
+
+	if (sh->box) {
+		for (p = &sh->box->shells; *p && *p != sh; p = &(*p)->next)
+			;
+		if (*p)
+			*p = sh->next;
+	}
+	run_watch_cancel(&sh->watcher);
+	run_wait_cancel(&sh->waiter);
+	sh->out_watch = loop_watch_free(sh->out_watch);
+	sh->timer = loop_timer_free(sh->timer);
+	(void)run_unref(sh->run);
+	sh->codec = session_free(sh->codec);
+	buf_done(&sh->out);
+	session_row_done(&sh->row);
+	free(sh->cwd);
+	free(sh);
+}
+
+struct shell *shell_find(struct box *box, const char *id)
+{
+	for (struct shell *sh = box->shells; sh; sh = sh->next)
+		if (strcmp(sh->row.id, id) == 0 && !sh->opened)
+			return sh;
+	return NULL;
+}
+
+struct shell *shell_next(struct box *box, struct shell *after)
+{
+	struct shell *sh = after ? after->next : box->shells;
+
+	while (sh && sh->opened)
+		sh = sh->next;
+	return sh;
+}
+
+const struct session_row *shell_row(const struct shell *sh)
+{
+	return &sh->row;
+}
+
+uint64_t shell_cursor(const struct shell *sh)
+{
+	return sh->cursor;
+}
+
+const char *shell_cwd(const struct shell *sh)
+{
+	return sh->cwd;
+}
+
+const char *shell_state(const struct shell *sh)
+{
+	return sh->ended ? "ended" : session_running(sh->codec) ? "busy" : "idle";
+}
+
+/* ----------------------------------------------------------------- to the shell */
+
+static void pour(struct shell *sh);
+
+static void on_room(void *ctx, unsigned events UNUSED)
+{
+	pour(ctx);
+}
+
+static void pour(struct shell *sh)
+{
+	while (sh->sent < sh->out.len) {
+		ssize_t n = write(run_poke_fd(sh->run), sh->out.data + sh->sent,
+				  sh->out.len - sh->sent);
+
+		if (n < 0 && errno == EAGAIN) {
+			if (!sh->out_watch)
+				(void)loop_watch(sh->service->loop, run_poke_fd(sh->run),
+						 LOOP_WRITE, on_room, sh, &sh->out_watch);
+			return;
+		}
+		if (n < 0 && errno != EINTR)
+			break; /* its end is told by the exec's */
+		sh->sent += n > 0 ? (size_t)n : 0;
+	}
+	sh->out_watch = loop_watch_free(sh->out_watch);
+	buf_done(&sh->out);
+	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
+	sh->sent = 0;
+}
+
+/* --------------------------------------------------------------- from the shell */
+
+static void on_output(void *arg, enum session_stream stream, const void *data, size_t n)
+{
+	struct shell *sh = arg;
+
+	if (sh->command)
+		sh->command->output(sh->command, stream == SESSION_STDERR ? 2 : 1, data,
+				    n);
+}
+
+static void finish_open(struct shell *sh, const struct warren_error *err)
+{
+	shell_fn opened = sh->opened;
+	void *ctx = sh->ctx;
+
+	sh->opened = NULL;
+	if (err) {
+		opened(ctx, NULL, err);
+		return;
+	}
+	event_emit(sh->service, EVENT_SESSION_OPENED, sh->box, sh->row.id, NULL);
+	opened(ctx, sh, NULL);
+}
+
+static void on_result(void *arg, const struct session_result *r)
+{
+	struct shell *sh = arg;
+	struct shell_command *c = sh->command;
+	struct shell_result res = {
+		.serial = r->serial,
+		.exit_code = r->exit_code,
+		.cwd = r->cwd,
+		.lost = sh->lost,
+		.wall_usec = (clock_now() - sh->begun) / 1000,
+		.timed_out = sh->timed_out,
+		.interrupted = sh->interrupted,
+		.syntax_error = r->outcome == SESSION_SYNTAX,
+		.ended = r->outcome == SESSION_ENDED,
+	};
+
+	if (r->cwd) {
+		free(sh->cwd);
+		sh->cwd = strdup(r->cwd);
+	}
+	sh->ended = sh->ended || res.ended;
+	sh->stopping = false;
+	if (sh->timer)
+		loop_timer_stop(sh->timer);
+	run_watch_cancel(&sh->watcher);
+	if (sh->opened) {
+		struct warren_error err = WARREN_ERROR_INIT;
+
+		if (r->outcome != SESSION_READY)
+			(void)error_set(&err, EPIPE,
+					"the shell ended before it was ready");
+		sh->done_opening = true;
+		sh->open_err = err;
+		return;
+	}
+	if (sh->box)
+		figure_add(sh->service, FIGURE_SESSION, res.wall_usec);
+	sh->command = NULL;
+	if (c)
+		c->result(c, &res);
+}
+
+static const struct session_events events = { .output = on_output, .result = on_result };
+
+/* What has come since the last look. */
+static void read_on(struct shell *sh)
+{
+	static char piece[65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	while (session_running(sh->codec) && !(sh->command && sh->command->blocked)) {
+		struct warren_output o;
+
+		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0)
+			break;
+		sh->lost += o.lost;
+		sh->cursor = o.cursor;
+		if (o.size == 0)
+			return;
+		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
+				     o.size, &err) < 0) {
+			/* No shell of ours said that. */
+			run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore,
+				   NULL);
+			return;
+		}
+	}
+}
+
+static void after_reading(struct shell *sh)
+{
+	if (sh->opened && sh->done_opening)
+		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
+}
+
+static void on_more(struct run_watcher *w)
+{
+	struct shell *sh = w->ctx;
+
+	read_on(sh);
+	after_reading(sh);
+}
+
+static void on_exit_heard(struct run_waiter *w, struct run *run)
+{
+	struct shell *sh = w->ctx;
+	const struct exec_row *row = run_row(run);
+	int code = row->ended ? row->result.signal ? 128 + row->result.signal
+						   : row->result.exit_code
+			      : -1;
+
+	read_on(sh);
+	sh->ended = true;
+	session_on_exit(sh->codec, code);
+	after_reading(sh);
+}
+
+void shell_go_on(struct shell_command *command)
+{
+	struct shell *sh = command->shell;
+
+	command->blocked = false;
+	if (sh)
+		read_on(sh);
+}
+
+/* ------------------------------------------------------------------- stopping */
+
+static void on_timer(void *ctx)
+{
+	struct shell *sh = ctx;
+
+	if (!session_running(sh->codec))
+		return;
+	if (!sh->stopping) {
+		sh->stopping = true;
+		sh->timed_out = true;
+		sh->step = 0;
+	}
+	if (sh->step >= ARRAY_SIZE(steps))
+		return;
+	run_signal(sh->run, steps[sh->step].sig, (int)steps[sh->step].whom,
+		   service_ignore, NULL);
+	loop_timer_set(sh->timer, steps[sh->step++].ms);
+}
+
+void shell_interrupt(struct shell *sh, int sig)
+{
+	if (!session_running(sh->codec) || sh->opened)
+		return;
+	sh->interrupted = true;
+	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
+	run_signal(sh->run, sig, sig == SIGINT ? WARREN_WHOM_TREE : WARREN_WHOM_NEW,
+		   service_ignore, NULL);
+}
+
+/* -------------------------------------------------------------------- running */
+
+int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
+	      struct shell_command *command, struct warren_error *err)
+{
+	uint64_t from = 0, serial = 0;
+	int r;
+
+	if (sh->ended || !sh->box)
+		return error_set(err, EPIPE, "the session's shell is gone");
+	if (session_running(sh->codec) || run_poke_fd(sh->run) < 0)
+		return error_set(err, EBUSY, "a command runs in the session");
+	run_extent(sh->run, &from, &sh->cursor);
+	r = session_feed(sh->codec, text, n, &sh->out, &serial, err);
+	if (r == 0)
+		r = db_advance_session(sh->service->db, sh->row.id, serial,
+				       service_time(), err);
+	if (r < 0)
+		return r;
+	sh->row.serial = serial;
+	sh->begun = clock_now();
+	sh->lost = 0;
+	sh->step = 0;
+	sh->stopping = sh->timed_out = sh->interrupted = false;
+	sh->command = command;
+	command->shell = sh;
+	r = run_watch(sh->run, &sh->watcher, err);
+	if (r < 0)
+		return r;
+	if (timeout_ms)
+		loop_timer_set(sh->timer, timeout_ms);
+	box_touch(sh->box);
+	pour(sh);
+	return 0;
+}
+
+/* Nobody waits for it any more; it runs on. */
+void shell_forget(struct shell_command *command)
+{
+	if (command->shell && command->shell->command == command)
+		command->shell->command = NULL;
+	command->shell = NULL;
+}
+
+/* -------------------------------------------------------------------- opening */
+
+static struct shell *shell_new(struct box *box)
+{
+	struct shell *sh = calloc(1, sizeof(*sh));
+
+	if (!sh)
+		return NULL;
+	sh->service = box->service;
+	sh->box = box;
+	sh->watcher = (struct run_watcher){ .fn = on_more, .ctx = sh };
+	sh->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = sh };
+	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
+	sh->next = box->shells;
+	box->shells = sh;
+	if (loop_timer_new(box->service->loop, on_timer, sh, &sh->timer) < 0) {
+		shell_free(sh);
+		return NULL;
+	}
+	return sh;
+}
+
+/* A start under way: which shell is tried. */
+struct opening {
+	struct shell *shell;
+	struct run_start start;
+	enum session_shell kind;
+	char *own; /* what was asked for; NULL: bash, else sh */
+	const char *argv[16];
+};
+
+static void opening_free(struct opening *o)
+{
+	free(o->own);
+	free(o);
+}
+
+static void try_shell(struct opening *o);
+
+static int write_down(struct shell *sh, const char *name, struct warren_error *err)
+{
+	struct session_row row = { .shell = name,
+				   .created_at = service_time(),
+				   .last_used = service_time() };
+	int r;
+
+	(void)memcpy(row.id, sh->row.id, sizeof(row.id));
+	(void)memcpy(row.sandbox, sh->box->row.id, sizeof(row.sandbox));
+	(void)memcpy(row.exec, sh->run->row.id, sizeof(row.exec));
+	r = db_insert_session(sh->service->db, &row, err);
+	return r < 0 ? r : db_get_session(sh->service->db, NULL, row.id, &sh->row, err);
+}
+
+static int begin(struct shell *sh, struct run *run, const char *name,
+		 struct warren_error *err)
+{
+	int r;
+
+	sh->run = run_ref(run);
+	r = session_new(SESSION_CONTROL, &events, sh, &sh->codec, err);
+	if (r < 0)
+		return r;
+	session_name(sh->codec, sh->row.id);
+	r = write_down(sh, name, err);
+	if (r == 0)
+		r = session_start(sh->codec, &sh->out, err);
+	if (r == 0)
+		r = run_watch(run, &sh->watcher, err);
+	if (r < 0)
+		return r;
+	run_wait(run, &sh->waiter);
+	sh->begun = clock_now();
+	pour(sh);
+	return 0;
+}
+
+static void on_shell(void *ctx, struct run *run, const struct warren_error *failure)
+{
+	struct opening *o = ctx;
+	struct shell *sh = o->shell;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!run && failure->code == ENOENT && !o->own &&
+	    o->kind + 1 < SESSION_SHELL_MAX && sh->box) {
+		o->kind++;
+		try_shell(o);
+		return;
+	}
+	if (!run) {
+		err = *failure;
+		if (failure->code == ENOENT && !o->own)
+			(void)error_set(&err, ENOENT,
+					"the image has no shell: neither bash nor sh");
+	} else if (begin(sh, run, o->argv[0], &err) < 0) {
+		run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+	}
+	if (err.code) {
+		finish_open(sh, &err);
+		shell_free(sh);
+	}
+	opening_free(o);
+}
+
+static void try_shell(struct opening *o)
+{
+	const char *const *argv = session_argv(SESSION_CONTROL, o->kind);
+	size_t n = 0;
+
+	for (; argv[n] && n + 1 < ARRAY_SIZE(o->argv); n++)
+		o->argv[n] = argv[n];
+	o->argv[n] = NULL;
+	if (o->own)
+		o->argv[0] = o->own;
+	o->start.argv = o->argv;
+	run_start(o->shell->box, &o->start, on_shell, o);
+}
+
+void shell_open(struct box *box, const struct run_start *start, const char *shell,
+		shell_fn done, void *ctx)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+	struct shell *sh = o ? shell_new(box) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *name = shell && strrchr(shell, '/') ? strrchr(shell, '/') + 1 : shell;
+
+	if (!sh || (shell && !(o->own = strdup(shell)))) {
+		if (sh)
+			shell_free(sh);
+		free(o);
+		(void)error_errno(&err, ENOMEM, "open a session");
+		done(ctx, NULL, &err);
+		return;
+	}
+	id_make(sh->row.id);
+	sh->opened = done;
+	sh->ctx = ctx;
+	o->shell = sh;
+	o->start = *start;
+	o->start.control = true;
+	o->start.session = true;
+	o->kind = name && strcmp(name, "bash") != 0 ? SESSION_SH : SESSION_BASH;
+	try_shell(o);
+}
+
+void shell_close(struct shell *sh, service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run *run = sh->run;
+
+	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &err));
+	event_emit(sh->service, EVENT_SESSION_CLOSED, sh->box, sh->row.id, NULL);
+	if (sh->command) {
+		struct shell_command *c = sh->command;
+		struct shell_result res = { .serial = sh->row.serial,
+					    .exit_code = -1,
+					    .interrupted = true,
+					    .ended = true };
+
+		sh->command = NULL;
+		c->result(c, &res);
+	}
+	if (run_row(run)->ended || run_lost(run))
+		done(ctx, 0, NULL);
+	else
+		run_signal(run, SIGKILL, WARREN_WHOM_TREE, done, ctx);
+	shell_free(sh);
+}
+
+/* Their sandbox is gone: whoever waits has heard by way of the exec. */
+void shell_box_gone(struct box *box)
+{
+	while (box->shells)
+		shell_free(box->shells);
+}
+
+/* ------------------------------------------------------------------ restoring */
+
+/* The last record of stream 3 that is whole: the result of the last command, or of none. */
+static void replay(struct shell *sh)
+{
+	static char piece[65536];
+	AUTO_BUF struct buf last = BUF_INIT(JOURNAL_CHUNK);
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t cursor = 0;
+
+	for (;;) {
+		struct warren_output o;
+
+		if (run_output(sh->run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
+		    o.size == 0)
+			break;
+		cursor = o.cursor;
+		if (o.stream != SESSION_RESULTS)
+			continue;
+		last.len = 0;
+		buf_add(&last, piece, o.size);
+	}
+	sh->cursor = cursor;
+	/* Of an earlier command: the last one still runs. */
+	if (last.len > 0 && strtoull(last.data, NULL, 10) == sh->row.serial)
+		(void)session_on_bytes(sh->codec, SESSION_RESULTS, last.data, last.len,
+				       &err);
+}
+
+int shell_restore(struct box *box, const struct session_row *row, struct run *run,
+		  struct warren_error *err)
+{
+	struct shell *sh = shell_new(box);
+	int r;
+
+	if (!sh)
+		return error_errno(err, ENOMEM, "find a session again");
+	r = db_get_session(box->service->db, NULL, row->id, &sh->row, err);
+	if (r == 0)
+		r = session_new(SESSION_CONTROL, &events, sh, &sh->codec, err);
+	if (r < 0) {
+		shell_free(sh);
+		return r;
+	}
+	sh->run = run_ref(run);
+	session_name(sh->codec, sh->row.id);
+	session_resume(sh->codec, sh->row.serial);
+	replay(sh);
+	if (session_running(sh->codec))
+		(void)run_watch(run, &sh->watcher, err);
+	if (run_row(run)->ended || run_lost(run))
+		sh->ended = true;
+	else
+		run_wait(run, &sh->waiter);
+	return 0;
+}
