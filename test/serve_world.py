@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""serve_world.py - a service of one's own for a test: started, killed, started again, and counted after
+
+    with World() as w:                   # warren-serve on private directories
+        box = w.create(labels={"a": "b"})
+        eq(w.run(box, "echo hello")["stdout"], "hello\\n")
+        w.kill("api", "warden")          # kill -9, at once
+        w.start()
+
+At the end all sandboxes are deleted and the service is stopped; then nothing may be left of it. As the
+test adopts orphans (it is a subreaper), whatever runs below it was started by its own service.
+"""
+import contextlib
+import ctypes
+import glob
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+
+from checks import BUILD, Skip, eq, ok
+
+SERVE = os.path.join(BUILD, "warren-serve")
+WAIT = 30  # seconds that nothing here takes
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def until(condition, what, seconds=WAIT):
+    """Wait for it to be true; returns what it said."""
+    end = time.monotonic() + seconds
+    while not (said := condition()):
+        ok(time.monotonic() < end, f"not after {seconds} s: {what() if callable(what) else what}")
+        time.sleep(0.01)
+    return said
+
+
+# ------------------------------------------------------------------- the machine
+
+
+def slurp(path):
+    with open(path, encoding="utf-8", errors="surrogateescape") as f:
+        return f.read()
+
+
+def stat_of(pid):
+    """The fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time."""
+    return slurp(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def start_time(pid):
+    return int(stat_of(pid)[19])
+
+
+def family():
+    """Of every process: its parent, and its state."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                s = stat_of(name)
+                found[int(name)] = (int(s[1]), s[0])
+    return found
+
+
+def below(pid):
+    """All living descendants of @pid."""
+    parents = family()
+    children = {}
+    for p, (parent, _) in parents.items():
+        children.setdefault(parent, []).append(p)
+    found, todo = [], [pid]
+    while todo:
+        for p in children.get(todo.pop(), []):
+            todo.append(p)
+            if parents[p][1] not in "ZX":
+                found.append(p)
+    return found
+
+
+def rss(pid):
+    return int(re.search(r"VmRSS:\s+(\d+) kB", slurp(f"/proc/{pid}/status"))[1]) << 10
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def cgroups_of(sandbox):
+    found = []
+    for pattern in ("", "*/", "*/*/"):
+        found += glob.glob(f"/sys/fs/cgroup/{pattern}warren/{sandbox}")
+    return found
+
+
+def reap_orphans():
+    """End the zombies that came to us from a dead service; those that we started have our own id."""
+    for listing in glob.glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError):
+            for pid in slurp(listing).split():
+                with contextlib.suppress(OSError, ChildProcessError, TypeError):
+                    status = slurp(f"/proc/{pid}/status")
+                    if "\nState:\tZ" in status and int(re.search(r"\nUid:\t(\d+)", status)[1]) != os.geteuid():
+                        os.waitpid(int(pid), os.WNOHANG)
+
+
+def keep_reaping():
+    while True:
+        time.sleep(0.02)
+        reap_orphans()
+
+
+# -------------------------------------------------------------------- the client
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:600]!r}"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("warren", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Client:
+    """A connection that is kept; by the unix socket, or by TCP with a token."""
+
+    def __init__(self, where, token=None, timeout=WAIT):
+        self.token, self.where, self.timeout = token, where, timeout
+        self.http = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        if self.http:
+            self.http.close()
+        self.http = None
+
+    def open(self):
+        if not self.http:
+            self.http = (UnixConnection(self.where, self.timeout) if isinstance(self.where, str) else
+                         http.client.HTTPConnection(*self.where, timeout=self.timeout))
+        return self.http
+
+    def send(self, method, path, body=None, headers=None, query=None):
+        """Send it, and return the answer with its body unread."""
+        headers = dict(headers or {})
+        if self.token:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        if body is not None and not isinstance(body, (bytes, str)) and not hasattr(body, "read") \
+                and not hasattr(body, "__next__"):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        if query:
+            path += "?" + urllib.parse.urlencode(query, doseq=True)
+        c = self.open()
+        c.request(method, path, body, headers)
+        return c.getresponse()
+
+    def ask(self, method, path, body=None, headers=None, query=None):
+        try:
+            r = self.send(method, path, body, headers, query)
+            return Reply(r.status, {k.lower(): v for k, v in r.getheaders()}, r.read())
+        except BaseException:
+            self.close()
+            raise
+
+
+def check_error(reply, status, code=None):
+    """An error has one shape. Returns it."""
+    eq(reply.status, status, f"status of {reply}")
+    e = reply.json()
+    eq(sorted(e), ["code", "detail", "message", "request_id"], "fields of an error")
+    ok(isinstance(e["message"], str) and e["message"], f"no message: {e}")
+    ok(re.fullmatch("[0-9b-df-hj-np-tv-z]{12}", e["request_id"]), f"no request id: {e}")
+    eq(reply.headers.get("x-request-id"), e["request_id"], "X-Request-Id")
+    if code:
+        eq(e["code"], code, f"code of {e}")
+    return e
+
+
+# ------------------------------------------------------------------- the service
+
+
+class World:
+    def __init__(self, *options, tcp=False, state=None, limits=None, start=True):
+        if os.geteuid() != 0:
+            raise Skip("needs root")
+        if not os.access(SERVE, os.X_OK):
+            raise Skip("warren-serve is not built")
+        self.dir = tempfile.mkdtemp(prefix="warren-serve-")
+        os.chmod(self.dir, 0o755)  # it is no secret, and the api is somebody else
+        self.state, self.run_dir = state or f"{self.dir}/state", f"{self.dir}/run"
+        self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
+        self.port = self.free_port() if tcp else None
+        self.options, self.limits = list(options), limits
+        self.seen, self.process, self.log = set(), None, open(self.log_path, "ab", buffering=0)
+        self.local = threading.local()
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if not any(t.name == "reaper" for t in threading.enumerate()):
+            threading.Thread(target=keep_reaping, name="reaper", daemon=True).start()
+        if start:
+            try:
+                self.start()
+            except BaseException:
+                self.discard()
+                raise
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            return s.getsockname()[1]
+
+    def command(self):
+        listen = ["--listen", f"unix:{self.socket}"]
+        if self.port:
+            listen += ["--listen", f"tcp:127.0.0.1:{self.port}"]
+        return [SERVE, "--config", "/dev/null", "--state-dir", self.state, "--run-dir", self.run_dir, *listen,
+                "--log-format", "text", *self.options]
+
+    def start(self, wait=True):
+        self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        preexec_fn=self.limits)
+        if wait:
+            self.ready()
+        return self
+
+    def answers(self):
+        ok(self.process.poll() is None, lambda: f"the service has ended: {self.said()}")
+        try:
+            with Client(self.socket, timeout=5) as c:
+                return c.ask("GET", "/version").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def ready(self):
+        until(self.answers, lambda: f"it does not answer: {self.said()}")
+
+    def said(self):
+        return slurp(self.log_path)[-2000:]
+
+    @property
+    def warden(self):
+        return self.process.pid
+
+    @property
+    def api(self):
+        """The child of the warden that has no pid namespace of its own."""
+        ours = os.readlink("/proc/self/ns/pid")
+        for p, (parent, state) in family().items():
+            with contextlib.suppress(OSError):
+                if parent == self.warden and state not in "ZX" and os.readlink(f"/proc/{p}/ns/pid") == ours \
+                        and slurp(f"/proc/{p}/comm").startswith("warren-serve"):
+                    return p
+        return None
+
+    def kill(self, *who):
+        """kill -9 of "api", "warden" or both, as nearly at once as two calls are."""
+        pids = [getattr(self, name) for name in who]
+        for pid in pids:
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+        if "warden" in who:
+            self.process.wait(WAIT)
+        self.local = threading.local()
+        self.look()
+
+    def stop(self):
+        """As an administrator does."""
+        self.process.terminate()
+        try:
+            status = self.process.wait(WAIT)
+        except subprocess.TimeoutExpired:
+            self.kill("api", "warden")
+            raise AssertionError(f"it does not stop: {self.said()}") from None
+        eq(status, 0, "status of a service that was stopped")
+        self.local = threading.local()
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    # --------------------------------------------------------------- requests
+
+    def client(self, token=None, tcp=False, timeout=WAIT):
+        return Client(("127.0.0.1", self.port) if tcp else self.socket, token, timeout)
+
+    def ask(self, method, path, body=None, token=None, tcp=False, status=None, **kw):
+        """On a connection that each thread keeps for itself. With @status: it is checked."""
+        clients = self.local.__dict__.setdefault("clients", {})
+        c = clients.setdefault((token, tcp), self.client(token, tcp))
+        if c.http and c.http.sock and select.select([c.http.sock], [], [], 0)[0]:
+            c.close()  # it was ended meanwhile
+        r = c.ask(method, path, body, **kw)
+        if status is not None:
+            eq(r.status, status, f"status of {method} {path}: {r}")
+        return r
+
+    def get(self, path, status=200, **kw):
+        return self.ask("GET", path, status=status, **kw).json()
+
+    def post(self, path, body=None, status=200, **kw):
+        r = self.ask("POST", path, body, status=status, **kw)
+        return r.json() if r.body else None
+
+    def create(self, token=None, tcp=False, **spec):
+        """A sandbox that runs; its id."""
+        s = self.post("/v1/sandboxes", spec, status=201, token=token, tcp=tcp)
+        self.seen.add(s["id"])
+        eq(s["state"], "running", f"state of {s}")
+        return s["id"]
+
+    def delete(self, box, **kw):
+        self.ask("DELETE", f"/v1/sandboxes/{box}", status=204, **kw)
+
+    def show(self, box, **kw):
+        return self.get(f"/v1/sandboxes/{box}", **kw)
+
+    def run(self, box, command, token=None, **spec):
+        """A command to its end; an exec with its output and result."""
+        spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
+        return self.post(f"/v1/sandboxes/{box}/run", spec, token=token)
+
+    def exec(self, box, command, token=None, **spec):
+        """A command begun; its id."""
+        spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
+        return self.post(f"/v1/sandboxes/{box}/execs", spec, status=201, token=token)["id"]
+
+    def result(self, box, exec_id, wait_ms=WAIT * 1000):
+        e = self.get(f"/v1/sandboxes/{box}/execs/{exec_id}", query={"wait_ms": wait_ms})
+        ok(e["state"] == "exited", f"it has not ended: {e}")
+        return e["result"]
+
+    def events(self, path, client=None, **query):
+        """The objects of a stream, as they come. The connection ends with the generator."""
+        c = client or self.client()
+        with c:
+            r = c.send("GET", path, query=query)
+            if r.status != 200:
+                raise AssertionError(f"{path}: {r.status} {r.read()!r}")
+            for line in r:
+                yield json.loads(line)
+
+    def output(self, box, exec_id, **query):
+        return self.events(f"/v1/sandboxes/{box}/execs/{exec_id}/output", **query)
+
+    def raw(self, box, exec_id, **query):
+        """All of an exec's output, as bytes."""
+        with self.client() as c:
+            return c.ask("GET", f"/v1/sandboxes/{box}/execs/{exec_id}/output",
+                         query={"format": "raw", **query}).body
+
+    def sandboxes(self, **query):
+        """All of them, page by page."""
+        found, cursor = [], None
+        while True:
+            page = self.get("/v1/sandboxes", query={"limit": 1000, **query, **({"cursor": cursor} if cursor else {})})
+            found += page["sandboxes"]
+            cursor = page["next_cursor"]
+            if not cursor:
+                return found
+
+    def token(self, *scopes, **spec):
+        """The secret of a new token."""
+        return self.post("/v1/tokens", {"name": "test", "scopes": list(scopes), **spec}, status=201)["secret"]
+
+    # ------------------------------------------------------------- what there is
+
+    def database(self):
+        db = sqlite3.connect(f"file:{self.state}/serve/warren.db?mode=ro", uri=True, timeout=10)
+        return contextlib.closing(db)
+
+    def rows(self, query, *values):
+        with self.database() as db:
+            return db.execute(query, values).fetchall()
+
+    def integrity(self):
+        with self.database() as db:
+            eq(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "integrity of the database")
+            eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], "broken references in the database")
+
+    def linked(self):
+        """The sandboxes that hold a range of ids."""
+        found = set()
+        for link in glob.glob(f"{self.run_dir}/ids/*"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(link).partition("/")[2])
+        return found
+
+    def look(self):
+        """Remember the sandboxes that there are, so that what is left of them can be found."""
+        with contextlib.suppress(sqlite3.Error):
+            self.seen |= {r[0] for r in self.rows("SELECT id FROM sandboxes")}
+        self.seen |= self.linked()
+        self.seen |= {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
+
+    def processes(self):
+        """What runs below the test: the service's two processes, and all of its sandboxes."""
+        api = self.api if self.alive() else None
+        return [p for p in below(os.getpid()) if p not in (api, self.process and self.process.pid)]
+
+    def objects(self):
+        """How many there are of all that a sandbox is made of."""
+        self.look()
+        inside = self.processes()
+        spaces = set()
+        for p in inside:
+            for kind in ("pid", "net", "mnt", "user"):
+                with contextlib.suppress(OSError):
+                    spaces.add(os.readlink(f"/proc/{p}/ns/{kind}"))
+        for kind in ("pid", "net", "mnt", "user"):
+            spaces.discard(os.readlink(f"/proc/self/ns/{kind}"))
+        loops = [p for p in glob.glob("/sys/block/loop*/loop/backing_file") if self.dir in slurp(p)]
+        mounts = [m for m in slurp("/proc/self/mountinfo").splitlines()
+                  if self.dir in m and f" {self.state} " not in m]
+        return {
+            "processes": len(inside),
+            "namespaces": len(spaces),
+            "cgroups": sum(len(cgroups_of(s)) for s in self.seen),
+            "loops": len(loops),
+            "mounts": len(mounts),
+            "boxes": len(glob.glob(f"{self.run_dir}/boxes/*")),
+            "links": len(self.linked()),
+            "journals": len(glob.glob(f"{self.state}/serve/journals/*")),
+            "sandboxes": self.rows("SELECT count(*) FROM sandboxes")[0][0],
+            "execs": self.rows("SELECT count(*) FROM execs")[0][0],
+        }
+
+    def descriptors(self):
+        return {"api": descriptors(self.api), "warden": descriptors(self.warden)}
+
+    NOTHING = dict.fromkeys(("processes", "namespaces", "cgroups", "loops", "mounts", "boxes", "links", "journals",
+                             "sandboxes", "execs"), 0)
+
+    def check_empty(self, seconds=10):
+        """No sandbox, and nothing of one."""
+        until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()}; {self.said()}", seconds)
+
+    def match(self, seconds=10):
+        """Sandboxes by the API, by the database and on the machine are the same."""
+        def differences():
+            self.look()
+            told = {s["id"] for s in self.sandboxes() if s["state"] in ("running", "paused")}
+            every = {s["id"] for s in self.sandboxes()}
+            rows = {r[0] for r in self.rows("SELECT id FROM sandboxes")}
+            boxes = {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
+            groups = {s for s in self.seen if cgroups_of(s)}
+            sets = {"rows": rows ^ every, "links": self.linked() ^ told, "boxes": boxes ^ told}
+            if told or groups:
+                sets["cgroups"] = groups ^ told
+            return {k: v for k, v in sets.items() if v}
+        until(lambda: not differences(), lambda: f"they differ: {differences()}; {self.said()}", seconds)
+
+    # ------------------------------------------------------------------ its end
+
+    def empty(self):
+        """Delete all sandboxes."""
+        for s in self.sandboxes():
+            self.seen.add(s["id"])
+            r = self.ask("DELETE", f"/v1/sandboxes/{s['id']}")
+            ok(r.status in (204, 404), f"delete: {r}")
+
+    def discard(self):
+        """Whatever is left of it goes."""
+        if self.alive():
+            self.kill("api", "warden")
+        for pid in below(os.getpid()):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
+                    os.kill(pid, signal.SIGKILL)
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                if not self.alive():
+                    self.start()
+                self.empty()
+                self.check_empty()
+                self.integrity()
+                self.stop()
+                eq(self.processes(), [], "processes after its end")
+        finally:
+            if kind is not None:
+                print("# " + self.said().replace("\n", "\n# "), flush=True)
+                with contextlib.suppress(Exception):
+                    self.ready()
+                    self.empty()
+            self.discard()
