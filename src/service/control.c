@@ -2,6 +2,7 @@
 /* control.c - signals, input and size of an exec that runs */
 #include <errno.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "service/internal.h"
 
@@ -57,6 +58,62 @@ void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *
 				    .whom = (uint32_t)whom };
 
 	ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
+}
+
+void run_signal_one(struct run *run, int sig, int pid)
+{
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .exec = run->row.number,
+				    .sig = sig,
+				    .whom = PROTO_WHOM_ONE,
+				    .pid = pid };
+
+	ask(run, &msg, sizeof(msg), "send the signal", service_ignore, NULL);
+}
+
+struct listing {
+	void (*fn)(void *ctx, const struct proto_process *list, size_t n);
+	void *ctx;
+	int file;
+};
+
+static void on_listed(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct listing *l = ctx;
+	size_t room = PROTO_PROCESSES_MAX * sizeof(struct proto_process);
+	struct proto_process *list =
+		failure || a->m.reply.status < 0 ? NULL : malloc(room);
+	ssize_t n = list ? pread(l->file, list, room, 0) : 0;
+
+	l->fn(l->ctx, list, n > 0 ? (size_t)n / sizeof(*list) : 0);
+	free(list);
+	(void)close(l->file);
+	free(l);
+}
+
+void run_list(struct run *run,
+	      void (*fn)(void *ctx, const struct proto_process *list, size_t n),
+	      void *ctx)
+{
+	struct proto_list msg = { .h = { .type = PROTO_LIST }, .exec = run->row.number };
+	struct listing *l = malloc(sizeof(*l));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (l) {
+		*l = (struct listing){ fn, ctx,
+				       memfd_create("warren-list", MFD_CLOEXEC) };
+		r = l->file < 0 || !run->box
+			    ? -ESRCH
+			    : line_ask_struct(run->box, &msg, sizeof(msg), l->file,
+					      on_listed, l, &err);
+	}
+	if (r < 0) {
+		if (l && l->file >= 0)
+			(void)close(l->file);
+		free(l);
+		fn(ctx, NULL, 0);
+	}
 }
 
 void run_close_input(struct run *run, service_done_fn done, void *ctx)

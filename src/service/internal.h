@@ -176,6 +176,11 @@ void shell_box_gone(struct box *box);
 int shell_restore(struct box *box, const struct session_row *row, struct run *run,
 		  struct warren_error *err);
 
+/* control.c: the processes of an exec; @fn once, with none when that cannot be told. */
+void run_list(struct run *run,
+	      void (*fn)(void *ctx, const struct proto_process *list, size_t n), void *ctx);
+void run_signal_one(struct run *run, int sig, int pid);
+
 /* For what nobody waits for. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 

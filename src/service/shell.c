@@ -14,23 +14,21 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "service/internal.h"
 #include "session/session.h"
 
-/* How a command is stopped, step by step. */
+/* How a command is stopped, step by step; src/session says who is meant. */
 static const struct {
-	int sig;
-	enum warren_whom whom;
+	enum session_step step;
 	unsigned ms; /* until the next */
 } steps[] = {
-	{ SIGINT, WARREN_WHOM_TREE, 150 }, /* the shell too: it drops the rest */
-	{ SIGINT, WARREN_WHOM_TREE, 250 },
-	{ SIGINT, WARREN_WHOM_TREE, 500 },
-	{ SIGKILL, WARREN_WHOM_NEW, 500 }, /* what the command started */
-	{ SIGKILL, WARREN_WHOM_NEW, 1000 },
-	{ SIGKILL, WARREN_WHOM_TREE, 5000 }, /* the shell: the session ends */
+	{ SESSION_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one */
+	{ SESSION_STEP_INTERRUPT, 250 }, { SESSION_STEP_INTERRUPT, 500 },
+	{ SESSION_STEP_KILL, 500 },      { SESSION_STEP_KILL_ALL, 1000 },
+	{ SESSION_STEP_END, 5000 },
 };
 
 struct shell {
@@ -53,6 +51,7 @@ struct shell {
 	bool ended;
 	struct shell_command *command; /* that runs for somebody; NULL */
 	uint64_t begun;                /* ns */
+	uint64_t since;                /* the same, in ticks since the machine started */
 	uint64_t lost;
 	shell_fn opened; /* while it is opened */
 	void *ctx;
@@ -285,6 +284,62 @@ void shell_go_on(struct shell_command *command)
 
 /* ------------------------------------------------------------------- stopping */
 
+/* A step under way: the processes of the exec are asked for, then some are signalled. */
+struct stopping {
+	struct run *run;
+	char session[ID_LEN + 1];
+	uint64_t serial; /* of the command that is meant */
+	enum session_step step;
+};
+
+static struct shell *still(const struct stopping *k)
+{
+	struct shell *sh =
+		run_box(k->run) ? shell_find(run_box(k->run), k->session) : NULL;
+
+	return sh && session_running(sh->codec) && sh->row.serial == k->serial ? sh
+									       : NULL;
+}
+
+static void on_processes(void *ctx, const struct proto_process *list, size_t n)
+{
+	struct stopping *k = ctx;
+	struct shell *sh = still(k);
+	struct session_process *procs = calloc(n + 1, sizeof(*procs));
+	int *pids = calloc(n + 1, sizeof(*pids)), sig = SIGKILL;
+	size_t count = 0;
+
+	for (size_t i = 0; procs && i < n; i++)
+		procs[i] = (struct session_process){
+			.pid = list[i].pid,
+			.ppid = list[i].ppid,
+			.start = list[i].start,
+			.ignores_int = list[i].flags & PROTO_PROCESS_IGNORES_INT,
+		};
+	if (sh && procs && pids)
+		count = session_victims(sh->codec, k->step, sh->since, procs, n, pids,
+					&sig);
+	for (size_t i = 0; i < count; i++)
+		run_signal_one(k->run, sig, pids[i]);
+	free(procs);
+	free(pids);
+	(void)run_unref(k->run);
+	free(k);
+}
+
+static void take_step(struct shell *sh, enum session_step step)
+{
+	struct stopping *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return;
+	k->run = run_ref(sh->run);
+	(void)memcpy(k->session, sh->row.id, sizeof(k->session));
+	k->serial = sh->row.serial;
+	k->step = step;
+	run_list(sh->run, on_processes, k);
+}
+
 static void on_timer(void *ctx)
 {
 	struct shell *sh = ctx;
@@ -298,8 +353,7 @@ static void on_timer(void *ctx)
 	}
 	if (sh->step >= ARRAY_SIZE(steps))
 		return;
-	run_signal(sh->run, steps[sh->step].sig, (int)steps[sh->step].whom,
-		   service_ignore, NULL);
+	take_step(sh, steps[sh->step].step);
 	loop_timer_set(sh->timer, steps[sh->step++].ms);
 }
 
@@ -309,8 +363,19 @@ void shell_interrupt(struct shell *sh, int sig)
 		return;
 	sh->interrupted = true;
 	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
-	run_signal(sh->run, sig, sig == SIGINT ? WARREN_WHOM_TREE : WARREN_WHOM_NEW,
-		   service_ignore, NULL);
+	if (sig == SIGINT)
+		take_step(sh, SESSION_STEP_INTERRUPT);
+	else
+		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
+}
+
+/* As the kernel counts the start of processes. */
+static uint64_t ticks_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * 100 + (uint64_t)ts.tv_nsec / 10000000;
 }
 
 /* -------------------------------------------------------------------- running */
@@ -334,6 +399,7 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 		return r;
 	sh->row.serial = serial;
 	sh->begun = clock_now();
+	sh->since = ticks_now();
 	sh->lost = 0;
 	sh->step = 0;
 	sh->stopping = sh->timed_out = sh->interrupted = false;

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions over HTTP: shells whose state carries from command to command, and outlives the service."""
+import json
+import sys
+import threading
+import time
+
+from checks import eq, ok, run_tests, test
+from serve_world import World, check_error, until
+
+WORLD = World()
+
+
+class Session:
+    def __init__(self, box, **spec):
+        self.box = box
+        self.id = WORLD.post(f"/v1/sandboxes/{box}/sessions", spec, 201)["id"]
+        self.path = f"/v1/sandboxes/{box}/sessions/{self.id}"
+
+    def run(self, command, status=200, **spec):
+        return WORLD.post(f"{self.path}/run", {"command": command, **spec}, status)
+
+    def out(self, command, **spec):
+        return self.run(command, **spec)["stdout"]
+
+    def show(self):
+        return WORLD.get(self.path)
+
+
+@test
+def state_carries_over():
+    s = Session(WORLD.create())
+    r = s.run("cd /tmp; X=5; export Y=6; f() { echo f$1; }; echo out; echo err >&2; false")
+    eq((r["exit_code"], r["stdout"], r["stderr"], r["cwd"]), (1, "out\n", "err\n", "/tmp"))
+    eq(s.out('echo $? $X; sh -c "echo $Y"; f 1; pwd'), "1 5\n6\nf1\n/tmp\n")
+    eq(s.out("printf 'no newline'"), "no newline")
+    eq(s.out("cat <<E\n$X\nE\n# a comment"), "5\n")
+    eq(s.run("# nothing but a comment")["exit_code"], 0)
+    eq(s.show()["commands"], 5)
+
+
+@test
+def every_shell_of_an_image():
+    for shell in ("bash", "sh", "/bin/dash"):
+        s = Session(WORLD.create(), shell=shell)
+        eq(s.out("X=1; echo $X"), "1\n", shell)
+        eq(s.out("echo $X"), "1\n", shell)
+    check_error(WORLD.ask("POST", f"/v1/sandboxes/{s.box}/sessions", {"shell": "/no/shell"}), 422,
+                "command_not_found")
+
+
+@test
+def what_is_no_shell_text_is_said_and_not_run():
+    s = Session(WORLD.create())
+    for text in ('echo ran; echo "', "echo ran; (", "echo ran; if true; then", "echo ran; )"):
+        r = s.run(text)
+        eq((r["syntax_error"], r["stdout"], r["ended"]), (True, "", False), text)
+        ok(r["exit_code"] != 0 and r["stderr"], r)
+    eq(s.out("echo alive"), "alive\n")
+
+
+@test
+def a_command_out_of_time_is_stopped_and_the_shell_is_kept():
+    s = Session(WORLD.create())
+    s.run("X=5")
+    for text in ("sleep 100", "while :; do :; done", "sleep 100 & wait", "trap '' INT; sleep 100",
+                 "sh -c 'trap \"\" INT TERM; sleep 100'"):
+        r = s.run(text, timeout_ms=200)
+        eq((r["timed_out"], r["ended"]), (True, False), text)
+        eq(s.out("echo $X"), "5\n", text)
+
+
+@test
+def an_interrupt():
+    s = Session(WORLD.create())
+    got = []
+    t = threading.Thread(target=lambda: got.append(s.run("sleep 100; echo not reached")))
+    t.start()
+    until(lambda: s.show()["state"] == "busy", "it runs")
+    check_error(WORLD.ask("POST", f"{s.path}/run", {"command": "true"}), 409, "session_busy")
+    time.sleep(0.2)
+    WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
+    t.join()
+    eq((got[0]["interrupted"], got[0]["exit_code"], got[0]["stdout"]), (True, 130, ""))
+    eq(s.run("true")["interrupted"], False)
+
+
+@test
+def its_end_is_told():
+    for text, code in (("exit 4", 4), ("exec true", 0), ("kill -9 $$", 137)):
+        s = Session(WORLD.create())
+        r = s.run(text)
+        eq((r["ended"], r["exit_code"], r["cwd"]), (True, code, None), text)
+        check_error(WORLD.ask("POST", f"{s.path}/run", {"command": "true"}), 409, "session_ended")
+        eq(s.show()["state"], "ended")
+        WORLD.ask("DELETE", s.path, status=204)
+        check_error(WORLD.ask("GET", s.path), 404, "session_not_found")
+
+
+@test
+def stdin_and_descriptors_are_the_commands_own():
+    s = Session(WORLD.create())
+    eq(s.out("cat; echo done"), "done\n", "stdin is empty")
+    eq(s.out("ls /proc/self/fd | wc -l"), "4\n", "0, 1, 2 and the directory itself")
+    s.run("exec 3>/tmp/f; echo x >&3")
+    eq(s.out("cat /tmp/f"), "x\n")
+    s.run("exec >/tmp/g; echo hidden")
+    eq(s.out("cat /tmp/g >&2"), "")
+    ok(s.run("true")["exit_code"] == 0, "with stdout elsewhere")
+
+
+@test
+def large_things():
+    s = Session(WORLD.create(), output_limit="64m")
+    r = s.run("head -c 50000000 /dev/zero | tr '\\0' x")
+    eq((len(r["stdout"]), r["lost"]), (50000000, 0))
+    text = "X='" + "y" * 1000000 + "'; echo ${#X}"
+    eq(s.out(text), "1000000\n", "a command of a megabyte")
+    r = s.run("printf '\\000\\377'", encoding="base64")
+    eq(r["stdout"], "AP8=")
+    small = Session(s.box, output_limit=65536)
+    r = small.run("head -c 1000000 /dev/zero | tr '\\0' x")
+    eq(len(r["stdout"]) + r["lost"], 1000000, "what was dropped is counted")
+
+
+@test
+def jobs_in_the_background_live_on():
+    s = Session(WORLD.create())
+    s.run("(while :; do echo tick; sleep 0.05; done) & J=$!")
+    r = s.run("sleep 100", timeout_ms=200)
+    eq(r["timed_out"], True)
+    eq(s.out("kill -0 $J && echo alive").replace("tick\n", ""), "alive\n")
+    s.run("kill $J; wait $J 2>/dev/null")
+
+
+@test
+def several_at_once():
+    box = WORLD.create()
+    all_ = [Session(box) for _ in range(8)]
+    slow = threading.Thread(target=lambda: all_[0].run("sleep 1"))
+    slow.start()
+    begun = time.monotonic()
+    for i, s in enumerate(all_[1:]):
+        s.run(f"N={i}")
+    for i, s in enumerate(all_[1:]):
+        eq(s.out("echo $N"), f"{i}\n")
+    ok(slow.is_alive() or time.monotonic() - begun > 1, "nobody waited for the slow one")
+    slow.join()
+    eq(len(WORLD.get(f"/v1/sandboxes/{box}/sessions")["sessions"]), 8)
+
+
+@test
+def as_a_stream():
+    s = Session(WORLD.create())
+    with WORLD.client() as c:
+        r = c.send("POST", f"{s.path}/stream", {"command": "echo a; sleep 0.1; echo b >&2; exit 3"})
+        events = [json.loads(line) for line in r.read().splitlines()]
+    eq([(e["type"], e.get("stream"), e.get("data")) for e in events[:-1]],
+       [("output", "stdout", "a\n"), ("output", "stderr", "b\n")])
+    eq((events[-1]["type"], events[-1]["session"]["exit_code"], events[-1]["session"]["ended"]),
+       ("result", 3, True))
+
+
+@test
+def they_outlive_the_service():
+    box = WORLD.create()
+    idle, busy = Session(box), Session(box)
+    idle.run("cd /tmp; X=5; f() { echo f; }")
+    with WORLD.client() as c:
+        c.open().request("POST", f"{busy.path}/run",
+                         json.dumps({"command": "Y=1; sleep 1.5; Y=2; echo late"}),
+                         {"Content-Type": "application/json"})
+        until(lambda: busy.show()["state"] == "busy", "it runs")
+        WORLD.kill("api", "warden")
+    WORLD.start()
+    eq(idle.out("echo $X; f; pwd"), "5\nf\n/tmp\n")
+    eq(busy.show()["state"], "busy")
+    until(lambda: busy.show()["state"] == "idle", "the command ended")
+    eq(busy.out("echo $Y"), "2\n")
+
+
+@test
+def they_go_with_their_sandbox():
+    s = Session(WORLD.create())
+    WORLD.delete(s.box)
+    check_error(WORLD.ask("GET", s.path), 404, "sandbox_not_found")
+
+
+if __name__ == "__main__":
+    with WORLD:
+        status = run_tests()
+    sys.exit(status)
