@@ -207,7 +207,11 @@ int loop_timer_new(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
 
 void loop_timer_set(struct loop_timer *t, uint64_t ms)
 {
-	(void)uv_timer_start(&t->timer, on_timer, ms, 0);
+	/*
+	 * A timer that sets itself to 0 would be run again in the same round by libuv
+	 * before 1.45, and again, and nothing else ever.
+	 */
+	(void)uv_timer_start(&t->timer, on_timer, ms ? ms : 1, 0);
 }
 
 void loop_timer_stop(struct loop_timer *t)

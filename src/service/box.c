@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "service/internal.h"
 
+#define IDLE_RETRY_MS 1000
+
 /* --------------------------------------------------------------- the table */
 
 static struct box **bucket(struct service *s, const char *id)
@@ -195,7 +197,7 @@ void box_lost(struct box *box, const struct warren_error *why)
 
 static uint64_t idle_at(const struct box *box)
 {
-	if (!box->row.idle_timeout_ms || box->n_running > 0 ||
+	if (!box->row.idle_timeout_ms || box->n_running > 0 || box->n_engaged > 0 ||
 	    box->row.state != SANDBOX_RUNNING)
 		return 0;
 	return (uint64_t)box->row.last_used + box->row.idle_timeout_ms;
@@ -235,6 +237,22 @@ void box_touch(struct box *box)
 		box_arm(box);
 }
 
+void box_engage(struct box *box)
+{
+	box->n_engaged++;
+}
+
+void box_disengage(struct service *s, const char *id)
+{
+	struct box *box = box_find(s, NULL, id);
+
+	if (!box || --box->n_engaged > 0)
+		return;
+	box->row.last_used = service_time();
+	if (box->row.idle_timeout_ms)
+		box_arm(box);
+}
+
 static void on_timer(void *ctx)
 {
 	struct box *box = ctx;
@@ -250,8 +268,13 @@ static void on_timer(void *ctx)
 			box_delete(box, service_ignore, NULL);
 			return;
 		}
+		/* What is under way arms the timer when it is done; in case it fails: */
+		loop_timer_set(box->timer, IDLE_RETRY_MS);
+		if (box->moving)
+			return;
 		box->auto_paused = true;
 		box_pause(box, true, service_ignore, NULL);
+		return;
 	}
 	box_arm(box);
 }
