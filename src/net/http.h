@@ -207,6 +207,8 @@ int http_refuse(struct http_request *req, int status, const char *code,
 /* Cut the connection: all that is left to do when an answer that has begun cannot go on. */
 void http_abort(struct http_request *req);
 bool http_response_begun(const struct http_request *req);
+/* What it was answered with, for logs; 0: nothing yet. 101: it was taken over. */
+int http_status(const struct http_request *req);
 
 /*
  * Answer 101 and take the connection over: from now on http_write() sends bytes as

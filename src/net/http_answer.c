@@ -108,6 +108,7 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 		return NULL;
 	}
 	r->begun = true;
+	r->status = status;
 	put_framing(b, r, status, length);
 	return b;
 }
@@ -225,6 +226,11 @@ bool http_response_begun(const struct http_request *req)
 	return ((const struct request *)req)->begun;
 }
 
+int http_status(const struct http_request *req)
+{
+	return ((const struct request *)req)->status;
+}
+
 void http_abort(struct http_request *req)
 {
 	struct http_conn *c = request_of(req)->conn;
@@ -260,7 +266,10 @@ static void put_refusal(struct http_server *s, const struct http_refusal *f,
 		body->len = 0;
 }
 
-static const struct http_header json_type = { "Content-Type", "application/json" };
+#define JSON_TYPE                                  \
+	{                                          \
+		"Content-Type", "application/json" \
+	}
 
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message)
@@ -272,8 +281,12 @@ int http_refuse(struct http_request *req, int status, const char *code,
 				  .message = message,
 				  .request_id = http_request_id(req) };
 
+	const struct http_header headers[] = { JSON_TYPE,
+					       { "X-Request-Id", f.request_id } };
+
 	put_refusal(r->conn->server, &f, &body);
-	return http_respond(req, status, &json_type, 1, body.data, body.len);
+	return http_respond(req, status, headers, ARRAY_SIZE(headers), body.data,
+			    body.len);
 }
 
 void http_conn_refuse(struct http_conn *c, int status, const char *why, int error)
@@ -290,13 +303,17 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 		http_conn_end(c, error);
 		return;
 	}
-	if (c->req)
+	if (c->req) {
 		(void)memcpy(id, http_request_id(&c->req->pub), sizeof(id));
-	else
+		c->req->status = status;
+	} else {
 		id_make(id);
+	}
+	const struct http_header headers[] = { JSON_TYPE, { "X-Request-Id", id } };
+
 	put_refusal(c->server, &f, &body);
 	b = http_server_scratch(c->server);
-	(void)put_head(b, c->server, status, &json_type, 1);
+	(void)put_head(b, c->server, status, headers, ARRAY_SIZE(headers));
 	PUT(b, "Content-Length: ");
 	put_u64(b, body.len);
 	PUT(b, "\r\nConnection: close\r\n\r\n");
@@ -379,6 +396,7 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 	}
 	PUT(b, "Connection: Upgrade\r\n\r\n");
 	r->begun = r->upgraded = true;
+	r->status = 101;
 	c->close_after = true;
 	result = stream_write(&c->stream, b->data, b->len);
 	choose(r, SINK_STREAM, fn);

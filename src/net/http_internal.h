@@ -67,6 +67,7 @@ struct request {
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
 	uint64_t left; /* of an answer of known length */
+	int status;    /* of the answer; 0: it has not begun */
 	char id[ID_LEN + 1];
 	uint8_t sink; /* enum sink */
 	bool expects; /* a "100 Continue" before its body */

@@ -42,8 +42,9 @@ struct proxy {
 	unsigned head_ms;
 	void (*closed)(void *ctx, int why);
 	void *ctx;
-	uint8_t state; /* enum state */
-	bool chunked;  /* the request's body is sent so */
+	struct http_header with; /* of the answer; name NULL: none */
+	uint8_t state;           /* enum state */
+	bool chunked;            /* the request's body is sent so */
 	bool wants_upgrade;
 	bool half_ended;     /* of a pipe */
 	bool answered_early; /* the server takes no more of the body */
@@ -79,6 +80,15 @@ static bool listed(const char *const *list, size_t n, const char *name)
 		if (strcasecmp(list[i], name) == 0)
 			return true;
 	return false;
+}
+
+static bool unwanted(const struct http_proxy_options *o, const char *name)
+{
+	size_t n = 0;
+
+	while (o->without && o->without[n])
+		n++;
+	return listed(o->without, n, name);
 }
 
 static void put_header(struct buf *b, const char *name, const char *value)
@@ -125,7 +135,7 @@ static void put_request(struct proxy *p, struct buf *b,
 
 		if (!listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), h->name) &&
 		    !listed(rewritten, ARRAY_SIZE(rewritten), h->name) &&
-		    !http_header_has(req, "Connection", h->name))
+		    !unwanted(o, h->name) && !http_header_has(req, "Connection", h->name))
 			put_header(b, h->name, h->value);
 	}
 	put_forwarded(b, req);
@@ -186,7 +196,7 @@ static void up_drained(void *ctx)
 
 /* ------------------------------------------------------------------ the answer */
 
-static void refuse(struct proxy *p, int status, const char *why)
+static void refuse_as(struct proxy *p, int status, const char *code, const char *why)
 {
 	if (p->state == STATE_DONE)
 		return;
@@ -195,7 +205,12 @@ static void refuse(struct proxy *p, int status, const char *why)
 	if (http_response_begun(p->req))
 		http_abort(p->req);
 	else
-		(void)http_refuse(p->req, status, NULL, why);
+		(void)http_refuse(p->req, status, code, why);
+}
+
+static void refuse(struct proxy *p, int status, const char *why)
+{
+	refuse_as(p, status, NULL, why);
 }
 
 static void complete(struct proxy *p)
@@ -265,7 +280,7 @@ static void start_pipe(struct proxy *p, const struct http_head *h)
 
 static void start_answer(struct proxy *p, const struct http_head *h)
 {
-	struct http_header headers[HTTP_FIELDS_MAX];
+	struct http_header headers[HTTP_FIELDS_MAX + 1];
 	size_t n = pick_headers(h, false, headers);
 	enum http_body_kind kind = h->chunked      ? HTTP_BODY_CHUNKED
 				   : h->has_length ? HTTP_BODY_LENGTH
@@ -273,6 +288,8 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 
 	if (request_of(p->req)->head_method || h->status == 204 || h->status == 304)
 		kind = HTTP_BODY_NONE;
+	if (p->with.name)
+		headers[n++] = p->with;
 	http_body_init(&p->body, kind, h->length);
 	p->state = STATE_BODY;
 	loop_timer_stop(p->timer);
@@ -367,7 +384,8 @@ static void up_ended(void *ctx, bool drained)
 	} else if (p->state == STATE_BODY && p->body.kind == HTTP_BODY_UNTIL_CLOSE) {
 		complete(p);
 	} else {
-		refuse(p, 502, "the server ended the connection without an answer");
+		refuse_as(p, 502, "port_closed",
+			  "the server ended the connection without an answer");
 	}
 }
 
@@ -376,7 +394,7 @@ static void up_failed(void *ctx, int error)
 	struct proxy *p = ctx;
 
 	(void)error;
-	refuse(p, 502, "the connection to the server failed");
+	refuse_as(p, 502, "port_closed", "the connection to the server failed");
 }
 
 static void client_drained(struct http_request *req)
@@ -441,6 +459,7 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	p->req = req;
 	p->head_ms = o->head_ms ? o->head_ms : HEAD_MS;
 	p->closed = o->closed;
+	p->with = o->with;
 	p->ctx = o->ctx;
 	if (loop_timer_new(loop, on_timer, p, &p->timer) < 0 ||
 	    stream_open(&p->up, loop, fd, NULL, &up_ops, p) < 0) {

@@ -15,6 +15,10 @@
 struct http_proxy_options {
 	const char *target; /* to ask for; NULL: what the client asked for */
 	const char *host;   /* to name; NULL: what the client named */
+	/* Headers that are not handed on, by name, NULL-terminated; NULL: none. */
+	const char *const *without;
+	/* A header that the answer gets on top of the server's own; name NULL: none. */
+	struct http_header with;
 	unsigned
 		head_ms; /* without progress, until the head of the answer; 0: 60 s; then 504 */
 	/* Called once and last, as closed() of a request, whose user and callbacks are the proxy's. */

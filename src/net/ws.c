@@ -416,19 +416,24 @@ static int refuse(struct http_request *req, int status, const char *why)
 	return -EINVAL;
 }
 
-static int check_handshake(struct http_request *req)
+int ws_check(const struct http_request *req, const char **ret_why)
 {
 	const char *version = http_header(req, "Sec-WebSocket-Version");
+	int status = 0;
 
 	if (strcmp(req->method, "GET") != 0 || req->minor != 1 || req->has_body ||
 	    !http_header_has(req, "Connection", "upgrade") ||
-	    !http_header_has(req, "Upgrade", "websocket"))
-		return refuse(req, 400, "this needs the handshake of a WebSocket");
-	if (!version || strcmp(version, "13") != 0)
-		return refuse(req, 426, "WebSocket of version 13 is needed");
-	if (!key_ok(http_header(req, "Sec-WebSocket-Key")))
-		return refuse(req, 400, "Sec-WebSocket-Key is malformed");
-	return 0;
+	    !http_header_has(req, "Upgrade", "websocket")) {
+		*ret_why = "this needs the handshake of a WebSocket";
+		status = 400;
+	} else if (!version || strcmp(version, "13") != 0) {
+		*ret_why = "WebSocket of version 13 is needed";
+		status = 426;
+	} else if (!key_ok(http_header(req, "Sec-WebSocket-Key"))) {
+		*ret_why = "Sec-WebSocket-Key is malformed";
+		status = 400;
+	}
+	return status;
 }
 
 static struct ws *new_ws(struct http_request *req, const struct ws_options *options)
@@ -468,11 +473,12 @@ int ws_accept(struct http_request *req, const struct ws_options *options, struct
 					 { "Sec-WebSocket-Accept", accept },
 					 { "Sec-WebSocket-Protocol",
 					   options->protocol } };
+	const char *why = NULL;
 	struct ws *ws;
-	int r = check_handshake(req);
+	int r = ws_check(req, &why);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return refuse(req, r, why);
 	if (!accept_key(http_header(req, "Sec-WebSocket-Key"), accept) ||
 	    !(ws = new_ws(req, options))) {
 		(void)http_refuse(req, 500, NULL, "out of memory");

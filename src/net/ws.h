@@ -35,6 +35,11 @@ struct ws_options {
 };
 
 /*
+ * Is it a handshake? 0, or the status that refuses it (400, 426) and why: for those
+ * who have something to do before they accept it.
+ */
+int ws_check(const struct http_request *req, const char **ret_why);
+/*
  * Take over @req, whose user and callbacks become the WebSocket's. A request that is
  * no handshake is answered (400, 426) and -EINVAL returned. Origin is the caller's to check.
  */
