@@ -207,6 +207,26 @@ static int admit(struct api *a, struct api_word *word, struct warren_error *err)
 	return db_make_token(a->db, &row, id, word->secret, err);
 }
 
+/* What changes something is worth a line, and what failed by our fault a loud one. */
+static void on_record(const struct v1_record *r)
+{
+	bool looks = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
+	enum log_level level = r->status >= 500 && !r->proxied ? LOG_LEVEL_ERROR
+			       : looks || r->proxied           ? LOG_LEVEL_DEBUG
+							       : LOG_LEVEL_INFO;
+	const struct log_field fields[] = {
+		{ "method", r->method, 0 },
+		{ "path", r->path, 0 },
+		{ "status", NULL, (uint64_t)r->status },
+		{ "usec", NULL, r->usec },
+		{ "tenant", r->tenant, 0 },
+		{ "cause", r->cause, 0 },
+	};
+
+	log_fields(level, r->request_id, "request", fields,
+		   ARRAY_SIZE(fields) - (r->cause[0] == '\0'));
+}
+
 static int open_server(struct api *a, struct warren_error *err)
 {
 	const struct config *c = a->birth->config;
@@ -299,6 +319,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	a->v1.config = c;
 	a->v1.policy = b->policy;
 	a->v1.owner = b->owner;
+	a->v1.record = on_record;
 	service_on_warden_end(a->service, on_warden_end, a);
 	return open_server(a, err);
 }

@@ -36,37 +36,76 @@ bool log_wants(enum log_level level)
 	return level <= to.level;
 }
 
-static void put(enum log_level level, const char *request_id, const char *fmt, va_list ap)
+static void put_json(struct buf *out, const char *when, enum log_level level,
+		     const char *request_id, const char *text,
+		     const struct log_field *fields, size_t n)
 {
-	AUTO_BUF struct buf out = BUF_INIT(8192);
-	struct json j = { .out = &out };
-	char text[4096], when[40];
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "time", when);
+	json_str(&j, "level", names[level]);
+	json_str(&j, "process", to.role);
+	if (request_id)
+		json_str(&j, "request_id", request_id);
+	json_str(&j, "message", text);
+	for (size_t i = 0; i < n; i++) {
+		if (fields[i].text)
+			json_str(&j, fields[i].key, fields[i].text);
+		else
+			json_u64(&j, fields[i].key, fields[i].number);
+	}
+	json_close(&j, '}');
+}
+
+/* A line stays one, and drives no terminal, whatever a stranger put into it. */
+static void put_text(struct buf *out, const char *when, enum log_level level,
+		     const char *request_id, const char *text,
+		     const struct log_field *fields, size_t n)
+{
+	buf_printf(out, "%s %-7s %s: %s%s%s%s", when, names[level], to.role,
+		   request_id ? "[" : "", request_id ? request_id : "",
+		   request_id ? "] " : "", text);
+	for (size_t i = 0; i < n; i++) {
+		if (fields[i].text)
+			buf_printf(out, " %s=%s", fields[i].key, fields[i].text);
+		else
+			buf_printf(out, " %s=%ju", fields[i].key,
+				   (uintmax_t)fields[i].number);
+	}
+	for (size_t i = 0; i < out->len; i++)
+		if ((unsigned char)out->data[i] < ' ' || out->data[i] == 0x7f)
+			out->data[i] = '?';
+}
+
+void log_fields(enum log_level level, const char *request_id, const char *message,
+		const struct log_field *fields, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	char when[40];
 	struct timespec ts;
 	struct tm tm;
-	size_t n;
+	size_t len;
 
+	if (!log_wants(level))
+		return;
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	(void)gmtime_r(&ts.tv_sec, &tm);
-	n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(when + n, sizeof(when) - n, ".%03ldZ", ts.tv_nsec / 1000000);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	if (to.json) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "time", when);
-		json_str(&j, "level", names[level]);
-		json_str(&j, "process", to.role);
-		if (request_id)
-			json_str(&j, "request_id", request_id);
-		json_str(&j, "message", text);
-		json_close(&j, '}');
-		buf_puts(&out, "\n");
-	} else {
-		buf_printf(&out, "%s %-7s %s: %s%s%s%s\n", when, names[level], to.role,
-			   request_id ? "[" : "", request_id ? request_id : "",
-			   request_id ? "] " : "", text);
-	}
+	len = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(when + len, sizeof(when) - len, ".%03ldZ", ts.tv_nsec / 1000000);
+	(to.json ? put_json : put_text)(&out, when, level, request_id, message, fields,
+					n);
+	buf_puts(&out, "\n");
 	if (!out.failed)
 		(void)fd_write_all(2, out.data, out.len);
+}
+
+static void put(enum log_level level, const char *request_id, const char *fmt, va_list ap)
+{
+	char text[4096];
+
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	log_fields(level, request_id, text, NULL, 0);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

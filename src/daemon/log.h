@@ -4,6 +4,8 @@
 #define DAEMON_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/macro.h"
 
@@ -22,5 +24,14 @@ void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The same with the id of the request that it is about. */
 void log_request(enum log_level level, const char *request_id, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
+
+/* What a line says besides its message: a text, or a number where that is NULL. */
+struct log_field {
+	const char *key, *text;
+	uint64_t number;
+};
+
+void log_fields(enum log_level level, const char *request_id, const char *message,
+		const struct log_field *fields, size_t n);
 
 #endif /* DAEMON_LOG_H */

@@ -65,6 +65,7 @@ struct box {
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
+	unsigned n_engaged;       /* connections that do */
 	bool moving;              /* a pause, resume or deletion is under way */
 	bool auto_paused;
 	bool delete_when_idle, wake_on_use;

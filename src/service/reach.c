@@ -228,8 +228,10 @@ void box_find_user(struct box *box, const char *text,
 
 /* ---------------------------------------------------------------------- ports */
 
+/* Between two steps the sandbox may go: it is looked for by its id. */
 struct connecting {
-	struct box *box;
+	struct service *service;
+	char id[ID_LEN + 1];
 	uint16_t port;
 	uint16_t ipv6;
 	int fd;
@@ -293,9 +295,9 @@ static void on_connection(void *ctx, struct answer *a, const struct warren_error
 		return;
 	}
 	/* It may still be under way. */
-	if (loop_watch(c->box->service->loop, c->fd, LOOP_WRITE, on_connected, c,
-		       &c->watch) < 0 ||
-	    loop_timer_new(c->box->service->loop, on_connect_timer, c, &c->timer) < 0) {
+	if (loop_watch(c->service->loop, c->fd, LOOP_WRITE, on_connected, c, &c->watch) <
+		    0 ||
+	    loop_timer_new(c->service->loop, on_connect_timer, c, &c->timer) < 0) {
 		connected(c, ENOMEM);
 		return;
 	}
@@ -308,8 +310,11 @@ static void connect_next(struct connecting *c)
 				     .port = c->port,
 				     .ipv6 = c->ipv6 };
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct box *box = box_find(c->service, NULL, c->id);
+	int r = box ? line_ask_struct(box, &msg, sizeof(msg), -1, on_connection, c, &err)
+		    : error_set(&err, ESTALE, "the sandbox is gone");
 
-	if (line_ask_struct(c->box, &msg, sizeof(msg), -1, on_connection, c, &err) < 0) {
+	if (r < 0) {
 		c->done(c->ctx, -1, &err);
 		free(c);
 	}
@@ -338,7 +343,8 @@ void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx)
 		return;
 	}
 	*c = (struct connecting){
-		.box = box, .port = port, .fd = -1, .done = done, .ctx = ctx
+		.service = box->service, .port = port, .fd = -1, .done = done, .ctx = ctx
 	};
+	(void)memcpy(c->id, box->row.id, sizeof(c->id));
 	box_use(box, on_awake_port, c);
 }

@@ -141,6 +141,13 @@ int box_failure(const struct box *box);
  */
 void box_use(struct box *box, service_done_fn done, void *ctx);
 
+/*
+ * Somebody is at it, through a connection of his own: until box_disengage() it is
+ * not idle. By id, since it may be gone by then.
+ */
+void box_engage(struct box *box);
+void box_disengage(struct service *s, const char *id);
+
 /* A file or port of it, by init. @user as an exec's, NULL: the sandbox's. */
 typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
 void box_open_file(struct box *box, const char *path, int flags, unsigned mode,

@@ -91,6 +91,8 @@ void call_error(struct call *c, const struct api_error *err)
 			headers[n++] =
 				(struct http_header){ "Allow", err->details[i].text };
 	api_error_write(err, http_request_id(c->req), &body);
+	if (api_code_status(err->code) >= 500)
+		(void)snprintf(c->cause, sizeof(c->cause), "%.255s", err->message);
 	c->answered = true;
 	(void)http_respond(c->req, api_code_status(err->code), headers, n, body.data,
 			   body.len);

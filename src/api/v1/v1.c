@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_LIST_SANDBOXES] = v1_list_sandboxes,
 	[V1_CREATE_SANDBOX] = v1_create_sandbox,
@@ -105,7 +107,7 @@ static void read_body(struct call *c)
 	const struct api_op *op = c->route.op;
 	struct api_error err = { 0 };
 
-	if (op->body == API_BODY_STREAM) {
+	if (op->body == API_BODY_STREAM || op->any_method) {
 		handle(c);
 	} else if (!c->req->has_body) {
 		if (body_read(op, "", 0, &c->body, &err) < 0)
@@ -121,10 +123,26 @@ static void read_body(struct call *c)
 	}
 }
 
-static void on_closed(struct http_request *req, int why UNUSED)
+static void record(struct call *c)
 {
-	struct call *c = req->user;
+	struct v1_record r = {
+		.request_id = http_request_id(c->req),
+		.method = c->req->method,
+		.path = c->req->path,
+		.tenant = c->caller.tenant,
+		.status = http_status(c->req),
+		.proxied = c->route.op == &v1_face.ops[V1_PROXY_PORT],
+		.usec = (clock_now() - c->begun) / 1000,
+		.cause = c->cause,
+	};
 
+	c->v1->record(&r);
+}
+
+void call_closed(struct call *c)
+{
+	if (c->v1->record)
+		record(c);
 	c->req = NULL;
 	c->answered = true;
 	if (c->gone)
@@ -132,64 +150,79 @@ static void on_closed(struct http_request *req, int why UNUSED)
 	call_unref(c);
 }
 
+static void on_closed(struct http_request *req, int why UNUSED)
+{
+	call_closed(req->user);
+}
+
+/* Whose it is and what it asks for. What is handed on is not ours to take apart. */
+static int admit(struct call *c, struct api_error *err)
+{
+	const struct http_request *req = c->req;
+	int r = port_route(c) ? 0
+			      : route_find(&v1_face, req->method, req->path,
+					   strlen(req->path), &c->route, err);
+
+	if (r < 0)
+		return r;
+	c->head = c->route.head;
+	r = access_check(c->v1, c->req, c->route.op, &c->caller, err);
+	if (r < 0 && !c->caller.token[0])
+		c->caller.tenant[0] = '\0'; /* nobody we know */
+	if (r == 0 && !c->by_host)
+		r = route_check(&c->route, err);
+	if (r == 0 && !c->route.op->any_method)
+		r = query_read(c->route.op, req->query,
+			       req->query ? strlen(req->query) : 0, &c->query, err);
+	if (r == 0 && c->v1->stopping)
+		r = api_error_set(err, API_ERR_SHUTTING_DOWN,
+				  "the service is about to stop");
+	return r;
+}
+
 void v1_request(struct http_request *req, void *ctx)
 {
-	struct v1 *v1 = ctx;
 	struct call *c = malloc(sizeof(*c));
 	struct api_error err = { 0 };
-	int r;
 
 	if (!c) {
 		(void)http_refuse(req, 503, "overloaded", "no memory is left");
 		return;
 	}
 	/* Not the query, which has its own room and its own beginning. */
-	c->v1 = v1;
+	c->v1 = ctx;
 	c->req = req;
 	c->refs = 1;
-	c->answered = false;
+	c->answered = c->head = c->by_host = false;
+	c->caller = (struct caller){ 0 };
+	c->route.op = NULL;
 	c->state = NULL;
 	c->gone = NULL;
 	c->body = (struct body){ 0 };
+	c->begun = clock_now();
+	c->cause[0] = '\0';
 	req->user = c;
 	req->closed = on_closed;
-	r = route_find(&v1_face, req->method, req->path, strlen(req->path), &c->route,
-		       &err);
-	c->head = r == 0 && c->route.head;
-	if (r == 0)
-		r = access_check(v1, req, c->route.op, &c->caller, &err);
-	if (r == 0)
-		r = route_check(&c->route, &err);
-	if (r == 0)
-		r = query_read(c->route.op, req->query,
-			       req->query ? strlen(req->query) : 0, &c->query, &err);
-	if (r == 0 && v1->stopping)
-		r = api_error_set(&err, API_ERR_SHUTTING_DOWN,
-				  "the service is about to stop");
-	if (r < 0)
+	if (admit(c, &err) < 0)
 		call_error(c, &err);
 	else
 		read_body(c);
 }
 
+/* By the name that it was given here, or by its status. */
+static enum api_code refusal_code(const struct http_refusal *refusal)
+{
+	for (int code = 0; code < API_ERR_COUNT; code++)
+		if (api_code_status((enum api_code)code) == refusal->status &&
+		    strcmp(api_code_name((enum api_code)code), refusal->code) == 0)
+			return (enum api_code)code;
+	return api_code_refused(refusal->status);
+}
+
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx UNUSED)
 {
-	/* The server's codes are a few of ours, by status. */
-	static const struct {
-		int status;
-		enum api_code code;
-	} codes[] = {
-		{ 400, API_ERR_INVALID_REQUEST }, { 408, API_ERR_TIMEOUT },
-		{ 413, API_ERR_BODY_TOO_LARGE },  { 417, API_ERR_INVALID_REQUEST },
-		{ 431, API_ERR_BODY_TOO_LARGE },  { 501, API_ERR_NOT_SUPPORTED },
-		{ 502, API_ERR_PORT_CLOSED },     { 504, API_ERR_TIMEOUT },
-		{ 505, API_ERR_NOT_SUPPORTED },
-	};
-	struct api_error err = { .code = API_ERR_INTERNAL };
+	struct api_error err = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (codes[i].status == refusal->status)
-			err.code = codes[i].code;
-	(void)api_error_set(&err, err.code, "%s", refusal->message);
+	(void)api_error_set(&err, refusal_code(refusal), "%s", refusal->message);
 	api_error_write(&err, refusal->request_id, body);
 }

@@ -10,6 +10,7 @@
  *	v1.c		the way of a request to its handler
  *	call.c		answers
  *	access.c	who asks
+ *	port.c		requests that are for a server in a sandbox, by path and by host name
  *	sandbox.c, show.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
@@ -25,6 +26,17 @@
 struct config;
 struct warden_policy;
 
+/* A request that is over, for the log. */
+struct v1_record {
+	const char *request_id, *method;
+	const char *path;   /* without its query */
+	const char *tenant; /* "": nobody was let in */
+	int status;         /* 0: the client went before it was answered */
+	bool proxied;       /* by a server in a sandbox, whose words those are */
+	uint64_t usec;
+	const char *cause; /* of a status from 500 on; "": not known */
+};
+
 struct v1 {
 	struct service *service;
 	const struct config *config;
@@ -33,6 +45,7 @@ struct v1 {
 	uid_t owner; /* who started it: needs no token on the unix socket */
 	uint64_t started_at;
 	bool stopping;
+	void (*record)(const struct v1_record *record); /* NULL: no log */
 };
 
 /* Who asks. */
@@ -48,6 +61,7 @@ struct call {
 	unsigned refs;
 	bool answered;
 	bool head;
+	bool by_host; /* to a port, which the host name says */
 	struct caller caller;
 	struct route route;
 	struct api_query query;
@@ -55,6 +69,8 @@ struct call {
 	/* The handler's own, with its release. */
 	void *state;
 	void (*gone)(struct call *c); /* the client went, or the answer is complete */
+	uint64_t begun;               /* ns, monotonic */
+	char cause[256];              /* of an error of ours */
 };
 
 /* Takes every request of the server. @ctx is a struct v1. */
@@ -72,14 +88,24 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /* What an engine said. */
 void call_fail(struct call *c, const struct warren_error *err);
+/*
+ * The request is over. For those who hand it to somebody else (net/ws.h,
+ * net/http_proxy.h), from whose last callback it is called.
+ */
+void call_closed(struct call *c);
 /* A stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);
 /* A stream of bytes, of whatever length. */
 void call_begin_bytes(struct call *c, const char *type);
 
+/* port.c: is it for a port by its host name? Then it is routed there. */
+bool port_route(struct call *c);
+
 /* access.c: 0, or the refusal. */
 int access_check(struct v1 *v1, struct http_request *req, const struct api_op *op,
 		 struct caller *ret, struct api_error *err);
+/* Does that value of Authorization look like one of our tokens? */
+bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
 
 /* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * port.c - handler: requests for a server in a sandbox, by path and by host name
+ *
+ *	/v1/sandboxes/<id>/ports/<port>/<rest>	is asked for /<rest>
+ *	http://<port>-<id>.<domain>/<rest>	is asked for /<rest>, whatever it is
+ *
+ * That server is not trusted. It never sees a token of ours. By path its pages
+ * would be of the same origin as the API: they are told to be of none (CSP
+ * sandbox), so that what a browser shows of them can do nothing in the name
+ * of who looks at it. By host name each has an origin of its own.
+ *
+ * There is no cookie that opens a port, and no token in a URL: who wants to use
+ * a browser lets a local program add the token (`warren port`).
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "config/config.h"
+#include "net/http_proxy.h"
+
+/* ------------------------------------------------------------- by host name */
+
+/* "8080-k3f9x2m7qd1w", and behind it what must be "." and the domain. */
+static const char *read_label(const char *host, int64_t *ret_port, char id[ID_LEN + 1])
+{
+	unsigned port = 0;
+	size_t n = 0;
+
+	for (; isdigit((unsigned char)host[n]) && n < 5; n++)
+		port = port * 10 + (unsigned)(host[n] - '0');
+	if (n == 0 || host[0] == '0' || host[n] != '-' || port > 65535 ||
+	    strnlen(host + n + 1, ID_LEN) < ID_LEN)
+		return NULL;
+	for (size_t i = 0; i < ID_LEN; i++)
+		id[i] = (char)tolower((unsigned char)host[n + 1 + i]);
+	id[ID_LEN] = '\0';
+	*ret_port = port;
+	return id_valid(id) ? host + n + 1 + ID_LEN : NULL;
+}
+
+bool port_route(struct call *c)
+{
+	const char *domain = c->v1->config->domain;
+	const char *host = http_header(c->req, "Host");
+	size_t n = strlen(domain);
+	char id[ID_LEN + 1];
+	int64_t port = 0;
+	const char *rest = n > 0 && host ? read_label(host, &port, id) : NULL;
+
+	if (!rest || *rest != '.' || strncasecmp(rest + 1, domain, n) != 0 ||
+	    (rest[1 + n] != '\0' && rest[1 + n] != ':') || c->req->target[0] != '/')
+		return false;
+	c->by_host = true;
+	c->route = (struct route){ .op = &v1_face.ops[V1_PROXY_PORT], .n_params = 2 };
+	c->route.head = strcmp(c->req->method, "HEAD") == 0;
+	(void)memcpy(c->route.text, id, sizeof(id));
+	c->route.param[0] = c->route.text;
+	c->route.param[1] = c->route.text + ID_LEN; /* "" */
+	c->route.number[1] = port;
+	return true;
+}
+
+/* ------------------------------------------------------------------- the way */
+
+struct engaged {
+	char id[ID_LEN + 1];
+};
+
+static void on_proxied(void *ctx, int why UNUSED)
+{
+	call_closed(ctx);
+}
+
+/* The sandbox was in use for as long as this took. */
+static void port_gone(struct call *c)
+{
+	struct engaged *e = c->state;
+
+	c->state = NULL;
+	if (!e)
+		return;
+	box_disengage(c->v1->service, e->id);
+	free(e);
+}
+
+/* Whoever uses the unix socket may have no token; then it is the server's. */
+static bool shows_token(const struct http_request *req)
+{
+	for (size_t i = 0; i < req->n_headers; i++)
+		if (strcasecmp(req->headers[i].name, "Authorization") == 0 &&
+		    access_is_token(req->headers[i].value))
+			return true;
+	return false;
+}
+
+static void hand_on(struct call *c, int fd)
+{
+	static const char *const token[] = { "Authorization", NULL };
+	const struct http_request *req = c->req;
+	AUTO_BUF struct buf target = BUF_INIT(65536);
+	char host[32];
+	struct http_proxy_options options = { .closed = on_proxied, .ctx = c };
+
+	if (c->caller.token[0] || shows_token(req))
+		options.without = token;
+	if (!c->by_host) {
+		buf_puts(&target, "/");
+		buf_add(&target, c->route.rest, c->route.rest_len);
+		if (req->query) {
+			buf_puts(&target, "?");
+			buf_puts(&target, req->query);
+		}
+		(void)snprintf(host, sizeof(host), "localhost:%d",
+			       (int)c->route.number[1]);
+		options.target = target.data;
+		options.host = host;
+		options.with = (struct http_header){
+			"Content-Security-Policy",
+			"sandbox allow-scripts allow-forms allow-popups allow-downloads"
+		};
+	}
+	if (target.failed) {
+		(void)close(fd);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	c->answered = true;
+	c->req->closed = NULL; /* the proxy tells, in any case */
+	http_proxy(c->req, fd, &options);
+}
+
+static void on_connected(void *ctx, int fd, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	int code = fd < 0 ? err->code : 0;
+
+	if (!c->req || c->answered) {
+		if (fd >= 0)
+			(void)close(fd);
+	} else if (code == ECONNREFUSED || code == ENETUNREACH || code == EADDRNOTAVAIL) {
+		call_refuse(c, API_ERR_PORT_CLOSED,
+			    "nothing listens at port %d of sandbox '%s'",
+			    (int)c->route.number[1], c->route.param[0]);
+	} else if (fd < 0) {
+		call_fail(c, err);
+	} else {
+		hand_on(c, fd);
+	}
+	call_unref(c);
+}
+
+void v1_proxy_port(struct call *c)
+{
+	struct box *box = call_box(c);
+	struct engaged *e = box ? malloc(sizeof(*e)) : NULL;
+
+	if (!box)
+		return;
+	if (!e) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	(void)memcpy(e->id, box_row(box)->id, sizeof(e->id));
+	box_engage(box);
+	c->state = e;
+	c->gone = port_gone;
+	box_connect_port(box, (uint16_t)c->route.number[1], on_connected, call_ref(c));
+}
