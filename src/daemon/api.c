@@ -48,6 +48,7 @@ struct api {
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
 	unsigned drain_ms;
+	bool deleting; /* sandboxes, before it stops */
 	int status;
 };
 
@@ -91,17 +92,27 @@ static void on_drain(void *ctx)
 	struct api *a = ctx;
 
 	a->drain_ms += 50;
-	if (http_server_count(a->server) == 0 || a->drain_ms >= DRAIN_MS)
+	if ((http_server_count(a->server) == 0 && !a->deleting) ||
+	    a->drain_ms >= DRAIN_MS)
 		loop_stop(a->loop);
 	else
 		loop_timer_set(a->drain, 50);
+}
+
+static void on_all_deleted(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	((struct api *)ctx)->deleting = false;
 }
 
 static void stop(struct api *a)
 {
 	if (a->v1.stopping)
 		return;
-	log_line(LOG_LEVEL_INFO, "stopping; sandboxes go on");
+	a->deleting = a->birth->config->on_stop == CONFIG_STOP_DELETE;
+	log_line(LOG_LEVEL_INFO, "stopping; sandboxes %s",
+		 a->deleting ? "are deleted" : "go on");
+	if (a->deleting)
+		service_delete_all(a->service, on_all_deleted, a);
 	a->v1.stopping = true;
 	http_server_drain(a->server);
 	loop_timer_set(a->drain, 0);

@@ -492,3 +492,41 @@ void box_stats(struct box *box,
 		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
 	}
 }
+
+struct deleting {
+	size_t left;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void on_one_deleted(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct deleting *d = ctx;
+
+	if (--d->left > 0)
+		return;
+	d->done(d->ctx, 0, NULL);
+	free(d);
+}
+
+void service_delete_all(struct service *s, service_done_fn done, void *ctx)
+{
+	struct deleting *d = malloc(sizeof(*d));
+
+	if (!d) {
+		done(ctx, -ENOMEM, NULL);
+		return;
+	}
+	/* One more, so that it is not over before all are begun. */
+	*d = (struct deleting){ .left = 1, .done = done, .ctx = ctx };
+	for (size_t i = 0; i < BOX_BUCKETS; i++) {
+		struct box *next;
+
+		for (struct box *box = s->boxes[i]; box; box = next) {
+			next = box->hash_next;
+			d->left++;
+			box_delete(box, on_one_deleted, d);
+		}
+	}
+	on_one_deleted(d, 0, NULL);
+}

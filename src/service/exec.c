@@ -406,6 +406,46 @@ void run_start(struct box *box, const struct run_start *start, run_fn done, void
 
 /* -------------------------------------------------------------------- ending */
 
+#define TRIM_MAX 128
+
+/* The execs that ended first, and how many there are. */
+struct oldest {
+	char id[TRIM_MAX][ID_LEN + 1];
+	size_t ended;
+};
+
+static int take_oldest(void *ctx, const struct exec_row *row)
+{
+	struct oldest *o = ctx;
+
+	if (!row->ended || row->session)
+		return 0;
+	if (o->ended < TRIM_MAX)
+		(void)memcpy(o->id[o->ended], row->id, sizeof(o->id[0]));
+	o->ended++;
+	return 0;
+}
+
+/* So many that ended are remembered; beyond that an eighth of them is forgotten at once. */
+static void trim(struct box *box)
+{
+	struct service *s = box->service;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct oldest o = { .ended = 0 };
+	size_t keep = s->execs_max - s->execs_max / 8;
+
+	if (++box->n_ended <= s->execs_max)
+		return;
+	survive(s, db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &ignored));
+	for (size_t i = 0; i < TRIM_MAX && i + keep < o.ended; i++) {
+		survive(s, db_delete_exec(s->db, o.id[i], &ignored));
+		run_remove_journal(s, o.id[i]); /* it is called as the exec is */
+	}
+	box->n_ended = (unsigned)(o.ended > keep + TRIM_MAX ? o.ended - TRIM_MAX
+				  : o.ended > keep          ? keep
+							    : o.ended);
+}
+
 void run_finish(struct run *run, const struct warren_result *result)
 {
 	struct box *box = run->box;
@@ -428,6 +468,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 	event_emit(box->service, EVENT_EXEC_FINISHED, box, run->row.id, result);
 	if (result->oom)
 		event_emit(box->service, EVENT_OOM, box, run->row.id, NULL);
+	trim(box);
 	/* Whoever waits may let go of it. */
 	(void)run_ref(run);
 	while (run->waiters) {

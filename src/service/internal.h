@@ -65,6 +65,7 @@ struct box {
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
+	unsigned n_ended;         /* since they were last counted */
 	unsigned n_engaged;       /* connections that do */
 	bool moving;              /* a pause, resume or deletion is under way */
 	bool auto_paused;
@@ -179,7 +180,8 @@ int shell_restore(struct box *box, const struct session_row *row, struct run *ru
 
 /* control.c: the processes of an exec; @fn once, with none when that cannot be told. */
 void run_list(struct run *run,
-	      void (*fn)(void *ctx, const struct proto_process *list, size_t n), void *ctx);
+	      void (*fn)(void *ctx, const struct proto_process *list, size_t n),
+	      void *ctx);
 void run_signal_one(struct run *run, int sig, int pid);
 
 /* For what nobody waits for. */

@@ -59,6 +59,8 @@ struct service *service_free(struct service *s);
 /* Find again what a former process left. @done when all of it is there. */
 int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err) MUST_CHECK;
+/* All sandboxes; @done when they are gone. */
+void service_delete_all(struct service *s, service_done_fn done, void *ctx);
 /* Milliseconds since 1970. */
 int64_t service_time(void);
 struct db *service_db(struct service *s);

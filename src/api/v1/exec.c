@@ -7,6 +7,7 @@
 #include "api/format.h"
 #include "api/v1/exec.h"
 #include "base/json.h"
+#include "config/config.h"
 
 /* ------------------------------------------------------------------- wanting */
 
@@ -101,11 +102,25 @@ static int read_input(const struct body *body, struct exec_wanted *w)
 	return w->input ? 0 : -ENOMEM;
 }
 
-int exec_wanted_read(const struct body *body, struct exec_wanted *w,
+int exec_check_output(const struct v1 *v1, const struct body *body, struct api_error *err)
+{
+	uint64_t max = v1->config->journal_max, asked = body_size(body, "output_limit");
+
+	if (!max || !body_has(body, "output_limit") || asked <= max)
+		return 0;
+	return api_error_set(
+		err, API_ERR_POLICY_REFUSED,
+		"/output_limit: %ju is more than the %ju that the service allows",
+		(uintmax_t)asked, (uintmax_t)max);
+}
+
+int exec_wanted_read(const struct v1 *v1, const struct body *body, struct exec_wanted *w,
 		     struct api_error *err)
 {
 	struct body limits = body_object(body, "limits");
 
+	if (exec_check_output(v1, body, err) < 0)
+		return -EBADMSG;
 	if (body_has(body, "limits"))
 		return api_error_set(err, API_ERR_NOT_SUPPORTED,
 				     "/limits: an exec has the limits of its sandbox");
@@ -197,7 +212,7 @@ void v1_start_exec(struct call *c)
 
 	if (!box)
 		return;
-	if (exec_wanted_read(&c->body, &w, &refusal) < 0) {
+	if (exec_wanted_read(c->v1, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
 		return;
 	}
@@ -323,7 +338,7 @@ void v1_run_exec(struct call *c)
 
 	if (!box)
 		return;
-	if (exec_wanted_read(&c->body, &w, &refusal) < 0) {
+	if (exec_wanted_read(c->v1, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include "api/format.h"
 #include "api/v1/exec.h"
 #include "base/json.h"
+#include "config/config.h"
 
 static struct shell *call_shell(struct call *c, struct box **ret_box)
 {
@@ -61,10 +62,26 @@ static void on_opened(void *ctx, struct shell *sh, const struct warren_error *er
 void v1_open_session(struct call *c)
 {
 	struct box *box = call_box(c);
+	struct api_error refusal = { 0 };
 	char **env = NULL;
+	size_t n = 0;
 
 	if (!box)
 		return;
+	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
+		n++;
+	if (c->v1->config->sessions_max && n >= c->v1->config->sessions_max) {
+		call_refuse(
+			c, API_ERR_QUOTA_EXCEEDED,
+			"the sandbox has %zu sessions, as many as the service allows: "
+			"close one",
+			n);
+		return;
+	}
+	if (exec_check_output(c->v1, &c->body, &refusal) < 0) {
+		call_error(c, &refusal);
+		return;
+	}
 	if (exec_read_env(&c->body, &env) < 0) {
 		free(env);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");

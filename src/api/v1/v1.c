@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "config/config.h"
+
 #include "base/clock.h"
 
 const v1_handler v1_handlers[V1_OP_COUNT] = {
@@ -118,8 +120,11 @@ static void read_body(struct call *c)
 		call_refuse(c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
 			    "Content-Type must be application/json");
 	} else {
-		http_collect(c->req, op->max_body ? (size_t)op->max_body : 1U << 20,
-			     on_body);
+		size_t max = op->max_body ? (size_t)op->max_body : 1U << 20;
+
+		if (c->v1->config->request_body && max > c->v1->config->request_body)
+			max = (size_t)c->v1->config->request_body;
+		http_collect(c->req, max, on_body);
 	}
 }
 
