@@ -238,7 +238,6 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	};
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
-	w->request.key = body_text(body, "idempotency_key");
 	r = check_place(cfg, body, err);
 	if (r == 0)
 		r = read_limits(cfg, body, &w->spec, err);
@@ -290,6 +289,7 @@ void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE])
 
 void wanted_hash(struct wanted *w, const struct body *body)
 {
+	w->request.key = body_text(body, "idempotency_key");
 	if (w->request.key)
 		wanted_hash_all(body, w->request.hash);
 }
