@@ -269,9 +269,10 @@ struct warren_exec_spec {
 	 * and resizing alone; it does not block.
 	 */
 	bool pty;
-	uint16_t rows, cols;    /* of the terminal; 0: 24 by 80 */
-	uint64_t timeout_ms;    /* then its whole tree is killed; 0: none */
-	uint64_t journal_limit; /* bytes kept, the oldest are dropped; 0: 1 MiB */
+	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
+	struct warren_limits limits; /* of this exec alone, within the sandbox's */
+	uint64_t timeout_ms;         /* then its whole tree is killed; 0: none */
+	uint64_t journal_limit;      /* bytes kept, the oldest are dropped; 0: 1 MiB */
 	bool sole; /* the only one: accounted as the sandbox, which ends with it */
 	/* The journal's file, empty and open for reading and writing; 0: one in memory. */
 	int journal_fd;

@@ -338,6 +338,36 @@ TEST(more_processes_than_allowed)
 	END();
 }
 
+/* An exec can have less than its sandbox, and the next one is none the poorer. */
+TEST(limits_of_one_exec)
+{
+	const char *hog = "head -c 64m /dev/zero | tail | wc -c";
+	const char *many = "for i in 1 2 3 4 5; do sleep 5 & done; wait";
+	struct warren_exec *ex = NULL;
+	struct warren_result res;
+
+	BEGIN(.memory = 256 * MIB, .pids = 50);
+	for (int limited = 1; limited >= 0; limited--) {
+		GOOD(warren_exec(sb,
+				 &(struct warren_exec_spec){
+					 .argv = ARGV("sh", "-c", hog),
+					 .limits.memory = limited ? 16 * MIB : 0 },
+				 &ex, &err));
+		EQ(warren_exec_wait(ex, -1, &res, &err), 1);
+		EQ(res.oom, limited);
+		OK(!limited || res.max_memory <= 16 * MIB);
+		ex = warren_exec_free(ex);
+	}
+	GOOD(warren_exec(sb,
+			 &(struct warren_exec_spec){ .argv = ARGV("sh", "-c", many),
+						     .limits.pids = 3 },
+			 &ex, &err));
+	EQ(warren_exec_wait(ex, -1, &res, &err), 1);
+	EQ(res.exit_code, 2); /* cannot fork */
+	ex = warren_exec_free(ex);
+	END();
+}
+
 /* ---------------------------------------------------------------- whole trees */
 
 #define ESCAPE                                                \

@@ -160,6 +160,67 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	return 0;
 }
 
+static void put_number(char **at, uint64_t n)
+{
+	char digits[24];
+	int i = 0;
+
+	do
+		digits[i++] = (char)('0' + n % 10);
+	while ((n /= 10) > 0);
+	while (i > 0)
+		*(*at)++ = digits[--i];
+}
+
+static long write_limit(const struct exec *ex, enum proto_role role, const char *file,
+			uint64_t value, bool of_period)
+{
+	char text[48], *at = text;
+	long fd = group_open(ex, role, file, O_WRONLY), n;
+
+	if (fd < 0)
+		return fd == -ENOENT ? -EOPNOTSUPP : fd;
+	put_number(&at, value);
+	for (const char *c = of_period ? " 100000" : ""; *c; c++)
+		*at++ = *c;
+	n = sys_write(fd, text, (size_t)(at - text));
+	sys_close(fd);
+	return n < 0 ? n : 0;
+}
+
+long group_limit(struct exec *ex, const struct proto_spawn *msg)
+{
+	bool v2 = init.dir[PROTO_ROLE_UNIFIED] >= 0;
+	const struct {
+		uint64_t value;
+		enum proto_role role; /* of v1; v2 has one */
+		const char *v1, *v2;
+		bool of_period;
+	} limits[] = {
+		{ msg->memory, PROTO_ROLE_MEMORY, "memory.limit_in_bytes", "memory.max",
+		  false },
+		{ msg->pids, PROTO_ROLE_PIDS, "pids.max", "pids.max", false },
+		/* v1 counts time in a hierarchy other than the one that limits it. */
+		{ msg->cpu_millis * 100, PROTO_ROLE_CPU, NULL, "cpu.max", true },
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const char *file = v2 ? limits[i].v2 : limits[i].v1;
+		long r;
+
+		if (limits[i].value == 0)
+			continue;
+		ex->limited = true;
+		if (ex->group < 0 || !file)
+			return -EOPNOTSUPP;
+		r = write_limit(ex, v2 ? PROTO_ROLE_UNIFIED : limits[i].role, file,
+				limits[i].value, limits[i].of_period);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static void write_zero(const struct exec *ex, enum proto_role role, const char *file)
 {
 	long fd = group_open(ex, role, file, O_WRONLY);
@@ -176,7 +237,7 @@ static bool group_keep(const struct exec *ex)
 	uint64_t n = 1, kills = 0;
 
 	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->timed_out || ex->failed ||
-	    init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
+	    ex->limited || init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
 	    !read_number(ex, PROTO_ROLE_PIDS, "pids.current", "", &n) || n != 0)
 		return false;
 	write_zero(ex, PROTO_ROLE_CPU, "cpuacct.usage");

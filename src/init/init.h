@@ -41,6 +41,7 @@ struct exec {
 	bool used;
 	bool sole;          /* accounted as the whole sandbox */
 	int group;          /* number of its own cgroups, -1: none */
+	bool limited;       /* its cgroups have limits of their own */
 	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
 	bool timed_out;
 	bool failed; /* never started, and its request is answered: reap and forget */
@@ -158,6 +159,8 @@ void attach_close_input(int c, const struct proto_close_input *msg);
 
 /* group.c */
 long group_make(struct exec *ex, int *own, int *n_own);
+/* The limits that came with the request. */
+long group_limit(struct exec *ex, const struct proto_spawn *msg);
 void group_leave(struct exec *ex);
 bool group_kill(struct exec *ex);
 /* An open list of the processes in it, one a line, or -errno. */

@@ -168,6 +168,8 @@ struct proto_spawn {
 	uint64_t timeout_ms;
 	uint64_t nofile;
 	uint64_t journal_limit;
+	/* Of this exec alone, within those of the sandbox; 0: none. -EOPNOTSUPP without cgroups. */
+	uint64_t memory, cpu_millis, pids;
 	uint16_t rows, cols;
 	uint8_t stdio[3];
 	uint8_t control[PROTO_CONTROL_MAX]; /* by enum proto_control */

@@ -505,6 +505,8 @@ static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 	p->stage = PROTO_STAGE_CGROUP;
 	ex->sole = msg->flags & PROTO_SPAWN_SOLE;
 	r = group_make(ex, p->own, &p->n_own);
+	if (r == 0)
+		r = group_limit(ex, msg);
 	if (r < 0)
 		return r;
 	p->stage = PROTO_STAGE_FORK;

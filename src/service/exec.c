@@ -325,6 +325,7 @@ static int ask_init(struct starting *st, struct warren_error *err)
 		.pty = from->pty,
 		.rows = from->rows,
 		.cols = from->cols,
+		.limits = from->limits,
 		.timeout_ms = from->timeout_ms,
 		.result_at = from->control ? SESSION_RESULT_FD : 0,
 		.poke_at = from->control ? SESSION_COMMAND_FD : 0,

@@ -121,9 +121,6 @@ int exec_wanted_read(const struct v1 *v1, const struct body *body, struct exec_w
 
 	if (exec_check_output(v1, body, err) < 0)
 		return -EBADMSG;
-	if (body_has(body, "limits"))
-		return api_error_set(err, API_ERR_NOT_SUPPORTED,
-				     "/limits: an exec has the limits of its sandbox");
 	if (body_has(body, "input") && body_has(body, "input_base64"))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "/input: give it or input_base64, not both");
@@ -177,6 +174,7 @@ static void fail_start(struct call *c, const struct warren_error *why)
 		{ ENOTDIR, API_ERR_COMMAND_NOT_FOUND },
 		{ EACCES, API_ERR_COMMAND_NOT_EXECUTABLE },
 		{ ENOEXEC, API_ERR_COMMAND_NOT_EXECUTABLE },
+		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {

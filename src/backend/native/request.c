@@ -135,6 +135,9 @@ static int pack(struct request *q, const struct request_base *base,
 		.n_groups = (uint32_t)user->n_groups,
 		.timeout_ms = spec->timeout_ms,
 		.nofile = base->nofile,
+		.memory = spec->limits.memory,
+		.cpu_millis = spec->limits.cpu_millis,
+		.pids = spec->limits.pids,
 		.rows = spec->rows ? spec->rows : 24,
 		.cols = spec->cols ? spec->cols : 80,
 		.stdio = { PROTO_STDIO_NULL, PROTO_STDIO_NULL, PROTO_STDIO_NULL },
@@ -331,6 +334,11 @@ int reply_explain(const struct proto_reply *reply, const struct warren_exec_spec
 	int code = reply_code(reply);
 
 	_Static_assert(ARRAY_SIZE(stages) == PROTO_STAGE_CWD, "a stage has no words");
+	if (reply->stage == PROTO_STAGE_CGROUP && code == EOPNOTSUPP)
+		return error_set(
+			err, EOPNOTSUPP,
+			"a limit of an exec cannot be enforced here: memory and pids "
+			"need cgroups, processors need cgroup v2");
 	if (reply->stage == PROTO_STAGE_CWD) {
 		(void)error_errno(err, code, "enter the directory '%s'",
 				  spec->cwd ? spec->cwd : workdir);
