@@ -209,6 +209,8 @@ def check_error(reply, status, code=None):
 
 
 class World:
+    worlds = []  # one at a time has sandboxes
+
     def __init__(self, *options, tcp=False, state=None, limits=None, start=True):
         if os.geteuid() != 0:
             raise Skip("needs root")
@@ -222,6 +224,7 @@ class World:
         self.options, self.limits = list(options), limits
         self.seen, self.process, self.log = set(), None, open(self.log_path, "ab", buffering=0)
         self.local = threading.local()
+        World.worlds.append(self)
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if not any(t.name == "reaper" for t in threading.enumerate()):
             threading.Thread(target=keep_reaping, name="reaper", daemon=True).start()
@@ -253,7 +256,8 @@ class World:
         return self
 
     def answers(self):
-        ok(self.process.poll() is None, lambda: f"the service has ended: {self.said()}")
+        if self.process.poll() is not None:
+            raise AssertionError(f"the service has ended: {self.said()}")
         try:
             with Client(self.socket, timeout=5) as c:
                 return c.ask("GET", "/version").status == 200
@@ -422,8 +426,8 @@ class World:
 
     def processes(self):
         """What runs below the test: the service's two processes, and all of its sandboxes."""
-        api = self.api if self.alive() else None
-        return [p for p in below(os.getpid()) if p not in (api, self.process and self.process.pid)]
+        services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api)}
+        return [p for p in below(os.getpid()) if p not in services]
 
     def objects(self):
         """How many there are of all that a sandbox is made of."""
@@ -495,6 +499,7 @@ class World:
                 if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
                     os.kill(pid, signal.SIGKILL)
         self.log.close()
+        World.worlds.remove(self)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def __enter__(self):

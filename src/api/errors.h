@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define API_DETAILS_MAX 4
+#define API_DETAILS_MAX 8
 
 /* One field of `detail`; openapi.yaml lists them (ErrorDetail). */
 struct api_detail {

@@ -64,6 +64,10 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
 	box->created = clock_now();
 	spec_read_idle(box);
+	/* Paused after it had been idle for so long: nobody asked for it. */
+	box->auto_paused = box->row.state == SANDBOX_PAUSED && box->row.idle_timeout_ms &&
+			   box->row.changed_at - box->row.last_used >=
+				   (int64_t)box->row.idle_timeout_ms;
 	box->hash_next = *at;
 	*at = box;
 	s->n_boxes++;
@@ -103,6 +107,8 @@ int box_refresh(struct box *box, struct warren_error *err)
 
 	if (r < 0)
 		return r;
+	if (row.last_used < box->row.last_used)
+		row.last_used = box->row.last_used; /* written from time to time only */
 	sandbox_row_done(&box->row);
 	box->row = row;
 	return 0;
@@ -203,6 +209,13 @@ static uint64_t idle_at(const struct box *box)
 	return (uint64_t)box->row.last_used + box->row.idle_timeout_ms;
 }
 
+bool box_is_idle(const struct box *box)
+{
+	uint64_t at = idle_at(box);
+
+	return at && at <= (uint64_t)service_time();
+}
+
 /* Set the timer to what comes first. */
 void box_arm(struct box *box)
 {
@@ -227,14 +240,14 @@ void box_touch(struct box *box)
 	int64_t now = service_time();
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	/* To the second: what is written each time must not cost each time. */
-	if (now - box->row.last_used < 1000)
-		return;
+	/* The timer looks again when it is over: it need not be set each time. */
 	box->row.last_used = now;
+	/* To the second: what is written each time must not cost each time. */
+	if (now - box->touched < 1000)
+		return;
+	box->touched = now;
 	survive(box->service,
 		db_touch_sandbox(box->service->db, box->row.id, now, &ignored));
-	if (box->row.idle_timeout_ms)
-		box_arm(box);
 }
 
 void box_engage(struct box *box)
@@ -253,30 +266,28 @@ void box_disengage(struct service *s, const char *id)
 		box_arm(box);
 }
 
+/* What cannot be paused now is tried again; the box is there, or it would not be told. */
+static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct box *box = ctx;
+
+	if (r < 0 && box->row.state == SANDBOX_RUNNING && box->timer)
+		loop_timer_set(box->timer, RETRY_MS);
+}
+
 static void on_timer(void *ctx)
 {
 	struct box *box = ctx;
 	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
 
-	box->reason = idle && idle <= now ? "idle" : "ttl";
-	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now) {
-		box_delete(box, service_ignore, NULL);
-		return;
-	}
-	if (idle && idle <= now) {
-		if (box->delete_when_idle) {
-			box_delete(box, service_ignore, NULL);
-			return;
-		}
-		/* What is under way arms the timer when it is done; in case it fails: */
-		loop_timer_set(box->timer, IDLE_RETRY_MS);
-		if (box->moving)
-			return;
-		box->auto_paused = true;
-		box_pause(box, true, service_ignore, NULL);
-		return;
-	}
-	box_arm(box);
+	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now)
+		box_delete_for(box, "ttl", service_ignore, NULL);
+	else if (!idle || idle > now)
+		box_arm(box);
+	else if (box->delete_when_idle)
+		box_delete_for(box, "idle", service_ignore, NULL);
+	else
+		box_pause_for(box, "idle", on_idle_paused, box);
 }
 
 int box_set_labels(struct box *box, const struct db_label *labels, size_t n,

@@ -19,6 +19,8 @@ struct box_job {
 	struct box *box;
 	void (*begin)(struct box_job *job);
 	enum sandbox_state to; /* of pause and resume */
+	const char *why;       /* is told with it */
+	bool idle;             /* of pause: nobody asked for it */
 	struct warren_limits limits, old;
 	service_done_fn done;
 	void *ctx;
@@ -26,10 +28,16 @@ struct box_job {
 
 static void next_job(struct box *box)
 {
-	if (box->moving || !box->jobs)
+	/* Jobs that are over at once come one after the other, not one within the other. */
+	if (box->working)
 		return;
-	box->moving = true;
-	box->jobs->begin(box->jobs);
+	box->working = true;
+	while (!box->moving && box->jobs) {
+		box->moving = true;
+		box->reason = box->jobs->why;
+		box->jobs->begin(box->jobs);
+	}
+	box->working = false;
 }
 
 static void add_job(struct box *box, struct box_job job)
@@ -57,6 +65,7 @@ static void end_job(struct box_job *job, int r, const struct warren_error *err)
 
 	box->jobs = job->next;
 	box->moving = false;
+	box->reason = NULL;
 	free(job);
 	copy.done(copy.ctx, r, err);
 	next_job(box);
@@ -321,9 +330,16 @@ static void begin_delete(struct box_job *job)
 	box_unmake(box, on_deleted, job);
 }
 
+void box_delete_for(struct box *box, const char *why, service_done_fn done, void *ctx)
+{
+	add_job(box,
+		(struct box_job){
+			.begin = begin_delete, .why = why, .done = done, .ctx = ctx });
+}
+
 void box_delete(struct box *box, service_done_fn done, void *ctx)
 {
-	add_job(box, (struct box_job){ .begin = begin_delete, .done = done, .ctx = ctx });
+	box_delete_for(box, "request", done, ctx);
 }
 
 /* ---------------------------------------------------------- pause and resume */
@@ -340,8 +356,7 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 	if (!failure)
 		r = box_move(job->box, job->to, NULL, &err);
 	if (!failure && r == 0) {
-		job->box->auto_paused =
-			job->box->auto_paused && job->to == SANDBOX_PAUSED;
+		job->box->auto_paused = job->to == SANDBOX_PAUSED && job->idle;
 		box_arm(job->box);
 	}
 	end_job(job, failure ? -failure->code : r, failure ? failure : &err);
@@ -356,8 +371,10 @@ static void begin_pause(struct box_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	/* Twice is no mistake. */
-	if (box->row.state == job->to) {
+	/* Twice is no mistake; and it was used while this waited. */
+	if (box->row.state == job->to || (job->idle && !box_is_idle(box))) {
+		box->auto_paused = box->auto_paused && job->idle;
+		box_arm(box);
 		end_job(job, 0, NULL);
 		return;
 	}
@@ -371,25 +388,54 @@ static void begin_pause(struct box_job *job)
 		end_job(job, error_errno(&err, -r, "ask the warden"), &err);
 }
 
-void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx)
+void box_pause_for(struct box *box, const char *why, service_done_fn done, void *ctx)
 {
 	add_job(box, (struct box_job){ .begin = begin_pause,
-				       .to = pause ? SANDBOX_PAUSED : SANDBOX_RUNNING,
+				       .to = SANDBOX_PAUSED,
+				       .why = why,
+				       .idle = true,
 				       .done = done,
 				       .ctx = ctx });
 }
 
+void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx)
+{
+	add_job(box, (struct box_job){ .begin = begin_pause,
+				       .to = pause ? SANDBOX_PAUSED : SANDBOX_RUNNING,
+				       .why = "request",
+				       .done = done,
+				       .ctx = ctx });
+}
+
+static void begin_use(struct box_job *job)
+{
+	struct box *box = job->box;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (box->row.state == SANDBOX_PAUSED && box->auto_paused && box->wake_on_use)
+		begin_pause(job);
+	else if (box->row.state == SANDBOX_RUNNING && box->conn >= 0)
+		end_job(job, 0, NULL);
+	else
+		end_job(job, wrong_state(box, &err), &err);
+}
+
+/* What is about to be paused is not used any more: a use waits for what is under way. */
 void box_use(struct box *box, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	box_touch(box);
-	if (box->row.state == SANDBOX_RUNNING && box->conn >= 0)
-		done(ctx, 0, NULL);
-	else if (box->row.state == SANDBOX_PAUSED && box->auto_paused && box->wake_on_use)
-		box_pause(box, false, done, ctx);
-	else
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
 		done(ctx, wrong_state(box, &err), &err);
+	else if (box->row.state == SANDBOX_RUNNING && box->conn >= 0 && !box->jobs)
+		done(ctx, 0, NULL);
+	else
+		add_job(box, (struct box_job){ .begin = begin_use,
+					       .to = SANDBOX_RUNNING,
+					       .why = "use",
+					       .done = done,
+					       .ctx = ctx });
 }
 
 /* ------------------------------------------------------------ limits, usage */

@@ -27,8 +27,8 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 	free(q);
 }
 
-static void ask(struct run *run, const void *msg, size_t size, const char *what,
-		service_done_fn done, void *ctx)
+void run_ask(struct run *run, const void *msg, size_t size, const char *what,
+	     service_done_fn done, void *ctx)
 {
 	struct asked *q = malloc(sizeof(*q));
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -57,7 +57,7 @@ void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *
 				    .sig = sig,
 				    .whom = (uint32_t)whom };
 
-	ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
+	run_ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
 }
 
 void run_signal_one(struct run *run, int sig, int pid)
@@ -68,7 +68,7 @@ void run_signal_one(struct run *run, int sig, int pid)
 				    .whom = PROTO_WHOM_ONE,
 				    .pid = pid };
 
-	ask(run, &msg, sizeof(msg), "send the signal", service_ignore, NULL);
+	run_ask(run, &msg, sizeof(msg), "send the signal", service_ignore, NULL);
 }
 
 struct listing {
@@ -116,14 +116,10 @@ void run_list(struct run *run,
 	}
 }
 
+/* After what was written before. */
 void run_close_input(struct run *run, service_done_fn done, void *ctx)
 {
-	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
-					 .exec = run->row.number };
-
-	if (run->input >= 0 && !run->row.pty)
-		(void)close(TAKE_FD(run->input));
-	ask(run, &msg, sizeof(msg), "close stdin", done, ctx);
+	run_feed(run, NULL, 0, true, done, ctx);
 }
 
 int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err)

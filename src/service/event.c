@@ -7,7 +7,7 @@
 
 static const char *const names[] = {
 	[EVENT_SANDBOX_CREATED] = "sandbox.created",
-	[EVENT_SANDBOX_STARTED] = "sandbox.started",
+	[EVENT_SANDBOX_STARTED] = "sandbox.running",
 	[EVENT_SANDBOX_PAUSED] = "sandbox.paused",
 	[EVENT_SANDBOX_RESUMED] = "sandbox.resumed",
 	[EVENT_SANDBOX_UPDATED] = "sandbox.updated",
@@ -38,7 +38,7 @@ void event_emit(struct service *s, enum event_type type, const struct box *box,
 			     .type = type,
 			     .state = type == EVENT_SANDBOX_DELETED ? -1
 								    : (int)box->row.state,
-			     .reason = box->reason };
+			     .reason = object ? NULL : box->reason };
 	if (result)
 		e->result = *result;
 	(void)snprintf(e->owner, sizeof(e->owner), "%s", box->row.owner);
@@ -51,9 +51,16 @@ void event_emit(struct service *s, enum event_type type, const struct box *box,
 	}
 }
 
+uint64_t event_first(const struct service *s)
+{
+	uint64_t kept = s->last_event - s->first_event;
+
+	return kept > EVENTS_KEPT ? s->last_event - EVENTS_KEPT : s->first_event;
+}
+
 const struct event *event_after(const struct service *s, uint64_t id)
 {
-	uint64_t first = s->last_event > EVENTS_KEPT ? s->last_event - EVENTS_KEPT : 0;
+	uint64_t first = event_first(s);
 
 	if (id < first)
 		id = first;

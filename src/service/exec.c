@@ -217,6 +217,7 @@ static void fail(struct starting *st, const struct warren_error *err)
 			survive(run->box->service, db_delete_exec(run->box->service->db,
 								  run->row.id, &ignored));
 			run_remove_journal(run->box->service, run->row.journal);
+			run->box->n_kept--;
 		}
 		(void)run_unref(run);
 	}
@@ -247,6 +248,7 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 	run->input = answer_take(a, PROTO_GIVES_INPUT);
 	run->poke = answer_take(a, PROTO_GIVES_POKE);
 	run->attached = true;
+	run->starting = false;
 	figure_add(st->box->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
 	st->box->service->figures.execs++;
 	event_emit(st->box->service, EVENT_EXEC_STARTED, st->box, run->row.id, NULL);
@@ -271,10 +273,11 @@ static int write_down(struct starting *st, struct warren_error *err)
 	AUTO_BUF struct buf argv = BUF_INIT(8U << 20);
 	struct json j = { .out = &argv };
 	struct box *box = st->box;
+	char user[32];
 	struct exec_row row = {
 		.number = box->last_number + 1,
 		.cwd = st->start.cwd ? st->start.cwd : box->is.base.workdir,
-		.user = st->start.user,
+		.user = st->start.user ? st->start.user : user,
 		.pty = st->start.pty,
 		.session = st->start.session,
 		.started_at = service_time(),
@@ -282,6 +285,7 @@ static int write_down(struct starting *st, struct warren_error *err)
 	};
 	int r;
 
+	(void)snprintf(user, sizeof(user), "%u:%u", st->user.uid, st->user.gid);
 	json_open(&j, NULL, '[');
 	for (const char *const *a = st->start.argv; *a; a++)
 		json_str(&j, NULL, *a);
@@ -298,14 +302,17 @@ static int write_down(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	box->last_number++;
+	box->n_kept++;
 	st->run = run_load(box, &row);
 	if (!st->run) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 
 		survive(box->service, db_delete_exec(box->service->db, row.id, &ignored));
+		box->n_kept--;
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
 	}
 	st->run->started = st->begun;
+	st->run->starting = true;
 	return make_journal(st->run, err);
 }
 
@@ -407,12 +414,9 @@ void run_start(struct box *box, const struct run_start *start, run_fn done, void
 
 /* -------------------------------------------------------------------- ending */
 
-#define TRIM_MAX 128
-
-/* The execs that ended first, and how many there are. */
 struct oldest {
-	char id[TRIM_MAX][ID_LEN + 1];
-	size_t ended;
+	char id[ID_LEN + 1];
+	char journal[ID_LEN + 1];
 };
 
 static int take_oldest(void *ctx, const struct exec_row *row)
@@ -421,30 +425,32 @@ static int take_oldest(void *ctx, const struct exec_row *row)
 
 	if (!row->ended || row->session)
 		return 0;
-	if (o->ended < TRIM_MAX)
-		(void)memcpy(o->id[o->ended], row->id, sizeof(o->id[0]));
-	o->ended++;
-	return 0;
+	(void)snprintf(o->id, sizeof(o->id), "%s", row->id);
+	(void)snprintf(o->journal, sizeof(o->journal), "%s",
+		       row->journal ? row->journal : "");
+	return 1;
 }
 
-/* So many that ended are remembered; beyond that an eighth of them is forgotten at once. */
-static void trim(struct box *box)
+/* Of those that ended, no more are remembered than the service was told to. */
+static void forget_oldest(struct box *box)
 {
 	struct service *s = box->service;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct oldest o = { .ended = 0 };
-	size_t keep = s->execs_max - s->execs_max / 8;
 
-	if (++box->n_ended <= s->execs_max)
-		return;
-	survive(s, db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &ignored));
-	for (size_t i = 0; i < TRIM_MAX && i + keep < o.ended; i++) {
-		survive(s, db_delete_exec(s->db, o.id[i], &ignored));
-		run_remove_journal(s, o.id[i]); /* it is called as the exec is */
+	while (box->n_kept > s->execs_max) {
+		struct warren_error err = WARREN_ERROR_INIT;
+		struct oldest o = { "", "" };
+		int r = db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &err);
+
+		if (r >= 0 && !o.id[0])
+			return;
+		if (r >= 0)
+			r = db_delete_exec(s->db, o.id, &err);
+		survive(s, r < 0 ? r : 0);
+		if (r < 0)
+			return;
+		run_remove_journal(s, o.journal);
+		box->n_kept--;
 	}
-	box->n_ended = (unsigned)(o.ended > keep + TRIM_MAX ? o.ended - TRIM_MAX
-				  : o.ended > keep          ? keep
-							    : o.ended);
 }
 
 void run_finish(struct run *run, const struct warren_result *result)
@@ -469,7 +475,6 @@ void run_finish(struct run *run, const struct warren_result *result)
 	event_emit(box->service, EVENT_EXEC_FINISHED, box, run->row.id, result);
 	if (result->oom)
 		event_emit(box->service, EVENT_OOM, box, run->row.id, NULL);
-	trim(box);
 	/* Whoever waits may let go of it. */
 	(void)run_ref(run);
 	while (run->waiters) {
@@ -478,10 +483,12 @@ void run_finish(struct run *run, const struct warren_result *result)
 		run_wait_cancel(w);
 		w->fn(w, run);
 	}
+	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));
 	(void)run_unref(run);
 	(void)run_unref(run); /* the list's own: it runs no more */
+	forget_oldest(box);
 }
 
 void run_ended(struct box *box, const struct proto_exited *msg)
@@ -489,7 +496,8 @@ void run_ended(struct box *box, const struct proto_exited *msg)
 	struct warren_result result;
 
 	for (struct run *run = box->runs; run; run = run->next) {
-		if (run->row.number == msg->exec && !run->row.ended) {
+		/* What has not begun does not end, whatever an init says. */
+		if (run->row.number == msg->exec && !run->row.ended && !run->starting) {
 			result_fill(msg, &result);
 			run_finish(run, &result);
 			return;
@@ -515,8 +523,11 @@ void run_box_gone(struct box *box)
 			run_wait_cancel(w);
 			w->fn(w, run);
 		}
-		for (struct run_watcher *w = run->watchers; w; w = w->next)
+		for (struct run_watcher *w = run->watchers, *then; w; w = then) {
+			then = w->next;
 			w->fn(w);
+		}
+		feed_stop(run);
 		run->box = NULL;
 		if (owned)
 			(void)run_unref(run); /* the list's own */

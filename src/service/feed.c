@@ -34,6 +34,16 @@ static void feed_end(struct feed *f, int r, const struct warren_error *err)
 	(void)run_unref(run);
 }
 
+static void close_input(struct run *run)
+{
+	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
+					 .exec = run->row.number };
+
+	if (run->input >= 0 && !run->row.pty)
+		(void)close(TAKE_FD(run->input));
+	run_ask(run, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
+}
+
 static void on_room(void *ctx, unsigned events UNUSED)
 {
 	struct run *run = ctx;
@@ -41,13 +51,11 @@ static void on_room(void *ctx, unsigned events UNUSED)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	while (f->sent < f->size) {
-		ssize_t n = run->input < 0 ? -1
-					   : write(run->input, f->data + f->sent,
-						   f->size - f->sent);
+		ssize_t n = write(run->input, f->data + f->sent, f->size - f->sent);
 
-		if (n < 0 && run->input >= 0 && errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n < 0 && run->input >= 0 && errno == EINTR)
+		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
 			feed_end(f, error_set(&err, EPIPE, "the exec's stdin is closed"),
@@ -56,8 +64,9 @@ static void on_room(void *ctx, unsigned events UNUSED)
 		}
 		f->sent += (size_t)n;
 	}
+	run->feed_watch = loop_watch_free(run->feed_watch);
 	if (f->end)
-		run_close_input(run, service_ignore, NULL);
+		close_input(run);
 	feed_end(f, 0, NULL);
 }
 
@@ -70,6 +79,11 @@ static void on_input(void *ctx, int fd, const struct warren_error *err)
 
 	if (fd < 0) {
 		feed_end(f, -EPIPE, err);
+		return;
+	}
+	if (f->size == 0) { /* nothing but the end of it */
+		close_input(run);
+		feed_end(f, 0, NULL);
 		return;
 	}
 	r = loop_watch(run->box->service->loop, fd, LOOP_WRITE, on_room, run,
@@ -85,6 +99,27 @@ static void feed_next(struct run *run)
 {
 	if (run->feeds)
 		run_input(run, on_input, run);
+}
+
+void feed_stop(struct run *run)
+{
+	struct feed *feeds = run->feeds;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	/* What still waits for its descriptor is answered by who finds it. */
+	if (!run->feed_watch)
+		return;
+	run->feed_watch = loop_watch_free(run->feed_watch);
+	run->feeds = NULL;
+	(void)error_set(&err, EPIPE, "the exec has ended");
+	while (feeds) {
+		struct feed *f = feeds;
+
+		feeds = f->next;
+		f->done(f->ctx, -EPIPE, &err);
+		(void)run_unref(run);
+		free(f);
+	}
 }
 
 void run_feed(struct run *run, const void *data, size_t size, bool end,

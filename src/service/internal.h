@@ -11,7 +11,8 @@
 #define BOX_BUCKETS  16384 /* a power of two */
 #define EVENTS_KEPT  4096
 #define ANSWER_MS    20000 /* for an init to answer; it takes microseconds */
-#define READ_AT_ONCE 64    /* messages of one connection before others have their turn */
+#define RETRY_MS     1000
+#define READ_AT_ONCE 64 /* messages of one connection before others have their turn */
 
 /* A request to the warden that waits for its reply. */
 struct link_ask {
@@ -65,10 +66,12 @@ struct box {
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
-	unsigned n_ended;         /* since they were last counted */
 	unsigned n_engaged;       /* connections that do */
 	bool moving;              /* a pause, resume or deletion is under way */
+	bool working;             /* next_job() is on the stack */
 	bool auto_paused;
+	int64_t touched; /* when last_used was last written */
+	unsigned n_kept; /* execs in the store */
 	bool delete_when_idle, wake_on_use;
 	const char *reason;   /* of what happens to it at present; NULL */
 	int failure;          /* errno of a making that failed */
@@ -88,7 +91,8 @@ struct run {
 	bool listed;  /* in box->runs */
 	bool counted; /* in box->n_running */
 	bool attached;
-	bool lost; /* its sandbox ended before it did */
+	bool starting; /* init has not answered yet */
+	bool lost;     /* its sandbox ended before it did */
 	struct loop_watch *watch;
 	struct run_watcher *watchers;
 	struct run_waiter *waiters;
@@ -110,7 +114,7 @@ struct service {
 	struct box *asking;
 	struct loop_timer *asking_timer;
 	struct event events[EVENTS_KEPT];
-	uint64_t last_event;
+	uint64_t first_event, last_event;
 	struct event_listener *listeners;
 	struct figures figures;
 };
@@ -158,8 +162,13 @@ int box_move(struct box *box, enum sandbox_state to, const char *error,
 /* Its init is gone without having been told to. */
 void box_lost(struct box *box, const struct warren_error *why);
 void box_unmake(struct box *box, service_done_fn done, void *ctx);
+/* As box_delete() and box_pause(), with the reason that is told. */
+void box_delete_for(struct box *box, const char *why, service_done_fn done, void *ctx);
+void box_pause_for(struct box *box, const char *why, service_done_fn done, void *ctx);
 void box_arm(struct box *box);
 void box_touch(struct box *box);
+/* Nobody has used it for as long as it was to be awake. */
+bool box_is_idle(const struct box *box);
 /* The user of an exec or file, asked for inside if need be. */
 void box_find_user(struct box *box, const char *text,
 		   void (*fn)(void *ctx, const struct native_user *user,
@@ -194,7 +203,11 @@ void run_finish(struct run *run, const struct warren_result *result);
 void run_box_gone(struct box *box);
 int run_open_journal(struct run *run, struct warren_error *err);
 void run_remove_journal(struct service *s, const char *name);
+void run_ask(struct run *run, const void *msg, size_t size, const char *what,
+	     service_done_fn done, void *ctx);
 void run_attach(struct run *run, service_done_fn done, void *ctx);
+/* feed.c: nothing more goes into its stdin; who waits for that hears it. */
+void feed_stop(struct run *run);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
 #endif /* SERVICE_INTERNAL_H */

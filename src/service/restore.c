@@ -58,17 +58,36 @@ static int take_run(void *ctx, const struct exec_row *row)
 
 	if (row->number > box->last_number)
 		box->last_number = row->number;
+	box->n_kept++;
 	if (!row->ended)
 		(void)run_load(box, row);
 	return 0;
+}
+
+/* How it ended, if its journal says so. */
+static bool finish_by_journal(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_result result;
+	struct proto_exited exited;
+	enum journal_state state;
+
+	if (run_open_journal(run, &ignored) < 0 ||
+	    journal_result(run->journal, &state, &exited) != 1)
+		return false;
+	if (state == JOURNAL_FAILED)
+		exited.status = 127 << 8;
+	result_fill(&exited, &result);
+	run_finish(run, &result);
+	return true;
 }
 
 static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSED)
 {
 	struct run *run = ctx;
 
-	/* init knows no such exec, and its journal no end: it never began. */
-	if (r == -ESRCH && !run->row.ended) {
+	/* It ended before init was asked; or its journal has no end, too: it never began. */
+	if (r == -ESRCH && !run->row.ended && run->box && !finish_by_journal(run)) {
 		struct warren_result result = { .exit_code = -1 };
 
 		run_finish(run, &result);
@@ -78,21 +97,9 @@ static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSE
 
 static void restore_run(struct run *run)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct warren_result result;
-	struct proto_exited exited;
-	enum journal_state state;
-
 	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (run_open_journal(run, &ignored) == 0 &&
-	    journal_result(run->journal, &state, &exited) == 1) {
-		if (state == JOURNAL_FAILED)
-			exited.status = 127 << 8;
-		result_fill(&exited, &result);
-		run_finish(run, &result);
-		return;
-	}
-	run_attach(run, on_reattached, run_ref(run));
+	if (!finish_by_journal(run))
+		run_attach(run, on_reattached, run_ref(run));
 }
 
 static void restore_runs(struct box *box)

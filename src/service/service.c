@@ -72,6 +72,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
 	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
 	s->execs_max = o->execs_max ? o->execs_max : 1000;
+	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r < 0)

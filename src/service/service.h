@@ -306,7 +306,12 @@ struct event {
 const char *event_type_name(enum event_type type);
 void event_emit(struct service *s, enum event_type type, const struct box *box,
 		const char *object, const struct warren_result *result);
-/* The next event after @id that is still kept; NULL: none. Events are numbered from 1. */
+/*
+ * Events are numbered; those of a later process have higher numbers, as it begins
+ * with the time, in microseconds. What is kept comes after event_first().
+ */
+uint64_t event_first(const struct service *s);
+/* The next event after @id that is still kept; NULL: none. */
 const struct event *event_after(const struct service *s, uint64_t id);
 uint64_t event_last(const struct service *s);
 

@@ -106,11 +106,15 @@ static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
-	int r = adopt(k, box->id, &sb, err);
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = adopt(k, box->id, &sb, &why);
 
 	if (r == -ENOENT || r == -ESRCH)
 		return 0;
-	return r < 0 ? r : warren_destroy(sb, err);
+	if (r == 0)
+		return warren_destroy(sb, err);
+	*err = why;
+	return r;
 }
 
 static int do_pause(struct work *k, const void *msg, struct warren_error *err)
@@ -223,6 +227,7 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 		json_open(&j, NULL, '{');
 		json_str(&j, "name", f[i].name);
 		json_bool(&j, "ok", f[i].ok);
+		json_bool(&j, "required", f[i].required);
 		json_str(&j, "detail", f[i].detail);
 		json_str(&j, "effect", f[i].effect);
 		json_str(&j, "fix", f[i].fix);

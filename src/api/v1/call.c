@@ -111,6 +111,21 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	call_error(c, &err);
 }
 
+/* The state that stands against it, of the sandbox or, if that runs, of the exec. */
+static void tell_state(struct call *c, struct api_error *err)
+{
+	const struct box *box =
+		c->route.n_params > 0 ? box_find(c->v1->service, NULL, c->route.param[0])
+				      : NULL;
+	enum sandbox_state state = box ? box_row(box)->state : SANDBOX_DELETING;
+
+	if (state == SANDBOX_RUNNING)
+		api_error_text(err, "state", "exited");
+	else
+		api_error_text(err, "state", "%s",
+			       box ? sandbox_state_name(state) : "gone");
+}
+
 void call_fail(struct call *c, const struct warren_error *engine)
 {
 	struct api_error err = { 0 };
@@ -124,6 +139,8 @@ void call_fail(struct call *c, const struct warren_error *engine)
 		api_error_number(&err, "maximum", d->limit);
 		api_error_number(&err, "retry_after_ms", 1000);
 	}
+	if (err.code == API_ERR_WRONG_STATE)
+		tell_state(c, &err);
 	call_error(c, &err);
 }
 

@@ -87,22 +87,29 @@ static void put_event(struct listening *l, const struct event *e)
 	put_line(l, &json);
 }
 
+/* Who was away too long, or since before a restart, is told, and sees from here on. */
+static void tell_missed(struct listening *l)
+{
+	AUTO_BUF struct buf json = BUF_INIT(256);
+	uint64_t first = event_first(l->call->v1->service);
+	char at[32];
+
+	if (l->last >= first)
+		return;
+	l->last = first;
+	show_time(at, service_time());
+	buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"time\":\"%s\"}",
+		   (uintmax_t)first, at);
+	put_line(l, &json);
+}
+
 static void go_on(struct listening *l)
 {
 	const struct event *e;
 
+	tell_missed(l);
 	while (!l->blocked && (e = event_after(l->call->v1->service, l->last))) {
-		uint64_t missed = e->id - l->last - 1;
-
 		l->last = e->id;
-		/* Who was away too long is told, and sees from here on. */
-		if (missed > 0) {
-			AUTO_BUF struct buf json = BUF_INIT(256);
-
-			buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"lost\":%ju}",
-				   (uintmax_t)e->id - 1, (uintmax_t)missed);
-			put_line(l, &json);
-		}
 		if (wanted(l, e))
 			put_event(l, e);
 	}

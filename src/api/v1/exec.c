@@ -114,13 +114,18 @@ int exec_check_output(const struct v1 *v1, const struct body *body, struct api_e
 		(uintmax_t)asked, (uintmax_t)max);
 }
 
-int exec_wanted_read(const struct v1 *v1, const struct body *body, struct exec_wanted *w,
-		     struct api_error *err)
+int exec_wanted_read(const struct config *cfg, const struct body *body,
+		     struct exec_wanted *w, struct api_error *err)
 {
+	uint64_t journal = body_has(body, "output_limit")
+				   ? body_size(body, "output_limit")
+				   : cfg->journal_default;
 	struct body limits = body_object(body, "limits");
 
-	if (exec_check_output(v1, body, err) < 0)
-		return -EBADMSG;
+	if (journal > cfg->journal_max && body_has(body, "output_limit"))
+		return api_error_set(err, API_ERR_POLICY_REFUSED,
+				     "/output_limit: the service keeps at most %ju bytes",
+				     (uintmax_t)cfg->journal_max);
 	if (body_has(body, "input") && body_has(body, "input_base64"))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "/input: give it or input_base64, not both");
@@ -137,7 +142,7 @@ int exec_wanted_read(const struct v1 *v1, const struct body *body, struct exec_w
 		.input = body_bool(body, "stdin") || body_has(body, "input") ||
 			 body_has(body, "input_base64"),
 		.timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
-		.journal = body_size(body, "output_limit"),
+		.journal = journal < cfg->journal_max ? journal : cfg->journal_max,
 		.limits = { .memory = body_size(&limits, "memory"),
 			    .cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
 			    .pids = (uint64_t)body_int(&limits, "pids") },
@@ -210,7 +215,7 @@ void v1_start_exec(struct call *c)
 
 	if (!box)
 		return;
-	if (exec_wanted_read(c->v1, &c->body, &w, &refusal) < 0) {
+	if (exec_wanted_read(c->v1->config, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
 		return;
 	}
@@ -336,7 +341,7 @@ void v1_run_exec(struct call *c)
 
 	if (!box)
 		return;
-	if (exec_wanted_read(c->v1, &c->body, &w, &refusal) < 0) {
+	if (exec_wanted_read(c->v1->config, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
 		return;
 	}

@@ -17,8 +17,8 @@ struct exec_wanted {
 /* 0, or why not, when a request wants more output kept than the service allows. */
 int exec_check_output(const struct v1 *v1, const struct body *body,
 		      struct api_error *err);
-int exec_wanted_read(const struct v1 *v1, const struct body *body, struct exec_wanted *w,
-		     struct api_error *err);
+int exec_wanted_read(const struct config *cfg, const struct body *body,
+		     struct exec_wanted *w, struct api_error *err);
 void exec_wanted_done(struct exec_wanted *w);
 /* "NAME=value" of the field `env`; each and the list to be freed. */
 int exec_read_env(const struct body *body, char ***ret);

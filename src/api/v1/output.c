@@ -23,6 +23,7 @@ struct tail {
 	struct loop_timer *timer;
 	uint64_t at;     /* what was read of the journal */
 	uint64_t cursor; /* what was told: where the next piece begins */
+	uint64_t first;  /* where it began */
 	uint64_t left;   /* of max_bytes */
 	int only;        /* one stream; 0: all */
 	enum {
@@ -187,9 +188,11 @@ static void at_end(struct tail *t, const struct warren_output *o)
 		t->at = t->cursor = o->cursor;
 		(void)put_gap(t, o->lost);
 	}
-	if (!o->end && t->follow)
+	/* The rest of a character may still come. */
+	if (o->end)
+		(void)put_kept(t);
+	else if (t->follow)
 		return;
-	(void)put_kept(t);
 	/* The end of the output may be seen before that of the exec is heard. */
 	if (!t->follow || run_row(t->run)->ended || run_lost(t->run))
 		finish(t);
@@ -216,7 +219,9 @@ static void go_on(struct tail *t)
 		}
 		t->blocked = put_output(t, &o, room + 4) != 0;
 		if (t->bounded && t->left == 0) {
-			(void)put_kept(t);
+			/* Too little for one character: it is cut, or nobody would get on. */
+			if (t->cursor == t->first)
+				(void)put_kept(t);
 			finish(t);
 		}
 	}
@@ -297,7 +302,7 @@ void v1_read_output(struct call *c)
 	t->run = run;
 	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
 	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
-	t->at = t->cursor = first_cursor(c);
+	t->at = t->cursor = t->first = first_cursor(c);
 	t->left = (uint64_t)v[V1_READ_OUTPUT_QUERY_MAX_BYTES].number;
 	t->bounded = t->left > 0;
 	t->only = (int)v[V1_READ_OUTPUT_QUERY_STREAM].number;

@@ -33,6 +33,14 @@ static void answer_created(struct call *c, struct box *box)
 	call_json(c, 201, &out);
 }
 
+static void fail_create(struct call *c, const struct warren_error *err)
+{
+	if (err->code == EEXIST)
+		call_refuse(c, API_ERR_IDEMPOTENCY_CONFLICT, "%s", err->msg);
+	else
+		call_fail(c, err);
+}
+
 static void forget_failed(void *ctx UNUSED, int r UNUSED,
 			  const struct warren_error *err UNUSED)
 {
@@ -74,7 +82,7 @@ void v1_create_sandbox(struct call *c)
 	wanted_hash(&w, &c->body);
 	r = box_create(c->v1->service, &w.row, &w.spec, &w.request, &box, &err);
 	if (r < 0) {
-		call_fail(c, &err);
+		fail_create(c, &err);
 		return;
 	}
 	if (!box) {
@@ -82,7 +90,7 @@ void v1_create_sandbox(struct call *c)
 			    "what this idempotency_key made was deleted since");
 		return;
 	}
-	if (r == 1 || body_int(&c->body, "wait_ms") == 0) {
+	if (body_int(&c->body, "wait_ms") == 0) {
 		answer_created(c, box);
 		return;
 	}
@@ -241,7 +249,7 @@ void v1_create_sandboxes(struct call *c)
 	r = box_create_many(c->v1->service, m.rows, m.specs, m.n, &request, m.boxes,
 			    &err);
 	if (r < 0) {
-		call_fail(c, &err);
+		fail_create(c, &err);
 		return;
 	}
 	wait_for_batch(c, m.boxes, m.n, (uint64_t)body_int(&c->body, "wait_ms"));

@@ -84,7 +84,10 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 	struct call *c = ctx;
 	struct box *box = box_find(c->v1->service, NULL, c->route.param[0]);
 
-	if (c->req && r < 0)
+	/* Memory that is in use: the kernel does not take it away. */
+	if (c->req && r == -EBUSY)
+		call_refuse(c, API_ERR_LIMIT_REFUSED, "%s", err->msg);
+	else if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req && !box)
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "it was deleted meanwhile");
