@@ -5,11 +5,29 @@
 
 #include "cli/command.h"
 
+extern const struct command command_completion;
+extern const struct command command_cp;
+extern const struct command command_create;
 extern const struct command command_doctor;
+extern const struct command command_events;
+extern const struct command command_exec;
 extern const struct command command_help;
 extern const struct command command_image;
+extern const struct command command_logs;
+extern const struct command command_ls;
+extern const struct command command_pause;
+extern const struct command command_port;
+extern const struct command command_resume;
+extern const struct command command_rm;
 extern const struct command command_run;
+extern const struct command command_serve;
+extern const struct command command_session;
+extern const struct command command_shell;
+extern const struct command command_show;
+extern const struct command command_token;
+extern const struct command command_top;
 extern const struct command command_version;
+extern const struct command command_wait;
 
 /* The tables in main.c; the commands end with NULL. */
 extern const struct command *const commands[];

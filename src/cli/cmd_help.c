@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/helper.h"
 
 #define HELP_MAX (64U << 10)
 
@@ -35,7 +36,7 @@ static int help_elsewhere(const struct command *cmd, int argc, char **argv)
 		    command_help.opts->example);
 		return STATUS_FAILED;
 	}
-	return cmd->run(argc + 1, asked);
+	return helper_run(cmd, asked);
 }
 
 static int run_help(int argc, char **argv)
@@ -50,7 +51,7 @@ static int run_help(int argc, char **argv)
 	cmd = command_find(argv[first]);
 	if (!cmd)
 		return STATUS_FAILED;
-	if (cmd->elsewhere)
+	if (cmd->program)
 		return help_elsewhere(cmd, argc - first, argv + first);
 	if (argc - first > 1) {
 		say("help", "one command at a time (example: %s)",
@@ -60,10 +61,17 @@ static int run_help(int argc, char **argv)
 	return help_command(cmd);
 }
 
+static void complete_help(int at, struct buf *out)
+{
+	for (const struct command *const *c = commands; at == 0 && *c; c++)
+		buf_printf(out, "%s\t%s\n", (*c)->name, (*c)->summary);
+}
+
 const struct command command_help = {
 	.name = "help",
 	.summary = "Show how a command is used.",
 	.opts = &(const struct opts){ .operands = "[COMMAND]",
 				      .example = "warren help run" },
 	.run = run_help,
+	.complete = complete_help,
 };

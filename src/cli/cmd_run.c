@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/helper.h"
 #include "cli/run_io.h"
 #include "cli/run_options.h"
 #include "cli/run_pull.h"
@@ -231,6 +232,9 @@ static bool has_own_command(const struct run_options *o)
 	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]);
 }
 
+/* With --daemon: the same words for the program that speaks to the service. */
+static const struct command by_service = { .name = "run", .program = "warren-client" };
+
 static int run_run(int argc, char **argv)
 {
 	struct run run = {
@@ -249,6 +253,10 @@ static int run_run(int argc, char **argv)
 	    !has_own_command(&run.options))
 		r = error_set(&err, EINVAL,
 			      "no command to run (example: warren run -- uname -n)");
+	if (r == OPTS_OK && run.options.daemon) {
+		run_options_done(&run.options);
+		return helper_run(&by_service, argv);
+	}
 	if (r == OPTS_OK)
 		r = run_options_finish(&run.options, &err);
 	if (run.options.json)

@@ -27,7 +27,11 @@ struct command {
 	const struct opts *opts;
 	int (*run)(int argc,
 		   char **argv); /* argv[0] is the command; returns the status */
-	bool elsewhere;          /* its help is another program's: run() with --help */
+	const char *program;     /* another one has it, and its help; it has no run() */
+	/* Of a command with commands of its own ("token create"); ends with NULL. */
+	const struct command *const *verbs;
+	/* What may stand as operand number @at, for a shell: lines of "word<TAB>about it". */
+	void (*complete)(int at, struct buf *out);
 };
 
 /*
@@ -36,6 +40,13 @@ struct command {
  */
 bool command_options(const struct command *cmd, int argc, char **argv, void *target,
 		     int *ret_first, int *ret_status) MUST_CHECK;
+/*
+ * What the words @argv, of which the last one is being typed, may go on with:
+ * commands of @table, options, values; on stdout, a line of "word<TAB>about it" each.
+ * A program says it with the hidden command COMPLETE_WORD in front of the words.
+ */
+#define COMPLETE_WORD "__complete"
+int complete_words(const struct command *const *table, int argc, char **argv);
 /* The whole help of one command on stdout: returns the status. */
 int help_command(const struct command *cmd);
 

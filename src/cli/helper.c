@@ -41,3 +41,17 @@ int helper_find(const char *name, char ret_path[PATH_MAX], struct warren_error *
 		"find the program %s, which belongs to warren, beside it or in %s", name,
 		WARREN_LIBEXECDIR);
 }
+
+int helper_run(const struct command *cmd, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[PATH_MAX];
+
+	if (helper_find(cmd->program, path, &err) < 0) {
+		say(cmd->name, "%s", err.msg);
+		return STATUS_FAILED;
+	}
+	(void)execv(path, argv);
+	say(cmd->name, "start %s: %s", path, strerrordesc_np(errno));
+	return STATUS_FAILED;
+}

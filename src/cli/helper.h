@@ -11,6 +11,7 @@
 #include <limits.h>
 
 #include "base/error.h"
+#include "cli/command.h"
 
 /*
  * Where @name is: in $WARREN_LIBEXEC if that is set, else beside this program,
@@ -18,5 +19,8 @@
  */
 int helper_find(const char *name, char ret_path[PATH_MAX],
 		struct warren_error *err) MUST_CHECK;
+
+/* Becomes the program of @cmd, with @argv; returns only if that failed: the status. */
+int helper_run(const struct command *cmd, char **argv);
 
 #endif /* CLI_HELPER_H */

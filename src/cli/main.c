@@ -5,10 +5,15 @@
 
 #include "base/suggest.h"
 #include "cli/cli.h"
+#include "cli/helper.h"
 
 const struct command *const commands[] = {
-	&command_run,     &command_image, &command_doctor,
-	&command_version, &command_help,  NULL,
+	&command_run,        &command_create,  &command_ls,      &command_show,
+	&command_exec,       &command_shell,   &command_session, &command_cp,
+	&command_logs,       &command_top,     &command_events,  &command_pause,
+	&command_resume,     &command_rm,      &command_wait,    &command_port,
+	&command_token,      &command_image,   &command_serve,   &command_doctor,
+	&command_completion, &command_version, &command_help,    NULL,
 };
 
 struct main_options {
@@ -48,6 +53,25 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
+/* For shells. A command of another program: that one knows its options. */
+static int complete(int argc, char **argv)
+{
+	char word[] = COMPLETE_WORD;
+
+	for (const struct command *const *c = commands; argc > 1 && *c; c++) {
+		char **from = argv;
+
+		if (!(*c)->program || strcmp((*c)->name, argv[0]) != 0)
+			continue;
+		/* The client's table has all its commands, the others are one each. */
+		if (strcmp((*c)->program, "warren-client") == 0)
+			from--;
+		*from = word;
+		return helper_run(*c, from);
+	}
+	return complete_words(commands, argc, argv);
+}
+
 int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -58,6 +82,8 @@ int main(int argc, char **argv)
 
 	if (hold_standard_fds() < 0)
 		return STATUS_FAILED;
+	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
+		return complete(argc - 2, argv + 2);
 	r = opts_parse(&main_opts, argc, argv, &options, &first, &err);
 	if (r == OPTS_HELP)
 		return help_all();
@@ -73,5 +99,8 @@ int main(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	cmd = command_find(argv[first]);
-	return cmd ? cmd->run(argc - first, argv + first) : STATUS_FAILED;
+	if (!cmd)
+		return STATUS_FAILED;
+	return cmd->program ? helper_run(cmd, argv + first)
+			    : cmd->run(argc - first, argv + first);
 }

@@ -5,18 +5,7 @@
 
 #include "cli/opts.h"
 #include "cli/run_env.h"
-
-/* Owns the strings of its mounts. */
-struct mount_list {
-	struct warren_mount v[64];
-	size_t n;
-};
-
-enum pull_when {
-	PULL_MISSING,
-	PULL_ALWAYS,
-	PULL_NEVER,
-};
+#include "cli/values.h"
 
 struct run_options {
 	char *image; /* owned: a relative directory was made absolute */
@@ -43,6 +32,7 @@ struct run_options {
 	bool json;
 	bool quiet;
 	bool verbose;
+	bool daemon;
 };
 
 extern const struct opts run_opts;

@@ -495,6 +495,23 @@ static int run(const struct config *c, struct warren_error *err)
 	return r;
 }
 
+/* For shells, as `warren __complete` asks: the options of the help, one on a line. */
+static void complete(struct buf *out)
+{
+	AUTO_BUF struct buf help = BUF_INIT(1U << 20);
+	char *line, *rest = NULL;
+
+	buf_puts(&help, help_head);
+	config_help(&help);
+	for (line = help.data ? strtok_r(help.data, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *option = strstr(line, "--");
+
+		if (option && strspn(line, " -h,") >= (size_t)(option - line))
+			buf_printf(out, "%.*s\n", (int)strcspn(option, " "), option);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	AUTO_CONFIG struct config *c = NULL;
@@ -503,6 +520,10 @@ int main(int argc, char **argv)
 	struct options o = { 0 };
 	int r = config_new(&c, &err);
 
+	if (argc > 1 && strcmp(argv[0], "__complete") == 0) {
+		complete(&out);
+		return fd_write_all(STDOUT_FILENO, out.data, out.len) < 0;
+	}
 	if (r == 0)
 		r = read_config(c, &o, argc, argv, &err);
 	if (r == 0 && o.help) {

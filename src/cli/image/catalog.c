@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/image/human.h"
+#include "cli/human.h"
 #include "image/store_write.h"
 
 struct reading {

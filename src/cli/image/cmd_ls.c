@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "cli/human.h"
 #include "cli/image/catalog.h"
-#include "cli/image/human.h"
 #include "cli/image/image.h"
 
 #define NONE     "<none>"

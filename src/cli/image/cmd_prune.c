@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/human.h"
 #include "cli/image/catalog.h"
-#include "cli/image/human.h"
 #include "cli/image/image.h"
 #include "image/store_write.h"
 

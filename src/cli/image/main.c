@@ -107,6 +107,8 @@ int main(int argc, char **argv)
 	if (hold_standard_fds() < 0)
 		return STATUS_FAILED;
 	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE says it all */
+	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
+		return complete_words(commands, argc - 1, argv + 1);
 	r = opts_parse(&image_opts, argc, argv, NULL, &first, &err);
 	if (r == OPTS_HELP)
 		return help();

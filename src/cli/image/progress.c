@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/human.h"
 #include "cli/image/cancel.h"
-#include "cli/image/human.h"
 
 #define LINE_MAX_LEN 160
 #define BAR_MAX      40

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* human.c - sizes and times as people read them */
-#include "cli/image/human.h"
+#include "cli/human.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* human.h - sizes and times as people read them */
-#ifndef CLI_IMAGE_HUMAN_H
-#define CLI_IMAGE_HUMAN_H
+#ifndef CLI_HUMAN_H
+#define CLI_HUMAN_H
 
 #include <stdint.h>
 #include <time.h>
@@ -15,4 +15,4 @@ time_t human_parse_time(const char *text);
 /* "3 weeks ago"; "" for 0. */
 const char *human_ago(time_t then, time_t now, char text[HUMAN_MAX]);
 
-#endif /* CLI_IMAGE_HUMAN_H */
+#endif /* CLI_HUMAN_H */

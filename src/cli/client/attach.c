@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attach.c - output, input, signals and the size of a terminal, over HTTP
+ *
+ * Output is one request that does not end before the command does; each of its
+ * events has the cursor to go on at. Input is a request per piece, the next one
+ * when the last was taken: so that what the command does not read is not read from
+ * our stdin either. The terminal is restored before anything is said.
+ */
+#include "cli/client/attach.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/fd.h"
+#include "base/names.h"
+#include "cli/client/base64.h"
+#include "cli/client/commands.h"
+#include "cli/run_signal.h"
+#include "cli/run_tty.h"
+
+#define PIECE        (64U << 10)
+#define TRIES        50
+#define TRY_AGAIN_MS 200
+#define IDLE_MS      60000
+#define BYTES        "application/octet-stream"
+
+struct attached {
+	const struct attach *a;
+	struct request *out, *in;
+	uint64_t cursor, lost;
+	bool ended;
+	bool in_open; /* our stdin has more for it */
+	bool deaf;    /* nobody reads our stdout any more */
+	bool raw;
+	int failure; /* errno of writing to ours */
+	int signals; /* descriptor; -1 */
+	sigset_t set;
+	struct warren_result result;
+};
+
+void result_of(const json_t *from, struct warren_result *ret)
+{
+	const struct {
+		const char *key;
+		uint64_t *field;
+	} counts[] = {
+		{ "wall_usec", &ret->wall_usec },
+		{ "user_usec", &ret->user_usec },
+		{ "system_usec", &ret->system_usec },
+		{ "max_memory", &ret->max_memory },
+		{ "read_bytes", &ret->read_bytes },
+		{ "written_bytes", &ret->written_bytes },
+	};
+
+	*ret = (struct warren_result){
+		.exit_code = (int)json_integer_value(json_object_get(from, "exit_code")),
+		.signal = (int)json_integer_value(json_object_get(from, "signal")),
+		.timed_out = json_is_true(json_object_get(from, "timed_out")),
+		.oom = json_is_true(json_object_get(from, "oom")),
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		*counts[i].field = (uint64_t)json_integer_value(
+			json_object_get(from, counts[i].key));
+}
+
+int start_status(const struct client *c)
+{
+	if (client_said(c, "command_not_found"))
+		return STATUS_NOT_FOUND;
+	return client_said(c, "command_not_executable") ? STATUS_CANNOT_EXEC
+							: STATUS_FAILED;
+}
+
+/* ------------------------------------------------------------------ output */
+
+static void take_output(struct attached *t, json_t *event)
+{
+	const json_t *data = json_object_get(event, "data");
+	int fd = strcmp(text_of(event, "stream"), "stderr") == 0 ? STDERR_FILENO
+								 : STDOUT_FILENO;
+	AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
+	ssize_t n = bytes ? base64_decode(bytes, json_string_length(data)) : -ENOMEM;
+	int r = n < 0 ? (int)n : 0;
+
+	if (n > 0 && !t->deaf)
+		r = fd_write_all(fd, bytes, (size_t)n);
+	if (r == -EPIPE)
+		t->deaf = true;
+	else if (r < 0 && t->failure == 0)
+		t->failure = -r;
+}
+
+static int on_event(void *arg, const char *line, size_t n)
+{
+	struct attached *t = arg;
+	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
+	const char *type = text_of(event, "type");
+
+	if (!event)
+		return -1;
+	if (strcmp(type, "output") == 0) {
+		take_output(t, event);
+	} else if (strcmp(type, "gap") == 0) {
+		t->lost += (uint64_t)json_integer_value(json_object_get(event, "lost"));
+	} else if (strcmp(type, "exit") == 0) {
+		result_of(json_object_get(event, "result"), &t->result);
+		t->ended = true;
+	}
+	if (json_is_integer(json_object_get(event, "cursor")))
+		t->cursor =
+			(uint64_t)json_integer_value(json_object_get(event, "cursor"));
+	return t->failure ? -1 : 0;
+}
+
+static void put_exec(const struct attached *t, struct buf *path, const char *what)
+{
+	buf_printf(path, "/v1/sandboxes/%s/execs/%s%s", t->a->sandbox, t->a->exec, what);
+}
+
+static int start_output(struct attached *t, struct warren_error *err)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	char from[24];
+	int r;
+
+	(void)snprintf(from, sizeof(from), "%" PRIu64, t->cursor);
+	put_exec(t, &path, "/output?encoding=base64");
+	put_query(&path, "from", from);
+	put_query(&path, "follow", t->a->once ? "false" : "true");
+	if (t->a->stream)
+		put_query(&path, "stream", t->a->stream);
+	if (!t->a->watch)
+		put_query(&path, "hold", "true");
+	t->out = request_free(t->out);
+	r = request_new(t->a->client, "GET", path.data, &t->out, err);
+	if (r < 0)
+		return r;
+	t->out->on_line = on_event;
+	t->out->arg = t;
+	return request_start(t->out, err);
+}
+
+/* The stream is over without an end of the command: why? > 0: that was all. */
+static int ask_why(struct attached *t, struct warren_error *err)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	AUTO_JSON json_t *exec = NULL;
+	int r;
+
+	put_exec(t, &path, "");
+	r = client_call(t->a->client, "GET", path.data, NULL, &exec, err);
+	if (r < 0)
+		return r;
+	if (strcmp(text_of(exec, "state"), "lost") == 0)
+		return error_set(err, ESRCH,
+				 "the sandbox ended before the command did; how the "
+				 "command ended is not known");
+	if (strcmp(text_of(exec, "state"), "running") == 0)
+		return 0;
+	result_of(json_object_get(exec, "result"), &t->result);
+	t->ended = true;
+	return 1;
+}
+
+/* The stream ended. 0: it goes on; 1: that was all; -errno. */
+static int after_output(struct attached *t, unsigned *tries, struct warren_error *err)
+{
+	static const struct timespec pause = { .tv_nsec = TRY_AGAIN_MS * 1000000L };
+	int r;
+
+	if (t->failure)
+		return error_errno(err, t->failure, "write to stdout");
+	if (t->ended)
+		return 1;
+	if (t->out->status >= 400) {
+		*err = t->out->err;
+		return -err->code;
+	}
+	if (t->a->once && t->out->err.code == 0)
+		return 1;
+	for (;; (*tries)++) {
+		r = ask_why(t, err);
+		if (r >= 0 || (r != -ECONNREFUSED && r != -ECONNRESET) || *tries == TRIES)
+			break;
+		(void)nanosleep(&pause, NULL);
+	}
+	(*tries)++;
+	return r == 0 ? start_output(t, err) : r;
+}
+
+/* ------------------------------------------------------------- input, signals */
+
+static void close_input(struct attached *t)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	t->in_open = false;
+	if (t->a->tty)
+		return;
+	put_exec(t, &path, "/stdin/close");
+	(void)!client_call(t->a->client, "POST", path.data, NULL, NULL, &ignored);
+}
+
+static int read_input(struct attached *t, struct warren_error *err)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	char piece[PIECE];
+	ssize_t n = read(STDIN_FILENO, piece, sizeof(piece));
+	int r;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		close_input(t);
+		return 0;
+	}
+	put_exec(t, &path, "/stdin");
+	r = request_new(t->a->client, "POST", path.data, &t->in, err);
+	if (r == 0)
+		r = request_bytes(t->in, BYTES, piece, (size_t)n, err);
+	return r < 0 ? r : request_start(t->in, err);
+}
+
+/* A piece was taken, or nobody wants more. */
+static void after_input(struct attached *t)
+{
+	if (t->in->err.code != 0) {
+		t->in_open = false;
+		if (t->in->status < 400)
+			say(t->a->command, "input ends here: %s", t->in->err.msg);
+	}
+	t->in = request_free(t->in);
+}
+
+static void resize(const struct attached *t)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *size = NULL;
+	uint16_t rows, cols;
+
+	tty_size(&rows, &cols);
+	if (!rows || !cols)
+		return;
+	size = json_pack("{s:i, s:i}", "rows", rows, "cols", cols);
+	put_exec(t, &path, "/resize");
+	(void)!client_call(t->a->client, "POST", path.data, size, NULL, &ignored);
+}
+
+/* Errors are of no interest: the command has ended, and the stream is about to say so. */
+static void pass_on(const struct attached *t, int sig)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	const char *name = signal_abbrev(sig);
+	AUTO_JSON json_t *body = NULL;
+
+	if (!name)
+		return;
+	body = json_pack("{s:s}", "signal", name);
+	put_exec(t, &path, "/signal");
+	(void)!client_call(t->a->client, "POST", path.data, body, NULL, &ignored);
+}
+
+static void handle_signal(struct attached *t, int sig)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	switch (sig) {
+	case SIGWINCH:
+		resize(t);
+		return;
+	case SIGTSTP: /* not from the keyboard, which is raw */
+		tty_restore();
+		(void)raise(SIGSTOP);
+		return;
+	case SIGCONT:
+		if (t->raw)
+			(void)tty_raw(STDIN_FILENO, &ignored);
+		if (t->a->tty)
+			resize(t);
+		return;
+	default:
+		pass_on(t, sig);
+	}
+}
+
+/* -------------------------------------------------------------------- loop */
+
+static int loop(struct attached *t, struct warren_error *err)
+{
+	unsigned tries = 0;
+	bool told = false;
+
+	for (;;) {
+		struct curl_waitfd fds[2] = {
+			{ .fd = t->signals, .events = CURL_WAIT_POLLIN },
+			{ .fd = STDIN_FILENO, .events = CURL_WAIT_POLLIN }
+		};
+		bool in = t->in_open && !t->in;
+		unsigned first = t->signals < 0, n = 1 - first + in;
+		int sig, r = client_turn(t->a->client, fds + first, n, IDLE_MS, err);
+
+		if (r < 0)
+			return r;
+		while (t->signals >= 0 && fds[0].revents &&
+		       (sig = signals_next(t->signals)) > 0)
+			handle_signal(t, sig);
+		if (t->in && t->in->ended)
+			after_input(t);
+		else if (in && fds[1].revents && read_input(t, err) < 0)
+			return -err->code;
+		if (t->deaf && !told && !t->a->watch)
+			pass_on(t, SIGPIPE);
+		told = t->deaf;
+		if (t->deaf && t->a->watch)
+			return 1;
+		if (!t->out->ended)
+			continue;
+		r = after_output(t, &tries, err);
+		if (r != 0)
+			return r;
+	}
+}
+
+static int prepare(struct attached *t, struct warren_error *err)
+{
+	if (!t->a->watch) {
+		signals_block(t->a->tty, &t->set);
+		t->signals = signals_open(&t->set, err);
+		if (t->signals < 0)
+			return t->signals;
+	}
+	t->raw = t->a->tty && t->a->in && isatty(STDIN_FILENO);
+	if (t->raw && tty_raw(STDIN_FILENO, err) < 0)
+		return -err->code;
+	return 0;
+}
+
+int attach_run(const struct attach *a, struct warren_result *ret_result, bool *ret_ended,
+	       struct warren_error *err)
+{
+	struct attached t = {
+		.a = a, .cursor = a->from, .in_open = a->in, .signals = -1
+	};
+	int r = prepare(&t, err);
+
+	if (r == 0)
+		r = start_output(&t, err);
+	if (r == 0)
+		r = loop(&t, err);
+	t.in = request_free(t.in);
+	t.out = request_free(t.out);
+	tty_restore();
+	/* They stay blocked: what is left to do, such as a deletion, is done. */
+	if (t.signals >= 0)
+		(void)close(t.signals);
+	if (t.lost && !a->quiet)
+		say(a->command, "%" PRIu64 " bytes of older output were dropped", t.lost);
+	if (r < 0)
+		return r;
+	*ret_result = t.result;
+	if (ret_ended)
+		*ret_ended = t.ended;
+	return 0;
+}

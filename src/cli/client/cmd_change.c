@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_change.c - warren pause, resume and rm: one thing done to each of several sandboxes */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+
+struct change_options {
+	json_t *labels;
+	bool all;
+	bool force;
+	bool quiet;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct change_options, name)
+
+#define LABEL                                                                        \
+	{                                                                            \
+		.name = "label", .letter = 'l', .value = "KEY[=VALUE]",              \
+		.example = "team=search",                                            \
+		.help = "all with this label; several must hold", .set = value_word, \
+		.field = FIELD(labels)                                               \
+	}
+#define ALL                                                               \
+	{                                                                 \
+		.name = "all", .letter = 'a', .help = "all of one's own", \
+		.set = opt_flag, .field = FIELD(all)                      \
+	}
+#define QUIET                                                                   \
+	{                                                                       \
+		.name = "quiet", .letter = 'q', .help = "do not print the ids", \
+		.set = opt_flag, .field = FIELD(quiet)                          \
+	}
+
+static const struct opt change_table[] = {
+	LABEL,
+	ALL,
+	QUIET,
+	{ .name = "json",
+	  .help = "the sandboxes as they are now, a JSON object on each line",
+	  .set = opt_flag,
+	  .field = FIELD(json) },
+};
+
+static const struct opt rm_table[] = {
+	LABEL,
+	ALL,
+	QUIET,
+	{ .name = "force",
+	  .letter = 'f',
+	  .help = "one that is not there is no error",
+	  .set = opt_flag,
+	  .field = FIELD(force) },
+	{ .name = "json",
+	  .help = "what is gone, a JSON object on each line",
+	  .set = opt_flag,
+	  .field = FIELD(json) },
+};
+
+struct change {
+	const struct command *cmd;
+	const struct change_options *o;
+	struct client *client;
+	struct buf out;
+	json_t *ids; /* those that were not named but meant */
+	int failed;
+};
+
+/* "DELETE" of the sandbox itself, or "POST" of the command's own word below it. */
+static int change_id(struct change *ch, const char *id, json_t **ret,
+		     struct warren_error *err)
+{
+	char path[96];
+
+	if (ch->cmd == &client_rm)
+		return delete_sandbox(ch->client, id, err);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, ch->cmd->name);
+	return client_call(ch->client, "POST", path, NULL, ret, err);
+}
+
+static void change_one(struct change *ch, const char *word)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *box = NULL;
+	char id[ID_LEN + 1] = "";
+	int r = find_sandbox(ch->client, word, id, &err);
+
+	if (r == 0)
+		r = change_id(ch, id, &box, &err);
+	if (r == -ENOENT && ch->o->force)
+		return;
+	if (r < 0) {
+		ch->failed = client_fail(ch->cmd, &err);
+		return;
+	}
+	if (ch->o->json) {
+		char *text;
+
+		if (!box)
+			box = json_pack("{s:s, s:s}", "id", id, "state", "gone");
+		text = json_dumps(box, JSON_COMPACT);
+		buf_printf(&ch->out, "%s\n", text ? text : "");
+		free(text);
+	} else if (!ch->o->quiet) {
+		buf_printf(&ch->out, "%s\n", id);
+	}
+}
+
+static int note(void *arg, json_t *box)
+{
+	struct change *ch = arg;
+
+	(void)json_array_append(ch->ids, json_object_get(box, "id"));
+	return 0;
+}
+
+/* Those with all the labels, noted before the first of them is changed. */
+static void change_matching(struct change *ch)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	struct warren_error err = WARREN_ERROR_INIT;
+	const json_t *labels = ch->o->labels;
+
+	buf_puts(&path, "/v1/sandboxes");
+	for (size_t i = 0; i < json_array_size(labels); i++)
+		put_query(&path, "label", json_string_value(json_array_get(labels, i)));
+	if (client_list(ch->client, path.data, "sandboxes", note, ch, &err) < 0) {
+		ch->failed = client_fail(ch->cmd, &err);
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(ch->ids); i++)
+		change_one(ch, json_string_value(json_array_get(ch->ids, i)));
+}
+
+static int change(const struct command *cmd, const struct change_options *o, char **words)
+{
+	struct change ch = { .cmd = cmd, .o = o, .out = BUF_INIT(OUTPUT_MAX) };
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool matching = o->all || o->labels;
+	int status;
+
+	if (!*words == !matching) {
+		say(cmd->name, "%s (example: %s)",
+		    *words ? "sandboxes are named, or meant by --all or --label, not both"
+			   : "SANDBOX... is missing",
+		    cmd->opts->example);
+		return STATUS_FAILED;
+	}
+	if (client_open(&ch.client, &err) < 0)
+		return client_fail(cmd, &err);
+	ch.ids = json_array();
+	if (matching)
+		change_matching(&ch);
+	for (; *words; words++)
+		change_one(&ch, *words);
+	status = print(cmd->name, &ch.out);
+	buf_done(&ch.out);
+	json_decref(ch.ids);
+	ch.client = client_close(ch.client);
+	return status ? status : ch.failed;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+	struct change_options o = { 0 };
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(cmd, argc, argv, &o, 0, 0, &words, &status))
+		status = change(cmd, &o, words);
+	json_decref(o.labels);
+	return status;
+}
+
+static int run_pause(int argc, char **argv)
+{
+	return run(&client_pause, argc, argv);
+}
+
+static int run_resume(int argc, char **argv)
+{
+	return run(&client_resume, argc, argv);
+}
+
+static int run_rm(int argc, char **argv)
+{
+	return run(&client_rm, argc, argv);
+}
+
+const struct command client_pause = {
+	.name = "pause",
+	.summary = "Stop all processes of a sandbox where they are.",
+	.opts = &(const struct opts){ .table = change_table,
+				      .n = ARRAY_SIZE(change_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren pause k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_pause,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_resume = {
+	.name = "resume",
+	.summary = "Let a paused sandbox go on.",
+	.opts = &(const struct opts){ .table = change_table,
+				      .n = ARRAY_SIZE(change_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren resume k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_resume,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_rm = {
+	.name = "rm",
+	.summary = "Delete sandboxes, with all that runs in them.",
+	.opts = &(const struct opts){ .table = rm_table,
+				      .n = ARRAY_SIZE(rm_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren rm k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_rm,
+	.complete = complete_sandboxes,
+};

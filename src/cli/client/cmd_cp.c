@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_cp.c - warren cp: files and trees, into a sandbox and out of it
+ *
+ * As docker has it: a directory that is there gets what is copied in it, under its
+ * own name; "SRC/." means what is in SRC. Trees go as archives.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "cli/client/commands.h"
+#include "cli/client/progress.h"
+#include "cli/client/tar.h"
+#include "cli/values.h"
+
+#define BYTES   "application/octet-stream"
+#define ARCHIVE "application/x-tar"
+
+struct cp_options {
+	const char *user;
+	bool tar;
+	bool quiet;
+};
+
+#define FIELD(name) offsetof(struct cp_options, name)
+
+/* clang-format off */
+static const struct opt cp_table[] = {
+	{ NULL, "user", 'u', "USER", "1000:1000",
+	  "who does it inside, and owns what is made (default: the sandbox's)",
+	  value_user, FIELD(user) },
+	{ NULL, "tar", 0, NULL, NULL,
+	  "'-' is a tar archive, not the bytes of a file",
+	  opt_flag, FIELD(tar) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "no progress",
+	  opt_flag, FIELD(quiet) },
+};
+/* clang-format on */
+
+static const struct opts cp_opts = {
+	.table = cp_table,
+	.n = ARRAY_SIZE(cp_table),
+	.operands = "SRC DST",
+	.example = "warren cp ./main.py k3f9x2m7qd1w:/work/",
+	.mixed = true,
+};
+
+struct copy {
+	const struct cp_options *o;
+	struct client *client;
+	char box[ID_LEN + 1];
+	const char *inside;  /* the path in the sandbox */
+	const char *outside; /* the path of this machine, or "-" */
+	int fd;              /* bytes come from here or go there; -1 */
+	struct tar tar;
+	bool packing; /* fd is an archive in the making: its end counts */
+	int failure;
+};
+
+/* ----------------------------------------------------------------- paths */
+
+/* The last part of @path, without slashes behind it; "" of "/" and what ends in "/.". */
+static void last_part(const char *path, char part[NAME_MAX + 1])
+{
+	size_t n = strlen(path);
+	const char *at;
+
+	while (n > 0 && path[n - 1] == '/')
+		n--;
+	for (at = path + n; at > path && at[-1] != '/';)
+		at--;
+	(void)snprintf(part, NAME_MAX + 1, "%.*s", (int)(path + n - at), at);
+	if (strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
+		part[0] = '\0';
+}
+
+/* @dir and @part with one slash between; the caller frees. */
+static char *below(const char *dir, const char *part)
+{
+	size_t n = strlen(dir);
+	char *path;
+
+	while (n > 0 && dir[n - 1] == '/')
+		n--;
+	return asprintf(&path, "%.*s/%s", (int)n, dir, part) < 0 ? NULL : path;
+}
+
+/* "/a/b/." and "/a/b/" are "/a/b" to the API. */
+static char *tidy(const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n > 1 && strcmp(path + n - 2, "/.") == 0)
+		n--;
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return strndup(path, n);
+}
+
+static void put_path(struct buf *out, const struct copy *cp, const char *what,
+		     const char *path)
+{
+	buf_printf(out, "/v1/sandboxes/%s/files%s", cp->box, what);
+	put_query(out, "path", path);
+	if (cp->o->user)
+		put_query(out, "user", cp->o->user);
+}
+
+/* What is at @path inside; *@ret NULL: nothing. */
+static int look_inside(const struct copy *cp, const char *path, json_t **ret,
+		       struct warren_error *err)
+{
+	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
+	AUTO_FREE char *clean = tidy(path);
+	int r;
+
+	*ret = NULL;
+	put_path(&url, cp, "/stat", clean ? clean : path);
+	put_query(&url, "follow", "true");
+	r = client_call(cp->client, "GET", url.data, NULL, ret, err);
+	return r < 0 && client_said(cp->client, "file_not_found") ? 0 : r;
+}
+
+static bool is_directory(const json_t *info)
+{
+	return strcmp(text_of(info, "type"), "directory") == 0;
+}
+
+/* -------------------------------------------------------------------- into it */
+
+static ssize_t from_fd(void *arg, char *data, size_t n)
+{
+	struct copy *cp = arg;
+	struct warren_error err = WARREN_ERROR_INIT;
+	ssize_t got;
+
+	do
+		got = read(cp->fd, data, n);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		cp->failure = errno;
+	/* Half an archive must not look whole. */
+	if (got == 0 && cp->packing && tar_end(&cp->tar, &err) < 0) {
+		cp->failure = EIO;
+		return -1;
+	}
+	return got;
+}
+
+static int put(struct copy *cp, const char *what, const char *path, const char *type,
+	       int64_t size, const char *mode, struct warren_error *err)
+{
+	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
+	AUTO_REQUEST struct request *request = NULL;
+	int r;
+
+	put_path(&url, cp, what, path);
+	if (mode)
+		put_query(&url, "mode", mode);
+	r = request_new(cp->client, "PUT", url.data, &request, err);
+	if (r == 0) {
+		request->from = from_fd;
+		request->arg = cp;
+		r = request_upload(request, type, size, err);
+	}
+	if (r == 0)
+		r = request_start(request, err);
+	if (r == 0)
+		r = request_wait(request, err);
+	if (cp->failure == EIO && cp->packing)
+		err->msg[0] = '\0';
+	else if (cp->failure)
+		return error_errno(err, cp->failure, "read '%s'", cp->outside);
+	return r;
+}
+
+static int put_file(struct copy *cp, const struct stat *st, struct warren_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_JSON json_t *info = NULL;
+	char part[NAME_MAX + 1], mode[8];
+	size_t n = strlen(cp->inside);
+	bool piped = strcmp(cp->outside, "-") == 0;
+	int r = look_inside(cp, cp->inside, &info, err);
+
+	if (r < 0)
+		return r;
+	last_part(cp->outside, part);
+	if (is_directory(info) || cp->inside[n - 1] == '/') {
+		if (piped)
+			return error_set(err, EISDIR,
+					 "'%s' is a directory: stdin needs the name of a "
+					 "file, or --tar",
+					 cp->inside);
+		path = below(cp->inside, part);
+	} else {
+		path = strdup(cp->inside);
+	}
+	if (!path)
+		return error_errno(err, ENOMEM, "copy '%s'", cp->outside);
+	(void)snprintf(mode, sizeof(mode), "%04o", st->st_mode & 0777);
+	return put(cp, "", path, BYTES, S_ISREG(st->st_mode) ? st->st_size : -1,
+		   piped ? NULL : mode, err);
+}
+
+static int put_tree(struct copy *cp, struct warren_error *err)
+{
+	AUTO_FREE char *outside = tidy(cp->outside), *inside = tidy(cp->inside);
+	AUTO_JSON json_t *info = NULL;
+	char part[NAME_MAX + 1];
+	int r = look_inside(cp, cp->inside, &info, err);
+
+	if (r < 0)
+		return r;
+	if (!outside || !inside)
+		return error_errno(err, ENOMEM, "copy '%s'", cp->outside);
+	if (info && !is_directory(info))
+		return error_set(err, ENOTDIR, "'%s' is a directory, and '%s' is none",
+				 cp->outside, cp->inside);
+	last_part(cp->outside, part);
+	r = tar_pack(outside, info ? part : "", &cp->tar, err);
+	if (r < 0)
+		return r;
+	cp->fd = cp->tar.fd;
+	cp->packing = true;
+	return put(cp, "/tar", inside, ARCHIVE, -1, NULL, err);
+}
+
+static int copy_in(struct copy *cp, struct warren_error *err)
+{
+	struct stat st;
+
+	cp->fd = STDIN_FILENO;
+	if (strcmp(cp->outside, "-") == 0) {
+		if (cp->o->tar)
+			return put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
+		if (fstat(STDIN_FILENO, &st) < 0)
+			return error_errno(err, errno, "look at stdin");
+		/* Of a file that is stdin, what was read of it already does not count. */
+		st.st_mode = (st.st_mode & ~(mode_t)S_IFMT) | S_IFIFO;
+		return put_file(cp, &st, err);
+	}
+	if (stat(cp->outside, &st) < 0)
+		return error_errno(err, errno, "'%s'", cp->outside);
+	if (S_ISDIR(st.st_mode))
+		return put_tree(cp, err);
+	cp->fd = open(cp->outside, O_RDONLY | O_CLOEXEC);
+	if (cp->fd < 0)
+		return error_errno(err, errno, "'%s'", cp->outside);
+	return put_file(cp, &st, err);
+}
+
+/* -------------------------------------------------------------------- out of it */
+
+static int to_fd(void *arg, const char *data, size_t n)
+{
+	struct copy *cp = arg;
+	int r = fd_write_all(cp->fd, data, n);
+
+	if (r < 0)
+		cp->failure = -r;
+	return r;
+}
+
+static int get(struct copy *cp, const char *what, const char *path,
+	       struct warren_error *err)
+{
+	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
+	AUTO_REQUEST struct request *request = NULL;
+	int r;
+
+	put_path(&url, cp, what, path);
+	r = request_new(cp->client, "GET", url.data, &request, err);
+	if (r == 0) {
+		request->on_data = to_fd;
+		request->arg = cp;
+		r = request_start(request, err);
+	}
+	if (r == 0)
+		r = request_wait(request, err);
+	if (cp->failure)
+		return error_errno(err, cp->failure, "write to '%s'", cp->outside);
+	return r;
+}
+
+/* By another name beside it, and a step that makes it the file: nobody sees half of it. */
+static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
+{
+	AUTO_FREE char *path = NULL, *temporary = NULL;
+	char part[NAME_MAX + 1];
+	struct stat st;
+	int r;
+
+	last_part(cp->inside, part);
+	path = stat(cp->outside, &st) == 0 && S_ISDIR(st.st_mode)
+		       ? below(cp->outside, part)
+		       : strdup(cp->outside);
+	if (!path || asprintf(&temporary, "%s.XXXXXX", path) < 0)
+		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
+	cp->fd = mkostemp(temporary, O_CLOEXEC);
+	if (cp->fd < 0)
+		return error_errno(err, errno, "make '%s'", path);
+	r = get(cp, "", cp->inside, err);
+	if (r == 0) {
+		mode_t mask = umask(0);
+		mode_t mode = (mode_t)strtoul(text_of(info, "mode"), NULL, 8) & 0777;
+
+		(void)umask(mask);
+		if (fchmod(cp->fd, mode & ~mask) < 0 || rename(temporary, path) < 0)
+			r = error_errno(err, errno, "make '%s'", path);
+	}
+	if (r < 0)
+		(void)unlink(temporary);
+	return r;
+}
+
+static int get_tree(struct copy *cp, struct warren_error *err)
+{
+	struct warren_error ended = WARREN_ERROR_INIT;
+	AUTO_FREE char *inside = tidy(cp->inside), *into = NULL;
+	char part[NAME_MAX + 1];
+	struct stat st;
+	int r;
+
+	last_part(cp->inside, part);
+	into = stat(cp->outside, &st) == 0 && part[0] ? below(cp->outside, part)
+						      : strdup(cp->outside);
+	if (!inside || !into)
+		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
+	r = fd_make_dirs(into, 0755);
+	if (r < 0)
+		return error_errno(err, -r, "make the directory '%s'", into);
+	r = tar_unpack(into, &cp->tar, err);
+	if (r < 0)
+		return r;
+	cp->fd = cp->tar.fd;
+	r = get(cp, "/tar", inside, err);
+	cp->fd = -1;
+	if (tar_end(&cp->tar, &ended) < 0 && (r == 0 || cp->failure == EPIPE)) {
+		*err = ended;
+		return -EIO;
+	}
+	return r;
+}
+
+static int copy_out(struct copy *cp, struct warren_error *err)
+{
+	AUTO_FREE char *inside = tidy(cp->inside);
+	AUTO_JSON json_t *info = NULL;
+	int r = look_inside(cp, cp->inside, &info, err);
+
+	if (r < 0)
+		return r;
+	if (!info || !inside)
+		return error_set(err, ENOENT, "there is no '%s' in the sandbox",
+				 cp->inside);
+	if (strcmp(cp->outside, "-") == 0) {
+		cp->fd = STDOUT_FILENO;
+		return get(cp, is_directory(info) || cp->o->tar ? "/tar" : "", inside,
+			   err);
+	}
+	return is_directory(info) ? get_tree(cp, err) : get_file(cp, info, err);
+}
+
+/* -------------------------------------------------------------------- the command */
+
+/* "SANDBOX:PATH"; NULL: a path of this machine, as is all with a slash before the colon. */
+static const char *split(const char *word, char box[256])
+{
+	const char *colon = strchr(word, ':');
+	size_t n = colon ? (size_t)(colon - word) : 0;
+
+	if (n == 0 || n >= 256 || memchr(word, '/', n) || word[0] == '.')
+		return NULL;
+	(void)memcpy(box, word, n);
+	box[n] = '\0';
+	return colon + 1;
+}
+
+static int copy(struct copy *cp, const char *box, bool in, struct warren_error *err)
+{
+	int r;
+
+	if (cp->inside[0] != '/')
+		return error_set(err, EINVAL,
+				 "'%s' is not an absolute path (example: %s)", cp->inside,
+				 cp_opts.example);
+	r = client_open(&cp->client, err);
+	if (r == 0)
+		r = find_sandbox(cp->client, box, cp->box, err);
+	if (r < 0)
+		return r;
+	progress_about(cp->o->quiet ? NULL : "copying");
+	r = in ? copy_in(cp, err) : copy_out(cp, err);
+	progress_about(NULL);
+	return r;
+}
+
+static int run_cp(int argc, char **argv)
+{
+	struct cp_options o = { 0 };
+	struct copy cp = { .o = &o, .fd = -1, .tar = { .fd = -1 } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char box[256], other[256];
+	const char *from, *to;
+	char **words = NULL;
+	int status = 0, r;
+
+	if (!client_options(&client_cp, argc, argv, &o, 2, 2, &words, &status))
+		return status;
+	from = split(words[0], box);
+	to = split(words[1], from ? other : box);
+	if (!from == !to) {
+		say(client_cp.name,
+		    "%s: one of SRC and DST is SANDBOX:PATH (example: %s)",
+		    from ? "from one sandbox to another is two steps"
+			 : "no sandbox is named",
+		    cp_opts.example);
+		return STATUS_FAILED;
+	}
+	cp.inside = from ? from : to;
+	cp.outside = from ? words[1] : words[0];
+	r = copy(&cp, box, to, &err);
+	if (r < 0 && err.msg[0])
+		say(client_cp.name, "%s", err.msg);
+	if (cp.tar.pid > 0)
+		(void)!tar_end(&cp.tar, &err);
+	else if (cp.fd > STDERR_FILENO)
+		(void)close(cp.fd);
+	cp.client = client_close(cp.client);
+	return r < 0 ? STATUS_FAILED : 0;
+}
+
+const struct command client_cp = {
+	.name = "cp",
+	.summary = "Copy files and trees into a sandbox, or out of it.",
+	.about = "SRC or DST is SANDBOX:PATH; '-' is stdin or stdout.\n",
+	.opts = &cp_opts,
+	.run = run_cp,
+};

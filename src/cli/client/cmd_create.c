@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_create.c - warren create: a sandbox that stays */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/client/commands.h"
+#include "cli/client/progress.h"
+#include "cli/client/spec.h"
+
+#define COUNT_MAX 1000 /* of the API */
+
+struct create_options {
+	struct run_options box; /* the part that `warren run` has too */
+	const char *name;
+	const char *template;
+	const char *backend;
+	const char *tier;
+	const char *on_idle;
+	const char *key;
+	json_t *labels;
+	uint64_t ttl_ms, idle_timeout_ms, wait_ms;
+	uint64_t count;
+	bool no_wake;
+	bool no_wait;
+	bool quiet;
+	bool json;
+};
+
+static int set_count(void *field, const char *value, struct warren_error *err)
+{
+	uint64_t n;
+	int r = parse_u64(value, COUNT_MAX, &n, err);
+
+	if (r == 0 && n == 0)
+		return error_set(err, ERANGE, "'0' is less than 1");
+	if (r == 0)
+		*(uint64_t *)field = n;
+	return r;
+}
+
+#define FIELD(name) offsetof(struct create_options, name)
+
+/* clang-format off */
+static const struct opt create_table[] = {
+	{ "Computer", "image", 0, "IMAGE", "python:3.12",
+	  "host, or a reference: python:3.12 (default: the service's)",
+	  value_image, FIELD(box.image) },
+	{ NULL, "pull", 0, "WHEN", "always",
+	  "missing (the default), always, or never",
+	  value_pull, FIELD(box.pull) },
+	{ NULL, "platform", 0, "OS/ARCH", "linux/arm64",
+	  "of several, which to pull (default: this machine's)",
+	  value_platform, FIELD(box.platform) },
+	{ NULL, "name", 0, "NAME", "rollout-42",
+	  "a name for people, to call it by",
+	  value_text, FIELD(name) },
+	{ NULL, "label", 'l', "KEY=VALUE", "team=search",
+	  "a label, to find it by",
+	  value_label, FIELD(labels) },
+	{ NULL, "hostname", 0, "NAME", "burrow",
+	  "its host name (default: its id)",
+	  value_hostname, FIELD(box.hostname) },
+	{ NULL, "network", 0, "MODE", "none",
+	  "loopback (the default), or none",
+	  value_network, FIELD(box.network) },
+	{ NULL, "read-only", 0, NULL, NULL,
+	  "let nothing write to the root",
+	  opt_flag, FIELD(box.read_only) },
+	{ NULL, "volume", 'v', "SRC:DST[:ro]", "/srv/data:/data:ro",
+	  "show a directory of the service's machine at DST",
+	  value_volume, FIELD(box.mounts) },
+	{ NULL, "tmpfs", 0, "DST[:size=SIZE]", "/scratch:size=64m",
+	  "an empty tmpfs at DST",
+	  value_tmpfs, FIELD(box.mounts) },
+	{ NULL, "template", 0, "NAME", "python-tools",
+	  "a template to begin with",
+	  value_text, FIELD(template) },
+	{ NULL, "backend", 0, "NAME", "native",
+	  "where it runs (default: the service's)",
+	  value_text, FIELD(backend) },
+	{ NULL, "tier", 0, "TIER", "namespace",
+	  "the wall it must have: namespace, gvisor or vm",
+	  value_text, FIELD(tier) },
+
+	{ "Its commands", "env", 'e', "NAME[=VALUE]", "DEBUG=1",
+	  "a variable; without a value: the caller's",
+	  value_env, FIELD(box.env_option) },
+	{ NULL, "env-file", 0, "FILE", "./settings.env",
+	  "variables, one on a line",
+	  value_env_file, FIELD(box.env_file) },
+	{ NULL, "workdir", 'w', "DIR", "/work",
+	  "where they start (default: the image's, or /)",
+	  value_workdir, FIELD(box.workdir) },
+	{ NULL, "user", 'u', "USER", "1000:1000",
+	  "a name, uid or uid:gid (default: the image's, or root)",
+	  value_user, FIELD(box.user) },
+
+	{ "Limits", "memory", 'm', "SIZE", "512m",
+	  "memory, without swap",
+	  value_size, FIELD(box.memory) },
+	{ NULL, "cpus", 0, "N", "1.5",
+	  "processors",
+	  opt_cpus, FIELD(box.cpu_millis) },
+	{ NULL, "pids", 0, "N", "100",
+	  "processes and threads",
+	  value_pids, FIELD(box.pids) },
+	{ NULL, "disk", 0, "SIZE", "1g",
+	  "what writes to the root may take",
+	  value_size, FIELD(box.disk) },
+	{ NULL, "nofile", 0, "N", "1024",
+	  "open files of each process",
+	  value_nofile, FIELD(box.nofile) },
+
+	{ "Life", "ttl", 0, "DURATION", "1h",
+	  "delete it when it is this old",
+	  opt_duration, FIELD(ttl_ms) },
+	{ NULL, "idle-timeout", 0, "DURATION", "5m",
+	  "pause it after this long without use",
+	  opt_duration, FIELD(idle_timeout_ms) },
+	{ NULL, "on-idle", 0, "WHAT", "delete",
+	  "pause (the default), or delete",
+	  value_text, FIELD(on_idle) },
+	{ NULL, "no-wake", 0, NULL, NULL,
+	  "do not resume it by use after such a pause",
+	  opt_flag, FIELD(no_wake) },
+	{ NULL, "count", 0, "N", "100",
+	  "make this many of the kind at once",
+	  set_count, FIELD(count) },
+	{ NULL, "key", 0, "KEY", "rollout-42-attempt-1",
+	  "the same call with the same key makes one only",
+	  value_text, FIELD(key) },
+	{ NULL, "wait", 0, "DURATION", "10s",
+	  "for it to run (default: 60s)",
+	  opt_duration, FIELD(wait_ms) },
+	{ NULL, "no-wait", 0, NULL, NULL,
+	  "do not wait for it to run",
+	  opt_flag, FIELD(no_wait) },
+
+	{ "Output", "json", 0, NULL, NULL,
+	  "the sandbox as one JSON object; several as an array",
+	  opt_flag, FIELD(json) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "no progress, nothing but ids",
+	  opt_flag, FIELD(quiet) },
+};
+/* clang-format on */
+
+static const struct opt_conflict create_conflicts[] = {
+	{ "wait", "no-wait", "one asks for what the other forbids" },
+	{ "json", "quiet", "one asks for all of it, the other for ids" },
+};
+
+static const struct opts create_opts = {
+	.table = create_table,
+	.n = ARRAY_SIZE(create_table),
+	.conflicts = create_conflicts,
+	.n_conflicts = ARRAY_SIZE(create_conflicts),
+	.example = "warren create --image python:3.12 -m 512m --ttl 1h",
+};
+
+static json_t *spec_of(const struct create_options *o)
+{
+	json_t *spec = spec_json(&o->box), *env = env_json(&o->box.env);
+
+	if (env)
+		(void)json_object_set_new(spec, "env", env);
+	put_text(spec, "name", o->name);
+	put_text(spec, "template", o->template);
+	put_text(spec, "backend", o->backend);
+	put_text(spec, "tier", o->tier);
+	put_text(spec, "on_idle", o->on_idle);
+	put_number(spec, "ttl_ms", o->ttl_ms);
+	put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);
+	if (o->labels)
+		(void)json_object_set(spec, "labels", o->labels);
+	if (o->no_wake)
+		(void)json_object_set_new(spec, "wake_on_use", json_false());
+	return spec;
+}
+
+static void put_waiting(json_t *body, const struct create_options *o)
+{
+	put_text(body, "idempotency_key", o->key);
+	put_number(body, "wait_ms", o->wait_ms);
+	if (o->no_wait)
+		(void)json_object_set_new(body, "wait_ms", json_integer(0));
+}
+
+/* The id of each on a line; one that failed is said, and makes the status ours. */
+static int print_made(const json_t *boxes, const struct create_options *o)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	int failed = 0, status;
+
+	for (size_t i = 0; i < json_array_size(boxes); i++) {
+		const json_t *box = json_array_get(boxes, i);
+
+		if (!o->json)
+			buf_printf(&out, "%s\n", text_of(box, "id"));
+		if (strcmp(text_of(box, "state"), "failed") != 0)
+			continue;
+		say(client_create.name, "sandbox %s failed: %s", text_of(box, "id"),
+		    text_of(box, "error"));
+		failed = STATUS_FAILED;
+	}
+	status = o->json ? print_json(&client_create, boxes)
+			 : print(client_create.name, &out);
+	return status ? status : failed;
+}
+
+static int create_many(struct client *c, json_t *spec, const struct create_options *o)
+{
+	AUTO_JSON json_t *body = json_pack("{s:[O], s:I}", "sandboxes", spec, "count",
+					   (json_int_t)o->count);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *made = NULL;
+	int r;
+
+	put_waiting(body, o);
+	progress_about(o->quiet ? NULL : "making sandboxes");
+	r = client_call(c, "POST", "/v1/sandboxes/batch", body, &made, &err);
+	progress_about(NULL);
+	return r < 0 ? client_fail(&client_create, &err)
+		     : print_made(json_object_get(made, "sandboxes"), o);
+}
+
+static int create_one(struct client *c, json_t *spec, const struct create_options *o)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *box = NULL;
+
+	put_waiting(spec, o);
+	if (make_sandbox(c, spec, &box, &err) < 0)
+		return client_fail(&client_create, &err);
+	if (o->json)
+		return print_json(&client_create, box);
+	buf_printf(&out, "%s\n", text_of(box, "id"));
+	return print(client_create.name, &out);
+}
+
+static int run_create(int argc, char **argv)
+{
+	struct create_options o = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	AUTO_JSON json_t *spec = NULL;
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&client_create, argc, argv, &o, 0, 0, &words, &status)) {
+		if (run_options_finish(&o.box, &err) < 0 || client_open(&c, &err) < 0) {
+			status = client_fail(&client_create, &err);
+		} else {
+			spec = spec_of(&o);
+			status = o.count ? create_many(c, spec, &o)
+					 : create_one(c, spec, &o);
+		}
+	}
+	json_decref(o.labels);
+	run_options_done(&o.box);
+	return status;
+}
+
+const struct command client_create = {
+	.name = "create",
+	.summary = "Make a sandbox that stays, and print its id.",
+	.opts = &create_opts,
+	.run = run_create,
+};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_ls.c - warren ls: the sandboxes, or what was run in one of them */
+#include <stddef.h>
+
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/client/table.h"
+
+struct ls_options {
+	json_t *labels; /* as they are given: KEY, or KEY=VALUE */
+	json_t *states;
+	const char *name;
+	const char *owner;
+	bool whole;
+	bool quiet;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct ls_options, name)
+
+/* clang-format off */
+static const struct opt ls_table[] = {
+	{ NULL, "label", 'l', "KEY[=VALUE]", "team=search",
+	  "only those with this label; several must all hold",
+	  value_word, FIELD(labels) },
+	{ NULL, "state", 's', "STATE", "running",
+	  "only those in this state; several: in any of them",
+	  value_word, FIELD(states) },
+	{ NULL, "name", 0, "NAME", "rollout-42",
+	  "only those of this name",
+	  value_text, FIELD(name) },
+	{ NULL, "owner", 0, "TENANT", "research",
+	  "only those of this tenant",
+	  value_text, FIELD(owner) },
+	{ NULL, "no-trunc", 0, NULL, NULL,
+	  "whole commands",
+	  opt_flag, FIELD(whole) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "print nothing but the ids",
+	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "all of them as one JSON array",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct opts ls_opts = {
+	.table = ls_table,
+	.n = ARRAY_SIZE(ls_table),
+	.operands = "[SANDBOX]",
+	.example = "warren ls -l team=search",
+	.mixed = true,
+};
+
+struct listing {
+	const struct ls_options *o;
+	struct table *table;
+	struct buf ids;
+	json_t *all;
+};
+
+static void cell_ago(struct table *t, const char *time)
+{
+	AUTO_BUF struct buf text = BUF_INIT(64);
+
+	put_ago(&text, time);
+	table_cell(t, "%s", text.data ? text.data : "");
+}
+
+static int add_sandbox(void *arg, json_t *box)
+{
+	struct listing *l = arg;
+	const char *name = text_of(box, "name");
+	AUTO_BUF struct buf labels = BUF_INIT(16384);
+
+	(void)json_array_append(l->all, box);
+	buf_printf(&l->ids, "%s\n", text_of(box, "id"));
+	table_cell(l->table, "%s", text_of(box, "id"));
+	table_cell(l->table, "%s", *name ? name : "-");
+	table_cell(l->table, "%s", text_of(box, "image"));
+	table_cell(l->table, "%s", text_of(box, "state"));
+	cell_ago(l->table, text_of(box, "created_at"));
+	put_labels(&labels, json_object_get(box, "labels"));
+	table_cell(l->table, "%s", labels.data ? labels.data : "");
+	return 0;
+}
+
+/* "exited 0", "killed 9", "timeout" */
+static void cell_end(struct table *t, const json_t *exec)
+{
+	const json_t *result = json_object_get(exec, "result");
+	json_int_t sig = json_integer_value(json_object_get(result, "signal"));
+
+	if (!json_is_object(result))
+		table_cell(t, "%s", text_of(exec, "state"));
+	else if (json_is_true(json_object_get(result, "timed_out")))
+		table_cell(t, "timed out");
+	else if (sig)
+		table_cell(t, "killed by %d", (int)sig);
+	else
+		table_cell(t, "exited %d",
+			   (int)json_integer_value(json_object_get(result, "exit_code")));
+}
+
+static int add_exec(void *arg, json_t *exec)
+{
+	struct listing *l = arg;
+	AUTO_BUF struct buf argv = BUF_INIT(1U << 20);
+
+	(void)json_array_append(l->all, exec);
+	buf_printf(&l->ids, "%s\n", text_of(exec, "id"));
+	table_cell(l->table, "%s", text_of(exec, "id"));
+	cell_end(l->table, exec);
+	table_cell(l->table, "%s", *text_of(exec, "user") ? text_of(exec, "user") : "-");
+	cell_ago(l->table, text_of(exec, "started_at"));
+	put_argv(&argv, json_object_get(exec, "argv"));
+	table_cell(l->table, l->o->whole ? "%s" : "%.40s", argv.data ? argv.data : "");
+	return 0;
+}
+
+static void put_filters(struct buf *path, const struct ls_options *o)
+{
+	buf_puts(path, "/v1/sandboxes");
+	for (size_t i = 0; i < json_array_size(o->labels); i++)
+		put_query(path, "label", json_string_value(json_array_get(o->labels, i)));
+	for (size_t i = 0; i < json_array_size(o->states); i++)
+		put_query(path, "state", json_string_value(json_array_get(o->states, i)));
+	if (o->name)
+		put_query(path, "name", o->name);
+	if (o->owner)
+		put_query(path, "owner", o->owner);
+}
+
+static int print_listing(const struct listing *l)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+
+	if (l->o->json)
+		return print_json(&client_ls, l->all);
+	if (l->o->quiet)
+		return print(client_ls.name, &l->ids);
+	table_put(l->table, 0, "\n", &out);
+	return print(client_ls.name, &out);
+}
+
+static int list(const struct ls_options *o, const char *sandbox)
+{
+	AUTO_TABLE struct table boxes =
+		TABLE_INIT("ID", "NAME", "IMAGE", "STATE", "CREATED", "LABELS");
+	AUTO_TABLE struct table execs =
+		TABLE_INIT("EXEC", "STATE", "USER", "STARTED", "COMMAND");
+	struct listing l = { .o = o,
+			     .table = sandbox ? &execs : &boxes,
+			     .ids = BUF_INIT(OUTPUT_MAX),
+			     .all = json_array() };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	AUTO_CLIENT struct client *c = NULL;
+	char id[ID_LEN + 1] = "";
+	int r = client_open(&c, &err), status;
+
+	if (r == 0 && sandbox)
+		r = find_sandbox(c, sandbox, id, &err);
+	if (r == 0 && sandbox)
+		buf_printf(&path, "/v1/sandboxes/%s/execs", id);
+	else if (r == 0)
+		put_filters(&path, o);
+	if (r == 0)
+		r = client_list(c, path.data, sandbox ? "execs" : "sandboxes",
+				sandbox ? add_exec : add_sandbox, &l, &err);
+	status = r < 0 ? client_fail(&client_ls, &err) : print_listing(&l);
+	buf_done(&l.ids);
+	json_decref(l.all);
+	return status;
+}
+
+static int run_ls(int argc, char **argv)
+{
+	struct ls_options o = { 0 };
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&client_ls, argc, argv, &o, 0, 1, &words, &status))
+		status = list(&o, *words);
+	json_decref(o.labels);
+	json_decref(o.states);
+	return status;
+}
+
+const struct command client_ls = {
+	.name = "ls",
+	.summary = "List sandboxes, or what was run in one.",
+	.opts = &ls_opts,
+	.run = run_ls,
+	.complete = complete_sandbox,
+};

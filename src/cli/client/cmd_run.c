@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_run.c - warren run --daemon: a sandbox for one command, made by the service
+ *
+ * The options are those of `warren run`, which hands them over as they are.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client/attach.h"
+#include "cli/client/commands.h"
+#include "cli/client/exec.h"
+#include "cli/client/spec.h"
+#include "cli/run_result.h"
+#include "cli/run_signal.h"
+
+/* The words to run: those given, or the image's own; owned by *@ret. */
+static int command_of(struct client *c, const struct run_options *o, char **words,
+		      json_t **ret, struct warren_error *err)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	AUTO_JSON json_t *image = NULL, *argv = json_array();
+	size_t n = 0;
+
+	while (words[n])
+		n++;
+	if (run_options_stored(o)) {
+		buf_puts(&path, "/v1/images/inspect");
+		put_query(&path, "image", o->image);
+		if (client_call(c, "GET", path.data, NULL, &image, err) < 0)
+			return -err->code;
+	}
+	if (o->entrypoint && *o->entrypoint)
+		(void)json_array_append_new(argv, json_string_nocheck(o->entrypoint));
+	else if (!o->entrypoint)
+		(void)json_array_extend(argv, json_object_get(image, "entrypoint"));
+	if (n > 0) {
+		AUTO_JSON json_t *given = words_json(words, n);
+
+		(void)json_array_extend(argv, given);
+	} else if (!o->entrypoint) {
+		(void)json_array_extend(argv, json_object_get(image, "cmd"));
+	}
+	if (json_array_size(argv) == 0)
+		return error_set(err, EINVAL,
+				 "no command to run (example: warren run -- uname -n)");
+	*ret = TAKE_PTR(argv);
+	return 0;
+}
+
+/* For exec.h; the strings are @from's. */
+static char **words_of(const json_t *from)
+{
+	size_t n = json_array_size(from);
+	char **words = calloc(n + 1, sizeof(*words));
+
+	for (size_t i = 0; words && i < n; i++)
+		words[i] = (char *)(uintptr_t)json_string_value(json_array_get(from, i));
+	return words;
+}
+
+/* The object of `warren run --json`, of what the service tells. */
+static json_t *report(const json_t *box, const json_t *outcome)
+{
+	const json_t *from = json_object_get(outcome, "result");
+	json_t *r = json_object();
+	struct warren_result res;
+	char name[16];
+	json_int_t lost = json_integer_value(json_object_get(outcome, "lost"));
+
+	result_of(from, &res);
+	put_text(r, "id", text_of(box, "id"));
+	(void)json_object_set_new(r, "exit_code",
+				  res.signal ? json_null() : json_integer(res.exit_code));
+	(void)json_object_set_new(r, "signal",
+				  res.signal ? json_string(signal_name(res.signal, name))
+					     : json_null());
+	(void)json_object_set_new(r, "timed_out", json_boolean(res.timed_out));
+	(void)json_object_set_new(r, "oom", json_boolean(res.oom));
+	(void)json_object_set_new(r, "wall_ms", json_real((double)res.wall_usec / 1000));
+	(void)json_object_set_new(r, "user_ms", json_real((double)res.user_usec / 1000));
+	(void)json_object_set_new(r, "system_ms",
+				  json_real((double)res.system_usec / 1000));
+	(void)json_object_set(r, "max_memory_bytes", json_object_get(from, "max_memory"));
+	(void)json_object_set(r, "read_bytes", json_object_get(from, "read_bytes"));
+	(void)json_object_set(r, "written_bytes", json_object_get(from, "written_bytes"));
+	(void)json_object_set(r, "enforced", json_object_get(box, "enforced"));
+	(void)json_object_set(r, "stdout", json_object_get(outcome, "stdout"));
+	(void)json_object_set(r, "stderr", json_object_get(outcome, "stderr"));
+	(void)json_object_set_new(r, "lost_bytes", json_integer(lost));
+	return r;
+}
+
+static int run_in(struct client *c, const json_t *box, const struct run_options *o,
+		  struct exec_options *x, char **argv, size_t n)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_result result = { 0 };
+	int status = STATUS_FAILED, printed = 0;
+
+	if (o->json) {
+		AUTO_JSON json_t *outcome = NULL, *told = NULL;
+
+		if (exec_outcome(c, text_of(box, "id"), x, argv, n, &outcome, &err) < 0) {
+			say(client_run.name, "%s", err.msg);
+			return start_status(c);
+		}
+		result_of(json_object_get(outcome, "result"), &result);
+		told = report(box, outcome);
+		printed = print_json(&client_run, told);
+		status = result_status(&result);
+	} else if (exec_start_and_attach(c, text_of(box, "id"), x, argv, n, &result,
+					 &status, &err) < 0) {
+		say(client_run.name, "%s", err.msg);
+		return status;
+	}
+	result_say_end(o, &result);
+	return status ? status : printed;
+}
+
+static int run_all(struct client *c, const struct run_options *o, char **words)
+{
+	struct exec_options x = { .command = client_run.name,
+				  .env = o->env,
+				  .interactive = o->interactive,
+				  .tty = o->tty,
+				  .json = o->json,
+				  .quiet = o->quiet,
+				  .timeout_ms = o->timeout_ms };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *spec = spec_json(o), *box = NULL, *argv = NULL;
+	AUTO_FREE char **list = NULL;
+	int status;
+
+	if (make_passing_sandbox(c, spec, &box, &err) < 0)
+		return client_fail(&client_run, &err);
+	if (command_of(c, o, words, &argv, &err) < 0)
+		status = client_fail(&client_run, &err);
+	else if (!(list = words_of(argv)))
+		status = STATUS_FAILED;
+	else
+		status = run_in(c, box, o, &x, list, json_array_size(argv));
+	if (delete_sandbox(c, text_of(box, "id"), &err) < 0) {
+		int failed = client_fail(&client_run, &err);
+
+		status = status ? status : failed;
+	}
+	return status;
+}
+
+static int run_run(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	int first = 0, status;
+
+	if (!command_options(&client_run, argc, argv, &o, &first, &status))
+		return status;
+	if (run_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0)
+		status = client_fail(&client_run, &err);
+	else
+		status = run_all(c, &o, argv + first);
+	run_options_done(&o);
+	return status;
+}
+
+const struct command client_run = {
+	.name = "run",
+	.summary = "Run a command in a sandbox of its own, made by the service.",
+	.opts = &run_opts,
+	.run = run_run,
+};

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_session.c - warren session: shells whose state stays from command to command
+ *
+ * `session SANDBOX CMD` is the short form: the sandbox's one session that is
+ * there already, or a new one, runs the command.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "cli/client/base64.h"
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/client/table.h"
+
+struct session_options {
+	struct env_list env;
+	const char *shell;
+	const char *workdir;
+	const char *user;
+	const char *session;
+	uint64_t timeout_ms;
+	bool quiet;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct session_options, name)
+
+/* clang-format off */
+static const struct opt open_table[] = {
+	{ NULL, "shell", 0, "SHELL", "bash",
+	  "a name or a path (default: bash if the image has it, else sh)",
+	  value_text, FIELD(shell) },
+	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
+	  "a variable; without a value: the caller's",
+	  value_env, FIELD(env) },
+	{ NULL, "workdir", 'w', "DIR", "/work",
+	  "where it starts (default: the sandbox's)",
+	  value_workdir, FIELD(workdir) },
+	{ NULL, "user", 'u', "USER", "1000:1000",
+	  "a name, uid or uid:gid (default: the sandbox's)",
+	  value_user, FIELD(user) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "the session as one JSON object",
+	  opt_flag, FIELD(json) },
+};
+
+static const struct opt run_table[] = {
+	{ NULL, "session", 's', "SESSION", "m4c7r9t2b5xz",
+	  "which one (default: the sandbox's only one, or a new one)",
+	  value_text, FIELD(session) },
+	{ NULL, "timeout", 0, "DURATION", "30s",
+	  "then the command is stopped and the shell kept, status 124",
+	  opt_duration, FIELD(timeout_ms) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "the result, output included, as one JSON object",
+	  opt_flag, FIELD(json) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "nothing from Warren itself but errors",
+	  opt_flag, FIELD(quiet) },
+};
+
+static const struct opt ls_table[] = {
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "print nothing but the ids",
+	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "all of them as one JSON array",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct command session_open, session_run, session_ls, session_close;
+
+/* ------------------------------------------------------------------- opening */
+
+static int open_one(struct client *c, const char *box, const struct session_options *o,
+		    json_t **ret, struct warren_error *err)
+{
+	AUTO_JSON json_t *body = json_object();
+	json_t *env = env_json(&o->env);
+	char path[96];
+
+	if (env)
+		(void)json_object_set_new(body, "env", env);
+	put_text(body, "shell", o->shell);
+	put_text(body, "cwd", o->workdir);
+	put_text(body, "user", o->user);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
+	return client_call(c, "POST", path, body, ret, err);
+}
+
+static int run_open(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct session_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	AUTO_JSON json_t *session = NULL;
+	char box[ID_LEN + 1];
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&session_open, argc, argv, &o, 1, 1, &words, &status)) {
+		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0 ||
+		    open_one(c, box, &o, &session, &err) < 0) {
+			status = client_fail(&session_open, &err);
+		} else if (o.json) {
+			status = print_json(&session_open, session);
+		} else {
+			buf_printf(&out, "%s\n", text_of(session, "id"));
+			status = print(session_open.name, &out);
+		}
+	}
+	env_list_done(&o.env);
+	return status;
+}
+
+/* ------------------------------------------------------------------- running */
+
+struct search {
+	char id[ID_LEN + 1];
+	unsigned found;
+};
+
+static int consider(void *arg, json_t *session)
+{
+	struct search *s = arg;
+
+	if (strcmp(text_of(session, "state"), "ended") == 0)
+		return 0;
+	s->found++;
+	(void)snprintf(s->id, sizeof(s->id), "%s", text_of(session, "id"));
+	return 0;
+}
+
+/* The one that was named, the only one there is, or a new one. */
+static int choose(struct client *c, const char *box, const struct session_options *o,
+		  char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	AUTO_JSON json_t *made = NULL;
+	struct search s = { 0 };
+	char path[96];
+	int r;
+
+	if (o->session)
+		return find_session(c, box, o->session, ret_id, err);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
+	r = client_list(c, path, "sessions", consider, &s, err);
+	if (r < 0)
+		return r;
+	if (s.found > 1)
+		return error_set(err, EEXIST,
+				 "'%s' has %u sessions: name one (example: --session %s)",
+				 box, s.found, s.id);
+	if (s.found == 0) {
+		r = open_one(c, box, o, &made, err);
+		if (r < 0)
+			return r;
+		(void)snprintf(s.id, sizeof(s.id), "%s", text_of(made, "id"));
+	}
+	(void)memcpy(ret_id, s.id, sizeof(s.id));
+	return 0;
+}
+
+/* The words of a command, as a shell joins them: one is taken as it is. */
+static char *join(char **words)
+{
+	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
+
+	for (size_t i = 0; words[i]; i++)
+		buf_printf(&text, "%s%s", i ? " " : "", words[i]);
+	return text.failed ? NULL : TAKE_PTR(text.data);
+}
+
+struct running {
+	json_t *result; /* owned */
+	int failure;
+};
+
+static int on_event(void *arg, const char *line, size_t n)
+{
+	struct running *run = arg;
+	AUTO_JSON json_t *e = json_loadb(line, n, 0, NULL);
+	const char *type = text_of(e, "type");
+	const json_t *data = json_object_get(e, "data");
+	int r = 0;
+
+	if (!e)
+		return -1;
+	if (strcmp(type, "output") == 0) {
+		AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
+		ssize_t len = bytes ? base64_decode(bytes, json_string_length(data)) : -1;
+		bool to_err = strcmp(text_of(e, "stream"), "stderr") == 0;
+
+		r = len < 0 ? -EPROTO
+			    : fd_write_all(to_err ? STDERR_FILENO : STDOUT_FILENO, bytes,
+					   (size_t)len);
+	} else if (strcmp(type, "result") == 0) {
+		json_decref(run->result);
+		run->result = json_incref(json_object_get(e, "session"));
+	}
+	if (r < 0)
+		run->failure = -r;
+	return r;
+}
+
+static int stream(struct client *c, const char *path, const json_t *body,
+		  struct running *run, struct warren_error *err)
+{
+	AUTO_REQUEST struct request *request = NULL;
+	int r = request_new(c, "POST", path, &request, err);
+
+	if (r == 0)
+		r = request_json(request, body, err);
+	if (r < 0)
+		return r;
+	request->on_line = on_event;
+	request->arg = run;
+	r = request_start(request, err);
+	if (r == 0)
+		r = request_wait(request, err);
+	if (run->failure)
+		return error_errno(err, run->failure, "write to stdout");
+	if (r == 0 && !run->result)
+		return error_set(err, EPROTO, "how the command ended was not told");
+	return r;
+}
+
+static int run_command(struct client *c, const char *box, const char *session,
+		       const char *command, const struct session_options *o)
+{
+	AUTO_JSON json_t *body = json_object();
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct running run = { 0 };
+	char path[128];
+	int r, status;
+
+	put_text(body, "command", command);
+	put_number(body, "timeout_ms", o->timeout_ms);
+	if (!o->json)
+		put_text(body, "encoding", "base64");
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions/%s/%s", box,
+		       session, o->json ? "run" : "stream");
+	r = o->json ? client_call(c, "POST", path, body, &run.result, &err)
+		    : stream(c, path, body, &run, &err);
+	if (r < 0)
+		return client_fail(&session_run, &err);
+	status = o->json ? print_json(&session_run, run.result) : 0;
+	if (json_is_true(json_object_get(run.result, "timed_out"))) {
+		if (!o->quiet && !o->json)
+			say(session_run.name, "timed out; the shell was kept");
+		status = STATUS_TIMEOUT;
+	} else if (status == 0) {
+		status =
+			(int)json_integer_value(json_object_get(run.result, "exit_code"));
+		status = status < 0 ? STATUS_FAILED : status;
+	}
+	if (json_is_true(json_object_get(run.result, "ended")) && !o->quiet && !o->json)
+		say(session_run.name, "the shell has ended, and the session with it");
+	json_decref(run.result);
+	return status;
+}
+
+static int run_run(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct session_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	AUTO_FREE char *command = NULL;
+	char box[ID_LEN + 1], session[ID_LEN + 1];
+	char **words = NULL;
+	int status = 0;
+
+	if (!client_options(&session_run, argc, argv, &o, 2, 0, &words, &status))
+		return status;
+	command = join(words + (strcmp(words[1], "--") == 0 && words[2] ? 2 : 1));
+	if (!command) {
+		say(session_run.name, "a command has 1m at most");
+		return STATUS_FAILED;
+	}
+	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0 ||
+	    choose(c, box, &o, session, &err) < 0)
+		return client_fail(&session_run, &err);
+	return run_command(c, box, session, command, &o);
+}
+
+/* ----------------------------------------------------------- listing, closing */
+
+static int collect(void *arg, json_t *item)
+{
+	return json_array_append(arg, item);
+}
+
+static int run_ls(int argc, char **argv)
+{
+	AUTO_TABLE struct table t =
+		TABLE_INIT("SESSION", "STATE", "SHELL", "USER", "COMMANDS", "DIRECTORY");
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	AUTO_JSON json_t *all = json_array();
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct session_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	char box[ID_LEN + 1], path[96];
+	char **words = NULL;
+	int status = 0;
+
+	if (!client_options(&session_ls, argc, argv, &o, 1, 1, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
+		return client_fail(&session_ls, &err);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
+	if (client_list(c, path, "sessions", collect, all, &err) < 0)
+		return client_fail(&session_ls, &err);
+	if (o.json)
+		return print_json(&session_ls, all);
+	for (size_t i = 0; i < json_array_size(all); i++) {
+		const json_t *s = json_array_get(all, i);
+
+		if (o.quiet)
+			buf_printf(&out, "%s\n", text_of(s, "id"));
+		table_cell(&t, "%s", text_of(s, "id"));
+		table_cell(&t, "%s", text_of(s, "state"));
+		table_cell(&t, "%s", text_of(s, "shell"));
+		table_cell(&t, "%s", text_of(s, "user"));
+		table_cell(&t, "%lld",
+			   (long long)json_integer_value(json_object_get(s, "commands")));
+		table_cell(&t, "%s", text_of(s, "cwd"));
+	}
+	if (!o.quiet)
+		table_put(&t, 0, "\n", &out);
+	return print(session_ls.name, &out);
+}
+
+static int run_close(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	char box[ID_LEN + 1], session[ID_LEN + 1], path[128];
+	char **words = NULL;
+	int status = 0;
+
+	if (!client_options(&session_close, argc, argv, NULL, 2, 0, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
+		return client_fail(&session_close, &err);
+	while (*++words) {
+		if (find_session(c, box, *words, session, &err) == 0) {
+			(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions/%s",
+				       box, session);
+			if (client_call(c, "DELETE", path, NULL, NULL, &err) == 0)
+				continue;
+		}
+		status = client_fail(&session_close, &err);
+	}
+	return status;
+}
+
+static const struct command session_open = {
+	.name = "session open",
+	.summary = "Open a session, and print its id.",
+	.opts = &(const struct opts){ .table = open_table,
+				      .n = ARRAY_SIZE(open_table),
+				      .operands = "SANDBOX",
+				      .example = "warren session open k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_open,
+	.complete = complete_sandbox,
+};
+
+static const struct command session_run = {
+	.name = "session run",
+	.summary = "Run a command in a session.",
+	.about =
+		"The words are joined by blanks and read by the shell: quote what is for it.\n"
+		"'warren session SANDBOX CMD' is the same.\n",
+	.opts = &(const struct opts){ .table = run_table,
+				      .n = ARRAY_SIZE(run_table),
+				      .operands = "SANDBOX [--] CMD...",
+				      .example = "warren session run k3f9x2m7qd1w "
+						 "'cd /work; export A=1'" },
+	.run = run_run,
+	.complete = complete_sandbox,
+};
+
+static const struct command session_ls = {
+	.name = "session ls",
+	.summary = "List the sessions of a sandbox.",
+	.opts = &(const struct opts){ .table = ls_table,
+				      .n = ARRAY_SIZE(ls_table),
+				      .operands = "SANDBOX",
+				      .example = "warren session ls k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_ls,
+	.complete = complete_sandbox,
+};
+
+static const struct command session_close = {
+	.name = "session close",
+	.summary = "Close sessions: the shell and all that it started are killed.",
+	.opts = &(const struct opts){ .operands = "SANDBOX SESSION...",
+				      .example = "warren session close k3f9x2m7qd1w "
+						 "m4c7r9t2b5xz" },
+	.run = run_close,
+	.complete = complete_sandbox,
+};
+
+static const struct command *const verbs[] = { &session_open, &session_run, &session_ls,
+					       &session_close, NULL };
+
+static int run_session(int argc, char **argv)
+{
+	/* Neither an option nor a verb: a sandbox, in the short form. */
+	if (argc > 2 && argv[1][0] != '-' && !verbs_has(&client_session, argv[1]))
+		return run_run(argc, argv);
+	return verbs_run(&client_session, argc, argv);
+}
+
+const struct command client_session = {
+	.name = "session",
+	.summary = "Run commands in a shell that keeps its state.",
+	.about =
+		"'warren session SANDBOX CMD' runs a command in the sandbox's session.\n",
+	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
+				      .example =
+					      "warren session k3f9x2m7qd1w 'cd /work'" },
+	.run = run_session,
+	.verbs = verbs,
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_shell.c - warren shell: a terminal in a sandbox, one that is there or a new one */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/client/commands.h"
+#include "cli/client/exec.h"
+#include "cli/client/spec.h"
+
+struct shell_options {
+	struct exec_options exec;
+	struct run_options box; /* of a new one */
+	const char *name;
+	const char *shell;
+	bool keep;
+};
+
+#define FIELD(name) offsetof(struct shell_options, name)
+
+/* clang-format off */
+static const struct opt shell_table[] = {
+	{ "Shell", "shell", 0, "SHELL", "bash",
+	  "a name or a path (default: bash if the image has it, else sh)",
+	  value_text, FIELD(shell) },
+	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
+	  "a variable; without a value: the caller's",
+	  value_env, FIELD(exec.env) },
+	{ NULL, "workdir", 'w', "DIR", "/work",
+	  "where it starts (default: the sandbox's)",
+	  value_workdir, FIELD(exec.workdir) },
+	{ NULL, "user", 'u', "USER", "1000:1000",
+	  "a name, uid or uid:gid (default: the sandbox's)",
+	  value_user, FIELD(exec.user) },
+
+	{ "A new sandbox", "image", 0, "IMAGE", "python:3.12",
+	  "host, or a reference: python:3.12 (default: the service's)",
+	  value_image, FIELD(box.image) },
+	{ NULL, "name", 0, "NAME", "rollout-42",
+	  "a name for people, to call it by",
+	  value_text, FIELD(name) },
+	{ NULL, "memory", 'm', "SIZE", "512m",
+	  "memory, without swap",
+	  value_size, FIELD(box.memory) },
+	{ NULL, "cpus", 0, "N", "1.5",
+	  "processors",
+	  opt_cpus, FIELD(box.cpu_millis) },
+	{ NULL, "keep", 0, NULL, NULL,
+	  "do not delete it after the shell",
+	  opt_flag, FIELD(keep) },
+};
+/* clang-format on */
+
+static const struct opts shell_opts = {
+	.table = shell_table,
+	.n = ARRAY_SIZE(shell_table),
+	.operands = "[SANDBOX]",
+	.example = "warren shell --image python:3.12",
+	.mixed = true,
+};
+
+/* The shell that was named, or the best that the image has. */
+static int run_in(struct client *c, const char *id, const struct shell_options *o)
+{
+	static const char *const shells[] = { "bash", "sh" };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_result result;
+	int status = STATUS_FAILED, r = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		char *argv[] = { (char *)(uintptr_t)(o->shell ? o->shell : shells[i]),
+				 NULL };
+
+		r = exec_start_and_attach(c, id, &o->exec, argv, 1, &result, &status,
+					  &err);
+		if (r == 0 || o->shell || status != STATUS_NOT_FOUND)
+			break;
+	}
+	if (r < 0)
+		say(client_shell.name, "%s", err.msg);
+	return status;
+}
+
+static int run_in_new(struct client *c, const struct shell_options *o)
+{
+	AUTO_JSON json_t *spec = spec_json(&o->box);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *box = NULL;
+	int status;
+
+	put_text(spec, "name", o->name);
+	if (make_passing_sandbox(c, spec, &box, &err) < 0)
+		return client_fail(&client_shell, &err);
+	status = run_in(c, text_of(box, "id"), o);
+	if (o->keep)
+		say(client_shell.name, "the sandbox is %s", text_of(box, "id"));
+	else if (delete_sandbox(c, text_of(box, "id"), &err) < 0)
+		return client_fail(&client_shell, &err);
+	return status;
+}
+
+static int shell(const struct shell_options *o, const char *word)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	char id[ID_LEN + 1];
+
+	if (word &&
+	    (o->box.image || o->name || o->keep || o->box.memory || o->box.cpu_millis)) {
+		say(client_shell.name,
+		    "'%.100s' is there already: --image, --name, --memory, --cpus and "
+		    "--keep are for a new one (example: %s)",
+		    word, shell_opts.example);
+		return STATUS_FAILED;
+	}
+	if (client_open(&c, &err) < 0 || (word && find_sandbox(c, word, id, &err) < 0))
+		return client_fail(&client_shell, &err);
+	return word ? run_in(c, id, o) : run_in_new(c, o);
+}
+
+static int run_shell(int argc, char **argv)
+{
+	struct shell_options o = {
+		.exec = { .command = client_shell.name, .interactive = true, .tty = true }
+	};
+	struct warren_error err = WARREN_ERROR_INIT;
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&client_shell, argc, argv, &o, 0, 1, &words, &status)) {
+		/* Commands can be piped into a shell, too: then without a terminal. */
+		o.exec.tty = isatty(STDIN_FILENO);
+		if (exec_options_finish(&o.exec, &err) < 0)
+			status = client_fail(&client_shell, &err);
+		else
+			status = shell(&o, *words);
+	}
+	exec_options_done(&o.exec);
+	run_options_done(&o.box);
+	return status;
+}
+
+const struct command client_shell = {
+	.name = "shell",
+	.summary = "A terminal in a sandbox, or in a new one.",
+	.about = "A new sandbox is deleted after its shell, unless --keep is given.\n",
+	.opts = &shell_opts,
+	.run = run_shell,
+	.complete = complete_sandbox,
+};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_show.c - warren show: all that is known of a sandbox */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client/commands.h"
+#include "cli/human.h"
+
+struct show_options {
+	bool json;
+};
+
+static const struct opt show_table[] = {
+	{ .name = "json",
+	  .help = "one JSON object; of several sandboxes, an array",
+	  .set = opt_flag,
+	  .field = offsetof(struct show_options, json) },
+};
+
+static const struct opts show_opts = {
+	.table = show_table,
+	.n = ARRAY_SIZE(show_table),
+	.operands = "SANDBOX...",
+	.example = "warren show k3f9x2m7qd1w",
+	.mixed = true,
+};
+
+/* A line of "name:  value", the value as it is in JSON; nothing for null. */
+static void put_field(struct buf *out, const json_t *box, const char *key,
+		      const char *name)
+{
+	const json_t *value = json_object_get(box, key);
+	char *text;
+
+	if (!value || json_is_null(value))
+		return;
+	if (json_is_string(value)) {
+		buf_printf(out, "%-14s %s\n", name, json_string_value(value));
+		return;
+	}
+	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	buf_printf(out, "%-14s %s\n", name, text ? text : "?");
+	free(text);
+}
+
+static void put_limits(struct buf *out, const json_t *limits)
+{
+	static const struct {
+		const char *key, *name;
+		bool size;
+	} rows[] = {
+		{ "memory", "memory", true },  { "cpu_millis", "cpu millis", false },
+		{ "pids", "pids", false },     { "disk", "disk", true },
+		{ "nofile", "nofile", false },
+	};
+
+	buf_puts(out, "limits:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const json_t *n = json_object_get(limits, rows[i].key);
+		char text[HUMAN_MAX];
+
+		if (!json_is_integer(n))
+			continue;
+		if (rows[i].size)
+			(void)human_size((uint64_t)json_integer_value(n), text);
+		else
+			(void)snprintf(text, sizeof(text), "%lld",
+				       (long long)json_integer_value(n));
+		buf_printf(out, "  %-12s %s\n", rows[i].name, text);
+	}
+}
+
+static void put_box(struct buf *out, const json_t *box)
+{
+	static const struct {
+		const char *key, *name;
+	} fields[] = {
+		{ "id", "id:" },
+		{ "name", "name:" },
+		{ "state", "state:" },
+		{ "error", "error:" },
+		{ "owner", "owner:" },
+		{ "image", "image:" },
+		{ "image_id", "image id:" },
+		{ "template", "template:" },
+		{ "backend", "backend:" },
+		{ "tier", "tier:" },
+		{ "hostname", "hostname:" },
+		{ "user", "user:" },
+		{ "workdir", "workdir:" },
+		{ "env", "env:" },
+		{ "labels", "labels:" },
+		{ "mounts", "mounts:" },
+		{ "network", "network:" },
+		{ "read_only", "read-only:" },
+		{ "created_at", "created:" },
+		{ "last_used_at", "last used:" },
+		{ "expires_at", "expires:" },
+		{ "idle_timeout_ms", "idle after ms:" },
+	};
+	const json_t *enforced = json_object_get(box, "enforced");
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		put_field(out, box, fields[i].key, fields[i].name);
+	put_limits(out, json_object_get(box, "limits"));
+	if (json_array_size(enforced) > 0)
+		buf_puts(out, "enforced:\n");
+	for (size_t i = 0; i < json_array_size(enforced); i++) {
+		const json_t *e = json_array_get(enforced, i);
+
+		buf_printf(out, "  %-12s %s%s\n", text_of(e, "name"),
+			   json_is_true(json_object_get(e, "enforced")) ? "" : "NOT: ",
+			   text_of(e, "detail"));
+	}
+}
+
+static int get(struct client *c, const char *word, json_t **ret, struct warren_error *err)
+{
+	char id[ID_LEN + 1], path[64];
+	int r = find_sandbox(c, word, id, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s", id);
+	return client_call(c, "GET", path, NULL, ret, err);
+}
+
+static int run_show(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	AUTO_JSON json_t *all = json_array();
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct show_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	char **words = NULL;
+	int status = 0, failed = 0;
+
+	if (!client_options(&client_show, argc, argv, &o, 1, 0, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0)
+		return client_fail(&client_show, &err);
+	for (bool several = words[1]; *words; words++) {
+		AUTO_JSON json_t *box = NULL;
+
+		if (get(c, *words, &box, &err) < 0) {
+			failed = client_fail(&client_show, &err);
+			continue;
+		}
+		if (o.json && !several)
+			return print_json(&client_show, box);
+		(void)json_array_append(all, box);
+		if (out.len)
+			buf_puts(&out, "\n");
+		put_box(&out, box);
+	}
+	status = !o.json                    ? print(client_show.name, &out)
+		 : json_array_size(all) > 0 ? print_json(&client_show, all)
+					    : 0;
+	return status ? status : failed;
+}
+
+const struct command client_show = {
+	.name = "show",
+	.summary = "Show a sandbox, and what is enforced in it.",
+	.opts = &show_opts,
+	.run = run_show,
+	.complete = complete_sandboxes,
+};

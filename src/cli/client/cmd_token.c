@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_token.c - warren token create, ls and rm: who may do what */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/client/table.h"
+
+struct token_options {
+	json_t *scopes;
+	const char *tenant;
+	uint64_t expires_ms;
+	bool quiet;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct token_options, name)
+
+/* clang-format off */
+static const struct opt create_table[] = {
+	{ NULL, "scope", 0, "SCOPE", "exec",
+	  "what it may do: read, write, exec, files, images, tokens, metrics or admin; one at least",
+	  value_word, FIELD(scopes) },
+	{ NULL, "tenant", 0, "TENANT", "research",
+	  "for whom (default: one's own)",
+	  value_text, FIELD(tenant) },
+	{ NULL, "expires", 0, "DURATION", "24h",
+	  "then it is worth nothing (default: never)",
+	  opt_duration, FIELD(expires_ms) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "the token, with its secret, as one JSON object",
+	  opt_flag, FIELD(json) },
+};
+
+static const struct opt ls_table[] = {
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "print nothing but the ids",
+	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "all of them as one JSON array",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct command token_create, token_ls, token_rm;
+
+static int create(const struct token_options *o, const char *name)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	AUTO_JSON json_t *token = NULL;
+	AUTO_JSON json_t *body = json_object();
+
+	if (!o->scopes) {
+		say(token_create.name, "--scope is missing (example: %s)",
+		    token_create.opts->example);
+		return STATUS_FAILED;
+	}
+	put_text(body, "name", name);
+	(void)json_object_set(body, "scopes", o->scopes);
+	put_text(body, "tenant", o->tenant);
+	put_number(body, "expires_in_ms", o->expires_ms);
+	if (client_open(&c, &err) < 0 ||
+	    client_call(c, "POST", "/v1/tokens", body, &token, &err) < 0)
+		return client_fail(&token_create, &err);
+	if (o->json)
+		return print_json(&token_create, token);
+	buf_printf(&out, "%s\n", text_of(token, "secret"));
+	return print(token_create.name, &out);
+}
+
+static int run_create(int argc, char **argv)
+{
+	struct token_options o = { 0 };
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&token_create, argc, argv, &o, 1, 1, &words, &status))
+		status = create(&o, *words);
+	json_decref(o.scopes);
+	return status;
+}
+
+static int collect(void *arg, json_t *item)
+{
+	return json_array_append(arg, item);
+}
+
+static void put_scopes(struct buf *out, const json_t *scopes)
+{
+	for (size_t i = 0; i < json_array_size(scopes); i++)
+		buf_printf(out, "%s%s", i ? "," : "",
+			   json_string_value(json_array_get(scopes, i)));
+}
+
+static void put_row(struct table *t, const json_t *token)
+{
+	AUTO_BUF struct buf scopes = BUF_INIT(1024), made = BUF_INIT(64),
+			    used = BUF_INIT(64);
+	const char *expires = text_of(token, "expires_at");
+
+	put_scopes(&scopes, json_object_get(token, "scopes"));
+	put_ago(&made, text_of(token, "created_at"));
+	put_ago(&used, text_of(token, "last_used_at"));
+	table_cell(t, "%s", text_of(token, "id"));
+	table_cell(t, "%s", text_of(token, "name"));
+	table_cell(t, "%s", text_of(token, "tenant"));
+	table_cell(t, "%s", scopes.data ? scopes.data : "");
+	table_cell(t, "%s", made.data);
+	table_cell(t, "%s", *expires ? expires : "never");
+	table_cell(t, "%s", used.data);
+}
+
+static int run_ls(int argc, char **argv)
+{
+	AUTO_TABLE struct table t = TABLE_INIT("ID", "NAME", "TENANT", "SCOPES",
+					       "CREATED", "EXPIRES", "LAST USED");
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	AUTO_JSON json_t *all = json_array();
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct token_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	char **words = NULL;
+	int status = 0;
+
+	if (!client_options(&token_ls, argc, argv, &o, 0, 0, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0 ||
+	    client_list(c, "/v1/tokens", "tokens", collect, all, &err) < 0)
+		return client_fail(&token_ls, &err);
+	if (o.json)
+		return print_json(&token_ls, all);
+	for (size_t i = 0; i < json_array_size(all); i++) {
+		const json_t *token = json_array_get(all, i);
+
+		put_row(&t, token);
+		if (o.quiet)
+			buf_printf(&out, "%s\n", text_of(token, "id"));
+	}
+	if (!o.quiet)
+		table_put(&t, 0, "\n", &out);
+	return print(token_ls.name, &out);
+}
+
+static int run_rm(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	char **words = NULL;
+	int status = 0;
+
+	if (!client_options(&token_rm, argc, argv, NULL, 1, 0, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0)
+		return client_fail(&token_rm, &err);
+	for (; *words; words++) {
+		AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+
+		buf_puts(&path, "/v1/tokens/");
+		put_encoded(&path, *words);
+		if (client_call(c, "DELETE", path.data, NULL, NULL, &err) < 0)
+			status = client_fail(&token_rm, &err);
+	}
+	return status;
+}
+
+static const struct command token_create = {
+	.name = "token create",
+	.summary = "Make a token, and print its secret, which is never shown again.",
+	.opts = &(const struct opts){ .table = create_table,
+				      .n = ARRAY_SIZE(create_table),
+				      .operands = "NAME",
+				      .example = "warren token create --scope read "
+						 "--scope exec nightly",
+				      .mixed = true },
+	.run = run_create,
+};
+
+static const struct command token_ls = {
+	.name = "token ls",
+	.summary = "List tokens, without their secrets.",
+	.opts = &(const struct opts){ .table = ls_table,
+				      .n = ARRAY_SIZE(ls_table),
+				      .example = "warren token ls" },
+	.run = run_ls,
+};
+
+static const struct command token_rm = {
+	.name = "token rm",
+	.summary = "Revoke tokens, at once.",
+	.opts = &(const struct opts){ .operands = "ID...",
+				      .example = "warren token rm k3f9x2m7qd1w" },
+	.run = run_rm,
+};
+
+static const struct command *const verbs[] = { &token_create, &token_ls, &token_rm,
+					       NULL };
+
+static int run_token(int argc, char **argv)
+{
+	return verbs_run(&client_token, argc, argv);
+}
+
+const struct command client_token = {
+	.name = "token",
+	.summary = "Make, list and revoke tokens.",
+	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
+				      .example = "warren token create --scope read me" },
+	.run = run_token,
+	.verbs = verbs,
+};

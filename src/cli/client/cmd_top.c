@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_top.c - warren top: what sandboxes use, on a terminal once a second
+ *
+ * One list and a question for each sandbox that fits on the screen. Processor
+ * use is the difference between two looks; the first has none to show.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/client/table.h"
+#include "cli/human.h"
+#include "cli/run_tty.h"
+
+#define EVERY_MS    1000
+#define ROWS_PLAIN  1000
+#define SCREEN_ROWS 24
+#define CTRL_C      3
+
+struct top_options {
+	json_t *labels;
+	bool once;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct top_options, name)
+
+/* clang-format off */
+static const struct opt top_table[] = {
+	{ NULL, "label", 'l', "KEY[=VALUE]", "team=search",
+	  "only those with this label; several must all hold",
+	  value_word, FIELD(labels) },
+	{ NULL, "once", '1', NULL, NULL,
+	  "once, and leave (as where stdout is no terminal)",
+	  opt_flag, FIELD(once) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "once, as one JSON array",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct opts top_opts = {
+	.table = top_table,
+	.n = ARRAY_SIZE(top_table),
+	.example = "warren top",
+};
+
+struct look {
+	json_t *boxes; /* of the list, each with "stats" */
+	size_t max;
+	uint64_t at; /* ns */
+};
+
+static int collect(void *arg, json_t *box)
+{
+	struct look *l = arg;
+
+	(void)json_array_append(l->boxes, box);
+	return json_array_size(l->boxes) == l->max;
+}
+
+static int look(struct client *c, const struct top_options *o, struct look *l,
+		struct warren_error *err)
+{
+	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+	int r;
+
+	json_decref(l->boxes);
+	l->boxes = json_array();
+	buf_puts(&path, "/v1/sandboxes?state=running&state=paused");
+	for (size_t i = 0; i < json_array_size(o->labels); i++)
+		put_query(&path, "label",
+			  json_string_value(json_array_get(o->labels, i)));
+	r = client_list(c, path.data, "sandboxes", collect, l, err);
+	if (r < 0)
+		return r;
+	l->at = clock_now();
+	for (size_t i = 0; i < json_array_size(l->boxes); i++) {
+		json_t *box = json_array_get(l->boxes, i), *stats = NULL;
+		char stat[96];
+
+		(void)snprintf(stat, sizeof(stat), "/v1/sandboxes/%s/stats",
+			       text_of(box, "id"));
+		r = client_call(c, "GET", stat, NULL, &stats, err);
+		if (r == 0)
+			(void)json_object_set_new(box, "stats", stats);
+		else if (r == -ECONNREFUSED || r == -ECONNRESET)
+			return r; /* else it is gone by now */
+	}
+	return 0;
+}
+
+static json_int_t stat_of(const json_t *box, const char *key)
+{
+	return json_integer_value(json_object_get(json_object_get(box, "stats"), key));
+}
+
+/* The same sandbox in the look before. */
+static const json_t *before(const struct look *old, const json_t *box)
+{
+	for (size_t i = 0; i < json_array_size(old->boxes); i++) {
+		const json_t *b = json_array_get(old->boxes, i);
+
+		if (strcmp(text_of(b, "id"), text_of(box, "id")) == 0 &&
+		    json_object_get(b, "stats"))
+			return b;
+	}
+	return NULL;
+}
+
+static void put_cpu(struct table *t, const struct look *old, const struct look *now,
+		    const json_t *box)
+{
+	const json_t *then = before(old, box);
+	double usec = (double)(now->at - old->at) / 1000;
+
+	if (then && usec > 0)
+		table_cell(
+			t, "%.1f%%",
+			(double)(stat_of(box, "cpu_usec") - stat_of(then, "cpu_usec")) *
+				100 / usec);
+	else
+		table_cell(t, "-");
+}
+
+static void put_look(const struct look *old, const struct look *now, size_t width,
+		     const char *end, struct buf *out)
+{
+	AUTO_TABLE struct table t = TABLE_INIT("ID", "NAME", "STATE", "CPU", "CPU TIME",
+					       "MEMORY", "PEAK", "PIDS", "IMAGE");
+
+	for (size_t i = 0; i < json_array_size(now->boxes); i++) {
+		const json_t *box = json_array_get(now->boxes, i);
+		char memory[HUMAN_MAX], peak[HUMAN_MAX];
+
+		if (!json_object_get(box, "stats"))
+			continue;
+		(void)human_size((uint64_t)stat_of(box, "memory"), memory);
+		(void)human_size((uint64_t)stat_of(box, "memory_peak"), peak);
+		table_cell(&t, "%s", text_of(box, "id"));
+		table_cell(&t, "%s", *text_of(box, "name") ? text_of(box, "name") : "-");
+		table_cell(&t, "%s", text_of(box, "state"));
+		put_cpu(&t, old, now, box);
+		table_cell(&t, "%.2fs", (double)stat_of(box, "cpu_usec") / 1e6);
+		table_cell(&t, "%s", memory);
+		table_cell(&t, "%s", peak);
+		table_cell(&t, "%lld", (long long)stat_of(box, "pids"));
+		table_cell(&t, "%s", text_of(box, "image"));
+	}
+	table_put(&t, width, end, out);
+}
+
+static int print_once(struct client *c, const struct top_options *o)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct look none = { 0 }, l = { .max = ROWS_PLAIN };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int status;
+
+	if (look(c, o, &l, &err) < 0) {
+		status = client_fail(&client_top, &err);
+	} else if (o->json) {
+		status = print_json(&client_top, l.boxes);
+	} else {
+		put_look(&none, &l, 0, "\n", &out);
+		status = print(client_top.name, &out);
+	}
+	json_decref(l.boxes);
+	return status;
+}
+
+/* Whether there was a key that leaves, within @ms. */
+static bool key_leaves(int ms)
+{
+	struct pollfd key = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t until = clock_now() + (uint64_t)ms * 1000000;
+
+	for (uint64_t now; (now = clock_now()) < until;) {
+		char c = 0;
+		int r = poll(&key, 1, (int)((until - now) / 1000000) + 1);
+
+		if (r <= 0)
+			continue;
+		if (read(STDIN_FILENO, &c, 1) != 1 || c == 'q' || c == 'Q' || c == CTRL_C)
+			return true;
+	}
+	return false;
+}
+
+static int follow(struct client *c, const struct top_options *o)
+{
+	static const char enter[] = "\033[?1049h\033[?25l",
+			  leave[] = "\033[?25h\033[?1049l";
+	struct look old = { 0 }, now = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int status = 0;
+	bool done = false;
+
+	if (tty_raw(STDIN_FILENO, &err) < 0)
+		return client_fail(&client_top, &err);
+	(void)!write(STDOUT_FILENO, enter, sizeof(enter) - 1);
+	while (!done && status == 0) {
+		AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+		uint16_t rows = 0, cols = 0;
+
+		tty_size(&rows, &cols);
+		now.max = rows > 3 ? rows - 2U : SCREEN_ROWS - 2;
+		if (look(c, o, &now, &err) < 0) {
+			status = STATUS_FAILED;
+			break;
+		}
+		buf_puts(&out, "\033[H\033[J");
+		put_look(&old, &now, cols, "\r\n", &out);
+		buf_puts(&out, "q: leave");
+		status = print(client_top.name, &out);
+		json_decref(old.boxes);
+		old = now;
+		now.boxes = NULL;
+		done = key_leaves(EVERY_MS);
+	}
+	(void)!write(STDOUT_FILENO, leave, sizeof(leave) - 1);
+	tty_restore();
+	if (status)
+		(void)client_fail(&client_top, &err);
+	json_decref(old.boxes);
+	json_decref(now.boxes);
+	return status;
+}
+
+static int run_top(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct top_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&client_top, argc, argv, &o, 0, 0, &words, &status)) {
+		bool live = !o.once && !o.json && isatty(STDOUT_FILENO) &&
+			    isatty(STDIN_FILENO);
+
+		if (client_open(&c, &err) < 0)
+			status = client_fail(&client_top, &err);
+		else
+			status = live ? follow(c, &o) : print_once(c, &o);
+	}
+	json_decref(o.labels);
+	return status;
+}
+
+const struct command client_top = {
+	.name = "top",
+	.summary = "Show what sandboxes use, once a second.",
+	.opts = &top_opts,
+	.run = run_top,
+};

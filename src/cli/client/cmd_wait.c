@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_wait.c - warren wait: until a sandbox is in a state, or a command in it ended */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/client/attach.h"
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/run_result.h"
+
+#define SLICE_MS 300000 /* of one request; a wait may have several */
+
+struct wait_options {
+	json_t *states;
+	const char *exec;
+	uint64_t timeout_ms; /* 0: for ever */
+	bool quiet;
+	bool json;
+};
+
+#define FIELD(name) offsetof(struct wait_options, name)
+
+/* clang-format off */
+static const struct opt wait_table[] = {
+	{ NULL, "state", 's', "STATE", "running",
+	  "until it is in this state (default: stopped, failed or gone)",
+	  value_word, FIELD(states) },
+	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
+	  "until this command of it ended: its status is ours",
+	  value_text, FIELD(exec) },
+	{ NULL, "timeout", 0, "DURATION", "30s",
+	  "then give up, status 124",
+	  opt_duration, FIELD(timeout_ms) },
+	{ NULL, "quiet", 'q', NULL, NULL,
+	  "print nothing",
+	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "how the wait ended, as one JSON object",
+	  opt_flag, FIELD(json) },
+};
+/* clang-format on */
+
+static const struct opt_conflict wait_conflicts[] = {
+	{ "state", "exec", "one waits for a sandbox, the other for a command" },
+};
+
+static const struct opts wait_opts = {
+	.table = wait_table,
+	.n = ARRAY_SIZE(wait_table),
+	.conflicts = wait_conflicts,
+	.n_conflicts = ARRAY_SIZE(wait_conflicts),
+	.operands = "SANDBOX",
+	.example = "warren wait --state running k3f9x2m7qd1w",
+	.mixed = true,
+};
+
+/* What is left of the time, as one request may ask for it; 0: nothing. */
+static uint64_t slice(const struct wait_options *o, uint64_t begun)
+{
+	uint64_t gone = (clock_now() - begun) / 1000000;
+
+	if (!o->timeout_ms)
+		return SLICE_MS;
+	if (gone >= o->timeout_ms)
+		return 0;
+	return o->timeout_ms - gone < SLICE_MS ? o->timeout_ms - gone : SLICE_MS;
+}
+
+static int tell(const struct wait_options *o, const json_t *answer, const char *word)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+
+	if (o->quiet)
+		return 0;
+	if (o->json)
+		return print_json(&client_wait, answer);
+	buf_printf(&out, "%s\n", word);
+	return print(client_wait.name, &out);
+}
+
+static void put_states(struct buf *path, const struct wait_options *o)
+{
+	static const char *const ends[] = { "stopped", "failed", "gone" };
+
+	for (size_t i = 0; i < json_array_size(o->states); i++)
+		put_query(path, "state", json_string_value(json_array_get(o->states, i)));
+	for (size_t i = 0; !o->states && i < ARRAY_SIZE(ends); i++)
+		put_query(path, "state", ends[i]);
+}
+
+static int wait_state(struct client *c, const char *id, const struct wait_options *o)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t begun = clock_now(), ms;
+
+	do {
+		AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+		AUTO_JSON json_t *answer = NULL;
+		char text[24];
+
+		ms = slice(o, begun);
+		buf_printf(&path, "/v1/sandboxes/%s/wait", id);
+		put_states(&path, o);
+		(void)snprintf(text, sizeof(text), "%" PRIu64, ms);
+		put_query(&path, "timeout_ms", text);
+		if (client_call(c, "GET", path.data, NULL, &answer, &err) < 0)
+			return client_fail(&client_wait, &err);
+		if (json_is_true(json_object_get(answer, "reached")))
+			return tell(o, answer, text_of(answer, "state"));
+		if (ms == 0 && o->json)
+			(void)tell(o, answer, "");
+	} while (ms > 0);
+	return STATUS_TIMEOUT;
+}
+
+static int wait_exec(struct client *c, const char *id, const struct wait_options *o)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t begun = clock_now(), ms;
+	struct warren_result result;
+	char exec[ID_LEN + 1], path[128], text[24];
+
+	if (find_exec(c, id, o->exec, exec, &err) < 0)
+		return client_fail(&client_wait, &err);
+	do {
+		AUTO_JSON json_t *answer = NULL;
+		int printed;
+
+		ms = slice(o, begun);
+		(void)snprintf(path, sizeof(path),
+			       "/v1/sandboxes/%s/execs/%s?wait_ms=%" PRIu64, id, exec,
+			       ms);
+		if (client_call(c, "GET", path, NULL, &answer, &err) < 0)
+			return client_fail(&client_wait, &err);
+		if (strcmp(text_of(answer, "state"), "running") == 0)
+			continue;
+		result_of(json_object_get(answer, "result"), &result);
+		(void)snprintf(text, sizeof(text), "%d", result_status(&result));
+		printed = tell(o, answer, text);
+		if (strcmp(text_of(answer, "state"), "lost") == 0)
+			return STATUS_FAILED;
+		return result_status(&result) ? result_status(&result) : printed;
+	} while (ms > 0);
+	return STATUS_TIMEOUT;
+}
+
+static int run_wait(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct wait_options o = { 0 };
+	AUTO_CLIENT struct client *c = NULL;
+	char id[ID_LEN + 1];
+	char **words = NULL;
+	int status = 0;
+
+	if (client_options(&client_wait, argc, argv, &o, 1, 1, &words, &status)) {
+		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, id, &err) < 0)
+			status = client_fail(&client_wait, &err);
+		else
+			status = o.exec ? wait_exec(c, id, &o) : wait_state(c, id, &o);
+	}
+	if (status == STATUS_TIMEOUT && o.timeout_ms && !o.quiet)
+		say(client_wait.name, "the time is over");
+	json_decref(o.states);
+	return status;
+}
+
+const struct command client_wait = {
+	.name = "wait",
+	.summary = "Wait for a sandbox, or for a command in it.",
+	.opts = &wait_opts,
+	.run = run_wait,
+	.complete = complete_sandbox,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commands.h - the commands that are served by `warren serve`, and what they share
+ *
+ * As in warren(1): a file and a `struct command` each, a table in main.c.
+ */
+#ifndef CLI_CLIENT_COMMANDS_H
+#define CLI_CLIENT_COMMANDS_H
+
+#include "cli/client/client.h"
+#include "cli/command.h"
+
+#define OUTPUT_MAX (256U << 20)
+#define ID_LEN     12
+
+extern const struct command client_cp;
+extern const struct command client_create;
+extern const struct command client_events;
+extern const struct command client_exec;
+extern const struct command client_logs;
+extern const struct command client_ls;
+extern const struct command client_pause;
+extern const struct command client_port;
+extern const struct command client_resume;
+extern const struct command client_rm;
+extern const struct command client_run;
+extern const struct command client_session;
+extern const struct command client_shell;
+extern const struct command client_show;
+extern const struct command client_token;
+extern const struct command client_top;
+extern const struct command client_wait;
+
+/*
+ * command_options() and the number of operands; false: return *@ret_status.
+ * @max 0: as many as there are.
+ */
+bool client_options(const struct command *cmd, int argc, char **argv, void *target,
+		    int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
+
+/* Says @err; the status. */
+int client_fail(const struct command *cmd, const struct warren_error *err);
+
+/* Of a command with verbs ("token create"): runs the one that is meant, or says what there is. */
+int verbs_run(const struct command *of, int argc, char **argv);
+bool verbs_has(const struct command *of, const char *word);
+
+/* ----------------------------------------------------------------- finding */
+
+/* By its id, its name, or the beginning of its id, as long as there is only one. */
+int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+		 struct warren_error *err) MUST_CHECK;
+/* By its id or the beginning of it; NULL: the one that was started last. */
+int find_exec(struct client *c, const char *sandbox, const char *word,
+	      char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+/* The same of sessions. */
+int find_session(struct client *c, const char *sandbox, const char *word,
+		 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+/* For struct command: sandboxes, as the first operand or as all of them. */
+void complete_sandbox(int at, struct buf *out);
+void complete_sandboxes(int at, struct buf *out);
+
+/* ---------------------------------------------------------------- printing */
+
+/* @value as one line on stdout: returns the status. */
+int print_json(const struct command *cmd, const json_t *value);
+/* Text of @key, or "". */
+const char *text_of(const json_t *object, const char *key);
+
+/* "KEY=VALUE" of labels, sorted; for a cell. */
+void put_labels(struct buf *out, const json_t *labels);
+/* argv for people: quoted where needed. */
+void put_argv(struct buf *out, const json_t *argv);
+/* "3 minutes ago" of an RFC 3339 time; "-" for what is none. */
+void put_ago(struct buf *out, const char *time);
+
+#endif /* CLI_CLIENT_COMMANDS_H */

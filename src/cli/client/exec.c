@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec.c - a command in a sandbox: start it, be with it, end as it did */
+#include "cli/client/exec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/client/attach.h"
+#include "cli/client/commands.h"
+#include "cli/client/spec.h"
+#include "cli/run_result.h"
+#include "cli/run_tty.h"
+
+#define INPUT_MAX (1U << 20) /* of the API, for one that is sent along */
+
+int exec_options_finish(struct exec_options *o, struct warren_error *err)
+{
+	const char *term = getenv("TERM");
+	struct env_list all = { 0 };
+	int r = 0;
+
+	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
+		return error_set(
+			err, ENOTTY,
+			"--tty: stdin is not a terminal, leave out -t to pass it "
+			"on (example: echo hello | warren exec -i SANDBOX cat)");
+	if (o->tty)
+		r = env_list_add(&all, term && *term ? "TERM" : "TERM=xterm", err);
+	if (r == 0)
+		r = env_list_add_all(&all, &o->env_file, err);
+	if (r == 0)
+		r = env_list_add_all(&all, &o->env, err);
+	env_list_done(&o->env);
+	o->env = all;
+	return r;
+}
+
+void exec_options_done(struct exec_options *o)
+{
+	env_list_done(&o->env);
+	env_list_done(&o->env_file);
+}
+
+json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
+{
+	json_t *body = json_object(), *limits = json_object(), *env = env_json(&o->env);
+	uint16_t rows = 0, cols = 0;
+
+	(void)json_object_set_new(body, "argv", words_json(argv, n));
+	if (env)
+		(void)json_object_set_new(body, "env", env);
+	put_text(body, "cwd", o->workdir);
+	put_text(body, "user", o->user);
+	put_number(body, "timeout_ms", o->timeout_ms);
+	put_number(body, "output_limit", o->output_limit);
+	put_number(limits, "memory", o->memory);
+	put_number(limits, "cpu_millis", o->cpu_millis);
+	put_number(limits, "pids", o->pids);
+	if (json_object_size(limits) > 0)
+		(void)json_object_set(body, "limits", limits);
+	json_decref(limits);
+	if (o->interactive && !o->tty && !o->json)
+		(void)json_object_set_new(body, "stdin", json_true());
+	if (o->tty) {
+		(void)json_object_set_new(body, "pty", json_true());
+		tty_size(&rows, &cols);
+		put_number(body, "rows", rows);
+		put_number(body, "cols", cols);
+	}
+	return body;
+}
+
+static int start(struct client *c, const char *sandbox, const struct exec_options *o,
+		 char *const *argv, size_t n, json_t **ret, struct warren_error *err)
+{
+	AUTO_JSON json_t *body = exec_json(o, argv, n);
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/execs", sandbox);
+	return client_call(c, "POST", path, body, ret, err);
+}
+
+int exec_start_and_attach(struct client *c, const char *sandbox,
+			  const struct exec_options *o, char *const *argv, size_t n,
+			  struct warren_result *ret_result, int *ret_status,
+			  struct warren_error *err)
+{
+	AUTO_JSON json_t *exec = NULL;
+	struct attach a = { .client = c,
+			    .command = o->command,
+			    .sandbox = sandbox,
+			    .in = o->interactive,
+			    .tty = o->tty,
+			    .quiet = o->quiet };
+	int r = start(c, sandbox, o, argv, n, &exec, err);
+
+	*ret_status = STATUS_FAILED;
+	if (r < 0) {
+		*ret_status = start_status(c);
+		return r;
+	}
+	a.exec = text_of(exec, "id");
+	r = attach_run(&a, ret_result, NULL, err);
+	if (r == 0)
+		*ret_status = result_status(ret_result);
+	return r;
+}
+
+/* All of our stdin, as it goes along with a request. */
+static int put_input(json_t *body, struct warren_error *err)
+{
+	AUTO_FREE char *input = malloc(INPUT_MAX + 1);
+	AUTO_BUF struct buf text = BUF_INIT(2 * INPUT_MAX + 64);
+	struct json j = { .out = &text };
+	ssize_t n = input ? fd_read_all(STDIN_FILENO, input, INPUT_MAX + 1) : -ENOMEM;
+
+	if (n < 0)
+		return error_errno(err, (int)-n, "read stdin");
+	if (n > (ssize_t)INPUT_MAX)
+		return error_set(err, EFBIG,
+				 "--json takes 1m of input at most: leave it out, or put "
+				 "the input into a file with 'warren cp'");
+	json_base64(&j, NULL, input, (size_t)n);
+	if (text.failed || text.len < 2)
+		return error_errno(err, ENOMEM, "keep the input");
+	/* Without the quotes. */
+	(void)json_object_set_new(body, "input_base64",
+				  json_stringn(text.data + 1, text.len - 2));
+	return 0;
+}
+
+int exec_outcome(struct client *c, const char *sandbox, const struct exec_options *o,
+		 char *const *argv, size_t n, json_t **ret, struct warren_error *err)
+{
+	AUTO_JSON json_t *body = exec_json(o, argv, n);
+	char path[64];
+
+	if (o->interactive && put_input(body, err) < 0)
+		return -err->code;
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/run", sandbox);
+	return client_call(c, "POST", path, body, ret, err);
+}
+
+static int run_for_json(struct client *c, const char *sandbox,
+			const struct exec_options *o, char *const *argv, size_t n)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_result result;
+	AUTO_JSON json_t *outcome = NULL;
+	int printed;
+
+	if (exec_outcome(c, sandbox, o, argv, n, &outcome, &err) < 0) {
+		say(o->command, "%s", err.msg);
+		return start_status(c);
+	}
+	printed = print_json(&client_exec, outcome);
+	if (!json_is_object(json_object_get(outcome, "result")))
+		return STATUS_FAILED;
+	result_of(json_object_get(outcome, "result"), &result);
+	return result_status(&result) ? result_status(&result) : printed;
+}
+
+static int run_detached(struct client *c, const char *sandbox,
+			const struct exec_options *o, char *const *argv, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *exec = NULL;
+
+	if (start(c, sandbox, o, argv, n, &exec, &err) < 0) {
+		say(o->command, "%s", err.msg);
+		return start_status(c);
+	}
+	if (o->json)
+		return print_json(&client_exec, exec);
+	buf_printf(&out, "%s\n", text_of(exec, "id"));
+	return print(o->command, &out);
+}
+
+int exec_run(struct client *c, const char *sandbox, const struct exec_options *o,
+	     char *const *argv, size_t n)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_result result = { 0 };
+	int status = 0;
+
+	if (o->detach)
+		return run_detached(c, sandbox, o, argv, n);
+	if (o->json)
+		return run_for_json(c, sandbox, o, argv, n);
+	if (exec_start_and_attach(c, sandbox, o, argv, n, &result, &status, &err) < 0) {
+		say(o->command, "%s", err.msg);
+		return status;
+	}
+	if (result.timed_out && !o->quiet)
+		say(o->command, "timed out after %ju ms", (uintmax_t)o->timeout_ms);
+	if (result.oom && !o->quiet)
+		say(o->command, "out of memory: the kernel killed a process");
+	return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec.h - a command in a sandbox: start it, be with it, end as it did */
+#ifndef CLI_CLIENT_EXEC_H
+#define CLI_CLIENT_EXEC_H
+
+#include "cli/client/client.h"
+#include "cli/run_env.h"
+
+struct exec_options {
+	const char *command; /* of ours, as errors begin */
+	struct env_list env_file;
+	struct env_list env; /* outdoes the files */
+	const char *user;
+	const char *workdir;
+	uint64_t memory, cpu_millis, pids;
+	uint64_t timeout_ms;
+	uint64_t output_limit;
+	bool interactive;
+	bool tty;
+	bool detach;
+	bool json;
+	bool quiet;
+};
+
+/* What no single option can tell. */
+int exec_options_finish(struct exec_options *o, struct warren_error *err) MUST_CHECK;
+void exec_options_done(struct exec_options *o);
+
+/* The body of a request to start it. */
+json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n);
+/* Runs it to its end, and says what there is to say; the status. */
+int exec_run(struct client *c, const char *sandbox, const struct exec_options *o,
+	     char *const *argv, size_t n);
+/* The same with *@ret_result; 0, or -errno with *@ret_status as the status. */
+int exec_start_and_attach(struct client *c, const char *sandbox,
+			  const struct exec_options *o, char *const *argv, size_t n,
+			  struct warren_result *ret_result, int *ret_status,
+			  struct warren_error *err) MUST_CHECK;
+/* As one call, for --json: *@ret is the outcome. */
+int exec_outcome(struct client *c, const char *sandbox, const struct exec_options *o,
+		 char *const *argv, size_t n, json_t **ret,
+		 struct warren_error *err) MUST_CHECK;
+
+#endif /* CLI_CLIENT_EXEC_H */

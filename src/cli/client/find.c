@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * find.c - which one is meant: by id, by name, or by the beginning of an id
+ *
+ * A whole id is taken at its word, without a question to the service: it will
+ * say itself when there is none. Of a beginning there must be exactly one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client/commands.h"
+
+#define ALPHABET     "0123456789bcdfghjklmnpqrstvwxyz"
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define NAME_MAX_LEN 63
+
+struct search {
+	const char *word;
+	char id[ID_LEN + 1];
+	unsigned found;
+};
+
+static bool is_id(const char *word)
+{
+	return strlen(word) == ID_LEN && strspn(word, ALPHABET) == ID_LEN;
+}
+
+static int consider(void *arg, json_t *item)
+{
+	struct search *s = arg;
+	const char *id = text_of(item, "id");
+
+	if (s->word && strncmp(id, s->word, strlen(s->word)) != 0)
+		return 0;
+	s->found++;
+	(void)snprintf(s->id, sizeof(s->id), "%s", id);
+	return 0;
+}
+
+static int judge(const struct search *s, const char *what, char ret_id[ID_LEN + 1],
+		 struct warren_error *err)
+{
+	if (s->found == 0)
+		return error_set(err, ENOENT, "there is no %s '%.100s'", what, s->word);
+	if (s->found > 1)
+		return error_set(
+			err, EEXIST,
+			"%u are meant by '%.100s': write more of the id of the %s",
+			s->found, s->word, what);
+	(void)memcpy(ret_id, s->id, sizeof(s->id));
+	return 0;
+}
+
+static bool is_name(const char *word)
+{
+	size_t n = strlen(word);
+
+	return n > 0 && n <= NAME_MAX_LEN && strspn(word, NAME_LETTERS) == n &&
+	       word[0] != '-' && word[n - 1] != '-';
+}
+
+int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+		 struct warren_error *err)
+{
+	struct search s = { 0 };
+	char path[128];
+	int r = 0;
+
+	if (is_id(word)) {
+		(void)memcpy(ret_id, word, ID_LEN + 1);
+		return 0;
+	}
+	if (!is_name(word))
+		return error_set(err, EINVAL,
+				 "'%.100s' is neither an id nor a name of a sandbox "
+				 "('warren ls' lists them)",
+				 word);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes?name=%s", word);
+	r = client_list(c, path, "sandboxes", consider, &s, err);
+	if (r == 0 && s.found > 1)
+		return error_set(err, EEXIST, "%u sandboxes are called '%s': use an id",
+				 s.found, word);
+	s.word = word;
+	if (r == 0 && s.found == 0)
+		r = client_list(c, "/v1/sandboxes", "sandboxes", consider, &s, err);
+	return r < 0 ? r : judge(&s, "sandbox", ret_id, err);
+}
+
+static int find_in(struct client *c, const char *sandbox, const char *what,
+		   const char *word, char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	struct search s = { .word = word };
+	char path[128], list[32];
+	int r;
+
+	if (word && is_id(word)) {
+		(void)memcpy(ret_id, word, ID_LEN + 1);
+		return 0;
+	}
+	(void)snprintf(list, sizeof(list), "%ss", what);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", sandbox, list);
+	r = client_list(c, path, list, consider, &s, err);
+	if (r < 0)
+		return r;
+	if (!word) { /* the last one of the list is the newest */
+		if (s.found == 0)
+			return error_set(err, ENOENT, "nothing was run in '%s' yet",
+					 sandbox);
+		(void)memcpy(ret_id, s.id, sizeof(s.id));
+		return 0;
+	}
+	return judge(&s, what, ret_id, err);
+}
+
+int find_exec(struct client *c, const char *sandbox, const char *word,
+	      char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	return find_in(c, sandbox, "exec", word, ret_id, err);
+}
+
+int find_session(struct client *c, const char *sandbox, const char *word,
+		 char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	return find_in(c, sandbox, "session", word, ret_id, err);
+}
+
+/* -------------------------------------------------------------- completion */
+
+static int put_candidate(void *arg, json_t *item)
+{
+	struct buf *out = arg;
+	const char *name = text_of(item, "name");
+
+	if (*name)
+		buf_printf(out, "%s\t%s\n", name, text_of(item, "id"));
+	buf_printf(out, "%s\t%s %s\n", text_of(item, "id"), text_of(item, "state"),
+		   text_of(item, "image"));
+	return 0;
+}
+
+void complete_sandboxes(int at, struct buf *out)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+
+	(void)at;
+	if (client_open(&c, &ignored) == 0)
+		(void)!client_list(c, "/v1/sandboxes", "sandboxes", put_candidate, out,
+				   &ignored);
+}
+
+void complete_sandbox(int at, struct buf *out)
+{
+	if (at == 0)
+		complete_sandboxes(at, out);
+}

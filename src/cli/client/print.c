@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* print.c - answers of the service, for people and for programs */
+#include <string.h>
+#include <time.h>
+
+#include "cli/client/commands.h"
+#include "cli/human.h"
+
+int print_json(const struct command *cmd, const json_t *value)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (text)
+		buf_puts(&out, text);
+	else
+		out.failed = true;
+	buf_puts(&out, "\n");
+	free(text);
+	return print(cmd->name, &out);
+}
+
+const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+void put_labels(struct buf *out, const json_t *labels)
+{
+	const char *key;
+	json_t *value;
+	void *at;
+
+	json_object_foreach_safe((json_t *)(uintptr_t)labels, at, key, value)
+		buf_printf(out, "%s%s=%s", out->len ? "," : "", key,
+			   json_is_string(value) ? json_string_value(value) : "");
+	if (out->len == 0)
+		buf_puts(out, "-");
+}
+
+void put_argv(struct buf *out, const json_t *argv)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-._/:=,+@%";
+
+	for (size_t i = 0; i < json_array_size(argv); i++) {
+		const char *word = json_string_value(json_array_get(argv, i));
+		bool quote;
+
+		word = word ? word : "";
+		quote = !*word || word[strspn(word, plain)];
+		buf_printf(out, "%s%s%s%s", i ? " " : "", quote ? "'" : "", word,
+			   quote ? "'" : "");
+	}
+}
+
+void put_ago(struct buf *out, const char *time_text)
+{
+	char text[HUMAN_MAX];
+	time_t then = human_parse_time(time_text);
+
+	buf_puts(out, then ? human_ago(then, time(NULL), text) : "-");
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.c - options become JSON, and JSON becomes a sandbox */
+#include "cli/client/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/client/commands.h"
+#include "cli/client/progress.h"
+#include "cli/run_signal.h"
+
+#define SLICE_MS 500 /* how soon a signal is seen */
+
+void put_number(json_t *object, const char *key, uint64_t value)
+{
+	if (value)
+		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+/* What is not UTF-8 is kept here and refused when the request is written: nothing is dropped. */
+void put_text(json_t *object, const char *key, const char *value)
+{
+	if (value)
+		(void)json_object_set_new_nocheck(object, key,
+						  json_string_nocheck(value));
+}
+
+json_t *words_json(char *const *words, size_t n)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(array, json_string_nocheck(words[i]));
+	return array;
+}
+
+json_t *env_json(const struct env_list *env)
+{
+	json_t *object = env->n ? json_object() : NULL;
+
+	for (size_t i = 0; object && i < env->n; i++) {
+		const char *equals = strchr(env->v[i], '=');
+		char *name = strndup(env->v[i], (size_t)(equals - env->v[i]));
+
+		if (name)
+			put_text(object, name, equals + 1);
+		free(name);
+	}
+	return object;
+}
+
+static json_t *mount_json(const struct warren_mount *m)
+{
+	json_t *object = json_object();
+
+	put_text(object, "source", m->source);
+	put_text(object, "target", m->target);
+	put_number(object, "size", m->size);
+	if (m->read_only)
+		(void)json_object_set_new(object, "read_only", json_true());
+	return object;
+}
+
+static void put_limits(json_t *spec, const struct run_options *o)
+{
+	json_t *limits = json_object();
+
+	put_number(limits, "memory", o->memory);
+	put_number(limits, "cpu_millis", o->cpu_millis);
+	put_number(limits, "pids", o->pids);
+	put_number(limits, "disk", o->disk);
+	put_number(limits, "nofile", o->nofile);
+	if (json_object_size(limits) > 0)
+		(void)json_object_set(spec, "limits", limits);
+	json_decref(limits);
+}
+
+json_t *spec_json(const struct run_options *o)
+{
+	static const char *const pulls[] = {
+		[PULL_MISSING] = NULL, /* the default */
+		[PULL_ALWAYS] = "always",
+		[PULL_NEVER] = "never",
+	};
+	json_t *spec = json_object(), *mounts;
+
+	put_text(spec, "image", o->image);
+	put_text(spec, "pull", pulls[o->pull]);
+	put_text(spec, "platform", o->platform);
+	put_text(spec, "hostname", o->hostname);
+	put_text(spec, "user", o->user);
+	put_text(spec, "workdir", o->workdir);
+	put_text(spec, "network", o->network == WARREN_NETWORK_NONE ? "none" : NULL);
+	if (o->read_only)
+		(void)json_object_set_new(spec, "read_only", json_true());
+	put_limits(spec, o);
+	mounts = json_array();
+	for (size_t i = 0; i < o->mounts.n; i++)
+		(void)json_array_append_new(mounts, mount_json(&o->mounts.v[i]));
+	if (o->mounts.n)
+		(void)json_object_set(spec, "mounts", mounts);
+	json_decref(mounts);
+	return spec;
+}
+
+/* ----------------------------------------------------------- values of options */
+
+int value_label(void *field, const char *value, struct warren_error *err)
+{
+	json_t **labels = field;
+	const char *equals = strchr(value, '=');
+	AUTO_FREE char *key = NULL;
+
+	if (!*value || equals == value)
+		return error_set(err, EINVAL, "'%s' is not KEY=VALUE", value);
+	key = strndup(value, equals ? (size_t)(equals - value) : strlen(value));
+	if (!*labels)
+		*labels = json_object();
+	if (!key ||
+	    json_object_set_new(*labels, key, json_string(equals ? equals + 1 : "")) < 0)
+		return error_set(err, EINVAL, "'%s' is not UTF-8", value);
+	return 0;
+}
+
+int value_word(void *field, const char *value, struct warren_error *err)
+{
+	json_t **words = field;
+
+	if (!*value)
+		return error_set(err, EINVAL, "it must not be empty");
+	if (!*words)
+		*words = json_array();
+	if (json_array_append_new(*words, json_string(value)) < 0)
+		return error_set(err, EINVAL, "'%s' is not UTF-8", value);
+	return 0;
+}
+
+int value_u64(void *field, const char *value, struct warren_error *err)
+{
+	return parse_u64(value, INT64_MAX, field, err);
+}
+
+/* -------------------------------------------------------------------- making */
+
+int delete_sandbox(struct client *c, const char *id, struct warren_error *err)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s", id);
+	return client_call(c, "DELETE", path, NULL, NULL, err);
+}
+
+/* A sandbox that could not be made is of no use to anybody. */
+static int check_made(struct client *c, const json_t *made, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
+
+	if (strcmp(text_of(made, "state"), "failed") != 0)
+		return 0;
+	r = error_set(err, EREMOTEIO, "%s", text_of(made, "error"));
+	(void)!delete_sandbox(c, text_of(made, "id"), &ignored);
+	return r;
+}
+
+/* For the line of progress; one at a time. */
+static const char *about(const json_t *spec)
+{
+	static char text[128];
+	const char *image = text_of(spec, "image");
+
+	(void)snprintf(text, sizeof(text), "making a sandbox of %.100s",
+		       *image ? image : "the default image");
+	return text;
+}
+
+int make_sandbox(struct client *c, const json_t *spec, json_t **ret,
+		 struct warren_error *err)
+{
+	AUTO_JSON json_t *made = NULL;
+	int r;
+
+	progress_about(about(spec));
+	r = client_call(c, "POST", "/v1/sandboxes", spec, &made, err);
+	progress_about(NULL);
+	if (r == 0)
+		r = check_made(c, made, err);
+	if (r == 0)
+		*ret = TAKE_PTR(made);
+	return r;
+}
+
+/* Until it runs or failed: *@box is what it is then. */
+static int wait_made(struct client *c, int signals, json_t **box,
+		     struct warren_error *err)
+{
+	char id[ID_LEN + 1], path[128];
+	struct progress p;
+	int r = 0;
+
+	(void)snprintf(id, sizeof(id), "%s", text_of(*box, "id"));
+	(void)snprintf(path, sizeof(path),
+		       "/v1/sandboxes/%s/wait?state=running&state=failed&timeout_ms=%d",
+		       id, SLICE_MS);
+	progress_begin(&p);
+	while (r == 0 && strcmp(text_of(*box, "state"), "creating") == 0) {
+		AUTO_JSON json_t *answer = NULL;
+		int sig = signals_next(signals);
+
+		if (sig > 0 && signal_ends(sig)) {
+			progress_end(&p);
+			(void)!delete_sandbox(c, id, err);
+			return error_set(err, EINTR,
+					 "interrupted before the command was started");
+		}
+		progress_tick(&p);
+		r = client_call(c, "GET", path, NULL, &answer, err);
+		if (r == 0 && json_object_get(answer, "sandbox")) {
+			json_decref(*box);
+			*box = json_incref(json_object_get(answer, "sandbox"));
+		}
+	}
+	progress_end(&p);
+	return r;
+}
+
+int make_passing_sandbox(struct client *c, json_t *spec, json_t **ret,
+			 struct warren_error *err)
+{
+	AUTO_JSON json_t *made = NULL;
+	AUTO_CLOSE int signals = -1;
+	sigset_t set;
+	int r;
+
+	signals_block(false, &set);
+	signals = signals_open(&set, err);
+	if (signals < 0)
+		return signals;
+	(void)json_object_set_new(spec, "wait_ms", json_integer(0));
+	r = client_call(c, "POST", "/v1/sandboxes", spec, &made, err);
+	progress_about(about(spec));
+	if (r == 0)
+		r = wait_made(c, signals, &made, err);
+	progress_about(NULL);
+	if (r == 0)
+		r = check_made(c, made, err);
+	if (r == 0)
+		*ret = TAKE_PTR(made);
+	return r;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - columns: the last one as it is, the others as wide as their widest cell */
+#include "cli/client/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GAP      3
+#define CELL_MAX 4096
+
+void table_cell(struct table *t, const char *fmt, ...)
+{
+	char text[CELL_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	buf_add(&t->cells, text, strlen(text) + 1);
+	t->n++;
+}
+
+static size_t columns(const struct table *t)
+{
+	size_t n = 0;
+
+	while (t->head[n])
+		n++;
+	return n;
+}
+
+static void measure(const struct table *t, size_t n, size_t *width)
+{
+	const char *cell = t->cells.data;
+
+	for (size_t i = 0; i < n; i++)
+		width[i] = strlen(t->head[i]);
+	for (size_t i = 0; i < t->n; i++, cell += strlen(cell) + 1)
+		if (strlen(cell) > width[i % n])
+			width[i % n] = strlen(cell);
+}
+
+/* One line of cells from @cell on (NULL: the head); returns what comes after them. */
+static const char *put_line(const struct table *t, const size_t *width, size_t n,
+			    const char *cell, size_t max, struct buf *out)
+{
+	size_t start = out->len;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *text = cell ? cell : t->head[i];
+
+		if (i == n - 1)
+			buf_puts(out, text);
+		else
+			buf_printf(out, "%-*s", (int)(width[i] + GAP), text);
+		if (cell)
+			cell += strlen(cell) + 1;
+	}
+	if (max && !out->failed && out->len - start > max)
+		out->len = start + max;
+	return cell;
+}
+
+void table_put(const struct table *t, size_t max, const char *end, struct buf *out)
+{
+	size_t width[TABLE_COLUMNS] = { 0 }, n = columns(t);
+	const char *cell = t->cells.data;
+
+	if (t->cells.failed) {
+		out->failed = true;
+		return;
+	}
+	measure(t, n, width);
+	(void)put_line(t, width, n, NULL, max, out);
+	buf_puts(out, end);
+	for (size_t i = 0; i < t->n / n; i++) {
+		cell = put_line(t, width, n, cell, max, out);
+		buf_puts(out, end);
+	}
+}
+
+void table_done(struct table *t)
+{
+	buf_done(&t->cells);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tar.c - libarchive at one end of a pipe */
+#include "cli/client/tar.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/command.h"
+
+#define BLOCK (256U << 10)
+
+/* Nothing that climbs, follows a link on the way, or replaces a directory by one. */
+#define UNPACK_FLAGS                                              \
+	(ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_SECURE_NODOTDOT | \
+	 ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS)
+#define PERMISSIONS 0777
+
+static int failed(struct archive *a, const char *what)
+{
+	const char *why = archive_error_string(a);
+
+	say("cp", "%s: %s", what, why ? why : strerrordesc_np(errno));
+	return 1;
+}
+
+/* -------------------------------------------------------------------- packing */
+
+static int copy_file(struct archive *disk, struct archive *out)
+{
+	const void *data;
+	size_t n;
+	la_int64_t at, done = 0;
+	static const char zeros[4096];
+	int r;
+
+	while ((r = archive_read_data_block(disk, &data, &n, &at)) == ARCHIVE_OK) {
+		/* A hole of a sparse file. */
+		while (done < at) {
+			size_t gap = at - done > (la_int64_t)sizeof(zeros)
+					     ? sizeof(zeros)
+					     : (size_t)(at - done);
+
+			if (archive_write_data(out, zeros, gap) < 0)
+				return -1;
+			done += (la_int64_t)gap;
+		}
+		if (archive_write_data(out, data, n) < 0)
+			return -1;
+		done += (la_int64_t)n;
+	}
+	return r == ARCHIVE_EOF ? 0 : -1;
+}
+
+/* The name in the archive: @name in place of @path. False: it would have none. */
+static bool rename_entry(struct archive_entry *e, const char *path, const char *name)
+{
+	const char *below = archive_entry_pathname(e) + strlen(path);
+	AUTO_FREE char *copy = NULL;
+
+	below += strspn(below, "/");
+	if (asprintf(&copy, "%s%s%s", name, *name && *below ? "/" : "", below) < 0) {
+		copy = NULL;
+		return false;
+	}
+	archive_entry_set_pathname(e, copy);
+	archive_entry_set_uid(e, 0);
+	archive_entry_set_gid(e, 0);
+	archive_entry_set_uname(e, NULL);
+	archive_entry_set_gname(e, NULL);
+	return *copy;
+}
+
+static int pack(const char *path, const char *name, int fd)
+{
+	struct archive *disk = archive_read_disk_new(), *out = archive_write_new();
+	struct archive_entry *e = archive_entry_new();
+	int r;
+
+	(void)archive_write_set_format_pax_restricted(out);
+	(void)archive_write_set_bytes_per_block(out, BLOCK);
+	(void)archive_write_set_bytes_in_last_block(out, 1);
+	(void)archive_read_disk_set_symlink_physical(disk);
+	(void)archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_XATTR |
+							   ARCHIVE_READDISK_NO_ACL |
+							   ARCHIVE_READDISK_NO_FFLAGS);
+	if (archive_write_open_fd(out, fd) != ARCHIVE_OK)
+		return failed(out, "write an archive");
+	if (archive_read_disk_open(disk, path) != ARCHIVE_OK)
+		return failed(disk, path);
+	while ((r = archive_read_next_header2(disk, e)) == ARCHIVE_OK) {
+		(void)archive_read_disk_descend(disk);
+		if (archive_entry_filetype(e) == AE_IFSOCK ||
+		    !rename_entry(e, path, name))
+			continue;
+		if (archive_write_header(out, e) != ARCHIVE_OK)
+			return failed(out, archive_entry_pathname(e));
+		if (archive_entry_size(e) > 0 && archive_entry_filetype(e) == AE_IFREG &&
+		    copy_file(disk, out) < 0)
+			return failed(disk, archive_entry_pathname(e));
+	}
+	if (r != ARCHIVE_EOF)
+		return failed(disk, path);
+	if (archive_write_close(out) != ARCHIVE_OK)
+		return failed(out, "write an archive");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ unpacking */
+
+static int unpack_one(struct archive *in, struct archive *disk, struct archive_entry *e)
+{
+	const void *data;
+	size_t n;
+	la_int64_t at;
+	int r;
+
+	/* Nobody outside becomes somebody by a file from inside. */
+	archive_entry_set_perm(e, archive_entry_perm(e) & PERMISSIONS);
+	if (archive_write_header(disk, e) < ARCHIVE_WARN)
+		return failed(disk, archive_entry_pathname(e));
+	while ((r = archive_read_data_block(in, &data, &n, &at)) == ARCHIVE_OK)
+		if (archive_write_data_block(disk, data, n, at) < ARCHIVE_OK)
+			return failed(disk, archive_entry_pathname(e));
+	if (r != ARCHIVE_EOF)
+		return failed(in, archive_entry_pathname(e));
+	return archive_write_finish_entry(disk) < ARCHIVE_WARN
+		       ? failed(disk, archive_entry_pathname(e))
+		       : 0;
+}
+
+static int unpack(int fd)
+{
+	struct archive *in = archive_read_new(), *disk = archive_write_disk_new();
+	struct archive_entry *e;
+	int r, status = 0;
+
+	(void)archive_read_support_format_tar(in);
+	(void)archive_write_disk_set_options(disk, UNPACK_FLAGS);
+	if (archive_read_open_fd(in, fd, BLOCK) != ARCHIVE_OK)
+		return failed(in, "read the archive");
+	while (status == 0 && (r = archive_read_next_header(in, &e)) != ARCHIVE_EOF) {
+		mode_t type = archive_entry_filetype(e);
+
+		if (r < ARCHIVE_WARN)
+			return failed(in, "read the archive");
+		if (type == AE_IFREG || type == AE_IFDIR || type == AE_IFLNK ||
+		    archive_entry_hardlink(e))
+			status = unpack_one(in, disk, e);
+		else
+			say("cp", "%s: neither a file, a directory nor a link, ignoring",
+			    archive_entry_pathname(e));
+	}
+	if (status == 0 && archive_write_close(disk) < ARCHIVE_WARN)
+		return failed(disk, "write");
+	return status;
+}
+
+/* ------------------------------------------------------------------ processes */
+
+/* A child with one end of a pipe (*@ret_fd >= 0 in it: 0), ours with the other. */
+static int start(bool child_writes, struct tar *ret, int *ret_fd,
+		 struct warren_error *err)
+{
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	(void)fcntl(pair[0], F_SETPIPE_SZ, 1 << 20);
+	ret->pid = fork();
+	if (ret->pid < 0) {
+		(void)close(pair[0]);
+		(void)close(pair[1]);
+		return error_errno(err, errno, "start a process");
+	}
+	*ret_fd = ret->pid == 0 ? pair[child_writes] : -1;
+	ret->fd = pair[!child_writes];
+	(void)close(ret->pid == 0 ? ret->fd : pair[child_writes]);
+	return 0;
+}
+
+int tar_pack(const char *path, const char *name, struct tar *ret,
+	     struct warren_error *err)
+{
+	int fd = -1, r = start(true, ret, &fd, err);
+
+	if (r == 0 && ret->pid == 0)
+		_exit(pack(path, name, fd));
+	return r;
+}
+
+int tar_unpack(const char *path, struct tar *ret, struct warren_error *err)
+{
+	int fd = -1, r = start(false, ret, &fd, err);
+
+	if (r == 0 && ret->pid == 0) {
+		if (chdir(path) < 0) {
+			say("cp", "%s: %s", path, strerrordesc_np(errno));
+			_exit(1);
+		}
+		_exit(unpack(fd));
+	}
+	return r;
+}
+
+int tar_end(struct tar *t, struct warren_error *err)
+{
+	int status = 0;
+
+	if (t->fd >= 0)
+		(void)close(TAKE_FD(t->fd));
+	while (t->pid > 0 && waitpid(t->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return error_errno(err, errno, "wait for a process");
+	t->pid = 0;
+	if (status == 0)
+		return 0;
+	err->code = EIO;
+	err->msg[0] = '\0'; /* it said why itself */
+	return -EIO;
+}

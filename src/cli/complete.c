@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * complete.c - what may be typed next, from the tables that make the help
+ *
+ * The scripts for the shells (cmd_completion.c) know nothing of the commands:
+ * they ask the program at each key, and so can never be behind it.
+ */
+#include <string.h>
+
+#include "cli/command.h"
+
+#define OUTPUT_MAX (4U << 20)
+
+/* The part of @name that is behind the words before it: "create" of "token create". */
+static const char *last_word(const struct command *c)
+{
+	const char *space = strrchr(c->name, ' ');
+
+	return space ? space + 1 : c->name;
+}
+
+static const struct command *find(const struct command *const *table, const char *word)
+{
+	for (; *table; table++)
+		if (strcmp(last_word(*table), word) == 0)
+			return *table;
+	return NULL;
+}
+
+static void put_commands(const struct command *const *table, struct buf *out)
+{
+	for (; *table; table++)
+		buf_printf(out, "%s\t%s\n", last_word(*table), (*table)->summary);
+}
+
+static void put_options(const struct opts *o, struct buf *out)
+{
+	for (size_t i = 0; i < o->n; i++)
+		buf_printf(out, "--%s\t%s\n", o->table[i].name, o->table[i].help);
+	buf_puts(out, "--help\tshow this\n");
+}
+
+/* The option that @word is, if its value is the next word. */
+static const struct opt *takes_next(const struct opts *o, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < o->n; i++) {
+		const struct opt *opt = &o->table[i];
+
+		if (!opt->value)
+			continue;
+		if (strncmp(word, "--", 2) == 0
+			    ? strcmp(word + 2, opt->name) == 0
+			    : opt->letter && word[0] == '-' && word[n - 1] == opt->letter)
+			return opt;
+	}
+	return NULL;
+}
+
+/* After the command's own name: how many operands, and whether a value is being typed. */
+static void put_for(const struct command *c, int argc, char **argv, struct buf *out)
+{
+	int operands = 0;
+	bool options = true;
+
+	for (int i = 0; i < argc - 1; i++) {
+		const char *word = argv[i];
+
+		if (options && strcmp(word, "--") == 0) {
+			options = false;
+		} else if (options && word[0] == '-' && word[1]) {
+			if (takes_next(c->opts, word) && ++i >= argc - 1)
+				return; /* a value: files are as good as anything */
+		} else {
+			operands++;
+			options = options && c->opts->mixed;
+		}
+	}
+	if (options && argv[argc - 1][0] == '-')
+		put_options(c->opts, out);
+	else if (c->complete)
+		c->complete(operands, out);
+}
+
+int complete_words(const struct command *const *table, int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	const struct command *c = argc > 1 ? find(table, argv[0]) : NULL;
+
+	if (argc == 1)
+		put_commands(table, &out);
+	else if (c && c->verbs && argc == 2 && argv[1][0] != '-')
+		put_commands(c->verbs, &out);
+	else if (c && c->verbs && find(c->verbs, argv[1]))
+		put_for(find(c->verbs, argv[1]), argc - 2, argv + 2, &out);
+	else if (c)
+		put_for(c, argc - 1, argv + 1, &out);
+	return print(NULL, &out);
+}

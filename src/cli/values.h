@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * values.h - values of options that several commands take, read strictly
+ *
+ * Each is the `set` of a row of a table (opts.h); beside it, what its field is.
+ */
+#ifndef CLI_VALUES_H
+#define CLI_VALUES_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Owns the strings of its mounts. */
+struct mount_list {
+	struct warren_mount v[64];
+	size_t n;
+};
+
+void mount_list_done(struct mount_list *list);
+
+enum pull_when {
+	PULL_MISSING,
+	PULL_ALWAYS,
+	PULL_NEVER,
+};
+
+typedef int value_fn(void *field, const char *value, struct warren_error *err);
+
+value_fn value_text;     /* const char *: any word */
+value_fn value_image;    /* char *, owned: a relative directory is made absolute */
+value_fn value_pull;     /* enum pull_when */
+value_fn value_platform; /* const char *; judged by who pulls */
+value_fn value_hostname; /* const char * */
+value_fn value_user;     /* const char *: a name, uid or uid:gid */
+value_fn value_workdir;  /* const char *: an absolute path that means one thing */
+value_fn value_network;  /* enum warren_network */
+value_fn value_size;     /* uint64_t, 1m at least */
+value_fn value_pids;     /* uint64_t */
+value_fn value_nofile;   /* uint64_t */
+value_fn value_env;      /* struct env_list: NAME[=VALUE] */
+value_fn value_env_file; /* struct env_list: a file of them */
+value_fn value_volume;   /* struct mount_list: SRC:DST[:ro|:rw] */
+value_fn value_tmpfs;    /* struct mount_list: DST[:size=SIZE] */
+
+#endif /* CLI_VALUES_H */
