@@ -11,22 +11,19 @@ import fcntl
 import glob
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import socket
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from terminal import Terminal  # pylint: disable=wrong-import-position
 
 WAIT = 20  # seconds that nothing here takes
 
@@ -338,8 +335,9 @@ def every_option_is_in_the_manual():
 def every_option_has_a_test():
     with open(__file__, encoding="utf-8") as f:
         positive = f.read().split("# ---- options at work", 2)[2]
-    with open(f"{SOURCE}/test/test-oci.py", encoding="utf-8") as f:
-        positive += f.read()  # what matters for images of registries only
+    for other in ("test-oci.py", "test-client.py"):  # what matters for images of registries only, or the service
+        with open(f"{SOURCE}/test/{other}", encoding="utf-8") as f:
+            positive += f.read()
     for name in long_options(help_text("run", "--help")) - {"help"}:
         ok(f'"--{name}' in positive, f"--{name} has no test")
     for letter in re.findall(r"^  -(.),", help_text("run", "--help"), re.M):
@@ -986,72 +984,6 @@ def killing_the_program_kills_the_sandbox():
 
 
 # ----------------------------------------------------------------- terminals
-
-
-class Terminal:
-    """`warren run` in a terminal of its own, as a session's leader."""
-
-    def __init__(self, *args, rows=33, cols=99, before=None, **kw):
-        self.master, self.slave = pty.openpty()
-        self.resize(rows, cols)
-        self.was = termios.tcgetattr(self.slave)
-        self.seen = b""
-
-        def prepare():
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if before:
-                before()
-
-        kw.setdefault("stdin", self.slave)
-        kw.setdefault("stdout", self.slave)
-        kw.setdefault("stderr", self.slave)
-        kw.setdefault("env", {"PATH": os.environ["PATH"], "TERM": "vt100"})
-        self.p = subprocess.Popen([WARREN, "run", *args], start_new_session=True, preexec_fn=prepare, **kw)
-
-    def resize(self, rows, cols):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
-
-    def type(self, data):
-        os.write(self.master, data)
-
-    def expect(self, pattern):
-        deadline = time.monotonic() + WAIT
-        while not (m := re.search(pattern, self.seen, re.S)):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.master], [], [], left)[0]:
-                raise AssertionError(f"{pattern!r} was not seen in {self.seen[-300:]!r}")
-            self.seen += os.read(self.master, 65536)
-        self.seen = self.seen[m.end():]
-        return m
-
-    def drain(self):
-        while select.select([self.master], [], [], 0.1)[0]:
-            self.seen += os.read(self.master, 65536)
-        return self.seen
-
-    def raw(self):
-        return not termios.tcgetattr(self.slave)[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
-
-    def wait(self):
-        deadline = time.monotonic() + WAIT
-        while self.p.poll() is None:
-            self.drain()
-            ok(time.monotonic() < deadline, f"it hangs: {self.seen[-300:]!r}")
-        self.drain()
-        return self.p.returncode
-
-    def restored(self):
-        eq(termios.tcgetattr(self.slave), self.was, "the terminal's settings")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        if self.p.poll() is None:
-            self.p.kill()
-            self.p.wait()
-        os.close(self.master)
-        os.close(self.slave)
 
 
 @test

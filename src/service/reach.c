@@ -153,7 +153,7 @@ static void found(struct finding *f, int group)
 
 	if (r == 0)
 		r = request_check_user(&f->box->is.base, f->text, &user, &err);
-	f->fn(f->ctx, r < 0 ? NULL : &user, &err);
+	f->fn(f->ctx, r < 0 ? NULL : &user, r < 0 ? &err : NULL);
 	if (f->passwd >= 0)
 		(void)close(f->passwd);
 	free(f);

@@ -102,7 +102,8 @@ static void change_one(struct change *ch, const char *word)
 		if (!box)
 			box = json_pack("{s:s, s:s}", "id", id, "state", "gone");
 		text = json_dumps(box, JSON_COMPACT);
-		buf_printf(&ch->out, "%s\n", text ? text : "");
+		buf_puts(&ch->out, text ? text : "");
+		buf_puts(&ch->out, "\n");
 		free(text);
 	} else if (!ch->o->quiet) {
 		buf_printf(&ch->out, "%s\n", id);

@@ -106,10 +106,14 @@ static int rewrite(const struct forward *f, const char *head, size_t n, struct b
 
 	if (!space || space > line || space[1] != '/')
 		return -EINVAL;
-	buf_printf(out, "%.*s %s%.*s\r\nHost: %s\r\n", (int)(space - head), head,
-		   f->prefix, (int)(line - space - 1), space + 1, host + 3);
-	if (f->client->authority)
-		buf_printf(out, "%s\r\n", f->client->authority);
+	buf_add(out, head, (size_t)(space + 1 - head));
+	buf_puts(out, f->prefix);
+	buf_add(out, space + 1, (size_t)(line - space - 1));
+	buf_printf(out, "\r\nHost: %s\r\n", host + 3);
+	if (f->client->authority) {
+		buf_puts(out, f->client->authority);
+		buf_puts(out, "\r\n");
+	}
 	if (!upgrade)
 		buf_puts(out, "Connection: close\r\n");
 	while (line < end) {
@@ -119,7 +123,7 @@ static int rewrite(const struct forward *f, const char *head, size_t n, struct b
 		if (!is_header(line, "Host") && !is_header(line, "Authorization") &&
 		    !is_header(line, "Origin") &&
 		    (upgrade || !is_header(line, "Connection")))
-			buf_printf(out, "%.*s\r\n", (int)(next - line), line);
+			buf_add(out, line, (size_t)(next + 2 - line));
 		line = next;
 	}
 	buf_puts(out, "\r\n");

@@ -171,8 +171,10 @@ static char *join(char **words)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
 
-	for (size_t i = 0; words[i]; i++)
-		buf_printf(&text, "%s%s", i ? " " : "", words[i]);
+	for (size_t i = 0; words[i]; i++) {
+		buf_puts(&text, i ? " " : "");
+		buf_puts(&text, words[i]);
+	}
 	return text.failed ? NULL : TAKE_PTR(text.data);
 }
 

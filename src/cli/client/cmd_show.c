@@ -26,6 +26,13 @@ static const struct opts show_opts = {
 	.mixed = true,
 };
 
+static void put_line(struct buf *out, const char *name, const char *value)
+{
+	buf_printf(out, "%-14s ", name);
+	buf_puts(out, value);
+	buf_puts(out, "\n");
+}
+
 /* A line of "name:  value", the value as it is in JSON; nothing for null. */
 static void put_field(struct buf *out, const json_t *box, const char *key,
 		      const char *name)
@@ -36,11 +43,11 @@ static void put_field(struct buf *out, const json_t *box, const char *key,
 	if (!value || json_is_null(value))
 		return;
 	if (json_is_string(value)) {
-		buf_printf(out, "%-14s %s\n", name, json_string_value(value));
+		put_line(out, name, json_string_value(value));
 		return;
 	}
 	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-	buf_printf(out, "%-14s %s\n", name, text ? text : "?");
+	put_line(out, name, text ? text : "?");
 	free(text);
 }
 

@@ -20,7 +20,7 @@ struct token_options {
 /* clang-format off */
 static const struct opt create_table[] = {
 	{ NULL, "scope", 0, "SCOPE", "exec",
-	  "what it may do: read, write, exec, files, images, tokens, metrics or admin; one at least",
+	  "what it may do: read, write, exec, files, images, ...",
 	  value_word, FIELD(scopes) },
 	{ NULL, "tenant", 0, "TENANT", "research",
 	  "for whom (default: one's own)",
@@ -169,6 +169,9 @@ static int run_rm(int argc, char **argv)
 static const struct command token_create = {
 	.name = "token create",
 	.summary = "Make a token, and print its secret, which is never shown again.",
+	.about =
+		"Scopes: read, write, exec, files, images, tokens, metrics, admin; several by\n"
+		"several --scope.\n",
 	.opts = &(const struct opts){ .table = create_table,
 				      .n = ARRAY_SIZE(create_table),
 				      .operands = "NAME",

@@ -51,8 +51,9 @@ void put_argv(struct buf *out, const json_t *argv)
 
 		word = word ? word : "";
 		quote = !*word || word[strspn(word, plain)];
-		buf_printf(out, "%s%s%s%s", i ? " " : "", quote ? "'" : "", word,
-			   quote ? "'" : "");
+		buf_printf(out, "%s%s", i ? " " : "", quote ? "'" : "");
+		buf_puts(out, word);
+		buf_puts(out, quote ? "'" : "");
 	}
 }
 

@@ -1,0 +1,711 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-client.py - the commands of warren that a service answers, as people and scripts use them
+
+One service for most of them; each test leaves it without a sandbox.
+"""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__))))
+from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from serve_world import World, below, until  # pylint: disable=wrong-import-position
+from terminal import Terminal  # pylint: disable=wrong-import-position
+
+CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
+          "wait", "port", "token")
+VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
+WORLD = []  # the service, once there is one
+
+
+def w():
+    if not WORLD:
+        WORLD.append(World(tcp=True))
+    return WORLD[0]
+
+
+def environ(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_") or k == "WARREN_LIBEXEC"}
+    return {**env, "WARREN_HOST": f"unix:{w().socket}", "TERM": "vt100", **more}
+
+
+def call(*args, status=0, stderr=b"", env=None, **kw):
+    """A command to its end. stderr: exactly this, a pattern, or None for anything."""
+    p = warren(*args, env=environ(**(env or {})), **kw)
+    eq(p.returncode, status, f"status of {args}, which said {p.stderr[-500:]!r},")
+    if isinstance(stderr, re.Pattern):
+        ok(stderr.search(p.stderr), f"{args} said {p.stderr!r}")
+    elif stderr is not None:
+        eq(p.stderr, stderr, f"stderr of {args}")
+    return p.stdout
+
+
+def call_json(*args, **kw):
+    return json.loads(call(*args, **kw))
+
+
+def start(*args, **kw):
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen([WARREN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(), **kw)
+
+
+@contextlib.contextmanager
+def sandbox(*options):
+    """A sandbox for the time of the block; its id."""
+    box = call("create", *options).decode().strip()
+    ok(re.fullmatch("[0-9b-df-hj-np-tv-z]{12}", box), f"an id: {box!r}")
+    w().seen.add(box)
+    try:
+        yield box
+    finally:
+        call("rm", "-f", "-q", box)
+
+
+def served(*path):
+    """Skip where the service does not have it."""
+    r = w().ask("GET", "/".join(path))
+    if r.status == 501:
+        raise Skip(f"the service does not have it: {r.json()['message']}")
+
+
+# ------------------------------------------------------------------ words and help
+
+
+def help_text(*args):
+    p = warren(*args, "--help")
+    eq((p.returncode, p.stderr), (0, b""), f"{args}")
+    return p.stdout.decode()
+
+
+def options(text):
+    return set(re.findall(r"^  (?:-.,|   ) --([a-z-]+)", text, re.M))
+
+
+def every_command():
+    for c in CLIENT:
+        if c in VERBS:
+            yield from ((c, v) for v in VERBS[c])
+        else:
+            yield (c,)
+
+
+@test
+def no_service_says_how_to_start_one():
+    for host in ("unix:/nonexistent/w.sock", "http://127.0.0.1:1"):
+        p = warren("ls", env={"PATH": "/bin", "WARREN_HOST": host})
+        eq((p.returncode, p.stdout), (125, b""), host)
+        ok(re.fullmatch(rb"warren ls: no service at " + host.encode() + rb": [^\n]*start one with 'warren serve'[^\n]*"
+                        rb"WARREN_HOST\n", p.stderr), p.stderr)
+    for host in ("nonsense", "unix:relative", "http://", "http://a@b", "https://a/path"):
+        p = warren("ls", env={"PATH": "/bin", "WARREN_HOST": host})
+        eq((p.returncode, p.stdout), (125, b""), host)
+        ok(re.fullmatch(rb"warren ls: WARREN_HOST: [^\n]+\(example: WARREN_HOST=[^\n]+\)\n", p.stderr), p.stderr)
+    p = warren("ls", env={"PATH": "/bin", "WARREN_TOKEN": "a\nb"})
+    eq((p.returncode, p.stdout), (125, b""))
+    ok(b"WARREN_TOKEN is not a token" in p.stderr, p.stderr)
+
+
+@test
+def what_is_wrong_gets_one_line_and_125():
+    for words in every_command():
+        name = " ".join(words).encode()
+        p = warren(*words, "--frobnicate")
+        eq((p.returncode, p.stdout), (125, b""), words)
+        ok(re.fullmatch(rb"warren " + name + rb": unknown option '--frobnicate' \(see --help; example: warren [^\n]*\)\n",
+                        p.stderr), p.stderr)
+        for name_, value in re.findall(r"^  (?:-.,|   ) --([a-z-]+) (\S+)", help_text(*words), re.M):
+            p = warren(*words, f"--{name_}")
+            eq((p.returncode, p.stdout), (125, b""), words)
+            ok(re.fullmatch(rb"warren [a-z ]+: --%s needs a value \(example: --%s [^\n]+\)\n" %
+                            (name_.encode(), name_.encode()), p.stderr), (value, p.stderr))
+    for args, said in [
+        (["create", "--memroy", "1g"], "create: unknown option '--memroy', did you mean --memory? (example: --memory 512m)"),
+        (["create", "--cpus", "x"], "create: --cpus: "),
+        (["create", "--ttl", "1parsec"], "create: --ttl: "),
+        (["create", "--count", "0"], "create: --count: '0' is less than 1 (example: --count 100)"),
+        (["create", "word"], "create: unexpected argument 'word'"),
+        (["exec"], "exec: SANDBOX [--] CMD [ARG...] is missing (example: warren exec -it"),
+        (["exec", "box"], "exec: [--] CMD [ARG...] is missing"),
+        (["exec", "-it", "box", "sh"], "exec: --tty: stdin is not a terminal"),
+        (["exec", "-t", "--json", "box", "sh"], "exec: --json and --tty exclude each other"),
+        (["rm"], "rm: SANDBOX... is missing (example: warren rm"),
+        (["rm", "--all", "box"], "rm: sandboxes are named, or meant by --all or --label, not both"),
+        (["cp", "a", "b"], "cp: no sandbox is named"),
+        (["cp", "a:/x", "b:/y"], "cp: from one sandbox to another is two steps"),
+        (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path"),
+        (["port", "box", "70000"], "port: '70000' is not a port"),
+        (["token"], "token: no command given"),
+        (["token", "crate"], "token: there is no command 'crate', did you mean 'warren token create'?"),
+        (["token", "create", "me"], "token create: --scope is missing"),
+        (["session"], "session: no command given"),
+        (["wait", "--state", "gone", "--exec", "x", "box"], "wait: --state and --exec exclude each other"),
+        (["logs", "--from", "x", "box"], "logs: --from: "),
+        (["completion"], "completion: SHELL is missing (example: warren completion bash)"),
+        (["completion", "csh"], "completion: 'csh' is not one of bash, zsh and fish"),
+    ]:
+        p = warren(*args)
+        eq((p.returncode, p.stdout), (125, b""), args)
+        ok(p.stderr.decode().startswith("warren " + said) and p.stderr.count(b"\n") == 1, f"{args}: {p.stderr!r}")
+
+
+@test
+def help_and_manual_agree():
+    with open(f"{SOURCE}/man/warren-client.1", encoding="utf-8") as f:
+        sections = dict(re.findall(r"^\.Ss warren ([a-z ]+)\n(.*?)(?=^\.S[sh])", f.read(), re.M | re.S))
+    listed = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", help_text(), re.M))
+    for words in every_command():
+        text, section = help_text(*words), sections.pop(" ".join(words))
+        eq(set(re.findall(r"^\.It .*Fl -([a-z-]+)", section, re.M)), options(text) - {"help"}, f"options of {words}")
+        eq(set(re.findall(r"^\.It Fl (\S) ,", section, re.M)),
+           set(re.findall(r"^  -(.),", text, re.M)) - {"h"}, f"letters of {words}")
+        eq(warren("help", *words).stdout.decode(), text, f"help {words}")
+        ok(max(map(len, text.split("\n"))) <= 110, f"lines of the help of {words} are short")
+    for command in CLIENT:
+        eq(help_text(command).split("\n")[2], listed[command], f"what {command} is for, here and in the list")
+    eq(set(sections), set(VERBS), "sections that are of no command")
+    with open(f"{SOURCE}/man/warren-serve.8", encoding="utf-8") as f:
+        manual = f.read()
+    for name in ("config", "check", "example", "help"):
+        ok(f"--{name} " in help_text("serve"), f"--{name} in the help of serve")
+        ok(re.search(rf"^\.It .*Fl -{name}\b", manual, re.M), f"--{name} in the manual of serve")
+
+
+def completed(*words):
+    p = warren("__complete", *words, env=environ())
+    eq((p.returncode, p.stderr), (0, b""), words)
+    return {line.split("\t")[0] for line in p.stdout.decode().splitlines()}
+
+
+@test
+def completion_is_made_of_the_tables():
+    listed = set(re.findall(r"^  ([a-z]+) {1,}[A-Z]", help_text(), re.M))
+    eq(completed(""), listed, "commands")
+    eq(completed("help", ""), listed, "commands to help with")
+    for command, verbs in VERBS.items():
+        eq(completed(command, ""), set(verbs), f"commands of {command}")
+    for words in [*every_command(), ("run",), ("doctor",), ("image", "pull"), ("image", "ls")]:
+        eq(completed(*words, "-"), {f"--{o}" for o in options(help_text(*words))}, f"options of {words}")
+    serve = completed("serve", "--")
+    ok({"--listen", "--log-level", "--config", "--help"} <= serve, serve)
+    eq(serve, set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text("serve"), re.M)), "options of serve")
+    eq(completed("completion", ""), {"bash", "zsh", "fish"})
+    eq(completed("create", "--name", ""), set(), "values of options are the shell's business")
+    with sandbox("--name", "completed") as box:
+        for words in (["rm", ""], ["exec", "-e", "A=b", ""], ["rm", "x", ""], ["session", "run", ""]):
+            eq(completed(*words), {"completed", box}, words)
+        eq(completed("exec", box, ""), set(), "the command is not ours to complete")
+
+
+@test
+def scripts_of_shells_complete():
+    for shell in ("bash", "zsh", "fish"):
+        script = call("completion", shell)
+        ok(b"__complete" in script, script)
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script, check=True, timeout=20)
+    with scratch() as d:
+        os.symlink(WARREN, f"{d}/warren")
+        words = "eval \"$(warren completion bash)\"; COMP_WORDS=(warren token cre); COMP_CWORD=2; _warren; " \
+                "echo ${COMPREPLY[*]}; COMP_WORDS=(warren create --idle); _warren; echo ${COMPREPLY[*]}"
+        p = subprocess.run(["bash", "-c", words], stdout=subprocess.PIPE, timeout=20, check=True,
+                           env=environ(PATH=f"{d}:{os.environ['PATH']}", WARREN_LIBEXEC=os.path.dirname(WARREN)))
+        eq(p.stdout, b"create\n--idle-timeout\n")
+
+
+# ------------------------------------------------------------------------ sandboxes
+
+
+@test
+def sandboxes_are_made_listed_shown_and_removed():
+    with sandbox("--name", "one", "-l", "team=a", "-l", "run=1", "-e", "A=b", "-m", "128m", "--cpus", "0.5",
+                 "--pids", "50", "--disk", "32m", "--nofile", "100", "-w", "/tmp", "-u", "1000:1000", "--hostname",
+                 "burrow", "--network", "none", "--read-only", "--tmpfs", "/scratch:size=1m", "--ttl", "1h",
+                 "--idle-timeout", "10m", "--on-idle", "delete", "--no-wake", "--image", "host") as one, \
+            sandbox("-l", "team=b", "-q") as two:
+        shown = call_json("show", "--json", "one")
+        for key, value in {"id": one, "name": "one", "labels": {"team": "a", "run": "1"}, "env": {"A": "b"},
+                           "hostname": "burrow", "network": "none", "read_only": True, "ttl_ms": 3600000,
+                           "idle_timeout_ms": 600000, "on_idle": "delete", "wake_on_use": False, "user": "1000:1000",
+                           "workdir": "/tmp"}.items():
+            eq(shown[key], value, key)
+        eq(shown["limits"], {"memory": 128 * MIB, "cpu_millis": 500, "pids": 50, "disk": 32 * MIB, "nofile": 100})
+        text = call("show", one, two).decode()
+        ok(f"id:            {one}\n" in text and f"id:            {two}\n" in text and "enforced:\n" in text, text)
+        eq([s["id"] for s in call_json("show", "--json", one, two)], [one, two])
+
+        lines = call("ls").decode().splitlines()
+        eq(lines[0].split(), ["ID", "NAME", "IMAGE", "STATE", "CREATED", "LABELS"])
+        eq(len({line.index(word) for line, word in ((lines[0], "STATE"), (lines[1], "running"), (lines[2], "running"))}),
+           1, "columns are aligned")
+        ok(re.search(r"[0-9]+ seconds? ago", lines[1]), lines[1])
+        eq(call("ls", "-q").decode().split(), [two, one], "the newest first")
+        for filters, want in ((["-l", "team=a"], [one]), (["-l", "team"], [two, one]), (["--name", "one"], [one]),
+                              (["-l", "team=a", "-l", "run=2"], []), (["-s", "paused"], []),
+                              (["--state", "running", "--state", "paused"], [two, one])):
+            eq(call("ls", "-q", *filters).decode().split(), want, filters)
+        eq({s["id"] for s in call_json("ls", "--json")}, {one, two})
+
+        eq(call("pause", "one"), one.encode() + b"\n")
+        eq(call("ls", "-q", "--state", "paused"), one.encode() + b"\n")
+        eq(call("resume", "-q", one), b"")
+        eq(json.loads(call("pause", "--json", one))["state"], "paused")
+        eq(call("resume", "--all").decode().split(), [two, one])
+
+
+@test
+def by_prefix_by_name_or_not_at_all():
+    with sandbox("--name", "twin") as a, sandbox("--name", "twin") as b:
+        prefix = next(a[:n] for n in range(1, 13) if a[:n] != b[:n])
+        eq(call("exec", prefix, "echo", "hello"), b"hello\n")
+        call("show", "twin", status=125, stderr=re.compile(rb"^warren show: 2 sandboxes are called 'twin': use an id\n$"))
+        call("show", "nobody-there", status=125, stderr=re.compile(rb"^warren show: there is no sandbox 'nobody-there'\n$"))
+        call("show", "bbbbbbbbbbbb", status=125, stderr=re.compile(rb"^warren show: [^\n]*bbbbbbbbbbbb[^\n]*\n$"))
+        call("show", "Bad/name", status=125, stderr=re.compile(rb"neither an id nor a name"))
+        call("rm", "bbbbbbbbbbbb", status=125, stderr=None)
+        eq(call("rm", "-f", "bbbbbbbbbbbb"), b"")
+        eq(json.loads(call("rm", "--json", a)), {"id": a, "state": "gone"})
+        eq(call("rm", "twin"), b.encode() + b"\n", "the name is of one only now")
+        eq(call("ls", "-q"), b"")
+
+
+@test
+def many_at_once():
+    ids = call("create", "--count", "5", "-l", "batch=1").decode().split()
+    w().seen |= set(ids)
+    eq(len(set(ids)), 5)
+    key = ["create", "--key", "the-same", "-l", "batch=1"]
+    eq(call(*key), call(*key), "the same key, the same sandbox")
+    eq(len(call_json("ls", "--json", "-l", "batch")), 6)
+    eq(len(call_json("create", "--json", "--count", "2", "-l", "batch=1")), 2)
+    eq(len(call("rm", "-l", "batch=1").split()), 8)
+    eq(call("ls", "-q"), b"")
+
+
+@test
+def what_cannot_be_made_says_why():
+    call("create", "--image", "no.such.host.invalid/x:1", "--pull", "never", status=125,
+         stderr=re.compile(rb"^warren create: [^\n]+\n$"))
+    call("create", "--name", "No_Name", status=125, stderr=re.compile(rb"^warren create: [^\n]*name[^\n]*\n$"))
+    call("create", "-l", "=x", status=125, stderr=re.compile(rb"--label: '=x' is not KEY=VALUE"))
+    call("create", "-e", b"A=\xff\xfe", status=125, stderr=re.compile(rb"^warren create: [^\n]*UTF-8\n$"))
+    eq(call("ls", "-q"), b"")
+
+
+# --------------------------------------------------------------------------- exec
+
+
+@test
+def statuses_of_commands():
+    with sandbox() as box:
+        for argv, status in ((["true"], 0), (["sh", "-c", "exit 3"], 3), (["no-such-command"], 127), (["/etc"], 126),
+                             (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143)):
+            call("exec", box, *argv, status=status, stderr=None)
+            call("exec", box, "--", *argv, status=status, stderr=None)
+        call("exec", "--timeout", "200ms", box, "sleep", "20", status=124,
+             stderr=b"warren exec: timed out after 200 ms\n")
+        call("exec", "-q", "--timeout", "200ms", box, "sleep", "20", status=124)
+        p = warren("exec", box, "sh", "-c", "echo out; echo err >&2", env=environ())
+        eq((p.stdout, p.stderr), (b"out\n", b"err\n"))
+        eq(call("exec", "-e", "A=1", "-w", "/tmp", "-u", "1000:1000", box, "sh", "-c", "echo $A $(pwd) $(id -u)"),
+           b"1 /tmp 1000\n")
+        call("exec", "-m", "16m", box, "sh", "-c", "head -c 64m /dev/zero | tail", status=137, stderr=None)
+        r = call_json("exec", "--json", box, "sh", "-c", "echo hello; exit 4", status=4)
+        eq((r["stdout"], r["result"]["exit_code"]), ("hello\n", 4))
+        eq(call_json("exec", "--json", "-i", box, "cat", input=b"given\n")["stdout"], "given\n")
+
+
+@test
+def streams_are_whole():
+    data = noise(5 * MIB)
+    with sandbox() as box:
+        eq(call("exec", "-i", box, "cat", input=data), data, "there and back")
+        eq(call("exec", box, "cat", input=b"unread"), b"", "without -i there is no stdin")
+        eq(call("exec", "-i", box, "head", "-c", "3", input=data), data[:3], "what is not read does not hang")
+        eq(call("exec", "-i", box, "sh", "-c", "exec <&-; sleep 0.1; echo gone", input=data), b"gone\n")
+        p = start("exec", box, "yes")
+        ok(p.stdout.read(4096).startswith(b"y\ny\n"), "it flows")
+        p.stdout.close()
+        eq(p.wait(20), 141, "a reader that left is told as a pipe tells it")
+        p.stderr.close()
+
+
+@test
+def signals_are_passed_on():
+    with sandbox() as box:
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            p = start("exec", box, "sh", "-c", "echo ready; sleep 60")
+            eq(p.stdout.readline(), b"ready\n")
+            p.send_signal(sig)
+            eq((p.wait(20), p.stderr.read()), (128 + sig, b""))
+        p = start("exec", box, "sh", "-c", "trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.05; done")
+        eq(p.stdout.readline(), b"ready\n")
+        p.send_signal(signal.SIGUSR1)
+        out, err = p.communicate(timeout=20)
+        ok(p.returncode in (9, 138) and (p.returncode != 9 or b"caught\n" in out), (p.returncode, out, err))
+
+
+@test
+def a_terminal_of_its_own():
+    with sandbox() as box:
+        with Terminal("-it", box, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM",
+                      command=("exec",), env=environ()) as t:
+            t.expect(rb"33 99\r\nvt100\r\n")
+            eq(t.wait(), 0)
+            t.restored()
+        with Terminal("-it", box, "sh", command=("exec",), env=environ()) as t:
+            t.expect(rb"[$#] ")
+            ok(t.raw(), "keys go to the other terminal")
+            t.type(b"stty size; echo se''en\n")
+            t.expect(rb"33 99\r\nseen\r\n")
+            t.resize(40, 120)
+            t.type(b"sleep 0.3; stty size\n")
+            t.expect(rb"40 120\r\n")
+            t.type(b"sleep 60\n")
+            time.sleep(0.3)
+            t.type(b"\x03")
+            t.type(b"echo af''ter $?\n")
+            t.expect(rb"after 130\r\n")
+            t.type(b"exit 7\n")
+            eq(t.wait(), 7)
+            t.restored()
+
+
+@test
+def the_terminal_is_restored_on_every_way_out():
+    with sandbox() as box:
+        for end in (lambda t: t.p.send_signal(signal.SIGSEGV), lambda t: call("rm", "-q", "-f", box)):
+            with Terminal("-it", box, "sh", command=("exec",), env=environ()) as t:
+                t.expect(rb"[$#] ")
+                ok(t.raw(), "it is raw")
+                end(t)
+                t.wait()
+                t.restored()
+
+
+@test
+def a_shell_in_a_new_sandbox_or_in_one_that_is_there():
+    with Terminal("--memory", "64m", command=("shell",), env=environ()) as t:
+        t.expect(rb"[$#] ")
+        eq(len(call("ls", "-q").split()), 1)
+        t.type(b"echo in''side; exit 5\n")
+        t.expect(rb"inside\r\n")
+        eq(t.wait(), 5)
+        t.restored()
+    eq(call("ls", "-q"), b"", "it is gone with its shell")
+    eq(call("shell", "--keep", "--name", "kept", "--image", "host", "--shell", "sh", input=b"echo piped\n",
+            stderr=re.compile(rb"the sandbox is [a-z0-9]{12}\n")), b"piped\n")
+    eq(call("shell", "kept", "-e", "A=b", "-w", "/tmp", input=b"echo $A; pwd; exit 3\n", status=3), b"b\n/tmp\n")
+    call("shell", "--image", "host", "kept", status=125, stderr=re.compile(rb"is there already"))
+    call("rm", "kept")
+
+
+# ------------------------------------------------------------- output, time, events
+
+
+@test
+def output_is_kept_and_read_from_any_place():
+    with sandbox() as box:
+        first = call("exec", "-d", box, "sh", "-c", "echo 0123456789; echo err >&2; exit 6").decode().strip()
+        eq(call("wait", "--exec", first[:11], box, status=6), b"6\n")
+        p = warren("logs", box, env=environ())
+        eq((p.returncode, p.stdout, p.stderr), (0, b"0123456789\n", b"err\n"))
+        eq(call("logs", "--stream", "stdout", "--from", "4", box, first), b"456789\n")
+        call("logs", "-f", box, first, status=6, stderr=b"err\n")
+        events = [json.loads(line) for line in call("logs", "--json", box, first[:11]).splitlines()]
+        eq("".join(e.get("data", "") for e in events if e.get("stream") == "stdout"), "0123456789\n")
+
+        second = call("exec", "-d", "-q", box, "sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done").decode().strip()
+        eq(call("logs", "-f", box), b"1\n2\n3\n", "the last one is meant")
+        eq(call("ls", "-q", box).decode().split(), [first, second])
+        listed = call("ls", box).decode()
+        ok("exited 6" in listed and "exited 0" in listed, listed)
+        eq(call_json("exec", "-d", "--json", box, "true")["sandbox_id"], box)
+
+
+@test
+def output_goes_on_after_the_service_was_killed():
+    with sandbox() as box:
+        p = start("exec", box, "sh", "-c", "for i in $(seq 1 60); do echo $i; sleep 0.05; done; exit 8")
+        eq(p.stdout.readline(), b"1\n")
+        w().kill("api")
+        out, err = p.communicate(timeout=30)
+        eq((p.returncode, out, err), (8, b"".join(b"%d\n" % i for i in range(2, 61)), b""))
+        p = start("exec", box, "sh", "-c", "echo begun; sleep 1.5; echo over")
+        eq(p.stdout.readline(), b"begun\n")
+        w().kill("api", "warden")
+        w().start()
+        eq(p.communicate(timeout=30), (b"over\n", b""))
+        eq(p.returncode, 0)
+
+
+@test
+def waiting():
+    with sandbox("--name", "awaited") as box:
+        eq(call("wait", "-s", "running", "awaited"), b"running\n")
+        call("wait", "--timeout", "200ms", box, status=124, stderr=b"warren wait: the time is over\n")
+        eq(call("wait", "-q", "--timeout", "200ms", box, status=124), b"")
+        p = start("wait", box)
+        time.sleep(0.2)
+        call("rm", box)
+        eq(p.communicate(timeout=20), (b"gone\n", b""))
+    with sandbox() as box:
+        eq(call_json("wait", "--json", "--state", "running", box)["reached"], True)
+
+
+@test
+def events_are_lines():
+    p = start("events", "-n", "3", "--type", "sandbox.created", "--type", "sandbox.deleted", "--type", "exec.finished")
+    time.sleep(0.3)
+    with sandbox() as box:
+        call("exec", box, "sh", "-c", "exit 2", status=2)
+    out, err = p.communicate(timeout=20)
+    lines = out.decode().splitlines()
+    eq((p.returncode, err, len(lines)), (0, b"", 3), lines)
+    for line, kind in zip(lines, ("sandbox.created", "exec.finished", "sandbox.deleted")):
+        ok(re.match(r"\d{4}-\d\d-\d\dT[0-9:.]+Z +\d+ " + kind + r" +sandbox_id=" + box, line), line)
+    ok(" exit_code=2" in lines[1], lines[1])
+    since = lines[0].split()[1]
+    again = [json.loads(e) for e in call("events", "--json", "--since", since, "--sandbox", box, "-n", "1").splitlines()]
+    ok(again[0]["id"] > int(since) and again[0]["sandbox_id"] == box, again)
+
+
+@test
+def what_sandboxes_use():
+    with sandbox("--name", "busy", "-l", "top=1"):
+        lines = call("top").decode().splitlines()
+        eq(lines[0].split()[:4], ["ID", "NAME", "STATE", "CPU"])
+        eq(lines[1].split()[1:3], ["busy", "running"])
+        eq(len(call_json("top", "--json", "-l", "top=1")), 1)
+        eq(call_json("top", "--once", "--json", "-l", "top=2"), [])
+        with Terminal(command=("top",), env=environ()) as t:
+            t.expect(rb"ID +NAME.*busy +running")
+            t.expect(rb"busy +running +[0-9.]+%")
+            t.type(b"q")
+            eq(t.wait(), 0)
+            t.restored()
+
+
+# ------------------------------------------------------------------------- sessions
+
+
+@test
+def a_shell_that_keeps_its_state():
+    with sandbox("--name", "shelly") as box:
+        served("/v1/sandboxes", box, "sessions")
+        call("session", "shelly", "cd /tmp; export A=1; f() { echo \"f $1\"; }")
+        eq(call("session", box, "pwd; echo $A; f x"), b"/tmp\n1\nf x\n")
+        eq(len(call("session", "ls", "-q", box).split()), 1, "it was one session")
+        call("session", box, "--", "(exit 5)", status=5)
+        p = warren("session", "run", box, "echo out; echo err >&2", env=environ())
+        eq((p.returncode, p.stdout, p.stderr), (0, b"out\n", b"err\n"))
+        call("session", "run", "--timeout", "300ms", box, "sleep 30", status=124, stderr=re.compile(rb"timed out"))
+        eq(call("session", box, "echo $A"), b"1\n", "the shell was kept")
+        second = call("session", "open", "-e", "B=2", "-w", "/", "--shell", "sh", "-u", "0:0", box).decode().strip()
+        call("session", box, "true", status=125, stderr=re.compile(rb"2 sessions: name one"))
+        eq(call("session", "run", "-s", second[:11], box, "echo $B"), b"2\n")
+        r = call_json("session", "run", "--json", "--session", second, box, "cd /usr; exit 3", status=3)
+        eq((r["exit_code"], r["ended"]), (3, True))
+        call("session", "close", box, second)
+        eq(len(call_json("session", "ls", "--json", box)), 1)
+        ok("idle" in call("session", "ls", box).decode(), "the table")
+        eq(call("session", box, "head -c 300000 /dev/zero | tr '\\0' x"), b"x" * 300000)
+
+
+# ---------------------------------------------------------------------------- files
+
+
+@test
+def files_and_trees_go_in_and_out():
+    data = noise(3 * MIB)
+    with sandbox("--name", "files") as box, scratch() as d:
+        served("/v1/sandboxes", box, "files/stat?path=/tmp")
+        with open(f"{d}/run.sh", "wb") as f:
+            f.write(b"#!/bin/sh\necho ran\n")
+        os.chmod(f"{d}/run.sh", 0o755)
+        call("cp", f"{d}/run.sh", "files:/tmp/")
+        eq(call("exec", box, "/tmp/run.sh"), b"ran\n", "with its permissions")
+        call("cp", f"{d}/run.sh", f"{box}:/tmp/deep/er/other.sh")
+        eq(call("exec", box, "/tmp/deep/er/other.sh"), b"ran\n")
+        call("cp", "-", f"{box}:/tmp/data", input=data)
+        eq(call("cp", f"{box}:/tmp/data", "-"), data, "by stdin and stdout")
+        call("cp", f"{box}:/tmp/data", f"{d}/copy")
+        with open(f"{d}/copy", "rb") as f:
+            eq(f.read(), data)
+        call("cp", "-u", "1000:1000", f"{d}/run.sh", f"{box}:/tmp/owned")
+        eq(call("exec", box, "stat", "-c", "%u", "/tmp/owned"), b"1000\n")
+
+        os.makedirs(f"{d}/tree/sub/empty")
+        with open(f"{d}/tree/sub/a", "wb") as f:
+            f.write(b"A")
+        os.symlink("sub/a", f"{d}/tree/link")
+        call("cp", f"{d}/tree", f"{box}:/tmp/new")
+        call("cp", f"{d}/tree", f"{box}:/tmp")
+        call("cp", "-q", f"{d}/tree/.", f"{box}:/tmp/deep")
+        eq(call("exec", box, "cat", "/tmp/new/sub/a", "/tmp/tree/link", "/tmp/deep/link"), b"AAA")
+        call("cp", f"{box}:/tmp/tree", f"{d}/back")
+        call("cp", f"{box}:/tmp/tree", f"{d}/back")
+        eq(sorted(os.listdir(f"{d}/back")), ["link", "sub", "tree"], "as docker has it")
+        eq(os.readlink(f"{d}/back/tree/link"), "sub/a")
+        ok(os.path.isdir(f"{d}/back/sub/empty"), "empty directories, too")
+
+        archive = call("cp", f"{box}:/tmp/tree", "-")
+        with open(f"{d}/t.tar", "wb") as f:
+            f.write(archive)
+        with tarfile.open(f"{d}/t.tar") as tar:
+            ok(any(n.endswith("sub/a") for n in tar.getnames()), tar.getnames())
+        call("cp", "--tar", "-", f"{box}:/tmp/from-tar", input=archive)
+        eq(call("exec", box, "cat", "/tmp/from-tar/sub/a"), b"A")
+
+        call("cp", f"{box}:/tmp/nothing", d, status=125, stderr=re.compile(rb"there is no '/tmp/nothing'"))
+        call("cp", f"{d}/nothing", f"{box}:/tmp/", status=125, stderr=re.compile(rb"No such file"))
+
+
+@test
+def what_comes_out_of_a_sandbox_stays_where_it_belongs():
+    with sandbox() as box, scratch() as d:
+        served("/v1/sandboxes", box, "files/stat?path=/tmp")
+        os.mkdir(f"{d}/victim")
+        call("exec", box, "sh", "-c", f"mkdir -p /tmp/x; cd /tmp/x; ln -s {d}/victim out; echo s > s; chmod 6777 s; "
+             "mkfifo pipe; mkdir sub; echo b > sub/b")
+        call("cp", f"{box}:/tmp/x", f"{d}/got", stderr=None)
+        eq(os.listdir(f"{d}/victim"), [], "nothing was written through the link")
+        eq(os.stat(f"{d}/got/s").st_mode & 0o7000, 0, "no rights to become somebody")
+        ok(not os.path.exists(f"{d}/got/pipe"), "no special files")
+        eq(os.readlink(f"{d}/got/out"), f"{d}/victim", "a link is a link")
+        # The same tree again, with a directory where the link was: not through it either.
+        call("exec", box, "sh", "-c", "cd /tmp/x; rm out; mkdir out; echo evil > out/evil")
+        os.rename(f"{d}/got", f"{d}/x")
+        warren("cp", f"{box}:/tmp/x", d, env=environ())
+        eq(os.listdir(f"{d}/victim"), [], "nor on a second copy")
+
+
+# ---------------------------------------------------------------- ports, tokens, hosts
+
+
+@test
+def a_port_of_a_sandbox_here():
+    with sandbox() as box:
+        r = w().ask("GET", f"/v1/sandboxes/{box}/ports/8080/")
+        if r.status == 501:
+            raise Skip("the service has no ports")
+        eq(call("port", box, "8080"), f"unix:{w().socket} /v1/sandboxes/{box}/ports/8080/\n".encode())
+        eq(call_json("port", "--json", box, "8080")["path"], f"/v1/sandboxes/{box}/ports/8080")
+        call("exec", "-d", box, "sh", "-c", "mkdir /tmp/w; cd /tmp/w; echo page > index.html; "
+             "exec python3 -m http.server 8080")
+        p = start("port", box, "8080", "--listen", "127.0.0.1:0")
+        try:
+            url = p.stdout.readline().decode()
+            port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", url)[1])
+
+            def fetch(path):
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                c.request("GET", path, headers={"Origin": "http://elsewhere.example"})
+                reply = c.getresponse()
+                return reply.status, reply.read()
+            until(lambda: fetch("/")[0] == 200, "the server in the sandbox")
+            eq(fetch("/index.html"), (200, b"page\n"))
+            eq(fetch("/nothing")[0], 404, "what the server says")
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+                s.sendall(b"nonsense\r\n\r\n")
+                ok(s.recv(100).startswith(b"HTTP/1.1 502 "), "what is no request is refused")
+        finally:
+            p.terminate()
+            eq(p.wait(20), -signal.SIGTERM)
+            p.stdout.close()
+            p.stderr.close()
+        until(lambda: not any(b"port" in open(f"/proc/{q}/cmdline", "rb").read().split(b"\0")[:1]
+                              for q in below(os.getpid()) if os.path.exists(f"/proc/{q}/cmdline")),
+              "its processes go with it")
+
+
+@test
+def tokens_and_other_hosts():
+    secret = call("token", "create", "--scope", "read", "--scope", "write", "--expires", "1h", "for tests").decode().strip()
+    ok(secret.startswith("wrn_"), "a secret")
+    told = call_json("token", "ls", "--json")
+    mine = next(t for t in told if t["name"] == "for tests")
+    eq((mine["scopes"], "secret" in mine), (["read", "write"], False))
+    ok("for tests" in call("token", "ls").decode(), "the table")
+    tcp = {"WARREN_HOST": f"http://127.0.0.1:{w().port}"}
+    call("ls", env=tcp, status=125, stderr=re.compile(rb"^warren ls: [^\n]*WARREN_TOKEN\)\n$"))
+    call("ls", env={**tcp, "WARREN_TOKEN": "wrn_" + "0" * 64}, status=125, stderr=re.compile(rb"WARREN_TOKEN"))
+    with sandbox() as box:
+        eq(call("ls", "-q", env={**tcp, "WARREN_TOKEN": secret}), box.encode() + b"\n")
+        call("exec", box, "true", env={**tcp, "WARREN_TOKEN": secret}, status=125, stderr=re.compile(rb"exec"))
+        other = call("token", "create", "--json", "--scope", "exec", "--tenant", "local", "runner")
+        eq(call("exec", box, "echo", "hello", env={**tcp, "WARREN_TOKEN": json.loads(other)["secret"]}), b"hello\n")
+    eq(len(call("token", "ls", "-q").split()), len(call_json("token", "ls", "--json")))
+    call("token", "rm", mine["id"])
+    call("ls", env={**tcp, "WARREN_TOKEN": secret}, status=125, stderr=None)
+    call("token", "rm", "../sandboxes", status=125, stderr=None)
+    for token in call("token", "ls", "-q").decode().split():
+        call("token", "rm", token)
+
+
+@test
+def by_tls_with_a_certificate_of_ones_own():
+    with scratch() as d:
+        os.chmod(d, 0o755)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{d}/key.pem", "-out",
+                        f"{d}/cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
+        port = World.free_port()
+        with World("--listen", f"tls:127.0.0.1:{port}", "--tls-cert", f"{d}/cert.pem", "--tls-key", f"{d}/key.pem") as t:
+            env = {"WARREN_HOST": f"https://127.0.0.1:{port}", "WARREN_TOKEN": t.token("read")}
+            call("ls", "-q", env={**env, "WARREN_CA": f"{d}/cert.pem"})
+            call("ls", "-q", env=env, status=125, stderr=re.compile(rb"certificate|SSL|CA"))
+
+
+# ------------------------------------------------------------------------ run --daemon
+
+
+@test
+def a_run_by_the_service():
+    for argv, status in ((["true"], 0), (["sh", "-c", "exit 3"], 3), (["no-such-command"], 127), (["/etc"], 126),
+                         (["sh", "-c", "kill -9 $$"], 137)):
+        call("run", "--daemon", "--", *argv, status=status, stderr=None)
+    eq(call("run", "--daemon", "-i", "-e", "A=b", "-m", "64m", "sh", "-c", "echo $A; cat", input=b"in\n"), b"b\nin\n")
+    call("run", "--daemon", "--timeout", "300ms", "sleep", "20", status=124,
+         stderr=b"warren run: timed out after 300ms\n")
+    ours, theirs = (json.loads(warren("run", *extra, "--json", "sh", "-c", "echo x; exit 2", env=environ()).stdout)
+                    for extra in ([], ["--daemon"]))
+    eq((theirs["exit_code"], theirs["stdout"], theirs["signal"]), (2, "x\n", None))
+    eq({k for k in ours if not k.endswith(("truncated", "lost_bytes"))} - set(theirs), set(), "what only the other tells")
+    with Terminal("--daemon", "-it", "sh", "-c", "stty size; exit 6", env=environ()) as t:
+        t.expect(rb"33 99\r\n")
+        eq(t.wait(), 6)
+        t.restored()
+    p = start("run", "--daemon", "sh", "-c", "echo ready; sleep 60")
+    eq(p.stdout.readline(), b"ready\n")
+    p.terminate()
+    eq((p.wait(20), p.stderr.read()), (143, b""))
+    eq(call("ls", "-q"), b"", "nothing is left")
+    p = warren("run", "--daemon", "true", env=environ(WARREN_HOST="unix:/nonexistent"))
+    ok(p.returncode == 125 and b"start one with 'warren serve'" in p.stderr, p)
+
+
+def around(t):
+    t()
+    if WORLD:
+        eq(call("ls", "-q"), b"", "sandboxes that the test left")
+
+
+if __name__ == "__main__":
+    if not ROOT:
+        print("1..0 # SKIP needs root")
+        sys.exit(0)
+    failed = run_tests(around)
+    for world in WORLD:
+        with world:
+            pass
+    sys.exit(failed)
