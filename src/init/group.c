@@ -236,7 +236,7 @@ static bool group_keep(const struct exec *ex)
 {
 	uint64_t n = 1, kills = 0;
 
-	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->timed_out || ex->failed ||
+	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->killed || ex->failed ||
 	    ex->limited || init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
 	    !read_number(ex, PROTO_ROLE_PIDS, "pids.current", "", &n) || n != 0)
 		return false;
@@ -320,6 +320,7 @@ bool group_kill(struct exec *ex)
 	if (fd >= 0) {
 		(void)sys_write(fd, "0", 1);
 		sys_close(fd);
+		ex->killed = true;
 		kill_listed(ex, PROTO_ROLE_PIDS);
 		return true;
 	}

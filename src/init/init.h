@@ -44,6 +44,7 @@ struct exec {
 	bool limited;       /* its cgroups have limits of their own */
 	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
 	bool timed_out;
+	bool killed; /* its cgroup takes no more processes */
 	bool failed; /* never started, and its request is answered: reap and forget */
 	int start;   /* a pipe that ends when it execs, -1: it has */
 	uint64_t start_by; /* ns, monotonic: when that must have happened */
