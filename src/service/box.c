@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "service/internal.h"
 
-#define IDLE_RETRY_MS 1000
 
 /* --------------------------------------------------------------- the table */
 
