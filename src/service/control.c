@@ -132,7 +132,19 @@ int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_erro
 		return error_set(err, ESRCH, "the exec has ended");
 	if (ioctl(run->input, TIOCSWINSZ, &ws) < 0)
 		return error_errno(err, errno, "resize the terminal");
+	run_tell_watchers(run);
 	return 0;
+}
+
+bool run_size(const struct run *run, uint16_t *ret_rows, uint16_t *ret_cols)
+{
+	struct winsize ws;
+
+	if (run->input < 0 || ioctl(run->input, TIOCGWINSZ, &ws) < 0)
+		return false;
+	*ret_rows = ws.ws_row;
+	*ret_cols = ws.ws_col;
+	return true;
 }
 
 /* ------------------------------------------------------------------ attaching */

@@ -57,6 +57,7 @@ struct run *run_load(struct box *box, const struct exec_row *row)
 	run->refs = 1;
 	run->box = box;
 	run->journal = run->notify = run->input = run->poke = -1;
+	run->held_at = UINT64_MAX;
 	run->next = box->runs;
 	box->runs = run;
 	run->listed = true;
@@ -96,6 +97,7 @@ struct run *run_unref(struct run *run)
 		return NULL;
 	delist(run);
 	run->watch = loop_watch_free(run->watch);
+	run->hold_timer = loop_timer_free(run->hold_timer);
 	for (size_t i = 0; i < 4; i++) {
 		int fd = (const int[]){ run->journal, run->notify, run->input,
 					run->poke }[i];
@@ -523,10 +525,7 @@ void run_box_gone(struct box *box)
 			run_wait_cancel(w);
 			w->fn(w, run);
 		}
-		for (struct run_watcher *w = run->watchers, *then; w; w = then) {
-			then = w->next;
-			w->fn(w);
-		}
+		run_tell_watchers(run);
 		feed_stop(run);
 		run->box = NULL;
 		if (owned)

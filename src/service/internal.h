@@ -96,6 +96,9 @@ struct run {
 	struct loop_watch *watch;
 	struct run_watcher *watchers;
 	struct run_waiter *waiters;
+	struct run_holder *holders;
+	uint64_t held_at; /* the cursor that init was told; UINT64_MAX: none */
+	struct loop_timer *hold_timer; /* init could not be told; NULL */
 	struct journal_hint hint;
 	struct feed *feeds; /* on their way into stdin */
 	struct loop_watch *feed_watch;
@@ -149,8 +152,8 @@ int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
 		    void *ctx, struct warren_error *err);
 /* Those whose init does not answer are lost. */
 void line_check_due(struct service *s);
-/* Without an answer. */
-void line_tell(struct box *box, const void *msg, size_t size);
+/* Without an answer; -errno when it could not be sent. */
+int line_tell(struct box *box, const void *msg, size_t size);
 
 /* box.c */
 struct box *box_new(struct service *s, const struct sandbox_row *row);
@@ -208,6 +211,7 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 void run_attach(struct run *run, service_done_fn done, void *ctx);
 /* feed.c: nothing more goes into its stdin; who waits for that hears it. */
 void feed_stop(struct run *run);
+void run_tell_watchers(struct run *run);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
 #endif /* SERVICE_INTERNAL_H */

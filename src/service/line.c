@@ -167,10 +167,9 @@ int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
 	return r < 0 ? r : line_ask(box, &q, fn, ctx, err);
 }
 
-void line_tell(struct box *box, const void *msg, size_t size)
+int line_tell(struct box *box, const void *msg, size_t size)
 {
-	if (box->conn >= 0)
-		(void)fd_send(box->conn, msg, size, NULL, 0);
+	return box->conn >= 0 ? fd_send(box->conn, msg, size, NULL, 0) : -ESTALE;
 }
 
 /* ------------------------------------------------------------ opening, closing */

@@ -4,12 +4,18 @@
  *
  * The journal is a file that init writes; a reader keeps a cursor and nothing
  * else. While somebody watches, the eventfd that init writes to is in the loop.
+ *
+ * Who holds does so through our one connection to init, so init is told the
+ * least of all their cursors. It can only be told a higher one by an ACK and a
+ * lower one by attaching anew; the highest of all ends it.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
 
 #include "backend/native/journal.h"
 #include "service/internal.h"
+
+#define HOLD_RETRY_MS 100
 
 int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
 	       struct warren_output *ret, struct warren_error *err)
@@ -36,19 +42,25 @@ void run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 		(void)journal_extent(run->journal, ret_from, ret_to);
 }
 
-static void on_notify(void *ctx, unsigned events UNUSED)
+void run_tell_watchers(struct run *run)
 {
-	struct run *run = ctx;
 	struct run_watcher *next;
-	eventfd_t n;
 
-	(void)eventfd_read(run->notify, &n);
 	(void)run_ref(run);
 	for (struct run_watcher *w = run->watchers; w; w = next) {
 		next = w->next;
 		w->fn(w);
 	}
 	(void)run_unref(run);
+}
+
+static void on_notify(void *ctx, unsigned events UNUSED)
+{
+	struct run *run = ctx;
+	eventfd_t n;
+
+	(void)eventfd_read(run->notify, &n);
+	run_tell_watchers(run);
 }
 
 int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err)
@@ -79,5 +91,81 @@ void run_watch_cancel(struct run_watcher *w)
 	w->run = NULL;
 	if (!run->watchers)
 		run->watch = loop_watch_free(run->watch);
+	(void)run_unref(run);
+}
+
+/* -------------------------------------------------------------------- holding */
+
+static void on_held(void *ctx UNUSED, struct answer *a UNUSED,
+		    const struct warren_error *failure UNUSED)
+{
+	/* An exec that is over has nothing to be held. */
+}
+
+static void on_hold_timer(void *ctx);
+
+static void tell_hold(struct run *run)
+{
+	struct proto_ack ack = { .h = { .version = PROTO_VERSION, .type = PROTO_ACK },
+				 .exec = run->row.number,
+				 .cursor = UINT64_MAX };
+	struct proto_attach attach = { .h = { .type = PROTO_ATTACH },
+				       .exec = run->row.number,
+				       .flags = PROTO_ATTACH_HOLD };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	for (struct run_holder *h = run->holders; h; h = h->next)
+		if (h->cursor < ack.cursor)
+			ack.cursor = h->cursor;
+	if (!run->box || run->box->conn < 0 || ack.cursor == run->held_at)
+		return;
+	attach.cursor = ack.cursor;
+	if (ack.cursor > run->held_at)
+		r = line_tell(run->box, &ack, sizeof(ack));
+	else
+		r = line_ask_struct(run->box, &attach, sizeof(attach), -1, on_held, NULL,
+				    &err);
+	if (r == 0)
+		run->held_at = ack.cursor;
+	else if (run->hold_timer || loop_timer_new(run->box->service->loop, on_hold_timer,
+						   run, &run->hold_timer) == 0)
+		loop_timer_set(run->hold_timer, HOLD_RETRY_MS);
+}
+
+static void on_hold_timer(void *ctx)
+{
+	tell_hold(ctx);
+}
+
+void run_hold(struct run *run, struct run_holder *h, uint64_t cursor)
+{
+	*h = (struct run_holder){ .cursor = cursor,
+				  .run = run_ref(run),
+				  .next = run->holders };
+	run->holders = h;
+	tell_hold(run);
+}
+
+void run_hold_move(struct run_holder *h, uint64_t cursor)
+{
+	if (!h->run || cursor <= h->cursor)
+		return;
+	h->cursor = cursor;
+	tell_hold(h->run);
+}
+
+void run_hold_cancel(struct run_holder *h)
+{
+	struct run *run = h->run;
+	struct run_holder **p;
+
+	if (!run)
+		return;
+	for (p = &run->holders; *p != h; p = &(*p)->next)
+		;
+	*p = h->next;
+	h->run = NULL;
+	tell_hold(run);
 	(void)run_unref(run);
 }

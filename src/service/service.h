@@ -204,6 +204,8 @@ void run_wait_cancel(struct run_waiter *w);
 void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *ctx);
 void run_close_input(struct run *run, service_done_fn done, void *ctx);
 int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err);
+/* The size of its terminal; false: it has none any more. Who watches is told of changes. */
+bool run_size(const struct run *run, uint16_t *ret_rows, uint16_t *ret_cols);
 /* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
 void run_input(struct run *run, box_fd_fn done, void *ctx);
 /* Write to it, and with @end close stdin; @done when it is in the pipe. */
@@ -272,6 +274,21 @@ struct run_watcher {
 
 int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err);
 void run_watch_cancel(struct run_watcher *w);
+
+/*
+ * From @cursor on nothing is dropped, for as long as it is held: an exec that
+ * has filled its journal waits. Of several who hold, the slowest counts.
+ */
+struct run_holder {
+	uint64_t cursor;
+	struct run *run; /* private from here on */
+	struct run_holder *next;
+};
+
+void run_hold(struct run *run, struct run_holder *h, uint64_t cursor);
+/* What is before @cursor was read. */
+void run_hold_move(struct run_holder *h, uint64_t cursor);
+void run_hold_cancel(struct run_holder *h);
 
 /* ------------------------------------------------------------------- events */
 

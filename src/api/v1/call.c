@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/v1/v1.h"
+#include "net/ws.h"
 
 struct call *call_ref(struct call *c)
 {
@@ -85,6 +86,8 @@ void call_error(struct call *c, const struct api_error *err)
 	}
 	if (err->code == API_ERR_UNAUTHORIZED)
 		headers[n++] = (struct http_header){ "WWW-Authenticate", "Bearer" };
+	if (err->code == API_ERR_UPGRADE_REQUIRED)
+		headers[n++] = (struct http_header){ "Upgrade", "websocket" };
 	for (size_t i = 0; i < err->n_details; i++)
 		if (err->code == API_ERR_METHOD_NOT_ALLOWED &&
 		    strcmp(err->details[i].key, "allow") == 0)
@@ -166,6 +169,25 @@ void call_begin_bytes(struct call *c, const char *type)
 
 	c->answered = true;
 	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
+}
+
+bool call_wants_socket(const struct call *c)
+{
+	return http_header_has(c->req, "Upgrade", "websocket");
+}
+
+bool call_check_socket(struct call *c)
+{
+	const char *why = NULL;
+	int status = ws_check(c->req, &why);
+
+	if (status == 0)
+		return true;
+	call_refuse(c,
+		    status == 426 || !call_wants_socket(c) ? API_ERR_UPGRADE_REQUIRED
+							   : API_ERR_INVALID_REQUEST,
+		    "%s", why);
+	return false;
 }
 
 struct box *call_box(struct call *c)

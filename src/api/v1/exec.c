@@ -168,8 +168,7 @@ static void feed_input(struct call *c, struct run *run)
 	exec_wanted_done(&w);
 }
 
-/* What could not be executed is the request's mistake, not a file that is missing. */
-static void fail_start(struct call *c, const struct warren_error *why)
+void call_fail_start(struct call *c, const struct warren_error *why)
 {
 	static const struct {
 		int code;
@@ -199,7 +198,7 @@ static void on_started(void *ctx, struct run *run, const struct warren_error *er
 	if (run)
 		feed_input(c, run);
 	if (c->req && !run) {
-		fail_start(c, err);
+		call_fail_start(c, err);
 	} else if (c->req) {
 		show_exec(&out, run);
 		call_json(c, 201, &out);
@@ -318,7 +317,7 @@ static void on_running(void *ctx, struct run *run, const struct warren_error *er
 	if (!run) {
 		c->state = NULL;
 		free(k);
-		fail_start(c, err);
+		call_fail_start(c, err);
 		return;
 	}
 	k->run = run_ref(run);

@@ -4,7 +4,10 @@
  *
  * The reader's place is a cursor in the journal; nothing is kept for it in
  * memory but one piece. When the client does not take what was sent, nothing is
- * read; what the ring drops meanwhile is told as a gap.
+ * read; what the ring drops meanwhile is told as a gap, unless the reader holds.
+ *
+ * As NDJSON, SSE or bytes; or, if the request asks for it, as messages of a
+ * WebSocket: of text for events, binary for bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,13 +15,16 @@
 #include "api/v1/v1.h"
 #include "base/json.h"
 #include "net/loop.h"
+#include "net/ws.h"
 
 #define HEARTBEAT_MS 15000
 
 struct tail {
 	struct call *call;
+	struct ws *ws; /* NULL: none */
 	struct run *run;
 	struct run_watcher watcher;
+	struct run_holder holder;
 	struct run_waiter waiter; /* for its end, where its output has ended before */
 	struct loop_timer *timer;
 	uint64_t at;     /* what was read of the journal */
@@ -50,6 +56,7 @@ static void tail_gone(struct call *c)
 		return;
 	run_watch_cancel(&t->watcher);
 	run_wait_cancel(&t->waiter);
+	run_hold_cancel(&t->holder);
 	t->timer = loop_timer_free(t->timer);
 	(void)run_unref(t->run);
 	free(t);
@@ -60,6 +67,8 @@ static int put_event(struct tail *t, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
+	if (t->ws)
+		return ws_send(t->ws, true, json->data, json->len);
 	if (t->form == AS_SSE) {
 		buf_printf(&out, "id: %ju\ndata: ", (uintmax_t)t->cursor);
 		buf_add(&out, json->data, json->len);
@@ -92,7 +101,8 @@ static int put_piece(struct tail *t, int stream, const char *data, size_t n)
 	struct json j = { .out = &json };
 
 	if (t->form == AS_RAW)
-		return http_write(t->call->req, data, n);
+		return t->ws ? ws_send(t->ws, false, data, n)
+			     : http_write(t->call->req, data, n);
 	json_open(&j, NULL, '{');
 	json_str(&j, "type", "output");
 	json_u64(&j, "cursor", t->cursor);
@@ -120,7 +130,10 @@ static void finish(struct tail *t)
 		json_close(&j, '}');
 		(void)put_event(t, &json);
 	}
-	(void)http_end(t->call->req);
+	if (t->ws)
+		ws_close(t->ws, 1000, NULL);
+	else
+		(void)http_end(t->call->req);
 }
 
 /* The bytes at the end of @data that begin a character of UTF-8 and do not end it. */
@@ -200,6 +213,16 @@ static void at_end(struct tail *t, const struct warren_output *o)
 		run_wait(t->run, &t->waiter);
 }
 
+/* It cannot go on, and must not look as if it had ended. */
+static void break_off(struct tail *t)
+{
+	t->ended = true;
+	if (t->ws)
+		ws_close(t->ws, 1011, "the output cannot be read");
+	else
+		http_abort(t->call->req);
+}
+
 static void go_on(struct tail *t)
 {
 	static char room[4 + 65536];
@@ -209,8 +232,7 @@ static void go_on(struct tail *t)
 		struct warren_output o;
 
 		if (run_output(t->run, t->at, room + 4, sizeof(room) - 4, &o, &err) < 0) {
-			t->ended = true;
-			http_abort(t->call->req);
+			break_off(t);
 			return;
 		}
 		if (o.size == 0) {
@@ -218,6 +240,8 @@ static void go_on(struct tail *t)
 			return;
 		}
 		t->blocked = put_output(t, &o, room + 4) != 0;
+		if (!t->blocked)
+			run_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {
 			/* Too little for one character: it is cut, or nobody would get on. */
 			if (t->cursor == t->first)
@@ -245,14 +269,38 @@ static void on_more(struct run_watcher *w)
 		go_on(t);
 }
 
+static void taken(struct tail *t)
+{
+	t->blocked = false;
+	run_hold_move(&t->holder, t->at);
+	if (!t->ended)
+		go_on(t);
+}
+
 static void on_drained(struct http_request *req)
 {
 	struct tail *t = ((struct call *)req->user)->state;
 
-	if (!t)
-		return;
-	t->blocked = false;
-	go_on(t);
+	if (t)
+		taken(t);
+}
+
+static void on_ws_drained(struct ws *ws)
+{
+	taken(ws_user(ws));
+}
+
+static void on_ws_message(struct ws *ws UNUSED, bool text UNUSED, const char *data UNUSED,
+			  size_t n UNUSED)
+{
+	/* There is nothing to say here. */
+}
+
+static void on_ws_closed(struct ws *ws, unsigned code UNUSED)
+{
+	struct tail *t = ws_user(ws);
+
+	call_closed(t->call);
 }
 
 static void on_timer(void *ctx)
@@ -282,21 +330,38 @@ static uint64_t first_cursor(struct call *c)
 	return (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
 }
 
-void v1_read_output(struct call *c)
+static void begin(struct tail *t)
+{
+	struct call *c = t->call;
+	const struct ws_options options = { .message = on_ws_message,
+					    .drained = on_ws_drained,
+					    .closed = on_ws_closed,
+					    .user = t };
+
+	if (call_wants_socket(c)) {
+		if (ws_accept(c->req, &options, &t->ws) < 0)
+			return;
+		c->answered = true;
+	} else {
+		c->req->drained = on_drained;
+		if (t->form == AS_RAW)
+			call_begin_bytes(c, "application/octet-stream");
+		else
+			call_begin_stream(c, t->form == AS_SSE);
+	}
+	loop_timer_set(t->timer, HEARTBEAT_MS);
+	go_on(t);
+}
+
+static struct tail *tail_new(struct call *c, struct run *run)
 {
 	struct api_value *v = c->query.v;
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct run *run = call_run(c);
-	struct tail *t = run ? calloc(1, sizeof(*t)) : NULL;
+	struct tail *t = calloc(1, sizeof(*t));
 
-	if (!run)
-		return;
 	if (!t ||
 	    loop_timer_new(service_loop(c->v1->service), on_timer, t, &t->timer) < 0) {
 		free(t);
-		(void)run_unref(run);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
-		return;
+		return NULL;
 	}
 	t->call = c;
 	t->run = run;
@@ -309,17 +374,33 @@ void v1_read_output(struct call *c)
 	t->form = (int)v[V1_READ_OUTPUT_QUERY_FORMAT].number;
 	t->base64 = v[V1_READ_OUTPUT_QUERY_ENCODING].number == V1_ENCODING_BASE64;
 	t->follow = v[V1_READ_OUTPUT_QUERY_FOLLOW].number;
+	return t;
+}
+
+void v1_read_output(struct call *c)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run *run;
+	struct tail *t;
+
+	if (call_wants_socket(c) && !call_check_socket(c))
+		return;
+	run = call_run(c);
+	if (!run)
+		return;
+	t = tail_new(c, run);
+	if (!t) {
+		(void)run_unref(run);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
 	c->state = t;
 	c->gone = tail_gone;
 	if (t->follow && run_watch(run, &t->watcher, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
-	c->req->drained = on_drained;
-	if (t->form == AS_RAW)
-		call_begin_bytes(c, "application/octet-stream");
-	else
-		call_begin_stream(c, t->form == AS_SSE);
-	loop_timer_set(t->timer, HEARTBEAT_MS);
-	go_on(t);
+	if (c->query.v[V1_READ_OUTPUT_QUERY_HOLD].number)
+		run_hold(run, &t->holder, t->at);
+	begin(t);
 }

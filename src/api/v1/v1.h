@@ -88,6 +88,8 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /* What an engine said. */
 void call_fail(struct call *c, const struct warren_error *err);
+/* The same of an exec: what could not be executed is the request's mistake, and no missing file. */
+void call_fail_start(struct call *c, const struct warren_error *err);
 /*
  * The request is over. For those who hand it to somebody else (net/ws.h,
  * net/http_proxy.h), from whose last callback it is called.
@@ -95,6 +97,10 @@ void call_fail(struct call *c, const struct warren_error *err);
 void call_closed(struct call *c);
 /* A stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);
+/* Does the request ask for a WebSocket? */
+bool call_wants_socket(const struct call *c);
+/* As it must: else it is refused, and false. */
+bool call_check_socket(struct call *c);
 /* A stream of bytes, of whatever length. */
 void call_begin_bytes(struct call *c, const char *type);
 

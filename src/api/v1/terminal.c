@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * terminal.c - handlers: terminals over WebSocket, shared and joined again
+ *
+ * A terminal is an exec with a pty; a client of it has a cursor in its journal
+ * and nothing else, like every reader of output. So several can watch the same
+ * one, each at its own pace, and who comes back sees what it has missed. What
+ * any of them types goes to the one pty. Nobody's leaving ends anything.
+ *
+ * Binary messages are bytes, in both directions; text messages are JSON.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "base/json.h"
+#include "net/loop.h"
+#include "net/ws.h"
+
+#define MESSAGE_MAX 262144
+/* The shell is gone, and what it left behind may hold the terminal open for ever. */
+#define LAST_WORDS_MS 200
+
+/* Reasons to close, as of RFC 6455. */
+enum goodbye {
+	BYE_ENDED = 1000,
+	BYE_GONE = 1001,
+	BYE_REFUSED = 1008,
+	BYE_BROKEN = 1011,
+};
+
+struct terminal {
+	struct call *call;
+	struct ws *ws;
+	struct run *run;
+	struct run_watcher watcher;
+	struct run_waiter waiter;
+	struct loop_timer *timer; /* for going on, or for the last words */
+	uint64_t cursor;
+	uint16_t rows, cols; /* as the client was told */
+	bool read_only;
+	bool blocked; /* the client has to take what was sent */
+	bool late;    /* the time for last words is over */
+	bool ended;
+};
+
+static void terminal_gone(struct call *c)
+{
+	struct terminal *t = c->state;
+
+	c->state = NULL;
+	if (!t)
+		return;
+	run_watch_cancel(&t->watcher);
+	run_wait_cancel(&t->waiter);
+	t->timer = loop_timer_free(t->timer);
+	(void)run_unref(t->run);
+	free(t);
+}
+
+/* --------------------------------------------------------------------- events */
+
+static void open_event(const struct terminal *t, struct json *j, const char *type)
+{
+	json_open(j, NULL, '{');
+	json_str(j, "type", type);
+	json_str(j, "exec_id", run_row(t->run)->id);
+	json_u64(j, "cursor", t->cursor);
+}
+
+static void send_event(struct terminal *t, struct json *j)
+{
+	json_close(j, '}');
+	if (ws_send(t->ws, true, j->out->data, j->out->len) != 0)
+		t->blocked = true;
+}
+
+static void tell_size(struct terminal *t, const char *type)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	open_event(t, &j, type);
+	if (t->rows && t->cols) {
+		json_u64(&j, "rows", t->rows);
+		json_u64(&j, "cols", t->cols);
+	}
+	send_event(t, &j);
+}
+
+static void tell_gap(struct terminal *t, uint64_t lost)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	open_event(t, &j, "gap");
+	json_u64(&j, "lost", lost);
+	send_event(t, &j);
+}
+
+static void finish(struct terminal *t)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+
+	t->ended = true;
+	if (!run_row(t->run)->ended) {
+		ws_close(t->ws, BYE_GONE, "the sandbox is gone");
+		return;
+	}
+	open_event(t, &j, "exit");
+	json_raw(&j, "result", "", 0);
+	show_result(&out, &run_row(t->run)->result);
+	send_event(t, &j);
+	ws_close(t->ws, BYE_ENDED, NULL);
+}
+
+/* --------------------------------------------------------------------- output */
+
+/* Nothing more is there at present. */
+static void at_end(struct terminal *t, const struct warren_output *o)
+{
+	bool over = run_row(t->run)->ended || run_lost(t->run);
+
+	if (!over)
+		return;
+	if (o->end || t->late)
+		finish(t);
+	else
+		loop_timer_set(t->timer, LAST_WORDS_MS);
+}
+
+static void put_output(struct terminal *t, const struct warren_output *o,
+		       const char *data)
+{
+	t->cursor = o->cursor;
+	if (o->lost > 0) {
+		t->cursor -= o->size;
+		tell_gap(t, o->lost);
+		t->cursor = o->cursor;
+	}
+	if (o->size > 0 && o->stream != 3 && ws_send(t->ws, false, data, o->size) != 0)
+		t->blocked = true;
+}
+
+static void go_on(struct terminal *t)
+{
+	static char room[65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint16_t rows, cols;
+
+	if (run_size(t->run, &rows, &cols) && (rows != t->rows || cols != t->cols)) {
+		t->rows = rows;
+		t->cols = cols;
+		tell_size(t, "resized");
+	}
+	for (int i = 0; i < 16 && !t->blocked && !t->ended; i++) {
+		struct warren_output o;
+
+		if (run_output(t->run, t->cursor, room, sizeof(room), &o, &err) < 0) {
+			t->ended = true;
+			ws_close(t->ws, BYE_BROKEN, "the terminal cannot be read");
+			return;
+		}
+		if (o.size > 0 || o.lost > 0)
+			put_output(t, &o, room);
+		if (o.size == 0) {
+			at_end(t, &o);
+			return;
+		}
+	}
+	/* More is there, and others have their turn first. */
+	if (!t->blocked && !t->ended)
+		loop_timer_set(t->timer, 0);
+}
+
+static void on_more(struct run_watcher *w)
+{
+	struct terminal *t = w->ctx;
+
+	if (!t->blocked && !t->ended)
+		go_on(t);
+}
+
+static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
+{
+	struct terminal *t = w->ctx;
+
+	if (!t->blocked && !t->ended)
+		go_on(t);
+}
+
+static void on_timer(void *ctx)
+{
+	struct terminal *t = ctx;
+
+	if (t->blocked || t->ended)
+		return;
+	t->late = run_row(t->run)->ended || run_lost(t->run);
+	go_on(t);
+}
+
+static void on_drained(struct ws *ws)
+{
+	struct terminal *t = ws_user(ws);
+
+	t->blocked = false;
+	if (!t->ended)
+		go_on(t);
+}
+
+/* ---------------------------------------------------------------------- input */
+
+static void refuse(struct terminal *t, const char *why)
+{
+	t->ended = true;
+	ws_close(t->ws, BYE_REFUSED, why);
+}
+
+/* What could not be written is for a shell that has ended: the client will hear of that. */
+static void on_fed(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct call *c = ctx;
+	struct terminal *t = c->state;
+
+	if (t)
+		ws_resume(t->ws);
+	call_unref(c);
+}
+
+static int64_t dimension(json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+	json_int_t n = json_is_integer(v) ? json_integer_value(v) : 0;
+
+	return n >= 1 && n <= 65535 ? n : 0;
+}
+
+static void on_control(struct terminal *t, const char *data, size_t n)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	json_t *o = json_loadb(data, n, JSON_REJECT_DUPLICATES, NULL);
+	const char *type = json_string_value(json_object_get(o, "type"));
+	int64_t rows = dimension(o, "rows"), cols = dimension(o, "cols");
+
+	if (!type || strcmp(type, "resize") != 0 || !rows || !cols ||
+	    json_object_size(o) != 3)
+		refuse(t, "a text message must be {\"type\": \"resize\", \"rows\": ROWS, "
+			  "\"cols\": COLS}");
+	else
+		(void)run_resize(t->run, (uint16_t)rows, (uint16_t)cols, &ignored);
+	json_decref(o);
+}
+
+static void on_message(struct ws *ws, bool text, const char *data, size_t n)
+{
+	struct terminal *t = ws_user(ws);
+
+	if (t->ended)
+		return;
+	if (t->read_only) {
+		refuse(t, "this connection is read-only");
+	} else if (text) {
+		on_control(t, data, n);
+	} else if (n > 0) {
+		/* The next message when this one is in the terminal. */
+		ws_pause(ws);
+		run_feed(t->run, data, n, false, on_fed, call_ref(t->call));
+	}
+}
+
+/* ------------------------------------------------------------------- attaching */
+
+static void on_closed(struct ws *ws, unsigned code UNUSED)
+{
+	struct terminal *t = ws_user(ws);
+
+	call_closed(t->call);
+}
+
+/* Takes the reference on @run. */
+static void attach(struct call *c, struct run *run, uint64_t from, bool read_only)
+{
+	struct terminal *t = calloc(1, sizeof(*t));
+	const struct ws_options options = { .message = on_message,
+					    .drained = on_drained,
+					    .closed = on_closed,
+					    .user = t,
+					    .max_message = MESSAGE_MAX };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!t ||
+	    loop_timer_new(service_loop(c->v1->service), on_timer, t, &t->timer) < 0) {
+		free(t);
+		(void)run_unref(run);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	t->call = c;
+	t->run = run;
+	t->cursor = from;
+	t->read_only = read_only;
+	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
+	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
+	c->state = t;
+	c->gone = terminal_gone;
+	if (run_watch(run, &t->watcher, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	if (ws_accept(c->req, &options, &t->ws) < 0)
+		return;
+	c->answered = true;
+	if (!run_row(run)->ended && !run_lost(run))
+		run_wait(run, &t->waiter);
+	(void)run_size(run, &t->rows, &t->cols);
+	tell_size(t, "attached");
+	go_on(t);
+}
+
+/* ---------------------------------------------------------------------- opening */
+
+static void start_shell(struct call *c, const char *shell, run_fn done)
+{
+	struct api_value *v = c->query.v;
+	struct box *box = call_box(c);
+	const char *const argv[] = { shell, NULL };
+	static const char *const env[] = { "TERM=xterm-256color", NULL };
+	const struct run_start start = {
+		.argv = argv,
+		.env = env,
+		.cwd = v[V1_OPEN_TERMINAL_QUERY_CWD].text,
+		.user = v[V1_OPEN_TERMINAL_QUERY_USER].text,
+		.pty = true,
+		.rows = (uint16_t)v[V1_OPEN_TERMINAL_QUERY_ROWS].number,
+		.cols = (uint16_t)v[V1_OPEN_TERMINAL_QUERY_COLS].number,
+	};
+
+	if (box)
+		run_start(box, &start, done, call_ref(c));
+}
+
+static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
+static void on_opened(void *ctx, struct run *run, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (!c->req && run) /* nobody will ever know of it */
+		run_signal(run, SIGKILL, WARREN_WHOM_TREE, ignore, NULL);
+	else if (c->req && !run)
+		call_fail_start(c, err);
+	else if (c->req)
+		attach(c, run_ref(run), 0, false);
+	call_unref(c);
+}
+
+static void on_bash(void *ctx, struct run *run, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (run || !c->req || err->code != ENOENT) {
+		on_opened(ctx, run, err);
+		return;
+	}
+	start_shell(c, "sh", on_opened);
+	call_unref(c);
+}
+
+void v1_open_terminal(struct call *c)
+{
+	const char *shell = c->query.v[V1_OPEN_TERMINAL_QUERY_SHELL].text;
+
+	if (call_check_socket(c))
+		start_shell(c, shell ? shell : "bash", shell ? on_opened : on_bash);
+}
+
+/* ---------------------------------------------------------------------- joining */
+
+static void on_awake(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct api_value *v = c->query.v;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct run *run = NULL;
+	uint64_t from = 0, to = 0;
+	bool read_only = v[V1_JOIN_TERMINAL_QUERY_READ_ONLY].number;
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		run = call_run(c);
+	if (run && !run_row(run)->pty) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "exec '%s' has no terminal; read its output",
+			    run_row(run)->id);
+		run = run_unref(run);
+	}
+	if (run) {
+		run_extent(run, &from, &to);
+		if (v[V1_JOIN_TERMINAL_QUERY_FROM].given)
+			from = (uint64_t)v[V1_JOIN_TERMINAL_QUERY_FROM].number;
+		/* A size that nobody asked for is not forced upon the others. */
+		if (!read_only && v[V1_JOIN_TERMINAL_QUERY_ROWS].given &&
+		    v[V1_JOIN_TERMINAL_QUERY_COLS].given)
+			(void)run_resize(run,
+					 (uint16_t)v[V1_JOIN_TERMINAL_QUERY_ROWS].number,
+					 (uint16_t)v[V1_JOIN_TERMINAL_QUERY_COLS].number,
+					 &ignored);
+		attach(c, run, from, read_only);
+	}
+	call_unref(c);
+}
+
+void v1_join_terminal(struct call *c)
+{
+	struct run *run = call_check_socket(c) ? call_run(c) : NULL;
+	bool runs = run && !run_row(run)->ended && !run_lost(run);
+
+	if (!run)
+		return;
+	run = run_unref(run);
+	if (runs)
+		box_use(call_box(c), on_awake, call_ref(c));
+	else
+		on_awake(call_ref(c), 0, NULL);
+}
