@@ -472,26 +472,47 @@ static int prepare(struct pair *p, struct warden_policy *policy, char *dir, size
 	return r;
 }
 
+/* As a list with a NULL behind it; the strings stay the configuration's. */
+static const char **copy_list(const struct config_list *list)
+{
+	const char **copy = calloc(list->n + 1, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < list->n; i++)
+		copy[i] = list->items[i];
+	return copy;
+}
+
 static int run(const struct config *c, struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
 	struct warden_policy policy = { .host_image = c->host_image,
 					.image_program = program };
-	const char **mounts = calloc(c->mounts.n + 1, sizeof(*mounts));
+	const char **mounts = copy_list(&c->mounts);
+	const char **registries = copy_list(&c->insecure_registries);
 	int r;
 
-	if (!mounts)
+	/* warren-image finds our store by it. */
+	if (!mounts || !registries || setenv("WARREN_STATE", c->state_dir, 1) < 0) {
+		free((void *)mounts);
+		free((void *)registries);
 		return error_errno(err, ENOMEM, "start");
-	for (size_t i = 0; i < c->mounts.n; i++)
-		mounts[i] = c->mounts.items[i];
+	}
+	if (c->insecure_registries.n > WARDEN_REGISTRIES_MAX) {
+		free((void *)mounts);
+		free((void *)registries);
+		return error_set(err, E2BIG, "insecure_registries: at most %d",
+				 WARDEN_REGISTRIES_MAX);
+	}
 	policy.mounts = mounts;
+	policy.insecure_registries = registries;
 	image_program(program, sizeof(program));
 	r = prepare(&p, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve(&p, err);
 	p.warden = warden_close(p.warden);
 	free((void *)mounts);
+	free((void *)registries);
 	return r;
 }
 

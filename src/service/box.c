@@ -80,6 +80,7 @@ void box_free(struct box *box)
 	struct warren_error gone = WARREN_ERROR_INIT;
 
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
+	box_make_cancel(box);
 	line_close(box, &gone);
 	run_box_gone(box);
 	shell_box_gone(box);

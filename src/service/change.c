@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * change.c - what the warden does to a sandbox: made, paused, resumed, limited, unmade
+ * change.c - what the warden does to a sandbox: paused, resumed, limited, unmade
  *
  * A sandbox has a queue of jobs, and one under way. A deletion is the last
  * job that is begun: what waits behind it hears that the sandbox is gone.
@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/json.h"
 #include "service/internal.h"
 #include "warden/wire.h"
 
@@ -26,7 +23,7 @@ struct box_job {
 	void *ctx;
 };
 
-static void next_job(struct box *box)
+void box_next_job(struct box *box)
 {
 	/* Jobs that are over at once come one after the other, not one within the other. */
 	if (box->working)
@@ -54,7 +51,7 @@ static void add_job(struct box *box, struct box_job job)
 	while (*at)
 		at = &(*at)->next;
 	*at = copy;
-	next_job(box);
+	box_next_job(box);
 }
 
 /* The job under way is over. */
@@ -68,7 +65,7 @@ static void end_job(struct box_job *job, int r, const struct warren_error *err)
 	box->reason = NULL;
 	free(job);
 	copy.done(copy.ctx, r, err);
-	next_job(box);
+	box_next_job(box);
 }
 
 static int wrong_state(const struct box *box, struct warren_error *err)
@@ -77,102 +74,7 @@ static int wrong_state(const struct box *box, struct warren_error *err)
 			 sandbox_state_name(box->row.state));
 }
 
-/* ------------------------------------------------------------------- making */
-
-struct making {
-	struct service *service;
-	char id[ID_LEN + 1];
-};
-
-/* What is in force, as the store keeps it and as it is shown. */
-static void put_enforced(struct buf *out, const struct warren_enforcement *list, size_t n)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < n; i++) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "name", list[i].name);
-		json_bool(&j, "enforced", list[i].enforced);
-		json_str(&j, "detail", list[i].detail);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
-}
-
-static int made(struct box *box, const char *data, size_t size, int fd,
-		struct warren_error *err)
-{
-	AUTO_BUF struct buf enforced = BUF_INIT(65536);
-	int r = line_open(box, fd, data, size, err);
-
-	if (r < 0)
-		return r;
-	put_enforced(&enforced, box->is.enforced, box->is.n_enforced);
-	r = db_start_sandbox(box->service->db, box->row.id,
-			     enforced.failed ? "[]" : enforced.data, service_time(), err);
-	return r < 0 ? r : box_refresh(box, err);
-}
-
-static void on_created(void *ctx, const struct warren_error *failure, const char *data,
-		       size_t size, int fd)
-{
-	struct making *m = ctx;
-	struct service *s = m->service;
-	struct box *box = box_find(s, NULL, m->id);
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r = 0;
-
-	free(m);
-	if (!box) {
-		if (fd >= 0)
-			(void)close(fd);
-		return;
-	}
-	box->moving = false;
-	if (failure)
-		err = *failure;
-	else
-		r = made(box, data, size, fd, &err);
-	if (failure || r < 0) {
-		struct warren_error second = WARREN_ERROR_INIT;
-
-		s->figures.failed++;
-		box->failure = err.code;
-		(void)box_move(box, SANDBOX_FAILED, err.msg, &second);
-	} else {
-		s->figures.created++;
-		figure_add(s, FIGURE_CREATE, (clock_now() - box->created) / 1000);
-		event_emit(s, EVENT_SANDBOX_STARTED, box, NULL, NULL);
-		loop_defer(s->loop, &box->waiters_task);
-		box_arm(box);
-	}
-	next_job(box);
-}
-
-static void make(struct box *box, const struct warren_spec *spec)
-{
-	AUTO_BUF struct buf msg = BUF_INIT(WIRE_MESSAGE_MAX);
-	struct making *m = malloc(sizeof(*m));
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r = m ? wire_put_create(&msg, box->row.id, spec) : -ENOMEM;
-
-	box->moving = true; /* what comes meanwhile waits */
-	if (r == 0) {
-		*m = (struct making){ .service = box->service };
-		(void)memcpy(m->id, box->row.id, sizeof(m->id));
-		r = link_ask(box->service, msg.data, msg.len, on_created, m);
-	}
-	if (r < 0) {
-		struct warren_error second = WARREN_ERROR_INIT;
-
-		free(m);
-		box->moving = false;
-		box->failure = -r;
-		(void)error_errno(&err, -r, "ask for a sandbox");
-		(void)box_move(box, SANDBOX_FAILED, err.msg, &second);
-	}
-}
+/* ----------------------------------------------------------------- creating */
 
 struct first {
 	struct service *service;
@@ -191,8 +93,8 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 }
 
 int box_create_many(struct service *s, struct sandbox_row *rows,
-		    const struct warren_spec *specs, size_t n,
-		    const struct db_request *request, struct box **ret,
+		    const struct warren_spec *specs, const struct box_source *sources,
+		    size_t n, const struct db_request *request, struct box **ret,
 		    struct warren_error *err)
 {
 	struct first former = { .service = s, .ret = ret };
@@ -214,16 +116,16 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 		if (!ret[i])
 			return error_errno(err, ENOMEM, "make a sandbox");
 		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
-		make(ret[i], &specs[i]);
+		box_make(ret[i], &specs[i], &sources[i]);
 	}
 	return 0;
 }
 
 int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,
-	       const struct db_request *request, struct box **ret,
-	       struct warren_error *err)
+	       const struct box_source *source, const struct db_request *request,
+	       struct box **ret, struct warren_error *err)
 {
-	return box_create_many(s, row, spec, 1, request, ret, err);
+	return box_create_many(s, row, spec, source, 1, request, ret, err);
 }
 
 /* ----------------------------------------------------------------- unmaking */
@@ -275,7 +177,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 	if (failure) {
 		/* It stays `deleting`: the next request or start tries again. */
 		u.done(u.ctx, -failure->code, failure);
-		next_job(box);
+		box_next_job(box);
 		return;
 	}
 	forget(u.service, box);
@@ -332,6 +234,7 @@ static void begin_delete(struct box_job *job)
 
 void box_delete_for(struct box *box, const char *why, service_done_fn done, void *ctx)
 {
+	box_make_cancel(box);
 	add_job(box,
 		(struct box_job){
 			.begin = begin_delete, .why = why, .done = done, .ctx = ctx });

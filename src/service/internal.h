@@ -73,10 +73,11 @@ struct box {
 	int64_t touched; /* when last_used was last written */
 	unsigned n_kept; /* execs in the store */
 	bool delete_when_idle, wake_on_use;
-	const char *reason;   /* of what happens to it at present; NULL */
-	int failure;          /* errno of a making that failed */
-	struct box_job *jobs; /* that wait for `moving` to end */
-	uint64_t created;     /* ns, monotonic: for the figures */
+	const char *reason;     /* of what happens to it at present; NULL */
+	int failure;            /* errno of a making that failed */
+	struct box_job *jobs;   /* that wait for `moving` to end */
+	struct making *pulling; /* its making waits for an image; NULL */
+	uint64_t created;       /* ns, monotonic: for the figures */
 };
 
 struct run {
@@ -119,6 +120,7 @@ struct service {
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;
+	struct pull *pulls; /* under way or waiting, the oldest first */
 	struct figures figures;
 };
 
@@ -177,6 +179,15 @@ void box_find_user(struct box *box, const char *text,
 		   void (*fn)(void *ctx, const struct native_user *user,
 			      const struct warren_error *err),
 		   void *ctx);
+
+/* change.c */
+void box_next_job(struct box *box);
+
+/* make.c */
+void box_make(struct box *box, const struct warren_spec *spec,
+	      const struct box_source *source);
+/* A pull is not waited for: it shall be deleted. */
+void box_make_cancel(struct box *box);
 
 /* spec.c */
 void spec_read_idle(struct box *box);

@@ -11,6 +11,8 @@
  *	link.c	 to the warden, which makes and unmakes sandboxes for us
  *	line.c	 to the init of each sandbox, which starts, opens and connects
  *	box.c	 sandboxes: their states, their making and unmaking, their time
+ *	make.c	 their making, with a pull of the image before it where it is missing
+ *	image.c	 images: asked for, pulled once for all who want the same
  *	exec.c	 execs: started, written to, signalled, ended
  *	output.c what an exec has written, for readers that come and go
  *	event.c	 what happened, for those who listen
@@ -82,6 +84,18 @@ struct box *box_find(struct service *s, const char *owner, const char *id);
 const struct sandbox_row *box_row(const struct box *box);
 struct service *box_service(const struct box *box);
 
+/* Where its image comes from when it is not here. */
+enum box_pull {
+	BOX_PULL_MISSING,
+	BOX_PULL_ALWAYS,
+	BOX_PULL_NEVER,
+};
+
+struct box_source {
+	enum box_pull pull;
+	const char *platform; /* NULL: this machine's */
+};
+
 /*
  * Make a sandbox of @spec, which the row describes. Written down before this
  * returns: 0, 1 when the request was made before (*@ret is what it made, NULL
@@ -89,12 +103,12 @@ struct service *box_service(const struct box *box);
  * it went.
  */
 int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,
-	       const struct db_request *request, struct box **ret,
-	       struct warren_error *err) MUST_CHECK;
+	       const struct box_source *source, const struct db_request *request,
+	       struct box **ret, struct warren_error *err) MUST_CHECK;
 /* The same for several; all are written down or none. @ret has room for @n. */
 int box_create_many(struct service *s, struct sandbox_row *rows,
-		    const struct warren_spec *specs, size_t n,
-		    const struct db_request *request, struct box **ret,
+		    const struct warren_spec *specs, const struct box_source *sources,
+		    size_t n, const struct db_request *request, struct box **ret,
 		    struct warren_error *err) MUST_CHECK;
 
 /*
@@ -155,6 +169,53 @@ typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
 void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
 		   const char *user, box_fd_fn done, void *ctx);
 void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx);
+
+/* ------------------------------------------------------------------- images */
+
+enum image_verb {
+	IMAGE_LIST,
+	IMAGE_INSPECT,
+	IMAGE_REMOVE,
+	IMAGE_REMOVE_FORCED,
+};
+
+/*
+ * @done with what warren-image(1) prints, a JSON array ("" of a removal). -ENOMEDIUM: it
+ * is not here; -EEXIST: it has further names.
+ */
+void image_ask(struct service *s, enum image_verb verb, const char *ref,
+	       void (*done)(void *ctx, int r, const char *json, size_t size,
+			    const struct warren_error *err),
+	       void *ctx);
+
+struct image_layer {
+	char digest[80];
+	char phase[16]; /* as in openapi.yaml */
+	uint64_t done, total;
+	uint64_t change; /* counts up, over all layers of a pull */
+};
+
+/*
+ * Who waits for a pull, or watches it. Several want the same image: it is pulled
+ * once. Called from the loop with 1 when something has changed, and last with 0, or
+ * with -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever else it
+ * did wrong. A waiter is the caller's memory, until then or until image_leave().
+ */
+struct image_waiter {
+	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
+	void *ctx;
+	struct pull *pull; /* private from here on; NULL: it does not wait */
+	struct image_waiter *next;
+};
+
+#define IMAGE_IF_MISSING (1U << 0)
+#define IMAGE_PERSISTENT (1U << 1) /* goes on when nobody waits for it any more */
+
+int image_pull(struct service *s, const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
+void image_leave(struct image_waiter *w);
+/* How far it is; borrowed, until the loop goes on. */
+const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);
 
 /* -------------------------------------------------------------------- execs */
 

@@ -15,10 +15,8 @@
 #include "warden/warden.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,7 +24,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "warden/wire.h"
+#include "warden/internal.h"
 
 struct warden {
 	struct warren *engine;
@@ -169,48 +167,9 @@ static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *
 	return r;
 }
 
-/* Images are the business of a program of its own; what it prints is read by who asked. */
 static int do_image(struct work *k, const void *msg, struct warren_error *err)
 {
-	static const char *const verbs[WIRE_IMAGE_MAX][2] = {
-		[WIRE_IMAGE_PULL] = { "pull", "--json" },
-		[WIRE_IMAGE_LS] = { "ls", "--json" },
-		[WIRE_IMAGE_INSPECT] = { "inspect", NULL },
-		[WIRE_IMAGE_RM] = { "rm", NULL },
-	};
-	const struct wire_image *m = msg;
-	const char *argv[8] = { "warren-image" };
-	size_t n = 1;
-	posix_spawn_file_actions_t actions;
-	int ends[2], r;
-	pid_t pid;
-
-	if (m->ref[0] == '-')
-		return error_set(err, EINVAL, "'%s' is no image", m->ref);
-	for (size_t i = 0; i < 2 && verbs[m->verb][i]; i++)
-		argv[n++] = verbs[m->verb][i];
-	if (m->platform[0] && m->verb == WIRE_IMAGE_PULL) {
-		argv[n++] = "--platform";
-		argv[n++] = m->platform;
-	}
-	if (m->ref[0])
-		argv[n++] = m->ref;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	(void)posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-	(void)posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-	r = posix_spawn(&pid, k->w->policy.image_program, &actions, NULL,
-			(char *const *)(uintptr_t)argv, environ);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	(void)close(ends[1]);
-	if (r != 0) {
-		(void)close(ends[0]);
-		return error_errno(err, r, "start '%s'", k->w->policy.image_program);
-	}
-	k->fd = ends[0];
-	return 0;
+	return warden_image(&k->w->policy, msg, &k->fd, err);
 }
 
 static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)

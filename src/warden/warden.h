@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 
-#define WARDEN_THREADS 4
+#define WARDEN_THREADS        4
+#define WARDEN_REGISTRIES_MAX 64
 
 /* What the configuration lets a sandbox have of this machine. */
 struct warden_policy {
@@ -16,6 +17,8 @@ struct warden_policy {
 	bool host_image;
 	bool dir_image;
 	const char *image_program; /* path of warren-image */
+	const char *const
+		*insecure_registries; /* spoken to without TLS; NULL-terminated */
 };
 
 struct warden;

@@ -31,7 +31,7 @@ enum wire_type {
 	WIRE_STATS,      /* struct wire_box; reply: struct warren_stats */
 	WIRE_UPDATE,     /* struct wire_update */
 	WIRE_LIST,       /* struct wire_header; reply: ids, each NUL-terminated */
-	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what is printed */
+	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what it reports */
 	WIRE_PROBE,      /* struct wire_header; reply: JSON */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
@@ -86,10 +86,13 @@ enum wire_image_verb {
 	WIRE_IMAGE_MAX,
 };
 
+#define WIRE_IMAGE_MISSING (1U << 0) /* of a pull: only if it is not here */
+#define WIRE_IMAGE_FORCE   (1U << 1) /* of a removal: with all its names */
+
 struct wire_image {
 	struct wire_header h;
 	uint32_t verb;
-	uint32_t pad;
+	uint32_t flags;
 	char ref[512];
 	char platform[64];
 };

@@ -80,7 +80,8 @@ void v1_create_sandbox(struct call *c)
 		return;
 	}
 	wanted_hash(&w, &c->body);
-	r = box_create(c->v1->service, &w.row, &w.spec, &w.request, &box, &err);
+	r = box_create(c->v1->service, &w.row, &w.spec, &w.source, &w.request, &box,
+		       &err);
 	if (r < 0) {
 		fail_create(c, &err);
 		return;
@@ -198,6 +199,7 @@ struct many {
 	struct wanted *wanted;
 	struct sandbox_row *rows;
 	struct warren_spec *specs;
+	struct box_source *sources;
 	struct box **boxes;
 };
 
@@ -208,6 +210,7 @@ static void many_done(struct many *m)
 	free(m->wanted);
 	free(m->rows);
 	free(m->specs);
+	free(m->sources);
 	free((void *)m->boxes);
 }
 
@@ -229,8 +232,9 @@ void v1_create_sandboxes(struct call *c)
 	m.wanted = calloc(m.n, sizeof(*m.wanted));
 	m.rows = calloc(m.n, sizeof(*m.rows));
 	m.specs = calloc(m.n, sizeof(*m.specs));
+	m.sources = calloc(m.n, sizeof(*m.sources));
 	m.boxes = calloc(m.n, sizeof(*m.boxes));
-	if (!m.wanted || !m.rows || !m.specs || !m.boxes) {
+	if (!m.wanted || !m.rows || !m.specs || !m.sources || !m.boxes) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
@@ -240,14 +244,15 @@ void v1_create_sandboxes(struct call *c)
 		r = wanted_read(c->v1, &c->caller, &one, &m.wanted[i], &refusal);
 		m.rows[i] = m.wanted[i].row;
 		m.specs[i] = m.wanted[i].spec;
+		m.sources[i] = m.wanted[i].source;
 	}
 	if (r < 0) {
 		call_error(c, &refusal);
 		return;
 	}
 	wanted_hash_all(&c->body, request.hash);
-	r = box_create_many(c->v1->service, m.rows, m.specs, m.n, &request, m.boxes,
-			    &err);
+	r = box_create_many(c->v1->service, m.rows, m.specs, m.sources, m.n, &request,
+			    m.boxes, &err);
 	if (r < 0) {
 		fail_create(c, &err);
 		return;

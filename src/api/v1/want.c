@@ -236,6 +236,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 				   : WARREN_NETWORK_LOOPBACK,
 		.read_only = body_bool(body, "read_only"),
 	};
+	w->source = (struct box_source){ .pull = (enum box_pull)body_word(body, "pull"),
+					 .platform = body_text(body, "platform") };
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
 	r = check_place(cfg, body, err);

@@ -3,9 +3,13 @@
 #include "cli/image/catalog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
+#include "base/json.h"
 #include "cli/human.h"
 #include "image/store_write.h"
 
@@ -158,4 +162,50 @@ const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX])
 	else
 		ref_familiar(&parsed, text);
 	return text;
+}
+
+static void put_list(struct json *j, const char *key, char **list)
+{
+	json_open(j, key, '[');
+	for (; *list; list++)
+		json_str(j, NULL, *list);
+	json_close(j, ']');
+}
+
+/* When it came here: its directory is written once. */
+static void put_arrival(const struct store *s, const char *id, struct json *j)
+{
+	char text[32];
+	struct stat st;
+	struct tm tm;
+
+	if (fstatat(s->images, id + strlen("sha256:"), &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !gmtime_r(&st.st_mtim.tv_sec, &tm))
+		return;
+	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_str(j, "pulled", text);
+}
+
+void catalog_describe(const struct store *s, const struct catalog *c,
+		      const struct store_image *image, struct json *j)
+{
+	char text[REF_TEXT_MAX];
+
+	json_str(j, "id", image->id);
+	json_open(j, "names", '[');
+	for (size_t i = 0; i < c->n_names; i++)
+		if (strcmp(c->names[i].id, image->id) == 0)
+			json_str(j, NULL, catalog_familiar(c->names[i].ref, text));
+	json_close(j, ']');
+	json_str(j, "digest", image->manifest);
+	json_str(j, "platform", image->platform);
+	json_str(j, "created", image->created);
+	put_arrival(s, image->id, j);
+	json_u64(j, "size", image->size);
+	put_list(j, "layers", image->layers);
+	json_str(j, "user", image->user);
+	json_str(j, "workdir", image->workdir);
+	put_list(j, "env", image->env);
+	put_list(j, "entrypoint", image->entrypoint);
+	put_list(j, "cmd", image->cmd);
 }

@@ -29,6 +29,11 @@ size_t catalog_count_users(const struct catalog *c, const char *diff_id);
 /* Is @diff_id among the layers of @image below @before? Images may name one twice. */
 bool catalog_repeats(const struct store_image *image, size_t before);
 
+struct json;
+/* What is known of @image, as fields of an object that is open. */
+void catalog_describe(const struct store *s, const struct catalog *c,
+		      const struct store_image *image, struct json *j);
+
 /* As people type it: "python:3.12". */
 const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX]);
 

@@ -14,14 +14,6 @@ static const struct opts inspect_opts = {
 	.mixed = true,
 };
 
-static void put_list(struct json *j, const char *key, char **list)
-{
-	json_open(j, key, '[');
-	for (; *list; list++)
-		json_str(j, NULL, *list);
-	json_close(j, ']');
-}
-
 /* JSON as it came, without what ends its last line. */
 static void put_raw(struct json *j, const char *key, const char *text)
 {
@@ -38,27 +30,6 @@ static void put_raw(struct json *j, const char *key, const char *text)
 	j->comma = true;
 }
 
-static void put_image(struct json *j, const struct store_image *image,
-		      const struct catalog *c, const char *config)
-{
-	char text[REF_TEXT_MAX];
-
-	json_open(j, NULL, '{');
-	json_str(j, "id", image->id);
-	json_open(j, "names", '[');
-	for (size_t i = 0; i < c->n_names; i++)
-		if (strcmp(c->names[i].id, image->id) == 0)
-			json_str(j, NULL, catalog_familiar(c->names[i].ref, text));
-	json_close(j, ']');
-	json_str(j, "digest", image->manifest);
-	json_str(j, "platform", image->platform);
-	json_str(j, "created", image->created);
-	json_u64(j, "size", image->size);
-	put_list(j, "layers", image->layers);
-	put_raw(j, "config", config);
-	json_close(j, '}');
-}
-
 static int inspect(const struct store *s, const char *text, const struct catalog *c,
 		   struct json *j, struct warren_error *err)
 {
@@ -69,8 +40,12 @@ static int inspect(const struct store *s, const char *text, const struct catalog
 	if (r < 0)
 		return r;
 	r = store_read_json(s, image.id, "config.json", &config);
-	if (r == 0)
-		put_image(j, &image, c, config);
+	if (r == 0) {
+		json_open(j, NULL, '{');
+		catalog_describe(s, c, &image, j);
+		put_raw(j, "config", config);
+		json_close(j, '}');
+	}
 	store_image_done(&image);
 	return r < 0 ? error_errno(err, -r, "read the configuration of '%s'", text) : 0;
 }

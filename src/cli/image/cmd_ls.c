@@ -149,27 +149,14 @@ static void put_ids(struct buf *out, const struct catalog *c, const struct ls_op
 			   o->whole ? c->images[i].id : c->images[i].id + 7);
 }
 
-static void put_json(struct buf *out, const struct catalog *c)
+static void put_json(struct buf *out, const struct store *s, const struct catalog *c)
 {
 	struct json j = { .out = out };
-	char text[REF_TEXT_MAX];
 
 	json_open(&j, NULL, '[');
 	for (size_t i = 0; i < c->n_images; i++) {
-		const struct store_image *image = &c->images[i];
-
 		json_open(&j, NULL, '{');
-		json_str(&j, "id", image->id);
-		json_str(&j, "digest", image->manifest);
-		json_open(&j, "names", '[');
-		for (size_t k = 0; k < c->n_names; k++)
-			if (strcmp(c->names[k].id, image->id) == 0)
-				json_str(&j, NULL,
-					 catalog_familiar(c->names[k].ref, text));
-		json_close(&j, ']');
-		json_str(&j, "platform", image->platform);
-		json_str(&j, "created", image->created);
-		json_u64(&j, "size", image->size);
+		catalog_describe(s, c, &c->images[i], &j);
 		json_close(&j, '}');
 	}
 	json_close(&j, ']');
@@ -183,24 +170,29 @@ static int run_ls(int argc, char **argv)
 	struct ls_options o = { 0 };
 	struct catalog c = { 0 };
 	int first = 0, status = 0, r;
+	bool opened;
 	struct store s;
 
 	if (!command_options(&image_ls, argc, argv, &o, &first, &status))
 		return status;
 	r = open_store(false, &s, &err);
-	if (r == 0) {
+	opened = r == 0;
+	if (opened)
 		r = catalog_read(&s, &c, &err);
-		store_close(&s);
-	}
-	if (r < 0 && r != -ENOENT) /* no store, no images */
+	if (r < 0 && (opened || r != -ENOENT)) { /* no store, no images */
+		if (opened)
+			store_close(&s);
 		return image_fail(&image_ls, &err);
+	}
 	if (o.json)
-		put_json(&out, &c);
+		put_json(&out, &s, &c);
 	else if (o.quiet)
 		put_ids(&out, &c, &o);
 	else if (put_table(&out, &c, &o) < 0)
 		out.failed = true;
 	catalog_done(&c);
+	if (opened)
+		store_close(&s);
 	return print(image_ls.name, &out);
 }
 

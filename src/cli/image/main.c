@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "cli/image/image.h"
+#include "cli/image/report.h"
 
 #define HELP_MAX (64U << 10)
 
@@ -15,7 +16,20 @@ static const struct command *const commands[] = {
 	&image_tag,  &image_rm,   &image_prune,  &image_du, NULL,
 };
 
+struct options {
+	bool report;
+};
+
+static const struct opt image_table[] = {
+	{ .name = "report",
+	  .help = "for programs: progress, and at the end how it went, as lines of JSON",
+	  .set = opt_flag,
+	  .field = offsetof(struct options, report) },
+};
+
 static const struct opts image_opts = {
+	.table = image_table,
+	.n = ARRAY_SIZE(image_table),
 	.operands = "COMMAND [ARG...]",
 	.example = "warren image pull python:3.12",
 };
@@ -93,7 +107,10 @@ bool image_options(const struct command *cmd, int argc, char **argv, void *targe
 
 int image_fail(const struct command *cmd, const struct warren_error *err)
 {
-	say(cmd->name, "%s", err->msg);
+	if (report_wanted())
+		report_error(err);
+	else
+		say(cmd->name, "%s", err->msg);
 	return STATUS_FAILED;
 }
 
@@ -101,6 +118,7 @@ int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const struct command *cmd;
+	struct options o = { 0 };
 	int first = 0;
 	int r;
 
@@ -109,7 +127,7 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE says it all */
 	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
 		return complete_words(commands, argc - 1, argv + 1);
-	r = opts_parse(&image_opts, argc, argv, NULL, &first, &err);
+	r = opts_parse(&image_opts, argc, argv, &o, &first, &err);
 	if (r == OPTS_HELP)
 		return help();
 	if (r < 0) {
@@ -122,5 +140,8 @@ int main(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	cmd = find(argv[first]);
-	return cmd ? cmd->run(argc - first, argv + first) : STATUS_FAILED;
+	if (o.report)
+		report_start();
+	r = cmd ? cmd->run(argc - first, argv + first) : STATUS_FAILED;
+	return o.report ? report_end(r) : r;
 }

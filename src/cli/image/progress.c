@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "cli/human.h"
 #include "cli/image/cancel.h"
+#include "cli/image/report.h"
 
 #define LINE_MAX_LEN 160
 #define BAR_MAX      40
@@ -181,6 +182,11 @@ int progress_show(void *ctx, const struct oci_layer *layers, size_t n)
 	struct progress *p = ctx;
 	uint64_t now = clock_now();
 
+	if (report_wanted()) {
+		int r = report_layers(layers, n);
+
+		return r ? r : cancel_signal();
+	}
 	if (p->quiet || n == 0)
 		return cancel_signal();
 	if (n != p->n) { /* the next image of an archive */

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image.c - handlers: the images of this machine, listed, shown, removed, pulled
+ *
+ * What warren-image(1) says is taken apart and written anew, in the words of
+ * the description. Who watches a pull gets of each layer what is true when he is
+ * ready for it, and not every step in between: nothing piles up for a slow one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "base/json.h"
+#include "net/loop.h"
+
+#define HEARTBEAT_MS 15000
+#define PREFIX       "sha256:"
+
+static const char *text_of(json_t *image, const char *key)
+{
+	const char *s = json_string_value(json_object_get(image, key));
+
+	return s ? s : "";
+}
+
+static void put_list(struct json *j, const char *key, json_t *list)
+{
+	json_t *item;
+	size_t i;
+
+	json_open(j, key, '[');
+	json_array_foreach(list, i, item) json_str(j, NULL, json_string_value(item));
+	json_close(j, ']');
+}
+
+static void put_text(struct json *j, const char *key, const char *value)
+{
+	if (*value)
+		json_str(j, key, value);
+}
+
+static void show_image(struct buf *out, json_t *image)
+{
+	struct json j = { .out = out };
+	const char *created = text_of(image, "created");
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", text_of(image, "id"));
+	put_list(&j, "names", json_object_get(image, "names"));
+	put_text(&j, "platform", text_of(image, "platform"));
+	json_u64(&j, "size",
+		 (uint64_t)json_integer_value(json_object_get(image, "size")));
+	json_u64(&j, "layers", json_array_size(json_object_get(image, "layers")));
+	json_str(&j, "created_at", *created ? created : NULL);
+	put_text(&j, "pulled_at", text_of(image, "pulled"));
+	put_text(&j, "user", text_of(image, "user"));
+	put_text(&j, "workdir", text_of(image, "workdir"));
+	put_list(&j, "env", json_object_get(image, "env"));
+	put_list(&j, "entrypoint", json_object_get(image, "entrypoint"));
+	put_list(&j, "cmd", json_object_get(image, "cmd"));
+	json_close(&j, '}');
+}
+
+/* -------------------------------------------------------------------- listing */
+
+/* The id without "sha256:", which would not be taken back as a cursor. */
+static const char *cursor_of(json_t *image)
+{
+	const char *id = text_of(image, "id");
+
+	return strncmp(id, PREFIX, strlen(PREFIX)) == 0 ? id + strlen(PREFIX) : id;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(cursor_of(*(json_t *const *)a), cursor_of(*(json_t *const *)b));
+}
+
+/* In the order of their ids, so that a page begins where the last ended, come what may. */
+static void answer_list(struct call *c, json_t *all)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
+	const char *cursor = c->query.v[V1_LIST_IMAGES_QUERY_CURSOR].text;
+	size_t limit = (size_t)c->query.v[V1_LIST_IMAGES_QUERY_LIMIT].number, shown = 0;
+	size_t n = json_array_size(all), i = 0;
+	json_t **sorted = calloc(n + 1, sizeof(json_t *));
+
+	if (!sorted) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	for (i = 0; i < n; i++)
+		sorted[i] = json_array_get(all, i);
+	if (n > 0)
+		qsort((void *)sorted, n, sizeof(json_t *), by_id);
+	buf_puts(&out, "{\"images\":[");
+	for (i = 0; i < n && shown < limit; i++) {
+		if (cursor && strcmp(cursor_of(sorted[i]), cursor) <= 0)
+			continue;
+		if (shown++ > 0)
+			buf_puts(&out, ",");
+		show_image(&out, sorted[i]);
+	}
+	if (i < n && shown > 0)
+		buf_printf(&out, "],\"next_cursor\":\"%s\"}", cursor_of(sorted[i - 1]));
+	else
+		buf_puts(&out, "],\"next_cursor\":null}");
+	free((void *)sorted);
+	call_json(c, 200, &out);
+}
+
+static void fail(struct call *c, const struct warren_error *err)
+{
+	if (err->code == EEXIST || err->code == EBUSY)
+		call_refuse(c, API_ERR_IMAGE_IN_USE, "%s", err->msg);
+	else
+		call_fail(c, err);
+}
+
+static void on_list(void *ctx, int r, const char *json, size_t size,
+		    const struct warren_error *err)
+{
+	struct call *c = ctx;
+	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
+
+	if (c->req && r < 0)
+		fail(c, err);
+	else if (c->req && !all)
+		call_refuse(c, API_ERR_INTERNAL, "the list of images cannot be read");
+	else if (c->req)
+		answer_list(c, all);
+	json_decref(all);
+	call_unref(c);
+}
+
+void v1_list_images(struct call *c)
+{
+	image_ask(c->v1->service, IMAGE_LIST, "", on_list, call_ref(c));
+}
+
+/* ---------------------------------------------------------- showing, removing */
+
+static void on_inspected(void *ctx, int r, const char *json, size_t size,
+			 const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
+	struct call *c = ctx;
+	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
+	json_t *image = json_array_get(all, 0);
+
+	if (c->req && r < 0) {
+		fail(c, err);
+	} else if (c->req && !image) {
+		call_refuse(c, API_ERR_INTERNAL, "the image cannot be read");
+	} else if (c->req) {
+		show_image(&out, image);
+		call_json(c, 200, &out);
+	}
+	json_decref(all);
+	call_unref(c);
+}
+
+void v1_inspect_image(struct call *c)
+{
+	image_ask(c->v1->service, IMAGE_INSPECT,
+		  c->query.v[V1_INSPECT_IMAGE_QUERY_IMAGE].text, on_inspected,
+		  call_ref(c));
+}
+
+static void on_removed(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
+		       const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r < 0)
+		fail(c, err);
+	else if (c->req)
+		call_empty(c, 204);
+	call_unref(c);
+}
+
+void v1_remove_image(struct call *c)
+{
+	bool force = c->query.v[V1_REMOVE_IMAGE_QUERY_FORCE].number;
+
+	image_ask(c->v1->service, force ? IMAGE_REMOVE_FORCED : IMAGE_REMOVE,
+		  c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text, on_removed, call_ref(c));
+}
+
+/* -------------------------------------------------------------------- pulling */
+
+struct pulling {
+	struct call *call;
+	struct image_waiter waiter;
+	struct loop_timer *timer;
+	uint64_t told; /* the last change of a layer that was */
+	bool sse;
+	bool blocked; /* the client has to take what was sent */
+	bool ended;
+};
+
+static void pulling_gone(struct call *c)
+{
+	struct pulling *p = c->state;
+
+	c->state = NULL;
+	if (!p)
+		return;
+	image_leave(&p->waiter);
+	p->timer = loop_timer_free(p->timer);
+	free(p);
+}
+
+static void put_event(struct pulling *p, const struct buf *json)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
+
+	if (p->sse)
+		buf_puts(&out, "data: ");
+	buf_add(&out, json->data, json->len);
+	buf_puts(&out, p->sse ? "\n\n" : "\n");
+	if (http_write(p->call->req, out.data, out.len) != 0)
+		p->blocked = true;
+}
+
+static void put_layer(struct pulling *p, const struct image_layer *l)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "layer");
+	json_str(&j, "digest", l->digest);
+	json_str(&j, "phase", l->phase);
+	json_u64(&j, "done", l->done);
+	json_u64(&j, "total", l->total);
+	json_close(&j, '}');
+	put_event(p, &out);
+}
+
+static void put_layers(struct pulling *p)
+{
+	size_t n;
+	const struct image_layer *layers = image_layers(&p->waiter, &n);
+	uint64_t last = p->told;
+
+	for (size_t i = 0; i < n; i++) {
+		if (layers[i].change <= p->told)
+			continue;
+		put_layer(p, &layers[i]);
+		if (layers[i].change > last)
+			last = layers[i].change;
+	}
+	p->told = last;
+}
+
+static void end_with(struct pulling *p, const struct buf *json)
+{
+	p->ended = true;
+	put_event(p, json);
+	(void)http_end(p->call->req);
+}
+
+static void end_failed(struct pulling *p, const struct warren_error *why)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16384);
+	struct api_error err = { 0 };
+
+	(void)api_error_from(&err, why);
+	buf_puts(&out, "{\"type\":\"error\",\"error\":");
+	api_error_write(&err, http_request_id(p->call->req), &out);
+	buf_puts(&out, "}");
+	end_with(p, &out);
+}
+
+static void on_here(void *ctx, int r, const char *json, size_t size,
+		    const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
+	struct call *c = ctx;
+	struct pulling *p = c->state;
+	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
+
+	if (p && r < 0) {
+		end_failed(p, err);
+	} else if (p) {
+		buf_puts(&out, "{\"type\":\"done\",\"image\":");
+		show_image(&out, json_array_get(all, 0));
+		buf_puts(&out, "}");
+		end_with(p, &out);
+	}
+	json_decref(all);
+	call_unref(c);
+}
+
+static void on_pull(struct image_waiter *w, int r, const struct warren_error *err)
+{
+	struct pulling *p = w->ctx;
+	struct call *c = p->call;
+
+	if (r == 1 && !p->blocked)
+		put_layers(p);
+	else if (r < 0)
+		end_failed(p, err);
+	else if (r == 0)
+		image_ask(c->v1->service, IMAGE_INSPECT, body_text(&c->body, "image"),
+			  on_here, call_ref(c));
+}
+
+static void on_drained(struct http_request *req)
+{
+	struct pulling *p = ((struct call *)req->user)->state;
+
+	if (!p || p->ended)
+		return;
+	p->blocked = false;
+	put_layers(p);
+}
+
+static void on_timer(void *ctx)
+{
+	struct pulling *p = ctx;
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	if (p->ended)
+		return;
+	loop_timer_set(p->timer, HEARTBEAT_MS);
+	buf_puts(&out, "{\"type\":\"heartbeat\"}");
+	if (!p->blocked)
+		put_event(p, &out);
+}
+
+void v1_pull_image(struct call *c)
+{
+	const char *image = body_text(&c->body, "image");
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct pulling *p;
+
+	if (strcmp(image, "host") == 0 || strncmp(image, PREFIX, strlen(PREFIX)) == 0) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "/image: '%s' is not in any registry; a reference like "
+			    "python:3.12 is needed",
+			    image);
+		return;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p ||
+	    loop_timer_new(service_loop(c->v1->service), on_timer, p, &p->timer) < 0) {
+		free(p);
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	p->call = c;
+	p->sse = c->query.v[V1_PULL_IMAGE_QUERY_FORMAT].number ==
+		 V1_PULL_IMAGE_FORMAT_IS_SSE;
+	p->waiter = (struct image_waiter){ .fn = on_pull, .ctx = p };
+	c->state = p;
+	c->gone = pulling_gone;
+	if (image_pull(c->v1->service, image, body_text(&c->body, "platform"),
+		       IMAGE_PERSISTENT, &p->waiter, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	c->req->drained = on_drained;
+	call_begin_stream(c, p->sse);
+	loop_timer_set(p->timer, HEARTBEAT_MS);
+	put_layers(p);
+}

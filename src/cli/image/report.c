@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - lines of JSON on stdout, for a program that runs us */
+#include "cli/image/report.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+
+static const char *const phases[] = {
+	[OCI_WAITING] = "waiting",     [OCI_DOWNLOADING] = "downloading",
+	[OCI_UNPACKING] = "unpacking", [OCI_PRESENT] = "present",
+	[OCI_DONE] = "present",
+};
+
+_Static_assert(ARRAY_SIZE(phases) == OCI_DONE + 1, "a state has no phase");
+
+static struct {
+	bool wanted;
+	struct warren_error error; /* the first */
+	struct oci_layer *told;
+	size_t n;
+} report;
+
+void report_start(void)
+{
+	report.wanted = true;
+}
+
+bool report_wanted(void)
+{
+	return report.wanted;
+}
+
+void report_error(const struct warren_error *err)
+{
+	if (report.error.code == 0)
+		report.error = *err;
+}
+
+static bool is_new(const struct oci_layer *was, const struct oci_layer *is)
+{
+	return was->state != is->state || was->done != is->done ||
+	       strcmp(was->digest, is->digest) != 0;
+}
+
+static void put_layer(struct buf *out, const struct oci_layer *l)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "layer");
+	json_str(&j, "digest", l->digest);
+	json_str(&j, "phase", phases[l->state]);
+	json_u64(&j, "done", l->done);
+	json_u64(&j, "total", l->size);
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+}
+
+/* A pipe whose other end is closed shows an error. */
+static bool listened_to(void)
+{
+	struct pollfd fd = { .fd = STDOUT_FILENO };
+
+	return poll(&fd, 1, 0) == 0 || !(fd.revents & (POLLERR | POLLNVAL));
+}
+
+int report_layers(const struct oci_layer *layers, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+
+	if (n != report.n) {
+		free(report.told);
+		report.told = calloc(n, sizeof(*report.told)); /* no digest is "" */
+		report.n = report.told ? n : 0;
+	}
+	for (size_t i = 0; i < report.n; i++) {
+		if (is_new(&report.told[i], &layers[i]))
+			put_layer(&out, &layers[i]);
+		report.told[i] = layers[i];
+	}
+	if (!listened_to())
+		return EPIPE;
+	return out.len > 0 && !out.failed
+		       ? -fd_write_all(STDOUT_FILENO, out.data, out.len)
+		       : 0;
+}
+
+int report_end(int status)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16384);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "end");
+	json_int(&j, "status", status);
+	if (status != 0 && report.error.code) {
+		json_int(&j, "errno", report.error.code);
+		json_str(&j, "message", report.error.msg);
+	}
+	json_close(&j, '}');
+	buf_puts(&out, "\n");
+	(void)fd_write_all(STDOUT_FILENO, out.data, out.len);
+	return status;
+}

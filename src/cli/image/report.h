@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.h - for a program that runs us: how far it is and how it ended, in lines of JSON
+ *
+ *	{"type":"layer","digest":"sha256:...","phase":"downloading","done":1,"total":2}
+ *	...
+ *	{"type":"end","status":125,"errno":2,"message":"..."}
+ *
+ * Between them on stdout is what the command prints. The last line is always of
+ * type "end": without it we were killed. Who closes the pipe wants no more of it.
+ */
+#ifndef CLI_IMAGE_REPORT_H
+#define CLI_IMAGE_REPORT_H
+
+#include "image/oci.h"
+
+void report_start(void);
+/* Was it asked for? */
+bool report_wanted(void);
+/* Why it failed; of several reasons the first is told. */
+void report_error(const struct warren_error *err);
+/* As for struct oci_options; non-zero: nobody listens any more. */
+int report_layers(const struct oci_layer *layers, size_t n);
+/* The last line. Returns @status. */
+int report_end(int status);
+
+#endif /* CLI_IMAGE_REPORT_H */
