@@ -30,7 +30,15 @@ WORLD = []  # the service, once there is one
 
 def w():
     if not WORLD:
-        WORLD.append(World(tcp=True))
+        port = World.free_port()
+        world = World("--listen", f"tls:127.0.0.1:{port}", tcp=True, start=False)
+        world.tls, world.cert = port, f"{world.dir}/cert.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{world.dir}/key.pem",
+                        "-out", world.cert, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
+        world.options += ["--tls-cert", world.cert, "--tls-key", f"{world.dir}/key.pem"]
+        world.start()
+        WORLD.append(world)
     return WORLD[0]
 
 
@@ -642,7 +650,7 @@ def tokens_and_other_hosts():
     with sandbox() as box:
         eq(call("ls", "-q", env={**tcp, "WARREN_TOKEN": secret}), box.encode() + b"\n")
         call("exec", box, "true", env={**tcp, "WARREN_TOKEN": secret}, status=125, stderr=re.compile(rb"exec"))
-        other = call("token", "create", "--json", "--scope", "exec", "--tenant", "local", "runner")
+        other = call("token", "create", "--json", "--scope", "read", "--scope", "exec", "--tenant", "local", "runner")
         eq(call("exec", box, "echo", "hello", env={**tcp, "WARREN_TOKEN": json.loads(other)["secret"]}), b"hello\n")
     eq(len(call("token", "ls", "-q").split()), len(call_json("token", "ls", "--json")))
     call("token", "rm", mine["id"])
@@ -654,16 +662,15 @@ def tokens_and_other_hosts():
 
 @test
 def by_tls_with_a_certificate_of_ones_own():
-    with scratch() as d:
-        os.chmod(d, 0o755)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{d}/key.pem", "-out",
-                        f"{d}/cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
-        port = World.free_port()
-        with World("--listen", f"tls:127.0.0.1:{port}", "--tls-cert", f"{d}/cert.pem", "--tls-key", f"{d}/key.pem") as t:
-            env = {"WARREN_HOST": f"https://127.0.0.1:{port}", "WARREN_TOKEN": t.token("read")}
-            call("ls", "-q", env={**env, "WARREN_CA": f"{d}/cert.pem"})
-            call("ls", "-q", env=env, status=125, stderr=re.compile(rb"certificate|SSL|CA"))
+    env = {"WARREN_HOST": f"https://127.0.0.1:{w().tls}", "WARREN_TOKEN": w().token("read", "exec")}
+    call("ls", "-q", env=env, status=125, stderr=re.compile(rb"certificate|SSL|CA"))
+    with sandbox() as box:
+        env["WARREN_CA"] = w().cert
+        eq(call("ls", "-q", env=env), box.encode() + b"\n")
+        data = noise(300000)
+        eq(call("exec", "-i", box, "cat", env=env, input=data), data)
+    for token in call("token", "ls", "-q").decode().split():
+        call("token", "rm", token)
 
 
 # ------------------------------------------------------------------------ run --daemon
@@ -692,6 +699,48 @@ def a_run_by_the_service():
     eq(call("ls", "-q"), b"", "nothing is left")
     p = warren("run", "--daemon", "true", env=environ(WARREN_HOST="unix:/nonexistent"))
     ok(p.returncode == 125 and b"start one with 'warren serve'" in p.stderr, p)
+
+
+# --------------------------------------------------------------------------- systemd
+
+
+@test
+def a_socket_that_was_opened_before_and_a_word_when_it_is_ready():
+    with scratch() as d, socket.socket(socket.AF_UNIX) as listener, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        os.chmod(d, 0o755)
+        listener.bind(f"{d}/early.sock")
+        listener.listen()
+        notified.bind(f"{d}/notify")
+        notified.settimeout(20)
+        command = ["sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh", WARREN, "serve", "--config", "/dev/null",
+                   "--state-dir", f"{d}/state", "--run-dir", f"{d}/run", "--log-format", "text"]
+        with open(f"{d}/log", "wb") as log:
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, close_fds=False,
+                                 env=environ(NOTIFY_SOCKET=f"{d}/notify", WARREN_LIBEXEC=BUILD),
+                                 preexec_fn=lambda: os.dup2(listener.fileno(), 3))
+        try:
+            eq(notified.recv(100), b"READY=1")
+            eq(call("ls", "-q", env={"WARREN_HOST": f"unix:{d}/early.sock"}), b"")
+            ok(not os.path.exists(f"{d}/run/warren.sock"), "it listens nowhere else")
+            p.terminate()
+            eq(notified.recv(100), b"STOPPING=1")
+            eq(p.wait(20), 0)
+        finally:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+
+
+@test
+def units_keep_sandboxes():
+    with open(f"{SOURCE}/packaging/warren.service.in", encoding="utf-8") as f:
+        unit = f.read()
+    for line in ("Type=notify", "KillMode=process", "Delegate=yes", "Restart=always", "ExecStart=@bindir@/warren serve"):
+        ok(f"\n{line}\n" in unit, f"{line} is not in the unit")
+    ok("RuntimeDirectory" not in unit, "systemd would remove it, with the sockets of sandboxes")
+    with open(f"{SOURCE}/packaging/warren.socket", encoding="utf-8") as f:
+        ok("\nListenStream=/run/warren/warren.sock\n" in f.read(), "the socket is where clients look")
 
 
 def around(t):
