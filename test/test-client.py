@@ -351,7 +351,7 @@ def streams_are_whole():
 def signals_are_passed_on():
     with sandbox() as box:
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            p = start("exec", box, "sh", "-c", "echo ready; sleep 60")
+            p = start("exec", box, "sh", "-c", "echo ready; exec sleep 60")
             eq(p.stdout.readline(), b"ready\n")
             p.send_signal(sig)
             eq((p.wait(20), p.stderr.read()), (128 + sig, b""))
@@ -692,7 +692,7 @@ def a_run_by_the_service():
         t.expect(rb"33 99\r\n")
         eq(t.wait(), 6)
         t.restored()
-    p = start("run", "--daemon", "sh", "-c", "echo ready; sleep 60")
+    p = start("run", "--daemon", "sh", "-c", "echo ready; exec sleep 60")
     eq(p.stdout.readline(), b"ready\n")
     p.terminate()
     eq((p.wait(20), p.stderr.read()), (143, b""))
