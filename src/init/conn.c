@@ -95,6 +95,17 @@ void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd)
 	conn_send(c, &msg, sizeof(msg), &fd, fd >= 0);
 }
 
+void reply_value(int c, uint32_t seq, long status, uint32_t value)
+{
+	struct proto_reply msg = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = seq },
+		.status = (int32_t)status,
+		.value = value,
+	};
+
+	conn_send(c, &msg, sizeof(msg), NULL, 0);
+}
+
 void reply_with(int c, uint32_t seq, const struct exec *ex, bool command)
 {
 	const struct {

@@ -11,6 +11,7 @@
  * group.c	the cgroup of an exec, v1 and v2
  * drain.c	output into a journal
  * reach.c	OPEN and CONNECT
+ * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
  *
  * init runs under the same system call filter and with the same capabilities as
  * what it starts, but as a user of its own (INIT_ID): whoever is root inside
@@ -123,6 +124,8 @@ void conn_receive(int c);
 /* @c may be -1: nobody is there any more. */
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
 void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
+/* The same, with a value and no descriptor. */
+void reply_value(int c, uint32_t seq, long status, uint32_t value);
 /* The same, with the streams of @ex that its users need. */
 void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
 /* To all that are to hear of it. */
@@ -181,7 +184,20 @@ void drain_result(struct exec *ex, enum journal_state state,
 void drain_end(struct exec *ex);
 
 /* reach.c */
-void reach_open(int c, const struct proto_open *msg);
+void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fds);
 void reach_connect(int c, const struct proto_connect *msg);
+
+/* files.c */
+/* The user's rights, no more, until as_self(); -EINVAL. */
+long as_user(const struct proto_who *who);
+void as_self(const struct proto_who *who);
+/* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
+long resolve(int at, const char *path, int flags, uint32_t mode);
+/* /proc/self is init when init opens it: a way into it, handed out. */
+bool on_proc(int fd);
+void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
+void files_change(int c, const struct proto_change *msg, size_t size, const int *fds,
+		  size_t n_fds);
+void files_watch(int c, const struct proto_watch *msg, const int *fds, size_t n_fds);
 
 #endif /* INIT_INIT_H */

@@ -122,6 +122,8 @@ static const size_t sizes[] = {
 	[PROTO_ATTACH] = sizeof(struct proto_attach),
 	[PROTO_ACK] = sizeof(struct proto_ack),
 	[PROTO_LIST] = sizeof(struct proto_list),
+	[PROTO_SCAN] = sizeof(struct proto_scan),
+	[PROTO_WATCH] = sizeof(struct proto_watch),
 };
 
 void dispatch(int c, size_t size, int *fds, size_t n_fds)
@@ -150,7 +152,16 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		handle_signal(c, msg);
 		return;
 	case PROTO_OPEN:
-		reach_open(c, msg);
+		reach_open(c, msg, fds, n_fds);
+		return;
+	case PROTO_SCAN:
+		files_scan(c, msg, fds, n_fds);
+		return;
+	case PROTO_CHANGE:
+		files_change(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_WATCH:
+		files_watch(c, msg, fds, n_fds);
 		return;
 	case PROTO_CONNECT:
 		reach_connect(c, msg);

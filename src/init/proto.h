@@ -18,8 +18,10 @@
  *				<--	WELCOME
  *	SIGNAL, OPEN, CONNECT,	-->
  *	CLOSE_INPUT, ATTACH,
- *	LIST
+ *	LIST, CHANGE, WATCH
  *				<--	REPLY (+ descriptors)
+ *	SCAN			-->
+ *				<--	ENTRIES, or REPLY when it failed
  *	ACK			-->		is not answered
  *
  * The child that becomes init uses the same connection before it: it gets
@@ -81,12 +83,16 @@ enum proto_type {
 	PROTO_ATTACH,
 	PROTO_ACK,
 	PROTO_LIST,
+	PROTO_SCAN,
+	PROTO_CHANGE,
+	PROTO_WATCH,
 	/* from init or from the child before it */
 	PROTO_FAILED = 64,
 	PROTO_READY,
 	PROTO_REPLY,
 	PROTO_EXITED,
 	PROTO_WELCOME,
+	PROTO_ENTRIES,
 };
 
 struct proto_header {
@@ -224,6 +230,12 @@ struct proto_process {
 	uint64_t start; /* clock ticks since the machine started */
 };
 
+/*
+ * Files. A path is absolute and resolved within the sandbox's root; or a directory
+ * that was opened before comes along, and the path is relative, and may not lead
+ * out of it (-EXDEV). All is done with the rights of a user, and no others.
+ * Nothing of /proc is opened or changed: there init would be its own victim.
+ */
 struct proto_open {
 	struct proto_header h;
 	uint32_t uid, gid;
@@ -231,6 +243,78 @@ struct proto_open {
 	uint32_t groups[PROTO_GROUPS_MAX];
 	int32_t flags;
 	uint32_t mode;
+	char path[4096];
+};
+
+/* Who does it. */
+struct proto_who {
+	uint32_t uid, gid;
+	uint32_t n_groups; /* 0 where setgroups(2) is not possible */
+	uint32_t groups[PROTO_GROUPS_MAX];
+};
+
+/*
+ * What is in the directory that comes along, from its position on, which moves:
+ * no entries is the end. Or, with PROTO_SCAN_ONE, what is at the path.
+ */
+#define PROTO_SCAN_ONE (1U << 0)
+#define PROTO_SCAN_FOLLOW \
+	(1U << 1) /* of ONE: a link at the end of the path is followed */
+
+struct proto_scan {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t flags;
+	char path[4096];
+};
+
+enum proto_verb {
+	PROTO_MKDIR,   /* each with `mode` */
+	PROTO_UNLINK,  /* each, whatever but a directory */
+	PROTO_RMDIR,   /* each */
+	PROTO_CHMOD,   /* each to `mode`; links are passed over */
+	PROTO_CHOWN,   /* each to `owner` and `group`; links themselves */
+	PROTO_UTIME,   /* each to `mtime`; links themselves */
+	PROTO_RENAME,  /* of pairs, the first to the second */
+	PROTO_SYMLINK, /* of pairs, the second a link that says the first */
+	PROTO_LINK,    /* of pairs, the second another name of the first */
+	PROTO_VERB_MAX,
+};
+
+/* What is already as it is to be is fine: a directory to make, a file to remove. */
+#define PROTO_CHANGE_LENIENT (1U << 0)
+#define PROTO_CHANGE_KEEP    (1U << 1) /* RENAME: what is at the new place stays, -EEXIST */
+#define PROTO_CHANGE_FOLLOW \
+	(1U << 2) /* CHMOD: a link at the end of the path is followed */
+
+/*
+ * A verb, done to many paths one after another, or to pairs of them. Of two
+ * directories that come along the second is for the second of each pair. The
+ * value of the REPLY is how many were changed; if one failed, how many were
+ * dealt with before it.
+ */
+struct proto_change {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t verb;
+	uint32_t flags;
+	uint32_t mode;
+	uint32_t owner, group;
+	uint32_t mtime_nsec;
+	int64_t mtime_sec;
+	uint32_t n;            /* of paths */
+	uint32_t strings_size; /* the paths, each NUL-terminated, back to back */
+	char strings[];
+};
+
+_Static_assert(sizeof(struct proto_change) == offsetof(struct proto_change, strings),
+	       "the strings begin where the struct ends");
+
+/* Watch a path by the inotify(7) that comes along: the value of the REPLY is the watch. */
+struct proto_watch {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t mask;
 	char path[4096];
 };
 
@@ -325,7 +409,32 @@ struct proto_reply {
 	int32_t status; /* 0 or -errno */
 	uint32_t stage;
 	uint32_t gives; /* OPEN and CONNECT: 0, their one descriptor needs no name */
+	uint32_t value; /* of CHANGE and WATCH */
+};
+
+/* One thing in a directory, as the sandbox sees it. Of one that may not be looked at, the type. */
+struct proto_entry {
+	uint64_t size, ino;
+	int64_t mtime_sec;
+	uint32_t mtime_nsec;
+	uint32_t mode;
+	uint32_t uid, gid;
 	uint32_t pad;
+	uint16_t name_size, link_size; /* without the NULs */
+	/* The name (of SCAN_ONE: none), a NUL, what a link says, a NUL; up to a multiple of 8. */
+	char text[];
+};
+
+_Static_assert(sizeof(struct proto_entry) == offsetof(struct proto_entry, text),
+	       "the text begins where the struct ends");
+
+#define PROTO_ENTRIES_MAX 16384 /* bytes of them in a message */
+
+struct proto_entries {
+	struct proto_header h;
+	uint32_t n;
+	uint32_t size;
+	char data[];
 };
 
 #define PROTO_EXITED_TIMED_OUT (1U << 0)
@@ -346,5 +455,17 @@ struct proto_exited {
  * type and of this version? 0, or -EPROTO. (In proto.c, shared with the fuzzer.)
  */
 int proto_check(const void *data, size_t size);
+
+/*
+ * The next of the @size bytes of entries at *@at, which moves on: 1, 0 at the
+ * end, or -EPROTO. Names are names: not empty (but of SCAN_ONE), no slash, not
+ * "." or "..".
+ */
+struct proto_found {
+	struct proto_entry is;
+	const char *name, *link; /* NUL-terminated, in the message */
+};
+
+int proto_next(const char *data, size_t size, size_t *at, struct proto_found *ret);
 
 #endif /* INIT_PROTO_H */

@@ -2,54 +2,34 @@
 /* reach.c - a file or a port of the sandbox, opened from within and handed out */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/statfs.h>
 
 #include "init/init.h"
 
-void reach_open(int c, const struct proto_open *msg)
+void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fds)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(uint32_t)msg->flags | O_CLOEXEC | O_NONBLOCK |
-			 O_NOCTTY,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	struct statfs fs = { 0 };
-	long fd;
+	struct proto_who who = { .uid = msg->uid,
+				 .gid = msg->gid,
+				 .n_groups = msg->n_groups };
+	int at = n_fds > 0 ? fds[0] : AT_FDCWD;
+	long fd = -EINVAL;
 
-	if (msg->n_groups > PROTO_GROUPS_MAX || msg->path[0] != '/' ||
-	    msg->path[sizeof(msg->path) - 1] != '\0') {
-		reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_REQUEST, -1);
-		return;
+	if (msg->path[sizeof(msg->path) - 1] == '\0') {
+		__builtin_memcpy(who.groups, msg->groups, sizeof(who.groups));
+		fd = as_user(&who);
 	}
-	if (msg->flags & (O_CREAT | O_TMPFILE))
-		how.mode = msg->mode & 07777;
-	/* The user's rights, no more: ours are asleep meanwhile unless the user is root. */
-	if (msg->n_groups > 0)
-		(void)SYS_2(SYS_setgroups, msg->n_groups, msg->groups);
-	(void)SYS_1(SYS_setfsgid, msg->gid);
-	(void)SYS_1(SYS_setfsuid, msg->uid);
-	if (msg->uid != 0)
-		take_caps(0);
-	fd = SYS_4(SYS_openat2, AT_FDCWD, msg->path, &how, sizeof(how));
-	(void)SYS_1(SYS_setfsuid, INIT_ID);
-	(void)SYS_1(SYS_setfsgid, INIT_ID);
-	take_caps(~0ULL); /* after that: leaving the fsuid of root takes some of them */
-	if (msg->n_groups > 0)
-		(void)SYS_2(SYS_setgroups, 0, NULL);
-	/*
-	 * /proc/self is init when init opens it, and a process may always open its
-	 * own: handed out, /proc/1/mem would be a way into init.
-	 */
-	if (fd >= 0 &&
-	    (SYS_2(SYS_fstatfs, fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)) {
-		sys_close(fd);
-		fd = -EACCES;
+	if (fd == 0) {
+		fd = resolve(at, msg->path, msg->flags, msg->mode);
+		as_self(&who);
+		if (fd >= 0 && on_proc((int)fd)) {
+			sys_close(fd);
+			fd = -EACCES;
+		}
 	}
-	reply(c, msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE, (int)(fd < 0 ? -1 : fd));
+	reply(c, msg->h.seq, fd < 0 ? fd : 0,
+	      fd == -EINVAL ? PROTO_STAGE_REQUEST : PROTO_STAGE_NONE,
+	      (int)(fd < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }

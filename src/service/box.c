@@ -60,6 +60,7 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->service = s;
 	box->conn = -1;
 	box->asks_tail = &box->asks;
+	box->files_tail = &box->files_queue;
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
 	box->created = clock_now();
 	spec_read_idle(box);
@@ -84,6 +85,7 @@ void box_free(struct box *box)
 	line_close(box, &gone);
 	run_box_gone(box);
 	shell_box_gone(box);
+	files_box_gone(box);
 	while (*p != box)
 		p = &(*p)->hash_next;
 	*p = box->hash_next;

@@ -78,6 +78,9 @@ struct box {
 	struct box_job *jobs;   /* that wait for `moving` to end */
 	struct making *pulling; /* its making waits for an image; NULL */
 	uint64_t created;       /* ns, monotonic: for the figures */
+	struct files *files;  /* users of its files */
+	struct files_ask *files_queue, **files_tail; /* that wait for their turn */
+	unsigned files_flight;                       /* that wait for their answer */
 };
 
 struct run {
@@ -209,6 +212,9 @@ void run_signal_one(struct run *run, int sig, int pid);
 
 /* For what nobody waits for. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);
+
+/* files.c */
+void files_box_gone(struct box *box);
 
 /* exec.c */
 struct run *run_load(struct box *box, const struct exec_row *row);

@@ -89,7 +89,8 @@ static int hear(struct box *box, struct answer *a)
 		run_ended(box, &a->m.exited);
 		return 0;
 	}
-	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME)
+	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME &&
+	    a->m.h.type != PROTO_ENTRIES)
 		return -EPROTO;
 	ask = take_ask(box, a->m.h.seq);
 	if (!ask)
@@ -101,12 +102,14 @@ static int hear(struct box *box, struct answer *a)
 
 static void on_line(void *ctx, unsigned events UNUSED)
 {
+	/* Good until the next message: those who hear of it copy what they keep. */
+	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct box *box = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	for (int i = 0; i < READ_AT_ONCE && box->conn >= 0; i++) {
 		struct answer a;
-		int r = request_receive(box->conn, &a, MSG_DONTWAIT, &why);
+		int r = request_receive_into(box->conn, &a, room, MSG_DONTWAIT, &why);
 
 		if (r == 0)
 			return;

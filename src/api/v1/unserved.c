@@ -9,16 +9,6 @@
 			    "%s is not served by this service", c->route.op->id); \
 	}
 
-UNSERVED(read_file)
-UNSERVED(write_file)
-UNSERVED(remove_file)
-UNSERVED(append_file)
-UNSERVED(stat_file)
-UNSERVED(list_files)
-UNSERVED(make_directory)
-UNSERVED(move_file)
-UNSERVED(change_mode)
-UNSERVED(change_owner)
 UNSERVED(download_tar)
 UNSERVED(upload_tar)
 UNSERVED(watch_files)

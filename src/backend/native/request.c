@@ -267,16 +267,20 @@ void answer_done(struct answer *a)
 	}
 }
 
-int request_receive(int sock, struct answer *a, int flags, struct warren_error *err)
+/* A message into @data; as request_receive(), the size in *@ret_size. */
+static int receive(int sock, struct answer *a, void *data, size_t size, int flags,
+		   size_t *ret_size, struct warren_error *err)
 {
 	ssize_t r;
 
+	a->entries = NULL;
+	a->entries_size = 0;
 	a->n_fds = ARRAY_SIZE(a->fds);
-	r = fd_recv(sock, &a->m, sizeof(a->m), a->fds, &a->n_fds, flags);
+	r = fd_recv(sock, data, size, a->fds, &a->n_fds, flags);
 	/* It ended with something of ours unread: said once, before what it still had to say. */
 	if (r == -ECONNRESET) {
 		a->n_fds = ARRAY_SIZE(a->fds);
-		r = fd_recv(sock, &a->m, sizeof(a->m), a->fds, &a->n_fds, flags);
+		r = fd_recv(sock, data, size, a->fds, &a->n_fds, flags);
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
@@ -286,13 +290,42 @@ int request_receive(int sock, struct answer *a, int flags, struct warren_error *
 			return error_set(err, EPIPE, "the sandbox's init is gone");
 		return error_errno(err, (int)-r, "hear from the sandbox's init");
 	}
-	if (proto_check(&a->m, (size_t)r) < 0) {
+	if (proto_check(data, (size_t)r) < 0) {
 		answer_done(a);
 		return error_set(err, EPROTO,
 				 "the sandbox's init does not keep to the protocol");
 	}
-	if (a->m.h.type != PROTO_REPLY)
+	if (((const struct proto_header *)data)->type != PROTO_REPLY)
 		answer_done(a);
+	*ret_size = (size_t)r;
+	return 1;
+}
+
+int request_receive(int sock, struct answer *a, int flags, struct warren_error *err)
+{
+	size_t size;
+	int r = receive(sock, a, &a->m, sizeof(a->m), flags, &size, err);
+
+	if (r > 0 && a->m.h.type == PROTO_ENTRIES)
+		return error_set(err, EPROTO,
+				 "the sandbox's init answers what it was not asked");
+	return r;
+}
+
+int request_receive_into(int sock, struct answer *a, char *room, int flags,
+			 struct warren_error *err)
+{
+	size_t size = 0;
+	int r = receive(sock, a, room, PROTO_ANSWER_MAX, flags, &size, err);
+
+	if (r <= 0)
+		return r;
+	(void)memset(&a->m, 0, sizeof(a->m));
+	(void)memcpy(&a->m, room, size < sizeof(a->m) ? size : sizeof(a->m));
+	if (a->m.h.type == PROTO_ENTRIES) {
+		a->entries = room + sizeof(struct proto_entries);
+		a->entries_size = size - sizeof(struct proto_entries);
+	}
 	return 1;
 }
 

@@ -91,6 +91,8 @@ struct answer {
 	} m;
 	int fds[PROTO_GIVES_MAX];
 	size_t n_fds;
+	const char *entries; /* of ENTRIES, in the room that was given for them */
+	size_t entries_size;
 };
 
 void answer_done(struct answer *a);
@@ -99,6 +101,10 @@ void answer_done(struct answer *a);
  * init says. @flags are recv(2)'s: with MSG_DONTWAIT it does not wait.
  */
 int request_receive(int sock, struct answer *a, int flags, struct warren_error *err);
+/* The same for who may have asked for entries, with @room for PROTO_ANSWER_MAX bytes. */
+#define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
+int request_receive_into(int sock, struct answer *a, char *room, int flags,
+			 struct warren_error *err);
 /* Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none. */
 int answer_take(struct answer *a, uint32_t bit);
 /* The one descriptor of a REPLY to OPEN or CONNECT; -1: it has none. */

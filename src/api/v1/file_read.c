@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file_read.c - handler: a file, or a range of it, by sendfile(2) */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "api/v1/file.h"
+
+struct range {
+	uint64_t from, n;
+	bool partial;
+};
+
+/* Digits, at most what fits; -1: none or too many. */
+static int64_t number(const char **at)
+{
+	int64_t n = 0;
+	int digits = 0;
+
+	for (; **at >= '0' && **at <= '9'; (*at)++, digits++) {
+		if (digits >= 18)
+			return -1;
+		n = n * 10 + (**at - '0');
+	}
+	return digits > 0 ? n : -1;
+}
+
+/*
+ * One range of bytes. A header that is not understood, or asks for several, is
+ * as if it were not there (RFC 9110, 14.2); -ERANGE: it is not within the file.
+ */
+static int range_parse(const char *text, uint64_t size, struct range *ret)
+{
+	int64_t first, last;
+
+	*ret = (struct range){ .n = size };
+	if (!text || strncasecmp(text, "bytes=", 6) != 0)
+		return 0;
+	text += 6;
+	first = number(&text);
+	if (*text++ != '-')
+		return 0;
+	last = number(&text);
+	if (*text != '\0' || (first < 0 && last < 0) || (last >= 0 && last < first))
+		return 0;
+	if (first < 0) {
+		uint64_t n = (uint64_t)last < size ? (uint64_t)last : size;
+
+		if (n == 0)
+			return -ERANGE;
+		*ret = (struct range){ .from = size - n, .n = n, .partial = true };
+		return 0;
+	}
+	if ((uint64_t)first >= size)
+		return -ERANGE;
+	if (last < 0 || (uint64_t)last >= size)
+		last = (int64_t)size - 1;
+	*ret = (struct range){ .from = (uint64_t)first,
+			       .n = (uint64_t)(last - first) + 1,
+			       .partial = true };
+	return 0;
+}
+
+static void http_date(char out[40], time_t t)
+{
+	static const char *const days[] = { "Sun", "Mon", "Tue", "Wed",
+					    "Thu", "Fri", "Sat" };
+	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	struct tm tm = { 0 };
+
+	if (t < 0 || t > 253402300799 || !gmtime_r(&t, &tm))
+		(void)memset(&tm, 0, sizeof(tm));
+	(void)snprintf(out, 40, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
+		       tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
+		       tm.tm_min, tm.tm_sec);
+}
+
+static void refuse_range(struct call *c, uint64_t size)
+{
+	struct api_error err = { 0 };
+
+	(void)api_error_set(&err, API_ERR_RANGE_NOT_SATISFIABLE, "the file has %ju bytes",
+			    (uintmax_t)size);
+	api_error_number(&err, "maximum", size);
+	call_error(c, &err);
+}
+
+static void send_file(struct call *c, int fd, const struct stat *st)
+{
+	const char *match = http_header(c->req, "If-None-Match");
+	const char *condition = http_header(c->req, "If-Range");
+	uint64_t size = (uint64_t)st->st_size;
+	char etag[80], modified[40], within[80];
+	struct range range;
+	int r;
+
+	show_etag(etag, st->st_ino, st->st_mtim.tv_sec, (uint32_t)st->st_mtim.tv_nsec,
+		  size);
+	http_date(modified, st->st_mtim.tv_sec);
+	r = range_parse(condition && strcmp(condition, etag) != 0
+				? NULL
+				: http_header(c->req, "Range"),
+			size, &range);
+	(void)snprintf(within, sizeof(within), "bytes %ju-%ju/%ju", (uintmax_t)range.from,
+		       (uintmax_t)(range.from + range.n - 1), (uintmax_t)size);
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Cache-Control", "no-cache" },
+		{ "ETag", etag },
+		{ "Last-Modified", modified },
+		{ "Accept-Ranges", "bytes" },
+		{ "Content-Type", "application/octet-stream" },
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "Content-Range", within },
+	};
+
+	if (match &&
+	    (strcmp(match, "*") == 0 || http_header_has(c->req, "If-None-Match", etag))) {
+		(void)close(fd);
+		c->answered = true;
+		(void)http_respond(c->req, 304, headers, 4, NULL, 0);
+	} else if (r < 0) {
+		(void)close(fd);
+		refuse_range(c, size);
+	} else {
+		c->answered = true;
+		(void)http_respond_file(c->req, range.partial ? 206 : 200, headers,
+					ARRAY_SIZE(headers) - (range.partial ? 0 : 1), fd,
+					range.from, range.n);
+	}
+}
+
+static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct file_call *fc = ctx;
+	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
+	struct stat st;
+
+	if (err) {
+		file_fail(fc->call, err);
+		return;
+	}
+	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		call_refuse(fc->call,
+			    fd >= 0 && S_ISDIR(st.st_mode) ? API_ERR_IS_A_DIRECTORY
+							   : API_ERR_SPECIAL_FILE,
+			    "'%s' is not a regular file", fc->path);
+		return;
+	}
+	send_file(fc->call, TAKE_FD(fd), &st);
+}
+
+static void begun(struct file_call *fc)
+{
+	files_open(fc->files, -1, fc->path, O_RDONLY, 0, on_open, fc);
+}
+
+void v1_read_file(struct call *c)
+{
+	struct api_value *v = c->query.v;
+	struct file_call *fc = calloc(1, sizeof(*fc));
+
+	if (fc)
+		fc->begun = begun;
+	file_begin(c, fc, v[V1_READ_FILE_QUERY_PATH].text,
+		   v[V1_READ_FILE_QUERY_USER].text);
+}

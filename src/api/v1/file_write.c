@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file_write.c - handlers: a body becomes a file, or is added to one
+ *
+ * A file is replaced by one that was written beside it, whole: until then it has
+ * a name of its own in the same directory, which goes with the request.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/v1/file.h"
+#include "base/fd.h"
+
+struct writing {
+	struct file_call fc;
+	struct place_job *finding;
+	struct place place;
+	bool append, parents;
+	bool made; /* the file under its own name */
+	unsigned mode;
+	bool mode_given;
+	int fd;
+	char name[64]; /* in the directory */
+	uint64_t written;
+};
+
+static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+		   const struct warren_error *err UNUSED)
+{
+}
+
+static void writing_done(struct file_call *fc)
+{
+	struct writing *w = (struct writing *)fc;
+	struct files_change c = { .verb = PROTO_UNLINK, .dir = w->place.dir, .to = -1 };
+
+	w->finding = place_free(w->finding);
+	if (w->made && fc->files)
+		files_change_one(fc->files, c, w->name, NULL, ignore, NULL);
+	if (w->fd >= 0)
+		(void)close(w->fd);
+	if (w->place.dir >= 0)
+		(void)close(w->place.dir);
+}
+
+static void write_failed(struct writing *w, int code)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_errno(&err, code, "write '%s'", w->fc.path);
+	file_fail(w->fc.call, &err);
+}
+
+static void finish(struct writing *w)
+{
+	file_answer_info(&w->fc, w->append || w->place.exists ? 200 : 201);
+}
+
+static void on_renamed(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct writing *w = ctx;
+
+	if (err) {
+		file_fail(w->fc.call, err);
+		return;
+	}
+	w->made = false;
+	finish(w);
+}
+
+static void rename_it(struct writing *w)
+{
+	struct files_change c = { .verb = PROTO_RENAME, .dir = w->place.dir, .to = -1 };
+
+	files_change_one(w->fc.files, c, w->name, w->place.name, on_renamed, w);
+}
+
+static void on_owned(void *ctx, struct files_answer *a UNUSED,
+		     const struct warren_error *err UNUSED)
+{
+	rename_it(ctx);
+}
+
+/* All of it has arrived. */
+static void complete(struct writing *w)
+{
+	struct files_change c = { .verb = PROTO_CHOWN,
+				  .owner = w->place.is.uid,
+				  .group = w->place.is.gid,
+				  .dir = w->place.dir,
+				  .to = -1 };
+
+	(void)close(TAKE_FD(w->fd));
+	if (w->append)
+		finish(w);
+	else if (w->place.exists && files_uid(w->fc.files) == 0)
+		files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
+	else
+		rename_it(w);
+}
+
+static void on_piece(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct writing *w = c->state;
+	int r;
+
+	if (!w || c->answered || w->fd < 0)
+		return;
+	if (n == 0) {
+		complete(w);
+		return;
+	}
+	r = fd_write_all(w->fd, data, n);
+	if (r < 0)
+		write_failed(w, -r);
+	else
+		w->written += n;
+}
+
+static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct writing *w = ctx;
+	struct stat st;
+
+	if (err) {
+		file_fail(w->fc.call, err);
+		return;
+	}
+	w->fd = TAKE_FD(a->fd);
+	w->made = !w->append;
+	if (fstat(w->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		write_failed(w, ENXIO);
+		return;
+	}
+	if (w->fc.call->req->has_body)
+		http_stream(w->fc.call->req, on_piece);
+	else
+		complete(w);
+}
+
+static void on_place(void *ctx, struct place *p, const struct warren_error *err)
+{
+	struct writing *w = ctx;
+	char id[ID_LEN + 1];
+	unsigned mode = w->mode;
+
+	w->finding = NULL;
+	if (err) {
+		file_fail(w->fc.call, err);
+		return;
+	}
+	w->place = *p;
+	if (w->append) {
+		files_open(w->fc.files, p->dir, p->name,
+			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, mode, on_open, w);
+		return;
+	}
+	if (p->exists)
+		mode = p->is.mode & 07777;
+	id_make(id);
+	(void)snprintf(w->name, sizeof(w->name), ".warren-%s~", id);
+	files_open(w->fc.files, p->dir, w->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+		   mode, on_open, w);
+}
+
+static void begun(struct file_call *fc)
+{
+	struct writing *w = (struct writing *)fc;
+
+	place_find(fc->files, fc->path, w->parents, on_place, w, &w->finding);
+}
+
+static void begin(struct call *c, bool append, const char *path, const char *user,
+		  const char *mode, bool parents)
+{
+	struct writing *w = calloc(1, sizeof(*w));
+
+	if (w) {
+		w->fc.begun = begun;
+		w->fc.done = writing_done;
+		w->append = append;
+		w->parents = parents;
+		w->mode = mode ? file_mode(mode) : 0644;
+		w->fd = w->place.dir = -1;
+	}
+	file_begin(c, w ? &w->fc : NULL, path, user);
+}
+
+void v1_write_file(struct call *c)
+{
+	struct api_value *v = c->query.v;
+
+	begin(c, false, v[V1_WRITE_FILE_QUERY_PATH].text,
+	      v[V1_WRITE_FILE_QUERY_USER].text, v[V1_WRITE_FILE_QUERY_MODE].text,
+	      v[V1_WRITE_FILE_QUERY_PARENTS].number);
+}
+
+void v1_append_file(struct call *c)
+{
+	struct api_value *v = c->query.v;
+
+	begin(c, true, v[V1_APPEND_FILE_QUERY_PATH].text,
+	      v[V1_APPEND_FILE_QUERY_USER].text, v[V1_APPEND_FILE_QUERY_MODE].text,
+	      v[V1_APPEND_FILE_QUERY_PARENTS].number);
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.c - what is asked of an init about files, a few requests of each sandbox at a time
+ *
+ * An init that answers more than its connection holds cuts it off, and with it
+ * the sandbox; requests that do not fit are refused. So no more are under way
+ * than certainly fit both ways, and the others wait for their turn here.
+ */
+#include "service/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/internal.h"
+
+#define FLIGHT_MAX 4 /* of answers of 16 kB, into buffers of some 200 kB */
+
+struct files {
+	struct box *box; /* NULL: it is gone */
+	struct net_loop *loop;
+	struct files *next, **prev;
+	struct native_user user;
+	struct files_ask *asks; /* that have no answer */
+	struct making *making;  /* directories; NULL: none */
+};
+
+struct files_ask {
+	struct files *files; /* NULL: nobody hears of it */
+	struct files_ask *next, **prev;
+	struct files_ask *queue_next;
+	struct box *box;
+	struct request q;
+	char what[64]; /* for errors */
+	files_fn fn;
+	void *ctx;
+};
+
+/* ------------------------------------------------------------------- beginning */
+
+struct beginning {
+	struct box *box;
+	char *user;
+	void (*fn)(void *ctx, struct files *f, const struct warren_error *err);
+	void *ctx;
+};
+
+static void begun(struct beginning *b, struct files *f, const struct warren_error *err)
+{
+	b->fn(b->ctx, f, err);
+	free(b->user);
+	free(b);
+}
+
+static void on_user(void *ctx, const struct native_user *user,
+		    const struct warren_error *failure)
+{
+	struct beginning *b = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct files *f = failure && !user ? NULL : calloc(1, sizeof(*f));
+
+	if (!f) {
+		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		begun(b, NULL, user ? &err : failure);
+		return;
+	}
+	*f = (struct files){ .box = b->box,
+			     .loop = b->box->service->loop,
+			     .user = *user,
+			     .next = b->box->files,
+			     .prev = &b->box->files };
+	if (f->next)
+		f->next->prev = &f->next;
+	b->box->files = f;
+	begun(b, f, NULL);
+}
+
+static void on_awake(void *ctx, int r, const struct warren_error *err)
+{
+	struct beginning *b = ctx;
+
+	if (r < 0)
+		begun(b, NULL, err);
+	else
+		box_find_user(b->box, b->user, on_user, b);
+}
+
+void files_begin(struct box *box, const char *user,
+		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
+		 void *ctx)
+{
+	struct beginning *b = calloc(1, sizeof(*b));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (b && user)
+		b->user = strdup(user);
+	if (!b || (user && !b->user)) {
+		free(b);
+		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		fn(ctx, NULL, &err);
+		return;
+	}
+	b->box = box;
+	b->fn = fn;
+	b->ctx = ctx;
+	box_use(box, on_awake, b);
+}
+
+static void leave_box(struct files *f)
+{
+	if (!f->box)
+		return;
+	*f->prev = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	f->box = NULL;
+}
+
+struct files *files_end(struct files *f)
+{
+	if (!f)
+		return NULL;
+	for (struct files_ask *a = f->asks; a; a = a->next)
+		a->files = NULL;
+	leave_box(f);
+	free(f->making);
+	free(f);
+	return NULL;
+}
+
+void files_box_gone(struct box *box)
+{
+	while (box->files)
+		leave_box(box->files);
+}
+
+struct net_loop *files_loop(const struct files *f)
+{
+	return f->loop;
+}
+
+uint32_t files_uid(const struct files *f)
+{
+	return f->user.uid;
+}
+
+/* ---------------------------------------------------------------------- asking */
+
+static void unlink_ask(struct files_ask *a)
+{
+	if (!a->files)
+		return;
+	*a->prev = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+}
+
+static void answered(struct files_ask *a, struct files_answer *answer,
+		     const struct warren_error *err)
+{
+	unlink_ask(a);
+	if (a->files)
+		a->fn(a->ctx, err ? NULL : answer, err);
+	else if (answer && answer->fd >= 0)
+		(void)close(answer->fd);
+	request_done(&a->q);
+	free(a);
+}
+
+static void next_turn(struct box *box);
+
+static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct files_ask *ask = ctx;
+	struct box *box = ask->box;
+	struct files_answer answer = { .fd = -1 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = 0;
+
+	box->files_flight--;
+	if (!failure && a->m.h.type == PROTO_REPLY) {
+		code = reply_code(&a->m.reply);
+		answer.fd = code == 0 ? answer_take_only(a) : -1;
+		answer.value = a->m.reply.value;
+	} else if (!failure && a->m.h.type == PROTO_ENTRIES) {
+		answer.entries = a->entries;
+		answer.size = a->entries_size;
+	} else if (!failure) {
+		code = EPROTO;
+	}
+	if (code)
+		(void)error_errno(&err, code, "%s", ask->what);
+	answered(ask, &answer, failure ? failure : code ? &err : NULL);
+	next_turn(box);
+}
+
+/* Those that wait, as far as there is room. */
+static void next_turn(struct box *box)
+{
+	while (box->files_queue && box->files_flight < FLIGHT_MAX) {
+		struct files_ask *a = box->files_queue;
+		struct warren_error err = WARREN_ERROR_INIT;
+
+		box->files_queue = a->queue_next;
+		if (!box->files_queue)
+			box->files_tail = &box->files_queue;
+		box->files_flight++;
+		if (line_ask(box, &a->q, on_answer, a, &err) < 0) {
+			box->files_flight--;
+			answered(a, NULL, &err);
+		}
+	}
+}
+
+/* The message, and up to two descriptors, which stay the caller's. */
+static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
+		const char *what, const char *path, files_fn fn, void *ctx)
+{
+	struct files_ask *a = f->box ? malloc(sizeof(*a)) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	if (!f->box) {
+		(void)error_set(&err, ESTALE, "the sandbox is gone");
+		fn(ctx, NULL, &err);
+		return;
+	}
+	if (!a) {
+		(void)error_errno(&err, ENOMEM, "%s", what);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*a = (struct files_ask){
+		.files = f, .box = f->box, .q = REQUEST_INIT, .fn = fn, .ctx = ctx
+	};
+	(void)snprintf(a->what, sizeof(a->what), "%s '%.40s%s'", what, path,
+		       strlen(path) > 40 ? "..." : "");
+	r = request_put(&a->q, msg, size, -1, &err);
+	/* Copies: it may wait longer than the caller keeps them. */
+	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
+		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+
+		if (copy < 0) {
+			r = error_errno(&err, errno, "%s", what);
+			break;
+		}
+		a->q.theirs[a->q.n_theirs++] = copy;
+		a->q.fds[a->q.n_fds++] = copy;
+	}
+	if (r < 0) {
+		request_done(&a->q);
+		free(a);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	a->next = f->asks;
+	a->prev = &f->asks;
+	if (a->next)
+		a->next->prev = &a->next;
+	f->asks = a;
+	*f->box->files_tail = a;
+	f->box->files_tail = &a->queue_next;
+	/* One that sleeps answers when it was woken. */
+	if (f->box->row.state == SANDBOX_PAUSED)
+		box_use(f->box, service_ignore, NULL);
+	else
+		box_touch(f->box);
+	next_turn(f->box);
+}
+
+static void fill_who(const struct files *f, struct proto_who *who)
+{
+	who->uid = f->user.uid;
+	who->gid = f->user.gid;
+	who->n_groups = f->box && f->box->is.base.groups ? (uint32_t)f->user.n_groups : 0;
+	(void)memcpy(who->groups, f->user.groups, sizeof(who->groups));
+}
+
+static bool path_fits(const char *path, size_t size, files_fn fn, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (strlen(path) < size)
+		return true;
+	(void)error_errno(&err, ENAMETOOLONG, "'%.40s...'", path);
+	fn(ctx, NULL, &err);
+	return false;
+}
+
+void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
+		files_fn fn, void *ctx)
+{
+	struct proto_open msg = { .h = { .type = PROTO_OPEN },
+				  .flags = flags,
+				  .mode = mode };
+	struct proto_who who = { 0 };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &who);
+	msg.uid = who.uid;
+	msg.gid = who.gid;
+	msg.n_groups = who.n_groups;
+	(void)memcpy(msg.groups, who.groups, sizeof(msg.groups));
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "open", path, fn, ctx);
+}
+
+void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
+		void *ctx)
+{
+	struct proto_scan msg = { .h = { .type = PROTO_SCAN },
+				  .flags = PROTO_SCAN_ONE |
+					   (follow ? PROTO_SCAN_FOLLOW : 0) };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &msg.who);
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "look at", path, fn, ctx);
+}
+
+void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
+{
+	struct proto_scan msg = { .h = { .type = PROTO_SCAN } };
+
+	fill_who(f, &msg.who);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "read", "a directory", fn, ctx);
+}
+
+void files_change(struct files *f, const struct files_change *c, files_fn fn, void *ctx)
+{
+	static const char *const verbs[PROTO_VERB_MAX] = {
+		[PROTO_MKDIR] = "make the directory",
+		[PROTO_UNLINK] = "remove",
+		[PROTO_RMDIR] = "remove the directory",
+		[PROTO_CHMOD] = "change the mode of",
+		[PROTO_CHOWN] = "change the owner of",
+		[PROTO_UTIME] = "change the time of",
+		[PROTO_RENAME] = "rename",
+		[PROTO_SYMLINK] = "make a link to",
+		[PROTO_LINK] = "make a name of",
+	};
+	_Alignas(8) static char room[PROTO_MESSAGE_MAX];
+	struct proto_change *msg = (void *)room;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (c->size > FILES_NAMES_MAX || c->size == 0) {
+		(void)error_errno(&err, E2BIG, "%s", verbs[c->verb]);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*msg = (struct proto_change){
+		.h = { .type = PROTO_CHANGE },
+		.verb = c->verb,
+		.flags = c->flags,
+		.mode = c->mode,
+		.owner = c->owner,
+		.group = c->group,
+		.mtime_sec = c->mtime_sec,
+		.mtime_nsec = c->mtime_nsec,
+		.n = c->n,
+		.strings_size = (uint32_t)c->size,
+	};
+	fill_who(f, &msg->who);
+	(void)memcpy(msg->strings, c->names, c->size);
+	ask(f, msg, sizeof(*msg) + c->size, (int[]){ c->dir, c->dir >= 0 ? c->to : -1 },
+	    verbs[c->verb], c->names, fn, ctx);
+}
+
+void files_change_one(struct files *f, struct files_change change, const char *path,
+		      const char *second, files_fn fn, void *ctx)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	buf_add(&names, path, strlen(path) + 1);
+	if (second)
+		buf_add(&names, second, strlen(second) + 1);
+	if (names.failed) {
+		(void)error_errno(&err, ENOMEM, "change '%.40s'", path);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	change.names = names.data;
+	change.size = names.len;
+	change.n = second ? 2 : 1;
+	files_change(f, &change, fn, ctx);
+}
+
+void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
+		     files_fn fn, void *ctx)
+{
+	struct proto_watch msg = { .h = { .type = PROTO_WATCH }, .mask = mask };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &msg.who);
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ notify, -1 }, "watch", path, fn, ctx);
+}
+
+struct owning {
+	void (*fn)(void *ctx, uint32_t uid, uint32_t gid, const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_owner(void *ctx, const struct native_user *user,
+		     const struct warren_error *err)
+{
+	struct owning o = *(struct owning *)ctx;
+
+	free(ctx);
+	o.fn(o.ctx, user ? user->uid : 0, user ? user->gid : 0, user ? NULL : err);
+}
+
+void files_find_owner(struct files *f, const char *user,
+		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
+				 const struct warren_error *err),
+		      void *ctx)
+{
+	struct owning *o = f->box ? malloc(sizeof(*o)) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!o) {
+		(void)error_set(&err, f->box ? ENOMEM : ESTALE, "the sandbox is gone");
+		fn(ctx, 0, 0, &err);
+		return;
+	}
+	*o = (struct owning){ fn, ctx };
+	box_find_user(f->box, user, on_owner, o);
+}
+
+void files_tidy(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++)
+		if (*from != '/' || to == path || to[-1] != '/')
+			*to++ = *from;
+	if (to > path + 1 && to[-1] == '/')
+		to--;
+	*to = '\0';
+}
+
+/* ---------------------------------------------------------------------- mkdir -p */
+
+struct making {
+	struct files *files;
+	unsigned mode;
+	size_t done; /* of the path: what is before has been asked for */
+	files_fn fn;
+	void *ctx;
+	char path[4096];
+};
+
+static void make_more(struct making *m);
+
+static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct making *m = ctx;
+
+	if (!err && m->path[m->done]) {
+		make_more(m);
+		return;
+	}
+	m->files->making = NULL;
+	m->fn(m->ctx, a, err);
+	free(m);
+}
+
+/* As many of "/a", "/a/b", "/a/b/c" as a message holds. */
+static void make_more(struct making *m)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct files_change c = { .verb = PROTO_MKDIR,
+				  .flags = PROTO_CHANGE_LENIENT,
+				  .mode = 0755,
+				  .dir = -1,
+				  .to = -1 };
+	size_t n = m->done;
+
+	while (m->path[n]) {
+		n += 1 + strcspn(m->path + n + 1, "/");
+		/* The last one has a mode of its own, and so a request. */
+		if (c.n > 0 && (!m->path[n] || c.n >= FILES_BATCH ||
+				names.len + n + 1 > FILES_NAMES_MAX))
+			break;
+		if (!m->path[n])
+			c.mode = m->mode;
+		buf_add(&names, m->path, n);
+		buf_add(&names, "", 1);
+		c.n++;
+		m->done = n;
+	}
+	c.names = names.data;
+	c.size = names.failed ? 0 : names.len;
+	files_change(m->files, &c, on_made, m);
+}
+
+void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
+		     void *ctx)
+{
+	struct making *m = calloc(1, sizeof(*m));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!m || strlen(path) >= sizeof(m->path) || path[0] != '/' || !path[1]) {
+		free(m);
+		(void)error_errno(&err,
+				  !m        ? ENOMEM
+				  : path[1] ? ENAMETOOLONG
+					    : EEXIST,
+				  "make the directory '%.40s'", path);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	m->files = f;
+	m->mode = mode;
+	m->fn = fn;
+	m->ctx = ctx;
+	(void)strcpy(m->path, path);
+	f->making = m;
+	make_more(m);
+}
