@@ -78,6 +78,7 @@ void file_fail(struct call *c, const struct warren_error *engine)
 		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
 		break;
 	case ETXTBSY:
+	case EAGAIN: /* a race under way about the path */
 	case EBUSY:
 		(void)api_error_set(&err, API_ERR_CONFLICT, "%s", engine->msg);
 		break;
@@ -104,35 +105,45 @@ bool file_entry(struct call *c, const struct files_answer *a,
 
 void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t size)
 {
-	(void)snprintf(out, 80, "\"%jx-%jx.%x-%jx\"", (uintmax_t)ino, (uintmax_t)sec, nsec,
-		       (uintmax_t)size);
+	(void)snprintf(out, 80, "\"%jx-%jx.%x-%jx\"", (uintmax_t)ino, (uintmax_t)sec,
+		       nsec, (uintmax_t)size);
+}
+
+/* In the order of FileType in the description. */
+static const struct {
+	mode_t type;
+	const char *name;
+} types[] = {
+	{ S_IFREG, "file" },         { S_IFDIR, "directory" }, { S_IFLNK, "link" },
+	{ S_IFIFO, "fifo" },         { S_IFSOCK, "socket" },   { S_IFCHR, "char_device" },
+	{ S_IFBLK, "block_device" },
+};
+
+const char *file_type_name(uint32_t mode)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if ((mode & S_IFMT) == types[i].type)
+			return types[i].name;
+	return types[0].name;
+}
+
+uint32_t file_type_mode(size_t word)
+{
+	return word < ARRAY_SIZE(types) ? types[word].type : 0;
 }
 
 void show_file(struct json *j, const char *path, const struct proto_found *found)
 {
-	static const struct {
-		mode_t type;
-		const char *name;
-	} types[] = {
-		{ S_IFREG, "file" },         { S_IFDIR, "directory" },
-		{ S_IFLNK, "link" },         { S_IFIFO, "fifo" },
-		{ S_IFSOCK, "socket" },      { S_IFCHR, "char_device" },
-		{ S_IFBLK, "block_device" },
-	};
 	const struct proto_entry *is = &found->is;
-	const char *type = "file";
 	char text[80];
 	int64_t sec = is->mtime_sec;
 
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
-		if ((is->mode & S_IFMT) == types[i].type)
-			type = types[i].name;
 	/* Dates are of four digits, whatever the sandbox has made of them. */
 	if (sec < 0 || sec > 253402300799)
 		sec = sec < 0 ? 0 : 253402300799;
 	json_open(j, NULL, '{');
 	json_str(j, "path", path);
-	json_str(j, "type", type);
+	json_str(j, "type", file_type_name(is->mode));
 	json_u64(j, "size", is->size > INT64_C(9007199254740991) ? 0 : is->size);
 	(void)snprintf(text, sizeof(text), "%04o", is->mode & 07777);
 	json_str(j, "mode", text);

@@ -30,6 +30,9 @@ bool file_entry(struct call *c, const struct files_answer *a,
 /* Look at the path again, and answer with what is there. */
 void file_answer_info(struct file_call *fc, int status);
 void show_file(struct json *j, const char *path, const struct proto_found *found);
+/* By the words of FileType. */
+const char *file_type_name(uint32_t mode);
+uint32_t file_type_mode(size_t word);
 /* With its quotes. */
 void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t size);
 /* "0644"; validated before. */

@@ -9,7 +9,16 @@
 			    "%s is not served by this service", c->route.op->id); \
 	}
 
+<<<<<<< HEAD
 UNSERVED(download_tar)
 UNSERVED(upload_tar)
 UNSERVED(watch_files)
 UNSERVED(search_files)
+=======
+UNSERVED(open_terminal)
+UNSERVED(join_terminal)
+UNSERVED(list_images)
+UNSERVED(remove_image)
+UNSERVED(inspect_image)
+UNSERVED(pull_image)
+>>>>>>> b1f4c23 (service, api: tar up and down, search and watch for files of a sandbox)

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * untar.c - entries of an archive become files, one after another
+ *
+ * What is in the way of a file or link is removed, and directories that are missing
+ * are made, each at most once for an entry. Modes of directories are set at
+ * the end, as one that nobody may write to could not be filled.
+ */
+#include "service/untar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "net/loop.h"
+#include "service/tar.h"
+
+#define DEFERRED_MAX (32U << 20)
+#define RAW_SIZE     65536U
+#define AT_ONCE      64 /* pieces, before others have their turn */
+
+struct untar {
+	struct files *files;
+	struct untar_options o;
+	struct tar_reader tar;
+	struct unpack *unpack; /* NULL: not known yet */
+	struct buf in;         /* what was fed */
+	size_t in_off;
+	char raw[RAW_SIZE]; /* what came of it */
+	size_t raw_len, raw_off;
+	bool waiting; /* for init */
+	bool running, fed_all, over;
+	bool cleared, parented; /* what was tried for this entry */
+	int fd;                 /* the file that is written */
+	uint64_t entries, bytes;
+	struct buf dirs; /* modes and names of directories */
+	size_t dirs_off;
+	struct warren_error err;
+	struct loop_timer *timer;
+};
+
+struct deferred {
+	uint32_t mode, name_size;
+	int64_t mtime;
+};
+
+static void run(struct untar *u);
+static void make_entry(struct untar *u);
+
+static void on_timer(void *ctx)
+{
+	run(ctx);
+}
+
+struct untar *untar_new(struct files *f, const struct untar_options *options)
+{
+	struct untar *u = malloc(sizeof(*u));
+
+	if (!u)
+		return NULL;
+	(void)memset(u, 0, offsetof(struct untar, raw));
+	(void)memset(&u->raw_len, 0, sizeof(*u) - offsetof(struct untar, raw_len));
+	u->files = f;
+	u->o = *options;
+	u->fd = -1;
+	u->in = (struct buf)BUF_INIT(4U << 20);
+	u->dirs = (struct buf)BUF_INIT(DEFERRED_MAX);
+	tar_init(&u->tar);
+	if (loop_timer_new(files_loop(f), on_timer, u, &u->timer) < 0) {
+		u->o.dir = -1; /* it stays the caller's */
+		return untar_free(u);
+	}
+	return u;
+}
+
+struct untar *untar_free(struct untar *u)
+{
+	if (!u)
+		return NULL;
+	tar_done(&u->tar);
+	u->unpack = unpack_free(u->unpack);
+	u->timer = loop_timer_free(u->timer);
+	buf_done(&u->in);
+	buf_done(&u->dirs);
+	if (u->fd >= 0)
+		(void)close(u->fd);
+	if (u->o.dir >= 0)
+		(void)close(u->o.dir);
+	free(u);
+	return NULL;
+}
+
+static void finish(struct untar *u, const struct warren_error *err)
+{
+	if (u->over)
+		return;
+	u->over = true;
+	u->o.end(u->o.ctx, u->entries, u->bytes, err);
+}
+
+static void go_on(struct untar *u)
+{
+	u->waiting = false;
+	if (!u->running)
+		run(u);
+}
+
+static void change(struct untar *u, struct files_change c, const char *first,
+		   const char *second, files_fn fn)
+{
+	c.dir = u->o.dir;
+	c.to = -1;
+	u->waiting = true;
+	files_change_one(u->files, c, first, second, fn, u);
+}
+
+static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+		   const struct warren_error *err UNUSED)
+{
+}
+
+/* ---------------------------------------------------------- what stands in the way */
+
+static void on_way(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err) {
+		finish(u, err);
+		return;
+	}
+	make_entry(u);
+}
+
+static void make_parents(struct untar *u)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct files_change c = { .verb = PROTO_MKDIR,
+				  .flags = PROTO_CHANGE_LENIENT,
+				  .mode = 0755,
+				  .dir = u->o.dir,
+				  .to = -1 };
+	const char *name = u->tar.entry.name;
+
+	for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
+		buf_add(&names, name, (size_t)(p - name));
+		buf_add(&names, "", 1);
+		c.n++;
+	}
+	c.names = names.data;
+	c.size = names.failed ? 0 : names.len;
+	u->waiting = true;
+	files_change(u->files, &c, on_way, u);
+}
+
+/* Whether there is something to be tried. */
+static bool clear_way(struct untar *u, int code)
+{
+	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
+		u->parented = true;
+		make_parents(u);
+		return true;
+	}
+	if (code == EEXIST && !u->cleared && u->tar.entry.type != TAR_DIRECTORY) {
+		u->cleared = true;
+		change(u,
+		       (struct files_change){ .verb = PROTO_UNLINK,
+					      .flags = PROTO_CHANGE_LENIENT },
+		       u->tar.entry.name, NULL, on_way);
+		return true;
+	}
+	return false;
+}
+
+/* ----------------------------------------------------------------------- entries */
+
+/* Mode after owner, which takes bits from it; nobody waits for these. */
+static void dress(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+	struct files_change c = { .dir = u->o.dir,
+				  .to = -1,
+				  .owner = e->uid,
+				  .group = e->gid,
+				  .mode = e->mode,
+				  .mtime_sec = e->mtime };
+
+	if (u->o.owners) {
+		c.verb = PROTO_CHOWN;
+		files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+		c.verb = PROTO_CHMOD;
+		if (e->type == TAR_FILE)
+			files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+	}
+	c.verb = PROTO_UTIME;
+	if (e->type != TAR_DIRECTORY)
+		files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+}
+
+static void defer(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+	struct deferred d = { .mode = e->mode,
+			      .name_size = (uint32_t)strlen(e->name) + 1,
+			      .mtime = e->mtime };
+
+	buf_add(&u->dirs, &d, sizeof(d));
+	buf_add(&u->dirs, e->name, d.name_size);
+}
+
+static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct untar *u = ctx;
+	struct stat st;
+
+	if (err) {
+		if (!clear_way(u, err->code))
+			finish(u, err);
+		return;
+	}
+	if (u->tar.entry.type == TAR_FILE) {
+		u->fd = TAKE_FD(a->fd);
+		if (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+			(void)error_errno(&u->err, ENXIO, "write '%s'",
+					  u->tar.entry.name);
+			finish(u, &u->err);
+			return;
+		}
+	} else if (u->tar.entry.type == TAR_DIRECTORY) {
+		defer(u);
+	}
+	u->entries++;
+	go_on(u);
+}
+
+static void make_entry(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+
+	switch (e->type) {
+	case TAR_FILE:
+		u->waiting = true;
+		files_open(u->files, u->o.dir, e->name,
+			   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e->mode, on_made, u);
+		break;
+	case TAR_DIRECTORY:
+		change(u,
+		       (struct files_change){ .verb = PROTO_MKDIR,
+					      .flags = PROTO_CHANGE_LENIENT,
+					      .mode = e->mode | 0700 },
+		       e->name, NULL, on_made);
+		break;
+	case TAR_SYMLINK:
+		change(u, (struct files_change){ .verb = PROTO_SYMLINK }, e->link,
+		       e->name, on_made);
+		break;
+	case TAR_LINK:
+		change(u, (struct files_change){ .verb = PROTO_LINK }, e->link, e->name,
+		       on_made);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ the last things */
+
+static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
+			const struct warren_error *err UNUSED)
+{
+	go_on(ctx);
+}
+
+/* The next directory whose mode is still to be set; 0: none. */
+static int dress_dir(struct untar *u)
+{
+	struct deferred d;
+	const char *name;
+	struct files_change c = { .verb = PROTO_CHMOD };
+
+	if (u->dirs.failed || u->dirs_off >= u->dirs.len)
+		return 0;
+	(void)memcpy(&d, u->dirs.data + u->dirs_off, sizeof(d));
+	name = u->dirs.data + u->dirs_off + sizeof(d);
+	u->dirs_off += sizeof(d) + d.name_size;
+	c.mode = d.mode;
+	change(u, c, name, NULL, on_dir_mode);
+	c = (struct files_change){
+		.verb = PROTO_UTIME, .mtime_sec = d.mtime, .dir = u->o.dir, .to = -1
+	};
+	files_change_one(u->files, c, name, NULL, ignore, NULL);
+	return 1;
+}
+
+static void at_end(struct untar *u)
+{
+	if (!tar_is_whole(&u->tar) || !u->unpack || !unpack_is_whole(u->unpack)) {
+		(void)error_set(&u->err, EBADMSG,
+				"the archive is damaged: it ends too soon");
+		finish(u, &u->err);
+	} else if (!dress_dir(u)) {
+		finish(u, NULL);
+	}
+}
+
+/* ------------------------------------------------------------------------- bytes */
+
+static int begin_entry(struct untar *u)
+{
+	u->cleared = u->parented = false;
+	if (!u->tar.entry.name[0])
+		return 0; /* the directory itself */
+	make_entry(u);
+	return 0;
+}
+
+static int end_entry(struct untar *u)
+{
+	if (u->fd >= 0)
+		(void)close(TAKE_FD(u->fd));
+	if (u->tar.entry.name[0])
+		dress(u);
+	return 0;
+}
+
+static int write_data(struct untar *u, const char *data, size_t n)
+{
+	int r = u->fd >= 0 ? fd_write_all(u->fd, data, n) : 0;
+
+	if (r < 0)
+		return error_errno(&u->err, -r, "write '%s'", u->tar.entry.name);
+	u->bytes += u->fd >= 0 ? n : 0;
+	return 0;
+}
+
+/* One event of the tar; -errno. 1: it wants more. */
+static int take_tar(struct untar *u)
+{
+	const char *data = u->raw + u->raw_off;
+	size_t used = 0;
+	int ev = tar_take(&u->tar, data, u->raw_len - u->raw_off, &used, &u->err);
+
+	u->raw_off += used;
+	switch (ev) {
+	case TAR_ENTRY:
+		return begin_entry(u);
+	case TAR_DATA:
+		return write_data(u, data, used);
+	case TAR_ENTRY_END:
+		return end_entry(u);
+	case TAR_MORE:
+	case TAR_OVER:
+		return u->raw_off == u->raw_len;
+	default:
+		return ev;
+	}
+}
+
+/* More of what the tar is made of; 1: there is none. */
+static int refill(struct untar *u)
+{
+	const char *data = u->in.data + u->in_off;
+	size_t n = u->in.len - u->in_off, used = 0;
+	int r = 0;
+
+	/* Four bytes tell what it is. */
+	if (!u->unpack && (n >= 4 || (u->fed_all && n > 0)))
+		r = unpack_new(unpack_kind(data, n), &u->unpack, &u->err);
+	if (r < 0 || !u->unpack)
+		return r < 0 ? r : 1;
+	u->raw_off = u->raw_len = 0;
+	r = unpack_take(u->unpack, data, n, &used, u->raw, sizeof(u->raw), &u->raw_len,
+			&u->err);
+	u->in_off += used;
+	return r < 0 ? r : used == 0 && u->raw_len == 0;
+}
+
+static void run(struct untar *u)
+{
+	int r = 0, starved = 0;
+
+	u->running = true;
+	for (int i = 0; i < AT_ONCE && !u->waiting && !u->over && r >= 0 && !starved;
+	     i++) {
+		r = take_tar(u);
+		if (r == 1) {
+			r = refill(u);
+			starved = r == 1;
+		}
+	}
+	u->running = false;
+	if (u->waiting || u->over)
+		return;
+	if (r < 0)
+		finish(u, &u->err);
+	else if (!starved)
+		loop_timer_set(u->timer, 0);
+	else if (u->fed_all)
+		at_end(u);
+	else
+		u->o.more(u->o.ctx);
+}
+
+void untar_feed(struct untar *u, const char *data, size_t n)
+{
+	if (u->over)
+		return;
+	/* What is left over is at most the beginning of something. */
+	if (u->in_off > 0) {
+		(void)memmove(u->in.data, u->in.data + u->in_off, u->in.len - u->in_off);
+		u->in.len -= u->in_off;
+		u->in_off = 0;
+	}
+	buf_add(&u->in, data, n);
+	u->fed_all |= n == 0;
+	if (u->in.failed) {
+		(void)error_errno(&u->err, ENOMEM, "unpack");
+		finish(u, &u->err);
+		return;
+	}
+	run(u);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch.c - the watches of a tree, and what they see
+ *
+ * A directory is watched before it is looked into, so what is made in it is
+ * seen one way or the other; twice at times, never not at all. A directory that
+ * is renamed keeps its watches, whose paths change; one that leaves the tree loses them.
+ */
+#include "service/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "net/loop.h"
+
+#define WATCHES_MAX 65536
+#define MASK                                                                           \
+	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
+	 IN_DELETE_SELF | IN_MOVE_SELF)
+#define READS_AT_ONCE 16
+
+/* A directory to be watched and looked into. */
+struct todo {
+	struct todo *next;
+	bool quiet; /* what is in it was there before */
+	char path[];
+};
+
+struct watch {
+	struct files *files;
+	struct watch_options o;
+	int fd;
+	struct loop_watch *reading;
+	char **paths; /* by the number of the watch */
+	size_t n_paths, count;
+	struct todo *todo, **todo_tail;
+	struct todo *doing;
+	struct walk *walk;
+	char *root;
+	bool ready, dead;
+	char *moved; /* where from, until it is known where to */
+	uint32_t cookie;
+	bool moved_dir;
+};
+
+static void next_todo(struct watch *w);
+
+static void failed(struct watch *w, const struct warren_error *err)
+{
+	if (w->dead)
+		return;
+	w->dead = true;
+	w->o.failed(w->o.ctx, err);
+}
+
+static void add_todo(struct watch *w, const char *path, bool quiet)
+{
+	struct todo *t = malloc(sizeof(*t) + strlen(path) + 1);
+
+	if (!t)
+		return;
+	t->next = NULL;
+	t->quiet = quiet;
+	(void)strcpy(t->path, path);
+	*w->todo_tail = t;
+	w->todo_tail = &t->next;
+}
+
+static void todo_done(struct watch *w)
+{
+	free(w->doing);
+	w->doing = NULL;
+	next_todo(w);
+}
+
+static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+{
+	struct watch *w = ctx;
+
+	if (!w->doing->quiet)
+		w->o.event(w->o.ctx, WATCH_CREATED, e->path, NULL);
+	if (S_ISDIR(e->found->is.mode))
+		add_todo(w, e->path, w->doing->quiet);
+	return WALK_PAST;
+}
+
+static void on_walked(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct watch *w = ctx;
+
+	w->walk = NULL;
+	todo_done(w);
+}
+
+static bool set_path(struct watch *w, size_t wd, const char *path)
+{
+	char *copy = strdup(path);
+
+	if (wd >= w->n_paths) {
+		size_t n = (wd + 1) * 2;
+		char **paths = reallocarray(w->paths, n, sizeof(*paths));
+
+		if (!paths) {
+			free(copy);
+			return false;
+		}
+		(void)memset(paths + w->n_paths, 0, (n - w->n_paths) * sizeof(*paths));
+		w->paths = paths;
+		w->n_paths = n;
+	}
+	w->count += w->paths[wd] == NULL;
+	free(w->paths[wd]);
+	w->paths[wd] = copy;
+	return copy;
+}
+
+static void on_added(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	static const struct walk_options options = {
+		.depth = 1, .nofollow = true, .entry = on_entry, .end = on_walked
+	};
+	struct watch *w = ctx;
+	struct warren_error full = WARREN_ERROR_INIT;
+
+	/* Below the path, what is gone again or may not be read is passed over. */
+	if (err && (!w->ready && w->count == 0)) {
+		failed(w, err);
+		return;
+	}
+	if (!err && (a->value > 8U * WATCHES_MAX || w->count >= WATCHES_MAX ||
+		     !set_path(w, a->value, w->doing->path))) {
+		(void)error_set(&full, ENOSPC, "more than %d directories to watch",
+				WATCHES_MAX);
+		failed(w, &full);
+		return;
+	}
+	if (err && err->code == ENOSPC) {
+		failed(w, err);
+		return;
+	}
+	if (err || !w->o.recursive) {
+		todo_done(w);
+		return;
+	}
+	walk_start(w->files, w->doing->path, &options, w, &w->walk);
+}
+
+static void next_todo(struct watch *w)
+{
+	struct todo *t = w->todo;
+	uint32_t mask = MASK | (w->ready || w->count > 0 ? IN_ONLYDIR : 0);
+
+	if (w->dead || w->doing)
+		return;
+	if (!t) {
+		if (!w->ready) {
+			w->ready = true;
+			w->o.event(w->o.ctx, WATCH_READY, NULL, NULL);
+			watch_pause(w, false);
+		}
+		return;
+	}
+	w->todo = t->next;
+	if (!w->todo)
+		w->todo_tail = &w->todo;
+	w->doing = t;
+	files_add_watch(w->files, w->fd, t->path, mask, on_added, w);
+}
+
+/* ----------------------------------------------------------------------- events */
+
+static bool is_below(const char *path, const char *dir, size_t n)
+{
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A directory has another place; NULL: none that is watched. */
+static void move_paths(struct watch *w, const char *from, const char *to)
+{
+	size_t n = strlen(from);
+
+	for (size_t i = 0; i < w->n_paths; i++) {
+		char *path = NULL;
+
+		if (!w->paths[i] || !is_below(w->paths[i], from, n))
+			continue;
+		if (to && asprintf(&path, "%s%s", to, w->paths[i] + n) < 0)
+			path = NULL;
+		if (!to)
+			(void)inotify_rm_watch(w->fd, (int)i);
+		w->count -= path == NULL;
+		free(w->paths[i]);
+		w->paths[i] = path;
+	}
+}
+
+/* It went, and did not come to another place here. */
+static void flush_moved(struct watch *w)
+{
+	char *from = TAKE_PTR(w->moved);
+
+	if (!from)
+		return;
+	if (w->moved_dir && w->o.recursive)
+		move_paths(w, from, NULL);
+	w->o.event(w->o.ctx, WATCH_REMOVED, from, NULL);
+	free(from);
+}
+
+static void on_moved_to(struct watch *w, const struct inotify_event *ev, const char *path)
+{
+	char *from = w->moved && w->cookie == ev->cookie ? TAKE_PTR(w->moved) : NULL;
+
+	flush_moved(w);
+	w->o.event(w->o.ctx, WATCH_MOVED, path, from);
+	if (ev->mask & IN_ISDIR && w->o.recursive) {
+		if (from)
+			move_paths(w, from, path);
+		else
+			add_todo(w, path, true);
+	}
+	free(from);
+}
+
+static void on_event(struct watch *w, const struct inotify_event *ev)
+{
+	const char *dir =
+		ev->wd >= 0 && (size_t)ev->wd < w->n_paths ? w->paths[ev->wd] : NULL;
+	static const struct {
+		uint32_t bit;
+		enum watch_type type;
+	} types[] = {
+		{ IN_CREATE, WATCH_CREATED },
+		{ IN_MODIFY, WATCH_MODIFIED },
+		{ IN_ATTRIB, WATCH_ATTRIBUTES },
+		{ IN_DELETE, WATCH_REMOVED },
+	};
+	char path[8192];
+
+	if (ev->mask & IN_Q_OVERFLOW) {
+		w->o.event(w->o.ctx, WATCH_OVERFLOW, NULL, NULL);
+		return;
+	}
+	if (!dir)
+		return;
+	if (ev->mask & IN_IGNORED) {
+		free(w->paths[ev->wd]);
+		w->paths[ev->wd] = NULL;
+		w->count--;
+		return;
+	}
+	/* Of what is below the path, the directory that holds it tells. */
+	if (ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
+		if (strcmp(dir, w->root) == 0)
+			w->o.event(w->o.ctx, WATCH_REMOVED, dir, NULL);
+		return;
+	}
+	if (ev->len == 0 && ev->mask & IN_ISDIR && strcmp(dir, w->root) != 0)
+		return; /* told by the directory above */
+	(void)snprintf(path, sizeof(path), "%s%s%s", dir,
+		       ev->len > 0 && dir[1] ? "/" : "", ev->len > 0 ? ev->name : "");
+	if (ev->mask & IN_MOVED_FROM) {
+		flush_moved(w);
+		w->moved = strdup(path);
+		w->cookie = ev->cookie;
+		w->moved_dir = ev->mask & IN_ISDIR;
+		return;
+	}
+	if (ev->mask & IN_MOVED_TO) {
+		on_moved_to(w, ev, path);
+		return;
+	}
+	flush_moved(w);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (ev->mask & types[i].bit)
+			w->o.event(w->o.ctx, types[i].type, path, NULL);
+	if (ev->mask & IN_CREATE && ev->mask & IN_ISDIR && w->o.recursive)
+		add_todo(w, path, false);
+}
+
+static void on_readable(void *ctx, unsigned events UNUSED)
+{
+	_Alignas(struct inotify_event) static char room[16384];
+	struct watch *w = ctx;
+	ssize_t n = read(w->fd, room, sizeof(room));
+
+	for (ssize_t at = 0; n > 0 && at < n && !w->dead;) {
+		const struct inotify_event *ev = (const void *)(room + at);
+
+		at += (ssize_t)(sizeof(*ev) + ev->len);
+		on_event(w, ev);
+	}
+	/* Both halves of a renaming come together. */
+	flush_moved(w);
+	next_todo(w);
+}
+
+void watch_pause(struct watch *w, bool pause)
+{
+	(void)loop_watch_set(w->reading, pause || !w->ready ? 0 : LOOP_READ);
+}
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	w->walk = walk_free(w->walk);
+	w->reading = loop_watch_free(w->reading);
+	while (w->todo) {
+		struct todo *t = w->todo;
+
+		w->todo = t->next;
+		free(t);
+	}
+	free(w->doing);
+	for (size_t i = 0; i < w->n_paths; i++)
+		free(w->paths[i]);
+	free(w->paths);
+	free(w->moved);
+	free(w->root);
+	if (w->fd >= 0)
+		(void)close(w->fd);
+	free(w);
+	return NULL;
+}
+
+struct watch *watch_new(struct files *f, const struct watch_options *options,
+			struct warren_error *err)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
+		return NULL;
+	}
+	w->files = f;
+	w->o = *options;
+	w->todo_tail = &w->todo;
+	w->root = strdup(options->path);
+	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w->fd < 0 || !w->root ||
+	    loop_watch(files_loop(f), w->fd, LOOP_READ, on_readable, w, &w->reading) <
+		    0) {
+		(void)error_errno(err, w->fd < 0 ? errno : ENOMEM, "watch '%s'",
+				  options->path);
+		return watch_free(w);
+	}
+	watch_pause(w, true);
+	add_todo(w, w->root, true);
+	next_todo(w);
+	return w;
+}
