@@ -59,6 +59,27 @@ static void check_answer(struct answer *a, uint32_t seq)
 		abort();
 }
 
+/* Whatever entries it lists, their texts are in the message, and names are names. */
+static void check_entries(const uint8_t *data, size_t size)
+{
+	const char *entries = (const char *)data + sizeof(struct proto_entries);
+	struct proto_found found;
+	struct proto_header h;
+	size_t at = 0;
+
+	if (proto_check(data, size) < 0)
+		return;
+	(void)memcpy(&h, data, sizeof(h));
+	if (h.type != PROTO_ENTRIES)
+		return;
+	size -= sizeof(struct proto_entries);
+	while (proto_next(entries, size, &at, &found) == 1)
+		if (at > size || strlen(found.name) != found.is.name_size ||
+		    strlen(found.link) != found.is.link_size || strchr(found.name, '/') ||
+		    strcmp(found.name, "..") == 0)
+			abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -71,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (proto_check(data, size) == 0 && size < sizeof(struct proto_header))
 		abort();
+	check_entries(data, size);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return 0;
 	box.control = ends[0];
