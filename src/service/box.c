@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "service/internal.h"
 
-
 /* --------------------------------------------------------------- the table */
 
 static struct box **bucket(struct service *s, const char *id)

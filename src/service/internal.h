@@ -81,6 +81,7 @@ struct box {
 	struct files *files;  /* users of its files */
 	struct files_ask *files_queue, **files_tail; /* that wait for their turn */
 	unsigned files_flight;                       /* that wait for their answer */
+	uint64_t created;                            /* ns, monotonic: for the figures */
 };
 
 struct run {
