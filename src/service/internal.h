@@ -77,8 +77,7 @@ struct box {
 	int failure;            /* errno of a making that failed */
 	struct box_job *jobs;   /* that wait for `moving` to end */
 	struct making *pulling; /* its making waits for an image; NULL */
-	uint64_t created;       /* ns, monotonic: for the figures */
-	struct files *files;  /* users of its files */
+	struct files *files;    /* users of its files */
 	struct files_ask *files_queue, **files_tail; /* that wait for their turn */
 	unsigned files_flight;                       /* that wait for their answer */
 	uint64_t created;                            /* ns, monotonic: for the figures */
