@@ -131,7 +131,7 @@ static long place_find(int at, const char *path, struct place *ret)
 
 /* ------------------------------------------------------------------------ SCAN */
 
-static struct {
+_Alignas(8) static struct {
 	struct proto_entries head;
 	char data[PROTO_ENTRIES_MAX];
 } out;
@@ -151,6 +151,7 @@ static long put_entry(int dir, const char *name, uint32_t type)
 	static char link[4096];
 	struct proto_entry *e = (void *)(out.data + out.head.size);
 	size_t name_size = strlen(name), link_size = 0, whole;
+	char *text;
 	long r = SYS_5(SYS_statx, dir, name, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH,
 		       STATX_BASIC_STATS, &stx);
 
@@ -179,8 +180,9 @@ static long put_entry(int dir, const char *name, uint32_t type)
 		.name_size = (uint16_t)name_size,
 		.link_size = (uint16_t)link_size,
 	};
-	__builtin_memcpy(e->text, name, name_size + 1);
-	__builtin_memcpy(e->text + name_size + 1, link, link_size + 1);
+	text = (char *)(e + 1);
+	__builtin_memcpy(text, name, name_size + 1);
+	__builtin_memcpy(text + name_size + 1, link, link_size + 1);
 	out.head.size += (uint32_t)whole;
 	out.head.n++;
 	return 0;

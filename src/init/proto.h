@@ -412,7 +412,11 @@ struct proto_reply {
 	uint32_t value; /* of CHANGE and WATCH */
 };
 
-/* One thing in a directory, as the sandbox sees it. Of one that may not be looked at, the type. */
+/*
+ * One thing in a directory, as the sandbox sees it; of one that may not be looked
+ * at, the type. Behind it the name (of SCAN_ONE: none), a NUL, what a link says, a
+ * NUL; up to a multiple of 8.
+ */
 struct proto_entry {
 	uint64_t size, ino;
 	int64_t mtime_sec;
@@ -421,20 +425,15 @@ struct proto_entry {
 	uint32_t uid, gid;
 	uint32_t pad;
 	uint16_t name_size, link_size; /* without the NULs */
-	/* The name (of SCAN_ONE: none), a NUL, what a link says, a NUL; up to a multiple of 8. */
-	char text[];
 };
-
-_Static_assert(sizeof(struct proto_entry) == offsetof(struct proto_entry, text),
-	       "the text begins where the struct ends");
 
 #define PROTO_ENTRIES_MAX 16384 /* bytes of them in a message */
 
+/* Behind it, the entries. */
 struct proto_entries {
 	struct proto_header h;
 	uint32_t n;
 	uint32_t size;
-	char data[];
 };
 
 #define PROTO_EXITED_TIMED_OUT (1U << 0)
