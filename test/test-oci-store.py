@@ -93,6 +93,26 @@ def help_and_the_manual_agree():
 
 
 @test
+def programs_are_told_how_it_went():
+    s, image = Store(), simple("reported")
+    ref = registry().push(image, "report/x", "1")
+
+    def report(*args):
+        status, out, err = s.call("image", "--report", *args)
+        lines = [json.loads(x) for x in out.splitlines()]
+        eq((lines[-1]["type"], lines[-1]["status"], err), ("end", status, ""), f"the last of {lines}")
+        return lines
+    lines = report("pull", "--json", ref)
+    eq({x["digest"]: x["phase"] for x in lines if x.get("type") == "layer"},
+       {x.digest: "present" for x in image.layers}, "layers in the end")
+    eq(lines[-2]["id"], image.id, "what was printed")
+    eq(report("ls", "--json")[0][0]["id"], image.id, "what was listed")
+    end = report("inspect", "nothing")[-1]
+    eq((end["status"], end["errno"]), (125, 2), "a failure")
+    ok("'nothing'" in end["message"], end)
+
+
+@test
 def names_ids_and_details():
     s, image = Store(), simple("text", config={"Cmd": ["cat", "/text"], "Labels": {"k": "v"}, "Env": ["A=\n\u00fc"]})
     ref = registry().push(image, "list/x", "1")
@@ -101,8 +121,11 @@ def names_ids_and_details():
     s.image("tag", image.id[7:20], "mine/tool:2.0")
     size = sum(x.size for x in image.layers)
     (told,) = s.ls()
-    eq({k: told[k] for k in told if k != "names"}, {"id": image.id, "digest": image.digest, "platform": f"linux/{ARCH}",
-                                                     "created": "2024-02-29T12:00:00Z", "size": size})
+    ok(re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", told.pop("pulled")), "when it came here")
+    eq({k: told[k] for k in told if k != "names"}, {
+        "id": image.id, "digest": image.digest, "platform": f"linux/{ARCH}", "created": "2024-02-29T12:00:00Z",
+        "size": size, "layers": [x.diff_id for x in image.layers], "user": "", "workdir": "", "env": ["A=\n\u00fc"],
+        "entrypoint": [], "cmd": ["cat", "/text"]})
     eq(sorted(s.ls()[0]["names"]), sorted([ref, "mine:latest", "mine/tool:2.0"]))
     lines = [x.split() for x in s.image("ls").splitlines()]
     eq(lines[0], ["REPOSITORY", "TAG", "IMAGE", "ID", "CREATED", "SIZE"])
