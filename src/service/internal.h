@@ -116,6 +116,7 @@ struct service {
 	uint64_t journal_default, journal_max;
 	unsigned execs_max;
 	struct link link;
+	bool closing; /* nothing that ends now is known to have failed */
 	struct box *boxes[BOX_BUCKETS];
 	size_t n_boxes;
 	struct box *asking;
@@ -136,7 +137,7 @@ static inline void survive(struct service *s, int r)
 /* link.c */
 int link_open(struct service *s, int sock, struct warren_error *err);
 void link_close(struct service *s);
-/* -EPIPE, -ENOMEM: @fn is not called. */
+/* -ESHUTDOWN: the warden is gone, -ENOMEM: @fn is not called. */
 int link_ask(struct service *s, void *msg, size_t size,
 	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
 			size_t size, int fd),

@@ -104,7 +104,8 @@ void link_close(struct service *s)
 	struct link *l = &s->link;
 	struct warren_error gone = WARREN_ERROR_INIT;
 
-	(void)error_set(&gone, EPIPE, "the service is about to stop");
+	s->closing = true;
+	(void)error_set(&gone, ESHUTDOWN, "the service is about to stop");
 	l->watch = loop_watch_free(l->watch);
 	if (l->sock >= 0)
 		(void)close(TAKE_FD(l->sock));
@@ -152,14 +153,14 @@ int link_ask(struct service *s, void *msg, size_t size,
 		return -ENOMEM;
 	h->seq = ++l->seq;
 	*a = (struct link_ask){ .next = l->asks, .seq = h->seq, .fn = fn, .ctx = ctx };
-	r = l->sock < 0 ? -EPIPE
+	r = l->sock < 0 ? -ESHUTDOWN
 	    : l->out    ? -EAGAIN
 			: fd_send(l->sock, msg, size, NULL, 0);
 	if (r == -EAGAIN)
 		r = queue(l, msg, size);
 	if (r < 0) {
 		free(a);
-		return r;
+		return r == -EPIPE || r == -ECONNRESET ? -ESHUTDOWN : r;
 	}
 	l->asks = a;
 	return 0;

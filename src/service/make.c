@@ -146,7 +146,8 @@ static void on_created(void *ctx, const struct warren_error *failure, const char
 	struct box *box = box_find(s, NULL, m->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!box) {
+	/* Whether the warden made it nobody knows: as `creating` it is unmade by the next. */
+	if (!box || s->closing) {
 		if (fd >= 0)
 			(void)close(fd);
 		making_free(m);
@@ -181,7 +182,9 @@ static void ask_warden(struct making *m)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = link_ask(m->service, m->msg.data, m->msg.len, on_created, m);
 
-	if (r < 0) {
+	if (r == -ESHUTDOWN) {
+		making_free(m); /* as above: the next process decides */
+	} else if (r < 0) {
 		(void)error_errno(&err, -r, "ask for a sandbox");
 		fail(m, &err);
 	}

@@ -179,7 +179,7 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 	} else {
 		err = *failure;
 	}
-	if (box && r < 0) {
+	if (box && r < 0 && !all->service->closing) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
 		(void)box_move(box, SANDBOX_FAILED,
@@ -253,7 +253,7 @@ static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
 	one_done(ctx);
 }
 
-/* What is alive and has no row was never acknowledged. */
+/* What is alive and has no row was never acknowledged, or failed beyond recovery. */
 static void on_list(void *ctx, const struct warren_error *failure, const char *data,
 		    size_t size, int fd UNUSED)
 {
@@ -261,8 +261,10 @@ static void on_list(void *ctx, const struct warren_error *failure, const char *d
 
 	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
 		struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
+		const struct box *box;
 
-		if (!id_valid(id) || box_find(all->service, NULL, id))
+		box = id_valid(id) ? box_find(all->service, NULL, id) : NULL;
+		if (!id_valid(id) || (box && box->row.state != SANDBOX_FAILED))
 			continue;
 		(void)memcpy(msg.id, id, ID_LEN + 1);
 		all->left++;

@@ -18,6 +18,8 @@
 #include "net/ws.h"
 
 #define HEARTBEAT_MS 15000
+#define LOOK_MS      100
+#define LOOKS_A_BEAT (HEARTBEAT_MS / LOOK_MS)
 
 struct tail {
 	struct call *call;
@@ -41,6 +43,7 @@ struct tail {
 	bool blocked; /* the client has to take what was sent */
 	bool again;   /* the timer is for going on, not for a heartbeat */
 	bool ended;
+	unsigned looks;
 	/* The beginning of a character whose end is still to come. */
 	char kept[4];
 	size_t n_kept;
@@ -202,10 +205,16 @@ static void at_end(struct tail *t, const struct warren_output *o)
 		(void)put_gap(t, o->lost);
 	}
 	/* The rest of a character may still come. */
-	if (o->end)
+	if (o->end) {
 		(void)put_kept(t);
-	else if (t->follow)
+	} else if (t->follow) {
+		/* Of an exec that has ended nobody notifies: what it left running may write. */
+		if (run_row(t->run)->ended) {
+			t->again = ++t->looks % LOOKS_A_BEAT != 0;
+			loop_timer_set(t->timer, LOOK_MS);
+		}
 		return;
+	}
 	/* The end of the output may be seen before that of the exec is heard. */
 	if (!t->follow || run_row(t->run)->ended || run_lost(t->run))
 		finish(t);
@@ -319,6 +328,8 @@ static void on_timer(void *ctx)
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
 		   (uintmax_t)t->cursor);
 	t->blocked = put_event(t, &json) != 0;
+	if (t->looks > 0 && !t->blocked)
+		go_on(t);
 }
 
 static uint64_t first_cursor(struct call *c)
