@@ -285,9 +285,9 @@ def a_stop_leaves_sandboxes_and_the_next_start_finds_them():
 @test
 def its_time_goes_on_while_nobody_serves():
     with World() as w:
-        box = w.create(ttl_ms=1000)
+        box = w.create(ttl_ms=5000)
         w.kill("api", "warden")
-        time.sleep(1.2)
+        time.sleep(5.2)
         w.start()
         until(lambda: w.ask("GET", f"/v1/sandboxes/{box}").status == 404, "it outlives its time")
 
