@@ -441,6 +441,24 @@ def output_is_kept_and_read_from_any_place():
 
 
 @test
+def output_of_what_a_command_left_behind():
+    with sandbox() as box:
+        script = "(sleep 1; echo late) & echo early; exit 3"
+        call("exec", box, "sh", "-c", script, status=3, stderr=None)
+        left = call("exec", "-d", box, "sh", "-c", script).decode().strip()
+        call("wait", "--exec", left, box, status=3)
+        eq(call("logs", "-f", box, left, status=3), b"early\nlate\n", "who comes after the end of the first process")
+        for _ in range(40):  # the end of the output and of the command in any order
+            call("exec", box, "sh", "-c", "exit 3", status=3)
+        left = call("exec", "-d", box, "sh", "-c", "sleep 60 & exit 3").decode().strip()
+        call("wait", "--exec", left, box, status=3)
+        p = start("logs", "-f", box, left)
+        time.sleep(0.3)
+        call("rm", box)
+        eq((p.communicate(timeout=20), p.returncode), ((b"", b""), 3), "a sandbox that goes takes its writers along")
+
+
+@test
 def output_goes_on_after_the_service_was_killed():
     with sandbox() as box:
         p = start("exec", box, "sh", "-c", "for i in $(seq 1 60); do echo $i; sleep 0.05; done; exit 8")

@@ -488,8 +488,10 @@ void run_finish(struct run *run, const struct warren_result *result)
 	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));
+	/* What it left behind may write on: who asks for the output is to hear of it. */
+	if (!run_linger(run))
+		(void)run_unref(run); /* the list's own: it runs no more */
 	(void)run_unref(run);
-	(void)run_unref(run); /* the list's own: it runs no more */
 	forget_oldest(box);
 }
 
@@ -518,7 +520,7 @@ void run_box_gone(struct box *box)
 		next = run->next;
 		(void)run_ref(run);
 		delist(run);
-		run->lost = run->lost || owned;
+		run->lost = true; /* who wrote its output is gone, too */
 		while (run->waiters) {
 			struct run_waiter *w = run->waiters;
 
@@ -528,8 +530,9 @@ void run_box_gone(struct box *box)
 		run_tell_watchers(run);
 		feed_stop(run);
 		run->box = NULL;
-		if (owned)
+		if (owned || run->lingers)
 			(void)run_unref(run); /* the list's own */
+		run->lingers = false;
 		(void)run_unref(run);
 	}
 }

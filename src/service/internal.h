@@ -98,6 +98,7 @@ struct run {
 	bool starting; /* init has not answered yet */
 	bool lost;     /* its sandbox ended before it did */
 	struct loop_watch *watch;
+	bool lingers; /* it ended, and there may be more output: the list keeps it */
 	struct run_watcher *watchers;
 	struct run_waiter *waiters;
 	struct run_holder *holders;
@@ -230,6 +231,8 @@ void run_attach(struct run *run, service_done_fn done, void *ctx);
 /* feed.c: nothing more goes into its stdin; who waits for that hears it. */
 void feed_stop(struct run *run);
 void run_tell_watchers(struct run *run);
+/* Of one that ended: whether output may still come, and it will be heard of. */
+bool run_linger(struct run *run);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
 #endif /* SERVICE_INTERNAL_H */

@@ -54,13 +54,43 @@ void run_tell_watchers(struct run *run)
 	(void)run_unref(run);
 }
 
+/* Whether init has said that nothing more will be written. */
+static bool is_complete(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_output o;
+	uint64_t from, to;
+	char byte;
+
+	run_extent(run, &from, &to);
+	return run_output(run, to, &byte, sizeof(byte), &o, &ignored) < 0 || o.end;
+}
+
 static void on_notify(void *ctx, unsigned events UNUSED)
 {
-	struct run *run = ctx;
+	struct run *run = run_ref(ctx);
 	eventfd_t n;
 
 	(void)eventfd_read(run->notify, &n);
 	run_tell_watchers(run);
+	if (run->lingers && is_complete(run)) {
+		run->lingers = false;
+		if (!run->watchers)
+			run->watch = loop_watch_free(run->watch);
+		(void)run_unref(run); /* the list's own */
+	}
+	(void)run_unref(run);
+}
+
+bool run_linger(struct run *run)
+{
+	if (run->notify < 0 || is_complete(run))
+		return false;
+	if (!run->watch && loop_watch(run->box->service->loop, run->notify, LOOP_READ,
+				      on_notify, run, &run->watch) < 0)
+		return false;
+	run->lingers = true;
+	return true;
 }
 
 int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err)
@@ -89,7 +119,7 @@ void run_watch_cancel(struct run_watcher *w)
 		;
 	*p = w->next;
 	w->run = NULL;
-	if (!run->watchers)
+	if (!run->watchers && !run->lingers)
 		run->watch = loop_watch_free(run->watch);
 	(void)run_unref(run);
 }

@@ -325,6 +325,11 @@ static void on_timer(void *ctx)
 		go_on(t);
 		return;
 	}
+	/* Of one that ended before the service was restarted, nobody tells of more. */
+	if (run_row(t->run)->ended)
+		go_on(t);
+	if (t->ended || t->blocked)
+		return;
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
 		   (uintmax_t)t->cursor);
 	t->blocked = put_event(t, &json) != 0;
