@@ -441,15 +441,14 @@ def a_hostile_search_holds_nobody_up():
         t = threading.Thread(target=lambda: done.append(
             f.search(path="/tmp", content="(a|aa|a*)*(a?){40}b", regex=True, timeout_ms=3000)))
         t.start()
-        worst = 0
+        answered = 0
         while t.is_alive():
-            start = time.monotonic()
             world.get("/version")
-            worst = max(worst, time.monotonic() - start)
+            answered += t.is_alive()
             time.sleep(0.02)
         t.join()
-        eq(done[0]["matches"], [], "matches")
-        ok(worst < 2, f"others waited {worst:.3f} s")
+        eq((done[0]["matches"], done[0]["timed_out"]), ([], True), "what was found in time")
+        ok(answered >= 3, f"others had {answered} answers while it went on")
 
 
 @test

@@ -50,6 +50,7 @@ struct threads {
 struct pattern {
 	char *text; /* plain, without a program; NULL */
 	size_t len;
+	bool any_case; /* of the text */
 	size_t n;
 	bool first[256]; /* bytes that a match can begin with */
 	bool anywhere;   /* it can begin with none */
@@ -534,13 +535,28 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 	return best != SIZE_MAX;
 }
 
+/* As memmem(3), in any case. */
+static const char *find_text(const struct pattern *p, const char *line, size_t n)
+{
+	for (size_t i = 0; i + p->len <= n; i++) {
+		size_t k = 0;
+
+		while (k < p->len && tolower((unsigned char)line[i + k]) ==
+					     tolower((unsigned char)p->text[k]))
+			k++;
+		if (k == p->len)
+			return line + i;
+	}
+	return NULL;
+}
+
 bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_at)
 {
 	const char *found;
 
 	if (!p->text)
 		return run_find(p, line, n, ret_at);
-	found = memmem(line, n, p->text, p->len);
+	found = p->any_case ? find_text(p, line, n) : memmem(line, n, p->text, p->len);
 	if (found)
 		*ret_at = (size_t)(found - line);
 	return found;
@@ -608,17 +624,8 @@ static void put_escaped(struct buf *out, char b)
 int pattern_new_text(const char *text, bool ignore_case, struct pattern **ret,
 		     struct warren_error *err)
 {
-	AUTO_BUF struct buf regex = BUF_INIT(16384);
-	struct pattern *p;
+	struct pattern *p = calloc(1, sizeof(*p));
 
-	if (ignore_case) {
-		for (; *text; text++)
-			put_escaped(&regex, *text);
-		if (regex.failed)
-			return error_errno(err, ENOMEM, "compile a pattern");
-		return pattern_new_regex(regex.data, true, ret, err);
-	}
-	p = calloc(1, sizeof(*p));
 	if (p)
 		p->text = strdup(text);
 	if (!p || !p->text) {
@@ -626,6 +633,7 @@ int pattern_new_text(const char *text, bool ignore_case, struct pattern **ret,
 		return error_errno(err, ENOMEM, "compile a pattern");
 	}
 	p->len = strlen(text);
+	p->any_case = ignore_case;
 	*ret = p;
 	return 0;
 }
