@@ -100,7 +100,8 @@ void log_fields(enum log_level level, const char *request_id, const char *messag
 		(void)fd_write_all(2, out.data, out.len);
 }
 
-static void put(enum log_level level, const char *request_id, const char *fmt, va_list ap)
+static void PRINTF_LIKE(3, 0)
+	put(enum log_level level, const char *request_id, const char *fmt, va_list ap)
 {
 	char text[4096];
 
