@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/v1/v1.h"
 #include "base/fd.h"
@@ -68,6 +69,9 @@ static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 	}
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	/* Without a warden it can do nothing, and the next pair must not wait for it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	return 0;
 }
@@ -173,7 +177,11 @@ static int open_store(struct api *a, struct warren_error *err)
 		a->db_path = NULL;
 		return error_errno(err, ENOMEM, "open the store");
 	}
-	r = db_open(a->db_path, &a->db, err);
+	/* The api of a warden that was killed may be about to end: it is given a moment. */
+	for (int i = 0; (r = db_open(a->db_path, &a->db, err)) == -EBUSY && i < 60; i++) {
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		(void)usleep(50000);
+	}
 	if (r < 0)
 		return r;
 	(void)snprintf(dir, sizeof(dir), "%s/journals", a->birth->dir);

@@ -324,6 +324,8 @@ static int start_child(struct making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
 	AUTO_CLOSE int listener = -1;
+	AUTO_CLOSE int maker =
+		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
 	int ends[2];
 	pid_t pid;
 
@@ -337,6 +339,7 @@ static int start_child(struct making *m, struct warren_error *err)
 	m->plan->disk = m->disk;
 	m->plan->control = ends[1];
 	m->plan->listener = -1;
+	m->plan->maker = maker;
 	if (m->spec->durable) {
 		int r = durable_bind(m->engine, m->box, &listener, err);
 

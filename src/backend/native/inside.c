@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -57,6 +58,22 @@ static int leave_session(struct native_plan *p UNUSED, struct warren_error *err 
 }
 
 /* The descriptors of layers and volumes; their coming means that our ids are mapped. */
+/*
+ * Until it has something to say. The end of the connection alone does not tell
+ * that the maker is gone: of two sandboxes that several of its threads begin at
+ * the same time, each may have inherited the maker's end of the other's.
+ */
+static void await_maker(const struct native_plan *p)
+{
+	struct pollfd fds[] = { { .fd = p->control, .events = POLLIN },
+				{ .fd = p->maker, .events = POLLIN } };
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno == EINTR)
+		;
+	if (!fds[0].revents && fds[1].revents)
+		_exit(0);
+}
+
 static int await_mounts(struct native_plan *p, struct warren_error *err)
 {
 	struct proto_header h;
@@ -64,8 +81,10 @@ static int await_mounts(struct native_plan *p, struct warren_error *err)
 
 	while (more) {
 		size_t n = ARRAY_SIZE(p->fds) - p->n_fds;
-		ssize_t r = fd_recv(p->control, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
+		ssize_t r;
 
+		await_maker(p);
+		r = fd_recv(p->control, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
 		if (r == 0)
 			_exit(0); /* nobody is there to whom a failure would matter */
 		if (r < 0)

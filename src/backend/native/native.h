@@ -131,6 +131,7 @@ struct native_plan {
 	bool on_disk; /* the first mount that comes is the scratch space */
 	int control;
 	int listener; /* for init, of a durable sandbox; -1: none */
+	int maker;    /* a pidfd: without it nobody finishes this; -1: not known */
 	uint64_t times[NATIVE_STEPS_MAX];
 	int inject; /* step to fail before; 0: none */
 	bool crash;
