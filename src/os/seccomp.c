@@ -29,15 +29,8 @@ bool seccomp_available(void)
 
 int seccomp_load(struct warren_error *err)
 {
-	long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-			 &program);
-
-	if (r == 0)
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0)
 		return 0;
-	if (r > 0)
-		return error_set(err, EBUSY,
-				 "load the syscall filter: thread %ld has another one",
-				 r);
 
 	switch (errno) {
 	case EACCES:

@@ -22,10 +22,7 @@ struct sock_fprog;
 /* Whether this kernel has filters that can kill a whole process (4.14, CONFIG_SECCOMP_FILTER). */
 bool seccomp_available(void);
 
-/*
- * Put all threads of the process under the filter, for good. Expects
- * no_new_privs to be set for the caller; the others get it along with the filter.
- */
+/* Put the calling thread under the filter, for good. Expects no_new_privs to be set. */
 int seccomp_load(struct warren_error *err) MUST_CHECK;
 
 /* The filter itself, for whoever reports on it or tests it. */

@@ -8,9 +8,9 @@
  * mounts are in sight (and needed); nothing of the image runs before the end.
  *
  * A network namespace takes as long to make as all the rest, in one system
- * call. While the child is in it, a thread of its own makes the mounts, and
- * puts both under the filter; what must be done for the process that becomes
- * init (its namespaces, ids, capabilities) the child does itself, before and after.
+ * call. While the child is in it, a thread of its own makes the mounts; what
+ * must be done for the process that becomes init (its namespaces, ids, capabilities,
+ * filter) the child does itself, before and after.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *er
 static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (unshare(CLONE_NEWNET) < 0)
-		return error_set(err, EAGAIN, "the kernel makes no network namespace");
+		return error_errno(err, errno, "unshare");
 	return 0;
 }
 
@@ -159,20 +159,17 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
+static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
-	return seccomp_load(err);
+	return caps_reduce(caps_kept, err);
 }
 
-static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
+static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	/* Again: a change of ids sets it by the system's default. */
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return error_errno(err, errno, "prctl");
-	return caps_reduce(caps_kept, err);
+	return seccomp_load(err);
 }
 
 static int start_init(struct native_plan *p, struct warren_error *err)
@@ -217,11 +214,10 @@ static const struct {
 	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
 	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
 	{ "tidy the descriptors", ASIDE, tidy_descriptors },
-	{ "load the filter", ASIDE,
-	  load_filter }, /* for both: forbids most of the above */
 	{ "become root inside", AFTER, become_root },
 	{ "set up the network", AFTER, set_network },
 	{ "drop the capabilities", AFTER, drop_capabilities }, /* none below needs them */
+	{ "load the filter", AFTER, load_filter }, /* it forbids most of the above */
 	{ "start init", AFTER, start_init },
 };
 
