@@ -87,6 +87,21 @@ def below(pid):
     return found
 
 
+def is_apart(pid):
+    """Has it a pid namespace of its own? Who is gone has none."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return False
+
+
+def is_ours(pid):
+    try:
+        return slurp(f"/proc/{pid}/comm").startswith("warren")
+    except OSError:
+        return False
+
+
 def rss(pid):
     return int(re.search(r"VmRSS:\s+(\d+) kB", slurp(f"/proc/{pid}/status"))[1]) << 10
 
@@ -425,9 +440,9 @@ class World:
         self.seen |= {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
 
     def processes(self):
-        """What runs below the test: the service's two processes, and all of its sandboxes."""
+        """What runs below the test but services: sandboxes, and programs of ours."""
         services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api)}
-        return [p for p in below(os.getpid()) if p not in services]
+        return [p for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))]
 
     def objects(self):
         """How many there are of all that a sandbox is made of."""

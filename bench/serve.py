@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""serve.py - the service, by its API: sandboxes and commands per request, bursts, many alive
+
+Called by bench/run. A client of bytes, so that little of it is in the figures; by the unix socket and by
+loopback TCP. Beside it, in the same run: nginx for small requests, docker exec for commands.
+"""
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+import net  # noqa: E402
+
+ALIVE = int(os.environ.get("WARREN_BENCH_ALIVE", "1000"))
+
+
+def entry(name, unit, **values):
+    return {"bench": "serve", "name": name, "unit": unit, **values}
+
+
+class Client:
+    """One connection, and answers with a Content-Length."""
+
+    def __init__(self, world, token=None):
+        if token:
+            self.sock = socket.create_connection(("127.0.0.1", world.port))
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.connect(world.socket)
+        self.head = "Host: 127.0.0.1\r\n" + (f"Authorization: Bearer {token}\r\n" if token else "")
+
+    def ask(self, method, path, body=""):
+        self.sock.sendall(f"{method} {path} HTTP/1.1\r\n{self.head}Content-Type: application/json\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        data = self.sock.recv(65536)
+        while b"\r\n\r\n" not in data:
+            data += self.sock.recv(65536)
+        head, _, rest = data.partition(b"\r\n\r\n")
+        size = re.search(rb"(?i)content-length: (\d+)", head)
+        parts, got = [rest], len(rest)
+        while size and got < int(size[1]):
+            parts.append(self.sock.recv(1 << 20))
+            got += len(parts[-1])
+        if not head.startswith(b"HTTP/1.1 2"):
+            raise RuntimeError(f"{method} {path}: {data[:300]!r}")
+        return b"".join(parts)
+
+    def create(self):
+        return json.loads(self.ask("POST", "/v1/sandboxes", "{}"))["id"]
+
+
+TRUE = '{"argv":["/bin/true"]}'
+
+
+def percentile(values, percent):
+    values = sorted(values)
+    return values[(len(values) - 1) * percent // 100]
+
+
+def times(name, rounds, once):
+    """Microseconds of @once(), which says itself what of it counts."""
+    values = [once() * 1e6 for _ in range(rounds)]
+    row = entry(name, "us", p50=round(percentile(values, 50), 1), p99=round(percentile(values, 99), 1), n=rounds)
+    print(f"  {name:44} {row['p50'] / 1e3:8.2f} {row['p99'] / 1e3:8.2f} ms {rounds:6}", flush=True)
+    return row
+
+
+def timed(f):
+    start = time.perf_counter()
+    f()
+    return time.perf_counter() - start
+
+
+def first_result(c):
+    def once():
+        start = time.perf_counter()
+        box = c.create()
+        c.ask("POST", f"/v1/sandboxes/{box}/run", TRUE)
+        took = time.perf_counter() - start
+        c.ask("DELETE", f"/v1/sandboxes/{box}")
+        return took
+    return once
+
+
+def one_by_one(world, token, rounds):
+    figures = []
+    for how, c in (("unix", Client(world)), ("tcp", Client(world, token))):
+        first_result(c)()
+        figures.append(times(f"create to first result, {how}", rounds, first_result(c)))
+        box = c.create()
+        at = f"/v1/sandboxes/{box}"
+        figures.append(times(f"exec /bin/true, {how}", 2 * rounds, lambda: timed(lambda: c.ask("POST", at + "/run", TRUE))))
+        figures.append(times(f"pause and resume, {how}", rounds, lambda: timed(
+            lambda: (c.ask("POST", at + "/pause"), c.ask("POST", at + "/resume")))))
+        c.ask("DELETE", at)
+    return figures
+
+
+def small_requests(world, token, folder, rounds):
+    """GET of a sandbox beside nginx, by turns; wrk has a processor to itself."""
+    nginx = net.start_nginx(folder)
+    if not nginx:
+        print("  nginx or wrk is not installed")
+        return []
+    c = Client(world)
+    box = c.create()
+    best = {}
+    try:
+        os.sched_setaffinity(world.api, {net.processors()[0]})
+        for _ in range(rounds):
+            for name, port, path in (("warren", world.port, f"/v1/sandboxes/{box}"), ("nginx", nginx.port, "/hello")):
+                out = subprocess.run(["taskset", "-c", str(net.processors()[1]), "wrk", "-t1", f"-c{net.CONNECTIONS}",
+                                      f"-d{net.SECONDS}", "-H", f"Authorization: Bearer {token}",
+                                      f"http://127.0.0.1:{port}{path}"], check=True, capture_output=True,
+                                     timeout=60).stdout.decode()
+                if "Non-2xx" in out or "Socket errors" in out:
+                    raise RuntimeError(out)
+                best[name] = max(best.get(name, 0), float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]))
+    finally:
+        nginx.stop()
+        os.sched_setaffinity(world.api, os.sched_getaffinity(0))
+    c.ask("DELETE", f"/v1/sandboxes/{box}")
+    for name, value in best.items():
+        print(f"  {'GET of a sandbox, ' + name:44} {value:8.0f} /s", flush=True)
+    return [entry(f"GET of a sandbox, {name}", "/s", value=round(value, 1)) for name, value in best.items()]
+
+
+def burst(world, n):
+    """A thousand at a time until there are @n; what a request takes then."""
+    c = Client(world)
+    figures = [times("create with none alive", 50, lambda: create_alone(c)),
+               times("list with none alive", 50, lambda: timed(lambda: c.ask("GET", "/v1/sandboxes?limit=100")))]
+    took = []
+    for at in range(0, n, 1000):
+        size = min(1000, n - at)
+        took.append(timed(lambda size=size: c.ask("POST", "/v1/sandboxes/batch", json.dumps(
+            {"sandboxes": [{"limits": {"memory": "64m", "disk": "32m"}}], "count": size}))))
+    figures.append(entry("burst of 1000", "s", value=round(took[0] * 1000 / min(1000, n), 3)))
+    print(f"  {f'burst of {min(1000, n)} until all run':44} {took[0]:8.2f} s", flush=True)
+    figures.append(times(f"create with {n} alive", 50, lambda: create_alone(c)))
+    figures.append(times(f"list with {n} alive", 50, lambda: timed(lambda: c.ask("GET", "/v1/sandboxes?limit=100"))))
+    return figures
+
+
+def create_alone(c):
+    start = time.perf_counter()
+    box = c.create()
+    took = time.perf_counter() - start
+    c.ask("DELETE", f"/v1/sandboxes/{box}")
+    return took
+
+
+def docker_exec(docker, rounds):
+    """The daemon's own client, as people use it."""
+    if docker.call("run", "-d", "--name", "warren-bench-exec", "--network", "none", "warren-bench",
+                   "/bin/busybox", "sleep", "1000"):
+        print("  docker exec: its container does not start")
+        return []
+    try:
+        return [times("docker exec /bin/true", rounds, lambda: timed(
+            lambda: docker.call("exec", "warren-bench-exec", "/bin/true")))]
+    finally:
+        docker.call("rm", "-f", "warren-bench-exec")
+
+
+def section(folder, docker=None, rounds=200):
+    """Print the section; its figures, and 1 if something of ours failed."""
+    from serve_world import World  # pylint: disable=import-outside-toplevel
+    print(f"\n{'the service':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
+    folder = pathlib.Path(folder) / "serve"
+    folder.mkdir()
+    try:
+        with World("--log-level", "error", tcp=True) as world:
+            token = world.token("admin")
+            figures = one_by_one(world, token, rounds)
+            if docker:
+                figures += docker_exec(docker, max(1, rounds // 10))
+            figures += small_requests(world, token, folder, 2)
+            figures += burst(world, ALIVE)
+            start = time.perf_counter()
+            world.empty()
+            took = time.perf_counter() - start
+            print(f"  {f'delete of {ALIVE}, one by one':44} {took:8.2f} s", flush=True)
+            return figures + [entry("delete of all", "s", value=round(took, 3))], 0
+    except (RuntimeError, OSError, AssertionError, subprocess.SubprocessError) as why:
+        print(f"  failed: {why}")
+        return [], 1
