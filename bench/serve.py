@@ -3,6 +3,10 @@
 
 Called by bench/run. A client of bytes, so that little of it is in the figures; by the unix socket and by
 loopback TCP. Beside it, in the same run: nginx for small requests, docker exec for commands.
+
+WARREN_BENCH_ALIVE says how many are to be alive (1000), WARREN_BENCH_STATE where the state is kept: each exec
+makes a file there, which takes half a millisecond on an ext4 without a journal that has just had many
+files removed.
 """
 import json
 import os
@@ -16,6 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
 import net  # noqa: E402
 
+STATE = os.environ.get("WARREN_BENCH_STATE")
 ALIVE = int(os.environ.get("WARREN_BENCH_ALIVE", "1000"))
 
 
@@ -176,7 +181,7 @@ def section(folder, docker=None, rounds=200):
     folder = pathlib.Path(folder) / "serve"
     folder.mkdir()
     try:
-        with World("--log-level", "error", tcp=True) as world:
+        with World("--log-level", "error", tcp=True, state=STATE) as world:
             token = world.token("admin")
             figures = one_by_one(world, token, rounds)
             if docker:
