@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "init/journal.h"
 
 #define READS_MAX 100000 /* of a file of 64 KiB whose smallest record takes 8 bytes */

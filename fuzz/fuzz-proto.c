@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "base/fd.h"
 
 #define MESSAGES_MAX 8
@@ -83,9 +83,8 @@ static void check_entries(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct native engine = { .cgroups.mode = CGROUP_V1 };
-	struct native_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
-	struct native_box box = { .engine = &engine, .execs = &ex };
+	struct talk_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
+	struct talk_box box = { .execs = &ex };
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
 	struct answer a = { 0 };
 	int ends[2], r;

@@ -507,7 +507,7 @@ TEST(a_flood_of_output_leaves_init_as_small_as_it_was)
 				   .err = WARREN_STDIO_JOURNAL,
 				   .journal_limit = MIB });
 	EQ(box_wait(ex).exit_code, 0);
-	EQ(fstat(((struct native_exec *)ex->exec)->journal, &st), 0);
+	EQ(fstat(((struct talk_exec *)ex->exec)->journal, &st), 0);
 	OK((uint64_t)st.st_blocks * 512 <= MIB + 65536);
 	OK(init_memory(sb, "VmRSS:") <= rss + 512);
 	END();

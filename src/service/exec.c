@@ -165,7 +165,7 @@ struct starting {
 	struct box *box;
 	struct run *run;
 	struct run_start start;
-	struct native_user user;
+	struct talk_user user;
 	run_fn done;
 	void *ctx;
 	/* Copies: a start may have to wait for the sandbox to wake or for its passwd. */
@@ -353,7 +353,7 @@ static int ask_init(struct starting *st, struct warren_error *err)
 	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);
 }
 
-static void on_user(void *ctx, const struct native_user *user,
+static void on_user(void *ctx, const struct talk_user *user,
 		    const struct warren_error *failure)
 {
 	struct starting *st = ctx;

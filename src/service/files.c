@@ -21,7 +21,7 @@ struct files {
 	struct box *box; /* NULL: it is gone */
 	struct net_loop *loop;
 	struct files *next, **prev;
-	struct native_user user;
+	struct talk_user user;
 	struct files_ask *asks; /* that have no answer */
 	struct making *making;  /* directories; NULL: none */
 };
@@ -53,7 +53,7 @@ static void begun(struct beginning *b, struct files *f, const struct warren_erro
 	free(b);
 }
 
-static void on_user(void *ctx, const struct native_user *user,
+static void on_user(void *ctx, const struct talk_user *user,
 		    const struct warren_error *failure)
 {
 	struct beginning *b = ctx;
@@ -406,7 +406,7 @@ struct owning {
 	void *ctx;
 };
 
-static void on_owner(void *ctx, const struct native_user *user,
+static void on_owner(void *ctx, const struct talk_user *user,
 		     const struct warren_error *err)
 {
 	struct owning o = *(struct owning *)ctx;

@@ -3,8 +3,8 @@
 #ifndef SERVICE_INTERNAL_H
 #define SERVICE_INTERNAL_H
 
-#include "backend/native/describe.h"
-#include "backend/native/journal.h"
+#include "backend/talk/describe.h"
+#include "backend/talk/journal.h"
 #include "net/loop.h"
 #include "service/service.h"
 
@@ -181,7 +181,7 @@ void box_touch(struct box *box);
 bool box_is_idle(const struct box *box);
 /* The user of an exec or file, asked for inside if need be. */
 void box_find_user(struct box *box, const char *text,
-		   void (*fn)(void *ctx, const struct native_user *user,
+		   void (*fn)(void *ctx, const struct talk_user *user,
 			      const struct warren_error *err),
 		   void *ctx);
 

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "backend/native/journal.h"
+#include "backend/talk/journal.h"
 #include "service/internal.h"
 
 #define HOLD_RETRY_MS 100

@@ -41,7 +41,7 @@ static void on_opened(void *ctx, struct answer *a, const struct warren_error *fa
 	free(o);
 }
 
-static void open_as(struct opening *o, const struct native_user *user)
+static void open_as(struct opening *o, const struct talk_user *user)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -81,7 +81,7 @@ static struct opening *opening_new(struct box *box, const char *path, int flags,
 	return o;
 }
 
-static void on_file_user(void *ctx, const struct native_user *user,
+static void on_file_user(void *ctx, const struct talk_user *user,
 			 const struct warren_error *failure)
 {
 	struct opening *o = ctx;
@@ -140,7 +140,7 @@ struct finding {
 	struct box *box;
 	char text[300];
 	int passwd;
-	void (*fn)(void *ctx, const struct native_user *user,
+	void (*fn)(void *ctx, const struct talk_user *user,
 		   const struct warren_error *err);
 	void *ctx;
 };
@@ -148,7 +148,7 @@ struct finding {
 static void found(struct finding *f, int group)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct native_user user;
+	struct talk_user user;
 	int r = user_resolve_files(f->text, f->passwd, group, &user, &err);
 
 	if (r == 0)
@@ -177,7 +177,7 @@ static void on_group(void *ctx, int fd, const struct warren_error *err)
 
 static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
 {
-	static const struct native_user root;
+	static const struct talk_user root;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct opening *o = opening_new(box, path, O_RDONLY, 0, done, ctx, &err);
 
@@ -201,7 +201,7 @@ static void on_passwd(void *ctx, int fd, const struct warren_error *err)
 }
 
 void box_find_user(struct box *box, const char *text,
-		   void (*fn)(void *ctx, const struct native_user *user,
+		   void (*fn)(void *ctx, const struct talk_user *user,
 			      const struct warren_error *err),
 		   void *ctx)
 {

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "backend/native/journal.h"
+#include "backend/talk/journal.h"
 #include "service/internal.h"
 #include "warden/wire.h"
 

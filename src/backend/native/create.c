@@ -504,7 +504,7 @@ static int await_ready(struct making *m, struct warren_error *err)
 	m->box->single = m->spec->single;
 	if (m->spec->single && !m->engine->trace)
 		return 0;
-	r = client_wait_ready(m->box, err);
+	r = client_wait_ready(native_talk(m->box), err);
 	m->box->ready = r == 0;
 	return r;
 }
@@ -551,30 +551,11 @@ _Static_assert(ARRAY_SIZE(steps) <= 20, "making.outside is too small");
 
 /* ---------------------------------------------------------------- unmaking */
 
-static void free_list(char **list)
-{
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
-}
-
 void native_forget(struct native_box *box)
 {
-	if (box->pidfd >= 0)
-		(void)close(box->pidfd);
-	if (box->control >= 0)
-		(void)close(box->control);
 	if (box->image_lock >= 0)
 		(void)close(box->image_lock);
-	for (struct native_exec *ex = box->execs; ex; ex = ex->next)
-		ex->box = NULL;
-	free_list(box->env);
-	free_list(box->base.entrypoint);
-	free_list(box->base.cmd);
-	free(box->workdir);
-	free(box->hostname);
-	free(box->state_text);
-	free(box->base.steps);
+	talk_done(native_talk(box));
 	free(box);
 }
 
@@ -713,7 +694,7 @@ static int run_steps(struct making *m, struct warren_error *err)
 
 			/* What the child said of its end is nearer to the cause than our EPIPE. */
 			if (m->box->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
-			    client_wait_ready(m->box, &told) < 0)
+			    client_wait_ready(native_talk(m->box), &told) < 0)
 				*err = told;
 			return -err->code;
 		}
@@ -734,6 +715,7 @@ int native_create(void *state, const struct warren_spec *spec,
 	if (!m.box)
 		return error_errno(err, ENOMEM, "make a sandbox");
 	m.box->engine = n;
+	m.box->has_ids = idmap_has_ids;
 	m.box->pidfd = m.box->control = m.box->image_lock = -1;
 	if (spec->id)
 		(void)memcpy(m.box->base.id, spec->id, sizeof(m.box->base.id));

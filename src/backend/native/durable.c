@@ -8,25 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/pidfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <time.h>
 
-#include "backend/native/state.h"
+#include "backend/talk/door.h"
 #include "base/fd.h"
 
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* since Linux 6.5 */
-#endif
+#define LOCK_TRIES 100
+#define MEMORY_MIN (1U << 20)
 
-#define LOCK_TRIES    100
-#define DYING_TRIES   200
-#define CONNECT_SECS  5
-#define MEMORY_MIN    (1U << 20)
-#define BOX_NAME_SIZE (ID_LEN + sizeof(".state.new"))
+/* What this backend must remember of a sandbox beside what all of them do. */
+static const struct state_field own_fields[] = {
+	{ "slot", STATE_NUMBER32, offsetof(struct native_box, slot) },
+	{ "base_id", STATE_NUMBER32, offsetof(struct native_box, base_id) },
+	{ "cgroup", STATE_FLAG, offsetof(struct native_box, has_cgroup) },
+	{ "memory", STATE_NUMBER64, offsetof(struct native_box, limits.memory) },
+	{ "cpu_millis", STATE_NUMBER64, offsetof(struct native_box, limits.cpu_millis) },
+	{ "pids", STATE_NUMBER64, offsetof(struct native_box, limits.pids) },
+};
+static const struct state_table own_state = { own_fields, ARRAY_SIZE(own_fields) };
 
 static void nap(void)
 {
@@ -99,100 +99,27 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 	return true;
 }
 
-static void state_name(char name[BOX_NAME_SIZE], const char *id, const char *suffix)
-{
-	(void)snprintf(name, BOX_NAME_SIZE, "%s.state%s", id, suffix);
-}
-
-static bool has_state(const struct native *n, const char *id)
-{
-	char name[BOX_NAME_SIZE];
-
-	state_name(name, id, "");
-	return faccessat(n->boxes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 /* --------------------------------------------------------------- connections */
 
-/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
-static int socket_name(const struct native *n, const char *id, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	return snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s",
-			n->boxes_fd, id);
-}
-
-/* A connection, or -errno; -ECONNREFUSED and -ENOENT: nobody is there. */
-static int dial(const struct native *n, const char *id)
-{
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct timeval patience = { .tv_sec = CONNECT_SECS }, none = { 0 };
-	struct sockaddr_un name;
-
-	if (fd < 0)
-		return -errno;
-	(void)socket_name(n, id, &name);
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
-		return -errno;
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
-	return TAKE_FD(fd);
-}
-
-static bool nobody(int r)
-{
-	return r == -ECONNREFUSED || r == -ENOENT;
-}
-
-/* Who listens at the other end of box->control. -ESRCH: nobody any more. */
+/* Who listens at the other end of box->control, if it is what we made. */
 static int identify(struct native_box *box, struct warren_error *err)
 {
-	struct ucred cred = { 0 };
-	socklen_t len = sizeof(cred), fd_len = sizeof(int);
-	int fd = -1;
-
-	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return error_errno(err, errno, "ask who its init is");
-	if (cred.pid <= 0)
-		return error_set(err, ESRCH, "its init is gone");
-	/*
-	 * On older kernels by number, which is the right one if init answers afterwards
-	 * (say_hello()): it had it all the time.
-	 */
-	if (getsockopt(box->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
-		fd = pidfd_open(cred.pid, 0);
-	if (fd < 0)
-		return error_errno(err, errno == EINVAL ? ESRCH : errno,
-				   "get hold of its init");
-	box->pidfd = fd;
-	box->pid = cred.pid;
-	if (box->engine->privileged &&
-	    (cred.uid < box->base_id || cred.uid - box->base_id >= NATIVE_IDS))
-		return error_set(err, EPERM, "its init is that of somebody else (uid %u)",
-				 cred.uid);
-	return 0;
-}
-
-static int say_hello(struct native_box *box, struct proto_welcome *ret,
-		     struct warren_error *err)
-{
-	struct proto_hello msg = { .h = { .type = PROTO_HELLO } };
-	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask(box, &msg, sizeof(msg), -1, &a, err);
+	uid_t uid = 0;
+	int r = door_identify(native_talk(box), &uid, err);
 
 	if (r < 0)
 		return r;
-	if (a.m.h.type != PROTO_WELCOME)
-		return error_set(err, EPROTO,
-				 "the sandbox's init does not keep to the protocol");
-	*ret = a.m.welcome;
+	if (box->engine->privileged &&
+	    (uid < box->base_id || uid - box->base_id >= NATIVE_IDS))
+		return error_set(err, EPERM, "its init is that of somebody else (uid %u)",
+				 uid);
 	return 0;
 }
 
 int durable_oom_kills(struct native_box *box, uint64_t *ret, struct warren_error *err)
 {
 	struct proto_welcome welcome;
-	int r = say_hello(box, &welcome, err);
+	int r = door_hello(native_talk(box), &welcome, err);
 
 	if (r == 0)
 		*ret = welcome.oom_kills;
@@ -202,29 +129,9 @@ int durable_oom_kills(struct native_box *box, uint64_t *ret, struct warren_error
 int durable_connection(void *state, struct backend_box *base, int *ret_fd,
 		       struct warren_error *err)
 {
-	struct native_box *box = (struct native_box *)base;
-	AUTO_CLOSE int fd = -1;
-	struct native_box other = { .engine = state, .ready = true };
-	struct proto_welcome welcome;
-	struct ucred cred = { 0 };
-	socklen_t len = sizeof(cred);
-	int r;
+	const struct native *n = state;
 
-	if (!base->durable)
-		return error_set(err, EOPNOTSUPP, "it is not durable");
-	fd = dial(state, base->id);
-	if (fd < 0)
-		return error_errno(err, -fd, "dial");
-	other.control = fd;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-	    cred.pid != box->pid)
-		return error_set(err, ESRCH, "its init is gone");
-	/* Taken, and not turned away for being one too many. */
-	r = say_hello(&other, &welcome, err);
-	if (r < 0)
-		return r;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return door_connection(n->boxes_fd, (const struct talk_box *)base, ret_fd, err);
 }
 
 /* -------------------------------------------------------------------- making */
@@ -232,99 +139,31 @@ int durable_connection(void *state, struct backend_box *base, int *ret_fd,
 int durable_bind(struct native *n, const struct native_box *box, int *ret_fd,
 		 struct warren_error *err)
 {
-	AUTO_CLOSE int fd = -1;
-	struct sockaddr_un name;
-
 	if (!n->named)
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return error_errno(err, errno, "make a socket");
-	(void)socket_name(n, box->base.id, &name);
-	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
-		return error_errno(err, errno, "name the socket '%s/boxes/%s'",
-				   n->run_dir, box->base.id);
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return door_bind(n->boxes_fd, box->base.id, ret_fd, err);
 }
 
 int durable_note(const struct native *n, const struct native_box *box,
 		 struct warren_error *err)
 {
-	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
-	char name[BOX_NAME_SIZE], fresh[BOX_NAME_SIZE];
-	AUTO_CLOSE int fd = -1;
-	int r;
-
-	state_encode(box, &text);
-	if (text.failed)
-		return error_set(err, E2BIG, "its environment is too large to remember");
-	state_name(name, box->base.id, "");
-	state_name(fresh, box->base.id, ".new");
-	fd = openat(n->boxes_fd, fresh,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-	/* It speaks of processes of this boot: whole or not there is enough, no fsync(2). */
-	if (r == 0 && renameat(n->boxes_fd, fresh, n->boxes_fd, name) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(n->boxes_fd, fresh, 0);
-	return r < 0 ? error_errno(err, -r, "write its state") : 0;
+	return door_write_state(n->boxes_fd, (const struct talk_box *)box, &own_state,
+				err);
 }
 
 int durable_keep(struct native_box *box, struct warren_error *err)
 {
-	struct proto_keep msg = { .h = { .type = PROTO_KEEP } };
-	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask(box, &msg, sizeof(msg), -1, &a, err);
-
-	if (r < 0)
-		return r;
-	r = reply_code(&a.m.reply);
-	if (r)
-		return error_errno(err, r, "have it kept");
-	box->base.durable = true;
-	return 0;
+	return door_keep(native_talk(box), err);
 }
 
 void durable_remove(const struct native *n, const char *id)
 {
-	char name[BOX_NAME_SIZE];
-
-	if (n->boxes_fd < 0)
-		return;
-	/* The state before the socket: without it, what is left is no sandbox. */
-	state_name(name, id, "");
-	(void)unlinkat(n->boxes_fd, name, 0);
-	state_name(name, id, ".new");
-	(void)unlinkat(n->boxes_fd, name, 0);
-	(void)unlinkat(n->boxes_fd, id, 0);
+	if (n->boxes_fd >= 0)
+		door_remove(n->boxes_fd, id);
 }
 
 /* ------------------------------------------------------------------- finding */
-
-/* Is init there to stay? What is not complete is about to see that its maker is dead. */
-static bool is_alive(struct native *n, const char *id)
-{
-	for (int i = 0; i < DYING_TRIES; i++) {
-		AUTO_CLOSE int fd = dial(n, id);
-		struct native_box box = { .engine = n, .control = fd, .ready = true };
-		struct warren_error ignored = WARREN_ERROR_INIT;
-		struct proto_welcome welcome = { 0 };
-		int r = fd;
-
-		if (nobody(fd))
-			return false;
-		if (fd >= 0 && has_state(n, id))
-			r = say_hello(&box, &welcome, &ignored);
-		/* One with all its connections taken, or that hangs, is not dead. */
-		if (welcome.flags & PROTO_WELCOME_KEPT || r == -EBUSY || r == -ETIMEDOUT)
-			return true;
-		nap();
-	}
-	return true;
-}
 
 void durable_sweep(struct native *n)
 {
@@ -335,7 +174,7 @@ void durable_sweep(struct native *n)
 	while (d && (e = readdir(d))) {
 		char id[ID_LEN + 1];
 
-		if (!read_link(n, e->d_name, id) || is_alive(n, id))
+		if (!read_link(n, e->d_name, id) || door_is_alive(n->boxes_fd, id))
 			continue;
 		/* What cannot be removed keeps its link, for the next one to try. */
 		if (cgroup_remove(&n->cgroups, id) < 0)
@@ -345,26 +184,6 @@ void durable_sweep(struct native *n)
 	}
 	if (d)
 		(void)closedir(d);
-}
-
-/* Pointers first, then what they point to. */
-static int pack_ids(const struct buf *ids, char ***ret_ids, struct warren_error *err)
-{
-	size_t n = ids->len / (ID_LEN + 1);
-	char **list = calloc(1, (n + 1) * sizeof(*list) + ids->len);
-	char *text;
-
-	if (!list || ids->failed) {
-		free(list);
-		return error_errno(err, ENOMEM, "list them");
-	}
-	text = (char *)(list + n + 1);
-	if (n)
-		(void)memcpy(text, ids->data, ids->len);
-	for (size_t i = 0; i < n; i++)
-		list[i] = text + i * (ID_LEN + 1);
-	*ret_ids = list;
-	return 0;
 }
 
 int durable_list(void *state, char ***ret_ids, struct warren_error *err)
@@ -384,41 +203,14 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 	while ((e = readdir(d))) {
 		char id[ID_LEN + 1];
 
-		if (read_link(n, e->d_name, id) && has_state(n, id))
+		if (read_link(n, e->d_name, id) && door_has_state(n->boxes_fd, id))
 			buf_add(&ids, id, sizeof(id));
 	}
 	(void)closedir(d);
-	return pack_ids(&ids, ret_ids, err);
+	return door_pack_ids(&ids, ret_ids, err);
 }
 
 /* ------------------------------------------------------------------ adopting */
-
-static int read_state(const struct native *n, const char *id, struct native_box *box,
-		      struct warren_error *err)
-{
-	char name[BOX_NAME_SIZE];
-	AUTO_CLOSE int fd = -1;
-	AUTO_FREE char *text = NULL;
-	struct stat st;
-	ssize_t size;
-
-	state_name(name, id, "");
-	fd = openat(n->boxes_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return error_set(err, ENOENT, "there is no such sandbox");
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, errno, "open its state");
-	if (st.st_size <= 0 || st.st_size > STATE_MAX)
-		return error_set(err, EINVAL, "its state has a size of %jd",
-				 (intmax_t)st.st_size);
-	text = malloc((size_t)st.st_size);
-	if (!text)
-		return error_errno(err, ENOMEM, "read its state");
-	size = fd_read_all(fd, text, (size_t)st.st_size);
-	if (size != st.st_size)
-		return error_errno(err, size < 0 ? (int)-size : EIO, "read its state");
-	return state_parse(box, TAKE_PTR(text), (size_t)size, err);
-}
 
 /* The link and the state must speak of the same. */
 static int check_link(const struct native *n, const char *id, struct native_box *box,
@@ -440,13 +232,13 @@ static int take_up(struct native *n, struct native_box *box, struct warren_error
 	struct proto_welcome welcome = { 0 };
 	int r;
 
-	box->control = dial(n, box->base.id);
+	box->control = door_dial(n->boxes_fd, box->base.id);
 	if (box->control < 0)
-		return error_errno(err, nobody(box->control) ? ESRCH : -box->control,
+		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
 				   "reach its init");
 	r = identify(box, err);
 	if (r == 0)
-		r = say_hello(box, &welcome, err);
+		r = door_hello(native_talk(box), &welcome, err);
 	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
 		r = error_set(err, ESRCH, "it was never completed");
 	if (r == -EPIPE)
@@ -471,9 +263,10 @@ int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 	if (!box)
 		return error_errno(err, ENOMEM, "make a handle");
 	box->engine = n;
+	box->has_ids = idmap_has_ids;
 	box->pidfd = box->control = box->image_lock = -1;
 	box->ready = true;
-	r = read_state(n, id, box, err);
+	r = door_read_state(n->boxes_fd, id, native_talk(box), &own_state, err);
 	if (r == 0)
 		r = check_link(n, id, box, err);
 	if (r == 0)
@@ -559,6 +352,6 @@ int durable_update(void *state, struct backend_box *base,
 
 int durable_describe(void *state UNUSED, struct backend_box *base, struct buf *out)
 {
-	state_encode((const struct native_box *)base, out);
+	state_encode((const struct talk_box *)base, NULL, out);
 	return 0;
 }

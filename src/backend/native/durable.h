@@ -4,18 +4,12 @@
  *
  *	<run_dir>/engines/<name>	locked by the one engine of that name
  *	<run_dir>/ids/<slot>		"<name>/<id>", as of every sandbox (registry.c)
- *	<run_dir>/boxes/<id>		the socket that init listens on
- *	<run_dir>/boxes/<id>.state	what an engine must know of it (state.h)
+ *	<run_dir>/boxes/<id>		the socket that init listens on, and
+ *	<run_dir>/boxes/<id>.state	what an engine must know of it (talk/door.h)
  *
  * The order of making is what makes a crash harmless. The link comes first and
- * goes last. The socket is bound before the clone, and init listens on it
- * before it says READY; so a refused connection is a dead init. The state is
- * written after READY; without it a sandbox was never complete. KEEP comes
- * after the state: until init has it, init ends with its maker, and says so
- * (WELCOME). Whatever is not complete is removed by the next engine of the name.
- *
- * Every init of a durable sandbox is known by the credentials that the kernel
- * keeps with its socket, as a pidfd, never by a number in a file.
+ * goes last; in between is that of talk/door.h. Whatever is not complete is removed
+ * by the next engine of the name.
  */
 #ifndef NATIVE_DURABLE_H
 #define NATIVE_DURABLE_H

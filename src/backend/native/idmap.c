@@ -65,6 +65,13 @@ bool idmap_has(const struct native *n, const struct native_box *box, uint32_t ui
 	return maps_id(maps.uid, maps.n_uid, uid) && maps_id(maps.gid, maps.n_gid, gid);
 }
 
+bool idmap_has_ids(const struct talk_box *talk, uint32_t uid, uint32_t gid)
+{
+	const struct native_box *box = (const struct native_box *)talk;
+
+	return idmap_has(box->engine, box, uid, gid);
+}
+
 void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret)
 {

@@ -41,7 +41,7 @@ static int native_pause(void *state, struct backend_box *base, bool paused,
 		return r;
 	box->paused = paused;
 	/* What fell due meanwhile ends only now. */
-	for (struct native_exec *ex = box->execs; ex && !paused; ex = ex->next)
+	for (struct talk_exec *ex = box->execs; ex && !paused; ex = ex->next)
 		if (ex->deadline && ex->deadline < clock_now() + RESUME_NS)
 			ex->deadline = clock_now() + RESUME_NS;
 	return 0;
@@ -59,16 +59,18 @@ static int native_stats(void *state, struct backend_box *base, struct warren_sta
 		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s",
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
-	/* v2 adds up by itself. Of a durable sandbox others than we start execs. */
+	/* Of a durable sandbox others than we start execs. */
 	if (r == 0 && base->durable && n->cgroups.mode == CGROUP_V1)
 		r = durable_oom_kills(box, &box->oom_kills, err);
 	if (r < 0)
 		return r;
+	if (n->cgroups.mode == CGROUP_V1) /* v2 adds up by itself */
+		u.oom_kills += box->oom_kills;
 	*ret = (struct warren_stats){ .memory = u.memory,
 				      .memory_peak = u.memory_peak,
 				      .cpu_usec = u.cpu_usec,
 				      .pids = u.pids,
-				      .oom_kills = u.oom_kills + box->oom_kills };
+				      .oom_kills = u.oom_kills };
 	return 0;
 }
 
@@ -190,15 +192,15 @@ const struct backend_ops backend_native = {
 	.probe = native_probe,
 	.create = native_create,
 	.destroy = native_destroy,
-	.exec = native_exec,
-	.exec_wait = native_exec_wait,
-	.exec_signal = native_exec_signal,
-	.exec_free = native_exec_free,
-	.exec_wait_fd = native_exec_wait_fd,
-	.exec_resize = native_exec_resize,
-	.exec_output = native_exec_output,
-	.file_open = native_file_open,
-	.connect = native_connect,
+	.exec = talk_exec,
+	.exec_wait = talk_exec_wait,
+	.exec_signal = talk_exec_signal,
+	.exec_free = talk_exec_free,
+	.exec_wait_fd = talk_exec_wait_fd,
+	.exec_resize = talk_exec_resize,
+	.exec_output = talk_exec_output,
+	.file_open = talk_file_open,
+	.connect = talk_connect,
 	.pause = native_pause,
 	.stats = native_stats,
 	.list = durable_list,
@@ -207,9 +209,9 @@ const struct backend_ops backend_native = {
 	.update = durable_update,
 	.connection = durable_connection,
 	.describe = durable_describe,
-	.exec_attach = native_exec_attach,
-	.exec_number = native_exec_number,
-	.exec_close_input = native_exec_close_input,
-	.exec_ack = native_exec_ack,
-	.exec_signal_to = native_exec_signal_to,
+	.exec_attach = talk_exec_attach,
+	.exec_number = talk_exec_number,
+	.exec_close_input = talk_exec_close_input,
+	.exec_ack = talk_exec_ack,
+	.exec_signal_to = talk_exec_signal_to,
 };

@@ -7,15 +7,9 @@
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	registry.c	who is alive, id ranges, removal of what a crash left
- *	durable.c	sandboxes that outlive who made them; state.c, what is noted of them
+ *	durable.c	sandboxes that outlive who made them
  *	disk.c		a disk in a file, where memory will not do
  *	idmap.c		which id is which, inside and outside and in a volume
- *	request.c	what is asked of init and what it answers, without waiting
- *	client.c	the conversation with init, on top of it
- *	exec.c		execs on top of that
- *	reach.c		files and ports, the same way
- *	journal.c	reading an exec's journal
- *	user.c		"name", "uid", "uid:gid" to ids, by the sandbox's own passwd
  *	probe.c		what this machine can do
  *
  * Making a sandbox takes two processes at once. The child (inside.c) is cloned
@@ -23,6 +17,8 @@
  * network being the dearest; meanwhile the parent writes its id maps, copies
  * the layers as id-mapped mounts (both need privileges of the host's), sends
  * them over, and makes the cgroup. They meet when init says READY.
+ *
+ * What is said to init afterwards is not this backend's own: backend/talk has it.
  */
 #ifndef NATIVE_NATIVE_H
 #define NATIVE_NATIVE_H
@@ -30,8 +26,7 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
-#include "backend/native/journal.h"
-#include "backend/native/request.h"
+#include "backend/talk/talk.h"
 #include "image/image.h"
 #include "init/proto.h"
 #include "os/cgroup.h"
@@ -70,49 +65,21 @@ struct native {
 	struct native_inject inject;
 };
 
-struct native_exec;
-
 struct native_box {
-	struct backend_box base;
+	struct talk_box; /* first: the two are one to backend/talk */
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
-	bool single;   /* made for one exec */
-	bool ready;    /* init has said so */
-	uid_t base_id; /* where root inside is outside */
-	pid_t pid;     /* of init; only for /proc/<pid> while the pidfd is held */
-	int pidfd;
-	int control;
-	uint32_t seq;
-	uint32_t next_exec;
-	struct native_exec *execs;
-	struct native_user user;
-	uint64_t nofile;
-	uint32_t n_ids; /* ids below this exist inside */
-	bool groups;    /* setgroups(2) is possible there */
-	char *workdir;
-	char **env;
-	int image_lock; /* -1: none */
-	char *hostname;
+	bool single;                 /* made for one exec */
+	uid_t base_id;               /* where root inside is outside */
+	int image_lock;              /* -1: none */
 	struct cgroup_limits limits; /* as they are now */
-	char *state_text;            /* of an adopted one: what `enforced` points into */
-	bool paused;
-	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 };
 
-struct native_exec {
-	struct backend_exec base;
-	struct journal_hint hint;
-	struct native_box *box; /* NULL once the box is gone */
-	struct native_exec *next;
-	uint32_t id;
-	uint64_t deadline; /* by which init must have reported; 0: none */
-	bool done, sole;
-	bool kept; /* in a durable sandbox: its end may be in the journal alone */
-	struct proto_exited result;
-	int journal;
-	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
-};
+static inline struct talk_box *native_talk(struct native_box *box)
+{
+	return (struct talk_box *)box;
+}
 
 /*
  * inside.c: the child's side of a create, in memory that both share. What the
@@ -185,54 +152,10 @@ void idmap_sandbox(const struct native *n, const struct native_box *box,
 /* Does @id exist inside? */
 bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid,
 	       uint32_t gid);
+bool idmap_has_ids(const struct talk_box *box, uint32_t uid, uint32_t gid);
 /* The map that makes what the owner has on disk the user's inside, and nothing else. */
 void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret);
-
-/* client.c */
-int client_wait_ready(struct native_box *box, struct warren_error *err);
-/* One request and its REPLY or WELCOME, whose descriptors are the caller's: answer_done(). */
-int client_request(struct native_box *box, const struct request *q, struct answer *ret,
-		   struct warren_error *err);
-/* The same for a request that is one struct, with a descriptor or -1. */
-int client_ask(struct native_box *box, const void *msg, size_t size, int fd,
-	       struct answer *ret, struct warren_error *err);
-/* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
-int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err);
-
-/* exec.c */
-int native_exec(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
-		struct backend_exec **ret_exec, struct warren_error *err);
-int native_exec_wait(struct backend_exec *ex, int64_t timeout_ms,
-		     struct warren_result *ret, struct warren_error *err);
-int native_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
-int native_exec_signal_to(struct backend_exec *ex, int sig, enum warren_whom whom,
-			  struct warren_error *err);
-int native_exec_attach(void *state, struct backend_box *box, uint32_t number,
-		       int journal_fd, struct backend_exec **ret_exec,
-		       struct warren_error *err);
-uint32_t native_exec_number(const struct backend_exec *ex);
-int native_exec_close_input(struct backend_exec *ex, struct warren_error *err);
-int native_exec_ack(struct backend_exec *ex, uint64_t cursor, struct warren_error *err);
-void native_exec_free(struct backend_exec *ex);
-int native_exec_wait_fd(struct backend_exec *ex);
-int native_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
-		       struct warren_error *err);
-/* The user of an exec or a file: @text, or the sandbox's own when it is NULL. */
-int native_user_find(struct native_box *box, const char *text, struct native_user *ret,
-		     struct warren_error *err);
-void native_base(const struct native_box *box, struct request_base *ret);
-
-/* reach.c */
-int native_file_open(void *state, struct backend_box *box, const char *path, int flags,
-		     mode_t mode, const char *user, int *ret_fd,
-		     struct warren_error *err);
-int native_connect(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
-		   struct warren_error *err);
-
-/* journal.c */
-int native_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
-		       struct warren_output *ret, struct warren_error *err);
 
 /* probe.c */
 int native_probe(void *state, struct warren_feature *features, struct warren_error *err);

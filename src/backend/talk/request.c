@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c - messages to an init, made; messages from it, checked */
-#include "backend/native/request.h"
+#include "backend/talk/request.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static void add_var(struct buf *out, uint32_t *n, const char *var)
 
 /* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. */
 static void add_env(struct buf *out, uint32_t *n, const struct request_base *base,
-		    const struct native_user *user, const char *const *own)
+		    const struct talk_user *user, const char *const *own)
 {
 	const char *const *shared = base->env;
 	char home[sizeof(user->home) + 8], host[80];
@@ -124,7 +124,7 @@ static int spill(struct request *q, struct warren_error *err)
 }
 
 static int pack(struct request *q, const struct request_base *base,
-		const struct native_user *user, const struct warren_exec_spec *spec,
+		const struct talk_user *user, const struct warren_exec_spec *spec,
 		uint32_t exec, struct warren_error *err)
 {
 	struct proto_spawn head = {
@@ -237,7 +237,7 @@ static int add_streams(struct request *q, const struct warren_exec_spec *spec,
 }
 
 int request_spawn(struct request *q, const struct request_base *base,
-		  const struct native_user *user, const struct warren_exec_spec *spec,
+		  const struct talk_user *user, const struct warren_exec_spec *spec,
 		  uint32_t exec, struct request_streams *streams,
 		  struct warren_error *err)
 {
@@ -247,7 +247,7 @@ int request_spawn(struct request *q, const struct request_base *base,
 }
 
 int request_check_user(const struct request_base *base, const char *text,
-		       const struct native_user *user, struct warren_error *err)
+		       const struct talk_user *user, struct warren_error *err)
 {
 	if (user->uid < base->n_ids && user->gid < base->n_ids)
 		return 0;

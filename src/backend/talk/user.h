@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* user.h - "name", "name:group", "uid", "uid:gid" to ids, by the sandbox's own passwd and group */
-#ifndef NATIVE_USER_H
-#define NATIVE_USER_H
+#ifndef TALK_USER_H
+#define TALK_USER_H
 
 #include "base/error.h"
 #include "init/proto.h"
 
-struct native_user {
+struct talk_user {
 	uint32_t uid, gid;
 	size_t n_groups;
 	uint32_t groups[PROTO_GROUPS_MAX];
@@ -16,7 +16,7 @@ struct native_user {
 /* Where passwd and group are read from: the image before, the live sandbox after. */
 typedef int (*user_open_fn)(void *ctx, const char *path);
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
-		 struct native_user *ret, struct warren_error *err);
+		 struct talk_user *ret, struct warren_error *err);
 
 /*
  * For an event loop, which asks init to OPEN the two files first and has their
@@ -24,7 +24,7 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
  * @text needs them at all: root does not.
  */
 bool user_needs_files(const char *text);
-int user_resolve_files(const char *text, int passwd, int group, struct native_user *ret,
+int user_resolve_files(const char *text, int passwd, int group, struct talk_user *ret,
 		       struct warren_error *err);
 
-#endif /* NATIVE_USER_H */
+#endif /* TALK_USER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* journal.h - reading an exec's journal (init/journal.h has its format), whoever wrote it */
-#ifndef NATIVE_JOURNAL_H
-#define NATIVE_JOURNAL_H
+#ifndef TALK_JOURNAL_H
+#define TALK_JOURNAL_H
 
 #include "base/error.h"
 #include "init/journal.h"
@@ -23,4 +23,4 @@ int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *r
 /* The cursors of the first byte that is kept and of the next that will come. */
 int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to);
 
-#endif /* NATIVE_JOURNAL_H */
+#endif /* TALK_JOURNAL_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* user.c - "name", "name:group", "uid", "uid:gid" to ids, by docker's rules */
-#include "backend/native/user.h"
+#include "backend/talk/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static bool numeric(const char *s)
 }
 
 static int resolve_group(const char *group, const char *text, size_t size,
-			 struct native_user *u, struct warren_error *err)
+			 struct talk_user *u, struct warren_error *err)
 {
 	uint64_t gid;
 
@@ -55,7 +55,7 @@ static int resolve_group(const char *group, const char *text, size_t size,
 }
 
 static int resolve_name(const char *name, const char *passwd, size_t size,
-			struct native_user *u, char *login, struct warren_error *err)
+			struct talk_user *u, char *login, struct warren_error *err)
 {
 	struct passwd_entry e = { .home = "/" };
 	uint64_t uid = 0;
@@ -92,10 +92,10 @@ bool user_needs_files(const char *text)
 }
 
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
-		 struct native_user *ret, struct warren_error *err)
+		 struct talk_user *ret, struct warren_error *err)
 {
 	AUTO_FREE char *passwd = NULL, *groups = NULL;
-	struct native_user u = { .home = "/root" };
+	struct talk_user u = { .home = "/root" };
 	char name[64], login[64] = "";
 	const char *colon = text ? strchr(text, ':') : NULL;
 	ssize_t n_passwd, n_groups;
@@ -146,7 +146,7 @@ static int open_given(void *ctx, const char *path)
 	return fd < 0 ? -ENOENT : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-int user_resolve_files(const char *text, int passwd, int group, struct native_user *ret,
+int user_resolve_files(const char *text, int passwd, int group, struct talk_user *ret,
 		       struct warren_error *err)
 {
 	struct files f = { passwd, group };

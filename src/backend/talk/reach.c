@@ -6,27 +6,27 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "base/fd.h"
 
-int native_file_open(void *state UNUSED, struct backend_box *base, const char *path,
-		     int flags, mode_t mode, const char *user, int *ret_fd,
-		     struct warren_error *err)
+int talk_file_open(void *state UNUSED, struct backend_box *base, const char *path,
+		   int flags, mode_t mode, const char *user, int *ret_fd,
+		   struct warren_error *err)
 {
-	struct native_box *box = (struct native_box *)base;
+	struct talk_box *box = (struct talk_box *)base;
 	struct proto_open msg = { .h = { .type = PROTO_OPEN },
 				  .flags = flags,
 				  .mode = mode };
 	CLEANUP(answer_done) struct answer a = { 0 };
-	struct native_user u;
+	struct talk_user u;
 	int r;
 
 	if (strlen(path) >= sizeof(msg.path))
 		return error_errno(err, ENAMETOOLONG, "open '%.64s...'", path);
 	(void)strcpy(msg.path, path);
 	if (user && strcmp(user, "0:0") == 0)
-		u = (struct native_user){ 0 };
-	else if ((r = native_user_find(box, user, &u, err)) < 0)
+		u = (struct talk_user){ 0 };
+	else if ((r = talk_user_find(box, user, &u, err)) < 0)
 		return r;
 	msg.uid = u.uid;
 	msg.gid = u.gid;
@@ -61,10 +61,10 @@ static int await_connected(int fd)
 	return -code;
 }
 
-int native_connect(void *state UNUSED, struct backend_box *base, uint16_t port,
-		   int *ret_fd, struct warren_error *err)
+int talk_connect(void *state UNUSED, struct backend_box *base, uint16_t port, int *ret_fd,
+		 struct warren_error *err)
 {
-	struct native_box *box = (struct native_box *)base;
+	struct talk_box *box = (struct talk_box *)base;
 	int code = ECONNREFUSED;
 
 	for (uint16_t ipv6 = 0; ipv6 < 2; ipv6++) {

@@ -1,55 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c - the fields of a durable sandbox, as one table that is written and read by */
-#include "backend/native/state.h"
+#include "backend/talk/state.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "base/parse.h"
 
 #define LIST_MAX PROTO_POINTERS_MAX
 
-enum kind {
-	NUMBER32,
-	NUMBER64,
-	FLAG,
-	TEXT,   /* a char * of its own */
-	LIST,   /* any number of them */
-	HOME,   /* the array in struct native_user */
-	GROUP,  /* one of its groups */
-	FORCED, /* "on NAME DETAIL" or "off NAME DETAIL" */
-	ID,
+static const struct state_field shared[] = {
+	{ "id", STATE_ID, 0 },
+	{ "nofile", STATE_NUMBER64, offsetof(struct talk_box, nofile) },
+	{ "n_ids", STATE_NUMBER32, offsetof(struct talk_box, n_ids) },
+	{ "groups", STATE_FLAG, offsetof(struct talk_box, groups) },
+	{ "framed", STATE_OPTION, offsetof(struct talk_box, framed) },
+	{ "uid", STATE_NUMBER32, offsetof(struct talk_box, user.uid) },
+	{ "gid", STATE_NUMBER32, offsetof(struct talk_box, user.gid) },
+	{ "group", STATE_GROUP, 0 },
+	{ "home", STATE_HOME, 0 },
+	{ "workdir", STATE_TEXT, offsetof(struct talk_box, workdir) },
+	{ "hostname", STATE_TEXT, offsetof(struct talk_box, hostname) },
+	{ "env", STATE_LIST, offsetof(struct talk_box, env) },
+	{ "entrypoint", STATE_LIST, offsetof(struct talk_box, base.entrypoint) },
+	{ "cmd", STATE_LIST, offsetof(struct talk_box, base.cmd) },
+	{ "enforced", STATE_FORCED, 0 },
 };
 
-static const struct field {
-	const char *key;
-	enum kind kind;
-	size_t at;
-} fields[] = {
-	{ "id", ID, 0 },
-	{ "slot", NUMBER32, offsetof(struct native_box, slot) },
-	{ "base_id", NUMBER32, offsetof(struct native_box, base_id) },
-	{ "cgroup", FLAG, offsetof(struct native_box, has_cgroup) },
-	{ "memory", NUMBER64, offsetof(struct native_box, limits.memory) },
-	{ "cpu_millis", NUMBER64, offsetof(struct native_box, limits.cpu_millis) },
-	{ "pids", NUMBER64, offsetof(struct native_box, limits.pids) },
-	{ "nofile", NUMBER64, offsetof(struct native_box, nofile) },
-	{ "n_ids", NUMBER32, offsetof(struct native_box, n_ids) },
-	{ "groups", FLAG, offsetof(struct native_box, groups) },
-	{ "uid", NUMBER32, offsetof(struct native_box, user.uid) },
-	{ "gid", NUMBER32, offsetof(struct native_box, user.gid) },
-	{ "group", GROUP, 0 },
-	{ "home", HOME, 0 },
-	{ "workdir", TEXT, offsetof(struct native_box, workdir) },
-	{ "hostname", TEXT, offsetof(struct native_box, hostname) },
-	{ "env", LIST, offsetof(struct native_box, env) },
-	{ "entrypoint", LIST, offsetof(struct native_box, base.entrypoint) },
-	{ "cmd", LIST, offsetof(struct native_box, base.cmd) },
-	{ "enforced", FORCED, 0 },
-};
+_Static_assert(ARRAY_SIZE(shared) < STATE_FIELDS_MAX, "no room for a backend's own");
+
+/* The shared ones, then the backend's own; NULL behind the last. */
+static const struct state_field *field_at(const struct state_table *more, size_t i)
+{
+	if (i < ARRAY_SIZE(shared))
+		return &shared[i];
+	i -= ARRAY_SIZE(shared);
+	return more && i < more->n ? &more->fields[i] : NULL;
+}
 
 /* ------------------------------------------------------------------ writing */
 
@@ -72,7 +62,7 @@ static void put_list(struct buf *out, const char *key, char *const *list)
 		put(out, key, *list);
 }
 
-static void put_forced(struct buf *out, const char *key, const struct native_box *box)
+static void put_forced(struct buf *out, const char *key, const struct talk_box *box)
 {
 	for (size_t i = 0; i < box->base.n_enforced; i++) {
 		const struct warren_enforcement *e = &box->base.enforced[i];
@@ -83,40 +73,46 @@ static void put_forced(struct buf *out, const char *key, const struct native_box
 	}
 }
 
-void state_encode(const struct native_box *box, struct buf *out)
+void state_encode(const struct talk_box *box, const struct state_table *more,
+		  struct buf *out)
 {
+	const struct state_field *f;
+
 	put_number(out, "warren-sandbox", STATE_VERSION);
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		const struct field *f = &fields[i];
+	for (size_t i = 0; (f = field_at(more, i)); i++) {
 		const char *p = (const char *)box + f->at;
 
 		switch (f->kind) {
-		case ID:
+		case STATE_ID:
 			put(out, f->key, box->base.id);
 			break;
-		case NUMBER32:
+		case STATE_NUMBER32:
 			put_number(out, f->key, *(const uint32_t *)(const void *)p);
 			break;
-		case NUMBER64:
+		case STATE_NUMBER64:
 			put_number(out, f->key, *(const uint64_t *)(const void *)p);
 			break;
-		case FLAG:
+		case STATE_FLAG:
 			put_number(out, f->key, *(const bool *)p);
 			break;
-		case TEXT:
+		case STATE_OPTION:
+			if (*(const bool *)p)
+				put_number(out, f->key, 1);
+			break;
+		case STATE_TEXT:
 			put(out, f->key, *(char *const *)(const void *)p);
 			break;
-		case LIST:
+		case STATE_LIST:
 			put_list(out, f->key, *(char **const *)(const void *)p);
 			break;
-		case HOME:
+		case STATE_HOME:
 			put(out, f->key, box->user.home);
 			break;
-		case GROUP:
+		case STATE_GROUP:
 			for (size_t k = 0; k < box->user.n_groups; k++)
 				put_number(out, f->key, box->user.groups[k]);
 			break;
-		case FORCED:
+		case STATE_FORCED:
 			put_forced(out, f->key, box);
 			break;
 		}
@@ -152,27 +148,26 @@ static int append(char ***list, const char *value)
 	return more[n] ? 0 : -ENOMEM;
 }
 
-static int take_number(const struct field *f, char *to, const char *value,
+static int take_number(const struct state_field *f, char *to, const char *value,
 		       struct warren_error *err)
 {
-	uint64_t max = f->kind == NUMBER32 ? UINT32_MAX
-		       : f->kind == FLAG   ? 1
-					   : UINT64_MAX;
+	bool flag = f->kind == STATE_FLAG || f->kind == STATE_OPTION;
+	uint64_t max = f->kind == STATE_NUMBER32 ? UINT32_MAX : flag ? 1 : UINT64_MAX;
 	uint64_t n = 0;
 	int r = parse_u64(value, max, &n, err);
 
 	if (r < 0)
 		return error_wrap(err, "its state has '%s'", f->key);
-	if (f->kind == NUMBER64)
+	if (f->kind == STATE_NUMBER64)
 		*(uint64_t *)(void *)to = n;
-	else if (f->kind == NUMBER32)
+	else if (f->kind == STATE_NUMBER32)
 		*(uint32_t *)(void *)to = (uint32_t)n;
 	else
 		*(bool *)to = n == 1;
 	return 0;
 }
 
-static int take_group(struct native_box *box, const char *value, struct warren_error *err)
+static int take_group(struct talk_box *box, const char *value, struct warren_error *err)
 {
 	uint64_t gid = 0;
 	int r = parse_u64(value, UINT32_MAX - 1, &gid, err);
@@ -186,7 +181,7 @@ static int take_group(struct native_box *box, const char *value, struct warren_e
 }
 
 /* The name stays where it is, in the text. */
-static int take_forced(struct native_box *box, char *value, struct warren_error *err)
+static int take_forced(struct talk_box *box, char *value, struct warren_error *err)
 {
 	char *name = strchr(value, ' '), *detail = name ? strchr(name + 1, ' ') : NULL;
 	struct warren_enforcement *e = &box->base.enforced[box->base.n_enforced];
@@ -204,34 +199,35 @@ static int take_forced(struct native_box *box, char *value, struct warren_error 
 	return 0;
 }
 
-static int take(struct native_box *box, const struct field *f, char *value,
+static int take(struct talk_box *box, const struct state_field *f, char *value,
 		struct warren_error *err)
 {
 	char *to = (char *)box + f->at;
 	int r;
 
 	switch (f->kind) {
-	case NUMBER32:
-	case NUMBER64:
-	case FLAG:
+	case STATE_NUMBER32:
+	case STATE_NUMBER64:
+	case STATE_FLAG:
+	case STATE_OPTION:
 		return take_number(f, to, value, err);
-	case TEXT:
+	case STATE_TEXT:
 		*(char **)(void *)to = strdup(value);
 		return *(char **)(void *)to ? 0
 					    : error_errno(err, ENOMEM, "read its state");
-	case LIST:
+	case STATE_LIST:
 		r = append((char ***)(void *)to, value);
 		return r < 0 ? error_errno(err, -r, "read its state") : 0;
-	case HOME:
+	case STATE_HOME:
 		if (strlen(value) >= sizeof(box->user.home))
 			return bad(err, f->key, "too long");
 		(void)strcpy(box->user.home, value);
 		return 0;
-	case GROUP:
+	case STATE_GROUP:
 		return take_group(box, value, err);
-	case FORCED:
+	case STATE_FORCED:
 		return take_forced(box, value, err);
-	case ID:
+	case STATE_ID:
 		if (!id_valid(value))
 			return bad(err, f->key, "no id");
 		(void)strcpy(box->base.id, value);
@@ -240,17 +236,25 @@ static int take(struct native_box *box, const struct field *f, char *value,
 	return -EINVAL;
 }
 
-static const struct field *find(const char *key, size_t n)
+/* Which of them has the name @key; -1: none. */
+static int find(const struct state_table *more, const char *key)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (strncmp(fields[i].key, key, n) == 0 && fields[i].key[n] == '\0')
-			return &fields[i];
-	return NULL;
+	const struct state_field *f;
+
+	for (int i = 0; (f = field_at(more, (size_t)i)); i++)
+		if (strcmp(f->key, key) == 0)
+			return i;
+	return -1;
 }
 
-static bool may_repeat(const struct field *f)
+static bool may_repeat(const struct state_field *f)
 {
-	return f->kind == LIST || f->kind == GROUP || f->kind == FORCED;
+	return f->kind == STATE_LIST || f->kind == STATE_GROUP || f->kind == STATE_FORCED;
+}
+
+static bool may_lack(const struct state_field *f)
+{
+	return may_repeat(f) || f->kind == STATE_OPTION;
 }
 
 /* The next "key=value" of @at: its value, with the key ended; NULL when there is none. */
@@ -269,10 +273,11 @@ static char *next(char **at, const char *end, char **ret_key)
 	return value + 1;
 }
 
-static int take_all(struct native_box *box, char *at, const char *end,
-		    struct warren_error *err)
+static int take_all(struct talk_box *box, const struct state_table *more, char *at,
+		    const char *end, struct warren_error *err)
 {
-	bool seen[ARRAY_SIZE(fields)] = { 0 };
+	bool seen[STATE_FIELDS_MAX] = { 0 };
+	const struct state_field *f;
 	char *key = NULL, *value = next(&at, end, &key);
 	uint64_t version = 0;
 
@@ -284,29 +289,29 @@ static int take_all(struct native_box *box, char *at, const char *end,
 				 "its state is of version %ju, this program knows %d",
 				 (uintmax_t)version, STATE_VERSION);
 	while ((value = next(&at, end, &key)) && strcmp(key, "end") != 0) {
-		const struct field *f = find(key, strlen(key));
-		int r;
+		int i = find(more, key), r;
 
-		if (!f)
+		if (i < 0 || i >= STATE_FIELDS_MAX)
 			return bad(err, key, "unknown");
-		if (seen[f - fields] && !may_repeat(f))
+		f = field_at(more, (size_t)i);
+		if (seen[i] && !may_repeat(f))
 			return bad(err, key, "there twice");
-		seen[f - fields] = true;
+		seen[i] = true;
 		r = take(box, f, value, err);
 		if (r < 0)
 			return r;
 	}
 	if (!value || at != end || *value)
 		return error_set(err, EINVAL, "its state has no end");
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (!seen[i] && !may_repeat(&fields[i]))
-			return error_set(err, EINVAL, "its state lacks '%s'",
-					 fields[i].key);
+	for (size_t i = 0; (f = field_at(more, i)); i++)
+		if (!seen[i] && !may_lack(f))
+			return error_set(err, EINVAL, "its state lacks '%s'", f->key);
 	return 0;
 }
 
-int state_parse(struct native_box *box, char *text, size_t size, struct warren_error *err)
+int state_parse(struct talk_box *box, const struct state_table *more, char *text,
+		size_t size, struct warren_error *err)
 {
 	box->state_text = text;
-	return take_all(box, text, text + size, err);
+	return take_all(box, more, text, text + size, err);
 }

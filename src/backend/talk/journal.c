@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "init/journal.h"
 
 static int read_at(int fd, void *data, size_t size, uint64_t at)
@@ -168,10 +168,10 @@ int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *r
 	return 1;
 }
 
-int native_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,
-		       struct warren_output *ret, struct warren_error *err)
+int talk_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,
+		     struct warren_output *ret, struct warren_error *err)
 {
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	int r;
 
 	if (ex->journal < 0)

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -25,13 +25,13 @@ static int open_in_box(void *ctx, const char *path)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int fd = -1;
-	int r = native_file_open(NULL, ctx, path, O_RDONLY, 0, "0:0", &fd, &ignored);
+	int r = talk_file_open(NULL, ctx, path, O_RDONLY, 0, "0:0", &fd, &ignored);
 
 	return r < 0 ? r : fd;
 }
 
-int native_user_find(struct native_box *box, const char *text, struct native_user *ret,
-		     struct warren_error *err)
+int talk_user_find(struct talk_box *box, const char *text, struct talk_user *ret,
+		   struct warren_error *err)
 {
 	int r;
 
@@ -42,14 +42,15 @@ int native_user_find(struct native_box *box, const char *text, struct native_use
 	r = user_resolve(text, open_in_box, box, ret, err);
 	if (r < 0)
 		return r;
-	if (!idmap_has(box->engine, box, ret->uid, ret->gid))
+	if (box->has_ids ? !box->has_ids(box, ret->uid, ret->gid)
+			 : ret->uid >= box->n_ids || ret->gid >= box->n_ids)
 		return error_set(err, EINVAL,
 				 "user '%s' (%u:%u) has no id in this sandbox", text,
 				 ret->uid, ret->gid);
 	return 0;
 }
 
-void native_base(const struct native_box *box, struct request_base *ret)
+void talk_base(const struct talk_box *box, struct request_base *ret)
 {
 	*ret = (struct request_base){
 		.env = (const char *const *)box->env,
@@ -59,11 +60,12 @@ void native_base(const struct native_box *box, struct request_base *ret)
 		.nofile = box->nofile,
 		.n_ids = box->n_ids,
 		.groups = box->groups,
+		.framed = box->framed,
 	};
 }
 
 /* The file that the caller gave, or one of ours; and who tells us that it grew. */
-static int open_journal(struct native_exec *ex, const struct warren_exec_spec *spec,
+static int open_journal(struct talk_exec *ex, const struct warren_exec_spec *spec,
 			struct request_streams *st, struct warren_error *err)
 {
 	if (spec->out != WARREN_STDIO_JOURNAL && spec->err != WARREN_STDIO_JOURNAL &&
@@ -81,7 +83,7 @@ static int open_journal(struct native_exec *ex, const struct warren_exec_spec *s
 }
 
 /* Ask for it under a number of its own; others may start execs in the same sandbox. */
-static int ask(struct native_box *box, struct native_exec *ex, const struct request *q,
+static int ask(struct talk_box *box, struct talk_exec *ex, const struct request *q,
 	       struct answer *a, struct warren_error *err)
 {
 	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
@@ -97,24 +99,24 @@ static int ask(struct native_box *box, struct native_exec *ex, const struct requ
 	return error_set(err, EAGAIN, "others start too many at the same time");
 }
 
-static int start(struct native_box *box, struct native_exec *ex,
+static int start(struct talk_box *box, struct talk_exec *ex,
 		 const struct warren_exec_spec *spec, struct warren_error *err)
 {
 	CLEANUP(request_done) struct request q = REQUEST_INIT;
 	CLEANUP(answer_done) struct answer a = { 0 };
 	struct request_streams st = REQUEST_STREAMS_INIT;
 	struct request_base base;
-	struct native_user user;
+	struct talk_user user;
 	int r;
 
 	/* It would freeze between its start and its exec, and init would wait for it. */
 	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
-			: native_user_find(box, spec->user, &user, err);
+			: talk_user_find(box, spec->user, &user, err);
 	if (r == 0)
 		r = open_journal(ex, spec, &st, err);
 	if (r < 0)
 		return r;
-	native_base(box, &base);
+	talk_base(box, &base);
 	st.keep_input = ex->kept;
 	r = request_spawn(&q, &base, &user, spec, 0, &st, err);
 	(void)memcpy(ex->base.fd, st.fd, sizeof(st.fd));
@@ -141,9 +143,9 @@ static int start(struct native_box *box, struct native_exec *ex,
 	return r;
 }
 
-static struct native_exec *exec_new(const struct native_box *box)
+static struct talk_exec *exec_new(const struct talk_box *box)
 {
-	struct native_exec *ex = calloc(1, sizeof(*ex));
+	struct talk_exec *ex = calloc(1, sizeof(*ex));
 
 	if (!ex)
 		return NULL;
@@ -153,12 +155,12 @@ static struct native_exec *exec_new(const struct native_box *box)
 	return ex;
 }
 
-int native_exec(void *state UNUSED, struct backend_box *base,
-		const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
-		struct warren_error *err)
+int talk_exec(void *state UNUSED, struct backend_box *base,
+	      const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
+	      struct warren_error *err)
 {
-	struct native_box *box = (struct native_box *)base;
-	struct native_exec *ex = exec_new(box);
+	struct talk_box *box = (struct talk_box *)base;
+	struct talk_exec *ex = exec_new(box);
 	int r;
 
 	if (!ex)
@@ -168,7 +170,7 @@ int native_exec(void *state UNUSED, struct backend_box *base,
 	ex->sole = spec->sole;
 	r = start(box, ex, spec, err);
 	if (r < 0) {
-		native_exec_free(&ex->base);
+		talk_exec_free(&ex->base);
 		return r;
 	}
 	*ret_exec = &ex->base;
@@ -176,7 +178,7 @@ int native_exec(void *state UNUSED, struct backend_box *base,
 }
 
 /* What the file says of its end, if it says so. */
-static bool take_result(struct native_exec *ex, enum journal_state *ret_state)
+static bool take_result(struct talk_exec *ex, enum journal_state *ret_state)
 {
 	if (ex->journal < 0 || journal_result(ex->journal, ret_state, &ex->result) <= 0)
 		return false;
@@ -184,8 +186,7 @@ static bool take_result(struct native_exec *ex, enum journal_state *ret_state)
 	return true;
 }
 
-static int attach(struct native_box *box, struct native_exec *ex,
-		  struct warren_error *err)
+static int attach(struct talk_box *box, struct talk_exec *ex, struct warren_error *err)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
 				    .exec = ex->id,
@@ -213,12 +214,12 @@ static int attach(struct native_box *box, struct native_exec *ex,
 	return 0;
 }
 
-int native_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t number,
-		       int journal_fd, struct backend_exec **ret_exec,
-		       struct warren_error *err)
+int talk_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t number,
+		     int journal_fd, struct backend_exec **ret_exec,
+		     struct warren_error *err)
 {
-	struct native_box *box = (struct native_box *)base;
-	struct native_exec *ex = exec_new(box);
+	struct talk_box *box = (struct talk_box *)base;
+	struct talk_exec *ex = exec_new(box);
 	int r = 0;
 
 	if (!ex)
@@ -235,22 +236,22 @@ int native_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t nu
 		r = attach(box, ex, err);
 	}
 	if (r < 0) {
-		native_exec_free(&ex->base);
+		talk_exec_free(&ex->base);
 		return r;
 	}
 	*ret_exec = &ex->base;
 	return 0;
 }
 
-uint32_t native_exec_number(const struct backend_exec *ex)
+uint32_t talk_exec_number(const struct backend_exec *ex)
 {
-	return ((const struct native_exec *)ex)->id;
+	return ((const struct talk_exec *)ex)->id;
 }
 
-void native_exec_free(struct backend_exec *base)
+void talk_exec_free(struct backend_exec *base)
 {
-	struct native_exec *ex = (struct native_exec *)base;
-	struct native_exec **p = ex->box ? &ex->box->execs : NULL;
+	struct talk_exec *ex = (struct talk_exec *)base;
+	struct talk_exec **p = ex->box ? &ex->box->execs : NULL;
 
 	while (p && *p && *p != ex)
 		p = &(*p)->next;
@@ -274,9 +275,9 @@ void native_exec_free(struct backend_exec *base)
  * Readable when init has said something, or when what it said of this exec was
  * heard while another was waited for.
  */
-int native_exec_wait_fd(struct backend_exec *base)
+int talk_exec_wait_fd(struct backend_exec *base)
 {
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	struct epoll_event ev = { .events = EPOLLIN };
 
 	if (ex->poll >= 0 || !ex->box)
@@ -293,7 +294,7 @@ int native_exec_wait_fd(struct backend_exec *base)
 }
 
 /* How long to wait at most: what the caller said, and init's own deadline with some grace. */
-static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
+static int64_t wait_span(const struct talk_exec *ex, int64_t timeout_ms)
 {
 	uint64_t t = clock_now();
 	int64_t left;
@@ -304,10 +305,10 @@ static int64_t wait_span(const struct native_exec *ex, int64_t timeout_ms)
 	return timeout_ms < 0 || left < timeout_ms ? left : timeout_ms;
 }
 
-int native_exec_wait(struct backend_exec *base, int64_t timeout_ms,
-		     struct warren_result *ret, struct warren_error *err)
+int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+		   struct warren_result *ret, struct warren_error *err)
 {
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	uint64_t until;
 
 	/* Beyond a hundred years: for ever. */
@@ -341,7 +342,7 @@ int native_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 }
 
 /* A request about @ex whose reply is a status. */
-static int tell(struct native_exec *ex, const void *msg, size_t size, const char *what,
+static int tell(struct talk_exec *ex, const void *msg, size_t size, const char *what,
 		struct warren_error *err)
 {
 	CLEANUP(answer_done) struct answer a = { 0 };
@@ -356,8 +357,8 @@ static int tell(struct native_exec *ex, const void *msg, size_t size, const char
 	return r ? error_errno(err, r, "%s", what) : 0;
 }
 
-int native_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
-			  struct warren_error *err)
+int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
+			struct warren_error *err)
 {
 	static const enum proto_whom to[] = {
 		[WARREN_WHOM_FIRST] = PROTO_WHOM_FIRST,
@@ -365,7 +366,7 @@ int native_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom w
 		[WARREN_WHOM_REST] = PROTO_WHOM_REST,
 		[WARREN_WHOM_NEW] = PROTO_WHOM_NEW,
 	};
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
 				    .exec = ex->id,
 				    .sig = sig,
@@ -376,14 +377,14 @@ int native_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom w
 	return tell(ex, &msg, sizeof(msg), what, err);
 }
 
-int native_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
+int talk_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
-	return native_exec_signal_to(base, sig, WARREN_WHOM_FIRST, err);
+	return talk_exec_signal_to(base, sig, WARREN_WHOM_FIRST, err);
 }
 
-int native_exec_close_input(struct backend_exec *base, struct warren_error *err)
+int talk_exec_close_input(struct backend_exec *base, struct warren_error *err)
 {
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
 					 .exec = ex->id };
 
@@ -393,9 +394,9 @@ int native_exec_close_input(struct backend_exec *base, struct warren_error *err)
 }
 
 /* Not answered, so not waited for. */
-int native_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err)
+int talk_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err)
 {
-	struct native_exec *ex = (struct native_exec *)base;
+	struct talk_exec *ex = (struct talk_exec *)base;
 	struct proto_ack msg = { .h = { .type = PROTO_ACK },
 				 .exec = ex->id,
 				 .cursor = cursor };
@@ -406,8 +407,8 @@ int native_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_er
 	return r < 0 ? r : request_send(&q, ex->box->control, 0, err);
 }
 
-int native_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
-		       struct warren_error *err)
+int talk_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
+		     struct warren_error *err)
 {
 	struct winsize ws = { .ws_row = rows, .ws_col = cols };
 

@@ -13,21 +13,20 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "backend/native/native.h"
+#include "backend/talk/talk.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
 #define ANSWER_MS 20000 /* requests take microseconds */
 
-static void note_exit(struct native_box *box, const struct proto_exited *msg)
+static void note_exit(struct talk_box *box, const struct proto_exited *msg)
 {
-	for (struct native_exec *ex = box->execs; ex; ex = ex->next) {
+	for (struct talk_exec *ex = box->execs; ex; ex = ex->next) {
 		if (ex->id == msg->exec && !ex->done) {
 			ex->result = *msg;
 			ex->done = true;
-			/* v2 adds up by itself, and so does the whole sandbox's cgroup. */
-			if (!ex->sole && !box->base.durable &&
-			    box->engine->cgroups.mode == CGROUP_V1)
+			/* The whole sandbox's cgroup adds up by itself. */
+			if (!ex->sole && !box->base.durable)
 				box->oom_kills += msg->oom_kills;
 			if (ex->ready >= 0)
 				(void)eventfd_write(ex->ready, 1);
@@ -37,7 +36,7 @@ static void note_exit(struct native_box *box, const struct proto_exited *msg)
 }
 
 /* 1: something can be read; 0: not within @timeout_ms. */
-static int await(const struct native_box *box, int timeout_ms)
+static int await(const struct talk_box *box, int timeout_ms)
 {
 	struct pollfd p = { .fd = box->control, .events = POLLIN };
 	int r;
@@ -49,7 +48,7 @@ static int await(const struct native_box *box, int timeout_ms)
 }
 
 /* Asked before it was up: what it says first is of the making. */
-static int hear_ready(struct native_box *box, struct warren_error *err)
+static int hear_ready(struct talk_box *box, struct warren_error *err)
 {
 	int r = box->ready ? 0 : client_wait_ready(box, err);
 
@@ -68,7 +67,7 @@ static int too_many(struct warren_error *err)
 }
 
 /* It hung up on us before it heard us: did it say why? */
-static int turned_away(const struct native_box *box, struct warren_error *err)
+static int turned_away(const struct talk_box *box, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct answer a;
@@ -81,7 +80,7 @@ static int turned_away(const struct native_box *box, struct warren_error *err)
 	return -err->code;
 }
 
-int client_request(struct native_box *box, const struct request *q, struct answer *ret,
+int client_request(struct talk_box *box, const struct request *q, struct answer *ret,
 		   struct warren_error *err)
 {
 	int r = request_send(q, box->control, ++box->seq, err);
@@ -116,7 +115,7 @@ int client_request(struct native_box *box, const struct request *q, struct answe
 	return r;
 }
 
-int client_ask(struct native_box *box, const void *msg, size_t size, int fd,
+int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
 	       struct answer *ret, struct warren_error *err)
 {
 	CLEANUP(request_done) struct request q = REQUEST_INIT;
@@ -125,7 +124,7 @@ int client_ask(struct native_box *box, const void *msg, size_t size, int fd,
 	return r < 0 ? r : client_request(box, &q, ret, err);
 }
 
-int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error *err)
+int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err)
 {
 	uint64_t deadline =
 		clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
@@ -164,7 +163,7 @@ int client_pump(struct native_box *box, int64_t timeout_ms, struct warren_error 
 }
 
 /* Before READY the child may say FAILED, in words; it is our own code until it execs init. */
-int client_wait_ready(struct native_box *box, struct warren_error *err)
+int client_wait_ready(struct talk_box *box, struct warren_error *err)
 {
 	union {
 		struct proto_header h;

@@ -5,22 +5,22 @@
  * The maker writes it (warren_describe()), the other process, which has a
  * connection and no rights, reads it. It is the text of state.h.
  */
-#ifndef NATIVE_DESCRIBE_H
-#define NATIVE_DESCRIBE_H
+#ifndef TALK_DESCRIBE_H
+#define TALK_DESCRIBE_H
 
-#include "backend/native/request.h"
+#include "backend/talk/request.h"
 
-struct native_box;
+struct talk_box;
 
 struct description {
 	struct request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
-	struct native_box *box; /* what the above points into */
+	struct talk_box *box; /* what the above points into */
 };
 
 int description_parse(const char *text, size_t size, struct description *ret,
 		      struct warren_error *err);
 void description_done(struct description *d);
 
-#endif /* NATIVE_DESCRIBE_H */
+#endif /* TALK_DESCRIBE_H */

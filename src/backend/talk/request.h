@@ -16,10 +16,10 @@
  *
  * All other requests are a plain struct of proto.h: request_put().
  */
-#ifndef NATIVE_REQUEST_H
-#define NATIVE_REQUEST_H
+#ifndef TALK_REQUEST_H
+#define TALK_REQUEST_H
 
-#include "backend/native/user.h"
+#include "backend/talk/user.h"
 #include "base/buf.h"
 
 #define REQUEST_FDS_MAX 8
@@ -29,10 +29,11 @@ struct request_base {
 	const char *const *env; /* NULL-terminated; NULL: none */
 	const char *hostname;
 	const char *workdir;
-	struct native_user user;
+	struct talk_user user;
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
+	bool framed;    /* an exec has no descriptors beyond three: session/session.h */
 };
 
 /* A message on its way: bytes and descriptors. */
@@ -73,12 +74,12 @@ struct request_streams {
 
 /* A SPAWN. The spec is one that check.c has seen; @user is what its user is. */
 int request_spawn(struct request *q, const struct request_base *base,
-		  const struct native_user *user, const struct warren_exec_spec *spec,
+		  const struct talk_user *user, const struct warren_exec_spec *spec,
 		  uint32_t exec, struct request_streams *streams,
 		  struct warren_error *err);
 /* -EINVAL when @user has no id in the sandbox. */
 int request_check_user(const struct request_base *base, const char *text,
-		       const struct native_user *user, struct warren_error *err);
+		       const struct talk_user *user, struct warren_error *err);
 
 /* What an init said: checked in size and type, and in nothing else. */
 struct answer {
@@ -117,4 +118,4 @@ int reply_explain(const struct proto_reply *reply, const struct warren_exec_spec
 		  const char *workdir, struct warren_error *err);
 void result_fill(const struct proto_exited *from, struct warren_result *to);
 
-#endif /* NATIVE_REQUEST_H */
+#endif /* TALK_REQUEST_H */
