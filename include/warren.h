@@ -191,6 +191,16 @@ WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec
 				struct warren_sandbox **ret_sandbox,
 				struct warren_error *err);
 /*
+ * Make ahead what any durable sandbox needs, whatever its spec, of an engine that
+ * has a name: warren_create() with this id takes it, or with none any that there is.
+ * What nobody takes ends with the engine.
+ */
+#define WARREN_ID_SIZE 13
+WARREN_PUBLIC int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
+				 struct warren_error *err);
+/* Unmake at most @n of what was made ahead and not taken, the oldest first; how many. */
+WARREN_PUBLIC size_t warren_unprepare(struct warren *w, size_t n);
+/*
  * Kills every process of it, verifies that none is left and removes all that
  * was made for it. The handle is gone in any case; an error says what could
  * not be removed (the next warren_open() tries again). Free its execs first.

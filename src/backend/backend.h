@@ -63,6 +63,11 @@ struct backend_ops {
 
 	int (*create)(void *state, const struct warren_spec *spec,
 		      struct backend_box **ret_box, struct warren_error *err);
+	/* Make ahead what any durable sandbox needs: create() with its id takes it. */
+	int (*prepare)(void *state, char ret_id[ID_LEN + 1],
+		       struct warren_error *err); /* may be NULL */
+	/* Unmake at most @n of what was made ahead, the oldest first; how many. */
+	size_t (*unprepare)(void *state, size_t n);
 	/* Everything of it is gone when this returns 0; @box is freed in any case. */
 	int (*destroy)(void *state, struct backend_box *box, struct warren_error *err);
 

@@ -82,6 +82,23 @@ int warren_probe(struct warren *w, const struct warren_feature **ret_features,
 	return 0;
 }
 
+int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
+		   struct warren_error *err)
+{
+	_Static_assert(WARREN_ID_SIZE == ID_LEN + 1, "an id and its NUL");
+	int r = w->ops->prepare
+			? w->ops->prepare(w->state, ret_id, err)
+			: error_set(err, EOPNOTSUPP,
+				    "it is not supported by backend '%s'", w->ops->name);
+
+	return r < 0 ? error_wrap(err, "make parts ahead") : 0;
+}
+
+size_t warren_unprepare(struct warren *w, size_t n)
+{
+	return w->ops->unprepare ? w->ops->unprepare(w->state, n) : 0;
+}
+
 /* --------------------------------------------------------------- sandboxes */
 
 void sandbox_link(struct warren *w, struct warren_sandbox *sb)

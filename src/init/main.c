@@ -8,6 +8,7 @@
  * complete, and the sandbox with the loop.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -58,8 +59,21 @@ void watch_drop(int fd)
 	(void)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
+/* Those that we started with are of another root. */
+static void open_null(void)
+{
+	int fd = (int)SYS_4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+
+	for (int i = 0; fd >= 0 && i < 3; i++)
+		(void)SYS_3(SYS_dup3, fd, i, 0);
+	if (fd > 2)
+		(void)sys_close(fd);
+}
+
 static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 {
+	if (msg->flags & PROTO_CONFIG_ROOTED)
+		open_null();
 	for (size_t i = 0; i < n_fds && i < msg->n; i++) {
 		switch (msg->role[i]) {
 		case PROTO_ROLE_JOIN:

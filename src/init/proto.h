@@ -113,8 +113,12 @@ enum proto_role {
 	PROTO_ROLE_MAX,
 };
 
+/* The root is in place only now: what was opened before is opened again. */
+#define PROTO_CONFIG_ROOTED (1U << 0)
+
 struct proto_config {
 	struct proto_header h;
+	uint32_t flags;
 	uint32_t n;
 	uint8_t role[PROTO_FDS_MAX];
 };

@@ -418,8 +418,12 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 
 /* ----------------------------------------------------------- while it lives */
 
-/* v1 freezes asynchronously: FREEZING until every task has stopped. */
-static int await_frozen(int dir, const char *file, const char *want)
+/*
+ * v1 freezes asynchronously: FREEZING until every task has stopped. One that came while
+ * its parent was on its way may have been missed and keep it so for ever: the
+ * word is written again each time, and now and then all are let go for a moment.
+ */
+static int await_frozen(int dir, const char *file, const char *want, const char *again)
 {
 	for (int i = 0; i < 2000; i++) {
 		struct timespec wait = { .tv_nsec = i < 10 ? 20000 : 500000 };
@@ -430,7 +434,11 @@ static int await_frozen(int dir, const char *file, const char *want)
 			return (int)n;
 		if (strstr(text, want))
 			return 0;
+		if (again && i > 0 && i % 50 == 0)
+			(void)fd_write_file_at(dir, file, "THAWED");
 		(void)nanosleep(&wait, NULL);
+		if (again && i >= 10)
+			(void)fd_write_file_at(dir, file, again);
 	}
 	return -ETIMEDOUT;
 }
@@ -454,7 +462,8 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 	if (r == 0)
 		r = await_frozen(dir, path,
 				 v2 ? (frozen ? "frozen 1" : "frozen 0")
-				    : (frozen ? "FROZEN" : "THAWED"));
+				    : (frozen ? "FROZEN" : "THAWED"),
+				 !v2 && frozen ? "FROZEN" : NULL);
 	if (r < 0)
 		return error_errno(err, -r, "%s the cgroup", frozen ? "freeze" : "thaw");
 	return 0;

@@ -23,20 +23,42 @@ static int explain(int fs, const char *type, const char *what, int code,
 	return error_errno(err, code, "mount %s: %s (%s)", type, what, words + 2);
 }
 
-int mount_new(const char *type, const struct mount_option *options, uint64_t attr,
-	      int *ret_fd, struct warren_error *err)
+static int set_options(int fs, const char *type, const struct mount_option *options,
+		       struct warren_error *err)
 {
-	AUTO_CLOSE int fs = fsopen(type, FSOPEN_CLOEXEC);
-	int fd;
-
-	if (fs < 0)
-		return error_errno(err, errno, "mount %s", type);
 	for (; options && options->key; options++) {
 		unsigned cmd = options->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
 
 		if (fsconfig(fs, cmd, options->key, options->value, 0) < 0)
 			return explain(fs, type, options->key, errno, err);
 	}
+	return 0;
+}
+
+int mount_change(int fd, const struct mount_option *options, struct warren_error *err)
+{
+	AUTO_CLOSE int fs = fspick(fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+	int r;
+
+	if (fs < 0)
+		return error_errno(err, errno, "take up a filesystem");
+	r = set_options(fs, "again", options, err);
+	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+		r = explain(fs, "again", "change", errno, err);
+	return r;
+}
+
+int mount_new(const char *type, const struct mount_option *options, uint64_t attr,
+	      int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int fs = fsopen(type, FSOPEN_CLOEXEC);
+	int fd, r;
+
+	if (fs < 0)
+		return error_errno(err, errno, "mount %s", type);
+	r = set_options(fs, type, options, err);
+	if (r < 0)
+		return r;
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return explain(fs, type, "create", errno, err);
 	fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)attr);

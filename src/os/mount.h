@@ -32,6 +32,9 @@ int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int u
 /* Attach @mount_fd at @path below @dirfd ("": at @dirfd itself). */
 int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error *err);
 
+/* Other values of @options for the filesystem of the mount @fd. */
+int mount_change(int fd, const struct mount_option *options, struct warren_error *err);
+
 /* Add @attr to the mount that @fd is of. */
 int mount_restrict(int fd, uint64_t attr, struct warren_error *err);
 

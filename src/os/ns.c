@@ -260,13 +260,15 @@ int ns_aside_join(struct ns_aside *a)
 	return a->result;
 }
 
-int ns_loopback_up(struct warren_error *err)
+int ns_loopback(bool up, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq ifr = { .ifr_name = "lo" };
 
-	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (up)
+		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return error_errno(err, errno, "bring up the loopback interface");
+		return error_errno(err, errno, "bring the loopback interface %s",
+				   up ? "up" : "down");
 	return 0;
 }

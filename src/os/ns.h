@@ -74,7 +74,7 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err);
 /* What it returned. */
 int ns_aside_join(struct ns_aside *a);
 
-/* Bring up the loopback interface of this network namespace. */
-int ns_loopback_up(struct warren_error *err);
+/* Bring the loopback interface of this network namespace up, or down. */
+int ns_loopback(bool up, struct warren_error *err);
 
 #endif /* OS_NS_H */

@@ -17,284 +17,40 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "backend/native/durable.h"
-#include "backend/native/native.h"
+#include "backend/native/making.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"
 
-#define PIDS_DEFAULT   1024
-#define NOFILE_DEFAULT 65536
-#define DISK_MIN       (1U << 20)
-#define MEMORY_MIN     (1U << 20)
-
-/* A create under way: what the steps hand on to each other. */
-struct making {
-	struct native *engine;
-	struct native_box *box;
-	const struct warren_spec *spec;
-	struct native_plan *plan; /* shared with the child */
-	bool own_image;           /* not the engine's kept one */
-	struct cgroup_limits limits;
-	uint64_t disk;
-	int child_end; /* of the connection */
-	int userns;
-	uint64_t started;
-	uint64_t outside[20];
-};
-
 /* ------------------------------------------------------------------- steps */
-
-/* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
-static void count_ids(const struct native *n, struct native_box *box)
-{
-	uint32_t sub =
-		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
-
-	sub = sub < NATIVE_IDS ? sub : NATIVE_IDS;
-	box->n_ids = n->privileged ? NATIVE_IDS : 1 + sub;
-	box->groups = n->privileged || n->subuid.count > 0;
-}
-
-static int take_spec(struct making *m, struct warren_error *err)
-{
-	const struct warren_spec *s = m->spec;
-	struct native *n = m->engine;
-	struct native_box *box = m->box;
-	struct rlimit lim;
-	size_t n_env = 0;
-
-	m->limits = (struct cgroup_limits){
-		.memory = s->memory ? s->memory : n->memory_default,
-		.cpu_millis = s->cpu_millis,
-		.pids = s->pids ? s->pids : PIDS_DEFAULT,
-		.only_limits = s->single,
-		.all = s->durable,
-	};
-	m->disk = s->disk ? s->disk : m->limits.memory / 2;
-	if (!s->disk && m->disk < DISK_MIN)
-		m->disk = DISK_MIN;
-	if (m->limits.memory < MEMORY_MIN)
-		return error_set(err, EINVAL, "memory: below 1m no process can run");
-	if (m->disk < DISK_MIN)
-		return error_set(err, EINVAL,
-				 "disk: below 1m there is no room for a root");
-	m->plan->on_disk =
-		n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
-	if (m->disk > m->limits.memory && !m->plan->on_disk)
-		return error_set(
-			err, EOPNOTSUPP,
-			"disk: without root what is written is held in memory, and a disk limit "
-			"above the memory limit (%ju bytes) cannot be kept",
-			(uintmax_t)m->limits.memory);
-	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
-		return error_errno(err, errno, "getrlimit");
-	if (s->nofile > lim.rlim_max)
-		return error_set(
-			err, EPERM,
-			"nofile: %ju is more than the %ju that this process may allow",
-			(uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
-	box->nofile = s->nofile                       ? s->nofile
-		      : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
-						      : NOFILE_DEFAULT;
-	count_ids(n, box);
-	while (s->env && s->env[n_env])
-		n_env++;
-	box->env = calloc(n_env + 1, sizeof(*box->env));
-	box->workdir = strdup(s->workdir ? s->workdir : "/");
-	box->hostname = strdup(s->hostname ? s->hostname : box->base.id);
-	if (!box->env || !box->workdir || !box->hostname)
-		return error_errno(err, ENOMEM, "take the spec");
-	for (size_t i = 0; i < n_env; i++) {
-		box->env[i] = strdup(s->env[i]);
-		if (!box->env[i])
-			return error_errno(err, ENOMEM, "take the spec");
-	}
-	return 0;
-}
-
-/* What was asked for and cannot be enforced is refused; what is by default is left out. */
-static int check_limits(struct making *m, struct warren_error *err)
-{
-	const struct {
-		enum cgroup_controller controller;
-		bool asked;
-		const char *what;
-		uint64_t *limit;
-	} wants[] = {
-		{ CGROUP_MEMORY, m->spec->memory != 0, "memory", &m->limits.memory },
-		{ CGROUP_CPU, m->spec->cpu_millis != 0, "cpus", &m->limits.cpu_millis },
-		{ CGROUP_PIDS, m->spec->pids != 0, "pids", &m->limits.pids },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
-		if (cgroup_has(&m->engine->cgroups, wants[i].controller))
-			continue;
-		if (wants[i].asked)
-			return error_set(
-				err, EOPNOTSUPP,
-				"%s: a limit cannot be enforced here: %s; see 'warren doctor'",
-				wants[i].what,
-				m->engine->cgroups.why[0] ? m->engine->cgroups.why
-							  : "the controller is missing");
-		*wants[i].limit = 0;
-	}
-	return 0;
-}
-
-/* A disk that was asked for is one that can be filled; by default it is a bound, no more. */
-static int check_disk(struct making *m, struct warren_error *err)
-{
-	const char *dir = m->engine->state_dir;
-	struct statvfs fs;
-	uint64_t left;
-
-	if (!m->plan->on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
-		return 0;
-	left = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (left < m->disk)
-		return error_set(err, ENOSPC,
-				 "'%s' has %ju bytes left, the disk is to hold %ju", dir,
-				 (uintmax_t)left, (uintmax_t)m->disk);
-	return 0;
-}
-
-/* The image's variables before the spec's: the last of a name counts. */
-static int prepend_env(struct native_box *box, char **first)
-{
-	size_t a = 0, b = 0;
-	char **both;
-
-	while (first[a])
-		a++;
-	while (box->env[b])
-		b++;
-	both = calloc(a + b + 1, sizeof(*both));
-	if (!both)
-		return -ENOMEM;
-	for (size_t i = 0; i < a; i++)
-		both[i] = TAKE_PTR(first[i]);
-	(void)memcpy(both + a, box->env, b * sizeof(*both));
-	free(box->env);
-	box->env = both;
-	return 0;
-}
-
-/* What the image says of how it is run, where the spec says nothing. */
-static int take_config(struct making *m, struct warren_error *err)
-{
-	struct image *image = &m->plan->image;
-	struct store_image *c = &image->config;
-	struct native_box *box = m->box;
-	size_t len = 0;
-
-	if (!image->has_config)
-		return 0;
-	for (char **v = c->volumes; *v; v++) {
-		if ((*v)[0] != '/' || len + strlen(*v) + 2 > sizeof(m->plan->volumes))
-			return error_set(err, EINVAL,
-					 "its volume '%s' is no path, or one too many",
-					 *v);
-		(void)strcpy(m->plan->volumes + len, *v);
-		len += strlen(*v) + 1;
-	}
-	if (!m->spec->workdir && c->workdir[0] == '/') {
-		free(box->workdir);
-		box->workdir = TAKE_PTR(c->workdir);
-	}
-	box->base.entrypoint = TAKE_PTR(c->entrypoint);
-	box->base.cmd = TAKE_PTR(c->cmd);
-	box->image_lock = TAKE_FD(c->lock);
-	return prepend_env(box, c->env) < 0
-		       ? error_errno(err, ENOMEM, "take its environment")
-		       : 0;
-}
-
-/* `host` is kept open between creates, and looked at again after a second. */
-static int open_image(struct making *m, struct warren_error *err)
-{
-	const char *ref = m->spec->image ? m->spec->image : "host";
-	struct native *n = m->engine;
-	int r;
-
-	if (strcmp(ref, "host") != 0) {
-		r = image_open(ref, n->state_dir, &m->plan->image, err);
-		m->own_image = r == 0;
-		return r < 0 ? r : take_config(m, err);
-	}
-	if (n->host.n_mounts == 0 || clock_now() - n->host_checked > 1000000000) {
-		struct image fresh;
-
-		r = image_open("host", n->state_dir, &fresh, err);
-		if (r < 0)
-			return r;
-		image_close(&n->host);
-		n->host = fresh;
-		n->host_checked = clock_now();
-	}
-	m->plan->image = n->host;
-	return 0;
-}
-
-static int open_in_image(void *ctx, const char *path)
-{
-	return image_open_file(ctx, path);
-}
-
-static int find_user(struct making *m, struct warren_error *err)
-{
-	struct native_box *box = m->box;
-	const struct image *image = &m->plan->image;
-	const char *user = m->spec->user;
-	int r;
-
-	if (!user && image->has_config && image->config.user[0])
-		user = image->config.user;
-	r = user_resolve(user, open_in_image, &m->plan->image, &box->user, err);
-
-	if (r < 0)
-		return r;
-	if (!m->engine->privileged && m->engine->subuid.count == 0 && box->user.uid != 0)
-		return error_set(
-			err, EOPNOTSUPP,
-			"user '%s': without root and without a range in /etc/subuid and "
-			"/etc/subgid a sandbox has one user, root; see 'warren doctor'",
-			user);
-	if (!idmap_has(m->engine, box, box->user.uid, box->user.gid))
-		return error_set(err, EINVAL,
-				 "user '%s' (%u:%u) has no id in a sandbox: below %u",
-				 user, box->user.uid, box->user.gid, NATIVE_IDS);
-	return 0;
-}
 
 /* An ordinary user's child needs the paths, and his id map the user; else there is time. */
 static int open_image_before(struct making *m, struct warren_error *err)
 {
-	return m->engine->privileged ? 0 : open_image(m, err);
+	return m->engine->privileged ? 0 : take_image(m, err);
 }
 
 static int open_image_meanwhile(struct making *m, struct warren_error *err)
 {
-	return m->engine->privileged ? open_image(m, err) : 0;
+	return m->engine->privileged ? take_image(m, err) : 0;
 }
 
 static int find_user_before(struct making *m, struct warren_error *err)
 {
-	return m->engine->privileged ? 0 : find_user(m, err);
+	return m->engine->privileged ? 0 : take_user(m, err);
 }
 
 static int find_user_meanwhile(struct making *m, struct warren_error *err)
 {
-	return m->engine->privileged ? find_user(m, err) : 0;
+	return m->engine->privileged ? take_user(m, err) : 0;
 }
 
-static int claim(struct making *m, struct warren_error *err)
+int create_claim(struct making *m, struct warren_error *err)
 {
 	return registry_claim(m->engine, m->box, err);
 }
@@ -310,50 +66,64 @@ static int make_cgroup(struct making *m, struct warren_error *err)
 }
 
 /* On v2 init is cloned into its cgroup, so that comes first; on v1 it can be made meanwhile. */
-static int make_cgroup_before(struct making *m, struct warren_error *err)
+int create_cgroup_before(struct making *m, struct warren_error *err)
 {
 	return m->engine->cgroups.mode == CGROUP_V2 ? make_cgroup(m, err) : 0;
 }
 
-static int make_cgroup_meanwhile(struct making *m, struct warren_error *err)
+int create_cgroup_meanwhile(struct making *m, struct warren_error *err)
 {
 	return m->engine->cgroups.mode == CGROUP_V1 ? make_cgroup(m, err) : 0;
 }
 
-static int start_child(struct making *m, struct warren_error *err)
+/* A part has a second connection, to the process that makes its mounts. */
+static int connect_stage(struct making *m, int *ret_end, struct warren_error *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "make a connection");
+	m->stage = ends[0];
+	*ret_end = ends[1];
+	return 0;
+}
+
+int create_child(struct making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
-	AUTO_CLOSE int listener = -1;
+	AUTO_CLOSE int listener = -1, stage = -1;
 	AUTO_CLOSE int maker =
 		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
-	int ends[2];
+	struct native_plan *p = m->plan;
+	int ends[2], r = 0;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
 	m->box->control = ends[0];
 	m->child_end = ends[1];
-	m->plan->spec = m->spec;
-	m->plan->engine = m->engine;
-	m->plan->hostname = m->box->hostname;
-	m->plan->disk = m->disk;
-	m->plan->control = ends[1];
-	m->plan->listener = -1;
-	m->plan->maker = maker;
-	if (m->spec->durable) {
-		int r = durable_bind(m->engine, m->box, &listener, err);
-
-		if (r < 0)
-			return r;
-		m->plan->listener = listener;
-	}
+	p->spec = m->spec;
+	p->engine = m->engine;
+	p->hostname = m->box->hostname;
+	p->disk = m->disk;
+	p->control = ends[1];
+	p->pts = -1;
+	p->maker = maker;
+	if (m->spec->durable)
+		r = durable_bind(m->engine, m->box, &listener, err);
+	if (r == 0 && p->part)
+		r = connect_stage(m, &stage, err);
+	if (r < 0)
+		return r;
+	p->listener = listener;
+	p->stage = stage;
 	pid = ns_clone_as(m->box->base_id,
 			  CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 				  CLONE_CLEAR_SIGHAND,
 			  cgroup, &m->box->pidfd);
 	if (pid == 0) {
 		(void)close(ends[0]); /* or we would never see its end */
-		inside_main(m->plan);
+		inside_main(p);
 	}
 	if (pid < 0)
 		return error_errno(err, -pid, "start a process in namespaces of its own");
@@ -363,7 +133,7 @@ static int start_child(struct making *m, struct warren_error *err)
 	return 0;
 }
 
-static int write_maps(struct making *m, struct warren_error *err)
+int create_maps(struct making *m, struct warren_error *err)
 {
 	struct ns_maps maps;
 
@@ -428,7 +198,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 	return 0;
 }
 
-static int send_mounts(struct making *m, struct warren_error *err)
+int create_send_mounts(struct making *m, int sock, struct warren_error *err)
 {
 	int fds[NATIVE_FDS_MAX];
 	size_t n = 0, sent = 0;
@@ -440,7 +210,7 @@ static int send_mounts(struct making *m, struct warren_error *err)
 					  .type = PROTO_MOUNTS,
 					  .seq = sent + batch < n };
 
-		r = fd_send(m->box->control, &h, sizeof(h), fds + sent, batch);
+		r = fd_send(sock, &h, sizeof(h), fds + sent, batch);
 		if (r < 0)
 			r = error_errno(err, -r, "send the mounts");
 		sent += batch;
@@ -452,7 +222,12 @@ static int send_mounts(struct making *m, struct warren_error *err)
 	return r;
 }
 
-static int configure(struct making *m, struct warren_error *err)
+static int send_mounts(struct making *m, struct warren_error *err)
+{
+	return create_send_mounts(m, m->box->control, err);
+}
+
+int create_configure(struct making *m, struct warren_error *err)
 {
 	static const enum proto_role dirs[] = {
 		[CGROUP_CPUACCT] = PROTO_ROLE_CPU,
@@ -497,7 +272,7 @@ static int configure(struct making *m, struct warren_error *err)
 }
 
 /* What is for one exec alone need not be waited for: the exec will be told what failed. */
-static int await_ready(struct making *m, struct warren_error *err)
+int create_ready(struct making *m, struct warren_error *err)
 {
 	int r;
 
@@ -509,45 +284,40 @@ static int await_ready(struct making *m, struct warren_error *err)
 	return r;
 }
 
-static int describe(struct making *m, struct warren_error *err);
-
-static int note(struct making *m, struct warren_error *err)
+int create_note(struct making *m, struct warren_error *err)
 {
 	m->box->limits = m->limits;
 	return m->spec->durable ? durable_note(m->engine, m->box, err) : 0;
 }
 
 /* Complete and noted: its init may live on without us. */
-static int keep(struct making *m, struct warren_error *err)
+int create_keep(struct making *m, struct warren_error *err)
 {
 	return m->spec->durable ? durable_keep(m->box, err) : 0;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(struct making *m, struct warren_error *err);
-} steps[] = {
+static const struct making_step steps[] = {
 	{ "take the spec", take_spec },
-	{ "check the limits", check_limits },
-	{ "check the disk", check_disk },
-	{ "claim an id range", claim }, /* from here on a crash leaves a trace */
+	{ "check the limits", take_limits },
+	{ "check the disk", take_disk },
+	{ "claim an id range", create_claim }, /* from here on a crash leaves a trace */
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
-	{ "make the cgroup", make_cgroup_before },
-	{ "start the child", start_child }, /* from here on there are two of us */
-	{ "write the id maps", write_maps },
+	{ "make the cgroup", create_cgroup_before },
+	{ "start the child", create_child }, /* from here on there are two of us */
+	{ "write the id maps", create_maps },
 	{ "open the image meanwhile", open_image_meanwhile },
 	{ "find the user meanwhile", find_user_meanwhile },
 	{ "send the layers", send_mounts }, /* the child mounts them while we go on */
-	{ "make the cgroup meanwhile", make_cgroup_meanwhile },
-	{ "configure init", configure }, /* read by init when it is up */
-	{ "wait for init", await_ready },
-	{ "say what is in force", describe },
-	{ "note it for others", note },
-	{ "keep it", keep }, /* from here on our end is not its end */
+	{ "make the cgroup meanwhile", create_cgroup_meanwhile },
+	{ "configure init", create_configure }, /* read by init when it is up */
+	{ "wait for init", create_ready },
+	{ "say what is in force", create_describe },
+	{ "note it for others", create_note },
+	{ "keep it", create_keep }, /* from here on our end is not its end */
 };
 
-_Static_assert(ARRAY_SIZE(steps) <= 20, "making.outside is too small");
+_Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too small");
 
 /* ---------------------------------------------------------------- unmaking */
 
@@ -607,7 +377,7 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 	return r;
 }
 
-static int describe(struct making *m, struct warren_error *err UNUSED)
+int create_describe(struct making *m, struct warren_error *err UNUSED)
 {
 	const struct native *n = m->engine;
 	struct backend_box *b = &m->box->base;
@@ -659,97 +429,124 @@ static void keep_trace(const struct making *m)
 	struct backend_box *b = &m->box->base;
 	size_t inside = inside_n_steps();
 
-	b->steps = calloc(ARRAY_SIZE(steps) + inside, sizeof(*b->steps));
+	b->steps = calloc(m->n_outside + inside, sizeof(*b->steps));
 	if (!b->steps)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-		b->steps[b->n_steps++] =
-			(struct warren_step){ steps[i].name, m->outside[i] - m->started,
-					      0 };
-	/* The last, an exec, has no end of its own. */
-	for (size_t i = 0; i + 1 < inside; i++) {
+	(void)memcpy(b->steps, m->outside, m->n_outside * sizeof(*b->steps));
+	b->n_steps = m->n_outside;
+	for (size_t i = 0; i < inside; i++) {
 		struct warren_step step = inside_step(m->plan, i);
 
+		/* The last, an exec, has no end of its own, and others are not of this way. */
+		if (step.ns < m->started)
+			continue;
 		step.ns -= m->started;
 		b->steps[b->n_steps++] = step;
 	}
 }
 
-static int run_steps(struct making *m, struct warren_error *err)
+int making_run(struct making *m, const struct making_step *list, size_t n, int first,
+	       struct warren_error *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+	for (size_t i = 0; i < n; i++) {
 		int r = 0;
 
-		if (m->engine->inject.step == (int)i + 1) {
+		if (m->engine->inject.step == first + (int)i) {
 			if (m->engine->inject.crash)
 				(void)raise(SIGKILL);
 			r = error_errno(err, EIO, "injected");
 		}
 		if (r == 0)
-			r = steps[i].run(m, err);
-		if (m->engine->trace)
-			m->outside[i] = clock_now();
-		if (r < 0) {
-			struct warren_error told = WARREN_ERROR_INIT;
-
-			/* What the child said of its end is nearer to the cause than our EPIPE. */
-			if (m->box->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
-			    client_wait_ready(native_talk(m->box), &told) < 0)
-				*err = told;
+			r = list[i].run(m, err);
+		if (m->engine->trace && m->n_outside < MAKING_STEPS_MAX)
+			m->outside[m->n_outside++] =
+				(struct warren_step){ list[i].name,
+						      clock_now() - m->started, 0 };
+		if (r < 0)
 			return -err->code;
-		}
 	}
 	return 0;
+}
+
+int making_begin(struct making *m, struct native *n, const char *id,
+		 struct warren_error *err)
+{
+	m->engine = n;
+	m->child_end = m->userns = m->stage = -1;
+	m->box = calloc(1, sizeof(*m->box));
+	if (!m->box)
+		return error_errno(err, ENOMEM, "make a sandbox");
+	m->box->engine = n;
+	m->box->has_ids = idmap_has_ids;
+	m->box->pidfd = m->box->control = m->box->image_lock = -1;
+	if (id)
+		(void)memcpy(m->box->base.id, id, sizeof(m->box->base.id));
+	else
+		id_make(m->box->base.id);
+	m->plan = mmap(NULL, sizeof(*m->plan), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m->plan == MAP_FAILED) {
+		free(m->box);
+		return error_errno(err, ENOMEM, "make a sandbox");
+	}
+	m->started = clock_now();
+	return 0;
+}
+
+void making_end(struct making *m, int r)
+{
+	struct warren_error second = WARREN_ERROR_INIT;
+
+	if (m->userns >= 0)
+		(void)close(m->userns);
+	if (m->child_end >= 0)
+		(void)close(m->child_end);
+	if (m->stage >= 0)
+		(void)close(m->stage);
+	take_done(m);
+	if (r == 0 && m->engine->trace)
+		keep_trace(m);
+	if (r < 0)
+		(void)native_unmake(m->engine, m->box, &second);
+	(void)munmap(m->plan, sizeof(*m->plan));
+}
+
+/* What the child said of its end is nearer to the cause than our EPIPE. */
+int making_hear_child(struct making *m, int r, struct warren_error *err)
+{
+	struct warren_error told = WARREN_ERROR_INIT;
+
+	if (m->box->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
+	    client_wait_ready(native_talk(m->box), &told) < 0)
+		*err = told;
+	return r < 0 ? -err->code : 0;
 }
 
 int native_create(void *state, const struct warren_spec *spec,
 		  struct backend_box **ret_box, struct warren_error *err)
 {
 	struct native *n = state;
-	struct making m = { .engine = n, .spec = spec, .child_end = -1, .userns = -1 };
+	struct making m = { .spec = spec };
+	struct native_part *part;
 	int r;
 
 	if (spec->n_mounts > NATIVE_MOUNTS_MAX)
 		return error_set(err, E2BIG, "more than %d mounts", NATIVE_MOUNTS_MAX);
-	m.box = calloc(1, sizeof(*m.box));
-	if (!m.box)
-		return error_errno(err, ENOMEM, "make a sandbox");
-	m.box->engine = n;
-	m.box->has_ids = idmap_has_ids;
-	m.box->pidfd = m.box->control = m.box->image_lock = -1;
-	if (spec->id)
-		(void)memcpy(m.box->base.id, spec->id, sizeof(m.box->base.id));
-	else
-		id_make(m.box->base.id);
-	m.plan = mmap(NULL, sizeof(*m.plan), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (m.plan == MAP_FAILED) {
-		free(m.box);
-		return error_errno(err, ENOMEM, "make a sandbox");
+	part = spec->durable ? part_take(n, spec->id) : NULL;
+	if (part) {
+		r = part_finish(part, spec, ret_box, err);
+		/* It had died while it waited: what waits no longer is made anew. */
+		if (r != -EPIPE)
+			return r;
 	}
+	r = making_begin(&m, n, spec->id, err);
+	if (r < 0)
+		return r;
 	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
 	m.plan->crash = n->inject.crash;
-	m.started = clock_now();
-	r = run_steps(&m, err);
-	if (m.userns >= 0)
-		(void)close(m.userns);
-	if (m.child_end >= 0)
-		(void)close(m.child_end);
-	if (m.own_image) {
-		/* A copy: the child may not have read the plan yet. */
-		struct image own = m.plan->image;
-
-		image_close(&own);
-	}
-	if (r == 0) {
-		if (n->trace)
-			keep_trace(&m);
+	r = making_hear_child(&m, making_run(&m, steps, ARRAY_SIZE(steps), 1, err), err);
+	making_end(&m, r);
+	if (r == 0)
 		*ret_box = &m.box->base;
-	} else {
-		struct warren_error second = WARREN_ERROR_INIT;
-
-		(void)native_unmake(n, m.box, &second);
-	}
-	(void)munmap(m.plan, sizeof(*m.plan));
 	return r;
 }

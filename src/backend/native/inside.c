@@ -11,6 +11,11 @@
  * call. While the child is in it, a thread of its own makes the mounts; what
  * must be done for the process that becomes init (its namespaces, ids, capabilities,
  * filter) the child does itself, before and after.
+ *
+ * Of a part (part.c) nobody knows yet what sandbox it will be. The child becomes
+ * init at once, and leaves behind a process of the same namespaces that makes the mounts when
+ * the spec comes. Its change of the root is init's, too: the kernel moves
+ * all who have the old one. Nothing of the image runs before it is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,15 +62,14 @@ static int leave_session(struct native_plan *p UNUSED, struct warren_error *err 
 	return 0;
 }
 
-/* The descriptors of layers and volumes; their coming means that our ids are mapped. */
 /*
  * Until it has something to say. The end of the connection alone does not tell
  * that the maker is gone: of two sandboxes that several of its threads begin at
  * the same time, each may have inherited the maker's end of the other's.
  */
-static void await_maker(const struct native_plan *p)
+static void await_maker(const struct native_plan *p, int sock)
 {
-	struct pollfd fds[] = { { .fd = p->control, .events = POLLIN },
+	struct pollfd fds[] = { { .fd = sock, .events = POLLIN },
 				{ .fd = p->maker, .events = POLLIN } };
 
 	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno == EINTR)
@@ -74,7 +78,8 @@ static void await_maker(const struct native_plan *p)
 		_exit(0);
 }
 
-static int await_mounts(struct native_plan *p, struct warren_error *err)
+/* Messages with descriptors, until the last. */
+static int receive(struct native_plan *p, int sock, struct warren_error *err)
 {
 	struct proto_header h;
 	bool more = true;
@@ -83,8 +88,8 @@ static int await_mounts(struct native_plan *p, struct warren_error *err)
 		size_t n = ARRAY_SIZE(p->fds) - p->n_fds;
 		ssize_t r;
 
-		await_maker(p);
-		r = fd_recv(p->control, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
+		await_maker(p, sock);
+		r = fd_recv(sock, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
 		if (r == 0)
 			_exit(0); /* nobody is there to whom a failure would matter */
 		if (r < 0)
@@ -93,6 +98,18 @@ static int await_mounts(struct native_plan *p, struct warren_error *err)
 		more = h.seq != 0;
 	}
 	return 0;
+}
+
+/* The descriptors of layers and volumes; their coming means that our ids are mapped. */
+static int await_mounts(struct native_plan *p, struct warren_error *err)
+{
+	return receive(p, p->control, err);
+}
+
+/* The same for a part's other process; with them the plan is complete. */
+static int await_spec(struct native_plan *p, struct warren_error *err)
+{
+	return receive(p, p->stage, err);
 }
 
 static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
@@ -112,8 +129,18 @@ static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
 static int set_network(struct native_plan *p, struct warren_error *err)
 {
 	if (p->spec->network == WARREN_NETWORK_LOOPBACK)
-		return ns_loopback_up(err);
+		return ns_loopback(true, err);
 	return 0;
+}
+
+static int start_network(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	return ns_loopback(true, err);
+}
+
+static int stop_network(struct native_plan *p, struct warren_error *err)
+{
+	return p->spec->network == WARREN_NETWORK_NONE ? ns_loopback(false, err) : 0;
 }
 
 static int set_hostname(struct native_plan *p, struct warren_error *err)
@@ -159,6 +186,49 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
+/*
+ * A part waits for long, and has copies of all that its maker has open: the
+ * connections to other sandboxes among it, whose end those wait for.
+ */
+static int keep_few(struct native_plan *p, struct warren_error *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int init = p->engine->init_fd;
+	int *kept[] = { &null, &p->control, &p->listener, &p->stage, &p->maker, &init };
+	static const int at[] = { 2, PROTO_FD_MAKER, PROTO_FD_LISTEN, 5, 6, 7 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		*kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, 8);
+		if (*kept[i] < 0)
+			return error_errno(err, errno, "keep a descriptor");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		if (dup2(*kept[i], at[i]) < 0)
+			return error_errno(err, errno, "place a descriptor");
+		*kept[i] = at[i];
+	}
+	p->init = init;
+	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || close_range(8, ~0U, 0) < 0 ||
+	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
+		return error_errno(err, errno, "close the others");
+	/* Nobody inside is to look into the process that makes the mounts. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	return 0;
+}
+
+__attribute__((noreturn)) static void mounter_main(struct native_plan *p);
+
+static int start_mounter(struct native_plan *p, struct warren_error *err)
+{
+	AUTO_CLOSE int pidfd = -1;
+	pid_t pid = ns_clone(0, NS_CGROUP_SAME, &pidfd);
+
+	if (pid == 0)
+		mounter_main(p);
+	return pid < 0 ? error_errno(err, -pid, "start a process for the mounts") : 0;
+}
+
 static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
@@ -186,13 +256,17 @@ enum phase {
 	MEANWHILE, /* by the child, while its thread works */
 	ASIDE,     /* by the thread */
 	AFTER,     /* by the child, alone again */
+	PART,      /* by the child, of a part */
+	MOUNTER,   /* by the process that a part leaves behind */
 };
 
-static const struct {
+struct inside_row {
 	const char *name;
 	enum phase phase;
 	int (*run)(struct native_plan *p, struct warren_error *err);
-} steps[] = {
+};
+
+static const struct inside_row steps[] = {
 	{ "leave the session", BEFORE, leave_session },
 	{ "make the small namespaces", BEFORE, make_namespaces },
 	{ "set the host name", BEFORE, set_hostname },
@@ -221,34 +295,74 @@ static const struct {
 	{ "start init", AFTER, start_init },
 };
 
-_Static_assert(ARRAY_SIZE(steps) <= NATIVE_STEPS_MAX, "native_plan.times is too small");
+/* The same work, cut where the spec must be known. */
+static const struct inside_row part_steps[] = {
+	{ "leave the session", PART, leave_session },
+	{ "let go of the maker's descriptors", PART, keep_few },
+	{ "make the small namespaces", PART, make_namespaces },
+	{ "wait for the id maps", PART, await_mounts },
+	{ "become root inside", PART, become_root },
+	{ "make the network", PART, make_network },
+	{ "set up the network", PART, start_network },
+	{ "start the process for the mounts", PART, start_mounter },
+	{ "drop the capabilities", PART, drop_capabilities },
+	{ "load the filter", PART, load_filter },
+	{ "start init", PART, start_init },
+
+	{ "mount the scratch space", MOUNTER, rootfs_scratch },
+	{ "mount what is the same for all", MOUNTER, rootfs_stage },
+	{ "wait for the spec", MOUNTER, await_spec },
+	{ "set the host name", MOUNTER, set_hostname },
+	{ "take down the network", MOUNTER, stop_network },
+	{ "fit the scratch space", MOUNTER, rootfs_fit },
+	{ "mount the root", MOUNTER, rootfs_trees },
+	{ "move /proc", MOUNTER, rootfs_place_proc },
+	{ "mount /dev", MOUNTER, rootfs_dev },
+	{ "change the root", MOUNTER, rootfs_pivot },
+	{ "mount the volumes", MOUNTER, rootfs_mounts },
+	{ "seal the root", MOUNTER, rootfs_seal },
+};
+
+_Static_assert(ARRAY_SIZE(steps) <= NATIVE_STEPS_MAX &&
+		       ARRAY_SIZE(part_steps) <= NATIVE_STEPS_MAX,
+	       "native_plan.times is too small");
 
 size_t inside_n_steps(void)
 {
 	return ARRAY_SIZE(steps);
 }
 
+size_t inside_n_part_steps(void)
+{
+	return ARRAY_SIZE(part_steps);
+}
+
 struct warren_step inside_step(const struct native_plan *p, size_t i)
 {
-	return (struct warren_step){ steps[i].name, p->times[i],
-				     steps[i].phase == ASIDE ? 2 : 1 };
+	const struct inside_row *row = p->part ? &part_steps[i] : &steps[i];
+	bool aside = row->phase == ASIDE || row->phase == MOUNTER;
+
+	return (struct warren_step){ row->name, p->times[i], aside ? 2 : 1 };
 }
 
 static int run_phase(struct native_plan *p, enum phase phase, struct warren_error *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+	const struct inside_row *rows = p->part ? part_steps : steps;
+	size_t n = p->part ? ARRAY_SIZE(part_steps) : ARRAY_SIZE(steps);
+
+	for (size_t i = 0; i < n; i++) {
 		int r = 0;
 
-		if (steps[i].phase != phase)
+		if (rows[i].phase != phase)
 			continue;
 		if (p->inject == (int)i + 1 && p->crash)
 			_exit(1);
 		if (p->inject == (int)i + 1)
 			r = error_errno(err, EIO, "injected");
 		if (r == 0)
-			r = steps[i].run(p, err);
+			r = rows[i].run(p, err);
 		if (r < 0)
-			return error_wrap(err, "%s", steps[i].name);
+			return error_wrap(err, "%s", rows[i].name);
 		if (p->engine->trace)
 			p->times[i] = clock_now();
 	}
@@ -285,25 +399,40 @@ static int run_both(struct native_plan *p, struct warren_error *err)
 	return r;
 }
 
-static void report(const struct native_plan *p, const struct warren_error *err)
+static void report(int sock, const struct warren_error *err)
 {
 	struct {
 		struct proto_header h;
 		struct warren_error err;
 	} msg = { .h = { .version = PROTO_VERSION, .type = PROTO_FAILED }, .err = *err };
 
-	(void)fd_send(p->control, &msg, sizeof(msg), NULL, 0);
+	(void)fd_send(sock, &msg, sizeof(msg), NULL, 0);
+}
+
+static void mounter_main(struct native_plan *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct proto_ready ready = { .h = { PROTO_VERSION, PROTO_READY, 0 } };
+
+	/* init's alone. */
+	(void)close(PROTO_FD_MAKER);
+	(void)close(PROTO_FD_LISTEN);
+	if (run_phase(p, MOUNTER, &err) < 0)
+		report(p->stage, &err);
+	else
+		(void)fd_send(p->stage, &ready, sizeof(ready), NULL, 0);
+	_exit(0);
 }
 
 void inside_main(struct native_plan *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = run_phase(p, BEFORE, &err);
+	int r = run_phase(p, p->part ? PART : BEFORE, &err);
 
 	if (r == 0)
 		r = run_both(p, &err);
 	if (r == 0)
 		r = run_phase(p, AFTER, &err);
-	report(p, &err);
+	report(p->control, &err);
 	_exit(1);
 }

@@ -127,8 +127,10 @@ static void native_close(void *state)
 {
 	struct native *n = state;
 
+	(void)part_drop(n, SIZE_MAX);
 	registry_close(n);
-	image_close(&n->host);
+	take_forget_host(n);
+	(void)pthread_mutex_destroy(&n->lock);
 	cgroup_root_close(&n->cgroups);
 	if (n->init_fd >= 0)
 		(void)close(n->init_fd);
@@ -159,6 +161,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 		return error_errno(err, ENOMEM, "open the engine");
 	n->ids_fd = n->lock_fd = n->init_fd = n->boxes_fd = -1;
 	n->trace = options->trace;
+	(void)pthread_mutex_init(&n->lock, NULL);
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
 	n->tmpfs_xattrs = !n->privileged || kernel_since(6, 6) || disk_tmpfs_has_xattrs();
 	n->memory_default = sysinfo(&info) == 0
@@ -191,6 +194,8 @@ const struct backend_ops backend_native = {
 	.close = native_close,
 	.probe = native_probe,
 	.create = native_create,
+	.prepare = part_prepare,
+	.unprepare = part_drop,
 	.destroy = native_destroy,
 	.exec = talk_exec,
 	.exec_wait = talk_exec_wait,

@@ -4,6 +4,8 @@
  *
  *	native.c	the table and the engine
  *	create.c	create and destroy, as steps outside the sandbox
+ *	take.c		what the spec and the image say
+ *	part.c		what any sandbox needs, made ahead
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	registry.c	who is alive, id ranges, removal of what a crash left
@@ -23,6 +25,7 @@
 #ifndef NATIVE_NATIVE_H
 #define NATIVE_NATIVE_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "backend/backend.h"
@@ -33,10 +36,12 @@
 #include "os/ns.h"
 
 #define NATIVE_MOUNTS_MAX 64
-#define NATIVE_STEPS_MAX  24
+#define NATIVE_STEPS_MAX  48
 /* what the parent sends to the child: scratch space, layers, volumes */
 #define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS     65536U /* per sandbox */
+/* a host name, and source and target of each volume */
+#define NATIVE_TEXT_MAX (256 + 2 * 4096 * NATIVE_MOUNTS_MAX)
 
 /* Test hook: fail or die before a step. Steps are counted over both tables. */
 struct native_inject {
@@ -60,9 +65,17 @@ struct native {
 	struct cgroup_root cgroups;
 	struct ns_map subuid, subgid; /* of an ordinary user; count 0: none */
 	uint64_t memory_default;
-	struct image host; /* kept open between creates */
-	uint64_t host_checked;
+	pthread_mutex_t lock;      /* of what follows: creates run in several threads */
+	struct native_host *host;  /* the newest; NULL: not opened yet */
+	struct native_part *parts; /* ready, the oldest first */
 	struct native_inject inject;
+};
+
+/* The image `host`, shared by the creates that use it. */
+struct native_host {
+	unsigned refs;
+	uint64_t checked;
+	struct image image;
 };
 
 struct native_box {
@@ -96,6 +109,8 @@ struct native_plan {
 	const char *hostname;
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */
+	bool part;    /* made ahead: init is up before the root is */
+	int stage;    /* of a part: orders for the process that makes the mounts */
 	int control;
 	int listener; /* for init, of a durable sandbox; -1: none */
 	int maker;    /* a pidfd: without it nobody finishes this; -1: not known */
@@ -106,16 +121,26 @@ struct native_plan {
 	/* by the steps */
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
-	int scratch, root, proc, init;
+	int scratch, root, proc, pts, init;
+
+	/* Of a part, whose spec comes when it is made already: what `spec` points to. */
+	struct warren_spec asked;
+	struct warren_mount mounts[NATIVE_MOUNTS_MAX];
+	char text
+		[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there */
 };
 
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
 size_t inside_n_steps(void);
+size_t inside_n_part_steps(void);
 struct warren_step inside_step(const struct native_plan *p, size_t i);
 
 /* rootfs.c: steps of inside.c */
 int rootfs_copies(struct native_plan *p, struct warren_error *err);
 int rootfs_scratch(struct native_plan *p, struct warren_error *err);
+int rootfs_stage(struct native_plan *p, struct warren_error *err);
+int rootfs_fit(struct native_plan *p, struct warren_error *err);
+int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
 int rootfs_proc(struct native_plan *p, struct warren_error *err);
 int rootfs_dev(struct native_plan *p, struct warren_error *err);
@@ -130,6 +155,20 @@ int native_create(void *state, const struct warren_spec *spec,
 int native_unmake(struct native *n, struct native_box *box, struct warren_error *err);
 /* Frees the handle alone. */
 void native_forget(struct native_box *box);
+
+/* take.c */
+void take_forget_host(struct native *n);
+
+/* part.c */
+/* Make one ahead; its id goes to @ret_id. */
+int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
+/* The part of this id, or NULL; out of the list. */
+struct native_part *part_take(struct native *n, const char *id);
+/* -EPIPE: it was dead; @err says nothing then. It is gone in any case. */
+int part_finish(struct native_part *part, const struct warren_spec *spec,
+		struct backend_box **ret_box, struct warren_error *err);
+/* Unmake up to @n of them, the oldest first; how many. */
+size_t part_drop(void *state, size_t n);
 
 /* registry.c */
 /* @name: of an engine that comes back; NULL: it does not. */

@@ -78,36 +78,60 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	return r;
 }
 
-static int mount_scratch_tmpfs(struct native_plan *p, struct warren_error *err)
-{
+/* The options that bound a tmpfs, which may be changed later. */
+struct bounds {
 	char size[24], inodes[24];
-	struct mount_option options[] = { { "mode", "0755" },
-					  { "size", size },
-					  { "nr_inodes", inodes },
-					  { NULL, NULL } };
+	struct mount_option options[4];
+};
 
-	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)p->disk);
+static const struct mount_option *bound(struct bounds *b, uint64_t disk)
+{
+	(void)snprintf(b->size, sizeof(b->size), "%ju", (uintmax_t)disk);
 	/* One for every 4 KiB: small files must not cost the host more than large ones. */
-	(void)snprintf(inodes, sizeof(inodes), "%ju", (uintmax_t)(p->disk / 4096 + 1024));
-	return mount_new("tmpfs", options, PLAIN, &p->scratch, err);
+	(void)snprintf(b->inodes, sizeof(b->inodes), "%ju",
+		       (uintmax_t)(disk / 4096 + 1024));
+	b->options[0] = (struct mount_option){ "size", b->size };
+	b->options[1] = (struct mount_option){ "nr_inodes", b->inodes };
+	b->options[2] = (struct mount_option){ "mode", "0755" };
+	b->options[3] = (struct mount_option){ NULL, NULL };
+	return b->options;
 }
 
-int rootfs_scratch(struct native_plan *p, struct warren_error *err)
+static int enter_scratch(struct native_plan *p, struct warren_error *err)
 {
-	int r = 0;
+	int r = mount_attach(p->scratch, AT_FDCWD, SCRATCH_AT, err);
 
-	if (p->on_disk && p->n_fds > 0)
-		p->scratch = p->fds[0];
-	else
-		r = mount_scratch_tmpfs(p, err);
-	if (r < 0)
-		return r;
-	r = mount_attach(p->scratch, AT_FDCWD, SCRATCH_AT, err);
 	if (r < 0)
 		return r;
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
 	return 0;
+}
+
+int rootfs_scratch(struct native_plan *p, struct warren_error *err)
+{
+	struct bounds b;
+	int r = 0;
+
+	if (p->on_disk && p->n_fds > 0)
+		p->scratch = p->fds[0];
+	else
+		r = mount_new("tmpfs", bound(&b, p->disk), PLAIN, &p->scratch, err);
+	return r < 0 ? r : enter_scratch(p, err);
+}
+
+/* Of a part: the scratch space is there, of a size that nobody asked for. */
+int rootfs_fit(struct native_plan *p, struct warren_error *err)
+{
+	struct bounds b;
+
+	if (!p->on_disk)
+		return mount_change(p->scratch, bound(&b, p->disk), err);
+	if (p->n_fds == 0)
+		return error_set(err, EPROTO, "the disk is missing");
+	(void)close(p->scratch);
+	p->scratch = p->fds[0];
+	return enter_scratch(p, err);
 }
 
 /* The mounts of the stack, at the names by which the lowers call them. */
@@ -264,6 +288,42 @@ int rootfs_proc(struct native_plan *p, struct warren_error *err)
 
 /* -------------------------------------------------------------------- /dev */
 
+static int make_pts(struct native_plan *p, struct warren_error *err)
+{
+	/* Not the group tty: an ordinary user's sandbox may have no such id. */
+	static const struct mount_option pts[] = { { "ptmxmode", "0666" },
+						   { "mode", "0620" },
+						   { "max", "256" },
+						   { NULL, NULL } };
+
+	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
+	return mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &p->pts,
+			 err);
+}
+
+/* Of a part: what does not depend on the image, where it can be moved from. */
+int rootfs_stage(struct native_plan *p, struct warren_error *err)
+{
+	int r = mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &p->proc, err);
+
+	if (r == 0 && mkdir("p", 0755) < 0)
+		r = error_errno(err, errno, "make a mount point");
+	if (r == 0)
+		r = mount_attach(p->proc, AT_FDCWD, "p", err);
+	if (r == 0)
+		r = mask_proc(p, err);
+	if (r == 0)
+		r = make_pts(p, err);
+	if (r == 0 && fchdir(p->scratch) < 0)
+		r = error_errno(err, errno, "enter the scratch space");
+	return r;
+}
+
+int rootfs_place_proc(struct native_plan *p, struct warren_error *err)
+{
+	return attach_at(p->proc, p->root, "proc", err);
+}
+
 static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
 /* The host's nodes over the empty files of our layer, where nobody else has been yet. */
@@ -307,12 +367,7 @@ static int mount_shm(const struct native_plan *p, int dev, struct warren_error *
 
 int rootfs_dev(struct native_plan *p, struct warren_error *err)
 {
-	/* Not the group tty: an ordinary user's sandbox may have no such id. */
-	static const struct mount_option pts[] = { { "ptmxmode", "0666" },
-						   { "mode", "0620" },
-						   { "max", "256" },
-						   { NULL, NULL } };
-	AUTO_CLOSE int dev = open_target(p->root, "dev", err), fd = -1;
+	AUTO_CLOSE int dev = open_target(p->root, "dev", err);
 	int r;
 
 	if (dev < 0)
@@ -320,11 +375,9 @@ int rootfs_dev(struct native_plan *p, struct warren_error *err)
 	r = mount_shm(p, dev, err);
 	if (r == 0)
 		r = bind_nodes(dev, err);
-	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
-	if (r == 0)
-		r = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd,
-			      err);
-	return r < 0 ? r : attach_at(fd, dev, "pts", err);
+	if (r == 0 && p->pts < 0)
+		r = make_pts(p, err);
+	return r < 0 ? r : attach_at(p->pts, dev, "pts", err);
 }
 
 /* --------------------------------------------------------------- the pivot */

@@ -14,6 +14,11 @@ static inline int fsopen(const char *type, unsigned flags)
 	return (int)syscall(SYS_fsopen, type, flags);
 }
 
+static inline int fspick(int at, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_fspick, at, path, flags);
+}
+
 static inline int fsconfig(int fd, unsigned cmd, const char *key, const void *value,
 			   int aux)
 {
