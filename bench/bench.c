@@ -22,6 +22,8 @@ static const struct {
 } benches[] = {
 	{ "create", bench_create,
 	  "create, /bin/true, destroy; and the steps of a create" },
+	{ "ahead", bench_ahead,
+	  "the same, of parts that were made ahead: what is left to do" },
 	{ "exec", bench_exec, "/bin/true in a live sandbox, beside the host's own" },
 	{ "session", bench_session, "`true` in a stateful shell: the protocol alone" },
 	{ "pause", bench_pause, "pause and resume" },
@@ -106,8 +108,10 @@ int engine_open(const struct bench *b, bool trace, struct warren **ret,
 		struct warren_error *err)
 {
 	return warren_open(
-		&(struct warren_options){ .run_dir = b->run_dir, .trace = trace }, ret,
-		err);
+		&(struct warren_options){ .run_dir = b->run_dir,
+					  .trace = trace,
+					  .engine_name = b->ahead ? "bench" : NULL },
+		ret, err);
 }
 
 static int run_bench(struct bench *b, size_t i)

@@ -37,6 +37,7 @@ struct bench {
 	char run_dir[64];
 	FILE *json; /* NULL: none */
 	const char *current;
+	bool ahead; /* sandboxes are made of parts */
 };
 
 /* -------------------------------------------------------------- sample.c */
@@ -105,6 +106,7 @@ int run_in(struct warren_sandbox *sb, const char *const *argv, struct warren_err
 int run_on_host(const char *const *argv, int out, struct warren_error *err);
 
 int bench_create(struct bench *b, struct warren_error *err);
+int bench_ahead(struct bench *b, struct warren_error *err);
 int bench_exec(struct bench *b, struct warren_error *err);
 int bench_session(struct bench *b, struct warren_error *err);
 int bench_pause(struct bench *b, struct warren_error *err);
