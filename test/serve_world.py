@@ -72,6 +72,15 @@ def family():
     return found
 
 
+FIRST_ID, IDS = 0x10000000, 65536  # where the ids of sandboxes begin, and how many each has
+
+
+def uid_of(pid):
+    """Whose process it is; -1: nobody's any more."""
+    words = slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()
+    return int(words[0]) if words else -1
+
+
 def below(pid):
     """All living descendants of @pid."""
     parents = family()
@@ -424,25 +433,47 @@ class World:
             eq(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "integrity of the database")
             eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], "broken references in the database")
 
-    def linked(self):
-        """The sandboxes that hold a range of ids."""
-        found = set()
+    def slots(self):
+        """Which range of ids is whose."""
+        found = {}
         for link in glob.glob(f"{self.run_dir}/ids/*"):
             with contextlib.suppress(OSError):
-                found.add(os.readlink(link).partition("/")[2])
+                found[int(os.path.basename(link))] = os.readlink(link).partition("/")[2]
         return found
+
+    def boxes(self):
+        return {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
+
+    def parts(self):
+        """What the service has made ahead, and is nobody's sandbox."""
+        if not self.alive():
+            return set()
+        ready = self.boxes() | set(self.slots().values())
+        ready -= {os.path.basename(p).partition(".")[0] for p in glob.glob(f"{self.run_dir}/boxes/*.state*")}
+        with contextlib.suppress(sqlite3.Error):
+            ready -= {r[0] for r in self.rows("SELECT id FROM sandboxes")}
+        return ready
+
+    def linked(self):
+        """The sandboxes that hold a range of ids."""
+        return set(self.slots().values()) - self.parts()
 
     def look(self):
         """Remember the sandboxes that there are, so that what is left of them can be found."""
         with contextlib.suppress(sqlite3.Error):
             self.seen |= {r[0] for r in self.rows("SELECT id FROM sandboxes")}
         self.seen |= self.linked()
-        self.seen |= {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
+        self.seen |= self.boxes()
 
     def processes(self):
         """What runs below the test but services: sandboxes, and programs of ours."""
         services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api)}
-        return [p for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))]
+        ranges = []
+        for world in World.worlds:
+            parts = world.parts()
+            ranges += [FIRST_ID + slot * (IDS + 1) for slot, box in world.slots().items() if box in parts]
+        return [p for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))
+                and not any(first <= uid_of(p) <= first + IDS for first in ranges)]
 
     def objects(self):
         """How many there are of all that a sandbox is made of."""
@@ -461,10 +492,10 @@ class World:
         return {
             "processes": len(inside),
             "namespaces": len(spaces),
-            "cgroups": sum(len(cgroups_of(s)) for s in self.seen),
+            "cgroups": sum(len(cgroups_of(s)) for s in self.seen - self.parts()),
             "loops": len(loops),
             "mounts": len(mounts),
-            "boxes": len(glob.glob(f"{self.run_dir}/boxes/*")),
+            "boxes": len(glob.glob(f"{self.run_dir}/boxes/*")) - len(self.parts() & self.boxes()),
             "links": len(self.linked()),
             "journals": len(glob.glob(f"{self.state}/serve/journals/*")),
             "sandboxes": self.rows("SELECT count(*) FROM sandboxes")[0][0],
@@ -488,8 +519,9 @@ class World:
             told = {s["id"] for s in self.sandboxes() if s["state"] in ("running", "paused")}
             every = {s["id"] for s in self.sandboxes()}
             rows = {r[0] for r in self.rows("SELECT id FROM sandboxes")}
-            boxes = {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
-            groups = {s for s in self.seen if cgroups_of(s)}
+            parts = self.parts()
+            boxes = self.boxes() - parts
+            groups = {s for s in self.seen - parts if cgroups_of(s)}
             sets = {"rows": rows ^ every, "links": self.linked() ^ told, "boxes": boxes ^ told}
             if told or groups:
                 sets["cgroups"] = groups ^ told

@@ -266,7 +266,9 @@ TEST(failing_or_killed_at_any_step)
 /* A part that died while it waited is not missed. */
 TEST(dead_while_waiting)
 {
+	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_spec spec = { .durable = true };
+	struct warren_sandbox *sb = NULL;
 	char id[ID_LEN + 1];
 	struct warren *w;
 
@@ -288,7 +290,9 @@ TEST(dead_while_waiting)
 		(void)close(fd);
 	}
 	spec.id = id;
-	box_destroy(box_make(w, &spec));
+	GOOD(warren_create(w, &spec, &sb, &err));
+	EQ(err.code, 0); /* nor told of */
+	box_destroy(sb);
 	finish(w, "dead while waiting");
 }
 

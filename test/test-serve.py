@@ -737,6 +737,39 @@ def quotas_are_exact():
 
 
 @test
+def parts_are_made_ahead():
+    def figures(world):
+        text = world.ask("GET", "/metrics").body.decode()
+        return {line.split()[0]: int(line.split()[1]) for line in text.splitlines() if line.startswith("warren_parts")}
+
+    with World("--pool-min", "2", "--pool-max", "3") as s:
+        ready = 'warren_parts{is="ready"}'
+        until(lambda: figures(s)[ready] == 2, lambda: f"{figures(s)}")
+        boxes = [s.create(hostname=f"h{i}", limits={"memory": "64m"}) for i in range(2)]
+        eq(figures(s)["warren_parts_taken_total"], 2, "made of parts")
+        eq([s.run(b, command="hostname")["stdout"] for b in boxes], ["h0\n", "h1\n"], "host names")
+        # Too many at once: more are wanted, up to the bound; none of them is any tenant's.
+        boxes += [b["id"] for b in s.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 9}, status=201)["sandboxes"]]
+        until(lambda: figures(s)[ready] == 3, lambda: f"{figures(s)}")
+        ok(figures(s)["warren_parts_missed_total"] >= 6, f"{figures(s)}")
+        eq(sorted(b["id"] for b in s.sandboxes()), sorted(boxes), "sandboxes")
+        ahead = s.parts()
+        eq(len(ahead), 3, "parts")
+        for box in ahead:
+            eq(s.ask("GET", f"/v1/sandboxes/{box}").status, 404, "a part by its id")
+        # What was ready dies with the warden, and is ready again.
+        s.kill("api", "warden")
+        s.start()
+        until(lambda: figures(s)[ready] == 2, lambda: f"{figures(s)}")
+        eq(s.parts() & ahead, set(), "parts of before")
+        eq(s.run(boxes[0], command="hostname")["stdout"], "h0\n", "a sandbox of before")
+    with World("--pool-max", "0") as s:
+        s.create()
+        got = figures(s)
+        eq((got["warren_parts_taken_total"], got["warren_parts_missed_total"], s.parts()), (0, 1, set()), "without")
+
+
+@test
 def limits_above_the_maximum_are_refused():
     with World("--max-memory", "128m", "--max-pids", "100", "--defaults-pids", "50", "--max-ttl", "60s", "--defaults-memory", "64m",
                "--journal-max", "1m", "--journal-execs", "5", "--host-image", "true") as m:

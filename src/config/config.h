@@ -80,6 +80,7 @@ struct config {
 	struct config_list insecure_registries;
 	struct config_limits defaults, max;
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
+	uint64_t pool_min, pool_max; /* parts made ahead */
 	uint64_t journal_default, journal_max;
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;

@@ -29,6 +29,8 @@ const struct config_section config_sections[] = {
 	{ "defaults", "What a sandbox gets that asks for nothing else" },
 	{ "max", "The most that a sandbox may ask for" },
 	{ "quota", "What a tenant may have at a time that has no quota of its own" },
+	{ "pool",
+	  "Parts that any sandbox needs, made ahead; how many follows the demand" },
 	{ "journal", "What execs write, kept so that it can be read later" },
 	{ "request", "What a client may do" },
 };
@@ -275,6 +277,19 @@ const struct config_key config_keys[] = {
 	  .field = FIELD(quota_disk),
 	  .help = "Disk, by the limits of its sandboxes" },
 
+	{ .name = "pool.min",
+	  .type = TYPE_NUMBER,
+	  .value = "4",
+	  .max = 1024,
+	  .field = FIELD(pool_min),
+	  .help = "How many are ready when nobody has asked for long" },
+	{ .name = "pool.max",
+	  .type = TYPE_NUMBER,
+	  .value = "256",
+	  .max = 1024,
+	  .field = FIELD(pool_max),
+	  .help = "The most that are ever ready; each takes about half a megabyte. 0: "
+		  "none, every sandbox is made from nothing" },
 	{ .name = "journal.default",
 	  .type = TYPE_SIZE,
 	  .value = "1m",

@@ -487,6 +487,8 @@ static int run(const struct config *c, struct warren_error *err)
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
 	struct warden_policy policy = { .host_image = c->host_image,
+					.parts_min = c->pool_min,
+					.parts_max = c->pool_max,
 					.image_program = program };
 	const char **mounts = copy_list(&c->mounts);
 	const char **registries = copy_list(&c->insecure_registries);

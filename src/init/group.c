@@ -128,10 +128,33 @@ static bool group_full(void)
 	       read_number(&whole, role, "pids.max", "", &limit) && now_there >= limit;
 }
 
-long group_make(struct exec *ex, int *own, int *n_own)
+/* Cgroup @number in every hierarchy, if it is not there yet. */
+static long make_dirs(int number)
 {
 	char name[64];
+
+	group_name(number, NULL, name);
+	for (size_t i = 0; i < N_HIERARCHIES; i++) {
+		int dir = init.dir[hierarchies[i].role];
+		long r = dir < 0 ? 0 : SYS_3(SYS_mkdirat, dir, name, 0755);
+
+		if (r < 0 && r != -EEXIST)
+			return r;
+	}
+	return 0;
+}
+
+void group_ahead(void)
+{
+	if (make_dirs(n_made) == 0)
+		idle[n_idle++].number = n_made++;
+}
+
+long group_make(struct exec *ex, int *own, int *n_own)
+{
+	bool made = n_idle > 0;
 	int number;
+	long r;
 
 	/* Whoever is moved into a full cgroup is let in; we are to keep the limit for execs, too. */
 	if (group_full())
@@ -141,16 +164,12 @@ long group_make(struct exec *ex, int *own, int *n_own)
 		return 0;
 	ex->old_kills = n_idle > 0 ? idle[n_idle - 1].kills : 0;
 	number = n_idle > 0 ? idle[--n_idle].number : n_made++;
-	group_name(number, NULL, name);
+	r = made ? 0 : make_dirs(number);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < N_HIERARCHIES; i++) {
-		int dir = init.dir[hierarchies[i].role];
-		long r;
-
-		if (dir < 0)
+		if (init.dir[hierarchies[i].role] < 0)
 			continue;
-		r = SYS_3(SYS_mkdirat, dir, name, 0755);
-		if (r < 0 && r != -EEXIST)
-			return r;
 		ex->group = number;
 		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
 		if (r < 0)

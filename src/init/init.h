@@ -162,6 +162,8 @@ void attach_list(int c, const struct proto_list *msg, const int *fds, size_t n_f
 void attach_close_input(int c, const struct proto_close_input *msg);
 
 /* group.c */
+/* One before it is asked for. */
+void group_ahead(void);
 long group_make(struct exec *ex, int *own, int *n_own);
 /* The limits that came with the request. */
 long group_limit(struct exec *ex, const struct proto_spawn *msg);

@@ -90,6 +90,8 @@ static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 		}
 		fds[i] = -1;
 	}
+	if (msg->flags & PROTO_CONFIG_AHEAD)
+		group_ahead();
 }
 
 static void handle_signal(int c, const struct proto_signal *msg)

@@ -115,6 +115,7 @@ enum proto_role {
 
 /* The root is in place only now: what was opened before is opened again. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
+#define PROTO_CONFIG_AHEAD  (1U << 1) /* there is time to make ready for the first exec */
 
 struct proto_config {
 	struct proto_header h;

@@ -98,8 +98,11 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 		    struct warren_error *err)
 {
 	struct first former = { .service = s, .ret = ret };
+	size_t parts = stock_take(s, rows, n);
 	int r = db_insert_sandboxes(s->db, rows, n, request, err);
 
+	if (r != 0)
+		stock_return(s, rows, parts);
 	if (r == 1) {
 		r = db_each_of_request(s->db, rows[0].owner, request->key, take_former,
 				       &former, err);

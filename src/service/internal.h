@@ -25,6 +25,7 @@ struct link_ask {
 };
 
 struct link {
+	struct service *service;
 	int sock;
 	struct loop_watch *watch;
 	struct link_ask *asks;
@@ -127,6 +128,8 @@ struct service {
 	struct event_listener *listeners;
 	struct pull *pulls; /* under way or waiting, the oldest first */
 	struct figures figures;
+	char stock[1024][ID_LEN + 1]; /* ids of parts that are ready */
+	size_t n_stock;
 };
 
 /* A write that failed is survived where what it says can be found again; it is counted. */
@@ -143,6 +146,14 @@ int link_ask(struct service *s, void *msg, size_t size,
 	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
 			size_t size, int fd),
 	     void *ctx);
+
+/* stock.c */
+struct wire_stock;
+void stock_hear(struct service *s, const struct wire_stock *msg, size_t size);
+/* Rows get ids of parts, the first ones; how many did. */
+size_t stock_take(struct service *s, struct sandbox_row *rows, size_t n);
+/* They were not used. */
+void stock_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
 /* line.c */
 /* Speak over @conn (taken), which is described by @text. */

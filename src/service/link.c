@@ -52,6 +52,8 @@ static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd)
 {
 	struct link_ask *a = NULL;
 
+	if (size >= sizeof(reply->h) && reply->h.type == WIRE_STOCK)
+		stock_hear(l->service, (const void *)reply, size);
 	if (size >= sizeof(*reply) && reply->h.type == WIRE_REPLY &&
 	    reply->size == size - sizeof(*reply))
 		a = take_ask(l, reply->h.seq);
@@ -94,6 +96,7 @@ int link_open(struct service *s, int sock, struct warren_error *err)
 	int r;
 
 	s->link.sock = sock;
+	s->link.service = s;
 	s->link.out_tail = &s->link.out;
 	r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link, &s->link.watch);
 	return r < 0 ? error_errno(err, -r, "watch the warden's connection") : 0;

@@ -422,6 +422,8 @@ struct figures {
 	struct histogram latency[FIGURE_MAX];
 	uint64_t created, failed, deleted, execs, denied, restored;
 	uint64_t store_errors; /* that were survived */
+	/* What the warden makes ahead: now, and by the creates so far. */
+	uint64_t parts_ready, parts_wanted, parts_taken, parts_missed;
 };
 
 extern const uint64_t figure_bounds_usec[FIGURE_BUCKETS];

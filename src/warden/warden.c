@@ -25,9 +25,11 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "warden/internal.h"
+#include "warden/stock.h"
 
 struct warden {
 	struct warren *engine;
+	struct stock *stock; /* NULL: nothing is made ahead */
 	struct warden_policy policy;
 	pthread_t threads[WARDEN_THREADS];
 	size_t n_threads;
@@ -72,8 +74,11 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 
 	wire_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
-	if (r == 0)
-		r = warren_create(k->w->engine, &spec, &sb, err);
+	if (r < 0)
+		return r;
+	stock_begin(k->w->stock, spec.id);
+	r = warren_create(k->w->engine, &spec, &sb, err);
+	stock_end(k->w->stock);
 	if (r < 0)
 		return r;
 	r = hand_out(k, sb, err);
@@ -266,6 +271,7 @@ int warden_open(const struct warren_options *options, const struct warden_policy
 		free(w);
 		return r;
 	}
+	w->stock = stock_open(w->engine, policy->parts_min, policy->parts_max);
 	*ret = w;
 	return 0;
 }
@@ -274,6 +280,7 @@ struct warden *warden_close(struct warden *w)
 {
 	if (!w)
 		return NULL;
+	w->stock = stock_close(w->stock);
 	w->engine = warren_close(w->engine);
 	free(w);
 	return NULL;
@@ -282,6 +289,7 @@ struct warden *warden_close(struct warden *w)
 int warden_serve(struct warden *w, int sock, struct warren_error *err)
 {
 	w->sock = sock;
+	stock_tell(w->stock, sock);
 	for (w->n_threads = 0; w->n_threads < WARDEN_THREADS; w->n_threads++) {
 		int r = pthread_create(&w->threads[w->n_threads], NULL, work_main, w);
 
@@ -295,6 +303,7 @@ int warden_serve(struct warden *w, int sock, struct warren_error *err)
 
 void warden_join(struct warden *w)
 {
+	stock_tell(w->stock, -1);
 	while (w->n_threads > 0)
 		(void)pthread_join(w->threads[--w->n_threads], NULL);
 }

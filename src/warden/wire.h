@@ -35,6 +35,7 @@ enum wire_type {
 	WIRE_PROBE,      /* struct wire_header; reply: JSON */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
+	WIRE_STOCK, /* struct wire_stock, which nobody asked for */
 };
 
 struct wire_header {
@@ -102,6 +103,16 @@ struct wire_reply {
 	struct warren_error err; /* code 0: it worked */
 	uint32_t size, pad;      /* of what follows */
 	char data[];
+};
+
+/* Parts that were made ahead: a create of one of these ids takes it. The ids follow, 16 bytes each. */
+#define WIRE_STOCK_MAX 64
+
+struct wire_stock {
+	struct wire_header h;
+	uint16_t n;
+	uint16_t all;  /* those that were told before are gone */
+	uint32_t want; /* how many are to be ready */
 };
 
 /* Is @data of @size bytes a whole request with sound strings? 0 or -EPROTO. */

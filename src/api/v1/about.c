@@ -156,5 +156,14 @@ void v1_get_metrics(struct call *c)
 		    f->restored);
 	put_counter(&out, "warren_store_errors_total",
 		    "Writes that failed and were survived.", f->store_errors);
+	buf_printf(&out,
+		   "# HELP warren_parts Parts of sandboxes, made ahead.\n"
+		   "# TYPE warren_parts gauge\n"
+		   "warren_parts{is=\"ready\"} %ju\nwarren_parts{is=\"wanted\"} %ju\n",
+		   (uintmax_t)f->parts_ready, (uintmax_t)f->parts_wanted);
+	put_counter(&out, "warren_parts_taken_total", "Sandboxes made of such a part.",
+		    f->parts_taken);
+	put_counter(&out, "warren_parts_missed_total",
+		    "Sandboxes for which none was ready.", f->parts_missed);
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }

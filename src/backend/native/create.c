@@ -235,7 +235,8 @@ int create_configure(struct making *m, struct warren_error *err)
 		[CGROUP_PIDS] = PROTO_ROLE_PIDS,
 	};
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
-					   .type = PROTO_CONFIG } };
+					   .type = PROTO_CONFIG },
+				    .flags = m->plan->part ? PROTO_CONFIG_AHEAD : 0 };
 	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
 	int fds[PROTO_FDS_MAX], r = 0;
 	size_t n = 0, all;
@@ -538,6 +539,7 @@ int native_create(void *state, const struct warren_spec *spec,
 		/* It had died while it waited: what waits no longer is made anew. */
 		if (r != -EPIPE)
 			return r;
+		*err = (struct warren_error)WARREN_ERROR_INIT;
 	}
 	r = making_begin(&m, n, spec->id, err);
 	if (r < 0)
