@@ -539,12 +539,17 @@ class World:
 
     def discard(self):
         """Whatever is left of it goes."""
+        self.look()
         if self.alive():
             self.kill("api", "warden")
         for pid in below(os.getpid()):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
                     os.kill(pid, signal.SIGKILL)
+        for group in (g for s in self.seen for g in cgroups_of(s)):
+            for path, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
         self.log.close()
         World.worlds.remove(self)
         shutil.rmtree(self.dir, ignore_errors=True)
