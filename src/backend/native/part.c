@@ -198,6 +198,9 @@ static int await_mounts(struct making *m, struct warren_error *err)
 	size_t n_fds = 0;
 	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 
+	/* It ended without having read all: that is told first, and its words after. */
+	if (n == -ECONNRESET)
+		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 	if (n <= 0)
 		return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the mounts");
 	if (msg.h.type == PROTO_READY)
