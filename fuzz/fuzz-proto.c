@@ -43,7 +43,7 @@ static void check_answer(struct answer *a, uint32_t seq)
 	if (reply_code(&a->m.reply) < 0)
 		abort();
 	if (reply_code(&a->m.reply) != 0 &&
-	    reply_explain(&a->m.reply, &spec, "/", &err) != -err.code)
+	    reply_explain(a, &spec, "/", &err) != -err.code)
 		abort();
 	for (uint32_t bit = PROTO_GIVES_INPUT; bit <= PROTO_GIVES_COMMAND; bit <<= 1) {
 		for (int i = 0; i < 2; i++) {

@@ -67,7 +67,13 @@ struct warren_exec;    /* one process tree in it */
 /* ------------------------------------------------------------------ engine */
 
 struct warren_options {
-	const char *backend;   /* "native" (the default) or "null" */
+	/* "native" (the default), "null", "docker", "gvisor" or "command" */
+	const char *backend;
+	/*
+	 * Settings of the last three as a JSON object; NULL: none. "name" is what errors
+	 * call it by.
+	 */
+	const char *backend_config;
 	const char *state_dir; /* where layers are kept; default /var/lib/warren */
 	const char *run_dir;   /* who is alive; default /run/warren */
 	/*

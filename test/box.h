@@ -83,6 +83,13 @@ __attribute__((format(printf, 1, 2))) static inline char *box_path(const char *f
 	return path;
 }
 
+/* Backends with a configuration: the name that a test has for it, its kind, its settings. */
+static const struct {
+	const char *how, *kind, *config;
+} box_ways[] = {
+	{ "command", "command", "{\"exec\": [\"{argv}\"]}" },
+};
+
 static inline int box_open(const char *backend, struct warren **ret,
 			   struct warren_error *err)
 {
@@ -91,11 +98,20 @@ static inline int box_open(const char *backend, struct warren **ret,
 					  .state_dir = state,
 					  .run_dir = run };
 
+	for (size_t i = 0; i < ARRAY_SIZE(box_ways); i++) {
+		if (strcmp(box_ways[i].how, backend) != 0)
+			continue;
+		options.backend = box_ways[i].kind;
+		options.backend_config = box_ways[i].config;
+	}
 	return warren_open(&options, ret, err);
 }
 
 __attribute__((constructor)) static inline void box_setup(void)
 {
+	/* The programs that the library starts are those of this build. */
+	if (getenv("WARREN_BUILD"))
+		(void)setenv("WARREN_LIBEXEC", getenv("WARREN_BUILD"), 0);
 	(void)strcpy(box_dir, "/tmp/warren-test-XXXXXX");
 	if (!mkdtemp(box_dir) || chmod(box_dir, 0755) < 0)
 		box_dir[0] = '\0';
@@ -183,6 +199,18 @@ static inline struct warren_sandbox *box_make(struct warren *w,
 	GOOD(warren_create(w, spec, &sb, &err));
 	OK(sb);
 	return sb;
+}
+
+/* Does it say that it does so? What it says nothing of, it does. */
+static inline bool box_enforces(struct warren_sandbox *sb, const char *name)
+{
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(sb, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(e[i].name, name) == 0)
+			return e[i].enforced;
+	return true;
 }
 
 static inline void box_destroy(struct warren_sandbox *sb)

@@ -123,6 +123,20 @@ struct backend_ops {
 
 extern const struct backend_ops backend_native; /* namespaces of this kernel */
 extern const struct backend_ops backend_null;   /* no isolation at all, for tests */
+/* Those whose sandboxes have a keeper (backend/kept) */
+extern const struct backend_ops backend_docker;
+extern const struct backend_ops backend_gvisor;
+extern const struct backend_ops backend_command;
+
+/* dirs.c: run and state directory, as the options say or by default; the caller's to free. */
+int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
+			struct warren_error *err);
+/*
+ * The run directory, made if need be, open. It must be ours: in a shared place somebody
+ * else could have made it.
+ */
+int backend_open_run(const char *path, struct warren_error *err);
+int backend_open_sub(int at, const char *name, struct warren_error *err);
 
 const struct backend_ops *backend_by_name(const char *name);
 

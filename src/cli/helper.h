@@ -8,17 +8,8 @@
 #ifndef CLI_HELPER_H
 #define CLI_HELPER_H
 
-#include <limits.h>
-
 #include "base/error.h"
 #include "cli/command.h"
-
-/*
- * Where @name is: in $WARREN_LIBEXEC if that is set, else beside this program,
- * else where it was installed.
- */
-int helper_find(const char *name, char ret_path[PATH_MAX],
-		struct warren_error *err) MUST_CHECK;
 
 /* Becomes the program of @cmd, with @argv; returns only if that failed: the status. */
 int helper_run(const struct command *cmd, char **argv);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/beside.h"
 #include "cli/command.h"
 #include "cli/helper.h"
 #include "cli/run_signal.h"
@@ -86,7 +87,7 @@ static int start(struct pull *p, const struct run_options *o, struct warren_erro
 	AUTO_CLOSE int end = -1;
 	char path[PATH_MAX];
 	size_t n = 2;
-	int fds[2], r = helper_find("warren-image", path, err);
+	int fds[2], r = beside_find("warren-image", path, err);
 
 	if (r < 0)
 		return r;

@@ -44,18 +44,6 @@ void attach_ack(int c, const struct proto_ack *msg)
 	drain_resume(ex);
 }
 
-void attach_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds)
-{
-	struct exec *ex = exec_find(msg->exec);
-	long r = -EPROTO;
-
-	if (!ex)
-		r = -ESRCH;
-	else if (n_fds > 0)
-		r = tree_list(ex, fds[0]);
-	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
-}
-
 void attach_close_input(int c, const struct proto_close_input *msg)
 {
 	struct exec *ex = exec_find(msg->exec);

@@ -45,7 +45,7 @@ static void conn_close(int c)
 {
 	/* The end of the maker's connection is the end of the sandbox, unless it is to be kept. */
 	if (c == 0 && !init.kept)
-		sys_exit(0);
+		init_end();
 	sys_close(init.conns[c].fd);
 	init.conns[c] = (struct conn){ .fd = -1 };
 	exec_forget(c);
@@ -84,15 +84,25 @@ void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fd
 		(void)SYS_2(SYS_shutdown, init.conns[c].fd, SHUT_RDWR);
 }
 
+const char *reply_why;
+
 void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd)
 {
-	struct proto_reply msg = {
-		.h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = seq },
-		.status = (int32_t)status,
-		.stage = stage,
+	struct {
+		struct proto_reply r;
+		char why[PROTO_WHY_MAX];
+	} msg = {
+		.r = { .h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = seq },
+		       .status = (int32_t)status,
+		       .stage = stage },
 	};
+	size_t n = 0;
 
-	conn_send(c, &msg, sizeof(msg), &fd, fd >= 0);
+	while (reply_why && reply_why[n] && n + 1 < sizeof(msg.why)) {
+		msg.why[n] = reply_why[n];
+		n++;
+	}
+	conn_send(c, &msg, sizeof(msg.r) + (n ? n + 1 : 0), &fd, fd >= 0);
 }
 
 void reply_value(int c, uint32_t seq, long status, uint32_t value)

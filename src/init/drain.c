@@ -212,7 +212,7 @@ static void hold(struct exec *ex)
 
 void drain_resume(struct exec *ex)
 {
-	if (!ex->held)
+	if (!ex->held || ex->start >= 0)
 		return;
 	ex->held = false;
 	for (unsigned i = 0; i < STREAMS; i++)

@@ -3,8 +3,7 @@
  * exec.c - the table of execs: reaping, deadlines, accounts
  *
  * A slot is in use from SPAWN until the first process is reaped and, with a
- * journal, until all streams have ended. Everybody else's orphans come to us
- * as well (we are pid 1): they are reaped and forgotten.
+ * journal, until all streams have ended.
  */
 #include <errno.h>
 #include <signal.h>
@@ -71,7 +70,7 @@ void exec_release(struct exec *ex)
 	ex->used = false;
 	/* The sandbox was for this one alone: its end need not wait for an order. */
 	if (ex->sole && !ex->failed && ex->started)
-		sys_exit(0);
+		init_end();
 }
 
 static uint64_t usec(const struct timeval *tv)
@@ -112,6 +111,7 @@ static void finished(struct exec *ex, int status, const struct rusage *ru)
 
 	/* It may have ended before we looked at how it began. */
 	spawn_started(ex);
+	msg.status = exec_status(ex, status);
 	ex->pid = ex->failed ? 0 : ex->pid;
 	if (ex->failed) {
 		exec_release(ex);
@@ -140,15 +140,17 @@ void exec_reap(void)
 		struct rusage ru = { 0 };
 		int status = 0;
 		long pid = SYS_4(SYS_wait4, -1, &status, WNOHANG, &ru);
+		unsigned i = 0;
 
 		if (pid <= 0)
 			break;
-		for (unsigned i = 0; i < init.n_execs; i++) {
-			if (init.execs[i].used && init.execs[i].pid == pid) {
-				finished(&init.execs[i], status, &ru);
-				break;
-			}
-		}
+		while (i < init.n_execs &&
+		       (!init.execs[i].used || init.execs[i].pid != pid))
+			i++;
+		if (i < init.n_execs)
+			finished(&init.execs[i], status, &ru);
+		else
+			exec_stranger((int)pid, status);
 	}
 }
 

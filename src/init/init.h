@@ -4,7 +4,7 @@
  *
  * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
  * conn.c	the connections: accepting, hearing, answering, reporting
- * spawn.c	SPAWN: from a message to an execve(2)
+ * spawn.c	SPAWN: from a message to streams in place; child.c, to an execve(2)
  * exec.c	the table of execs: reaping, deadlines, accounting
  * tree.c	signals to the processes of an exec
  * attach.c	requests that are about an exec under way: ATTACH, ACK, CLOSE_INPUT
@@ -112,6 +112,8 @@ int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
 void watch_drop(int fd);
 
 __attribute__((noreturn)) void init_main(void);
+/* The sandbox ends, and we with it. */
+__attribute__((noreturn)) void init_end(void);
 uint64_t now(void);
 /* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
 void dispatch(int c, size_t size, int *fds, size_t n_fds);
@@ -123,6 +125,8 @@ void conn_accept(void);
 void conn_receive(int c);
 /* @c may be -1: nobody is there any more. */
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
+/* Words that go with a reply of failure; NULL: none. */
+extern const char *reply_why;
 void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
 /* The same, with a value and no descriptor. */
 void reply_value(int c, uint32_t seq, long status, uint32_t value);
@@ -143,6 +147,9 @@ struct exec *exec_new(uint32_t id);
 struct exec *exec_find(uint32_t id);
 void exec_release(struct exec *ex);
 void exec_reap(void);
+/* How an exec ended, by the status of its process; of what is no exec's, that it did. */
+int exec_status(struct exec *ex, int status);
+void exec_stranger(int pid, int status);
 void exec_deadlines(void);
 /* Connection @c has ended: what was its is nobody's. */
 void exec_forget(int c);
@@ -150,15 +157,13 @@ void exec_forget(int c);
 /* tree.c */
 void tree_kill(struct exec *ex);
 long tree_signal(struct exec *ex, const struct proto_signal *msg);
-/* All of them into a file; how many, or -errno. */
-long tree_list(const struct exec *ex, int file);
+void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
 /* The newest pid of the namespace, 0 when that is not to be known. */
 int tree_newest(void);
 
 /* attach.c */
 void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
 void attach_ack(int c, const struct proto_ack *msg);
-void attach_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
 void attach_close_input(int c, const struct proto_close_input *msg);
 
 /* group.c */

@@ -195,7 +195,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		attach(c, msg, fds, n_fds);
 		return;
 	case PROTO_LIST:
-		attach_list(c, msg, fds, n_fds);
+		tree_list(c, msg, fds, n_fds);
 		return;
 	case PROTO_ACK:
 		attach_ack(c, msg);
@@ -285,6 +285,23 @@ static void handle_event(uint64_t data)
 			drain(&init.execs[slot], (unsigned)data & 3);
 		break;
 	}
+}
+
+void init_end(void)
+{
+	for (;;)
+		sys_exit(0);
+}
+
+/* Our children are what they run. */
+int exec_status(struct exec *ex __attribute__((unused)), int status)
+{
+	return status;
+}
+
+/* Everybody else's orphans come to us as well: they are reaped and forgotten. */
+void exec_stranger(int pid __attribute__((unused)), int status __attribute__((unused)))
+{
 }
 
 void init_main(void)

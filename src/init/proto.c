@@ -29,6 +29,11 @@ int proto_check(const void *data, size_t size)
 			       ? 0
 			       : -EPROTO;
 	}
+	if (h.type == PROTO_REPLY && size > sizes[PROTO_REPLY])
+		return size <= sizes[PROTO_REPLY] + PROTO_WHY_MAX &&
+				       ((const char *)data)[size - 1] == '\0'
+			       ? 0
+			       : -EPROTO;
 	if (h.type >= sizeof(sizes) / sizeof(sizes[0]) || sizes[h.type] != size)
 		return -EPROTO;
 	return 0;

@@ -409,6 +409,13 @@ enum proto_stage {
 #define PROTO_GIVES_COMMAND (1U << 2)
 #define PROTO_GIVES_MAX     3
 
+/*
+ * Behind a REPLY of failure there may be words of who failed, with their NUL: a keeper's,
+ * since what a platform has to say is more than a number. One with the status -EINPROGRESS
+ * is no answer yet: a keeper is at it, and says so before its asker gives it up.
+ */
+#define PROTO_WHY_MAX 512
+
 struct proto_reply {
 	struct proto_header h;
 	int32_t status; /* 0 or -errno */

@@ -238,12 +238,24 @@ void tree_kill(struct exec *ex)
 	}
 }
 
-long tree_list(const struct exec *ex, int file)
+static long list_all(const struct exec *ex, int file)
 {
 	struct choice ch = { .file = file, .first = ex->pid };
 
 	visit_tree(ex, &ch);
 	return (long)ch.count;
+}
+
+void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds)
+{
+	struct exec *ex = exec_find(msg->exec);
+	long r = -EPROTO;
+
+	if (!ex)
+		r = -ESRCH;
+	else if (n_fds > 0)
+		r = list_all(ex, fds[0]);
+	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
 long tree_signal(struct exec *ex, const struct proto_signal *msg)

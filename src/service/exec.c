@@ -242,8 +242,7 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 		if (a->m.h.type != PROTO_REPLY)
 			(void)error_errno(&err, EPROTO, "start '%s'", st->start.argv[0]);
 		else
-			(void)reply_explain(&a->m.reply, &spec, st->box->is.base.workdir,
-					    &err);
+			(void)reply_explain(a, &spec, st->box->is.base.workdir, &err);
 		fail(st, &err);
 		return;
 	}

@@ -189,7 +189,9 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 	} else if (!failure) {
 		code = EPROTO;
 	}
-	if (code)
+	if (code && !failure && a->m.h.type == PROTO_REPLY)
+		(void)reply_refuse(a, &err, "%s", ask->what);
+	else if (code)
 		(void)error_errno(&err, code, "%s", ask->what);
 	answered(ask, &answer, failure ? failure : code ? &err : NULL);
 	next_turn(box);

@@ -80,6 +80,21 @@ static struct line_ask *take_ask(struct box *box, uint32_t seq)
 	return NULL;
 }
 
+/* What is still worked on has more time; it is the last of those that wait now. */
+static int put_off(struct box *box, uint32_t seq)
+{
+	struct line_ask *a = take_ask(box, seq);
+
+	if (!a)
+		return -EPROTO;
+	a->due = loop_now(box->service->loop) + ANSWER_MS;
+	a->next = NULL;
+	*box->asks_tail = a;
+	box->asks_tail = &a->next;
+	enlist(box);
+	return 0;
+}
+
 /* 0, or -EPROTO when it is nothing that an init says here. */
 static int hear(struct box *box, struct answer *a)
 {
@@ -92,6 +107,9 @@ static int hear(struct box *box, struct answer *a)
 	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME &&
 	    a->m.h.type != PROTO_ENTRIES)
 		return -EPROTO;
+	/* No answer yet, but a sign of life. */
+	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
+		return put_off(box, a->m.h.seq);
 	ask = take_ask(box, a->m.h.seq);
 	if (!ask)
 		return -EPROTO;

@@ -94,35 +94,6 @@ static int seal_init(struct native *n, struct warren_error *err)
 	return 0;
 }
 
-/* Where state lives: root's in the usual places, a user's in his own. */
-static int choose_dirs(struct native *n, const struct warren_options *o,
-		       struct warren_error *err)
-{
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	int r = 0;
-
-	if (o->run_dir)
-		r = asprintf(&n->run_dir, "%s", o->run_dir);
-	else if (geteuid() == 0)
-		r = asprintf(&n->run_dir, "/run/warren");
-	else if (runtime && runtime[0] == '/')
-		r = asprintf(&n->run_dir, "%s/warren", runtime);
-	else
-		r = asprintf(&n->run_dir, "/tmp/warren-%u", geteuid());
-	if (r < 0)
-		n->run_dir = NULL;
-	if (!o->state_dir) {
-		r = store_state_dir(&n->state_dir, err);
-		if (r < 0)
-			return r;
-	} else if (asprintf(&n->state_dir, "%s", o->state_dir) < 0) {
-		n->state_dir = NULL;
-	}
-	return n->run_dir && n->state_dir
-		       ? 0
-		       : error_errno(err, ENOMEM, "name the directories");
-}
-
 static void native_close(void *state)
 {
 	struct native *n = state;
@@ -175,7 +146,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 		    access("/usr/bin/newuidmap", X_OK) < 0)
 			n->subuid.count = n->subgid.count = 0;
 	}
-	r = choose_dirs(n, options, err);
+	r = backend_choose_dirs(options, &n->run_dir, &n->state_dir, err);
 	if (r == 0)
 		r = registry_open(n, options->engine_name, err);
 	if (r == 0)

@@ -36,40 +36,6 @@
 #define SLOT_STRIDE (NATIVE_IDS + 1)
 #define SLOT_COUNT  0x5f00U
 
-/* The run directory must be ours: in a shared place somebody else could have made it. */
-static int open_run_dir(const char *path, struct warren_error *err)
-{
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 && errno == ENOENT) {
-		int r = fd_make_dirs(path, 0700);
-
-		if (r < 0)
-			return error_errno(err, -r, "make the directory '%s'", path);
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	}
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, errno, "open the directory '%s'", path);
-	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		return error_set(
-			err, EPERM,
-			"the directory '%s' is not ours alone (uid %u, mode %03o): remove it",
-			path, st.st_uid, st.st_mode & 07777);
-	return TAKE_FD(fd);
-}
-
-static int open_sub_dir(int at, const char *name, struct warren_error *err)
-{
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0 && errno == ENOENT) {
-		(void)mkdirat(at, name, 0700);
-		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	}
-	return fd < 0 ? error_errno(err, errno, "open the directory '%s'", name) : fd;
-}
-
 /* All that the dead engine @name left: for each of its links, what the link names. All of it? */
 static bool remove_leftovers(struct native *n, const char *name)
 {
@@ -146,16 +112,16 @@ static int enrol(struct native *n, int engines, struct warren_error *err)
 
 int registry_open(struct native *n, const char *name, struct warren_error *err)
 {
-	AUTO_CLOSE int run = open_run_dir(n->run_dir, err);
+	AUTO_CLOSE int run = backend_open_run(n->run_dir, err);
 	AUTO_CLOSE int engines = -1;
 	int r;
 
 	if (run < 0)
 		return run;
-	engines = open_sub_dir(run, "engines", err);
+	engines = backend_open_sub(run, "engines", err);
 	if (engines < 0)
 		return engines;
-	n->ids_fd = open_sub_dir(run, "ids", err);
+	n->ids_fd = backend_open_sub(run, "ids", err);
 	if (n->ids_fd < 0)
 		return n->ids_fd;
 	r = name ? durable_enrol(n, run, engines, name, err) : enrol(n, engines, err);

@@ -80,6 +80,13 @@ static int turned_away(const struct talk_box *box, struct warren_error *err)
 	return -err->code;
 }
 
+/* No answer yet, but a sign of life. */
+static bool still_at_it(const struct talk_box *box, const struct answer *a)
+{
+	return a->m.h.type == PROTO_REPLY && a->m.h.seq == box->seq &&
+	       reply_code(&a->m.reply) == EINPROGRESS;
+}
+
 int client_request(struct talk_box *box, const struct request *q, struct answer *ret,
 		   struct warren_error *err)
 {
@@ -98,6 +105,10 @@ int client_request(struct talk_box *box, const struct request *q, struct answer 
 		r = 0;
 		if (ret->m.h.type == PROTO_EXITED) {
 			note_exit(box, &ret->m.exited);
+			continue;
+		}
+		if (still_at_it(box, ret)) {
+			answer_done(ret);
 			continue;
 		}
 		if (ret->m.h.seq == box->seq &&

@@ -128,7 +128,7 @@ static int start(struct talk_box *box, struct talk_exec *ex,
 	box->execs = ex;
 	r = ask(box, ex, &q, &a, err);
 	if (r == 0 && reply_code(&a.m.reply) != 0)
-		return reply_explain(&a.m.reply, spec, box->workdir, err);
+		return reply_explain(&a, spec, box->workdir, err);
 	if (r == 0 && (spec->pty || (ex->kept && spec->in == WARREN_STDIO_PIPE))) {
 		ex->base.fd[0] = answer_take(&a, PROTO_GIVES_INPUT);
 		if (ex->base.fd[0] < 0)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -275,6 +276,7 @@ static int receive(int sock, struct answer *a, void *data, size_t size, int flag
 
 	a->entries = NULL;
 	a->entries_size = 0;
+	a->m.why[0] = '\0';
 	a->n_fds = ARRAY_SIZE(a->fds);
 	r = fd_recv(sock, data, size, a->fds, &a->n_fds, flags);
 	/* It ended with something of ours unread: said once, before what it still had to say. */
@@ -352,9 +354,24 @@ int reply_code(const struct proto_reply *reply)
 	return reply->status < 0 && reply->status > -4096 ? -reply->status : EPROTO;
 }
 
-int reply_explain(const struct proto_reply *reply, const struct warren_exec_spec *spec,
+int reply_refuse(const struct answer *a, struct warren_error *err, const char *fmt, ...)
+{
+	int code = reply_code(&a->m.reply);
+	char what[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	if (a->m.why[0])
+		return error_set(err, code ? code : EPROTO, "%s: %s", what, a->m.why);
+	return error_errno(err, code ? code : EPROTO, "%s", what);
+}
+
+int reply_explain(const struct answer *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err)
 {
+	const struct proto_reply *reply = &a->m.reply;
 	static const char *const stages[] = {
 		[PROTO_STAGE_NONE] = "start it",
 		[PROTO_STAGE_REQUEST] = "pass it to init",
@@ -366,6 +383,8 @@ int reply_explain(const struct proto_reply *reply, const struct warren_exec_spec
 	};
 	int code = reply_code(reply);
 
+	if (a->m.why[0])
+		return error_set(err, code ? code : EPROTO, "%s", a->m.why);
 	_Static_assert(ARRAY_SIZE(stages) == PROTO_STAGE_CWD, "a stage has no words");
 	if (reply->stage == PROTO_STAGE_CGROUP && code == EOPNOTSUPP)
 		return error_set(

@@ -86,7 +86,10 @@ struct answer {
 	union {
 		struct proto_header h;
 		struct proto_ready ready;
-		struct proto_reply reply;
+		struct {
+			struct proto_reply reply;
+			char why[PROTO_WHY_MAX]; /* "": it was said in no words */
+		};
 		struct proto_exited exited;
 		struct proto_welcome welcome;
 	} m;
@@ -114,8 +117,11 @@ int answer_take_only(struct answer *a);
 /* The status of a reply as an errno that can be believed: 0, or positive. */
 int reply_code(const struct proto_reply *reply);
 /* What a failed SPAWN says, in words. */
-int reply_explain(const struct proto_reply *reply, const struct warren_exec_spec *spec,
+int reply_explain(const struct answer *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err);
+/* What another request that failed says: its own words, or those of its errno after @fmt. */
+int reply_refuse(const struct answer *a, struct warren_error *err, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
 void result_fill(const struct proto_exited *from, struct warren_result *to);
 
 #endif /* TALK_REQUEST_H */

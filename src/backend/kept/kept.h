@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kept.h - sandboxes of other platforms, each with a keeper on our side: libwarren's part
+ *
+ *	kept.c		the tables: docker, gvisor, command
+ *	engine.c	the engine, its directory, and what a crash left in it
+ *	make.c		create and destroy; list and adopt
+ *	call.c		starting warren-keeper, for a sandbox's life or for one thing
+ *
+ *	<run_dir>/kept/<kind>.<engine>/lock	locked while the engine lives
+ *	<run_dir>/kept/<kind>.<engine>/<id>/	a sandbox: all that its platform is told of it
+ *	<run_dir>/boxes/<id>, <id>.state	as of every durable sandbox (talk/door.h)
+ *
+ * The directory of a sandbox is made before anything else of it and removed after all
+ * else; it is enough for `warren-keeper destroy`. An engine with a name removes what is dead
+ * in its own directory when it is opened, and every engine what those without a name left.
+ *
+ * A keeper is alone in the world: what libwarren needs of the platform while a sandbox lives
+ * (pause, statistics, limits) is a call of the same program, by the directory. What is said to
+ * the keeper is what is said to an init: backend/talk.
+ */
+#ifndef KEPT_KEPT_H
+#define KEPT_KEPT_H
+
+#include <limits.h>
+
+#include "backend/talk/door.h"
+#include "backend/talk/talk.h"
+
+struct kept {
+	const char *kind;
+	char *run_dir, *state_dir;
+	char *config; /* JSON; NULL: none */
+	char name[33];
+	bool named;
+	char *path; /* of the directory */
+	int dir_fd; /* the same */
+	int all_fd; /* run_dir/kept */
+	int boxes_fd;
+	int lock_fd;
+	char keeper[PATH_MAX]; /* the program; "": it was not found */
+	struct warren_error missing;
+	const char *probed; /* what the features of the last probe point into */
+};
+
+struct kept_box {
+	struct talk_box; /* first: the two are one to backend/talk */
+	struct kept *engine;
+};
+
+static inline struct talk_box *kept_talk(struct kept_box *box)
+{
+	return (struct talk_box *)box;
+}
+
+/* engine.c */
+int kept_open(const struct warren_options *options, void **ret_state,
+	      struct warren_error *err);
+void kept_close(void *state);
+
+/* call.c */
+/* A keeper for @id, with descriptors 3, 4 and 5. */
+int kept_start(const struct kept *k, const char *id, const int fds[3],
+	       struct warren_error *err);
+/* `warren-keeper VERB <path>/ID ...`; what it answers goes to @out, which may be NULL. */
+int kept_call(const struct kept *k, const char *verb, const char *path, const char *id,
+	      const char *const *more, const char *input, struct buf *out,
+	      struct warren_error *err);
+
+/* make.c */
+int kept_create(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
+		struct warren_error *err);
+int kept_destroy(void *state, struct backend_box *box, struct warren_error *err);
+int kept_list(void *state, char ***ret_ids, struct warren_error *err);
+int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
+	       struct warren_error *err);
+void kept_release(void *state, struct backend_box *box);
+/* All that is left of @id in the directory @dir, which is at @path. */
+int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
+		struct warren_error *err);
+bool kept_is_paused(const struct kept *k, const char *id);
+
+#endif /* KEPT_KEPT_H */

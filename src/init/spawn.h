@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawn.h - an exec between its request and its process
+ *
+ * spawn.c reads the request and puts the streams in place, for whoever keeps execs and
+ * journals; what the process is and how it is known to have started is child.c's.
+ */
+#ifndef INIT_SPAWN_H
+#define INIT_SPAWN_H
+
+#include "init/init.h"
+
+struct plan {
+	const struct proto_spawn *msg;
+	const char *cwd;
+	char **argv;
+	char **env;
+	int stdio[3];
+	int tty;                      /* slave of the pty, -1: none */
+	int extra[PROTO_CONTROL_MAX]; /* -1: none */
+	int theirs[6];                /* ends of pipes that are the child's alone */
+	int n_theirs;
+	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */
+	int n_own;
+	int report; /* of the child: where it says what failed */
+	enum proto_stage stage;
+};
+
+static inline bool spawn_has_control(const struct proto_spawn *msg)
+{
+	return msg->control[0] || msg->control[1] || msg->control[2];
+}
+
+/* The answer to the request that is @ex, and to who has its journal: it did not start. */
+void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
+
+/* child.c: a process with the plan's streams, as ex->pid. Its start is told later. */
+long spawn_child(struct plan *p, struct exec *ex);
+long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
+
+#endif /* INIT_SPAWN_H */

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * child.c - an exec: a process of ours, in which the platform runs the command
+ *
+ * The platform knows how to run something; that it runs, and as which process, only
+ * somebody inside can say. So the command is started by the image's shell (scripts.h), whose
+ * first words come on stderr, in a line that begins with a mark that could not be
+ * foreseen; the line is read, byte by byte, before anybody else reads there, and the
+ * request is answered. What came before it are words of the platform's tool.
+ *
+ * The same mark is in the environment of the command, and so in that of all it starts:
+ * processes that have left their parents are found by it (tree.c).
+ *
+ * An image without a shell has the command started by the platform alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "init/spawn.h"
+#include "keeper/keeper.h"
+#include "keeper/scripts.h"
+#include "keeper/work.h"
+
+#define HEAD_MAX 600
+
+/* What a slot of init's table has beside. */
+static struct extra {
+	struct target target;
+	int outcome;     /* where the platform says how it ended; -1 */
+	int aside;       /* the end of a stderr that nobody reads; -1 */
+	bool blocks;     /* the terminal is to block again when it was read */
+	uint64_t end_by; /* ns: when its process is ended; 0: not at all */
+	bool asked;      /* it was asked to end */
+	char head[HEAD_MAX], why[HEAD_MAX];
+	size_t head_len;
+} extras[PROTO_EXECS_MAX];
+
+static struct extra *extra_of(const struct exec *ex)
+{
+	return &extras[ex - init.execs];
+}
+
+void mark_make(char mark[MARK_LEN + 1])
+{
+	uint64_t bits[2];
+
+	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
+		abort(); /* so few bytes cannot fail on a kernel that has started */
+	(void)snprintf(mark, MARK_LEN + 1, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
+}
+
+const struct target *child_target(const struct exec *ex)
+{
+	return &extra_of(ex)->target;
+}
+
+/* -------------------------------------------------------------------- the child */
+
+/* From here on we are the command's: its streams, and nothing else of the keeper's. */
+static void become_child(const int stdio[3], int outcome)
+{
+	sigset_t none;
+
+	(void)setsid();
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NAME, "warren-exec");
+	if (isatty(stdio[0]))
+		(void)ioctl(stdio[0], TIOCSCTTY, 0);
+	outcome = fcntl(outcome, F_DUPFD_CLOEXEC, 16);
+	for (int i = 0; i < 3; i++)
+		if (dup2(stdio[i], i) < 0)
+			_exit(127);
+	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
+		_exit(127);
+	/* By the system call: two that posix_spawn(3) leaves ignored are the C library's own. */
+	for (int sig = 1; sig <= 64; sig++)
+		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void run_platform(const struct place_exec *e) __attribute__((noreturn));
+static void run_platform(const struct place_exec *e)
+{
+	struct place_exec mine = *e;
+
+	mine.outcome_fd = 3;
+	place.platform->exec(&place, &mine);
+}
+
+static size_t count(char **list)
+{
+	size_t n = 0;
+
+	while (list[n])
+		n++;
+	return n;
+}
+
+static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+	__attribute__((noreturn));
+static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+{
+	size_t argc = count(p->argv), envc = count(p->env), n = 0;
+	const char **argv = calloc(argc + 8, sizeof(*argv));
+	const char **env = calloc(envc + 2, sizeof(*env));
+	char mark[MARK_LEN + 16], options[4] = "-";
+	struct place_exec e = {
+		.argv = argv,
+		.env = env,
+		.user = x->target.user[0] ? x->target.user : NULL,
+		.pty = p->tty >= 0,
+		.stdin_open = p->stdio[0] != init.null,
+	};
+
+	if (!argv || !env)
+		_exit(127);
+	(void)snprintf(mark, sizeof(mark), "WARREN_EXEC=%s", x->target.mark);
+	(void)memcpy(env, p->env, envc * sizeof(*env));
+	env[envc] = mark;
+	if (inside.shell[0]) {
+		(void)snprintf(options, sizeof(options), "-%s%s",
+			       p->msg->flags & PROTO_SPAWN_MKCWD ? "m" : "",
+			       quiet ? "n" : "");
+		argv[n++] = inside.shell;
+		argv[n++] = "-c";
+		argv[n++] = script_start;
+		argv[n++] = "sh";
+		argv[n++] = x->target.mark;
+		argv[n++] = p->cwd;
+		argv[n++] = options;
+	} else {
+		e.cwd = p->cwd;
+	}
+	(void)memcpy(argv + n, p->argv, argc * sizeof(*argv));
+	run_platform(&e);
+}
+
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int stdio[3] = { in < 0 ? null : in, out < 0 ? null : out,
+			       errs < 0 ? null : errs };
+	static const char *const no_env[] = { NULL };
+	struct place_exec e = {
+		.argv = argv, .env = no_env, .user = user, .stdin_open = in >= 0
+	};
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		become_child(stdio, null);
+		run_platform(&e);
+	}
+	if (null >= 0)
+		(void)close(null);
+	return pid < 0 ? -errno : pid;
+}
+
+/* ----------------------------------------------------------------------- starting */
+
+/* Like init's, but on our side: the command's user has no business with it. */
+long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
+{
+	struct winsize ws = { .ws_row = msg->rows, .ws_col = msg->cols };
+	AUTO_CLOSE int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int unlock = 0, slave;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return -errno;
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return -errno;
+	(void)ioctl(slave, TIOCSWINSZ, &ws);
+	*ret_master = TAKE_FD(master);
+	*ret_slave = slave;
+	return 0;
+}
+
+/* A pipe for a stderr that goes nowhere. */
+static int make_aside(struct plan *p, struct extra *x)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	(void)fcntl(ends[1], F_SETFL, O_WRONLY);
+	p->stdio[2] = p->theirs[p->n_theirs++] = ends[1];
+	x->aside = ends[0];
+	return fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
+}
+
+/* Where the first line is read: a descriptor of its own for what stderr is. */
+static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
+{
+	char name[32];
+	struct stat st;
+	int fd;
+
+	if (ex->tty) {
+		int flags = fcntl(ex->input, F_GETFL);
+
+		x->blocks = !(flags & O_NONBLOCK);
+		(void)fcntl(ex->input, F_SETFL, flags | O_NONBLOCK);
+		fd = fcntl(ex->input, F_DUPFD_CLOEXEC, 3);
+	} else if (ex->pipe[1] >= 0) {
+		fd = fcntl(ex->pipe[1], F_DUPFD_CLOEXEC, 3);
+	} else if (p->stdio[2] == init.null) {
+		return make_aside(p, x);
+	} else {
+		/* A pipe has its other end by way of /proc; who asked does not read yet. */
+		if (fstat(p->stdio[2], &st) < 0 || !S_ISFIFO(st.st_mode))
+			return -EOPNOTSUPP;
+		(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", p->stdio[2]);
+		fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/* Nobody else reads before that line is read. */
+static void hold_streams(struct exec *ex)
+{
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			watch_drop(ex->pipe[i]);
+	ex->held = true;
+}
+
+static void set_target(struct target *t, const struct proto_spawn *msg)
+{
+	*t = (struct target){ 0 };
+	mark_make(t->mark);
+	if (msg->uid != inside.uid || msg->gid != inside.gid)
+		(void)snprintf(t->user, sizeof(t->user), "%u:%u", msg->uid, msg->gid);
+}
+
+long spawn_child(struct plan *p, struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+	bool quiet = p->stdio[2] == init.null && p->tty < 0;
+	int ends[2], head;
+	pid_t pid;
+
+	*x = (struct extra){ .outcome = -1, .aside = -1 };
+	set_target(&x->target, p->msg);
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	x->outcome = ends[0];
+	ex->started = now();
+	ex->start_by = ex->started + START_SECS * 1000000000ULL;
+	head = inside.shell[0] ? open_head(p, ex, x) : fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
+	pid = head < 0 ? head : fork();
+	if (pid == 0) {
+		become_child(p->stdio, ends[1]);
+		run_command(p, x, quiet);
+	}
+	if (pid < 0) {
+		long r = head < 0 ? head : -errno;
+
+		if (head >= 0)
+			(void)close(head);
+		(void)close(ends[1]);
+		(void)exec_status(ex, 0); /* closes what is open */
+		return r;
+	}
+	(void)close(ends[1]);
+	ex->pid = pid;
+	ex->start = head;
+	hold_streams(ex);
+	return watch_add(head, WATCH_START, (unsigned)(ex - init.execs), 0);
+}
+
+static void forget_head(struct exec *ex, const struct extra *x)
+{
+	watch_drop(ex->start);
+	(void)close(ex->start);
+	ex->start = -1;
+	if (ex->tty && x->blocks)
+		(void)fcntl(ex->input, F_SETFL, O_RDWR);
+}
+
+static void refuse(struct exec *ex, struct extra *x, int code, enum proto_stage stage,
+		   const char *why)
+{
+	forget_head(ex, x);
+	ex->failed = true;
+	reply_why = why;
+	spawn_failed(ex, -code, stage);
+	reply_why = NULL;
+}
+
+static void accept_start(struct exec *ex, struct extra *x)
+{
+	forget_head(ex, x);
+	reply_with(ex->asker, ex->seq, ex, false);
+	if (ex->tty && ex->journal < 0) {
+		(void)close(ex->input);
+		ex->input = -1;
+	}
+	drain_resume(ex);
+}
+
+/* What the line says behind the mark. */
+static void judge(struct exec *ex, struct extra *x, const char *line)
+{
+	static const struct {
+		const char *word;
+		int code;
+		enum proto_stage stage;
+	} noes[] = {
+		{ "cwd", ENOENT, PROTO_STAGE_CWD },
+		{ "ENOENT", ENOENT, PROTO_STAGE_EXEC },
+		{ "EACCES", EACCES, PROTO_STAGE_EXEC },
+		{ "ENOEXEC", ENOEXEC, PROTO_STAGE_EXEC },
+	};
+	char word[16] = "";
+	int pid = 0;
+
+	if (sscanf(line, " no %15s", word) == 1) {
+		for (size_t i = 0; i < ARRAY_SIZE(noes); i++)
+			if (strcmp(noes[i].word, word) == 0) {
+				refuse(ex, x, noes[i].code, noes[i].stage, NULL);
+				return;
+			}
+		refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
+		return;
+	}
+	if (sscanf(line, " ok %d", &pid) == 1 && pid > 0) {
+		x->target.pid = pid;
+		x->target.start = tree_start(strchr(line + 4, ' '));
+	}
+	accept_start(ex, x);
+}
+
+/* A whole line: the one that is waited for? */
+static void take_line(struct exec *ex, struct extra *x)
+{
+	x->head[x->head_len] = '\0';
+	if (x->head_len > 0 && x->head[x->head_len - 1] == '\r')
+		x->head[x->head_len - 1] = '\0';
+	if (strncmp(x->head, x->target.mark, MARK_LEN) == 0)
+		judge(ex, x, x->head + MARK_LEN);
+	else if (x->head[0])
+		(void)strcpy(x->why, x->head);
+	x->head_len = 0;
+}
+
+/* The platform's own word on it, if there is one. */
+static bool read_outcome(struct extra *x, struct place_outcome *o)
+{
+	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
+}
+
+/* It ended before anybody inside spoke. */
+static void never_spoke(struct exec *ex, struct extra *x)
+{
+	struct place_outcome o = { 0 };
+	char why[PROTO_WHY_MAX];
+
+	if (read_outcome(x, &o) && o.verdict == PLACE_NOT_STARTED) {
+		o.err.msg[sizeof(o.err.msg) - 1] = '\0';
+		refuse(ex, x, o.code > 0 && o.code < 4096 ? o.code : EIO,
+		       PROTO_STAGE_EXEC, o.err.msg[0] ? o.err.msg : NULL);
+		return;
+	}
+	if (x->head_len > 0)
+		take_line(ex, x);
+	if (ex->start < 0)
+		return;
+	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
+		       ex->start_by == 0 ? "the command did not start in time"
+		       : x->why[0]       ? x->why
+					 : "it ended before the command began");
+	refuse(ex, x, ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EIO),
+	       PROTO_STAGE_EXEC, why);
+}
+
+/* Without a shell inside: the platform tells, or nobody does. */
+static void bare_started(struct exec *ex, struct extra *x, bool over)
+{
+	struct place_outcome o = { 0 };
+
+	if (!place.platform->tells_start && !over) {
+		accept_start(ex, x);
+		return;
+	}
+	if (over)
+		never_spoke(ex, x);
+	else if (read_outcome(x, &o) && o.verdict == PLACE_STARTED)
+		accept_start(ex, x);
+}
+
+void spawn_started(struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+	bool over;
+
+	if (!ex->used || ex->start < 0)
+		return;
+	over = kill(ex->pid, 0) < 0; /* reaped: we are called for the last time */
+	if (!inside.shell[0]) {
+		bare_started(ex, x, over);
+		return;
+	}
+	while (ex->start >= 0) {
+		char c;
+		ssize_t n = read(ex->start, &c, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && !over)
+			return;
+		if (n <= 0) {
+			/* The end of its process is about to be told, and then it is clear. */
+			if (over)
+				never_spoke(ex, x);
+			else
+				watch_drop(ex->start);
+			return;
+		}
+		if (c == '\n' || x->head_len + 1 == sizeof(x->head))
+			take_line(ex, x);
+		else
+			x->head[x->head_len++] = c;
+	}
+}
+
+/* ------------------------------------------------------------------------- ending */
+
+/* By convention a shell, and who imitates one, tells of a signal by 128 and its number. */
+static int by_convention(int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	return code > 128 && code <= 128 + 31 ? code - 128 : status;
+}
+
+int exec_status(struct exec *ex, int status)
+{
+	struct extra *x = extra_of(ex);
+	struct place_outcome o = { 0 };
+	bool told = false;
+
+	while (read_outcome(x, &o))
+		told = o.verdict != PLACE_STARTED;
+	if (x->outcome >= 0)
+		(void)close(TAKE_FD(x->outcome));
+	if (x->aside >= 0)
+		(void)close(TAKE_FD(x->aside));
+	x->end_by = 0;
+	if (told && o.verdict == PLACE_EXITED)
+		return (o.code & 0xff) << 8;
+	if (told && o.verdict == PLACE_SIGNALED)
+		return o.code & 0x7f;
+	return told ? 127 << 8 : by_convention(status);
+}
+
+void child_end(struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+
+	if (x->end_by == 0 || x->end_by > now() + GRACE_NS)
+		x->end_by = now() + GRACE_NS;
+}
+
+/* As soon as those inside are dead it ends by itself; if nobody could reach them, by us. */
+void tree_kill(struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+
+	x->end_by = now() + SIGNAL_SECS * 1000000000ULL;
+	if (!work_kill(ex))
+		child_end(ex);
+}
+
+uint64_t child_next(void)
+{
+	uint64_t soonest = 0;
+
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && extras[i].end_by &&
+		    (soonest == 0 || extras[i].end_by < soonest))
+			soonest = extras[i].end_by;
+	return soonest;
+}
+
+void child_deadlines(void)
+{
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		struct exec *ex = &init.execs[i];
+
+		if (!ex->used || ex->pid == 0 || !extras[i].end_by ||
+		    extras[i].end_by > now())
+			continue;
+		(void)kill(-ex->pid, extras[i].asked ? SIGKILL : SIGTERM);
+		(void)kill(ex->pid, extras[i].asked ? SIGKILL : SIGTERM);
+		extras[i].asked = true;
+		extras[i].end_by = now() + GRACE_NS;
+	}
+}
+
+/* ------------------------------------------------------------- what init has, and we do not */
+
+long group_make(struct exec *ex UNUSED, int *own UNUSED, int *n_own UNUSED)
+{
+	return 0;
+}
+
+long group_limit(struct exec *ex UNUSED, const struct proto_spawn *msg)
+{
+	return msg->memory || msg->cpu_millis || msg->pids ? -EOPNOTSUPP : 0;
+}
+
+void group_leave(struct exec *ex UNUSED)
+{
+}
+
+/* The kernel's account is that of our process, and not of what runs inside. */
+void group_account(const struct exec *ex UNUSED, struct proto_exited *out)
+{
+	out->user_usec = out->system_usec = out->max_memory = 0;
+	out->read_bytes = out->written_bytes = 0;
+}
+
+int tree_newest(void)
+{
+	return 0;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hand.c - shells inside, kept by their user, the least used of them let go for another */
+#include "keeper/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define HANDS_MAX 4
+
+static struct hand {
+	pid_t pid; /* 0: none */
+	int in, out;
+	char user[32];
+	uint64_t used;
+} hands[HANDS_MAX];
+
+static void hand_drop(struct hand *h)
+{
+	if (h->pid <= 0)
+		return;
+	(void)kill(-h->pid, SIGKILL);
+	(void)kill(h->pid, SIGKILL);
+	(void)waitpid(h->pid, NULL, 0);
+	(void)close(h->in);
+	(void)close(h->out);
+	*h = (struct hand){ 0 };
+}
+
+static int hand_start(struct hand *h, const char *user, struct warren_error *err)
+{
+	const char *argv[] = { inside.shell, NULL };
+	int in[2], out[2];
+
+	if (!inside.shell[0])
+		return error_set(err, EOPNOTSUPP,
+				 "%s: the image has no shell to do this with: no /bin/sh",
+				 place.name);
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		(void)close(in[0]);
+		(void)close(in[1]);
+		return error_errno(err, errno, "make a pipe");
+	}
+	h->pid = child_start(argv, user[0] ? user : NULL, in[0], out[1], -1);
+	(void)close(in[0]);
+	(void)close(out[1]);
+	h->in = in[1];
+	h->out = out[0];
+	if (h->pid < 0) {
+		int code = -h->pid;
+
+		(void)close(h->in);
+		(void)close(h->out);
+		*h = (struct hand){ 0 };
+		return error_errno(err, code, "start a process");
+	}
+	(void)strcpy(h->user, user);
+	(void)fcntl(h->in, F_SETFL, O_WRONLY | O_NONBLOCK);
+	(void)fcntl(h->out, F_SETFL, O_RDONLY | O_NONBLOCK);
+	return 1;
+}
+
+static int hand_find(const char *user, struct hand **ret, struct warren_error *err)
+{
+	struct hand *h = &hands[0];
+
+	for (size_t i = 0; i < HANDS_MAX; i++) {
+		if (hands[i].pid > 0 && strcmp(hands[i].user, user) == 0) {
+			*ret = &hands[i];
+			return 0;
+		}
+		if (hands[i].used < h->used)
+			h = &hands[i];
+	}
+	hand_drop(h);
+	*ret = h;
+	return hand_start(h, user, err);
+}
+
+/* The script, to be read as a whole before any of it runs, and what ends its output. */
+static void wrap(const struct buf *script, const char *mark, bool fresh, struct buf *text)
+{
+	if (fresh)
+		buf_puts(text, "LC_ALL=C\nexport LC_ALL\nunset CDPATH ENV\nPATH=$PATH:"
+			       "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:"
+			       "/bin\numask 022\ncd /\n");
+	buf_puts(text, "{\n");
+	buf_add(text, script->data, script->len);
+	buf_puts(text, "\n} </dev/null 2>&1\necho \"\n");
+	buf_puts(text, mark);
+	buf_puts(text, "$?\"\n");
+}
+
+/* Is the end there? Then its status, and the mark is cut off. */
+static int find_end(struct buf *out, const char *mark, size_t from)
+{
+	char want[MARK_LEN + 2] = "\n";
+	char *at;
+
+	(void)strcat(want, mark);
+	at = out->len > from
+		     ? memmem(out->data + from, out->len - from, want, MARK_LEN + 1)
+		     : NULL;
+	if (!at || !memchr(at + 1, '\n', (size_t)(out->data + out->len - at - 1)))
+		return -EAGAIN;
+	out->len = (size_t)(at - out->data);
+	return atoi(at + 1 + MARK_LEN) & 0xff;
+}
+
+static int take(struct hand *h, struct buf *out)
+{
+	char *room = buf_reserve(out, 65536);
+	ssize_t n = room ? read(h->out, room, 65536) : -1;
+
+	if (!room)
+		return -EFBIG;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	out->len += (size_t)n;
+	return n == 0 ? -EPIPE : (int)n;
+}
+
+static int converse(struct hand *h, const struct buf *text, struct buf *out,
+		    const char *mark, int secs)
+{
+	uint64_t until = clock_now() + (uint64_t)secs * 1000000000;
+	size_t sent = 0, start = out->len;
+
+	for (;;) {
+		struct pollfd p[2] = { { .fd = h->out, .events = POLLIN },
+				       { .fd = sent < text->len ? h->in : -1,
+					 .events = POLLOUT } };
+		uint64_t t = clock_now();
+		ssize_t n;
+		int r;
+
+		if (t >= until)
+			return -ETIMEDOUT;
+		(void)poll(p, 2, (int)((until - t) / 1000000) + 1);
+		if (p[1].revents) {
+			n = write(h->in, text->data + sent, text->len - sent);
+			if (n < 0 && errno != EAGAIN && errno != EINTR)
+				return -EPIPE;
+			sent += n > 0 ? (size_t)n : 0;
+		}
+		if (!p[0].revents)
+			continue;
+		r = take(h, out);
+		if (r < 0)
+			return r;
+		/* The mark may lie across two pieces. */
+		r = find_end(out, mark,
+			     out->len - start > (size_t)r + 64 ? out->len - (size_t)r - 64
+							       : start);
+		if (r >= 0)
+			return r;
+	}
+}
+
+int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
+	     struct warren_error *err)
+{
+	AUTO_BUF struct buf text = BUF_INIT(64U << 20);
+	char mark[MARK_LEN + 1];
+	struct hand *h = NULL;
+	int r = hand_find(user, &h, err);
+
+	if (r < 0)
+		return r;
+	mark_make(mark);
+	wrap(script, mark, r > 0, &text);
+	r = text.failed || script->failed ? -ENOMEM : converse(h, &text, out, mark, secs);
+	h->used = clock_now();
+	if (r >= 0)
+		return r;
+	hand_drop(h);
+	return error_set(err, -r, "%s: exec: %s", place.name,
+			 r == -ETIMEDOUT ? "the sandbox does not answer"
+			 : r == -EPIPE   ? "the sandbox's shell is gone"
+					 : strerrordesc_np(-r));
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hand.h - a shell inside that is kept, and given one script after another
+ *
+ * What a platform takes to run something is many times what a shell takes that is there
+ * already. A hand belongs to a user; a few are kept. What a script writes, to stdout
+ * or stderr, comes back as it is, whatever bytes it has: its end is a mark that could not be
+ * foreseen. Scripts have /dev/null for stdin.
+ */
+#ifndef KEEPER_HAND_H
+#define KEEPER_HAND_H
+
+#include "keeper/keeper.h"
+
+/*
+ * Run @script as @user ("": the sandbox's). Its exit status, or -errno: -EOPNOTSUPP, there
+ * is no shell; -ETIMEDOUT, -EPIPE: the shell is gone, as is what it was doing.
+ */
+int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
+	     struct warren_error *err);
+
+#endif /* KEEPER_HAND_H */

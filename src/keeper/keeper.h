@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper.h - warren-keeper: what stands for an init where a sandbox has none; its parts
+ *
+ * main.c	the verbs of the program; a place, as it is found by its directory
+ * spec.c	the spec of a sandbox that is to be made, from JSON
+ * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
+ *		exec.c, attach.c, drain.c and spawn.c around it
+ * child.c	an exec: a process of ours in which the platform runs the command
+ * learn.c	what is inside: a shell, the user, the environment
+ * work.c	two processes that may wait: one for files, one for signals
+ * hand.c	a shell inside that is kept, and given one script after another
+ * tree.c	the processes of an exec, found and signalled by such scripts
+ * files.c	OPEN, SCAN and CHANGE the same way; spool.c, the bytes of files
+ * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
+ *
+ * A keeper serves one sandbox, as pid 1 of a pid namespace: with it end all the
+ * processes that it has on our side. It lives as long as its sandbox does. Dead, it leaves
+ * a sandbox that nobody can speak to, which the next engine removes ("warren-keeper destroy").
+ *
+ * The loop waits for nobody. A command is a process of its own, which the kernel feeds and
+ * drains through pipes; files and signals are work for the two processes, of which the
+ * second is never busy with the first one's long jobs.
+ *
+ * What comes out of the sandbox is not to be trusted, and can harm that sandbox alone: a
+ * process inside that answers in the shell's place can lie about what is inside.
+ */
+#ifndef KEEPER_KEEPER_H
+#define KEEPER_KEEPER_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "init/init.h"
+#include "keeper/platform.h"
+
+#define MARK_LEN    32 /* of 128 random bits */
+#define FD_SPEC     5  /* where `run` finds the spec */
+#define START_SECS  60 /* for a command to start: a platform may have much to do */
+#define GRACE_NS    2000000000ULL
+#define SIGNAL_SECS 10
+
+/* What there is inside, as it was found at the start. */
+struct inside {
+	char shell[64]; /* absolute; "": there is none */
+	uint32_t uid, gid;
+	char home[512];
+	char cwd[4096];
+	char **env;
+};
+
+extern struct place place;
+extern struct inside inside;
+
+/* main.c */
+int place_load(const char *dir, json_t **ret_doc, struct warren_error *err);
+
+/* spec.c: what the spec points to lives as long as @doc and until spec_done(). */
+int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *err);
+void spec_done(struct warren_spec *spec);
+
+/* run.c */
+int keeper_run(const char *dir, struct warren_error *err);
+
+/* learn.c */
+int learn(struct warren_error *err);
+/* What libwarren is to know of it, into the file `made` of its directory. */
+int learn_note(const struct warren_spec *spec, struct warren_error *err);
+
+/* child.c */
+void mark_make(char mark[MARK_LEN + 1]);
+
+/* A process inside, as far as we know it. */
+struct target {
+	int pid;        /* 0: not known */
+	uint64_t start; /* clock ticks, as inside */
+	char mark[MARK_LEN + 1];
+	char user[32]; /* "": the sandbox's */
+};
+
+const struct target *child_target(const struct exec *ex);
+/* Its processes inside are gone, or were not found: it is given a little time, and ended. */
+void child_end(struct exec *ex);
+/* When to call child_deadlines() next, ns; 0: never. */
+uint64_t child_next(void);
+void child_deadlines(void);
+
+/*
+ * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
+ * pid or -errno. @user as of place_exec. For what we run inside for ourselves.
+ */
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs);
+
+/* tree.c: in a worker */
+struct work;
+void tree_work_signal(const struct work *w);
+void tree_work_list(const struct work *w, int file);
+
+#endif /* KEEPER_KEEPER_H */

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - warren-keeper: one program for all that is done to sandboxes of other platforms
+ *
+ *	warren-keeper run DIR		make the sandbox of DIR, and be its keeper
+ *	warren-keeper destroy DIR	unmake it, whoever has made it
+ *	warren-keeper pause DIR, resume DIR, stats DIR, update DIR MEMORY CPU_MILLIS PIDS
+ *	warren-keeper probe KIND	what can be done here; the configuration is on stdin
+ *	warren-keeper features KIND	the same, for libwarren
+ *
+ * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run` has
+ * its maker's connection, the socket to listen on, and the spec as descriptors (init/proto.h).
+ * The others say on descriptor 3, where there is one, how it went: a struct warren_error,
+ * and behind it what was asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "keeper/keeper.h"
+
+#define FD_WORD 3 /* where a verb says how it went */
+
+#define PROBES_MAX 32
+#define CONFIG_MAX (1U << 20)
+
+struct place place;
+
+static const struct platform *const platforms[] = {
+	&platform_command,
+};
+
+static const struct platform *platform_find(const char *kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(platforms); i++)
+		if (strcmp(platforms[i]->kind, kind) == 0)
+			return platforms[i];
+	return NULL;
+}
+
+/* ----------------------------------------------------------------------- places */
+
+static int take_text(const json_t *doc, const char *key, const char **ret,
+		     struct warren_error *err)
+{
+	*ret = json_string_value(json_object_get(doc, key));
+	return *ret ? 0 : error_set(err, EINVAL, "the place has no '%s'", key);
+}
+
+int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
+{
+	char path[sizeof(place.dir) + 16];
+	const char *kind = NULL, *id = NULL;
+	json_error_t why;
+	json_t *doc;
+	int r;
+
+	if (strlen(dir) >= sizeof(place.dir))
+		return error_errno(err, ENAMETOOLONG, "open the place '%.40s...'", dir);
+	(void)snprintf(path, sizeof(path), "%s/place", dir);
+	doc = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+	if (!doc)
+		return error_set(err, errno ? errno : EINVAL, "read '%s': %s", path,
+				 why.text);
+	*ret_doc = doc;
+	(void)strcpy(place.dir, dir);
+	r = take_text(doc, "kind", &kind, err);
+	if (r == 0)
+		r = take_text(doc, "state_dir", &place.state_dir, err);
+	if (r == 0)
+		r = take_text(doc, "id", &id, err);
+	if (r < 0)
+		return r;
+	if (!id_valid(id))
+		return error_set(err, EINVAL, "the place '%s' has no id", dir);
+	(void)strcpy(place.id, id);
+	place.config = json_object_get(doc, "config");
+	place.name = json_string_value(json_object_get(place.config, "name"));
+	if (!place.name)
+		place.name = kind;
+	place.platform = platform_find(kind);
+	return place.platform ? 0
+			      : error_set(err, ENOENT, "there is no platform '%s'", kind);
+}
+
+void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
+{
+	struct warren_enforcement *e = p->enforced;
+	va_list ap;
+
+	while (e < p->enforced + p->n_enforced && strcmp(e->name, name) != 0)
+		e++;
+	if (e == p->enforced + PLATFORM_ENFORCED_MAX)
+		return;
+	if (e == p->enforced + p->n_enforced)
+		p->n_enforced++;
+	e->name = name;
+	e->enforced = enforced;
+	va_start(ap, fmt);
+	(void)vsnprintf(e->detail, sizeof(e->detail), fmt, ap);
+	va_end(ap);
+}
+
+void place_exit(const struct place_exec *e, const struct place_outcome *outcome)
+{
+	if (e->outcome_fd >= 0)
+		(void)fd_write_all(e->outcome_fd, outcome, sizeof(*outcome));
+	_exit(outcome->verdict == PLACE_EXITED ? outcome->code : 127);
+}
+
+/* ------------------------------------------------------------------------ verbs */
+
+static int cannot(const char *what, struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
+			 place.name);
+}
+
+static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	json_t *doc = NULL;
+	int r = place_load(argv[0], &doc, err);
+
+	return r < 0 ? r : place.platform->destroy(&place, err);
+}
+
+static int set_paused(char **argv, bool paused, struct warren_error *err)
+{
+	json_t *doc = NULL;
+	int r = place_load(argv[0], &doc, err);
+
+	if (r < 0)
+		return r;
+	return place.platform->pause ? place.platform->pause(&place, paused, err)
+				     : cannot("pausing", err);
+}
+
+static int do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return set_paused(argv, true, err);
+}
+
+static int do_resume(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return set_paused(argv, false, err);
+}
+
+static int do_stats(char **argv, struct buf *out, struct warren_error *err)
+{
+	struct warren_stats stats = { 0 };
+	json_t *doc = NULL;
+	int r = place_load(argv[0], &doc, err);
+
+	if (r < 0)
+		return r;
+	r = place.platform->stats ? place.platform->stats(&place, &stats, err)
+				  : cannot("reading statistics", err);
+	buf_add(out, &stats, sizeof(stats));
+	return r;
+}
+
+static int do_update(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	struct warren_limits l = { 0 };
+	uint64_t *const to[] = { &l.memory, &l.cpu_millis, &l.pids };
+	json_t *doc = NULL;
+	int r = place_load(argv[0], &doc, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(to); i++)
+		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, to[i], err)
+				: error_set(err, EINVAL, "a limit is missing");
+	if (r < 0)
+		return r;
+	return place.platform->update ? place.platform->update(&place, &l, err)
+				      : cannot("changing limits", err);
+}
+
+static json_t *feature_json(const struct warren_feature *f)
+{
+	return json_pack("{s:s, s:b, s:b, s:s, s:s?, s:s?}", "name", f->name, "ok", f->ok,
+			 "required", f->required, "detail", f->detail, "effect",
+			 f->effect, "fix", f->fix);
+}
+
+/* The configuration on stdin; nothing there is an empty one. */
+static int read_config(json_t **ret, struct warren_error *err)
+{
+	AUTO_FREE char *text = malloc(CONFIG_MAX);
+	json_error_t why;
+	ssize_t n = text ? fd_read_all(0, text, CONFIG_MAX) : -ENOMEM;
+
+	if (n < 0)
+		return error_errno(err, (int)-n, "read the configuration");
+	*ret = n == 0 ? json_object()
+		      : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+	if (!*ret || !json_is_object(*ret))
+		return error_set(err, EINVAL, "the configuration is no JSON object: %s",
+				 *ret ? "something else" : why.text);
+	return 0;
+}
+
+static struct warren_feature features[PROBES_MAX];
+
+/* How many there are, or -errno; @ret_config is what their texts may point into. */
+static int look(const char *kind, json_t **ret_config, struct warren_error *err)
+{
+	const struct platform *p = platform_find(kind);
+	const char *name;
+	int r = p ? read_config(ret_config, err)
+		  : error_set(err, ENOENT, "there is no platform '%s'", kind);
+
+	if (r < 0)
+		return r;
+	name = json_string_value(json_object_get(*ret_config, "name"));
+	return p->probe(name ? name : p->kind, *ret_config, features,
+			ARRAY_SIZE(features), err);
+}
+
+/* For people's programs: JSON. */
+static int do_probe(char **argv, struct buf *out, struct warren_error *err)
+{
+	json_t *config = NULL, *list = json_array();
+	int n = look(argv[0], &config, err);
+	char *text;
+
+	for (int i = 0; i < n; i++)
+		(void)json_array_append_new(list, feature_json(&features[i]));
+	text = n < 0 ? NULL : json_dumps(list, JSON_COMPACT);
+	if (text)
+		buf_puts(out, text);
+	free(text);
+	json_decref(list);
+	json_decref(config);
+	return n < 0 ? n : 0;
+}
+
+static void put_word(struct buf *out, const char *word)
+{
+	buf_add(out, word ? word : "", word ? strlen(word) + 1 : 1);
+}
+
+/* For libwarren, which reads no JSON: six words each, with their NULs. */
+static int do_features(char **argv, struct buf *out, struct warren_error *err)
+{
+	json_t *config = NULL;
+	int n = look(argv[0], &config, err);
+
+	for (int i = 0; i < n; i++) {
+		const struct warren_feature *f = &features[i];
+
+		put_word(out, f->name);
+		put_word(out, f->ok ? "1" : "0");
+		put_word(out, f->required ? "1" : "0");
+		put_word(out, f->detail);
+		put_word(out, f->effect);
+		put_word(out, f->fix);
+	}
+	json_decref(config);
+	return n < 0 ? n : 0;
+}
+
+static const struct verb {
+	const char *name;
+	int (*run)(char **argv, struct buf *out, struct warren_error *err);
+} verbs[] = {
+	{ "destroy", do_destroy },   { "pause", do_pause },   { "resume", do_resume },
+	{ "stats", do_stats },       { "update", do_update }, { "probe", do_probe },
+	{ "features", do_features },
+};
+
+/* To libwarren, if it asks; else to a person. */
+static int tell(const struct warren_error *err, const struct buf *out, int r)
+{
+	if (fcntl(FD_WORD, F_GETFD) >= 0) {
+		(void)fd_write_all(FD_WORD, err, sizeof(*err));
+		(void)fd_write_all(FD_WORD, out->data, out->len);
+	} else if (r < 0) {
+		(void)fprintf(stderr, "warren-keeper: %s\n", err->msg);
+	} else if (out->len > 0) {
+		(void)fd_write_all(1, out->data, out->len);
+	}
+	return r < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_BUF struct buf out = BUF_INIT(CONFIG_MAX);
+	int r;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (argc == 3 && strcmp(argv[1], "run") == 0)
+		return keeper_run(argv[2], &err) < 0;
+	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(argv[1], verbs[i].name) != 0)
+			continue;
+		r = verbs[i].run(argv + 2, &out, &err);
+		return tell(&err, &out, r);
+	}
+	(void)fprintf(stderr, "warren-keeper: libwarren calls me, people do not\n");
+	return 2;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * platform.h - what a platform that runs sandboxes in its own way must bring
+ *
+ * A sandbox of the native backend has an init inside. One of docker, of gVisor, or of
+ * anything else that can run a command has a keeper instead: a process on our side that
+ * speaks the same protocol (init/proto.h), keeps the same journals, and lives as long as
+ * the sandbox does. Nothing is installed in the image, nothing listens in it, and whoever
+ * uses a sandbox need not know which of the two it talks to.
+ *
+ * A platform brings create, exec, destroy and probe. What it leaves NULL the keeper does
+ * by exec, with a shell of the image's own, or answers "not supported by backend X" for.
+ *
+ * Every function but exec() runs in a process that may wait; the keeper ends one that takes
+ * longer than PLATFORM_PATIENCE. All that a platform must remember of a sandbox it finds
+ * again by the sandbox's id (a container's name and label, a directory): destroy() is called by
+ * whoever comes, also after a crash, and also when create() never got anywhere.
+ *
+ * Errors name the platform and the step: "docker: start the container: ...".
+ *
+ * What comes out of a platform's tools and of the sandbox is not to be trusted.
+ */
+#ifndef KEEPER_PLATFORM_H
+#define KEEPER_PLATFORM_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/id.h"
+
+#define PLATFORM_PATIENCE     60000 /* ms; pulling an image: for ever, with progress */
+#define PLATFORM_ENFORCED_MAX 24
+
+/* One sandbox, as its platform sees it. */
+struct place {
+	const struct platform *platform;
+	const char *name; /* of the backend: "docker", or as the configuration names it */
+	const json_t *config;  /* what the configuration says of it; may be NULL */
+	const char *state_dir; /* of the engine: images are there */
+	char dir[256]; /* a directory of the sandbox's own, below the engine's run_dir */
+	char id[ID_LEN + 1];
+	size_t n_enforced;
+	struct warren_enforcement enforced[PLATFORM_ENFORCED_MAX];
+};
+
+/* One command to run in it. */
+struct place_exec {
+	const char *const
+		*argv; /* NULL-terminated; argv[0] is looked for in PATH, inside */
+	const char *const
+		*env;    /* "NAME=value", all that it is to have beside the image's own */
+	const char *cwd; /* NULL: the image's */
+	const char *user; /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
+	bool pty;         /* 0 is a terminal, on our side and so inside; see resize */
+	bool stdin_open;  /* 0 is more than /dev/null */
+	/*
+	 * Where the outcome goes, as one struct place_outcome, written before the process
+	 * ends. Descriptor 3 in the process of exec(), which has no others but 0 to 3;
+	 * close-on-exec is set by whoever does not need it. Who writes none has its
+	 * own exit status taken for the command's.
+	 */
+	int outcome_fd;
+};
+
+enum place_verdict {
+	PLACE_EXITED, /* code: 0 to 255 */
+	PLACE_SIGNALED, /* code: the signal. By convention 128+n where a platform knows no more */
+	PLACE_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
+	/*
+	 * Of a platform that can tell (tells_start): written first, when the command runs.
+	 * It is asked for only where the image has no shell to say so itself.
+	 */
+	PLACE_STARTED,
+};
+
+struct place_outcome {
+	enum place_verdict verdict;
+	int code;
+	struct warren_error err;
+};
+
+struct platform {
+	const char *kind; /* "docker", "gvisor", "command" */
+	/*
+	 * How strong the wall is, by name: "command" (as strong as what it calls),
+	 * "container" (a shared kernel), "gvisor" (a kernel of its own, in user space).
+	 */
+	const char *tier;
+	bool tells_start; /* see PLACE_STARTED */
+	/*
+	 * Its tools must see the machine's own process numbers, and so the keeper has no
+	 * pid namespace: what it starts must end by PR_SET_PDEATHSIG, or by itself.
+	 */
+	bool host_pids;
+
+	/* What this machine and this configuration allow; count or -errno. @name: as of place. */
+	int (*probe)(const char *name, const json_t *config,
+		     struct warren_feature *features, size_t max,
+		     struct warren_error *err);
+
+	/*
+	 * Ready to exec when it returns 0. A limit of the spec is kept or this fails
+	 * (-EOPNOTSUPP, naming the field); what is in force goes to place_enforce(). On
+	 * failure nothing is left.
+	 */
+	int (*create)(struct place *p, const struct warren_spec *spec,
+		      struct warren_error *err);
+	/* By id alone; 0 also when there is nothing. When it returns 0, nothing is left. */
+	int (*destroy)(struct place *p, struct warren_error *err);
+
+	/*
+	 * In a process of its own that has 0, 1 and 2 for the command, and ends when the command
+	 * has ended and all its output is written: become another program, or relay
+	 * the streams and write the outcome. Does not return. SIGTERM ends it in any case;
+	 * SIGWINCH says that the terminal at 0 has another size now.
+	 */
+	__attribute__((noreturn)) void (*exec)(struct place *p,
+					       const struct place_exec *e);
+
+	/* From here on NULL is allowed. */
+
+	/* Waits until the sandbox is no more (stopped, killed, removed by somebody else). */
+	int (*wait)(struct place *p, struct warren_error *err);
+	int (*pause)(struct place *p, bool paused, struct warren_error *err);
+	int (*stats)(struct place *p, struct warren_stats *ret, struct warren_error *err);
+	int (*update)(struct place *p, const struct warren_limits *limits,
+		      struct warren_error *err);
+	/* The bytes of a file, as root inside, from @offset on, at most @size of them, to @to. */
+	int (*read_file)(struct place *p, const char *path, uint64_t offset,
+			 uint64_t size, int to, struct warren_error *err);
+	/* A whole file from @from until its end, made or replaced; -ENOSPC, ... */
+	int (*write_file)(struct place *p, const char *path, int from, uint64_t size,
+			  uint32_t mode, uint32_t uid, uint32_t gid,
+			  struct warren_error *err);
+	/* A stream to a port on the sandbox's own loopback. */
+	int (*connect)(struct place *p, uint16_t port, int *ret_fd,
+		       struct warren_error *err);
+};
+
+extern const struct platform platform_docker;
+extern const struct platform platform_gvisor;
+extern const struct platform platform_command;
+
+void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+/* For exec(): say how it ended, and end. */
+__attribute__((noreturn)) void place_exit(const struct place_exec *e,
+					  const struct place_outcome *outcome);
+
+#endif /* KEEPER_PLATFORM_H */

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - the keeper's life: a pid namespace, the sandbox, the loop, the end
+ *
+ * Until KEEP the end of the maker's connection is the end of the sandbox, which is unmade
+ * then: init's rule (init/proto.h), but that more than our death is needed for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "keeper/keeper.h"
+#include "keeper/work.h"
+
+#define SPEC_MAX (16U << 20)
+
+struct init init;
+_Alignas(16) char inbox[PROTO_MESSAGE_MAX];
+
+static pid_t watcher;    /* waits for the sandbox to end; 0: none */
+static uint64_t over_by; /* ns: the sandbox is dead, and so are we then; 0 */
+
+uint64_t now(void)
+{
+	struct timespec ts = { 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+int watch_add(int fd, enum watch what, unsigned slot, unsigned which)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	ev.data.u64 = (uint64_t)what << 32 | slot << 2 | which;
+	return epoll_ctl(init.epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+void watch_drop(int fd)
+{
+	struct epoll_event none = { 0 };
+
+	(void)epoll_ctl(init.epoll, EPOLL_CTL_DEL, fd, &none);
+}
+
+/* ----------------------------------------------------------------------- requests */
+
+static void handle_keep(int c, const struct proto_keep *msg)
+{
+	init.kept |= init.listener >= 0;
+	reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
+}
+
+static void handle_hello(int c, const struct proto_hello *msg)
+{
+	struct proto_welcome out = {
+		.h = { .version = PROTO_VERSION,
+		       .type = PROTO_WELCOME,
+		       .seq = msg->h.seq },
+		.flags = init.kept ? PROTO_WELCOME_KEPT : 0,
+		.last_exec = init.last_exec,
+	};
+
+	for (unsigned i = 0; i < init.n_execs; i++)
+		out.n_execs += init.execs[i].used;
+	init.conns[c].all = msg->flags & PROTO_HELLO_ALL;
+	conn_send(c, &out, sizeof(out), NULL, 0);
+}
+
+static void handle_signal(int c, const struct proto_signal *msg)
+{
+	const struct exec *ex = exec_find(msg->exec);
+
+	if (!ex || ex->pid == 0)
+		reply(c, msg->h.seq, -ESRCH, PROTO_STAGE_NONE, -1);
+	else if (msg->sig < 1 || msg->sig > 64 || msg->whom >= PROTO_WHOM_MAX ||
+		 (msg->whom == PROTO_WHOM_ONE && msg->pid <= 1))
+		reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_NONE, -1);
+	else
+		work_signal(c, ex, msg);
+}
+
+static void handle_list(int c, const struct proto_list *msg, int *fds, size_t n_fds)
+{
+	const struct exec *ex = exec_find(msg->exec);
+
+	if (!ex || n_fds == 0)
+		reply(c, msg->h.seq, ex ? -EPROTO : -ESRCH, PROTO_STAGE_NONE, -1);
+	else
+		work_list(c, ex, msg, fds, n_fds);
+}
+
+static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int *fds,
+			 size_t n_fds)
+{
+	/* What has three descriptors has no more of them. */
+	if (size >= sizeof(*msg) &&
+	    (msg->control[0] || msg->control[1] || msg->control[2]))
+		reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_REQUEST, -1);
+	else
+		spawn(c, msg, size, fds, n_fds);
+}
+
+static const size_t sizes[] = {
+	[PROTO_SIGNAL] = sizeof(struct proto_signal),
+	[PROTO_OPEN] = sizeof(struct proto_open),
+	[PROTO_CONNECT] = sizeof(struct proto_connect),
+	[PROTO_KEEP] = sizeof(struct proto_keep),
+	[PROTO_HELLO] = sizeof(struct proto_hello),
+	[PROTO_CLOSE_INPUT] = sizeof(struct proto_close_input),
+	[PROTO_ATTACH] = sizeof(struct proto_attach),
+	[PROTO_ACK] = sizeof(struct proto_ack),
+	[PROTO_LIST] = sizeof(struct proto_list),
+	[PROTO_SCAN] = sizeof(struct proto_scan),
+	[PROTO_WATCH] = sizeof(struct proto_watch),
+};
+
+void dispatch(int c, size_t size, int *fds, size_t n_fds)
+{
+	const struct proto_header *h = (const void *)inbox;
+	const void *msg = inbox;
+
+	if (size < sizeof(*h))
+		return;
+	if (h->version != PROTO_VERSION ||
+	    (h->type < ARRAY_SIZE(sizes) && sizes[h->type] && sizes[h->type] != size)) {
+		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+		return;
+	}
+	switch (h->type) {
+	case PROTO_SPAWN:
+		handle_spawn(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_SIGNAL:
+		handle_signal(c, msg);
+		return;
+	case PROTO_OPEN:
+	case PROTO_SCAN:
+	case PROTO_CHANGE:
+	case PROTO_WATCH:
+	case PROTO_CONNECT:
+		work_request(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_KEEP:
+		handle_keep(c, msg);
+		return;
+	case PROTO_HELLO:
+		handle_hello(c, msg);
+		return;
+	case PROTO_CLOSE_INPUT:
+		attach_close_input(c, msg);
+		return;
+	case PROTO_ATTACH:
+		attach(c, msg, fds, n_fds);
+		return;
+	case PROTO_LIST:
+		handle_list(c, msg, fds, n_fds);
+		return;
+	case PROTO_ACK:
+		attach_ack(c, msg);
+		return;
+	default:
+		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+	}
+}
+
+/* ------------------------------------------------------------------------- the end */
+
+void init_end(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	(void)place.platform->destroy(&place, &ignored);
+	_exit(0);
+}
+
+/* The sandbox is gone: its execs have a moment to say how they ended, then we go. */
+static void sandbox_died(void)
+{
+	watcher = 0;
+	over_by = now() + 2 * GRACE_NS;
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && init.execs[i].pid > 0)
+			child_end(&init.execs[i]);
+}
+
+void exec_stranger(int pid, int status UNUSED)
+{
+	if (pid == watcher)
+		sandbox_died();
+	else
+		(void)work_reaped(pid);
+}
+
+static void start_watcher(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!place.platform->wait)
+		return;
+	watcher = fork();
+	if (watcher != 0)
+		return;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NAME, "warren-watch");
+	(void)close_range(3, ~0U, 0);
+	/* An error is not its end. */
+	while (place.platform->wait(&place, &ignored) < 0)
+		(void)sleep(1);
+	_exit(0);
+}
+
+/* ------------------------------------------------------------------------ the loop */
+
+static bool is_idle(void)
+{
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used)
+			return false;
+	return true;
+}
+
+static void handle_event(uint64_t data)
+{
+	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
+	char scrap[sizeof(struct signalfd_siginfo) * 8];
+	unsigned what = (unsigned)(data >> 32);
+
+	if (what == WATCH_WORK)
+		work_heard(slot);
+	else if (what == WATCH_CONN && slot < PROTO_CONNECTIONS_MAX)
+		conn_receive((int)slot);
+	else if (what == WATCH_LISTEN)
+		conn_accept();
+	else if (what == WATCH_SIGNAL && read(init.signals, scrap, sizeof(scrap)) > 0)
+		exec_reap();
+	else if (what == WATCH_TIMER && read(init.timer, scrap, sizeof(uint64_t)) > 0)
+		exec_deadlines();
+	else if (what == WATCH_START && slot < PROTO_EXECS_MAX)
+		spawn_started(&init.execs[slot]);
+	else if (what == WATCH_OUT && slot < PROTO_EXECS_MAX)
+		drain(&init.execs[slot], (unsigned)data & 3);
+}
+
+static int time_left(void)
+{
+	uint64_t next = child_next(), t = now();
+
+	if (over_by && (next == 0 || over_by < next))
+		next = over_by;
+	if (next == 0)
+		return -1;
+	return next <= t ? 0 : (int)((next - t) / 1000000) + 1;
+}
+
+static void loop(void) __attribute__((noreturn));
+static void loop(void)
+{
+	for (;;) {
+		struct epoll_event ev[16];
+		int n = epoll_wait(init.epoll, ev, ARRAY_SIZE(ev), time_left());
+
+		for (int i = 0; i < n; i++)
+			handle_event(ev[i].data.u64);
+		child_deadlines();
+		/* What the platform still has of it goes with whoever finds us dead. */
+		if (over_by && (is_idle() || now() >= over_by))
+			_exit(0);
+	}
+}
+
+/* ---------------------------------------------------------------------- the start */
+
+static void say_failed(const struct warren_error *err)
+{
+	struct {
+		struct proto_header h;
+		struct warren_error err;
+	} m = { .h = { .version = PROTO_VERSION, .type = PROTO_FAILED }, .err = *err };
+
+	(void)fd_send(PROTO_FD_MAKER, &m, sizeof(m), NULL, 0);
+}
+
+static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_error *err)
+{
+	AUTO_FREE char *text = malloc(SPEC_MAX);
+	ssize_t n = text ? pread(FD_SPEC, text, SPEC_MAX, 0) : -1;
+	json_error_t why;
+
+	if (n < 0)
+		return error_errno(err, errno, "read the spec");
+	(void)close(FD_SPEC);
+	*ret_doc = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+	if (!*ret_doc)
+		return error_set(err, EINVAL, "read the spec: %s", why.text);
+	return spec_read(*ret_doc, ret, err);
+}
+
+static int make_sandbox(struct warren_error *err)
+{
+	struct warren_spec spec = { 0 };
+	json_t *spec_doc = NULL;
+	int r = read_spec(&spec_doc, &spec, err);
+
+	if (r == 0)
+		r = place.platform->create(&place, &spec, err);
+	if (r == 0) {
+		place_enforce(&place, "exec_accounting", false,
+			      "the platform does not tell");
+		r = learn(err);
+		if (r == 0)
+			r = learn_note(&spec, err);
+		if (r < 0) {
+			struct warren_error second = WARREN_ERROR_INIT;
+
+			(void)place.platform->destroy(&place, &second);
+		}
+	}
+	spec_done(&spec);
+	json_decref(spec_doc);
+	return r;
+}
+
+static int open_loop(struct warren_error *err)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, NULL);
+	(void)sigemptyset(&all);
+	(void)sigaddset(&all, SIGCHLD);
+	conn_start();
+	for (int i = 0; i < PROTO_ROLE_MAX; i++)
+		init.dir[i] = -1;
+	init.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	init.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	init.epoll = epoll_create1(EPOLL_CLOEXEC);
+	init.null = 0;
+	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
+	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
+	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
+	    watch_add(init.signals, WATCH_SIGNAL, 0, 0) < 0 ||
+	    watch_add(init.timer, WATCH_TIMER, 0, 0) < 0)
+		return error_errno(err, errno, "make the loop");
+	return 0;
+}
+
+/*
+ * A pid namespace for all that we start, and a /proc that shows it; without the right to one,
+ * or where the platform cannot have it, they go by PDEATHSIG.
+ */
+static void leave_maker(void)
+{
+	bool apart = !place.platform->host_pids &&
+		     !json_is_true(json_object_get(place.config, "host_pids")) &&
+		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		_exit(pid < 0);
+	if (apart &&
+	    (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+	     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0))
+		_exit(1);
+	(void)setsid();
+	if (chdir("/") < 0)
+		_exit(1);
+	(void)umask(022);
+	(void)signal(SIGCHLD, SIG_DFL);
+	(void)prctl(PR_SET_NAME, "warren-keeper");
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+int keeper_run(const char *dir, struct warren_error *err)
+{
+	struct proto_ready ready = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
+	};
+	json_t *doc = NULL;
+	int r = place_load(dir, &doc, err);
+
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+	if (r == 0) {
+		leave_maker();
+		r = make_sandbox(err);
+	}
+	if (r == 0)
+		r = open_loop(err);
+	if (r < 0) {
+		say_failed(err);
+		return r;
+	}
+	start_watcher();
+	conn_send(0, &ready, sizeof(ready), NULL, 0);
+	loop();
+}

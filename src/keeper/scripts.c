@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scripts.c - what the image's own shell is told
+ *
+ * Names of variables begin with warren_, so that none of the command's own is touched. What
+ * a shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes on.
+ */
+#include "keeper/scripts.h"
+
+#include <errno.h>
+#include <string.h>
+
+const char script_start[] =
+	/* clang-format off */
+	"warren_m=$1 warren_d=$2 warren_o=$3\n"
+	"shift 3\n"
+	"warren_no() { echo \"$warren_m no $1\" >&2; exit 127; }\n"
+	"case $warren_o in *m*) [ -d \"$warren_d\" ] || mkdir -p \"$warren_d\" 2>/dev/null;; esac\n"
+	"cd \"$warren_d\" 2>/dev/null || warren_no cwd\n"
+	"unset OLDPWD\n"
+	"case $1 in\n"
+	"*/*)\n"
+		"[ -e \"$1\" ] || warren_no ENOENT\n"
+		"{ [ ! -d \"$1\" ] && [ -x \"$1\" ]; } || warren_no EACCES\n"
+		/* The shell would take what is no program for a script of its own. */
+		"if [ -f \"$1\" ] && [ -r \"$1\" ]; then\n"
+			"IFS= read -r warren_l <\"$1\" 2>/dev/null\n"
+			"case $warren_l in '#!'*|?ELF*) ;; *) warren_no ENOEXEC;; esac\n"
+		"fi\n"
+		";;\n"
+	"*)\n"
+		"warren_w=ENOENT warren_i=$IFS\n"
+		"set -f; IFS=:\n"
+		"for warren_x in $PATH; do\n"
+			"[ -f \"$warren_x/$1\" ] || continue\n"
+			"[ -x \"$warren_x/$1\" ] && { warren_w=; break; }\n"
+			"warren_w=EACCES\n"
+		"done\n"
+		"set +f; IFS=$warren_i\n"
+		"[ -z \"$warren_w\" ] || warren_no $warren_w\n"
+	"esac\n"
+	"warren_s=\n"
+	"{ read -r warren_s </proc/self/stat; } 2>/dev/null\n"
+	"echo \"$warren_m ok $$ ${warren_s##*) }\" >&2\n"
+	"case $warren_o in *n*) exec \"$@\" 2>/dev/null;; *) exec \"$@\";; esac\n";
+/* clang-format on */
+
+const char script_learn[] =
+	/* clang-format off */
+	"echo \"$1\"\n"
+	"{ while read -r warren_k warren_v warren_x; do\n"
+		"case $warren_k in Uid:|Gid:) echo \"$warren_k$warren_v\";; esac\n"
+	"done </proc/self/status; } 2>/dev/null\n"
+	"echo \"Home:$HOME\"\n"
+	"echo \"Cwd:$(pwd)\"\n"
+	"echo \"Path:$PATH\"\n"
+	"echo Env:\n"
+	"exec cat /proc/self/environ 2>/dev/null\n";
+/* clang-format on */
+
+const char script_processes[] =
+	/* clang-format off */
+	"for d in /proc/[0-9]*; do\n"
+		/* A name may hold anything, line ends too; what counts is behind it. */
+		"s=; while IFS= read -r l || [ -n \"$l\" ]; do s=$s$l; done <\"$d/stat\"\n"
+		"echo \"${d#/proc/} ${s##*) }\"\n"
+	"done 2>/dev/null\n"
+	"echo\n"
+	"if command -v grep >/dev/null 2>&1; then\n"
+		"grep -l \"$m\" /proc/[0-9]*/environ 2>/dev/null\n"
+	"else\n"
+		"for d in /proc/[0-9]*; do\n"
+			"case $(cat \"$d/environ\") in *\"$m\"*) echo \"$d/environ\";; esac\n"
+		"done 2>/dev/null\n"
+	"fi\n";
+/* clang-format on */
+
+/* Those that a tool may have to tell of, in the C library's words or another's. */
+int script_errno(const char *said, int other)
+{
+	static const int codes[] = {
+		ENOENT,    EEXIST, ENOTDIR, EISDIR,     EACCES,       EPERM,
+		ENOTEMPTY, EROFS,  ENOSPC,  EDQUOT,     EFBIG,        ELOOP,
+		EBUSY,     EXDEV,  EIO,     EINVAL,     ENAMETOOLONG, EMLINK,
+		E2BIG,     ENXIO,  ETXTBSY, EOPNOTSUPP,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (strcasestr(said, strerrordesc_np(codes[i])))
+			return codes[i];
+	return other;
+}
+
+void script_quote(struct buf *out, const char *text)
+{
+	buf_puts(out, "'");
+	for (;;) {
+		size_t n = strcspn(text, "'");
+
+		buf_add(out, text, n);
+		if (!text[n])
+			break;
+		buf_puts(out, "'\\''");
+		text += n + 1;
+	}
+	buf_puts(out, "'");
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree.c - the processes of an exec, as a script inside sees them: listed, signalled
+ *
+ * An exec's are its first process, known by its number and the time of its start; those
+ * whose environment has its mark; and whoever descends from one of them. So a
+ * process escapes that has left its parents and changed its environment both, though not
+ * the end of the sandbox.
+ *
+ * All is done as the user of the exec: the environment of another's is not to be read.
+ * To kill takes several passes, since whoever is on the list may have forked meanwhile; any
+ * other signal is delivered in one, so that nobody gets it twice.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "keeper/hand.h"
+#include "keeper/keeper.h"
+#include "keeper/scripts.h"
+#include "keeper/work.h"
+
+#define PASSES      16
+#define LISTING_MAX (16U << 20)
+
+struct proc {
+	int pid, ppid;
+	uint64_t start;
+	bool ours, dead;
+};
+
+struct listing {
+	struct proc *procs;
+	size_t n;
+};
+
+/* ---------------------------------------------------------------------- reading */
+
+/* Word @number of a stat, counted from 1 at the state. */
+static uint64_t stat_word(const char *stat, int number)
+{
+	for (; stat; number--) {
+		while (*stat == ' ')
+			stat++;
+		if (number == 1)
+			return strtoull(stat, NULL, 10);
+		stat = strchr(stat, ' ');
+	}
+	return 0;
+}
+
+uint64_t tree_start(const char *stat)
+{
+	return stat_word(stat, 20);
+}
+
+static struct proc *find(const struct listing *l, int pid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->procs[i].pid == pid)
+			return &l->procs[i];
+	return NULL;
+}
+
+static void mark_one(const struct listing *l, const char *line)
+{
+	struct proc *p = strncmp(line, "/proc/", 6) == 0 ? find(l, atoi(line + 6)) : NULL;
+
+	if (p)
+		p->ours = true;
+}
+
+/* Lines of script_processes: processes, and behind an empty one those with the mark. */
+static int parse(char *text, const struct target *t, struct listing *l)
+{
+	bool second = false;
+	char *next, *end;
+
+	for (char *line = text; line && *line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (!*line) {
+			second = true;
+			continue;
+		}
+		if (second) {
+			mark_one(l, line);
+			continue;
+		}
+		if (l->n % 256 == 0) {
+			struct proc *more =
+				reallocarray(l->procs, l->n + 256, sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			l->procs = more;
+		}
+		struct proc p = { .pid = (int)strtol(line, &end, 10) };
+
+		if (p.pid <= 1 || end[0] != ' ' || !isupper((unsigned char)end[1]))
+			continue;
+		p.dead = end[1] == 'Z' || end[1] == 'X';
+		p.ppid = (int)stat_word(end + 1, 2);
+		p.start = tree_start(end + 1);
+		p.ours = p.pid == t->pid && (p.start == t->start || t->start == 0);
+		l->procs[l->n++] = p;
+	}
+	return 0;
+}
+
+/* Whoever descends from one of ours is ours. */
+static void close_over(const struct listing *l)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < l->n; i++) {
+			const struct proc *up;
+
+			if (l->procs[i].ours)
+				continue;
+			up = find(l, l->procs[i].ppid);
+			if (up && up->ours) {
+				l->procs[i].ours = true;
+				more = true;
+			}
+		}
+	}
+}
+
+static int look(const struct target *t, struct listing *l, struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
+	int r;
+
+	*l = (struct listing){ 0 };
+	buf_printf(&script, "m=%s\n", t->mark);
+	buf_puts(&script, script_processes);
+	r = hand_run(t->user, &script, &out, SIGNAL_SECS, err);
+	if (r < 0)
+		return r;
+	buf_add(&out, "", 1);
+	r = out.failed ? -ENOMEM : parse(out.data, t, l);
+	if (r < 0)
+		return error_errno(err, -r, "list the processes");
+	close_over(l);
+	return 0;
+}
+
+/* -------------------------------------------------------------------- signalling */
+
+static bool is_meant(const struct work *w, const struct proc *p)
+{
+	if (!p->ours || p->dead)
+		return false;
+	switch (w->whom) {
+	case PROTO_WHOM_FIRST:
+		return p->pid == w->target.pid || w->sig == SIGKILL;
+	case PROTO_WHOM_REST:
+	case PROTO_WHOM_NEW:
+		return p->pid != w->target.pid;
+	case PROTO_WHOM_ONE:
+		return p->pid == w->pid;
+	case PROTO_WHOM_TREE:
+	case PROTO_WHOM_MAX:
+		break;
+	}
+	return true;
+}
+
+static int kill_listed(const struct work *w, const struct listing *l,
+		       struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
+	int n = 0, r;
+
+	buf_printf(&script, "kill -%d", w->sig);
+	for (size_t i = 0; i < l->n; i++) {
+		if (!is_meant(w, &l->procs[i]))
+			continue;
+		buf_printf(&script, " %d", l->procs[i].pid);
+		n++;
+	}
+	buf_puts(&script, " || :");
+	if (n == 0)
+		return 0;
+	r = hand_run(w->target.user, &script, &out, SIGNAL_SECS, err);
+	return r < 0 ? r : n;
+}
+
+/* Where nothing is to be seen of processes: by its group, which it leads. */
+static int kill_group(const struct work *w, struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(65536);
+	bool whole = w->whom != PROTO_WHOM_FIRST || w->sig == SIGKILL;
+	int r;
+
+	if (w->target.pid == 0 || w->whom == PROTO_WHOM_ONE || w->whom == PROTO_WHOM_REST)
+		return 0;
+	buf_printf(&script, "kill -%d %s%d || kill -%d %d", w->sig, whole ? "-- -" : "",
+		   w->target.pid, w->sig, w->target.pid);
+	r = hand_run(w->target.user, &script, &out, SIGNAL_SECS, err);
+	return r < 0 ? r : r == 0;
+}
+
+static int send_signal(const struct work *w, struct warren_error *err)
+{
+	int passes = w->sig == SIGKILL && w->whom != PROTO_WHOM_ONE ? PASSES : 1;
+	int any = 0;
+
+	for (int i = 0; i < passes; i++) {
+		struct listing l;
+		int r = look(&w->target, &l, err);
+
+		if (r == 0)
+			r = l.n > 0 ? kill_listed(w, &l, err) : kill_group(w, err);
+		free(l.procs);
+		if (r < 0)
+			return r;
+		any |= r > 0;
+		if (r == 0 || l.n == 0)
+			break;
+		if (i > 0)
+			(void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	}
+	return any ? 0 : error_errno(err, ESRCH, "signal it");
+}
+
+/* ----------------------------------------------------------------------- listing */
+
+/* Who of them ignores SIGINT, one number a line, and behind it how long it is up there. */
+static int ask_more(const struct target *t, const struct listing *l, struct buf *out,
+		    struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20);
+
+	buf_puts(&script, "for p in");
+	for (size_t i = 0; i < l->n; i++)
+		if (l->procs[i].ours)
+			buf_printf(&script, " %d", l->procs[i].pid);
+	buf_puts(&script, "; do while read -r k v; do case $k in SigIgn:) "
+			  "case $v in *[2367abef]) echo \"$p\";; esac;; esac; "
+			  "done <\"/proc/$p/status\"; done 2>/dev/null\n"
+			  "read -r u v </proc/uptime && echo \"up $u\"\n");
+	return hand_run(t->user, &script, out, SIGNAL_SECS, err);
+}
+
+/* Ticks of our clock at which theirs was 0: not every sandbox has our kernel. */
+static int64_t clock_offset(const char *text)
+{
+	const char *up = text ? strstr(text, "up ") : NULL;
+	struct timespec ts;
+	double theirs;
+
+	if (!up)
+		return 0;
+	theirs = strtod(up + 3, NULL);
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (int64_t)(((double)ts.tv_sec + (double)ts.tv_nsec / 1e9 - theirs) * 100);
+}
+
+static bool has_line(const char *text, int pid)
+{
+	char want[24];
+	size_t n = (size_t)snprintf(want, sizeof(want), "%d\n", pid);
+
+	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, want, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static long list_all(const struct work *w, int file, struct warren_error *err)
+{
+	AUTO_BUF struct buf more = BUF_INIT(1U << 20);
+	struct listing l;
+	int64_t offset;
+	long count = 0;
+	int r = look(&w->target, &l, err);
+
+	if (r == 0)
+		r = ask_more(&w->target, &l, &more, err);
+	buf_add(&more, "\n", 2);
+	offset = clock_offset(more.data);
+	/* Of the same kernel, but for what it took to look. */
+	if (offset > -100 && offset < 100)
+		offset = 0;
+	for (size_t i = 0; r >= 0 && i < l.n && count < PROTO_PROCESSES_MAX; i++) {
+		const struct proc *p = &l.procs[i];
+		struct proto_process out = { .pid = p->pid,
+					     .ppid = p->ppid,
+					     .start = p->start + (uint64_t)offset };
+
+		if (!p->ours || p->dead)
+			continue;
+		if (p->pid == w->target.pid)
+			out.flags |= PROTO_PROCESS_FIRST;
+		if (has_line(more.data, p->pid))
+			out.flags |= PROTO_PROCESS_IGNORES_INT;
+		if (pwrite(file, &out, sizeof(out),
+			   (off_t)((size_t)count * sizeof(out))) == sizeof(out))
+			count++;
+	}
+	free(l.procs);
+	return r < 0 ? r : count;
+}
+
+void tree_work(const struct work *w, int file)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	long r;
+
+	if (w->kind == WORK_LIST)
+		r = file < 0 ? -EPROTO : list_all(w, file, &err);
+	else
+		r = send_signal(w, &err);
+	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.c - two processes that wait for what is inside: one for files, one for signals */
+#include "keeper/work.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+
+#define PENDING_MAX 256
+
+enum {
+	FILES,
+	SIGNALS,
+	WORKERS
+};
+
+static struct worker {
+	pid_t pid; /* 0: none */
+	int sock;
+	struct work pending[PENDING_MAX]; /* that it has not answered */
+	size_t n_pending;
+} workers[WORKERS];
+
+struct parcel {
+	struct work w;
+	_Alignas(8) char msg[PROTO_MESSAGE_MAX];
+};
+
+static struct parcel parcel; /* too large for a stack; never two at a time */
+static int upstairs = -1;    /* of a worker: where its answers go */
+
+/* ------------------------------------------------------------------- the worker's side */
+
+void work_send(const struct work *w, const void *msg, size_t size, int fd)
+{
+	parcel.w = *w;
+	if (size > 0)
+		(void)memcpy(parcel.msg, msg, size);
+	(void)fd_send(upstairs, &parcel, offsetof(struct parcel, msg) + size, &fd,
+		      fd >= 0);
+}
+
+void work_reply(const struct work *w, long status, uint32_t value, int fd,
+		const char *why)
+{
+	struct {
+		struct proto_reply r;
+		char why[PROTO_WHY_MAX];
+	} m = {
+		.r = { .h = { .version = PROTO_VERSION,
+			      .type = PROTO_REPLY,
+			      .seq = w->seq },
+		       .status = (int32_t)status,
+		       .value = value },
+	};
+	size_t size = sizeof(m.r);
+
+	if (why && why[0])
+		size += (size_t)snprintf(m.why, sizeof(m.why), "%.*s",
+					 (int)sizeof(m.why) - 1, why) +
+			1;
+	work_send(w, &m, size, fd);
+}
+
+void work_at_it(const struct work *w)
+{
+	work_reply(w, -EINPROGRESS, 0, -1, NULL);
+}
+
+static void carry_out(size_t size, int *fds, size_t n_fds)
+{
+	struct work w = parcel.w;
+
+	switch (w.kind) {
+	case WORK_REQUEST: {
+		static _Alignas(8) char msg[PROTO_MESSAGE_MAX];
+
+		(void)memcpy(msg, parcel.msg, size);
+		files_work(&w, msg, size, fds, n_fds);
+		break;
+	}
+	case WORK_SIGNAL:
+	case WORK_LIST:
+	case WORK_KILL:
+		tree_work(&w, n_fds > 0 ? fds[0] : -1);
+		break;
+	}
+}
+
+static void worker_main(int sock) __attribute__((noreturn));
+static void worker_main(int sock)
+{
+	upstairs = sock;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NAME, "warren-hand");
+	(void)signal(SIGPIPE, SIG_IGN);
+	for (;;) {
+		int fds[PROTO_FDS_MAX];
+		size_t n_fds = ARRAY_SIZE(fds);
+		ssize_t n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
+
+		if (n == -EINTR)
+			continue;
+		if (n < (ssize_t)offsetof(struct parcel, msg))
+			_exit(0);
+		carry_out((size_t)n - offsetof(struct parcel, msg), fds, n_fds);
+		for (size_t i = 0; i < n_fds; i++)
+			if (fds[i] >= 0)
+				(void)close(fds[i]);
+	}
+}
+
+/* --------------------------------------------------------------------- the loop's side */
+
+static int worker_start(struct worker *k, unsigned which)
+{
+	int ends[2], size = 1 << 20;
+
+	if (k->pid > 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		(void)setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	k->pid = fork();
+	if (k->pid == 0) {
+		int sock = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+
+		/* Nobody's connection and no stream of an exec's may stay open with us. */
+		if (dup2(sock, 3) < 0 || close_range(4, ~0U, 0) < 0)
+			_exit(1);
+		(void)fcntl(3, F_SETFD, FD_CLOEXEC);
+		worker_main(3);
+	}
+	(void)close(ends[1]);
+	if (k->pid < 0 || watch_add(ends[0], WATCH_WORK, which, 0) < 0) {
+		(void)close(ends[0]);
+		k->pid = 0;
+		return -EAGAIN;
+	}
+	k->sock = ends[0];
+	return 0;
+}
+
+static uint64_t which_connection(int c)
+{
+	struct stat st;
+
+	return c >= 0 && init.conns[c].fd >= 0 && fstat(init.conns[c].fd, &st) == 0
+		       ? st.st_ino
+		       : 0;
+}
+
+/* The loop does not wait: a worker that has a full socket has too much to do. */
+static int ask(unsigned which, struct work w, const void *msg, size_t size, int *fds,
+	       size_t n_fds)
+{
+	struct worker *k = &workers[which];
+	int r = worker_start(k, which);
+
+	w.connection = which_connection(w.conn);
+	if (r == 0 && k->n_pending == PENDING_MAX)
+		r = -EAGAIN;
+	if (r < 0)
+		return r;
+	parcel.w = w;
+	if (size > 0)
+		(void)memcpy(parcel.msg, msg, size);
+	r = fd_send(k->sock, &parcel, offsetof(struct parcel, msg) + size, fds, n_fds);
+	if (r == 0)
+		k->pending[k->n_pending++] = w;
+	return r;
+}
+
+void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds)
+{
+	const struct proto_header *h = msg;
+	struct work w = { .kind = WORK_REQUEST, .conn = c, .seq = h->seq };
+	int r = ask(FILES, w, msg, size, fds, n_fds);
+
+	if (r < 0)
+		reply(c, h->seq, r, PROTO_STAGE_NONE, -1);
+}
+
+void work_signal(int c, const struct exec *ex, const struct proto_signal *msg)
+{
+	struct work w = { .kind = WORK_SIGNAL,
+			  .conn = c,
+			  .seq = msg->h.seq,
+			  .target = *child_target(ex),
+			  .sig = msg->sig,
+			  .pid = msg->pid,
+			  .whom = (enum proto_whom)msg->whom };
+	int r = ask(SIGNALS, w, NULL, 0, NULL, 0);
+
+	if (r < 0)
+		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}
+
+void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
+	       size_t n_fds)
+{
+	struct work w = { .kind = WORK_LIST,
+			  .conn = c,
+			  .seq = msg->h.seq,
+			  .target = *child_target(ex) };
+	int r = ask(SIGNALS, w, NULL, 0, fds, n_fds);
+
+	if (r < 0)
+		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}
+
+bool work_kill(const struct exec *ex)
+{
+	struct work w = { .kind = WORK_KILL,
+			  .conn = -1,
+			  .slot = (uint32_t)(ex - init.execs),
+			  .exec = ex->id,
+			  .target = *child_target(ex),
+			  .sig = SIGKILL,
+			  .whom = PROTO_WHOM_TREE };
+
+	return inside.shell[0] && ask(SIGNALS, w, NULL, 0, NULL, 0) == 0;
+}
+
+static void settle(struct worker *k, const struct work *w)
+{
+	for (size_t i = 0; i < k->n_pending; i++) {
+		const struct work *p = &k->pending[i];
+
+		if (p->kind == w->kind && p->conn == w->conn && p->seq == w->seq &&
+		    p->connection == w->connection && p->exec == w->exec) {
+			k->pending[i] = k->pending[--k->n_pending];
+			return;
+		}
+	}
+}
+
+static bool is_interim(const struct proto_reply *r, size_t size)
+{
+	return size >= sizeof(*r) && r->h.type == PROTO_REPLY &&
+	       r->status == -EINPROGRESS;
+}
+
+static void pass_on(struct worker *k, size_t size, int fd)
+{
+	const struct work *w = &parcel.w;
+
+	if (!is_interim((const void *)parcel.msg, size))
+		settle(k, w);
+	if (w->kind == WORK_KILL) {
+		struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
+
+		if (ex->used && ex->id == w->exec)
+			child_end(ex);
+	} else if (w->conn >= 0 && w->connection &&
+		   which_connection(w->conn) == w->connection) {
+		conn_send(w->conn, parcel.msg, size, &fd, fd >= 0);
+	}
+}
+
+void work_heard(unsigned which)
+{
+	struct worker *k = &workers[which];
+
+	for (int i = 0; i < 16 && k->pid > 0; i++) {
+		size_t n_fds = 1;
+		int fd = -1;
+		ssize_t n = fd_recv(k->sock, &parcel, sizeof(parcel), &fd, &n_fds,
+				    MSG_DONTWAIT);
+
+		if (n < (ssize_t)offsetof(struct parcel, msg)) {
+			if (n != -EAGAIN && n != -EINTR)
+				(void)kill(k->pid, SIGKILL); /* reaped, it is replaced */
+			return;
+		}
+		pass_on(k, (size_t)n - offsetof(struct parcel, msg), fd);
+		if (fd >= 0)
+			(void)close(fd);
+	}
+}
+
+bool work_reaped(int pid)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct worker *k = &workers[i];
+
+		if (k->pid != pid)
+			continue;
+		(void)close(k->sock);
+		k->pid = 0;
+		while (k->n_pending > 0) {
+			const struct work *w = &k->pending[--k->n_pending];
+
+			if (w->conn >= 0 && which_connection(w->conn) == w->connection)
+				reply(w->conn, w->seq, -EIO, PROTO_STAGE_NONE, -1);
+		}
+		return true;
+	}
+	return false;
+}

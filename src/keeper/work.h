@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * work.h - processes that may wait, so that the loop need not
+ *
+ * What takes a word from inside is done by one of two workers, forks of ours that are
+ * started when they are first needed. A request goes to a worker as it came, with
+ * its descriptors, and with who asked; the worker sends the answer as it is to be
+ * passed on. A long job of files is a process of its own below the worker.
+ */
+#ifndef KEEPER_WORK_H
+#define KEEPER_WORK_H
+
+#include "keeper/keeper.h"
+
+enum work_kind {
+	WORK_REQUEST, /* a message of proto.h about files, which follows */
+	WORK_SIGNAL,  /* SIGNAL */
+	WORK_LIST,    /* LIST, and a file comes along */
+	WORK_KILL,    /* an exec that is overdue */
+};
+
+/* What goes both ways before the message. */
+struct work {
+	enum work_kind kind;
+	int conn;            /* that asked; -1: none */
+	uint64_t connection; /* which it was: the inode of its socket */
+	uint32_t seq;
+	uint32_t slot, exec; /* of WORK_KILL */
+	struct target target;
+	int sig, pid;
+	enum proto_whom whom;
+};
+
+/* run.c's side. A worker that cannot be asked is told to who asked. */
+void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
+void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
+void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
+	       size_t n_fds);
+/* false: nobody will be found. */
+bool work_kill(const struct exec *ex);
+/* A worker has something to say. */
+void work_heard(unsigned which);
+/* Was it one of them? */
+bool work_reaped(int pid);
+
+#define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* and which */
+
+/* The worker's side: the answer to @w, or that it takes longer. */
+void work_send(const struct work *w, const void *msg, size_t size, int fd);
+void work_reply(const struct work *w, long status, uint32_t value, int fd,
+		const char *why);
+void work_at_it(const struct work *w);
+
+/* tree.c: in a worker. The start of a process, from what its stat says behind its name. */
+uint64_t tree_start(const char *stat);
+void tree_work(const struct work *w, int file);
+/* files.c: in a worker */
+void files_work(const struct work *w, const void *msg, size_t size, int *fds,
+		size_t n_fds);
+
+#endif /* KEEPER_WORK_H */
