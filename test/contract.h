@@ -21,6 +21,10 @@
 	{                                       \
 		check_##n("native");            \
 	}                                       \
+	TEST(command_##n)                       \
+	{                                       \
+		check_##n("command");           \
+	}                                       \
 	static void check_##n(const char *how)
 
 /* An engine, a sandbox in it with the defaults, and the room for an error. */

@@ -375,7 +375,8 @@ CONTRACT(what_is_optional_works_or_is_refused_by_name)
 			&ex, &err);
 	works_or_not(r, &err, how);
 	r = warren_connect(sb, 1, &fd, &err); /* nobody listens there */
-	OK(r == -ECONNREFUSED || (r == -EOPNOTSUPP && strstr(err.msg, how)));
+	if (r != -ECONNREFUSED)
+		OK(r == -EOPNOTSUPP && strstr(err.msg, how));
 	FAILS(EINVAL, warren_connect(sb, 0, &fd, &err));
 	END();
 }

@@ -92,6 +92,9 @@ struct backend_ops {
 	int (*file_open)(void *state, struct backend_box *box, const char *path,
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
+	/* What was written to a file that was opened, and is closed, is there. NULL: it always is. */
+	int (*file_settle)(void *state, struct backend_box *box, const char *path,
+			   struct warren_error *err);
 	int (*connect)(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
 		       struct warren_error *err);
 	int (*pause)(void *state, struct backend_box *box, bool paused,

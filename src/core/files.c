@@ -202,5 +202,11 @@ int warren_file_write(struct warren_sandbox *sb, const char *path, const void *d
 		return error_set(err, EINVAL, "write '%s': it is not a regular file",
 				 path);
 	r = fd_write_all(fd, data, size);
-	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
+	if (r < 0)
+		return error_errno(err, -r, "write '%s'", path);
+	(void)close(TAKE_FD(fd));
+	return sb->engine->ops->file_settle
+		       ? sb->engine->ops->file_settle(sb->engine->state, sb->box, path,
+						      err)
+		       : 0;
 }

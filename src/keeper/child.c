@@ -147,7 +147,8 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 	run_platform(&e);
 }
 
-pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs)
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
+		  int outcome)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const int stdio[3] = { in < 0 ? null : in, out < 0 ? null : out,
@@ -159,7 +160,7 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		become_child(stdio, null);
+		become_child(stdio, outcome < 0 ? null : outcome);
 		run_platform(&e);
 	}
 	if (null >= 0)

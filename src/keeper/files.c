@@ -1,11 +1,675 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - requests about files: none is answered yet but by a refusal */
+/*
+ * files.c - OPEN and SCAN, by scripts of a shell inside (change.c has CHANGE)
+ *
+ * A path is absolute, or relative to a directory that was opened before (token.h). All is
+ * done by a shell of the user's, inside: no path is resolved on our side, no right is ours.
+ * What is relative may not pass through a link, as it may not lead out of its directory.
+ *
+ * What a script has to say begins with a mark that could not be foreseen, so that names may
+ * hold whatever they like.
+ */
+#include "keeper/files.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 
-#include "keeper/work.h"
+#include "base/fd.h"
+#include "keeper/hand.h"
+#include "keeper/scripts.h"
+#include "keeper/spool.h"
+#include "keeper/token.h"
 
-void files_work(const struct work *w, const void *msg UNUSED, size_t size UNUSED,
-		int *fds UNUSED, size_t n_fds UNUSED)
+#define HAND_SECS  60
+#define LIST_SECS  300
+#define LIST_BYTES (256U << 20)
+
+/* ------------------------------------------------------------------------ who, where */
+
+void files_user(uint32_t uid, uint32_t gid, char user[32])
 {
-	work_reply(w, -EOPNOTSUPP, 0, -1, NULL);
+	user[0] = '\0';
+	if (uid != inside.uid || gid != inside.gid)
+		(void)snprintf(user, 32, "%u:%u", uid, gid);
+}
+
+int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PATH_MAX])
+{
+	int r, n;
+
+	if (n_fds == 0) {
+		if (path[0] != '/')
+			return -EINVAL;
+		(void)snprintf(out, TOKEN_PATH_MAX, "%s", path);
+		return 0;
+	}
+	if (path[0] == '/' || strstr(path, "../") || strcmp(path, "..") == 0)
+		return -EXDEV;
+	r = token_path(fds[0], out);
+	if (r < 0)
+		return r;
+	n = (int)strlen(out);
+	if (!path[0])
+		return 0;
+	return snprintf(out + n, TOKEN_PATH_MAX - (size_t)n, "%s%s", n > 1 ? "/" : "",
+			path) < TOKEN_PATH_MAX - n
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+/* No directory on the way from the one that was opened may be a link. */
+void files_guard(struct buf *script, const char *path, const char *full,
+		 const char *otherwise)
+{
+	size_t base = strlen(full) - strlen(path);
+
+	if (path[0] == '/')
+		return;
+	for (const char *slash = strchr(path, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		AUTO_FREE char *part = strndup(full, base + (size_t)(slash - path));
+
+		if (!part)
+			return;
+		buf_puts(script, "if [ -L ");
+		script_quote(script, part);
+		buf_printf(script, " ]; then %s\nfi\n", otherwise);
+	}
+}
+
+int files_fail(const struct work *w, int code, const char *said)
+{
+	char why[300];
+
+	(void)snprintf(why, sizeof(why), "%.250s", said ? said : "");
+	why[strcspn(why, "\r\n")] = '\0';
+	work_reply(w, -code, 0, -1, why);
+	return -code;
+}
+
+/* ------------------------------------------------------------------------------- OPEN */
+
+/*
+ * "dir PATH", "file SIZE MTIME" and, if it is small, what is in it; or the name of an
+ * errno; or what cat has to say.
+ */
+static const char script_read[] =
+	/* clang-format off */
+	"if [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
+	"elif [ -d \"$p\" ]; then\n"
+		"if [ -z \"$d\" ]; then echo \"$m EISDIR\"\n"
+		"else w=$(cd -P \"$p\" && [ -r . ] && pwd -P && echo .) && echo \"$m dir ${w%??}\" || "
+		"echo \"$m EACCES\"; fi\n"
+	"elif [ -n \"$d\" ] && [ -e \"$p\" ]; then echo \"$m ENOTDIR\"\n"
+	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
+	"elif [ -r \"$p\" ]; then\n"
+		"s=$(stat -L -c '%s %Y' \"$p\" 2>/dev/null) || s=$(wc -c <\"$p\") || s=0\n"
+		"echo \"$m file $s\"\n"
+		"set -- $s; [ \"$1\" -gt 65536 ] || cat \"$p\"\n"
+	"else cat \"$p\"; fi";
+/* clang-format on */
+
+static void put_assignment(struct buf *script, const char *name, const char *value)
+{
+	buf_printf(script, "%s=", name);
+	script_quote(script, value);
+	buf_puts(script, "\n");
+}
+
+/* The name of an errno as a script says it; 0: it is none. */
+static int named_errno(const char *text)
+{
+	static const int codes[] = { ELOOP,  EISDIR, ENOTDIR, ENXIO,
+				     EACCES, EEXIST, EXDEV,   ENOENT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (strncmp(text, strerrorname_np(codes[i]),
+			    strlen(strerrorname_np(codes[i]))) == 0)
+			return codes[i];
+	return 0;
+}
+
+static void hand_out(const struct work *w, int fd)
+{
+	work_reply(w, fd < 0 ? fd : 0, 0, fd, NULL);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* What came along with the answer is the file. */
+static void hand_out_small(const struct work *w, const char *data, size_t n, time_t mtime)
+{
+	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
+	int fd = memfd_create("warren-file", MFD_CLOEXEC);
+
+	if (fd >= 0 && fd_write_all(fd, data, n) == 0) {
+		(void)lseek(fd, 0, SEEK_SET);
+		(void)futimens(fd, times);
+	}
+	hand_out(w, fd < 0 ? -errno : fd);
+}
+
+static void open_large(const struct work *w, const char *user, const char *path,
+		       time_t mtime)
+{
+	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	pid_t pid = fork();
+	int fd = -1, r;
+
+	/* In a process of its own: others have their turn meanwhile. */
+	if (pid != 0) {
+		if (pid < 0)
+			work_reply(w, -EAGAIN, 0, -1, NULL);
+		return;
+	}
+	r = spool_read(w, user, path, &fd, &err);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		_exit(0);
+	}
+	(void)futimens(fd, times);
+	hand_out(w, fd);
+	_exit(0);
+}
+
+static void answer_read(const struct work *w, const char *user, const char *path,
+			const char *said, const struct buf *out)
+{
+	long long size = 0, mtime = 0;
+	const char *body = memchr(said, '\n', (size_t)(out->data + out->len - said));
+	int code = named_errno(said);
+
+	if (code) {
+		work_reply(w, -code, 0, -1, NULL);
+	} else if (strncmp(said, "dir ", 4) == 0) {
+		char dir[TOKEN_PATH_MAX];
+
+		(void)snprintf(dir, sizeof(dir), "%.*s",
+			       body ? (int)(body - said) - 4 : 0, said + 4);
+		/* A name with a line end in it; what was asked for serves as well. */
+		hand_out(w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
+					       ? dir
+					       : path));
+	} else if (body && sscanf(said, "file %lld %lld", &size, &mtime) >= 1) {
+		size_t n = (size_t)(out->data + out->len - body) - 1;
+
+		if (size > SPOOL_INLINE)
+			open_large(w, user, path, (time_t)mtime);
+		else
+			hand_out_small(w, body + 1, n, (time_t)mtime);
+	} else {
+		work_reply(w, -EIO, 0, -1, NULL);
+	}
+}
+
+static void open_read(const struct work *w, const struct proto_open *msg,
+		      const char *user, const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1];
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
+	put_assignment(&script, "d", msg->flags & O_DIRECTORY ? "1" : "");
+	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev/null");
+	buf_puts(&script, script_read);
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	/* Who cannot be root may still be allowed to read what all may. */
+	if (r == -EOPNOTSUPP && msg->uid == 0 && user[0] && inside.shell[0]) {
+		out.len = 0;
+		r = hand_run("", &script, &out, HAND_SECS, &err);
+	}
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	buf_add(&out, "", 1);
+	out.len--;
+	if (strncmp(out.data, mark, MARK_LEN) == 0)
+		answer_read(w, user, path, out.data + MARK_LEN + 1, &out);
+	else
+		(void)files_fail(w, script_errno(out.data, EIO),
+				 script_errno(out.data, 0) ? NULL : out.data);
+}
+
+/* The file is there, and may be written, when it is handed out: $x, only if it was not. */
+static const char script_write[] =
+	/* clang-format off */
+	"if [ -L \"$p\" ] && [ -n \"$x\" ]; then echo \"$m EEXIST\"\n"
+	"elif [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
+	"elif [ -d \"$p\" ]; then echo \"$m EISDIR\"\n"
+	"elif [ -e \"$p\" ] && [ -n \"$x\" ]; then echo \"$m EEXIST\"\n"
+	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
+	"elif [ -e \"$p\" ]; then\n"
+		"if [ -n \"$t\" ]; then true >\"$p\" && echo \"$m ok\"\n"
+		"else true >>\"$p\" && echo \"$m ok\"; fi\n"
+	"elif [ -z \"$c\" ]; then echo \"$m ENOENT\"\n"
+	"else true >\"$p\" && chmod \"$o\" \"$p\" && echo \"$m ok\"; fi";
+/* clang-format on */
+
+static void open_write(const struct work *w, const struct proto_open *msg,
+		       const char *user, const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1], mode[8];
+	int fd = -1, r, code;
+
+	mark_make(mark);
+	(void)snprintf(mode, sizeof(mode), "%04o", msg->mode & 07777);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
+	put_assignment(&script, "x", msg->flags & O_EXCL ? "1" : "");
+	put_assignment(&script, "t", msg->flags & O_TRUNC ? "1" : "");
+	put_assignment(&script, "c", msg->flags & O_CREAT ? "1" : "");
+	put_assignment(&script, "o", mode);
+	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev");
+	buf_puts(&script, script_write);
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	buf_add(&out, "", 1);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	if (strncmp(out.data, mark, MARK_LEN) != 0) {
+		(void)files_fail(w, script_errno(out.data, EIO),
+				 script_errno(out.data, 0) ? NULL : out.data);
+		return;
+	}
+	code = named_errno(out.data + MARK_LEN + 1);
+	if (code) {
+		work_reply(w, -code, 0, -1, NULL);
+		return;
+	}
+	/* Without O_TRUNC or O_EXCL what is there stays, and what is written comes behind. */
+	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), &fd, &err);
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		hand_out(w, fd);
+}
+
+static void do_open(const struct work *w, const struct proto_open *msg, const int *fds,
+		    size_t n_fds)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[TOKEN_PATH_MAX], user[32];
+	int r = msg->path[sizeof(msg->path) - 1] == '\0'
+			? files_path(msg->path, fds, n_fds, path)
+			: -EINVAL;
+
+	if (r < 0) {
+		work_reply(w, r, 0, -1, NULL);
+		return;
+	}
+	files_user(msg->uid, msg->gid, user);
+	if (spool_settle(w, path, &err) < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else if (msg->flags & O_PATH && !(msg->flags & O_DIRECTORY))
+		hand_out(w, token_make(path));
+	else if ((msg->flags & O_ACCMODE) == O_RDONLY)
+		open_read(w, msg, user, path);
+	else if ((msg->flags & O_ACCMODE) == O_WRONLY &&
+		 !(msg->flags & O_TMPFILE & ~O_DIRECTORY))
+		open_write(w, msg, user, path);
+	else
+		(void)files_fail(
+			w, EOPNOTSUPP,
+			"a file that is read and written, or has no name, is not "
+			"supported by this backend");
+}
+
+/* ------------------------------------------------------------------------------- SCAN */
+
+/* Records "MARK s MODE UID GID SIZE MTIME INO NAME", "MARK l NAME" and "MARK t TARGET". */
+static const char script_stat[] =
+	/* clang-format off */
+	"if command -v stat >/dev/null 2>&1; then\n"
+		"w() { stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\"; }\n"
+	"else\n"
+		"w() { for f; do set -- $(ls -lnid$L -- \"$f\") && "
+		"echo \"$m i $2 $4 $5 $6 0 $1 $f\"; done; }\n"
+	"fi\n";
+/* clang-format on */
+
+static const char script_scan[] =
+	/* clang-format off */
+	"cd \"$p\" && {\n"
+	"set --\n"
+	"for f in * .[!.]* ..?*; do\n"
+		"[ -e \"$f\" ] || [ -L \"$f\" ] || continue\n"
+		"set -- \"$@\" \"./$f\"\n"
+		"[ $# -lt 200 ] || { w \"$@\"; set --; }\n"
+	"done\n"
+	"[ $# -eq 0 ] || w \"$@\"\n"
+	"for f in * .[!.]* ..?*; do\n"
+		"[ -L \"$f\" ] || continue\n"
+		"echo \"$m l $f\"; printf '%s' \"$m t \"; readlink \"./$f\"\n"
+	"done\n"
+	"echo \"$m end\"; cd /; }";
+/* clang-format on */
+
+/* "-rwsr-xr-x" as ls(1) has it, as the kernel does. */
+static uint32_t parse_mode(const char *text)
+{
+	static const char letters[] = "-dlbcps";
+	static const uint32_t types[] = { S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK,
+					  S_IFCHR, S_IFIFO, S_IFSOCK };
+	const char *type = text[0] ? strchr(letters, text[0]) : NULL;
+	uint32_t mode = type ? types[type - letters] : 0;
+
+	for (int i = 1; i < 10 && text[0] && text[i]; i++) {
+		bool special = i % 3 == 0 && strchr("sStT", text[i]);
+
+		if (text[i] != '-' && text[i] != 'S' && text[i] != 'T')
+			mode |= 1U << (9 - i);
+		if (special)
+			mode |= i == 3 ? S_ISUID : i == 6 ? S_ISGID : S_ISVTX;
+	}
+	return mode;
+}
+
+/* "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of that form. */
+static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
+{
+	unsigned long long uid, gid, size, ino;
+	long long mtime;
+	char mode[32];
+	int n = 0;
+
+	if (sscanf(text, "%31s %llu %llu %llu %lld %llu %n", mode, &uid, &gid, &size,
+		   &mtime, &ino, &n) < 6 ||
+	    n == 0)
+		return NULL;
+	*ret = (struct proto_entry){
+		.mode = hex ? (uint32_t)strtoul(mode, NULL, 16) : parse_mode(mode),
+		.uid = (uint32_t)uid,
+		.gid = (uint32_t)gid,
+		.size = size,
+		.ino = ino,
+		.mtime_sec = mtime,
+	};
+	return text + n;
+}
+
+/* One record of the script's, without its end. */
+struct record {
+	char kind;
+	char *text;
+	size_t size;
+};
+
+static bool next_record(char **at, char *end, const char *mark, struct record *ret)
+{
+	char *from = memmem(*at, (size_t)(end - *at), mark, MARK_LEN), *to;
+
+	if (!from || end - from < MARK_LEN + 3)
+		return false;
+	from += MARK_LEN + 1;
+	to = memmem(from, (size_t)(end - from), mark, MARK_LEN);
+	*at = to ? to : end;
+	to = *at;
+	*ret = (struct record){ .kind = from[0], .text = from + 2 };
+	if (to > ret->text && to[-1] == '\n')
+		to--;
+	ret->size = to > ret->text ? (size_t)(to - ret->text) : 0;
+	if (to < end)
+		*to = '\0';
+	return true;
+}
+
+static void put_entry(struct buf *out, struct proto_entry e, const char *name,
+		      const char *link)
+{
+	static const char zeros[8];
+	size_t name_size = strlen(name), link_size = strlen(link), whole;
+
+	if (name_size > 255 || link_size > 4095)
+		return;
+	e.name_size = (uint16_t)name_size;
+	e.link_size = (uint16_t)link_size;
+	buf_add(out, &e, sizeof(e));
+	buf_add(out, name, name_size + 1);
+	buf_add(out, link, link_size + 1);
+	whole = sizeof(e) + name_size + 1 + link_size + 1;
+	buf_add(out, zeros, (8 - whole % 8) % 8);
+}
+
+struct linked {
+	const char *name, *target;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct linked *)a)->name, ((const struct linked *)b)->name);
+}
+
+/* All records, with what each link says; false: there was no end. */
+static bool take_records(struct buf *text, const char *mark, struct buf *entries)
+{
+	char *at = text->data, *end = text->data + text->len;
+	struct linked *links = NULL;
+	size_t n_links = 0, cap = 0;
+	AUTO_BUF struct buf stats = BUF_INIT(LIST_BYTES);
+	struct record r;
+	bool whole = false;
+
+	while (next_record(&at, end, mark, &r)) {
+		if (r.kind == 's' || r.kind == 'i') {
+			buf_add(&stats, &r, sizeof(r));
+		} else if (r.kind == 'l') {
+			if (n_links == cap) {
+				struct linked *more;
+
+				cap = cap ? 2 * cap : 64;
+				more = reallocarray(links, cap, sizeof(*links));
+				if (!more)
+					break;
+				links = more;
+			}
+			links[n_links++] = (struct linked){ r.text, "" };
+		} else if (r.kind == 't' && n_links > 0) {
+			links[n_links - 1].target = r.text;
+		} else if (r.kind == 'e') {
+			whole = true;
+		}
+	}
+	if (n_links > 0)
+		qsort(links, n_links, sizeof(*links), by_name);
+	for (size_t i = 0; i < stats.len / sizeof(r); i++) {
+		struct linked key = { 0 }, *found = NULL;
+		struct proto_entry e;
+		const char *name;
+
+		(void)memcpy(&r, stats.data + i * sizeof(r), sizeof(r));
+		name = parse_stat(r.text, r.kind == 's', &e);
+		if (!name)
+			continue;
+		key.name = strncmp(name, "./", 2) == 0 ? name + 2 : name;
+		if (strchr(key.name, '/') || !key.name[0])
+			continue;
+		if (S_ISLNK(e.mode) && n_links > 0)
+			found = bsearch(&key, links, n_links, sizeof(*links), by_name);
+		put_entry(entries, e, key.name, found ? found->target : "");
+	}
+	free(links);
+	return whole && !stats.failed && !entries->failed;
+}
+
+/* All that is in the directory, into its token. */
+static int read_directory(const struct work *w, const char *user, const char *path,
+			  int token)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	AUTO_BUF struct buf entries = BUF_INIT(LIST_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1];
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "L", "");
+	buf_puts(&script, script_stat);
+	buf_puts(&script, script_scan);
+	r = hand_run(user, &script, &out, LIST_SECS, &err);
+	if (r < 0)
+		return files_fail(w, err.code, err.msg);
+	buf_add(&out, "", 1);
+	out.len--;
+	if (out.failed || !take_records(&out, mark, &entries))
+		return files_fail(w, script_errno(out.data, EIO),
+				  script_errno(out.data, 0) ? NULL : out.data);
+	r = token_fill(token, &entries);
+	return r < 0 ? files_fail(w, -r, NULL) : 0;
+}
+
+_Alignas(8) static struct {
+	struct proto_entries head;
+	char data[PROTO_ENTRIES_MAX];
+} answer;
+
+static void send_entries(const struct work *w, uint32_t n, size_t size)
+{
+	answer.head = (struct proto_entries){
+		.h = { .version = PROTO_VERSION, .type = PROTO_ENTRIES, .seq = w->seq },
+		.n = n,
+		.size = (uint32_t)size,
+	};
+	work_send(w, &answer, sizeof(answer.head) + size, -1);
+}
+
+static void scan_directory(const struct work *w, const char *user, int token)
+{
+	char path[TOKEN_PATH_MAX];
+	uint32_t n = 0;
+	int r = token_path(token, path);
+
+	if (r < 0) {
+		work_reply(w, r, 0, -1, NULL);
+		return;
+	}
+	if (!token_is_read(token)) {
+		spool_settle_dir(w, path);
+		if (read_directory(w, user, path, token) < 0)
+			return;
+	}
+	r = token_next(token, answer.data, sizeof(answer.data), &n);
+	if (r < 0)
+		work_reply(w, r, 0, -1, NULL);
+	else
+		send_entries(w, n, (size_t)r);
+}
+
+static void answer_one(const struct work *w, struct buf *out, const char *mark)
+{
+	AUTO_BUF struct buf entry = BUF_INIT(PROTO_ENTRIES_MAX);
+	char *at = out->data, *end = out->data + out->len;
+	const char *target = "";
+	struct proto_entry e = { 0 };
+	struct record r;
+	bool found = false;
+
+	while (next_record(&at, end, mark, &r)) {
+		if (r.kind == 's' || r.kind == 'i')
+			found = parse_stat(r.text, r.kind == 's', &e);
+		else if (r.kind == 't')
+			target = r.text;
+	}
+	if (!found) {
+		(void)files_fail(w, script_errno(out->data, EIO),
+				 script_errno(out->data, 0) ? NULL : out->data);
+		return;
+	}
+	put_entry(&entry, e, "", S_ISLNK(e.mode) ? target : "");
+	(void)memcpy(answer.data, entry.data, entry.len);
+	send_entries(w, 1, entry.len);
+}
+
+static void scan_one(const struct work *w, const struct proto_scan *msg, const char *user,
+		     const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool follow = msg->flags & PROTO_SCAN_FOLLOW;
+	char mark[MARK_LEN + 1];
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "L", follow ? "-L" : "");
+	files_guard(&script, msg->path, path, "p=/dev/null/x");
+	buf_puts(&script, script_stat);
+	buf_puts(&script, "w \"$p\"; [ ! -L \"$p\" ] || { printf '%s' \"$m t \"; "
+			  "readlink \"$p\"; }");
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	buf_add(&out, "", 1);
+	out.len -= out.len > 0;
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		answer_one(w, &out, mark);
+}
+
+static void do_scan(const struct work *w, const struct proto_scan *msg, const int *fds,
+		    size_t n_fds)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[TOKEN_PATH_MAX], user[32];
+	bool one = msg->flags & PROTO_SCAN_ONE;
+	int r = msg->path[sizeof(msg->path) - 1] == '\0' && (one || n_fds > 0) ? 0
+									       : -EINVAL;
+
+	files_user(msg->who.uid, msg->who.gid, user);
+	if (r == 0 && one)
+		r = files_path(msg->path, fds, n_fds, path);
+	if (r < 0)
+		work_reply(w, r, 0, -1, NULL);
+	else if (!one)
+		scan_directory(w, user, fds[0]);
+	else if (spool_settle(w, path, &err) < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		scan_one(w, msg, user, path);
+}
+
+/* ---------------------------------------------------------------------------- requests */
+
+void files_work(const struct work *w, const void *msg, size_t size, int *fds,
+		size_t n_fds)
+{
+	const struct proto_header *h = msg;
+	char why[100];
+
+	switch (h->type) {
+	case PROTO_OPEN:
+		do_open(w, msg, fds, n_fds);
+		return;
+	case PROTO_SCAN:
+		do_scan(w, msg, fds, n_fds);
+		return;
+	case PROTO_CHANGE:
+		change_work(w, msg, size, fds, n_fds);
+		return;
+	case PROTO_CONNECT:
+		port_work(w, msg);
+		return;
+	default:
+		(void)snprintf(why, sizeof(why),
+			       "watching files is not supported by backend '%s'",
+			       place.name);
+		(void)files_fail(w, EOPNOTSUPP, why);
+	}
 }

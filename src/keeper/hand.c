@@ -17,6 +17,7 @@
 static struct hand {
 	pid_t pid; /* 0: none */
 	int in, out;
+	int outcome; /* where the platform says why it did not start */
 	char user[32];
 	uint64_t used;
 } hands[HANDS_MAX];
@@ -30,38 +31,41 @@ static void hand_drop(struct hand *h)
 	(void)waitpid(h->pid, NULL, 0);
 	(void)close(h->in);
 	(void)close(h->out);
+	(void)close(h->outcome);
 	*h = (struct hand){ 0 };
+}
+
+bool hand_is(pid_t pid)
+{
+	for (size_t i = 0; i < HANDS_MAX; i++)
+		if (hands[i].pid == pid)
+			return true;
+	return false;
 }
 
 static int hand_start(struct hand *h, const char *user, struct warren_error *err)
 {
 	const char *argv[] = { inside.shell, NULL };
-	int in[2], out[2];
+	int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
 
 	if (!inside.shell[0])
 		return error_set(err, EOPNOTSUPP,
 				 "%s: the image has no shell to do this with: no /bin/sh",
 				 place.name);
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
-	if (pipe2(out, O_CLOEXEC) < 0) {
-		(void)close(in[0]);
-		(void)close(in[1]);
-		return error_errno(err, errno, "make a pipe");
-	}
-	h->pid = child_start(argv, user[0] ? user : NULL, in[0], out[1], -1);
-	(void)close(in[0]);
-	(void)close(out[1]);
-	h->in = in[1];
-	h->out = out[0];
-	if (h->pid < 0) {
-		int code = -h->pid;
-
-		(void)close(h->in);
-		(void)close(h->out);
-		*h = (struct hand){ 0 };
-		return error_errno(err, code, "start a process");
-	}
+	for (int i = 0; i < 3 && r == 0; i++)
+		r = pipe2(p[i], O_CLOEXEC) < 0 ? -errno : 0;
+	if (r == 0)
+		r = child_start(argv, user[0] ? user : NULL, p[0][0], p[1][1], -1,
+				p[2][1]);
+	/* Theirs, and if it failed ours. */
+	for (int i = 0; i < 3; i++)
+		for (int end = 0; end < 2; end++)
+			if (p[i][end] >= 0 && (r < 0 || end == (i != 0)))
+				(void)close(p[i][end]);
+	if (r < 0)
+		return error_errno(err, -r, "start a process");
+	*h = (struct hand){ .pid = r, .in = p[0][1], .out = p[1][0], .outcome = p[2][0] };
+	(void)fcntl(h->outcome, F_SETFL, O_RDONLY | O_NONBLOCK);
 	(void)strcpy(h->user, user);
 	(void)fcntl(h->in, F_SETFL, O_WRONLY | O_NONBLOCK);
 	(void)fcntl(h->out, F_SETFL, O_RDONLY | O_NONBLOCK);
@@ -165,6 +169,23 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 	}
 }
 
+/* Why the conversation failed: the platform may know. */
+static int explain(const struct hand *h, int r, struct warren_error *err)
+{
+	struct place_outcome o;
+
+	if (r == -EPIPE && read(h->outcome, &o, sizeof(o)) == sizeof(o) &&
+	    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
+		*err = o.err;
+		err->msg[sizeof(err->msg) - 1] = '\0';
+		return -err->code;
+	}
+	return error_set(err, -r, "%s: exec: %s", place.name,
+			 r == -ETIMEDOUT ? "the sandbox does not answer"
+			 : r == -EPIPE   ? "the sandbox's shell is gone"
+					 : strerrordesc_np(-r));
+}
+
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err)
 {
@@ -181,9 +202,7 @@ int hand_run(const char *user, const struct buf *script, struct buf *out, int se
 	h->used = clock_now();
 	if (r >= 0)
 		return r;
+	r = explain(h, r, err);
 	hand_drop(h);
-	return error_set(err, -r, "%s: exec: %s", place.name,
-			 r == -ETIMEDOUT ? "the sandbox does not answer"
-			 : r == -EPIPE   ? "the sandbox's shell is gone"
-					 : strerrordesc_np(-r));
+	return r;
 }

@@ -19,4 +19,7 @@
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err);
 
+/* Is it one of the processes that have a hand? */
+bool hand_is(pid_t pid);
+
 #endif /* KEEPER_HAND_H */

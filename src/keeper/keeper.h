@@ -89,7 +89,8 @@ void child_deadlines(void);
  * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
  * pid or -errno. @user as of place_exec. For what we run inside for ourselves.
  */
-pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs);
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
+		  int outcome);
 
 /* tree.c: in a worker */
 struct work;

@@ -64,7 +64,7 @@ static void ask(const char *shell, const char *mark, struct buf *out, struct buf
 	pid_t pid = -1;
 
 	if (pipe2(o, O_CLOEXEC) == 0 && pipe2(e, O_CLOEXEC) == 0)
-		pid = child_start(argv, NULL, -1, o[1], e[1]);
+		pid = child_start(argv, NULL, -1, o[1], e[1], -1);
 	if (o[1] >= 0)
 		(void)close(o[1]);
 	if (e[1] >= 0)

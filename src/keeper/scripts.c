@@ -85,6 +85,9 @@ int script_errno(const char *said, int other)
 		E2BIG,     ENXIO,  ETXTBSY, EOPNOTSUPP,
 	};
 
+	/* One shell has words of its own. */
+	if (strstr(said, "nonexistent") || strstr(said, "No such file"))
+		return ENOENT;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		if (strcasestr(said, strerrordesc_np(codes[i])))
 			return codes[i];

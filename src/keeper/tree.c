@@ -197,7 +197,7 @@ static int kill_listed(const struct work *w, const struct listing *l,
 /* Where nothing is to be seen of processes: by its group, which it leads. */
 static int kill_group(const struct work *w, struct warren_error *err)
 {
-	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(65536);
+	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
 	bool whole = w->whom != PROTO_WHOM_FIRST || w->sig == SIGKILL;
 	int r;
 

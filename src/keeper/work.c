@@ -4,16 +4,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/fd.h"
+#include "keeper/hand.h"
+#include "keeper/spool.h"
 
 #define PENDING_MAX 256
+#define TICK_MS     100 /* for files that were closed, and nobody names */
 
 enum {
 	FILES,
@@ -94,6 +99,18 @@ static void carry_out(size_t size, int *fds, size_t n_fds)
 	}
 }
 
+/* Whoever is below us and nobody waits for: streams to ports, files on their way. */
+static void reap_others(void)
+{
+	siginfo_t info = { 0 };
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
+	       !hand_is(info.si_pid)) {
+		(void)waitpid(info.si_pid, NULL, 0);
+		info.si_pid = 0;
+	}
+}
+
 static void worker_main(int sock) __attribute__((noreturn));
 static void worker_main(int sock)
 {
@@ -102,9 +119,15 @@ static void worker_main(int sock)
 	(void)prctl(PR_SET_NAME, "warren-hand");
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (;;) {
+		struct pollfd p = { .fd = sock, .events = POLLIN };
 		int fds[PROTO_FDS_MAX];
 		size_t n_fds = ARRAY_SIZE(fds);
-		ssize_t n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
+		ssize_t n;
+
+		reap_others();
+		if (poll(&p, 1, spool_tick() ? TICK_MS : -1) <= 0)
+			continue;
+		n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
 
 		if (n == -EINTR)
 			continue;

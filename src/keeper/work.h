@@ -54,6 +54,8 @@ void work_at_it(const struct work *w);
 /* tree.c: in a worker. The start of a process, from what its stat says behind its name. */
 uint64_t tree_start(const char *stat);
 void tree_work(const struct work *w, int file);
+/* port.c: in a worker */
+void port_work(const struct work *w, const struct proto_connect *msg);
 /* files.c: in a worker */
 void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 		size_t n_fds);

@@ -139,8 +139,9 @@ static int kept_probe(void *state, struct warren_feature *features,
 		.exec_signal = talk_exec_signal, .exec_free = talk_exec_free,         \
 		.exec_wait_fd = talk_exec_wait_fd, .exec_resize = talk_exec_resize,   \
 		.exec_output = talk_exec_output, .file_open = talk_file_open,         \
-		.connect = talk_connect, .pause = kept_pause, .list = kept_list,      \
-		.adopt = kept_adopt, .release = kept_release, .update = kept_update,  \
+		.file_settle = talk_file_settle, .connect = talk_connect,             \
+		.pause = kept_pause, .list = kept_list, .adopt = kept_adopt,          \
+		.release = kept_release, .update = kept_update,                       \
 		.connection = kept_connection, .describe = kept_describe,             \
 		.exec_attach = talk_exec_attach, .exec_number = talk_exec_number,     \
 		.exec_close_input = talk_exec_close_input, .exec_ack = talk_exec_ack, \

@@ -37,9 +37,17 @@ int talk_file_open(void *state UNUSED, struct backend_box *base, const char *pat
 		return r;
 	r = reply_code(&a.m.reply);
 	*ret_fd = r == 0 ? answer_take_only(&a) : -1;
-	if (*ret_fd < 0)
-		return error_errno(err, r ? r : EPROTO, "open '%s'", path);
-	return 0;
+	return *ret_fd < 0 ? reply_refuse(&a, err, "open '%s'", path) : 0;
+}
+
+int talk_file_settle(void *state, struct backend_box *box, const char *path,
+		     struct warren_error *err)
+{
+	int fd = -1, r = talk_file_open(state, box, path, O_PATH, 0, NULL, &fd, err);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return r;
 }
 
 /* The connection may still be under way: wait for it here, not in init. */

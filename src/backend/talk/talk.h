@@ -108,6 +108,9 @@ void talk_base(const struct talk_box *box, struct request_base *ret);
 /* reach.c: the same */
 int talk_file_open(void *state, struct backend_box *box, const char *path, int flags,
 		   mode_t mode, const char *user, int *ret_fd, struct warren_error *err);
+/* Names it: a keeper writes what it has of a file before that is answered. */
+int talk_file_settle(void *state, struct backend_box *box, const char *path,
+		     struct warren_error *err);
 int talk_connect(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
 		 struct warren_error *err);
 

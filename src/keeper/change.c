@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * change.c - CHANGE, as one script for all the names of a request
+ *
+ * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two. They
+ * fail with the words of an errno, a tool's or ours, and the script ends there. What
+ * was changed is counted, as init counts it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "keeper/files.h"
+#include "keeper/hand.h"
+#include "keeper/scripts.h"
+#include "keeper/spool.h"
+
+#define CHANGE_SECS 120
+#define SCRIPT_MAX  (16U << 20)
+
+/* In a subshell, which may end. n counts what was changed. */
+static const char prelude[] =
+	/* clang-format off */
+	"n=0\n"
+	"no() { echo \"$1\"; exit 1; }\n"
+	"there() { [ -e \"$1\" ] || [ -L \"$1\" ]; }\n"
+	"did() { n=$((n + 1)); }\n";
+/* clang-format on */
+
+static const struct verb {
+	bool pair;
+	const char *lines;
+} verbs[PROTO_VERB_MAX] = {
+	[PROTO_MKDIR] = { false, "if [ -n \"$l\" ] && [ -d \"$a\" ]; then :; else "
+				 "mkdir -m \"$o\" \"$a\" && did || exit 1; fi\n" },
+	[PROTO_UNLINK] = { false,
+			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then no 'Is a directory'; "
+			   "elif there \"$a\"; then rm -f \"$a\" && did || exit 1; "
+			   "elif [ -z \"$l\" ]; then no 'No such file or directory'; fi\n" },
+	[PROTO_RMDIR] = { false, "if there \"$a\" || [ -z \"$l\" ]; then "
+				 "rmdir \"$a\" && did || exit 1; fi\n" },
+	[PROTO_CHMOD] = { false, "if [ -L \"$a\" ] && [ -z \"$f\" ]; then did; "
+				 "elif [ -n \"$l\" ] && ! there \"$a\"; then :; "
+				 "else chmod \"$o\" \"$a\" && did || exit 1; fi\n" },
+	[PROTO_CHOWN] = { false, "if [ -n \"$l\" ] && ! there \"$a\"; then :; "
+				 "else chown -h \"$u\" \"$a\" && did || exit 1; fi\n" },
+	[PROTO_UTIME] = { false, "there \"$a\" || no 'No such file or directory'\n"
+				 "touch -h -d \"@$t\" \"$a\" 2>/dev/null || "
+				 "touch -d \"@$t\" \"$a\" && did || exit 1\n" },
+	[PROTO_RENAME] = { true,
+			   "there \"$a\" || no 'No such file or directory'\n"
+			   "if there \"$b\"; then\n"
+			   "[ -z \"$k\" ] || no 'File exists'\n"
+			   "if [ -d \"$b\" ] && [ ! -L \"$b\" ]; then\n"
+			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory'\n"
+			   "rmdir \"$b\" || exit 1\n"
+			   "fi\nfi\n"
+			   "mv -f \"$a\" \"$b\" && did || exit 1\n" },
+	[PROTO_SYMLINK] = { true, "there \"$b\" && no 'File exists'\n"
+				  "ln -s \"$a\" \"$b\" && did || exit 1\n" },
+	[PROTO_LINK] = { true, "there \"$b\" && no 'File exists'\n"
+			       "ln \"$a\" \"$b\" && did || exit 1\n" },
+};
+
+static bool is_whole(const struct proto_change *msg, size_t size)
+{
+	uint32_t n = 0;
+
+	if (size < sizeof(*msg) || msg->strings_size != size - sizeof(*msg) ||
+	    msg->verb >= PROTO_VERB_MAX || (verbs[msg->verb].pair && msg->n % 2 != 0))
+		return false;
+	for (uint32_t i = 0; i < msg->strings_size; i++)
+		n += msg->strings[i] == '\0';
+	return n == msg->n &&
+	       (msg->strings_size == 0 || msg->strings[msg->strings_size - 1] == '\0');
+}
+
+static void put_settings(const struct proto_change *msg, struct buf *script)
+{
+	buf_puts(script, prelude);
+	buf_printf(script, "o=%04o u=%u:%u t=%lld\n", msg->mode & 07777, msg->owner,
+		   msg->group, (long long)msg->mtime_sec);
+	buf_printf(script, "l=%s k=%s f=%s\n",
+		   msg->flags & PROTO_CHANGE_LENIENT ? "1" : "",
+		   msg->flags & PROTO_CHANGE_KEEP ? "1" : "",
+		   msg->flags & PROTO_CHANGE_FOLLOW ? "1" : "");
+}
+
+static void put_path(struct buf *script, const char *name, const char *path)
+{
+	buf_printf(script, "%s=", name);
+	script_quote(script, path);
+	buf_puts(script, "\n");
+}
+
+/*
+ * What a change needs of files that are being written: they are as they were left, or, if
+ * they are removed, need not be.
+ */
+static int settle(const struct work *w, const struct proto_change *msg, const char *path,
+		  struct warren_error *err)
+{
+	if (msg->verb == PROTO_UNLINK) {
+		spool_forget(path);
+		return 0;
+	}
+	return spool_settle(w, path, err);
+}
+
+/* The script for name @i and those after it, one after another. */
+static int put_changes(const struct work *w, const struct proto_change *msg,
+		       const int *fds, size_t n_fds, const char *mark, struct buf *script,
+		       struct warren_error *err)
+{
+	const struct verb *v = &verbs[msg->verb];
+	size_t to = n_fds > 1 ? 1 : 0;
+	const char *at = msg->strings;
+
+	for (uint32_t i = 0; i < msg->n; i++, at += strlen(at) + 1) {
+		bool second = v->pair && i % 2 == 1;
+		bool text = msg->verb == PROTO_SYMLINK && !second;
+		char path[TOKEN_PATH_MAX];
+		int r = text ? 0
+			     : files_path(at, second && n_fds > 0 ? fds + to : fds,
+					  n_fds > 0, path);
+
+		if (r < 0)
+			return error_errno(err, -r, "find '%.40s'", at);
+		if (!text && (r = settle(w, msg, path, err)) < 0)
+			return r;
+		put_path(script, second ? "b" : "a", text ? at : path);
+		if (!text)
+			files_guard(script, at, path, "no 'Invalid cross-device link'");
+		if (v->pair && !second)
+			continue;
+		buf_printf(script, "i=%u\n", i);
+		buf_puts(script, v->lines);
+	}
+	buf_printf(script, "echo %s$n\n", mark);
+	return 0;
+}
+
+void change_work(const struct work *w, const struct proto_change *msg, size_t size,
+		 const int *fds, size_t n_fds)
+{
+	AUTO_BUF struct buf script = BUF_INIT(SCRIPT_MAX), out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1], user[32];
+	const char *end;
+	int r;
+
+	if (!is_whole(msg, size)) {
+		work_reply(w, -EINVAL, 0, -1, NULL);
+		return;
+	}
+	mark_make(mark);
+	files_user(msg->who.uid, msg->who.gid, user);
+	/* How far it came is told by the trap, whoever ends it. */
+	buf_puts(&script, "( i=0\ntrap 'echo \"");
+	buf_puts(&script, mark);
+	buf_puts(&script, "$i\"' 0\n");
+	put_settings(msg, &script);
+	r = put_changes(w, msg, fds, n_fds, mark, &script, &err);
+	buf_puts(&script, "trap - 0 )");
+	if (r == 0)
+		r = hand_run(user, &script, &out, CHANGE_SECS, &err);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	buf_add(&out, "", 1);
+	end = strstr(out.data, mark);
+	if (r == 0 && end) {
+		work_reply(w, 0, (uint32_t)strtoul(end + MARK_LEN, NULL, 10), -1, NULL);
+		return;
+	}
+	r = script_errno(out.data, EIO);
+	out.data[strcspn(out.data, "\n")] = '\0';
+	work_reply(w, -r, end ? (uint32_t)strtoul(end + MARK_LEN, NULL, 10) : 0, -1,
+		   script_errno(out.data, 0) ? NULL : out.data);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spool.c - files on their way: read by cat, written by cat, small ones by the hand itself */
+#include "keeper/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "keeper/hand.h"
+#include "keeper/scripts.h"
+
+#define PENDING_MAX 64
+#define SIGN_MS     5000  /* how often we say that we are at it */
+#define PRINT_MAX   16384 /* bytes that a printf is asked for */
+#define HAND_SECS   60
+
+struct pending {
+	char *path; /* NULL: free */
+	char user[32];
+	int fd;
+	bool append;
+	int failed; /* errno of an attempt; 0 */
+	char why[200];
+	uint64_t since;
+};
+
+static struct pending pending[PENDING_MAX];
+
+int spool_new(void)
+{
+	AUTO_CLOSE int memory = -1;
+	char name[32];
+	int fd = open(place.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return fd;
+	memory = memfd_create("warren-file", MFD_CLOEXEC);
+	/* Opened anew: the kernel does not count the first as one that writes, for leases. */
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
+	fd = memory < 0 ? -1 : open(name, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* ------------------------------------------------------------------ an exec of its own */
+
+static void drop_pending(struct pending *p)
+{
+	free(p->path);
+	if (p->fd >= 0)
+		(void)close(p->fd);
+	*p = (struct pending){ .fd = -1 };
+}
+
+/* Until it ends; its exit status, or -errno. */
+static int wait_for(const struct work *w, pid_t pid)
+{
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int status = 0;
+
+	while (fd >= 0 && poll(&p, 1, SIGN_MS) <= 0)
+		if (w)
+			work_at_it(w);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* `sh -c SCRIPT sh PATH` with these streams; what it complains of is the error. */
+static int run(const struct work *w, const char *user, const char *script,
+	       const char *path, int in, int out, struct warren_error *err)
+{
+	const char *argv[] = { inside.shell, "-c", script, "sh", path, NULL };
+	AUTO_CLOSE int said = memfd_create("warren-said", MFD_CLOEXEC);
+	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
+	struct place_outcome o;
+	char text[400];
+	ssize_t n;
+	int r = child_start(argv, user[0] ? user : NULL, in, out, said, outcome);
+
+	if (r > 0)
+		r = wait_for(w, r);
+	if (r < 0)
+		return error_errno(err, -r, "%s: exec", place.name);
+	/* What the platform says counts more than the status of its process. */
+	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
+	     at += (off_t)sizeof(o))
+		r = o.verdict == PLACE_EXITED ? o.code : r ? r : 128;
+	if (r == 0)
+		return 0;
+	n = pread(said, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\r\n")] = '\0';
+	r = script_errno(text, EIO);
+	return error_set(err, r, "%s: %s", place.name,
+			 text[0] ? text : "the tool inside failed, and does not say why");
+}
+
+int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
+	       struct warren_error *err)
+{
+	AUTO_CLOSE int fd = spool_new();
+	int r;
+
+	if (fd < 0)
+		return error_errno(err, -fd, "make room for the file");
+	r = run(w, user, "LC_ALL=C exec cat \"$1\"", path, -1, fd, err);
+	if (r < 0)
+		return r;
+	(void)lseek(fd, 0, SEEK_SET);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------ writing */
+
+/* By a printf of the shell's own, which every byte can be told to. */
+static void put_bytes(struct buf *script, const unsigned char *data, size_t n)
+{
+	buf_puts(script, "printf '");
+	for (size_t i = 0; i < n; i++) {
+		if (data[i] >= ' ' && data[i] < 127 && !strchr("'%\\", data[i]))
+			buf_add(script, &data[i], 1);
+		else
+			buf_printf(script, "\\%03o", data[i]);
+	}
+	buf_puts(script, "'");
+}
+
+static int write_small(const struct pending *p, size_t size, struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(8U << 20), out = BUF_INIT(1U << 20);
+	unsigned char data[SPOOL_INLINE];
+	ssize_t n = pread(p->fd, data, size, 0);
+	int r;
+
+	if (n != (ssize_t)size)
+		return error_errno(err, EIO, "read what was written");
+	buf_puts(&script, "p=");
+	script_quote(&script, p->path);
+	buf_printf(&script, "\n{ true\n");
+	for (size_t at = 0; at < size; at += PRINT_MAX) {
+		put_bytes(&script, data + at,
+			  size - at < PRINT_MAX ? size - at : PRINT_MAX);
+		buf_puts(&script, " &&\n");
+	}
+	buf_printf(&script, "true; } %s\"$p\"", p->append ? ">>" : ">");
+	r = hand_run(p->user, &script, &out, HAND_SECS, err);
+	if (r <= 0)
+		return r;
+	buf_add(&out, "", 1);
+	out.data[strcspn(out.data, "\n")] = '\0';
+	return error_set(err, script_errno(out.data, EIO), "%s: %.300s", place.name,
+			 out.data[0] ? out.data : "the shell inside could not write it");
+}
+
+static bool still_open(int fd)
+{
+	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+		return errno == EAGAIN;
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+static int flush(const struct work *w, struct pending *p, struct warren_error *err)
+{
+	struct stat st;
+	int r;
+
+	if (p->failed)
+		return error_set(err, p->failed, "%s", p->why);
+	if (fstat(p->fd, &st) < 0)
+		return error_errno(err, errno, "read what was written");
+	/* The file was made, empty, when it was opened. */
+	if (st.st_size == 0)
+		return 0;
+	if (st.st_size <= SPOOL_INLINE)
+		return write_small(p, (size_t)st.st_size, err);
+	(void)lseek(p->fd, 0, SEEK_SET);
+	r = run(w, p->user,
+		p->append ? "LC_ALL=C exec cat >>\"$1\"" : "LC_ALL=C exec cat >\"$1\"",
+		p->path, p->fd, -1, err);
+	return r;
+}
+
+int spool_write(const char *user, const char *path, bool append, int *ret_fd,
+		struct warren_error *err)
+{
+	struct pending *p = NULL, *oldest = NULL;
+	AUTO_CLOSE int fd = spool_new();
+	char name[32];
+
+	spool_forget(path);
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		if (!pending[i].path)
+			p = &pending[i];
+		else if (pending[i].failed &&
+			 (!oldest || pending[i].since < oldest->since))
+			oldest = &pending[i];
+	}
+	if (!p && oldest) {
+		drop_pending(oldest);
+		p = oldest;
+	}
+	if (!p || fd < 0)
+		return error_errno(err, fd < 0 ? -fd : EMFILE, "make room for the file");
+	*p = (struct pending){ .path = strdup(path),
+			       .append = append,
+			       .since = clock_now() };
+	(void)snprintf(p->user, sizeof(p->user), "%s", user);
+	/* Another opening of it, not a duplicate: its position is the writer's own. */
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	*ret_fd = open(name, O_WRONLY | O_CLOEXEC);
+	p->fd = TAKE_FD(fd);
+	if (!p->path || *ret_fd < 0) {
+		drop_pending(p);
+		return error_errno(err, ENOMEM, "make room for the file");
+	}
+	return 0;
+}
+
+static struct pending *find(const char *path)
+{
+	for (size_t i = 0; i < PENDING_MAX; i++)
+		if (pending[i].path && strcmp(pending[i].path, path) == 0)
+			return &pending[i];
+	return NULL;
+}
+
+int spool_settle(const struct work *w, const char *path, struct warren_error *err)
+{
+	struct pending *p = find(path);
+	int r;
+
+	if (!p)
+		return 0;
+	r = flush(w, p, err);
+	drop_pending(p);
+	return r;
+}
+
+/* Not yet told to anybody: for the next who names it. */
+static void flush_quietly(const struct work *w, struct pending *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (p->failed || still_open(p->fd))
+		return;
+	if (flush(w, p, &err) == 0) {
+		drop_pending(p);
+		return;
+	}
+	p->failed = err.code;
+	(void)snprintf(p->why, sizeof(p->why), "%.199s", err.msg);
+}
+
+void spool_settle_dir(const struct work *w, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		const char *p = pending[i].path;
+
+		if (p && strncmp(p, path, n) == 0 && (p[n] == '/' || n == 1))
+			flush_quietly(w, &pending[i]);
+	}
+}
+
+void spool_forget(const char *path)
+{
+	struct pending *p = find(path);
+
+	if (p)
+		drop_pending(p);
+}
+
+bool spool_tick(void)
+{
+	bool more = false;
+
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		if (!pending[i].path)
+			continue;
+		flush_quietly(NULL, &pending[i]);
+		more |= pending[i].path && !pending[i].failed;
+	}
+	return more;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spool.h - the bytes of files, between the sandbox and descriptors that are handed out
+ *
+ * Whoever opens a file gets a regular one of ours. To be read, it is filled first. To be
+ * written, it is empty, and what was written to it goes to where it belongs when its
+ * last descriptor but ours is closed: at the latest before the next request that names the
+ * file, which is answered with the error if that fails. (A lease tells: the kernel gives a
+ * lease for writing only on a file that nobody else has open.)
+ */
+#ifndef KEEPER_SPOOL_H
+#define KEEPER_SPOOL_H
+
+#include "keeper/work.h"
+
+#define SPOOL_INLINE \
+	65536 /* bytes that go through a hand: more go by an exec of their own */
+
+/* An empty file, on disk if possible; a descriptor or -errno. */
+int spool_new(void);
+/*
+ * All of the file @path inside as one of ours, by an exec of its own; -errno. Says that it is
+ * at it while it lasts.
+ */
+int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
+	       struct warren_error *err);
+/* A file that is to be written: our end is kept until it was. */
+int spool_write(const char *user, const char *path, bool append, int *ret_fd,
+		struct warren_error *err);
+/* What was written to @path goes there; 0 also when nothing was. */
+int spool_settle(const struct work *w, const char *path, struct warren_error *err);
+/* The same for all that is in the directory @path. Errors wait for who names the file. */
+void spool_settle_dir(const struct work *w, const char *path);
+/* Nobody wants it any more. */
+void spool_forget(const char *path);
+/* From time to time, while there is something: what was closed is written. */
+bool spool_tick(void);
+
+#endif /* KEEPER_SPOOL_H */
