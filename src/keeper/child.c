@@ -362,6 +362,13 @@ static bool read_outcome(struct extra *x, struct place_outcome *o)
 	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
 }
 
+static void refuse_start(struct exec *ex, struct extra *x, struct place_outcome *o)
+{
+	o->err.msg[sizeof(o->err.msg) - 1] = '\0';
+	refuse(ex, x, o->code > 0 && o->code < 4096 ? o->code : EIO, PROTO_STAGE_EXEC,
+	       o->err.msg[0] ? o->err.msg : NULL);
+}
+
 /* It ended before anybody inside spoke. */
 static void never_spoke(struct exec *ex, struct extra *x)
 {
@@ -369,9 +376,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 	char why[PROTO_WHY_MAX];
 
 	if (read_outcome(x, &o) && o.verdict == PLACE_NOT_STARTED) {
-		o.err.msg[sizeof(o.err.msg) - 1] = '\0';
-		refuse(ex, x, o.code > 0 && o.code < 4096 ? o.code : EIO,
-		       PROTO_STAGE_EXEC, o.err.msg[0] ? o.err.msg : NULL);
+		refuse_start(ex, x, &o);
 		return;
 	}
 	if (x->head_len > 0)
@@ -397,7 +402,11 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 	}
 	if (over)
 		never_spoke(ex, x);
-	else if (read_outcome(x, &o) && o.verdict == PLACE_STARTED)
+	else if (!read_outcome(x, &o))
+		return;
+	else if (o.verdict == PLACE_NOT_STARTED)
+		refuse_start(ex, x, &o);
+	else
 		accept_start(ex, x);
 }
 

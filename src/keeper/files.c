@@ -332,15 +332,26 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 
 /* ------------------------------------------------------------------------------- SCAN */
 
-/* Records "MARK s MODE UID GID SIZE MTIME INO NAME", "MARK l NAME" and "MARK t TARGET". */
+/*
+ * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's letters), "MARK
+ * l NAME" and "MARK t TARGET". By what works, and not by what is there: some kernels refuse
+ * what some tools ask of them. $W is kept from one script of a hand to the next.
+ */
 static const char script_stat[] =
 	/* clang-format off */
-	"if command -v stat >/dev/null 2>&1; then\n"
-		"w() { stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\"; }\n"
-	"else\n"
-		"w() { for f; do set -- $(ls -lnid$L -- \"$f\") && "
-		"echo \"$m i $2 $4 $5 $6 0 $1 $f\"; done; }\n"
-	"fi\n";
+	"if [ -z \"$W\" ]; then\n"
+		"if stat -c %f / >/dev/null 2>&1; then W=stat\n"
+		"elif find / -maxdepth 0 -printf %M >/dev/null 2>&1; then W=find\n"
+		"elif ls -lnid / >/dev/null 2>&1; then W=ls\n"
+		"else W=none; fi\n"
+	"fi\n"
+	"w() { case $W in\n"
+	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
+	"find) find $L \"$@\" -maxdepth 0 -printf \"$m i %M %U %G %s %T@ %i %p\\n\";;\n"
+	"ls) for f; do set -- $(ls -lnid $L \"$f\") && echo \"$m i $2 $4 $5 $6 0 $1 $f\" || "
+		"ls -d \"$f\"; done;;\n"
+	"*) echo 'the image has none of stat, find and ls that works';;\n"
+	"esac; }\n";
 /* clang-format on */
 
 static const char script_scan[] =
@@ -384,11 +395,11 @@ static uint32_t parse_mode(const char *text)
 static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
 {
 	unsigned long long uid, gid, size, ino;
-	long long mtime;
+	double mtime;
 	char mode[32];
 	int n = 0;
 
-	if (sscanf(text, "%31s %llu %llu %llu %lld %llu %n", mode, &uid, &gid, &size,
+	if (sscanf(text, "%31s %llu %llu %llu %lf %llu %n", mode, &uid, &gid, &size,
 		   &mtime, &ino, &n) < 6 ||
 	    n == 0)
 		return NULL;
@@ -398,7 +409,7 @@ static const char *parse_stat(const char *text, bool hex, struct proto_entry *re
 		.gid = (uint32_t)gid,
 		.size = size,
 		.ino = ino,
-		.mtime_sec = mtime,
+		.mtime_sec = (int64_t)mtime,
 	};
 	return text + n;
 }

@@ -140,14 +140,11 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 	return 0;
 }
 
-static void kill_keeper(const struct kept_box *box)
+static void await_end(const struct kept_box *box)
 {
 	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
 
-	if (box->pidfd < 0)
-		return;
-	(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+	while (box->pidfd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
 }
 
@@ -163,8 +160,14 @@ int kept_destroy(void *state, struct backend_box *base, struct warren_error *err
 	struct kept_box *box = (struct kept_box *)base;
 	int r;
 
-	kill_keeper(box);
+	if (box->pidfd >= 0)
+		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+	/* What is frozen dies when its platform has thawed it, and its keeper after it. */
+	if (!kept_is_paused(k, base->id))
+		await_end(box);
 	r = kept_remove(k, k->dir_fd, k->path, base->id, err);
+	if (r == 0)
+		await_end(box);
 	forget(box);
 	return r;
 }
