@@ -447,6 +447,142 @@ TEST(mounts_are_allowed_by_whole_parts)
 	OK(!config_mount_allowed(all, "/etc", false));
 }
 
+/* ---------------------------------------------------------------- backends */
+
+#define COMMAND "    kind: command\n    create: ['true']\n    destroy: ['true']\n"
+#define EXEC    "    exec: [ssh, build, '{command}']\n"
+
+TEST(backends_are_there_and_can_be_added_or_taken_away)
+{
+	AUTO_CONFIG struct config *plain = read_text("");
+	AUTO_CONFIG struct config *c =
+		read_text("backends:\n"
+			  "  docker: false\n"
+			  "  gvisor: {runsc: /opt/runsc}\n"
+			  "  podman:\n"
+			  "    kind: docker\n"
+			  "    socket: /run/podman.sock\n"
+			  "  build-host:\n" COMMAND EXEC "    tier: vm\n");
+	AUTO_CONFIG struct config *again = NULL;
+	AUTO_BUF struct buf shown = BUF_INIT(1 << 20);
+	json_t *settings;
+
+	EQ(plain->n_backends, 3);
+	OK(config_backend(plain, "native") && config_backend(plain, "docker"));
+	EQ(config_backend(plain, "gvisor")->tier, TIER_GVISOR);
+	OK(!config_backend(plain, "native")->settings);
+	OK(!config_backend(c, "docker"));
+	EQ(config_backend(c, "podman")->tier, TIER_CONTAINER);
+	STREQ(config_backend(c, "podman")->kind, "docker");
+	EQ(config_backend(c, "build-host")->tier, TIER_VM);
+	settings = json_loads(config_backend(c, "build-host")->settings, 0, NULL);
+	STREQ(json_string_value(json_object_get(settings, "name")), "build-host");
+	EQ(json_array_size(json_object_get(settings, "exec")), 3);
+	json_decref(settings);
+	/* What is shown can be read again. */
+	config_show(c, &shown);
+	again = read_text(shown.data);
+	STREQ(config_backend(again, "build-host")->settings,
+	      config_backend(c, "build-host")->settings);
+}
+
+TEST(backends_are_refused_by_line)
+{
+	static const struct {
+		const char *text, *words;
+	} cases[] = {
+		{ "backend: dokcer\n", "there is no backend 'dokcer'; there is: native" },
+		{ "backends: [docker]\n",
+		  "warren.yaml:1: backends: this is not a mapping" },
+		{ "backends:\n  Docker:\n",
+		  "warren.yaml:2: backends: 'Docker' is not a name" },
+		{ "backends:\n  x:\n    y: z\n", "backends.x: it has no kind" },
+		{ "backends:\n  x:\n    kind: lxc\n",
+		  "warren.yaml:3: backends.x: kind is none" },
+		{ "backends:\n  x:\n    kind: native\n", "there is one of kind native" },
+		{ "backends:\n  docker: true\n",
+		  "backends.docker: these are not settings" },
+		{ "backends:\n  docker:\n    sockte: /x\n",
+		  "warren.yaml:3: backends.docker: 'sockte' is not a setting of kind docker, "
+		  "did you mean 'socket'?" },
+		{ "backends:\n  docker:\n    socket: x\n",
+		  "'x' is not an absolute path" },
+		{ "backends:\n  gvisor:\n    platform: qemu\n",
+		  "'qemu' is none of systrap, ptrace, kvm" },
+		{ "backends:\n  x:\n" COMMAND, "kind command needs 'exec'" },
+		{ "backends:\n  x:\n" COMMAND "    exec: ssh build\n",
+		  "backends.x.exec: this is not a list of words" },
+		{ "backends:\n  x:\n" COMMAND "    exec: []\n",
+		  "this is not a list of words" },
+		{ "backends:\n  x:\n" COMMAND "    exec: [ssh, 1, '{argv}']\n",
+		  "backends.x.exec: this is not a word" },
+		{ "backends:\n  x:\n" COMMAND "    exec: [ssh, build]\n",
+		  "it does not say where the command goes" },
+		{ "backends:\n  x:\n" COMMAND "    exec: [sh, '{argv} {image}']\n",
+		  "{argv} becomes several words" },
+		{ "backends:\n  x:\n" COMMAND "    exec: ['{argv}', '{imgae}']\n",
+		  "there is no {imgae} here; there is: id" },
+		{ "backends:\n  x:\n" COMMAND EXEC "    copy_in: [tee]\n",
+		  "it does not say where the file goes" },
+		{ "backends:\n  x:\n" COMMAND EXEC "    tier: strong\n",
+		  "'strong' is none of none, container" },
+		{ "backend: docker\nmin_tier: gvisor\n",
+		  "the tier of 'docker' is container, and min_tier is gvisor" },
+		{ "backend: docker\nshared: true\n", "and min_tier is namespace" },
+		{ "tenant_tiers: [research]\n", "'research' is not TENANT:TIER" },
+		{ "tenant_tiers: ['research:strong']\n", "its tier is none of" },
+		{ "backnds:\n", "did you mean 'backends'?" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		refused(cases[i].text, cases[i].words);
+	/* Braces that name nothing are braces. */
+	config_free(read_text("backends:\n  x:\n" COMMAND
+			      "    exec: [jq, '{}', '{{x', '{A}', '{argv}']\n"));
+}
+
+TEST(a_wall_is_given_or_refused_and_never_lowered)
+{
+	AUTO_CONFIG struct config *c = read_text("tenant_tiers: ['research:gvisor']\n"
+						 "backends:\n  loose:\n" COMMAND EXEC);
+	static const struct {
+		const char *tenant, *name;
+		enum tier tier;
+		const char *got;
+		int r;
+	} cases[] = {
+		{ "local", NULL, TIER_NONE, "native", 0 },
+		{ "local", NULL, TIER_NAMESPACE, "native", 0 },
+		{ "local", NULL, TIER_GVISOR, "gvisor", 0 },
+		{ "local", NULL, TIER_VM, NULL, -EPERM },
+		{ "local", "docker", TIER_NONE, "docker", 0 },
+		{ "local", "docker", TIER_CONTAINER, "docker", 0 },
+		{ "local", "docker", TIER_NAMESPACE, NULL, -EPERM },
+		{ "local", "gvisor", TIER_CONTAINER, "gvisor", 0 },
+		{ "local", "loose", TIER_NONE, "loose", 0 },
+		{ "local", "loose", TIER_CONTAINER, NULL, -EPERM },
+		{ "local", "nosuch", TIER_NONE, NULL, -ENODEV },
+		{ "research", NULL, TIER_NONE, "gvisor", 0 },
+		{ "research", "native", TIER_NONE, NULL, -EPERM },
+		{ "research-2", "native", TIER_NONE, "native", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct config_backend *b = NULL;
+
+		EQ(config_place(c, cases[i].tenant, cases[i].name, cases[i].tier, &b,
+				&err),
+		   cases[i].r);
+		if (cases[i].got)
+			STREQ(b->name, cases[i].got);
+	}
+	EQ(config_place(c, "research", "native", TIER_NONE,
+			&(const struct config_backend *){ NULL }, &err),
+	   -EPERM);
+	OK(strstr(err.msg, "tier 'gvisor' is what the service requires, and backend "
+			   "'native' is of tier 'namespace'"));
+}
+
 /* --------------------------------------------------------------- generated */
 
 static void same_as_file(const char *name, const struct buf *made)

@@ -45,6 +45,7 @@ struct config *config_free(struct config *c)
 		else if (key->type == TYPE_TEXT || key->type == TYPE_PATH)
 			free(*(char **)config_field(c, key));
 	}
+	config_backends_clear(c);
 	free(c);
 	return NULL;
 }
@@ -365,6 +366,8 @@ static int check_shared(struct config *c, struct warren_error *err)
 				 "refused where tenants share it (shared: true)");
 	if (c->shared)
 		c->host_image = false;
+	if (c->shared && !was_given(c, config_find("min_tier", 8)))
+		c->min_tier = TIER_NAMESPACE;
 	if (c->host_image || strcmp(c->image, "host") != 0)
 		return 0;
 	if (was_given(c, image))
@@ -390,5 +393,10 @@ int config_finish(struct config *c, struct warren_error *err)
 		r = check_within(c, err);
 	if (r == 0)
 		r = check_shared(c, err);
+	if (r == 0)
+		r = config_add_backends(c, err);
+	if (r == 0)
+		r = config_check_backends(c, was_given(c, config_find("backend", 7)),
+					  err);
 	return r;
 }

@@ -31,9 +31,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/macro.h"
+#include "base/tier.h"
 
-#define CONFIG_LIST_MAX 256
-#define CONFIG_KEYS_MAX 64
+#define CONFIG_BACKEND_NAME_MAX 24
+#define CONFIG_BACKENDS_MAX     32
+#define CONFIG_LIST_MAX         256
+#define CONFIG_KEYS_MAX         64
 
 enum config_log_format {
 	CONFIG_LOG_AUTO, /* text on a terminal, JSON otherwise */
@@ -64,6 +67,15 @@ struct config_limits {
 	uint64_t ttl_ms, idle_timeout_ms;
 };
 
+/* A place where sandboxes run, by the name that requests have for it. */
+struct config_backend {
+	char *name;
+	const char *kind;
+	enum tier tier;
+	char *settings; /* JSON, for warren_options.backend_config; NULL: it has none */
+	bool off;       /* one that would be there by itself, and is not to be */
+};
+
 struct config {
 	struct config_list listen; /* config_listener() takes one apart */
 	char *state_dir, *run_dir;
@@ -75,8 +87,12 @@ struct config {
 	bool metrics;
 	bool shared; /* by tenants who do not trust each other */
 	bool host_image;
-	char *backend, *image;     /* of sandboxes that name none; image "": they must */
-	struct config_list mounts; /* config_mount_allowed() judges by it */
+	char *backend, *image; /* of sandboxes that name none; image "": they must */
+	struct config_backend *backends; /* by config_finish(): those that are on */
+	size_t n_backends;
+	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
+	struct config_list tenant_tiers; /* config_min_tier() looks into it */
+	struct config_list mounts;       /* config_mount_allowed() judges by it */
 	struct config_list insecure_registries;
 	struct config_limits defaults, max;
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
@@ -161,6 +177,22 @@ int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
 /* Whether a directory or file of this machine, an absolute and clean path, may be mounted. */
 bool config_mount_allowed(const struct config *c, const char *path, bool read_only);
+
+/* ---------------------------------------------------------------- backends */
+
+/* NULL: there is no such. */
+const struct config_backend *config_backend(const struct config *c, const char *name);
+/* The weakest wall that a sandbox of @tenant may have. */
+enum tier config_min_tier(const struct config *c, const char *tenant);
+/*
+ * Where a sandbox of @tenant runs that asks for backend @name (NULL: for none) and for a
+ * wall of @tier at least. Who names no backend gets the default one, or where its wall is
+ * too weak the one with the weakest wall that will do. -ENODEV: there is no such backend;
+ * -EPERM: its wall is too weak, or that of all of them. Nothing is ever lowered.
+ */
+int config_place(const struct config *c, const char *tenant, const char *name,
+		 enum tier tier, const struct config_backend **ret,
+		 struct warren_error *err) MUST_CHECK;
 
 /* ---------------------------------------------------- made from the table */
 

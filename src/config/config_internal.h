@@ -3,6 +3,8 @@
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
 
+#include <jansson.h>
+
 #include "config/config.h"
 
 enum config_type {
@@ -66,11 +68,25 @@ void config_list_clear(struct config_list *list);
 void config_word(const struct config *c, const struct config_key *key, size_t index,
 		 struct buf *out);
 
+/* backend.c: what is in `backends`; what is there without being named; what it all must be. */
+struct yaml;
+int config_read_backends(struct config *c, const struct yaml *y, const json_t *in,
+			 struct warren_error *err);
+int config_add_backends(struct config *c, struct warren_error *err);
+int config_check_backends(struct config *c, bool named, struct warren_error *err);
+void config_backends_clear(struct config *c);
+int check_tenant_tier(const char *text, struct warren_error *err);
+/* The section for people: as an example, as a part of the manual page, as it is in force. */
+void config_example_backends(struct buf *out);
+void config_manual_backends(struct buf *out);
+void config_show_backends(const struct config *c, struct buf *out);
+
 /* listen.c: for the table. */
 int check_listener(const char *text, struct warren_error *err);
 int check_mount(const char *text, struct warren_error *err);
 int check_domain(const char *text, struct warren_error *err);
 int check_registry(const char *text, struct warren_error *err);
 int check_name(const char *text, struct warren_error *err);
+int check_backend_name(const char *text, struct warren_error *err);
 
 #endif /* CONFIG_CONFIG_INTERNAL_H */

@@ -231,3 +231,16 @@ int check_name(const char *text, struct warren_error *err)
 		return error_set(err, EINVAL, "'%.100s' is not a name", text);
 	return 0;
 }
+
+/* As in openapi.yaml, and short enough to be a part of an engine's name. */
+int check_backend_name(const char *text, struct warren_error *err)
+{
+	size_t n = strlen(text);
+
+	if (n == 0 || n > CONFIG_BACKEND_NAME_MAX || !all_of(text, LOWER DIGITS "-") ||
+	    text[0] == '-' || text[n - 1] == '-')
+		return error_set(err, EINVAL,
+				 "'%.100s' is not a name: at most %d of a-z, 0-9 and -",
+				 text, CONFIG_BACKEND_NAME_MAX);
+	return 0;
+}

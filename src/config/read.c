@@ -43,6 +43,8 @@ static const char *nearest(const char *section, const char *name)
 	}
 	for (size_t i = 1; len == 0 && i < config_n_sections; i++)
 		suggest_consider(&s, config_sections[i].name);
+	if (len == 0)
+		suggest_consider(&s, "backends");
 	return s.best;
 }
 
@@ -141,6 +143,8 @@ static int read_mapping(struct reader *rd, const json_t *in, const char *section
 		key = strchr(name, '.') ? NULL : config_find(path, strlen(path));
 		if (key)
 			r = read_key(rd, key, in, name, err);
+		else if (strcmp(path, "backends") == 0)
+			r = config_read_backends(rd->c, rd->y, in, err);
 		else if (section[0] || !is_section(name))
 			r = unknown_key(rd, in, section, name, err);
 		else if (json_is_object(value))

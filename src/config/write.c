@@ -150,6 +150,7 @@ void config_example(struct buf *out)
 			example_key(key, out);
 		}
 	}
+	config_example_backends(out);
 }
 
 /* ------------------------------------------------------------------ manual */
@@ -250,6 +251,7 @@ void config_manual(struct buf *out)
 			manual_key(key, out);
 		buf_puts(out, ".El\n");
 	}
+	config_manual_backends(out);
 	buf_puts(out, ".Sh FILES\n"
 		      ".Bl -tag -width Ds\n"
 		      ".It Pa /etc/warren/warren.yaml\n"
@@ -314,4 +316,5 @@ void config_show(const struct config *c, struct buf *out)
 		     key = next_of(s->name, key))
 			show_key(c, key, out);
 	}
+	config_show_backends(c, out);
 }

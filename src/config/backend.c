@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend.c - where sandboxes may run: the kinds of backends, and the section that names them
+ *
+ * Some are there by themselves, under the name of their kind; `backends` gives them other
+ * settings, switches them off, or adds more:
+ *
+ *	backends:
+ *	  docker: false
+ *	  build-host:
+ *	    kind: command
+ *	    exec: [ssh, build, --, '{command}']
+ *
+ * Settings are checked here, strictly, and handed on as JSON to whoever opens the backend. A
+ * backend whose kind has a weak wall is not offered to who asks for a stronger one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "config/config_internal.h"
+#include "config/yaml.h"
+
+#define WORDS_MAX 256 /* of a template */
+
+enum setting_type {
+	SETTING_TEXT,
+	SETTING_PATH,
+	SETTING_CHOICE,
+	SETTING_ARGV, /* words, with places for what is known only later */
+};
+
+struct setting {
+	const char *name;
+	enum setting_type type;
+	bool required;
+	const char *const *choices; /* NULL-terminated */
+	const char *const *places;  /* of a template: what may stand in braces */
+	const char *const *needs;   /* of a template: one of these must */
+	const char *example;        /* as YAML */
+	const char *help;           /* one sentence without its full stop */
+};
+
+static const char *const runsc_platforms[] = { "systrap", "ptrace", "kvm", NULL };
+static const char *const places_of_life[] = { "id",   "name", "image",  "hostname",
+					      "user", "cwd",  "memory", "cpus",
+					      "pids", NULL };
+static const char *const places_of_exec[] = { "id",  "name", "user",    "cwd",
+					      "tty", "argv", "command", NULL };
+static const char *const places_of_copy[] = { "id", "name", "user", "path", NULL };
+static const char *const needs_command[] = { "argv", "command", NULL };
+static const char *const needs_path[] = { "path", NULL };
+
+static const struct setting docker_settings[] = {
+	{ .name = "socket",
+	  .type = SETTING_PATH,
+	  .example = "/run/docker.sock",
+	  .help = "Where its API is served" },
+};
+
+static const struct setting gvisor_settings[] = {
+	{ .name = "runsc",
+	  .type = SETTING_PATH,
+	  .example = "/usr/bin/runsc",
+	  .help = "The program" },
+	{ .name = "platform",
+	  .type = SETTING_CHOICE,
+	  .choices = runsc_platforms,
+	  .example = "ptrace",
+	  .help = "How it gets hold of system calls" },
+};
+
+static const struct setting command_settings[] = {
+	{ .name = "create",
+	  .type = SETTING_ARGV,
+	  .required = true,
+	  .places = places_of_life,
+	  .example =
+		  "[docker, run, -d, --init, --name, 'box-{id}', '{image}', sleep, infinity]",
+	  .help = "What makes a sandbox" },
+	{ .name = "exec",
+	  .type = SETTING_ARGV,
+	  .required = true,
+	  .places = places_of_exec,
+	  .needs = needs_command,
+	  .example = "[docker, exec, -i, 'box-{id}', '{argv}']",
+	  .help = "What runs a command in it, with its streams, and exits as it did: "
+		  "{argv} becomes its words, {command} one word for a shell" },
+	{ .name = "destroy",
+	  .type = SETTING_ARGV,
+	  .required = true,
+	  .places = places_of_life,
+	  .example = "[docker, rm, -f, 'box-{id}']",
+	  .help = "What unmakes it; it may be gone already" },
+	{ .name = "copy_in",
+	  .type = SETTING_ARGV,
+	  .places = places_of_copy,
+	  .needs = needs_path,
+	  .help = "What writes its standard input to the file {path}; left out: exec does" },
+	{ .name = "copy_out",
+	  .type = SETTING_ARGV,
+	  .places = places_of_copy,
+	  .needs = needs_path,
+	  .help = "What prints the file {path}; left out: exec does" },
+	{ .name = "tier",
+	  .type = SETTING_CHOICE,
+	  .choices = tier_names,
+	  .help = "How strong a wall it is, which nobody but you knows; left out: none" },
+};
+
+static const struct config_kind {
+	const char *name;
+	enum tier tier;
+	bool offered; /* under its own name, without being configured */
+	const struct setting *settings;
+	size_t n;
+	const char *help;
+} kinds[] = {
+	{ "native", TIER_NAMESPACE, true, NULL, 0,
+	  "Namespaces of this machine's kernel. There is one, of that name" },
+	{ "docker", TIER_CONTAINER, true, docker_settings, ARRAY_SIZE(docker_settings),
+	  "Containers of Docker, or of Podman by its compatible socket" },
+	{ "gvisor", TIER_GVISOR, true, gvisor_settings, ARRAY_SIZE(gvisor_settings),
+	  "A kernel in user space for each sandbox, by runsc" },
+	{ "command", TIER_NONE, false, command_settings, ARRAY_SIZE(command_settings),
+	  "Whatever can run a command: ssh, kubectl, nsenter, docker's own program" },
+};
+
+/* ------------------------------------------------------------------- reading */
+
+static const struct config_kind *kind_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static const struct setting *setting_find(const struct config_kind *kind,
+					  const char *name)
+{
+	for (size_t i = 0; i < kind->n; i++)
+		if (strcmp(kind->settings[i].name, name) == 0)
+			return &kind->settings[i];
+	return NULL;
+}
+
+static void put_list(char *out, size_t size, const char *const *list)
+{
+	out[0] = '\0';
+	for (size_t i = 0; list[i]; i++) {
+		size_t n = strlen(out);
+
+		(void)snprintf(out + n, size - n, "%s%s", i ? ", " : "", list[i]);
+	}
+}
+
+static bool among(const char *const *list, const char *word, size_t n)
+{
+	for (; *list; list++)
+		if (strlen(*list) == n && strncmp(*list, word, n) == 0)
+			return true;
+	return false;
+}
+
+/* A setting under way: where it stands, for complaints. */
+struct where {
+	const struct yaml *y;
+	const json_t *in; /* the backend's mapping */
+	const char *backend;
+	const struct setting *setting;
+};
+
+/* The places in one word; *@has becomes true with one that the template needs. */
+static int check_places(const struct where *w, const json_t *list, size_t index,
+			bool *has, struct warren_error *err)
+{
+	const char *word = json_string_value(json_array_get(list, index));
+	const char *open, *close;
+	char all[160];
+
+	put_list(all, sizeof(all), w->setting->places);
+	for (; (open = strchr(word, '{')); word = close) {
+		size_t n = strspn(open + 1, "abcdefghijklmnopqrstuvwxyz_");
+
+		close = open + 1 + n;
+		if (n == 0 || *close != '}')
+			continue; /* a brace, and no more */
+		if (!among(w->setting->places, open + 1, n))
+			return yaml_error(
+				w->y, list, NULL, index, err,
+				"backends.%s.%s: there is no {%.*s} here; there is: %s",
+				w->backend, w->setting->name, (int)n, open + 1, all);
+		if (n == 4 && strncmp(open, "{argv}", 6) == 0 &&
+		    strcmp(json_string_value(json_array_get(list, index)), "{argv}") != 0)
+			return yaml_error(
+				w->y, list, NULL, index, err,
+				"backends.%s.%s: {argv} becomes several words, "
+				"so it is one by itself; {command} can be a part",
+				w->backend, w->setting->name);
+		*has = *has ||
+		       (w->setting->needs && among(w->setting->needs, open + 1, n));
+	}
+	return 0;
+}
+
+static int check_argv(const struct where *w, const json_t *list, struct warren_error *err)
+{
+	bool has = !w->setting->needs;
+	char all[160];
+	int r = 0;
+
+	if (!json_is_array(list) || json_array_size(list) == 0 ||
+	    json_array_size(list) > WORDS_MAX)
+		return yaml_error(w->y, w->in, w->setting->name, 0, err,
+				  "backends.%s.%s: this is not a list of words: "
+				  "[program, argument, ...]",
+				  w->backend, w->setting->name);
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const char *word = json_string_value(json_array_get(list, i));
+
+		if (!word || (i == 0 && !word[0]))
+			return yaml_error(w->y, list, NULL, i, err,
+					  "backends.%s.%s: this is not a word; quote "
+					  "what YAML takes for something else",
+					  w->backend, w->setting->name);
+		r = check_places(w, list, i, &has, err);
+	}
+	if (r < 0 || has)
+		return r;
+	put_list(all, sizeof(all), w->setting->needs);
+	return yaml_error(w->y, w->in, w->setting->name, 0, err,
+			  "backends.%s.%s: it does not say where the %s goes: one of its "
+			  "words must have one of these in braces: %s",
+			  w->backend, w->setting->name,
+			  w->setting->needs == needs_path ? "file" : "command", all);
+}
+
+static int check_setting(const struct where *w, const json_t *value,
+			 struct warren_error *err)
+{
+	const struct setting *s = w->setting;
+	const char *text = json_string_value(value);
+	char all[160] = "";
+
+	if (s->type == SETTING_ARGV)
+		return check_argv(w, value, err);
+	if (!text || !text[0])
+		return yaml_error(w->y, w->in, s->name, 0, err,
+				  "backends.%s.%s: this is not a text", w->backend,
+				  s->name);
+	if (s->type == SETTING_PATH && text[0] != '/')
+		return yaml_error(w->y, w->in, s->name, 0, err,
+				  "backends.%s.%s: '%.100s' is not an absolute path",
+				  w->backend, s->name, text);
+	if (s->type != SETTING_CHOICE || among(s->choices, text, strlen(text)))
+		return 0;
+	put_list(all, sizeof(all), s->choices);
+	return yaml_error(w->y, w->in, s->name, 0, err,
+			  "backends.%s.%s: '%.60s' is none of %s", w->backend, s->name,
+			  text, all);
+}
+
+static int unknown_setting(const struct yaml *y, const json_t *in, const char *backend,
+			   const struct config_kind *kind, const char *name,
+			   struct warren_error *err)
+{
+	struct suggestion s = { .word = name };
+
+	suggest_consider(&s, "kind");
+	for (size_t i = 0; i < kind->n; i++)
+		suggest_consider(&s, kind->settings[i].name);
+	if (s.best)
+		return yaml_error(y, in, name, 0, err,
+				  "backends.%s: '%.60s' is not a setting of kind %s, did "
+				  "you mean '%s'?",
+				  backend, name, kind->name, s.best);
+	return yaml_error(y, in, name, 0, err,
+			  "backends.%s: '%.60s' is not a setting of kind %s", backend,
+			  name, kind->name);
+}
+
+static int check_settings(const struct yaml *y, const json_t *in, const char *backend,
+			  const struct config_kind *kind, struct warren_error *err)
+{
+	json_t *object = (json_t *)in, *value;
+	const char *name;
+	int r = 0;
+
+	json_object_foreach(object, name, value)
+	{
+		struct where w = { y, in, backend, setting_find(kind, name) };
+
+		if (strcmp(name, "kind") == 0)
+			continue;
+		r = w.setting ? check_setting(&w, value, err)
+			      : unknown_setting(y, in, backend, kind, name, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < kind->n; i++)
+		if (kind->settings[i].required &&
+		    !json_object_get(in, kind->settings[i].name))
+			return yaml_error(y, in, "kind", 0, err,
+					  "backends.%s: kind %s needs '%s': %s", backend,
+					  kind->name, kind->settings[i].name,
+					  kind->settings[i].help);
+	return 0;
+}
+
+/* What opens it reads this: its settings, its kind and its name. */
+static char *settings_text(const char *name, const struct config_kind *kind,
+			   const json_t *in)
+{
+	json_t *all =
+		json_is_object(in) ? json_copy((json_t *)(uintptr_t)in) : json_object();
+	char *text = NULL;
+
+	if (json_object_set_new(all, "kind", json_string(kind->name)) == 0 &&
+	    json_object_set_new(all, "name", json_string(name)) == 0)
+		text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(all);
+	return text;
+}
+
+static int add(struct config *c, const char *name, const struct config_kind *kind,
+	       const json_t *in, struct warren_error *err)
+{
+	const char *tier = json_string_value(json_object_get(in, "tier"));
+	struct config_backend *b, *grown;
+
+	if (c->n_backends == CONFIG_BACKENDS_MAX)
+		return error_set(err, E2BIG, "backends: at most %d", CONFIG_BACKENDS_MAX);
+	grown = realloc(c->backends, (c->n_backends + 1) * sizeof(*grown));
+	if (!grown)
+		return error_errno(err, ENOMEM, "read the configuration");
+	c->backends = grown;
+	b = &grown[c->n_backends];
+	*b = (struct config_backend){
+		.name = strdup(name),
+		.kind = kind->name,
+		.tier = tier ? (enum tier)tier_parse(tier) : kind->tier,
+		.settings = strcmp(kind->name, "native") == 0
+				    ? NULL
+				    : settings_text(name, kind, in),
+		.off = json_is_false(in),
+	};
+	if (!b->name || (!b->settings && strcmp(kind->name, "native") != 0)) {
+		free(b->name);
+		free(b->settings);
+		return error_errno(err, ENOMEM, "read the configuration");
+	}
+	c->n_backends++;
+	return 0;
+}
+
+/* The kind of the backend @name, which stands in @in. */
+static int read_kind(const struct yaml *y, const json_t *in, const char *name,
+		     const struct config_kind **ret, struct warren_error *err)
+{
+	const json_t *value = json_object_get(in, name);
+	const json_t *said = json_object_get(value, "kind");
+	const char *word = said ? json_string_value(said) : name;
+	const struct config_kind *kind = word ? kind_find(word) : NULL;
+	bool plain = json_is_null(value) || json_is_false(value);
+
+	if (!json_is_object(value) && !plain)
+		return yaml_error(y, in, name, 0, err,
+				  "backends.%s: these are not settings, nor false", name);
+	if (!kind)
+		return yaml_error(
+			y, said ? value : in, said ? "kind" : name, 0, err,
+			"backends.%s: %s one of native, docker, gvisor, command", name,
+			said ? "kind is none; it is" : "it has no kind:");
+	if (strcmp(kind->name, "native") == 0 && strcmp(name, "native") != 0)
+		return yaml_error(y, in, name, 0, err,
+				  "backends.%s: there is one of kind native, and it is "
+				  "called native",
+				  name);
+	*ret = kind;
+	return 0;
+}
+
+int config_read_backends(struct config *c, const struct yaml *y, const json_t *in,
+			 struct warren_error *err)
+{
+	json_t *all = json_object_get(in, "backends"), *value;
+	const char *name;
+	int r = 0;
+
+	if (json_is_null(all))
+		return 0;
+	if (!json_is_object(all))
+		return yaml_error(y, in, "backends", 0, err,
+				  "backends: this is not a mapping of names to settings");
+	json_object_foreach(all, name, value)
+	{
+		const struct config_kind *kind = NULL;
+		struct warren_error inner = WARREN_ERROR_INIT;
+
+		if (check_backend_name(name, &inner) < 0)
+			return yaml_error(y, all, name, 0, err, "backends: %s",
+					  inner.msg);
+		r = read_kind(y, all, name, &kind, err);
+		if (r == 0 && json_is_object(value))
+			r = check_settings(y, value, name, kind, err);
+		if (r == 0)
+			r = add(c, name, kind, value, err);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+void config_backends_clear(struct config *c)
+{
+	for (size_t i = 0; i < c->n_backends; i++) {
+		free(c->backends[i].name);
+		free(c->backends[i].settings);
+	}
+	free(c->backends);
+	c->backends = NULL;
+	c->n_backends = 0;
+}
+
+/* ----------------------------------------------------------------- finishing */
+
+int config_add_backends(struct config *c, struct warren_error *err)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].offered && !config_backend(c, kinds[i].name))
+			r = add(c, kinds[i].name, &kinds[i], NULL, err);
+	for (size_t i = 0; i < c->n_backends; i++) {
+		struct config_backend b = c->backends[i];
+
+		if (b.off) {
+			free(b.name);
+			free(b.settings);
+		} else {
+			c->backends[n++] = b;
+		}
+	}
+	c->n_backends = n;
+	return r;
+}
+
+static void put_backends(const struct config *c, char *out, size_t size)
+{
+	out[0] = '\0';
+	for (size_t i = 0; i < c->n_backends; i++) {
+		size_t n = strlen(out);
+
+		(void)snprintf(out + n, size - n, "%s%s (%s)", i ? ", " : "",
+			       c->backends[i].name, tier_names[c->backends[i].tier]);
+	}
+}
+
+int config_check_backends(struct config *c, bool named, struct warren_error *err)
+{
+	const struct config_backend *b = config_backend(c, c->backend);
+	char all[240];
+
+	put_backends(c, all, sizeof(all));
+	if (!b)
+		return error_set(err, EINVAL,
+				 "backend: there is no backend '%.60s'; there is: %s",
+				 c->backend, all);
+	if (named && b->tier < c->min_tier)
+		return error_set(err, EINVAL,
+				 "backend: the tier of '%s' is %s, and min_tier is %s",
+				 b->name, tier_names[b->tier], tier_names[c->min_tier]);
+	return 0;
+}
+
+/* "research:gvisor" */
+int check_tenant_tier(const char *text, struct warren_error *err)
+{
+	const char *colon = strrchr(text, ':');
+	char all[160];
+
+	put_list(all, sizeof(all), tier_names);
+	if (!colon || colon == text)
+		return error_set(err, EINVAL, "'%.100s' is not TENANT:TIER", text);
+	if (tier_parse(colon + 1) < 0)
+		return error_set(err, EINVAL, "'%.100s': its tier is none of %s", text,
+				 all);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+const struct config_backend *config_backend(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_backends; i++)
+		if (strcmp(c->backends[i].name, name) == 0)
+			return &c->backends[i];
+	return NULL;
+}
+
+enum tier config_min_tier(const struct config *c, const char *tenant)
+{
+	enum tier min = (enum tier)c->min_tier;
+
+	for (size_t i = 0; i < c->tenant_tiers.n; i++) {
+		const char *item = c->tenant_tiers.items[i];
+		const char *colon = strrchr(item, ':');
+		enum tier tier = (enum tier)tier_parse(colon + 1);
+
+		if (strlen(tenant) == (size_t)(colon - item) &&
+		    strncmp(tenant, item, (size_t)(colon - item)) == 0 && tier > min)
+			min = tier;
+	}
+	return min;
+}
+
+/* The default one if its wall will do, else the weakest that does. */
+static const struct config_backend *choose(const struct config *c, enum tier tier)
+{
+	const struct config_backend *best = config_backend(c, c->backend);
+
+	if (best && best->tier >= tier)
+		return best;
+	best = NULL;
+	for (size_t i = 0; i < c->n_backends; i++)
+		if (c->backends[i].tier >= tier &&
+		    (!best || c->backends[i].tier < best->tier))
+			best = &c->backends[i];
+	return best;
+}
+
+int config_place(const struct config *c, const char *tenant, const char *name,
+		 enum tier tier, const struct config_backend **ret,
+		 struct warren_error *err)
+{
+	enum tier min = config_min_tier(c, tenant);
+	const char *who = tier >= min ? "is asked for" : "is what the service requires";
+	const struct config_backend *b;
+	char all[240];
+
+	tier = tier > min ? tier : min;
+	put_backends(c, all, sizeof(all));
+	b = name ? config_backend(c, name) : choose(c, tier);
+	if (!b && name)
+		return error_set(err, ENODEV,
+				 "there is no backend '%.60s' here; there is: %s", name,
+				 all);
+	if (!b)
+		return error_set(err, EPERM,
+				 "tier '%s' %s, and is not to be had here; there is: %s",
+				 tier_names[tier], who, all);
+	if (b->tier < tier)
+		return error_set(err, EPERM,
+				 "tier '%s' %s, and backend '%s' is of tier '%s'; there "
+				 "is: %s",
+				 tier_names[tier], who, b->name, tier_names[b->tier],
+				 all);
+	*ret = b;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- showing */
+
+void config_example_backends(struct buf *out)
+{
+	buf_puts(
+		out,
+		"\n"
+		"# Where sandboxes can run. native, docker and gvisor are there without being\n"
+		"# named; false instead of settings takes one away. Each has a name of its own, and\n"
+		"# a kind unless the name is one.\n"
+		"backends:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct config_kind *k = &kinds[i];
+
+		if (k->n == 0)
+			continue;
+		buf_printf(out, "%s  # %s. Its tier is %s.\n", i > 1 ? "\n" : "", k->help,
+			   tier_names[k->tier]);
+		buf_printf(out, "  #%s:\n", k->offered ? k->name : "some-name");
+		if (!k->offered)
+			buf_printf(out, "  #  kind: %s\n", k->name);
+		for (size_t s = 0; s < k->n; s++)
+			if (k->settings[s].example)
+				buf_printf(out, "  #  %s: %s\n", k->settings[s].name,
+					   k->settings[s].example);
+	}
+}
+
+static void manual_setting(const struct setting *s, struct buf *out)
+{
+	static const char *const forms[] = {
+		[SETTING_TEXT] = "text",
+		[SETTING_PATH] = "path",
+		[SETTING_CHOICE] = "word",
+		[SETTING_ARGV] = "[word, ...]",
+	};
+	char all[160];
+
+	buf_printf(out, ".It Cm %s : Ar %s\n%s.\n", s->name, forms[s->type], s->help);
+	if (s->choices) {
+		put_list(all, sizeof(all), s->choices);
+		buf_printf(out, "One of %s.\n", all);
+	}
+	if (s->places) {
+		put_list(all, sizeof(all), s->places);
+		buf_printf(out, "In braces there may be: %s.\n", all);
+	}
+	if (s->example)
+		buf_printf(out, "An example is\n.Ql %s .\n", s->example);
+}
+
+void config_manual_backends(struct buf *out)
+{
+	buf_puts(
+		out,
+		".Ss Backends\n"
+		"The section\n"
+		".Cm backends\n"
+		"has a name for each place where sandboxes can run, and below it its kind and\n"
+		"its settings; the kind can be left out where it is the name.\n"
+		"The kinds native, docker and gvisor have a backend of their name without being\n"
+		"in the file;\n"
+		".Cm false\n"
+		"instead of settings takes it away.\n"
+		"A backend has a tier, which says how strong its wall is; from the weakest to\n"
+		"the strongest these are none, container, namespace, gvisor and vm.\n"
+		"A sandbox that asks for a tier gets that or a stronger one, or is refused.\n"
+		".Bd -literal -offset indent\n"
+		"backends:\n"
+		"  docker: false\n"
+		"  build-host:\n"
+		"    kind: command\n"
+		"    create: ['true']\n"
+		"    exec: [ssh, build, '{command}']\n"
+		"    destroy: ['true']\n"
+		"    tier: vm\n"
+		".Ed\n");
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct config_kind *k = &kinds[i];
+
+		buf_printf(out, ".Pp\nKind\n.Cm %s ,\nof tier\n.Cm %s .\n%s.\n", k->name,
+			   tier_names[k->tier], k->help);
+		if (k->n == 0)
+			continue;
+		buf_puts(out, ".Bl -tag -width Ds\n");
+		for (size_t s = 0; s < k->n; s++)
+			manual_setting(&k->settings[s], out);
+		buf_puts(out, ".El\n");
+	}
+}
+
+/* As it would be written in the file: JSON is YAML. */
+static void show_settings(const struct config_backend *b, struct buf *out)
+{
+	json_t *all = b->settings ? json_loads(b->settings, 0, NULL)
+				  : json_pack("{s:s}", "kind", b->kind);
+	char *text = NULL;
+
+	(void)json_object_del(all, "name");
+	text = json_dumps(all, JSON_SORT_KEYS);
+	buf_printf(out, "  %s: %s\n", b->name, text ? text : "{}");
+	free(text);
+	json_decref(all);
+}
+
+void config_show_backends(const struct config *c, struct buf *out)
+{
+	buf_puts(out, "backends:\n");
+	for (size_t i = 0; i < c->n_backends; i++)
+		show_settings(&c->backends[i], out);
+}
