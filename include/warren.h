@@ -121,6 +121,12 @@ struct warren_mount {
 	uint64_t size; /* of a tmpfs, bytes; 0: 64 MiB */
 };
 
+#define WARREN_LIMIT_MEMORY (1U << 0)
+#define WARREN_LIMIT_CPU    (1U << 1)
+#define WARREN_LIMIT_PIDS   (1U << 2)
+#define WARREN_LIMIT_DISK   (1U << 3)
+#define WARREN_LIMIT_NOFILE (1U << 4)
+
 struct warren_spec {
 	const char
 		*id; /* as warren_id() has them, and nobody's yet; default: a new one */
@@ -141,6 +147,12 @@ struct warren_spec {
 	uint64_t disk; /* bytes that writes to the root may take; default memory / 2 */
 	uint64_t
 		nofile; /* open files per process; default as the caller's, at most 65,536 */
+
+	/*
+	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot be
+	 * kept is left out, and warren_enforced() says so.
+	 */
+	uint32_t wishes;
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;

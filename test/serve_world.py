@@ -235,7 +235,7 @@ def check_error(reply, status, code=None):
 class World:
     worlds = []  # one at a time has sandboxes
 
-    def __init__(self, *options, tcp=False, state=None, limits=None, start=True):
+    def __init__(self, *options, tcp=False, state=None, limits=None, start=True, config=""):
         if os.geteuid() != 0:
             raise Skip("needs root")
         if not os.access(SERVE, os.X_OK):
@@ -246,6 +246,9 @@ class World:
         self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
         self.port = self.free_port() if tcp else None
         self.options, self.limits = list(options), limits
+        self.config = f"{self.dir}/warren.yaml"
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(config)
         self.seen, self.process, self.log = set(), None, open(self.log_path, "ab", buffering=0)
         self.local = threading.local()
         World.worlds.append(self)
@@ -269,7 +272,7 @@ class World:
         listen = ["--listen", f"unix:{self.socket}"]
         if self.port:
             listen += ["--listen", f"tcp:127.0.0.1:{self.port}"]
-        return [SERVE, "--config", "/dev/null", "--state-dir", self.state, "--run-dir", self.run_dir, *listen,
+        return [SERVE, "--config", self.config, "--state-dir", self.state, "--run-dir", self.run_dir, *listen,
                 "--log-format", "text", *self.options]
 
     def start(self, wait=True):

@@ -59,6 +59,7 @@ static inline struct sandbox_row a_sandbox(const char *owner)
 		.state = SANDBOX_CREATING,
 		.owner = owner,
 		.backend = "native",
+		.tier = "gvisor",
 		.image = "python:3.12",
 		.network = "loopback",
 		.spec = "{\"image\":\"python:3.12\",\"env\":{\"A\":\"b\"}}",

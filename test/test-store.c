@@ -90,8 +90,26 @@ TEST(a_newer_state_is_refused_and_left_alone)
 	EQ(db_open(state_path, &db, &err), -ENOTSUP);
 	OK(strstr(err.msg, "version 1000"));
 	OK(strstr(err.msg, state_path));
-	run_sql("PRAGMA user_version = 1");
+	run_sql("PRAGMA user_version = 2");
 	db = state_open();
+	GOOD(db_check(db, &err));
+	db_close(db);
+}
+
+TEST(a_state_from_before_tiers_is_of_the_one_there_was)
+{
+	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
+	struct sandbox_row row = a_sandbox(DB_LOCAL);
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	GOOD(insert(db, &row));
+	db = db_close(db);
+	run_sql("ALTER TABLE sandboxes DROP COLUMN tier; PRAGMA user_version = 1");
+	db = state_open();
+	GOOD(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err));
+	STREQ(got.tier, "namespace");
 	GOOD(db_check(db, &err));
 	db_close(db);
 }
@@ -165,6 +183,7 @@ TEST(a_sandbox_comes_back_as_it_was)
 	STREQ(got.id, row.id);
 	STREQ(got.owner, DB_LOCAL);
 	STREQ(got.backend, "native");
+	STREQ(got.tier, "gvisor");
 	STREQ(got.image, row.image);
 	STREQ(got.network, row.network);
 	STREQ(got.name, row.name);

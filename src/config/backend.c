@@ -113,17 +113,22 @@ static const struct config_kind {
 	const char *name;
 	enum tier tier;
 	bool offered; /* under its own name, without being configured */
+	bool network;
+	enum config_images images; /* NONE: unless its settings have a place for one */
 	const struct setting *settings;
 	size_t n;
 	const char *help;
 } kinds[] = {
-	{ "native", TIER_NAMESPACE, true, NULL, 0,
+	{ "native", TIER_NAMESPACE, true, true, CONFIG_IMAGES_OURS, NULL, 0,
 	  "Namespaces of this machine's kernel. There is one, of that name" },
-	{ "docker", TIER_CONTAINER, true, docker_settings, ARRAY_SIZE(docker_settings),
+	{ "docker", TIER_CONTAINER, true, true, CONFIG_IMAGES_THEIRS, docker_settings,
+	  ARRAY_SIZE(docker_settings),
 	  "Containers of Docker, or of Podman by its compatible socket" },
-	{ "gvisor", TIER_GVISOR, true, gvisor_settings, ARRAY_SIZE(gvisor_settings),
+	{ "gvisor", TIER_GVISOR, true, true, CONFIG_IMAGES_OURS, gvisor_settings,
+	  ARRAY_SIZE(gvisor_settings),
 	  "A kernel in user space for each sandbox, by runsc" },
-	{ "command", TIER_NONE, false, command_settings, ARRAY_SIZE(command_settings),
+	{ "command", TIER_NONE, false, false, CONFIG_IMAGES_NONE, command_settings,
+	  ARRAY_SIZE(command_settings),
 	  "Whatever can run a command: ssh, kubectl, nsenter, docker's own program" },
 };
 
@@ -344,6 +349,8 @@ static int add(struct config *c, const char *name, const struct config_kind *kin
 		.settings = strcmp(kind->name, "native") == 0
 				    ? NULL
 				    : settings_text(name, kind, in),
+		.images = kind->images,
+		.network = kind->network,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && strcmp(kind->name, "native") != 0)) {
@@ -351,6 +358,8 @@ static int add(struct config *c, const char *name, const struct config_kind *kin
 		free(b->settings);
 		return error_errno(err, ENOMEM, "read the configuration");
 	}
+	if (b->images == CONFIG_IMAGES_NONE && strstr(b->settings, "{image}"))
+		b->images = CONFIG_IMAGES_THEIRS;
 	c->n_backends++;
 	return 0;
 }

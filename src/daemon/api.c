@@ -305,7 +305,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	struct service_options options = { .warden = b->warden,
 					   .journal_default = c->journal_default,
 					   .journal_max = c->journal_max,
-					   .execs_max = (unsigned)c->execs_kept };
+					   .execs_max = (unsigned)c->execs_kept,
+					   .backends = b->backends };
 	int r = 0;
 
 	if (c->tls_cert[0])

@@ -15,8 +15,9 @@
 struct api_birth {
 	const struct config *config;
 	const struct warden_policy *policy;
-	int warden; /* the connection to it */
-	int told;   /* a pipe: struct api_word, once, when it is ready or cannot be */
+	const char *const *backends; /* their names, NULL-terminated */
+	int warden;                  /* the connection to it */
+	int told; /* a pipe: struct api_word, once, when it is ready or cannot be */
 	const char *dir; /* of its own */
 	uid_t uid;
 	gid_t gid;

@@ -48,6 +48,7 @@ static const char help_head[] =
 	"\n"
 	"      --config FILE   read this file (default " CONFIG_FILE
 	", if there is one)\n"
+	"      --show-backend NAME  print the settings of a backend as JSON, and leave\n"
 	"      --check         say what is in force, and whether it all fits, and leave\n"
 	"      --example       print a configuration file with every key, and leave\n"
 	"  -h, --help          print this, and leave\n"
@@ -55,6 +56,7 @@ static const char help_head[] =
 
 struct options {
 	const char *file;
+	const char *backend; /* whose settings are asked for; NULL: nobody's */
 	bool check, example, help;
 };
 
@@ -66,6 +68,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 	(*at)++;
 	if (strcmp(word, "--check") == 0) {
 		o->check = true;
+	} else if (strcmp(word, "--show-backend") == 0 && *at < argc) {
+		o->backend = argv[(*at)++];
 	} else if (strcmp(word, "--example") == 0) {
 		o->example = true;
 	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -439,12 +443,35 @@ static int serve(struct pair *p, struct warren_error *err)
 	}
 }
 
-static int prepare(struct pair *p, struct warden_policy *policy, char *dir, size_t size,
+/* The backends of the configuration, for either process; its strings. */
+struct places {
+	struct warden_backend others[CONFIG_BACKENDS_MAX];
+	size_t n_others;
+	bool native;
+	const char *names[CONFIG_BACKENDS_MAX + 1]; /* all; NULL-terminated */
+};
+
+static void list_places(const struct config *c, struct places *ret)
+{
+	*ret = (struct places){ 0 };
+	for (size_t i = 0; i < c->n_backends; i++) {
+		const struct config_backend *b = &c->backends[i];
+
+		ret->names[i] = b->name;
+		if (b->settings)
+			ret->others[ret->n_others++] =
+				(struct warden_backend){ b->name, b->kind, b->settings };
+		else
+			ret->native = true;
+	}
+}
+
+static int prepare(struct pair *p, const struct places *places,
+		   struct warden_policy *policy, char *dir, size_t size,
 		   struct warren_error *err)
 {
 	const struct config *c = p->config;
-	struct warren_options options = { .backend = c->backend,
-					  .state_dir = c->state_dir,
+	struct warren_options options = { .state_dir = c->state_dir,
 					  .run_dir = c->run_dir,
 					  .engine_name = ENGINE_NAME };
 	sigset_t set;
@@ -463,11 +490,13 @@ static int prepare(struct pair *p, struct warden_policy *policy, char *dir, size
 	if (r == 0)
 		r = own_dir(dir, p->birth.uid, p->birth.gid, err);
 	if (r == 0)
-		r = warden_open(&options, policy, &p->warden, err);
+		r = warden_open(&options, places->native, places->others,
+				places->n_others, policy, &p->warden, err);
 	if (r == 0)
 		r = open_listeners(c, &p->birth, err);
 	p->birth.config = c;
 	p->birth.policy = policy;
+	p->birth.backends = places->names;
 	p->birth.dir = dir;
 	return r;
 }
@@ -486,6 +515,7 @@ static int run(const struct config *c, struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
+	struct places places;
 	struct warden_policy policy = { .host_image = c->host_image,
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
@@ -509,7 +539,8 @@ static int run(const struct config *c, struct warren_error *err)
 	policy.mounts = mounts;
 	policy.insecure_registries = registries;
 	image_program(program, sizeof(program));
-	r = prepare(&p, &policy, dir, sizeof(dir), err);
+	list_places(c, &places);
+	r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve(&p, err);
 	p.warden = warden_close(p.warden);
@@ -535,6 +566,18 @@ static void complete(struct buf *out)
 	}
 }
 
+/* For `warren run --backend`, which does not read the file by itself. */
+static int show_backend(const struct config *c, const char *name, struct buf *out,
+			struct warren_error *err)
+{
+	const struct config_backend *b = NULL;
+	int r = config_place(c, "", name, TIER_NONE, &b, err);
+
+	if (r == 0)
+		buf_printf(out, "%s\n", b->settings ? b->settings : "{}");
+	return r;
+}
+
 int main(int argc, char **argv)
 {
 	AUTO_CONFIG struct config *c = NULL;
@@ -556,6 +599,8 @@ int main(int argc, char **argv)
 		config_example(&out);
 	} else if (r == 0 && o.check) {
 		config_show(c, &out);
+	} else if (r == 0 && o.backend) {
+		r = show_backend(c, o.backend, &out, &err);
 	} else if (r == 0) {
 		log_setup(c->log_format == CONFIG_LOG_JSON ||
 				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),

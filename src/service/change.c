@@ -200,8 +200,7 @@ void box_unmake(struct box *box, service_done_fn done, void *ctx)
 					.done = done,
 					.ctx = ctx };
 		(void)memcpy(u->id, box->row.id, sizeof(u->id));
-		(void)memcpy(msg.id, box->row.id, sizeof(u->id));
-		r = link_ask(box->service, &msg, sizeof(msg), on_destroyed, u);
+		r = link_ask_of(box, &msg, sizeof(msg), on_destroyed, u);
 	}
 	if (r < 0) {
 		free(u);
@@ -288,8 +287,7 @@ static void begin_pause(struct box_job *job)
 		end_job(job, wrong_state(box, &err), &err);
 		return;
 	}
-	(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
-	r = link_ask(box->service, &msg, sizeof(msg), on_paused, job);
+	r = link_ask_of(box, &msg, sizeof(msg), on_paused, job);
 	if (r < 0)
 		end_job(job, error_errno(&err, -r, "ask the warden"), &err);
 }
@@ -377,11 +375,10 @@ static void begin_update(struct box_job *job)
 		end_job(job, wrong_state(box, &err), &err);
 		return;
 	}
-	(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
 	spec_get_limits(box, &job->old);
 	r = spec_set_limits(box, &job->limits, &err);
 	if (r == 0) {
-		r = link_ask(box->service, &msg, sizeof(msg), on_updated, job);
+		r = link_ask_of(box, &msg, sizeof(msg), on_updated, job);
 		if (r < 0)
 			(void)error_errno(&err, -r, "ask the warden");
 	}
@@ -436,8 +433,7 @@ void box_stats(struct box *box,
 
 	if (c) {
 		*c = (struct counting){ done, ctx };
-		(void)memcpy(msg.id, box->row.id, ID_LEN + 1);
-		r = link_ask(box->service, &msg, sizeof(msg), on_stats, c);
+		r = link_ask_of(box, &msg, sizeof(msg), on_stats, c);
 	}
 	if (r < 0) {
 		free(c);

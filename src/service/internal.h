@@ -117,6 +117,7 @@ struct service {
 	int journals;
 	uint64_t journal_default, journal_max;
 	unsigned execs_max;
+	const char *const *backends;
 	struct link link;
 	bool closing; /* nothing that ends now is known to have failed */
 	struct box *boxes[BOX_BUCKETS];
@@ -146,6 +147,11 @@ int link_ask(struct service *s, void *msg, size_t size,
 	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
 			size_t size, int fd),
 	     void *ctx);
+/* The same about a sandbox: @msg begins as struct wire_box, which gets its id and backend. */
+int link_ask_of(const struct box *box, void *msg, size_t size,
+		void (*fn)(void *ctx, const struct warren_error *err, const char *data,
+			   size_t size, int fd),
+		void *ctx);
 
 /* stock.c */
 struct wire_stock;

@@ -168,3 +168,15 @@ int link_ask(struct service *s, void *msg, size_t size,
 	l->asks = a;
 	return 0;
 }
+
+int link_ask_of(const struct box *box, void *msg, size_t size,
+		void (*fn)(void *ctx, const struct warren_error *err, const char *data,
+			   size_t size, int fd),
+		void *ctx)
+{
+	struct wire_box *m = msg;
+	int r = wire_put_backend(&m->h, box->row.backend);
+
+	(void)memcpy(m->id, box->row.id, sizeof(box->row.id));
+	return r < 0 ? r : link_ask(box->service, msg, size, fn, ctx);
+}

@@ -22,6 +22,7 @@ struct making {
 	struct buf msg; /* for the warden, who may be asked twice */
 	char *image, *platform;
 	enum box_pull pull;
+	bool theirs; /* the backend's own images: we have nothing to pull */
 	bool pulled;
 	struct warren_error missing; /* what the warden said the first time */
 	struct image_waiter waiter;
@@ -57,8 +58,10 @@ static void fail(struct making *m, const struct warren_error *err)
 
 /* ------------------------------------------------------------------- the image */
 
-static bool is_stored(const char *image)
+static bool is_stored(const struct making *m)
 {
+	const char *image = m->theirs ? NULL : m->image;
+
 	return image && strcmp(image, "host") != 0 && strncmp(image, "dir:", 4) != 0;
 }
 
@@ -153,7 +156,7 @@ static void on_created(void *ctx, const struct warren_error *failure, const char
 		making_free(m);
 		return;
 	}
-	if (failure && failure->code == ENOENT && is_stored(m->image) && !m->pulled) {
+	if (failure && failure->code == ENOENT && is_stored(m) && !m->pulled) {
 		m->missing = *failure;
 		if (m->pull == BOX_PULL_NEVER)
 			image_ask(s, IMAGE_INSPECT, m->image, on_looked, m);
@@ -209,17 +212,17 @@ void box_make(struct box *box, const struct warren_spec *spec,
 			      .image = spec->image ? strdup(spec->image) : NULL,
 			      .platform =
 				      source->platform ? strdup(source->platform) : NULL,
-			      .pull = source->pull };
+			      .pull = source->pull,
+			      .theirs = source->theirs };
 	(void)memcpy(m->id, box->row.id, sizeof(m->id));
-	r = wire_put_create(&m->msg, box->row.id, spec);
+	r = wire_put_create(&m->msg, box->row.backend, box->row.id, spec);
 	if ((spec->image && !m->image) || (source->platform && !m->platform))
 		r = -ENOMEM;
 	if (r < 0) {
 		(void)error_errno(&err, -r, "ask for a sandbox");
 		fail(m, &err);
-	} else if (is_stored(m->image) &&
-		   (m->pull == BOX_PULL_ALWAYS ||
-		    (m->pull == BOX_PULL_MISSING && m->platform))) {
+	} else if (is_stored(m) && (m->pull == BOX_PULL_ALWAYS ||
+				    (m->pull == BOX_PULL_MISSING && m->platform))) {
 		pull(m);
 	} else {
 		ask_warden(m);

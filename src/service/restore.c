@@ -206,9 +206,12 @@ static void restore_box(struct restoring *all, struct box *box)
 	    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
 	if (box->row.state == SANDBOX_DELETING) {
-		all->left++;
+		/* Nobody is kept waiting for what another program may take long for. */
+		bool wait = strcmp(box->row.backend, WIRE_NATIVE) == 0;
+
+		all->left += wait;
 		box->moving = true;
-		box_unmake(box, on_unmade, all);
+		box_unmake(box, wait ? on_unmade : service_ignore, all);
 		return;
 	}
 	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
@@ -218,9 +221,8 @@ static void restore_box(struct restoring *all, struct box *box)
 		return;
 	f->all = all;
 	(void)memcpy(f->id, box->row.id, sizeof(f->id));
-	(void)memcpy(msg.id, box->row.id, sizeof(f->id));
 	all->left++;
-	if (link_ask(all->service, &msg, sizeof(msg), on_found, f) < 0) {
+	if (link_ask_of(box, &msg, sizeof(msg), on_found, f) < 0) {
 		all->left--;
 		free(f);
 	}
@@ -247,17 +249,26 @@ static int count_box(void *ctx, const struct sandbox_row *row UNUSED)
 	return 0;
 }
 
+/* What is alive in one of the backends. */
+struct listing {
+	struct restoring *all;
+	const char *backend;
+};
+
 static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
 		      const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
 {
-	one_done(ctx);
+	if (ctx)
+		one_done(ctx);
 }
 
 /* What is alive and has no row was never acknowledged, or failed beyond recovery. */
 static void on_list(void *ctx, const struct warren_error *failure, const char *data,
 		    size_t size, int fd UNUSED)
 {
-	struct restoring *all = ctx;
+	struct listing *l = ctx;
+	struct restoring *all = l->all;
+	bool wait = strcmp(l->backend, WIRE_NATIVE) == 0;
 
 	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
 		struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
@@ -267,11 +278,31 @@ static void on_list(void *ctx, const struct warren_error *failure, const char *d
 		if (!id_valid(id) || (box && box->row.state != SANDBOX_FAILED))
 			continue;
 		(void)memcpy(msg.id, id, ID_LEN + 1);
-		all->left++;
-		if (link_ask(all->service, &msg, sizeof(msg), on_orphan, all) < 0)
-			all->left--;
+		(void)wire_put_backend(&msg.h, l->backend);
+		all->left += wait;
+		if (link_ask(all->service, &msg, sizeof(msg), on_orphan,
+			     wait ? all : NULL) < 0)
+			all->left -= wait;
 	}
+	free(l);
 	one_done(all);
+}
+
+static int ask_for_list(struct restoring *all, const char *backend)
+{
+	struct wire_header msg = { .type = WIRE_LIST };
+	struct listing *l = malloc(sizeof(*l));
+	int r = l ? wire_put_backend(&msg, backend) : -ENOMEM;
+
+	if (r == 0) {
+		*l = (struct listing){ all, backend };
+		r = link_ask(all->service, &msg, sizeof(msg), on_list, l);
+	}
+	if (r < 0)
+		free(l);
+	else
+		all->left++;
+	return r;
 }
 
 static void remove_orphans(struct service *s)
@@ -323,7 +354,6 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err)
 {
 	struct restoring *all = calloc(1, sizeof(*all));
-	struct wire_header list = { .type = WIRE_LIST };
 	int r;
 
 	if (!all)
@@ -335,9 +365,11 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 				   .task = { .fn = on_all, .ctx = all } };
 	remove_orphans(s);
 	r = load_boxes(all, err);
-	if (r == 0)
-		r = link_ask(s, &list, sizeof(list), on_list, all);
+	for (size_t i = 0; r == 0 && s->backends[i]; i++)
+		r = ask_for_list(all, s->backends[i]);
 	if (r < 0 && err->code == 0)
 		r = error_errno(err, -r, "ask the warden");
+	if (r == 0)
+		one_done(all);
 	return r;
 }

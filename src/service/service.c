@@ -72,6 +72,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
 	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
 	s->execs_max = o->execs_max ? o->execs_max : 1000;
+	s->backends = o->backends;
 	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
@@ -107,6 +108,16 @@ bool service_has_warden(const struct service *s)
 	return s->link.sock >= 0;
 }
 
+size_t service_count_at(const struct service *s, const char *backend)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < BOX_BUCKETS; i++)
+		for (const struct box *box = s->boxes[i]; box; box = box->hash_next)
+			n += strcmp(box->row.backend, backend) == 0;
+	return n;
+}
+
 struct probing {
 	void (*done)(void *ctx, int r, const char *json, const struct warren_error *err);
 	void *ctx;
@@ -125,7 +136,7 @@ static void on_probed(void *ctx, const struct warren_error *failure, const char 
 	free(p);
 }
 
-void service_probe(struct service *s,
+void service_probe(struct service *s, const char *backend,
 		   void (*done)(void *ctx, int r, const char *json,
 				const struct warren_error *err),
 		   void *ctx)
@@ -137,6 +148,9 @@ void service_probe(struct service *s,
 
 	if (p) {
 		*p = (struct probing){ done, ctx };
+		r = wire_put_backend(&msg, backend);
+	}
+	if (p && r == 0) {
 		r = link_ask(s, &msg, sizeof(msg), on_probed, p);
 	}
 	if (r < 0) {

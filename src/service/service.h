@@ -51,6 +51,8 @@ struct service_options {
 	int journals;                          /* the directory of journals; taken */
 	uint64_t journal_default, journal_max; /* bytes kept of an exec's output */
 	unsigned execs_max;                    /* kept in the store for each sandbox */
+	/* Where sandboxes may be, NULL-terminated; borrowed. */
+	const char *const *backends;
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
@@ -68,8 +70,10 @@ int64_t service_time(void);
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
 bool service_has_warden(const struct service *s);
-/* What the machine can enforce, as JSON. */
-void service_probe(struct service *s,
+/* How many sandboxes @backend has. */
+size_t service_count_at(const struct service *s, const char *backend);
+/* What @backend can do here, as JSON: an array of features. */
+void service_probe(struct service *s, const char *backend,
 		   void (*done)(void *ctx, int r, const char *json,
 				const struct warren_error *err),
 		   void *ctx);
@@ -94,6 +98,7 @@ enum box_pull {
 struct box_source {
 	enum box_pull pull;
 	const char *platform; /* NULL: this machine's */
+	bool theirs;          /* the backend has images of its own: nothing is pulled */
 };
 
 /*

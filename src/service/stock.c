@@ -31,23 +31,36 @@ void stock_hear(struct service *s, const struct wire_stock *msg, size_t size)
 	s->figures.parts_ready = s->n_stock;
 }
 
+static bool is_native(const struct sandbox_row *row)
+{
+	return strcmp(row->backend, WIRE_NATIVE) == 0;
+}
+
 size_t stock_take(struct service *s, struct sandbox_row *rows, size_t n)
 {
-	size_t done = 0;
+	size_t end = 0;
 
-	for (; done < n && s->n_stock > 0; done++)
-		(void)memcpy(rows[done].id, s->stock[--s->n_stock],
-			     sizeof(rows[done].id));
-	s->figures.parts_taken += done;
-	s->figures.parts_missed += n - done;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_native(&rows[i]))
+			continue;
+		s->figures.parts_missed += s->n_stock == 0;
+		if (s->n_stock == 0)
+			continue;
+		(void)memcpy(rows[i].id, s->stock[--s->n_stock], sizeof(rows[i].id));
+		s->figures.parts_taken++;
+		end = i + 1;
+	}
 	s->figures.parts_ready = s->n_stock;
-	return done;
+	return end;
 }
 
 void stock_return(struct service *s, const struct sandbox_row *rows, size_t n)
 {
-	for (size_t i = 0; i < n && s->n_stock < ARRAY_SIZE(s->stock); i++)
+	for (size_t i = 0; i < n && s->n_stock < ARRAY_SIZE(s->stock); i++) {
+		if (!is_native(&rows[i]))
+			continue;
 		(void)memcpy(s->stock[s->n_stock++], rows[i].id, sizeof(s->stock[0]));
-	s->figures.parts_taken -= n;
+		s->figures.parts_taken--;
+	}
 	s->figures.parts_ready = s->n_stock;
 }

@@ -113,6 +113,9 @@ static const char *const steps[] = {
 	"  VALUES ('" DB_LOCAL "', unixepoch() * 1000, 9223372036854775807,"
 	"          9223372036854775807, 9223372036854775807, 9223372036854775807,"
 	"          9223372036854775807);",
+
+	/* There was one backend before, and this was its tier. */
+	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

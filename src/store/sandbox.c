@@ -195,6 +195,7 @@ static int insert_row(struct db *db, const struct sandbox_row *from,
 	query_u64(&q, row->idle_timeout_ms);
 	query_int(&q, row->last_used);
 	query_blob(&q, labels.data, labels.len);
+	query_text(&q, row->tier);
 	query_text(&q, keyed ? request->key : NULL);
 	query_blob(&q, keyed ? request->hash : NULL, keyed ? DB_HASH_SIZE : 0);
 	r = query_run(&q, err);

@@ -28,6 +28,7 @@ enum column {
 	COL_IDLE_TIMEOUT_MS,
 	COL_LAST_USED,
 	COL_LABELS,
+	COL_TIER,
 };
 
 /* "key\0value\0key\0value\0"; what is not exactly that has no labels. */
@@ -61,6 +62,7 @@ static int read_row(const struct query *q, struct sandbox_row *row,
 		.state = (enum sandbox_state)state,
 		.owner = column_text(q, COL_OWNER),
 		.backend = column_text(q, COL_BACKEND),
+		.tier = column_text(q, COL_TIER),
 		.image = column_text(q, COL_IMAGE),
 		.network = column_text(q, COL_NETWORK),
 		.name = column_text(q, COL_NAME),
@@ -86,11 +88,11 @@ static int read_row(const struct query *q, struct sandbox_row *row,
 /* The row with strings and labels of its own. */
 static int own_row(struct sandbox_row *row, struct warren_error *err)
 {
-	const char **at[9 + 2 * DB_LABELS_MAX] = {
+	const char **at[10 + 2 * DB_LABELS_MAX] = {
 		&row->owner, &row->backend,  &row->image, &row->network,  &row->name,
-		&row->spec,  &row->template, &row->error, &row->enforced,
+		&row->spec,  &row->template, &row->error, &row->enforced, &row->tier,
 	};
-	size_t n = 9, size = (row->n_labels + 1) * sizeof(struct db_label);
+	size_t n = 10, size = (row->n_labels + 1) * sizeof(struct db_label);
 	struct db_label *labels = malloc(size);
 	int r;
 

@@ -10,7 +10,7 @@
 	"s.seq, s.id, s.state, s.owner, s.backend, s.image, s.network, s.name, " \
 	"s.template, s.spec, s.enforced, s.error, s.memory, s.cpu_millis, "      \
 	"s.disk, s.created_at, s.changed_at, s.expires_at, s.idle_timeout_ms, "  \
-	"s.last_used, s.labels"
+	"s.last_used, s.labels, s.tier"
 #define TOKEN                                                                       \
 	"id, tenant, name, scopes, created_at, expires_at, last_used, revoked_at, " \
 	"hash, seq"
@@ -68,9 +68,9 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "
 		"template, spec, enforced, error, memory, cpu_millis, disk, created_at, "
-		"changed_at, expires_at, idle_timeout_ms, last_used, labels, request_key, "
-		"request_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-		"?, ?, ?, ?, ?)",
+		"changed_at, expires_at, idle_timeout_ms, last_used, labels, tier, "
+		"request_key, request_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_GET_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s WHERE id = ?1 AND "
 			     "(?2 IS NULL OR owner = ?2)",
 	[STMT_CHARGED_SANDBOX] =

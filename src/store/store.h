@@ -209,8 +209,8 @@ struct sandbox_row {
 	uint64_t seq; /* grows with each insert: the cursor of pages */
 	char id[ID_LEN + 1];
 	enum sandbox_state state;
-	const char *owner;   /* a tenant */
-	const char *backend; /* never NULL; the others here may be */
+	const char *owner;          /* a tenant */
+	const char *backend, *tier; /* never NULL; the others here may be */
 	const char *image, *network, *name, *template;
 	const char *spec;     /* JSON: what was asked for, as it was accepted */
 	const char *enforced; /* JSON: what is in force; NULL while it is being made */

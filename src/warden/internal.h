@@ -6,7 +6,34 @@
 #include "warden/warden.h"
 #include "warden/wire.h"
 
-/* image.c: start it; *@ret_fd is the end of a pipe with what it prints. */
+/* ------------------------------------------------------------------ engine.c */
+
+struct engines;
+
+int engines_new(const struct warren_options *options, bool native,
+		const struct warden_backend *backends, size_t n, struct engines **ret,
+		struct warren_error *err);
+struct engines *engines_free(struct engines *all);
+struct warren *engines_native(const struct engines *all);
+/* The engine of backend @name, opened if it was not; -ENODEV: there is no such. */
+int engines_get(struct engines *all, const char *name, struct warren **ret,
+		struct warren_error *err);
+
+/* -------------------------------------------------------------------- slow.c */
+
+struct slow;
+
+/* @fn carries out a request, on some thread; @sock is where the answer goes. */
+struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
+		      void *ctx);
+/* All of @msg is copied, and so is @sock. -EAGAIN: there are too many. */
+int slow_put(struct slow *s, const void *msg, size_t size, int sock);
+/* What waits is dropped. Returns @s if something is still under way: it is to be left alone. */
+struct slow *slow_stop(struct slow *s);
+
+/* ------------------------------------------------------------------- image.c */
+
+/* Start it; *@ret_fd is the end of a pipe with what it prints. */
 int warden_image(const struct warden_policy *policy, const struct wire_image *m,
 		 int *ret_fd, struct warren_error *err);
 

@@ -9,6 +9,9 @@
  * knows as much. The api sees to it that nothing is asked twice at a time of
  * one sandbox; if it does not, it harms that sandbox alone.
  *
+ * A request names a backend (engine.c); those to others than the native one go to threads of
+ * their own (slow.c), as other programs take part in them.
+ *
  * Sandboxes are children of this process or of one that is gone: SIGCHLD is
  * ignored, so that nobody has to wait for them.
  */
@@ -28,7 +31,8 @@
 #include "warden/stock.h"
 
 struct warden {
-	struct warren *engine;
+	struct engines *engines;
+	struct slow *slow;
 	struct stock *stock; /* NULL: nothing is made ahead */
 	struct warden_policy policy;
 	pthread_t threads[WARDEN_THREADS];
@@ -39,6 +43,8 @@ struct warden {
 /* A request under way: what its reply will be. */
 struct work {
 	struct warden *w;
+	struct warren *engine; /* of the backend that is meant */
+	int sock;
 	struct buf reply; /* what follows struct wire_reply */
 	int fd;           /* goes along; -1: none */
 };
@@ -46,7 +52,7 @@ struct work {
 static int adopt(struct work *k, const char *id, struct warren_sandbox **ret,
 		 struct warren_error *err)
 {
-	return warren_adopt(k->w->engine, id, ret, err);
+	return warren_adopt(k->engine, id, ret, err);
 }
 
 /* A connection to its init, and what an api must know to speak over it. */
@@ -70,15 +76,18 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_sandbox *sb = NULL;
 	struct warren_spec spec;
+	bool parts = k->engine == engines_native(k->w->engines);
 	int r;
 
 	wire_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
 	if (r < 0)
 		return r;
-	stock_begin(k->w->stock, spec.id);
-	r = warren_create(k->w->engine, &spec, &sb, err);
-	stock_end(k->w->stock);
+	if (parts)
+		stock_begin(k->w->stock, spec.id);
+	r = warren_create(k->engine, &spec, &sb, err);
+	if (parts)
+		stock_end(k->w->stock);
 	if (r < 0)
 		return r;
 	r = hand_out(k, sb, err);
@@ -164,7 +173,7 @@ static int do_update(struct work *k, const void *msg, struct warren_error *err)
 static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *err)
 {
 	char **ids = NULL;
-	int r = warren_list(k->w->engine, &ids, err);
+	int r = warren_list(k->engine, &ids, err);
 
 	for (char **id = ids; r == 0 && id && *id; id++)
 		buf_add(&k->reply, *id, strlen(*id) + 1);
@@ -182,7 +191,7 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 	const struct warren_feature *f;
 	struct json j = { .out = &k->reply };
 	size_t n = 0;
-	int r = warren_probe(k->w->engine, &f, &n, err);
+	int r = warren_probe(k->engine, &f, &n, err);
 
 	if (r < 0)
 		return r;
@@ -219,7 +228,9 @@ static void answer(struct work *k, const void *msg, size_t size)
 
 	if (r < 0)
 		(void)error_set(&reply.err, EPROTO, "the warden permits no such request");
-	else
+	else if (h->type != WIRE_IMAGE)
+		r = engines_get(k->w->engines, h->backend, &k->engine, &reply.err);
+	if (r == 0)
 		r = permitted[h->type](k, msg, &reply.err);
 	if (r == 0 && k->reply.failed)
 		r = error_errno(&reply.err, EMSGSIZE, "answer");
@@ -230,9 +241,40 @@ static void answer(struct work *k, const void *msg, size_t size)
 	if (k->reply.len > 0)
 		buf_add(&out, k->reply.data, k->reply.len);
 	/* Nobody there any more: the thread sees that next. */
-	(void)fd_send(k->w->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
+	(void)fd_send(k->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
 	if (k->fd >= 0)
 		(void)close(k->fd);
+}
+
+static void carry_out(void *ctx, const void *msg, size_t size, int sock)
+{
+	struct work k = {
+		.w = ctx, .sock = sock, .reply = BUF_INIT(WIRE_MESSAGE_MAX), .fd = -1
+	};
+
+	answer(&k, msg, size);
+	buf_done(&k.reply);
+}
+
+/* Is it for one of the others? What is malformed is refused at once. */
+static bool is_slow(const void *msg, size_t size)
+{
+	const struct wire_header *h = msg;
+
+	return wire_check(msg, size) == 0 && h->type != WIRE_IMAGE &&
+	       strcmp(h->backend, WIRE_NATIVE) != 0;
+}
+
+static void put_aside(struct warden *w, const void *msg, size_t size)
+{
+	const struct wire_header *h = msg;
+	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
+	int r = slow_put(w->slow, msg, size, w->sock);
+
+	if (r == 0)
+		return;
+	(void)error_errno(&reply.err, -r, "ask backend '%s'", h->backend);
+	(void)fd_send(w->sock, &reply, sizeof(reply), NULL, 0);
 }
 
 static void *work_main(void *arg)
@@ -241,22 +283,26 @@ static void *work_main(void *arg)
 	char *msg = malloc(WIRE_MESSAGE_MAX);
 
 	while (msg) {
-		struct work k = { .w = w, .reply = BUF_INIT(WIRE_MESSAGE_MAX), .fd = -1 };
 		size_t n_fds = 0;
 		ssize_t n = fd_recv(w->sock, msg, WIRE_MESSAGE_MAX, NULL, &n_fds, 0);
 
 		if (n == 0 || (n < 0 && n != -EINTR && n != -EMSGSIZE))
 			break;
-		if (n >= (ssize_t)sizeof(struct wire_header))
-			answer(&k, msg, (size_t)n);
-		buf_done(&k.reply);
+		if (n < (ssize_t)sizeof(struct wire_header))
+			continue;
+		if (!is_slow(msg, (size_t)n))
+			carry_out(w, msg, (size_t)n, w->sock);
+		else
+			put_aside(w, msg, (size_t)n);
 	}
 	free(msg);
 	return NULL;
 }
 
-int warden_open(const struct warren_options *options, const struct warden_policy *policy,
-		struct warden **ret, struct warren_error *err)
+int warden_open(const struct warren_options *options, bool native,
+		const struct warden_backend *backends, size_t n,
+		const struct warden_policy *policy, struct warden **ret,
+		struct warren_error *err)
 {
 	struct warden *w = calloc(1, sizeof(*w));
 	int r;
@@ -266,12 +312,17 @@ int warden_open(const struct warren_options *options, const struct warden_policy
 	w->policy = *policy;
 	w->sock = -1;
 	(void)signal(SIGCHLD, SIG_IGN);
-	r = warren_open(options, &w->engine, err);
+	w->slow = slow_new(carry_out, w);
+	r = w->slow ? engines_new(options, native, backends, n, &w->engines, err)
+		    : error_errno(err, ENOMEM, "start the warden");
 	if (r < 0) {
+		if (w->slow)
+			w->slow = slow_stop(w->slow);
 		free(w);
 		return r;
 	}
-	w->stock = stock_open(w->engine, policy->parts_min, policy->parts_max);
+	w->stock = stock_open(engines_native(w->engines), policy->parts_min,
+			      policy->parts_max);
 	*ret = w;
 	return 0;
 }
@@ -281,7 +332,11 @@ struct warden *warden_close(struct warden *w)
 	if (!w)
 		return NULL;
 	w->stock = stock_close(w->stock);
-	w->engine = warren_close(w->engine);
+	/* What another program takes part in, and does not end, keeps what it uses. */
+	w->slow = slow_stop(w->slow);
+	if (w->slow)
+		return NULL;
+	w->engines = engines_free(w->engines);
 	free(w);
 	return NULL;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 #define WARDEN_THREADS        4
+#define WARDEN_SLOW_THREADS   32 /* for backends that are other programs */
 #define WARDEN_REGISTRIES_MAX 64
 
 /* What the configuration lets a sandbox have of this machine. */
@@ -17,15 +18,29 @@ struct warden_policy {
 	bool host_image;
 	bool dir_image;
 	size_t parts_min, parts_max; /* made ahead; stock.h */
-	const char *image_program; /* path of warren-image */
+	const char *image_program;   /* path of warren-image */
 	const char *const
 		*insecure_registries; /* spoken to without TLS; NULL-terminated */
 };
 
+/* A backend beside the native one, opened when it is first asked for. */
+struct warden_backend {
+	const char *name;     /* as requests call it */
+	const char *kind;     /* as of warren_options.backend */
+	const char *settings; /* as of warren_options.backend_config */
+};
+
 struct warden;
 
-int warden_open(const struct warren_options *options, const struct warden_policy *policy,
-		struct warden **ret, struct warren_error *err);
+/*
+ * @options are those of the native engine, which is opened here; @backends are borrowed, for
+ * as long as the warden lives. Without @native among what is permitted, requests to it are
+ * refused.
+ */
+int warden_open(const struct warren_options *options, bool native,
+		const struct warden_backend *backends, size_t n,
+		const struct warden_policy *policy, struct warden **ret,
+		struct warren_error *err);
 struct warden *warden_close(struct warden *w);
 /* Serve the requests that come over @sock, by threads of its own, until its end. */
 int warden_serve(struct warden *w, int sock, struct warren_error *err);

@@ -63,7 +63,8 @@ int wire_check(const void *data, size_t size)
 	const struct wire_header *h = data;
 	const struct wire_box *box = data;
 
-	if (size < sizeof(*h) || h->type == 0 || h->type >= WIRE_TYPE_MAX)
+	if (size < sizeof(*h) || h->type == 0 || h->type >= WIRE_TYPE_MAX ||
+	    !memchr(h->backend, 0, sizeof(h->backend)))
 		return -EPROTO;
 	if (shapes[h->type].strings ? size < shapes[h->type].size
 				    : size != shapes[h->type].size)
@@ -78,12 +79,29 @@ int wire_check(const void *data, size_t size)
 	return 0;
 }
 
+const char *wire_id(const void *data)
+{
+	const struct wire_box *box = data;
+
+	return shapes[box->h.type].id ? box->id : NULL;
+}
+
+int wire_put_backend(struct wire_header *h, const char *name)
+{
+	if (strlen(name) >= sizeof(h->backend))
+		return -ENAMETOOLONG;
+	(void)memset(h->backend, 0, sizeof(h->backend));
+	(void)memcpy(h->backend, name, strlen(name));
+	return 0;
+}
+
 static void put(struct buf *out, const char *s)
 {
 	buf_add(out, s ? s : "", strlen(s ? s : "") + 1);
 }
 
-int wire_put_create(struct buf *out, const char *id, const struct warren_spec *spec)
+int wire_put_create(struct buf *out, const char *backend, const char *id,
+		    const struct warren_spec *spec)
 {
 	struct wire_create head = {
 		.h = { .type = WIRE_CREATE },
@@ -95,10 +113,11 @@ int wire_put_create(struct buf *out, const char *id, const struct warren_spec *s
 		.network = spec->network,
 		.flags = spec->read_only ? WIRE_READ_ONLY : 0,
 		.n_mounts = (uint32_t)spec->n_mounts,
+		.wishes = spec->wishes,
 	};
 	size_t at = out->len;
 
-	if (spec->n_mounts > WIRE_MOUNTS_MAX)
+	if (spec->n_mounts > WIRE_MOUNTS_MAX || wire_put_backend(&head.h, backend) < 0)
 		return -E2BIG;
 	(void)strncpy(head.id, id, sizeof(head.id) - 1);
 	for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -151,6 +170,7 @@ void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
 		.pids = msg->pids,
 		.disk = msg->disk,
 		.nofile = msg->nofile,
+		.wishes = msg->wishes,
 		.network = (enum warren_network)msg->network,
 		.read_only = msg->flags & WIRE_READ_ONLY,
 		.durable = true,

@@ -18,9 +18,13 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define WIRE_MESSAGE_MAX 131072
-#define WIRE_ENV_MAX     1024
-#define WIRE_MOUNTS_MAX  64
+#define WIRE_MESSAGE_MAX  131072
+#define WIRE_ENV_MAX      1024
+#define WIRE_MOUNTS_MAX   64
+#define WIRE_BACKEND_SIZE 32
+
+/* The backend that answers at once; what the others do, other programs do, and may take long. */
+#define WIRE_NATIVE "native"
 
 enum wire_type {
 	WIRE_CREATE = 1, /* struct wire_create; reply: connection, description */
@@ -30,7 +34,7 @@ enum wire_type {
 	WIRE_RESUME,     /* struct wire_box */
 	WIRE_STATS,      /* struct wire_box; reply: struct warren_stats */
 	WIRE_UPDATE,     /* struct wire_update */
-	WIRE_LIST,       /* struct wire_header; reply: ids, each NUL-terminated */
+	WIRE_LIST,       /* struct wire_header; reply: ids there, each NUL-terminated */
 	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what it reports */
 	WIRE_PROBE,      /* struct wire_header; reply: JSON */
 	WIRE_TYPE_MAX,
@@ -41,6 +45,8 @@ enum wire_type {
 struct wire_header {
 	uint32_t type;
 	uint32_t seq;
+	/* Of a request: the backend, by the configuration's name for it, NUL-padded. */
+	char backend[WIRE_BACKEND_SIZE];
 };
 
 struct wire_box {
@@ -70,7 +76,8 @@ struct wire_create {
 	uint32_t network; /* enum warren_network */
 	uint32_t flags;   /* WIRE_READ_ONLY */
 	uint32_t n_env, n_mounts;
-	uint32_t strings_size, pad;
+	uint32_t strings_size;
+	uint32_t wishes; /* WARREN_LIMIT_* */
 	struct wire_mount mounts[WIRE_MOUNTS_MAX];
 	/*
 	 * image, hostname, user, workdir (each "" for the default), then the environment,
@@ -117,12 +124,17 @@ struct wire_stock {
 
 /* Is @data of @size bytes a whole request with sound strings? 0 or -EPROTO. */
 int wire_check(const void *data, size_t size);
+/* Of a checked request: the sandbox that it is about; NULL: none. */
+const char *wire_id(const void *data);
+/* -ENAMETOOLONG: it is the name of no backend. */
+int wire_put_backend(struct wire_header *h, const char *name);
 
 /* A request to create, as it is filled on either side. */
 struct warren_spec;
 struct buf;
 /* -E2BIG: it is more than a message holds. */
-int wire_put_create(struct buf *out, const char *id, const struct warren_spec *spec);
+int wire_put_create(struct buf *out, const char *backend, const char *id,
+		    const struct warren_spec *spec);
 /*
  * The spec of a checked message; its strings are the message's, its arrays are
  * in @env (WIRE_ENV_MAX + 1) and @mounts (WIRE_MOUNTS_MAX).

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* about.c - handlers: the service itself: its health, figures, backends, description */
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,35 +63,111 @@ void v1_get_openapi(struct call *c)
 
 /* ------------------------------------------------------------------- backends */
 
+/* All backends are asked at the same time; each answer is kept until the last has come. */
+struct asking {
+	struct call *call;
+	size_t left;
+	struct one_asked {
+		struct asking *all;
+		json_t *features; /* NULL: none; `reason` says why */
+		char reason[512], fix[512];
+	} one[CONFIG_BACKENDS_MAX];
+};
+
+/* The first of what it cannot do without, if that is missing. */
+static void judge(struct one_asked *one)
+{
+	size_t i;
+	json_t *f;
+
+	json_array_foreach(one->features, i, f)
+	{
+		const char *detail = json_string_value(json_object_get(f, "detail"));
+		const char *fix = json_string_value(json_object_get(f, "fix"));
+
+		if (json_is_true(json_object_get(f, "ok")) ||
+		    !json_is_true(json_object_get(f, "required")))
+			continue;
+		(void)snprintf(one->reason, sizeof(one->reason), "%s: %s",
+			       json_string_value(json_object_get(f, "name")),
+			       detail ? detail : "missing");
+		(void)snprintf(one->fix, sizeof(one->fix), "%s", fix ? fix : "");
+		return;
+	}
+}
+
+static void put_backend(struct json *j, const struct config_backend *b,
+			const struct one_asked *one, bool is_default)
+{
+	char *features = one->features ? json_dumps(one->features, JSON_COMPACT) : NULL;
+
+	json_open(j, NULL, '{');
+	json_str(j, "name", b->name);
+	json_str(j, "kind", b->kind);
+	json_str(j, "tier", tier_names[b->tier]);
+	json_bool(j, "available", !one->reason[0]);
+	json_str(j, "reason", one->reason[0] ? one->reason : NULL);
+	json_str(j, "fix", one->fix[0] ? one->fix : NULL);
+	json_bool(j, "default", is_default);
+	json_raw(j, "features", features ? features : "[]",
+		 features ? strlen(features) : 2);
+	json_close(j, '}');
+	free(features);
+}
+
+static void answer_backends(struct asking *all)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+	struct call *c = all->call;
+	const struct config *cfg = c->v1->config;
+
+	json_open(&j, NULL, '{');
+	json_open(&j, "backends", '[');
+	for (size_t i = 0; i < cfg->n_backends; i++) {
+		put_backend(&j, &cfg->backends[i], &all->one[i],
+			    strcmp(cfg->backends[i].name, cfg->backend) == 0);
+		json_decref(all->one[i].features);
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	if (c->req)
+		call_json(c, 200, &out);
+	call_unref(c);
+	free(all);
+}
+
 static void on_probed(void *ctx, int r, const char *json, const struct warren_error *err)
 {
-	AUTO_BUF struct buf out = BUF_INIT(256 << 10);
-	struct json j = { .out = &out };
-	struct call *c = ctx;
+	struct one_asked *one = ctx;
 
-	if (c->req && r < 0) {
-		call_fail(c, err);
-	} else if (c->req) {
-		json_open(&j, NULL, '{');
-		json_open(&j, "backends", '[');
-		json_open(&j, NULL, '{');
-		json_str(&j, "name", c->v1->config->backend);
-		json_str(&j, "tier", "namespace");
-		json_bool(&j, "available", true);
-		json_nil(&j, "reason");
-		json_bool(&j, "default", true);
-		json_raw(&j, "features", json, strlen(json));
-		json_close(&j, '}');
-		json_close(&j, ']');
-		json_close(&j, '}');
-		call_json(c, 200, &out);
-	}
-	call_unref(c);
+	if (r == 0)
+		one->features = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_is_array(one->features))
+		(void)snprintf(one->reason, sizeof(one->reason), "%s",
+			       r < 0 ? err->msg : "it does not say what it can do");
+	else
+		judge(one);
+	if (--one->all->left == 0)
+		answer_backends(one->all);
 }
 
 void v1_list_backends(struct call *c)
 {
-	service_probe(c->v1->service, on_probed, call_ref(c));
+	const struct config *cfg = c->v1->config;
+	struct asking *all = calloc(1, sizeof(*all));
+
+	if (!all) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	all->call = call_ref(c);
+	all->left = cfg->n_backends;
+	for (size_t i = 0; i < cfg->n_backends; i++) {
+		all->one[i].all = all;
+		service_probe(c->v1->service, cfg->backends[i].name, on_probed,
+			      &all->one[i]);
+	}
 }
 
 /* -------------------------------------------------------------------- metrics */
@@ -118,6 +195,20 @@ static void put_counter(struct buf *out, const char *name, const char *help,
 		   name, (uintmax_t)value);
 }
 
+/* One line for each backend, also where it has none. */
+static void put_by_backend(struct buf *out, const struct v1 *v1)
+{
+	const struct config *cfg = v1->config;
+
+	buf_puts(out, "# HELP warren_backend_sandboxes Sandboxes by where they run.\n"
+		      "# TYPE warren_backend_sandboxes gauge\n");
+	for (size_t i = 0; i < cfg->n_backends; i++)
+		buf_printf(out,
+			   "warren_backend_sandboxes{backend=\"%s\",tier=\"%s\"} %zu\n",
+			   cfg->backends[i].name, tier_names[cfg->backends[i].tier],
+			   service_count_at(v1->service, cfg->backends[i].name));
+}
+
 void v1_get_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -140,6 +231,7 @@ void v1_get_metrics(struct call *c)
 		buf_printf(&out, "warren_sandboxes{state=\"%s\"} %ju\n",
 			   sandbox_state_name((enum sandbox_state)i),
 			   (uintmax_t)counts[i]);
+	put_by_backend(&out, c->v1);
 	put_histogram(&out, "warren_create_seconds",
 		      "From a request to a running sandbox.", &f->latency[FIGURE_CREATE]);
 	put_histogram(&out, "warren_exec_seconds",

@@ -6,6 +6,7 @@
 
 #include "api/v1/sandbox.h"
 #include "base/json.h"
+#include "warden/wire.h"
 
 /* ------------------------------------------------------------------- making */
 
@@ -46,6 +47,30 @@ static void forget_failed(void *ctx UNUSED, int r UNUSED,
 {
 }
 
+/*
+ * Why the backend @name could not make one. What is about the request is told as ever; what
+ * is about a backend that is another program is that program's failure, not a closed port
+ * or a missing file of the caller's.
+ */
+static void fail_made(struct call *c, const char *name, const struct warren_error *why)
+{
+	static const int theirs[] = { ECONNREFUSED, ECONNRESET, ENOENT, EACCES,
+				      EPERM,        ENODEV,     ENXIO,  ETIMEDOUT,
+				      EPIPE,        EIO,        ESRCH,  EPROTO };
+	struct api_error err = { 0 };
+
+	if (strcmp(name, WIRE_NATIVE) == 0) {
+		call_fail(c, why);
+		return;
+	}
+	(void)api_error_from(&err, why);
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
+		if (theirs[i] == why->code)
+			err.code = API_ERR_BACKEND_UNAVAILABLE;
+	api_error_text(&err, "backend", "%s", name);
+	call_error(c, &err);
+}
+
 /* Whoever waits for one that cannot be made gets the error, and nothing is left of it. */
 static void on_made(struct box_waiter *w, struct box *box, int state)
 {
@@ -56,7 +81,7 @@ static void on_made(struct box_waiter *w, struct box *box, int state)
 	if (state == SANDBOX_FAILED) {
 		(void)error_set(&err, box_failure(box) ? box_failure(box) : EIO, "%s",
 				box_row(box)->error ? box_row(box)->error : "it failed");
-		call_fail(c, &err);
+		fail_made(c, box_row(box)->backend, &err);
 		box_delete(box, forget_failed, NULL);
 	} else if (!box) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
@@ -275,7 +300,7 @@ void v1_get_sandbox(struct call *c)
 
 struct listing {
 	struct buf *out;
-	const char *name;                  /* NULL: any */
+	const char *name, *backend, *tier; /* NULL: any */
 	const char *keys[QUERY_ITEMS_MAX]; /* labels of any value */
 	size_t n_keys;
 	size_t seen, n;
@@ -296,7 +321,9 @@ static int list_one(void *ctx, const struct sandbox_row *row)
 
 	l->last = row->seq;
 	l->seen++;
-	if (l->name && (!row->name || strcmp(l->name, row->name) != 0))
+	if ((l->name && (!row->name || strcmp(l->name, row->name) != 0)) ||
+	    (l->backend && strcmp(l->backend, row->backend) != 0) ||
+	    (l->tier && strcmp(l->tier, row->tier) != 0))
 		return 0;
 	for (size_t i = 0; i < l->n_keys; i++)
 		if (!has_label(row, l->keys[i]))
@@ -335,7 +362,10 @@ void v1_list_sandboxes(struct call *c)
 		.labels = labels,
 		.max = (size_t)v[V1_LIST_SANDBOXES_QUERY_LIMIT].number,
 	};
-	struct listing l = { .out = &out, .name = v[V1_LIST_SANDBOXES_QUERY_NAME].text };
+	struct listing l = { .out = &out,
+			     .name = v[V1_LIST_SANDBOXES_QUERY_NAME].text,
+			     .backend = v[V1_LIST_SANDBOXES_QUERY_BACKEND].text,
+			     .tier = v[V1_LIST_SANDBOXES_QUERY_TIER].text };
 	const char *owner = v[V1_LIST_SANDBOXES_QUERY_OWNER].text;
 	const char *cursor = v[V1_LIST_SANDBOXES_QUERY_CURSOR].text;
 	struct warren_error err = WARREN_ERROR_INIT;

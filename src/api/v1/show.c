@@ -56,7 +56,7 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row,
 	json_str(&j, "name", row->name);
 	json_str(&j, "template", row->template);
 	json_str(&j, "backend", row->backend);
-	json_str(&j, "tier", "namespace");
+	json_str(&j, "tier", row->tier);
 	splice(&j, row->spec);
 	json_open(&j, "labels", '{');
 	for (size_t i = 0; i < row->n_labels; i++)

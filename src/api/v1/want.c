@@ -33,26 +33,30 @@ static int read_limits(const struct config *cfg, const struct body *body,
 	struct body limits = body_object(body, "limits");
 	const struct {
 		const char *name, *pointer;
+		uint32_t wish;
 		uint64_t *to;
 		uint64_t value, fallback, max;
 	} rows[] = {
-		{ "memory", "/limits/memory", &spec->memory, body_size(&limits, "memory"),
-		  cfg->defaults.memory, cfg->max.memory },
-		{ "cpu_millis", "/limits/cpu_millis", &spec->cpu_millis,
+		{ "memory", "/limits/memory", WARREN_LIMIT_MEMORY, &spec->memory,
+		  body_size(&limits, "memory"), cfg->defaults.memory, cfg->max.memory },
+		{ "cpu_millis", "/limits/cpu_millis", WARREN_LIMIT_CPU, &spec->cpu_millis,
 		  (uint64_t)body_int(&limits, "cpu_millis"), cfg->defaults.cpu_millis,
 		  cfg->max.cpu_millis },
-		{ "pids", "/limits/pids", &spec->pids,
+		{ "pids", "/limits/pids", WARREN_LIMIT_PIDS, &spec->pids,
 		  (uint64_t)body_int(&limits, "pids"), cfg->defaults.pids,
 		  cfg->max.pids },
-		{ "disk", "/limits/disk", &spec->disk, body_size(&limits, "disk"),
-		  cfg->defaults.disk, cfg->max.disk },
-		{ "nofile", "/limits/nofile", &spec->nofile,
+		{ "disk", "/limits/disk", WARREN_LIMIT_DISK, &spec->disk,
+		  body_size(&limits, "disk"), cfg->defaults.disk, cfg->max.disk },
+		{ "nofile", "/limits/nofile", WARREN_LIMIT_NOFILE, &spec->nofile,
 		  (uint64_t)body_int(&limits, "nofile"), cfg->defaults.nofile,
 		  cfg->max.nofile },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		bool given = body_has(&limits, rows[i].name);
+
+		if (!given)
+			spec->wishes |= rows[i].wish;
 
 		*rows[i].to = given ? rows[i].value : rows[i].fallback;
 		if (rows[i].max && *rows[i].to > rows[i].max) {
@@ -176,26 +180,75 @@ static void write_spec(const struct body *body, struct wanted *w)
 	json_close(&j, '}');
 }
 
-static int check_place(const struct config *cfg, const struct body *body,
-		       struct api_error *err)
+/* What a backend does not have cannot be chosen; nothing that was asked for is passed over. */
+static int check_fields(const struct config_backend *b, const struct body *body,
+			struct wanted *w, struct api_error *err)
 {
-	const char *backend = body_text(body, "backend");
+	const struct {
+		const char *field;
+		bool refused;
+		const char *why;
+	} rules[] = {
+		{ "image", b->images == CONFIG_IMAGES_NONE,
+		  "has no images to choose from" },
+		{ "platform", b->images != CONFIG_IMAGES_OURS, "pulls images by itself" },
+		{ "pull",
+		  b->images != CONFIG_IMAGES_OURS && w->source.pull != BOX_PULL_MISSING,
+		  "pulls images by itself, those that are missing" },
+		{ "network", !b->network,
+		  "does not govern the network of its sandboxes" },
+	};
 
-	if (backend && strcmp(backend, cfg->backend) != 0)
-		return api_error_set(
-			err, API_ERR_BACKEND_UNAVAILABLE,
-			"/backend: there is no backend '%s' here; there is: %s", backend,
-			cfg->backend);
-	if (body_has(body, "tier") && body_word(body, "tier") > V1_TIER_NAMESPACE)
-		return api_error_set(
-			err, API_ERR_TIER_UNAVAILABLE,
-			"/tier: '%s' is not to be had here; there is: namespace",
-			body_text(body, "tier"));
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (!rules[i].refused || !body_has(body, rules[i].field))
+			continue;
+		(void)api_error_set(err, API_ERR_NOT_SUPPORTED, "/%s: backend '%s' %s",
+				    rules[i].field, b->name, rules[i].why);
+		api_error_text(err, "pointer", "/%s", rules[i].field);
+		api_error_text(err, "backend", "%s", b->name);
+		return -EBADMSG;
+	}
+	if (b->images == CONFIG_IMAGES_NONE)
+		w->spec.image = CONFIG_NO_IMAGE;
+	if (b->images == CONFIG_IMAGES_THEIRS && !body_has(body, "image")) {
+		(void)api_error_set(
+			err, API_ERR_INVALID_REQUEST,
+			"/image: backend '%s' has images of its own: name one", b->name);
+		api_error_text(err, "pointer", "/image");
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* Where it will run, and behind which wall: as asked for, or not at all. */
+static int read_place(const struct config *cfg, const char *tenant,
+		      const struct body *body, struct wanted *w, struct api_error *err)
+{
+	const char *name = body_text(body, "backend"), *tier = body_text(body, "tier");
+	const struct config_backend *b = NULL;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
 	if (body_has(body, "template"))
 		return api_error_set(err, API_ERR_TEMPLATE_NOT_FOUND,
 				     "/template: there is no template '%s'",
 				     body_text(body, "template"));
-	return 0;
+	r = config_place(cfg, tenant, name,
+			 tier ? (enum tier)tier_parse(tier) : TIER_NONE, &b, &why);
+	if (r < 0) {
+		(void)api_error_set(err,
+				    r == -ENODEV ? API_ERR_BACKEND_UNAVAILABLE
+						 : API_ERR_TIER_UNAVAILABLE,
+				    "%s: %s", r == -ENODEV ? "/backend" : "/tier",
+				    why.msg);
+		if (name)
+			api_error_text(err, "backend", "%s", name);
+		return -EBADMSG;
+	}
+	w->row.backend = b->name;
+	w->row.tier = tier_names[b->tier];
+	w->source.theirs = b->images != CONFIG_IMAGES_OURS;
+	return check_fields(b, body, w, err);
 }
 
 static int read_times(const struct config *cfg, const struct body *body,
@@ -240,7 +293,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 					 .platform = body_text(body, "platform") };
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
-	r = check_place(cfg, body, err);
+	r = read_place(cfg, caller->tenant, body, w, err);
 	if (r == 0)
 		r = read_limits(cfg, body, &w->spec, err);
 	if (r == 0)
@@ -257,7 +310,6 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	id_make(w->row.id);
 	w->row.state = SANDBOX_CREATING;
 	w->row.owner = caller->tenant;
-	w->row.backend = cfg->backend;
 	w->row.image = w->spec.image;
 	w->row.network = v1_network_names[body_word(body, "network")];
 	w->row.name = body_text(body, "name");

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -45,43 +46,51 @@ PRINTF_LIKE(2, 3) static bool found(struct warren_feature *f, const char *fmt, .
 
 #define missing(...) (!found(__VA_ARGS__))
 
-/* Run @fn in a new user namespace (mapped) with @flags; its errno, 0 when it worked. */
+/* In the child: wait until the maps are written, become root there, try. */
+static int try_there(int sock, int (*fn)(void))
+{
+	char c;
+
+	if (read(sock, &c, 1) != 1)
+		return EPERM;
+	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+		return errno;
+	return fn ? fn() : 0;
+}
+
+/*
+ * Run @fn in a new user namespace (mapped) with @flags; its errno, 0 when it worked. It is told
+ * over a socket: there is no exit status where SIGCHLD is ignored.
+ */
 static int try_inside(const struct native *n, uint64_t flags, int (*fn)(void))
 {
-	AUTO_CLOSE int pidfd = -1;
-	int go[2], code = 0;
+	AUTO_CLOSE int pidfd = -1, ours = -1;
+	int ends[2];
+	unsigned char code = EINTR;
 	siginfo_t info = { 0 };
 	struct ns_maps maps = { .n_uid = 1, .n_gid = 1 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	pid_t pid;
 
-	if (pipe2(go, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return errno;
+	ours = ends[0];
 	maps.uid[0] = (struct ns_map){ 0, n->privileged ? 100000 : geteuid(), 1 };
 	maps.gid[0] = (struct ns_map){ 0, n->privileged ? 100000 : getegid(), 1 };
 	pid = ns_clone(CLONE_NEWUSER | flags, NS_CGROUP_SAME, &pidfd);
 	if (pid == 0) {
-		char c;
-
-		(void)close(go[1]);
-		if (read(go[0], &c, 1) != 1)
-			_exit(EPERM);
-		if (syscall(SYS_setresgid, 0, 0, 0) < 0 ||
-		    syscall(SYS_setresuid, 0, 0, 0) < 0)
-			_exit(errno);
-		_exit(fn ? fn() : 0);
+		(void)close(ends[0]);
+		code = (unsigned char)try_there(ends[1], fn);
+		_exit(write(ends[1], &code, 1) != 1);
 	}
-	(void)close(go[0]);
-	if (pid < 0) {
-		(void)close(go[1]);
+	(void)close(ends[1]);
+	if (pid < 0)
 		return -pid;
-	}
 	if (ns_write_maps(pid, &maps, n->privileged, &err) == 0)
-		(void)fd_write_all(go[1], "g", 1);
-	(void)close(go[1]);
-	if (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0)
-		return errno;
-	code = info.si_code == CLD_EXITED ? info.si_status : EINTR;
+		(void)fd_write_all(ours, "g", 1);
+	(void)shutdown(ours, SHUT_WR);
+	(void)fd_read_all(ours, &code, 1);
+	(void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
 	return err.code ? err.code : code;
 }
 
