@@ -465,4 +465,41 @@ TEST(results_that_do_not_add_up)
 	}
 }
 
+/* Each a byte of its own, by the number of the command. */
+static void known_marker(void *arg UNUSED, uint64_t serial,
+			 uint8_t ret[SESSION_MARKER_SIZE])
+{
+	(void)memset(ret, (int)serial, SESSION_MARKER_SIZE);
+}
+
+#define KNOWN(digits)                                                                \
+	"\036" digits digits digits digits digits digits digits digits digits digits \
+		digits digits digits digits digits digits
+
+TEST(framed_ones_can_be_taken_up_by_another)
+{
+	static const char before[] = KNOWN("01") "1 0 d0  1 hB /\0",
+			  after[] = "late" KNOWN("02") "2 0 d3  1 hB /tmp\0";
+	struct shell sh = { .text = { BUF_INIT(99), BUF_INIT(99) }, .serial = 2 };
+	struct warren_error err;
+
+	EQ(session_new(SESSION_FRAMED, &shell_events, &sh, &sh.s, &err), 0);
+	session_markers(sh.s, known_marker);
+	session_resume(sh.s, 2);
+	OK(session_running(sh.s));
+	/* What an earlier command ended with is none of it. */
+	EQ(session_on_bytes(sh.s, SESSION_STDOUT, before, sizeof(before) - 1, &err), 0);
+	OK(!sh.got);
+	EQ(session_on_bytes(sh.s, SESSION_STDOUT, after, sizeof(after) - 1, &err), 0);
+	OK(!sh.got);
+	EQ(session_on_bytes(sh.s, SESSION_STDERR, KNOWN("02"), 33, &err), 0);
+	OK(sh.got);
+	EQ(sh.code, 3);
+	STREQ(sh.cwd, "/tmp");
+	OK(session_alive(sh.s) && !session_running(sh.s));
+	sh.s = session_free(sh.s);
+	buf_done(&sh.text[0]);
+	buf_done(&sh.text[1]);
+}
+
 TEST_MAIN()

@@ -131,6 +131,7 @@ struct service {
 	struct figures figures;
 	char stock[1024][ID_LEN + 1]; /* ids of parts that are ready */
 	size_t n_stock;
+	char marker_key[65]; /* marker.c */
 };
 
 /* A write that failed is survived where what it says can be found again; it is counted. */
@@ -156,7 +157,7 @@ int link_ask_of(const struct box *box, void *msg, size_t size,
 /* stock.c */
 struct wire_stock;
 void stock_hear(struct service *s, const struct wire_stock *msg, size_t size);
-/* Rows get ids of parts, the first ones; how many did. */
+/* Rows of the native backend get ids of parts, the first ones: those before the one returned. */
 size_t stock_take(struct service *s, struct sandbox_row *rows, size_t n);
 /* They were not used. */
 void stock_return(struct service *s, const struct sandbox_row *rows, size_t n);
@@ -217,6 +218,11 @@ void spec_get_limits(struct box *box, struct warren_limits *ret);
 /* In the store, charged by the difference. */
 int spec_set_limits(struct box *box, const struct warren_limits *limits,
 		    struct warren_error *err);
+
+/* marker.c */
+int marker_key_open(struct service *s, struct warren_error *err);
+void marker_make(const struct service *s, const char *session, uint64_t serial,
+		 uint8_t ret[16]);
 
 /* shell.c */
 void shell_box_gone(struct box *box);

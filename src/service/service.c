@@ -79,6 +79,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
 	if (r == 0)
+		r = marker_key_open(s, err);
+	if (r == 0)
 		r = link_open(s, o->warden, err);
 	if (r < 0) {
 		s = service_free(s);

@@ -4,7 +4,8 @@
  *
  * A session is an exec whose shell takes commands from a pipe and reports results
  * as stream 3 of its journal (src/session is what is said; init sees to the order
- * of the streams). While a command runs the journal is read from where it ended
+ * of the streams). Where an exec has three streams and no more, commands go to its
+ * stdin, and results are in its output, behind marks (marker.c). While a command runs the journal is read from where it ended
  * before; between commands nobody reads, and what jobs in the background write
  * is in the journal for whoever asks.
  *
@@ -20,6 +21,9 @@
 #include "service/internal.h"
 #include "session/session.h"
 
+#define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
+#define EXIT_NOT_FOUND 127 /* or that it is none */
+
 /* How a command is stopped, step by step; src/session says who is meant. */
 static const struct {
 	enum session_step step;
@@ -31,6 +35,14 @@ static const struct {
 	{ SESSION_STEP_END, 5000 },
 };
 
+/* A start under way: which shell is tried. */
+struct opening {
+	struct run_start start;
+	enum session_shell kind;
+	char *own; /* what was asked for; NULL: bash, else sh */
+	const char *argv[16];
+};
+
 struct shell {
 	struct service *service;
 	struct shell *next; /* of the box */
@@ -38,6 +50,8 @@ struct shell {
 	struct session_row row;
 	struct run *run;
 	struct session *codec;
+	struct opening *opening; /* while it is opened */
+	bool framed;
 	char *cwd;
 	uint64_t cursor; /* in its journal */
 	struct run_watcher watcher;
@@ -61,6 +75,13 @@ struct shell {
 
 /* ------------------------------------------------------------------- life */
 
+static void opening_free(struct opening *o)
+{
+	if (o)
+		free(o->own);
+	free(o);
+}
+
 static void shell_free(struct shell *sh)
 {
 	struct shell **p;
@@ -79,6 +100,7 @@ static void shell_free(struct shell *sh)
 	sh->codec = session_free(sh->codec);
 	buf_done(&sh->out);
 	session_row_done(&sh->row);
+	opening_free(sh->opening);
 	free(sh->cwd);
 	free(sh);
 }
@@ -129,15 +151,21 @@ static void on_room(void *ctx, unsigned events UNUSED)
 	pour(ctx);
 }
 
+/* Where commands go; -1: nowhere. */
+static int commands_fd(const struct shell *sh)
+{
+	return sh->framed ? sh->run->input : run_poke_fd(sh->run);
+}
+
 static void pour(struct shell *sh)
 {
 	while (sh->sent < sh->out.len) {
-		ssize_t n = write(run_poke_fd(sh->run), sh->out.data + sh->sent,
+		ssize_t n = write(commands_fd(sh), sh->out.data + sh->sent,
 				  sh->out.len - sh->sent);
 
 		if (n < 0 && errno == EAGAIN) {
 			if (!sh->out_watch)
-				(void)loop_watch(sh->service->loop, run_poke_fd(sh->run),
+				(void)loop_watch(sh->service->loop, commands_fd(sh),
 						 LOOP_WRITE, on_room, sh, &sh->out_watch);
 			return;
 		}
@@ -207,6 +235,12 @@ static void on_result(void *arg, const struct session_result *r)
 		if (r->outcome != SESSION_READY)
 			(void)error_set(&err, EPIPE,
 					"the shell ended before it was ready");
+		/* What starts it elsewhere may be a shell, too, and says it in its way. */
+		if (sh->framed && r->outcome == SESSION_ENDED &&
+		    (r->exit_code == EXIT_NOT_FOUND || r->exit_code == EXIT_NO_EXEC))
+			(void)error_set(
+				&err, ENOENT,
+				"the image has no such shell, or it does not run");
 		sh->done_opening = true;
 		sh->open_err = err;
 		return;
@@ -245,9 +279,11 @@ static void read_on(struct shell *sh)
 	}
 }
 
+static bool try_next(struct shell *sh);
+
 static void after_reading(struct shell *sh)
 {
-	if (sh->opened && sh->done_opening)
+	if (sh->opened && sh->done_opening && !try_next(sh))
 		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
 }
 
@@ -290,6 +326,7 @@ struct stopping {
 	char session[ID_LEN + 1];
 	uint64_t serial; /* of the command that is meant */
 	enum session_step step;
+	int sig; /* instead of the step's own; 0: that */
 };
 
 static struct shell *still(const struct stopping *k)
@@ -320,14 +357,14 @@ static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 		count = session_victims(sh->codec, k->step, sh->since, procs, n, pids,
 					&sig);
 	for (size_t i = 0; i < count; i++)
-		run_signal_one(k->run, sig, pids[i]);
+		run_signal_one(k->run, k->sig ? k->sig : sig, pids[i]);
 	free(procs);
 	free(pids);
 	(void)run_unref(k->run);
 	free(k);
 }
 
-static void take_step(struct shell *sh, enum session_step step)
+static void take_step(struct shell *sh, enum session_step step, int sig)
 {
 	struct stopping *k = calloc(1, sizeof(*k));
 
@@ -337,6 +374,7 @@ static void take_step(struct shell *sh, enum session_step step)
 	(void)memcpy(k->session, sh->row.id, sizeof(k->session));
 	k->serial = sh->row.serial;
 	k->step = step;
+	k->sig = sig;
 	run_list(sh->run, on_processes, k);
 }
 
@@ -353,7 +391,7 @@ static void on_timer(void *ctx)
 	}
 	if (sh->step >= ARRAY_SIZE(steps))
 		return;
-	take_step(sh, steps[sh->step].step);
+	take_step(sh, steps[sh->step].step, 0);
 	loop_timer_set(sh->timer, steps[sh->step++].ms);
 }
 
@@ -364,7 +402,9 @@ void shell_interrupt(struct shell *sh, int sig)
 	sh->interrupted = true;
 	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
 	if (sig == SIGINT)
-		take_step(sh, SESSION_STEP_INTERRUPT);
+		take_step(sh, SESSION_STEP_INTERRUPT, 0);
+	else if (sh->framed)
+		take_step(sh, SESSION_STEP_KILL_ALL, sig);
 	else
 		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
 }
@@ -388,7 +428,7 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 
 	if (sh->ended || !sh->box)
 		return error_set(err, EPIPE, "the session's shell is gone");
-	if (session_running(sh->codec) || run_poke_fd(sh->run) < 0)
+	if (session_running(sh->codec) || commands_fd(sh) < 0)
 		return error_set(err, EBUSY, "a command runs in the session");
 	run_extent(sh->run, &from, &sh->cursor);
 	r = session_feed(sh->codec, text, n, &sh->out, &serial, err);
@@ -433,6 +473,7 @@ static struct shell *shell_new(struct box *box)
 		return NULL;
 	sh->service = box->service;
 	sh->box = box;
+	sh->framed = box->is.base.framed;
 	sh->watcher = (struct run_watcher){ .fn = on_more, .ctx = sh };
 	sh->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = sh };
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
@@ -445,22 +486,26 @@ static struct shell *shell_new(struct box *box)
 	return sh;
 }
 
-/* A start under way: which shell is tried. */
-struct opening {
-	struct shell *shell;
-	struct run_start start;
-	enum session_shell kind;
-	char *own; /* what was asked for; NULL: bash, else sh */
-	const char *argv[16];
-};
-
-static void opening_free(struct opening *o)
+static void make_mark(void *arg, uint64_t serial, uint8_t ret[SESSION_MARKER_SIZE])
 {
-	free(o->own);
-	free(o);
+	const struct shell *sh = arg;
+
+	marker_make(sh->service, sh->row.id, serial, ret);
 }
 
-static void try_shell(struct opening *o);
+static int make_codec(struct shell *sh, struct warren_error *err)
+{
+	int r = session_new(sh->framed ? SESSION_FRAMED : SESSION_CONTROL, &events, sh,
+			    &sh->codec, err);
+
+	if (r < 0)
+		return r;
+	session_name(sh->codec, sh->row.id);
+	session_markers(sh->codec, make_mark);
+	return 0;
+}
+
+static void try_shell(struct shell *sh);
 
 static int write_down(struct shell *sh, const char *name, struct warren_error *err)
 {
@@ -482,11 +527,9 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 	int r;
 
 	sh->run = run_ref(run);
-	r = session_new(SESSION_CONTROL, &events, sh, &sh->codec, err);
-	if (r < 0)
-		return r;
-	session_name(sh->codec, sh->row.id);
-	r = write_down(sh, name, err);
+	r = make_codec(sh, err);
+	if (r == 0)
+		r = write_down(sh, name, err);
 	if (r == 0)
 		r = session_start(sh->codec, &sh->out, err);
 	if (r == 0)
@@ -499,36 +542,72 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 	return 0;
 }
 
+/* Is there another shell to try after one that is not there? Not where it was asked for. */
+static bool has_next(const struct shell *sh, const struct warren_error *failure)
+{
+	return failure->code == ENOENT && sh->box && !sh->opening->own &&
+	       sh->opening->kind + 1 < SESSION_SHELL_MAX;
+}
+
+static void say_none(const struct shell *sh, struct warren_error *err)
+{
+	if (err->code == ENOENT && !sh->opening->own)
+		(void)error_set(err, ENOENT,
+				"the image has no shell: neither bash nor sh");
+}
+
+/* It was started, and was none: as if it had not been. */
+static bool try_next(struct shell *sh)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!has_next(sh, &sh->open_err)) {
+		say_none(sh, &sh->open_err);
+		return false;
+	}
+	run_watch_cancel(&sh->watcher);
+	run_wait_cancel(&sh->waiter);
+	sh->out_watch = loop_watch_free(sh->out_watch);
+	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &ignored));
+	sh->run = run_unref(sh->run);
+	sh->codec = session_free(sh->codec);
+	buf_done(&sh->out);
+	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
+	sh->sent = 0;
+	sh->cursor = 0;
+	sh->ended = sh->done_opening = false;
+	sh->opening->kind++;
+	try_shell(sh);
+	return true;
+}
+
 static void on_shell(void *ctx, struct run *run, const struct warren_error *failure)
 {
-	struct opening *o = ctx;
-	struct shell *sh = o->shell;
+	struct shell *sh = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!run && failure->code == ENOENT && !o->own &&
-	    o->kind + 1 < SESSION_SHELL_MAX && sh->box) {
-		o->kind++;
-		try_shell(o);
+	if (!run && has_next(sh, failure)) {
+		sh->opening->kind++;
+		try_shell(sh);
 		return;
 	}
 	if (!run) {
 		err = *failure;
-		if (failure->code == ENOENT && !o->own)
-			(void)error_set(&err, ENOENT,
-					"the image has no shell: neither bash nor sh");
-	} else if (begin(sh, run, o->argv[0], &err) < 0) {
+		say_none(sh, &err);
+	} else if (begin(sh, run, sh->opening->argv[0], &err) < 0) {
 		run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
 	}
 	if (err.code) {
 		finish_open(sh, &err);
 		shell_free(sh);
 	}
-	opening_free(o);
 }
 
-static void try_shell(struct opening *o)
+static void try_shell(struct shell *sh)
 {
-	const char *const *argv = session_argv(SESSION_CONTROL, o->kind);
+	struct opening *o = sh->opening;
+	const char *const *argv =
+		session_argv(sh->framed ? SESSION_FRAMED : SESSION_CONTROL, o->kind);
 	size_t n = 0;
 
 	for (; argv[n] && n + 1 < ARRAY_SIZE(o->argv); n++)
@@ -537,7 +616,7 @@ static void try_shell(struct opening *o)
 	if (o->own)
 		o->argv[0] = o->own;
 	o->start.argv = o->argv;
-	run_start(o->shell->box, &o->start, on_shell, o);
+	run_start(sh->box, &o->start, on_shell, sh);
 }
 
 void shell_open(struct box *box, const struct run_start *start, const char *shell,
@@ -559,12 +638,13 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	id_make(sh->row.id);
 	sh->opened = done;
 	sh->ctx = ctx;
-	o->shell = sh;
+	sh->opening = o;
 	o->start = *start;
-	o->start.control = true;
+	o->start.control = !sh->framed;
+	o->start.input = sh->framed;
 	o->start.session = true;
 	o->kind = name && strcmp(name, "bash") != 0 ? SESSION_SH : SESSION_BASH;
-	try_shell(o);
+	try_shell(sh);
 }
 
 void shell_close(struct shell *sh, service_done_fn done, void *ctx)
@@ -599,6 +679,25 @@ void shell_box_gone(struct box *box)
 }
 
 /* ------------------------------------------------------------------ restoring */
+
+/* All that is kept: the mark of the last command is in it, if that has ended. */
+static void replay_framed(struct shell *sh)
+{
+	static char piece[65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	for (;;) {
+		struct warren_output o;
+
+		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0 ||
+		    o.size == 0)
+			break;
+		sh->cursor = o.cursor;
+		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
+				     o.size, &err) < 0)
+			break;
+	}
+}
 
 /* The last record of stream 3 that is whole: the result of the last command, or of none. */
 static void replay(struct shell *sh)
@@ -637,15 +736,17 @@ int shell_restore(struct box *box, const struct session_row *row, struct run *ru
 		return error_errno(err, ENOMEM, "find a session again");
 	r = db_get_session(box->service->db, NULL, row->id, &sh->row, err);
 	if (r == 0)
-		r = session_new(SESSION_CONTROL, &events, sh, &sh->codec, err);
+		r = make_codec(sh, err);
 	if (r < 0) {
 		shell_free(sh);
 		return r;
 	}
 	sh->run = run_ref(run);
-	session_name(sh->codec, sh->row.id);
 	session_resume(sh->codec, sh->row.serial);
-	replay(sh);
+	if (sh->framed)
+		replay_framed(sh);
+	else
+		replay(sh);
 	if (session_running(sh->codec))
 		(void)run_watch(run, &sh->watcher, err);
 	if (run_row(run)->ended || run_lost(run))

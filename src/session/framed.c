@@ -19,20 +19,29 @@
 #define MARKER_FIRST \
 	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
 
-static void marker_make(struct session *s)
+/* One by chance cannot fail: so few bytes a kernel that has started always has. */
+static void random_marker(void *arg UNUSED, uint64_t serial UNUSED,
+			  uint8_t ret[SESSION_MARKER_SIZE])
 {
-	uint64_t bits[2];
+	if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+		abort();
+}
 
-	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
-		abort(); /* so few bytes cannot fail on a kernel that has started */
-	(void)snprintf(s->marker, sizeof(s->marker), "%c%016" PRIx64 "%016" PRIx64,
-		       MARKER_FIRST, bits[0], bits[1]);
+void framed_expect(struct session *s)
+{
+	uint8_t bits[SESSION_MARKER_SIZE];
+	size_t n = 0;
+
+	(s->make_marker ? s->make_marker : random_marker)(s->arg, s->serial, bits);
+	s->marker[n++] = MARKER_FIRST;
+	for (size_t i = 0; i < sizeof(bits); i++, n += 2)
+		(void)snprintf(s->marker + n, 3, "%02x", bits[i]);
+	(void)memset(s->frames, 0, sizeof(s->frames));
 }
 
 void framed_ask(struct session *s, struct buf *out)
 {
-	marker_make(s);
-	(void)memset(s->frames, 0, sizeof(s->frames));
+	framed_expect(s);
 	script_add(out, s, ";{ @e=$? @a='");
 	buf_add(out, s->marker, HALF_LEN);
 	script_add(out, s, "' @b=");

@@ -56,11 +56,19 @@ void session_name(struct session *s, const char *id)
 	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
 }
 
+void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
+						     uint8_t ret[SESSION_MARKER_SIZE]))
+{
+	s->make_marker = make;
+}
+
 void session_resume(struct session *s, uint64_t serial)
 {
 	s->serial = serial;
 	s->state = STATE_RUNNING;
 	s->greeted = true;
+	if (s->transport == SESSION_FRAMED)
+		framed_expect(s);
 }
 
 struct session *session_free(struct session *s)

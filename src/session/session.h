@@ -114,7 +114,15 @@ int session_new(enum session_transport transport, const struct session_events *e
  */
 void session_name(struct session *s, const char *id);
 /*
- * Instead of session_start(): the shell runs, @serial commands were fed to it, and the result of
+ * Markers of the framed transport are random, or made by @make, which is then to say the same for
+ * the same @serial, and nothing that a command could foresee: so can another process that
+ * takes the session up tell what the shell will say. With session_new()'s arg.
+ */
+#define SESSION_MARKER_SIZE 16
+void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
+						     uint8_t ret[SESSION_MARKER_SIZE]));
+/*
+ * Instead of session_start(), after session_markers(): the shell runs, @serial commands were fed to it, and the result of
  * the last is still to come, or to be handed over again.
  */
 void session_resume(struct session *s, uint64_t serial);

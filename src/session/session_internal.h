@@ -31,6 +31,7 @@ struct session {
 	enum session_transport transport;
 	const struct session_events *events;
 	void *arg;
+	void (*make_marker)(void *arg, uint64_t serial, uint8_t ret[SESSION_MARKER_SIZE]);
 	enum session_state state;
 	bool greeted; /* output before the first result is the shell's own noise */
 	char token[TOKEN_LEN + 1];
@@ -64,6 +65,8 @@ void control_ask(struct session *s, struct buf *out);
 int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
 		     size_t n, struct warren_error *err);
 void framed_ask(struct session *s, struct buf *out);
+/* What framed_ask() asked for, by another process, is to come. */
+void framed_expect(struct session *s);
 int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
 		    size_t n, struct warren_error *err);
 void framed_flush(struct session *s);
