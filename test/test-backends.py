@@ -7,11 +7,11 @@ Speaks TAP.
 import json
 import subprocess
 import sys
+import tempfile
 
-from checks import BUILD, eq, ok, run_tests, test
+from checks import eq, ok, run_tests, test
 from serve_world import SERVE, World, check_error
 
-TIERS = ["none", "container", "namespace", "gvisor", "vm"]
 LOOSE = """
   loose:
     kind: command
@@ -107,34 +107,37 @@ def the_service_can_require_a_wall():
 # -------------------------------------------------------------- the configuration
 
 
-def check(text):
-    return subprocess.run([SERVE, "--check", "--config", "/dev/stdin"], input=text, capture_output=True, text=True,
-                          check=False)
+def serve(text, *options):
+    """warren-serve with this configuration, which is not to serve."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write(text)
+        f.flush()
+        return subprocess.run([SERVE, "--config", f.name, *options], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL)
 
 
 @test
 def a_configuration_is_checked_before_it_is_used():
-    r = check(f"backend: loose\nbackends:\n{LOOSE}    tier: vm\n")
+    r = serve(f"backend: loose\nbackends:\n{LOOSE}    tier: vm\n", "--check")
     eq((r.returncode, r.stderr), (0, ""), "a good one")
     ok('  loose: {"create": ["true"]' in r.stdout and '"tier": "vm"' in r.stdout, r.stdout)
-    for text, words in (("backends:\n  x: {kind: command, exec: [a]}\n", "stdin:2: backends.x"),
-                        ("backends:\n  docker: {socket: here}\n", "stdin:2: backends.docker.socket: 'here' is not"),
+    for text, words in (("backends:\n  x: {kind: command, exec: [a]}\n", ".yaml:2: backends.x"),
+                        ("backends:\n  docker: {socket: here}\n", ".yaml:2: backends.docker.socket: 'here' is not"),
                         ("min_tier: strong\n", "'strong' is none of none, container, namespace, gvisor, vm")):
-        r = check(text)
+        r = serve(text, "--check")
         ok(r.returncode == 1 and words in r.stderr, f"{text}: {r}")
 
 
 @test
 def the_settings_of_one_backend_are_told():
-    def ask(name, text):
-        return subprocess.run([SERVE, "--config", "/dev/stdin", "--show-backend", name], input=text, check=False,
-                              capture_output=True, text=True)
-
-    told = json.loads(ask("loose", f"backends:\n{LOOSE}").stdout)
-    eq((told["name"], told["kind"], told["exec"]), ("loose", "command", ["env", "{argv}"]), "settings")
-    eq(json.loads(ask("docker", "").stdout), {"kind": "docker", "name": "docker"}, "of one that is not configured")
-    r = ask("nosuch", "")
-    ok(r.returncode == 1 and "there is no backend 'nosuch'" in r.stderr, r)
+    name, kind, tier, settings = serve(f"backends:\n{LOOSE}", "--show-backend", "loose").stdout.split(" ", 3)
+    eq((name, kind, tier, json.loads(settings)["exec"]), ("loose", "command", "none", ["env", "{argv}"]), "settings")
+    eq(serve("", "--show-backend", "docker").stdout, 'docker docker container {"kind":"docker","name":"docker"}\n', "of one by itself")
+    eq(serve("", "--show-backend", ":gvisor").stdout.split(" ")[0], "gvisor", "by tier")
+    for which, words in (("nosuch", "there is no backend 'nosuch'"), ("native:vm", "is of tier 'namespace'"),
+                         (":vm", "not to be had here"), (":strong", "there is no tier 'strong'")):
+        r = serve("", "--show-backend", which)
+        ok(r.returncode == 1 and words in r.stderr, r)
 
 
 if __name__ == "__main__":

@@ -352,7 +352,7 @@ def doctor_tells_in_words_and_in_json():
     p = warren("doctor", "--json")
     eq(p.stderr, b"")
     d = json.loads(p.stdout)
-    eq(set(d), {"version", "ok", "features"})
+    eq(set(d), {"version", "ok", "features", "backends"})
     eq(p.returncode, 0 if d["ok"] else 1, "status")
     ok(len(d["features"]) >= 8, "features are listed")
     for f in d["features"]:
@@ -364,6 +364,11 @@ def doctor_tells_in_words_and_in_json():
         word = "ok" if f["ok"] else "MISSING" if f["required"] else "missing"
         ok(re.search(rf"^{word} +{re.escape(f['name'])}  ", text.stdout.decode(), re.M),
            f"{f['name']} is not in the table as {word}")
+    eq([b["name"] for b in d["backends"]], ["docker", "gvisor"], "backends beside the native one")
+    for b in d["backends"]:
+        eq(set(b), {"name", "kind", "tier", "ok", "reason", "features"})
+        ok(b["ok"] or b["reason"] or any(f["required"] and not f["ok"] for f in b["features"]), f"not said why: {b}")
+        ok(f"\nBackend {b['name']}, of tier {b['tier']}: " in text.stdout.decode(), f"{b['name']} is not in the text")
     last = text.stdout.decode().strip().split("\n")[-1]
     ok(last.startswith(f"{sum(f['ok'] for f in d['features'])} of {len(d['features'])} found."), last)
 
@@ -639,6 +644,18 @@ def read_only():
     eq(sh("touch /x 2>/dev/null || echo refused", "--read-only"), b"refused\n")
     eq(sh("touch /x && echo written"), b"written\n", "the control")
     eq(sh("touch /t/x && echo written", "--read-only", "--tmpfs", "/t"), b"written\n")
+
+
+@test
+def backend_and_tier():
+    eq(run("--backend", "native", "echo", "hi"), b"hi\n")
+    eq(run("--tier", "container", "echo", "hi"), b"hi\n", "a stronger wall than asked for")
+    for args, words in ((["--backend", "nosuch"], b"there is no backend 'nosuch' here; there is: native (namespace)"),
+                        (["--tier", "vm"], b"tier 'vm' is asked for, and is not to be had here"),
+                        (["--backend", "native", "--tier", "gvisor"], b"backend 'native' is of tier 'namespace'"),
+                        (["--tier", "strong"], b"there is no tier 'strong'")):
+        p = warren("run", *args, "true")
+        ok(p.returncode == 125 and p.stderr.startswith(b"warren run: ") and words in p.stderr, f"{args}: {p}")
 
 
 @test

@@ -23,7 +23,7 @@ from serve_world import World, below, until  # pylint: disable=wrong-import-posi
 from terminal import Terminal  # pylint: disable=wrong-import-position
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
-          "wait", "port", "token")
+          "wait", "port", "token", "backends")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
 WORLD = []  # the service, once there is one
 
@@ -297,6 +297,28 @@ def many_at_once():
     eq(len(call_json("create", "--json", "--count", "2", "-l", "batch=1")), 2)
     eq(len(call("rm", "-l", "batch=1").split()), 8)
     eq(call("ls", "-q"), b"")
+
+
+@test
+def where_sandboxes_run():
+    with sandbox("--backend", "native", "--tier", "container", "--name", "here") as box:
+        wide = call("ls", "--wide").decode().split("\n")
+        eq(wide[0].split()[4:6], ["BACKEND", "TIER"])
+        eq(wide[1].split()[4:6], ["native", "namespace"])
+        eq(call("ls", "-q", "--backend", "native", "--tier", "namespace").decode().strip(), box)
+        eq(call("ls", "-q", "--backend", "docker"), b"")
+        ok("BACKEND" not in call("ls").decode(), "not asked for")
+    call("create", "--tier", "vm", status=125, stderr=re.compile(rb"tier 'vm' is asked for"))
+    call("run", "--daemon", "--backend", "nosuch", "true", status=125, stderr=re.compile(rb"no backend 'nosuch'"))
+    eq(call("run", "--daemon", "--tier", "namespace", "echo", "x"), b"x\n")
+    rows = call("backends").decode().split("\n")
+    eq(rows[0].split()[:4], ["NAME", "KIND", "TIER", "AVAILABLE"])
+    eq(rows[1].split(), ["native", "(default)", "native", "namespace", "yes"])
+    found = json.loads(call("backends", "--json"))
+    eq([b["name"] for b in found], ["native", "docker", "gvisor"])
+    features = call("backends", "--features").decode()
+    for f in found[0]["features"]:
+        ok(f["name"] in features and f["detail"] in features, f"{f} is not in the table")
 
 
 @test

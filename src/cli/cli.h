@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 
+extern const struct command command_backends;
 extern const struct command command_completion;
 extern const struct command command_cp;
 extern const struct command command_create;

@@ -20,6 +20,7 @@
 	}
 
 HANDED(serve, SERVICE, "Offer sandboxes as a service on this machine.");
+HANDED(backends, CLIENT, "Show where sandboxes can run, and what each backend can do.");
 HANDED(create, CLIENT, "Make a sandbox that stays, and print its id.");
 HANDED(ls, CLIENT, "List sandboxes, or what was run in one.");
 HANDED(show, CLIENT, "Show a sandbox, and what is enforced in it.");

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/place.h"
 
 #define OUTPUT_MAX   (256U << 10)
 #define STATUS_UNFIT 1 /* something that nothing runs without is missing */
@@ -92,6 +93,10 @@ static void put_table(const struct findings *f, struct buf *out)
 			buf_printf(out, "%*sto fix it:  %s\n", signs ? 4 : 11, "",
 				   v->fix);
 	}
+}
+
+static void put_summary(const struct findings *f, struct buf *out)
+{
 	buf_printf(out, "\n%zu of %zu found. ", f->ok, f->n);
 	if (f->required_missing)
 		buf_printf(
@@ -102,32 +107,78 @@ static void put_table(const struct findings *f, struct buf *out)
 		buf_puts(out, "Sandboxes can run here.\n");
 }
 
-static void put_json(const struct findings *f, struct buf *out)
+static void put_features(struct json *j, const struct findings *f)
 {
-	struct json j = { .out = out };
-
-	json_open(&j, NULL, '{');
-	json_str(&j, "version", warren_version());
-	json_bool(&j, "ok", f->required_missing == 0);
-	json_open(&j, "features", '[');
+	json_open(j, "features", '[');
 	for (size_t i = 0; i < f->n; i++) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "name", f->v[i].name);
-		json_bool(&j, "ok", f->v[i].ok);
-		json_bool(&j, "required", f->v[i].required);
-		json_str(&j, "detail", f->v[i].detail);
-		json_str(&j, "effect", f->v[i].effect);
-		json_str(&j, "fix", f->v[i].fix);
-		json_close(&j, '}');
+		json_open(j, NULL, '{');
+		json_str(j, "name", f->v[i].name);
+		json_bool(j, "ok", f->v[i].ok);
+		json_bool(j, "required", f->v[i].required);
+		json_str(j, "detail", f->v[i].detail);
+		json_str(j, "effect", f->v[i].effect);
+		json_str(j, "fix", f->v[i].fix);
+		json_close(j, '}');
 	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	buf_puts(out, "\n");
+	json_close(j, ']');
+}
+
+/* ------------------------------------------------------------- other backends */
+
+/* What a doctor without the service's program knows of. */
+static const struct places usual = { .n = 2,
+				     .v = { { "docker", "docker", "container", NULL },
+					    { "gvisor", "gvisor", "gvisor", NULL } } };
+
+/* One backend, asked; what it cannot be asked for is in @err. */
+static void put_place(const struct place *p, struct buf *text, struct json *j)
+{
+	struct warren_options options = { .backend = p->kind,
+					  .backend_config = p->settings };
+	struct warren_error err = WARREN_ERROR_INIT;
+	const struct warren_feature *v = NULL;
+	struct warren *w = NULL;
+	struct findings f;
+	size_t n = 0;
+	bool asked = warren_open(&options, &w, &err) == 0 &&
+		     warren_probe(w, &v, &n, &err) == 0;
+
+	f = count(v, asked ? n : 0);
+	buf_printf(text, "\nBackend %s, of tier %s: %s\n", p->name, p->tier,
+		   !asked               ? err.msg
+		   : f.required_missing ? "cannot be used here."
+					: "can be used here.");
+	put_table(&f, text);
+	json_open(j, NULL, '{');
+	json_str(j, "name", p->name);
+	json_str(j, "kind", p->kind);
+	json_str(j, "tier", p->tier);
+	json_bool(j, "ok", asked && f.required_missing == 0);
+	json_str(j, "reason", asked ? NULL : err.msg);
+	put_features(j, &f);
+	json_close(j, '}');
+	w = warren_close(w);
+}
+
+/* Those of the configuration, without the native one, which has been asked. */
+static void put_places(struct buf *text, struct json *j)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct places read = { 0 };
+	const struct places *all = places_read(&read, &ignored) < 0 ? &usual : &read;
+
+	json_open(j, "backends", '[');
+	for (size_t i = 0; i < all->n; i++)
+		if (strcmp(all->v[i].kind, "native") != 0)
+			put_place(&all->v[i], text, j);
+	json_close(j, ']');
+	places_done(&read);
 }
 
 static int run_doctor(int argc, char **argv)
 {
-	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	AUTO_BUF struct buf text = BUF_INIT(OUTPUT_MAX), out = BUF_INIT(OUTPUT_MAX);
+	struct json j = { .out = &out };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct doctor_options options = { 0 };
 	const struct warren_feature *v = NULL;
@@ -144,12 +195,17 @@ static int run_doctor(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	f = count(v, n);
-	if (options.json)
-		put_json(&f, &out);
-	else
-		put_table(&f, &out);
+	put_table(&f, &text);
+	json_open(&j, NULL, '{');
+	json_str(&j, "version", warren_version());
+	json_bool(&j, "ok", f.required_missing == 0);
+	put_features(&j, &f);
+	put_places(&text, &j);
+	json_close(&j, '}');
+	buf_puts(&out, "\n");
+	put_summary(&f, &text);
 	w = warren_close(w);
-	status = print("doctor", &out);
+	status = print("doctor", options.json ? &out : &text);
 	if (status)
 		return status;
 	return f.required_missing ? STATUS_UNFIT : 0;

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/helper.h"
+#include "cli/place.h"
 #include "cli/run_io.h"
 #include "cli/run_options.h"
 #include "cli/run_pull.h"
@@ -25,7 +26,8 @@ struct run {
 	const char *const *args; /* as given */
 	const char **argv;       /* of the command; owned */
 	sigset_t signal_set;
-	int signals; /* descriptor; -1 */
+	int signals;          /* descriptor; -1 */
+	struct places places; /* the backend that was asked for; none: native */
 	struct warren *w;
 	struct warren_sandbox *sb;
 	struct warren_exec *ex;
@@ -43,6 +45,35 @@ static int fail(struct run *run, const struct warren_error *err, int status)
 	if (run->options.json)
 		report_error(&run->report, err, status);
 	return status;
+}
+
+/* Only who asks for another backend, or for a wall, pays for finding it. */
+static int open_engine(struct run *run, struct warren_error *err)
+{
+	const struct run_options *o = &run->options;
+	struct warren_options options = { .trace = o->verbose };
+
+	if (run->places.n > 0) {
+		options.backend = run->places.v[0].kind;
+		options.backend_config = run->places.v[0].settings;
+	}
+	return warren_open(&options, &run->w, err);
+}
+
+static int choose_backend(struct run *run, struct warren_error *err)
+{
+	const struct run_options *o = &run->options;
+
+	if (!o->backend && !o->tier)
+		return 0;
+	return places_choose(o->backend, o->tier, &run->places, err);
+}
+
+/* Does it make sandboxes of images of its own, which we have no part in? */
+static bool has_own_images(const struct run *run)
+{
+	return run->places.n > 0 && strcmp(run->places.v[0].kind, "native") != 0 &&
+	       strcmp(run->places.v[0].kind, "gvisor") != 0;
 }
 
 static int make_sandbox(struct run *run, struct warren_error *err)
@@ -67,8 +98,7 @@ static int make_sandbox(struct run *run, struct warren_error *err)
 	int r = 0;
 
 	if (!run->w)
-		r = warren_open(&(struct warren_options){ .trace = o->verbose }, &run->w,
-				err);
+		r = open_engine(run, err);
 	return r < 0 ? r : warren_create(run->w, &spec, &run->sb, err);
 }
 
@@ -83,9 +113,15 @@ static int open_signals(struct run *run, struct warren_error *err)
 static int pull_and_make(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
-	int r = run_pull_first(o) ? -ENOENT : make_sandbox(run, err);
+	bool theirs, first;
+	int r = choose_backend(run, err);
 
-	if (!run_pull_first(o) && !run_pull_after(o, r))
+	if (r < 0)
+		return r;
+	theirs = has_own_images(run);
+	first = !theirs && run_pull_first(o);
+	r = first ? -ENOENT : make_sandbox(run, err);
+	if (!first && (theirs || !run_pull_after(o, r)))
 		return r;
 	r = open_signals(run, err);
 	if (r >= 0)
@@ -219,6 +255,7 @@ static int run_done(struct run *run, int status)
 	if (run->signals >= 0)
 		(void)close(run->signals);
 	free(run->argv);
+	places_done(&run->places);
 	if (run->options.json)
 		status = report_print(&run->report, status);
 	report_done(&run->report);

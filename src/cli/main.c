@@ -8,12 +8,31 @@
 #include "cli/helper.h"
 
 const struct command *const commands[] = {
-	&command_run,        &command_create,  &command_ls,      &command_show,
-	&command_exec,       &command_shell,   &command_session, &command_cp,
-	&command_logs,       &command_top,     &command_events,  &command_pause,
-	&command_resume,     &command_rm,      &command_wait,    &command_port,
-	&command_token,      &command_image,   &command_serve,   &command_doctor,
-	&command_completion, &command_version, &command_help,    NULL,
+	&command_run,
+	&command_create,
+	&command_ls,
+	&command_show,
+	&command_exec,
+	&command_shell,
+	&command_session,
+	&command_cp,
+	&command_logs,
+	&command_top,
+	&command_events,
+	&command_pause,
+	&command_resume,
+	&command_rm,
+	&command_wait,
+	&command_port,
+	&command_token,
+	&command_image,
+	&command_serve,
+	&command_backends,
+	&command_doctor,
+	&command_completion,
+	&command_version,
+	&command_help,
+	NULL,
 };
 
 struct main_options {

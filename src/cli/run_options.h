@@ -8,7 +8,9 @@
 #include "cli/values.h"
 
 struct run_options {
-	char *image; /* owned: a relative directory was made absolute */
+	char *image;         /* owned: a relative directory was made absolute */
+	const char *backend; /* NULL: native, or the service's default */
+	const char *tier;
 	enum pull_when pull;
 	const char *platform;
 	const char *entrypoint; /* "": none */

@@ -120,7 +120,7 @@ static const struct config_kind {
 	const char *help;
 } kinds[] = {
 	{ "native", TIER_NAMESPACE, true, true, CONFIG_IMAGES_OURS, NULL, 0,
-	  "Namespaces of this machine's kernel. There is one, of that name" },
+	  "Namespaces of this machine's kernel; there is one, of that name" },
 	{ "docker", TIER_CONTAINER, true, true, CONFIG_IMAGES_THEIRS, docker_settings,
 	  ARRAY_SIZE(docker_settings),
 	  "Containers of Docker, or of Podman by its compatible socket" },

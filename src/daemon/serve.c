@@ -48,7 +48,6 @@ static const char help_head[] =
 	"\n"
 	"      --config FILE   read this file (default " CONFIG_FILE
 	", if there is one)\n"
-	"      --show-backend NAME  print the settings of a backend as JSON, and leave\n"
 	"      --check         say what is in force, and whether it all fits, and leave\n"
 	"      --example       print a configuration file with every key, and leave\n"
 	"  -h, --help          print this, and leave\n"
@@ -57,6 +56,7 @@ static const char help_head[] =
 struct options {
 	const char *file;
 	const char *backend; /* whose settings are asked for; NULL: nobody's */
+	bool backends;       /* everybody's */
 	bool check, example, help;
 };
 
@@ -68,6 +68,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 	(*at)++;
 	if (strcmp(word, "--check") == 0) {
 		o->check = true;
+	} else if (strcmp(word, "--show-backends") == 0) {
+		o->backends = true;
 	} else if (strcmp(word, "--show-backend") == 0 && *at < argc) {
 		o->backend = argv[(*at)++];
 	} else if (strcmp(word, "--example") == 0) {
@@ -566,15 +568,33 @@ static void complete(struct buf *out)
 	}
 }
 
-/* For `warren run --backend`, which does not read the file by itself. */
-static int show_backend(const struct config *c, const char *name, struct buf *out,
+/* A line for src/cli/place.c. */
+static void put_place(const struct config_backend *b, struct buf *out)
+{
+	buf_printf(out, "%s %s %s %s\n", b->name, b->kind, tier_names[b->tier],
+		   b->settings ? b->settings : "{}");
+}
+
+/* The one that who asks for "NAME:TIER", either of which may be empty, gets. */
+static int show_backend(const struct config *c, const char *which, struct buf *out,
 			struct warren_error *err)
 {
+	const char *colon = strchr(which, ':');
+	size_t n = colon ? (size_t)(colon - which) : strlen(which);
+	int tier = colon && colon[1] ? tier_parse(colon + 1) : TIER_NONE;
 	const struct config_backend *b = NULL;
-	int r = config_place(c, "", name, TIER_NONE, &b, err);
+	char name[64];
+	int r;
 
+	if (tier < 0)
+		return error_set(err, EINVAL,
+				 "there is no tier '%.60s'; there is: none, container, "
+				 "namespace, gvisor, vm",
+				 colon + 1);
+	(void)snprintf(name, sizeof(name), "%.*s", (int)n, which);
+	r = config_place(c, "", n ? name : NULL, (enum tier)tier, &b, err);
 	if (r == 0)
-		buf_printf(out, "%s\n", b->settings ? b->settings : "{}");
+		put_place(b, out);
 	return r;
 }
 
@@ -599,6 +619,9 @@ int main(int argc, char **argv)
 		config_example(&out);
 	} else if (r == 0 && o.check) {
 		config_show(c, &out);
+	} else if (r == 0 && o.backends) {
+		for (size_t i = 0; i < c->n_backends; i++)
+			put_place(&c->backends[i], &out);
 	} else if (r == 0 && o.backend) {
 		r = show_backend(c, o.backend, &out, &err);
 	} else if (r == 0) {

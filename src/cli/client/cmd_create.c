@@ -15,8 +15,6 @@ struct create_options {
 	struct run_options box; /* the part that `warren run` has too */
 	const char *name;
 	const char *template;
-	const char *backend;
-	const char *tier;
 	const char *on_idle;
 	const char *key;
 	json_t *labels;
@@ -79,10 +77,10 @@ static const struct opt create_table[] = {
 	  value_text, FIELD(template) },
 	{ NULL, "backend", 0, "NAME", "native",
 	  "where it runs (default: the service's)",
-	  value_text, FIELD(backend) },
+	  value_text, FIELD(box.backend) },
 	{ NULL, "tier", 0, "TIER", "namespace",
-	  "the wall it must have: namespace, gvisor or vm",
-	  value_text, FIELD(tier) },
+	  "the wall it must have at least: namespace, gvisor",
+	  value_text, FIELD(box.tier) },
 
 	{ "Its commands", "env", 'e', "NAME[=VALUE]", "DEBUG=1",
 	  "a variable; without a value: the caller's",
@@ -168,8 +166,6 @@ static json_t *spec_of(const struct create_options *o)
 		(void)json_object_set_new(spec, "env", env);
 	put_text(spec, "name", o->name);
 	put_text(spec, "template", o->template);
-	put_text(spec, "backend", o->backend);
-	put_text(spec, "tier", o->tier);
 	put_text(spec, "on_idle", o->on_idle);
 	put_number(spec, "ttl_ms", o->ttl_ms);
 	put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);

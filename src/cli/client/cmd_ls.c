@@ -11,6 +11,9 @@ struct ls_options {
 	json_t *states;
 	const char *name;
 	const char *owner;
+	const char *backend;
+	const char *tier;
+	bool wide;
 	bool whole;
 	bool quiet;
 	bool json;
@@ -32,6 +35,15 @@ static const struct opt ls_table[] = {
 	{ NULL, "owner", 0, "TENANT", "research",
 	  "only those of this tenant",
 	  value_text, FIELD(owner) },
+	{ NULL, "backend", 0, "NAME", "docker",
+	  "only those that run there",
+	  value_text, FIELD(backend) },
+	{ NULL, "tier", 0, "TIER", "gvisor",
+	  "only those behind this wall",
+	  value_text, FIELD(tier) },
+	{ NULL, "wide", 0, NULL, NULL,
+	  "where each runs, and behind which wall, too",
+	  opt_flag, FIELD(wide) },
 	{ NULL, "no-trunc", 0, NULL, NULL,
 	  "whole commands",
 	  opt_flag, FIELD(whole) },
@@ -79,6 +91,10 @@ static int add_sandbox(void *arg, json_t *box)
 	table_cell(l->table, "%s", *name ? name : "-");
 	table_cell(l->table, "%s", text_of(box, "image"));
 	table_cell(l->table, "%s", text_of(box, "state"));
+	if (l->o->wide) {
+		table_cell(l->table, "%s", text_of(box, "backend"));
+		table_cell(l->table, "%s", text_of(box, "tier"));
+	}
 	cell_ago(l->table, text_of(box, "created_at"));
 	put_labels(&labels, json_object_get(box, "labels"));
 	table_cell(l->table, "%s", labels.data ? labels.data : "");
@@ -129,6 +145,10 @@ static void put_filters(struct buf *path, const struct ls_options *o)
 		put_query(path, "name", o->name);
 	if (o->owner)
 		put_query(path, "owner", o->owner);
+	if (o->backend)
+		put_query(path, "backend", o->backend);
+	if (o->tier)
+		put_query(path, "tier", o->tier);
 }
 
 static int print_listing(const struct listing *l)
@@ -147,10 +167,14 @@ static int list(const struct ls_options *o, const char *sandbox)
 {
 	AUTO_TABLE struct table boxes =
 		TABLE_INIT("ID", "NAME", "IMAGE", "STATE", "CREATED", "LABELS");
+	AUTO_TABLE struct table wide = TABLE_INIT("ID", "NAME", "IMAGE", "STATE",
+						  "BACKEND", "TIER", "CREATED", "LABELS");
 	AUTO_TABLE struct table execs =
 		TABLE_INIT("EXEC", "STATE", "USER", "STARTED", "COMMAND");
 	struct listing l = { .o = o,
-			     .table = sandbox ? &execs : &boxes,
+			     .table = sandbox   ? &execs
+				      : o->wide ? &wide
+						: &boxes,
 			     .ids = BUF_INIT(OUTPUT_MAX),
 			     .all = json_array() };
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -13,6 +13,7 @@
 #define OUTPUT_MAX (256U << 20)
 #define ID_LEN     12
 
+extern const struct command client_backends;
 extern const struct command client_cp;
 extern const struct command client_create;
 extern const struct command client_events;

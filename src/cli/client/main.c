@@ -9,10 +9,10 @@
 #define HELP_MAX (64U << 10)
 
 static const struct command *const commands[] = {
-	&client_create,  &client_ls,     &client_show, &client_exec, &client_shell,
-	&client_session, &client_cp,     &client_logs, &client_top,  &client_events,
-	&client_pause,   &client_resume, &client_rm,   &client_wait, &client_port,
-	&client_token,   &client_run,    NULL,
+	&client_create,  &client_ls,     &client_show,     &client_exec, &client_shell,
+	&client_session, &client_cp,     &client_logs,     &client_top,  &client_events,
+	&client_pause,   &client_resume, &client_rm,       &client_wait, &client_port,
+	&client_token,   &client_run,    &client_backends, NULL,
 };
 
 static const struct command *find(const struct command *const *table, const char *word,

@@ -89,6 +89,8 @@ json_t *spec_json(const struct run_options *o)
 	put_text(spec, "image", o->image);
 	put_text(spec, "pull", pulls[o->pull]);
 	put_text(spec, "platform", o->platform);
+	put_text(spec, "backend", o->backend);
+	put_text(spec, "tier", o->tier);
 	put_text(spec, "hostname", o->hostname);
 	put_text(spec, "user", o->user);
 	put_text(spec, "workdir", o->workdir);
