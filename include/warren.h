@@ -152,7 +152,7 @@ struct warren_spec {
 	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot be
 	 * kept is left out, and warren_enforced() says so.
 	 */
-	uint32_t wishes;
+	uint64_t wishes;
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;

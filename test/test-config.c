@@ -510,6 +510,8 @@ TEST(backends_are_refused_by_line)
 		{ "backends:\n  gvisor:\n    platform: qemu\n",
 		  "'qemu' is none of systrap, ptrace, kvm" },
 		{ "backends:\n  x:\n" COMMAND, "kind command needs 'exec'" },
+		{ "backends:\n  x:\n" COMMAND EXEC "    timeout: 0\n",
+		  "not a number of seconds" },
 		{ "backends:\n  x:\n" COMMAND "    exec: ssh build\n",
 		  "backends.x.exec: this is not a list of words" },
 		{ "backends:\n  x:\n" COMMAND "    exec: []\n",
@@ -536,9 +538,9 @@ TEST(backends_are_refused_by_line)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		refused(cases[i].text, cases[i].words);
-	/* Braces that name nothing are braces. */
-	config_free(read_text("backends:\n  x:\n" COMMAND
-			      "    exec: [jq, '{}', '{{x', '{A}', '{argv}']\n"));
+	/* A doubled brace is one; there may be nothing to make or unmake. */
+	config_free(read_text("backends:\n  x:\n    kind: command\n    timeout: 5\n"
+			      "    exec: [jq, '{{}', '{{x', '{argv}']\n"));
 }
 
 TEST(a_wall_is_given_or_refused_and_never_lowered)

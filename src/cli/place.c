@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/beside.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "cli/helper.h"
+#include "cli/command.h"
 
 #define TEXT_MAX (1U << 20)
 #define SAID_BY  "warren serve: "
@@ -42,7 +43,7 @@ static int ask(const char *const *argv, struct buf *out, struct warren_error *er
 {
 	AUTO_CLOSE int in = -1, end = -1;
 	char path[PATH_MAX], piece[4096];
-	int fds[2], status = 0, r = helper_find("warren-serve", path, err);
+	int fds[2], status = 0, r = beside_find("warren-serve", path, err);
 	pid_t pid = -1;
 	ssize_t n;
 

@@ -22,12 +22,14 @@
 #include "config/config_internal.h"
 #include "config/yaml.h"
 
-#define WORDS_MAX 256 /* of a template */
+#define WORDS_MAX   256 /* of a template */
+#define SECONDS_MAX 86400
 
 enum setting_type {
 	SETTING_TEXT,
 	SETTING_PATH,
 	SETTING_CHOICE,
+	SETTING_SECONDS,
 	SETTING_ARGV, /* words, with places for what is known only later */
 };
 
@@ -43,12 +45,13 @@ struct setting {
 };
 
 static const char *const runsc_platforms[] = { "systrap", "ptrace", "kvm", NULL };
-static const char *const places_of_life[] = { "id",   "name", "image",  "hostname",
-					      "user", "cwd",  "memory", "cpus",
-					      "pids", NULL };
-static const char *const places_of_exec[] = { "id",  "name", "user",    "cwd",
-					      "tty", "argv", "command", NULL };
-static const char *const places_of_copy[] = { "id", "name", "user", "path", NULL };
+static const char *const places_of_create[] = { "id",   "image",  "hostname", "user",
+						"cwd",  "memory", "cpus",     "pids",
+						"disk", "nofile", NULL };
+static const char *const places_of_destroy[] = { "id", NULL };
+static const char *const places_of_exec[] = { "id",   "user",    "cwd", "tty",
+					      "argv", "command", NULL };
+static const char *const places_of_copy[] = { "id", "path", NULL };
 static const char *const needs_command[] = { "argv", "command", NULL };
 static const char *const needs_path[] = { "path", NULL };
 
@@ -74,11 +77,10 @@ static const struct setting gvisor_settings[] = {
 static const struct setting command_settings[] = {
 	{ .name = "create",
 	  .type = SETTING_ARGV,
-	  .required = true,
-	  .places = places_of_life,
+	  .places = places_of_create,
 	  .example =
 		  "[docker, run, -d, --init, --name, 'box-{id}', '{image}', sleep, infinity]",
-	  .help = "What makes a sandbox" },
+	  .help = "What makes a sandbox; left out: there is one already" },
 	{ .name = "exec",
 	  .type = SETTING_ARGV,
 	  .required = true,
@@ -89,10 +91,9 @@ static const struct setting command_settings[] = {
 		  "{argv} becomes its words, {command} one word for a shell" },
 	{ .name = "destroy",
 	  .type = SETTING_ARGV,
-	  .required = true,
-	  .places = places_of_life,
+	  .places = places_of_destroy,
 	  .example = "[docker, rm, -f, 'box-{id}']",
-	  .help = "What unmakes it; it may be gone already" },
+	  .help = "What unmakes it, if it is still there; left out: nothing does" },
 	{ .name = "copy_in",
 	  .type = SETTING_ARGV,
 	  .places = places_of_copy,
@@ -103,6 +104,14 @@ static const struct setting command_settings[] = {
 	  .places = places_of_copy,
 	  .needs = needs_path,
 	  .help = "What prints the file {path}; left out: exec does" },
+	{ .name = "tty",
+	  .type = SETTING_TEXT,
+	  .example = "-t",
+	  .help = "What {tty} becomes where there is a terminal; left out: -t" },
+	{ .name = "timeout",
+	  .type = SETTING_SECONDS,
+	  .example = "60",
+	  .help = "Seconds that making and unmaking may take; left out: 60" },
 	{ .name = "tier",
 	  .type = SETTING_CHOICE,
 	  .choices = tier_names,
@@ -187,16 +196,20 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 
 	put_list(all, sizeof(all), w->setting->places);
 	for (; (open = strchr(word, '{')); word = close) {
-		size_t n = strspn(open + 1, "abcdefghijklmnopqrstuvwxyz_");
+		size_t n = strcspn(open + 1, "}");
 
+		if (open[1] == '{') {
+			close = open + 2; /* a brace, and no more */
+			continue;
+		}
 		close = open + 1 + n;
-		if (n == 0 || *close != '}')
-			continue; /* a brace, and no more */
-		if (!among(w->setting->places, open + 1, n))
+		if (*close != '}' || !among(w->setting->places, open + 1, n))
 			return yaml_error(
 				w->y, list, NULL, index, err,
-				"backends.%s.%s: there is no {%.*s} here; there is: %s",
-				w->backend, w->setting->name, (int)n, open + 1, all);
+				"backends.%s.%s: there is no {%.*s} here; there is: %s; "
+				"a brace is {{",
+				w->backend, w->setting->name, n > 40 ? 40 : (int)n,
+				open + 1, all);
 		if (n == 4 && strncmp(open, "{argv}", 6) == 0 &&
 		    strcmp(json_string_value(json_array_get(list, index)), "{argv}") != 0)
 			return yaml_error(
@@ -251,6 +264,16 @@ static int check_setting(const struct where *w, const json_t *value,
 
 	if (s->type == SETTING_ARGV)
 		return check_argv(w, value, err);
+	if (s->type == SETTING_SECONDS) {
+		json_int_t n = json_integer_value(value);
+
+		return n > 0 && n <= SECONDS_MAX
+			       ? 0
+			       : yaml_error(w->y, w->in, s->name, 0, err,
+					    "backends.%s.%s: this is not a number of "
+					    "seconds from 1 to %d",
+					    w->backend, s->name, SECONDS_MAX);
+	}
 	if (!text || !text[0])
 		return yaml_error(w->y, w->in, s->name, 0, err,
 				  "backends.%s.%s: this is not a text", w->backend,
@@ -593,7 +616,9 @@ void config_example_backends(struct buf *out)
 		if (!k->offered)
 			buf_printf(out, "  #  kind: %s\n", k->name);
 		for (size_t s = 0; s < k->n; s++)
-			if (k->settings[s].example)
+			if (k->settings[s].example &&
+			    k->settings[s].type != SETTING_SECONDS &&
+			    strcmp(k->settings[s].name, "tty") != 0)
 				buf_printf(out, "  #  %s: %s\n", k->settings[s].name,
 					   k->settings[s].example);
 	}
@@ -602,9 +627,8 @@ void config_example_backends(struct buf *out)
 static void manual_setting(const struct setting *s, struct buf *out)
 {
 	static const char *const forms[] = {
-		[SETTING_TEXT] = "text",
-		[SETTING_PATH] = "path",
-		[SETTING_CHOICE] = "word",
+		[SETTING_TEXT] = "text",        [SETTING_PATH] = "path",
+		[SETTING_CHOICE] = "word",      [SETTING_SECONDS] = "seconds",
 		[SETTING_ARGV] = "[word, ...]",
 	};
 	char all[160];

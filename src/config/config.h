@@ -74,8 +74,6 @@ enum config_images {
 	CONFIG_IMAGES_NONE,   /* there is nothing to choose */
 };
 
-#define CONFIG_NO_IMAGE "none" /* what then stands in its place */
-
 /* A place where sandboxes run, by the name that requests have for it. */
 struct config_backend {
 	char *name;

@@ -30,6 +30,7 @@ static const struct field {
 	{ "pids", NUMBER, offsetof(struct warren_spec, pids) },
 	{ "disk", NUMBER, offsetof(struct warren_spec, disk) },
 	{ "nofile", NUMBER, offsetof(struct warren_spec, nofile) },
+	{ "wishes", NUMBER, offsetof(struct warren_spec, wishes) },
 	{ "mounts", MOUNTS, 0 },
 	{ "network", NETWORK, 0 },
 	{ "read_only", FLAG, offsetof(struct warren_spec, read_only) },

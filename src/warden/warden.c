@@ -76,17 +76,19 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_sandbox *sb = NULL;
 	struct warren_spec spec;
-	bool parts = k->engine == engines_native(k->w->engines);
+	bool native = k->engine == engines_native(k->w->engines);
 	int r;
 
 	wire_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
 	if (r < 0)
 		return r;
-	if (parts)
+	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)
+		spec.image = NULL;
+	if (native)
 		stock_begin(k->w->stock, spec.id);
 	r = warren_create(k->engine, &spec, &sb, err);
-	if (parts)
+	if (native)
 		stock_end(k->w->stock);
 	if (r < 0)
 		return r;

@@ -113,7 +113,7 @@ int wire_put_create(struct buf *out, const char *backend, const char *id,
 		.network = spec->network,
 		.flags = spec->read_only ? WIRE_READ_ONLY : 0,
 		.n_mounts = (uint32_t)spec->n_mounts,
-		.wishes = spec->wishes,
+		.wishes = (uint32_t)spec->wishes,
 	};
 	size_t at = out->len;
 

@@ -26,6 +26,9 @@
 /* The backend that answers at once; what the others do, other programs do, and may take long. */
 #define WIRE_NATIVE "native"
 
+/* The image of a sandbox of a backend that has none to choose from. */
+#define WIRE_NO_IMAGE "none"
+
 enum wire_type {
 	WIRE_CREATE = 1, /* struct wire_create; reply: connection, description */
 	WIRE_CONNECT,    /* struct wire_box; reply: connection, description */

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "config/config.h"
 #include "warden/warden.h"
+#include "warden/wire.h"
 
 static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
 			uint64_t max)
@@ -209,7 +210,7 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 		return -EBADMSG;
 	}
 	if (b->images == CONFIG_IMAGES_NONE)
-		w->spec.image = CONFIG_NO_IMAGE;
+		w->spec.image = WIRE_NO_IMAGE;
 	if (b->images == CONFIG_IMAGES_THEIRS && !body_has(body, "image")) {
 		(void)api_error_set(
 			err, API_ERR_INVALID_REQUEST,

@@ -170,6 +170,11 @@ static int run_step(const struct place *p, const char *step, struct hole *holes,
 
 /* ------------------------------------------------------------------ create, destroy */
 
+static bool insists(const struct warren_spec *s, uint64_t value, uint64_t bit)
+{
+	return value && !(s->wishes & bit);
+}
+
 /* What was asked for and cannot be had is refused by name. */
 static int check_spec(const struct place *p, const struct warren_spec *s,
 		      struct warren_error *err)
@@ -181,11 +186,11 @@ static int check_spec(const struct place *p, const struct warren_spec *s,
 	} asks[] = {
 		{ "image", "image", s->image },
 		{ "hostname", "hostname", s->hostname },
-		{ "memory", "memory", s->memory },
-		{ "cpus", "cpus", s->cpu_millis },
-		{ "pids", "pids", s->pids },
-		{ "disk", "disk", s->disk },
-		{ "nofile", "nofile", s->nofile },
+		{ "memory", "memory", insists(s, s->memory, WARREN_LIMIT_MEMORY) },
+		{ "cpus", "cpus", insists(s, s->cpu_millis, WARREN_LIMIT_CPU) },
+		{ "pids", "pids", insists(s, s->pids, WARREN_LIMIT_PIDS) },
+		{ "disk", "disk", insists(s, s->disk, WARREN_LIMIT_DISK) },
+		{ "nofile", "nofile", insists(s, s->nofile, WARREN_LIMIT_NOFILE) },
 		{ "mounts", "", s->n_mounts > 0 },
 		{ "read_only", "", s->read_only },
 		{ "network none", "", s->network == WARREN_NETWORK_NONE },
@@ -237,10 +242,14 @@ static void say_enforced(struct place *p, const struct warren_spec *s)
 		{ "disk", s->disk },     { "nofile", s->nofile },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		place_enforce(p, limits[i].name, limits[i].value != 0, "%s",
-			      limits[i].value ? "as the backend's tool was told"
-					      : "whatever the backend's tool allows");
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		bool told = limits[i].value &&
+			    template_has(words_of(p, "create"), limits[i].name);
+
+		place_enforce(p, limits[i].name, told, "%s",
+			      told ? "as the backend's tool was told"
+				   : "whatever the backend's tool allows");
+	}
 	place_enforce(p, "network", false, "whatever the backend's tool allows");
 	place_enforce(p, "isolation", false,
 		      "as strong as what the backend's tool makes");

@@ -69,9 +69,10 @@ static void put_spec(struct json *j, const struct warren_spec *s)
 	const struct {
 		const char *key;
 		uint64_t n;
-	} numbers[] = { { "memory", s->memory }, { "cpu_millis", s->cpu_millis },
-			{ "pids", s->pids },     { "disk", s->disk },
-			{ "nofile", s->nofile }, { "network", s->network } };
+	} numbers[] = { { "memory", s->memory },  { "cpu_millis", s->cpu_millis },
+			{ "pids", s->pids },      { "disk", s->disk },
+			{ "nofile", s->nofile },  { "wishes", s->wishes },
+			{ "network", s->network } };
 
 	json_open(j, NULL, '{');
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
