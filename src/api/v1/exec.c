@@ -181,8 +181,12 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
+	/* Of several things that a backend may lack, limits have a word of their own. */
+	bool limits = body_has(&c->body, "limits");
+
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
-		if (codes[i].code == why->code) {
+		if (codes[i].code == why->code &&
+		    (limits || codes[i].means != API_ERR_LIMIT_REFUSED)) {
 			call_refuse(c, codes[i].means, "%s", why->msg);
 			return;
 		}
