@@ -15,7 +15,7 @@
  * Of a part (part.c) nobody knows yet what sandbox it will be. The child becomes
  * init at once, and leaves behind a process of the same namespaces that makes the mounts when
  * the spec comes. Its change of the root is init's, too: the kernel moves
- * all who have the old one. Nothing of the image runs before it is gone.
+ * all who have the old one. It is done, and about to end, before anything of the image runs.
  */
 #include <errno.h>
 #include <fcntl.h>
