@@ -57,6 +57,7 @@ struct said {
 
 static char box_dir[64]; /* "" when there is none */
 static pid_t box_owner;
+static bool box_other; /* the engine that was opened last is of $WARREN_OTHER_KIND */
 
 static inline int box_remove_one(const char *path, const struct stat *st UNUSED,
 				 int type UNUSED, struct FTW *ftw UNUSED)
@@ -103,6 +104,12 @@ static inline int box_open(const char *backend, struct warren **ret,
 			continue;
 		options.backend = box_ways[i].kind;
 		options.backend_config = box_ways[i].config;
+	}
+	box_other = getenv("WARREN_OTHER_KIND") &&
+		    strcmp(backend, getenv("WARREN_OTHER_NAME")) == 0;
+	if (box_other) {
+		options.backend = getenv("WARREN_OTHER_KIND");
+		options.backend_config = getenv("WARREN_OTHER_CONFIG");
 	}
 	return warren_open(&options, ret, err);
 }
@@ -195,8 +202,12 @@ static inline struct warren_sandbox *box_make(struct warren *w,
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb = NULL;
+	struct warren_spec copy = spec ? *spec : (struct warren_spec){ 0 };
 
-	GOOD(warren_create(w, spec, &sb, &err));
+	/* Not every backend has an image to be had by default. */
+	if (!copy.image && box_other)
+		copy.image = getenv("WARREN_OTHER_IMAGE");
+	GOOD(warren_create(w, &copy, &sb, &err));
 	OK(sb);
 	return sb;
 }

@@ -10,22 +10,56 @@
 
 #include "box.h"
 
-/* A test once for each backend; this is the list of them. */
-#define CONTRACT(n)                             \
-	static void check_##n(const char *how); \
-	TEST(null_##n)                          \
-	{                                       \
-		check_##n("null");              \
-	}                                       \
-	TEST(native_##n)                        \
-	{                                       \
-		check_##n("native");            \
-	}                                       \
-	TEST(command_##n)                       \
-	{                                       \
-		check_##n("command");           \
-	}                                       \
+/*
+ * A test once for each backend; this is the list of them. With $WARREN_OTHER_KIND they
+ * run against that one instead, as $WARREN_OTHER_CONFIG has it configured: what needs servers
+ * to talk to is run by who starts those (test-contract-others.py).
+ */
+#define CONTRACT(n)                                                         \
+	static void check_##n(const char *how);                             \
+	static void test_null_##n(void)                                     \
+	{                                                                   \
+		check_##n("null");                                          \
+	}                                                                   \
+	static void test_native_##n(void)                                   \
+	{                                                                   \
+		check_##n("native");                                        \
+	}                                                                   \
+	static void test_command_##n(void)                                  \
+	{                                                                   \
+		check_##n("command");                                       \
+	}                                                                   \
+	static void test_other_##n(void)                                    \
+	{                                                                   \
+		check_##n(getenv("WARREN_OTHER_NAME"));                     \
+	}                                                                   \
+	__attribute__((constructor)) static void contract_add_##n(void)     \
+	{                                                                   \
+		static struct tap_test t[] = {                              \
+			{ .name = "null_" #n, .run = test_null_##n },       \
+			{ .name = "native_" #n, .run = test_native_##n },   \
+			{ .name = "command_" #n, .run = test_command_##n }, \
+			{ .name = "other_" #n, .run = test_other_##n },     \
+		};                                                          \
+		contract_add(t);                                            \
+	}                                                                   \
 	static void check_##n(const char *how)
+
+static inline void contract_add(struct tap_test t[4])
+{
+	bool other = getenv("WARREN_OTHER_KIND");
+
+	for (int i = other ? 3 : 0; i < (other ? 4 : 3); i++) {
+		*tap_last = &t[i];
+		tap_last = &t[i].next;
+	}
+}
+
+/* How many of @n are enough: a backend that takes a network for each is not asked for all. */
+static inline int many(int n)
+{
+	return getenv("WARREN_OTHER_KIND") ? n / 20 : n;
+}
 
 /* An engine, a sandbox in it with the defaults, and the room for an error. */
 #define BEGIN()                                             \

@@ -7,103 +7,10 @@ its own, it has no network and changes none. Nothing is run by it: it builds, sa
 """
 import os
 import sys
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
-
-PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
-
-
-class Docker:
-    """A dockerd of our own, and its client."""
-
-    def __init__(self):
-        if not ROOT:
-            raise Skip("needs root, to start dockerd")
-        for tool in ("dockerd", "docker", "containerd"):
-            if not shutil.which(tool, path=PATH):
-                raise Skip(f"{tool} is not installed")
-        self.dir = folder()
-        self.socket = f"{self.dir}/s"
-        os.mkdir(f"{self.dir}/etc")
-        for name in ("passwd", "group", "hosts"):
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copy(f"/etc/{name}", f"{self.dir}/etc")
-        for driver in ("overlay2", "vfs"):
-            self.process = self.start(driver)
-            if self.wait():
-                return
-            self.stop()
-        with open(f"{self.dir}/log", encoding="utf-8", errors="replace") as f:
-            raise Skip(f"dockerd does not start here: {f.read().strip().splitlines()[-1][-200:]}")
-
-    def start(self, driver):
-        command = ["dockerd", "--data-root", f"{self.dir}/data", "--exec-root", f"{self.dir}/exec", "--pidfile", f"{self.dir}/pid",
-                   "-H", f"unix://{self.socket}", "--storage-driver", driver, "--bridge=none", "--iptables=false", "--ip6tables=false",
-                   "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"]
-        script = f'mount --bind {self.dir}/etc /etc && exec "$@"'
-        with open(f"{self.dir}/log", "ab") as log:
-            return subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL, stdout=log,
-                                    stderr=log, env={"PATH": PATH, "HOME": self.dir}, start_new_session=True)
-
-    def wait(self):
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and self.process.poll() is None:
-            if os.path.exists(self.socket) and self.client("version").returncode == 0:
-                return True
-            time.sleep(0.1)
-        return False
-
-    def client(self, *args, **kw):
-        return subprocess.run(["docker", "-H", f"unix://{self.socket}", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              timeout=WAIT, env={"PATH": PATH, "HOME": self.dir, "DOCKER_BUILDKIT": "0"}, **kw)
-
-    def call(self, *args, **kw):
-        """What it prints, as bytes."""
-        p = self.client(*args, **kw)
-        ok(p.returncode == 0, f"docker {args}: {p.stderr[-400:]!r}")
-        return p.stdout
-
-    def stop(self):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        left = self.processes()
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        return left
-
-    def processes(self):
-        """All that were told of our folder: containerd is."""
-        found = []
-        for n in os.listdir("/proc"):
-            with contextlib.suppress(OSError):
-                if n.isdigit() and int(n) != os.getpid():
-                    with open(f"/proc/{n}/cmdline", "rb") as f:
-                        if self.dir.encode() in f.read():
-                            found.append(int(n))
-        return found
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        left = self.stop()
-        ok(not left or exc[0], f"processes are left: {left}")
-
-
-def rootfs():
-    path = f"{folder()}/root.tar"
-    with open(path, "wb") as f:
-        f.write(tar(base_members()))
-    return path
-
+from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 @test
 def archives_of_docker_save():

@@ -468,6 +468,9 @@ int exec_status(struct exec *ex, int status)
 	if (x->aside >= 0)
 		(void)close(TAKE_FD(x->aside));
 	x->end_by = 0;
+	/* Whatever its tool makes of that. */
+	if (ex->timed_out)
+		return SIGKILL;
 	if (told && o.verdict == PLACE_EXITED)
 		return (o.code & 0xff) << 8;
 	if (told && o.verdict == PLACE_SIGNALED)

@@ -41,6 +41,15 @@ static const char loader[] = "n='\n' s=\n"
 			     "done\n"
 			     "eval \"$s\"\n";
 
+/*
+ * Around what goes as one string: a tool that passes on an exit status may not pass on a
+ * signal (ssh does not), so a shell that stays makes the one of the other; what it would say
+ * of that is nobody's business.
+ */
+static const char outer[] = "exec 9>&2 2>/dev/null\n"
+			    "/bin/sh -c \"$0\" \"$@\" 2>&9 9>&-\n"
+			    "exit $?\n";
+
 static const json_t *words_of(const struct place *p, const char *step)
 {
 	return json_object_get(p->config, step);
@@ -470,9 +479,11 @@ static void command_exec(struct place *p, const struct place_exec *e)
 		       (uintmax_t)clock_now());
 	write_script(e, &script);
 	choose_words(e, &script, end, &err, words);
-	for (const char **w = words; *w; w++) {
-		script_quote(&line, *w);
+	buf_puts(&line, "/bin/sh -c ");
+	script_quote(&line, outer);
+	for (const char **w = words + 2; *w; w++) {
 		buf_puts(&line, " ");
+		script_quote(&line, *w);
 	}
 	if (script.failed || line.failed) {
 		(void)error_set(&err, E2BIG,

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-contract-others.py - the contract of all backends, against those that need a server to talk to
+
+Speaks TAP. Each backend is one test here: the suites of test-contract.c and test-contract-life.c, run with
+that backend's configuration. What cannot be alike is named below, with the reason. The servers are this test's own, on loopback.
+"""
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+
+SUITES = ("test-contract", "test-contract-life")
+# Where the image is busybox: its sh ignores SIGQUIT, and so does what it runs.
+BUSYBOX = ("dispositions_are_the_default", "signals")
+
+
+def contract(kind, config, image=None, but=()):
+    """Both suites; every test must pass, but those named, which must fail (or they are no exception)."""
+    env = dict(os.environ, WARREN_OTHER_KIND=kind, WARREN_OTHER_CONFIG=json.dumps(config),
+               WARREN_OTHER_NAME=config.get("name", kind), WARREN_LIBEXEC=BUILD, PATH=PATH)
+    if image:
+        env["WARREN_OTHER_IMAGE"] = image
+    failed, passed, said = [], 0, []
+    for suite in SUITES:
+        p = subprocess.run([f"{BUILD}/test/{suite}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, timeout=280,
+                           check=False)
+        for line in p.stdout.decode(errors="replace").splitlines():
+            word = line.split(" - ", 1)
+            if line.startswith("ok ") and word[-1].startswith("other_"):
+                passed += "# SKIP" not in line
+            elif line.startswith("not ok "):
+                failed.append(word[-1].removeprefix("other_"))
+            elif line.startswith("#"):
+                said.append(line)
+    ok(passed > 20, f"only {passed} passed: {said[-5:]}")
+    eq(sorted(failed), sorted(but), f"what failed ({'; '.join(said[-8:])})")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Sshd:
+    """An sshd of our own on loopback: its keys, its port, root allowed by one key."""
+
+    def __init__(self):
+        if not ROOT:
+            raise Skip("needs root, to start sshd")
+        for tool in ("ssh", "sshd", "ssh-keygen"):
+            if not shutil.which(tool, path=PATH):
+                raise Skip(f"{tool} is not installed")
+        self.dir = tempfile.mkdtemp(prefix="warren-ssh-")
+        self.port = free_port()
+        self.made = not os.path.isdir("/run/sshd")
+        os.makedirs("/run/sshd", exist_ok=True)
+        for name in ("host", "key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.dir}/{name}"], check=True)
+        shutil.copy(f"{self.dir}/key.pub", f"{self.dir}/authorized")
+        with open(f"{self.dir}/host.pub", encoding="ascii") as f:
+            known = f"[127.0.0.1]:{self.port} {f.read()}"
+        with open(f"{self.dir}/known", "w", encoding="ascii") as f:
+            f.write(known)
+        with open(f"{self.dir}/config", "w", encoding="ascii") as f:
+            f.write(f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.dir}/host\nPidFile {self.dir}/pid\nUsePAM no\n"
+                    f"AuthorizedKeysFile {self.dir}/authorized\nPermitRootLogin prohibit-password\nStrictModes no\n"
+                    "PasswordAuthentication no\nMaxSessions 1000\nMaxStartups 1000\nPrintMotd no\n")
+        self.log = open(f"{self.dir}/log", "wb")  # pylint: disable=consider-using-with
+        self.process = subprocess.Popen([shutil.which("sshd", path=PATH), "-D", "-e", "-f", f"{self.dir}/config"],
+                                        stderr=self.log, stdin=subprocess.DEVNULL)
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return
+            time.sleep(0.05)
+        raise Skip("sshd does not start here")
+
+    def config(self):
+        """One connection for all, which ssh keeps."""
+        options = ["-F", "none", "-i", f"{self.dir}/key", "-o", f"UserKnownHostsFile={self.dir}/known", "-o", "BatchMode=yes",
+                   "-o", "ControlMaster=auto", "-o", f"ControlPath={self.dir}/%C", "-o", "ControlPersist=60", "-p", str(self.port)]
+        return {"kind": "command", "name": "ssh", "tty": "-tt", "exec": ["ssh", "{tty}", *options, "root@127.0.0.1", "--", "{command}"]}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        subprocess.run(["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={self.dir}/%C", "-p", str(self.port), "root@127.0.0.1"],
+                       stderr=subprocess.DEVNULL, check=False)
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir)
+        if self.made:
+            with contextlib.suppress(OSError):
+                os.rmdir("/run/sshd")
+
+
+@test
+def command_by_ssh():
+    with Sshd() as sshd:
+        contract("command", sshd.config())
+
+
+@test
+def command_by_the_docker_program():
+    with Docker() as docker:
+        with open(rootfs(), "rb") as f:
+            docker.call("import", "-", "contract:1", stdin=f)
+        client = ["docker", "-H", f"unix://{docker.socket}"]
+        contract("command", {
+            "kind": "command", "name": "docker-cli",
+            "create": [*client, "run", "-d", "--init", "--network", "none", "--name", "warren-{id}", "{image}", "sleep", "2147483647"],
+            "exec": [*client, "exec", "-i", "{tty}", "-u", "{user}", "warren-{id}", "{argv}"],
+            "destroy": ["sh", "-c", f"{' '.join(client)} rm -f warren-$0 >/dev/null 2>&1; ! {' '.join(client)} inspect warren-$0 >/dev/null 2>&1",
+                        "{id}"],
+        }, image="contract:1", but=BUSYBOX)
+        eq(docker.call("ps", "-aq").decode().split(), [], "containers that are left")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
