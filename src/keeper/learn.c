@@ -35,8 +35,8 @@ static int append(char ***list, const char *value)
 	return more[n] ? 0 : -ENOMEM;
 }
 
-/* All that comes until the end or the time is up. */
-static void read_until(int fd, uint64_t until, struct buf *out)
+/* All that comes until the end; false: the time is up. */
+static bool read_until(int fd, uint64_t until, struct buf *out)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -45,21 +45,22 @@ static void read_until(int fd, uint64_t until, struct buf *out)
 		ssize_t n;
 
 		if (!room || t >= until)
-			return;
+			return false;
 		if (poll(&p, 1, (int)((until - t) / 1000000) + 1) <= 0)
 			continue;
 		n = read(fd, room, 65536);
 		if (n <= 0)
-			return;
+			return true;
 		out->len += (size_t)n;
 	}
 }
 
-/* What @shell says; what it and its tool complain of goes to @said. */
-static void ask(const char *shell, const char *mark, struct buf *out, struct buf *said)
+/* What @shell says; what it and its tool complain of goes to @said. false: it did not end. */
+static bool ask(const char *shell, const char *mark, struct buf *out, struct buf *said)
 {
 	const char *argv[] = { shell, "-c", script_learn, "sh", mark, NULL };
-	uint64_t until = clock_now() + START_SECS * 1000000000ULL;
+	uint64_t until = clock_now() + (uint64_t)place_patience() * 1000000000;
+	bool done = true;
 	int o[2] = { -1, -1 }, e[2] = { -1, -1 };
 	pid_t pid = -1;
 
@@ -70,9 +71,9 @@ static void ask(const char *shell, const char *mark, struct buf *out, struct buf
 	if (e[1] >= 0)
 		(void)close(e[1]);
 	if (pid > 0) {
-		read_until(o[0], until, out);
+		done = read_until(o[0], until, out);
 		(void)fcntl(e[0], F_SETFL, O_RDONLY | O_NONBLOCK);
-		read_until(e[0], clock_now() + 100000000, said);
+		(void)read_until(e[0], clock_now() + 100000000, said);
 		(void)kill(-pid, SIGKILL);
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
@@ -83,6 +84,7 @@ static void ask(const char *shell, const char *mark, struct buf *out, struct buf
 		(void)close(e[0]);
 	buf_add(out, "", 1);
 	buf_add(said, "", 1);
+	return done;
 }
 
 /* What a shell adds by itself is nobody's. */
@@ -151,7 +153,11 @@ int learn(struct warren_error *err)
 
 		mark_make(mark);
 		said.len = 0;
-		ask(shells[i], mark, &out, &said);
+		if (!ask(shells[i], mark, &out, &said))
+			return error_set(err, ETIMEDOUT,
+					 "%s: exec: nothing inside answered within %d "
+					 "seconds",
+					 place.name, place_patience());
 		at = out.failed ? NULL : strstr(out.data, mark);
 		if (!at)
 			continue;
@@ -161,11 +167,15 @@ int learn(struct warren_error *err)
 			return error_errno(err, ENOMEM, "look inside");
 		return 0;
 	}
-	/* An image may do without; a tool that runs nothing may not. */
-	if (!said.data || !said.data[0])
+	/* An image may do without, where the platform says by itself what became of a command. */
+	if (place.platform->tells_start)
 		return 0;
 	said.data[strcspn(said.data, "\r\n")] = '\0';
-	return error_set(err, EIO, "%s: exec: %.300s", place.name, said.data);
+	return error_set(err, EIO, "%s: exec: %.300s", place.name,
+			 said.data[0]
+				 ? said.data
+				 : "nothing inside answers: it has no /bin/sh, or the "
+				   "tool runs nothing");
 }
 
 /* ---------------------------------------------------------------- written down */

@@ -26,8 +26,9 @@
 
 #define FD_WORD 3 /* where a verb says how it went */
 
-#define PROBES_MAX 32
-#define CONFIG_MAX (1U << 20)
+#define PROBES_MAX   32
+#define PATIENCE_MAX 86400
+#define CONFIG_MAX   (1U << 20)
 
 struct place place;
 
@@ -86,6 +87,13 @@ int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 	place.platform = platform_find(kind);
 	return place.platform ? 0
 			      : error_set(err, ENOENT, "there is no platform '%s'", kind);
+}
+
+int place_patience(void)
+{
+	json_int_t n = json_integer_value(json_object_get(place.config, "timeout"));
+
+	return n > 0 && n <= PATIENCE_MAX ? (int)n : PLATFORM_PATIENCE / 1000;
 }
 
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)

@@ -141,6 +141,8 @@ extern const struct platform platform_docker;
 extern const struct platform platform_gvisor;
 extern const struct platform platform_command;
 
+/* Seconds that a step may take: the configuration's "timeout", or PLATFORM_PATIENCE. */
+int place_patience(void);
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 /* For exec(): say how it ended, and end. */

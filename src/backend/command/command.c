@@ -30,10 +30,9 @@
 #include "keeper/platform.h"
 #include "keeper/scripts.h"
 
-#define SAID_MAX     65536
-#define INLINE_MAX   98304U /* below the kernel's limit of one argument */
-#define SCRIPT_MAX   (24U << 20)
-#define PATIENCE_MAX 86400
+#define SAID_MAX   65536
+#define INLINE_MAX 98304U /* below the kernel's limit of one argument */
+#define SCRIPT_MAX (24U << 20)
 
 static const char loader[] = "n='\n' s=\n"
 			     "while IFS= read -r l && [ \"$l\" != \"$1\" ]; do\n"
@@ -56,14 +55,6 @@ static const json_t *words_of(const struct place *p, const char *step)
 }
 
 /* ----------------------------------------------------------------- running a tool */
-
-/* Seconds that a step may take: its own setting, or the platform's patience. */
-static int patience_of(const struct place *p)
-{
-	json_int_t n = json_integer_value(json_object_get(p->config, "timeout"));
-
-	return n > 0 && n <= PATIENCE_MAX ? (int)n : PLATFORM_PATIENCE / 1000;
-}
 
 static void last_line(struct buf *said)
 {
@@ -132,7 +123,7 @@ static int run_tool(const struct place *p, const char *step,
 {
 	AUTO_BUF struct buf said = BUF_INIT(SAID_MAX);
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int ends[2], status = 0, secs = patience_of(p);
+	int ends[2], status = 0, secs = place_patience();
 	bool done;
 	pid_t pid;
 
