@@ -396,13 +396,12 @@ TEST(a_full_disk_inside_is_told_to_who_wrote)
 	w = warren_close(w);
 }
 
-TEST(files_of_all_sizes_come_back_as_they_were)
+static void files_come_back(struct warren *w)
 {
 	static const size_t sizes[] = { 0,     1,     4095,   65535,  65536,
 					65537, 98304, 262144, 3000000 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *path = box_path("of all sizes '\n$x");
-	struct warren *w = kept_engine(NULL);
 	struct warren_sandbox *sb = box_make(w, NULL);
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -421,6 +420,29 @@ TEST(files_of_all_sizes_come_back_as_they_were)
 	}
 	box_destroy(sb);
 	w = warren_close(w);
+}
+
+TEST(files_of_all_sizes_come_back_as_they_were)
+{
+	files_come_back(kept_engine(NULL));
+}
+
+TEST(large_files_go_by_the_tools_that_are_given_for_them)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren *w = NULL;
+	AUTO_FREE char *used = box_path("used"), *more = NULL;
+	struct stat st;
+
+	OK(asprintf(&more,
+		    "\"copy_out\": [\"sh\", \"-c\", \"echo out >>%s; cat \\\"$0\\\"\","
+		    " \"{path}\"], \"copy_in\": [\"sh\", \"-c\","
+		    " \"echo in >>%s; cat >\\\"$0\\\"\", \"{path}\"],",
+		    used, used) > 0);
+	GOOD(open_kept(NULL, settings(more), &w, &err));
+	files_come_back(w);
+	EQ(stat(used, &st), 0);
+	EQ(st.st_size, 4 * (4 + 3)); /* of the sizes, four are large */
 }
 
 TEST_MAIN()

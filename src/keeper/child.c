@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -33,18 +34,22 @@
 #include "keeper/work.h"
 
 #define HEAD_MAX 600
+#define SIGN_NS  (WORK_SIGN_MS * 1000000ULL)
 
 /* What a slot of init's table has beside. */
 static struct extra {
 	struct target target;
-	int outcome;     /* where the platform says how it ended; -1 */
-	int aside;       /* the end of a stderr that nobody reads; -1 */
-	bool blocks;     /* the terminal is to block again when it was read */
-	uint64_t end_by; /* ns: when its process is ended; 0: not at all */
-	bool asked;      /* it was asked to end */
+	int outcome;      /* where the platform says how it ended; -1 */
+	int aside;        /* the end of a stderr that nobody reads; -1 */
+	bool blocks;      /* the terminal is to block again when it was read */
+	uint64_t end_by;  /* ns: when its process is ended; 0: not at all */
+	uint64_t sign_by; /* ns: when we say that it is still starting */
+	bool asked;       /* it was asked to end */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len;
 } extras[PROTO_EXECS_MAX];
+
+struct rlimit child_nofile;
 
 static struct extra *extra_of(const struct exec *ex)
 {
@@ -83,6 +88,7 @@ static void become_child(const int stdio[3], int outcome)
 			_exit(127);
 	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
 		_exit(127);
+	(void)setrlimit(RLIMIT_NOFILE, &child_nofile);
 	/* By the system call: two that posix_spawn(3) leaves ignored are the C library's own. */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
@@ -277,6 +283,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 	(void)close(ends[1]);
 	ex->pid = pid;
 	ex->start = head;
+	x->sign_by = ex->started + SIGN_NS;
 	hold_streams(ex);
 	return watch_add(head, WATCH_START, (unsigned)(ex - init.execs), 0);
 }
@@ -496,29 +503,50 @@ void tree_kill(struct exec *ex)
 		child_end(ex);
 }
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 uint64_t child_next(void)
 {
 	uint64_t soonest = 0;
 
-	for (unsigned i = 0; i < init.n_execs; i++)
-		if (init.execs[i].used && extras[i].end_by &&
-		    (soonest == 0 || extras[i].end_by < soonest))
-			soonest = extras[i].end_by;
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		const struct exec *ex = &init.execs[i];
+
+		if (!ex->used)
+			continue;
+		soonest = sooner(soonest, extras[i].end_by);
+		soonest = sooner(soonest, ex->start >= 0 ? extras[i].sign_by : 0);
+	}
 	return soonest;
+}
+
+static void end_process(struct exec *ex, struct extra *x)
+{
+	(void)kill(-ex->pid, x->asked ? SIGKILL : SIGTERM);
+	(void)kill(ex->pid, x->asked ? SIGKILL : SIGTERM);
+	x->asked = true;
+	x->end_by = now() + GRACE_NS;
 }
 
 void child_deadlines(void)
 {
+	uint64_t t = now();
+
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = &init.execs[i];
+		struct extra *x = &extras[i];
 
-		if (!ex->used || ex->pid == 0 || !extras[i].end_by ||
-		    extras[i].end_by > now())
+		if (!ex->used || ex->pid == 0)
 			continue;
-		(void)kill(-ex->pid, extras[i].asked ? SIGKILL : SIGTERM);
-		(void)kill(ex->pid, extras[i].asked ? SIGKILL : SIGTERM);
-		extras[i].asked = true;
-		extras[i].end_by = now() + GRACE_NS;
+		if (x->end_by && x->end_by <= t)
+			end_process(ex, x);
+		if (ex->start >= 0 && x->sign_by <= t) {
+			reply(ex->asker, ex->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+			x->sign_by = t + SIGN_NS;
+		}
 	}
 }
 

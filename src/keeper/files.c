@@ -92,6 +92,14 @@ int files_fail(const struct work *w, int code, const char *said)
 	return -code;
 }
 
+/* The errno that @said ends in; where it is none that we know, its words go along. */
+static void fail_by(const struct work *w, const char *said, int silent)
+{
+	int code = script_errno(said, said[0] ? EIO : silent);
+
+	(void)files_fail(w, code, script_errno(said, 0) ? NULL : said);
+}
+
 /* ------------------------------------------------------------------------------- OPEN */
 
 /*
@@ -103,15 +111,18 @@ static const char script_read[] =
 	"if [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
 	"elif [ -d \"$p\" ]; then\n"
 		"if [ -z \"$d\" ]; then echo \"$m EISDIR\"\n"
-		"else w=$(cd -P \"$p\" && [ -r . ] && pwd -P && echo .) && echo \"$m dir ${w%??}\" || "
-		"echo \"$m EACCES\"; fi\n"
+		"elif w=$({ cd -P \"$p\" && [ -r . ] && pwd -P && echo .; } 2>/dev/null)\n"
+		"then echo \"$m dir ${w%??}\"; else echo \"$m EACCES\"; fi\n"
 	"elif [ -n \"$d\" ] && [ -e \"$p\" ]; then echo \"$m ENOTDIR\"\n"
 	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
 	"elif [ -r \"$p\" ]; then\n"
 		"s=$(stat -L -c '%s %Y' \"$p\" 2>/dev/null) || s=$(wc -c <\"$p\") || s=0\n"
 		"echo \"$m file $s\"\n"
-		"set -- $s; [ \"$1\" -gt 65536 ] || cat \"$p\"\n"
-	"else cat \"$p\"; fi";
+		"set -- $s\n"
+		"if [ \"$1\" -gt 65536 ]; then :\n"
+		"elif cat \"$p\" 2>/dev/null; then echo \"$m ok\"\n"
+		"else echo \"$m no\"; cat \"$p\" 2>&1 >/dev/null; fi\n"
+	"else cat \"$p\" >/dev/null; fi";
 /* clang-format on */
 
 static void put_assignment(struct buf *script, const char *name, const char *value)
@@ -178,8 +189,22 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	_exit(0);
 }
 
+/* The bytes, and behind them whether they are all; if not, why. */
+static void answer_small(const struct work *w, const char *data, const char *end,
+			 const char *mark, time_t mtime)
+{
+	const char *at = data, *last = NULL;
+
+	while ((at = memmem(at, (size_t)(end - at), mark, MARK_LEN)))
+		last = at++;
+	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
+		hand_out_small(w, data, (size_t)(last - data), mtime);
+	else
+		(void)files_fail(w, script_errno(last ? last : "", EIO), NULL);
+}
+
 static void answer_read(const struct work *w, const char *user, const char *path,
-			const char *said, const struct buf *out)
+			const char *mark, const char *said, const struct buf *out)
 {
 	long long size = 0, mtime = 0;
 	const char *body = memchr(said, '\n', (size_t)(out->data + out->len - said));
@@ -197,12 +222,11 @@ static void answer_read(const struct work *w, const char *user, const char *path
 					       ? dir
 					       : path));
 	} else if (body && sscanf(said, "file %lld %lld", &size, &mtime) >= 1) {
-		size_t n = (size_t)(out->data + out->len - body) - 1;
-
 		if (size > SPOOL_INLINE)
 			open_large(w, user, path, (time_t)mtime);
 		else
-			hand_out_small(w, body + 1, n, (time_t)mtime);
+			answer_small(w, body + 1, out->data + out->len, mark,
+				     (time_t)mtime);
 	} else {
 		work_reply(w, -EIO, 0, -1, NULL);
 	}
@@ -214,6 +238,7 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
 	struct warren_error err = WARREN_ERROR_INIT;
 	char mark[MARK_LEN + 1];
+	const char *said;
 	int r;
 
 	mark_make(mark);
@@ -235,11 +260,11 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	}
 	buf_add(&out, "", 1);
 	out.len--;
-	if (strncmp(out.data, mark, MARK_LEN) == 0)
-		answer_read(w, user, path, out.data + MARK_LEN + 1, &out);
-	else
-		(void)files_fail(w, script_errno(out.data, EIO),
-				 script_errno(out.data, 0) ? NULL : out.data);
+	said = memmem(out.data, out.len, mark, MARK_LEN);
+	if (said)
+		answer_read(w, user, path, mark, said + MARK_LEN + 1, &out);
+	else /* there now, and not when it was looked for: somebody is at it */
+		fail_by(w, out.data, ENOENT);
 }
 
 /* The file is there, and may be written, when it is handed out: $x, only if it was not. */
@@ -263,6 +288,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
 	char mark[MARK_LEN + 1], mode[8];
+	const char *said;
 	int fd = -1, r, code;
 
 	mark_make(mark);
@@ -282,18 +308,45 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 		(void)files_fail(w, err.code, err.msg);
 		return;
 	}
-	if (strncmp(out.data, mark, MARK_LEN) != 0) {
-		(void)files_fail(w, script_errno(out.data, EIO),
-				 script_errno(out.data, 0) ? NULL : out.data);
+	said = strstr(out.data, mark);
+	if (!said) {
+		fail_by(w, out.data, EIO);
 		return;
 	}
-	code = named_errno(out.data + MARK_LEN + 1);
+	code = named_errno(said + MARK_LEN + 1);
 	if (code) {
 		work_reply(w, -code, 0, -1, NULL);
 		return;
 	}
 	/* Without O_TRUNC or O_EXCL what is there stays, and what is written comes behind. */
-	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), &fd, &err);
+	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), NULL, &fd, &err);
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		hand_out(w, fd);
+}
+
+/* Without a shell inside: what the platform can do by itself, which is as root. */
+static void open_bare(const struct work *w, const struct proto_open *msg,
+		      const char *path)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct spool_owner owner = { .mode = msg->mode,
+				     .uid = msg->uid,
+				     .gid = msg->gid };
+	bool reads = (msg->flags & O_ACCMODE) == O_RDONLY;
+	int fd = -1, r;
+
+	if (reads && place.platform->read_file) {
+		open_large(w, "", path, 0);
+		return;
+	}
+	if (!reads && place.platform->write_file && !(msg->flags & O_APPEND))
+		r = spool_write("", path, false, &owner, &fd, &err);
+	else
+		r = error_set(&err, EOPNOTSUPP,
+			      "%s: the image has no shell to do this with: no /bin/sh",
+			      place.name);
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
@@ -318,6 +371,8 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 		(void)files_fail(w, err.code, err.msg);
 	else if (msg->flags & O_PATH && !(msg->flags & O_DIRECTORY))
 		hand_out(w, token_make(path));
+	else if (!inside.shell[0] && !(msg->flags & O_DIRECTORY))
+		open_bare(w, msg, path);
 	else if ((msg->flags & O_ACCMODE) == O_RDONLY)
 		open_read(w, msg, user, path);
 	else if ((msg->flags & O_ACCMODE) == O_WRONLY &&
@@ -599,8 +654,7 @@ static void answer_one(const struct work *w, struct buf *out, const char *mark)
 			target = r.text;
 	}
 	if (!found) {
-		(void)files_fail(w, script_errno(out->data, EIO),
-				 script_errno(out->data, 0) ? NULL : out->data);
+		fail_by(w, out->data, EIO);
 		return;
 	}
 	put_entry(&entry, e, "", S_ISLNK(e.mode) ? target : "");

@@ -11,8 +11,11 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "keeper/work.h"
 
 #define HANDS_MAX 4
+#define IDLE_NS   60000000000ULL /* after which a shell that nobody needs is let go */
+#define SIGN_NS   (WORK_SIGN_MS * 1000000ULL)
 
 static struct hand {
 	pid_t pid; /* 0: none */
@@ -33,6 +36,21 @@ static void hand_drop(struct hand *h)
 	(void)close(h->out);
 	(void)close(h->outcome);
 	*h = (struct hand){ 0 };
+}
+
+int hand_rest(void)
+{
+	uint64_t t = clock_now(), next = 0;
+
+	for (size_t i = 0; i < HANDS_MAX; i++) {
+		struct hand *h = &hands[i];
+
+		if (h->pid > 0 && h->used + IDLE_NS <= t)
+			hand_drop(h);
+		if (h->pid > 0 && (next == 0 || h->used + IDLE_NS < next))
+			next = h->used + IDLE_NS;
+	}
+	return next ? (int)((next - t) / 1000000) + 1 : -1;
 }
 
 bool hand_is(pid_t pid)
@@ -148,7 +166,10 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 
 		if (t >= until)
 			return -ETIMEDOUT;
-		(void)poll(p, 2, (int)((until - t) / 1000000) + 1);
+		if (poll(p, 2,
+			 until - t > SIGN_NS ? WORK_SIGN_MS
+					     : (int)((until - t) / 1000000) + 1) == 0)
+			work_sign();
 		if (p[1].revents) {
 			n = write(h->in, text->data + sent, text->len - sent);
 			if (n < 0 && errno != EAGAIN && errno != EINTR)

@@ -19,6 +19,8 @@
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err);
 
+/* Lets go of those that were not needed for long; ms until the next of them, or -1. */
+int hand_rest(void);
 /* Is it one of the processes that have a hand? */
 bool hand_is(pid_t pid);
 

@@ -28,6 +28,7 @@
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -68,6 +69,8 @@ int learn(struct warren_error *err);
 int learn_note(const struct warren_spec *spec, struct warren_error *err);
 
 /* child.c */
+/* As many open files as a command may have: ours are more. */
+extern struct rlimit child_nofile;
 void mark_make(char mark[MARK_LEN + 1]);
 
 /* A process inside, as far as we know it. */

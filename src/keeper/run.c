@@ -390,6 +390,7 @@ int keeper_run(const char *dir, struct warren_error *err)
 	json_t *doc = NULL;
 	int r = place_load(dir, &doc, err);
 
+	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	if (r == 0) {
 		leave_maker();

@@ -27,8 +27,9 @@ struct pending {
 	char *path; /* NULL: free */
 	char user[32];
 	int fd;
-	bool append;
-	int failed; /* errno of an attempt; 0 */
+	bool append, bare;
+	struct spool_owner owner; /* if it is bare */
+	int failed;               /* errno of an attempt; 0 */
 	char why[200];
 	uint64_t since;
 };
@@ -67,7 +68,7 @@ static int wait_for(const struct work *w, pid_t pid)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int status = 0;
 
-	while (fd >= 0 && poll(&p, 1, SIGN_MS) <= 0)
+	while (fd >= 0 && poll(&p, 1, WORK_SIGN_MS) <= 0)
 		if (w)
 			work_at_it(w);
 	while (waitpid(pid, &status, 0) < 0)
@@ -106,6 +107,12 @@ static int run(const struct work *w, const char *user, const char *script,
 			 text[0] ? text : "the tool inside failed, and does not say why");
 }
 
+/* Is the file for the platform to move? If there is no shell, or if it was told how. */
+static bool by_platform(const char *setting)
+{
+	return !inside.shell[0] || json_object_get(place.config, setting);
+}
+
 int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
 	       struct warren_error *err)
 {
@@ -114,7 +121,9 @@ int spool_read(const struct work *w, const char *user, const char *path, int *re
 
 	if (fd < 0)
 		return error_errno(err, -fd, "make room for the file");
-	r = run(w, user, "LC_ALL=C exec cat \"$1\"", path, -1, fd, err);
+	r = by_platform("copy_out")
+		    ? place.platform->read_file(&place, path, 0, UINT64_MAX, fd, err)
+		    : run(w, user, "LC_ALL=C exec cat \"$1\"", path, -1, fd, err);
 	if (r < 0)
 		return r;
 	(void)lseek(fd, 0, SEEK_SET);
@@ -182,19 +191,26 @@ static int flush(const struct work *w, struct pending *p, struct warren_error *e
 	if (fstat(p->fd, &st) < 0)
 		return error_errno(err, errno, "read what was written");
 	/* The file was made, empty, when it was opened. */
-	if (st.st_size == 0)
+	if (st.st_size == 0 && !p->bare)
 		return 0;
+	(void)lseek(p->fd, 0, SEEK_SET);
+	if (p->bare)
+		return place.platform->write_file(&place, p->path, p->fd,
+						  (uint64_t)st.st_size, p->owner.mode,
+						  p->owner.uid, p->owner.gid, err);
 	if (st.st_size <= SPOOL_INLINE)
 		return write_small(p, (size_t)st.st_size, err);
-	(void)lseek(p->fd, 0, SEEK_SET);
+	if (!p->append && by_platform("copy_in"))
+		return place.platform->write_file(&place, p->path, p->fd,
+						  (uint64_t)st.st_size, 0, 0, 0, err);
 	r = run(w, p->user,
 		p->append ? "LC_ALL=C exec cat >>\"$1\"" : "LC_ALL=C exec cat >\"$1\"",
 		p->path, p->fd, -1, err);
 	return r;
 }
 
-int spool_write(const char *user, const char *path, bool append, int *ret_fd,
-		struct warren_error *err)
+int spool_write(const char *user, const char *path, bool append,
+		const struct spool_owner *owner, int *ret_fd, struct warren_error *err)
 {
 	struct pending *p = NULL, *oldest = NULL;
 	AUTO_CLOSE int fd = spool_new();
@@ -216,6 +232,8 @@ int spool_write(const char *user, const char *path, bool append, int *ret_fd,
 		return error_errno(err, fd < 0 ? -fd : EMFILE, "make room for the file");
 	*p = (struct pending){ .path = strdup(path),
 			       .append = append,
+			       .bare = owner,
+			       .owner = owner ? *owner : (struct spool_owner){ 0 },
 			       .since = clock_now() };
 	(void)snprintf(p->user, sizeof(p->user), "%s", user);
 	/* Another opening of it, not a duplicate: its position is the writer's own. */

@@ -24,9 +24,17 @@ int spool_new(void);
  */
 int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
 	       struct warren_error *err);
-/* A file that is to be written: our end is kept until it was. */
-int spool_write(const char *user, const char *path, bool append, int *ret_fd,
-		struct warren_error *err);
+/* What becomes of a file that the platform writes by itself. */
+struct spool_owner {
+	uint32_t mode, uid, gid;
+};
+
+/*
+ * A file that is to be written: our end is kept until it was, by the platform if there is
+ * an @owner, and else by a shell inside.
+ */
+int spool_write(const char *user, const char *path, bool append,
+		const struct spool_owner *owner, int *ret_fd, struct warren_error *err);
 /* What was written to @path goes there; 0 also when nothing was. */
 int spool_settle(const struct work *w, const char *path, struct warren_error *err);
 /* The same for all that is in the directory @path. Errors wait for who names the file. */

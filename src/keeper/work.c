@@ -79,10 +79,19 @@ void work_at_it(const struct work *w)
 	work_reply(w, -EINPROGRESS, 0, -1, NULL);
 }
 
+static const struct work *current;
+
+void work_sign(void)
+{
+	if (current && current->conn >= 0)
+		work_at_it(current);
+}
+
 static void carry_out(size_t size, int *fds, size_t n_fds)
 {
 	struct work w = parcel.w;
 
+	current = &w;
 	switch (w.kind) {
 	case WORK_REQUEST: {
 		static _Alignas(8) char msg[PROTO_MESSAGE_MAX];
@@ -97,6 +106,7 @@ static void carry_out(size_t size, int *fds, size_t n_fds)
 		tree_work(&w, n_fds > 0 ? fds[0] : -1);
 		break;
 	}
+	current = NULL;
 }
 
 /* Whoever is below us and nobody waits for: streams to ports, files on their way. */
@@ -125,7 +135,7 @@ static void worker_main(int sock)
 		ssize_t n;
 
 		reap_others();
-		if (poll(&p, 1, spool_tick() ? TICK_MS : -1) <= 0)
+		if (poll(&p, 1, spool_tick() ? TICK_MS : hand_rest()) <= 0)
 			continue;
 		n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
 

@@ -50,6 +50,9 @@ void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
 void work_at_it(const struct work *w);
+/* The same for what the worker does at present; so often it must be said. */
+#define WORK_SIGN_MS 5000
+void work_sign(void);
 
 /* tree.c: in a worker. The start of a process, from what its stat says behind its name. */
 uint64_t tree_start(const char *stat);

@@ -5,6 +5,8 @@
  *	create	makes the environment of {id}; may be missing: there is one already
  *	exec	runs a command in it, its streams being the tool's
  *	destroy	unmakes it, also when there is none; may be missing
+ *	copy_out, copy_in	the bytes of {path} to stdout, or from stdin to it, which is
+ *		there already; may be missing: then it is done by exec
  *
  * What a tool is asked to run is `/bin/sh -c SCRIPT`, or the like in one string where it
  * goes through another's shell ({command}: ssh); so environment and directory get there
@@ -300,6 +302,35 @@ static int command_destroy(struct place *p, struct warren_error *err)
 	return 0;
 }
 
+/* ---------------------------------------------------------------------------- files */
+
+/* Those that are too large for the shell inside to be told; the templates may be missing. */
+static int copy(struct place *p, const char *step, const char *path, int in, int out,
+		struct warren_error *err)
+{
+	struct hole holes[] = { { .name = "id", .value = p->id },
+				{ .name = "path", .value = path } };
+
+	if (!words_of(p, step))
+		return error_set(err, EOPNOTSUPP, "%s: there is no template for %s",
+				 p->name, step);
+	return run_step(p, step, holes, ARRAY_SIZE(holes), in, out, err);
+}
+
+static int command_read_file(struct place *p, const char *path, uint64_t offset UNUSED,
+			     uint64_t size UNUSED, int to, struct warren_error *err)
+{
+	return copy(p, "copy_out", path, -1, to, err);
+}
+
+static int command_write_file(struct place *p, const char *path, int from,
+			      uint64_t size UNUSED, uint32_t mode UNUSED,
+			      uint32_t uid UNUSED, uint32_t gid UNUSED,
+			      struct warren_error *err)
+{
+	return copy(p, "copy_in", path, from, -1, err);
+}
+
 /* ----------------------------------------------------------------------------- exec */
 
 static bool is_name(const char *var)
@@ -562,4 +593,6 @@ const struct platform platform_command = {
 	.create = command_create,
 	.destroy = command_destroy,
 	.exec = command_exec,
+	.read_file = command_read_file,
+	.write_file = command_write_file,
 };
