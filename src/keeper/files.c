@@ -199,8 +199,12 @@ static void answer_small(const struct work *w, const char *data, const char *end
 		last = at++;
 	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
 		hand_out_small(w, data, (size_t)(last - data), mtime);
-	else
-		(void)files_fail(w, script_errno(last ? last : "", EIO), NULL);
+	else /* as fail_by(): what fails and then does not is somebody at it */
+		(void)files_fail(
+			w,
+			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT)
+			     : EIO,
+			NULL);
 }
 
 static void answer_read(const struct work *w, const char *user, const char *path,
@@ -362,6 +366,9 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 			? files_path(msg->path, fds, n_fds, path)
 			: -EINVAL;
 
+	/* init's rule, though the victim would be the shell. */
+	if (r == 0 && strncmp(path, "/proc/", 6) == 0)
+		r = -EACCES;
 	if (r < 0) {
 		work_reply(w, r, 0, -1, NULL);
 		return;
@@ -411,7 +418,12 @@ static const char script_stat[] =
 
 static const char script_scan[] =
 	/* clang-format off */
-	"cd \"$p\" && {\n"
+	/* Not every shell says why. */
+	"if ! cd \"$p\" 2>/dev/null; then\n"
+		"if [ -d \"$p\" ]; then echo 'Permission denied'\n"
+		"elif [ -e \"$p\" ]; then echo 'Not a directory'\n"
+		"else echo 'No such file or directory'; fi\n"
+	"else\n"
 	"set --\n"
 	"for f in * .[!.]* ..?*; do\n"
 		"[ -e \"$f\" ] || [ -L \"$f\" ] || continue\n"
@@ -423,7 +435,7 @@ static const char script_scan[] =
 		"[ -L \"$f\" ] || continue\n"
 		"echo \"$m l $f\"; printf '%s' \"$m t \"; readlink \"./$f\"\n"
 	"done\n"
-	"echo \"$m end\"; cd /; }";
+	"echo \"$m end\"; cd /; fi";
 /* clang-format on */
 
 /* "-rwsr-xr-x" as ls(1) has it, as the kernel does. */
