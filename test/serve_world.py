@@ -34,23 +34,35 @@ SERVE = os.path.join(BUILD, "warren-serve")
 WAIT = 30  # seconds that nothing here takes
 PR_SET_CHILD_SUBREAPER = 36
 
-# Backends that a whole test can be run on, by WARREN_TEST_BACKEND: what a service has for a default then.
+# Backends that a whole test can be run on, by WARREN_TEST_BACKEND: what a service has for a default then. @DIR@ is the
+# test's own directory.
 CONFIGS = {
     "native": "",
-    # No wall at all: commands run beside the service. What is tested is all that stands between.
-    "local": """
-backend: local
+    # No wall, but a root of its own, so that nothing that a test writes is this machine's.
+    "chroot": """
+backend: chroot
 backends:
-  local:
+  chroot:
     kind: command
-    exec: ['{argv}']
+    create:
+      - sh
+      - -ec
+      - |
+        mkdir -p $0 && mount -t tmpfs -o size=64m,mode=755 warren-test $0 && cd $0
+        mkdir -m 755 usr etc dev proc var root home && mkdir -m 1777 tmp
+        mount --rbind --make-rslave /dev dev && mount --rbind --make-rslave /proc proc
+        mount --bind /usr usr && mount -o remount,bind,ro usr
+        cp -a /etc/passwd /etc/group /etc/alternatives /etc/ld.so.cache etc
+        for i in bin sbin lib lib64; do ln -s usr/$i $i; done
+      - '@DIR@/{id}'
+    exec: [chroot, --userspec, '{user}', '@DIR@/{id}', '{argv}']
+    destroy: [sh, -c, 'if [ -d $0 ]; then umount -R -l $0; rmdir $0; fi', '@DIR@/{id}']
 """,
 }
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
-    "local": {"image", "limits", "network", "mounts", "read_only", "user", "hostname", "accounts", "walls", "files", "ports",
-              "pause"},
+    "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "walls", "pause", "watch"},
 }
 
 
@@ -289,7 +301,7 @@ class World:
         self.options, self.limits = list(options), limits
         self.config = f"{self.dir}/warren.yaml"
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(config or CONFIGS[BACKEND])
+            f.write(config or CONFIGS[BACKEND].replace("@DIR@", self.dir))
         self.seen, self.process, self.log = set(), None, open(self.log_path, "ab", buffering=0)
         self.local = threading.local()
         World.worlds.append(self)

@@ -82,9 +82,18 @@ static bool finish_by_journal(struct run *run)
 	return true;
 }
 
+/* An exec on its way: nothing is ready before its streams are. */
+struct reattaching {
+	struct restoring *all;
+	struct run *run;
+};
+
 static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSED)
 {
-	struct run *run = ctx;
+	struct reattaching a = *(struct reattaching *)ctx;
+	struct run *run = a.run;
+
+	free(ctx);
 
 	/* It ended before init was asked; or its journal has no end, too: it never began. */
 	if (r == -ESRCH && !run->row.ended && run->box && !finish_by_journal(run)) {
@@ -93,16 +102,25 @@ static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSE
 		run_finish(run, &result);
 	}
 	(void)run_unref(run);
+	one_done(a.all);
 }
 
-static void restore_run(struct run *run)
+static void restore_run(struct restoring *all, struct run *run)
 {
+	struct reattaching *a;
+
 	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!finish_by_journal(run))
-		run_attach(run, on_reattached, run_ref(run));
+	if (finish_by_journal(run))
+		return;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return;
+	*a = (struct reattaching){ all, run_ref(run) };
+	all->left++;
+	run_attach(run, on_reattached, a);
 }
 
-static void restore_runs(struct box *box)
+static void restore_runs(struct restoring *all, struct box *box)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct run *next;
@@ -111,7 +129,7 @@ static void restore_runs(struct box *box)
 					   box, &ignored));
 	for (struct run *run = box->runs; run; run = next) {
 		next = run->next;
-		restore_run(run);
+		restore_run(all, run);
 	}
 }
 
@@ -172,7 +190,7 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 		r = line_open(box, fd, data, size, &err);
 		if (r == 0) {
 			all->service->figures.restored++;
-			restore_runs(box);
+			restore_runs(all, box);
 			restore_shells(box);
 			box_arm(box);
 		}
