@@ -48,7 +48,7 @@ backends:
       - sh
       - -ec
       - |
-        mkdir -p $0 && mount -t tmpfs -o size=64m,mode=755 warren-test $0 && cd $0
+        mkdir -p $0 && mount -t tmpfs -o size=24m,mode=755 warren-test $0 && cd $0
         mkdir -m 755 usr etc dev proc var root home && mkdir -m 1777 tmp
         mount --rbind --make-rslave /dev dev && mount --rbind --make-rslave /proc proc
         mount --bind /usr usr && mount -o remount,bind,ro usr

@@ -16,7 +16,7 @@ import threading
 import time
 
 from checks import BUILD, MIB, eq, noise, ok, run_tests, test
-from serve_world import World, check_error, descriptors, until
+from serve_world import World, check_error, descriptors, has, needs, until
 
 world = None
 
@@ -453,6 +453,10 @@ def a_hostile_search_holds_nobody_up():
 
 @test
 def changes_are_told():
+    if not has("watch"):
+        with Files() as f:
+            check_error(f.ask("GET", "/watch", path="/tmp"), 501, "not_supported")
+    needs("watch")
     with Files() as f:
         f.run("mkdir -p /w/sub; echo x > /w/old")
         with world.client() as c:
@@ -543,6 +547,7 @@ def encodings_of_paths():
 
 @test
 def an_image_without_anything_in_it():
+    needs("image")
     empty = archive([("etc", (DIR, ""))])
     path = os.path.join(world.dir, "empty.tar")
     with open(path, "wb") as out:
@@ -561,6 +566,7 @@ def an_image_without_anything_in_it():
 
 @test
 def a_sandbox_that_goes_takes_its_requests_along():
+    needs("watch")
     with Files() as f:
         f.run("mkdir /t; cd /t; seq 5000 | xargs touch")
         before = descriptors(world.api)

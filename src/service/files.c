@@ -140,6 +140,11 @@ struct net_loop *files_loop(const struct files *f)
 	return f->loop;
 }
 
+bool files_are_copies(const struct files *f)
+{
+	return f->box && f->box->is.base.framed;
+}
+
 uint32_t files_uid(const struct files *f)
 {
 	return f->user.uid;

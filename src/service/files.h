@@ -36,6 +36,11 @@ void files_begin(struct box *box, const char *user,
 struct files *files_end(struct files *f);
 struct net_loop *files_loop(const struct files *f);
 uint32_t files_uid(const struct files *f);
+/*
+ * What files_open() hands out is a copy: the inode is not the file's own, and what is written
+ * arrives, or fails to, with the next request that names the file.
+ */
+bool files_are_copies(const struct files *f);
 
 /* What init said. Entries are good until the callback returns. */
 struct files_answer {

@@ -33,6 +33,7 @@ struct untar {
 	bool waiting; /* for init */
 	bool running, fed_all, over;
 	bool cleared, parented; /* what was tried for this entry */
+	unsigned arriving;      /* files that are copies, and not heard of yet */
 	int fd;                 /* the file that is written */
 	uint64_t entries, bytes;
 	struct buf dirs; /* modes and names of directories */
@@ -177,9 +178,37 @@ static bool clear_way(struct untar *u, int code)
 
 /* ----------------------------------------------------------------------- entries */
 
+/* Whether a copy has arrived. What it is dressed in matters less, as ever. */
+static void on_arrived(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	u->arriving--;
+	if (err && err->code != EPERM && err->code != EACCES && !u->over) {
+		u->err = *err;
+		finish(u, &u->err);
+	} else if (u->arriving == 0 && u->fed_all && !u->waiting && !u->running) {
+		run(u);
+	}
+}
+
+/* Of a file that is a copy, the first request about it says how that went. */
+static void dress_one(struct untar *u, struct files_change c, bool *first)
+{
+	bool tells =
+		*first && u->tar.entry.type == TAR_FILE && files_are_copies(u->files);
+
+	*first = false;
+	u->arriving += tells;
+	files_change_one(u->files, c, u->tar.entry.name, NULL,
+			 tells ? on_arrived : ignore, tells ? u : NULL);
+}
+
 /* Mode after owner, which takes bits from it; nobody waits for these. */
 static void dress(struct untar *u)
 {
+	bool first = true;
 	const struct tar_entry *e = &u->tar.entry;
 	struct files_change c = { .dir = u->o.dir,
 				  .to = -1,
@@ -190,14 +219,14 @@ static void dress(struct untar *u)
 
 	if (u->o.owners) {
 		c.verb = PROTO_CHOWN;
-		files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+		dress_one(u, c, &first);
 		c.verb = PROTO_CHMOD;
 		if (e->type == TAR_FILE)
-			files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+			dress_one(u, c, &first);
 	}
 	c.verb = PROTO_UTIME;
 	if (e->type != TAR_DIRECTORY)
-		files_change_one(u->files, c, e->name, NULL, ignore, NULL);
+		dress_one(u, c, &first);
 }
 
 static void defer(struct untar *u)
@@ -396,9 +425,9 @@ static void run(struct untar *u)
 		finish(u, &u->err);
 	else if (!starved)
 		loop_timer_set(u->timer, 0);
-	else if (u->fed_all)
+	else if (u->fed_all && u->arriving == 0)
 		at_end(u);
-	else
+	else if (!u->fed_all)
 		u->o.more(u->o.ctx);
 }
 

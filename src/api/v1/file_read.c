@@ -135,8 +135,15 @@ static void send_file(struct call *c, int fd, const struct stat *st)
 	}
 }
 
+struct reading {
+	struct file_call fc;
+	bool known; /* it is a copy that we will get, and of this: */
+	struct proto_entry is;
+};
+
 static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
+	const struct reading *k = ctx;
 	struct file_call *fc = ctx;
 	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
 	struct stat st;
@@ -153,21 +160,42 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 			    "'%s' is not a regular file", fc->path);
 		return;
 	}
+	if (k->known) {
+		st.st_ino = k->is.ino;
+		st.st_mtim.tv_sec = k->is.mtime_sec;
+		st.st_mtim.tv_nsec = k->is.mtime_nsec % 1000000000;
+	}
 	send_file(fc->call, TAKE_FD(fd), &st);
+}
+
+/* What a copy is of, by which a client knows it again. */
+static void on_look(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct reading *k = ctx;
+	struct proto_found found;
+
+	if (!file_entry(k->fc.call, a, err, &found))
+		return;
+	k->known = true;
+	k->is = found.is;
+	files_open(k->fc.files, -1, k->fc.path, O_RDONLY, 0, on_open, k);
 }
 
 static void begun(struct file_call *fc)
 {
-	files_open(fc->files, -1, fc->path, O_RDONLY, 0, on_open, fc);
+	if (files_are_copies(fc->files))
+		files_stat(fc->files, -1, fc->path, true, on_look, fc);
+	else
+		files_open(fc->files, -1, fc->path, O_RDONLY, 0, on_open, fc);
 }
 
 void v1_read_file(struct call *c)
 {
 	struct api_value *v = c->query.v;
-	struct file_call *fc = calloc(1, sizeof(*fc));
+	struct reading *k = calloc(1, sizeof(*k));
 
-	if (fc)
-		fc->begun = begun;
-	file_begin(c, fc, v[V1_READ_FILE_QUERY_PATH].text,
+	if (k)
+		k->fc.begun = begun;
+	file_begin(c, k ? &k->fc : NULL, v[V1_READ_FILE_QUERY_PATH].text,
 		   v[V1_READ_FILE_QUERY_USER].text);
 }
