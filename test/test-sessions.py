@@ -51,6 +51,18 @@ def every_shell_of_an_image():
 
 
 @test
+def a_shell_begins_without_a_word():
+    for shell in ("bash", "sh"):
+        s = Session(WORLD.create(), shell=shell, env={"BASH_ENV": "/nowhere", "ENV": "/nowhere"})
+        exec_id = s.show()["exec_id"]
+        eq(WORLD.raw(s.box, exec_id, follow="false"), b"", f"output of {shell} before its first command")
+        eq(s.run("echo out; echo err >&2; exit 3")["exit_code"], 3)
+        eq(sorted(WORLD.raw(s.box, exec_id).split()), [b"err", b"out"], f"output of {shell}")
+        # Positive control: the complaint is there, for whoever wants such a shell.
+        ok("job control" in WORLD.run(s.box, ["bash", "-i", "-c", "true"])["stderr"], "bash has become silent")
+
+
+@test
 def what_is_no_shell_text_is_said_and_not_run():
     s = Session(WORLD.create())
     for text in ('echo ran; echo "', "echo ran; (", "echo ran; if true; then", "echo ran; )"):

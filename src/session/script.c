@@ -38,10 +38,13 @@
 
 #include "session/session_internal.h"
 
-/* Both begin by giving the script's descriptor back, of which the shell has its own. */
-const char script_control[] = "exec 6<&-\n";
+/*
+ * Both begin with the shell's own stderr (see RUN), and by giving the script's descriptor back,
+ * of which the shell has its own.
+ */
+const char script_control[] = "exec 2>&9 9>&- 6<&-\n";
 
-const char script_framed[] = "exec 7>&1 8>&2 </dev/null\n";
+const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 </dev/null\n";
 
 const char script_common[] =
 	/* clang-format off */
@@ -87,12 +90,19 @@ const char script_common[] =
 /*
  * How the script gets to the shell. `.` reads all of its file first where the shell is bash,
  * which is /bin/sh in some images.
+ *
+ * A bash that is told to be interactive without a terminal complains of it on stderr before it
+ * reads a line of its script: stderr is elsewhere until then. The bash that sees to that is
+ * told (-p) to read nothing that the environment names, as the other does not, either.
  */
-#define BASH_OPTIONS "--norc", "--noprofile", "-i", "+m"
-#define BASH_AGAIN   "-a bash /proc/self/exe --norc --noprofile -i +m "
-#define RUN(file)                                                                  \
-	"case ${BASH_VERSION+x} in x) unset ENV; exec " BASH_AGAIN file ";; esac;" \
-	" . " file
+#define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
+#define BASH_AGAIN   " --norc --noprofile -i +m "
+#define KEEP_STDERR  "exec 9>&2; "
+#define RUN(file)                                                           \
+	KEEP_STDERR "case ${BASH_VERSION+x} in x) unset ENV; exec -a bash " \
+		    "/proc/self/exe" BASH_AGAIN file " 2>/dev/null;; esac;" \
+		    " . " file
+#define RUN_BASH(file) KEEP_STDERR "exec \"$0\"" BASH_AGAIN file " 2>/dev/null"
 
 /*
  * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name. It
@@ -108,11 +118,11 @@ const char script_common[] =
 
 static const char *const argvs[][SESSION_SHELL_MAX][8] = {
 	[SESSION_CONTROL] = {
-		[SESSION_BASH] = { "bash", BASH_OPTIONS, "/proc/self/fd/6" },
+		[SESSION_BASH] = { "bash", BASH_OPTIONS, RUN_BASH("/proc/self/fd/6") },
 		[SESSION_SH] = { "sh", "-c", RUN("/proc/self/fd/6"), "sh" },
 	},
 	[SESSION_FRAMED] = {
-		[SESSION_BASH] = { "bash", "--norc", "--noprofile", "-c", FRAMED },
+		[SESSION_BASH] = { "bash", BASH_OPTIONS, FRAMED },
 		[SESSION_SH] = { "sh", "-c", FRAMED, "sh" },
 	},
 };
