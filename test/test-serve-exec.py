@@ -66,7 +66,8 @@ def where_and_as_whom():
         ok(e["code"] in codes, e)
     for spec in ({}, {"argv": []}, {"argv": ["true"], "command": "true"}, {"argv": ["a"], "nosuch": 1},
                  {"argv": [""], "cwd": "relative"}, {"argv": ["true"], "input": "a", "input_base64": "YQ=="},
-                 {"argv": ["true"], "timeout_ms": 0}, {"argv": ["true"], "env": {"": "x"}}, {"argv": "true"}):
+                 {"argv": ["true"], "timeout_ms": 0}, {"argv": ["true"], "env": {"": "x"}}, {"argv": "true"},
+                 {"argv": ["true"], "user": "nosuchuser"}, {"argv": ["true"], "user": "root:nosuchgroup"}):
         check_error(w.ask("POST", at + "/run", spec), 400, "invalid_request")
     before = w.objects()
     check_error(w.ask("POST", at + "/execs", {"argv": ["/no/such"]}), 422)

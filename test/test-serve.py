@@ -184,7 +184,8 @@ def a_sandbox_is_what_was_asked_for():
 def a_sandbox_that_cannot_be_made_leaves_nothing():
     before = w.objects()
     check_error(w.ask("POST", "/v1/sandboxes", {"image": "nowhere.invalid/not/here:1", "pull": "never"}), 404)
-    check_error(w.ask("POST", "/v1/sandboxes", {"user": "nosuchuser"}), 404)
+    e = check_error(w.ask("POST", "/v1/sandboxes", {"user": "nosuchuser"}), 400, "invalid_request")
+    ok("no user 'nosuchuser'" in e["message"], e)
     check_error(w.ask("POST", "/v1/sandboxes", {"mounts": [{"source": "/etc", "target": "/x"}]}), 403, "policy_refused")
     r = w.ask("POST", "/v1/sandboxes", {"backend": "nosuch"})
     ok(r.status in (400, 422, 503), r)

@@ -49,7 +49,7 @@ static int resolve_group(const char *group, const char *text, size_t size,
 		return 0;
 	}
 	if (passwd_find_group(text, size, group, &u->gid) < 0)
-		return error_set(err, ENOENT, "the image has no group '%s' in /etc/group",
+		return error_set(err, EINVAL, "the image has no group '%s' in /etc/group",
 				 group);
 	return 0;
 }
@@ -64,7 +64,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 	if (!numeric(name)) {
 		r = passwd_find(passwd, size, name, 0, &e);
 		if (r < 0)
-			return error_set(err, ENOENT,
+			return error_set(err, EINVAL,
 					 "the image has no user '%s' in /etc/passwd",
 					 name);
 	} else {
