@@ -4,6 +4,7 @@
 
 No tool of the image has a part in it: one of the sandboxes has an image with nothing in it.
 """
+import contextlib
 import gzip
 import io
 import json
@@ -125,19 +126,48 @@ def ranges_and_etags():
         eq((r.status, r.headers["content-length"], r.body), (200, "10", b""), "HEAD")
 
 
+def uploads():
+    """Files that the api has open and that have no name."""
+    found = []
+    for fd in os.listdir(f"/proc/{world.api}/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/{world.api}/fd/{fd}"))
+    return [name for name in found if "/#" in name and name.endswith(" (deleted)")]
+
+
+def begin_upload(f, path, whole, part):
+    """A PUT of which only a part has come, and arrived."""
+    before = len(uploads())
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(world.socket)
+    s.sendall(f"PUT {f.base}?path={path} HTTP/1.1\r\nHost: x\r\nContent-Length: {whole}\r\n\r\n".encode() + part)
+    until(lambda: len(uploads()) == before + 1, "an upload under way")
+    return s
+
+
 @test
 def a_request_that_breaks_off_changes_nothing():
     with Files() as f:
         f.put("/tmp/d/x", b"old")
-        s = socket.socket(socket.AF_UNIX)
-        s.connect(world.socket)
-        s.sendall(f"PUT {f.base}?path=/tmp/d/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n".encode() +
-                  b"n" * 200000)
-        until(lambda: len(f.names("/tmp/d")) == 2, "the new file beside the old one")
+        s = begin_upload(f, "/tmp/d/x", 1000000, b"n" * 200000)
         eq(f.get("/tmp/d/x").body, b"old", "while it arrives")
         s.close()
-        until(lambda: f.names("/tmp/d") == ["/tmp/d/x"], "the rest of it is removed")
-        eq(f.get("/tmp/d/x").body, b"old", "after it broke off")
+        until(lambda: not uploads(), "the rest of it is gone")
+        eq((f.names("/tmp/d"), f.get("/tmp/d/x").body), (["/tmp/d/x"], b"old"), "after it broke off")
+
+
+@test
+def a_service_that_is_killed_leaves_no_half_files():
+    with Files() as f:
+        f.put("/tmp/d/x", b"old")
+        with begin_upload(f, "/tmp/d/x", 1000000, b"n" * 200000), begin_upload(f, "/tmp/d/y", 10, b"12345"):
+            world.kill("api", "warden")
+            world.start()
+        eq((f.names("/tmp/d"), f.get("/tmp/d/x").body), (["/tmp/d/x"], b"old"), "afterwards")
+        with begin_upload(f, "/tmp/d/x", 10, b"12345") as s:
+            s.sendall(b"67890")
+            ok(s.recv(4096).startswith(b"HTTP/1.1 200 "), "one that is not cut short")
+        eq(f.get("/tmp/d/x").body, b"1234567890", "its file")
 
 
 @test
@@ -203,7 +233,7 @@ def users_have_their_own_rights():
         eq(f.run("stat -c %u:%g /tmp/open/mine").strip(), "1000:1001", "owner, seen inside")
         f.put("/tmp/open/mine", b"as root")
         eq(f.stat("/tmp/open/mine")["uid"], 1000, "the owner stays when root replaces it")
-        check_error(f.ask("GET", "", path="/tmp/x", user="no-such-user"), 404)
+        check_error(f.ask("GET", "", path="/tmp/x", user="no-such-user"), 400, "invalid_request")
 
 
 # ----------------------------------------------------------------------------- trees
@@ -573,10 +603,7 @@ def a_sandbox_that_goes_takes_its_requests_along():
         c = world.client()
         r = c.send("GET", f.base + "/watch", query={"path": "/t", "recursive": "true"})
         eq(r.readline(), b'{"type":"ready"}\n', "ready")
-        s = socket.socket(socket.AF_UNIX)
-        s.connect(world.socket)
-        s.sendall(f"PUT {f.base}?path=/t/x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345".encode())
-        until(lambda: len(f.list("/t", limit=100000)["entries"]) == 5001, "an upload under way")
+        s = begin_upload(f, "/t/x", 10, b"12345")
         world.delete(f.box)
         s.sendall(b"67890")
         ok(b"HTTP/1.1 4" in s.recv(4096), "the upload is refused")

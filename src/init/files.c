@@ -322,6 +322,7 @@ static long change_one(const struct proto_change *msg, const struct place *p)
 	case PROTO_RENAME:
 	case PROTO_SYMLINK:
 	case PROTO_LINK:
+	case PROTO_PUT:
 	case PROTO_VERB_MAX:
 		break;
 	}
@@ -348,7 +349,53 @@ static long change_pair(const struct proto_change *msg, int from, const char *fi
 
 static bool is_pair(uint32_t verb)
 {
-	return verb == PROTO_RENAME || verb == PROTO_SYMLINK || verb == PROTO_LINK;
+	return verb == PROTO_RENAME || verb == PROTO_SYMLINK || verb == PROTO_LINK ||
+	       verb == PROTO_PUT;
+}
+
+/*
+ * A file of O_TMPFILE gets its name. link(2) replaces nothing: where there is a file, it has
+ * the name @beside for as long as we take to rename it, and nobody who could die
+ * meanwhile has a part in that.
+ */
+static long put_file(const struct proto_change *msg, int dir, int file)
+{
+	const char *beside = msg->strings, *name = beside + strlen(beside) + 1;
+	long r = msg->flags & PROTO_CHANGE_OWNER
+			 ? SYS_3(SYS_fchown, file, msg->owner, msg->group)
+			 : 0;
+
+	if (r == 0)
+		r = SYS_5(SYS_linkat, AT_FDCWD, name_of(file), dir, name,
+			  AT_SYMLINK_FOLLOW);
+	if (r != -EEXIST)
+		return r;
+	r = SYS_5(SYS_linkat, AT_FDCWD, name_of(file), dir, beside, AT_SYMLINK_FOLLOW);
+	if (r < 0)
+		return r;
+	r = SYS_5(SYS_renameat2, dir, beside, dir, name, 0);
+	if (r < 0)
+		(void)SYS_3(SYS_unlinkat, dir, beside, 0);
+	return r;
+}
+
+static bool is_plain(const char *name)
+{
+	for (const char *c = name; *c; c++)
+		if (*c == '/')
+			return false;
+	return name[0] != '\0';
+}
+
+static long change_put(const struct proto_change *msg, const int *fds, size_t n_fds)
+{
+	const char *beside = msg->strings;
+
+	/* Names in the directory, which is no place that a path leads to. */
+	if (n_fds != 2 || msg->n != 2 || !is_plain(beside) ||
+	    !is_plain(beside + strlen(beside) + 1))
+		return -EINVAL;
+	return put_file(msg, fds[0], fds[1]);
 }
 
 static bool is_fine(const struct proto_change *msg, long r)
@@ -413,7 +460,8 @@ void files_change(int c, const struct proto_change *msg, size_t size, const int 
 	long r = is_whole(msg, size) ? as_user(&msg->who) : -EINVAL;
 
 	if (r == 0) {
-		r = change_all(msg, fds, n_fds, &value);
+		r = msg->verb == PROTO_PUT ? change_put(msg, fds, n_fds)
+					   : change_all(msg, fds, n_fds, &value);
 		as_self(&msg->who);
 	}
 	reply_value(c, msg->h.seq, r, value);

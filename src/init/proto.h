@@ -283,12 +283,18 @@ enum proto_verb {
 	PROTO_RENAME,  /* of pairs, the first to the second */
 	PROTO_SYMLINK, /* of pairs, the second a link that says the first */
 	PROTO_LINK,    /* of pairs, the second another name of the first */
+	/*
+	 * Of one pair of names in the directory that comes along: the file of O_TMPFILE
+	 * behind it gets the second, and has the first while it replaces another.
+	 */
+	PROTO_PUT,
 	PROTO_VERB_MAX,
 };
 
 /* What is already as it is to be is fine: a directory to make, a file to remove. */
 #define PROTO_CHANGE_LENIENT (1U << 0)
 #define PROTO_CHANGE_KEEP    (1U << 1) /* RENAME: what is at the new place stays, -EEXIST */
+#define PROTO_CHANGE_OWNER   (1U << 3) /* PUT: it is given to `owner` and `group` before */
 #define PROTO_CHANGE_FOLLOW \
 	(1U << 2) /* CHMOD: a link at the end of the path is followed */
 

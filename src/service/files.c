@@ -348,6 +348,7 @@ void files_change(struct files *f, const struct files_change *c, files_fn fn, vo
 		[PROTO_RENAME] = "rename",
 		[PROTO_SYMLINK] = "make a link to",
 		[PROTO_LINK] = "make a name of",
+		[PROTO_PUT] = "put in its place",
 	};
 	_Alignas(8) static char room[PROTO_MESSAGE_MAX];
 	struct proto_change *msg = (void *)room;

@@ -3,7 +3,8 @@
  * file_write.c - handlers: a body becomes a file, or is added to one
  *
  * A file is replaced by one that was written beside it, whole: until then it has
- * a name of its own in the same directory, which goes with the request.
+ * no name, and is gone with whoever writes it. Where the file system has no such
+ * files, it has a name of its own in the same directory, which goes with the request.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,9 @@ struct writing {
 	struct place_job *finding;
 	struct place place;
 	bool append, parents;
-	bool made; /* the file under its own name */
+	bool nameless; /* O_TMPFILE */
+	bool made;     /* the file under its own name */
 	unsigned mode;
-	bool mode_given;
 	int fd;
 	char name[64]; /* in the directory */
 	uint64_t written;
@@ -72,6 +73,17 @@ static void on_renamed(void *ctx, struct files_answer *a UNUSED,
 	finish(w);
 }
 
+static void on_put(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	struct writing *w = ctx;
+
+	if (err)
+		file_fail(w->fc.call, err);
+	else
+		finish(w);
+}
+
 static void rename_it(struct writing *w)
 {
 	struct files_change c = { .verb = PROTO_RENAME, .dir = w->place.dir, .to = -1 };
@@ -88,18 +100,22 @@ static void on_owned(void *ctx, struct files_answer *a UNUSED,
 /* All of it has arrived. */
 static void complete(struct writing *w)
 {
-	struct files_change c = { .verb = PROTO_CHOWN,
+	bool give = w->place.exists && files_uid(w->fc.files) == 0;
+	struct files_change c = { .verb = w->nameless ? PROTO_PUT : PROTO_CHOWN,
+				  .flags = w->nameless && give ? PROTO_CHANGE_OWNER : 0,
 				  .owner = w->place.is.uid,
 				  .group = w->place.is.gid,
 				  .dir = w->place.dir,
-				  .to = -1 };
+				  .to = w->nameless ? w->fd : -1 };
 
+	if (w->nameless)
+		files_change_one(w->fc.files, c, w->name, w->place.name, on_put, w);
 	(void)close(TAKE_FD(w->fd));
 	if (w->append)
 		finish(w);
-	else if (w->place.exists && files_uid(w->fc.files) == 0)
+	else if (give && !w->nameless)
 		files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
-	else
+	else if (!w->nameless)
 		rename_it(w);
 }
 
@@ -122,17 +138,30 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 		w->written += n;
 }
 
+static void open_named(struct writing *w);
+
+/* What open(2) says where there are no files without a name. */
+static bool needs_name(int code)
+{
+	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;
+}
+
 static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct writing *w = ctx;
 	struct stat st;
 
+	if (err && w->nameless && needs_name(err->code)) {
+		w->nameless = false;
+		open_named(w);
+		return;
+	}
 	if (err) {
 		file_fail(w->fc.call, err);
 		return;
 	}
 	w->fd = TAKE_FD(a->fd);
-	w->made = !w->append;
+	w->made = !w->append && !w->nameless;
 	if (fstat(w->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		write_failed(w, ENXIO);
 		return;
@@ -143,11 +172,16 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 		complete(w);
 }
 
+static void open_named(struct writing *w)
+{
+	files_open(w->fc.files, w->place.dir, w->name,
+		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode, on_open, w);
+}
+
 static void on_place(void *ctx, struct place *p, const struct warren_error *err)
 {
 	struct writing *w = ctx;
 	char id[ID_LEN + 1];
-	unsigned mode = w->mode;
 
 	w->finding = NULL;
 	if (err) {
@@ -157,15 +191,16 @@ static void on_place(void *ctx, struct place *p, const struct warren_error *err)
 	w->place = *p;
 	if (w->append) {
 		files_open(w->fc.files, p->dir, p->name,
-			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, mode, on_open, w);
+			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, w->mode, on_open,
+			   w);
 		return;
 	}
 	if (p->exists)
-		mode = p->is.mode & 07777;
+		w->mode = p->is.mode & 07777;
 	id_make(id);
 	(void)snprintf(w->name, sizeof(w->name), ".warren-%s~", id);
-	files_open(w->fc.files, p->dir, w->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
-		   mode, on_open, w);
+	w->nameless = true;
+	files_open(w->fc.files, p->dir, ".", O_WRONLY | O_TMPFILE, w->mode, on_open, w);
 }
 
 static void begun(struct file_call *fc)
