@@ -175,6 +175,25 @@ def as_a_stream():
 
 
 @test
+def a_stream_cuts_no_characters():
+    s = Session(WORLD.create())
+
+    def pieces(command):
+        with WORLD.client() as c:
+            r = c.send("POST", f"{s.path}/stream", {"command": command})
+            return [json.loads(line) for line in r.read().splitlines()][:-1]
+
+    found = pieces("printf 'a\\342\\202'; sleep 0.2; printf '\\254b'; sleep 0.2; printf c")
+    eq([e["data"] for e in found], ["a", "\u20acb", "c"], "a character in two pieces")
+    ok(found[0]["cursor"] < found[1]["cursor"] - 3, f"the first piece's cursor is beyond it: {found}")
+    eq([(e["stream"], e["data"]) for e in pieces("printf '\\342'; sleep 0.2; printf x >&2; sleep 0.2; printf '\\303'")],
+       [("stdout", "\ufffd"), ("stderr", "x"), ("stdout", "\ufffd")], "characters without an end")
+    text = "".join(e["data"] for e in pieces("i=0; while [ $i -lt 20000 ]; do printf '\\360\\237\\220\\260.\\342\\202\\254'; "
+                                             "i=$((i+1)); done"))
+    eq(text, "\U0001f430.\u20ac" * 20000, "160 kB of characters")
+
+
+@test
 def they_outlive_the_service():
     box = WORLD.create()
     idle, busy = Session(box), Session(box)

@@ -44,6 +44,21 @@ bool utf8_valid(const void *data, size_t n)
 	return true;
 }
 
+size_t utf8_cut(const void *data, size_t n)
+{
+	const unsigned char *s = data;
+
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = s[n - back];
+		size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return want > back ? back : 0;
+	}
+	return 0;
+}
+
 size_t utf8_count(const void *data, size_t n)
 {
 	const unsigned char *s = data;

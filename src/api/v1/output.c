@@ -14,6 +14,7 @@
 
 #include "api/v1/v1.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "net/loop.h"
 #include "net/ws.h"
 
@@ -139,20 +140,6 @@ static void finish(struct tail *t)
 		(void)http_end(t->call->req);
 }
 
-/* The bytes at the end of @data that begin a character of UTF-8 and do not end it. */
-static size_t cut_off(const char *data, size_t n)
-{
-	for (size_t back = 1; back <= 3 && back <= n; back++) {
-		unsigned char c = (unsigned char)data[n - back];
-		size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-
-		if ((c & 0xc0) == 0x80)
-			continue;
-		return want > back ? back : 0;
-	}
-	return 0;
-}
-
 /* What was kept for its end, which does not come. */
 static int put_kept(struct tail *t)
 {
@@ -189,7 +176,7 @@ static int put_output(struct tail *t, const struct warren_output *o, char *data)
 	n += t->n_kept;
 	(void)memcpy(data, t->kept, t->n_kept);
 	/* A piece ends where a character does. */
-	cut = t->form == AS_RAW || t->base64 ? 0 : cut_off(data, n);
+	cut = t->form == AS_RAW || t->base64 ? 0 : utf8_cut(data, n);
 	t->n_kept = cut;
 	t->kept_stream = o->stream;
 	(void)memcpy(t->kept, data + n - cut, cut);

@@ -6,6 +6,7 @@
 #include "api/format.h"
 #include "api/v1/exec.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "config/config.h"
 
 static struct shell *call_shell(struct call *c, struct box **ret_box)
@@ -176,7 +177,12 @@ struct running {
 	struct shell_command command;
 	struct buf text[2]; /* stdout, stderr; of a command whose answer is one piece */
 	uint64_t dropped;
+	uint64_t cursor; /* what was read of the shell's output */
 	bool base64, stream, sse;
+	/* Of a stream: the beginning of a character whose end is still to come. */
+	char kept[4];
+	size_t n_kept;
+	int kept_stream;
 };
 
 #define KEPT_MAX (64U << 20)
@@ -236,29 +242,71 @@ static void on_drained(struct http_request *req)
 		shell_go_on(&k->command);
 }
 
-static void on_output(struct shell_command *command, int stream, const void *data,
-		      size_t n)
+static void put_piece(struct running *k, int stream, const char *data, size_t n)
 {
-	struct running *k = command->ctx;
 	AUTO_BUF struct buf json = BUF_INIT(1U << 20);
 	struct json j = { .out = &json };
-	struct buf *text = &k->text[stream - 1];
 
-	if (!k->stream) {
-		size_t room = KEPT_MAX - text->len, take = n < room ? n : room;
-
-		buf_add(text, data, take);
-		k->dropped += n - take;
-		return;
-	}
 	json_open(&j, NULL, '{');
 	json_str(&j, "type", "output");
-	json_u64(&j, "cursor", shell_cursor(command->shell));
+	json_u64(&j, "cursor", k->cursor - k->n_kept);
 	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
 	json_raw(&j, "data", "", 0);
 	show_bytes(&json, data, n, k->base64);
 	json_close(&j, '}');
 	put_event(k, &json);
+}
+
+/* What was kept for its end, which does not come. */
+static void put_kept(struct running *k)
+{
+	size_t n = k->n_kept;
+
+	k->n_kept = 0;
+	if (n > 0)
+		put_piece(k, k->kept_stream, k->kept, n);
+}
+
+/* A piece ends where a character does. */
+static void put_output(struct running *k, int stream, const char *data, size_t n)
+{
+	AUTO_BUF struct buf joined = BUF_INIT(1U << 20);
+	size_t cut;
+
+	if (stream != k->kept_stream)
+		put_kept(k);
+	if (k->n_kept > 0) {
+		buf_add(&joined, k->kept, k->n_kept);
+		buf_add(&joined, data, n);
+		if (joined.failed) {
+			put_kept(k);
+		} else {
+			data = joined.data;
+			n = joined.len;
+		}
+	}
+	cut = k->base64 ? 0 : utf8_cut(data, n);
+	(void)memcpy(k->kept, data + n - cut, cut);
+	k->n_kept = cut;
+	k->kept_stream = stream;
+	if (n > cut)
+		put_piece(k, stream, data, n - cut);
+}
+
+static void on_output(struct shell_command *command, int stream, const void *data,
+		      size_t n)
+{
+	struct running *k = command->ctx;
+	struct buf *text = &k->text[stream - 1];
+	size_t room = KEPT_MAX - text->len, take = n < room ? n : room;
+
+	k->cursor = shell_cursor(command->shell);
+	if (k->stream) {
+		put_output(k, stream, data, n);
+		return;
+	}
+	buf_add(text, data, take);
+	k->dropped += n - take;
 }
 
 static void on_result(struct shell_command *command, const struct shell_result *r)
@@ -271,6 +319,7 @@ static void on_result(struct shell_command *command, const struct shell_result *
 		call_json(k->call, 200, &out);
 		return;
 	}
+	put_kept(k);
 	buf_puts(&out, "{\"type\":\"result\",\"session\":");
 	put_result(&out, k, r);
 	buf_puts(&out, "}");
