@@ -16,7 +16,7 @@ import threading
 import time
 
 from checks import MIB, Skip, eq, ok, run_tests, test
-from serve_world import WAIT, World, check_error, rss, until
+from serve_world import WAIT, World, check_error, rss, slurp, until
 
 w = token = None  # pylint: disable=invalid-name
 
@@ -101,6 +101,8 @@ def what_is_not_http_is_refused():
         eq(status(got), want, f"status of {what}: {got[:300]}")
         e = body(got)
         eq((sorted(e), e["code"]), (["code", "detail", "message", "request_id"], code), f"{what}: {e}")
+        if code == "malformed_request" or want in (431, 505):
+            until(lambda e=e: f"[{e['request_id']}]" in slurp(w.log_path), f"{what} is not in the log")
     for path in ("/v1/../v1/sandboxes", "/v1//sandboxes", "/v1/sandboxes/%2e%2e", "/v1/sandboxes/%00", "/v1/sandboxes/..",
                  "/v1/sandboxes/" + "x" * 5000, "/V1/sandboxes"):
         got = raw(request(f"DELETE {path} HTTP/1.1"))

@@ -226,8 +226,21 @@ static int admit(struct api *a, struct api_word *word, struct warren_error *err)
 	return db_make_token(a->db, &row, id, word->secret, err);
 }
 
+/* Nothing of it is known but who sent it and what was wrong. */
+static void log_unreadable(const struct v1_record *r)
+{
+	const struct log_field fields[] = {
+		{ "status", NULL, (uint64_t)r->status },
+		{ "peer", r->peer, 0 },
+		{ "cause", r->cause, 0 },
+	};
+
+	log_fields(LOG_LEVEL_INFO, r->request_id, "unreadable request", fields,
+		   ARRAY_SIZE(fields));
+}
+
 /* What changes something is worth a line, and what failed by our fault a loud one. */
-static void on_record(const struct v1_record *r)
+static void log_answered(const struct v1_record *r)
 {
 	bool looks = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
 	enum log_level level = r->status >= 500 && !r->proxied ? LOG_LEVEL_ERROR
@@ -244,6 +257,14 @@ static void on_record(const struct v1_record *r)
 
 	log_fields(level, r->request_id, "request", fields,
 		   ARRAY_SIZE(fields) - (r->cause[0] == '\0'));
+}
+
+static void on_record(const struct v1_record *r)
+{
+	if (r->peer)
+		log_unreadable(r);
+	else
+		log_answered(r);
 }
 
 static int open_server(struct api *a, struct warren_error *err)

@@ -90,6 +90,7 @@ struct http_refusal {
 	const char *code;    /* "bad_request", "too_large", ... */
 	const char *message; /* a sentence for people */
 	const char *request_id;
+	const struct http_peer *peer; /* of what never became a request; else NULL */
 };
 
 /* 0 takes the default. */

@@ -308,6 +308,7 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 		c->req->status = status;
 	} else {
 		id_make(id);
+		f.peer = &c->peer;
 	}
 	const struct http_header headers[] = { JSON_TYPE, { "X-Request-Id", id } };
 

@@ -224,10 +224,29 @@ static enum api_code refusal_code(const struct http_refusal *refusal)
 	return api_code_refused(refusal->status);
 }
 
-void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx UNUSED)
+/* What could not be read has no call, which would have told of its end. */
+static void record_refusal(const struct v1 *v1, const struct http_refusal *refusal)
 {
+	char peer[96];
+	struct v1_record r = { .request_id = refusal->request_id,
+			       .method = "",
+			       .path = "",
+			       .tenant = "",
+			       .status = refusal->status,
+			       .cause = refusal->message,
+			       .peer = peer };
+
+	http_peer_text(refusal->peer, peer, sizeof(peer));
+	v1->record(&r);
+}
+
+void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx)
+{
+	const struct v1 *v1 = ctx;
 	struct api_error err = { 0 };
 
+	if (refusal->peer && v1->record)
+		record_refusal(v1, refusal);
 	(void)api_error_set(&err, refusal_code(refusal), "%s", refusal->message);
 	api_error_write(&err, refusal->request_id, body);
 }

@@ -35,6 +35,7 @@ struct v1_record {
 	bool proxied;       /* by a server in a sandbox, whose words those are */
 	uint64_t usec;
 	const char *cause; /* of a status from 500 on; "": not known */
+	const char *peer;  /* of what never became a request; else NULL */
 };
 
 struct v1 {
