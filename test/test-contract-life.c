@@ -4,6 +4,7 @@
  * refusals
  */
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "contract.h"
 
@@ -110,6 +111,38 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	OK(warren_exec_fd(done, 1) >= 0);
 	done = warren_exec_free(done);
 	running = warren_exec_free(running);
+}
+
+/* One that its caller freed while it ran goes on, and ends with its sandbox. */
+CONTRACT(what_is_freed_while_it_runs_ends_with_its_sandbox)
+{
+	struct stat first, later;
+	struct warren_exec *ex;
+	char script[1024];
+	char *beats;
+
+	BEGIN();
+	beats = place(sb, "beats");
+	(void)snprintf(script, sizeof(script),
+		       "while :; do echo x >>'%s'; sleep 0.02; done", beats);
+	ex = box_start(sb, &(struct warren_exec_spec){ .argv = SH(script) });
+	ex = warren_exec_free(ex);
+	/* Positive control: more than there can be of one that ended with its handle. */
+	(void)snprintf(script, sizeof(script),
+		       "i=0; n=$(wc -l <'%s'); while [ $i -lt 100 ]; do sleep 0.05; "
+		       "[ $(wc -l <'%s') -gt $((n+2)) ] && echo beats && break; "
+		       "i=$((i+1)); done",
+		       beats, beats);
+	STREQ(box_says(sb, script), "beats");
+	box_destroy(sb);
+	/* With a file system of its own all of it is gone; on the machine's, it stands still. */
+	if (stat(beats, &first) == 0) {
+		(void)usleep(200000);
+		OK(stat(beats, &later) == 0);
+		EQ(later.st_size, first.st_size);
+	}
+	free(beats);
+	w = warren_close(w);
 }
 
 /* In any order: execs before the sandbox, after it, after the engine. */

@@ -61,6 +61,7 @@ struct null_exec {
 	struct null_exec *next;
 	int reports;
 	bool done;
+	bool forgotten; /* its caller has freed it; it ends with its box at the latest */
 	struct report result;
 };
 
@@ -150,6 +151,13 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	return 0;
 }
 
+static void exec_release(struct null_exec *ex)
+{
+	if (ex->reports >= 0)
+		(void)close(ex->reports);
+	free(ex);
+}
+
 static int null_destroy(void *state UNUSED, struct backend_box *base,
 			struct warren_error *err UNUSED)
 {
@@ -165,6 +173,8 @@ static int null_destroy(void *state UNUSED, struct backend_box *base,
 			ex->result.status = SIGKILL;
 			ex->done = true;
 		}
+		if (ex->forgotten)
+			exec_release(ex);
 	}
 	free(box->workdir);
 	free_list(box->env);
@@ -306,21 +316,42 @@ static int open_stream(enum warren_stdio how, int which, int *ours, int *theirs)
 	return 0;
 }
 
+/* Its guard has said how it ended, or is gone. */
+static bool has_ended(const struct null_exec *ex)
+{
+	struct pollfd p = { .fd = ex->reports, .events = POLLIN };
+
+	return ex->done || ex->reports < 0 || poll(&p, 1, 0) > 0;
+}
+
+/* Those that nobody will ask for again, and that are over. */
+static void drop_forgotten(struct null_box *box)
+{
+	for (struct null_exec **p = &box->execs; *p;) {
+		struct null_exec *ex = *p;
+
+		if (!ex->forgotten || !has_ended(ex)) {
+			p = &ex->next;
+			continue;
+		}
+		*p = ex->next;
+		exec_release(ex);
+	}
+}
+
+/* One that runs goes on without its caller, until its box is destroyed. */
 static void null_exec_free(struct backend_exec *base)
 {
 	struct null_exec *ex = (struct null_exec *)base;
-	struct null_exec **p = ex->box ? &ex->box->execs : NULL;
 
-	while (p && *p && *p != ex)
-		p = &(*p)->next;
-	if (p && *p)
-		*p = ex->next;
 	for (int i = 0; i < 3; i++)
 		if (base->fd[i] >= 0)
 			(void)close(base->fd[i]);
-	if (ex->reports >= 0)
-		(void)close(ex->reports);
-	free(ex);
+	ex->forgotten = true;
+	if (ex->box)
+		drop_forgotten(ex->box);
+	else
+		exec_release(ex);
 }
 
 static int start_guard(struct null_exec *ex, const struct null_box *box,
@@ -400,6 +431,7 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 		return r;
 	}
 	ex->box = (struct null_box *)base;
+	drop_forgotten(ex->box);
 	ex->next = ex->box->execs;
 	ex->box->execs = ex;
 	*ret_exec = &ex->base;
