@@ -227,6 +227,8 @@ void v1_start_exec(struct call *c)
 
 /* ------------------------------------------------------- running to the end */
 
+#define ANSWER_MAX (64U << 20) /* of output in one answer, which is made in memory */
+
 struct running {
 	struct call *call;
 	struct run *run; /* NULL: not started yet */
@@ -257,15 +259,19 @@ static void running_gone(struct call *c)
 		k->waited = false;
 }
 
-/* Both streams, out of the journal, each as one string. */
+/* Both streams, out of the journal, each as one string; the last of it, if it is much. */
 static void put_output(struct buf *out, struct run *run, bool base64)
 {
-	struct buf text[2] = { BUF_INIT(1U << 30), BUF_INIT(1U << 30) };
+	struct buf text[2] = { BUF_INIT(ANSWER_MAX + 1), BUF_INIT(ANSWER_MAX + 1) };
 	static char piece[65536];
 	struct warren_error err = WARREN_ERROR_INIT;
-	uint64_t cursor = 0, lost = 0;
+	uint64_t cursor, end, lost;
 
-	for (;;) {
+	run_extent(run, &cursor, &end);
+	if (end - cursor > ANSWER_MAX)
+		cursor = end - ANSWER_MAX;
+	lost = cursor;
+	while (cursor < end) {
 		struct warren_output o;
 
 		if (run_output(run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
@@ -273,6 +279,9 @@ static void put_output(struct buf *out, struct run *run, bool base64)
 			break;
 		lost += o.lost;
 		cursor = o.cursor;
+		/* What is written meanwhile is for who asks next. */
+		if (cursor > end)
+			o.size -= cursor - end < o.size ? (size_t)(cursor - end) : o.size;
 		if (o.stream == 1 || o.stream == 2)
 			buf_add(&text[o.stream - 1], piece, o.size);
 	}
