@@ -4,7 +4,9 @@
 A test is a function; its name says what must be true. A failed check raises; Skip says why not.
 """
 import contextlib
+import ctypes
 import functools
+import glob
 import hashlib
 import os
 import shutil
@@ -12,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -20,6 +23,9 @@ WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(BUILD, "warren"))
 ROOT = os.geteuid() == 0
 RUN_DIR = "/run/warren"
 MIB = 1 << 20
+CLONE_NEWNS = 0x20000
+PR_SET_CHILD_SUBREAPER = 36
+START = time.time()
 
 tests = []
 
@@ -92,6 +98,42 @@ def check_isolated():
     if p.returncode != 0 or len(lines) != 2 or lines[0] == os.readlink("/proc/self/ns/pid") or int(lines[1]) > 5:
         print(f"Bail out! '{WARREN} run' does not isolate: {p}")
         sys.exit(1)
+
+
+# ------------------------------------------------------------- who else is there
+
+
+def be_alone():
+    """A mount namespace and a run directory of our own: what others do meanwhile is not seen there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not ROOT or libc.unshare(CLONE_NEWNS) < 0:
+        return
+    os.makedirs(RUN_DIR, 0o700, exist_ok=True)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "warren-test", RUN_DIR], check=True)
+    # Whatever is left running comes to us.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def is_lived_in(cgroup):
+    for base, _, _ in os.walk(cgroup):
+        with contextlib.suppress(OSError), open(f"{base}/cgroup.procs", encoding="ascii") as f:
+            if f.read():
+                return True
+    return False
+
+
+def left_cgroups(owned=()):
+    """Those of sandboxes that are gone. Others', with a run directory of their own, are lived in or older than we are."""
+    groups, left = {}, set()
+    for pattern in ("/sys/fs/cgroup/*/warren/*/", "/sys/fs/cgroup/warren/*/"):
+        for d in glob.glob(pattern):
+            groups.setdefault(os.path.basename(d[:-1]), []).append(d)
+    for name, dirs in groups.items():
+        with contextlib.suppress(FileNotFoundError):
+            if name not in owned and os.stat(dirs[0]).st_mtime >= START and not any(map(is_lived_in, dirs)):
+                left.update(dirs)
+    return left
 
 
 def explain(why):

@@ -73,8 +73,16 @@ def locked_inodes():
         return {int(line.split()[5].split(":")[2]) for line in f if "->" not in line}
 
 
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def leftovers():
-    """What nobody owns. Sandboxes whose engine lives are of others on this machine."""
+    """What nobody owns, or one of our own processes."""
     locked = locked_inodes()
     left, owned = set(), set()
     for path in glob.glob(f"{RUN_DIR}/engines/*"):
@@ -88,10 +96,11 @@ def leftovers():
                 owned.add(sandbox)
             else:
                 left.add(path)
-    for pattern in ("/sys/fs/cgroup/*/warren/*/", "/sys/fs/cgroup/warren/*/"):
-        left |= {d for d in glob.glob(pattern) if os.path.basename(d[:-1]) not in owned}
+    left |= left_cgroups(owned)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
-        left |= {mount for mount in (line.split()[4] for line in f) if "warren" in mount}
+        left |= {mount for mount in (line.split()[4] for line in f) if "warren" in mount and mount != RUN_DIR}
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as f:
+        left |= {f"process {pid}" for pid in f.read().split() if is_alive(pid)}
     return left
 
 
@@ -1186,6 +1195,7 @@ def and_nothing_left(t):
 
 def main():
     os.environ.pop("TERM", None)
+    be_alone()
     check_isolated()
     return run_tests(and_nothing_left)
 

@@ -14,8 +14,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "posture"))
 from harness import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
-UID = 52345 if ROOT else os.geteuid()
-SUB, COUNT = 1_200_000_000, 65536
+# Of nobody else: not of a test at the same time, and beyond what sandboxes of root are given.
+UID = 52000 + os.getpid() % 1000 if ROOT else os.geteuid()
+COUNT = 65536
+SUB = 2_000_000_000 + os.getpid() % 1000 * COUNT
 KEPT = "00000000800405fb"
 
 
@@ -71,7 +73,7 @@ def users():
 def subordinate():
     """The ranges in the machine's files, for as long as it takes; other lines are kept as they are."""
     lines = {"/etc/subuid": f"{UID}:{SUB}:{COUNT}\n", "/etc/subgid": f"{UID}:{SUB}:{COUNT}\n",
-             "/etc/passwd": f"warren-test:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"}
+             "/etc/passwd": f"warren-test-{UID}:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"}
     try:
         for path, line in lines.items():
             with open(path, "a", encoding="ascii") as f:

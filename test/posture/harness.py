@@ -159,8 +159,7 @@ def leftovers():
     for what in ("engines", "ids"):
         with contextlib.suppress(OSError):
             found |= {f"{what}/{n}" for n in os.listdir(f"{RUN_DIR}/{what}")}
-    for base in ("/sys/fs/cgroup/*/warren/*/", "/sys/fs/cgroup/warren/*/"):
-        found |= set(glob.glob(base))
+    found |= left_cgroups()
     found |= {line.split(" ", 1)[1] for line in slurp("/proc/self/mountinfo").splitlines()}
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
         found.add(path)
@@ -208,6 +207,7 @@ def and_nothing_left(t):
 def main(isolated=check_isolated):
     os.environ.pop("TERM", None)
     os.umask(0o022)
+    be_alone()
     isolated()
     return run_tests(and_nothing_left)
 
