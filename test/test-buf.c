@@ -52,6 +52,20 @@ TEST(a_failure_stays)
 	STREQ(b.data, "ab");
 	EQ(b.len, 2);
 	OK(!buf_reserve(&b, 1));
+	OK(b.full);
+}
+
+TEST(in_room_of_the_callers)
+{
+	char room[8];
+	struct buf b = BUF_IN(room);
+
+	buf_puts(&b, "1234567");
+	OK(!b.failed);
+	STREQ(room, "1234567");
+	buf_puts(&b, "8");
+	OK(b.failed && b.full);
+	STREQ(room, "1234567");
 }
 
 TEST(nothing_fits_in_none)

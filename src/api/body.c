@@ -52,14 +52,37 @@ static int scan(const char *data, size_t size, struct api_error *err)
 	return 0;
 }
 
+/*
+ * jansson drops a byte of a string when there is no memory for it, and goes on: a
+ * command would run that nobody wrote. So its allocations are watched, and what it
+ * made while one failed is not believed.
+ */
+static bool memory_failed;
+
+static void *watched_malloc(size_t n)
+{
+	void *p = malloc(n);
+
+	memory_failed = memory_failed || !p;
+	return p;
+}
+
 static json_t *load(const char *data, size_t size, struct api_error *err)
 {
 	json_error_t why;
 	json_t *json;
 
+	json_set_alloc_funcs(watched_malloc, free);
+	memory_failed = false;
+
 	if (scan(data, size, err) < 0)
 		return NULL;
 	json = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
+	if (memory_failed) {
+		json_decref(json);
+		(void)api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		return NULL;
+	}
 	if (!json)
 		(void)api_error_set(err, API_ERR_INVALID_JSON,
 				    "the body is not JSON: %.160s (line %d, column %d)",

@@ -13,6 +13,7 @@ char *buf_reserve(struct buf *b, size_t n)
 	char *p;
 
 	if (b->failed || n > b->max - b->len) {
+		b->full = b->full || !b->failed;
 		b->failed = true;
 		return NULL;
 	}

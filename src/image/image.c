@@ -151,9 +151,15 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	struct store s;
 	int r = store_open(state_dir, false, &s, err);
 
-	if (r == -ENOENT)
-		return error_set(err, ENOENT, "there is no image '%s' on this machine",
-				 ref);
+	if (r == -ENOENT) {
+		struct ref parsed;
+
+		/* The same words as with a store: what names no image is not just missing. */
+		r = ref_parse(ref, &parsed, err);
+		return r < 0 ? r
+			     : error_set(err, ENOENT,
+					 "there is no image '%s' on this machine", ref);
+	}
 	if (r < 0)
 		return r;
 	r = store_find(&s, ref, &image->config, err);

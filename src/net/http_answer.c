@@ -275,7 +275,8 @@ int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message)
 {
 	struct request *r = request_of(req);
-	AUTO_BUF struct buf body = BUF_INIT(REFUSAL_MAX);
+	static char room[REFUSAL_MAX];
+	struct buf body = BUF_IN(room);
 	struct http_refusal f = { .status = status,
 				  .code = code ? code : http_refusal_code(status),
 				  .message = message,
@@ -291,7 +292,8 @@ int http_refuse(struct http_request *req, int status, const char *code,
 
 void http_conn_refuse(struct http_conn *c, int status, const char *why, int error)
 {
-	AUTO_BUF struct buf body = BUF_INIT(REFUSAL_MAX);
+	static char room[REFUSAL_MAX];
+	struct buf body = BUF_IN(room);
 	struct buf *b;
 	char id[ID_LEN + 1];
 	struct http_refusal f = { .status = status,

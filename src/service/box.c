@@ -117,6 +117,15 @@ int box_refresh(struct box *box, struct warren_error *err)
 
 /* ------------------------------------------------------------------- states */
 
+/* The store has moved it; the copy must not stay behind, or nothing fits any more. */
+void box_moved(struct box *box, enum sandbox_state to)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (box_refresh(box, &ignored) < 0)
+		box->row.state = to;
+}
+
 int box_move(struct box *box, enum sandbox_state to, const char *error,
 	     struct warren_error *err)
 {
@@ -128,10 +137,9 @@ int box_move(struct box *box, enum sandbox_state to, const char *error,
 	int r = db_move_sandbox(box->service->db, box->row.id, box->row.state, to, error,
 				service_time(), err);
 
-	if (r == 0)
-		r = box_refresh(box, err);
 	if (r < 0)
 		return r;
+	box_moved(box, to);
 	if (events[to])
 		event_emit(box->service, (enum event_type)events[to], box, NULL, NULL);
 	loop_defer(box->service->loop, &box->waiters_task);

@@ -116,8 +116,13 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 		return r;
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = box_new(s, &rows[i]);
-		if (!ret[i])
-			return error_errno(err, ENOMEM, "make a sandbox");
+		if (!ret[i]) {
+			/* Of a row without a box nobody can be told: it is as if never asked for. */
+			service_untidy(s);
+			if (n == 1)
+				return error_errno(err, ENOMEM, "make a sandbox");
+			continue;
+		}
 		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
 		box_make(ret[i], &specs[i], &sources[i]);
 	}
@@ -150,8 +155,10 @@ static void forget(struct service *s, struct box *box)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	survive(s, db_each_exec(s->db, box->row.id, 0, 0, remove_journal, s, &err));
-	survive(s, db_delete_sandbox(s->db, box->row.id, &err));
+	if (db_each_exec(s->db, box->row.id, 0, 0, remove_journal, s, &err) < 0)
+		service_untidy(s);
+	if (db_delete_sandbox(s->db, box->row.id, &err) < 0)
+		service_untidy(s);
 	s->figures.deleted++;
 	event_emit(s, EVENT_SANDBOX_DELETED, box, NULL, NULL);
 	while (box->jobs) {
@@ -178,7 +185,8 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 		return;
 	box->moving = false;
 	if (failure) {
-		/* It stays `deleting`: the next request or start tries again. */
+		/* It stays `deleting`: whoever comes next tries again. */
+		service_untidy(u.service);
 		u.done(u.ctx, -failure->code, failure);
 		box_next_job(box);
 		return;
@@ -205,6 +213,7 @@ void box_unmake(struct box *box, service_done_fn done, void *ctx)
 	if (r < 0) {
 		free(u);
 		box->moving = false;
+		service_untidy(box->service);
 		done(ctx, error_errno(&err, -r, "delete the sandbox"), &err);
 	}
 }

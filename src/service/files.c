@@ -355,7 +355,7 @@ void files_change(struct files *f, const struct files_change *c, files_fn fn, vo
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (c->size > FILES_NAMES_MAX || c->size == 0) {
-		(void)error_errno(&err, E2BIG, "%s", verbs[c->verb]);
+		(void)error_errno(&err, c->size ? E2BIG : ENOMEM, "%s", verbs[c->verb]);
 		fn(ctx, NULL, &err);
 		return;
 	}

@@ -124,6 +124,7 @@ struct service {
 	size_t n_boxes;
 	struct box *asking;
 	struct loop_timer *asking_timer;
+	struct loop_timer *tidy_timer;
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;
@@ -139,6 +140,15 @@ static inline void survive(struct service *s, int r)
 {
 	s->figures.store_errors += r < 0;
 }
+
+/* tidy.c */
+int tidy_open(struct service *s);
+void tidy_close(struct service *s);
+/* Something was left that must be put right, as soon as that is possible. */
+void service_untidy(struct service *s);
+
+/* restore.c: journals that no exec has are removed; -EAGAIN: perhaps not all. */
+int restore_sweep(struct service *s);
 
 /* link.c */
 int link_open(struct service *s, int sock, struct warren_error *err);
@@ -184,6 +194,8 @@ int line_tell(struct box *box, const void *msg, size_t size);
 struct box *box_new(struct service *s, const struct sandbox_row *row);
 void box_free(struct box *box);
 int box_refresh(struct box *box, struct warren_error *err);
+/* The store says that it is @to by now. */
+void box_moved(struct box *box, enum sandbox_state to);
 /* The only one that changes a box's state; in the store first. */
 int box_move(struct box *box, enum sandbox_state to, const char *error,
 	     struct warren_error *err);

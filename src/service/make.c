@@ -52,7 +52,8 @@ static void fail(struct making *m, const struct warren_error *err)
 	box->pulling = NULL;
 	box->moving = false;
 	box->failure = err->code;
-	(void)box_move(box, SANDBOX_FAILED, err->msg, &second);
+	if (box_move(box, SANDBOX_FAILED, err->msg, &second) < 0)
+		service_untidy(box->service);
 	box_next_job(box);
 }
 
@@ -138,7 +139,9 @@ static int take_over(struct box *box, const char *data, size_t size, int fd,
 	put_enforced(&enforced, box->is.enforced, box->is.n_enforced);
 	r = db_start_sandbox(box->service->db, box->row.id,
 			     enforced.failed ? "[]" : enforced.data, service_time(), err);
-	return r < 0 ? r : box_refresh(box, err);
+	if (r == 0)
+		box_moved(box, SANDBOX_RUNNING);
+	return r;
 }
 
 static void on_created(void *ctx, const struct warren_error *failure, const char *data,
@@ -204,7 +207,8 @@ void box_make(struct box *box, const struct warren_spec *spec,
 	if (!m) {
 		box->moving = false;
 		box->failure = ENOMEM;
-		(void)box_move(box, SANDBOX_FAILED, "no memory is left", &err);
+		if (box_move(box, SANDBOX_FAILED, "no memory is left", &err) < 0)
+			service_untidy(box->service);
 		return;
 	}
 	*m = (struct making){ .service = box->service,

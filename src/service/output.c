@@ -33,13 +33,17 @@ int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
 	return 0;
 }
 
-void run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
+int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t from = 0, to = 0;
+	int r = run_open_journal(run, &ignored);
 
-	*ret_from = *ret_to = 0;
-	if (run_open_journal(run, &ignored) == 0)
-		(void)journal_extent(run->journal, ret_from, ret_to);
+	if (r == 0)
+		r = journal_extent(run->journal, &from, &to);
+	*ret_from = r < 0 ? 0 : from;
+	*ret_to = r < 0 ? 0 : to;
+	return r;
 }
 
 void run_tell_watchers(struct run *run)
@@ -62,7 +66,7 @@ static bool is_complete(struct run *run)
 	uint64_t from, to;
 	char byte;
 
-	run_extent(run, &from, &to);
+	(void)run_extent(run, &from, &to);
 	return run_output(run, to, &byte, sizeof(byte), &o, &ignored) < 0 || o.end;
 }
 

@@ -76,6 +76,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
+	if (r == 0)
+		r = tidy_open(s);
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
 	if (r == 0)
@@ -99,6 +101,7 @@ struct service *service_free(struct service *s)
 		while (s->boxes[i])
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
+	tidy_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
 	free(s);

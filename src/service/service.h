@@ -17,6 +17,7 @@
  *	output.c what an exec has written, for readers that come and go
  *	event.c	 what happened, for those who listen
  *	restore.c what a former process left, found again
+ *	tidy.c	 what could not be undone when it was time to, undone later
  *
  * An operation is written down before it is begun and answered after it was
  * done, so that a process that is killed leaves nothing that the next one
@@ -253,8 +254,8 @@ const struct exec_row *run_row(const struct run *run);
 struct box *run_box(const struct run *run); /* NULL: it is gone */
 /* Its sandbox ended before it did: how is not known. */
 bool run_lost(const struct run *run);
-/* Where its output begins and ends at present. */
-void run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
+/* Where its output begins and ends at present; both 0 if that cannot be read: -errno. */
+int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
 
 struct run_waiter {
 	void (*fn)(struct run_waiter *w, struct run *run); /* it ended, or its sandbox */

@@ -60,6 +60,7 @@ struct shell {
 	size_t sent;
 	struct loop_watch *out_watch;
 	struct loop_timer *timer; /* of the command's time, then of the steps */
+	struct loop_timer *again; /* its output could not be read */
 	size_t step;              /* the next of them */
 	bool stopping, timed_out, interrupted;
 	bool ended;
@@ -96,6 +97,7 @@ static void shell_free(struct shell *sh)
 	run_wait_cancel(&sh->waiter);
 	sh->out_watch = loop_watch_free(sh->out_watch);
 	sh->timer = loop_timer_free(sh->timer);
+	sh->again = loop_timer_free(sh->again);
 	(void)run_unref(sh->run);
 	sh->codec = session_free(sh->codec);
 	buf_done(&sh->out);
@@ -263,8 +265,11 @@ static void read_on(struct shell *sh)
 	while (session_running(sh->codec) && !(sh->command && sh->command->blocked)) {
 		struct warren_output o;
 
-		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0)
+		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0) {
+			/* Nobody notifies of what is there already; without it there is no end. */
+			loop_timer_set(sh->again, RETRY_MS);
 			break;
+		}
 		sh->lost += o.lost;
 		sh->cursor = o.cursor;
 		if (o.size == 0)
@@ -293,6 +298,11 @@ static void on_more(struct run_watcher *w)
 
 	read_on(sh);
 	after_reading(sh);
+}
+
+static void on_again(void *ctx)
+{
+	on_more(&((struct shell *)ctx)->watcher);
 }
 
 static void on_exit_heard(struct run_waiter *w, struct run *run)
@@ -430,7 +440,9 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 		return error_set(err, EPIPE, "the session's shell is gone");
 	if (session_running(sh->codec) || commands_fd(sh) < 0)
 		return error_set(err, EBUSY, "a command runs in the session");
-	run_extent(sh->run, &from, &sh->cursor);
+	r = run_extent(sh->run, &from, &sh->cursor);
+	if (r < 0)
+		return error_errno(err, -r, "read the session's output");
 	r = session_feed(sh->codec, text, n, &sh->out, &serial, err);
 	if (r == 0)
 		r = db_advance_session(sh->service->db, sh->row.id, serial,
@@ -479,7 +491,8 @@ static struct shell *shell_new(struct box *box)
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
 	sh->next = box->shells;
 	box->shells = sh;
-	if (loop_timer_new(box->service->loop, on_timer, sh, &sh->timer) < 0) {
+	if (loop_timer_new(box->service->loop, on_timer, sh, &sh->timer) < 0 ||
+	    loop_timer_new(box->service->loop, on_again, sh, &sh->again) < 0) {
 		shell_free(sh);
 		return NULL;
 	}

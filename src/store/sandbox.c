@@ -119,6 +119,8 @@ static int pack_labels(const struct db_label *labels, size_t n, struct buf *out,
 		buf_add(out, labels[i].key, strlen(labels[i].key) + 1);
 		buf_add(out, labels[i].value, strlen(labels[i].value) + 1);
 	}
+	if (out->failed && !out->full)
+		return error_errno(err, ENOMEM, "write the labels");
 	if (out->failed)
 		return error_set(err, E2BIG, "the labels take more than %u bytes",
 				 LABELS_SIZE);

@@ -235,7 +235,7 @@ static void answer(struct work *k, const void *msg, size_t size)
 	if (r == 0)
 		r = permitted[h->type](k, msg, &reply.err);
 	if (r == 0 && k->reply.failed)
-		r = error_errno(&reply.err, EMSGSIZE, "answer");
+		r = error_errno(&reply.err, k->reply.full ? EMSGSIZE : ENOMEM, "answer");
 	if (r < 0)
 		k->reply.len = 0;
 	reply.size = (uint32_t)k->reply.len;
@@ -243,7 +243,14 @@ static void answer(struct work *k, const void *msg, size_t size)
 	if (k->reply.len > 0)
 		buf_add(&out, k->reply.data, k->reply.len);
 	/* Nobody there any more: the thread sees that next. */
-	(void)fd_send(k->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
+	if (!out.failed) {
+		(void)fd_send(k->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
+	} else {
+		/* Who asked waits until something is said: this much needs no memory. */
+		(void)error_errno(&reply.err, ENOMEM, "answer");
+		reply.size = 0;
+		(void)fd_send(k->sock, &reply, sizeof(reply), NULL, 0);
+	}
 	if (k->fd >= 0)
 		(void)close(k->fd);
 }

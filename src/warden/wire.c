@@ -137,7 +137,7 @@ int wire_put_create(struct buf *out, const char *backend, const char *id,
 		put(out, spec->mounts[i].target);
 	}
 	if (out->failed || head.n_env > WIRE_ENV_MAX || out->len - at > WIRE_MESSAGE_MAX)
-		return -E2BIG;
+		return out->failed && !out->full ? -ENOMEM : -E2BIG;
 	head.strings_size = (uint32_t)(out->len - at - sizeof(head));
 	(void)memcpy(out->data + at, &head, sizeof(head));
 	return 0;

@@ -67,7 +67,9 @@ void call_text(struct call *c, const char *type, const void *data, size_t size)
 
 void call_error(struct call *c, const struct api_error *err)
 {
-	AUTO_BUF struct buf body = BUF_INIT(16384);
+	/* Its own room: that no memory is left must be told without any. */
+	static char room[32768];
+	struct buf body = BUF_IN(room);
 	uint64_t retry = api_error_retry_after(err);
 	struct http_header headers[6];
 	char seconds[24];

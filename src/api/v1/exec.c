@@ -260,22 +260,25 @@ static void running_gone(struct call *c)
 }
 
 /* Both streams, out of the journal, each as one string; the last of it, if it is much. */
-static void put_output(struct buf *out, struct run *run, bool base64)
+static int put_output(struct buf *out, struct run *run, bool base64,
+		      struct warren_error *err)
 {
 	struct buf text[2] = { BUF_INIT(ANSWER_MAX + 1), BUF_INIT(ANSWER_MAX + 1) };
 	static char piece[65536];
-	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t cursor, end, lost;
+	int r = 0;
 
-	run_extent(run, &cursor, &end);
+	r = run_extent(run, &cursor, &end);
+	if (r < 0)
+		return error_errno(err, -r, "read the output");
 	if (end - cursor > ANSWER_MAX)
 		cursor = end - ANSWER_MAX;
 	lost = cursor;
 	while (cursor < end) {
 		struct warren_output o;
 
-		if (run_output(run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
-		    o.size == 0)
+		r = run_output(run, cursor, piece, sizeof(piece), &o, err);
+		if (r < 0 || o.size == 0)
 			break;
 		lost += o.lost;
 		cursor = o.cursor;
@@ -290,16 +293,22 @@ static void put_output(struct buf *out, struct run *run, bool base64)
 	buf_puts(out, ",\"stderr\":");
 	show_bytes(out, text[1].data ? text[1].data : "", text[1].len, base64);
 	buf_printf(out, ",\"lost\":%ju", (uintmax_t)lost);
+	out->failed = out->failed || text[0].failed || text[1].failed;
 	buf_done(&text[0]);
 	buf_done(&text[1]);
+	return r < 0 ? error_wrap(err, "read the output") : 0;
 }
 
 static void answer_running(struct running *k)
 {
 	AUTO_BUF struct buf out = BUF_INIT(2047U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
 
 	show_exec_open(&out, k->run);
-	put_output(&out, k->run, k->base64);
+	if (put_output(&out, k->run, k->base64, &err) < 0) {
+		call_fail(k->call, &err);
+		return;
+	}
 	buf_puts(&out, "}");
 	call_json(k->call, 200, &out);
 }

@@ -44,6 +44,7 @@ struct tail {
 	bool blocked; /* the client has to take what was sent */
 	bool again;   /* the timer is for going on, not for a heartbeat */
 	bool ended;
+	bool broken; /* there was no memory for an event: it must not look whole */
 	unsigned looks;
 	/* The beginning of a character whose end is still to come. */
 	char kept[4];
@@ -71,6 +72,9 @@ static int put_event(struct tail *t, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
+	t->broken = t->broken || json->failed;
+	if (t->broken)
+		return 0;
 	if (t->ws)
 		return ws_send(t->ws, true, json->data, json->len);
 	if (t->form == AS_SSE) {
@@ -81,7 +85,8 @@ static int put_event(struct tail *t, const struct buf *json)
 		buf_add(&out, json->data, json->len);
 		buf_puts(&out, "\n");
 	}
-	return http_write(t->call->req, out.data, out.len);
+	t->broken = out.failed;
+	return t->broken ? 0 : http_write(t->call->req, out.data, out.len);
 }
 
 static int put_gap(struct tail *t, uint64_t lost)
@@ -117,6 +122,16 @@ static int put_piece(struct tail *t, int stream, const char *data, size_t n)
 	return put_event(t, &json);
 }
 
+/* It cannot go on, and must not look as if it had ended. */
+static void break_off(struct tail *t)
+{
+	t->ended = true;
+	if (t->ws)
+		ws_close(t->ws, 1011, "the output cannot be read");
+	else
+		http_abort(t->call->req);
+}
+
 static void finish(struct tail *t)
 {
 	AUTO_BUF struct buf json = BUF_INIT(4096);
@@ -134,7 +149,9 @@ static void finish(struct tail *t)
 		json_close(&j, '}');
 		(void)put_event(t, &json);
 	}
-	if (t->ws)
+	if (t->broken)
+		break_off(t);
+	else if (t->ws)
 		ws_close(t->ws, 1000, NULL);
 	else
 		(void)http_end(t->call->req);
@@ -209,16 +226,6 @@ static void at_end(struct tail *t, const struct warren_output *o)
 		run_wait(t->run, &t->waiter);
 }
 
-/* It cannot go on, and must not look as if it had ended. */
-static void break_off(struct tail *t)
-{
-	t->ended = true;
-	if (t->ws)
-		ws_close(t->ws, 1011, "the output cannot be read");
-	else
-		http_abort(t->call->req);
-}
-
 static void go_on(struct tail *t)
 {
 	static char room[4 + 65536];
@@ -236,6 +243,10 @@ static void go_on(struct tail *t)
 			return;
 		}
 		t->blocked = put_output(t, &o, room + 4) != 0;
+		if (t->broken) {
+			break_off(t);
+			return;
+		}
 		if (!t->blocked)
 			run_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {

@@ -179,6 +179,7 @@ struct running {
 	uint64_t dropped;
 	uint64_t cursor; /* what was read of the shell's output */
 	bool base64, stream, sse;
+	bool broken; /* an event is missing: it must not look whole */
 	/* Of a stream: the beginning of a character whose end is still to come. */
 	char kept[4];
 	size_t n_kept;
@@ -231,6 +232,9 @@ static void put_event(struct running *k, const struct buf *json)
 		buf_puts(&out, "data: ");
 	buf_add(&out, json->data, json->len);
 	buf_puts(&out, k->sse ? "\n\n" : "\n");
+	k->broken = k->broken || json->failed || out.failed;
+	if (k->broken)
+		return;
 	k->command.blocked = http_write(k->call->req, out.data, out.len) != 0;
 }
 
@@ -316,6 +320,7 @@ static void on_result(struct shell_command *command, const struct shell_result *
 
 	if (!k->stream) {
 		put_result(&out, k, r);
+		out.failed = out.failed || k->text[0].failed || k->text[1].failed;
 		call_json(k->call, 200, &out);
 		return;
 	}
@@ -324,7 +329,10 @@ static void on_result(struct shell_command *command, const struct shell_result *
 	put_result(&out, k, r);
 	buf_puts(&out, "}");
 	put_event(k, &out);
-	(void)http_end(k->call->req);
+	if (k->broken)
+		http_abort(k->call->req);
+	else
+		(void)http_end(k->call->req);
 }
 
 static void refuse_run(struct call *c, const struct warren_error *err)

@@ -112,7 +112,7 @@ void show_exec_open(struct buf *out, struct run *run)
 	struct json j = { .out = out };
 	uint64_t from, to;
 
-	run_extent(run, &from, &to);
+	(void)run_extent(run, &from, &to);
 	json_open(&j, NULL, '{');
 	json_str(&j, "id", row->id);
 	json_str(&j, "sandbox_id", row->sandbox);

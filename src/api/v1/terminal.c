@@ -400,7 +400,7 @@ static void on_awake(void *ctx, int r, const struct warren_error *err)
 		run = run_unref(run);
 	}
 	if (run) {
-		run_extent(run, &from, &to);
+		(void)run_extent(run, &from, &to);
 		if (v[V1_JOIN_TERMINAL_QUERY_FROM].given)
 			from = (uint64_t)v[V1_JOIN_TERMINAL_QUERY_FROM].number;
 		/* A size that nobody asked for is not forced upon the others. */

@@ -195,6 +195,8 @@ int door_write_state(int boxes, const struct talk_box *box,
 	int r;
 
 	state_encode(box, more, &text);
+	if (text.failed && !text.full)
+		return error_errno(err, ENOMEM, "remember the sandbox");
 	if (text.failed)
 		return error_set(err, E2BIG, "its environment is too large to remember");
 	state_name(name, box->base.id, "");

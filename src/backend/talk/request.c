@@ -160,6 +160,8 @@ static int pack(struct request *q, const struct request_base *base,
 	for (const char *const *a = spec->argv; *a; a++, head.argc++)
 		buf_add(&q->msg, *a, strlen(*a) + 1);
 	add_env(&q->msg, &head.envc, base, user, spec->env);
+	if (q->msg.failed && !q->msg.full)
+		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
 		return error_set(err, E2BIG,
 				 "the arguments and the environment are too long");

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * faults.c - preloaded into the service: calls that fail, one in so many, as long as a test wants
+ *
+ * The test has the same page mapped ($WARREN_FAULTS names its file), in which it says what is
+ * to fail and how often, and reads how often it did. Which call fails is drawn from the
+ * test's seed, so that one that found something can be run again, as far as threads allow.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum kind {
+	MEMORY,      /* ENOMEM of malloc(3) and its kin */
+	DESCRIPTORS, /* EMFILE of whatever makes one */
+	SPACE,       /* ENOSPC of what writes to files, and makes them */
+	DISK,        /* EIO of the same */
+	KIND_MAX,
+};
+
+static struct control {
+	uint32_t kinds; /* a bit each; 0: nothing fails */
+	uint32_t one_in;
+	uint64_t seed; /* moves on with each draw */
+	uint64_t count[KIND_MAX];
+} off, *control = &off;
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *path = getenv("WARREN_FAULTS");
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *page = fd < 0 ? MAP_FAILED
+			    : mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE,
+				   MAP_SHARED, fd, 0);
+
+	if (page != MAP_FAILED)
+		control = page;
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* splitmix64: each draw takes the next number, whichever thread it is in. */
+static uint64_t draw(void)
+{
+	uint64_t x = __atomic_add_fetch(&control->seed, 0x9e3779b97f4a7c15ULL,
+					__ATOMIC_RELAXED);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+/* Sets errno when it is to fail. */
+static int fails(enum kind kind)
+{
+	static const int codes[] = { ENOMEM, EMFILE, ENOSPC, EIO };
+
+	if (!(control->kinds & 1U << kind) || draw() % control->one_in != 0)
+		return 0;
+	__atomic_add_fetch(&control->count[kind], 1, __ATOMIC_RELAXED);
+	errno = codes[kind];
+	return 1;
+}
+
+/* ------------------------------------------------------------------------ memory */
+
+/* glibc's own, by the names that it exports for this. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n)
+{
+	return fails(MEMORY) ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return fails(MEMORY) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+	return n > 0 && fails(MEMORY) ? NULL : __libc_realloc(p, n);
+}
+
+/* ------------------------------------------------------------------------- calls */
+
+/* One that is called as it is declared, and fails with -1. */
+#define WRAP(kind, type, name, params, ...)                          \
+	type name params                                             \
+	{                                                            \
+		static type(*real) params;                           \
+                                                                     \
+		if (!real)                                           \
+			*(void **)(&real) = dlsym(RTLD_NEXT, #name); \
+		return fails(kind) ? (type)-1 : real(__VA_ARGS__);   \
+	}
+
+static int is_file(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+WRAP(DESCRIPTORS, int, eventfd, (unsigned n, int flags), n, flags)
+WRAP(DESCRIPTORS, int, memfd_create, (const char *name, unsigned flags), name, flags)
+WRAP(DESCRIPTORS, int, pipe2, (int fds[2], int flags), fds, flags)
+WRAP(DESCRIPTORS, int, socket, (int family, int type, int protocol), family, type,
+     protocol)
+WRAP(DESCRIPTORS, int, accept4,
+     (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), fd, a, n,
+     flags)
+WRAP(SPACE, int, mkdirat, (int at, const char *path, mode_t mode), at, path, mode)
+WRAP(DISK, int, fdatasync, (int fd), fd)
+WRAP(DISK, int, ftruncate64, (int fd, off64_t n), fd, n)
+WRAP(DISK, ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), fd, data, n, at)
+
+/* Sockets and pipes have no disk to be full. */
+#define WRITES(name, params, ...)                                                 \
+	ssize_t name params                                                       \
+	{                                                                         \
+		static ssize_t(*real) params;                                     \
+                                                                                  \
+		if (!real)                                                        \
+			*(void **)(&real) = dlsym(RTLD_NEXT, #name);              \
+		if (control->kinds & (1U << SPACE | 1U << DISK) && is_file(fd) && \
+		    (fails(SPACE) || fails(DISK)))                                \
+			return -1;                                                \
+		return real(__VA_ARGS__);                                         \
+	}
+
+WRITES(write, (int fd, const void *data, size_t n), fd, data, n)
+WRITES(pwrite64, (int fd, const void *data, size_t n, off64_t at), fd, data, n, at)
+
+/* What makes a file may also find no room for it. */
+static int open_fails(int flags)
+{
+	return fails(DESCRIPTORS) || (flags & O_CREAT && (fails(SPACE) || fails(DISK)));
+}
+
+#define OPENS(name, params, ...)                                         \
+	int name params                                                  \
+	{                                                                \
+		static int(*real) params;                                \
+		mode_t mode = 0;                                         \
+		va_list ap;                                              \
+                                                                         \
+		if (!real)                                               \
+			*(void **)(&real) = dlsym(RTLD_NEXT, #name);     \
+		if (flags & (O_CREAT | __O_TMPFILE)) {                   \
+			va_start(ap, flags);                             \
+			mode = va_arg(ap, mode_t);                       \
+			va_end(ap);                                      \
+		}                                                        \
+		return open_fails(flags) ? -1 : real(__VA_ARGS__, mode); \
+	}
+
+OPENS(open, (const char *path, int flags, ...), path, flags)
+OPENS(open64, (const char *path, int flags, ...), path, flags)
+OPENS(openat, (int at, const char *path, int flags, ...), at, path, flags)
+OPENS(openat64, (int at, const char *path, int flags, ...), at, path, flags)
