@@ -57,12 +57,36 @@ static const char *const look =
 	" s/(uid|gid)=[0-9]{4,}/\\1/g; s#/proc/[0-9]+/#/proc/N/#; s/^(sh: )[0-9]+/\\1/;"
 	" s#/dev/loop[0-9]+#/dev/loop#'";
 
+/* Where init itself is: what it opens for others, and seen from outside. */
+static void check_init(struct warren_sandbox *sb)
+{
+	static const char *const links[] = { "root", "cwd" };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int fd = -1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		char path[64];
+		struct stat own, root;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s/", init_pid(sb), links[i]);
+		EQ(stat(path, &own), 0);
+		(void)snprintf(path, sizeof(path), "/proc/%d/root/", init_pid(sb));
+		EQ(stat(path, &root), 0);
+		OK(own.st_dev == root.st_dev && own.st_ino == root.st_ino);
+		EQ(stat("/", &root), 0);
+		OK(own.st_dev != root.st_dev);
+	}
+	GOOD(warren_file_open(sb, "/etc/passwd", O_RDONLY, 0, NULL, &fd, &err));
+	(void)close(fd);
+}
+
 static char *view(struct warren *w, const struct warren_spec *spec)
 {
 	struct warren_sandbox *sb = box_make(w, spec);
 	char *text = strdup(box_run(sb, SH(look)).out);
 
 	OK(text && strlen(text) > 1000);
+	check_init(sb);
 	box_destroy(sb);
 	return text;
 }

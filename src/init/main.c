@@ -59,8 +59,8 @@ void watch_drop(int fd)
 	(void)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
-/* Those that we started with are of another root. */
-static void open_null(void)
+/* Where we are and what we started with is of another root. */
+static void enter_root(void)
 {
 	int fd = (int)SYS_4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
 
@@ -68,12 +68,13 @@ static void open_null(void)
 		(void)SYS_3(SYS_dup3, fd, i, 0);
 	if (fd > 2)
 		(void)sys_close(fd);
+	(void)SYS_1(SYS_chdir, "/");
 }
 
 static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 {
 	if (msg->flags & PROTO_CONFIG_ROOTED)
-		open_null();
+		enter_root();
 	for (size_t i = 0; i < n_fds && i < msg->n; i++) {
 		switch (msg->role[i]) {
 		case PROTO_ROLE_JOIN:

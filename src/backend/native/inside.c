@@ -211,6 +211,9 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || close_range(8, ~0U, 0) < 0 ||
 	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
 		return error_errno(err, errno, "close the others");
+	/* Where we are is changed with the root if it is the root, and else is the host's for ever. */
+	if (chdir("/") < 0)
+		return error_errno(err, errno, "leave the maker's directory");
 	/* Nobody inside is to look into the process that makes the mounts. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
