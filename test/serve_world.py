@@ -120,8 +120,10 @@ FIRST_ID, IDS = 0x10000000, 65536  # where the ids of sandboxes begin, and how m
 
 def uid_of(pid):
     """Whose process it is; -1: nobody's any more."""
-    words = slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()
-    return int(words[0]) if words else -1
+    try:
+        return int(slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()[0])
+    except OSError:
+        return -1
 
 
 def below(pid):
