@@ -311,6 +311,52 @@ TEST(freezes_and_thaws)
 }
 
 /* One that is gone is an error: without its handles nothing would be limited. */
+/* Who joins is in it with all that it starts; who kills gets all of them, frozen or not. */
+static void check_kill(bool frozen)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int pipe_ends[2], status = 0;
+	pid_t pid;
+	char c;
+
+	begin();
+	SKIP_UNLESS(cgroup_has(&root, CGROUP_FREEZER), "no freezer");
+	make(&(struct cgroup_limits){ 0 });
+	EQ(cgroup_kill(&root, id, &err), 0); /* nobody */
+	EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (cgroup_join(&root, id, &err) < 0)
+			_exit(1);
+		(void)fork();
+		(void)fd_write_all(pipe_ends[1], "x", 1);
+		for (;;)
+			(void)pause();
+	}
+	(void)close(pipe_ends[1]);
+	EQ(fd_read_all(pipe_ends[0], (char[2]){ 0 }, 2), 2);
+	EQ(cgroup_try_remove(&root, id), -EBUSY);
+	if (frozen)
+		EQ(cgroup_freeze(&root, id, true, &err), 0);
+	EQ(cgroup_kill(&root, id, &err), 0);
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(WTERMSIG(status), SIGKILL);
+	/* The other one held the pipe, too. */
+	EQ(read(pipe_ends[0], &c, 1), 0);
+	EQ(cgroup_remove(&root, id), 0);
+	EQ(cgroup_kill(&root, id, &err), 0); /* nothing */
+}
+
+TEST(kills_all_that_joined)
+{
+	check_kill(false);
+}
+
+TEST(kills_the_frozen)
+{
+	check_kill(true);
+}
+
 TEST(handles_are_for_joining_and_for_making)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

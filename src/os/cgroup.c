@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -416,6 +417,35 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 	return r;
 }
 
+/* On v2 a cgroup that hands controllers on has no processes of its own: an exec's, then. */
+static int join_v2(int box)
+{
+	if (mkdirat(box, "e0", 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return fd_write_file_at(box, "e0/cgroup.procs", "0");
+}
+
+int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err)
+{
+	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	size_t n = 0;
+	int r = cgroup_open_handles(root, id, handles, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		if (r < 0)
+			continue;
+		if (handles[i].kind != CGROUP_HANDLE_DIR)
+			r = fd_write_all(handles[i].fd, "0", 1);
+		else if (root->mode == CGROUP_V2)
+			r = join_v2(handles[i].fd);
+	}
+	while (n > 0)
+		(void)close(handles[--n].fd);
+	return r < 0 ? error_errno(err, -r, "join the cgroup '%s'", id) : 0;
+}
+
 /* ----------------------------------------------------------- while it lives */
 
 /*
@@ -514,6 +544,55 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 				 "there is nothing to read the usage from: %s",
 				 root->why);
 	return 0;
+}
+
+/* Those of the cgroup @dir/@id now, by the numbers that this pid namespace has for them. */
+static int kill_listed(int dir, const char *id)
+{
+	AUTO_CLOSE int fd = -1;
+	char path[64], *line = NULL;
+	size_t size = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.procs", id);
+	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!f)
+		return errno == ENOENT ? 0 : -errno;
+	fd = -1; /* fclose() closes it */
+	while (getline(&line, &size, f) > 0) {
+		pid_t pid = atoi(line);
+
+		if (pid > 0)
+			(void)kill(pid, SIGKILL);
+	}
+	free(line);
+	(void)fclose(f);
+	return 0;
+}
+
+/*
+ * v1 has no word for it. The frozen neither end nor beget, so that a number read is whose
+ * it was, and none is missed; what they are sent reaches them when they are let go.
+ */
+int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int dir = root->dir[CGROUP_FREEZER], r;
+	char path[64];
+
+	if (root->mode == CGROUP_NONE || dir < 0)
+		return 0;
+	if (root->mode == CGROUP_V2) {
+		(void)snprintf(path, sizeof(path), "%s/box/cgroup.kill", id);
+		r = fd_write_file_at(dir, path, "1");
+		return r < 0 && r != -ENOENT ? error_errno(err, -r, "kill the cgroup")
+					     : 0;
+	}
+	(void)cgroup_freeze(root, id, true, &ignored);
+	r = kill_listed(dir, id);
+	(void)cgroup_freeze(root, id, false, &ignored);
+	return r < 0 ? error_errno(err, -r, "kill the cgroup") : 0;
 }
 
 /* ---------------------------------------------------------------- removing */

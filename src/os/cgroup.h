@@ -89,6 +89,11 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 			struct cgroup_handle *ret, size_t *ret_n,
 			struct warren_error *err);
 
+/* Put the calling process, and all that it will start, into @id, below its limits. */
+int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err);
+/* SIGKILL to all that is in it, frozen or not; absent is fine. They end after the return. */
+int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
+
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err);
 /* Is it, whoever did it? */
