@@ -45,6 +45,7 @@ static struct extra {
 	uint64_t end_by;  /* ns: when its process is ended; 0: not at all */
 	uint64_t sign_by; /* ns: when we say that it is still starting */
 	bool asked;       /* it was asked to end */
+	bool oom;         /* it was killed for want of memory */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len;
 } extras[PROTO_EXECS_MAX];
@@ -480,6 +481,7 @@ int exec_status(struct exec *ex, int status)
 		return SIGKILL;
 	if (told && o.verdict == PLACE_EXITED)
 		return (o.code & 0xff) << 8;
+	x->oom = told && o.verdict == PLACE_SIGNALED && o.err.code == ENOMEM;
 	if (told && o.verdict == PLACE_SIGNALED)
 		return o.code & 0x7f;
 	return told ? 127 << 8 : by_convention(status);
@@ -567,8 +569,9 @@ void group_leave(struct exec *ex UNUSED)
 }
 
 /* The kernel's account is that of our process, and not of what runs inside. */
-void group_account(const struct exec *ex UNUSED, struct proto_exited *out)
+void group_account(const struct exec *ex, struct proto_exited *out)
 {
+	out->oom_kills = extra_of(ex)->oom;
 	out->user_usec = out->system_usec = out->max_memory = 0;
 	out->read_bytes = out->written_bytes = 0;
 }

@@ -76,7 +76,7 @@ enum place_verdict {
 struct place_outcome {
 	enum place_verdict verdict;
 	int code;
-	struct warren_error err;
+	struct warren_error err; /* of one that was killed: ENOMEM, for want of memory */
 };
 
 struct platform {
