@@ -58,10 +58,12 @@ backends:
     exec: [chroot, --userspec, '{user}', '@DIR@/{id}', '{argv}']
     destroy: [sh, -c, 'if [ -d $0 ]; then umount -R -l $0; rmdir $0; fi', '@DIR@/{id}']
 """,
+    "gvisor": "backend: gvisor\n",
 }
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
+    "gvisor": {"accounts", "walls"},
     "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "walls", "pause", "watch"},
 }
 

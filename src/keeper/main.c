@@ -34,6 +34,7 @@ struct place place;
 
 static const struct platform *const platforms[] = {
 	&platform_command,
+	&platform_gvisor,
 };
 
 static const struct platform *platform_find(const char *kind)

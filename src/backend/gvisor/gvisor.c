@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gvisor.c - the platform's table, and what is done to a sandbox from outside */
+#include "backend/gvisor/gvisor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/gvisor/control.h"
+
+void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX])
+{
+	(void)snprintf(ret, GVISOR_PATH_MAX, "%s/%s", p->dir, name);
+}
+
+int gvisor_connect(const struct place *p, struct warren_error *err)
+{
+	char root[GVISOR_PATH_MAX];
+
+	gvisor_path(p, "root", root);
+	return control_open(root, p->id, err);
+}
+
+/* ------------------------------------------------------------------------- the end */
+
+/* A directory of files alone. */
+static int remove_files(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!dir) {
+		(void)close(fd);
+		return -ENOMEM;
+	}
+	while ((d = readdir(dir)))
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			(void)unlinkat(fd, d->d_name, 0);
+	(void)closedir(dir);
+	return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
+		  struct warren_error *err)
+{
+	static const char *const dirs[] = { "bundle", "root", "scratch" };
+	static const char *const files[] = { "log", "limits" };
+	AUTO_CLOSE int at = -1;
+	int r = cgroup_kill(cgroups, p->id, err);
+
+	if (r < 0)
+		return r;
+	r = cgroup_remove(cgroups, p->id);
+	if (r < 0)
+		return error_errno(err, -r, "remove the cgroup");
+	at = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open '%s'", p->dir);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		(void)unlinkat(at, files[i], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		r = remove_files(at, dirs[i]);
+		if (r < 0)
+			return error_errno(err, -r, "remove '%s/%s'", p->dir, dirs[i]);
+	}
+	return 0;
+}
+
+static int gvisor_destroy(struct place *p, struct warren_error *err)
+{
+	struct cgroup_root cgroups;
+	int r;
+
+	cgroup_root_open(&cgroups);
+	r = gvisor_unmake(p, &cgroups, err);
+	cgroup_root_close(&cgroups);
+	return r < 0 ? error_wrap(err, "%s: end the sandbox", p->name) : 0;
+}
+
+/* The sentry's connection ends with it, whatever has ended it. */
+static int gvisor_wait(struct place *p, struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	AUTO_CLOSE int fd = gvisor_connect(p, &why);
+	int r;
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0) {
+		*err = why;
+		return error_wrap(err, "%s: wait for the sandbox", p->name);
+	}
+	r = control_send(fd, "containerManager.Wait", json_string(p->id), NULL, 0, err);
+	if (r == 0)
+		r = control_receive(fd, true, NULL, &why);
+	return r == -ENOMEM ? r : 0;
+}
+
+/* ---------------------------------------------------------------- while it lives */
+
+/* All of it, the sentry too: a paused sandbox takes no time at all. */
+static int gvisor_pause(struct place *p, bool paused, struct warren_error *err)
+{
+	struct cgroup_root cgroups;
+	int r;
+
+	cgroup_root_open(&cgroups);
+	r = cgroup_freeze(&cgroups, p->id, paused, err);
+	cgroup_root_close(&cgroups);
+	return r < 0 ? error_wrap(err, "%s: %s the sandbox", p->name,
+				  paused ? "pause" : "resume")
+		     : 0;
+}
+
+/* Threads inside. Outside there are more: the sentry's, and two for each. */
+static int count_inside(const struct place *p, uint64_t *ret, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = gvisor_connect(p, err);
+	json_t *list = NULL, *one;
+	size_t i;
+	int r = fd < 0 ? fd
+		       : control_call(fd, "containerManager.Processes",
+				      json_string(p->id), &list, err);
+
+	if (r < 0)
+		return r;
+	*ret = 0;
+	json_array_foreach(list, i, one) *ret +=
+		json_array_size(json_object_get(one, "threads"));
+	json_decref(list);
+	return 0;
+}
+
+static int gvisor_stats(struct place *p, struct warren_stats *ret,
+			struct warren_error *err)
+{
+	struct cgroup_root cgroups;
+	struct cgroup_usage u;
+	uint64_t pids = 0;
+	int r;
+
+	cgroup_root_open(&cgroups);
+	r = cgroup_read_usage(&cgroups, p->id, &u, err);
+	/* A paused sentry does not count. */
+	if (r == 0 && !cgroup_frozen(&cgroups, p->id))
+		r = count_inside(p, &pids, err);
+	cgroup_root_close(&cgroups);
+	if (r < 0)
+		return error_wrap(err, "%s: read the statistics", p->name);
+	*ret = (struct warren_stats){
+		.memory = u.memory,
+		.memory_peak = u.memory_peak,
+		.cpu_usec = u.cpu_usec,
+		.pids = pids,
+		.oom_kills = u.oom_kills,
+	};
+	return 0;
+}
+
+static int gvisor_update(struct place *p, const struct warren_limits *limits,
+			 struct warren_error *err)
+{
+	struct cgroup_root cgroups;
+	struct cgroup_limits old, next;
+	int r = gvisor_read_limits(p, &old, err);
+
+	if (r == 0 && limits->pids)
+		r = error_set(err, EOPNOTSUPP,
+			      "pids: gVisor takes this limit when a sandbox is made, and "
+			      "never again");
+	if (r < 0)
+		return error_wrap(err, "%s: change the limits", p->name);
+	next = old;
+	if (limits->memory)
+		next.memory = limits->memory;
+	if (limits->cpu_millis)
+		next.cpu_millis =
+			limits->cpu_millis == WARREN_UNLIMITED ? 0 : limits->cpu_millis;
+	cgroup_root_open(&cgroups);
+	r = cgroup_update(&cgroups, p->id, &old, &next, err);
+	cgroup_root_close(&cgroups);
+	if (r == 0)
+		r = gvisor_write_limits(p, &next, err);
+	return r < 0 ? error_wrap(err, "%s: change the limits", p->name) : 0;
+}
+
+const struct platform platform_gvisor = {
+	.kind = "gvisor",
+	.tier = "gvisor",
+	.tells_start = true,
+	.probe = gvisor_probe,
+	.create = gvisor_create,
+	.destroy = gvisor_destroy,
+	.exec = gvisor_exec,
+	.wait = gvisor_wait,
+	.pause = gvisor_pause,
+	.stats = gvisor_stats,
+	.update = gvisor_update,
+};

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gvisor.h - sandboxes of gVisor's: parts and what they share
+ *
+ *	gvisor.c	the table; what is done to a sandbox that lives, and its end
+ *	create.c	making one, as steps
+ *	root.c		its mounts, in a mount namespace of its own
+ *	bundle.c	config.json, by which runsc makes it
+ *	control.c	calls of the sentry
+ *	exec.c		commands
+ *	probe.c		what this machine can do
+ *	first.c		pid 1 inside, a program of its own
+ *
+ * Theory of operation
+ *
+ * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
+ * whatever is inside (by ptrace, as nobody, in empty namespaces, under a filter of its own),
+ * and the gofer, which opens files for it. Both, and the sentry's children in which the
+ * code inside runs, are in one cgroup of ours from their first instruction on, with
+ * the same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
+ *
+ * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
+ * mounted by the process that becomes runsc, in a mount namespace that the gofer
+ * inherits and nobody else has: when the gofer is gone, so are the mounts.
+ *
+ * So all that there is of a sandbox is a cgroup named after its id, and the directory of its
+ * place. To end it is to kill what is in the cgroup, whoever has made it and whatever has
+ * happened to it since; runsc is not asked, whose state has process ids of another namespace.
+ *
+ * What must never happen: a path of the image's is resolved on the host. What is mounted
+ * or looked at in the root is opened beneath it, without following links out of it.
+ */
+#ifndef GVISOR_GVISOR_H
+#define GVISOR_GVISOR_H
+
+#include "backend/talk/user.h"
+#include "image/image.h"
+#include "keeper/platform.h"
+#include "os/cgroup.h"
+
+#define GVISOR_MOUNTS_MAX 64
+#define GVISOR_PATH_MAX   (sizeof(((struct place *)0)->dir) + 64)
+#define GVISOR_FIRST      "/dev/warren" /* pid 1, as it is called inside */
+
+/* A mount of config.json beside those that every sandbox has. */
+struct gvisor_mount {
+	const char *target;
+	char source[GVISOR_PATH_MAX]; /* "": a tmpfs */
+	uint64_t size;                /* of a tmpfs */
+	bool read_only;
+};
+
+/* A create under way: what the steps hand on to each other. */
+struct gvisor_making {
+	struct place *place;
+	const struct warren_spec *spec;
+	char runsc[GVISOR_PATH_MAX];
+	struct cgroup_root cgroups;
+	struct cgroup_limits limits;
+	uint64_t pids, disk, nofile;
+	struct image image;
+	bool has_image, has_cgroup;
+	struct talk_user user;
+	/* in the child, by root.c */
+	int copies[IMAGE_MOUNTS_MAX + GVISOR_MOUNTS_MAX];
+	size_t n_copies;
+	struct gvisor_mount mounts[GVISOR_MOUNTS_MAX + 2];
+	size_t n_mounts;
+};
+
+/* A path below the place's directory. */
+void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
+/* A connection to the sentry. */
+int gvisor_connect(const struct place *p, struct warren_error *err);
+/* Kill all of it and remove what there is; 0 also when there is nothing. */
+int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
+		  struct warren_error *err);
+
+/* create.c */
+int gvisor_create(struct place *p, const struct warren_spec *spec,
+		  struct warren_error *err);
+/* What it may use now, as `limits` in the place's directory has it. */
+int gvisor_read_limits(const struct place *p, struct cgroup_limits *ret,
+		       struct warren_error *err);
+int gvisor_write_limits(const struct place *p, const struct cgroup_limits *limits,
+			struct warren_error *err);
+
+/* root.c: steps of the process that becomes runsc */
+int root_copy(struct gvisor_making *m, struct warren_error *err);
+int root_mount(struct gvisor_making *m, struct warren_error *err);
+
+/* bundle.c */
+int bundle_write(const struct gvisor_making *m, struct warren_error *err);
+
+/* exec.c */
+__attribute__((noreturn)) void gvisor_exec(struct place *p, const struct place_exec *e);
+
+/* probe.c */
+int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,
+		 size_t max, struct warren_error *err);
+/* Where runsc is: as configured ("runsc": "/path"), else where programs are. -ENODEV: nowhere. */
+int gvisor_find_runsc(const json_t *config, char ret[GVISOR_PATH_MAX],
+		      struct warren_error *err);
+
+#endif /* GVISOR_GVISOR_H */

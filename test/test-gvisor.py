@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-gvisor.py - the wall of gVisor's through the service: chosen by tier, proven inside, gone when it is over
+
+What the suites of the service check on any backend is run on this one by WARREN_TEST_BACKEND=gvisor.
+"""
+import os
+import platform
+import signal
+import sys
+import time
+
+from checks import Skip, eq, ok, run_tests, test
+from serve_world import World, check_error, until
+
+QUESTION = "uname -r; dmesg 2>/dev/null | head -1; grep -c . /proc/version"
+CGROUP = "/sys/fs/cgroup"
+
+
+def processes_of(box):
+    """What the sandbox is outside, by its cgroup: process ids by the name that they have."""
+    found = {}
+    for base in (f"{CGROUP}/freezer/warren/{box}", f"{CGROUP}/warren/{box}/box/e0"):
+        if os.path.exists(f"{base}/cgroup.procs"):
+            for pid in open(f"{base}/cgroup.procs", encoding="ascii").read().split():
+                name = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")[0].decode()
+                found.setdefault(os.path.basename(name), []).append(int(pid))
+    return found
+
+
+def gone(found):
+    return not any(os.path.exists(f"/proc/{pid}") for pids in found.values() for pid in pids)
+
+
+@test
+def the_wall_is_the_one_that_was_asked_for():
+    box = w.create(tier="gvisor")
+    s = w.show(box)
+    eq((s["backend"], s["tier"]), ("gvisor", "gvisor"), "of one that asks for the tier")
+    enforced = {e["name"]: e for e in s["enforced"]}
+    for name in ("kernel", "memory", "cpus", "pids", "disk", "nofile", "network", "capabilities", "no_new_privs"):
+        ok(enforced[name]["enforced"], enforced)
+    inside = w.run(box, QUESTION)["stdout"]
+    ok("Starting gVisor" in inside, inside)
+    ok(not inside.startswith(platform.release()), inside)
+    # The same question behind the other wall: a dead check would pass here, too.
+    other = w.run(w.create(backend="native"), QUESTION)["stdout"]
+    ok(other.startswith(platform.release()) and "gVisor" not in other, other)
+
+
+@test
+def its_processes_are_nobodys():
+    box = w.create(backend="gvisor")
+    found = processes_of(box)
+    (sentry,) = found["runsc-sandbox"]
+    status = dict(line.split(":\t", 1) for line in open(f"/proc/{sentry}/status", encoding="utf-8").read().splitlines()
+                  if ":\t" in line)
+    eq(status["Uid"].split(), ["65534"] * 4, "uid of the sentry")
+    eq((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"), "its own cage")
+    for kind in ("user", "mnt", "net", "ipc", "uts"):
+        ok(os.readlink(f"/proc/{sentry}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"), kind)
+    w.delete(box)
+    until(lambda: gone(found), lambda: f"left: {found}")
+
+
+@test
+def a_session_and_files():
+    box = w.create(backend="gvisor")
+    path = f"/v1/sandboxes/{box}/sessions"
+    sid = w.post(path, {}, status=201)["id"]
+    w.post(f"{path}/{sid}/run", {"command": "cd /tmp; x=kept"})
+    eq(w.post(f"{path}/{sid}/run", {"command": "echo $x; pwd"})["stdout"], "kept\n/tmp\n", "state of the shell")
+    data = bytes(range(256)) * 4096
+    w.ask("PUT", f"/v1/sandboxes/{box}/files", data, query={"path": "/root/blob"}, status=201)
+    eq(w.ask("GET", f"/v1/sandboxes/{box}/files", query={"path": "/root/blob"}, status=200).body, data, "a file")
+    eq(w.run(box, "wc -c </root/blob")["stdout"].strip(), str(len(data)), "its size inside")
+
+
+@test
+def paused_it_stands_still():
+    box = w.create(backend="gvisor")
+    w.exec(box, "while :; do :; done")
+    w.post(f"/v1/sandboxes/{box}/pause", status=200)
+    before = w.get(f"/v1/sandboxes/{box}/stats")["cpu_usec"]
+    time.sleep(0.3)
+    eq(w.get(f"/v1/sandboxes/{box}/stats")["cpu_usec"], before, "time while paused")
+    w.post(f"/v1/sandboxes/{box}/resume", status=200)
+    until(lambda: w.get(f"/v1/sandboxes/{box}/stats")["cpu_usec"] > before, "it does not go on")
+
+
+@test
+def limits_that_change_and_one_that_cannot():
+    box = w.create(backend="gvisor", limits={"memory": "256m"})
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}}, status=200)
+    eq(w.show(box)["limits"]["memory"], 512 << 20, "memory")
+    e = check_error(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 7}}), 501, "not_supported")
+    ok("pids" in e["message"], e)
+
+
+@test
+def whoever_kills_it_the_truth_is_told():
+    for name in ("runsc-sandbox", "runsc-gofer"):
+        box = w.create(backend="gvisor")
+        e = w.exec(box, "sleep 1000")
+        found = processes_of(box)
+        os.kill(found[name][0], signal.SIGKILL)
+        eq(w.result(box, e)["signal"], 9, f"the exec's end, with {name} killed")
+        until(lambda b=box: w.show(b)["state"] == "failed", lambda b=box: f"state {w.show(b)}")
+        w.delete(box)
+        until(lambda f=found: gone(f), lambda f=found: f"left: {f}")
+
+
+def empty():
+    for s in w.sandboxes():
+        w.delete(s["id"])
+    w.check_empty()
+
+
+@test
+def without_runsc_it_is_refused_by_name():
+    empty()  # what is left is looked for among all processes of the test
+    with World(config="backends:\n  gvisor:\n    runsc: /nowhere/runsc\n") as other:
+        for spec in ({"backend": "gvisor"}, {"tier": "gvisor"}):
+            r = other.ask("POST", "/v1/sandboxes", spec)
+            e = check_error(r, r.status)
+            ok(e["code"] in ("backend_unavailable", "tier_unavailable"), e)
+            ok("runsc" in e["message"], e)
+        until(lambda: other.sandboxes() == [], lambda: f"instead: {other.sandboxes()}")
+        found = {b["name"]: b for b in other.get("/v1/backends")["backends"]}["gvisor"]
+        eq((found["available"], found["fix"]), (False, "apt-get install runsc"), "as it is listed")
+
+
+@test
+def memory_is_its_own_and_its_end_is_told():
+    box = w.create(backend="gvisor", limits={"memory": "128m"})
+    eq(w.run(box, "head -c 20000000 /dev/zero | tail | wc -c")["stdout"], "20000000\n", "what fits")
+    e = w.run(box, "head -c 300000000 /dev/zero | tail | wc -c")
+    eq((e["result"]["signal"], e["result"]["oom"]), (9, True), "what does not")
+    until(lambda: w.show(box)["state"] == "failed", lambda: f"state {w.show(box)}")
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        if not os.access("/usr/bin/runsc", os.X_OK):
+            raise Skip("runsc is not installed")
+        with World(config="backend: native\n") as w:
+            code = run_tests()
+            empty()
+            return code
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
