@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-contract-others.py - the contract of all backends, against those that need a server to talk to
+"""test-contract-others.py - the contract of all backends, against those that are not of this machine's kernel alone
 
 Speaks TAP. Each backend is one test here: the suites of test-contract.c and test-contract-life.c, run with
 that backend's configuration. What cannot be alike is named below, with the reason. The servers are this test's own, on loopback.
@@ -123,6 +123,13 @@ def command_by_the_docker_program():
                         "{id}"],
         }, image="contract:1", but=BUSYBOX)
         eq(docker.call("ps", "-aq").decode().split(), [], "containers that are left")
+
+
+@test
+def gvisor():
+    if not ROOT or not shutil.which("runsc", path=PATH):
+        raise Skip("needs root and runsc")
+    contract("gvisor", {"kind": "gvisor", "name": "gvisor"}, image="host")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def its_end_is_told():
 def stdin_and_descriptors_are_the_commands_own():
     s = Session(WORLD.create())
     eq(s.out("cat; echo done"), "done\n", "stdin is empty")
-    eq(s.out("(cd /proc/self/fd && echo *)"), "0 1 2 3\n", "0, 1, 2 and the directory itself")
+    eq(s.out("sh -c 'cd /proc/self/fd && echo *'"), "0 1 2 3\n", "0, 1, 2 and the directory itself")
     s.run("exec 3>/tmp/f; echo x >&3")
     eq(s.out("cat /tmp/f"), "x\n")
     s.run("exec >/tmp/g; echo hidden")

@@ -77,15 +77,19 @@ const struct target *child_target(const struct exec *ex)
 static void become_child(const int stdio[3], int outcome)
 {
 	sigset_t none;
+	int from[3];
 
 	(void)setsid();
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)prctl(PR_SET_NAME, "warren-exec");
 	if (isatty(stdio[0]))
 		(void)ioctl(stdio[0], TIOCSCTTY, 0);
+	/* Above all that is about to be replaced: /dev/null may be one of those. */
 	outcome = fcntl(outcome, F_DUPFD_CLOEXEC, 16);
 	for (int i = 0; i < 3; i++)
-		if (dup2(stdio[i], i) < 0)
+		from[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 16);
+	for (int i = 0; i < 3; i++)
+		if (dup2(from[i], i) < 0)
 			_exit(127);
 	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
 		_exit(127);
@@ -104,6 +108,12 @@ static void run_platform(const struct place_exec *e)
 
 	mine.outcome_fd = 3;
 	place.platform->exec(&place, &mine);
+}
+
+/* No shell begins the command: there is none, or the platform says itself all that it would. */
+static bool is_bare(void)
+{
+	return !inside.shell[0] || place.platform->tells_all;
 }
 
 static size_t count(char **list)
@@ -136,7 +146,7 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 	(void)snprintf(mark, sizeof(mark), "WARREN_EXEC=%s", x->target.mark);
 	(void)memcpy(env, p->env, envc * sizeof(*env));
 	env[envc] = mark;
-	if (inside.shell[0]) {
+	if (!is_bare()) {
 		(void)snprintf(options, sizeof(options), "-%s%s",
 			       p->msg->flags & PROTO_SPAWN_MKCWD ? "m" : "",
 			       quiet ? "n" : "");
@@ -266,7 +276,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 	x->outcome = ends[0];
 	ex->started = now();
 	ex->start_by = ex->started + START_SECS * 1000000000ULL;
-	head = inside.shell[0] ? open_head(p, ex, x) : fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
+	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
 	pid = head < 0 ? head : fork();
 	if (pid == 0) {
 		become_child(p->stdio, ends[1]);
@@ -399,7 +409,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 	       PROTO_STAGE_EXEC, why);
 }
 
-/* Without a shell inside: the platform tells, or nobody does. */
+/* Without a shell: the platform tells, or nobody does. */
 static void bare_started(struct exec *ex, struct extra *x, bool over)
 {
 	struct place_outcome o = { 0 };
@@ -408,14 +418,15 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 		accept_start(ex, x);
 		return;
 	}
-	if (over)
-		never_spoke(ex, x);
-	else if (!read_outcome(x, &o))
-		return;
-	else if (o.verdict == PLACE_NOT_STARTED)
+	if (!read_outcome(x, &o)) {
+		if (over)
+			never_spoke(ex, x);
+	} else if (o.verdict == PLACE_NOT_STARTED) {
 		refuse_start(ex, x, &o);
-	else
+	} else {
+		x->target.pid = o.verdict == PLACE_STARTED && o.code > 0 ? o.code : 0;
 		accept_start(ex, x);
+	}
 }
 
 void spawn_started(struct exec *ex)
@@ -426,7 +437,7 @@ void spawn_started(struct exec *ex)
 	if (!ex->used || ex->start < 0)
 		return;
 	over = kill(ex->pid, 0) < 0; /* reaped: we are called for the last time */
-	if (!inside.shell[0]) {
+	if (is_bare()) {
 		bare_started(ex, x, over);
 		return;
 	}

@@ -67,8 +67,9 @@ enum place_verdict {
 	PLACE_SIGNALED, /* code: the signal. By convention 128+n where a platform knows no more */
 	PLACE_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
 	/*
-	 * Of a platform that can tell (tells_start): written first, when the command runs.
-	 * It is asked for only where the image has no shell to say so itself.
+	 * Of a platform that can tell (tells_start): written first, when the command runs;
+	 * code: its process id inside, 0: not known. It is asked for where the image has no
+	 * shell to say so itself, or where none is needed (tells_all).
 	 */
 	PLACE_STARTED,
 };
@@ -87,6 +88,7 @@ struct platform {
 	 */
 	const char *tier;
 	bool tells_start; /* see PLACE_STARTED */
+	bool tells_all;   /* and always the process id, or why it does not run */
 	/*
 	 * Its tools must see the machine's own process numbers, and so the keeper has no
 	 * pid namespace: what it starts must end by PR_SET_PDEATHSIG, or by itself.

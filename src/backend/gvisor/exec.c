@@ -115,8 +115,13 @@ static int make_call(struct place *p, const struct place_exec *e, const json_t *
 	json_t *argv = json_array();
 	const char *cwd = json_string_value(json_object_get(process, "cwd"));
 	struct talk_user user;
+	char inside[4096 + 4];
 	int r = find_user(p, e, process, &user, err);
 
+	/* What is no directory has no "." (gVisor itself does not look). */
+	if (snprintf(inside, sizeof(inside), "%s/.", e->cwd ? e->cwd : cwd) >=
+	    (int)sizeof(inside))
+		r = error_errno(err, ENAMETOOLONG, "name the directory");
 	if (r == 0)
 		r = add_strings(argv, e->argv, err);
 	if (r == 0)
@@ -124,7 +129,7 @@ static int make_call(struct place *p, const struct place_exec *e, const json_t *
 	if (r == 0)
 		*ret = json_pack(
 			"{s:O, s:O, s:s, s:I, s:I, s:o, s:o, s:b, s:s, s:[i,i,i]}",
-			"argv", argv, "envv", env, "wd", e->cwd ? e->cwd : cwd, "KUID",
+			"argv", argv, "envv", env, "wd", inside, "KUID",
 			(json_int_t)user.uid, "KGID", (json_int_t)user.gid, "ExtraKGIDs",
 			groups_json(&user), "Capabilities", capabilities(user.uid),
 			"StdioIsPty", (int)e->pty, "ContainerID", p->id, "GuestFDs", 0, 1,
@@ -144,6 +149,7 @@ static const struct {
 	const char *text;
 	int code;
 } reasons[] = {
+	{ "working directory", ENOTDIR }, /* whatever is wrong with it */
 	{ "no such file or directory", ENOENT },
 	{ "executable file not found", ENOENT },
 	{ "permission denied", EACCES },
@@ -283,7 +289,7 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 void gvisor_exec(struct place *p, const struct place_exec *e)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	const struct place_outcome started = { .verdict = PLACE_STARTED };
+	struct place_outcome started = { .verdict = PLACE_STARTED };
 	struct place_outcome out;
 	int signals = catch_signals(e);
 	int sentry = gvisor_connect(p, &err), pid;
@@ -293,6 +299,7 @@ void gvisor_exec(struct place *p, const struct place_exec *e)
 	pid = start(p, e, sentry, &err);
 	if (pid < 0)
 		fail(p, e, reason(&err), &err);
+	started.code = pid;
 	(void)fd_write_all(e->outcome_fd, &started, sizeof(started));
 	if (control_send(sentry, "containerManager.WaitPID",
 			 json_pack("{s:i, s:s}", "PID", pid, "CID", p->id), NULL, 0,

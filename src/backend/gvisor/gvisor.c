@@ -193,6 +193,7 @@ const struct platform platform_gvisor = {
 	.kind = "gvisor",
 	.tier = "gvisor",
 	.tells_start = true,
+	.tells_all = true,
 	.probe = gvisor_probe,
 	.create = gvisor_create,
 	.destroy = gvisor_destroy,
