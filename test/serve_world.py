@@ -63,8 +63,9 @@ backends:
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
-    "gvisor": {"accounts", "walls"},
-    "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "walls", "pause", "watch"},
+    # Of an exec there is no account, and a sandbox does not outlive its want of memory.
+    "gvisor": {"accounts", "outlive"},
+    "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "walls", "pause", "watch"},
 }
 
 

@@ -94,14 +94,14 @@ def a_timeout_kills_the_whole_tree():
     until(lambda: not any(running("sleep", t) for t in ("50.125", "60.125", "70.125")), "processes are left")
     if has("accounts"):
         until(lambda: w.get(at + "/stats")["pids"] == 0, "processes are left")
-    else:
+    elif not has("stats"):
         check_error(w.ask("GET", at + "/stats"), 501, "not_supported")
     ok(not w.run(b, "sleep 0.1", timeout_ms=20000)["result"]["timed_out"], "one that is in time")
 
 
 @test
 def out_of_memory_is_told():
-    needs("limits")
+    needs("limits", "outlive")
     with_oom = w.run(b, "head -c 300000000 /dev/zero | tail | wc -c")
     ok(with_oom["result"]["oom"], with_oom)
     eq(w.run(b, "echo fine")["result"]["oom"], False, "the next one")
@@ -397,7 +397,12 @@ def a_terminal_is_one():
     w.post(f"{at}/execs/{e}/resize", {"rows": 40, "cols": 100}, status=204)
     w.post(f"{at}/execs/{e}/stdin", "one\n")
     until(lambda: b"<one>" in w.raw(b, e, follow="false"), "a line comes back")
-    ok(b"40 100" in w.raw(b, e, follow="false"), w.raw(b, e, follow="false"))
+
+    def resized():
+        """Bash runs the trap when a line has come, and a signal may take its time."""
+        w.post(f"{at}/execs/{e}/stdin", "more\n")
+        return b"40 100" in w.raw(b, e, follow="false")
+    until(resized, lambda: w.raw(b, e, follow="false"))
     w.post(f"{at}/execs/{e}/stdin", "\x04")
     eq(w.result(b, e)["exit_code"], 0, "exit code after ^D")
     e = w.exec(b, "sleep 100", pty=True)
