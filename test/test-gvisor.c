@@ -475,4 +475,21 @@ TEST(it_is_destroyed_while_paused)
 	check_nothing_left(&o, id);
 }
 
+/* As a keeper leaves it that is killed while it ends its sandbox. */
+TEST(it_is_destroyed_while_frozen_by_somebody)
+{
+	char id[ID_LEN + 1];
+	struct cgroup_root root;
+	struct outside o;
+
+	BEGIN(0);
+	(void)strcpy(id, warren_id(sb));
+	o = look(id);
+	cgroup_root_open(&root);
+	GOOD(cgroup_freeze(&root, id, true, &err));
+	cgroup_root_close(&root);
+	END();
+	check_nothing_left(&o, id);
+}
+
 TEST_MAIN()

@@ -16,7 +16,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 
-#define TEXT_MAX (16U << 20)
+#define KEEPER_END_MS 500 /* for a keeper that was killed */
+#define TEXT_MAX      (16U << 20)
 
 /* ------------------------------------------------------------------ what it is told */
 
@@ -141,11 +142,11 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 	return 0;
 }
 
-static void await_end(const struct kept_box *box)
+static void await_end(const struct kept_box *box, int timeout_ms)
 {
 	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
 
-	while (box->pidfd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
+	while (box->pidfd >= 0 && poll(&p, 1, timeout_ms) < 0 && errno == EINTR)
 		;
 }
 
@@ -163,12 +164,14 @@ int kept_destroy(void *state, struct backend_box *base, struct warren_error *err
 
 	if (box->pidfd >= 0)
 		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
-	/* What is frozen dies when its platform has thawed it, and its keeper after it. */
-	if (!kept_is_paused(k, base->id))
-		await_end(box);
+	/*
+	 * What is frozen dies when its platform has thawed it, and its keeper after it: one
+	 * that is paused, or whose keeper was about to end it when it was killed.
+	 */
+	await_end(box, kept_is_paused(k, base->id) ? 0 : KEEPER_END_MS);
 	r = kept_remove(k, k->dir_fd, k->path, base->id, err);
 	if (r == 0)
-		await_end(box);
+		await_end(box, -1);
 	forget(box);
 	return r;
 }
