@@ -4,13 +4,16 @@
 
 Speaks TAP.
 """
+import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
 
-from checks import eq, ok, run_tests, test
-from serve_world import SERVE, World, check_error
+from checks import SOURCE, eq, ok, run_tests, test
+from dockerd import Docker, rootfs
+from serve_world import SERVE, World, check_error, running, until
 
 LOOSE = """
   loose:
@@ -138,6 +141,81 @@ def the_settings_of_one_backend_are_told():
                          (":vm", "not to be had here"), (":strong", "there is no tier 'strong'")):
         r = serve("", "--show-backend", which)
         ok(r.returncode == 1 and words in r.stderr, r)
+
+
+# --------------------------------------------------------------------- examples
+
+
+def example(name):
+    with open(f"{SOURCE}/packaging/examples/{name}.yaml", encoding="utf-8") as f:
+        return f.read()
+
+
+def works(w, **spec):
+    """All that a sandbox is for, once; returns it."""
+    box = w.create(**spec)
+    at = f"/v1/sandboxes/{box}"
+    e = w.run(box, "echo out; echo err >&2; pwd; echo $X; exit 3", cwd="/tmp", env={"X": "a b"})
+    eq((e["stdout"], e["stderr"], e["result"]["exit_code"]), ("out\n/tmp\na b\n", "err\n", 3), "an exec")
+    eq(w.run(box, "cat", input="in")["stdout"], "in", "its stdin")
+    ok(w.run(box, "sleep 5017.5", timeout_ms=300)["result"]["timed_out"], "it was not in time")
+    until(lambda: not running("sleep", "5017.5"), "it is still running, inside")
+    s = w.post(at + "/sessions", {}, status=201)["id"]
+    command = lambda text, **more: w.post(f"{at}/sessions/{s}/run", {"command": text, **more})  # noqa: E731
+    command("cd /tmp; x=5; f() { echo \"f $x\"; }")
+    eq((command("f; pwd")["stdout"], command("false")["exit_code"]), ("f 5\n/tmp\n", 1), "a session")
+    ok(command("sleep 5018.5", timeout_ms=300)["timed_out"], "a command that is out of time")
+    eq(command("echo $x")["stdout"], "5\n", "the session after it")
+    data = bytes(range(256)) * 4096
+    r = w.ask("PUT", at + "/files", data, query={"path": f"/tmp/warren-{box}"})
+    eq(r.status, 201, f"write a file: {r}")
+    eq(w.ask("GET", at + "/files", query={"path": f"/tmp/warren-{box}"}).body, data, "a file")
+    w.ask("DELETE", at + "/files", query={"path": f"/tmp/warren-{box}"}, status=204)
+    w.kill("api", "warden")
+    w.start()
+    eq(command("f")["stdout"], "f 5\n", "the session, by another service")
+    return box
+
+
+@test
+def examples_are_configurations():
+    for name in ("docker-cli", "ssh"):
+        r = serve(example(name), "--check")
+        eq((r.returncode, r.stderr), (0, ""), name)
+
+
+@test
+def the_example_of_docker_s_program():
+    with Docker() as docker:
+        with open(rootfs(), "rb") as f:
+            docker.call("import", "-", "example:1", stdin=f)
+        os.environ["DOCKER_HOST"] = f"unix://{docker.socket}"
+        try:
+            with World(config=example("docker-cli")) as w:
+                box = works(w, backend="docker-cli", image="example:1", limits={"memory": "64m"})
+                shown = w.show(box)
+                eq((shown["tier"], shown["image"]), ("container", "example:1"), "what it is")
+                ok({"memory": True, "disk": False}.items() <= {e["name"]: e["enforced"] for e in shown["enforced"]}.items(),
+                   f"what is enforced: {shown['enforced']}")
+                e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker-cli", "image": "nosuch:1"}), 503,
+                                "backend_unavailable")
+                ok("docker-cli: create: " in e["message"], e)
+                check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker-cli", "image": "example:1",
+                                                            "limits": {"disk": "1m"}}), 501, "not_supported")
+        finally:
+            del os.environ["DOCKER_HOST"]
+        eq(docker.call("ps", "-aq").decode().split(), [], "containers that are left")
+
+
+@test
+def the_example_of_ssh():
+    with importlib.import_module("test-contract-others").Sshd() as sshd:
+        with open(f"{sshd.dir}/client", "w", encoding="utf-8") as f:
+            f.write(f"Host build-host\n HostName 127.0.0.1\n Port {sshd.port}\n User root\n IdentityFile {sshd.dir}/key\n"
+                    f" UserKnownHostsFile {sshd.dir}/known\n")
+        config = example("ssh").replace("[ssh, ", f"[ssh, -F, {sshd.dir}/client, ").replace("/run/warren/ssh", sshd.dir + "/s")
+        with World(config=config) as w:
+            works(w, backend="build-host", tier="vm")
 
 
 if __name__ == "__main__":

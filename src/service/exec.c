@@ -164,27 +164,25 @@ void run_remove_journal(struct service *s, const char *name)
 struct starting {
 	struct box *box;
 	struct run *run;
+	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
 	struct run_start start;
 	struct talk_user user;
 	run_fn done;
 	void *ctx;
-	/* Copies: a start may have to wait for the sandbox to wake or for its passwd. */
-	char **argv, **env;
-	char *cwd, *who;
 	uint64_t begun;
 };
 
-static void free_list(char **list)
+static void free_list(const char *const *list)
 {
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
+	for (const char *const *p = list; p && *p; p++)
+		free((void *)(uintptr_t)*p);
+	free((void *)(uintptr_t)list);
 }
 
-static char **copy_list(const char *const *list)
+static const char *const *copy_list(const char *const *list)
 {
 	size_t n = 0;
-	char **copy;
+	const char **copy;
 
 	while (list && list[n])
 		n++;
@@ -199,12 +197,31 @@ static char **copy_list(const char *const *list)
 	return copy;
 }
 
+int run_start_copy(struct run_start *to, const struct run_start *from)
+{
+	*to = *from;
+	to->argv = copy_list(from->argv);
+	to->env = copy_list(from->env);
+	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
+	to->user = from->user ? strdup(from->user) : NULL;
+	if (to->argv && to->env && !to->cwd == !from->cwd && !to->user == !from->user)
+		return 0;
+	run_start_done(to);
+	return -ENOMEM;
+}
+
+void run_start_done(struct run_start *s)
+{
+	free_list(s->argv);
+	free_list(s->env);
+	free((void *)(uintptr_t)s->cwd);
+	free((void *)(uintptr_t)s->user);
+	*s = (struct run_start){ 0 };
+}
+
 static void starting_free(struct starting *st)
 {
-	free_list(st->argv);
-	free_list(st->env);
-	free(st->cwd);
-	free(st->who);
+	run_start_done(&st->start);
 	free(st);
 }
 
@@ -386,30 +403,16 @@ void run_start(struct box *box, const struct run_start *start, run_fn done, void
 	struct starting *st = calloc(1, sizeof(*st));
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!st) {
+	if (!st || run_start_copy(&st->start, start) < 0) {
+		free(st);
 		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
 		done(ctx, NULL, &err);
 		return;
 	}
-	*st = (struct starting){ .box = box,
-				 .start = *start,
-				 .done = done,
-				 .ctx = ctx,
-				 .argv = copy_list(start->argv),
-				 .env = copy_list(start->env),
-				 .cwd = start->cwd ? strdup(start->cwd) : NULL,
-				 .who = start->user ? strdup(start->user) : NULL,
-				 .begun = clock_now() };
-	st->start.argv = (const char *const *)st->argv;
-	st->start.env = (const char *const *)st->env;
-	st->start.cwd = st->cwd;
-	st->start.user = st->who;
-	if (!st->argv || !st->env || (start->cwd && !st->cwd) ||
-	    (start->user && !st->who)) {
-		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
-		fail(st, &err);
-		return;
-	}
+	st->box = box;
+	st->done = done;
+	st->ctx = ctx;
+	st->begun = clock_now();
 	box_use(box, on_usable, st);
 }
 

@@ -254,6 +254,9 @@ void service_ignore(void *ctx, int r, const struct warren_error *err);
 void files_box_gone(struct box *box);
 
 /* exec.c */
+/* With strings of its own; argv may be NULL, and is then empty. */
+int run_start_copy(struct run_start *to, const struct run_start *from);
+void run_start_done(struct run_start *s);
 struct run *run_load(struct box *box, const struct exec_row *row);
 void run_ended(struct box *box, const struct proto_exited *msg);
 void run_finish(struct run *run, const struct warren_result *result);

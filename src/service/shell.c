@@ -37,7 +37,7 @@ static const struct {
 
 /* A start under way: which shell is tried. */
 struct opening {
-	struct run_start start;
+	struct run_start start; /* a copy, without its argv */
 	enum session_shell kind;
 	char *own; /* what was asked for; NULL: bash, else sh */
 	const char *argv[16];
@@ -78,8 +78,10 @@ struct shell {
 
 static void opening_free(struct opening *o)
 {
-	if (o)
+	if (o) {
 		free(o->own);
+		run_start_done(&o->start);
+	}
 	free(o);
 }
 
@@ -619,6 +621,7 @@ static void on_shell(void *ctx, struct run *run, const struct warren_error *fail
 static void try_shell(struct shell *sh)
 {
 	struct opening *o = sh->opening;
+	struct run_start start = o->start;
 	const char *const *argv =
 		session_argv(sh->framed ? SESSION_FRAMED : SESSION_CONTROL, o->kind);
 	size_t n = 0;
@@ -628,8 +631,8 @@ static void try_shell(struct shell *sh)
 	o->argv[n] = NULL;
 	if (o->own)
 		o->argv[0] = o->own;
-	o->start.argv = o->argv;
-	run_start(sh->box, &o->start, on_shell, sh);
+	start.argv = o->argv;
+	run_start(sh->box, &start, on_shell, sh);
 }
 
 void shell_open(struct box *box, const struct run_start *start, const char *shell,
@@ -640,10 +643,11 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *name = shell && strrchr(shell, '/') ? strrchr(shell, '/') + 1 : shell;
 
-	if (!sh || (shell && !(o->own = strdup(shell)))) {
+	if (!sh || (shell && !(o->own = strdup(shell))) ||
+	    run_start_copy(&o->start, start) < 0) {
 		if (sh)
 			shell_free(sh);
-		free(o);
+		opening_free(o);
 		(void)error_errno(&err, ENOMEM, "open a session");
 		done(ctx, NULL, &err);
 		return;
@@ -652,7 +656,6 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	sh->opened = done;
 	sh->ctx = ctx;
 	sh->opening = o;
-	o->start = *start;
 	o->start.control = !sh->framed;
 	o->start.input = sh->framed;
 	o->start.session = true;
