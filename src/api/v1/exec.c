@@ -181,8 +181,8 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
-	/* Of several things that a backend may lack, limits have a word of their own. */
-	bool limits = body_has(&c->body, "limits");
+	/* Limits have a word of their own, in requests that have them at all. */
+	bool limits = json_object_get(c->body.json, "limits") != NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
 		if (codes[i].code == why->code &&
