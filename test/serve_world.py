@@ -64,8 +64,9 @@ BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
     # Of an exec there is no account, and a sandbox does not outlive its want of memory.
-    "gvisor": {"accounts", "outlive"},
-    "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "walls", "pause", "watch"},
+    "gvisor": {"accounts", "oom"},
+    "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "oom", "walls",
+               "pause", "watch"},
 }
 
 

@@ -211,7 +211,7 @@ def special_files_hang_nobody():
         check_error(f.ask("GET", "", path="/tmp/fifo"), 409, "special_file")
         for path in ("/proc/self/mem", "/proc/1/root/etc/passwd", "/proc/self/fd/3", "/proc/1/environ"):
             r = f.ask("GET", "", path=path)
-            ok(400 <= r.status < 500, f"read {path}: {r}")
+            ok(400 <= r.status < 500 or (not has("walls") and b"EIO" in r.body), f"read {path}: {r}")
         eq([m["path"] for m in f.search(path="/tmp/t", content="needle")["matches"]], ["/tmp/t/x"], "found")
         eq(tarfile.open(fileobj=io.BytesIO(f.ask("GET", "/tar", path="/tmp/t").body)).getnames(), ["x"], "archived")
         f.put("/tmp/fine", b"x")
@@ -550,7 +550,7 @@ def swapped_links_lead_nowhere_else():
                       f.ask("GET", "/list", path="/t/a", depth=2, limit=50),
                       f.ask("PUT", "/tar", archive([("d/e", b"x"), ("d/f", b"y")]), path="/t/a/up"),
                       f.ask("DELETE", "", path="/t/a/up", recursive=True)):
-                ok(r.status < 500, f"{r}")
+                ok(r.status < 500 or (not has("walls") and b"EIO" in r.body), f"{r}")
                 seen.add(r.status)
                 if r.status == 200 and b"host" == r.body:
                     raise AssertionError("a file of the host was read")
