@@ -4,6 +4,7 @@
 Its folders, its socket, its /etc and its mounts are its own; it has no network and changes none.
 """
 import os
+import re
 import sys
 import time
 
@@ -29,7 +30,7 @@ class Docker:
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy(f"/etc/{name}", f"{self.dir}/etc")
         for driver in ("overlay2", "vfs"):
-            self.process = self.start(driver)
+            self.driver, self.process = driver, self.start(driver)
             if self.wait():
                 return
             self.stop()
@@ -44,6 +45,16 @@ class Docker:
         with open(f"{self.dir}/log", "ab") as log:
             return subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL, stdout=log,
                                     stderr=log, env={"PATH": PATH, "HOME": self.dir}, start_new_session=True)
+
+    def restart(self):
+        """Ended at once, as by a crash; then another one on the same folders."""
+        self.process.kill()
+        self.process.wait()
+        for pid in ("pid", "exec/containerd/containerd.pid"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.dir}/{pid}")
+        self.process = self.start(self.driver)
+        ok(self.wait(), "dockerd does not come back")
 
     def wait(self):
         deadline = time.monotonic() + 30
@@ -100,3 +111,27 @@ def rootfs():
     with open(path, "wb") as f:
         f.write(tar(base_members()))
     return path
+
+
+def host_like():
+    """The members of an image with the machine's own shells and small tools, and what they load."""
+    programs = {"/bin/dash", "/bin/bash"}
+    for package in ("coreutils", "grep", "sed", "findutils", "util-linux", "procps", "hostname", "tar"):
+        listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=False, timeout=WAIT).stdout
+        programs |= {f for f in listed.split() if re.match("(/usr)?/bin/", f) and os.path.isfile(f)}
+    loaded = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False, timeout=WAIT).stdout
+    found = {**{k: v for k, v in base_members().items() if not k.startswith("bin")}, "usr": directory()}
+    for name in ("bin", "lib", "lib64"):
+        found[f"usr/{name}"], found[name] = directory(), symlink(f"usr/{name}")
+
+    def put(path, to):
+        for n in range(1, to.count("/")):
+            found.setdefault("/".join(to.split("/")[:n + 1]), directory())
+        with open(path, "rb") as f:
+            found[to] = File(f.read(), 0o755)
+    for path in programs:
+        put(path, f"usr/bin/{os.path.basename(path)}")
+    for path in set(re.findall(r"/\S+\.so\S*", loaded)):
+        put(path, path.strip("/") if path.startswith("/usr") else f"usr{path}")
+    found["usr/bin/sh"] = symlink("dash")
+    return {name: found[name] for name in sorted(found, key=lambda n: (n.count("/"), n))}

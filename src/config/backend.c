@@ -44,6 +44,7 @@ struct setting {
 	const char *help;           /* one sentence without its full stop */
 };
 
+static const char *const docker_pulls[] = { "missing", "never", "always", NULL };
 static const char *const runsc_platforms[] = { "systrap", "ptrace", "kvm", NULL };
 static const char *const places_of_create[] = { "id",   "image",  "hostname", "user",
 						"cwd",  "memory", "cpus",     "pids",
@@ -60,6 +61,20 @@ static const struct setting docker_settings[] = {
 	  .type = SETTING_PATH,
 	  .example = "/run/docker.sock",
 	  .help = "Where its API is served" },
+	{ .name = "image",
+	  .type = SETTING_TEXT,
+	  .example = "'debian:12'",
+	  .help = "The image of a sandbox that names none" },
+	{ .name = "pull",
+	  .type = SETTING_CHOICE,
+	  .choices = docker_pulls,
+	  .example = "missing",
+	  .help = "When the daemon is to look for an image in its registry" },
+	{ .name = "archives",
+	  .type = SETTING_PATH,
+	  .example = "/srv/images",
+	  .help = "A folder of archives to load missing images from: debian:12.tar, with _ for "
+		  "every / of the name" },
 };
 
 static const struct setting gvisor_settings[] = {

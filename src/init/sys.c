@@ -4,13 +4,13 @@
 
 #include "init/init.h"
 
-/* The kernel jumps here; nothing of the initial stack is of use. */
+/* The kernel jumps here. The initial stack is handed on, for whom it is of use. */
 __attribute__((noreturn, used)) void _start(void);
 
 #if defined(__x86_64__)
-__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tand $-16, %rsp\n\tcall init_main\n\thlt\n");
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall init_main\n\thlt\n");
 #else
-__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tbl init_main\n\tbrk #0\n");
+__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl init_main\n\tbrk #0\n");
 #endif
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)

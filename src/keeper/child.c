@@ -159,6 +159,7 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 		argv[n++] = options;
 	} else {
 		e.cwd = p->cwd;
+		e.tell_start = true;
 	}
 	(void)memcpy(argv + n, p->argv, argc * sizeof(*argv));
 	run_platform(&e);
@@ -418,6 +419,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 		accept_start(ex, x);
 		return;
 	}
+	/* It may have said all that it had to say, and be over: then it did start. */
 	if (!read_outcome(x, &o)) {
 		if (over)
 			never_spoke(ex, x);

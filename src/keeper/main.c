@@ -35,6 +35,7 @@ struct place place;
 static const struct platform *const platforms[] = {
 	&platform_command,
 	&platform_gvisor,
+	&platform_docker,
 };
 
 static const struct platform *platform_find(const char *kind)

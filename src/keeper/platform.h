@@ -53,6 +53,7 @@ struct place_exec {
 	const char *user; /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
 	bool pty;         /* 0 is a terminal, on our side and so inside; see resize */
 	bool stdin_open;  /* 0 is more than /dev/null */
+	bool tell_start;  /* PLACE_STARTED is waited for */
 	/*
 	 * Where the outcome goes, as one struct place_outcome, written before the process
 	 * ends. Descriptor 3 in the process of exec(), which has no others but 0 to 3;
@@ -68,7 +69,7 @@ enum place_verdict {
 	PLACE_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
 	/*
 	 * Of a platform that can tell (tells_start): written first, when the command runs;
-	 * code: its process id inside, 0: not known. It is asked for where the image has no
+	 * code: its process id inside, 0: not known. It is asked for (tell_start) where the image has no
 	 * shell to say so itself, or where none is needed (tells_all).
 	 */
 	PLACE_STARTED,
@@ -127,6 +128,12 @@ struct platform {
 	int (*stats)(struct place *p, struct warren_stats *ret, struct warren_error *err);
 	int (*update)(struct place *p, const struct warren_limits *limits,
 		      struct warren_error *err);
+	/*
+	 * Where the image has no shell to do it with: @sig to all processes of the exec that
+	 * have WARREN_EXEC=@mark in their environment, or to the first. -ESRCH: to none.
+	 */
+	int (*signal)(struct place *p, const char *mark, const char *user, bool all,
+		      int sig, struct warren_error *err);
 	/* The bytes of a file, as root inside, from @offset on, at most @size of them, to @to. */
 	int (*read_file)(struct place *p, const char *path, uint64_t offset,
 			 uint64_t size, int to, struct warren_error *err);

@@ -209,11 +209,28 @@ static int kill_group(const struct work *w, struct warren_error *err)
 	return r < 0 ? r : r == 0;
 }
 
+/* Without a shell: what the platform can do about it, which is less. */
+static int send_bare(const struct work *w, struct warren_error *err)
+{
+	bool all = w->whom == PROTO_WHOM_TREE || w->sig == SIGKILL;
+
+	if (w->whom != PROTO_WHOM_TREE && w->whom != PROTO_WHOM_FIRST)
+		return error_set(
+			err, EOPNOTSUPP,
+			"%s: the image has no shell to find these processes with",
+			place.name);
+	return place.platform->signal(&place, w->target.mark,
+				      w->target.user[0] ? w->target.user : NULL, all,
+				      w->sig, err);
+}
+
 static int send_signal(const struct work *w, struct warren_error *err)
 {
 	int passes = w->sig == SIGKILL && w->whom != PROTO_WHOM_ONE ? PASSES : 1;
 	int any = 0;
 
+	if (!inside.shell[0] && place.platform->signal)
+		return send_bare(w, err);
 	for (int i = 0; i < passes; i++) {
 		struct listing l;
 		int r = look(&w->target, &l, err);

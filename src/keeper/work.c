@@ -260,7 +260,8 @@ bool work_kill(const struct exec *ex)
 			  .sig = SIGKILL,
 			  .whom = PROTO_WHOM_TREE };
 
-	return inside.shell[0] && ask(SIGNALS, w, NULL, 0, NULL, 0) == 0;
+	return (inside.shell[0] || place.platform->signal) &&
+	       ask(SIGNALS, w, NULL, 0, NULL, 0) == 0;
 }
 
 static void settle(struct worker *k, const struct work *w)

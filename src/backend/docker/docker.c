@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker.c - the table of the platform, and the life of a container after it was made */
+#include "backend/docker/docker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define GONE_TRIES 300
+
+void docker_name(const struct place *p, char name[DOCKER_NAME_MAX])
+{
+	(void)snprintf(name, DOCKER_NAME_MAX, "warren-%s", p->id);
+}
+
+void docker_anchor(const struct place *p, char path[DOCKER_ANCHOR_MAX])
+{
+	(void)snprintf(path, DOCKER_ANCHOR_MAX, "%s/anchor", p->dir);
+}
+
+void docker_engine(const struct place *p, char engine[sizeof(p->dir)])
+{
+	char *slash;
+
+	(void)strcpy(engine, p->dir);
+	slash = strrchr(engine, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+static void nap(unsigned ms)
+{
+	const struct timespec t = { .tv_sec = ms / 1000,
+				    .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/* A container of that name may be anybody's: its labels say whose it is. */
+static bool is_ours(const json_t *labels, const struct place *p)
+{
+	const char *id = json_string_value(json_object_get(labels, "warren.id"));
+	const char *by = json_string_value(json_object_get(labels, "warren.engine"));
+	char engine[sizeof(p->dir)];
+
+	docker_engine(p, engine);
+	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
+}
+
+int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "look at the container";
+	char name[DOCKER_NAME_MAX];
+	int r;
+
+	docker_name(p, name);
+	r = docker_ask(d, step, "GET", NULL, err, "/containers/%s/json", name);
+	if (r == 404)
+		return 0;
+	if (r >= 400)
+		return docker_failed(d, step, r, err);
+	if (r < 0)
+		return r;
+	return is_ours(json_object_get(json_object_get(d->answer, "Config"), "Labels"),
+		       p);
+}
+
+/* 409: somebody else is at it; then it is waited for. */
+int docker_remove(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "remove the container";
+	char name[DOCKER_NAME_MAX];
+	int r = docker_inspect(d, p, err);
+
+	docker_name(p, name);
+	for (int i = 0; r > 0 && i < GONE_TRIES; i++) {
+		r = docker_ask(d, step, "DELETE", NULL, err,
+			       "/containers/%s?force=true&v=true", name);
+		if (r >= 400 && r != 404 && r != 409)
+			return docker_failed(d, step, r, err);
+		if (r == 409)
+			nap(100);
+		if (r >= 0)
+			r = docker_inspect(d, p, err);
+	}
+	return r > 0 ? error_set(err, EBUSY, "%s: %s: it is still there", d->name, step)
+		     : r;
+}
+
+static int docker_destroy(struct place *p, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	char anchor[DOCKER_ANCHOR_MAX];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_remove(&d, p, err);
+	docker_anchor(p, anchor);
+	if (r == 0 && unlink(anchor) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, anchor);
+	return r;
+}
+
+static bool is_running(const struct docker *d)
+{
+	const json_t *state = json_object_get(d->answer, "State");
+
+	return json_is_true(json_object_get(state, "Running"));
+}
+
+/*
+ * A daemon that is down says nothing of its containers: some outlive it ("live restore"). So it
+ * is asked until it answers.
+ */
+static int docker_wait(struct place *p, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	char name[DOCKER_NAME_MAX];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	docker_name(p, name);
+	while (r >= 0) {
+		r = docker_inspect(&d, p, err);
+		if (r == 0 || (r > 0 && !is_running(&d)))
+			return 0;
+		if (r > 0) {
+			d.patient = true;
+			r = docker_ask(&d, "wait for the container", "POST", NULL, err,
+				       "/containers/%s/wait?condition=not-running", name);
+			if (r >= 200 && r < 300)
+				continue;
+		}
+		nap(500);
+		r = 0;
+	}
+	return r;
+}
+
+/* What is so already is not asked for: the daemon would call it a conflict. */
+static int docker_pause(struct place *p, bool paused, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	const char *step = paused ? "pause the container" : "resume the container";
+	char name[DOCKER_NAME_MAX];
+	const json_t *state;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_inspect(&d, p, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ESRCH, "%s: %s: there is none", p->name, step);
+	state = json_object_get(d.answer, "State");
+	if (json_is_true(json_object_get(state, "Paused")) == paused)
+		return 0;
+	docker_name(p, name);
+	r = docker_do(&d, step, "POST", NULL, err, "/containers/%s/%s", name,
+		      paused ? "pause" : "unpause");
+	return r < 0 ? r : 0;
+}
+
+static uint64_t number(const json_t *from, const char *object, const char *key)
+{
+	json_int_t n =
+		json_integer_value(json_object_get(json_object_get(from, object), key));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static int docker_stats(struct place *p, struct warren_stats *ret,
+			struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	static const char step[] = "ask for the container's usage";
+	struct warren_stats s = { 0 };
+	char name[DOCKER_NAME_MAX];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	docker_name(p, name);
+	if (r == 0)
+		r = docker_do(&d, step, "GET", NULL, err,
+			      "/containers/%s/stats?stream=false&one-shot=true", name);
+	if (r < 0)
+		return r;
+	s.memory = number(d.answer, "memory_stats", "usage");
+	s.memory_peak = number(d.answer, "memory_stats", "max_usage");
+	if (s.memory_peak < s.memory)
+		s.memory_peak = s.memory;
+	s.pids = number(d.answer, "pids_stats", "current");
+	s.cpu_usec = number(json_object_get(d.answer, "cpu_stats"), "cpu_usage",
+			    "total_usage") /
+		     1000;
+	r = docker_inspect(&d, p, err);
+	if (r < 0)
+		return r;
+	/* That there was one is all it knows. */
+	s.oom_kills = json_is_true(
+		json_object_get(json_object_get(d.answer, "State"), "OOMKilled"));
+	*ret = s;
+	return 0;
+}
+
+static int docker_update(struct place *p, const struct warren_limits *limits,
+			 struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	static const char step[] = "change the container's limits";
+	char name[DOCKER_NAME_MAX];
+	json_t *body = json_object();
+	int r = docker_open(&d, p->name, p->config, err);
+
+	docker_name(p, name);
+	if (r == 0 && !docker_put_limits(body, limits))
+		r = error_errno(err, ENOMEM, "%s: %s", p->name, step);
+	if (r == 0)
+		r = docker_do(&d, step, "POST", body, err, "/containers/%s/update", name);
+	json_decref(body);
+	/* A path that it does not know at all. */
+	if (r == -ENOENT && !d.answer)
+		return error_set(err, EOPNOTSUPP, "%s: %s: not offered by this daemon",
+				 p->name, step);
+	return r < 0 ? r : 0;
+}
+
+const struct platform platform_docker = {
+	.kind = "docker",
+	.tier = "container",
+	.tells_start = true,
+	.probe = docker_probe,
+	.create = docker_create,
+	.destroy = docker_destroy,
+	.exec = docker_exec,
+	.wait = docker_wait,
+	.pause = docker_pause,
+	.stats = docker_stats,
+	.update = docker_update,
+	.signal = docker_signal,
+	.read_file = docker_read_file,
+	.write_file = docker_write_file,
+};

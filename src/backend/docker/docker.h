@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * docker.h - the platform "docker": the parts of it
+ *
+ * docker.c	the table; configuration; the life of a container: destroy, wait, pause, ...
+ * http.c	one exchange with the daemon, by libcurl over its unix socket
+ * create.c	the image, the container, the order in which they come about
+ * spec.c	a spec in the words of the Engine API, and what of it is in force
+ * errand.c	what the anchor does for us inside
+ * pull.c	images that are not there yet
+ * exec.c	the relay: a process's streams over one hijacked connection
+ * frame.c	bytes from that connection: the head of the answer, the frames of two streams
+ * archive.c	files, as archives of one entry (entry.c)
+ * probe.c	what the daemon is and can do
+ *
+ * No `docker` is called. The paths of the API carry no version: that is the newest one the
+ * daemon speaks, and what is used here is the same in all of them since 1.40, and in podman.
+ *
+ * A container's first process is the anchor (init/anchor.c), a static program of 2 kB
+ * that only waits and reaps: bound into /dev, which is a tmpfs, read-only, so that the image's own
+ * tree has nothing of ours in it and a `scratch` image works. Docker's own init does not serve:
+ * it needs a command of the image's to wait for, and is a package of its own that many
+ * machines lack. The file is a copy in the sandbox's directory: nothing that the host
+ * executes is seen inside.
+ *
+ * A container is "warren-<id>", and ours if its labels say so: warren.id, and
+ * warren.engine, the folder that the sandbox's directory is in.
+ */
+#ifndef BACKEND_DOCKER_DOCKER_H
+#define BACKEND_DOCKER_DOCKER_H
+
+#include <curl/curl.h>
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "keeper/platform.h"
+
+#define DOCKER_NAME_MAX   (sizeof("warren-") + ID_LEN)
+#define DOCKER_SOCKET_MAX 108
+#define DOCKER_ANCHOR     "/dev/.warren" /* inside */
+#define DOCKER_ANCHOR_MAX (sizeof(((struct place *)NULL)->dir) + sizeof("/anchor"))
+
+/* A way to the daemon: one connection that is kept, for one request after another. */
+struct docker {
+	const char *name;     /* of the backend, for errors */
+	const char *image;    /* of sandboxes that name none; may be NULL */
+	const char *pull;     /* "missing", "never" or "always" */
+	const char *archives; /* a folder to load missing images from; may be NULL */
+	char socket[DOCKER_SOCKET_MAX];
+	CURL *easy;
+	bool podman; /* it is that, as far as was seen */
+	char why[CURL_ERROR_SIZE];
+	/* Of the request at hand. */
+	bool patient; /* it may take for ever */
+	int (*sink)(void *ctx, const char *data,
+		    size_t n); /* instead of .body; < 0: enough */
+	size_t (*source)(void *ctx, char *data,
+			 size_t n); /* what is sent; its size: .sent */
+	void *ctx;
+	uint64_t sent;
+	struct buf body;
+	json_t *answer; /* the last one's body, when it was JSON; else NULL */
+};
+
+/* What the daemon says of itself. */
+struct docker_info {
+	char version[40], driver[24], backing[24], runtime[24];
+	char cgroup_driver[16], cgroup_version[4];
+	bool memory, cpu, pids; /* limits that it can set */
+	bool seccomp, userns, rootless;
+	bool quota; /* the storage may be one that keeps a limit of its own for each container */
+};
+
+/* http.c */
+int docker_open(struct docker *d, const char *name, const json_t *config,
+		struct warren_error *err);
+void docker_close(struct docker *d);
+#define AUTO_DOCKER CLEANUP(docker_close)
+
+/*
+ * One exchange: the status of the answer, or -errno when there was none. Errors say "<name>:
+ * <step>: ..."; @path is a format.
+ */
+int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
+	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
+/* The failure that the answer with @status tells of. */
+int docker_failed(const struct docker *d, const char *step, int status,
+		  struct warren_error *err);
+/* Both: what is not a success is a failure. */
+int docker_do(struct docker *d, const char *step, const char *method, const json_t *body,
+	      struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
+/* An answer that is not what the API promises. */
+int docker_odd(const struct docker *d, const char *step, struct warren_error *err);
+/* What was said by others, on one line, at most @n bytes of it. */
+void docker_clean(char *text, size_t size, const char *said);
+/* A connection of its own; errors as docker_ask()'s. @ret_easy holds it open. */
+int docker_connect(struct docker *d, const char *step, CURL **ret_easy, int *ret_fd,
+		   struct warren_error *err);
+
+/* docker.c */
+void docker_name(const struct place *p, char name[DOCKER_NAME_MAX]);
+/* Where it is outside. */
+void docker_anchor(const struct place *p, char path[DOCKER_ANCHOR_MAX]);
+/* The folder that the directories of the engine's sandboxes are in. */
+void docker_engine(const struct place *p, char engine[sizeof(p->dir)]);
+/* 1: it is there, and d->answer tells of it; 0: there is none of ours. */
+int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err);
+int docker_remove(struct docker *d, const struct place *p, struct warren_error *err);
+
+/* create.c */
+int docker_create(struct place *p, const struct warren_spec *spec,
+		  struct warren_error *err);
+
+/* errand.c */
+int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err);
+int docker_signal(struct place *p, const char *mark, const char *user, bool all, int sig,
+		  struct warren_error *err);
+
+/* spec.c */
+/* The limits that are to be asked for, and what is in force: -EOPNOTSUPP names what cannot be. */
+int docker_limits(struct place *p, const struct docker_info *info,
+		  const struct warren_spec *spec, struct warren_limits *ret,
+		  struct warren_error *err);
+void docker_note(struct place *p, const struct docker_info *info,
+		 const struct warren_spec *spec);
+/* What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. */
+json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
+		    const struct warren_limits *limits, const char *image);
+/* Limits into a HostConfig, or into what changes them; false: no memory. */
+bool docker_put_limits(json_t *to, const struct warren_limits *limits);
+
+/* pull.c */
+/* The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to it. */
+int docker_image(struct docker *d, const char *image, struct warren_error *err);
+
+/* exec.c */
+__attribute__((noreturn)) void docker_exec(struct place *p, const struct place_exec *e);
+
+/* archive.c */
+int docker_read_file(struct place *p, const char *path, uint64_t offset, uint64_t size,
+		     int to, struct warren_error *err);
+int docker_write_file(struct place *p, const char *path, int from, uint64_t size,
+		      uint32_t mode, uint32_t uid, uint32_t gid,
+		      struct warren_error *err);
+
+/* probe.c */
+int docker_info(struct docker *d, struct docker_info *ret, struct warren_error *err);
+int docker_probe(const char *name, const json_t *config, struct warren_feature *features,
+		 size_t max, struct warren_error *err);
+
+#endif /* BACKEND_DOCKER_DOCKER_H */

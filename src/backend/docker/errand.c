@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * errand.c - what the anchor does for us inside, where an image may have nothing to do it with
+ *
+ * The anchor's file is run a second time, with a word that says what for (init/anchor.c), and
+ * waited for.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/docker/docker.h"
+
+#define WAIT_MS   5
+#define WAIT_MOST 2000
+
+/* Its exit status, or -errno. */
+static int errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
+		  struct warren_error *err)
+{
+	const struct timespec t = { .tv_nsec = WAIT_MS * 1000000L };
+	char name[DOCKER_NAME_MAX], id[65] = "";
+	json_t *detached = json_pack("{s:b}", "Detach", 1);
+	int r;
+
+	docker_name(p, name);
+	r = docker_do(d, step, "POST", exec, err, "/containers/%s/exec", name);
+	if (r >= 0) {
+		const char *said = json_string_value(json_object_get(d->answer, "Id"));
+
+		(void)snprintf(id, sizeof(id), "%s", said ? said : "");
+		r = docker_do(d, step, "POST", detached, err, "/exec/%s/start", id);
+	}
+	json_decref(detached);
+	for (int i = 0; r >= 0 && i < WAIT_MOST; i++) {
+		const json_t *code;
+
+		r = docker_do(d, step, "GET", NULL, err, "/exec/%s/json", id);
+		code = json_object_get(d->answer, "ExitCode");
+		if (r >= 0 && json_is_integer(code) &&
+		    !json_is_true(json_object_get(d->answer, "Running")))
+			return (int)json_integer_value(code) & 0xff;
+		(void)nanosleep(&t, NULL);
+	}
+	return r < 0 ? r : error_errno(err, ETIMEDOUT, "%s: %s", d->name, step);
+}
+
+/* By one who may; before anything else runs inside. */
+int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "take the loopback device down";
+	json_t *exec = json_pack("{s:[s,s], s:b, s:s}", "Cmd", DOCKER_ANCHOR, "quiet",
+				 "Privileged", 1, "User", "0");
+	int r = errand(d, p, step, exec, err);
+
+	json_decref(exec);
+	return r > 0 ? error_set(err, EPERM, "%s: %s: it stays up", d->name, step) : r;
+}
+
+/* As the user whose processes they are: of others' the environment is not to be seen. */
+int docker_signal(struct place *p, const char *mark, const char *user, bool all, int sig,
+		  struct warren_error *err)
+{
+	static const char step[] = "signal a command";
+	AUTO_DOCKER struct docker d = { 0 };
+	char number[12];
+	json_t *exec;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(number, sizeof(number), "%d", sig);
+	exec = json_pack("{s:[s,s,s,s], s:s*}", "Cmd", DOCKER_ANCHOR,
+			 all ? "all" : "first", number, mark, "User", user);
+	r = errand(&d, p, step, exec, err);
+	json_decref(exec);
+	return r > 0 ? error_errno(err, ESRCH, "%s: %s", p->name, step) : r;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pull.c - an image that the daemon does not have: loaded from an archive, or pulled
+ *
+ * Both answer with a stream of JSON values, one a line, the last of which may be an error
+ * although the status was a success.
+ */
+#include "backend/docker/docker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "image/ref.h"
+
+#define LINE_MAX_ (64U << 10)
+
+/* The last words of a stream. */
+struct stream {
+	struct buf line;
+	char failed[320]; /* "": nothing did */
+	int from;         /* what is sent, when it is */
+};
+
+static void on_line(struct stream *s)
+{
+	json_t *doc = json_loadb(s->line.data, s->line.len, JSON_REJECT_DUPLICATES, NULL);
+	const char *said = json_string_value(json_object_get(doc, "error"));
+
+	if (said)
+		docker_clean(s->failed, sizeof(s->failed), said);
+	json_decref(doc);
+}
+
+static int on_stream(void *ctx, const char *data, size_t n)
+{
+	struct stream *s = ctx;
+
+	for (size_t i = 0; i < n; i++) {
+		if (data[i] != '\n' && data[i] != '\r') {
+			buf_add(&s->line, data + i, 1);
+			continue;
+		}
+		if (s->line.len > 0 && !s->line.failed)
+			on_line(s);
+		s->line.len = 0;
+		s->line.failed = false; /* a line too long is progress that nobody sees */
+	}
+	return 0;
+}
+
+static size_t on_send(void *ctx, char *data, size_t n)
+{
+	const struct stream *s = ctx;
+	ssize_t got = read(s->from, data, n);
+
+	return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
+}
+
+static int is_there(struct docker *d, const char *image, struct warren_error *err)
+{
+	char *name = curl_easy_escape(d->easy, image, 0);
+	int r;
+
+	if (!name)
+		return error_errno(err, ENOMEM, "%s: look for the image", d->name);
+	r = docker_ask(d, "look for the image", "GET", NULL, err, "/images/%s/json",
+		       name);
+	curl_free(name);
+	if (r < 0 || r == 404)
+		return r < 0 ? r : 0;
+	return r >= 400 ? docker_failed(d, "look for the image", r, err) : 1;
+}
+
+/* A stream that ended well, or what it says went wrong. */
+static int outcome(const struct docker *d, const char *step, const char *image,
+		   int status, const struct stream *s, struct warren_error *err)
+{
+	struct warren_error why;
+
+	if (status < 0)
+		return status;
+	if (status >= 400)
+		(void)docker_failed(d, step, status, &why);
+	else if (s->failed[0])
+		(void)error_set(&why, ENOMEDIUM, "%s: %s: %s", d->name, step, s->failed);
+	else
+		return 0;
+	return error_set(err, ENOMEDIUM, "%s (image '%.80s')", why.msg, image);
+}
+
+static int pull(struct docker *d, const char *image, struct warren_error *err)
+{
+	static const char step[] = "pull the image";
+	struct stream s = { .line = BUF_INIT(LINE_MAX_) };
+	struct ref ref;
+	char *name;
+	char from[REF_TEXT_MAX];
+	int r;
+
+	if (ref_parse(image, &ref, err) < 0) {
+		(void)error_wrap(err, "%s: image '%.80s'", d->name, image);
+		err->code = EINVAL;
+		return -EINVAL;
+	}
+	(void)snprintf(from, sizeof(from), "%s/%s", ref.registry, ref.name);
+	name = curl_easy_escape(d->easy, from, 0);
+	if (!name)
+		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
+	d->patient = true;
+	d->sink = on_stream;
+	d->ctx = &s;
+	r = docker_ask(d, step, "POST", NULL, err, "/images/create?fromImage=%s&tag=%s",
+		       name, ref.digest[0] ? ref.digest : ref.tag);
+	curl_free(name);
+	r = outcome(d, step, image, r, &s, err);
+	buf_done(&s.line);
+	return r;
+}
+
+/* The archive of that image in the folder: -1 when there is none, or no folder. */
+static int open_archive(const struct docker *d, const char *image)
+{
+	char path[4096];
+	int n;
+
+	if (!d->archives)
+		return -1;
+	n = snprintf(path, sizeof(path), "%s/%s.tar", d->archives, image);
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -1;
+	for (char *p = path + strlen(d->archives) + 1; *p; p++)
+		if (*p == '/')
+			*p = '_';
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int load(struct docker *d, const char *image, int fd, struct warren_error *err)
+{
+	static const char step[] = "load the image";
+	struct stream s = { .line = BUF_INIT(LINE_MAX_), .from = fd };
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "%s: %s", d->name, step);
+	d->patient = true;
+	d->sink = on_stream;
+	d->source = on_send;
+	d->sent = (uint64_t)st.st_size;
+	d->ctx = &s;
+	r = docker_ask(d, step, "POST", NULL, err, "/images/load?quiet=true");
+	r = outcome(d, step, image, r, &s, err);
+	buf_done(&s.line);
+	if (r == 0)
+		r = is_there(d, image, err);
+	if (r == 0)
+		return error_set(err, ENOMEDIUM,
+				 "%s: %s: the archive in '%s' has no image '%.80s' in it",
+				 d->name, step, d->archives, image);
+	return r < 0 ? r : 0;
+}
+
+int docker_image(struct docker *d, const char *image, struct warren_error *err)
+{
+	bool always = strcmp(d->pull, "always") == 0;
+	AUTO_CLOSE int archive = -1;
+	int r = is_there(d, image, err);
+
+	if (r < 0 || (r > 0 && !always))
+		return r < 0 ? r : 0;
+	archive = open_archive(d, image);
+	if (archive >= 0)
+		return r > 0 ? 0 : load(d, image, archive, err);
+	if (strcmp(d->pull, "never") == 0)
+		return error_set(
+			err, ENOMEDIUM,
+			"%s: the daemon has no image '%.80s', and `pull: never` is "
+			"configured: docker pull it, or docker load it",
+			d->name, image);
+	return pull(d, image, err);
+}

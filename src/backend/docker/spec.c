@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec.c - a spec in the words of the Engine API, and what of it is in force
+ *
+ * What the daemon says that it cannot limit is refused by the name of its field when
+ * somebody insists on it, and otherwise left out and shown as such: the daemon itself would
+ * drop it with a warning.
+ */
+#include "backend/docker/docker.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+
+#include "os/caps.h"
+
+#define PIDS_DEFAULT  1024U
+#define NOFILE_MOST   65536U
+#define TMPFS_DEFAULT (64U << 20)
+#define PODMAN_NPROC  32768U
+#define PERIOD_USEC   100000U
+#define QUOTA_LEAST   1000U /* usec; the kernel's */
+
+/* ------------------------------------------------------------------------ limits */
+
+/* A share of a period; a small one of a longer period. */
+static bool put_cpu(json_t *to, uint64_t millis)
+{
+	uint64_t period = PERIOD_USEC;
+	json_int_t quota;
+
+	if (millis * period / 1000 < QUOTA_LEAST)
+		period *= 10;
+	quota = millis == WARREN_UNLIMITED ? -1 : (json_int_t)(millis * period / 1000);
+	return json_object_set_new(to, "CpuPeriod", json_integer((json_int_t)period)) ==
+		       0 &&
+	       json_object_set_new(to, "CpuQuota", json_integer(quota)) == 0;
+}
+
+bool docker_put_limits(json_t *to, const struct warren_limits *l)
+{
+	if (l->memory &&
+	    (json_object_set_new(to, "Memory", json_integer((json_int_t)l->memory)) < 0 ||
+	     /* Of both together: none of it is swap. */
+	     json_object_set_new(to, "MemorySwap", json_integer((json_int_t)l->memory)) <
+		     0))
+		return false;
+	if (l->cpu_millis && !put_cpu(to, l->cpu_millis))
+		return false;
+	return !l->pids || json_object_set_new(to, "PidsLimit",
+					       json_integer((json_int_t)l->pids)) == 0;
+}
+
+static uint64_t memory_default(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
+}
+
+static int refuse(const struct place *p, const char *field, const char *why,
+		  struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP, "%s: %s: %s", p->name, field, why);
+}
+
+int docker_limits(struct place *p, const struct docker_info *info,
+		  const struct warren_spec *spec, struct warren_limits *ret,
+		  struct warren_error *err)
+{
+	static const char no_cgroup[] = "the daemon has no cgroup to limit it with";
+	const struct {
+		const char *name;
+		uint32_t wish;
+		uint64_t asked, value;
+		bool able;
+		uint64_t *to;
+	} limits[] = {
+		{ "memory", WARREN_LIMIT_MEMORY, spec->memory,
+		  spec->memory ? spec->memory : memory_default(), info->memory,
+		  &ret->memory },
+		{ "cpus", WARREN_LIMIT_CPU, spec->cpu_millis, spec->cpu_millis, info->cpu,
+		  &ret->cpu_millis },
+		{ "pids", WARREN_LIMIT_PIDS, spec->pids,
+		  spec->pids ? spec->pids : PIDS_DEFAULT, info->pids, &ret->pids },
+	};
+
+	*ret = (struct warren_limits){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (limits[i].asked && !limits[i].able &&
+		    !(spec->wishes & limits[i].wish))
+			return refuse(p, limits[i].name, no_cgroup, err);
+		if (limits[i].able)
+			*limits[i].to = limits[i].value;
+		else
+			place_enforce(p, limits[i].name, false, "%s", no_cgroup);
+	}
+	if (spec->disk && !spec->read_only && !info->quota &&
+	    !(spec->wishes & WARREN_LIMIT_DISK))
+		return refuse(p, "disk",
+			      "the daemon's storage keeps no limit (overlay2 on xfs with "
+			      "pquota would); ask for read_only, or for no limit",
+			      err);
+	return 0;
+}
+
+static uint64_t nofile(const struct warren_spec *spec)
+{
+	struct rlimit l;
+
+	if (spec->nofile)
+		return spec->nofile;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_max > NOFILE_MOST)
+		return NOFILE_MOST;
+	return l.rlim_max;
+}
+
+void docker_note(struct place *p, const struct docker_info *info,
+		 const struct warren_spec *spec)
+{
+	place_enforce(p, "namespaces", true, "mount, pid, net, ipc, uts, cgroup%s",
+		      info->userns || info->rootless ? ", user" : "");
+	place_enforce(p, "ids", info->userns || info->rootless, "%s",
+		      info->rootless ? "the daemon is an ordinary user's"
+		      : info->userns
+			      ? "root inside is nobody outside"
+			      : "root inside is root outside, with 11 capabilities");
+	place_enforce(p, "capabilities", true, "11 for root inside, none for others");
+	place_enforce(p, "seccomp", info->seccomp, "%s",
+		      info->seccomp ? "the daemon's default profile"
+				    : "the daemon has none");
+	place_enforce(p, "no_new_privs", true, "set");
+	place_enforce(p, "network", true, "%s",
+		      spec->network == WARREN_NETWORK_NONE ? "none" : "loopback only");
+	place_enforce(p, "nofile", true, "%ju a process", (uintmax_t)nofile(spec));
+	if (spec->read_only)
+		place_enforce(p, "read_only", true, "the root");
+}
+
+/* ------------------------------------------------------------------- a container */
+
+/* The names of caps_kept, as the API has them. */
+static json_t *kept_caps(void)
+{
+	static const struct {
+		int cap;
+		const char *name;
+	} names[] = {
+		{ CAP_CHOWN, "CHOWN" },
+		{ CAP_DAC_OVERRIDE, "DAC_OVERRIDE" },
+		{ CAP_FOWNER, "FOWNER" },
+		{ CAP_FSETID, "FSETID" },
+		{ CAP_KILL, "KILL" },
+		{ CAP_NET_BIND_SERVICE, "NET_BIND_SERVICE" },
+		{ CAP_SETFCAP, "SETFCAP" },
+		{ CAP_SETGID, "SETGID" },
+		{ CAP_SETPCAP, "SETPCAP" },
+		{ CAP_SETUID, "SETUID" },
+		{ CAP_SYS_CHROOT, "SYS_CHROOT" },
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (caps_kept >> names[i].cap & 1)
+			(void)json_array_append_new(list, json_string(names[i].name));
+	return list;
+}
+
+static json_t *one_mount(const struct warren_mount *m)
+{
+	if (m->source)
+		return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind",
+				 "Source", m->source, "Target", m->target, "ReadOnly",
+				 m->read_only, "BindOptions", "Propagation", "rprivate");
+	return json_pack("{s:s, s:s, s:b, s:{s:I, s:i}}", "Type", "tmpfs", "Target",
+			 m->target, "ReadOnly", m->read_only, "TmpfsOptions", "SizeBytes",
+			 (json_int_t)(m->size ? m->size : TMPFS_DEFAULT), "Mode", 01777);
+}
+
+static json_t *all_mounts(const struct place *p, const struct warren_spec *spec)
+{
+	char anchor[DOCKER_ANCHOR_MAX];
+	const struct warren_mount own = { .source = anchor,
+					  .target = DOCKER_ANCHOR,
+					  .read_only = true };
+	json_t *list = json_array();
+	int r;
+
+	docker_anchor(p, anchor);
+	r = json_array_append_new(list, one_mount(&own));
+	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
+		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+static int add_rlimit(json_t *list, const char *name, uint64_t n)
+{
+	return json_array_append_new(list,
+				     json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
+					       (json_int_t)n, "Hard", (json_int_t)n));
+}
+
+/*
+ * podman lowers its own limit of processes to PODMAN_NPROC, and then has a default for
+ * containers that root without CAP_SYS_RESOURCE may not raise it to again.
+ */
+static json_t *rlimits(const struct warren_spec *spec)
+{
+	json_t *list = json_array();
+	struct rlimit l;
+	int r = add_rlimit(list, "nofile", nofile(spec));
+
+	if (r == 0 && !caps_have(CAP_SYS_RESOURCE) && getrlimit(RLIMIT_NPROC, &l) == 0 &&
+	    l.rlim_max != RLIM_INFINITY)
+		r = add_rlimit(list, "nproc",
+			       l.rlim_max < PODMAN_NPROC ? l.rlim_max : PODMAN_NPROC);
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+static json_t *host_config(const struct place *p, const struct warren_spec *spec,
+			   const struct warren_limits *limits)
+{
+	json_t *host = json_pack(
+		"{s:o, s:[s], s:o, s:[s], s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, s:o}",
+		"Mounts", all_mounts(p, spec), "CapDrop", "ALL", "CapAdd", kept_caps(),
+		"SecurityOpt", "no-new-privileges", "NetworkMode", "none", "IpcMode",
+		"private", "CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only,
+		"LogConfig", "Type", "none", "RestartPolicy", "Name", "no", "Ulimits",
+		rlimits(spec));
+
+	if (host && docker_put_limits(host, limits))
+		return host;
+	json_decref(host);
+	return NULL;
+}
+
+static json_t *environment(const struct warren_spec *spec)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		if (json_array_append_new(list, json_string(spec->env[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+/*
+ * The image's own health checks would be commands that nobody asked for. The anchor heeds no
+ * other signal than that: without it a daemon that is stopped waits ten seconds for each.
+ */
+json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
+		    const struct warren_limits *limits, const char *image)
+{
+	char engine[sizeof(p->dir)];
+
+	docker_engine(p, engine);
+	return json_pack("{s:s, s:[s], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
+			 "s:{s:s, s:s}, s:o}",
+			 "Image", image, "Entrypoint", DOCKER_ANCHOR, "Cmd", "Hostname",
+			 spec->hostname ? spec->hostname : p->id, "User", spec->user,
+			 "WorkingDir", spec->workdir, "Env", environment(spec),
+			 "Healthcheck", "Test", "NONE", "StopSignal", "SIGKILL", "Labels",
+			 "warren.id", p->id, "warren.engine", engine, "HostConfig",
+			 host_config(p, spec, limits));
+}
