@@ -59,15 +59,27 @@ backends:
     destroy: [sh, -c, 'if [ -d $0 ]; then umount -R -l $0; rmdir $0; fi', '@DIR@/{id}']
 """,
     "gvisor": "backend: gvisor\n",
+    # A daemon and an image that whoever runs the test has made ready (test-docker-serve.py).
+    "docker": f"""
+backend: docker
+backends:
+  docker:
+    kind: docker
+    socket: {os.environ.get("WARREN_TEST_DOCKER", "/var/run/docker.sock")}
+""",
 }
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
     # Of an exec there is no account, and a sandbox does not outlive its want of memory.
-    "gvisor": {"accounts", "oom"},
+    "gvisor": {"accounts", "oom", "control"},
     "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "oom", "walls",
-               "pause", "watch"},
+               "pause", "watch", "control"},
+    # Of a platform with walls and images of its own.
+    "docker": {"image", "accounts", "disk", "watch", "oom", "control"},
 }
+# Where sandboxes must name an image: the one that they have.
+IMAGES = {"docker": "host-like:1"}
 
 
 def has(thing):
@@ -423,6 +435,8 @@ class World:
         """A sandbox that runs; its id. What the backend of the whole test does not have is left out."""
         for field in LACKS.get(BACKEND, ()):
             spec.pop(field, None)
+        if BACKEND in IMAGES:
+            spec["image"] = IMAGES[BACKEND]
         s = self.post("/v1/sandboxes", spec, status=201, token=token, tcp=tcp)
         self.seen.add(s["id"])
         eq(s["state"], "running", f"state of {s}")

@@ -132,5 +132,13 @@ def gvisor():
     contract("gvisor", {"kind": "gvisor", "name": "gvisor"}, image="host")
 
 
+@test
+def docker():
+    with Docker() as daemon:
+        daemon.call("import", "-", "contract:1", input=tar(host_like()))
+        contract("docker", {"kind": "docker", "socket": daemon.socket}, image="contract:1")
+        eq(daemon.call("ps", "-aq").decode().split(), [], "containers that are left")
+
+
 if __name__ == "__main__":
     sys.exit(main())

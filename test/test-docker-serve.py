@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-docker-serve.py - the service on the docker backend: sessions, and what is done to containers behind its back
+
+Speaks TAP. The suite of sessions runs as it is, with docker for the default; the daemon is this test's own.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from serve_world import World, until  # pylint: disable=wrong-import-position
+
+IMAGE = "host-like:1"  # as serve_world.py has it
+_daemon = []
+
+
+def docker():
+    if not _daemon:
+        _daemon.append(Docker())
+        _daemon[0].call("import", "-", IMAGE, input=tar(host_like()))
+    return _daemon[0]
+
+
+def world(d):
+    return World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n")
+
+
+def names(d, *options):
+    return d.call("ps", *options, "--format", "{{.Names}}").decode().split()
+
+
+@test
+def sessions():
+    """All that holds of them on the native backend."""
+    d = docker()
+    env = {**os.environ, "WARREN_TEST_BACKEND": "docker", "WARREN_TEST_DOCKER": d.socket}
+    p = subprocess.run([sys.executable, f"{os.path.dirname(os.path.abspath(__file__))}/test-sessions.py"], env=env, timeout=250,
+                       stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    lines = p.stdout.decode().splitlines()
+    ok(p.returncode == 0 and sum(x.startswith("ok ") for x in lines) > 10,
+       "\n".join(x for x in lines if not x.startswith("ok ")) + p.stderr.decode()[-500:])
+    eq(names(d, "-a"), [], "containers")
+
+
+@test
+def a_container_that_is_killed_is_a_sandbox_that_died():
+    d = docker()
+    with world(d) as w:
+        lives, dies, goes = (w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"] for _ in range(3))
+        eq(sorted(names(d)), sorted(f"warren-{x}" for x in (lives, dies, goes)))
+        e = w.post(f"/v1/sandboxes/{dies}/execs", {"argv": ["sleep", "1000"]}, status=201)["id"]
+        d.call("kill", f"warren-{dies}")
+        d.call("rm", "-f", f"warren-{goes}")
+        for x in (dies, goes):
+            until(lambda x=x: w.ask("GET", f"/v1/sandboxes/{x}").json().get("state") != "running", f"{x} is still said to run")
+        r = w.ask("GET", f"/v1/sandboxes/{dies}/execs/{e}").json()
+        eq((r["state"], r["result"]["signal"]), ("exited", signal.SIGKILL), r)
+        # The other one does not notice.
+        eq(w.run(lives, "echo on")["stdout"], "on\n")
+        for x in (lives, dies, goes):
+            w.ask("DELETE", f"/v1/sandboxes/{x}", status=204)
+        until(lambda: names(d, "-a") == [], "containers are left")
+
+
+@test
+def an_image_without_a_shell():
+    """Commands run, are told apart from those that cannot, and end when they are told to; the rest says what it lacks."""
+    d = docker()
+    with open("/bin/busybox", "rb") as f:
+        d.call("import", "-", "bare:1", input=tar({"busybox": File(f.read(), 0o755), "etc": directory(), "etc/text": "text"}))
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": "bare:1"}, status=201)["id"]
+        at = f"/v1/sandboxes/{box}"
+        for argv, code in ((["/busybox", "true"], 0), (["/busybox", "false"], 1), (["/busybox", "sleep", "0.3"], 0)):
+            eq(w.post(f"{at}/run", {"argv": argv})["result"]["exit_code"], code)
+        eq(w.post(f"{at}/run", {"argv": ["/busybox", "echo", "said"]})["stdout"], "said\n")
+        r = w.ask("POST", f"{at}/run", {"argv": ["/no/such"]})
+        eq((r.status, r.json()["code"]), (422, "command_not_found"), r.body)
+        # Out of time, or told to end: it is the process inside that ends.
+        r = w.post(f"{at}/run", {"argv": ["/busybox", "sleep", "1001"], "timeout_ms": 500})
+        eq((r["result"]["timed_out"], r["result"]["signal"]), (True, signal.SIGKILL), r)
+        e = w.post(f"{at}/execs", {"argv": ["/busybox", "sleep", "1002"]}, status=201)["id"]
+        w.post(f"{at}/execs/{e}/signal", {"signal": "TERM"}, status=204)
+        until(lambda: w.get(f"{at}/execs/{e}")["state"] == "exited", "it does not end")
+        eq(w.get(f"{at}/execs/{e}")["result"]["signal"], signal.SIGTERM)
+        eq([x for x in d.call("top", f"warren-{box}", "-eo", "pid,args").decode().splitlines() if "sleep" in x], [])
+        r = w.ask("POST", f"{at}/sessions", {})
+        ok(r.status in (422, 501) and "shell" in r.json()["message"], r.body)
+        r = w.ask("GET", f"{at}/files", query={"path": "/etc/text"})
+        ok(r.body == b"text" or r.status == 501 and "no shell" in r.json()["message"], r.body)
+        w.delete(box)
+
+
+@test
+def what_cannot_be_had_is_said():
+    d, missing = docker(), f"{registry().host}/no/such:1"
+    with world(d) as w:
+        for spec, status, words in (({"image": missing}, 404, missing), ({}, 400, "image"),
+                                    ({"image": IMAGE, "limits": {"disk": 64 << 20}}, 501, "disk")):
+            r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", **spec})
+            eq(r.status, status, r.body)
+            ok(words in r.json()["message"], r.body)
+        eq(names(d, "-a"), [], "containers")
+    with World(config="backends:\n  docker:\n    kind: docker\n    socket: /no/such.sock\n") as w:
+        r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": IMAGE})
+        eq(r.status, 503, r.body)
+        ok("docker: " in r.json()["message"] and "/no/such.sock" in r.json()["message"], r.body)
+
+
+def run():
+    try:
+        return run_tests()
+    finally:
+        for d in _daemon:
+            d.__exit__(None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run))
