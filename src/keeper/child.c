@@ -30,6 +30,7 @@
 #include "base/fd.h"
 #include "init/spawn.h"
 #include "keeper/keeper.h"
+#include "keeper/procs.h"
 #include "keeper/scripts.h"
 #include "keeper/work.h"
 
@@ -357,7 +358,7 @@ static void judge(struct exec *ex, struct extra *x, const char *line)
 	}
 	if (sscanf(line, " ok %d", &pid) == 1 && pid > 0) {
 		x->target.pid = pid;
-		x->target.start = tree_start(strchr(line + 4, ' '));
+		x->target.start = procs_start(strchr(line + 4, ' '));
 	}
 	accept_start(ex, x);
 }

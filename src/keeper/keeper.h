@@ -10,8 +10,9 @@
  * learn.c	what is inside: a shell, the user, the environment
  * work.c	two processes that may wait: one for files, one for signals
  * hand.c	a shell inside that is kept, and given one script after another
- * tree.c	the processes of an exec, found and signalled by such scripts
- * files.c	OPEN, SCAN and CHANGE the same way; spool.c, the bytes of files
+ * tree.c	the processes of an exec, found and signalled by such scripts (procs.c)
+ * files.c	OPEN and SCAN the same way; entries.c, what is found; change.c, CHANGE
+ * token.c	directories that were opened; spool.c, the bytes of files; port.c, ports
  * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
  *
  * A keeper serves one sandbox, as pid 1 of a pid namespace: with it end all the
@@ -33,10 +34,11 @@
 
 #include "base/buf.h"
 #include "init/init.h"
+#include "keeper/entries.h"
 #include "keeper/platform.h"
 
-#define MARK_LEN    32 /* of 128 random bits */
-#define FD_SPEC     5  /* where `run` finds the spec */
+#define MARK_LEN    ENTRIES_MARK /* of 128 random bits */
+#define FD_SPEC     5            /* where `run` finds the spec */
 #define START_SECS  60 /* for a command to start: a platform may have much to do */
 #define GRACE_NS    2000000000ULL
 #define SIGNAL_SECS 10
@@ -94,10 +96,5 @@ void child_deadlines(void);
  */
 pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
 		  int outcome);
-
-/* tree.c: in a worker */
-struct work;
-void tree_work_signal(const struct work *w);
-void tree_work_list(const struct work *w, int file);
 
 #endif /* KEEPER_KEEPER_H */

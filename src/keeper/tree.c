@@ -11,7 +11,6 @@
  * To kill takes several passes, since whoever is on the list may have forked meanwhile; any
  * other signal is delivered in one, so that nobody gets it twice.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -21,135 +20,28 @@
 
 #include "keeper/hand.h"
 #include "keeper/keeper.h"
+#include "keeper/procs.h"
 #include "keeper/scripts.h"
 #include "keeper/work.h"
 
 #define PASSES      16
 #define LISTING_MAX (16U << 20)
 
-struct proc {
-	int pid, ppid;
-	uint64_t start;
-	bool ours, dead;
-};
-
-struct listing {
-	struct proc *procs;
-	size_t n;
-};
-
-/* ---------------------------------------------------------------------- reading */
-
-/* Word @number of a stat, counted from 1 at the state. */
-static uint64_t stat_word(const char *stat, int number)
-{
-	for (; stat; number--) {
-		while (*stat == ' ')
-			stat++;
-		if (number == 1)
-			return strtoull(stat, NULL, 10);
-		stat = strchr(stat, ' ');
-	}
-	return 0;
-}
-
-uint64_t tree_start(const char *stat)
-{
-	return stat_word(stat, 20);
-}
-
-static struct proc *find(const struct listing *l, int pid)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (l->procs[i].pid == pid)
-			return &l->procs[i];
-	return NULL;
-}
-
-static void mark_one(const struct listing *l, const char *line)
-{
-	struct proc *p = strncmp(line, "/proc/", 6) == 0 ? find(l, atoi(line + 6)) : NULL;
-
-	if (p)
-		p->ours = true;
-}
-
-/* Lines of script_processes: processes, and behind an empty one those with the mark. */
-static int parse(char *text, const struct target *t, struct listing *l)
-{
-	bool second = false;
-	char *next, *end;
-
-	for (char *line = text; line && *line; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		if (!*line) {
-			second = true;
-			continue;
-		}
-		if (second) {
-			mark_one(l, line);
-			continue;
-		}
-		if (l->n % 256 == 0) {
-			struct proc *more =
-				reallocarray(l->procs, l->n + 256, sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			l->procs = more;
-		}
-		struct proc p = { .pid = (int)strtol(line, &end, 10) };
-
-		if (p.pid <= 1 || end[0] != ' ' || !isupper((unsigned char)end[1]))
-			continue;
-		p.dead = end[1] == 'Z' || end[1] == 'X';
-		p.ppid = (int)stat_word(end + 1, 2);
-		p.start = tree_start(end + 1);
-		p.ours = p.pid == t->pid && (p.start == t->start || t->start == 0);
-		l->procs[l->n++] = p;
-	}
-	return 0;
-}
-
-/* Whoever descends from one of ours is ours. */
-static void close_over(const struct listing *l)
-{
-	bool more = true;
-
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < l->n; i++) {
-			const struct proc *up;
-
-			if (l->procs[i].ours)
-				continue;
-			up = find(l, l->procs[i].ppid);
-			if (up && up->ours) {
-				l->procs[i].ours = true;
-				more = true;
-			}
-		}
-	}
-}
-
-static int look(const struct target *t, struct listing *l, struct warren_error *err)
+static int look(const struct target *t, struct procs *l, struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
 	int r;
 
-	*l = (struct listing){ 0 };
+	*l = (struct procs){ 0 };
 	buf_printf(&script, "m=%s\n", t->mark);
 	buf_puts(&script, script_processes);
 	r = hand_run(t->user, &script, &out, SIGNAL_SECS, err);
 	if (r < 0)
 		return r;
 	buf_add(&out, "", 1);
-	r = out.failed ? -ENOMEM : parse(out.data, t, l);
+	r = out.failed ? -ENOMEM : procs_parse(out.data, t->pid, t->start, l);
 	if (r < 0)
 		return error_errno(err, -r, "list the processes");
-	close_over(l);
 	return 0;
 }
 
@@ -174,7 +66,7 @@ static bool is_meant(const struct work *w, const struct proc *p)
 	return true;
 }
 
-static int kill_listed(const struct work *w, const struct listing *l,
+static int kill_listed(const struct work *w, const struct procs *l,
 		       struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
@@ -232,7 +124,7 @@ static int send_signal(const struct work *w, struct warren_error *err)
 	if (!inside.shell[0] && place.platform->signal)
 		return send_bare(w, err);
 	for (int i = 0; i < passes; i++) {
-		struct listing l;
+		struct procs l;
 		int r = look(&w->target, &l, err);
 
 		if (r == 0)
@@ -252,7 +144,7 @@ static int send_signal(const struct work *w, struct warren_error *err)
 /* ----------------------------------------------------------------------- listing */
 
 /* Who of them ignores SIGINT, one number a line, and behind it how long it is up there. */
-static int ask_more(const struct target *t, const struct listing *l, struct buf *out,
+static int ask_more(const struct target *t, const struct procs *l, struct buf *out,
 		    struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20);
@@ -298,7 +190,7 @@ static bool has_line(const char *text, int pid)
 static long list_all(const struct work *w, int file, struct warren_error *err)
 {
 	AUTO_BUF struct buf more = BUF_INIT(1U << 20);
-	struct listing l;
+	struct procs l;
 	int64_t offset;
 	long count = 0;
 	int r = look(&w->target, &l, err);

@@ -54,8 +54,7 @@ void work_at_it(const struct work *w);
 #define WORK_SIGN_MS 5000
 void work_sign(void);
 
-/* tree.c: in a worker. The start of a process, from what its stat says behind its name. */
-uint64_t tree_start(const char *stat);
+/* tree.c: in a worker */
 void tree_work(const struct work *w, int file);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);

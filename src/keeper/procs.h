@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * procs.h - the processes of a sandbox, from the lines of a script (scripts.h: script_processes)
+ *
+ * An exec's are its first, known by number and start; those that are said to have its mark;
+ * and whoever descends from one of them.
+ */
+#ifndef KEEPER_PROCS_H
+#define KEEPER_PROCS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct proc {
+	int pid, ppid;
+	uint64_t start; /* clock ticks, as inside */
+	bool ours, dead;
+};
+
+struct procs {
+	struct proc *procs; /* to be freed */
+	size_t n;
+};
+
+/* @text is written to. @ret is to be freed in any case; -ENOMEM. */
+int procs_parse(char *text, int first, uint64_t start, struct procs *ret);
+/* When a process started, from what its stat says behind its name; 0: it does not say. */
+uint64_t procs_start(const char *stat);
+
+#endif /* KEEPER_PROCS_H */
