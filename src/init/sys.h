@@ -74,10 +74,14 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e, lo
 #define sys_exit(code)                  (void)SYS_1(SYS_exit_group, code)
 
 /* What the compiler may call on its own, and the little text handling that init has. */
+#if __STDC_HOSTED__ /* the parts that a keeper has in common with init */
+#include <string.h>
+#else
 void *memcpy(void *restrict to, const void *restrict from, size_t n);
 void *memmove(void *to, const void *from, size_t n);
 void *memset(void *to, int c, size_t n);
 int memcmp(const void *a, const void *b, size_t n);
 size_t strlen(const char *s);
+#endif
 
 #endif /* INIT_SYS_H */

@@ -344,23 +344,22 @@ static void judge(struct exec *ex, struct extra *x, const char *line)
 		{ "EACCES", EACCES, PROTO_STAGE_EXEC },
 		{ "ENOEXEC", ENOEXEC, PROTO_STAGE_EXEC },
 	};
-	char word[16] = "";
-	int pid = 0;
+	char *end;
 
-	if (sscanf(line, " no %15s", word) == 1) {
-		for (size_t i = 0; i < ARRAY_SIZE(noes); i++)
-			if (strcmp(noes[i].word, word) == 0) {
-				refuse(ex, x, noes[i].code, noes[i].stage, NULL);
-				return;
-			}
-		refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
+	if (strncmp(line, " ok ", 4) == 0) {
+		x->target.pid = (int)strtol(line + 4, &end, 10);
+		x->target.start = procs_start(end);
+		accept_start(ex, x);
 		return;
 	}
-	if (sscanf(line, " ok %d", &pid) == 1 && pid > 0) {
-		x->target.pid = pid;
-		x->target.start = procs_start(strchr(line + 4, ' '));
+	for (size_t i = 0; i < ARRAY_SIZE(noes); i++) {
+		if (strncmp(line, " no ", 4) == 0 &&
+		    strcmp(line + 4, noes[i].word) == 0) {
+			refuse(ex, x, noes[i].code, noes[i].stage, NULL);
+			return;
+		}
 	}
-	accept_start(ex, x);
+	refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
 }
 
 /* A whole line: the one that is waited for? */

@@ -37,24 +37,38 @@ static uint32_t parse_mode(const char *text)
 /* "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of that form. */
 static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
 {
-	unsigned long long uid, gid, size, ino;
-	double mtime;
-	char mode[32];
-	int n = 0;
+	enum {
+		UID,
+		GID,
+		SIZE,
+		MTIME,
+		INO,
+		NUMBERS
+	};
+	double n[NUMBERS] = { 0 };
+	uint64_t whole[NUMBERS] = { 0 };
+	const char *mode = text, *at = text + strcspn(text, " ");
 
-	if (sscanf(text, "%31s %llu %llu %llu %lf %llu %n", mode, &uid, &gid, &size,
-		   &mtime, &ino, &n) < 6 ||
-	    n == 0)
+	for (int i = 0; i < NUMBERS; i++) {
+		char *end;
+
+		if (*at != ' ' || !strchr("-0123456789", at[1]) || !at[1])
+			return NULL;
+		whole[i] = strtoull(at + 1, NULL, 10);
+		n[i] = strtod(at + 1, &end);
+		at = end;
+	}
+	if (*at++ != ' ')
 		return NULL;
 	*ret = (struct proto_entry){
 		.mode = hex ? (uint32_t)strtoul(mode, NULL, 16) : parse_mode(mode),
-		.uid = (uint32_t)uid,
-		.gid = (uint32_t)gid,
-		.size = size,
-		.ino = ino,
-		.mtime_sec = mtime > -1e15 && mtime < 1e15 ? (int64_t)mtime : 0,
+		.uid = (uint32_t)whole[UID],
+		.gid = (uint32_t)whole[GID],
+		.size = whole[SIZE],
+		.ino = whole[INO],
+		.mtime_sec = n[MTIME] > -1e15 && n[MTIME] < 1e15 ? (int64_t)n[MTIME] : 0,
 	};
-	return text + n;
+	return at;
 }
 
 /* One record of the script's, without its end. */

@@ -211,6 +211,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 static void answer_read(const struct work *w, const char *user, const char *path,
 			const char *mark, const char *said, const struct buf *out)
 {
+	char *end = NULL;
 	long long size = 0, mtime = 0;
 	const char *body = memchr(said, '\n', (size_t)(out->data + out->len - said));
 	int code = named_errno(said);
@@ -226,7 +227,9 @@ static void answer_read(const struct work *w, const char *user, const char *path
 		hand_out(w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
 					       ? dir
 					       : path));
-	} else if (body && sscanf(said, "file %lld %lld", &size, &mtime) >= 1) {
+	} else if (body && strncmp(said, "file ", 5) == 0) {
+		size = strtoll(said + 5, &end, 10);
+		mtime = *end == ' ' ? strtoll(end, NULL, 10) : 0;
 		if (size > SPOOL_INLINE)
 			open_large(w, user, path, (time_t)mtime);
 		else

@@ -134,7 +134,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 	if (!at || !memchr(at + 1, '\n', (size_t)(out->data + out->len - at - 1)))
 		return -EAGAIN;
 	out->len = (size_t)(at - out->data);
-	return atoi(at + 1 + MARK_LEN) & 0xff;
+	return (int)strtol(at + 1 + MARK_LEN, NULL, 10) & 0xff;
 }
 
 static int take(struct hand *h, struct buf *out)

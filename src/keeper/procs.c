@@ -36,7 +36,9 @@ static struct proc *find(const struct procs *l, int pid)
 
 static void mark_one(const struct procs *l, const char *line)
 {
-	struct proc *p = strncmp(line, "/proc/", 6) == 0 ? find(l, atoi(line + 6)) : NULL;
+	struct proc *p = strncmp(line, "/proc/", 6) == 0
+				 ? find(l, (int)strtol(line + 6, NULL, 10))
+				 : NULL;
 
 	if (p)
 		p->ours = true;

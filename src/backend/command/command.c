@@ -161,12 +161,14 @@ static int run_step(const struct place *p, const char *step, struct hole *holes,
 {
 	CLEANUP(template_done) struct template_argv argv = { 0 };
 	const json_t *words = words_of(p, step);
-	bool used;
+	struct template_use use = {
+		.name = p->name, .step = step, .holes = holes, .n_holes = n
+	};
 	int r;
 
 	if (!words)
 		return 0;
-	r = template_fill(words, p->name, step, holes, n, NULL, &used, &argv, err);
+	r = template_fill(words, &use, &argv, err);
 	return r < 0 ? r : run_tool(p, step, &argv, in, out, err);
 }
 
@@ -394,6 +396,8 @@ static void feed(const struct buf *script, const char *end, int to)
 
 	if (r == 0)
 		r = fd_write_all(to, end, strlen(end));
+	if (r == 0)
+		r = fd_write_all(to, "\n", 1);
 	while (r == 0) {
 		ssize_t n = read(0, piece, sizeof(piece));
 
@@ -487,7 +491,7 @@ static void command_exec(struct place *p, const struct place_exec *e)
 				   : "-t" },
 		{ .name = "command" },
 	};
-	bool used;
+	struct template_use use;
 
 	(void)fcntl(e->outcome_fd, F_SETFD, FD_CLOEXEC);
 	if (e->user && !template_has(words_of(p, "exec"), "user")) {
@@ -513,17 +517,21 @@ static void command_exec(struct place *p, const struct place_exec *e)
 		fail(e, &err);
 	}
 	holes[4].value = line.data;
-	if (template_fill(words_of(p, "exec"), p->name, "exec", holes, ARRAY_SIZE(holes),
-			  words, &used, &argv, &err) < 0)
+	use = (struct template_use){ .name = p->name,
+				     .step = "exec",
+				     .holes = holes,
+				     .n_holes = ARRAY_SIZE(holes),
+				     .argv = words };
+	if (template_fill(words_of(p, "exec"), &use, &argv, &err) < 0)
 		fail(e, &err);
-	if (!used && !holes[4].used) {
+	if (!use.used_argv && !holes[4].used) {
 		(void)error_set(&err, EINVAL,
 				"%s: exec: its template has neither {argv} nor {command}",
 				p->name);
 		fail(e, &err);
 	}
 	if (words[3])
-		feed_first(&script, (strcat(end, "\n")), &err, e);
+		feed_first(&script, end, &err, e);
 	(void)execvp(argv.words[0], argv.words);
 	(void)error_errno(&err, errno, "%s: exec: run '%s'", p->name, argv.words[0]);
 	fail(e, &err);

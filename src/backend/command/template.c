@@ -55,14 +55,13 @@ static struct hole *alone(const char *word, struct hole *holes, size_t n)
 	return find(holes, n, word + 1, len - 2);
 }
 
-static int bad(const char *name, const char *step, const char *word, const char *why,
+static int bad(const struct template_use *u, const char *word, const char *why,
 	       struct warren_error *err)
 {
-	return error_set(err, EINVAL, "%s: %s: '%.60s': %s", name, step, word, why);
+	return error_set(err, EINVAL, "%s: %s: '%.60s': %s", u->name, u->step, word, why);
 }
 
-static int fill_word(const char *word, const char *name, const char *step,
-		     struct hole *holes, size_t n, struct buf *out,
+static int fill_word(const char *word, const struct template_use *u, struct buf *out,
 		     struct warren_error *err)
 {
 	for (const char *at = word; *at;) {
@@ -80,12 +79,12 @@ static int fill_word(const char *word, const char *name, const char *step,
 			continue;
 		}
 		end = strchr(at, '}');
-		h = end ? find(holes, n, at + 1, (size_t)(end - at) - 1) : NULL;
+		h = end ? find(u->holes, u->n_holes, at + 1, (size_t)(end - at) - 1)
+			: NULL;
 		if (!h)
-			return bad(name, step, word,
-				   "there is no such {word} in this place", err);
+			return bad(u, word, "there is no such {word} in this place", err);
 		if (!h->value)
-			return bad(name, step, word, "there is no value for it", err);
+			return bad(u, word, "there is no value for it", err);
 		h->used = true;
 		buf_puts(out, h->value);
 		at = end + 1;
@@ -111,44 +110,48 @@ static void leave_out(struct template_argv *a)
 	}
 }
 
-int template_fill(const json_t *list, const char *name, const char *step,
-		  struct hole *holes, size_t n_holes, const char *const *argv,
-		  bool *used_argv, struct template_argv *ret, struct warren_error *err)
+/* The word @word of a template, as one or many. */
+static int add_filled(const char *word, struct template_use *u, struct template_argv *ret,
+		      struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(WORD_MAX);
+	struct hole *h = alone(word, u->holes, u->n_holes);
+	int r;
+
+	if (u->argv && strcmp(word, "{argv}") == 0) {
+		u->used_argv = true;
+		r = add_all(ret, u->argv);
+	} else if (h && !h->value) {
+		h->used = true;
+		/* {tty} is an option itself. */
+		if (strcmp(h->name, "tty") != 0)
+			leave_out(ret);
+		return 0;
+	} else {
+		r = fill_word(word, u, &out, err);
+		if (r < 0)
+			return r;
+		r = out.failed ? -ENOMEM : add(ret, out.data ? out.data : "");
+	}
+	return r < 0 ? error_errno(err, -r, "%s: %s", u->name, u->step) : 0;
+}
+
+int template_fill(const json_t *list, struct template_use *use, struct template_argv *ret,
+		  struct warren_error *err)
 {
 	size_t i;
 	json_t *v;
 
-	*used_argv = false;
 	json_array_foreach((json_t *)(uintptr_t)list, i, v)
 	{
-		AUTO_BUF struct buf out = BUF_INIT(WORD_MAX);
 		const char *word = json_string_value(v);
-		struct hole *h = word ? alone(word, holes, n_holes) : NULL;
-		int r;
+		int r = word ? add_filled(word, use, ret, err)
+			     : bad(use, "?", "a word is not a string", err);
 
-		if (!word)
-			return bad(name, step, "?", "a word is not a string", err);
-		if (argv && strcmp(word, "{argv}") == 0) {
-			*used_argv = true;
-			r = add_all(ret, argv);
-		} else if (h && !h->value) {
-			h->used = true;
-			/* {tty} is an option itself. */
-			if (strcmp(h->name, "tty") != 0)
-				leave_out(ret);
-			continue;
-		} else {
-			r = fill_word(word, name, step, holes, n_holes, &out, err);
-			if (r < 0)
-				return r;
-			r = out.failed ? -ENOMEM : add(ret, out.data ? out.data : "");
-		}
 		if (r < 0)
-			return error_errno(err, -r, "%s: %s", name, step);
+			return r;
 	}
-	if (ret->n == 0)
-		return bad(name, step, "[]", "there is nothing to run", err);
-	return 0;
+	return ret->n > 0 ? 0 : bad(use, "[]", "there is nothing to run", err);
 }
 
 bool template_has(const json_t *list, const char *hole)

@@ -29,13 +29,18 @@ struct template_argv {
 
 void template_done(struct template_argv *argv);
 
-/*
- * Fill @list, the words of the configuration, for step @step of backend @name. @argv may be
- * NULL where the template is to have no {argv}; *@used_argv says whether it had.
- */
-int template_fill(const json_t *list, const char *name, const char *step,
-		  struct hole *holes, size_t n_holes, const char *const *argv,
-		  bool *used_argv, struct template_argv *ret, struct warren_error *err);
+/* What a template is filled with. */
+struct template_use {
+	const char *name, *step; /* of the backend, for errors */
+	struct hole *holes;
+	size_t n_holes;
+	const char *const *argv; /* for {argv}; NULL: the template is to have none */
+	bool used_argv;          /* it had one */
+};
+
+/* Fill @list, the words of the configuration. */
+int template_fill(const json_t *list, struct template_use *use, struct template_argv *ret,
+		  struct warren_error *err);
 /* Does it have this hole? */
 bool template_has(const json_t *list, const char *hole);
 

@@ -133,7 +133,7 @@ static int kept_probe(void *state, struct warren_feature *features,
 /* All alike: what differs is linked into the keeper. */
 #define KEPT(kind)                                                                    \
 	{                                                                             \
-		.name = kind, .open = kept_open, .close = kept_close,                 \
+		.name = (kind), .open = kept_open, .close = kept_close,               \
 		.probe = kept_probe, .create = kept_create, .destroy = kept_destroy,  \
 		.exec = talk_exec, .exec_wait = talk_exec_wait,                       \
 		.exec_signal = talk_exec_signal, .exec_free = talk_exec_free,         \
