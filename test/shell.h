@@ -109,6 +109,46 @@ static inline void shell_wait(struct shell *sh)
 		shell_pump(sh, -1);
 }
 
+/* In the child: a terminal is all it has. */
+static inline void shell_exec_terminal(const char *path)
+{
+	int fd;
+
+	(void)setsid();
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	fd = open(path, O_RDWR); /* it becomes that of the new session */
+	for (int i = 0; i < 3; i++)
+		(void)dup2(fd, i);
+	(void)close_range(3, ~0U, 0);
+	(void)execvp("bash", (char *const *)session_argv(SESSION_TERMINAL, SESSION_BASH));
+	_exit(127);
+}
+
+static inline void shell_open_terminal(struct shell *sh)
+{
+	struct warren_error err;
+
+	*sh = (struct shell){ .transport = SESSION_TERMINAL,
+			      .from = { -1, -1, -1 },
+			      .text = { BUF_INIT(SHELL_KEEP), BUF_INIT(SHELL_KEEP) },
+			      .unsent = BUF_INIT(SESSION_OUT_MAX) };
+	(void)alarm(SHELL_PATIENCE);
+	sh->from[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	OK(sh->from[0] >= 0 && unlockpt(sh->from[0]) == 0);
+	EQ(fcntl(sh->from[0], F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	sh->in = fcntl(sh->from[0], F_DUPFD_CLOEXEC, 0);
+	sh->pid = fork();
+	OK(sh->pid >= 0);
+	if (sh->pid == 0)
+		shell_exec_terminal(ptsname(sh->from[0]));
+	sh->pidfd = (int)syscall(SYS_pidfd_open, sh->pid, 0);
+	OK(sh->pidfd >= 0);
+	EQ(session_new(SESSION_TERMINAL, &shell_events, sh, &sh->s, &err), 0);
+	EQ(session_start(sh->s, &sh->unsent, &err), 0);
+	shell_wait(sh);
+}
+
 static inline void shell_open(struct shell *sh, enum session_transport t,
 			      const char *program)
 {

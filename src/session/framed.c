@@ -89,7 +89,7 @@ static size_t search(struct session *s, struct frame *f, enum session_stream str
 
 static int maybe_done(struct session *s, struct warren_error *err)
 {
-	if (!s->have_record || !s->frames[1].ended)
+	if (!s->have_record || (!s->frames[1].ended && s->transport != SESSION_TERMINAL))
 		return 0;
 	return session_take_record(s, err);
 }
@@ -113,6 +113,11 @@ int framed_on_bytes(struct session *s, enum session_stream stream, const char *d
 			r = maybe_done(s, err);
 		} else if (s->state == STATE_RUNNING && !f->ended) {
 			used = search(s, f, stream, data, n);
+			/* A terminal's first marker begins what the second ends. */
+			if (s->transport == SESSION_TERMINAL && f->ended && !f->begun) {
+				f->begun = true;
+				f->ended = false;
+			}
 			f->in_record = f->ended && stream == SESSION_STDOUT;
 			if (f->ended)
 				r = maybe_done(s, err);

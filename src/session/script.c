@@ -46,6 +46,23 @@ const char script_control[] = "exec 2>&9 9>&- 6<&-\n";
 
 const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 </dev/null\n";
 
+/*
+ * First of all no `!` means anything. What the shell prompts with is shown between commands,
+ * when nobody looks. A terminal that is not told otherwise drops all it has not shown yet on
+ * ^C (noflsh), a report of an earlier one included.
+ */
+const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
+			       "stty -echo noflsh 2>/dev/null\n"
+			       "exec 7>&1 8>/dev/null\n";
+
+/*
+ * An interactive bash that is interrupted, or finds an error, goes back to its prompt and forgets
+ * the rest of the line, with the report in it. So it reports when it prompts, if it has not.
+ */
+const char script_terminal_end[] =
+	"trap - INT\n"
+	"PROMPT_COMMAND='{ @e=$?;case $@w in -) \"$@k\" eval \"$@r\";;esac;} 2>/dev/null'\n";
+
 const char script_common[] =
 	/* clang-format off */
 	"@w= @a= @b=\n"
@@ -116,6 +133,7 @@ const char script_common[] =
 			   " else exec 3<&0; { dd bs=65536 <&3 3<&- 2>/dev/null & } |"   \
 			   " { exec 3<&-; exec \"$0\" -c \"$run\" \"$0\"; }; fi"
 
+/* At a terminal readline would draw what is typed. There is no such thing as its sh. */
 static const char *const argvs[][SESSION_SHELL_MAX][8] = {
 	[SESSION_CONTROL] = {
 		[SESSION_BASH] = { "bash", BASH_OPTIONS, RUN_BASH("/proc/self/fd/6") },
@@ -124,6 +142,9 @@ static const char *const argvs[][SESSION_SHELL_MAX][8] = {
 	[SESSION_FRAMED] = {
 		[SESSION_BASH] = { "bash", BASH_OPTIONS, FRAMED },
 		[SESSION_SH] = { "sh", "-c", FRAMED, "sh" },
+	},
+	[SESSION_TERMINAL] = {
+		[SESSION_BASH] = { "bash", "--noediting", "-i", "+m" },
 	},
 };
 

@@ -67,7 +67,7 @@ void session_resume(struct session *s, uint64_t serial)
 	s->serial = serial;
 	s->state = STATE_RUNNING;
 	s->greeted = true;
-	if (s->transport == SESSION_FRAMED)
+	if (s->transport != SESSION_CONTROL)
 		framed_expect(s);
 }
 
@@ -105,18 +105,29 @@ static void ask(struct session *s, struct buf *out)
 {
 	if (s->transport == SESSION_CONTROL)
 		control_ask(s, out);
+	else if (s->transport == SESSION_TERMINAL)
+		terminal_ask(s, out);
 	else
 		framed_ask(s, out);
 	s->state = STATE_RUNNING;
 }
 
+static const char *const scripts[] = {
+	[SESSION_CONTROL] = script_control,
+	[SESSION_FRAMED] = script_framed,
+	[SESSION_TERMINAL] = script_terminal,
+};
+
 int session_start(struct session *s, struct buf *out, struct warren_error *err)
 {
 	if (s->state != STATE_NEW)
 		return error_set(err, EBUSY, "the session has been started before");
-	script_add(out, s,
-		   s->transport == SESSION_CONTROL ? script_control : script_framed);
+	script_add(out, s, scripts[s->transport]);
 	script_add(out, s, script_common);
+	if (s->transport == SESSION_TERMINAL) {
+		script_add(out, s, script_terminal_end);
+		terminal_begin(s, out);
+	}
 	script_add(out, s, "\"$@k\" true");
 	ask(s, out);
 	return out->failed ? error_errno(err, ENOMEM, "start a session") : 0;
@@ -179,6 +190,40 @@ static void add_prelude(struct session *s, struct buf *out)
 	buf_puts(out, "} 2>/dev/null;");
 }
 
+static void feed_quoted(struct session *s, const char *text, size_t n, struct buf *out)
+{
+	/* The empty line: after some syntax errors, bash takes the next word for an argument. */
+	script_add(out, s, "\n\"$@k\" eval 'for @w in -;do ");
+	if (is_nothing(text, n)) {
+		script_add(out, s, "\"$@k\" true");
+	} else {
+		add_prelude(s, out);
+		add_quoted(out, text, n);
+	}
+	script_add(out, s, "\ndone;{ @w=d$?;} 2>/dev/null' 7>&-");
+	buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&-" : "");
+}
+
+static void feed_typed(struct session *s, const char *text, size_t n, struct buf *out)
+{
+	AUTO_BUF struct buf prelude = BUF_INIT(1024);
+
+	add_prelude(s, &prelude);
+	script_add(out, s, "\n{ @t= @u=;} 2>/dev/null\n");
+	if (is_nothing(text, n)) {
+		text = "true";
+		n = strlen(text);
+	} else {
+		terminal_type(s, out, prelude.data ? prelude.data : "", prelude.len);
+	}
+	terminal_type(s, out, text, n);
+	terminal_begin(s, out);
+	script_add(out, s,
+		   "\"$@k\" eval \"for @w in -;do $@t$@u\n"
+		   "done;{ @w=d\\$?;} 2>/dev/null\" 7>&- 8>&-");
+	out->failed |= prelude.failed;
+}
+
 int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
 		 uint64_t *ret_serial, struct warren_error *err)
 {
@@ -193,17 +238,11 @@ int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
 	if (memchr(text, '\0', n))
 		return error_set(err, EINVAL, "a command cannot hold a NUL byte");
 
-	/* The empty line: after some syntax errors, bash takes the next word for an argument. */
-	script_add(out, s, "\n\"$@k\" eval 'for @w in -;do ");
-	if (is_nothing(text, n)) {
-		script_add(out, s, "\"$@k\" true");
-	} else {
-		add_prelude(s, out);
-		add_quoted(out, text, n);
-	}
-	script_add(out, s, "\ndone;{ @w=d$?;} 2>/dev/null' 7>&-");
-	buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&-" : "");
 	s->serial++;
+	if (s->transport == SESSION_TERMINAL)
+		feed_typed(s, text, n, out);
+	else
+		feed_quoted(s, text, n, out);
 	ask(s, out);
 	*ret_serial = s->serial;
 	return out->failed ? error_errno(err, ENOMEM, "quote a command") : 0;
@@ -214,6 +253,11 @@ int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
 void session_output(struct session *s, enum session_stream stream, const void *data,
 		    size_t n)
 {
+	/* What was typed is no output, nor what the shell prompts with between commands. */
+	if (s->transport == SESSION_TERMINAL &&
+	    (s->state == STATE_IDLE ||
+	     (s->state == STATE_RUNNING && !s->frames[0].begun)))
+		return;
 	if (s->greeted && n > 0)
 		s->events->output(s->arg, stream, data, n);
 }

@@ -21,7 +21,13 @@
  * marker of 128 random bits, new for each command, ends its output on both streams. Commands
  * have /dev/null for stdin.
  *
- * In both, the command and what it starts have no descriptor of ours: the shell opens its
+ * SESSION_TERMINAL, where there is a terminal, for programs that want one: bash alone, with the
+ * startup files of an interactive one. Commands are typed, as lines that no terminal is too
+ * small for, and a marker begins and ends what the terminal shows of a command: stdout and
+ * stderr in one, as the one stream SESSION_STDOUT. What a command reads is what is typed while
+ * it runs.
+ *
+ * In all, the command and what it starts have no descriptor of ours: the shell opens its
  * script by itself, close-on-exec, and puts the others away for the time of a command. The
  * numbers 7 and 8 are ours: a command may use them, but they do not last.
  *
@@ -59,6 +65,7 @@
 enum session_transport {
 	SESSION_CONTROL,
 	SESSION_FRAMED,
+	SESSION_TERMINAL,
 };
 
 /* In order of preference: start the first; where there is no such program, the next. */

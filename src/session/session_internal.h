@@ -23,6 +23,7 @@ enum session_state {
 /* Where in a stream of the framed transport we are. */
 struct frame {
 	size_t matched; /* bytes of the marker that were seen and are held back */
+	bool begun;     /* of a terminal: what comes is the command's, not its echo */
 	bool in_record; /* behind the marker of stdout, before its end */
 	bool ended;     /* the command's part of this stream is over */
 };
@@ -50,6 +51,7 @@ struct session {
 /* script.c: @template with every @ replaced by the session's token. */
 void script_add(struct buf *out, const struct session *s, const char *template);
 extern const char script_control[], script_framed[], script_common[];
+extern const char script_terminal[], script_terminal_end[];
 
 /* session.c */
 void session_output(struct session *s, enum session_stream stream, const void *data,
@@ -70,5 +72,10 @@ void framed_expect(struct session *s);
 int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
 		    size_t n, struct warren_error *err);
 void framed_flush(struct session *s);
+/* terminal.c: text as lines that are typed, which end in a variable of the shell's. */
+void terminal_type(struct session *s, struct buf *out, const char *text, size_t n);
+/* The marker, at once: before it there is nothing of the command's. */
+void terminal_begin(struct session *s, struct buf *out);
+void terminal_ask(struct session *s, struct buf *out);
 
 #endif /* SESSION_SESSION_INTERNAL_H */
