@@ -365,6 +365,31 @@ TEST(the_file_has_no_secret)
 	db_close(db);
 }
 
+TEST(a_token_of_a_sandbox_goes_with_it)
+{
+	struct sandbox_row box = a_sandbox(DB_LOCAL);
+	struct token_row row = { .tenant = DB_LOCAL, .name = "one", .scopes = "exec" };
+	AUTO_TOKEN_ROW struct token_row got = { 0 };
+	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
+	struct db *db;
+	uint64_t n;
+
+	state_make();
+	db = state_open();
+	row.sandbox = "0123456789bc";
+	EQ(db_make_token(db, &row, id, secret, &err), -ENOENT);
+	GOOD(insert(db, &box));
+	row.sandbox = box.id;
+	GOOD(db_make_token(db, &row, id, secret, &err));
+	GOOD(db_find_token(db, secret, NOW, &got, &err));
+	STREQ(got.sandbox, box.id);
+	GOOD(db_delete_sandbox(db, box.id, &err));
+	EQ(db_find_token(db, secret, NOW, &got, &err), -ENOENT);
+	GOOD(db_count_tokens(db, NOW, &n, &err));
+	EQ(n, 0);
+	db_close(db);
+}
+
 TEST(a_tokens_use_is_noted_lazily)
 {
 	struct token_row row = { .tenant = DB_LOCAL };

@@ -90,7 +90,7 @@ TEST(a_newer_state_is_refused_and_left_alone)
 	EQ(db_open(state_path, &db, &err), -ENOTSUP);
 	OK(strstr(err.msg, "version 1000"));
 	OK(strstr(err.msg, state_path));
-	run_sql("PRAGMA user_version = 2");
+	run_sql("PRAGMA user_version = 3");
 	db = state_open();
 	GOOD(db_check(db, &err));
 	db_close(db);
@@ -106,7 +106,9 @@ TEST(a_state_from_before_tiers_is_of_the_one_there_was)
 	db = state_open();
 	GOOD(insert(db, &row));
 	db = db_close(db);
-	run_sql("ALTER TABLE sandboxes DROP COLUMN tier; PRAGMA user_version = 1");
+	run_sql("DROP INDEX tokens_of_sandbox; ALTER TABLE tokens DROP COLUMN sandbox;"
+		"ALTER TABLE sessions DROP COLUMN name;"
+		"ALTER TABLE sandboxes DROP COLUMN tier; PRAGMA user_version = 1");
 	db = state_open();
 	GOOD(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err));
 	STREQ(got.tier, "namespace");

@@ -146,7 +146,8 @@ static int take_session(void *ctx, const struct session_row *row)
 
 	if (all->n < ARRAY_SIZE(all->row)) {
 		all->row[all->n] = *row;
-		all->row[all->n++].shell = NULL; /* the walk's own */
+		all->row[all->n].name = NULL;    /* the walk's own, as */
+		all->row[all->n++].shell = NULL; /* this */
 	}
 	return 0;
 }

@@ -116,6 +116,12 @@ static const char *const steps[] = {
 
 	/* There was one backend before, and this was its tier. */
 	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
+
+	/* Sessions that are known by a name; tokens that open one sandbox, and go with it. */
+	"ALTER TABLE sessions ADD COLUMN name TEXT;"
+	"ALTER TABLE tokens ADD COLUMN sandbox TEXT"
+	"  REFERENCES sandboxes (id) ON DELETE CASCADE;"
+	"CREATE INDEX tokens_of_sandbox ON tokens (sandbox) WHERE sandbox IS NOT NULL;",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

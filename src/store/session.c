@@ -17,6 +17,7 @@ int db_insert_session(struct db *db, const struct session_row *row,
 	query_int(&q, row->created_at);
 	query_int(&q, row->last_used);
 	query_u64(&q, row->serial);
+	query_text(&q, row->name);
 	r = query_run(&q, err);
 	if (r < 0 && sqlite3_extended_errcode(db->sql) == SQLITE_CONSTRAINT_FOREIGNKEY)
 		return error_set(err, ENOENT, "no exec '%s' in a sandbox '%s'", row->exec,
@@ -31,6 +32,7 @@ static void read_row(const struct query *q, struct session_row *row)
 		.created_at = column_int(q, 4),
 		.last_used = column_int(q, 5),
 		.serial = column_u64(q, 6),
+		.name = column_text(q, 7),
 	};
 	column_id(q, 0, row->id);
 	column_id(q, 1, row->sandbox);
@@ -52,7 +54,8 @@ int db_get_session(struct db *db, const char *sandbox, const char *id,
 	if (r < 0)
 		return r;
 	read_row(&q, &row);
-	r = strings_own((const char **const[]){ &row.shell }, 1, &row.block, err);
+	r = strings_own((const char **const[]){ &row.shell, &row.name }, 2, &row.block,
+			err);
 	if (r < 0)
 		return r;
 	*ret = row;

@@ -13,7 +13,7 @@
 	"s.last_used, s.labels, s.tier"
 #define TOKEN                                                                       \
 	"id, tenant, name, scopes, created_at, expires_at, last_used, revoked_at, " \
-	"hash, seq"
+	"hash, seq, sandbox"
 #define TENANT                                                                     \
 	"name, created_at, max_sandboxes, max_execs, max_memory, max_cpu_millis, " \
 	"max_disk, sandboxes, execs, memory, cpu_millis, disk"
@@ -21,7 +21,7 @@
 	"id, sandbox, number, argv, cwd, user, pty, session, started_at, "   \
 	"timeout_ms, journal, ended_at, exit_code, signal, timed_out, oom, " \
 	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes"
-#define SESSION "id, sandbox, exec, shell, created_at, last_used, serial"
+#define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name"
 
 const char sandbox_columns[] = SANDBOX;
 
@@ -53,7 +53,7 @@ const char *const statement_texts[STMT_MAX] = {
 
 	[STMT_INSERT_TOKEN] =
 		"INSERT INTO tokens (id, hash, tenant, name, scopes, created_at, "
-		"expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		"expires_at, sandbox) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_FIND_TOKEN] = "SELECT " TOKEN " FROM tokens WHERE hash = ?",
 	[STMT_TOUCH_TOKEN] = "UPDATE tokens SET last_used = ? WHERE id = ?",
 	[STMT_EACH_TOKEN] =
@@ -125,7 +125,7 @@ const char *const statement_texts[STMT_MAX] = {
 
 	[STMT_INSERT_SESSION] =
 		"INSERT INTO sessions (id, sandbox, exec, shell, created_at, last_used, "
-		"serial) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		"serial, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_ADVANCE_SESSION] = "UPDATE sessions SET serial = ?1, last_used = ?2 "
 				 "WHERE id = ?3 AND serial < ?1",
 	[STMT_GET_SESSION] = "SELECT " SESSION " FROM sessions WHERE id = ?1 AND "

@@ -152,13 +152,16 @@ struct token_row {
 	char id[ID_LEN + 1];
 	const char *tenant, *name;
 	const char *scopes; /* words, as the API defines them; not judged here */
+	const char
+		*sandbox; /* that it is for, and goes with; NULL: all of the tenant's */
 	int64_t created_at, expires_at, last_used, revoked_at;
 	void *block;
 };
 
 /*
- * Makes a token from @row's tenant, name, scopes and expires_at. The secret is
- * told here and nowhere else: the file has its hash only. -ENOENT: no such tenant.
+ * Makes a token from @row's tenant, name, scopes, sandbox and expires_at. The secret is
+ * told here and nowhere else: the file has its hash only. -ENOENT: no such tenant or
+ * sandbox.
  */
 int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN + 1],
 		  char ret_secret[DB_SECRET_LEN + 1],
@@ -359,6 +362,7 @@ struct session_row {
 	char sandbox[ID_LEN + 1];
 	char exec[ID_LEN + 1]; /* its shell; the session goes with it */
 	const char *shell;
+	const char *name; /* that its user knows it by; NULL: none but its id */
 	int64_t created_at, last_used;
 	uint64_t serial; /* of the last command that was sent to it */
 	void *block;

@@ -58,7 +58,10 @@ static int insert(struct db *db, const struct token_row *row, const char *id,
 	query_text(&q, row->scopes ? row->scopes : "");
 	query_int(&q, row->created_at ? row->created_at : (int64_t)time(NULL) * 1000);
 	query_int(&q, row->expires_at);
+	query_text(&q, row->sandbox);
 	r = query_run(&q, err);
+	if (r < 0 && sqlite3_extended_errcode(db->sql) == SQLITE_CONSTRAINT_FOREIGNKEY)
+		return error_set(err, ENOENT, "no sandbox '%s'", row->sandbox);
 	return r < 0 ? r : 0;
 }
 
@@ -98,6 +101,7 @@ static void read_row(const struct query *q, struct token_row *row)
 		.tenant = column_text(q, 1),
 		.name = column_text(q, 2),
 		.scopes = column_text(q, 3),
+		.sandbox = column_text(q, 10),
 		.created_at = column_int(q, 4),
 		.expires_at = column_int(q, 5),
 		.last_used = column_int(q, 6),
@@ -127,8 +131,9 @@ int db_find_token(struct db *db, const char *secret, int64_t now, struct token_r
 		return error_set(err, EKEYREVOKED, "the token %s was revoked", row.id);
 	if (row.expires_at != 0 && row.expires_at <= now)
 		return error_set(err, EKEYEXPIRED, "the token %s has expired", row.id);
-	r = strings_own((const char **const[]){ &row.tenant, &row.name, &row.scopes }, 3,
-			&row.block, err);
+	r = strings_own((const char **const[]){ &row.tenant, &row.name, &row.scopes,
+						&row.sandbox },
+			4, &row.block, err);
 	if (r < 0)
 		return r;
 	*ret = row;
