@@ -227,7 +227,7 @@ static int admit(struct api *a, struct api_word *word, struct warren_error *err)
 }
 
 /* Nothing of it is known but who sent it and what was wrong. */
-static void log_unreadable(const struct v1_record *r)
+static void log_unreadable(const struct api_record *r)
 {
 	const struct log_field fields[] = {
 		{ "status", NULL, (uint64_t)r->status },
@@ -240,7 +240,7 @@ static void log_unreadable(const struct v1_record *r)
 }
 
 /* What changes something is worth a line, and what failed by our fault a loud one. */
-static void log_answered(const struct v1_record *r)
+static void log_answered(const struct api_record *r)
 {
 	bool looks = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
 	enum log_level level = r->status >= 500 && !r->proxied ? LOG_LEVEL_ERROR
@@ -259,7 +259,7 @@ static void log_answered(const struct v1_record *r)
 		   ARRAY_SIZE(fields) - (r->cause[0] == '\0'));
 }
 
-static void on_record(const struct v1_record *r)
+static void on_record(const struct api_record *r)
 {
 	if (r->peer)
 		log_unreadable(r);

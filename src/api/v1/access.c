@@ -1,156 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * access.c - who asks, and whether he may
- *
- * By the unix socket, which is the owner's alone (0600), the owner of this
- * process and root need no token: they could read the store. Everybody else
- * shows one. What a web page makes a browser send is refused by its Origin, and
- * by a Host that no listener of ours is called.
- */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <stdio.h>
+/* access.c - whether he who asks may do what he asks for */
+#include "api/v1/v1.h"
+
 #include <string.h>
 
-#include "api/v1/v1.h"
 #include "config/config.h"
 
-int access_scopes_parse(const char *words, uint32_t *ret)
+/* A token that is for one sandbox opens what is below that, and nothing beside it. */
+static bool is_its_own(const struct route *route, const struct caller *caller)
 {
-	uint32_t scopes = 0;
-
-	while (*words) {
-		size_t n = strcspn(words, " ,");
-		bool known = n == 0;
-
-		for (size_t i = 0; n > 0 && v1_scope_names[i]; i++) {
-			if (strlen(v1_scope_names[i]) == n &&
-			    memcmp(v1_scope_names[i], words, n) == 0) {
-				scopes |= 1U << i;
-				known = true;
-			}
-		}
-		if (!known)
-			return -EINVAL;
-		words += n + (words[n] != '\0');
-	}
-	*ret = scopes;
-	return 0;
+	return route->n_params > 0 &&
+	       strncmp(route->op->path, "/v1/sandboxes/{", strlen("/v1/sandboxes/{")) ==
+		       0 &&
+	       strcmp(route->param[0], caller->sandbox) == 0;
 }
 
-bool access_is_token(const char *authorization)
-{
-	return strncasecmp(authorization, "Bearer wrn_", 11) == 0;
-}
-
-/* "name:port" without the port; "[::1]:80" without the port and with the brackets. */
-static size_t host_length(const char *host)
-{
-	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
-
-	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
-}
-
-/* An address, localhost, or our domain and what is below it. */
-static bool host_is_ours(const struct v1 *v1, const char *host)
-{
-	size_t n = host_length(host), d = strlen(v1->config->domain);
-	struct in_addr v4;
-	char name[256];
-
-	if (n == 0 || n >= sizeof(name))
-		return false;
-	(void)memcpy(name, host, n);
-	name[n] = '\0';
-	if (name[0] == '[' || inet_pton(AF_INET, name, &v4) == 1 ||
-	    strcasecmp(name, "localhost") == 0)
-		return true;
-	return d > 0 && n >= d && strcasecmp(name + n - d, v1->config->domain) == 0 &&
-	       (n == d || name[n - d - 1] == '.');
-}
-
-static int check_origin(const struct v1 *v1, const struct http_request *req,
-			struct api_error *err)
-{
-	const char *origin = http_header(req, "Origin");
-	const char *host = http_header(req, "Host");
-	const char *at;
-
-	if (req->peer->kind == HTTP_PEER_UNIX)
-		return 0;
-	if (!host || !host_is_ours(v1, host))
-		return api_error_set(
-			err, API_ERR_FORBIDDEN,
-			"no listener of this service is called '%.100s': ask "
-			"by its address, or by the domain in its configuration",
-			host ? host : "");
-	if (!origin)
-		return 0;
-	at = strstr(origin, "://");
-	if (!at || strcasecmp(at + 3, host) != 0)
-		return api_error_set(err, API_ERR_FORBIDDEN,
-				     "a page of '%.100s' has no business here", origin);
-	return 0;
-}
-
-static int find_token(struct v1 *v1, const char *secret, struct caller *ret,
-		      struct api_error *err)
-{
-	AUTO_TOKEN_ROW struct token_row row = { 0 };
-	struct warren_error why = WARREN_ERROR_INIT;
-	struct db *db = service_db(v1->service);
-	int64_t now = service_time();
-	int r = db_find_token(db, secret, now, &row, &why);
-
-	if (r == -EKEYEXPIRED)
-		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token has expired");
-	if (r == -EKEYREVOKED)
-		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token was revoked");
-	if (r == -ENOENT)
-		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
-	if (r < 0)
-		return api_error_from(err, &why);
-	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row.tenant);
-	(void)memcpy(ret->token, row.id, sizeof(ret->token));
-	if (access_scopes_parse(row.scopes, &ret->scopes) < 0)
-		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
-	if (db_touch_token(db, &row, now, &why) < 0)
-		service_figures(v1->service)->store_errors++;
-	return 0;
-}
-
-static bool is_owner(const struct v1 *v1, const struct http_peer *peer)
-{
-	return peer->kind == HTTP_PEER_UNIX &&
-	       (peer->uid == 0 || peer->uid == geteuid() || peer->uid == v1->owner);
-}
-
-int access_check(struct v1 *v1, struct http_request *req, const struct api_op *op,
+int access_check(struct v1 *v1, struct http_request *req, const struct route *route,
 		 struct caller *ret, struct api_error *err)
 {
+	const struct api_op *op = route->op;
 	const char *auth = http_header(req, "Authorization");
-	int r = check_origin(v1, req, err);
+	int r = access_origin(v1->config->domain, req, err);
 
 	*ret = (struct caller){ .tenant = DB_LOCAL };
 	if (r < 0)
 		return r;
 	/* What is handed on to a server in a sandbox may be meant for that one. */
-	if (auth && op->any_method && is_owner(v1, req->peer) && !access_is_token(auth))
+	if (auth && op->any_method && access_is_owner(v1->owner, req->peer) &&
+	    !access_is_token(auth))
 		auth = NULL;
 	if (auth) {
 		if (strncasecmp(auth, "Bearer ", 7) != 0)
 			return api_error_set(err, API_ERR_UNAUTHORIZED,
 					     "Authorization must be 'Bearer <token>'");
-		r = find_token(v1, auth + 7, ret, err);
+		r = access_token(v1->service, auth + 7, ret, err);
 		if (r < 0)
 			return r;
-	} else if (is_owner(v1, req->peer)) {
+	} else if (access_is_owner(v1->owner, req->peer)) {
 		ret->scopes = V1_SCOPE_ADMIN;
 	} else if (op->scope) {
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "a token is needed: Authorization: Bearer <token>; "
 				     "'warren token create' makes one");
 	}
+	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
+		return api_error_set(err, API_ERR_FORBIDDEN,
+				     "the token is for the sandbox '%s' and for nothing "
+				     "else",
+				     ret->sandbox);
 	if (op->scope && !(ret->scopes & (op->scope | V1_SCOPE_ADMIN))) {
 		unsigned bit = (unsigned)__builtin_ctz(op->scope);
 

@@ -33,6 +33,8 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 		if (scopes & 1U << i)
 			json_str(&j, NULL, v1_scope_names[i]);
 	json_close(&j, ']');
+	if (row->sandbox)
+		json_str(&j, "sandbox_id", row->sandbox);
 	put_when(&j, "created_at", row->created_at);
 	put_when(&j, "expires_at", row->expires_at);
 	put_when(&j, "last_used_at", row->last_used);
@@ -64,6 +66,7 @@ void v1_create_token(struct call *c)
 	struct token_row row = {
 		.tenant = tenant ? tenant : c->caller.tenant,
 		.name = body_text(&c->body, "name"),
+		.sandbox = body_text(&c->body, "sandbox_id"),
 		.created_at = now,
 	};
 	uint32_t bits = 0;
@@ -81,6 +84,11 @@ void v1_create_token(struct call *c)
 		call_refuse(
 			c, API_ERR_FORBIDDEN,
 			"a token can have no scope and no tenant that its maker lacks");
+		return;
+	}
+	if (row.sandbox && !box_find(c->v1->service, row.tenant, row.sandbox)) {
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "tenant '%s' has no sandbox '%s'", row.tenant, row.sandbox);
 		return;
 	}
 	r = make_tenant(c, row.tenant, &err);

@@ -130,7 +130,7 @@ static void read_body(struct call *c)
 
 static void record(struct call *c)
 {
-	struct v1_record r = {
+	struct api_record r = {
 		.request_id = http_request_id(c->req),
 		.method = c->req->method,
 		.path = c->req->path,
@@ -171,7 +171,7 @@ static int admit(struct call *c, struct api_error *err)
 	if (r < 0)
 		return r;
 	c->head = c->route.head;
-	r = access_check(c->v1, c->req, c->route.op, &c->caller, err);
+	r = access_check(c->v1, c->req, &c->route, &c->caller, err);
 	if (r < 0 && !c->caller.token[0])
 		c->caller.tenant[0] = '\0'; /* nobody we know */
 	if (r == 0 && !c->by_host)
@@ -228,7 +228,7 @@ static enum api_code refusal_code(const struct http_refusal *refusal)
 static void record_refusal(const struct v1 *v1, const struct http_refusal *refusal)
 {
 	char peer[96];
-	struct v1_record r = { .request_id = refusal->request_id,
+	struct api_record r = { .request_id = refusal->request_id,
 			       .method = "",
 			       .path = "",
 			       .tenant = "",

@@ -9,15 +9,17 @@
  *
  *	v1.c		the way of a request to its handler
  *	call.c		answers
- *	access.c	who asks
+ *	access.c	may he who asks
  *	port.c		requests that are for a server in a sandbox, by path and by host name
  *	sandbox.c, show.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
 #define API_V1_V1_H
 
+#include "api/access.h"
 #include "api/body.h"
 #include "api/query.h"
+#include "api/record.h"
 #include "api/route.h"
 #include "api/v1/ops.h"
 #include "net/http.h"
@@ -25,18 +27,6 @@
 
 struct config;
 struct warden_policy;
-
-/* A request that is over, for the log. */
-struct v1_record {
-	const char *request_id, *method;
-	const char *path;   /* without its query */
-	const char *tenant; /* "": nobody was let in */
-	int status;         /* 0: the client went before it was answered */
-	bool proxied;       /* by a server in a sandbox, whose words those are */
-	uint64_t usec;
-	const char *cause; /* of a status from 500 on; "": not known */
-	const char *peer;  /* of what never became a request; else NULL */
-};
 
 struct v1 {
 	struct service *service;
@@ -46,14 +36,7 @@ struct v1 {
 	uid_t owner; /* who started it: needs no token on the unix socket */
 	uint64_t started_at;
 	bool stopping;
-	void (*record)(const struct v1_record *record); /* NULL: no log */
-};
-
-/* Who asks. */
-struct caller {
-	char tenant[DB_NAME_MAX + 1];
-	uint32_t scopes;
-	char token[ID_LEN + 1]; /* "" : the owner, by the unix socket */
+	void (*record)(const struct api_record *record); /* NULL: no log */
 };
 
 struct call {
@@ -109,11 +92,8 @@ void call_begin_bytes(struct call *c, const char *type);
 bool port_route(struct call *c);
 
 /* access.c: 0, or the refusal. */
-int access_check(struct v1 *v1, struct http_request *req, const struct api_op *op,
+int access_check(struct v1 *v1, struct http_request *req, const struct route *route,
 		 struct caller *ret, struct api_error *err);
-/* Does that value of Authorization look like one of our tokens? */
-bool access_is_token(const char *authorization);
-int access_scopes_parse(const char *words, uint32_t *ret);
 
 /* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */
 struct box *call_box(struct call *c);

@@ -10,6 +10,7 @@
 struct token_options {
 	json_t *scopes;
 	const char *tenant;
+	const char *sandbox;
 	uint64_t expires_ms;
 	bool quiet;
 	bool json;
@@ -25,6 +26,9 @@ static const struct opt create_table[] = {
 	{ NULL, "tenant", 0, "TENANT", "research",
 	  "for whom (default: one's own)",
 	  value_text, FIELD(tenant) },
+	{ NULL, "sandbox", 0, "SANDBOX", "k3f9x2m7qd1w",
+	  "the only sandbox that it opens, by id or name",
+	  value_text, FIELD(sandbox) },
 	{ NULL, "expires", 0, "DURATION", "24h",
 	  "then it is worth nothing (default: never)",
 	  opt_duration, FIELD(expires_ms) },
@@ -52,6 +56,7 @@ static int create(const struct token_options *o, const char *name)
 	AUTO_CLIENT struct client *c = NULL;
 	AUTO_JSON json_t *token = NULL;
 	AUTO_JSON json_t *body = json_object();
+	char id[ID_LEN + 1];
 
 	if (!o->scopes) {
 		say(token_create.name, "--scope is missing (example: %s)",
@@ -63,7 +68,11 @@ static int create(const struct token_options *o, const char *name)
 	put_text(body, "tenant", o->tenant);
 	put_number(body, "expires_in_ms", o->expires_ms);
 	if (client_open(&c, &err) < 0 ||
-	    client_call(c, "POST", "/v1/tokens", body, &token, &err) < 0)
+	    (o->sandbox && find_sandbox(c, o->sandbox, id, &err) < 0))
+		return client_fail(&token_create, &err);
+	if (o->sandbox)
+		put_text(body, "sandbox_id", id);
+	if (client_call(c, "POST", "/v1/tokens", body, &token, &err) < 0)
 		return client_fail(&token_create, &err);
 	if (o->json)
 		return print_json(&token_create, token);

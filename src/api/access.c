@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * access.c - who asks
+ *
+ * By the unix socket, which is the owner's alone (0600), the owner of this
+ * process and root need no token: they could read the store. Everybody else
+ * shows one. What a web page makes a browser send is refused by its Origin, and
+ * by a Host that no listener of ours is called.
+ */
+#include "api/access.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/v1/ops.h"
+#include "service/service.h"
+
+int access_scopes_parse(const char *words, uint32_t *ret)
+{
+	uint32_t scopes = 0;
+
+	while (*words) {
+		size_t n = strcspn(words, " ,");
+		bool known = n == 0;
+
+		for (size_t i = 0; n > 0 && v1_scope_names[i]; i++) {
+			if (strlen(v1_scope_names[i]) == n &&
+			    memcmp(v1_scope_names[i], words, n) == 0) {
+				scopes |= 1U << i;
+				known = true;
+			}
+		}
+		if (!known)
+			return -EINVAL;
+		words += n + (words[n] != '\0');
+	}
+	*ret = scopes;
+	return 0;
+}
+
+bool access_is_token(const char *authorization)
+{
+	return strncasecmp(authorization, "Bearer wrn_", 11) == 0;
+}
+
+/* "name:port" without the port; "[::1]:80" without the port and with the brackets. */
+static size_t host_length(const char *host)
+{
+	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+
+	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+}
+
+/* An address, localhost, or our domain and what is below it. */
+static bool host_is_ours(const char *domain, const char *host)
+{
+	size_t n = host_length(host), d = strlen(domain);
+	struct in_addr v4;
+	char name[256];
+
+	if (n == 0 || n >= sizeof(name))
+		return false;
+	(void)memcpy(name, host, n);
+	name[n] = '\0';
+	if (name[0] == '[' || inet_pton(AF_INET, name, &v4) == 1 ||
+	    strcasecmp(name, "localhost") == 0)
+		return true;
+	return d > 0 && n >= d && strcasecmp(name + n - d, domain) == 0 &&
+	       (n == d || name[n - d - 1] == '.');
+}
+
+int access_origin(const char *domain, const struct http_request *req,
+		  struct api_error *err)
+{
+	const char *origin = http_header(req, "Origin");
+	const char *host = http_header(req, "Host");
+	const char *at;
+
+	if (req->peer->kind == HTTP_PEER_UNIX)
+		return 0;
+	if (!host || !host_is_ours(domain, host))
+		return api_error_set(
+			err, API_ERR_FORBIDDEN,
+			"no listener of this service is called '%.100s': ask "
+			"by its address, or by the domain in its configuration",
+			host ? host : "");
+	if (!origin)
+		return 0;
+	at = strstr(origin, "://");
+	if (!at || strcasecmp(at + 3, host) != 0)
+		return api_error_set(err, API_ERR_FORBIDDEN,
+				     "a page of '%.100s' has no business here", origin);
+	return 0;
+}
+
+int access_token(struct service *service, const char *secret, struct caller *ret,
+		 struct api_error *err)
+{
+	AUTO_TOKEN_ROW struct token_row row = { 0 };
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct db *db = service_db(service);
+	int64_t now = service_time();
+	int r = db_find_token(db, secret, now, &row, &why);
+
+	if (r == -EKEYEXPIRED)
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token has expired");
+	if (r == -EKEYREVOKED)
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token was revoked");
+	if (r == -ENOENT)
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
+	if (r < 0)
+		return api_error_from(err, &why);
+	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row.tenant);
+	(void)memcpy(ret->token, row.id, sizeof(ret->token));
+	(void)snprintf(ret->sandbox, sizeof(ret->sandbox), "%s",
+		       row.sandbox ? row.sandbox : "");
+	if (access_scopes_parse(row.scopes, &ret->scopes) < 0)
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
+	if (db_touch_token(db, &row, now, &why) < 0)
+		service_figures(service)->store_errors++;
+	return 0;
+}
+
+bool access_is_owner(uid_t owner, const struct http_peer *peer)
+{
+	return peer->kind == HTTP_PEER_UNIX &&
+	       (peer->uid == 0 || peer->uid == geteuid() || peer->uid == owner);
+}
+
+bool access_may(const struct caller *c, const char *scope)
+{
+	uint32_t bit = 0;
+
+	return access_scopes_parse(scope, &bit) == 0 &&
+	       (c->scopes & (bit | V1_SCOPE_ADMIN)) != 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* access.h - who asks, by whichever face: tokens, the owner, and what a browser was made to send */
+#ifndef API_ACCESS_H
+#define API_ACCESS_H
+
+#include "api/errors.h"
+#include "net/http.h"
+#include "store/store.h"
+
+struct service;
+
+struct caller {
+	char tenant[DB_NAME_MAX + 1];
+	uint32_t scopes;
+	char token[ID_LEN + 1];   /* "" : the owner, by the unix socket */
+	char sandbox[ID_LEN + 1]; /* the only one that the token is for; "": all */
+};
+
+/* Is it addressed to us, and by nobody's page? 0, or the refusal. */
+int access_origin(const char *domain, const struct http_request *req,
+		  struct api_error *err);
+/* Whose @secret is; else it is refused. */
+int access_token(struct service *service, const char *secret, struct caller *ret,
+		 struct api_error *err);
+/* Who needs no token, as @owner is who started the service. */
+bool access_is_owner(uid_t owner, const struct http_peer *peer);
+/* Does that value of Authorization look like one of our tokens? */
+bool access_is_token(const char *authorization);
+int access_scopes_parse(const char *words, uint32_t *ret);
+/* May he, by the scope of that name? */
+bool access_may(const struct caller *c, const char *scope);
+
+#endif /* API_ACCESS_H */
