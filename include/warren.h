@@ -315,6 +315,7 @@ struct warren_exec_spec {
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
+	bool env_only; /* .env is all of it: nothing of the sandbox's, no defaults */
 };
 
 struct warren_result {

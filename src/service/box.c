@@ -36,6 +36,11 @@ const struct sandbox_row *box_row(const struct box *box)
 	return &box->row;
 }
 
+const char *box_workdir(const struct box *box)
+{
+	return box->is.base.workdir ? box->is.base.workdir : "/";
+}
+
 struct service *box_service(const struct box *box)
 {
 	return box->service;

@@ -143,6 +143,13 @@ struct run *run_find(struct box *box, const char *id)
 
 /* ------------------------------------------------------------------ journals */
 
+int service_spool(struct service *s)
+{
+	int fd = openat(s->journals, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int run_open_journal(struct run *run, struct warren_error *err)
 {
 	if (run->journal >= 0)
@@ -343,6 +350,7 @@ static int ask_init(struct starting *st, struct warren_error *err)
 	struct warren_exec_spec spec = {
 		.argv = from->argv,
 		.env = from->env,
+		.env_only = from->env_only,
 		.cwd = from->cwd,
 		.in = from->input && !from->pty ? WARREN_STDIO_PIPE : WARREN_STDIO_NULL,
 		.out = WARREN_STDIO_JOURNAL,

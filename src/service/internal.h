@@ -238,6 +238,19 @@ void marker_make(const struct service *s, const char *session, uint64_t serial,
 
 /* shell.c */
 void shell_box_gone(struct box *box);
+/* One that is called so, be it only about to be opened. */
+struct shell *shell_named(struct box *box, const char *name);
+bool shell_is_open(const struct shell *sh);
+struct console **shell_console(struct shell *sh);
+struct box *shell_box(const struct shell *sh);
+/* Wait for what runs, as if it had been started for @command; false: nothing does. */
+bool shell_join(struct shell *sh, struct shell_command *command);
+/* SIGKILL to what a command started, with @all to what it put in the background, too. */
+void shell_stop(struct shell *sh, bool all);
+
+/* console.c */
+void console_shell_gone(struct console *c);
+
 int shell_restore(struct box *box, const struct session_row *row, struct run *run,
 		  struct warren_error *err);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - gzip and zstd, a piece at a time */
+/* pack.c - gzip and zstd, a piece at a time; and zip, to be read */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "service/tar.h"
+#include "service/zip.h"
 
 #define WINDOW_LOG_MAX 27 /* 128 MB, as the zstd program's own limit */
 #define ROOM           65536U
@@ -20,6 +21,7 @@ struct unpack {
 	enum pack_kind kind;
 	z_stream z;
 	ZSTD_DStream *zstd;
+	struct zip *zip;
 	bool whole;
 };
 
@@ -127,6 +129,8 @@ int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *er
 		u->kind = kind;
 	if (u && kind == PACK_GZIP)
 		made = inflateInit2(&u->z, 15 + 16) == Z_OK;
+	else if (u && kind == PACK_ZIP)
+		made = (u->zip = zip_new());
 	else if (u && kind == PACK_ZSTD)
 		made = (u->zstd = ZSTD_createDStream()) &&
 		       !ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax,
@@ -146,15 +150,17 @@ struct unpack *unpack_free(struct unpack *u)
 {
 	if (u && u->kind == PACK_GZIP)
 		(void)inflateEnd(&u->z);
-	if (u)
+	if (u) {
 		(void)ZSTD_freeDStream(u->zstd);
+		u->zip = zip_free(u->zip);
+	}
 	free(u);
 	return NULL;
 }
 
 bool unpack_is_whole(const struct unpack *u)
 {
-	return u->whole;
+	return u->kind == PACK_ZIP ? zip_is_whole(u->zip) : u->whole;
 }
 
 static int take_gzip(struct unpack *u, const char *data, size_t n, size_t *ret_used,
@@ -203,6 +209,8 @@ int unpack_take(struct unpack *u, const char *data, size_t n, size_t *ret_used, 
 	int r = 0;
 
 	*ret_used = *ret_made = 0;
+	if (u->kind == PACK_ZIP)
+		return zip_take(u->zip, data, n, ret_used, out, size, ret_made, err);
 	if (u->kind == PACK_GZIP) {
 		r = take_gzip(u, data, n, ret_used, out, size, ret_made);
 	} else if (u->kind == PACK_ZSTD) {

@@ -170,6 +170,11 @@ void box_use(struct box *box, service_done_fn done, void *ctx);
 void box_engage(struct box *box);
 void box_disengage(struct service *s, const char *id);
 
+/* Where what is started in it begins, and what relative paths are relative to. */
+const char *box_workdir(const struct box *box);
+/* A file without a name for what arrives before it is known where it goes; or -errno. */
+int service_spool(struct service *s);
+
 /* A file or port of it, by init. @user as an exec's, NULL: the sandbox's. */
 typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
 void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
@@ -228,12 +233,14 @@ const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret
 struct run_start {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* NULL: none */
+	bool env_only;           /* and nothing of the sandbox's */
 	const char *cwd, *user;  /* NULL: the sandbox's */
 	bool pty;
 	uint16_t rows, cols;
-	bool input;   /* stdin is a pipe that can be written to */
-	bool session; /* the shell of one */
-	bool control; /* for src/session: commands in, results as stream 3 */
+	bool input;       /* stdin is a pipe that can be written to */
+	bool session;     /* the shell of one */
+	const char *name; /* of that, as its user calls it; NULL */
+	bool control;     /* for src/session: commands in, results as stream 3 */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
 	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
@@ -285,7 +292,10 @@ int run_poke_fd(const struct run *run);
 struct shell;
 typedef void (*shell_fn)(void *ctx, struct shell *shell, const struct warren_error *err);
 
-/* @shell by name or path, NULL: bash, or sh where there is none. @done when it takes commands. */
+/*
+ * @shell by name or path, NULL: bash, or sh where there is none; at a terminal (start->pty) bash
+ * it must be. @done when it takes commands.
+ */
 void shell_open(struct box *box, const struct run_start *start, const char *shell,
 		shell_fn done, void *ctx);
 struct shell *shell_find(struct box *box, const char *id);
@@ -320,6 +330,8 @@ void shell_go_on(struct shell_command *command);
 void shell_interrupt(struct shell *sh, int sig);
 /* All that it started is killed. */
 void shell_close(struct shell *sh, service_done_fn done, void *ctx);
+/* At a terminal: what is typed while a command runs. */
+void shell_type(struct shell *sh, const char *text, size_t n);
 /* Where its output is at present, in the journal of its exec. */
 uint64_t shell_cursor(const struct shell *sh);
 

@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "service/internal.h"
-#include "session/session.h"
+#include "service/shell_internal.h"
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
@@ -35,45 +35,6 @@ static const struct {
 	{ SESSION_STEP_END, 5000 },
 };
 
-/* A start under way: which shell is tried. */
-struct opening {
-	struct run_start start; /* a copy, without its argv */
-	enum session_shell kind;
-	char *own; /* what was asked for; NULL: bash, else sh */
-	const char *argv[16];
-};
-
-struct shell {
-	struct service *service;
-	struct shell *next; /* of the box */
-	struct box *box;    /* NULL: gone */
-	struct session_row row;
-	struct run *run;
-	struct session *codec;
-	struct opening *opening; /* while it is opened */
-	bool framed;
-	char *cwd;
-	uint64_t cursor; /* in its journal */
-	struct run_watcher watcher;
-	struct run_waiter waiter;
-	struct buf out; /* for the shell, not yet in its pipe */
-	size_t sent;
-	struct loop_watch *out_watch;
-	struct loop_timer *timer; /* of the command's time, then of the steps */
-	struct loop_timer *again; /* its output could not be read */
-	size_t step;              /* the next of them */
-	bool stopping, timed_out, interrupted;
-	bool ended;
-	struct shell_command *command; /* that runs for somebody; NULL */
-	uint64_t begun;                /* ns */
-	uint64_t since;                /* the same, in ticks since the machine started */
-	uint64_t lost;
-	shell_fn opened; /* while it is opened */
-	void *ctx;
-	bool done_opening;
-	struct warren_error open_err;
-};
-
 /* ------------------------------------------------------------------- life */
 
 static void opening_free(struct opening *o)
@@ -85,7 +46,7 @@ static void opening_free(struct opening *o)
 	free(o);
 }
 
-static void shell_free(struct shell *sh)
+void shell_free(struct shell *sh)
 {
 	struct shell **p;
 
@@ -95,6 +56,7 @@ static void shell_free(struct shell *sh)
 		if (*p)
 			*p = sh->next;
 	}
+	console_shell_gone(sh->console);
 	run_watch_cancel(&sh->watcher);
 	run_wait_cancel(&sh->waiter);
 	sh->out_watch = loop_watch_free(sh->out_watch);
@@ -124,6 +86,29 @@ struct shell *shell_next(struct box *box, struct shell *after)
 	while (sh && sh->opened)
 		sh = sh->next;
 	return sh;
+}
+
+struct shell *shell_named(struct box *box, const char *name)
+{
+	for (struct shell *sh = box->shells; sh; sh = sh->next)
+		if (sh->row.name && strcmp(sh->row.name, name) == 0)
+			return sh;
+	return NULL;
+}
+
+bool shell_is_open(const struct shell *sh)
+{
+	return !sh->opened;
+}
+
+struct console **shell_console(struct shell *sh)
+{
+	return &sh->console;
+}
+
+struct box *shell_box(const struct shell *sh)
+{
+	return sh->box;
 }
 
 const struct session_row *shell_row(const struct shell *sh)
@@ -181,6 +166,31 @@ static void pour(struct shell *sh)
 	buf_done(&sh->out);
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
 	sh->sent = 0;
+}
+
+/*
+ * A program that was killed may have left the terminal as it needed it. Who has no descriptor of
+ * it (it is another machine's) relies on what the shell was told at its start.
+ */
+static void tidy_terminal(const struct shell *sh)
+{
+	struct termios t;
+
+	if (tcgetattr(sh->run->input, &t) < 0)
+		return;
+	t.c_iflag |= ICRNL;
+	t.c_oflag |= OPOST | ONLCR;
+	t.c_lflag |= ICANON | ISIG | IEXTEN | NOFLSH;
+	t.c_lflag &= ~(tcflag_t)ECHO;
+	(void)tcsetattr(sh->run->input, TCSANOW, &t);
+}
+
+void shell_type(struct shell *sh, const char *text, size_t n)
+{
+	if (!sh->terminal || commands_fd(sh) < 0)
+		return;
+	buf_add(&sh->out, text, n);
+	pour(sh);
 }
 
 /* --------------------------------------------------------------- from the shell */
@@ -421,6 +431,12 @@ void shell_interrupt(struct shell *sh, int sig)
 		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
 }
 
+void shell_stop(struct shell *sh, bool all)
+{
+	if (session_running(sh->codec) && !sh->opened)
+		take_step(sh, all ? SESSION_STEP_KILL_ALL : SESSION_STEP_KILL, 0);
+}
+
 /* As the kernel counts the start of processes. */
 static uint64_t ticks_now(void)
 {
@@ -445,6 +461,8 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 	r = run_extent(sh->run, &from, &sh->cursor);
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
+	if (sh->terminal)
+		tidy_terminal(sh);
 	r = session_feed(sh->codec, text, n, &sh->out, &serial, err);
 	if (r == 0)
 		r = db_advance_session(sh->service->db, sh->row.id, serial,
@@ -469,6 +487,15 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 	return 0;
 }
 
+bool shell_join(struct shell *sh, struct shell_command *command)
+{
+	if (!session_running(sh->codec) || sh->command)
+		return false;
+	sh->command = command;
+	command->shell = sh;
+	return true;
+}
+
 /* Nobody waits for it any more; it runs on. */
 void shell_forget(struct shell_command *command)
 {
@@ -479,7 +506,7 @@ void shell_forget(struct shell_command *command)
 
 /* -------------------------------------------------------------------- opening */
 
-static struct shell *shell_new(struct box *box)
+struct shell *shell_new(struct box *box)
 {
 	struct shell *sh = calloc(1, sizeof(*sh));
 
@@ -508,10 +535,16 @@ static void make_mark(void *arg, uint64_t serial, uint8_t ret[SESSION_MARKER_SIZ
 	marker_make(sh->service, sh->row.id, serial, ret);
 }
 
-static int make_codec(struct shell *sh, struct warren_error *err)
+static enum session_transport transport(const struct shell *sh)
 {
-	int r = session_new(sh->framed ? SESSION_FRAMED : SESSION_CONTROL, &events, sh,
-			    &sh->codec, err);
+	return sh->terminal ? SESSION_TERMINAL
+	       : sh->framed ? SESSION_FRAMED
+			    : SESSION_CONTROL;
+}
+
+int shell_codec(struct shell *sh, struct warren_error *err)
+{
+	int r = session_new(transport(sh), &events, sh, &sh->codec, err);
 
 	if (r < 0)
 		return r;
@@ -525,15 +558,21 @@ static void try_shell(struct shell *sh);
 static int write_down(struct shell *sh, const char *name, struct warren_error *err)
 {
 	struct session_row row = { .shell = name,
+				   .name = sh->row.name,
 				   .created_at = service_time(),
 				   .last_used = service_time() };
+	void *name_before = sh->row.block;
 	int r;
 
 	(void)memcpy(row.id, sh->row.id, sizeof(row.id));
 	(void)memcpy(row.sandbox, sh->box->row.id, sizeof(row.sandbox));
 	(void)memcpy(row.exec, sh->run->row.id, sizeof(row.exec));
 	r = db_insert_session(sh->service->db, &row, err);
-	return r < 0 ? r : db_get_session(sh->service->db, NULL, row.id, &sh->row, err);
+	if (r == 0)
+		r = db_get_session(sh->service->db, NULL, row.id, &sh->row, err);
+	if (r == 0)
+		free(name_before);
+	return r;
 }
 
 static int begin(struct shell *sh, struct run *run, const char *name,
@@ -542,7 +581,7 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 	int r;
 
 	sh->run = run_ref(run);
-	r = make_codec(sh, err);
+	r = shell_codec(sh, err);
 	if (r == 0)
 		r = write_down(sh, name, err);
 	if (r == 0)
@@ -622,8 +661,7 @@ static void try_shell(struct shell *sh)
 {
 	struct opening *o = sh->opening;
 	struct run_start start = o->start;
-	const char *const *argv =
-		session_argv(sh->framed ? SESSION_FRAMED : SESSION_CONTROL, o->kind);
+	const char *const *argv = session_argv(transport(sh), o->kind);
 	size_t n = 0;
 
 	for (; argv[n] && n + 1 < ARRAY_SIZE(o->argv); n++)
@@ -644,6 +682,7 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	const char *name = shell && strrchr(shell, '/') ? strrchr(shell, '/') + 1 : shell;
 
 	if (!sh || (shell && !(o->own = strdup(shell))) ||
+	    (start->name && !(sh->row.block = strdup(start->name))) ||
 	    run_start_copy(&o->start, start) < 0) {
 		if (sh)
 			shell_free(sh);
@@ -656,6 +695,10 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	sh->opened = done;
 	sh->ctx = ctx;
 	sh->opening = o;
+	sh->row.name = sh->row.block;
+	sh->terminal = start->pty;
+	sh->framed |= start->pty;
+	o->start.name = NULL;
 	o->start.control = !sh->framed;
 	o->start.input = sh->framed;
 	o->start.session = true;
@@ -692,82 +735,4 @@ void shell_box_gone(struct box *box)
 {
 	while (box->shells)
 		shell_free(box->shells);
-}
-
-/* ------------------------------------------------------------------ restoring */
-
-/* All that is kept: the mark of the last command is in it, if that has ended. */
-static void replay_framed(struct shell *sh)
-{
-	static char piece[65536];
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	for (;;) {
-		struct warren_output o;
-
-		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0 ||
-		    o.size == 0)
-			break;
-		sh->cursor = o.cursor;
-		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
-				     o.size, &err) < 0)
-			break;
-	}
-}
-
-/* The last record of stream 3 that is whole: the result of the last command, or of none. */
-static void replay(struct shell *sh)
-{
-	static char piece[65536];
-	AUTO_BUF struct buf last = BUF_INIT(JOURNAL_CHUNK);
-	struct warren_error err = WARREN_ERROR_INIT;
-	uint64_t cursor = 0;
-
-	for (;;) {
-		struct warren_output o;
-
-		if (run_output(sh->run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
-		    o.size == 0)
-			break;
-		cursor = o.cursor;
-		if (o.stream != SESSION_RESULTS)
-			continue;
-		last.len = 0;
-		buf_add(&last, piece, o.size);
-	}
-	sh->cursor = cursor;
-	/* Of an earlier command: the last one still runs. */
-	if (last.len > 0 && strtoull(last.data, NULL, 10) == sh->row.serial)
-		(void)session_on_bytes(sh->codec, SESSION_RESULTS, last.data, last.len,
-				       &err);
-}
-
-int shell_restore(struct box *box, const struct session_row *row, struct run *run,
-		  struct warren_error *err)
-{
-	struct shell *sh = shell_new(box);
-	int r;
-
-	if (!sh)
-		return error_errno(err, ENOMEM, "find a session again");
-	r = db_get_session(box->service->db, NULL, row->id, &sh->row, err);
-	if (r == 0)
-		r = make_codec(sh, err);
-	if (r < 0) {
-		shell_free(sh);
-		return r;
-	}
-	sh->run = run_ref(run);
-	session_resume(sh->codec, sh->row.serial);
-	if (sh->framed)
-		replay_framed(sh);
-	else
-		replay(sh);
-	if (session_running(sh->codec))
-		(void)run_watch(run, &sh->watcher, err);
-	if (run_row(run)->ended || run_lost(run))
-		sh->ended = true;
-	else
-		run_wait(run, &sh->waiter);
-	return 0;
 }

@@ -94,6 +94,7 @@ enum pack_kind {
 	PACK_NONE,
 	PACK_GZIP,
 	PACK_ZSTD,
+	PACK_ZIP, /* to be read only: its entries come as those of a tar */
 };
 
 struct pack;

@@ -395,7 +395,8 @@ static int refill(struct untar *u)
 
 	/* Four bytes tell what it is. */
 	if (!u->unpack && (n >= 4 || (u->fed_all && n > 0)))
-		r = unpack_new(unpack_kind(data, n), &u->unpack, &u->err);
+		r = unpack_new(u->o.zip ? PACK_ZIP : unpack_kind(data, n), &u->unpack,
+			       &u->err);
 	if (r < 0 || !u->unpack)
 		return r < 0 ? r : 1;
 	u->raw_off = u->raw_len = 0;

@@ -15,6 +15,7 @@ struct untar;
 struct untar_options {
 	int dir;     /* taken */
 	bool owners; /* keep those of the archive */
+	bool zip;    /* it is one; else a tar, compressed or not */
 	/* All that was fed is dealt with: more. */
 	void (*more)(void *ctx);
 	void (*end)(void *ctx, uint64_t entries, uint64_t bytes,

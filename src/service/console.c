@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * console.c - typing to a shell, and waiting
+ *
+ * Whatever the terminal shows is added to the screen. An act takes from it what came up to its
+ * end; what was shown after that is the next one's, as is what the command of an act without
+ * success has shown.
+ *
+ * The first act in the list is the one that is under way; it may have to wait for the
+ * shell before it begins. An interrupt is beside the list.
+ */
+#include "service/console.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/expect.h"
+#include "service/internal.h"
+
+#define CODE_MS 1000 /* for the end of a command after what was expected of it */
+#define KILL_MS 1000 /* for the end of one that was killed */
+#define INTR    "\003"
+
+struct act {
+	struct act *next;
+	struct console *console;
+	enum console_kind kind;
+	struct expect *expect;
+	int64_t timeout_ms;
+	unsigned tries, tried;
+	bool wants_code;
+	bool begun;
+	int expected; /* -1: not yet */
+	size_t upto;  /* of the screen: where that began */
+	struct loop_timer *timer;
+	void (*done)(void *ctx, const struct console_result *r);
+	void *ctx;
+	size_t size;
+	char text[];
+};
+
+struct console {
+	struct shell *shell;
+	struct service *service;
+	struct shell_command command;
+	bool running;
+	struct buf screen;
+	size_t seen; /* of it, by who expects something */
+	uint64_t dropped;
+	struct act *acts;      /* the first is under way */
+	struct act *interrupt; /* NULL: none */
+	struct loop_task task; /* the next act is begun */
+	int exit_code;         /* of what ended last */
+};
+
+static void begin_next(struct console *c);
+
+/* ----------------------------------------------------------------------- acts */
+
+static void act_free(struct act *a)
+{
+	a->expect = expect_free(a->expect);
+	a->timer = loop_timer_free(a->timer);
+	free(a);
+}
+
+/* What the screen shows up to @n is taken from it. */
+static void take_screen(struct console *c, size_t n)
+{
+	c->screen.len -= n;
+	if (c->screen.len > 0)
+		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
+	c->seen = 0;
+	c->dropped = 0;
+}
+
+static void unlist(struct console *c, struct act *a)
+{
+	struct act **p = &c->acts;
+
+	if (c->interrupt == a) {
+		c->interrupt = NULL;
+		return;
+	}
+	while (*p && *p != a)
+		p = &(*p)->next;
+	if (*p)
+		*p = a->next;
+}
+
+/* Tell it; @shown bytes of the screen are its own, and @taken are gone then. */
+static void finish(struct act *a, enum console_outcome outcome, size_t shown,
+		   size_t taken)
+{
+	AUTO_BUF struct buf plain = BUF_INIT(CONSOLE_SCREEN_MAX + 1);
+	struct console *c = a->console;
+	struct console_result r = { .outcome = outcome,
+				    .expected = a->expected,
+				    .exit_code = c->running ? -1 : c->exit_code,
+				    .dropped = c->dropped };
+
+	expect_plain(&plain, c->screen.data ? c->screen.data : "", shown);
+	r.shown = plain.data ? plain.data : "";
+	r.size = plain.len;
+	unlist(c, a);
+	if (taken > 0)
+		take_screen(c, taken);
+	loop_defer(c->service->loop, &c->task);
+	a->done(a->ctx, &r);
+	act_free(a);
+}
+
+/* ----------------------------------------------------------------- from the shell */
+
+/* Does the screen show what @a waits for? */
+static void look(struct console *c, struct act *a)
+{
+	size_t from, to;
+
+	if (!a || !a->begun || a->expected >= 0)
+		return;
+	a->expected = expect_find(a->expect, c->screen.data, c->screen.len, c->seen,
+				  &from, &to);
+	if (a->expected < 0)
+		return;
+	a->upto = from;
+	if (a->wants_code && c->running)
+		loop_timer_set(a->timer, CODE_MS);
+	else
+		finish(a, CONSOLE_EXPECTED, from, to);
+}
+
+static void on_output(struct shell_command *command, int stream UNUSED, const void *data,
+		      size_t n)
+{
+	struct console *c = command->ctx;
+	size_t room = CONSOLE_SCREEN_MAX - c->screen.len, take = n < room ? n : room;
+
+	buf_add(&c->screen, data, take);
+	c->dropped += n - take;
+	look(c, c->acts);
+	look(c, c->interrupt);
+	c->seen = c->screen.len;
+}
+
+/* The shell has it back, or is gone: who waits for that hears it. */
+static void on_result(struct shell_command *command, const struct shell_result *r)
+{
+	struct console *c = command->ctx;
+	enum console_outcome outcome = r->ended          ? CONSOLE_ENDED
+				       : r->syntax_error ? CONSOLE_SYNTAX
+							 : CONSOLE_BACK;
+	struct act *a = c->acts && c->acts->begun ? c->acts : NULL;
+
+	c->running = false;
+	c->exit_code = r->exit_code;
+	c->dropped += r->lost;
+	if (a && a->expected >= 0 && !r->ended)
+		outcome = CONSOLE_EXPECTED;
+	if (a)
+		finish(a, outcome, c->screen.len, c->screen.len);
+	if (c->interrupt)
+		finish(c->interrupt, r->ended ? CONSOLE_ENDED : CONSOLE_BACK,
+		       c->screen.len, c->screen.len);
+	loop_defer(c->service->loop, &c->task);
+}
+
+/* ------------------------------------------------------------------- to the shell */
+
+static void try_interrupt(struct act *a)
+{
+	struct console *c = a->console;
+
+	if (a->tried < a->tries) {
+		shell_type(c->shell, INTR, 1);
+		/* A program can have taken the key for its own use. */
+		if (a->tried > 0)
+			shell_interrupt(c->shell, SIGINT);
+		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
+	} else if (a->tried < a->tries + 2) {
+		shell_stop(c->shell, a->tried > a->tries);
+		loop_timer_set(a->timer, KILL_MS);
+	} else {
+		finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
+		return;
+	}
+	a->tried++;
+}
+
+static void on_timer(void *ctx)
+{
+	struct act *a = ctx;
+	struct console *c = a->console;
+
+	if (a->kind == CONSOLE_INTERRUPT)
+		try_interrupt(a);
+	else if (a->expected >= 0)
+		finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
+	else
+		finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
+}
+
+static void run(struct act *a)
+{
+	struct console *c = a->console;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	take_screen(c, c->screen.len);
+	r = shell_run(c->shell, a->text, a->size, 0, &c->command, &err);
+	if (r < 0) {
+		c->exit_code = -1;
+		buf_puts(&c->screen, err.msg);
+		finish(a, r == -EPIPE ? CONSOLE_ENDED : CONSOLE_SYNTAX, c->screen.len,
+		       c->screen.len);
+		return;
+	}
+	c->running = true;
+}
+
+static void begin(struct act *a)
+{
+	struct console *c = a->console;
+
+	if (a->kind == CONSOLE_COMMAND && c->running)
+		return; /* its turn comes when that has ended */
+	a->begun = true;
+	if (!c->running) {
+		run(a);
+		return;
+	}
+	shell_type(c->shell, a->text, a->size);
+	shell_type(c->shell, "\n", 1);
+	c->seen = 0;
+	look(c, a);
+}
+
+static void on_task(void *ctx)
+{
+	begin_next(ctx);
+}
+
+static void begin_next(struct console *c)
+{
+	if (c->acts && !c->acts->begun)
+		begin(c->acts);
+}
+
+static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
+		   enum console_outcome outcome, const char *why)
+{
+	struct console_result r = { .outcome = outcome,
+				    .expected = -1,
+				    .exit_code = -1,
+				    .shown = why,
+				    .size = strlen(why) };
+
+	done(ctx, &r);
+}
+
+void console_do(struct console *c, const struct console_act *act,
+		void (*done)(void *ctx, const struct console_result *r), void *ctx)
+{
+	struct act *a = calloc(1, sizeof(*a) + act->size + 1), **at = &c->acts;
+	bool interrupts = act->kind == CONSOLE_INTERRUPT;
+
+	if (a) {
+		a->expect = expect_new(act->expect, act->n_expect);
+		if (!a->expect ||
+		    loop_timer_new(c->service->loop, on_timer, a, &a->timer) < 0) {
+			act_free(a);
+			a = NULL;
+		}
+	}
+	if (!a || (interrupts && c->interrupt)) {
+		if (a)
+			act_free(a);
+		refuse(done, ctx, CONSOLE_TIMED_OUT, "");
+		return;
+	}
+	a->console = c;
+	a->kind = act->kind;
+	a->timeout_ms = act->timeout_ms;
+	a->tries = act->tries;
+	a->wants_code = act->wants_code;
+	a->expected = -1;
+	a->done = done;
+	a->ctx = ctx;
+	a->size = act->size;
+	if (act->size > 0)
+		(void)memcpy(a->text, act->text, act->size);
+	if (interrupts) {
+		a->begun = true;
+		c->interrupt = a;
+		if (c->running)
+			try_interrupt(a);
+		else
+			finish(a, CONSOLE_BACK, c->screen.len, c->screen.len);
+		return;
+	}
+	while (*at)
+		at = &(*at)->next;
+	*at = a;
+	if (a->timeout_ms >= 0)
+		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
+	begin_next(c);
+}
+
+/* ----------------------------------------------------------------------- life */
+
+static struct console *console_new(struct shell *sh)
+{
+	struct console *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->shell = sh;
+	c->service = shell_box(sh)->service;
+	c->command = (struct shell_command){ .output = on_output,
+					     .result = on_result,
+					     .ctx = c };
+	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
+	c->screen = (struct buf)BUF_INIT(CONSOLE_SCREEN_MAX + 1);
+	c->running = shell_join(sh, &c->command);
+	*shell_console(sh) = c;
+	return c;
+}
+
+void console_shell_gone(struct console *c)
+{
+	if (!c)
+		return;
+	shell_forget(&c->command);
+	c->running = false;
+	c->exit_code = -1;
+	if (c->interrupt)
+		finish(c->interrupt, CONSOLE_ENDED, c->screen.len, 0);
+	while (c->acts)
+		finish(c->acts, CONSOLE_ENDED, c->screen.len, 0);
+	loop_task_cancel(&c->task);
+	buf_done(&c->screen);
+	free(c);
+}
+
+struct console *console_find(struct box *box, const char *name)
+{
+	struct shell *sh = shell_named(box, name);
+
+	if (!sh || !shell_is_open(sh))
+		return NULL;
+	return *shell_console(sh) ? *shell_console(sh) : console_new(sh);
+}
+
+struct console_opening {
+	console_fn done;
+	void *ctx;
+};
+
+static void on_opened(void *ctx, struct shell *sh, const struct warren_error *failure)
+{
+	struct console_opening *o = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct console *c = sh ? console_new(sh) : NULL;
+
+	if (sh && !c)
+		(void)error_errno(&err, ENOMEM, "open a session");
+	o->done(o->ctx, c, sh ? (c ? NULL : &err) : failure);
+	free(o);
+}
+
+void console_open(struct box *box, const char *name, const struct run_start *start,
+		  console_fn done, void *ctx)
+{
+	struct console_opening *o = malloc(sizeof(*o));
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run_start at = *start;
+
+	if (!o || shell_named(box, name)) {
+		if (!o)
+			(void)error_errno(&err, ENOMEM, "open a session");
+		else
+			(void)error_set(&err, EEXIST, "session %s already exists", name);
+		free(o);
+		done(ctx, NULL, &err);
+		return;
+	}
+	*o = (struct console_opening){ done, ctx };
+	at.name = name;
+	at.pty = true;
+	at.rows = 24;
+	at.cols = 80;
+	shell_open(box, &at, "bash", on_opened, o);
+}
+
+void console_close(struct console *c, service_done_fn done, void *ctx)
+{
+	shell_close(c->shell, done, ctx);
+}
+
+struct closing {
+	unsigned n;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void on_closed(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct closing *k = ctx;
+
+	if (--k->n > 0)
+		return;
+	k->done(k->ctx, 0, NULL);
+	free(k);
+}
+
+void console_close_all(struct box *box, service_done_fn done, void *ctx)
+{
+	struct closing *k = calloc(1, sizeof(*k));
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct shell *next;
+
+	if (!k) {
+		done(ctx, error_errno(&err, ENOMEM, "close the sessions"), &err);
+		return;
+	}
+	*k = (struct closing){ .n = 1, .done = done, .ctx = ctx };
+	for (struct shell *sh = shell_next(box, NULL); sh; sh = next) {
+		next = shell_next(box, sh);
+		if (!shell_row(sh)->name)
+			continue;
+		k->n++;
+		shell_close(sh, on_closed, k);
+	}
+	on_closed(k, 0, NULL);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shell_internal.h - a session, for shell.c and shell_restore.c */
+#ifndef SERVICE_SHELL_INTERNAL_H
+#define SERVICE_SHELL_INTERNAL_H
+
+#include "service/internal.h"
+#include "session/session.h"
+
+/* A start under way: which shell is tried. */
+struct opening {
+	struct run_start start; /* a copy, without its argv */
+	enum session_shell kind;
+	char *own; /* what was asked for; NULL: bash, else sh */
+	const char *argv[16];
+};
+
+struct shell {
+	struct service *service;
+	struct shell *next; /* of the box */
+	struct box *box;    /* NULL: gone */
+	struct session_row row;
+	struct run *run;
+	struct session *codec;
+	struct opening *opening; /* while it is opened */
+	bool framed;             /* results are in its output */
+	bool terminal;           /* and it has a terminal */
+	struct console *console; /* who drives that; NULL */
+	char *cwd;
+	uint64_t cursor; /* in its journal */
+	struct run_watcher watcher;
+	struct run_waiter waiter;
+	struct buf out; /* for the shell, not yet in its pipe */
+	size_t sent;
+	struct loop_watch *out_watch;
+	struct loop_timer *timer; /* of the command's time, then of the steps */
+	struct loop_timer *again; /* its output could not be read */
+	size_t step;              /* the next of them */
+	bool stopping, timed_out, interrupted;
+	bool ended;
+	struct shell_command *command; /* that runs for somebody; NULL */
+	uint64_t begun;                /* ns */
+	uint64_t since;                /* the same, in ticks since the machine started */
+	uint64_t lost;
+	shell_fn opened; /* while it is opened */
+	void *ctx;
+	bool done_opening;
+	struct warren_error open_err;
+};
+
+struct shell *shell_new(struct box *box);
+void shell_free(struct shell *sh);
+int shell_codec(struct shell *sh, struct warren_error *err);
+
+#endif /* SERVICE_SHELL_INTERNAL_H */
