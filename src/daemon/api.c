@@ -24,6 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/record.h"
+#include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
 #include "base/fd.h"
 #include "daemon/log.h"
@@ -45,6 +47,7 @@ struct api {
 	struct db *db;
 	char *db_path;
 	struct v1 v1;
+	struct swerex swerex;
 	struct loop_watch *signals;
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
@@ -267,13 +270,28 @@ static void on_record(const struct api_record *r)
 		log_answered(r);
 }
 
+static void on_request(struct http_request *req, void *ctx)
+{
+	struct api *a = ctx;
+
+	if (swerex_wants(req))
+		swerex_request(req, &a->swerex);
+	else
+		v1_request(req, &a->v1);
+}
+
+static void on_refused(const struct http_refusal *refusal, struct buf *body, void *ctx)
+{
+	v1_refused(refusal, body, &((struct api *)ctx)->v1);
+}
+
 static int open_server(struct api *a, struct warren_error *err)
 {
 	const struct config *c = a->birth->config;
 	struct http_options options = {
-		.request = v1_request,
-		.refused = v1_refused,
-		.ctx = &a->v1,
+		.request = on_request,
+		.refused = on_refused,
+		.ctx = a,
 		.limits = { .connections = (unsigned)c->request_connections,
 			    .header_bytes = (unsigned)c->request_header,
 			    .header_ms = (unsigned)c->request_header_ms,
@@ -361,6 +379,9 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	a->v1.policy = b->policy;
 	a->v1.owner = b->owner;
 	a->v1.record = on_record;
+	a->swerex = (struct swerex){
+		.service = a->service, .config = c, .owner = b->owner, .record = on_record
+	};
 	service_on_warden_end(a->service, on_warden_end, a);
 	return open_server(a, err);
 }
@@ -410,6 +431,7 @@ void api_main(const struct api_birth *birth)
 	}
 	loop_run(a.loop);
 	a.server = http_server_free(a.server);
+	swerex_done(&a.swerex);
 	a.service = service_free(a.service);
 	a.db = db_close(a.db);
 	_exit(a.status);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * codec.c - bytes become characters, one at a time
+ *
+ * A decoder takes one character from the front, or says how many bytes are none, and why, in the
+ * words of Python's codecs. What is done about that is the same for all.
+ */
+#include "api/swerex/codec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+enum errors {
+	ERRORS_STRICT,
+	ERRORS_IGNORE,
+	ERRORS_REPLACE,
+	ERRORS_BACKSLASH,
+	ERRORS_MAX,
+};
+
+static const char *const error_names[] = {
+	[ERRORS_STRICT] = "strict",
+	[ERRORS_IGNORE] = "ignore",
+	[ERRORS_REPLACE] = "replace",
+	[ERRORS_BACKSLASH] = "backslashreplace",
+};
+
+_Static_assert(ARRAY_SIZE(error_names) == ERRORS_MAX, "a way with errors has no name");
+
+/* What the front of the bytes is. */
+struct taken {
+	size_t n;        /* bytes */
+	uint32_t c;      /* the character, if why is NULL */
+	const char *why; /* they are none */
+};
+
+typedef struct taken (*take_fn)(const unsigned char *p, size_t n);
+
+static struct taken bad(size_t n, const char *why)
+{
+	return (struct taken){ .n = n, .why = why };
+}
+
+static struct taken good(size_t n, uint32_t c)
+{
+	return (struct taken){ .n = n, .c = c };
+}
+
+/* ------------------------------------------------------------------- decoders */
+
+static struct taken take_utf8(const unsigned char *p, size_t n)
+{
+	size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	uint32_t c = len == 1 ? p[0] : p[0] & (0x7fU >> len);
+
+	if ((p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4)
+		return bad(1, "invalid start byte");
+	for (size_t i = 1; i < len; i++) {
+		unsigned low = 0x80, high = 0xbf;
+
+		if (i == n)
+			return bad(n, "unexpected end of data");
+		/* No form that is too long, no surrogate, nothing above the last character. */
+		if (i == 1 && p[0] == 0xe0)
+			low = 0xa0;
+		if (i == 1 && p[0] == 0xed)
+			high = 0x9f;
+		if (i == 1 && p[0] == 0xf0)
+			low = 0x90;
+		if (i == 1 && p[0] == 0xf4)
+			high = 0x8f;
+		if (p[i] < low || p[i] > high)
+			return bad(i, "invalid continuation byte");
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	return good(len, c);
+}
+
+static struct taken take_ascii(const unsigned char *p, size_t n UNUSED)
+{
+	return p[0] < 0x80 ? good(1, p[0]) : bad(1, "ordinal not in range(128)");
+}
+
+static struct taken take_latin1(const unsigned char *p, size_t n UNUSED)
+{
+	return good(1, p[0]);
+}
+
+static struct taken take_cp1252(const unsigned char *p, size_t n UNUSED)
+{
+	static const uint16_t c1[32] = {
+		0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021,
+		0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,      0x017d, 0,
+		0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014,
+		0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178,
+	};
+	uint32_t c = p[0] >= 0x80 && p[0] < 0xa0 ? c1[p[0] - 0x80] : p[0];
+
+	return c || !p[0] ? good(1, c) : bad(1, "character maps to <undefined>");
+}
+
+static uint32_t unit(const unsigned char *p, size_t size, bool big)
+{
+	uint32_t c = 0;
+
+	for (size_t i = 0; i < size; i++)
+		c = c << 8 | p[big ? i : size - 1 - i];
+	return c;
+}
+
+static struct taken take_utf16(const unsigned char *p, size_t n, bool big)
+{
+	uint32_t c, low;
+
+	if (n < 2)
+		return bad(n, "truncated data");
+	c = unit(p, 2, big);
+	if (c < 0xd800 || c > 0xdfff)
+		return good(2, c);
+	if (c >= 0xdc00)
+		return bad(2, "illegal encoding");
+	if (n < 4)
+		return bad(n, "unexpected end of data");
+	low = unit(p + 2, 2, big);
+	if (low < 0xdc00 || low > 0xdfff)
+		return bad(2, "illegal UTF-16 surrogate");
+	return good(4, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+}
+
+static struct taken take_utf32(const unsigned char *p, size_t n, bool big)
+{
+	uint32_t c;
+
+	if (n < 4)
+		return bad(n, "truncated data");
+	c = unit(p, 4, big);
+	if (c > 0x10ffff)
+		return bad(4, "code point not in range(0x110000)");
+	if (c >= 0xd800 && c <= 0xdfff)
+		return bad(4, "code point in surrogate code point range(0xd800, 0xe000)");
+	return good(4, c);
+}
+
+static struct taken take_utf16le(const unsigned char *p, size_t n)
+{
+	return take_utf16(p, n, false);
+}
+
+static struct taken take_utf16be(const unsigned char *p, size_t n)
+{
+	return take_utf16(p, n, true);
+}
+
+static struct taken take_utf32le(const unsigned char *p, size_t n)
+{
+	return take_utf32(p, n, false);
+}
+
+static struct taken take_utf32be(const unsigned char *p, size_t n)
+{
+	return take_utf32(p, n, true);
+}
+
+/* Names are compared without their punctuation, which is all that most aliases differ in. */
+static const struct encoding {
+	const char *names; /* with a blank on each side */
+	const char *codec; /* as messages say it */
+	take_fn take;
+	const char *mark; /* that it may begin with, and that is no text */
+	take_fn other;    /* for a mark the other way round */
+} encodings[] = {
+	{ " utf8 u8 utf cp65001 ", "utf-8", take_utf8, NULL, NULL },
+	{ " utf8sig ", "utf-8", take_utf8, "\xef\xbb\xbf", NULL },
+	{ " ascii usascii 646 ansix341968 iso646us us ", "ascii", take_ascii, NULL,
+	  NULL },
+	{ " latin1 latin l1 iso88591 8859 cp819 ibm819 iso885911987 ", "latin-1",
+	  take_latin1, NULL, NULL },
+	{ " cp1252 windows1252 1252 ", "charmap", take_cp1252, NULL, NULL },
+	{ " utf16 u16 ", "utf-16", take_utf16le, "\xff\xfe", take_utf16be },
+	{ " utf16le unicodelittleunmarked ", "utf-16-le", take_utf16le, NULL, NULL },
+	{ " utf16be unicodebigunmarked ", "utf-16-be", take_utf16be, NULL, NULL },
+	{ " utf32 u32 ", "utf-32", take_utf32le, "\xff\xfe\0\0", take_utf32be },
+	{ " utf32le ", "utf-32-le", take_utf32le, NULL, NULL },
+	{ " utf32be ", "utf-32-be", take_utf32be, NULL, NULL },
+};
+
+static const struct encoding *find_encoding(const char *name)
+{
+	char tidy[34] = " ";
+	size_t n = 1;
+
+	for (const char *p = name; *p && n + 2 < sizeof(tidy); p++)
+		if (isalnum((unsigned char)*p))
+			tidy[n++] = (char)tolower((unsigned char)*p);
+	tidy[n] = ' ';
+	tidy[n + 1] = '\0';
+	for (size_t i = 0; n > 1 && strlen(name) < 32 && i < ARRAY_SIZE(encodings); i++)
+		if (strstr(encodings[i].names, tidy))
+			return &encodings[i];
+	return NULL;
+}
+
+/* ------------------------------------------------------------------- all of it */
+
+static void put(struct buf *out, uint32_t c)
+{
+	char text[4];
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	if (n == 1) {
+		text[0] = (char)c;
+	} else {
+		for (size_t i = n; i-- > 1; c >>= 6)
+			text[i] = (char)(0x80 | (c & 0x3f));
+		text[0] = (char)((0xf00U >> n & 0xff) | c);
+	}
+	buf_add(out, text, n);
+}
+
+static int complain(const struct encoding *e, const unsigned char *p, size_t n, size_t at,
+		    const char *why, struct warren_error *err)
+{
+	if (n == 1 && e->take == take_cp1252)
+		return error_set(err, EILSEQ,
+				 "'charmap' codec can't decode byte 0x%02x in position "
+				 "%zu: %s",
+				 *p, at, why);
+	if (n == 1)
+		return error_set(
+			err, EILSEQ,
+			"'%s' codec can't decode byte 0x%02x in position %zu: %s",
+			e->codec, *p, at, why);
+	return error_set(err, EILSEQ,
+			 "'%s' codec can't decode bytes in position %zu-%zu: %s",
+			 e->codec, at, at + n - 1, why);
+}
+
+/* What is done about @n bytes that are no character; -EILSEQ for strict. */
+static int deal_with(enum errors errors, const unsigned char *p, size_t n,
+		     struct buf *out)
+{
+	switch (errors) {
+	case ERRORS_IGNORE:
+		return 0;
+	case ERRORS_REPLACE:
+		put(out, 0xfffd);
+		return 0;
+	case ERRORS_BACKSLASH:
+		for (size_t i = 0; i < n; i++)
+			buf_printf(out, "\\x%02x", p[i]);
+		return 0;
+	case ERRORS_STRICT:
+	case ERRORS_MAX:
+		break;
+	}
+	return -EILSEQ;
+}
+
+static int find_errors(const char *name, enum errors *ret, struct warren_error *err)
+{
+	for (int i = 0; i < ERRORS_MAX; i++)
+		if (strcmp(error_names[i], name) == 0) {
+			*ret = (enum errors)i;
+			return 0;
+		}
+	return error_set(err, ENOSYS, "unknown error handler name '%.40s'", name);
+}
+
+/* The mark at the front is passed over; it may say that the order is the other one. */
+static size_t skip_mark(const struct encoding *e, const unsigned char *p, size_t n,
+			take_fn *take)
+{
+	size_t unit_size = e->take == take_utf32le ? 4 : e->other ? 2 : 3;
+
+	if (!e->mark || n < unit_size)
+		return 0;
+	if (memcmp(p, e->mark, unit_size) == 0)
+		return unit_size;
+	if (e->other && unit(p, unit_size, true) == 0xfeff) {
+		*take = e->other;
+		return unit_size;
+	}
+	return 0;
+}
+
+int codec_decode(const char *encoding, const char *errors, const char *data, size_t n,
+		 struct buf *out, struct warren_error *err)
+{
+	const struct encoding *e = find_encoding(encoding ? encoding : "utf-8");
+	const unsigned char *p = (const unsigned char *)data;
+	enum errors ways;
+	take_fn take;
+	bool after_cr = false;
+	size_t i;
+
+	if (!e)
+		return error_set(err, ENOSYS, "unknown encoding: %.40s", encoding);
+	if (find_errors(errors ? errors : "strict", &ways, err) < 0)
+		return -ENOSYS;
+	take = e->take;
+	i = skip_mark(e, p, n, &take);
+	while (i < n && !out->failed) {
+		struct taken t = take(p + i, n - i);
+
+		if (t.why) {
+			if (deal_with(ways, p + i, t.n, out) < 0)
+				return complain(e, p + i, t.n, i, t.why, err);
+			after_cr = false;
+		} else if (!(t.c == '\n' && after_cr)) {
+			put(out, t.c == '\r' ? '\n' : t.c);
+			after_cr = t.c == '\r';
+		} else {
+			after_cr = false; /* the pair was one end */
+		}
+		i += t.n;
+	}
+	return out->failed ? error_errno(err, ENOMEM, "decode") : 0;
+}

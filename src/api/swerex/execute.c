@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * execute.c - handler: a command, as Python's subprocess.run() runs it
+ *
+ * No stdin; an environment that is given is all there is; a program is looked for in its PATH, or,
+ * where it has none, in the two directories that Python has for that.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/swerex/internal.h"
+#include "api/swerex/python.h"
+#include "config/config.h"
+
+#define OUTPUT_MAX (64U << 20) /* bytes that are kept of both streams */
+
+static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
+
+struct executing {
+	struct job *job;
+	struct run_waiter waiter;
+	const char **argv;
+	char **env;
+	char cwd[4096];
+	const char *program; /* as it was asked for */
+	char path[4096];     /* as it is tried in the default directories */
+	size_t tried;        /* of them */
+	bool no_path;
+	struct run_start start;
+};
+
+static void executing_free(struct executing *x)
+{
+	for (char **p = x->env; p && *p; p++)
+		free(*p);
+	free(x->env);
+	free(x->argv);
+	free(x);
+}
+
+/* --------------------------------------------------------------------- answers */
+
+struct output {
+	struct buf text[2];
+	uint64_t lost;
+};
+
+/* Both streams, or one after the other in one. */
+static void read_output(struct run *run, bool merged, struct output *o)
+{
+	static char piece[65536];
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_output got;
+	uint64_t cursor = 0;
+
+	while (run_output(run, cursor, piece, sizeof(piece), &got, &err) == 0) {
+		struct buf *to = &o->text[!merged && got.stream == 2];
+
+		o->lost += got.lost;
+		cursor = got.cursor;
+		if (got.size == 0)
+			break;
+		python_decode(to, piece, got.size);
+	}
+	if (o->lost)
+		buf_printf(&o->text[!merged],
+			   "\n[%ju bytes of output were dropped: the limit is %u]\n",
+			   (uintmax_t)o->lost, OUTPUT_MAX);
+}
+
+static void put_command(struct buf *out, const json_t *command)
+{
+	if (json_is_string(command)) {
+		python_repr(out, json_string_value(command), json_string_length(command));
+		return;
+	}
+	buf_puts(out, "[");
+	for (size_t i = 0; i < json_array_size(command); i++) {
+		const json_t *word = json_array_get(command, i);
+
+		buf_puts(out, i ? ", " : "");
+		python_repr(out, json_string_value(word), json_string_length(word));
+	}
+	buf_puts(out, "]");
+}
+
+static void raise_code(struct job *job, int code, const struct output *o)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+	const char *prefix = field_text(job->body, "error_msg", "");
+
+	if (*prefix)
+		buf_printf(&text, "%s: ", prefix);
+	buf_puts(&text, "Command ");
+	put_command(&text, json_object_get(job->body, "command"));
+	buf_printf(&text, " failed with exit code %d. Stdout:\n", code);
+	python_repr(&text, o->text[0].data ? o->text[0].data : "", o->text[0].len);
+	buf_puts(&text, "\nStderr:\n");
+	python_repr(&text, o->text[1].data ? o->text[1].data : "", o->text[1].len);
+	job_raise(job, SWEREX "NonZeroExitCodeError", text.data ? text.data : "",
+		  text.len);
+}
+
+static void raise_timeout(struct job *job)
+{
+	AUTO_BUF struct buf text = BUF_INIT(256);
+
+	buf_puts(&text, "Timeout (");
+	python_float(&text, json_number_value(json_object_get(job->body, "timeout")));
+	buf_puts(&text, "s) exceeded while running command");
+	job_raise(job, SWEREX "CommandTimeoutError", text.data, text.len);
+}
+
+static void answer(struct job *job, int code, const struct output *o)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_strn(&j, "stdout", o->text[0].data ? o->text[0].data : "", o->text[0].len);
+	json_strn(&j, "stderr", o->text[1].data ? o->text[1].data : "", o->text[1].len);
+	json_int(&j, "exit_code", code);
+	json_close(&j, '}');
+	out.failed |= o->text[0].failed || o->text[1].failed;
+	job_answer(job, 200, &out);
+}
+
+static void on_ended(struct run_waiter *w, struct run *run)
+{
+	struct executing *x = w->ctx;
+	struct job *job = x->job;
+	const struct warren_result *r = &run_row(run)->result;
+	struct output o = { .text = { BUF_INIT(ANSWER_MAX), BUF_INIT(ANSWER_MAX) } };
+	int code = r->signal ? -r->signal : r->exit_code;
+
+	executing_free(x);
+	if (!run_row(run)->ended) {
+		job_raisef(job, "builtins.RuntimeError",
+			   "the sandbox ended before the command did");
+	} else if (r->timed_out) {
+		raise_timeout(job);
+	} else {
+		read_output(run, field_bool(job->body, "merge_output_streams"), &o);
+		if (code != 0 && field_bool(job->body, "check"))
+			raise_code(job, code, &o);
+		else
+			answer(job, code, &o);
+	}
+	buf_done(&o.text[0]);
+	buf_done(&o.text[1]);
+}
+
+/* -------------------------------------------------------------------- starting */
+
+static bool try_next(struct executing *x);
+
+static void on_started(void *ctx, struct run *run, const struct warren_error *err)
+{
+	struct executing *x = ctx;
+	struct job *job = x->job;
+
+	if (!run && err->code == ENOENT && try_next(x))
+		return;
+	if (!run) {
+		/* ENOENT is kept for the program: a directory that is not there is ENOTDIR. */
+		struct warren_error why = *err;
+		bool cwd = err->code == ENOTDIR && x->start.cwd;
+
+		if (cwd && strstr(err->msg, strerror(ENOENT)))
+			why.code = ENOENT;
+		job_fail(job, &why, cwd ? field_text(job->body, "cwd", "") : x->program);
+		executing_free(x);
+		return;
+	}
+	x->waiter = (struct run_waiter){ .fn = on_ended, .ctx = x };
+	if (run_row(run)->ended)
+		on_ended(&x->waiter, run);
+	else
+		run_wait(run, &x->waiter);
+}
+
+/* In the next of the default directories, if there is one, and they count. */
+static bool try_next(struct executing *x)
+{
+	struct box *box = box_find(x->job->sx->service, NULL, x->job->sandbox);
+
+	if (!x->no_path || x->tried >= ARRAY_SIZE(default_dirs) || !box)
+		return false;
+	(void)snprintf(x->path, sizeof(x->path), "%s%.4000s", default_dirs[x->tried++],
+		       x->program);
+	x->argv[0] = x->path;
+	run_start(box, &x->start, on_started, x);
+	return true;
+}
+
+/* What shell and merge_output_streams mean is in the arguments. */
+static int make_argv(struct executing *x, const json_t *body)
+{
+	static const char merge_shell[] = "exec 2>&1; eval \"$0\"";
+	static const char merge_words[] = "exec \"$@\" 2>&1";
+	const json_t *command = json_object_get(body, "command");
+	bool shell = field_bool(body, "shell");
+	bool merged = field_bool(body, "merge_output_streams");
+	size_t n = json_is_string(command) ? 1 : json_array_size(command), at = 0;
+
+	x->argv = calloc(n + 6, sizeof(*x->argv));
+	if (!x->argv)
+		return -ENOMEM;
+	if (shell || merged) {
+		x->argv[at++] = "/bin/sh";
+		x->argv[at++] = "-c";
+	}
+	if (merged) {
+		x->argv[at++] = shell ? merge_shell : merge_words;
+		if (!shell)
+			x->argv[at++] = "sh";
+	}
+	for (size_t i = 0; i < n; i++) {
+		const json_t *word =
+			json_is_string(command) ? command : json_array_get(command, i);
+
+		x->argv[at++] = json_string_value(word);
+		if (strlen(json_string_value(word)) != json_string_length(word))
+			return -EINVAL;
+	}
+	x->program = shell || merged ? "/bin/sh" : x->argv[0];
+	return n == 0 ? -ERANGE : 0;
+}
+
+static int make_env(struct executing *x, const json_t *env)
+{
+	const char *name;
+	json_t *value;
+	size_t n = 0;
+
+	if (!json_is_object(env))
+		return 0;
+	x->env = calloc(json_object_size(env) + 1, sizeof(*x->env));
+	if (!x->env)
+		return -ENOMEM;
+	x->no_path = !json_object_get(env, "PATH") && !strchr(x->program, '/');
+	json_object_foreach((json_t *)env, name, value)
+	{
+		if (!*name || strchr(name, '=') ||
+		    strlen(json_string_value(value)) != json_string_length(value))
+			return -EINVAL;
+		if (asprintf(&x->env[n], "%s=%s", name, json_string_value(value)) < 0) {
+			x->env[n] = NULL;
+			return -ENOMEM;
+		}
+		n++;
+	}
+	x->start.env = (const char *const *)x->env;
+	x->start.env_only = true;
+	return 0;
+}
+
+void swerex_execute(struct job *job, struct box *box)
+{
+	struct executing *x = calloc(1, sizeof(*x));
+	const char *cwd = field_text(job->body, "cwd", NULL);
+	int64_t timeout = field_ms(job->body, "timeout");
+	uint64_t most = job->sx->config->journal_max;
+	int r = x ? make_argv(x, job->body) : -ENOMEM;
+
+	if (r == 0)
+		r = make_env(x, json_object_get(job->body, "env"));
+	if (r == 0 && cwd && !swerex_path(box, cwd, x->cwd))
+		r = -EINVAL;
+	if (r < 0) {
+		job_raisef(job,
+			   r == -ENOMEM ? "builtins.MemoryError" : "builtins.ValueError",
+			   r == -ERANGE ? "the command is empty"
+					: "embedded null byte, or a name that is none");
+		if (x)
+			executing_free(x);
+		return;
+	}
+	x->job = job;
+	x->start.argv = x->argv;
+	x->start.cwd = cwd ? x->cwd : NULL;
+	x->start.journal = most && most < OUTPUT_MAX ? most : OUTPUT_MAX;
+	x->start.timeout_ms = timeout < 0 ? 0 : timeout == 0 ? 1 : (uint64_t)timeout;
+	run_start(box, &x->start, on_started, x);
+}

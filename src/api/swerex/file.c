@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file.c - handlers: a file as text, and text as a file
+ *
+ * As Python's Path.read_text() and write_text() do it: what is there is written over, and keeps its
+ * owner and mode; directories that are missing are made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/swerex/codec.h"
+#include "api/swerex/internal.h"
+#include "base/fd.h"
+#include "service/files.h"
+
+#define TEXT_MAX (32U << 20) /* bytes of a file that is read as text */
+
+struct filing {
+	struct job *job;
+	struct files *files;
+	char path[4096];
+	bool parents; /* were made */
+};
+
+bool swerex_path(const struct box *box, const char *path, char out[4096])
+{
+	char whole[8192];
+	size_t len = 0;
+	int n = snprintf(whole, sizeof(whole), "%s/%s",
+			 path[0] == '/' ? "" : box_workdir(box), path);
+
+	if (n < 0 || n >= 4096)
+		return false;
+	/* Word by word; ".." takes the last one back, as far as there is one. */
+	for (char *p = whole; *p;) {
+		size_t word = strcspn(p, "/");
+
+		if (word == 2 && memcmp(p, "..", 2) == 0) {
+			while (len > 0 && out[--len] != '/')
+				;
+		} else if (word > 0 && !(word == 1 && *p == '.')) {
+			out[len++] = '/';
+			(void)memcpy(out + len, p, word);
+			len += word;
+		}
+		p += word + (p[word] == '/');
+	}
+	if (len == 0)
+		out[len++] = '/';
+	out[len] = '\0';
+	return true;
+}
+
+static void filing_free(struct filing *k)
+{
+	k->files = files_end(k->files);
+	free(k);
+}
+
+/* The path as it was asked for is the one that is told of. */
+static void fail(struct filing *k, const struct warren_error *err)
+{
+	job_fail(k->job, err, field_text(k->job->body, "path", ""));
+	filing_free(k);
+}
+
+static void fail_errno(struct filing *k, int code)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_errno(&err, code, "use the file");
+	fail(k, &err);
+}
+
+static void begin(struct job *job, struct box *box,
+		  void (*begun)(void *ctx, struct files *f,
+				const struct warren_error *err))
+{
+	const char *path = field_text(job->body, "path", "");
+	struct filing *k = calloc(1, sizeof(*k));
+
+	if (!k || strlen(path) != field_size(job->body, "path") ||
+	    !swerex_path(box, path, k->path)) {
+		job_raisef(job, "builtins.ValueError", "%s",
+			   strlen(path) != field_size(job->body, "path")
+				   ? "embedded null byte"
+				   : "the path is too long");
+		free(k);
+		return;
+	}
+	k->job = job;
+	files_begin(box, NULL, begun, k);
+}
+
+/* --------------------------------------------------------------------- reading */
+
+static int read_all(int fd, size_t size, struct buf *out)
+{
+	while (size > 0) {
+		char *room = buf_reserve(out, size);
+		ssize_t n = room ? read(fd, room, size) : -1;
+
+		if (!room)
+			return -ENOMEM;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		out->len += (size_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static void answer_text(struct filing *k, const struct buf *bytes)
+{
+	AUTO_BUF struct buf text = BUF_INIT(4 * TEXT_MAX), out = BUF_INIT(ANSWER_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct json j = { .out = &out };
+	const json_t *body = k->job->body;
+	int r = codec_decode(field_text(body, "encoding", NULL),
+			     field_text(body, "errors", NULL),
+			     bytes->data ? bytes->data : "", bytes->len, &text, &err);
+
+	if (r < 0) {
+		job_raisef(k->job,
+			   r == -EILSEQ   ? "builtins.UnicodeDecodeError"
+			   : r == -ENOSYS ? "builtins.LookupError"
+					  : "builtins.MemoryError",
+			   "%s", err.msg);
+	} else {
+		json_open(&j, NULL, '{');
+		json_strn(&j, "content", text.data ? text.data : "", text.len);
+		json_close(&j, '}');
+		job_answer(k->job, 200, &out);
+	}
+	filing_free(k);
+}
+
+static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct filing *k = ctx;
+	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
+	AUTO_BUF struct buf bytes = BUF_INIT(TEXT_MAX + 1);
+	struct stat st;
+	int r;
+
+	if (err) {
+		fail(k, err);
+		return;
+	}
+	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		fail_errno(k, S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+		return;
+	}
+	if (st.st_size > TEXT_MAX) {
+		fail_errno(k, EFBIG);
+		return;
+	}
+	/* Files of /proc have no size until they are read. */
+	r = read_all(fd, st.st_size > 0 ? (size_t)st.st_size : 1U << 20, &bytes);
+	if (r < 0)
+		fail_errno(k, -r);
+	else
+		answer_text(k, &bytes);
+}
+
+static void on_read_begun(void *ctx, struct files *f, const struct warren_error *err)
+{
+	struct filing *k = ctx;
+
+	k->files = f;
+	if (!f)
+		fail(k, err);
+	else
+		files_open(f, -1, k->path, O_RDONLY, 0, on_open, k);
+}
+
+void swerex_read_file(struct job *job, struct box *box)
+{
+	begin(job, box, on_read_begun);
+}
+
+/* --------------------------------------------------------------------- writing */
+
+/* Where files are somebody else's, a write that failed is told by the next look at it. */
+static void on_written(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct filing *k = ctx;
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	if (err) {
+		fail(k, err);
+		return;
+	}
+	buf_puts(&out, "{}");
+	job_answer(k->job, 200, &out);
+	filing_free(k);
+}
+
+static void open_to_write(struct filing *k);
+
+static void on_parents(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct filing *k = ctx;
+
+	if (err)
+		fail(k, err);
+	else
+		open_to_write(k);
+}
+
+static void make_parents(struct filing *k)
+{
+	char dir[4096];
+	char *slash;
+
+	(void)strcpy(dir, k->path);
+	slash = strrchr(dir, '/');
+	slash[slash == dir] = '\0';
+	k->parents = true;
+	files_make_dirs(k->files, dir, 0777 & ~022, on_parents, k);
+}
+
+static void on_open_to_write(void *ctx, struct files_answer *a,
+			     const struct warren_error *err)
+{
+	struct filing *k = ctx;
+	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
+	struct stat st;
+	int r;
+
+	if (err && err->code == ENOENT && !k->parents) {
+		make_parents(k);
+		return;
+	}
+	if (err) {
+		fail(k, err);
+		return;
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		fail_errno(k, ENXIO);
+		return;
+	}
+	r = fd_write_all(fd, field_text(k->job->body, "content", ""),
+			 field_size(k->job->body, "content"));
+	if (r < 0) {
+		fail_errno(k, -r);
+		return;
+	}
+	(void)close(TAKE_FD(fd));
+	files_stat(k->files, -1, k->path, true, on_written, k);
+}
+
+static void open_to_write(struct filing *k)
+{
+	files_open(k->files, -1, k->path, O_WRONLY | O_CREAT | O_TRUNC, 0644,
+		   on_open_to_write, k);
+}
+
+static void on_write_begun(void *ctx, struct files *f, const struct warren_error *err)
+{
+	struct filing *k = ctx;
+
+	k->files = f;
+	if (!f)
+		fail(k, err);
+	else
+		open_to_write(k);
+}
+
+void swerex_write_file(struct job *job, struct box *box)
+{
+	begin(job, box, on_write_begun);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - what the files of this face share */
+#ifndef API_SWEREX_INTERNAL_H
+#define API_SWEREX_INTERNAL_H
+
+#include <jansson.h>
+
+#include "api/access.h"
+#include "api/swerex/swerex.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "service/service.h"
+
+#define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
+
+/* ----------------------------------------------------------------------- job.c */
+
+struct ask;
+struct call;
+struct field;
+
+/*
+ * What a request asked for. It goes on when the client is gone, and its answer is kept for who asks
+ * again by the same X-Request-ID. A reference is its handler's, from the handler's call to
+ * the answer.
+ */
+struct job {
+	struct swerex *sx;
+	struct job *newer, *older; /* of all that are kept */
+	struct job *chain;         /* of the same bucket */
+	bool kept;
+	unsigned refs;
+	char sandbox[ID_LEN + 1];
+	char id[80]; /* "": it cannot be asked for again */
+	const struct call *call;
+	struct ask *asks; /* who waits */
+	json_t *body;
+	bool done;
+	int status;
+	struct buf answer;
+};
+
+/* What can be asked for. */
+struct call {
+	const char *method, *path;
+	const char *scope; /* that a token must have; NULL: any */
+	void (*handler)(struct job *job, struct box *box);
+	const struct field *fields;
+	size_t n_fields;
+	size_t max_body; /* 0: what the service allows for bodies that are no files */
+};
+
+/* A request, until it is closed. */
+struct ask {
+	struct swerex *sx;
+	struct http_request *req; /* NULL: gone */
+	struct ask *next;
+	struct job *job;
+	const struct call *call;
+	struct caller caller;
+	char sandbox[ID_LEN + 1];
+	uint64_t begun;
+	char cause[256];
+	void *state;                   /* upload.c's own */
+	void (*gone)(struct ask *ask); /* what it does when the client goes */
+};
+
+/* The job of @ask: the one of the same id, or a new one (*@ret_new). NULL: no memory. */
+struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
+void job_leave(struct ask *ask);
+/* The sandbox, or NULL after the job was failed because it is gone. */
+struct box *job_box(struct job *job);
+/* The answer, which ends the job for its handler. */
+void job_answer(struct job *job, int status, const struct buf *body);
+/* {"detail": ...} to one request. */
+void ask_refuse(struct ask *ask, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void ask_answer(struct ask *ask, int status, const struct buf *body);
+
+/* --------------------------------------------------------------------- raise.c */
+
+/* Answer with an exception: its class ("builtins.ValueError"), its message. */
+void job_raise(struct job *job, const char *class, const char *message, size_t n);
+void job_raisef(struct job *job, const char *class, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+/* With the fields of extra_info, as JSON. */
+void job_raise_with(struct job *job, const char *class, const struct buf *message,
+		    const struct buf *extra);
+/* What an engine said: of a file @path, or NULL. */
+void job_fail(struct job *job, const struct warren_error *err, const char *path);
+
+#define SWEREX "swerex.exceptions."
+
+/* -------------------------------------------------------------------- fields.c */
+
+enum field_type {
+	FIELD_TEXT,
+	FIELD_TEXTS,        /* an array of texts */
+	FIELD_COMMAND,      /* a text, or an array of them */
+	FIELD_NUMBER,       /* of seconds, say */
+	FIELD_MAYBE_NUMBER, /* or null */
+	FIELD_COUNT,        /* 0 to 1,000 */
+	FIELD_BOOL,
+	FIELD_MAYBE_MAP, /* of texts, or null */
+	FIELD_MAYBE_TEXT,
+	FIELD_TYPE_MAX,
+};
+
+struct field {
+	const char *name;
+	enum field_type type;
+	bool required;
+	const char *
+		words; /* the only ones that a text may be, with blanks around each; NULL */
+};
+
+/* Whether @body is an object of these fields and no others; else @detail is what a 422 says. */
+bool fields_check(const json_t *body, const struct field *fields, size_t n,
+		  struct buf *detail);
+/* "": left out. */
+const char *field_text(const json_t *body, const char *name, const char *otherwise);
+size_t field_size(const json_t *body, const char *name);
+bool field_bool(const json_t *body, const char *name);
+/* Milliseconds of a number of seconds; -1: null, or left out. */
+int64_t field_ms(const json_t *body, const char *name);
+/* An array's texts, NULL-terminated, to be freed; NULL: no memory. */
+const char **field_texts(const json_t *array, size_t *ret_n);
+
+/* ------------------------------------------------------------------- handlers */
+
+void swerex_create_session(struct job *job, struct box *box);
+void swerex_run_in_session(struct job *job, struct box *box);
+void swerex_close_session(struct job *job, struct box *box);
+void swerex_close(struct job *job, struct box *box);
+void swerex_execute(struct job *job, struct box *box);
+void swerex_read_file(struct job *job, struct box *box);
+void swerex_write_file(struct job *job, struct box *box);
+/* It reads its body itself. */
+void swerex_upload(struct ask *ask);
+
+/* A path as the files of a sandbox are asked for: absolute, tidy. false: it is too long. */
+bool swerex_path(const struct box *box, const char *path, char out[4096]);
+
+#endif /* API_SWEREX_INTERNAL_H */

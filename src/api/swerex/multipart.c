@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * multipart.c - form data, taken apart as it comes
+ *
+ * Parts are separated by "\r\n--boundary", of which the first byte stands nowhere else in it: where
+ * it ceases to match, what matched is data, and the next match cannot have begun inside it. (The
+ * "\r" of the mark is only at its front, and a boundary holds none.) The first line of a body
+ * has nothing before it: it counts as begun behind a line's end.
+ */
+#include "api/swerex/multipart.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_boundary_byte(char c)
+{
+	return isalnum((unsigned char)c) || (c && strchr("'()+_,-./:=? ", c));
+}
+
+int multipart_init(struct multipart *m, const char *content_type,
+		   struct warren_error *err)
+{
+	static const char type[] = "multipart/form-data";
+	const char *p = content_type ? strcasestr(content_type, "boundary=") : NULL;
+	size_t n = 0;
+	bool quoted;
+
+	(void)memset(m, 0, sizeof(*m));
+	if (!p || strncasecmp(content_type, type, strlen(type)) != 0)
+		return error_set(err, EINVAL, "Content-Type must be %s with a boundary",
+				 type);
+	p += strlen("boundary=");
+	quoted = *p == '"';
+	p += quoted;
+	while (p[n] && p[n] != (quoted ? '"' : ';') && is_boundary_byte(p[n]))
+		n++;
+	if (!quoted)
+		while (n > 0 && p[n - 1] == ' ')
+			n--;
+	if (n == 0 || n > MULTIPART_BOUNDARY_MAX || (quoted && p[n] != '"'))
+		return error_set(err, EINVAL, "the boundary is none");
+	m->mark_len = (size_t)snprintf(m->mark, sizeof(m->mark), "\r\n--%.*s", (int)n, p);
+	m->matched = m->assumed = 2;
+	return 0;
+}
+
+static int broken(const char *what, struct warren_error *err)
+{
+	return error_set(err, EBADMSG, "the form is damaged: %s", what);
+}
+
+/* Data up to the mark. */
+static int take_data(struct multipart *m, const char *data, size_t n, size_t *used,
+		     const char **ret_data, size_t *ret_size)
+{
+	size_t i = 0;
+	const char *first;
+
+	while (m->matched < m->mark_len && i < n && data[i] == m->mark[m->matched])
+		m->matched++, i++;
+	*used = i;
+	if (m->matched == m->mark_len) {
+		bool begun = m->state == MULTIPART_AT_DATA;
+
+		m->matched = m->assumed = m->have = 0;
+		m->state = MULTIPART_AT_TAIL;
+		return begun ? MULTIPART_END : MULTIPART_MORE;
+	}
+	if (i == n)
+		return MULTIPART_MORE;
+	if (m->matched > 0) {
+		*ret_data = m->mark + m->assumed;
+		*ret_size = m->matched - m->assumed;
+		m->matched = m->assumed = 0;
+		return MULTIPART_DATA;
+	}
+	first = memchr(data, '\r', n);
+	*ret_data = data;
+	*ret_size = *used = first ? (size_t)(first - data) : n;
+	return MULTIPART_DATA;
+}
+
+/* "--" and it is over, or the end of the line and a part begins. */
+static int take_tail(struct multipart *m, const char *data, size_t *used,
+		     struct warren_error *err)
+{
+	m->head[m->have++] = data[0];
+	*used = 1;
+	/* Blanks may stand before the line's end. */
+	if (m->have == 1 && (data[0] == ' ' || data[0] == '\t')) {
+		m->have = 0;
+		return MULTIPART_MORE;
+	}
+	if (m->have < 2)
+		return MULTIPART_MORE;
+	if (memcmp(m->head, "--", 2) == 0) {
+		m->state = MULTIPART_AT_OVER;
+		return MULTIPART_OVER;
+	}
+	if (memcmp(m->head, "\r\n", 2) != 0)
+		return broken("a boundary does not end its line", err);
+	if (++m->parts > MULTIPART_PARTS_MAX)
+		return broken("it has too many parts", err);
+	m->have = 0;
+	m->state = MULTIPART_AT_HEAD;
+	return MULTIPART_MORE;
+}
+
+/* The value of a parameter of Content-Disposition; -1: it is not there or too long. */
+static int get_param(const char *line, const char *name, char *out, size_t size)
+{
+	size_t len = strlen(name), n = 0;
+
+	for (const char *p = strchr(line, ';'); p; p = strchr(p, ';')) {
+		p++;
+		p += strspn(p, " \t");
+		if (strncasecmp(p, name, len) != 0 || p[len] != '=' || p[len + 1] != '"')
+			continue;
+		for (p += len + 2; *p && *p != '"'; p++) {
+			p += *p == '\\' && p[1];
+			if (n + 1 >= size)
+				return -1;
+			out[n++] = *p;
+		}
+		out[n] = '\0';
+		return *p == '"' ? (int)n : -1;
+	}
+	return -1;
+}
+
+static int read_head(struct multipart *m, struct warren_error *err)
+{
+	static const char field[] = "content-disposition:";
+	char *line = m->head, *end, file[1024];
+
+	m->name[0] = '\0';
+	m->is_file = false;
+	for (; (end = strstr(line, "\r\n")) && end > line; line = end + 2) {
+		*end = '\0';
+		if (strncasecmp(line, "content-transfer-encoding:", 26) == 0 &&
+		    !strcasestr(line, "binary") && !strcasestr(line, "8bit") &&
+		    !strcasestr(line, "7bit"))
+			return broken("a part is encoded", err);
+		if (strncasecmp(line, field, strlen(field)) != 0)
+			continue;
+		if (get_param(line, "name", m->name, sizeof(m->name)) <= 0)
+			return broken("a part has no name", err);
+		m->is_file = get_param(line, "filename", file, sizeof(file)) >= 0 ||
+			     strcasestr(line, "filename");
+	}
+	if (!m->name[0])
+		return broken("a part has no name", err);
+	m->have = 0;
+	m->state = MULTIPART_AT_DATA;
+	/* The line's end that closes the head may be the one before a boundary. */
+	m->matched = m->assumed = 2;
+	return MULTIPART_PART;
+}
+
+/* Up to the empty line. */
+static int take_head(struct multipart *m, const char *data, size_t n, size_t *used,
+		     struct warren_error *err)
+{
+	for (*used = 0; *used < n;) {
+		char c = data[(*used)++];
+
+		if (m->have + 1 >= sizeof(m->head) || c == '\0')
+			return broken("the head of a part is too long", err);
+		m->head[m->have++] = c;
+		if ((m->have >= 4 && memcmp(m->head + m->have - 4, "\r\n\r\n", 4) == 0) ||
+		    (m->have == 2 && memcmp(m->head, "\r\n", 2) == 0)) {
+			m->head[m->have] = '\0';
+			return read_head(m, err);
+		}
+	}
+	return MULTIPART_MORE;
+}
+
+int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_used,
+		   const char **ret_data, size_t *ret_size, struct warren_error *err)
+{
+	int ev = MULTIPART_MORE;
+
+	*ret_used = 0;
+	while (n > 0 && ev == MULTIPART_MORE) {
+		size_t used = 0;
+
+		switch (m->state) {
+		case MULTIPART_AT_START:
+		case MULTIPART_AT_DATA:
+			ev = take_data(m, data, n, &used, ret_data, ret_size);
+			if (ev == MULTIPART_DATA && m->state == MULTIPART_AT_START)
+				return broken("it does not begin with its boundary", err);
+			break;
+		case MULTIPART_AT_TAIL:
+			ev = take_tail(m, data, &used, err);
+			break;
+		case MULTIPART_AT_HEAD:
+			ev = take_head(m, data, n, &used, err);
+			break;
+		case MULTIPART_AT_OVER:
+			*ret_used += n;
+			return MULTIPART_OVER;
+		}
+		data += used;
+		n -= used;
+		*ret_used += used;
+	}
+	return ev;
+}
+
+bool multipart_is_whole(const struct multipart *m)
+{
+	return m->state == MULTIPART_AT_OVER;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* python.h - values as Python writes them, for messages that clients know */
+#ifndef API_SWEREX_PYTHON_H
+#define API_SWEREX_PYTHON_H
+
+#include "base/buf.h"
+
+/* repr() of a text. */
+void python_repr(struct buf *out, const char *text, size_t n);
+/* repr() of a float: "0.1", "5.0". */
+void python_float(struct buf *out, double value);
+/* bytes.decode(errors="backslashreplace"). */
+void python_decode(struct buf *out, const char *data, size_t n);
+/* The range of str.strip(), as far as it is ASCII. */
+void python_strip(const char **text, size_t *n);
+
+#endif /* API_SWEREX_PYTHON_H */

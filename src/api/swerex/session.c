@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - handlers: sessions, which are shells at terminals */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/swerex/internal.h"
+#include "api/swerex/python.h"
+#include "config/config.h"
+#include "service/console.h"
+
+/* What a prompt is called by a server of SWE-ReX; ours is not that. */
+#define PROMPT "SHELLPS1PREFIX"
+
+#define INTERRUPT_MS    200
+#define INTERRUPT_TRIES 3
+#define STARTUP_MS      1000
+#define JOURNAL         (16U << 20) /* bytes that a command may be ahead of us */
+
+enum check {
+	CHECK_RAISE,
+	CHECK_SILENT,
+	CHECK_IGNORE,
+};
+
+static struct console *find_console(struct job *job, struct box *box)
+{
+	const char *name = field_text(job->body, "session", "default");
+	struct console *c = console_find(box, name);
+	AUTO_BUF struct buf text = BUF_INIT(4096);
+
+	if (c)
+		return c;
+	buf_puts(&text, "session ");
+	python_repr(&text, name, strlen(name));
+	buf_puts(&text, " does not exist");
+	job_raise(job, SWEREX "SessionDoesNotExistError", text.data, text.len);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ observations */
+
+static void observe(struct job *job, const char *shown, size_t n, int code,
+		    const char *expected, uint64_t dropped)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX), text = BUF_INIT(ANSWER_MAX),
+			    why = BUF_INIT(256);
+	struct json j = { .out = &out };
+
+	python_decode(&text, shown, n);
+	if (dropped)
+		buf_printf(
+			&why,
+			"%ju bytes of output were dropped: there was more than is kept",
+			(uintmax_t)dropped);
+	json_open(&j, NULL, '{');
+	json_strn(&j, "output", text.data ? text.data : "", text.len);
+	if (code < 0)
+		json_nil(&j, "exit_code");
+	else
+		json_int(&j, "exit_code", code);
+	json_str(&j, "failure_reason", why.data ? why.data : "");
+	json_str(&j, "expect_string", expected);
+	json_str(&j, "session_type", "bash");
+	json_close(&j, '}');
+	out.failed |= text.failed;
+	job_answer(job, 200, &out);
+}
+
+static const char *expected_name(const struct job *job, const struct console_result *r)
+{
+	const json_t *list = json_object_get(job->body, "expect");
+
+	return r->expected < 0
+		       ? PROMPT
+		       : json_string_value(json_array_get(list, (size_t)r->expected));
+}
+
+static void put_command(struct buf *out, const struct job *job)
+{
+	python_repr(out, field_text(job->body, "command", ""),
+		    field_size(job->body, "command"));
+}
+
+static void raise_ended(struct job *job, const struct console_result *r)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+
+	buf_puts(&text, "End Of File (EOF): the session's shell has ended");
+	if (r->exit_code >= 0)
+		buf_printf(&text, " with exit code %d", r->exit_code);
+	buf_puts(&text, ". Close the session and create it anew. It showed:\n");
+	python_decode(&text, r->shown, r->size);
+	job_raise(job, "pexpect.exceptions.EOF", text.data, text.len);
+}
+
+static void raise_timeout(struct job *job)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+
+	buf_puts(&text, "timeout after ");
+	python_float(&text, json_number_value(json_object_get(job->body, "timeout")));
+	buf_puts(&text, " seconds while running command ");
+	put_command(&text, job);
+	job_raise(job, SWEREX "CommandTimeoutError", text.data, text.len);
+}
+
+static void raise_syntax(struct job *job, const struct console_result *r)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX),
+			    said = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &extra };
+
+	python_decode(&said, r->shown, r->size);
+	buf_puts(&text, "Error (exit code 2) while checking bash command \n");
+	put_command(&text, job);
+	buf_printf(&text, "\n---- Stderr ----\n%s\n---- Stdout ----\n",
+		   said.data ? said.data : "");
+	json_open(&j, NULL, '{');
+	json_str(&j, "bash_stdout", "");
+	json_strn(&j, "bash_stderr", said.data ? said.data : "", said.len);
+	json_close(&j, '}');
+	job_raise_with(job, SWEREX "BashIncorrectSyntaxError", &text, &extra);
+}
+
+static void raise_code(struct job *job, const struct console_result *r)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), said = BUF_INIT(ANSWER_MAX);
+	const char *prefix = field_text(job->body, "error_msg", "");
+
+	python_decode(&said, r->shown, r->size);
+	if (*prefix)
+		buf_printf(&text, "%s: ", prefix);
+	buf_puts(&text, "Command ");
+	put_command(&text, job);
+	buf_printf(&text, " failed with exit code %d. Here is the output:\n",
+		   r->exit_code);
+	python_repr(&text, said.data ? said.data : "", said.len);
+	job_raise(job, SWEREX "NonZeroExitCodeError", text.data, text.len);
+}
+
+/* ---------------------------------------------------------------------- commands */
+
+static enum check read_check(const json_t *body)
+{
+	const char *word = field_text(body, "check", "raise");
+
+	return strcmp(word, "silent") == 0   ? CHECK_SILENT
+	       : strcmp(word, "ignore") == 0 ? CHECK_IGNORE
+					     : CHECK_RAISE;
+}
+
+static void on_command(void *ctx, const struct console_result *r)
+{
+	struct job *job = ctx;
+	enum check check = read_check(job->body);
+	int code = check == CHECK_IGNORE ? -1 : r->exit_code;
+
+	if (r->outcome == CONSOLE_TIMED_OUT)
+		raise_timeout(job);
+	else if (r->outcome == CONSOLE_ENDED)
+		raise_ended(job, r);
+	else if (r->outcome == CONSOLE_SYNTAX)
+		raise_syntax(job, r);
+	else if (check == CHECK_RAISE && code < 0)
+		job_raisef(job, SWEREX "NoExitCodeError",
+			   "timeout while getting exit code");
+	else if (check == CHECK_RAISE && code != 0)
+		raise_code(job, r);
+	else
+		observe(job, r->shown, r->size, code, expected_name(job, r), r->dropped);
+}
+
+/* A program may show again what was typed to it. */
+static void without_echo(const struct job *job, const char **text, size_t *n)
+{
+	const char *command = field_text(job->body, "command", "");
+	size_t len = field_size(job->body, "command");
+
+	python_strip(text, n);
+	if (len > 0 && *n >= len && memcmp(*text, command, len) == 0) {
+		*text += len;
+		*n -= len;
+	}
+	python_strip(text, n);
+}
+
+static void on_interaction(void *ctx, const struct console_result *r)
+{
+	struct job *job = ctx;
+	const char *text = r->shown;
+	size_t n = r->size;
+
+	if (r->outcome == CONSOLE_TIMED_OUT) {
+		raise_timeout(job);
+		return;
+	}
+	if (r->outcome == CONSOLE_ENDED) {
+		raise_ended(job, r);
+		return;
+	}
+	if (!field_bool(job->body, "is_interactive_quit"))
+		without_echo(job, &text, &n);
+	observe(job, text, n, 0, expected_name(job, r), r->dropped);
+}
+
+static void on_interrupt(void *ctx, const struct console_result *r)
+{
+	struct job *job = ctx;
+	const char *text = r->shown;
+	size_t n = r->size;
+
+	if (r->outcome == CONSOLE_TIMED_OUT) {
+		job_raisef(job, "pexpect.exceptions.TIMEOUT",
+			   "Failed to interrupt session");
+		return;
+	}
+	if (r->outcome == CONSOLE_ENDED) {
+		raise_ended(job, r);
+		return;
+	}
+	python_strip(&text, &n);
+	observe(job, text, n, 0, expected_name(job, r), r->dropped);
+}
+
+static void interrupt(struct job *job, struct console *c, struct console_act *act)
+{
+	const json_t *tries = json_object_get(job->body, "n_retry");
+
+	act->kind = CONSOLE_INTERRUPT;
+	act->tries = tries ? (unsigned)json_integer_value(tries) : INTERRUPT_TRIES;
+	if (act->timeout_ms < 0)
+		act->timeout_ms = INTERRUPT_MS;
+	console_do(c, act, on_interrupt, job);
+}
+
+static void act_on(struct job *job, struct console *c, struct console_act *act)
+{
+	bool interactive = field_bool(job->body, "is_interactive_command");
+	bool quits = field_bool(job->body, "is_interactive_quit");
+
+	act->text = field_text(job->body, "command", "");
+	act->size = field_size(job->body, "command");
+	if (strcmp(field_text(job->body, "action_type", "bash"), "bash") != 0) {
+		interrupt(job, c, act);
+	} else if (!json_object_get(job->body, "command")) {
+		job_raisef(job, "builtins.ValueError", "an action of bash has a command");
+	} else if (memchr(act->text, '\0', act->size)) {
+		job_raisef(job, "builtins.ValueError", "embedded null byte");
+	} else if (interactive && quits) {
+		job_raisef(job, "builtins.AssertionError",
+			   "a command cannot both begin and end an interaction");
+	} else if (interactive || quits) {
+		act->kind = CONSOLE_TYPE;
+		console_do(c, act, on_interaction, job);
+	} else {
+		act->wants_code = read_check(job->body) != CHECK_IGNORE;
+		console_do(c, act, on_command, job);
+	}
+}
+
+void swerex_run_in_session(struct job *job, struct box *box)
+{
+	struct console *c = find_console(job, box);
+	struct console_act act = { .timeout_ms = field_ms(job->body, "timeout") };
+	const char **expect;
+
+	if (!c)
+		return;
+	expect = field_texts(json_object_get(job->body, "expect"), &act.n_expect);
+	if (!expect || act.n_expect > 64) {
+		job_raisef(job, "builtins.ValueError",
+			   "no more than 64 things can be expected");
+	} else {
+		act.expect = expect;
+		act_on(job, c, &act);
+	}
+	free(expect);
+}
+
+/* ------------------------------------------------------------- opening, closing */
+
+static void answer_created(struct job *job, const char *shown, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX), text = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &out };
+
+	python_decode(&text, shown, n);
+	json_open(&j, NULL, '{');
+	json_strn(&j, "output", text.data ? text.data : "", text.len);
+	json_str(&j, "session_type", "bash");
+	json_close(&j, '}');
+	job_answer(job, 200, &out);
+}
+
+static void on_sourced(void *ctx, const struct console_result *r)
+{
+	struct job *job = ctx;
+
+	if (r->outcome == CONSOLE_TIMED_OUT)
+		job_raisef(job, SWEREX "CommandTimeoutError",
+			   "timeout while the session's files were sourced");
+	else if (r->outcome == CONSOLE_ENDED)
+		raise_ended(job, r);
+	else
+		answer_created(job, r->shown, r->size);
+}
+
+static void on_created(void *ctx, struct console *c, const struct warren_error *err)
+{
+	struct job *job = ctx;
+	const json_t *sources = json_object_get(job->body, "startup_source"), *path;
+	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
+	struct console_act act = { .timeout_ms = field_ms(job->body, "startup_timeout") };
+	size_t i;
+
+	if (!c && err->code == EEXIST) {
+		job_raisef(job, SWEREX "SessionExistsError", "%s", err->msg);
+		return;
+	}
+	if (!c && err->code == ENOENT) {
+		job_raisef(job, "builtins.FileNotFoundError",
+			   "the image has no bash, which a session needs");
+		return;
+	}
+	if (!c) {
+		job_fail(job, err, NULL);
+		return;
+	}
+	if (json_array_size(sources) == 0) {
+		answer_created(job, "", 0);
+		return;
+	}
+	json_array_foreach(sources, i, path)
+		buf_printf(&text, "%ssource %s", i ? " ; " : "", json_string_value(path));
+	if (act.timeout_ms < 0)
+		act.timeout_ms = STARTUP_MS;
+	act.text = text.data;
+	act.size = text.len;
+	console_do(c, &act, on_sourced, job);
+}
+
+void swerex_create_session(struct job *job, struct box *box)
+{
+	const char *name = field_text(job->body, "session", "default");
+	const struct config *cfg = job->sx->config;
+	struct run_start start = { .journal = JOURNAL };
+	size_t n = 0;
+
+	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
+		n++;
+	if (cfg->journal_max && start.journal > cfg->journal_max)
+		start.journal = cfg->journal_max;
+	if (strlen(name) > CONSOLE_NAME_MAX)
+		job_raisef(job, "builtins.ValueError",
+			   "a session's name has at most %d bytes", CONSOLE_NAME_MAX);
+	else if (cfg->sessions_max && n >= cfg->sessions_max)
+		job_raisef(job, "builtins.RuntimeError",
+			   "the sandbox has %zu sessions, as many as the service allows",
+			   n);
+	else
+		console_open(box, name, &start, on_created, job);
+}
+
+static void answer_closed(struct job *job)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	buf_puts(&out, "{\"session_type\":\"bash\"}");
+	job_answer(job, 200, &out);
+}
+
+static void on_one_closed(void *ctx, int r, const struct warren_error *err)
+{
+	if (r < 0 && r != -ESRCH)
+		job_fail(ctx, err, NULL);
+	else
+		answer_closed(ctx);
+}
+
+void swerex_close_session(struct job *job, struct box *box)
+{
+	struct console *c = find_console(job, box);
+
+	if (c)
+		console_close(c, on_one_closed, job);
+}
+
+static void on_all_closed(void *ctx, int r, const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	buf_puts(&out, "{}");
+	if (r < 0)
+		job_fail(ctx, err, NULL);
+	else
+		job_answer(ctx, 200, &out);
+}
+
+void swerex_close(struct job *job, struct box *box)
+{
+	console_close_all(box, on_all_closed, job);
+}

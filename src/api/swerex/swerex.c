@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * swerex.c - which request is ours, who asks, and what for
+ *
+ * A request without a token that is right learns nothing. The sandbox is named by the path, or by
+ * the token; a token that is for one sandbox opens no other.
+ */
+#include "api/swerex/swerex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/record.h"
+#include "api/swerex/internal.h"
+#include "base/clock.h"
+#include "config/config.h"
+
+#define PREFIX    "/swerex/"
+#define FILE_BODY (64U << 20) /* bytes of a body that holds a file's text */
+
+/* clang-format off */
+static const struct field create_fields[] = {
+	{ "startup_source", FIELD_TEXTS },
+	{ "session", FIELD_TEXT },
+	{ "session_type", FIELD_TEXT, .words = " bash " },
+	{ "startup_timeout", FIELD_NUMBER },
+};
+
+static const struct field run_fields[] = {
+	{ "command", FIELD_TEXT },
+	{ "session", FIELD_TEXT },
+	{ "timeout", FIELD_MAYBE_NUMBER },
+	{ "is_interactive_command", FIELD_BOOL },
+	{ "is_interactive_quit", FIELD_BOOL },
+	{ "check", FIELD_TEXT, .words = " silent raise ignore " },
+	{ "error_msg", FIELD_TEXT },
+	{ "expect", FIELD_TEXTS },
+	{ "n_retry", FIELD_COUNT },
+	{ "action_type", FIELD_TEXT, .words = " bash bash_interrupt " },
+};
+
+static const struct field close_fields[] = {
+	{ "session", FIELD_TEXT },
+	{ "session_type", FIELD_TEXT, .words = " bash " },
+};
+
+static const struct field execute_fields[] = {
+	{ "command", FIELD_COMMAND, .required = true },
+	{ "timeout", FIELD_MAYBE_NUMBER },
+	{ "shell", FIELD_BOOL },
+	{ "check", FIELD_BOOL },
+	{ "error_msg", FIELD_TEXT },
+	{ "env", FIELD_MAYBE_MAP },
+	{ "cwd", FIELD_MAYBE_TEXT },
+	{ "merge_output_streams", FIELD_BOOL },
+};
+
+static const struct field read_fields[] = {
+	{ "path", FIELD_TEXT, .required = true },
+	{ "encoding", FIELD_MAYBE_TEXT },
+	{ "errors", FIELD_MAYBE_TEXT },
+};
+
+static const struct field write_fields[] = {
+	{ "content", FIELD_TEXT, .required = true },
+	{ "path", FIELD_TEXT, .required = true },
+};
+
+#define FIELDS(f) .fields = f, .n_fields = ARRAY_SIZE(f)
+
+static const struct call calls[] = {
+	{ "GET", "/" },
+	{ "GET", "/is_alive" },
+	{ "POST", "/create_session", "exec", swerex_create_session, FIELDS(create_fields) },
+	{ "POST", "/run_in_session", "exec", swerex_run_in_session, FIELDS(run_fields) },
+	{ "POST", "/close_session", "exec", swerex_close_session, FIELDS(close_fields) },
+	{ "POST", "/execute", "exec", swerex_execute, FIELDS(execute_fields) },
+	{ "POST", "/read_file", "files", swerex_read_file, FIELDS(read_fields) },
+	{ "POST", "/write_file", "files", swerex_write_file, FIELDS(write_fields),
+	  .max_body = FILE_BODY },
+	{ "POST", "/upload", "files" },
+	{ "POST", "/close", "exec", swerex_close },
+};
+/* clang-format on */
+
+/* ------------------------------------------------------------------ which, who */
+
+static const struct call *find_call(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		if (strcmp(calls[i].path, path) == 0)
+			return &calls[i];
+	return NULL;
+}
+
+bool swerex_wants(const struct http_request *req)
+{
+	const struct call *call = find_call(req->path);
+
+	if (strncmp(req->path, PREFIX, strlen(PREFIX)) == 0)
+		return true;
+	if (strncmp(req->path, "/v1/", 4) == 0)
+		return false;
+	return http_header(req, "X-API-Key") || (call && call->path[1]);
+}
+
+/* The sandbox of the path, and what is behind it; NULL: that names none. */
+static const char *read_prefix(struct ask *ask)
+{
+	const char *path = ask->req->path;
+	size_t n;
+
+	if (strncmp(path, PREFIX, strlen(PREFIX)) != 0)
+		return path;
+	path += strlen(PREFIX);
+	n = strcspn(path, "/");
+	if (n != ID_LEN)
+		return NULL;
+	(void)memcpy(ask->sandbox, path, n);
+	return id_valid(ask->sandbox) ? (path[n] ? path + n : "/") : NULL;
+}
+
+/* 0, or the status of the refusal. */
+static int admit(struct ask *ask, struct api_error *err)
+{
+	const char *key = http_header(ask->req, "X-API-Key");
+	struct swerex *sx = ask->sx;
+	struct caller *c = &ask->caller;
+
+	if (access_origin(sx->config->domain, ask->req, err) < 0)
+		return 403;
+	(void)strcpy(c->tenant, DB_LOCAL);
+	if (key) {
+		if (access_token(sx->service, key, c, err) < 0)
+			return 401;
+		if (c->sandbox[0] && ask->sandbox[0] &&
+		    strcmp(c->sandbox, ask->sandbox) != 0)
+			return 401;
+		if (!ask->sandbox[0])
+			(void)strcpy(ask->sandbox, c->sandbox);
+	} else if (!access_is_owner(sx->owner, ask->req->peer)) {
+		return 401;
+	} else {
+		(void)access_scopes_parse("admin", &c->scopes);
+	}
+	return ask->sandbox[0] ? 0 : 401;
+}
+
+static struct box *find_box(const struct ask *ask)
+{
+	return box_find(ask->sx->service,
+			access_may(&ask->caller, "admin") ? NULL : ask->caller.tenant,
+			ask->sandbox);
+}
+
+/* --------------------------------------------------------------------- bodies */
+
+static void answer_get(struct ask *ask, const struct box *box)
+{
+	enum sandbox_state state = box_row(box)->state;
+	bool alive = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
+	AUTO_BUF struct buf out = BUF_INIT(4096), why = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	if (!ask->call->path[1]) {
+		json_str(&j, "message", "hello world");
+	} else {
+		if (!alive)
+			buf_printf(&why, "the sandbox is %s", sandbox_state_name(state));
+		json_bool(&j, "is_alive", alive);
+		json_str(&j, "message", alive ? "" : why.data);
+	}
+	json_close(&j, '}');
+	ask_answer(ask, 200, &out);
+}
+
+static void refuse_fields(struct ask *ask, const struct buf *detail)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_raw(&j, "detail", detail->data ? detail->data : "[]", detail->len);
+	json_close(&j, '}');
+	ask_answer(ask, 422, &out);
+}
+
+/* It runs, or it was woken for this. */
+static void on_usable(void *ctx, int r, const struct warren_error *err)
+{
+	struct job *job = ctx;
+	struct box *box = r < 0 ? NULL : job_box(job);
+
+	if (r < 0)
+		job_raisef(job, "builtins.RuntimeError", "%s", err->msg);
+	else if (box)
+		job->call->handler(job, box);
+}
+
+static void start(struct ask *ask, json_t *body)
+{
+	const char *id = http_header(ask->req, "X-Request-ID");
+	struct box *box = find_box(ask);
+	bool is_new = false;
+	struct job *job;
+
+	if (!box) {
+		json_decref(body);
+		ask_refuse(ask, 404, "there is no sandbox '%s'", ask->sandbox);
+		return;
+	}
+	job = job_join(ask, id, &is_new);
+	if (!job || !is_new) {
+		json_decref(body);
+		if (!job)
+			ask_refuse(ask, 503, "no memory is left");
+		return;
+	}
+	job->body = body;
+	box_use(box, on_usable, job);
+}
+
+static void on_body(struct http_request *req, const char *data, size_t n)
+{
+	struct ask *ask = req->user;
+	const struct call *call = ask->call;
+	AUTO_BUF struct buf detail = BUF_INIT(1U << 20);
+	json_error_t why;
+	json_t *body = NULL;
+
+	if (call->n_fields == 0) {
+		start(ask, NULL);
+		return;
+	}
+	body = json_loadb(
+		data, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+	if (!body) {
+		struct json j = { .out = &detail };
+
+		json_open(&j, NULL, '[');
+		json_open(&j, NULL, '{');
+		json_str(&j, "type", "json_invalid");
+		json_open(&j, "loc", '[');
+		json_str(&j, NULL, "body");
+		json_int(&j, NULL, why.position);
+		json_close(&j, ']');
+		json_str(&j, "msg", "JSON decode error");
+		json_close(&j, '}');
+		json_close(&j, ']');
+		refuse_fields(ask, &detail);
+	} else if (!fields_check(body, call->fields, call->n_fields, &detail)) {
+		json_decref(body);
+		refuse_fields(ask, &detail);
+	} else {
+		start(ask, body);
+	}
+}
+
+static void read_body(struct ask *ask)
+{
+	size_t max = ask->call->max_body ? ask->call->max_body
+					 : (size_t)ask->sx->config->request_body;
+
+	if (ask->req->has_body)
+		http_collect(ask->req, max ? max : 1U << 20, on_body);
+	else
+		on_body(ask->req, "", 0);
+}
+
+/* ------------------------------------------------------------------ the request */
+
+static void on_closed(struct http_request *req, int why UNUSED)
+{
+	struct ask *ask = req->user;
+	struct api_record r = {
+		.request_id = http_request_id(req),
+		.method = req->method,
+		.path = req->path,
+		.tenant = ask->caller.token[0] ? ask->caller.tenant : "",
+		.status = http_status(req),
+		.usec = (clock_now() - ask->begun) / 1000,
+		.cause = ask->cause,
+	};
+
+	/* What a program in the sandbox raised is no failure of ours. */
+	r.proxied = r.status == 511;
+	if (ask->sx->record)
+		ask->sx->record(&r);
+	ask->req = NULL;
+	if (ask->gone)
+		ask->gone(ask);
+	job_leave(ask);
+	free(ask);
+}
+
+void swerex_request(struct http_request *req, struct swerex *sx)
+{
+	struct ask *ask = calloc(1, sizeof(*ask));
+	struct api_error err = { 0 };
+	const char *path;
+	struct box *box;
+	int status;
+
+	if (!ask) {
+		(void)http_refuse(req, 503, "overloaded", "no memory is left");
+		return;
+	}
+	ask->sx = sx;
+	ask->req = req;
+	ask->begun = clock_now();
+	req->user = ask;
+	req->closed = on_closed;
+	path = read_prefix(ask);
+	status = path ? admit(ask, &err) : 404;
+	ask->call = path ? find_call(path) : NULL;
+	box = status == 0 ? find_box(ask) : NULL;
+	if (status == 401)
+		ask_refuse(ask, 401, "Invalid API Key");
+	else if (status == 403)
+		ask_refuse(ask, 403, "%s", err.message);
+	else if (!ask->call || !box)
+		ask_refuse(ask, 404,
+			   ask->call || !path ? "there is no such sandbox" : "Not Found");
+	else if (strcmp(req->method, ask->call->method) != 0)
+		ask_refuse(ask, 405, "Method Not Allowed");
+	else if (ask->call->scope && !access_may(&ask->caller, ask->call->scope))
+		ask_refuse(ask, 403, "the token lacks the scope '%s'", ask->call->scope);
+	else if (ask->call->handler)
+		read_body(ask);
+	else if (ask->call->scope)
+		swerex_upload(ask);
+	else
+		answer_get(ask, box);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * swerex.h - the face of SWE-ReX: its remote-runtime protocol, for each sandbox
+ *
+ * A client that was made for a SWE-ReX server finds one at
+ *
+ *	/swerex/<sandbox>/...	with any token that may use the sandbox, or
+ *	/...			with a token that is for one sandbox alone,
+ *
+ * the token in X-API-Key. Nothing of it is in the sandbox: commands are execs, sessions are
+ * consoles (service/console.h), files go by the sandbox's init.
+ *
+ *	swerex.c	which request is ours, who asks, and what for
+ *	job.c		answers, and those that are given again to who asks again
+ *	raise.c		errors, as the exceptions that a client raises
+ *	fields.c	the fields of a body
+ *	session.c, execute.c, file.c, upload.c	handlers, by subject
+ *	codec.c, multipart.c, python.c	pure functions on bytes
+ */
+#ifndef API_SWEREX_SWEREX_H
+#define API_SWEREX_SWEREX_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "net/http.h"
+
+struct config;
+struct service;
+struct job;
+struct api_record;
+
+#define SWEREX_BUCKETS 1024
+
+struct swerex {
+	struct service *service;
+	const struct config *config;
+	uid_t owner; /* who started it: needs no token on the unix socket */
+	void (*record)(const struct api_record *record); /* NULL: no log */
+	/* Private: what was answered to whom, by sandbox and by age. */
+	struct job *jobs[SWEREX_BUCKETS];
+	struct job *newest, *oldest;
+	size_t kept; /* bytes of answers */
+};
+
+/* Is it for this face? */
+bool swerex_wants(const struct http_request *req);
+void swerex_request(struct http_request *req, struct swerex *sx);
+/* No sandbox is to be asked any more. */
+void swerex_done(struct swerex *sx);
+
+#endif /* API_SWEREX_SWEREX_H */

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""swerex_world.py - the official client of SWE-ReX, in a Python of its own, and its own server
+
+    python = client_python()               # has the packages of swerex-requirements.txt
+    with Reference() as r:                 # SWE-ReX's server, on loopback
+        points(r.url, r.token, r.dir)
+"""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+from checks import BUILD, SOURCE, Skip
+from serve_world import World, until
+
+VENV = os.path.join(BUILD, "swerex-venv")
+WANTED = os.path.join(SOURCE, "test", "swerex-requirements.txt")
+
+
+def client_python():
+    """Made once, beside the build; anew when other packages are wanted."""
+    python, stamp = f"{VENV}/bin/python", f"{VENV}/wanted"
+    with open(WANTED, encoding="utf-8") as f:
+        wanted = f.read()
+    try:
+        with open(stamp, encoding="utf-8") as f:
+            if f.read() == wanted:
+                return python
+    except OSError:
+        pass
+    shutil.rmtree(VENV, ignore_errors=True)
+    for command in ([sys.executable, "-m", "venv", VENV],
+                    [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", WANTED]):
+        r = subprocess.run(command, capture_output=True, text=True)
+        if r.returncode != 0:
+            raise Skip(f"the client of SWE-ReX cannot be installed: {(r.stderr or r.stdout).strip()[-200:]}")
+    with open(stamp, "w", encoding="utf-8") as f:
+        f.write(wanted)
+    return python
+
+
+class Reference:
+    """SWE-ReX's own server: as root, so in a directory and with a home of its own."""
+
+    token = "reference"
+
+    def __enter__(self):
+        python = client_python()
+        self.dir = tempfile.mkdtemp(prefix="warren-swerex-")
+        self.port = World.free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            [python, "-m", "swerex.server", "--host", "127.0.0.1", "--port", str(self.port), "--auth-token", self.token],
+            cwd=self.dir, env={"PATH": os.environ["PATH"], "HOME": self.dir, "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(self.answers, "SWE-ReX's server does not answer")
+        return self
+
+    def answers(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port)).close()
+            return True
+        except OSError:
+            return False
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def points(url, token, scratch):
+    """What the client sees of that server, by point."""
+    r = subprocess.run([client_python(), os.path.join(SOURCE, "test", "swerex_points.py"), url, token, scratch],
+                       capture_output=True, text=True)
+    if r.returncode != 0:
+        raise AssertionError(f"the client failed: {r.stderr[-2000:]}")
+    return json.loads(r.stdout.splitlines()[-1])
