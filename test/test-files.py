@@ -17,7 +17,7 @@ import threading
 import time
 
 from checks import BUILD, MIB, eq, noise, ok, run_tests, test
-from serve_world import World, check_error, descriptors, has, needs, until
+from serve_world import World, check_error, descriptors, has, needs, slurp, until
 
 world = None
 
@@ -124,6 +124,19 @@ def ranges_and_etags():
         eq(f.get("/tmp/x", None, headers={"If-None-Match": etag}).status, 200, "changed")
         r = f.ask("HEAD", "", path="/tmp/x")
         eq((r.status, r.headers["content-length"], r.body), (200, "10", b""), "HEAD")
+
+
+@test
+def an_init_is_at_its_root_wherever_the_service_was_started():
+    needs("walls")
+    eq(os.path.samefile(f"/proc/{world.warden}/cwd", "/"), False, "the service is elsewhere, or this shows nothing")
+    with Files() as f:
+        inits = [p for p in world.processes() if slurp(f"/proc/{p}/comm") == "init\n"]
+        ok(inits, "no init at all")
+        for p in inits:
+            ok(os.path.samestat(os.stat(f"/proc/{p}/cwd"), os.stat(f"/proc/{p}/root")), f"{os.readlink(f'/proc/{p}/cwd')}")
+        f.run("mkdir /seen-inside")
+        ok("/seen-inside" in f.names("/"), "a listing of the root")
 
 
 def uploads():
