@@ -7,11 +7,8 @@
 #include <string.h>
 
 static const struct backend_ops *const backends[] = {
-	&backend_native,
-	&backend_null,
-	&backend_docker,
-	&backend_gvisor,
-	&backend_command,
+	&backend_native, &backend_null,    &backend_docker,
+	&backend_gvisor, &backend_command,
 };
 
 const struct backend_ops *backend_by_name(const char *name)
