@@ -240,8 +240,8 @@ static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
 	if (msg->flags & PROTO_SPAWN_MEMFD) {
 		long r = n_fds > 0 ? map_strings(msg, fds[0], mapped) : -EPROTO;
 
-		if (r < 0)
-			return r;
+		if (r < 0 || !*mapped)
+			return r < 0 ? r : -EPROTO;
 		strings = *mapped;
 	} else if (msg->strings_size != size - sizeof(*msg)) {
 		return -EPROTO;

@@ -92,6 +92,26 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
+/* Of a row without a box nobody can be told: it is as if never asked for. */
+static int begin_all(struct service *s, const struct sandbox_row *rows,
+		     const struct warren_spec *specs, const struct box_source *sources,
+		     size_t n, struct box **ret, struct warren_error *err)
+{
+	size_t begun = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = box_new(s, &rows[i]);
+		if (!ret[i]) {
+			service_untidy(s);
+			continue;
+		}
+		begun++;
+		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
+		box_make(ret[i], &specs[i], &sources[i]);
+	}
+	return begun > 0 ? 0 : error_errno(err, ENOMEM, "make a sandbox");
+}
+
 int box_create_many(struct service *s, struct sandbox_row *rows,
 		    const struct warren_spec *specs, const struct box_source *sources,
 		    size_t n, const struct db_request *request, struct box **ret,
@@ -112,21 +132,7 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 	}
 	if (r == -EDQUOT)
 		s->figures.denied++;
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = box_new(s, &rows[i]);
-		if (!ret[i]) {
-			/* Of a row without a box nobody can be told: it is as if never asked for. */
-			service_untidy(s);
-			if (n == 1)
-				return error_errno(err, ENOMEM, "make a sandbox");
-			continue;
-		}
-		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
-		box_make(ret[i], &specs[i], &sources[i]);
-	}
-	return 0;
+	return r < 0 ? r : begin_all(s, rows, specs, sources, n, ret, err);
 }
 
 int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,

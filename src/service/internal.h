@@ -54,34 +54,33 @@ struct box {
 
 	/* The line to its init. */
 	int conn; /* -1: none */
-	struct loop_watch *watch;
 	uint32_t seq;
+	struct loop_watch *watch;
 	struct line_ask *asks, **asks_tail;
-	bool asking; /* in service.asking */
 	struct box *asking_next, **asking_prev;
 	struct description is; /* what its maker says of it */
 
 	struct run *runs; /* alive, or in use */
 	struct shell *shells;
 	uint32_t last_number;
+	unsigned n_kept; /* execs in the store */
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
 	unsigned n_engaged;       /* connections that do */
+	int64_t touched;          /* when last_used was last written */
+	bool asking;              /* in service.asking */
 	bool moving;              /* a pause, resume or deletion is under way */
 	bool working;             /* next_job() is on the stack */
-	bool auto_paused;
-	int64_t touched; /* when last_used was last written */
-	unsigned n_kept; /* execs in the store */
-	bool delete_when_idle, wake_on_use;
+	bool auto_paused, delete_when_idle, wake_on_use;
+	unsigned files_flight;  /* requests for files that wait for their answer */
 	const char *reason;     /* of what happens to it at present; NULL */
-	int failure;            /* errno of a making that failed */
 	struct box_job *jobs;   /* that wait for `moving` to end */
 	struct making *pulling; /* its making waits for an image; NULL */
 	struct files *files;    /* users of its files */
 	struct files_ask *files_queue, **files_tail; /* that wait for their turn */
-	unsigned files_flight;                       /* that wait for their answer */
 	uint64_t created;                            /* ns, monotonic: for the figures */
+	int failure;                                 /* errno of a making that failed */
 };
 
 struct run {

@@ -73,7 +73,7 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 /* What an engine said. */
 void call_fail(struct call *c, const struct warren_error *err);
 /* The same of an exec: what could not be executed is the request's mistake, and no missing file. */
-void call_fail_start(struct call *c, const struct warren_error *err);
+void call_fail_start(struct call *c, const struct warren_error *why);
 /*
  * The request is over. For those who hand it to somebody else (net/ws.h,
  * net/http_proxy.h), from whose last callback it is called.
