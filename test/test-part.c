@@ -68,7 +68,8 @@ static void check_init(struct warren_sandbox *sb)
 		char path[64];
 		struct stat own, root;
 
-		(void)snprintf(path, sizeof(path), "/proc/%d/%s/", init_pid(sb), links[i]);
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s/", init_pid(sb),
+			       links[i]);
 		EQ(stat(path, &own), 0);
 		(void)snprintf(path, sizeof(path), "/proc/%d/root/", init_pid(sb));
 		EQ(stat(path, &root), 0);

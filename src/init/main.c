@@ -68,17 +68,13 @@ static void enter_root(void)
 		(void)SYS_3(SYS_dup3, fd, i, 0);
 	if (fd > 2)
 		(void)sys_close(fd);
-	(void)SYS_1(SYS_chdir, "/");
+	/* Paths of requests are resolved from here. */
+	if (SYS_1(SYS_chdir, "/") < 0)
+		init_end();
 }
 
 static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 {
-	/*
-	 * Paths of requests are resolved from where we are: it must be the root that the
-	 * kernel has moved us to, whatever the directory of our maker was.
-	 */
-	if (SYS_1(SYS_chdir, "/") < 0)
-		init_end();
 	if (msg->flags & PROTO_CONFIG_ROOTED)
 		enter_root();
 	for (size_t i = 0; i < n_fds && i < msg->n; i++) {

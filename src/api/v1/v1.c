@@ -229,12 +229,12 @@ static void record_refusal(const struct v1 *v1, const struct http_refusal *refus
 {
 	char peer[96];
 	struct api_record r = { .request_id = refusal->request_id,
-			       .method = "",
-			       .path = "",
-			       .tenant = "",
-			       .status = refusal->status,
-			       .cause = refusal->message,
-			       .peer = peer };
+				.method = "",
+				.path = "",
+				.tenant = "",
+				.status = refusal->status,
+				.cause = refusal->message,
+				.peer = peer };
 
 	http_peer_text(refusal->peer, peer, sizeof(peer));
 	v1->record(&r);

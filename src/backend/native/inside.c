@@ -52,15 +52,8 @@ static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
 }
 
 /* The engine's session, handlers and umask are its own business. */
-/*
- * The directory of who started us is the host's, and pivot_root(2) takes along only who is at the
- * root: the init of a part, which does not change its root itself, would look for
- * every file there.
- */
-static int leave_session(struct native_plan *p UNUSED, struct warren_error *err)
+static int leave_session(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
 {
-	if (chdir("/") < 0)
-		return error_errno(err, errno, "go to the root");
 	(void)setsid();
 	(void)umask(0);
 	(void)personality(
