@@ -123,6 +123,7 @@ def an_image_is_pulled_shown_and_removed():
     eq(len(images()), len(before) + 1, "images")
     box = world.create(image=ref, pull="never")
     eq(world.run(box, ["cat", "/text"])["stdout"], "hello\n", "a sandbox of it")
+    eq([e["detail"] for e in world.show(box)["enforced"] if e["name"] == "image"], [image.id], "what the reference meant")
     world.delete(box)
     world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
     check_error(world.ask("GET", "/v1/images/inspect", query={"image": ref}), 404, "image_not_found")

@@ -8,13 +8,15 @@ API's own description, which the service serves.
 import contextlib
 import datetime
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
 import time
 
 from checks import Skip, eq, ok, run_tests, test
-from serve_world import World, check_error, until
+from serve_world import SERVE, World, check_error, until
 
 NOBODY = "k3f9x2m7qd1w"  # an id that nothing has
 w = None  # pylint: disable=invalid-name
@@ -127,6 +129,7 @@ def answers_are_as_described():
         raise AssertionError("the check is blind")
     shape.answer("get_version", w.get("/version"))
     shape.answer("get_health", w.get("/healthz"))
+    shape.answer("list_templates", w.get("/v1/templates"))
     shape.answer("list_backends", w.get("/v1/backends"))
     made = w.post("/v1/sandboxes", {"labels": {"a": "b"}, "env": {"X": "y"}, "ttl_ms": 600000, "user": "1000",
                                     "workdir": "/work", "hostname": "burrow", "name": "shape",
@@ -735,6 +738,40 @@ def quotas_are_exact():
         q.empty()
         eq(q.rows("SELECT sandboxes, execs, memory, cpu_millis, disk FROM tenants WHERE name = 'many'"),
            [(0, 0, 0, 0, 0)], "what is counted of nothing")
+
+
+@test
+def templates_are_beginnings():
+    config = """
+templates:
+  snake:
+    hostname: snake
+    limits: { memory: 64m, pids: 50 }
+    env: { A: '1', B: '2' }
+    labels: { kind: reptile }
+  other: { read_only: true }
+"""
+    with World(config=config) as s:
+        listed = s.get("/v1/templates")
+        eq([t["name"] for t in listed["templates"]], ["snake", "other"], "templates")
+        box = s.create(template="snake", env={"B": "3", "C": "4"}, limits={"pids": 60}, labels={"run": "7"})
+        eq(s.run(box, "hostname; echo $A $B $C")["stdout"], "snake\n1 3 4\n", "of both")
+        shown = s.show(box)
+        eq((shown["template"], shown["limits"]["memory"], shown["limits"]["pids"], shown["labels"]),
+           ("snake", 64 << 20, 60, {"kind": "reptile", "run": "7"}), "shown")
+        eq(s.run(s.create(template="snake", hostname="lizard"), "hostname")["stdout"], "lizard\n", "the request's own")
+        eq(s.run(s.create(), "hostname; echo $A")["stdout"].splitlines()[1], "", "without one")
+        ok(s.run(s.create(template="other"), "touch /x")["result"]["exit_code"] != 0, "a root that is read-only")
+        check_error(s.ask("POST", "/v1/sandboxes", {"template": "none"}), 404, "template_not_found")
+        many = s.post("/v1/sandboxes/batch", {"sandboxes": [{"template": "snake"}], "count": 2}, status=201)["sandboxes"]
+        eq([m["hostname"] for m in many], ["snake", "snake"], "several")
+    for wrong, words in (("{ a: { hostnam: x } }", "hostnam"), ("{ a: { name: x } }", "of each sandbox"),
+                         ("{ a: { limits: { memory: 5 } } }", "memory"), ("{ A_: {} }", "not a name"), ("[a]", "mapping")):
+        path = os.path.join(w.dir, "wrong.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"templates: {wrong}\n")
+        r = subprocess.run([SERVE, "--config", path, "--check"], capture_output=True, text=True, check=False)
+        ok(r.returncode == 1 and words in r.stderr, f"{wrong}: {r}")
 
 
 @test

@@ -46,6 +46,7 @@ struct config *config_free(struct config *c)
 			free(*(char **)config_field(c, key));
 	}
 	config_backends_clear(c);
+	config_templates_clear(c);
 	free(c);
 	return NULL;
 }

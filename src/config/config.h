@@ -99,6 +99,7 @@ struct config {
 	char *backend, *image; /* of sandboxes that name none; image "": they must */
 	struct config_backend *backends; /* by config_finish(): those that are on */
 	size_t n_backends;
+	struct json_t *templates;        /* by their names; NULL: there are none */
 	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
 	struct config_list tenant_tiers; /* config_min_tier() looks into it */
 	struct config_list mounts;       /* config_mount_allowed() judges by it */

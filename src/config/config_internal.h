@@ -75,6 +75,13 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 int config_add_backends(struct config *c, struct warren_error *err);
 int config_check_backends(struct config *c, bool named, struct warren_error *err);
 void config_backends_clear(struct config *c);
+/* template.c, the same of `templates`. */
+int config_read_templates(struct config *c, const struct yaml *y, const json_t *in,
+			  struct warren_error *err);
+void config_templates_clear(struct config *c);
+void config_show_templates(const struct config *c, struct buf *out);
+void config_example_templates(struct buf *out);
+void config_manual_templates(struct buf *out);
 int check_tenant_tier(const char *text, struct warren_error *err);
 /* The section for people: as an example, as a part of the manual page, as it is in force. */
 void config_example_backends(struct buf *out);

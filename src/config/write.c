@@ -151,6 +151,7 @@ void config_example(struct buf *out)
 		}
 	}
 	config_example_backends(out);
+	config_example_templates(out);
 }
 
 /* ------------------------------------------------------------------ manual */
@@ -252,6 +253,7 @@ void config_manual(struct buf *out)
 		buf_puts(out, ".El\n");
 	}
 	config_manual_backends(out);
+	config_manual_templates(out);
 	buf_puts(out, ".Sh FILES\n"
 		      ".Bl -tag -width Ds\n"
 		      ".It Pa /etc/warren/warren.yaml\n"
@@ -317,4 +319,5 @@ void config_show(const struct config *c, struct buf *out)
 			show_key(c, key, out);
 	}
 	config_show_backends(c, out);
+	config_show_templates(c, out);
 }

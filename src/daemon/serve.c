@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "api/v1/v1.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -612,6 +613,8 @@ int main(int argc, char **argv)
 	}
 	if (r == 0)
 		r = read_config(c, &o, argc, argv, &err);
+	if (r == 0)
+		r = v1_check_templates(c, &err);
 	if (r == 0 && o.help) {
 		buf_puts(&out, help_head);
 		config_help(&out);

@@ -17,12 +17,16 @@ struct wanted {
 	char **env_texts;
 	struct warren_mount *mounts;
 	struct db_label *labels;
+	struct body merged; /* the request with its template below it */
 };
 
 /* From a CreateSandbox, with the service's defaults, within its maxima and its policy. */
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *ret, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
+/* template.c: 1, and *@ret is the request with what its template adds; 0: it names none. */
+int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,
+		   struct api_error *err) MUST_CHECK;
 /* By what a repeated request is recognised. */
 void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);

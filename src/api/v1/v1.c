@@ -68,6 +68,7 @@ const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_CREATE_TOKEN] = v1_create_token,
 	[V1_REVOKE_TOKEN] = v1_revoke_token,
 	[V1_LIST_BACKENDS] = v1_list_backends,
+	[V1_LIST_TEMPLATES] = v1_list_templates,
 	[V1_GET_METRICS] = v1_get_metrics,
 	[V1_GET_HEALTH] = v1_get_health,
 	[V1_GET_VERSION] = v1_get_version,

@@ -112,6 +112,9 @@ void show_bytes(struct buf *out, const char *data, size_t n, bool base64);
 typedef void (*v1_handler)(struct call *c);
 extern const v1_handler v1_handlers[V1_OP_COUNT];
 
+/* Are the templates of the configuration what a request may have? In template.c. */
+int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;
+
 /* Handlers, each for the operation of its name. */
 #define V1_HANDLER(name) void v1_##name(struct call *c)
 V1_HANDLER(list_sandboxes);
@@ -166,6 +169,7 @@ V1_HANDLER(list_tokens);
 V1_HANDLER(create_token);
 V1_HANDLER(revoke_token);
 V1_HANDLER(list_backends);
+V1_HANDLER(list_templates);
 V1_HANDLER(get_metrics);
 V1_HANDLER(get_health);
 V1_HANDLER(get_version);

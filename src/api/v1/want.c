@@ -230,10 +230,6 @@ static int read_place(const struct config *cfg, const char *tenant,
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
-	if (body_has(body, "template"))
-		return api_error_set(err, API_ERR_TEMPLATE_NOT_FOUND,
-				     "/template: there is no template '%s'",
-				     body_text(body, "template"));
 	r = config_place(cfg, tenant, name,
 			 tier ? (enum tier)tier_parse(tier) : TIER_NONE, &b, &why);
 	if (r < 0) {
@@ -280,6 +276,11 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	int r;
 
 	w->text = (struct buf)BUF_INIT(4U << 20);
+	r = template_apply(v1, body, &w->merged, err);
+	if (r < 0)
+		return r;
+	if (r == 1)
+		body = &w->merged;
 	w->spec = (struct warren_spec){
 		.image = body_has(body, "image") ? body_text(body, "image") : cfg->image,
 		.hostname = body_text(body, "hostname"),
@@ -314,6 +315,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->row.image = w->spec.image;
 	w->row.network = v1_network_names[body_word(body, "network")];
 	w->row.name = body_text(body, "name");
+	w->row.template = body_text(body, "template");
 	w->row.spec = w->text.data;
 	w->row.memory = w->spec.memory;
 	w->row.cpu_millis = w->spec.cpu_millis;
@@ -330,6 +332,7 @@ void wanted_done(struct wanted *w)
 	free(w->mounts);
 	free(w->labels);
 	buf_done(&w->text);
+	body_done(&w->merged);
 }
 
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE])

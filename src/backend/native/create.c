@@ -384,6 +384,9 @@ int create_describe(struct making *m, struct warren_error *err UNUSED)
 	struct backend_box *b = &m->box->base;
 	const char *by = cgroup_mode_name(n->cgroups.mode);
 
+	/* What the reference meant when it was made. */
+	if (m->plan->image.has_config)
+		backend_enforce(b, "image", true, "%s", m->plan->image.config.id);
 	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");
 	if (n->privileged)
 		backend_enforce(b, "ids", true,

@@ -89,7 +89,6 @@ static void put_box(struct buf *out, const json_t *box)
 		{ "error", "error:" },
 		{ "owner", "owner:" },
 		{ "image", "image:" },
-		{ "image_id", "image id:" },
 		{ "template", "template:" },
 		{ "backend", "backend:" },
 		{ "tier", "tier:" },

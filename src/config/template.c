@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * template.c - named beginnings of sandboxes: the section `templates`
+ *
+ *	templates:
+ *	  python-tools:
+ *	    image: python:3.12
+ *	    limits: { memory: 512m }
+ *	    env: { PYTHONUNBUFFERED: '1' }
+ *
+ * What is in one is what a request to create a sandbox may have; whoever serves such
+ * requests checks it, by the description of the API.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "config/config_internal.h"
+#include "config/yaml.h"
+
+#define NAME_MAX_LEN 63
+
+static bool good_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 0 && n <= NAME_MAX_LEN && s[0] != '-' && s[n - 1] != '-' &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+int config_read_templates(struct config *c, const struct yaml *y, const json_t *in,
+			  struct warren_error *err)
+{
+	json_t *all = json_object_get(in, "templates"), *value;
+	const char *name;
+
+	if (json_is_null(all))
+		return 0;
+	if (!json_is_object(all))
+		return yaml_error(
+			y, in, "templates", 0, err,
+			"templates: this is not a mapping of names to templates");
+	json_object_foreach(all, name, value)
+	{
+		if (!good_name(name))
+			return yaml_error(
+				y, all, name, 0, err,
+				"templates: '%.70s' is not a name: 1 to 63 small "
+				"letters, digits and hyphens within",
+				name);
+		if (!json_is_object(value))
+			return yaml_error(y, all, name, 0, err,
+					  "templates.%s: this is not a mapping, such as "
+					  "{ image: 'python:3.12' }",
+					  name);
+	}
+	json_decref(c->templates);
+	c->templates = json_deep_copy(all);
+	return c->templates ? 0 : error_errno(err, ENOMEM, "read the templates");
+}
+
+void config_templates_clear(struct config *c)
+{
+	json_decref(c->templates);
+	c->templates = NULL;
+}
+
+/* JSON is YAML as well. */
+void config_show_templates(const struct config *c, struct buf *out)
+{
+	char *text = c->templates ? json_dumps(c->templates, JSON_COMPACT) : NULL;
+
+	if (text)
+		buf_printf(out, "templates: %s\n", text);
+	free(text);
+}
+
+void config_example_templates(struct buf *out)
+{
+	buf_puts(out,
+		 "\n"
+		 "# Sandboxes to begin with, by name (\"template\" of a request, warren "
+		 "create --template):\n"
+		 "# what a request may have. What else is in the request comes first.\n"
+		 "templates:\n"
+		 "  #python-tools:\n"
+		 "  #  image: 'python:3.12'\n"
+		 "  #  limits: { memory: 512m, pids: 256 }\n"
+		 "  #  env: { PYTHONUNBUFFERED: '1' }\n");
+}
+
+void config_manual_templates(struct buf *out)
+{
+	buf_puts(
+		out,
+		".Ss Templates\n"
+		"The section\n"
+		".Cm templates\n"
+		"has a name for each beginning of a sandbox, and below it what a request to\n"
+		"create one may have, but for its name, its template, its idempotency key\n"
+		"and how long it waits.\n"
+		"A request with\n"
+		".Cm template\n"
+		"gets what is there and not in the request itself; of\n"
+		".Cm env ,\n"
+		".Cm labels\n"
+		"and\n"
+		".Cm limits\n"
+		"each entry by itself.\n"
+		".Bd -literal -offset indent\n"
+		"templates:\n"
+		"  python-tools:\n"
+		"    image: 'python:3.12'\n"
+		"    limits: { memory: 512m, pids: 256 }\n"
+		"    env: { PYTHONUNBUFFERED: '1' }\n"
+		".Ed\n");
+}
