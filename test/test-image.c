@@ -304,9 +304,9 @@ TEST(what_is_not_an_image)
 	FAILS(EINVAL, image_open("dir:", state, &image, &err));
 	FAILS(ENOTDIR, image_open(file, state, &image, &err));
 	FAILS(ENOENT, image_open("debian:12", state, &image, &err));
-	FAILS(ENOENT, image_open("", state, &image, &err));
+	FAILS(EINVAL, image_open("", state, &image, &err));
 	FAILS(ENOENT, image_open("hosts", state, &image, &err));
-	FAILS(ENOENT, image_open("HOST", state, &image, &err));
+	FAILS(EINVAL, image_open("HOST", state, &image, &err));
 	OK(image_open("dir:relative/path", state, &image, &err) < 0);
 	EQ(image.n_mounts, 77);
 	EQ(box_count_fds(), before);
