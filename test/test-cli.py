@@ -1201,4 +1201,7 @@ def main():
 
 
 if __name__ == "__main__":
+    # Whoever starts this may ignore signals (nohup does), and children would, too.
+    for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(ignored, signal.SIG_DFL)
     sys.exit(main())
