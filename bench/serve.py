@@ -4,23 +4,24 @@
 Called by bench/run. A client of bytes, so that little of it is in the figures; by the unix socket and by
 loopback TCP. Beside it, in the same run: nginx for small requests, docker exec for commands.
 
-WARREN_BENCH_ALIVE says how many are to be alive (1000), WARREN_BENCH_STATE where the state is kept: each exec
-makes a file there, which takes half a millisecond on an ext4 without a journal that has just had many
-files removed.
+WARREN_BENCH_ALIVE says how many are to be alive (1000), WARREN_BENCH_STATE where the state is kept (a directory of its
+own in /var/lib, where a service has it): each exec makes a file there, which takes half a millisecond in a directory of
+an ext4 without a journal beside which many files have just been removed, such as /tmp after tests.
 """
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
 import net  # noqa: E402
 
-STATE = os.environ.get("WARREN_BENCH_STATE")
 ALIVE = int(os.environ.get("WARREN_BENCH_ALIVE", "1000"))
 
 
@@ -180,8 +181,11 @@ def section(folder, docker=None, rounds=200):
     print(f"\n{'the service':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
     folder = pathlib.Path(folder) / "serve"
     folder.mkdir()
+    own = None if os.environ.get("WARREN_BENCH_STATE") else tempfile.mkdtemp(prefix="warren-bench-", dir="/var/lib")
     try:
-        with World("--log-level", "error", tcp=True, state=STATE) as world:
+        if own:
+            os.chmod(own, 0o755)
+        with World("--log-level", "error", tcp=True, state=own or os.environ["WARREN_BENCH_STATE"]) as world:
             token = world.token("admin")
             figures = one_by_one(world, token, rounds)
             if docker:
@@ -196,3 +200,6 @@ def section(folder, docker=None, rounds=200):
     except (RuntimeError, OSError, AssertionError, subprocess.SubprocessError) as why:
         print(f"  failed: {why}")
         return [], 1
+    finally:
+        if own:
+            shutil.rmtree(own, ignore_errors=True)
