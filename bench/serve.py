@@ -102,6 +102,9 @@ def one_by_one(world, token, rounds):
         box = c.create()
         at = f"/v1/sandboxes/{box}"
         figures.append(times(f"exec /bin/true, {how}", 2 * rounds, lambda: timed(lambda: c.ask("POST", at + "/run", TRUE))))
+        shell = json.loads(c.ask("POST", at + "/sessions", "{}"))["id"]
+        figures.append(times(f"command in a session, {how}", 2 * rounds, lambda: timed(
+            lambda: c.ask("POST", f"{at}/sessions/{shell}/run", '{"command":"true"}'))))
         figures.append(times(f"pause and resume, {how}", rounds, lambda: timed(
             lambda: (c.ask("POST", at + "/pause"), c.ask("POST", at + "/resume")))))
         c.ask("DELETE", at)
