@@ -115,6 +115,15 @@ def be_alone():
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def lives(pid):
+    """Not gone, and not a zombie either: those come to us, and we are no init."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def is_lived_in(cgroup):
     for base, _, _ in os.walk(cgroup):
         with contextlib.suppress(OSError), open(f"{base}/cgroup.procs", encoding="ascii") as f:

@@ -564,15 +564,6 @@ def one_exec_does_not_hold_up_the_engine():
     ok(not failures, "\n".join(failures))
 
 
-def lives(pid):
-    """Not gone, and not a zombie either: those come to us, and we are no init."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
-            return f.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @test
 def a_killed_engine_leaves_nothing_running():
     p = subprocess.Popen([WARREN, "run", "--", "sh", "-c", "setsid sleep 4242 & setsid sleep 4243 & sleep 4244"], stdout=subprocess.DEVNULL)

@@ -753,9 +753,9 @@ def children_that_die(place):
     p.kill()
     p.communicate()
     deadline = time.monotonic() + WAIT
-    while any(os.path.exists(f"/proc/{pid}") for pid in pids.values()) and time.monotonic() < deadline:
+    while any(lives(pid) for pid in pids.values()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    ok(not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "children outlive their parent")
+    ok(not any(lives(pid) for pid in pids.values()), "children outlive their parent")
     os.close(w)
 
 
