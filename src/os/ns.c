@@ -265,8 +265,16 @@ int ns_loopback(bool up, struct warren_error *err)
 	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq ifr = { .ifr_name = "lo" };
 
-	if (up)
+	if (up) {
 		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	} else {
+		/* The address that it got when it came up would stay, and lead nowhere. */
+		struct ifreq none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
+
+		if (fd < 0 || ioctl(fd, SIOCSIFADDR, &none) < 0)
+			return error_errno(err, errno,
+					   "take the loopback interface's address");
+	}
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return error_errno(err, errno, "bring the loopback interface %s",
 				   up ? "up" : "down");
