@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,11 +191,22 @@ static void *stock_main(void *arg)
 	return NULL;
 }
 
+/* Each holds three descriptors of ours: most are for requests. */
+static size_t affordable(size_t max)
+{
+	struct rlimit lim = { 0 };
+	size_t most = getrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur / 16 : max;
+
+	return max < most ? max : most;
+}
+
 struct stock *stock_open(struct warren *engine, size_t min, size_t max)
 {
-	struct stock *s = max > 0 ? calloc(1, sizeof(*s)) : NULL;
+	struct stock *s;
 	pthread_condattr_t attr;
 
+	max = affordable(max);
+	s = max > 0 ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)
 		return NULL;
 	s->ids = calloc(max, sizeof(*s->ids));
