@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -413,15 +412,9 @@ void api_main(const struct api_birth *birth)
 {
 	struct api a = { .birth = birth, .signal_fd = -1, .journals = -1 };
 	struct restoring k = { .api = &a };
-	struct rlimit files;
 	int r;
 
 	log_role("api");
-	/* A descriptor for each sandbox, each stream and each client. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
 	r = open_all(&a, &k.word, &k.word.err);
 	if (r == 0)
 		r = service_restore(a.service, on_restored, &k, &k.word.err);

@@ -477,9 +477,15 @@ static int prepare(struct pair *p, const struct places *places,
 	struct warren_options options = { .state_dir = c->state_dir,
 					  .run_dir = c->run_dir,
 					  .engine_name = ENGINE_NAME };
+	struct rlimit files;
 	sigset_t set;
 	int r;
 
+	/* Of the api one for each sandbox, each stream and each client; of the warden for parts. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
