@@ -186,6 +186,7 @@ def section(folder, docker=None, rounds=200):
     folder.mkdir()
     own = None if os.environ.get("WARREN_BENCH_STATE") else tempfile.mkdtemp(prefix="warren-bench-", dir="/var/lib")
     try:
+        tempfile.tempdir = "/run"  # as a service has it
         if own:
             os.chmod(own, 0o755)
         with World("--log-level", "error", tcp=True, state=own or os.environ["WARREN_BENCH_STATE"]) as world:
@@ -204,5 +205,6 @@ def section(folder, docker=None, rounds=200):
         print(f"  failed: {why}")
         return [], 1
     finally:
+        tempfile.tempdir = None
         if own:
             shutil.rmtree(own, ignore_errors=True)

@@ -293,7 +293,7 @@ const struct config_key config_keys[] = {
 
 	{ .name = "pool.min",
 	  .type = TYPE_NUMBER,
-	  .value = "4",
+	  .value = "16",
 	  .max = 1024,
 	  .field = FIELD(pool_min),
 	  .help = "How many are ready when nobody has asked for long" },

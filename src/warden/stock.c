@@ -14,9 +14,10 @@
 #include "base/fd.h"
 #include "warden/internal.h"
 
-#define CALM_NS   30000000000ULL /* after so long without need there are too many */
-#define SETTLE_NS 1000000ULL /* what was just made is about to be used: that goes first */
-#define RETRY_NS  5000000000ULL /* after a failure: no memory, too many processes */
+#define CALM_NS 30000000000ULL /* after so long without need there are too many */
+#define SETTLE_NS \
+	20000000ULL /* what was just made is about to be used: that goes first */
+#define RETRY_NS 5000000000ULL /* after a failure: no memory, too many processes */
 
 struct stock {
 	struct warren *engine;
@@ -25,6 +26,7 @@ struct stock {
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	bool stop;
+	bool filling;
 	int sock; /* -1: nobody listens */
 	unsigned creating;
 	uint64_t last_create, last_need; /* ns */
@@ -161,6 +163,16 @@ static void drop_some(struct stock *s)
 	(void)pthread_mutex_lock(&s->lock);
 }
 
+/*
+ * Many at a time, when half are gone or nobody is there: one after each create would be
+ * in the way of every first command.
+ */
+static bool is_time(struct stock *s, uint64_t settled, uint64_t now)
+{
+	s->filling |= 2 * s->n <= s->want || now >= settled;
+	return s->filling;
+}
+
 static void *stock_main(void *arg)
 {
 	struct stock *s = arg;
@@ -174,10 +186,12 @@ static void *stock_main(void *arg)
 			wait_until(s, s->retry_at);
 		else if (s->n < s->want && s->creating > 0)
 			(void)pthread_cond_wait(&s->change, &s->lock);
-		else if (s->n < s->want && settled > now)
+		else if (s->n < s->want && !is_time(s, settled, now))
 			wait_until(s, settled);
 		else if (s->n < s->want)
 			make_one(s);
+		else if (s->filling)
+			s->filling = false;
 		else if (s->want <= s->min)
 			(void)pthread_cond_wait(&s->change, &s->lock);
 		else if (calm > now)
