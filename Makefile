@@ -7,6 +7,7 @@ DESTDIR      ?=
 MESON_FLAGS  ?=
 JOBS         ?= 1
 TESTS        ?=
+RETRIES      ?= 0
 FUZZ_SECONDS ?= 20
 
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
@@ -28,10 +29,10 @@ demo: deps ## build, and show what it does
 	@$(MAKE) --no-print-directory all
 	@WARREN=$(abspath $(BUILD))/warren tools/demo
 
-test: ## build, and run every test (TESTS='name...' JOBS=1)
+test: ## build, and run every test (TESTS='name...' JOBS=1 RETRIES=0)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
-	@tools/run-tests --build $(BUILD) --jobs $(JOBS) $(TESTS)
+	@tools/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
 
 bench: ## measure, with peers in the same run
 	@tools/install-deps build bench
@@ -54,7 +55,7 @@ install: all ## install to DESTDIR and PREFIX
 asan: ## run every test with the address and undefined behaviour sanitizers
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
-	@tools/run-tests --build build-asan --jobs $(JOBS) $(TESTS)
+	@tools/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
 
 fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
 	@tools/install-deps build fuzz

@@ -74,7 +74,7 @@ def a_wall_is_given_or_refused_by_name():
         e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "nosuch"}), 503, "backend_unavailable")
         ok("there is no backend 'nosuch' here" in e["message"] and e["detail"]["backend"] == "nosuch", e)
         check_error(w.ask("POST", "/v1/sandboxes", {"tier": "strong"}), 400, "invalid_request")
-        eq(w.objects(), before, "what is left")
+        until(lambda: w.objects() == before, lambda: f"{before} became {w.objects()}")
         # All or none of a batch.
         check_error(w.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}, {"tier": "vm"}]}), 422, "tier_unavailable")
         eq(w.sandboxes(), [], "sandboxes")
