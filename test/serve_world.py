@@ -580,6 +580,17 @@ class World:
             "execs": self.rows("SELECT count(*) FROM execs")[0][0],
         }
 
+    def settled(self):
+        """objects(), once nothing is being made ahead any more."""
+        found = [None]
+
+        def same():
+            time.sleep(0.1)
+            found[:] = [found[-1], self.objects()]
+            return found[0] == found[1]
+        until(same, lambda: f"is never at rest: {found}")
+        return found[1]
+
     def descriptors(self):
         return {"api": descriptors(self.api), "warden": descriptors(self.warden)}
 

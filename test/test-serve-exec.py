@@ -80,7 +80,7 @@ def where_and_as_whom():
                  {"argv": ["true"], "timeout_ms": 0}, {"argv": ["true"], "env": {"": "x"}}, {"argv": "true"},
                  *([{"argv": ["true"], "user": "nosuchuser"}, {"argv": ["true"], "user": "root:nosuchgroup"}] if user else [])):
         check_error(w.ask("POST", at + "/run", spec), 400, "invalid_request")
-    before = w.objects()
+    before = w.settled()
     check_error(w.ask("POST", at + "/execs", {"argv": ["/no/such"]}), 422)
     until(lambda: w.objects() == before, lambda: f"a start that failed leaves: {before}, {w.objects()}")
     check_error(w.ask("GET", f"{at}/execs/{NOBODY}"), 404, "exec_not_found")

@@ -185,7 +185,7 @@ def a_sandbox_is_what_was_asked_for():
 
 @test
 def a_sandbox_that_cannot_be_made_leaves_nothing():
-    before = w.objects()
+    before = w.settled()
     check_error(w.ask("POST", "/v1/sandboxes", {"image": "nowhere.invalid/not/here:1", "pull": "never"}), 404)
     e = check_error(w.ask("POST", "/v1/sandboxes", {"user": "nosuchuser"}), 400, "invalid_request")
     ok("no user 'nosuchuser'" in e["message"], e)
