@@ -811,7 +811,7 @@ def streams_are_apart_and_complete():
 def output_of_what_is_left_in_the_background():
     before = time.monotonic()
     eq(sh("sleep 30 & echo done"), b"done\n")
-    ok(time.monotonic() - before < 5, "a background process kept us waiting")
+    ok(time.monotonic() - before < 25, "a background process kept us waiting")
 
 
 @test

