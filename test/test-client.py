@@ -4,6 +4,7 @@
 
 One service for most of them; each test leaves it without a sandbox.
 """
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -12,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -62,9 +64,9 @@ def call_json(*args, **kw):
     return json.loads(call(*args, **kw))
 
 
-def start(*args, **kw):
+def start(*args, env=None, **kw):
     kw.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.Popen([WARREN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(), **kw)
+    return subprocess.Popen([WARREN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env or environ(), **kw)
 
 
 @contextlib.contextmanager
@@ -650,30 +652,145 @@ def a_port_of_a_sandbox_here():
         eq(call_json("port", "--json", box, "8080")["path"], f"/v1/sandboxes/{box}/ports/8080")
         call("exec", "-d", box, "sh", "-c", "mkdir /tmp/w; cd /tmp/w; echo page > index.html; "
              "exec python3 -m http.server 8080")
-        p = start("port", box, "8080", "--listen", "127.0.0.1:0")
-        try:
-            url = p.stdout.readline().decode()
-            port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", url)[1])
+        call("exec", box, "sh", "-c", "until grep -q :1F90 /proc/net/tcp; do sleep .05; done")
+        with forwarded(box, 8080) as port:
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            c.request("GET", "/index.html", headers={"Origin": "http://elsewhere.example"})
+            eq(c.getresponse().read(), b"page\n")
+            c.close()
 
-            def fetch(path):
-                c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-                c.request("GET", path, headers={"Origin": "http://elsewhere.example"})
-                reply = c.getresponse()
-                return reply.status, reply.read()
-            until(lambda: fetch("/")[0] == 200, "the server in the sandbox")
-            eq(fetch("/index.html"), (200, b"page\n"))
-            eq(fetch("/nothing")[0], 404, "what the server says")
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-                s.sendall(b"nonsense\r\n\r\n")
-                ok(s.recv(100).startswith(b"HTTP/1.1 502 "), "what is no request is refused")
+
+# Of one's own protocol: it speaks first, says back what comes, and at the end how much that was. "flood" makes it
+# send 16 MB while it reads as much, neither waiting for the other.
+PEER = r'''
+import socketserver, struct, threading
+
+class Handler(socketserver.BaseRequestHandler):
+    def handle(self):
+        s, n = self.request, 0
+        s.sendall(b"\x00\xffhello")
+        first = s.recv(5, 256)
+        if first == b"flood":
+            sender = threading.Thread(target=s.sendall, args=(b"x" * (16 << 20),))
+            sender.start()
+            while data := s.recv(65536):
+                n += len(data)
+            sender.join()
+        else:
+            s.sendall(first)
+            n = len(first)
+            while data := s.recv(65536):
+                n += len(data)
+                s.sendall(data)
+        s.sendall(b"end" + struct.pack(">Q", n))
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads, allow_reuse_address, request_queue_size = True, True, 100
+
+Server(("127.0.0.1", 9000), Handler).serve_forever()
+'''
+
+# HTTP/1.1 that keeps its connections and says what it was asked.
+KEEPER = r'''
+import http.server
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        said = self.path.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 9001), Handler).serve_forever()
+'''
+
+
+@contextlib.contextmanager
+def forwarded(box, port, env=None):
+    """warren port --listen for the time of the block; where it listens."""
+    p = start("port", box, str(port), "--listen", "127.0.0.1:0", "--json", env=env)
+    try:
+        where = json.loads(p.stdout.readline())
+        eq((where["address"], where["sandbox_id"], where["sandbox_port"]), ("127.0.0.1", box, port))
+        yield where["port"]
+        eq(p.poll(), None, "it goes on until it is told")
+    finally:
+        p.terminate()
+        eq(p.wait(20), -signal.SIGTERM)
+        p.stdout.close()
+        p.stderr.close()
+    until(lambda: not any(b"port" in open(f"/proc/{q}/cmdline", "rb").read().split(b"\0")[1:2]
+                          for q in below(os.getpid()) if os.path.exists(f"/proc/{q}/cmdline")),
+          "its processes go with it")
+
+
+def dialogue(port, data, flood=False):
+    """All that the peer says to @data, which is sent before any of it is read."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+        if flood:
+            s.sendall(b"flood")
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+@test
+def a_forwarded_port_carries_any_bytes():
+    with sandbox() as box:
+        call("exec", "-d", box, "python3", "-c", PEER)
+        call("exec", "-d", box, "python3", "-c", KEEPER)
+        call("exec", box, "sh", "-c",
+             "for p in 2328 2329; do until grep -q :$p /proc/net/tcp; do sleep .05; done; done")
+        token = call("token", "create", "--scope", "exec", "--scope", "read", "tunnel").decode().strip()
+        ways = {"unix": {}, "tls": {"WARREN_HOST": f"https://127.0.0.1:{w().tls}", "WARREN_TOKEN": token,
+                                    "WARREN_CA": w().cert}}
+        for way, env in ways.items():
+            with forwarded(box, 9000, environ(**env)) as port:
+                data = bytes(range(256)) * 16
+                whole = b"\0\xffhello" + data + b"end" + struct.pack(">Q", len(data))
+                eq(dialogue(port, data), whole, f"{way}: bytes, and what comes after our end")
+                with concurrent.futures.ThreadPoolExecutor(40) as pool:
+                    for got in pool.map(lambda _, port=port: dialogue(port, data), range(40)):
+                        eq(got, whole, f"{way}: one of many")
+                got = dialogue(port, b"y" * (16 << 20), flood=True)
+                eq((len(got), got[-11:]), (7 + (16 << 20) + 11, b"end" + struct.pack(">Q", 16 << 20)),
+                   f"{way}: both at once, neither waiting")
+        with forwarded(box, 9001) as port:
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            for path in ("/a", "/b"):
+                c.request("GET", path)
+                eq(c.getresponse().read(), path.encode(), "on one connection")
+                s = c.sock
+            ok(s is c.sock and s is not None, "the connection is kept")
+            s.sendall(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % i for i in range(20)))
+            got = b""
+            while not got.endswith(b"/19"):
+                got += s.recv(65536)
+            eq(re.findall(rb"\r\n\r\n(/\d+)", got), [b"/%d" % i for i in range(20)], "pipelined")
+            c.close()
+
+
+@test
+def a_forwarded_port_where_nobody_listens():
+    with sandbox() as box:
+        p = start("port", box, "9000", "--listen", "127.0.0.1:0")
+        try:
+            port = int(re.fullmatch(rb"127\.0\.0\.1:(\d+)\n", p.stdout.readline())[1])
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                try:
+                    s.recv(1)
+                    raise AssertionError("an end looks like an answer")
+                except ConnectionResetError:
+                    pass
+            eq(p.stderr.readline(), f"warren port: nothing listens at port 9000 of sandbox '{box}'\n".encode())
+            eq(p.poll(), None, "it waits for the next")
         finally:
             p.terminate()
             eq(p.wait(20), -signal.SIGTERM)
             p.stdout.close()
             p.stderr.close()
-        until(lambda: not any(b"port" in open(f"/proc/{q}/cmdline", "rb").read().split(b"\0")[:1]
-                              for q in below(os.getpid()) if os.path.exists(f"/proc/{q}/cmdline")),
-              "its processes go with it")
 
 
 @test

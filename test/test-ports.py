@@ -3,8 +3,12 @@
 """test-ports.py - servers in a sandbox are reached by path and by host name, and trusted with nothing"""
 import base64
 import http.client
+import json
+import re
 import socket
+import struct
 import sys
+import threading
 import time
 import zlib
 
@@ -94,6 +98,26 @@ while True:
     except OSError:
         pass
     c.close()
+'''
+
+
+# Speaks first, and bytes that are no text; says them all back, and at the end how many there were.
+BYTES = r'''
+import socketserver, struct, sys
+
+class Handler(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"\x00hello\xff\r\n")
+        n = 0
+        while data := self.request.recv(65536):
+            n += len(data)
+            self.request.sendall(data)
+        self.request.sendall(b"end" + struct.pack(">Q", n))
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads, allow_reuse_address, request_queue_size = True, True, 100
+
+Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 '''
 
 
@@ -230,6 +254,95 @@ def web_sockets_pass():
         raise AssertionError("without a token")
     except Refused as e:
         eq(e.status, 401)
+
+
+def tunnel(port, path=None, headers="Upgrade: tcp\r\nConnection: Upgrade\r\n", token=None, tcp=False):
+    """The connection behind the head of the answer, which comes with it."""
+    if tcp:
+        s = socket.create_connection(("127.0.0.1", ports.world.port), timeout=60)
+    else:
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(60)
+        s.connect(ports.world.socket)
+    if token:
+        headers += f"Authorization: Bearer {token}\r\n"
+    path = path or f"/v1/sandboxes/{ports.box}/tunnels/{port}"
+    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += s.recv(1) or b"\r\n\r\n"
+    return s, head.decode()
+
+
+def all_of(s):
+    return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+@test
+def any_bytes_go_through_a_tunnel():
+    ports.world.exec(ports.box, ["python3", "-c", BYTES, "9000"])
+    until(lambda: ports.listens(9000), "it does not listen")
+    everything = bytes(range(256)) * 4096
+    for how in ({}, {"tcp": True, "token": ports.admin}):
+        s, head = tunnel(9000, **how)
+        with s:
+            ok(head.startswith("HTTP/1.1 101 ") and "\r\nUpgrade: tcp\r\n" in head, f"{how}: {head}")
+            eq(s.recv(9, socket.MSG_WAITALL), b"\0hello\xff\r\n", "the server speaks first")
+            s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            eq(s.recv(18, socket.MSG_WAITALL), b"GET / HTTP/1.1\r\n\r\n", "what looks like a request is none")
+            sender = threading.Thread(target=lambda: (s.sendall(everything), s.shutdown(socket.SHUT_WR)))
+            sender.start()
+            got = all_of(s)
+            sender.join()
+            ok(got[:-11] == everything, f"{len(got)} bytes came back, others than were sent")
+            eq(got[-11:], b"end" + struct.pack(">Q", len(everything) + 18), "after the end of our half")
+
+
+@test
+def tunnels_are_for_those_who_may_and_ask():
+    may = ports.world.token("exec")
+    for path, headers, token, status, code in (
+            (None, "Upgrade: tcp\r\nConnection: Upgrade\r\n", may, 101, None),
+            (None, "", may, 426, "upgrade_required"),
+            (None, "Upgrade: websocket\r\nConnection: Upgrade\r\n", may, 426, "upgrade_required"),
+            (None, "Upgrade: tcp\r\n", may, 426, "upgrade_required"),
+            (None, "Upgrade: tcp\r\nConnection: Upgrade\r\n", None, 401, "unauthorized"),
+            (None, "Upgrade: tcp\r\nConnection: Upgrade\r\n", ports.world.token("read"), 403, "forbidden"),
+            (f"/v1/sandboxes/{ports.box}/tunnels/9", "Upgrade: tcp\r\nConnection: Upgrade\r\n", may, 502,
+             "port_closed"),
+            (f"/v1/sandboxes/{ports.box}/tunnels/0", "Upgrade: tcp\r\nConnection: Upgrade\r\n", may, 404, "not_found"),
+            ("/v1/sandboxes/zzzzzzzzzzzz/tunnels/8000", "Upgrade: tcp\r\nConnection: Upgrade\r\n", may, 404,
+             "sandbox_not_found")):
+        s, head = tunnel(8000, path, headers, token, tcp=True)
+        with s:
+            eq(head.split(" ")[1], str(status), f"{path} with {headers!r}")
+            if status == 426:
+                ok("\r\nUpgrade: tcp\r\n" in head, f"what to ask for is not said: {head}")
+            if code:
+                length = int(re.search(r"Content-Length: (\d+)", head)[1])
+                eq(json.loads(s.recv(length, socket.MSG_WAITALL))["code"], code, f"{path} with {headers!r}")
+
+
+@test
+def a_tunnel_ends_with_its_sandbox():
+    w = ports.world
+    box = w.create(image="host")
+    w.exec(box, ["python3", "-c", BYTES, "9000"])
+    path = f"/v1/sandboxes/{box}/tunnels/9000"
+
+    def opened():
+        s, head = tunnel(9000, path)
+        if " 101 " in head:
+            return s
+        s.close()
+        return None
+    with until(opened, "it does not listen") as s:
+        eq(s.recv(9, socket.MSG_WAITALL), b"\0hello\xff\r\n")
+        w.delete(box)
+        try:
+            eq(all_of(s), b"", "the rest")
+        except ConnectionError:
+            pass
 
 
 @test

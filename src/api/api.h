@@ -51,6 +51,7 @@ enum api_upgrade {
 	API_UPGRADE_NONE,
 	API_UPGRADE_OPTIONAL, /* a WebSocket, if the request asks for one */
 	API_UPGRADE_REQUIRED,
+	API_UPGRADE_TCP, /* bytes as they are, both ways */
 };
 
 /* What a value may be; several may be allowed. */

@@ -14,16 +14,23 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "net/http_internal.h"
 
 #define HEAD_MS 60000
-#define PIPE_ENDED_MS \
-	60000 /* for the second half of a pipe after the first has ended, when idle */
-#define HEAD_MAX (64U << 10)
+/*
+ * For the second half of a pipe after the first has ended, when idle: whoever ended his
+ * may be gone, which TCP does not tell. Of a tunnel nobody knows what it carries, and
+ * how long an answer may take there.
+ */
+#define PIPE_ENDED_MS   60000
+#define TUNNEL_ENDED_MS 600000
+#define HEAD_MAX        (64U << 10)
 
 enum state {
 	STATE_HEAD, /* the answer's head has not come */
@@ -39,7 +46,7 @@ struct proxy {
 	struct loop_timer *timer;
 	uint64_t progress; /* when the timer was set */
 	size_t scanned;
-	unsigned head_ms;
+	unsigned head_ms, ended_ms;
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 	struct http_header with; /* of the answer; name NULL: none */
@@ -256,7 +263,7 @@ static void pipe_in(struct http_request *req, const char *data, size_t n)
 
 	if (n == 0) {
 		p->half_ended = true;
-		loop_timer_set(p->timer, PIPE_ENDED_MS);
+		loop_timer_set(p->timer, p->ended_ms);
 		stream_finish(&p->up);
 	} else if (stream_write(&p->up, data, n) > 0) {
 		http_pause(req);
@@ -378,7 +385,7 @@ static void up_ended(void *ctx, bool drained)
 		return;
 	if (p->state == STATE_PIPE) {
 		if (!p->half_ended)
-			loop_timer_set(p->timer, PIPE_ENDED_MS);
+			loop_timer_set(p->timer, p->ended_ms);
 		p->half_ended = true;
 		(void)http_end(p->req);
 	} else if (p->state == STATE_BODY && p->body.kind == HTTP_BODY_UNTIL_CLOSE) {
@@ -415,7 +422,7 @@ static void on_timer(void *ctx)
 	note_progress(p);
 	if (p->progress != before)
 		loop_timer_set(p->timer,
-			       p->state == STATE_PIPE ? PIPE_ENDED_MS : p->head_ms);
+			       p->state == STATE_PIPE ? p->ended_ms : p->head_ms);
 	else if (p->state == STATE_PIPE)
 		http_abort(p->req);
 	else
@@ -453,11 +460,15 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 {
 	struct net_loop *loop = request_of(req)->conn->stream.loop;
 	struct proxy *p = calloc(1, sizeof(*p));
+	int one = 1;
 
 	if (!p)
 		return NULL;
 	p->req = req;
 	p->head_ms = o->head_ms ? o->head_ms : HEAD_MS;
+	p->ended_ms = PIPE_ENDED_MS;
+	/* What was worth a write to the client is worth a packet. Not TCP: then there are none. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->closed = o->closed;
 	p->with = o->with;
 	p->ctx = o->ctx;
@@ -471,10 +482,10 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	return p;
 }
 
-void http_proxy(struct http_request *req, int fd,
-		const struct http_proxy_options *options)
+/* NULL: there is no memory, and it has been told. */
+static struct proxy *take(struct http_request *req, int fd,
+			  const struct http_proxy_options *options)
 {
-	AUTO_BUF struct buf head = BUF_INIT(HEAD_MAX + (HEAD_MAX >> 1));
 	struct proxy *p = new_proxy(req, fd, options);
 
 	if (!p) {
@@ -482,11 +493,22 @@ void http_proxy(struct http_request *req, int fd,
 		(void)http_refuse(req, 502, NULL, "the connection to the server failed");
 		if (options->closed)
 			options->closed(options->ctx, -ENOMEM);
-		return;
+		return NULL;
 	}
 	req->user = p;
 	req->drained = client_drained;
 	req->closed = request_closed;
+	return p;
+}
+
+void http_proxy(struct http_request *req, int fd,
+		const struct http_proxy_options *options)
+{
+	AUTO_BUF struct buf head = BUF_INIT(HEAD_MAX + (HEAD_MAX >> 1));
+	struct proxy *p = take(req, fd, options);
+
+	if (!p)
+		return;
 	put_request(p, &head, options);
 	if (head.failed) {
 		refuse(p, 502, "the request is too large to be handed on");
@@ -497,4 +519,18 @@ void http_proxy(struct http_request *req, int fd,
 		http_stream(req, piece_in);
 	note_progress(p);
 	loop_timer_set(p->timer, p->head_ms);
+}
+
+void http_tunnel(struct http_request *req, int fd, const struct http_header *headers,
+		 size_t n_headers, void (*closed)(void *ctx, int why), void *ctx)
+{
+	const struct http_proxy_options options = { .closed = closed, .ctx = ctx };
+	struct proxy *p = take(req, fd, &options);
+
+	if (!p)
+		return;
+	p->ended_ms = TUNNEL_ENDED_MS;
+	p->state = STATE_PIPE;
+	if (http_upgrade(req, headers, n_headers, pipe_in) < 0)
+		p->state = STATE_DONE;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_proxy.h - hand a request on to a server that nobody trusts, and its answer back
+ * http_proxy.h - hand a request, or all bytes, on to a server that nobody trusts
  *
  * Nothing is passed on as it came: the request is written anew from what was
  * understood of it, and so is the answer. What the other side may not say (two
  * lengths, a line end in a value, an upgrade nobody asked for) becomes a 502. An
- * upgrade that both sides want makes the connection a pipe of bytes.
+ * upgrade that both sides want makes the connection a pipe of bytes. A tunnel is
+ * one from the start: the server need not speak HTTP.
  */
 #ifndef NET_HTTP_PROXY_H
 #define NET_HTTP_PROXY_H
@@ -32,5 +33,12 @@ struct http_proxy_options {
  */
 void http_proxy(struct http_request *req, int fd,
 		const struct http_proxy_options *options);
+
+/*
+ * Answer @req with 101 and @headers, and be a pipe between its client and @fd (taken)
+ * from then on: each half ends by itself. @closed is called as above.
+ */
+void http_tunnel(struct http_request *req, int fd, const struct http_header *headers,
+		 size_t n_headers, void (*closed)(void *ctx, int why), void *ctx);
 
 #endif /* NET_HTTP_PROXY_H */

@@ -89,7 +89,11 @@ void call_error(struct call *c, const struct api_error *err)
 	if (err->code == API_ERR_UNAUTHORIZED)
 		headers[n++] = (struct http_header){ "WWW-Authenticate", "Bearer" };
 	if (err->code == API_ERR_UPGRADE_REQUIRED)
-		headers[n++] = (struct http_header){ "Upgrade", "websocket" };
+		headers[n++] = (struct http_header){
+			"Upgrade", c->route.op && c->route.op->upgrade == API_UPGRADE_TCP
+					   ? "tcp"
+					   : "websocket"
+		};
 	for (size_t i = 0; i < err->n_details; i++)
 		if (err->code == API_ERR_METHOD_NOT_ALLOWED &&
 		    strcmp(err->details[i].key, "allow") == 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - handler: requests for a server in a sandbox, by path and by host name
+ * port.c - handlers: requests for a server in a sandbox, by path and by host name; tunnels
  *
  *	/v1/sandboxes/<id>/ports/<port>/<rest>	is asked for /<rest>
  *	http://<port>-<id>.<domain>/<rest>	is asked for /<rest>, whatever it is
+ *	/v1/sandboxes/<id>/tunnels/<port>	becomes a connection to it
  *
  * That server is not trusted. It never sees a token of ours. By path its pages
  * would be of the same origin as the API: they are told to be of none (CSP
@@ -68,6 +69,7 @@ bool port_route(struct call *c)
 
 struct engaged {
 	char id[ID_LEN + 1];
+	void (*go_on)(struct call *c, int fd); /* when it is connected; takes @fd */
 };
 
 static void on_proxied(void *ctx, int why UNUSED)
@@ -133,6 +135,15 @@ static void hand_on(struct call *c, int fd)
 	http_proxy(c->req, fd, &options);
 }
 
+static void hand_over(struct call *c, int fd)
+{
+	static const struct http_header tcp = { "Upgrade", "tcp" };
+
+	c->answered = true;
+	c->req->closed = NULL;
+	http_tunnel(c->req, fd, &tcp, 1, on_proxied, c);
+}
+
 static void on_connected(void *ctx, int fd, const struct warren_error *err)
 {
 	struct call *c = ctx;
@@ -148,12 +159,12 @@ static void on_connected(void *ctx, int fd, const struct warren_error *err)
 	} else if (fd < 0) {
 		call_fail(c, err);
 	} else {
-		hand_on(c, fd);
+		((struct engaged *)c->state)->go_on(c, fd);
 	}
 	call_unref(c);
 }
 
-void v1_proxy_port(struct call *c)
+static void reach(struct call *c, void (*go_on)(struct call *c, int fd))
 {
 	struct box *box = call_box(c);
 	struct engaged *e = box ? malloc(sizeof(*e)) : NULL;
@@ -164,9 +175,27 @@ void v1_proxy_port(struct call *c)
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
+	e->go_on = go_on;
 	(void)memcpy(e->id, box_row(box)->id, sizeof(e->id));
 	box_engage(box);
 	c->state = e;
 	c->gone = port_gone;
 	box_connect_port(box, (uint16_t)c->route.number[1], on_connected, call_ref(c));
+}
+
+void v1_proxy_port(struct call *c)
+{
+	reach(c, hand_on);
+}
+
+void v1_open_tunnel(struct call *c)
+{
+	const struct http_request *req = c->req;
+
+	if (!http_header_has(req, "Upgrade", "tcp") ||
+	    !http_header_has(req, "Connection", "upgrade"))
+		call_refuse(c, API_ERR_UPGRADE_REQUIRED,
+			    "a tunnel needs 'Upgrade: tcp' and 'Connection: Upgrade'");
+	else
+		reach(c, hand_over);
 }

@@ -57,6 +57,7 @@ const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_WATCH_FILES] = v1_watch_files,
 	[V1_SEARCH_FILES] = v1_search_files,
 	[V1_PROXY_PORT] = v1_proxy_port,
+	[V1_OPEN_TUNNEL] = v1_open_tunnel,
 	[V1_OPEN_TERMINAL] = v1_open_terminal,
 	[V1_JOIN_TERMINAL] = v1_join_terminal,
 	[V1_STREAM_EVENTS] = v1_stream_events,
@@ -131,13 +132,15 @@ static void read_body(struct call *c)
 
 static void record(struct call *c)
 {
+	const struct api_op *op = c->route.op;
 	struct api_record r = {
 		.request_id = http_request_id(c->req),
 		.method = c->req->method,
 		.path = c->req->path,
 		.tenant = c->caller.tenant,
 		.status = http_status(c->req),
-		.proxied = c->route.op == &v1_face.ops[V1_PROXY_PORT],
+		.proxied = op == &v1_face.ops[V1_PROXY_PORT] ||
+			   op == &v1_face.ops[V1_OPEN_TUNNEL],
 		.usec = (clock_now() - c->begun) / 1000,
 		.cause = c->cause,
 	};

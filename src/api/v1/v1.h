@@ -158,6 +158,7 @@ V1_HANDLER(upload_tar);
 V1_HANDLER(watch_files);
 V1_HANDLER(search_files);
 V1_HANDLER(proxy_port);
+V1_HANDLER(open_tunnel);
 V1_HANDLER(open_terminal);
 V1_HANDLER(join_terminal);
 V1_HANDLER(stream_events);
