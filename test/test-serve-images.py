@@ -132,6 +132,29 @@ def an_image_is_pulled_shown_and_removed():
 
 
 @test
+def what_happens_to_images_is_told():
+    ref = registry().push(simple("told"), "serve/told", "1")
+    found = []
+    with world.client(world.token("read", tenant="other")) as c:
+        r = c.send("GET", "/v1/events?format=ndjson")
+        pull(ref)
+        boxes = [world.create(image=ref)]  # which is here
+        world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
+        world.ask("DELETE", "/v1/images", query={"image": ref}, status=404)
+        eq(pull(ref.replace("told:1", "nothing:1"))[-1]["type"], "error")
+        boxes.append(world.create(image=ref))  # which is not
+        for b in boxes:
+            world.delete(b)
+        world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
+        for line in r:
+            e = json.loads(line)
+            found.append((e["type"], e.get("image"), e.get("owner"), e.get("sandbox_id")))
+            if len(found) == 4:
+                break
+    eq(found, [("image.pulled", ref, None, None), ("image.removed", ref, None, None)] * 2, "what another tenant sees")
+
+
+@test
 def events_come_as_server_sent_ones_too():
     ref = registry().push(simple("sse"), "serve/sse", "1")
     r = world.ask("POST", "/v1/images/pull", {"image": ref}, query={"format": "sse"})

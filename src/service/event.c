@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* event.c - what happened: the last few thousand, numbered, for those who listen */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/internal.h"
@@ -18,6 +19,8 @@ static const char *const names[] = {
 	[EVENT_OOM] = "sandbox.oom",
 	[EVENT_SESSION_OPENED] = "session.opened",
 	[EVENT_SESSION_CLOSED] = "session.closed",
+	[EVENT_IMAGE_PULLED] = "image.pulled",
+	[EVENT_IMAGE_REMOVED] = "image.removed",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");
@@ -27,28 +30,55 @@ const char *event_type_name(enum event_type type)
 	return names[type];
 }
 
+/* In the place of the oldest. */
+static struct event *add(struct service *s, enum event_type type)
+{
+	struct event *e = &s->events[s->last_event % EVENTS_KEPT];
+
+	free(e->image);
+	*e = (struct event){
+		.id = ++s->last_event, .at = service_time(), .type = type, .state = -1
+	};
+	return e;
+}
+
+static void tell(struct service *s)
+{
+	struct event_listener *next;
+
+	for (struct event_listener *l = s->listeners; l; l = next) {
+		next = l->next;
+		l->fn(l);
+	}
+}
+
 void event_emit(struct service *s, enum event_type type, const struct box *box,
 		const char *object, const struct warren_result *result)
 {
-	struct event *e = &s->events[s->last_event % EVENTS_KEPT];
-	struct event_listener *next;
+	struct event *e = add(s, type);
 
-	*e = (struct event){ .id = ++s->last_event,
-			     .at = service_time(),
-			     .type = type,
-			     .state = type == EVENT_SANDBOX_DELETED ? -1
-								    : (int)box->row.state,
-			     .reason = object ? NULL : box->reason };
+	if (type != EVENT_SANDBOX_DELETED)
+		e->state = (int)box->row.state;
+	e->reason = object ? NULL : box->reason;
 	if (result)
 		e->result = *result;
 	(void)snprintf(e->owner, sizeof(e->owner), "%s", box->row.owner);
 	(void)memcpy(e->sandbox, box->row.id, sizeof(e->sandbox));
 	if (object)
 		(void)snprintf(e->object, sizeof(e->object), "%s", object);
-	for (struct event_listener *l = s->listeners; l; l = next) {
-		next = l->next;
-		l->fn(l);
-	}
+	tell(s);
+}
+
+void event_emit_image(struct service *s, enum event_type type, const char *ref)
+{
+	add(s, type)->image = strdup(ref);
+	tell(s);
+}
+
+void event_free_all(struct service *s)
+{
+	for (size_t i = 0; i < EVENTS_KEPT; i++)
+		free(s->events[i].image);
 }
 
 uint64_t event_first(const struct service *s)

@@ -182,6 +182,8 @@ static void job_cancel(struct job *job)
 /* --------------------------------------------------------------------- asking */
 
 struct asking {
+	struct service *service;
+	char *removed; /* what was to be removed; NULL: it was another question */
 	void (*done)(void *ctx, int r, const char *json, size_t size,
 		     const struct warren_error *err);
 	void *ctx;
@@ -193,6 +195,9 @@ static void on_answer(void *ctx, const struct buf *result, const struct warren_e
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
 
 	free(ctx);
+	if (a.removed && !err)
+		event_emit_image(a.service, EVENT_IMAGE_REMOVED, a.removed);
+	free(a.removed);
 	if (why.code == ENOENT)
 		why.code = ENOMEDIUM;
 	a.done(a.ctx, -why.code, result->data ? result->data : "", result->len, &why);
@@ -213,16 +218,19 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 	struct wire_image msg = verbs[verb];
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct asking *a = malloc(sizeof(*a));
-	struct job *job = a ? job_start(s, &msg, ref, &err) : NULL;
+	char *removed = msg.verb == WIRE_IMAGE_RM ? strdup(ref) : NULL;
+	bool ready = a && (removed || msg.verb != WIRE_IMAGE_RM);
+	struct job *job = ready ? job_start(s, &msg, ref, &err) : NULL;
 
 	if (!job) {
-		if (!a)
+		if (!ready)
 			(void)error_errno(&err, ENOMEM, "ask for an image");
 		free(a);
+		free(removed);
 		done(ctx, -err.code, "", 0, &err);
 		return;
 	}
-	*a = (struct asking){ done, ctx };
+	*a = (struct asking){ s, removed, done, ctx };
 	job->done = on_answer;
 	job->ctx = a;
 }
@@ -290,8 +298,12 @@ static void on_done(void *ctx, const struct buf *result UNUSED,
 		    const struct warren_error *err)
 {
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
+	const struct pull *p = ctx;
 
 	why.code = err ? meaning(why.code) : 0;
+	/* One that was here already was not pulled: then no layer is told of. */
+	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
+		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
 	tell_all(ctx, err ? &why : NULL);
 }
 

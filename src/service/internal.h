@@ -140,6 +140,9 @@ static inline void survive(struct service *s, int r)
 	s->figures.store_errors += r < 0;
 }
 
+/* event.c */
+void event_free_all(struct service *s);
+
 /* tidy.c */
 int tidy_open(struct service *s);
 void tidy_close(struct service *s);

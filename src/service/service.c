@@ -102,6 +102,7 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	event_free_all(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
 	free(s);

@@ -384,6 +384,8 @@ enum event_type {
 	EVENT_OOM,
 	EVENT_SESSION_OPENED,
 	EVENT_SESSION_CLOSED,
+	EVENT_IMAGE_PULLED,
+	EVENT_IMAGE_REMOVED,
 	EVENT_TYPE_MAX,
 };
 
@@ -391,10 +393,11 @@ struct event {
 	uint64_t id;
 	int64_t at;
 	enum event_type type;
-	char owner[DB_NAME_MAX + 1];
-	char sandbox[ID_LEN + 1];
+	char owner[DB_NAME_MAX + 1]; /* "": everybody's */
+	char sandbox[ID_LEN + 1];    /* "": of none */
 	char object[ID_LEN + 1];     /* an exec or session; "" : none */
-	int state;                   /* of the sandbox after it; -1: deleted */
+	char *image;                 /* of IMAGE_*: what was asked for; NULL */
+	int state;                   /* of the sandbox after it; -1: deleted, or none */
 	const char *reason;          /* a word; NULL: there was no choice */
 	struct warren_result result; /* of EXEC_FINISHED */
 };
@@ -402,6 +405,8 @@ struct event {
 const char *event_type_name(enum event_type type);
 void event_emit(struct service *s, enum event_type type, const struct box *box,
 		const char *object, const struct warren_result *result);
+/* Of an image, which is nobody's own. */
+void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
  * Events are numbered; those of a later process have higher numbers, as it begins
  * with the time, in microseconds. What is kept comes after event_first().

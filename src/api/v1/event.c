@@ -40,14 +40,14 @@ static void put_line(struct listening *l, const struct buf *json)
 	l->blocked = http_write(l->call->req, out.data, out.len) != 0;
 }
 
-/* One's own, and of those what was asked for. */
+/* One's own and what is everybody's, and of those what was asked for. */
 static bool wanted(const struct listening *l, const struct event *e)
 {
 	const struct api_value *v = l->call->query.v;
 	const struct api_value *types = &v[V1_STREAM_EVENTS_QUERY_TYPE];
 	const char *sandbox = v[V1_STREAM_EVENTS_QUERY_SANDBOX_ID].text;
 
-	if (!l->all && strcmp(e->owner, l->call->caller.tenant) != 0)
+	if (!l->all && e->owner[0] && strcmp(e->owner, l->call->caller.tenant) != 0)
 		return false;
 	if (sandbox && strcmp(sandbox, e->sandbox) != 0)
 		return false;
@@ -68,8 +68,12 @@ static void put_event(struct listening *l, const struct event *e)
 	json_u64(&j, "id", e->id);
 	json_str(&j, "type", event_type_name(e->type));
 	json_str(&j, "time", at);
-	json_str(&j, "owner", e->owner);
-	json_str(&j, "sandbox_id", e->sandbox);
+	if (e->owner[0])
+		json_str(&j, "owner", e->owner);
+	if (e->sandbox[0])
+		json_str(&j, "sandbox_id", e->sandbox);
+	if (e->image)
+		json_str(&j, "image", e->image);
 	if (e->object[0] &&
 	    (e->type == EVENT_SESSION_OPENED || e->type == EVENT_SESSION_CLOSED))
 		json_str(&j, "session_id", e->object);

@@ -61,8 +61,7 @@ struct following {
 static void put_event(struct buf *out, const json_t *e)
 {
 	static const char *const keys[] = { "sandbox_id", "exec_id", "session_id",
-					    "state",      "image",   "token_id",
-					    "reason" };
+					    "state",      "image",   "reason" };
 	const json_t *result = json_object_get(e, "result");
 
 	buf_printf(out, "%s %6lld %-16s", text_of(e, "time"),
