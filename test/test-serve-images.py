@@ -4,6 +4,7 @@
 import http.client
 import http.server
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ class Slow(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self):
-        self.asked, self.go = [], threading.Event()
+        self.asked, self.go, self.broken = [], threading.Event(), False
         super().__init__(("127.0.0.1", 0), SlowHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -49,6 +50,9 @@ class SlowHandler(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(self.path)
         if "/blobs/" in self.path:
             self.server.go.wait(60)
+            if self.server.broken:
+                self.send_error(404)
+                return
         c = http.client.HTTPConnection("127.0.0.1", registry().port, timeout=60)
         c.request(self.command, self.path, headers={"Accept": ", ".join(self.headers.get_all("Accept", []))})
         r = c.getresponse()
@@ -291,6 +295,35 @@ def nobody_waits_and_the_pull_ends():
         eq(len(pulling()), 1, "pulls after the client went")
         slow.go.set()
         until(lambda: slow.ref(ref) in names(), "it is not here")
+
+
+@test
+def what_could_not_be_made_is_forgotten():
+    ref = registry().push(simple("never made"), "serve/never", "1")
+    with Slow() as slow:
+        body = {"image": slow.ref(ref), "wait_ms": 60000}
+        with world.client() as c:
+            c.open().request("POST", "/v1/sandboxes", json.dumps(body), {"Content-Type": "application/json"})
+            until(lambda: any("/blobs/" in p for p in slow.asked), "no blob is asked for")
+            unheard, = [s["id"] for s in world.get("/v1/sandboxes")["sandboxes"]]
+        known = [world.post("/v1/sandboxes", {**body, **how, "wait_ms": 0}, status=201)["id"]
+                 for how in ({}, {"idempotency_key": "again"})]
+        until(lambda: "path=/v1/sandboxes status=0 " in slurp(world.log_path), "nobody noticed that the client went")
+        slow.broken = True
+        slow.go.set()
+        until(lambda: world.ask("GET", f"/v1/sandboxes/{unheard}").status == 404, "nobody can ask for it")
+    for b in known:
+        until(lambda b=b: world.show(b)["state"] == "failed", lambda b=b: world.show(b))
+    world.kill("api", "warden")
+    world.start()
+    eq([world.show(b)["state"] for b in known], ["failed"] * 2, "those who know its id can ask")
+    world.kill("api", "warden")
+    with contextlib.closing(sqlite3.connect(f"{world.state}/serve/warren.db", timeout=10)) as db, db:
+        db.execute("UPDATE sandboxes SET changed_at = changed_at - 3600000 WHERE id = ?", (known[0],))
+    world.start()
+    until(lambda: world.ask("GET", f"/v1/sandboxes/{known[0]}").status == 404, "for an hour")
+    eq(world.show(known[1])["state"], "failed", "one that is younger")
+    world.delete(known[1])
 
 
 @test

@@ -147,6 +147,8 @@ int box_move(struct box *box, enum sandbox_state to, const char *error,
 	box_moved(box, to);
 	if (events[to])
 		event_emit(box->service, (enum event_type)events[to], box, NULL, NULL);
+	if (to == SANDBOX_FAILED)
+		box_arm(box);
 	loop_defer(box->service->loop, &box->waiters_task);
 	return 0;
 }
@@ -201,6 +203,13 @@ void box_wait_cancel(struct box_waiter *w)
 	w->box = NULL;
 }
 
+void box_wait_abandon(struct box_waiter *w)
+{
+	if (w->box)
+		w->box->abandoned = true;
+	box_wait_cancel(w);
+}
+
 void box_lost(struct box *box, const struct warren_error *why)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -230,14 +239,29 @@ bool box_is_idle(const struct box *box)
 	return at && at <= (uint64_t)service_time();
 }
 
+/*
+ * One that could not be made has nothing in it; its row is there for whoever asks what
+ * became of it, and does not count against its owner for ever.
+ */
+static uint64_t forget_at(const struct box *box)
+{
+	if (box->row.state != SANDBOX_FAILED || box->row.enforced)
+		return 0;
+	return (uint64_t)box->row.changed_at + (box->abandoned ? 0 : FAILED_KEPT_MS);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 /* Set the timer to what comes first. */
 void box_arm(struct box *box)
 {
-	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
-	uint64_t due = (uint64_t)box->row.expires_at;
+	uint64_t now = (uint64_t)service_time();
+	uint64_t due = sooner((uint64_t)box->row.expires_at,
+			      sooner(idle_at(box), forget_at(box)));
 
-	if (idle && (!due || idle < due))
-		due = idle;
 	if (!due) {
 		if (box->timer)
 			loop_timer_stop(box->timer);
@@ -293,9 +317,12 @@ static void on_timer(void *ctx)
 {
 	struct box *box = ctx;
 	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
+	uint64_t forget = forget_at(box);
 
 	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now)
 		box_delete_for(box, "ttl", service_ignore, NULL);
+	else if (forget && forget <= now)
+		box_delete_for(box, "failed", service_ignore, NULL);
 	else if (!idle || idle > now)
 		box_arm(box);
 	else if (box->delete_when_idle)

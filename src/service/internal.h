@@ -8,11 +8,12 @@
 #include "net/loop.h"
 #include "service/service.h"
 
-#define BOX_BUCKETS  16384 /* a power of two */
-#define EVENTS_KEPT  4096
-#define ANSWER_MS    20000 /* for an init to answer; it takes microseconds */
-#define RETRY_MS     1000
-#define READ_AT_ONCE 64 /* messages of one connection before others have their turn */
+#define BOX_BUCKETS    16384 /* a power of two */
+#define EVENTS_KEPT    4096
+#define FAILED_KEPT_MS (3600 * 1000U) /* what could not be made, for those who ask */
+#define ANSWER_MS      20000          /* for an init to answer; it takes microseconds */
+#define RETRY_MS       1000
+#define READ_AT_ONCE   64 /* messages of one connection before others have their turn */
 
 /* A request to the warden that waits for its reply. */
 struct link_ask {
@@ -73,6 +74,7 @@ struct box {
 	bool moving;              /* a pause, resume or deletion is under way */
 	bool working;             /* next_job() is on the stack */
 	bool auto_paused, delete_when_idle, wake_on_use;
+	bool abandoned;         /* nobody can ask what became of its making */
 	unsigned files_flight;  /* requests for files that wait for their answer */
 	const char *reason;     /* of what happens to it at present; NULL */
 	struct box_job *jobs;   /* that wait for `moving` to end */

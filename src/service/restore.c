@@ -233,8 +233,10 @@ static void restore_box(struct restoring *all, struct box *box)
 		box_unmake(box, wait ? on_unmade : service_ignore, all);
 		return;
 	}
-	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED) {
+		box_arm(box);
 		return;
+	}
 	f = malloc(sizeof(*f));
 	if (!f)
 		return;

@@ -136,6 +136,8 @@ struct box_waiter {
 
 void box_wait(struct box *box, struct box_waiter *w, uint64_t ms);
 void box_wait_cancel(struct box_waiter *w);
+/* The same, of him who alone knows of it: if it cannot be made, it is forgotten at once. */
+void box_wait_abandon(struct box_waiter *w);
 
 /* @done with -ESTALE when it is in no state for it. */
 void box_delete(struct box *box, service_done_fn done, void *ctx);

@@ -15,13 +15,22 @@ struct creating {
 	struct box_waiter waiter;
 };
 
+/* Who goes without an answer knows no id; by a key of his own he can ask again. */
+static void leave(struct call *c, struct box_waiter *w)
+{
+	if (body_text(&c->body, "idempotency_key"))
+		box_wait_cancel(w);
+	else
+		box_wait_abandon(w);
+}
+
 static void creating_gone(struct call *c)
 {
 	struct creating *w = c->state;
 
 	if (!w)
 		return;
-	box_wait_cancel(&w->waiter);
+	leave(c, &w->waiter);
 	c->state = NULL;
 	free(w);
 }
@@ -153,7 +162,7 @@ static void batch_gone(struct call *c)
 	if (!b)
 		return;
 	for (size_t i = 0; i < b->n; i++)
-		box_wait_cancel(&b->one[i].waiter);
+		leave(c, &b->one[i].waiter);
 	c->state = NULL;
 	free(b);
 }
