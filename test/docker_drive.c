@@ -10,9 +10,10 @@
  *	docker_drive ID DIR CONFIG write PATH SIZE MODE UID GID	from stdin
  *
  * It plays the keeper: what goes wrong is told on stderr as "CODE message", with exit status
- * 125; the outcome of an exec on stderr as "outcome VERDICT CODE message", where that is not an exit.
+ * 125, or 126 for a create() that may have left something; the outcome of an exec on stderr as "outcome VERDICT CODE message", where that is not an exit.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static int create(const json_t *doc)
 		json_string_value(v);
 	(void)mkdir(place.dir, 0755);
 	if (platform_docker.create(&place, &spec, &err) < 0)
-		return fail(&err);
+		return fail(&err) + (place.clean ? 0 : 1);
 	for (i = 0; i < place.n_enforced; i++)
 		(void)printf("%s %d %s\n", place.enforced[i].name,
 			     place.enforced[i].enforced, place.enforced[i].detail);
@@ -250,7 +251,10 @@ int main(int argc, char **argv)
 	config = json_loads(argv[3], 0, NULL);
 	place = (struct place){ .platform = &platform_docker,
 				.name = "docker",
-				.config = config };
+				.config = config,
+				.machine =
+					open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC),
+				.memory = -1 };
 	(void)strcpy(place.id, argv[1]);
 	(void)snprintf(place.dir, sizeof(place.dir), "%s/%s", argv[2], argv[1]);
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)

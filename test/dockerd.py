@@ -106,6 +106,26 @@ class Docker:
         ok(not left or exc[0], f"processes are left: {left}")
 
 
+_shared = []
+
+
+def shared(prepare):
+    """The daemon of most points of a test, made ready by @prepare; run() ends it."""
+    if not _shared:
+        d = Docker()
+        _shared.append(d)
+        prepare(d)
+    return _shared[0]
+
+
+def run():
+    try:
+        return run_tests()
+    finally:
+        for d in _shared:
+            d.__exit__(None)
+
+
 def rootfs():
     path = f"{folder()}/root.tar"
     with open(path, "wb") as f:

@@ -4,6 +4,7 @@
 
 Speaks TAP. The suite of sessions runs as it is, with docker for the default; the daemon is this test's own.
 """
+import glob
 import os
 import sys
 
@@ -13,18 +14,20 @@ from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
 IMAGE = "host-like:1"  # as serve_world.py has it
-_daemon = []
 
 
 def docker():
-    if not _daemon:
-        _daemon.append(Docker())
-        _daemon[0].call("import", "-", IMAGE, input=tar(host_like()))
-    return _daemon[0]
+    return shared(lambda d: d.call("import", "-", IMAGE, input=tar(host_like())))
 
 
 def world(d):
     return World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n")
+
+
+def traces(run_dir, but=()):
+    """Of sandboxes with a keeper, below the directory of the living."""
+    found = glob.glob(f"{run_dir}/kept/*/*") + glob.glob(f"{run_dir}/boxes/*")
+    return [p for p in found if os.path.basename(p).partition(".")[0] not in {"lock", *but}]
 
 
 def names(d, *options):
@@ -103,18 +106,50 @@ def what_cannot_be_had_is_said():
             eq(r.status, status, r.body)
             ok(words in r.json()["message"], r.body)
         eq(names(d, "-a"), [], "containers")
+        eq(traces(w.run_dir, w.slots().values()), [], "what is left of them")
     with World(config="backends:\n  docker:\n    kind: docker\n    socket: /no/such.sock\n") as w:
         r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": IMAGE})
         eq(r.status, 503, r.body)
         ok("docker: " in r.json()["message"] and "/no/such.sock" in r.json()["message"], r.body)
+        eq(traces(w.run_dir, w.slots().values()), [], "what is left of it, although nobody could be asked")
 
 
-def run():
-    try:
-        return run_tests()
-    finally:
-        for d in _daemon:
-            d.__exit__(None)
+@test
+def a_command_that_has_no_daemon_leaves_nothing():
+    d = docker()
+    before = set(traces(RUN_DIR))
+    for env, image, words in (({"DOCKER_HOST": "unix:///no/such.sock"}, IMAGE, "there is no socket '/no/such.sock'"),
+                              ({"DOCKER_HOST": f"unix://{d.socket}"}, "No/Image", "No/Image")):
+        p = subprocess.run([WARREN, "run", "--backend", "docker", "--image", image, "--", "true"], env={**os.environ, **env}, timeout=WAIT,
+                           stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        ok(p.returncode == 125 and words in p.stderr.decode(), f"{p.returncode} {p.stderr!r}")
+        eq(set(traces(RUN_DIR)) - before, set(), f"left of {image}")
+    p = subprocess.run([WARREN, "run", "--backend", "docker", "--image", IMAGE, "--", "echo", "runs"], timeout=WAIT, capture_output=True,
+                       env={**os.environ, "DOCKER_HOST": f"unix://{d.socket}"}, stdin=subprocess.DEVNULL, check=False)
+    eq((p.returncode, p.stdout), (0, b"runs\n"), p.stderr)
+    eq(set(traces(RUN_DIR)) - before, set(), "left of one that was made")
+
+
+@test
+def want_of_memory_is_told():
+    d = docker()
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE, "limits": {"memory": 64 << 20}}, status=201)["id"]
+        at, hog = f"/v1/sandboxes/{box}", "head -c 200m /dev/zero | tail -c 200m >/dev/null"
+        beside = w.post(f"{at}/execs", {"argv": ["sleep", "1000"]}, status=201)["id"]
+        r = w.post(f"{at}/run", {"argv": ["sh", "-c", f"exec sh -c '{hog}; kill -9 $$'"]})["result"]
+        eq((r["oom"], r["signal"]), (True, signal.SIGKILL), r)
+        # Killed by somebody, but not for that.
+        r = w.post(f"{at}/run", {"argv": ["sh", "-c", "kill -9 $$"]})["result"]
+        eq((r["oom"], r["signal"]), (False, signal.SIGKILL), r)
+        # One beside others is not told of what may be theirs; alone, a child's end is its own.
+        w.post(f"{at}/execs/{beside}/signal", {"signal": "KILL"}, status=204)
+        until(lambda: w.get(f"{at}/execs/{beside}")["state"] == "exited", "it does not end")
+        r = w.post(f"{at}/run", {"argv": ["sh", "-c", f"{hog}; exit 3"]})["result"]
+        eq((r["oom"], r["exit_code"]), (True, 3), r)
+        eq(w.run(box, "echo on")["result"]["oom"], False)
+        eq(w.get(f"{at}/stats")["oom_kills"], 2, "how often")
+        w.delete(box)
 
 
 if __name__ == "__main__":

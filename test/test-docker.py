@@ -83,17 +83,14 @@ class Box:
         ok(p.returncode == 0 or exc[0], f"destroy: {p.stderr!r}")
 
 
-_daemon = []
+def two_images(d):
+    """One to work in, one without anything."""
+    for name, data in (("base:1", tar(members())), ("empty:1", tar({"etc": directory(), "etc/x": "x\n"}))):
+        d.call("import", "-", name, input=data)
 
 
 def docker():
-    """The daemon of most tests, with two images: one to work in, one without anything."""
-    if not _daemon:
-        d = Docker()
-        _daemon.append(d)
-        for name, data in (("base:1", tar(members())), ("empty:1", tar({"etc": directory(), "etc/x": "x\n"}))):
-            d.call("import", "-", name, input=data)
-    return _daemon[0]
+    return shared(two_images)
 
 
 def containers(d):
@@ -284,15 +281,10 @@ def posture():
             ok(b.enforced[name][0], f"{name}: {b.enforced}")
         for name in ("ids", "disk"):
             ok(not b.enforced[name][0], f"{name}: {b.enforced}")
-    # Without even that: or not at all, where root lacks a capability that the daemon wants to pass on.
-    b = Box(d.socket, create=False)
-    p = b.run("create", '{"image": "base:1", "network": 1}')
-    if p.returncode == 0:
-        eq(b.sh("cat /sys/class/net/lo/flags"), "0x8\n")
-        b.call("destroy")
-    else:
-        ok(p.stderr.startswith(b"EOPNOTSUPP docker: network: "), p.stderr)
-        eq(containers(d), [])
+    # Without even that.
+    with Box(d.socket, network=1) as b:
+        eq((b.sh("ls /sys/class/net; cat /sys/class/net/lo/flags"), b.enforced["network"]), ("lo\n0x8\n", (True, "none")))
+    eq(containers(d), [])
 
 
 @test
@@ -321,6 +313,7 @@ def limits():
         eq(b.sh("for i in 1 2 3; do sleep 0.1 & done; wait; echo all"), "all\n")
         usage = [int(n) for n in b.call("stats").split()]
         ok(0 < usage[0] <= 64 * MIB and usage[1] >= 32 * MIB and usage[2] > 0 and usage[3] >= 1, usage)
+        eq(usage[4], 1, "killed for want of memory")
         b.call("update", str(128 * MIB), "5", "500")
         host = json.loads(d.call("inspect", f"warren-{b.id}"))[0]["HostConfig"]
         eq([host[k] for k in ("Memory", "MemorySwap", "CpuPeriod", "CpuQuota", "PidsLimit")],
@@ -508,6 +501,81 @@ def no_daemon():
         ok(p.returncode == 125 and p.stderr.startswith(b"EACCES docker: ") and b"group" in p.stderr, p.stderr)
 
 
+class Silent:
+    """A daemon that takes every connection and says @first, and then @again for ever; or nothing."""
+
+    def __init__(self, first=b"", again=b""):
+        self.path, self.first, self.again, self.done = f"{folder()}/s", first, again, threading.Event()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.connections = []
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.connections.append(self.listener.accept()[0])
+                threading.Thread(target=self.speak, args=(self.connections[-1],), daemon=True).start()
+
+    def speak(self, connection):
+        with contextlib.suppress(OSError):
+            connection.sendall(self.first)
+            while self.again and not self.done.wait(0.05):
+                connection.sendall(self.again)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.done.set()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join(WAIT)
+        for s in (self.listener, *self.connections):
+            s.close()
+
+
+@test
+def a_daemon_that_is_silent_or_never_ends():
+    """Each step ends by itself, with its name; what was never asked for need not be removed."""
+    head = b"HTTP/1.1 200 OK\r\n"
+    for words in ((), (head + b"\r\n", b"["), (head, b"X: y\r\n")):
+        with Silent(*words) as d:
+            b = Box(d.path, create=False, config={"timeout": 1})
+            b.bad("create", '{"image": "base:1"}', code="ETIMEDOUT", words=["docker: ask what the daemon is: ", d.path, "no answer"])
+            b.bad("destroy", code="ETIMEDOUT", words=["docker: look at the container: ", d.path])
+            p = b.run("exec", "--", "true")
+            ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: make an exec: "), p.stderr)
+    for timeout in (0, 86401, "1"):
+        Box("/s", create=False, config={"timeout": timeout}).bad("create", "{}", code="EINVAL", words=["'timeout' is not 1 to 86400"])
+
+
+@test
+def a_daemon_that_falls_silent():
+    """After it said that there is an exec: whether it runs is then not known, but it was not started."""
+    path = f"{folder()}/s"
+    made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
+    b = Box(path, create=False, config={"timeout": 1})
+    done = threading.Event()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(path)
+        s.listen()
+
+        def serve():
+            with s.accept()[0] as c:
+                c.recv(65536)
+                c.sendall(made)
+            with s.accept()[0]:
+                done.wait(WAIT)
+        t = threading.Thread(target=serve)
+        t.start()
+        p = b.run("exec", "--", "true")
+        done.set()
+        t.join(WAIT)
+    ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: start the exec: ") and b"no answer" in p.stderr, p.stderr)
+
+
 def answers(path, *replies):
     """A daemon that says those bytes, one reply a connection, and nothing else."""
     with contextlib.suppress(FileNotFoundError):
@@ -632,14 +700,6 @@ def podman_answers_as_well():
         service.terminate()
         service.wait()
         subprocess.run([*common, "rm", "-af"], capture_output=True, timeout=WAIT, check=False, env=env)
-
-
-def run():
-    try:
-        return run_tests()
-    finally:
-        for d in _daemon:
-            d.__exit__(None)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,10 @@ static const struct setting docker_settings[] = {
 	  .example = "/srv/images",
 	  .help = "A folder of archives to load missing images from: debian:12.tar, with _ for "
 		  "every / of the name" },
+	{ .name = "timeout",
+	  .type = SETTING_SECONDS,
+	  .example = "60",
+	  .help = "Seconds that the daemon may take for an answer; left out: 50" },
 };
 
 static const struct setting gvisor_settings[] = {

@@ -33,6 +33,7 @@
 #include "keeper/procs.h"
 #include "keeper/scripts.h"
 #include "keeper/work.h"
+#include "os/cgroup.h"
 
 #define HEAD_MAX 600
 #define SIGN_NS  (WORK_SIGN_MS * 1000000ULL)
@@ -47,6 +48,8 @@ static struct extra {
 	uint64_t sign_by; /* ns: when we say that it is still starting */
 	bool asked;       /* it was asked to end */
 	bool oom;         /* it was killed for want of memory */
+	bool shared;      /* there was another beside it */
+	uint64_t kills;   /* for want of memory, before it */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len;
 } extras[PROTO_EXECS_MAX];
@@ -264,6 +267,14 @@ static void set_target(struct target *t, const struct proto_spawn *msg)
 		(void)snprintf(t->user, sizeof(t->user), "%u:%u", msg->uid, msg->gid);
 }
 
+/* Of those who ran side by side nobody is to be told another's fate. */
+static void note_company(const struct exec *ex)
+{
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && init.execs[i].pid > 0 && &init.execs[i] != ex)
+			extras[i].shared = extra_of(ex)->shared = true;
+}
+
 long spawn_child(struct plan *p, struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
@@ -272,6 +283,9 @@ long spawn_child(struct plan *p, struct exec *ex)
 	pid_t pid;
 
 	*x = (struct extra){ .outcome = -1, .aside = -1 };
+	if (place.memory >= 0)
+		(void)cgroup_kills(place.memory, &x->kills);
+	note_company(ex);
 	set_target(&x->target, p->msg);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
@@ -581,10 +595,23 @@ void group_leave(struct exec *ex UNUSED)
 {
 }
 
+/* One that was not killed may still have lost a child, if there was nobody else to lose it. */
+static uint32_t kills_since(const struct extra *x, int status)
+{
+	uint64_t n = 0;
+
+	if (place.memory < 0 || cgroup_kills(place.memory, &n) < 0 || n <= x->kills ||
+	    (x->shared && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)))
+		return 0;
+	return (uint32_t)(n - x->kills);
+}
+
 /* The kernel's account is that of our process, and not of what runs inside. */
 void group_account(const struct exec *ex, struct proto_exited *out)
 {
-	out->oom_kills = extra_of(ex)->oom;
+	const struct extra *x = extra_of(ex);
+
+	out->oom_kills = x->oom ? 1 : kills_since(x, out->status);
 	out->user_usec = out->system_usec = out->max_memory = 0;
 	out->read_bytes = out->written_bytes = 0;
 }

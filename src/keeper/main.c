@@ -30,7 +30,7 @@
 #define PATIENCE_MAX 86400
 #define CONFIG_MAX   (1U << 20)
 
-struct place place;
+struct place place = { .machine = -1, .memory = -1 };
 
 static const struct platform *const platforms[] = {
 	&platform_command,
@@ -82,6 +82,7 @@ int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 	if (!id_valid(id))
 		return error_set(err, EINVAL, "the place '%s' has no id", dir);
 	(void)strcpy(place.id, id);
+	place.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	place.config = json_object_get(doc, "config");
 	place.name = json_string_value(json_object_get(place.config, "name"));
 	if (!place.name)

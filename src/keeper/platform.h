@@ -39,6 +39,18 @@ struct place {
 	const char *state_dir; /* of the engine: images are there */
 	char dir[256]; /* a directory of the sandbox's own, below the engine's run_dir */
 	char id[ID_LEN + 1];
+	/*
+	 * The machine's /proc, which a keeper with a pid namespace has another of: by the
+	 * process numbers that are in it a platform speaks of what it started.
+	 */
+	int machine;
+	/*
+	 * What create() may say more: that it failed, and nothing is left, so that nobody need
+	 * destroy() it; and the cgroup that counts who inside was killed for want of memory,
+	 * of a sandbox that outlives that (os/cgroup.h); -1: it is not to be seen.
+	 */
+	bool clean;
+	int memory;
 	size_t n_enforced;
 	struct warren_enforcement enforced[PLATFORM_ENFORCED_MAX];
 };
@@ -104,7 +116,7 @@ struct platform {
 	/*
 	 * Ready to exec when it returns 0. A limit of the spec is kept or this fails
 	 * (-EOPNOTSUPP, naming the field); what is in force goes to place_enforce(). On
-	 * failure nothing is left.
+	 * failure nothing is left, or destroy() is called until it finds that.
 	 */
 	int (*create)(struct place *p, const struct warren_spec *spec,
 		      struct warren_error *err);

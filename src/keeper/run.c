@@ -307,6 +307,15 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 	return spec_read(*ret_doc, ret, err);
 }
 
+/* Without its file it is known that there is nothing to destroy (backend/kept). */
+static void disown(void)
+{
+	char path[sizeof(place.dir) + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/place", place.dir);
+	(void)unlink(path);
+}
+
 static int make_sandbox(struct warren_error *err)
 {
 	struct warren_spec spec = { 0 };
@@ -315,6 +324,8 @@ static int make_sandbox(struct warren_error *err)
 
 	if (r == 0)
 		r = place.platform->create(&place, &spec, err);
+	if (r < 0 && place.clean)
+		disown();
 	if (r == 0) {
 		place_enforce(&place, "exec_accounting", false,
 			      "the platform does not tell");

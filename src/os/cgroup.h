@@ -112,4 +112,12 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id);
 /* The same, with some patience for processes that are on their way out. */
 int cgroup_remove(const struct cgroup_root *root, const char *id);
 
+/*
+ * The cgroup of somebody else's that the memory of the process is counted in whose directory
+ * of /proc @proc is: a descriptor, or -errno when it is not to be seen from here.
+ */
+int cgroup_memory_of(int proc);
+/* How many processes in it the kernel has killed for want of memory. */
+int cgroup_kills(int dir, uint64_t *ret);
+
 #endif /* OS_CGROUP_H */

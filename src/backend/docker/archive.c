@@ -73,11 +73,11 @@ static int get(struct docker *d, const struct place *p, const char *path,
 		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
 	docker_name(p, name);
 	entry_init(&r->entry);
-	d->patient = true;
+	d->pace = DOCKER_MOVING;
 	d->sink = on_bytes;
 	d->ctx = r;
-	k = docker_do(d, step, "GET", NULL, err, "/containers/%s/archive?path=%s", name,
-		      escaped);
+	k = docker_ask(d, step, "GET", NULL, err, "/containers/%s/archive?path=%s", name,
+		       escaped);
 	curl_free(escaped);
 	entry_done(&r->entry);
 	if (k == -EIO && strstr(err->msg, "too many links"))
@@ -178,12 +178,12 @@ static int put(struct docker *d, const struct place *p, const char *folder,
 	if (!escaped)
 		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
 	docker_name(p, name);
-	d->patient = true;
+	d->pace = DOCKER_MOVING;
 	d->source = on_send;
 	d->ctx = w;
 	d->sent = w->head.len + w->left + w->tail;
-	r = docker_do(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", name,
-		      escaped);
+	r = docker_ask(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", name,
+		       escaped);
 	curl_free(escaped);
 	if (r == -EIO && strstr(err->msg, "no space left"))
 		err->code = ENOSPC;

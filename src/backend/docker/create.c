@@ -58,7 +58,7 @@ static void sweep(struct docker *d, const struct place *p)
 	if (!escaped)
 		return;
 	if (docker_ask(d, "look for what is left", "GET", NULL, &ignored,
-		       "/containers/json?all=true&filters=%s", escaped) != 200)
+		       "/containers/json?all=true&filters=%s", escaped) < 0)
 		json_decref(d->answer), d->answer = NULL;
 	curl_free(escaped);
 	list = d->answer;
@@ -93,12 +93,12 @@ static int make(struct docker *d, struct place *p, const struct warren_spec *spe
 	if (limited)
 		(void)json_object_set_new(json_object_get(body, "HostConfig"),
 					  "StorageOpt", json_pack("{s:s}", "size", size));
-	r = docker_do(d, step, "POST", body, err, "/containers/create?name=%s", name);
+	r = docker_ask(d, step, "POST", body, err, "/containers/create?name=%s", name);
 	if (r < 0 && limited && spec->wishes & WARREN_LIMIT_DISK) {
 		(void)json_object_del(json_object_get(body, "HostConfig"), "StorageOpt");
 		limited = false;
-		r = docker_do(d, step, "POST", body, err, "/containers/create?name=%s",
-			      name);
+		r = docker_ask(d, step, "POST", body, err, "/containers/create?name=%s",
+			       name);
 	}
 	if (r < 0)
 		return r;
@@ -113,7 +113,7 @@ static int make(struct docker *d, struct place *p, const struct warren_spec *spe
 	return 0;
 }
 
-static int start(struct docker *d, const struct place *p, const struct warren_spec *spec,
+static int start(struct docker *d, struct place *p, const struct warren_spec *spec,
 		 struct warren_error *err)
 {
 	struct warren_error why;
@@ -121,8 +121,10 @@ static int start(struct docker *d, const struct place *p, const struct warren_sp
 	int r;
 
 	docker_name(p, name);
-	r = docker_do(d, "start the container", "POST", NULL, err, "/containers/%s/start",
-		      name);
+	r = docker_ask(d, "start the container", "POST", NULL, err,
+		       "/containers/%s/start", name);
+	if (r >= 0)
+		docker_meet(d, p);
 	if (r >= 0 && spec->network == WARREN_NETWORK_NONE &&
 	    docker_quiet(d, p, &why) < 0)
 		return error_set(
@@ -159,63 +161,63 @@ static int check_image(const struct docker *d, const char *image,
 	return 0;
 }
 
-static int create(struct docker *d, struct place *p, const struct warren_spec *spec,
-		  struct warren_error *err)
+/* What comes before a container is asked for: a failure leaves nothing, whoever is not there. */
+static int prepare(struct docker *d, struct place *p, const struct warren_spec *spec,
+		   struct docker_info *info, struct warren_limits *limits,
+		   struct warren_error *err)
 {
 	const char *image = image_of(d, spec);
-	struct docker_info info;
-	struct warren_limits limits;
-	json_t *body;
 	int r = check_image(d, image, err);
 
 	if (r == 0)
-		r = docker_info(d, &info, err);
+		r = docker_info(d, info, err);
 	if (r == 0)
-		r = docker_limits(p, &info, spec, &limits, err);
+		r = docker_limits(p, info, spec, limits, err);
 	if (r == 0)
 		r = docker_image(d, image, err);
-	if (r == 0)
-		r = put_anchor(p, err);
+	return r;
+}
+
+static int create(struct docker *d, struct place *p, const struct warren_spec *spec,
+		  const struct docker_info *info, const struct warren_limits *limits,
+		  struct warren_error *err)
+{
+	json_t *body;
+	int r = put_anchor(p, err);
+
 	if (r < 0)
 		return r;
 	sweep(d, p);
-	body = docker_spec(p, spec, &limits, image);
+	body = docker_spec(p, spec, limits, image_of(d, spec));
 	if (!body)
 		return error_set(
 			err, EILSEQ,
 			"%s: make the container: a text of the spec is not UTF-8",
 			d->name);
-	r = make(d, p, spec, &info, body, err);
+	r = make(d, p, spec, info, body, err);
 	json_decref(body);
-	if (r == 0)
-		r = start(d, p, spec, err);
-	if (r < 0)
-		return r;
-	docker_note(p, &info, spec);
-	if (limits.memory)
-		place_enforce(p, "memory", true, "%ju bytes by cgroup v%s",
-			      (uintmax_t)limits.memory, info.cgroup_version);
-	if (limits.cpu_millis)
-		place_enforce(p, "cpus", true, "%ju.%03u by cgroup v%s",
-			      (uintmax_t)limits.cpu_millis / 1000,
-			      (unsigned)(limits.cpu_millis % 1000), info.cgroup_version);
-	if (limits.pids)
-		place_enforce(p, "pids", true, "%ju by cgroup v%s",
-			      (uintmax_t)limits.pids, info.cgroup_version);
-	return 0;
+	return r < 0 ? r : start(d, p, spec, err);
 }
 
 int docker_create(struct place *p, const struct warren_spec *spec,
 		  struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
+	struct docker_info info;
+	struct warren_limits limits;
 	struct warren_error undoing;
 	int r = docker_open(&d, p->name, p->config, err);
 
+	if (r == 0)
+		r = prepare(&d, p, spec, &info, &limits, err);
+	p->clean = r < 0;
 	if (r < 0)
 		return r;
-	r = create(&d, p, spec, err);
-	if (r < 0)
-		(void)platform_docker.destroy(p, &undoing);
-	return r;
+	r = create(&d, p, spec, &info, &limits, err);
+	if (r < 0) {
+		p->clean = platform_docker.destroy(p, &undoing) == 0;
+		return r;
+	}
+	docker_note(p, &info, spec, &limits);
+	return 0;
 }

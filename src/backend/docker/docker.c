@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#define GONE_TRIES 300
+#include "base/clock.h"
+#include "os/cgroup.h"
 
 void docker_name(const struct place *p, char name[DOCKER_NAME_MAX])
 {
@@ -51,38 +52,42 @@ static bool is_ours(const json_t *labels, const struct place *p)
 int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err)
 {
 	static const char step[] = "look at the container";
+	struct warren_error why = WARREN_ERROR_INIT;
 	char name[DOCKER_NAME_MAX];
 	int r;
 
 	docker_name(p, name);
-	r = docker_ask(d, step, "GET", NULL, err, "/containers/%s/json", name);
-	if (r == 404)
+	r = docker_ask(d, step, "GET", NULL, &why, "/containers/%s/json", name);
+	if (r == -ENOENT)
 		return 0;
-	if (r >= 400)
-		return docker_failed(d, step, r, err);
-	if (r < 0)
+	if (r < 0) {
+		*err = why;
 		return r;
+	}
 	return is_ours(json_object_get(json_object_get(d->answer, "Config"), "Labels"),
 		       p);
 }
 
-/* 409: somebody else is at it; then it is waited for. */
+/* Busy: somebody else is at it; then it is waited for. */
 int docker_remove(struct docker *d, const struct place *p, struct warren_error *err)
 {
 	static const char step[] = "remove the container";
+	uint64_t until = clock_now() + (uint64_t)d->patience_ms * 1000000;
+	struct warren_error why = WARREN_ERROR_INIT;
 	char name[DOCKER_NAME_MAX];
 	int r = docker_inspect(d, p, err);
 
 	docker_name(p, name);
-	for (int i = 0; r > 0 && i < GONE_TRIES; i++) {
-		r = docker_ask(d, step, "DELETE", NULL, err,
+	while (r > 0 && clock_now() < until) {
+		r = docker_ask(d, step, "DELETE", NULL, &why,
 			       "/containers/%s?force=true&v=true", name);
-		if (r >= 400 && r != 404 && r != 409)
-			return docker_failed(d, step, r, err);
-		if (r == 409)
+		if (r < 0 && r != -EBUSY && r != -ENOENT) {
+			*err = why;
+			return r;
+		}
+		if (r == -EBUSY)
 			nap(100);
-		if (r >= 0)
-			r = docker_inspect(d, p, err);
+		r = docker_inspect(d, p, err);
 	}
 	return r > 0 ? error_set(err, EBUSY, "%s: %s: it is still there", d->name, step)
 		     : r;
@@ -125,10 +130,10 @@ static int docker_wait(struct place *p, struct warren_error *err)
 		if (r == 0 || (r > 0 && !is_running(&d)))
 			return 0;
 		if (r > 0) {
-			d.patient = true;
+			d.pace = DOCKER_EVER;
 			r = docker_ask(&d, "wait for the container", "POST", NULL, err,
 				       "/containers/%s/wait?condition=not-running", name);
-			if (r >= 200 && r < 300)
+			if (r >= 0)
 				continue;
 		}
 		nap(500);
@@ -156,8 +161,8 @@ static int docker_pause(struct place *p, bool paused, struct warren_error *err)
 	if (json_is_true(json_object_get(state, "Paused")) == paused)
 		return 0;
 	docker_name(p, name);
-	r = docker_do(&d, step, "POST", NULL, err, "/containers/%s/%s", name,
-		      paused ? "pause" : "unpause");
+	r = docker_ask(&d, step, "POST", NULL, err, "/containers/%s/%s", name,
+		       paused ? "pause" : "unpause");
 	return r < 0 ? r : 0;
 }
 
@@ -180,8 +185,8 @@ static int docker_stats(struct place *p, struct warren_stats *ret,
 
 	docker_name(p, name);
 	if (r == 0)
-		r = docker_do(&d, step, "GET", NULL, err,
-			      "/containers/%s/stats?stream=false&one-shot=true", name);
+		r = docker_ask(&d, step, "GET", NULL, err,
+			       "/containers/%s/stats?stream=false&one-shot=true", name);
 	if (r < 0)
 		return r;
 	s.memory = number(d.answer, "memory_stats", "usage");
@@ -192,12 +197,15 @@ static int docker_stats(struct place *p, struct warren_stats *ret,
 	s.cpu_usec = number(json_object_get(d.answer, "cpu_stats"), "cpu_usage",
 			    "total_usage") /
 		     1000;
-	r = docker_inspect(&d, p, err);
-	if (r < 0)
-		return r;
-	/* That there was one is all it knows. */
-	s.oom_kills = json_is_true(
-		json_object_get(json_object_get(d.answer, "State"), "OOMKilled"));
+	docker_meet(&d, p);
+	if (p->memory < 0 || cgroup_kills(p->memory, &s.oom_kills) < 0) {
+		r = docker_inspect(&d, p, err);
+		if (r < 0)
+			return r;
+		/* That there was one is all it knows. */
+		s.oom_kills = json_is_true(
+			json_object_get(json_object_get(d.answer, "State"), "OOMKilled"));
+	}
 	*ret = s;
 	return 0;
 }
@@ -215,7 +223,8 @@ static int docker_update(struct place *p, const struct warren_limits *limits,
 	if (r == 0 && !docker_put_limits(body, limits))
 		r = error_errno(err, ENOMEM, "%s: %s", p->name, step);
 	if (r == 0)
-		r = docker_do(&d, step, "POST", body, err, "/containers/%s/update", name);
+		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update",
+			       name);
 	json_decref(body);
 	/* A path that it does not know at all. */
 	if (r == -ENOENT && !d.answer)

@@ -7,6 +7,7 @@
  * create.c	the image, the container, the order in which they come about
  * spec.c	a spec in the words of the Engine API, and what of it is in force
  * errand.c	what the anchor does for us inside
+ * meet.c	a container's first process, as this machine sees it; network: none
  * pull.c	images that are not there yet
  * exec.c	the relay: a process's streams over one hijacked connection
  * frame.c	bytes from that connection: the head of the answer, the frames of two streams
@@ -40,6 +41,15 @@
 #define DOCKER_ANCHOR     "/dev/.warren" /* inside */
 #define DOCKER_ANCHOR_MAX (sizeof(((struct place *)NULL)->dir) + sizeof("/anchor"))
 
+/* How long an exchange may take. */
+enum docker_pace {
+	DOCKER_SOON, /* no longer than one's patience */
+	DOCKER_MOVING, /* while bytes move; silence is borne for DOCKER_SILENCE times that */
+	DOCKER_EVER,
+};
+
+#define DOCKER_SILENCE 6
+
 /* A way to the daemon: one connection that is kept, for one request after another. */
 struct docker {
 	const char *name;     /* of the backend, for errors */
@@ -50,8 +60,9 @@ struct docker {
 	CURL *easy;
 	bool podman; /* it is that, as far as was seen */
 	char why[CURL_ERROR_SIZE];
+	long patience_ms; /* that is had with it: the configuration's `timeout` */
 	/* Of the request at hand. */
-	bool patient; /* it may take for ever */
+	enum docker_pace pace;
 	int (*sink)(void *ctx, const char *data,
 		    size_t n); /* instead of .body; < 0: enough */
 	size_t (*source)(void *ctx, char *data,
@@ -59,7 +70,8 @@ struct docker {
 	void *ctx;
 	uint64_t sent;
 	struct buf body;
-	json_t *answer; /* the last one's body, when it was JSON; else NULL */
+	int status;     /* of the last answer; 0: there was none */
+	json_t *answer; /* its body, when it was JSON; else NULL */
 };
 
 /* What the daemon says of itself. */
@@ -78,17 +90,14 @@ void docker_close(struct docker *d);
 #define AUTO_DOCKER CLEANUP(docker_close)
 
 /*
- * One exchange: the status of the answer, or -errno when there was none. Errors say "<name>:
- * <step>: ..."; @path is a format.
+ * One exchange: the status of the answer, or -errno when it tells of a failure (-ENOENT for 404,
+ * -EBUSY for 409, ...) or there was none. Errors say "<name>: <step>: ..."; @path is a format.
  */
 int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
 	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
 /* The failure that the answer with @status tells of. */
 int docker_failed(const struct docker *d, const char *step, int status,
 		  struct warren_error *err);
-/* Both: what is not a success is a failure. */
-int docker_do(struct docker *d, const char *step, const char *method, const json_t *body,
-	      struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
 /* An answer that is not what the API promises. */
 int docker_odd(const struct docker *d, const char *step, struct warren_error *err);
 /* What was said by others, on one line, at most @n bytes of it. */
@@ -111,8 +120,18 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 int docker_create(struct place *p, const struct warren_spec *spec,
 		  struct warren_error *err);
 
-/* errand.c */
+/* meet.c */
+/* The container's first process, as a directory of the machine's /proc; -1: it is not to be seen. */
+int docker_first(struct docker *d, const struct place *p);
+/* Once it runs: what is known of it by its process, into @p. */
+void docker_meet(struct docker *d, struct place *p);
+/* Without even a loopback device. */
 int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err);
+
+/* errand.c */
+/* The anchor's file is run again, as @exec says. Its exit status, or -errno. */
+int docker_errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
+		  struct warren_error *err);
 int docker_signal(struct place *p, const char *mark, const char *user, bool all, int sig,
 		  struct warren_error *err);
 
@@ -122,7 +141,7 @@ int docker_limits(struct place *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err);
 void docker_note(struct place *p, const struct docker_info *info,
-		 const struct warren_spec *spec);
+		 const struct warren_spec *spec, const struct warren_limits *limits);
 /* What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. */
 json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image);

@@ -15,8 +15,7 @@
 #define WAIT_MS   5
 #define WAIT_MOST 2000
 
-/* Its exit status, or -errno. */
-static int errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
+int docker_errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
 		  struct warren_error *err)
 {
 	const struct timespec t = { .tv_nsec = WAIT_MS * 1000000L };
@@ -25,18 +24,18 @@ static int errand(struct docker *d, const struct place *p, const char *step, jso
 	int r;
 
 	docker_name(p, name);
-	r = docker_do(d, step, "POST", exec, err, "/containers/%s/exec", name);
+	r = docker_ask(d, step, "POST", exec, err, "/containers/%s/exec", name);
 	if (r >= 0) {
 		const char *said = json_string_value(json_object_get(d->answer, "Id"));
 
 		(void)snprintf(id, sizeof(id), "%s", said ? said : "");
-		r = docker_do(d, step, "POST", detached, err, "/exec/%s/start", id);
+		r = docker_ask(d, step, "POST", detached, err, "/exec/%s/start", id);
 	}
 	json_decref(detached);
 	for (int i = 0; r >= 0 && i < WAIT_MOST; i++) {
 		const json_t *code;
 
-		r = docker_do(d, step, "GET", NULL, err, "/exec/%s/json", id);
+		r = docker_ask(d, step, "GET", NULL, err, "/exec/%s/json", id);
 		code = json_object_get(d->answer, "ExitCode");
 		if (r >= 0 && json_is_integer(code) &&
 		    !json_is_true(json_object_get(d->answer, "Running")))
@@ -44,18 +43,6 @@ static int errand(struct docker *d, const struct place *p, const char *step, jso
 		(void)nanosleep(&t, NULL);
 	}
 	return r < 0 ? r : error_errno(err, ETIMEDOUT, "%s: %s", d->name, step);
-}
-
-/* By one who may; before anything else runs inside. */
-int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err)
-{
-	static const char step[] = "take the loopback device down";
-	json_t *exec = json_pack("{s:[s,s], s:b, s:s}", "Cmd", DOCKER_ANCHOR, "quiet",
-				 "Privileged", 1, "User", "0");
-	int r = errand(d, p, step, exec, err);
-
-	json_decref(exec);
-	return r > 0 ? error_set(err, EPERM, "%s: %s: it stays up", d->name, step) : r;
 }
 
 /* As the user whose processes they are: of others' the environment is not to be seen. */
@@ -73,7 +60,7 @@ int docker_signal(struct place *p, const char *mark, const char *user, bool all,
 	(void)snprintf(number, sizeof(number), "%d", sig);
 	exec = json_pack("{s:[s,s,s,s], s:s*}", "Cmd", DOCKER_ANCHOR,
 			 all ? "all" : "first", number, mark, "User", user);
-	r = errand(&d, p, step, exec, err);
+	r = docker_errand(&d, p, step, exec, err);
 	json_decref(exec);
 	return r > 0 ? error_errno(err, ESRCH, "%s: %s", p->name, step) : r;
 }

@@ -31,12 +31,12 @@
 
 #include "backend/docker/docker.h"
 #include "backend/docker/frame.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define CHUNK          (64U << 10)
 #define EXEC_ID_LEN    64
 #define ANSWER_MAX     (32U << 10)
-#define START_MS       (PLATFORM_PATIENCE - 10000)
 #define SIZE_EVERY_MS  20 /* a terminal is not there yet when its exec is starting */
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
@@ -149,8 +149,8 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 	if (status == 0)
 		status = put_list(body, "Env", e->env, &r->d, err);
 	if (status == 0)
-		status = docker_do(&r->d, "make an exec", "POST", body, err,
-				   "/containers/%s/exec", name);
+		status = docker_ask(&r->d, "make an exec", "POST", body, err,
+				    "/containers/%s/exec", name);
 	json_decref(body);
 	if (status < 0)
 		return status;
@@ -162,7 +162,7 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 	return 0;
 }
 
-/* More of the answer; 0: there is none within @ms. */
+/* More of the answer; 0: there is no more, -ETIMEDOUT: not within @ms. */
 static ssize_t receive(const struct relay *r, char *to, size_t size, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
@@ -170,10 +170,10 @@ static ssize_t receive(const struct relay *r, char *to, size_t size, int ms)
 
 	do {
 		if (poll(&p, 1, ms) == 0)
-			return 0;
+			return -ETIMEDOUT;
 		n = read(r->sock, to, size);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
-	return n;
+	return n < 0 ? -errno : n;
 }
 
 /* The body of an answer that is none of ours to stream: what the daemon objects to. */
@@ -217,6 +217,7 @@ static int send_start(struct relay *r, struct warren_error *err)
 
 static int start_exec(struct relay *r, struct warren_error *err)
 {
+	uint64_t until = clock_now() + (uint64_t)r->d.patience_ms * 1000000;
 	ssize_t head = 0;
 	size_t have = 0;
 	int status = 0, k;
@@ -227,12 +228,21 @@ static int start_exec(struct relay *r, struct warren_error *err)
 	if (k < 0)
 		return k;
 	while (head == 0) {
-		ssize_t n = have < ANSWER_MAX ? receive(r, r->out + have,
-							ANSWER_MAX - have, START_MS)
-					      : 0;
+		uint64_t t = clock_now();
+		ssize_t n = -ETIMEDOUT;
 
+		if (have == ANSWER_MAX)
+			return docker_odd(&r->d, "start the exec", err);
+		if (t < until)
+			n = receive(r, r->out + have, ANSWER_MAX - have,
+				    (int)((until - t) / 1000000) + 1);
+		if (n == -ETIMEDOUT)
+			return error_set(
+				err, ETIMEDOUT,
+				"%s: start the exec: the daemon at '%s' gives no answer",
+				r->d.name, r->d.socket);
 		if (n < 0)
-			return error_errno(err, errno, "%s: start the exec", r->d.name);
+			return error_errno(err, (int)-n, "%s: start the exec", r->d.name);
 		if (n == 0)
 			return error_set(err, have ? EBADMSG : ECONNRESET,
 					 "%s: start the exec: the daemon went away",
@@ -260,16 +270,16 @@ static void nap(unsigned ms)
 }
 
 /*
- * What the daemon knows of the exec, as r->d.answer. One that is down is waited for: what it
- * had started may well go on.
+ * What the daemon knows of the exec, as r->d.answer. One that is down, or silent, is waited for:
+ * what it had started may well go on.
  */
 static int ask_state(struct relay *r, struct warren_error *err)
 {
 	for (;;) {
-		int k = docker_do(&r->d, "ask for the exec's result", "GET", NULL, err,
-				  "/exec/%s/json", r->id);
+		int k = docker_ask(&r->d, "ask for the exec's result", "GET", NULL, err,
+				   "/exec/%s/json", r->id);
 
-		if (k != -ECONNREFUSED && k != -ECONNRESET)
+		if (k != -ECONNREFUSED && k != -ECONNRESET && k != -ETIMEDOUT)
 			return k;
 		nap(200);
 	}
@@ -377,12 +387,12 @@ static void tell_size(struct relay *r)
 {
 	struct warren_error err;
 	struct winsize size;
-	int status;
+	int k;
 
 	terminal_size(&size);
-	status = docker_ask(&r->d, "resize the terminal", "POST", NULL, &err,
-			    "/exec/%s/resize?h=%u&w=%u", r->id, size.ws_row, size.ws_col);
-	r->size_tries = status >= 200 && status < 300 ? 0 : r->size_tries - 1;
+	k = docker_ask(&r->d, "resize the terminal", "POST", NULL, &err,
+		       "/exec/%s/resize?h=%u&w=%u", r->id, size.ws_row, size.ws_col);
+	r->size_tries = k >= 0 ? 0 : r->size_tries - 1;
 }
 
 /* The next piece of what was received; false: that was all. */

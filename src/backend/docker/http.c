@@ -15,6 +15,8 @@
 #define ANSWER_MAX (4U << 20)
 /* Before the keeper loses its patience: who is waited for is known here. */
 #define PATIENCE_MS (PLATFORM_PATIENCE - 10000L)
+#define SECONDS_MAX 86400
+#define CONNECT_MS  10000L
 #define URL_MAX     2048
 #define SAID_MAX    360
 
@@ -62,6 +64,18 @@ static int find_socket(struct docker *d, const char *configured, struct warren_e
 
 /* --------------------------------------------------------------- configuration */
 
+static int read_patience(struct docker *d, const json_t *value, struct warren_error *err)
+{
+	json_int_t secs = json_integer_value(value);
+
+	if (secs < 1 || secs > SECONDS_MAX)
+		return error_set(err, EINVAL,
+				 "%s: configuration: 'timeout' is not 1 to %d seconds",
+				 d->name, SECONDS_MAX);
+	d->patience_ms = (long)secs * 1000;
+	return 0;
+}
+
 static int read_config(struct docker *d, const json_t *config, const char **ret_socket,
 		       struct warren_error *err)
 {
@@ -80,6 +94,11 @@ static int read_config(struct docker *d, const json_t *config, const char **ret_
 	{
 		size_t i = 0;
 
+		if (strcmp(key, "timeout") == 0) {
+			if (read_patience(d, value, err) < 0)
+				return -EINVAL;
+			continue;
+		}
 		while (i < ARRAY_SIZE(keys) && strcmp(keys[i].key, key) != 0)
 			i++;
 		if (i == ARRAY_SIZE(keys) || !json_is_string(value))
@@ -88,7 +107,7 @@ static int read_config(struct docker *d, const json_t *config, const char **ret_
 					 i < ARRAY_SIZE(keys)
 						 ? "is no text"
 						 : "is not known (there are socket, "
-						   "image, pull, archives)");
+						   "image, pull, archives, timeout)");
 		if (keys[i].to)
 			*keys[i].to = json_string_value(value);
 	}
@@ -107,7 +126,9 @@ int docker_open(struct docker *d, const char *name, const json_t *config,
 	const char *socket = NULL;
 	int r;
 
-	*d = (struct docker){ .name = name, .pull = "missing" };
+	*d = (struct docker){ .name = name,
+			      .pull = "missing",
+			      .patience_ms = PATIENCE_MS };
 	d->body = (struct buf)BUF_INIT(ANSWER_MAX);
 	r = read_config(d, config, &socket, err);
 	if (r == 0)
@@ -241,12 +262,26 @@ static size_t on_send(char *data, size_t size, size_t count, void *ctx)
 	return d->source(d->ctx, data, size * count);
 }
 
+/* curl counts by the second, and takes none for no limit. */
+static void set_pace(const struct docker *d, CURL *e)
+{
+	if (d->pace == DOCKER_SOON)
+		(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, d->patience_ms);
+	if (d->pace == DOCKER_MOVING) {
+		(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+		(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
+				       d->patience_ms * DOCKER_SILENCE / 1000);
+	}
+}
+
 static void set_common(struct docker *d, CURL *e)
 {
+	long connecting = d->patience_ms < CONNECT_MS ? d->patience_ms : CONNECT_MS;
+
 	(void)curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, d->socket);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
+	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, connecting);
 	(void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, d->why);
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "warren/" WARREN_VERSION);
 	d->why[0] = '\0';
@@ -265,8 +300,7 @@ static void set_request(struct docker *d, const char *url, const char *method,
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
 	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
 	(void)curl_easy_setopt(e, CURLOPT_HEADERDATA, d);
-	if (!d->patient)
-		(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, PATIENCE_MS);
+	set_pace(d, e);
 	if (d->source) {
 		(void)curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
 		(void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_send);
@@ -308,51 +342,33 @@ static int exchange(struct docker *d, const char *step, const char *method,
 	return (int)status;
 }
 
-PRINTF_LIKE(6, 0)
-static int ask(struct docker *d, const char *step, const char *method, const json_t *body,
-	       struct warren_error *err, const char *fmt, va_list ap)
+int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
+	       struct warren_error *err, const char *path, ...)
 {
 	char url[URL_MAX] = "http://docker";
 	size_t at = strlen(url);
-	int n = vsnprintf(url + at, sizeof(url) - at, fmt, ap), status;
+	va_list ap;
+	int n, r;
 
+	va_start(ap, path);
+	n = vsnprintf(url + at, sizeof(url) - at, path, ap);
+	va_end(ap);
+	d->status = 0;
 	json_decref(d->answer);
 	d->answer = NULL;
 	buf_done(&d->body);
 	d->body = (struct buf)BUF_INIT(ANSWER_MAX);
 	if (n < 0 || (size_t)n >= sizeof(url) - at)
 		return error_errno(err, ENAMETOOLONG, "%s: %s", d->name, step);
-	status = exchange(d, step, method, url, body, err);
+	r = exchange(d, step, method, url, body, err);
 	if (d->body.len > 0)
 		d->answer = json_loadb(d->body.data, d->body.len, JSON_REJECT_DUPLICATES,
 				       NULL);
-	d->patient = false;
+	d->pace = DOCKER_SOON;
 	d->sink = NULL;
 	d->source = NULL;
-	return status;
-}
-
-int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
-	       struct warren_error *err, const char *path, ...)
-{
-	va_list ap;
-	int r;
-
-	va_start(ap, path);
-	r = ask(d, step, method, body, err, path, ap);
-	va_end(ap);
-	return r;
-}
-
-int docker_do(struct docker *d, const char *step, const char *method, const json_t *body,
-	      struct warren_error *err, const char *path, ...)
-{
-	va_list ap;
-	int r;
-
-	va_start(ap, path);
-	r = ask(d, step, method, body, err, path, ap);
-	va_end(ap);
+	if (r >= 0)
+		d->status = r;
 	return r >= 400 ? docker_failed(d, step, r, err) : r;
 }
 

@@ -49,7 +49,7 @@ static void take_backing(const json_t *list, struct docker_info *ret)
 int docker_info(struct docker *d, struct docker_info *ret, struct warren_error *err)
 {
 	static const char step[] = "ask what the daemon is";
-	int r = docker_do(d, step, "GET", NULL, err, "/info");
+	int r = docker_ask(d, step, "GET", NULL, err, "/info");
 	const json_t *a = d->answer, *options;
 
 	if (r < 0)

@@ -61,34 +61,35 @@ static size_t on_send(void *ctx, char *data, size_t n)
 
 static int is_there(struct docker *d, const char *image, struct warren_error *err)
 {
+	struct warren_error why = WARREN_ERROR_INIT;
 	char *name = curl_easy_escape(d->easy, image, 0);
 	int r;
 
 	if (!name)
 		return error_errno(err, ENOMEM, "%s: look for the image", d->name);
-	r = docker_ask(d, "look for the image", "GET", NULL, err, "/images/%s/json",
+	r = docker_ask(d, "look for the image", "GET", NULL, &why, "/images/%s/json",
 		       name);
 	curl_free(name);
-	if (r < 0 || r == 404)
-		return r < 0 ? r : 0;
-	return r >= 400 ? docker_failed(d, "look for the image", r, err) : 1;
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		*err = why;
+	return r < 0 ? r : 1;
 }
 
-/* A stream that ended well, or what it says went wrong. */
-static int outcome(const struct docker *d, const char *step, const char *image,
-		   int status, const struct stream *s, struct warren_error *err)
+/* A stream that ended well, or what it says went wrong; @r as of the request. */
+static int outcome(const struct docker *d, const char *step, const char *image, int r,
+		   const struct stream *s, struct warren_error *err)
 {
-	struct warren_error why;
+	struct warren_error why = r < 0 ? *err : (struct warren_error)WARREN_ERROR_INIT;
 
-	if (status < 0)
-		return status;
-	if (status >= 400)
-		(void)docker_failed(d, step, status, &why);
-	else if (s->failed[0])
-		(void)error_set(&why, ENOMEDIUM, "%s: %s: %s", d->name, step, s->failed);
-	else
+	if (r >= 0 && s->failed[0])
+		r = error_set(&why, ENOMEDIUM, "%s: %s: %s", d->name, step, s->failed);
+	if (r >= 0)
 		return 0;
-	return error_set(err, ENOMEDIUM, "%s (image '%.80s')", why.msg, image);
+	/* A daemon that was not reached says nothing of the image. */
+	return error_set(err, d->status ? ENOMEDIUM : -r, "%s (image '%.80s')", why.msg,
+			 image);
 }
 
 static int pull(struct docker *d, const char *image, struct warren_error *err)
@@ -109,7 +110,7 @@ static int pull(struct docker *d, const char *image, struct warren_error *err)
 	name = curl_easy_escape(d->easy, from, 0);
 	if (!name)
 		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
-	d->patient = true;
+	d->pace = DOCKER_MOVING;
 	d->sink = on_stream;
 	d->ctx = &s;
 	r = docker_ask(d, step, "POST", NULL, err, "/images/create?fromImage=%s&tag=%s",
@@ -146,7 +147,7 @@ static int load(struct docker *d, const char *image, int fd, struct warren_error
 
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "%s: %s", d->name, step);
-	d->patient = true;
+	d->pace = DOCKER_MOVING;
 	d->sink = on_stream;
 	d->source = on_send;
 	d->sent = (uint64_t)st.st_size;

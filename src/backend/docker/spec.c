@@ -118,7 +118,7 @@ static uint64_t nofile(const struct warren_spec *spec)
 }
 
 void docker_note(struct place *p, const struct docker_info *info,
-		 const struct warren_spec *spec)
+		 const struct warren_spec *spec, const struct warren_limits *limits)
 {
 	place_enforce(p, "namespaces", true, "mount, pid, net, ipc, uts, cgroup%s",
 		      info->userns || info->rootless ? ", user" : "");
@@ -137,6 +137,17 @@ void docker_note(struct place *p, const struct docker_info *info,
 	place_enforce(p, "nofile", true, "%ju a process", (uintmax_t)nofile(spec));
 	if (spec->read_only)
 		place_enforce(p, "read_only", true, "the root");
+	if (limits->memory)
+		place_enforce(p, "memory", true, "%ju bytes by cgroup v%s",
+			      (uintmax_t)limits->memory, info->cgroup_version);
+	if (limits->cpu_millis)
+		place_enforce(p, "cpus", true, "%ju.%03u by cgroup v%s",
+			      (uintmax_t)limits->cpu_millis / 1000,
+			      (unsigned)(limits->cpu_millis % 1000),
+			      info->cgroup_version);
+	if (limits->pids)
+		place_enforce(p, "pids", true, "%ju by cgroup v%s",
+			      (uintmax_t)limits->pids, info->cgroup_version);
 }
 
 /* ------------------------------------------------------------------- a container */

@@ -129,7 +129,7 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 	int r = 0;
 
 	(void)snprintf(place, sizeof(place), "%s/place", id);
-	/* Without that nothing was ever begun. */
+	/* Without that nothing was ever begun, or its keeper knows that nothing is left. */
 	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = kept_call(k, "destroy", path, id, NULL, NULL, NULL, err);
 	if (r < 0)

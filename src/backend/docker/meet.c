@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meet.c - a container's first process, as this machine sees it, and what is done by it
+ *
+ * The daemon tells its number. Numbers are the daemon's own, which may have a pid namespace
+ * that is not ours, and are used again: so it is looked at. It is the one if it runs this
+ * sandbox's own copy of the anchor, which no other does. It is then held by its directory in
+ * /proc, where nobody takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "backend/docker/docker.h"
+#include "base/fd.h"
+#include "os/cgroup.h"
+#include "os/ns.h"
+
+int docker_first(struct docker *d, const struct place *p)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char anchor[DOCKER_ANCHOR_MAX], number[24];
+	struct stat ours, theirs;
+	AUTO_CLOSE int dir = -1;
+	json_int_t pid;
+
+	if (p->machine < 0 || docker_inspect(d, p, &ignored) <= 0)
+		return -1;
+	pid = json_integer_value(
+		json_object_get(json_object_get(d->answer, "State"), "Pid"));
+	(void)snprintf(number, sizeof(number), "%jd", (intmax_t)pid);
+	docker_anchor(p, anchor);
+	if (pid <= 0 || stat(anchor, &ours) < 0)
+		return -1;
+	dir = openat(p->machine, number, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fstatat(dir, "exe", &theirs, 0) < 0 ||
+	    ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino)
+		return -1;
+	return TAKE_FD(dir);
+}
+
+void docker_meet(struct docker *d, struct place *p)
+{
+	AUTO_CLOSE int first = docker_first(d, p);
+
+	p->memory = first < 0 ? -1 : cgroup_memory_of(first);
+}
+
+/* -------------------------------------------------------------------- network: none */
+
+/* In a process of its own, which thereby has the container's network. */
+static int quiet_from_outside(int first)
+{
+	AUTO_CLOSE int net = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int status = 0;
+	pid_t pid;
+
+	if (net < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		_exit(setns(net, CLONE_NEWNET) < 0 || ns_loopback(false, &ignored) < 0);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return pid > 0 && status == 0 ? 0 : -EPERM;
+}
+
+/*
+ * By us, if we may; else by the daemon, as a privileged exec before anything else runs inside.
+ * That is one with every capability there is, and refused where the daemon lacks one itself.
+ */
+int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "take the loopback device down";
+	AUTO_CLOSE int first = docker_first(d, p);
+	json_t *exec;
+	int r;
+
+	if (first >= 0 && quiet_from_outside(first) == 0)
+		return 0;
+	exec = json_pack("{s:[s,s], s:b, s:s}", "Cmd", DOCKER_ANCHOR, "quiet",
+			 "Privileged", 1, "User", "0");
+	r = docker_errand(d, p, step, exec, err);
+	json_decref(exec);
+	return r > 0 ? error_set(err, EPERM, "%s: %s: it stays up", d->name, step) : r;
+}
