@@ -87,16 +87,19 @@ def a_command_out_of_time_is_stopped_and_the_shell_is_kept():
 @test
 def an_interrupt():
     s = Session(WORLD.create())
-    got = []
-    t = threading.Thread(target=lambda: got.append(s.run("sleep 100; echo not reached")))
-    t.start()
-    until(lambda: s.show()["state"] == "busy", "it runs")
-    check_error(WORLD.ask("POST", f"{s.path}/run", {"command": "true"}), 409, "session_busy")
-    time.sleep(0.2)
-    WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
-    t.join()
-    eq((got[0]["interrupted"], got[0]["exit_code"], got[0]["stdout"]), (True, 130, ""))
-    eq(s.run("true")["interrupted"], False)
+    command = "sleep 100; echo not reached"
+    # However early it comes: it takes the shell a while to read the second one, before which it has not begun.
+    for text, at_once in ((command, False), (f"{command} # {'x' * 900000}", True), (command, True)):
+        got = []
+        t = threading.Thread(target=lambda g=got, x=text: g.append(s.run(x)))
+        t.start()
+        until(lambda: s.show()["state"] == "busy", "it runs")
+        if not at_once:
+            check_error(WORLD.ask("POST", f"{s.path}/run", {"command": "true"}), 409, "session_busy")
+        WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
+        t.join()
+        eq((got[0]["interrupted"], got[0]["exit_code"], got[0]["stdout"]), (True, 130, ""))
+        eq(s.run("true")["interrupted"], False)
 
 
 @test

@@ -160,7 +160,11 @@ static int ask_more(const struct target *t, const struct procs *l, struct buf *o
 	return hand_run(t->user, &script, out, SIGNAL_SECS, err);
 }
 
-/* Ticks of our clock at which theirs was 0: not every sandbox has our kernel. */
+/*
+ * Ticks of our clock at which theirs was 0: not every sandbox has our kernel. Both sides cut
+ * off what is less than a tick, so it can be one too few, and what a command has just started
+ * would be older than the command: it is rounded up.
+ */
 static int64_t clock_offset(const char *text)
 {
 	const char *up = text ? strstr(text, "up ") : NULL;
@@ -171,7 +175,8 @@ static int64_t clock_offset(const char *text)
 		return 0;
 	theirs = strtod(up + 3, NULL);
 	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (int64_t)(((double)ts.tv_sec + (double)ts.tv_nsec / 1e9 - theirs) * 100);
+	return (int64_t)(((double)ts.tv_sec + (double)ts.tv_nsec / 1e9 - theirs) * 100) +
+	       1;
 }
 
 static bool has_line(const char *text, int pid)

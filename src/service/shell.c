@@ -23,6 +23,8 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
+#define INSIST_MS      150 /* and twice as long each time */
+#define INSIST_MAX     4
 
 /* How a command is stopped, step by step; src/session says who is meant. */
 static const struct {
@@ -62,6 +64,7 @@ void shell_free(struct shell *sh)
 	sh->out_watch = loop_watch_free(sh->out_watch);
 	sh->timer = loop_timer_free(sh->timer);
 	sh->again = loop_timer_free(sh->again);
+	sh->insist = loop_timer_free(sh->insist);
 	(void)run_unref(sh->run);
 	sh->codec = session_free(sh->codec);
 	buf_done(&sh->out);
@@ -360,6 +363,17 @@ static struct shell *still(const struct stopping *k)
 									       : NULL;
 }
 
+/*
+ * A shell that has not begun with the command yet ignores an interrupt, and one that was about
+ * to start a program hears of it after that. So where it reached nobody but the shell, and
+ * the command goes on, there is another; a program that got it has had its one.
+ */
+static void insist(struct shell *sh)
+{
+	if (!sh->stopping && !sh->terminal && sh->insisted < INSIST_MAX)
+		loop_timer_set(sh->insist, INSIST_MS << sh->insisted++);
+}
+
 static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 {
 	struct stopping *k = ctx;
@@ -380,6 +394,8 @@ static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 					&sig);
 	for (size_t i = 0; i < count; i++)
 		run_signal_one(k->run, k->sig ? k->sig : sig, pids[i]);
+	if (sh && count <= 1 && k->step == SESSION_STEP_INTERRUPT)
+		insist(sh);
 	free(procs);
 	free(pids);
 	(void)run_unref(k->run);
@@ -398,6 +414,14 @@ static void take_step(struct shell *sh, enum session_step step, int sig)
 	k->step = step;
 	k->sig = sig;
 	run_list(sh->run, on_processes, k);
+}
+
+static void on_insist(void *ctx)
+{
+	struct shell *sh = ctx;
+
+	if (session_running(sh->codec) && sh->interrupted && !sh->stopping)
+		take_step(sh, SESSION_STEP_INTERRUPT, 0);
 }
 
 static void on_timer(void *ctx)
@@ -422,6 +446,7 @@ void shell_interrupt(struct shell *sh, int sig)
 	if (!session_running(sh->codec) || sh->opened)
 		return;
 	sh->interrupted = true;
+	sh->insisted = 0;
 	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
 	if (sig == SIGINT)
 		take_step(sh, SESSION_STEP_INTERRUPT, 0);
@@ -521,7 +546,8 @@ struct shell *shell_new(struct box *box)
 	sh->next = box->shells;
 	box->shells = sh;
 	if (loop_timer_new(box->service->loop, on_timer, sh, &sh->timer) < 0 ||
-	    loop_timer_new(box->service->loop, on_again, sh, &sh->again) < 0) {
+	    loop_timer_new(box->service->loop, on_again, sh, &sh->again) < 0 ||
+	    loop_timer_new(box->service->loop, on_insist, sh, &sh->insist) < 0) {
 		shell_free(sh);
 		return NULL;
 	}

@@ -32,9 +32,11 @@ struct shell {
 	struct buf out; /* for the shell, not yet in its pipe */
 	size_t sent;
 	struct loop_watch *out_watch;
-	struct loop_timer *timer; /* of the command's time, then of the steps */
-	struct loop_timer *again; /* its output could not be read */
-	size_t step;              /* the next of them */
+	struct loop_timer *timer;  /* of the command's time, then of the steps */
+	struct loop_timer *again;  /* its output could not be read */
+	struct loop_timer *insist; /* an interrupt may have come too early */
+	unsigned insisted;
+	size_t step; /* the next of them */
 	bool stopping, timed_out, interrupted;
 	bool ended;
 	struct shell_command *command; /* that runs for somebody; NULL */
