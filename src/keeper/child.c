@@ -55,6 +55,18 @@ static struct extra {
 } extras[PROTO_EXECS_MAX];
 
 struct rlimit child_nofile;
+bool child_apart;
+
+/* Whose all that runs is, for who looks in environments; NULL: nobody does. */
+static const char *mark_box(void)
+{
+	static char text[sizeof(BOX_NAME) + 1 + ID_LEN];
+
+	if (!place.platform->outlived || child_apart)
+		return NULL;
+	(void)snprintf(text, sizeof(text), BOX_NAME "=%s", place.id);
+	return text;
+}
 
 static struct extra *extra_of(const struct exec *ex)
 {
@@ -135,7 +147,7 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 {
 	size_t argc = count(p->argv), envc = count(p->env), n = 0;
 	const char **argv = calloc(argc + 8, sizeof(*argv));
-	const char **env = calloc(envc + 2, sizeof(*env));
+	const char **env = calloc(envc + 3, sizeof(*env));
 	char mark[MARK_LEN + 16], options[4] = "-";
 	struct place_exec e = {
 		.argv = argv,
@@ -150,6 +162,7 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 	(void)snprintf(mark, sizeof(mark), "WARREN_EXEC=%s", x->target.mark);
 	(void)memcpy(env, p->env, envc * sizeof(*env));
 	env[envc] = mark;
+	env[envc + 1] = mark_box();
 	if (!is_bare()) {
 		(void)snprintf(options, sizeof(options), "-%s%s",
 			       p->msg->flags & PROTO_SPAWN_MKCWD ? "m" : "",
@@ -175,9 +188,9 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const int stdio[3] = { in < 0 ? null : in, out < 0 ? null : out,
 			       errs < 0 ? null : errs };
-	static const char *const no_env[] = { NULL };
+	const char *const env[] = { mark_box(), NULL };
 	struct place_exec e = {
-		.argv = argv, .env = no_env, .user = user, .stdin_open = in >= 0
+		.argv = argv, .env = env, .user = user, .stdin_open = in >= 0
 	};
 	pid_t pid = fork();
 

@@ -2,6 +2,7 @@
 /* hand.c - shells inside, kept by their user, the least used of them let go for another */
 #include "keeper/hand.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,6 +52,12 @@ int hand_rest(void)
 			next = h->used + IDLE_NS;
 	}
 	return next ? (int)((next - t) / 1000000) + 1 : -1;
+}
+
+void hand_release(void)
+{
+	for (size_t i = 0; i < HANDS_MAX; i++)
+		hand_drop(&hands[i]);
 }
 
 bool hand_is(pid_t pid)
@@ -134,7 +141,9 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 	if (!at || !memchr(at + 1, '\n', (size_t)(out->data + out->len - at - 1)))
 		return -EAGAIN;
 	out->len = (size_t)(at - out->data);
-	return (int)strtol(at + 1 + MARK_LEN, NULL, 10) & 0xff;
+	at += 1 + MARK_LEN;
+	/* What is not of that form has no end of its own that a number would stop at. */
+	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 
 static int take(struct hand *h, struct buf *out)
@@ -185,7 +194,7 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 		r = find_end(out, mark,
 			     out->len - start > (size_t)r + 64 ? out->len - (size_t)r - 64
 							       : start);
-		if (r >= 0)
+		if (r != -EAGAIN)
 			return r;
 	}
 }

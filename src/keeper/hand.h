@@ -21,6 +21,8 @@ int hand_run(const char *user, const struct buf *script, struct buf *out, int se
 
 /* Lets go of those that were not needed for long; ms until the next of them, or -1. */
 int hand_rest(void);
+/* Lets go of all of them. */
+void hand_release(void);
 /* Is it one of the processes that have a hand? */
 bool hand_is(pid_t pid);
 

@@ -42,6 +42,8 @@
 #define START_SECS  60 /* for a command to start: a platform may have much to do */
 #define GRACE_NS    2000000000ULL
 #define SIGNAL_SECS 10
+#define END_SECS    30           /* for all that runs inside to be killed */
+#define BOX_NAME    "WARREN_BOX" /* in the environment of all that we start (outlived) */
 
 /* What there is inside, as it was found at the start. */
 struct inside {
@@ -63,6 +65,8 @@ int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *e
 void spec_done(struct warren_spec *spec);
 
 /* run.c */
+/* The end of the sandbox, and before it that of all that runs in it. */
+int place_unmake(struct warren_error *err);
 int keeper_run(const char *dir, struct warren_error *err);
 
 /* learn.c */
@@ -74,6 +78,8 @@ int learn_note(const struct warren_spec *spec, struct warren_error *err);
 /* As many open files as a command may have: ours are more. */
 extern struct rlimit child_nofile;
 void mark_make(char mark[MARK_LEN + 1]);
+/* We are about to end the sandbox: what we start for that is none of it. */
+extern bool child_apart;
 
 /* A process inside, as far as we know it. */
 struct target {

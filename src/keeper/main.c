@@ -137,7 +137,7 @@ static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *
 	json_t *doc = NULL;
 	int r = place_load(argv[0], &doc, err);
 
-	return r < 0 ? r : place.platform->destroy(&place, err);
+	return r < 0 ? r : place_unmake(err);
 }
 
 static int set_paused(char **argv, bool paused, struct warren_error *err)
@@ -305,6 +305,7 @@ int main(int argc, char **argv)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	if (argc == 3 && strcmp(argv[1], "run") == 0)
 		return keeper_run(argv[2], &err) < 0;
 	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(verbs); i++) {

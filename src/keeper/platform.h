@@ -108,6 +108,12 @@ struct platform {
 	 */
 	bool host_pids;
 
+	/*
+	 * What was started may go on when its tool and the sandbox have ended (on another machine,
+	 * say): it is found by its environment, and killed, before destroy().
+	 */
+	bool outlived;
+
 	/* What this machine and this configuration allow; count or -errno. @name: as of place. */
 	int (*probe)(const char *name, const json_t *config,
 		     struct warren_feature *features, size_t max,

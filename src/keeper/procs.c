@@ -8,6 +8,9 @@
 
 #include "base/macro.h"
 
+#define COMM_MAX    64 /* of a name: 15 bytes, and 63 of a kernel's own */
+#define NUMBERS_MIN 40 /* bytes of numbers, of which there are about fifty */
+
 /* Word @number of a stat, counted from 1 at the state. */
 static uint64_t stat_word(const char *stat, int number)
 {
@@ -26,12 +29,18 @@ uint64_t procs_start(const char *stat)
 	return stat_word(stat, 20);
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	int x = ((const struct proc *)a)->pid, y = ((const struct proc *)b)->pid;
+
+	return (x > y) - (x < y);
+}
+
 static struct proc *find(const struct procs *l, int pid)
 {
-	for (size_t i = 0; i < l->n; i++)
-		if (l->procs[i].pid == pid)
-			return &l->procs[i];
-	return NULL;
+	const struct proc key = { .pid = pid };
+
+	return l->n ? bsearch(&key, l->procs, l->n, sizeof(key), by_pid) : NULL;
 }
 
 static void mark_one(const struct procs *l, const char *line)
@@ -44,41 +53,76 @@ static void mark_one(const struct procs *l, const char *line)
 		p->ours = true;
 }
 
+/*
+ * What the stat at @at says behind the name, which begins there and may hold anything, line
+ * ends and other processes' numbers too. But it is short: the numbers that come behind it do
+ * not fit into one.
+ */
+static char *behind_name(char *at)
+{
+	for (char *p = at; *p && p - at < COMM_MAX; p++)
+		if (p[0] == ')' && p[1] == ' ' && isupper((unsigned char)p[2]) &&
+		    strspn(p + 3, " -0123456789") >= NUMBERS_MIN)
+			return p + 2;
+	return NULL;
+}
+
+static int add(struct procs *l, struct proc p)
+{
+	if (l->n % 256 == 0) {
+		struct proc *more = reallocarray(l->procs, l->n + 256, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		l->procs = more;
+	}
+	l->procs[l->n++] = p;
+	return 0;
+}
+
+/* "PID (NAME) STAT" after "PID (NAME) STAT"; @ret_end: what is behind them. */
+static int parse_stats(char *text, int first, uint64_t start, struct procs *l,
+		       char **ret_end)
+{
+	char *next, *end;
+	int r = 0;
+
+	for (char *line = text; r == 0 && *line && *line != '\n'; line = next) {
+		struct proc p = { .pid = (int)strtol(line, &end, 10) };
+		char *stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
+
+		next = strchr(stat ? stat : line, '\n');
+		if (next)
+			*next++ = '\0';
+		else
+			next = strchr(line, '\0');
+		*ret_end = next;
+		if (!stat || p.pid <= 1)
+			continue;
+		p.dead = *stat == 'Z' || *stat == 'X';
+		p.ppid = (int)stat_word(stat, 2);
+		p.start = procs_start(stat);
+		p.ours = p.pid == first && (p.start == start || start == 0);
+		r = add(l, p);
+	}
+	return r;
+}
+
 /* Lines of script_processes: processes, and behind an empty one those with the mark. */
 static int parse(char *text, int first, uint64_t start, struct procs *l)
 {
-	bool second = false;
-	char *next, *end;
+	char *line = text, *next;
+	int r = parse_stats(text, first, start, l, &line);
 
-	for (char *line = text; line && *line; line = next) {
+	if (r < 0)
+		return r;
+	if (l->n > 0)
+		qsort(l->procs, l->n, sizeof(*l->procs), by_pid);
+	for (; line && *line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (!*line) {
-			second = true;
-			continue;
-		}
-		if (second) {
-			mark_one(l, line);
-			continue;
-		}
-		if (l->n % 256 == 0) {
-			struct proc *more =
-				reallocarray(l->procs, l->n + 256, sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			l->procs = more;
-		}
-		struct proc p = { .pid = (int)strtol(line, &end, 10) };
-
-		if (p.pid <= 1 || end[0] != ' ' || !isupper((unsigned char)end[1]))
-			continue;
-		p.dead = end[1] == 'Z' || end[1] == 'X';
-		p.ppid = (int)stat_word(end + 1, 2);
-		p.start = procs_start(end + 1);
-		p.ours = p.pid == first && (p.start == start || start == 0);
-		l->procs[l->n++] = p;
+		mark_one(l, line);
 	}
 	return 0;
 }

@@ -7,12 +7,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -177,11 +179,76 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 
 /* ------------------------------------------------------------------------- the end */
 
+/*
+ * fork(2) into a pid namespace for all that we start, with a /proc that shows it; without the
+ * right to one, or where the platform cannot have it, they go by PDEATHSIG.
+ */
+static pid_t fork_apart(void)
+{
+	bool apart = !place.platform->host_pids &&
+		     !json_is_true(json_object_get(place.config, "host_pids")) &&
+		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
+	pid_t pid = fork();
+
+	if (pid == 0 && apart &&
+	    (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+	     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0))
+		_exit(1);
+	return pid;
+}
+
+static void end_apart(void) __attribute__((noreturn));
+static void end_apart(void)
+{
+	pid_t pid;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pid = fork_apart();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		tree_end();
+		_exit(0);
+	}
+	(void)waitpid(pid, NULL, 0);
+	_exit(0);
+}
+
+/* By processes that leave nothing, whatever the tool does: some stay, for the next command. */
+static void end_all(void)
+{
+	pid_t pid = fork();
+	AUTO_CLOSE int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (pid == 0)
+		end_apart();
+	if (fd >= 0)
+		(void)poll(&p, 1, END_SECS * 1000);
+	if (pid > 0 && kill(pid, SIGKILL) == 0)
+		(void)waitpid(pid, NULL, 0);
+}
+
+/* Of one that was never complete nothing runs; and what was wrong with it may be its exec. */
+static bool was_made(void)
+{
+	char path[sizeof(place.dir) + 8];
+
+	(void)snprintf(path, sizeof(path), "%s/made", place.dir);
+	return access(path, F_OK) == 0;
+}
+
+int place_unmake(struct warren_error *err)
+{
+	if (place.platform->outlived && was_made())
+		end_all();
+	return place.platform->destroy(&place, err);
+}
+
 void init_end(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	(void)place.platform->destroy(&place, &ignored);
+	(void)place_unmake(&ignored);
 	_exit(0);
 }
 
@@ -367,23 +434,12 @@ static int open_loop(struct warren_error *err)
 	return 0;
 }
 
-/*
- * A pid namespace for all that we start, and a /proc that shows it; without the right to one,
- * or where the platform cannot have it, they go by PDEATHSIG.
- */
 static void leave_maker(void)
 {
-	bool apart = !place.platform->host_pids &&
-		     !json_is_true(json_object_get(place.config, "host_pids")) &&
-		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
-	pid_t pid = fork();
+	pid_t pid = fork_apart();
 
 	if (pid != 0)
 		_exit(pid < 0);
-	if (apart &&
-	    (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-	     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0))
-		_exit(1);
 	(void)setsid();
 	if (chdir("/") < 0)
 		_exit(1);
@@ -401,7 +457,6 @@ int keeper_run(const char *dir, struct warren_error *err)
 	json_t *doc = NULL;
 	int r = place_load(dir, &doc, err);
 
-	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	if (r == 0) {
 		leave_maker();

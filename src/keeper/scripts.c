@@ -60,11 +60,14 @@ const char script_learn[] =
 
 const char script_processes[] =
 	/* clang-format off */
-	"for d in /proc/[0-9]*; do\n"
-		/* A name may hold anything, line ends too; what counts is behind it. */
-		"s=; while IFS= read -r l || [ -n \"$l\" ]; do s=$s$l; done <\"$d/stat\"\n"
-		"echo \"${d#/proc/} ${s##*) }\"\n"
-	"done 2>/dev/null\n"
+	/* A shell reads byte by byte, to say what cat says in a tenth of the time. */
+	"if command -v cat >/dev/null 2>&1; then\n"
+		"cat /proc/[0-9]*/stat 2>/dev/null\n"
+	"else\n"
+		"for d in /proc/[0-9]*; do\n"
+			"while IFS= read -r l || [ -n \"$l\" ]; do printf '%s\\n' \"$l\"; done <\"$d/stat\"\n"
+		"done 2>/dev/null\n"
+	"fi\n"
 	"echo\n"
 	"if command -v grep >/dev/null 2>&1; then\n"
 		"grep -l \"$m\" /proc/[0-9]*/environ 2>/dev/null\n"

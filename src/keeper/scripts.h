@@ -16,7 +16,7 @@ extern const char script_start[];
 /* For `sh -c`, with a mark: who and where we are, and our environment. */
 extern const char script_learn[];
 
-/* For a hand: every process as "PID STAT"; then, behind an empty line, whose environment has $m. */
+/* For a hand: the stat of every process; then, behind an empty line, whose environment has $m. */
 extern const char script_processes[];
 
 /* The errno whose words a tool's complaint ends in; @other: none that we know. */

@@ -141,6 +141,35 @@ static int send_signal(const struct work *w, struct warren_error *err)
 	return any ? 0 : error_errno(err, ESRCH, "signal it");
 }
 
+/*
+ * Not by what its keeper knows, which may be dead: by the name of the sandbox, which is in
+ * the environment of all that was ever started in it. As root where that can be had, since
+ * others' environments are not to be read. What cannot be reached is the platform's to end.
+ */
+void tree_end(void)
+{
+	struct work all = { .kind = WORK_KILL,
+			    .conn = -1,
+			    .target = { .user = "0:0" },
+			    .sig = SIGKILL,
+			    .whom = PROTO_WHOM_TREE };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
+
+	_Static_assert(sizeof(BOX_NAME) + 1 + ID_LEN <= sizeof(all.target.mark),
+		       "it is longer than a mark");
+	child_apart = true;
+	(void)strcpy(inside.shell, "/bin/sh");
+	(void)snprintf(all.target.mark, sizeof(all.target.mark), BOX_NAME "=%s",
+		       place.id);
+	r = send_signal(&all, &ignored);
+	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT) {
+		all.target.user[0] = '\0';
+		(void)send_signal(&all, &ignored);
+	}
+	hand_release();
+}
+
 /* ----------------------------------------------------------------------- listing */
 
 /* Who of them ignores SIGINT, one number a line, and behind it how long it is up there. */

@@ -56,6 +56,8 @@ void work_sign(void);
 
 /* tree.c: in a worker */
 void tree_work(const struct work *w, int file);
+/* All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker. */
+void tree_end(void);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);
 /* files.c: in a worker */

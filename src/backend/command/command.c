@@ -597,6 +597,7 @@ static int command_probe(const char *name UNUSED, const json_t *config,
 const struct platform platform_command = {
 	.kind = "command",
 	.tier = "none",
+	.outlived = true,
 	.probe = command_probe,
 	.create = command_create,
 	.destroy = command_destroy,

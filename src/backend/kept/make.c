@@ -156,41 +156,12 @@ static void forget(struct kept_box *box)
 	free(box);
 }
 
-/*
- * Of a platform that is a command, what runs may be on another machine, and nobody there
- * ends it when we hang up: its keeper does, by the marks of its execs, before it goes.
- */
-static void end_execs(struct kept_box *box)
-{
-	struct proto_welcome welcome = { 0 };
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	uint32_t left, number;
-
-	if (box->control < 0 || !box->ready ||
-	    door_hello(kept_talk(box), &welcome, &ignored) < 0)
-		return;
-	left = welcome.n_execs;
-	for (number = welcome.last_exec; left > 0 && number > 0; number--) {
-		struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-					    .exec = number,
-					    .sig = SIGKILL,
-					    .whom = PROTO_WHOM_TREE };
-		CLEANUP(answer_done) struct answer a = { 0 };
-
-		if (client_ask(kept_talk(box), &msg, sizeof(msg), -1, &a, &ignored) < 0)
-			return;
-		left -= a.m.h.type == PROTO_REPLY && reply_code(&a.m.reply) != ESRCH;
-	}
-}
-
 int kept_destroy(void *state, struct backend_box *base, struct warren_error *err)
 {
 	struct kept *k = state;
 	struct kept_box *box = (struct kept_box *)base;
 	int r;
 
-	if (strcmp(k->kind, "command") == 0)
-		end_execs(box);
 	if (box->pidfd >= 0)
 		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
 	/*
