@@ -815,6 +815,17 @@ def output_of_what_is_left_in_the_background():
 
 
 @test
+@needs_root
+def the_callers_umask_is_not_that_of_the_machine():
+    """The layer of 'host' is made once, by whoever comes first."""
+    with scratch() as d:
+        for mask in (0o077, 0o002):
+            p = warren("run", "-u", "1000", "--", "sh", "-c", "stat -c %a / /etc /etc/alternatives /tmp; umask",
+                       env={**os.environ, "WARREN_STATE": f"{d}/{mask}"}, umask=mask)
+            eq((p.returncode, p.stdout.split()), (0, [b"755", b"755", b"755", b"1777", b"0022"]), f"{mask:o}: {p.stderr}")
+
+
+@test
 def output_to_a_file_that_is_appended_to():
     with scratch() as d:
         for word in ("one", "two"):

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -57,6 +58,20 @@ static int copy_file(int from, int to, const char *name, mode_t mode)
 	return fchmod(out, mode & 0755) < 0 ? -errno : 0;
 }
 
+/* Made with @mode, whatever our umask, or found; open. */
+static int make_dir(int at, const char *name, mode_t mode)
+{
+	bool made = mkdirat(at, name, 0700) == 0;
+	AUTO_CLOSE int fd = -1;
+
+	if (!made && errno != EEXIST)
+		return -errno;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || (made && fchmod(fd, mode) < 0))
+		return -errno;
+	return TAKE_FD(fd);
+}
+
 static int copy_dir(int from, int to, const char *name, mode_t mode, int depth)
 {
 	int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -67,13 +82,9 @@ static int copy_dir(int from, int to, const char *name, mode_t mode, int depth)
 
 	if (!d)
 		return -errno;
-	if (mkdirat(to, name, mode & 0755) < 0 && errno != EEXIST)
-		r = -errno;
-	if (r == 0) {
-		out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (out < 0)
-			r = -errno;
-	}
+	out = make_dir(to, name, mode & 0755);
+	if (out < 0)
+		r = out;
 	while (r == 0 && depth > 0 && (e = readdir(d)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			r = copy_entry(in, out, e->d_name, depth - 1);
@@ -118,11 +129,9 @@ int copy_from_host(int root, const char *path)
 		next = strtok_r(NULL, "/", &save);
 		if (!next)
 			return copy_entry(from, to, part, DEPTH_MAX);
-		if (mkdirat(to, part, 0755) < 0 && errno != EEXIST)
-			return -errno;
-		fd = openat(to, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = make_dir(to, part, 0755);
 		if (fd < 0)
-			return -errno;
+			return fd;
 		(void)close(to);
 		to = fd;
 		fd = openat(from, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
