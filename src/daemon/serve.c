@@ -30,14 +30,14 @@
 #include "base/fd.h"
 #include "config/config.h"
 #include "daemon/api.h"
+#include "daemon/listen.h"
 #include "daemon/log.h"
 #include "warden/warden.h"
 
-#define CONFIG_FILE     "/etc/warren/warren.yaml"
-#define ENGINE_NAME     "serve"
-#define LISTEN_FD_FIRST 3
-#define RESTART_MS_MIN  100
-#define RESTART_MS_MAX  5000
+#define CONFIG_FILE    "/etc/warren/warren.yaml"
+#define ENGINE_NAME    "serve"
+#define RESTART_MS_MIN 100
+#define RESTART_MS_MAX 5000
 
 /* ------------------------------------------------------------------- options */
 
@@ -128,97 +128,26 @@ static int read_config(struct config *c, struct options *o, int argc, char **arg
 	return r < 0 ? r : config_finish(c, err);
 }
 
-/* ----------------------------------------------------------------- listeners */
-
-static int listen_unix(const char *path, struct warren_error *err)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	mode_t mask;
-	int r;
-
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(err, ENAMETOOLONG, "the socket's path '%s' is too long",
-				 path);
-	(void)strcpy(addr.sun_path, path);
-	if (fd < 0)
-		return error_errno(err, errno, "make a socket");
-	/* One that somebody listens on is another service's. */
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
-		return error_set(err, EADDRINUSE, "another service listens on '%s'",
-				 path);
-	(void)close(fd);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	(void)unlink(path);
-	mask = umask(0177);
-	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&addr, sizeof(addr));
-	(void)umask(mask);
-	if (r < 0 || listen(fd, 4096) < 0)
-		return error_errno(err, errno, "listen on '%s'", path);
-	return TAKE_FD(fd);
-}
-
-static int listen_tcp(const struct config_listener *l, const char *text,
-		      struct warren_error *err)
-{
-	AUTO_CLOSE int fd = socket(l->addr.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int one = 1;
-
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    bind(fd, &l->addr.any, l->addr_len) < 0 || listen(fd, 4096) < 0)
-		return error_errno(err, errno, "listen on '%s'", text);
-	return TAKE_FD(fd);
-}
-
-/* Sockets that systemd holds for us take the place of those in the configuration. */
-static int take_activated(struct api_birth *b)
-{
-	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
-	int n = fds ? atoi(fds) : 0;
-
-	if (!pid || atoi(pid) != getpid() || n <= 0 || n > API_LISTENERS_MAX)
-		return 0;
-	for (int i = 0; i < n; i++) {
-		(void)fcntl(LISTEN_FD_FIRST + i, F_SETFD, FD_CLOEXEC);
-		b->listeners[b->n_listeners++].fd = LISTEN_FD_FIRST + i;
-	}
-	(void)unsetenv("LISTEN_PID");
-	(void)unsetenv("LISTEN_FDS");
-	return n;
-}
-
-static int open_listeners(const struct config *c, struct api_birth *b,
-			  struct warren_error *err)
-{
-	if (take_activated(b) > 0)
-		return 0;
-	for (size_t i = 0; i < c->listen.n && i < API_LISTENERS_MAX; i++) {
-		struct config_listener l;
-		int fd = config_listener(c->listen.items[i], &l, err);
-
-		if (fd < 0)
-			return fd;
-		fd = l.transport == CONFIG_UNIX ? listen_unix(l.path, err)
-						: listen_tcp(&l, c->listen.items[i], err);
-		if (fd < 0)
-			return fd;
-		b->listeners[b->n_listeners].fd = fd;
-		b->listeners[b->n_listeners++].tls = l.transport == CONFIG_TLS;
-		log_line(LOG_LEVEL_INFO, "listening on %s", c->listen.items[i]);
-	}
-	return 0;
-}
-
 /* ------------------------------------------------------------------- places */
 
-static int own_dir(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
+/* The api's own directory, in one that it must get through, whatever umask that was made with. */
+static int own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
+		   struct warren_error *err)
 {
 	int r = fd_make_dirs(path, 0700);
+	struct stat st;
 
 	if (r < 0)
 		return error_errno(err, -r, "make the directory '%s'", path);
-	if (geteuid() == 0 && chown(path, uid, gid) < 0)
+	if (geteuid() != 0 || uid == 0)
+		return 0;
+	if (chown(path, uid, gid) < 0)
 		return error_errno(err, errno, "give '%s' to user %u", path, uid);
+	if (stat(state_dir, &st) < 0 ||
+	    (!(st.st_mode & S_IXOTH) &&
+	     chmod(state_dir, (st.st_mode & 07777) | S_IXOTH) < 0))
+		return error_errno(err, errno, "let user %u through '%s'", uid,
+				   state_dir);
 	return 0;
 }
 
@@ -497,12 +426,12 @@ static int prepare(struct pair *p, const struct places *places,
 	r = find_user(c, &p->birth, err);
 	(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
-		r = own_dir(dir, p->birth.uid, p->birth.gid, err);
+		r = own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
 	if (r == 0)
 		r = warden_open(&options, places->native, places->others,
 				places->n_others, policy, &p->warden, err);
 	if (r == 0)
-		r = open_listeners(c, &p->birth, err);
+		r = listen_open(c, &p->birth, err);
 	p->birth.config = c;
 	p->birth.policy = policy;
 	p->birth.backends = places->names;

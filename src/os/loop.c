@@ -17,6 +17,11 @@ int loop_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		.info = { .lo_flags = LO_FLAGS_AUTOCLEAR },
 	};
 
+	if (control < 0 && errno == ENOENT)
+		return error_set(
+			err, EOPNOTSUPP,
+			"this machine has no loop devices (/dev/loop-control); a "
+			"disk that is no larger than the memory needs none");
 	if (control < 0)
 		return error_errno(err, errno, "open /dev/loop-control");
 	/* Between the two calls somebody else may take the one we were told. */
