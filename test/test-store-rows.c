@@ -390,6 +390,52 @@ TEST(a_token_of_a_sandbox_goes_with_it)
 	db_close(db);
 }
 
+TEST(a_token_that_was_shown_is_what_the_file_says)
+{
+	struct token_row row = { .tenant = "alice", .name = "ci", .scopes = "read" };
+	AUTO_TOKEN_ROW struct token_row got = { 0 };
+	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
+	struct db_tx tx = { 0 };
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	put_tenant(db, "alice", 1, 1, 1);
+	GOOD(db_make_token(db, &row, id, secret, &err));
+	GOOD(db_find_token(db, secret, NOW, &got, &err));
+	/* A revocation that is undone was none. */
+	GOOD(db_begin(db, DB_POWER_SAFE, &tx, &err));
+	GOOD(db_revoke_token(db, NULL, id, NOW, &err));
+	EQ(db_find_token(db, secret, NOW, &row, &err), -EKEYREVOKED);
+	db_rollback(&tx);
+	token_row_done(&got);
+	GOOD(db_find_token(db, secret, NOW, &got, &err));
+	STREQ(got.id, id);
+	GOOD(db_delete_tenant(db, "alice", &err));
+	EQ(db_find_token(db, secret, NOW, &row, &err), -ENOENT);
+	db_close(db);
+}
+
+TEST(more_tokens_than_are_remembered)
+{
+	static char ids[600][ID_LEN + 1], secrets[600][DB_SECRET_LEN + 1];
+	struct token_row row = { .tenant = DB_LOCAL, .name = "n" };
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		GOOD(db_make_token(db, &row, ids[i], secrets[i], &err));
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(ids); i++) {
+		AUTO_TOKEN_ROW struct token_row got = { 0 };
+		size_t at = i % ARRAY_SIZE(ids);
+
+		GOOD(db_find_token(db, secrets[at], NOW, &got, &err));
+		STREQ(got.id, ids[at]);
+	}
+	db_close(db);
+}
+
 TEST(a_tokens_use_is_noted_lazily)
 {
 	struct token_row row = { .tenant = DB_LOCAL };

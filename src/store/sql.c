@@ -301,6 +301,7 @@ static void undo(struct db *db)
 	if (!sqlite3_get_autocommit(db->sql))
 		(void)run(db, STMT_ROLLBACK, &ignored);
 	db->doomed = false;
+	tokens_forget(db);
 }
 
 int db_commit(struct db_tx *tx, struct warren_error *err)

@@ -146,6 +146,8 @@ static int open_locked(struct db *db, const char *path, struct warren_error *err
 	if (r == 0)
 		r = count_by(db, STMT_LAST_SANDBOX, &db->seq, err);
 	if (r == 0)
+		r = tokens_open(db, err);
+	if (r == 0)
 		(void)sqlite3_wal_hook(db->sql, on_commit, db);
 	return r;
 }
@@ -176,6 +178,7 @@ struct db *db_close(struct db *db)
 	for (size_t i = 0; i < LIST_SHAPES; i++)
 		(void)sqlite3_finalize(db->list[i]);
 	(void)sqlite3_close(db->sql);
+	tokens_close(db);
 	close_p(&db->lock);
 	free(db);
 	return NULL;

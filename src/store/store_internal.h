@@ -14,6 +14,7 @@
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 
+#include <openssl/types.h>
 #include <sqlite3.h>
 
 #include "store/store.h"
@@ -85,11 +86,23 @@ struct db {
 	bool doomed;   /* an inner one was undone: so will be the whole */
 	int wal_pages; /* after the last commit */
 	struct db_denial denial;
+	EVP_MD *sha256; /* fetched once: by name each time it costs more than the hash */
+	EVP_MD_CTX *digest;
+	struct db_shown *shown; /* TOKENS_SHOWN of them, by their hash */
 };
 
 extern const char *const statement_texts[STMT_MAX];
 /* The columns of a sandbox, in the order in which sandbox.c reads them. */
 extern const char sandbox_columns[];
+
+/*
+ * token.c: tokens that were shown lately are known without asking SQLite. The file is ours alone,
+ * and its hook tells of every row that changes, so none of them is ever out of date.
+ */
+int tokens_open(struct db *db, struct warren_error *err);
+void tokens_close(struct db *db);
+/* Of all that are known: what was read may not be so any more. */
+void tokens_forget(struct db *db);
 
 /* migrate.c: bring the file to the newest schema, in one transaction for each step. */
 int migrate(sqlite3 *sql, struct warren_error *err);

@@ -4,12 +4,12 @@
  *
  * A secret is 256 random bits, and the file has its SHA-256: there is nothing
  * to guess, so one round of a fast hash is enough. Looking one up takes the
- * hash to the index; how far its comparison got says something about the
+ * hash to a table or to the index; how far its comparison got says something about the
  * hash of what was sent, which nobody can steer.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/sha.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -18,10 +18,11 @@
 
 #define SECRET_PREFIX "wrn_"
 #define SECRET_BYTES  32
+#define TOKENS_SHOWN  256 /* a power of two, of at most as many as a byte tells apart */
 
 _Static_assert(DB_SECRET_LEN == sizeof(SECRET_PREFIX) - 1 + 2 * (size_t)SECRET_BYTES,
 	       "the length of a secret");
-_Static_assert(DB_HASH_SIZE == SHA256_DIGEST_LENGTH, "the size of a hash");
+_Static_assert(DB_HASH_SIZE == 256 / 8, "the size of a hash");
 
 static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
 {
@@ -40,10 +41,57 @@ static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
 	return 0;
 }
 
-static void hash_secret(const char *secret, unsigned char ret[DB_HASH_SIZE])
+static int hash_secret(struct db *db, const char *secret, unsigned char ret[DB_HASH_SIZE],
+		       struct warren_error *err)
 {
-	(void)SHA256((const unsigned char *)secret, strlen(secret), ret);
+	if (EVP_DigestInit_ex(db->digest, db->sha256, NULL) != 1 ||
+	    EVP_DigestUpdate(db->digest, secret, strlen(secret)) != 1 ||
+	    EVP_DigestFinal_ex(db->digest, ret, NULL) != 1)
+		return error_errno(err, ENOMEM, "hash a secret");
+	return 0;
 }
+
+/* ------------------------------------------------------------- shown lately */
+
+struct db_shown {
+	struct token_row row; /* no block: none */
+	unsigned char hash[DB_HASH_SIZE];
+};
+
+void tokens_forget(struct db *db)
+{
+	for (size_t i = 0; db->shown && i < TOKENS_SHOWN; i++)
+		token_row_done(&db->shown[i].row);
+}
+
+/* A row has changed, whoever did it: a statement about tokens, or one that takes them along. */
+static void on_change(void *ctx, int what UNUSED, const char *file UNUSED,
+		      const char *table, sqlite3_int64 row UNUSED)
+{
+	if (strcmp(table, "tokens") == 0)
+		tokens_forget(ctx);
+}
+
+int tokens_open(struct db *db, struct warren_error *err)
+{
+	db->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	db->digest = EVP_MD_CTX_new();
+	db->shown = calloc(TOKENS_SHOWN, sizeof(*db->shown));
+	if (!db->sha256 || !db->digest || !db->shown)
+		return error_errno(err, ENOMEM, "prepare for tokens");
+	(void)sqlite3_update_hook(db->sql, on_change, db);
+	return 0;
+}
+
+void tokens_close(struct db *db)
+{
+	tokens_forget(db);
+	free(db->shown);
+	EVP_MD_CTX_free(db->digest);
+	EVP_MD_free(db->sha256);
+}
+
+/* ------------------------------------------------------------------- making */
 
 static int insert(struct db *db, const struct token_row *row, const char *id,
 		  const unsigned char hash[DB_HASH_SIZE], struct warren_error *err)
@@ -76,13 +124,14 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 	int r = make_secret(secret, err);
 
 	if (r == 0)
+		r = hash_secret(db, secret, hash, err);
+	if (r == 0)
 		r = db_begin(db, DB_POWER_SAFE, &tx, err);
 	if (r == 0)
 		r = db_get_tenant(db, row->tenant, &tenant, err);
 	if (r < 0)
 		return r;
 	id_make(id);
-	hash_secret(secret, hash);
 	r = insert(db, row, id, hash, err);
 	if (r == 0)
 		r = db_commit(&tx, err);
@@ -110,16 +159,23 @@ static void read_row(const struct query *q, struct token_row *row)
 	column_id(q, 0, row->id);
 }
 
-int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
-		  struct warren_error *err)
+/* Strings that are somebody else's become its own. */
+static int own(struct token_row *row, struct warren_error *err)
+{
+	return strings_own((const char **const[]){ &row->tenant, &row->name, &row->scopes,
+						   &row->sandbox },
+			   4, &row->block, err);
+}
+
+/* The row of a hash, read into its place among those that were shown. */
+static int read_shown(struct db *db, const unsigned char hash[DB_HASH_SIZE],
+		      struct db_shown *at, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_FIND_TOKEN);
-	unsigned char hash[DB_HASH_SIZE];
 	struct token_row row;
 	int r;
 
-	hash_secret(secret, hash);
-	query_blob(&q, hash, sizeof(hash));
+	query_blob(&q, hash, DB_HASH_SIZE);
 	r = query_step(&q, err);
 	if (r < 0)
 		return r;
@@ -127,13 +183,36 @@ int db_find_token(struct db *db, const char *secret, int64_t now, struct token_r
 	    CRYPTO_memcmp(sqlite3_column_blob(q.stmt, 8), hash, DB_HASH_SIZE) != 0)
 		return error_set(err, ENOENT, "the token is not known");
 	read_row(&q, &row);
+	r = own(&row, err);
+	if (r < 0)
+		return r;
+	token_row_done(&at->row);
+	at->row = row;
+	(void)memcpy(at->hash, hash, DB_HASH_SIZE);
+	return 0;
+}
+
+int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
+		  struct warren_error *err)
+{
+	unsigned char hash[DB_HASH_SIZE];
+	struct db_shown *at;
+	struct token_row row;
+	int r = hash_secret(db, secret, hash, err);
+
+	if (r < 0)
+		return r;
+	at = &db->shown[hash[0] % TOKENS_SHOWN];
+	if (!at->row.block || CRYPTO_memcmp(at->hash, hash, DB_HASH_SIZE) != 0)
+		r = read_shown(db, hash, at, err);
+	if (r < 0)
+		return r;
+	row = at->row;
 	if (row.revoked_at != 0)
 		return error_set(err, EKEYREVOKED, "the token %s was revoked", row.id);
 	if (row.expires_at != 0 && row.expires_at <= now)
 		return error_set(err, EKEYEXPIRED, "the token %s has expired", row.id);
-	r = strings_own((const char **const[]){ &row.tenant, &row.name, &row.scopes,
-						&row.sandbox },
-			4, &row.block, err);
+	r = own(&row, err);
 	if (r < 0)
 		return r;
 	*ret = row;
