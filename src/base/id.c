@@ -15,8 +15,20 @@ void id_make(char id[ID_LEN + 1])
 {
 	uint64_t bits = 0;
 
-	if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
-		abort(); /* eight bytes cannot fail on a kernel that has started */
+	id_random(&bits, 1);
+	id_from(bits, id);
+}
+
+void id_random(uint64_t *bits, size_t n)
+{
+	ssize_t size = (ssize_t)(n * sizeof(*bits));
+
+	if (getrandom(bits, (size_t)size, 0) != size)
+		abort(); /* up to 256 bytes cannot fail on a kernel that has started */
+}
+
+void id_from(uint64_t bits, char id[ID_LEN + 1])
+{
 	for (int i = 0; i < ID_LEN; i++, bits >>= 5) {
 		unsigned n = bits & 31;
 

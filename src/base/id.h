@@ -4,10 +4,20 @@
 #define BASE_ID_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define ID_LEN 12
 
+#define ID_RANDOM_MAX 32
+
 void id_make(char id[ID_LEN + 1]);
+/*
+ * The same in two steps, for who makes so many that the system call counts: random numbers, at
+ * most ID_RANDOM_MAX, each of which makes one id. Whoever keeps some must not fork(2).
+ */
+void id_random(uint64_t *bits, size_t n);
+void id_from(uint64_t bits, char id[ID_LEN + 1]);
 bool id_valid(const char *s);
 
 #endif /* BASE_ID_H */

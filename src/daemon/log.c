@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/date.h"
 #include "base/fd.h"
 #include "base/json.h"
 
@@ -82,17 +83,13 @@ void log_fields(enum log_level level, const char *request_id, const char *messag
 		const struct log_field *fields, size_t n)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
-	char when[40];
+	char when[DATE_SIZE];
 	struct timespec ts;
-	struct tm tm;
-	size_t len;
 
 	if (!log_wants(level))
 		return;
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	(void)gmtime_r(&ts.tv_sec, &tm);
-	len = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(when + len, sizeof(when) - len, ".%03ldZ", ts.tv_nsec / 1000000);
+	date_iso(when, (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
 	(to.json ? put_json : put_text)(&out, when, level, request_id, message, fields,
 					n);
 	buf_puts(&out, "\n");

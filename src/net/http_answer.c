@@ -309,7 +309,7 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 		(void)memcpy(id, http_request_id(&c->req->pub), sizeof(id));
 		c->req->status = status;
 	} else {
-		id_make(id);
+		http_server_id(c->server, id);
 		f.peer = &c->peer;
 	}
 	const struct http_header headers[] = { JSON_TYPE, { "X-Request-Id", id } };

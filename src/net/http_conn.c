@@ -113,6 +113,7 @@ static struct request *new_request(struct http_conn *c, const struct http_head *
 	r->expects = h->expect_continue && h->minor == 1 && r->pub.has_body;
 	r->head_method = strcmp(h->method, "HEAD") == 0;
 	r->keep_alive = !h->close && (h->minor == 1 || h->keep_alive);
+	http_server_id(c->server, r->id);
 	return r;
 }
 

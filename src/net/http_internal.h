@@ -93,6 +93,7 @@ const struct http_options *http_server_options(const struct http_server *s);
 struct http_head *
 http_server_head(struct http_server *s);             /* to parse into; one at a time */
 const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
+void http_server_id(struct http_server *s, char id[ID_LEN + 1]); /* of a request */
 struct buf *
 http_server_scratch(struct http_server *s); /* empty; for one head at a time */
 bool http_server_is_draining(const struct http_server *s);

@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "base/date.h"
 #include "base/parse.h"
 #include "net/http_internal.h"
 #include "net/loop.h"
@@ -62,6 +63,8 @@ struct http_server {
 	bool freeing;
 	time_t date_of;
 	char date[64];
+	uint64_t random[ID_RANDOM_MAX]; /* the first n_random are for ids to come */
+	size_t n_random;
 	struct http_head head;
 	struct buf scratch;
 };
@@ -96,38 +99,26 @@ bool http_server_is_draining(const struct http_server *s)
 	return s->draining;
 }
 
-/*
- * Not by gmtime_r(3) and strftime(3): these read /etc/localtime when first called, which
- * a confined process may not. Years are counted from March, so that the leap day is the last.
- */
-static void format_date(time_t now, char *text, size_t size)
-{
-	static const char days[][4] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
-	static const char months[][4] = { "Mar", "Apr", "May", "Jun", "Jul", "Aug",
-					  "Sep", "Oct", "Nov", "Dec", "Jan", "Feb" };
-	uint64_t seconds = now > 0 ? (uint64_t)now : 0, day = seconds / 86400;
-	uint64_t since = day + 719468; /* days since the first of March of the year 0 */
-	uint64_t of_era = since % 146097, era = since / 146097;
-	uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	uint64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-	uint64_t month = (5 * of_year + 2) / 153;
-
-	(void)snprintf(text, size, "Date: %s, %02u %s %04u %02u:%02u:%02u GMT\r\n",
-		       days[day % 7], (unsigned)(of_year - (153 * month + 2) / 5 + 1),
-		       months[month], (unsigned)(year + era * 400 + (month >= 10)),
-		       (unsigned)(seconds / 3600 % 24), (unsigned)(seconds / 60 % 60),
-		       (unsigned)(seconds % 60));
-}
-
 const char *http_server_date(struct http_server *s)
 {
 	time_t now = time(NULL);
+	char text[DATE_SIZE];
 
 	if (now != s->date_of) {
 		s->date_of = now;
-		format_date(now, s->date, sizeof(s->date));
+		date_http(text, now);
+		(void)snprintf(s->date, sizeof(s->date), "Date: %s\r\n", text);
 	}
 	return s->date;
+}
+
+void http_server_id(struct http_server *s, char id[ID_LEN + 1])
+{
+	if (s->n_random == 0) {
+		s->n_random = ARRAY_SIZE(s->random);
+		id_random(s->random, s->n_random);
+	}
+	id_from(s->random[--s->n_random], id);
 }
 
 /* ------------------------------------------------------------------ deadlines */

@@ -92,11 +92,7 @@ bool http_header_has(const struct http_request *req, const char *name, const cha
 
 const char *http_request_id(struct http_request *req)
 {
-	struct request *r = request_of(req);
-
-	if (!r->id[0])
-		id_make(r->id);
-	return r->id;
+	return request_of(req)->id;
 }
 
 void http_peer_text(const struct http_peer *peer, char *text, size_t size)

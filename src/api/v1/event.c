@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/v1/v1.h"
+#include "base/date.h"
 #include "base/json.h"
 #include "net/loop.h"
 
@@ -61,9 +62,9 @@ static void put_event(struct listening *l, const struct event *e)
 {
 	AUTO_BUF struct buf json = BUF_INIT(4096);
 	struct json j = { .out = &json };
-	char at[32];
+	char at[DATE_SIZE];
 
-	show_time(at, e->at);
+	date_iso(at, e->at);
 	json_open(&j, NULL, '{');
 	json_u64(&j, "id", e->id);
 	json_str(&j, "type", event_type_name(e->type));
@@ -96,12 +97,12 @@ static void tell_missed(struct listening *l)
 {
 	AUTO_BUF struct buf json = BUF_INIT(256);
 	uint64_t first = event_first(l->call->v1->service);
-	char at[32];
+	char at[DATE_SIZE];
 
 	if (l->last >= first)
 		return;
 	l->last = first;
-	show_time(at, service_time());
+	date_iso(at, service_time());
 	buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"time\":\"%s\"}",
 		   (uintmax_t)first, at);
 	put_line(l, &json);

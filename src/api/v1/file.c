@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/date.h"
+
 static void file_gone(struct call *c)
 {
 	struct file_call *fc = c->state;
@@ -149,7 +151,7 @@ void show_file(struct json *j, const char *path, const struct proto_found *found
 	json_str(j, "mode", text);
 	json_u64(j, "uid", is->uid);
 	json_u64(j, "gid", is->gid);
-	show_time(text, sec * 1000 + is->mtime_nsec % 1000000000 / 1000000);
+	date_iso(text, sec * 1000 + is->mtime_nsec % 1000000000 / 1000000);
 	json_str(j, "modified_at", text);
 	if (S_ISLNK(is->mode))
 		json_str(j, "link_target", found->link);

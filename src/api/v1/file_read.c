@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "api/v1/file.h"
+#include "base/date.h"
 
 struct range {
 	uint64_t from, n;
@@ -65,21 +65,6 @@ static int range_parse(const char *text, uint64_t size, struct range *ret)
 	return 0;
 }
 
-static void http_date(char out[40], time_t t)
-{
-	static const char *const days[] = { "Sun", "Mon", "Tue", "Wed",
-					    "Thu", "Fri", "Sat" };
-	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-	struct tm tm = { 0 };
-
-	if (t < 0 || t > 253402300799 || !gmtime_r(&t, &tm))
-		(void)memset(&tm, 0, sizeof(tm));
-	(void)snprintf(out, 40, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
-		       tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
-		       tm.tm_min, tm.tm_sec);
-}
-
 static void refuse_range(struct call *c, uint64_t size)
 {
 	struct api_error err = { 0 };
@@ -95,13 +80,13 @@ static void send_file(struct call *c, int fd, const struct stat *st)
 	const char *match = http_header(c->req, "If-None-Match");
 	const char *condition = http_header(c->req, "If-Range");
 	uint64_t size = (uint64_t)st->st_size;
-	char etag[80], modified[40], within[80];
+	char etag[80], modified[DATE_SIZE], within[80];
 	struct range range;
 	int r;
 
 	show_etag(etag, st->st_ino, st->st_mtim.tv_sec, (uint32_t)st->st_mtim.tv_nsec,
 		  size);
-	http_date(modified, st->st_mtim.tv_sec);
+	date_http(modified, st->st_mtim.tv_sec);
 	r = range_parse(condition && strcmp(condition, etag) != 0
 				? NULL
 				: http_header(c->req, "Range"),

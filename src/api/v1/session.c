@@ -5,6 +5,7 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
+#include "base/date.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "config/config.h"
@@ -26,9 +27,9 @@ static void show_session(struct buf *out, const struct shell *sh)
 {
 	const struct session_row *row = shell_row(sh);
 	struct json j = { .out = out };
-	char at[32];
+	char at[DATE_SIZE];
 
-	show_time(at, row->created_at);
+	date_iso(at, row->created_at);
 	json_open(&j, NULL, '{');
 	json_str(&j, "id", row->id);
 	json_str(&j, "sandbox_id", row->sandbox);

@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* show.c - how sandboxes, execs and their output look in answers */
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/v1/exec.h"
+#include "base/date.h"
 #include "base/json.h"
-
-void show_time(char out[32], int64_t ms)
-{
-	time_t s = (time_t)(ms / 1000);
-	struct tm tm;
-	size_t n;
-
-	(void)gmtime_r(&s, &tm);
-	n = strftime(out, 24, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(out + n, 8, ".%03uZ", (unsigned)(ms % 1000));
-}
 
 static void put_time(struct json *j, const char *key, int64_t ms)
 {
-	char text[32];
+	char text[DATE_SIZE];
 
 	if (ms == 0) {
 		json_nil(j, key);
 		return;
 	}
-	show_time(text, ms);
+	date_iso(text, ms);
 	json_str(j, key, text);
 }
 

@@ -4,17 +4,18 @@
 #include <string.h>
 
 #include "api/v1/v1.h"
+#include "base/date.h"
 #include "base/json.h"
 
 static void put_when(struct json *j, const char *key, int64_t ms)
 {
-	char text[32];
+	char text[DATE_SIZE];
 
 	if (!ms) {
 		json_nil(j, key);
 		return;
 	}
-	show_time(text, ms);
+	date_iso(text, ms);
 	json_str(j, key, text);
 }
 

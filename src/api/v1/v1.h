@@ -101,7 +101,6 @@ struct box *call_box(struct call *c);
 struct run *call_run(struct call *c);
 
 /* show.c: how things look in answers. */
-void show_time(char out[32], int64_t ms);
 void show_sandbox(struct buf *out, const struct sandbox_row *row,
 		  const struct warren_stats *stats);
 void show_exec(struct buf *out, struct run *run);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* date.c - the calendar: years are counted from March, so that the leap day is the last */
+#include "base/date.h"
+
+#include <string.h>
+
+#define DAY   86400
+#define FIRST (-62167219200) /* the first second of the year 0 */
+#define LAST  253402300799   /* the last of 9999 */
+
+struct date {
+	unsigned year, month, day; /* from 1 on */
+	unsigned weekday;          /* 0: Thursday */
+	unsigned hour, minute, second;
+};
+
+/* @s is not before the year 0: one era of 400 years is added, and taken off again. */
+static struct date split(int64_t s)
+{
+	uint64_t since = (uint64_t)(s - FIRST), day = since / DAY;
+	uint64_t from_march =
+		day + 146097 - 60; /* the year 0 begins 60 days before March */
+	uint64_t of_era = from_march % 146097, era = from_march / 146097;
+	uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	uint64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	uint64_t month = (5 * of_year + 2) / 153; /* 0: March */
+
+	return (struct date){
+		.year = (unsigned)(year + era * 400 + (month >= 10) - 400),
+		.month = (unsigned)(month < 10 ? month + 3 : month - 9),
+		.day = (unsigned)(of_year - (153 * month + 2) / 5 + 1),
+		.weekday = (unsigned)((day + 2) % 7), /* it began on a Saturday */
+		.hour = (unsigned)(since / 3600 % 24),
+		.minute = (unsigned)(since / 60 % 60),
+		.second = (unsigned)(since % 60),
+	};
+}
+
+static int64_t within(int64_t s)
+{
+	return s < FIRST ? FIRST : s > LAST ? LAST : s;
+}
+
+/* @n digits of @value and the character behind them. */
+static char *put(char *p, unsigned value, int n, char then)
+{
+	for (int i = n; i > 0; value /= 10)
+		p[--i] = (char)('0' + value % 10);
+	p[n] = then;
+	return p + n + 1;
+}
+
+void date_iso(char out[DATE_SIZE], int64_t ms)
+{
+	int64_t seconds = ms / 1000 - (ms % 1000 < 0);
+	struct date d = split(within(seconds));
+	char *p = put(out, d.year, 4, '-');
+
+	p = put(p, d.month, 2, '-');
+	p = put(p, d.day, 2, 'T');
+	p = put(p, d.hour, 2, ':');
+	p = put(p, d.minute, 2, ':');
+	p = put(p, d.second, 2, '.');
+	p = put(p, (unsigned)(ms - seconds * 1000), 3, 'Z');
+	*p = '\0';
+}
+
+void date_http(char out[DATE_SIZE], int64_t seconds)
+{
+	static const char days[][4] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	struct date d = split(within(seconds));
+	char *p = stpcpy(stpcpy(out, days[d.weekday]), ", ");
+
+	p = put(p, d.day, 2, ' ');
+	p = stpcpy(stpcpy(p, months[d.month - 1]), " ");
+	p = put(p, d.year, 4, ' ');
+	p = put(p, d.hour, 2, ':');
+	p = put(p, d.minute, 2, ':');
+	p = put(p, d.second, 2, ' ');
+	(void)strcpy(p, "GMT");
+}
