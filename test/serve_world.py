@@ -319,7 +319,7 @@ class World:
         self.options, self.limits = list(options), limits
         self.config = f"{self.dir}/warren.yaml"
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(config or CONFIGS[BACKEND].replace("@DIR@", self.dir))
+            f.write((config or CONFIGS[BACKEND]).replace("@DIR@", self.dir))
         self.seen, self.process, self.log = set(), None, open(self.log_path, "ab", buffering=0)
         self.local = threading.local()
         World.worlds.append(self)

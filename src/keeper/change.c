@@ -24,7 +24,8 @@ static const char prelude[] =
 	"n=0\n"
 	"no() { echo \"$1\"; exit 1; }\n"
 	"there() { [ -e \"$1\" ] || [ -L \"$1\" ]; }\n"
-	"did() { n=$((n + 1)); }\n";
+	"did() { n=$((n + 1)); }\n"
+	"use() { need \"$1\" || exit 1; \"$@\"; }\n";
 /* clang-format on */
 
 static const struct verb {
@@ -32,34 +33,35 @@ static const struct verb {
 	const char *lines;
 } verbs[PROTO_VERB_MAX] = {
 	[PROTO_MKDIR] = { false, "if [ -n \"$l\" ] && [ -d \"$a\" ]; then :; else "
-				 "mkdir -m \"$o\" \"$a\" && did || exit 1; fi\n" },
+				 "use mkdir -m \"$o\" \"$a\" && did || exit 1; fi\n" },
 	[PROTO_UNLINK] = { false,
 			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then no 'Is a directory'; "
-			   "elif there \"$a\"; then rm -f \"$a\" && did || exit 1; "
+			   "elif there \"$a\"; then use rm -f \"$a\" && did || exit 1; "
 			   "elif [ -z \"$l\" ]; then no 'No such file or directory'; fi\n" },
 	[PROTO_RMDIR] = { false, "if there \"$a\" || [ -z \"$l\" ]; then "
-				 "rmdir \"$a\" && did || exit 1; fi\n" },
+				 "use rmdir \"$a\" && did || exit 1; fi\n" },
 	[PROTO_CHMOD] = { false, "if [ -L \"$a\" ] && [ -z \"$f\" ]; then did; "
 				 "elif [ -n \"$l\" ] && ! there \"$a\"; then :; "
-				 "else chmod \"$o\" \"$a\" && did || exit 1; fi\n" },
-	[PROTO_CHOWN] = { false, "if [ -n \"$l\" ] && ! there \"$a\"; then :; "
-				 "else chown -h \"$u\" \"$a\" && did || exit 1; fi\n" },
+				 "else use chmod \"$o\" \"$a\" && did || exit 1; fi\n" },
+	[PROTO_CHOWN] = { false,
+			  "if [ -n \"$l\" ] && ! there \"$a\"; then :; "
+			  "else use chown -h \"$u\" \"$a\" && did || exit 1; fi\n" },
 	[PROTO_UTIME] = { false, "there \"$a\" || no 'No such file or directory'\n"
-				 "touch -h -d \"@$t\" \"$a\" 2>/dev/null || "
-				 "touch -d \"@$t\" \"$a\" && did || exit 1\n" },
+				 "use touch -h -d \"@$s\" \"$a\" 2>/dev/null || "
+				 "touch -d \"@$s\" \"$a\" && did || exit 1\n" },
 	[PROTO_RENAME] = { true,
 			   "there \"$a\" || no 'No such file or directory'\n"
 			   "if there \"$b\"; then\n"
 			   "[ -z \"$k\" ] || no 'File exists'\n"
 			   "if [ -d \"$b\" ] && [ ! -L \"$b\" ]; then\n"
 			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory'\n"
-			   "rmdir \"$b\" || exit 1\n"
+			   "use rmdir \"$b\" || exit 1\n"
 			   "fi\nfi\n"
-			   "mv -f \"$a\" \"$b\" && did || exit 1\n" },
+			   "use mv -f \"$a\" \"$b\" && did || exit 1\n" },
 	[PROTO_SYMLINK] = { true, "there \"$b\" && no 'File exists'\n"
-				  "ln -s \"$a\" \"$b\" && did || exit 1\n" },
+				  "use ln -s \"$a\" \"$b\" && did || exit 1\n" },
 	[PROTO_LINK] = { true, "there \"$b\" && no 'File exists'\n"
-			       "ln \"$a\" \"$b\" && did || exit 1\n" },
+			       "use ln \"$a\" \"$b\" && did || exit 1\n" },
 };
 
 static bool is_whole(const struct proto_change *msg, size_t size)
@@ -67,7 +69,8 @@ static bool is_whole(const struct proto_change *msg, size_t size)
 	uint32_t n = 0;
 
 	if (size < sizeof(*msg) || msg->strings_size != size - sizeof(*msg) ||
-	    msg->verb >= PROTO_VERB_MAX || (verbs[msg->verb].pair && msg->n % 2 != 0))
+	    msg->verb >= PROTO_VERB_MAX || !verbs[msg->verb].lines ||
+	    (verbs[msg->verb].pair && msg->n % 2 != 0))
 		return false;
 	for (uint32_t i = 0; i < msg->strings_size; i++)
 		n += msg->strings[i] == '\0';
@@ -78,7 +81,7 @@ static bool is_whole(const struct proto_change *msg, size_t size)
 static void put_settings(const struct proto_change *msg, struct buf *script)
 {
 	buf_puts(script, prelude);
-	buf_printf(script, "o=%04o u=%u:%u t=%lld\n", msg->mode & 07777, msg->owner,
+	buf_printf(script, "o=%04o u=%u:%u s=%lld\n", msg->mode & 07777, msg->owner,
 		   msg->group, (long long)msg->mtime_sec);
 	buf_printf(script, "l=%s k=%s f=%s\n",
 		   msg->flags & PROTO_CHANGE_LENIENT ? "1" : "",
@@ -146,7 +149,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	AUTO_BUF struct buf script = BUF_INIT(SCRIPT_MAX), out = BUF_INIT(1U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
 	char mark[MARK_LEN + 1], user[32];
-	const char *end;
+	const char *end, *why;
 	int r;
 
 	if (!is_whole(msg, size)) {
@@ -174,8 +177,8 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 		work_reply(w, 0, (uint32_t)strtoul(end + MARK_LEN, NULL, 10), -1, NULL);
 		return;
 	}
-	r = script_errno(out.data, EIO);
-	out.data[strcspn(out.data, "\n")] = '\0';
-	work_reply(w, -r, end ? (uint32_t)strtoul(end + MARK_LEN, NULL, 10) : 0, -1,
-		   script_errno(out.data, 0) ? NULL : out.data);
+	r = script_errno(out.data, EIO, &why);
+	if (why)
+		out.data[strcspn(out.data, "\n")] = '\0';
+	work_reply(w, -r, end ? (uint32_t)strtoul(end + MARK_LEN, NULL, 10) : 0, -1, why);
 }

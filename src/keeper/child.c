@@ -365,11 +365,13 @@ static void judge(struct exec *ex, struct extra *x, const char *line)
 		const char *word;
 		int code;
 		enum proto_stage stage;
+		const char *why;
 	} noes[] = {
-		{ "cwd", ENOENT, PROTO_STAGE_CWD },
-		{ "ENOENT", ENOENT, PROTO_STAGE_EXEC },
-		{ "EACCES", EACCES, PROTO_STAGE_EXEC },
-		{ "ENOEXEC", ENOEXEC, PROTO_STAGE_EXEC },
+		{ "cwd", ENOENT, PROTO_STAGE_CWD, NULL },
+		{ "mkdir", EOPNOTSUPP, PROTO_STAGE_CWD, SCRIPT_LACKS " mkdir" },
+		{ "ENOENT", ENOENT, PROTO_STAGE_EXEC, NULL },
+		{ "EACCES", EACCES, PROTO_STAGE_EXEC, NULL },
+		{ "ENOEXEC", ENOEXEC, PROTO_STAGE_EXEC, NULL },
 	};
 	char *end;
 
@@ -382,7 +384,7 @@ static void judge(struct exec *ex, struct extra *x, const char *line)
 	for (size_t i = 0; i < ARRAY_SIZE(noes); i++) {
 		if (strncmp(line, " no ", 4) == 0 &&
 		    strcmp(line + 4, noes[i].word) == 0) {
-			refuse(ex, x, noes[i].code, noes[i].stage, NULL);
+			refuse(ex, x, noes[i].code, noes[i].stage, noes[i].why);
 			return;
 		}
 	}
@@ -433,7 +435,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why
 					 : "it ended before the command began");
-	refuse(ex, x, ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EIO),
+	refuse(ex, x, ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EIO, NULL),
 	       PROTO_STAGE_EXEC, why);
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "init/proto.h"
 
@@ -34,6 +35,18 @@ static uint32_t parse_mode(const char *text)
 	return mode;
 }
 
+/* "2009-02-13T23:31:30.5", of which what is less than a second is left out: where it ends. */
+static char *parse_date(const char *text, double *ret)
+{
+	struct tm tm = { 0 };
+	char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+
+	if (!end)
+		return NULL;
+	*ret = (double)timegm(&tm);
+	return end + strspn(end, ".0123456789");
+}
+
 /* "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of that form. */
 static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
 {
@@ -56,6 +69,10 @@ static const char *parse_stat(const char *text, bool hex, struct proto_entry *re
 			return NULL;
 		whole[i] = strtoull(at + 1, NULL, 10);
 		n[i] = strtod(at + 1, &end);
+		if (i == MTIME && *end == '-')
+			end = parse_date(at + 1, &n[i]);
+		if (!end)
+			return NULL;
 		at = end;
 	}
 	if (*at++ != ' ')

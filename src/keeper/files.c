@@ -96,16 +96,17 @@ int files_fail(const struct work *w, int code, const char *said)
 /* The errno that @said ends in; where it is none that we know, its words go along. */
 static void fail_by(const struct work *w, const char *said, int silent)
 {
-	int code = script_errno(said, said[0] ? EIO : silent);
+	const char *why;
+	int code = script_errno(said, said[0] ? EIO : silent, &why);
 
-	(void)files_fail(w, code, script_errno(said, 0) ? NULL : said);
+	(void)files_fail(w, code, why);
 }
 
 /* ------------------------------------------------------------------------------- OPEN */
 
 /*
  * "dir PATH", "file SIZE MTIME" and, if it is small, what is in it; or the name of an
- * errno; or what cat has to say.
+ * errno; or what the shell has to say. A size that nobody can tell is a large one.
  */
 static const char script_read[] =
 	/* clang-format off */
@@ -117,13 +118,17 @@ static const char script_read[] =
 	"elif [ -n \"$d\" ] && [ -e \"$p\" ]; then echo \"$m ENOTDIR\"\n"
 	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
 	"elif [ -r \"$p\" ]; then\n"
-		"s=$(stat -L -c '%s %Y' \"$p\" 2>/dev/null) || s=$(wc -c <\"$p\") || s=0\n"
+	"need " script_pour " || p=\n"
+	"if [ -n \"$p\" ]; then\n"
+		"s=$(stat -L -c '%s %Y' \"$p\" 2>/dev/null) || s=$(wc -c <\"$p\" 2>/dev/null) || s=65537\n"
 		"echo \"$m file $s\"\n"
 		"set -- $s\n"
 		"if [ \"$1\" -gt 65536 ]; then :\n"
-		"elif cat \"$p\" 2>/dev/null; then echo \"$m ok\"\n"
-		"else echo \"$m no\"; cat \"$p\" 2>&1 >/dev/null; fi\n"
-	"else cat \"$p\" >/dev/null; fi";
+		"elif pour <\"$p\" 2>/dev/null; then echo \"$m ok\"\n"
+		"else echo \"$m no\"; pour <\"$p\" 2>&1 >/dev/null; fi\n"
+	"fi\n"
+	/* Not by ":", a redirection of which ends the shell. */
+	"else true <\"$p\"; fi";
 /* clang-format on */
 
 static void put_assignment(struct buf *script, const char *name, const char *value)
@@ -203,7 +208,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 	else /* as fail_by(): what fails and then does not is somebody at it */
 		(void)files_fail(
 			w,
-			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT)
+			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT, NULL)
 			     : EIO,
 			NULL);
 }
@@ -275,7 +280,10 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 		fail_by(w, out.data, ENOENT);
 }
 
-/* The file is there, and may be written, when it is handed out: $x, only if it was not. */
+/*
+ * The file is there, and may be written, when it is handed out: $x, only if it was not. A mode
+ * ($o) that a new file can have by $u needs no tool.
+ */
 static const char script_write[] =
 	/* clang-format off */
 	"if [ -L \"$p\" ] && [ -n \"$x\" ]; then echo \"$m EEXIST\"\n"
@@ -287,7 +295,10 @@ static const char script_write[] =
 		"if [ -n \"$t\" ]; then true >\"$p\" && echo \"$m ok\"\n"
 		"else true >>\"$p\" && echo \"$m ok\"; fi\n"
 	"elif [ -z \"$c\" ]; then echo \"$m ENOENT\"\n"
-	"else true >\"$p\" && chmod \"$o\" \"$p\" && echo \"$m ok\"; fi";
+	"elif [ -z \"$o\" ] || need chmod; then\n"
+		"umask $u; true >\"$p\"; s=$?; umask 022\n"
+		"[ $s -ne 0 ] || { [ -n \"$o\" ] && ! chmod \"$o\" \"$p\"; } || echo \"$m ok\"\n"
+	"fi";
 /* clang-format on */
 
 static void open_write(const struct work *w, const struct proto_open *msg,
@@ -295,12 +306,14 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
-	char mark[MARK_LEN + 1], mode[8];
+	char mark[MARK_LEN + 1], mode[8] = "", mask[8];
 	const char *said;
 	int fd = -1, r, code;
 
 	mark_make(mark);
-	(void)snprintf(mode, sizeof(mode), "%04o", msg->mode & 07777);
+	if (msg->mode & 07777 & ~0666U)
+		(void)snprintf(mode, sizeof(mode), "%04o", msg->mode & 07777);
+	(void)snprintf(mask, sizeof(mask), "%04o", ~msg->mode & 0777);
 	put_assignment(&script, "p", path);
 	put_assignment(&script, "m", mark);
 	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
@@ -308,6 +321,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 	put_assignment(&script, "t", msg->flags & O_TRUNC ? "1" : "");
 	put_assignment(&script, "c", msg->flags & O_CREAT ? "1" : "");
 	put_assignment(&script, "o", mode);
+	put_assignment(&script, "u", mask);
 	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev");
 	buf_puts(&script, script_write);
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
@@ -401,23 +415,34 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 /*
  * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's letters), "MARK
  * l NAME" and "MARK t TARGET". By what works, and not by what is there: some kernels refuse
- * what some tools ask of them. $W is kept from one script of a hand to the next.
+ * what some tools ask of them. $W is kept from one script of a hand to the next. What link $1
+ * says is told by `l`. ls has a device's numbers where others have a size.
  */
 static const char script_stat[] =
 	/* clang-format off */
 	"if [ -z \"$W\" ]; then\n"
 		"if stat -c %f / >/dev/null 2>&1; then W=stat\n"
 		"elif find / -maxdepth 0 -printf %M >/dev/null 2>&1; then W=find\n"
-		"elif ls -lnid / >/dev/null 2>&1; then W=ls\n"
+		"elif ls -lnid --full-time / >/dev/null 2>&1; then W=ls\n"
 		"else W=none; fi\n"
 	"fi\n"
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
 	"find) find $L \"$@\" -maxdepth 0 -printf \"$m i %M %U %G %s %T@ %i %p\\n\";;\n"
-	"ls) for f; do set -- $(ls -lnid $L \"$f\") && echo \"$m i $2 $4 $5 $6 0 $1 $f\" || "
-		"ls -d \"$f\"; done;;\n"
-	"*) echo 'the image has none of stat, find and ls that works';;\n"
-	"esac; }\n";
+	"ls) for f; do set -- $(ls -lnid --full-time $L \"$f\") && {\n"
+			"case $6 in *,) set -- $1 $2 $3 $4 $5 0 $8 $9;; esac\n"
+			"echo \"$m i $2 $4 $5 $6 ${7}T$8 $1 $f\"\n"
+		"} || ls -d \"$f\"; done;;\n"
+	"*) echo '" SCRIPT_LACKS "ne of stat, find -printf and ls --full-time';;\n"
+	"esac; }\n"
+	"l() {\n"
+		"need readlink ls || return\n"
+		"case $t in\n"
+		"readlink) t=$(readlink \"$1\" && echo .) && t=${t%??};;\n"
+		"*) t=$(ls -ld \"$1\") && t=${t#*\"$1 -> \"};;\n"
+		"esac && printf '%s\\n' \"$m l ${1#./}\" \"$m t $t\"\n"
+		"return 0\n"
+	"}\n";
 /* clang-format on */
 
 static const char script_scan[] =
@@ -428,18 +453,20 @@ static const char script_scan[] =
 		"elif [ -e \"$p\" ]; then echo 'Not a directory'\n"
 		"else echo 'No such file or directory'; fi\n"
 	"else\n"
-	"set --\n"
+	"e=end\n"
 	"for f in * .[!.]* ..?*; do\n"
+		"[ ! -L \"$f\" ] || l \"./$f\" || { e=; break; }\n"
+	"done\n"
+	"[ $W != none ] || { w; e=; }\n"
+	"set --\n"
+	"[ -z \"$e\" ] || for f in * .[!.]* ..?*; do\n"
 		"[ -e \"$f\" ] || [ -L \"$f\" ] || continue\n"
 		"set -- \"$@\" \"./$f\"\n"
 		"[ $# -lt 200 ] || { w \"$@\"; set --; }\n"
 	"done\n"
 	"[ $# -eq 0 ] || w \"$@\"\n"
-	"for f in * .[!.]* ..?*; do\n"
-		"[ -L \"$f\" ] || continue\n"
-		"echo \"$m l $f\"; printf '%s' \"$m t \"; readlink \"./$f\"\n"
-	"done\n"
-	"echo \"$m end\"; cd /; fi";
+	"[ -z \"$e\" ] || echo \"$m $e\"\n"
+	"cd /; fi";
 /* clang-format on */
 
 /* All that is in the directory, into its token. */
@@ -450,6 +477,7 @@ static int read_directory(const struct work *w, const char *user, const char *pa
 	AUTO_BUF struct buf entries = BUF_INIT(LIST_BYTES);
 	struct warren_error err = WARREN_ERROR_INIT;
 	char mark[MARK_LEN + 1];
+	const char *why;
 	int r;
 
 	mark_make(mark);
@@ -463,9 +491,10 @@ static int read_directory(const struct work *w, const char *user, const char *pa
 		return files_fail(w, err.code, err.msg);
 	buf_add(&out, "", 1);
 	out.len--;
-	if (out.failed || !entries_all(out.data, out.len, mark, &entries))
-		return files_fail(w, script_errno(out.data, EIO),
-				  script_errno(out.data, 0) ? NULL : out.data);
+	if (out.failed || !entries_all(out.data, out.len, mark, &entries)) {
+		r = script_errno(out.data, EIO, &why);
+		return files_fail(w, r, why);
+	}
 	r = token_fill(token, &entries);
 	return r < 0 ? files_fail(w, -r, NULL) : 0;
 }
@@ -534,8 +563,8 @@ static void scan_one(const struct work *w, const struct proto_scan *msg, const c
 	put_assignment(&script, "L", follow ? "-L" : "");
 	files_guard(&script, msg->path, path, "p=/dev/null/x");
 	buf_puts(&script, script_stat);
-	buf_puts(&script, "w \"$p\"; [ ! -L \"$p\" ] || { printf '%s' \"$m t \"; "
-			  "readlink \"$p\"; }");
+	buf_puts(&script, "if [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
+			  "elif need readlink ls; then w \"$p\"; l \"$p\"; fi");
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
 	buf_add(&out, "", 1);
 	out.len -= out.len > 0;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "keeper/scripts.h"
 #include "keeper/work.h"
 
 #define HANDS_MAX 4
@@ -117,10 +118,12 @@ static int hand_find(const char *user, struct hand **ret, struct warren_error *e
 /* The script, to be read as a whole before any of it runs, and what ends its output. */
 static void wrap(const struct buf *script, const char *mark, bool fresh, struct buf *text)
 {
-	if (fresh)
-		buf_puts(text, "LC_ALL=C\nexport LC_ALL\nunset CDPATH ENV\nPATH=$PATH:"
-			       "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:"
-			       "/bin\numask 022\ncd /\n");
+	if (fresh) {
+		buf_puts(text, "LC_ALL=C TZ=UTC0\nexport LC_ALL TZ\nunset CDPATH ENV\n"
+			       "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:"
+			       "/usr/bin:/sbin:/bin\numask 022\ncd /\n");
+		buf_puts(text, script_tools);
+	}
 	buf_puts(text, "{\n");
 	buf_add(text, script->data, script->len);
 	buf_puts(text, "\n} </dev/null 2>&1\necho \"\n");

@@ -2,8 +2,9 @@
 /*
  * scripts.c - what the image's own shell is told
  *
- * Names of variables begin with warren_, so that none of the command's own is touched. What
- * a shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes on.
+ * Names of variables begin with warren_ where the command's own are not to be touched. What a
+ * shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes on, and what
+ * cannot be done without it says so.
  */
 #include "keeper/scripts.h"
 
@@ -15,7 +16,8 @@ const char script_start[] =
 	"warren_m=$1 warren_d=$2 warren_o=$3\n"
 	"shift 3\n"
 	"warren_no() { echo \"$warren_m no $1\" >&2; exit 127; }\n"
-	"case $warren_o in *m*) [ -d \"$warren_d\" ] || mkdir -p \"$warren_d\" 2>/dev/null;; esac\n"
+	"case $warren_o in *m*) [ -d \"$warren_d\" ] || mkdir -p \"$warren_d\" 2>/dev/null ||\n"
+		"command -v mkdir >/dev/null 2>&1 || warren_no mkdir;; esac\n"
 	"cd \"$warren_d\" 2>/dev/null || warren_no cwd\n"
 	"unset OLDPWD\n"
 	"case $1 in\n"
@@ -78,8 +80,23 @@ const char script_processes[] =
 	"fi\n";
 /* clang-format on */
 
+const char script_tools[] =
+	/* clang-format off */
+	"need() {\n"
+		"for t; do command -v \"$t\" >/dev/null 2>&1 && return; done\n"
+		"[ $# -gt 1 ] && echo \"" SCRIPT_LACKS "ne of $*\" || echo \"" SCRIPT_LACKS " $1\"\n"
+		"return 1\n"
+	"}\n"
+	"pour() { case $t in dd) dd bs=65536;; tail) tail -c +1;; *) cat;; esac; }\n"
+	"if command -v busybox >/dev/null 2>&1; then\n"
+		"for t in cat chmod chown dd find grep ln ls mkdir mv readlink rm rmdir stat tail touch wc; do\n"
+			"command -v $t || { busybox $t --help && eval \"$t() { busybox $t \\\"\\$@\\\"; }\"; }\n"
+		"done >/dev/null 2>&1 </dev/null\n"
+	"fi\n";
+/* clang-format on */
+
 /* Those that a tool may have to tell of, in the C library's words or another's. */
-int script_errno(const char *said, int other)
+int script_errno(const char *said, int other, const char **ret_why)
 {
 	static const int codes[] = {
 		ENOENT,    EEXIST, ENOTDIR, EISDIR,     EACCES,       EPERM,
@@ -88,13 +105,20 @@ int script_errno(const char *said, int other)
 		E2BIG,     ENXIO,  ETXTBSY, EOPNOTSUPP,
 	};
 
-	/* One shell has words of its own. */
-	if (strstr(said, "nonexistent") || strstr(said, "No such file"))
+	const char *lacks;
+
+	if (ret_why)
+		*ret_why = NULL;
+	/* Some shells have words of their own. */
+	if (strstr(said, "nonexistent") || strcasestr(said, "no such file"))
 		return ENOENT;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		if (strcasestr(said, strerrordesc_np(codes[i])))
 			return codes[i];
-	return other;
+	lacks = strstr(said, SCRIPT_LACKS);
+	if (ret_why && said[0])
+		*ret_why = lacks ? lacks : said;
+	return lacks ? EOPNOTSUPP : other;
 }
 
 void script_quote(struct buf *out, const char *text)

@@ -77,18 +77,26 @@ static int wait_for(const struct work *w, pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* `sh -c SCRIPT sh PATH` with these streams; what it complains of is the error. */
-static int run(const struct work *w, const char *user, const char *script,
-	       const char *path, int in, int out, struct warren_error *err)
+/* `sh -c` of a @last line, with these streams; what it complains of is the error. */
+static int run(const struct work *w, const char *user, const char *last, const char *path,
+	       int in, int out, struct warren_error *err)
 {
-	const char *argv[] = { inside.shell, "-c", script, "sh", path, NULL };
+	AUTO_BUF struct buf script = BUF_INIT(16384);
+	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
 	AUTO_CLOSE int said = memfd_create("warren-said", MFD_CLOEXEC);
 	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
 	struct place_outcome o;
 	char text[400];
 	ssize_t n;
-	int r = child_start(argv, user[0] ? user : NULL, in, out, said, outcome);
+	int r;
 
+	buf_puts(&script, "LC_ALL=C\nexport LC_ALL\n");
+	buf_puts(&script, script_tools);
+	buf_printf(&script, "need " script_pour " >&2 && %s\n", last);
+	argv[2] = script.data;
+	r = script.failed
+		    ? -ENOMEM
+		    : child_start(argv, user[0] ? user : NULL, in, out, said, outcome);
 	if (r > 0)
 		r = wait_for(w, r);
 	if (r < 0)
@@ -102,7 +110,7 @@ static int run(const struct work *w, const char *user, const char *script,
 	n = pread(said, text, sizeof(text) - 1, 0);
 	text[n > 0 ? n : 0] = '\0';
 	text[strcspn(text, "\r\n")] = '\0';
-	r = script_errno(text, EIO);
+	r = script_errno(text, EIO, NULL);
 	return error_set(err, r, "%s: %s", place.name,
 			 text[0] ? text : "the tool inside failed, and does not say why");
 }
@@ -123,7 +131,7 @@ int spool_read(const struct work *w, const char *user, const char *path, int *re
 		return error_errno(err, -fd, "make room for the file");
 	r = by_platform("copy_out")
 		    ? place.platform->read_file(&place, path, 0, UINT64_MAX, fd, err)
-		    : run(w, user, "LC_ALL=C exec cat \"$1\"", path, -1, fd, err);
+		    : run(w, user, "pour <\"$1\"", path, -1, fd, err);
 	if (r < 0)
 		return r;
 	(void)lseek(fd, 0, SEEK_SET);
@@ -169,7 +177,7 @@ static int write_small(const struct pending *p, size_t size, struct warren_error
 		return r;
 	buf_add(&out, "", 1);
 	out.data[strcspn(out.data, "\n")] = '\0';
-	return error_set(err, script_errno(out.data, EIO), "%s: %.300s", place.name,
+	return error_set(err, script_errno(out.data, EIO, NULL), "%s: %.300s", place.name,
 			 out.data[0] ? out.data : "the shell inside could not write it");
 }
 
@@ -184,7 +192,6 @@ static bool still_open(int fd)
 static int flush(const struct work *w, struct pending *p, struct warren_error *err)
 {
 	struct stat st;
-	int r;
 
 	if (p->failed)
 		return error_set(err, p->failed, "%s", p->why);
@@ -203,10 +210,8 @@ static int flush(const struct work *w, struct pending *p, struct warren_error *e
 	if (!p->append && by_platform("copy_in"))
 		return place.platform->write_file(&place, p->path, p->fd,
 						  (uint64_t)st.st_size, 0, 0, 0, err);
-	r = run(w, p->user,
-		p->append ? "LC_ALL=C exec cat >>\"$1\"" : "LC_ALL=C exec cat >\"$1\"",
-		p->path, p->fd, -1, err);
-	return r;
+	return run(w, p->user, p->append ? "pour >>\"$1\"" : "pour >\"$1\"", p->path,
+		   p->fd, -1, err);
 }
 
 int spool_write(const char *user, const char *path, bool append,

@@ -177,14 +177,28 @@ static void on_timer(void *ctx)
 	read_on(ctx);
 }
 
+/*
+ * What may not be read, or is gone, is passed over, as by those who search at a terminal. What
+ * would have been read, had there been room or a tool for it, may hold what is looked for.
+ */
+static bool may_pass(int code)
+{
+	static const int codes[] = { EACCES, EPERM, ENOENT, ENOTDIR,
+				     EISDIR, ELOOP, ENXIO,  EIO };
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i] == code)
+			return true;
+	return false;
+}
+
 static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct search *s = ctx;
 	struct stat st;
 
-	/* What may not be read is passed over, as by those who search at a terminal. */
 	if (err) {
-		if (s->alone || err->code == ESTALE)
+		if (s->alone || !may_pass(err->code))
 			finish(s, err);
 		else
 			file_over(s);

@@ -295,10 +295,16 @@ static void make_entry(struct untar *u)
 
 /* ------------------------------------------------------------------ the last things */
 
+/* That it may not be set is as ever; that nobody can is told. */
 static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
-			const struct warren_error *err UNUSED)
+			const struct warren_error *err)
 {
-	go_on(ctx);
+	struct untar *u = ctx;
+
+	if (err && err->code == EOPNOTSUPP)
+		finish(u, err);
+	else
+		go_on(u);
 }
 
 /* The next directory whose mode is still to be set; 0: none. */
