@@ -587,6 +587,17 @@ def python_http_server_behind_it():
 
 
 @test
+def an_answer_before_a_reset_arrives():
+    def act(c):
+        c.send(b"HTTP/1.1 413 No\r\nContent-Length: 3\r\n\r\nbig")
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    with Server() as server, Upstream(act) as upstream, server.connect() as c:
+        for _ in range(50):
+            reply = c.ask("POST", f"/proxy/{upstream.port}/", body=b"x" * 1000)
+            eq((reply.status, reply.body), (413, b"big"))
+
+
+@test
 def upgrades_pass_through():
     def act(c):
         ok("Upgrade: websocket" in upstream.heads[-1], "no Upgrade")

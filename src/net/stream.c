@@ -248,13 +248,36 @@ static int socket_error(int fd)
 	return -error;
 }
 
+/*
+ * The connection was reset. What came before is in the socket still, and may be an answer: a
+ * server that refuses a body it has not read does both. Who has paused reads it later: the
+ * watch that starts then ends here again.
+ */
+static void on_reset(struct stream *s)
+{
+	uint64_t before = s->received - 1;
+
+	if (!s->reads_on || !s->handshaken || s->ended) {
+		stream_fail(s, socket_error(s->fd));
+		return;
+	}
+	while (!s->is_closed && !s->error && !s->ended && !s->paused) {
+		if (s->received == before) {
+			stream_fail(s, socket_error(s->fd));
+			return;
+		}
+		before = s->received;
+		read_some(s);
+	}
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct stream *s = poll->data;
 
 	if (status < 0) {
 		s->events = 0;
-		stream_fail(s, socket_error(s->fd));
+		on_reset(s);
 		return;
 	}
 	if (!s->handshaken && !shake_hands(s)) {
