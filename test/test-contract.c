@@ -3,6 +3,7 @@
  * test-contract.c - what every backend must do, and do alike: execs, their streams, their
  * ends
  */
+#include <inttypes.h>
 #include <sys/time.h>
 
 #include "contract.h"
@@ -72,6 +73,7 @@ CONTRACT(accounts_for_time_and_memory)
 /* Signals that the caller blocks or ignores are the caller's own business. */
 CONTRACT(dispositions_are_the_default)
 {
+	uint64_t blocked = 1, ignored = 1;
 	sigset_t all;
 	struct said s;
 
@@ -83,7 +85,17 @@ CONTRACT(dispositions_are_the_default)
 	EQ(sigprocmask(SIG_BLOCK, &all, NULL), 0);
 	s = box_sh(sb, "grep -E 'Sig(Blk|Ign)' /proc/self/status");
 	SKIP_UNLESS(s.n_out > 0, "the kernel inside does not tell");
-	STREQ(s.out, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+	EQ(sscanf(s.out, "SigBlk:\t%" SCNx64 "\nSigIgn:\t%" SCNx64 "\n", &blocked,
+		  &ignored),
+	   2);
+	EQ(blocked, 0);
+	/*
+	 * A posix_spawn(3) of glibc leaves its own two ignored, and make(1) calls it: a dockerd
+	 * or an sshd below make has them so, and what those start has them from there.
+	 */
+	if (box_other)
+		ignored &= ~(3ULL << 31);
+	EQ(ignored, 0);
 	END();
 }
 
