@@ -295,6 +295,9 @@ def check_error(reply, status, code=None):
     ok(isinstance(e["message"], str) and e["message"], f"no message: {e}")
     ok(re.fullmatch("[0-9b-df-hj-np-tv-z]{12}", e["request_id"]), f"no request id: {e}")
     eq(reply.headers.get("x-request-id"), e["request_id"], "X-Request-Id")
+    again = status in (429, 503)
+    ok(re.fullmatch("[1-9][0-9]*" if again else "", reply.headers.get("retry-after", "")), f"Retry-After of {reply.headers}")
+    eq("retry_after_ms" in (e["detail"] or {}), again, f"retry_after_ms of {e}")
     if code:
         eq(e["code"], code, f"code of {e}")
     return e

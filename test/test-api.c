@@ -195,6 +195,17 @@ TEST(the_one_shape)
 	      "\"request_id\":\"v8s4k2n6p3lw\"}");
 }
 
+TEST(what_may_pass_says_when_to_come_again)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+
+	(void)api_error_set(&error, API_ERR_SHUTTING_DOWN, "not now");
+	EQ(api_error_retry_after(&error), 1);
+	api_error_write(&error, "v8s4k2n6p3lw", &out);
+	STREQ(out.data, "{\"code\":\"shutting_down\",\"message\":\"not now\",\"detail\":"
+			"{\"retry_after_ms\":1000},\"request_id\":\"v8s4k2n6p3lw\"}");
+}
+
 TEST(errors_are_what_is_described)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);

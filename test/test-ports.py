@@ -66,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         seen = {"method": self.command, "target": self.path, "body": self.body().decode(),
                 "headers": [[k.lower(), v] for k, v in self.headers.items()]}
         data = json.dumps(seen).encode()
-        self.send_response(299 if self.path == "/odd" else 200)
+        self.send_response({"/odd": 299, "/busy": 503}.get(self.path, 200))
         self.send_header("Content-Type", "application/json")
         self.send_header("X-Inside", "yes")
         self.send_header("Set-Cookie", "a=b")
@@ -170,6 +170,8 @@ def requests_are_handed_on_by_path():
     r = ports.ask("HEAD", 8000, "/")
     eq((r.status, r.body), (200, b""), "HEAD")
     eq(ports.ask("GET", 8000, "/odd").status, 299, "a status of the server's own")
+    r = ports.ask("GET", 8000, "/busy")
+    eq((r.status, r.headers.get("x-inside"), r.headers.get("retry-after")), (503, "yes", None), "what is not said inside")
     chunks = iter([b"one ", b"two ", b"x" * 100000])
     eq(ports.ask("POST", 8000, "/", chunks).json()["body"], "one two " + "x" * 100000, "a chunked body")
 

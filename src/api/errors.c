@@ -156,23 +156,37 @@ enum api_code api_code_refused(int status)
 	return API_ERR_INTERNAL;
 }
 
-uint64_t api_error_retry_after(const struct api_error *err)
+/* In milliseconds; 0: there is no use in it. Who refused need not have said. */
+static uint64_t retry_after(const struct api_error *err, bool *ret_said)
 {
+	int status = api_code_status(err->code);
+
+	*ret_said = true;
 	for (size_t i = 0; i < err->n_details; i++)
 		if (strcmp(err->details[i].key, "retry_after_ms") == 0)
-			return err->details[i].number / 1000 +
-			       (err->details[i].number % 1000 > 0);
-	return 0;
+			return err->details[i].number;
+	*ret_said = false;
+	return status == 429 || status == 503 ? 1000 : 0;
+}
+
+uint64_t api_error_retry_after(const struct api_error *err)
+{
+	bool said;
+
+	return (retry_after(err, &said) + 999) / 1000;
 }
 
 void api_error_write(const struct api_error *err, const char *request_id, struct buf *out)
 {
 	struct json j = { .out = out };
+	bool said;
+	uint64_t retry = retry_after(err, &said);
+	bool has_detail = err->n_details > 0 || retry > 0;
 
 	json_open(&j, NULL, '{');
 	json_str(&j, "code", api_code_name(err->code));
 	json_str(&j, "message", err->message);
-	if (err->n_details == 0)
+	if (!has_detail)
 		json_nil(&j, "detail");
 	else
 		json_open(&j, "detail", '{');
@@ -184,7 +198,9 @@ void api_error_write(const struct api_error *err, const char *request_id, struct
 		else
 			json_u64(&j, d->key, d->number);
 	}
-	if (err->n_details > 0)
+	if (retry > 0 && !said)
+		json_u64(&j, "retry_after_ms", retry);
+	if (has_detail)
 		json_close(&j, '}');
 	json_str(&j, "request_id", request_id);
 	json_close(&j, '}');

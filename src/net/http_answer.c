@@ -44,6 +44,18 @@ static void put_u64(struct buf *b, uint64_t v)
 
 #define PUT(b, literal) buf_add(b, literal, sizeof(literal) - 1)
 
+/* When to come again, of a refusal that another time would not be one; unless who refuses knows better. */
+static void put_retry(struct buf *b, int status, const struct http_header *headers,
+		      size_t n)
+{
+	if (status != 429 && status != 503)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(headers[i].name, "retry-after") == 0)
+			return;
+	PUT(b, "Retry-After: 1\r\n");
+}
+
 /* Status line and headers; those that frame the body follow by put_framing(). */
 static int put_head(struct buf *b, struct http_server *s, int status,
 		    const struct http_header *headers, size_t n)
@@ -92,9 +104,12 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 	PUT(b, "\r\n");
 }
 
-/* The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt with. */
+/*
+ * The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt with.
+ * @ours: it is not that of somebody behind us, to which nothing is added.
+ */
 static struct buf *begin(struct request *r, int status, const struct http_header *headers,
-			 size_t n, int64_t length)
+			 size_t n, int64_t length, bool ours)
 {
 	struct http_conn *c = r->conn;
 	struct buf *b;
@@ -107,6 +122,8 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 				  "the answer cannot be written");
 		return NULL;
 	}
+	if (ours)
+		put_retry(b, status, headers, n);
 	r->begun = true;
 	r->status = status;
 	put_framing(b, r, status, length);
@@ -124,7 +141,7 @@ int http_respond(struct http_request *req, int status, const struct http_header 
 		 size_t n_headers, const void *body, size_t n)
 {
 	struct request *r = request_of(req);
-	struct buf *b = begin(r, status, headers, n_headers, (int64_t)n);
+	struct buf *b = begin(r, status, headers, n_headers, (int64_t)n, true);
 	struct iovec iov[2];
 
 	if (!b)
@@ -140,8 +157,9 @@ int http_respond_file(struct http_request *req, int status,
 		      uint64_t offset, uint64_t n)
 {
 	struct request *r = request_of(req);
-	struct buf *b =
-		n <= INT64_MAX ? begin(r, status, headers, n_headers, (int64_t)n) : NULL;
+	struct buf *b = n <= INT64_MAX
+				? begin(r, status, headers, n_headers, (int64_t)n, true)
+				: NULL;
 	int result;
 
 	if (!b) {
@@ -161,7 +179,7 @@ int http_begin_response(struct http_request *req, int status,
 			int64_t length)
 {
 	struct request *r = request_of(req);
-	struct buf *b = begin(r, status, headers, n_headers, length);
+	struct buf *b = begin(r, status, headers, n_headers, length, false);
 	int result;
 
 	if (!b)
@@ -317,6 +335,7 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 	put_refusal(c->server, &f, &body);
 	b = http_server_scratch(c->server);
 	(void)put_head(b, c->server, status, headers, ARRAY_SIZE(headers));
+	put_retry(b, status, headers, ARRAY_SIZE(headers));
 	PUT(b, "Content-Length: ");
 	put_u64(b, body.len);
 	PUT(b, "\r\nConnection: close\r\n\r\n");

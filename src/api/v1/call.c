@@ -146,7 +146,6 @@ void call_fail(struct call *c, const struct warren_error *engine)
 		api_error_text(&err, "quota", "%s", db_quota_name(d->quota));
 		api_error_number(&err, "used", d->used);
 		api_error_number(&err, "maximum", d->limit);
-		api_error_number(&err, "retry_after_ms", 1000);
 	}
 	if (err.code == API_ERR_WRONG_STATE)
 		tell_state(c, &err);
