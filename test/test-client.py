@@ -190,6 +190,17 @@ def help_and_manual_agree():
         ok(re.search(rf"^\.It .*Fl -{name}\b", manual, re.M), f"--{name} in the manual of serve")
 
 
+@test
+def programs_can_read_what_every_command_says():
+    images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
+    ok(("image", "load") in images, images)
+    # A terminal is for people; what is inspected is JSON without asking.
+    for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
+        if words not in (("shell",), ("image", "inspect")):
+            ok("json" in options(help_text(*words)), f"--json of {words}")
+    eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
+
+
 def completed(*words):
     p = warren("__complete", *words, env=environ())
     eq((p.returncode, p.stderr), (0, b""), words)
@@ -565,7 +576,7 @@ def a_shell_that_keeps_its_state():
         eq(call("session", "run", "-s", second[:11], box, "echo $B"), b"2\n")
         r = call_json("session", "run", "--json", "--session", second, box, "cd /usr; exit 3", status=3)
         eq((r["exit_code"], r["ended"]), (3, True))
-        call("session", "close", box, second)
+        eq(call_json("session", "close", "--json", box, second), {"id": second, "state": "gone"})
         eq(len(call_json("session", "ls", "--json", box)), 1)
         ok("idle" in call("session", "ls", box).decode(), "the table")
         eq(call("session", box, "head -c 300000 /dev/zero | tr '\\0' x"), b"x" * 300000)
@@ -588,7 +599,11 @@ def files_and_trees_go_in_and_out():
         eq(call("exec", box, "/tmp/deep/er/other.sh"), b"ran\n")
         call("cp", "-", f"{box}:/tmp/data", input=data)
         eq(call("cp", f"{box}:/tmp/data", "-"), data, "by stdin and stdout")
-        call("cp", f"{box}:/tmp/data", f"{d}/copy")
+        told = {"sandbox_id": box, "inside": "/tmp/data", "outside": f"{d}/copy", "type": "file", "bytes": len(data)}
+        eq(call_json("cp", "--json", f"{box}:/tmp/data", f"{d}/copy"), {**told, "direction": "out"})
+        eq(call_json("cp", "--json", f"{d}/copy", f"files:/tmp/data"), {**told, "direction": "in"})
+        call("cp", "--json", f"{box}:/tmp/data", "-", status=125, stderr=re.compile(rb"both want stdout"))
+        eq(call_json("cp", "--json", f"{box}:/tmp/.", f"{d}/all")["type"], "tree")
         with open(f"{d}/copy", "rb") as f:
             eq(f.read(), data)
         call("cp", "-u", "1000:1000", f"{d}/run.sh", f"{box}:/tmp/owned")
@@ -810,7 +825,7 @@ def tokens_and_other_hosts():
         other = call("token", "create", "--json", "--scope", "read", "--scope", "exec", "--tenant", "local", "runner")
         eq(call("exec", box, "echo", "hello", env={**tcp, "WARREN_TOKEN": json.loads(other)["secret"]}), b"hello\n")
     eq(len(call("token", "ls", "-q").split()), len(call_json("token", "ls", "--json")))
-    call("token", "rm", mine["id"])
+    eq(call_json("token", "rm", "--json", mine["id"]), {"id": mine["id"], "state": "gone"})
     call("ls", env={**tcp, "WARREN_TOKEN": secret}, status=125, stderr=None)
     call("token", "rm", "../sandboxes", status=125, stderr=None)
     for token in call("token", "ls", "-q").decode().split():

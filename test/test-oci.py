@@ -364,6 +364,12 @@ def root_filesystems_are_imported():
         id_ = s.image("import", f"{d}/{source}", f"mine:{n}").strip()
         eq(s.run(f"mine:{n}", "cat", "/text"), "imported")
         eq(s.run(id_, "cat", "/text"), "imported")
+        told = {"action": "loaded", "id": id_, "reference": f"mine:{n}"}
+        eq(json.loads(s.image("import", "--json", f"{d}/{source}", f"mine:{n}")), told)
+        eq(json.loads(s.image("tag", "--json", id_, "other:1")), {**told, "action": "tagged", "reference": "other:1"})
+    gone = [json.loads(line) for line in s.image("rm", "--json", "other:1", "mine:2").splitlines()]
+    eq([(g["action"], g["reference"]) for g in gone[:2]], [("untagged", "other:1"), ("untagged", "mine:2")], "names")
+    eq([(g["action"], g["id"], g["reference"]) for g in gone[2:]], [("deleted", id_, None)], "the image, with its last name")
     id_ = s.image("import", "-", input=plain).strip()
     eq(s.run(id_, "cat", "/text"), "imported")
     s.bad("image", "import", f"{d}/nowhere", words=[f"{d}/nowhere"])

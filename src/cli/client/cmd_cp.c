@@ -26,6 +26,7 @@ struct cp_options {
 	const char *user;
 	bool tar;
 	bool quiet;
+	bool json;
 };
 
 #define FIELD(name) offsetof(struct cp_options, name)
@@ -41,6 +42,9 @@ static const struct opt cp_table[] = {
 	{ NULL, "quiet", 'q', NULL, NULL,
 	  "no progress",
 	  opt_flag, FIELD(quiet) },
+	{ NULL, "json", 0, NULL, NULL,
+	  "what was copied as one JSON object",
+	  opt_flag, FIELD(json) },
 };
 /* clang-format on */
 
@@ -59,6 +63,8 @@ struct copy {
 	const char *inside;  /* the path in the sandbox */
 	const char *outside; /* the path of this machine, or "-" */
 	int fd;              /* bytes come from here or go there; -1 */
+	uint64_t bytes;      /* that came or went; of a tree, of its archive */
+	bool tree;
 	struct tar tar;
 	bool packing; /* fd is an archive in the making: its end counts */
 	int failure;
@@ -146,6 +152,8 @@ static ssize_t from_fd(void *arg, char *data, size_t n)
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		cp->failure = errno;
+	else
+		cp->bytes += (uint64_t)got;
 	/* Half an archive must not look whole. */
 	if (got == 0 && cp->packing && tar_end(&cp->tar, &err) < 0) {
 		cp->failure = EIO;
@@ -161,6 +169,7 @@ static int put(struct copy *cp, const char *what, const char *path, const char *
 	AUTO_REQUEST struct request *request = NULL;
 	int r;
 
+	cp->tree = strcmp(what, "/tar") == 0;
 	put_path(&url, cp, what, path);
 	if (mode)
 		put_query(&url, "mode", mode);
@@ -266,6 +275,8 @@ static int to_fd(void *arg, const char *data, size_t n)
 
 	if (r < 0)
 		cp->failure = -r;
+	else
+		cp->bytes += n;
 	return r;
 }
 
@@ -276,6 +287,7 @@ static int get(struct copy *cp, const char *what, const char *path,
 	AUTO_REQUEST struct request *request = NULL;
 	int r;
 
+	cp->tree = strcmp(what, "/tar") == 0;
 	put_path(&url, cp, what, path);
 	r = request_new(cp->client, "GET", url.data, &request, err);
 	if (r == 0) {
@@ -403,6 +415,16 @@ static int copy(struct copy *cp, const char *box, bool in, struct warren_error *
 	return r;
 }
 
+static int tell(const struct copy *cp, bool in)
+{
+	AUTO_JSON json_t *all = json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:I}", "sandbox_id", cp->box, "direction",
+		in ? "in" : "out", "inside", cp->inside, "outside", cp->outside, "type",
+		cp->tree ? "tree" : "file", "bytes", (json_int_t)cp->bytes);
+
+	return print_json(&client_cp, all);
+}
+
 static int run_cp(int argc, char **argv)
 {
 	struct cp_options o = { 0 };
@@ -427,6 +449,10 @@ static int run_cp(int argc, char **argv)
 	}
 	cp.inside = from ? from : to;
 	cp.outside = from ? words[1] : words[0];
+	if (o.json && from && strcmp(cp.outside, "-") == 0) {
+		say(client_cp.name, "--json and '-' for DST both want stdout");
+		return STATUS_FAILED;
+	}
 	r = copy(&cp, box, to, &err);
 	if (r < 0 && err.msg[0])
 		say(client_cp.name, "%s", err.msg);
@@ -435,7 +461,9 @@ static int run_cp(int argc, char **argv)
 	else if (cp.fd > STDERR_FILENO)
 		(void)close(cp.fd);
 	cp.client = client_close(cp.client);
-	return r < 0 ? STATUS_FAILED : 0;
+	if (r == 0 && o.json)
+		status = tell(&cp, to);
+	return r < 0 ? STATUS_FAILED : status;
 }
 
 const struct command client_cp = {

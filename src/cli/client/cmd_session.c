@@ -71,6 +71,12 @@ static const struct opt ls_table[] = {
 	  "all of them as one JSON array",
 	  opt_flag, FIELD(json) },
 };
+
+static const struct opt close_table[] = {
+	{ NULL, "json", 0, NULL, NULL,
+	  "what is gone, a JSON object on each line",
+	  opt_flag, FIELD(json) },
+};
 /* clang-format on */
 
 static const struct command session_open, session_run, session_ls, session_close;
@@ -340,12 +346,13 @@ static int run_ls(int argc, char **argv)
 static int run_close(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct session_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
 	char box[ID_LEN + 1], session[ID_LEN + 1], path[128];
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&session_close, argc, argv, NULL, 2, 0, &words, &status))
+	if (!client_options(&session_close, argc, argv, &o, 2, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
 		return client_fail(&session_close, &err);
@@ -353,8 +360,11 @@ static int run_close(int argc, char **argv)
 		if (find_session(c, box, *words, session, &err) == 0) {
 			(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions/%s",
 				       box, session);
-			if (client_call(c, "DELETE", path, NULL, NULL, &err) == 0)
+			if (client_call(c, "DELETE", path, NULL, NULL, &err) == 0) {
+				if (o.json && print_gone(&session_close, session) != 0)
+					return STATUS_FAILED;
 				continue;
+			}
 		}
 		status = client_fail(&session_close, &err);
 	}
@@ -403,9 +413,12 @@ static const struct command session_ls = {
 static const struct command session_close = {
 	.name = "session close",
 	.summary = "Close sessions: the shell and all that it started are killed.",
-	.opts = &(const struct opts){ .operands = "SANDBOX SESSION...",
+	.opts = &(const struct opts){ .table = close_table,
+				      .n = ARRAY_SIZE(close_table),
+				      .operands = "SANDBOX SESSION...",
 				      .example = "warren session close k3f9x2m7qd1w "
-						 "m4c7r9t2b5xz" },
+						 "m4c7r9t2b5xz",
+				      .mixed = true },
 	.run = run_close,
 	.complete = complete_sandbox,
 };

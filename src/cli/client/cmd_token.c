@@ -45,6 +45,12 @@ static const struct opt ls_table[] = {
 	  "all of them as one JSON array",
 	  opt_flag, FIELD(json) },
 };
+
+static const struct opt rm_table[] = {
+	{ NULL, "json", 0, NULL, NULL,
+	  "what is gone, a JSON object on each line",
+	  opt_flag, FIELD(json) },
+};
 /* clang-format on */
 
 static const struct command token_create, token_ls, token_rm;
@@ -155,12 +161,13 @@ static int run_ls(int argc, char **argv)
 
 static int run_rm(int argc, char **argv)
 {
+	struct token_options o = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CLIENT struct client *c = NULL;
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&token_rm, argc, argv, NULL, 1, 0, &words, &status))
+	if (!client_options(&token_rm, argc, argv, &o, 1, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0)
 		return client_fail(&token_rm, &err);
@@ -171,6 +178,8 @@ static int run_rm(int argc, char **argv)
 		put_encoded(&path, *words);
 		if (client_call(c, "DELETE", path.data, NULL, NULL, &err) < 0)
 			status = client_fail(&token_rm, &err);
+		else if (o.json && print_gone(&token_rm, *words) != 0)
+			return STATUS_FAILED;
 	}
 	return status;
 }
@@ -202,8 +211,11 @@ static const struct command token_ls = {
 static const struct command token_rm = {
 	.name = "token rm",
 	.summary = "Revoke tokens, at once.",
-	.opts = &(const struct opts){ .operands = "ID...",
-				      .example = "warren token rm k3f9x2m7qd1w" },
+	.opts = &(const struct opts){ .table = rm_table,
+				      .n = ARRAY_SIZE(rm_table),
+				      .operands = "ID...",
+				      .example = "warren token rm k3f9x2m7qd1w",
+				      .mixed = true },
 	.run = run_rm,
 };
 

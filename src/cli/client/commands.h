@@ -65,6 +65,8 @@ void complete_sandboxes(int at, struct buf *out);
 
 /* @value as one line on stdout: returns the status. */
 int print_json(const struct command *cmd, const json_t *value);
+/* Of something that is no more: its id, as such a line. */
+int print_gone(const struct command *cmd, const char *id);
 /* Text of @key, or "". */
 const char *text_of(const json_t *object, const char *key);
 

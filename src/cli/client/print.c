@@ -20,6 +20,13 @@ int print_json(const struct command *cmd, const json_t *value)
 	return print(cmd->name, &out);
 }
 
+int print_gone(const struct command *cmd, const char *id)
+{
+	AUTO_JSON json_t *gone = json_pack("{s:s, s:s}", "id", id, "state", "gone");
+
+	return print_json(cmd, gone);
+}
+
 const char *text_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));

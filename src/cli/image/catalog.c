@@ -209,3 +209,20 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 	put_list(j, "entrypoint", image->entrypoint);
 	put_list(j, "cmd", image->cmd);
 }
+
+void catalog_put_json(struct buf *out, const char *action, const char *id,
+		      const char *ref)
+{
+	struct json j = { .out = out };
+	char text[REF_TEXT_MAX];
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "action", action);
+	json_str(&j, "id", id);
+	if (ref)
+		json_str(&j, "reference", catalog_familiar(ref, text));
+	else
+		json_nil(&j, "reference");
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+}

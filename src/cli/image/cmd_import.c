@@ -10,6 +10,7 @@
 
 struct import_options {
 	bool quiet;
+	bool json;
 };
 
 static const struct opt import_table[] = {
@@ -18,6 +19,10 @@ static const struct opt import_table[] = {
 	  .help = "no progress; print nothing but the id",
 	  .set = opt_flag,
 	  .field = offsetof(struct import_options, quiet) },
+	{ .name = "json",
+	  .help = "no progress; the images, a JSON object on each line",
+	  .set = opt_flag,
+	  .field = offsetof(struct import_options, json) },
 };
 
 static const struct opts import_opts = {
@@ -73,7 +78,7 @@ static int import(const struct store *s, int fd, const struct oci_options *optio
 	}
 	r = oci_import(s, fd, name, options, id, err);
 	if (r >= 0)
-		buf_printf(&loaded->text, "%s\n", id);
+		loaded_made(loaded, id, name);
 	return r;
 }
 
@@ -99,7 +104,7 @@ static int run_import(int argc, char **argv)
 	return source_bring(&image_import,
 			    &(struct source){ operands[0], "import", import,
 					      operands[1] ? &name : NULL },
-			    o.quiet);
+			    o.quiet, o.json);
 }
 
 const struct command image_import = {

@@ -7,6 +7,7 @@
 struct load_options {
 	const char *input;
 	bool quiet;
+	bool json;
 };
 
 static int set_input(void *field, const char *value, struct warren_error *err)
@@ -29,6 +30,10 @@ static const struct opt load_table[] = {
 	  .help = "no progress; print nothing but the ids",
 	  .set = opt_flag,
 	  .field = offsetof(struct load_options, quiet) },
+	{ .name = "json",
+	  .help = "no progress; the images, a JSON object on each line",
+	  .set = opt_flag,
+	  .field = offsetof(struct load_options, json) },
 };
 
 static const struct opts load_opts = {
@@ -65,7 +70,7 @@ static int run_load(int argc, char **argv)
 	if (!o.input) /* as in docker load < image.tar */
 		o.input = "-";
 	return source_bring(&image_load, &(struct source){ o.input, "load", load, NULL },
-			    o.quiet);
+			    o.quiet, o.json);
 }
 
 const struct command image_load = {

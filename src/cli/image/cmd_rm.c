@@ -16,6 +16,7 @@
 
 struct rm_options {
 	bool force;
+	bool json;
 };
 
 static const struct opt rm_table[] = {
@@ -24,6 +25,10 @@ static const struct opt rm_table[] = {
 	  .help = "an id goes with all its names; what is not here is no error",
 	  .set = opt_flag,
 	  .field = offsetof(struct rm_options, force) },
+	{ .name = "json",
+	  .help = "what is gone, a JSON object on each line",
+	  .set = opt_flag,
+	  .field = offsetof(struct rm_options, json) },
 };
 
 static const struct opts rm_opts = {
@@ -36,13 +41,14 @@ static const struct opts rm_opts = {
 
 struct removal {
 	const struct store *store;
-	bool force;
+	bool force, json;
 	bool alone; /* nobody adds anything */
 	bool left;  /* something stays for prune */
 	struct buf *out;
 };
 
-static int untag(struct removal *rm, const char *ref, struct warren_error *err)
+static int untag(struct removal *rm, const char *ref, const char *id,
+		 struct warren_error *err)
 {
 	char text[REF_TEXT_MAX];
 	struct ref parsed;
@@ -52,7 +58,10 @@ static int untag(struct removal *rm, const char *ref, struct warren_error *err)
 		r = store_untag(rm->store, &parsed, err);
 	if (r < 0)
 		return r;
-	buf_printf(rm->out, "Untagged: %s\n", catalog_familiar(ref, text));
+	if (rm->json)
+		catalog_put_json(rm->out, "untagged", id, ref);
+	else
+		buf_printf(rm->out, "Untagged: %s\n", catalog_familiar(ref, text));
 	return 0;
 }
 
@@ -69,14 +78,14 @@ static int untag_all(struct removal *rm, const struct catalog *c, const char *te
 		ref_text(&parsed, whole);
 	for (size_t i = 0; i < c->n_names; i++)
 		if (strcmp(c->names[i].ref, whole) == 0)
-			return untag(rm, whole, err);
+			return untag(rm, whole, id, err);
 	if (catalog_count_names(c, id) > 1 && !rm->force)
 		return error_set(
 			err, EEXIST,
 			"'%s' has several names; remove them, or all with --force", text);
 	for (size_t i = 0; i < c->n_names && r == 0; i++)
 		if (strcmp(c->names[i].id, id) == 0)
-			r = untag(rm, c->names[i].ref, err);
+			r = untag(rm, c->names[i].ref, id, err);
 	return r;
 }
 
@@ -106,7 +115,10 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	}
 	if (r < 0 && r != -ENOENT)
 		return error_errno(err, -r, "remove image '%s'", text);
-	buf_printf(rm->out, "Deleted: %s\n", id);
+	if (rm->json)
+		catalog_put_json(rm->out, "deleted", id, NULL);
+	else
+		buf_printf(rm->out, "Deleted: %s\n", id);
 	return 0;
 }
 
@@ -178,6 +190,7 @@ static int run_rm(int argc, char **argv)
 	if (open_store(true, &s, &err) < 0)
 		return image_fail(&image_rm, &err);
 	rm.force = o.force;
+	rm.json = o.json;
 	status = remove_all(&rm, operands);
 	store_close(&s);
 	printed = print(image_rm.name, &out);

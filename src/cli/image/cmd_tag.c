@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_tag.c - warren image tag: one more name for an image */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "cli/image/catalog.h"
 #include "cli/image/image.h"
 #include "image/store_write.h"
 
+struct tag_options {
+	bool json;
+};
+
+static const struct opt tag_table[] = {
+	{ .name = "json",
+	  .help = "the image and its name as one JSON object",
+	  .set = opt_flag,
+	  .field = offsetof(struct tag_options, json) },
+};
+
 static const struct opts tag_opts = {
+	.table = tag_table,
+	.n = ARRAY_SIZE(tag_table),
 	.operands = "IMAGE REFERENCE",
 	.example = "warren image tag python:3.12 mine:1.0",
 	.mixed = true,
 };
 
 /* With the lock, so that no collection comes between finding and naming. */
-static int tag(const struct store *s, const char *from, const char *to,
+static int tag(const struct store *s, const char *from, const char *to, struct buf *json,
 	       struct warren_error *err)
 {
+	char text[REF_TEXT_MAX];
 	struct store_image image;
 	struct ref ref;
 	int r = ref_parse(to, &ref, err);
@@ -31,6 +47,8 @@ static int tag(const struct store *s, const char *from, const char *to,
 	r = store_find(s, from, &image, err);
 	if (r == 0) {
 		r = store_tag(s, &ref, image.id, err);
+		ref_text(&ref, text);
+		catalog_put_json(json, "tagged", image.id, text);
 		store_image_done(&image);
 	}
 	store_unlock(s);
@@ -39,18 +57,22 @@ static int tag(const struct store *s, const char *from, const char *to,
 
 static int run_tag(int argc, char **argv)
 {
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct tag_options o = { 0 };
 	struct store s;
 	char **operands;
 	int r, status = 0;
 
-	if (!image_options(&image_tag, argc, argv, NULL, 2, 2, &operands, &status))
+	if (!image_options(&image_tag, argc, argv, &o, 2, 2, &operands, &status))
 		return status;
 	if (open_store(true, &s, &err) < 0)
 		return image_fail(&image_tag, &err);
-	r = tag(&s, operands[0], operands[1], &err);
+	r = tag(&s, operands[0], operands[1], &out, &err);
 	store_close(&s);
-	return r < 0 ? image_fail(&image_tag, &err) : 0;
+	if (r < 0)
+		return image_fail(&image_tag, &err);
+	return o.json ? print(image_tag.name, &out) : 0;
 }
 
 const struct command image_tag = {

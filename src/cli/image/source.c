@@ -26,10 +26,12 @@ static int source_open(const char *path, struct warren_error *err)
 	return fd < 0 ? error_errno(err, errno, "open '%s'", path) : fd;
 }
 
-static void loaded_init(struct loaded *l, bool quiet)
+static void loaded_init(struct loaded *l, bool quiet, bool json)
 {
-	*l = (struct loaded){ .text = BUF_INIT(OUTPUT_MAX), .quiet = quiet };
-	progress_init(&l->progress, quiet);
+	*l = (struct loaded){ .text = BUF_INIT(OUTPUT_MAX),
+			      .quiet = quiet,
+			      .json = json };
+	progress_init(&l->progress, quiet || json);
 }
 
 static void loaded_done(struct loaded *l)
@@ -53,12 +55,26 @@ void loaded_add(void *ctx, const char *id, const char *ref)
 
 	l->n += !again;
 	(void)snprintf(l->id, sizeof(l->id), "%s", id);
-	if (l->quiet && !again)
+	if (l->json)
+		catalog_put_json(&l->text, "loaded", id, ref);
+	else if (l->quiet && !again)
 		buf_printf(&l->text, "%s\n", id);
 	else if (!l->quiet && ref)
 		buf_printf(&l->text, "Loaded image: %s\n", catalog_familiar(ref, text));
 	else if (!l->quiet)
 		buf_printf(&l->text, "Loaded image ID: %s\n", id);
+}
+
+void loaded_made(struct loaded *l, const char *id, const struct ref *name)
+{
+	char text[REF_TEXT_MAX];
+
+	if (name)
+		ref_text(name, text);
+	if (l->json)
+		catalog_put_json(&l->text, "loaded", id, name ? text : NULL);
+	else
+		buf_printf(&l->text, "%s\n", id);
 }
 
 int image_end(const struct command *cmd, int r, const struct warren_error *err,
@@ -92,13 +108,14 @@ static int bring(const struct source *from, struct loaded *loaded,
 	return r < 0 ? error_wrap(err, "%s '%.200s'", from->verb, from->path) : 0;
 }
 
-int source_bring(const struct command *cmd, const struct source *from, bool quiet)
+int source_bring(const struct command *cmd, const struct source *from, bool quiet,
+		 bool json)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct loaded loaded;
 	int r, status;
 
-	loaded_init(&loaded, quiet);
+	loaded_init(&loaded, quiet, json);
 	cancel_arm();
 	r = bring(from, &loaded, &err);
 	status = image_end(cmd, r, &err, &loaded.text);

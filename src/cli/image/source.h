@@ -11,13 +11,16 @@
 struct loaded {
 	struct progress progress;
 	struct buf text; /* the lines to print */
-	bool quiet;
+	bool quiet, json;
 	size_t n;                    /* different ones */
 	char id[REF_DIGEST_LEN + 1]; /* of the last */
 };
 
 /* For oci_load() and oci_load_layout(). */
 void loaded_add(void *ctx, const char *id, const char *ref);
+
+/* For oci_import(): the one that was made; @name: NULL, it has none. */
+void loaded_made(struct loaded *l, const char *id, const struct ref *name);
 
 /* Where images come from, and how they are taken from it. */
 struct source {
@@ -30,7 +33,8 @@ struct source {
 };
 
 /* All of a command that brings images from @from, once it is clear what is wanted. */
-int source_bring(const struct command *cmd, const struct source *from, bool quiet);
+int source_bring(const struct command *cmd, const struct source *from, bool quiet,
+		 bool json);
 
 /* The end of a command that brought images: by a signal, by an error, or well. */
 int image_end(const struct command *cmd, int r, const struct warren_error *err,
