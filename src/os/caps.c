@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "init/sys.h"
 
 #define BIT(cap) (1ULL << (cap))
 
@@ -24,17 +26,21 @@ int caps_reduce(uint64_t keep, struct warren_error *err)
 		  .permitted = (uint32_t)(keep >> 32) },
 	};
 
+	long r = 0;
+
 	/* Up to what this kernel knows, which may be more than this header does. */
-	for (unsigned long cap = 0; cap < 64; cap++)
-		if (!(keep & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL)
-				break;
-			return error_errno(err, errno, "drop capability %lu", cap);
-		}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return error_errno(err, errno, "clear the ambient capabilities");
-	if (syscall(SYS_capset, &h, d) < 0)
-		return error_errno(err, errno, "set the capabilities");
+	for (unsigned long cap = 0; r != -EINVAL && cap < 64; cap++) {
+		if (!(keep & BIT(cap)))
+			r = SYS_2(SYS_prctl, PR_CAPBSET_DROP, cap);
+		if (r < 0 && r != -EINVAL)
+			return error_errno(err, (int)-r, "drop capability %lu", cap);
+	}
+	r = SYS_2(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+	if (r < 0)
+		return error_errno(err, (int)-r, "clear the ambient capabilities");
+	r = SYS_2(SYS_capset, &h, d);
+	if (r < 0)
+		return error_errno(err, (int)-r, "set the capabilities");
 	return 0;
 }
 

@@ -10,7 +10,10 @@
 /* The set that root inside keeps, as a mask. */
 extern const uint64_t caps_kept;
 
-/* Reduce every set of this thread to @keep: bounding, permitted, effective; others to none. */
+/*
+ * Reduce every set of this thread to @keep: bounding, permitted, effective; others to none.
+ * It leaves errno alone.
+ */
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
 /* Do we have @cap (CAP_*) now? */

@@ -22,6 +22,7 @@
 
 #include "base/fd.h"
 #include "base/passwd.h"
+#include "init/sys.h"
 
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 {
@@ -229,16 +230,34 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret)
 	return -ENOENT;
 }
 
+enum {
+	ASIDE_BEGUN,
+	ASIDE_TOLD,
+	ASIDE_DONE
+};
+
+static void aside_reach(struct ns_aside *a, uint32_t state)
+{
+	__atomic_store_n(&a->state, state, __ATOMIC_RELEASE);
+	(void)SYS_3(SYS_futex, &a->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static void aside_await(struct ns_aside *a, uint32_t state)
+{
+	uint32_t now;
+
+	while ((now = __atomic_load_n(&a->state, __ATOMIC_ACQUIRE)) < state)
+		(void)SYS_4(SYS_futex, &a->state, FUTEX_WAIT_PRIVATE, now, NULL);
+}
+
 /* A sanitizer knows nothing of this stack. */
 __attribute__((no_sanitize("address", "undefined"))) static int aside_main(void *arg)
 {
 	struct ns_aside *a = arg;
 
 	a->result = a->run(a->ctx);
-	__atomic_store_n(&a->done, 1, __ATOMIC_RELEASE);
-	(void)syscall(SYS_futex, &a->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	(void)syscall(SYS_exit,
-		      0); /* this thread; exit_group would take the maker along */
+	aside_reach(a, ASIDE_DONE);
+	(void)SYS_1(SYS_exit, 0); /* this thread; exit_group would take the maker along */
 	return 0;
 }
 
@@ -247,7 +266,7 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err)
 	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
 		    CLONE_SYSVSEM;
 
-	a->done = 0;
+	a->state = ASIDE_BEGUN;
 	if (clone(aside_main, a->stack + sizeof(a->stack), flags, a) < 0)
 		return error_errno(err, errno, "start a thread");
 	return 0;
@@ -255,15 +274,25 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err)
 
 int ns_aside_join(struct ns_aside *a)
 {
-	while (!__atomic_load_n(&a->done, __ATOMIC_ACQUIRE))
-		(void)syscall(SYS_futex, &a->done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	aside_await(a, ASIDE_DONE);
 	return a->result;
+}
+
+void ns_aside_tell(struct ns_aside *a)
+{
+	aside_reach(a, ASIDE_TOLD);
+}
+
+void ns_aside_listen(struct ns_aside *a)
+{
+	aside_await(a, ASIDE_TOLD);
 }
 
 int ns_loopback(bool up, struct warren_error *err)
 {
-	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	long fd = SYS_3(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq ifr = { .ifr_name = "lo" };
+	long r = fd;
 
 	if (up) {
 		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
@@ -271,12 +300,14 @@ int ns_loopback(bool up, struct warren_error *err)
 		/* The address that it got when it came up would stay, and lead nowhere. */
 		struct ifreq none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
 
-		if (fd < 0 || ioctl(fd, SIOCSIFADDR, &none) < 0)
-			return error_errno(err, errno,
-					   "take the loopback interface's address");
+		if (r >= 0)
+			r = sys_ioctl(fd, SIOCSIFADDR, &none);
 	}
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return error_errno(err, errno, "bring the loopback interface %s",
-				   up ? "up" : "down");
-	return 0;
+	if (r >= 0)
+		r = sys_ioctl(fd, SIOCSIFFLAGS, &ifr);
+	if (fd >= 0)
+		sys_close(fd);
+	return r < 0 ? error_errno(err, (int)-r, "bring the loopback interface %s",
+				   up ? "up" : "down")
+		     : 0;
 }

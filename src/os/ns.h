@@ -59,14 +59,15 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
  * Another thread of the caller's, for work that is to go on while the caller is
  * in one long system call. It shares everything with its maker, the C library's
  * per-thread data and errno included: until the join, the maker may do nothing
- * that can fail through them. For a child of ns_clone() that has no other
- * threads; the struct must live until the join.
+ * that writes errno, and calls the system by init/sys.h. What the kernel keeps by thread (ids,
+ * capabilities, filters, namespaces) is each one's own. For a child of ns_clone() that has no
+ * other threads; the struct must live until the join.
  */
 struct ns_aside {
 	int (*run)(void *ctx);
 	void *ctx;
 	int result;
-	uint32_t done; /* a futex */
+	uint32_t state; /* a futex */
 	_Alignas(16) char stack[65536];
 };
 
@@ -74,7 +75,11 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err);
 /* What it returned. */
 int ns_aside_join(struct ns_aside *a);
 
-/* Bring the loopback interface of this network namespace up, or down. */
+/* By the thread, once: what its maker waits for by ns_aside_listen(); its end counts as that, too. */
+void ns_aside_tell(struct ns_aside *a);
+void ns_aside_listen(struct ns_aside *a);
+
+/* Bring the loopback interface of this network namespace up, or down. It leaves errno alone. */
 int ns_loopback(bool up, struct warren_error *err);
 
 #endif /* OS_NS_H */

@@ -6,9 +6,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "init/sys.h"
 #include "os/seccomp_filter.h"
 
 _Static_assert(ARRAY_SIZE(seccomp_filter) <= BPF_MAXINSNS,
@@ -29,10 +29,11 @@ bool seccomp_available(void)
 
 int seccomp_load(struct warren_error *err)
 {
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0)
-		return 0;
+	long r = SYS_3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 
-	switch (errno) {
+	switch (-r) {
+	case 0:
+		return 0;
 	case EACCES:
 		return error_set(
 			err, EACCES,
@@ -44,7 +45,7 @@ int seccomp_load(struct warren_error *err)
 			"load the syscall filter: this kernel has no seccomp filters "
 			"(CONFIG_SECCOMP_FILTER)");
 	default:
-		return error_errno(err, errno, "load the syscall filter");
+		return error_errno(err, (int)-r, "load the syscall filter");
 	}
 }
 

@@ -7,10 +7,12 @@
  * do; the last one replaces it by init. Until the root is pivoted, the host's
  * mounts are in sight (and needed); nothing of the image runs before the end.
  *
- * A network namespace takes as long to make as all the rest, in one system
- * call. While the child is in it, a thread of its own makes the mounts; what
- * must be done for the process that becomes init (its namespaces, ids, capabilities,
- * filter) the child does itself, before and after.
+ * A network namespace takes as long to make as all the mounts, in one system
+ * call. While the child is in it, a thread of its own makes those. What must be done
+ * for the process that becomes init (its namespaces, ids, capabilities, filter) the
+ * child does itself: the kernel keeps all of that by thread, so that the child can be
+ * confined already while its thread still mounts. They have one errno: what the child does
+ * at that time is done by init/sys.h.
  *
  * Of a part (part.c) nobody knows yet what sandbox it will be. The child becomes
  * init at once, and leaves behind a process of the same namespaces that makes the mounts when
@@ -32,6 +34,7 @@
 #include "backend/native/native.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "init/sys.h"
 #include "os/caps.h"
 #include "os/seccomp.h"
 #include "os/sig.h"
@@ -43,12 +46,11 @@ static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *er
 	return 0;
 }
 
-/* The thread is at work: nothing else of the C library may be used here. */
 static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	if (unshare(CLONE_NEWNET) < 0)
-		return error_errno(err, errno, "unshare");
-	return 0;
+	long r = SYS_1(SYS_unshare, CLONE_NEWNET);
+
+	return r < 0 ? error_errno(err, (int)-r, "unshare") : 0;
 }
 
 /* The engine's session, handlers and umask are its own business. */
@@ -119,10 +121,15 @@ static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
 	 * it believes it is in. -EPERM: the one-id map of an ordinary user forbids
 	 * it, and his groups are not mapped anyway.
 	 */
-	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
-		return error_errno(err, errno, "setgroups");
-	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
-		return error_errno(err, errno, "become root of the user namespace");
+	long r = SYS_2(SYS_setgroups, 0, NULL);
+
+	if (r < 0 && r != -EPERM)
+		return error_errno(err, (int)-r, "setgroups");
+	r = SYS_3(SYS_setresgid, 0, 0, 0);
+	if (r == 0)
+		r = SYS_3(SYS_setresuid, 0, 0, 0);
+	if (r < 0)
+		return error_errno(err, (int)-r, "become root of the user namespace");
 	return 0;
 }
 
@@ -234,10 +241,31 @@ static int start_mounter(struct native_plan *p, struct warren_error *err)
 
 static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_errno(err, errno, "prctl");
-	return caps_reduce(caps_kept, err);
+	long r = SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
+
+	if (r == 0)
+		r = SYS_2(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
+	return r < 0 ? error_errno(err, (int)-r, "prctl") : caps_reduce(caps_kept, err);
+}
+
+/* What the thread is told, and what it tells. The child is a process: this is its copy. */
+static struct {
+	struct ns_aside thread;
+	struct native_plan *plan;
+	struct warren_error err;
+} aside;
+
+static int tell_of_maps(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+{
+	ns_aside_tell(&aside.thread);
+	return 0;
+}
+
+/* They were written long ago, unless the thread failed: then we do, and its word counts. */
+static int hear_of_maps(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+{
+	ns_aside_listen(&aside.thread);
+	return 0;
 }
 
 static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
@@ -274,8 +302,15 @@ static const struct inside_row steps[] = {
 	{ "make the small namespaces", BEFORE, make_namespaces },
 	{ "set the host name", BEFORE, set_hostname },
 	{ "make the network", MEANWHILE, make_network }, /* as long as all the mounts */
+	{ "set up the network", MEANWHILE, set_network },
+	{ "hear of the id maps", MEANWHILE, hear_of_maps },
+	{ "become root inside", MEANWHILE, become_root },
+	{ "drop the capabilities", MEANWHILE, drop_capabilities }, /* none below needs
+								      them */
+	{ "load the filter", MEANWHILE, load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
-	  await_mounts },                             /* from here on we are somebody */
+	  await_mounts }, /* from here on we are somebody */
+	{ "tell of the id maps", ASIDE, tell_of_maps },
 	{ "become root for it", ASIDE, become_root }, /* what it makes is root's */
 	{ "copy the layers", ASIDE,
 	  rootfs_copies }, /* without privileges; hides nothing */
@@ -290,11 +325,8 @@ static const struct inside_row steps[] = {
 	  rootfs_pivot }, /* from here on every path ends inside */
 	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
 	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
-	{ "tidy the descriptors", ASIDE, tidy_descriptors },
-	{ "become root inside", AFTER, become_root },
-	{ "set up the network", AFTER, set_network },
-	{ "drop the capabilities", AFTER, drop_capabilities }, /* none below needs them */
-	{ "load the filter", AFTER, load_filter }, /* it forbids most of the above */
+	{ "tidy the descriptors", AFTER, tidy_descriptors }, /* the child's own were among
+								them */
 	{ "start init", AFTER, start_init },
 };
 
@@ -343,9 +375,9 @@ size_t inside_n_part_steps(void)
 struct warren_step inside_step(const struct native_plan *p, size_t i)
 {
 	const struct inside_row *row = p->part ? &part_steps[i] : &steps[i];
-	bool aside = row->phase == ASIDE || row->phase == MOUNTER;
+	bool thread = row->phase == ASIDE || row->phase == MOUNTER;
 
-	return (struct warren_step){ row->name, p->times[i], aside ? 2 : 1 };
+	return (struct warren_step){ row->name, p->times[i], thread ? 2 : 1 };
 }
 
 static int run_phase(struct native_plan *p, enum phase phase, struct warren_error *err)
@@ -372,13 +404,6 @@ static int run_phase(struct native_plan *p, enum phase phase, struct warren_erro
 	return 0;
 }
 
-/* What the thread is told, and what it tells. The child is a process: this is its copy. */
-static struct {
-	struct ns_aside thread;
-	struct native_plan *plan;
-	struct warren_error err;
-} aside;
-
 static int run_aside(void *ctx UNUSED)
 {
 	return run_phase(aside.plan, ASIDE, &aside.err);
@@ -395,11 +420,9 @@ static int run_both(struct native_plan *p, struct warren_error *err)
 		return r;
 	r = run_phase(p, MEANWHILE, err);
 	r2 = ns_aside_join(&aside.thread);
-	if (r == 0 && r2 < 0) {
+	if (r2 < 0)
 		*err = aside.err;
-		r = r2;
-	}
-	return r;
+	return r2 < 0 ? r2 : r;
 }
 
 static void report(int sock, const struct warren_error *err)
