@@ -41,17 +41,6 @@
 	(MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | \
 	 MOUNT_ATTR_NOSYMFOLLOW)
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1 /* its shadow memory is larger than any limit */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 /* Where a child has its descriptors; 2 is /dev/null, and so is 1 of who has no output. */
 enum {
 	FD_IN = 0,
@@ -197,6 +186,7 @@ static int set_limits(struct setup *s, struct warren_error *err)
 		{ RLIMIT_CORE, 0 },
 		{ RLIMIT_NPROC, 1 }, /* itself */
 		{ RLIMIT_NOFILE, 32 },
+		/* A sanitizer's shadow memory is larger than any limit. */
 		{ RLIMIT_AS, SANITIZED ? RLIM_INFINITY : 2UL << 30 },
 		{ RLIMIT_FSIZE, s->job->dir < 0 ? 0 : 1UL << 40 }, /* holes included */
 	};

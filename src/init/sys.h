@@ -14,8 +14,11 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+/* Always: a child that shares our stack must not come back from a function that we are in, too. */
+#define SYS_INLINE static inline __attribute__((always_inline))
+
 #if defined(__x86_64__)
-static inline long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
+SYS_INLINE long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -29,7 +32,7 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e, lo
 	return ret;
 }
 #elif defined(__aarch64__)
-static inline long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
+SYS_INLINE long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = nr;
 	register long x0 __asm__("x0") = a;

@@ -26,10 +26,21 @@
 
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 {
-	int pidfd = -1;
+	struct ns_child child = { .pid = 0, .pidfd = -1 };
+	int r = ns_clone_as(geteuid(), flags, cgroup, &child);
+
+	if (r == 0 && child.pid > 0)
+		*ret_pidfd = child.pidfd;
+	return r < 0 ? r : child.pid;
+}
+
+/* 0 in both, with a pid in the parent; or -errno. */
+static int start(struct ns_child *child, uint64_t flags, int cgroup)
+{
 	struct clone_args args = {
-		.flags = flags | CLONE_PIDFD,
-		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.flags = flags | CLONE_PIDFD | CLONE_PARENT_SETTID,
+		.pidfd = (uint64_t)(uintptr_t)&child->pidfd,
+		.parent_tid = (uint64_t)(uintptr_t)&child->pid,
 		.exit_signal = SIGCHLD,
 	};
 	long pid;
@@ -38,21 +49,23 @@ pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup;
 	}
-	pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid < 0)
-		return -errno;
-	if (pid > 0)
-		*ret_pidfd = pidfd;
-	return (pid_t)pid;
+	if (child->run)
+		args.flags |= CLONE_VM | CLONE_VFORK;
+	pid = SYS_2(SYS_clone3, &args, sizeof(args));
+	if (pid == 0 && child->run)
+		child->run(child->ctx); /* and never return: this frame is the parent's */
+	if (pid == 0)
+		child->pid = 0;
+	return pid < 0 ? (int)pid : 0;
 }
 
-pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd)
+int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child)
 {
 	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
-	pid_t pid;
+	int r;
 
 	if (geteuid() == uid || bits < 0)
-		return ns_clone(flags, cgroup, ret_pidfd);
+		return start(child, flags, cgroup);
 	/*
 	 * By system call, so that it concerns this thread alone; with the fixup off,
 	 * so that the capabilities stay. In its new namespace the child has none of
@@ -64,12 +77,12 @@ pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd)
 		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
 		return -errno;
 	}
-	pid = ns_clone(flags, cgroup, ret_pidfd);
-	if (pid != 0) {
+	r = start(child, flags, cgroup);
+	if (r < 0 || child->pid != 0) {
 		(void)syscall(SYS_setresuid, -1, 0, -1);
 		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
 	}
-	return pid;
+	return r;
 }
 
 static int write_proc(pid_t pid, const char *name, const char *text,
@@ -236,18 +249,19 @@ enum {
 	ASIDE_DONE
 };
 
-static void aside_reach(struct ns_aside *a, uint32_t state)
+void ns_reach(uint32_t *state, uint32_t to)
 {
-	__atomic_store_n(&a->state, state, __ATOMIC_RELEASE);
-	(void)SYS_3(SYS_futex, &a->state, FUTEX_WAKE_PRIVATE, 1);
+	__atomic_store_n(state, to, __ATOMIC_RELEASE);
+	(void)SYS_3(SYS_futex, state, FUTEX_WAKE_PRIVATE, 1);
 }
 
-static void aside_await(struct ns_aside *a, uint32_t state)
+uint32_t ns_await(uint32_t *state, uint32_t at_least)
 {
 	uint32_t now;
 
-	while ((now = __atomic_load_n(&a->state, __ATOMIC_ACQUIRE)) < state)
-		(void)SYS_4(SYS_futex, &a->state, FUTEX_WAIT_PRIVATE, now, NULL);
+	while ((now = __atomic_load_n(state, __ATOMIC_ACQUIRE)) < at_least)
+		(void)SYS_4(SYS_futex, state, FUTEX_WAIT_PRIVATE, now, NULL);
+	return now;
 }
 
 /* A sanitizer knows nothing of this stack. */
@@ -256,7 +270,7 @@ __attribute__((no_sanitize("address", "undefined"))) static int aside_main(void 
 	struct ns_aside *a = arg;
 
 	a->result = a->run(a->ctx);
-	aside_reach(a, ASIDE_DONE);
+	ns_reach(&a->state, ASIDE_DONE);
 	(void)SYS_1(SYS_exit, 0); /* this thread; exit_group would take the maker along */
 	return 0;
 }
@@ -274,18 +288,18 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err)
 
 int ns_aside_join(struct ns_aside *a)
 {
-	aside_await(a, ASIDE_DONE);
+	(void)ns_await(&a->state, ASIDE_DONE);
 	return a->result;
 }
 
 void ns_aside_tell(struct ns_aside *a)
 {
-	aside_reach(a, ASIDE_TOLD);
+	ns_reach(&a->state, ASIDE_TOLD);
 }
 
 void ns_aside_listen(struct ns_aside *a)
 {
-	aside_await(a, ASIDE_TOLD);
+	(void)ns_await(&a->state, ASIDE_TOLD);
 }
 
 int ns_loopback(bool up, struct warren_error *err)

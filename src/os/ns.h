@@ -17,12 +17,25 @@
  */
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
 
+/* A child, and what it does; pid and pidfd are there before it runs. */
+struct ns_child {
+	pid_t pid; /* 0 in the child itself */
+	int pidfd;
+	/*
+	 * NULL: it has a copy of our memory and returns, as of fork(2). Else it has our
+	 * memory, stack and errno, and runs this, which must end in _exit(2) or execve(2);
+	 * the calling thread alone waits for that, as of vfork(2).
+	 */
+	void (*run)(void *ctx);
+	void *ctx;
+};
+
 /*
  * The same, by @uid: what the kernel counts per user of a user namespace's
  * maker (inotify instances, queued signals, message queues) is then that id's,
- * and not shared with all that root has made. Needs to be root, or @uid itself.
+ * and not shared with all that root has made. Needs to be root, or @uid itself. 0 or -errno.
  */
-pid_t ns_clone_as(uid_t uid, uint64_t flags, int cgroup, int *ret_pidfd);
+int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);
 
 /* One line of a uid_map or gid_map. */
 struct ns_map {
@@ -54,6 +67,10 @@ int ns_open(pid_t pid, const char *name);
 
 /* The first range of @uid, by number or name, in /etc/subuid or /etc/subgid; or -ENOENT. */
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
+
+/* A number that only grows, between two that share their memory: say it, wait for it. */
+void ns_reach(uint32_t *state, uint32_t to);
+uint32_t ns_await(uint32_t *state, uint32_t at_least);
 
 /*
  * Another thread of the caller's, for work that is to go on while the caller is

@@ -88,6 +88,16 @@ static int connect_stage(struct making *m, int *ret_end, struct warren_error *er
 	return 0;
 }
 
+void create_child_started(struct making *m, const struct ns_child *child)
+{
+	m->box->pid = child->pid;
+	m->box->pidfd = child->pidfd;
+	(void)close(m->child_end);
+	m->child_end = -1;
+}
+
+#define CHILD_FLAGS (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND)
+
 int create_child(struct making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
@@ -95,8 +105,8 @@ int create_child(struct making *m, struct warren_error *err)
 	AUTO_CLOSE int maker =
 		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
 	struct native_plan *p = m->plan;
+	struct ns_child child = { .pidfd = -1 };
 	int ends[2], r = 0;
-	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
@@ -117,19 +127,16 @@ int create_child(struct making *m, struct warren_error *err)
 		return r;
 	p->listener = listener;
 	p->stage = stage;
-	pid = ns_clone_as(m->box->base_id,
-			  CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-				  CLONE_CLEAR_SIGHAND,
-			  cgroup, &m->box->pidfd);
-	if (pid == 0) {
+	if (m->lend)
+		return lend_thread(m, CHILD_FLAGS, cgroup, err);
+	r = ns_clone_as(m->box->base_id, CHILD_FLAGS, cgroup, &child);
+	if (r == 0 && child.pid == 0) {
 		(void)close(ends[0]); /* or we would never see its end */
 		inside_main(p);
 	}
-	if (pid < 0)
-		return error_errno(err, -pid, "start a process in namespaces of its own");
-	m->box->pid = pid;
-	(void)close(m->child_end);
-	m->child_end = -1;
+	if (r < 0)
+		return error_errno(err, -r, "start a process in namespaces of its own");
+	create_child_started(m, &child);
 	return 0;
 }
 
@@ -306,12 +313,13 @@ static const struct making_step steps[] = {
 	{ "find the user", find_user_before },
 	{ "make the cgroup", create_cgroup_before },
 	{ "start the child", create_child }, /* from here on there are two of us */
-	{ "write the id maps", create_maps },
-	{ "open the image meanwhile", open_image_meanwhile },
-	{ "find the user meanwhile", find_user_meanwhile },
-	{ "send the layers", send_mounts }, /* the child mounts them while we go on */
-	{ "make the cgroup meanwhile", create_cgroup_meanwhile },
-	{ "configure init", create_configure }, /* read by init when it is up */
+	{ "write the id maps", create_maps, true },
+	{ "open the image meanwhile", open_image_meanwhile, true },
+	{ "find the user meanwhile", find_user_meanwhile, true },
+	{ "send the layers", send_mounts,
+	  true }, /* the child mounts them while we go on */
+	{ "make the cgroup meanwhile", create_cgroup_meanwhile, true },
+	{ "configure init", create_configure, true }, /* read by init when it is up */
 	{ "wait for init", create_ready },
 	{ "say what is in force", create_describe },
 	{ "note it for others", create_note },
@@ -319,6 +327,19 @@ static const struct making_step steps[] = {
 };
 
 _Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too small");
+
+size_t create_meanwhile(const struct making_step **ret_steps, int *ret_first)
+{
+	size_t from = 0, n = 0;
+
+	while (!steps[from].meanwhile)
+		from++;
+	while (steps[from + n].meanwhile)
+		n++;
+	*ret_steps = &steps[from];
+	*ret_first = (int)from + 1;
+	return n;
+}
 
 /* ---------------------------------------------------------------- unmaking */
 
@@ -452,24 +473,35 @@ static void keep_trace(const struct making *m)
 int making_run(struct making *m, const struct making_step *list, size_t n, int first,
 	       struct warren_error *err)
 {
+	struct warren_step *row = m->outside;
+
 	for (size_t i = 0; i < n; i++) {
 		int r = 0;
 
+		if (list[i].meanwhile && m->meanwhile_done)
+			continue;
 		if (m->engine->inject.step == first + (int)i) {
 			if (m->engine->inject.crash)
 				(void)raise(SIGKILL);
 			r = error_errno(err, EIO, "injected");
 		}
+		if (m->n_outside < MAKING_STEPS_MAX)
+			row = &m->outside[m->n_outside++];
+		*row = (struct warren_step){ list[i].name, 0, 0 };
 		if (r == 0)
 			r = list[i].run(m, err);
-		if (m->engine->trace && m->n_outside < MAKING_STEPS_MAX)
-			m->outside[m->n_outside++] =
-				(struct warren_step){ list[i].name,
-						      clock_now() - m->started, 0 };
+		if (m->engine->trace && row->ns == 0)
+			row->ns = clock_now() - m->started;
 		if (r < 0)
 			return -err->code;
 	}
 	return 0;
+}
+
+void making_mark(struct making *m)
+{
+	if (m->n_outside > 0)
+		m->outside[m->n_outside - 1].ns = clock_now() - m->started;
 }
 
 int making_begin(struct making *m, struct native *n, const char *id,
@@ -549,6 +581,8 @@ int native_create(void *state, const struct warren_spec *spec,
 		return r;
 	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
 	m.plan->crash = n->inject.crash;
+	/* An ordinary user looks into his own process, which the child forbids for its memory. */
+	m.lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	r = making_hear_child(&m, making_run(&m, steps, ARRAY_SIZE(steps), 1, err), err);
 	making_end(&m, r);
 	if (r == 0)

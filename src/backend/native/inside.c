@@ -248,23 +248,16 @@ static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *
 	return r < 0 ? error_errno(err, (int)-r, "prctl") : caps_reduce(caps_kept, err);
 }
 
-/* What the thread is told, and what it tells. The child is a process: this is its copy. */
-static struct {
-	struct ns_aside thread;
-	struct native_plan *plan;
-	struct warren_error err;
-} aside;
-
-static int tell_of_maps(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
-	ns_aside_tell(&aside.thread);
+	ns_aside_tell(&p->aside);
 	return 0;
 }
 
 /* They were written long ago, unless the thread failed: then we do, and its word counts. */
-static int hear_of_maps(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
-	ns_aside_listen(&aside.thread);
+	ns_aside_listen(&p->aside);
 	return 0;
 }
 
@@ -404,24 +397,26 @@ static int run_phase(struct native_plan *p, enum phase phase, struct warren_erro
 	return 0;
 }
 
-static int run_aside(void *ctx UNUSED)
+static int run_aside(void *ctx)
 {
-	return run_phase(aside.plan, ASIDE, &aside.err);
+	struct native_plan *p = ctx;
+
+	return run_phase(p, ASIDE, &p->aside_err);
 }
 
 static int run_both(struct native_plan *p, struct warren_error *err)
 {
 	int r, r2;
 
-	aside.thread.run = run_aside;
-	aside.plan = p;
-	r = ns_aside_start(&aside.thread, err);
+	p->aside.run = run_aside;
+	p->aside.ctx = p;
+	r = ns_aside_start(&p->aside, err);
 	if (r < 0)
 		return r;
 	r = run_phase(p, MEANWHILE, err);
-	r2 = ns_aside_join(&aside.thread);
+	r2 = ns_aside_join(&p->aside);
 	if (r2 < 0)
-		*err = aside.err;
+		*err = p->aside_err;
 	return r2 < 0 ? r2 : r;
 }
 

@@ -4,6 +4,7 @@
  *
  *	take.c		what the spec and the image say
  *	create.c	the steps outside, all of them one after another; and their undoing
+ *	lend.c		those that are done while the child has the maker's thread
  *	part.c		the same in two halves: what any sandbox needs is made ahead
  */
 #ifndef NATIVE_MAKING_H
@@ -28,11 +29,14 @@ struct making {
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
+	bool lend; /* some steps are done by a thread while the child has ours */
+	bool meanwhile_done; /* they are */
 };
 
 struct making_step {
 	const char *name;
 	int (*run)(struct making *m, struct warren_error *err);
+	bool meanwhile; /* may be done so, see lend.c */
 };
 
 /* Steps: take.c */
@@ -48,6 +52,8 @@ void take_ids(const struct native *n, struct native_box *box);
 /* Steps: create.c */
 int create_claim(struct making *m, struct warren_error *err);
 int create_child(struct making *m, struct warren_error *err);
+/* Of create_child(): there is a child, or there will be none. */
+void create_child_started(struct making *m, const struct ns_child *child);
 int create_maps(struct making *m, struct warren_error *err);
 int create_cgroup_before(struct making *m, struct warren_error *err);
 int create_cgroup_meanwhile(struct making *m, struct warren_error *err);
@@ -59,9 +65,17 @@ int create_keep(struct making *m, struct warren_error *err);
 /* The layers and volumes over @sock, as the child takes them. */
 int create_send_mounts(struct making *m, int sock, struct warren_error *err);
 
+/* Steps: lend.c */
+/* Start the child in our memory, and do what may be done meanwhile. */
+int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err);
+/* Those of a create that may be. */
+size_t create_meanwhile(const struct making_step **ret_steps, int *ret_first);
+
 /* @first: the number of the first step, for the injection of failures. */
 int making_run(struct making *m, const struct making_step *steps, size_t n, int first,
 	       struct warren_error *err);
+/* The step under way has come to its end now. */
+void making_mark(struct making *m);
 /* The outcome of its steps, in the words of the child if that failed first. */
 int making_hear_child(struct making *m, int r, struct warren_error *err);
 /* A box and a plan; undone by making_end(), which leaves the box to the caller if @r is 0. */

@@ -4,6 +4,7 @@
  *
  *	native.c	the table and the engine
  *	create.c	create and destroy, as steps outside the sandbox
+ *	lend.c		those done by a thread while the child has ours
  *	take.c		what the spec and the image say
  *	part.c		what any sandbox needs, made ahead
  *	inside.c	the same for the child that becomes init: the isolation steps
@@ -18,7 +19,10 @@
  * into new user, mount and pid namespaces and makes the others itself, the
  * network being the dearest; meanwhile the parent writes its id maps, copies
  * the layers as id-mapped mounts (both need privileges of the host's), sends
- * them over, and makes the cgroup. They meet when init says READY.
+ * them over, and makes the cgroup. They meet when init says READY. To copy the
+ * parent's memory for the child would cost a tenth of all this, so the child has that
+ * itself, with the stack of the thread that made it (vfork(2)); what the parent does
+ * meanwhile another thread does.
  *
  * What is said to init afterwards is not this backend's own: backend/talk has it.
  */
@@ -122,6 +126,8 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
+	struct ns_aside aside; /* the thread that makes the mounts, and how it failed */
+	struct warren_error aside_err;
 
 	/* Of a part, whose spec comes when it is made already: what `spec` points to. */
 	struct warren_spec asked;
@@ -130,6 +136,7 @@ struct native_plan {
 		[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there */
 };
 
+/* Of a child that may have the maker's memory: nothing is written but the plan. */
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
 size_t inside_n_steps(void);
 size_t inside_n_part_steps(void);
