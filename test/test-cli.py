@@ -1010,10 +1010,13 @@ def killing_the_program_kills_the_sandbox():
         return subprocess.run(["pgrep", "-fx", f"sleep {marker}"], stdout=subprocess.DEVNULL,
                               check=False).returncode == 0
 
-    ok(alive(), "the control: it can be seen from outside")
+    deadline = time.monotonic() + WAIT
+    while not alive():  # the control: it can be seen from outside, once the shell's child is a sleep
+        ok(time.monotonic() < deadline, "the command is not seen from outside")
+        time.sleep(0.01)
     p.kill()
     finish(p)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WAIT
     while alive():
         ok(time.monotonic() < deadline, "the command outlived the program")
         time.sleep(0.01)
