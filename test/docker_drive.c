@@ -22,7 +22,7 @@
 #include "backend/docker/docker.h"
 #include "base/names.h"
 
-static struct place place;
+static struct place place = { .machine = -1, .memory = -1, .within = -1 };
 static json_t *config;
 
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
@@ -250,6 +250,7 @@ int main(int argc, char **argv)
 		return 2;
 	config = json_loads(argv[3], 0, NULL);
 	place = (struct place){ .platform = &platform_docker,
+				.within = -1,
 				.name = "docker",
 				.config = config,
 				.machine =

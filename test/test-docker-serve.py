@@ -4,8 +4,11 @@
 
 Speaks TAP. The suite of sessions runs as it is, with docker for the default; the daemon is this test's own.
 """
+import errno
 import glob
+import hashlib
 import os
+import socket
 import sys
 
 sys.dont_write_bytecode = True
@@ -67,12 +70,21 @@ def a_container_that_is_killed_is_a_sandbox_that_died():
         until(lambda: names(d, "-a") == [], "containers are left")
 
 
+def bare(d):
+    """An image of one program, which is of no use to anybody but who calls it by its name, and of a user that is not root."""
+    if "bare" not in d.call("images", "--format", "{{.Repository}}").decode().split():
+        with open("/bin/busybox", "rb") as f:
+            d.call("import", "--change", "USER app", "--change", "WORKDIR /home/app", "-", "bare:1", input=tar({
+                "busybox": File(f.read(), 0o755), "etc": directory(), "etc/text": "text", "home": directory(),
+                "etc/passwd": "root:x:0:0::/root:/none\napp:x:1234:1235::/home/app:/none\n",
+                "home/app": directory(uid=1234, gid=1235), "home/app/mine": File(b"mine", 0o600, uid=1234, gid=1235)}))
+
+
 @test
 def an_image_without_a_shell():
     """Commands run, are told apart from those that cannot, and end when they are told to; the rest says what it lacks."""
     d = docker()
-    with open("/bin/busybox", "rb") as f:
-        d.call("import", "-", "bare:1", input=tar({"busybox": File(f.read(), 0o755), "etc": directory(), "etc/text": "text"}))
+    bare(d)
     with world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": "bare:1"}, status=201)["id"]
         at = f"/v1/sandboxes/{box}"
@@ -91,8 +103,75 @@ def an_image_without_a_shell():
         eq([x for x in d.call("top", f"warren-{box}", "-eo", "pid,args").decode().splitlines() if "sleep" in x], [])
         r = w.ask("POST", f"{at}/sessions", {})
         ok(r.status in (422, 501) and "shell" in r.json()["message"], r.body)
-        r = w.ask("GET", f"{at}/files", query={"path": "/etc/text"})
-        ok(r.body == b"text" or r.status == 501 and "no shell" in r.json()["message"], r.body)
+        w.delete(box)
+
+
+@test
+def files_and_ports_of_an_image_without_a_shell():
+    """By the anchor: nothing of the image's is asked to do it."""
+    d = docker()
+    bare(d)
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": "bare:1"}, status=201)["id"]
+        at = f"/v1/sandboxes/{box}"
+
+        def ask(method, where="", body=None, status=200, **query):
+            return w.ask(method, f"{at}/files{where}", body, query=query, status=status)
+        eq(w.post(f"{at}/run", {"argv": ["/busybox", "id", "-u"]})["stdout"], "1234\n", "the image's user")
+        eq(w.post(f"{at}/run", {"argv": ["/busybox", "pwd"]})["stdout"], "/home/app\n", "and its directory")
+        data = os.urandom(3 << 20)
+        ask("PUT", "", data, status=201, path="/home/app/new", mode="0640")
+        ok(ask("GET", path="/home/app/new").body == data, "what was written is read")
+        s = ask("GET", "/stat", path="/home/app/new").json()
+        eq((s["type"], s["size"], s["mode"], s["uid"], s["gid"]), ("file", len(data), "0640", 1234, 1235), s)
+        eq(w.post(f"{at}/run", {"argv": ["/busybox", "sha256sum", "new"]})["stdout"].split()[0],
+           hashlib.sha256(data).hexdigest(), "and it is the same inside")
+        # As the sandbox's user, and no other.
+        eq(ask("GET", path="/home/app/mine").body, b"mine")
+        eq(ask("GET", path="/home/app/mine", user="99", status=403).json()["code"], "permission_denied")
+        eq(ask("PUT", "", b"x", path="/etc/text", status=403).json()["code"], "permission_denied")
+        eq(ask("PUT", "", b"x", path="/etc/text", user="0").json()["size"], 1, "root may")
+        # Trees, changes, search, and what is told of changes.
+        with w.client() as c:
+            r = c.send("GET", f"{at}/files/watch", query={"path": "/home/app"})
+            eq(r.readline(), b'{"type":"ready"}\n')
+            ask("POST", "/mkdir", {"path": "/home/app/d"}, status=201)
+            eq(json.loads(r.readline()), {"type": "created", "path": "/home/app/d"})
+        ask("PUT", "/tar", tar({"a": directory(), "a/b": "needle"}), path="/home/app/d")
+        eq(len(ask("POST", "/search", {"path": "/home/app/d", "content": "needle"}).json()["matches"]), 1)
+        ask("POST", "/move", {"from": "/home/app/d/a", "to": "/home/app/e"})
+        eq([e["path"] for e in ask("GET", "/list", path="/home/app").json()["entries"]],
+           [f"/home/app/{x}" for x in ("d", "e", "mine", "new")])
+        ask("DELETE", path="/home/app/e", recursive="true", status=204)
+        eq(ask("GET", "/stat", path="/home/app/e", status=404).json()["code"], "file_not_found")
+        eq(ask("GET", path="/proc/1/maps", user="0", status=403).json()["code"], "permission_denied")
+        # A server.
+        eq(w.ask("GET", f"{at}/ports/8000/text", status=502).json()["code"], "port_closed")
+        w.post(f"{at}/execs", {"argv": ["/busybox", "httpd", "-f", "-p", "127.0.0.1:8000", "-h", "/etc"]}, status=201)
+        until(lambda: w.ask("GET", f"{at}/ports/8000/text").status == 200, "nobody answers")
+        eq(w.ask("GET", f"{at}/ports/8000/text").body, b"x")
+        # Whoever else comes to the door, which is still there, finds nobody.
+        (door,) = glob.glob(f"{w.run_dir}/kept/*/{box}/door")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            eq(s.connect_ex(door), errno.ECONNREFUSED, door)
+        w.delete(box)
+        eq(names(d, "-a"), [], "containers")
+
+
+@test
+def files_of_a_container_that_is_frozen():
+    """Behind the service's back: that is said, and what was given up is not done when it goes on."""
+    d = docker()
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
+        at = f"/v1/sandboxes/{box}/files"
+        w.ask("PUT", at, b"1", query={"path": "/tmp/x"}, status=201)
+        d.call("pause", f"warren-{box}")
+        r = w.ask("DELETE", at, query={"path": "/tmp/x"})
+        ok(r.status >= 400 and "docker: the container is paused" in r.json()["message"], r)
+        d.call("unpause", f"warren-{box}")
+        eq(w.ask("GET", at, query={"path": "/tmp/x"}).body, b"1", "it is there")
+        w.ask("DELETE", at, query={"path": "/tmp/x"}, status=204)
         w.delete(box)
 
 

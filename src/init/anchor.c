@@ -8,6 +8,7 @@
  * or read its memory (it is not dumpable).
  *
  *	anchor			wait for ever
+ *	anchor serve DOOR	the same, and do file work for who listens there (within.c)
  *	anchor quiet		take the loopback device down; by who may do that
  *	anchor all SIG MARK	a signal to all who have WARREN_EXEC=MARK in their environment
  *	anchor first SIG MARK	to the eldest of them
@@ -22,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "init/sys.h"
+#include "init/within.h"
 
 #define PASSES   16
 #define MARK_MAX 64U
@@ -168,15 +170,19 @@ void init_main(const long *stack)
 	const struct kernel_sigaction ignored = { .handler = SIG_IGN,
 						  .flags = SA_NOCLDWAIT };
 	const char *const *argv = (const char *const *)(stack + 1);
+	int serve;
 
 	if (stack[0] == 2 && is(argv[1], "quiet"))
 		sys_exit(quiet() == 0 ? 0 : 1);
 	if (stack[0] == 4 && (is(argv[1], "all") || is(argv[1], "first")))
 		sys_exit(signal_marked(argv[2], argv[3], is(argv[1], "all")));
-	if (stack[0] > 1)
+	serve = stack[0] == 3 && is(argv[1], "serve");
+	if (stack[0] > 1 && !serve)
 		sys_exit(1);
 	(void)SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	(void)SYS_4(SYS_rt_sigaction, SIGCHLD, &ignored, 0, sizeof(ignored.mask));
+	if (serve)
+		within_serve(argv[2]);
 	for (;;)
 		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
 }

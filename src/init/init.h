@@ -12,6 +12,10 @@
  * drain.c	output into a journal
  * reach.c	OPEN and CONNECT
  * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
+ * self.c	who init is, and its own rights
+ *
+ * anchor.c	the first process of a container of docker's, and within.c, what it has of an init:
+ *		the last three of these parts
  *
  * init runs under the same system call filter and with the same capabilities as
  * what it starts, but as a user of its own (INIT_ID): whoever is root inside
@@ -114,10 +118,15 @@ void watch_drop(int fd);
 __attribute__((noreturn)) void init_main(void);
 /* The sandbox ends, and we with it. */
 __attribute__((noreturn)) void init_end(void);
-uint64_t now(void);
 /* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
 void dispatch(int c, size_t size, int *fds, size_t n_fds);
 extern char inbox[PROTO_MESSAGE_MAX];
+
+/* self.c */
+uint64_t now(void);
+void become_init(void);
+/* Only what is in @mask, of what we have; -1: all. */
+void take_caps(uint64_t mask);
 
 /* conn.c */
 void conn_start(void);
@@ -139,8 +148,6 @@ void report(const struct exec *ex, const struct proto_exited *msg);
 void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
 /* The pipe of a starting exec has something to say: answer the request. */
 void spawn_started(struct exec *ex);
-/* Only what is in @mask, of what we have; -1: all. */
-void take_caps(uint64_t mask);
 
 /* exec.c */
 struct exec *exec_new(uint32_t id);

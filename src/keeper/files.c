@@ -25,6 +25,7 @@
 #include "keeper/scripts.h"
 #include "keeper/spool.h"
 #include "keeper/token.h"
+#include "keeper/within.h"
 
 #define HAND_SECS  60
 #define LIST_SECS  300
@@ -604,6 +605,10 @@ void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 	const struct proto_header *h = msg;
 	char why[100];
 
+	if (place.within >= 0) {
+		within_work(w, msg, size, fds, n_fds);
+		return;
+	}
 	switch (h->type) {
 	case PROTO_OPEN:
 		do_open(w, msg, fds, n_fds);

@@ -11,7 +11,8 @@
  * work.c	two processes that may wait: one for files, one for signals
  * hand.c	a shell inside that is kept, and given one script after another
  * tree.c	the processes of an exec, found and signalled by such scripts (procs.c)
- * files.c	OPEN and SCAN the same way; entries.c, what is found; change.c, CHANGE
+ * within.c	files and ports by somebody inside who is ours, where the platform has one
+ * files.c	else, OPEN and SCAN the same way as trees; entries.c, what is found; change.c, CHANGE
  * token.c	directories that were opened; spool.c, the bytes of files; port.c, ports
  * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
  *

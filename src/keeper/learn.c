@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "keeper/keeper.h"
 #include "keeper/scripts.h"
+#include "keeper/within.h"
 
 #define TOLD_MAX (4U << 20)
 
@@ -141,6 +142,38 @@ static int take_told(char *text, size_t size)
 	return r;
 }
 
+static int open_inside(void *ctx UNUSED, const char *path)
+{
+	return within_open(path);
+}
+
+/* An image may do without a shell, where the platform says by itself what became of a command. */
+static int learn_bare(struct buf *said, struct warren_error *err)
+{
+	struct talk_user user;
+	int r;
+
+	if (!place.platform->tells_start) {
+		said->data[strcspn(said->data, "\r\n")] = '\0';
+		return error_set(
+			err, EIO, "%s: exec: %.300s", place.name,
+			said->data[0] ? said->data
+				      : "nothing inside answers: it has no /bin/sh, or "
+					"the tool runs nothing");
+	}
+	if (place.cwd && strlen(place.cwd) < sizeof(inside.cwd))
+		(void)strcpy(inside.cwd, place.cwd);
+	if (place.within < 0)
+		return 0;
+	r = user_resolve(place.user, open_inside, NULL, &user, err);
+	if (r < 0)
+		return error_wrap(err, "%s", place.name);
+	inside.uid = user.uid;
+	inside.gid = user.gid;
+	(void)strcpy(inside.home, user.home);
+	return 0;
+}
+
 int learn(struct warren_error *err)
 {
 	static const char *const shells[] = { "/bin/sh", "/usr/bin/sh", "/busybox/sh" };
@@ -167,15 +200,7 @@ int learn(struct warren_error *err)
 			return error_errno(err, ENOMEM, "look inside");
 		return 0;
 	}
-	/* An image may do without, where the platform says by itself what became of a command. */
-	if (place.platform->tells_start)
-		return 0;
-	said.data[strcspn(said.data, "\r\n")] = '\0';
-	return error_set(err, EIO, "%s: exec: %.300s", place.name,
-			 said.data[0]
-				 ? said.data
-				 : "nothing inside answers: it has no /bin/sh, or the "
-				   "tool runs nothing");
+	return learn_bare(&said, err);
 }
 
 /* ---------------------------------------------------------------- written down */
@@ -196,6 +221,7 @@ int learn_note(const struct warren_spec *spec, struct warren_error *err)
 				.control = -1,
 				.n_ids = UINT32_MAX - 1,
 				.framed = true,
+				.direct = place.within >= 0,
 				.user = { .uid = inside.uid, .gid = inside.gid } };
 	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
 	char path[sizeof(place.dir) + 16];

@@ -30,7 +30,7 @@
 #define PATIENCE_MAX 86400
 #define CONFIG_MAX   (1U << 20)
 
-struct place place = { .machine = -1, .memory = -1 };
+struct place place = { .machine = -1, .memory = -1, .within = -1 };
 
 static const struct platform *const platforms[] = {
 	&platform_command,

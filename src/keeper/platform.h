@@ -51,6 +51,13 @@ struct place {
 	 */
 	bool clean;
 	int memory;
+	/*
+	 * And a connection to somebody inside who does file work and reaches ports as an init
+	 * does (init/within.c), -1: nobody; and who and where commands are that say nothing of it,
+	 * by the spec or the image, NULL: root, and "/".
+	 */
+	int within;
+	char *user, *cwd;
 	size_t n_enforced;
 	struct warren_enforcement enforced[PLATFORM_ENFORCED_MAX];
 };
@@ -152,6 +159,8 @@ struct platform {
 	 */
 	int (*signal)(struct place *p, const char *mark, const char *user, bool all,
 		      int sig, struct warren_error *err);
+	/* Why nobody inside answers: -EBUSY, it is paused; -ESRCH, it has ended; 0: it should. */
+	int (*silent)(struct place *p, struct warren_error *err);
 	/* The bytes of a file, as root inside, from @offset on, at most @size of them, to @to. */
 	int (*read_file)(struct place *p, const char *path, uint64_t offset,
 			 uint64_t size, int to, struct warren_error *err);

@@ -164,12 +164,16 @@ static int worker_start(struct worker *k, unsigned which)
 		(void)setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	k->pid = fork();
 	if (k->pid == 0) {
-		int sock = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+		int sock = fcntl(ends[1], F_DUPFD_CLOEXEC, 5);
+		int within = which == FILES && place.within >= 0
+				     ? fcntl(place.within, F_DUPFD_CLOEXEC, 5)
+				     : -1;
 
 		/* Nobody's connection and no stream of an exec's may stay open with us. */
-		if (dup2(sock, 3) < 0 || close_range(4, ~0U, 0) < 0)
+		place.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
+		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
+		    close_range(place.within < 0 ? 4 : 5, ~0U, 0) < 0)
 			_exit(1);
-		(void)fcntl(3, F_SETFD, FD_CLOEXEC);
 		worker_main(3);
 	}
 	(void)close(ends[1]);

@@ -142,7 +142,7 @@ struct net_loop *files_loop(const struct files *f)
 
 bool files_are_copies(const struct files *f)
 {
-	return f->box && f->box->is.base.framed;
+	return f->box && f->box->is.base.framed && !f->box->is.base.direct;
 }
 
 uint32_t files_uid(const struct files *f)

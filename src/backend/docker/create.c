@@ -114,7 +114,7 @@ static int make(struct docker *d, struct place *p, const struct warren_spec *spe
 }
 
 static int start(struct docker *d, struct place *p, const struct warren_spec *spec,
-		 struct warren_error *err)
+		 int listener, struct warren_error *err)
 {
 	struct warren_error why;
 	char name[DOCKER_NAME_MAX];
@@ -123,8 +123,10 @@ static int start(struct docker *d, struct place *p, const struct warren_spec *sp
 	docker_name(p, name);
 	r = docker_ask(d, "start the container", "POST", NULL, err,
 		       "/containers/%s/start", name);
-	if (r >= 0)
+	if (r >= 0) {
 		docker_meet(d, p);
+		p->within = docker_await(listener);
+	}
 	if (r >= 0 && spec->network == WARREN_NETWORK_NONE &&
 	    docker_quiet(d, p, &why) < 0)
 		return error_set(
@@ -175,20 +177,29 @@ static int prepare(struct docker *d, struct place *p, const struct warren_spec *
 		r = docker_limits(p, info, spec, limits, err);
 	if (r == 0)
 		r = docker_image(d, image, err);
-	return r;
+	if (r == 0)
+		r = docker_image_says(d, image, p, err);
+	if (r < 0 || !spec->user)
+		return r;
+	free(p->user);
+	p->user = strdup(spec->user);
+	return p->user ? 0 : error_errno(err, ENOMEM, "%s: user", d->name);
 }
 
 static int create(struct docker *d, struct place *p, const struct warren_spec *spec,
 		  const struct docker_info *info, const struct warren_limits *limits,
 		  struct warren_error *err)
 {
+	AUTO_CLOSE int listener = -1;
 	json_t *body;
 	int r = put_anchor(p, err);
 
+	if (r == 0)
+		r = docker_listen(p, info, &listener, err);
 	if (r < 0)
 		return r;
 	sweep(d, p);
-	body = docker_spec(p, spec, limits, image_of(d, spec));
+	body = docker_spec(p, spec, limits, image_of(d, spec), listener >= 0);
 	if (!body)
 		return error_set(
 			err, EILSEQ,
@@ -196,7 +207,7 @@ static int create(struct docker *d, struct place *p, const struct warren_spec *s
 			d->name);
 	r = make(d, p, spec, info, body, err);
 	json_decref(body);
-	return r < 0 ? r : start(d, p, spec, err);
+	return r < 0 ? r : start(d, p, spec, listener, err);
 }
 
 int docker_create(struct place *p, const struct warren_spec *spec,

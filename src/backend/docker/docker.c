@@ -96,14 +96,17 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 static int docker_destroy(struct place *p, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
-	char anchor[DOCKER_ANCHOR_MAX];
+	char path[DOCKER_ANCHOR_MAX];
 	int r = docker_open(&d, p->name, p->config, err);
 
 	if (r == 0)
 		r = docker_remove(&d, p, err);
-	docker_anchor(p, anchor);
-	if (r == 0 && unlink(anchor) < 0 && errno != ENOENT)
-		r = error_errno(err, errno, "%s: remove '%s'", p->name, anchor);
+	docker_anchor(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	docker_door(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
 	return r;
 }
 
@@ -164,6 +167,23 @@ static int docker_pause(struct place *p, bool paused, struct warren_error *err)
 	r = docker_ask(&d, step, "POST", NULL, err, "/containers/%s/%s", name,
 		       paused ? "pause" : "unpause");
 	return r < 0 ? r : 0;
+}
+
+static int docker_silent(struct place *p, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_inspect(&d, p, err);
+	if (r < 0)
+		return r;
+	if (r == 0 || !is_running(&d))
+		return error_set(err, ESRCH, "%s: the container %s", p->name,
+				 r == 0 ? "was removed" : "does not run any more");
+	if (json_is_true(json_object_get(json_object_get(d.answer, "State"), "Paused")))
+		return error_set(err, EBUSY, "%s: the container is paused", p->name);
+	return 0;
 }
 
 static uint64_t number(const json_t *from, const char *object, const char *key)
@@ -246,6 +266,7 @@ const struct platform platform_docker = {
 	.stats = docker_stats,
 	.update = docker_update,
 	.signal = docker_signal,
+	.silent = docker_silent,
 	.read_file = docker_read_file,
 	.write_file = docker_write_file,
 };

@@ -8,6 +8,7 @@
  * spec.c	a spec in the words of the Engine API, and what of it is in force
  * errand.c	what the anchor does for us inside
  * meet.c	a container's first process, as this machine sees it; network: none
+ * within.c	the way to the anchor, for files and ports
  * pull.c	images that are not there yet
  * exec.c	the relay: a process's streams over one hijacked connection
  * frame.c	bytes from that connection: the head of the answer, the frames of two streams
@@ -17,8 +18,8 @@
  * No `docker` is called. The paths of the API carry no version: that is the newest one the
  * daemon speaks, and what is used here is the same in all of them since 1.40, and in podman.
  *
- * A container's first process is the anchor (init/anchor.c), a static program of 2 kB
- * that only waits and reaps: bound into /dev, which is a tmpfs, read-only, so that the image's own
+ * A container's first process is the anchor (init/anchor.c), a static program of 9 kB
+ * that waits and reaps, and opens files for us: bound into /dev, which is a tmpfs, read-only, so that the image's own
  * tree has nothing of ours in it and a `scratch` image works. Docker's own init does not serve:
  * it needs a command of the image's to wait for, and is a package of its own that many
  * machines lack. The file is a copy in the sandbox's directory: nothing that the host
@@ -39,6 +40,7 @@
 #define DOCKER_NAME_MAX   (sizeof("warren-") + ID_LEN)
 #define DOCKER_SOCKET_MAX 108
 #define DOCKER_ANCHOR     "/dev/.warren" /* inside */
+#define DOCKER_DOOR       "/dev/.warren-door"
 #define DOCKER_ANCHOR_MAX (sizeof(((struct place *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
@@ -128,6 +130,15 @@ void docker_meet(struct docker *d, struct place *p);
 /* Without even a loopback device. */
 int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err);
 
+/* within.c */
+/* Where its socket is outside. */
+void docker_door(const struct place *p, char path[DOCKER_ANCHOR_MAX]);
+/* Before the container is made; -1 where the daemon's runtime has no use for it. */
+int docker_listen(const struct place *p, const struct docker_info *info, int *ret_fd,
+		  struct warren_error *err);
+/* The anchor's connection, once the container runs; -1: it did not come. */
+int docker_await(int listener);
+
 /* errand.c */
 /* The anchor's file is run again, as @exec says. Its exit status, or -errno. */
 int docker_errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
@@ -142,15 +153,21 @@ int docker_limits(struct place *p, const struct docker_info *info,
 		  struct warren_error *err);
 void docker_note(struct place *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
-/* What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. */
+/*
+ * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a @door
+ * the anchor is root, and commands are told who they are (p->user).
+ */
 json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
-		    const struct warren_limits *limits, const char *image);
+		    const struct warren_limits *limits, const char *image, bool door);
 /* Limits into a HostConfig, or into what changes them; false: no memory. */
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 
 /* pull.c */
 /* The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to it. */
 int docker_image(struct docker *d, const char *image, struct warren_error *err);
+/* What it says of commands that say nothing themselves, into @p. */
+int docker_image_says(struct docker *d, const char *image, struct place *p,
+		      struct warren_error *err);
 
 /* exec.c */
 __attribute__((noreturn)) void docker_exec(struct place *p, const struct place_exec *e);

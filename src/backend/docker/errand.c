@@ -59,7 +59,8 @@ int docker_signal(struct place *p, const char *mark, const char *user, bool all,
 		return r;
 	(void)snprintf(number, sizeof(number), "%d", sig);
 	exec = json_pack("{s:[s,s,s,s], s:s*}", "Cmd", DOCKER_ANCHOR,
-			 all ? "all" : "first", number, mark, "User", user);
+			 all ? "all" : "first", number, mark, "User",
+			 user ? user : p->user);
 	r = docker_errand(&d, p, step, exec, err);
 	json_decref(exec);
 	return r > 0 ? error_errno(err, ESRCH, "%s: %s", p->name, step) : r;

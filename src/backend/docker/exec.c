@@ -139,8 +139,8 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 	docker_name(p, name);
 	body = json_pack("{s:b, s:b, s:b, s:b, s:s*, s:s*, s:s}", "AttachStdin",
 			 e->stdin_open || e->pty, "AttachStdout", 1, "AttachStderr",
-			 !e->pty, "Tty", e->pty, "WorkingDir", e->cwd, "User", e->user,
-			 "DetachKeys", DETACH_KEYS);
+			 !e->pty, "Tty", e->pty, "WorkingDir", e->cwd, "User",
+			 e->user ? e->user : p->user, "DetachKeys", DETACH_KEYS);
 	if (!body)
 		return error_set(err, EILSEQ,
 				 "%s: make an exec: its cwd or user is not UTF-8",

@@ -77,6 +77,30 @@ static int is_there(struct docker *d, const char *image, struct warren_error *er
 	return r < 0 ? r : 1;
 }
 
+static char *text_of(const json_t *config, const char *key)
+{
+	const char *said = json_string_value(json_object_get(config, key));
+
+	return said && said[0] ? strdup(said) : NULL;
+}
+
+int docker_image_says(struct docker *d, const char *image, struct place *p,
+		      struct warren_error *err)
+{
+	const json_t *config;
+	int r = is_there(d, image, err);
+
+	if (r == 0)
+		r = error_set(err, ENOMEDIUM, "%s: look for the image: '%.80s' is gone",
+			      d->name, image);
+	if (r < 0)
+		return r;
+	config = json_object_get(d->answer, "Config");
+	p->user = text_of(config, "User");
+	p->cwd = text_of(config, "WorkingDir");
+	return 0;
+}
+
 /* A stream that ended well, or what it says went wrong; @r as of the request. */
 static int outcome(const struct docker *d, const char *step, const char *image, int r,
 		   const struct stream *s, struct warren_error *err)

@@ -190,17 +190,21 @@ static json_t *one_mount(const struct warren_mount *m)
 			 (json_int_t)(m->size ? m->size : TMPFS_DEFAULT), "Mode", 01777);
 }
 
-static json_t *all_mounts(const struct place *p, const struct warren_spec *spec)
+static json_t *all_mounts(const struct place *p, const struct warren_spec *spec,
+			  bool with_door)
 {
-	char anchor[DOCKER_ANCHOR_MAX];
-	const struct warren_mount own = { .source = anchor,
-					  .target = DOCKER_ANCHOR,
-					  .read_only = true };
+	char anchor[DOCKER_ANCHOR_MAX], door[DOCKER_ANCHOR_MAX];
+	const struct warren_mount own[] = {
+		{ .source = anchor, .target = DOCKER_ANCHOR, .read_only = true },
+		{ .source = door, .target = DOCKER_DOOR, .read_only = true },
+	};
 	json_t *list = json_array();
-	int r;
+	int r = 0;
 
 	docker_anchor(p, anchor);
-	r = json_array_append_new(list, one_mount(&own));
+	docker_door(p, door);
+	for (size_t i = 0; r == 0 && i < (with_door ? 2 : 1); i++)
+		r = json_array_append_new(list, one_mount(&own[i]));
 	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
 		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
 	if (r == 0)
@@ -237,15 +241,15 @@ static json_t *rlimits(const struct warren_spec *spec)
 }
 
 static json_t *host_config(const struct place *p, const struct warren_spec *spec,
-			   const struct warren_limits *limits)
+			   const struct warren_limits *limits, bool door)
 {
 	json_t *host = json_pack(
 		"{s:o, s:[s], s:o, s:[s], s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, s:o}",
-		"Mounts", all_mounts(p, spec), "CapDrop", "ALL", "CapAdd", kept_caps(),
-		"SecurityOpt", "no-new-privileges", "NetworkMode", "none", "IpcMode",
-		"private", "CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only,
-		"LogConfig", "Type", "none", "RestartPolicy", "Name", "no", "Ulimits",
-		rlimits(spec));
+		"Mounts", all_mounts(p, spec, door), "CapDrop", "ALL", "CapAdd",
+		kept_caps(), "SecurityOpt", "no-new-privileges", "NetworkMode", "none",
+		"IpcMode", "private", "CgroupnsMode", "private", "ReadonlyRootfs",
+		spec->read_only, "LogConfig", "Type", "none", "RestartPolicy", "Name",
+		"no", "Ulimits", rlimits(spec));
 
 	if (host && docker_put_limits(host, limits))
 		return host;
@@ -270,17 +274,19 @@ static json_t *environment(const struct warren_spec *spec)
  * other signal than that: without it a daemon that is stopped waits ten seconds for each.
  */
 json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
-		    const struct warren_limits *limits, const char *image)
+		    const struct warren_limits *limits, const char *image, bool door)
 {
 	char engine[sizeof(p->dir)];
 
 	docker_engine(p, engine);
-	return json_pack("{s:s, s:[s], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
+	return json_pack("{s:s, s:[s,s*,s*], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
 			 "s:{s:s, s:s}, s:o}",
-			 "Image", image, "Entrypoint", DOCKER_ANCHOR, "Cmd", "Hostname",
-			 spec->hostname ? spec->hostname : p->id, "User", spec->user,
-			 "WorkingDir", spec->workdir, "Env", environment(spec),
-			 "Healthcheck", "Test", "NONE", "StopSignal", "SIGKILL", "Labels",
-			 "warren.id", p->id, "warren.engine", engine, "HostConfig",
-			 host_config(p, spec, limits));
+			 "Image", image, "Entrypoint", DOCKER_ANCHOR,
+			 door ? "serve" : NULL, door ? DOCKER_DOOR : NULL, "Cmd",
+			 "Hostname", spec->hostname ? spec->hostname : p->id, "User",
+			 door && p->user ? "0" : p->user, "WorkingDir", spec->workdir,
+			 "Env", environment(spec), "Healthcheck", "Test", "NONE",
+			 "StopSignal", "SIGKILL", "Labels", "warren.id", p->id,
+			 "warren.engine", engine, "HostConfig",
+			 host_config(p, spec, limits, door));
 }

@@ -61,6 +61,7 @@ void talk_base(const struct talk_box *box, struct request_base *ret)
 		.n_ids = box->n_ids,
 		.groups = box->groups,
 		.framed = box->framed,
+		.direct = box->direct,
 	};
 }
 

@@ -34,6 +34,7 @@ struct request_base {
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
 	bool framed;    /* an exec has no descriptors beyond three: session/session.h */
+	bool direct;    /* and yet an open file is the sandbox's own, no copy */
 };
 
 /* A message on its way: bytes and descriptors. */

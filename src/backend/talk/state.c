@@ -18,6 +18,7 @@ static const struct state_field shared[] = {
 	{ "n_ids", STATE_NUMBER32, offsetof(struct talk_box, n_ids) },
 	{ "groups", STATE_FLAG, offsetof(struct talk_box, groups) },
 	{ "framed", STATE_OPTION, offsetof(struct talk_box, framed) },
+	{ "direct", STATE_OPTION, offsetof(struct talk_box, direct) },
 	{ "uid", STATE_NUMBER32, offsetof(struct talk_box, user.uid) },
 	{ "gid", STATE_NUMBER32, offsetof(struct talk_box, user.gid) },
 	{ "group", STATE_GROUP, 0 },

@@ -44,6 +44,7 @@ struct talk_box {
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
 	bool framed;    /* an exec has no descriptors beyond three */
+	bool direct;    /* and yet an open file is the sandbox's own, no copy */
 	char *workdir;
 	char **env;
 	char *hostname;
