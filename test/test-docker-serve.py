@@ -194,6 +194,47 @@ def what_cannot_be_had_is_said():
 
 
 @test
+def an_image_is_pulled_and_its_progress_told():
+    """By the service, and by the command, which needs none."""
+    d = docker()
+    refs = [registry().push(simple(f"pulled {i}"), f"docker/told{i}", "1") for i in range(2)]
+
+    def pull(w, **spec):
+        with w.client() as c:
+            r = c.send("POST", "/v1/images/pull", {"backend": "docker", **spec})
+            eq(r.status, 200, spec)
+            return [json.loads(line) for line in r]
+    with world(d) as w:
+        ok(refs[0] not in d.call("images", "--format", "{{.Repository}}:{{.Tag}}").decode().split(), "it is there before")
+        events = pull(w, image=refs[0])
+        layers = {e["digest"]: e["phase"] for e in events if e["type"] == "layer"}
+        eq((events[-1]["type"], set(layers.values())), ("done", {"present"}), events)
+        told = events[-1]["image"]
+        eq((told["names"], told["layers"], told["size"] > 0), ([refs[0]], len(layers), True), told)
+        eq(told["id"], d.call("image", "inspect", "--format", "{{.Id}}", refs[0]).decode().strip())
+        e = pull(w, image=f"{registry().host}/no/such:1")[-1]
+        eq((e["type"], e["error"]["code"]), ("error", "image_not_found"), e)
+        ok(e["error"]["message"].startswith("docker: pull the image: "), e)
+        for spec, status, code in (({"backend": "none"}, 503, "backend_unavailable"), ({"platform": "linux/arm64"}, 501, "not_supported")):
+            r = w.ask("POST", "/v1/images/pull", {"image": refs[0], "backend": "docker", **spec})
+            eq((r.status, r.json()["code"]), (status, code), r.body)
+    with World(config="backends:\n  docker:\n    kind: docker\n    socket: /no/such.sock\n") as w:
+        e = pull(w, image=refs[0])[-1]
+        eq((e["type"], e["error"]["code"]), ("error", "backend_unavailable"), e)
+
+    def command(*args, status=0, host=f"unix://{d.socket}"):
+        p = subprocess.run([WARREN, "image", "pull", "--backend", "docker", *args], env={**os.environ, "DOCKER_HOST": host}, timeout=WAIT,
+                           stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        eq(p.returncode, status, p.stderr)
+        return p
+    p = command(refs[1])
+    eq(p.stdout.decode().split()[-1], d.call("image", "inspect", "--format", "{{.Id}}", refs[1]).decode().strip())
+    ok(p.stderr, "nothing is said of layers")
+    ok("there is no socket '/no/such.sock'" in command(refs[1], status=125, host="unix:///no/such.sock").stderr.decode(), "why not")
+    ok("--platform" in command("--platform", "linux/arm64", refs[1], status=125).stderr.decode(), "what is not honoured is refused")
+
+
+@test
 def a_command_that_has_no_daemon_leaves_nothing():
     d = docker()
     before = set(traces(RUN_DIR))

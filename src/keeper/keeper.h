@@ -3,6 +3,7 @@
  * keeper.h - warren-keeper: what stands for an init where a sandbox has none; its parts
  *
  * main.c	the verbs of the program; a place, as it is found by its directory
+ * pull.c	an image for a platform that has its own
  * spec.c	the spec of a sandbox that is to be made, from JSON
  * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
  *		exec.c, attach.c, drain.c and spawn.c around it
@@ -69,6 +70,10 @@ void spec_done(struct warren_spec *spec);
 /* The end of the sandbox, and before it that of all that runs in it. */
 int place_unmake(struct warren_error *err);
 int keeper_run(const char *dir, struct warren_error *err);
+
+/* pull.c */
+int keeper_pull(const struct platform *p, const json_t *config, const char *image,
+		bool missing, struct warren_error *err);
 
 /* learn.c */
 int learn(struct warren_error *err);

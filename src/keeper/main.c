@@ -7,6 +7,7 @@
  *	warren-keeper pause DIR, resume DIR, stats DIR, update DIR MEMORY CPU_MILLIS PIDS
  *	warren-keeper probe KIND	what can be done here; the configuration is on stdin
  *	warren-keeper features KIND	the same, for libwarren
+ *	warren-keeper pull[-missing] KIND IMAGE	have an image there (pull.c)
  *
  * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run` has
  * its maker's connection, the socket to listen on, and the spec as descriptors (init/proto.h).
@@ -275,13 +276,43 @@ static int do_features(char **argv, struct buf *out, struct warren_error *err)
 	return n < 0 ? n : 0;
 }
 
+static int pull(char **argv, bool missing, struct warren_error *err)
+{
+	const struct platform *p = platform_find(argv[0]);
+	json_t *config = NULL;
+	int r = p && argv[1]
+			? read_config(&config, err)
+			: error_set(err, EINVAL, "there is no platform '%s'", argv[0]);
+
+	if (r == 0)
+		r = keeper_pull(p, config, argv[1], missing, err);
+	json_decref(config);
+	return r;
+}
+
+static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return pull(argv, false, err);
+}
+
+static int do_pull_missing(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return pull(argv, true, err);
+}
+
 static const struct verb {
 	const char *name;
 	int (*run)(char **argv, struct buf *out, struct warren_error *err);
 } verbs[] = {
-	{ "destroy", do_destroy },   { "pause", do_pause },   { "resume", do_resume },
-	{ "stats", do_stats },       { "update", do_update }, { "probe", do_probe },
+	{ "destroy", do_destroy },
+	{ "pause", do_pause },
+	{ "resume", do_resume },
+	{ "stats", do_stats },
+	{ "update", do_update },
+	{ "probe", do_probe },
 	{ "features", do_features },
+	{ "pull", do_pull },
+	{ "pull-missing", do_pull_missing },
 };
 
 /* To libwarren, if it asks; else to a person. */

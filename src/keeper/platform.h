@@ -100,6 +100,12 @@ struct place_outcome {
 	struct warren_error err; /* of one that was killed: ENOMEM, for want of memory */
 };
 
+/* Who hears of the layers of an image that is pulled. */
+struct platform_pull {
+	void (*tell)(struct platform_pull *pull, const char *digest, const char *phase,
+		     uint64_t done, uint64_t total);
+};
+
 struct platform {
 	const char *kind; /* "docker", "gvisor", "command" */
 	/*
@@ -146,6 +152,14 @@ struct platform {
 					       const struct place_exec *e);
 
 	/* From here on NULL is allowed. */
+
+	/*
+	 * An image that its daemon is to have, @missing: only if it has not. Steps of it go to
+	 * @pull->tell(); what it is then to *@ret, as `warren image inspect` shows one.
+	 */
+	int (*pull)(const char *name, const json_t *config, const char *image,
+		    bool missing, struct platform_pull *pull, json_t **ret,
+		    struct warren_error *err);
 
 	/* Waits until the sandbox is no more (stopped, killed, removed by somebody else). */
 	int (*wait)(struct place *p, struct warren_error *err);

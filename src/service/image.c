@@ -240,6 +240,7 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 struct pull {
 	struct pull *next;
 	struct service *service;
+	char *backend;        /* "": our store */
 	char *ref, *platform; /* platform "": this machine's */
 	unsigned flags;
 	struct job *job; /* NULL: it waits for its turn */
@@ -271,13 +272,15 @@ static void pull_free(struct pull *p)
 		at = &(*at)->next;
 	if (*at)
 		*at = p->next;
+	free(p->backend);
 	free(p->ref);
 	free(p->platform);
 	free(p->layers);
 	free(p);
 }
 
-static void tell_all(struct pull *p, const struct warren_error *err)
+static void tell_all(struct pull *p, const struct buf *found,
+		     const struct warren_error *err)
 {
 	struct service *s = p->service;
 	struct image_waiter *waiters = TAKE_PTR(p->waiters), *w;
@@ -289,22 +292,25 @@ static void tell_all(struct pull *p, const struct warren_error *err)
 	while (waiters) {
 		w = waiters;
 		waiters = w->next;
+		w->found = found && found->len > 0 ? found->data : NULL;
+		w->found_size = w->found ? found->len : 0;
 		w->fn(w, err ? -err->code : 0, err);
 	}
 	start_next(s);
 }
 
-static void on_done(void *ctx, const struct buf *result UNUSED,
-		    const struct warren_error *err)
+static void on_done(void *ctx, const struct buf *result, const struct warren_error *err)
 {
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
 	const struct pull *p = ctx;
 
-	why.code = err ? meaning(why.code) : 0;
+	/* What another daemon did wrong is told as it is. */
+	if (err && !p->backend[0])
+		why.code = meaning(why.code);
 	/* One that was here already was not pulled: then no layer is told of. */
 	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
 		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
-	tell_all(ctx, err ? &why : NULL);
+	tell_all(ctx, result, err ? &why : NULL);
 }
 
 static struct image_layer *find_layer(struct pull *p, const char *digest)
@@ -362,6 +368,7 @@ static int start(struct pull *p, struct warren_error *err)
 	if (p->flags & IMAGE_IF_MISSING)
 		msg.flags = WIRE_IMAGE_MISSING;
 	(void)snprintf(msg.platform, sizeof(msg.platform), "%s", p->platform);
+	(void)snprintf(msg.h.backend, sizeof(msg.h.backend), "%s", p->backend);
 	p->job = job_start(p->service, &msg, p->ref, err);
 	if (!p->job)
 		return -err->code;
@@ -380,38 +387,40 @@ static void start_next(struct service *s)
 	for (struct pull *p = s->pulls; p && n < PULLS_AT_ONCE; p = p->next) {
 		n++;
 		if (!p->job && start(p, &err) < 0) {
-			tell_all(p, &err); /* which comes here again */
+			tell_all(p, NULL, &err); /* which comes here again */
 			return;
 		}
 	}
 }
 
-static struct pull *join(struct service *s, const char *ref, const char *platform,
-			 unsigned flags, size_t *ret_n)
+static struct pull *join(struct service *s, const char *backend, const char *ref,
+			 const char *platform, unsigned flags, size_t *ret_n)
 {
 	*ret_n = 0;
 	for (struct pull *p = s->pulls; p; p = p->next) {
 		(*ret_n)++;
 		/* Who wants the registry to be asked is not served by who may not ask it. */
-		if (strcmp(p->ref, ref) == 0 && strcmp(p->platform, platform) == 0 &&
+		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
+		    strcmp(p->platform, platform) == 0 &&
 		    (flags & IMAGE_IF_MISSING || !(p->flags & IMAGE_IF_MISSING)))
 			return p;
 	}
 	return NULL;
 }
 
-static struct pull *pull_new(struct service *s, const char *ref, const char *platform,
-			     unsigned flags)
+static struct pull *pull_new(struct service *s, const char *backend, const char *ref,
+			     const char *platform, unsigned flags)
 {
 	struct pull *p = calloc(1, sizeof(*p)), **at = &s->pulls;
 
 	if (!p)
 		return NULL;
 	*p = (struct pull){ .service = s,
+			    .backend = strdup(backend),
 			    .ref = strdup(ref),
 			    .platform = strdup(platform),
 			    .flags = flags };
-	if (!p->ref || !p->platform) {
+	if (!p->backend || !p->ref || !p->platform) {
 		pull_free(p);
 		return NULL;
 	}
@@ -421,16 +430,18 @@ static struct pull *pull_new(struct service *s, const char *ref, const char *pla
 	return p;
 }
 
-int image_pull(struct service *s, const char *ref, const char *platform, unsigned flags,
-	       struct image_waiter *w, struct warren_error *err)
+int image_pull(struct service *s, const char *backend, const char *ref,
+	       const char *platform, unsigned flags, struct image_waiter *w,
+	       struct warren_error *err)
 {
+	const char *where = backend ? backend : "", *what = platform ? platform : "";
 	size_t n;
-	struct pull *p = join(s, ref, platform ? platform : "", flags, &n);
+	struct pull *p = join(s, where, ref, what, flags, &n);
 
 	if (!p && n >= PULLS_MAX)
 		return error_set(err, EAGAIN, "%zu images are being pulled already", n);
 	if (!p)
-		p = pull_new(s, ref, platform ? platform : "", flags);
+		p = pull_new(s, where, ref, what, flags);
 	if (!p)
 		return error_errno(err, ENOMEM, "pull '%s'", ref);
 	p->flags |= flags & IMAGE_PERSISTENT;

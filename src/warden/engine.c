@@ -67,6 +67,14 @@ struct warren *engines_native(const struct engines *all)
 	return all->native;
 }
 
+const struct warden_backend *engines_backend(const struct engines *all, const char *name)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (strcmp(all->others[i].is->name, name) == 0)
+			return all->others[i].is;
+	return NULL;
+}
+
 static int open_engine(const struct engines *all, struct engine *e,
 		       struct warren_error *err)
 {

@@ -10,7 +10,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
 
+#include "base/beside.h"
+#include "base/fd.h"
 #include "warden/internal.h"
 
 #define ARGS_MAX (16 + 2 * WARDEN_REGISTRIES_MAX)
@@ -53,8 +57,8 @@ static void put_args(const struct warden_policy *policy, const struct wire_image
 	argv[n] = NULL;
 }
 
-/* It has children of its own to wait for, and must hear when it is told to end. */
-static int spawn(const char *program, const char *const *argv, int out)
+/* It has children of its own to wait for, and must hear when it is told to end. @in -1: nothing. */
+static int spawn(const char *program, const char *const *argv, int in, int out)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -72,7 +76,9 @@ static int spawn(const char *program, const char *const *argv, int out)
 		(void)posix_spawn_file_actions_destroy(&actions);
 		return -ENOMEM;
 	}
-	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	r = in < 0 ? posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY,
+						      0)
+		   : posix_spawn_file_actions_adddup2(&actions, in, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
 	if (r == 0)
@@ -93,21 +99,67 @@ static int spawn(const char *program, const char *const *argv, int out)
 	return -r;
 }
 
-int warden_image(const struct warden_policy *policy, const struct wire_image *m,
-		 int *ret_fd, struct warren_error *err)
+/* The settings of a backend, as a file to be read. */
+static int put_settings(const char *settings)
+{
+	AUTO_CLOSE int fd = memfd_create("warren-settings", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : 0;
+
+	if (r == 0 && settings)
+		r = fd_write_all(fd, settings, strlen(settings));
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int start_ours(const struct warden_policy *policy, const struct wire_image *m,
+		      int out, struct warren_error *err)
 {
 	const char *argv[ARGS_MAX];
+	int r;
+
+	put_args(policy, m, argv);
+	r = spawn(policy->image_program, argv, -1, out);
+	return r < 0 ? error_errno(err, -r, "start '%s'", policy->image_program) : 0;
+}
+
+static int start_theirs(const struct warden_backend *b, const struct wire_image *m,
+			int out, struct warren_error *err)
+{
+	const char *argv[] = { "warren-keeper",
+			       m->flags & WIRE_IMAGE_MISSING ? "pull-missing" : "pull",
+			       b->kind, m->ref, NULL };
+	AUTO_CLOSE int settings = -1;
+	char program[PATH_MAX];
+	int r;
+
+	if (m->verb != WIRE_IMAGE_PULL || m->platform[0])
+		return error_set(
+			err, EOPNOTSUPP,
+			"backend '%s' has images of its own: pulling one for this "
+			"machine is all that can be asked for",
+			b->name);
+	r = beside_find("warren-keeper", program, err);
+	if (r < 0)
+		return r;
+	settings = put_settings(b->settings);
+	r = settings < 0 ? settings : spawn(program, argv, settings, out);
+	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
+}
+
+int warden_image(const struct warden_policy *policy, const struct warden_backend *backend,
+		 const struct wire_image *m, int *ret_fd, struct warren_error *err)
+{
 	AUTO_CLOSE int in = -1, out = -1;
 	int ends[2], r;
 
-	put_args(policy, m, argv);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
 	in = ends[0];
 	out = ends[1];
-	r = spawn(policy->image_program, argv, out);
-	if (r < 0)
-		return error_errno(err, -r, "start '%s'", policy->image_program);
-	*ret_fd = TAKE_FD(in);
-	return 0;
+	r = backend ? start_theirs(backend, m, out, err)
+		    : start_ours(policy, m, out, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(in);
+	return r;
 }

@@ -15,6 +15,8 @@ int engines_new(const struct warren_options *options, bool native,
 		struct warren_error *err);
 struct engines *engines_free(struct engines *all);
 struct warren *engines_native(const struct engines *all);
+/* What the configuration says of backend @name, which is another than the native one; or NULL. */
+const struct warden_backend *engines_backend(const struct engines *all, const char *name);
 /* The engine of backend @name, opened if it was not; -ENODEV: there is no such. */
 int engines_get(struct engines *all, const char *name, struct warren **ret,
 		struct warren_error *err);
@@ -33,8 +35,11 @@ struct slow *slow_stop(struct slow *s);
 
 /* ------------------------------------------------------------------- image.c */
 
-/* Start it; *@ret_fd is the end of a pipe with what it prints. */
-int warden_image(const struct warden_policy *policy, const struct wire_image *m,
-		 int *ret_fd, struct warren_error *err);
+/*
+ * Start it; *@ret_fd is the end of a pipe with what it prints. For @backend, that has images
+ * of its own, only pulls; NULL: it is our store.
+ */
+int warden_image(const struct warden_policy *policy, const struct warden_backend *backend,
+		 const struct wire_image *m, int *ret_fd, struct warren_error *err);
 
 #endif /* WARDEN_INTERNAL_H */

@@ -185,7 +185,14 @@ static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *
 
 static int do_image(struct work *k, const void *msg, struct warren_error *err)
 {
-	return warden_image(&k->w->policy, msg, &k->fd, err);
+	const struct wire_image *m = msg;
+	const struct warden_backend *b = engines_backend(k->w->engines, m->h.backend);
+
+	/* "": whoever has images in our store. */
+	if (!b && m->h.backend[0])
+		return error_set(err, ENODEV, "the configuration has no backend '%s'",
+				 m->h.backend);
+	return warden_image(&k->w->policy, b, m, &k->fd, err);
 }
 
 static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)

@@ -9,8 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/v1/v1.h"
+#include "api/v1/sandbox.h"
 #include "base/json.h"
+#include "config/config.h"
 #include "net/loop.h"
 
 #define HEARTBEAT_MS 15000
@@ -191,6 +192,7 @@ void v1_remove_image(struct call *c)
 
 struct pulling {
 	struct call *call;
+	const char *backend; /* that has images of its own; NULL: it is our store */
 	struct image_waiter waiter;
 	struct loop_timer *timer;
 	uint64_t told; /* the last change of a layer that was */
@@ -266,7 +268,10 @@ static void end_failed(struct pulling *p, const struct warren_error *why)
 	AUTO_BUF struct buf out = BUF_INIT(16384);
 	struct api_error err = { 0 };
 
-	(void)api_error_from(&err, why);
+	if (p->backend)
+		backend_failed(&err, p->backend, why);
+	else
+		(void)api_error_from(&err, why);
 	buf_puts(&out, "{\"type\":\"error\",\"error\":");
 	api_error_write(&err, http_request_id(p->call->req), &out);
 	buf_puts(&out, "}");
@@ -302,6 +307,8 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 		put_layers(p);
 	else if (r < 0)
 		end_failed(p, err);
+	else if (r == 0 && w->found)
+		on_here(call_ref(c), 0, w->found, w->found_size, NULL);
 	else if (r == 0)
 		image_ask(c->v1->service, IMAGE_INSPECT, body_text(&c->body, "image"),
 			  on_here, call_ref(c));
@@ -330,12 +337,44 @@ static void on_timer(void *ctx)
 		put_event(p, &out);
 }
 
+/* Whose images it is to be one of: *@ret NULL, of our store. */
+static bool find_backend(struct call *c, const char **ret)
+{
+	const char *name = body_text(&c->body, "backend");
+	const struct config_backend *b =
+		name ? config_backend(c->v1->config, name) : NULL;
+
+	*ret = NULL;
+	if (!name)
+		return true;
+	if (!b) {
+		call_refuse(c, API_ERR_BACKEND_UNAVAILABLE,
+			    "/backend: there is no backend '%s'", name);
+		return false;
+	}
+	if (b->images == CONFIG_IMAGES_NONE ||
+	    (b->images == CONFIG_IMAGES_THEIRS && body_has(&c->body, "platform"))) {
+		call_refuse(c, API_ERR_NOT_SUPPORTED, "/%s: backend '%s' %s",
+			    b->images == CONFIG_IMAGES_NONE ? "backend" : "platform",
+			    name,
+			    b->images == CONFIG_IMAGES_NONE
+				    ? "has no images to choose from"
+				    : "pulls images by itself, for its own machine");
+		return false;
+	}
+	if (b->images == CONFIG_IMAGES_THEIRS)
+		*ret = b->name;
+	return true;
+}
+
 void v1_pull_image(struct call *c)
 {
-	const char *image = body_text(&c->body, "image");
+	const char *image = body_text(&c->body, "image"), *backend = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct pulling *p;
 
+	if (!find_backend(c, &backend))
+		return;
 	if (strcmp(image, "host") == 0 || strncmp(image, PREFIX, strlen(PREFIX)) == 0) {
 		call_refuse(c, API_ERR_INVALID_REQUEST,
 			    "/image: '%s' is not in any registry; a reference like "
@@ -351,12 +390,13 @@ void v1_pull_image(struct call *c)
 		return;
 	}
 	p->call = c;
+	p->backend = backend;
 	p->sse = c->query.v[V1_PULL_IMAGE_QUERY_FORMAT].number ==
 		 V1_PULL_IMAGE_FORMAT_IS_SSE;
 	p->waiter = (struct image_waiter){ .fn = on_pull, .ctx = p };
 	c->state = p;
 	c->gone = pulling_gone;
-	if (image_pull(c->v1->service, image, body_text(&c->body, "platform"),
+	if (image_pull(c->v1->service, backend, image, body_text(&c->body, "platform"),
 		       IMAGE_PERSISTENT, &p->waiter, &err) < 0) {
 		call_fail(c, &err);
 		return;

@@ -56,27 +56,29 @@ static void forget_failed(void *ctx UNUSED, int r UNUSED,
 {
 }
 
-/*
- * Why the backend @name could not make one. What is about the request is told as ever; what
- * is about a backend that is another program is that program's failure, not a closed port
- * or a missing file of the caller's.
- */
-static void fail_made(struct call *c, const char *name, const struct warren_error *why)
+void backend_failed(struct api_error *err, const char *name,
+		    const struct warren_error *why)
 {
 	static const int theirs[] = { ECONNREFUSED, ECONNRESET, ENOENT, EACCES,
 				      EPERM,        ENODEV,     ENXIO,  ETIMEDOUT,
 				      EPIPE,        EIO,        ESRCH,  EPROTO };
+
+	(void)api_error_from(err, why);
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
+		if (theirs[i] == why->code)
+			err->code = API_ERR_BACKEND_UNAVAILABLE;
+	api_error_text(err, "backend", "%s", name);
+}
+
+static void fail_made(struct call *c, const char *name, const struct warren_error *why)
+{
 	struct api_error err = { 0 };
 
 	if (strcmp(name, WIRE_NATIVE) == 0) {
 		call_fail(c, why);
 		return;
 	}
-	(void)api_error_from(&err, why);
-	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
-		if (theirs[i] == why->code)
-			err.code = API_ERR_BACKEND_UNAVAILABLE;
-	api_error_text(&err, "backend", "%s", name);
+	backend_failed(&err, name, why);
 	call_error(c, &err);
 }
 

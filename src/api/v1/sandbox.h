@@ -20,6 +20,13 @@ struct wanted {
 	struct body merged; /* the request with its template below it */
 };
 
+/*
+ * What the backend @name, which is another program, could not do. What is about the request is told as ever; what is about
+ * that program is its failure, not a closed port or a missing file of the caller's.
+ */
+void backend_failed(struct api_error *err, const char *name,
+		    const struct warren_error *why);
+
 /* From a CreateSandbox, with the service's defaults, within its maxima and its policy. */
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *ret, struct api_error *err) MUST_CHECK;

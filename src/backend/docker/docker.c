@@ -261,6 +261,7 @@ const struct platform platform_docker = {
 	.create = docker_create,
 	.destroy = docker_destroy,
 	.exec = docker_exec,
+	.pull = docker_pull,
 	.wait = docker_wait,
 	.pause = docker_pause,
 	.stats = docker_stats,

@@ -54,9 +54,10 @@ enum docker_pace {
 
 /* A way to the daemon: one connection that is kept, for one request after another. */
 struct docker {
-	const char *name;     /* of the backend, for errors */
-	const char *image;    /* of sandboxes that name none; may be NULL */
-	const char *pull;     /* "missing", "never" or "always" */
+	const char *name;            /* of the backend, for errors */
+	const char *image;           /* of sandboxes that name none; may be NULL */
+	const char *pull;            /* "missing", "never" or "always" */
+	struct platform_pull *watch; /* who hears of a pull; NULL: nobody */
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
@@ -163,6 +164,8 @@ json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 
 /* pull.c */
+int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
+		struct platform_pull *pull, json_t **ret, struct warren_error *err);
 /* The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to it. */
 int docker_image(struct docker *d, const char *image, struct warren_error *err);
 /* What it says of commands that say nothing themselves, into @p. */

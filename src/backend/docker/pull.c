@@ -22,7 +22,53 @@ struct stream {
 	struct buf line;
 	char failed[320]; /* "": nothing did */
 	int from;         /* what is sent, when it is */
+	struct platform_pull *watch;
 };
+
+/* What the daemon calls what happens to a layer, and what we do. */
+static const char *phase_of(const char *status)
+{
+	static const struct {
+		const char *words, *phase;
+	} known[] = {
+		{ "Pulling fs layer", "waiting" },
+		{ "Waiting", "waiting" },
+		{ "Downloading", "downloading" },
+		{ "Verifying Checksum", "downloading" },
+		{ "Download complete", "downloading" },
+		{ "Extracting", "unpacking" },
+		{ "Pull complete", "present" },
+		{ "Already exists", "present" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(status, known[i].words) == 0)
+			return known[i].phase;
+	return NULL;
+}
+
+static uint64_t count_of(const json_t *detail, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(detail, key));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void tell_layer(const struct stream *s, const json_t *doc)
+{
+	const char *status = json_string_value(json_object_get(doc, "status"));
+	const char *id = json_string_value(json_object_get(doc, "id"));
+	const char *phase = status && id ? phase_of(status) : NULL;
+	const json_t *detail = json_object_get(doc, "progressDetail");
+	char digest[80];
+
+	if (!s->watch || !phase)
+		return;
+	/* It says no more of it than its first digits. */
+	(void)snprintf(digest, sizeof(digest), "sha256:%.64s", id);
+	s->watch->tell(s->watch, digest, phase, count_of(detail, "current"),
+		       count_of(detail, "total"));
+}
 
 static void on_line(struct stream *s)
 {
@@ -31,6 +77,7 @@ static void on_line(struct stream *s)
 
 	if (said)
 		docker_clean(s->failed, sizeof(s->failed), said);
+	tell_layer(s, doc);
 	json_decref(doc);
 }
 
@@ -119,7 +166,7 @@ static int outcome(const struct docker *d, const char *step, const char *image, 
 static int pull(struct docker *d, const char *image, struct warren_error *err)
 {
 	static const char step[] = "pull the image";
-	struct stream s = { .line = BUF_INIT(LINE_MAX_) };
+	struct stream s = { .line = BUF_INIT(LINE_MAX_), .watch = d->watch };
 	struct ref ref;
 	char *name;
 	char from[REF_TEXT_MAX];
@@ -206,4 +253,57 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 			"configured: docker pull it, or docker load it",
 			d->name, image);
 	return pull(d, image, err);
+}
+
+/* ------------------------------------------------------------------ asked for by itself */
+
+/* A list, or an empty one for what is none. */
+static json_t *list_of(json_t *list)
+{
+	return json_is_array(list) ? json_incref(list) : json_array();
+}
+
+/* As ours are shown. */
+static json_t *show(json_t *a)
+{
+	json_t *config = json_object_get(a, "Config");
+	char platform[64];
+	const char *os = json_string_value(json_object_get(a, "Os"));
+	const char *arch = json_string_value(json_object_get(a, "Architecture"));
+	const char *user = json_string_value(json_object_get(config, "User"));
+	const char *cwd = json_string_value(json_object_get(config, "WorkingDir"));
+
+	(void)snprintf(platform, sizeof(platform), "%.30s/%.30s", os ? os : "",
+		       arch ? arch : "");
+	return json_pack("{s:O*, s:o, s:s, s:O*, s:o, s:O*, s:s, s:s, s:o, s:o, s:o}",
+			 "id", json_object_get(a, "Id"), "names",
+			 list_of(json_object_get(a, "RepoTags")), "platform", platform,
+			 "size", json_object_get(a, "Size"), "layers",
+			 list_of(json_object_get(json_object_get(a, "RootFS"), "Layers")),
+			 "created", json_object_get(a, "Created"), "user",
+			 user ? user : "", "workdir", cwd ? cwd : "", "env",
+			 list_of(json_object_get(config, "Env")), "entrypoint",
+			 list_of(json_object_get(config, "Entrypoint")), "cmd",
+			 list_of(json_object_get(config, "Cmd")));
+}
+
+int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
+		struct platform_pull *watch, json_t **ret, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	int r = docker_open(&d, name, config, err);
+
+	if (r < 0)
+		return r;
+	d.watch = watch;
+	/* Who asks for it by itself asks for what the registry has now. */
+	if (strcmp(d.pull, "missing") == 0 && !missing)
+		d.pull = "always";
+	r = docker_image(&d, image, err);
+	if (r == 0)
+		r = is_there(&d, image, err);
+	if (r < 0)
+		return r;
+	*ret = r > 0 ? show(d.answer) : NULL;
+	return *ret ? 0 : docker_odd(&d, "look for the image", err);
 }

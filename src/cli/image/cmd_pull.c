@@ -10,8 +10,10 @@
 #include "cli/image/progress.h"
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
+#include "cli/image/theirs.h"
 
 struct pull_options {
+	const char *backend; /* NULL: our store */
 	const char *platform;
 	const char *ca_file;
 	struct host_list insecure;
@@ -50,6 +52,9 @@ static const struct opt pull_table[] = {
 	{ NULL, "platform", 0, "OS/ARCH[/VARIANT]", "linux/arm64",
 	  "of several, this one (default: this machine's)",
 	  set_platform, FIELD(platform) },
+	{ NULL, "backend", 0, "NAME", "docker",
+	  "for a backend that has images of its own (docker, at $DOCKER_HOST)",
+	  set_text, FIELD(backend) },
 	{ NULL, "missing", 0, NULL, NULL,
 	  "only if it is not here already",
 	  opt_flag, FIELD(missing) },
@@ -177,6 +182,40 @@ static void describe(const struct store *s, const char *text,
 	buf_puts(out, "\n");
 }
 
+/* What is for us to say is not for their daemon to hear. */
+static int pull_theirs(const char *text, const struct pull_options *o, struct buf *out,
+		       struct warren_error *err)
+{
+	char id[REF_DIGEST_LEN + 1] = "";
+	struct progress progress;
+	struct json j = { .out = out };
+	int r;
+
+	if (o->platform || o->insecure.n > 0 || o->ca_file)
+		return error_set(err, EINVAL,
+				 "--%s: backend '%s' pulls images by itself, as it is "
+				 "configured",
+				 o->platform     ? "platform"
+				 : o->insecure.n ? "insecure"
+						 : "ca",
+				 o->backend);
+	progress_init(&progress, o->quiet);
+	r = theirs_pull(o->backend, text, o->missing, &progress, id, err);
+	progress_done(&progress);
+	if (r < 0)
+		return r;
+	if (!o->json) {
+		buf_printf(out, o->quiet ? "%s\n" : "Image ID: %s\n", id);
+		return 0;
+	}
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", id);
+	json_str(&j, "reference", text);
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+	return 0;
+}
+
 static int run_pull(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -191,6 +230,9 @@ static int run_pull(int argc, char **argv)
 
 	if (!image_options(&image_pull, argc, argv, &o, 1, 1, &operands, &status))
 		return status;
+	if (o.backend && strcmp(o.backend, "native") != 0)
+		return image_end(&image_pull, pull_theirs(operands[0], &o, &out, &err),
+				 &err, &out);
 	cancel_arm();
 	if (settings_read(&settings, &err) < 0 || add_settings(&o, &settings, &err) < 0 ||
 	    open_store(true, &s, &err) < 0)
