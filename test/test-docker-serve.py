@@ -10,6 +10,7 @@ import hashlib
 import os
 import socket
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -172,6 +173,74 @@ def files_of_a_container_that_is_frozen():
         d.call("unpause", f"warren-{box}")
         eq(w.ask("GET", at, query={"path": "/tmp/x"}).body, b"1", "it is there")
         w.ask("DELETE", at, query={"path": "/tmp/x"}, status=204)
+        w.delete(box)
+
+
+@test
+def a_daemon_that_is_restarted_in_the_middle():
+    """Of a command, of one in a session, and of a create: each is told how it ended, and nothing is left."""
+    with Docker() as d:
+        d.call("import", "-", IMAGE, input=tar(host_like()))
+        with world(d) as w:
+            box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
+            at, answers = f"/v1/sandboxes/{box}", {}
+            e = w.post(f"{at}/execs", {"argv": ["sleep", "1000"]}, status=201)["id"]
+            s = w.post(f"{at}/sessions", {}, status=201)["id"]
+
+            def ask(key, path, body):
+                with w.client() as c:
+                    answers[key] = c.ask("POST", path, body)
+            asking = [threading.Thread(target=ask, args=x) for x in (
+                ("session", f"{at}/sessions/{s}/run", {"command": "touch /tmp/here; sleep 1000"}),
+                ("create", "/v1/sandboxes", {"backend": "docker", "image": IMAGE}))]
+            asking[0].start()
+            until(lambda: w.ask("GET", f"{at}/files/stat", query={"path": "/tmp/here"}).status == 200, "it does not begin")
+            asking[1].start()
+            d.restart()
+            for t in asking:
+                t.join(WAIT)
+            until(lambda: w.get(at)["state"] == "failed", lambda: w.get(at))
+            ok(w.get(at)["error"], "no reason is given")
+            r = w.get(f"{at}/execs/{e}")
+            ok(r["state"] == "lost" or (r["state"], r["result"]["signal"]) == ("exited", signal.SIGKILL), r)
+            r = answers["session"]
+            ok(r.status >= 400 or r.json()["exit_code"] != 0, r)
+            r = answers["create"]
+            ok(r.status == 201 or (r.status >= 500 and "docker: " in r.json()["message"]), r)
+            # It is as good as new.
+            fresh = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
+            eq(w.run(fresh, "echo on")["stdout"], "on\n")
+            for x in w.get("/v1/sandboxes")["sandboxes"]:
+                w.ask("DELETE", f"/v1/sandboxes/{x['id']}")
+            until(lambda: names(d, "-a") == [], lambda: f"containers are left: {names(d, '-a')}")
+            until(lambda: traces(w.run_dir, w.slots().values()) == [], lambda: traces(w.run_dir, w.slots().values()))
+
+
+@test
+def a_command_for_a_container_that_is_frozen():
+    """Behind the service's back: why it is not run is said, and it runs when that is over."""
+    d = docker()
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
+        d.call("pause", f"warren-{box}")
+        r = w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]})
+        ok(r.status >= 400 and "docker: make an exec: " in r.json()["message"] and "paused" in r.json()["message"], r)
+        d.call("unpause", f"warren-{box}")
+        eq(w.run(box, "echo on")["stdout"], "on\n")
+        w.delete(box)
+
+
+@test
+def a_full_disk_is_told():
+    d = docker()
+    with world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE, "mounts": [{"target": "/small", "size": 1 << 20}]}, status=201)["id"]
+        at = f"/v1/sandboxes/{box}/files"
+        r = w.ask("PUT", at, bytes(2 << 20), query={"path": "/small/x"})
+        eq((r.status, r.json()["code"]), (507, "disk_full"), r)
+        eq(w.ask("GET", f"{at}/list", query={"path": "/small"}).json()["entries"], [], "what is left of it")
+        w.ask("PUT", at, b"fits", query={"path": "/small/x"}, status=201)
+        eq(w.ask("GET", at, query={"path": "/small/x"}).body, b"fits")
         w.delete(box)
 
 

@@ -624,6 +624,25 @@ def a_daemon_that_is_none():
 
 
 @test
+def a_daemon_that_has_no_room():
+    """Whatever it was doing: that is no fault of the image's, nor of the request's."""
+    path = f"{folder()}/s"
+    full = b'{"message":"mkdir /var/lib/docker/overlay2/x: no space left on device"}'
+    none = http(b'{"message":"No such image"}', "404 No")
+    info, there = http(b'{"ServerVersion":"1","Driver":"overlay2"}'), http(b"{}")
+    pulling = b'{"status":"Extracting","id":"ab"}\r\n{"error":"failed to register layer: write /x: no space left on device"}\r\n'
+    b = Box(path, create=False)
+    for replies, step in (([info, none, http(pulling)], "pull the image"),
+                          ([info, none, http(full, "500 No")], "pull the image"),
+                          ([info, there, there, there, http(full, "500 No"), *[http(b"{}", "404 No")] * 2], "make the container")):
+        t = answers(path, *replies)
+        p = b.run("create", '{"image": "base:1"}')
+        ok(p.stderr.startswith(b"ENOSPC docker: " + step.encode()) and b"no space left" in p.stderr, p.stderr)
+        t.join(WAIT)
+    eq(os.listdir(f"{b.dir}/{b.id}"), [], "what is left of it here")
+
+
+@test
 def a_daemon_that_is_restarted():
     with Docker() as d:
         d.call("import", "-", "base:1", input=tar(members()))

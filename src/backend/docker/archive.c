@@ -185,9 +185,7 @@ static int put(struct docker *d, const struct place *p, const char *folder,
 	r = docker_ask(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", name,
 		       escaped);
 	curl_free(escaped);
-	if (r == -EIO && strstr(err->msg, "no space left"))
-		err->code = ENOSPC;
-	return r < 0 ? -err->code : 0;
+	return r < 0 ? r : 0;
 }
 
 int docker_write_file(struct place *p, const char *path, int from, uint64_t size,

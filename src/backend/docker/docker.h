@@ -101,6 +101,8 @@ int docker_ask(struct docker *d, const char *step, const char *method, const jso
 /* The failure that the answer with @status tells of. */
 int docker_failed(const struct docker *d, const char *step, int status,
 		  struct warren_error *err);
+/* The code of what a daemon says that can only be told by its words. */
+int docker_said(const char *said, int otherwise);
 /* An answer that is not what the API promises. */
 int docker_odd(const struct docker *d, const char *step, struct warren_error *err);
 /* What was said by others, on one line, at most @n bytes of it. */

@@ -173,6 +173,11 @@ int docker_odd(const struct docker *d, const char *step, struct warren_error *er
 			 d->name, step, d->socket);
 }
 
+int docker_said(const char *said, int otherwise)
+{
+	return strcasestr(said, "no space left on device") ? ENOSPC : otherwise;
+}
+
 int docker_failed(const struct docker *d, const char *step, int status,
 		  struct warren_error *err)
 {
@@ -193,7 +198,7 @@ int docker_failed(const struct docker *d, const char *step, int status,
 		     json_is_string(message) ? json_string_value(message) : "");
 	if (!said[0])
 		(void)snprintf(said, sizeof(said), "the daemon answered %d", status);
-	return error_set(err, code, "%s: %s: %s", d->name, step, said);
+	return error_set(err, docker_said(said, code), "%s: %s: %s", d->name, step, said);
 }
 
 /* What curl could not do, as a person has to deal with it. */

@@ -155,12 +155,13 @@ static int outcome(const struct docker *d, const char *step, const char *image, 
 	struct warren_error why = r < 0 ? *err : (struct warren_error)WARREN_ERROR_INIT;
 
 	if (r >= 0 && s->failed[0])
-		r = error_set(&why, ENOMEDIUM, "%s: %s: %s", d->name, step, s->failed);
+		r = error_set(&why, docker_said(s->failed, ENOMEDIUM), "%s: %s: %s",
+			      d->name, step, s->failed);
 	if (r >= 0)
 		return 0;
-	/* A daemon that was not reached says nothing of the image. */
-	return error_set(err, d->status ? ENOMEDIUM : -r, "%s (image '%.80s')", why.msg,
-			 image);
+	/* A daemon that was not reached, or has no room, says nothing of the image. */
+	return error_set(err, d->status && r != -ENOSPC ? ENOMEDIUM : -r,
+			 "%s (image '%.80s')", why.msg, image);
 }
 
 static int pull(struct docker *d, const char *image, struct warren_error *err)
