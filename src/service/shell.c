@@ -21,6 +21,12 @@
 #include "base/clock.h"
 #include "service/shell_internal.h"
 
+/*
+ * The end of a command is marked on both of its streams, which come by different ways: on one of them as much may
+ * still come as all pipes on the way hold, and must not drive the other's mark out of the journal.
+ */
+#define FRAMED_LEAST (1U << 20)
+
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
 #define INSIST_MS      150 /* and twice as long each time */
@@ -699,6 +705,11 @@ static void try_shell(struct shell *sh)
 	run_start(sh->box, &start, on_shell, sh);
 }
 
+static uint64_t kept_of(const struct service *s, const struct run_start *start)
+{
+	return start->journal ? start->journal : s->journal_default;
+}
+
 void shell_open(struct box *box, const struct run_start *start, const char *shell,
 		shell_fn done, void *ctx)
 {
@@ -728,6 +739,8 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	o->start.control = !sh->framed;
 	o->start.input = sh->framed;
 	o->start.session = true;
+	if (sh->framed && !start->pty && kept_of(sh->service, start) < FRAMED_LEAST)
+		o->start.journal = FRAMED_LEAST;
 	o->kind = name && strcmp(name, "bash") != 0 ? SESSION_SH : SESSION_BASH;
 	try_shell(sh);
 }
