@@ -328,19 +328,6 @@ static const struct making_step steps[] = {
 
 _Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too small");
 
-size_t create_meanwhile(const struct making_step **ret_steps, int *ret_first)
-{
-	size_t from = 0, n = 0;
-
-	while (!steps[from].meanwhile)
-		from++;
-	while (steps[from + n].meanwhile)
-		n++;
-	*ret_steps = &steps[from];
-	*ret_first = (int)from + 1;
-	return n;
-}
-
 /* ---------------------------------------------------------------- unmaking */
 
 void native_forget(struct native_box *box)
@@ -470,6 +457,17 @@ static void keep_trace(const struct making *m)
 	}
 }
 
+/* Of the steps that are left, those that may be done while the child has our thread. */
+static void note_meanwhile(struct making *m, const struct making_step *left, size_t n,
+			   int first)
+{
+	m->meanwhile = left;
+	m->first_meanwhile = first;
+	for (m->n_meanwhile = 0; m->n_meanwhile < n; m->n_meanwhile++)
+		if (!left[m->n_meanwhile].meanwhile)
+			break;
+}
+
 int making_run(struct making *m, const struct making_step *list, size_t n, int first,
 	       struct warren_error *err)
 {
@@ -480,6 +478,8 @@ int making_run(struct making *m, const struct making_step *list, size_t n, int f
 
 		if (list[i].meanwhile && m->meanwhile_done)
 			continue;
+		if (!list[i].meanwhile)
+			note_meanwhile(m, list + i + 1, n - i - 1, first + (int)i + 1);
 		if (m->engine->inject.step == first + (int)i) {
 			if (m->engine->inject.crash)
 				(void)raise(SIGKILL);
@@ -508,6 +508,8 @@ int making_begin(struct making *m, struct native *n, const char *id,
 		 struct warren_error *err)
 {
 	m->engine = n;
+	/* An ordinary user looks into his own process, which the child forbids for its memory. */
+	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	m->child_end = m->userns = m->stage = -1;
 	m->box = calloc(1, sizeof(*m->box));
 	if (!m->box)
@@ -581,8 +583,6 @@ int native_create(void *state, const struct warren_spec *spec,
 		return r;
 	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
 	m.plan->crash = n->inject.crash;
-	/* An ordinary user looks into his own process, which the child forbids for its memory. */
-	m.lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	r = making_hear_child(&m, making_run(&m, steps, ARRAY_SIZE(steps), 1, err), err);
 	making_end(&m, r);
 	if (r == 0)

@@ -47,18 +47,16 @@ static void run_child(void *ctx)
 static void *run_thread(void *ctx)
 {
 	struct loan *b = ctx;
-	const struct making_step *steps;
-	size_t n;
-	int first;
+	struct making *m = b->m;
 
 	if (ns_await(&b->state, CHILD_RUNS) == CHILD_FAILED)
 		return NULL;
-	create_child_started(b->m, &b->child);
-	making_mark(b->m);
-	n = create_meanwhile(&steps, &first);
-	b->result = making_run(b->m, steps, n, first, &b->err);
+	create_child_started(m, &b->child);
+	making_mark(m);
+	b->result =
+		making_run(m, m->meanwhile, m->n_meanwhile, m->first_meanwhile, &b->err);
 	if (b->result < 0)
-		(void)pidfd_send_signal(b->m->box->pidfd, SIGKILL, NULL, 0);
+		(void)pidfd_send_signal(m->box->pidfd, SIGKILL, NULL, 0);
 	return NULL;
 }
 

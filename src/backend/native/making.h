@@ -30,6 +30,9 @@ struct making {
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
 	bool lend; /* some steps are done by a thread while the child has ours */
+	const struct making_step *meanwhile; /* those, of the step under way */
+	size_t n_meanwhile;
+	int first_meanwhile;
 	bool meanwhile_done; /* they are */
 };
 
@@ -68,8 +71,6 @@ int create_send_mounts(struct making *m, int sock, struct warren_error *err);
 /* Steps: lend.c */
 /* Start the child in our memory, and do what may be done meanwhile. */
 int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err);
-/* Those of a create that may be. */
-size_t create_meanwhile(const struct making_step **ret_steps, int *ret_first);
 
 /* @first: the number of the first step, for the injection of failures. */
 int making_run(struct making *m, const struct making_step *steps, size_t n, int first,

@@ -48,10 +48,10 @@ static const struct making_step make_steps[] = {
 	{ "claim an id range", create_claim },
 	{ "make the cgroup", create_cgroup_before },
 	{ "start the child", create_child },
-	{ "write the id maps", create_maps },
-	{ "tell the child", say_mapped },
-	{ "make the cgroup meanwhile", create_cgroup_meanwhile },
-	{ "configure init", create_configure },
+	{ "write the id maps", create_maps, true },
+	{ "tell the child", say_mapped, true },
+	{ "make the cgroup meanwhile", create_cgroup_meanwhile, true },
+	{ "configure init", create_configure, true },
 	{ "wait for init", create_ready },
 };
 
