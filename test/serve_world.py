@@ -86,6 +86,12 @@ def has(thing):
     return thing not in LACKS.get(BACKEND, ())
 
 
+def fitted(spec):
+    """What a sandbox is asked for with: what the backend of the whole test does not have is left out."""
+    spec = {field: value for field, value in spec.items() if has(field)}
+    return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES else spec
+
+
 def needs(*things):
     """Skip a test of what the backend of the whole test does not have."""
     for thing in things:
@@ -435,12 +441,8 @@ class World:
         return r.json() if r.body else None
 
     def create(self, token=None, tcp=False, **spec):
-        """A sandbox that runs; its id. What the backend of the whole test does not have is left out."""
-        for field in LACKS.get(BACKEND, ()):
-            spec.pop(field, None)
-        if BACKEND in IMAGES:
-            spec["image"] = IMAGES[BACKEND]
-        s = self.post("/v1/sandboxes", spec, status=201, token=token, tcp=tcp)
+        """A sandbox that runs; its id."""
+        s = self.post("/v1/sandboxes", fitted(spec), status=201, token=token, tcp=tcp)
         self.seen.add(s["id"])
         eq(s["state"], "running", f"state of {s}")
         return s["id"]

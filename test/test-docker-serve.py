@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker-serve.py - the service on the docker backend: sessions, and what is done to containers behind its back
+"""test-docker-serve.py - the service on the docker backend, and what is done to containers behind its back
 
-Speaks TAP. The suite of sessions runs as it is, with docker for the default; the daemon is this test's own.
+Speaks TAP. The daemon is this test's own. What holds on any backend is in test-docker-suites.py.
 """
 import errno
 import glob
@@ -36,19 +36,6 @@ def traces(run_dir, but=()):
 
 def names(d, *options):
     return d.call("ps", *options, "--format", "{{.Names}}").decode().split()
-
-
-@test
-def sessions():
-    """All that holds of them on the native backend."""
-    d = docker()
-    env = {**os.environ, "WARREN_TEST_BACKEND": "docker", "WARREN_TEST_DOCKER": d.socket}
-    p = subprocess.run([sys.executable, f"{os.path.dirname(os.path.abspath(__file__))}/test-sessions.py"], env=env, timeout=250,
-                       stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    lines = p.stdout.decode().splitlines()
-    ok(p.returncode == 0 and sum(x.startswith("ok ") for x in lines) > 10,
-       "\n".join(x for x in lines if not x.startswith("ok ")) + p.stderr.decode()[-500:])
-    eq(names(d, "-a"), [], "containers")
 
 
 @test
@@ -157,6 +144,53 @@ def files_and_ports_of_an_image_without_a_shell():
             eq(s.connect_ex(door), errno.ECONNREFUSED, door)
         w.delete(box)
         eq(names(d, "-a"), [], "containers")
+
+
+@test
+def no_network_and_a_root_that_is_read_only():
+    """Each beside one that has it."""
+    d = docker()
+    bare(d)
+    with world(d) as w:
+        boxes = [w.post("/v1/sandboxes", {"backend": "docker", "image": "bare:1", "user": "0", **spec}, status=201)["id"]
+                 for spec in ({}, {"network": "none", "read_only": True, "mounts": [{"target": "/tmp", "size": 1 << 20}]})]
+
+        def run(box, *argv):
+            return w.post(f"/v1/sandboxes/{box}/run", {"argv": ["/busybox", *argv]})
+        for box, shut in zip(boxes, (False, True)):
+            at = f"/v1/sandboxes/{box}"
+            r = run(box, "touch", "/etc/new")
+            eq((r["result"]["exit_code"] != 0, "Read-only file system" in r["stderr"]), (shut, shut), r)
+            r = w.ask("PUT", f"{at}/files", b"x", query={"path": "/etc/put"})
+            eq((r.status, r.json().get("code")), (409, "read_only") if shut else (201, None), r)
+            eq(run(box, "ls", "/etc/new", "/etc/put")["result"]["exit_code"] != 0, shut)
+            # What is mounted there is another matter.
+            w.ask("PUT", f"{at}/files", b"x", query={"path": "/tmp/x"}, status=201)
+            w.post(f"{at}/execs", {"argv": ["/busybox", "httpd", "-f", "-p", "8000", "-h", "/etc"]}, status=201)
+            until(lambda box=box: ":8000 " in run(box, "netstat", "-ltn")["stdout"], "nobody listens")
+            eq(run(box, "wget", "-q", "-O", "-", "http://127.0.0.1:8000/text")["result"]["exit_code"] != 0, shut)
+            eq(w.ask("GET", f"{at}/ports/8000/text").status, 502 if shut else 200)
+            eq({e["name"]: e["detail"] for e in w.get(at)["enforced"]}["network"], "none" if shut else "loopback only")
+            w.delete(box)
+
+
+@test
+def a_service_finds_its_own_and_only_its_own():
+    d = docker()
+    with world(d) as mine, world(d) as theirs:
+        boxes = [w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"] for w in (mine, theirs)]
+        mine.run(boxes[0], "echo kept >/tmp/x")
+        mine.kill("api", "warden")
+        mine.start()
+        eq(mine.run(boxes[0], "cat /tmp/x")["stdout"], "kept\n")
+        eq([[x["id"] for x in w.get("/v1/sandboxes")["sandboxes"]] for w in (mine, theirs)], [boxes[:1], boxes[1:]])
+        # What another's engine made has its mark, and is not taken for what is left of ours.
+        eq(len({json.loads(d.call("inspect", f"warren-{x}"))[0]["Config"]["Labels"]["warren.engine"] for x in boxes}), 2)
+        mine.delete(boxes[0])
+        mine.delete(mine.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"])
+        eq(names(d), [f"warren-{boxes[1]}"])
+        eq(theirs.run(boxes[1], "echo on")["stdout"], "on\n")
+        theirs.delete(boxes[1])
 
 
 @test

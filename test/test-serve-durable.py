@@ -6,6 +6,7 @@ Speaks TAP. Clients make, run, read and delete while the api, the warden or both
 then everything that was answered is held against what there is.
 """
 import http.client
+import json
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ import threading
 import time
 
 from checks import Skip, eq, ok, run_tests, test
-from serve_world import BACKEND, SERVE, WAIT, World, below, check_error, has, is_apart, start_time, until
+from serve_world import BACKEND, SERVE, WAIT, World, below, check_error, fitted, has, is_apart, start_time, until
 
 BROKEN = (OSError, http.client.HTTPException)
 random.seed(os.environ.get("WARREN_SEED") or 7)
@@ -63,7 +64,7 @@ class Load:
 
     def churn(self, n):
         w = self.w
-        r = w.ask("POST", "/v1/sandboxes", {"labels": {"n": str(n)}})
+        r = w.ask("POST", "/v1/sandboxes", fitted({"labels": {"n": str(n)}}))
         if r.status != 201:
             ok(r.status in (500, 502, 503, 504), f"create: {r}")
             return
@@ -221,7 +222,7 @@ def half_made_ones_are_gone_within_seconds():
     with World() as w:
         for i in range(8):
             with w.client() as c:
-                c.open().request("POST", "/v1/sandboxes/batch", '{"sandboxes":[{}],"count":40}',
+                c.open().request("POST", "/v1/sandboxes/batch", json.dumps({"sandboxes": [fitted({})], "count": 40}),
                                  {"Content-Type": "application/json"})
                 time.sleep(0.02 * i)
                 w.kill("api", "warden")
@@ -237,7 +238,7 @@ def half_made_ones_are_gone_within_seconds():
 def a_deletion_is_finished_by_the_next():
     with World() as w:
         for who in (("api",), ("warden",), ("api", "warden")):
-            made = w.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 20}, status=201)["sandboxes"]
+            made = w.post("/v1/sandboxes/batch", {"sandboxes": [fitted({})], "count": 20}, status=201)["sandboxes"]
             w.look()
 
             def delete(part):

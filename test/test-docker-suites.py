@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-docker-suites.py - the suites of the service as they are, with docker for the default backend
+
+Speaks TAP: a point for each suite. The daemon is this test's own, and the image has the machine's own tools.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from serve_world import IMAGES  # pylint: disable=wrong-import-position
+
+# Of those that take long, the points that are another matter on this backend than on others.
+FILES = ("a_file_is_written_and_read", "a_service_that_is_killed_leaves_no_half_files", "links_are_followed_inside",
+         "users_have_their_own_rights", "an_archive_goes_up_and_comes_down", "changes_are_told")
+EXECS = ("results_are_exact", "where_and_as_whom", "a_timeout_kills_the_whole_tree", "signals_reach_whom_they_should",
+         "what_is_dropped_is_told_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_holds_up_itself_alone")
+DURABLE = ("a_stream_goes_on_at_its_cursor", "what_ends_while_nobody_looks",
+           "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_that_ended_by_itself_has_failed")
+
+
+def suite(name, *points):
+    d = shared(lambda d: d.call("import", "-", IMAGES["docker"], input=tar(host_like())))
+    env = {**os.environ, "WARREN_TEST_BACKEND": "docker", "WARREN_TEST_DOCKER": d.socket}
+    p = subprocess.run([sys.executable, f"{HERE}/{name}.py", *points], env=env, timeout=250, stdin=subprocess.DEVNULL, capture_output=True,
+                       check=False)
+    lines = p.stdout.decode().splitlines()
+    passed = [x for x in lines if x.startswith("ok ") and "# SKIP" not in x]
+    ok(p.returncode == 0 and len(passed) >= (len(points) or 5),
+       "\n".join(x for x in lines if x not in passed) + p.stderr.decode()[-500:])
+    eq(d.call("ps", "-aq"), b"", "containers are left")
+
+
+@test
+def sessions():
+    suite("test-sessions")
+
+
+@test
+def terminals():
+    suite("test-terminals")
+
+
+@test
+def execs():
+    suite("test-serve-exec", *EXECS)
+
+
+@test
+def files():
+    suite("test-files", *FILES)
+
+
+@test
+def durability():
+    suite("test-serve-durable", *DURABLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run))
