@@ -244,7 +244,7 @@ def users_have_their_own_rights():
         eq(f.get("/tmp/secret/x").body, b"s\n", "as root")
         made = f.put("/tmp/open/mine", b"x", user="1000:1001")
         eq((made["uid"], made["gid"]), (1000, 1001), "owner")
-        eq(f.run("stat -c %u:%g /tmp/open/mine").strip(), "1000:1001", "owner, seen inside")
+        eq(f.run("find /tmp/open/mine -printf %U:%G"), "1000:1001", "owner, seen inside")
         f.put("/tmp/open/mine", b"as root")
         eq(f.stat("/tmp/open/mine")["uid"], 1000, "the owner stays when root replaces it")
         check_error(f.ask("GET", "", path="/tmp/x", user="no-such-user"), 400, "invalid_request")
@@ -302,8 +302,8 @@ def modes_and_owners_of_trees():
 @test
 def large_and_deep_trees():
     with Files(limits={"memory": "512m"}) as f:
-        f.run("mkdir -p /t/many; cd /t/many; seq 10000 | xargs touch; cd /t; i=0; while [ $i -lt 1000 ]; do mkdir d; "
-              "cd d; i=$((i+1)); done; touch bottom", timeout_ms=60000)
+        f.run("mkdir -p /t/many; cd /t/many; seq 10000 | xargs touch; cd /t; d=$(printf 'd/%.0s' $(seq 1000)); "
+              "mkdir -p $d; touch ${d}bottom", timeout_ms=60000)
         listing = f.list("/t/many", limit=100000)
         eq((len(listing["entries"]), listing["truncated"]), (10000, False), "entries")
         eq(sorted(e["path"] for e in listing["entries"]), [e["path"] for e in listing["entries"]], "order")
@@ -324,7 +324,7 @@ def many_requests_at_once_disturb_nobody():
 
         def work(i):
             try:
-                for _ in range(5):
+                for _ in range(5 if has("init") else 1):
                     eq(len(f.list("/m")["entries"]), 3000, "entries")
                     eq(f.get("/tmp/x").body, b"hello\n", "content")
                     f.put(f"/tmp/own-{i}", b"%d" % i)
@@ -381,7 +381,7 @@ def an_archive_goes_up_and_comes_down():
         a = f.stat("/up/x/d/a")
         eq((a["mode"], a["modified_at"], a["uid"]), ("0644", "2009-02-13T23:31:30.000Z", 0), "mode, time, owner")
         eq(f.stat("/up/x/l")["link_target"], "d/a", "link")
-        eq(f.run("stat -c %h /up/x/h").strip(), "2", "names of one file")
+        eq(f.run("find /up/x/h -printf %n"), "2", "names of one file")
         f.ask("PUT", "/tar", archive(entries), path="/up/x", owners=True, status=200)
         eq([f.stat("/up/x/d/a")[k] for k in ("uid", "gid")], [42, 43], "kept owners")
         for kind in ("none", "gzip", "zstd"):
@@ -565,7 +565,7 @@ def swapped_links_lead_nowhere_else():
                       f.ask("GET", "/list", path="/t/a", depth=2, limit=50),
                       f.ask("PUT", "/tar", archive([("d/e", b"x"), ("d/f", b"y")]), path="/t/a/up"),
                       f.ask("DELETE", "", path="/t/a/up", recursive=True)):
-                ok(r.status < 500 or (not has("walls") and b"EIO" in r.body), f"{r}")
+                ok(r.status < 500 or (not has("init") and b"EIO" in r.body), f"{r}")
                 seen.add(r.status)
                 if r.status == 200 and b"host" == r.body:
                     raise AssertionError("a file of the host was read")
@@ -600,6 +600,10 @@ def an_image_without_anything_in_it():
     subprocess.run([os.path.join(BUILD, "warren-image"), "import", path, "scratch:1"], check=True, capture_output=True,
                    env={**os.environ, "WARREN_STATE": world.state})
     with Files(image="scratch:1") as f:
+        if not has("init"):
+            e = check_error(f.ask("PUT", "", b"x", path="/work/x"), 501, "not_supported")
+            ok("the image has no shell" in e["message"], f"what it lacks: {e}")
+            return
         f.put("/work/x", b"1 needle 2")
         eq(f.get("/work/x").body, b"1 needle 2", "read")
         eq(len(f.search(path="/work", content="needle")["matches"]), 1, "searched")

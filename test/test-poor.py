@@ -230,7 +230,6 @@ NEEDS = {
     "mkdir": {"mkdir": "no mkdir", "tree_up": "no mkdir"},
     "mv": {"move": "no mv", "write": "no mv", "write_large": "no mv", "write_program": "no mv"},
     "rm": {"remove": "no rm", "remove_tree": "no rm"},
-    "rmdir": {"remove_tree": "no rmdir"},
     "chmod": {"chmod": "no chmod", "write_program": "no chmod", "tree_up": "no chmod"},
     "chown": {"chown": "no chown"},
     "ln": {"tree_up": "no ln"},

@@ -323,6 +323,9 @@ static long change_one(const struct proto_change *msg, const struct place *p)
 	case PROTO_SYMLINK:
 	case PROTO_LINK:
 	case PROTO_PUT:
+	case PROTO_UNLINK_TREE:
+	case PROTO_CHMOD_TREE:
+	case PROTO_CHOWN_TREE:
 	case PROTO_VERB_MAX:
 		break;
 	}

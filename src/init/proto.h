@@ -288,6 +288,13 @@ enum proto_verb {
 	 * behind it gets the second, and has the first while it replaces another.
 	 */
 	PROTO_PUT,
+	/*
+	 * Of one absolute path, and all that is below it. For a keeper, which has a tool for
+	 * that; an init, and a keeper of an older version, is asked for a part at a time: -EINVAL.
+	 */
+	PROTO_UNLINK_TREE,
+	PROTO_CHMOD_TREE,
+	PROTO_CHOWN_TREE,
 	PROTO_VERB_MAX,
 };
 

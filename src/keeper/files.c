@@ -103,6 +103,21 @@ static void fail_by(const struct work *w, const char *said, int silent)
 	(void)files_fail(w, code, why);
 }
 
+/*
+ * Which tool tells of files: by what works, and not by what is there; some kernels refuse
+ * what some tools ask of them. $W is kept from one script of a hand to the next. find comes
+ * first, which is begun once for a whole directory.
+ */
+static const char script_which[] =
+	/* clang-format off */
+	"if [ -z \"$W\" ]; then\n"
+		"if find / -maxdepth 0 -printf '%M %U %G %s %T@ %i %p%l' >/dev/null 2>&1; then W=find\n"
+		"elif stat -c %f / >/dev/null 2>&1; then W=stat\n"
+		"elif ls -lnid --full-time / >/dev/null 2>&1; then W=ls\n"
+		"else W=none; fi\n"
+	"fi\n";
+/* clang-format on */
+
 /* ------------------------------------------------------------------------------- OPEN */
 
 /*
@@ -114,14 +129,22 @@ static const char script_read[] =
 	"if [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
 	"elif [ -d \"$p\" ]; then\n"
 		"if [ -z \"$d\" ]; then echo \"$m EISDIR\"\n"
-		"elif w=$({ cd -P \"$p\" && [ -r . ] && pwd -P && echo .; } 2>/dev/null)\n"
-		"then echo \"$m dir ${w%??}\"; else echo \"$m EACCES\"; fi\n"
+		"elif cd -P \"$p\" 2>/dev/null && [ -r . ]; then\n"
+			/* gVisor of 2022 takes what is below a link to / for / itself. */
+			"if [ \"$PWD\" = / ] && [ \"$p\" != / ] && [ ! -L \"$p\" ]; then echo \"$m ENOENT\"\n"
+			"else printf '%s\\n' \"$m dir $PWD\"; fi\n"
+		"else echo \"$m EACCES\"; fi\n"
+		"cd /\n"
 	"elif [ -n \"$d\" ] && [ -e \"$p\" ]; then echo \"$m ENOTDIR\"\n"
 	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
 	"elif [ -r \"$p\" ]; then\n"
 	"need " script_pour " || p=\n"
 	"if [ -n \"$p\" ]; then\n"
-		"s=$(stat -L -c '%s %Y' \"$p\" 2>/dev/null) || s=$(wc -c <\"$p\" 2>/dev/null) || s=65537\n"
+		"case $W in\n"
+		"find) s=$(find -L \"$p\" -maxdepth 0 -printf '%s %T@');;\n"
+		"stat) s=$(stat -L -c '%s %Y' \"$p\");;\n"
+		"*) s=$(wc -c <\"$p\");;\n"
+		"esac 2>/dev/null || s=65537\n"
 		"echo \"$m file $s\"\n"
 		"set -- $s\n"
 		"if [ \"$1\" -gt 65536 ]; then :\n"
@@ -261,6 +284,7 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
 	put_assignment(&script, "d", msg->flags & O_DIRECTORY ? "1" : "");
 	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev/null");
+	buf_puts(&script, script_which);
 	buf_puts(&script, script_read);
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
 	/* Who cannot be root may still be allowed to read what all may. */
@@ -415,21 +439,17 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 
 /*
  * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's letters), "MARK
- * l NAME" and "MARK t TARGET". By what works, and not by what is there: some kernels refuse
- * what some tools ask of them. $W is kept from one script of a hand to the next. What link $1
- * says is told by `l`. ls has a device's numbers where others have a size.
+ * l NAME" and "MARK t TARGET". What link $1 says is told by `l`. ls has a device's numbers where
+ * others have a size.
  */
 static const char script_stat[] =
 	/* clang-format off */
-	"if [ -z \"$W\" ]; then\n"
-		"if stat -c %f / >/dev/null 2>&1; then W=stat\n"
-		"elif find / -maxdepth 0 -printf %M >/dev/null 2>&1; then W=find\n"
-		"elif ls -lnid --full-time / >/dev/null 2>&1; then W=ls\n"
-		"else W=none; fi\n"
-	"fi\n"
+	"i=\"$m i %M %U %G %s %T@ %i %p\\n\"\n"
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
-	"find) find $L \"$@\" -maxdepth 0 -printf \"$m i %M %U %G %s %T@ %i %p\\n\";;\n"
+	/* It tells of a link that leads nowhere as of a file; the shell says why it does not. */
+	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
+		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
 	"ls) for f; do set -- $(ls -lnid --full-time $L \"$f\") && {\n"
 			"case $6 in *,) set -- $1 $2 $3 $4 $5 0 $8 $9;; esac\n"
 			"echo \"$m i $2 $4 $5 $6 ${7}T$8 $1 $f\"\n"
@@ -455,17 +475,22 @@ static const char script_scan[] =
 		"else echo 'No such file or directory'; fi\n"
 	"else\n"
 	"e=end\n"
+	"if [ $W = find ]; then\n"
+		"find . -mindepth 1 -maxdepth 1 -printf \"$i\" -type l -printf \"$m l %f\\n$m t %l\\n\"\n"
+	"else\n"
 	"for f in * .[!.]* ..?*; do\n"
 		"[ ! -L \"$f\" ] || l \"./$f\" || { e=; break; }\n"
 	"done\n"
 	"[ $W != none ] || { w; e=; }\n"
 	"set --\n"
 	"[ -z \"$e\" ] || for f in * .[!.]* ..?*; do\n"
-		"[ -e \"$f\" ] || [ -L \"$f\" ] || continue\n"
+		/* A pattern that nothing is like stays as it is. */
+		"case $f in '*'|'.[!.]*'|'..?*') [ -e \"$f\" ] || [ -L \"$f\" ] || continue;; esac\n"
 		"set -- \"$@\" \"./$f\"\n"
 		"[ $# -lt 200 ] || { w \"$@\"; set --; }\n"
 	"done\n"
 	"[ $# -eq 0 ] || w \"$@\"\n"
+	"fi\n"
 	"[ -z \"$e\" ] || echo \"$m $e\"\n"
 	"cd /; fi";
 /* clang-format on */
@@ -485,6 +510,7 @@ static int read_directory(const struct work *w, const char *user, const char *pa
 	put_assignment(&script, "p", path);
 	put_assignment(&script, "m", mark);
 	put_assignment(&script, "L", "");
+	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	buf_puts(&script, script_scan);
 	r = hand_run(user, &script, &out, LIST_SECS, &err);
@@ -563,6 +589,7 @@ static void scan_one(const struct work *w, const struct proto_scan *msg, const c
 	put_assignment(&script, "m", mark);
 	put_assignment(&script, "L", follow ? "-L" : "");
 	files_guard(&script, msg->path, path, "p=/dev/null/x");
+	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	buf_puts(&script, "if [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
 			  "elif need readlink ls; then w \"$p\"; l \"$p\"; fi");

@@ -112,6 +112,9 @@ int script_errno(const char *said, int other, const char **ret_why)
 	/* Some shells have words of their own. */
 	if (strstr(said, "nonexistent") || strcasestr(said, "no such file"))
 		return ENOENT;
+	/* So has mv, for what the kernel would say to it. */
+	if (strstr(said, "subdirectory of itself"))
+		return EINVAL;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		if (strcasestr(said, strerrordesc_np(codes[i])))
 			return codes[i];

@@ -22,6 +22,7 @@
 #define SIGN_MS     5000  /* how often we say that we are at it */
 #define PRINT_MAX   16384 /* bytes that a printf is asked for */
 #define HAND_SECS   60
+#define NEED        "need " script_pour " >&2 && "
 
 struct pending {
 	char *path; /* NULL: free */
@@ -77,9 +78,8 @@ static int wait_for(const struct work *w, pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* `sh -c` of a @last line, with these streams; what it complains of is the error. */
-static int run(const struct work *w, const char *user, const char *last, const char *path,
-	       int in, int out, struct warren_error *err)
+int spool_run(const struct work *w, const char *user, const char *last, const char *path,
+	      int in, int out, struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(16384);
 	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
@@ -92,7 +92,7 @@ static int run(const struct work *w, const char *user, const char *last, const c
 
 	buf_puts(&script, "LC_ALL=C\nexport LC_ALL\n");
 	buf_puts(&script, script_tools);
-	buf_printf(&script, "need " script_pour " >&2 && %s\n", last);
+	buf_printf(&script, "%s\n", last);
 	argv[2] = script.data;
 	r = script.failed
 		    ? -ENOMEM
@@ -131,7 +131,7 @@ int spool_read(const struct work *w, const char *user, const char *path, int *re
 		return error_errno(err, -fd, "make room for the file");
 	r = by_platform("copy_out")
 		    ? place.platform->read_file(&place, path, 0, UINT64_MAX, fd, err)
-		    : run(w, user, "pour <\"$1\"", path, -1, fd, err);
+		    : spool_run(w, user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (r < 0)
 		return r;
 	(void)lseek(fd, 0, SEEK_SET);
@@ -210,8 +210,9 @@ static int flush(const struct work *w, struct pending *p, struct warren_error *e
 	if (!p->append && by_platform("copy_in"))
 		return place.platform->write_file(&place, p->path, p->fd,
 						  (uint64_t)st.st_size, 0, 0, 0, err);
-	return run(w, p->user, p->append ? "pour >>\"$1\"" : "pour >\"$1\"", p->path,
-		   p->fd, -1, err);
+	return spool_run(w, p->user,
+			 p->append ? NEED "pour >>\"$1\"" : NEED "pour >\"$1\"", p->path,
+			 p->fd, -1, err);
 }
 
 int spool_write(const char *user, const char *path, bool append,

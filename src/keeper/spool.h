@@ -24,6 +24,12 @@ int spool_new(void);
  */
 int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
 	       struct warren_error *err);
+/*
+ * `sh -c` of script_tools and @last, with PATH as $1 and these streams (-1: /dev/null), to its end,
+ * saying the same; what it complains of is the error.
+ */
+int spool_run(const struct work *w, const char *user, const char *last, const char *path,
+	      int in, int out, struct warren_error *err);
 /* What becomes of a file that the platform writes by itself. */
 struct spool_owner {
 	uint32_t mode, uid, gid;

@@ -349,6 +349,9 @@ void files_change(struct files *f, const struct files_change *c, files_fn fn, vo
 		[PROTO_SYMLINK] = "make a link to",
 		[PROTO_LINK] = "make a name of",
 		[PROTO_PUT] = "put in its place",
+		[PROTO_UNLINK_TREE] = "remove",
+		[PROTO_CHMOD_TREE] = "change the mode of",
+		[PROTO_CHOWN_TREE] = "change the owner of",
 	};
 	_Alignas(8) static char room[PROTO_MESSAGE_MAX];
 	struct proto_change *msg = (void *)room;

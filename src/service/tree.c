@@ -6,6 +6,8 @@
  * directory after what is in it, so that no right that is needed inside is taken
  * before. A tree that is too deep to be held open is made flatter while it is
  * removed: what is far down is moved to the top, where it is found again.
+ *
+ * Where each request takes a program inside, one is made for all of it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -66,6 +68,37 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 		begin_walk(t);
 	else
 		over(t, err);
+}
+
+/*
+ * One request will do. Not for a mode that takes from others than root the right to enter what
+ * is not changed yet: the tool begins at the top.
+ */
+static bool at_once(const struct tree_job *t)
+{
+	return files_are_copies(t->files) &&
+	       (t->change.verb != PROTO_CHMOD || files_uid(t->files) == 0 ||
+		(t->change.mode & 0700) == 0700);
+}
+
+static void on_all(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	if (err && err->code == EINVAL)
+		begin_walk(ctx);
+	else
+		over(ctx, err);
+}
+
+static void change_all(struct tree_job *t)
+{
+	struct files_change c = t->change;
+
+	c.dir = c.to = -1;
+	c.verb = c.verb == PROTO_UNLINK  ? PROTO_UNLINK_TREE
+		 : c.verb == PROTO_CHMOD ? PROTO_CHMOD_TREE
+					 : PROTO_CHOWN_TREE;
+	files_change_one(t->files, c, t->path, NULL, on_all, t);
 }
 
 static void change_top(struct tree_job *t)
@@ -205,5 +238,8 @@ void tree_change(struct files *f, const char *path, const struct files_change *c
 	t->ctx = ctx;
 	(void)strcpy(t->path, path);
 	*ret = t;
-	begin_walk(t);
+	if (at_once(t))
+		change_all(t);
+	else
+		begin_walk(t);
 }
