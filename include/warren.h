@@ -318,6 +318,9 @@ struct warren_exec_spec {
 	bool env_only; /* .env is all of it: nothing of the sandbox's, no defaults */
 };
 
+/* Of a number below: nobody has counted it. Where a platform runs it, none but wall_usec may be. */
+#define WARREN_UNKNOWN UINT64_MAX
+
 struct warren_result {
 	int exit_code; /* -1 when a signal ended it */
 	int signal;    /* 0 when it exited */

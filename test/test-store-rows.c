@@ -128,7 +128,9 @@ TEST(an_exec_is_charged_while_it_runs)
 					      .signal = 9,
 					      .oom = true,
 					      .wall_usec = 7,
-					      .max_memory = UINT64_MAX };
+					      .user_usec = 0,
+					      .max_memory = UINT64_MAX - 1,
+					      .read_bytes = WARREN_UNKNOWN };
 	struct sandbox_row box = a_sandbox("alice");
 	AUTO_EXEC_ROW struct exec_row got = { 0 };
 	struct exec_row one, two, three;
@@ -155,7 +157,9 @@ TEST(an_exec_is_charged_while_it_runs)
 	EQ(got.result.exit_code, -1);
 	EQ(got.result.signal, 9);
 	OK(got.result.oom && !got.result.timed_out);
+	EQ(got.result.user_usec, 0);
 	EQ(got.result.max_memory, INT64_MAX);
+	EQ(got.result.read_bytes, WARREN_UNKNOWN);
 	STREQ(got.argv, one.argv);
 	EQ(got.number, 1);
 	exec_row_done(&got);

@@ -112,6 +112,21 @@ static void say_timeout(uint64_t ms)
 		say("run", "timed out after %" PRIu64 "s", ms / 1000);
 }
 
+/* What is not known is left out. */
+static void put_time(struct buf *b, const char *name, uint64_t usec)
+{
+	if (usec == WARREN_UNKNOWN)
+		return;
+	buf_printf(b, ", %s ", name);
+	put_ms(b, usec);
+}
+
+static void put_kib(struct buf *b, const char *name, uint64_t bytes)
+{
+	if (bytes != WARREN_UNKNOWN)
+		buf_printf(b, ", %s %" PRIu64 " KiB", name, bytes >> 10);
+}
+
 static void say_usage(const struct warren_result *res)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1024);
@@ -123,14 +138,11 @@ static void say_usage(const struct warren_result *res)
 		buf_printf(&b, "exit code %d", res->exit_code);
 	buf_puts(&b, " after ");
 	put_ms(&b, res->wall_usec);
-	buf_puts(&b, ", user ");
-	put_ms(&b, res->user_usec);
-	buf_puts(&b, ", system ");
-	put_ms(&b, res->system_usec);
-	buf_printf(
-		&b,
-		", memory %" PRIu64 " KiB, read %" PRIu64 " KiB, written %" PRIu64 " KiB",
-		res->max_memory >> 10, res->read_bytes >> 10, res->written_bytes >> 10);
+	put_time(&b, "user", res->user_usec);
+	put_time(&b, "system", res->system_usec);
+	put_kib(&b, "memory", res->max_memory);
+	put_kib(&b, "read", res->read_bytes);
+	put_kib(&b, "written", res->written_bytes);
 	if (!b.failed)
 		say("run", "%s", b.data);
 }
@@ -160,6 +172,15 @@ void report_done(struct run_report *r)
 	buf_done(&r->out);
 }
 
+static void put_account(struct json *j, const char *key, uint64_t n,
+			void (*put)(struct json *j, const char *key, uint64_t n))
+{
+	if (n == WARREN_UNKNOWN)
+		json_nil(j, key);
+	else
+		put(j, key, n);
+}
+
 void report_result(struct run_report *r, const struct warren_sandbox *sb,
 		   const struct warren_result *res)
 {
@@ -177,11 +198,11 @@ void report_result(struct run_report *r, const struct warren_sandbox *sb,
 	json_bool(j, "timed_out", res->timed_out);
 	json_bool(j, "oom", res->oom);
 	json_milli(j, "wall_ms", res->wall_usec);
-	json_milli(j, "user_ms", res->user_usec);
-	json_milli(j, "system_ms", res->system_usec);
-	json_u64(j, "max_memory_bytes", res->max_memory);
-	json_u64(j, "read_bytes", res->read_bytes);
-	json_u64(j, "written_bytes", res->written_bytes);
+	put_account(j, "user_ms", res->user_usec, json_milli);
+	put_account(j, "system_ms", res->system_usec, json_milli);
+	put_account(j, "max_memory_bytes", res->max_memory, json_u64);
+	put_account(j, "read_bytes", res->read_bytes, json_u64);
+	put_account(j, "written_bytes", res->written_bytes, json_u64);
 	json_open(j, "enforced", '[');
 	e = warren_enforced(sb, &n);
 	for (size_t i = 0; i < n; i++) {

@@ -621,14 +621,14 @@ static uint32_t kills_since(const struct extra *x, int status)
 	return (uint32_t)(n - x->kills);
 }
 
-/* The kernel's account is that of our process, and not of what runs inside. */
+/* The kernel's account is that of our process; of what runs inside nothing is known. */
 void group_account(const struct exec *ex, struct proto_exited *out)
 {
 	const struct extra *x = extra_of(ex);
 
 	out->oom_kills = x->oom ? 1 : kills_since(x, out->status);
-	out->user_usec = out->system_usec = out->max_memory = 0;
-	out->read_bytes = out->written_bytes = 0;
+	out->user_usec = out->system_usec = out->max_memory = WARREN_UNKNOWN;
+	out->read_bytes = out->written_bytes = WARREN_UNKNOWN;
 }
 
 int tree_newest(void)

@@ -67,6 +67,12 @@ enum column {
 	COL_WRITTEN_BYTES,
 };
 
+static uint64_t column_account(const struct query *q, int i)
+{
+	return sqlite3_column_type(q->stmt, i) == SQLITE_NULL ? WARREN_UNKNOWN
+							      : column_u64(q, i);
+}
+
 static void read_row(const struct query *q, struct exec_row *row)
 {
 	*row = (struct exec_row){
@@ -87,11 +93,11 @@ static void read_row(const struct query *q, struct exec_row *row)
 			.timed_out = column_int(q, COL_TIMED_OUT),
 			.oom = column_int(q, COL_OOM),
 			.wall_usec = column_u64(q, COL_WALL_USEC),
-			.user_usec = column_u64(q, COL_USER_USEC),
-			.system_usec = column_u64(q, COL_SYSTEM_USEC),
-			.max_memory = column_u64(q, COL_MAX_MEMORY),
-			.read_bytes = column_u64(q, COL_READ_BYTES),
-			.written_bytes = column_u64(q, COL_WRITTEN_BYTES),
+			.user_usec = column_account(q, COL_USER_USEC),
+			.system_usec = column_account(q, COL_SYSTEM_USEC),
+			.max_memory = column_account(q, COL_MAX_MEMORY),
+			.read_bytes = column_account(q, COL_READ_BYTES),
+			.written_bytes = column_account(q, COL_WRITTEN_BYTES),
 		},
 	};
 	column_id(q, COL_ID, row->id);
@@ -128,6 +134,14 @@ static void query_count(struct query *q, uint64_t n)
 	query_u64(q, n > INT64_MAX ? INT64_MAX : n);
 }
 
+static void query_account(struct query *q, uint64_t n)
+{
+	if (n == WARREN_UNKNOWN)
+		query_blob(q, NULL, 0);
+	else
+		query_count(q, n);
+}
+
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		   const struct warren_result *result, struct warren_error *err)
 {
@@ -151,11 +165,11 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 	query_int(&q, result->timed_out);
 	query_int(&q, result->oom);
 	query_count(&q, result->wall_usec);
-	query_count(&q, result->user_usec);
-	query_count(&q, result->system_usec);
-	query_count(&q, result->max_memory);
-	query_count(&q, result->read_bytes);
-	query_count(&q, result->written_bytes);
+	query_account(&q, result->user_usec);
+	query_account(&q, result->system_usec);
+	query_account(&q, result->max_memory);
+	query_account(&q, result->read_bytes);
+	query_account(&q, result->written_bytes);
 	query_text(&q, id);
 	r = query_run(&q, err);
 	return r < 0 ? r : db_commit(&tx, err);

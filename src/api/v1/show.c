@@ -75,6 +75,14 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row,
 	json_close(&j, '}');
 }
 
+static void put_account(struct json *j, const char *key, uint64_t n)
+{
+	if (n == WARREN_UNKNOWN)
+		json_nil(j, key);
+	else
+		json_u64(j, key, n);
+}
+
 void show_result(struct buf *out, const struct warren_result *r)
 {
 	struct json j = { .out = out };
@@ -85,11 +93,11 @@ void show_result(struct buf *out, const struct warren_result *r)
 	json_bool(&j, "timed_out", r->timed_out);
 	json_bool(&j, "oom", r->oom);
 	json_u64(&j, "wall_usec", r->wall_usec);
-	json_u64(&j, "user_usec", r->user_usec);
-	json_u64(&j, "system_usec", r->system_usec);
-	json_u64(&j, "max_memory", r->max_memory);
-	json_u64(&j, "read_bytes", r->read_bytes);
-	json_u64(&j, "written_bytes", r->written_bytes);
+	put_account(&j, "user_usec", r->user_usec);
+	put_account(&j, "system_usec", r->system_usec);
+	put_account(&j, "max_memory", r->max_memory);
+	put_account(&j, "read_bytes", r->read_bytes);
+	put_account(&j, "written_bytes", r->written_bytes);
 	json_close(&j, '}');
 }
 

@@ -64,9 +64,12 @@ void result_of(const json_t *from, struct warren_result *ret)
 		.timed_out = json_is_true(json_object_get(from, "timed_out")),
 		.oom = json_is_true(json_object_get(from, "oom")),
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-		*counts[i].field = (uint64_t)json_integer_value(
-			json_object_get(from, counts[i].key));
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		const json_t *n = json_object_get(from, counts[i].key);
+
+		*counts[i].field = json_is_null(n) ? WARREN_UNKNOWN
+						   : (uint64_t)json_integer_value(n);
+	}
 }
 
 int start_status(const struct client *c)

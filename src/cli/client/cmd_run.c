@@ -60,6 +60,11 @@ static char **words_of(const json_t *from)
 	return words;
 }
 
+static json_t *as_ms(uint64_t usec)
+{
+	return usec == WARREN_UNKNOWN ? json_null() : json_real((double)usec / 1000);
+}
+
 /* The object of `warren run --json`, of what the service tells. */
 static json_t *report(const json_t *box, const json_t *outcome)
 {
@@ -78,10 +83,9 @@ static json_t *report(const json_t *box, const json_t *outcome)
 					     : json_null());
 	(void)json_object_set_new(r, "timed_out", json_boolean(res.timed_out));
 	(void)json_object_set_new(r, "oom", json_boolean(res.oom));
-	(void)json_object_set_new(r, "wall_ms", json_real((double)res.wall_usec / 1000));
-	(void)json_object_set_new(r, "user_ms", json_real((double)res.user_usec / 1000));
-	(void)json_object_set_new(r, "system_ms",
-				  json_real((double)res.system_usec / 1000));
+	(void)json_object_set_new(r, "wall_ms", as_ms(res.wall_usec));
+	(void)json_object_set_new(r, "user_ms", as_ms(res.user_usec));
+	(void)json_object_set_new(r, "system_ms", as_ms(res.system_usec));
 	(void)json_object_set(r, "max_memory_bytes", json_object_get(from, "max_memory"));
 	(void)json_object_set(r, "read_bytes", json_object_get(from, "read_bytes"));
 	(void)json_object_set(r, "written_bytes", json_object_get(from, "written_bytes"));
