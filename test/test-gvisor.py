@@ -4,14 +4,16 @@
 
 What the suites of the service check on any backend is run on this one by WARREN_TEST_BACKEND=gvisor.
 """
+import glob
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
 
 from checks import Skip, eq, ok, run_tests, test
-from serve_world import World, check_error, until
+from serve_world import World, cgroups_of, check_error, until
 
 QUESTION = "uname -r; dmesg 2>/dev/null | head -1; grep -c . /proc/version"
 CGROUP = "/sys/fs/cgroup"
@@ -106,8 +108,57 @@ def whoever_kills_it_the_truth_is_told():
         os.kill(found[name][0], signal.SIGKILL)
         eq(w.result(box, e)["signal"], 9, f"the exec's end, with {name} killed")
         until(lambda b=box: w.show(b)["state"] == "failed", lambda b=box: f"state {w.show(b)}")
+        ok("killed from outside" in w.show(box)["error"], w.show(box)["error"])
         w.delete(box)
         until(lambda f=found: gone(f), lambda f=found: f"left: {f}")
+
+
+@test
+def a_damaged_state_is_told_and_removed():
+    good = w.create(backend="gvisor")
+    for what in ("bundle/config.json", "limits", "made", "place", ""):
+        box = w.create(backend="gvisor")
+        found = processes_of(box)
+        place, = glob.glob(f"{w.run_dir}/kept/gvisor.*/{box}")
+        if what:
+            os.unlink(f"{place}/{what}")
+        else:
+            shutil.rmtree(place)
+        if what in ("bundle/config.json", ""):
+            e = check_error(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 500)
+            ok("config.json" in e["message"], e)
+        elif what == "limits":
+            r = w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}})
+            ok(r.status >= 400 and "gvisor" in r.json()["message"], f"{r}")
+        else:
+            eq(w.run(box, "echo on")["stdout"], "on\n", f"without {what}")
+        w.delete(box)
+        until(lambda f=found: gone(f), lambda f=found, n=what: f"left without {n!r}: {f}")
+        until(lambda b=box: not cgroups_of(b), lambda b=box: f"left: {cgroups_of(b)}")
+    eq(w.run(good, "echo on")["stdout"], "on\n", "another one")
+
+
+@test
+def what_it_cannot_do_is_listed_by_name():
+    found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}["gvisor"]
+    features = {f["name"]: f for f in found["features"]}
+    for name, reason in (("checkpoint", "files"), ("ports", "network")):
+        ok(not features[name]["ok"] and reason in features[name]["detail"], features[name])
+    ok(features["pause"]["ok"], features["pause"])
+
+
+@test
+def a_runsc_that_dies_is_told():
+    empty()  # what is left is looked for among all processes of the test
+    path = os.path.join(w.dir, "runsc")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\ncase $1 in --version) exec runsc --version;; esac\nkill -9 $$\n")
+    os.chmod(path, 0o755)
+    with World(config=f"backends:\n  gvisor:\n    runsc: {path}\n") as other:
+        r = other.ask("POST", "/v1/sandboxes", {"backend": "gvisor"})
+        e = check_error(r, r.status)
+        ok(r.status >= 500 and "gvisor" in e["message"] and "runsc" in e["message"], e)
+        other.check_empty()
 
 
 def empty():
@@ -137,6 +188,7 @@ def memory_is_its_own_and_its_end_is_told():
     e = w.run(box, "head -c 300000000 /dev/zero | tail | wc -c")
     eq((e["result"]["signal"], e["result"]["oom"]), (9, True), "what does not")
     until(lambda: w.show(box)["state"] == "failed", lambda: f"state {w.show(box)}")
+    ok("out of memory" in w.show(box)["error"], w.show(box)["error"])
 
 
 def main():

@@ -107,9 +107,16 @@ def a_timeout_kills_the_whole_tree():
 @test
 def out_of_memory_is_told():
     needs("limits", "oom")
-    with_oom = w.run(b, "head -c 300000000 /dev/zero | tail | wc -c")
+    box = b if has("oom_outlived") else w.create(limits={"memory": "128m"})
+    eq(w.run(box, "head -c 1000000 /dev/zero | tail | wc -c")["result"]["oom"], False, "what fits")
+    with_oom = w.run(box, "head -c 300000000 /dev/zero | tail | wc -c")
     ok(with_oom["result"]["oom"], with_oom)
-    eq(w.run(b, "echo fine")["result"]["oom"], False, "the next one")
+    if has("oom_outlived"):
+        eq(w.run(box, "echo fine")["result"]["oom"], False, "the next one")
+    else:
+        until(lambda: w.show(box)["state"] == "failed", lambda: f"state {w.show(box)}")
+        ok("out of memory" in w.show(box)["error"], w.show(box)["error"])
+        w.delete(box)
 
 
 @test

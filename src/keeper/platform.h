@@ -163,6 +163,8 @@ struct platform {
 
 	/* Waits until the sandbox is no more (stopped, killed, removed by somebody else). */
 	int (*wait)(struct place *p, struct warren_error *err);
+	/* Of one that is no more: why, as far as it can be told. At once: the keeper waits. */
+	void (*explain)(struct place *p, struct warren_error *ret);
 	int (*pause)(struct place *p, bool paused, struct warren_error *err);
 	int (*stats)(struct place *p, struct warren_stats *ret, struct warren_error *err);
 	int (*update)(struct place *p, const struct warren_limits *limits,

@@ -30,8 +30,9 @@
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
-static pid_t watcher;    /* waits for the sandbox to end; 0: none */
-static uint64_t over_by; /* ns: the sandbox is dead, and so are we then; 0 */
+static pid_t watcher;                /* waits for the sandbox to end; 0: none */
+static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
+static struct warren_error over_why; /* that is said then */
 
 uint64_t now(void)
 {
@@ -257,6 +258,10 @@ static void sandbox_died(void)
 {
 	watcher = 0;
 	over_by = now() + 2 * GRACE_NS;
+	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
+			place.name);
+	if (place.platform->explain)
+		place.platform->explain(&place, &over_why);
 	for (unsigned i = 0; i < init.n_execs; i++)
 		if (init.execs[i].used && init.execs[i].pid > 0)
 			child_end(&init.execs[i]);
@@ -320,6 +325,16 @@ static void handle_event(uint64_t data)
 		drain(&init.execs[slot], (unsigned)data & 3);
 }
 
+/* The last word, to all that are connected: it answers nothing (init/proto.h). */
+static void end_over(void) __attribute__((noreturn));
+static void end_over(void)
+{
+	reply_why = over_why.msg;
+	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
+		reply(c, 0, -over_why.code, PROTO_STAGE_NONE, -1);
+	_exit(0);
+}
+
 static int time_left(void)
 {
 	uint64_t next = child_next(), t = now();
@@ -343,7 +358,7 @@ static void loop(void)
 		child_deadlines();
 		/* What the platform still has of it goes with whoever finds us dead. */
 		if (over_by && (is_idle() || now() >= over_by))
-			_exit(0);
+			end_over();
 	}
 }
 

@@ -95,8 +95,11 @@ static int put_off(struct box *box, uint32_t seq)
 	return 0;
 }
 
-/* 0, or -EPROTO when it is nothing that an init says here. */
-static int hear(struct box *box, struct answer *a)
+/*
+ * 0, or -EPROTO when it is nothing that an init says here. Another error is its last word, which
+ * answers nothing.
+ */
+static int hear(struct box *box, struct answer *a, struct warren_error *ret_last)
 {
 	struct line_ask *ask;
 
@@ -107,6 +110,9 @@ static int hear(struct box *box, struct answer *a)
 	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME &&
 	    a->m.h.type != PROTO_ENTRIES)
 		return -EPROTO;
+	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 && a->m.why[0] &&
+	    reply_code(&a->m.reply) > 0 && reply_code(&a->m.reply) != EPROTO)
+		return error_set(ret_last, reply_code(&a->m.reply), "%s", a->m.why);
 	/* No answer yet, but a sign of life. */
 	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
 		return put_off(box, a->m.h.seq);
@@ -132,9 +138,9 @@ static void on_line(void *ctx, unsigned events UNUSED)
 		if (r == 0)
 			return;
 		if (r > 0) {
-			r = hear(box, &a);
+			r = hear(box, &a, &why);
 			answer_done(&a);
-			if (r < 0)
+			if (r == -EPROTO)
 				(void)error_set(&why, EPROTO,
 						"the sandbox's init does not keep to the "
 						"protocol");

@@ -179,12 +179,14 @@ static int start(struct place *p, const struct place_exec *e, int sentry,
 	static const int streams[] = { 0, 1, 2 };
 	char path[GVISOR_PATH_MAX];
 	json_t *config, *call = NULL, *pid = NULL;
+	json_error_t why;
 	int r;
 
 	gvisor_path(p, "bundle/config.json", path);
-	config = json_load_file(path, 0, NULL);
+	config = json_load_file(path, 0, &why);
+	/* Not by its errno, which would speak of the command. */
 	if (!config)
-		return error_set(err, ENOENT, "there is no such sandbox");
+		return error_set(err, EIO, "read '%s': %s", path, why.text);
 	r = make_call(p, e, json_object_get(config, "process"), &call, err);
 	json_decref(config);
 	if (r == 0)
@@ -251,19 +253,6 @@ static int catch_signals(const struct place_exec *e)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The sentry does not survive a want of memory, its cgroup does. */
-static bool was_oom(const struct place *p)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct cgroup_usage u = { 0 };
-	struct cgroup_root cgroups;
-
-	cgroup_root_open(&cgroups);
-	(void)cgroup_read_usage(&cgroups, p->id, &u, &ignored);
-	cgroup_root_close(&cgroups);
-	return u.oom_kills > 0;
-}
-
 static void read_outcome(const struct place *p, int sentry, struct place_outcome *ret)
 {
 	json_t *status = NULL;
@@ -272,7 +261,7 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 	/* With the sandbox goes what runs in it. */
 	*ret = (struct place_outcome){ .verdict = PLACE_SIGNALED, .code = SIGKILL };
 	if (r < 0) {
-		if (was_oom(p))
+		if (gvisor_was_oom(p))
 			(void)error_set(&ret->err, ENOMEM,
 					"the sandbox ran out of memory");
 		return;

@@ -101,6 +101,33 @@ static int gvisor_wait(struct place *p, struct warren_error *err)
 	return r == -ENOMEM ? r : 0;
 }
 
+/* The sentry does not survive a want of memory, its cgroup does. */
+bool gvisor_was_oom(const struct place *p)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct cgroup_usage u = { 0 };
+	struct cgroup_root cgroups;
+
+	cgroup_root_open(&cgroups);
+	(void)cgroup_read_usage(&cgroups, p->id, &u, &ignored);
+	cgroup_root_close(&cgroups);
+	return u.oom_kills > 0;
+}
+
+static void gvisor_explain(struct place *p, struct warren_error *ret)
+{
+	if (gvisor_was_oom(p))
+		(void)error_set(
+			ret, ENOMEM,
+			"%s: the sandbox ran out of memory, and its kernel with it: "
+			"give it a higher limit",
+			p->name);
+	else
+		(void)error_set(ret, EOWNERDEAD,
+				"%s: the sandbox's kernel was killed from outside",
+				p->name);
+}
+
 /* ---------------------------------------------------------------- while it lives */
 
 /* All of it, the sentry too: a paused sandbox takes no time at all. */
@@ -199,6 +226,7 @@ const struct platform platform_gvisor = {
 	.destroy = gvisor_destroy,
 	.exec = gvisor_exec,
 	.wait = gvisor_wait,
+	.explain = gvisor_explain,
 	.pause = gvisor_pause,
 	.stats = gvisor_stats,
 	.update = gvisor_update,

@@ -72,6 +72,8 @@ struct gvisor_making {
 void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
 /* A connection to the sentry. */
 int gvisor_connect(const struct place *p, struct warren_error *err);
+/* Has the kernel killed something of it for want of memory? That is its end. */
+bool gvisor_was_oom(const struct place *p);
 /* Kill all of it and remove what there is; 0 also when there is nothing. */
 int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
 		  struct warren_error *err);

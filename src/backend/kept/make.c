@@ -142,6 +142,25 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 	return 0;
 }
 
+/*
+ * Of one that was complete, whatever has become of its directory: its platform finds by the id
+ * what there is of it, and all else that a destroy needs to know is ours.
+ */
+static void reclaim(const struct kept *k, const char *id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int dir = -1;
+	struct stat st;
+
+	(void)mkdirat(k->dir_fd, id, 0700);
+	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 ||
+	    (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0))
+		return;
+	(void)unlinkat(dir, "place", 0);
+	(void)write_place(k, dir, id, &ignored);
+}
+
 static void await_end(const struct kept_box *box, int timeout_ms)
 {
 	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
@@ -169,6 +188,8 @@ int kept_destroy(void *state, struct backend_box *base, struct warren_error *err
 	 * that is paused, or whose keeper was about to end it when it was killed.
 	 */
 	await_end(box, kept_is_paused(k, base->id) ? 0 : KEEPER_END_MS);
+	if (box->ready)
+		reclaim(k, base->id);
 	r = kept_remove(k, k->dir_fd, k->path, base->id, err);
 	if (r == 0)
 		await_end(box, -1);
@@ -375,7 +396,8 @@ int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 
 	if (!k->named)
 		return error_set(err, EINVAL, "an engine without a name has none");
-	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    !door_has_state(k->boxes_fd, id))
 		return error_set(err, ENOENT, "there is no such sandbox");
 	box = box_new(k);
 	if (!box)

@@ -60,8 +60,11 @@ static int hear_ready(struct talk_box *box, struct warren_error *err)
 	return -EREMOTEIO;
 }
 
-static int too_many(struct warren_error *err)
+/* What it says unasked: that there is no room for us, or why it is no more. */
+static int refused(const struct answer *a, struct warren_error *err)
 {
+	if (a->m.why[0])
+		return error_set(err, reply_code(&a->m.reply), "%s", a->m.why);
 	return error_set(err, EBUSY, "the sandbox has %d connections already",
 			 PROTO_CONNECTIONS_MAX);
 }
@@ -75,7 +78,7 @@ static int turned_away(const struct talk_box *box, struct warren_error *err)
 	while (request_receive(box->control, &a, MSG_DONTWAIT, &ignored) > 0) {
 		answer_done(&a);
 		if (a.m.h.type == PROTO_REPLY && a.m.h.seq == 0)
-			return too_many(err);
+			return refused(&a, err);
 	}
 	return -err->code;
 }
@@ -116,7 +119,7 @@ int client_request(struct talk_box *box, const struct request *q, struct answer 
 			return 0;
 		answer_done(ret);
 		if (ret->m.h.type == PROTO_REPLY && ret->m.h.seq == 0)
-			return too_many(err);
+			return refused(ret, err);
 		/* Unless it is the answer to a request that was given up. */
 		if (ret->m.h.type != PROTO_REPLY ||
 		    (int32_t)(ret->m.h.seq - box->seq) > 0)
