@@ -12,8 +12,10 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -165,6 +167,94 @@ def create_alone(c):
     return took
 
 
+GIB = 1 << 30
+PIECE = bytes(4 << 20)
+
+
+def upload(c, at):
+    """A file of a GiB; the answer comes when it is there, whole."""
+    c.sock.sendall(f"PUT {at}/files?path=/tmp/big HTTP/1.1\r\n{c.head}Content-Type: application/octet-stream\r\n"
+                   f"Content-Length: {GIB}\r\n\r\n".encode())
+    for _ in range(GIB // len(PIECE)):
+        c.sock.sendall(PIECE)
+    head = c.sock.recv(65536)
+    if not head.startswith(b"HTTP/1.1 20"):
+        raise RuntimeError(f"upload: {head[:300]!r}")
+
+
+def download(c, at):
+    room = bytearray(4 << 20)
+    c.sock.sendall(f"GET {at}/files?path=/tmp/big HTTP/1.1\r\n{c.head}\r\n".encode())
+    got = c.sock.recv_into(room)
+    head, _, rest = bytes(room[:got]).partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(f"download: {head[:300]!r}")
+    left = GIB - len(rest)
+    while left > 0:
+        left -= c.sock.recv_into(room)
+
+
+def transfers(world, token):
+    """Of several the best: how much memory the machine must find first is none of ours."""
+    figures = []
+    for how, c in (("unix", Client(world)), ("tcp", Client(world, token))):
+        at = "/v1/sandboxes/" + json.loads(c.ask("POST", "/v1/sandboxes", json.dumps(
+            {"limits": {"memory": "3g", "disk": "2560m"}})))["id"]
+        for name, f in (("upload of 1 GiB", upload), ("download of 1 GiB", download)):
+            value = max(GIB / timed(lambda f=f: f(c, at)) for _ in range(3)) / 1e9
+            print(f"  {f'{name}, {how}':44} {value:8.2f} GB/s", flush=True)
+            figures.append(entry(f"{name}, {how}", "GB/s", value=round(value, 3)))
+        c.ask("DELETE", at)
+    return figures
+
+
+STREAMS = 2000
+
+
+def event_stream(world, token, context):
+    """One who waits for events, of which there are none; what it takes until it is told so."""
+    sock = socket.create_connection(("127.0.0.1", world.tls if context else world.port))
+    if context:
+        sock = context.wrap_socket(sock)
+    sock.sendall(f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+                 "Accept: text/event-stream\r\n\r\n".encode())
+    if not sock.recv(4096).startswith(b"HTTP/1.1 200"):
+        raise RuntimeError("a stream of events is refused")
+    return sock
+
+
+def idle_streams(world, token):
+    """What the api's memory grows by for each stream; the first hundred bring what is there once."""
+    from serve_world import rss  # pylint: disable=import-outside-toplevel
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(world.cert)
+    context.check_hostname = False
+    figures = []
+    for how, with_tls in (("plain", None), ("TLS", context)):
+        open_ones = [event_stream(world, token, with_tls) for _ in range(100)]
+        before = rss(world.api)
+        open_ones += [event_stream(world, token, with_tls) for _ in range(STREAMS)]
+        each = (rss(world.api) - before) / STREAMS / 1e3
+        for sock in open_ones:
+            sock.close()
+        print(f"  {f'an idle stream of {STREAMS}, {how}':44} {each:8.2f} kB", flush=True)
+        figures.append(entry(f"idle stream, {how}", "kB", value=round(each, 2)))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return figures
+
+
+def with_tls(world):
+    """A listener with a certificate of its own, before it is started."""
+    world.tls, world.cert = world.free_port(), f"{world.dir}/cert.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{world.dir}/key.pem", "-out",
+                    world.cert, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True, timeout=60)
+    world.options += ["--listen", f"tls:127.0.0.1:{world.tls}", "--tls-cert", world.cert, "--tls-key",
+                      f"{world.dir}/key.pem"]
+    return world.start()
+
+
 def docker_exec(docker, rounds):
     """The daemon's own client, as people use it."""
     if docker.call("run", "-d", "--name", "warren-bench-exec", "--network", "none", "warren-bench",
@@ -189,11 +279,14 @@ def section(folder, docker=None, rounds=200):
         tempfile.tempdir = "/run"  # as a service has it
         if own:
             os.chmod(own, 0o755)
-        with World("--log-level", "error", tcp=True, state=own or os.environ["WARREN_BENCH_STATE"]) as world:
+        with with_tls(World("--log-level", "error", tcp=True, start=False,
+                            state=own or os.environ["WARREN_BENCH_STATE"])) as world:
             token = world.token("admin")
             figures = one_by_one(world, token, rounds)
             if docker:
                 figures += docker_exec(docker, max(1, rounds // 10))
+            figures += transfers(world, token)
+            figures += idle_streams(world, token)
             figures += small_requests(world, token, folder, 2)
             figures += burst(world, ALIVE)
             start = time.perf_counter()
