@@ -56,6 +56,7 @@ asan: ## run every test with the address and undefined behaviour sanitizers
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
 	@tools/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
+	@ASAN_OPTIONS=abort_on_error=1 tools/run-tests --build build-asan --suite fuzz # leaks as well
 
 fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
 	@tools/install-deps build fuzz

@@ -549,7 +549,8 @@ def one_exec_does_not_hold_up_the_engine():
     failures = []
     with scratch() as d:
         program = compile_c(os.path.join(os.path.dirname(HERE), "probe-engine.c"), f"{d}/engine", f"-I{SOURCE}/include",
-                            f"{build}/libwarren.so", f"-Wl,-rpath,{build}")
+                            f"{build}/libwarren.so", f"-Wl,-rpath,{build}",
+                            *os.environ.get("WARREN_SANITIZE", "").split())
         for what, script in HOSTILE.items():
             p = subprocess.run([program, script], stdout=subprocess.PIPE, timeout=150, check=False)
             got = dict(line.split(" ", 1) for line in p.stdout.decode().splitlines())

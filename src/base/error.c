@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct warren_error) <= PIPE_BUF,
 	       "an error must fit in a pipe write");
 
-int error_set(struct warren_error *err, int code, const char *fmt, ...)
+int error_set_(struct warren_error *err, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -24,7 +24,7 @@ int error_set(struct warren_error *err, int code, const char *fmt, ...)
 	return -code;
 }
 
-int error_errno(struct warren_error *err, int code, const char *fmt, ...)
+int error_errno_(struct warren_error *err, int code, const char *fmt, ...)
 {
 	char what[sizeof(err->msg)];
 	const char *text = strerrordesc_np(code);
@@ -36,7 +36,7 @@ int error_errno(struct warren_error *err, int code, const char *fmt, ...)
 	return error_set(err, code, "%s: %s", what, text ? text : "unknown error");
 }
 
-int error_wrap(struct warren_error *err, const char *fmt, ...)
+int error_wrap_(struct warren_error *err, const char *fmt, ...)
 {
 	struct warren_error inner = *err;
 	char context[sizeof(err->msg)];

@@ -6,14 +6,29 @@
 #include "base/macro.h"
 #include "warren.h"
 
+/*
+ * None of these returns 0 or more, and compilers and analysers are told so: where the
+ * result is tested, there is one way on.
+ */
+static inline int error_negative(int r)
+{
+	if (r >= 0)
+		__builtin_unreachable();
+	return r;
+}
+
 /* Fill @err and return -@code, so that a failing function is one return statement. */
-int error_set(struct warren_error *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define error_set(...) error_negative(error_set_(__VA_ARGS__))
+int error_set_(struct warren_error *err, int code, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
 
 /* As error_set(), with ": " and the text of @code appended. */
-int error_errno(struct warren_error *err, int code, const char *fmt, ...)
+#define error_errno(...) error_negative(error_errno_(__VA_ARGS__))
+int error_errno_(struct warren_error *err, int code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
 /* Put "<context>: " in front of a failure of a callee; returns -err->code. */
-int error_wrap(struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define error_wrap(...) error_negative(error_wrap_(__VA_ARGS__))
+int error_wrap_(struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif /* BASE_ERROR_H */

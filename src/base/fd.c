@@ -87,7 +87,7 @@ ssize_t fd_read_file_at(int dirfd, const char *name, char *text, size_t size)
 
 int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret)
 {
-	char text[32];
+	char text[32] = "";
 	ssize_t n = fd_read_file_at(dirfd, name, text, sizeof(text));
 	char *end = NULL;
 	unsigned long long v;
@@ -106,7 +106,7 @@ int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret)
 
 int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret)
 {
-	char text[4096];
+	char text[4096] = "";
 	size_t len = strlen(key);
 	ssize_t n = fd_read_file_at(dirfd, name, text, sizeof(text));
 

@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Length of the sequence that the @n bytes at @s begin with; 0 when they do not begin with one. */
-size_t utf8_len(const void *s, size_t n);
+/* Length of the sequence that the @n bytes at @data begin with; 0 when they do not begin with one. */
+size_t utf8_len(const void *data, size_t n);
 bool utf8_valid(const void *s, size_t n);
-/* How many bytes at the end of @s begin a sequence and do not end it: 0 to 3. */
-size_t utf8_cut(const void *s, size_t n);
+/* How many bytes at the end of @data begin a sequence and do not end it: 0 to 3. */
+size_t utf8_cut(const void *data, size_t n);
 /* Characters in text that is valid. */
-size_t utf8_count(const void *s, size_t n);
+size_t utf8_count(const void *data, size_t n);
 
 #endif /* BASE_UTF8_H */

@@ -89,9 +89,10 @@ static int read_places(const char *const *argv, struct places *ret,
 	if (status < 0)
 		return status;
 	if (status > 0) {
-		const char *said = out.data;
+		const char *said = out.data ? out.data : "no reason was given";
 
-		out.data[strcspn(out.data, "\n")] = '\0';
+		if (out.data)
+			out.data[strcspn(out.data, "\n")] = '\0';
 		if (strncmp(said, SAID_BY, strlen(SAID_BY)) == 0)
 			said += strlen(SAID_BY);
 		return error_set(err, ENODEV, "%s", said);

@@ -400,7 +400,8 @@ static int add(struct config *c, const char *name, const struct config_kind *kin
 		free(b->settings);
 		return error_errno(err, ENOMEM, "read the configuration");
 	}
-	if (b->images == CONFIG_IMAGES_NONE && strstr(b->settings, "{image}"))
+	if (b->settings && b->images == CONFIG_IMAGES_NONE &&
+	    strstr(b->settings, "{image}"))
 		b->images = CONFIG_IMAGES_THEIRS;
 	c->n_backends++;
 	return 0;

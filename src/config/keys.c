@@ -16,7 +16,7 @@
 #define TIB         (UINT64_C(1) << 40)
 #define SECOND      UINT64_C(1000)
 #define HOUR        (3600 * SECOND)
-#define YEAR        (365 * 24 * HOUR)
+#define YEAR        (365UL * 24 * HOUR)
 
 static const char *const log_formats[] = { "auto", "text", "json", NULL };
 static const char *const log_levels[] = { "error", "warning", "info", "debug", NULL };
@@ -425,7 +425,7 @@ void config_flag_name(const struct config_key *key, char out[CONFIG_FLAG_SIZE])
 	size_t i = 0;
 
 	for (; key->name[i] && i < CONFIG_FLAG_SIZE - 1; i++)
-		out[i] = key->name[i] == '.' || key->name[i] == '_' ? '-' : key->name[i];
+		out[i] = (char)(strchr("._", key->name[i]) ? '-' : key->name[i]);
 	out[i] = '\0';
 }
 

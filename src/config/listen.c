@@ -110,7 +110,7 @@ int config_allow(const struct config *c, uint64_t tokens, struct warren_error *e
 	int generate = 0;
 
 	for (size_t i = 0; tokens == 0 && i < c->listen.n; i++) {
-		struct config_listener l;
+		struct config_listener l = { 0 };
 		int r = config_listener(c->listen.items[i], &l, err);
 
 		if (r < 0)

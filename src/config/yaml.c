@@ -404,8 +404,8 @@ unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
 	return 0;
 }
 
-int yaml_error(const struct yaml *y, const json_t *parent, const char *key, size_t index,
-	       struct warren_error *err, const char *fmt, ...)
+int yaml_error_(const struct yaml *y, const json_t *parent, const char *key, size_t index,
+		struct warren_error *err, const char *fmt, ...)
 {
 	char what[sizeof(err->msg)];
 	va_list ap;

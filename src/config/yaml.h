@@ -44,8 +44,9 @@ const json_t *yaml_root(const struct yaml *y);
 unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
 		   size_t index);
 /* "warren.yaml:12: ..." as an error (EINVAL) about that value. */
-int yaml_error(const struct yaml *y, const json_t *parent, const char *key, size_t index,
-	       struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(6, 7);
+#define yaml_error(...) error_negative(yaml_error_(__VA_ARGS__))
+int yaml_error_(const struct yaml *y, const json_t *parent, const char *key, size_t index,
+		struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(6, 7);
 
 static inline void yaml_free_p(struct yaml **y)
 {

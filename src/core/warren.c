@@ -206,23 +206,22 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 	const char *const *first = (const char *const *)sb->box->entrypoint;
 	const char *const *rest = count(args) ? args : (const char *const *)sb->box->cmd;
 	const char **argv;
-	size_t n;
+	size_t n = 0;
 
 	if (entrypoint) {
 		first = entrypoint[0] ? own : NULL;
 		rest = args;
 	}
-	n = count(first);
-	if (n + count(rest) == 0)
+	if (count(first) + count(rest) == 0)
 		return error_set(err, EINVAL,
 				 "no command was given, and the image has none");
-	argv = calloc(n + count(rest) + 1, sizeof(*argv));
+	argv = calloc(count(first) + count(rest) + 1, sizeof(*argv));
 	if (!argv)
 		return error_errno(err, ENOMEM, "make the command");
-	for (size_t i = 0; i < n; i++)
-		argv[i] = first[i];
-	for (size_t i = 0; i < count(rest); i++)
-		argv[n + i] = rest[i];
+	for (const char *const *p = first; p && *p; p++)
+		argv[n++] = *p;
+	for (const char *const *p = rest; p && *p; p++)
+		argv[n++] = *p;
 	*ret_argv = argv;
 	return 0;
 }

@@ -221,10 +221,11 @@ static int add_string(char ***list, size_t *n, const char *s, struct warren_erro
 	if (!grown)
 		return error_errno(err, ENOMEM, "read it");
 	*list = grown;
+	grown[*n + 1] = NULL;
 	grown[*n] = strdup(s);
 	if (!grown[*n])
 		return error_errno(err, ENOMEM, "read it");
-	grown[++*n] = NULL;
+	++*n;
 	return 0;
 }
 
@@ -377,6 +378,8 @@ static int layout_entry(const json_t *j, struct oci_entry *e, struct warren_erro
 
 	if (r == 0 && !ref_digest_valid(e->manifest))
 		r = bad(err, "its index has a manifest without a sha256 digest");
+	if (r < 0)
+		return r;
 	e->names = calloc(1, sizeof(char *));
 	if (!e->names)
 		return error_errno(err, ENOMEM, "read it");

@@ -426,7 +426,7 @@ static int import_locked(const struct store *s, int fd, const struct ref *name,
 	AUTO_FREE char *config = NULL, *manifest = NULL;
 	AUTO_CLOSE int tar = -1;
 	struct store_image image = { .lock = -1 };
-	struct unpack_result res;
+	struct unpack_result res = { 0 };
 	struct stat st;
 	int r;
 

@@ -268,8 +268,10 @@ int store_each_ref(const struct store *s,
 {
 	DIR *d = open_list(s->refs);
 	struct dirent *e;
-	int r = d ? 0 : -errno;
+	int r = 0;
 
+	if (!d)
+		return -errno;
 	while (r == 0 && (e = readdir(d))) {
 		char name[256], id[REF_DIGEST_LEN + 2];
 
@@ -281,8 +283,7 @@ int store_each_ref(const struct store *s,
 		if (decode_line(name) == 0 && ref_digest_valid(id))
 			r = fn(ctx, name, id);
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 	return r;
 }
 
@@ -296,8 +297,10 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 {
 	DIR *d = open_list(s->images);
 	struct dirent *e;
-	int r = d ? 0 : -errno;
+	int r = 0;
 
+	if (!d)
+		return -errno;
 	while (r == 0 && (e = readdir(d))) {
 		char id[REF_DIGEST_LEN + 1];
 
@@ -306,8 +309,7 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
 		r = fn(ctx, id);
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 	return r;
 }
 

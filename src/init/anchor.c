@@ -105,7 +105,7 @@ static int is_marked(const char *pid, const char *var, size_t size)
 	long fd;
 	int found;
 
-	(void)memcpy(path + 6, pid, n);
+	(void)memcpy(path + 6, pid, n + 1);
 	(void)memcpy(path + 6 + n, tail, sizeof(tail));
 	fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)

@@ -286,11 +286,11 @@ void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n
 	}
 	if (mapped)
 		(void)SYS_2(SYS_munmap, mapped, msg->strings_size);
+	if (!ex) {
+		reply(c, msg->h.seq, r, p.stage, -1);
+		return;
+	}
 	if (r < 0) {
-		if (!ex) {
-			reply(c, msg->h.seq, r, p.stage, -1);
-			return;
-		}
 		ex->failed = true;
 		spawn_failed(ex, r, p.stage);
 		exec_release(ex);

@@ -561,7 +561,7 @@ static int kill_listed(int dir, const char *id)
 		return errno == ENOENT ? 0 : -errno;
 	fd = -1; /* fclose() closes it */
 	while (getline(&line, &size, f) > 0) {
-		pid_t pid = atoi(line);
+		pid_t pid = (pid_t)strtol(line, NULL, 10);
 
 		if (pid > 0)
 			(void)kill(pid, SIGKILL);

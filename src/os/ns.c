@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/passwd.h"
 #include "init/sys.h"
 
@@ -225,8 +226,9 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret)
 	(void)snprintf(number, sizeof(number), "%u", uid);
 	for (char *line = strtok_r(text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		unsigned start = 0, count = 0;
-		char *colon = strchr(line, ':'), tail;
+		char *colon = strchr(line, ':'), *second;
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		uint64_t start = 0, count = 0;
 
 		if (!colon)
 			continue;
@@ -234,10 +236,15 @@ int ns_subids(const char *file, uid_t uid, struct ns_map *ret)
 		if (strcmp(line, number) != 0 &&
 		    (!user.name[0] || strcmp(line, user.name) != 0))
 			continue;
-		if (sscanf(colon + 1, "%u:%u%c", &start, &count, &tail) != 2 ||
-		    count == 0)
+		second = strchr(colon + 1, ':');
+		if (!second)
 			continue;
-		*ret = (struct ns_map){ .outside = start, .count = count };
+		*second = '\0';
+		if (parse_u64(colon + 1, UINT32_MAX, &start, &ignored) < 0 ||
+		    parse_u64(second + 1, UINT32_MAX, &count, &ignored) < 0 || count == 0)
+			continue;
+		*ret = (struct ns_map){ .outside = (uint32_t)start,
+					.count = (uint32_t)count };
 		return 0;
 	}
 	return -ENOENT;

@@ -76,8 +76,8 @@ static void delist(struct run *run)
 {
 	struct run **p;
 
-	if (!run->listed)
-		return;
+	if (!run->listed || !run->box)
+		return; /* without a box it is in no list */
 	uncount(run);
 	for (p = &run->box->runs; *p != run; p = &(*p)->next)
 		;
@@ -194,7 +194,9 @@ static const char *const *copy_list(const char *const *list)
 	while (list && list[n])
 		n++;
 	copy = calloc(n + 1, sizeof(*copy));
-	for (size_t i = 0; copy && i < n; i++) {
+	if (!copy)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
 		copy[i] = strdup(list[i]);
 		if (!copy[i]) {
 			free_list(copy);
@@ -500,7 +502,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 		(void)close(TAKE_FD(run->input));
 	/* What it left behind may write on: who asks for the output is to hear of it. */
 	if (!run_linger(run))
-		(void)run_unref(run); /* the list's own: it runs no more */
+		run->refs--; /* the list's own, beside ours: it runs no more */
 	(void)run_unref(run);
 	forget_oldest(box);
 }
@@ -541,7 +543,7 @@ void run_box_gone(struct box *box)
 		feed_stop(run);
 		run->box = NULL;
 		if (owned || run->lingers)
-			(void)run_unref(run); /* the list's own */
+			run->refs--; /* the list's own, beside ours */
 		run->lingers = false;
 		(void)run_unref(run);
 	}

@@ -73,7 +73,7 @@ enum db_stmt {
 };
 
 /* The listing of sandboxes has a text for each number of labels, with an owner and without. */
-#define LIST_SHAPES (2 * (DB_LABELS_MAX + 1))
+#define LIST_SHAPES (2UL * (DB_LABELS_MAX + 1))
 
 struct db {
 	sqlite3 *sql;

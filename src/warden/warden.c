@@ -231,7 +231,7 @@ static int (*const permitted[WIRE_TYPE_MAX])(struct work *k, const void *msg,
 static void answer(struct work *k, const void *msg, size_t size)
 {
 	const struct wire_header *h = msg;
-	AUTO_BUF struct buf out = BUF_INIT(2 * WIRE_MESSAGE_MAX);
+	AUTO_BUF struct buf out = BUF_INIT(2UL * WIRE_MESSAGE_MAX);
 	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
 	int r = wire_check(msg, size);
 

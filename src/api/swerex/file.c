@@ -120,7 +120,7 @@ static int read_all(int fd, size_t size, struct buf *out)
 
 static void answer_text(struct filing *k, const struct buf *bytes)
 {
-	AUTO_BUF struct buf text = BUF_INIT(4 * TEXT_MAX), out = BUF_INIT(ANSWER_MAX);
+	AUTO_BUF struct buf text = BUF_INIT(4UL * TEXT_MAX), out = BUF_INIT(ANSWER_MAX);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct json j = { .out = &out };
 	const json_t *body = k->job->body;

@@ -67,7 +67,7 @@ static const struct field write_fields[] = {
 	{ "path", FIELD_TEXT, .required = true },
 };
 
-#define FIELDS(f) .fields = f, .n_fields = ARRAY_SIZE(f)
+#define FIELDS(f) .fields = (f), .n_fields = ARRAY_SIZE(f)
 
 static const struct call calls[] = {
 	{ "GET", "/" },

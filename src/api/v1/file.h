@@ -23,7 +23,7 @@ struct file_call {
 /* @fc is allocated by malloc(3), or NULL, which is answered; it is the call's from here on. */
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
 /* The error of a file: what is missing is a file. */
-void file_fail(struct call *c, const struct warren_error *err);
+void file_fail(struct call *c, const struct warren_error *engine);
 /* The one entry of an answer; else the call is failed, and false. */
 bool file_entry(struct call *c, const struct files_answer *a,
 		const struct warren_error *err, struct proto_found *ret);

@@ -269,7 +269,7 @@ void v1_create_sandboxes(struct call *c)
 	m.rows = calloc(m.n, sizeof(*m.rows));
 	m.specs = calloc(m.n, sizeof(*m.specs));
 	m.sources = calloc(m.n, sizeof(*m.sources));
-	m.boxes = calloc(m.n, sizeof(*m.boxes));
+	m.boxes = calloc(m.n, sizeof(void *));
 	if (!m.wanted || !m.rows || !m.specs || !m.sources || !m.boxes) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;

@@ -29,7 +29,7 @@ void backend_failed(struct api_error *err, const char *name,
 
 /* From a CreateSandbox, with the service's defaults, within its maxima and its policy. */
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
-		struct wanted *ret, struct api_error *err) MUST_CHECK;
+		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
 /* template.c: 1, and *@ret is the request with what its template adds; 0: it names none. */
 int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,

@@ -422,7 +422,7 @@ void v1_join_terminal(struct call *c)
 
 	if (!run)
 		return;
-	run = run_unref(run);
+	(void)run_unref(run);
 	if (runs)
 		box_use(call_box(c), on_awake, call_ref(c));
 	else

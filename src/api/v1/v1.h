@@ -71,7 +71,7 @@ void call_error(struct call *c, const struct api_error *err);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /* What an engine said. */
-void call_fail(struct call *c, const struct warren_error *err);
+void call_fail(struct call *c, const struct warren_error *engine);
 /* The same of an exec: what could not be executed is the request's mistake, and no missing file. */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*

@@ -83,7 +83,7 @@ bool entry_write(struct buf *out, const char *name, uint64_t size, uint32_t mode
 
 size_t entry_tail(uint64_t size)
 {
-	return padding(size) + 2U * ENTRY_BLOCK;
+	return padding(size) + 2UL * ENTRY_BLOCK;
 }
 
 /* ----------------------------------------------------------------------- reading */
@@ -205,7 +205,7 @@ static int take_head(struct entry *e)
 		e->state = ENTRY_EXTRA;
 		return size == 0 ? end_extra(e) : 0;
 	}
-	e->type = b[TYPE_AT] ? b[TYPE_AT] : '0';
+	e->type = (char)(b[TYPE_AT] ? b[TYPE_AT] : '0');
 	r = e->has_link ? 0 : take_link(e, b + LINK_AT, NAME_LEN);
 	e->left = e->has_size ? e->size : size;
 	if (e->type != '0')

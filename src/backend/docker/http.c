@@ -158,7 +158,7 @@ void docker_clean(char *text, size_t size, const char *said)
 
 		if (dull && (n == 0 || text[n - 1] == ' '))
 			continue;
-		text[n++] = dull ? ' ' : *said;
+		text[n++] = (char)(dull ? ' ' : *said);
 	}
 	while (n > 0 && text[n - 1] == ' ')
 		n--;

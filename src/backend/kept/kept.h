@@ -70,11 +70,11 @@ int kept_call(const struct kept *k, const char *verb, const char *path, const ch
 /* make.c */
 int kept_create(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
 		struct warren_error *err);
-int kept_destroy(void *state, struct backend_box *box, struct warren_error *err);
+int kept_destroy(void *state, struct backend_box *base, struct warren_error *err);
 int kept_list(void *state, char ***ret_ids, struct warren_error *err);
 int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 	       struct warren_error *err);
-void kept_release(void *state, struct backend_box *box);
+void kept_release(void *state, struct backend_box *base);
 /* All that is left of @id in the directory @dir, which is at @path. */
 int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 		struct warren_error *err);

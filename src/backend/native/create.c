@@ -207,7 +207,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 
 int create_send_mounts(struct making *m, int sock, struct warren_error *err)
 {
-	int fds[NATIVE_FDS_MAX];
+	int fds[NATIVE_FDS_MAX] = { 0 };
 	size_t n = 0, sent = 0;
 	int r = m->engine->privileged ? copy_mounts(m, fds, &n, err) : 0;
 

@@ -38,11 +38,11 @@ int durable_oom_kills(struct native_box *box, uint64_t *ret, struct warren_error
 int durable_list(void *state, char ***ret_ids, struct warren_error *err);
 int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 		  struct warren_error *err);
-void durable_release(void *state, struct backend_box *box);
-int durable_update(void *state, struct backend_box *box,
+void durable_release(void *state, struct backend_box *base);
+int durable_update(void *state, struct backend_box *base,
 		   const struct warren_limits *limits, struct warren_error *err);
-int durable_describe(void *state, struct backend_box *box, struct buf *out);
-int durable_connection(void *state, struct backend_box *box, int *ret_fd,
+int durable_describe(void *state, struct backend_box *base, struct buf *out);
+int durable_connection(void *state, struct backend_box *base, int *ret_fd,
 		       struct warren_error *err);
 
 #endif /* NATIVE_DURABLE_H */

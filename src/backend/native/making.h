@@ -73,7 +73,7 @@ int create_send_mounts(struct making *m, int sock, struct warren_error *err);
 int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err);
 
 /* @first: the number of the first step, for the injection of failures. */
-int making_run(struct making *m, const struct making_step *steps, size_t n, int first,
+int making_run(struct making *m, const struct making_step *list, size_t n, int first,
 	       struct warren_error *err);
 /* The step under way has come to its end now. */
 void making_mark(struct making *m);

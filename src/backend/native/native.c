@@ -111,13 +111,16 @@ static void native_close(void *state)
 }
 
 /* By version first: looking costs a mount, on the way of every run. */
-static bool kernel_since(unsigned major, unsigned minor)
+bool native_kernel_since(unsigned long major, unsigned long minor)
 {
 	struct utsname u;
-	unsigned a = 0, b = 0;
+	char *end = NULL;
+	unsigned long a, b;
 
-	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &a, &b) != 2)
+	if (uname(&u) < 0)
 		return false;
+	a = strtoul(u.release, &end, 10);
+	b = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
 	return a > major || (a == major && b >= minor);
 }
 
@@ -134,7 +137,8 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	n->trace = options->trace;
 	(void)pthread_mutex_init(&n->lock, NULL);
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
-	n->tmpfs_xattrs = !n->privileged || kernel_since(6, 6) || disk_tmpfs_has_xattrs();
+	n->tmpfs_xattrs =
+		!n->privileged || native_kernel_since(6, 6) || disk_tmpfs_has_xattrs();
 	n->memory_default = sysinfo(&info) == 0
 				    ? (uint64_t)info.totalram * info.mem_unit / 2
 				    : 1U << 30;

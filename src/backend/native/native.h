@@ -203,6 +203,9 @@ bool idmap_has_ids(const struct talk_box *box, uint32_t uid, uint32_t gid);
 void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
 		  struct ns_maps *ret);
 
+/* native.c: is the kernel of that version, or a later one? */
+bool native_kernel_since(unsigned long major, unsigned long minor);
+
 /* probe.c */
 int native_probe(void *state, struct warren_feature *features, struct warren_error *err);
 

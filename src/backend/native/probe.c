@@ -97,12 +97,11 @@ static int try_inside(const struct native *n, uint64_t flags, int (*fn)(void))
 static bool probe_kernel(const struct native *n UNUSED, struct warren_feature *f)
 {
 	struct utsname u;
-	unsigned major = 0, minor = 0;
 
-	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+	if (uname(&u) < 0)
 		return missing(f, "its version cannot be read");
 	(void)found(f, "%s on %s", u.release, u.machine);
-	return major > 5 || (major == 5 && minor >= 15);
+	return native_kernel_since(5, 15);
 }
 
 static bool probe_userns(const struct native *n, struct warren_feature *f)

@@ -237,15 +237,18 @@ static int take(struct talk_box *box, const struct state_field *f, char *value,
 	return -EINVAL;
 }
 
-/* Which of them has the name @key; -1: none. */
-static int find(const struct state_table *more, const char *key)
+/* The one that has the name @key, and which it is; NULL: none has. */
+static const struct state_field *find(const struct state_table *more, const char *key,
+				      size_t *ret_i)
 {
 	const struct state_field *f;
 
-	for (int i = 0; (f = field_at(more, (size_t)i)); i++)
+	for (size_t i = 0; i < STATE_FIELDS_MAX && (f = field_at(more, i)); i++) {
+		*ret_i = i;
 		if (strcmp(f->key, key) == 0)
-			return i;
-	return -1;
+			return f;
+	}
+	return NULL;
 }
 
 static bool may_repeat(const struct state_field *f)
@@ -290,11 +293,12 @@ static int take_all(struct talk_box *box, const struct state_table *more, char *
 				 "its state is of version %ju, this program knows %d",
 				 (uintmax_t)version, STATE_VERSION);
 	while ((value = next(&at, end, &key)) && strcmp(key, "end") != 0) {
-		int i = find(more, key), r;
+		size_t i = 0;
+		int r;
 
-		if (i < 0 || i >= STATE_FIELDS_MAX)
+		f = find(more, key, &i);
+		if (!f)
 			return bad(err, key, "unknown");
-		f = field_at(more, (size_t)i);
 		if (seen[i] && !may_repeat(f))
 			return bad(err, key, "there twice");
 		seen[i] = true;

@@ -84,22 +84,22 @@ int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
 int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err);
 
 /* exec.c: entries of a backend's table */
-int talk_exec(void *state, struct backend_box *box, const struct warren_exec_spec *spec,
+int talk_exec(void *state, struct backend_box *base, const struct warren_exec_spec *spec,
 	      struct backend_exec **ret_exec, struct warren_error *err);
-int talk_exec_wait(struct backend_exec *ex, int64_t timeout_ms, struct warren_result *ret,
-		   struct warren_error *err);
-int talk_exec_signal(struct backend_exec *ex, int sig, struct warren_error *err);
-int talk_exec_signal_to(struct backend_exec *ex, int sig, enum warren_whom whom,
+int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+		   struct warren_result *ret, struct warren_error *err);
+int talk_exec_signal(struct backend_exec *base, int sig, struct warren_error *err);
+int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
 			struct warren_error *err);
-int talk_exec_attach(void *state, struct backend_box *box, uint32_t number,
+int talk_exec_attach(void *state, struct backend_box *base, uint32_t number,
 		     int journal_fd, struct backend_exec **ret_exec,
 		     struct warren_error *err);
 uint32_t talk_exec_number(const struct backend_exec *ex);
-int talk_exec_close_input(struct backend_exec *ex, struct warren_error *err);
-int talk_exec_ack(struct backend_exec *ex, uint64_t cursor, struct warren_error *err);
-void talk_exec_free(struct backend_exec *ex);
-int talk_exec_wait_fd(struct backend_exec *ex);
-int talk_exec_resize(struct backend_exec *ex, uint16_t rows, uint16_t cols,
+int talk_exec_close_input(struct backend_exec *base, struct warren_error *err);
+int talk_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err);
+void talk_exec_free(struct backend_exec *base);
+int talk_exec_wait_fd(struct backend_exec *base);
+int talk_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
 		     struct warren_error *err);
 /* The user of an exec or a file: @text, or the sandbox's own when it is NULL. */
 int talk_user_find(struct talk_box *box, const char *text, struct talk_user *ret,
@@ -107,16 +107,16 @@ int talk_user_find(struct talk_box *box, const char *text, struct talk_user *ret
 void talk_base(const struct talk_box *box, struct request_base *ret);
 
 /* reach.c: the same */
-int talk_file_open(void *state, struct backend_box *box, const char *path, int flags,
+int talk_file_open(void *state, struct backend_box *base, const char *path, int flags,
 		   mode_t mode, const char *user, int *ret_fd, struct warren_error *err);
 /* Names it: a keeper writes what it has of a file before that is answered. */
 int talk_file_settle(void *state, struct backend_box *box, const char *path,
 		     struct warren_error *err);
-int talk_connect(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
+int talk_connect(void *state, struct backend_box *base, uint16_t port, int *ret_fd,
 		 struct warren_error *err);
 
 /* journal.c: the same */
-int talk_exec_output(struct backend_exec *ex, uint64_t cursor, void *buf, size_t size,
+int talk_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,
 		     struct warren_output *ret, struct warren_error *err);
 
 #endif /* TALK_TALK_H */

@@ -142,19 +142,22 @@ static int open_listener(struct forward *f, const char *text, struct warren_erro
 static int tell(const struct forward *f, const struct port_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
-	struct sockaddr_storage addr = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} addr = { .six = { 0 } };
 	socklen_t n = sizeof(addr);
 	char host[INET6_ADDRSTRLEN] = "?";
 	AUTO_JSON json_t *address = NULL;
 	unsigned port;
 	bool six;
 
-	(void)getsockname(f->listener, (struct sockaddr *)&addr, &n);
-	six = addr.ss_family == AF_INET6;
-	port = ntohs(((struct sockaddr_in *)&addr)->sin_port); /* of both at one place */
-	(void)inet_ntop(addr.ss_family,
-			six ? (void *)&((struct sockaddr_in6 *)&addr)->sin6_addr
-			    : (void *)&((struct sockaddr_in *)&addr)->sin_addr,
+	(void)getsockname(f->listener, &addr.any, &n);
+	six = addr.any.sa_family == AF_INET6;
+	port = ntohs(addr.four.sin_port); /* of both at one place */
+	(void)inet_ntop(addr.any.sa_family,
+			six ? (void *)&addr.six.sin6_addr : (void *)&addr.four.sin_addr,
 			host, sizeof(host));
 	if (o->json) {
 		address = json_pack("{s:s, s:i, s:s, s:i}", "address", host, "port",

@@ -70,7 +70,7 @@ void table_put(const struct table *t, size_t max, const char *end, struct buf *o
 	size_t width[TABLE_COLUMNS] = { 0 }, n = columns(t);
 	const char *cell = t->cells.data;
 
-	if (t->cells.failed) {
+	if (t->cells.failed || n == 0) {
 		out->failed = true;
 		return;
 	}

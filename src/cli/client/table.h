@@ -31,8 +31,8 @@ struct table {
 	}
 
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* All of it. @width: cut lines off there; 0: nowhere. @end: of each line. */
-void table_put(const struct table *t, size_t width, const char *end, struct buf *out);
+/* All of it. @max: cut lines off there; 0: nowhere. @end: of each line. */
+void table_put(const struct table *t, size_t max, const char *end, struct buf *out);
 void table_done(struct table *t);
 
 #define AUTO_TABLE CLEANUP(table_done)

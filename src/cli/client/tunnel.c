@@ -317,7 +317,7 @@ int tunnel_open(struct client *c, const char *sandbox, unsigned port, struct tun
 	if (r == 0)
 		r = take_answer(t, err);
 	if (r < 0)
-		t = tunnel_close(t);
+		(void)tunnel_close(t);
 	else
 		*ret = t;
 	return r;
