@@ -13,14 +13,14 @@ FUZZ_SECONDS ?= 20
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps demo test bench lint format install asan fuzz clang clean
+.PHONY: all help deps demo test bench lint format install asan fuzz clang arm64 clean
 
 all: $(BUILD)/build.ninja ## build the program, build/warren
 	@ninja -C $(BUILD)
 
 help: ## list the targets
 	@echo 'make [TARGET] [BUILD=build] [PREFIX=/usr/local] [DESTDIR=] [MESON_FLAGS=]'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 deps: ## install what building needs (Debian packages)
 	@tools/install-deps build
@@ -69,8 +69,20 @@ clang: ## build with clang as well
 	@tools/install-deps build fuzz
 	@CC=clang $(MAKE) --no-print-directory all BUILD=build-clang
 
+# What of the unit tests the guest has programs for.
+ARM64_TESTS = buf fd id idmap json parse passwd ref seccomp
+
+arm64: ## build for arm64 on any machine, and try it in an emulator with Debian's kernel
+	@tools/install-deps build arm64
+	@tools/foreign-root arm64 build-arm64-root
+	@[ -f build-arm64/build.ninja ] || meson setup build-arm64 \
+		--cross-file build-arm64-root/constants.ini --cross-file tools/arm64.ini
+	@ninja -C build-arm64
+	@WARREN=$(abspath build-arm64)/warren WARREN_GUEST=aarch64 WARREN_GUEST_ROOT=$(abspath build-arm64-root) \
+		WARREN_GUEST_TESTS="$(ARM64_TESTS:%=$(abspath build-arm64)/test/test-%)" test/test-guest.py
+
 clean: ## remove what was built
-	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer
+	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer build-arm64 build-arm64-root
 
 $(BUILD)/build.ninja:
 	@command -v meson >/dev/null && command -v ninja >/dev/null || \

@@ -4,6 +4,9 @@
 
 Builds a small ext4 root from busybox, the program and its libraries, boots Debian's kernel with it
 in qemu without acceleration, and passes on the TAP that guest/init prints on the console.
+
+A machine of another kind (make arm64) is $WARREN_GUEST, and what of Debian it needs is in the folder
+$WARREN_GUEST_ROOT; programs of tests in $WARREN_GUEST_TESTS run there as well.
 """
 import glob, os, platform, re, shutil, subprocess, sys, tempfile
 
@@ -13,6 +16,8 @@ MACHINES = {
     "x86_64": ("qemu-system-x86_64", ["-machine", "q35", "-cpu", "max"], "ttyS0", "amd64"),
     "aarch64": ("qemu-system-aarch64", ["-machine", "virt", "-cpu", "max"], "ttyAMA0", "arm64"),
 }
+DEBIAN = os.environ.get("WARREN_GUEST_ROOT", "")  # before each path of what is copied
+TESTS = os.environ.get("WARREN_GUEST_TESTS", "").split()
 MODULES = ["virtio_pci", "virtio_blk", "ext4", "overlay", "loop"]
 
 
@@ -25,19 +30,33 @@ def copy_program(root, path, where):
     """The program and every library that the loader would map, at the same places."""
     os.makedirs(f"{root}/{where}", exist_ok=True)
     shutil.copy(path, f"{root}/{where}/")
+    for lib in foreign_libraries(path) if DEBIAN else own_libraries(path):
+        to = f"{root}/usr{lib}" if lib.startswith("/lib") else root + lib
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.copy(os.path.realpath(DEBIAN + lib), to)
+
+
+def own_libraries(path):
     out = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
-    for lib in re.findall(r"(/\S+)", out):
-        if os.path.exists(lib):
-            to = f"{root}/usr{lib}" if lib.startswith("/lib") else root + lib
-            os.makedirs(os.path.dirname(to), exist_ok=True)
-            shutil.copy(os.path.realpath(lib), to)
+    return [lib for lib in re.findall(r"(/\S+)", out) if os.path.exists(lib)]
+
+
+def foreign_libraries(path):
+    """By what its sections say: its loader does not run here."""
+    said = subprocess.run(["readelf", "-Wld", path], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"interpreter: (/\S+)\]", said)
+    for name in re.findall(r"\(NEEDED\).*\[(\S+)\]", said):
+        here = sorted(glob.glob(f"{DEBIAN}/usr/lib/*-linux-gnu/{name}"))
+        if here:
+            found += [here[0].removeprefix(DEBIAN), *foreign_libraries(here[0])]
+    return found
 
 
 def link_busybox(root):
     for d in ("bin", "sbin", "lib", "lib64"):
         os.makedirs(f"{root}/usr/{d}", exist_ok=True)
         os.symlink(f"usr/{d}", f"{root}/{d}")
-    shutil.copy("/bin/busybox", f"{root}/usr/bin/busybox")
+    shutil.copy(f"{DEBIAN}/bin/busybox", f"{root}/usr/bin/busybox")
     for name in subprocess.run(["/bin/busybox", "--list"], capture_output=True,
                                text=True).stdout.split():
         if not os.path.lexists(f"{root}/usr/bin/{name}"):
@@ -58,7 +77,9 @@ def make_root(root):
     with open(f"{root}/etc/group", "w") as f:
         f.write("root:x:0:\n")
     copy_program(root, WARREN, "usr/bin")
-    copy_program(root, "/sbin/mkfs.ext4", "usr/sbin")
+    copy_program(root, f"{DEBIAN}/sbin/mkfs.ext4", "usr/sbin")
+    for program in TESTS:
+        copy_program(root, program, "usr/lib/tests")
     shutil.copy(f"{HERE}/guest/init", f"{root}/sbin/init")
     os.chmod(f"{root}/sbin/init", 0o755)
 
@@ -68,10 +89,10 @@ def make_initrd(tmp, version):
     root = f"{tmp}/initrd"
     for d in ("bin", "proc", "dev", "new", "m"):
         os.makedirs(f"{root}/{d}")
-    shutil.copy("/bin/busybox", f"{root}/bin/busybox")
+    shutil.copy(f"{DEBIAN}/bin/busybox", f"{root}/bin/busybox")
     order = []
     for m in MODULES:
-        out = subprocess.run(["modprobe", "-S", version, "--show-depends", m],
+        out = subprocess.run(["modprobe", "-d", DEBIAN or "/", "-S", version, "--show-depends", m],
                              capture_output=True, text=True).stdout
         for path in re.findall(r"^insmod (\S+)", out, re.M):
             if path not in order:
@@ -109,10 +130,11 @@ def boot(tmp, machine, kernel):
 
 
 def main():
-    machine = MACHINES.get(platform.machine())
+    name = os.environ.get("WARREN_GUEST", platform.machine())
+    machine = MACHINES.get(name)
     if not machine:
-        skip(f"no emulator is known for {platform.machine()}")
-    kernels = sorted(glob.glob(f"/boot/vmlinuz-*-{machine[3]}"))
+        skip(f"no emulator is known for {name}")
+    kernels = sorted(glob.glob(f"{DEBIAN}/boot/vmlinuz-*-{machine[3]}"))
     for need, there in ((machine[0], shutil.which(machine[0])), ("Debian's kernel", kernels),
                         ("busybox-static", os.path.exists("/bin/busybox")),
                         ("mkfs.ext4", shutil.which("mkfs.ext4", path="/sbin:/usr/sbin")),
@@ -124,7 +146,7 @@ def main():
         make_root(f"{tmp}/root")
         subprocess.run(["/sbin/mkfs.ext4", "-q", "-d", f"{tmp}/root", f"{tmp}/root.img", "256M"],
                        check=True, stdout=subprocess.DEVNULL)
-        make_initrd(tmp, kernels[-1].removeprefix("/boot/vmlinuz-"))
+        make_initrd(tmp, kernels[-1].removeprefix(f"{DEBIAN}/boot/vmlinuz-"))
         text = boot(tmp, machine, kernels[-1])
     begin, end = text.find("TAP BEGIN\n"), text.find("TAP END")
     if begin < 0 or end < 0:
