@@ -403,6 +403,29 @@ def an_archive_goes_up_and_comes_down():
 
 
 @test
+def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
+    """Nothing of it was promised: entries that had come are there, none that had not, and the next one is as any."""
+    data = archive([("a", b"whole"), ("old", b"new"), ("b", noise(900000)), ("c", b"last")])
+    with Files() as f:
+        f.put("/up/other", b"other")
+        for who in (("api",), ("warden",), ("api", "warden")):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(world.socket)
+                s.sendall(f"PUT {f.base}/tar?path=/up HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
+                          f"Content-Length: {len(data)}\r\n\r\n".encode() + data[:500000])
+                until(lambda: f.ask("GET", "/stat", path="/up/old").status == 200, "some of it is there")
+                world.kill(*who)
+                if "warden" in who:
+                    world.start()
+                world.ready()
+            eq((f.get("/up/a").body, f.get("/up/other").body), (b"whole", b"other"), f"after kill -9 of {who}")
+            ok(set(f.names("/up")) <= {"/up/a", "/up/b", "/up/old", "/up/other"}, f.names("/up"))
+            f.remove("/up/old")
+        f.ask("PUT", "/tar", data, path="/up", status=200)
+        eq([len(f.get(f"/up/{n}").body) for n in ("a", "b", "c", "old")], [5, 900000, 4, 3], "the whole of it")
+
+
+@test
 def hostile_archives_stay_inside():
     with Files() as f:
         f.put("/outside/victim", b"safe")
