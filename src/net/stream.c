@@ -274,6 +274,7 @@ static void on_reset(struct stream *s)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct stream *s = poll->data;
+	unsigned before = wanted(s);
 
 	if (status < 0) {
 		s->events = 0;
@@ -295,8 +296,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		s->hung_up = true;
 		s->ops->ended(s->ctx, false);
 	}
-	/* Whatever is not wanted now is not watched, or it would wake us for ever. */
-	if (!s->is_closed && (events & (int)~wanted(s)))
+	/*
+	 * Whatever is not wanted is not watched, or it would wake us for ever. Bytes that have
+	 * just become unwanted may not be followed by others: that is seen when they are.
+	 */
+	if (!s->is_closed && (events & (int)~(wanted(s) | (before & UV_READABLE))))
 		watch(s, wanted(s));
 	else if (!s->is_closed)
 		stream_update(s);
