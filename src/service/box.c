@@ -67,6 +67,7 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->files_tail = &box->files_queue;
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
 	box->created = clock_now();
+	box->touched = box->row.last_used;
 	spec_read_idle(box);
 	/* Paused after it had been idle for so long: nobody asked for it. */
 	box->auto_paused = box->row.state == SANDBOX_PAUSED && box->row.idle_timeout_ms &&

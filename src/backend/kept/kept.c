@@ -82,7 +82,7 @@ static int kept_connection(void *state, struct backend_box *base, int *ret_fd,
 {
 	const struct kept *k = state;
 
-	return door_connection(k->boxes_fd, (const struct talk_box *)base, ret_fd, err);
+	return door_connection(k->boxes_fd, (struct talk_box *)base, ret_fd, err);
 }
 
 static int kept_describe(void *state UNUSED, struct backend_box *base, struct buf *out)

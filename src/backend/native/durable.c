@@ -131,7 +131,7 @@ int durable_connection(void *state, struct backend_box *base, int *ret_fd,
 {
 	const struct native *n = state;
 
-	return door_connection(n->boxes_fd, (const struct talk_box *)base, ret_fd, err);
+	return door_connection(n->boxes_fd, (struct talk_box *)base, ret_fd, err);
 }
 
 /* -------------------------------------------------------------------- making */

@@ -125,10 +125,11 @@ int door_keep(struct talk_box *box, struct warren_error *err)
 	if (r)
 		return error_errno(err, r, "have it kept");
 	box->base.durable = true;
+	box->fresh = true;
 	return 0;
 }
 
-int door_connection(int boxes, const struct talk_box *box, int *ret_fd,
+int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 		    struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
@@ -147,10 +148,11 @@ int door_connection(int boxes, const struct talk_box *box, int *ret_fd,
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    cred.pid != box->pid)
 		return error_set(err, ESRCH, "its init is gone");
-	/* Taken, and not turned away for being one too many. */
-	r = door_hello(&other, &welcome, err);
+	/* Taken, and not turned away for being one too many: the first cannot be that. */
+	r = box->fresh ? 0 : door_hello(&other, &welcome, err);
 	if (r < 0)
 		return r;
+	box->fresh = false;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

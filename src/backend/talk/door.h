@@ -32,7 +32,7 @@ int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_er
 /* From here on its init outlives us. */
 int door_keep(struct talk_box *box, struct warren_error *err);
 /* Another connection, for another process. */
-int door_connection(int boxes, const struct talk_box *box, int *ret_fd,
+int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 		    struct warren_error *err);
 /* Is init there to stay? Waits for what is not complete to see that its maker is dead. */
 bool door_is_alive(int boxes, const char *id);

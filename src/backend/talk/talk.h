@@ -33,6 +33,7 @@ struct talk_exec;
 struct talk_box {
 	struct backend_box base;
 	bool ready; /* init has said so */
+	bool fresh; /* made by us, and we have given nobody a connection */
 	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
 	int control;
