@@ -29,7 +29,7 @@ struct link {
 	struct service *service;
 	int sock;
 	struct loop_watch *watch;
-	struct link_ask *asks;
+	struct link_ask *asks, **asks_tail; /* the oldest first */
 	uint32_t seq;
 	struct link_out *out, **out_tail; /* that did not fit into the socket */
 	void (*ended)(void *ctx);

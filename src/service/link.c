@@ -35,6 +35,7 @@ static void flush(struct link *l)
 	set_events(l);
 }
 
+/* Replies come about in the order of the requests, which is that of the list. */
 static struct link_ask *take_ask(struct link *l, uint32_t seq)
 {
 	for (struct link_ask **p = &l->asks; *p; p = &(*p)->next) {
@@ -42,6 +43,8 @@ static struct link_ask *take_ask(struct link *l, uint32_t seq)
 			struct link_ask *a = *p;
 
 			*p = a->next;
+			if (!a->next)
+				l->asks_tail = p;
 			return a;
 		}
 	}
@@ -98,6 +101,7 @@ int link_open(struct service *s, int sock, struct warren_error *err)
 	s->link.sock = sock;
 	s->link.service = s;
 	s->link.out_tail = &s->link.out;
+	s->link.asks_tail = &s->link.asks;
 	r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link, &s->link.watch);
 	return r < 0 ? error_errno(err, -r, "watch the warden's connection") : 0;
 }
@@ -113,9 +117,8 @@ void link_close(struct service *s)
 	if (l->sock >= 0)
 		(void)close(TAKE_FD(l->sock));
 	while (l->asks) {
-		struct link_ask *a = l->asks;
+		struct link_ask *a = take_ask(l, l->asks->seq);
 
-		l->asks = a->next;
 		a->fn(a->ctx, &gone, NULL, 0, -1);
 		free(a);
 	}
@@ -155,7 +158,7 @@ int link_ask(struct service *s, void *msg, size_t size,
 	if (!a)
 		return -ENOMEM;
 	h->seq = ++l->seq;
-	*a = (struct link_ask){ .next = l->asks, .seq = h->seq, .fn = fn, .ctx = ctx };
+	*a = (struct link_ask){ .seq = h->seq, .fn = fn, .ctx = ctx };
 	r = l->sock < 0 ? -ESHUTDOWN
 	    : l->out    ? -EAGAIN
 			: fd_send(l->sock, msg, size, NULL, 0);
@@ -165,7 +168,8 @@ int link_ask(struct service *s, void *msg, size_t size,
 		free(a);
 		return r == -EPIPE || r == -ECONNRESET ? -ESHUTDOWN : r;
 	}
-	l->asks = a;
+	*l->asks_tail = a;
+	l->asks_tail = &a->next;
 	return 0;
 }
 
