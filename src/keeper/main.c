@@ -218,6 +218,34 @@ static int read_config(json_t **ret, struct warren_error *err)
 
 static struct warren_feature features[PROBES_MAX];
 
+/* What a platform brings, or leaves to nobody: then it is refused, by its name. */
+static int add_abilities(const struct platform *p, int n)
+{
+	const struct warren_feature abilities[] = {
+		{ .name = "pause",
+		  .ok = p->pause,
+		  .effect = "a sandbox cannot be paused" },
+		{ .name = "statistics",
+		  .ok = p->stats,
+		  .effect = "what a sandbox uses is not told" },
+		{ .name = "update",
+		  .ok = p->update,
+		  .effect = "limits stay as they were when it was made" },
+		{ .name = "watch", .effect = "changes of files are not told" },
+		{ .name = "accounts", .effect = "what an exec has used is not told" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(abilities) && (size_t)n < ARRAY_SIZE(features);
+	     i++, n++) {
+		features[n] = abilities[i];
+		if (features[n].ok)
+			features[n].effect = NULL;
+		(void)snprintf(features[n].detail, sizeof(features[n].detail), "%s",
+			       features[n].ok ? "by the backend" : "not supported");
+	}
+	return n;
+}
+
 /* How many there are, or -errno; @ret_config is what their texts may point into. */
 static int look(const char *kind, json_t **ret_config, struct warren_error *err)
 {
@@ -229,8 +257,9 @@ static int look(const char *kind, json_t **ret_config, struct warren_error *err)
 	if (r < 0)
 		return r;
 	name = json_string_value(json_object_get(*ret_config, "name"));
-	return p->probe(name ? name : p->kind, *ret_config, features,
-			ARRAY_SIZE(features), err);
+	r = p->probe(name ? name : p->kind, *ret_config, features, ARRAY_SIZE(features),
+		     err);
+	return r < 0 ? r : add_abilities(p, r);
 }
 
 /* For people's programs: JSON. */
