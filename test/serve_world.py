@@ -72,9 +72,9 @@ BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
 # What cannot be asked for there: the fields of a sandbox, and words for other things.
 LACKS = {
     # Of an exec there is no account, and a sandbox does not outlive its want of memory.
-    "gvisor": {"accounts", "oom_outlived", "control", "tmpfile", "watch", "init", "tty_name"},
+    "gvisor": {"accounts", "oom_outlived", "control", "watch", "init", "tty_name"},
     "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "oom", "walls",
-               "pause", "watch", "control", "tmpfile", "init"},
+               "pause", "watch", "control", "init"},
     # Of a platform with walls and images of its own.
     "docker": {"image", "accounts", "disk", "oom", "control", "init"},
 }

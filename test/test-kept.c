@@ -275,22 +275,22 @@ TEST(a_tool_that_fails_is_named_with_its_step_and_its_words)
 	} cases[] = {
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"sh\", \"-c\", \"echo no such thing >&2; exit 3\"]}",
-		  "toy: create: 'sh' failed: no such thing", EIO },
+		  "toy: create: 'sh' failed: no such thing", EREMOTEIO },
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"/no/such/tool\"]}",
-		  "toy: create: '/no/such/tool'", EIO },
+		  "toy: create: '/no/such/tool'", EREMOTEIO },
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"sleep\", \"1000\"], \"timeout\": 1}",
 		  "toy: create: 'sleep' did not end within 1 seconds", ETIMEDOUT },
 		{ "{\"name\": \"toy\", \"exec\": [\"sleep\", \"1000\", \"{argv}\"],"
 		  " \"timeout\": 1}",
-		  "toy: exec: ", EIO },
+		  "toy: exec: ", EREMOTEIO },
 		{ "{\"name\": \"toy\", \"exec\": [\"sh\", \"-c\", \"sleep 1000\","
 		  " \"{argv}\"], \"timeout\": 1}",
 		  "toy: exec: nothing inside answered within 1 seconds", ETIMEDOUT },
 		{ "{\"name\": \"toy\", \"exec\": [\"false\", \"{argv}\"]}",
-		  "toy: exec: nothing inside answers", EIO },
-		{ "{\"name\": \"toy\", \"exec\": [\"sh\"]}", "toy: exec: ", EIO },
+		  "toy: exec: nothing inside answers", EREMOTEIO },
+		{ "{\"name\": \"toy\", \"exec\": [\"sh\"]}", "toy: exec: ", EREMOTEIO },
 		{ "{\"name\": \"toy\"}", "toy: there is no template for exec", EINVAL },
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"true\", \"{ide}\"]}",
@@ -328,7 +328,7 @@ TEST(a_sandbox_that_cannot_be_unmade_is_kept_in_mind_until_it_is)
 		    flag) > 0);
 	box_put(flag, "", 0600);
 	GOOD(open_kept("stuck", config, &w, &err));
-	EQ(warren_destroy(make_durable(w), &err), -EIO);
+	EQ(warren_destroy(make_durable(w), &err), -EREMOTEIO);
 	OK(strstr(err.msg, "toy: destroy: "));
 	w = warren_close(w);
 	EQ(count_names("run/kept/command.stuck", ""), 2);

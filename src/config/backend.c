@@ -130,7 +130,8 @@ static const struct setting command_settings[] = {
 	{ .name = "timeout",
 	  .type = SETTING_SECONDS,
 	  .example = "60",
-	  .help = "Seconds that making and unmaking may take; left out: 60" },
+	  .help = "Seconds that making it, unmaking it, and the beginning of a command may "
+		  "take, or a file without a byte moved; left out: 60" },
 	{ .name = "tier",
 	  .type = SETTING_CHOICE,
 	  .choices = tier_names,

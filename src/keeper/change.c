@@ -136,20 +136,21 @@ static void put_path(struct buf *script, const char *name, const char *path)
  * What a change needs of files that are being written: they are as they were left, or, if
  * they are removed, need not be.
  */
-static int settle(const struct work *w, const struct proto_change *msg, const char *path,
+static int settle(const struct proto_change *msg, const char *path,
 		  struct warren_error *err)
 {
+	if (msg->verb == PROTO_UNLINK || msg->verb == PROTO_RENAME)
+		spool_unnote(path);
 	if (msg->verb == PROTO_UNLINK) {
 		spool_forget(path);
 		return 0;
 	}
-	return spool_settle(w, path, err);
+	return spool_settle(path, err);
 }
 
 /* The script for name @i and those after it, one after another. */
-static int put_changes(const struct work *w, const struct proto_change *msg,
-		       const int *fds, size_t n_fds, const char *mark, struct buf *script,
-		       struct warren_error *err)
+static int put_changes(const struct proto_change *msg, const int *fds, size_t n_fds,
+		       const char *mark, struct buf *script, struct warren_error *err)
 {
 	const struct verb *v = &verbs[msg->verb];
 	size_t to = n_fds > 1 ? 1 : 0, words = 0;
@@ -165,7 +166,7 @@ static int put_changes(const struct work *w, const struct proto_change *msg,
 
 		if (r < 0)
 			return error_errno(err, -r, "find '%.40s'", at);
-		if (!text && (r = settle(w, msg, path, err)) < 0)
+		if (!text && (r = settle(msg, path, err)) < 0)
 			return r;
 		put_path(script, second ? "b" : "a", text ? at : path);
 		if (!text)
@@ -203,7 +204,7 @@ static void change_tree(const struct work *w, const struct proto_change *msg,
 				 SCRIPT_LACKS " shell to do this with: no /bin/sh");
 		return;
 	}
-	spool_settle_dir(w, msg->strings);
+	spool_settle_dir(msg->strings);
 	buf_puts(&script, "exec >&2\n"
 			  "no() { echo \"$1\"; exit 1; }\n"
 			  "use() { need \"$1\" || exit 1; \"$@\"; }\n"
@@ -222,7 +223,7 @@ static void change_tree(const struct work *w, const struct proto_change *msg,
 		work_reply(w, -EAGAIN, 0, -1, NULL);
 	if (pid != 0)
 		return;
-	r = spool_run(w, user, script.data, msg->strings, -1, -1, &err);
+	r = spool_run(user, script.data, msg->strings, -1, -1, &err);
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
@@ -254,7 +255,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	buf_puts(&script, mark);
 	buf_puts(&script, "$i\"' 0\n");
 	put_settings(msg, &script);
-	r = put_changes(w, msg, fds, n_fds, mark, &script, &err);
+	r = put_changes(msg, fds, n_fds, mark, &script, &err);
 	buf_puts(&script, "trap - 0 )");
 	if (r == 0)
 		r = hand_run(user, &script, &out, CHANGE_SECS, &err);

@@ -36,6 +36,8 @@
 #include "os/cgroup.h"
 
 #define HEAD_MAX 600
+#define HEAD_ALL (1U << 20) /* bytes that a tool may say before the command begins */
+#define AT_ONCE  16384      /* of them, before others have their turn */
 #define SIGN_NS  (WORK_SIGN_MS * 1000000ULL)
 
 /* What a slot of init's table has beside. */
@@ -51,10 +53,11 @@ static struct extra {
 	bool shared;      /* there was another beside it */
 	uint64_t kills;   /* for want of memory, before it */
 	char head[HEAD_MAX], why[HEAD_MAX];
-	size_t head_len;
+	size_t head_len, head_read;
 } extras[PROTO_EXECS_MAX];
 
 struct rlimit child_nofile;
+rlim_t child_most = RLIM_INFINITY;
 bool child_apart;
 
 /* Whose all that runs is, for who looks in environments; NULL: nobody does. */
@@ -196,6 +199,9 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 
 	if (pid == 0) {
 		become_child(stdio, outcome < 0 ? null : outcome);
+		if (child_most != RLIM_INFINITY)
+			(void)setrlimit(RLIMIT_FSIZE,
+					&(struct rlimit){ child_most, child_most });
 		run_platform(&e);
 	}
 	if (null >= 0)
@@ -304,7 +310,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 		return -errno;
 	x->outcome = ends[0];
 	ex->started = now();
-	ex->start_by = ex->started + START_SECS * 1000000000ULL;
+	ex->start_by = ex->started + (uint64_t)place_patience() * 1000000000;
 	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
 	pid = head < 0 ? head : fork();
 	if (pid == 0) {
@@ -435,7 +441,8 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why
 					 : "it ended before the command began");
-	refuse(ex, x, ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EIO, NULL),
+	refuse(ex, x,
+	       ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EREMOTEIO, NULL),
 	       PROTO_STAGE_EXEC, why);
 }
 
@@ -460,6 +467,18 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 	}
 }
 
+/* Nobody reads on; its end is told by never_spoke(). */
+static void said_too_much(struct exec *ex, struct extra *x, bool over)
+{
+	(void)strcpy(x->why, "the tool has much to say, and the command does not begin");
+	x->head_len = 0;
+	x->end_by = now();
+	if (over)
+		never_spoke(ex, x);
+	else
+		watch_drop(ex->start);
+}
+
 void spawn_started(struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
@@ -472,9 +491,16 @@ void spawn_started(struct exec *ex)
 		bare_started(ex, x, over);
 		return;
 	}
-	while (ex->start >= 0) {
+	for (unsigned i = 0; ex->start >= 0 && (i < AT_ONCE || over); i++) {
 		char c;
-		ssize_t n = read(ex->start, &c, 1);
+		ssize_t n;
+
+		if (x->head_read >= HEAD_ALL) {
+			said_too_much(ex, x, over);
+			return;
+		}
+		x->head_read++;
+		n = read(ex->start, &c, 1);
 
 		if (n < 0 && errno == EINTR)
 			continue;

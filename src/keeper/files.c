@@ -30,6 +30,7 @@
 #define HAND_SECS  60
 #define LIST_SECS  300
 #define LIST_BYTES (256U << 20)
+#define UNTOLD     (64ULL << 30) /* the size of a file that nobody tells; see script_read */
 
 /* ------------------------------------------------------------------------ who, where */
 
@@ -144,7 +145,7 @@ static const char script_read[] =
 		"find) s=$(find -L \"$p\" -maxdepth 0 -printf '%s %T@');;\n"
 		"stat) s=$(stat -L -c '%s %Y' \"$p\");;\n"
 		"*) s=$(wc -c <\"$p\");;\n"
-		"esac 2>/dev/null || s=65537\n"
+		"esac 2>/dev/null || s=68719476736\n"
 		"echo \"$m file $s\"\n"
 		"set -- $s\n"
 		"if [ \"$1\" -gt 65536 ]; then :\n"
@@ -196,7 +197,7 @@ static void hand_out_small(const struct work *w, const char *data, size_t n, tim
 }
 
 static void open_large(const struct work *w, const char *user, const char *path,
-		       time_t mtime)
+		       uint64_t size, time_t mtime)
 {
 	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -209,7 +210,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 			work_reply(w, -EAGAIN, 0, -1, NULL);
 		return;
 	}
-	r = spool_read(w, user, path, &fd, &err);
+	r = spool_read(user, path, size, &fd, &err);
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		_exit(0);
@@ -260,7 +261,7 @@ static void answer_read(const struct work *w, const char *user, const char *path
 		size = strtoll(said + 5, &end, 10);
 		mtime = *end == ' ' ? strtoll(end, NULL, 10) : 0;
 		if (size > SPOOL_INLINE)
-			open_large(w, user, path, (time_t)mtime);
+			open_large(w, user, path, (uint64_t)size, (time_t)mtime);
 		else
 			answer_small(w, body + 1, out->data + out->len, mark,
 				     (time_t)mtime);
@@ -366,6 +367,8 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 		return;
 	}
 	/* Without O_TRUNC or O_EXCL what is there stays, and what is written comes behind. */
+	if (msg->flags & O_EXCL)
+		spool_note(w->connection, user, path);
 	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), NULL, &fd, &err);
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
@@ -385,7 +388,7 @@ static void open_bare(const struct work *w, const struct proto_open *msg,
 	int fd = -1, r;
 
 	if (reads && place.platform->read_file) {
-		open_large(w, "", path, 0);
+		open_large(w, "", path, UNTOLD, 0);
 		return;
 	}
 	if (!reads && place.platform->write_file && !(msg->flags & O_APPEND))
@@ -417,7 +420,7 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 		return;
 	}
 	files_user(msg->uid, msg->gid, user);
-	if (spool_settle(w, path, &err) < 0)
+	if (spool_settle(path, &err) < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else if (msg->flags & O_PATH && !(msg->flags & O_DIRECTORY))
 		hand_out(w, token_make(path));
@@ -552,7 +555,7 @@ static void scan_directory(const struct work *w, const char *user, int token)
 		return;
 	}
 	if (!token_is_read(token)) {
-		spool_settle_dir(w, path);
+		spool_settle_dir(path);
 		if (read_directory(w, user, path, token) < 0)
 			return;
 	}
@@ -618,7 +621,7 @@ static void do_scan(const struct work *w, const struct proto_scan *msg, const in
 		work_reply(w, r, 0, -1, NULL);
 	else if (!one)
 		scan_directory(w, user, fds[0]);
-	else if (spool_settle(w, path, &err) < 0)
+	else if (spool_settle(path, &err) < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
 		scan_one(w, msg, user, path);

@@ -23,6 +23,7 @@ static struct hand {
 	pid_t pid; /* 0: none */
 	int in, out;
 	int outcome; /* where the platform says why it did not start */
+	int said;    /* its tool's stderr: what is not read is lost */
 	char user[32];
 	uint64_t used;
 } hands[HANDS_MAX];
@@ -37,6 +38,7 @@ static void hand_drop(struct hand *h)
 	(void)close(h->in);
 	(void)close(h->out);
 	(void)close(h->outcome);
+	(void)close(h->said);
 	*h = (struct hand){ 0 };
 }
 
@@ -72,25 +74,29 @@ bool hand_is(pid_t pid)
 static int hand_start(struct hand *h, const char *user, struct warren_error *err)
 {
 	const char *argv[] = { inside.shell, NULL };
-	int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
+	int p[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
 
 	if (!inside.shell[0])
 		return error_set(err, EOPNOTSUPP,
 				 "%s: the image has no shell to do this with: no /bin/sh",
 				 place.name);
-	for (int i = 0; i < 3 && r == 0; i++)
-		r = pipe2(p[i], O_CLOEXEC) < 0 ? -errno : 0;
+	for (int i = 0; i < 4 && r == 0; i++)
+		r = pipe2(p[i], O_CLOEXEC | (i == 3 ? O_NONBLOCK : 0)) < 0 ? -errno : 0;
 	if (r == 0)
-		r = child_start(argv, user[0] ? user : NULL, p[0][0], p[1][1], -1,
+		r = child_start(argv, user[0] ? user : NULL, p[0][0], p[1][1], p[3][1],
 				p[2][1]);
 	/* Theirs, and if it failed ours. */
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		for (int end = 0; end < 2; end++)
 			if (p[i][end] >= 0 && (r < 0 || end == (i != 0)))
 				(void)close(p[i][end]);
 	if (r < 0)
 		return error_errno(err, -r, "start a process");
-	*h = (struct hand){ .pid = r, .in = p[0][1], .out = p[1][0], .outcome = p[2][0] };
+	*h = (struct hand){ .pid = r,
+			    .in = p[0][1],
+			    .out = p[1][0],
+			    .outcome = p[2][0],
+			    .said = p[3][0] };
 	(void)fcntl(h->outcome, F_SETFL, O_RDONLY | O_NONBLOCK);
 	(void)strcpy(h->user, user);
 	(void)fcntl(h->in, F_SETFL, O_WRONLY | O_NONBLOCK);
@@ -165,13 +171,15 @@ static int take(struct hand *h, struct buf *out)
 static int converse(struct hand *h, const struct buf *text, struct buf *out,
 		    const char *mark, int secs)
 {
-	uint64_t until = clock_now() + (uint64_t)secs * 1000000000;
+	uint64_t patience = (uint64_t)place_patience() * 1000000000, heard = clock_now();
+	uint64_t end = heard + (uint64_t)secs * 1000000000;
 	size_t sent = 0, start = out->len;
 
 	for (;;) {
 		struct pollfd p[2] = { { .fd = h->out, .events = POLLIN },
 				       { .fd = sent < text->len ? h->in : -1,
 					 .events = POLLOUT } };
+		uint64_t until = heard + patience < end ? heard + patience : end;
 		uint64_t t = clock_now();
 		ssize_t n;
 		int r;
@@ -193,6 +201,7 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 		r = take(h, out);
 		if (r < 0)
 			return r;
+		heard = t;
 		/* The mark may lie across two pieces. */
 		r = find_end(out, mark,
 			     out->len - start > (size_t)r + 64 ? out->len - (size_t)r - 64
@@ -202,10 +211,12 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 	}
 }
 
-/* Why the conversation failed: the platform may know. */
+/* Why the conversation failed: the platform may know, or its tool. */
 static int explain(const struct hand *h, int r, struct warren_error *err)
 {
 	struct place_outcome o;
+	char said[4096];
+	ssize_t n;
 
 	if (r == -EPIPE && read(h->outcome, &o, sizeof(o)) == sizeof(o) &&
 	    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
@@ -213,10 +224,25 @@ static int explain(const struct hand *h, int r, struct warren_error *err)
 		err->msg[sizeof(err->msg) - 1] = '\0';
 		return -err->code;
 	}
-	return error_set(err, -r, "%s: exec: %s", place.name,
-			 r == -ETIMEDOUT ? "the sandbox does not answer"
-			 : r == -EPIPE   ? "the sandbox's shell is gone"
-					 : strerrordesc_np(-r));
+	n = r == -EPIPE ? read(h->said, said, sizeof(said) - 1) : 0;
+	said[n > 0 ? n : 0] = '\0';
+	said[strcspn(said, "\r\n")] = '\0';
+	/* Nobody's stdin: what the errno is called is another's affair. */
+	return error_set(err, r == -EPIPE ? EREMOTEIO : -r, "%s: exec: %.300s",
+			 place.name,
+			 said[0]           ? said
+			 : r == -ETIMEDOUT ? "the sandbox does not answer"
+			 : r == -EPIPE     ? "the sandbox's shell is gone"
+					   : strerrordesc_np(-r));
+}
+
+/* What its tool said before is not about what is asked now. */
+static void forget_said(const struct hand *h)
+{
+	char scrap[4096];
+
+	for (int i = 0; i < 16 && read(h->said, scrap, sizeof(scrap)) > 0; i++)
+		;
 }
 
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
@@ -231,6 +257,8 @@ int hand_run(const char *user, const struct buf *script, struct buf *out, int se
 		return r;
 	mark_make(mark);
 	wrap(script, mark, r > 0, &text);
+	if (r == 0)
+		forget_said(h);
 	r = text.failed || script->failed ? -ENOMEM : converse(h, &text, out, mark, secs);
 	h->used = clock_now();
 	if (r >= 0)

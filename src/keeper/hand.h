@@ -14,7 +14,7 @@
 
 /*
  * Run @script as @user ("": the sandbox's). Its exit status, or -errno: -EOPNOTSUPP, there
- * is no shell; -ETIMEDOUT, -EPIPE: the shell is gone, as is what it was doing.
+ * is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, as is what it was doing.
  */
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err);

@@ -8,6 +8,7 @@
  * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
  *		exec.c, attach.c, drain.c and spawn.c around it
  * child.c	an exec: a process of ours in which the platform runs the command
+ * await.c	a tool's process, until it ends or its time is up
  * learn.c	what is inside: a shell, the user, the environment
  * work.c	two processes that may wait: one for files, one for signals
  * hand.c	a shell inside that is kept, and given one script after another
@@ -41,7 +42,6 @@
 
 #define MARK_LEN    ENTRIES_MARK /* of 128 random bits */
 #define FD_SPEC     5            /* where `run` finds the spec */
-#define START_SECS  60 /* for a command to start: a platform may have much to do */
 #define GRACE_NS    2000000000ULL
 #define SIGNAL_SECS 10
 #define END_SECS    30           /* for all that runs inside to be killed */
@@ -83,6 +83,8 @@ int learn_note(const struct warren_spec *spec, struct warren_error *err);
 /* child.c */
 /* As many open files as a command may have: ours are more. */
 extern struct rlimit child_nofile;
+/* Bytes that what child_start() starts may write to a file of ours. */
+extern rlim_t child_most;
 void mark_make(char mark[MARK_LEN + 1]);
 /* We are about to end the sandbox: what we start for that is none of it. */
 extern bool child_apart;

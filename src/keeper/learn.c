@@ -156,7 +156,7 @@ static int learn_bare(struct buf *said, struct warren_error *err)
 	if (!place.platform->tells_start) {
 		said->data[strcspn(said->data, "\r\n")] = '\0';
 		return error_set(
-			err, EIO, "%s: exec: %.300s", place.name,
+			err, EREMOTEIO, "%s: exec: %.300s", place.name,
 			said->data[0] ? said->data
 				      : "nothing inside answers: it has no /bin/sh, or "
 					"the tool runs nothing");

@@ -231,7 +231,10 @@ static int add_abilities(const struct platform *p, int n)
 		{ .name = "update",
 		  .ok = p->update,
 		  .effect = "limits stay as they were when it was made" },
-		{ .name = "watch", .effect = "changes of files are not told" },
+		/* By somebody inside, or not at all. */
+		{ .name = "watch",
+		  .ok = p->silent,
+		  .effect = "changes of files are not told" },
 		{ .name = "accounts", .effect = "what an exec has used is not told" },
 	};
 

@@ -24,6 +24,7 @@
 #define KEEPER_PLATFORM_H
 
 #include <jansson.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/id.h"
@@ -195,6 +196,13 @@ extern const struct platform platform_command;
 
 /* Seconds that a step may take: the configuration's "timeout", or PLATFORM_PATIENCE. */
 int place_patience(void);
+/*
+ * await.c: the status of the child @pid, which leads a group, when it has ended; -ETIMEDOUT: it
+ * took longer than @secs, and neither @in nor @out (-1: none) moved meanwhile; it was killed.
+ * The last of what comes from @said_fd (-1: none) goes to @said.
+ */
+struct buf;
+int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int out);
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 /* For exec(): say how it ended, and end. */

@@ -217,6 +217,7 @@ static void end_apart(void)
 /* By processes that leave nothing, whatever the tool does: some stay, for the next command. */
 static void end_all(void)
 {
+	int patience = place_patience();
 	pid_t pid = fork();
 	AUTO_CLOSE int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -224,7 +225,7 @@ static void end_all(void)
 	if (pid == 0)
 		end_apart();
 	if (fd >= 0)
-		(void)poll(&p, 1, END_SECS * 1000);
+		(void)poll(&p, 1, (patience < END_SECS ? patience : END_SECS) * 1000);
 	if (pid > 0 && kill(pid, SIGKILL) == 0)
 		(void)waitpid(pid, NULL, 0);
 }
@@ -303,6 +304,15 @@ static bool is_idle(void)
 	return true;
 }
 
+static void hear_from(int c)
+{
+	uint64_t which = work_connection(c);
+
+	conn_receive(c);
+	if (init.conns[c].fd < 0)
+		work_gone(which);
+}
+
 static void handle_event(uint64_t data)
 {
 	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
@@ -312,7 +322,7 @@ static void handle_event(uint64_t data)
 	if (what == WATCH_WORK)
 		work_heard(slot);
 	else if (what == WATCH_CONN && slot < PROTO_CONNECTIONS_MAX)
-		conn_receive((int)slot);
+		hear_from((int)slot);
 	else if (what == WATCH_LISTEN)
 		conn_accept();
 	else if (what == WATCH_SIGNAL && read(init.signals, scrap, sizeof(scrap)) > 0)

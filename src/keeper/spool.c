@@ -4,12 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -19,9 +16,11 @@
 #include "keeper/scripts.h"
 
 #define PENDING_MAX 64
-#define SIGN_MS     5000  /* how often we say that we are at it */
-#define PRINT_MAX   16384 /* bytes that a printf is asked for */
+#define PASSING_MAX 256
+#define SPOOL_SLACK (64U << 20) /* bytes that a file may grow by while it is read */
+#define PRINT_MAX   16384       /* bytes that a printf is asked for */
 #define HAND_SECS   60
+#define TREE_SECS   3600
 #define NEED        "need " script_pour " >&2 && "
 
 struct pending {
@@ -62,57 +61,47 @@ static void drop_pending(struct pending *p)
 	*p = (struct pending){ .fd = -1 };
 }
 
-/* Until it ends; its exit status, or -errno. */
-static int wait_for(const struct work *w, pid_t pid)
+int spool_run(const char *user, const char *last, const char *path, int in, int out,
+	      struct warren_error *err)
 {
-	AUTO_CLOSE int fd = pidfd_open(pid, 0);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int status = 0;
-
-	while (fd >= 0 && poll(&p, 1, WORK_SIGN_MS) <= 0)
-		if (w)
-			work_at_it(w);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-int spool_run(const struct work *w, const char *user, const char *last, const char *path,
-	      int in, int out, struct warren_error *err)
-{
-	AUTO_BUF struct buf script = BUF_INIT(16384);
+	AUTO_BUF struct buf script = BUF_INIT(16384), said = BUF_INIT(65536);
 	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
-	AUTO_CLOSE int said = memfd_create("warren-said", MFD_CLOEXEC);
 	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
 	struct place_outcome o;
-	char text[400];
-	ssize_t n;
-	int r;
+	/* What moves no bytes of ours is a change to a tree, however large. */
+	int secs = in < 0 && out < 0 ? TREE_SECS : place_patience();
+	int r, words[2];
 
 	buf_puts(&script, "LC_ALL=C\nexport LC_ALL\n");
 	buf_puts(&script, script_tools);
 	buf_printf(&script, "%s\n", last);
 	argv[2] = script.data;
-	r = script.failed
-		    ? -ENOMEM
-		    : child_start(argv, user[0] ? user : NULL, in, out, said, outcome);
+	if (script.failed || pipe2(words, O_CLOEXEC) < 0)
+		return error_errno(err, ENOMEM, "%s: exec", place.name);
+	r = child_start(argv, user[0] ? user : NULL, in, out, words[1], outcome);
+	(void)close(words[1]);
 	if (r > 0)
-		r = wait_for(w, r);
+		r = place_await(r, secs, words[0], &said, in, out);
+	(void)close(words[0]);
+	if (r == -ETIMEDOUT)
+		return error_set(err, ETIMEDOUT,
+				 "%s: exec: nothing moved within %d seconds", place.name,
+				 secs);
 	if (r < 0)
 		return error_errno(err, -r, "%s: exec", place.name);
+	r = WIFEXITED(r) ? WEXITSTATUS(r) : 128;
 	/* What the platform says counts more than the status of its process. */
 	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
 	     at += (off_t)sizeof(o))
 		r = o.verdict == PLACE_EXITED ? o.code : r ? r : 128;
 	if (r == 0)
 		return 0;
-	n = pread(said, text, sizeof(text) - 1, 0);
-	text[n > 0 ? n : 0] = '\0';
-	text[strcspn(text, "\r\n")] = '\0';
-	r = script_errno(text, EIO, NULL);
-	return error_set(err, r, "%s: %s", place.name,
-			 text[0] ? text : "the tool inside failed, and does not say why");
+	buf_add(&said, "", 1);
+	said.data[strcspn(said.data, "\r\n")] = '\0';
+	r = script_errno(said.data, EIO, NULL);
+	return error_set(err, r, "%s: %.300s", place.name,
+			 said.data[0] ? said.data
+				      : "the tool inside failed, and does not say why");
 }
 
 /* Is the file for the platform to move? If there is no shell, or if it was told how. */
@@ -121,17 +110,22 @@ static bool by_platform(const char *setting)
 	return !inside.shell[0] || json_object_get(place.config, setting);
 }
 
-int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
+int spool_read(const char *user, const char *path, uint64_t size, int *ret_fd,
 	       struct warren_error *err)
 {
 	AUTO_CLOSE int fd = spool_new();
+	struct stat st;
 	int r;
 
 	if (fd < 0)
 		return error_errno(err, -fd, "make room for the file");
+	child_most = 2 * size + SPOOL_SLACK;
 	r = by_platform("copy_out")
-		    ? place.platform->read_file(&place, path, 0, UINT64_MAX, fd, err)
-		    : spool_run(w, user, NEED "pour <\"$1\"", path, -1, fd, err);
+		    ? place.platform->read_file(&place, path, 0, child_most, fd, err)
+		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
+	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
+		r = error_set(err, EFBIG, "%s: there is no end to it", place.name);
+	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;
 	(void)lseek(fd, 0, SEEK_SET);
@@ -189,7 +183,7 @@ static bool still_open(int fd)
 	return false;
 }
 
-static int flush(const struct work *w, struct pending *p, struct warren_error *err)
+static int flush(struct pending *p, struct warren_error *err)
 {
 	struct stat st;
 
@@ -210,9 +204,8 @@ static int flush(const struct work *w, struct pending *p, struct warren_error *e
 	if (!p->append && by_platform("copy_in"))
 		return place.platform->write_file(&place, p->path, p->fd,
 						  (uint64_t)st.st_size, 0, 0, 0, err);
-	return spool_run(w, p->user,
-			 p->append ? NEED "pour >>\"$1\"" : NEED "pour >\"$1\"", p->path,
-			 p->fd, -1, err);
+	return spool_run(p->user, p->append ? NEED "pour >>\"$1\"" : NEED "pour >\"$1\"",
+			 p->path, p->fd, -1, err);
 }
 
 int spool_write(const char *user, const char *path, bool append,
@@ -261,26 +254,26 @@ static struct pending *find(const char *path)
 	return NULL;
 }
 
-int spool_settle(const struct work *w, const char *path, struct warren_error *err)
+int spool_settle(const char *path, struct warren_error *err)
 {
 	struct pending *p = find(path);
 	int r;
 
 	if (!p)
 		return 0;
-	r = flush(w, p, err);
+	r = flush(p, err);
 	drop_pending(p);
 	return r;
 }
 
 /* Not yet told to anybody: for the next who names it. */
-static void flush_quietly(const struct work *w, struct pending *p)
+static void flush_quietly(struct pending *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (p->failed || still_open(p->fd))
 		return;
-	if (flush(w, p, &err) == 0) {
+	if (flush(p, &err) == 0) {
 		drop_pending(p);
 		return;
 	}
@@ -288,7 +281,7 @@ static void flush_quietly(const struct work *w, struct pending *p)
 	(void)snprintf(p->why, sizeof(p->why), "%.199s", err.msg);
 }
 
-void spool_settle_dir(const struct work *w, const char *path)
+void spool_settle_dir(const char *path)
 {
 	size_t n = strlen(path);
 
@@ -296,7 +289,7 @@ void spool_settle_dir(const struct work *w, const char *path)
 		const char *p = pending[i].path;
 
 		if (p && strncmp(p, path, n) == 0 && (p[n] == '/' || n == 1))
-			flush_quietly(w, &pending[i]);
+			flush_quietly(&pending[i]);
 	}
 }
 
@@ -308,6 +301,63 @@ void spool_forget(const char *path)
 		drop_pending(p);
 }
 
+/* ------------------------------------------------------------------- names for a while */
+
+static struct passing {
+	char *path; /* NULL: free */
+	char user[32];
+	uint64_t connection;
+} passing[PASSING_MAX];
+
+static unsigned next_passing;
+
+static bool is_passing(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t n = name ? strlen(++name) : 0;
+
+	return n > 9 && strncmp(name, ".warren-", 8) == 0 && name[n - 1] == '~';
+}
+
+void spool_note(uint64_t connection, const char *user, const char *path)
+{
+	struct passing *p;
+
+	if (!is_passing(path))
+		return;
+	p = &passing[next_passing++ % PASSING_MAX];
+	free(p->path); /* the oldest of so many */
+	*p = (struct passing){ .path = strdup(path), .connection = connection };
+	(void)snprintf(p->user, sizeof(p->user), "%s", user);
+}
+
+void spool_unnote(const char *path)
+{
+	for (size_t i = 0; is_passing(path) && i < PASSING_MAX; i++)
+		if (passing[i].path && strcmp(passing[i].path, path) == 0) {
+			free(passing[i].path);
+			passing[i].path = NULL;
+		}
+}
+
+void spool_abandon(uint64_t connection)
+{
+	for (size_t i = 0; i < PASSING_MAX; i++) {
+		AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(65536);
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		struct passing *p = &passing[i];
+
+		if (!p->path || p->connection != connection)
+			continue;
+		spool_forget(p->path);
+		buf_puts(&script, "rm -f ");
+		script_quote(&script, p->path);
+		(void)hand_run(p->user, &script, &out, HAND_SECS, &ignored);
+		free(p->path);
+		p->path = NULL;
+	}
+}
+
 bool spool_tick(void)
 {
 	bool more = false;
@@ -315,7 +365,7 @@ bool spool_tick(void)
 	for (size_t i = 0; i < PENDING_MAX; i++) {
 		if (!pending[i].path)
 			continue;
-		flush_quietly(NULL, &pending[i]);
+		flush_quietly(&pending[i]);
 		more |= pending[i].path && !pending[i].failed;
 	}
 	return more;

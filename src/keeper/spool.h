@@ -20,16 +20,17 @@
 int spool_new(void);
 /*
  * All of the file @path inside as one of ours, by an exec of its own; -errno. Says that it is
- * at it while it lasts.
+ * at it while it lasts. What has far more bytes than @size, which it was said to have, is no file
+ * (-EFBIG): our disk is not for who never ends.
  */
-int spool_read(const struct work *w, const char *user, const char *path, int *ret_fd,
+int spool_read(const char *user, const char *path, uint64_t size, int *ret_fd,
 	       struct warren_error *err);
 /*
  * `sh -c` of script_tools and @last, with PATH as $1 and these streams (-1: /dev/null), to its end,
  * saying the same; what it complains of is the error.
  */
-int spool_run(const struct work *w, const char *user, const char *last, const char *path,
-	      int in, int out, struct warren_error *err);
+int spool_run(const char *user, const char *last, const char *path, int in, int out,
+	      struct warren_error *err);
 /* What becomes of a file that the platform writes by itself. */
 struct spool_owner {
 	uint32_t mode, uid, gid;
@@ -42,11 +43,18 @@ struct spool_owner {
 int spool_write(const char *user, const char *path, bool append,
 		const struct spool_owner *owner, int *ret_fd, struct warren_error *err);
 /* What was written to @path goes there; 0 also when nothing was. */
-int spool_settle(const struct work *w, const char *path, struct warren_error *err);
+int spool_settle(const char *path, struct warren_error *err);
 /* The same for all that is in the directory @path. Errors wait for who names the file. */
-void spool_settle_dir(const struct work *w, const char *path);
+void spool_settle_dir(const char *path);
 /* Nobody wants it any more. */
 void spool_forget(const char *path);
+/*
+ * A file that has a name for a while (".warren-ID~"), until it is whole and renamed. It goes
+ * with the connection by which it was asked for, if that ends before.
+ */
+void spool_note(uint64_t connection, const char *user, const char *path);
+void spool_unnote(const char *path);
+void spool_abandon(uint64_t connection);
 /* From time to time, while there is something: what was closed is written. */
 bool spool_tick(void);
 

@@ -74,24 +74,15 @@ void work_reply(const struct work *w, long status, uint32_t value, int fd,
 	work_send(w, &m, size, fd);
 }
 
-void work_at_it(const struct work *w)
-{
-	work_reply(w, -EINPROGRESS, 0, -1, NULL);
-}
-
-static const struct work *current;
-
 void work_sign(void)
 {
-	if (current && current->conn >= 0)
-		work_at_it(current);
+	work_reply(&(struct work){ .conn = -1 }, -EINPROGRESS, 0, -1, NULL);
 }
 
 static void carry_out(size_t size, int *fds, size_t n_fds)
 {
 	struct work w = parcel.w;
 
-	current = &w;
 	switch (w.kind) {
 	case WORK_REQUEST: {
 		static _Alignas(8) char msg[PROTO_MESSAGE_MAX];
@@ -100,13 +91,15 @@ static void carry_out(size_t size, int *fds, size_t n_fds)
 		files_work(&w, msg, size, fds, n_fds);
 		break;
 	}
+	case WORK_GONE:
+		spool_abandon(w.connection);
+		break;
 	case WORK_SIGNAL:
 	case WORK_LIST:
 	case WORK_KILL:
 		tree_work(&w, n_fds > 0 ? fds[0] : -1);
 		break;
 	}
-	current = NULL;
 }
 
 /* Whoever is below us and nobody waits for: streams to ports, files on their way. */
@@ -186,7 +179,7 @@ static int worker_start(struct worker *k, unsigned which)
 	return 0;
 }
 
-static uint64_t which_connection(int c)
+uint64_t work_connection(int c)
 {
 	struct stat st;
 
@@ -202,7 +195,8 @@ static int ask(unsigned which, struct work w, const void *msg, size_t size, int 
 	struct worker *k = &workers[which];
 	int r = worker_start(k, which);
 
-	w.connection = which_connection(w.conn);
+	if (w.kind != WORK_GONE)
+		w.connection = work_connection(w.conn);
 	if (r == 0 && k->n_pending == PENDING_MAX)
 		r = -EAGAIN;
 	if (r < 0)
@@ -211,9 +205,18 @@ static int ask(unsigned which, struct work w, const void *msg, size_t size, int 
 	if (size > 0)
 		(void)memcpy(parcel.msg, msg, size);
 	r = fd_send(k->sock, &parcel, offsetof(struct parcel, msg) + size, fds, n_fds);
-	if (r == 0)
+	if (r == 0 && w.kind != WORK_GONE)
 		k->pending[k->n_pending++] = w;
 	return r;
+}
+
+/* To who has begun nothing nothing need be said. */
+void work_gone(uint64_t connection)
+{
+	struct work w = { .kind = WORK_GONE, .conn = -1, .connection = connection };
+
+	if (workers[FILES].pid > 0)
+		(void)ask(FILES, w, NULL, 0, NULL, 0);
 }
 
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds)
@@ -287,19 +290,33 @@ static bool is_interim(const struct proto_reply *r, size_t size)
 	       r->status == -EINPROGRESS;
 }
 
+/* Who waits behind a long job would give the sandbox up for lost. */
+static void ask_patience(const struct worker *k)
+{
+	for (size_t i = 0; i < k->n_pending; i++) {
+		const struct work *w = &k->pending[i];
+
+		if (w->conn >= 0 && work_connection(w->conn) == w->connection)
+			reply(w->conn, w->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+	}
+}
+
 static void pass_on(struct worker *k, size_t size, int fd)
 {
 	const struct work *w = &parcel.w;
 
-	if (!is_interim((const void *)parcel.msg, size))
-		settle(k, w);
+	if (is_interim((const void *)parcel.msg, size)) {
+		ask_patience(k);
+		return;
+	}
+	settle(k, w);
 	if (w->kind == WORK_KILL) {
 		struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
 
 		if (ex->used && ex->id == w->exec)
 			child_end(ex);
 	} else if (w->conn >= 0 && w->connection &&
-		   which_connection(w->conn) == w->connection) {
+		   work_connection(w->conn) == w->connection) {
 		conn_send(w->conn, parcel.msg, size, &fd, fd >= 0);
 	}
 }
@@ -337,7 +354,7 @@ bool work_reaped(int pid)
 		while (k->n_pending > 0) {
 			const struct work *w = &k->pending[--k->n_pending];
 
-			if (w->conn >= 0 && which_connection(w->conn) == w->connection)
+			if (w->conn >= 0 && work_connection(w->conn) == w->connection)
 				reply(w->conn, w->seq, -EIO, PROTO_STAGE_NONE, -1);
 		}
 		return true;

@@ -17,6 +17,7 @@ enum work_kind {
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_LIST,    /* LIST, and a file comes along */
 	WORK_KILL,    /* an exec that is overdue */
+	WORK_GONE,    /* a connection is: what it had begun is nobody's */
 };
 
 /* What goes both ways before the message. */
@@ -36,6 +37,9 @@ void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
+/* Which connection @c is, and that it is no more. */
+uint64_t work_connection(int c);
+void work_gone(uint64_t connection);
 /* false: nobody will be found. */
 bool work_kill(const struct exec *ex);
 /* A worker has something to say. */
@@ -45,12 +49,11 @@ bool work_reaped(int pid);
 
 #define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* and which */
 
-/* The worker's side: the answer to @w, or that it takes longer. */
+/* The worker's side: the answer to @w. */
 void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
-void work_at_it(const struct work *w);
-/* The same for what the worker does at present; so often it must be said. */
+/* That it takes longer, what the worker is at and all that waits for it; so often it must be said. */
 #define WORK_SIGN_MS 5000
 void work_sign(void);
 

@@ -79,6 +79,9 @@ void file_fail(struct call *c, const struct warren_error *engine)
 	case EFBIG:
 		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
 		break;
+	case EPIPE: /* files have no stdin: the sandbox has ended under way */
+		(void)api_error_set(&err, API_ERR_SANDBOX_FAILED, "%s", engine->msg);
+		break;
 	case ETXTBSY:
 	case EAGAIN: /* a race under way about the path */
 	case EBUSY:

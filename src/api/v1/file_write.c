@@ -97,24 +97,49 @@ static void on_owned(void *ctx, struct files_answer *a UNUSED,
 	rename_it(ctx);
 }
 
+static void give_it(struct writing *w)
+{
+	struct files_change c = { .verb = PROTO_CHOWN,
+				  .owner = w->place.is.uid,
+				  .group = w->place.is.gid,
+				  .dir = w->place.dir,
+				  .to = -1 };
+
+	files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
+}
+
+/* Of a copy, the first request that names it says whether it could be written; see on_owned(). */
+static void on_arrived(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct writing *w = ctx;
+
+	if (err)
+		file_fail(w->fc.call, err);
+	else
+		give_it(w);
+}
+
 /* All of it has arrived. */
 static void complete(struct writing *w)
 {
 	bool give = w->place.exists && files_uid(w->fc.files) == 0;
-	struct files_change c = { .verb = w->nameless ? PROTO_PUT : PROTO_CHOWN,
-				  .flags = w->nameless && give ? PROTO_CHANGE_OWNER : 0,
+	struct files_change c = { .verb = PROTO_PUT,
+				  .flags = give ? PROTO_CHANGE_OWNER : 0,
 				  .owner = w->place.is.uid,
 				  .group = w->place.is.gid,
 				  .dir = w->place.dir,
-				  .to = w->nameless ? w->fd : -1 };
+				  .to = w->fd };
 
 	if (w->nameless)
 		files_change_one(w->fc.files, c, w->name, w->place.name, on_put, w);
 	(void)close(TAKE_FD(w->fd));
 	if (w->append)
 		finish(w);
+	else if (give && !w->nameless && files_are_copies(w->fc.files))
+		files_stat(w->fc.files, w->place.dir, w->name, false, on_arrived, w);
 	else if (give && !w->nameless)
-		files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
+		give_it(w);
 	else if (!w->nameless)
 		rename_it(w);
 }

@@ -19,10 +19,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "backend/command/template.h"
@@ -73,35 +73,18 @@ static void last_line(struct buf *said)
 		(void)memmove(said->data, line + 1, strlen(line + 1) + 1);
 }
 
-/* What it says on @fd until its end; false: the time is up. */
-static bool hear(int fd, int secs, struct buf *said)
-{
-	uint64_t until = clock_now() + (uint64_t)secs * 1000000000;
+/* Of a tool that copies: -1 is none, and at most so many bytes are taken. */
+struct streams {
+	int in, out;
+	uint64_t most;
+};
 
-	for (;;) {
-		struct pollfd q = { .fd = fd, .events = POLLIN };
-		uint64_t t = clock_now();
-		char piece[4096];
-		ssize_t n;
+static const struct streams no_streams = { -1, -1, UINT64_MAX };
 
-		if (t >= until)
-			return false;
-		if (poll(&q, 1, (int)((until - t) / 1000000) + 1) <= 0)
-			continue;
-		n = read(fd, piece, sizeof(piece));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return true;
-		if (said->len + (size_t)n > said->max / 2)
-			said->len = 0; /* the last of it is what counts */
-		buf_add(said, piece, (size_t)n);
-	}
-}
-
-static void become_tool(const struct template_argv *argv, int in, int out, int said)
-	__attribute__((noreturn));
-static void become_tool(const struct template_argv *argv, int in, int out, int said)
+static void become_tool(const struct template_argv *argv, const struct streams *s,
+			int null, int said) __attribute__((noreturn));
+static void become_tool(const struct template_argv *argv, const struct streams *s,
+			int null, int said)
 {
 	sigset_t none;
 
@@ -109,9 +92,11 @@ static void become_tool(const struct template_argv *argv, int in, int out, int s
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
-	(void)dup2(in, 0);
-	(void)dup2(out, 1);
+	(void)dup2(s->in < 0 ? null : s->in, 0);
+	(void)dup2(s->out < 0 ? said : s->out, 1);
 	(void)dup2(said, 2);
+	if (s->out >= 0 && s->most != UINT64_MAX)
+		(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){ s->most, s->most });
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	(void)execvp(argv->words[0], argv->words);
 	(void)dprintf(2, "%s: %s\n", argv->words[0], strerrordesc_np(errno));
@@ -120,44 +105,48 @@ static void become_tool(const struct template_argv *argv, int in, int out, int s
 
 /* To its end, or for as long as there is patience; what it complains of is the error. */
 static int run_tool(const struct place *p, const char *step,
-		    const struct template_argv *argv, int in, int out,
+		    const struct template_argv *argv, const struct streams *s,
 		    struct warren_error *err)
 {
 	AUTO_BUF struct buf said = BUF_INIT(SAID_MAX);
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int ends[2], status = 0, secs = place_patience();
-	bool done;
+	int ends[2], status, code;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "%s: %s", p->name, step);
 	pid = fork();
 	if (pid == 0)
-		become_tool(argv, in < 0 ? null : in, out < 0 ? ends[1] : out, ends[1]);
+		become_tool(argv, s, null, ends[1]);
+	status = pid < 0 ? -errno : 0;
 	(void)close(ends[1]);
-	done = pid > 0 && hear(ends[0], secs, &said);
+	if (pid > 0)
+		status =
+			place_await(pid, place_patience(), ends[0], &said, s->in, s->out);
 	(void)close(ends[0]);
-	if (pid < 0)
-		return error_errno(err, errno, "%s: %s", p->name, step);
-	if (!done)
-		(void)kill(-pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!done)
+	if (status == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
-				 "%s: %s: '%s' did not end within %d seconds, and was "
-				 "killed",
-				 p->name, step, argv->words[0], secs);
+				 "%s: %s: '%s' %s within %d seconds, and was killed",
+				 p->name, step, argv->words[0],
+				 s->in < 0 && s->out < 0 ? "did not end"
+							 : "moved nothing",
+				 place_patience());
+	if (status < 0)
+		return error_errno(err, -status, "%s: %s", p->name, step);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	last_line(&said);
-	return error_set(err, EIO, "%s: %s: '%s' failed: %.300s", p->name, step,
+	/* Of one that copies, what went wrong may be the file's affair, or a disk's. */
+	code = said.data && (s->in >= 0 || s->out >= 0)
+		       ? script_errno(said.data, EREMOTEIO, NULL)
+		       : EREMOTEIO;
+	return error_set(err, code, "%s: %s: '%s' failed: %.300s", p->name, step,
 			 argv->words[0],
 			 said.data && said.data[0] ? said.data : "it does not say why");
 }
 
 static int run_step(const struct place *p, const char *step, struct hole *holes, size_t n,
-		    int in, int out, struct warren_error *err)
+		    const struct streams *s, struct warren_error *err)
 {
 	CLEANUP(template_done) struct template_argv argv = { 0 };
 	const json_t *words = words_of(p, step);
@@ -169,7 +158,7 @@ static int run_step(const struct place *p, const char *step, struct hole *holes,
 	if (!words)
 		return 0;
 	r = template_fill(words, &use, &argv, err);
-	return r < 0 ? r : run_tool(p, step, &argv, in, out, err);
+	return r < 0 ? r : run_tool(p, step, &argv, s, err);
 }
 
 /* ------------------------------------------------------------------ create, destroy */
@@ -284,7 +273,7 @@ static int command_create(struct place *p, const struct warren_spec *s,
 	if (r == 0)
 		r = note_user(p, s->user, err);
 	if (r == 0)
-		r = run_step(p, "create", holes, ARRAY_SIZE(holes), -1, -1, err);
+		r = run_step(p, "create", holes, ARRAY_SIZE(holes), &no_streams, err);
 	if (r < 0)
 		return r;
 	say_enforced(p, s);
@@ -295,7 +284,7 @@ static int command_destroy(struct place *p, struct warren_error *err)
 {
 	struct hole holes[] = { { .name = "id", .value = p->id } };
 	char path[sizeof(p->dir) + 8];
-	int r = run_step(p, "destroy", holes, ARRAY_SIZE(holes), -1, -1, err);
+	int r = run_step(p, "destroy", holes, ARRAY_SIZE(holes), &no_streams, err);
 
 	if (r < 0)
 		return r;
@@ -307,8 +296,8 @@ static int command_destroy(struct place *p, struct warren_error *err)
 /* ---------------------------------------------------------------------------- files */
 
 /* Those that are too large for the shell inside to be told; the templates may be missing. */
-static int copy(struct place *p, const char *step, const char *path, int in, int out,
-		struct warren_error *err)
+static int copy(struct place *p, const char *step, const char *path,
+		const struct streams *s, struct warren_error *err)
 {
 	struct hole holes[] = { { .name = "id", .value = p->id },
 				{ .name = "path", .value = path } };
@@ -316,13 +305,13 @@ static int copy(struct place *p, const char *step, const char *path, int in, int
 	if (!words_of(p, step))
 		return error_set(err, EOPNOTSUPP, "%s: there is no template for %s",
 				 p->name, step);
-	return run_step(p, step, holes, ARRAY_SIZE(holes), in, out, err);
+	return run_step(p, step, holes, ARRAY_SIZE(holes), s, err);
 }
 
 static int command_read_file(struct place *p, const char *path, uint64_t offset UNUSED,
-			     uint64_t size UNUSED, int to, struct warren_error *err)
+			     uint64_t size, int to, struct warren_error *err)
 {
-	return copy(p, "copy_out", path, -1, to, err);
+	return copy(p, "copy_out", path, &(struct streams){ -1, to, size }, err);
 }
 
 static int command_write_file(struct place *p, const char *path, int from,
@@ -330,7 +319,7 @@ static int command_write_file(struct place *p, const char *path, int from,
 			      uint32_t uid UNUSED, uint32_t gid UNUSED,
 			      struct warren_error *err)
 {
-	return copy(p, "copy_in", path, from, -1, err);
+	return copy(p, "copy_in", path, &(struct streams){ from, -1, UINT64_MAX }, err);
 }
 
 /* ----------------------------------------------------------------------------- exec */
