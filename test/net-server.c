@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/percent.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -96,7 +97,7 @@ static void about(struct http_request *req)
 	json_bool(&j, "tls", req->peer->tls);
 	json_int(&j, "length", req->length);
 	json_int(&j, "decoded",
-		 http_decode(req->path, strlen(req->path), false, path, sizeof(path)));
+		 percent_decode(req->path, strlen(req->path), false, path, sizeof(path)));
 	json_str(&j, "test", http_header(req, "x-test"));
 	json_str(&j, "host", http_header(req, "HOST"));
 	json_str(&j, "id", http_request_id(req));
@@ -114,9 +115,9 @@ static void inject(struct http_request *req)
 	char value[256] = "";
 	struct http_header h = { "X-Out", value };
 
-	(void)http_decode(req->query ? req->query : "",
-			  strlen(req->query ? req->query : ""), false, value,
-			  sizeof(value));
+	(void)percent_decode(req->query ? req->query : "",
+			     strlen(req->query ? req->query : ""), false, value,
+			     sizeof(value));
 	(void)http_respond(req, 200, &h, 1, "", 0);
 }
 
@@ -133,7 +134,7 @@ static void file(struct http_request *req)
 	struct stat st;
 	uint64_t off = query_u64(req, "off", 0);
 
-	if (at && http_decode(at, strlen(at), false, path, sizeof(path)) > 0)
+	if (at && percent_decode(at, strlen(at), false, path, sizeof(path)) > 0)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		(void)http_refuse(req, 404, NULL, "no such file");

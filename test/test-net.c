@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include "base/percent.h"
 #include "net/http.h"
 #include "net/http_body.h"
 #include "net/http_head.h"
@@ -157,19 +158,19 @@ TEST(percent_encoding_is_undone)
 {
 	char out[8];
 
-	EQ(http_decode("a%41%2f", 7, false, out, sizeof(out)), 3);
+	EQ(percent_decode("a%41%2f", 7, false, out, sizeof(out)), 3);
 	STREQ(out, "aA/");
-	EQ(http_decode("a+b", 3, true, out, sizeof(out)), 3);
+	EQ(percent_decode("a+b", 3, true, out, sizeof(out)), 3);
 	STREQ(out, "a b");
-	EQ(http_decode("a+b", 3, false, out, sizeof(out)), 3);
+	EQ(percent_decode("a+b", 3, false, out, sizeof(out)), 3);
 	STREQ(out, "a+b");
-	EQ(http_decode("%00", 3, false, out, sizeof(out)), -EINVAL);
-	EQ(http_decode("%4", 2, false, out, sizeof(out)), -EINVAL);
-	EQ(http_decode("%", 1, false, out, sizeof(out)), -EINVAL);
-	EQ(http_decode("%g0", 3, false, out, sizeof(out)), -EINVAL);
-	EQ(http_decode("1234567", 7, false, out, sizeof(out)), 7);
-	EQ(http_decode("12345678", 8, false, out, sizeof(out)), -ENAMETOOLONG);
-	EQ(http_decode("", 0, false, out, 0), -ENAMETOOLONG);
+	EQ(percent_decode("%00", 3, false, out, sizeof(out)), -EINVAL);
+	EQ(percent_decode("%4", 2, false, out, sizeof(out)), -EINVAL);
+	EQ(percent_decode("%", 1, false, out, sizeof(out)), -EINVAL);
+	EQ(percent_decode("%g0", 3, false, out, sizeof(out)), -EINVAL);
+	EQ(percent_decode("1234567", 7, false, out, sizeof(out)), 7);
+	EQ(percent_decode("12345678", 8, false, out, sizeof(out)), -ENOSPC);
+	EQ(percent_decode("", 0, false, out, 0), -ENOSPC);
 }
 
 TEST(queries_are_taken_apart)

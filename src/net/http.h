@@ -69,7 +69,7 @@ struct http_peer {
 struct http_request {
 	const char *method; /* "GET": case counts */
 	const char *target; /* as it was sent, from "/" on ("*" for OPTIONS) */
-	const char *path;   /* of it, still encoded: see http_decode() */
+	const char *path;   /* of it, still encoded: see base/percent.h */
 	const char *query;  /* of it, without the "?"; NULL: none */
 	const struct http_header *headers;
 	size_t n_headers;
@@ -157,13 +157,8 @@ const char *http_request_id(struct http_request *req);
 void http_peer_text(const struct http_peer *peer, char *text, size_t size);
 
 /*
- * Undo percent-encoding (and with @plus, "+" for a blank) of @n bytes into @out, with
- * a NUL behind. The length, -EINVAL for a bad escape or an encoded NUL, -ENAMETOOLONG.
- */
-ssize_t http_decode(const char *text, size_t n, bool plus, char *out, size_t size);
-/*
  * The next "name=value" of the query at *@at, decoded; *@at moves on. 1, 0 at the end,
- * or as http_decode(). Start with *@at = req->query.
+ * or as percent_decode(). Start with *@at = req->query.
  */
 int http_query_next(const char **at, char *name, size_t name_size, char *value,
 		    size_t value_size);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/percent.h"
 #include "net/http_internal.h"
 
 static const struct {
@@ -112,45 +113,6 @@ void http_peer_text(const struct http_peer *peer, char *text, size_t size)
 	}
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-ssize_t http_decode(const char *text, size_t n, bool plus, char *out, size_t size)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		char c = text[i];
-
-		if (c == '%') {
-			int high = n - i > 2 ? hex_value(text[i + 1]) : -1;
-			int low = n - i > 2 ? hex_value(text[i + 2]) : -1;
-
-			if (high < 0 || low < 0 || (high == 0 && low == 0))
-				return -EINVAL;
-			c = (char)(high * 16 + low);
-			i += 2;
-		} else if (c == '\0') {
-			return -EINVAL;
-		} else if (c == '+' && plus) {
-			c = ' ';
-		}
-		if (len + 1 >= size)
-			return -ENAMETOOLONG;
-		out[len++] = c;
-	}
-	if (size == 0)
-		return -ENAMETOOLONG;
-	out[len] = '\0';
-	return (ssize_t)len;
-}
-
 int http_query_next(const char **at, char *name, size_t name_size, char *value,
 		    size_t value_size)
 {
@@ -165,10 +127,11 @@ int http_query_next(const char **at, char *name, size_t name_size, char *value,
 	end = p + strcspn(p, "&");
 	equals = memchr(p, '=', (size_t)(end - p));
 	*at = end;
-	r = http_decode(p, (size_t)((equals ? equals : end) - p), true, name, name_size);
+	r = percent_decode(p, (size_t)((equals ? equals : end) - p), true, name,
+			   name_size);
 	if (r < 0)
 		return (int)r;
 	p = equals ? equals + 1 : end;
-	r = http_decode(p, (size_t)(end - p), true, value, value_size);
+	r = percent_decode(p, (size_t)(end - p), true, value, value_size);
 	return r < 0 ? (int)r : 1;
 }
