@@ -131,6 +131,10 @@ def rounds(who, n):
                 w.start()
             else:
                 w.ready()
+        # However slow the machine is: enough was said to be worth a check.
+        end = time.monotonic() + 2 * WAIT
+        while (len(load.made) <= n or len(load.ran) <= n) and time.monotonic() < end:
+            time.sleep(0.05)
         load.stop()
         w.ready()
         eq(init_of(w, keeper), before, "the process that ran all the time")
