@@ -300,7 +300,8 @@ def killed_at_any_moment():
         state = "whole" if s.call("run", "--pull", "never", "--image", ref)[1] == f"{8 * MIB}\n" else "absent"
         seen.add(state)
         if state == "absent":
-            eq(s.ls(), [], "an image that cannot be run")
+            # Killed before it was given its name, it is whole all the same, and prune's.
+            eq([i for i in s.ls() if i["names"]], [], "an image that cannot be run")
             s.bad("run", "--pull", "never", "--image", ref, words=["no image"])
         if n % 5 == 4:
             s.image("prune", "-a")

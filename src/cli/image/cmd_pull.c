@@ -53,7 +53,7 @@ static const struct opt pull_table[] = {
 	  "of several, this one (default: this machine's)",
 	  set_platform, FIELD(platform) },
 	{ NULL, "backend", 0, "NAME", "docker",
-	  "for a backend that has images of its own (docker, at $DOCKER_HOST)",
+	  "into the images of a backend: docker",
 	  set_text, FIELD(backend) },
 	{ NULL, "missing", 0, NULL, NULL,
 	  "only if it is not here already",
