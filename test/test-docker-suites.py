@@ -20,6 +20,9 @@ EXECS = ("results_are_exact", "where_and_as_whom", "a_timeout_kills_the_whole_tr
          "what_is_dropped_is_told_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_holds_up_itself_alone")
 DURABLE = ("a_stream_goes_on_at_its_cursor", "what_ends_while_nobody_looks",
            "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_that_ended_by_itself_has_failed")
+REX = ("a_session_outlives_the_service", "an_interrupt_of_what_does_not_listen", "an_interrupt_from_beside",
+       "a_command_waits_for_the_one_before", "a_shell_that_is_changed_by_its_commands",
+       "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
 
 
 def suite(name, *points):
@@ -57,6 +60,11 @@ def files():
 @test
 def durability():
     suite("test-serve-durable", *DURABLE)
+
+
+@test
+def swerex():
+    suite("test-swerex", *REX)
 
 
 if __name__ == "__main__":

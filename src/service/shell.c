@@ -178,14 +178,16 @@ static void pour(struct shell *sh)
 }
 
 /*
- * A program that was killed may have left the terminal as it needed it. Who has no descriptor of
- * it (it is another machine's) relies on what the shell was told at its start.
+ * A program that was killed may have left the terminal as it needed it. Where ours only leads to
+ * another (a daemon's, another machine's), it stays raw, and the other is as the shell was told
+ * at its start.
  */
 static void tidy_terminal(const struct shell *sh)
 {
+	const struct box *box = sh->run->box;
 	struct termios t;
 
-	if (tcgetattr(sh->run->input, &t) < 0)
+	if (!box || box->is.base.framed || tcgetattr(sh->run->input, &t) < 0)
 		return;
 	t.c_iflag |= ICRNL;
 	t.c_oflag |= OPOST | ONLCR;
