@@ -4,13 +4,14 @@
  *
  * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
  * conn.c	the connections: accepting, hearing, answering, reporting
+ * request.c	a first look at a request, as the keeper (src/keeper) has it, too
  * spawn.c	SPAWN: from a message to streams in place; child.c, to an execve(2)
  * exec.c	the table of execs: reaping, deadlines, accounting
  * tree.c	signals to the processes of an exec
  * attach.c	requests that are about an exec under way: ATTACH, ACK, CLOSE_INPUT
  * group.c	the cgroup of an exec, v1 and v2
  * drain.c	output into a journal
- * reach.c	OPEN and CONNECT
+ * reach.c	OPEN and CONNECT, and which requests are about files
  * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
  * self.c	who init is, and its own rights
  *
@@ -144,6 +145,12 @@ void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
 /* To all that are to hear of it. */
 void report(const struct exec *ex, const struct proto_exited *msg);
 
+/* request.c */
+/* Whether what came is long enough, of our version, and as long as its kind is; else it is answered. */
+bool request_is_sound(int c, size_t size);
+void request_keep(int c, const struct proto_keep *msg);
+void request_hello(int c, const struct proto_hello *msg);
+
 /* spawn.c */
 void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
 /* The pipe of a starting exec has something to say: answer the request. */
@@ -198,8 +205,8 @@ void drain_result(struct exec *ex, enum journal_state state,
 void drain_end(struct exec *ex);
 
 /* reach.c */
-void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fds);
-void reach_connect(int c, const struct proto_connect *msg);
+/* One about files or a port; any other is not known. */
+void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */
 /* The user's rights, no more, until as_self(); -EINVAL. */

@@ -82,59 +82,13 @@ static void handle_signal(int c, const struct proto_signal *msg)
 	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
-/* Without a socket of our own nobody could come back: then nothing is to be kept. */
-static void handle_keep(int c, const struct proto_keep *msg)
-{
-	init.kept |= init.listener >= 0;
-	reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
-}
-
-static void handle_hello(int c, const struct proto_hello *msg)
-{
-	struct proto_welcome out = {
-		.h = { .version = PROTO_VERSION,
-		       .type = PROTO_WELCOME,
-		       .seq = msg->h.seq },
-		.flags = init.kept ? PROTO_WELCOME_KEPT : 0,
-		.last_exec = init.last_exec,
-		.oom_kills = init.oom_kills,
-	};
-
-	for (unsigned i = 0; i < init.n_execs; i++)
-		out.n_execs += init.execs[i].used;
-	init.conns[c].all = msg->flags & PROTO_HELLO_ALL;
-	conn_send(c, &out, sizeof(out), NULL, 0);
-}
-
-/* What has a size of its own; a message of another size is answered like an unknown one. */
-static const size_t sizes[] = {
-	[PROTO_CONFIG] = sizeof(struct proto_config),
-	[PROTO_SIGNAL] = sizeof(struct proto_signal),
-	[PROTO_OPEN] = sizeof(struct proto_open),
-	[PROTO_CONNECT] = sizeof(struct proto_connect),
-	[PROTO_KEEP] = sizeof(struct proto_keep),
-	[PROTO_HELLO] = sizeof(struct proto_hello),
-	[PROTO_CLOSE_INPUT] = sizeof(struct proto_close_input),
-	[PROTO_ATTACH] = sizeof(struct proto_attach),
-	[PROTO_ACK] = sizeof(struct proto_ack),
-	[PROTO_LIST] = sizeof(struct proto_list),
-	[PROTO_SCAN] = sizeof(struct proto_scan),
-	[PROTO_WATCH] = sizeof(struct proto_watch),
-};
-
 void dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
 	const void *msg = inbox;
 
-	if (size < sizeof(*h))
+	if (!request_is_sound(c, size))
 		return;
-	if (h->version != PROTO_VERSION ||
-	    (h->type < sizeof(sizes) / sizeof(sizes[0]) && sizes[h->type] != 0 &&
-	     sizes[h->type] != size)) {
-		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
-		return;
-	}
 	switch (h->type) {
 	case PROTO_CONFIG:
 		/* Before anything else, and from who made us. */
@@ -147,26 +101,11 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_SIGNAL:
 		handle_signal(c, msg);
 		return;
-	case PROTO_OPEN:
-		reach_open(c, msg, fds, n_fds);
-		return;
-	case PROTO_SCAN:
-		files_scan(c, msg, fds, n_fds);
-		return;
-	case PROTO_CHANGE:
-		files_change(c, msg, size, fds, n_fds);
-		return;
-	case PROTO_WATCH:
-		files_watch(c, msg, fds, n_fds);
-		return;
-	case PROTO_CONNECT:
-		reach_connect(c, msg);
-		return;
 	case PROTO_KEEP:
-		handle_keep(c, msg);
+		request_keep(c, msg);
 		return;
 	case PROTO_HELLO:
-		handle_hello(c, msg);
+		request_hello(c, msg);
 		return;
 	case PROTO_CLOSE_INPUT:
 		attach_close_input(c, msg);
@@ -181,7 +120,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		attach_ack(c, msg);
 		return;
 	default:
-		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+		reach_request(c, size, fds, n_fds);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reach.c - a file or a port of the sandbox, opened from within and handed out */
+/* reach.c - files and ports of the sandbox: one opened from within and handed out; which request goes where */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -7,7 +7,7 @@
 
 #include "init/init.h"
 
-void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fds)
+static void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fds)
 {
 	struct proto_who who = { .uid = msg->uid,
 				 .gid = msg->gid,
@@ -34,7 +34,7 @@ void reach_open(int c, const struct proto_open *msg, const int *fds, size_t n_fd
 		sys_close(fd);
 }
 
-void reach_connect(int c, const struct proto_connect *msg)
+static void reach_connect(int c, const struct proto_connect *msg)
 {
 	struct sockaddr_in v4 = {
 		.sin_family = AF_INET,
@@ -60,4 +60,30 @@ void reach_connect(int c, const struct proto_connect *msg)
 	reply(c, msg->h.seq, r < 0 ? r : 0, PROTO_STAGE_NONE, (int)(r < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
+}
+
+void reach_request(int c, size_t size, const int *fds, size_t n_fds)
+{
+	const struct proto_header *h = (const void *)inbox;
+	const void *msg = inbox;
+
+	switch (h->type) {
+	case PROTO_OPEN:
+		reach_open(c, msg, fds, n_fds);
+		return;
+	case PROTO_SCAN:
+		files_scan(c, msg, fds, n_fds);
+		return;
+	case PROTO_CHANGE:
+		files_change(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_WATCH:
+		files_watch(c, msg, fds, n_fds);
+		return;
+	case PROTO_CONNECT:
+		reach_connect(c, msg);
+		return;
+	default:
+		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+	}
 }

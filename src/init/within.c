@@ -21,50 +21,17 @@
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
-/* What has a size of its own. */
-static const size_t sizes[] = {
-	[PROTO_OPEN] = sizeof(struct proto_open),
-	[PROTO_CONNECT] = sizeof(struct proto_connect),
-	[PROTO_SCAN] = sizeof(struct proto_scan),
-	[PROTO_WATCH] = sizeof(struct proto_watch),
-};
-
 void dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
-	const void *msg = inbox;
 
-	if (size < sizeof(*h))
+	if (!request_is_sound(c, size))
 		return;
-	if (h->version != PROTO_VERSION ||
-	    (h->type < sizeof(sizes) / sizeof(sizes[0]) && sizes[h->type] != 0 &&
-	     sizes[h->type] != size)) {
-		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
-		return;
-	}
 	if ((int32_t)(h->seq - (uint32_t)(now() / 1000000)) < 0) {
 		reply(c, h->seq, -ECANCELED, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
-	switch (h->type) {
-	case PROTO_OPEN:
-		reach_open(c, msg, fds, n_fds);
-		return;
-	case PROTO_SCAN:
-		files_scan(c, msg, fds, n_fds);
-		return;
-	case PROTO_CHANGE:
-		files_change(c, msg, size, fds, n_fds);
-		return;
-	case PROTO_WATCH:
-		files_watch(c, msg, fds, n_fds);
-		return;
-	case PROTO_CONNECT:
-		reach_connect(c, msg);
-		return;
-	default:
-		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
-	}
+	reach_request(c, size, fds, n_fds);
 }
 
 /* There are none. */

@@ -59,28 +59,6 @@ void watch_drop(int fd)
 
 /* ----------------------------------------------------------------------- requests */
 
-static void handle_keep(int c, const struct proto_keep *msg)
-{
-	init.kept |= init.listener >= 0;
-	reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
-}
-
-static void handle_hello(int c, const struct proto_hello *msg)
-{
-	struct proto_welcome out = {
-		.h = { .version = PROTO_VERSION,
-		       .type = PROTO_WELCOME,
-		       .seq = msg->h.seq },
-		.flags = init.kept ? PROTO_WELCOME_KEPT : 0,
-		.last_exec = init.last_exec,
-	};
-
-	for (unsigned i = 0; i < init.n_execs; i++)
-		out.n_execs += init.execs[i].used;
-	init.conns[c].all = msg->flags & PROTO_HELLO_ALL;
-	conn_send(c, &out, sizeof(out), NULL, 0);
-}
-
 static void handle_signal(int c, const struct proto_signal *msg)
 {
 	const struct exec *ex = exec_find(msg->exec);
@@ -115,32 +93,13 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 		spawn(c, msg, size, fds, n_fds);
 }
 
-static const size_t sizes[] = {
-	[PROTO_SIGNAL] = sizeof(struct proto_signal),
-	[PROTO_OPEN] = sizeof(struct proto_open),
-	[PROTO_CONNECT] = sizeof(struct proto_connect),
-	[PROTO_KEEP] = sizeof(struct proto_keep),
-	[PROTO_HELLO] = sizeof(struct proto_hello),
-	[PROTO_CLOSE_INPUT] = sizeof(struct proto_close_input),
-	[PROTO_ATTACH] = sizeof(struct proto_attach),
-	[PROTO_ACK] = sizeof(struct proto_ack),
-	[PROTO_LIST] = sizeof(struct proto_list),
-	[PROTO_SCAN] = sizeof(struct proto_scan),
-	[PROTO_WATCH] = sizeof(struct proto_watch),
-};
-
 void dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
 	const void *msg = inbox;
 
-	if (size < sizeof(*h))
+	if (!request_is_sound(c, size))
 		return;
-	if (h->version != PROTO_VERSION ||
-	    (h->type < ARRAY_SIZE(sizes) && sizes[h->type] && sizes[h->type] != size)) {
-		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
-		return;
-	}
 	switch (h->type) {
 	case PROTO_SPAWN:
 		handle_spawn(c, msg, size, fds, n_fds);
@@ -156,10 +115,10 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		work_request(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_KEEP:
-		handle_keep(c, msg);
+		request_keep(c, msg);
 		return;
 	case PROTO_HELLO:
-		handle_hello(c, msg);
+		request_hello(c, msg);
 		return;
 	case PROTO_CLOSE_INPUT:
 		attach_close_input(c, msg);
