@@ -155,11 +155,6 @@ static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
 		       : say(f, false, "no user attributes on tmpfs");
 }
 
-static bool yes(const struct found *h UNUSED, struct warren_feature *f)
-{
-	return say(f, true, "by the sandbox's cgroup");
-}
-
 static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature *f)
 {
 	return say(f, false, "runsc saves memory, but not what was written to files");
@@ -186,8 +181,6 @@ static const struct {
 	{ "coreutils 9", false, probe_stat,
 	  "'ls' and 'stat' of such images (Debian 12) fail inside: Invalid argument",
 	  "install a newer runsc, and name it in the configuration" },
-	{ "pause", false, yes, NULL, NULL },
-	{ "statistics", false, yes, NULL, NULL },
 	{ "checkpoint", false, probe_checkpoint, "memory of a sandbox cannot be saved",
 	  NULL },
 	{ "ports", false, probe_ports,
