@@ -74,6 +74,8 @@ int keeper_run(const char *dir, struct warren_error *err);
 /* pull.c */
 int keeper_pull(const struct platform *p, const json_t *config, const char *image,
 		bool missing, struct warren_error *err);
+/* The last line: how it went. */
+void keeper_pull_end(int r, const struct warren_error *err);
 
 /* learn.c */
 int learn(struct warren_error *err);

@@ -318,8 +318,9 @@ static int pull(char **argv, bool missing, struct warren_error *err)
 
 	if (r == 0)
 		r = keeper_pull(p, config, argv[1], missing, err);
+	keeper_pull_end(r, err);
 	json_decref(config);
-	return r;
+	return 0; /* its last line has told how it went */
 }
 
 static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)

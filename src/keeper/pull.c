@@ -51,7 +51,11 @@ int keeper_pull(const struct platform *p, const json_t *config, const char *imag
 				"pulling images is not supported by backend '%s'", name);
 	if (r == 0)
 		say(json_pack("[o]", found));
+	return r;
+}
+
+void keeper_pull_end(int r, const struct warren_error *err)
+{
 	say(json_pack("{s:s, s:i, s:i, s:s}", "type", "end", "status", r < 0, "errno",
 		      r < 0 ? err->code : 0, "message", r < 0 ? err->msg : ""));
-	return r;
 }
