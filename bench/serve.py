@@ -196,7 +196,10 @@ def download(c, at):
         raise RuntimeError(f"download: {head[:300]!r}")
     left = GIB - len(rest)
     while left > 0:
-        left -= c.sock.recv_into(room)
+        got = c.sock.recv_into(room)
+        if got == 0:
+            raise RuntimeError(f"download: it ends {left} bytes early")
+        left -= got
 
 
 def transfers(world, token):

@@ -774,15 +774,19 @@ def a_forwarded_port_carries_any_bytes():
                    f"{way}: both at once, neither waiting")
         with forwarded(box, 9001) as port:
             c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            socks = []
             for path in ("/a", "/b"):
                 c.request("GET", path)
                 eq(c.getresponse().read(), path.encode(), "on one connection")
-                s = c.sock
-            ok(s is c.sock and s is not None, "the connection is kept")
+                socks.append(c.sock)
+            s = socks[0]
+            ok(s is not None and s is socks[1], "the connection is kept")
             s.sendall(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % i for i in range(20)))
             got = b""
             while not got.endswith(b"/19"):
-                got += s.recv(65536)
+                piece = s.recv(65536)
+                ok(piece, f"it ends after {got[-200:]!r}")
+                got += piece
             eq(re.findall(rb"\r\n\r\n(/\d+)", got), [b"/%d" % i for i in range(20)], "pipelined")
             c.close()
 

@@ -76,6 +76,10 @@ class Box:
     def __exit__(self, *_):
         world.delete(self.id)
 
+    def outside(self, path):
+        """Where it is on this machine: its root is a directory."""
+        return f"{world.dir}/{self.id}{path}"
+
     def ask(self, method, where, body=None, **query):
         return world.ask(method, f"{self.at}/files{where}", body, query=query)
 
@@ -143,7 +147,10 @@ class Box:
         return r
 
     def mkdir(self):
-        return self.ask("POST", "/mkdir", {"path": "/tmp/made/deep"})
+        r = self.ask("POST", "/mkdir", {"path": "/tmp/made/deep"})
+        if r.status < 300:
+            ok(os.path.isdir(self.outside("/tmp/made/deep")), "no directory")
+        return r
 
     def move(self):
         r = self.ask("POST", "/move", {"from": "/d/sub", "to": "/d/moved"})
@@ -153,16 +160,30 @@ class Box:
         return r
 
     def chmod(self):
-        return self.ask("POST", "/chmod", {"path": "/d/file", "mode": "0640"})
+        r = self.ask("POST", "/chmod", {"path": "/d/file", "mode": "0640"})
+        if r.status < 300:
+            eq(os.stat(self.outside("/d/file")).st_mode & 0o7777, 0o640, "its mode")
+        return r
 
     def chown(self):
-        return self.ask("POST", "/chown", {"path": "/d/file", "owner": "12:34"})
+        r = self.ask("POST", "/chown", {"path": "/d/file", "owner": "12:34"})
+        if r.status < 300:
+            s = os.stat(self.outside("/d/file"))
+            eq((s.st_uid, s.st_gid), (12, 34), "its owner")
+        return r
 
     def remove(self):
-        return self.ask("DELETE", "", path="/d/sub/link")
+        r = self.ask("DELETE", "", path="/d/sub/link")
+        if r.status < 300:
+            ok(not os.path.lexists(self.outside("/d/sub/link")), "the link is there")
+            ok(os.path.exists(self.outside("/d/file")), "what it led to is gone")
+        return r
 
     def remove_tree(self):
-        return self.ask("DELETE", "", path="/d/sub", recursive="true")
+        r = self.ask("DELETE", "", path="/d/sub", recursive="true")
+        if r.status < 300:
+            ok(not os.path.lexists(self.outside("/d/sub")), "the tree is there")
+        return r
 
     def tree_up(self):
         out = io.BytesIO()

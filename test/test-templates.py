@@ -63,7 +63,7 @@ class Mode:
 
 
 def nothing_runs():
-    until(lambda: not running("sleep", "5031.5") and not running("yes", "create") and not running("yes", "exec"),
+    until(lambda: not running("sleep", "5031.5") and not any(running("yes", step) for step in STEPS),
           "the tool is still running")
 
 
