@@ -211,6 +211,8 @@ static void change_tree(const struct work *w, const struct proto_change *msg,
 			  "[ -e \"$1\" ] || [ -L \"$1\" ] || "
 			  "no 'No such file or directory'\n");
 	/* gVisor of 2022 takes what is below a link to / for / itself. */
+	if (msg->verb != PROTO_UNLINK_TREE)
+		buf_puts(&script, "[ \"$1\" = / ] || ");
 	buf_puts(&script, "if [ ! -L \"$1\" ] && cd -P \"$1\" 2>/dev/null && "
 			  "[ \"$PWD\" = / ]; then no 'No such file or directory'; fi\n"
 			  "cd /\n");
@@ -271,6 +273,6 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	}
 	r = script_errno(out.data, EIO, &why);
 	if (why)
-		out.data[strcspn(out.data, "\n")] = '\0';
+		out.data[why - out.data + (ptrdiff_t)strcspn(why, "\n")] = '\0';
 	work_reply(w, -r, end ? (uint32_t)strtoul(end + MARK_LEN, NULL, 10) : 0, -1, why);
 }

@@ -199,9 +199,11 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 
 	if (pid == 0) {
 		become_child(stdio, outcome < 0 ? null : outcome);
-		if (child_most != RLIM_INFINITY)
+		if (child_most != RLIM_INFINITY) {
 			(void)setrlimit(RLIMIT_FSIZE,
 					&(struct rlimit){ child_most, child_most });
+			(void)signal(SIGXFSZ, SIG_IGN); /* it would dump core */
+		}
 		run_platform(&e);
 	}
 	if (null >= 0)

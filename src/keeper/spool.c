@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@
 #define PENDING_MAX 64
 #define PASSING_MAX 256
 #define SPOOL_SLACK (64U << 20) /* bytes that a file may grow by while it is read */
+#define ROOM_SHARE  8           /* of the free disk, one is left alone by a copy */
 #define PRINT_MAX   16384       /* bytes that a printf is asked for */
 #define HAND_SECS   60
 #define TREE_SECS   3600
@@ -110,21 +112,38 @@ static bool by_platform(const char *setting)
 	return !inside.shell[0] || json_object_get(place.config, setting);
 }
 
+/* How large a copy may become: what is inside says how large the file is, and may lie. */
+static uint64_t most_of(int fd, uint64_t size, bool *ret_by_room)
+{
+	uint64_t most = size < UINT64_MAX / 4 ? 2 * size + SPOOL_SLACK : UINT64_MAX / 2;
+	struct statvfs fs;
+	uint64_t room = most;
+
+	if (fstatvfs(fd, &fs) == 0)
+		room = fs.f_bavail * fs.f_frsize / ROOM_SHARE * (ROOM_SHARE - 1);
+	*ret_by_room = room < most;
+	return room < most ? room : most;
+}
+
 int spool_read(const char *user, const char *path, uint64_t size, int *ret_fd,
 	       struct warren_error *err)
 {
 	AUTO_CLOSE int fd = spool_new();
+	bool by_room;
 	struct stat st;
 	int r;
 
 	if (fd < 0)
 		return error_errno(err, -fd, "make room for the file");
-	child_most = 2 * size + SPOOL_SLACK;
+	child_most = most_of(fd, size, &by_room);
 	r = by_platform("copy_out")
 		    ? place.platform->read_file(&place, path, 0, child_most, fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
-		r = error_set(err, EFBIG, "%s: there is no end to it", place.name);
+		r = by_room ? error_set(err, ENOSPC, "%s: no room for a copy of it",
+					place.name)
+			    : error_set(err, EFBIG, "%s: there is no end to it",
+					place.name);
 	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;

@@ -126,9 +126,15 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 		return gone(err);
 	if (n < 0)
 		return error_errno(err, (int)-n, "%s: files", place.name);
-	if (said->h.type == PROTO_REPLY && said->status == -ECANCELED)
+	if (said->h.type != PROTO_REPLY ||
+	    (said->status != -ECANCELED && said->status != -EINPROGRESS))
+		return n;
+	if (*ret_fd >= 0)
+		(void)close(TAKE_FD(*ret_fd));
+	/* Of the time that it was too late it has the same opinion as we, if it does not lie. */
+	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
 		return -ECANCELED;
-	return n;
+	return error_errno(err, EPROTO, "%s: files", place.name);
 }
 
 static ssize_t ask(const void *msg, size_t size, const int *fds, size_t n_fds,

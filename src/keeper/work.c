@@ -163,6 +163,8 @@ static int worker_start(struct worker *k, unsigned which)
 				     : -1;
 
 		/* Nobody's connection and no stream of an exec's may stay open with us. */
+		if (within < 0 && which == FILES && place.within >= 0)
+			_exit(1); /* who was promised the files themselves gets no copies */
 		place.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(place.within < 0 ? 4 : 5, ~0U, 0) < 0)

@@ -95,8 +95,10 @@ static void become_tool(const struct template_argv *argv, const struct streams *
 	(void)dup2(s->in < 0 ? null : s->in, 0);
 	(void)dup2(s->out < 0 ? said : s->out, 1);
 	(void)dup2(said, 2);
-	if (s->out >= 0 && s->most != UINT64_MAX)
+	if (s->out >= 0 && s->most != UINT64_MAX) {
 		(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){ s->most, s->most });
+		(void)signal(SIGXFSZ, SIG_IGN); /* it would dump core */
+	}
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	(void)execvp(argv->words[0], argv->words);
 	(void)dprintf(2, "%s: %s\n", argv->words[0], strerrordesc_np(errno));

@@ -146,19 +146,28 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
  * Of one that was complete, whatever has become of its directory: its platform finds by the id
  * what there is of it, and all else that a destroy needs to know is ours.
  */
-static void reclaim(const struct kept *k, const char *id)
+static int reclaim(const struct kept *k, const char *id, struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_CLOSE int dir = -1;
+	AUTO_CLOSE int dir = -1, made = -1;
 	struct stat st;
+	int r;
 
 	(void)mkdirat(k->dir_fd, id, 0700);
 	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 ||
-	    (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0))
-		return;
+	if (dir < 0)
+		return error_errno(err, errno, "make '%s/%s', to remove it", k->path, id);
+	if (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+		return 0;
 	(void)unlinkat(dir, "place", 0);
-	(void)write_place(k, dir, id, &ignored);
+	r = write_place(k, dir, id, err);
+	if (r < 0) {
+		(void)unlinkat(dir, "place", 0); /* half of one would be taken for good */
+		return r;
+	}
+	/* So that whoever removes it looks for what still runs. */
+	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as made", k->path, id)
+			: 0;
 }
 
 static void await_end(const struct kept_box *box, int timeout_ms)
@@ -188,9 +197,9 @@ int kept_destroy(void *state, struct backend_box *base, struct warren_error *err
 	 * that is paused, or whose keeper was about to end it when it was killed.
 	 */
 	await_end(box, kept_is_paused(k, base->id) ? 0 : KEEPER_END_MS);
-	if (box->ready)
-		reclaim(k, base->id);
-	r = kept_remove(k, k->dir_fd, k->path, base->id, err);
+	r = box->ready ? reclaim(k, base->id, err) : 0;
+	if (r == 0)
+		r = kept_remove(k, k->dir_fd, k->path, base->id, err);
 	if (r == 0)
 		await_end(box, -1);
 	forget(box);

@@ -63,8 +63,10 @@ static int hear_ready(struct talk_box *box, struct warren_error *err)
 /* What it says unasked: that there is no room for us, or why it is no more. */
 static int refused(const struct answer *a, struct warren_error *err)
 {
+	int code = reply_code(&a->m.reply);
+
 	if (a->m.why[0])
-		return error_set(err, reply_code(&a->m.reply), "%s", a->m.why);
+		return error_set(err, code ? code : EPROTO, "%s", a->m.why);
 	return error_set(err, EBUSY, "the sandbox has %d connections already",
 			 PROTO_CONNECTIONS_MAX);
 }
