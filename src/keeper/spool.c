@@ -119,7 +119,8 @@ static uint64_t most_of(int fd, uint64_t size, bool *ret_by_room)
 	struct statvfs fs;
 	uint64_t room = most;
 
-	if (fstatvfs(fd, &fs) == 0)
+	/* Of memory there is no such number, and it says 0 of 0. */
+	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
 		room = fs.f_bavail * fs.f_frsize / ROOM_SHARE * (ROOM_SHARE - 1);
 	*ret_by_room = room < most;
 	return room < most ? room : most;
