@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -152,7 +153,8 @@ def what_is_wrong_gets_one_line_and_125():
         (["rm", "--all", "box"], "rm: sandboxes are named, or meant by --all or --label, not both"),
         (["cp", "a", "b"], "cp: no sandbox is named"),
         (["cp", "a:/x", "b:/y"], "cp: from one sandbox to another is two steps"),
-        (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path"),
+        (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path in the sandbox"),
+        (["cp", "--tar", "a", "b:/x"], "cp: --tar is of '-', and 'a' is none"),
         (["port", "box", "70000"], "port: '70000' is not a port"),
         (["token"], "token: no command given"),
         (["token", "crate"], "token: there is no command 'crate', did you mean 'warren token create'?"),
@@ -652,6 +654,55 @@ def what_comes_out_of_a_sandbox_stays_where_it_belongs():
         os.rename(f"{d}/got", f"{d}/x")
         warren("cp", f"{box}:/tmp/x", d, env=environ())
         eq(os.listdir(f"{d}/victim"), [], "nor on a second copy")
+
+
+@test
+def a_copy_does_not_replace_what_is_no_file():
+    with sandbox() as box, scratch() as d:
+        served("/v1/sandboxes", box, "files/stat?path=/tmp")
+        call("cp", "-", f"{box}:/tmp/hello", input=b"hello\n")
+        os.mkfifo(f"{d}/pipe")
+        with subprocess.Popen(["cat", f"{d}/pipe"], stdout=subprocess.PIPE) as reader:
+            call("cp", f"{box}:/tmp/hello", f"{d}/pipe")
+            eq(reader.communicate(timeout=30)[0], b"hello\n", "what came through the pipe")
+        ok(stat.S_ISFIFO(os.lstat(f"{d}/pipe").st_mode), "a pipe stays one")
+        os.symlink("/dev/null", f"{d}/null")
+        call("cp", f"{box}:/tmp/hello", f"{d}/null", status=125, stderr=re.compile(rb"is a link to what is no file"))
+        eq(os.readlink(f"{d}/null"), "/dev/null", "a link to a device stays")
+        if ROOT:
+            os.mknod(f"{d}/full", 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+            call("cp", f"{box}:/tmp/hello", f"{d}/full", status=125,
+                 stderr=re.compile(rb"\Awarren cp: write to '[^']*/full': No space left on device\n\Z"))
+            ok(stat.S_ISCHR(os.lstat(f"{d}/full").st_mode), "a device stays one")
+        # One to a file may have come out of a sandbox: its target is not what was named.
+        for name, target in (("link", f"{d}/target"), ("dangling", f"{d}/nowhere")):
+            os.symlink(target, f"{d}/{name}")
+        with open(f"{d}/target", "w", encoding="ascii") as f:
+            f.write("mine")
+        for name in ("link", "dangling", "target2"):
+            call("cp", f"{box}:/tmp/hello", f"{d}/{name}")
+            ok(stat.S_ISREG(os.lstat(f"{d}/{name}").st_mode), f"{name} is a file")
+        with open(f"{d}/target", encoding="ascii") as f:
+            eq(f.read(), "mine", "the target of a link")
+        eq(sorted(os.listdir(d)), sorted({"pipe", "null", "link", "dangling", "target", "target2", *(["full"] * ROOT)}))
+
+
+@test
+def names_are_bytes():
+    names = ["ű".encode(), b"bad\xff", "ő".encode() * 100, b"\xfe" * 200, b"new\nline", b" "]
+    with sandbox() as box, scratch() as d:
+        served("/v1/sandboxes", box, "files/stat?path=/tmp")
+        os.mkdir(f"{d}/tree")
+        for n, name in enumerate(names):
+            with open(os.path.join(f"{d}/tree".encode(), name), "w", encoding="ascii") as f:
+                f.write(str(n))
+            os.symlink(name, f"{d}/tree/link{n}".encode())
+            os.link(os.path.join(f"{d}/tree".encode(), name), f"{d}/tree/hard{n}".encode())
+        for lang in ("C", "C.UTF-8"):
+            call("cp", f"{d}/tree", f"{box}:/tmp/{lang}", env={"LC_ALL": lang})
+            eq(call("exec", box, "sh", "-c", f"cd /tmp/{lang}; cat link? hard?"), b"012345" * 2, "what is in them inside")
+            call("cp", f"{box}:/tmp/{lang}", f"{d}/{lang}", env={"LC_ALL": lang})
+            eq(subprocess.run(["diff", "-r", f"{d}/tree", f"{d}/{lang}"], capture_output=True).stdout, b"", "and back")
 
 
 # ---------------------------------------------------------------- ports, tokens, hosts

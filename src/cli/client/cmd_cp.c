@@ -302,19 +302,23 @@ static int get(struct copy *cp, const char *what, const char *path,
 	return r;
 }
 
-/* By another name beside it, and a step that makes it the file: nobody sees half of it. */
-static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
+/* Into what is no file, such as a device or a pipe: it is written to, and stays what it is. */
+static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 {
-	AUTO_FREE char *path = NULL, *temporary = NULL;
-	char part[NAME_MAX + 1];
-	struct stat st;
+	cp->fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (cp->fd < 0)
+		return error_errno(err, errno, "open '%s'", path);
+	return get(cp, "", cp->inside, err);
+}
+
+/* By another name beside it, and a step that makes it the file: nobody sees half of it. */
+static int replace_file(struct copy *cp, const char *path, const json_t *info,
+			struct warren_error *err)
+{
+	AUTO_FREE char *temporary = NULL;
 	int r;
 
-	last_part(cp->inside, part);
-	path = stat(cp->outside, &st) == 0 && S_ISDIR(st.st_mode)
-		       ? below(cp->outside, part)
-		       : strdup(cp->outside);
-	if (!path || asprintf(&temporary, "%s.XXXXXX", path) < 0)
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
 	cp->fd = mkostemp(temporary, O_CLOEXEC);
 	if (cp->fd < 0)
@@ -331,6 +335,34 @@ static int get_file(struct copy *cp, const json_t *info, struct warren_error *er
 	if (r < 0)
 		(void)unlink(temporary);
 	return r;
+}
+
+/*
+ * A link is replaced and not followed: it may be one that a sandbox sent. But those of /dev
+ * lead to devices, and nobody means to replace them.
+ */
+static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	char part[NAME_MAX + 1];
+	struct stat st, there;
+
+	last_part(cp->inside, part);
+	path = stat(cp->outside, &st) == 0 && S_ISDIR(st.st_mode)
+		       ? below(cp->outside, part)
+		       : strdup(cp->outside);
+	if (!path)
+		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
+	if (lstat(path, &st) < 0 || stat(path, &there) < 0 || S_ISREG(there.st_mode) ||
+	    S_ISDIR(there.st_mode))
+		return replace_file(cp, path, info, err);
+	if (S_ISLNK(st.st_mode))
+		return error_set(
+			err, EINVAL,
+			"'%s' is a link to what is no file: name that itself, or "
+			"'-' for stdout",
+			path);
+	return get_into(cp, path, err);
 }
 
 static int get_tree(struct copy *cp, struct warren_error *err)
@@ -402,8 +434,9 @@ static int copy(struct copy *cp, const char *box, bool in, struct warren_error *
 
 	if (cp->inside[0] != '/')
 		return error_set(err, EINVAL,
-				 "'%s' is not an absolute path (example: %s)", cp->inside,
-				 cp_opts.example);
+				 "'%s' is not an absolute path in the sandbox (example: "
+				 "%s)",
+				 cp->inside, cp_opts.example);
 	r = client_open(&cp->client, err);
 	if (r == 0)
 		r = find_sandbox(cp->client, box, cp->box, err);
@@ -451,6 +484,13 @@ static int run_cp(int argc, char **argv)
 	cp.outside = from ? words[1] : words[0];
 	if (o.json && from && strcmp(cp.outside, "-") == 0) {
 		say(client_cp.name, "--json and '-' for DST both want stdout");
+		return STATUS_FAILED;
+	}
+	if (o.tar && strcmp(cp.outside, "-") != 0) {
+		say(client_cp.name,
+		    "--tar is of '-', and '%.100s' is none (example: warren cp --tar - "
+		    "k3f9x2m7qd1w:/work <work.tar)",
+		    cp.outside);
 		return STATUS_FAILED;
 	}
 	r = copy(&cp, box, to, &err);

@@ -84,6 +84,8 @@ static int pack(const char *path, const char *name, int fd)
 	int r;
 
 	(void)archive_write_set_format_pax_restricted(out);
+	/* Names are bytes; else what no locale can read would be refused. */
+	(void)archive_write_set_options(out, "hdrcharset=BINARY");
 	(void)archive_write_set_bytes_per_block(out, BLOCK);
 	(void)archive_write_set_bytes_in_last_block(out, 1);
 	(void)archive_read_disk_set_symlink_physical(disk);
