@@ -12,6 +12,7 @@
  *	anchor quiet		take the loopback device down; by who may do that
  *	anchor all SIG MARK	a signal to all who have WARREN_EXEC=MARK in their environment
  *	anchor first SIG MARK	to the eldest of them
+ *	anchor connect ADDR PORT	its stdin, a socket, becomes a stream to a port (relay.c)
  *
  * The exit status of an errand is 0 when it was done, to somebody at least.
  */
@@ -22,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#include "init/relay.h"
 #include "init/sys.h"
 #include "init/within.h"
 
@@ -176,11 +178,15 @@ void init_main(const long *stack)
 		sys_exit(quiet() == 0 ? 0 : 1);
 	if (stack[0] == 4 && (is(argv[1], "all") || is(argv[1], "first")))
 		sys_exit(signal_marked(argv[2], argv[3], is(argv[1], "all")));
+	if (stack[0] == 4 && is(argv[1], "connect"))
+		relay(is(argv[2], "::1"), number(argv[3]));
 	serve = stack[0] == 3 && is(argv[1], "serve");
 	if (stack[0] > 1 && !serve)
 		sys_exit(1);
 	(void)SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	(void)SYS_4(SYS_rt_sigaction, SIGCHLD, &ignored, 0, sizeof(ignored.mask));
+	for (int fd = 0; fd < 3; fd++)
+		sys_close(fd);
 	if (serve)
 		within_serve(argv[2]);
 	for (;;)

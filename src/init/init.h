@@ -15,8 +15,8 @@
  * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
  * self.c	who init is, and its own rights
  *
- * anchor.c	the first process of a container of docker's, and within.c, what it has of an init:
- *		the last three of these parts
+ * anchor.c	the first process of a sandbox of docker's or gVisor's, and within.c, what it has of an
+ *		init: the last three of these parts; relay.c, a stream to a port instead
  *
  * init runs under the same system call filter and with the same capabilities as
  * what it starts, but as a user of its own (INIT_ID): whoever is root inside
@@ -206,6 +206,8 @@ void drain_end(struct exec *ex);
 
 /* reach.c */
 /* One about files or a port; any other is not known. */
+/* A socket that is connected to a port on loopback, or about to be; -errno. */
+long reach_dial(uint16_t port, bool ipv6);
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */

@@ -34,11 +34,11 @@ static void reach_open(int c, const struct proto_open *msg, const int *fds, size
 		sys_close(fd);
 }
 
-static void reach_connect(int c, const struct proto_connect *msg)
+long reach_dial(uint16_t port, bool ipv6)
 {
 	struct sockaddr_in v4 = {
 		.sin_family = AF_INET,
-		.sin_port = __builtin_bswap16(msg->port),
+		.sin_port = __builtin_bswap16(port),
 		.sin_addr.s_addr = __builtin_bswap32(INADDR_LOOPBACK),
 	};
 	struct sockaddr_in6 v6 = {
@@ -46,18 +46,26 @@ static void reach_connect(int c, const struct proto_connect *msg)
 		.sin6_port = v4.sin_port,
 		.sin6_addr.s6_addr = { [15] = 1 },
 	};
-	long fd = SYS_3(SYS_socket, msg->ipv6 ? AF_INET6 : AF_INET,
+	long fd = SYS_3(SYS_socket, ipv6 ? AF_INET6 : AF_INET,
 			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	long r = fd;
 
-	/* A full backlog must not make us wait: who asked waits for the descriptor. */
-	if (fd >= 0 && msg->ipv6)
+	if (fd >= 0 && ipv6)
 		r = SYS_3(SYS_connect, fd, &v6, sizeof(v6));
 	else if (fd >= 0)
 		r = SYS_3(SYS_connect, fd, &v4, sizeof(v4));
-	if (r == -EINPROGRESS)
-		r = 0;
-	reply(c, msg->h.seq, r < 0 ? r : 0, PROTO_STAGE_NONE, (int)(r < 0 ? -1 : fd));
+	if (r >= 0 || r == -EINPROGRESS)
+		return fd;
+	if (fd >= 0)
+		sys_close(fd);
+	return r;
+}
+
+static void reach_connect(int c, const struct proto_connect *msg)
+{
+	long fd = reach_dial(msg->port, msg->ipv6);
+
+	reply(c, msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE, (int)(fd < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }

@@ -59,6 +59,8 @@ struct place {
 	 */
 	int within;
 	char *user, *cwd;
+	/* And where the anchor's program is inside, which commands can run; NULL: nowhere. */
+	const char *helper;
 	size_t n_enforced;
 	struct warren_enforcement enforced[PLATFORM_ENFORCED_MAX];
 };
@@ -185,9 +187,6 @@ struct platform {
 	int (*write_file)(struct place *p, const char *path, int from, uint64_t size,
 			  uint32_t mode, uint32_t uid, uint32_t gid,
 			  struct warren_error *err);
-	/* A stream to a port on the sandbox's own loopback. */
-	int (*connect)(struct place *p, uint16_t port, int *ret_fd,
-		       struct warren_error *err);
 };
 
 extern const struct platform platform_docker;

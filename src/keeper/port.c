@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - a stream to a port of the sandbox's: the platform's, or by a tool of the image's
+ * port.c - a stream to a port of the sandbox's, by a program of ours inside, or a tool of the image's
  *
- * Whether somebody listens there is looked up first, since a tool says no more than that it
- * failed. The other end of the stream that is handed out is the stdin and stdout of the tool.
+ * The other end of the stream that is handed out is the stdin and stdout of that program. Ours
+ * (init/relay.c) says how connecting went. A tool says no more than that it failed: before it is
+ * run, we look whether somebody listens.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "keeper/hand.h"
 #include "keeper/work.h"
 
@@ -59,43 +63,106 @@ static int look(uint16_t port, bool ipv6, char *tool, size_t size,
 	return 0;
 }
 
-static int connect_inside(const struct proto_connect *msg, int *ret_fd,
-			  struct warren_error *err)
+/* What the relay said of connecting: 0 or -errno. -EPIPE: it has ended, and said nothing. */
+static int hear(int said, int outcome, struct warren_error *err)
 {
-	char port[8], tool[16] = "";
-	const char *argv[] = { inside.shell,
-			       "-c",
-			       script_connect,
-			       "sh",
-			       msg->ipv6 ? "::1" : "127.0.0.1",
-			       port,
-			       tool,
-			       NULL };
-	int ends[2], r = look(msg->port, msg->ipv6, tool, sizeof(tool), err);
+	uint64_t until = clock_now() + (uint64_t)place_patience() * 1000000000;
+	struct place_outcome o;
+	int code = 0;
 
-	if (r < 0)
-		return r;
-	(void)snprintf(port, sizeof(port), "%u", msg->port);
+	for (;;) {
+		struct pollfd p = { .fd = said, .events = POLLIN };
+		ssize_t n;
+
+		if (clock_now() >= until)
+			return error_set(err, ETIMEDOUT,
+					 "%s: connect: the sandbox does not answer",
+					 place.name);
+		if (poll(&p, 1, WORK_SIGN_MS) <= 0) {
+			work_sign();
+			continue;
+		}
+		n = read(said, &code, sizeof(code));
+		if (n == sizeof(code))
+			break;
+		if (read(outcome, &o, sizeof(o)) == sizeof(o) &&
+		    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
+			*err = o.err;
+			err->msg[sizeof(err->msg) - 1] = '\0';
+			return -err->code;
+		}
+		return error_set(err, EREMOTEIO, "%s: connect: nobody inside answers",
+				 place.name);
+	}
+	if (code < 0 || code > 4095)
+		code = EPROTO;
+	return code ? error_errno(err, code, "connect") : 0;
+}
+
+/* By @argv, with the stream and where else it talks to; its pid or -errno. */
+static int start(const char *const *argv, int said, int outcome, int *ret_fd,
+		 struct warren_error *err)
+{
+	int ends[2], r;
+
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a stream");
-	r = child_start(argv, NULL, ends[1], ends[1], -1, -1);
+	r = child_start(argv, NULL, ends[1], ends[1], said, outcome);
 	(void)close(ends[1]);
 	if (r < 0) {
 		(void)close(ends[0]);
 		return error_errno(err, -r, "connect");
 	}
 	*ret_fd = ends[0];
-	return 0;
+	return r;
+}
+
+static int connect_by_relay(const char *to, const char *port, int *ret_fd,
+			    struct warren_error *err)
+{
+	const char *argv[] = { place.helper, "connect", to, port, NULL };
+	int said[2] = { -1, -1 }, outcome[2] = { -1, -1 }, fd = -1, r;
+
+	if (pipe2(said, O_CLOEXEC) < 0 || pipe2(outcome, O_CLOEXEC | O_NONBLOCK) < 0)
+		r = error_errno(err, errno, "make a pipe");
+	else
+		r = start(argv, said[1], outcome[1], &fd, err);
+	for (int i = 1; i >= 0; i--) {
+		if (i == 0 && r >= 0)
+			r = hear(said[0], outcome[0], err);
+		if (said[i] >= 0)
+			(void)close(said[i]);
+		if (outcome[i] >= 0)
+			(void)close(outcome[i]);
+	}
+	if (r < 0 && fd >= 0)
+		(void)close(fd);
+	if (r >= 0)
+		*ret_fd = fd;
+	return r;
+}
+
+static int connect_by_tool(const struct proto_connect *msg, const char *to,
+			   const char *port, int *ret_fd, struct warren_error *err)
+{
+	char tool[16] = "";
+	const char *argv[] = { inside.shell, "-c", script_connect, "sh",
+			       to,           port, tool,           NULL };
+	int r = look(msg->port, msg->ipv6, tool, sizeof(tool), err);
+
+	return r < 0 ? r : start(argv, -1, -1, ret_fd, err);
 }
 
 void port_work(const struct work *w, const struct proto_connect *msg)
 {
+	const char *to = msg->ipv6 ? "::1" : "127.0.0.1";
 	struct warren_error err = WARREN_ERROR_INIT;
-	int fd = -1;
-	int r = place.platform->connect && !msg->ipv6
-			? place.platform->connect(&place, msg->port, &fd, &err)
-			: connect_inside(msg, &fd, &err);
+	char port[8];
+	int fd = -1, r;
 
+	(void)snprintf(port, sizeof(port), "%u", msg->port);
+	r = place.helper ? connect_by_relay(to, port, &fd, &err)
+			 : connect_by_tool(msg, to, port, &fd, &err);
 	work_reply(w, r < 0 ? r : 0, 0, fd, r < 0 && r != -ECONNREFUSED ? err.msg : NULL);
 	if (fd >= 0)
 		(void)close(fd);

@@ -37,7 +37,7 @@
  */
 #define HOST_THREADS 32768
 
-extern const char gvisor_first[], gvisor_first_end[];
+extern const unsigned char warren_anchor_blob[], warren_anchor_blob_end[];
 
 /* -------------------------------------------------------------------- steps outside */
 
@@ -143,7 +143,8 @@ static int write_first(const struct place *p, struct warren_error *err)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0555);
 	if (fd < 0)
 		return error_errno(err, errno, "make '%s'", path);
-	r = fd_write_all(fd, gvisor_first, (size_t)(gvisor_first_end - gvisor_first));
+	r = fd_write_all(fd, warren_anchor_blob,
+			 (size_t)(warren_anchor_blob_end - warren_anchor_blob));
 	if (r == 0 && fchmod(fd, 0555) < 0)
 		r = -errno;
 	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
@@ -406,6 +407,7 @@ int gvisor_create(struct place *p, const struct warren_spec *spec,
 	m->spec = spec;
 	cgroup_root_open(&m->cgroups);
 	r = run_steps(steps, ARRAY_SIZE(steps), m, err);
+	p->helper = GVISOR_FIRST;
 	if (r == 0)
 		report(m);
 	else if (r != -EEXIST)

@@ -9,7 +9,6 @@
  *	control.c	calls of the sentry
  *	exec.c		commands
  *	probe.c		what this machine can do
- *	first.c		pid 1 inside, a program of its own
  *
  * Theory of operation
  *
@@ -22,6 +21,11 @@
  * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
  * mounted by the process that becomes runsc, in a mount namespace that the gofer
  * inherits and nobody else has: when the gofer is gone, so are the mounts.
+ *
+ * Pid 1 inside is the anchor (init/anchor.c), shown read-only at GVISOR_FIRST: a container of
+ * runsc's lives as long as its first process, and an image may have nothing that waits, not even
+ * a shell. Everything else is started by the sentry, as children of nobody; whom they leave
+ * behind becomes the anchor's. Run again by its name, it is a stream to a port.
  *
  * So all that there is of a sandbox is a cgroup named after its id, and the directory of its
  * place. To end it is to kill what is in the cgroup, whoever has made it and whatever has

@@ -162,7 +162,7 @@ static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature
 
 static bool probe_ports(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return say(f, false, "gVisor's network is in its own process");
+	return say(f, true, "by a program of ours inside");
 }
 
 static const struct {
@@ -183,8 +183,7 @@ static const struct {
 	  "install a newer runsc, and name it in the configuration" },
 	{ "checkpoint", false, probe_checkpoint, "memory of a sandbox cannot be saved",
 	  NULL },
-	{ "ports", false, probe_ports,
-	  "a port inside is reached by a command inside, if the image has one", NULL },
+	{ "ports", false, probe_ports, NULL, NULL },
 };
 
 int gvisor_probe(const char *name UNUSED, const json_t *config,
