@@ -268,7 +268,7 @@ def commands_that_are_not_there():
         (["docter"], 125, "warren: there is no command 'docter', did you mean 'warren doctor'?"),
         (["xyzzy"], 125, "warren: there is no command 'xyzzy' (see 'warren --help'; example: warren run -- uname -n)"),
         (["help", "rnu"], 125, "warren: there is no command 'rnu', did you mean 'warren run'?"),
-        (["help", "run", "run"], 125, "warren help: one command at a time (example: warren help run)"),
+        (["help", "run", "run"], 125, "warren help: 'warren run' has no commands of its own (example: warren help run)"),
         (["--verison"], 125, "warren: unknown option '--verison', did you mean --version? (example: --version)"),
         (["version", "x"], 125, "warren version: unexpected argument 'x' (example: warren version)"),
         (["doctor", "x"], 125, "warren doctor: unexpected argument 'x' (example: warren doctor --json)"),

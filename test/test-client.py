@@ -149,6 +149,23 @@ def what_is_wrong_gets_one_line_and_125():
         (["exec", "box"], "exec: [--] CMD [ARG...] is missing"),
         (["exec", "-it", "box", "sh"], "exec: --tty: stdin is not a terminal"),
         (["exec", "-t", "--json", "box", "sh"], "exec: --json and --tty exclude each other"),
+        (["exec", "box", "--"], "exec: CMD is missing (example: warren exec -it"),
+        (["exec", "box", ""], "exec: CMD is missing"),
+        (["session", "k3f9x2m7qd1w"], "session run: [--] CMD... is missing (example: warren session run"),
+        (["session", "k3f9x2m7qd1w", ""], "session run: CMD is missing"),
+        (["session", "opne"], "session: there is no command 'opne', did you mean 'warren session open'?"),
+        (["help", "session", "nosuch"], "session: there is no command 'nosuch' (see 'warren session --help'"),
+        (["help", "token", "crate"], "token: there is no command 'crate', did you mean 'warren token create'?"),
+        (["help", "version", "x"], "help: 'warren version' has no commands of its own"),
+        (["help", "token", "create", "x"], "help: unexpected argument 'x'"),
+        (["image", "tag", "a:1"], "image tag: REFERENCE is missing (example: warren image tag python:3.12 mine:1.0)"),
+        (["image", "pul"], "image: there is no command 'pul', did you mean 'warren image pull'?"),
+        (["image"], "image: no command given (see 'warren image --help'; example: warren image pull"),
+        (["image", "load", "--input="], "image load: --input: it is empty (example: --input image.tar)"),
+        (["--version", "x"], "version: unexpected argument 'x'"),
+        (["events", "-n", "0"], "events: --count: '0' is less than 1 (example: --count 10)"),
+        (["run", "--backend=", "true"], "run: --backend: it is empty (example: --backend docker)"),
+        (["run", "--tier=", "true"], "run: --tier: it is empty (example: --tier gvisor)"),
         (["rm"], "rm: SANDBOX... is missing (example: warren rm"),
         (["rm", "--all", "box"], "rm: sandboxes are named, or meant by --all or --label, not both"),
         (["cp", "a", "b"], "cp: no sandbox is named"),
@@ -162,7 +179,8 @@ def what_is_wrong_gets_one_line_and_125():
         (["session"], "session: no command given"),
         (["wait", "--state", "gone", "--exec", "x", "box"], "wait: --state and --exec exclude each other"),
         (["logs", "--from", "x", "box"], "logs: --from: "),
-        (["completion"], "completion: SHELL is missing (example: warren completion bash)"),
+        (["completion"], "completion: bash|zsh|fish is missing (example: warren completion bash)"),
+        (["completion", "csh", "x"], "completion: unexpected argument 'x'"),
         (["completion", "csh"], "completion: 'csh' is not one of bash, zsh and fish"),
     ]:
         p = warren(*args)
@@ -299,6 +317,27 @@ def by_prefix_by_name_or_not_at_all():
         eq(json.loads(call("rm", "--json", a)), {"id": a, "state": "gone"})
         eq(call("rm", "twin"), b.encode() + b"\n", "the name is of one only now")
         eq(call("ls", "-q"), b"")
+
+
+@test
+def an_empty_word_means_nothing():
+    """As of a script whose variable has no value: never the only one there is."""
+    with sandbox() as box:
+        session = call("session", "open", box).decode().strip()
+        call("exec", box, "true")
+        token = call_json("token", "create", "--json", "--scope", "read", "mine")["id"]
+        for words, said in ((("session", "close", box, ""), "session close: '' is not the id of a session"),
+                            (("session", "run", "--session=", box, "true"), "session run: --session: it is empty"),
+                            (("logs", box, ""), "logs: '' is not the id of an exec"),
+                            (("wait", "--exec=", box), "wait: --exec: it is empty"),
+                            (("token", "rm", ""), "token rm: '' is not the id of a token"),
+                            (("token", "rm", "nosuch"), "token rm: there is no token 'nosuch'"),
+                            (("rm", ""), "rm: '' is neither an id nor a name of a sandbox")):
+            call(*words, status=125, stderr=re.compile(rb"\Awarren " + re.escape(said.encode()) + rb"[^\n]*\n\Z"))
+        eq(call("session", "ls", "-q", box).decode().split(), [session], "sessions")
+        ok(token in call("token", "ls", "-q").decode().split(), "the token is there")
+        call("token", "rm", token[:8])
+        ok(token not in call("token", "ls", "-q").decode().split(), "by the beginning of its id")
 
 
 @test

@@ -30,13 +30,7 @@ extern const struct command command_top;
 extern const struct command command_version;
 extern const struct command command_wait;
 
-/* The tables in main.c; the commands end with NULL. */
-extern const struct command *const commands[];
-extern const struct opts main_opts;
-/* NULL when there is none of that name; then the reason was said. */
-const struct command *command_find(const char *name);
-
-/* The list of commands on stdout: returns the status. */
-int help_all(void);
+/* The program itself, in main.c: it has no name, and all of them as its verbs. */
+extern const struct command command_warren;
 
 #endif /* CLI_CLI_H */

@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "base/suggest.h"
 #include "cli/cli.h"
 
 #define SCRIPT_MAX 8192
@@ -72,23 +71,20 @@ static void complete_shell(int at, struct buf *out)
 static int run_completion(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(SCRIPT_MAX);
-	int first = 0, status = 0;
+	char **words = NULL;
+	int status = 0;
 
-	if (!command_options(&command_completion, argc, argv, NULL, &first, &status))
+	if (!command_operands(&command_completion, argc, argv, NULL, 1, 1, &words,
+			      &status))
 		return status;
-	for (size_t i = 0; first + 1 == argc && i < ARRAY_SIZE(scripts); i++) {
-		if (strcmp(scripts[i].shell, argv[first]) != 0)
+	for (size_t i = 0; i < ARRAY_SIZE(scripts); i++) {
+		if (strcmp(scripts[i].shell, *words) != 0)
 			continue;
 		buf_puts(&out, scripts[i].script);
 		return print("completion", &out);
 	}
-	if (first == argc)
-		say("completion", "SHELL is missing (example: %s)",
-		    command_completion.opts->example);
-	else
-		say("completion",
-		    "'%.100s' is not one of bash, zsh and fish (example: %s)",
-		    argv[argc - 1], command_completion.opts->example);
+	say("completion", "'%.100s' is not one of bash, zsh and fish (example: %s)",
+	    *words, command_completion.opts->example);
 	return STATUS_FAILED;
 }
 

@@ -4,7 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "base/suggest.h"
 
 #define HELP_MAX (64U << 10)
 
@@ -25,18 +28,125 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
 	return false;
 }
 
+/* The first of the operands that is not there: "DST" of "SRC DST" after one. */
+static const char *missing(const struct opts *o, int given)
+{
+	const char *at = o->operands;
+
+	for (const char *blank; given > 0 && (blank = strchr(at, ' ')); given--)
+		at = blank + 1;
+	return at;
+}
+
+bool command_operands(const struct command *cmd, int argc, char **argv, void *target,
+		      int min, int max, char ***ret_operands, int *ret_status)
+{
+	int first = 0, n;
+
+	if (!command_options(cmd, argc, argv, target, &first, ret_status))
+		return false;
+	*ret_operands = argv + first;
+	n = argc - first;
+	if (n >= min && (max == 0 || n <= max))
+		return true;
+	if (n < min)
+		say(cmd->name, "%s is missing (example: %s)", missing(cmd->opts, n),
+		    cmd->opts->example);
+	else
+		say(cmd->name, "unexpected argument '%.100s' (example: %s)",
+		    argv[first + max], cmd->opts->example);
+	*ret_status = STATUS_FAILED;
+	return false;
+}
+
+const char *command_word(const struct command *cmd)
+{
+	const char *blank = strrchr(cmd->name, ' ');
+
+	return blank ? blank + 1 : cmd->name;
+}
+
+const struct command *command_among(const struct command *const *table, const char *word,
+				    const char **ret_near)
+{
+	struct suggestion s = { .word = word };
+
+	for (; *table; table++) {
+		if (strcmp(command_word(*table), word) == 0)
+			return *table;
+		suggest_consider(&s, command_word(*table));
+	}
+	if (ret_near)
+		*ret_near = s.best;
+	return NULL;
+}
+
+const struct command *command_verb(const struct command *of, const char *word)
+{
+	const char *near = NULL, *blank = of->name ? " " : "",
+		   *name = of->name ? of->name : "";
+	const struct command *verb = command_among(of->verbs, word, &near);
+
+	if (!verb && near)
+		say(of->name,
+		    "there is no command '%.100s', did you mean 'warren%s%s %s'?", word,
+		    blank, name, near);
+	else if (!verb)
+		say(of->name,
+		    "there is no command '%.100s' (see 'warren%s%s --help'; example: %s)",
+		    word, blank, name, of->opts->example);
+	return verb;
+}
+
+bool command_verbs(const struct command *of, int argc, char **argv, void *target,
+		   const struct command **ret, int *ret_first, int *ret_status)
+{
+	const char *blank = of->name ? " " : "", *name = of->name ? of->name : "";
+
+	*ret_status = STATUS_FAILED;
+	*ret = NULL;
+	/* As 'warren help' asks the program that has the verbs. */
+	if (of->name && argc > 2 && strcmp(argv[1], "--help") == 0) {
+		const struct command *verb = command_verb(of, argv[2]);
+
+		if (verb)
+			*ret_status = help_command(verb);
+		return false;
+	}
+	if (!command_options(of, argc, argv, target, ret_first, ret_status))
+		return false;
+	*ret_status = STATUS_FAILED;
+	if (*ret_first < argc)
+		*ret = command_verb(of, argv[*ret_first]);
+	else
+		say(of->name, "no command given (see 'warren%s%s --help'; example: %s)",
+		    blank, name, of->opts->example);
+	return *ret;
+}
+
+static void put_verbs(const struct command *of, struct buf *out)
+{
+	buf_puts(out, "\nCommands:\n");
+	for (const struct command *const *c = of->verbs; *c; c++)
+		buf_printf(out, "  %-10s %s\n", command_word(*c), (*c)->summary);
+}
+
 int help_command(const struct command *cmd)
 {
 	AUTO_BUF struct buf out = BUF_INIT(HELP_MAX);
+	const char *blank = cmd->name ? " " : "", *name = cmd->name ? cmd->name : "";
 
-	buf_printf(&out, "Usage: warren %s [OPTIONS]%s%s\n\n%s\n", cmd->name,
-		   cmd->opts->operands ? " " : "",
+	buf_printf(&out, "Usage: warren%s%s%s%s%s\n\n%s\n", blank, name,
+		   cmd->verbs ? "" : " [OPTIONS]", cmd->opts->operands ? " " : "",
 		   cmd->opts->operands ? cmd->opts->operands : "", cmd->summary);
+	if (cmd->verbs)
+		put_verbs(cmd, &out);
 	opts_list(cmd->opts, &out);
-	if (cmd->about) {
-		buf_puts(&out, "\n");
-		buf_puts(&out, cmd->about);
-	}
+	if (cmd->about)
+		buf_printf(&out, "\n%s", cmd->about);
+	if (cmd->verbs)
+		buf_printf(&out, "\n'warren help%s%s COMMAND' says more of one.\n", blank,
+			   name);
 	buf_printf(&out, "\nExample: %s\n", cmd->opts->example);
 	return print(cmd->name, &out);
 }

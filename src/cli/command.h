@@ -40,6 +40,25 @@ struct command {
  */
 bool command_options(const struct command *cmd, int argc, char **argv, void *target,
 		     int *ret_first, int *ret_status) MUST_CHECK;
+/* The same, and the number of operands, which end with NULL; @max 0: as many as there are. */
+bool command_operands(const struct command *cmd, int argc, char **argv, void *target,
+		      int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
+
+/* "create" of "token create". */
+const char *command_word(const struct command *cmd);
+/* NULL: there is none of that name; *@ret_near (NULL: not wanted) may be what was meant. */
+const struct command *command_among(const struct command *const *table, const char *word,
+				    const char **ret_near);
+/* The verb of @of that @word is; NULL: there is none, and that was said. */
+const struct command *command_verb(const struct command *of, const char *word);
+/*
+ * What all that has verbs does before one is run: *@ret is the one that is meant, and
+ * *@ret_first its index. NULL: return *@ret_status.
+ */
+bool command_verbs(const struct command *of, int argc, char **argv, void *target,
+		   const struct command **ret, int *ret_first,
+		   int *ret_status) MUST_CHECK;
+
 /*
  * What the words @argv, of which the last one is being typed, may go on with:
  * commands of @table, options, values; on stdout, a line of "word<TAB>about it" each.
@@ -47,7 +66,7 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
  */
 #define COMPLETE_WORD "__complete"
 int complete_words(const struct command *const *table, int argc, char **argv);
-/* The whole help of one command on stdout: returns the status. */
+/* The whole help of one command on stdout, with its verbs if it has any: returns the status. */
 int help_command(const struct command *cmd);
 
 /* "warren COMMAND: ..." as one line on stderr; @command may be NULL. */

@@ -11,26 +11,10 @@
 
 #define OUTPUT_MAX (4U << 20)
 
-/* The part of @name that is behind the words before it: "create" of "token create". */
-static const char *last_word(const struct command *c)
-{
-	const char *space = strrchr(c->name, ' ');
-
-	return space ? space + 1 : c->name;
-}
-
-static const struct command *find(const struct command *const *table, const char *word)
-{
-	for (; *table; table++)
-		if (strcmp(last_word(*table), word) == 0)
-			return *table;
-	return NULL;
-}
-
 static void put_commands(const struct command *const *table, struct buf *out)
 {
 	for (; *table; table++)
-		buf_printf(out, "%s\t%s\n", last_word(*table), (*table)->summary);
+		buf_printf(out, "%s\t%s\n", command_word(*table), (*table)->summary);
 }
 
 static void put_options(const struct opts *o, struct buf *out)
@@ -86,14 +70,16 @@ static void put_for(const struct command *c, int argc, char **argv, struct buf *
 int complete_words(const struct command *const *table, int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
-	const struct command *c = argc > 1 ? find(table, argv[0]) : NULL;
+	const struct command *c = argc > 1 ? command_among(table, argv[0], NULL) : NULL;
+	const struct command *verb =
+		c && c->verbs ? command_among(c->verbs, argv[1], NULL) : NULL;
 
 	if (argc == 1)
 		put_commands(table, &out);
 	else if (c && c->verbs && argc == 2 && argv[1][0] != '-')
 		put_commands(c->verbs, &out);
-	else if (c && c->verbs && find(c->verbs, argv[1]))
-		put_for(find(c->verbs, argv[1]), argc - 2, argv + 2, &out);
+	else if (verb)
+		put_for(verb, argc - 2, argv + 2, &out);
 	else if (c)
 		put_for(c, argc - 1, argv + 1, &out);
 	return print(NULL, &out);

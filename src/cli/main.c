@@ -3,11 +3,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/helper.h"
 
-const struct command *const commands[] = {
+static const struct command *const commands[] = {
 	&command_run,
 	&command_create,
 	&command_ls,
@@ -46,31 +45,14 @@ static const struct opt main_table[] = {
 	  .field = offsetof(struct main_options, version) },
 };
 
-const struct opts main_opts = {
-	.table = main_table,
-	.n = ARRAY_SIZE(main_table),
-	.operands = "COMMAND [ARG...]",
-	.example = "warren run -- uname -n",
+const struct command command_warren = {
+	.summary = "Computers of their own for commands: isolated, disposable, cheap.",
+	.opts = &(const struct opts){ .table = main_table,
+				      .n = ARRAY_SIZE(main_table),
+				      .operands = "COMMAND [ARG...]",
+				      .example = "warren run -- uname -n" },
+	.verbs = commands,
 };
-
-const struct command *command_find(const char *name)
-{
-	struct suggestion s = { .word = name };
-
-	for (const struct command *const *c = commands; *c; c++) {
-		if (strcmp((*c)->name, name) == 0)
-			return *c;
-		suggest_consider(&s, (*c)->name);
-	}
-	if (s.best)
-		say(NULL, "there is no command '%.100s', did you mean 'warren %s'?", name,
-		    s.best);
-	else
-		say(NULL,
-		    "there is no command '%.100s' (see 'warren --help'; example: %s)",
-		    name, main_opts.example);
-	return NULL;
-}
 
 /* For shells. A command of another program: that one knows its options. */
 static int complete(int argc, char **argv)
@@ -95,31 +77,19 @@ int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct main_options options = { 0 };
-	const struct command *cmd;
-	int first = 0;
-	int r;
+	const struct command *cmd = NULL;
+	int first = 0, status = 0;
 
 	if (hold_standard_fds() < 0)
 		return STATUS_FAILED;
 	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
 		return complete(argc - 2, argv + 2);
-	r = opts_parse(&main_opts, argc, argv, &options, &first, &err);
-	if (r == OPTS_HELP)
-		return help_all();
-	if (r < 0) {
-		say(NULL, "%s", err.msg);
-		return STATUS_FAILED;
-	}
-	if (options.version)
-		return command_version.run(1, argv);
-	if (first >= argc) {
-		say(NULL, "no command given (see 'warren --help'; example: %s)",
-		    main_opts.example);
-		return STATUS_FAILED;
-	}
-	cmd = command_find(argv[first]);
-	if (!cmd)
-		return STATUS_FAILED;
+	if (opts_parse(command_warren.opts, argc, argv, &options, &first, &err) ==
+		    OPTS_OK &&
+	    options.version)
+		return command_version.run(argc - first + 1, argv + first - 1);
+	if (!command_verbs(&command_warren, argc, argv, &options, &cmd, &first, &status))
+		return status;
 	return cmd->program ? helper_run(cmd, argv + first)
 			    : cmd->run(argc - first, argv + first);
 }

@@ -258,6 +258,20 @@ int opt_flag(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
+int opt_text_or_none(void *field, const char *value, struct warren_error *err)
+{
+	(void)err;
+	*(const char **)field = value;
+	return 0;
+}
+
+int opt_text(void *field, const char *value, struct warren_error *err)
+{
+	if (!*value)
+		return error_set(err, EINVAL, "it is empty");
+	return opt_text_or_none(field, value, err);
+}
+
 int opt_duration(void *field, const char *value, struct warren_error *err)
 {
 	return parse_duration(value, field, err);

@@ -58,8 +58,10 @@ int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *r
 /* The options as the help lists them. */
 void opts_list(const struct opts *o, struct buf *out);
 
-/* For the tables. A `bool`, and a `uint64_t` each. */
+/* For the tables. A `bool`; a `const char *`, which is not empty unless @_or_none; a `uint64_t` each. */
 int opt_flag(void *field, const char *value, struct warren_error *err);
+int opt_text(void *field, const char *value, struct warren_error *err);
+int opt_text_or_none(void *field, const char *value, struct warren_error *err);
 int opt_duration(void *field, const char *value, struct warren_error *err);
 int opt_cpus(void *field, const char *value, struct warren_error *err);
 

@@ -75,13 +75,6 @@ int value_platform(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-int value_text(void *field, const char *value, struct warren_error *err)
-{
-	(void)err;
-	*(const char **)field = value;
-	return 0;
-}
-
 static bool is_label(const char *s, size_t n)
 {
 	if (n == 0 || n > LABEL_MAX || s[0] == '-' || s[n - 1] == '-')
@@ -211,6 +204,16 @@ int value_pids(void *field, const char *value, struct warren_error *err)
 int value_nofile(void *field, const char *value, struct warren_error *err)
 {
 	return set_count(field, value, NOFILE_MIN, NOFILE_MAX, err);
+}
+
+int value_number(void *field, const char *value, struct warren_error *err)
+{
+	return set_count(field, value, 0, INT64_MAX, err);
+}
+
+int value_count(void *field, const char *value, struct warren_error *err)
+{
+	return set_count(field, value, 1, INT64_MAX, err);
 }
 
 int value_env(void *field, const char *value, struct warren_error *err)

@@ -27,7 +27,6 @@ enum pull_when {
 
 typedef int value_fn(void *field, const char *value, struct warren_error *err);
 
-value_fn value_text;     /* const char *: any word */
 value_fn value_image;    /* char *, owned: a relative directory is made absolute */
 value_fn value_pull;     /* enum pull_when */
 value_fn value_platform; /* const char *; judged by who pulls */
@@ -38,6 +37,8 @@ value_fn value_network;  /* enum warren_network */
 value_fn value_size;     /* uint64_t, 1m at least */
 value_fn value_pids;     /* uint64_t */
 value_fn value_nofile;   /* uint64_t */
+value_fn value_number;   /* uint64_t, 0 too */
+value_fn value_count;    /* uint64_t, 1 at least */
 value_fn value_env;      /* struct env_list: NAME[=VALUE] */
 value_fn value_env_file; /* struct env_list: a file of them */
 value_fn value_volume;   /* struct mount_list: SRC:DST[:ro|:rw] */

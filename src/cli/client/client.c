@@ -128,7 +128,7 @@ struct client *client_close(struct client *c)
 	return NULL;
 }
 
-void put_encoded(struct buf *path, const char *value)
+static void put_encoded(struct buf *path, const char *value)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789-._~";

@@ -113,8 +113,6 @@ bool client_said(const struct client *c, const char *code);
 
 /* "?name=value" or "&name=value" behind @path, the value encoded. */
 void put_query(struct buf *path, const char *name, const char *value);
-/* @value as a part of a path. */
-void put_encoded(struct buf *path, const char *value);
 
 /*
  * Each page of a list: @key is the name of its array. Calls @each for its elements;

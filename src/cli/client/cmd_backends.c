@@ -90,7 +90,7 @@ static int run_backends(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&client_backends, argc, argv, &o, 0, 0, &words, &status))
+	if (!command_operands(&client_backends, argc, argv, &o, 0, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 ||
 	    client_call(c, "GET", "/v1/backends", NULL, &answer, &err) < 0)

@@ -170,7 +170,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(cmd, argc, argv, &o, 0, 0, &words, &status))
+	if (command_operands(cmd, argc, argv, &o, 0, 0, &words, &status))
 		status = change(cmd, &o, words);
 	json_decref(o.labels);
 	return status;

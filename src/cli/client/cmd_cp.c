@@ -468,7 +468,7 @@ static int run_cp(int argc, char **argv)
 	char **words = NULL;
 	int status = 0, r;
 
-	if (!client_options(&client_cp, argc, argv, &o, 2, 2, &words, &status))
+	if (!command_operands(&client_cp, argc, argv, &o, 2, 2, &words, &status))
 		return status;
 	from = split(words[0], box);
 	to = split(words[1], from ? other : box);

@@ -53,7 +53,7 @@ static const struct opt create_table[] = {
 	  value_platform, FIELD(box.platform) },
 	{ NULL, "name", 0, "NAME", "rollout-42",
 	  "a name for people, to call it by",
-	  value_text, FIELD(name) },
+	  opt_text, FIELD(name) },
 	{ NULL, "label", 'l', "KEY=VALUE", "team=search",
 	  "a label, to find it by",
 	  value_label, FIELD(labels) },
@@ -74,13 +74,13 @@ static const struct opt create_table[] = {
 	  value_tmpfs, FIELD(box.mounts) },
 	{ NULL, "template", 0, "NAME", "python-tools",
 	  "a template to begin with",
-	  value_text, FIELD(template) },
+	  opt_text, FIELD(template) },
 	{ NULL, "backend", 0, "NAME", "native",
 	  "where it runs (default: the service's)",
-	  value_text, FIELD(box.backend) },
+	  opt_text, FIELD(box.backend) },
 	{ NULL, "tier", 0, "TIER", "namespace",
 	  "the wall it must have at least: namespace, gvisor",
-	  value_text, FIELD(box.tier) },
+	  opt_text, FIELD(box.tier) },
 
 	{ "Its commands", "env", 'e', "NAME[=VALUE]", "DEBUG=1",
 	  "a variable; without a value: the caller's",
@@ -119,7 +119,7 @@ static const struct opt create_table[] = {
 	  opt_duration, FIELD(idle_timeout_ms) },
 	{ NULL, "on-idle", 0, "WHAT", "delete",
 	  "pause (the default), or delete",
-	  value_text, FIELD(on_idle) },
+	  opt_text, FIELD(on_idle) },
 	{ NULL, "no-wake", 0, NULL, NULL,
 	  "do not resume it by use after such a pause",
 	  opt_flag, FIELD(no_wake) },
@@ -128,7 +128,7 @@ static const struct opt create_table[] = {
 	  set_count, FIELD(count) },
 	{ NULL, "key", 0, "KEY", "rollout-42-attempt-1",
 	  "the same call with the same key makes one only",
-	  value_text, FIELD(key) },
+	  opt_text, FIELD(key) },
 	{ NULL, "wait", 0, "DURATION", "10s",
 	  "for it to run (default: 60s)",
 	  opt_duration, FIELD(wait_ms) },
@@ -246,7 +246,7 @@ static int run_create(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_create, argc, argv, &o, 0, 0, &words, &status)) {
+	if (command_operands(&client_create, argc, argv, &o, 0, 0, &words, &status)) {
 		if (run_options_finish(&o.box, &err) < 0 || client_open(&c, &err) < 0) {
 			status = client_fail(&client_create, &err);
 		} else {

@@ -31,13 +31,13 @@ static const struct opt events_table[] = {
 	  value_word, FIELD(types) },
 	{ NULL, "sandbox", 0, "SANDBOX", "k3f9x2m7qd1w",
 	  "only of this sandbox",
-	  value_text, FIELD(sandbox) },
+	  opt_text, FIELD(sandbox) },
 	{ NULL, "since", 0, "ID", "1207",
 	  "begin after the event with this number",
-	  value_u64, FIELD(since) },
+	  value_number, FIELD(since) },
 	{ NULL, "count", 'n', "N", "10",
 	  "end after this many",
-	  value_u64, FIELD(count) },
+	  value_count, FIELD(count) },
 	{ NULL, "json", 0, NULL, NULL,
 	  "a JSON object on each line",
 	  opt_flag, FIELD(json) },
@@ -164,7 +164,7 @@ static int run_events(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_events, argc, argv, &o, 0, 0, &words, &status)) {
+	if (command_operands(&client_events, argc, argv, &o, 0, 0, &words, &status)) {
 		f.any = o.since != UINT64_MAX;
 		f.last = f.any ? o.since : 0;
 		if (client_open(&c, &err) < 0 ||

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_exec.c - warren exec: a command in a sandbox that is there */
 #include <stddef.h>
-#include <string.h>
 
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
@@ -78,21 +77,19 @@ static int run_exec(int argc, char **argv)
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CLIENT struct client *c = NULL;
 	char id[ID_LEN + 1];
+	const char *name = NULL;
 	char **words = NULL;
-	int status = 0, skip;
+	int status = 0;
 
-	if (!client_options(&client_exec, argc, argv, &o, 2, 0, &words, &status)) {
+	if (!command_in_sandbox(&client_exec, argc, argv, &o, &name, &words, &status)) {
 		exec_options_done(&o);
 		return status;
 	}
-	/* "exec ID -- CMD": options ended at the sandbox, so the dashes came through. */
-	skip = strcmp(words[1], "--") == 0 && words[2] ? 2 : 1;
 	if (exec_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0 ||
-	    find_sandbox(c, words[0], id, &err) < 0)
+	    find_sandbox(c, name, id, &err) < 0)
 		status = client_fail(&client_exec, &err);
 	else
-		status = exec_run(c, id, &o, words + skip,
-				  (size_t)(argc - (words + skip - argv)));
+		status = exec_run(c, id, &o, words, (size_t)(argv + argc - words));
 	exec_options_done(&o);
 	return status;
 }

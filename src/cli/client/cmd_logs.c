@@ -27,10 +27,10 @@ static const struct opt logs_table[] = {
 	  opt_flag, FIELD(follow) },
 	{ NULL, "from", 0, "CURSOR", "2048",
 	  "begin at this byte of the output",
-	  value_u64, FIELD(from) },
+	  value_number, FIELD(from) },
 	{ NULL, "stream", 0, "STREAM", "stderr",
 	  "stdout or stderr only",
-	  value_text, FIELD(stream) },
+	  opt_text, FIELD(stream) },
 	{ NULL, "quiet", 'q', NULL, NULL,
 	  "nothing of output that was dropped",
 	  opt_flag, FIELD(quiet) },
@@ -110,7 +110,7 @@ static int run_logs(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&client_logs, argc, argv, &o, 1, 2, &words, &status))
+	if (!command_operands(&client_logs, argc, argv, &o, 1, 2, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 || find_sandbox(c, words[0], id, &err) < 0 ||
 	    find_exec(c, id, words[1], exec, &err) < 0)

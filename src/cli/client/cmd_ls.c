@@ -31,16 +31,16 @@ static const struct opt ls_table[] = {
 	  value_word, FIELD(states) },
 	{ NULL, "name", 0, "NAME", "rollout-42",
 	  "only those of this name",
-	  value_text, FIELD(name) },
+	  opt_text, FIELD(name) },
 	{ NULL, "owner", 0, "TENANT", "research",
 	  "only those of this tenant",
-	  value_text, FIELD(owner) },
+	  opt_text, FIELD(owner) },
 	{ NULL, "backend", 0, "NAME", "docker",
 	  "only those that run there",
-	  value_text, FIELD(backend) },
+	  opt_text, FIELD(backend) },
 	{ NULL, "tier", 0, "TIER", "gvisor",
 	  "only those behind this wall",
-	  value_text, FIELD(tier) },
+	  opt_text, FIELD(tier) },
 	{ NULL, "wide", 0, NULL, NULL,
 	  "where each runs, and behind which wall, too",
 	  opt_flag, FIELD(wide) },
@@ -204,7 +204,7 @@ static int run_ls(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_ls, argc, argv, &o, 0, 1, &words, &status))
+	if (command_operands(&client_ls, argc, argv, &o, 0, 1, &words, &status))
 		status = list(&o, *words);
 	json_decref(o.labels);
 	json_decref(o.states);

@@ -36,7 +36,7 @@ struct port_options {
 static const struct opt port_table[] = {
 	{ NULL, "listen", 0, "[ADDRESS:]PORT", "127.0.0.1:8080",
 	  "pass connections on to it from here, whatever they carry; port 0: any",
-	  value_text, FIELD(listen) },
+	  opt_text, FIELD(listen) },
 	{ NULL, "json", 0, NULL, NULL,
 	  "the address, here or there, as one JSON object",
 	  opt_flag, FIELD(json) },
@@ -228,7 +228,7 @@ static int run_port(int argc, char **argv)
 	uint64_t port = 0;
 	int status = 0;
 
-	if (!client_options(&client_port, argc, argv, &o, 2, 2, &words, &status))
+	if (!command_operands(&client_port, argc, argv, &o, 2, 2, &words, &status))
 		return status;
 	if (parse_u64(words[1], PORT_LAST, &port, &err) < 0 || port == 0) {
 		say(client_port.name, "'%.100s' is not a port (example: %s)", words[1],

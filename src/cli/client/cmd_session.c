@@ -33,7 +33,7 @@ struct session_options {
 static const struct opt open_table[] = {
 	{ NULL, "shell", 0, "SHELL", "bash",
 	  "a name or a path (default: bash if the image has it, else sh)",
-	  value_text, FIELD(shell) },
+	  opt_text, FIELD(shell) },
 	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
 	  "a variable; without a value: the caller's",
 	  value_env, FIELD(env) },
@@ -51,7 +51,7 @@ static const struct opt open_table[] = {
 static const struct opt run_table[] = {
 	{ NULL, "session", 's', "SESSION", "m4c7r9t2b5xz",
 	  "which one (default: the sandbox's only one, or a new one)",
-	  value_text, FIELD(session) },
+	  opt_text, FIELD(session) },
 	{ NULL, "timeout", 0, "DURATION", "30s",
 	  "then the command is stopped and the shell kept, status 124",
 	  opt_duration, FIELD(timeout_ms) },
@@ -110,7 +110,7 @@ static int run_open(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&session_open, argc, argv, &o, 1, 1, &words, &status)) {
+	if (command_operands(&session_open, argc, argv, &o, 1, 1, &words, &status)) {
 		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0 ||
 		    open_one(c, box, &o, &session, &err) < 0) {
 			status = client_fail(&session_open, &err);
@@ -280,17 +280,18 @@ static int run_run(int argc, char **argv)
 	AUTO_CLIENT struct client *c = NULL;
 	AUTO_FREE char *command = NULL;
 	char box[ID_LEN + 1], session[ID_LEN + 1];
+	const char *name = NULL;
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&session_run, argc, argv, &o, 2, 0, &words, &status))
+	if (!command_in_sandbox(&session_run, argc, argv, &o, &name, &words, &status))
 		return status;
-	command = join(words + (strcmp(words[1], "--") == 0 && words[2] ? 2 : 1));
+	command = join(words);
 	if (!command) {
 		say(session_run.name, "a command has 1m at most");
 		return STATUS_FAILED;
 	}
-	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0 ||
+	if (client_open(&c, &err) < 0 || find_sandbox(c, name, box, &err) < 0 ||
 	    choose(c, box, &o, session, &err) < 0)
 		return client_fail(&session_run, &err);
 	return run_command(c, box, session, command, &o);
@@ -316,7 +317,7 @@ static int run_ls(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&session_ls, argc, argv, &o, 1, 1, &words, &status))
+	if (!command_operands(&session_ls, argc, argv, &o, 1, 1, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
 		return client_fail(&session_ls, &err);
@@ -352,7 +353,7 @@ static int run_close(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&session_close, argc, argv, &o, 2, 0, &words, &status))
+	if (!command_operands(&session_close, argc, argv, &o, 2, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
 		return client_fail(&session_close, &err);
@@ -428,8 +429,11 @@ static const struct command *const verbs[] = { &session_open, &session_run, &ses
 
 static int run_session(int argc, char **argv)
 {
-	/* Neither an option nor a verb: a sandbox, in the short form. */
-	if (argc > 2 && argv[1][0] != '-' && !verbs_has(&client_session, argv[1]))
+	const char *near = NULL;
+
+	/* Neither an option nor a verb, nor nearly one alone: a sandbox, in the short form. */
+	if (argc > 1 && argv[1][0] != '-' && !command_among(verbs, argv[1], &near) &&
+	    (argc > 2 || !near))
 		return run_run(argc, argv);
 	return verbs_run(&client_session, argc, argv);
 }

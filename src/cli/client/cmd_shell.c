@@ -22,7 +22,7 @@ struct shell_options {
 static const struct opt shell_table[] = {
 	{ "Shell", "shell", 0, "SHELL", "bash",
 	  "a name or a path (default: bash if the image has it, else sh)",
-	  value_text, FIELD(shell) },
+	  opt_text, FIELD(shell) },
 	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
 	  "a variable; without a value: the caller's",
 	  value_env, FIELD(exec.env) },
@@ -38,7 +38,7 @@ static const struct opt shell_table[] = {
 	  value_image, FIELD(box.image) },
 	{ NULL, "name", 0, "NAME", "rollout-42",
 	  "a name for people, to call it by",
-	  value_text, FIELD(name) },
+	  opt_text, FIELD(name) },
 	{ NULL, "memory", 'm', "SIZE", "512m",
 	  "memory, without swap",
 	  value_size, FIELD(box.memory) },
@@ -127,7 +127,7 @@ static int run_shell(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_shell, argc, argv, &o, 0, 1, &words, &status)) {
+	if (command_operands(&client_shell, argc, argv, &o, 0, 1, &words, &status)) {
 		/* Commands can be piped into a shell, too: then without a terminal. */
 		o.exec.tty = isatty(STDIN_FILENO);
 		if (exec_options_finish(&o.exec, &err) < 0)

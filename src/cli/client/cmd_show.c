@@ -142,7 +142,7 @@ static int run_show(int argc, char **argv)
 	char **words = NULL;
 	int status = 0, failed = 0;
 
-	if (!client_options(&client_show, argc, argv, &o, 1, 0, &words, &status))
+	if (!command_operands(&client_show, argc, argv, &o, 1, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0)
 		return client_fail(&client_show, &err);

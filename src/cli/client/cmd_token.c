@@ -25,10 +25,10 @@ static const struct opt create_table[] = {
 	  value_word, FIELD(scopes) },
 	{ NULL, "tenant", 0, "TENANT", "research",
 	  "for whom (default: one's own)",
-	  value_text, FIELD(tenant) },
+	  opt_text, FIELD(tenant) },
 	{ NULL, "sandbox", 0, "SANDBOX", "k3f9x2m7qd1w",
 	  "the only sandbox that it opens, by id or name",
-	  value_text, FIELD(sandbox) },
+	  opt_text, FIELD(sandbox) },
 	{ NULL, "expires", 0, "DURATION", "24h",
 	  "then it is worth nothing (default: never)",
 	  opt_duration, FIELD(expires_ms) },
@@ -92,7 +92,7 @@ static int run_create(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&token_create, argc, argv, &o, 1, 1, &words, &status))
+	if (command_operands(&token_create, argc, argv, &o, 1, 1, &words, &status))
 		status = create(&o, *words);
 	json_decref(o.scopes);
 	return status;
@@ -140,7 +140,7 @@ static int run_ls(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&token_ls, argc, argv, &o, 0, 0, &words, &status))
+	if (!command_operands(&token_ls, argc, argv, &o, 0, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 ||
 	    client_list(c, "/v1/tokens", "tokens", collect, all, &err) < 0)
@@ -167,19 +167,22 @@ static int run_rm(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (!client_options(&token_rm, argc, argv, &o, 1, 0, &words, &status))
+	if (!command_operands(&token_rm, argc, argv, &o, 1, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0)
 		return client_fail(&token_rm, &err);
 	for (; *words; words++) {
-		AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
+		char id[ID_LEN + 1], path[64];
 
-		buf_puts(&path, "/v1/tokens/");
-		put_encoded(&path, *words);
-		if (client_call(c, "DELETE", path.data, NULL, NULL, &err) < 0)
-			status = client_fail(&token_rm, &err);
-		else if (o.json && print_gone(&token_rm, *words) != 0)
-			return STATUS_FAILED;
+		if (find_token(c, *words, id, &err) == 0) {
+			(void)snprintf(path, sizeof(path), "/v1/tokens/%s", id);
+			if (client_call(c, "DELETE", path, NULL, NULL, &err) == 0) {
+				if (o.json && print_gone(&token_rm, id) != 0)
+					return STATUS_FAILED;
+				continue;
+			}
+		}
+		status = client_fail(&token_rm, &err);
 	}
 	return status;
 }

@@ -241,7 +241,7 @@ static int run_top(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_top, argc, argv, &o, 0, 0, &words, &status)) {
+	if (command_operands(&client_top, argc, argv, &o, 0, 0, &words, &status)) {
 		bool live = !o.once && !o.json && isatty(STDOUT_FILENO) &&
 			    isatty(STDIN_FILENO);
 

@@ -30,7 +30,7 @@ static const struct opt wait_table[] = {
 	  value_word, FIELD(states) },
 	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
 	  "until this command of it ended: its status is ours",
-	  value_text, FIELD(exec) },
+	  opt_text, FIELD(exec) },
 	{ NULL, "timeout", 0, "DURATION", "30s",
 	  "then give up, status 124",
 	  opt_duration, FIELD(timeout_ms) },
@@ -156,7 +156,7 @@ static int run_wait(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
-	if (client_options(&client_wait, argc, argv, &o, 1, 1, &words, &status)) {
+	if (command_operands(&client_wait, argc, argv, &o, 1, 1, &words, &status)) {
 		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, id, &err) < 0)
 			status = client_fail(&client_wait, &err);
 		else

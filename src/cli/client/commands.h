@@ -32,19 +32,16 @@ extern const struct command client_token;
 extern const struct command client_top;
 extern const struct command client_wait;
 
-/*
- * command_options() and the number of operands; false: return *@ret_status.
- * @max 0: as many as there are.
- */
-bool client_options(const struct command *cmd, int argc, char **argv, void *target,
-		    int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
+/* command_operands() of "SANDBOX [--] CMD [ARG...]"; false: return *@ret_status. */
+bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *target,
+			const char **ret_sandbox, char ***ret_words,
+			int *ret_status) MUST_CHECK;
 
 /* Says @err; the status. */
 int client_fail(const struct command *cmd, const struct warren_error *err);
 
-/* Of a command with verbs ("token create"): runs the one that is meant, or says what there is. */
+/* Of a command with verbs ("token create"): runs the one that is meant; the status. */
 int verbs_run(const struct command *of, int argc, char **argv);
-bool verbs_has(const struct command *of, const char *word);
 
 /* ----------------------------------------------------------------- finding */
 
@@ -54,9 +51,11 @@ int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 /* By its id or the beginning of it; NULL: the one that was started last. */
 int find_exec(struct client *c, const char *sandbox, const char *word,
 	      char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
-/* The same of sessions. */
+/* The same of sessions, of which one is always named. */
 int find_session(struct client *c, const char *sandbox, const char *word,
 		 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+	       struct warren_error *err) MUST_CHECK;
 /* For struct command: sandboxes, as the first operand or as all of them. */
 void complete_sandbox(int at, struct buf *out);
 void complete_sandboxes(int at, struct buf *out);

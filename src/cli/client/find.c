@@ -87,42 +87,64 @@ int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 	return r < 0 ? r : judge(&s, "sandbox", ret_id, err);
 }
 
-static int find_in(struct client *c, const char *sandbox, const char *what,
-		   const char *word, char ret_id[ID_LEN + 1], struct warren_error *err)
+/* Of a list at @path: its elements are called @what. */
+static int find_listed(struct client *c, const char *path, const char *what,
+		       const char *word, struct search *s, struct warren_error *err)
 {
-	struct search s = { .word = word };
-	char path[128], list[32];
-	int r;
+	char list[32];
 
-	if (word && is_id(word)) {
-		(void)memcpy(ret_id, word, ID_LEN + 1);
-		return 0;
-	}
+	/* The beginning of all of them is what a variable without a value is: nobody meant that. */
+	if (word && !*word)
+		return error_set(err, EINVAL, "'' is not the id of %s %s",
+				 what[0] == 'e' ? "an" : "a", what);
+	s->word = word;
 	(void)snprintf(list, sizeof(list), "%ss", what);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", sandbox, list);
-	r = client_list(c, path, list, consider, &s, err);
-	if (r < 0)
-		return r;
-	if (!word) { /* the last one of the list is the newest */
-		if (s.found == 0)
-			return error_set(err, ENOENT, "nothing was run in '%s' yet",
-					 sandbox);
-		(void)memcpy(ret_id, s.id, sizeof(s.id));
+	if (word && is_id(word)) {
+		s->found = 1;
+		(void)memcpy(s->id, word, ID_LEN + 1);
 		return 0;
 	}
-	return judge(&s, what, ret_id, err);
+	return client_list(c, path, list, consider, s, err);
 }
 
 int find_exec(struct client *c, const char *sandbox, const char *word,
 	      char ret_id[ID_LEN + 1], struct warren_error *err)
 {
-	return find_in(c, sandbox, "exec", word, ret_id, err);
+	struct search s = { 0 };
+	char path[128];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/execs", sandbox);
+	r = find_listed(c, path, "exec", word, &s, err);
+	if (r < 0)
+		return r;
+	if (word)
+		return judge(&s, "exec", ret_id, err);
+	if (s.found == 0)
+		return error_set(err, ENOENT, "nothing was run in '%s' yet", sandbox);
+	(void)memcpy(ret_id, s.id, sizeof(s.id)); /* the last of the list is the newest */
+	return 0;
 }
 
 int find_session(struct client *c, const char *sandbox, const char *word,
 		 char ret_id[ID_LEN + 1], struct warren_error *err)
 {
-	return find_in(c, sandbox, "session", word, ret_id, err);
+	struct search s = { 0 };
+	char path[128];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
+	r = find_listed(c, path, "session", word, &s, err);
+	return r < 0 ? r : judge(&s, "session", ret_id, err);
+}
+
+int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+	       struct warren_error *err)
+{
+	struct search s = { 0 };
+	int r = find_listed(c, "/v1/tokens", "token", word, &s, err);
+
+	return r < 0 ? r : judge(&s, "token", ret_id, err);
 }
 
 /* -------------------------------------------------------------- completion */

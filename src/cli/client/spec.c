@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/run_signal.h"
@@ -131,17 +130,12 @@ int value_word(void *field, const char *value, struct warren_error *err)
 	json_t **words = field;
 
 	if (!*value)
-		return error_set(err, EINVAL, "it must not be empty");
+		return error_set(err, EINVAL, "it is empty");
 	if (!*words)
 		*words = json_array();
 	if (json_array_append_new(*words, json_string(value)) < 0)
 		return error_set(err, EINVAL, "'%s' is not UTF-8", value);
 	return 0;
-}
-
-int value_u64(void *field, const char *value, struct warren_error *err)
-{
-	return parse_u64(value, INT64_MAX, field, err);
 }
 
 /* -------------------------------------------------------------------- making */

@@ -19,8 +19,6 @@ json_t *words_json(char *const *words, size_t n);
 /* For the tables: a json_t * of labels, "KEY=VALUE" or "KEY"; of plain words, an array. */
 int value_label(void *field, const char *value, struct warren_error *err);
 int value_word(void *field, const char *value, struct warren_error *err);
-/* A uint64_t. */
-int value_u64(void *field, const char *value, struct warren_error *err);
 
 /* Makes a sandbox; one that failed is deleted, and its error is ours. */
 int make_sandbox(struct client *c, const json_t *spec, json_t **ret,

@@ -90,7 +90,7 @@ static int run_import(int argc, char **argv)
 	char **operands;
 	int status = 0;
 
-	if (!image_options(&image_import, argc, argv, &o, 1, 2, &operands, &status))
+	if (!command_operands(&image_import, argc, argv, &o, 1, 2, &operands, &status))
 		return status;
 	if (operands[1]) {
 		if (ref_parse(operands[1], &name, &err) < 0)

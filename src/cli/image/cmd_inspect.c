@@ -60,7 +60,7 @@ static int run_inspect(int argc, char **argv)
 	char **operands;
 	int status = 0, printed;
 
-	if (!image_options(&image_inspect, argc, argv, NULL, 1, 0, &operands, &status))
+	if (!command_operands(&image_inspect, argc, argv, NULL, 1, 0, &operands, &status))
 		return status;
 	if (open_store(true, &s, &err) < 0)
 		return image_fail(&image_inspect, &err);

@@ -10,20 +10,13 @@ struct load_options {
 	bool json;
 };
 
-static int set_input(void *field, const char *value, struct warren_error *err)
-{
-	(void)err;
-	*(const char **)field = value;
-	return 0;
-}
-
 static const struct opt load_table[] = {
 	{ .name = "input",
 	  .letter = 'i',
 	  .value = "FILE",
 	  .example = "image.tar",
 	  .help = "the archive, as an option",
-	  .set = set_input,
+	  .set = opt_text,
 	  .field = offsetof(struct load_options, input) },
 	{ .name = "quiet",
 	  .letter = 'q',
@@ -39,7 +32,7 @@ static const struct opt load_table[] = {
 static const struct opts load_opts = {
 	.table = load_table,
 	.n = ARRAY_SIZE(load_table),
-	.operands = "FILE|-",
+	.operands = "[FILE|-]",
 	.example = "warren image load image.tar",
 	.mixed = true,
 };
@@ -58,7 +51,7 @@ static int run_load(int argc, char **argv)
 	char **operands;
 	int status = 0;
 
-	if (!image_options(&image_load, argc, argv, &o, 0, 1, &operands, &status))
+	if (!command_operands(&image_load, argc, argv, &o, 0, 1, &operands, &status))
 		return status;
 	if (operands[0] && o.input) {
 		say(image_load.name, "one archive at a time (example: %s)",

@@ -37,14 +37,6 @@ static int set_platform(void *field, const char *value, struct warren_error *err
 	return 0;
 }
 
-static int set_text(void *field, const char *value, struct warren_error *err)
-{
-	if (!*value)
-		return error_set(err, EINVAL, "it is empty");
-	*(const char **)field = value;
-	return 0;
-}
-
 #define FIELD(name) offsetof(struct pull_options, name)
 
 /* clang-format off */
@@ -54,7 +46,7 @@ static const struct opt pull_table[] = {
 	  set_platform, FIELD(platform) },
 	{ NULL, "backend", 0, "NAME", "docker",
 	  "into the images of a backend: docker",
-	  set_text, FIELD(backend) },
+	  opt_text, FIELD(backend) },
 	{ NULL, "missing", 0, NULL, NULL,
 	  "only if it is not here already",
 	  opt_flag, FIELD(missing) },
@@ -63,7 +55,7 @@ static const struct opt pull_table[] = {
 	  host_list_add, FIELD(insecure) },
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
 	  "certificates to trust besides the system's",
-	  set_text, FIELD(ca_file) },
+	  opt_text, FIELD(ca_file) },
 	{ NULL, "quiet", 'q', NULL, NULL,
 	  "no progress; print nothing but the id",
 	  opt_flag, FIELD(quiet) },
@@ -228,7 +220,7 @@ static int run_pull(int argc, char **argv)
 	int status = 0;
 	int r;
 
-	if (!image_options(&image_pull, argc, argv, &o, 1, 1, &operands, &status))
+	if (!command_operands(&image_pull, argc, argv, &o, 1, 1, &operands, &status))
 		return status;
 	if (o.backend && strcmp(o.backend, "native") != 0)
 		return image_end(&image_pull, pull_theirs(operands[0], &o, &out, &err),

@@ -185,7 +185,7 @@ static int run_rm(int argc, char **argv)
 	char **operands;
 	int status = 0, printed;
 
-	if (!image_options(&image_rm, argc, argv, &o, 1, 0, &operands, &status))
+	if (!command_operands(&image_rm, argc, argv, &o, 1, 0, &operands, &status))
 		return status;
 	if (open_store(true, &s, &err) < 0)
 		return image_fail(&image_rm, &err);

@@ -64,7 +64,7 @@ static int run_tag(int argc, char **argv)
 	char **operands;
 	int r, status = 0;
 
-	if (!image_options(&image_tag, argc, argv, &o, 2, 2, &operands, &status))
+	if (!command_operands(&image_tag, argc, argv, &o, 2, 2, &operands, &status))
 		return status;
 	if (open_store(true, &s, &err) < 0)
 		return image_fail(&image_tag, &err);

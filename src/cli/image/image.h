@@ -26,13 +26,6 @@ extern const struct command image_tag;
 /* The store of this user, made if @make; -ENOENT without a word in @err's place: none yet. */
 int open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
 
-/*
- * command_options() and the number of operands; false: return *@ret_status.
- * @max 0: as many as there are.
- */
-bool image_options(const struct command *cmd, int argc, char **argv, void *target,
-		   int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
-
 /* Says @err; the status. */
 int image_fail(const struct command *cmd, const struct warren_error *err);
 
