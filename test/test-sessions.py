@@ -107,6 +107,22 @@ def an_interrupt():
 
 
 @test
+def an_interrupt_is_one_to_a_shell_that_has_a_trap_for_it():
+    box = WORLD.create()
+    s, got = Session(box), []
+    text = ("n=0; trap 'n=$((n + 1)); echo got' INT; echo ready >/tmp/ready; echo ready; "
+            "until [ -e /tmp/go ]; do :; done; echo $n")
+    t = threading.Thread(target=lambda: got.append(s.run(text)))
+    t.start()
+    until(lambda: WORLD.run(box, "cat /tmp/ready 2>&1")["stdout"] == "ready\n", "it has begun")
+    WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
+    time.sleep(3)  # as long as one that came too early is sent again
+    WORLD.run(box, "touch /tmp/go")
+    t.join()
+    eq(got[0]["stdout"], "ready\ngot\n1\n")
+
+
+@test
 def its_end_is_told():
     for text, code in (("exit 4", 4), ("exec true", 0), ("kill -9 $$", 137)):
         s = Session(WORLD.create())

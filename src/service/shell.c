@@ -210,6 +210,7 @@ static void on_output(void *arg, enum session_stream stream, const void *data, s
 {
 	struct shell *sh = arg;
 
+	sh->spoke = true;
 	if (sh->command)
 		sh->command->output(sh->command, stream == SESSION_STDERR ? 2 : 1, data,
 				    n);
@@ -253,6 +254,8 @@ static void on_result(void *arg, const struct session_result *r)
 	sh->stopping = false;
 	if (sh->timer)
 		loop_timer_stop(sh->timer);
+	if (sh->insist)
+		loop_timer_stop(sh->insist);
 	run_watch_cancel(&sh->watcher);
 	if (sh->opened) {
 		struct warren_error err = WARREN_ERROR_INIT;
@@ -359,7 +362,8 @@ struct stopping {
 	char session[ID_LEN + 1];
 	uint64_t serial; /* of the command that is meant */
 	enum session_step step;
-	int sig; /* instead of the step's own; 0: that */
+	int sig;    /* instead of the step's own; 0: that */
+	bool again; /* one that may have come too early */
 };
 
 static struct shell *still(const struct stopping *k)
@@ -374,7 +378,8 @@ static struct shell *still(const struct stopping *k)
 /*
  * A shell that has not begun with the command yet ignores an interrupt, and one that was about
  * to start a program hears of it after that. So where it reached nobody but the shell, and
- * the command goes on, there is another; a program that got it has had its one.
+ * the command goes on, there is another; a program that got it has had its one. So has a shell
+ * whose command has written something: a trap of the command's own would run once more each time.
  */
 static void insist(struct shell *sh)
 {
@@ -388,7 +393,7 @@ static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 	struct shell *sh = still(k);
 	struct session_process *procs = calloc(n + 1, sizeof(*procs));
 	int *pids = calloc(n + 1, sizeof(*pids)), sig = SIGKILL;
-	size_t count = 0;
+	size_t count = 0, had = 0;
 
 	for (size_t i = 0; procs && i < n; i++)
 		procs[i] = (struct session_process){
@@ -400,7 +405,9 @@ static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 	if (sh && procs && pids)
 		count = session_victims(sh->codec, k->step, sh->since, procs, n, pids,
 					&sig);
-	for (size_t i = 0; i < count; i++)
+	if (sh && k->again && sh->spoke && count > 0 && pids[0] == session_pid(sh->codec))
+		had = 1;
+	for (size_t i = had; i < count; i++)
 		run_signal_one(k->run, k->sig ? k->sig : sig, pids[i]);
 	if (sh && count <= 1 && k->step == SESSION_STEP_INTERRUPT)
 		insist(sh);
@@ -410,7 +417,7 @@ static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 	free(k);
 }
 
-static void take_step(struct shell *sh, enum session_step step, int sig)
+static void take_step(struct shell *sh, enum session_step step, int sig, bool again)
 {
 	struct stopping *k = calloc(1, sizeof(*k));
 
@@ -421,6 +428,7 @@ static void take_step(struct shell *sh, enum session_step step, int sig)
 	k->serial = sh->row.serial;
 	k->step = step;
 	k->sig = sig;
+	k->again = again;
 	run_list(sh->run, on_processes, k);
 }
 
@@ -429,7 +437,7 @@ static void on_insist(void *ctx)
 	struct shell *sh = ctx;
 
 	if (session_running(sh->codec) && sh->interrupted && !sh->stopping)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0);
+		take_step(sh, SESSION_STEP_INTERRUPT, 0, true);
 }
 
 static void on_timer(void *ctx)
@@ -445,7 +453,7 @@ static void on_timer(void *ctx)
 	}
 	if (sh->step >= ARRAY_SIZE(steps))
 		return;
-	take_step(sh, steps[sh->step].step, 0);
+	take_step(sh, steps[sh->step].step, 0, false);
 	loop_timer_set(sh->timer, steps[sh->step++].ms);
 }
 
@@ -457,9 +465,9 @@ void shell_interrupt(struct shell *sh, int sig)
 	sh->insisted = 0;
 	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
 	if (sig == SIGINT)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0);
+		take_step(sh, SESSION_STEP_INTERRUPT, 0, false);
 	else if (sh->framed)
-		take_step(sh, SESSION_STEP_KILL_ALL, sig);
+		take_step(sh, SESSION_STEP_KILL_ALL, sig, false);
 	else
 		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
 }
@@ -467,7 +475,7 @@ void shell_interrupt(struct shell *sh, int sig)
 void shell_stop(struct shell *sh, bool all)
 {
 	if (session_running(sh->codec) && !sh->opened)
-		take_step(sh, all ? SESSION_STEP_KILL_ALL : SESSION_STEP_KILL, 0);
+		take_step(sh, all ? SESSION_STEP_KILL_ALL : SESSION_STEP_KILL, 0, false);
 }
 
 /* As the kernel counts the start of processes. */
@@ -507,7 +515,7 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 	sh->since = ticks_now();
 	sh->lost = 0;
 	sh->step = 0;
-	sh->stopping = sh->timed_out = sh->interrupted = false;
+	sh->stopping = sh->timed_out = sh->interrupted = sh->spoke = false;
 	sh->command = command;
 	command->shell = sh;
 	r = run_watch(sh->run, &sh->watcher, err);

@@ -36,6 +36,7 @@ struct shell {
 	struct loop_timer *again;  /* its output could not be read */
 	struct loop_timer *insist; /* an interrupt may have come too early */
 	unsigned insisted;
+	bool spoke;  /* the command has written something: it has begun */
 	size_t step; /* the next of them */
 	bool stopping, timed_out, interrupted;
 	bool ended;
