@@ -14,7 +14,7 @@ import zipfile
 import zlib
 
 from checks import eq, ok, run_tests, test
-from serve_world import World, check_error, until
+from serve_world import World, check_error, slurp, until
 from swerex_world import Reference, points
 
 WORLD = World(tcp=True)
@@ -192,6 +192,44 @@ def bodies_that_are_none():
             eq(detail[0]["loc"], loc)
     eq(f.ask("/execute", b"[" * 100000).status, 422)
     eq(f.ask("/execute", b'{"command": "' + b"x" * (5 << 20) + b'"}').status, 413)
+
+
+def peak():
+    """The most memory that the api ever had, in bytes."""
+    return int(slurp(f"/proc/{WORLD.api}/status").partition("VmHWM:")[2].split()[0]) << 10
+
+
+@test
+def bodies_made_to_harm():
+    f = face()
+    f.good("/write_file", {"path": "/tmp/large", "content": "x" * (8 << 20)})
+    eq(f.good("/execute", {"command": ["wc", "-c", "/tmp/large"]})["stdout"].split()[0], str(8 << 20))
+    before = peak()
+    many = b'{"path": "/tmp/x", "content": "", "z": [' + b"[]," * ((8 << 20) // 3) + b"[]]}"
+    deep = b'{"path": "/tmp/x", "content": "", "z": ' + b"[" * 1000 + b"]" * 1000 + b"}"
+    twice = b'{"path": "/tmp/x", "path": "/tmp/y", "content": ""}'
+    for body in (many, deep, twice):
+        r = f.ask("/write_file", body)
+        eq((r.status, r.json()["detail"][0]["type"]), (422, "json_invalid"), f"{body[:50]}: {r}")
+    ok(peak() - before < 64 << 20, f"{peak() - before} bytes more for a body of {len(many)}")
+    eq(f.good("/execute", {"command": ["sh", "-c", "ls /tmp"]})["stdout"], "large\n", "what was written")
+
+
+@test
+def null_characters():
+    f = face()
+    f.open()
+    for path, body, field in (("/execute", {"command": ["pwd"], "cwd": "/tmp\0x"}, "cwd"),
+                              ("/create_session", {"session": "a\0b"}, "session"),
+                              ("/create_session", {"session": "a", "startup_source": ["/x\0y"]}, "startup_source"),
+                              ("/run_in_session", {"command": "true", "expect": ["a\0"]}, "expect"),
+                              ("/read_file", {"path": "/etc/passwd", "encoding": "utf-8\0x"}, "encoding")):
+        r = f.ask(path, body)
+        eq((r.status, r.json()["detail"][0]["loc"]), (422, ["body", field]), f"{path} {body}: {r}")
+    f.raised("/read_file", {"path": "/etc/passwd\0"}, "builtins.ValueError")
+    f.raised("/execute", {"command": ["echo", "a\0b"]}, "builtins.ValueError")
+    f.good("/write_file", {"path": "/tmp/n", "content": "a\0b"})
+    eq(f.good("/read_file", {"path": "/tmp/n"})["content"], "a\0b", "where it may be")
 
 
 @test

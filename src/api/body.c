@@ -67,7 +67,7 @@ static void *watched_malloc(size_t n)
 	return p;
 }
 
-static json_t *load(const char *data, size_t size, struct api_error *err)
+json_t *body_load(const char *data, size_t size, size_t flags, struct api_error *err)
 {
 	json_error_t why;
 	json_t *json;
@@ -77,7 +77,7 @@ static json_t *load(const char *data, size_t size, struct api_error *err)
 
 	if (scan(data, size, err) < 0)
 		return NULL;
-	json = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
+	json = json_loadb(data, size, JSON_REJECT_DUPLICATES | flags, &why);
 	if (memory_failed) {
 		json_decref(json);
 		(void)api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
@@ -110,7 +110,7 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 		*ret = (struct body){ .schema = schema };
 		return 0;
 	}
-	json = load(data, size, err);
+	json = body_load(data, size, 0, err);
 	if (!json)
 		return -EBADMSG;
 	r = validate_json(schema, json, err);

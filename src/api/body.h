@@ -31,6 +31,14 @@ struct body {
 };
 
 /*
+ * What any face reads a body by: no key twice, UTF-8, nothing behind it, neither deeper nor of more
+ * values than the above, and no string that want of memory has shortened. @flags are jansson's:
+ * JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL: API_ERR_INVALID_JSON or API_ERR_OVERLOADED.
+ */
+json_t *body_load(const char *data, size_t size, size_t flags,
+		  struct api_error *err) MUST_CHECK;
+
+/*
  * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, neither
  * deeper nor of more values than the above. For an operation without a body, nothing or an empty object.
  */

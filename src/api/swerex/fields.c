@@ -124,6 +124,17 @@ static bool is_word(const char *words, const char *text)
 	return false;
 }
 
+/* Of a text, or of one among several. */
+static bool has_nul(const json_t *v)
+{
+	if (json_is_string(v))
+		return strlen(json_string_value(v)) != json_string_length(v);
+	for (size_t i = 0; i < json_array_size(v); i++)
+		if (has_nul(json_array_get(v, i)))
+			return true;
+	return false;
+}
+
 static void check_one(const json_t *body, const struct field *f, struct buf *detail)
 {
 	const json_t *v = json_object_get(body, f->name);
@@ -132,6 +143,8 @@ static void check_one(const json_t *body, const struct field *f, struct buf *det
 		complain(detail, f->name, "missing", "Field required");
 	else if (v && !types[f->type].is(v))
 		complain(detail, f->name, types[f->type].type, types[f->type].what);
+	else if (!f->nul && has_nul(v))
+		complain(detail, f->name, "value_error", "Input has a null character");
 	else if (v && f->words && !is_word(f->words, json_string_value(v)))
 		complain(detail, f->name, "literal_error", "Input is none of the words");
 }

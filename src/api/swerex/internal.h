@@ -111,6 +111,7 @@ struct field {
 	bool required;
 	const char *
 		words; /* the only ones that a text may be, with blanks around each; NULL */
+	bool nul;      /* a text may have U+0000 in it: who reads it looks at its size */
 };
 
 /* Whether @body is an object of these fields and no others; else @detail is what a 422 says. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/body.h"
 #include "api/record.h"
 #include "api/swerex/internal.h"
 #include "base/clock.h"
@@ -28,7 +29,7 @@ static const struct field create_fields[] = {
 };
 
 static const struct field run_fields[] = {
-	{ "command", FIELD_TEXT },
+	{ "command", FIELD_TEXT, .nul = true },
 	{ "session", FIELD_TEXT },
 	{ "timeout", FIELD_MAYBE_NUMBER },
 	{ "is_interactive_command", FIELD_BOOL },
@@ -46,7 +47,7 @@ static const struct field close_fields[] = {
 };
 
 static const struct field execute_fields[] = {
-	{ "command", FIELD_COMMAND, .required = true },
+	{ "command", FIELD_COMMAND, .required = true, .nul = true },
 	{ "timeout", FIELD_MAYBE_NUMBER },
 	{ "shell", FIELD_BOOL },
 	{ "check", FIELD_BOOL },
@@ -57,14 +58,14 @@ static const struct field execute_fields[] = {
 };
 
 static const struct field read_fields[] = {
-	{ "path", FIELD_TEXT, .required = true },
+	{ "path", FIELD_TEXT, .required = true, .nul = true },
 	{ "encoding", FIELD_MAYBE_TEXT },
 	{ "errors", FIELD_MAYBE_TEXT },
 };
 
 static const struct field write_fields[] = {
-	{ "content", FIELD_TEXT, .required = true },
-	{ "path", FIELD_TEXT, .required = true },
+	{ "content", FIELD_TEXT, .required = true, .nul = true },
+	{ "path", FIELD_TEXT, .required = true, .nul = true },
 };
 
 #define FIELDS(f) .fields = (f), .n_fields = ARRAY_SIZE(f)
@@ -227,16 +228,17 @@ static void on_body(struct http_request *req, const char *data, size_t n)
 	struct ask *ask = req->user;
 	const struct call *call = ask->call;
 	AUTO_BUF struct buf detail = BUF_INIT(1U << 20);
-	json_error_t why;
+	struct api_error why = { 0 };
 	json_t *body = NULL;
 
 	if (call->n_fields == 0) {
 		start(ask, NULL);
 		return;
 	}
-	body = json_loadb(
-		data, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
-	if (!body) {
+	body = body_load(data, n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+	if (!body && why.code != API_ERR_INVALID_JSON) {
+		ask_refuse(ask, 503, "%s", why.message);
+	} else if (!body) {
 		struct json j = { .out = &detail };
 
 		json_open(&j, NULL, '[');
@@ -244,9 +246,8 @@ static void on_body(struct http_request *req, const char *data, size_t n)
 		json_str(&j, "type", "json_invalid");
 		json_open(&j, "loc", '[');
 		json_str(&j, NULL, "body");
-		json_int(&j, NULL, why.position);
 		json_close(&j, ']');
-		json_str(&j, "msg", "JSON decode error");
+		json_str(&j, "msg", why.message);
 		json_close(&j, '}');
 		json_close(&j, ']');
 		refuse_fields(ask, &detail);
