@@ -204,6 +204,18 @@ def requests_are_handed_on_by_host_name():
 
 
 @test
+def what_another_face_would_take_is_handed_on_by_host_name():
+    for path, headers in (("/is_alive", {}), ("/execute", {}), ("/", {"X-API-Key": "mine"}),
+                          (f"/swerex/{ports.box}/is_alive", {"X-API-Key": ports.admin})):
+        r = by_host("GET", path, headers=headers)
+        eq((r.status, r.json()["target"]), (200, path), f"{path} {headers}")
+        eq(headers_of(r, "x-api-key"), list(headers.values()), f"{path} {headers}")
+    # By the service's own name it is that face's.
+    r = ports.world.ask("GET", f"/swerex/{ports.box}/is_alive", tcp=True, headers={"X-API-Key": ports.admin})
+    eq((r.status, r.json()["is_alive"]), (200, True), "the face itself")
+
+
+@test
 def nobody_comes_without_a_token():
     w = ports.world
     for headers in ({}, {"Host": ports.host(8000)}):

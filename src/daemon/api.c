@@ -273,7 +273,7 @@ static void on_request(struct http_request *req, void *ctx)
 {
 	struct api *a = ctx;
 
-	if (swerex_wants(req))
+	if (swerex_wants(req) && !v1_by_host(&a->v1, req))
 		swerex_request(req, &a->swerex);
 	else
 		v1_request(req, &a->v1);

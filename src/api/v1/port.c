@@ -43,17 +43,31 @@ static const char *read_label(const char *host, int64_t *ret_port, char id[ID_LE
 	return id_valid(id) ? host + n + 1 + ID_LEN : NULL;
 }
 
-bool port_route(struct call *c)
+static bool read_host(const char *domain, const struct http_request *req,
+		      int64_t *ret_port, char id[ID_LEN + 1])
 {
-	const char *domain = c->v1->config->domain;
-	const char *host = http_header(c->req, "Host");
+	const char *host = http_header(req, "Host");
 	size_t n = strlen(domain);
+	const char *rest = n > 0 && host ? read_label(host, ret_port, id) : NULL;
+
+	return rest && *rest == '.' && strncasecmp(rest + 1, domain, n) == 0 &&
+	       (rest[1 + n] == '\0' || rest[1 + n] == ':') && req->target[0] == '/';
+}
+
+bool v1_by_host(const struct v1 *v1, const struct http_request *req)
+{
 	char id[ID_LEN + 1];
 	int64_t port = 0;
-	const char *rest = n > 0 && host ? read_label(host, &port, id) : NULL;
 
-	if (!rest || *rest != '.' || strncasecmp(rest + 1, domain, n) != 0 ||
-	    (rest[1 + n] != '\0' && rest[1 + n] != ':') || c->req->target[0] != '/')
+	return read_host(v1->config->domain, req, &port, id);
+}
+
+bool port_route(struct call *c)
+{
+	char id[ID_LEN + 1];
+	int64_t port = 0;
+
+	if (!read_host(c->v1->config->domain, c->req, &port, id))
 		return false;
 	c->by_host = true;
 	c->route = (struct route){ .op = &v1_face.ops[V1_PROXY_PORT], .n_params = 2 };

@@ -59,6 +59,8 @@ struct call {
 
 /* Takes every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
+/* Is it for a server in a sandbox, by its host name? Then its path is that server's, and no face's. */
+bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
 /* call.c: an answer ends a call for its handler; references keep the memory. */
