@@ -58,16 +58,20 @@ static size_t host_length(const char *host)
 static bool host_is_ours(const char *domain, const char *host)
 {
 	size_t n = host_length(host), d = strlen(domain);
+	struct in6_addr v6;
 	struct in_addr v4;
 	char name[256];
 
-	if (n == 0 || n >= sizeof(name))
+	if (n == 0 || n >= sizeof(name) || (host[n] != '\0' && host[n] != ':'))
 		return false;
 	(void)memcpy(name, host, n);
 	name[n] = '\0';
-	if (name[0] == '[' || inet_pton(AF_INET, name, &v4) == 1 ||
-	    strcasecmp(name, "localhost") == 0)
+	if (inet_pton(AF_INET, name, &v4) == 1 || strcasecmp(name, "localhost") == 0)
 		return true;
+	if (name[0] == '[' && name[n - 1] == ']') {
+		name[n - 1] = '\0';
+		return inet_pton(AF_INET6, name + 1, &v6) == 1;
+	}
 	return d > 0 && n >= d && strcasecmp(name + n - d, domain) == 0 &&
 	       (n == d || name[n - d - 1] == '.');
 }
