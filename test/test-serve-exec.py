@@ -234,6 +234,8 @@ def output_is_read_from_a_cursor():
         eq(ids, [d["cursor"] for d in data], "ids")
         eq(sum(len(d["data"]) for d in data if d["type"] == "output"), 5, "bytes after the last id")
     check_error(w.ask("GET", f"{at}/execs/{e}/output", query={"from": -1}), 400)
+    for last in ("abc", "5x", "-1", "9" * 30):
+        check_error(w.ask("GET", f"{at}/execs/{e}/output", headers={"Last-Event-ID": last}), 400, "invalid_request")
 
 
 @test

@@ -302,6 +302,12 @@ def lists_are_filtered_and_paged():
     rest = w.get("/v1/sandboxes", query={"limit": 100, "cursor": page["next_cursor"]})
     eq([s["id"] for s in rest["sandboxes"]], [ids[4], ids[2], ids[1], ids[0]], "the rest of the pages")
     eq(rest["next_cursor"], None, "the last cursor")
+    # What is none is refused, and is not the first page.
+    for where in ("/v1/sandboxes", f"/v1/sandboxes/{ids[0]}/execs", f"/v1/sandboxes/{ids[0]}/sessions", "/v1/tokens"):
+        eq(w.ask("GET", where, query={"cursor": "1"}).status, 200, where)
+        for cursor in ("abc", "1x", "-1", "9" * 19, "9" * 30):
+            e = check_error(w.ask("GET", where, query={"cursor": cursor}), 400, "invalid_request")
+            eq(e["detail"], {"parameter": "cursor"}, f"{where} {cursor}")
     w.empty()
 
 
@@ -535,6 +541,21 @@ def events_tell_what_happens_once():
         ok(r.getheader("Content-Type").startswith("text/event-stream"), r.getheaders())
         eq(r.readline(), f"id: {numbers[-1]}\n".encode(), "the first line")
         ok(r.readline().startswith(b"data: {"), "no data")
+    for last in ("abc", "-1", "1x", str(1 << 53), "9" * 30):
+        check_error(w.ask("GET", "/v1/events", headers={"Last-Event-ID": last}), 400, "invalid_request")
+
+
+@test
+def who_is_ahead_of_the_events_is_told():
+    b = w.create()
+    for since in (collect(2, since=0, sandbox_id=b)[-1]["id"] + 1000000, (1 << 53) - 1):
+        got = []
+        for e in w.events("/v1/events", format="ndjson", sandbox_id=b, since=since):
+            got.append(e["type"])
+            if len(got) == 3:
+                break
+        eq(got, ["gap", "sandbox.created", "sandbox.running"], f"since {since}")
+    w.delete(b)
 
 
 @test

@@ -236,6 +236,27 @@ def they_outlive_the_service():
 
 
 @test
+def lists_of_sessions():
+    box = WORLD.create()
+    opened = [Session(box).id for _ in range(6)]
+
+    def page(**query):
+        p = WORLD.get(f"/v1/sandboxes/{box}/sessions", query={"limit": 2, **query})
+        return [s["id"] for s in p["sessions"]], p["next_cursor"]
+    found, cursor = page()
+    eq(found, [opened[5], opened[4]], "the newest first")
+    # The cursor is that of a session, and stays good when it is gone.
+    WORLD.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{found[-1]}", status=204)
+    WORLD.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{opened[2]}", status=204)
+    found, cursor = page(cursor=cursor)
+    eq(found, [opened[3], opened[1]], "the next page")
+    WORLD.kill("api")
+    WORLD.ready()
+    eq(page(cursor=cursor), ([opened[0]], None), "the last page, after a restart")
+    WORLD.delete(box)
+
+
+@test
 def they_go_with_their_sandbox():
     s = Session(WORLD.create())
     WORLD.delete(s.box)

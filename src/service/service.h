@@ -309,6 +309,8 @@ struct shell *shell_find(struct box *box, const char *id);
 /* The one after @after; NULL: the first; NULL is returned after the last. */
 struct shell *shell_next(struct box *box, struct shell *after);
 const struct session_row *shell_row(const struct shell *sh);
+/* That of its exec: unlike those of all others in the sandbox, and greater than of those before it. */
+uint64_t shell_number(const struct shell *sh);
 const char *shell_cwd(const struct shell *sh);
 const char *shell_state(const struct shell *sh); /* "idle", "busy", "ended" */
 

@@ -125,6 +125,11 @@ const struct session_row *shell_row(const struct shell *sh)
 	return &sh->row;
 }
 
+uint64_t shell_number(const struct shell *sh)
+{
+	return run_row(sh->run)->number;
+}
+
 uint64_t shell_cursor(const struct shell *sh)
 {
 	return sh->cursor;

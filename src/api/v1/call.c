@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "api/v1/v1.h"
+#include "base/parse.h"
 #include "net/ws.h"
+
+#define LAST_EVENT_MAX 9007199254740991ULL /* as of the parameters that it stands for */
 
 struct call *call_ref(struct call *c)
 {
@@ -150,6 +153,36 @@ void call_fail(struct call *c, const struct warren_error *engine)
 	if (err.code == API_ERR_WRONG_STATE)
 		tell_state(c, &err);
 	call_error(c, &err);
+}
+
+bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct api_error err = { 0 };
+
+	if (!cursor->text || parse_u64(cursor->text, INT64_MAX, ret, &why) == 0)
+		return true;
+	(void)api_error_set(
+		&err, API_ERR_INVALID_REQUEST,
+		"cursor: must be the next_cursor of a page before; is '%.64s'",
+		cursor->text);
+	api_error_text(&err, "parameter", "cursor");
+	call_error(c, &err);
+	return false;
+}
+
+bool call_last_event(struct call *c, uint64_t *ret)
+{
+	const char *last = http_header(c->req, "Last-Event-ID");
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	/* Some who have seen none send it empty. */
+	if (!last || !*last || parse_u64(last, LAST_EVENT_MAX, ret, &why) == 0)
+		return true;
+	call_refuse(c, API_ERR_INVALID_REQUEST,
+		    "Last-Event-ID: must be an integer from 0 to %llu, is '%.64s'",
+		    LAST_EVENT_MAX, last);
+	return false;
 }
 
 void call_begin_stream(struct call *c, bool sse)

@@ -92,14 +92,17 @@ static void put_event(struct listening *l, const struct event *e)
 	put_line(l, &json);
 }
 
-/* Who was away too long, or since before a restart, is told, and sees from here on. */
+/*
+ * Who was away too long, or since before a restart, is told, and sees from here on. So is who was
+ * ahead of us: its events are those of another service, or of this one before its clock was put back.
+ */
 static void tell_missed(struct listening *l)
 {
 	AUTO_BUF struct buf json = BUF_INIT(256);
 	uint64_t first = event_first(l->call->v1->service);
 	char at[DATE_SIZE];
 
-	if (l->last >= first)
+	if (l->last >= first && l->last <= event_last(l->call->v1->service))
 		return;
 	l->last = first;
 	date_iso(at, service_time());
@@ -158,9 +161,14 @@ static void on_timer(void *ctx)
 void v1_stream_events(struct call *c)
 {
 	struct api_value *v = c->query.v;
-	const char *last = http_header(c->req, "Last-Event-ID");
-	struct listening *l = calloc(1, sizeof(*l));
+	uint64_t since = v[V1_STREAM_EVENTS_QUERY_SINCE].given
+				 ? (uint64_t)v[V1_STREAM_EVENTS_QUERY_SINCE].number
+				 : event_last(c->v1->service);
+	struct listening *l;
 
+	if (!call_last_event(c, &since))
+		return;
+	l = calloc(1, sizeof(*l));
 	if (!l ||
 	    loop_timer_new(service_loop(c->v1->service), on_timer, l, &l->timer) < 0) {
 		free(l);
@@ -172,11 +180,7 @@ void v1_stream_events(struct call *c)
 	l->sse =
 		v[V1_STREAM_EVENTS_QUERY_FORMAT].number == V1_STREAM_EVENTS_FORMAT_IS_SSE;
 	l->all = c->caller.scopes & V1_SCOPE_ADMIN;
-	l->last = event_last(c->v1->service);
-	if (v[V1_STREAM_EVENTS_QUERY_SINCE].given)
-		l->last = (uint64_t)v[V1_STREAM_EVENTS_QUERY_SINCE].number;
-	if (last && *last >= '0' && *last <= '9')
-		l->last = strtoull(last, NULL, 10);
+	l->last = since;
 	c->state = l;
 	c->gone = listening_gone;
 	c->req->drained = on_drained;

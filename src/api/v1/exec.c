@@ -486,17 +486,17 @@ void v1_list_execs(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
 	struct box *box = call_box(c);
-	const char *cursor = c->query.v[V1_LIST_EXECS_QUERY_CURSOR].text;
+	uint64_t after = 0;
 	struct ids ids = { .max = (size_t)c->query.v[V1_LIST_EXECS_QUERY_LIMIT].number };
 	struct warren_error err = WARREN_ERROR_INIT;
 	size_t shown = 0;
 	int r;
 
-	if (!box)
+	if (!box || !call_page(c, &c->query.v[V1_LIST_EXECS_QUERY_CURSOR], &after))
 		return;
 	ids.id = calloc(ids.max, sizeof(*ids.id));
 	r = ids.id ? db_each_exec(service_db(c->v1->service), box_row(box)->id,
-				  cursor ? (uint32_t)strtoul(cursor, NULL, 10) : 0,
+				  after < UINT32_MAX ? (uint32_t)after : UINT32_MAX,
 				  ids.max + 1, take_id, &ids, &err)
 		   : error_errno(&err, ENOMEM, "list the execs");
 	if (r < 0) {

@@ -335,15 +335,6 @@ static void on_timer(void *ctx)
 		go_on(t);
 }
 
-static uint64_t first_cursor(struct call *c)
-{
-	const char *last = http_header(c->req, "Last-Event-ID");
-
-	if (last && *last >= '0' && *last <= '9')
-		return strtoull(last, NULL, 10);
-	return (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
-}
-
 static void begin(struct tail *t)
 {
 	struct call *c = t->call;
@@ -367,7 +358,7 @@ static void begin(struct tail *t)
 	go_on(t);
 }
 
-static struct tail *tail_new(struct call *c, struct run *run)
+static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
 {
 	struct api_value *v = c->query.v;
 	struct tail *t = calloc(1, sizeof(*t));
@@ -381,7 +372,7 @@ static struct tail *tail_new(struct call *c, struct run *run)
 	t->run = run;
 	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
 	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
-	t->at = t->cursor = t->first = first_cursor(c);
+	t->at = t->cursor = t->first = from;
 	t->left = (uint64_t)v[V1_READ_OUTPUT_QUERY_MAX_BYTES].number;
 	t->bounded = t->left > 0;
 	t->only = (int)v[V1_READ_OUTPUT_QUERY_STREAM].number;
@@ -393,16 +384,19 @@ static struct tail *tail_new(struct call *c, struct run *run)
 
 void v1_read_output(struct call *c)
 {
+	uint64_t from = (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct run *run;
 	struct tail *t;
 
 	if (call_wants_socket(c) && !call_check_socket(c))
 		return;
+	if (!call_last_event(c, &from))
+		return;
 	run = call_run(c);
 	if (!run)
 		return;
-	t = tail_new(c, run);
+	t = tail_new(c, run, from);
 	if (!t) {
 		(void)run_unref(run);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");

@@ -378,7 +378,6 @@ void v1_list_sandboxes(struct call *c)
 			     .backend = v[V1_LIST_SANDBOXES_QUERY_BACKEND].text,
 			     .tier = v[V1_LIST_SANDBOXES_QUERY_TIER].text };
 	const char *owner = v[V1_LIST_SANDBOXES_QUERY_OWNER].text;
-	const char *cursor = v[V1_LIST_SANDBOXES_QUERY_CURSOR].text;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
@@ -396,8 +395,8 @@ void v1_list_sandboxes(struct call *c)
 
 		filter.states |= state < 0 ? 1U << 31 : 1U << state;
 	}
-	if (cursor)
-		filter.before = strtoull(cursor, NULL, 10);
+	if (!call_page(c, &v[V1_LIST_SANDBOXES_QUERY_CURSOR], &filter.before))
+		return;
 	buf_puts(&out, "{\"sandboxes\":[");
 	r = db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err);
 	if (r < 0) {

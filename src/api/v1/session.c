@@ -114,26 +114,37 @@ void v1_get_session(struct call *c)
 	call_json(c, 200, &out);
 }
 
+/* The newest of those that are older than @number. A number stays when its session is gone. */
+static struct shell *older_than(struct box *box, uint64_t number)
+{
+	struct shell *found = NULL;
+
+	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
+		if (shell_number(sh) < number &&
+		    (!found || shell_number(sh) > shell_number(found)))
+			found = sh;
+	return found;
+}
+
 void v1_list_sessions(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
 	struct box *box = call_box(c);
-	const char *cursor = c->query.v[V1_LIST_SESSIONS_QUERY_CURSOR].text;
 	size_t max = (size_t)c->query.v[V1_LIST_SESSIONS_QUERY_LIMIT].number, n = 0;
-	struct shell *sh, *last = NULL;
+	uint64_t before = UINT64_MAX;
+	struct shell *sh;
 
-	if (!box)
+	if (!box || !call_page(c, &c->query.v[V1_LIST_SESSIONS_QUERY_CURSOR], &before))
 		return;
 	buf_puts(&out, "{\"sessions\":[");
-	for (sh = shell_next(box, cursor ? shell_find(box, cursor) : NULL); sh && n < max;
-	     sh = shell_next(box, sh)) {
+	for (sh = older_than(box, before); sh && n < max; sh = older_than(box, before)) {
 		if (n++ > 0)
 			buf_puts(&out, ",");
 		show_session(&out, sh);
-		last = sh;
+		before = shell_number(sh);
 	}
-	if (sh && last)
-		buf_printf(&out, "],\"next_cursor\":\"%s\"}", shell_row(last)->id);
+	if (sh)
+		buf_printf(&out, "],\"next_cursor\":\"%ju\"}", (uintmax_t)before);
 	else
 		buf_puts(&out, "],\"next_cursor\":null}");
 	call_json(c, 200, &out);

@@ -132,17 +132,19 @@ static int list_one(void *ctx, const struct token_row *row)
 void v1_list_tokens(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
-	const char *cursor = c->query.v[V1_LIST_TOKENS_QUERY_CURSOR].text;
+	uint64_t after = 0;
 	struct listing l = {
 		.out = &out, .max = (size_t)c->query.v[V1_LIST_TOKENS_QUERY_LIMIT].number
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
+	if (!call_page(c, &c->query.v[V1_LIST_TOKENS_QUERY_CURSOR], &after))
+		return;
 	buf_puts(&out, "{\"tokens\":[");
 	r = db_each_token(service_db(c->v1->service),
 			  c->caller.scopes & V1_SCOPE_ADMIN ? NULL : c->caller.tenant,
-			  cursor ? strtoull(cursor, NULL, 10) : 0, 0, list_one, &l, &err);
+			  after, 0, list_one, &l, &err);
 	if (r < 0) {
 		call_fail(c, &err);
 		return;

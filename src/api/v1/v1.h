@@ -81,6 +81,10 @@ void call_fail_start(struct call *c, const struct warren_error *why);
  * net/http_proxy.h), from whose last callback it is called.
  */
 void call_closed(struct call *c);
+/* Where a page begins, of a list whose cursors are numbers; without one *@ret stays. False: refused. */
+bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
+/* The same of what a stream is continued from: Last-Event-ID. */
+bool call_last_event(struct call *c, uint64_t *ret);
 /* A stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);
 /* Does the request ask for a WebSocket? */
