@@ -404,24 +404,46 @@ def an_archive_goes_up_and_comes_down():
 @test
 def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
     """Nothing of it was promised: entries that had come are there, none that had not, and the next one is as any."""
-    data = archive([("a", b"whole"), ("old", b"new"), ("b", noise(900000)), ("c", b"last")])
+    data = archive([("a", b"whole"), ("old", b"new"), ("b", noise(900000)), ("d/b", noise(900000)), ("c", b"last")])
     with Files() as f:
         f.put("/up/other", b"other")
-        for who in (("api",), ("warden",), ("api", "warden")):
+        f.put("/up/b", b"kept")
+        for who in ((), ("api",), ("warden",), ("api", "warden")):
             with socket.socket(socket.AF_UNIX) as s:
                 s.connect(world.socket)
                 s.sendall(f"PUT {f.base}/tar?path=/up HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
                           f"Content-Length: {len(data)}\r\n\r\n".encode() + data[:500000])
                 until(lambda: f.ask("GET", "/stat", path="/up/old").status == 200, "some of it is there")
-                world.kill(*who)
+                if who:
+                    world.kill(*who)
                 if "warden" in who:
                     world.start()
                 world.ready()
-            eq((f.get("/up/a").body, f.get("/up/other").body), (b"whole", b"other"), f"after kill -9 of {who}")
-            ok(set(f.names("/up")) <= {"/up/a", "/up/b", "/up/old", "/up/other"}, f.names("/up"))
+            # What replaces a file does so when all of it is there.
+            eq([f.get(f"/up/{n}").body for n in ("a", "b", "other")], [b"whole", b"kept", b"other"],
+               f"after kill -9 of {who}")
+            if not who or has("init"):
+                until(lambda: sorted(f.names("/up")) == ["/up/a", "/up/b", "/up/old", "/up/other"],
+                      lambda: f"after kill -9 of {who}: {f.names('/up')}")
             f.remove("/up/old")
         f.ask("PUT", "/tar", data, path="/up", status=200)
-        eq([len(f.get(f"/up/{n}").body) for n in ("a", "b", "c", "old")], [5, 900000, 4, 3], "the whole of it")
+        eq([len(f.get(f"/up/{n}").body) for n in ("a", "b", "c", "old", "d/b")], [5, 900000, 4, 3, 900000], "the whole")
+
+
+@test
+def files_of_an_archive_take_the_place_of_others():
+    with Files() as f:
+        f.put("/up/file", b"old")
+        f.put("/up/dir/x", b"old")
+        f.run("cd /up && ln -s /etc/passwd link && ln file other && chmod 600 file")
+        data = archive([("file", b"new"), ("link", b"mine"), ("deep/er/x", b"1"), ("deep/er/y", b"2"), ("deep/z", b"3"),
+                        ("last", b"4")])
+        eq(f.ask("PUT", "/tar", data, path="/up", status=200).json(), {"entries": 6, "bytes": 11}, "what was unpacked")
+        eq([f.get(f"/up/{n}").body for n in ("file", "link", "other", "deep/er/x", "deep/er/y", "deep/z", "last")],
+           [b"new", b"mine", b"old", b"1", b"2", b"3", b"4"], "contents")
+        check_error(f.ask("PUT", "/tar", archive([("a", b"1"), ("dir", b"2")]), path="/up"), 409)
+        eq((f.get("/up/dir/x").body, f.get("/up/a").body), (b"old", b"1"), "a directory is in the way")
+        eq([n for n in f.names("/up") if ".warren" in n], [], "what is left")
 
 
 @test

@@ -2,7 +2,9 @@
 /*
  * untar.c - entries of an archive become files, one after another
  *
- * What is in the way of a file or link is removed, and directories that are missing
+ * A file is there when all of it is, and what it replaces is there until then: it has no
+ * name while it is written (O_TMPFILE), or, where there are no such files, one of its own beside.
+ * What is in the way of a link is removed, and directories that are missing
  * are made, each at most once for an entry. Modes of directories are set at
  * the end, as one that nobody may write to could not be filled.
  */
@@ -10,10 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/id.h"
 #include "net/loop.h"
 #include "service/tar.h"
 
@@ -32,9 +36,14 @@ struct untar {
 	size_t raw_len, raw_off;
 	bool waiting; /* for init */
 	bool running, fed_all, over;
+	bool arriving;          /* a file that is whole, and not heard of yet */
 	bool cleared, parented; /* what was tried for this entry */
-	unsigned arriving;      /* files that are copies, and not heard of yet */
 	int fd;                 /* the file that is written */
+	bool named;             /* there are none without a name */
+	int parent;             /* the directory of the last file; -1: that of all */
+	char *parent_name;      /* NULL: none */
+	char beside[32];        /* what a file is called in its directory meanwhile */
+	struct buf placing;     /* the same of the last that was whole, from the top */
 	uint64_t entries, bytes;
 	struct buf dirs; /* modes and names of directories */
 	size_t dirs_off;
@@ -65,15 +74,58 @@ struct untar *untar_new(struct files *f, const struct untar_options *options)
 	(void)memset(&u->raw_len, 0, sizeof(*u) - offsetof(struct untar, raw_len));
 	u->files = f;
 	u->o = *options;
-	u->fd = -1;
+	u->fd = u->parent = -1;
 	u->in = (struct buf)BUF_INIT(4U << 20);
 	u->dirs = (struct buf)BUF_INIT(DEFERRED_MAX);
+	u->placing = (struct buf)BUF_INIT(FILES_NAMES_MAX);
 	tar_init(&u->tar);
 	if (loop_timer_new(files_loop(f), on_timer, u, &u->timer) < 0) {
 		u->o.dir = -1; /* it stays the caller's */
 		return untar_free(u);
 	}
 	return u;
+}
+
+static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+		   const struct warren_error *err UNUSED)
+{
+}
+
+/* @name, in the directory of the entry. */
+static void put_beside(const struct untar *u, const char *name, struct buf *out)
+{
+	const char *entry = u->tar.entry.name, *slash = strrchr(entry, '/');
+
+	if (slash)
+		buf_add(out, entry, (size_t)(slash + 1 - entry));
+	buf_puts(out, name);
+}
+
+static void unlink_file(struct untar *u, const struct buf *name)
+{
+	struct files_change c = { .verb = PROTO_UNLINK, .dir = u->o.dir, .to = -1 };
+
+	if (!name->failed)
+		files_change_one(u->files, c, name->data, NULL, ignore, NULL);
+}
+
+/* The file that is written, before all of it is there. */
+static void drop_file(struct untar *u)
+{
+	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
+
+	(void)close(TAKE_FD(u->fd));
+	put_beside(u, u->beside, &name);
+	if (u->named)
+		unlink_file(u, &name);
+}
+
+static void leave_parent(struct untar *u)
+{
+	if (u->parent >= 0)
+		(void)close(TAKE_FD(u->parent));
+	free(u->parent_name);
+	u->parent_name = NULL;
 }
 
 struct untar *untar_free(struct untar *u)
@@ -85,8 +137,10 @@ struct untar *untar_free(struct untar *u)
 	u->timer = loop_timer_free(u->timer);
 	buf_done(&u->in);
 	buf_done(&u->dirs);
+	buf_done(&u->placing);
 	if (u->fd >= 0)
-		(void)close(u->fd);
+		drop_file(u);
+	leave_parent(u);
 	if (u->o.dir >= 0)
 		(void)close(u->o.dir);
 	free(u);
@@ -115,11 +169,6 @@ static void change(struct untar *u, struct files_change c, const char *first,
 	c.to = -1;
 	u->waiting = true;
 	files_change_one(u->files, c, first, second, fn, u);
-}
-
-static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
-		   const struct warren_error *err UNUSED)
-{
 }
 
 /* ---------------------------------------------------------- what stands in the way */
@@ -178,37 +227,57 @@ static bool clear_way(struct untar *u, int code)
 
 /* ----------------------------------------------------------------------- entries */
 
-/* Whether a copy has arrived. What it is dressed in matters less, as ever. */
-static void on_arrived(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+/*
+ * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one is opened
+ * after that, so there is one at a time.
+ */
+static void on_placed(void *ctx, struct files_answer *a UNUSED,
+		      const struct warren_error *err)
 {
 	struct untar *u = ctx;
 
-	u->arriving--;
-	if (err && err->code != EPERM && err->code != EACCES && !u->over) {
+	u->arriving = false;
+	if (err && u->named)
+		unlink_file(u, &u->placing);
+	if (err && !u->over) {
 		u->err = *err;
 		finish(u, &u->err);
-	} else if (u->arriving == 0 && u->fed_all && !u->waiting && !u->running) {
+	} else if (u->fed_all && !u->waiting && !u->running) {
 		run(u);
 	}
 }
 
-/* Of a file that is a copy, the first request about it says how that went. */
-static void dress_one(struct untar *u, struct files_change c, bool *first)
+/* The file that was written, which is whole now, gets its name. What follows waits for it at init. */
+static void place_file(struct untar *u)
 {
-	bool tells =
-		*first && u->tar.entry.type == TAR_FILE && files_are_copies(u->files);
+	AUTO_CLOSE int fd = TAKE_FD(u->fd);
+	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
+	struct files_change c = { .verb = PROTO_PUT,
+				  .dir = u->parent < 0 ? u->o.dir : u->parent,
+				  .to = fd };
 
-	*first = false;
-	u->arriving += tells;
-	files_change_one(u->files, c, u->tar.entry.name, NULL,
-			 tells ? on_arrived : ignore, tells ? u : NULL);
+	u->arriving = true;
+	if (!u->named) {
+		files_change_one(u->files, c, u->beside, slash ? slash + 1 : name,
+				 on_placed, u);
+		return;
+	}
+	(void)close(TAKE_FD(fd)); /* of a copy, this is its end */
+	u->placing.len = 0;
+	put_beside(u, u->beside, &u->placing);
+	c = (struct files_change){ .verb = PROTO_RENAME, .dir = u->o.dir, .to = -1 };
+	files_change_one(u->files, c, u->placing.failed ? "" : u->placing.data, name,
+			 on_placed, u);
 }
 
 /* Mode after owner, which takes bits from it; nobody waits for these. */
+static void dress_one(struct untar *u, struct files_change c)
+{
+	files_change_one(u->files, c, u->tar.entry.name, NULL, ignore, NULL);
+}
+
 static void dress(struct untar *u)
 {
-	bool first = true;
 	const struct tar_entry *e = &u->tar.entry;
 	struct files_change c = { .dir = u->o.dir,
 				  .to = -1,
@@ -219,14 +288,14 @@ static void dress(struct untar *u)
 
 	if (u->o.owners) {
 		c.verb = PROTO_CHOWN;
-		dress_one(u, c, &first);
+		dress_one(u, c);
 		c.verb = PROTO_CHMOD;
 		if (e->type == TAR_FILE)
-			dress_one(u, c, &first);
+			dress_one(u, c);
 	}
 	c.verb = PROTO_UTIME;
 	if (e->type != TAR_DIRECTORY)
-		dress_one(u, c, &first);
+		dress_one(u, c);
 }
 
 static void defer(struct untar *u)
@@ -240,11 +309,23 @@ static void defer(struct untar *u)
 	buf_add(&u->dirs, e->name, d.name_size);
 }
 
+/* What open(2) says where there are no files without a name. */
+static bool needs_name(const struct untar *u, int code)
+{
+	return u->tar.entry.type == TAR_FILE && !u->named &&
+	       (code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT);
+}
+
 static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct untar *u = ctx;
 	struct stat st;
 
+	if (err && needs_name(u, err->code)) {
+		u->named = true;
+		make_entry(u);
+		return;
+	}
 	if (err) {
 		if (!clear_way(u, err->code))
 			finish(u, err);
@@ -265,15 +346,75 @@ static void on_made(void *ctx, struct files_answer *a, const struct warren_error
 	go_on(u);
 }
 
+static void open_file(struct untar *u)
+{
+	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
+	unsigned mode = u->tar.entry.mode;
+
+	u->waiting = true;
+	if (!u->named) {
+		files_open(u->files, u->parent >= 0 ? u->parent : u->o.dir, ".",
+			   O_WRONLY | O_TMPFILE, mode, on_made, u);
+		return;
+	}
+	put_beside(u, u->beside, &name);
+	files_open(u->files, u->o.dir, name.failed ? "" : name.data,
+		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, on_made, u);
+}
+
+static void on_parent(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err) {
+		leave_parent(u);
+		if (!clear_way(u, err->code))
+			finish(u, err);
+		return;
+	}
+	u->parent = TAKE_FD(a->fd);
+	open_file(u);
+}
+
+/* A file without a name belongs into a directory, which most share with the one before. */
+static void make_file(struct untar *u)
+{
+	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
+	size_t n = slash ? (size_t)(slash - name) : 0;
+	struct warren_error err = WARREN_ERROR_INIT;
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	(void)snprintf(u->beside, sizeof(u->beside), ".warren-%s~", id);
+	if (u->named || (u->parent_name ? strlen(u->parent_name) == n &&
+						  strncmp(u->parent_name, name, n) == 0
+					: n == 0)) {
+		open_file(u);
+		return;
+	}
+	leave_parent(u);
+	if (n == 0) {
+		open_file(u);
+		return;
+	}
+	u->parent_name = strndup(name, n);
+	if (!u->parent_name) {
+		(void)error_errno(&err, ENOMEM, "unpack");
+		finish(u, &err);
+		return;
+	}
+	u->waiting = true;
+	files_open(u->files, u->o.dir, u->parent_name, O_PATH | O_DIRECTORY, 0, on_parent,
+		   u);
+}
+
 static void make_entry(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
 
 	switch (e->type) {
 	case TAR_FILE:
-		u->waiting = true;
-		files_open(u->files, u->o.dir, e->name,
-			   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e->mode, on_made, u);
+		make_file(u);
 		break;
 	case TAR_DIRECTORY:
 		change(u,
@@ -353,7 +494,7 @@ static int begin_entry(struct untar *u)
 static int end_entry(struct untar *u)
 {
 	if (u->fd >= 0)
-		(void)close(TAKE_FD(u->fd));
+		place_file(u);
 	if (u->tar.entry.name[0])
 		dress(u);
 	return 0;
@@ -432,7 +573,7 @@ static void run(struct untar *u)
 		finish(u, &u->err);
 	else if (!starved)
 		loop_timer_set(u->timer, 0);
-	else if (u->fed_all && u->arriving == 0)
+	else if (u->fed_all && !u->arriving)
 		at_end(u);
 	else if (!u->fed_all)
 		u->o.more(u->o.ctx);
