@@ -5,7 +5,8 @@
  * Memory is the machine's, before and after: what the kernel keeps for a
  * sandbox (namespaces, mounts, cgroups, stacks, page tables) shows nowhere
  * else. Two figures are taken, of which the larger counts: what MemAvailable
- * lost, and what all memory but the page cache gained.
+ * lost, and what all memory but the page cache gained. The floor comes first: what the kernel
+ * keeps for good of a crowd is there for both then.
  */
 #include <errno.h>
 
@@ -14,17 +15,19 @@
 #define PROBES    60 /* sandboxes made and unmade to measure the cost of one more */
 #define LEVELS    4
 #define SETTLE_US 500000 /* what a destroy leaves to the kernel is done by then */
+#define SETTLE_S  1
 
 struct crowd {
-	struct warren *w;
-	struct warren_sandbox **v;
+	const struct maker *maker;
+	void *state;
+	void **v;
 	unsigned n, max;
 };
 
 static int grow(struct crowd *c, unsigned to, uint64_t stop, struct warren_error *err)
 {
 	while (c->n < to && clock_now() < stop) {
-		int r = warren_create(c->w, &(struct warren_spec){ 0 }, &c->v[c->n], err);
+		int r = c->maker->make(c->state, &c->v[c->n], err);
 
 		if (r < 0)
 			return error_wrap(err, "with %u alive", c->n);
@@ -38,7 +41,7 @@ static int shrink(struct crowd *c, struct warren_error *err)
 	int worst = 0;
 
 	while (c->n > 0) {
-		int r = warren_destroy(c->v[--c->n], err);
+		int r = c->maker->unmake(c->v[--c->n], err);
 
 		worst = r < 0 ? r : worst;
 	}
@@ -52,20 +55,20 @@ static int shrink(struct crowd *c, struct warren_error *err)
 static int probe_row(struct crowd *c, struct series *create, struct series *destroy,
 		     struct warren_error *err)
 {
-	struct warren_sandbox *sb[PROBES];
+	void *box[PROBES];
 	int n = 0, r = 0;
 
 	while (r == 0 && n < PROBES) {
 		uint64_t t = clock_now();
 
-		r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb[n], err);
+		r = c->maker->make(c->state, &box[n], err);
 		series_add(create, clock_now() - t);
 		n += r == 0;
 	}
 	while (n > 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 		uint64_t t = clock_now();
-		int r2 = warren_destroy(sb[--n], &second);
+		int r2 = c->maker->unmake(box[--n], &second);
 
 		series_add(destroy, clock_now() - t);
 		if (r == 0 && r2 < 0) {
@@ -79,18 +82,18 @@ static int probe_row(struct crowd *c, struct series *create, struct series *dest
 static int probe_replace(struct crowd *c, struct series *replace,
 			 struct warren_error *err)
 {
-	struct warren_sandbox *sb = NULL;
-	int r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb, err);
+	void *box = NULL;
+	int r = c->maker->make(c->state, &box, err);
 
 	for (int i = 0; r == 0 && i < PROBES; i++) {
 		uint64_t t = clock_now();
 
-		r = warren_destroy(TAKE_PTR(sb), err);
+		r = c->maker->unmake(TAKE_PTR(box), err);
 		if (r == 0)
-			r = warren_create(c->w, &(struct warren_spec){ 0 }, &sb, err);
+			r = c->maker->make(c->state, &box, err);
 		series_add(replace, clock_now() - t);
 	}
-	return r < 0 ? r : warren_destroy(sb, err);
+	return r < 0 ? r : c->maker->unmake(box, err);
 }
 
 /* @ret_ns: of a create, at p50. */
@@ -163,13 +166,13 @@ static int fill_and_measure(struct bench *b, struct crowd *c, struct warren_erro
 		if (r == 0)
 			r = probe(b, c, &cost[i], err);
 		if (r == 0 && i == 0) {
-			(void)sleep(1);
+			(void)sleep(SETTLE_S);
 			memory_read(&before);
 		}
 	}
 	if (r < 0)
 		return r;
-	(void)sleep(1); /* what the probes left is freed after them */
+	(void)sleep(SETTLE_S); /* what the probes left is freed after them */
 	memory_read(&after);
 	report_value(b, "alive", c->n, "sandboxes");
 	if (c->n < c->max)
@@ -182,19 +185,17 @@ static int fill_and_measure(struct bench *b, struct crowd *c, struct warren_erro
 	return 0;
 }
 
-int bench_alive(struct bench *b, struct warren_error *err)
+static int measure(struct bench *b, const struct maker *maker, struct warren_error *err)
 {
-	struct crowd c = { .max = b->alive };
+	struct crowd c = { .maker = maker, .max = b->alive };
 	struct warren_error second = WARREN_ERROR_INIT;
-	struct counts before;
 	uint64_t t, ignored;
 	int r;
 
-	counts_take(b, &before);
-	c.v = calloc(c.max, sizeof(struct warren_sandbox *));
+	c.v = calloc(c.max, sizeof(*c.v));
 	if (!c.v)
 		return error_set(err, ENOMEM, "make room for %u sandboxes", c.max);
-	r = engine_open(b, false, &c.w, err);
+	r = maker->open(b, &c.state, err);
 	if (r == 0) {
 		const char *name = b->current;
 
@@ -211,8 +212,22 @@ int bench_alive(struct bench *b, struct warren_error *err)
 	}
 	if (r == 0)
 		report_value(b, "destroy all", (double)(clock_now() - t) / 1e6, "ms");
-	c.w = warren_close(c.w);
+	if (c.state)
+		maker->close(c.state);
 	free(c.v);
+	return r;
+}
+
+int bench_alive(struct bench *b, struct warren_error *err)
+{
+	struct counts before;
+	int r = 0;
+
+	counts_take(b, &before);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(makers); i++) {
+		b->prefix = makers[i]->prefix;
+		r = measure(b, makers[i], err);
+	}
 	if (r == 0)
 		report_value(b, "left behind", counts_report(b, &before), "of all kinds");
 	return r;

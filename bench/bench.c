@@ -104,21 +104,12 @@ static int take_options(struct bench *b, int argc, char **argv)
 	return 0;
 }
 
-int engine_open(const struct bench *b, bool trace, struct warren **ret,
-		struct warren_error *err)
-{
-	return warren_open(
-		&(struct warren_options){ .run_dir = b->run_dir,
-					  .trace = trace,
-					  .engine_name = b->ahead ? "bench" : NULL },
-		ret, err);
-}
-
 static int run_bench(struct bench *b, size_t i)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	b->current = benches[i].name;
+	b->prefix = "";
 	(void)printf("\n%s: %s\n", benches[i].name, benches[i].about);
 	if (benches[i].run(b, &err) == 0)
 		return 0;
@@ -174,6 +165,7 @@ static void clean(const struct bench *b)
 int main(int argc, char **argv)
 {
 	struct bench b = { .n = 500,
+			   .prefix = "",
 			   .warmup = 50,
 			   .seconds = 60,
 			   .workers = 3,

@@ -5,6 +5,8 @@
  *	bench.c		the options and the table of benchmarks
  *	sample.c	series, percentiles, the table and the JSON lines
  *	count.c		what of a machine can leak, and how much memory is used
+ *	maker.c		what makes sandboxes: our engine
+ *	floor.c		the same kernel objects, and nothing else
  *	create.c	create, true, destroy, and the steps of a create
  *	exec.c		execs in a live sandbox, pause and resume
  *	session.c	commands of a stateful shell, without a sandbox
@@ -14,8 +16,8 @@
  *
  * Every benchmark is bounded by a number of rounds and by time, reports what it
  * measured as it goes, and destroys what it made. Where something of the host's
- * is the floor, its rounds alternate with ours, so that a noisy neighbour is
- * everybody's.
+ * or bare kernel objects are the floor, its rounds alternate with ours, so that a noisy
+ * neighbour is everybody's.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -37,7 +39,8 @@ struct bench {
 	char run_dir[64];
 	FILE *json; /* NULL: none */
 	const char *current;
-	bool ahead; /* sandboxes are made of parts */
+	const char *prefix; /* of the names of what is reported */
+	bool ahead;         /* sandboxes are made of parts */
 };
 
 /* -------------------------------------------------------------- sample.c */
@@ -97,6 +100,19 @@ void memory_read(struct memory *ret);
 uint64_t memory_of_children(unsigned max);
 
 /* ------------------------------------------------------------ benchmarks */
+
+/* What is measured: our engine, or the kernel's floor. Its boxes are all unmade before it is closed. */
+struct maker {
+	const char *prefix; /* of the names of its figures */
+	int (*open)(const struct bench *b, void **ret, struct warren_error *err);
+	void (*close)(void *state);
+	int (*make)(void *state, void **ret_box, struct warren_error *err);
+	int (*unmake)(void *box, struct warren_error *err);
+};
+
+extern const struct maker maker_warren, maker_floor;
+/* Ours is the last. */
+extern const struct maker *const makers[2];
 
 int engine_open(const struct bench *b, bool trace, struct warren **ret,
 		struct warren_error *err);

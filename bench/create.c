@@ -17,6 +17,8 @@
 
 #define CHILD_STARTS "start the child"
 
+static const char *const true_argv[] = { "/bin/true", NULL };
+
 int run_in(struct warren_sandbox *sb, const char *const *argv, struct warren_error *err)
 {
 	struct warren_result res = { 0 };
@@ -54,6 +56,7 @@ int run_on_host(const char *const *argv, int out, struct warren_error *err)
 				       (unsigned)status);
 }
 
+/* In their order; a part ends where the next one begins. */
 enum part {
 	CREATE,
 	EXEC,
@@ -74,19 +77,17 @@ static int create(struct bench *b, struct warren *w, struct warren_sandbox **ret
 	return r < 0 ? r : warren_create(w, &spec, ret, err);
 }
 
-static int cycle(struct bench *b, struct warren *w, uint64_t times[PARTS],
+static int cycle(struct bench *b, struct warren *w, uint64_t ends[PARTS + 1],
 		 struct warren_error *err)
 {
-	static const char *const argv[] = { "/bin/true", NULL };
 	struct warren_sandbox *sb = NULL;
-	uint64_t t0, t1, t2, t3;
-	int r = create(b, w, &sb, &t0, err);
+	int r = create(b, w, &sb, &ends[0], err);
 
 	if (r < 0)
 		return r;
-	t1 = clock_now();
-	r = run_in(sb, argv, err);
-	t2 = clock_now();
+	ends[1] = clock_now();
+	r = run_in(sb, true_argv, err);
+	ends[2] = clock_now();
 	if (r < 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
@@ -94,35 +95,71 @@ static int cycle(struct bench *b, struct warren *w, uint64_t times[PARTS],
 		return r;
 	}
 	r = warren_destroy(sb, err);
-	t3 = clock_now();
-	times[CREATE] = t1 - t0;
-	times[EXEC] = t2 - t1;
-	times[DESTROY] = t3 - t2;
-	times[TOTAL] = t3 - t0;
+	ends[3] = clock_now();
 	return r;
 }
 
-static int measure_cycles(struct bench *b, struct warren *w, struct warren_error *err)
+/* The same by bare kernel objects, and /bin/true on the host. */
+static int floor_cycle(void *floor, uint64_t ends[PARTS + 1], struct warren_error *err)
+{
+	void *box = NULL;
+	int r, r2;
+
+	ends[0] = clock_now();
+	r = maker_floor.make(floor, &box, err);
+	if (r < 0)
+		return r;
+	ends[1] = clock_now();
+	r = run_on_host(true_argv, -1, err);
+	ends[2] = clock_now();
+	r2 = maker_floor.unmake(box, err);
+	ends[3] = clock_now();
+	return r < 0 ? r : r2;
+}
+
+static void keep(struct series s[PARTS], const uint64_t ends[PARTS + 1])
+{
+	for (size_t i = CREATE; i < TOTAL; i++)
+		series_add(&s[i], ends[i + 1] - ends[i]);
+	series_add(&s[TOTAL], ends[TOTAL] - ends[CREATE]);
+}
+
+/* By turns. */
+static int measure_cycles(struct bench *b, struct warren *w, void *floor,
+			  struct warren_error *err)
 {
 	static const char *const names[PARTS] = { "create", "exec /bin/true", "destroy",
 						  "create+true+destroy" };
-	struct series s[PARTS] = { 0 };
+	struct series ours[PARTS] = { 0 }, floors[PARTS] = { 0 };
 	uint64_t stop = clock_now() + b->seconds * 500000000ULL;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < PARTS; i++)
-		r = series_init(&s[i], names[i], b->n, err);
+	for (size_t i = 0; r == 0 && i < PARTS; i++) {
+		r = series_init(&ours[i], names[i], b->n, err);
+		if (r == 0)
+			r = series_init(&floors[i], names[i], b->n, err);
+	}
 	for (unsigned i = 0; r == 0 && i < b->n + b->warmup && clock_now() < stop; i++) {
-		uint64_t times[PARTS] = { 0 };
+		uint64_t ends[PARTS + 1] = { 0 }, floor_ends[PARTS + 1] = { 0 };
 
-		r = cycle(b, w, times, err);
-		for (size_t k = 0; r == 0 && i >= b->warmup && k < PARTS; k++)
-			series_add(&s[k], times[k]);
+		r = cycle(b, w, ends, err);
+		if (r == 0 && floor)
+			r = floor_cycle(floor, floor_ends, err);
+		if (r < 0 || i < b->warmup)
+			continue;
+		keep(ours, ends);
+		if (floor)
+			keep(floors, floor_ends);
 	}
 	for (size_t i = 0; i < PARTS; i++) {
+		b->prefix = maker_floor.prefix;
+		if (r == 0 && floor)
+			report_series(b, &floors[i]);
+		b->prefix = maker_warren.prefix;
 		if (r == 0)
-			report_series(b, &s[i]);
-		series_done(&s[i]);
+			report_series(b, &ours[i]);
+		series_done(&floors[i]);
+		series_done(&ours[i]);
 	}
 	return r;
 }
@@ -216,10 +253,15 @@ static int measure_steps(struct bench *b, struct warren_error *err)
 int bench_create(struct bench *b, struct warren_error *err)
 {
 	struct warren *w = NULL;
+	void *floor = NULL;
 	int r = engine_open(b, false, &w, err);
 
+	if (r == 0 && !b->ahead)
+		r = maker_floor.open(b, &floor, err);
 	if (r == 0)
-		r = measure_cycles(b, w, err);
+		r = measure_cycles(b, w, floor, err);
+	if (floor)
+		maker_floor.close(floor);
 	w = warren_close(w);
 	return r < 0 ? r : measure_steps(b, err);
 }

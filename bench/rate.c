@@ -27,6 +27,7 @@ struct worker {
 
 struct shared {
 	uint64_t start, stop;
+	const struct maker *maker;
 	bool with_true;
 	struct worker workers[WORKERS_MAX];
 };
@@ -43,41 +44,42 @@ static unsigned count_fds(void)
 	return n;
 }
 
-static int make_and_unmake(struct warren *w, bool with_true, struct warren_error *err)
+static int make_and_unmake(const struct shared *s, void *state, struct warren_error *err)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
-	struct warren_sandbox *sb = NULL;
-	int r = warren_create(w, &(struct warren_spec){ 0 }, &sb, err);
+	void *box = NULL;
+	int r = s->maker->make(state, &box, err);
 
 	if (r < 0)
 		return r;
-	r = with_true ? run_in(sb, argv, err) : 0;
+	r = s->with_true ? run_in(box, argv, err) : 0;
 	if (r < 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
-		(void)warren_destroy(sb, &second);
+		(void)s->maker->unmake(box, &second);
 		return r;
 	}
-	return warren_destroy(sb, err);
+	return s->maker->unmake(box, err);
 }
 
 static void work(const struct bench *b, struct shared *s, struct worker *me)
 {
-	struct warren *w = NULL;
-	int r = engine_open(b, false, &w, &me->err);
+	void *state = NULL;
+	int r = s->maker->open(b, &state, &me->err);
 
 	/* One before the start: the first of an engine opens what the others use. */
 	if (r == 0)
-		r = make_and_unmake(w, s->with_true, &me->err);
+		r = make_and_unmake(s, state, &me->err);
 	me->fds_before = count_fds();
 	while (r == 0 && clock_now() < s->start)
 		(void)sched_yield();
 	while (r == 0 && clock_now() < s->stop) {
-		r = make_and_unmake(w, s->with_true, &me->err);
+		r = make_and_unmake(s, state, &me->err);
 		me->done += r == 0;
 	}
 	me->fds_after = count_fds();
-	w = warren_close(w);
+	if (state)
+		s->maker->close(state);
 	_exit(r < 0);
 }
 
@@ -150,14 +152,18 @@ int bench_rate(struct bench *b, struct warren_error *err)
 	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
 				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct counts before;
-	int r;
+	int r = 0;
 
 	if (s == MAP_FAILED)
 		return error_errno(err, errno, "make room for %u workers", n);
 	counts_take(b, &before);
-	r = measure(b, s, n, "create+destroy", err);
-	if (r == 0)
-		r = measure(b, s, 1, "create+destroy", err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(makers); i++) {
+		s->maker = makers[i];
+		b->prefix = s->maker->prefix;
+		r = measure(b, s, n, "create+destroy", err);
+		if (r == 0)
+			r = measure(b, s, 1, "create+destroy", err);
+	}
 	s->with_true = true;
 	if (r == 0)
 		r = measure(b, s, n, "create+true+destroy", err);

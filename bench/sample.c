@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "bench.h"
 
+#define NAME_WIDTH 36
+
 int series_init(struct series *s, const char *name, size_t max, struct warren_error *err)
 {
 	*s = (struct series){ .name = name, .max = max };
@@ -57,9 +59,12 @@ void report_heading(struct bench *b UNUSED, const char *text)
 /* An object with the names that all lines have; the caller adds to it, and ends the line. */
 static void line_open(const struct bench *b, struct json *j, const char *name)
 {
+	char full[128];
+
+	(void)snprintf(full, sizeof(full), "%s%s", b->prefix, name);
 	json_open(j, NULL, '{');
 	json_str(j, "bench", b->current);
-	json_str(j, "name", name);
+	json_str(j, "name", full);
 }
 
 static void line_close(struct bench *b, struct json *j)
@@ -76,8 +81,9 @@ void report_series(struct bench *b, struct series *s)
 	uint64_t p50 = series_percentile(s, 50), p99 = series_percentile(s, 99);
 	uint64_t min = series_percentile(s, 0), mean = series_mean(s);
 
-	(void)printf("  %-36s p50 %9.1f  p99 %9.1f  min %9.1f  mean %9.1f us  n %zu\n",
-		     s->name, (double)p50 / 1e3, (double)p99 / 1e3, (double)min / 1e3,
+	(void)printf("  %s%-*s p50 %9.1f  p99 %9.1f  min %9.1f  mean %9.1f us  n %zu\n",
+		     b->prefix, NAME_WIDTH - (int)strlen(b->prefix), s->name,
+		     (double)p50 / 1e3, (double)p99 / 1e3, (double)min / 1e3,
 		     (double)mean / 1e3, s->n);
 	line_open(b, &j, s->name);
 	json_str(&j, "unit", "us");
@@ -94,7 +100,8 @@ void report_value(struct bench *b, const char *name, double value, const char *u
 	AUTO_BUF struct buf line = BUF_INIT(4096);
 	struct json j = { .out = &line };
 
-	(void)printf("  %-36s %13.3f %s\n", name, value, unit);
+	(void)printf("  %s%-*s %13.3f %s\n", b->prefix,
+		     NAME_WIDTH - (int)strlen(b->prefix), name, value, unit);
 	line_open(b, &j, name);
 	json_str(&j, "unit", unit);
 	/* What leaked less than nothing was somebody else's. */
