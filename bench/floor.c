@@ -52,6 +52,7 @@
 #define RANGES     0xfffU
 #define STACK_SIZE (64U << 10)
 #define PLAIN      (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
+#define LOOK_ONLY  (PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY)
 
 struct floor {
 	struct cgroup_root cgroups;
@@ -154,13 +155,12 @@ static int proc(struct floor *f)
 
 	if (mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &fd, err) < 0 ||
 	    mount_attach(fd, AT_FDCWD, "proc", err) < 0 ||
-	    mount_copy(AT_FDCWD, "/tmp/m", false, MOUNT_ATTR_RDONLY | PLAIN, -1, &copy,
-		       err) < 0 ||
+	    mount_copy(AT_FDCWD, "/tmp/m", false, LOOK_ONLY, -1, &copy, err) < 0 ||
 	    mount_attach(copy, AT_FDCWD, "/tmp/m", err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(read_only); i++)
-		if (mount_copy(AT_FDCWD, read_only[i], false, MOUNT_ATTR_RDONLY | PLAIN,
-			       -1, &copy, err) < 0 ||
+		if (mount_copy(AT_FDCWD, read_only[i], false, LOOK_ONLY, -1, &copy, err) <
+			    0 ||
 		    mount_attach(copy, AT_FDCWD, read_only[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(masked); i++)
@@ -180,7 +180,8 @@ static int dev(struct floor *f)
 						       { "mode", "0620" },
 						       { "max", "256" },
 						       { NULL, NULL } };
-	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC };
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+					     MOUNT_ATTR_NOEXEC };
 	struct warren_error *err = &f->err;
 	int fd;
 

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-bench.py - what we are compared with is what it claims to be
+
+The floor of warren-bench says what the kernel takes for sandboxes like ours: it must be confined as
+ours are, or it would be a floor of something else. Speaks TAP.
+"""
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from checks import BUILD, eq, needs_root, ok, run_tests, test
+from serve_world import slurp
+
+BENCH = f"{BUILD}/bench/warren-bench"
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+SAME = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+
+
+def posture(pid):
+    """What a process is confined by, seen from outside; without what differs from one sandbox to the next."""
+    status = dict(re.findall(r"^(\w+):\s*(.*)$", slurp(f"/proc/{pid}/status"), re.M))
+    mounts = []
+    for line in slurp(f"/proc/{pid}/mountinfo").splitlines():
+        left, right = line.split(" - ")
+        mounts.append((left.split()[4], set(left.split()[5].split(",")), right.split()[0]))
+    uid_map = slurp(f"/proc/{pid}/uid_map").split()
+    return {
+        "namespaces": [n for n in NAMESPACES
+                       if os.readlink(f"/proc/{pid}/ns/{n}") != os.readlink(f"/proc/self/ns/{n}")],
+        "mounts": sorted((at, sorted(o & {"ro", "nodev", "nosuid", "noexec"}), kind) for at, o, kind in mounts),
+        "ids": (uid_map[0], uid_map[2], uid_map[1] != "0"),
+        "loopback": bool(re.search(r"^\s*lo:", slurp(f"/proc/{pid}/net/dev"), re.M)),
+        **{k: status[k] for k in SAME},
+    }
+
+
+def left():
+    """Of floors whose process is gone: others may be at work."""
+    return [d for d in glob.glob("/sys/fs/cgroup/**/warren/floor*", recursive=True)
+            if not os.path.exists("/proc/" + re.sub(r".*/floor(\d+)-\d+$", r"\1", d))]
+
+
+def children(pid):
+    return slurp(f"/proc/{pid}/task/{pid}/children").split()
+
+
+def program(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe").split()[0].replace("/memfd:", ""))
+    except OSError:
+        return None
+
+
+def look_at(bench, name):
+    """The posture of a child that is @name's program by now; the bench stands still meanwhile."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and bench.poll() is None:
+        os.kill(bench.pid, signal.SIGSTOP)
+        try:
+            for pid in children(bench.pid):
+                if program(pid) == name:
+                    return posture(pid)
+        finally:
+            os.kill(bench.pid, signal.SIGCONT)
+        time.sleep(0.01)
+    raise AssertionError(f"no {name} was seen")
+
+
+@test
+@needs_root
+def the_floor_is_confined_as_we_are():
+    with subprocess.Popen([BENCH, "--alive", "8", "alive"], stdout=subprocess.PIPE, text=True) as bench:
+        floor, ours = look_at(bench, "warren-bench-idle"), look_at(bench, "init")
+        out = bench.communicate(timeout=240)[0]
+    eq(bench.returncode, 0, f"status of the bench; it said {out}")
+    eq(ours["namespaces"], list(NAMESPACES), "our own namespaces")
+    eq(ours["Seccomp"], "2", "our own filter")
+    for what in ours:
+        eq(floor[what], ours[what], f"of the floor: {what}")
+    for row in ("floor: memory each", "memory each", "floor: create with all alive, to with none"):
+        ok(re.search(rf"^  {row} ", out, re.M), f"no row '{row}' in {out}")
+    eq(left(), [], "cgroups of a floor that ended")
+
+
+@test
+@needs_root
+def the_floor_has_its_rows_and_leaves_nothing():
+    p = subprocess.run([BENCH, "--rounds", "5", "--warmup", "1", "--seconds", "4", "create", "rate"],
+                       capture_output=True, text=True, timeout=240, check=False)
+    eq((p.returncode, p.stderr), (0, ""), "status and errors")
+    for row in ("floor: create", "create", "floor: create+true+destroy", "floor: create+destroy, 3 at once"):
+        ok(re.search(rf"^  {re.escape(row)} ", p.stdout, re.M), f"no row '{row}' in {p.stdout}")
+    eq(left(), [], "cgroups of a floor that ended")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())
