@@ -255,7 +255,8 @@ def idle_streams(world, token):
 
 def with_tls(world):
     """A listener with a certificate of its own, before it is started."""
-    world.tls, world.cert = world.free_port(), f"{world.dir}/cert.pem"
+    from checks import free_port  # pylint: disable=import-outside-toplevel
+    world.tls, world.cert = free_port(), f"{world.dir}/cert.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{world.dir}/key.pem", "-out",
                     world.cert, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True, timeout=60)
     world.options += ["--listen", f"tls:127.0.0.1:{world.tls}", "--tls-cert", world.cert, "--tls-key",

@@ -3,29 +3,31 @@
 
 A test is a function; its name says what must be true. A failed check raises; Skip says why not.
 """
+import atexit
 import contextlib
 import ctypes
 import functools
 import glob
 import hashlib
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 
 SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
 WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(BUILD, "warren")))
 ROOT = os.geteuid() == 0
-RUN_DIR = "/run/warren"
+RUN_DIR, STATE_DIR = "/run/warren", "/var/lib/warren"
 MIB = 1 << 20
+CGROUPS, OWN_CGROUP = "/sys/fs/cgroup", f"warren-test-{os.getpid()}"
 CLONE_NEWNS = 0x20000
 PR_SET_CHILD_SUBREAPER = 36
-START = time.time()
 
 tests = []
 
@@ -76,6 +78,14 @@ def scratch():
         shutil.rmtree(d)
 
 
+def free_port():
+    """One of loopback's that nobody has, and that the kernel gives to nobody who does not ask for it by number."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", random.randrange(10000, 32768)))
+            return s.getsockname()[1]
+
+
 def warren(*args, **kw):
     """The program to its end, in 30 s at most."""
     kw.setdefault("stdin", subprocess.DEVNULL)
@@ -104,15 +114,36 @@ def check_isolated():
 
 
 def be_alone():
-    """A mount namespace and a run directory of our own: what others do meanwhile is not seen there."""
+    """Mounts, a run directory and cgroups of our own: what others do meanwhile is not seen there."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not ROOT or libc.unshare(CLONE_NEWNS) < 0:
         return
     os.makedirs(RUN_DIR, 0o700, exist_ok=True)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "warren-test", RUN_DIR], check=True)
+    take_cgroups()
     # Whatever is left running comes to us.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def take_cgroups():
+    """Over the top of each hierarchy that sandboxes are in, for us, a cgroup of our own."""
+    v2 = os.path.exists(f"{CGROUPS}/cgroup.controllers")
+    tops = [CGROUPS] if v2 else [f"{CGROUPS}/{name}" for name in ("cpu", "cpuacct", "memory", "pids", "freezer")]
+    for top in {os.path.realpath(d) for d in tops if os.path.isdir(d)}:
+        if v2:  # as an engine does that finds itself at the top
+            with contextlib.suppress(OSError), open(f"{top}/cgroup.subtree_control", "w", encoding="ascii") as f:
+                f.write("+cpu +memory +pids")
+        atexit.register(leave_cgroup, os.open(top, os.O_RDONLY | os.O_DIRECTORY))
+        os.mkdir(f"{top}/{OWN_CGROUP}")
+        subprocess.run(["mount", "--bind", f"{top}/{OWN_CGROUP}", top], check=True)
+
+
+def leave_cgroup(top):
+    for _, below, _, fd in os.fwalk(OWN_CGROUP, topdown=False, dir_fd=top):
+        for name in below:
+            os.rmdir(name, dir_fd=fd)
+    os.rmdir(OWN_CGROUP, dir_fd=top)
 
 
 def lives(pid):
@@ -124,25 +155,10 @@ def lives(pid):
         return False
 
 
-def is_lived_in(cgroup):
-    for base, _, _ in os.walk(cgroup):
-        with contextlib.suppress(OSError), open(f"{base}/cgroup.procs", encoding="ascii") as f:
-            if f.read():
-                return True
-    return False
-
-
 def left_cgroups(owned=()):
-    """Those of sandboxes that are gone. Others', with a run directory of their own, are lived in or older than we are."""
-    groups, left = {}, set()
-    for pattern in ("/sys/fs/cgroup/*/warren/*/", "/sys/fs/cgroup/warren/*/"):
-        for d in glob.glob(pattern):
-            groups.setdefault(os.path.basename(d[:-1]), []).append(d)
-    for name, dirs in groups.items():
-        with contextlib.suppress(FileNotFoundError):
-            if name not in owned and os.stat(dirs[0]).st_mtime >= START and not any(map(is_lived_in, dirs)):
-                left.update(dirs)
-    return left
+    """Those of sandboxes but @owned, for who is alone."""
+    found = [d for pattern in ("*/warren/*/", "warren/*/") for d in glob.glob(f"{CGROUPS}/{pattern}")]
+    return {d for d in found if ROOT and os.path.basename(d[:-1]) not in owned}
 
 
 def explain(why):

@@ -314,7 +314,7 @@ static void limits(void)
 	say("soft-nofile", setrlimit(RLIMIT_NOFILE, &lim));
 	say("nice-up", setpriority(PRIO_PROCESS, 0, -5));
 	say("realtime", sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 1 }));
-	say("nice-down", setpriority(PRIO_PROCESS, 0, 1));
+	say("nice-down", setpriority(PRIO_PROCESS, 0, 19));
 }
 
 static void devices(void)

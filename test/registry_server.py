@@ -12,6 +12,8 @@ import subprocess
 import threading
 import time
 
+from checks import free_port
+
 OCI = "application/vnd.oci.image."
 MANIFEST = OCI + "manifest.v1+json"
 INDEX = OCI + "index.v1+json"
@@ -19,12 +21,6 @@ INDEX = OCI + "index.v1+json"
 
 def sha256(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def basic(user, password):

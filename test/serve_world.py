@@ -28,7 +28,7 @@ import threading
 import time
 import urllib.parse
 
-from checks import BUILD, Skip, eq, ok
+from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
 WAIT = 30  # seconds that nothing here takes
@@ -324,7 +324,7 @@ class World:
         os.chmod(self.dir, 0o755)  # it is no secret, and the api is somebody else
         self.state, self.run_dir = state or f"{self.dir}/state", f"{self.dir}/run"
         self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
-        self.port = self.free_port() if tcp else None
+        self.port = free_port() if tcp else None
         self.options, self.limits = list(options), limits
         self.config = f"{self.dir}/warren.yaml"
         with open(self.config, "w", encoding="utf-8") as f:
@@ -341,12 +341,6 @@ class World:
             except BaseException:
                 self.discard()
                 raise
-
-    @staticmethod
-    def free_port():
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            return s.getsockname()[1]
 
     def command(self):
         listen = ["--listen", f"unix:{self.socket}"]
@@ -602,11 +596,11 @@ class World:
     NOTHING = dict.fromkeys(("processes", "namespaces", "cgroups", "loops", "mounts", "boxes", "links", "journals",
                              "sandboxes", "execs"), 0)
 
-    def check_empty(self, seconds=10):
+    def check_empty(self, seconds=WAIT):
         """No sandbox, and nothing of one."""
         until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()}; {self.said()}", seconds)
 
-    def match(self, seconds=10):
+    def match(self, seconds=WAIT):
         """Sandboxes by the API, by the database and on the machine are the same."""
         def differences():
             self.look()

@@ -5,6 +5,8 @@
     with Reference() as r:                 # SWE-ReX's server, on loopback
         points(r.url, r.token, r.dir)
 """
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -13,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-from checks import BUILD, SOURCE, Skip
-from serve_world import World, until
+from checks import BUILD, SOURCE, Skip, free_port
+from serve_world import until
 
 VENV = os.path.join(BUILD, "swerex-venv")
 WANTED = os.path.join(SOURCE, "test", "swerex-requirements.txt")
@@ -22,15 +24,17 @@ WANTED = os.path.join(SOURCE, "test", "swerex-requirements.txt")
 
 def client_python():
     """Made once, beside the build; anew when other packages are wanted."""
-    python, stamp = f"{VENV}/bin/python", f"{VENV}/wanted"
+    with open(f"{VENV}.lock", "w", encoding="ascii") as lock:  # by one test at a time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return make_python(f"{VENV}/bin/python", f"{VENV}/wanted")
+
+
+def make_python(python, stamp):
     with open(WANTED, encoding="utf-8") as f:
         wanted = f.read()
-    try:
-        with open(stamp, encoding="utf-8") as f:
-            if f.read() == wanted:
-                return python
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), open(stamp, encoding="utf-8") as f:
+        if f.read() == wanted:
+            return python
     shutil.rmtree(VENV, ignore_errors=True)
     for command in ([sys.executable, "-m", "venv", VENV],
                     [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", WANTED]):
@@ -50,7 +54,7 @@ class Reference:
     def __enter__(self):
         python = client_python()
         self.dir = tempfile.mkdtemp(prefix="warren-swerex-")
-        self.port = World.free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             [python, "-m", "swerex.server", "--host", "127.0.0.1", "--port", str(self.port), "--auth-token", self.token],

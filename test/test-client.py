@@ -33,7 +33,7 @@ WORLD = []  # the service, once there is one
 
 def w():
     if not WORLD:
-        port = World.free_port()
+        port = free_port()
         world = World("--listen", f"tls:127.0.0.1:{port}", tcp=True, start=False)
         world.tls, world.cert = port, f"{world.dir}/cert.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{world.dir}/key.pem",

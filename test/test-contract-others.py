@@ -78,12 +78,6 @@ def contract(kind, config, image=None, but=()):
         ok(any(name in suite.failed for suite in suites), f"{name} is no exception: it passes")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Sshd:
     """An sshd of our own on loopback: its keys, its port, root allowed by one key."""
 
@@ -95,8 +89,6 @@ class Sshd:
                 raise Skip(f"{tool} is not installed")
         self.dir = tempfile.mkdtemp(prefix="warren-ssh-")
         self.port = free_port()
-        self.made = not os.path.isdir("/run/sshd")
-        os.makedirs("/run/sshd", exist_ok=True)
         for name in ("host", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.dir}/{name}"], check=True)
         shutil.copy(f"{self.dir}/key.pub", f"{self.dir}/authorized")
@@ -109,8 +101,10 @@ class Sshd:
                     f"AuthorizedKeysFile {self.dir}/authorized\nPermitRootLogin prohibit-password\nStrictModes no\n"
                     "PasswordAuthentication no\nMaxSessions 1000\nMaxStartups 1000\nPrintMotd no\n")
         self.log = open(f"{self.dir}/log", "wb")  # pylint: disable=consider-using-with
-        self.process = subprocess.Popen([shutil.which("sshd", path=PATH), "-D", "-e", "-f", f"{self.dir}/config"],
-                                        stderr=self.log, stdin=subprocess.DEVNULL)
+        # Its directory to be confined in has a fixed name: in a /run of its own.
+        script = 'mount -t tmpfs warren-test /run && mkdir -m 755 /run/sshd && exec "$@"'
+        self.process = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", shutil.which("sshd", path=PATH), "-D", "-e",
+                                         "-f", f"{self.dir}/config"], stderr=self.log, stdin=subprocess.DEVNULL)
         for _ in range(100):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 return
@@ -132,9 +126,6 @@ class Sshd:
         self.process.wait()
         self.log.close()
         shutil.rmtree(self.dir)
-        if self.made:
-            with contextlib.suppress(OSError):
-                os.rmdir("/run/sshd")
 
 
 @test

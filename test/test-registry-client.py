@@ -17,8 +17,9 @@ import tarfile
 import threading
 import urllib.parse
 
+from checks import free_port
 from registry_harness import MIB, PULL, Skip, bad, eq, folder, good, main, noise, ok, pull, test, work
-from registry_server import (MANIFEST, Evil, Image, Registry, basic, free_port, make_certificate,
+from registry_server import (MANIFEST, Evil, Image, Registry, basic, make_certificate,
                              make_token, sha256)
 
 REAL = ("docker-registry", "skopeo", "umoci", "htpasswd", "openssl")

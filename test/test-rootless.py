@@ -4,7 +4,7 @@
 
 Speaks TAP. As root, it becomes a throwaway user with directories of its own; as anybody else it is
 that user. Every test is run without and, where newuidmap(1) is installed, with a range of
-subordinate ids (as root only: lines are put into /etc/passwd, subuid and subgid and taken out).
+subordinate ids (as root only: a line more in /etc/passwd, subuid and subgid, that nobody else sees).
 """
 import json
 import os
@@ -58,7 +58,8 @@ class User:
         if ROOT:
             for n in os.listdir("/proc"):
                 with contextlib.suppress(OSError, KeyError, ValueError):
-                    if n.isdigit() and int(status_of(n)["Uid"].split()[0]) in (UID, *range(SUB, SUB + COUNT)):
+                    uid = int(status_of(n)["Uid"].split()[0]) if n.isdigit() else -1
+                    if uid == UID or uid in range(SUB, SUB + COUNT):
                         found.append(f"process {n} {slurp(f'/proc/{n}/comm').strip()}")
         return found
 
@@ -71,19 +72,18 @@ def users():
 
 @contextlib.contextmanager
 def subordinate():
-    """The ranges in the machine's files, for as long as it takes; other lines are kept as they are."""
+    """The ranges in the files of the machine as this test alone sees them: it has mounts of its own (be_alone)."""
     lines = {"/etc/subuid": f"{UID}:{SUB}:{COUNT}\n", "/etc/subgid": f"{UID}:{SUB}:{COUNT}\n",
              "/etc/passwd": f"warren-test-{UID}:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"}
-    try:
+    with scratch() as d, contextlib.ExitStack() as mounts:
         for path, line in lines.items():
-            with open(path, "a", encoding="ascii") as f:
-                f.write(line)
+            copy = f"{d}/{os.path.basename(path)}"
+            with open(path, "a+b") as original, open(copy, "wb") as f:
+                original.seek(0)
+                f.write(original.read() + line.encode())
+            subprocess.run(["mount", "--bind", copy, path], check=True)
+            mounts.callback(subprocess.run, ["umount", path], check=True)
         yield
-    finally:
-        for path, line in lines.items():
-            text = slurp(path).replace(line, "")
-            with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
-                f.write(text)
 
 
 def both(f):

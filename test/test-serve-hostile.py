@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from checks import MIB, Skip, eq, ok, run_tests, test
+from checks import MIB, Skip, eq, free_port, ok, run_tests, test
 from serve_world import WAIT, World, check_error, rss, slurp, until
 
 w = token = None  # pylint: disable=invalid-name
@@ -203,7 +203,7 @@ def without_a_token_nothing_is_told():
 @test
 def a_wide_listener_needs_a_token():
     with World(start=False) as s:
-        s.options += ["--listen", f"tcp:0.0.0.0:{s.free_port()}"]
+        s.options += ["--listen", f"tcp:0.0.0.0:{free_port()}"]
         p = subprocess.run(s.command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT, check=False)
         eq(p.returncode, 1, f"status: {p}")
         ok(b"token" in p.stderr, p.stderr)

@@ -224,13 +224,14 @@ def they_outlive_the_service():
     idle.run("cd /tmp; X=5; f() { echo f; }")
     with WORLD.client() as c:
         c.open().request("POST", f"{busy.path}/run",
-                         json.dumps({"command": "Y=1; sleep 1.5; Y=2; echo late"}),
+                         json.dumps({"command": "Y=1; until [ -e /tmp/go ]; do sleep 0.05; done; Y=2; echo late"}),
                          {"Content-Type": "application/json"})
         until(lambda: busy.show()["state"] == "busy", "it runs")
         WORLD.kill("api", "warden")
     WORLD.start()
     eq(idle.out("echo $X; f; pwd"), "5\nf\n/tmp\n")
     eq(busy.show()["state"], "busy")
+    idle.run("touch /tmp/go")
     until(lambda: busy.show()["state"] == "idle", "the command ended")
     eq(busy.out("echo $Y"), "2\n")
 

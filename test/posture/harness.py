@@ -140,14 +140,14 @@ def cgroup_v2():
 
 
 def cgroup_dirs(pid):
-    """Controller to directory; "" is the unified hierarchy."""
+    """Controller to directory; "" is the unified hierarchy. Ours is at the top of what we see (be_alone)."""
     dirs = {}
     for line in slurp(f"/proc/{pid}/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             if name == "" and not cgroup_v2():
                 continue
-            dirs[name] = os.path.normpath("/sys/fs/cgroup/" + name + path)
+            dirs[name] = os.path.normpath(f"/sys/fs/cgroup/{name}/{path.replace(f'/{OWN_CGROUP}', '', 1)}")
     return dirs
 
 
@@ -162,7 +162,9 @@ def leftovers():
     found |= left_cgroups()
     found |= {line.split(" ", 1)[1] for line in slurp("/proc/self/mountinfo").splitlines()}
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
-        found.add(path)
+        with contextlib.suppress(OSError):  # it went meanwhile
+            if slurp(path).startswith(STATE_DIR + "/"):
+                found.add(path)
     return found
 
 
