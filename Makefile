@@ -5,7 +5,7 @@ prefix       ?= /usr/local
 PREFIX       ?= $(prefix)
 DESTDIR      ?=
 MESON_FLAGS  ?=
-JOBS         ?= 1
+JOBS         ?= 2
 TESTS        ?=
 RETRIES      ?= 0
 FUZZ_SECONDS ?= 20
@@ -29,7 +29,7 @@ demo: deps ## build, and show what it does
 	@$(MAKE) --no-print-directory all
 	@WARREN=$(abspath $(BUILD))/warren tools/demo
 
-test: ## build, and run every test (TESTS='name...' JOBS=1 RETRIES=0)
+test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@tools/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
