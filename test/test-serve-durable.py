@@ -5,6 +5,7 @@
 Speaks TAP. Clients make, run, read and delete while the api, the warden or both are killed again and again;
 then everything that was answered is held against what there is.
 """
+import contextlib
 import http.client
 import json
 import os
@@ -219,6 +220,24 @@ def what_ends_while_nobody_looks():
         eq(w.get(f"/v1/sandboxes/{box}/execs/{reads}")["state"], "running", "state of the one that reads")
         w.post(f"/v1/sandboxes/{box}/execs/{reads}/stdin?close=true", "after")
         eq((w.result(box, reads)["exit_code"], w.raw(box, reads)), (3, b"before after"), "what it read")
+
+
+@test
+def an_end_that_was_told_and_not_written_down():
+    """An answer comes before its row is written: had the api been killed in between, the journal would have it all."""
+    with World() as w:
+        box = w.create()
+        told = w.run(box, "sleep 0.05; echo x; exit 7")
+        w.stop()
+        with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db")) as db, db:
+            changed = db.execute("UPDATE execs SET ended_at = NULL, exit_code = NULL, wall_usec = NULL WHERE id = ?",
+                                 (told["id"],)).rowcount
+            eq(changed, 1, "rows that were made to run on")
+            db.execute("UPDATE tenants SET execs = execs + 1 WHERE name = 'local'")
+        w.start()
+        now = w.get(f"/v1/sandboxes/{box}/execs/{told['id']}")
+        eq({k: now[k] for k in now if k in told}, {k: told[k] for k in told if k in now}, "the exec")
+        eq(w.rows("SELECT execs FROM tenants WHERE name = 'local'"), [(0,)], "what is charged")
 
 
 @test

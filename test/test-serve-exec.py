@@ -6,6 +6,7 @@ Speaks TAP. One sandbox for most tests.
 """
 import base64
 import json
+import pathlib
 import re
 import signal
 import sys
@@ -395,6 +396,21 @@ def descriptors_are_let_go():
         w.raw(b, e)
     until(lambda: w.descriptors()["api"] <= before["api"] + 3, lambda: f"{before} became {w.descriptors()}")
     eq(w.descriptors()["warden"], before["warden"], "descriptors of the warden")
+
+
+@test
+def files_for_output_are_made_ahead():
+    kept = pathlib.Path(w.state, "serve/journals")
+
+    def taken_over():
+        """Whether the journal of a new exec is a file that was there before."""
+        ahead = {f.stat().st_ino for f in kept.glob(".blank-*")}
+        return (kept / w.run(b, "true")["id"]).stat().st_ino in ahead
+    until(taken_over, "an exec whose file was there")
+    for f in kept.glob(".blank-*"):
+        f.unlink(missing_ok=True)
+    eq([w.run(b, f"echo {i}")["stdout"] for i in range(20)], [f"{i}\n" for i in range(20)], "output without them")
+    until(taken_over, "an exec whose file was there, again")
 
 
 # ------------------------------------------------------------------- terminals

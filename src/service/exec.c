@@ -285,12 +285,11 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 
 static int make_journal(struct run *run, struct warren_error *err)
 {
-	struct service *s = run->box->service;
+	int fd = blank_take(run->box->service, run->row.journal);
 
-	run->journal = openat(s->journals, run->row.journal,
-			      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (run->journal < 0)
-		return error_errno(err, errno, "make a file for the output");
+	if (fd < 0)
+		return error_errno(err, -fd, "make a file for the output");
+	run->journal = fd;
 	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return run->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
 }
@@ -467,6 +466,15 @@ static void forget_oldest(struct box *box)
 	}
 }
 
+/* By its own clock, so that whoever reads the result again says the same; but not yet to come. */
+static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
+{
+	uint64_t now = (uint64_t)service_time(), began = (uint64_t)row->started_at;
+	uint64_t took = result->wall_usec / 1000;
+
+	return (int64_t)(result->wall_usec && took < now - began ? began + took : now);
+}
+
 void run_finish(struct run *run, const struct warren_result *result)
 {
 	struct box *box = run->box;
@@ -475,14 +483,11 @@ void run_finish(struct run *run, const struct warren_result *result)
 	if (run->row.ended)
 		return;
 	run->row.ended = true;
-	run->row.ended_at = service_time();
+	run->row.ended_at = end_of(&run->row, result);
 	run->row.result = *result;
-	/* If that fails, the journal has it, and the next start reads it there. */
-	survive(box->service, db_finish_exec(box->service->db, run->row.id,
-					     run->row.ended_at, result, &ignored));
 	uncount(run);
 	if (!run->row.session) {
-		box->row.last_used = run->row.ended_at;
+		box->row.last_used = service_time();
 		if (box->row.idle_timeout_ms)
 			box_arm(box);
 	}
@@ -497,6 +502,12 @@ void run_finish(struct run *run, const struct warren_result *result)
 		run_wait_cancel(w);
 		w->fn(w, run);
 	}
+	/*
+	 * Written down after it was told: the journal has it until then, and the next start
+	 * would read it there. Nobody else is heard in between.
+	 */
+	survive(box->service, db_finish_exec(box->service->db, run->row.id,
+					     run->row.ended_at, result, &ignored));
 	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));

@@ -126,6 +126,7 @@ struct service {
 	struct box *asking;
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
+	struct blanks *blanks;
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;
@@ -150,6 +151,11 @@ int tidy_open(struct service *s);
 void tidy_close(struct service *s);
 /* Something was left that must be put right, as soon as that is possible. */
 void service_untidy(struct service *s);
+
+/* blank.c: an empty file for output, by the name @name; its descriptor, or -errno. */
+int blank_open(struct service *s);
+void blank_close(struct service *s);
+int blank_take(struct service *s, const char *name);
 
 /* restore.c: journals that no exec has are removed; -EAGAIN: perhaps not all. */
 int restore_sweep(struct service *s);

@@ -78,6 +78,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r == 0)
 		r = tidy_open(s);
+	if (r == 0)
+		r = blank_open(s);
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
 	if (r == 0)
@@ -102,6 +104,7 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	blank_close(s);
 	event_free_all(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
