@@ -4,16 +4,22 @@
 
 Speaks TAP.
 """
+import contextlib
 import importlib
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
-from checks import SOURCE, eq, ok, run_tests, test
+from checks import BUILD, SOURCE, eq, ok, run_tests, scratch, test, warren
 from dockerd import Docker, rootfs
-from serve_world import SERVE, World, check_error, running, until
+from serve_world import SERVE, WAIT, World, check_error, running, until
+
+KEEPER = os.path.join(BUILD, "warren-keeper")
 
 LOOSE = """
   loose:
@@ -60,6 +66,60 @@ def what_a_backend_cannot_is_shown_and_refused():
         with w.client() as c:
             r = c.send("GET", f"/v1/sandboxes/{box}/files/watch", query={"path": "/tmp"})
             eq((r.status, r.readline()), (200, b'{"type":"ready"}\n'), "where it can be watched")
+
+
+@contextlib.contextmanager
+def docker_like(runtime):
+    """A socket where whatever is asked is answered as /info of a daemon with that runtime."""
+    body = json.dumps({"ServerVersion": "20", "Driver": "overlay2", "DefaultRuntime": runtime}).encode()
+    with scratch() as d, socket.socket(socket.AF_UNIX) as s:
+        s.bind(f"{d}/s")
+        s.listen()
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    with s.accept()[0] as c:
+                        c.recv(65536)
+                        c.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        t = threading.Thread(target=serve)
+        t.start()
+        try:
+            yield f"{d}/s"
+        finally:
+            s.shutdown(socket.SHUT_RDWR)
+            t.join()
+
+
+@test
+def what_docker_can_depends_on_its_runtime():
+    """An anchor comes to a container of runc's, and can watch; one of a kernel of its own cannot."""
+    for runtime, can in (("runc", True), ("crun", True), ("runsc", False), ("kata-runtime", False)):
+        with docker_like(runtime) as path:
+            p = subprocess.run([KEEPER, "probe", "docker"], input=json.dumps({"socket": path}).encode(), capture_output=True,
+                               timeout=WAIT, check=True)
+        found = [f for f in json.loads(p.stdout) if f["name"] == "watch"]
+        eq([(f["ok"], bool(f["effect"])) for f in found], [(can, not can)], runtime)
+
+
+@test
+def a_keeper_says_how_long_it_may_take():
+    """As long as its backend is configured to, and docker's daemon has some seconds less than that."""
+    for kind, config, secs in (("command", {"exec": ["true", "{argv}"]}, 180), ("docker", {"socket": "/nowhere"}, 180),
+                               ("command", {"exec": ["true", "{argv}"], "timeout": 86400}, 3 * 86400),
+                               ("docker", {"socket": "/nowhere", "timeout": 3600}, 3 * 3610)):
+        p = subprocess.run(["sh", "-c", 'exec "$0" features "$1" 3>&1 >/dev/null', KEEPER, kind], input=json.dumps(config).encode(),
+                           capture_output=True, timeout=WAIT, check=True)
+        eq(struct.unpack_from("=I", p.stdout), (secs,), f"{kind} {config}")
+        eq(struct.unpack_from("=i", p.stdout, 4), (0,), "then how it went")
+        ok(b"watch\0" in p.stdout, "and what was asked")
+
+
+@test
+def no_such_backend_says_which_there_are():
+    p = warren("image", "pull", "--backend", "nosuch", "x:1")
+    eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren image pull: there is no backend 'nosuch' here; "
+                                            b"there is: command, gvisor, docker\n"))
 
 
 @test

@@ -309,7 +309,8 @@ enum proto_verb {
  * A verb, done to many paths one after another, or to pairs of them. Of two
  * directories that come along the second is for the second of each pair. The
  * value of the REPLY is how many were changed; if one failed, how many were
- * dealt with before it.
+ * dealt with before it. A keeper's tools are given many at once: of those that were
+ * given with the one that failed, some before it may be left, and some behind it done.
  */
 struct proto_change {
 	struct proto_header h;

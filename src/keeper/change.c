@@ -4,7 +4,8 @@
  *
  * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two. They
  * fail with the words of an errno, a tool's or ours, and the script ends there. What
- * was changed is counted, as init counts it.
+ * was changed is counted, as init counts it; but a tool is given AT_ONCE names, and when it
+ * fails, how many of those it did is its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -148,7 +149,7 @@ static int settle(const struct proto_change *msg, const char *path,
 	return spool_settle(path, err);
 }
 
-/* The script for name @i and those after it, one after another. */
+/* The lines for each of the names, and the tool for as many of them as it is given at once. */
 static int put_changes(const struct proto_change *msg, const int *fds, size_t n_fds,
 		       const char *mark, struct buf *script, struct warren_error *err)
 {

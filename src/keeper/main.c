@@ -29,6 +29,7 @@
 
 #define PROBES_MAX   32
 #define PATIENCE_MAX 86400
+#define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
 #define CONFIG_MAX   (1U << 20)
 
 struct place place = { .machine = -1, .memory = -1, .within = -1 };
@@ -39,11 +40,18 @@ static const struct platform *const platforms[] = {
 	&platform_docker,
 };
 
-static const struct platform *platform_find(const char *kind)
+/* NULL: there is none, and @err says what there is. */
+static const struct platform *platform_find(const char *kind, struct warren_error *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(platforms); i++)
+	AUTO_BUF struct buf all = BUF_INIT(256);
+
+	for (size_t i = 0; i < ARRAY_SIZE(platforms); i++) {
 		if (strcmp(platforms[i]->kind, kind) == 0)
 			return platforms[i];
+		buf_printf(&all, "%s%s", i ? ", " : "", platforms[i]->kind);
+	}
+	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; there is: %s",
+			kind, all.data ? all.data : "");
 	return NULL;
 }
 
@@ -88,16 +96,27 @@ int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 	place.name = json_string_value(json_object_get(place.config, "name"));
 	if (!place.name)
 		place.name = kind;
-	place.platform = platform_find(kind);
-	return place.platform ? 0
-			      : error_set(err, ENOENT, "there is no platform '%s'", kind);
+	place.platform = platform_find(kind, err);
+	return place.platform ? 0 : -err->code;
+}
+
+/* How long libwarren is to wait for us, as soon as it can be said: it comes before the answer. */
+static void tell_allowance(void)
+{
+	static bool told;
+	uint32_t secs = (uint32_t)place_patience() * STEPS_MAX;
+
+	if (!told && fcntl(FD_WORD, F_GETFD) >= 0)
+		(void)fd_write_all(FD_WORD, &secs, sizeof(secs));
+	told = true;
 }
 
 int place_patience(void)
 {
 	json_int_t n = json_integer_value(json_object_get(place.config, "timeout"));
+	int slack = place.platform ? place.platform->slack : 0;
 
-	return n > 0 && n <= PATIENCE_MAX ? (int)n : PLATFORM_PATIENCE / 1000;
+	return n > 0 && n <= PATIENCE_MAX ? (int)n + slack : PLATFORM_PATIENCE / 1000;
 }
 
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
@@ -133,10 +152,18 @@ static int cannot(const char *what, struct warren_error *err)
 			 place.name);
 }
 
+static int place_open(const char *dir, json_t **ret_doc, struct warren_error *err)
+{
+	int r = place_load(dir, ret_doc, err);
+
+	tell_allowance();
+	return r;
+}
+
 static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
 	json_t *doc = NULL;
-	int r = place_load(argv[0], &doc, err);
+	int r = place_open(argv[0], &doc, err);
 
 	return r < 0 ? r : place_unmake(err);
 }
@@ -144,7 +171,7 @@ static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *
 static int set_paused(char **argv, bool paused, struct warren_error *err)
 {
 	json_t *doc = NULL;
-	int r = place_load(argv[0], &doc, err);
+	int r = place_open(argv[0], &doc, err);
 
 	if (r < 0)
 		return r;
@@ -166,7 +193,7 @@ static int do_stats(char **argv, struct buf *out, struct warren_error *err)
 {
 	struct warren_stats stats = { 0 };
 	json_t *doc = NULL;
-	int r = place_load(argv[0], &doc, err);
+	int r = place_open(argv[0], &doc, err);
 
 	if (r < 0)
 		return r;
@@ -181,7 +208,7 @@ static int do_update(char **argv, struct buf *out UNUSED, struct warren_error *e
 	struct warren_limits l = { 0 };
 	uint64_t *const to[] = { &l.memory, &l.cpu_millis, &l.pids };
 	json_t *doc = NULL;
-	int r = place_load(argv[0], &doc, err);
+	int r = place_open(argv[0], &doc, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(to); i++)
 		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, to[i], err)
@@ -218,6 +245,15 @@ static int read_config(json_t **ret, struct warren_error *err)
 
 static struct warren_feature features[PROBES_MAX];
 
+/* Whether the platform has told of it itself. */
+static bool has_feature(const char *name, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(features[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 /* What a platform brings, or leaves to nobody: then it is refused, by its name. */
 static int add_abilities(const struct platform *p, int n)
 {
@@ -231,20 +267,20 @@ static int add_abilities(const struct platform *p, int n)
 		{ .name = "update",
 		  .ok = p->update,
 		  .effect = "limits stay as they were when it was made" },
-		/* By somebody inside, or not at all. */
-		{ .name = "watch",
-		  .ok = p->silent,
-		  .effect = "changes of files are not told" },
+		{ .name = "watch", .effect = "changes of files are not told" },
 		{ .name = "accounts", .effect = "what an exec has used is not told" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(abilities) && (size_t)n < ARRAY_SIZE(features);
-	     i++, n++) {
+	     i++) {
+		if (has_feature(abilities[i].name, n))
+			continue;
 		features[n] = abilities[i];
 		if (features[n].ok)
 			features[n].effect = NULL;
 		(void)snprintf(features[n].detail, sizeof(features[n].detail), "%s",
 			       features[n].ok ? "by the backend" : "not supported");
+		n++;
 	}
 	return n;
 }
@@ -252,13 +288,15 @@ static int add_abilities(const struct platform *p, int n)
 /* How many there are, or -errno; @ret_config is what their texts may point into. */
 static int look(const char *kind, json_t **ret_config, struct warren_error *err)
 {
-	const struct platform *p = platform_find(kind);
+	const struct platform *p = platform_find(kind, err);
 	const char *name;
-	int r = p ? read_config(ret_config, err)
-		  : error_set(err, ENOENT, "there is no platform '%s'", kind);
+	int r = p ? read_config(ret_config, err) : -err->code;
 
 	if (r < 0)
 		return r;
+	place.platform = p;
+	place.config = *ret_config;
+	tell_allowance();
 	name = json_string_value(json_object_get(*ret_config, "name"));
 	r = p->probe(name ? name : p->kind, *ret_config, features, ARRAY_SIZE(features),
 		     err);
@@ -310,11 +348,11 @@ static int do_features(char **argv, struct buf *out, struct warren_error *err)
 
 static int pull(char **argv, bool missing, struct warren_error *err)
 {
-	const struct platform *p = platform_find(argv[0]);
+	const struct platform *p = platform_find(argv[0], err);
 	json_t *config = NULL;
-	int r = p && argv[1]
-			? read_config(&config, err)
-			: error_set(err, EINVAL, "there is no platform '%s'", argv[0]);
+	int r = !p        ? -err->code
+		: argv[1] ? read_config(&config, err)
+			  : error_set(err, EINVAL, "no image is named");
 
 	if (r == 0)
 		r = keeper_pull(p, config, argv[1], missing, err);
@@ -352,6 +390,7 @@ static const struct verb {
 static int tell(const struct warren_error *err, const struct buf *out, int r)
 {
 	if (fcntl(FD_WORD, F_GETFD) >= 0) {
+		tell_allowance();
 		(void)fd_write_all(FD_WORD, err, sizeof(*err));
 		(void)fd_write_all(FD_WORD, out->data, out->len);
 	} else if (r < 0) {

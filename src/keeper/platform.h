@@ -164,6 +164,11 @@ struct platform {
 		    bool missing, struct platform_pull *pull, json_t **ret,
 		    struct warren_error *err);
 
+	/*
+	 * Seconds that a step may take beyond the configured "timeout", where that is what is
+	 * given to somebody else for an answer: who did not answer is better known there.
+	 */
+	int slack;
 	/* Waits until the sandbox is no more (stopped, killed, removed by somebody else). */
 	int (*wait)(struct place *p, struct warren_error *err);
 	/* Of one that is no more: why, as far as it can be told. At once: the keeper waits. */

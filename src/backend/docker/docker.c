@@ -268,6 +268,7 @@ const struct platform platform_docker = {
 	.update = docker_update,
 	.signal = docker_signal,
 	.silent = docker_silent,
+	.slack = DOCKER_SLACK,
 	.read_file = docker_read_file,
 	.write_file = docker_write_file,
 };

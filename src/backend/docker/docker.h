@@ -77,6 +77,9 @@ struct docker {
 	json_t *answer; /* its body, when it was JSON; else NULL */
 };
 
+/* Seconds before the keeper loses its patience with us, we do with the daemon. */
+#define DOCKER_SLACK 10
+
 /* What the daemon says of itself. */
 struct docker_info {
 	char version[40], driver[24], backing[24], runtime[24];
@@ -136,6 +139,8 @@ int docker_quiet(struct docker *d, const struct place *p, struct warren_error *e
 /* within.c */
 /* Where its socket is outside. */
 void docker_door(const struct place *p, char path[DOCKER_ANCHOR_MAX]);
+/* Whether an anchor of ours can come to a container of that runtime. */
+bool docker_plain(const char *runtime);
 /* Before the container is made; -1 where the daemon's runtime has no use for it. */
 int docker_listen(const struct place *p, const struct docker_info *info, int *ret_fd,
 		  struct warren_error *err);

@@ -12,9 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWER_MAX (4U << 20)
-/* Before the keeper loses its patience: who is waited for is known here. */
-#define PATIENCE_MS (PLATFORM_PATIENCE - 10000L)
+#define ANSWER_MAX  (4U << 20)
+#define PATIENCE_MS (PLATFORM_PATIENCE - DOCKER_SLACK * 1000L)
 #define SECONDS_MAX 86400
 #define CONNECT_MS  10000L
 #define URL_MAX     2048

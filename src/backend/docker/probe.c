@@ -131,6 +131,16 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 		       info->rootless ? "rootless"
 		       : info->userns ? "remapped"
 				      : "no user namespace");
+	f[n++] = (struct warren_feature){
+		.name = "watch",
+		.ok = docker_plain(info->runtime),
+		.effect = if_not(docker_plain(info->runtime),
+				 "changes of files are not told"),
+		.fix = if_not(docker_plain(info->runtime),
+			      "use a daemon whose default runtime is runc or crun"),
+	};
+	(void)snprintf(f[n - 1].detail, sizeof(f[0].detail), "%s",
+		       f[n - 1].ok ? "by the backend" : "not supported");
 	return n;
 }
 

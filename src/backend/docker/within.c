@@ -28,7 +28,7 @@ void docker_door(const struct place *p, char path[DOCKER_ANCHOR_MAX])
 }
 
 /* One that has a kernel of its own knows no sockets of this one. */
-static bool is_plain(const char *runtime)
+bool docker_plain(const char *runtime)
 {
 	static const char *const plain[] = { "runc", "io.containerd.runc", "crun",
 					     "youki" };
@@ -47,7 +47,7 @@ int docker_listen(const struct place *p, const struct docker_info *info, int *re
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 
 	*ret_fd = -1;
-	if (!is_plain(info->runtime))
+	if (!docker_plain(info->runtime))
 		return 0;
 	/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
 	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",

@@ -18,9 +18,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define PATIENCE_SECS 180 /* a keeper has its own, and gives up before */
-#define ARGS_MAX      16
-#define ENV_MAX       24
+#define BEGIN_SECS 60 /* until a keeper says how long it may take */
+#define MORE_SECS  10 /* beyond that: it has its own patience, and gives up before */
+#define ARGS_MAX   16
+#define ENV_MAX    24
 
 /* Of our environment, what tools are pointed to their servers and keys by; and no more. */
 static const char *const passed_on[] = {
@@ -126,10 +127,12 @@ int kept_start(const struct kept *k, const char *id, const int fds[3],
 	return 0;
 }
 
-/* All that comes, until its end. */
+/* All that comes, until its end. It begins with the seconds that it may take. */
 static int hear(int fd, struct buf *out)
 {
-	uint64_t until = clock_now() + PATIENCE_SECS * 1000000000ULL;
+	uint64_t begun = clock_now(), until = begun + BEGIN_SECS * 1000000000ULL;
+	uint32_t secs;
+	bool told = false;
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -149,24 +152,31 @@ static int hear(int fd, struct buf *out)
 		if (n == 0)
 			return 0;
 		out->len += n > 0 ? (size_t)n : 0;
+		if (told || out->len < sizeof(secs))
+			continue;
+		(void)memcpy(&secs, out->data, sizeof(secs));
+		until = begun + ((uint64_t)secs + MORE_SECS) * 1000000000ULL;
+		told = true;
 	}
 }
 
 static int judge(const struct buf *said, const char *verb, struct buf *out,
 		 struct warren_error *err)
 {
+	const size_t begin = sizeof(uint32_t); /* of hear() */
 	struct warren_error told;
 
-	if (said->len < sizeof(told))
+	if (said->len < begin + sizeof(told))
 		return error_set(err, EIO, "warren-keeper %s died", verb);
-	(void)memcpy(&told, said->data, sizeof(told));
+	(void)memcpy(&told, said->data + begin, sizeof(told));
 	told.msg[sizeof(told.msg) - 1] = '\0';
 	if (told.code != 0) {
 		*err = told;
 		return told.code > 0 && told.code < 4096 ? -told.code : -EIO;
 	}
 	if (out)
-		buf_add(out, said->data + sizeof(told), said->len - sizeof(told));
+		buf_add(out, said->data + begin + sizeof(told),
+			said->len - begin - sizeof(told));
 	return 0;
 }
 
