@@ -38,6 +38,7 @@ static int judge(const struct request *q)
 {
 	AUTO_BODY struct body body = { 0 };
 	struct api_error err;
+	AUTO_FREE void *room = malloc(query_room(strlen(q->query)));
 	struct api_query query;
 	struct route route;
 	int r = route_find(&v1_face, q->method, q->path, strlen(q->path), &route, &err);
@@ -45,7 +46,7 @@ static int judge(const struct request *q)
 	if (r == 0)
 		r = route_check(&route, &err);
 	if (r == 0)
-		r = query_read(route.op, q->query, strlen(q->query), &query, &err);
+		r = query_read(route.op, q->query, strlen(q->query), room, &query, &err);
 	if (r == 0 && route.op->body != API_BODY_STREAM)
 		r = body_read(route.op, q->body, strlen(q->body), &body, &err);
 	return r;

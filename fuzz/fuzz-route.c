@@ -20,6 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len = mark ? (size_t)(mark - path) : n;
 	AUTO_FREE char *method =
 		space ? strndup((const char *)data, (size_t)(space - data)) : NULL;
+	size_t query_len = mark ? n - len - 1 : 0;
+	AUTO_FREE char *room = malloc(query_room(query_len));
 	struct api_error err = { 0 };
 	struct route r;
 
@@ -31,8 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(!r.rest || (r.rest >= path && r.rest + r.rest_len == path + len));
 	if (route_check(&r, &err) < 0)
 		assert(err.code == API_ERR_NOT_FOUND);
-	if (query_read(r.op, mark ? mark + 1 : NULL, mark ? n - len - 1 : 0, &query,
-		       &err) < 0)
+	if (query_read(r.op, mark ? mark + 1 : NULL, query_len, room, &query, &err) < 0)
 		return 0;
 	for (size_t i = 0; i < r.op->n_query_params; i++)
 		assert(!r.op->query_params[i].required || query.v[i].given);

@@ -77,8 +77,7 @@ static int take(const struct api_param *p, const struct api_schema *schema,
 		struct api_error *err)
 {
 	char *out = q->text + q->used;
-	ssize_t n = percent_decode(pair->value, pair->len, true, out,
-				   sizeof(q->text) - q->used);
+	ssize_t n = percent_decode(pair->value, pair->len, true, out, q->size - q->used);
 
 	if (n < 0)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
@@ -108,7 +107,7 @@ static int read_items(const struct api_param *p, const char *text, const char *e
 	while ((r = next_pair(&text, end, &pair, err)) > 0) {
 		if (strcmp(pair.name, p->name) != 0)
 			continue;
-		if (v->n == p->schema->max_len || q->n_items == QUERY_ITEMS_MAX)
+		if (v->n == p->schema->max_len || q->n_items == q->max_items)
 			return refuse_param(p, "is given too often", err);
 		r = take(p, p->schema->items, &pair, q, &v->items[v->n], err);
 		if (r < 0)
@@ -151,15 +150,37 @@ static int fill_in(const struct api_op *op, struct api_query *q, struct api_erro
 	return 0;
 }
 
-int query_read(const struct api_op *op, const char *text, size_t len,
+/* Each takes a byte at least, and one that parts it from the next. */
+static size_t items_of(size_t len)
+{
+	size_t n = (len + 1) / 2;
+
+	return n < QUERY_ITEMS_MAX ? n : QUERY_ITEMS_MAX;
+}
+
+/* Decoded, a value is no longer than before, and its NUL is where its name or '=' was. */
+static size_t text_of(size_t len)
+{
+	return len < QUERY_TEXT_MAX ? len : QUERY_TEXT_MAX;
+}
+
+size_t query_room(size_t len)
+{
+	return items_of(len) * sizeof(struct api_item) + text_of(len);
+}
+
+int query_read(const struct api_op *op, const char *text, size_t len, void *room,
 	       struct api_query *ret, struct api_error *err)
 {
 	const char *end = text + len, *at = text;
 	struct pair pair;
 	int r;
 
-	(void)memset(ret->v, 0, sizeof(ret->v));
-	ret->n_items = ret->used = 0;
+	*ret = (struct api_query){ .items = room,
+				   .max_items = items_of(len),
+				   .text = (char *)room +
+					   items_of(len) * sizeof(struct api_item),
+				   .size = text_of(len) };
 	while (len > 0 && (r = next_pair(&at, end, &pair, err)) != 0) {
 		int i = r < 0 ? -1 : find_param(op, pair.name);
 		const struct api_param *p = i < 0 ? NULL : &op->query_params[i];

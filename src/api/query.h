@@ -3,13 +3,15 @@
  * query.h - the query string of a request, as values
  *
  *	struct api_query q;
+ *	void *room = malloc(query_room(len));
  *
- *	r = query_read(op, text, len, &q, err);
+ *	r = query_read(op, text, len, room, &q, err);
  *	...
  *	limit = q.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number;
  *
  * A parameter that is not known, is given twice or is not what its schema says is
- * refused by name. Nothing is allocated: texts are in the struct itself.
+ * refused by name. Nothing is allocated: texts are in the room that the caller brings, no
+ * more than the query needs, as that of a stream stays for as long as somebody listens.
  */
 #ifndef API_QUERY_H
 #define API_QUERY_H
@@ -36,13 +38,20 @@ struct api_value {
 
 struct api_query {
 	struct api_value v[QUERY_PARAMS_MAX];
-	struct api_item items[QUERY_ITEMS_MAX];
-	size_t n_items, used;
-	char text[QUERY_TEXT_MAX];
+	struct api_item *items;
+	char *text;
+	size_t n_items, max_items;
+	size_t used, size; /* of @text */
 };
 
-/* @text is what stands behind '?'; it may be NULL where @len is 0. */
-int query_read(const struct api_op *op, const char *text, size_t len,
+/* What query_read() needs for @len bytes of a query. */
+size_t query_room(size_t len);
+
+/*
+ * @text is what stands behind '?'; it may be NULL where @len is 0. @room is aligned for
+ * a pointer, and must be there for as long as @ret is used.
+ */
+int query_read(const struct api_op *op, const char *text, size_t len, void *room,
 	       struct api_query *ret, struct api_error *err) MUST_CHECK;
 
 #endif /* API_QUERY_H */

@@ -182,7 +182,8 @@ static int admit(struct call *c, struct api_error *err)
 		r = route_check(&c->route, err);
 	if (r == 0 && !c->route.op->any_method)
 		r = query_read(c->route.op, req->query,
-			       req->query ? strlen(req->query) : 0, &c->query, err);
+			       req->query ? strlen(req->query) : 0, c + 1, &c->query,
+			       err);
 	if (r == 0 && c->v1->stopping)
 		r = api_error_set(err, API_ERR_SHUTTING_DOWN,
 				  "the service is about to stop");
@@ -191,14 +192,15 @@ static int admit(struct call *c, struct api_error *err)
 
 void v1_request(struct http_request *req, void *ctx)
 {
-	struct call *c = malloc(sizeof(*c));
+	struct call *c =
+		malloc(sizeof(*c) + (req->query ? query_room(strlen(req->query)) : 0));
 	struct api_error err = { 0 };
 
 	if (!c) {
 		(void)http_refuse(req, 503, "overloaded", "no memory is left");
 		return;
 	}
-	/* Not the query, which has its own room and its own beginning. */
+	/* Not the query, which has its own beginning. */
 	c->v1 = ctx;
 	c->req = req;
 	c->refs = 1;
