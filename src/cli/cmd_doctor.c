@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/place.h"
+#include "cli/rows.h"
 
 #define OUTPUT_MAX   (256U << 10)
 #define STATUS_UNFIT 1 /* something that nothing runs without is missing */
@@ -15,10 +16,8 @@ struct doctor_options {
 };
 
 static const struct opt doctor_table[] = {
-	{ .name = "json",
-	  .help = "the findings as one JSON object",
-	  .set = opt_flag,
-	  .field = offsetof(struct doctor_options, json) },
+	{ NULL, OPT_JSON("the findings as one JSON object",
+			 offsetof(struct doctor_options, json)) },
 };
 
 static const struct opts doctor_opts = {

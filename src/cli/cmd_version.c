@@ -4,16 +4,15 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/rows.h"
 
 struct version_options {
 	bool json;
 };
 
 static const struct opt version_table[] = {
-	{ .name = "json",
-	  .help = "the version as one JSON object",
-	  .set = opt_flag,
-	  .field = offsetof(struct version_options, json) },
+	{ NULL, OPT_JSON("the version as one JSON object",
+			 offsetof(struct version_options, json)) },
 };
 
 static int run_version(int argc, char **argv)

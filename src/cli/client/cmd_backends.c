@@ -5,6 +5,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/table.h"
+#include "cli/rows.h"
 
 struct backends_options {
 	bool features;
@@ -19,10 +20,7 @@ static const struct opt backends_table[] = {
 	  .help = "what each can and cannot do, one on a line",
 	  .set = opt_flag,
 	  .field = FIELD(features) },
-	{ .name = "json",
-	  .help = "all of it as one JSON array",
-	  .set = opt_flag,
-	  .field = FIELD(json) },
+	{ NULL, OPT_JSON("all of it as one JSON array", FIELD(json)) },
 };
 
 static const struct opts backends_opts = {

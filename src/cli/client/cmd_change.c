@@ -6,6 +6,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
+#include "cli/rows.h"
 
 struct change_options {
 	json_t *labels;
@@ -17,47 +18,27 @@ struct change_options {
 
 #define FIELD(name) offsetof(struct change_options, name)
 
-#define LABEL                                                                        \
-	{                                                                            \
-		.name = "label", .letter = 'l', .value = "KEY[=VALUE]",              \
-		.example = "team=search",                                            \
-		.help = "all with this label; several must hold", .set = value_word, \
-		.field = FIELD(labels)                                               \
-	}
-#define ALL                                                               \
-	{                                                                 \
-		.name = "all", .letter = 'a', .help = "all of one's own", \
-		.set = opt_flag, .field = FIELD(all)                      \
-	}
-#define QUIET                                                                   \
-	{                                                                       \
-		.name = "quiet", .letter = 'q', .help = "do not print the ids", \
-		.set = opt_flag, .field = FIELD(quiet)                          \
-	}
+/* clang-format off */
+#define COMMON \
+	{ NULL, OPT_LABEL("all with this label; several must hold", FIELD(labels)) }, \
+	{ NULL, "all", 'a', NULL, NULL, "all of one's own", opt_flag, FIELD(all) }, \
+	{ NULL, OPT_QUIET("do not print the ids", FIELD(quiet)) }
+/* clang-format on */
 
 static const struct opt change_table[] = {
-	LABEL,
-	ALL,
-	QUIET,
-	{ .name = "json",
-	  .help = "the sandboxes as they are now, a JSON object on each line",
-	  .set = opt_flag,
-	  .field = FIELD(json) },
+	COMMON,
+	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+			 FIELD(json)) },
 };
 
 static const struct opt rm_table[] = {
-	LABEL,
-	ALL,
-	QUIET,
+	COMMON,
 	{ .name = "force",
 	  .letter = 'f',
 	  .help = "one that is not there is no error",
 	  .set = opt_flag,
 	  .field = FIELD(force) },
-	{ .name = "json",
-	  .help = "what is gone, a JSON object on each line",
-	  .set = opt_flag,
-	  .field = FIELD(json) },
+	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
 };
 
 struct change {

@@ -17,6 +17,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/client/tar.h"
+#include "cli/rows.h"
 #include "cli/values.h"
 
 #define BYTES   "application/octet-stream"
@@ -33,18 +34,13 @@ struct cp_options {
 
 /* clang-format off */
 static const struct opt cp_table[] = {
-	{ NULL, "user", 'u', "USER", "1000:1000",
-	  "who does it inside, and owns what is made (default: the sandbox's)",
-	  value_user, FIELD(user) },
+	{ NULL, OPT_USER("who does it inside, and owns what is made (default: the sandbox's)",
+		FIELD(user)) },
 	{ NULL, "tar", 0, NULL, NULL,
 	  "'-' is a tar archive, not the bytes of a file",
 	  opt_flag, FIELD(tar) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "no progress",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "what was copied as one JSON object",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("no progress", FIELD(quiet)) },
+	{ NULL, OPT_JSON("what was copied as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 

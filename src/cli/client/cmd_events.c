@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
+#include "cli/rows.h"
 
 #define TRIES    50
 #define AGAIN_NS 200000000L
@@ -29,18 +30,14 @@ static const struct opt events_table[] = {
 	{ NULL, "type", 0, "TYPE", "exec.finished",
 	  "only of this type; several: of any of them",
 	  value_word, FIELD(types) },
-	{ NULL, "sandbox", 0, "SANDBOX", "k3f9x2m7qd1w",
-	  "only of this sandbox",
-	  opt_text, FIELD(sandbox) },
+	{ NULL, OPT_SANDBOX("only of this sandbox", FIELD(sandbox)) },
 	{ NULL, "since", 0, "ID", "1207",
 	  "begin after the event with this number",
 	  value_number, FIELD(since) },
 	{ NULL, "count", 'n', "N", "10",
 	  "end after this many",
 	  value_count, FIELD(count) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "a JSON object on each line",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_JSON("a JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 

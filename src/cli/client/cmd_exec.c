@@ -4,56 +4,35 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
+#include "cli/rows.h"
 #include "cli/values.h"
 
 #define FIELD(name) offsetof(struct exec_options, name)
 
 /* clang-format off */
 static const struct opt exec_table[] = {
-	{ "Command", "env", 'e', "NAME[=VALUE]", "DEBUG=1",
-	  "a variable; without a value: the caller's",
-	  value_env, FIELD(env) },
-	{ NULL, "env-file", 0, "FILE", "./settings.env",
-	  "variables, one on a line",
-	  value_env_file, FIELD(env_file) },
-	{ NULL, "workdir", 'w', "DIR", "/work",
-	  "where it starts (default: the sandbox's)",
-	  value_workdir, FIELD(workdir) },
-	{ NULL, "user", 'u', "USER", "1000:1000",
-	  "a name, uid or uid:gid (default: the sandbox's)",
-	  value_user, FIELD(user) },
-	{ NULL, "interactive", 'i', NULL, NULL,
-	  "pass stdin on (else it is /dev/null)",
-	  opt_flag, FIELD(interactive) },
-	{ NULL, "tty", 't', NULL, NULL,
-	  "give it a terminal",
-	  opt_flag, FIELD(tty) },
+	{ "Command", OPT_ENV(FIELD(env)) },
+	{ NULL, OPT_ENV_FILE(FIELD(env_file)) },
+	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)", FIELD(workdir)) },
+	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+		FIELD(user)) },
+	{ NULL, OPT_INTERACTIVE(FIELD(interactive)) },
+	{ NULL, OPT_TTY(FIELD(tty)) },
 	{ NULL, "detach", 'd', NULL, NULL,
 	  "print its id, and let it run on alone",
 	  opt_flag, FIELD(detach) },
 
-	{ "Limits, within the sandbox's", "memory", 'm', "SIZE", "512m",
-	  "memory, without swap",
-	  value_size, FIELD(memory) },
-	{ NULL, "cpus", 0, "N", "1.5",
-	  "processors",
-	  opt_cpus, FIELD(cpu_millis) },
-	{ NULL, "pids", 0, "N", "100",
-	  "processes and threads",
-	  value_pids, FIELD(pids) },
-	{ NULL, "timeout", 0, "DURATION", "30s",
-	  "then all of it is killed, status 124",
-	  opt_duration, FIELD(timeout_ms) },
+	{ "Limits, within the sandbox's", OPT_MEMORY(FIELD(memory)) },
+	{ NULL, OPT_CPUS(FIELD(cpu_millis)) },
+	{ NULL, OPT_PIDS(FIELD(pids)) },
+	{ NULL, OPT_TIMEOUT("then all of it is killed, status 124", FIELD(timeout_ms)) },
 	{ NULL, "output-limit", 0, "SIZE", "4m",
 	  "how much output is kept (default: 1m)",
 	  value_size, FIELD(output_limit) },
 
-	{ "Output", "json", 0, NULL, NULL,
-	  "the result, output included, as one JSON object",
-	  opt_flag, FIELD(json) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "nothing from Warren itself but errors",
-	  opt_flag, FIELD(quiet) },
+	{ "Output", OPT_JSON("the result, output included, as one JSON object",
+		FIELD(json)) },
+	{ NULL, OPT_QUIET("nothing from Warren itself but errors", FIELD(quiet)) },
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
+#include "cli/rows.h"
 #include "cli/run_result.h"
 
 struct logs_options {
@@ -31,12 +32,9 @@ static const struct opt logs_table[] = {
 	{ NULL, "stream", 0, "STREAM", "stderr",
 	  "stdout or stderr only",
 	  opt_text, FIELD(stream) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "nothing of output that was dropped",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "events, with their cursors, a JSON object on each line",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("nothing of output that was dropped", FIELD(quiet)) },
+	{ NULL, OPT_JSON("events, with their cursors, a JSON object on each line",
+		FIELD(json)) },
 };
 /* clang-format on */
 

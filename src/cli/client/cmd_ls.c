@@ -5,6 +5,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
+#include "cli/rows.h"
 
 struct ls_options {
 	json_t *labels; /* as they are given: KEY, or KEY=VALUE */
@@ -23,36 +24,24 @@ struct ls_options {
 
 /* clang-format off */
 static const struct opt ls_table[] = {
-	{ NULL, "label", 'l', "KEY[=VALUE]", "team=search",
-	  "only those with this label; several must all hold",
-	  value_word, FIELD(labels) },
-	{ NULL, "state", 's', "STATE", "running",
-	  "only those in this state; several: in any of them",
-	  value_word, FIELD(states) },
-	{ NULL, "name", 0, "NAME", "rollout-42",
-	  "only those of this name",
-	  opt_text, FIELD(name) },
+	{ NULL, OPT_LABEL("only those with this label; several must all hold",
+		FIELD(labels)) },
+	{ NULL, OPT_STATE("only those in this state; several: in any of them",
+		FIELD(states)) },
+	{ NULL, OPT_NAME("only those of this name", FIELD(name)) },
 	{ NULL, "owner", 0, "TENANT", "research",
 	  "only those of this tenant",
 	  opt_text, FIELD(owner) },
-	{ NULL, "backend", 0, "NAME", "docker",
-	  "only those that run there",
-	  opt_text, FIELD(backend) },
-	{ NULL, "tier", 0, "TIER", "gvisor",
-	  "only those behind this wall",
-	  opt_text, FIELD(tier) },
+	{ NULL, OPT_BACKEND("docker", "only those that run there", FIELD(backend)) },
+	{ NULL, OPT_TIER("gvisor", "only those behind this wall", FIELD(tier)) },
 	{ NULL, "wide", 0, NULL, NULL,
 	  "where each runs, and behind which wall, too",
 	  opt_flag, FIELD(wide) },
 	{ NULL, "no-trunc", 0, NULL, NULL,
 	  "whole commands",
 	  opt_flag, FIELD(whole) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "print nothing but the ids",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "all of them as one JSON array",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
+	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -20,6 +20,7 @@
 #include "base/parse.h"
 #include "cli/client/commands.h"
 #include "cli/client/tunnel.h"
+#include "cli/rows.h"
 #include "cli/values.h"
 
 #define PORT_LAST 65535
@@ -37,12 +38,8 @@ static const struct opt port_table[] = {
 	{ NULL, "listen", 0, "[ADDRESS:]PORT", "127.0.0.1:8080",
 	  "pass connections on to it from here, whatever they carry; port 0: any",
 	  opt_text, FIELD(listen) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "the address, here or there, as one JSON object",
-	  opt_flag, FIELD(json) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "do not print where it listens",
-	  opt_flag, FIELD(quiet) },
+	{ NULL, OPT_JSON("the address, here or there, as one JSON object", FIELD(json)) },
+	{ NULL, OPT_QUIET("do not print where it listens", FIELD(quiet)) },
 };
 /* clang-format on */
 

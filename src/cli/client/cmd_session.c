@@ -15,6 +15,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
+#include "cli/rows.h"
 
 struct session_options {
 	struct env_list env;
@@ -31,51 +32,32 @@ struct session_options {
 
 /* clang-format off */
 static const struct opt open_table[] = {
-	{ NULL, "shell", 0, "SHELL", "bash",
-	  "a name or a path (default: bash if the image has it, else sh)",
-	  opt_text, FIELD(shell) },
-	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
-	  "a variable; without a value: the caller's",
-	  value_env, FIELD(env) },
-	{ NULL, "workdir", 'w', "DIR", "/work",
-	  "where it starts (default: the sandbox's)",
-	  value_workdir, FIELD(workdir) },
-	{ NULL, "user", 'u', "USER", "1000:1000",
-	  "a name, uid or uid:gid (default: the sandbox's)",
-	  value_user, FIELD(user) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "the session as one JSON object",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_SHELL(FIELD(shell)) },
+	{ NULL, OPT_ENV(FIELD(env)) },
+	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)", FIELD(workdir)) },
+	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+		FIELD(user)) },
+	{ NULL, OPT_JSON("the session as one JSON object", FIELD(json)) },
 };
 
 static const struct opt run_table[] = {
 	{ NULL, "session", 's', "SESSION", "m4c7r9t2b5xz",
 	  "which one (default: the sandbox's only one, or a new one)",
 	  opt_text, FIELD(session) },
-	{ NULL, "timeout", 0, "DURATION", "30s",
-	  "then the command is stopped and the shell kept, status 124",
-	  opt_duration, FIELD(timeout_ms) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "the result, output included, as one JSON object",
-	  opt_flag, FIELD(json) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "nothing from Warren itself but errors",
-	  opt_flag, FIELD(quiet) },
+	{ NULL, OPT_TIMEOUT("then the command is stopped and the shell kept, status 124",
+		FIELD(timeout_ms)) },
+	{ NULL, OPT_JSON("the result, output included, as one JSON object",
+		FIELD(json)) },
+	{ NULL, OPT_QUIET("nothing from Warren itself but errors", FIELD(quiet)) },
 };
 
 static const struct opt ls_table[] = {
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "print nothing but the ids",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "all of them as one JSON array",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
+	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
 };
 
 static const struct opt close_table[] = {
-	{ NULL, "json", 0, NULL, NULL,
-	  "what is gone, a JSON object on each line",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -7,6 +7,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
 #include "cli/client/spec.h"
+#include "cli/rows.h"
 
 struct shell_options {
 	struct exec_options exec;
@@ -20,31 +21,19 @@ struct shell_options {
 
 /* clang-format off */
 static const struct opt shell_table[] = {
-	{ "Shell", "shell", 0, "SHELL", "bash",
-	  "a name or a path (default: bash if the image has it, else sh)",
-	  opt_text, FIELD(shell) },
-	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
-	  "a variable; without a value: the caller's",
-	  value_env, FIELD(exec.env) },
-	{ NULL, "workdir", 'w', "DIR", "/work",
-	  "where it starts (default: the sandbox's)",
-	  value_workdir, FIELD(exec.workdir) },
-	{ NULL, "user", 'u', "USER", "1000:1000",
-	  "a name, uid or uid:gid (default: the sandbox's)",
-	  value_user, FIELD(exec.user) },
+	{ "Shell", OPT_SHELL(FIELD(shell)) },
+	{ NULL, OPT_ENV(FIELD(exec.env)) },
+	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)",
+		FIELD(exec.workdir)) },
+	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+		FIELD(exec.user)) },
 
-	{ "A new sandbox", "image", 0, "IMAGE", "python:3.12",
-	  "host, or a reference: python:3.12 (default: the service's)",
-	  value_image, FIELD(box.image) },
-	{ NULL, "name", 0, "NAME", "rollout-42",
-	  "a name for people, to call it by",
-	  opt_text, FIELD(name) },
-	{ NULL, "memory", 'm', "SIZE", "512m",
-	  "memory, without swap",
-	  value_size, FIELD(box.memory) },
-	{ NULL, "cpus", 0, "N", "1.5",
-	  "processors",
-	  opt_cpus, FIELD(box.cpu_millis) },
+	{ "A new sandbox", OPT_IMAGE("python:3.12",
+		"host, or a reference: python:3.12 (default: the service's)",
+		FIELD(box.image)) },
+	{ NULL, OPT_NAME("a name for people, to call it by", FIELD(name)) },
+	{ NULL, OPT_MEMORY(FIELD(box.memory)) },
+	{ NULL, OPT_CPUS(FIELD(box.cpu_millis)) },
 	{ NULL, "keep", 0, NULL, NULL,
 	  "do not delete it after the shell",
 	  opt_flag, FIELD(keep) },

@@ -6,16 +6,15 @@
 
 #include "cli/client/commands.h"
 #include "cli/human.h"
+#include "cli/rows.h"
 
 struct show_options {
 	bool json;
 };
 
 static const struct opt show_table[] = {
-	{ .name = "json",
-	  .help = "one JSON object; of several sandboxes, an array",
-	  .set = opt_flag,
-	  .field = offsetof(struct show_options, json) },
+	{ NULL, OPT_JSON("one JSON object; of several sandboxes, an array",
+			 offsetof(struct show_options, json)) },
 };
 
 static const struct opts show_opts = {

@@ -6,6 +6,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
+#include "cli/rows.h"
 
 struct token_options {
 	json_t *scopes;
@@ -26,30 +27,21 @@ static const struct opt create_table[] = {
 	{ NULL, "tenant", 0, "TENANT", "research",
 	  "for whom (default: one's own)",
 	  opt_text, FIELD(tenant) },
-	{ NULL, "sandbox", 0, "SANDBOX", "k3f9x2m7qd1w",
-	  "the only sandbox that it opens, by id or name",
-	  opt_text, FIELD(sandbox) },
+	{ NULL, OPT_SANDBOX("the only sandbox that it opens, by id or name",
+		FIELD(sandbox)) },
 	{ NULL, "expires", 0, "DURATION", "24h",
 	  "then it is worth nothing (default: never)",
 	  opt_duration, FIELD(expires_ms) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "the token, with its secret, as one JSON object",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_JSON("the token, with its secret, as one JSON object", FIELD(json)) },
 };
 
 static const struct opt ls_table[] = {
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "print nothing but the ids",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "all of them as one JSON array",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
+	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
 };
 
 static const struct opt rm_table[] = {
-	{ NULL, "json", 0, NULL, NULL,
-	  "what is gone, a JSON object on each line",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -16,6 +16,7 @@
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
 #include "cli/human.h"
+#include "cli/rows.h"
 #include "cli/run_tty.h"
 
 #define EVERY_MS    1000
@@ -33,15 +34,12 @@ struct top_options {
 
 /* clang-format off */
 static const struct opt top_table[] = {
-	{ NULL, "label", 'l', "KEY[=VALUE]", "team=search",
-	  "only those with this label; several must all hold",
-	  value_word, FIELD(labels) },
+	{ NULL, OPT_LABEL("only those with this label; several must all hold",
+		FIELD(labels)) },
 	{ NULL, "once", '1', NULL, NULL,
 	  "once, and leave (as where stdout is no terminal)",
 	  opt_flag, FIELD(once) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "once, as one JSON array",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_JSON("once, as one JSON array", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -9,6 +9,7 @@
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
+#include "cli/rows.h"
 #include "cli/run_result.h"
 
 #define SLICE_MS 300000 /* of one request; a wait may have several */
@@ -25,21 +26,14 @@ struct wait_options {
 
 /* clang-format off */
 static const struct opt wait_table[] = {
-	{ NULL, "state", 's', "STATE", "running",
-	  "until it is in this state (default: stopped, failed or gone)",
-	  value_word, FIELD(states) },
+	{ NULL, OPT_STATE("until it is in this state (default: stopped, failed or gone)",
+		FIELD(states)) },
 	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
 	  "until this command of it ended: its status is ours",
 	  opt_text, FIELD(exec) },
-	{ NULL, "timeout", 0, "DURATION", "30s",
-	  "then give up, status 124",
-	  opt_duration, FIELD(timeout_ms) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "print nothing",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "how the wait ended, as one JSON object",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_TIMEOUT("then give up, status 124", FIELD(timeout_ms)) },
+	{ NULL, OPT_QUIET("print nothing", FIELD(quiet)) },
+	{ NULL, OPT_JSON("how the wait ended, as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 

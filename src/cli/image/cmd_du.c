@@ -11,6 +11,7 @@
 #include "cli/human.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/rows.h"
 #include "image/store_write.h"
 
 struct du_options {
@@ -18,10 +19,8 @@ struct du_options {
 };
 
 static const struct opt du_table[] = {
-	{ .name = "json",
-	  .help = "the same as one JSON object, in bytes",
-	  .set = opt_flag,
-	  .field = offsetof(struct du_options, json) },
+	{ NULL, OPT_JSON("the same as one JSON object, in bytes",
+			 offsetof(struct du_options, json)) },
 };
 
 static const struct opts du_opts = {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/image/source.h"
+#include "cli/rows.h"
 #include "image/store_write.h"
 
 struct import_options {
@@ -14,15 +15,10 @@ struct import_options {
 };
 
 static const struct opt import_table[] = {
-	{ .name = "quiet",
-	  .letter = 'q',
-	  .help = "no progress; print nothing but the id",
-	  .set = opt_flag,
-	  .field = offsetof(struct import_options, quiet) },
-	{ .name = "json",
-	  .help = "no progress; the images, a JSON object on each line",
-	  .set = opt_flag,
-	  .field = offsetof(struct import_options, json) },
+	{ NULL, OPT_QUIET("no progress; print nothing but the id",
+			  offsetof(struct import_options, quiet)) },
+	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
+			 offsetof(struct import_options, json)) },
 };
 
 static const struct opts import_opts = {

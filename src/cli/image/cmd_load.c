@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "cli/image/source.h"
+#include "cli/rows.h"
 
 struct load_options {
 	const char *input;
@@ -18,15 +19,10 @@ static const struct opt load_table[] = {
 	  .help = "the archive, as an option",
 	  .set = opt_text,
 	  .field = offsetof(struct load_options, input) },
-	{ .name = "quiet",
-	  .letter = 'q',
-	  .help = "no progress; print nothing but the ids",
-	  .set = opt_flag,
-	  .field = offsetof(struct load_options, quiet) },
-	{ .name = "json",
-	  .help = "no progress; the images, a JSON object on each line",
-	  .set = opt_flag,
-	  .field = offsetof(struct load_options, json) },
+	{ NULL, OPT_QUIET("no progress; print nothing but the ids",
+			  offsetof(struct load_options, quiet)) },
+	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
+			 offsetof(struct load_options, json)) },
 };
 
 static const struct opts load_opts = {

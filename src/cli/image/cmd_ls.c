@@ -10,6 +10,7 @@
 #include "cli/human.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/rows.h"
 
 #define NONE     "<none>"
 #define SHORT_ID 12
@@ -22,11 +23,8 @@ struct ls_options {
 };
 
 static const struct opt ls_table[] = {
-	{ .name = "quiet",
-	  .letter = 'q',
-	  .help = "print nothing but the ids",
-	  .set = opt_flag,
-	  .field = offsetof(struct ls_options, quiet) },
+	{ NULL,
+	  OPT_QUIET("print nothing but the ids", offsetof(struct ls_options, quiet)) },
 	{ .name = "digests",
 	  .help = "show the digests of the manifests too",
 	  .set = opt_flag,
@@ -35,10 +33,8 @@ static const struct opt ls_table[] = {
 	  .help = "whole ids",
 	  .set = opt_flag,
 	  .field = offsetof(struct ls_options, whole) },
-	{ .name = "json",
-	  .help = "all images as one JSON array",
-	  .set = opt_flag,
-	  .field = offsetof(struct ls_options, json) },
+	{ NULL,
+	  OPT_JSON("all images as one JSON array", offsetof(struct ls_options, json)) },
 };
 
 static const struct opts ls_opts = {

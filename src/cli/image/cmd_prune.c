@@ -8,6 +8,7 @@
 #include "cli/human.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/rows.h"
 #include "image/store_write.h"
 
 struct prune_options {
@@ -21,10 +22,8 @@ static const struct opt prune_table[] = {
 	  .help = "all images that no sandbox runs from, named or not",
 	  .set = opt_flag,
 	  .field = offsetof(struct prune_options, all) },
-	{ .name = "json",
-	  .help = "what was removed as one JSON object",
-	  .set = opt_flag,
-	  .field = offsetof(struct prune_options, json) },
+	{ NULL, OPT_JSON("what was removed as one JSON object",
+			 offsetof(struct prune_options, json)) },
 };
 
 static const struct opts prune_opts = {

@@ -11,6 +11,7 @@
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
 #include "cli/image/theirs.h"
+#include "cli/rows.h"
 
 struct pull_options {
 	const char *backend; /* NULL: our store */
@@ -44,9 +45,8 @@ static const struct opt pull_table[] = {
 	{ NULL, "platform", 0, "OS/ARCH[/VARIANT]", "linux/arm64",
 	  "of several, this one (default: this machine's)",
 	  set_platform, FIELD(platform) },
-	{ NULL, "backend", 0, "NAME", "docker",
-	  "into the images of a backend: docker",
-	  opt_text, FIELD(backend) },
+	{ NULL, OPT_BACKEND("docker", "into the images of a backend: docker",
+		FIELD(backend)) },
 	{ NULL, "missing", 0, NULL, NULL,
 	  "only if it is not here already",
 	  opt_flag, FIELD(missing) },
@@ -56,12 +56,8 @@ static const struct opt pull_table[] = {
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
 	  "certificates to trust besides the system's",
 	  opt_text, FIELD(ca_file) },
-	{ NULL, "quiet", 'q', NULL, NULL,
-	  "no progress; print nothing but the id",
-	  opt_flag, FIELD(quiet) },
-	{ NULL, "json", 0, NULL, NULL,
-	  "what was pulled as one JSON object",
-	  opt_flag, FIELD(json) },
+	{ NULL, OPT_QUIET("no progress; print nothing but the id", FIELD(quiet)) },
+	{ NULL, OPT_JSON("what was pulled as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -12,6 +12,7 @@
 
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/rows.h"
 #include "image/store_write.h"
 
 struct rm_options {
@@ -25,10 +26,8 @@ static const struct opt rm_table[] = {
 	  .help = "an id goes with all its names; what is not here is no error",
 	  .set = opt_flag,
 	  .field = offsetof(struct rm_options, force) },
-	{ .name = "json",
-	  .help = "what is gone, a JSON object on each line",
-	  .set = opt_flag,
-	  .field = offsetof(struct rm_options, json) },
+	{ NULL, OPT_JSON("what is gone, a JSON object on each line",
+			 offsetof(struct rm_options, json)) },
 };
 
 static const struct opts rm_opts = {

@@ -6,6 +6,7 @@
 
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/rows.h"
 #include "image/store_write.h"
 
 struct tag_options {
@@ -13,10 +14,8 @@ struct tag_options {
 };
 
 static const struct opt tag_table[] = {
-	{ .name = "json",
-	  .help = "the image and its name as one JSON object",
-	  .set = opt_flag,
-	  .field = offsetof(struct tag_options, json) },
+	{ NULL, OPT_JSON("the image and its name as one JSON object",
+			 offsetof(struct tag_options, json)) },
 };
 
 static const struct opts tag_opts = {
