@@ -822,6 +822,10 @@ def parts_are_made_ahead():
         until(lambda: figures(s)[ready] == 2, lambda: f"{figures(s)}")
         eq(s.parts() & ahead, set(), "parts of before")
         eq(s.run(boxes[0], command="hostname")["stdout"], "h0\n", "a sandbox of before")
+    with World("--pool-max", "24") as s:
+        s.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 40}, status=201)
+        # More than the few that are made at any time: when nobody has asked for a while.
+        until(lambda: figures(s)[ready] == 24, lambda: f"{figures(s)}")
     with World("--pool-max", "0") as s:
         s.create()
         got = figures(s)

@@ -17,6 +17,7 @@
 #define CALM_NS 30000000000ULL /* after so long without need there are too many */
 #define SETTLE_NS \
 	20000000ULL /* what was just made is about to be used: that goes first */
+#define FEW      16 /* that a client after another finds, however busy we are */
 #define RETRY_NS 5000000000ULL /* after a failure: no memory, too many processes */
 
 struct stock {
@@ -26,8 +27,8 @@ struct stock {
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	bool stop;
-	bool filling;
-	int sock; /* -1: nobody listens */
+	bool filling; /* up to a few, whoever is there */
+	int sock;     /* -1: nobody listens */
 	unsigned creating;
 	uint64_t last_create, last_need; /* ns */
 	uint64_t retry_at;               /* 0: nothing failed */
@@ -164,13 +165,16 @@ static void drop_some(struct stock *s)
 }
 
 /*
- * Many at a time, when half are gone or nobody is there: one after each create would be
- * in the way of every first command.
+ * When nobody is there. Of a few there are some at any time: several are made at once when
+ * half of them are gone, as one after each create would be in the way of every first
+ * command.
  */
 static bool is_time(struct stock *s, uint64_t settled, uint64_t now)
 {
-	s->filling |= 2 * s->n <= s->want || now >= settled;
-	return s->filling;
+	size_t few = s->want < FEW ? s->want : FEW;
+
+	s->filling = s->n < few && (s->filling || 2 * s->n <= few);
+	return s->filling || now >= settled;
 }
 
 static void *stock_main(void *arg)

@@ -2,8 +2,8 @@
 /*
  * stock.h - parts of sandboxes that are ready before anybody asks for them
  *
- * One thread makes parts (warren_prepare()) while no create is under way, when half are gone or
- * nobody is there, until as many are ready as are wanted. That number follows the demand: it is doubled whenever a
+ * One thread makes parts (warren_prepare()) while no create is under way: a few at once when these
+ * run short, all that are wanted when nobody has asked for a while. That number follows the demand: it is doubled whenever a
  * create finds none, and halved after a while in which half of them would have done; never
  * below `min` nor above `max`. The api is told the ids of those that are
  * ready, and asks for sandboxes of these ids as long as it knows any. An id whose part
