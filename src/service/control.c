@@ -60,7 +60,7 @@ void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *
 	run_ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
 }
 
-void run_signal_one(struct run *run, int sig, int pid)
+void run_signal_one(struct run *run, int sig, int pid, service_done_fn done, void *ctx)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
 				    .exec = run->row.number,
@@ -68,7 +68,7 @@ void run_signal_one(struct run *run, int sig, int pid)
 				    .whom = PROTO_WHOM_ONE,
 				    .pid = pid };
 
-	run_ask(run, &msg, sizeof(msg), "send the signal", service_ignore, NULL);
+	run_ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
 }
 
 struct listing {

@@ -268,7 +268,7 @@ int shell_restore(struct box *box, const struct session_row *row, struct run *ru
 void run_list(struct run *run,
 	      void (*fn)(void *ctx, const struct proto_process *list, size_t n),
 	      void *ctx);
-void run_signal_one(struct run *run, int sig, int pid);
+void run_signal_one(struct run *run, int sig, int pid, service_done_fn done, void *ctx);
 
 /* For what nobody waits for. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);

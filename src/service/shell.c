@@ -8,9 +8,7 @@
  * stdin, and results are in its output, behind marks (marker.c). While a command runs the journal is read from where it ended
  * before; between commands nobody reads, and what jobs in the background write
  * is in the journal for whoever asks.
- *
- * A command that is out of time, or interrupted, is stopped by the steps below,
- * each of which is given a while. The shell goes last.
+ * How a command is stopped is in shell_stop.c.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,19 +27,6 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
-#define INSIST_MS      150 /* and twice as long each time */
-#define INSIST_MAX     4
-
-/* How a command is stopped, step by step; src/session says who is meant. */
-static const struct {
-	enum session_step step;
-	unsigned ms; /* until the next */
-} steps[] = {
-	{ SESSION_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one */
-	{ SESSION_STEP_INTERRUPT, 250 }, { SESSION_STEP_INTERRUPT, 500 },
-	{ SESSION_STEP_KILL, 500 },      { SESSION_STEP_KILL_ALL, 1000 },
-	{ SESSION_STEP_END, 5000 },
-};
 
 /* ------------------------------------------------------------------- life */
 
@@ -147,11 +132,9 @@ const char *shell_state(const struct shell *sh)
 
 /* ----------------------------------------------------------------- to the shell */
 
-static void pour(struct shell *sh);
-
 static void on_room(void *ctx, unsigned events UNUSED)
 {
-	pour(ctx);
+	shell_pour(ctx);
 }
 
 /* Where commands go; -1: nowhere. */
@@ -160,8 +143,12 @@ static int commands_fd(const struct shell *sh)
 	return sh->framed ? sh->run->input : run_poke_fd(sh->run);
 }
 
-static void pour(struct shell *sh)
+void shell_pour(struct shell *sh)
 {
+	if (sh->stops > 0) { /* the last of them goes on here */
+		sh->out_watch = loop_watch_free(sh->out_watch);
+		return;
+	}
 	while (sh->sent < sh->out.len) {
 		ssize_t n = write(commands_fd(sh), sh->out.data + sh->sent,
 				  sh->out.len - sh->sent);
@@ -206,7 +193,7 @@ void shell_type(struct shell *sh, const char *text, size_t n)
 	if (!sh->terminal || commands_fd(sh) < 0)
 		return;
 	buf_add(&sh->out, text, n);
-	pour(sh);
+	shell_pour(sh);
 }
 
 /* --------------------------------------------------------------- from the shell */
@@ -359,130 +346,6 @@ void shell_go_on(struct shell_command *command)
 		read_on(sh);
 }
 
-/* ------------------------------------------------------------------- stopping */
-
-/* A step under way: the processes of the exec are asked for, then some are signalled. */
-struct stopping {
-	struct run *run;
-	char session[ID_LEN + 1];
-	uint64_t serial; /* of the command that is meant */
-	enum session_step step;
-	int sig;    /* instead of the step's own; 0: that */
-	bool again; /* one that may have come too early */
-};
-
-static struct shell *still(const struct stopping *k)
-{
-	struct shell *sh =
-		run_box(k->run) ? shell_find(run_box(k->run), k->session) : NULL;
-
-	return sh && session_running(sh->codec) && sh->row.serial == k->serial ? sh
-									       : NULL;
-}
-
-/*
- * A shell that has not begun with the command yet ignores an interrupt, and one that was about
- * to start a program hears of it after that. So where it reached nobody but the shell, and
- * the command goes on, there is another; a program that got it has had its one. So has a shell
- * whose command has written something: a trap of the command's own would run once more each time.
- */
-static void insist(struct shell *sh)
-{
-	if (!sh->stopping && !sh->terminal && sh->insisted < INSIST_MAX)
-		loop_timer_set(sh->insist, INSIST_MS << sh->insisted++);
-}
-
-static void on_processes(void *ctx, const struct proto_process *list, size_t n)
-{
-	struct stopping *k = ctx;
-	struct shell *sh = still(k);
-	struct session_process *procs = calloc(n + 1, sizeof(*procs));
-	int *pids = calloc(n + 1, sizeof(*pids)), sig = SIGKILL;
-	size_t count = 0, had = 0;
-
-	for (size_t i = 0; procs && i < n; i++)
-		procs[i] = (struct session_process){
-			.pid = list[i].pid,
-			.ppid = list[i].ppid,
-			.start = list[i].start,
-			.ignores_int = list[i].flags & PROTO_PROCESS_IGNORES_INT,
-		};
-	if (sh && procs && pids)
-		count = session_victims(sh->codec, k->step, sh->since, procs, n, pids,
-					&sig);
-	if (sh && k->again && sh->spoke && count > 0 && pids[0] == session_pid(sh->codec))
-		had = 1;
-	for (size_t i = had; i < count; i++)
-		run_signal_one(k->run, k->sig ? k->sig : sig, pids[i]);
-	if (sh && count <= 1 && k->step == SESSION_STEP_INTERRUPT)
-		insist(sh);
-	free(procs);
-	free(pids);
-	(void)run_unref(k->run);
-	free(k);
-}
-
-static void take_step(struct shell *sh, enum session_step step, int sig, bool again)
-{
-	struct stopping *k = calloc(1, sizeof(*k));
-
-	if (!k)
-		return;
-	k->run = run_ref(sh->run);
-	(void)memcpy(k->session, sh->row.id, sizeof(k->session));
-	k->serial = sh->row.serial;
-	k->step = step;
-	k->sig = sig;
-	k->again = again;
-	run_list(sh->run, on_processes, k);
-}
-
-static void on_insist(void *ctx)
-{
-	struct shell *sh = ctx;
-
-	if (session_running(sh->codec) && sh->interrupted && !sh->stopping)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0, true);
-}
-
-static void on_timer(void *ctx)
-{
-	struct shell *sh = ctx;
-
-	if (!session_running(sh->codec))
-		return;
-	if (!sh->stopping) {
-		sh->stopping = true;
-		sh->timed_out = true;
-		sh->step = 0;
-	}
-	if (sh->step >= ARRAY_SIZE(steps))
-		return;
-	take_step(sh, steps[sh->step].step, 0, false);
-	loop_timer_set(sh->timer, steps[sh->step++].ms);
-}
-
-void shell_interrupt(struct shell *sh, int sig)
-{
-	if (!session_running(sh->codec) || sh->opened)
-		return;
-	sh->interrupted = true;
-	sh->insisted = 0;
-	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
-	if (sig == SIGINT)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0, false);
-	else if (sh->framed)
-		take_step(sh, SESSION_STEP_KILL_ALL, sig, false);
-	else
-		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
-}
-
-void shell_stop(struct shell *sh, bool all)
-{
-	if (session_running(sh->codec) && !sh->opened)
-		take_step(sh, all ? SESSION_STEP_KILL_ALL : SESSION_STEP_KILL, 0, false);
-}
-
 /* As the kernel counts the start of processes. */
 static uint64_t ticks_now(void)
 {
@@ -529,7 +392,7 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 	if (timeout_ms)
 		loop_timer_set(sh->timer, timeout_ms);
 	box_touch(sh->box);
-	pour(sh);
+	shell_pour(sh);
 	return 0;
 }
 
@@ -566,9 +429,9 @@ struct shell *shell_new(struct box *box)
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
 	sh->next = box->shells;
 	box->shells = sh;
-	if (loop_timer_new(box->service->loop, on_timer, sh, &sh->timer) < 0 ||
+	if (loop_timer_new(box->service->loop, shell_on_timer, sh, &sh->timer) < 0 ||
 	    loop_timer_new(box->service->loop, on_again, sh, &sh->again) < 0 ||
-	    loop_timer_new(box->service->loop, on_insist, sh, &sh->insist) < 0) {
+	    loop_timer_new(box->service->loop, shell_on_insist, sh, &sh->insist) < 0) {
 		shell_free(sh);
 		return NULL;
 	}
@@ -639,7 +502,7 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 		return r;
 	run_wait(run, &sh->waiter);
 	sh->begun = clock_now();
-	pour(sh);
+	shell_pour(sh);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shell_internal.h - a session, for shell.c and shell_restore.c */
+/* shell_internal.h - a session, for shell.c, shell_restore.c and shell_stop.c */
 #ifndef SERVICE_SHELL_INTERNAL_H
 #define SERVICE_SHELL_INTERNAL_H
 
@@ -39,6 +39,7 @@ struct shell {
 	bool spoke;  /* the command has written something: it has begun */
 	size_t step; /* the next of them */
 	bool stopping, timed_out, interrupted;
+	size_t stops; /* steps whose signals are on their way: what is in @out waits */
 	bool ended;
 	struct shell_command *command; /* that runs for somebody; NULL */
 	uint64_t begun;                /* ns */
@@ -53,5 +54,9 @@ struct shell {
 struct shell *shell_new(struct box *box);
 void shell_free(struct shell *sh);
 int shell_codec(struct shell *sh, struct warren_error *err);
+void shell_pour(struct shell *sh); /* what is in @out, as far as there is room */
+/* Of the timers of those names. */
+void shell_on_timer(void *ctx);
+void shell_on_insist(void *ctx);
 
 #endif /* SERVICE_SHELL_INTERNAL_H */
