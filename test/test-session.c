@@ -36,11 +36,28 @@ struct talk {
 #define ABORTED SESSION_ABORTED
 #define ENDED   SESSION_ENDED
 
-static void check_line(struct shell *sh, const char *what, const struct line *l)
+/* A long text goes another way to some shells: a comment before it makes any of them long. */
+static void run_line(struct shell *sh, const char *text, bool padded)
+{
+	AUTO_BUF struct buf all = BUF_INIT(1U << 20);
+
+	if (padded) {
+		buf_puts(&all, "#");
+		for (size_t i = 0; i < 200; i++)
+			buf_puts(&all, "x y'\\\"\xe2\x82\xff");
+		buf_puts(&all, "\n");
+	}
+	buf_puts(&all, text);
+	shell_feed(sh, all.data ? all.data : "", all.len);
+	shell_wait(sh);
+}
+
+static void check_line(struct shell *sh, const char *what, const struct line *l,
+		       bool padded)
 {
 	bool bad;
 
-	shell_run(sh, l->text);
+	run_line(sh, l->text, padded);
 	bad = sh->outcome != l->outcome || (l->code >= 0 && sh->code != l->code) ||
 	      (l->out && strcmp(sh->text[0].data, l->out) != 0) ||
 	      (l->err &&
@@ -51,25 +68,32 @@ static void check_line(struct shell *sh, const char *what, const struct line *l)
 			 sh->text[0].data, sh->text[1].data);
 }
 
+static void talk_one(const struct talk *talk, enum session_transport t,
+		     const char *program, bool padded)
+{
+	struct shell sh;
+	char what[64];
+
+	(void)snprintf(what, sizeof(what), "%s, transport %d%s", program, (int)t,
+		       padded ? ", long" : "");
+	shell_open(&sh, t, program);
+	EQ(sh.outcome, SESSION_READY);
+	for (const struct line *l = talk->lines; l->text; l++)
+		check_line(&sh, what, l, padded);
+	shell_close(&sh);
+}
+
 static void talk_all(const struct talk *talks, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
-		for (int t = SESSION_CONTROL; t <= SESSION_FRAMED; t++)
-			for (size_t j = 0; j < n; j++) {
-				struct shell sh;
-				char what[64];
-
-				if (!(talks[j].shells & shells[i].bit))
-					continue;
-				(void)snprintf(what, sizeof(what), "%s, transport %d",
-					       shells[i].program, t);
-				shell_open(&sh, (enum session_transport)t,
-					   shells[i].program);
-				EQ(sh.outcome, SESSION_READY);
-				for (const struct line *l = talks[j].lines; l->text; l++)
-					check_line(&sh, what, l);
-				shell_close(&sh);
-			}
+		for (size_t j = 0; j < n; j++) {
+			if (!(talks[j].shells & shells[i].bit))
+				continue;
+			for (int t = SESSION_CONTROL; t <= SESSION_FRAMED; t++)
+				talk_one(&talks[j], (enum session_transport)t,
+					 shells[i].program, false);
+			talk_one(&talks[j], SESSION_FRAMED, shells[i].program, true);
+		}
 }
 
 #define TALKS(...)                                               \
@@ -319,6 +343,38 @@ TEST(large_commands_and_output)
 	free(text);
 }
 
+/* A text that bash would read byte by byte from its script it is told to `read`. */
+TEST(long_commands_are_read_at_once)
+{
+	static const char way[] = " read -ru6 -N";
+	enum {
+		SIZE = 200000 /* more than a variable of the environment may have */
+	};
+	char *text = malloc(SIZE + 64);
+
+	OK(text);
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		for (int all = 0; all < 2; all++) {
+			struct shell sh;
+			int n;
+
+			shell_open(&sh, SESSION_FRAMED, shells[i].program);
+			shell_run(&sh, all ? "set -a" : "true");
+			(void)memset(text, '#', SIZE);
+			n = sprintf(text + SIZE, "\nls -d /; set +a");
+			shell_feed(&sh, text, SIZE + (size_t)n);
+			EQ(memmem(sh.unsent.data, sh.unsent.len, way, strlen(way)) !=
+				   NULL,
+			   shells[i].bit == BASH && !all);
+			shell_wait(&sh);
+			STREQ(sh.text[0].data, "/\n");
+			shell_run(&sh, "set | grep -c '^.*=.*##########'; true");
+			STREQ(sh.text[0].data, "0\n");
+			shell_close(&sh);
+		}
+	free(text);
+}
+
 TEST(jobs_in_the_background)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
@@ -326,13 +382,16 @@ TEST(jobs_in_the_background)
 			struct shell sh;
 
 			shell_open(&sh, (enum session_transport)t, shells[i].program);
-			shell_run(&sh,
-				  "(while :; do echo tick; sleep 0.01; done) & j=$!");
+			shell_run(&sh, "f=$(mktemp); (while :; do echo tick; echo >>$f; "
+				       "sleep 0.01; done) & j=$!");
 			EQ(sh.outcome, DONE);
-			shell_run(&sh, "sleep 0.1; kill -0 $j && echo there");
+			/* Between two lines of the file lies one of the output. */
+			shell_run(&sh,
+				  ": >$f; until [ $(wc -l <$f) -ge 2 ]; do sleep 0.01; "
+				  "done; rm -f $f; kill -0 $j && echo there");
 			OK(strstr(sh.text[0].data, "tick\n"));
 			OK(strstr(sh.text[0].data, "there\n"));
-			shell_run(&sh, "kill $j; wait $j; echo $?");
+			shell_run(&sh, "kill $j; wait $j; echo $?; rm -f $f");
 			OK(strstr(sh.text[0].data, "143\n"));
 			shell_close(&sh);
 		}

@@ -42,7 +42,8 @@ void framed_expect(struct session *s)
 void framed_ask(struct session *s, struct buf *out)
 {
 	framed_expect(s);
-	script_add(out, s, ";{ @e=$? @a='");
+	script_add(out, s, s->was_read ? ";{ @e=$? @t= @a='" : ";{ @e=$? @a='");
+	s->was_read = false;
 	buf_add(out, s->marker, HALF_LEN);
 	script_add(out, s, "' @b=");
 	buf_puts(out, s->marker + HALF_LEN);

@@ -15,6 +15,8 @@
  *	@r	the report; it uses @n, the serial, @e, the status, and @a and @b, the halves of
  *		the marker, which are empty for the control transport
  *	@d	for bash: what holds up the rest of an interrupted command
+ *	@y	"+" in a bash whose `read` has -N: a long text comes by that, from descriptor 6, into
+ *		@t (session.c)
  *	@s	a function: sets $? to what the command before left, which reports overwrite
  *
  * A command's line, with its text quoted in the first eval, is
@@ -44,7 +46,7 @@
  */
 const char script_control[] = "exec 2>&9 9>&- 6<&-\n";
 
-const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 </dev/null\n";
+const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 6<&0 </dev/null\n";
 
 /*
  * First of all no `!` means anything. What the shell prompts with is shown between commands,
@@ -65,10 +67,11 @@ const char script_terminal_end[] =
 
 const char script_common[] =
 	/* clang-format off */
-	"@w= @a= @b=\n"
+	"@w= @a= @b= @y=\n"
 	"case ${BASH_VERSION+x} in\n"
 	"x)\n"
 		"@k=builtin\n"
+		"case $BASH_VERSION in [123].*|4.0*) ;; *) @y=+;; esac\n"
 		"set +o history +H\n"
 		"shopt -s execfail\n" /* a mistyped `exec` is an error, no end */
 		"@d='case $@w.$BASH_COMMAND in\n"
@@ -97,7 +100,7 @@ const char script_common[] =
 	 */
 	"@r='if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
 		"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
-			" \"$@w\" \"${!-}\" \"$$\" \"$-\" \"$@c\" >&7\n"
+			" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\" >&7\n"
 		"case $@a in ?*) \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8;; esac\n"
 		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
 		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug;; esac\n"

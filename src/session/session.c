@@ -20,6 +20,7 @@
 #include "session/session_internal.h"
 
 #define EXIT_INTERRUPTED 130
+#define LONG_TEXT        1024
 
 const char *const session_outcome_names[] = {
 	[SESSION_READY] = "ready",
@@ -190,8 +191,63 @@ static void add_prelude(struct session *s, struct buf *out)
 	buf_puts(out, "} 2>/dev/null;");
 }
 
+/* As $'...' has it, in ASCII alone: a character is a byte then, whatever the locale. */
+static void add_escaped(struct buf *out, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t plain = i;
+
+		while (plain < n && (unsigned char)text[plain] < 0x80 &&
+		       text[plain] != '\'' && text[plain] != '\\')
+			plain++;
+		buf_add(out, text + i, plain - i);
+		i = plain;
+		if (i == n)
+			break;
+		if ((unsigned char)text[i] < 0x80)
+			buf_printf(out, "\\%c", text[i]);
+		else
+			buf_printf(out, "\\x%02x", (unsigned char)text[i]);
+		i++;
+	}
+}
+
+/*
+ * A bash takes its script from a pipe by one read(2) for each byte, which is dear where system
+ * calls are. Its `read -N` does not, so that is how it gets a long text. Not under `set -a`,
+ * which would put the text into the environment of what it starts.
+ */
+static bool is_worth_reading(const struct session *s, size_t n)
+{
+	return s->transport == SESSION_FRAMED && n > LONG_TEXT &&
+	       strchr(s->flags, SCRIPT_READS) && !strchr(s->flags, 'a');
+}
+
+static void feed_read(struct session *s, const char *text, size_t n, struct buf *out)
+{
+	AUTO_BUF struct buf body = BUF_INIT(SESSION_OUT_MAX), head = BUF_INIT(1024);
+
+	add_prelude(s, &head);
+	script_add(&body, s, "for @w in -;do ");
+	add_escaped(&body, head.data ? head.data : "", head.len);
+	add_escaped(&body, text, n);
+	script_add(&body, s, "\ndone;{ @w=d$?;} 2>/dev/null");
+	script_add(out, s, "\n\"$@k\" read -ru6 -N");
+	buf_printf(out, "%zu", body.len);
+	script_add(out, s, " @t\n");
+	buf_add(out, body.data, body.len);
+	script_add(out, s,
+		   "\"$@k\" eval \"@t=\\$'$@t'\";\"$@k\" eval \"$@t\" 7>&- 8>&- 6<&-");
+	out->failed |= body.failed || head.failed;
+	s->was_read = true;
+}
+
 static void feed_quoted(struct session *s, const char *text, size_t n, struct buf *out)
 {
+	if (is_worth_reading(s, n) && !is_nothing(text, n)) {
+		feed_read(s, text, n, out);
+		return;
+	}
 	/* The empty line: after some syntax errors, bash takes the next word for an argument. */
 	script_add(out, s, "\n\"$@k\" eval 'for @w in -;do ");
 	if (is_nothing(text, n)) {
@@ -201,7 +257,7 @@ static void feed_quoted(struct session *s, const char *text, size_t n, struct bu
 		add_quoted(out, text, n);
 	}
 	script_add(out, s, "\ndone;{ @w=d$?;} 2>/dev/null' 7>&-");
-	buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&-" : "");
+	buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&- 6<&-" : "");
 }
 
 static void feed_typed(struct session *s, const char *text, size_t n, struct buf *out)

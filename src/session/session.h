@@ -29,7 +29,7 @@
  *
  * In all, the command and what it starts have no descriptor of ours: the shell opens its
  * script by itself, close-on-exec, and puts the others away for the time of a command. The
- * numbers 7 and 8 are ours: a command may use them, but they do not last.
+ * numbers 6, 7 and 8 are ours: a command may use them, but they do not last.
  *
  * What a command can rely on is what it would meet at a prompt, with these differences:
  *

@@ -11,6 +11,8 @@
 #define RECORD_MAX 8192 /* numbers and a path */
 #define JOBS_MAX   64
 #define FLAGS_MAX  32
+/* Behind the flags ($-) of a shell that can be given a text by `read`; no flag of any shell's. */
+#define SCRIPT_READS '+'
 
 enum session_state {
 	STATE_NEW,     /* before session_start() */
@@ -39,6 +41,7 @@ struct session {
 	uint64_t serial;
 	int exit_code; /* of the last command: what it finds in $? */
 	char flags[FLAGS_MAX];
+	bool was_read; /* the text of the command; its variable is to be emptied */
 	int pid;
 	int jobs[JOBS_MAX]; /* pids of jobs that earlier commands left, the oldest overwritten */
 	size_t n_jobs;
