@@ -157,7 +157,9 @@ static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
 
 static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return say(f, false, "runsc saves memory, but not what was written to files");
+	return say(
+		f, false,
+		"runsc restores no process that has a stream of a command: no exec, no session");
 }
 
 static bool probe_ports(const struct found *h UNUSED, struct warren_feature *f)
