@@ -1,8 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-session-stop.c - a command is stopped, the shell and its state live on */
+#include <sched.h>
+#include <sys/mount.h>
+
 #include "shell.h"
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
+
+/*
+ * Goes on in a child with processes and a /proc of its own, where it may: a stop from inside
+ * reads of all there are, and a machine that is shared has many.
+ */
+static void be_alone(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (getpid() == 1 || geteuid() != 0 || unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
+		return;
+	(void)fflush(stdout);
+	pid = fork();
+	OK(pid >= 0);
+	if (pid > 0) {
+		EQ(waitpid(pid, &status, 0), pid);
+		if (WIFSIGNALED(status))
+			TAP_FAIL("killed by signal %d", WTERMSIG(status));
+		exit(WEXITSTATUS(status));
+	}
+	EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	EQ(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), 0);
+}
 
 /*
  * The command ends, what would follow does not run, and the state is there. By control we
@@ -50,6 +77,7 @@ static void check_stops(const char *program)
 		"eval 'eval \"sleep 30; echo not\"; echo not'; echo not",
 	};
 
+	be_alone();
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		for (int t = SESSION_CONTROL; t <= SESSION_FRAMED; t++)
 			check_stop(program, t, texts[i], SESSION_STEP_INTERRUPT);
@@ -72,6 +100,7 @@ TEST(interrupts_busybox)
 
 TEST(what_ignores_interrupts_is_killed)
 {
+	be_alone();
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		check_stop(shells[i], SESSION_CONTROL,
 			   "python3 -c 'import signal, time\n"
