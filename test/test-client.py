@@ -167,6 +167,8 @@ def what_is_wrong_gets_one_line_and_125():
         (["run", "--backend=", "true"], "run: --backend: it is empty (example: --backend docker)"),
         (["run", "--tier=", "true"], "run: --tier: it is empty (example: --tier gvisor)"),
         (["rm"], "rm: SANDBOX... is missing (example: warren rm"),
+        (["ls", "--state", "running", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
+        (["ls", "--wide", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
         (["rm", "--all", "box"], "rm: sandboxes are named, or meant by --all or --label, not both"),
         (["cp", "a", "b"], "cp: no sandbox is named"),
         (["cp", "a:/x", "b:/y"], "cp: from one sandbox to another is two steps"),
@@ -186,6 +188,55 @@ def what_is_wrong_gets_one_line_and_125():
         p = warren(*args)
         eq((p.returncode, p.stdout), (125, b""), args)
         ok(p.stderr.decode().startswith("warren " + said) and p.stderr.count(b"\n") == 1, f"{args}: {p.stderr!r}")
+
+
+@test
+def no_option_takes_what_it_cannot_be():
+    """Each option of each command with a value that is none: whoever judges it, one line that names the option."""
+    # Any bytes are a variable's name, a program's, or that of something that is not there.
+    any_bytes = {"env", "env-file", "shell", "exec", "session", "sandbox"}
+    with sandbox() as box:
+        call("exec", box, "true")
+        # What follows a command, so that its options are all that is wrong.
+        after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
+                 "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"]}
+        for words in every_command():
+            for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
+                for odd in ("", "\x1b[31m\n", "x" * 5000):
+                    if odd and name in any_bytes:
+                        continue
+                    p = warren(*words, f"--{name}={odd}", *after.get(" ".join(words), []), env=environ())
+                    what = f"{' '.join(words)} --{name}={odd[:9]!r} said {p.stderr!r}"
+                    eq((p.returncode, p.stdout), (125, b""), what)
+                    ok(p.stderr.startswith(f"warren {' '.join(words)}: --{name}: ".encode()), what)
+                    ok(b"(example: " in p.stderr and p.stderr.count(b"\n") == 1 and b"\x1b" not in p.stderr, what)
+        eq(call("ls", "-q"), f"{box}\n".encode(), "and nothing was made")
+
+
+@test
+def what_the_service_refuses_is_told_of_the_option():
+    with sandbox() as box:
+        call("exec", box, "true")
+        for args, said in [
+            (["create", "--on-idle", "x"], "create: --on-idle: must be one of pause, delete; is 'x' (example: --on-idle delete)"),
+            (["create", "--pids", "4000000"], "create: --pids: 4000000 is more than the 32768 that the service allows (example: --"),
+            (["create", "--count", "2", "--tier", "x"], "create: --tier: must be one of none, "),
+            (["create", "--backend", "nosuch"], "create: --backend: there is no backend 'nosuch' here; there is: native"),
+            (["create", "--wait", "999h"], "create: --wait: must be at most 3600000"),
+            (["create", "--key", "a b"], "create: --key: must be printable ASCII"),
+            (["ls", "--state", "x"], "ls: --state: must be one of creating, "),
+            (["rm", "--label", "=x"], "rm: --label: must be key=value, or a key; is '=x' (example: --label team=search)"),
+            (["logs", "--stream", "x", box], "logs: --stream: must be one of all, stdout, stderr; is 'x' (example: --"),
+            (["wait", "--state", "x", box], "wait: --state: must be one of creating, "),
+            (["exec", "--output-limit", "4000g", box, "true"], "exec: --output-limit: must be at most "),
+            (["token", "create", "--scope", "x", "mine"], "token create: --scope: must be one of read, "),
+            (["token", "create", "--scope", "read", ""], "token create: NAME: must not be empty (example: warren token create "),
+            (["run", "--daemon", "--backend", "nosuch", "true"], "run: --backend: there is no backend 'nosuch' here"),
+        ]:
+            call(*args, status=125, stderr=re.compile(rb"\Awarren " + re.escape(said.encode()) + rb"[^\n]*\n\Z"))
+        for args, status, said in ((["--backend", "nosuch", "true"], 125, "--backend: there is no"), (["nosuch"], 127, "execute 'nosuch'")):
+            told = call_json("run", "--daemon", "--json", *args, status=status, stderr=None)["error"]
+            ok(told["message"].startswith(said) and told["status"] == status, f"{told}")
 
 
 @test

@@ -82,9 +82,8 @@ TEST(bounds)
 		"/limits/pids: must be at least 1, is -1");
 	REFUSED(V1_CREATE_SANDBOX, "{\"ttl_ms\":31536000001}",
 		"/ttl_ms: must be at most 31536000000, is 31536000001");
-	REFUSED(V1_START_EXEC, "{\"argv\":[]}",
-		"/argv: must have at least 1 elements, has 0");
-	REFUSED(V1_UPDATE_SANDBOX, "{}", "the body: must have at least 1 fields, has 0");
+	REFUSED(V1_START_EXEC, "{\"argv\":[]}", "/argv: must not be empty");
+	REFUSED(V1_UPDATE_SANDBOX, "{}", "the body: must not be empty");
 }
 
 TEST(types)
@@ -171,8 +170,7 @@ TEST(lengths_are_of_characters)
 
 TEST(names_in_maps)
 {
-	REFUSED(V1_CREATE_SANDBOX, "{\"env\":{\"\":\"x\"}}",
-		"/env/: must have at least 1 characters, has 0");
+	REFUSED(V1_CREATE_SANDBOX, "{\"env\":{\"\":\"x\"}}", "/env/: must not be empty");
 	OK(judge(V1_CREATE_SANDBOX, "{\"env\":{\"A=B\":\"x\"}}") != NULL);
 	STREQ(pointer(), "/env/A=B");
 	OK(judge(V1_CREATE_SANDBOX, "{\"env\":{\"1\":\"x\"}}") != NULL);

@@ -136,6 +136,8 @@ static int check_bounds(const struct api_schema *s, int64_t n, const struct plac
 static int check_count(const struct api_schema *s, size_t n, const char *what,
 		       const struct place *at, struct api_error *err)
 {
+	if (n == 0 && s->min_len == 1)
+		return refuse(at, err, "must not be empty");
 	if (n < s->min_len)
 		return refuse(at, err, "must have at least %" PRIu32 " %s, has %zu",
 			      s->min_len, what, n);

@@ -38,7 +38,7 @@ static const struct opt *find_letter(const struct opts *o, char letter)
 	return letter == opt_help.letter ? &opt_help : NULL;
 }
 
-static const struct opt *find_name(const struct opts *o, const char *name, size_t len)
+const struct opt *opts_find(const struct opts *o, const char *name, size_t len)
 {
 	for (size_t i = 0; i < o->n; i++)
 		if (strncmp(o->table[i].name, name, len) == 0 && !o->table[i].name[len])
@@ -60,7 +60,7 @@ static int complain_unknown(const struct opts *o, const char *word, const char *
 	for (size_t i = 0; i < o->n; i++)
 		suggest_consider(&s, o->table[i].name);
 	suggest_consider(&s, opt_help.name);
-	near = s.best ? find_name(o, s.best, strlen(s.best)) : NULL;
+	near = s.best ? opts_find(o, s.best, strlen(s.best)) : NULL;
 	if (near)
 		return error_set(
 			err, EINVAL,
@@ -107,7 +107,7 @@ static int parse_long(struct parser *p, const char *word, struct warren_error *e
 	const char *name = word + 2;
 	const char *equals = strchr(name, '=');
 	size_t len = equals ? (size_t)(equals - name) : strlen(name);
-	const struct opt *opt = find_name(p->o, name, len);
+	const struct opt *opt = opts_find(p->o, name, len);
 
 	if (!opt)
 		return complain_unknown(p->o, word, name, len, err);
@@ -141,7 +141,7 @@ static int parse_short(struct parser *p, const char *word, struct warren_error *
 
 static bool seen(const struct parser *p, const char *name)
 {
-	const struct opt *opt = find_name(p->o, name, strlen(name));
+	const struct opt *opt = opts_find(p->o, name, strlen(name));
 
 	return opt && (p->seen & UINT64_C(1) << (opt - p->o->table));
 }

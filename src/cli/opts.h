@@ -55,6 +55,9 @@ enum {
 int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,
 	       struct warren_error *err) MUST_CHECK;
 
+/* The one that is called so, --help included; NULL: there is none. */
+const struct opt *opts_find(const struct opts *o, const char *name, size_t len);
+
 /* The options as the help lists them. */
 void opts_list(const struct opts *o, struct buf *out);
 

@@ -52,7 +52,7 @@ static const struct opts exec_opts = {
 
 static int run_exec(int argc, char **argv)
 {
-	struct exec_options o = { .command = client_exec.name };
+	struct exec_options o = { .command = &client_exec };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CLIENT struct client *c = NULL;
 	char id[ID_LEN + 1];

@@ -187,6 +187,22 @@ static int list(const struct ls_options *o, const char *sandbox)
 	return status;
 }
 
+/* Whether there is anything that means sandboxes, not what was run in one. */
+static bool chooses(const struct ls_options *o)
+{
+	return o->labels || o->states || o->name || o->owner || o->backend || o->tier ||
+	       o->wide;
+}
+
+static int refuse(const char *sandbox)
+{
+	say(client_ls.name,
+	    "what was run in '%.100s' is not chosen by --label, --state, --name, --owner, "
+	    "--backend, --tier or --wide: these are of sandboxes (example: %s)",
+	    sandbox, ls_opts.example);
+	return STATUS_FAILED;
+}
+
 static int run_ls(int argc, char **argv)
 {
 	struct ls_options o = { 0 };
@@ -194,7 +210,7 @@ static int run_ls(int argc, char **argv)
 	int status = 0;
 
 	if (command_operands(&client_ls, argc, argv, &o, 0, 1, &words, &status))
-		status = list(&o, *words);
+		status = *words && chooses(&o) ? refuse(*words) : list(&o, *words);
 	json_decref(o.labels);
 	json_decref(o.states);
 	return status;

@@ -96,6 +96,22 @@ static json_t *report(const json_t *box, const json_t *outcome)
 	return r;
 }
 
+/* With --json as one object, too, as of a run without the service. */
+static int fail(const struct run_options *o, const struct warren_error *err, int status)
+{
+	const struct warren_error words = client_words(&client_run, err);
+	struct run_report report;
+
+	say(client_run.name, "%s", words.msg);
+	if (!o->json)
+		return status;
+	report_init(&report);
+	report_error(&report, &words, status);
+	status = report_print(&report, status);
+	report_done(&report);
+	return status;
+}
+
 static int run_in(struct client *c, const json_t *box, const struct run_options *o,
 		  struct exec_options *x, char **argv, size_t n)
 {
@@ -106,18 +122,15 @@ static int run_in(struct client *c, const json_t *box, const struct run_options 
 	if (o->json) {
 		AUTO_JSON json_t *outcome = NULL, *told = NULL;
 
-		if (exec_outcome(c, text_of(box, "id"), x, argv, n, &outcome, &err) < 0) {
-			say(client_run.name, "%s", err.msg);
-			return start_status(c);
-		}
+		if (exec_outcome(c, text_of(box, "id"), x, argv, n, &outcome, &err) < 0)
+			return fail(o, &err, start_status(c));
 		result_of(json_object_get(outcome, "result"), &result);
 		told = report(box, outcome);
 		printed = print_json(&client_run, told);
 		status = result_status(&result);
 	} else if (exec_start_and_attach(c, text_of(box, "id"), x, argv, n, &result,
 					 &status, &err) < 0) {
-		say(client_run.name, "%s", err.msg);
-		return status;
+		return fail(o, &err, status);
 	}
 	result_say_end(o, &result);
 	return status ? status : printed;
@@ -125,7 +138,7 @@ static int run_in(struct client *c, const json_t *box, const struct run_options 
 
 static int run_all(struct client *c, const struct run_options *o, char **words)
 {
-	struct exec_options x = { .command = client_run.name,
+	struct exec_options x = { .command = &client_run,
 				  .env = o->env,
 				  .interactive = o->interactive,
 				  .tty = o->tty,
@@ -138,9 +151,9 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	int status;
 
 	if (make_passing_sandbox(c, spec, &box, &err) < 0)
-		return client_fail(&client_run, &err);
+		return fail(o, &err, STATUS_FAILED);
 	if (command_of(c, o, words, &argv, &err) < 0)
-		status = client_fail(&client_run, &err);
+		status = fail(o, &err, STATUS_FAILED);
 	else if (!(list = words_of(argv)))
 		status = STATUS_FAILED;
 	else
@@ -163,7 +176,7 @@ static int run_run(int argc, char **argv)
 	if (!command_options(&client_run, argc, argv, &o, &first, &status))
 		return status;
 	if (run_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0)
-		status = client_fail(&client_run, &err);
+		status = fail(&o, &err, STATUS_FAILED);
 	else
 		status = run_all(c, &o, argv + first);
 	run_options_done(&o);

@@ -66,7 +66,7 @@ static int run_in(struct client *c, const char *id, const struct shell_options *
 			break;
 	}
 	if (r < 0)
-		say(client_shell.name, "%s", err.msg);
+		client_say(&client_shell, &err);
 	return status;
 }
 
@@ -110,7 +110,7 @@ static int shell(const struct shell_options *o, const char *word)
 static int run_shell(int argc, char **argv)
 {
 	struct shell_options o = {
-		.exec = { .command = client_shell.name, .interactive = true, .tty = true }
+		.exec = { .command = &client_shell, .interactive = true, .tty = true }
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
 	char **words = NULL;

@@ -37,7 +37,12 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 			const char **ret_sandbox, char ***ret_words,
 			int *ret_status) MUST_CHECK;
 
-/* Says @err; the status. */
+/* @err, which may be the service's, in words of the command's own options. */
+struct warren_error client_words(const struct command *cmd,
+				 const struct warren_error *err);
+/* Says it so. */
+void client_say(const struct command *cmd, const struct warren_error *err);
+/* The same; the status. */
 int client_fail(const struct command *cmd, const struct warren_error *err);
 
 /* Of a command with verbs ("token create"): runs the one that is meant; the status. */

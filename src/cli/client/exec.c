@@ -90,7 +90,7 @@ int exec_start_and_attach(struct client *c, const char *sandbox,
 {
 	AUTO_JSON json_t *exec = NULL;
 	struct attach a = { .client = c,
-			    .command = o->command,
+			    .command = o->command->name,
 			    .sandbox = sandbox,
 			    .in = o->interactive,
 			    .tty = o->tty,
@@ -153,7 +153,7 @@ static int run_for_json(struct client *c, const char *sandbox,
 	int printed;
 
 	if (exec_outcome(c, sandbox, o, argv, n, &outcome, &err) < 0) {
-		say(o->command, "%s", err.msg);
+		client_say(o->command, &err);
 		return start_status(c);
 	}
 	printed = print_json(&client_exec, outcome);
@@ -171,13 +171,13 @@ static int run_detached(struct client *c, const char *sandbox,
 	AUTO_JSON json_t *exec = NULL;
 
 	if (start(c, sandbox, o, argv, n, &exec, &err) < 0) {
-		say(o->command, "%s", err.msg);
+		client_say(o->command, &err);
 		return start_status(c);
 	}
 	if (o->json)
 		return print_json(&client_exec, exec);
 	buf_printf(&out, "%s\n", text_of(exec, "id"));
-	return print(o->command, &out);
+	return print(o->command->name, &out);
 }
 
 int exec_run(struct client *c, const char *sandbox, const struct exec_options *o,
@@ -192,12 +192,12 @@ int exec_run(struct client *c, const char *sandbox, const struct exec_options *o
 	if (o->json)
 		return run_for_json(c, sandbox, o, argv, n);
 	if (exec_start_and_attach(c, sandbox, o, argv, n, &result, &status, &err) < 0) {
-		say(o->command, "%s", err.msg);
+		client_say(o->command, &err);
 		return status;
 	}
 	if (result.timed_out && !o->quiet)
-		say(o->command, "timed out after %ju ms", (uintmax_t)o->timeout_ms);
+		say(o->command->name, "timed out after %ju ms", (uintmax_t)o->timeout_ms);
 	if (result.oom && !o->quiet)
-		say(o->command, "out of memory: the kernel killed a process");
+		say(o->command->name, "out of memory: the kernel killed a process");
 	return status;
 }

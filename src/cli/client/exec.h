@@ -6,8 +6,10 @@
 #include "cli/client/client.h"
 #include "cli/run_env.h"
 
+struct command;
+
 struct exec_options {
-	const char *command; /* of ours, as errors begin */
+	const struct command *command; /* of ours, as errors begin */
 	struct env_list env_file;
 	struct env_list env; /* outdoes the files */
 	const char *user;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - warren-client: the commands of warren(1) that `warren serve` answers */
+#include <ctype.h>
 #include <signal.h>
 #include <string.h>
 
 #include "cli/client/commands.h"
+
+#define SAID_MAX 400 /* of what the service says, so that the example has room */
 
 static const struct command *const commands[] = {
 	&client_create,  &client_ls,     &client_show,     &client_exec, &client_shell,
@@ -41,9 +44,94 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 	return false;
 }
 
+/* What the service calls otherwise than an option is called. */
+static const struct {
+	const char *field, *option;
+} called[] = {
+	{ "cpu_millis", "cpus" },
+	{ "cwd", "workdir" },
+	{ "expires_in_ms", "expires" },
+	{ "idempotency_key", "key" },
+	{ "idle_timeout_ms", "idle-timeout" },
+	{ "labels", "label" },
+	{ "mounts", "volume" },
+	{ "on_idle", "on-idle" },
+	{ "output_limit", "output-limit" },
+	{ "read_only", "read-only" },
+	{ "sandbox_id", "sandbox" },
+	{ "scopes", "scope" },
+	{ "timeout_ms", "timeout" },
+	{ "ttl_ms", "ttl" },
+	{ "wait_ms", "wait" },
+};
+
+static const struct opt *option_of(const struct command *cmd, const char *field, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(called); i++)
+		if (strlen(called[i].field) == n &&
+		    strncmp(called[i].field, field, n) == 0)
+			return opts_find(cmd->opts, called[i].option,
+					 strlen(called[i].option));
+	return opts_find(cmd->opts, field, n);
+}
+
+/* Whether @field is an operand: "name" of "NAME", which goes to @word. */
+static bool is_operand(const struct command *cmd, const char *field, size_t n,
+		       char word[32])
+{
+	if (n >= 32 || !cmd->opts->operands)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		word[i] = (char)toupper((unsigned char)field[i]);
+	word[n] = '\0';
+	return strcmp(cmd->opts->operands, word) == 0;
+}
+
+/*
+ * The service tells of a field by a pointer into what it was sent, or by the name of a
+ * parameter: "/limits/pids: ...", "state: ...". People gave it as an option.
+ */
+struct warren_error client_words(const struct command *cmd,
+				 const struct warren_error *err)
+{
+	struct warren_error words = *err;
+	const char *at = err->msg, *end = strstr(at, ": ");
+	const struct opt *opt = NULL;
+	char word[32];
+	size_t n;
+
+	at += *at == '/';
+	for (; end && at < end && !opt; at += n + (at[n] == '/')) {
+		n = strcspn(at, "/:");
+		if (n == 0 || at + n > end)
+			break;
+		opt = option_of(cmd, at, n);
+		if (!opt && err->msg[0] == '/' && is_operand(cmd, at, n, word)) {
+			(void)error_set(&words, err->code, "%s%.*s (example: %s)", word,
+					SAID_MAX, end, cmd->opts->example);
+			return words;
+		}
+		if (err->msg[0] != '/')
+			break;
+	}
+	if (opt && opt->value)
+		(void)error_set(&words, err->code, "--%s%.*s (example: --%s %s)",
+				opt->name, SAID_MAX, end, opt->name, opt->example);
+	else if (opt)
+		(void)error_set(&words, err->code, "--%s%.*s", opt->name, SAID_MAX, end);
+	return words;
+}
+
+void client_say(const struct command *cmd, const struct warren_error *err)
+{
+	const struct warren_error words = client_words(cmd, err);
+
+	say(cmd->name, "%s", words.msg);
+}
+
 int client_fail(const struct command *cmd, const struct warren_error *err)
 {
-	say(cmd->name, "%s", err->msg);
+	client_say(cmd, err);
 	return STATUS_FAILED;
 }
 
