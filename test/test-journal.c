@@ -212,6 +212,38 @@ TEST(a_journal_of_holes_does_not_hold_us_up)
 	OK(r == -EPROTO || (r == 0 && o.size == 0));
 }
 
+TEST(the_extent_is_read_on_from_where_it_was)
+{
+	struct journal_header h;
+	struct journal_hint hint = { 0 }, none = { 0 };
+	uint64_t from = 1, to = 1;
+	int fd = new_journal(CAPACITY, &h);
+
+	EQ(journal_extent(fd, &hint, &from, &to), 0);
+	OK(from == 0 && to == 0);
+	put(fd, &h, 1, "one", 3);
+	put(fd, &h, 2, "two", 3);
+	EQ(journal_extent(fd, &hint, &from, &to), 0);
+	OK(from == 0 && to == 6);
+	/* What was walked over is not looked at again; who comes anew must. */
+	h.tail = 0;
+	put(fd, &h, 7, NULL, 3);
+	h.tail += journal_span(3);
+	put(fd, &h, 1, "3", 1);
+	EQ(journal_extent(fd, &hint, &from, &to), 0);
+	OK(from == 0 && to == 7);
+	EQ(journal_extent(fd, &none, &from, &to), -EPROTO);
+	/* Where it was has been dropped. */
+	h.head = h.tail;
+	h.lost = 100;
+	put(fd, &h, 1, "four", 4);
+	hint.at = 0;
+	EQ(journal_extent(fd, &hint, &from, &to), 0);
+	OK(from == 100 && to == 104);
+	EQ(journal_extent(fd, &hint, &from, &to), 0);
+	OK(from == 100 && to == 104);
+}
+
 /* ---------------------------------------------------------------- with init */
 
 struct reading {

@@ -106,8 +106,9 @@ struct run {
 	struct run_holder *holders;
 	uint64_t held_at; /* the cursor that init was told; UINT64_MAX: none */
 	struct loop_timer *hold_timer; /* init could not be told; NULL */
-	struct journal_hint hint;
-	struct feed *feeds; /* on their way into stdin */
+	struct journal_hint hint;      /* where it was last read */
+	struct journal_hint end;       /* where it ended when that was last asked */
+	struct feed *feeds;            /* on their way into stdin */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };

@@ -40,7 +40,7 @@ int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 	int r = run_open_journal(run, &ignored);
 
 	if (r == 0)
-		r = journal_extent(run->journal, &from, &to);
+		r = journal_extent(run->journal, &run->end, &from, &to);
 	*ret_from = r < 0 ? 0 : from;
 	*ret_to = r < 0 ? 0 : to;
 	return r;

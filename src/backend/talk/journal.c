@@ -49,21 +49,26 @@ static int read_record(int fd, const struct journal_header *h, uint64_t at,
 }
 
 /*
- * Where the record is that holds byte @cursor of the output, or the tail. What
- * is before the head was dropped: its bytes are what `lost` counts, so that is
- * where the bytes of the first record begin. @hint saves walking from there.
+ * Where to walk from. What is before the head was dropped: its bytes are what `lost`
+ * counts, so that is where the bytes of the first record begin. @hint saves walking from
+ * there.
  */
+static struct journal_hint begin(const struct journal_header *h, uint64_t cursor,
+				 const struct journal_hint *hint)
+{
+	if (hint && hint->cursor <= cursor && hint->at > h->head && hint->at <= h->tail)
+		return *hint;
+	return (struct journal_hint){ .cursor = h->lost, .at = h->head };
+}
+
+/* Where the record is that holds byte @cursor of the output, or the tail. */
 static int seek(int fd, const struct journal_header *h, uint64_t cursor,
 		const struct journal_hint *hint, uint64_t *ret_at, uint64_t *ret_bytes)
 {
-	uint64_t at = h->head, bytes = h->lost;
+	struct journal_hint from = begin(h, cursor, hint);
+	uint64_t at = from.at, bytes = from.cursor;
 	unsigned pads = 0;
 
-	if (hint && hint->cursor <= cursor && hint->at >= h->head &&
-	    hint->at <= h->tail) {
-		at = hint->at;
-		bytes = hint->cursor;
-	}
 	while (at < h->tail) {
 		struct journal_record rec;
 		int r = read_record(fd, h, at, &rec);
@@ -185,15 +190,23 @@ int talk_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size
 	return 0;
 }
 
-int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to)
+int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
+		   uint64_t *ret_to)
 {
-	struct journal_header h;
-	uint64_t at = 0;
+	struct journal_header h, again;
+	struct journal_hint from, to = { 0 };
 	int r = read_header(fd, &h);
 
-	if (r == 0)
-		r = seek(fd, &h, UINT64_MAX, NULL, &at, ret_to);
-	if (r == 0)
-		*ret_from = h.lost;
-	return r;
+	if (r < 0)
+		return r;
+	from = begin(&h, UINT64_MAX, hint);
+	r = seek(fd, &h, UINT64_MAX, &from, &to.at, &to.cursor);
+	if (r < 0)
+		return r;
+	*ret_from = h.lost;
+	*ret_to = to.cursor;
+	/* Overwritten while we walked: good enough to be told, not to be built on. */
+	if (from.at == h.tail || (read_header(fd, &again) == 0 && again.head <= from.at))
+		*hint = to;
+	return 0;
 }

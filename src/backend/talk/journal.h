@@ -20,7 +20,11 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		 size_t size, struct warren_output *ret);
 /* How the exec ended, by its journal. 1, 0 while it runs, -EPROTO: it was never begun. */
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
-/* The cursors of the first byte that is kept and of the next that will come. */
-int journal_extent(int fd, uint64_t *ret_from, uint64_t *ret_to);
+/*
+ * The cursors of the first byte that is kept and of the next that will come. @hint, zero at
+ * first, is where that was last: what came since is all that is read.
+ */
+int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
+		   uint64_t *ret_to);
 
 #endif /* TALK_JOURNAL_H */
