@@ -596,7 +596,7 @@ class World:
     NOTHING = dict.fromkeys(("processes", "namespaces", "cgroups", "loops", "mounts", "boxes", "links", "journals",
                              "sandboxes", "execs"), 0)
 
-    def check_empty(self, seconds=WAIT):
+    def check_empty(self, seconds=2 * WAIT):
         """No sandbox, and nothing of one."""
         until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()}; {self.said()}", seconds)
 
@@ -652,6 +652,7 @@ class World:
             if kind is None:
                 if not self.alive():
                     self.start()
+                self.ready()  # it may have been killed a moment ago
                 self.empty()
                 self.check_empty()
                 self.integrity()

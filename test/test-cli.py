@@ -532,11 +532,17 @@ test(memory)
 @needs_root
 def cpus():
     spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
-    free, held = run_json("sh", "-c", spin), run_json("--cpus", "0.2", "sh", "-c", spin)
-    share = held["user_ms"] + held["system_ms"]
-    ok(share / held["wall_ms"] < 0.5, f"{share} ms of {held['wall_ms']} with a fifth of a processor")
-    # The control has what the machine has to give, which may not be much.
-    ok((free["user_ms"] + free["system_ms"]) / free["wall_ms"] > share / held["wall_ms"], f"the control is held too: {free}")
+
+    def share(*limit):
+        r = run_json(*limit, "sh", "-c", spin)
+        return (r["user_ms"] + r["system_ms"]) / r["wall_ms"]
+    held = share("--cpus", "0.2")
+    ok(held < 0.5, f"{held} of a processor, with a fifth of one")
+    # The control has what the machine has to give, which may not be much at a time.
+    free = []
+    while not free or max(free) <= held:
+        free.append(share())
+        ok(len(free) < 10, f"the control is held too: {free}, not more than {held}")
 
 
 test(cpus)

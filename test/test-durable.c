@@ -28,7 +28,7 @@ static void begin(void)
 static void finish(struct warren *w, const char *when)
 {
 	w = warren_close(w);
-	bury();
+	world_await_processes(before.processes, when);
 	world_check(&before, when);
 }
 
