@@ -5,9 +5,10 @@ Called by bench/run. A client of bytes, so that little of it is in the figures; 
 loopback TCP. Beside it, in the same run: nginx for small requests, docker exec for commands.
 
 WARREN_BENCH_ALIVE says how many are to be alive (1000), WARREN_BENCH_STATE where the state is kept (a directory of its
-own in /var/lib, where a service has it): each exec makes a file there, which takes half a millisecond in a directory of
-an ext4 without a journal beside which many files have just been removed, such as /tmp after tests.
+own in /var/lib, where a service has it): each exec has a file there, and to make one takes half a millisecond in a directory
+of an ext4 without a journal beside which many files have just been removed, such as /tmp after tests.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -277,6 +278,24 @@ def docker_exec(docker, rounds):
         docker.call("rm", "-f", "warren-bench-exec")
 
 
+@contextlib.contextmanager
+def run_folder():
+    """Sockets are below /run, as a service has them: on a tmpfs, of our own where /run is a part of a disk."""
+    folder = tempfile.mkdtemp(prefix="warren-bench-", dir="/run")
+    kind = subprocess.run(["stat", "-f", "-c", "%T", "/run"], check=True, capture_output=True, timeout=10).stdout
+    mounted = kind.strip() != b"tmpfs" and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "mode=755", "warren-bench", folder], check=False, timeout=10).returncode == 0
+    os.chmod(folder, 0o755)
+    tempfile.tempdir = folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = None
+        if mounted:
+            subprocess.run(["umount", "-l", folder], check=True, timeout=10)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def section(folder, docker=None, rounds=200):
     """Print the section; its figures, and 1 if something of ours failed."""
     from serve_world import World  # pylint: disable=import-outside-toplevel
@@ -285,11 +304,10 @@ def section(folder, docker=None, rounds=200):
     folder.mkdir()
     own = None if os.environ.get("WARREN_BENCH_STATE") else tempfile.mkdtemp(prefix="warren-bench-", dir="/var/lib")
     try:
-        tempfile.tempdir = "/run"  # as a service has it
         if own:
             os.chmod(own, 0o755)
-        with with_tls(World("--log-level", "error", tcp=True, start=False,
-                            state=own or os.environ["WARREN_BENCH_STATE"])) as world:
+        with run_folder(), with_tls(World("--log-level", "error", tcp=True, start=False,
+                                          state=own or os.environ["WARREN_BENCH_STATE"])) as world:
             token = world.token("admin")
             figures = one_by_one(world, token, rounds)
             if docker:
@@ -307,6 +325,5 @@ def section(folder, docker=None, rounds=200):
         print(f"  failed: {why}")
         return [], 1
     finally:
-        tempfile.tempdir = None
         if own:
             shutil.rmtree(own, ignore_errors=True)
