@@ -27,6 +27,7 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
+#define PIECES         16  /* of output, before others have their turn */
 
 /* ------------------------------------------------------------------- life */
 
@@ -274,14 +275,20 @@ static void on_result(void *arg, const struct session_result *r)
 
 static const struct session_events events = { .output = on_output, .result = on_result };
 
-/* What has come since the last look. */
-static void read_on(struct shell *sh)
+/* What has come since the last look; not @all: others have their turn in between. */
+static void read_on(struct shell *sh, bool all)
 {
 	static char piece[65536];
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	while (session_running(sh->codec) && !(sh->command && sh->command->blocked)) {
+	for (int i = 0;
+	     session_running(sh->codec) && !(sh->command && sh->command->blocked); i++) {
 		struct warren_output o;
+
+		if (i == PIECES && !all) {
+			loop_timer_set(sh->again, 0);
+			break;
+		}
 
 		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0) {
 			/* Nobody notifies of what is there already; without it there is no end. */
@@ -314,7 +321,7 @@ static void on_more(struct run_watcher *w)
 {
 	struct shell *sh = w->ctx;
 
-	read_on(sh);
+	read_on(sh, false);
 	after_reading(sh);
 }
 
@@ -331,7 +338,7 @@ static void on_exit_heard(struct run_waiter *w, struct run *run)
 						   : row->result.exit_code
 			      : -1;
 
-	read_on(sh);
+	read_on(sh, true);
 	sh->ended = true;
 	session_on_exit(sh->codec, code);
 	after_reading(sh);
@@ -343,7 +350,7 @@ void shell_go_on(struct shell_command *command)
 
 	command->blocked = false;
 	if (sh)
-		read_on(sh);
+		read_on(sh, false);
 }
 
 /* As the kernel counts the start of processes. */
