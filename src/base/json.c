@@ -16,14 +16,19 @@ static bool is_plain(unsigned char c)
 static void put_escape(struct buf *out, unsigned char c)
 {
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+	static const char digits[] = "0123456789abcdef";
 	const char *e = short_escapes;
 
 	while (*e && *e != (char)c)
 		e += 2;
+	/* Not by printf(3): a stranger may send nothing else, and many of them. */
 	if (*e)
 		buf_add(out, (const char[]){ '\\', e[1] }, 2);
 	else
-		buf_printf(out, "\\u%04x", (unsigned)c);
+		buf_add(out,
+			(const char[]){ '\\', 'u', '0', '0', digits[c >> 4],
+					digits[c & 15] },
+			6);
 }
 
 /* Long runs that need nothing done are the rule: they are added at once. */
@@ -45,7 +50,8 @@ static void put_string(struct buf *out, const char *text, size_t size)
 			at += n;
 			continue;
 		}
-		buf_add(out, s + from, at - from);
+		if (at > from)
+			buf_add(out, s + from, at - from);
 		if (n == 0)
 			buf_puts(out, "\xef\xbf\xbd");
 		else
