@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *end = memchr(data, '\n', size);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct pattern *p = NULL;
-	size_t at = 0, n = end ? (size_t)(end - data) : 0;
+	size_t from = 0, to = 0, n = end ? (size_t)(end - data) : 0;
 	char text[512];
 
 	if (n < 2 || n >= sizeof(text))
@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	data += n + 1;
 	size -= n + 1;
-	if (pattern_find(p, (const char *)data, size, &at) && at > size)
+	if (pattern_find(p, (const char *)data, size, &from, &to) &&
+	    (from > to || to > size))
 		abort();
 	(void)pattern_free(p);
 	return 0;

@@ -173,6 +173,28 @@ TEST(what_is_expected_first)
 	(void)expect_free(e);
 }
 
+/* What a stranger wants looked for in what a stranger shows is bounded. */
+TEST(what_may_be_expected)
+{
+	static const char *const large[] = { "(a?){150}b", "(c?){150}d" };
+	const char *many[EXPECT_MAX + 1];
+	struct expect *e = expect_new(large, 1);
+	size_t from = 0, to = 0;
+
+	OK(e);
+	EQ(expect_find(e, "xaaab", 5, 0, &from, &to), 0);
+	EQ(from, 1);
+	EQ(to, 5);
+	(void)expect_free(e);
+	OK(!expect_new(large, 2));
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = "text";
+	OK(!expect_new(many, EXPECT_MAX + 1));
+	e = expect_new(many, EXPECT_MAX);
+	OK(e);
+	(void)expect_free(e);
+}
+
 TEST(what_a_person_reads)
 {
 	static const struct {

@@ -8,6 +8,10 @@
  *
  * The first act in the list is the one that is under way; it may have to wait for the
  * shell before it begins. An interrupt is beside the list.
+ *
+ * Texts are looked for as they come. A regular expression of a stranger's in a flood of a stranger's
+ * is not: what has come is looked at a part at a time, and all such looks together take a fourth
+ * of the service's time at most.
  */
 #include "service/console.h"
 
@@ -16,12 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "service/expect.h"
 #include "service/internal.h"
 
 #define CODE_MS 1000 /* for the end of a command after what was expected of it */
 #define KILL_MS 1000 /* for the end of one that was killed */
 #define INTR    "\003"
+
+#define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
+#define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
+#define LOOK_PAUSE 3       /* times as long as a look has taken */
 
 struct act {
 	struct act *next;
@@ -49,10 +58,12 @@ struct console {
 	struct buf screen;
 	size_t seen; /* of it, by who expects something */
 	uint64_t dropped;
-	struct act *acts;      /* the first is under way */
-	struct act *interrupt; /* NULL: none */
-	struct loop_task task; /* the next act is begun */
-	int exit_code;         /* of what ended last */
+	struct act *acts;           /* the first is under way */
+	struct act *interrupt;      /* NULL: none */
+	struct loop_task task;      /* the next act is begun */
+	struct loop_timer *looking; /* at what has not been looked at; */
+	bool look_due;              /* it is set: who sets it again puts it off */
+	int exit_code;              /* of what ended last */
 };
 
 static void begin_next(struct console *c);
@@ -114,15 +125,19 @@ static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 
 /* ----------------------------------------------------------------- from the shell */
 
-/* Does the screen show what @a waits for? */
-static void look(struct console *c, struct act *a)
+static bool expects(const struct act *a)
+{
+	return a && a->begun && a->expected < 0;
+}
+
+/* Does the screen show what @a waits for, in what is there up to @upto? */
+static void look(struct console *c, struct act *a, size_t upto)
 {
 	size_t from, to;
 
-	if (!a || !a->begun || a->expected >= 0)
+	if (!expects(a))
 		return;
-	a->expected = expect_find(a->expect, c->screen.data, c->screen.len, c->seen,
-				  &from, &to);
+	a->expected = expect_find(a->expect, c->screen.data, upto, c->seen, &from, &to);
 	if (a->expected < 0)
 		return;
 	a->upto = from;
@@ -130,6 +145,50 @@ static void look(struct console *c, struct act *a)
 		loop_timer_set(a->timer, CODE_MS);
 	else
 		finish(a, CONSOLE_EXPECTED, from, to);
+}
+
+static bool is_costly(const struct act *a)
+{
+	return expects(a) && !expect_is_text(a->expect);
+}
+
+/* Whether more is to be looked at. What an act has taken is nobody else's. */
+static bool look_on(struct console *c, size_t most)
+{
+	size_t left = c->screen.len - c->seen,
+	       upto = c->seen + (left < most ? left : most);
+
+	look(c, c->acts, upto);
+	upto = upto < c->screen.len ? upto : c->screen.len;
+	look(c, c->interrupt, upto);
+	c->seen = upto < c->screen.len ? upto : c->screen.len;
+	return c->seen < c->screen.len;
+}
+
+static void on_looking(void *ctx)
+{
+	struct console *c = ctx;
+	uint64_t begun = clock_now(), next = c->service->look_next;
+
+	if (begun < next) { /* a look was long, this one's or another's */
+		loop_timer_set(c->looking, (next - begun) / 1000000 + 1);
+		return;
+	}
+	c->look_due = look_on(c, LOOK_BYTES);
+	next = clock_now();
+	c->service->look_next = next + LOOK_PAUSE * (next - begun);
+	if (c->look_due)
+		loop_timer_set(c->looking, 0);
+}
+
+static void look_soon(struct console *c)
+{
+	if (!is_costly(c->acts) && !is_costly(c->interrupt)) {
+		(void)look_on(c, SIZE_MAX);
+	} else if (!c->look_due) {
+		c->look_due = true;
+		loop_timer_set(c->looking, 0);
+	}
 }
 
 static void on_output(struct shell_command *command, int stream UNUSED, const void *data,
@@ -140,9 +199,7 @@ static void on_output(struct shell_command *command, int stream UNUSED, const vo
 
 	buf_add(&c->screen, data, take);
 	c->dropped += n - take;
-	look(c, c->acts);
-	look(c, c->interrupt);
-	c->seen = c->screen.len;
+	look_soon(c);
 }
 
 /* The shell has it back, or is gone: who waits for that hears it. */
@@ -152,8 +209,12 @@ static void on_result(struct shell_command *command, const struct shell_result *
 	enum console_outcome outcome = r->ended          ? CONSOLE_ENDED
 				       : r->syntax_error ? CONSOLE_SYNTAX
 							 : CONSOLE_BACK;
-	struct act *a = c->acts && c->acts->begun ? c->acts : NULL;
+	uint64_t until = clock_now() + LOOK_LAST;
+	struct act *a;
 
+	while (c->seen < c->screen.len && look_on(c, LOOK_BYTES) && clock_now() < until)
+		;
+	a = c->acts && c->acts->begun ? c->acts : NULL;
 	c->running = false;
 	c->exit_code = r->exit_code;
 	c->dropped += r->lost;
@@ -234,7 +295,7 @@ static void begin(struct act *a)
 	shell_type(c->shell, a->text, a->size);
 	shell_type(c->shell, "\n", 1);
 	c->seen = 0;
-	look(c, a);
+	look_soon(c);
 }
 
 static void on_task(void *ctx)
@@ -323,6 +384,10 @@ static struct console *console_new(struct shell *sh)
 					     .ctx = c };
 	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
 	c->screen = (struct buf)BUF_INIT(CONSOLE_SCREEN_MAX + 1);
+	if (loop_timer_new(c->service->loop, on_looking, c, &c->looking) < 0) {
+		free(c);
+		return NULL;
+	}
 	c->running = shell_join(sh, &c->command);
 	*shell_console(sh) = c;
 	return c;
@@ -340,6 +405,7 @@ void console_shell_gone(struct console *c)
 	while (c->acts)
 		finish(c->acts, CONSOLE_ENDED, c->screen.len, 0);
 	loop_task_cancel(&c->task);
+	c->looking = loop_timer_free(c->looking);
 	buf_done(&c->screen);
 	free(c);
 }

@@ -8,7 +8,7 @@
 #include "service/pattern.h"
 
 struct expect {
-	size_t n;
+	size_t n, cost;
 	struct {
 		struct pattern *text, *regex; /* regex: NULL where it would be the same */
 	} of[EXPECT_MAX];
@@ -29,11 +29,12 @@ struct expect *expect_new(const char *const *texts, size_t n)
 	for (; e->n < n; e->n++) {
 		if (pattern_new_text(texts[e->n], false, &e->of[e->n].text, &ignored) < 0)
 			return expect_free(e);
-		if (!is_only_text(texts[e->n]))
-			(void)pattern_new_regex(texts[e->n], false, &e->of[e->n].regex,
-						&ignored);
+		if (!is_only_text(texts[e->n]) &&
+		    pattern_new_regex(texts[e->n], false, &e->of[e->n].regex, &ignored) ==
+			    0)
+			e->cost += pattern_cost(e->of[e->n].regex);
 	}
-	return e;
+	return e->cost <= EXPECT_COST ? e : expect_free(e);
 }
 
 struct expect *expect_free(struct expect *e)
@@ -46,45 +47,30 @@ struct expect *expect_free(struct expect *e)
 	return NULL;
 }
 
-/* Where the match that ends first ends: there is one in more bytes if there is one in fewer. */
-static size_t find_end(struct pattern *p, const char *data, size_t from, size_t n)
+bool expect_is_text(const struct expect *e)
 {
-	size_t low = from, high = n, at;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (pattern_find(p, data, mid, &at))
-			high = mid;
-		else
-			low = mid + 1;
-	}
-	return high;
+	return e->cost == 0;
 }
 
 int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 		size_t *ret_from, size_t *ret_to)
 {
 	size_t skip = seen > EXPECT_WINDOW ? seen - EXPECT_WINDOW : 0, best = n + 1;
-	struct pattern *first = NULL;
 	int which = -1;
 
 	for (size_t i = 0; e && i < e->n; i++)
 		for (int k = 0; k < 2; k++) {
 			struct pattern *p = k ? e->of[i].regex : e->of[i].text;
-			size_t at;
+			size_t from, to;
 
-			if (!p || !pattern_find(p, data + skip, n - skip, &at) ||
-			    at >= best)
+			if (!p || !pattern_find(p, data + skip, n - skip, &from, &to) ||
+			    from >= best)
 				continue;
-			best = at;
-			first = p;
+			best = from;
+			*ret_from = skip + from;
+			*ret_to = skip + to;
 			which = (int)i;
 		}
-	if (which < 0)
-		return -1;
-	*ret_from = skip + best;
-	*ret_to = skip + find_end(first, data + skip, best, n - skip);
 	return which;
 }
 

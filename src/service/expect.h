@@ -16,12 +16,15 @@
 
 #define EXPECT_MAX    64   /* of them at a time */
 #define EXPECT_WINDOW 4096 /* bytes: what is found is no longer */
+#define EXPECT_COST   320  /* pattern_cost() of their regular expressions together */
 
 struct expect;
 
-/* NULL: no memory, or too many. */
+/* NULL: no memory, or too many or too large. */
 struct expect *expect_new(const char *const *texts, size_t n);
 struct expect *expect_free(struct expect *e);
+/* Is it but texts, which are found in no time? */
+bool expect_is_text(const struct expect *e);
 /*
  * The first in the @n bytes at @data of which @seen were looked at before: which it is, where it
  * begins and ends; or -1.

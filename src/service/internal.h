@@ -114,6 +114,7 @@ struct run {
 };
 
 struct service {
+	uint64_t look_next; /* ns; console.c: when something costly is looked for again */
 	struct net_loop *loop;
 	struct db *db;
 	int journals;

@@ -16,9 +16,10 @@
 
 #include "base/buf.h"
 
-#define PROGRAM_MAX 1024
-#define DEPTH_MAX   64
-#define REPEAT_MAX  255
+#define PROGRAM_MAX \
+	320 /* more than a name is long; of 64 KiB at once, tens of milliseconds */
+#define DEPTH_MAX  64
+#define REPEAT_MAX 255
 
 enum op {
 	OP_CLASS, /* one byte of a set */
@@ -491,11 +492,12 @@ static void next_step(struct pattern *p)
 	}
 }
 
-static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_at)
+static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_from,
+		     size_t *ret_to)
 {
 	struct run r = { .p = p, .line = line, .n = n };
 	struct threads *now = &p->now, *then = &p->then;
-	size_t best = SIZE_MAX;
+	size_t best = SIZE_MAX, end = 0;
 
 	now->n = 0;
 	next_step(p);
@@ -518,10 +520,11 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 
 			if (t->from >= best)
 				continue;
-			if (inst->op == OP_MATCH)
+			if (inst->op == OP_MATCH) {
 				best = t->from;
-			else if (r.at <= n &&
-				 has_byte(inst->set, (unsigned char)line[r.at - 1]))
+				end = r.at - 1;
+			} else if (r.at <= n &&
+				   has_byte(inst->set, (unsigned char)line[r.at - 1]))
 				reach(&r, then, (uint16_t)(t->at + 1), t->from);
 		}
 		r.at--;
@@ -531,7 +534,8 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 		if (r.at >= n || (now->n == 0 && best != SIZE_MAX))
 			break;
 	}
-	*ret_at = best;
+	*ret_from = best;
+	*ret_to = end;
 	return best != SIZE_MAX;
 }
 
@@ -550,16 +554,24 @@ static const char *find_text(const struct pattern *p, const char *line, size_t n
 	return NULL;
 }
 
-bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_at)
+bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_from,
+		  size_t *ret_to)
 {
 	const char *found;
 
 	if (!p->text)
-		return run_find(p, line, n, ret_at);
+		return run_find(p, line, n, ret_from, ret_to);
 	found = p->any_case ? find_text(p, line, n) : memmem(line, n, p->text, p->len);
-	if (found)
-		*ret_at = (size_t)(found - line);
+	if (found) {
+		*ret_from = (size_t)(found - line);
+		*ret_to = *ret_from + p->len;
+	}
 	return found;
+}
+
+size_t pattern_cost(const struct pattern *p)
+{
+	return p->text ? 1 : p->n;
 }
 
 /* --------------------------------------------------------------------- beginning */

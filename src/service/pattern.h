@@ -27,7 +27,10 @@ int pattern_new_glob(const char *text, bool ignore_case, struct pattern **ret,
 		     struct warren_error *err);
 struct pattern *pattern_free(struct pattern *p);
 
-/* Is it in @line, and where does the first of it begin? */
-bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_at);
+/* Is it in @line, and where does the first of it begin, and end at the earliest? */
+bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_from,
+		  size_t *ret_to);
+/* What a byte of a line costs, at most: that of text is 1. */
+size_t pattern_cost(const struct pattern *p);
 
 #endif /* SERVICE_PATTERN_H */

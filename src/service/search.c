@@ -97,10 +97,10 @@ static bool try_line(struct search *s, const char *line, size_t n, bool ends)
 				  .line = s->line,
 				  .text = line,
 				  .size = n };
-	size_t where = 0;
+	size_t where = 0, end;
 	bool more = true;
 
-	if (!s->line_matched && pattern_find(s->o.content, line, n, &where)) {
+	if (!s->line_matched && pattern_find(s->o.content, line, n, &where, &end)) {
 		m.column = s->in_line + where + 1;
 		s->line_matched = true;
 		more = found(s, &m);
@@ -222,11 +222,12 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 static bool fits(struct search *s, const char *path, const char *name, uint32_t mode)
 {
 	const char *subject = s->o.whole_path ? path + s->skip : name;
-	size_t at;
+	size_t from, to;
 
 	if (s->o.type && (mode & S_IFMT) != s->o.type)
 		return false;
-	return !s->o.name || pattern_find(s->o.name, subject, strlen(subject), &at);
+	return !s->o.name ||
+	       pattern_find(s->o.name, subject, strlen(subject), &from, &to);
 }
 
 static enum walk_say on_entry(void *ctx, const struct walk_entry *e)

@@ -8,6 +8,7 @@
 #include "api/swerex/python.h"
 #include "config/config.h"
 #include "service/console.h"
+#include "service/expect.h"
 
 /* What a prompt is called by a server of SWE-ReX; ours is not that. */
 #define PROMPT "SHELLPS1PREFIX"
@@ -263,15 +264,20 @@ void swerex_run_in_session(struct job *job, struct box *box)
 {
 	struct console *c = find_console(job, box);
 	struct console_act act = { .timeout_ms = field_ms(job->body, "timeout") };
+	struct expect *compiled;
 	const char **expect;
 
 	if (!c)
 		return;
 	expect = field_texts(json_object_get(job->body, "expect"), &act.n_expect);
-	if (!expect || act.n_expect > 64) {
+	compiled = expect ? expect_new(expect, act.n_expect) : NULL;
+	if (!compiled) {
 		job_raisef(job, "builtins.ValueError",
-			   "no more than 64 things can be expected");
+			   "no more than %d things can be expected, and no regular "
+			   "expressions that come to more than %d steps",
+			   EXPECT_MAX, EXPECT_COST);
 	} else {
+		compiled = expect_free(compiled);
 		act.expect = expect;
 		act_on(job, c, &act);
 	}

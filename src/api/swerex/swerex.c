@@ -18,7 +18,7 @@
 #include "config/config.h"
 
 #define PREFIX    "/swerex/"
-#define FILE_BODY (64U << 20) /* bytes of a body that holds a file's text */
+#define FILE_BODY (16U << 20) /* bytes of a body that holds a file's text */
 
 /* clang-format off */
 static const struct field create_fields[] = {
