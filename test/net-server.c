@@ -430,6 +430,7 @@ static const struct {
 	{ "--body-ms", &options.limits.body_ms, NULL },
 	{ "--write-ms", &options.limits.write_ms, NULL },
 	{ "--half-close-ms", &options.limits.half_close_ms, NULL },
+	{ "--bodies", &options.limits.bodies, NULL },
 	{ "--cert", NULL, &cert_path },
 	{ "--key", NULL, &key_path },
 	{ "--unix", NULL, &unix_path },

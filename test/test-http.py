@@ -4,6 +4,7 @@
 
 Speaks TAP. Everything is on loopback; each test has a server of its own.
 """
+import contextlib
 import email.utils
 import hashlib
 import json
@@ -176,6 +177,26 @@ def bodies_too_large_are_refused():
         with server.connect() as c:
             eq(c.ask("POST", "/echo?max=10", body=b"x" * 10).body, b"x" * 10)
             eq(c.ask("POST", "/echo?max=10").body, b"", "no body")
+
+
+@test
+def bodies_of_all_are_bounded_together():
+    with Server("--bodies", str(MIB)) as server, contextlib.ExitStack() as clients:
+        def half(n):
+            c = clients.enter_context(server.connect())
+            c.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (2 * n) + b"x" * n)
+            return c
+        held = [half(300000) for _ in range(3)]
+        is_refusal(half(300000).answer(), 503, "a fourth")
+        # Who asks for little is heard, and who was first is served.
+        with server.connect() as c:
+            eq(len(c.ask("POST", "/echo", body=b"x" * 16000).body), 16000, "a small one")
+        held[0].sock.close()
+        held[1].send(b"x" * 300000)
+        eq(len(held[1].answer().body), 600000, "one of the first")
+        # Their room is others'.
+        with server.connect() as c:
+            eq(len(c.ask("POST", "/echo", body=b"x" * 500000).body), 500000, "a large one")
 
 
 @test

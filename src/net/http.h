@@ -86,7 +86,7 @@ struct http_request {
 
 /* The server's answer to what no handler sees: a malformed request, a timeout, a body too large. */
 struct http_refusal {
-	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 504, 505 */
+	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 503, 504, 505 */
 	const char *code;    /* "bad_request", "too_large", ... */
 	const char *message; /* a sentence for people */
 	const char *request_id;
@@ -107,6 +107,11 @@ struct http_limits {
 	 * the client counts as gone; 3 s
 	 */
 	unsigned half_close_ms;
+	/*
+	 * Bytes of bodies that are being collected, of all requests together, beyond the first 16 kB
+	 * of each; 256 MB. What would be more is refused (503).
+	 */
+	unsigned bodies;
 };
 
 struct http_options {

@@ -32,9 +32,9 @@ void http_conn_close_request(struct http_conn *c, int why)
 		return;
 	c->req = NULL;
 	r->conn = NULL;
+	http_server_discharge(c->server, r);
 	if (r->pub.closed)
 		r->pub.closed(&r->pub, why);
-	buf_done(&r->collected);
 	free(r);
 }
 
@@ -194,6 +194,10 @@ static void collect(struct http_conn *c, const char *piece, size_t len)
 		r->oversize = true;
 		return;
 	}
+	if (!http_server_charge(c->server, r, r->collected.len + len)) {
+		r->crowded = true;
+		return;
+	}
 	buf_add(&r->collected, piece, len);
 	if (r->collected.failed)
 		http_conn_end(c, -ENOMEM);
@@ -243,6 +247,8 @@ static void tell_end(struct http_conn *c)
 	} else {
 		buf_add(&r->collected, "", 0); /* there is a NUL even behind nothing */
 		r->fn(&r->pub, r->collected.data, r->collected.len);
+		http_server_discharge(c->server,
+				      r); /* not for as long as the answer takes */
 	}
 }
 
@@ -259,6 +265,10 @@ static void settle(struct http_conn *c, bool bytes_left)
 	}
 	if (r && r->oversize && !r->ended) {
 		http_conn_refuse(c, 413, "the body is too large", -EFBIG);
+		return;
+	}
+	if (r && r->crowded && !r->ended) {
+		http_conn_refuse(c, 503, "too much is being sent at once", -ENOBUFS);
 		return;
 	}
 	if (r && (r->upgraded ? !bytes_left : !r->ended))

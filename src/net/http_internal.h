@@ -66,8 +66,9 @@ struct request {
 	struct http_conn *conn;  /* NULL once it is closed */
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
-	uint64_t left; /* of an answer of known length */
-	int status;    /* of the answer; 0: it has not begun */
+	size_t charged; /* of it, to the server's account of bodies */
+	uint64_t left;  /* of an answer of known length */
+	int status;     /* of the answer; 0: it has not begun */
 	char id[ID_LEN + 1];
 	uint8_t sink; /* enum sink */
 	bool expects; /* a "100 Continue" before its body */
@@ -80,6 +81,7 @@ struct request {
 	bool upgraded;
 	bool told_end; /* of the body */
 	bool oversize; /* the body is longer than wanted */
+	bool crowded;  /* there is no room for it beside those of others */
 	bool waiting;  /* for drained() */
 	bool head_method;
 	struct http_header headers[];
@@ -96,6 +98,10 @@ const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
 void http_server_id(struct http_server *s, char id[ID_LEN + 1]); /* of a request */
 struct buf *
 http_server_scratch(struct http_server *s); /* empty; for one head at a time */
+/* Room for a body of @r that has @len bytes by now; false: there is none. */
+bool http_server_charge(struct http_server *s, struct request *r, size_t len);
+/* Its body is no longer there. */
+void http_server_discharge(struct http_server *s, struct request *r);
 bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */

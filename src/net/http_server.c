@@ -29,8 +29,9 @@
 #define BACKLOG         1024
 #define ACCEPTS_MAX     64 /* in a row, before connections have their turn */
 #define LINGER_MS       2000
-#define RETRY_MS        100 /* after descriptors or memory ran out */
-#define TIMER_GRAIN_MS  50  /* deadlines are late by up to so much */
+#define RETRY_MS        100         /* after descriptors or memory ran out */
+#define TIMER_GRAIN_MS  50          /* deadlines are late by up to so much */
+#define BODY_FREE       (16U << 10) /* of a body: who asks for little is always heard */
 
 union address {
 	struct sockaddr any;
@@ -54,6 +55,7 @@ struct http_server {
 	size_t n_listeners;
 	struct link conns;
 	size_t n_conns;
+	size_t bodies; /* bytes of those that are collected */
 	struct link queues[DEADLINE_MAX];
 	struct loop_timer *timer; /* for the earliest deadline */
 	uint64_t timer_due;       /* 0: it does not run */
@@ -92,6 +94,24 @@ struct buf *http_server_scratch(struct http_server *s)
 	s->scratch.len = 0;
 	s->scratch.failed = false;
 	return &s->scratch;
+}
+
+bool http_server_charge(struct http_server *s, struct request *r, size_t len)
+{
+	size_t more = len > BODY_FREE ? len - BODY_FREE - r->charged : 0;
+
+	if (more > s->options.limits.bodies - s->bodies)
+		return false;
+	s->bodies += more;
+	r->charged += more;
+	return true;
+}
+
+void http_server_discharge(struct http_server *s, struct request *r)
+{
+	s->bodies -= r->charged;
+	r->charged = 0;
+	buf_done(&r->collected);
 }
 
 bool http_server_is_draining(const struct http_server *s)
@@ -511,6 +531,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	default_limit(&l->body_ms, 30000);
 	default_limit(&l->write_ms, 60000);
 	default_limit(&l->half_close_ms, 3000);
+	default_limit(&l->bodies, 256U << 20);
 	link_init(&s->conns);
 	for (int d = 0; d < DEADLINE_MAX; d++)
 		link_init(&s->queues[d]);
