@@ -678,6 +678,48 @@ def a_shell_that_keeps_its_state():
 
 
 @test
+def who_leaves_a_session_leaves_no_command_in_it():
+    with sandbox() as box:
+        session = call("session", "open", box).decode().strip()
+        for n, (sig, json_, status) in enumerate(((signal.SIGINT, [], 130), (signal.SIGINT, ["--json"], 130), (signal.SIGTERM, [], 143))):
+            p = start("session", "run", *json_, box, f"touch /tmp/begun{n}; sleep 100; echo not reached")
+            until(lambda n=n: warren("exec", box, "test", "-e", f"/tmp/begun{n}", env=environ()).returncode == 0, "it runs")
+            p.send_signal(sig)
+            out, err = p.communicate(timeout=30)
+            eq((p.returncode, err, b"not reached" in out), (status, b"", False), f"{sig.name} {json_}")
+            until(lambda: json.loads(call("session", "ls", "--json", box))[0]["state"] == "idle", "the command has ended")
+        with start("session", box, "yes") as p:
+            ok(p.stdout.readline(), "it says something")
+            p.stdout.close()
+            eq((p.wait(timeout=30), p.stderr.read()), (141, b""), "who reads no more")
+        until(lambda: json.loads(call("session", "ls", "--json", box))[0]["state"] == "idle", "and the command with it")
+        eq(call("session", "ls", "-q", box).decode().split(), [session], "the shell was kept")
+
+
+@test
+def output_that_cannot_be_written_is_an_error():
+    with sandbox() as box, open("/dev/full", "wb") as full:
+        call("exec", box, "echo", "x")
+        for words in (("ls",), ("ls", "-q"), ("ls", "--json"), ("ls", box), ("show", box), ("show", "--json", box), ("logs", box),
+                      ("logs", "--json", box), ("top",), ("top", "--json"), ("backends",), ("exec", box, "echo", "x"),
+                      ("exec", "--json", box, "true"), ("session", box, "echo x"), ("session", "run", "--json", box, "true"),
+                      ("session", "ls", box), ("events", "--since", "0", "-n", "1"), ("cp", f"{box}:/etc/passwd", "-"),
+                      ("pause", box), ("resume", box), ("wait", "--state", "running", box), ("port", box, "80"), ("token", "ls"),
+                      ("completion", "bash"), ("help",), ("version",), ("doctor",), ("run", "--daemon", "echo", "x")):
+            p = warren(*words, env=environ(), stdout=full)
+            eq(p.returncode, 125, f"status of {words}")
+            ok(re.fullmatch(rb"warren[a-z ]*: write to (stdout|'-'): No space left on device\n", p.stderr), f"{words} said {p.stderr!r}")
+        for option in ("--example", "--check", "--help"):
+            p = warren("serve", option, stdout=full)
+            eq((p.returncode, p.stderr), (1, b"warren serve: write to stdout: No space left on device\n"), option)
+            ok(warren("serve", option).returncode == 0, f"serve {option}")
+    for name in ("state_dir", "run_dir"):
+        p = warren("serve", "--check", f"--{name.replace('_', '-')}=")
+        eq((p.returncode, p.stdout), (1, b""), name)
+        ok(p.stderr.startswith(f"warren serve: {name} is empty (example: /".encode()), p.stderr)
+
+
+@test
 def files_and_trees_go_in_and_out():
     data = noise(3 * MIB)
     with sandbox("--name", "files") as box, scratch() as d:

@@ -378,6 +378,16 @@ static int check_shared(struct config *c, struct warren_error *err)
 	return 0;
 }
 
+/* Of other paths an empty one is none. */
+static int check_dirs(const struct config *c, struct warren_error *err)
+{
+	if (!c->state_dir[0] || !c->run_dir[0])
+		return error_set(err, EINVAL, "%s is empty (example: %s)",
+				 c->state_dir[0] ? "run_dir" : "state_dir",
+				 c->state_dir[0] ? "/run/warren" : "/var/lib/warren");
+	return 0;
+}
+
 int config_finish(struct config *c, struct warren_error *err)
 {
 	const struct config_key *user = config_find("user", 4);
@@ -388,6 +398,8 @@ int config_finish(struct config *c, struct warren_error *err)
 	/* Who is not root cannot become anybody else. */
 	if (r == 0 && geteuid() != 0 && !was_given(c, user))
 		c->user[0] = '\0';
+	if (r == 0)
+		r = check_dirs(c, err);
 	if (r == 0)
 		r = check_listeners(c, err);
 	if (r == 0)

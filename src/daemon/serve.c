@@ -568,8 +568,11 @@ int main(int argc, char **argv)
 			  (enum log_level)c->log_level, "warden");
 		r = run(c, &err);
 	}
-	if (r == 0 && out.len > 0)
-		(void)fd_write_all(1, out.data, out.len);
+	if (r == 0 && out.len > 0) {
+		r = fd_write_all(1, out.data, out.len);
+		/* Who reads no more has had enough. */
+		r = r < 0 && r != -EPIPE ? error_errno(&err, -r, "write to stdout") : 0;
+	}
 	if (r < 0)
 		(void)fprintf(stderr, "warren serve: %s\n", err.msg);
 	return r < 0 ? 1 : 0;

@@ -137,7 +137,7 @@ static int follow_on(struct client *c, const char *id, struct following *f)
 		uint64_t before = f->last;
 		int r = follow(c, id, f, &err);
 
-		if (f->done || f->failure == EPIPE)
+		if (f->failure == EPIPE || (f->done && !f->failure))
 			return 0;
 		if (f->failure)
 			(void)error_errno(&err, f->failure, "write to stdout");

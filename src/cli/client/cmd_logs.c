@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_logs.c - warren logs: the output of a command, from any place in it */
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -48,8 +49,10 @@ static const struct opts logs_opts = {
 
 static int pass(void *arg, const char *data, size_t n)
 {
-	(void)arg;
-	return fd_write_all(STDOUT_FILENO, data, n);
+	int *failure = arg;
+
+	*failure = -fd_write_all(STDOUT_FILENO, data, n);
+	return -*failure;
 }
 
 /* The stream as it is: NDJSON. */
@@ -60,7 +63,7 @@ static int logs_json(struct client *c, const char *id, const char *exec,
 	AUTO_REQUEST struct request *request = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 	char from[24];
-	int r;
+	int r, failure = 0;
 
 	(void)snprintf(from, sizeof(from), "%" PRIu64, o->from);
 	buf_printf(&path, "/v1/sandboxes/%s/execs/%s/output", id, exec);
@@ -71,10 +74,15 @@ static int logs_json(struct client *c, const char *id, const char *exec,
 	r = request_new(c, "GET", path.data, &request, &err);
 	if (r == 0) {
 		request->on_data = pass;
+		request->arg = &failure;
 		r = request_start(request, &err);
 	}
 	if (r == 0)
 		r = request_wait(request, &err);
+	if (failure == EPIPE)
+		return 0;
+	if (failure)
+		r = error_errno(&err, failure, "write to stdout");
 	return r < 0 ? client_fail(&client_logs, &err) : 0;
 }
 

@@ -16,6 +16,9 @@
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
 #include "cli/rows.h"
+#include "cli/run_signal.h"
+
+#define TURN_MS 1000
 
 struct session_options {
 	struct env_list env;
@@ -198,23 +201,78 @@ static int on_event(void *arg, const char *line, size_t n)
 	return r;
 }
 
-static int stream(struct client *c, const char *path, const json_t *body,
-		  struct running *run, struct warren_error *err)
+/* Not by a request that is waited for here: of the command we still want to hear. */
+static void interrupt(struct client *c, const char *at)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/interrupt", at);
+	(void)!client_call(c, "POST", path, NULL, NULL, &ignored);
+}
+
+/*
+ * Until the command has ended. ^C is for it, and the shell stays; who presses it again, ends us
+ * otherwise or reads no more does not wait for that. > 0: the signal that we end by.
+ */
+static int wait_for_it(struct client *c, const char *at, struct request *request,
+		       const struct running *run, int signals, struct warren_error *err)
+{
+	struct curl_waitfd fd = { .fd = signals, .events = CURL_WAIT_POLLIN };
+	unsigned times = 0;
+	int r = 0;
+
+	while (r == 0 && !request->ended && !run->failure) {
+		int sig;
+
+		r = client_turn(c, &fd, 1, TURN_MS, err);
+		while (r == 0 && (sig = signals_next(signals)) > 0) {
+			if (!signal_ends(sig))
+				continue;
+			if (times == 0)
+				interrupt(c, at);
+			if (sig != SIGINT || times++ > 0)
+				return sig;
+		}
+	}
+	if (run->failure)
+		interrupt(c, at);
+	if (run->failure == EPIPE)
+		return SIGPIPE;
+	if (run->failure)
+		return error_errno(err, run->failure, "write to stdout");
+	return r < 0 ? r : request_wait(request, err);
+}
+
+/* The command's result is @run's. > 0: the signal that we end by. */
+static int ask(struct client *c, const char *at, const json_t *body, bool json,
+	       struct running *run, struct warren_error *err)
 {
 	AUTO_REQUEST struct request *request = NULL;
-	int r = request_new(c, "POST", path, &request, err);
+	AUTO_CLOSE int signals = -1;
+	sigset_t set;
+	char path[160];
+	int r;
 
+	signals_block(false, &set);
+	signals = signals_open(&set, err);
+	if (signals < 0)
+		return signals;
+	(void)snprintf(path, sizeof(path), "%s/%s", at, json ? "run" : "stream");
+	r = request_new(c, "POST", path, &request, err);
 	if (r == 0)
 		r = request_json(request, body, err);
 	if (r < 0)
 		return r;
-	request->on_line = on_event;
+	if (!json)
+		request->on_line = on_event;
 	request->arg = run;
 	r = request_start(request, err);
 	if (r == 0)
-		r = request_wait(request, err);
-	if (run->failure)
-		return error_errno(err, run->failure, "write to stdout");
+		r = wait_for_it(c, at, request, run, signals, err);
+	if (r == 0 && json)
+		run->result =
+			json_loadb(request->answer.data, request->answer.len, 0, NULL);
 	if (r == 0 && !run->result)
 		return error_set(err, EPROTO, "how the command ended was not told");
 	return r;
@@ -226,19 +284,19 @@ static int run_command(struct client *c, const char *box, const char *session,
 	AUTO_JSON json_t *body = json_object();
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct running run = { 0 };
-	char path[128];
+	char at[128];
 	int r, status;
 
 	put_text(body, "command", command);
 	put_number(body, "timeout_ms", o->timeout_ms);
 	if (!o->json)
 		put_text(body, "encoding", "base64");
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions/%s/%s", box,
-		       session, o->json ? "run" : "stream");
-	r = o->json ? client_call(c, "POST", path, body, &run.result, &err)
-		    : stream(c, path, body, &run, &err);
-	if (r < 0)
-		return client_fail(&session_run, &err);
+	(void)snprintf(at, sizeof(at), "/v1/sandboxes/%s/sessions/%s", box, session);
+	r = ask(c, at, body, o->json, &run, &err);
+	if (r != 0) {
+		json_decref(run.result);
+		return r > 0 ? STATUS_SIGNAL + r : client_fail(&session_run, &err);
+	}
 	status = o->json ? print_json(&session_run, run.result) : 0;
 	if (json_is_true(json_object_get(run.result, "timed_out"))) {
 		if (!o->quiet && !o->json)
