@@ -673,7 +673,15 @@ def nobody_makes_a_token_that_may_more():
     check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["admin"]}, token=t), 403, "forbidden")
     check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["read"], "tenant": "local"}, token=t), 403)
     u = w.post("/v1/tokens", {"name": "x", "scopes": ["read"]}, token=t, status=201)
-    eq(u["tenant"], "small", "tenant")
+    eq((u["tenant"], u["expires_at"]), ("small", None), "tenant and end")
+    # Nor one that outlives it, whatever it may.
+    for scope in ("tokens", "admin"):
+        m = w.post("/v1/tokens", {"name": "m", "scopes": [scope], "expires_in_ms": 600000}, status=201)
+        short = {"name": "x", "scopes": ["tokens"], "expires_in_ms": 60000}
+        ok(w.post("/v1/tokens", short, token=m["secret"], status=201)["expires_at"] < m["expires_at"], "a shorter one")
+        eq(w.post("/v1/tokens", {"name": "x", "scopes": ["tokens"]}, token=m["secret"], status=201)["expires_at"],
+           m["expires_at"], "the end of one that does not say")
+        check_error(w.ask("POST", "/v1/tokens", {**short, "expires_in_ms": 6000000}, token=m["secret"]), 403, "forbidden")
     mine = {x["tenant"] for x in w.get("/v1/tokens", token=t)["tokens"]}
     eq(mine, {"small"}, "tenants whose tokens are listed")
     other = next(x["id"] for x in w.get("/v1/tokens")["tokens"] if x["tenant"] != "small")

@@ -119,6 +119,7 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 		return api_error_from(err, &why);
 	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row.tenant);
 	(void)memcpy(ret->token, row.id, sizeof(ret->token));
+	ret->expires_at = row.expires_at;
 	(void)snprintf(ret->sandbox, sizeof(ret->sandbox), "%s",
 		       row.sandbox ? row.sandbox : "");
 	if (access_scopes_parse(row.scopes, &ret->scopes) < 0)

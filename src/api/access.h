@@ -14,6 +14,7 @@ struct caller {
 	uint32_t scopes;
 	char token[ID_LEN + 1];   /* "" : the owner, by the unix socket */
 	char sandbox[ID_LEN + 1]; /* the only one that the token is for; "": all */
+	int64_t expires_at;       /* of the token; 0: never */
 };
 
 /* Is it addressed to us, and by nobody's page? 0, or the refusal. */

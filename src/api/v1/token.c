@@ -79,6 +79,14 @@ void v1_create_token(struct call *c)
 	row.scopes = words.data;
 	if (body_has(&c->body, "expires_in_ms"))
 		row.expires_at = now + body_int(&c->body, "expires_in_ms");
+	else
+		row.expires_at = c->caller.expires_at;
+	if (c->caller.expires_at && row.expires_at > c->caller.expires_at) {
+		call_refuse(c, API_ERR_FORBIDDEN,
+			    "a token can have no more time than its maker: leave out "
+			    "expires_in_ms, or make it shorter");
+		return;
+	}
 	(void)access_scopes_parse(row.scopes, &bits);
 	if (!(c->caller.scopes & V1_SCOPE_ADMIN) &&
 	    ((bits & ~c->caller.scopes) || strcmp(row.tenant, c->caller.tenant) != 0)) {
