@@ -483,6 +483,21 @@ def hostile_archives_stay_inside():
 
 
 @test
+def a_window_of_compression_is_bounded():
+    """What an archive has the service hold while it is unpacked, and says in its first bytes."""
+    def zstd(data, window):  # in blocks that are not compressed
+        head = b"\x28\xb5\x2f\xfd\x00" + bytes([(window - 10) << 3])
+        return head + (len(data) << 3 | 1).to_bytes(3, "little") + data
+    data = archive([("x", b"1")])
+    with Files() as f:
+        f.ask("PUT", "/tar", zstd(data, 23), path="/up", parents=True, status=200)
+        eq(f.get("/up/x").body, b"1", "a window of 8 MiB")
+        for window in (24, 27, 31):
+            e = check_error(f.ask("PUT", "/tar", zstd(data, window), path="/up"), 400, "invalid_request")
+            ok("8 MiB" in e["message"], e)
+
+
+@test
 def a_bomb_fills_the_sandbox_s_own_disk():
     needs("disk")
     with Files(limits={"disk": "16m"}) as f:

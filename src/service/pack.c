@@ -4,12 +4,14 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "service/tar.h"
 #include "service/zip.h"
 
-#define WINDOW_LOG_MAX 27 /* 128 MB, as the zstd program's own limit */
-#define ROOM           65536U
+#define WINDOW_LOG_MAX \
+	23 /* 8 MiB, as RFC 8878 recommends: who sends it makes us hold it */
+#define ROOM 65536U
 
 struct pack {
 	enum pack_kind kind;
@@ -196,7 +198,9 @@ static int take_zstd(struct unpack *u, const char *data, size_t n, size_t *ret_u
 		return 0;
 	r = ZSTD_decompressStream(u->zstd, &o, &in);
 	if (ZSTD_isError(r))
-		return -EBADMSG;
+		return ZSTD_getErrorCode(r) == ZSTD_error_frameParameter_windowTooLarge
+			       ? -EOPNOTSUPP
+			       : -EBADMSG;
 	*ret_used = in.pos;
 	*ret_made = o.pos;
 	u->whole = r == 0;
@@ -221,5 +225,10 @@ int unpack_take(struct unpack *u, const char *data, size_t n, size_t *ret_used, 
 		(void)memcpy(out, data, part);
 		*ret_used = *ret_made = part;
 	}
+	if (r == -EOPNOTSUPP)
+		return error_set(err, EBADMSG,
+				 "the archive is compressed over more than %u MiB at a "
+				 "time: compress it without --long or --ultra",
+				 1U << (WINDOW_LOG_MAX - 20));
 	return r < 0 ? error_set(err, -r, "the archive is damaged: its compression") : 0;
 }
