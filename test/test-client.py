@@ -191,6 +191,18 @@ def what_is_wrong_gets_one_line_and_125():
 
 
 @test
+def serve_refuses_in_one_line():
+    for args, said in ((["--frobnicate"], "unknown option '--frobnicate' (see --help; example: warren serve --listen unix:"),
+                       (["--log-levle", "x"], "unknown option '--log-levle', did you mean --log-level?"), (["--listen"], "--listen needs a value"),
+                       (["--listen", ""], "--listen: an item is empty"), (["x"], "unexpected argument 'x' (example: warren serve --config"),
+                       (["--max-pids", "-1"], "--max-pids: '-1' is not a whole number"), (["--state-dir=x"], "--state-dir: 'x' is not an absolute"),
+                       (["--config", "/nonexistent"], "read '/nonexistent': No such file or directory")):
+        p = warren("serve", "--check", *args)
+        eq((p.returncode, p.stdout), (1, b""), args)
+        ok(p.stderr.decode().startswith(f"warren serve: {said}") and p.stderr.count(b"\n") == 1, f"{args}: {p.stderr!r}")
+
+
+@test
 def no_option_takes_what_it_cannot_be():
     """Each option of each command with a value that is none: whoever judges it, one line that names the option."""
     # Any bytes are a variable's name, a program's, or that of something that is not there.

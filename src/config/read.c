@@ -263,5 +263,8 @@ int config_unknown_flag(const char *word, struct warren_error *err)
 	if (s.best)
 		return error_set(err, EINVAL, "unknown option '%.*s', did you mean --%s?",
 				 QUOTE_MAX, word, s.best);
-	return error_set(err, EINVAL, "unknown option '%.*s'", QUOTE_MAX, word);
+	return error_set(err, EINVAL,
+			 "unknown option '%.*s' (see --help; example: warren serve "
+			 "--listen unix:/run/warren/warren.sock)",
+			 QUOTE_MAX, word);
 }

@@ -86,7 +86,9 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 				 "--config needs a file: --config " CONFIG_FILE);
 	} else if (word[0] != '-') {
 		return error_set(err, EINVAL,
-				 "what is '%s'? There is nothing but options", word);
+				 "unexpected argument '%.100s' (example: warren serve "
+				 "--config warren.yaml)",
+				 word);
 	} else {
 		return config_unknown_flag(word, err);
 	}
