@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "bench.h"
@@ -21,6 +22,7 @@
 
 struct worker {
 	uint64_t done;
+	uint64_t processor; /* ns of it, by the worker and what it made */
 	unsigned fds_before, fds_after;
 	struct warren_error err;
 };
@@ -42,6 +44,23 @@ static unsigned count_fds(void)
 		n += poll(&p, 1, 0) >= 0 && !(p.revents & POLLNVAL);
 	}
 	return n;
+}
+
+/* What this process and all that it waited for has had; what kernel threads do for them is nobody's. */
+static uint64_t processor_time(void)
+{
+	static const int who[] = { RUSAGE_SELF, RUSAGE_CHILDREN };
+	uint64_t us = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(who); i++) {
+		struct rusage u;
+
+		if (getrusage(who[i], &u) < 0)
+			continue;
+		us += (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000;
+		us += (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	}
+	return us * 1000;
 }
 
 static int make_and_unmake(const struct shared *s, void *state, struct warren_error *err)
@@ -73,10 +92,12 @@ static void work(const struct bench *b, struct shared *s, struct worker *me)
 	me->fds_before = count_fds();
 	while (r == 0 && clock_now() < s->start)
 		(void)sched_yield();
+	me->processor = processor_time();
 	while (r == 0 && clock_now() < s->stop) {
 		r = make_and_unmake(s, state, &me->err);
 		me->done += r == 0;
 	}
+	me->processor = processor_time() - me->processor;
 	me->fds_after = count_fds();
 	if (state)
 		s->maker->close(state);
@@ -125,7 +146,7 @@ static int run_workers(struct bench *b, struct shared *s, unsigned n,
 static int measure(struct bench *b, struct shared *s, unsigned n, const char *name,
 		   struct warren_error *err)
 {
-	uint64_t done = 0, fds = 0;
+	uint64_t done = 0, fds = 0, processor = 0;
 	char label[64];
 	int r = run_workers(b, s, n, err);
 
@@ -133,6 +154,7 @@ static int measure(struct bench *b, struct shared *s, unsigned n, const char *na
 		return r;
 	for (unsigned i = 0; i < n; i++) {
 		done += s->workers[i].done;
+		processor += s->workers[i].processor;
 		if (s->workers[i].fds_after > s->workers[i].fds_before)
 			fds += s->workers[i].fds_after - s->workers[i].fds_before;
 	}
@@ -141,6 +163,9 @@ static int measure(struct bench *b, struct shared *s, unsigned n, const char *na
 		     "per second");
 	(void)snprintf(label, sizeof(label), "%s, %u at once: made", name, n);
 	report_value(b, label, (double)done, "sandboxes");
+	(void)snprintf(label, sizeof(label), "%s, %u at once: processor", name, n);
+	report_value(b, label, done ? (double)processor / 1e3 / (double)done : 0,
+		     "us each");
 	if (fds > 0)
 		report_value(b, "descriptors left in workers", (double)fds, "leaked");
 	return 0;
