@@ -50,6 +50,7 @@
 #define IDS        65536U
 #define FIRST_ID   0x70000000U /* above those of any engine */
 #define RANGES     0xfffU
+#define FDS_KEPT   512 /* those of boxes are from here on: the child copies what is below */
 #define STACK_SIZE (64U << 10)
 #define PLAIN      (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define LOOK_ONLY  (PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY)
@@ -96,7 +97,7 @@ static int identity(struct floor *f)
 	if (SYS_0(SYS_setsid) < 0 || SYS_2(SYS_setgroups, 0, NULL) < 0 ||
 	    SYS_3(SYS_setresgid, 0, 0, 0) < 0 || SYS_3(SYS_setresuid, 0, 0, 0) < 0)
 		return -1;
-	return unshare(CLONE_FILES);
+	return close_range(FDS_KEPT, ~0U, CLOSE_RANGE_UNSHARE);
 }
 
 static int root(struct floor *f)
@@ -329,6 +330,16 @@ static int floor_unmake(void *thing, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "remove the cgroup") : 0;
 }
 
+static int keep_high(int fd)
+{
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FDS_KEPT);
+
+	if (high < 0)
+		return fd;
+	(void)close(fd);
+	return high;
+}
+
 static int make(struct floor *f, struct warren_error *err)
 {
 	uid_t base = FIRST_ID + (((unsigned)getpid() * 911U + f->made++) & RANGES) * IDS;
@@ -348,6 +359,8 @@ static int make(struct floor *f, struct warren_error *err)
 	if (r == 0)
 		r = await_idle(f, err);
 	(void)close(f->child_end);
+	f->box->sock = keep_high(f->box->sock);
+	f->box->pidfd = keep_high(f->box->pidfd);
 	for (size_t i = 0; i < ARRAY_SIZE(f->layers); i++)
 		if (f->layers[i] >= 0)
 			(void)close(f->layers[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-native.c - the native backend: limits, ends, accounts, pauses and terminals */
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <termios.h>
 
 #include "native-box.h"
@@ -691,6 +692,64 @@ TEST(processors)
 	OK(cpu * 3 < wall); /* a tenth, with all allowance */
 	EQ(strncmp(enforced(sb, "cpus"), "0.100 by cgroup", 15), 0);
 	END();
+}
+
+/* ------------------------------------------------------------- our descriptors */
+
+/* How many descriptors the table of a process has room for: it never shrinks. */
+static uint64_t table_size(pid_t pid)
+{
+	char path[64], text[8192], *line;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	OK(fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) > 0);
+	line = strstr(text, "\nFDSize:");
+	OK(line);
+	return line ? strtoull(line + strlen("\nFDSize:"), NULL, 10) : 0;
+}
+
+static void allow_descriptors(rlim_t n)
+{
+	struct rlimit lim;
+
+	EQ(getrlimit(RLIMIT_NOFILE, &lim), 0);
+	SKIP_UNLESS(lim.rlim_max >= n, "too few descriptors are allowed");
+	lim.rlim_cur = lim.rlim_max;
+	EQ(setrlimit(RLIMIT_NOFILE, &lim), 0);
+}
+
+/* What there is for those that are alive is neither copied for one more nor kept by its init. */
+TEST(one_more_has_no_copy_of_what_is_kept_for_others)
+{
+	int high;
+
+	allow_descriptors(4 * NATIVE_FDS_KEPT);
+	SKIP_UNLESS(!SANITIZED, "a child with a copy of our memory has one of all");
+	high = fcntl(0, F_DUPFD_CLOEXEC, 3 * NATIVE_FDS_KEPT);
+	OK(high >= 0);
+	BEGIN(.durable = false);
+	OK(((const struct native_box *)sb->box)->control >= NATIVE_FDS_KEPT);
+	OK(((const struct native_box *)sb->box)->pidfd >= NATIVE_FDS_KEPT);
+	OK(table_size(getpid()) > 3 * NATIVE_FDS_KEPT);
+	OK(table_size(init_of(sb)) <= NATIVE_FDS_KEPT);
+	STREQ(box_says(sb, "echo here"), "here");
+	END();
+	(void)close(high);
+}
+
+/* A program that has many of its own leaves no room below. */
+TEST(a_program_with_many_descriptors_makes_sandboxes)
+{
+	int last = 0, before = dup(0);
+
+	allow_descriptors(4 * NATIVE_FDS_KEPT);
+	while (last >= 0 && last < NATIVE_FDS_KEPT + 10)
+		last = fcntl(0, F_DUPFD_CLOEXEC, before);
+	OK(last >= 0);
+	BEGIN(.network = WARREN_NETWORK_NONE);
+	STREQ(box_says(sb, "ls /proc/self/fd | wc -l; echo here"), "4\nhere");
+	END();
+	EQ(close_range((unsigned)before, (unsigned)last, 0), 0);
 }
 
 TEST_MAIN()

@@ -76,6 +76,17 @@ int create_cgroup_meanwhile(struct making *m, struct warren_error *err)
 	return m->engine->cgroups.mode == CGROUP_V1 ? make_cgroup(m, err) : 0;
 }
 
+/* Out of the way of the children to come, if there are to be any and there is room. */
+static int keep_high(const struct making *m, int fd)
+{
+	int high = m->spec->single ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, NATIVE_FDS_KEPT);
+
+	if (high < 0)
+		return fd;
+	(void)close(fd);
+	return high;
+}
+
 /* A part has a second connection, to the process that makes its mounts. */
 static int connect_stage(struct making *m, int *ret_end, struct warren_error *err)
 {
@@ -83,15 +94,27 @@ static int connect_stage(struct making *m, int *ret_end, struct warren_error *er
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
-	m->stage = ends[0];
+	m->stage = keep_high(m, ends[0]);
 	*ret_end = ends[1];
 	return 0;
+}
+
+/* Is all that the child of @p needs among what it copies? */
+static bool needs_are_low(const struct native_plan *p)
+{
+	const int needs[] = { p->control, p->listener, p->stage, p->maker,
+			      p->engine->init_fd };
+
+	for (size_t i = 0; i < ARRAY_SIZE(needs); i++)
+		if (needs[i] >= NATIVE_FDS_KEPT)
+			return false;
+	return true;
 }
 
 void create_child_started(struct making *m, const struct ns_child *child)
 {
 	m->box->pid = child->pid;
-	m->box->pidfd = child->pidfd;
+	m->box->pidfd = keep_high(m, child->pidfd);
 	(void)close(m->child_end);
 	m->child_end = -1;
 }
@@ -110,7 +133,7 @@ int create_child(struct making *m, struct warren_error *err)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
-	m->box->control = ends[0];
+	m->box->control = keep_high(m, ends[0]);
 	m->child_end = ends[1];
 	p->spec = m->spec;
 	p->engine = m->engine;
@@ -127,11 +150,14 @@ int create_child(struct making *m, struct warren_error *err)
 		return r;
 	p->listener = listener;
 	p->stage = stage;
+	/* With our memory it has our thread, too, and takes a copy before that goes on. */
+	p->shares_fds = m->lend && needs_are_low(p);
 	if (m->lend)
-		return lend_thread(m, CHILD_FLAGS, cgroup, err);
+		return lend_thread(m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0),
+				   cgroup, err);
 	r = ns_clone_as(m->box->base_id, CHILD_FLAGS, cgroup, &child);
 	if (r == 0 && child.pid == 0) {
-		(void)close(ends[0]); /* or we would never see its end */
+		(void)close(m->box->control); /* or we would never see its end */
 		inside_main(p);
 	}
 	if (r < 0)

@@ -430,6 +430,17 @@ static void report(int sock, const struct warren_error *err)
 	(void)fd_send(sock, &msg, sizeof(msg), NULL, 0);
 }
 
+void inside_take_descriptors(struct native_plan *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!p->shares_fds || close_range(NATIVE_FDS_KEPT, ~0U, CLOSE_RANGE_UNSHARE) == 0)
+		return;
+	(void)error_errno(&err, errno, "take a copy of the descriptors");
+	report(p->control, &err);
+	_exit(1);
+}
+
 static void mounter_main(struct native_plan *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -39,8 +39,11 @@ static void run_child(void *ctx)
 {
 	struct loan *b = ctx;
 
+	/* Before anybody goes on and closes what it needs. */
+	inside_take_descriptors(b->m->plan);
 	ns_reach(&b->state, CHILD_RUNS);
-	(void)close(b->m->box->control); /* its copy: or we would never see its end */
+	/* Its copy, if that is not above: or we would never see its end. */
+	(void)close(b->m->box->control);
 	inside_main(b->m->plan);
 }
 

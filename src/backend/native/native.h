@@ -44,6 +44,11 @@
 /* what the parent sends to the child: scratch space, layers, volumes */
 #define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS     65536U /* per sandbox */
+/*
+ * Descriptors that are kept while a sandbox lives are from here on, where there is room, and
+ * what a child needs is below: it copies no more than that, however many are alive.
+ */
+#define NATIVE_FDS_KEPT 512
 /* a host name, and source and target of each volume */
 #define NATIVE_TEXT_MAX (256 + 2 * 4096 * NATIVE_MOUNTS_MAX)
 
@@ -116,8 +121,9 @@ struct native_plan {
 	bool part;    /* made ahead: init is up before the root is */
 	int stage;    /* of a part: orders for the process that makes the mounts */
 	int control;
-	int listener; /* for init, of a durable sandbox; -1: none */
-	int maker;    /* a pidfd: without it nobody finishes this; -1: not known */
+	int listener;    /* for init, of a durable sandbox; -1: none */
+	int maker;       /* a pidfd: without it nobody finishes this; -1: not known */
+	bool shares_fds; /* the child has the maker's descriptors, not a copy of them */
 	uint64_t times[NATIVE_STEPS_MAX];
 	int inject; /* step to fail before; 0: none */
 	bool crash;
@@ -136,6 +142,8 @@ struct native_plan {
 		[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there */
 };
 
+/* The first thing that a child does: descriptors of its own. */
+void inside_take_descriptors(struct native_plan *plan);
 /* Of a child that may have the maker's memory: nothing is written but the plan. */
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
 size_t inside_n_steps(void);
