@@ -50,7 +50,7 @@ static const char *const look =
 	" grep -E '^(Cap|Seccomp|NoNew|SigB|SigI|Groups|Uid)' /proc/self/status;"
 	" ls -ln /dev /dev/shm | cut -c1-24; cut -d: -f1 /proc/net/dev; cat /proc/net/if_inet6 /proc/net/fib_trie;"
 	" cat /proc/self/limits; cat /proc/1/comm; cat /proc/kcore;"
-	" echo > /proc/sys/kernel/hostname; ls -l /proc/1/fd; df -P / /dev/shm | awk '{print $2}';"
+	" echo > /proc/sys/kernel/hostname; ls -l --time-style=+ /proc/1/fd; df -P / /dev/shm | awk '{print $2}';"
 	" cut -d: -f2 /proc/self/cgroup;"
 	" for n in net ipc uts cgroup mnt pid user; do readlink /proc/self/ns/$n; done"
 	") 2>&1 | sed -E 's/(pipe|net|ipc|uts|cgroup|mnt|pid|user):.[0-9]+/\\1/;"
