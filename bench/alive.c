@@ -5,8 +5,8 @@
  * Memory is the machine's, before and after: what the kernel keeps for a
  * sandbox (namespaces, mounts, cgroups, stacks, page tables) shows nowhere
  * else. Two figures are taken, of which the larger counts: what MemAvailable
- * lost, and what all memory but the page cache gained. The floor comes first: what the kernel
- * keeps for good of a crowd is there for both then.
+ * lost, and what all memory but the page cache gained. The floor comes after
+ * us: what the kernel has not given back by then makes it look smaller than it is, not us.
  */
 #include <errno.h>
 
@@ -228,6 +228,7 @@ int bench_alive(struct bench *b, struct warren_error *err)
 		b->prefix = makers[i]->prefix;
 		r = measure(b, makers[i], err);
 	}
+	b->prefix = "";
 	if (r == 0)
 		report_value(b, "left behind", counts_report(b, &before), "of all kinds");
 	return r;

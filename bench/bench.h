@@ -111,7 +111,7 @@ struct maker {
 };
 
 extern const struct maker maker_warren, maker_floor;
-/* Ours is the last. */
+/* Ours first: who comes after finds memory in the kernel's caches, and looks smaller. */
 extern const struct maker *const makers[2];
 
 int engine_open(const struct bench *b, bool trace, struct warren **ret,

@@ -48,6 +48,7 @@
 #define STATE_DIR  "/var/lib/warren"
 #define IDLE       "warren-bench-idle"
 #define IDS        65536U
+#define APART      65537U      /* multiples of IDS share a bucket of the kernel's users */
 #define FIRST_ID   0x70000000U /* above those of any engine */
 #define RANGES     0xfffU
 #define FDS_KEPT   512 /* those of boxes are from here on: the child copies what is below */
@@ -342,7 +343,8 @@ static int keep_high(int fd)
 
 static int make(struct floor *f, struct warren_error *err)
 {
-	uid_t base = FIRST_ID + (((unsigned)getpid() * 911U + f->made++) & RANGES) * IDS;
+	uid_t base =
+		FIRST_ID + (((unsigned)getpid() * 911U + f->made++) & RANGES) * APART;
 	int ends[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)

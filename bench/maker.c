@@ -48,4 +48,4 @@ const struct maker maker_warren = {
 	.unmake = ours_unmake,
 };
 
-const struct maker *const makers[2] = { &maker_floor, &maker_warren };
+const struct maker *const makers[2] = { &maker_warren, &maker_floor };

@@ -189,6 +189,8 @@ int bench_rate(struct bench *b, struct warren_error *err)
 		if (r == 0)
 			r = measure(b, s, 1, "create+destroy", err);
 	}
+	s->maker = &maker_warren;
+	b->prefix = "";
 	s->with_true = true;
 	if (r == 0)
 		r = measure(b, s, n, "create+true+destroy", err);

@@ -75,7 +75,7 @@ def look_at(bench, name):
 @needs_root
 def the_floor_is_confined_as_we_are():
     with subprocess.Popen([BENCH, "--alive", "8", "alive"], stdout=subprocess.PIPE, text=True) as bench:
-        floor, ours = look_at(bench, "warren-bench-idle"), look_at(bench, "init")
+        ours, floor = look_at(bench, "init"), look_at(bench, "warren-bench-idle")  # in this order
         out = bench.communicate(timeout=240)[0]
     eq(bench.returncode, 0, f"status of the bench; it said {out}")
     eq(ours["namespaces"], list(NAMESPACES), "our own namespaces")
