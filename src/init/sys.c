@@ -5,7 +5,8 @@
 #include "init/init.h"
 
 /* The kernel jumps here. The initial stack is handed on, for whom it is of use. */
-__attribute__((noreturn, used)) void _start(void);
+__attribute__((noreturn, used)) void
+_start(void); /* NOLINT(bugprone-reserved-identifier) */
 
 #if defined(__x86_64__)
 __asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall init_main\n\thlt\n");
