@@ -142,7 +142,7 @@ int control_receive(int fd, bool patient, json_t **ret_result, struct warren_err
 	if (!json_is_true(json_object_get(doc, "success"))) {
 		const char *why = json_string_value(json_object_get(doc, "err"));
 
-		r = error_set(err, EREMOTEIO, "%s", why ? why : "it failed");
+		r = error_set(err, EREMOTEIO, "%s", why && why[0] ? why : "it failed");
 	} else if (ret_result) {
 		*ret_result = json_incref(json_object_get(doc, "result"));
 	}
