@@ -242,14 +242,15 @@ def check(box, lacks):
             ok(lacks[name] in e["message"], f"{name}: {e['message']!r} does not say {lacks[name]!r}")
         else:
             ok(r.status < 300, f"{name}: {r}")
-    left = world.run(box.id, "for f in /tmp/.warren-* /d/.warren-*; do [ ! -e \"$f\" ] || echo \"$f\"; done")["stdout"]
+    left = world.run(box.id, "for f in /tmp/.warren-* /tmp/up/a/.warren-* /d/.warren-*; do [ ! -e \"$f\" ] || echo \"$f\"; done")["stdout"]
     ok(not left or "remove" in lacks, f"left: {left!r}")
 
 
 # What needs a tool that nothing stands in for.
 NEEDS = {
     "mkdir": {"mkdir": "no mkdir", "tree_up": "no mkdir"},
-    "mv": {"move": "no mv", "write": "no mv", "write_large": "no mv", "write_program": "no mv"},
+    "mv": {"move": "no mv", "write": "no mv", "write_large": "no mv", "write_program": "no mv",
+           "tree_up": "no mv"},
     "rm": {"remove": "no rm", "remove_tree": "no rm"},
     "chmod": {"chmod": "no chmod", "write_program": "no chmod", "tree_up": "no chmod"},
     "chown": {"chown": "no chown"},

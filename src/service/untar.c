@@ -36,7 +36,7 @@ struct untar {
 	size_t raw_len, raw_off;
 	bool waiting; /* for init */
 	bool running, fed_all, over;
-	bool arriving;          /* a file that is whole, and not heard of yet */
+	unsigned under_way;     /* what was asked for, and is not heard of yet */
 	bool cleared, parented; /* what was tried for this entry */
 	int fd;                 /* the file that is written */
 	bool named;             /* there are none without a name */
@@ -227,6 +227,18 @@ static bool clear_way(struct untar *u, int code)
 
 /* ----------------------------------------------------------------------- entries */
 
+/* Of one of those under way; the answer to the whole waits for all of them. */
+static void heard(struct untar *u, const struct warren_error *err)
+{
+	u->under_way--;
+	if (err && !u->over) {
+		u->err = *err;
+		finish(u, &u->err);
+	} else if (u->fed_all && !u->waiting && !u->running) {
+		run(u);
+	}
+}
+
 /*
  * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one is opened
  * after that, so there is one at a time.
@@ -236,15 +248,9 @@ static void on_placed(void *ctx, struct files_answer *a UNUSED,
 {
 	struct untar *u = ctx;
 
-	u->arriving = false;
 	if (err && u->named)
 		unlink_file(u, &u->placing);
-	if (err && !u->over) {
-		u->err = *err;
-		finish(u, &u->err);
-	} else if (u->fed_all && !u->waiting && !u->running) {
-		run(u);
-	}
+	heard(u, err);
 }
 
 /* The file that was written, which is whole now, gets its name. What follows waits for it at init. */
@@ -256,7 +262,7 @@ static void place_file(struct untar *u)
 				  .dir = u->parent < 0 ? u->o.dir : u->parent,
 				  .to = fd };
 
-	u->arriving = true;
+	u->under_way++;
 	if (!u->named) {
 		files_change_one(u->files, c, u->beside, slash ? slash + 1 : name,
 				 on_placed, u);
@@ -270,10 +276,18 @@ static void place_file(struct untar *u)
 			 on_placed, u);
 }
 
-/* Mode after owner, which takes bits from it; nobody waits for these. */
+/* That it may not be set is as ever; that nobody can is told. */
+static void on_dressed(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	heard(ctx, err && err->code == EOPNOTSUPP ? err : NULL);
+}
+
+/* Mode after owner, which takes bits from it. */
 static void dress_one(struct untar *u, struct files_change c)
 {
-	files_change_one(u->files, c, u->tar.entry.name, NULL, ignore, NULL);
+	u->under_way++;
+	files_change_one(u->files, c, u->tar.entry.name, NULL, on_dressed, u);
 }
 
 static void dress(struct untar *u)
@@ -436,7 +450,7 @@ static void make_entry(struct untar *u)
 
 /* ------------------------------------------------------------------ the last things */
 
-/* That it may not be set is as ever; that nobody can is told. */
+/* As on_dressed(). */
 static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
 			const struct warren_error *err)
 {
@@ -573,7 +587,7 @@ static void run(struct untar *u)
 		finish(u, &u->err);
 	else if (!starved)
 		loop_timer_set(u->timer, 0);
-	else if (u->fed_all && !u->arriving)
+	else if (u->fed_all && !u->under_way)
 		at_end(u);
 	else if (!u->fed_all)
 		u->o.more(u->o.ctx);
