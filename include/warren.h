@@ -270,6 +270,12 @@ WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *en
 				 const char *const *args, const char ***ret_argv,
 				 struct warren_error *err);
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
+/*
+ * Pause it, and save what runs in it to a file: its processes end, and their memory is free.
+ * warren_resume() makes it go on from there. -EBUSY: something that runs in it cannot be saved;
+ * nothing has happened. -EREMOTEIO: it could not be saved, and has ended.
+ */
+WARREN_PUBLIC int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_resume(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,
 			       struct warren_error *err);

@@ -53,12 +53,12 @@ def backends_are_listed_feature_by_feature():
 def what_a_backend_cannot_is_shown_and_refused():
     with World(config=f"backends:\n  docker: false\n{LOOSE}") as w:
         found = {b["name"]: {f["name"]: f["ok"] for f in b["features"]} for b in w.get("/v1/backends")["backends"]}
-        cannot = {"pause": False, "statistics": False, "update": False, "watch": False, "accounts": False}
+        cannot = {"pause": False, "checkpoint": False, "statistics": False, "update": False, "watch": False, "accounts": False}
         ok(cannot.items() <= found["loose"].items(), f"{found['loose']}")
-        ok({"pause": True, "statistics": True, "watch": False}.items() <= found["gvisor"].items(), f"{found['gvisor']}")
+        ok({"pause": True, "checkpoint": True, "statistics": True, "watch": False}.items() <= found["gvisor"].items(), f"{found['gvisor']}")
         box = w.create(backend="loose")
         at = f"/v1/sandboxes/{box}"
-        for method, where, body in (("POST", "/pause", None), ("GET", "/files/watch?path=/tmp", None), ("GET", "/stats", None),
+        for method, where, body in (("POST", "/pause", None), ("POST", "/pause", {"checkpoint": True}), ("GET", "/files/watch?path=/tmp", None), ("GET", "/stats", None),
                                     ("PATCH", "", {"limits": {"memory": "64m"}})):
             r = w.ask(method, at + where, body)
             ok("loose" in check_error(r, 501, "not_supported")["message"], f"{where}: {r}")

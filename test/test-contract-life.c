@@ -417,6 +417,8 @@ CONTRACT(what_is_optional_works_or_is_refused_by_name)
 	BEGIN();
 	works_or_not(warren_pause(sb, &err), &err, how);
 	works_or_not(warren_resume(sb, &err), &err, how);
+	works_or_not(warren_checkpoint(sb, &err), &err, how);
+	works_or_not(warren_resume(sb, &err), &err, how);
 	works_or_not(warren_stats(sb, &stats, &err), &err, how);
 	r = warren_file_open(sb, "/etc/passwd", O_RDONLY, 0, NULL, &fd, &err);
 	works_or_not(r, &err, how);

@@ -141,12 +141,209 @@ def a_damaged_state_is_told_and_removed():
 
 
 @test
-def what_it_cannot_do_is_listed_by_name():
-    found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}["gvisor"]
-    features = {f["name"]: f for f in found["features"]}
-    ok(not features["checkpoint"]["ok"] and "stream" in features["checkpoint"]["detail"], features["checkpoint"])
-    for name in ("pause", "ports"):
+def what_it_can_do_is_listed_by_name():
+    found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}
+    features = {f["name"]: f for f in found["gvisor"]["features"]}
+    for name in ("pause", "ports", "checkpoint"):
         ok(features[name]["ok"], features[name])
+    ok("stream of a command" in features["checkpoint"]["detail"], features["checkpoint"])
+    ok(not features["watch"]["ok"], features["watch"])
+
+
+COUNTER = ("(i=100; while :; do i=$((i+1)); echo $i >/root/next; mv /root/next /root/count; sleep 0.05; done) "
+           "</dev/null >/dev/null 2>&1 & until [ -s /root/count ]; do sleep 0.05; done")
+
+
+def count(box):
+    return int(w.run(box, "cat /root/count")["stdout"])
+
+
+def save(box, **kw):
+    return w.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}, **kw)
+
+
+def counts_on(box, n):
+    """From there: a new one would begin with 101."""
+    ok(count(box) >= n, "it began anew")
+    n = count(box)
+    until(lambda: count(box) > n, "it does not count on")
+
+
+def images():
+    """The files without a name that keepers have open in the state directory: paths by which to get at them."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            name = os.readlink(path)
+        except OSError:
+            continue
+        if name.startswith(w.state) and name.endswith("(deleted)"):
+            found.append(path)
+    return found
+
+
+@test
+def saved_it_needs_no_memory_and_goes_on():
+    for network in ("loopback", "none"):
+        box = w.create(backend="gvisor", network=network, limits={"memory": "300m", "disk": "50m"}, labels={"a": "b"})
+        before = w.show(box)
+        w.run(box, COUNTER)
+        # 60 MB of memory, which no file has
+        w.run(box, "(x=$(head -c 60000000 /dev/zero | tr '\\0' x); while :; do sleep 1; echo ${#x} >/root/size; done) "
+                   "</dev/null >/dev/null 2>&1 & until [ -s /root/size ]; do sleep 0.1; done; echo kept >/srv/file; rm /root/size")
+        w.ask("PUT", f"/v1/sandboxes/{box}/files", b"blob", query={"path": "/root/blob"}, status=201)
+        n = count(box)
+        used = w.get(f"/v1/sandboxes/{box}/stats")["memory"]
+        found = processes_of(box)
+        ok(used > 60000000 and found["runsc-sandbox"], f"{used} bytes, {found}")
+        s = save(box, status=200).json()
+        eq((s["state"], s["checkpoint"]), ("paused", True), "as it is answered")
+        ok(gone(found) and not processes_of(box), f"left: {found}")
+        stats = w.get(f"/v1/sandboxes/{box}/stats")
+        ok(stats["memory"] < used / 2 and stats["pids"] == 0, f"{stats}, before: {used}")
+        eq([b["checkpoint"] for b in w.sandboxes() if b["id"] == box], [True], "in the list")
+        p = subprocess.run([WARREN, "pause", "--checkpoint", "--json", box], check=True, timeout=60, stdout=subprocess.PIPE,
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})  # again changes nothing
+        ok(json.loads(p.stdout)["checkpoint"], p.stdout)
+        for method, path, body in (("POST", "run", {"argv": ["true"]}), ("POST", "sessions", {}), ("GET", "files?path=/root/blob", None)):
+            check_error(w.ask(method, f"/v1/sandboxes/{box}/{path}", body), 409)
+        w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "400m"}}, status=200)
+        s = w.post(f"/v1/sandboxes/{box}/resume")
+        eq((s["state"], s["checkpoint"]), ("running", False), "resumed")
+        counts_on(box, n)
+        until(lambda b=box: w.run(b, "cat /root/size")["stdout"] == "60000000\n", "its memory is another")
+        eq(w.run(box, "cat /srv/file /root/blob")["stdout"], "kept\nblob", "its files")
+        eq(w.run(box, "head -c 70000000 /dev/zero >/srv/large")["result"]["exit_code"], 1, "beyond the limit of its disk")
+        w.run(box, "rm /srv/large")
+        eq(w.run(box, "grep -c lo: /proc/net/dev")["stdout"], f"{int(network == 'loopback')}\n", "loopback")
+        after = w.show(box)
+        eq({k: after[k] for k in ("labels", "limits", "network")},
+           {"labels": {"a": "b"}, "limits": {**before["limits"], "memory": 400 << 20}, "network": network}, "what it is")
+        eq(images(), [], "files of what was saved")
+        # And once more, with all that was restored.
+        n = count(box)
+        save(box, status=200)
+        w.post(f"/v1/sandboxes/{box}/resume")
+        counts_on(box, n)
+        w.delete(box)
+
+
+@test
+def what_cannot_be_saved_is_named_and_nothing_happens():
+    box = w.create(backend="gvisor")
+    w.run(box, COUNTER)
+
+    def refused(*words):
+        message = check_error(save(box), 409, "conflict")["message"]
+        for word in ("gvisor", *words):
+            ok(word in message, message)
+        eq((w.show(box)["state"], w.show(box)["checkpoint"]), ("running", False), "state")
+        counts_on(box, 0)
+
+    def tail_runs():
+        return w.run(box, "grep -qx tail /proc/[0-9]*/comm")["result"]["exit_code"] == 0
+
+    e = w.exec(box, "exec tail -f /dev/null")
+    until(tail_runs, "it does not begin")
+    refused("a command runs", "(tail)")
+    w.post(f"/v1/sandboxes/{box}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+    w.result(box, e)
+    e = w.exec(box, "exec </dev/null >/dev/null 2>&1; exec tail -f /dev/null")
+    until(tail_runs, "it does not begin")
+    refused("a command runs", "(tail)")
+    w.post(f"/v1/sandboxes/{box}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+    w.result(box, e)
+    sid = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)["id"]
+    refused("a command runs", "sh)")
+    eq(w.post(f"/v1/sandboxes/{box}/sessions/{sid}/run", {"command": "echo on"})["stdout"], "on\n", "the session")
+    w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{sid}", status=204)
+    w.run(box, "tail -f /dev/null >/root/log & echo $! >/root/pid; until grep -qx tail /proc/$!/comm; do sleep 0.1; done")
+    refused("(tail)", "stream", f"process {w.run(box, 'cat /root/pid')['stdout'].strip()} ")
+    w.run(box, "kill $(cat /root/pid)")
+    w.run(box, "(exec 5>/root/gone; rm /root/gone; exec tail -f /dev/null) </dev/null >/dev/null 2>&1 & echo $! >/root/pid; "
+               "until grep -qx tail /proc/$!/comm; do sleep 0.1; done")
+    refused("tail", "removed")
+    w.run(box, "kill $(cat /root/pid)")
+    w.run(box, "until ! grep -qx tail /proc/[0-9]*/comm; do sleep 0.1; done")
+    # Nor is what would not fit any more.
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": w.get(f"/v1/sandboxes/{box}/stats")["memory"] + (8 << 20)}}, status=200)
+    refused("memory", "limit")
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}}, status=200)
+    # With nothing of all that it can be done.
+    n = count(box)
+    save(box, status=200)
+    w.post(f"/v1/sandboxes/{box}/resume")
+    counts_on(box, n)
+    w.post(f"/v1/sandboxes/{box}/pause")
+    ok("resume" in check_error(save(box), 409, "wrong_state")["message"], "of one that is paused")
+    w.delete(box)
+    for name in ("native",):
+        other = w.create(backend=name)
+        e = check_error(save(other), 501, "not_supported")
+        ok(f"not supported by backend '{name}'" in e["message"], e)
+        eq(w.run(other, "echo on")["stdout"], "on\n", "unharmed")
+        check_error(w.ask("POST", f"/v1/sandboxes/{other}/pause", {"checkpoint": "yes"}), 400)
+        w.delete(other)
+
+
+@test
+def saved_it_outlives_the_service():
+    box = w.create(backend="gvisor")
+    w.run(box, COUNTER)
+    n = count(box)
+    save(box, status=200)
+    w.kill("api", "warden")
+    w.start()
+    eq((w.show(box)["state"], w.show(box)["checkpoint"]), ("paused", True), "after the service was killed")
+    w.post(f"/v1/sandboxes/{box}/resume")
+    counts_on(box, n)
+    # Nobody is left to hear of it.
+    n = count(box)
+    with w.client() as c:
+        c.send("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True})
+        until(images, "it is not saved")
+        w.kill("api", "warden")
+    w.start()
+    eq(w.show(box)["state"], "paused", "of one that was about to be saved")
+    until(lambda: w.ask("POST", f"/v1/sandboxes/{box}/resume").status == 200, lambda: w.show(box))
+    counts_on(box, n)
+    save(box, status=200)
+    ok(images(), "nothing is saved")
+    w.delete(box)
+    eq(images(), [], "what is left of it")
+    until(lambda: not cgroups_of(box), lambda: f"left: {cgroups_of(box)}")
+
+
+@test
+def what_was_saved_and_is_damaged_is_told():
+    box = w.create(backend="gvisor")
+    w.run(box, COUNTER)
+    save(box, status=200)
+    path, = images()
+    os.truncate(path, os.stat(path).st_size // 2)
+    e = check_error(w.ask("POST", f"/v1/sandboxes/{box}/resume"), 502, "sandbox_failed")
+    ok("restore" in e["message"], e)
+    until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
+    ok("restore" in w.show(box)["error"], w.show(box)["error"])
+    w.delete(box)
+    until(lambda: not cgroups_of(box), lambda: f"left: {cgroups_of(box)}")
+    eq(images(), [], "what is left of it")
+    # One that gets past the look beforehand: it is lost, and says so.
+    box = w.create(backend="gvisor")
+    w.run(box, "mkdir /root/d; cd /root/d; sleep 1000 </dev/null >/dev/null 2>&1 & rmdir /root/d")
+    e = check_error(save(box), 502, "sandbox_failed")
+    ok("could not be saved, and has ended" in e["message"] and "removed" in e["message"], e)
+    until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
+    ok("could not be saved" in w.show(box)["error"], w.show(box)["error"])
+    w.delete(box)
+    # And one whose keeper is killed, who had it.
+    box = w.create(backend="gvisor")
+    save(box, status=200)
+    path, = images()
+    os.kill(int(path.split("/")[2]), signal.SIGKILL)
+    until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
+    w.delete(box)
+    eq(images(), [], "what is left of it")
 
 
 # In a pid namespace of its own, with which all ends that runsc leaves.
@@ -164,8 +361,9 @@ counts one && n=$(count one) && echo "counts"
 quiet r checkpoint --image-path a one && echo saved
 quiet r restore --detach --bundle bundle --image-path a two && counts two $n && echo "counts on"
 mkfifo stream
-r exec two sh -c 'echo; while :; do sleep 1; done' <>stream >begun 2>&1 &
-until [ -s begun ]; do sleep 0.1; done
+# Several: the number of a descriptor that the new kernel happens to have is taken for that.
+for i in 1 2 3 4 5; do r exec two sh -c 'echo; while :; do sleep 1; done' <>stream >>begun 2>&1 & done
+until [ "$(wc -l <begun)" -ge 5 ]; do sleep 0.1; done
 quiet r checkpoint --image-path b two && echo saved
 quiet r restore --detach --bundle bundle --image-path b three && echo restored
 head -1 said
@@ -190,6 +388,26 @@ def a_checkpoint_takes_nothing_that_has_a_stream_of_ours():
                           capture_output=True, text=True, timeout=120, check=False).stdout
     eq(said.splitlines()[:4], ["counts", "saved", "counts on", "saved"], "with streams of its own, and one that has ours")
     ok("restored" not in said and "bad file descriptor" in said, said)
+
+
+@test
+def a_full_disk_is_told_and_nothing_happens():
+    empty()  # what is left is looked for among all processes of the test
+    state = f"{w.dir}/small"
+    os.mkdir(state)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", state], check=True)
+    try:
+        with World(config="backend: native\n", state=state) as other:
+            box = other.create(backend="gvisor", limits={"memory": "400m"})
+            other.run(box, "(x=$(head -c 90000000 /dev/zero | tr '\\0' x); while :; do sleep 1; : >/root/there; done) "
+                           "</dev/null >/dev/null 2>&1 & until [ -e /root/there ]; do sleep 0.1; done; rm /root/there")
+            e = check_error(other.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}), 507, "disk_full")
+            ok("room" in e["message"] and state in e["message"], e)
+            until(lambda: other.run(box, "test -e /root/there")["result"]["exit_code"] == 0, "it does not go on")
+            other.delete(box)
+            other.check_empty()
+    finally:
+        subprocess.run(["umount", "-l", state], check=True)
 
 
 @test

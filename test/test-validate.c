@@ -58,8 +58,8 @@ TEST(what_is_right_passes)
 	ACCEPTED(V1_START_EXEC, "{\"command\":\"true\"}");
 	ACCEPTED(V1_UPDATE_SANDBOX,
 		 "{\"labels\":{\"a\":null,\"b\":\"c\"},\"ttl_ms\":null}");
-	ACCEPTED(V1_PAUSE_SANDBOX, "");
-	ACCEPTED(V1_PAUSE_SANDBOX, "{}");
+	ACCEPTED(V1_RESUME_SANDBOX, "");
+	ACCEPTED(V1_RESUME_SANDBOX, "{}");
 }
 
 TEST(bounds)
@@ -117,7 +117,7 @@ TEST(fields_that_are_not_known)
 		"/colour: is not known here; there are: cols, rows");
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1,\"cols\":1,\"Rows\":1}",
 		"/Rows: is not known here; there are: cols, rows");
-	REFUSED(V1_PAUSE_SANDBOX, "{\"memory\":false}",
+	REFUSED(V1_RESUME_SANDBOX, "{\"memory\":false}",
 		"/memory: is not known here; there are no fields");
 	REFUSED(V1_CREATE_SANDBOX, "{\"mounts\":[{\"target\":\"/a\"},{\"dst\":\"/b\"}]}",
 		"/mounts/1/dst: is not known here; there are: read_only, size, source, "

@@ -251,6 +251,17 @@ int warren_pause(struct warren_sandbox *sb, struct warren_error *err)
 	return set_paused(sb, true, err);
 }
 
+int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->checkpoint)
+		return not_supported(sb, "a checkpoint", err);
+	r = ops->checkpoint(sb->engine->state, sb->box, err);
+	return r < 0 ? error_wrap(err, "checkpoint '%s'", sb->box->id) : 0;
+}
+
 int warren_resume(struct warren_sandbox *sb, struct warren_error *err)
 {
 	return set_paused(sb, false, err);

@@ -18,7 +18,8 @@
  *				<--	WELCOME
  *	SIGNAL, OPEN, CONNECT,	-->
  *	CLOSE_INPUT, ATTACH,
- *	LIST, CHANGE, WATCH
+ *	LIST, CHANGE, WATCH,
+ *	SAVE, RESTORE
  *				<--	REPLY (+ descriptors)
  *	SCAN			-->
  *				<--	ENTRIES, or REPLY when it failed
@@ -86,6 +87,8 @@ enum proto_type {
 	PROTO_SCAN,
 	PROTO_CHANGE,
 	PROTO_WATCH,
+	PROTO_SAVE,
+	PROTO_RESTORE,
 	/* from init or from the child before it */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -348,6 +351,16 @@ struct proto_keep {
 	struct proto_header h;
 };
 
+/*
+ * SAVE: all that runs in the sandbox goes to a file of the keeper's, and ends; RESTORE: it goes
+ * on. For a keeper whose platform can do that: -EOPNOTSUPP. -EBUSY: something inside cannot be
+ * saved, and nothing has happened. Until the answer to RESTORE all other requests but HELLO are
+ * refused (-EBUSY), and WELCOME says so. A sandbox that has ended by it has its last word.
+ */
+struct proto_save {
+	struct proto_header h;
+};
+
 #define PROTO_HELLO_ALL (1U << 0) /* to hear of the end of every exec */
 
 struct proto_hello {
@@ -392,7 +405,8 @@ struct proto_ready {
 	struct proto_header h;
 };
 
-#define PROTO_WELCOME_KEPT (1U << 0)
+#define PROTO_WELCOME_KEPT  (1U << 0)
+#define PROTO_WELCOME_SAVED (1U << 1) /* see struct proto_save */
 
 struct proto_welcome {
 	struct proto_header h;

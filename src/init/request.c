@@ -20,6 +20,8 @@ bool request_is_sound(int c, size_t size)
 		[PROTO_LIST] = sizeof(struct proto_list),
 		[PROTO_SCAN] = sizeof(struct proto_scan),
 		[PROTO_WATCH] = sizeof(struct proto_watch),
+		[PROTO_SAVE] = sizeof(struct proto_save),
+		[PROTO_RESTORE] = sizeof(struct proto_save),
 	};
 	const struct proto_header *h = (const void *)inbox;
 
@@ -46,7 +48,8 @@ void request_hello(int c, const struct proto_hello *msg)
 		.h = { .version = PROTO_VERSION,
 		       .type = PROTO_WELCOME,
 		       .seq = msg->h.seq },
-		.flags = init.kept ? PROTO_WELCOME_KEPT : 0,
+		.flags = (init.kept ? PROTO_WELCOME_KEPT : 0) |
+			 (init.saved ? PROTO_WELCOME_SAVED : 0),
 		.last_exec = init.last_exec,
 		.oom_kills = init.oom_kills,
 	};

@@ -12,6 +12,7 @@
  * learn.c	what is inside: a shell, the user, the environment
  * work.c	two processes that may wait: one for files, one for signals
  * hand.c	a shell inside that is kept, and given one script after another
+ * save.c	a sandbox that is saved, and goes on from that
  * tree.c	the processes of an exec, found and signalled by such scripts (procs.c)
  * within.c	files and ports by somebody inside who is ours, where the platform has one
  * files.c	else, OPEN and SCAN the same way as trees; entries.c, what is found; change.c, CHANGE
@@ -70,6 +71,18 @@ void spec_done(struct warren_spec *spec);
 /* The end of the sandbox, and before it that of all that runs in it. */
 int place_unmake(struct warren_error *err);
 int keeper_run(const char *dir, struct warren_error *err);
+/* It is no more; @why may be NULL: the platform is asked. */
+void sandbox_died(const struct warren_error *why);
+/* Somebody waits for its end. */
+void watch_start(void);
+bool watch_is_on(void);
+
+/* save.c */
+void save_request(int c, const struct proto_save *msg);
+/* It is saved, or is about to be, or to be no longer: nothing can be asked of it. */
+bool save_is_away(void);
+/* What a worker says of it; NULL: it is dead. */
+void save_over(bool saving, const struct proto_reply *r, size_t size);
 
 /* pull.c */
 int keeper_pull(const struct platform *p, const json_t *config, const char *image,

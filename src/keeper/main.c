@@ -32,7 +32,7 @@
 #define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
 #define CONFIG_MAX   (1U << 20)
 
-struct place place = { .machine = -1, .memory = -1, .within = -1 };
+struct place place = { .machine = -1, .memory = -1, .within = -1, .held = -1 };
 
 static const struct platform *const platforms[] = {
 	&platform_command,
@@ -261,6 +261,9 @@ static int add_abilities(const struct platform *p, int n)
 		{ .name = "pause",
 		  .ok = p->pause,
 		  .effect = "a sandbox cannot be paused" },
+		{ .name = "checkpoint",
+		  .ok = p->save,
+		  .effect = "what runs in a sandbox cannot be saved" },
 		{ .name = "statistics",
 		  .ok = p->stats,
 		  .effect = "what a sandbox uses is not told" },

@@ -59,6 +59,8 @@ struct place {
 	 */
 	int within;
 	char *user, *cwd;
+	/* What must stay open for restore(); -1: nothing. */
+	int held;
 	/* And where the anchor's program is inside, which commands can run; NULL: nowhere. */
 	const char *helper;
 	size_t n_enforced;
@@ -174,6 +176,16 @@ struct platform {
 	/* Of one that is no more: why, as far as it can be told. At once: the keeper waits. */
 	void (*explain)(struct place *p, struct warren_error *ret);
 	int (*pause)(struct place *p, bool paused, struct warren_error *err);
+	/*
+	 * A pause that needs no memory; all or none. savable() looks whether it can be done, and
+	 * waits a little for those who are about to end; -EBUSY: who inside keeps it from that, in
+	 * words: @pid, if it is not 0 (-1: not known), since its end is waited for. save() writes all to @image, an empty file: when it returns 0, nothing of
+	 * the sandbox runs any more. restore() makes it go on from there, with @held. Of either
+	 * -EREMOTEIO is the end of the sandbox, and with another error it is as it was.
+	 */
+	int (*savable)(struct place *p, int pid, struct warren_error *err);
+	int (*save)(struct place *p, int image, struct warren_error *err);
+	int (*restore)(struct place *p, int image, int held, struct warren_error *err);
 	int (*stats)(struct place *p, struct warren_stats *ret, struct warren_error *err);
 	int (*update)(struct place *p, const struct warren_limits *limits,
 		      struct warren_error *err);

@@ -93,6 +93,14 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 		spawn(c, msg, size, fds, n_fds);
 }
 
+/* What is said of the connection, or of what has been, is said of a saved sandbox, too. */
+static bool needs_life(unsigned type)
+{
+	return type == PROTO_SPAWN || type == PROTO_SIGNAL || type == PROTO_OPEN ||
+	       type == PROTO_SCAN || type == PROTO_CHANGE || type == PROTO_WATCH ||
+	       type == PROTO_CONNECT || type == PROTO_LIST;
+}
+
 void dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
@@ -100,6 +108,12 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 
 	if (!request_is_sound(c, size))
 		return;
+	if (save_is_away() && needs_life(h->type)) {
+		reply_why = "the sandbox is paused: resume it first";
+		reply(c, h->seq, -EBUSY, PROTO_STAGE_REQUEST, -1);
+		reply_why = NULL;
+		return;
+	}
 	switch (h->type) {
 	case PROTO_SPAWN:
 		handle_spawn(c, msg, size, fds, n_fds);
@@ -131,6 +145,10 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		return;
 	case PROTO_ACK:
 		attach_ack(c, msg);
+		return;
+	case PROTO_SAVE:
+	case PROTO_RESTORE:
+		save_request(c, msg);
 		return;
 	default:
 		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
@@ -214,13 +232,16 @@ void init_end(void)
 }
 
 /* The sandbox is gone: its execs have a moment to say how they ended, then we go. */
-static void sandbox_died(void)
+void sandbox_died(const struct warren_error *why)
 {
-	watcher = 0;
+	if (over_by)
+		return; /* the first reason is the one */
 	over_by = now() + 2 * GRACE_NS;
 	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
 			place.name);
-	if (place.platform->explain)
+	if (why)
+		over_why = *why;
+	else if (place.platform->explain)
 		place.platform->explain(&place, &over_why);
 	for (unsigned i = 0; i < init.n_execs; i++)
 		if (init.execs[i].used && init.execs[i].pid > 0)
@@ -229,13 +250,21 @@ static void sandbox_died(void)
 
 void exec_stranger(int pid, int status UNUSED)
 {
-	if (pid == watcher)
-		sandbox_died();
-	else
+	if (pid != watcher) {
 		(void)work_reaped(pid);
+		return;
+	}
+	watcher = 0;
+	if (!save_is_away())
+		sandbox_died(NULL);
 }
 
-static void start_watcher(void)
+bool watch_is_on(void)
+{
+	return watcher > 0;
+}
+
+void watch_start(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
@@ -452,7 +481,7 @@ int keeper_run(const char *dir, struct warren_error *err)
 		say_failed(err);
 		return r;
 	}
-	start_watcher();
+	watch_start();
 	conn_send(0, &ready, sizeof(ready), NULL, 0);
 	loop();
 }

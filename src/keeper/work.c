@@ -91,6 +91,10 @@ static void carry_out(size_t size, int *fds, size_t n_fds)
 		files_work(&w, msg, size, fds, n_fds);
 		break;
 	}
+	case WORK_SAVE:
+	case WORK_RESTORE:
+		save_work(&w, fds, n_fds);
+		break;
 	case WORK_GONE:
 		spool_abandon(w.connection);
 		break;
@@ -259,6 +263,18 @@ void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *
 		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
+int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds)
+{
+	struct work w = { .kind = kind, .conn = c, .seq = seq, .pid = pid };
+
+	if (workers[FILES].n_pending > 0 || workers[SIGNALS].n_pending > 0)
+		return -EBUSY;
+	/* It has a shell inside; the other one lets go of its own when it is asked. */
+	if (workers[SIGNALS].pid > 0)
+		(void)kill(workers[SIGNALS].pid, SIGKILL);
+	return ask(FILES, w, NULL, 0, fds, n_fds);
+}
+
 bool work_kill(const struct exec *ex)
 {
 	struct work w = { .kind = WORK_KILL,
@@ -312,6 +328,8 @@ static void pass_on(struct worker *k, size_t size, int fd)
 		return;
 	}
 	settle(k, w);
+	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
+		save_over(w->kind == WORK_SAVE, (const void *)parcel.msg, size);
 	if (w->kind == WORK_KILL) {
 		struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
 
@@ -356,6 +374,8 @@ bool work_reaped(int pid)
 		while (k->n_pending > 0) {
 			const struct work *w = &k->pending[--k->n_pending];
 
+			if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
+				save_over(w->kind == WORK_SAVE, NULL, 0);
 			if (w->conn >= 0 && work_connection(w->conn) == w->connection)
 				reply(w->conn, w->seq, -EIO, PROTO_STAGE_NONE, -1);
 		}

@@ -17,6 +17,8 @@ enum work_kind {
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_LIST,    /* LIST, and a file comes along */
 	WORK_KILL,    /* an exec that is overdue */
+	WORK_SAVE,    /* SAVE, and the file comes along */
+	WORK_RESTORE, /* RESTORE, and with the file what was held */
 	WORK_GONE,    /* a connection is: what it had begun is nobody's */
 };
 
@@ -37,6 +39,8 @@ void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
+/* Both, to the worker of files; -EBUSY: something is being done. */
+int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds);
 /* Which connection @c is, and that it is no more. */
 uint64_t work_connection(int c);
 void work_gone(uint64_t connection);
@@ -63,6 +67,8 @@ void tree_work(const struct work *w, int file);
 void tree_end(void);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);
+/* save.c: in a worker */
+void save_work(const struct work *w, int *fds, size_t n_fds);
 /* files.c: in a worker */
 void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 		size_t n_fds);

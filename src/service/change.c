@@ -18,6 +18,7 @@ struct box_job {
 	enum sandbox_state to; /* of pause and resume */
 	const char *why;       /* is told with it */
 	bool idle;             /* of pause: nobody asked for it */
+	bool save;             /* of pause: by a checkpoint */
 	struct warren_limits limits, old;
 	service_done_fn done;
 	void *ctx;
@@ -277,6 +278,7 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 		r = box_move(job->box, job->to, NULL, &err);
 	if (!failure && r == 0) {
 		job->box->auto_paused = job->to == SANDBOX_PAUSED && job->idle;
+		job->box->saved = job->to == SANDBOX_PAUSED && job->save;
 		box_arm(job->box);
 	}
 	end_job(job, failure ? -failure->code : r, failure ? failure : &err);
@@ -284,13 +286,21 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 
 static void begin_pause(struct box_job *job)
 {
-	struct wire_box msg = {
-		.h = { .type = job->to == SANDBOX_PAUSED ? WIRE_PAUSE : WIRE_RESUME }
-	};
+	struct wire_box msg = { .h = { .type = job->to != SANDBOX_PAUSED ? WIRE_RESUME
+					       : job->save               ? WIRE_CHECKPOINT
+									 : WIRE_PAUSE } };
 	struct box *box = job->box;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
+	if (job->save && box->row.state == SANDBOX_PAUSED && !box->saved) {
+		end_job(job,
+			error_set(&err, ESTALE,
+				  "the sandbox is paused, with all its memory: resume it "
+				  "before a checkpoint"),
+			&err);
+		return;
+	}
 	/* Twice is no mistake; and it was used while this waited. */
 	if (box->row.state == job->to || (job->idle && !box_is_idle(box))) {
 		box->auto_paused = box->auto_paused && job->idle;
@@ -324,6 +334,21 @@ void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx)
 				       .why = "request",
 				       .done = done,
 				       .ctx = ctx });
+}
+
+void box_checkpoint(struct box *box, service_done_fn done, void *ctx)
+{
+	add_job(box, (struct box_job){ .begin = begin_pause,
+				       .to = SANDBOX_PAUSED,
+				       .save = true,
+				       .why = "request",
+				       .done = done,
+				       .ctx = ctx });
+}
+
+bool box_is_saved(const struct box *box)
+{
+	return box->saved && box->row.state == SANDBOX_PAUSED;
 }
 
 static void begin_use(struct box_job *job)

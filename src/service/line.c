@@ -221,6 +221,7 @@ int line_open(struct box *box, int conn, const char *text, size_t size,
 	description_done(&box->is);
 	r = description_parse(text, size, &box->is, err);
 	if (r == 0) {
+		box->saved = box->is.saved;
 		box->conn = conn;
 		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
 			       &box->watch);

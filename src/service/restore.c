@@ -193,6 +193,9 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 			all->service->figures.restored++;
 			restore_runs(all, box);
 			restore_shells(box);
+			/* It was saved, and nobody was left to hear of it. */
+			if (box->saved && box->row.state == SANDBOX_RUNNING)
+				r = box_move(box, SANDBOX_PAUSED, NULL, &err);
 			box_arm(box);
 		}
 	} else {

@@ -142,6 +142,10 @@ void box_wait_abandon(struct box_waiter *w);
 /* @done with -ESTALE when it is in no state for it. */
 void box_delete(struct box *box, service_done_fn done, void *ctx);
 void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx);
+/* A pause for which nothing is kept in memory; -EBUSY: what runs cannot be saved. */
+void box_checkpoint(struct box *box, service_done_fn done, void *ctx);
+/* Is it paused that way? */
+bool box_is_saved(const struct box *box);
 void box_update(struct box *box, const struct warren_limits *limits, service_done_fn done,
 		void *ctx);
 void box_stats(struct box *box,

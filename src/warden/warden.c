@@ -138,8 +138,9 @@ static int do_pause(struct work *k, const void *msg, struct warren_error *err)
 	int r = adopt(k, box->id, &sb, err);
 
 	if (r == 0)
-		r = box->h.type == WIRE_PAUSE ? warren_pause(sb, err)
-					      : warren_resume(sb, err);
+		r = box->h.type == WIRE_PAUSE        ? warren_pause(sb, err)
+		    : box->h.type == WIRE_CHECKPOINT ? warren_checkpoint(sb, err)
+						     : warren_resume(sb, err);
 	sb = warren_release(sb);
 	return r;
 }
@@ -221,11 +222,12 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 
 static int (*const permitted[WIRE_TYPE_MAX])(struct work *k, const void *msg,
 					     struct warren_error *err) = {
-	[WIRE_CREATE] = do_create,   [WIRE_CONNECT] = do_connect,
-	[WIRE_DESTROY] = do_destroy, [WIRE_PAUSE] = do_pause,
-	[WIRE_RESUME] = do_pause,    [WIRE_STATS] = do_stats,
-	[WIRE_UPDATE] = do_update,   [WIRE_LIST] = do_list,
-	[WIRE_IMAGE] = do_image,     [WIRE_PROBE] = do_probe,
+	[WIRE_CREATE] = do_create,    [WIRE_CONNECT] = do_connect,
+	[WIRE_DESTROY] = do_destroy,  [WIRE_PAUSE] = do_pause,
+	[WIRE_CHECKPOINT] = do_pause, [WIRE_RESUME] = do_pause,
+	[WIRE_STATS] = do_stats,      [WIRE_UPDATE] = do_update,
+	[WIRE_LIST] = do_list,        [WIRE_IMAGE] = do_image,
+	[WIRE_PROBE] = do_probe,
 };
 
 static void answer(struct work *k, const void *msg, size_t size)

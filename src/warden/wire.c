@@ -17,6 +17,7 @@ static const struct {
 	[WIRE_CONNECT] = { sizeof(struct wire_box), false, true },
 	[WIRE_DESTROY] = { sizeof(struct wire_box), false, true },
 	[WIRE_PAUSE] = { sizeof(struct wire_box), false, true },
+	[WIRE_CHECKPOINT] = { sizeof(struct wire_box), false, true },
 	[WIRE_RESUME] = { sizeof(struct wire_box), false, true },
 	[WIRE_STATS] = { sizeof(struct wire_box), false, true },
 	[WIRE_UPDATE] = { sizeof(struct wire_update), false, true },

@@ -34,6 +34,7 @@ enum wire_type {
 	WIRE_CONNECT,    /* struct wire_box; reply: connection, description */
 	WIRE_DESTROY,    /* struct wire_box */
 	WIRE_PAUSE,      /* struct wire_box */
+	WIRE_CHECKPOINT, /* struct wire_box */
 	WIRE_RESUME,     /* struct wire_box */
 	WIRE_STATS,      /* struct wire_box; reply: struct warren_stats */
 	WIRE_UPDATE,     /* struct wire_update */

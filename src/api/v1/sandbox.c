@@ -39,7 +39,7 @@ static void answer_created(struct call *c, struct box *box)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
-	show_sandbox(&out, box_row(box), NULL);
+	show_box(&out, box);
 	call_json(c, 201, &out);
 }
 
@@ -183,7 +183,7 @@ static void answer_batch(struct batch *b)
 		if (!first)
 			buf_puts(&out, ",");
 		first = false;
-		show_sandbox(&out, box_row(box), NULL);
+		show_box(&out, box);
 	}
 	buf_puts(&out, "]}");
 	call_json(b->call, 201, &out);
@@ -305,11 +305,12 @@ void v1_get_sandbox(struct call *c)
 
 	if (!box)
 		return;
-	show_sandbox(&out, box_row(box), NULL);
+	show_box(&out, box);
 	call_json(c, 200, &out);
 }
 
 struct listing {
+	struct service *service;
 	struct buf *out;
 	const char *name, *backend, *tier; /* NULL: any */
 	const char *keys[QUERY_ITEMS_MAX]; /* labels of any value */
@@ -329,6 +330,7 @@ static bool has_label(const struct sandbox_row *row, const char *key)
 static int list_one(void *ctx, const struct sandbox_row *row)
 {
 	struct listing *l = ctx;
+	const struct box *box;
 
 	l->last = row->seq;
 	l->seen++;
@@ -341,7 +343,8 @@ static int list_one(void *ctx, const struct sandbox_row *row)
 			return 0;
 	if (l->n++ > 0)
 		buf_puts(l->out, ",");
-	show_sandbox(l->out, row, NULL);
+	box = box_find(l->service, NULL, row->id);
+	show_sandbox(l->out, row, box && box_is_saved(box));
 	return 0;
 }
 
@@ -373,7 +376,8 @@ void v1_list_sandboxes(struct call *c)
 		.labels = labels,
 		.max = (size_t)v[V1_LIST_SANDBOXES_QUERY_LIMIT].number,
 	};
-	struct listing l = { .out = &out,
+	struct listing l = { .service = c->v1->service,
+			     .out = &out,
 			     .name = v[V1_LIST_SANDBOXES_QUERY_NAME].text,
 			     .backend = v[V1_LIST_SANDBOXES_QUERY_BACKEND].text,
 			     .tier = v[V1_LIST_SANDBOXES_QUERY_TIER].text };
@@ -426,7 +430,7 @@ static void on_changed(void *ctx, int r, const struct warren_error *err)
 			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 				    "it was deleted meanwhile");
 		} else {
-			show_sandbox(&out, box_row(box), NULL);
+			show_box(&out, box);
 			call_json(c, 200, &out);
 		}
 	}
@@ -437,7 +441,9 @@ void v1_pause_sandbox(struct call *c)
 {
 	struct box *box = call_box(c);
 
-	if (box)
+	if (box && body_bool(&c->body, "checkpoint"))
+		box_checkpoint(box, on_changed, call_ref(c));
+	else if (box)
 		box_pause(box, true, on_changed, call_ref(c));
 }
 
@@ -495,7 +501,7 @@ static void on_reached(struct box_waiter *waiter, struct box *box, int state)
 		   box ? sandbox_state_name(box_row(box)->state) : "gone");
 	if (box) {
 		buf_puts(&out, ",\"sandbox\":");
-		show_sandbox(&out, box_row(box), NULL);
+		show_box(&out, box);
 	}
 	buf_puts(&out, "}");
 	call_json(w->call, 200, &out);

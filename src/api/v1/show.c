@@ -31,8 +31,7 @@ static void splice(struct json *j, const char *object)
 	j->comma = true;
 }
 
-void show_sandbox(struct buf *out, const struct sandbox_row *row,
-		  const struct warren_stats *stats)
+void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint)
 {
 	struct json j = { .out = out };
 
@@ -40,6 +39,7 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row,
 	json_str(&j, "id", row->id);
 	json_str(&j, "state", sandbox_state_name(row->state));
 	json_str(&j, "error", row->error);
+	json_bool(&j, "checkpoint", checkpoint);
 	json_str(&j, "owner", row->owner);
 	json_str(&j, "name", row->name);
 	json_str(&j, "template", row->template);
@@ -63,16 +63,12 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row,
 	put_time(&j, "last_used_at", row->last_used ? row->last_used : row->created_at);
 	json_raw(&j, "enforced", row->enforced ? row->enforced : "[]",
 		 row->enforced ? strlen(row->enforced) : 2);
-	if (stats) {
-		json_open(&j, "stats", '{');
-		json_u64(&j, "memory", stats->memory);
-		json_u64(&j, "memory_peak", stats->memory_peak);
-		json_u64(&j, "cpu_usec", stats->cpu_usec);
-		json_u64(&j, "pids", stats->pids);
-		json_u64(&j, "oom_kills", stats->oom_kills);
-		json_close(&j, '}');
-	}
 	json_close(&j, '}');
+}
+
+void show_box(struct buf *out, struct box *box)
+{
+	show_sandbox(out, box_row(box), box_is_saved(box));
 }
 
 static void put_account(struct json *j, const char *key, uint64_t n)

@@ -75,7 +75,7 @@ static void finish(struct call *c, struct box *box)
 		call_fail(c, &err);
 		return;
 	}
-	show_sandbox(&out, box_row(box), NULL);
+	show_box(&out, box);
 	call_json(c, 200, &out);
 }
 

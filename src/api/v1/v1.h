@@ -107,8 +107,8 @@ struct box *call_box(struct call *c);
 struct run *call_run(struct call *c);
 
 /* show.c: how things look in answers. */
-void show_sandbox(struct buf *out, const struct sandbox_row *row,
-		  const struct warren_stats *stats);
+void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint);
+void show_box(struct buf *out, struct box *box);
 void show_exec(struct buf *out, struct run *run);
 void show_result(struct buf *out, const struct warren_result *r);
 /* A string of bytes as JSON, in text or base64. */

@@ -3,7 +3,7 @@
  * bundle.c - config.json of the OCI runtime specification
  *
  * It is also where exec.c finds what a command has when nothing is said: environment,
- * directory, user.
+ * directory, user; and checkpoint.c, whether there is a network.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -146,12 +146,14 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 
 	gvisor_path(m->place, "scratch/r", root);
 	gvisor_path(m->place, "bundle/config.json", path);
-	doc = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, "
-			"{s:s}, {s:s}]}}",
-			"ociVersion", "1.0.2", "process", process(m, env), "root", "path",
-			root, "readonly", (int)m->spec->read_only, "hostname", hostname,
-			"mounts", mounts(m), "linux", "namespaces", "type", "pid", "type",
-			"network", "type", "ipc", "type", "uts", "type", "mount");
+	doc = json_pack(
+		"{s:s, s:b, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, "
+		"{s:s}, {s:s}]}}",
+		"ociVersion", "1.0.2", "warrenNoNetwork", (int)m->no_network, "process",
+		process(m, env), "root", "path", root, "readonly",
+		(int)m->spec->read_only, "hostname", hostname, "mounts", mounts(m),
+		"linux", "namespaces", "type", "pid", "type", "network", "type", "ipc",
+		"type", "uts", "type", "mount");
 	json_decref(env);
 	if (r == 0 && !doc)
 		r = error_set(err, EINVAL,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -195,17 +196,26 @@ static int make_cgroup(struct gvisor_making *m, struct warren_error *err)
 
 /* -------------------------------------------------------------------- in the child */
 
-static int join_cgroup(struct gvisor_making *m, struct warren_error *err)
+int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 {
 	return cgroup_join(&m->cgroups, m->place->id, err);
 }
 
-static int become_runsc(struct gvisor_making *m, struct warren_error *err)
+/* To whoever started us: what the root is mounted in. */
+static int hand_over(struct gvisor_making *m, struct warren_error *err)
+{
+	AUTO_CLOSE int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	int r = ns < 0 ? -errno : fd_send(m->tell, "", 1, &ns, 1);
+
+	return r < 0 ? error_errno(err, -r, "send the mount namespace") : 0;
+}
+
+int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 {
 	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char root[GVISOR_PATH_MAX], log[GVISOR_PATH_MAX], bundle[GVISOR_PATH_MAX];
-	const char *argv[16] = { "runsc", "--root", root, "--log", log };
+	const char *argv[18] = { "runsc", "--root", root, "--log", log };
 	size_t n = 5;
 
 	argv[n++] = "--log-format=json";
@@ -213,11 +223,12 @@ static int become_runsc(struct gvisor_making *m, struct warren_error *err)
 	argv[n++] = "--ignore-cgroups";
 	argv[n++] = "--network=none";
 	/* Loopback is made by runsc when it starts what it has created: see start_root(). */
-	if (m->spec->network == WARREN_NETWORK_NONE) {
-		argv[n++] = "create";
-	} else {
-		argv[n++] = "run";
+	argv[n++] = m->no_network ? "create" : m->saved < 0 ? "run" : "restore";
+	if (!m->no_network)
 		argv[n++] = "--detach";
+	if (!m->no_network && m->saved >= 0) {
+		argv[n++] = "--image-path";
+		argv[n++] = bundle;
 	}
 	argv[n++] = "--bundle";
 	argv[n++] = bundle;
@@ -237,12 +248,7 @@ static int write_bundle(struct gvisor_making *m, struct warren_error *err)
 	return bundle_write(m, err);
 }
 
-struct step {
-	const char *name;
-	int (*run)(struct gvisor_making *m, struct warren_error *err);
-};
-
-static int run_steps(const struct step *steps, size_t n, struct gvisor_making *m,
+static int run_steps(const struct gvisor_step *steps, size_t n, struct gvisor_making *m,
 		     struct warren_error *err)
 {
 	for (size_t i = 0; i < n; i++)
@@ -251,16 +257,18 @@ static int run_steps(const struct step *steps, size_t n, struct gvisor_making *m
 	return 0;
 }
 
-static const struct step child_steps[] = {
+static const struct gvisor_step child_steps[] = {
 	{ "enter the cgroup",
-	  join_cgroup },                  /* before anything that memory is taken for */
+	  gvisor_join },                  /* before anything that memory is taken for */
 	{ "copy the mounts", root_copy }, /* which are this namespace's */
 	{ "mount the root", root_mount },
-	{ "write the bundle", write_bundle }, /* it says what was mounted */
-	{ "start runsc", become_runsc },
+	{ "write the bundle", write_bundle },  /* it says what was mounted */
+	{ "hand over the mounts", hand_over }, /* for when nothing of it runs */
+	{ "start runsc", gvisor_become_runsc },
 };
 
-__attribute__((noreturn)) static void child_main(struct gvisor_making *m, int tell)
+__attribute__((noreturn)) static void
+child_main(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
@@ -272,8 +280,8 @@ __attribute__((noreturn)) static void child_main(struct gvisor_making *m, int te
 	(void)setsid();
 	/* The sentries of all sandboxes are one user, nobody. */
 	(void)setrlimit(RLIMIT_NPROC, &none);
-	(void)run_steps(child_steps, ARRAY_SIZE(child_steps), m, &err);
-	(void)fd_write_all(tell, &err, sizeof(err));
+	(void)run_steps(in_child, n, m, &err);
+	(void)fd_write_all(m->tell, &err, sizeof(err));
 	_exit(1);
 }
 
@@ -304,10 +312,17 @@ static int explain(const struct place *p, struct warren_error *err)
 /* In runsc's place, where there is to be no network: it would make one with loopback first. */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
-	return m->spec->network == WARREN_NETWORK_NONE
-		       ? control_call(sentry, "containerManager.StartRoot",
-				      json_string(m->place->id), NULL, err)
-		       : 0;
+	int r;
+
+	if (!m->no_network)
+		return 0;
+	if (m->saved < 0)
+		return control_call(sentry, "containerManager.StartRoot",
+				    json_string(m->place->id), NULL, err);
+	r = control_send(sentry, "containerManager.Restore",
+			 json_pack("{s:s}", "SandboxID", m->place->id), &m->saved, 1,
+			 err);
+	return r < 0 ? r : control_receive(sentry, true, NULL, err);
 }
 
 /* -1 is a child that somebody else has buried: then the sentry is asked. */
@@ -332,37 +347,63 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 	return sentry < 0 ? sentry : start_root(m, sentry, err);
 }
 
-static int start(struct gvisor_making *m, struct warren_error *err)
+/* What it says before it is runsc: the namespace, or which step failed. -errno is told. */
+static int hear_child(struct gvisor_making *m, int hear, struct warren_error *err)
+{
+	struct warren_error told;
+
+	for (;;) {
+		int fd = -1;
+		size_t n_fds = 1;
+		ssize_t n = fd_recv(hear, &told, sizeof(told), &fd, &n_fds, 0);
+
+		if (n == 1 && fd >= 0) {
+			m->place->held = fd;
+		} else if (n == (ssize_t)sizeof(told)) {
+			*err = told;
+			return -told.code;
+		} else if (n != -EINTR) {
+			return 0;
+		}
+	}
+}
+
+int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n,
+		 struct warren_error *err)
 {
 	AUTO_CLOSE int tell = -1, hear = -1, pidfd = -1;
-	struct warren_error told;
 	int ends[2], r;
 	pid_t pid;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "make a pair of sockets");
 	hear = ends[0];
-	tell = ends[1];
+	tell = m->tell = ends[1];
 	pid = fork();
 	if (pid == 0)
-		child_main(m, tell);
+		child_main(m, in_child, n);
 	if (pid < 0)
 		return error_errno(err, errno, "fork");
 	pidfd = pidfd_open(pid, 0);
 	(void)close(TAKE_FD(tell));
-	if (fd_read_all(hear, &told, sizeof(told)) == (ssize_t)sizeof(told)) {
+	r = hear_child(m, hear, err);
+	if (r < 0) {
 		(void)waitpid(pid, NULL, 0);
-		*err = told;
-		return -told.code;
+		return r;
 	}
 	r = pidfd < 0 ? error_errno(err, errno, "watch it")
 		      : await_runsc(m, pid, pidfd, err);
 	return r < 0 ? error_wrap(err, "start the sandbox") : 0;
 }
 
+static int start(struct gvisor_making *m, struct warren_error *err)
+{
+	return gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
+}
+
 /* ---------------------------------------------------------------------- the whole */
 
-static const struct step steps[] = {
+static const struct gvisor_step steps[] = {
 	{ "find runsc", find_runsc },       { "look at the cgroups", check_cgroups },
 	{ "take the limits", take_limits }, { "open the image", open_image },
 	{ "find the user", find_user },     { "make its files", make_dirs },
@@ -405,6 +446,8 @@ int gvisor_create(struct place *p, const struct warren_spec *spec,
 		return error_errno(err, ENOMEM, "%s: make a sandbox", p->name);
 	m->place = p;
 	m->spec = spec;
+	m->no_network = spec->network == WARREN_NETWORK_NONE;
+	m->saved = -1;
 	cgroup_root_open(&m->cgroups);
 	r = run_steps(steps, ARRAY_SIZE(steps), m, err);
 	p->helper = GVISOR_FIRST;

@@ -25,8 +25,7 @@ int gvisor_connect(const struct place *p, struct warren_error *err)
 
 /* ------------------------------------------------------------------------- the end */
 
-/* A directory of files alone. */
-static int remove_files(int at, const char *name)
+int gvisor_remove_files(int at, const char *name)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -64,7 +63,7 @@ int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		(void)unlinkat(at, files[i], 0);
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		r = remove_files(at, dirs[i]);
+		r = gvisor_remove_files(at, dirs[i]);
 		if (r < 0)
 			return error_errno(err, -r, "remove '%s/%s'", p->dir, dirs[i]);
 	}
@@ -173,8 +172,8 @@ static int gvisor_stats(struct place *p, struct warren_stats *ret,
 
 	cgroup_root_open(&cgroups);
 	r = cgroup_read_usage(&cgroups, p->id, &u, err);
-	/* A paused sentry does not count. */
-	if (r == 0 && !cgroup_frozen(&cgroups, p->id))
+	/* A paused sentry does not count, and that of a saved sandbox is not there. */
+	if (r == 0 && u.pids > 0 && !cgroup_frozen(&cgroups, p->id))
 		r = count_inside(p, &pids, err);
 	cgroup_root_close(&cgroups);
 	if (r < 0)
@@ -228,6 +227,9 @@ const struct platform platform_gvisor = {
 	.wait = gvisor_wait,
 	.explain = gvisor_explain,
 	.pause = gvisor_pause,
+	.savable = gvisor_savable,
+	.save = gvisor_save,
+	.restore = gvisor_restore,
 	.stats = gvisor_stats,
 	.update = gvisor_update,
 };

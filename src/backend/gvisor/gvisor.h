@@ -8,6 +8,7 @@
  *	bundle.c	config.json, by which runsc makes it
  *	control.c	calls of the sentry
  *	exec.c		commands
+ *	checkpoint.c	its memory in a file, and it goes on from there
  *	probe.c		what this machine can do
  *
  * Theory of operation
@@ -20,7 +21,7 @@
  *
  * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
  * mounted by the process that becomes runsc, in a mount namespace that the gofer
- * inherits and nobody else has: when the gofer is gone, so are the mounts.
+ * inherits, and that the keeper holds: when both are gone, so are the mounts.
  *
  * Pid 1 inside is the anchor (init/anchor.c), shown read-only at GVISOR_FIRST: a container of
  * runsc's lives as long as its first process, and an image may have nothing that waits, not even
@@ -63,7 +64,10 @@ struct gvisor_making {
 	struct cgroup_limits limits;
 	uint64_t pids, disk, nofile;
 	struct image image;
-	bool has_image, has_cgroup;
+	bool has_image, has_cgroup, no_network;
+	int saved; /* the file of one that is restored; -1: it is made */
+	int held;  /* and its mount namespace */
+	int tell;  /* of the child: where it says what it has to say */
 	struct talk_user user;
 	/* in the child, by root.c */
 	int copies[IMAGE_MOUNTS_MAX + GVISOR_MOUNTS_MAX];
@@ -72,8 +76,15 @@ struct gvisor_making {
 	size_t n_mounts;
 };
 
+struct gvisor_step {
+	const char *name;
+	int (*run)(struct gvisor_making *m, struct warren_error *err);
+};
+
 /* A path below the place's directory. */
 void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
+/* A directory of files alone, and them; 0 also when there is none. */
+int gvisor_remove_files(int at, const char *name);
 /* A connection to the sentry. */
 int gvisor_connect(const struct place *p, struct warren_error *err);
 /* Has the kernel killed something of it for want of memory? That is its end. */
@@ -85,6 +96,14 @@ int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
 /* create.c */
 int gvisor_create(struct place *p, const struct warren_spec *spec,
 		  struct warren_error *err);
+/*
+ * runsc by a child that has done the steps before; the sandbox runs when it returns 0. The last
+ * step is to become runsc. -ETIMEDOUT, -EIO: it was runsc that failed.
+ */
+int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n,
+		 struct warren_error *err);
+int gvisor_join(struct gvisor_making *m, struct warren_error *err);
+int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err);
 /* What it may use now, as `limits` in the place's directory has it. */
 int gvisor_read_limits(const struct place *p, struct cgroup_limits *ret,
 		       struct warren_error *err);
@@ -100,6 +119,11 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err);
 
 /* exec.c */
 __attribute__((noreturn)) void gvisor_exec(struct place *p, const struct place_exec *e);
+
+/* checkpoint.c: of platform.h */
+int gvisor_savable(struct place *p, int of, struct warren_error *err);
+int gvisor_save(struct place *p, int image, struct warren_error *err);
+int gvisor_restore(struct place *p, int image, int held, struct warren_error *err);
 
 /* probe.c */
 int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,

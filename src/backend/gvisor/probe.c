@@ -157,9 +157,7 @@ static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
 
 static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return say(
-		f, false,
-		"runsc restores no process that has a stream of a command: no exec, no session");
+	return say(f, true, "where nothing inside has a stream of a command");
 }
 
 static bool probe_ports(const struct found *h UNUSED, struct warren_feature *f)
@@ -183,8 +181,7 @@ static const struct {
 	{ "coreutils 9", false, probe_stat,
 	  "'ls' and 'stat' of such images (Debian 12) fail inside: Invalid argument",
 	  "install a newer runsc, and name it in the configuration" },
-	{ "checkpoint", false, probe_checkpoint, "memory of a sandbox cannot be saved",
-	  NULL },
+	{ "checkpoint", false, probe_checkpoint, NULL, NULL },
 	{ "ports", false, probe_ports, NULL, NULL },
 };
 

@@ -10,26 +10,64 @@
 
 #define PROBED_MAX (1U << 20)
 
-static int kept_pause(void *state, struct backend_box *base, bool paused,
-		      struct warren_error *err)
+/* For whoever comes after us. */
+static void note_paused(const struct kept *k, struct kept_box *box, bool paused)
 {
-	struct kept *k = state;
-	struct kept_box *box = (struct kept_box *)base;
 	char path[ID_LEN + 10];
-	int r = kept_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
-			  NULL, err);
 
-	if (r < 0)
-		return r;
 	box->paused = paused;
-	/* For whoever comes after us. */
-	(void)snprintf(path, sizeof(path), "%s/paused", base->id);
+	(void)snprintf(path, sizeof(path), "%s/paused", box->base.id);
 	if (paused)
 		(void)close(
 			openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	else
 		(void)unlinkat(k->dir_fd, path, 0);
+}
+
+/* By the keeper itself, which has what is saved. */
+static int ask_to_save(const struct kept *k, struct kept_box *box, bool save,
+		       struct warren_error *err)
+{
+	struct proto_save msg = { .h = { .type = save ? PROTO_SAVE : PROTO_RESTORE } };
+	CLEANUP(answer_done) struct answer a = { 0 };
+	int r = client_ask(kept_talk(box), &msg, sizeof(msg), -1, &a, err), code;
+
+	if (r < 0)
+		return r;
+	code = reply_code(&a.m.reply);
+	if (code)
+		return a.m.why[0] ? error_set(err, code, "%s", a.m.why)
+				  : error_errno(err, code, "ask its keeper");
+	box->saved = save;
+	note_paused(k, box, save);
 	return 0;
+}
+
+static int kept_checkpoint(void *state, struct backend_box *base,
+			   struct warren_error *err)
+{
+	struct kept_box *box = (struct kept_box *)base;
+
+	if (box->paused && !box->saved)
+		return error_set(err, EBUSY,
+				 "it is paused, with all its memory: resume it first");
+	return ask_to_save(state, box, true, err);
+}
+
+static int kept_pause(void *state, struct backend_box *base, bool paused,
+		      struct warren_error *err)
+{
+	struct kept *k = state;
+	struct kept_box *box = (struct kept_box *)base;
+	int r;
+
+	if (box->saved)
+		return paused ? 0 : ask_to_save(k, box, false, err);
+	r = kept_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL, NULL,
+		      err);
+	if (r == 0)
+		note_paused(k, box, paused);
+	return r;
 }
 
 static int kept_stats(void *state, struct backend_box *base, struct warren_stats *ret,
@@ -131,21 +169,21 @@ static int kept_probe(void *state, struct warren_feature *features,
 }
 
 /* All alike: what differs is linked into the keeper. */
-#define KEPT(kind)                                                                    \
-	{                                                                             \
-		.name = (kind), .open = kept_open, .close = kept_close,               \
-		.probe = kept_probe, .create = kept_create, .destroy = kept_destroy,  \
-		.exec = talk_exec, .exec_wait = talk_exec_wait,                       \
-		.exec_signal = talk_exec_signal, .exec_free = talk_exec_free,         \
-		.exec_wait_fd = talk_exec_wait_fd, .exec_resize = talk_exec_resize,   \
-		.exec_output = talk_exec_output, .file_open = talk_file_open,         \
-		.file_settle = talk_file_settle, .connect = talk_connect,             \
-		.pause = kept_pause, .list = kept_list, .adopt = kept_adopt,          \
-		.release = kept_release, .update = kept_update,                       \
-		.connection = kept_connection, .describe = kept_describe,             \
-		.exec_attach = talk_exec_attach, .exec_number = talk_exec_number,     \
-		.exec_close_input = talk_exec_close_input, .exec_ack = talk_exec_ack, \
-		.exec_signal_to = talk_exec_signal_to, .stats = kept_stats,           \
+#define KEPT(kind)                                                                     \
+	{                                                                              \
+		.name = (kind), .open = kept_open, .close = kept_close,                \
+		.probe = kept_probe, .create = kept_create, .destroy = kept_destroy,   \
+		.exec = talk_exec, .exec_wait = talk_exec_wait,                        \
+		.exec_signal = talk_exec_signal, .exec_free = talk_exec_free,          \
+		.exec_wait_fd = talk_exec_wait_fd, .exec_resize = talk_exec_resize,    \
+		.exec_output = talk_exec_output, .file_open = talk_file_open,          \
+		.file_settle = talk_file_settle, .connect = talk_connect,              \
+		.pause = kept_pause, .checkpoint = kept_checkpoint, .list = kept_list, \
+		.adopt = kept_adopt, .release = kept_release, .update = kept_update,   \
+		.connection = kept_connection, .describe = kept_describe,              \
+		.exec_attach = talk_exec_attach, .exec_number = talk_exec_number,      \
+		.exec_close_input = talk_exec_close_input, .exec_ack = talk_exec_ack,  \
+		.exec_signal_to = talk_exec_signal_to, .stats = kept_stats,            \
 	}
 
 const struct backend_ops backend_docker = KEPT("docker");

@@ -387,12 +387,14 @@ static int take_up(struct kept *k, struct kept_box *box, struct warren_error *er
 		r = door_hello(kept_talk(box), &welcome, err);
 	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
 		r = error_set(err, ESRCH, "it was never completed");
-	if (r == -EPIPE)
+	/* Gone, or about to: it has said why to whom it concerns. */
+	if (r == -EPIPE || r == -EOWNERDEAD)
 		r = error_set(err, ESRCH, "its keeper is gone");
 	if (r < 0)
 		return r;
 	box->next_exec = welcome.last_exec;
-	box->paused = kept_is_paused(k, box->base.id);
+	box->saved = welcome.flags & PROTO_WELCOME_SAVED;
+	box->paused = box->saved || kept_is_paused(k, box->base.id);
 	return 0;
 }
 

@@ -31,6 +31,7 @@ int description_parse(const char *text, size_t size, struct description *ret,
 	talk_base(d.box, &d.base);
 	d.enforced = d.box->base.enforced;
 	d.n_enforced = d.box->base.n_enforced;
+	d.saved = d.box->saved;
 	*ret = d;
 	return 0;
 }

@@ -16,6 +16,7 @@ struct description {
 	struct request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
+	bool saved;           /* nothing of it runs, and it can be resumed */
 	struct talk_box *box; /* what the above points into */
 };
 

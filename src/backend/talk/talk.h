@@ -51,6 +51,7 @@ struct talk_box {
 	char *hostname;
 	char *state_text; /* of an adopted one: what `enforced` points into */
 	bool paused;
+	bool saved;         /* and nothing of it runs: PROTO_SAVE */
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 	/* Do these exist inside? NULL: those below n_ids do. */
 	bool (*has_ids)(const struct talk_box *box, uint32_t uid, uint32_t gid);

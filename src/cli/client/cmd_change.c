@@ -12,6 +12,7 @@ struct change_options {
 	json_t *labels;
 	bool all;
 	bool force;
+	bool checkpoint;
 	bool quiet;
 	bool json;
 };
@@ -27,6 +28,16 @@ struct change_options {
 
 static const struct opt change_table[] = {
 	COMMON,
+	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+			 FIELD(json)) },
+};
+
+static const struct opt pause_table[] = {
+	COMMON,
+	{ .name = "checkpoint",
+	  .help = "save what runs to a file, and free its memory",
+	  .set = opt_flag,
+	  .field = FIELD(checkpoint) },
 	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
 			 FIELD(json)) },
 };
@@ -54,12 +65,14 @@ struct change {
 static int change_id(struct change *ch, const char *id, json_t **ret,
 		     struct warren_error *err)
 {
+	AUTO_JSON json_t *body =
+		ch->o->checkpoint ? json_pack("{s:b}", "checkpoint", 1) : NULL;
 	char path[96];
 
 	if (ch->cmd == &client_rm)
 		return delete_sandbox(ch->client, id, err);
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, ch->cmd->name);
-	return client_call(ch->client, "POST", path, NULL, ret, err);
+	return client_call(ch->client, "POST", path, body, ret, err);
 }
 
 static void change_one(struct change *ch, const char *word)
@@ -175,8 +188,8 @@ static int run_rm(int argc, char **argv)
 const struct command client_pause = {
 	.name = "pause",
 	.summary = "Stop all processes of a sandbox where they are.",
-	.opts = &(const struct opts){ .table = change_table,
-				      .n = ARRAY_SIZE(change_table),
+	.opts = &(const struct opts){ .table = pause_table,
+				      .n = ARRAY_SIZE(pause_table),
 				      .operands = "SANDBOX...",
 				      .example = "warren pause k3f9x2m7qd1w",
 				      .mixed = true },

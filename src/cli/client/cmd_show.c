@@ -86,6 +86,7 @@ static void put_box(struct buf *out, const json_t *box)
 		{ "name", "name:" },
 		{ "state", "state:" },
 		{ "error", "error:" },
+		{ "checkpoint", "checkpoint:" },
 		{ "owner", "owner:" },
 		{ "image", "image:" },
 		{ "template", "template:" },
