@@ -732,6 +732,23 @@ def output_that_cannot_be_written_is_an_error():
 
 
 @test
+def a_place_that_the_api_cannot_reach_is_named():
+    with scratch() as d:
+        os.makedirs(f"{d}/private/within")
+        os.chmod(d, 0o755)
+        os.chmod(f"{d}/private", 0o700)
+        words = ("serve", "--state-dir", f"{d}/private/within/state", "--run-dir", f"{d}/run")
+        p = warren(*words)
+        eq((p.returncode, p.stdout), (1, b""), "one that only root may pass")
+        ok(f"may not pass '{d}/private': allow it (chmod o+x '{d}/private')".encode() in p.stderr, p.stderr)
+        os.chmod(f"{d}/private", 0o711)
+        with start(*words) as p:
+            host = {**os.environ, "WARREN_HOST": f"unix:{d}/run/warren.sock"}
+            until(lambda: warren("ls", env=host).returncode == 0, "it serves")
+            p.terminate()
+
+
+@test
 def files_and_trees_go_in_and_out():
     data = noise(3 * MIB)
     with sandbox("--name", "files") as box, scratch() as d:

@@ -12,11 +12,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -132,6 +134,31 @@ static int read_config(struct config *c, struct options *o, int argc, char **arg
 
 /* ------------------------------------------------------------------- places */
 
+/* As that user: the first directory on the way to @path that it may not pass; 0: it may all. */
+static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
+{
+	gid_t old_gid = (gid_t)setfsgid(gid);
+	uid_t old_uid = (uid_t)setfsuid(uid);
+	char way[PATH_MAX];
+	bool barred = false;
+	struct stat st;
+
+	for (const char *p = strchr(path, '/'); p && !barred; p = strchr(p + 1, '/')) {
+		(void)snprintf(way, sizeof(way), "%.*s/.", (int)(p - path), path);
+		barred = stat(way, &st) < 0 && errno == EACCES;
+	}
+	(void)setfsuid(old_uid);
+	(void)setfsgid(old_gid);
+	if (!barred)
+		return 0;
+	way[strlen(way) - 2] = '\0';
+	return error_set(
+		err, EACCES,
+		"the api, user %u, may not pass '%s': allow it (chmod o+x '%s'), or "
+		"choose another place (example: --state-dir /var/lib/warren)",
+		uid, way, way);
+}
+
 /* The api's own directory, in one that it must get through, whatever umask that was made with. */
 static int own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
 		   struct warren_error *err)
@@ -150,7 +177,7 @@ static int own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid
 	     chmod(state_dir, (st.st_mode & 07777) | S_IXOTH) < 0))
 		return error_errno(err, errno, "let user %u through '%s'", uid,
 				   state_dir);
-	return 0;
+	return check_way(path, uid, gid, err);
 }
 
 /* Who the api becomes: the configured account, or nobody where there is none. */
