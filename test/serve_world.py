@@ -618,6 +618,19 @@ class World:
             return {k: v for k, v in sets.items() if v}
         until(lambda: not differences(), lambda: f"they differ: {differences()}; {self.said()}", seconds)
 
+    def beside(self, box, work):
+        """What @work returns; meanwhile @box is asked for one command after another, and answers some."""
+        ended, answered = [], 0
+        t = threading.Thread(target=lambda: ended.append(work()))
+        t.start()
+        while t.is_alive():
+            self.run(box, "true")
+            answered += 1
+        t.join()
+        ok(answered >= 3, f"{answered} commands of a neighbour meanwhile")
+        ok(ended, "it has failed")
+        return ended[0]
+
     # ------------------------------------------------------------------ its end
 
     def empty(self):

@@ -222,19 +222,9 @@ def expectations_made_to_harm():
     f.open()
     f.raised("/run_in_session", {"command": "true", "expect": ["(a?){150}y", "(a?){150}z"]}, "builtins.ValueError")
     f.raised("/run_in_session", {"command": "true", "expect": ["x"] * 65}, "builtins.ValueError")
-    flood, ended = "head -c 3000000 /dev/zero | tr '\\0' a", []
-
-    def run():
-        ended.append(f.run(flood, expect=["(a?){150}z"], timeout=60))
-    t = threading.Thread(target=run)
-    t.start()
-    answered = 0
-    while t.is_alive():
-        WORLD.run(other, "true")
-        answered += 1
-    t.join()
-    ok(answered >= 3, f"{answered} commands of a neighbour meanwhile")
-    eq(len(ended[0]["output"]), 3000000, "the flood")
+    flood = "head -c 3000000 /dev/zero | tr '\\0' a"
+    ended = WORLD.beside(other, lambda: f.run(flood, expect=["(a?){150}z"], timeout=60))
+    eq(len(ended["output"]), 3000000, "the flood")
     eq(f.run("printf 'aaa%s' z; sleep 600", expect=["(a?){150}z"], timeout=60, is_interactive_command=True)["expect_string"],
        "(a?){150}z", "what is expected and comes")
     f.interrupt()
