@@ -308,7 +308,10 @@ static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
 		(void)close(ends[1]);
 		return error_errno(err, errno, "make a pipe");
 	}
+	warden_hold(p->warden, true);
 	pid = fork();
+	if (pid != 0)
+		warden_hold(p->warden, false);
 	if (pid == 0) {
 		(void)close(ends[0]);
 		(void)close(told[0]);

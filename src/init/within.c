@@ -12,9 +12,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/un.h> /* the C library's has its string.h */
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "init/init.h"
 

@@ -25,6 +25,7 @@ struct stock {
 	size_t min, max;
 	pthread_t thread;
 	pthread_mutex_t lock;
+	pthread_mutex_t work; /* held while one is made or unmade, and by stock_hold() */
 	pthread_cond_t change;
 	bool stop;
 	bool filling; /* up to a few, whoever is there */
@@ -71,6 +72,14 @@ void stock_tell(struct stock *s, int sock)
 	s->sock = sock;
 	tell(s, 0);
 	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void stock_hold(struct stock *s, bool hold)
+{
+	if (s && hold)
+		(void)pthread_mutex_lock(&s->work);
+	else if (s)
+		(void)pthread_mutex_unlock(&s->work);
 }
 
 /* -------------------------------------------------------------------- demand */
@@ -134,7 +143,9 @@ static void make_one(struct stock *s)
 	int r;
 
 	(void)pthread_mutex_unlock(&s->lock);
+	(void)pthread_mutex_lock(&s->work);
 	r = warren_prepare(s->engine, id, &err);
+	(void)pthread_mutex_unlock(&s->work);
 	(void)pthread_mutex_lock(&s->lock);
 	if (r == -EOPNOTSUPP)
 		s->stop = true;
@@ -160,7 +171,9 @@ static void drop_some(struct stock *s)
 	(void)memmove(s->ids, s->ids + n, s->n * sizeof(*s->ids));
 	tell(s, 0);
 	(void)pthread_mutex_unlock(&s->lock);
+	(void)pthread_mutex_lock(&s->work);
 	(void)warren_unprepare(s->engine, n);
+	(void)pthread_mutex_unlock(&s->work);
 	(void)pthread_mutex_lock(&s->lock);
 }
 
@@ -234,6 +247,7 @@ struct stock *stock_open(struct warren *engine, size_t min, size_t max)
 	s->want = s->min;
 	s->sock = -1;
 	(void)pthread_mutex_init(&s->lock, NULL);
+	(void)pthread_mutex_init(&s->work, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&s->change, &attr);
@@ -255,6 +269,7 @@ struct stock *stock_close(struct stock *s)
 	(void)pthread_mutex_unlock(&s->lock);
 	(void)pthread_join(s->thread, NULL);
 	(void)pthread_cond_destroy(&s->change);
+	(void)pthread_mutex_destroy(&s->work);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s->ids);
 	free(s);

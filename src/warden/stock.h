@@ -26,6 +26,9 @@ struct stock *stock_close(struct stock *s);
 /* Tell who listens at @sock what there is and what comes; -1: nobody any more. */
 void stock_tell(struct stock *s, int sock);
 
+/* Around a fork: a copy of us must not be made while the thread has a lock of the allocator's. */
+void stock_hold(struct stock *s, bool hold);
+
 /* Around every create: a part of this id is used, if there is one. */
 void stock_begin(struct stock *s, const char *id);
 void stock_end(struct stock *s);

@@ -374,6 +374,11 @@ int warden_serve(struct warden *w, int sock, struct warren_error *err)
 	return 0;
 }
 
+void warden_hold(struct warden *w, bool hold)
+{
+	stock_hold(w->stock, hold);
+}
+
 void warden_join(struct warden *w)
 {
 	stock_tell(w->stock, -1);

@@ -44,6 +44,8 @@ int warden_open(const struct warren_options *options, bool native,
 struct warden *warden_close(struct warden *w);
 /* Serve the requests that come over @sock, by threads of its own, until its end. */
 int warden_serve(struct warden *w, int sock, struct warren_error *err);
+/* While it is held no part is made or unmade: for a fork. */
+void warden_hold(struct warden *w, bool hold);
 /* After the end of the connection: all threads are gone when it returns. */
 void warden_join(struct warden *w);
 

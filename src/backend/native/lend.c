@@ -88,7 +88,7 @@ int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_erro
 		.child = { .pidfd = -1, .run = run_child, .ctx = &b },
 		.err = WARREN_ERROR_INIT,
 	};
-	pthread_t thread;
+	pthread_t thread = 0;
 	int r = start_thread(&b, &thread);
 
 	if (r < 0)
