@@ -23,6 +23,8 @@
 
 #define LISTEN_FD_FIRST 3
 #define BACKLOG         4096
+#define LISTEN_TRIES    20
+#define LISTEN_PAUSE_US 50000
 
 /* ---------------------------------------------------------------- of our own */
 
@@ -64,6 +66,21 @@ static int listen_tcp(const struct config_listener *l, const char *text,
 	    bind(fd, &l->addr.any, l->addr_len) < 0 || listen(fd, BACKLOG) < 0)
 		return error_errno(err, errno, "listen on '%s'", text);
 	return TAKE_FD(fd);
+}
+
+/* The api of a warden that was killed may be about to end: it is given a moment. */
+static int listen_at(const struct config_listener *l, const char *text,
+		     struct warren_error *err)
+{
+	for (int i = 0;; i++) {
+		int fd = l->transport == CONFIG_UNIX ? listen_unix(l->path, err)
+						     : listen_tcp(l, text, err);
+
+		if (fd != -EADDRINUSE || i == LISTEN_TRIES)
+			return fd;
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		(void)usleep(LISTEN_PAUSE_US);
+	}
 }
 
 /* ---------------------------------------------------------------- of systemd */
@@ -187,8 +204,7 @@ int listen_open(const struct config *c, struct api_birth *b, struct warren_error
 		fd = find_activated(activated, n, &l);
 		held = fd >= 0;
 		if (!held)
-			fd = l.transport == CONFIG_UNIX ? listen_unix(l.path, err)
-							: listen_tcp(&l, text, err);
+			fd = listen_at(&l, text, err);
 		if (fd < 0)
 			return fd;
 		log_line(LOG_LEVEL_INFO, "listening on %s%s", text,
