@@ -4,6 +4,7 @@
 Each test has a store of its own. The registry is Debian's docker-registry on loopback; images get
 there byte by byte over its protocol, so that a test can have any media type and any archive.
 """
+import atexit
 import contextlib
 import gzip
 import hashlib
@@ -43,6 +44,12 @@ TYPES = {
 
 work = tempfile.mkdtemp(prefix="warren-oci-")
 os.chmod(work, 0o755)
+
+
+@atexit.register
+def _remove_work(pid=os.getpid()):
+    if os.getpid() == pid:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def folder():
@@ -345,4 +352,3 @@ def main(run=run_tests):
     finally:
         for r in _registry:
             r.__exit__()
-        shutil.rmtree(work, ignore_errors=True)
