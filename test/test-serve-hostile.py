@@ -273,6 +273,43 @@ def a_thousand_idle_streams_are_cheap():
     until(lambda: w.descriptors()["api"] < 100, lambda: f"descriptors: {w.descriptors()}")
 
 
+@test
+def a_tenant_leaves_watches_to_others():
+    """The kernel counts them for the service, whosever they are."""
+    limit = int(slurp("/proc/sys/fs/inotify/max_user_instances"))
+    if limit > 1024:
+        raise Skip(f"{limit} watches are too many to use up")
+    greedy, modest = (w.token("read", "write", "files", tenant=name) for name in ("greedy", "modest"))
+    mine, theirs = (w.post("/v1/sandboxes", {"wait_ms": 20000}, status=201, token=t)["id"] for t in (greedy, modest))
+
+    def watch(stack, box, t):
+        c = stack.enter_context(w.client(t))
+        return c, c.send("GET", f"/v1/sandboxes/{box}/files/watch", query={"path": "/tmp"})
+
+    with contextlib.ExitStack() as stack:
+        held, refused = [], None
+        while not refused:
+            c, r = watch(stack, mine, greedy)
+            if r.status == 200:
+                eq(r.readline(), b'{"type":"ready"}\n', "the first event")
+                held.append(c)
+                ok(len(held) < limit, "all are one tenant's")
+            else:
+                refused = r
+        e = json.loads(refused.read())
+        eq((refused.status, e["code"], e["detail"]["quota"]), (429, "quota_exceeded", "watches"), f"{e}")
+        eq((e["detail"]["used"], e["detail"]["maximum"]), (len(held), len(held)), f"{e}")
+        ok(int(refused.headers["retry-after"]) >= 1, refused.headers)
+        c, r = watch(stack, theirs, modest)
+        eq((r.status, r.readline()), (200, b'{"type":"ready"}\n'), "a watch of another tenant")
+        c.close()
+        for c in held[:2]:
+            c.close()
+        until(lambda: watch(stack, mine, greedy)[1].status == 200, "after one ended there is room")
+    w.delete(mine)
+    w.delete(theirs)
+
+
 # -------------------------------------------------------------- nothing is left
 
 

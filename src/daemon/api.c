@@ -336,6 +336,16 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "watch for signals") : 0;
 }
 
+/* By the kernel, for the user that it is: here, and in the machine as a whole. */
+static uint64_t inotify_limit(const char *here, const char *all)
+{
+	uint64_t a = 0, b = 0;
+
+	(void)fd_read_u64_at(AT_FDCWD, here, &a);
+	(void)fd_read_u64_at(AT_FDCWD, all, &b);
+	return a && (!b || a < b) ? a : b;
+}
+
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -347,6 +357,11 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .backends = b->backends };
 	int r = 0;
 
+	/* Before it is confined to where these are not. */
+	options.watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
+					    "/proc/sys/fs/inotify/max_user_instances");
+	options.watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",
+					    "/proc/sys/fs/inotify/max_user_watches");
 	if (c->tls_cert[0])
 		r = tls_new(&a->tls, err);
 	if (r == 0 && a->tls)

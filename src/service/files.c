@@ -140,6 +140,11 @@ struct net_loop *files_loop(const struct files *f)
 	return f->loop;
 }
 
+struct box *files_box(const struct files *f)
+{
+	return f->box;
+}
+
 bool files_are_copies(const struct files *f)
 {
 	return f->box && f->box->is.base.framed && !f->box->is.base.direct;

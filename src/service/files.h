@@ -35,6 +35,8 @@ void files_begin(struct box *box, const char *user,
 		 void *ctx);
 struct files *files_end(struct files *f);
 struct net_loop *files_loop(const struct files *f);
+/* NULL: it is gone. */
+struct box *files_box(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
  * What files_open() hands out is a copy: the inode is not the file's own, and what is written

@@ -7,6 +7,7 @@
 #include "backend/talk/journal.h"
 #include "net/loop.h"
 #include "service/service.h"
+#include "service/share.h"
 
 #define BOX_BUCKETS    16384 /* a power of two */
 #define EVENTS_KEPT    4096
@@ -135,6 +136,8 @@ struct service {
 	struct event_listener *listeners;
 	struct pull *pulls; /* under way or waiting, the oldest first */
 	struct figures figures;
+	struct share watches,
+		watched; /* inotify(7): instances, and directories or files */
 	char stock[1024][ID_LEN + 1]; /* ids of parts that are ready */
 	size_t n_stock;
 	char marker_key[65]; /* marker.c */

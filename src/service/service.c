@@ -73,6 +73,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
 	s->execs_max = o->execs_max ? o->execs_max : 1000;
 	s->backends = o->backends;
+	s->watches.limit = o->watches_max ? o->watches_max : 128;
+	s->watched.limit = o->watched_max ? o->watched_max : 8192;
 	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);

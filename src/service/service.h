@@ -54,6 +54,8 @@ struct service_options {
 	unsigned execs_max;                    /* kept in the store for each sandbox */
 	/* Where sandboxes may be, NULL-terminated; borrowed. */
 	const char *const *backends;
+	/* Of inotify(7), for all tenants: instances, and what they watch; 0: what is usual. */
+	uint64_t watches_max, watched_max;
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);

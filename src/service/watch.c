@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "net/loop.h"
+#include "service/internal.h"
 
 #define WATCHES_MAX 65536
 #define MASK                                                                           \
@@ -31,6 +32,9 @@ struct todo {
 
 struct watch {
 	struct files *files;
+	struct service *service;
+	char *tenant; /* whose it is */
+	bool charged; /* for the instance */
 	struct watch_options o;
 	int fd;
 	struct loop_watch *reading;
@@ -54,6 +58,25 @@ static void failed(struct watch *w, const struct warren_error *err)
 		return;
 	w->dead = true;
 	w->o.failed(w->o.ctx, err);
+}
+
+/* One of @share is taken for it, or it is denied. */
+static int charge(struct watch *w, struct share *share, const char *name,
+		  struct warren_error *err)
+{
+	struct watch_denial *d = w->o.denial;
+	int r = share_take(share, w->tenant);
+
+	if (r == 0)
+		return 0;
+	if (r != -EDQUOT)
+		return error_errno(err, -r, "watch '%s'", w->root);
+	w->service->figures.denied++;
+	d->quota = name;
+	share_look(share, w->tenant, &d->used, &d->maximum);
+	return error_set(err, EDQUOT,
+			 "the tenant '%s' has %ju %s, as many as are left for others",
+			 w->tenant, (uintmax_t)d->used, name);
 }
 
 static void add_todo(struct watch *w, const char *path, bool quiet)
@@ -95,26 +118,44 @@ static void on_walked(void *ctx, int r UNUSED, const struct warren_error *err UN
 	todo_done(w);
 }
 
-static bool set_path(struct watch *w, size_t wd, const char *path)
+/* It is watched no more. */
+static void forget_path(struct watch *w, size_t wd)
 {
-	char *copy = strdup(path);
+	free(w->paths[wd]);
+	w->paths[wd] = NULL;
+	w->count--;
+	share_give(&w->service->watched, w->tenant, 1);
+}
 
+static int set_path(struct watch *w, size_t wd, const char *path,
+		    struct warren_error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+	int r;
+
+	if (!copy)
+		return error_errno(err, ENOMEM, "watch '%s'", path);
+	if (wd > 8U * WATCHES_MAX || w->count >= WATCHES_MAX)
+		return error_set(err, ENOSPC, "more than %d directories to watch",
+				 WATCHES_MAX);
 	if (wd >= w->n_paths) {
 		size_t n = (wd + 1) * 2;
 		char **paths = reallocarray(w->paths, n, sizeof(*paths));
 
-		if (!paths) {
-			free(copy);
-			return false;
-		}
+		if (!paths)
+			return error_errno(err, ENOMEM, "watch '%s'", path);
 		(void)memset(paths + w->n_paths, 0, (n - w->n_paths) * sizeof(*paths));
 		w->paths = paths;
 		w->n_paths = n;
 	}
+	r = w->paths[wd] ? 0
+			 : charge(w, &w->service->watched, "watched directories", err);
+	if (r < 0)
+		return r;
 	w->count += w->paths[wd] == NULL;
 	free(w->paths[wd]);
-	w->paths[wd] = copy;
-	return copy;
+	w->paths[wd] = TAKE_PTR(copy);
+	return 0;
 }
 
 static void on_added(void *ctx, struct files_answer *a, const struct warren_error *err)
@@ -130,10 +171,7 @@ static void on_added(void *ctx, struct files_answer *a, const struct warren_erro
 		failed(w, err);
 		return;
 	}
-	if (!err && (a->value > 8U * WATCHES_MAX || w->count >= WATCHES_MAX ||
-		     !set_path(w, a->value, w->doing->path))) {
-		(void)error_set(&full, ENOSPC, "more than %d directories to watch",
-				WATCHES_MAX);
+	if (!err && set_path(w, a->value, w->doing->path, &full) < 0) {
 		failed(w, &full);
 		return;
 	}
@@ -191,7 +229,10 @@ static void move_paths(struct watch *w, const char *from, const char *to)
 			path = NULL;
 		if (!to)
 			(void)inotify_rm_watch(w->fd, (int)i);
-		w->count -= path == NULL;
+		if (!path) {
+			forget_path(w, i);
+			continue;
+		}
 		free(w->paths[i]);
 		w->paths[i] = path;
 	}
@@ -247,9 +288,7 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 	if (!dir)
 		return;
 	if (ev->mask & IN_IGNORED) {
-		free(w->paths[ev->wd]);
-		w->paths[ev->wd] = NULL;
-		w->count--;
+		forget_path(w, (size_t)ev->wd);
 		return;
 	}
 	/* Of what is below the path, the directory that holds it tells. */
@@ -319,6 +358,10 @@ struct watch *watch_free(struct watch *w)
 	for (size_t i = 0; i < w->n_paths; i++)
 		free(w->paths[i]);
 	free(w->paths);
+	share_give(&w->service->watched, w->tenant, w->count);
+	if (w->charged)
+		share_give(&w->service->watches, w->tenant, 1);
+	free(w->tenant);
 	free(w->moved);
 	free(w->root);
 	if (w->fd >= 0)
@@ -337,13 +380,22 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 		return NULL;
 	}
 	w->files = f;
+	w->service = box_service(files_box(f));
 	w->o = *options;
 	w->todo_tail = &w->todo;
+	w->fd = -1;
 	w->root = strdup(options->path);
+	w->tenant = strdup(box_row(files_box(f))->owner);
+	if (!w->root || !w->tenant) {
+		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
+		return watch_free(w);
+	}
+	if (charge(w, &w->service->watches, "watches", err) < 0)
+		return watch_free(w);
+	w->charged = true;
 	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (w->fd < 0 || !w->root ||
-	    loop_watch(files_loop(f), w->fd, LOOP_READ, on_readable, w, &w->reading) <
-		    0) {
+	if (w->fd < 0 || loop_watch(files_loop(f), w->fd, LOOP_READ, on_readable, w,
+				    &w->reading) < 0) {
 		(void)error_errno(err, w->fd < 0 ? errno : ENOMEM, "watch '%s'",
 				  options->path);
 		return watch_free(w);

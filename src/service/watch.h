@@ -3,7 +3,8 @@
  * watch.h - what changes in a file or directory of a sandbox, or in a tree
  *
  * By inotify(7): the instance is ours, and init adds to it what is to be
- * watched, as the user, inside.
+ * watched, as the user, inside. The kernel counts both instances and what they
+ * watch for us, whosever sandbox it is; so tenants share them (share.h).
  */
 #ifndef SERVICE_WATCH_H
 #define SERVICE_WATCH_H
@@ -20,6 +21,12 @@ enum watch_type {
 	WATCH_OVERFLOW,
 };
 
+/* Of what its tenant has as much as it may. */
+struct watch_denial {
+	const char *quota; /* NULL: of nothing */
+	uint64_t used, maximum;
+};
+
 struct watch_options {
 	const char *path;
 	bool recursive;
@@ -28,6 +35,7 @@ struct watch_options {
 		      const char *from);
 	void (*failed)(void *ctx, const struct warren_error *err);
 	void *ctx;
+	struct watch_denial *denial; /* written if it fails for that, with EDQUOT */
 };
 
 struct watch;

@@ -11,6 +11,7 @@
 struct watching {
 	struct file_call fc;
 	struct watch *watch;
+	struct watch_denial denial;
 	struct loop_timer *timer;
 	uint64_t n;
 	bool recursive, sse, blocked, begun;
@@ -62,6 +63,23 @@ static void on_event(void *ctx, enum watch_type type, const char *path, const ch
 	put(ctx, names[type], path, from);
 }
 
+/* What all tenants share is no quota of the store, and no disk that is full. */
+static void fail(struct watching *w, const struct warren_error *why)
+{
+	const struct watch_denial *d = &w->denial;
+	struct api_error err = { 0 };
+
+	if (!d->quota) {
+		file_fail(w->fc.call, why);
+		return;
+	}
+	(void)api_error_from(&err, why);
+	api_error_text(&err, "quota", "%s", d->quota);
+	api_error_number(&err, "used", d->used);
+	api_error_number(&err, "maximum", d->maximum);
+	call_error(w->fc.call, &err);
+}
+
 static void on_failed(void *ctx, const struct warren_error *err)
 {
 	struct watching *w = ctx;
@@ -69,7 +87,7 @@ static void on_failed(void *ctx, const struct warren_error *err)
 	if (w->begun)
 		http_abort(w->fc.call->req);
 	else
-		file_fail(w->fc.call, err);
+		fail(w, err);
 }
 
 static void on_timer(void *ctx)
@@ -97,7 +115,8 @@ static void begun(struct file_call *fc)
 				   .recursive = w->recursive,
 				   .event = on_event,
 				   .failed = on_failed,
-				   .ctx = w };
+				   .ctx = w,
+				   .denial = &w->denial };
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (loop_timer_new(files_loop(fc->files), on_timer, w, &w->timer) < 0) {
@@ -107,7 +126,7 @@ static void begun(struct file_call *fc)
 	fc->call->req->drained = on_drained;
 	w->watch = watch_new(fc->files, &o, &err);
 	if (!w->watch)
-		file_fail(fc->call, &err);
+		fail(w, &err);
 }
 
 void v1_watch_files(struct call *c)
