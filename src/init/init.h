@@ -206,9 +206,9 @@ void drain_result(struct exec *ex, enum journal_state state,
 void drain_end(struct exec *ex);
 
 /* reach.c */
-/* One about files or a port; any other is not known. */
 /* A socket that is connected to a port on loopback, or about to be; -errno. */
 long reach_dial(uint16_t port, bool ipv6);
+/* One about files or a port; any other is not known. */
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */

@@ -27,7 +27,7 @@ struct stock {
 	pthread_mutex_t lock;
 	pthread_mutex_t work; /* held while one is made or unmade, and by stock_hold() */
 	pthread_cond_t change;
-	bool stop;
+	bool started, stop;
 	bool filling; /* up to a few, whoever is there */
 	int sock;     /* -1: nobody listens */
 	unsigned creating;
@@ -62,16 +62,6 @@ static void tell(struct stock *s, size_t from)
 		from += n;
 		all = false;
 	}
-}
-
-void stock_tell(struct stock *s, int sock)
-{
-	if (!s)
-		return;
-	(void)pthread_mutex_lock(&s->lock);
-	s->sock = sock;
-	tell(s, 0);
-	(void)pthread_mutex_unlock(&s->lock);
 }
 
 void stock_hold(struct stock *s, bool hold)
@@ -222,6 +212,19 @@ static void *stock_main(void *arg)
 	return NULL;
 }
 
+/* Whoever listens needs parts. Before, a thread would be in the way of the fork that makes the api. */
+void stock_tell(struct stock *s, int sock)
+{
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	s->sock = sock;
+	tell(s, 0);
+	if (sock >= 0 && !s->started)
+		s->started = pthread_create(&s->thread, NULL, stock_main, s) == 0;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 /* Each holds three descriptors of ours: most are for requests. */
 static size_t affordable(size_t max)
 {
@@ -252,11 +255,7 @@ struct stock *stock_open(struct warren *engine, size_t min, size_t max)
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&s->change, &attr);
 	(void)pthread_condattr_destroy(&attr);
-	if (s->ids && pthread_create(&s->thread, NULL, stock_main, s) == 0)
-		return s;
-	free(s->ids);
-	free(s);
-	return NULL;
+	return s->ids ? s : stock_close(s);
 }
 
 struct stock *stock_close(struct stock *s)
@@ -267,7 +266,8 @@ struct stock *stock_close(struct stock *s)
 	s->stop = true;
 	(void)pthread_cond_signal(&s->change);
 	(void)pthread_mutex_unlock(&s->lock);
-	(void)pthread_join(s->thread, NULL);
+	if (s->started)
+		(void)pthread_join(s->thread, NULL);
 	(void)pthread_cond_destroy(&s->change);
 	(void)pthread_mutex_destroy(&s->work);
 	(void)pthread_mutex_destroy(&s->lock);

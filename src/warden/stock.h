@@ -7,7 +7,8 @@
  * create finds none, and halved after a while in which half of them would have done; never
  * below `min` nor above `max`. The api is told the ids of those that are
  * ready, and asks for sandboxes of these ids as long as it knows any. An id whose part
- * is gone is as good as any other: that sandbox is made at once, from nothing.
+ * is gone is as good as any other: that sandbox is made at once, from nothing. None is made before
+ * there is an api.
  */
 #ifndef WARDEN_STOCK_H
 #define WARDEN_STOCK_H
