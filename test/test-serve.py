@@ -373,6 +373,7 @@ def pause_and_resume():
         eq(w.get(f"{at}/execs/{e}")["output_to"], first, "what a paused command wrote")
         err = check_error(w.ask("POST", at + "/run", {"command": "true"}), 409, "wrong_state")
         eq(err["detail"]["state"], "paused", "the state that stands against it")
+        ok("resume it first" in err["message"], f"what to do: {err}")
         eq(w.post(at + "/resume")["state"], "running", "state")
         until(lambda: w.get(f"{at}/execs/{e}")["output_to"] > first, "it goes on")
         w.post(at + "/pause")

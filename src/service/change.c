@@ -71,8 +71,10 @@ static void end_job(struct box_job *job, int r, const struct warren_error *err)
 
 static int wrong_state(const struct box *box, struct warren_error *err)
 {
-	return error_set(err, ESTALE, "the sandbox is %s",
-			 sandbox_state_name(box->row.state));
+	enum sandbox_state state = box->row.state;
+
+	return error_set(err, ESTALE, "the sandbox is %s%s", sandbox_state_name(state),
+			 state == SANDBOX_PAUSED ? ": resume it first" : "");
 }
 
 /* ----------------------------------------------------------------- creating */
