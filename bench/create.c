@@ -164,8 +164,10 @@ static int measure_cycles(struct bench *b, struct warren *w, void *floor,
 	return r;
 }
 
+/* Times of the steps that the first create of a run had. */
 struct trace {
 	size_t n;
+	unsigned left_out; /* creates with others */
 	int lane[BACKEND_STEPS_MAX];
 	struct series took[BACKEND_STEPS_MAX];
 	struct series ended[BACKEND_STEPS_MAX];
@@ -186,10 +188,26 @@ static int trace_init(struct trace *t, const struct warren_step *steps, size_t n
 	return r;
 }
 
-static void trace_add(struct trace *t, const struct warren_step *steps)
+static bool trace_has(const struct trace *t, const struct warren_step *steps, size_t n)
+{
+	if (t->n != (n < BACKEND_STEPS_MAX ? n : BACKEND_STEPS_MAX))
+		return false;
+	for (size_t i = 0; i < t->n; i++)
+		if (t->lane[i] != steps[i].lane ||
+		    strcmp(t->took[i].name, steps[i].name) != 0)
+			return false;
+	return true;
+}
+
+/* A part that is claimed before all of it is ready has steps that others have behind them. */
+static void trace_add(struct trace *t, const struct warren_step *steps, size_t n)
 {
 	uint64_t last[WARREN_LANES] = { 0 };
 
+	if (!trace_has(t, steps, n)) {
+		t->left_out++;
+		return;
+	}
 	for (size_t i = 0; i < t->n; i++) {
 		uint64_t *from = &last[steps[i].lane];
 
@@ -217,7 +235,7 @@ static int trace_one(struct bench *b, struct warren *w, struct trace *t, bool ke
 	if (keep && t->n == 0)
 		r = trace_init(t, steps, n, b->n, err);
 	if (keep && r == 0)
-		trace_add(t, steps);
+		trace_add(t, steps, n);
 	r2 = warren_destroy(sb, &second);
 	if (r == 0 && r2 < 0)
 		*err = second;
@@ -241,6 +259,10 @@ static int measure_steps(struct bench *b, struct warren_error *err)
 			     "ends at");
 		for (size_t i = 0; i < t.n; i++)
 			report_step(b, &t.took[i], &t.ended[i], t.lane[i]);
+		if (t.left_out > 0)
+			(void)printf("  %u of %u creates had other steps than the first, "
+				     "and are left out\n",
+				     t.left_out, t.left_out + (unsigned)t.took[0].n);
 	}
 	for (size_t i = 0; i < t.n; i++) {
 		series_done(&t.took[i]);
