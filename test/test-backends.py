@@ -94,12 +94,13 @@ def docker_like(runtime):
 @test
 def what_docker_can_depends_on_its_runtime():
     """An anchor comes to a container of runc's, and can watch; one of a kernel of its own cannot."""
-    for runtime, can in (("runc", True), ("crun", True), ("runsc", False), ("kata-runtime", False)):
+    for runtime, can in (("runc", True), ("crun", True), ("youki", True), ("runsc", False), ("kata-runtime", False)):
         with docker_like(runtime) as path:
             p = subprocess.run([KEEPER, "probe", "docker"], input=json.dumps({"socket": path}).encode(), capture_output=True,
                                timeout=WAIT, check=True)
         found = [f for f in json.loads(p.stdout) if f["name"] == "watch"]
         eq([(f["ok"], bool(f["effect"])) for f in found], [(can, not can)], runtime)
+        ok(can or all(name in found[0]["fix"] for name in ("runc", "crun", "youki")), f"what would do: {found}")
 
 
 @test

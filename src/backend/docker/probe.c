@@ -137,7 +137,8 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 		.effect = if_not(docker_plain(info->runtime),
 				 "changes of files are not told"),
 		.fix = if_not(docker_plain(info->runtime),
-			      "use a daemon whose default runtime is runc or crun"),
+			      "use a daemon whose default runtime is runc, crun or "
+			      "youki"),
 	};
 	(void)snprintf(f[n - 1].detail, sizeof(f[0].detail), "%s",
 		       f[n - 1].ok ? "by the backend" : "not supported");
