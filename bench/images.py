@@ -15,8 +15,11 @@ import platform
 import shutil
 import socket
 import subprocess
+import sys
 import tarfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
 
 TARGET = 300 << 20
 LAYERS = 8
@@ -99,10 +102,9 @@ def real_layers():
 
 class Registry:
     def __init__(self, folder):
+        from checks import free_port  # pylint: disable=import-outside-toplevel
         folder.mkdir()
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         self.host = f"127.0.0.1:{self.port}"
         (folder / "config.yml").write_text(
             "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\n"

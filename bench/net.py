@@ -12,7 +12,10 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
 
 CONNECTIONS = 64
 SECONDS = 2
@@ -92,9 +95,8 @@ def start_nginx(folder):
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if not nginx or not shutil.which("wrk"):
         return None
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    from checks import free_port  # pylint: disable=import-outside-toplevel
+    port = free_port()
     conf = folder / "nginx.conf"
     conf.write_text(NGINX.format(folder=folder, port=port), encoding="ascii")
     return Running([nginx, "-c", str(conf), "-e", f"{folder}/error.log"], port).wait()
