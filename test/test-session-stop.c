@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-session-stop.c - a command is stopped, the shell and its state live on */
-#include <sched.h>
-#include <sys/mount.h>
-
+#include "alone.h"
 #include "shell.h"
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
@@ -13,22 +11,13 @@ static const char *const shells[] = { "bash", "dash", "busybox" };
  */
 static void be_alone(void)
 {
+	pid_t pid = geteuid() == 0 ? alone_fork() : -1;
 	int status = 0;
-	pid_t pid;
 
-	if (getpid() == 1 || geteuid() != 0 || unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
-		return;
-	(void)fflush(stdout);
-	pid = fork();
-	OK(pid >= 0);
 	if (pid > 0) {
 		EQ(waitpid(pid, &status, 0), pid);
-		if (WIFSIGNALED(status))
-			TAP_FAIL("killed by signal %d", WTERMSIG(status));
-		exit(WEXITSTATUS(status));
+		alone_end(status);
 	}
-	EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	EQ(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), 0);
 }
 
 /*

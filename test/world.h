@@ -11,11 +11,10 @@
 #ifndef TEST_WORLD_H
 #define TEST_WORLD_H
 
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/statfs.h>
 
+#include "alone.h"
 #include "box.h"
 #include "os/cgroup.h"
 
@@ -130,9 +129,7 @@ __attribute__((noreturn)) static inline void world_watch(pid_t pid, const char *
 		box_nap();
 	}
 	world_leave_cgroups(name, true);
-	if (WIFSIGNALED(status))
-		TAP_FAIL("killed by signal %d", WTERMSIG(status));
-	exit(WEXITSTATUS(status));
+	alone_end(status);
 }
 
 /* Returns in the child. @seconds is what the test may take. */
@@ -142,7 +139,6 @@ static inline void world_enter(unsigned seconds)
 	pid_t pid;
 
 	SKIP_UNLESS(geteuid() == 0, "needs root");
-	(void)fflush(stdout);
 	(void)snprintf(name, sizeof(name), "warren-test-%d", (int)getpid());
 	for (size_t i = 0; i < world_n_cgroups(); i++) {
 		char path[128];
@@ -150,10 +146,9 @@ static inline void world_enter(unsigned seconds)
 		world_cgroup(path, sizeof(path), i, name);
 		(void)mkdir(path, 0755);
 	}
-	if (unshare(CLONE_NEWPID) < 0)
-		SKIP("no namespaces of our own: %s", strerror(errno));
-	pid = fork();
-	OK(pid >= 0);
+	pid = alone_fork();
+	if (pid < 0)
+		SKIP("no namespaces of our own: %s", strerror(-pid));
 	if (pid > 0)
 		world_watch(pid, name);
 	(void)alarm(seconds);
@@ -162,10 +157,6 @@ static inline void world_enter(unsigned seconds)
 	(void)snprintf(box_dir + strlen(box_dir), sizeof(box_dir) - strlen(box_dir),
 		       "/%s", name + 12);
 	EQ(mkdir(box_dir, 0755), 0);
-	EQ(unshare(CLONE_NEWNS), 0);
-	EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	EQ(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), 0);
-	EQ(getpid(), 1);
 	world_take_cgroups(name);
 }
 
