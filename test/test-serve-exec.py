@@ -7,6 +7,7 @@ Speaks TAP. One sandbox for most tests.
 import base64
 import json
 import pathlib
+import random
 import re
 import signal
 import sys
@@ -56,6 +57,40 @@ def results_are_exact():
     else:
         eq([e["result"][k] for k in ("user_usec", "system_usec", "max_memory", "read_bytes", "written_bytes")], [None] * 5,
            "what nobody counts")
+
+
+def as_text(data):
+    """As JSON has it: what is not UTF-8 is U+FFFD, byte by byte."""
+    out, at = [], 0
+    while at < len(data):
+        for n in (1, 2, 3, 4):
+            try:
+                out.append(data[at:at + n].decode())
+                break
+            except UnicodeDecodeError:
+                pass
+        else:
+            out.append("\ufffd")
+            n = 1
+        at += n
+    return "".join(out)
+
+
+@test
+def a_long_answer_is_what_was_written():
+    """It is made in pieces, which end anywhere; a short one is made at once."""
+    random.seed(7)
+    kinds = {"random": random.randbytes(150001), "controls": bytes(range(1, 32)) * 7000,
+             "characters": "x\u00e9\u20ac\U0001f600".encode() * 20011, "cut": "\u20ac".encode() * 30000 + b"\xf0\x9f"}
+    for name, data in kinds.items():
+        for size in (len(data), 999):
+            encoded = base64.b64encode(data[:size]).decode()
+            start = {"command": "cat > /tmp/x; cat /tmp/x; cat /tmp/x >&2", "input_base64": encoded, "output_limit": "16m"}
+            e = w.post(f"/v1/sandboxes/{b}/run", {**start, "encoding": "base64"})
+            eq([base64.b64decode(e[s]) == data[:size] for s in ("stdout", "stderr")], [True, True], f"{name}, {size} as base64")
+            e = w.post(f"/v1/sandboxes/{b}/run", start)
+            eq([e[s] == as_text(data[:size]) for s in ("stdout", "stderr")], [True, True], f"{name}, {size} as text")
+            eq(e["lost"], 0, "what is missing")
 
 
 @test

@@ -240,6 +240,25 @@ def a_flood_of_output_leaves_memory_flat():
 
 
 @test
+def answers_that_nobody_takes_are_not_kept():
+    """What a command wrote is six times as long as JSON, and there is one answer for each who waits."""
+    b = w.create()
+    size = 16 * MIB
+    ask = {"command": f"head -c {size} /dev/zero | tr '\\0' '\\1'", "output_limit": "32m"}
+    w.run(b, "true")
+    with contextlib.ExitStack() as stack:
+        before = rss(w.api)
+        answers = [stack.enter_context(w.client()).send("POST", f"/v1/sandboxes/{b}/run", ask) for _ in range(4)]
+        eq([r.status for r in answers], [200] * 4, "statuses")
+        ok(rss(w.api) - before < 24 * MIB, f"memory grew from {before} to {rss(w.api)}")
+        text = answers[0].read()
+        ok(rss(w.api) - before < 24 * MIB, f"memory grew from {before} to {rss(w.api)} while it was read")
+        e = json.loads(text)
+        eq((len(text) > 6 * size, e["stdout"] == "\1" * size, e["lost"]), (True, True, 0), "the answer, when it is taken")
+    w.delete(b)
+
+
+@test
 def a_thousand_idle_streams_are_cheap():
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limit[1]), limit[1]))

@@ -199,6 +199,17 @@ void call_begin_stream(struct call *c, bool sse)
 	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
 }
 
+void call_begin_json(struct call *c, int status)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c),
+					       { "Content-Type", "application/json" } };
+
+	c->answered = true;
+	(void)http_begin_response(c->req, status, headers, ARRAY_SIZE(headers), -1);
+}
+
 void call_begin_bytes(struct call *c, const char *type)
 {
 	if (c->answered)

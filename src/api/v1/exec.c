@@ -6,6 +6,7 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
+#include "api/v1/pieces.h"
 #include "base/json.h"
 #include "config/config.h"
 
@@ -227,22 +228,26 @@ void v1_start_exec(struct call *c)
 
 /* ------------------------------------------------------- running to the end */
 
-#define ANSWER_MAX (64U << 20) /* of output in one answer, which is made in memory */
+#define ANSWER_MAX (64U << 20) /* of output in one answer */
 
 struct running {
-	struct call *call;
+	struct pieces pieces;
 	struct run *run; /* NULL: not started yet */
 	struct run_waiter waiter;
 	struct loop_timer *timer;
-	bool base64;
 	bool waited; /* somebody waits for the answer */
 	uint64_t wait_ms;
+	/* What is read for the answer, and how far it is. */
+	uint64_t from, end, cursor;
+	uint64_t lost[2];
+	int stream;
 };
 
 static void running_free(struct running *k)
 {
 	run_wait_cancel(&k->waiter);
 	k->timer = loop_timer_free(k->timer);
+	pieces_done(&k->pieces);
 	(void)run_unref(k->run);
 	free(k);
 }
@@ -259,58 +264,66 @@ static void running_gone(struct call *c)
 		k->waited = false;
 }
 
-/* Both streams, out of the journal, each as one string; the last of it, if it is much. */
-static int put_output(struct buf *out, struct run *run, bool base64,
-		      struct warren_error *err)
+/* Of a stream, out of the journal. Each is looked for in all of it. */
+static int next_output(struct pieces *p, int stream, const char **ret_data, size_t *ret_n)
 {
-	struct buf text[2] = { BUF_INIT(ANSWER_MAX + 1), BUF_INIT(ANSWER_MAX + 1) };
 	static char piece[65536];
-	uint64_t cursor, end, lost;
-	int r = 0;
+	struct running *k = (struct running *)p;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_output o;
+	int r;
 
-	r = run_extent(run, &cursor, &end);
-	if (r < 0)
-		return error_errno(err, -r, "read the output");
-	if (end - cursor > ANSWER_MAX)
-		cursor = end - ANSWER_MAX;
-	lost = cursor;
-	while (cursor < end) {
-		struct warren_output o;
-
-		r = run_output(run, cursor, piece, sizeof(piece), &o, err);
-		if (r < 0 || o.size == 0)
-			break;
-		lost += o.lost;
-		cursor = o.cursor;
-		/* What is written meanwhile is for who asks next. */
-		if (cursor > end)
-			o.size -= cursor - end < o.size ? (size_t)(cursor - end) : o.size;
-		if (o.stream == 1 || o.stream == 2)
-			buf_add(&text[o.stream - 1], piece, o.size);
+	if (k->stream != stream) {
+		k->stream = stream;
+		k->cursor = k->from;
+		k->lost[stream] = k->from;
 	}
-	buf_puts(out, ",\"stdout\":");
-	show_bytes(out, text[0].data ? text[0].data : "", text[0].len, base64);
-	buf_puts(out, ",\"stderr\":");
-	show_bytes(out, text[1].data ? text[1].data : "", text[1].len, base64);
-	buf_printf(out, ",\"lost\":%ju", (uintmax_t)lost);
-	out->failed = out->failed || text[0].failed || text[1].failed;
-	buf_done(&text[0]);
-	buf_done(&text[1]);
-	return r < 0 ? error_wrap(err, "read the output") : 0;
+	if (k->cursor >= k->end)
+		return 0;
+	r = run_output(k->run, k->cursor, piece, sizeof(piece), &o, &err);
+	if (r < 0)
+		return r;
+	if (o.size == 0)
+		return 0;
+	k->lost[stream] += o.lost;
+	k->cursor = o.cursor;
+	/* What is written meanwhile is for who asks next. */
+	if (k->cursor > k->end)
+		o.size -= k->cursor - k->end < o.size ? (size_t)(k->cursor - k->end)
+						      : o.size;
+	*ret_data = piece;
+	*ret_n = o.stream == stream + 1 ? o.size : 0;
+	return 1;
 }
 
+/* What was dropped before both were read is in one of them, but is not in both. */
+static void put_lost(struct pieces *p, struct buf *out)
+{
+	const struct running *k = (const struct running *)p;
+
+	buf_printf(out, ",\"lost\":%ju",
+		   (uintmax_t)(k->lost[0] > k->lost[1] ? k->lost[0] : k->lost[1]));
+}
+
+/* With its output; the last of it, if it is much. */
 static void answer_running(struct running *k)
 {
-	AUTO_BUF struct buf out = BUF_INIT(2047U << 20);
+	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
+	int r = run_extent(k->run, &k->from, &k->end);
 
-	show_exec_open(&out, k->run);
-	if (put_output(&out, k->run, k->base64, &err) < 0) {
-		call_fail(k->call, &err);
+	run_wait_cancel(&k->waiter);
+	k->timer = loop_timer_free(k->timer);
+	if (r < 0) {
+		(void)error_errno(&err, -r, "read the output");
+		call_fail(k->pieces.call, &err);
 		return;
 	}
-	buf_puts(&out, "}");
-	call_json(k->call, 200, &out);
+	if (k->end - k->from > ANSWER_MAX)
+		k->from = k->end - ANSWER_MAX;
+	k->stream = -1;
+	show_exec_open(&out, k->run);
+	pieces_answer(&k->pieces, &out, k->end - k->from);
 }
 
 static void on_ended(struct run_waiter *w, struct run *run UNUSED)
@@ -326,7 +339,7 @@ static void on_wait_over(void *ctx)
 static void on_running(void *ctx, struct run *run, const struct warren_error *err)
 {
 	struct running *k = ctx;
-	struct call *c = k->call;
+	struct call *c = k->pieces.call;
 
 	if (run)
 		feed_input(c, run);
@@ -371,10 +384,12 @@ void v1_run_exec(struct call *c)
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	*k = (struct running){ .call = call_ref(c),
+	*k = (struct running){ .pieces = { .call = call_ref(c),
+					   .base64 = body_word(&c->body, "encoding") ==
+						     V1_ENCODING_BASE64,
+					   .next = next_output,
+					   .tail = put_lost },
 			       .waited = true,
-			       .base64 = body_word(&c->body, "encoding") ==
-					 V1_ENCODING_BASE64,
 			       .wait_ms = (uint64_t)body_int(&c->body, "wait_ms") };
 	k->waiter = (struct run_waiter){ .fn = on_ended, .ctx = k };
 	c->state = k;

@@ -11,6 +11,7 @@
  *	call.c		answers
  *	access.c	may he who asks
  *	port.c		requests that are for a server in a sandbox, by path and by host name
+ *	pieces.c	answers that are longer than what is kept in memory
  *	sandbox.c, show.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
@@ -91,6 +92,8 @@ void call_begin_stream(struct call *c, bool sse);
 bool call_wants_socket(const struct call *c);
 /* As it must: else it is refused, and false. */
 bool call_check_socket(struct call *c);
+/* JSON of a length that is not known yet. */
+void call_begin_json(struct call *c, int status);
 /* A stream of bytes, of whatever length. */
 void call_begin_bytes(struct call *c, const char *type);
 
