@@ -259,6 +259,28 @@ def answers_that_nobody_takes_are_not_kept():
 
 
 @test
+def what_sessions_keep_for_answers_is_bounded_together():
+    b = w.create()
+    size, n = 40 * MIB, 5
+    ask = {"command": f"head -c {size} /dev/zero | tr '\\0' '\\1'"}
+    w.run(b, "true")
+    before = rss(w.api)
+    paths = [f"/v1/sandboxes/{b}/sessions/{w.post(f'/v1/sandboxes/{b}/sessions', {'output_limit': '64m'}, status=201)['id']}/run"
+             for _ in range(n)]
+    with contextlib.ExitStack() as stack:
+        answers = [stack.enter_context(w.client()).send("POST", path, ask) for path in paths]
+        eq([r.status for r in answers], [200] * n, "statuses")
+        ok(rss(w.api) - before < 160 * MIB, f"memory grew from {before} to {rss(w.api)}")
+        first, last = (json.loads(r.read()) for r in (answers[0], answers[-1]))
+        eq((len(first["stdout"]), first["lost"]), (size, 0), "the first")
+        ok(last["lost"] > 0, "the last has all, beside all others")
+        eq(len(last["stdout"]) + last["lost"], size, "what was dropped is counted")
+        eq(w.run(b, "echo lively")["stdout"], "lively\n", "a command beside them")
+    until(lambda: w.post(paths[-1], ask)["lost"] == 0, "there is room again")
+    w.delete(b)
+
+
+@test
 def a_thousand_idle_streams_are_cheap():
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limit[1]), limit[1]))

@@ -109,7 +109,7 @@ struct http_limits {
 	unsigned half_close_ms;
 	/*
 	 * Bytes of bodies that are being collected, of all requests together, beyond the first 16 kB
-	 * of each; 256 MB. What would be more is refused (503).
+	 * of each, and of what is kept for answers; 256 MB. What would be more is refused (503).
 	 */
 	unsigned bodies;
 };
@@ -198,6 +198,11 @@ int http_respond_file(struct http_request *req, int status,
 int http_begin_response(struct http_request *req, int status,
 			const struct http_header *headers, size_t n_headers,
 			int64_t length);
+/*
+ * The handler keeps @n bytes more for the answer: in the account of bodies, until the request is
+ * closed. False: there is no room for them beside those of others.
+ */
+bool http_keep(struct http_request *req, size_t n);
 /* 0: go on; 1: taken, but wait for drained() before more; -errno: closed() follows. */
 int http_write(struct http_request *req, const void *data, size_t n);
 /* The answer is complete; one that is shorter than its length cuts the connection. */

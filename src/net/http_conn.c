@@ -33,6 +33,7 @@ void http_conn_close_request(struct http_conn *c, int why)
 	c->req = NULL;
 	r->conn = NULL;
 	http_server_discharge(c->server, r);
+	http_server_forget(c->server, r);
 	if (r->pub.closed)
 		r->pub.closed(&r->pub, why);
 	free(r);

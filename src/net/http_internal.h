@@ -67,6 +67,7 @@ struct request {
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
 	size_t charged; /* of it, to the server's account of bodies */
+	size_t kept;    /* for the answer: in the same account */
 	uint64_t left;  /* of an answer of known length */
 	int status;     /* of the answer; 0: it has not begun */
 	char id[ID_LEN + 1];
@@ -102,6 +103,7 @@ http_server_scratch(struct http_server *s); /* empty; for one head at a time */
 bool http_server_charge(struct http_server *s, struct request *r, size_t len);
 /* Its body is no longer there. */
 void http_server_discharge(struct http_server *s, struct request *r);
+void http_server_forget(struct http_server *s, struct request *r); /* what was kept */
 bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */

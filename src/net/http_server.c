@@ -107,6 +107,26 @@ bool http_server_charge(struct http_server *s, struct request *r, size_t len)
 	return true;
 }
 
+/* Half of it is left to requests, without which no answer would be asked for. */
+bool http_keep(struct http_request *req, size_t n)
+{
+	struct request *r = request_of(req);
+	struct http_server *s = r->conn->server;
+	size_t most = s->options.limits.bodies / 2;
+
+	if (s->bodies > most || n > most - s->bodies)
+		return false;
+	s->bodies += n;
+	r->kept += n;
+	return true;
+}
+
+void http_server_forget(struct http_server *s, struct request *r)
+{
+	s->bodies -= r->kept;
+	r->kept = 0;
+}
+
 void http_server_discharge(struct http_server *s, struct request *r)
 {
 	s->bodies -= r->charged;

@@ -5,6 +5,7 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
+#include "api/v1/pieces.h"
 #include "base/date.h"
 #include "base/json.h"
 #include "base/utf8.h"
@@ -185,12 +186,14 @@ void v1_interrupt_session(struct call *c)
 /* -------------------------------------------------------------------- running */
 
 struct running {
-	struct call *call;
+	struct pieces pieces;
 	struct shell_command command;
-	struct buf text[2]; /* stdout, stderr; of a command whose answer is one piece */
+	struct buf text[2]; /* stdout, stderr; of a command whose answer is no stream */
+	size_t at;          /* of one of them, in the answer */
+	struct buf tail;    /* of that */
 	uint64_t dropped;
 	uint64_t cursor; /* what was read of the shell's output */
-	bool base64, stream, sse;
+	bool stream, sse;
 	bool broken; /* an event is missing: it must not look whole */
 	/* Of a stream: the beginning of a character whose end is still to come. */
 	char kept[4];
@@ -208,24 +211,29 @@ static void running_gone(struct call *c)
 	if (!k)
 		return;
 	shell_forget(&k->command);
+	pieces_done(&k->pieces);
 	buf_done(&k->text[0]);
 	buf_done(&k->text[1]);
+	buf_done(&k->tail);
 	free(k);
 }
 
-static void put_result(struct buf *out, const struct running *k,
-		       const struct shell_result *r)
+/* What comes before the output. */
+static void put_head(struct buf *out, const struct shell_result *r)
 {
 	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
 	json_u64(&j, "serial", r->serial);
 	json_int(&j, "exit_code", r->exit_code);
-	for (int i = 0; i < 2 && !k->stream; i++) {
-		json_raw(&j, i == 0 ? "stdout" : "stderr", "", 0);
-		show_bytes(out, k->text[i].data ? k->text[i].data : "", k->text[i].len,
-			   k->base64);
-	}
+}
+
+/* What comes after it, without the closing brace. */
+static void put_tail(struct buf *out, const struct running *k,
+		     const struct shell_result *r)
+{
+	struct json j = { .out = out, .comma = true };
+
 	json_u64(&j, "lost", r->lost + k->dropped);
 	json_str(&j, "cwd", r->cwd);
 	json_bool(&j, "timed_out", r->timed_out);
@@ -233,7 +241,26 @@ static void put_result(struct buf *out, const struct running *k,
 	json_bool(&j, "syntax_error", r->syntax_error);
 	json_bool(&j, "ended", r->ended);
 	json_u64(&j, "wall_usec", r->wall_usec);
-	json_close(&j, '}');
+}
+
+/* 64 kB at a time, as from a journal. */
+static int next_text(struct pieces *p, int stream, const char **ret_data, size_t *ret_n)
+{
+	struct running *k = (struct running *)p;
+	const struct buf *text = &k->text[stream];
+	size_t n = text->len - k->at;
+
+	*ret_n = n < 65536 ? n : 65536;
+	*ret_data = n > 0 ? text->data + k->at : "";
+	k->at = *ret_n < n ? k->at + *ret_n : 0;
+	return *ret_n < n;
+}
+
+static void add_tail(struct pieces *p, struct buf *out)
+{
+	const struct running *k = (const struct running *)p;
+
+	buf_add(out, k->tail.data, k->tail.len);
 }
 
 static void put_event(struct running *k, const struct buf *json)
@@ -247,7 +274,7 @@ static void put_event(struct running *k, const struct buf *json)
 	k->broken = k->broken || json->failed || out.failed;
 	if (k->broken)
 		return;
-	k->command.blocked = http_write(k->call->req, out.data, out.len) != 0;
+	k->command.blocked = http_write(k->pieces.call->req, out.data, out.len) != 0;
 }
 
 static void on_drained(struct http_request *req)
@@ -268,7 +295,7 @@ static void put_piece(struct running *k, int stream, const char *data, size_t n)
 	json_u64(&j, "cursor", k->cursor - k->n_kept);
 	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
 	json_raw(&j, "data", "", 0);
-	show_bytes(&json, data, n, k->base64);
+	show_bytes(&json, data, n, k->pieces.base64);
 	json_close(&j, '}');
 	put_event(k, &json);
 }
@@ -301,7 +328,7 @@ static void put_output(struct running *k, int stream, const char *data, size_t n
 			n = joined.len;
 		}
 	}
-	cut = k->base64 ? 0 : utf8_cut(data, n);
+	cut = k->pieces.base64 ? 0 : utf8_cut(data, n);
 	(void)memcpy(k->kept, data + n - cut, cut);
 	k->n_kept = cut;
 	k->kept_stream = stream;
@@ -321,6 +348,9 @@ static void on_output(struct shell_command *command, int stream, const void *dat
 		put_output(k, stream, data, n);
 		return;
 	}
+	/* Those of all sessions together are bounded, too. */
+	if (!http_keep(k->pieces.call->req, take))
+		take = 0;
 	buf_add(text, data, take);
 	k->dropped += n - take;
 }
@@ -328,23 +358,27 @@ static void on_output(struct shell_command *command, int stream, const void *dat
 static void on_result(struct shell_command *command, const struct shell_result *r)
 {
 	struct running *k = command->ctx;
-	AUTO_BUF struct buf out = BUF_INIT(1U << 30);
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
 	if (!k->stream) {
-		put_result(&out, k, r);
-		out.failed = out.failed || k->text[0].failed || k->text[1].failed;
-		call_json(k->call, 200, &out);
+		put_tail(&k->tail, k, r);
+		put_head(&out, r);
+		out.failed = out.failed || k->text[0].failed || k->text[1].failed ||
+			     k->tail.failed;
+		pieces_answer(&k->pieces, &out,
+			      (uint64_t)k->text[0].len + k->text[1].len);
 		return;
 	}
 	put_kept(k);
 	buf_puts(&out, "{\"type\":\"result\",\"session\":");
-	put_result(&out, k, r);
-	buf_puts(&out, "}");
+	put_head(&out, r);
+	put_tail(&out, k, r);
+	buf_puts(&out, "}}");
 	put_event(k, &out);
 	if (k->broken)
-		http_abort(k->call->req);
+		http_abort(k->pieces.call->req);
 	else
-		(void)http_end(k->call->req);
+		(void)http_end(k->pieces.call->req);
 }
 
 static void refuse_run(struct call *c, const struct warren_error *err)
@@ -372,10 +406,14 @@ static void run(struct call *c, bool stream)
 		return;
 	}
 	*k = (struct running){
-		.call = c,
+		.pieces = { .call = c,
+			    .base64 =
+				    body_word(&c->body, "encoding") == V1_ENCODING_BASE64,
+			    .next = next_text,
+			    .tail = add_tail },
 		.command = { .output = on_output, .result = on_result, .ctx = k },
 		.text = { BUF_INIT(KEPT_MAX + 1), BUF_INIT(KEPT_MAX + 1) },
-		.base64 = body_word(&c->body, "encoding") == V1_ENCODING_BASE64,
+		.tail = BUF_INIT(65536),
 		.stream = stream
 	};
 	c->state = k;
