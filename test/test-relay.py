@@ -7,8 +7,10 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 from checks import BUILD, MIB, eq, noise, ok, run_tests, test
+from serve_world import until
 
 ANCHOR = os.path.join(BUILD, "src/init/warren-anchor")
 WAIT = 60
@@ -130,6 +132,41 @@ def who_has_left_is_noticed_at_once():
         eq(c.recv(1), b"", "the end at the port")
         c.sendall(b"to nobody")
         c.close()
+        eq(r.ends(), 0, "its end")
+
+
+def fill(s):
+    """As much as fits on the way and stays there; how much that is."""
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB)
+    s.setblocking(False)
+    sent = idle = 0
+    while idle < 20:
+        try:
+            sent += s.send(b"x" * 65536)
+            idle = 0
+        except BlockingIOError:
+            idle += 1
+            time.sleep(0.02)
+    return sent
+
+
+def sleeps(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rpartition(")")[2].split()[0] == "S"
+
+
+@test
+def a_server_that_hears_late_is_waited_for_without_work():
+    """It has said all, and the client, too, and has left: nothing happens until the server reads on."""
+    server, port = listen()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # which does not grow then
+    with server, Relay(port) as r, accept(server) as c:
+        c.shutdown(socket.SHUT_WR)
+        eq(all_of(r.stream), b"", "the server's end")
+        sent = fill(r.stream)
+        r.stream.close()
+        until(lambda: all(sleeps(r.process.pid) for _ in range(100)), "it sleeps")
+        eq(len(all_of(c)), sent, "bytes that the server gets at last")
         eq(r.ends(), 0, "its end")
 
 

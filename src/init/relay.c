@@ -91,8 +91,8 @@ static int await(int *gone)
 	r = SYS_5(SYS_ppoll, p, 2, *gone ? &limit : 0, 0, 8);
 	if (r == 0)
 		return 0;
-	/* Our own end is open, so it is theirs that is closed altogether. */
-	if (p[0].revents & (POLLHUP | POLLERR) && !out.finished) {
+	/* Theirs is closed altogether; or both have ended, and what is left goes to the port. */
+	if (p[0].revents & (POLLHUP | POLLERR)) {
 		*gone = 1;
 		out.ended = out.finished = 1;
 		out.n = 0;
