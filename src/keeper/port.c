@@ -63,7 +63,7 @@ static int look(uint16_t port, bool ipv6, char *tool, size_t size,
 	return 0;
 }
 
-/* What the relay said of connecting: 0 or -errno. -EPIPE: it has ended, and said nothing. */
+/* What the relay said of connecting: 0 or -errno. -EREMOTEIO: it has ended, and said nothing. */
 static int hear(int said, int outcome, struct warren_error *err)
 {
 	uint64_t until = clock_now() + (uint64_t)place_patience() * 1000000000;

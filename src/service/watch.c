@@ -358,7 +358,8 @@ struct watch *watch_free(struct watch *w)
 	for (size_t i = 0; i < w->n_paths; i++)
 		free(w->paths[i]);
 	free(w->paths);
-	share_give(&w->service->watched, w->tenant, w->count);
+	if (w->count > 0)
+		share_give(&w->service->watched, w->tenant, w->count);
 	if (w->charged)
 		share_give(&w->service->watches, w->tenant, 1);
 	free(w->tenant);
