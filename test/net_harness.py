@@ -89,6 +89,19 @@ class Server:
             time.sleep(0.02)
         return stats
 
+    def until_read(self, *clients):
+        """Wait until the server has taken all that these have sent: nothing of it is on its way or in a queue."""
+        ends = {frozenset((self.port, c.sock.getsockname()[1])) for c in clients}
+        end = time.monotonic() + WAIT
+        while True:
+            with open("/proc/net/tcp", encoding="ascii") as f:
+                rows = [line.split() for line in f.readlines()[1:]]
+            queues = [r[4] for r in rows if frozenset(int(a.split(":")[1], 16) for a in r[1:3]) in ends]
+            if queues == ["00000000:00000000"] * 2 * len(clients):
+                return
+            ok(time.monotonic() < end, f"it is not read: {queues}")
+            time.sleep(0.01)
+
     def rss(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) << 10

@@ -187,6 +187,7 @@ def bodies_of_all_are_bounded_together():
             c.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (2 * n) + b"x" * n)
             return c
         held = [half(300000) for _ in range(3)]
+        server.until_read(*held)  # so that the fourth is the one too many
         is_refusal(half(300000).answer(), 503, "a fourth")
         # Who asks for little is heard, and who was first is served.
         with server.connect() as c:

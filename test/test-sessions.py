@@ -110,7 +110,7 @@ def an_interrupt():
 def an_interrupt_is_one_to_a_shell_that_has_a_trap_for_it():
     box = WORLD.create()
     s, got = Session(box), []
-    text = ("n=0; trap 'n=$((n + 1)); echo got' INT; echo ready >/tmp/ready; echo ready; "
+    text = ("n=0; trap 'n=$((n + 1)); echo got' INT; echo ready; echo ready >/tmp/ready; "
             "until [ -e /tmp/go ]; do :; done; echo $n")
     t = threading.Thread(target=lambda: got.append(s.run(text)))
     t.start()
