@@ -104,8 +104,8 @@ def leftovers():
     return left
 
 
-def check_nothing_left(before, seconds=20):
-    """Removal may go on for a moment after a SIGKILL of ours; and of others, cgroups come and go."""
+def check_nothing_left(before, seconds=10):
+    """Removal may go on for a moment after a SIGKILL of ours."""
     left = leftovers() - before
     deadline = time.monotonic() + seconds
     while left and time.monotonic() < deadline:

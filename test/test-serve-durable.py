@@ -250,10 +250,10 @@ def half_made_ones_are_gone_within_seconds():
                 time.sleep(0.02 * i)
                 w.kill("api", "warden")
             w.start()
-            w.match()
+            w.match(seconds=10)
             ok(all(s["state"] == "running" for s in w.sandboxes()), [s["state"] for s in w.sandboxes()])
             w.empty()
-        w.check_empty()
+        w.check_empty(seconds=10)
         eq(w.rows("SELECT sandboxes, memory FROM tenants WHERE name = 'local'"), [(0, 0)], "what is charged")
 
 
