@@ -10,6 +10,7 @@
 At the end all sandboxes are deleted and the service is stopped; then nothing may be left of it. As the
 test adopts orphans (it is a subreaper), whatever runs below it was started by its own service.
 """
+import concurrent.futures
 import contextlib
 import ctypes
 import glob
@@ -619,17 +620,21 @@ class World:
         until(lambda: not differences(), lambda: f"they differ: {differences()}; {self.said()}", seconds)
 
     def beside(self, box, work):
-        """What @work returns; meanwhile @box is asked for one command after another, and answers some."""
-        ended, answered = [], 0
-        t = threading.Thread(target=lambda: ended.append(work()))
-        t.start()
-        while t.is_alive():
-            self.run(box, "true")
-            answered += 1
-        t.join()
+        """What @work(ms) returns, or raises; meanwhile @box is asked for one command after another, and answers some.
+
+        For so many milliseconds work that has no end of its own goes on: as a command takes here, time for many.
+        """
+        before, answered = time.monotonic(), 0
+        self.run(box, "true")
+        ms = min(max(1000, int(20000 * (time.monotonic() - before))), 500 * WAIT)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(work, ms)
+            while not ended.done():
+                self.run(box, "true")
+                answered += 1
+            result = ended.result()
         ok(answered >= 3, f"{answered} commands of a neighbour meanwhile")
-        ok(ended, "it has failed")
-        return ended[0]
+        return result
 
     # ------------------------------------------------------------------ its end
 

@@ -240,7 +240,7 @@ def they_outlive_the_service():
 def a_flood_holds_up_nobody():
     """Output that comes faster than it is read: others are answered, and the time of the command counts."""
     s, other = Session(WORLD.create()), WORLD.create()
-    ended = WORLD.beside(other, lambda: s.run("yes " + "x" * 1000, timeout_ms=1000))
+    ended = WORLD.beside(other, lambda ms: s.run("yes " + "x" * 1000, timeout_ms=ms))
     ok(ended["timed_out"], f"it was not ended: {str(ended)[:300]}")
     eq(s.out("echo alive"), "alive\n", "after it")
 

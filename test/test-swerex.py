@@ -230,7 +230,7 @@ def expectations_made_to_harm():
     f.raised("/run_in_session", {"command": "true", "expect": ["(a?){150}y", "(a?){150}z"]}, "builtins.ValueError")
     f.raised("/run_in_session", {"command": "true", "expect": ["x"] * 65}, "builtins.ValueError")
     flood = "head -c 3000000 /dev/zero | tr '\\0' a"
-    ended = WORLD.beside(other, lambda: f.run(flood, expect=["(a?){150}z"], timeout=60))
+    ended = WORLD.beside(other, lambda _: f.run(flood, expect=["(a?){150}z"], timeout=60))
     eq(len(ended["output"]), 3000000, "the flood")
     eq(f.run("printf 'aaa%s' z; sleep 600", expect=["(a?){150}z"], timeout=60, is_interactive_command=True)["expect_string"],
        "(a?){150}z", "what is expected and comes")
