@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -114,10 +115,15 @@ def check_isolated():
 
 
 def be_alone():
-    """Mounts, a run directory and cgroups of our own: what others do meanwhile is not seen there."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not ROOT or libc.unshare(CLONE_NEWNS) < 0:
+    """Mounts, a run directory and cgroups of our own: what others do meanwhile is not seen there.
+
+    Nothing happens for who is not root: his directories are his own, and cgroups he has none.
+    """
+    if not ROOT:
         return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) < 0:
+        raise OSError(ctypes.get_errno(), "no mounts of our own")
     os.makedirs(RUN_DIR, 0o700, exist_ok=True)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "warren-test", RUN_DIR], check=True)
@@ -135,15 +141,33 @@ def take_cgroups():
             with contextlib.suppress(OSError), open(f"{top}/cgroup.subtree_control", "w", encoding="ascii") as f:
                 f.write("+cpu +memory +pids")
         atexit.register(leave_cgroup, os.open(top, os.O_RDONLY | os.O_DIRECTORY))
-        os.mkdir(f"{top}/{OWN_CGROUP}")
+        os.makedirs(f"{top}/{OWN_CGROUP}", exist_ok=True)  # one hierarchy may be mounted twice
         subprocess.run(["mount", "--bind", f"{top}/{OWN_CGROUP}", top], check=True)
 
 
+def try_leave(top):
+    """Is it gone, and all below it?"""
+    try:
+        for _, below, _, fd in os.fwalk(OWN_CGROUP, topdown=False, dir_fd=top):
+            for name in below:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rmdir(name, dir_fd=fd)
+        os.rmdir(OWN_CGROUP, dir_fd=top)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def leave_cgroup(top):
-    for _, below, _, fd in os.fwalk(OWN_CGROUP, topdown=False, dir_fd=top):
-        for name in below:
-            os.rmdir(name, dir_fd=fd)
-    os.rmdir(OWN_CGROUP, dir_fd=top)
+    """At our exit, whose status is settled by then: what makes it a failure is the word."""
+    deadline = time.monotonic() + 10  # somebody may be ending in it
+    while not try_leave(top):
+        if time.monotonic() > deadline:
+            print(f"Bail out! processes are left in the cgroup '{OWN_CGROUP}'", flush=True)
+            return
+        time.sleep(0.02)
 
 
 def lives(pid):
