@@ -477,6 +477,8 @@ def streams_are_whole():
     with sandbox() as box:
         eq(call("exec", "-i", box, "cat", input=data), data, "there and back")
         eq(call("exec", box, "cat", input=b"unread"), b"", "without -i there is no stdin")
+        for _ in range(10):
+            eq(len(call("exec", box, "head", "-c", str(8 * MIB), "/dev/zero")), 8 * MIB, "from the first byte on")
         eq(call("exec", "-i", box, "head", "-c", "3", input=data), data[:3], "what is not read does not hang")
         eq(call("exec", "-i", box, "sh", "-c", "exec <&-; sleep 0.1; echo gone", input=data), b"gone\n")
         p = start("exec", box, "yes")

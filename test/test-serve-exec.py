@@ -299,6 +299,27 @@ def who_comes_back_misses_nothing():
 
 
 @test
+def output_is_held_for_a_reader_that_is_to_come():
+    size, most = 4 * MIB, 65536
+    command = f"head -c {size} /dev/zero | tr '\\0' x"
+    unread = w.exec(b, command, output_limit=most, hold=True)
+    for hold in (True, False):
+        e = w.exec(b, command, output_limit=most, hold=hold)
+
+        def shown(e=e):
+            return w.get(f"{at}/execs/{e}")
+        if hold:
+            until(lambda: shown()["output_to"] > most // 2, "it has written what is kept")
+            eq((shown()["state"], shown()["output_from"]), ("running", 0), "it waits, and nothing was dropped")
+        else:
+            until(lambda: shown()["state"] == "exited", "without, it waits for nobody")
+        found = events(e, hold="true")
+        eq(len(text(found)) == size, hold, f"the output is whole, held: {hold}")
+        eq([x["type"] for x in found if x["type"] == "gap"], [] if hold else ["gap"], "gaps")
+    eq(w.result(b, unread)["exit_code"], 0, "one whom nobody reads goes on after a while")
+
+
+@test
 def what_is_dropped_is_told_to_the_byte():
     size, limit = 300000, 65536
     e = w.exec(b, f"head -c {size} /dev/zero | tr '\\0' x", output_limit=limit)

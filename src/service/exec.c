@@ -98,6 +98,7 @@ struct run *run_unref(struct run *run)
 	delist(run);
 	run->watch = loop_watch_free(run->watch);
 	run->hold_timer = loop_timer_free(run->hold_timer);
+	run->first_timer = loop_timer_free(run->first_timer);
 	for (size_t i = 0; i < 4; i++) {
 		int fd = (const int[]){ run->journal, run->notify, run->input,
 					run->poke }[i];
@@ -241,6 +242,7 @@ static void fail(struct starting *st, const struct warren_error *err)
 	struct run *run = st->run;
 
 	if (run) {
+		run_hold_first_end(run);
 		if (run->box) {
 			survive(run->box->service, db_delete_exec(run->box->service->db,
 								  run->row.id, &ignored));
@@ -373,6 +375,7 @@ static int ask_init(struct starting *st, struct warren_error *err)
 	streams.journal = run->journal;
 	streams.notify = run->notify;
 	streams.keep_input = true;
+	streams.hold = from->hold && run_hold_first(run);
 	r = request_spawn(&q, &st->box->is.base, &st->user, &spec, run->row.number,
 			  &streams, err);
 	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);

@@ -108,9 +108,11 @@ struct run {
 	struct run_holder *holders;
 	uint64_t held_at; /* the cursor that init was told; UINT64_MAX: none */
 	struct loop_timer *hold_timer; /* init could not be told; NULL */
-	struct journal_hint hint;      /* where it was last read */
-	struct journal_hint end;       /* where it ended when that was last asked */
-	struct feed *feeds;            /* on their way into stdin */
+	struct run_holder first; /* from the start on, for a reader that is to come */
+	struct loop_timer *first_timer;
+	struct journal_hint hint; /* where it was last read */
+	struct journal_hint end;  /* where it ended when that was last asked */
+	struct feed *feeds;       /* on their way into stdin */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };
@@ -294,6 +296,9 @@ int run_open_journal(struct run *run, struct warren_error *err);
 void run_remove_journal(struct service *s, const char *name);
 void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 	     service_done_fn done, void *ctx);
+/* output.c: of one that is about to be started so, until somebody else holds it, or nobody came. */
+bool run_hold_first(struct run *run);
+void run_hold_first_end(struct run *run);
 void run_attach(struct run *run, service_done_fn done, void *ctx);
 /* feed.c: nothing more goes into its stdin; who waits for that hears it. */
 void feed_stop(struct run *run);

@@ -16,6 +16,7 @@
 #include "service/internal.h"
 
 #define HOLD_RETRY_MS 100
+#define HOLD_FIRST_MS 10000 /* for a reader to come */
 
 int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
 	       struct warren_output *ret, struct warren_error *err)
@@ -179,6 +180,30 @@ void run_hold(struct run *run, struct run_holder *h, uint64_t cursor)
 				  .next = run->holders };
 	run->holders = h;
 	tell_hold(run);
+	if (h != &run->first)
+		run_hold_first_end(run);
+}
+
+static void on_first_timer(void *ctx)
+{
+	run_hold_first_end(ctx);
+}
+
+bool run_hold_first(struct run *run)
+{
+	if (loop_timer_new(run->box->service->loop, on_first_timer, run,
+			   &run->first_timer) < 0)
+		return false;
+	run->held_at = 0; /* init is told by the request that starts it */
+	run_hold(run, &run->first, 0);
+	loop_timer_set(run->first_timer, HOLD_FIRST_MS);
+	return true;
+}
+
+void run_hold_first_end(struct run *run)
+{
+	run->first_timer = loop_timer_free(run->first_timer);
+	run_hold_cancel(&run->first);
 }
 
 void run_hold_move(struct run_holder *h, uint64_t cursor)

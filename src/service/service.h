@@ -254,6 +254,7 @@ struct run_start {
 	bool session;     /* the shell of one */
 	const char *name; /* of that, as its user calls it; NULL */
 	bool control;     /* for src/session: commands in, results as stream 3 */
+	bool hold;        /* its output, for who is about to read it by run_hold() */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
 	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */

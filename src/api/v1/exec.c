@@ -223,6 +223,7 @@ void v1_start_exec(struct call *c)
 		call_error(c, &refusal);
 		return;
 	}
+	w.start.hold = body_bool(&c->body, "hold");
 	run_start(box, &w.start, on_started, call_ref(c));
 }
 

@@ -79,6 +79,9 @@ static int start(struct client *c, const char *sandbox, const struct exec_option
 	AUTO_JSON json_t *body = exec_json(o, argv, n);
 	char path[64];
 
+	/* We are about to read it, from its first byte on. */
+	if (!o->detach)
+		(void)json_object_set_new(body, "hold", json_true());
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/execs", sandbox);
 	return client_call(c, "POST", path, body, ret, err);
 }
