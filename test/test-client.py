@@ -1077,7 +1077,13 @@ def a_run_by_the_service():
     ours, theirs = (json.loads(warren("run", *extra, "--json", "sh", "-c", "echo x; exit 2", env=environ()).stdout)
                     for extra in ([], ["--daemon"]))
     eq((theirs["exit_code"], theirs["stdout"], theirs["signal"]), (2, "x\n", None))
-    eq({k for k in ours if not k.endswith(("truncated", "lost_bytes"))} - set(theirs), set(), "what only the other tells")
+    eq(list(theirs), list(ours), "what is told, and in which order")
+    much = ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'y\\377\\000' >&2; exec cat"]
+    ours, theirs = (json.loads(warren("run", *extra, "-i", "--json", *much, env=environ(), input=b"z" * 2000000).stdout)
+                    for extra in ([], ["--daemon"]))
+    eq((len(ours["stdout"]), ours["stdout_truncated"], ours["stdout_lost_bytes"]), (MIB, True, 5000000 - MIB), "of much output")
+    shape = [k for k in ours if k.startswith("std")]
+    eq({k: theirs[k] for k in shape} == {k: ours[k] for k in shape}, True, "the same by both")
     with Terminal("--daemon", "-it", "sh", "-c", "stty size; exit 6", env=environ()) as t:
         t.expect(rb"33 99\r\n")
         eq(t.wait(), 6)

@@ -193,8 +193,10 @@ static int finish(struct run *run)
 	int status = result_status(&run->result);
 	int sig, r;
 
-	if (o->json)
-		report_result(&run->report, run->sb, &run->result);
+	if (o->json) {
+		report_result(&run->report, warren_id(run->sb), &run->result);
+		report_enforced(&run->report, run->sb);
+	}
 	r = destroy(run, &err);
 	sig = run_io_drain(&run->io);
 	tty_restore();

@@ -244,11 +244,25 @@ static void step_copy(struct pump *p)
 	}
 }
 
+void pump_keep(struct pump *p, const void *data, size_t n)
+{
+	size_t keep = p->data.max - p->data.len;
+
+	if (keep > n)
+		keep = n;
+	buf_add(&p->data, data, keep);
+	if (p->data.failed) { /* no memory: what is there stays, the rest is counted */
+		p->data.failed = false;
+		p->data.max = p->data.len;
+		keep = 0;
+	}
+	p->lost += n - keep;
+}
+
 static void step_capture(struct pump *p)
 {
 	char piece[COPY_SIZE];
 	ssize_t n = read(p->from, piece, sizeof(piece));
-	size_t keep;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -256,16 +270,7 @@ static void step_capture(struct pump *p)
 		pump_stop(p);
 		return;
 	}
-	keep = p->data.max - p->data.len;
-	if (keep > (size_t)n)
-		keep = (size_t)n;
-	buf_add(&p->data, piece, keep);
-	if (p->data.failed) { /* no memory: what is there stays, the rest is counted */
-		p->data.failed = false;
-		p->data.max = p->data.len;
-		keep = 0;
-	}
-	p->lost += (uint64_t)n - keep;
+	pump_keep(p, piece, (size_t)n);
 }
 
 void pump_step(struct pump *p, short revents)

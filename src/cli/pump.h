@@ -56,8 +56,11 @@ void pump_init_out(struct pump *p, int from, int to);
 void pump_init_in(struct pump *p, int from, int to);
 /* For the master of a terminal, whose errors splice(2) would not tell from the sink's. */
 void pump_copy(struct pump *p);
-/* From a descriptor of ours, which it takes, into p->data. */
+#define PUMP_CAPTURE_MAX (1U << 20) /* of a stream, in a report */
+/* From a descriptor of ours, which it takes, into p->data. -1: by pump_keep() alone. */
 void pump_init_capture(struct pump *p, int from, size_t max);
+/* As if it had come from there. */
+void pump_keep(struct pump *p, const void *data, size_t n);
 
 int pump_fd(const struct pump *p); /* -1: nothing to wait for */
 short pump_events(const struct pump *p);

@@ -9,8 +9,6 @@
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
 
-#define CAPTURE_MAX (1U << 20)
-
 static int start_tty(struct run_io *io, const struct warren_exec *ex, bool interactive,
 		     struct warren_error *err)
 {
@@ -41,9 +39,9 @@ int run_io_start(struct run_io *io, struct warren_exec *ex, const struct run_opt
 			     warren_exec_take_fd(ex, STDIN_FILENO));
 	if (o->json) {
 		pump_init_capture(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
-				  CAPTURE_MAX);
+				  PUMP_CAPTURE_MAX);
 		pump_init_capture(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
-				  CAPTURE_MAX);
+				  PUMP_CAPTURE_MAX);
 	} else {
 		pump_init_out(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
 			      STDOUT_FILENO);

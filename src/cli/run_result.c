@@ -181,15 +181,12 @@ static void put_account(struct json *j, const char *key, uint64_t n,
 		put(j, key, n);
 }
 
-void report_result(struct run_report *r, const struct warren_sandbox *sb,
-		   const struct warren_result *res)
+void report_result(struct run_report *r, const char *id, const struct warren_result *res)
 {
 	struct json *j = &r->json;
-	const struct warren_enforcement *e;
 	char name[16];
-	size_t n = 0;
 
-	json_str(j, "id", warren_id(sb));
+	json_str(j, "id", id);
 	if (res->signal)
 		json_nil(j, "exit_code");
 	else
@@ -203,8 +200,15 @@ void report_result(struct run_report *r, const struct warren_sandbox *sb,
 	put_account(j, "max_memory_bytes", res->max_memory, json_u64);
 	put_account(j, "read_bytes", res->read_bytes, json_u64);
 	put_account(j, "written_bytes", res->written_bytes, json_u64);
+}
+
+void report_enforced(struct run_report *r, const struct warren_sandbox *sb)
+{
+	struct json *j = &r->json;
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(sb, &n);
+
 	json_open(j, "enforced", '[');
-	e = warren_enforced(sb, &n);
 	for (size_t i = 0; i < n; i++) {
 		json_open(j, NULL, '{');
 		json_str(j, "name", e[i].name);

@@ -29,8 +29,9 @@ void result_say_end(const struct run_options *o, const struct warren_result *res
 
 void report_init(struct run_report *r);
 void report_done(struct run_report *r);
-void report_result(struct run_report *r, const struct warren_sandbox *sb,
-		   const struct warren_result *res);
+/* What is in force follows it, as the array `enforced`. */
+void report_result(struct run_report *r, const char *id, const struct warren_result *res);
+void report_enforced(struct run_report *r, const struct warren_sandbox *sb);
 void report_output(struct run_report *r, const struct pump *out, const struct pump *err);
 void report_error(struct run_report *r, const struct warren_error *err, int status);
 /* On stdout, as one line; returns @status, or another one when that failed. */

@@ -21,6 +21,7 @@
 #include "base/names.h"
 #include "cli/client/base64.h"
 #include "cli/client/commands.h"
+#include "cli/pump.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
 
@@ -85,14 +86,16 @@ int start_status(const struct client *c)
 static void take_output(struct attached *t, json_t *event)
 {
 	const json_t *data = json_object_get(event, "data");
-	int fd = strcmp(text_of(event, "stream"), "stderr") == 0 ? STDERR_FILENO
-								 : STDOUT_FILENO;
+	bool is_err = strcmp(text_of(event, "stream"), "stderr") == 0;
 	AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
 	ssize_t n = bytes ? base64_decode(bytes, json_string_length(data)) : -ENOMEM;
 	int r = n < 0 ? (int)n : 0;
 
-	if (n > 0 && !t->deaf)
-		r = fd_write_all(fd, bytes, (size_t)n);
+	if (n > 0 && t->a->keep)
+		pump_keep(&t->a->keep[is_err], bytes, (size_t)n);
+	else if (n > 0 && !t->deaf)
+		r = fd_write_all(is_err ? STDERR_FILENO : STDOUT_FILENO, bytes,
+				 (size_t)n);
 	if (r == -EPIPE)
 		t->deaf = true;
 	else if (r < 0 && t->failure == 0)
@@ -365,7 +368,10 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 	/* They stay blocked: what is left to do, such as a deletion, is done. */
 	if (t.signals >= 0)
 		(void)close(t.signals);
-	if (t.lost && !a->quiet)
+	/* Whose it was nobody knows. */
+	if (a->keep)
+		a->keep[0].lost += t.lost;
+	else if (t.lost && !a->quiet)
 		say(a->command, "%" PRIu64 " bytes of older output were dropped", t.lost);
 	if (r < 0)
 		return r;

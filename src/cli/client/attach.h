@@ -11,6 +11,8 @@
 
 #include "cli/client/client.h"
 
+struct pump;
+
 struct attach {
 	struct client *client;
 	const char *command; /* of ours, as errors begin */
@@ -22,6 +24,7 @@ struct attach {
 	bool watch;         /* only look: no signal is passed on, no back-pressure */
 	bool once;          /* what is there, without waiting for more */
 	bool quiet;         /* nothing of gaps */
+	struct pump *keep;  /* stdout and stderr, to be kept and not written; NULL */
 };
 
 /*

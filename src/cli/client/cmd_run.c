@@ -60,42 +60,6 @@ static char **words_of(const json_t *from)
 	return words;
 }
 
-static json_t *as_ms(uint64_t usec)
-{
-	return usec == WARREN_UNKNOWN ? json_null() : json_real((double)usec / 1000);
-}
-
-/* The object of `warren run --json`, of what the service tells. */
-static json_t *report(const json_t *box, const json_t *outcome)
-{
-	const json_t *from = json_object_get(outcome, "result");
-	json_t *r = json_object();
-	struct warren_result res;
-	char name[16];
-	json_int_t lost = json_integer_value(json_object_get(outcome, "lost"));
-
-	result_of(from, &res);
-	put_text(r, "id", text_of(box, "id"));
-	(void)json_object_set_new(r, "exit_code",
-				  res.signal ? json_null() : json_integer(res.exit_code));
-	(void)json_object_set_new(r, "signal",
-				  res.signal ? json_string(signal_name(res.signal, name))
-					     : json_null());
-	(void)json_object_set_new(r, "timed_out", json_boolean(res.timed_out));
-	(void)json_object_set_new(r, "oom", json_boolean(res.oom));
-	(void)json_object_set_new(r, "wall_ms", as_ms(res.wall_usec));
-	(void)json_object_set_new(r, "user_ms", as_ms(res.user_usec));
-	(void)json_object_set_new(r, "system_ms", as_ms(res.system_usec));
-	(void)json_object_set(r, "max_memory_bytes", json_object_get(from, "max_memory"));
-	(void)json_object_set(r, "read_bytes", json_object_get(from, "read_bytes"));
-	(void)json_object_set(r, "written_bytes", json_object_get(from, "written_bytes"));
-	(void)json_object_set(r, "enforced", json_object_get(box, "enforced"));
-	(void)json_object_set(r, "stdout", json_object_get(outcome, "stdout"));
-	(void)json_object_set(r, "stderr", json_object_get(outcome, "stderr"));
-	(void)json_object_set_new(r, "lost_bytes", json_integer(lost));
-	return r;
-}
-
 /* With --json as one object, too, as of a run without the service. */
 static int fail(const struct run_options *o, const struct warren_error *err, int status)
 {
@@ -112,28 +76,45 @@ static int fail(const struct run_options *o, const struct warren_error *err, int
 	return status;
 }
 
+/* The object of `warren run --json`, of what the service tells. */
+static int report(const json_t *box, const struct warren_result *result,
+		  const struct pump keep[2], int status)
+{
+	AUTO_FREE char *enforced = json_dumps(json_object_get(box, "enforced"), 0);
+	struct run_report r;
+
+	report_init(&r);
+	report_result(&r, text_of(box, "id"), result);
+	json_raw(&r.json, "enforced", enforced ? enforced : "[]",
+		 enforced ? strlen(enforced) : 2);
+	report_output(&r, &keep[0], &keep[1]);
+	status = report_print(&r, status);
+	report_done(&r);
+	return status;
+}
+
 static int run_in(struct client *c, const json_t *box, const struct run_options *o,
 		  struct exec_options *x, char **argv, size_t n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_result result = { 0 };
-	int status = STATUS_FAILED, printed = 0;
+	struct pump keep[2] = { PUMP_IDLE, PUMP_IDLE };
+	int status = STATUS_FAILED, r;
 
-	if (o->json) {
-		AUTO_JSON json_t *outcome = NULL, *told = NULL;
-
-		if (exec_outcome(c, text_of(box, "id"), x, argv, n, &outcome, &err) < 0)
-			return fail(o, &err, start_status(c));
-		result_of(json_object_get(outcome, "result"), &result);
-		told = report(box, outcome);
-		printed = print_json(&client_run, told);
-		status = result_status(&result);
-	} else if (exec_start_and_attach(c, text_of(box, "id"), x, argv, n, &result,
-					 &status, &err) < 0) {
-		return fail(o, &err, status);
-	}
-	result_say_end(o, &result);
-	return status ? status : printed;
+	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
+		pump_init_capture(&keep[i], -1, PUMP_CAPTURE_MAX);
+	x->keep = o->json ? keep : NULL;
+	r = exec_start_and_attach(c, text_of(box, "id"), x, argv, n, &result, &status,
+				  &err);
+	if (r < 0)
+		status = fail(o, &err, status);
+	else if (o->json)
+		status = report(box, &result, keep, status);
+	if (r == 0)
+		result_say_end(o, &result);
+	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
+		pump_done(&keep[i]);
+	return status;
 }
 
 static int run_all(struct client *c, const struct run_options *o, char **words)
@@ -142,7 +123,6 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 				  .env = o->env,
 				  .interactive = o->interactive,
 				  .tty = o->tty,
-				  .json = o->json,
 				  .quiet = o->quiet,
 				  .timeout_ms = o->timeout_ms };
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -97,7 +97,8 @@ int exec_start_and_attach(struct client *c, const char *sandbox,
 			    .sandbox = sandbox,
 			    .in = o->interactive,
 			    .tty = o->tty,
-			    .quiet = o->quiet };
+			    .quiet = o->quiet,
+			    .keep = o->keep };
 	int r = start(c, sandbox, o, argv, n, &exec, err);
 
 	*ret_status = STATUS_FAILED;
@@ -135,8 +136,10 @@ static int put_input(json_t *body, struct warren_error *err)
 	return 0;
 }
 
-int exec_outcome(struct client *c, const char *sandbox, const struct exec_options *o,
-		 char *const *argv, size_t n, json_t **ret, struct warren_error *err)
+/* As one call, for --json: *@ret is the outcome. */
+static int exec_outcome(struct client *c, const char *sandbox,
+			const struct exec_options *o, char *const *argv, size_t n,
+			json_t **ret, struct warren_error *err)
 {
 	AUTO_JSON json_t *body = exec_json(o, argv, n);
 	char path[64];

@@ -7,6 +7,7 @@
 #include "cli/run_env.h"
 
 struct command;
+struct pump;
 
 struct exec_options {
 	const struct command *command; /* of ours, as errors begin */
@@ -22,6 +23,7 @@ struct exec_options {
 	bool detach;
 	bool json;
 	bool quiet;
+	struct pump *keep; /* as that of struct attach */
 };
 
 /* What no single option can tell. */
@@ -38,9 +40,5 @@ int exec_start_and_attach(struct client *c, const char *sandbox,
 			  const struct exec_options *o, char *const *argv, size_t n,
 			  struct warren_result *ret_result, int *ret_status,
 			  struct warren_error *err) MUST_CHECK;
-/* As one call, for --json: *@ret is the outcome. */
-int exec_outcome(struct client *c, const char *sandbox, const struct exec_options *o,
-		 char *const *argv, size_t n, json_t **ret,
-		 struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_CLIENT_EXEC_H */
