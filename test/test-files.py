@@ -236,7 +236,11 @@ def users_have_their_own_rights():
         f.run("mkdir -m 700 /tmp/secret; echo s > /tmp/secret/x; chmod 600 /tmp/secret/x; mkdir -m 777 /tmp/open")
         check_error(f.ask("GET", "", path="/tmp/secret/x", user="1000"), 403, "permission_denied")
         check_error(f.ask("GET", "/list", path="/tmp/secret", user="1000"), 403, "permission_denied")
-        check_error(f.ask("PUT", "", b"x", path="/etc/x", user="1000"), 403, "permission_denied")
+        e = check_error(f.ask("PUT", "", b"x", path="/etc/x", user="1000"), 403, "permission_denied")
+        ok("'/etc/x'" in e["message"], f"it names what was asked for: {e}")
+        f.run("mkdir -m 777 /tmp/theirs; mkdir -m 755 /tmp/theirs/not")
+        e = check_error(f.ask("PUT", "/tar", archive([("not/a", b"1")]), path="/tmp/theirs", user="1000"), 403)
+        ok("'not/a'" in e["message"], f"it names what was asked for: {e}")
         check_error(f.ask("DELETE", "", path="/tmp/secret", user="1000", recursive=True), 403, "permission_denied")
         check_error(f.ask("POST", "/chmod", {"path": "/tmp/secret", "mode": "0777", "user": "1000"}), 403,
                     "permission_denied")

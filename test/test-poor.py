@@ -240,6 +240,7 @@ def check(box, lacks):
         if name in lacks:
             e = check_error(r, 501, "not_supported")
             ok(lacks[name] in e["message"], f"{name}: {e['message']!r} does not say {lacks[name]!r}")
+            ok(".warren-" not in e["message"], f"{name}: {e['message']!r} names what nobody has asked for")
         else:
             ok(r.status < 300, f"{name}: {r}")
     left = world.run(box.id, "for f in /tmp/.warren-* /tmp/up/a/.warren-* /d/.warren-*; do [ ! -e \"$f\" ] || echo \"$f\"; done")["stdout"]

@@ -24,6 +24,7 @@ struct files {
 	struct talk_user user;
 	struct files_ask *asks; /* that have no answer */
 	struct making *making;  /* directories; NULL: none */
+	char called[64];        /* what is asked next, for errors; "": by its path */
 };
 
 struct files_ask {
@@ -225,6 +226,12 @@ static void next_turn(struct box *box)
 	}
 }
 
+void files_call(struct files *f, const char *what, const char *name)
+{
+	(void)snprintf(f->called, sizeof(f->called), "%s '%.40s%s'", what, name,
+		       strlen(name) > 40 ? "..." : "");
+}
+
 /* The message, and up to two descriptors, which stay the caller's. */
 static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		const char *what, const char *path, files_fn fn, void *ctx)
@@ -246,8 +253,10 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 	*a = (struct files_ask){
 		.files = f, .box = f->box, .q = REQUEST_INIT, .fn = fn, .ctx = ctx
 	};
-	(void)snprintf(a->what, sizeof(a->what), "%s '%.40s%s'", what, path,
-		       strlen(path) > 40 ? "..." : "");
+	if (!f->called[0])
+		files_call(f, what, path);
+	(void)memcpy(a->what, f->called, sizeof(a->what));
+	f->called[0] = '\0';
 	r = request_put(&a->q, msg, size, -1, &err);
 	/* Copies: it may wait longer than the caller keeps them. */
 	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {

@@ -55,6 +55,11 @@ struct files_answer {
 typedef void (*files_fn)(void *ctx, struct files_answer *a,
 			 const struct warren_error *err);
 
+/*
+ * What is asked next is, in errors, to "@what '@name'", whatever paths it takes: for those that
+ * nobody but us has heard of.
+ */
+void files_call(struct files *f, const char *what, const char *name);
 /* @dir is -1 for an absolute path. */
 void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
 		files_fn fn, void *ctx);

@@ -263,6 +263,7 @@ static void place_file(struct untar *u)
 				  .to = fd };
 
 	u->under_way++;
+	files_call(u->files, "write", name);
 	if (!u->named) {
 		files_change_one(u->files, c, u->beside, slash ? slash + 1 : name,
 				 on_placed, u);
@@ -366,6 +367,7 @@ static void open_file(struct untar *u)
 	unsigned mode = u->tar.entry.mode;
 
 	u->waiting = true;
+	files_call(u->files, "write", u->tar.entry.name);
 	if (!u->named) {
 		files_open(u->files, u->parent >= 0 ? u->parent : u->o.dir, ".",
 			   O_WRONLY | O_TMPFILE, mode, on_made, u);

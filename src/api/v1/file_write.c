@@ -88,6 +88,7 @@ static void rename_it(struct writing *w)
 {
 	struct files_change c = { .verb = PROTO_RENAME, .dir = w->place.dir, .to = -1 };
 
+	files_call(w->fc.files, "write", w->fc.path);
 	files_change_one(w->fc.files, c, w->name, w->place.name, on_renamed, w);
 }
 
@@ -131,6 +132,7 @@ static void complete(struct writing *w)
 				  .dir = w->place.dir,
 				  .to = w->fd };
 
+	files_call(w->fc.files, "write", w->fc.path);
 	if (w->nameless)
 		files_change_one(w->fc.files, c, w->name, w->place.name, on_put, w);
 	(void)close(TAKE_FD(w->fd));
@@ -199,6 +201,7 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 
 static void open_named(struct writing *w)
 {
+	files_call(w->fc.files, "write", w->fc.path);
 	files_open(w->fc.files, w->place.dir, w->name,
 		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode, on_open, w);
 }
@@ -214,6 +217,7 @@ static void on_place(void *ctx, struct place *p, const struct warren_error *err)
 		return;
 	}
 	w->place = *p;
+	files_call(w->fc.files, "write", w->fc.path);
 	if (w->append) {
 		files_open(w->fc.files, p->dir, p->name,
 			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, w->mode, on_open,
