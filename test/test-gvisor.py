@@ -15,7 +15,7 @@ import sys
 import time
 
 from checks import WARREN, Skip, eq, ok, run_tests, test
-from serve_world import World, cgroups_of, check_error, until
+from serve_world import World, cgroups_of, check_error, slurp, stat_of, until
 
 QUESTION = "uname -r; dmesg 2>/dev/null | head -1; grep -c . /proc/version"
 CGROUP = "/sys/fs/cgroup"
@@ -162,6 +162,12 @@ def save(box, **kw):
     return w.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}, **kw)
 
 
+def begin_save(c, box):
+    """Over the connection @c: asked for, and under way."""
+    c.open().request("POST", f"/v1/sandboxes/{box}/pause", '{"checkpoint": true}', {"Content-Type": "application/json"})
+    until(images, "it does not begin")
+
+
 def counts_on(box, n):
     """From there: a new one would begin with 101."""
     ok(count(box) >= n, "it began anew")
@@ -180,6 +186,12 @@ def images():
         if name.startswith(w.state) and name.endswith("(deleted)"):
             found.append(path)
     return found
+
+
+def workers(keeper):
+    """Those below it that have such a file."""
+    pids = {path.split("/")[2] for path in images()}
+    return [int(pid) for pid in pids if stat_of(pid)[1] == str(keeper)]
 
 
 @test
@@ -298,8 +310,7 @@ def saved_it_outlives_the_service():
     # Nobody is left to hear of it.
     n = count(box)
     with w.client() as c:
-        c.send("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True})
-        until(images, "it is not saved")
+        begin_save(c, box)
         w.kill("api", "warden")
     w.start()
     eq(w.show(box)["state"], "paused", "of one that was about to be saved")
@@ -342,6 +353,43 @@ def what_was_saved_and_is_damaged_is_told():
     until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
     w.delete(box)
     eq(images(), [], "what is left of it")
+
+
+@test
+def whoever_saves_it_is_killed():
+    """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
+    for whom in (None, "warren-hand", "warren-keeper"):
+        box = w.create(backend="gvisor")
+        w.run(box, COUNTER)
+        n = count(box)
+        found = processes_of(box)
+        (sentry,) = found["runsc-sandbox"]
+        os.kill(sentry, signal.SIGSTOP)
+        with w.client() as c:
+            begin_save(c, box)
+            pids = {int(path.split("/")[2]) for path in images()}
+            keeper = next(pid for pid in pids if slurp(f"/proc/{pid}/comm") == "warren-keeper\n")
+            if whom == "warren-hand":
+                until(lambda k=keeper: workers(k), "nobody saves it")
+                os.kill(workers(keeper)[0], signal.SIGKILL)
+            elif whom:
+                os.kill(keeper, signal.SIGKILL)
+            else:
+                os.kill(sentry, signal.SIGCONT)
+            answer = c.http.getresponse()
+            said = answer.read()
+        if whom:
+            ok(answer.status == 502 and b"lost" in said, f"{whom}: the answer is {answer.status}, {said}")
+            until(lambda b=box: w.show(b)["state"] == "failed", lambda b=box: w.show(b))
+            ok(w.show(box)["error"], w.show(box))
+        else:
+            eq(answer.status, 200, f"status of the answer, when nobody is killed: {said}")
+            w.post(f"/v1/sandboxes/{box}/resume")
+            counts_on(box, n)
+        w.delete(box)
+        until(lambda f=found: gone(f), lambda f=found, b=whom: f"left by {b}: {f}")
+        until(lambda b=box: not cgroups_of(b), lambda b=box: f"left: {cgroups_of(b)}")
+        eq(images(), [], "what is left of it")
 
 
 # In a pid namespace of its own, with which all ends that runsc leaves.

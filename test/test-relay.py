@@ -10,7 +10,7 @@ import threading
 import time
 
 from checks import BUILD, MIB, eq, noise, ok, run_tests, test
-from serve_world import until
+from serve_world import stat_of, until
 
 ANCHOR = os.path.join(BUILD, "src/init/warren-anchor")
 WAIT = 60
@@ -150,11 +150,6 @@ def fill(s):
     return sent
 
 
-def sleeps(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-        return f.read().rpartition(")")[2].split()[0] == "S"
-
-
 @test
 def a_server_that_hears_late_is_waited_for_without_work():
     """It has said all, and the client, too, and has left: nothing happens until the server reads on."""
@@ -165,7 +160,7 @@ def a_server_that_hears_late_is_waited_for_without_work():
         eq(all_of(r.stream), b"", "the server's end")
         sent = fill(r.stream)
         r.stream.close()
-        until(lambda: all(sleeps(r.process.pid) for _ in range(100)), "it sleeps")
+        until(lambda: all(stat_of(r.process.pid)[0] == "S" for _ in range(100)), "it sleeps")
         eq(len(all_of(c)), sent, "bytes that the server gets at last")
         eq(r.ends(), 0, "its end")
 

@@ -81,8 +81,9 @@ bool watch_is_on(void);
 void save_request(int c, const struct proto_save *msg);
 /* It is saved, or is about to be, or to be no longer: nothing can be asked of it. */
 bool save_is_away(void);
-/* What a worker says of it; NULL: it is dead. */
+/* What a worker says of it; or that it is dead, and what is said of that. */
 void save_over(bool saving, const struct proto_reply *r, size_t size);
+void save_died(bool saving, struct warren_error *ret_why);
 
 /* pull.c */
 int keeper_pull(const struct platform *p, const json_t *config, const char *image,

@@ -136,13 +136,20 @@ void save_over(bool saving, const struct proto_reply *r, size_t size)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 
-	if (!r || size < sizeof(*r))
-		(void)error_set(&why, EREMOTEIO, "%s: who was to %s the sandbox died",
-				place.name, saving ? "save" : "restore");
+	if (size < sizeof(*r))
+		(void)error_errno(&why, EPROTO, "%s: save the sandbox", place.name);
 	else if (r->status < 0)
 		(void)error_set(&why, -r->status, "%.*s", (int)(size - sizeof(*r)),
 				(const char *)(r + 1));
 	settle(saving ? PROTO_SAVE : PROTO_RESTORE, why.code == 0, &why);
+}
+
+void save_died(bool saving, struct warren_error *ret_why)
+{
+	(void)error_set(ret_why, EREMOTEIO,
+			"%s: who was to %s the sandbox died, and it is lost", place.name,
+			saving ? "save" : "restore");
+	settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
 }
 
 /* ----------------------------------------------------------------- the worker's side */

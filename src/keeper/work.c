@@ -362,6 +362,20 @@ void work_heard(unsigned which)
 	}
 }
 
+/* Nobody will answer it any more. */
+static void give_up(const struct work *w)
+{
+	struct warren_error why = { .code = EIO };
+
+	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
+		save_died(w->kind == WORK_SAVE, &why);
+	if (w->conn < 0 || work_connection(w->conn) != w->connection)
+		return;
+	reply_why = why.msg[0] ? why.msg : NULL;
+	reply(w->conn, w->seq, -why.code, PROTO_STAGE_NONE, -1);
+	reply_why = NULL;
+}
+
 bool work_reaped(int pid)
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
@@ -371,14 +385,8 @@ bool work_reaped(int pid)
 			continue;
 		(void)close(k->sock);
 		k->pid = 0;
-		while (k->n_pending > 0) {
-			const struct work *w = &k->pending[--k->n_pending];
-
-			if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
-				save_over(w->kind == WORK_SAVE, NULL, 0);
-			if (w->conn >= 0 && work_connection(w->conn) == w->connection)
-				reply(w->conn, w->seq, -EIO, PROTO_STAGE_NONE, -1);
-		}
+		while (k->n_pending > 0)
+			give_up(&k->pending[--k->n_pending]);
 		return true;
 	}
 	return false;

@@ -32,6 +32,10 @@ static int ask_to_save(const struct kept *k, struct kept_box *box, bool save,
 	CLEANUP(answer_done) struct answer a = { 0 };
 	int r = client_ask(kept_talk(box), &msg, sizeof(msg), -1, &a, err), code;
 
+	if (r == -EPIPE)
+		return error_set(
+			err, EREMOTEIO,
+			"its keeper was killed over it, and the sandbox is lost");
 	if (r < 0)
 		return r;
 	code = reply_code(&a.m.reply);
