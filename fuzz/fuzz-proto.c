@@ -80,39 +80,60 @@ static void check_entries(const uint8_t *data, size_t size)
 			abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* One that says all this, and has hung up: our end of the connection. */
+static int hear_from(const uint8_t *data, size_t size, int *ret_theirs)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		abort();
+	/* What was left open would be missed here: each pair gets the same numbers. */
+	if (ends[0] > 64 || ends[1] > 64)
+		abort();
+	babble(ends[1], data, size);
+	(void)shutdown(ends[1], SHUT_WR);
+	*ret_theirs = ends[1];
+	return ends[0];
+}
+
+static void check_pump(struct talk_box *box)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct talk_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
-	struct talk_box box = { .execs = &ex };
-	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
-	struct answer a = { 0 };
-	int ends[2], r;
+	int r = client_pump(box, 0, &err);
 
+	if (r < 0 && err.code != -r)
+		abort();
+}
+
+static void check_ask(struct talk_box *box)
+{
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct answer a = { 0 };
+	int r = client_ask(box, &msg, sizeof(msg), -1, &a, &err);
+
+	if (r > 0 || (r < 0 && (err.code != -r || a.n_fds > 0)))
+		abort();
+	if (r == 0)
+		check_answer(&a, box->seq);
+	answer_done(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
 	if (proto_check(data, size) == 0 && size < sizeof(struct proto_header))
 		abort();
 	check_entries(data, size);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return 0;
-	box.control = ends[0];
-	babble(ends[1], data, size);
-	(void)shutdown(ends[1], SHUT_WR);
-	r = client_pump(&box, 0, &err);
-	if (r < 0 && err.code != -r)
-		abort();
-	babble(ends[1], data, size);
-	r = client_ask(&box, &msg, sizeof(msg), -1, &a, &err);
-	if (r < 0 && (err.code != -r || a.n_fds > 0))
-		abort();
-	if (r == 0)
-		check_answer(&a, box.seq);
-	answer_done(&a);
-	(void)close(ends[0]);
-	(void)close(ends[1]);
-	/*
-	 * What was left open would be missed here: the next pair gets the same numbers.
-	 */
-	if (ends[0] > 64 || ends[1] > 64)
-		abort();
+	/* It talks unasked; it is asked; and it is asked before it has said that it is up. */
+	for (int i = 0; i < 3; i++) {
+		struct talk_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
+		struct talk_box box = { .execs = &ex, .ready = i < 2 };
+		int theirs;
+
+		box.control = hear_from(data, size, &theirs);
+		(i == 0 ? check_pump : check_ask)(&box);
+		(void)close(box.control);
+		(void)close(theirs);
+	}
 	return 0;
 }
