@@ -21,6 +21,8 @@
 #include "keeper/spool.h"
 #include "keeper/work.h"
 
+#define RESTORE_STEPS 3 /* of a restore, each of which may take all of the patience */
+
 static enum phase {
 	AWAKE,
 	SAVING,
@@ -201,9 +203,12 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 		(void)close(ends[1]);
 	if (r == 0 && pid < 0)
 		r = error_errno(&err, EAGAIN, "%s: start a process", place.name);
-	/* For as long as the file grows; else for what any step may take. */
+	/* For as long as the file grows. A restore has its own patience, and undoes what it began. */
 	if (r == 0)
-		r = place_await(pid, place_patience(), ends[0], &told, -1, fds[0]);
+		r = place_await(pid,
+				place_patience() *
+					(w->kind == WORK_RESTORE ? RESTORE_STEPS : 1),
+				ends[0], &told, -1, fds[0]);
 	if (err.code == 0 && r == 0 && told.len == sizeof(err))
 		(void)memcpy(&err, told.data, sizeof(err));
 	else if (err.code == 0)

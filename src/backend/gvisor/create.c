@@ -309,6 +309,20 @@ static int explain(const struct place *p, struct warren_error *err)
 	return -EIO;
 }
 
+/* For as long as a step may take. */
+static int await_word(int fd, struct warren_error *err)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r;
+
+	do
+		r = poll(&p, 1, PLATFORM_PATIENCE);
+	while (r < 0 && errno == EINTR);
+	return r == 0 ? error_set(err, ETIMEDOUT, "it takes longer than %d s",
+				  PLATFORM_PATIENCE / 1000)
+		      : 0;
+}
+
 /* In runsc's place, where there is to be no network: it would make one with loopback first. */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
@@ -322,6 +336,8 @@ static int start_root(const struct gvisor_making *m, int sentry, struct warren_e
 	r = control_send(sentry, "containerManager.Restore",
 			 json_pack("{s:s}", "SandboxID", m->place->id), &m->saved, 1,
 			 err);
+	if (r == 0)
+		r = await_word(sentry, err);
 	return r < 0 ? r : control_receive(sentry, true, NULL, err);
 }
 
@@ -329,18 +345,15 @@ static int start_root(const struct gvisor_making *m, int sentry, struct warren_e
 static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 		       struct warren_error *err)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	AUTO_CLOSE int sentry = -1;
-	int status = -1, r;
+	int status = -1, r = await_word(pidfd, err);
 
-	do
-		r = poll(&p, 1, PLATFORM_PATIENCE);
-	while (r < 0 && errno == EINTR);
-	if (r == 0)
-		return error_set(err, ETIMEDOUT, "it takes longer than %d s",
-				 PLATFORM_PATIENCE / 1000);
+	if (r < 0)
+		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	if (r < 0)
+		return r;
 	if (status != 0 && status != -1)
 		return explain(m->place, err);
 	sentry = gvisor_connect(m->place, err);
