@@ -137,6 +137,18 @@ def a_damaged_state_is_told_and_removed():
         w.delete(box)
         until(lambda f=found: gone(f), lambda f=found, n=what: f"left without {n!r}: {f}")
         until(lambda b=box: not cgroups_of(b), lambda b=box: f"left: {cgroups_of(b)}")
+    # What is in the way of that is told, and nothing is forgotten.
+    box = w.create(backend="gvisor")
+    found = processes_of(box)
+    place, = glob.glob(f"{w.run_dir}/kept/gvisor.*/{box}")
+    shutil.rmtree(place)
+    with open(place, "w", encoding="ascii"):
+        r = w.ask("DELETE", f"/v1/sandboxes/{box}")
+    ok(r.status >= 400 and place in r.json()["message"], r)
+    eq(w.show(box)["state"], "deleting", "state")
+    os.unlink(place)
+    until(lambda: w.ask("DELETE", f"/v1/sandboxes/{box}").status in (204, 404), lambda: w.show(box))
+    until(lambda: gone(found) and not cgroups_of(box), lambda: f"left: {found}, {cgroups_of(box)}")
     eq(w.run(good, "echo on")["stdout"], "on\n", "another one")
 
 
@@ -450,6 +462,12 @@ def a_full_disk_is_told_and_nothing_happens():
             e = check_error(other.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}), 507, "disk_full")
             ok("room" in e["message"] and state in e["message"], e)
             until(lambda: other.run(box, "test -e /root/there")["result"]["exit_code"] == 0, "it does not go on")
+            # Nor is a copy of a file made to the last byte that there is.
+            other.run(box, "head -c 70000000 /dev/zero >/root/large; echo small >/root/small")
+            files = f"/v1/sandboxes/{box}/files"
+            e = check_error(other.ask("GET", files, query={"path": "/root/large"}), 507, "disk_full")
+            ok("no room for a copy" in e["message"], e)
+            eq(other.ask("GET", files, query={"path": "/root/small"}).body, b"small\n", "one that fits")
             other.delete(box)
             other.check_empty()
     finally:
