@@ -191,11 +191,17 @@ static void add_prelude(struct session *s, struct buf *out)
 	buf_puts(out, "} 2>/dev/null;");
 }
 
-/* As $'...' has it, in ASCII alone: a character is a byte then, whatever the locale. */
+/*
+ * As $'...' has it, in ASCII alone: a character is a byte then, whatever the locale. Not by
+ * printf(3): a stranger's text may be nothing else.
+ */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
+	static const char digits[] = "0123456789abcdef";
+
 	for (size_t i = 0; i < n;) {
 		size_t plain = i;
+		unsigned char c;
 
 		while (plain < n && (unsigned char)text[plain] < 0x80 &&
 		       text[plain] != '\'' && text[plain] != '\\')
@@ -204,11 +210,14 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 		i = plain;
 		if (i == n)
 			break;
-		if ((unsigned char)text[i] < 0x80)
-			buf_printf(out, "\\%c", text[i]);
+		c = (unsigned char)text[i++];
+		if (c < 0x80)
+			buf_add(out, (const char[]){ '\\', (char)c }, 2);
 		else
-			buf_printf(out, "\\x%02x", (unsigned char)text[i]);
-		i++;
+			buf_add(out,
+				(const char[]){ '\\', 'x', digits[c >> 4],
+						digits[c & 15] },
+				4);
 	}
 }
 

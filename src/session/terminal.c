@@ -51,8 +51,13 @@ static size_t type_line(struct buf *out, const char *text, size_t n)
 			buf_add(out, text + i, run);
 			i += run;
 		} else {
-			buf_printf(out, "\\%03o", (unsigned char)text[i]);
-			i++;
+			unsigned char c = (unsigned char)text[i++];
+
+			buf_add(out,
+				(const char[]){ '\\', (char)('0' + (c >> 6)),
+						(char)('0' + (c >> 3 & 7)),
+						(char)('0' + (c & 7)) },
+				4);
 		}
 	}
 	return i;
