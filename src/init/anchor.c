@@ -275,7 +275,9 @@ static int held(void)
 		char kind = 0;
 		long n;
 
-		while (dir >= 0 && !kind &&
+		if (dir < 0)
+			return 1; /* not seen is not nobody */
+		while (!kind &&
 		       (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
 			for (long at = 0; at < n && !kind;) {
 				const struct kernel_dirent *e =

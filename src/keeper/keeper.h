@@ -73,9 +73,9 @@ int place_unmake(struct warren_error *err);
 int keeper_run(const char *dir, struct warren_error *err);
 /* It is no more; @why may be NULL: the platform is asked. */
 void sandbox_died(const struct warren_error *why);
-/* Somebody waits for its end. */
+/* Somebody waits for its end; it came while it was away, so that nobody was told. */
 void watch_start(void);
-bool watch_is_on(void);
+bool watch_has_ended(void);
 
 /* save.c */
 void save_request(int c, const struct proto_save *msg);

@@ -31,6 +31,7 @@ struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
 static pid_t watcher;                /* waits for the sandbox to end; 0: none */
+static bool ended_away;              /* it did, while save_is_away() */
 static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
 static struct warren_error over_why; /* that is said then */
 
@@ -255,13 +256,14 @@ void exec_stranger(int pid, int status UNUSED)
 		return;
 	}
 	watcher = 0;
-	if (!save_is_away())
+	ended_away = save_is_away();
+	if (!ended_away)
 		sandbox_died(NULL);
 }
 
-bool watch_is_on(void)
+bool watch_has_ended(void)
 {
-	return watcher > 0;
+	return ended_away;
 }
 
 void watch_start(void)
@@ -270,6 +272,7 @@ void watch_start(void)
 
 	if (!place.platform->wait)
 		return;
+	ended_away = false;
 	watcher = fork();
 	if (watcher != 0)
 		return;

@@ -130,7 +130,7 @@ static void settle(enum proto_type done, bool worked, const struct warren_error 
 		sandbox_died(why);
 	else if (!saved && done == PROTO_RESTORE)
 		watch_start();
-	else if (!saved && !watch_is_on())
+	else if (!saved && watch_has_ended())
 		sandbox_died(NULL); /* it ended by itself, meanwhile */
 }
 
