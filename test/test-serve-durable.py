@@ -18,7 +18,8 @@ import threading
 import time
 
 from checks import Skip, eq, ok, run_tests, test
-from serve_world import BACKEND, SERVE, WAIT, World, below, check_error, fitted, has, is_apart, start_time, until
+from serve_world import (BACKEND, SERVE, WAIT, World, below, cgroups_of, check_error, fitted, has, is_apart, needs, slurp,
+                         start_time, until)
 
 BROKEN = (OSError, http.client.HTTPException)
 random.seed(os.environ.get("WARREN_SEED") or 7)
@@ -238,6 +239,70 @@ def an_end_that_was_told_and_not_written_down():
         now = w.get(f"/v1/sandboxes/{box}/execs/{told['id']}")
         eq({k: now[k] for k in now if k in told}, {k: told[k] for k in told if k in now}, "the exec")
         eq(w.rows("SELECT execs FROM tenants WHERE name = 'local'"), [(0,)], "what is charged")
+
+
+def is_frozen(box):
+    for d in cgroups_of(box):
+        for name in ("freezer.state", "box/cgroup.events", "cgroup.events"):
+            with contextlib.suppress(OSError):
+                if {"FROZEN", "frozen 1"} & set(slurp(f"{d}/{name}").splitlines()):
+                    return True
+    return False
+
+
+@test
+def a_pause_that_nobody_was_left_to_write_down():
+    """After it the row says what is true, whether the kill came before, in or after it."""
+    needs("pause", "walls")  # a freezer that we can see
+    with World() as w:
+        box = w.create()
+        at = f"/v1/sandboxes/{box}"
+
+        def ask_and_kill(verb, when):
+            with w.client() as c:
+                c.open().request("POST", f"{at}/{verb}")
+                when()
+                w.kill("api", "warden")
+
+        def check(what):
+            w.start()
+            is_now = "paused" if is_frozen(box) else "running"
+            eq(w.get(at)["state"], is_now, f"state {what}")
+            if is_now == "paused":
+                eq(w.post(f"{at}/resume")["state"], "running", f"state {what}, resumed")
+            eq((w.run(box, "echo lively")["stdout"], is_frozen(box)), ("lively\n", False), f"a command {what}")
+
+        for verb in ("pause", "resume") * 2:
+            if verb == "resume":
+                eq(w.post(f"{at}/pause")["state"], "paused", "state")
+            # The warden does it, and the api cannot write it down.
+            with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)) as db:
+                db.execute("BEGIN IMMEDIATE")
+                ask_and_kill(verb, lambda v=verb: until(lambda: is_frozen(box) == (v == "pause"), f"{v} was begun"))
+                told = db.execute("SELECT state FROM sandboxes").fetchone()
+            eq(is_frozen(box), verb == "pause", f"what a {verb} has left")
+            check(f"after a {verb} whose row is {told}")
+        for i in range(20):
+            verb = ("pause", "resume")[i % 2]
+            if verb == "resume":
+                w.post(f"{at}/pause")
+            ask_and_kill(verb, lambda: time.sleep(random.random() * 0.003))
+            check(f"after a {verb}")
+
+
+@test
+def a_pause_that_cannot_be_written_down_is_none():
+    needs("pause", "walls")
+    with World() as w:
+        box = w.create()
+        with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            r = w.ask("POST", f"/v1/sandboxes/{box}/pause")
+            ok(r.status >= 400, f"a pause without a store: {r}")
+        until(lambda: not is_frozen(box), "it goes on")
+        eq(w.get(f"/v1/sandboxes/{box}")["state"], "running", "state")
+        eq(w.run(box, "echo lively")["stdout"], "lively\n", "a command")
+        eq((w.post(f"/v1/sandboxes/{box}/pause")["state"], is_frozen(box)), ("paused", True), "a pause after it")
 
 
 @test

@@ -49,6 +49,14 @@ struct service *box_service(const struct box *box)
 static void tell_waiters(void *ctx);
 static void on_timer(void *ctx);
 
+void box_read_pause(struct box *box)
+{
+	/* Paused after it had been idle for so long: nobody asked for it. */
+	box->auto_paused = box->row.state == SANDBOX_PAUSED && box->row.idle_timeout_ms &&
+			   box->row.changed_at - box->row.last_used >=
+				   (int64_t)box->row.idle_timeout_ms;
+}
+
 struct box *box_new(struct service *s, const struct sandbox_row *row)
 {
 	struct box *box = calloc(1, sizeof(*box));
@@ -69,10 +77,7 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->created = clock_now();
 	box->touched = box->row.last_used;
 	spec_read_idle(box);
-	/* Paused after it had been idle for so long: nobody asked for it. */
-	box->auto_paused = box->row.state == SANDBOX_PAUSED && box->row.idle_timeout_ms &&
-			   box->row.changed_at - box->row.last_used >=
-				   (int64_t)box->row.idle_timeout_ms;
+	box_read_pause(box);
 	box->hash_next = *at;
 	*at = box;
 	s->n_boxes++;

@@ -267,6 +267,22 @@ void box_delete(struct box *box, service_done_fn done, void *ctx)
 
 /* ---------------------------------------------------------- pause and resume */
 
+static void on_undone(void *ctx UNUSED, const struct warren_error *failure UNUSED,
+		      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* It cannot be written down: it shall be as the store has it. */
+static void undo_pause(const struct box *box, enum sandbox_state to)
+{
+	struct wire_box msg = { .h = { .type = to == SANDBOX_PAUSED ? WIRE_RESUME
+								    : WIRE_PAUSE } };
+
+	(void)link_ask_of(box, &msg, sizeof(msg), on_undone, NULL);
+}
+
 static void on_paused(void *ctx, const struct warren_error *failure,
 		      const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -278,6 +294,8 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 		(void)close(fd);
 	if (!failure)
 		r = box_move(job->box, job->to, NULL, &err);
+	if (r < 0)
+		undo_pause(job->box, job->to);
 	if (!failure && r == 0) {
 		job->box->auto_paused = job->to == SANDBOX_PAUSED && job->idle;
 		job->box->saved = job->to == SANDBOX_PAUSED && job->save;

@@ -225,6 +225,8 @@ void box_delete_for(struct box *box, const char *why, service_done_fn done, void
 void box_pause_for(struct box *box, const char *why, service_done_fn done, void *ctx);
 void box_arm(struct box *box);
 void box_touch(struct box *box);
+/* Whether it was paused for being idle, by its row. */
+void box_read_pause(struct box *box);
 /* Nobody has used it for as long as it was to be awake. */
 bool box_is_idle(const struct box *box);
 /* The user of an exec or file, asked for inside if need be. */

@@ -5,7 +5,7 @@
  * The store says what there should be, the warden what there is:
  *
  *	creating	was never answered: unmade, and forgotten
- *	running, paused	connected to again; what does not answer has failed
+ *	running, paused	connected to again, and whichever it is; what does not answer has failed
  *	deleting	was begun: unmade to its end
  *	no row at all	unmade
  *
@@ -174,6 +174,17 @@ static void restore_shells(struct box *box)
 
 /* ------------------------------------------------------------------ sandboxes */
 
+/* It was paused or resumed, and nobody was left to hear of it. */
+static int restore_pause(struct box *box, struct warren_error *err)
+{
+	enum sandbox_state is = box->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
+	int r = box->row.state == is ? 0 : box_move(box, is, NULL, err);
+
+	if (r == 0)
+		box_read_pause(box);
+	return r;
+}
+
 static void on_found(void *ctx, const struct warren_error *failure, const char *data,
 		     size_t size, int fd)
 {
@@ -193,9 +204,7 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 			all->service->figures.restored++;
 			restore_runs(all, box);
 			restore_shells(box);
-			/* It was saved, and nobody was left to hear of it. */
-			if (box->saved && box->row.state == SANDBOX_RUNNING)
-				r = box_move(box, SANDBOX_PAUSED, NULL, &err);
+			r = restore_pause(box, &err);
 			box_arm(box);
 		}
 	} else {

@@ -63,14 +63,17 @@ static int kept_pause(void *state, struct backend_box *base, bool paused,
 {
 	struct kept *k = state;
 	struct kept_box *box = (struct kept_box *)base;
+	bool before = box->paused;
 	int r;
 
 	if (box->saved)
 		return paused ? 0 : ask_to_save(k, box, false, err);
+	/* First: if we are killed meanwhile, who does it goes on, and nobody would know. */
+	note_paused(k, box, paused);
 	r = kept_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL, NULL,
 		      err);
-	if (r == 0)
-		note_paused(k, box, paused);
+	if (r < 0)
+		note_paused(k, box, before);
 	return r;
 }
 

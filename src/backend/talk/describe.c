@@ -32,6 +32,7 @@ int description_parse(const char *text, size_t size, struct description *ret,
 	d.enforced = d.box->base.enforced;
 	d.n_enforced = d.box->base.n_enforced;
 	d.saved = d.box->saved;
+	d.paused = d.box->paused || d.saved;
 	*ret = d;
 	return 0;
 }

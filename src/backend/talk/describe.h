@@ -16,7 +16,8 @@ struct description {
 	struct request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
-	bool saved;           /* nothing of it runs, and it can be resumed */
+	bool paused;          /* nothing of it runs, and it can be resumed */
+	bool saved;           /* and nothing of it is in memory */
 	struct talk_box *box; /* what the above points into */
 };
 

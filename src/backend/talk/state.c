@@ -19,6 +19,7 @@ static const struct state_field shared[] = {
 	{ "groups", STATE_FLAG, offsetof(struct talk_box, groups) },
 	{ "framed", STATE_OPTION, offsetof(struct talk_box, framed) },
 	{ "direct", STATE_OPTION, offsetof(struct talk_box, direct) },
+	{ "paused", STATE_OPTION, offsetof(struct talk_box, paused) },
 	{ "saved", STATE_OPTION, offsetof(struct talk_box, saved) },
 	{ "uid", STATE_NUMBER32, offsetof(struct talk_box, user.uid) },
 	{ "gid", STATE_NUMBER32, offsetof(struct talk_box, user.gid) },
