@@ -64,8 +64,8 @@ class Face:
         return self.good("/run_in_session", {"action_type": "bash_interrupt", **kw})
 
     def upload(self, target, data, unzip=False, **headers):
-        parts = [(b'name="file"; filename="f"', data), (b'name="target_path"', target.encode()),
-                 (b'name="unzip"', b"true" if unzip else b"false")]
+        word = unzip if isinstance(unzip, bytes) else b"true" if unzip else b"false"
+        parts = [(b'name="file"; filename="f"', data), (b'name="target_path"', target.encode()), (b'name="unzip"', word)]
         return self.form(parts, **headers)
 
     def form(self, parts, tail=b"--XX--\r\n", **headers):
@@ -181,7 +181,8 @@ def bodies_that_are_none():
                             ("/execute", {"command": "x", "unknown": 1}, ["body", "unknown"]),
                             ("/run_in_session", {"action_type": "other"}, ["body", "action_type"]),
                             ("/run_in_session", {"command": "x", "check": "maybe"}, ["body", "check"]),
-                            ("/create_session", {"session_type": "zsh"}, ["body", "session_type"]),
+                            *(("/create_session", {"session_type": t}, ["body", "session_type"])
+                              for t in ("zsh", "", " ", " bash", "bash ", "bas")),
                             ("/write_file", {"path": "/x"}, ["body", "content"]), ("/read_file", [], ["body"]),
                             ("/execute", "[1,", None), ("/execute", "", None), ("/execute", "\xff", None)):
         r = f.ask(path, body if isinstance(body, (dict, list)) else body.encode("latin-1"))
@@ -535,6 +536,10 @@ def archives():
            f".\n./a\n./d\n./d/e\n./d/e/f\n./empty\none{len(big)}\n{hashlib.md5(big).hexdigest()}  -\n")
     eq(f.upload("/tmp/none", archive(), unzip=True).status, 200)
     eq(WORLD.run(f.box, "cd /tmp/none && find .")["stdout"], ".\n")
+    for word, unzip in ((b"1", True), (b"y", True), (b"t", True), (b"yes", True), (b"", False), (b" ", False), (b" true", False),
+                        (b"rue", False), (b"true on", False), (b"t\0", False), (b"t" + b"\0" * 4000, False)):
+        eq(f.upload("/tmp/word", archive(("a", "one")), unzip=word).status, 200, word[:9])
+        eq(WORLD.run(f.box, "test -d /tmp/word; echo $?; rm -r /tmp/word")["stdout"], f"{int(not unzip)}\n", f"unzip={word[:9]}")
 
 
 @test

@@ -110,17 +110,13 @@ static void complain(struct buf *out, const char *name, const char *type,
 	json_close(&j, '}');
 }
 
-/* Is @text one of the words? They have a blank on each side. */
-static bool is_word(const char *words, const char *text)
+bool field_is_word(const char *words, const char *text, size_t n)
 {
-	size_t n = strlen(text);
-	const char *at = words;
+	const char *end;
 
-	while (n > 0 && (at = strstr(at, text))) {
-		if (at[-1] == ' ' && at[n] == ' ')
+	for (const char *at = words + 1; (end = strchr(at, ' ')); at = end + 1)
+		if ((size_t)(end - at) == n && memcmp(at, text, n) == 0)
 			return true;
-		at++;
-	}
 	return false;
 }
 
@@ -145,7 +141,8 @@ static void check_one(const json_t *body, const struct field *f, struct buf *det
 		complain(detail, f->name, types[f->type].type, types[f->type].what);
 	else if (!f->nul && has_nul(v))
 		complain(detail, f->name, "value_error", "Input has a null character");
-	else if (v && f->words && !is_word(f->words, json_string_value(v)))
+	else if (v && f->words &&
+		 !field_is_word(f->words, json_string_value(v), json_string_length(v)))
 		complain(detail, f->name, "literal_error", "Input is none of the words");
 }
 

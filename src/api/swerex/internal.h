@@ -117,6 +117,8 @@ struct field {
 /* Whether @body is an object of these fields and no others; else @detail is what a 422 says. */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
+/* Is it one of @words, each of which has a blank on either side? */
+bool field_is_word(const char *words, const char *text, size_t n);
 /* "": left out. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);
 size_t field_size(const json_t *body, const char *name);

@@ -23,6 +23,9 @@
 #define VALUE_MAX 4096         /* of any other field */
 #define PIECE     (256U << 10)
 
+/* As a server of SWE-ReX reads a boolean of a form. */
+#define TRUE_WORDS " true True TRUE 1 on yes y t "
+
 struct upload {
 	struct ask *ask; /* NULL: the client is gone */
 	struct job *job; /* once all has arrived */
@@ -242,14 +245,6 @@ static void refuse(struct upload *u, int status, const char *why)
 	upload_free(u);
 }
 
-static bool is_true(const struct buf *text)
-{
-	static const char words[] = " true True TRUE 1 on yes y t ";
-	const char *at = text->data ? strstr(words, text->data) : NULL;
-
-	return at && text->len > 0 && at[-1] == ' ' && at[text->len] == ' ';
-}
-
 /* All of the form is there. */
 static void complete(struct upload *u)
 {
@@ -262,7 +257,8 @@ static void complete(struct upload *u)
 		       "the form needs the fields 'file' and 'target_path', and an end");
 		return;
 	}
-	u->zip = is_true(&u->unzip);
+	u->zip = field_is_word(TRUE_WORDS, u->unzip.data ? u->unzip.data : "",
+			       u->unzip.len);
 	if (!box || strlen(u->target.data) != u->target.len ||
 	    !swerex_path(box, u->target.data, u->path)) {
 		refuse(u, box ? 422 : 404, box ? "target_path is no path" : "it is gone");
