@@ -301,7 +301,7 @@ static int get(struct copy *cp, const char *what, const char *path,
 /* Into what is no file, such as a device or a pipe: it is written to, and stays what it is. */
 static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 {
-	cp->fd = open(path, O_WRONLY | O_CLOEXEC);
+	cp->fd = open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 	if (cp->fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
 	return get(cp, "", cp->inside, err);
