@@ -3,6 +3,7 @@
  * test-durable-exec.c - execs of durable sandboxes: no byte of output, no exit code and no
  * input is lost, whoever is killed
  */
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <termios.h>
@@ -527,6 +528,72 @@ TEST(slots_are_used_again)
 	EQ(box_count_fds(), fds);
 	EQ(hello(fd, 0).n_execs, 0);
 	EQ(hello(fd, 0).last_exec, PROTO_EXECS_MAX + 200);
+	end();
+}
+
+/* A SPAWN of a shell with @command, behind a gate; the other end of that. */
+static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slot)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct request_base base = { .workdir = "/", .n_ids = 1 };
+	struct talk_user user = { 0 };
+	struct warren_exec_spec spec = { .argv = SH(command),
+					 .out = WARREN_STDIO_JOURNAL };
+	struct request_streams streams = REQUEST_STREAMS_INIT;
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	AUTO_CLOSE int journal = journal_file("behind-a-gate");
+	AUTO_CLOSE int notify = eventfd(0, EFD_CLOEXEC);
+	int ends[2];
+
+	EQ(pipe2(ends, O_CLOEXEC), 0);
+	streams.journal = journal;
+	streams.notify = notify;
+	streams.gate = ends[0];
+	GOOD(request_spawn(&q, &base, &user, &spec, exec, &streams, &err));
+	if (slot >= 0)
+		((struct proto_spawn *)(void *)q.msg.data)->gate = (uint8_t)slot;
+	GOOD(request_send(&q, fd, exec, &err));
+	return ends[1];
+}
+
+/* What must be done before an exec is done while it starts. */
+TEST(nothing_is_executed_behind_a_closed_gate)
+{
+	struct answer a = { 0 };
+	struct pollfd p = { .events = POLLIN };
+	int gate;
+
+	begin_with_box();
+	p.fd = dial_init(sb);
+	OK(hello(p.fd, 0).flags & PROTO_WELCOME_GATES);
+
+	gate = spawn_behind_gate(p.fd, 101, "echo >/tmp/opened", -1);
+	STREQ(box_says(sb, "test -e /tmp/opened || echo no"), "no");
+	EQ(poll(&p, 1, 0), 0);
+	EQ(write(gate, "", 1), 1);
+	EQ(next_message(p.fd, &a), 1);
+	EQ(a.m.h.type, PROTO_REPLY);
+	EQ(a.m.reply.status, 0);
+	EQ(next_message(p.fd, &a), 1);
+	EQ(a.m.h.type, PROTO_EXITED);
+	EQ(a.m.exited.status, 0);
+	STREQ(box_says(sb, "test -e /tmp/opened && echo yes"), "yes");
+	(void)close(gate);
+
+	/* Whoever asked is gone, or thought better of it. */
+	gate = spawn_behind_gate(p.fd, 102, "echo >/tmp/closed", -1);
+	(void)close(gate);
+	EQ(next_message(p.fd, &a), 1);
+	EQ(a.m.reply.status, -ECANCELED);
+	STREQ(box_says(sb, "test -e /tmp/closed || echo no"), "no");
+
+	/* A descriptor that did not come is no gate. */
+	gate = spawn_behind_gate(p.fd, 103, "echo >/tmp/none", 99);
+	EQ(next_message(p.fd, &a), 1);
+	EQ(a.m.reply.status, -EPROTO);
+	(void)close(gate);
+	EQ(hello(p.fd, 0).n_execs, 0);
+	(void)close(p.fd);
 	end();
 }
 

@@ -151,7 +151,7 @@ TEST(as_many_connections_as_it_takes)
 		OK(i < BOX_TRIES);
 		box_nap();
 	}
-	EQ(hello(fds[3], 0).flags, PROTO_WELCOME_KEPT);
+	EQ(hello(fds[3], 0).flags, PROTO_WELCOME_KEPT | PROTO_WELCOME_GATES);
 	end();
 }
 

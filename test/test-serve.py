@@ -735,7 +735,7 @@ def what_is_another_tenants_is_not_there():
 @test
 def quotas_are_exact():
     with World("--quota-sandboxes", "7", "--quota-execs", "5", "--quota-memory", "4g", tcp=True) as q:
-        t = q.token("read", "write", "exec", tenant="many")
+        t = q.token("read", "write", "exec", "files", tenant="many")
 
         def create(i):
             return q.ask("POST", "/v1/sandboxes", {}, token=t, tcp=i % 2 == 0)
@@ -755,9 +755,15 @@ def quotas_are_exact():
         check_error(q.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}], "count": 2}, token=t), 429, "quota_exceeded")
         starts = together(20, lambda i: q.ask("POST", f"/v1/sandboxes/{ids[i % 7]}/execs", {"command": "sleep 100"}, token=t))
         eq(sorted(r.status for r in starts), [201] * 5 + [429] * 15, "execs")
+        # What is refused by then was never begun; the service's own account is not the tenant's.
+        check_error(q.ask("POST", f"/v1/sandboxes/{ids[0]}/run", {"command": "echo >/tmp/ran"}, token=t), 429, "quota_exceeded")
+        missing = q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t)
+        eq(missing.status, 404, f"what a refused exec made: {missing}")
         e = next(r for r in starts if r.status == 201).json()
         q.post(f"/v1/sandboxes/{e['sandbox_id']}/execs/{e['id']}/signal", {"signal": "KILL"}, status=204)
         q.result(e["sandbox_id"], e["id"])
+        q.post(f"/v1/sandboxes/{ids[0]}/run", {"command": "echo >/tmp/ran"}, token=t)
+        eq(q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t).status, 200, "what one that is not refused makes")
         eq(q.ask("POST", f"/v1/sandboxes/{ids[0]}/execs", {"command": "sleep 100"}, token=t).status, 201, "after one ended")
         check_error(q.ask("POST", "/v1/sandboxes", {"limits": {"memory": "8g"}}), 429, "quota_exceeded")
         # What is counted is what there is, also after a crash.

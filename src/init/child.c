@@ -9,7 +9,7 @@
  *
  * Order in the child: join the cgroups while still init, take the terminal,
  * place stdio, make the directory as root, become the user, go to the directory
- * as that user, execute.
+ * as that user, wait for the word to go, execute.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -166,6 +166,8 @@ static long place_extra(struct plan *p)
 	if (!spawn_has_control(p->msg))
 		return 0;
 	p->report = out_of_the_way(p->report);
+	if (p->gate >= 0)
+		p->gate = out_of_the_way(p->gate);
 	for (int i = 0; i < PROTO_CONTROL_MAX; i++)
 		if (p->extra[i] >= 0)
 			p->extra[i] = out_of_the_way(p->extra[i]);
@@ -173,6 +175,20 @@ static long place_extra(struct plan *p)
 		if (p->msg->control[i])
 			r = SYS_3(SYS_dup3, p->extra[i], p->msg->control[i], 0);
 	return r;
+}
+
+/* Whoever asked has something to do that must be done before. */
+static long await_gate(const struct plan *p)
+{
+	char word;
+	long r;
+
+	if (p->gate < 0)
+		return 0;
+	do
+		r = sys_read(p->gate, &word, sizeof(word));
+	while (r == -EINTR);
+	return r == 0 ? -ECANCELED : r;
 }
 
 __attribute__((noreturn)) static void child(struct plan *p)
@@ -212,6 +228,9 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	r = SYS_1(SYS_chdir, p->cwd);
 	if (r < 0)
 		fail(p, PROTO_STAGE_CWD, r);
+	r = await_gate(p);
+	if (r < 0)
+		fail(p, PROTO_STAGE_REQUEST, r);
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	fail(p, PROTO_STAGE_EXEC, execute(p->argv, p->env));
 }

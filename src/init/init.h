@@ -85,7 +85,8 @@ struct init {
 	struct conn
 		conns[PROTO_CONNECTIONS_MAX]; /* the first is the maker's at the start */
 	int listener;                         /* -1: not durable */
-	bool kept; /* our end is no longer that of the maker's connection */
+	bool kept;  /* our end is no longer that of the maker's connection */
+	bool gates; /* of an init: see struct proto_spawn */
 	bool saved; /* of a keeper: nothing of the sandbox runs, and it can go on (save.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;

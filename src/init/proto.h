@@ -187,7 +187,12 @@ struct proto_spawn {
 	uint16_t rows, cols;
 	uint8_t stdio[3];
 	uint8_t control[PROTO_CONTROL_MAX]; /* by enum proto_control */
-	uint8_t pad[2];
+	/*
+	 * 1 + which descriptor of the message is a gate, the read end of a pipe: nothing is
+	 * executed before a byte comes through it, and its end is -ECANCELED. 0: none.
+	 */
+	uint8_t gate;
+	uint8_t pad;
 	/* cwd, then argv, then the environment, each NUL-terminated, back to back */
 	uint32_t argc, envc, strings_size;
 	char strings[];
@@ -407,6 +412,7 @@ struct proto_ready {
 
 #define PROTO_WELCOME_KEPT  (1U << 0)
 #define PROTO_WELCOME_SAVED (1U << 1) /* see struct proto_save */
+#define PROTO_WELCOME_GATES (1U << 2) /* it knows of gates */
 
 struct proto_welcome {
 	struct proto_header h;

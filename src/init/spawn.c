@@ -160,6 +160,11 @@ static long place_stdio(struct plan *p, const int *fds, size_t n_fds)
 			return -EPROTO;
 		p->stdio[i] = fds[slot];
 	}
+	if (p->msg->gate == 0)
+		return 0;
+	if (p->msg->gate > n_fds || fds[p->msg->gate - 1] < 0)
+		return -EPROTO;
+	p->gate = fds[p->msg->gate - 1];
 	return 0;
 }
 
@@ -264,6 +269,7 @@ void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n
 		.msg = msg,
 		.tty = -1,
 		.extra = { -1, -1, -1 },
+		.gate = -1,
 		.report = -1,
 		.stage = PROTO_STAGE_REQUEST,
 	};

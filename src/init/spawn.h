@@ -18,6 +18,7 @@ struct plan {
 	int stdio[3];
 	int tty;                      /* slave of the pty, -1: none */
 	int extra[PROTO_CONTROL_MAX]; /* -1: none */
+	int gate;                     /* -1: none */
 	int theirs[6];                /* ends of pipes that are the child's alone */
 	int n_theirs;
 	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */

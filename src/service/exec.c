@@ -3,9 +3,13 @@
  * exec.c - execs: started by init, written to, signalled, ended
  *
  * An exec is a row in the store, a journal file and, while it runs or somebody
- * looks at it, a struct run. The row and the file are there before init is
- * asked, so that a start that was acknowledged can be found again; what could
- * not be started is removed again before that is told.
+ * looks at it, a struct run. The row and the file are there before anything is
+ * executed, so that whatever runs can be found again; what could not be started
+ * is removed again before that is told.
+ *
+ * To write the row takes a tenth of what init needs to start a process: both are done
+ * at once. init gets a gate, behind which its child waits until the row is there;
+ * without one (a row that cannot be written, our own end) nothing is executed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -175,6 +179,8 @@ struct starting {
 	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
 	struct run_start start;
 	struct talk_user user;
+	bool written;                /* the row is in the store */
+	struct warren_error refused; /* why it was not, and init was asked */
 	run_fn done;
 	void *ctx;
 	uint64_t begun;
@@ -243,12 +249,13 @@ static void fail(struct starting *st, const struct warren_error *err)
 
 	if (run) {
 		run_hold_first_end(run);
-		if (run->box) {
+		if (run->box && st->written) {
 			survive(run->box->service, db_delete_exec(run->box->service->db,
 								  run->row.id, &ignored));
-			run_remove_journal(run->box->service, run->row.journal);
 			run->box->n_kept--;
 		}
+		if (run->box)
+			run_remove_journal(run->box->service, run->row.journal);
 		(void)run_unref(run);
 	}
 	st->done(st->ctx, NULL, err);
@@ -262,8 +269,8 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
-	if (failure) {
-		fail(st, failure);
+	if (failure || st->refused.code) {
+		fail(st, st->refused.code ? &st->refused : failure);
 		return;
 	}
 	if (a->m.h.type != PROTO_REPLY || reply_code(&a->m.reply) != 0) {
@@ -296,7 +303,8 @@ static int make_journal(struct run *run, struct warren_error *err)
 	return run->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
 }
 
-static int write_down(struct starting *st, struct warren_error *err)
+/* All but the row in the store. */
+static int make_ready(struct starting *st, struct warren_error *err)
 {
 	AUTO_BUF struct buf argv = BUF_INIT(8U << 20);
 	struct json j = { .out = &argv };
@@ -311,7 +319,6 @@ static int write_down(struct starting *st, struct warren_error *err)
 		.started_at = service_time(),
 		.timeout_ms = st->start.timeout_ms,
 	};
-	int r;
 
 	(void)snprintf(user, sizeof(user), "%u:%u", st->user.uid, st->user.gid);
 	json_open(&j, NULL, '[');
@@ -324,27 +331,31 @@ static int write_down(struct starting *st, struct warren_error *err)
 	(void)memcpy(row.sandbox, box->row.id, sizeof(row.sandbox));
 	row.argv = argv.data;
 	row.journal = row.id;
-	r = db_insert_exec(box->service->db, &row, err);
-	if (r == -EDQUOT)
-		box->service->figures.denied++;
-	if (r < 0)
-		return r;
-	box->last_number++;
-	box->n_kept++;
 	st->run = run_load(box, &row);
-	if (!st->run) {
-		struct warren_error ignored = WARREN_ERROR_INIT;
-
-		survive(box->service, db_delete_exec(box->service->db, row.id, &ignored));
-		box->n_kept--;
+	if (!st->run)
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
-	}
+	box->last_number++;
 	st->run->started = st->begun;
 	st->run->starting = true;
 	return make_journal(st->run, err);
 }
 
-static int ask_init(struct starting *st, struct warren_error *err)
+static int write_down(struct starting *st, struct warren_error *err)
+{
+	struct box *box = st->box;
+	int r = db_insert_exec(box->service->db, &st->run->row, err);
+
+	if (r == -EDQUOT)
+		box->service->figures.denied++;
+	if (r < 0)
+		return r;
+	st->written = true;
+	box->n_kept++;
+	return 0;
+}
+
+/* @gate is taken; -1: there is none. */
+static int ask_init(struct starting *st, int gate, struct warren_error *err)
 {
 	CLEANUP(request_done) struct request q = REQUEST_INIT;
 	struct service *s = st->box->service;
@@ -374,11 +385,32 @@ static int ask_init(struct starting *st, struct warren_error *err)
 		spec.journal_limit = JOURNAL_CAPACITY_MIN;
 	streams.journal = run->journal;
 	streams.notify = run->notify;
+	streams.gate = gate;
 	streams.keep_input = true;
 	streams.hold = from->hold && run_hold_first(run);
 	r = request_spawn(&q, &st->box->is.base, &st->user, &spec, run->row.number,
 			  &streams, err);
+	if (streams.gate >= 0)
+		(void)close(streams.gate);
 	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);
+}
+
+/* Until init has answered it is not over, whatever became of the row. */
+static int start_behind_gate(struct starting *st, struct warren_error *err)
+{
+	AUTO_CLOSE int ours = -1;
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	ours = ends[1];
+	r = ask_init(st, ends[0], err);
+	if (r < 0)
+		return r;
+	/* If nobody waits there any more, something else failed, and init will say what. */
+	if (write_down(st, &st->refused) == 0)
+		(void)!write(ours, "", 1);
+	return 0;
 }
 
 static void on_user(void *ctx, const struct talk_user *user,
@@ -393,9 +425,14 @@ static void on_user(void *ctx, const struct talk_user *user,
 		return;
 	}
 	st->user = *user;
-	r = write_down(st, &err);
-	if (r == 0)
-		r = ask_init(st, &err);
+	r = make_ready(st, &err);
+	if (r == 0 && st->box->gates) {
+		r = start_behind_gate(st, &err);
+	} else if (r == 0) {
+		r = write_down(st, &err);
+		if (r == 0)
+			r = ask_init(st, -1, &err);
+	}
 	if (r < 0)
 		fail(st, &err);
 }

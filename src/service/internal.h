@@ -76,6 +76,7 @@ struct box {
 	bool working;             /* next_job() is on the stack */
 	bool auto_paused, delete_when_idle, wake_on_use;
 	bool saved;             /* paused, by a checkpoint */
+	bool gates;             /* its init waits for our word before it executes */
 	bool abandoned;         /* nobody can ask what became of its making */
 	unsigned files_flight;  /* requests for files that wait for their answer */
 	const char *reason;     /* of what happens to it at present; NULL */

@@ -205,8 +205,10 @@ static void on_welcome(void *ctx, struct answer *a, const struct warren_error *e
 {
 	struct box *box = ctx;
 
-	if (!err && a->m.h.type == PROTO_WELCOME &&
-	    a->m.welcome.last_exec > box->last_number)
+	if (err || a->m.h.type != PROTO_WELCOME)
+		return;
+	box->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
+	if (a->m.welcome.last_exec > box->last_number)
 		box->last_number = a->m.welcome.last_exec;
 }
 
@@ -222,6 +224,7 @@ int line_open(struct box *box, int conn, const char *text, size_t size,
 	r = description_parse(text, size, &box->is, err);
 	if (r == 0) {
 		box->saved = box->is.saved;
+		box->gates = false;
 		box->conn = conn;
 		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
 			       &box->watch);

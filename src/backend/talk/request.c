@@ -193,8 +193,8 @@ static int open_pipe(struct request *q, struct proto_spawn *head, int which,
 }
 
 static int add_journal(struct request *q, struct proto_spawn *head,
-		       const struct warren_exec_spec *spec,
-		       const struct request_streams *st, struct warren_error *err)
+		       const struct warren_exec_spec *spec, struct request_streams *st,
+		       struct warren_error *err)
 {
 	if (st->journal < 0 || st->notify < 0)
 		return error_set(err, EINVAL, "there is no file for the journal");
@@ -210,6 +210,8 @@ static int add_journal(struct request *q, struct proto_spawn *head,
 					 "there is no descriptor %u with a limit of %ju "
 					 "open files",
 					 head->control[i], (uintmax_t)head->nofile);
+	if (st->gate >= 0)
+		head->gate = (uint8_t)(1 + add_fd(q, TAKE_FD(st->gate), true));
 	if (spec->command_at)
 		(void)add_fd(q, spec->command_fd, false);
 	(void)add_fd(q, st->journal, false);

@@ -61,16 +61,17 @@ int request_send(const struct request *q, int sock, uint32_t seq,
 
 /* How the streams of an exec are connected. */
 struct request_streams {
-	int journal;     /* the file for what the spec says goes to a journal */
-	int notify;      /* an eventfd along with it */
+	int journal; /* the file for what the spec says goes to a journal */
+	int notify;  /* an eventfd along with it */
+	int gate;    /* as proto_spawn.gate, for exec with a journal; taken; -1: none */
 	bool keep_input; /* init keeps a WARREN_STDIO_PIPE for stdin and hands it out */
 	bool hold;       /* nothing is dropped before it is acknowledged */
 	int fd[3];       /* on return: our ends of pipes that were made; -1: none */
 };
 
-#define REQUEST_STREAMS_INIT                                      \
-	{                                                         \
-		.journal = -1, .notify = -1, .fd = { -1, -1, -1 } \
+#define REQUEST_STREAMS_INIT                                                  \
+	{                                                                     \
+		.journal = -1, .notify = -1, .gate = -1, .fd = { -1, -1, -1 } \
 	}
 
 /* A SPAWN. The spec is one that check.c has seen; @user is what its user is. */
