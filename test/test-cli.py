@@ -377,7 +377,11 @@ def doctor_tells_in_words_and_in_json():
     for b in d["backends"]:
         eq(set(b), {"name", "kind", "tier", "ok", "reason", "features"})
         ok(b["ok"] or b["reason"] or any(f["required"] and not f["ok"] for f in b["features"]), f"not said why: {b}")
-        ok(f"\nBackend {b['name']}, of tier {b['tier']}: " in text.stdout.decode(), f"{b['name']} is not in the text")
+        part = text.stdout.decode().partition(f"\nBackend {b['name']}, of tier {b['tier']}: ")[2].partition("\n\n")[0]
+        want = [f["name"] for f in b["features"] if b["ok"] or (f["required"] and not f["ok"])]
+        eq(re.findall(r"^(?:ok|missing|MISSING) +(.*?)  ", part, re.M), want, f"what is told of {b['name']}")
+        for f in b["features"]:
+            ok(len(f["detail"]) < 159, f"it is cut off: {f}")
     last = text.stdout.decode().strip().split("\n")[-1]
     ok(last.startswith(f"{sum(f['ok'] for f in d['features'])} of {len(d['features'])} found."), last)
 

@@ -70,7 +70,8 @@ static const char *mark(const struct warren_feature *f, bool signs)
 	return signs ? "\xe2\x80\x93" : "missing ";
 }
 
-static void put_table(const struct findings *f, struct buf *out)
+/* With @least only what stands in the way. */
+static void put_table(const struct findings *f, bool least, struct buf *out)
 {
 	bool signs = can_show_signs();
 	size_t width = 0;
@@ -81,6 +82,8 @@ static void put_table(const struct findings *f, struct buf *out)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct warren_feature *v = &f->v[i];
 
+		if (least && (v->ok || !v->required))
+			continue;
 		buf_printf(out, "%s %-*s  %s\n", mark(v, signs), (int)width, v->name,
 			   v->detail);
 		if (v->ok)
@@ -147,7 +150,7 @@ static void put_place(const struct place *p, struct buf *text, struct json *j)
 		   !asked               ? err.msg
 		   : f.required_missing ? "cannot be used here."
 					: "can be used here.");
-	put_table(&f, text);
+	put_table(&f, f.required_missing > 0, text);
 	json_open(j, NULL, '{');
 	json_str(j, "name", p->name);
 	json_str(j, "kind", p->kind);
@@ -194,7 +197,7 @@ static int run_doctor(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	f = count(v, n);
-	put_table(&f, &text);
+	put_table(&f, false, &text);
 	json_open(&j, NULL, '{');
 	json_str(&j, "version", warren_version());
 	json_bool(&j, "ok", f.required_missing == 0);

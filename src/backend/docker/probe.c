@@ -145,6 +145,22 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 	return n;
 }
 
+/* The error says what to do as well, which has its own place here. */
+static void tell_why(struct warren_feature *f, const struct warren_error *why)
+{
+	const char *advice = strstr(why->msg, "': ");
+	int n = advice ? (int)(advice - why->msg) + 1 : (int)strlen(why->msg);
+
+	f->effect = "no sandbox can be made by it";
+	f->fix =
+		why->code == EACCES
+			? "run as root, or as a member of the group that owns the socket "
+			  "(usually `docker`)"
+			: "start it (systemctl start docker), or say by `socket` or "
+			  "DOCKER_HOST where it is";
+	(void)snprintf(f->detail, sizeof(f->detail), "%.*s", n, why->msg);
+}
+
 /* No daemon is a finding as well. */
 int docker_probe(const char *name, const json_t *config, struct warren_feature *features,
 		 size_t max, struct warren_error *err)
@@ -161,11 +177,7 @@ int docker_probe(const char *name, const json_t *config, struct warren_feature *
 	r = docker_info(&d, &info, &why);
 	found[0].ok = r >= 0;
 	if (r < 0) {
-		found[0].effect = "no sandbox can be made by it";
-		found[0].fix = "start it (systemctl start docker), or say by `socket` or "
-			       "DOCKER_HOST where it is";
-		(void)snprintf(found[0].detail, sizeof(found[0].detail), "%.*s",
-			       (int)sizeof(found[0].detail) - 1, why.msg);
+		tell_why(&found[0], &why);
 	} else {
 		(void)snprintf(found[0].detail, sizeof(found[0].detail),
 			       "%s, %s, at %.80s", info.version, info.runtime, d.socket);

@@ -201,6 +201,7 @@ static bool probe_loop(const struct native *n UNUSED, struct warren_feature *f)
 {
 	AUTO_CLOSE int fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
+	f->fix = fd < 0 && errno == EACCES ? "run as root" : NULL;
 	return fd >= 0 ? found(f, "/dev/loop-control opens")
 		       : missing(f, "/dev/loop-control: %s", strerrordesc_np(errno));
 }
@@ -209,6 +210,9 @@ static bool probe_kvm(const struct native *n UNUSED, struct warren_feature *f)
 {
 	AUTO_CLOSE int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 
+	f->fix = fd < 0 && errno == EACCES
+			 ? "run as root, or as a member of the group that owns it"
+			 : NULL;
 	return fd >= 0 ? found(f, "/dev/kvm opens")
 		       : missing(f, "/dev/kvm: %s", strerrordesc_np(errno));
 }
@@ -227,11 +231,6 @@ static bool find_program(struct warren_feature *f, const char *name)
 			return found(f, "%s", path);
 	}
 	return missing(f, "%s is not installed", name);
-}
-
-static bool probe_criu(const struct native *n UNUSED, struct warren_feature *f)
-{
-	return find_program(f, "criu");
 }
 
 static bool probe_runsc(const struct native *n UNUSED, struct warren_feature *f)
@@ -283,13 +282,12 @@ static const struct probe probes[] = {
 	  "--nofile cannot exceed the hard limit of the caller", "add CAP_SYS_RESOURCE" },
 	{ "landlock", false, probe_landlock, "helpers of ours have one wall less",
 	  "boot with lsm=landlock,..." },
-	{ "loop devices", false, probe_loop, "disk limits are kept in memory only",
-	  "modprobe loop, as root" },
-	{ "criu", false, probe_criu, "memory of a sandbox cannot be saved",
-	  "install criu" },
+	{ "loop devices", false, probe_loop,
+	  "a sandbox cannot have more disk than memory", "modprobe loop" },
 	{ "runsc", false, probe_runsc, "the gVisor tier is not available",
 	  "install runsc" },
-	{ "kvm", false, probe_kvm, "the vm tier is not available", NULL },
+	{ "kvm", false, probe_kvm, "gVisor cannot have its platform `kvm`",
+	  "modprobe kvm_intel or kvm_amd, where there are no virtual machines around" },
 };
 
 _Static_assert(ARRAY_SIZE(probes) <= BACKEND_FEATURES_MAX, "too many features");
@@ -305,10 +303,10 @@ int native_probe(void *state, struct warren_feature *features,
 
 		*f = (struct warren_feature){ .name = p->name, .required = p->required };
 		f->ok = p->run(n, f);
-		if (!f->ok) {
+		if (!f->ok)
 			f->effect = p->effect;
+		if (!f->ok && !f->fix)
 			f->fix = p->fix;
-		}
 	}
 	return ARRAY_SIZE(probes);
 }
