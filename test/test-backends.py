@@ -200,7 +200,7 @@ def serve(text, *options):
 
 @test
 def a_configuration_is_checked_before_it_is_used():
-    r = serve(f"backend: loose\nbackends:\n{LOOSE}    tier: vm\n", "--check")
+    r = serve(f"backend: loose\nbackends:\n{LOOSE}    tier: vm\n", "--check", "--user", "nobody")
     eq((r.returncode, r.stderr), (0, ""), "a good one")
     ok('  loose: {"create": ["true"]' in r.stdout and '"tier": "vm"' in r.stdout, r.stdout)
     for text, words in (("backends:\n  x: {kind: command, exec: [a]}\n", ".yaml:2: backends.x"),
@@ -259,7 +259,7 @@ def works(w, **spec):
 @test
 def examples_are_configurations():
     for name in ("docker-cli", "ssh"):
-        r = serve(example(name), "--check")
+        r = serve(example(name), "--check", "--user", "nobody")
         eq((r.returncode, r.stderr), (0, ""), name)
 
 

@@ -203,6 +203,37 @@ def serve_refuses_in_one_line():
 
 
 @test
+def a_check_tells_what_a_start_would_stumble_over():
+    with scratch() as d:
+        os.chmod(d, 0o755)
+        os.mkdir(f"{d}/locked", 0o755)
+        with open(f"{d}/file", "w", encoding="ascii"):
+            pass
+        program = shutil.copy(f"{BUILD}/warren-serve", d)  # it may lie where only root can see it
+        usual = {"--state-dir": f"{d}/s/t", "--run-dir": f"{d}/r"}
+
+        def serve(*check, user=None, **changed):
+            args = {**usual, **{f"--{k.replace('_', '-')}": v for k, v in changed.items()}}
+            drop = {"user": user, "group": user, "extra_groups": [], "cwd": "/"} if user else {}
+            return subprocess.run([program, *check, *(x for kv in args.items() for x in kv)], capture_output=True,
+                                  stdin=subprocess.DEVNULL, timeout=30, text=True, check=False, **drop)
+        r = serve("--check")
+        eq((r.returncode, sorted(os.listdir(d))), (0, ["file", "locked", "warren-serve"]), f"nothing is made: {r}")
+        for way in (["--check"], []):
+            r = serve(*way, state_dir=f"{d}/file/x")
+            ok(r.returncode == 1 and f"state_dir: '{d}/file/x' cannot be made: '{d}/file" in r.stderr, f"{way}: {r}")
+            for key in ("state_dir", "run_dir"):
+                r = serve(*way, user=65534, **{"state_dir": "/tmp/never", "run_dir": "/tmp/never", key: f"{d}/locked/deep/er"})
+                ok(r.returncode == 1 and f"{key}: '{d}/locked/deep/er' cannot be made: '{d}/locked': Permission denied; "
+                   f"choose another place (example: --{key.replace('_', '-')} " in r.stderr, f"{way}: {r}")
+        r = serve("--check", mounts=f"{d}/none:ro")
+        eq(r.returncode, 0, f"{r}")
+        ok(f"note: mounts: '{d}/none': No such file or directory" in r.stderr, f"{r}")
+        r = serve("--check", tls_cert=f"{d}/file", tls_key=f"{d}/file")
+        ok(r.returncode == 1 and f"{d}/file" in r.stderr, f"{r}")
+
+
+@test
 def no_option_takes_what_it_cannot_be():
     """Each option of each command with a value that is none: whoever judges it, one line that names the option."""
     # Any bytes are a variable's name, a program's, or that of something that is not there.

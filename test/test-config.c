@@ -498,7 +498,7 @@ TEST(backends_are_refused_by_line)
 		  "warren.yaml:2: backends: 'Docker' is not a name" },
 		{ "backends:\n  x:\n    y: z\n", "backends.x: it has no kind" },
 		{ "backends:\n  x:\n    kind: lxc\n",
-		  "warren.yaml:3: backends.x: kind is none" },
+		  "warren.yaml:3: backends.x: kind: 'lxc' is none; it is one of native" },
 		{ "backends:\n  x:\n    kind: native\n", "there is one of kind native" },
 		{ "backends:\n  docker: true\n",
 		  "backends.docker: these are not settings" },

@@ -424,8 +424,10 @@ static int read_kind(const struct yaml *y, const json_t *in, const char *name,
 	if (!kind)
 		return yaml_error(
 			y, said ? value : in, said ? "kind" : name, 0, err,
-			"backends.%s: %s one of native, docker, gvisor, command", name,
-			said ? "kind is none; it is" : "it has no kind:");
+			"backends.%s: %s%.60s%s one of native, docker, gvisor, command",
+			name,
+			said ? "kind: '" : "it has no kind:", said && word ? word : "",
+			said ? "' is none; it is" : "");
 	if (strcmp(kind->name, "native") == 0 && strcmp(name, "native") != 0)
 		return yaml_error(y, in, name, 0, err,
 				  "backends.%s: there is one of kind native, and it is "

@@ -278,6 +278,11 @@ static int parser_error(const struct yaml *y, const yaml_parser_t *p,
 		return no_memory(err);
 	if (p->error == YAML_READER_ERROR)
 		return error_set(err, EINVAL, "%s: %s", y->name, p->problem);
+	/* Most often it is a tab, which cannot be seen. */
+	if (p->problem && strstr(p->problem, "cannot start any token"))
+		return complain(y, p->problem_mark.line + 1, err,
+				"a tab, or one of @ ` %, where a word should begin: "
+				"indent by spaces, and quote what begins so");
 	return error_set(err, EINVAL, "%s:%zu: %s%s%s", y->name, p->problem_mark.line + 1,
 			 p->problem ? p->problem : "error", p->context ? " " : "",
 			 p->context ? p->context : "");

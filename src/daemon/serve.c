@@ -32,6 +32,7 @@
 #include "base/fd.h"
 #include "config/config.h"
 #include "daemon/api.h"
+#include "daemon/check.h"
 #include "daemon/listen.h"
 #include "daemon/log.h"
 #include "warden/warden.h"
@@ -598,13 +599,17 @@ int main(int argc, char **argv)
 		log_setup(c->log_format == CONFIG_LOG_JSON ||
 				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),
 			  (enum log_level)c->log_level, "warden");
-		r = run(c, &err);
+		r = check_dirs(c, &err);
+		if (r == 0)
+			r = run(c, &err);
 	}
 	if (r == 0 && out.len > 0) {
 		r = fd_write_all(1, out.data, out.len);
 		/* Who reads no more has had enough. */
 		r = r < 0 && r != -EPIPE ? error_errno(&err, -r, "write to stdout") : 0;
 	}
+	if (r == 0 && o.check)
+		r = check_fits(c, &err);
 	if (r < 0)
 		(void)fprintf(stderr, "warren serve: %s\n", err.msg);
 	return r < 0 ? 1 : 0;
