@@ -97,33 +97,15 @@ void log_fields(enum log_level level, const char *request_id, const char *messag
 		(void)fd_write_all(2, out.data, out.len);
 }
 
-static void PRINTF_LIKE(3, 0)
-	put(enum log_level level, const char *request_id, const char *fmt, va_list ap)
-{
-	char text[4096];
-
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	log_fields(level, request_id, text, NULL, 0);
-}
-
 void log_line(enum log_level level, const char *fmt, ...)
 {
+	char text[4096];
 	va_list ap;
 
 	if (!log_wants(level))
 		return;
 	va_start(ap, fmt);
-	put(level, NULL, fmt, ap);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-}
-
-void log_request(enum log_level level, const char *request_id, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!log_wants(level))
-		return;
-	va_start(ap, fmt);
-	put(level, request_id, fmt, ap);
-	va_end(ap);
+	log_fields(level, NULL, text, NULL, 0);
 }

@@ -21,9 +21,6 @@ void log_setup(bool json, enum log_level level, const char *role);
 void log_role(const char *role);
 bool log_wants(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* The same with the id of the request that it is about. */
-void log_request(enum log_level level, const char *request_id, const char *fmt, ...)
-	PRINTF_LIKE(3, 4);
 
 /* What a line says besides its message: a text, or a number where that is NULL. */
 struct log_field {

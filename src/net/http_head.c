@@ -355,14 +355,3 @@ int http_head_response(char *data, size_t n, struct http_head *h)
 		return refuse(h, 502, "the status is not one");
 	return take_fields(h, next, data + n - 2);
 }
-
-const struct http_field *http_head_get(const struct http_head *head, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (head->fields[i].name_len == len &&
-		    strncasecmp(head->fields[i].name, name, len) == 0)
-			return &head->fields[i];
-	return NULL;
-}

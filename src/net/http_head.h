@@ -52,9 +52,6 @@ long http_head_find(const char *data, size_t n, size_t *scanned);
 int http_head_request(char *data, size_t n, struct http_head *h);
 int http_head_response(char *data, size_t n, struct http_head *h);
 
-/* NULL when there is none. Of several, the first. */
-const struct http_field *http_head_get(const struct http_head *head, const char *name);
-
 /* Is @token in a list like that of Connection, whatever its case? */
 bool http_list_has(const char *list, const char *token);
 bool http_is_token(const char *s);

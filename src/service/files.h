@@ -147,8 +147,6 @@ void walk_start(struct files *f, const char *path, const struct walk_options *op
 void walk_go_on(struct walk *w, enum walk_say say);
 /* The directory where it began; -1: not yet. */
 int walk_root(const struct walk *w);
-/* Whether what was told of was left out of a directory: it has more than `sorted`. */
-bool walk_cut(const struct walk *w);
 /* Without telling anybody. */
 struct walk *walk_free(struct walk *w);
 

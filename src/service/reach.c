@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reach.c - files and ports of a sandbox, and who its users are
+ * reach.c - ports of a sandbox, and who its users are
  *
- * A path is resolved by init, inside, with the rights of the user; what comes
- * back is a descriptor. The name of a user is looked up in the sandbox's own
- * passwd and group, which are opened the same way.
+ * Both by init, inside: what comes back is a descriptor. The name of a user is looked up in
+ * the sandbox's own passwd and group.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -17,8 +17,7 @@
 /* -------------------------------------------------------------------- opening */
 
 struct opening {
-	struct box *box;
-	struct proto_open msg;
+	const char *path;
 	box_fd_fn done;
 	void *ctx;
 };
@@ -33,7 +32,7 @@ static void on_opened(void *ctx, struct answer *a, const struct warren_error *fa
 	if (failure) {
 		o->done(o->ctx, -1, failure);
 	} else if (fd < 0) {
-		(void)error_errno(&err, code ? code : EPROTO, "open '%s'", o->msg.path);
+		(void)error_errno(&err, code ? code : EPROTO, "open '%s'", o->path);
 		o->done(o->ctx, -1, &err);
 	} else {
 		o->done(o->ctx, fd, NULL);
@@ -41,97 +40,23 @@ static void on_opened(void *ctx, struct answer *a, const struct warren_error *fa
 	free(o);
 }
 
-static void open_as(struct opening *o, const struct talk_user *user)
+/* As root, to be read; @path stays the caller's. */
+static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
 {
+	struct proto_open msg = { .h = { .type = PROTO_OPEN }, .flags = O_RDONLY };
+	struct opening *o = malloc(sizeof(*o));
 	struct warren_error err = WARREN_ERROR_INIT;
+	int r = o ? 0 : error_errno(&err, ENOMEM, "open '%s'", path);
 
-	o->msg.uid = user->uid;
-	o->msg.gid = user->gid;
-	o->msg.n_groups = o->box->is.base.groups ? (uint32_t)user->n_groups : 0;
-	(void)memcpy(o->msg.groups, user->groups, sizeof(o->msg.groups));
-	if (line_ask_struct(o->box, &o->msg, sizeof(o->msg), -1, on_opened, o, &err) <
-	    0) {
-		o->done(o->ctx, -1, &err);
-		free(o);
+	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
+	if (o) {
+		*o = (struct opening){ path, done, ctx };
+		r = line_ask_struct(box, &msg, sizeof(msg), -1, on_opened, o, &err);
 	}
-}
-
-static struct opening *opening_new(struct box *box, const char *path, int flags,
-				   unsigned mode, box_fd_fn done, void *ctx,
-				   struct warren_error *err)
-{
-	struct opening *o;
-
-	if (strlen(path) >= sizeof(o->msg.path)) {
-		(void)error_errno(err, ENAMETOOLONG, "open '%.64s...'", path);
-		return NULL;
-	}
-	o = calloc(1, sizeof(*o));
-	if (!o) {
-		(void)error_errno(err, ENOMEM, "open '%s'", path);
-		return NULL;
-	}
-	o->box = box;
-	o->done = done;
-	o->ctx = ctx;
-	o->msg.h.type = PROTO_OPEN;
-	o->msg.flags = flags;
-	o->msg.mode = mode;
-	(void)strcpy(o->msg.path, path);
-	return o;
-}
-
-static void on_file_user(void *ctx, const struct talk_user *user,
-			 const struct warren_error *failure)
-{
-	struct opening *o = ctx;
-
-	if (failure) {
-		o->done(o->ctx, -1, failure);
-		free(o);
-		return;
-	}
-	open_as(o, user);
-}
-
-struct waking {
-	struct opening *o;
-	char *user;
-};
-
-static void on_awake(void *ctx, int r, const struct warren_error *err)
-{
-	struct waking w = *(struct waking *)ctx;
-
-	free(ctx);
 	if (r < 0) {
-		w.o->done(w.o->ctx, -1, err);
-		free(w.o);
-	} else {
-		box_find_user(w.o->box, w.user, on_file_user, w.o);
-	}
-	free(w.user);
-}
-
-void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
-		   const char *user, box_fd_fn done, void *ctx)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct opening *o = opening_new(box, path, flags, mode, done, ctx, &err);
-	struct waking *w = o ? calloc(1, sizeof(*w)) : NULL;
-
-	if (w && user)
-		w->user = strdup(user);
-	if (!w || (user && !w->user)) {
-		if (o)
-			(void)error_errno(&err, ENOMEM, "open '%s'", path);
-		free(w);
 		free(o);
 		done(ctx, -1, &err);
-		return;
 	}
-	w->o = o;
-	box_use(box, on_awake, w);
 }
 
 /* ---------------------------------------------------------------------- users */
@@ -173,18 +98,6 @@ static void on_group(void *ctx, int fd, const struct warren_error *err)
 	found(f, fd);
 	if (fd >= 0)
 		(void)close(fd);
-}
-
-static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
-{
-	static const struct talk_user root;
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct opening *o = opening_new(box, path, O_RDONLY, 0, done, ctx, &err);
-
-	if (!o)
-		done(ctx, -1, &err);
-	else
-		open_as(o, &root);
 }
 
 static void on_passwd(void *ctx, int fd, const struct warren_error *err)

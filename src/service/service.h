@@ -183,10 +183,8 @@ const char *box_workdir(const struct box *box);
 /* A file without a name for what arrives before it is known where it goes; or -errno. */
 int service_spool(struct service *s);
 
-/* A file or port of it, by init. @user as an exec's, NULL: the sandbox's. */
+/* A port of it, by init. */
 typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
-void box_open_file(struct box *box, const char *path, int flags, unsigned mode,
-		   const char *user, box_fd_fn done, void *ctx);
 void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx);
 
 /* ------------------------------------------------------------------- images */

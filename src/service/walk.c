@@ -48,15 +48,10 @@ struct walk {
 		WAITS  /* for walk_go_on() */
 	} state;
 	enum walk_say said;
-	bool stepping, cut, stop;
+	bool stepping, stop;
 	struct warren_error err;
 	struct loop_timer *timer;
 };
-
-bool walk_cut(const struct walk *w)
-{
-	return w->cut;
-}
 
 int walk_root(const struct walk *w)
 {
@@ -146,7 +141,6 @@ static int sort_level(struct walk *w, struct level *l)
 	qsort_r(l->order, l->n, sizeof(*l->order), by_name, l->data.data);
 	if (l->n <= w->o.sorted)
 		return 0;
-	w->cut = true;
 	for (size_t i = 0; i < w->o.sorted; i++) {
 		struct proto_found found;
 		size_t at = l->order[i], from = at;

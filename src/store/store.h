@@ -138,8 +138,6 @@ int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA
 		  struct warren_error *err) MUST_CHECK;
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err) MUST_CHECK;
-int db_each_tenant(struct db *db, int (*fn)(void *ctx, const struct tenant_row *row),
-		   void *ctx, struct warren_error *err) MUST_CHECK;
 /* -EBUSY: it has sandboxes. Its tokens go with it. */
 int db_delete_tenant(struct db *db, const char *name,
 		     struct warren_error *err) MUST_CHECK;

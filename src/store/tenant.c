@@ -77,22 +77,6 @@ int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 	return 0;
 }
 
-int db_each_tenant(struct db *db, int (*fn)(void *ctx, const struct tenant_row *row),
-		   void *ctx, struct warren_error *err)
-{
-	AUTO_QUERY struct query q = query_start(db, STMT_EACH_TENANT);
-	struct tenant_row row;
-	int r;
-
-	while ((r = query_step(&q, err)) > 0) {
-		read_row(&q, &row);
-		r = fn(ctx, &row);
-		if (r != 0)
-			break;
-	}
-	return r;
-}
-
 int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
 {
 	AUTO_DB_TX struct db_tx tx = { 0 };

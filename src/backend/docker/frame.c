@@ -49,11 +49,6 @@ int frames_next(struct frames *f, const char *data, size_t n, size_t *ret_used,
 	return 0;
 }
 
-bool frames_whole(const struct frames *f)
-{
-	return f->left == 0 && f->have == 0;
-}
-
 ssize_t frame_answer(const char *data, size_t n, int *ret_status)
 {
 	static const char start[] = "HTTP/1.1 ";

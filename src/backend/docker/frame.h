@@ -29,8 +29,6 @@ struct frames {
  */
 int frames_next(struct frames *f, const char *data, size_t n, size_t *ret_used,
 		size_t *ret_size);
-/* Whether it may end here. */
-bool frames_whole(const struct frames *f);
 
 /*
  * The head of an answer: its length once it is whole, 0 while it is not; *@ret_status is 101,
