@@ -111,6 +111,34 @@ static int write_map(pid_t pid, const char *name, const struct ns_map *map, size
 	return write_proc(pid, name, text, err);
 }
 
+/*
+ * A program to its end, as waitpid(2) has it. Where SIGCHLD is ignored, as the warden does, nothing
+ * can be learned of how a child ended that sends it: a process that does not is put between.
+ */
+static int run_program(char *const argv[], int *ret_status)
+{
+	int status = 0;
+	pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+
+	if (pid == 0) {
+		(void)signal(SIGCHLD, SIG_DFL);
+		pid = fork();
+		if (pid == 0) {
+			(void)execvp(argv[0], argv);
+			_exit(127);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+			_exit(126);
+		_exit(WEXITSTATUS(status));
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, ret_status, __WALL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
 /* newuidmap(1) and newgidmap(1): set-id programs that check /etc/subuid and /etc/subgid. */
 static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, size_t n,
 		      struct warren_error *err)
@@ -118,8 +146,7 @@ static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, s
 	char words[1 + NS_MAPS_MAX * 3][16];
 	char *argv[2 + ARRAY_SIZE(words)] = { (char *)(uintptr_t)helper };
 	size_t w = 0;
-	int status = 0;
-	pid_t child;
+	int status = 0, r;
 
 	(void)snprintf(words[w++], sizeof(words[0]), "%d", (int)pid);
 	for (size_t i = 0; i < n; i++) {
@@ -129,13 +156,9 @@ static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, s
 	}
 	for (size_t i = 0; i < w; i++)
 		argv[1 + i] = words[i];
-	child = fork();
-	if (child == 0) {
-		(void)execvp(helper, argv);
-		_exit(127);
-	}
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return error_errno(err, errno, "run %s", helper);
+	r = run_program(argv, &status);
+	if (r < 0)
+		return error_errno(err, -r, "run %s", helper);
 	if (status != 0)
 		return error_set(
 			err, EPERM,
