@@ -150,7 +150,8 @@ struct warren_spec {
 
 	/*
 	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot be
-	 * kept is left out, and warren_enforced() says so.
+	 * kept is left out, and warren_enforced() says so. (The native backend leaves them
+	 * out for ordinary users alone: root can keep them, on a machine that is fit.)
 	 */
 	uint64_t wishes;
 

@@ -64,6 +64,24 @@ class User:
         return found
 
 
+    @contextlib.contextmanager
+    def service(self):
+        """A service of his own, by no option at all."""
+        for name in ("warren-serve", "warren-client", "warren-keeper"):
+            shutil.copy(os.path.join(os.path.dirname(os.path.abspath(WARREN)), name), self.dir)
+        p = subprocess.Popen([*self.prefix, self.program, "serve"], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            for line in p.stderr:
+                if "ready; " in line:
+                    break
+            yield
+        finally:
+            p.terminate()
+            p.communicate(timeout=WAIT)
+            os.unlink(f"{self.dir}/run/warren/engines/serve")  # an engine with a name keeps it
+
+
 def users():
     yield False
     if ROOT and shutil.which("newuidmap") and shutil.which("newgidmap"):
@@ -138,6 +156,28 @@ def what_cannot_be_enforced_is_refused(u):
         eq(p.returncode, 125, f"status with {option}")
         ok(p.stdout == b"" and p.stderr.count(b"\n") == 1 and word.encode() in p.stderr.lower(), p.stderr)
         ok(b"cgroup" in p.stderr or b"uid" in p.stderr, f"no reason: {p.stderr!r}")
+
+
+@both
+def a_service_of_ones_own(u):
+    """Its defaults are limits, on which nobody insists; who asks for one is refused."""
+    def call(*args, status=0):
+        p = u.warren(*args)
+        eq(p.returncode, status, f"{args}, {p.stderr!r}: status")
+        return (p.stderr if status else p.stdout).decode()
+    with u.service():
+        box = call("create").strip()
+        eq(call("exec", box, "sh", "-c", "echo hello; id -u"), "hello\n0\n", "a command")
+        call("session", box, "X=5; cd /tmp")
+        eq(call("session", box, "echo $X; pwd"), "5\n/tmp\n", "a session")
+        forced = {e["name"]: e["enforced"] for e in json.loads(call("show", "--json", box))["enforced"]}
+        ok(forced["namespaces"] and not forced["memory"] and not forced["pids"], f"what is in force: {forced}")
+        eq(call("run", "--daemon", "--", "echo", "passing"), "passing\n", "a run")
+        for option, value, word in (("-m", "64m", "memory"), ("--cpus", "0.5", "cpu"), ("--pids", "10", "pids")):
+            said = call("create", option, value, status=125)
+            ok(word in said and "cannot be enforced" in said, f"{option}: {said}")
+        eq(call("ls", "-q").split(), [box], "sandboxes")
+        call("rm", box)
 
 
 @both

@@ -31,6 +31,15 @@ void take_ids(const struct native *n, struct native_box *box)
 	box->groups = n->privileged || n->subuid.count > 0;
 }
 
+/*
+ * A limit that nobody insists on is left out where an ordinary user has no right to keep it. Where
+ * root cannot, the machine lacks something, and who set the limit is to hear of it.
+ */
+static bool insists(const struct making *m, uint64_t value, uint32_t wish)
+{
+	return value && (m->engine->privileged || !(m->spec->wishes & wish));
+}
+
 int take_spec(struct making *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
@@ -49,6 +58,9 @@ int take_spec(struct making *m, struct warren_error *err)
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
 	if (!s->disk && m->disk < DISK_MIN)
 		m->disk = DISK_MIN;
+	if (m->disk > m->limits.memory && !insists(m, s->disk, WARREN_LIMIT_DISK) &&
+	    !n->privileged)
+		m->disk = m->limits.memory / 2;
 	if (m->limits.memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
 	if (m->disk < DISK_MIN)
@@ -97,9 +109,12 @@ int take_limits(struct making *m, struct warren_error *err)
 		const char *what;
 		uint64_t *limit;
 	} wants[] = {
-		{ CGROUP_MEMORY, m->spec->memory != 0, "memory", &m->limits.memory },
-		{ CGROUP_CPU, m->spec->cpu_millis != 0, "cpus", &m->limits.cpu_millis },
-		{ CGROUP_PIDS, m->spec->pids != 0, "pids", &m->limits.pids },
+		{ CGROUP_MEMORY, insists(m, m->spec->memory, WARREN_LIMIT_MEMORY),
+		  "memory", &m->limits.memory },
+		{ CGROUP_CPU, insists(m, m->spec->cpu_millis, WARREN_LIMIT_CPU), "cpus",
+		  &m->limits.cpu_millis },
+		{ CGROUP_PIDS, insists(m, m->spec->pids, WARREN_LIMIT_PIDS), "pids",
+		  &m->limits.pids },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
