@@ -353,6 +353,20 @@ def every_option_has_a_test():
         ok(letter == "h" or re.search(rf'"-[a-z]*{letter}', positive), f"-{letter} has no test")
 
 
+@test
+def a_program_that_is_here_and_not_there():
+    with scratch() as d:
+        os.chmod(d, 0o755)
+        path = shutil.copy("/bin/true", f"{d}/mine")
+        p = warren("run", "--", path)
+        eq((p.returncode, p.stdout), (127, b""), f"{p}")
+        ok(b"No such file or directory; it is there on this machine, which the sandbox does not see (example: -v" in p.stderr, f"{p}")
+        eq(warren("run", "-v", f"{d}:{d}:ro", "--", path).returncode, 0, "as it says")
+        for words in (["--", f"{d}/none"], ["--", "mine"], ["-v", f"{d}:/there", "--", path]):
+            p = warren("run", *words)
+            ok(p.returncode == 127 and b"on this machine" not in p.stderr, f"{words}: {p}")
+
+
 # ------------------------------------------------------------------- doctor
 
 

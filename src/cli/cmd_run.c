@@ -8,7 +8,9 @@
  * sandbox is destroyed and the terminal is restored.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
@@ -149,6 +151,20 @@ static int start_command(struct run *run, struct warren_error *err)
 	return warren_exec(run->sb, &spec, &run->ex, err);
 }
 
+/* A program of this machine's is not in the sandbox, however near it is here. */
+static void advise(const struct run *run, struct warren_error *err)
+{
+	const char *program = run->argv[0];
+	size_t n = strlen(err->msg);
+
+	if (err->code == ENOENT && run->options.mounts.n == 0 && strchr(program, '/') &&
+	    access(program, X_OK) == 0)
+		(void)snprintf(
+			err->msg + n, sizeof(err->msg) - n,
+			"; it is there on this machine, which the sandbox does not "
+			"see (example: -v \"$PWD:$PWD\" -w \"$PWD\")");
+}
+
 /*
  * The status when the command could not be started. ENOTDIR is also what a
  * --workdir that cannot be entered gives, and that is not the command's fault.
@@ -238,8 +254,10 @@ static int run_sandbox(struct run *run)
 		return fail(run, &err, STATUS_FAILED);
 	if (warren_command(run->sb, o->entrypoint, run->args, &run->argv, &err) < 0)
 		return fail(run, &err, STATUS_FAILED);
-	if (start_command(run, &err) < 0)
+	if (start_command(run, &err) < 0) {
+		advise(run, &err);
 		return fail(run, &err, exec_status(o, err.code));
+	}
 	if (run_io_start(&run->io, run->ex, o, &err) < 0 ||
 	    run_io_run(&run->io, run->ex, &run->result, &err) < 0)
 		return fail(run, &err, STATUS_FAILED);
