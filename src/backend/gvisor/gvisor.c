@@ -5,8 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 
 #include "backend/gvisor/control.h"
 
@@ -82,10 +85,35 @@ static int gvisor_destroy(struct place *p, struct warren_error *err)
 }
 
 /* The sentry's connection ends with it, whatever has ended it. */
+static int open_pid(const json_t *number)
+{
+	json_int_t pid = json_integer_value(number);
+
+	return pid > 0 && pid <= INT32_MAX ? pidfd_open((pid_t)pid, 0) : -1;
+}
+
+/*
+ * The processes of it that runsc remembers: the sentry, and the gofer, which has its files. A
+ * sentry that was restored does not notice the other's end. -1: that is not known.
+ */
+static void open_both(const struct place *p, int *ret_sentry, int *ret_gofer)
+{
+	char name[2 * sizeof(p->id) + 32], path[GVISOR_PATH_MAX];
+	json_t *doc;
+
+	(void)snprintf(name, sizeof(name), "root/%s_sandbox:%s.state", p->id, p->id);
+	gvisor_path(p, name, path);
+	doc = json_load_file(path, 0, NULL);
+	*ret_sentry = open_pid(json_object_get(json_object_get(doc, "sandbox"), "pid"));
+	*ret_gofer = open_pid(json_object_get(doc, "goferPid"));
+	json_decref(doc);
+}
+
 static int gvisor_wait(struct place *p, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	AUTO_CLOSE int fd = gvisor_connect(p, &why);
+	AUTO_CLOSE int fd = gvisor_connect(p, &why), sentry = -1, gofer = -1;
+	struct pollfd either[2] = { { .fd = fd, .events = POLLIN } };
 	int r;
 
 	if (fd == -ENOENT)
@@ -94,7 +122,14 @@ static int gvisor_wait(struct place *p, struct warren_error *err)
 		*err = why;
 		return error_wrap(err, "%s: wait for the sandbox", p->name);
 	}
+	open_both(p, &sentry, &gofer);
+	either[1] = (struct pollfd){ .fd = gofer, .events = POLLIN };
 	r = control_send(fd, "containerManager.Wait", json_string(p->id), NULL, 0, err);
+	while (r == 0 && poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
+		;
+	/* Not all that is in the cgroup: that may be another sentry's by now. */
+	if (r == 0 && either[1].revents && sentry >= 0)
+		(void)pidfd_send_signal(sentry, SIGKILL, NULL, 0);
 	if (r == 0)
 		r = control_receive(fd, true, NULL, &why);
 	return r == -ENOMEM ? r : 0;
