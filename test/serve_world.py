@@ -369,8 +369,10 @@ class World:
     def ready(self):
         until(self.answers, lambda: f"it does not answer: {self.said()}")
 
-    def said(self):
-        return slurp(self.log_path)[-2000:]
+    def said(self, about=()):
+        """The end of the log; what it says of these sandboxes, if there are any."""
+        lines = [line for line in slurp(self.log_path).splitlines() if any(box in line for box in about)]
+        return "\n".join(lines)[-4000:] or slurp(self.log_path)[-2000:]
 
     @property
     def warden(self):
@@ -599,7 +601,8 @@ class World:
 
     def check_empty(self, seconds=2 * WAIT):
         """No sandbox, and nothing of one."""
-        until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()}; {self.said()}", seconds)
+        until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()} of {self.boxes() - self.parts()}; "
+              + self.said(self.boxes() - self.parts()), seconds)
 
     def match(self, seconds=WAIT):
         """Sandboxes by the API, by the database and on the machine are the same."""

@@ -315,6 +315,56 @@ TEST(killed_at_any_moment)
 
 /* ------------------------------------------------------------------- the dead */
 
+/* A process of ours in a cgroup of sandbox @id, which cannot be removed with it. */
+static pid_t stay_in_cgroup(const char *id)
+{
+	char find[128], dir[4096], *path;
+	pid_t pid = fork();
+	FILE *f;
+
+	if (pid == 0) {
+		(void)pause();
+		_exit(0);
+	}
+	OK(pid > 0);
+	(void)snprintf(find, sizeof(find), "find /sys/fs/cgroup -type d -name %s", id);
+	f = popen(find, "r");
+	OK(f && fgets(dir, sizeof(dir), f));
+	(void)pclose(f);
+	dir[strcspn(dir, "\n")] = '\0';
+	OK(asprintf(&path, "%s/cgroup.procs", dir) > 0);
+	f = fopen(path, "we");
+	OK(f && fprintf(f, "%d", pid) > 0 && fclose(f) == 0);
+	free(path);
+	return pid;
+}
+
+/* It is not told that it is gone while something of it is there. */
+TEST(what_cannot_be_removed_is_tried_again)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_sandbox *sb;
+	char id[ID_LEN + 1];
+	struct warren *w;
+	pid_t pid, in_the_way;
+
+	begin();
+	w = engine();
+	sb = make_durable(w);
+	(void)strcpy(id, warren_id(sb));
+	pid = init_pid(sb);
+	in_the_way = stay_in_cgroup(id);
+	FAILS(EBUSY, warren_destroy(sb, &err));
+	(void)waitpid(pid, NULL, 0);
+	FAILS(EBUSY, warren_adopt(w, id, &sb, &err));
+	EQ(count_durable(w, id), 1);
+	EQ(kill(in_the_way, SIGKILL), 0);
+	EQ(waitpid(in_the_way, NULL, 0), in_the_way);
+	FAILS(ESRCH, warren_adopt(w, id, &sb, &err));
+	FAILS(ENOENT, warren_adopt(w, id, &sb, &err));
+	finish(w, "after what was in the way");
+}
+
 TEST(the_death_of_an_init_is_noticed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -273,9 +273,12 @@ int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 		r = take_up(n, box, err);
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
+		int r2 = native_unmake(n, box, &second);
 
-		(void)native_unmake(n, box, &second);
-		return r;
+		/* It is not gone while something of it is left: who asked tries again. */
+		if (r2 < 0)
+			*err = second;
+		return r2 < 0 ? r2 : r;
 	}
 	if (r < 0) {
 		native_forget(box);
