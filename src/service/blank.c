@@ -7,6 +7,10 @@
  * So a thread keeps some beside the journals, under names that no exec can have,
  * and an exec takes one over by giving it its own name. What an earlier process left
  * there was never used, as using it is renaming it.
+ *
+ * A journal that nobody wants any more is emptied and kept for the next, instead of being
+ * removed, if nobody has it open: neither one of us who reads it to its end nor an init.
+ * That is what the kernel gives a write lease for, and refuses it otherwise.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +20,8 @@
 
 #include "service/internal.h"
 
-#define BLANKS 16
+#define BLANKS 64
+#define ENOUGH 16 /* that are made; what comes back may be more */
 
 struct blanks {
 	int dir; /* the service's */
@@ -24,8 +29,11 @@ struct blanks {
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t change;
 	bool stop;
-	uint32_t ready; /* a bit for each that is there */
+	uint64_t ready; /* a bit for each that is there, */
+	uint64_t busy;  /* and for each that is about to be */
 };
+
+_Static_assert(BLANKS <= 64, "they are bits of a number");
 
 struct blank_name {
 	char text[16];
@@ -47,20 +55,39 @@ static int make(int dir, const char *name)
 	return fd < 0 && errno != EEXIST ? -errno : 0;
 }
 
+/* A name for one that is not there yet; -1: all are. */
+static int begin(struct blanks *b)
+{
+	uint64_t free = ~(b->ready | b->busy);
+	int i = free ? __builtin_ctzll(free) : BLANKS;
+
+	if (i >= BLANKS)
+		return -1;
+	b->busy |= 1ULL << i;
+	return i;
+}
+
+static void finish(struct blanks *b, int i, bool made)
+{
+	b->busy &= ~(1ULL << i);
+	if (made)
+		b->ready |= 1ULL << i;
+}
+
 /* Under the lock, which is let go of for the time of the work. */
 static void fill(struct blanks *b)
 {
-	for (unsigned i = 0; i < BLANKS && !b->stop; i++) {
-		int r;
+	while (!b->stop && __builtin_popcountll(b->ready) < ENOUGH) {
+		int i = begin(b), r;
 
-		if (b->ready & 1U << i)
-			continue;
+		if (i < 0)
+			return;
 		(void)pthread_mutex_unlock(&b->lock);
-		r = make(b->dir, name_of(i).text);
+		r = make(b->dir, name_of((unsigned)i).text);
 		(void)pthread_mutex_lock(&b->lock);
+		finish(b, i, r == 0);
 		if (r < 0)
 			return; /* who takes the next one tells why */
-		b->ready |= 1U << i;
 	}
 }
 
@@ -119,10 +146,10 @@ static int take(struct blanks *b)
 	int i;
 
 	(void)pthread_mutex_lock(&b->lock);
-	i = b->ready ? __builtin_ctz(b->ready) : -1;
+	i = b->ready ? __builtin_ctzll(b->ready) : -1;
 	if (i >= 0)
-		b->ready &= ~(1U << i);
-	if (__builtin_popcount(b->ready) <= BLANKS / 2)
+		b->ready &= ~(1ULL << i);
+	if (__builtin_popcountll(b->ready) <= ENOUGH / 2)
 		(void)pthread_cond_signal(&b->change);
 	(void)pthread_mutex_unlock(&b->lock);
 	return i;
@@ -138,4 +165,34 @@ int blank_take(struct service *s, const char *name)
 		flags |= O_CREAT | O_EXCL;
 	fd = openat(s->journals, name, flags, 0600);
 	return fd < 0 ? -errno : fd;
+}
+
+/* Empty, and nobody's. */
+static int clear(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || ftruncate(fd, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+int blank_return(struct service *s, const char *name)
+{
+	struct blanks *b = s->blanks;
+	int i, r;
+
+	(void)pthread_mutex_lock(&b->lock);
+	i = begin(b);
+	(void)pthread_mutex_unlock(&b->lock);
+	if (i < 0)
+		return -EXFULL;
+	r = clear(s->journals, name);
+	if (r == 0 &&
+	    renameat(s->journals, name, s->journals, name_of((unsigned)i).text) < 0)
+		r = -errno;
+	(void)pthread_mutex_lock(&b->lock);
+	finish(b, i, r == 0);
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
 }

@@ -167,7 +167,7 @@ int run_open_journal(struct run *run, struct warren_error *err)
 
 void run_remove_journal(struct service *s, const char *name)
 {
-	if (name && name[0])
+	if (name && name[0] && blank_return(s, name) < 0)
 		(void)unlinkat(s->journals, name, 0);
 }
 

@@ -165,6 +165,8 @@ void service_untidy(struct service *s);
 int blank_open(struct service *s);
 void blank_close(struct service *s);
 int blank_take(struct service *s, const char *name);
+/* The file @name is not wanted any more; -errno: it is still there. */
+int blank_return(struct service *s, const char *name);
 
 /* restore.c: journals that no exec has are removed; -EAGAIN: perhaps not all. */
 int restore_sweep(struct service *s);
