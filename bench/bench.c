@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 static const struct {
 	const char *name;
@@ -43,7 +44,7 @@ static const struct {
 	{ "seconds", offsetof(struct bench, seconds),
 	  "at most, for each benchmark (60)" },
 	{ "workers", offsetof(struct bench, workers),
-	  "processes that create at once (3)" },
+	  "processes that create at once (2 for each processor)" },
 	{ "alive", offsetof(struct bench, alive), "sandboxes at once (2000)" },
 	{ "mib", offsetof(struct bench, mib), "to stream (4096)" },
 };
@@ -168,7 +169,7 @@ int main(int argc, char **argv)
 			   .prefix = "",
 			   .warmup = 50,
 			   .seconds = 60,
-			   .workers = 3,
+			   .workers = 2 * (unsigned)get_nprocs(),
 			   .alive = 2000,
 			   .mib = 4096 };
 	int status = take_options(&b, argc, argv);
