@@ -126,6 +126,13 @@ static int probe(struct bench *b, struct crowd *c, uint64_t *ret_ns,
 	return r;
 }
 
+/* What a crowd has, whatever the slab kept of an earlier one. */
+static int64_t has(const struct memory *m)
+{
+	return (int64_t)(m->objects + m->percpu + m->stacks + m->page_tables + m->anon +
+			 m->shmem);
+}
+
 static void report_memory(struct bench *b, const struct memory *before,
 			  const struct memory *after, unsigned n)
 {
@@ -144,12 +151,17 @@ static void report_memory(struct bench *b, const struct memory *before,
 		  (int64_t)(after->page_tables - before->page_tables) },
 		{ "  of which anonymous", (int64_t)(after->anon - before->anon) },
 		{ "  of which tmpfs", (int64_t)(after->shmem - before->shmem) },
+		{ "objects of the slab in use",
+		  (int64_t)(after->objects - before->objects) },
 	};
 	double larger = (double)(rows[0].kb > rows[1].kb ? rows[0].kb : rows[1].kb);
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		report_value(b, rows[i].name, (double)rows[i].kb / n, "KiB");
 	report_value(b, "Pss of an init", (double)memory_of_children(50), "KiB");
+	if (after->objects)
+		report_value(b, "objects in use, each",
+			     (double)(has(after) - has(before)) / n / 1024, "MiB");
 	report_value(b, "memory each", larger / n / 1024, "MiB");
 }
 

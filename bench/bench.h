@@ -93,6 +93,7 @@ struct memory {
 	uint64_t available; /* kB, as all of these */
 	uint64_t in_use;    /* all but free memory and the page cache; tmpfs is in use */
 	uint64_t slab, percpu, stacks, page_tables, anon, shmem;
+	uint64_t objects; /* of the slab, what is in use; the rest is kept for others */
 };
 
 void memory_read(struct memory *ret);

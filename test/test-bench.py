@@ -105,7 +105,7 @@ def the_floor_is_confined_as_we_are():
 @test
 @needs_root
 def the_floor_has_its_rows_and_leaves_nothing():
-    p = subprocess.run([BENCH, "--rounds", "5", "--warmup", "1", "--seconds", "4", "create", "rate"],
+    p = subprocess.run([BENCH, "--rounds", "5", "--warmup", "1", "--seconds", "4", "--workers", "3", "create", "rate"],
                        capture_output=True, text=True, timeout=240, check=False)
     eq((p.returncode, p.stderr), (0, ""), "status and errors")
     for row in ("floor: create", "create", "floor: create+true+destroy", "floor: create+destroy, 3 at once"):
