@@ -122,7 +122,8 @@ static int run_program(char *const argv[], int *ret_status)
 
 	if (pid == 0) {
 		(void)signal(SIGCHLD, SIG_DFL);
-		pid = fork();
+		/* Not fork(3), which takes the allocator's locks: another thread may have had them. */
+		pid = _Fork();
 		if (pid == 0) {
 			(void)execvp(argv[0], argv);
 			_exit(127);
