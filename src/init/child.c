@@ -166,8 +166,13 @@ static long place_extra(struct plan *p)
 	if (!spawn_has_control(p->msg))
 		return 0;
 	p->report = out_of_the_way(p->report);
-	if (p->gate >= 0)
+	if (p->report < 0)
+		sys_exit(127); /* nobody can be told, which tells it */
+	if (p->gate >= 0) {
 		p->gate = out_of_the_way(p->gate);
+		if (p->gate < 0)
+			return p->gate;
+	}
 	for (int i = 0; i < PROTO_CONTROL_MAX; i++)
 		if (p->extra[i] >= 0)
 			p->extra[i] = out_of_the_way(p->extra[i]);

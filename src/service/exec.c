@@ -179,9 +179,8 @@ struct starting {
 	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
 	struct run_start start;
 	struct talk_user user;
-	bool written;                /* the row is in the store */
-	struct warren_error refused; /* why it was not, and init was asked */
-	run_fn done;
+	bool written; /* the row is in the store */
+	run_fn done;  /* NULL: it was refused, and only init has yet to answer */
 	void *ctx;
 	uint64_t begun;
 };
@@ -242,10 +241,11 @@ static void starting_free(struct starting *st)
 }
 
 /* It could not be started: as if it had never been asked for. */
-static void fail(struct starting *st, const struct warren_error *err)
+static void refuse(struct starting *st, const struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct run *run = st->run;
+	struct run *run = TAKE_PTR(st->run);
+	run_fn done = TAKE_PTR(st->done);
 
 	if (run) {
 		run_hold_first_end(run);
@@ -258,7 +258,13 @@ static void fail(struct starting *st, const struct warren_error *err)
 			run_remove_journal(run->box->service, run->row.journal);
 		(void)run_unref(run);
 	}
-	st->done(st->ctx, NULL, err);
+	done(st->ctx, NULL, err);
+}
+
+static void fail(struct starting *st, const struct warren_error *err)
+{
+	if (st->done)
+		refuse(st, err);
 	starting_free(st);
 }
 
@@ -269,8 +275,8 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
-	if (failure || st->refused.code) {
-		fail(st, st->refused.code ? &st->refused : failure);
+	if (failure || !st->done) {
+		fail(st, failure);
 		return;
 	}
 	if (a->m.h.type != PROTO_REPLY || reply_code(&a->m.reply) != 0) {
@@ -395,7 +401,7 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);
 }
 
-/* Until init has answered it is not over, whatever became of the row. */
+/* Until init has answered it is not over; but who asked hears at once what became of the row. */
 static int start_behind_gate(struct starting *st, struct warren_error *err)
 {
 	AUTO_CLOSE int ours = -1;
@@ -408,8 +414,10 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/* If nobody waits there any more, something else failed, and init will say what. */
-	if (write_down(st, &st->refused) == 0)
+	if (write_down(st, err) == 0)
 		(void)!write(ours, "", 1);
+	else
+		refuse(st, err);
 	return 0;
 }
 
