@@ -508,6 +508,17 @@ def files_for_output_are_used_again_if_nobody_has_them():
     ok(inode not in after, f"a file that somebody had open was kept: {inode} of {after}")
     eq(held[0].count(b"secret"), 2, "what its reader saw of it")
 
+    @contextlib.contextmanager
+    def linking(f):
+        copy = kept / ".a-backup"
+        copy.hardlink_to(f)
+        yield
+        held.append(copy.read_bytes())
+        copy.unlink()
+    inode, after = left_by_a_deleted_one(linking)
+    ok(inode not in after, f"a file that has another name was kept: {inode} of {after}")
+    eq(held[1].count(b"secret"), 2, "what is behind the other name")
+
 
 # ------------------------------------------------------------------- terminals
 

@@ -344,6 +344,8 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGIO,
+		     SIG_IGN); /* of leases (blank.c), which ask, and wait for nothing */
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");
@@ -404,6 +406,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;
+	options.reuse = b->uid != b->owner;
 	r = service_new(&options, &a->service, err);
 	if (r < 0)
 		return r;

@@ -411,6 +411,7 @@ int main(int argc, char **argv)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGIO, SIG_IGN); /* of leases, which only ask (spool.c) */
 	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	if (argc == 3 && strcmp(argv[1], "run") == 0)
 		return keeper_run(argv[2], &err) < 0;

@@ -6,16 +6,19 @@
  * every inode that was freed in the last minutes. To rename one takes microseconds.
  * So a thread keeps some beside the journals, under names that no exec can have,
  * and an exec takes one over by giving it its own name. What an earlier process left
- * there was never used, as using it is renaming it.
+ * there is removed: a machine that lost its power may have kept a name, and not how it got there.
  *
  * A journal that nobody wants any more is emptied and kept for the next, instead of being
  * removed, if nobody has it open: neither one of us who reads it to its end nor an init.
- * That is what the kernel gives a write lease for, and refuses it otherwise.
+ * That is what the kernel gives a write lease for, and refuses it otherwise. An init that
+ * kept a mere name of it (O_PATH) cannot open it again: it is not its user's. Where it is, in the service
+ * of an ordinary user, none is used again.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "service/internal.h"
@@ -52,7 +55,7 @@ static int make(int dir, const char *name)
 	AUTO_CLOSE int fd = openat(
 		dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	return fd < 0 && errno != EEXIST ? -errno : 0;
+	return fd < 0 ? -errno : 0;
 }
 
 /* A name for one that is not there yet; -1: all are. */
@@ -113,6 +116,8 @@ int blank_open(struct service *s)
 	if (!b)
 		return -ENOMEM;
 	b->dir = s->journals;
+	for (unsigned i = 0; i < BLANKS; i++)
+		(void)unlinkat(b->dir, name_of(i).text, 0);
 	(void)pthread_mutex_init(&b->lock, NULL);
 	(void)pthread_cond_init(&b->change, NULL);
 	r = pthread_create(&b->thread, NULL, blank_main, b);
@@ -172,9 +177,13 @@ static int clear(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
-	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || ftruncate(fd, 0) < 0)
+	struct stat st;
+
+	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	return 0;
+	if (st.st_nlink != 1)
+		return -EMLINK; /* somebody else keeps it */
+	return ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
 int blank_return(struct service *s, const char *name)
@@ -182,6 +191,8 @@ int blank_return(struct service *s, const char *name)
 	struct blanks *b = s->blanks;
 	int i, r;
 
+	if (!s->reuse)
+		return -EPERM;
 	(void)pthread_mutex_lock(&b->lock);
 	i = begin(b);
 	(void)pthread_mutex_unlock(&b->lock);

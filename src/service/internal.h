@@ -134,6 +134,7 @@ struct service {
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
 	struct blanks *blanks;
+	bool reuse; /* of journals, see blank.c */
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;

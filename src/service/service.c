@@ -69,6 +69,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->loop = o->loop;
 	s->db = o->db;
 	s->journals = o->journals;
+	s->reuse = o->reuse;
 	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
 	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
 	s->execs_max = o->execs_max ? o->execs_max : 1000;

@@ -48,8 +48,9 @@ struct run;
 struct service_options {
 	struct net_loop *loop;
 	struct db *db;
-	int warden;                            /* the connection; taken */
-	int journals;                          /* the directory of journals; taken */
+	int warden;   /* the connection; taken */
+	int journals; /* the directory of journals; taken */
+	bool reuse; /* journals for other sandboxes: no init has the user that owns them */
 	uint64_t journal_default, journal_max; /* bytes kept of an exec's output */
 	unsigned execs_max;                    /* kept in the store for each sandbox */
 	/* Where sandboxes may be, NULL-terminated; borrowed. */
