@@ -132,9 +132,10 @@ static void complete(struct writing *w)
 				  .dir = w->place.dir,
 				  .to = w->fd };
 
-	files_call(w->fc.files, "write", w->fc.path);
-	if (w->nameless)
+	if (w->nameless) {
+		files_call(w->fc.files, "write", w->fc.path);
 		files_change_one(w->fc.files, c, w->name, w->place.name, on_put, w);
+	}
 	(void)close(TAKE_FD(w->fd));
 	if (w->append)
 		finish(w);

@@ -191,6 +191,7 @@ struct running {
 	struct buf text[2]; /* stdout, stderr; of a command whose answer is no stream */
 	size_t at;          /* of one of them, in the answer */
 	struct buf tail;    /* of that */
+	bool full[2];       /* there was no room for something of it, nor is for more */
 	uint64_t dropped;
 	uint64_t cursor; /* what was read of the shell's output */
 	bool stream, sse;
@@ -201,7 +202,8 @@ struct running {
 	int kept_stream;
 };
 
-#define KEPT_MAX (64U << 20)
+#define KEPT_MAX  (64U << 20)
+#define KEPT_FREE (16U << 10) /* of each, whatever others have */
 
 static void running_gone(struct call *c)
 {
@@ -348,9 +350,12 @@ static void on_output(struct shell_command *command, int stream, const void *dat
 		put_output(k, stream, data, n);
 		return;
 	}
-	/* Those of all sessions together are bounded, too. */
-	if (!http_keep(k->pieces.call->req, take))
-		take = 0;
+	/* Those of all sessions together are bounded, too; but nobody's few lines. */
+	if (k->text[0].len + k->text[1].len + take > KEPT_FREE &&
+	    !http_keep(k->pieces.call->req, take))
+		k->full[stream - 1] = true;
+	if (k->full[stream - 1])
+		take = 0; /* the rest, too: there is no hole in the middle */
 	buf_add(text, data, take);
 	k->dropped += n - take;
 }
