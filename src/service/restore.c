@@ -204,7 +204,8 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 			all->service->figures.restored++;
 			restore_runs(all, box);
 			restore_shells(box);
-			r = restore_pause(box, &err);
+			/* A store that cannot be written to is no reason to end it. */
+			survive(all->service, restore_pause(box, &err));
 			box_arm(box);
 		}
 	} else {

@@ -11,17 +11,18 @@
 #define PROBED_MAX (1U << 20)
 
 /* For whoever comes after us. */
-static void note_paused(const struct kept *k, struct kept_box *box, bool paused)
+static int note_paused(const struct kept *k, struct kept_box *box, bool paused)
 {
 	char path[ID_LEN + 10];
+	AUTO_CLOSE int fd = -1;
 
-	box->paused = paused;
 	(void)snprintf(path, sizeof(path), "%s/paused", box->base.id);
 	if (paused)
-		(void)close(
-			openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-	else
-		(void)unlinkat(k->dir_fd, path, 0);
+		fd = openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (paused ? fd < 0 : unlinkat(k->dir_fd, path, 0) < 0 && errno != ENOENT)
+		return -errno;
+	box->paused = paused;
+	return 0;
 }
 
 /* By the keeper itself, which has what is saved. */
@@ -64,16 +65,22 @@ static int kept_pause(void *state, struct backend_box *base, bool paused,
 	struct kept *k = state;
 	struct kept_box *box = (struct kept_box *)base;
 	bool before = box->paused;
-	int r;
+	int r = 0;
 
 	if (box->saved)
 		return paused ? 0 : ask_to_save(k, box, false, err);
-	/* First: if we are killed meanwhile, who does it goes on, and nobody would know. */
-	note_paused(k, box, paused);
+	/*
+	 * If we are killed meanwhile, who does it goes on, and nobody would know: it counts as
+	 * paused from before a pause until after a resume, which may be done twice.
+	 */
+	if (paused)
+		r = note_paused(k, box, true);
+	if (r < 0)
+		return error_errno(err, -r, "note that it is paused");
 	r = kept_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL, NULL,
 		      err);
-	if (r < 0)
-		note_paused(k, box, before);
+	if (r < 0 ? paused && !before : !paused)
+		(void)note_paused(k, box, false);
 	return r;
 }
 
