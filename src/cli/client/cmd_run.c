@@ -112,6 +112,7 @@ static int run_in(struct client *c, const json_t *box, const struct run_options 
 		status = report(box, &result, keep, status);
 	if (r == 0)
 		result_say_end(o, &result);
+	x->keep = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
 		pump_done(&keep[i]);
 	return status;
