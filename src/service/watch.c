@@ -135,7 +135,7 @@ static int set_path(struct watch *w, size_t wd, const char *path,
 
 	if (!copy)
 		return error_errno(err, ENOMEM, "watch '%s'", path);
-	if (wd > 8U * WATCHES_MAX || w->count >= WATCHES_MAX)
+	if (wd > (size_t)8 * WATCHES_MAX || w->count >= WATCHES_MAX)
 		return error_set(err, ENOSPC, "more than %d directories to watch",
 				 WATCHES_MAX);
 	if (wd >= w->n_paths) {

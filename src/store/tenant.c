@@ -81,7 +81,7 @@ int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
 {
 	AUTO_DB_TX struct db_tx tx = { 0 };
 	AUTO_QUERY struct query q = { 0 };
-	struct tenant_row row;
+	struct tenant_row row = { 0 };
 	int r = db_begin(db, DB_POWER_SAFE, &tx, err);
 
 	if (r == 0)
