@@ -34,6 +34,7 @@ struct blanks {
 	bool stop;
 	uint64_t ready; /* a bit for each that is there, */
 	uint64_t busy;  /* and for each that is about to be */
+	unsigned next;  /* they are taken in turn, or some never would be */
 };
 
 _Static_assert(BLANKS <= 64, "they are bits of a number");
@@ -145,13 +146,23 @@ void blank_close(struct service *s)
 	free(b);
 }
 
+static int next_ready(struct blanks *b)
+{
+	uint64_t later = b->ready & (b->next < BLANKS ? ~0ULL << b->next : 0);
+	int i = b->ready ? __builtin_ctzll(later ? later : b->ready) : -1;
+
+	if (i >= 0)
+		b->next = (unsigned)i + 1;
+	return i;
+}
+
 /* Several are made at a time, when half are gone: one after each would be in its way. */
 static int take(struct blanks *b)
 {
 	int i;
 
 	(void)pthread_mutex_lock(&b->lock);
-	i = b->ready ? __builtin_ctzll(b->ready) : -1;
+	i = next_ready(b);
 	if (i >= 0)
 		b->ready &= ~(1ULL << i);
 	if (__builtin_popcountll(b->ready) <= ENOUGH / 2)
