@@ -233,6 +233,11 @@ static bool find_program(struct warren_feature *f, const char *name)
 	return missing(f, "%s is not installed", name);
 }
 
+static bool probe_criu(const struct native *n UNUSED, struct warren_feature *f)
+{
+	return find_program(f, "criu");
+}
+
 static bool probe_runsc(const struct native *n UNUSED, struct warren_feature *f)
 {
 	return find_program(f, "runsc");
@@ -284,6 +289,8 @@ static const struct probe probes[] = {
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop,
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },
+	{ "criu", false, probe_criu,
+	  "nothing is missed: no backend here saves memory by it", NULL },
 	{ "runsc", false, probe_runsc, "the gVisor tier is not available",
 	  "install runsc" },
 	{ "kvm", false, probe_kvm, "gVisor cannot have its platform `kvm`",
