@@ -62,8 +62,8 @@ static bool answer_one(int sock, int status, uint32_t value, int fd)
 	return fd_send(sock, &r, sizeof(r), &fd, fd >= 0) == 0;
 }
 
-/* One that says @status to whatever it is asked, with @fd. Its pid. */
-static pid_t start(int status, int fd)
+/* A process that stands for who is inside, and its end of the connection there. */
+static pid_t begin_inside(int *ret_sock)
 {
 	int ends[2];
 	pid_t pid;
@@ -74,14 +74,27 @@ static pid_t start(int status, int fd)
 	OK(pid >= 0);
 	if (pid == 0) {
 		(void)close(ends[0]);
-		for (uint32_t i = 1; i <= ASKED_MAX; i++)
-			if (!answer_one(ends[1], status, i, fd))
-				break;
-		_exit(0);
+		*ret_sock = ends[1];
+		return 0;
 	}
 	(void)close(ends[1]);
 	place.within = ends[0];
 	place.platform = &silent_one;
+	return pid;
+}
+
+/* One that says @status to whatever it is asked, with @fd. Its pid. */
+static pid_t start(int status, int fd)
+{
+	int sock;
+	pid_t pid = begin_inside(&sock);
+
+	if (pid == 0) {
+		for (uint32_t i = 1; i <= ASKED_MAX; i++)
+			if (!answer_one(sock, status, i, fd))
+				break;
+		_exit(0);
+	}
 	return pid;
 }
 
@@ -149,25 +162,16 @@ TEST(a_lie_is_no_reason_to_ask_again)
 
 TEST(one_that_was_too_late_is_asked_again)
 {
-	int ends[2];
-	pid_t pid;
+	int sock;
+	pid_t pid = begin_inside(&sock);
 	char c;
 
-	OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-	OK(pipe2(signs, O_CLOEXEC) == 0);
-	pid = fork();
-	OK(pid >= 0);
 	if (pid == 0) {
-		(void)close(ends[0]);
-		if (read(signs[0], &c, 1) != 1 ||
-		    !answer_one(ends[1], -ECANCELED, 0, -1) ||
-		    !answer_one(ends[1], 0, 2, -1))
+		if (read(signs[0], &c, 1) != 1 || !answer_one(sock, -ECANCELED, 0, -1) ||
+		    !answer_one(sock, 0, 2, -1))
 			_exit(1);
 		_exit(0);
 	}
-	(void)close(ends[1]);
-	place.within = ends[0];
-	place.platform = &silent_one;
 	ask();
 	end(pid);
 	EQ(heard.status, 0);
