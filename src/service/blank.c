@@ -175,10 +175,13 @@ int blank_take(struct service *s, const char *name)
 {
 	int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
 	int i = take(s->blanks), fd;
+	struct blank_name blank = name_of(i < 0 ? 0 : (unsigned)i);
 
-	if (i < 0 ||
-	    renameat(s->journals, name_of((unsigned)i).text, s->journals, name) < 0)
+	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
 		flags |= O_CREAT | O_EXCL;
+	/* Of one that cannot be renamed the name is free again: it counts as not there. */
+	if (i >= 0 && flags & O_CREAT)
+		(void)unlinkat(s->journals, blank.text, 0);
 	fd = openat(s->journals, name, flags, 0600);
 	return fd < 0 ? -errno : fd;
 }
@@ -187,7 +190,6 @@ int blank_take(struct service *s, const char *name)
 static int clear(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-
 	struct stat st;
 
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || fstat(fd, &st) < 0)
