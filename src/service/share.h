@@ -2,9 +2,9 @@
 /*
  * share.h - what the kernel counts for the service as a whole, shared among its tenants
  *
- * A tenant may take one more as long as more are free than it holds. So one that is
- * alone gets half, each of two a third, each of n one part in n + 1; and whoever comes
- * next finds as much free as any other has.
+ * A tenant may take one more as long as more are free than it holds. So the first has
+ * half at most, the next half of what is left then, and whoever comes finds some free as long
+ * as there is more than one.
  */
 #ifndef SERVICE_SHARE_H
 #define SERVICE_SHARE_H
