@@ -219,11 +219,13 @@ def a_check_tells_what_a_start_would_stumble_over():
                                   stdin=subprocess.DEVNULL, timeout=30, text=True, check=False, **drop)
         r = serve("--check")
         eq((r.returncode, sorted(os.listdir(d))), (0, ["file", "locked", "warren-serve"]), f"nothing is made: {r}")
+        os.mkdir(f"{d}/free")
+        os.chmod(f"{d}/free", 0o777)
         for way in (["--check"], []):
             r = serve(*way, state_dir=f"{d}/file/x")
             ok(r.returncode == 1 and f"state_dir: '{d}/file/x' cannot be made: '{d}/file" in r.stderr, f"{way}: {r}")
             for key in ("state_dir", "run_dir"):
-                r = serve(*way, user=65534, **{"state_dir": "/tmp/never", "run_dir": "/tmp/never", key: f"{d}/locked/deep/er"})
+                r = serve(*way, user=65534, **{"state_dir": f"{d}/free/x", "run_dir": f"{d}/free/x", key: f"{d}/locked/deep/er"})
                 ok(r.returncode == 1 and f"{key}: '{d}/locked/deep/er' cannot be made: '{d}/locked': Permission denied; "
                    f"choose another place (example: --{key.replace('_', '-')} " in r.stderr, f"{way}: {r}")
         r = serve("--check", mounts=f"{d}/none:ro")
@@ -777,8 +779,10 @@ def a_place_that_the_api_cannot_reach_is_named():
         os.chmod(f"{d}/private", 0o711)
         with start(*words) as p:
             host = {**os.environ, "WARREN_HOST": f"unix:{d}/run/warren.sock"}
-            until(lambda: warren("ls", env=host).returncode == 0, "it serves")
-            p.terminate()
+            try:
+                until(lambda: warren("ls", env=host).returncode == 0, "it serves")
+            finally:
+                p.terminate()
 
 
 @test

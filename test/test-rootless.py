@@ -72,14 +72,21 @@ class User:
         p = subprocess.Popen([*self.prefix, self.program, "serve"], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
+            said = []
             for line in p.stderr:
+                said.append(line)
                 if "ready; " in line:
                     break
+            ok(said and "ready; " in said[-1], f"the service does not come up: {said}")
             yield
         finally:
             p.terminate()
-            p.communicate(timeout=WAIT)
-            os.unlink(f"{self.dir}/run/warren/engines/serve")  # an engine with a name keeps it
+            try:
+                p.communicate(timeout=WAIT)
+            finally:
+                p.kill()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.dir}/run/warren/engines/serve")  # an engine with a name keeps it
 
 
 def users():

@@ -291,14 +291,44 @@ def a_pause_that_nobody_was_left_to_write_down():
 
 
 @test
+def an_exec_that_cannot_be_written_down_is_none():
+    """Neither when the store fails nor when the api is killed before it can."""
+    with World() as w:
+        box = w.create()
+        at = f"/v1/sandboxes/{box}"
+        for kill in (False, True):
+            with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)) as db:
+                db.execute("BEGIN IMMEDIATE")
+                with w.client() as c:
+                    c.open().request("POST", f"{at}/run", json.dumps({"command": "echo >/tmp/ran"}),
+                                     {"Content-Type": "application/json"})
+                    if kill:
+                        time.sleep(0.2)  # it waits for the store, for two seconds
+                        w.kill("api", "warden")
+                    else:
+                        r = c.http.getresponse()
+                        ok(r.status >= 400, f"an exec without a store: {r.status} {r.read()}")
+            if kill:
+                w.start()
+            eq(w.get(f"{at}/execs")["execs"], [], f"execs, killed: {kill}")
+            eq(w.run(box, "test -e /tmp/ran; echo $?")["stdout"], "1\n", f"what it made, killed: {kill}")
+            box = w.create()
+            at = f"/v1/sandboxes/{box}"
+        eq(w.run(box, "echo >/tmp/ran; test -e /tmp/ran; echo $?")["stdout"], "0\n", "one that is written down")
+
+
+@test
 def a_pause_that_cannot_be_written_down_is_none():
     needs("pause", "walls")
     with World() as w:
         box = w.create()
         with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)) as db:
             db.execute("BEGIN IMMEDIATE")
-            r = w.ask("POST", f"/v1/sandboxes/{box}/pause")
-            ok(r.status >= 400, f"a pause without a store: {r}")
+            with w.client() as c:
+                c.open().request("POST", f"/v1/sandboxes/{box}/pause")
+                until(lambda: is_frozen(box), "it was begun")
+                r = c.http.getresponse()
+                ok(r.status >= 400, f"a pause without a store: {r.status} {r.read()}")
         until(lambda: not is_frozen(box), "it goes on")
         eq(w.get(f"/v1/sandboxes/{box}")["state"], "running", "state")
         eq(w.run(box, "echo lively")["stdout"], "lively\n", "a command")

@@ -346,6 +346,7 @@ def a_tenant_leaves_watches_to_others():
         e = json.loads(refused.read())
         eq((refused.status, e["code"], e["detail"]["quota"]), (429, "quota_exceeded", "watches"), f"{e}")
         eq((e["detail"]["used"], e["detail"]["maximum"]), (len(held), len(held)), f"{e}")
+        eq(len(held), (limit + 1) // 2, f"what one tenant has of {limit}")
         ok(int(refused.headers["retry-after"]) >= 1, refused.headers)
         c, r = watch(stack, theirs, modest)
         eq((r.status, r.readline()), (200, b'{"type":"ready"}\n'), "a watch of another tenant")

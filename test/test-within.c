@@ -104,14 +104,18 @@ static void ask(void)
 	struct proto_open msg = { .h = { .version = PROTO_VERSION, .type = PROTO_OPEN },
 				  .path = "/etc/passwd" };
 
+	(void)memset(&heard, 0xff, sizeof(heard)); /* nothing yet */
 	within_work(&w, &msg, sizeof(msg), NULL, 0);
 	EQ(heard.seq, 77U);
 }
 
 static void end(pid_t pid)
 {
+	int status = -1;
+
 	(void)close(place.within);
-	OK(waitpid(pid, NULL, 0) == pid);
+	OK(waitpid(pid, &status, 0) == pid);
+	EQ(status, 0);
 }
 
 /* Whether nobody has the other end of @fd any more. */
