@@ -115,6 +115,13 @@ TEST(a_shell_that_cannot_be_stopped_is_ended)
 	shell_close(&sh);
 }
 
+/* By which the record below is known. */
+static void known_bits(void *arg UNUSED, uint64_t serial UNUSED,
+		       uint8_t ret[SESSION_MARKER_SIZE])
+{
+	(void)memset(ret, 0, SESSION_MARKER_SIZE);
+}
+
 TEST(who_is_signalled)
 {
 	enum {
@@ -148,12 +155,13 @@ TEST(who_is_signalled)
 		[SESSION_STEP_END] = { SIGKILL, 1, { SHELL } },
 	};
 	static const char record[] =
-		"0 0  13 10 hB /"; /* with its NUL: job 13, shell 10 */
+		"0000000000 0  13 10 hB /"; /* with its NUL: job 13, shell 10 */
 	struct shell sh = { .text = { BUF_INIT(99), BUF_INIT(99) } };
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct warren_error err;
 
 	EQ(session_new(SESSION_CONTROL, &shell_events, &sh, &sh.s, &err), 0);
+	session_markers(sh.s, known_bits);
 	EQ(session_start(sh.s, &out, &err), 0);
 	EQ(session_on_bytes(sh.s, SESSION_RESULTS, record, sizeof(record), &err), 0);
 	EQ(session_pid(sh.s), SHELL);

@@ -488,6 +488,15 @@ TEST(refusals)
 	shell_close(&sh);
 }
 
+/* Each a byte of its own, by the number of the command. */
+static void known_marker(void *arg UNUSED, uint64_t serial,
+			 uint8_t ret[SESSION_MARKER_SIZE])
+{
+	(void)memset(ret, (int)serial, SESSION_MARKER_SIZE);
+}
+
+#define KEY "0000000000" /* what it gives for serial 0 */
+
 /* What a shell could send if it were none of ours. */
 TEST(results_that_do_not_add_up)
 {
@@ -497,16 +506,19 @@ TEST(results_that_do_not_add_up)
 		int r;
 	} records[] = {
 #define RECORD(s, r) { s, sizeof(s) - 1, r }
-		RECORD("0 0   1 hB /\0", 0),
-		RECORD("0 0 d7 12 1 hB /\0", 0),
-		RECORD("1 0   1 hB /\0", -EPROTO),
-		RECORD("0 256   1 hB /\0", -EPROTO),
-		RECORD("0 -1   1 hB /\0", -EPROTO),
-		RECORD("0 0 d 12 1 hB /\0", -EPROTO),
-		RECORD("0 0 z 12 1 hB /\0", -EPROTO),
-		RECORD("0 0 d1\0", -EPROTO),
+		RECORD(KEY " 0   1 hB /\0", 0),
+		RECORD(KEY " 0 d7 12 1 hB /\0", 0),
+		RECORD("0 0   1 hB /\0",
+		       -EPROTO), /* as it was when the serial served for a key */
+		RECORD("0000000001 0   1 hB /\0", -EPROTO),
+		RECORD("000000000 0   1 hB /\0", -EPROTO),
+		RECORD(KEY " 256   1 hB /\0", -EPROTO),
+		RECORD(KEY " -1   1 hB /\0", -EPROTO),
+		RECORD(KEY " 0 d 12 1 hB /\0", -EPROTO),
+		RECORD(KEY " 0 z 12 1 hB /\0", -EPROTO),
+		RECORD(KEY " 0 d1\0", -EPROTO),
 		RECORD("\0", -EPROTO),
-		RECORD("0 0   1 hB /\0000 0   1 hB /\0", -EPROTO), /* twice */
+		RECORD(KEY " 0   1 hB /\0" KEY " 0   1 hB /\0", -EPROTO), /* twice */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
@@ -515,6 +527,7 @@ TEST(results_that_do_not_add_up)
 		struct warren_error err;
 
 		EQ(session_new(SESSION_CONTROL, &shell_events, &sh, &sh.s, &err), 0);
+		session_markers(sh.s, known_marker);
 		EQ(session_start(sh.s, &out, &err), 0);
 		if (session_on_bytes(sh.s, SESSION_RESULTS, records[i].text, records[i].n,
 				     &err) != records[i].r)
@@ -522,13 +535,6 @@ TEST(results_that_do_not_add_up)
 		EQ(session_alive(sh.s), records[i].r == 0);
 		sh.s = session_free(sh.s);
 	}
-}
-
-/* Each a byte of its own, by the number of the command. */
-static void known_marker(void *arg UNUSED, uint64_t serial,
-			 uint8_t ret[SESSION_MARKER_SIZE])
-{
-	(void)memset(ret, (int)serial, SESSION_MARKER_SIZE);
 }
 
 #define KNOWN(digits)                                                                \

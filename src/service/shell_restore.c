@@ -52,7 +52,7 @@ static void replay(struct shell *sh)
 	}
 	sh->cursor = cursor;
 	/* Of an earlier command: the last one still runs. */
-	if (last.len > 0 && strtoull(last.data, NULL, 10) == sh->row.serial)
+	if (last.len > 0 && session_is_result(sh->codec, last.data, last.len))
 		(void)session_on_bytes(sh->codec, SESSION_RESULTS, last.data, last.len,
 				       &err);
 }

@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c - results on a descriptor that the command does not have */
-#include <inttypes.h>
-
+/*
+ * control.c - results on a descriptor that the command does not have
+ *
+ * A command can find that descriptor all the same: the shell has put it away, not closed it. So
+ * a result is believed only if it begins with the command's key. The key is in the command's own
+ * line, which the shell has read and parsed as a whole before the command begins, and becomes
+ * a variable when the command has ended: neither the text of the command nor what it starts
+ * can know it before.
+ */
 #include "session/session_internal.h"
+
+void control_expect(struct session *s)
+{
+	/* What a shell takes for a word without quotes. Short, as bash reads byte by byte. */
+	static const char digits[] =
+		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";
+	uint8_t bits[SESSION_MARKER_SIZE];
+
+	session_bits(s, bits);
+	for (size_t i = 0; i < KEY_LEN; i++)
+		s->key[i] = digits[bits[i] & 63];
+}
 
 void control_ask(struct session *s, struct buf *out)
 {
+	control_expect(s);
 	script_add(out, s, ";{ @e=$? @n=");
-	buf_printf(out, "%" PRIu64, s->serial);
+	buf_puts(out, s->key);
 	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
 }
 

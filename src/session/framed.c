@@ -12,30 +12,25 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "session/session_internal.h"
 
 #define MARKER_FIRST \
 	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
-
-/* One by chance cannot fail: so few bytes a kernel that has started always has. */
-static void random_marker(void *arg UNUSED, uint64_t serial UNUSED,
-			  uint8_t ret[SESSION_MARKER_SIZE])
-{
-	if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
-		abort();
-}
+#define EARLY_FIRST 'x'
 
 void framed_expect(struct session *s)
 {
 	uint8_t bits[SESSION_MARKER_SIZE];
 	size_t n = 0;
 
-	(s->make_marker ? s->make_marker : random_marker)(s->arg, s->serial, bits);
+	session_bits(s, bits);
 	s->marker[n++] = MARKER_FIRST;
 	for (size_t i = 0; i < sizeof(bits); i++, n += 2)
 		(void)snprintf(s->marker + n, 3, "%02x", bits[i]);
+	/* The same first half, then what is no digit: the two are told apart by that byte. */
+	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
+		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);
 	(void)memset(s->frames, 0, sizeof(s->frames));
 }
 
@@ -52,6 +47,20 @@ void framed_ask(struct session *s, struct buf *out)
 	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
 }
 
+/* Which of the markers it is that comes; the second half tells. */
+static const char *candidate(const struct session *s, const struct frame *f)
+{
+	return f->early ? s->early : s->marker;
+}
+
+static bool is_next(const struct session *s, struct frame *f, char c)
+{
+	if (f->matched <= HALF_LEN)
+		f->early = s->transport == SESSION_TERMINAL && f->matched == HALF_LEN &&
+			   c == EARLY_FIRST;
+	return c == candidate(s, f)[f->matched];
+}
+
 /* Output up to the marker, if it is there. Returns how much of @data is dealt with. */
 static size_t search(struct session *s, struct frame *f, enum session_stream stream,
 		     const char *data, size_t n)
@@ -62,8 +71,7 @@ static size_t search(struct session *s, struct frame *f, enum session_stream str
 		const char *first;
 		size_t start = i;
 
-		while (f->matched < MARKER_LEN && i < n &&
-		       data[i] == s->marker[f->matched])
+		while (f->matched < MARKER_LEN && i < n && is_next(s, f, data[i]))
 			f->matched++, i++;
 		if (f->matched == MARKER_LEN) {
 			f->matched = 0;
@@ -73,7 +81,7 @@ static size_t search(struct session *s, struct frame *f, enum session_stream str
 		if (i == n)
 			return n;
 		if (f->matched > 0) { /* not it: all of it is output */
-			session_output(s, stream, s->marker, f->matched);
+			session_output(s, stream, candidate(s, f), f->matched);
 			f->matched = 0;
 			if (i > start)
 				continue;
@@ -114,8 +122,8 @@ int framed_on_bytes(struct session *s, enum session_stream stream, const char *d
 			r = maybe_done(s, err);
 		} else if (s->state == STATE_RUNNING && !f->ended) {
 			used = search(s, f, stream, data, n);
-			/* A terminal's first marker begins what the second ends. */
-			if (s->transport == SESSION_TERMINAL && f->ended && !f->begun) {
+			/* A terminal's first marker begins what another ends. */
+			if (f->ended && f->early && !f->begun) {
 				f->begun = true;
 				f->ended = false;
 			}
@@ -138,8 +146,8 @@ void framed_flush(struct session *s)
 {
 	for (int i = 0; i < 2; i++) {
 		if (s->frames[i].matched > 0)
-			session_output(s, i ? SESSION_STDERR : SESSION_STDOUT, s->marker,
-				       s->frames[i].matched);
+			session_output(s, i ? SESSION_STDERR : SESSION_STDOUT,
+				       candidate(s, &s->frames[i]), s->frames[i].matched);
 		s->frames[i].matched = 0;
 	}
 }

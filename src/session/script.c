@@ -12,7 +12,7 @@
  *	@w	how far the command is: empty before it begins (so it stays after a syntax
  *		error), "-" while it runs (and after an error that stopped it), "d<status>" at
  *		its end, "i" once interrupted, "I" when that is being reported
- *	@r	the report; it uses @n, the serial, @e, the status, and @a and @b, the halves of
+ *	@r	the report; it uses @n, the serial or the key, @e, the status, and @a and @b, the halves of
  *		the marker, which are empty for the control transport
  *	@d	for bash: what holds up the rest of an interrupted command
  *	@y	"+" in a bash whose `read` has -N: a long text comes by that, from descriptor 6, into
@@ -103,6 +103,8 @@ const char script_common[] =
 			" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\" >&7\n"
 		"case $@a in ?*) \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8;; esac\n"
 		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
+		/* A history would hold the next line, and with it what its result is known by. */
+		"case $@k.${SHELLOPTS-} in builtin.*history*) \"$@k\" set +o history;; esac\n"
 		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug;; esac\n"
 		"@w='\n";
 /* clang-format on */

@@ -6,14 +6,16 @@
  *
  *	<serial> <$?> <progress> <$!> <$$> <$-> <directory>\0
  *
- * with any of the fields but the first two empty. It is believed only for the command that
- * runs; one with another serial, or one that does not add up, is the end of the session.
+ * with any of the fields but the first two empty. Behind a marker the first is the serial; on the
+ * control transport it is the command's key (control.c). It is believed only for the command that
+ * runs; one of another, or one that does not add up, is the end of the session.
  */
 #include "session/session.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/id.h"
 #include "base/parse.h"
@@ -63,13 +65,30 @@ void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
 	s->make_marker = make;
 }
 
+/* By chance it cannot fail: so few bytes a kernel that has started always has. */
+void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE])
+{
+	if (s->make_marker)
+		s->make_marker(s->arg, s->serial, ret);
+	else if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+		abort();
+}
+
 void session_resume(struct session *s, uint64_t serial)
 {
 	s->serial = serial;
 	s->state = STATE_RUNNING;
 	s->greeted = true;
-	if (s->transport != SESSION_CONTROL)
+	if (s->transport == SESSION_CONTROL)
+		control_expect(s);
+	else
 		framed_expect(s);
+}
+
+bool session_is_result(const struct session *s, const char *record, size_t n)
+{
+	return n > KEY_LEN && memcmp(record, s->key, KEY_LEN) == 0 &&
+	       record[KEY_LEN] == ' ';
 }
 
 struct session *session_free(struct session *s)
@@ -403,20 +422,38 @@ static void remember_job(struct session *s, int pid)
 	s->jobs[s->n_jobs++ % JOBS_MAX] = pid;
 }
 
+/* Does it begin with what only the report of the command that runs can know? */
+static bool is_of_this_command(const struct session *s, const char *word)
+{
+	uint64_t serial;
+
+	if (s->transport == SESSION_CONTROL)
+		return word && strcmp(word, s->key) == 0;
+	return to_number(word, UINT64_MAX, &serial) && serial == s->serial;
+}
+
+/* A command at a terminal knows the marker that says so: it can claim that, and no success. */
+static bool may_claim(const struct session *s, const struct session_result *r)
+{
+	return !s->frames[0].early ||
+	       (r->outcome == SESSION_ABORTED && r->exit_code != 0);
+}
+
 static bool parse_record(struct session *s, struct session_result *r)
 {
 	char *rest = s->record.data, *job, *flags, *progress;
 	uint64_t status, job_pid, pid;
 
-	if (!to_number(next_word(&rest), UINT64_MAX, &r->serial) ||
+	if (!is_of_this_command(s, next_word(&rest)) ||
 	    !to_number(next_word(&rest), 255, &status))
 		return false;
+	r->serial = s->serial;
 	progress = next_word(&rest);
 	job = next_word(&rest);
 	if (!to_number(next_word(&rest), INT32_MAX, &pid))
 		return false;
 	flags = next_word(&rest);
-	if (!rest || r->serial != s->serial || !judge(progress, status, r))
+	if (!rest || !judge(progress, status, r) || !may_claim(s, r))
 		return false;
 
 	r->cwd = rest;

@@ -27,6 +27,16 @@
  * stderr in one, as the one stream SESSION_STDOUT. What a command reads is what is typed while
  * it runs.
  *
+ * Who can say what the result is: the shell, at the end of the command. What a result is known by
+ * is new for each command and stands in the command's own line, which the shell has parsed before
+ * the command begins; it is in no variable, no history and no descriptor while the command runs. So
+ * neither the text of the command nor a process that it started can end it early, or answer
+ * for it or for a later one. There are three exceptions. A process that the kernel lets trace the
+ * shell (of the same user: ptrace(2), /proc/PID/mem, /proc/PID/fd) can make it say anything.
+ * Text that the shell itself runs can choose its own end, as by `exit`, and, as by a DEBUG trap, that of
+ * commands after it. At a terminal the text can claim that an error stopped it, and a
+ * process that was left behind can read from the terminal what is typed next.
+ *
  * In all, the command and what it starts have no descriptor of ours: the shell opens its
  * script by itself, close-on-exec, and puts the others away for the time of a command. The
  * numbers 6, 7 and 8 are ours: a command may use them, but they do not last.
@@ -121,9 +131,9 @@ int session_new(enum session_transport transport, const struct session_events *e
  */
 void session_name(struct session *s, const char *id);
 /*
- * Markers of the framed transport are random, or made by @make, which is then to say the same for
- * the same @serial, and nothing that a command could foresee: so can another process that
- * takes the session up tell what the shell will say. With session_new()'s arg.
+ * What a result is known by (a marker; on the control transport a key) is random, or made by @make,
+ * which then returns the same for the same @serial, and nothing that a command could foresee: so
+ * another process that takes the session up knows what the shell will say. With session_new()'s arg.
  */
 #define SESSION_MARKER_SIZE 16
 void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
@@ -133,6 +143,8 @@ void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
  * the last is still to come, or to be handed over again.
  */
 void session_resume(struct session *s, uint64_t serial);
+/* Of the control transport: is @record (of SESSION_RESULTS) one of the command that runs? */
+bool session_is_result(const struct session *s, const char *record, size_t n);
 struct session *session_free(struct session *s);
 void session_freep(struct session **s);
 

@@ -8,6 +8,7 @@
 #define TOKEN_LEN  6  /* the prefix of our names in the shell; bash reads byte by byte */
 #define HALF_LEN   17 /* of a marker; the first begins with a byte that no other has */
 #define MARKER_LEN (2 * HALF_LEN - 1)
+#define KEY_LEN    10   /* 60 bits; whoever guesses wrong ends the session */
 #define RECORD_MAX 8192 /* numbers and a path */
 #define JOBS_MAX   64
 #define FLAGS_MAX  32
@@ -26,6 +27,7 @@ enum session_state {
 struct frame {
 	size_t matched; /* bytes of the marker that were seen and are held back */
 	bool begun;     /* of a terminal: what comes is the command's, not its echo */
+	bool early;     /* of a terminal: it is the marker that the command can know */
 	bool in_record; /* behind the marker of stdout, before its end */
 	bool ended;     /* the command's part of this stream is over */
 };
@@ -47,7 +49,9 @@ struct session {
 	size_t n_jobs;
 	struct buf record;
 	bool have_record;
+	char key[KEY_LEN + 1]; /* of the control transport: what a result begins with */
 	char marker[MARKER_LEN + 1];
+	char early[MARKER_LEN + 1]; /* of a terminal: terminal.c */
 	struct frame frames[2];
 };
 
@@ -65,8 +69,13 @@ int session_take_record(struct session *s, struct warren_error *err);
 ssize_t session_collect(struct session *s, const char *data, size_t n,
 			struct warren_error *err);
 
+/* The bits that a command cannot foresee, for what its result is known by. */
+void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE]);
+
 /* control.c and framed.c: how a result is asked for, and how it is found. */
 void control_ask(struct session *s, struct buf *out);
+/* What control_ask() asked for, by another process, is to come. */
+void control_expect(struct session *s);
 int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
 		     size_t n, struct warren_error *err);
 void framed_ask(struct session *s, struct buf *out);

@@ -11,6 +11,12 @@
  * Lines are added up in @u, and from time to time to @t: one variable alone would be copied
  * as a whole with each of them. `2>/dev/null` hides `set -x`, and who has `set -v` sees what was
  * typed before the marker, where nobody looks.
+ *
+ * A marker begins what is shown of a command, and another ends it. An interactive bash that finds an
+ * error forgets the rest of the line with the second in it, and the report is the prompt's: what
+ * that needs is in variables while the command runs, and the command can read it. So the
+ * first marker, if it comes again, is believed to say that the command was stopped by an error,
+ * and nothing else.
  */
 #include <string.h>
 
@@ -78,14 +84,13 @@ void terminal_type(struct session *s, struct buf *out, const char *text, size_t 
 	}
 }
 
-/* What a report needs is there before the command is: it may be the prompt's to report. */
 void terminal_begin(struct session *s, struct buf *out)
 {
 	framed_expect(s);
 	script_add(out, s, "{ @a='");
 	buf_add(out, s->marker, HALF_LEN);
 	script_add(out, s, "' @b=");
-	buf_puts(out, s->marker + HALF_LEN);
+	buf_puts(out, s->early + HALF_LEN);
 	script_add(out, s, " @n=");
 	buf_printf(out, "%ju", (uintmax_t)s->serial);
 	script_add(out, s, ";\"$@k\" printf %s%s \"$@a\" \"$@b\" >&7;} 2>/dev/null;");
@@ -93,5 +98,7 @@ void terminal_begin(struct session *s, struct buf *out)
 
 void terminal_ask(struct session *s, struct buf *out)
 {
-	script_add(out, s, ";{ @e=$?;\"$@k\" eval \"$@r\";} 2>/dev/null\n");
+	script_add(out, s, ";{ @e=$? @b=");
+	buf_puts(out, s->marker + HALF_LEN);
+	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
 }
