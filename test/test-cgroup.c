@@ -365,20 +365,69 @@ TEST(handles_are_for_joining_and_for_making)
 
 	begin();
 	make(&(struct cgroup_limits){ 0 });
-	EQ(cgroup_open_handles(&root, id, h, &n, &err), 0);
+	EQ(cgroup_open_handles(&root, id, true, h, &n, &err), 0);
 	OK(n > 0 && n <= CGROUP_HANDLES_MAX);
 	for (size_t i = 0; i < n; i++) {
-		struct stat st;
+		struct stat st, up;
 
 		EQ(fstat(h[i].fd, &st), 0);
 		EQ(fcntl(h[i].fd, F_GETFD), FD_CLOEXEC);
 		EQ(S_ISDIR(st.st_mode), h[i].kind == CGROUP_HANDLE_DIR);
 		dirs += S_ISDIR(st.st_mode);
+		/* Nothing is above it, and something can be made below it. */
+		if (S_ISDIR(st.st_mode)) {
+			EQ(fstatat(h[i].fd, "../../..", &up, 0), 0);
+			OK(up.st_dev == st.st_dev && up.st_ino == st.st_ino);
+			EQ(faccessat(h[i].fd, "../../../../../etc/passwd", F_OK, 0), -1);
+			EQ(mkdirat(h[i].fd, "e7", 0755), 0);
+			EQ(unlinkat(h[i].fd, "e7", AT_REMOVEDIR), 0);
+		}
 		(void)close(h[i].fd);
 	}
 	OK(dirs > 0);
+	EQ(cgroup_open_handles(&root, id, false, h, &n, &err), 0);
+	while (n > 0) {
+		OK(h[--n].kind != CGROUP_HANDLE_DIR);
+		(void)close(h[n].fd);
+	}
 	EQ(cgroup_remove(&root, id), 0);
-	OK(cgroup_open_handles(&root, id, h, &n, &err) < 0);
+	OK(cgroup_open_handles(&root, id, true, h, &n, &err) < 0);
+}
+
+TEST(copied_directories_lead_nowhere)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct cgroup_handle h[CGROUP_HANDLES_MAX];
+	size_t n = 0;
+
+	begin();
+	make(&(struct cgroup_limits){ 0 });
+	EQ(cgroup_copy_dirs(&root, id, h, &n, &err), 0);
+	OK(n > 0);
+	while (n > 0) {
+		struct stat st, up;
+
+		EQ(fstat(h[--n].fd, &st), 0);
+		EQ(fstatat(h[n].fd, "../../..", &up, 0), 0);
+		OK(up.st_dev == st.st_dev && up.st_ino == st.st_ino);
+		(void)close(h[n].fd);
+	}
+	EQ(cgroup_remove(&root, id), 0);
+	OK(cgroup_copy_dirs(&root, id, h, &n, &err) < 0 || n == 0);
+}
+
+/* A sandbox's ids cannot pass through the directory that all cgroups are in. */
+TEST(only_the_owner_passes_through_the_parent)
+{
+	begin();
+	for (size_t c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
+		struct stat st;
+
+		if (root.dir[c] < 0)
+			continue;
+		EQ(fstat(root.dir[c], &st), 0);
+		EQ(st.st_mode & 07777, 0700);
+	}
 }
 
 TEST(closing_leaves_no_descriptor)

@@ -8,16 +8,26 @@
  * request is answered then.
  *
  * Order in the child: join the cgroups while still init, take the terminal,
- * place stdio, make the directory as root, become the user, go to the directory
- * as that user, wait for the word to go, execute.
+ * place stdio, close everything else, make the directory as root, become the user,
+ * go to the directory as that user, wait for the word to go, execute.
+ *
+ * The working directory, the program's name and PATH come from outside and are
+ * resolved here, before the exec: /proc/self/fd, /dev/fd, or a link to either that
+ * something inside planted, would lead through any descriptor that init holds, close-on-exec or
+ * not. So the child closes all of init's descriptors before the first lookup, and
+ * no lookup follows a magic link of /proc. Neither alone would do: a later
+ * descriptor could be forgotten, and execve(2) resolves again by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "init/init.h"
 #include "init/spawn.h"
@@ -44,6 +54,23 @@ static const char *env_get(char **env, const char *name)
 	return NULL;
 }
 
+/*
+ * execve(2), unless the path leads through a magic link: /proc/self is this process, which
+ * still runs init's program. Only -ELOOP counts here, execve(2) itself tells other errors.
+ */
+static long execute_file(const char *path, char **argv, char **env)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_NO_MAGICLINKS };
+	long fd = SYS_4(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (fd == -ELOOP)
+		return fd;
+	if (fd >= 0)
+		sys_close(fd);
+	return SYS_3(SYS_execve, path, argv, env);
+}
+
 /* execvp(3)'s search, without its fallback to a shell. */
 static long execute(char **argv, char **env)
 {
@@ -55,7 +82,7 @@ static long execute(char **argv, char **env)
 
 	for (const char *c = name; *c; c++)
 		if (*c == '/')
-			return SYS_3(SYS_execve, name, argv, env);
+			return execute_file(name, argv, env);
 	if (len == 0 || !dirs)
 		return -ENOENT;
 	while (*dirs) {
@@ -68,7 +95,7 @@ static long execute(char **argv, char **env)
 			memcpy(path, dirs, n);
 			path[n] = '/';
 			memcpy(path + n + 1, name, len + 1);
-			r = SYS_3(SYS_execve, path, argv, env);
+			r = execute_file(path, argv, env);
 			if (r == -EACCES)
 				seen = r; /* remember it, but one further on may do */
 			else if (r != -ENOENT && r != -ENOTDIR)
@@ -84,20 +111,46 @@ static void make_cwd(const struct plan *p)
 {
 	static char path[4096];
 	size_t len = strlen(p->cwd);
+	long fd;
 
-	if (!(p->msg->flags & PROTO_SPAWN_MKCWD) || len <= 1 || len >= sizeof(path) ||
-	    SYS_4(SYS_faccessat, AT_FDCWD, p->cwd, 0, 0) == 0)
+	if (!(p->msg->flags & PROTO_SPAWN_MKCWD) || len <= 1 || len >= sizeof(path))
 		return;
+	fd = resolve(AT_FDCWD, p->cwd, O_PATH, 0);
+	if (fd >= 0) {
+		sys_close(fd);
+		return;
+	}
 	(void)SYS_1(SYS_umask, 022);
 	(void)SYS_1(SYS_setfsgid, 0);
 	(void)SYS_1(SYS_setfsuid, 0);
 	for (size_t i = 1; i <= len; i++) {
+		struct parent_dir at;
+
 		if (p->cwd[i] != '/' && p->cwd[i] != '\0')
 			continue;
 		memcpy(path, p->cwd, i);
 		path[i] = '\0';
-		(void)SYS_3(SYS_mkdirat, AT_FDCWD, path, 0755);
+		if (parent_dir_find(AT_FDCWD, path, &at) == 0)
+			(void)SYS_3(SYS_mkdirat, at.fd, at.name, 0755);
+		parent_dir_done(&at, AT_FDCWD);
 	}
+}
+
+/* The kernel names a directory that is not below our root without a slash in front. */
+static long enter_cwd(const struct plan *p)
+{
+	static char name[4096];
+	long fd = resolve(AT_FDCWD, p->cwd, O_PATH | O_DIRECTORY, 0), r;
+
+	if (fd < 0)
+		return fd;
+	r = SYS_1(SYS_fchdir, fd);
+	sys_close(fd);
+	if (r == 0)
+		r = SYS_2(SYS_getcwd, name, sizeof(name));
+	if (r < 0)
+		return r;
+	return name[0] == '/' ? 0 : -EXDEV;
 }
 
 static long become_user(const struct plan *p)
@@ -182,6 +235,38 @@ static long place_extra(struct plan *p)
 	return r;
 }
 
+/* All of init's descriptors but those in @keep, which becomes sorted. */
+static long close_others(int *keep, int n)
+{
+	unsigned from = 0;
+	long r = 0;
+
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && keep[k] < keep[k - 1]; k--) {
+			int fd = keep[k];
+
+			keep[k] = keep[k - 1];
+			keep[k - 1] = fd;
+		}
+	for (int i = 0; i < n && r == 0; i++) {
+		if (keep[i] < 0)
+			continue;
+		if ((unsigned)keep[i] > from)
+			r = SYS_3(SYS_close_range, from, keep[i] - 1, 0);
+		from = (unsigned)keep[i] + 1;
+	}
+	return r < 0 ? r : SYS_3(SYS_close_range, from, ~0U, 0);
+}
+
+static long keep_own(const struct plan *p)
+{
+	int keep[5 + PROTO_CONTROL_MAX] = { 0, 1, 2, p->report, p->gate };
+
+	for (int i = 0; i < PROTO_CONTROL_MAX; i++)
+		keep[5 + i] = p->msg->control[i] ? p->msg->control[i] : -1;
+	return close_others(keep, 5 + PROTO_CONTROL_MAX);
+}
+
 /* Whoever asked has something to do that must be done before. */
 static long await_gate(const struct plan *p)
 {
@@ -222,6 +307,10 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	r = place_extra(p);
 	if (r < 0)
 		fail(p, PROTO_STAGE_REQUEST, r);
+	/* From here on every descriptor is the exec's own, or a pipe. */
+	r = keep_own(p);
+	if (r < 0)
+		fail(p, PROTO_STAGE_REQUEST, r);
 	r = set_limits(p->msg->nofile);
 	if (r < 0)
 		fail(p, PROTO_STAGE_IDS, r);
@@ -230,7 +319,7 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	if (r < 0)
 		fail(p, PROTO_STAGE_IDS, r);
 	(void)SYS_1(SYS_umask, 022);
-	r = SYS_1(SYS_chdir, p->cwd);
+	r = enter_cwd(p);
 	if (r < 0)
 		fail(p, PROTO_STAGE_CWD, r);
 	r = await_gate(p);
@@ -240,13 +329,35 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	fail(p, PROTO_STAGE_EXEC, execute(p->argv, p->env));
 }
 
+/*
+ * The sandbox's own multiplexer. Root inside may rename /dev and put a link in its place:
+ * what is found is inside, and counts only if it is a terminal.
+ */
+static long open_ptmx(void)
+{
+	long fd = resolve(AT_FDCWD, "/dev/pts/ptmx", O_RDWR, 0), r;
+	struct statfs fs = { 0 };
+
+	if (fd < 0)
+		return fd;
+	r = SYS_2(SYS_fstatfs, fd, &fs);
+	if (r == 0 && fs.f_type != DEVPTS_SUPER_MAGIC)
+		r = -ENODEV;
+	/* It was opened so as not to wait; whoever uses it decides anew. */
+	if (r == 0)
+		r = SYS_3(SYS_fcntl, fd, F_SETFL, O_RDWR);
+	if (r == 0)
+		return fd;
+	sys_close(fd);
+	return r;
+}
+
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
 	struct winsize ws = { .ws_row = msg->rows, .ws_col = msg->cols };
 	int unlock = 0;
-	long master, slave, r;
+	long master = open_ptmx(), slave, r;
 
-	master = sys_openat(AT_FDCWD, "/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC, 0);
 	if (master < 0)
 		return master;
 	r = sys_ioctl(master, TIOCSPTLCK, &unlock);

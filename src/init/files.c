@@ -81,19 +81,13 @@ bool on_proc(int fd)
 	return SYS_2(SYS_fstatfs, fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* The directory that holds a name; `fd` is ours to close if it is not `at`. */
-struct place {
-	int fd;
-	const char *name;
-};
-
-static void place_done(const struct place *p, int at)
+void parent_dir_done(const struct parent_dir *p, int at)
 {
 	if (p->fd >= 0 && p->fd != at)
 		sys_close(p->fd);
 }
 
-static long place_find(int at, const char *path, struct place *ret)
+long parent_dir_find(int at, const char *path, struct parent_dir *ret)
 {
 	static char dir[4096];
 	size_t n = strlen(path), cut;
@@ -300,7 +294,7 @@ static long change_mode(const struct proto_change *msg, int at, const char *path
 	return r;
 }
 
-static long change_one(const struct proto_change *msg, const struct place *p)
+static long change_one(const struct proto_change *msg, const struct parent_dir *p)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 				     { .tv_sec = msg->mtime_sec,
@@ -333,20 +327,20 @@ static long change_one(const struct proto_change *msg, const struct place *p)
 }
 
 static long change_pair(const struct proto_change *msg, int from, const char *first,
-			const struct place *to)
+			const struct parent_dir *to)
 {
-	struct place p = { .fd = -1 };
+	struct parent_dir p = { .fd = -1 };
 	long r;
 
 	if (msg->verb == PROTO_SYMLINK)
 		return SYS_3(SYS_symlinkat, first, to->fd, to->name);
-	r = place_find(from, first, &p);
+	r = parent_dir_find(from, first, &p);
 	if (r == 0 && msg->verb == PROTO_LINK)
 		r = SYS_5(SYS_linkat, p.fd, p.name, to->fd, to->name, 0);
 	else if (r == 0)
 		r = SYS_5(SYS_renameat2, p.fd, p.name, to->fd, to->name,
 			  msg->flags & PROTO_CHANGE_KEEP ? RENAME_NOREPLACE : 0);
-	place_done(&p, from);
+	parent_dir_done(&p, from);
 	return r;
 }
 
@@ -420,7 +414,7 @@ static long change_all(const struct proto_change *msg, const int *fds, size_t n_
 
 	for (i = 0; i < msg->n && r == 0; i++, at += strlen(at) + 1) {
 		bool pair = is_pair(msg->verb);
-		struct place p = { .fd = -1 };
+		struct parent_dir p = { .fd = -1 };
 
 		if (pair && i % 2 == 0) {
 			first = at;
@@ -429,11 +423,11 @@ static long change_all(const struct proto_change *msg, const int *fds, size_t n_
 		if (msg->verb == PROTO_CHMOD) {
 			r = change_mode(msg, from, at);
 		} else {
-			r = place_find(pair ? to : from, at, &p);
+			r = parent_dir_find(pair ? to : from, at, &p);
 			if (r == 0)
 				r = pair ? change_pair(msg, from, first, &p)
 					 : change_one(msg, &p);
-			place_done(&p, pair ? to : from);
+			parent_dir_done(&p, pair ? to : from);
 		}
 		changed += r == 0;
 		if (is_fine(msg, r))

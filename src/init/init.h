@@ -218,6 +218,15 @@ long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
 /* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
 long resolve(int at, const char *path, int flags, uint32_t mode);
+/* The directory that holds a name; `fd` is ours to close if it is not `at`. */
+struct parent_dir {
+	int fd;
+	const char *name; /* in the path */
+};
+
+/* Where @path is, or is to be made: not "/", not in /proc. parent_dir_done() also after a failure. */
+long parent_dir_find(int at, const char *path, struct parent_dir *ret);
+void parent_dir_done(const struct parent_dir *p, int at);
 /* /proc/self is init when init opens it: a way into it, handed out. */
 bool on_proc(int fd);
 void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);

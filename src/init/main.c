@@ -124,6 +124,16 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 }
 
+/* The directories that the child before us made: there, or not. */
+static void take_directories(void)
+{
+	for (int i = 0; i < PROTO_ROLE_MAX; i++)
+		init.dir[i] = -1;
+	for (int i = 0; i < PROTO_DIRS; i++)
+		if (SYS_3(SYS_fcntl, PROTO_FD_DIRS + i, F_SETFD, FD_CLOEXEC) == 0)
+			init.dir[PROTO_ROLE_DIRS + i] = PROTO_FD_DIRS + i;
+}
+
 static void start(void)
 {
 	struct proto_ready ready = {
@@ -134,8 +144,7 @@ static void start(void)
 	become_init();
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
 	conn_start();
-	for (int i = 0; i < PROTO_ROLE_MAX; i++)
-		init.dir[i] = -1;
+	take_directories();
 	/* Everything is blocked and read from a descriptor; what we start unblocks all. */
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof(all));
 	all = 1ULL << (SIGCHLD - 1);

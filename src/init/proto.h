@@ -68,6 +68,7 @@
 
 #define PROTO_FD_MAKER        3
 #define PROTO_FD_LISTEN       4
+#define PROTO_FD_DIRS         5 /* and on: PROTO_DIRS roles from PROTO_ROLE_DIRS on */
 #define PROTO_CONNECTIONS_MAX 8
 
 enum proto_type {
@@ -109,12 +110,19 @@ enum proto_role {
 	PROTO_ROLE_ALIVE,    /* keeps the sandbox's lock while init lives */
 	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
 	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without a cgroup of its own joins */
-	PROTO_ROLE_MEMORY,   /* v1: directories below which an exec gets its own */
+	/*
+	 * Directories are detached mounts: nothing is above them. Where the engine may not make
+	 * such, the child before init does, and leaves them at PROTO_FD_DIRS.
+	 */
+	PROTO_ROLE_MEMORY, /* v1: directories below which an exec gets its own */
 	PROTO_ROLE_CPU,
 	PROTO_ROLE_PIDS,
 	PROTO_ROLE_UNIFIED, /* v2: the one directory */
 	PROTO_ROLE_MAX,
 };
+
+#define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
+#define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
 
 /* The root is in place only now: what was opened before is opened again. */
 #define PROTO_CONFIG_ROOTED (1U << 0)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <time.h>
@@ -45,18 +46,29 @@ bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
 
 /* ------------------------------------------------------------ finding them */
 
-/* Make and open "warren" in @path; -1 when we may not. */
+/*
+ * Make and open "warren" in @path; -1 when we may not. Only its owner may pass through it: a
+ * sandbox that got hold of its own cgroup's directory could otherwise walk up to the
+ * machine's root, or sideways to another sandbox's.
+ */
 static int open_parent(const char *path)
 {
 	char dir[4096 + sizeof(PARENT) + 2];
+	struct stat st;
 	int fd;
 
 	(void)snprintf(dir, sizeof(dir), "%s/" PARENT, path);
-	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* Somebody else's "warren" (root's, when we are not root) is of no use. */
 	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
+		(void)close(fd);
+		fd = -1;
+	}
+	/* An older version made it for all to pass. */
+	if (fd >= 0 && (fstat(fd, &st) < 0 || (st.st_mode & 077)) &&
+	    fchmod(fd, 0700) < 0) {
 		(void)close(fd);
 		fd = -1;
 	}
@@ -99,10 +111,10 @@ static void open_v2(struct cgroup_root *root)
 	static const enum cgroup_controller wanted[] = { CGROUP_CPU, CGROUP_MEMORY,
 							 CGROUP_PIDS };
 	AUTO_CLOSE int base = -1;
-	char path[4096 + 32];
+	char *path = root->base;
 	int fd;
 
-	if (v2_base(path, sizeof(path)) < 0) {
+	if (v2_base(path, sizeof(root->base)) < 0) {
 		(void)snprintf(root->why, sizeof(root->why),
 			       "the cgroup of this session is not delegated to uid %u",
 			       geteuid());
@@ -129,6 +141,7 @@ static void open_v2(struct cgroup_root *root)
 
 static void open_v1(struct cgroup_root *root)
 {
+	(void)snprintf(root->base, sizeof(root->base), MOUNT_POINT);
 	for (size_t i = 0; i < CGROUP_CONTROLLER_MAX; i++) {
 		char path[64];
 
@@ -359,11 +372,22 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 
 /* -------------------------------------------------------------- for init */
 
+/*
+ * A directory goes to init as a mount of its own, attached nowhere, whose root it is:
+ * ".." ends there, whoever asks. (The parent's mode would refuse as well, but not an ordinary
+ * user's own processes.)
+ */
+static int open_detached(int at, const char *path)
+{
+	return open_tree(at, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
 static int add_handle(int at, const char *path, int flags, bool required,
 		      struct cgroup_handle h, struct cgroup_handle *out, size_t *n,
 		      struct warren_error *err)
 {
-	h.fd = openat(at, path, flags | O_CLOEXEC);
+	h.fd = h.kind == CGROUP_HANDLE_DIR ? open_detached(at, path)
+					   : openat(at, path, flags | O_CLOEXEC);
 	if (h.fd < 0 && errno == ENOENT && !required)
 		return 1; /* a controller that was not needed */
 	if (h.fd < 0)
@@ -372,7 +396,27 @@ static int add_handle(int at, const char *path, int flags, bool required,
 	return 0;
 }
 
-int cgroup_open_handles(const struct cgroup_root *root, const char *id,
+/* The quota and the freezer act on all of a sandbox; the others count by exec. */
+static bool acts_on_all(enum cgroup_controller c)
+{
+	return c == CGROUP_CPU || c == CGROUP_FREEZER;
+}
+
+static int add_dir(int at, const char *path, enum cgroup_controller c,
+		   struct cgroup_handle *out, size_t *n, struct warren_error *err)
+{
+	struct cgroup_handle h = { .kind = CGROUP_HANDLE_DIR, .controller = c };
+
+	return add_handle(at, path, 0, true, h, out, n, err);
+}
+
+static void close_handles(struct cgroup_handle *handles, size_t *n)
+{
+	while (*n > 0)
+		(void)close(handles[--*n].fd);
+}
+
+int cgroup_open_handles(const struct cgroup_root *root, const char *id, bool dirs,
 			struct cgroup_handle *ret, size_t *ret_n,
 			struct warren_error *err)
 {
@@ -380,18 +424,15 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 	size_t n = 0;
 	int r = 0;
 
-	if (root->mode == CGROUP_V2) {
+	if (root->mode == CGROUP_V2 && dirs) {
 		(void)snprintf(path, sizeof(path), "%s/box", id);
-		r = add_handle(root->dir[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY,
-			       true, (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR },
-			       ret, &n, err);
+		r = add_dir(root->dir[CGROUP_FREEZER], path, 0, ret, &n, err);
 	}
 	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX;
 	     c++) {
-		/* The quota and the freezer act on all of a sandbox; the others count by exec. */
-		bool whole = c == CGROUP_CPU || c == CGROUP_FREEZER;
 		struct cgroup_handle join = {
-			.kind = whole ? CGROUP_HANDLE_JOIN : CGROUP_HANDLE_JOIN_BOX,
+			.kind = acts_on_all(c) ? CGROUP_HANDLE_JOIN
+					       : CGROUP_HANDLE_JOIN_BOX,
 			.controller = c,
 		};
 
@@ -405,14 +446,37 @@ int cgroup_open_handles(const struct cgroup_root *root, const char *id,
 			r = 0;
 			continue;
 		}
-		if (r == 0 && !whole)
-			r = add_handle(root->dir[c], id, O_RDONLY | O_DIRECTORY, true,
-				       (struct cgroup_handle){ .kind = CGROUP_HANDLE_DIR,
-							       .controller = c },
-				       ret, &n, err);
+		if (r == 0 && dirs && !acts_on_all(c))
+			r = add_dir(root->dir[c], id, c, ret, &n, err);
 	}
-	while (r < 0 && n > 0)
-		(void)close(ret[--n].fd);
+	if (r < 0)
+		close_handles(ret, &n);
+	*ret_n = n;
+	return r;
+}
+
+int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
+		     struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err)
+{
+	char path[sizeof(root->base) + 64];
+	size_t n = 0;
+	int r = 0;
+
+	if (root->mode == CGROUP_V2) {
+		(void)snprintf(path, sizeof(path), "%s/" PARENT "/%s/box", root->base,
+			       id);
+		r = add_dir(AT_FDCWD, path, 0, ret, &n, err);
+	}
+	for (size_t c = 0; root->mode == CGROUP_V1 && r == 0 && c < CGROUP_CONTROLLER_MAX;
+	     c++) {
+		(void)snprintf(path, sizeof(path), "%s/%s/" PARENT "/%s", root->base,
+			       names[c], id);
+		/* One that was not needed is not there. */
+		if (root->dir[c] >= 0 && !acts_on_all(c) && access(path, F_OK) == 0)
+			r = add_dir(AT_FDCWD, path, c, ret, &n, err);
+	}
+	if (r < 0)
+		close_handles(ret, &n);
 	*ret_n = n;
 	return r;
 }
@@ -428,21 +492,23 @@ static int join_v2(int box)
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err)
 {
 	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	char path[64];
 	size_t n = 0;
-	int r = cgroup_open_handles(root, id, handles, &n, err);
+	int r = cgroup_open_handles(root, id, false, handles, &n, err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++) {
-		if (r < 0)
-			continue;
-		if (handles[i].kind != CGROUP_HANDLE_DIR)
-			r = fd_write_all(handles[i].fd, "0", 1);
-		else if (root->mode == CGROUP_V2)
-			r = join_v2(handles[i].fd);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = fd_write_all(handles[i].fd, "0", 1);
+	close_handles(handles, &n);
+	if (r == 0 && root->mode == CGROUP_V2) {
+		AUTO_CLOSE int box = -1;
+
+		(void)snprintf(path, sizeof(path), "%s/box", id);
+		box = openat(root->dir[CGROUP_FREEZER], path,
+			     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = box < 0 ? -errno : join_v2(box);
 	}
-	while (n > 0)
-		(void)close(handles[--n].fd);
 	return r < 0 ? error_errno(err, -r, "join the cgroup '%s'", id) : 0;
 }
 

@@ -41,7 +41,9 @@ enum cgroup_controller {
 struct cgroup_root {
 	enum cgroup_mode mode;
 	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor */
-	char why[128];                  /* with CGROUP_NONE: why there are none */
+	char base[4096 +
+		  32]; /* the directory that "warren" (v1: <controller>/warren) is in */
+	char why[128]; /* with CGROUP_NONE: why there are none */
 };
 
 struct cgroup_limits {
@@ -85,9 +87,17 @@ struct cgroup_handle {
 
 #define CGROUP_HANDLES_MAX 12
 
-int cgroup_open_handles(const struct cgroup_root *root, const char *id,
+/*
+ * A directory is a detached mount, so that nothing leads out of it. To make one
+ * takes privileges over the mount namespace: without @dirs there are none, and who has
+ * namespaces of its own makes them there, by cgroup_copy_dirs().
+ */
+int cgroup_open_handles(const struct cgroup_root *root, const char *id, bool dirs,
 			struct cgroup_handle *ret, size_t *ret_n,
 			struct warren_error *err);
+/* The same directories, by path, for a process in a mount namespace of its own. */
+int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
+		     struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err);
 
 /* Put the calling process, and all that it will start, into @id, below its limits. */
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err);

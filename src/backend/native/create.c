@@ -65,15 +65,31 @@ static int make_cgroup(struct making *m, struct warren_error *err)
 	return r;
 }
 
-/* On v2 init is cloned into its cgroup, so that comes first; on v1 it can be made meanwhile. */
+/*
+ * On v2 init is cloned into its cgroup, and an ordinary user's child copies the directory:
+ * so that comes first. Else it can be made meanwhile.
+ */
+static bool cgroup_comes_first(const struct native *n)
+{
+	return n->cgroups.mode == CGROUP_V2 || !n->privileged;
+}
+
 int create_cgroup_before(struct making *m, struct warren_error *err)
 {
-	return m->engine->cgroups.mode == CGROUP_V2 ? make_cgroup(m, err) : 0;
+	const struct native *n = m->engine;
+
+	return n->cgroups.mode != CGROUP_NONE && cgroup_comes_first(n)
+		       ? make_cgroup(m, err)
+		       : 0;
 }
 
 int create_cgroup_meanwhile(struct making *m, struct warren_error *err)
 {
-	return m->engine->cgroups.mode == CGROUP_V1 ? make_cgroup(m, err) : 0;
+	const struct native *n = m->engine;
+
+	return n->cgroups.mode != CGROUP_NONE && !cgroup_comes_first(n)
+		       ? make_cgroup(m, err)
+		       : 0;
 }
 
 /* Out of the way of the children to come, if there are to be any and there is room. */
@@ -138,6 +154,7 @@ int create_child(struct making *m, struct warren_error *err)
 	p->spec = m->spec;
 	p->engine = m->engine;
 	p->hostname = m->box->hostname;
+	p->cgroup = m->box->has_cgroup && !m->engine->privileged ? m->box->base.id : NULL;
 	p->disk = m->disk;
 	p->control = ends[1];
 	p->pts = -1;
@@ -260,49 +277,76 @@ static int send_mounts(struct making *m, struct warren_error *err)
 	return create_send_mounts(m, m->box->control, err);
 }
 
+static const enum proto_role v1_roles[] = {
+	[CGROUP_CPUACCT] = PROTO_ROLE_CPU,
+	[CGROUP_MEMORY] = PROTO_ROLE_MEMORY,
+	[CGROUP_PIDS] = PROTO_ROLE_PIDS,
+};
+
+enum proto_role create_cgroup_role(const struct cgroup_root *root,
+				   const struct cgroup_handle *h)
+{
+	switch (h->kind) {
+	case CGROUP_HANDLE_JOIN:
+		return PROTO_ROLE_JOIN;
+	case CGROUP_HANDLE_JOIN_BOX:
+		return PROTO_ROLE_JOIN_BOX;
+	case CGROUP_HANDLE_DIR:
+		break;
+	}
+	return root->mode == CGROUP_V2 ? PROTO_ROLE_UNIFIED : v1_roles[h->controller];
+}
+
+/*
+ * What keeps a sandbox from being taken for dead while its init lives. Whoever has a
+ * descriptor can unlock it: init's is one of its own, never the engine's.
+ */
+static int hold_engine(const struct native *n, int *fds, struct proto_config *msg,
+		       struct warren_error *err)
+{
+	int fd, r = registry_hold(n, &fd, err);
+
+	if (r < 0)
+		return r;
+	fds[msg->n] = fd;
+	msg->role[msg->n++] = PROTO_ROLE_ALIVE;
+	return 0;
+}
+
 int create_configure(struct making *m, struct warren_error *err)
 {
-	static const enum proto_role dirs[] = {
-		[CGROUP_CPUACCT] = PROTO_ROLE_CPU,
-		[CGROUP_MEMORY] = PROTO_ROLE_MEMORY,
-		[CGROUP_PIDS] = PROTO_ROLE_PIDS,
-	};
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
 					   .type = PROTO_CONFIG },
 				    .flags = m->plan->part ? PROTO_CONFIG_AHEAD : 0 };
 	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	const struct native *n = m->engine;
 	int fds[PROTO_FDS_MAX], r = 0;
-	size_t n = 0, all;
-	bool v2 = m->engine->cgroups.mode == CGROUP_V2;
+	size_t own = 0;
 
+	/* An ordinary user's child has copied the directories itself. */
 	if (m->box->has_cgroup)
-		r = cgroup_open_handles(&m->engine->cgroups, m->box->base.id, handles, &n,
-					err);
+		r = cgroup_open_handles(&n->cgroups, m->box->base.id, n->privileged,
+					handles, &own, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < own; i++) {
 		fds[i] = handles[i].fd;
-		msg.role[i] = handles[i].kind == CGROUP_HANDLE_JOIN ? PROTO_ROLE_JOIN
-			      : handles[i].kind == CGROUP_HANDLE_JOIN_BOX
-				      ? PROTO_ROLE_JOIN_BOX
-			      : v2 ? PROTO_ROLE_UNIFIED
-				   : dirs[handles[i].controller];
+		msg.role[msg.n++] = create_cgroup_role(&n->cgroups, &handles[i]);
 	}
-	/* Our locks, so that nobody takes the sandbox for dead, or its image, while init lives. */
-	all = n;
-	if (!m->engine->named) {
-		fds[all] = m->engine->lock_fd;
-		msg.role[all++] = PROTO_ROLE_ALIVE;
-	}
+	if (!n->named)
+		r = hold_engine(n, fds, &msg, err);
+	own = msg.n;
 	if (m->box->image_lock >= 0) {
-		fds[all] = m->box->image_lock;
-		msg.role[all++] = PROTO_ROLE_ALIVE;
+		fds[msg.n] = m->box->image_lock;
+		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
 	}
-	msg.n = (uint32_t)all;
-	r = fd_send(m->box->control, &msg, sizeof(msg), fds, all);
-	while (n > 0)
-		(void)close(handles[--n].fd);
-	return r < 0 ? error_errno(err, -r, "configure init") : 0;
+	if (r == 0) {
+		r = fd_send(m->box->control, &msg, sizeof(msg), fds, msg.n);
+		r = r < 0 ? error_errno(err, -r, "configure init") : 0;
+	}
+	while (own > 0)
+		(void)close(fds[--own]);
+	return r;
 }
 
 /* What is for one exec alone need not be waited for: the exec will be told what failed. */

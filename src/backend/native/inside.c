@@ -31,7 +31,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/native/native.h"
+#include "backend/native/making.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "init/sys.h"
@@ -158,37 +158,74 @@ static int set_hostname(struct native_plan *p, struct warren_error *err)
 }
 
 /*
+ * Of an ordinary user, whose engine may not make mounts: the cgroup's directories for
+ * init, before the root is changed and their paths are gone.
+ */
+static int copy_cgroups(struct native_plan *p, struct warren_error *err)
+{
+	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < PROTO_DIRS; i++)
+		p->cgroups[i] = -1;
+	if (!p->cgroup)
+		return 0;
+	r = cgroup_copy_dirs(&p->engine->cgroups, p->cgroup, handles, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		p->cgroups[create_cgroup_role(&p->engine->cgroups, &handles[i]) -
+			   PROTO_ROLE_DIRS] = handles[i].fd;
+	return 0;
+}
+
+/* Out of the way of what init finds at numbers of its own. */
+static int move_away(int *fd)
+{
+	*fd = fcntl(*fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
+	return *fd < 0 ? -errno : 0;
+}
+
+/* @fd, which may be -1, and its number with init. */
+static int place_at(int fd, int number)
+{
+	if (fd < 0)
+		return close(number) < 0 && errno != EBADF ? -errno : 0;
+	return dup2(fd, number) < 0 ? -errno : 0;
+}
+
+/*
  * Exactly /dev/null three times, the connection, the socket of a durable
- * sandbox (proto.h has the numbers), and all else closed by the exec.
+ * sandbox, its cgroup's directories (proto.h has the numbers), and all else closed by the exec.
  */
 static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), r = 0;
+	int *moved[3 + PROTO_DIRS] = { &null, &p->control, &p->listener };
 
-	/* Out of the way of the five: the engine may hold it on any number. */
-	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, 5);
+	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
 	if (p->init < 0)
 		return error_errno(err, errno, "keep init's program");
-	if (p->listener >= 0) {
-		p->listener = fcntl(p->listener, F_DUPFD_CLOEXEC, 5);
-		if (p->listener < 0)
-			return error_errno(err, errno, "keep the socket");
-	}
 	if (null < 0)
 		return error_errno(err, errno, "open /dev/null inside");
-	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-		return error_errno(err, errno, "place /dev/null");
-	if (p->control != 3 && dup2(p->control, 3) < 0)
-		return error_errno(err, errno, "place the connection");
-	if (p->control == 3 && fcntl(3, F_SETFD, 0) < 0)
-		return error_errno(err, errno, "keep the connection");
-	if (p->control != 3) {
-		(void)close(p->control);
-		p->control = 3;
-	}
-	if (p->listener >= 0 && dup2(p->listener, PROTO_FD_LISTEN) < 0)
-		return error_errno(err, errno, "place the socket");
-	if (close_range(p->listener >= 0 ? 5 : 4, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+	for (size_t i = 0; i < PROTO_DIRS; i++)
+		moved[3 + i] = &p->cgroups[i];
+	for (size_t i = 0; i < ARRAY_SIZE(moved) && r == 0; i++)
+		if (*moved[i] >= 0)
+			r = move_away(moved[i]);
+	for (int i = 0; i < 3 && r == 0; i++)
+		r = place_at(null, i);
+	if (r == 0)
+		r = place_at(p->control, PROTO_FD_MAKER);
+	if (r == 0)
+		r = place_at(p->listener, PROTO_FD_LISTEN);
+	for (int i = 0; i < PROTO_DIRS && r == 0; i++)
+		r = place_at(p->cgroups[i], PROTO_FD_DIRS + i);
+	if (r < 0)
+		return error_errno(err, -r, "place init's descriptors");
+	p->control = PROTO_FD_MAKER;
+	if (close_range(PROTO_FD_DIRS + PROTO_DIRS, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return error_errno(err, errno, "close_range");
 	return 0;
 }
@@ -307,6 +344,8 @@ static const struct inside_row steps[] = {
 	{ "become root for it", ASIDE, become_root }, /* what it makes is root's */
 	{ "copy the layers", ASIDE,
 	  rootfs_copies }, /* without privileges; hides nothing */
+	{ "copy the cgroup's directories", ASIDE, copy_cgroups }, /* their paths are the
+								     host's */
 	{ "mount the scratch space", ASIDE, rootfs_scratch }, /* bounds what the root may
 								 grow to */
 	{ "mount the root", ASIDE, rootfs_trees },

@@ -61,6 +61,9 @@ int create_maps(struct making *m, struct warren_error *err);
 int create_cgroup_before(struct making *m, struct warren_error *err);
 int create_cgroup_meanwhile(struct making *m, struct warren_error *err);
 int create_configure(struct making *m, struct warren_error *err);
+/* What init does with a descriptor of its cgroup. */
+enum proto_role create_cgroup_role(const struct cgroup_root *root,
+				   const struct cgroup_handle *h);
 int create_ready(struct making *m, struct warren_error *err);
 int create_describe(struct making *m, struct warren_error *err);
 int create_note(struct making *m, struct warren_error *err);

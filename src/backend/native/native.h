@@ -116,6 +116,8 @@ struct native_plan {
 	char volumes
 		[4096]; /* of the image: names, each NUL-terminated, then an empty one */
 	const char *hostname;
+	const char *
+		cgroup; /* whose directories the child copies for init; NULL: it is sent them */
 	uint64_t disk;
 	bool on_disk; /* the first mount that comes is the scratch space */
 	bool part;    /* made ahead: init is up before the root is */
@@ -132,7 +134,8 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
-	struct ns_aside aside; /* the thread that makes the mounts, and how it failed */
+	int cgroups[PROTO_DIRS]; /* by role; -1: none */
+	struct ns_aside aside;   /* the thread that makes the mounts, and how it failed */
 	struct warren_error aside_err;
 
 	/* Of a part, whose spec comes when it is made already: what `spec` points to. */
@@ -191,6 +194,8 @@ int registry_open(struct native *n, const char *name, struct warren_error *err);
 /* Where the ids of a slot begin outside. */
 uid_t registry_base(const struct native *n, unsigned slot);
 void registry_close(struct native *n);
+/* A lock that keeps what an engine without a name has from being swept, to be given away. */
+int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
 void registry_release(struct native *n, struct native_box *box);
 

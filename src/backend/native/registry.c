@@ -9,10 +9,12 @@
  * has its lock, and what it left is removed by the next one of that name alone.
  *
  * The link is made before anything else of a sandbox and removed after all
- * else: what it names can always be found by the sandbox's id. The lock is
- * shared with every init of the engine (the descriptor is handed to it), so it
- * is free only when the engine and all its sandboxes are dead, and what their
- * links name may be removed. Opening an engine does that for all others.
+ * else: what it names can always be found by the sandbox's id. The engine and every
+ * init of it have the file open, each by itself, and locked together with the
+ * others (LOCK_SH). So it can be locked for oneself (LOCK_EX) only when the engine and
+ * all its sandboxes are dead, and what their links name may be removed. Opening an
+ * engine does that for all others. An init that unlocks what it has is one
+ * sandbox that is taken for dead, and no other.
  *
  * A slot is 65,536 ids. The ranges lie where systemd puts those of containers,
  * far from those of people and below 2^31, where some programs stop. They are
@@ -100,7 +102,7 @@ static int enrol(struct native *n, int engines, struct warren_error *err)
 			continue;
 		if (fd < 0)
 			return error_errno(err, errno, "make a lock file");
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		if (flock(fd, LOCK_SH | LOCK_NB) < 0)
 			continue;
 		if (fstat(fd, &st) < 0 || st.st_nlink == 0)
 			continue;
@@ -130,6 +132,21 @@ int registry_open(struct native *n, const char *name, struct warren_error *err)
 	if (name)
 		durable_sweep(n);
 	sweep(n, engines);
+	return 0;
+}
+
+int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err)
+{
+	char path[4096 + sizeof(n->name) + 16];
+	AUTO_CLOSE int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open the lock file '%s'", path);
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return error_errno(err, errno, "lock '%s'", path);
+	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
