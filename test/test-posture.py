@@ -151,7 +151,7 @@ def root_inside_is_nobody_outside():
             rows = id_map(box.payload, which)
             eq(len(rows), 1, f"lines of {which}_map")
             inside, outside, count = rows[0]
-            eq((inside, count), (0, 65536), f"{which}_map")
+            eq((inside, count), (0, 65537), f"{which}_map, its init's id among them")
             ok(outside >= 1 << 28, f"{which} 0 is {outside} outside")
             ok(outside + count <= 1 << 31, "ids beyond 2^31, where some programs stop")
         eq(os.stat(f"/proc/{box.payload}").st_uid, base_of(box.payload), "owner of the command")

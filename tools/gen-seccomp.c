@@ -307,6 +307,8 @@ static unsigned emit_switch(struct prog *p, const struct policy_switch *sw)
 
 		target[i] = c->next ? emit_switch(p, c->next) : p->verdict[c->verdict];
 	}
+	if (sw->then)
+		pos = emit_switch(p, sw->then);
 	for (unsigned i = sw->n; i-- > 0;)
 		pos = emit_jump(p, BPF_JEQ, sw->cases[i].value, target[i], pos);
 	if (sw->mask != 0)

@@ -19,6 +19,7 @@
 #ifndef TOOLS_SECCOMP_POLICY_H
 #define TOOLS_SECCOMP_POLICY_H
 
+#include <linux/ioprio.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,6 +29,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum policy_verdict {
@@ -79,8 +81,7 @@ static const struct policy_group policy_groups[] = {
 	  "membarrier" },
 	{ POLICY_ALLOW,
 	  "NUMA placement: JVMs, databases, numerical code; bounded by the cpuset",
-	  "mbind set_mempolicy get_mempolicy set_mempolicy_home_node migrate_pages "
-	  "move_pages getcpu" },
+	  "mbind set_mempolicy get_mempolicy set_mempolicy_home_node getcpu" },
 	{ POLICY_ALLOW,
 	  "processes: start, wait, end. clone is checked below; clone3 hides its "
 	  "flags",
@@ -114,17 +115,15 @@ static const struct policy_group policy_groups[] = {
 	  "timerfd_gettime adjtimex clock_adjtime" },
 	{ POLICY_ALLOW,
 	  "scheduling and limits: can be lowered freely, raised only within the "
-	  "cgroup",
-	  "sched_yield sched_setparam sched_getparam sched_setscheduler "
-	  "sched_getscheduler sched_get_priority_max sched_get_priority_min "
-	  "sched_rr_get_interval sched_setaffinity sched_getaffinity sched_setattr "
-	  "sched_getattr getpriority setpriority ioprio_get ioprio_set getrlimit "
-	  "setrlimit prlimit64 getrusage" },
+	  "cgroup; what sets them for another process is checked below",
+	  "sched_yield sched_getparam sched_getscheduler sched_get_priority_max "
+	  "sched_get_priority_min sched_rr_get_interval sched_getaffinity "
+	  "sched_getattr getpriority ioprio_get getrlimit setrlimit getrusage" },
 	{ POLICY_ALLOW,
-	  "identity: ids and capabilities within the sandbox's own user namespace",
-	  "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid "
-	  "setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capget "
-	  "capset" },
+	  "identity: ids and capabilities within the sandbox's own user namespace; "
+	  "the changes of ids are checked below",
+	  "getuid geteuid getgid getegid getresuid getresgid getgroups setgroups "
+	  "capget capset" },
 	{ POLICY_ALLOW,
 	  "sockets once made: socket, socketpair and setsockopt are checked below",
 	  "bind listen accept accept4 connect shutdown getsockname getpeername "
@@ -203,6 +202,7 @@ struct policy_switch {
 	bool high;     /* look at bits 32..63 instead of 0..31 */
 	uint32_t mask; /* 0 stands for all bits */
 	enum policy_verdict otherwise;
+	const struct policy_switch *then; /* instead of that verdict, if there is one */
 	unsigned n;
 	const struct policy_case *cases;
 };
@@ -381,6 +381,79 @@ static const struct policy_switch personality_value = {
 		     { UNAME26 | ADDR_NO_RANDOMIZE, POLICY_ALLOW }),
 };
 
+/*
+ * Pid 1 of the sandbox is its init, and nothing inside has a say over its limits, priority,
+ * processors or scheduling, whoever it has become: these calls compare user ids, and where an
+ * ordinary user has a single id, init shares it. A process that is in the sandbox cannot be
+ * in another pid namespace, so the number always means init. 0 stands for the caller.
+ * By user (PRIO_USER, IOPRIO_WHO_USER), such a call would reach init as well.
+ */
+#define INIT_PID 1
+
+static const struct policy_switch first_is_pid = {
+	.arg = 0,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ INIT_PID, POLICY_EPERM }),
+};
+
+static const struct policy_switch second_is_pid = {
+	.arg = 1,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ INIT_PID, POLICY_EPERM }),
+};
+
+static const struct policy_switch setpriority_which = {
+	.arg = 0,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ PRIO_PROCESS, .next = &second_is_pid },
+		     { PRIO_PGRP, .next = &second_is_pid }, { PRIO_USER, POLICY_EPERM }),
+};
+
+static const struct policy_switch ioprio_set_which = {
+	.arg = 0,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ IOPRIO_WHO_PROCESS, .next = &second_is_pid },
+		     { IOPRIO_WHO_PGRP, .next = &second_is_pid },
+		     { IOPRIO_WHO_USER, POLICY_EPERM }),
+};
+
+/*
+ * setuid(2) and its like: root inside may become every user of the sandbox but init's, which is
+ * mapped only so that init can have it (INIT_ID of src/init/init.h). init and the steps before
+ * it take that id before this filter is loaded.
+ */
+#define INIT_USER 65536
+
+static const struct policy_switch third_is_user = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ INIT_USER, POLICY_EPERM }),
+};
+
+static const struct policy_switch two_are_users = {
+	.arg = 0,
+	.then = &(
+		const struct policy_switch){ .arg = 1,
+					     .otherwise = POLICY_ALLOW,
+					     POLICY_CASES({ INIT_USER, POLICY_EPERM }) },
+	POLICY_CASES({ INIT_USER, POLICY_EPERM }),
+};
+
+static const struct policy_switch three_are_users = {
+	.arg = 0,
+	.then = &(
+		const struct policy_switch){ .arg = 1,
+					     .then = &third_is_user,
+					     POLICY_CASES({ INIT_USER, POLICY_EPERM }) },
+	POLICY_CASES({ INIT_USER, POLICY_EPERM }),
+};
+
+static const struct policy_switch first_is_user = {
+	.arg = 0,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ INIT_USER, POLICY_EPERM }),
+};
+
 static const struct {
 	const char *call;
 	const struct policy_switch *check;
@@ -392,6 +465,23 @@ static const struct {
 	{ "clone", &clone_flags },
 	{ "unshare", &unshare_flags },
 	{ "personality", &personality_value },
+	{ "prlimit64", &first_is_pid },
+	{ "sched_setparam", &first_is_pid },
+	{ "sched_setscheduler", &first_is_pid },
+	{ "sched_setattr", &first_is_pid },
+	{ "sched_setaffinity", &first_is_pid },
+	{ "migrate_pages", &first_is_pid },
+	{ "move_pages", &first_is_pid },
+	{ "setpriority", &setpriority_which },
+	{ "ioprio_set", &ioprio_set_which },
+	{ "setuid", &first_is_user },
+	{ "setgid", &first_is_user },
+	{ "setfsuid", &first_is_user },
+	{ "setfsgid", &first_is_user },
+	{ "setreuid", &two_are_users },
+	{ "setregid", &two_are_users },
+	{ "setresuid", &three_are_users },
+	{ "setresgid", &three_are_users },
 };
 
 /*

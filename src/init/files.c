@@ -47,9 +47,10 @@ long as_user(const struct proto_who *who)
 
 void as_self(const struct proto_who *who)
 {
-	(void)SYS_1(SYS_setfsuid, INIT_ID);
-	(void)SYS_1(SYS_setfsgid, INIT_ID);
-	take_caps(~0ULL); /* after that: leaving the fsuid of root takes some of them */
+	(void)SYS_1(SYS_setfsuid, 0);
+	(void)SYS_1(SYS_setfsgid, 0);
+	take_caps(
+		~0ULL); /* after that: a change of the fsuid adds or takes some of them */
 	if (who->n_groups > 0)
 		(void)SYS_2(SYS_setgroups, 0, NULL);
 }

@@ -19,10 +19,10 @@
  *		init: the last three of these parts; relay.c, a stream to a port instead
  *
  * init runs under the same system call filter and with the same capabilities as
- * what it starts, but as a user of its own (INIT_ID): whoever is root inside
- * has no say over its limits, priority or processors. It is not dumpable, so
- * nothing inside can trace it or open its /proc files, and the kernel protects
- * pid 1 of a namespace from signals of that namespace. It waits for nothing
+ * what it starts, but as a user of its own (INIT_ID), whom nobody inside can become: whoever
+ * is root inside has no say over its limits, priority or processors. It is not dumpable and its
+ * program cannot be read, so nothing inside can trace it or open its /proc files, and the
+ * kernel protects pid 1 of a namespace from signals of that namespace. It waits for nothing
  * that runs inside, and trusts the control connection, and nothing else.
  */
 #ifndef INIT_INIT_H
@@ -35,8 +35,6 @@
 #include "init/journal.h"
 #include "init/proto.h"
 #include "init/sys.h"
-
-#define INIT_ID 65535 /* the last of a sandbox's ids; nobody's, by convention */
 
 #define STREAMS 3 /* of a journal; stream n is index n - 1 */
 

@@ -71,6 +71,12 @@
 #define PROTO_FD_DIRS         5 /* and on: PROTO_DIRS roles from PROTO_ROLE_DIRS on */
 #define PROTO_CONNECTIONS_MAX 8
 
+/*
+ * init's user: one more than the 65,536 that a sandbox has for itself. It exists there, or init
+ * could not have it, and the system call filter refuses it to everybody (tools/seccomp-policy.h).
+ */
+#define INIT_ID 65536
+
 enum proto_type {
 	/* to init or to the child before it */
 	PROTO_MOUNTS = 1,

@@ -28,8 +28,10 @@ void take_caps(uint64_t mask)
 }
 
 /*
- * Become a user that nobody else is, keeping the capabilities. Where the id
- * does not exist (an ordinary user's sandbox with one id) we stay root.
+ * A user that nobody else is, with capabilities. A native sandbox's init is that user when it
+ * starts: its filter refuses the id to everybody, and the rights came as ambient ones, which end
+ * here. What a container starts becomes it. Where the id does not exist (an ordinary user's
+ * sandbox with one id) we stay root. Files that we make are root's in any case.
  */
 void become_init(void)
 {
@@ -39,10 +41,13 @@ void become_init(void)
 	(void)SYS_2(SYS_capget, &h, d);
 	init.caps = d[0].permitted | (uint64_t)d[1].permitted << 32;
 	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
-	if (SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID) == 0)
+	if (SYS_0(SYS_getuid) != INIT_ID &&
+	    SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID) == 0)
 		(void)SYS_3(SYS_setresuid, INIT_ID, INIT_ID, INIT_ID);
 	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0);
-	take_caps(~0ULL);
+	(void)SYS_1(SYS_setfsgid, 0);
+	(void)SYS_1(SYS_setfsuid, 0);
+	take_caps(~0ULL); /* none of them inheritable, so that none is ambient any more */
 	/* After the change of ids, which may have set it by the system's default. */
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 }

@@ -44,6 +44,23 @@ int caps_reduce(uint64_t keep, struct warren_error *err)
 	return 0;
 }
 
+int caps_hand_down(uint64_t keep, struct warren_error *err)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = { 0 };
+	long r;
+
+	for (int i = 0; i < 2; i++)
+		d[i].effective = d[i].permitted = d[i].inheritable =
+			(uint32_t)(keep >> (32 * i));
+	r = SYS_2(SYS_capset, &h, d);
+	for (unsigned long cap = 0; r == 0 && cap < 64; cap++)
+		if (keep & BIT(cap))
+			r = SYS_5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0,
+				  0);
+	return r < 0 ? error_errno(err, (int)-r, "hand down the capabilities") : 0;
+}
+
 bool caps_have(int cap)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };

@@ -16,6 +16,12 @@ extern const uint64_t caps_kept;
  */
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
+/*
+ * What is in @keep is effective, and goes over an execve(2) by one who is not root (ambient).
+ * It leaves errno alone, too.
+ */
+int caps_hand_down(uint64_t keep, struct warren_error *err);
+
 /* Do we have @cap (CAP_*) now? */
 bool caps_have(int cap);
 

@@ -110,7 +110,7 @@ static int identify(struct native_box *box, struct warren_error *err)
 	if (r < 0)
 		return r;
 	if (box->engine->privileged &&
-	    (uid < box->base_id || uid - box->base_id >= NATIVE_IDS))
+	    (uid < box->base_id || uid - box->base_id > NATIVE_IDS))
 		return error_set(err, EPERM, "its init is that of somebody else (uid %u)",
 				 uid);
 	return 0;

@@ -3,7 +3,7 @@
  * idmap.c - which id is which
  *
  * A sandbox made by root has 65,536 ids of its own; id n inside is base + n
- * outside, and nobody there. A shared layer shows its ids unchanged inside.
+ * outside, and nobody there. One more is its init's (INIT_ID of init/proto.h). A shared layer shows its ids unchanged inside.
  * An ordinary user has his own id, seen inside as the sandbox's user (so that
  * his volumes are that user's), and those of /etc/subuid for the others.
  *
@@ -40,8 +40,8 @@ void idmap_sandbox(const struct native *n, const struct native_box *box,
 {
 	*ret = (struct ns_maps){ 0 };
 	if (n->privileged) {
-		add(ret->uid, &ret->n_uid, 0, box->base_id, NATIVE_IDS);
-		add(ret->gid, &ret->n_gid, 0, box->base_id, NATIVE_IDS);
+		add(ret->uid, &ret->n_uid, 0, box->base_id, NATIVE_IDS + 1);
+		add(ret->gid, &ret->n_gid, 0, box->base_id, NATIVE_IDS + 1);
 		return;
 	}
 	ret->n_uid = map_own(ret->uid, box->user.uid, geteuid(), &n->subuid);
@@ -62,7 +62,8 @@ bool idmap_has(const struct native *n, const struct native_box *box, uint32_t ui
 	struct ns_maps maps;
 
 	idmap_sandbox(n, box, &maps);
-	return maps_id(maps.uid, maps.n_uid, uid) && maps_id(maps.gid, maps.n_gid, gid);
+	return uid < NATIVE_IDS && gid < NATIVE_IDS &&
+	       maps_id(maps.uid, maps.n_uid, uid) && maps_id(maps.gid, maps.n_gid, gid);
 }
 
 bool idmap_has_ids(const struct talk_box *talk, uint32_t uid, uint32_t gid)

@@ -285,6 +285,28 @@ static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *
 	return r < 0 ? error_errno(err, (int)-r, "prctl") : caps_reduce(caps_kept, err);
 }
 
+/*
+ * init's user, before the filter that refuses it to everybody. The capabilities go over the exec
+ * as ambient ones; init ends that. -EINVAL: an ordinary user has no such id, and init stays root.
+ */
+static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	long r = SYS_2(SYS_prctl, PR_SET_KEEPCAPS, 1);
+
+	if (r == 0)
+		r = SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID);
+	if (r == -EINVAL)
+		return 0;
+	if (r == 0)
+		r = SYS_3(SYS_setresuid, INIT_ID, INIT_ID, INIT_ID);
+	if (r == -EINVAL)
+		return SYS_3(SYS_setresgid, 0, 0, 0) == 0
+			       ? 0
+			       : error_errno(err, EPERM, "stay root");
+	return r < 0 ? error_errno(err, (int)-r, "become init's user")
+		     : caps_hand_down(caps_kept, err);
+}
+
 static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
 	ns_aside_tell(&p->aside);
@@ -337,6 +359,7 @@ static const struct inside_row steps[] = {
 	{ "become root inside", MEANWHILE, become_root },
 	{ "drop the capabilities", MEANWHILE, drop_capabilities }, /* none below needs
 								      them */
+	{ "become init's user", MEANWHILE, become_init_user }, /* refused by the filter */
 	{ "load the filter", MEANWHILE, load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
 	  await_mounts }, /* from here on we are somebody */
@@ -373,6 +396,7 @@ static const struct inside_row part_steps[] = {
 	{ "set up the network", PART, start_network },
 	{ "start the process for the mounts", PART, start_mounter },
 	{ "drop the capabilities", PART, drop_capabilities },
+	{ "become init's user", PART, become_init_user },
 	{ "load the filter", PART, load_filter },
 	{ "start init", PART, start_init },
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -85,6 +86,12 @@ static int seal_init(struct native *n, struct warren_error *err)
 	if (fd < 0)
 		return error_errno(err, errno, "make a memfd for init");
 	r = fd_write_all(fd, warren_init_blob, size);
+	/*
+	 * Who may not read a program that he runs does not own it in /proc, either: the kernel
+	 * leaves /proc/1 to the owner of the file, who is nobody inside (would_dump()).
+	 */
+	if (r == 0 && fchmod(fd, 0111) < 0)
+		r = -errno;
 	if (r == 0 && fcntl(fd, F_ADD_SEALS,
 			    F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		r = -errno;

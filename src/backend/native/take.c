@@ -26,8 +26,7 @@ void take_ids(const struct native *n, struct native_box *box)
 	uint32_t sub =
 		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
 
-	sub = sub < NATIVE_IDS ? sub : NATIVE_IDS;
-	box->n_ids = n->privileged ? NATIVE_IDS : 1 + sub;
+	box->n_ids = n->privileged || sub >= NATIVE_IDS ? NATIVE_IDS : 1 + sub;
 	box->groups = n->privileged || n->subuid.count > 0;
 }
 
