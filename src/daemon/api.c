@@ -28,6 +28,7 @@
 #include "api/record.h"
 #include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/log.h"
 #include "net/loop.h"
@@ -37,7 +38,8 @@
 #include "os/seccomp.h"
 #include "service/service.h"
 
-#define DRAIN_MS 10000
+#define DRAIN_MS     10000
+#define SLOW_TOLD_NS 1000000000 /* between two lines about turns that took too long */
 
 struct api {
 	const struct api_birth *birth;
@@ -168,6 +170,25 @@ static void on_chores(void *ctx)
 		(void)pthread_attr_destroy(&attr);
 	}
 	loop_timer_set(a->chores, 1000);
+}
+
+/* While the loop was in one turn nobody was served. Each is counted; some are told. */
+static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
+			 uint64_t cpu_usec)
+{
+	static uint64_t next;
+	const struct log_field fields[] = {
+		{ "in", name, 0 },
+		{ "usec", NULL, usec },
+		{ "cpu_usec", NULL, cpu_usec },
+	};
+	uint64_t now = clock_now();
+
+	if (now < next)
+		return;
+	next = now + SLOW_TOLD_NS;
+	log_fields(LOG_LEVEL_WARNING, "", "the event loop was busy for too long", fields,
+		   ARRAY_SIZE(fields));
 }
 
 /* ------------------------------------------------------------------- opening */
@@ -391,6 +412,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 		r = drop_privileges(b, err);
 	if (r == 0)
 		r = loop_new(&a->loop, err);
+	if (r == 0)
+		loop_on_slow(a->loop, on_slow_turn, a);
 	if (r == 0)
 		r = confine(b, err);
 	if (r == 0)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "net/loop_internal.h"
@@ -21,6 +22,7 @@ struct loop_watch {
 	uv_poll_t poll;
 	void (*fn)(void *ctx, unsigned events);
 	void *ctx;
+	const char *name;
 	unsigned events;
 };
 
@@ -28,33 +30,67 @@ struct loop_timer {
 	uv_timer_t timer;
 	void (*fn)(void *ctx);
 	void *ctx;
+	const char *name;
 };
 
 _Static_assert((int)LOOP_READ == UV_READABLE && (int)LOOP_WRITE == UV_WRITABLE &&
 		       (int)LOOP_GONE == UV_DISCONNECT,
 	       "events are libuv's");
 
-static bool has_tasks(const struct net_loop *loop)
+static struct net_loop *loop_of(uv_loop_t *uv)
 {
-	return loop->tasks.next != &loop->tasks;
+	return (struct net_loop *)((char *)uv - offsetof(struct net_loop, uv));
+}
+
+static bool ring_is_empty(const struct loop_task *ring)
+{
+	return ring->next == ring;
+}
+
+static void ring_add(struct loop_task *ring, struct loop_task *task)
+{
+	task->next = ring;
+	task->prev = ring->prev;
+	task->prev->next = task;
+	ring->prev = task;
+}
+
+static void run_task(struct net_loop *loop, struct loop_task *t)
+{
+	const char *name = t->name;
+
+	loop_task_cancel(t);
+	loop_enter(loop);
+	t->fn(t->ctx);
+	loop_leave(loop, name);
 }
 
 static void run_tasks(struct net_loop *loop)
 {
-	for (int round = 0; round < TASK_ROUNDS && has_tasks(loop); round++) {
+	for (int round = 0; round < TASK_ROUNDS && !ring_is_empty(&loop->tasks);
+	     round++) {
 		/* Those there now, in a ring of their own: what they defer is for the next round. */
 		struct loop_task now = { .next = loop->tasks.next,
 					 .prev = loop->tasks.prev };
 
 		now.next->prev = now.prev->next = &now;
 		loop->tasks.next = loop->tasks.prev = &loop->tasks;
-		while (now.next != &now) {
-			struct loop_task *t = now.next;
-
-			loop_task_cancel(t);
-			t->fn(t->ctx);
-		}
+		while (now.next != &now)
+			run_task(loop, now.next);
 	}
+}
+
+/* A share of a turn for all of them; each in its turn, and one at least. */
+static void run_later(struct net_loop *loop)
+{
+	uint64_t until;
+
+	if (ring_is_empty(&loop->later))
+		return;
+	until = clock_now() + LOOP_LATER_MS * 1000000ULL;
+	do
+		run_task(loop, loop->later.next);
+	while (!ring_is_empty(&loop->later) && loop->last < until);
 }
 
 static void on_idle(uv_idle_t *idle)
@@ -67,8 +103,11 @@ static void on_prepare(uv_prepare_t *prepare)
 	struct net_loop *loop = prepare->data;
 
 	run_tasks(loop);
-	if (has_tasks(loop))
+	run_later(loop);
+	run_tasks(loop); /* what these have made */
+	if (!ring_is_empty(&loop->tasks) || !ring_is_empty(&loop->later))
 		(void)uv_idle_start(&loop->idle, on_idle);
+	loop_turn_end(loop);
 }
 
 int loop_new(struct net_loop **ret, struct warren_error *err)
@@ -88,6 +127,7 @@ int loop_new(struct net_loop **ret, struct warren_error *err)
 		return error_errno(err, -r, "make an event loop");
 	}
 	loop->tasks.next = loop->tasks.prev = &loop->tasks;
+	loop->later.next = loop->later.prev = &loop->later;
 	(void)uv_prepare_init(&loop->uv, &loop->prepare);
 	(void)uv_idle_init(&loop->uv, &loop->idle);
 	loop->prepare.data = loop;
@@ -102,6 +142,9 @@ struct net_loop *loop_free(struct net_loop *loop)
 	if (!loop)
 		return NULL;
 	run_tasks(loop);
+	/* What other threads do for us is not left half done. */
+	while (loop->working > 0)
+		(void)uv_run(&loop->uv, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&loop->prepare, NULL);
 	uv_close((uv_handle_t *)&loop->idle, NULL);
 	/* Lets what was freed before this be closed; handles still open are a bug of their owner. */
@@ -138,12 +181,18 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct loop_watch *w = poll->data;
 
+	struct net_loop *loop = loop_of(poll->loop);
+	const char *name = w->name;
+
+	loop_enter(loop);
 	/* libuv has stopped watching after an error: the owner will meet it and free this. */
 	w->fn(w->ctx, status < 0 ? w->events : (unsigned)events);
+	loop_leave(loop, name);
 }
 
-int loop_watch(struct net_loop *loop, int fd, unsigned events,
-	       void (*fn)(void *ctx, unsigned events), void *ctx, struct loop_watch **ret)
+int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
+		     void (*fn)(void *ctx, unsigned events), void *ctx, const char *name,
+		     struct loop_watch **ret)
 {
 	struct loop_watch *w = calloc(1, sizeof(*w));
 	int r;
@@ -158,6 +207,7 @@ int loop_watch(struct net_loop *loop, int fd, unsigned events,
 	w->poll.data = w;
 	w->fn = fn;
 	w->ctx = ctx;
+	w->name = name;
 	r = loop_watch_set(w, events);
 	if (r < 0) {
 		(void)loop_watch_free(w);
@@ -186,12 +236,16 @@ struct loop_watch *loop_watch_free(struct loop_watch *w)
 static void on_timer(uv_timer_t *timer)
 {
 	struct loop_timer *t = timer->data;
+	struct net_loop *loop = loop_of(timer->loop);
+	const char *name = t->name;
 
+	loop_enter(loop);
 	t->fn(t->ctx);
+	loop_leave(loop, name);
 }
 
-int loop_timer_new(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
-		   struct loop_timer **ret)
+int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
+			 const char *name, struct loop_timer **ret)
 {
 	struct loop_timer *t = calloc(1, sizeof(*t));
 
@@ -201,6 +255,7 @@ int loop_timer_new(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
 	t->timer.data = t;
 	t->fn = fn;
 	t->ctx = ctx;
+	t->name = name;
 	*ret = t;
 	return 0;
 }
@@ -228,14 +283,20 @@ struct loop_timer *loop_timer_free(struct loop_timer *t)
 	return NULL;
 }
 
-void loop_defer(struct net_loop *loop, struct loop_task *task)
+void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name)
 {
 	if (task->next)
 		return;
-	task->next = &loop->tasks;
-	task->prev = loop->tasks.prev;
-	task->prev->next = task;
-	loop->tasks.prev = task;
+	task->name = name;
+	ring_add(&loop->tasks, task);
+}
+
+void loop_later_named(struct net_loop *loop, struct loop_task *task, const char *name)
+{
+	if (task->next)
+		return;
+	task->name = name;
+	ring_add(&loop->later, task);
 }
 
 void loop_task_cancel(struct loop_task *task)

@@ -9,6 +9,7 @@
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -38,16 +39,20 @@ uint64_t loop_now(const struct net_loop *loop);
  * descriptor becomes non-blocking, stays the caller's, and must be open until
  * after loop_watch_free().
  */
-int loop_watch(struct net_loop *loop, int fd, unsigned events,
-	       void (*fn)(void *ctx, unsigned events), void *ctx,
-	       struct loop_watch **ret);
+#define loop_watch(loop, fd, events, fn, ctx, ret) \
+	loop_watch_named(loop, fd, events, fn, ctx, LOOP_NAME(fn), ret)
+int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
+		     void (*fn)(void *ctx, unsigned events), void *ctx, const char *name,
+		     struct loop_watch **ret);
 /* Other events; 0 pauses. */
 int loop_watch_set(struct loop_watch *w, unsigned events);
 struct loop_watch *loop_watch_free(struct loop_watch *w);
 
 /* A timer that is not running yet. */
-int loop_timer_new(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
-		   struct loop_timer **ret);
+#define loop_timer_new(loop, fn, ctx, ret) \
+	loop_timer_new_named(loop, fn, ctx, LOOP_NAME(fn), ret)
+int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
+			 const char *name, struct loop_timer **ret);
 /* Call once, @ms from now, instead of whenever it was set to before. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);
@@ -58,10 +63,72 @@ struct loop_task {
 	void (*fn)(void *ctx);
 	void *ctx;
 	struct loop_task *next, *prev; /* the loop's; NULL while it does not wait */
+	const char *name;
 };
 
 /* Once, before the loop sleeps again. A task that waits already is left where it is. */
-void loop_defer(struct net_loop *loop, struct loop_task *task);
+#define loop_defer(loop, task) loop_defer_named(loop, task, LOOP_NAME(task))
+void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name);
+/*
+ * The same for work that goes on for long, a slice at a time: what a slice leaves is asked for
+ * again. All such tasks together get LOOP_LATER_MS of a turn, in the order in which they
+ * asked; the others wait for the next turn. So however many streams there are, and however
+ * much each has to send, a new request waits for one such share and not for all of them.
+ */
+#define LOOP_LATER_MS          2
+#define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))
+void loop_later_named(struct net_loop *loop, struct loop_task *task, const char *name);
 void loop_task_cancel(struct loop_task *task);
+
+/* -------------------------------------------------------------- other threads */
+
+/*
+ * What may block: @work on another thread, then @done (NULL: nothing) from the loop. What
+ * they use must stay until @done; it cannot be cancelled. -ENOMEM: it will not be done.
+ */
+#define loop_work(loop, work, done, ctx) \
+	loop_work_named(loop, work, done, ctx, LOOP_NAME(done))
+int loop_work_named(struct net_loop *loop, void (*work)(void *ctx),
+		    void (*done)(void *ctx), void *ctx, const char *name) MUST_CHECK;
+/*
+ * Close @fd. To close the last descriptor of a removed file frees its blocks, which takes as
+ * long as the file is large: a large file is closed on another thread.
+ */
+void loop_close(struct net_loop *loop, int fd);
+
+/* --------------------------------------------------------------- the watchdog */
+
+/*
+ * A turn is what the loop does between two waits. One that takes longer than LOOP_SLOW_MS is
+ * counted by the name of the callback that took most of it: "service/output.c:on_notify", or
+ * what that callback said it does, by loop_mark().
+ */
+#define LOOP_SLOW_MS   50
+#define LOOP_SLOW_KEPT 64 /* names that are counted apart */
+
+#define LOOP_STRING(x) #x
+#define LOOP_NAME(fn)  (__FILE__ ":" LOOP_STRING(fn))
+
+struct loop_slow {
+	const char *name; /* "": of those that have no place of their own */
+	uint64_t turns;
+};
+
+struct loop_turns {
+	uint64_t slow;             /* turns over LOOP_SLOW_MS */
+	uint64_t longest_usec;     /* of all turns */
+	uint64_t longest_cpu_usec; /* of the slow ones: processor time of the worst */
+	size_t n;
+	struct loop_slow by[LOOP_SLOW_KEPT + 1];
+};
+
+/* The turn at hand is about @what, a string that stays: the name of an operation. */
+void loop_mark(struct net_loop *loop, const char *what);
+const struct loop_turns *loop_turns(const struct net_loop *loop);
+/* Tell of each slow turn: its name, how long it took, and how long of that it computed. */
+void loop_on_slow(struct net_loop *loop,
+		  void (*fn)(void *ctx, const char *name, uint64_t usec,
+			     uint64_t cpu_usec),
+		  void *ctx);
 
 #endif /* NET_LOOP_H */

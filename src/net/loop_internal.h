@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "net/loop.h"
 
 #define LOOP_IN_SIZE  (128U << 10)
@@ -18,6 +19,19 @@ struct net_loop {
 	uv_prepare_t prepare;   /* runs tasks before the loop sleeps */
 	uv_idle_t idle;         /* keeps it awake when tasks have made tasks */
 	struct loop_task tasks; /* the head of a ring */
+	struct loop_task later; /* of another: those that take turns */
+	size_t working;         /* of loop_work(): under way */
+	/* The watchdog. */
+	uint64_t turn;          /* ns: when this turn began; 0: in none */
+	uint64_t last;          /* when its last callback ended */
+	uint64_t worst;         /* how long its longest took, */
+	const char *worst_name; /* and which that was */
+	const char *mark;       /* what the callback that runs says of itself; NULL */
+	uint64_t sampled;       /* when the processor time was read, */
+	uint64_t sample;        /* and what it was */
+	struct loop_turns turns;
+	void (*on_slow)(void *ctx, const char *name, uint64_t usec, uint64_t cpu_usec);
+	void *slow_ctx;
 	/*
 	 * What is received is handed on before the next thing is received, and what
 	 * one round of one stream sends is sent together: so one buffer each serves
@@ -28,5 +42,16 @@ struct net_loop {
 	size_t out_len;
 	struct stream *corked; /* whose bytes are in @out */
 };
+
+/* loop_watchdog.c: around each callback; the first of a turn begins it. */
+static inline void loop_enter(struct net_loop *loop)
+{
+	if (loop->turn == 0)
+		loop->turn = loop->last = clock_now();
+}
+
+void loop_leave(struct net_loop *loop, const char *name);
+/* Before the loop waits. */
+void loop_turn_end(struct net_loop *loop);
 
 #endif /* NET_LOOP_INTERNAL_H */

@@ -31,7 +31,8 @@ static unsigned wanted(const struct stream *s)
 		events |= UV_READABLE;
 	if (!s->hung_up)
 		events |= UV_DISCONNECT;
-	if (s->first || s->crossed)
+	/* A stream that waits for its turn to write need not hear that it could. */
+	if ((s->first && !s->flush.next) || s->crossed)
 		events |= UV_WRITABLE;
 	return events;
 }
@@ -65,6 +66,7 @@ void stream_fail(struct stream *s, int error)
 		return;
 	s->error = error;
 	stream_drop_queue(s);
+	loop_task_cancel(&s->flush);
 	watch(s, 0); /* an error stays: it would wake us until the owner has closed */
 	loop_defer(s->loop, &s->task);
 }
@@ -271,9 +273,8 @@ static void on_reset(struct stream *s)
 	}
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_ready(struct stream *s, int status, int events)
 {
-	struct stream *s = poll->data;
 	unsigned before = wanted(s);
 
 	if (status < 0) {
@@ -285,7 +286,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		stream_update(s);
 		return;
 	}
-	if (events & UV_WRITABLE)
+	if (events & UV_WRITABLE && stream_has_much(s))
+		loop_later(s->loop, &s->flush);
+	else if (events & UV_WRITABLE)
 		stream_flush(s);
 	if (s->is_closed || s->error)
 		return;
@@ -304,6 +307,16 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		watch(s, wanted(s));
 	else if (!s->is_closed)
 		stream_update(s);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct stream *s = poll->data;
+	struct net_loop *loop = s->loop;
+
+	loop_enter(loop);
+	on_ready(s, status, events);
+	loop_leave(loop, LOOP_NAME(on_poll));
 }
 
 static void on_task(void *ctx)
@@ -325,6 +338,15 @@ static void on_task(void *ctx)
 	stream_update(s);
 }
 
+static void on_flush(void *ctx)
+{
+	struct stream *s = ctx;
+
+	stream_flush(s);
+	if (!s->is_closed)
+		stream_update(s);
+}
+
 int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *ssl,
 		const struct stream_ops *ops, void *ctx)
 {
@@ -336,7 +358,8 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 			      .ssl = ssl,
 			      .fd = fd,
 			      .handshaken = !ssl,
-			      .task = { .fn = on_task, .ctx = s } };
+			      .task = { .fn = on_task, .ctx = s },
+			      .flush = { .fn = on_flush, .ctx = s } };
 	r = uv_poll_init(&loop->uv, &s->poll, fd);
 	if (r < 0)
 		return r;
@@ -358,6 +381,7 @@ void stream_close(struct stream *s)
 		return;
 	s->is_closed = true;
 	loop_task_cancel(&s->task);
+	loop_task_cancel(&s->flush);
 	if (s->loop->corked == s) {
 		s->loop->corked = NULL;
 		s->loop->out_len = 0;

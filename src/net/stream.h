@@ -49,7 +49,8 @@ struct stream {
 	struct ssl_st *ssl;
 	struct loop_task
 		task; /* offers what was kept, tells what cannot be told at once */
-	char *kept;   /* received, not taken; @kept_off bytes of it are done with */
+	struct loop_task flush; /* writes on, in its turn: there is much to write */
+	char *kept; /* received, not taken; @kept_off bytes of it are done with */
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
 	size_t queued;                       /* bytes of it that are memory */

@@ -14,6 +14,8 @@ void stream_fail(struct stream *s, int error);
 ssize_t stream_send(struct stream *s, const void *data, size_t n);
 ssize_t stream_receive(struct stream *s, void *data, size_t n);
 
+/* More is queued than is sent without waiting for a turn. */
+bool stream_has_much(const struct stream *s);
 /* Send from the queue what the socket takes. */
 void stream_flush(struct stream *s);
 void stream_drop_queue(struct stream *s);

@@ -17,8 +17,9 @@
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
 
-#define ROUND_BYTES  (4U << 20) /* by one stream, before others have their turn */
-#define FILE_BYTES   (1U << 20) /* by one sendfile(2) */
+#define ROUND_BYTES  (512U << 10) /* by one stream, before others have their turn */
+#define FILE_BYTES   (256U << 10) /* by one sendfile(2) */
+#define MUCH         (16U << 10)  /* queued: is sent when it is this stream's turn */
 #define RECORD_BYTES (16U << 10)
 #define SEGMENT_MIN  4096U
 #define IOV_MAX_OURS 16
@@ -42,12 +43,12 @@ static void append(struct stream *s, struct stream_segment *seg)
 	s->last = seg;
 }
 
-static struct stream_segment *free_segment(struct stream_segment *seg)
+static struct stream_segment *free_segment(struct stream *s, struct stream_segment *seg)
 {
 	struct stream_segment *next = seg->next;
 
 	if (seg->fd >= 0)
-		(void)close(seg->fd);
+		loop_close(s->loop, seg->fd);
 	free(seg);
 	return next;
 }
@@ -55,7 +56,7 @@ static struct stream_segment *free_segment(struct stream_segment *seg)
 void stream_drop_queue(struct stream *s)
 {
 	while (s->first)
-		s->first = free_segment(s->first);
+		s->first = free_segment(s, s->first);
 	s->last = NULL;
 	s->queued = 0;
 }
@@ -218,7 +219,7 @@ int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 	if (!s->error && !s->is_closed && !s->finishing)
 		seg = malloc(sizeof(*seg));
 	if (!seg) {
-		(void)close(fd);
+		loop_close(s->loop, fd);
 		if (!s->error && !s->finishing)
 			stream_fail(s, -ENOMEM);
 		return s->error ? s->error : -EPIPE;
@@ -253,7 +254,7 @@ static ssize_t flush_memory(struct stream *s)
 		s->first->left -= part;
 		done -= part;
 		if (s->first->left == 0)
-			s->first = free_segment(s->first);
+			s->first = free_segment(s, s->first);
 	}
 	return sent;
 }
@@ -302,8 +303,13 @@ static ssize_t flush_file(struct stream *s)
 	seg->offset += (uint64_t)r;
 	seg->left -= (uint64_t)r;
 	if (seg->left == 0)
-		s->first = free_segment(seg);
+		s->first = free_segment(s, seg);
 	return r;
+}
+
+bool stream_has_much(const struct stream *s)
+{
+	return s->first && (s->first->fd >= 0 || s->queued > MUCH);
 }
 
 void stream_flush(struct stream *s)

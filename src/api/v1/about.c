@@ -9,6 +9,7 @@
 #include "api/v1/v1.h"
 #include "base/json.h"
 #include "config/config.h"
+#include "net/loop.h"
 
 void v1_get_version(struct call *c)
 {
@@ -209,6 +210,31 @@ static void put_by_backend(struct buf *out, const struct v1 *v1)
 			   service_count_at(v1->service, cfg->backends[i].name));
 }
 
+/* Turns of the loop during which nobody was served, by what they did. */
+static void put_turns(struct buf *out, const struct loop_turns *t)
+{
+	buf_printf(
+		out,
+		"# HELP warren_loop_slow_turns_total Turns of the event loop that took "
+		"longer than %d ms, by what took longest.\n"
+		"# TYPE warren_loop_slow_turns_total counter\n",
+		LOOP_SLOW_MS);
+	for (size_t i = 0; i < t->n; i++)
+		buf_printf(out, "warren_loop_slow_turns_total{in=\"%s\"} %ju\n",
+			   t->by[i].name, (uintmax_t)t->by[i].turns);
+	buf_printf(out, "warren_loop_slow_turns_total{in=\"\"} %ju\n",
+		   (uintmax_t)t->by[LOOP_SLOW_KEPT].turns);
+	buf_printf(out,
+		   "# HELP warren_loop_longest_turn_seconds The longest turn so far.\n"
+		   "# TYPE warren_loop_longest_turn_seconds gauge\n"
+		   "warren_loop_longest_turn_seconds %.6f\n"
+		   "# HELP warren_loop_longest_turn_cpu_seconds The most processor time "
+		   "of a turn that was too long.\n"
+		   "# TYPE warren_loop_longest_turn_cpu_seconds gauge\n"
+		   "warren_loop_longest_turn_cpu_seconds %.6f\n",
+		   (double)t->longest_usec / 1e6, (double)t->longest_cpu_usec / 1e6);
+}
+
 void v1_get_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -257,5 +283,6 @@ void v1_get_metrics(struct call *c)
 		    f->parts_taken);
 	put_counter(&out, "warren_parts_missed_total",
 		    "Sandboxes for which none was ready.", f->parts_missed);
+	put_turns(&out, loop_turns(service_loop(c->v1->service)));
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }

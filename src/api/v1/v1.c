@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "config/config.h"
-
 #include "base/clock.h"
+#include "config/config.h"
+#include "net/loop.h"
 
 const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_LIST_SANDBOXES] = v1_list_sandboxes,
@@ -79,6 +79,7 @@ const v1_handler v1_handlers[V1_OP_COUNT] = {
 
 static void handle(struct call *c)
 {
+	loop_mark(service_loop(c->v1->service), c->route.op->id);
 	v1_handlers[c->route.op - v1_face.ops](c);
 }
 
@@ -87,6 +88,7 @@ static void on_body(struct http_request *req, const char *data, size_t n)
 	struct call *c = req->user;
 	struct api_error err = { 0 };
 
+	loop_mark(service_loop(c->v1->service), c->route.op->id);
 	if (body_read(c->route.op, data, n, &c->body, &err) < 0)
 		call_error(c, &err);
 	else
