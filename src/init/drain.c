@@ -35,6 +35,7 @@ static void publish(const struct exec *ex, uint64_t ended)
 		.ended = ended,
 		.skipped = ex->skipped,
 		.state = ex->state,
+		.written = ex->written,
 	};
 	uint64_t one = 1;
 
@@ -121,6 +122,20 @@ static bool put_record(struct exec *ex, uint32_t stream, uint32_t size)
 	       sizeof(rec);
 }
 
+/* A record of output is at the tail, whole. */
+static void add_record(struct exec *ex, uint32_t size)
+{
+	struct journal_slot entry = { .at = ex->tail, .cursor = ex->written };
+	uint64_t slot = journal_slot(ex->tail, ex->capacity);
+
+	if (ex->slot != slot + 1)
+		(void)sys_pwrite(ex->journal, &entry, sizeof(entry),
+				 JOURNAL_INDEX + (int64_t)(slot * sizeof(entry)));
+	ex->slot = slot + 1;
+	ex->tail += journal_span(size);
+	ex->written += size;
+}
+
 /* Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload. */
 static long next_slot(struct exec *ex)
 {
@@ -192,7 +207,7 @@ static long move_chunk(struct exec *ex, unsigned which)
 	if (n < 0 && !tty)
 		return discard(ex, fd);
 	if (n > 0 && put_record(ex, 1 + which, (uint32_t)n))
-		ex->tail += journal_span((uint32_t)n);
+		add_record(ex, (uint32_t)n);
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
 	/* Before anybody can act upon it: who starts from here on is of the next command. */

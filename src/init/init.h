@@ -69,7 +69,8 @@ struct exec {
 	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors: what they have read */
 	bool held;         /* the ring is full of what is not ACKed: nothing is drained */
 	int pipe[STREAMS]; /* what is drained: stdout or the terminal, stderr, results */
-	uint64_t capacity, head, tail, lost, skipped;
+	uint64_t capacity, head, tail, lost, skipped, written;
+	uint64_t slot; /* of its index: one more than where the last record began */
 	enum journal_state state;
 };
 

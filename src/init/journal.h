@@ -12,6 +12,11 @@
  * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is what an exec
  * said on its control pipe (proto.h), after all output that it wrote before.
  *
+ * An index tells where records are without a walk through all before them: an exec that writes
+ * single bytes makes millions. A slot stands for a stretch of the ring, and holds the
+ * position and the cursor of the last record that was the first to begin in it. What is in a slot
+ * from an earlier lap is before `head`; one that was never written is zero.
+ *
  * Who has the file has the exec's result, even if nobody was connected when it
  * ended: `state` says whether the struct journal_result is there.
  *
@@ -28,6 +33,9 @@
 #define JOURNAL_MAGIC        0x4a4e5257 /* "WRNJ" */
 #define JOURNAL_VERSION      2
 #define JOURNAL_RESULT       1024 /* where the result is */
+#define JOURNAL_INDEX        2048 /* where the index is */
+#define JOURNAL_SLOTS        128U
+#define JOURNAL_STRETCH_MIN  (256ULL << 10)
 #define JOURNAL_RING         4096
 #define JOURNAL_CAPACITY_MIN 65536U
 #define JOURNAL_CAPACITY_MAX (1ULL << 40)
@@ -50,6 +58,7 @@ struct journal_header {
 	uint64_t ended;   /* 1: nothing more will come */
 	uint64_t skipped; /* bytes that the file had no room for, wherever they were */
 	uint64_t state;   /* written after the result that it speaks of */
+	uint64_t written; /* the cursor at `tail`; 0 of an init that does not tell */
 };
 
 struct journal_result {
@@ -66,6 +75,20 @@ struct journal_record {
 	uint32_t size; /* of the payload */
 	uint32_t stream;
 };
+
+struct journal_slot {
+	uint64_t at;     /* the position of a record */
+	uint64_t cursor; /* of its first byte */
+};
+
+/* The slot for position @at. */
+static inline uint64_t journal_slot(uint64_t at, uint64_t capacity)
+{
+	uint64_t stretch = capacity / JOURNAL_SLOTS + 1;
+
+	return at % capacity /
+	       (stretch > JOURNAL_STRETCH_MIN ? stretch : JOURNAL_STRETCH_MIN);
+}
 
 static inline uint64_t journal_span(uint32_t size)
 {

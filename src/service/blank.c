@@ -199,7 +199,7 @@ static int clear(int dir, const char *name)
 	return ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
-int blank_return(struct service *s, const char *name)
+int blank_return(const struct service *s, const char *name)
 {
 	struct blanks *b = s->blanks;
 	int i, r;

@@ -60,6 +60,7 @@ struct run *run_load(struct box *box, const struct exec_row *row)
 	}
 	run->refs = 1;
 	run->box = box;
+	run->loop = box->service->loop;
 	run->journal = run->notify = run->input = run->poke = -1;
 	run->held_at = UINT64_MAX;
 	run->next = box->runs;
@@ -103,9 +104,9 @@ struct run *run_unref(struct run *run)
 	run->watch = loop_watch_free(run->watch);
 	run->hold_timer = loop_timer_free(run->hold_timer);
 	run->first_timer = loop_timer_free(run->first_timer);
-	for (size_t i = 0; i < 4; i++) {
-		int fd = (const int[]){ run->journal, run->notify, run->input,
-					run->poke }[i];
+	loop_close(run->loop, run->journal); /* it may have lost its name */
+	for (size_t i = 0; i < 3; i++) {
+		int fd = (const int[]){ run->notify, run->input, run->poke }[i];
 
 		if (fd >= 0)
 			(void)close(fd);
@@ -163,12 +164,6 @@ int run_open_journal(struct run *run, struct warren_error *err)
 			      run->row.journal ? run->row.journal : "",
 			      O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	return run->journal < 0 ? error_errno(err, errno, "open the exec's output") : 0;
-}
-
-void run_remove_journal(struct service *s, const char *name)
-{
-	if (name && name[0] && blank_return(s, name) < 0)
-		(void)unlinkat(s->journals, name, 0);
 }
 
 /* ------------------------------------------------------------------ starting */

@@ -111,9 +111,9 @@ struct run {
 	struct loop_timer *hold_timer; /* init could not be told; NULL */
 	struct run_holder first; /* from the start on, for a reader that is to come */
 	struct loop_timer *first_timer;
-	struct journal_hint hint; /* where it was last read */
-	struct journal_hint end;  /* where it ended when that was last asked */
-	struct feed *feeds;       /* on their way into stdin */
+	struct journal_hint end; /* where it ended when that was last asked */
+	struct net_loop *loop;
+	struct feed *feeds; /* on their way into stdin */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };
@@ -134,7 +134,9 @@ struct service {
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
 	struct blanks *blanks;
-	bool reuse; /* of journals, see blank.c */
+	struct removals *removals;
+	struct sweep *sweep; /* under way; NULL */
+	bool reuse;          /* of journals, see blank.c */
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;
@@ -166,11 +168,17 @@ void service_untidy(struct service *s);
 int blank_open(struct service *s);
 void blank_close(struct service *s);
 int blank_take(struct service *s, const char *name);
-/* The file @name is not wanted any more; -errno: it is still there. */
-int blank_return(struct service *s, const char *name);
+/* The file @name is not wanted any more; -errno: it is still there. From any thread. */
+int blank_return(const struct service *s, const char *name);
 
-/* restore.c: journals that no exec has are removed; -EAGAIN: perhaps not all. */
-int restore_sweep(struct service *s);
+/* remove.c: the journal @name, which no exec has any more; soon, by another thread. */
+int remove_open(struct service *s);
+void remove_close(struct service *s);
+void run_remove_journal(struct service *s, const char *name);
+
+/* sweep.c: journals that no exec has are looked for and removed, in time. */
+void sweep_start(struct service *s);
+void sweep_close(struct service *s);
 
 /* link.c */
 int link_open(struct service *s, int sock, struct warren_error *err);
@@ -299,7 +307,6 @@ void run_ended(struct box *box, const struct proto_exited *msg);
 void run_finish(struct run *run, const struct warren_result *result);
 void run_box_gone(struct box *box);
 int run_open_journal(struct run *run, struct warren_error *err);
-void run_remove_journal(struct service *s, const char *name);
 void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 	     service_done_fn done, void *ctx);
 /* output.c: of one that is about to be started so, until somebody else holds it, or nobody came. */

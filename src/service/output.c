@@ -10,6 +10,7 @@
  * lower one by attaching anew; the highest of all ends it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include "backend/talk/journal.h"
@@ -18,20 +19,29 @@
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* for a reader to come */
 
-int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
-	       struct warren_output *ret, struct warren_error *err)
+int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void *buf,
+	       size_t size, struct warren_output *ret, struct warren_error *err)
 {
 	int r = run_open_journal(run, err);
 
 	if (r < 0)
 		return r;
-	r = journal_read(run->journal, cursor, &run->hint, buf, size, ret);
-	if (r < 0)
+	r = journal_read_some(run->journal, cursor, hint, buf, size, ret);
+	if (r < 0 && r != -EINPROGRESS)
 		return error_errno(err, -r, "read the exec's output");
 	/* Its writer is gone: what is there is all there will be. */
-	if (ret->size == 0 && run->lost)
+	if (r == 0 && ret->size == 0 && run->lost)
 		ret->end = true;
-	return 0;
+	return r;
+}
+
+int run_dup_journal(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = run_open_journal(run, &ignored);
+	int fd = r < 0 ? -1 : fcntl(run->journal, F_DUPFD_CLOEXEC, 3);
+
+	return r < 0 ? r : fd < 0 ? -errno : fd;
 }
 
 int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
@@ -42,6 +52,9 @@ int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 
 	if (r == 0)
 		r = journal_extent(run->journal, &run->end, &from, &to);
+	/* As far as it is known: whoever asks again will be told more. */
+	if (r == -EINPROGRESS)
+		r = 0;
 	*ret_from = r < 0 ? 0 : from;
 	*ret_to = r < 0 ? 0 : to;
 	return r;
@@ -63,12 +76,15 @@ void run_tell_watchers(struct run *run)
 static bool is_complete(struct run *run)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct warren_output o;
+	struct journal_hint hint = run->end;
+	struct warren_output o = { 0 };
 	uint64_t from, to;
 	char byte;
+	int r;
 
 	(void)run_extent(run, &from, &to);
-	return run_output(run, to, &byte, sizeof(byte), &o, &ignored) < 0 || o.end;
+	r = run_output(run, to, &hint, &byte, sizeof(byte), &o, &ignored);
+	return (r < 0 && r != -EINPROGRESS && r != -EMSGSIZE) || o.end;
 }
 
 static void on_notify(void *ctx, unsigned events UNUSED)

@@ -12,9 +12,7 @@
  * Execs that ended while nobody listened have their result in their journal.
  * Journals without a row are of execs that were never acknowledged: removed.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -339,32 +337,6 @@ static int ask_for_list(struct restoring *all, const char *backend)
 	return r;
 }
 
-int restore_sweep(struct service *s)
-{
-	int copy = openat(s->journals, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *e;
-	int r = d ? 0 : -EAGAIN;
-
-	if (!d && copy >= 0)
-		(void)close(copy);
-	while (d && (e = readdir(d))) {
-		struct warren_error err = WARREN_ERROR_INIT;
-		AUTO_EXEC_ROW struct exec_row row = { 0 };
-		int found = id_valid(e->d_name)
-				    ? db_get_exec(s->db, NULL, e->d_name, &row, &err)
-				    : 0;
-
-		if (found == -ENOENT)
-			run_remove_journal(s, e->d_name);
-		else if (found < 0)
-			r = -EAGAIN;
-	}
-	if (d)
-		(void)closedir(d);
-	return r;
-}
-
 static int load_boxes(struct restoring *all, struct warren_error *err)
 {
 	struct service *s = all->service;
@@ -405,8 +377,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 				   .ctx = ctx,
 				   .left = 1,
 				   .task = { .fn = on_all, .ctx = all } };
-	if (restore_sweep(s) < 0)
-		service_untidy(s);
+	sweep_start(s);
 	r = load_boxes(all, err);
 	for (size_t i = 0; r == 0 && s->backends[i]; i++)
 		r = ask_for_list(all, s->backends[i]);

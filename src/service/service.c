@@ -83,6 +83,8 @@ int service_new(const struct service_options *o, struct service **ret,
 		r = tidy_open(s);
 	if (r == 0)
 		r = blank_open(s);
+	if (r == 0)
+		r = remove_open(s);
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
 	if (r == 0)
@@ -107,6 +109,8 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	sweep_close(s);
+	remove_close(s);
 	blank_close(s);
 	event_free_all(s);
 	if (s->journals >= 0)

@@ -36,6 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/talk/journal.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "store/store.h"
@@ -277,6 +278,9 @@ bool run_lost(const struct run *run);
 /* Where its output begins and ends at present; both 0 if that cannot be read: -errno. */
 int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
 
+/* Its journal, for who reads it on another thread by journal_read(); or -errno. */
+int run_dup_journal(struct run *run);
+
 struct run_waiter {
 	void (*fn)(struct run_waiter *w, struct run *run); /* it ended, or its sandbox */
 	void *ctx;
@@ -353,11 +357,13 @@ uint64_t shell_cursor(const struct shell *sh);
 /* ------------------------------------------------------------------- output */
 
 /*
- * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). A
- * watcher is told, from the loop, that there may be more.
+ * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). @hint is this
+ * reader's own, and zero at first. -EINPROGRESS (without an error): to find it takes longer
+ * than others should wait; ask again in a later turn, by loop_later(). A watcher is told,
+ * from the loop, that there may be more.
  */
-int run_output(struct run *run, uint64_t cursor, void *buf, size_t size,
-	       struct warren_output *ret, struct warren_error *err);
+int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void *buf,
+	       size_t size, struct warren_output *ret, struct warren_error *err);
 
 struct run_watcher {
 	void (*fn)(struct run_watcher *w);

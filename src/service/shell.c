@@ -56,6 +56,7 @@ void shell_free(struct shell *sh)
 	sh->out_watch = loop_watch_free(sh->out_watch);
 	sh->timer = loop_timer_free(sh->timer);
 	sh->again = loop_timer_free(sh->again);
+	loop_task_cancel(&sh->turn);
 	sh->insist = loop_timer_free(sh->insist);
 	(void)run_unref(sh->run);
 	sh->codec = session_free(sh->codec);
@@ -275,38 +276,49 @@ static void on_result(void *arg, const struct session_result *r)
 
 static const struct session_events events = { .output = on_output, .result = on_result };
 
-/* What has come since the last look; not @all: others have their turn in between. */
-static void read_on(struct shell *sh, bool all)
+/*
+ * What has come since the last look; not @all: others have their turn in between. True: there
+ * is more, and it will be read.
+ */
+static bool read_on(struct shell *sh, bool all)
 {
 	static char piece[65536];
 	struct warren_error err = WARREN_ERROR_INIT;
+	size_t bytes = 0;
 
 	for (int i = 0;
 	     session_running(sh->codec) && !(sh->command && sh->command->blocked); i++) {
 		struct warren_output o;
+		int r = -EINPROGRESS;
 
-		if (i == PIECES && !all) {
-			loop_timer_set(sh->again, 0);
-			break;
+		if (all || (i < PIECES && bytes < sizeof(piece)))
+			r = run_output(sh->run, sh->cursor, &sh->hint, piece,
+				       sizeof(piece), &o, &err);
+		if (r == -EINPROGRESS && all)
+			continue;
+		if (r == -EINPROGRESS) {
+			loop_later(sh->service->loop, &sh->turn);
+			return true;
 		}
-
-		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0) {
+		if (r < 0) {
 			/* Nobody notifies of what is there already; without it there is no end. */
 			loop_timer_set(sh->again, RETRY_MS);
 			break;
 		}
+		bytes += o.size;
 		sh->lost += o.lost;
 		sh->cursor = o.cursor;
 		if (o.size == 0)
-			return;
+			break;
 		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
 				     o.size, &err) < 0) {
 			/* No shell of ours said that. */
 			run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore,
 				   NULL);
-			return;
+			break;
 		}
 	}
+	return false;
 }
 
 static bool try_next(struct shell *sh);
@@ -317,12 +329,23 @@ static void after_reading(struct shell *sh)
 		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
 }
 
+static void on_turn(void *ctx)
+{
+	struct shell *sh = ctx;
+
+	if (!read_on(sh, false) && sh->exited) {
+		sh->exited = false;
+		sh->ended = true;
+		session_on_exit(sh->codec, sh->exit_code);
+	}
+	after_reading(sh);
+}
+
 static void on_more(struct run_watcher *w)
 {
 	struct shell *sh = w->ctx;
 
-	read_on(sh, false);
-	after_reading(sh);
+	loop_later(sh->service->loop, &sh->turn);
 }
 
 static void on_again(void *ctx)
@@ -338,10 +361,12 @@ static void on_exit_heard(struct run_waiter *w, struct run *run)
 						   : row->result.exit_code
 			      : -1;
 
-	read_on(sh, true);
-	sh->ended = true;
-	session_on_exit(sh->codec, code);
-	after_reading(sh);
+	sh->exited = true;
+	sh->exit_code = code;
+	/* Of one whose sandbox is gone, too, nothing is left that could wait. */
+	if (run_lost(run))
+		(void)read_on(sh, true);
+	on_turn(sh);
 }
 
 void shell_go_on(struct shell_command *command)
@@ -350,7 +375,7 @@ void shell_go_on(struct shell_command *command)
 
 	command->blocked = false;
 	if (sh)
-		read_on(sh, false);
+		loop_later(sh->service->loop, &sh->turn);
 }
 
 /* As the kernel counts the start of processes. */
@@ -433,6 +458,7 @@ struct shell *shell_new(struct box *box)
 	sh->framed = box->is.base.framed;
 	sh->watcher = (struct run_watcher){ .fn = on_more, .ctx = sh };
 	sh->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = sh };
+	sh->turn = (struct loop_task){ .fn = on_turn, .ctx = sh };
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
 	sh->next = box->shells;
 	box->shells = sh;

@@ -32,8 +32,12 @@ struct shell {
 	struct buf out; /* for the shell, not yet in its pipe */
 	size_t sent;
 	struct loop_watch *out_watch;
-	struct loop_timer *timer;  /* of the command's time, then of the steps */
-	struct loop_timer *again;  /* its output could not be read */
+	struct loop_timer *timer; /* of the command's time, then of the steps */
+	struct loop_timer *again; /* its output could not be read */
+	struct loop_task turn;    /* its output is read when it is its turn */
+	struct journal_hint hint;
+	bool exited; /* and how is told when what it wrote before was read */
+	int exit_code;
 	struct loop_timer *insist; /* an interrupt may have come too early */
 	unsigned insisted;
 	bool spoke;  /* the command has written something: it has begun */

@@ -11,17 +11,30 @@
 
 #include "service/shell_internal.h"
 
+#define TRIES 1000 /* to find a piece: a writer who never lets us is left alone */
+
+/* False: that was all, or it cannot be read. Nobody is served yet who could wait. */
+static bool next_piece(struct shell *sh, uint64_t cursor, char *piece,
+		       struct warren_output *o)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -EINPROGRESS;
+
+	for (int i = 0; r == -EINPROGRESS && i < TRIES; i++)
+		r = run_output(sh->run, cursor, &sh->hint, piece, JOURNAL_CHUNK, o, &err);
+	return r == 0 && o->size > 0;
+}
+
 /* All that is kept: the mark of the last command is in it, if that has ended. */
 static void replay_framed(struct shell *sh)
 {
-	static char piece[65536];
+	static char piece[JOURNAL_CHUNK];
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	for (;;) {
 		struct warren_output o;
 
-		if (run_output(sh->run, sh->cursor, piece, sizeof(piece), &o, &err) < 0 ||
-		    o.size == 0)
+		if (!next_piece(sh, sh->cursor, piece, &o))
 			break;
 		sh->cursor = o.cursor;
 		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
@@ -33,7 +46,7 @@ static void replay_framed(struct shell *sh)
 /* The last record of stream 3 that is whole: the result of the last command, or of none. */
 static void replay(struct shell *sh)
 {
-	static char piece[65536];
+	static char piece[JOURNAL_CHUNK];
 	AUTO_BUF struct buf last = BUF_INIT(JOURNAL_CHUNK);
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t cursor = 0;
@@ -41,8 +54,7 @@ static void replay(struct shell *sh)
 	for (;;) {
 		struct warren_output o;
 
-		if (run_output(sh->run, cursor, piece, sizeof(piece), &o, &err) < 0 ||
-		    o.size == 0)
+		if (!next_piece(sh, cursor, piece, &o))
 			break;
 		cursor = o.cursor;
 		if (o.stream != SESSION_RESULTS)

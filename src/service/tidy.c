@@ -77,10 +77,9 @@ static int put_right(struct box *box)
 static void on_timer(void *ctx)
 {
 	struct service *s = ctx;
-	int r = restore_sweep(s);
+	int r = adopt_strays(s);
 
-	if (adopt_strays(s) < 0)
-		r = -EAGAIN;
+	sweep_start(s);
 
 	/* What is unmade at once is gone from the table: the next one is known before. */
 	for (size_t i = 0; i < BOX_BUCKETS; i++) {

@@ -9,12 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/swerex/internal.h"
 #include "api/swerex/python.h"
 #include "config/config.h"
+#include "net/loop.h"
 
 #define OUTPUT_MAX (64U << 20) /* bytes that are kept of both streams */
+#define AT_ONCE    (32U << 10) /* that are read and quoted without another thread */
 
 static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
 
@@ -48,14 +51,14 @@ struct output {
 };
 
 /* Both streams, or one after the other in one. */
-static void read_output(struct run *run, bool merged, struct output *o)
+static void read_output(int journal, bool merged, struct output *o)
 {
-	static char piece[65536];
-	struct warren_error err = WARREN_ERROR_INIT;
+	char piece[65536];
+	struct journal_hint hint = { 0 };
 	struct warren_output got;
 	uint64_t cursor = 0;
 
-	while (run_output(run, cursor, piece, sizeof(piece), &got, &err) == 0) {
+	while (journal_read(journal, cursor, &hint, piece, sizeof(piece), &got) == 0) {
 		struct buf *to = &o->text[!merged && got.stream == 2];
 
 		o->lost += got.lost;
@@ -86,21 +89,25 @@ static void put_command(struct buf *out, const json_t *command)
 	buf_puts(out, "]");
 }
 
-static void raise_code(struct job *job, int code, const struct output *o)
+static int write_failed(struct buf *out, const json_t *body, int code,
+			const struct output *o)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
-	const char *prefix = field_text(job->body, "error_msg", "");
+	const char *prefix = field_text(body, "error_msg", "");
+	int status;
 
 	if (*prefix)
 		buf_printf(&text, "%s: ", prefix);
 	buf_puts(&text, "Command ");
-	put_command(&text, json_object_get(job->body, "command"));
+	put_command(&text, json_object_get(body, "command"));
 	buf_printf(&text, " failed with exit code %d. Stdout:\n", code);
 	python_repr(&text, o->text[0].data ? o->text[0].data : "", o->text[0].len);
 	buf_puts(&text, "\nStderr:\n");
 	python_repr(&text, o->text[1].data ? o->text[1].data : "", o->text[1].len);
-	job_raise(job, SWEREX "NonZeroExitCodeError", text.data ? text.data : "",
-		  text.len);
+	status = raise_write(out, SWEREX "NonZeroExitCodeError",
+			     text.data ? text.data : "", text.len);
+	out->failed |= text.failed;
+	return status;
 }
 
 static void raise_timeout(struct job *job)
@@ -113,18 +120,72 @@ static void raise_timeout(struct job *job)
 	job_raise(job, SWEREX "CommandTimeoutError", text.data, text.len);
 }
 
-static void answer(struct job *job, int code, const struct output *o)
+static int write_result(struct buf *out, int code, const struct output *o)
 {
-	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &out };
+	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
 	json_strn(&j, "stdout", o->text[0].data ? o->text[0].data : "", o->text[0].len);
 	json_strn(&j, "stderr", o->text[1].data ? o->text[1].data : "", o->text[1].len);
 	json_int(&j, "exit_code", code);
 	json_close(&j, '}');
-	out.failed |= o->text[0].failed || o->text[1].failed;
-	job_answer(job, 200, &out);
+	return 200;
+}
+
+/* An answer that is made, perhaps on another thread: the job's body is only read there. */
+struct answer {
+	struct job *job;
+	int journal, code, status;
+	struct buf out;
+};
+
+static void answer_make(void *ctx)
+{
+	struct answer *a = ctx;
+	const json_t *body = a->job->body;
+	struct output o = { .text = { BUF_INIT(ANSWER_MAX), BUF_INIT(ANSWER_MAX) } };
+
+	read_output(a->journal, field_bool(body, "merge_output_streams"), &o);
+	if (a->code != 0 && field_bool(body, "check"))
+		a->status = write_failed(&a->out, body, a->code, &o);
+	else
+		a->status = write_result(&a->out, a->code, &o);
+	a->out.failed |= o.text[0].failed || o.text[1].failed;
+	buf_done(&o.text[0]);
+	buf_done(&o.text[1]);
+	(void)close(a->journal);
+}
+
+static void answer_give(void *ctx)
+{
+	struct answer *a = ctx;
+
+	job_answer(a->job, a->status, &a->out);
+	buf_done(&a->out);
+	free(a);
+}
+
+/* Much output takes long to be read and quoted: others are served meanwhile. */
+static void answer(struct job *job, struct run *run, int code)
+{
+	struct answer *a = malloc(sizeof(*a));
+	uint64_t from, to;
+	int journal = a ? run_dup_journal(run) : -ENOMEM;
+
+	if (journal < 0) {
+		free(a);
+		job_raisef(job, "builtins.RuntimeError", "the output cannot be read: %s",
+			   strerror(-journal));
+		return;
+	}
+	*a = (struct answer){
+		.job = job, .journal = journal, .code = code, .out = BUF_INIT(ANSWER_MAX)
+	};
+	if (run_extent(run, &from, &to) == 0 && to - from > AT_ONCE &&
+	    loop_work(service_loop(job->sx->service), answer_make, answer_give, a) == 0)
+		return;
+	answer_make(a);
+	answer_give(a);
 }
 
 static void on_ended(struct run_waiter *w, struct run *run)
@@ -132,24 +193,16 @@ static void on_ended(struct run_waiter *w, struct run *run)
 	struct executing *x = w->ctx;
 	struct job *job = x->job;
 	const struct warren_result *r = &run_row(run)->result;
-	struct output o = { .text = { BUF_INIT(ANSWER_MAX), BUF_INIT(ANSWER_MAX) } };
 	int code = r->signal ? -r->signal : r->exit_code;
 
 	executing_free(x);
-	if (!run_row(run)->ended) {
+	if (!run_row(run)->ended)
 		job_raisef(job, "builtins.RuntimeError",
 			   "the sandbox ended before the command did");
-	} else if (r->timed_out) {
+	else if (r->timed_out)
 		raise_timeout(job);
-	} else {
-		read_output(run, field_bool(job->body, "merge_output_streams"), &o);
-		if (code != 0 && field_bool(job->body, "check"))
-			raise_code(job, code, &o);
-		else
-			answer(job, code, &o);
-	}
-	buf_done(&o.text[0]);
-	buf_done(&o.text[1]);
+	else
+		answer(job, run, code);
 }
 
 /* -------------------------------------------------------------------- starting */

@@ -42,11 +42,10 @@ static bool is_value(const char *class)
 	       strcmp(class, "builtins.NotImplementedError") == 0;
 }
 
-static void raise_all(struct job *job, const char *class, const char *message, size_t n,
-		      const struct buf *extra)
+static void put_exception(struct buf *out, const char *class, const char *message,
+			  size_t n, const struct buf *extra)
 {
-	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &out };
+	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
 	json_open(&j, "swerexception", '{');
@@ -59,6 +58,20 @@ static void raise_all(struct job *job, const char *class, const char *message, s
 		json_raw(&j, "extra_info", "{}", 2);
 	json_close(&j, '}');
 	json_close(&j, '}');
+}
+
+int raise_write(struct buf *out, const char *class, const char *message, size_t n)
+{
+	put_exception(out, class, message, n, NULL);
+	return STATUS_RAISED;
+}
+
+static void raise_all(struct job *job, const char *class, const char *message, size_t n,
+		      const struct buf *extra)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
+
+	put_exception(&out, class, message, n, extra);
 	job_answer(job, STATUS_RAISED, &out);
 }
 

@@ -240,6 +240,7 @@ struct running {
 	uint64_t wait_ms;
 	/* What is read for the answer, and how far it is. */
 	uint64_t from, end, cursor;
+	struct journal_hint hint;
 	uint64_t lost[2];
 	int stream;
 };
@@ -281,7 +282,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 	}
 	if (k->cursor >= k->end)
 		return 0;
-	r = run_output(k->run, k->cursor, piece, sizeof(piece), &o, &err);
+	r = run_output(k->run, k->cursor, &k->hint, piece, sizeof(piece), &o, &err);
 	if (r < 0)
 		return r;
 	if (o.size == 0)

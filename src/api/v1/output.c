@@ -21,6 +21,8 @@
 #define HEARTBEAT_MS 15000
 #define LOOK_MS      100
 #define LOOKS_A_BEAT (HEARTBEAT_MS / LOOK_MS)
+#define PIECES_MAX   16          /* before others have their turn, */
+#define BYTES_MAX    (64U << 10) /* or so many bytes */
 
 struct tail {
 	struct call *call;
@@ -29,7 +31,9 @@ struct tail {
 	struct run_watcher watcher;
 	struct run_holder holder;
 	struct run_waiter waiter; /* for its end, where its output has ended before */
-	struct loop_timer *timer;
+	struct loop_timer *timer; /* of the heartbeat */
+	struct loop_task turn;    /* more is there, and others have their turn first */
+	struct journal_hint hint;
 	uint64_t at;     /* what was read of the journal */
 	uint64_t cursor; /* what was told: where the next piece begins */
 	uint64_t first;  /* where it began */
@@ -42,7 +46,7 @@ struct tail {
 	} form;
 	bool base64, follow, bounded;
 	bool blocked; /* the client has to take what was sent */
-	bool again;   /* the timer is for going on, not for a heartbeat */
+	bool again;   /* the timer is for another look, not for a heartbeat */
 	bool ended;
 	bool broken; /* there was no memory for an event: it must not look whole */
 	unsigned looks;
@@ -63,8 +67,15 @@ static void tail_gone(struct call *c)
 	run_wait_cancel(&t->waiter);
 	run_hold_cancel(&t->holder);
 	t->timer = loop_timer_free(t->timer);
+	loop_task_cancel(&t->turn);
 	(void)run_unref(t->run);
 	free(t);
+}
+
+/* In this stream's turn. */
+static void wait_turn(struct tail *t)
+{
+	loop_later(service_loop(t->call->v1->service), &t->turn);
 }
 
 /* 0: go on; 1: the client has to take it first. */
@@ -230,14 +241,21 @@ static void go_on(struct tail *t)
 {
 	static char room[4 + 65536];
 	struct warren_error err = WARREN_ERROR_INIT;
+	size_t bytes = 0;
 
-	for (int i = 0; i < 16 && !t->blocked && !t->ended; i++) {
+	for (int i = 0; i < PIECES_MAX && bytes < BYTES_MAX && !t->blocked && !t->ended;
+	     i++) {
 		struct warren_output o;
+		int r = run_output(t->run, t->at, &t->hint, room + 4, sizeof(room) - 4,
+				   &o, &err);
 
-		if (run_output(t->run, t->at, room + 4, sizeof(room) - 4, &o, &err) < 0) {
+		if (r == -EINPROGRESS)
+			break;
+		if (r < 0) {
 			break_off(t);
 			return;
 		}
+		bytes += o.size;
 		if (o.size == 0) {
 			at_end(t, &o);
 			return;
@@ -256,11 +274,16 @@ static void go_on(struct tail *t)
 			finish(t);
 		}
 	}
-	/* More is there, and others have their turn first. */
-	if (!t->blocked && !t->ended) {
-		t->again = true;
-		loop_timer_set(t->timer, 0);
-	}
+	if (!t->blocked && !t->ended)
+		wait_turn(t);
+}
+
+static void on_turn(void *ctx)
+{
+	struct tail *t = ctx;
+
+	if (!t->blocked && !t->ended)
+		go_on(t);
 }
 
 static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
@@ -273,7 +296,7 @@ static void on_more(struct run_watcher *w)
 	struct tail *t = w->ctx;
 
 	if (!t->blocked && !t->ended)
-		go_on(t);
+		wait_turn(t);
 }
 
 static void taken(struct tail *t)
@@ -281,7 +304,7 @@ static void taken(struct tail *t)
 	t->blocked = false;
 	run_hold_move(&t->holder, t->at);
 	if (!t->ended)
-		go_on(t);
+		wait_turn(t);
 }
 
 static void on_drained(struct http_request *req)
@@ -370,6 +393,7 @@ static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
 	}
 	t->call = c;
 	t->run = run;
+	t->turn = (struct loop_task){ .fn = on_turn, .ctx = t };
 	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
 	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
 	t->at = t->cursor = t->first = from;

@@ -8,8 +8,9 @@
 #include "base/utf8.h"
 #include "net/loop.h"
 
-#define PIECES_A_TURN 16
-#define PIECE_MAX     (8U << 20) /* as JSON; what is read at once is 64 kB */
+#define PIECES_A_TURN 16          /* or */
+#define BYTES_A_TURN  (64U << 10) /* of JSON */
+#define PIECE_MAX     (8U << 20)  /* as JSON; what is read at once is 64 kB */
 
 /* Bytes of a string, without its quotes. */
 static void put_bytes(struct buf *out, const char *data, size_t n, bool base64)
@@ -79,14 +80,24 @@ static int put_next(struct pieces *p, struct buf *out)
 	return 1;
 }
 
+static void wait_turn(struct pieces *p)
+{
+	loop_later(service_loop(p->call->v1->service), &p->turn);
+}
+
 static void go_on(struct pieces *p)
 {
 	struct http_request *req = p->call->req;
 
-	for (int i = 0; i < PIECES_A_TURN && !p->blocked; i++) {
+	size_t bytes = 0;
+
+	for (int i = 0; i < PIECES_A_TURN && bytes < BYTES_A_TURN && !p->blocked; i++) {
 		AUTO_BUF struct buf out = BUF_INIT(PIECE_MAX);
 		int r = put_next(p, &out);
 
+		if (r == -EINPROGRESS)
+			break;
+		bytes += out.len;
 		if (r < 0 || out.failed) {
 			/* It must not look whole. */
 			http_abort(req);
@@ -100,7 +111,7 @@ static void go_on(struct pieces *p)
 		}
 	}
 	if (!p->blocked)
-		loop_timer_set(p->timer, 0);
+		wait_turn(p);
 }
 
 static void on_turn(void *ctx)
@@ -115,7 +126,23 @@ static void on_drained(struct http_request *req)
 	if (!p || !p->blocked)
 		return;
 	p->blocked = false;
-	go_on(p);
+	wait_turn(p);
+}
+
+static void answer_in_pieces(struct pieces *p, const struct buf *head)
+{
+	struct call *c = p->call;
+
+	if (head->failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		return;
+	}
+	p->turn = (struct loop_task){ .fn = on_turn, .ctx = p };
+	c->req->drained = on_drained;
+	call_begin_json(c, 200);
+	p->blocked = http_write(c->req, head->data, head->len) != 0;
+	if (!p->blocked)
+		wait_turn(p);
 }
 
 static void answer_at_once(struct pieces *p, struct buf *out)
@@ -130,31 +157,24 @@ static void answer_at_once(struct pieces *p, struct buf *out)
 		call_json(p->call, 200, out);
 		return;
 	}
+	/* It is little, but far away. */
+	if (r == -EINPROGRESS) {
+		answer_in_pieces(p, out);
+		return;
+	}
 	(void)error_errno(&err, -r, "read the output");
 	call_fail(p->call, &err);
 }
 
 void pieces_answer(struct pieces *p, struct buf *head, uint64_t size)
 {
-	struct call *c = p->call;
-
-	if (size <= PIECES_SMALL) {
+	if (size <= PIECES_SMALL)
 		answer_at_once(p, head);
-		return;
-	}
-	if (head->failed ||
-	    loop_timer_new(service_loop(c->v1->service), on_turn, p, &p->timer) < 0) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
-		return;
-	}
-	c->req->drained = on_drained;
-	call_begin_json(c, 200);
-	p->blocked = http_write(c->req, head->data, head->len) != 0;
-	if (!p->blocked)
-		go_on(p);
+	else
+		answer_in_pieces(p, head);
 }
 
 void pieces_done(struct pieces *p)
 {
-	p->timer = loop_timer_free(p->timer);
+	loop_task_cancel(&p->turn);
 }

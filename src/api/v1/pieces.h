@@ -11,6 +11,7 @@
 #define API_V1_PIECES_H
 
 #include "api/v1/v1.h"
+#include "net/loop.h"
 
 #define PIECES_SMALL \
 	(64U << 10) /* of output: an answer is made at once, and has a length */
@@ -21,7 +22,7 @@ struct pieces {
 	bool base64;
 	/*
 	 * What follows of a stream, 0 or 1, borrowed until the next call: 1 (perhaps with nothing
-	 * yet), 0 at its end, or -errno.
+	 * yet), 0 at its end, or -errno; -EINPROGRESS: not before others had their turn.
 	 */
 	int (*next)(struct pieces *p, int stream, const char **ret_data, size_t *ret_n);
 	/* What follows the strings, up to the closing brace. */
@@ -31,7 +32,7 @@ struct pieces {
 	bool opened, blocked;
 	char kept[4]; /* of a character, or of three bytes, whose end is still to come */
 	size_t n_kept;
-	struct loop_timer *timer; /* others have their turn first */
+	struct loop_task turn; /* others have theirs first */
 };
 
 /* @head: the object as far as it goes before the strings. @size: bytes of output, about. */

@@ -36,7 +36,9 @@ struct terminal {
 	struct run *run;
 	struct run_watcher watcher;
 	struct run_waiter waiter;
-	struct loop_timer *timer; /* for going on, or for the last words */
+	struct loop_timer *timer; /* for the last words */
+	struct loop_task turn;
+	struct journal_hint hint;
 	uint64_t cursor;
 	uint16_t rows, cols; /* as the client was told */
 	bool read_only;
@@ -55,6 +57,7 @@ static void terminal_gone(struct call *c)
 	run_watch_cancel(&t->watcher);
 	run_wait_cancel(&t->waiter);
 	t->timer = loop_timer_free(t->timer);
+	loop_task_cancel(&t->turn);
 	(void)run_unref(t->run);
 	free(t);
 }
@@ -144,6 +147,12 @@ static void put_output(struct terminal *t, const struct warren_output *o,
 		t->blocked = true;
 }
 
+/* More is there, and others have their turn first. */
+static void wait_turn(struct terminal *t)
+{
+	loop_later(service_loop(t->call->v1->service), &t->turn);
+}
+
 static void go_on(struct terminal *t)
 {
 	static char room[65536];
@@ -155,10 +164,14 @@ static void go_on(struct terminal *t)
 		t->cols = cols;
 		tell_size(t, "resized");
 	}
-	for (int i = 0; i < 16 && !t->blocked && !t->ended; i++) {
+	for (int i = 0; i < 4 && !t->blocked && !t->ended; i++) {
 		struct warren_output o;
+		int r = run_output(t->run, t->cursor, &t->hint, room, sizeof(room), &o,
+				   &err);
 
-		if (run_output(t->run, t->cursor, room, sizeof(room), &o, &err) < 0) {
+		if (r == -EINPROGRESS)
+			break;
+		if (r < 0) {
 			t->ended = true;
 			ws_close(t->ws, BYE_BROKEN, "the terminal cannot be read");
 			return;
@@ -170,25 +183,26 @@ static void go_on(struct terminal *t)
 			return;
 		}
 	}
-	/* More is there, and others have their turn first. */
 	if (!t->blocked && !t->ended)
-		loop_timer_set(t->timer, 0);
+		wait_turn(t);
+}
+
+static void on_turn(void *ctx)
+{
+	struct terminal *t = ctx;
+
+	if (!t->blocked && !t->ended)
+		go_on(t);
 }
 
 static void on_more(struct run_watcher *w)
 {
-	struct terminal *t = w->ctx;
-
-	if (!t->blocked && !t->ended)
-		go_on(t);
+	wait_turn(w->ctx);
 }
 
 static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
 {
-	struct terminal *t = w->ctx;
-
-	if (!t->blocked && !t->ended)
-		go_on(t);
+	wait_turn(w->ctx);
 }
 
 static void on_timer(void *ctx)
@@ -206,8 +220,7 @@ static void on_drained(struct ws *ws)
 	struct terminal *t = ws_user(ws);
 
 	t->blocked = false;
-	if (!t->ended)
-		go_on(t);
+	wait_turn(t);
 }
 
 /* ---------------------------------------------------------------------- input */
@@ -301,6 +314,7 @@ static void attach(struct call *c, struct run *run, uint64_t from, bool read_onl
 	t->run = run;
 	t->cursor = from;
 	t->read_only = read_only;
+	t->turn = (struct loop_task){ .fn = on_turn, .ctx = t };
 	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
 	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
 	c->state = t;
