@@ -92,6 +92,15 @@ static int confine(const struct api_birth *b, struct warren_error *err)
 			LOG_LEVEL_WARNING,
 			"this kernel has no landlock: the api is confined by its user id "
 			"and its system call filter alone");
+	else if (r == 0 && landlock_version() < LANDLOCK_HAS_SCOPE)
+		log_line(LOG_LEVEL_INFO,
+			 "this kernel's landlock (ABI %u) confines the api to its files, "
+			 "and not %s of the machine (that is ABI %u)",
+			 landlock_version(),
+			 landlock_version() < LANDLOCK_HAS_NET
+				 ? "from TCP, signals and abstract sockets"
+				 : "from signals and abstract sockets",
+			 LANDLOCK_HAS_SCOPE);
 	return r < 0 ? r : seccomp_load(err);
 }
 

@@ -10,15 +10,39 @@
 
 #include "base/fd.h"
 
-/* What each version of the interface can forbid, from the first on. */
-static const uint64_t known[] = { 0, 0x1fff, 0x3fff, 0x7fff };
+/* struct landlock_ruleset_attr as it is from version 6 on: headers may be older. */
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
+
+#define FS_REFER       0x2000U
+#define FS_TRUNCATE    0x4000U
+#define NET_ALL        0x3U /* TCP: bind(2) and connect(2) */
+#define SCOPE_ABSTRACT 0x1U /* connections to abstract unix sockets of others */
+#define SCOPE_SIGNAL   0x2U /* signals to others */
+
+/* What each version of the interface can forbid, and how much of the struct it knows. */
+static const struct {
+	struct ruleset can;
+	size_t size;
+} versions[] = {
+	[1] = { { .fs = 0x1fff }, 8 },
+	[2] = { { .fs = 0x3fff }, 8 },
+	[3] = { { .fs = 0x7fff }, 8 },
+	[4] = { { .fs = 0x7fff, .net = NET_ALL }, 16 },
+	[5] = { { .fs = 0xffff, .net = NET_ALL }, 16 },
+	[6] = { { 0xffff, NET_ALL, SCOPE_ABSTRACT | SCOPE_SIGNAL }, 24 },
+};
+
+#define NEWEST (ARRAY_SIZE(versions) - 1)
 
 /* Without devices: there is nothing to make them for. */
-#define ALLOWED                                                         \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE | \
-	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |   \
-	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR | 0x2000 | 0x4000)
+#define ALLOWED                                                                   \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |           \
+	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |           \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |             \
+	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR | FS_REFER | \
+	 FS_TRUNCATE)
 
 static int allow(int rules, const char *dir, uint64_t handled, struct warren_error *err)
 {
@@ -34,25 +58,27 @@ static int allow(int rules, const char *dir, uint64_t handled, struct warren_err
 	return 0;
 }
 
-int landlock_restrict(const char *const *dirs, struct warren_error *err)
+unsigned landlock_version(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 			   LANDLOCK_CREATE_RULESET_VERSION);
-	struct landlock_ruleset_attr attr;
+
+	return abi < 1 ? 0 : (unsigned)abi;
+}
+
+int landlock_restrict(const char *const *dirs, struct warren_error *err)
+{
+	unsigned abi = landlock_version(), v = abi < NEWEST ? abi : NEWEST;
 	AUTO_CLOSE int rules = -1;
 
-	if (abi < 1)
+	if (abi == 0)
 		return 1;
-	attr = (struct landlock_ruleset_attr){
-		.handled_access_fs = known[abi < 3 ? abi : 3],
-	};
-	/* The size of the first version: what later ones added to the struct is not used. */
-	rules = (int)syscall(SYS_landlock_create_ruleset, &attr,
-			     sizeof(attr.handled_access_fs), 0);
+	rules = (int)syscall(SYS_landlock_create_ruleset, &versions[v].can,
+			     versions[v].size, 0);
 	if (rules < 0)
 		return error_errno(err, errno, "make a landlock ruleset");
 	for (; *dirs; dirs++) {
-		int r = allow(rules, *dirs, attr.handled_access_fs, err);
+		int r = allow(rules, *dirs, versions[v].can.fs, err);
 
 		if (r < 0)
 			return r;
