@@ -22,7 +22,7 @@
 #include "backend/docker/docker.h"
 #include "base/names.h"
 
-static struct place place = { .machine = -1, .memory = -1, .within = -1 };
+static struct place place = { .machine = -1, .memory = -1, .within = -1, .first = -1 };
 static json_t *config;
 
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
@@ -42,10 +42,12 @@ void place_exit(const struct place_exec *e UNUSED, const struct place_outcome *o
 	if (o->verdict == PLACE_EXITED)
 		_exit(o->code);
 	(void)fprintf(stderr, "outcome %s %d %s\n",
-		      o->verdict == PLACE_SIGNALED ? "signal" : "not-started", o->code,
-		      o->err.msg);
+		      o->verdict == PLACE_SIGNALED ? "signal"
+		      : o->verdict == PLACE_LOST   ? "lost"
+						   : "not-started",
+		      o->code, o->err.msg);
 	(void)fflush(stderr);
-	_exit(o->verdict == PLACE_SIGNALED ? 128 + o->code : 126);
+	_exit(o->verdict == PLACE_NOT_STARTED ? 126 : 128 + o->code);
 }
 
 static int fail(const struct warren_error *err)
@@ -255,7 +257,8 @@ int main(int argc, char **argv)
 				.config = config,
 				.machine =
 					open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC),
-				.memory = -1 };
+				.memory = -1,
+				.first = -1 };
 	(void)strcpy(place.id, argv[1]);
 	(void)snprintf(place.dir, sizeof(place.dir), "%s/%s", argv[2], argv[1]);
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)

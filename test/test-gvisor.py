@@ -111,11 +111,24 @@ def whoever_kills_it_the_truth_is_told():
         e = w.exec(box, "sleep 1000")
         found = processes_of(box)
         os.kill(found[name][0], signal.SIGKILL)
-        eq(w.result(box, e)["signal"], 9, f"the exec's end, with {name} killed")
         until(lambda b=box: w.show(b)["state"] == "failed", lambda b=box: f"state {w.show(b)}")
+        eq(w.ask("GET", f"/v1/sandboxes/{box}/execs/{e}").json()["state"], "lost", f"the exec's end, with {name} killed")
         ok("killed from outside" in w.show(box)["error"], w.show(box)["error"])
         w.delete(box)
         until(lambda f=found: gone(f), lambda f=found: f"left: {f}")
+
+
+@test
+def who_kills_it_from_inside_is_not_taken_for_somebody_outside():
+    box = w.create(backend="gvisor")
+    eq(w.run(box, "kill -0 1 && echo can")["stdout"], "can\n")
+    found = processes_of(box)
+    w.exec(box, "kill -9 1; sleep 1000")
+    until(lambda: w.show(box)["state"] == "failed", lambda: f"state {w.show(box)}")
+    said = w.show(box)["error"]
+    ok("killed from inside" in said and "outside" not in said, said)
+    w.delete(box)
+    until(lambda: gone(found), lambda: f"left: {found}")
 
 
 @test

@@ -117,6 +117,13 @@ static void finished(struct exec *ex, int status, const struct rusage *ru)
 		exec_release(ex);
 		return;
 	}
+	if (ex->gone) { /* whoever waits hears of the sandbox's end */
+		for (unsigned i = 0; i < STREAMS; i++)
+			drain(ex, i);
+		ex->pid = 0;
+		exec_release(ex);
+		return;
+	}
 	if (ex->timed_out)
 		msg.flags |= PROTO_EXITED_TIMED_OUT;
 	/* What it wrote before it ended is in the journal before its end is told. */

@@ -59,6 +59,7 @@ struct exec {
 	int input; /* the write end of its stdin or its terminal, -1: none of ours */
 	bool tty;  /* it is the terminal */
 	int poke, command; /* PROTO_CONTROL_*; -1: none */
+	bool gone;         /* of a keeper: it went with its sandbox, and has no result */
 	int mark;          /* the newest pid when stream 3 last spoke */
 	uint32_t hears;    /* connections that are told of its end, as bits */
 

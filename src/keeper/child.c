@@ -40,6 +40,8 @@
 #define AT_ONCE  16384      /* of them, before others have their turn */
 #define SIGN_NS  (WORK_SIGN_MS * 1000000ULL)
 
+#define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
+
 /* What a slot of init's table has beside. */
 static struct extra {
 	struct target target;
@@ -533,6 +535,44 @@ static int by_convention(int status)
 	return code > 128 && code <= 128 + 31 ? code - 128 : status;
 }
 
+/*
+ * Whoever is killed because the first process of a pid namespace ends is killed while that is
+ * exiting: it is certain then, whatever the platform says of the sandbox at the moment.
+ */
+static bool is_ending(int first)
+{
+	char text[512], *at;
+	unsigned flags = 0;
+	char state = 'X';
+	ssize_t n;
+	AUTO_CLOSE int fd = first < 0 ? -1 : openat(first, "stat", O_RDONLY | O_CLOEXEC);
+
+	if (first < 0)
+		return false;
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return true; /* it is gone */
+	return state == 'Z' || state == 'X' || flags & FLAG_EXITING;
+}
+
+/* Nobody can say how it would have ended; of want of memory, somebody can. */
+static bool is_lost(const struct extra *x, const struct place_outcome *o, bool told,
+		    int status)
+{
+	bool killed = told ? o->verdict == PLACE_SIGNALED && o->code == SIGKILL
+			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
+	uint64_t kills = 0;
+
+	if (told && o->verdict == PLACE_LOST)
+		return true;
+	if (!killed || (told && o->err.code == ENOMEM) || !is_ending(place.first))
+		return false;
+	return place.memory < 0 || cgroup_kills(place.memory, &kills) < 0 ||
+	       kills <= x->kills;
+}
+
 int exec_status(struct exec *ex, int status)
 {
 	struct extra *x = extra_of(ex);
@@ -549,6 +589,7 @@ int exec_status(struct exec *ex, int status)
 	/* Whatever its tool makes of that. */
 	if (ex->timed_out)
 		return SIGKILL;
+	ex->gone = is_lost(x, &o, told, status);
 	if (told && o.verdict == PLACE_EXITED)
 		return (o.code & 0xff) << 8;
 	x->oom = told && o.verdict == PLACE_SIGNALED && o.err.code == ENOMEM;

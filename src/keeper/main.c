@@ -32,7 +32,9 @@
 #define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
 #define CONFIG_MAX   (1U << 20)
 
-struct place place = { .machine = -1, .memory = -1, .within = -1, .held = -1 };
+struct place place = {
+	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
+};
 
 static const struct platform *const platforms[] = {
 	&platform_command,

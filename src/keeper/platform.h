@@ -59,6 +59,12 @@ struct place {
 	 */
 	int within;
 	char *user, *cwd;
+	/*
+	 * By what the platform knows it, if not by .id, for as long as this process lives; and its
+	 * first process as a directory of the machine's /proc, -1: it is not to be seen.
+	 */
+	char handle[65];
+	int first;
 	/* What must stay open for restore(); -1: nothing. */
 	int held;
 	/* And where the anchor's program is inside, which commands can run; NULL: nowhere. */
@@ -97,6 +103,8 @@ enum place_verdict {
 	 * shell to say so itself, or where none is needed (tells_all).
 	 */
 	PLACE_STARTED,
+	/* The sandbox was ended, and it with it: nobody knows how it would have. */
+	PLACE_LOST,
 };
 
 struct place_outcome {
@@ -171,7 +179,10 @@ struct platform {
 	 * given to somebody else for an answer: who did not answer is better known there.
 	 */
 	int slack;
-	/* Waits until the sandbox is no more (stopped, killed, removed by somebody else). */
+	/*
+	 * Waits until the sandbox is no more (stopped, killed, removed by somebody else). 1: its
+	 * first process was ended from inside.
+	 */
 	int (*wait)(struct place *p, struct warren_error *err);
 	/* Of one that is no more: why, as far as it can be told. At once: the keeper waits. */
 	void (*explain)(struct place *p, struct warren_error *ret);

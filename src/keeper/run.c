@@ -27,6 +27,8 @@
 
 #define SPEC_MAX (16U << 20)
 
+#define ENDED_INSIDE 1 /* what watches exits so if the sandbox was ended from inside */
+
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
@@ -249,7 +251,19 @@ void sandbox_died(const struct warren_error *why)
 			child_end(&init.execs[i]);
 }
 
-void exec_stranger(int pid, int status UNUSED)
+/* Where the first process inside is nobody's to protect, who is root there can kill it. */
+static void ended_inside(void)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	(void)error_set(&why, EOWNERDEAD,
+			"%s: the sandbox's first process was killed from inside, and "
+			"the sandbox ended with it",
+			place.name);
+	sandbox_died(&why);
+}
+
+void exec_stranger(int pid, int status)
 {
 	if (pid != watcher) {
 		(void)work_reaped(pid);
@@ -257,7 +271,9 @@ void exec_stranger(int pid, int status UNUSED)
 	}
 	watcher = 0;
 	ended_away = save_is_away();
-	if (!ended_away)
+	if (!ended_away && WIFEXITED(status) && WEXITSTATUS(status) == ENDED_INSIDE)
+		ended_inside();
+	else if (!ended_away)
 		sandbox_died(NULL);
 }
 
@@ -269,6 +285,7 @@ bool watch_has_ended(void)
 void watch_start(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
 
 	if (!place.platform->wait)
 		return;
@@ -280,9 +297,9 @@ void watch_start(void)
 	(void)prctl(PR_SET_NAME, "warren-watch");
 	(void)close_range(3, ~0U, 0);
 	/* An error is not its end. */
-	while (place.platform->wait(&place, &ignored) < 0)
+	while ((r = place.platform->wait(&place, &ignored)) < 0)
 		(void)sleep(1);
-	_exit(0);
+	_exit(r > 0 ? ENDED_INSIDE : 0);
 }
 
 /* ------------------------------------------------------------------------ the loop */

@@ -59,9 +59,10 @@ static void forget_failed(void *ctx UNUSED, int r UNUSED,
 void backend_failed(struct api_error *err, const char *name,
 		    const struct warren_error *why)
 {
-	static const int theirs[] = { ECONNREFUSED, ECONNRESET, ENOENT,    EACCES, EPERM,
-				      ENODEV,       ENXIO,      ETIMEDOUT, EPIPE,  EIO,
-				      ESRCH,        EPROTO,     EREMOTEIO };
+	static const int theirs[] = { ECONNREFUSED, ECONNRESET, ENOENT, EACCES,
+				      EPERM,        ENODEV,     ENXIO,  ETIMEDOUT,
+				      EPIPE,        EIO,        ESRCH,  EPROTO,
+				      EREMOTEIO,    EHOSTDOWN };
 
 	(void)api_error_from(err, why);
 	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)

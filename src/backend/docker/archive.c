@@ -65,18 +65,21 @@ static int get(struct docker *d, const struct place *p, const char *path,
 	       struct reading *r, struct warren_error *err)
 {
 	static const char step[] = "read a file";
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	char *escaped = curl_easy_escape(d->easy, path, 0);
-	int k;
+	int k = docker_id(d, p, step, id, err);
 
-	if (!escaped)
-		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
-	docker_name(p, name);
+	if (k == 0 && !escaped)
+		k = error_errno(err, ENOMEM, "%s: %s", d->name, step);
+	if (k < 0) {
+		curl_free(escaped);
+		return k;
+	}
 	entry_init(&r->entry);
 	d->pace = DOCKER_MOVING;
 	d->sink = on_bytes;
 	d->ctx = r;
-	k = docker_ask(d, step, "GET", NULL, err, "/containers/%s/archive?path=%s", name,
+	k = docker_ask(d, step, "GET", NULL, err, "/containers/%s/archive?path=%s", id,
 		       escaped);
 	curl_free(escaped);
 	entry_done(&r->entry);
@@ -171,18 +174,21 @@ static int put(struct docker *d, const struct place *p, const char *folder,
 	       struct writing *w, struct warren_error *err)
 {
 	static const char step[] = "write a file";
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	char *escaped = curl_easy_escape(d->easy, folder, 0);
-	int r;
+	int r = docker_id(d, p, step, id, err);
 
-	if (!escaped)
-		return error_errno(err, ENOMEM, "%s: %s", d->name, step);
-	docker_name(p, name);
+	if (r == 0 && !escaped)
+		r = error_errno(err, ENOMEM, "%s: %s", d->name, step);
+	if (r < 0) {
+		curl_free(escaped);
+		return r;
+	}
 	d->pace = DOCKER_MOVING;
 	d->source = on_send;
 	d->ctx = w;
 	d->sent = w->head.len + w->left + w->tail;
-	r = docker_ask(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", name,
+	r = docker_ask(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", id,
 		       escaped);
 	curl_free(escaped);
 	return r < 0 ? r : 0;

@@ -79,37 +79,51 @@ static void sweep(struct docker *d, const struct place *p)
 	json_decref(list);
 }
 
+static void note_disk(struct place *p, const struct warren_spec *spec,
+		      const struct docker_info *info, const char *size,
+		      const char *volume)
+{
+	if (spec->read_only)
+		place_enforce(p, "disk", true, "the root is read-only%s",
+			      volume ? ", and so are the image's volumes" : "");
+	else if (size && volume)
+		place_enforce(p, "disk", false,
+			      "%s bytes by the daemon, and no limit for the image's "
+			      "volume '%.60s'",
+			      size, volume);
+	else if (size)
+		place_enforce(p, "disk", true, "%s bytes by the daemon", size);
+	else
+		place_enforce(p, "disk", false,
+			      "the daemon's storage (%s) keeps no limit", info->driver);
+}
+
 /* The last is tried first with a limit for what is written, and then without, if it may. */
 static int make(struct docker *d, struct place *p, const struct warren_spec *spec,
 		const struct docker_info *info, json_t *body, struct warren_error *err)
 {
 	static const char step[] = "make the container";
 	bool limited = spec->disk && info->quota && !spec->read_only;
-	char name[DOCKER_NAME_MAX], size[24];
+	char size[24];
 	int r;
 
-	docker_name(p, name);
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)spec->disk);
 	if (limited)
 		(void)json_object_set_new(json_object_get(body, "HostConfig"),
 					  "StorageOpt", json_pack("{s:s}", "size", size));
-	r = docker_ask(d, step, "POST", body, err, "/containers/create?name=%s", name);
+	r = docker_ask(d, step, "POST", body, err, "/containers/create?name=warren-%s",
+		       p->id);
 	if (r < 0 && limited && spec->wishes & WARREN_LIMIT_DISK) {
 		(void)json_object_del(json_object_get(body, "HostConfig"), "StorageOpt");
 		limited = false;
-		r = docker_ask(d, step, "POST", body, err, "/containers/create?name=%s",
-			       name);
+		r = docker_ask(d, step, "POST", body, err,
+			       "/containers/create?name=warren-%s", p->id);
 	}
+	if (r >= 0)
+		r = docker_id_keep(d, p, step, err);
 	if (r < 0)
 		return r;
-	if (limited || spec->read_only)
-		place_enforce(p, "disk", true,
-			      limited ? "%s bytes by the daemon"
-				      : "the root is read-only",
-			      size);
-	else
-		place_enforce(p, "disk", false,
-			      "the daemon's storage (%s) keeps no limit", info->driver);
+	note_disk(p, spec, info, limited ? size : NULL, docker_volume(spec, d->volumes));
 	return 0;
 }
 
@@ -117,12 +131,9 @@ static int start(struct docker *d, struct place *p, const struct warren_spec *sp
 		 int listener, struct warren_error *err)
 {
 	struct warren_error why;
-	char name[DOCKER_NAME_MAX];
-	int r;
+	int r = docker_ask(d, "start the container", "POST", NULL, err,
+			   "/containers/%s/start", p->handle);
 
-	docker_name(p, name);
-	r = docker_ask(d, "start the container", "POST", NULL, err,
-		       "/containers/%s/start", name);
 	if (r >= 0) {
 		docker_meet(d, p);
 		p->within = docker_await(listener);
@@ -179,6 +190,8 @@ static int prepare(struct docker *d, struct place *p, const struct warren_spec *
 		r = docker_image(d, image, err);
 	if (r == 0)
 		r = docker_image_says(d, image, p, err);
+	if (r == 0)
+		r = docker_check_volumes(p, spec, d->volumes, err);
 	if (r < 0 || !spec->user)
 		return r;
 	free(p->user);
@@ -199,7 +212,7 @@ static int create(struct docker *d, struct place *p, const struct warren_spec *s
 	if (r < 0)
 		return r;
 	sweep(d, p);
-	body = docker_spec(p, spec, limits, image_of(d, spec), listener >= 0);
+	body = docker_spec(p, spec, limits, image_of(d, spec), d->volumes, listener >= 0);
 	if (!body)
 		return error_set(
 			err, EILSEQ,

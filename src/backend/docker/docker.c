@@ -10,11 +10,6 @@
 #include "base/clock.h"
 #include "os/cgroup.h"
 
-void docker_name(const struct place *p, char name[DOCKER_NAME_MAX])
-{
-	(void)snprintf(name, DOCKER_NAME_MAX, "warren-%s", p->id);
-}
-
 void docker_anchor(const struct place *p, char path[DOCKER_ANCHOR_MAX])
 {
 	(void)snprintf(path, DOCKER_ANCHOR_MAX, "%s/anchor", p->dir);
@@ -38,34 +33,28 @@ static void nap(unsigned ms)
 	(void)nanosleep(&t, NULL);
 }
 
-/* A container of that name may be anybody's: its labels say whose it is. */
-static bool is_ours(const json_t *labels, const struct place *p)
+void docker_volume_name(const struct place *p, unsigned n, char name[DOCKER_VOLUME_MAX])
 {
-	const char *id = json_string_value(json_object_get(labels, "warren.id"));
-	const char *by = json_string_value(json_object_get(labels, "warren.engine"));
-	char engine[sizeof(p->dir)];
-
-	docker_engine(p, engine);
-	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
+	(void)snprintf(name, DOCKER_VOLUME_MAX, "warren-%s-%u", p->id, n);
 }
 
-int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err)
+/* Those that have a name, of which a container's end is not theirs; most have none. */
+static int remove_volumes(struct docker *d, const struct place *p,
+			  struct warren_error *err)
 {
-	static const char step[] = "look at the container";
+	static const char step[] = "remove a volume";
 	struct warren_error why = WARREN_ERROR_INIT;
-	char name[DOCKER_NAME_MAX];
-	int r;
+	char name[DOCKER_VOLUME_MAX];
+	int r = 0;
 
-	docker_name(p, name);
-	r = docker_ask(d, step, "GET", NULL, &why, "/containers/%s/json", name);
+	for (unsigned n = 0; r >= 0; n++) {
+		docker_volume_name(p, n, name);
+		r = docker_ask(d, step, "DELETE", NULL, &why, "/volumes/%s", name);
+	}
 	if (r == -ENOENT)
 		return 0;
-	if (r < 0) {
-		*err = why;
-		return r;
-	}
-	return is_ours(json_object_get(json_object_get(d->answer, "Config"), "Labels"),
-		       p);
+	*err = why;
+	return r;
 }
 
 /* Busy: somebody else is at it; then it is waited for. */
@@ -74,13 +63,14 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 	static const char step[] = "remove the container";
 	uint64_t until = clock_now() + (uint64_t)d->patience_ms * 1000000;
 	struct warren_error why = WARREN_ERROR_INIT;
-	char name[DOCKER_NAME_MAX];
 	int r = docker_inspect(d, p, err);
 
-	docker_name(p, name);
 	while (r > 0 && clock_now() < until) {
+		char id[DOCKER_ID_LEN + 1];
+
+		(void)strcpy(id, json_string_value(json_object_get(d->answer, "Id")));
 		r = docker_ask(d, step, "DELETE", NULL, &why,
-			       "/containers/%s?force=true&v=true", name);
+			       "/containers/%s?force=true&v=true", id);
 		if (r < 0 && r != -EBUSY && r != -ENOENT) {
 			*err = why;
 			return r;
@@ -89,8 +79,9 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 			nap(100);
 		r = docker_inspect(d, p, err);
 	}
-	return r > 0 ? error_set(err, EBUSY, "%s: %s: it is still there", d->name, step)
-		     : r;
+	if (r > 0)
+		return error_set(err, EBUSY, "%s: %s: it is still there", d->name, step);
+	return r < 0 ? r : remove_volumes(d, p, err);
 }
 
 static int docker_destroy(struct place *p, struct warren_error *err)
@@ -105,6 +96,9 @@ static int docker_destroy(struct place *p, struct warren_error *err)
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
 	docker_door(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	docker_id_path(p, path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
 	return r;
@@ -123,19 +117,19 @@ static bool is_running(const struct docker *d)
  */
 static int docker_wait(struct place *p, struct warren_error *err)
 {
+	static const char step[] = "wait for the container";
 	AUTO_DOCKER struct docker d = { 0 };
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	int r = docker_open(&d, p->name, p->config, err);
 
-	docker_name(p, name);
 	while (r >= 0) {
 		r = docker_inspect(&d, p, err);
 		if (r == 0 || (r > 0 && !is_running(&d)))
 			return 0;
-		if (r > 0) {
+		if (r > 0 && docker_id(&d, p, step, id, err) == 0) {
 			d.pace = DOCKER_EVER;
-			r = docker_ask(&d, "wait for the container", "POST", NULL, err,
-				       "/containers/%s/wait?condition=not-running", name);
+			r = docker_ask(&d, step, "POST", NULL, err,
+				       "/containers/%s/wait?condition=not-running", id);
 			if (r >= 0)
 				continue;
 		}
@@ -150,7 +144,7 @@ static int docker_pause(struct place *p, bool paused, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	const char *step = paused ? "pause the container" : "resume the container";
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	const json_t *state;
 	int r = docker_open(&d, p->name, p->config, err);
 
@@ -163,9 +157,10 @@ static int docker_pause(struct place *p, bool paused, struct warren_error *err)
 	state = json_object_get(d.answer, "State");
 	if (json_is_true(json_object_get(state, "Paused")) == paused)
 		return 0;
-	docker_name(p, name);
-	r = docker_ask(&d, step, "POST", NULL, err, "/containers/%s/%s", name,
-		       paused ? "pause" : "unpause");
+	r = docker_id(&d, p, step, id, err);
+	if (r == 0)
+		r = docker_ask(&d, step, "POST", NULL, err, "/containers/%s/%s", id,
+			       paused ? "pause" : "unpause");
 	return r < 0 ? r : 0;
 }
 
@@ -200,13 +195,14 @@ static int docker_stats(struct place *p, struct warren_stats *ret,
 	AUTO_DOCKER struct docker d = { 0 };
 	static const char step[] = "ask for the container's usage";
 	struct warren_stats s = { 0 };
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	int r = docker_open(&d, p->name, p->config, err);
 
-	docker_name(p, name);
+	if (r == 0)
+		r = docker_id(&d, p, step, id, err);
 	if (r == 0)
 		r = docker_ask(&d, step, "GET", NULL, err,
-			       "/containers/%s/stats?stream=false&one-shot=true", name);
+			       "/containers/%s/stats?stream=false&one-shot=true", id);
 	if (r < 0)
 		return r;
 	s.memory = number(d.answer, "memory_stats", "usage");
@@ -235,16 +231,16 @@ static int docker_update(struct place *p, const struct warren_limits *limits,
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	static const char step[] = "change the container's limits";
-	char name[DOCKER_NAME_MAX];
+	char id[DOCKER_ID_LEN + 1];
 	json_t *body = json_object();
 	int r = docker_open(&d, p->name, p->config, err);
 
-	docker_name(p, name);
+	if (r == 0)
+		r = docker_id(&d, p, step, id, err);
 	if (r == 0 && !docker_put_limits(body, limits))
 		r = error_errno(err, ENOMEM, "%s: %s", p->name, step);
 	if (r == 0)
-		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update",
-			       name);
+		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update", id);
 	json_decref(body);
 	/* A path that it does not know at all. */
 	if (r == -ENOENT && !d.answer)

@@ -4,6 +4,7 @@
  *
  * docker.c	the table; configuration; the life of a container: destroy, wait, pause, ...
  * http.c	one exchange with the daemon, by libcurl over its unix socket
+ * container_id.c	which container is meant
  * create.c	the image, the container, the order in which they come about
  * spec.c	a spec in the words of the Engine API, and what of it is in force
  * errand.c	what the anchor does for us inside
@@ -26,7 +27,8 @@
  * executes is seen inside.
  *
  * A container is "warren-<id>", and ours if its labels say so: warren.id, and
- * warren.engine, the folder that the sandbox's directory is in.
+ * warren.engine, the folder that the sandbox's directory is in. It is addressed by the id that the
+ * daemon gave it, never by its name.
  */
 #ifndef BACKEND_DOCKER_DOCKER_H
 #define BACKEND_DOCKER_DOCKER_H
@@ -37,10 +39,11 @@
 #include "base/buf.h"
 #include "keeper/platform.h"
 
-#define DOCKER_NAME_MAX   (sizeof("warren-") + ID_LEN)
+#define DOCKER_ID_LEN     64 /* of a container's own id */
 #define DOCKER_SOCKET_MAX 108
 #define DOCKER_ANCHOR     "/dev/.warren" /* inside */
 #define DOCKER_DOOR       "/dev/.warren-door"
+#define DOCKER_VOLUME_MAX 40
 #define DOCKER_ANCHOR_MAX (sizeof(((struct place *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
@@ -61,7 +64,8 @@ struct docker {
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
-	bool podman; /* it is that, as far as was seen */
+	json_t *volumes; /* of the image that docker_image_says() looked at; may be NULL */
+	bool podman;     /* it is that, as far as was seen */
 	char why[CURL_ERROR_SIZE];
 	long patience_ms; /* that is had with it: the configuration's `timeout` */
 	/* Of the request at hand. */
@@ -115,14 +119,25 @@ int docker_connect(struct docker *d, const char *step, CURL **ret_easy, int *ret
 		   struct warren_error *err);
 
 /* docker.c */
-void docker_name(const struct place *p, char name[DOCKER_NAME_MAX]);
 /* Where it is outside. */
 void docker_anchor(const struct place *p, char path[DOCKER_ANCHOR_MAX]);
+/* Of a sandbox with a read-only root: the name of its volume @n, from 0. */
+void docker_volume_name(const struct place *p, unsigned n, char name[DOCKER_VOLUME_MAX]);
 /* The folder that the directories of the engine's sandboxes are in. */
 void docker_engine(const struct place *p, char engine[sizeof(p->dir)]);
+int docker_remove(struct docker *d, const struct place *p, struct warren_error *err);
+
+/* container_id.c */
+/* Where the container's id is written down. */
+void docker_id_path(const struct place *p, char path[DOCKER_ANCHOR_MAX]);
+/* The container has just been made: its id, out of d->answer. */
+int docker_id_keep(struct docker *d, struct place *p, const char *step,
+		   struct warren_error *err);
 /* 1: it is there, and d->answer tells of it; 0: there is none of ours. */
 int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err);
-int docker_remove(struct docker *d, const struct place *p, struct warren_error *err);
+/* By what it is addressed; -ESRCH: there is none of ours. */
+int docker_id(struct docker *d, const struct place *p, const char *step,
+	      char id[DOCKER_ID_LEN + 1], struct warren_error *err);
 
 /* create.c */
 int docker_create(struct place *p, const struct warren_spec *spec,
@@ -159,6 +174,9 @@ int docker_signal(struct place *p, const char *mark, const char *user, bool all,
 int docker_limits(struct place *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err);
+/* Of an image whose volumes are known: -EOPNOTSUPP if they are outside of a limit of the spec's. */
+int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
+			 const json_t *volumes, struct warren_error *err);
 void docker_note(struct place *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
@@ -166,7 +184,10 @@ void docker_note(struct place *p, const struct docker_info *info,
  * the anchor is root, and commands are told who they are (p->user).
  */
 json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
-		    const struct warren_limits *limits, const char *image, bool door);
+		    const struct warren_limits *limits, const char *image,
+		    const json_t *volumes, bool door);
+/* A volume that the image declares and no mount of the spec's takes the place of; NULL: none. */
+const char *docker_volume(const struct warren_spec *spec, const json_t *volumes);
 /* Limits into a HostConfig, or into what changes them; false: no memory. */
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 

@@ -19,12 +19,14 @@ int docker_errand(struct docker *d, const struct place *p, const char *step, jso
 		  struct warren_error *err)
 {
 	const struct timespec t = { .tv_nsec = WAIT_MS * 1000000L };
-	char name[DOCKER_NAME_MAX], id[65] = "";
+	char container[DOCKER_ID_LEN + 1], id[65] = "";
 	json_t *detached = json_pack("{s:b}", "Detach", 1);
 	int r;
 
-	docker_name(p, name);
-	r = docker_ask(d, step, "POST", exec, err, "/containers/%s/exec", name);
+	r = docker_id(d, p, step, container, err);
+	if (r == 0)
+		r = docker_ask(d, step, "POST", exec, err, "/containers/%s/exec",
+			       container);
 	if (r >= 0) {
 		const char *said = json_string_value(json_object_get(d->answer, "Id"));
 

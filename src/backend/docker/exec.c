@@ -44,6 +44,7 @@
 
 struct relay {
 	struct docker d;
+	const struct place *place;
 	const struct place_exec *e;
 	char id[EXEC_ID_LEN + 1];
 	CURL *held; /* holds the connection open */
@@ -131,12 +132,13 @@ static void terminal_size(struct winsize *size)
 static int make_exec(struct relay *r, const struct place *p, struct warren_error *err)
 {
 	const struct place_exec *e = r->e;
-	char name[DOCKER_NAME_MAX];
+	char container[DOCKER_ID_LEN + 1];
 	const char *id;
 	json_t *body;
-	int status;
+	int status = docker_id(&r->d, p, "make an exec", container, err);
 
-	docker_name(p, name);
+	if (status < 0)
+		return status;
 	body = json_pack("{s:b, s:b, s:b, s:b, s:s*, s:s*, s:s}", "AttachStdin",
 			 e->stdin_open || e->pty, "AttachStdout", 1, "AttachStderr",
 			 !e->pty, "Tty", e->pty, "WorkingDir", e->cwd, "User",
@@ -150,7 +152,7 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 		status = put_list(body, "Env", e->env, &r->d, err);
 	if (status == 0)
 		status = docker_ask(&r->d, "make an exec", "POST", body, err,
-				    "/containers/%s/exec", name);
+				    "/containers/%s/exec", container);
 	json_decref(body);
 	if (status < 0)
 		return status;
@@ -244,7 +246,7 @@ static int start_exec(struct relay *r, struct warren_error *err)
 		if (n < 0)
 			return error_errno(err, (int)-n, "%s: start the exec", r->d.name);
 		if (n == 0)
-			return error_set(err, have ? EBADMSG : ECONNRESET,
+			return error_set(err, have ? EBADMSG : EHOSTDOWN,
 					 "%s: start the exec: the daemon went away",
 					 r->d.name);
 		have += (size_t)n;
@@ -279,7 +281,7 @@ static int ask_state(struct relay *r, struct warren_error *err)
 		int k = docker_ask(&r->d, "ask for the exec's result", "GET", NULL, err,
 				   "/exec/%s/json", r->id);
 
-		if (k != -ECONNREFUSED && k != -ECONNRESET && k != -ETIMEDOUT)
+		if (k != -EHOSTDOWN && k != -ETIMEDOUT)
 			return k;
 		nap(200);
 	}
@@ -350,6 +352,20 @@ __attribute__((noreturn)) static void say_why(const struct relay *r, const char 
 	not_started(r, &why);
 }
 
+/*
+ * What was killed, or is not known any more, went perhaps with its container. One that ran out of
+ * memory is not meant: that is an end that can be told.
+ */
+static bool is_container_gone(struct relay *r)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int k = docker_inspect(&r->d, r->place, &ignored);
+	const json_t *state = json_object_get(r->d.answer, "State");
+
+	return k == 0 || (k > 0 && !json_is_true(json_object_get(state, "Running")) &&
+			  !json_is_true(json_object_get(state, "OOMKilled")));
+}
+
 /* The streams are at their end, and perhaps before the command, which can close them. */
 __attribute__((noreturn)) static void finish(struct relay *r)
 {
@@ -361,8 +377,11 @@ __attribute__((noreturn)) static void finish(struct relay *r)
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
 		/* A daemon that was restarted has ended what it does not know any more. */
-		if (ask_state(r, &o.err) < 0)
+		if (ask_state(r, &o.err) < 0) {
+			if (is_container_gone(r))
+				o.verdict = PLACE_LOST;
 			place_exit(r->e, &o);
+		}
 		if (!json_is_true(json_object_get(r->d.answer, "Running")))
 			break;
 		nap(ms);
@@ -372,8 +391,13 @@ __attribute__((noreturn)) static void finish(struct relay *r)
 	    !r->d.podman)
 		say_why(r, "", 0);
 	say_started(r);
-	code = json_integer_value(json_object_get(r->d.answer, "ExitCode"));
-	if (code >= 0 && code <= 255) {
+	/* A null says that the daemon does not know. */
+	code = json_is_integer(json_object_get(r->d.answer, "ExitCode"))
+		       ? json_integer_value(json_object_get(r->d.answer, "ExitCode"))
+		       : -1;
+	if ((code < 0 || code == 128 + SIGKILL) && is_container_gone(r)) {
+		o.verdict = PLACE_LOST;
+	} else if (code >= 0 && code <= 255) {
 		o.verdict = code > 128 && code <= 128 + SIGRTMAX ? PLACE_SIGNALED
 								 : PLACE_EXITED;
 		o.code = (int)(o.verdict == PLACE_SIGNALED ? code - 128 : code);
@@ -556,6 +580,7 @@ void docker_exec(struct place *p, const struct place_exec *e)
 
 	if (!r)
 		_exit(127);
+	r->place = p;
 	r->e = e;
 	r->in_open = e->stdin_open || e->pty;
 	r->in_told = !r->in_open;

@@ -142,6 +142,7 @@ void docker_close(struct docker *d)
 {
 	curl_easy_cleanup(d->easy);
 	json_decref(d->answer);
+	json_decref(d->volumes);
 	buf_done(&d->body);
 	*d = (struct docker){ 0 };
 }
@@ -216,7 +217,7 @@ static int no_answer(const struct docker *d, const char *step, CURLcode code, CU
 			"member of the group that owns it (usually `docker`)",
 			d->name, step, d->socket);
 	if (code == CURLE_COULDNT_CONNECT)
-		return error_set(err, ECONNREFUSED,
+		return error_set(err, EHOSTDOWN,
 				 "%s: %s: %s '%s': start the daemon (systemctl start "
 				 "docker), or say by `socket` or DOCKER_HOST where it is",
 				 d->name, step,
@@ -227,7 +228,7 @@ static int no_answer(const struct docker *d, const char *step, CURLcode code, CU
 		return error_set(err, ETIMEDOUT,
 				 "%s: %s: the daemon at '%s' gives no answer", d->name,
 				 step, d->socket);
-	return error_set(err, ECONNRESET, "%s: %s: the daemon at '%s' went away: %s",
+	return error_set(err, EHOSTDOWN, "%s: %s: the daemon at '%s' went away: %s",
 			 d->name, step, d->socket,
 			 d->why[0] ? d->why : curl_easy_strerror(code));
 }

@@ -45,9 +45,10 @@ int docker_first(struct docker *d, const struct place *p)
 
 void docker_meet(struct docker *d, struct place *p)
 {
-	AUTO_CLOSE int first = docker_first(d, p);
-
-	p->memory = first < 0 ? -1 : cgroup_memory_of(first);
+	if (p->first >= 0)
+		(void)close(p->first);
+	p->first = docker_first(d, p);
+	p->memory = p->first < 0 ? -1 : cgroup_memory_of(p->first);
 }
 
 /* -------------------------------------------------------------------- network: none */

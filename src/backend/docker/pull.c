@@ -145,6 +145,8 @@ int docker_image_says(struct docker *d, const char *image, struct place *p,
 	config = json_object_get(d->answer, "Config");
 	p->user = text_of(config, "User");
 	p->cwd = text_of(config, "WorkingDir");
+	json_decref(d->volumes);
+	d->volumes = json_incref(json_object_get(config, "Volumes"));
 	return 0;
 }
 

@@ -106,6 +106,59 @@ int docker_limits(struct place *p, const struct docker_info *info,
 	return 0;
 }
 
+static bool is_same_path(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+
+	while (n > 1 && a[n - 1] == '/')
+		n--;
+	while (m > 1 && b[m - 1] == '/')
+		m--;
+	return n == m && memcmp(a, b, n) == 0;
+}
+
+/* The daemon makes no volume where something else is mounted. */
+static bool is_covered(const struct warren_spec *spec, const char *target)
+{
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		if (is_same_path(spec->mounts[i].target, target))
+			return true;
+	return false;
+}
+
+const char *docker_volume(const struct warren_spec *spec, const json_t *volumes)
+{
+	const char *target;
+	json_t *ignored;
+
+	json_object_foreach((json_t *)volumes, target, ignored)
+	{
+		if (!is_covered(spec, target))
+			return target;
+	}
+	return NULL;
+}
+
+/*
+ * What an image declares a VOLUME the daemon keeps beside the container's storage, where neither
+ * a limit of that nor a root that is read-only reaches. A volume can be made read-only, and
+ * cannot be given a limit.
+ */
+int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
+			 const json_t *volumes, struct warren_error *err)
+{
+	const char *volume = docker_volume(spec, volumes);
+
+	if (!volume || !spec->disk || spec->read_only || spec->wishes & WARREN_LIMIT_DISK)
+		return 0;
+	return error_set(
+		err, EOPNOTSUPP,
+		"%s: disk: the image declares the volume '%.200s', which the daemon "
+		"keeps without a limit: mount a tmpfs there, ask for read_only, or "
+		"for no limit",
+		p->name, volume);
+}
+
 static uint64_t nofile(const struct warren_spec *spec)
 {
 	struct rlimit l;
@@ -190,8 +243,33 @@ static json_t *one_mount(const struct warren_mount *m)
 			 (json_int_t)(m->size ? m->size : TMPFS_DEFAULT), "Mode", 01777);
 }
 
+/*
+ * With what the image has there: the daemon copies it when it makes the volume. It has a name, as
+ * those without one cannot be read-only, and docker_remove() removes it.
+ */
+static int add_volumes(json_t *list, const struct place *p,
+		       const struct warren_spec *spec, const json_t *volumes)
+{
+	char name[DOCKER_VOLUME_MAX];
+	const char *target;
+	json_t *ignored;
+	unsigned n = 0;
+	int r = 0;
+
+	json_object_foreach((json_t *)volumes, target, ignored)
+	{
+		if (r < 0 || is_covered(spec, target))
+			continue;
+		docker_volume_name(p, n++, name);
+		r = json_array_append_new(
+			list, json_pack("{s:s, s:s, s:s, s:b}", "Type", "volume",
+					"Source", name, "Target", target, "ReadOnly", 1));
+	}
+	return r;
+}
+
 static json_t *all_mounts(const struct place *p, const struct warren_spec *spec,
-			  bool with_door)
+			  const json_t *volumes, bool with_door)
 {
 	char anchor[DOCKER_ANCHOR_MAX], door[DOCKER_ANCHOR_MAX];
 	const struct warren_mount own[] = {
@@ -207,6 +285,8 @@ static json_t *all_mounts(const struct place *p, const struct warren_spec *spec,
 		r = json_array_append_new(list, one_mount(&own[i]));
 	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
 		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
+	if (r == 0 && spec->read_only)
+		r = add_volumes(list, p, spec, volumes);
 	if (r == 0)
 		return list;
 	json_decref(list);
@@ -241,11 +321,12 @@ static json_t *rlimits(const struct warren_spec *spec)
 }
 
 static json_t *host_config(const struct place *p, const struct warren_spec *spec,
-			   const struct warren_limits *limits, bool door)
+			   const struct warren_limits *limits, const json_t *volumes,
+			   bool door)
 {
 	json_t *host = json_pack(
 		"{s:o, s:[s], s:o, s:[s], s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, s:o}",
-		"Mounts", all_mounts(p, spec, door), "CapDrop", "ALL", "CapAdd",
+		"Mounts", all_mounts(p, spec, volumes, door), "CapDrop", "ALL", "CapAdd",
 		kept_caps(), "SecurityOpt", "no-new-privileges", "NetworkMode", "none",
 		"IpcMode", "private", "CgroupnsMode", "private", "ReadonlyRootfs",
 		spec->read_only, "LogConfig", "Type", "none", "RestartPolicy", "Name",
@@ -274,7 +355,8 @@ static json_t *environment(const struct warren_spec *spec)
  * other signal than that: without it a daemon that is stopped waits ten seconds for each.
  */
 json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
-		    const struct warren_limits *limits, const char *image, bool door)
+		    const struct warren_limits *limits, const char *image,
+		    const json_t *volumes, bool door)
 {
 	char engine[sizeof(p->dir)];
 
@@ -288,5 +370,5 @@ json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
 			 "Env", environment(spec), "Healthcheck", "Test", "NONE",
 			 "StopSignal", "SIGKILL", "Labels", "warren.id", p->id,
 			 "warren.engine", engine, "HostConfig",
-			 host_config(p, spec, limits, door));
+			 host_config(p, spec, limits, volumes, door));
 }

@@ -22,6 +22,7 @@
 #include "base/parse.h"
 #include "os/caps.h"
 
+#define ENDING_MS     1000   /* from the end of its connections to that of a process */
 #define WORD_MAX      131071 /* Linux's MAX_ARG_STRLEN, with the NUL */
 #define TO_FOREGROUND 2      /* of the ways that the sentry delivers a signal */
 
@@ -264,6 +265,8 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 		if (gvisor_was_oom(p))
 			(void)error_set(&ret->err, ENOMEM,
 					"the sandbox ran out of memory");
+		else if (gvisor_is_gone(p, ENDING_MS))
+			ret->verdict = PLACE_LOST;
 		return;
 	}
 	s = (int)json_integer_value(status);
@@ -273,6 +276,10 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 					       .code = WEXITSTATUS(s) };
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
+	/* A sentry whose gofer was killed ends everybody, and may still say so. */
+	if (WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL && gvisor_is_gone(p, 0) &&
+	    !gvisor_was_oom(p))
+		ret->verdict = PLACE_LOST;
 }
 
 void gvisor_exec(struct place *p, const struct place_exec *e)

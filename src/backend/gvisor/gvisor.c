@@ -109,6 +109,20 @@ static void open_both(const struct place *p, int *ret_sentry, int *ret_gofer)
 	json_decref(doc);
 }
 
+bool gvisor_is_gone(const struct place *p, int within_ms)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int fd = gvisor_connect(p, &ignored), sentry = -1, gofer = -1;
+	struct pollfd both[2];
+
+	if (fd < 0)
+		return true;
+	open_both(p, &sentry, &gofer);
+	both[0] = (struct pollfd){ .fd = sentry, .events = POLLIN };
+	both[1] = (struct pollfd){ .fd = gofer, .events = POLLIN };
+	return sentry < 0 || gofer < 0 || poll(both, ARRAY_SIZE(both), within_ms) > 0;
+}
+
 static int gvisor_wait(struct place *p, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -132,7 +146,10 @@ static int gvisor_wait(struct place *p, struct warren_error *err)
 		(void)pidfd_send_signal(sentry, SIGKILL, NULL, 0);
 	if (r == 0)
 		r = control_receive(fd, true, NULL, &why);
-	return r == -ENOMEM ? r : 0;
+	if (r == -ENOMEM)
+		return r;
+	/* A sentry that is killed says nothing any more: it answers for those inside. */
+	return r == 0 && either[0].revents;
 }
 
 /* The sentry does not survive a want of memory, its cgroup does. */
