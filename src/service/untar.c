@@ -38,12 +38,13 @@ struct untar {
 	bool running, fed_all, over;
 	unsigned under_way;     /* what was asked for, and is not heard of yet */
 	bool cleared, parented; /* what was tried for this entry */
-	int fd;                 /* the file that is written */
-	bool named;             /* there are none without a name */
-	int parent;             /* the directory of the last file; -1: that of all */
-	char *parent_name;      /* NULL: none */
-	char beside[32];        /* what a file is called in its directory meanwhile */
-	struct buf placing;     /* the same of the last that was whole, from the top */
+	size_t way;         /* of its name: how far there are directories; 0: all of it */
+	int fd;             /* the file that is written */
+	bool named;         /* there are none without a name */
+	int parent;         /* the directory of the last file; -1: that of all */
+	char *parent_name;  /* NULL: none */
+	char beside[32];    /* what a file is called in its directory meanwhile */
+	struct buf placing; /* the same of the last that was whole, from the top */
 	uint64_t entries, bytes;
 	struct buf dirs; /* modes and names of directories */
 	size_t dirs_off;
@@ -173,6 +174,8 @@ static void change(struct untar *u, struct files_change c, const char *first,
 
 /* ---------------------------------------------------------- what stands in the way */
 
+static void make_parents(struct untar *u);
+
 static void on_way(void *ctx, struct files_answer *a UNUSED,
 		   const struct warren_error *err)
 {
@@ -182,9 +185,13 @@ static void on_way(void *ctx, struct files_answer *a UNUSED,
 		finish(u, err);
 		return;
 	}
-	make_entry(u);
+	if (u->way > 0)
+		make_parents(u);
+	else
+		make_entry(u);
 }
 
+/* From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them. */
 static void make_parents(struct untar *u)
 {
 	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
@@ -195,11 +202,16 @@ static void make_parents(struct untar *u)
 				  .to = -1 };
 	const char *name = u->tar.entry.name;
 
-	for (const char *p = strchr(name, '/'); p; p = strchr(p + 1, '/')) {
+	const char *p = strchr(name + u->way, '/');
+
+	for (; p && c.n < FILES_BATCH; p = strchr(p + 1, '/')) {
+		if (names.len + (size_t)(p - name) + 1 > FILES_NAMES_MAX)
+			break;
 		buf_add(&names, name, (size_t)(p - name));
 		buf_add(&names, "", 1);
 		c.n++;
 	}
+	u->way = p ? (size_t)(p - name) : 0;
 	c.names = names.data;
 	c.size = names.failed ? 0 : names.len;
 	u->waiting = true;
@@ -211,6 +223,7 @@ static bool clear_way(struct untar *u, int code)
 {
 	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
 		u->parented = true;
+		u->way = 0;
 		make_parents(u);
 		return true;
 	}

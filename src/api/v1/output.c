@@ -406,6 +406,26 @@ static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
 	return t;
 }
 
+/* Nothing can be read from behind the end: said before anything else is. */
+static bool is_within(struct call *c, struct run *run, uint64_t from)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t first = 0, end = 0;
+	int r = run_extent(run, &first, &end);
+
+	if (r < 0) {
+		(void)error_errno(&err, -r, "read the output");
+		call_fail(c, &err);
+		return false;
+	}
+	if (from <= end)
+		return true;
+	call_refuse(c, API_ERR_RANGE_NOT_SATISFIABLE,
+		    "from: %ju is past the end of the output, which is at %ju",
+		    (uintmax_t)from, (uintmax_t)end);
+	return false;
+}
+
 void v1_read_output(struct call *c)
 {
 	uint64_t from = (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
@@ -420,6 +440,10 @@ void v1_read_output(struct call *c)
 	run = call_run(c);
 	if (!run)
 		return;
+	if (!is_within(c, run, from)) {
+		(void)run_unref(run);
+		return;
+	}
 	t = tail_new(c, run, from);
 	if (!t) {
 		(void)run_unref(run);
