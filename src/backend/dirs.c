@@ -7,23 +7,21 @@
 
 #include "backend/backend.h"
 #include "base/fd.h"
+#include "base/userdirs.h"
 #include "image/store.h"
 
 /* Root's in the usual places, a user's in his own. */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
 			struct warren_error *err)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	int r = 0;
 
 	if (o->run_dir)
 		r = asprintf(ret_run, "%s", o->run_dir);
 	else if (geteuid() == 0)
 		r = asprintf(ret_run, "/run/warren");
-	else if (runtime && runtime[0] == '/')
-		r = asprintf(ret_run, "%s/warren", runtime);
-	else
-		r = asprintf(ret_run, "/tmp/warren-%u", geteuid());
+	else if (user_run_dir(ret_run, err) < 0)
+		return -err->code;
 	if (r < 0)
 		*ret_run = NULL;
 	if (!o->state_dir) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "base/userdirs.h"
 #include "config/config_internal.h"
 
 int config_new(struct config **ret, struct warren_error *err)
@@ -247,21 +248,16 @@ static bool was_given(const struct config *c, const struct config_key *key)
 }
 
 /* Where they are for whoever is not root, and for who says so: as the library has it. */
-static int own_dir(const char *name, char **ret)
+static int own_dir(const char *name, char **ret, struct warren_error *err)
 {
-	const char *data = getenv("XDG_DATA_HOME"), *run = getenv("XDG_RUNTIME_DIR");
-	const char *home = getenv("HOME"), *state = getenv("WARREN_STATE");
+	const char *state = getenv("WARREN_STATE");
 
 	if (strcmp(name, "run_dir") == 0)
-		return run && run[0] == '/' ? asprintf(ret, "%s/warren", run)
-					    : asprintf(ret, "/tmp/warren-%u", geteuid());
-	if (state)
-		return asprintf(ret, "%s", state);
-	if (data && data[0] == '/')
-		return asprintf(ret, "%s/warren", data);
-	if (home && home[0] == '/')
-		return asprintf(ret, "%s/.local/share/warren", home);
-	return asprintf(ret, "/tmp/warren-%u/state", geteuid());
+		return user_run_dir(ret, err);
+	if (!state)
+		return user_state_dir(ret, err);
+	*ret = strdup(state);
+	return *ret ? 0 : error_errno(err, ENOMEM, "read the configuration");
 }
 
 /* The default of @key as it is for us, in a word of its own. */
@@ -275,8 +271,8 @@ static int default_word(const struct config *c, const struct config_key *key, ch
 	int n;
 
 	if ((geteuid() != 0 && (state || run)) || (state && getenv("WARREN_STATE")))
-		n = own_dir(key->name, ret);
-	else if (at)
+		return own_dir(key->name, ret, err);
+	if (at)
 		n = asprintf(ret, "%.*s%s%s", (int)(at - key->value), key->value,
 			     c->run_dir, at + strlen(hole));
 	else

@@ -49,7 +49,8 @@ int check_dirs(const struct config *c, struct warren_error *err)
 {
 	int r = check_dir("state_dir", c->state_dir, "--state-dir $HOME/warren", err);
 
-	return r < 0 ? r : check_dir("run_dir", c->run_dir, "--run-dir /tmp/warren", err);
+	return r < 0 ? r
+		     : check_dir("run_dir", c->run_dir, "--run-dir ~/warren-run", err);
 }
 
 static int check_tls(const struct config *c, struct warren_error *err)

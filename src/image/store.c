@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/userdirs.h"
 #include "image/encode.h"
 
 #define RECORD_MAX (4U << 20)
@@ -21,8 +22,7 @@
 
 int store_state_dir(char **ret, struct warren_error *err)
 {
-	const char *asked = getenv("WARREN_STATE"), *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
+	const char *asked = getenv("WARREN_STATE");
 	int r;
 
 	/* Not taken for the default by mistake: what is removed there is gone. */
@@ -33,12 +33,8 @@ int store_state_dir(char **ret, struct warren_error *err)
 		r = asprintf(ret, "%s", asked);
 	else if (geteuid() == 0)
 		r = asprintf(ret, "/var/lib/warren");
-	else if (data && data[0] == '/')
-		r = asprintf(ret, "%s/warren", data);
-	else if (home && home[0] == '/')
-		r = asprintf(ret, "%s/.local/share/warren", home);
 	else
-		r = asprintf(ret, "/tmp/warren-%u/state", geteuid());
+		return user_state_dir(ret, err);
 	return r < 0 ? error_errno(err, ENOMEM, "name the state directory") : 0;
 }
 

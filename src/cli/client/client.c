@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/userdirs.h"
 #include "cli/client/progress.h"
 
 #define SYSTEM_SOCKET "/run/warren/warren.sock"
@@ -42,16 +43,22 @@ static int use_url(struct client *c, const char *text, struct warren_error *err)
 	return c->host ? 0 : error_errno(err, ENOMEM, "look for the service");
 }
 
+/* What is not there yet is nobody's: then no service is there, and that is said later. */
 static int use_default(struct client *c, struct warren_error *err)
 {
-	const char *dir = getenv("XDG_RUNTIME_DIR");
-	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *dir = NULL, *path = NULL;
+	int r;
 
+	c->own = true;
 	if (geteuid() == 0)
 		return use_socket(c, SYSTEM_SOCKET, err);
-	if ((dir && dir[0] == '/'
-		     ? asprintf(&path, "%s/warren/warren.sock", dir)
-		     : asprintf(&path, "/tmp/warren-%u/warren.sock", geteuid())) < 0)
+	r = user_run_dir(&dir, err);
+	if (r == 0)
+		r = user_dir_check(dir, err);
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		return error_wrap(err, "look for the service");
+	*err = (struct warren_error)WARREN_ERROR_INIT;
+	if (asprintf(&path, "%s/warren.sock", dir) < 0)
 		return error_errno(err, ENOMEM, "look for the service");
 	return use_socket(c, path, err);
 }

@@ -26,8 +26,10 @@
 #define PATH_LIMIT (64U << 10) /* of a path with its query */
 
 struct client {
-	char *base;      /* "http://localhost" */
-	char *socket;    /* of a unix socket; NULL: TCP */
+	char *base;   /* "http://localhost" */
+	char *socket; /* of a unix socket; NULL: TCP */
+	bool own; /* nobody named it: the service there must be the user's or root's */
+	bool stranger;   /* it is not */
 	char *host;      /* "unix:/run/warren/warren.sock", as errors call it */
 	const char *ca;  /* NULL: the system's */
 	char *authority; /* the header with the token, or NULL; a secret */
@@ -37,6 +39,13 @@ struct client {
 
 /* As WARREN_HOST, WARREN_TOKEN and WARREN_CA say. Nothing is sent yet. */
 int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
+/*
+ * Is it the service's, or some other user's who was there first? Asked of every connection
+ * before anything is sent.
+ */
+bool client_trusts(struct client *c, int fd);
+/* The error where it is not; returns its code. */
+int client_refuse(const struct client *c, struct warren_error *err);
 /* NULL is fine; returns NULL. */
 struct client *client_close(struct client *c);
 
@@ -59,6 +68,7 @@ static inline void json_decref_p(json_t **j)
 struct request {
 	struct client *client;
 	CURL *easy;
+	int fd; /* of the connection that was made for it; -1: it has one that was there */
 	struct curl_slist *headers;
 	char *body;        /* owned */
 	struct buf answer; /* all of it; of a stream: of an error, or half a line */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "cli/client/client.h"
 #include "cli/client/progress.h"
@@ -79,6 +80,47 @@ static int add_header(struct request *r, const char *line, struct warren_error *
 	return 0;
 }
 
+int client_refuse(const struct client *c, struct warren_error *err)
+{
+	return error_set(
+		err, EPERM,
+		"the service at %s is another user's: nothing was sent to it; if it "
+		"is meant, name it by WARREN_HOST",
+		c->host);
+}
+
+bool client_trusts(struct client *c, int fd)
+{
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(peer);
+
+	if (!c->own)
+		return true;
+	c->stranger = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+		      (peer.uid != geteuid() && peer.uid != 0);
+	return !c->stranger;
+}
+
+/* It is connected, and nothing was sent yet. */
+static int on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
+			int peer_port UNUSED, int own_port UNUSED)
+{
+	struct request *r = arg;
+
+	/* One that is used again was looked at when it was new. */
+	return r->fd < 0 || client_trusts(r->client, r->fd) ? CURL_PREREQFUNC_OK
+							    : CURL_PREREQFUNC_ABORT;
+}
+
+static curl_socket_t on_socket(void *arg, curlsocktype purpose UNUSED,
+			       struct curl_sockaddr *a)
+{
+	struct request *r = arg;
+
+	r->fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+	return r->fd < 0 ? CURL_SOCKET_BAD : r->fd;
+}
+
 /* What every request has, whatever it asks for. */
 static int set_up(struct request *r, const char *method, const char *url,
 		  struct warren_error *err)
@@ -105,6 +147,14 @@ static int set_up(struct request *r, const char *method, const char *url,
 		/* A proxy of the environment is for the network. */
 		(void)curl_easy_setopt(e, CURLOPT_PROXY, "");
 	}
+	if (c->own) {
+		bad |= curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected) !=
+		       CURLE_OK;
+		bad |= curl_easy_setopt(e, CURLOPT_PREREQDATA, r) != CURLE_OK;
+		bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket) !=
+		       CURLE_OK;
+		bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, r) != CURLE_OK;
+	}
 	if (c->ca)
 		bad |= curl_easy_setopt(e, CURLOPT_CAINFO, c->ca) != CURLE_OK;
 	if (bad)
@@ -124,6 +174,7 @@ int request_new(struct client *c, const char *method, const char *path,
 	if (!r)
 		return error_errno(err, ENOMEM, "start a request");
 	r->client = c;
+	r->fd = -1;
 	r->answer = (struct buf)BUF_INIT(ANSWER_MAX);
 	r->easy = curl_easy_init();
 	if (!path || !r->easy || asprintf(&url, "%s%s", c->base, path) < 0)
@@ -236,7 +287,9 @@ static void take_failure(struct request *r, CURLcode why)
 	long os = 0;
 
 	(void)curl_easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &os);
-	if (why != CURLE_COULDNT_CONNECT && why != CURLE_COULDNT_RESOLVE_HOST)
+	if (c->stranger)
+		(void)client_refuse(c, &r->err);
+	else if (why != CURLE_COULDNT_CONNECT && why != CURLE_COULDNT_RESOLVE_HOST)
 		(void)error_set(&r->err, ECONNRESET, "the connection to %s: %s", c->host,
 				curl_easy_strerror(why));
 	else if (c->socket && os == EACCES)

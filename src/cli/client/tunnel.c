@@ -292,6 +292,8 @@ static int connect_there(struct tunnel *t, struct warren_error *err)
 	    curl_easy_getinfo(e, CURLINFO_ACTIVESOCKET, &t->there) != CURLE_OK)
 		return error_set(err, ECONNREFUSED, "no service at %s",
 				 t->request->client->host);
+	if (!client_trusts(t->request->client, t->there))
+		return client_refuse(t->request->client, err);
 	return 0;
 }
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* userdirs.c - directories of a user's own, and whether one is */
+#include "base/userdirs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int user_dir_check(const char *path, struct warren_error *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return error_errno(err, errno, "look at '%s'", path);
+	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
+	    (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return error_set(
+			err, EPERM,
+			"'%s' is not a directory of yours alone (uid %u, mode %03o): "
+			"remove it, or set XDG_RUNTIME_DIR to a directory of yours",
+			path, st.st_uid, st.st_mode & 07777);
+	return 0;
+}
+
+static const char *absolute(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && value[0] == '/' ? value : NULL;
+}
+
+/* A directory of the user's own below /tmp, which is made now: from then on it is his. */
+static int tmp_dir(const char *below, char **ret, struct warren_error *err)
+{
+	char dir[64];
+	int r;
+
+	(void)snprintf(dir, sizeof(dir), "/tmp/warren-%u", geteuid());
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make '%s'", dir);
+	r = user_dir_check(dir, err);
+	if (r == 0 && asprintf(ret, "%s%s", dir, below) < 0)
+		r = error_errno(err, ENOMEM, "name a directory");
+	return r;
+}
+
+static int below(const char *dir, const char *name, char **ret, struct warren_error *err)
+{
+	return asprintf(ret, "%s%s", dir, name) < 0
+		       ? error_errno(err, ENOMEM, "name a directory")
+		       : 0;
+}
+
+int user_run_dir(char **ret, struct warren_error *err)
+{
+	const char *run = absolute("XDG_RUNTIME_DIR"), *data = absolute("XDG_DATA_HOME");
+	const char *home = absolute("HOME");
+
+	if (run)
+		return below(run, "/warren", ret, err);
+	if (data)
+		return below(data, "/warren/run", ret, err);
+	if (home)
+		return below(home, "/.local/share/warren/run", ret, err);
+	return tmp_dir("", ret, err);
+}
+
+int user_state_dir(char **ret, struct warren_error *err)
+{
+	const char *data = absolute("XDG_DATA_HOME"), *home = absolute("HOME");
+
+	if (data)
+		return below(data, "/warren", ret, err);
+	if (home)
+		return below(home, "/.local/share/warren", ret, err);
+	return tmp_dir("/state", ret, err);
+}
