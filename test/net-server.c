@@ -382,6 +382,8 @@ static void on_request(struct http_request *req, void *ctx)
 	(void)ctx;
 	counts.open++;
 	req->closed = count_closed;
+	if (http_header(req, "X-Known"))
+		http_known(req, true);
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
 		size_t n = strlen(routes[i].path);
 
@@ -424,6 +426,7 @@ static const struct {
 	const char **text;
 } settings[] = {
 	{ "--connections", &options.limits.connections, NULL },
+	{ "--reserve", &options.limits.reserve, NULL },
 	{ "--header-bytes", &options.limits.header_bytes, NULL },
 	{ "--header-ms", &options.limits.header_ms, NULL },
 	{ "--idle-ms", &options.limits.idle_ms, NULL },

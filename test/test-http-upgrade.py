@@ -116,6 +116,31 @@ def tls_refuses():
 
 
 @test
+def tls_1_2_has_forward_secrecy_and_authenticated_ciphers():
+    """No static RSA, no CBC. Each is tried as the only one that a client has, with a certificate that it would fit."""
+    rsa, rsa_key = os.path.join(work.name, "rsa.pem"), os.path.join(work.name, "rsa.key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", rsa_key, "-out", rsa, "-days", "2",
+                    "-subj", "/CN=localhost"], check=True, stderr=subprocess.DEVNULL)
+
+    def speaks(server, suite):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(suite + ":@SECLEVEL=0")
+        try:
+            with context.wrap_socket(socket.create_connection(("127.0.0.1", server.tls), WAIT)) as s:
+                return s.cipher()[0] == suite
+        except (ssl.SSLError, ConnectionError):
+            return False
+    with Server("--cert", rsa, "--key", rsa_key) as server:
+        good = ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305")
+        bad = ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA256", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA384",
+               "DHE-RSA-AES128-GCM-SHA256")
+        eq([s for s in good if not speaks(server, s)], [], "suites that are refused and should not be")
+        eq([s for s in bad if speaks(server, s)], [], "suites that are accepted")
+
+
+@test
 def certificates_are_replaced():
     cert, key = certificate("before")
     new_cert, new_key = certificate("after")

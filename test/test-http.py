@@ -45,7 +45,18 @@ MALFORMED = [
     (400, b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", "a fragment"),
     (400, "GET /ä HTTP/1.1\r\nHost: a\r\n\r\n".encode(), "a target that is not ASCII"),
     (400, b"GET hello HTTP/1.1\r\nHost: a\r\n\r\n", "a target without a slash"),
-    (400, b"GET http://b/hello HTTP/1.1\r\nHost: a\r\n\r\n", "an absolute target"),
+    (400, b"GET ftp://b/hello HTTP/1.1\r\nHost: a\r\n\r\n", "an absolute target of another scheme"),
+    (400, b"GET http:///hello HTTP/1.1\r\nHost: a\r\n\r\n", "an absolute target without a host"),
+    (400, b"GET http://u@b/hello HTTP/1.1\r\nHost: a\r\n\r\n", "an absolute target with a user"),
+    (400, b"GET http://b:1:2/hello HTTP/1.1\r\nHost: a\r\n\r\n", "an absolute target with two ports"),
+    (400, b"GET http://b/hello HTTP/1.1\r\n\r\n", "an absolute target, and no Host"),
+    (400, b"GET http://b/hello HTTP/1.1\r\nHost: a:1:2\r\n\r\n", "an absolute target, and a bad Host"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: a:1:2\r\n\r\n", "two ports in Host"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: a:b\r\n\r\n", "a port that is no number"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: :80\r\n\r\n", "a port, and no host"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: [::1\r\n\r\n", "an open bracket"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: a/b\r\n\r\n", "a path in Host"),
+    (400, b"GET /hello HTTP/1.1\r\nHost: u@a\r\n\r\n", "a user in Host"),
     (400, b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT"),
     (400, b"GET  /hello HTTP/1.1\r\nHost: a\r\n\r\n", "two blanks"),
     (400, b"GET /hello HTTP/1.1 \r\nHost: a\r\n\r\n", "a blank at the end"),
@@ -95,6 +106,9 @@ BAD_CHUNKS = [
     (b"1;" + b"a" * 5000 + b"\r\na\r\n0\r\n\r\n", "a long extension"),
     (b"fffffffffffffffff\r\n", "a size beyond 64 bits"),
     (b"1\r\na\r\n0\r\nX: y\n\r\n", "bare LF in a trailer"),
+    (b"1\r\na\r\n0\r\nno colon\r\n\r\n", "a trailer without a colon"),
+    (b"1\r\na\r\n0\r\nnocolon\r\n\r\n", "a trailer that is one word"),
+    (b"1\r\na\r\n0\r\nX : y\r\n\r\n", "a blank before the colon of a trailer"),
     (b"1\r\na\r\n0\r\n" + b"X: y\r\n" * 1000 + b"\r\n", "many trailers"),
 ]
 
@@ -557,6 +571,21 @@ def idle_connections_are_cheap():
 
 
 @test
+def targets_may_be_absolute():
+    """As a client of a proxy sends them: the host is the target's, whatever the field says."""
+    with Server() as server, server.connect() as c:
+        for target, path, query, host in (("http://b/about/x?q=1", "/about/x", "q=1", "b"), ("HTTP://b:81/about/", "/about/", None, "b:81"),
+                                          ("https://[::1]:81/about/?", "/about/", "", "[::1]:81")):
+            seen = c.ask("GET", target).json()
+            eq((seen["path"], seen["query"], seen["host"]), (path, query, host), target)
+        for target in ("http://b", "http://b?x=1"):  # an empty path is "/"
+            eq(c.ask("GET", target).status, 404, target)
+        for host in ("a", "a:80", "a:", "1.2.3.4:5", "[::1]", "[::1]:80", "a_b.c-d", "%41"):
+            c.send(f"GET /about/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            eq(c.answer().json()["host"], host)
+
+
+@test
 def connections_are_bounded():
     with Server("--connections", 10) as server:
         idle = [server.connect() for _ in range(10)]
@@ -570,16 +599,58 @@ def connections_are_bounded():
         for c in busy:
             c.send(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             c.until(b"first")
-        with server.connect() as c:  # none idles: it waits, and is served in the end
+        with server.connect() as c:  # none idles: it is told so, at once
             c.send(GET)
-            c.sock.settimeout(0.3)
-            try:
-                raise AssertionError(c.sock.recv(10))
-            except TimeoutError:
-                c.sock.settimeout(10)
-            busy[3].sock.close()
-            eq(c.answer().body, b"hello\n")
+            r = c.answer()
+            eq(r.status, 503, "one more")
+            ok(int(r.headers["retry-after"]) > 0, r.headers)
+        busy[3].sock.close()
+        again = time.monotonic() + 10
+        while True:  # and is served as soon as there is room
+            with server.connect() as c:
+                if c.ask("GET", "/hello").status == 200:
+                    break
+            ok(time.monotonic() < again, "there is room, and no answer")
         for c in idle + busy:
+            c.sock.close()
+
+
+@test
+def strangers_make_room_for_one_another():
+    """Of 16 connections 2 are for unix sockets and 2 for clients that are known."""
+    path = os.path.join(work.name, "reserved")
+    with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
+        known = server.connect()
+        eq(known.ask("GET", "/hello", "X-Known: yes").status, 200, "one that is known")
+        held = [server.connect() for _ in range(40)]
+        eq(held[39].ask("GET", "/hello").status, 200, "the youngest")
+        ok(held[0].closed(), "the oldest is still there")
+        eq(known.ask("GET", "/hello").status, 200, "one that is known is nobody's room")
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(path)
+        with Client(s) as c:
+            eq(c.ask("GET", "/hello").status, 200, "by the unix socket")
+        for c in [known, *held]:
+            c.sock.close()
+
+
+@test
+def busy_connections_leave_the_unix_sockets_room():
+    path = os.path.join(work.name, "own")
+    with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
+        busy = []
+        for _ in range(14):  # one after another: until they are known they are strangers, of which there may be 12
+            busy.append(server.connect())
+            busy[-1].send(b"GET /events HTTP/1.1\r\nHost: a\r\nX-Known: yes\r\n\r\n")
+            busy[-1].until(b"first")
+        with server.connect() as c:
+            eq(c.ask("GET", "/hello").status, 503, "one more by TCP")
+        for _ in range(2):
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(path)
+            busy.append(Client(s))
+            eq(busy[-1].ask("GET", "/hello").status, 200, "by the unix socket")
+        for c in busy:
             c.sock.close()
 
 

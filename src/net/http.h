@@ -82,6 +82,7 @@ struct http_request {
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may go on */
 	void (*closed)(struct http_request *req, int why);
+	struct http_request **handle; /* becomes NULL when it is closed; may be NULL */
 };
 
 /* The server's answer to what no handler sees: a malformed request, a timeout, a body too large. */
@@ -95,7 +96,13 @@ struct http_refusal {
 
 /* 0 takes the default. */
 struct http_limits {
-	unsigned connections;  /* at a time; 16,384 */
+	unsigned connections; /* at a time; 16,384 */
+	/*
+	 * Of these, so many that TCP does not get: they are for unix sockets; and as many
+	 * again for clients that are known (http_known()). 0: none. Strangers that wait for
+	 * nothing but their own next request make room for one another, the oldest first.
+	 */
+	unsigned reserve;
 	unsigned header_bytes; /* of a head; 32 kB */
 	unsigned header_ms;    /* for a head, from its first byte; 10 s */
 	unsigned idle_ms;      /* between requests; 75 s */
@@ -212,6 +219,17 @@ int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
 /* Cut the connection: all that is left to do when an answer that has begun cannot go on. */
 void http_abort(struct http_request *req);
+/*
+ * The client may not have what it asked for any more: if the answer has not begun, it is
+ * @status and @why; else the connection is cut. The one function here that calls closed() from
+ * within: to be called from the loop (a task, a timer), not from a callback of a request.
+ */
+void http_cut(struct http_request *req, int status, const char *why);
+/*
+ * Who sends it is known, or is not: shows a token that is right, or one that is not. What is
+ * known stays so for the requests that follow on its connection.
+ */
+void http_known(struct http_request *req, bool known);
 bool http_response_begun(const struct http_request *req);
 /* What it was answered with, for logs; 0: nothing yet. 101: it was taken over. */
 int http_status(const struct http_request *req);

@@ -239,6 +239,11 @@ int http_end(struct http_request *req)
 	return end(r, result);
 }
 
+void http_known(struct http_request *req, bool known)
+{
+	http_server_known(request_of(req)->conn, known);
+}
+
 bool http_response_begun(const struct http_request *req)
 {
 	return ((const struct request *)req)->begun;

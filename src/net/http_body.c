@@ -10,6 +10,8 @@
 
 #include <errno.h>
 
+#include "net/http_head.h"
+
 #define LINE_MAX_BYTES 4096U /* extensions of a chunk; all trailers together */
 #define SIZE_DIGITS    15
 
@@ -22,7 +24,8 @@ enum {
 	DATA_CR,   /* what follows them */
 	DATA_LF,
 	TRAILER,      /* at the start of a line after the last chunk */
-	TRAILER_LINE, /* in one */
+	TRAILER_NAME, /* in the name of one, up to its colon */
+	TRAILER_LINE, /* behind that */
 	TRAILER_LF,   /* the LF after one */
 	LAST_LF,      /* the LF of the empty line */
 };
@@ -88,10 +91,14 @@ static int framing_byte(struct http_body *b, char c)
 		b->line = 0;
 		return c == '\n' ? SIZE : -EBADMSG;
 	case TRAILER:
-		/* A trailer is a field: it begins with its name, not with a blank or a colon. */
-		if (c == ' ' || c == '\t' || c == ':')
-			return -EBADMSG;
-		return skipped_byte(c, TRAILER_LINE, LAST_LF);
+		/* A trailer is a field: a name and a colon come before what it says. */
+		if (c == '\r')
+			return LAST_LF;
+		return http_is_token((char[]){ c, '\0' }) ? TRAILER_NAME : -EBADMSG;
+	case TRAILER_NAME:
+		if (c == ':')
+			return TRAILER_LINE;
+		return http_is_token((char[]){ c, '\0' }) ? TRAILER_NAME : -EBADMSG;
 	case TRAILER_LINE:
 		return skipped_byte(c, TRAILER_LINE, TRAILER_LF);
 	case TRAILER_LF:

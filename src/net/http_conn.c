@@ -32,6 +32,8 @@ void http_conn_close_request(struct http_conn *c, int why)
 		return;
 	c->req = NULL;
 	r->conn = NULL;
+	if (r->pub.handle)
+		*r->pub.handle = NULL;
 	http_server_discharge(c->server, r);
 	http_server_forget(c->server, r);
 	if (r->pub.closed)
@@ -311,7 +313,9 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 		return wants_bytes(c) ? DEADLINE_BODY : DEADLINE_NONE;
 	if (!c->body.done)
 		return DEADLINE_BODY;
-	return c->partial || !c->used ? DEADLINE_HEAD : DEADLINE_IDLE;
+	if (c->partial || !c->used)
+		return DEADLINE_HEAD;
+	return c->known ? DEADLINE_KEPT : DEADLINE_IDLE;
 }
 
 static void arm(struct http_conn *c)
@@ -437,6 +441,23 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 		http_conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
+	if (!c->stream.is_closed)
+		look_again(c);
+}
+
+void http_cut(struct http_request *req, int status, const char *why)
+{
+	struct http_conn *c = request_of(req)->conn;
+
+	http_conn_refuse(c, status, why, -ECANCELED);
+	if (!c->stream.is_closed)
+		look_again(c);
+}
+
+void http_conn_overfull(struct http_conn *c)
+{
+	http_conn_refuse(c, 503, "there are too many connections: try again later",
+			 -EBUSY);
 	if (!c->stream.is_closed)
 		look_again(c);
 }

@@ -168,14 +168,33 @@ static int take_length(struct http_head *h, const char *s)
 	return 0;
 }
 
+/* "name", "name:80", "[::1]:80": a host and, perhaps, one port. */
+static bool is_host(const char *s)
+{
+	static const char others[] = "-._~%!$&'()*+,;="; /* of names, by RFC 3986 */
+	const char *start = s;
+
+	if (*s == '[') {
+		s += strspn(s, "[:.%0123456789abcdefABCDEFvV");
+		if (*s++ != ']')
+			return false;
+	} else {
+		while ((class_of[(unsigned char)*s] & C_DIGIT) ||
+		       (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+		       (*s && strchr(others, *s)))
+			s++;
+	}
+	if (s == start)
+		return false;
+	return !*s || (*s == ':' && !*span(s + 1, C_DIGIT));
+}
+
 static int take_known(struct http_head *h, enum known known, const char *value)
 {
 	switch (known) {
 	case K_HOST:
 		h->has_host = true;
-		if (!*value || *span(value, C_TARGET))
-			return refuse(h, 400, "Host is empty or malformed");
-		return 0;
+		return is_host(value) ? 0 : refuse(h, 400, "Host is empty or malformed");
 	case K_LENGTH:
 		return take_length(h, value);
 	case K_ENCODING:
@@ -300,10 +319,48 @@ static char *first_line(char *data, size_t n, char **ret_next)
 	return lf - 1;
 }
 
+/*
+ * "http://host/path": as a client of a proxy sends it, which servers must take as well (RFC
+ * 9112, 3.2.2). The target becomes the path, and what is before it is the host, whatever the
+ * field of that name says: the text is moved to the front, where @target began.
+ */
+static int split_target(struct http_head *h, char *target, char **ret_host)
+{
+	size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+			: strncasecmp(target, "https://", 8) == 0 ? 8
+								  : 0;
+	char *path = target + scheme + strcspn(target + scheme, "/?");
+	size_t n = (size_t)(path - target) - scheme;
+
+	if (scheme == 0)
+		return refuse(h, 400, "the request target is not a path");
+	(void)memmove(target, target + scheme, n);
+	target[n] = '\0';
+	if (!is_host(target))
+		return refuse(h, 400, "the host of the request target is malformed");
+	if (*path != '/')
+		*--path = '/'; /* there is room: the scheme was in front of it */
+	h->target = path;
+	*ret_host = target;
+	return 0;
+}
+
+static void replace_host(struct http_head *h, const char *host)
+{
+	for (size_t i = 0; i < h->n_fields; i++) {
+		struct http_field *f = &h->fields[i];
+
+		if (f->name_len != 4 || strncasecmp(f->name, "host", 4) != 0)
+			continue;
+		f->value = host;
+		f->value_len = strlen(host);
+	}
+}
+
 int http_head_request(char *data, size_t n, struct http_head *h)
 {
-	char *end, *next = NULL, *p;
-	int r;
+	char *end, *next = NULL, *p, *host = NULL;
+	int r = 0;
 
 	start(h);
 	if (n >= 2 && data[0] == '\r' && data[1] == '\n') {
@@ -326,10 +383,13 @@ int http_head_request(char *data, size_t n, struct http_head *h)
 		return r;
 	if (h->target[0] != '/' &&
 	    (strcmp(h->target, "*") != 0 || strcmp(h->method, "OPTIONS") != 0))
-		return refuse(h, 400, "the request target is not a path");
-	r = take_fields(h, next, data + n - 2);
+		r = split_target(h, (char *)(uintptr_t)h->target, &host);
+	if (r == 0)
+		r = take_fields(h, next, data + n - 2);
 	if (r != 0)
 		return r;
+	if (host)
+		replace_host(h, host);
 	if (h->minor == 1 && !h->has_host)
 		return refuse(h, 400, "Host is missing");
 	return 0;

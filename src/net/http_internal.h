@@ -21,8 +21,9 @@
 /* Why a connection waits, and for how long at most. A queue each, in order of expiry. */
 enum deadline {
 	DEADLINE_NONE,
-	DEADLINE_HEAD, /* counts from the first byte: trickling does not help */
-	DEADLINE_IDLE,
+	DEADLINE_HEAD,   /* counts from the first byte: trickling does not help */
+	DEADLINE_IDLE,   /* between requests, of a stranger */
+	DEADLINE_KEPT,   /* the same, of a client that is known */
 	DEADLINE_BODY,   /* counts from the last byte */
 	DEADLINE_WRITE,  /* counts from the last byte taken */
 	DEADLINE_HALF,   /* the client has ended its half */
@@ -53,6 +54,8 @@ struct http_conn {
 	bool used;        /* there has been a request */
 	bool partial;     /* some of a head is there */
 	bool aborted;     /* to be ended, from the loop */
+	bool known;       /* its client, to the handlers, or by the unix socket */
+	bool refused;     /* there was no room for it; it stays to read that */
 };
 
 enum sink {
@@ -89,6 +92,8 @@ struct request {
 };
 
 /* http_server.c */
+/* Count it anew: its client has become known, or a stranger. */
+void http_server_known(struct http_conn *c, bool known);
 void http_server_set_deadline(struct http_conn *c, enum deadline d);
 void http_server_gone(struct http_conn *c);
 struct net_loop *http_server_loop(const struct http_server *s);
@@ -114,6 +119,8 @@ void http_conn_end(struct http_conn *c, int why);
 void http_conn_timeout(struct http_conn *c, enum deadline which);
 /* Something changed outside of work(): look again, from the loop. */
 void http_conn_kick(struct http_conn *c);
+/* There is no room for it: a 503, and the end. */
+void http_conn_overfull(struct http_conn *c);
 /* The request is over; it is told. */
 void http_conn_close_request(struct http_conn *c, int why);
 /* End our half, and read on until the client has seen it. */

@@ -6,8 +6,11 @@
  * So each kind is a queue in which the next to expire is in front: setting a
  * deadline is an insertion at the end, and one timer serves them all.
  *
- * When there are as many connections as there may be, the one that has idled
- * longest makes room; when none idles, new ones wait in the kernel.
+ * When there are as many connections as there may be, the one that has waited longest
+ * for its client makes room, strangers before clients that are known; when none
+ * waits, a new one is answered 503 at once. Strangers cannot take all of them: some are
+ * for known clients, and some for unix sockets, so that whoever owns the machine is
+ * heard however many knock at its ports.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +34,7 @@
 #define LINGER_MS       2000
 #define RETRY_MS        100         /* after descriptors or memory ran out */
 #define TIMER_GRAIN_MS  50          /* deadlines are late by up to so much */
+#define REFUSED_MAX     64          /* connections that stay to read their 503 */
 #define BODY_FREE       (16U << 10) /* of a body: who asks for little is always heard */
 
 union address {
@@ -54,13 +58,15 @@ struct http_server {
 	struct listener listeners[LISTENERS_MAX];
 	size_t n_listeners;
 	struct link conns;
-	size_t n_conns;
+	size_t n_conns;     /* all of them, but not those that are refused */
+	size_t n_tcp;       /* of them, by TCP */
+	size_t n_strangers; /* of those, whose client is not known */
+	size_t n_refused;
 	size_t bodies; /* bytes of those that are collected */
 	struct link queues[DEADLINE_MAX];
 	struct loop_timer *timer; /* for the earliest deadline */
 	uint64_t timer_due;       /* 0: it does not run */
 	struct loop_timer *retry; /* to accept again */
-	bool full;                /* not accepting until a connection ends */
 	bool draining;
 	bool freeing;
 	time_t date_of;
@@ -171,6 +177,7 @@ static unsigned deadline_ms(const struct http_server *s, enum deadline d)
 	case DEADLINE_HEAD:
 		return l->header_ms;
 	case DEADLINE_IDLE:
+	case DEADLINE_KEPT:
 		return l->idle_ms;
 	case DEADLINE_BODY:
 		return l->body_ms;
@@ -203,15 +210,6 @@ static void listen_again(struct http_server *s, bool yes)
 		(void)loop_watch_set(s->listeners[i].watch, yes ? LOOP_READ : 0);
 }
 
-/* A connection has ended, or idles now and can make room. */
-static void accept_again(struct http_server *s)
-{
-	if (!s->full || s->draining || s->freeing)
-		return;
-	s->full = false;
-	listen_again(s, true);
-}
-
 void http_server_set_deadline(struct http_conn *c, enum deadline d)
 {
 	struct http_server *s = c->server;
@@ -223,8 +221,6 @@ void http_server_set_deadline(struct http_conn *c, enum deadline d)
 	c->due = loop_now(s->loop) + deadline_ms(s, d);
 	link_add(&s->queues[d], &c->queue);
 	run_timer(s, c->due);
-	if (d == DEADLINE_IDLE)
-		accept_again(s);
 }
 
 static void on_timer(void *ctx)
@@ -261,21 +257,99 @@ static void on_retry(void *ctx)
 		listen_again(s, true);
 }
 
-static struct http_conn *longest_idle(struct http_server *s)
+static bool is_tcp(const struct http_conn *c)
 {
-	struct link *idle = &s->queues[DEADLINE_IDLE];
+	return c->peer.kind == HTTP_PEER_TCP;
+}
 
-	return idle->next == idle ? NULL : CONTAINER(idle->next, struct http_conn, queue);
+/* The first of those with that deadline, which has it longest. */
+static struct http_conn *first_of(struct http_server *s, enum deadline d)
+{
+	struct link *q = &s->queues[d];
+
+	return q->next == q ? NULL : CONTAINER(q->next, struct http_conn, queue);
+}
+
+/* Who has waited longest, of two that wait for their clients; either may be NULL. */
+static struct http_conn *longer(const struct http_server *s, struct http_conn *a,
+				struct http_conn *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return a->due + deadline_ms(s, (enum deadline)b->deadline) <=
+			       b->due + deadline_ms(s, (enum deadline)a->deadline)
+		       ? a
+		       : b;
+}
+
+/* A stranger's that has no request under way. Unix sockets and known clients rarely have
+ * an unfinished head, so there are few of them to be passed over. */
+static struct http_conn *waiting_stranger(struct http_server *s)
+{
+	struct link *heads = &s->queues[DEADLINE_HEAD];
+	struct http_conn *head = NULL;
+
+	for (struct link *l = heads->next; l != heads && !head; l = l->next) {
+		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
+
+		head = c->known ? NULL : c;
+	}
+	/* Of two that began to wait at the same time, the one that has had an answer. */
+	return longer(s, first_of(s, DEADLINE_IDLE), head);
+}
+
+static struct http_conn *idle_client(struct http_server *s, bool tcp)
+{
+	struct link *q = &s->queues[DEADLINE_KEPT];
+
+	for (struct link *l = q->next; l != q; l = l->next) {
+		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
+
+		if (!tcp || is_tcp(c))
+			return c;
+	}
+	return NULL;
 }
 
 /* Is there room for one more, or somebody to make it? */
-static bool may_accept(struct http_server *s)
+static bool make_room(struct http_server *s, bool tcp)
 {
-	if (s->n_conns < s->options.limits.connections || longest_idle(s))
+	const struct http_limits *l = &s->options.limits;
+	struct http_conn *out = NULL;
+
+	if (tcp && s->n_strangers >= l->connections - 2 * l->reserve)
+		out = waiting_stranger(s);
+	else if (s->n_conns < l->connections &&
+		 (!tcp || s->n_tcp < l->connections - l->reserve))
 		return true;
-	s->full = true;
-	listen_again(s, false);
-	return false;
+	else if (!(out = waiting_stranger(s)))
+		out = idle_client(s, tcp);
+	if (!out)
+		return false;
+	http_conn_end(out, -ECONNABORTED);
+	return true;
+}
+
+static void count(struct http_conn *c, int by)
+{
+	struct http_server *s = c->server;
+
+	if (c->refused) {
+		s->n_refused += (size_t)by;
+		return;
+	}
+	s->n_conns += (size_t)by;
+	s->n_tcp += is_tcp(c) ? (size_t)by : 0;
+	s->n_strangers += c->known ? 0 : (size_t)by;
+}
+
+void http_server_known(struct http_conn *c, bool known)
+{
+	if (c->known == known || !is_tcp(c))
+		return;
+	count(c, -1);
+	c->known = known;
+	count(c, 1);
 }
 
 static void set_peer(struct http_conn *c, const union address *a, int fd)
@@ -308,7 +382,8 @@ static void set_peer(struct http_conn *c, const union address *a, int fd)
 	}
 }
 
-static int adopt(struct http_server *s, int fd, struct tls *tls, const union address *a)
+static int adopt(struct http_server *s, int fd, struct tls *tls, const union address *a,
+		 bool refused)
 {
 	struct http_conn *c = NULL;
 	int r, one = 1;
@@ -320,8 +395,12 @@ static int adopt(struct http_server *s, int fd, struct tls *tls, const union add
 		return r;
 	set_peer(c, a, fd);
 	c->peer.tls = tls != NULL;
+	c->known = c->peer.kind == HTTP_PEER_UNIX;
+	c->refused = refused;
 	link_add(&s->conns, &c->all);
-	s->n_conns++;
+	count(c, 1);
+	if (refused)
+		http_conn_overfull(c);
 	return 0;
 }
 
@@ -336,7 +415,7 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 		(void)close(fd);
 		return -error;
 	}
-	return adopt(s, fd, tls, &a);
+	return adopt(s, fd, tls, &a, false);
 }
 
 /* True when there may be more to accept. */
@@ -357,9 +436,12 @@ static bool accept_one(struct listener *l)
 		}
 		return false;
 	}
-	if (s->n_conns >= s->options.limits.connections)
-		http_conn_end(longest_idle(s), -ECONNABORTED);
-	(void)adopt(s, fd, l->tls, &a);
+	if (make_room(s, a.any.sa_family != AF_UNIX))
+		(void)adopt(s, fd, l->tls, &a, false);
+	else if (s->n_refused < REFUSED_MAX && !l->tls)
+		(void)adopt(s, fd, NULL, &a, true);
+	else
+		(void)close(fd); /* TLS has nothing to say before its handshake */
 	return true;
 }
 
@@ -368,19 +450,16 @@ static void on_listener(void *ctx, unsigned events)
 	struct listener *l = ctx;
 
 	(void)events;
-	for (int i = 0; i < ACCEPTS_MAX && may_accept(l->server); i++)
+	for (int i = 0; i < ACCEPTS_MAX; i++)
 		if (!accept_one(l))
 			break;
 }
 
 void http_server_gone(struct http_conn *c)
 {
-	struct http_server *s = c->server;
-
 	link_remove(&c->all);
 	link_remove(&c->queue);
-	s->n_conns--;
-	accept_again(s);
+	count(c, -1);
 }
 
 /* ------------------------------------------------------------------ listening */
@@ -552,6 +631,8 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	default_limit(&l->write_ms, 60000);
 	default_limit(&l->half_close_ms, 3000);
 	default_limit(&l->bodies, 256U << 20);
+	if (l->reserve > (l->connections - 1) / 2)
+		l->reserve = (l->connections - 1) / 2;
 	link_init(&s->conns);
 	for (int d = 0; d < DEADLINE_MAX; d++)
 		link_init(&s->queues[d]);
@@ -587,11 +668,11 @@ void http_server_drain(struct http_server *s)
 
 	s->draining = true;
 	stop_listening(s);
-	while ((c = longest_idle(s)))
+	while ((c = first_of(s, DEADLINE_IDLE)) || (c = first_of(s, DEADLINE_KEPT)))
 		http_conn_end(c, -ECANCELED);
 }
 
 size_t http_server_count(const struct http_server *s)
 {
-	return s->n_conns;
+	return s->n_conns + s->n_refused;
 }

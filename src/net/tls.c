@@ -12,6 +12,10 @@
 #include "base/fd.h"
 #include "net/tls_internal.h"
 
+#define TLS12_CIPHERS                                                \
+	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:" \
+	"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:" \
+	"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 #define PEM_MAX (256U << 10)
 
 struct tls {
@@ -86,6 +90,11 @@ static SSL_CTX *new_ctx(void)
 	if (!ctx)
 		return NULL;
 	(void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+	/* Of 1.2 what is as good as 1.3: keys that are forgotten, ciphers that authenticate. */
+	if (SSL_CTX_set_cipher_list(ctx, TLS12_CIPHERS) != 1) {
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					       SSL_OP_CIPHER_SERVER_PREFERENCE |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
