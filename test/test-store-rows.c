@@ -420,6 +420,50 @@ TEST(a_token_that_was_shown_is_what_the_file_says)
 	db_close(db);
 }
 
+struct heard {
+	unsigned n;
+	uint64_t seq;
+};
+
+static void on_token(void *ctx, uint64_t seq)
+{
+	struct heard *h = ctx;
+
+	h->n++;
+	h->seq = seq;
+}
+
+TEST(whoever_changes_a_token_is_heard)
+{
+	struct token_row row = { .tenant = "alice", .name = "ci", .scopes = "read" };
+	AUTO_TOKEN_ROW struct token_row got = { 0 };
+	char id[ID_LEN + 1], other[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
+	struct heard heard = { 0 };
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	put_tenant(db, "alice", 1, 1, 1);
+	db_on_token(db, on_token, &heard);
+	GOOD(db_make_token(db, &row, id, secret, &err));
+	GOOD(db_find_token(db, secret, NOW, &got, &err));
+	GOOD(db_touch_token(db, &got, NOW + 2 * DB_LAZY_MS, &err));
+	EQ(heard.n, 0U); /* neither is a change of what it is worth */
+	GOOD(db_check_token(db, id, &err));
+	GOOD(db_make_token(db, &row, other, secret, &err));
+	GOOD(db_revoke_token(db, NULL, id, NOW, &err));
+	EQ(heard.n, 1U);
+	EQ(heard.seq, got.seq);
+	EQ(db_check_token(db, id, &err), -EKEYREVOKED);
+	GOOD(db_check_token(db, other, &err));
+	/* Deleted by the file itself, with the tenant. */
+	GOOD(db_delete_tenant(db, "alice", &err));
+	EQ(heard.n, 3U);
+	EQ(db_check_token(db, other, &err), -ENOENT);
+	db_on_token(db, NULL, NULL);
+	db_close(db);
+}
+
 TEST(more_tokens_than_are_remembered)
 {
 	static char ids[600][ID_LEN + 1], secrets[600][DB_SECRET_LEN + 1];

@@ -62,6 +62,7 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_REVOKE_TOKEN] =
 		"UPDATE tokens SET revoked_at = iif(revoked_at = 0, ?1, revoked_at) "
 		"WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)",
+	[STMT_CHECK_TOKEN] = "SELECT revoked_at FROM tokens WHERE id = ?",
 	[STMT_COUNT_TOKENS] = "SELECT count(*) FROM tokens WHERE revoked_at = 0 AND "
 			      "(expires_at = 0 OR expires_at > ?)",
 

@@ -178,6 +178,13 @@ int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
 		  int (*fn)(void *ctx, const struct token_row *row), void *ctx,
 		  struct warren_error *err) MUST_CHECK;
 /* @tenant NULL: whosever it is. A second time is no error. */
+/*
+ * @fn hears of each token (token_row.seq) that is changed or deleted, by whatever statement, other
+ * than by db_touch_token(). It is called from within one: it must not use @db. One at a time.
+ */
+void db_on_token(struct db *db, void (*fn)(void *ctx, uint64_t seq), void *ctx);
+/* Is the token @id as good as it was made? -EKEYREVOKED, or -ENOENT: it was deleted. Its time is not looked at. */
+int db_check_token(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t now,
 		    struct warren_error *err) MUST_CHECK;
 int db_count_tokens(struct db *db, int64_t now, uint64_t *ret,

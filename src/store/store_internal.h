@@ -38,6 +38,7 @@ enum db_stmt {
 	STMT_EACH_TOKEN,
 	STMT_REVOKE_TOKEN,
 	STMT_COUNT_TOKENS,
+	STMT_CHECK_TOKEN,
 	STMT_INSERT_SANDBOX,
 	STMT_GET_SANDBOX,
 	STMT_CHARGED_SANDBOX,
@@ -89,6 +90,9 @@ struct db {
 	EVP_MD *sha256; /* fetched once: by name each time it costs more than the hash */
 	EVP_MD_CTX *digest;
 	struct db_shown *shown; /* TOKENS_SHOWN of them, by their hash */
+	bool touching;          /* a token's last use, which is no change of it */
+	void (*token_changed)(void *ctx, uint64_t seq); /* NULL: nobody listens */
+	void *token_ctx;
 };
 
 extern const char *const statement_texts[STMT_MAX];

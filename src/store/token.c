@@ -65,11 +65,22 @@ void tokens_forget(struct db *db)
 }
 
 /* A row has changed, whoever did it: a statement about tokens, or one that takes them along. */
-static void on_change(void *ctx, int what UNUSED, const char *file UNUSED,
-		      const char *table, sqlite3_int64 row UNUSED)
+static void on_change(void *ctx, int what, const char *file UNUSED, const char *table,
+		      sqlite3_int64 row)
 {
-	if (strcmp(table, "tokens") == 0)
-		tokens_forget(ctx);
+	struct db *db = ctx;
+
+	if (strcmp(table, "tokens") != 0)
+		return;
+	tokens_forget(db);
+	if (what != SQLITE_INSERT && !db->touching && db->token_changed)
+		db->token_changed(db->token_ctx, (uint64_t)row);
+}
+
+void db_on_token(struct db *db, void (*fn)(void *ctx, uint64_t seq), void *ctx)
+{
+	db->token_changed = fn;
+	db->token_ctx = ctx;
 }
 
 int tokens_open(struct db *db, struct warren_error *err)
@@ -230,8 +241,26 @@ int db_touch_token(struct db *db, const struct token_row *row, int64_t now,
 	q = query_start(db, STMT_TOUCH_TOKEN);
 	query_int(&q, now);
 	query_text(&q, row->id);
+	db->touching = true;
 	r = query_run(&q, err);
+	db->touching = false;
 	return r < 0 ? r : 0;
+}
+
+int db_check_token(struct db *db, const char *id, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_CHECK_TOKEN);
+	int r;
+
+	query_text(&q, id);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ENOENT, "no token '%s'", id);
+	return column_int(&q, 0) != 0
+		       ? error_set(err, EKEYREVOKED, "the token %s was revoked", id)
+		       : 0;
 }
 
 int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
