@@ -119,6 +119,7 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 		return api_error_from(err, &why);
 	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row.tenant);
 	(void)memcpy(ret->token, row.id, sizeof(ret->token));
+	ret->token_seq = row.seq;
 	ret->expires_at = row.expires_at;
 	(void)snprintf(ret->sandbox, sizeof(ret->sandbox), "%s",
 		       row.sandbox ? row.sandbox : "");
@@ -133,6 +134,14 @@ bool access_is_owner(uid_t owner, const struct http_peer *peer)
 {
 	return peer->kind == HTTP_PEER_UNIX &&
 	       (peer->uid == 0 || peer->uid == geteuid() || peer->uid == owner);
+}
+
+bool access_body_is_plain(const struct http_request *req)
+{
+	const char *encoding = http_header(req, "Content-Encoding");
+
+	return !req->has_body || !encoding || !*encoding ||
+	       strcasecmp(encoding, "identity") == 0;
 }
 
 bool access_may(const struct caller *c, const char *scope)

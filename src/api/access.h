@@ -12,7 +12,8 @@ struct service;
 struct caller {
 	char tenant[DB_NAME_MAX + 1];
 	uint32_t scopes;
-	char token[ID_LEN + 1];   /* "" : the owner, by the unix socket */
+	char token[ID_LEN + 1]; /* "" : the owner, by the unix socket */
+	uint64_t token_seq;
 	char sandbox[ID_LEN + 1]; /* the only one that the token is for; "": all */
 	int64_t expires_at;       /* of the token; 0: never */
 };
@@ -28,6 +29,8 @@ bool access_is_owner(uid_t owner, const struct http_peer *peer);
 /* Does that value of Authorization look like one of our tokens? */
 bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
+/* Is its body sent as it is? A Content-Encoding that is passed over would make it another. */
+bool access_body_is_plain(const struct http_request *req);
 /* May he, by the scope of that name? */
 bool access_may(const struct caller *c, const char *scope);
 

@@ -51,6 +51,7 @@ struct api {
 	char *db_path;
 	struct v1 v1;
 	struct swerex swerex;
+	struct live *live;
 	struct loop_watch *signals;
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
@@ -341,6 +342,7 @@ static int open_server(struct api *a, struct warren_error *err)
 		.refused = on_refused,
 		.ctx = a,
 		.limits = { .connections = (unsigned)c->request_connections,
+			    .reserve = (unsigned)(c->request_connections + 7) / 8,
 			    .header_bytes = (unsigned)c->request_header,
 			    .header_ms = (unsigned)c->request_header_ms,
 			    .idle_ms = (unsigned)c->request_idle_ms,
@@ -442,14 +444,20 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	r = service_new(&options, &a->service, err);
 	if (r < 0)
 		return r;
+	r = live_new(a->loop, a->db, &a->live);
+	if (r < 0)
+		return error_errno(err, -r, "watch tokens");
 	a->v1.service = a->service;
+	a->v1.live = a->live;
 	a->v1.config = c;
 	a->v1.policy = b->policy;
 	a->v1.owner = b->owner;
 	a->v1.record = on_record;
-	a->swerex = (struct swerex){
-		.service = a->service, .config = c, .owner = b->owner, .record = on_record
-	};
+	a->swerex = (struct swerex){ .service = a->service,
+				     .live = a->live,
+				     .config = c,
+				     .owner = b->owner,
+				     .record = on_record };
 	service_on_warden_end(a->service, on_warden_end, a);
 	return open_server(a, err);
 }
@@ -494,6 +502,7 @@ void api_main(const struct api_birth *birth)
 	loop_run(a.loop);
 	a.server = http_server_free(a.server);
 	swerex_done(&a.swerex);
+	a.live = live_free(a.live);
 	a.service = service_free(a.service);
 	a.db = db_close(a.db);
 	_exit(a.status);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "api/access.h"
+#include "api/live.h"
 #include "api/swerex/swerex.h"
 #include "base/buf.h"
 #include "base/json.h"
@@ -58,6 +59,7 @@ struct ask {
 	struct job *job;
 	const struct call *call;
 	struct caller caller;
+	struct live_request live;
 	char sandbox[ID_LEN + 1];
 	uint64_t begun;
 	char cause[256];

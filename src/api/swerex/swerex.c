@@ -289,6 +289,7 @@ static void on_closed(struct http_request *req, int why UNUSED)
 	r.proxied = r.status == 511;
 	if (ask->sx->record)
 		ask->sx->record(&r);
+	live_leave(&ask->live);
 	ask->req = NULL;
 	if (ask->gone)
 		ask->gone(ask);
@@ -315,6 +316,9 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	req->closed = on_closed;
 	path = read_prefix(ask);
 	status = path ? admit(ask, &err) : 404;
+	http_known(req, status != 401 && ask->caller.token[0]);
+	if (status == 0)
+		live_enter(sx->live, &ask->live, req, &ask->caller);
 	ask->call = path ? find_call(path) : NULL;
 	box = status == 0 ? find_box(ask) : NULL;
 	if (status == 401)
@@ -328,6 +332,9 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		ask_refuse(ask, 405, "Method Not Allowed");
 	else if (ask->call->scope && !access_may(&ask->caller, ask->call->scope))
 		ask_refuse(ask, 403, "the token lacks the scope '%s'", ask->call->scope);
+	else if (!access_body_is_plain(req))
+		ask_refuse(ask, 415,
+			   "Content-Encoding is not understood: send the body as it is");
 	else if (ask->call->handler)
 		read_body(ask);
 	else if (ask->call->scope)

@@ -28,12 +28,14 @@
 struct config;
 struct service;
 struct job;
+struct live;
 struct api_record;
 
 #define SWEREX_BUCKETS 1024
 
 struct swerex {
 	struct service *service;
+	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
 	uid_t owner; /* who started it: needs no token on the unix socket */
 	void (*record)(const struct api_record *record); /* NULL: no log */

@@ -15,6 +15,15 @@ static bool is_its_own(const struct route *route, const struct caller *caller)
 	       strcmp(route->param[0], caller->sandbox) == 0;
 }
 
+static int read_token(struct v1 *v1, const char *auth, struct caller *ret,
+		      struct api_error *err)
+{
+	if (strncasecmp(auth, "Bearer ", 7) != 0)
+		return api_error_set(err, API_ERR_UNAUTHORIZED,
+				     "Authorization must be 'Bearer <token>'");
+	return access_token(v1->service, auth + 7, ret, err);
+}
+
 int access_check(struct v1 *v1, struct http_request *req, const struct route *route,
 		 struct caller *ret, struct api_error *err)
 {
@@ -30,12 +39,12 @@ int access_check(struct v1 *v1, struct http_request *req, const struct route *ro
 	    !access_is_token(auth))
 		auth = NULL;
 	if (auth) {
-		if (strncasecmp(auth, "Bearer ", 7) != 0)
-			return api_error_set(err, API_ERR_UNAUTHORIZED,
-					     "Authorization must be 'Bearer <token>'");
-		r = access_token(v1->service, auth + 7, ret, err);
-		if (r < 0)
+		r = read_token(v1, auth, ret, err);
+		/* What is open to all is open to who shows something that is worth nothing. */
+		if (r < 0 && op->scope)
 			return r;
+		if (r < 0)
+			*err = (struct api_error){ 0 };
 	} else if (access_is_owner(v1->owner, req->peer)) {
 		ret->scopes = V1_SCOPE_ADMIN;
 	} else if (op->scope) {

@@ -113,7 +113,12 @@ static void read_body(struct call *c)
 	const struct api_op *op = c->route.op;
 	struct api_error err = { 0 };
 
-	if (op->body == API_BODY_STREAM || op->any_method) {
+	if (!op->any_method && !access_body_is_plain(c->req)) {
+		call_refuse(
+			c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
+			"Content-Encoding '%.60s' is not understood: send the body as it is",
+			http_header(c->req, "Content-Encoding"));
+	} else if (op->body == API_BODY_STREAM || op->any_method) {
 		handle(c);
 	} else if (!c->req->has_body) {
 		if (body_read(op, "", 0, &c->body, &err) < 0)
@@ -154,6 +159,7 @@ void call_closed(struct call *c)
 {
 	if (c->v1->record)
 		record(c);
+	live_leave(&c->live);
 	c->req = NULL;
 	c->answered = true;
 	if (c->gone)
@@ -180,6 +186,12 @@ static int admit(struct call *c, struct api_error *err)
 	r = access_check(c->v1, c->req, &c->route, &c->caller, err);
 	if (r < 0 && !c->caller.token[0])
 		c->caller.tenant[0] = '\0'; /* nobody we know */
+	if (c->caller.token[0]) {
+		live_enter(c->v1->live, &c->live, c->req, &c->caller);
+		http_known(c->req, true);
+	} else if (r < 0) {
+		http_known(c->req, false);
+	}
 	if (r == 0 && !c->by_host)
 		r = route_check(&c->route, err);
 	if (r == 0 && !c->route.op->any_method)
@@ -208,6 +220,7 @@ void v1_request(struct http_request *req, void *ctx)
 	c->refs = 1;
 	c->answered = c->head = c->by_host = false;
 	c->caller = (struct caller){ 0 };
+	c->live = (struct live_request){ 0 };
 	c->route.op = NULL;
 	c->state = NULL;
 	c->gone = NULL;

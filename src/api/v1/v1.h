@@ -19,6 +19,7 @@
 
 #include "api/access.h"
 #include "api/body.h"
+#include "api/live.h"
 #include "api/query.h"
 #include "api/record.h"
 #include "api/route.h"
@@ -31,6 +32,7 @@ struct warden_policy;
 
 struct v1 {
 	struct service *service;
+	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
 	const struct warden_policy *policy;
 	uint64_t quota[DB_QUOTA_MAX]; /* of a tenant that is new */
@@ -48,6 +50,7 @@ struct call {
 	bool head;
 	bool by_host; /* to a port, which the host name says */
 	struct caller caller;
+	struct live_request live;
 	struct route route;
 	struct api_query query;
 	struct body body;

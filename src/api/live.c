@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live.c - requests under way end with the token that opened them */
+#include "api/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "net/loop.h"
+#include "service/service.h"
+
+#define STEP_MS \
+	1000 /* the clock that tokens expire by may be set: look at it this often */
+
+struct live {
+	struct net_loop *loop;
+	struct db *db;
+	struct live_request all;  /* the head of the list */
+	struct loop_task task;    /* looks at those that are doubtful */
+	struct loop_timer *timer; /* for the next that expires */
+	int64_t due;              /* when that is; 0: none does */
+};
+
+static void live_arm(struct live *l)
+{
+	int64_t left = l->due - service_time();
+
+	left = left < 0 ? 0 : left;
+	loop_timer_set(l->timer, left < STEP_MS ? (uint64_t)left : STEP_MS);
+}
+
+static void live_cut(struct live_request *r, const char *why)
+{
+	struct http_request *req = r->req;
+
+	live_leave(r);
+	if (req)
+		http_cut(req, 401, why); /* @r may be gone now, and others with it */
+}
+
+/* The first for which @fn says why it must end; they change while they end. */
+static struct live_request *
+live_find(struct live *l, int64_t now, const char **ret_why,
+	  const char *(*fn)(struct live *l, struct live_request *r, int64_t now))
+{
+	for (struct live_request *r = l->all.next; r != &l->all; r = r->next)
+		if ((*ret_why = fn(l, r, now)))
+			return r;
+	return NULL;
+}
+
+static const char *live_is_worthless(struct live *l, struct live_request *r,
+				     int64_t now UNUSED)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int state;
+
+	if (!r->doubtful)
+		return NULL;
+	r->doubtful = false;
+	state = db_check_token(l->db, r->caller->token, &err);
+	/* What cannot be looked up is not relied on. */
+	return state == 0 ? NULL : "the token was revoked";
+}
+
+static const char *live_has_expired(struct live *l, struct live_request *r, int64_t now)
+{
+	int64_t when = r->caller->expires_at;
+
+	if (when && when <= now)
+		return "the token has expired";
+	if (when && (!l->due || when < l->due))
+		l->due = when;
+	return NULL;
+}
+
+static void live_on_task(void *ctx)
+{
+	struct live *l = ctx;
+	struct live_request *r;
+	const char *why;
+
+	while ((r = live_find(l, 0, &why, live_is_worthless)))
+		live_cut(r, why);
+}
+
+static void live_on_timer(void *ctx)
+{
+	struct live *l = ctx;
+	int64_t now = service_time();
+	struct live_request *r;
+	const char *why;
+
+	if (l->due <= now || l->all.next == &l->all) {
+		do {
+			l->due = 0;
+			r = live_find(l, now, &why, live_has_expired);
+			if (r)
+				live_cut(r, why);
+		} while (r);
+	}
+	if (l->due)
+		live_arm(l);
+}
+
+/* In the middle of a statement of the database: it is asked later. */
+static void live_on_token(void *ctx, uint64_t seq)
+{
+	struct live *l = ctx;
+	bool any = false;
+
+	for (struct live_request *r = l->all.next; r != &l->all; r = r->next) {
+		if (r->caller->token_seq == seq)
+			any = r->doubtful = true;
+	}
+	if (any)
+		loop_defer(l->loop, &l->task);
+}
+
+int live_new(struct net_loop *loop, struct db *db, struct live **ret)
+{
+	struct live *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->loop = loop;
+	l->db = db;
+	l->all.next = l->all.prev = &l->all;
+	l->task = (struct loop_task){ .fn = live_on_task, .ctx = l };
+	r = loop_timer_new(loop, live_on_timer, l, &l->timer);
+	if (r < 0) {
+		free(l);
+		return r;
+	}
+	db_on_token(db, live_on_token, l);
+	*ret = l;
+	return 0;
+}
+
+struct live *live_free(struct live *l)
+{
+	if (!l)
+		return NULL;
+	db_on_token(l->db, NULL, NULL);
+	while (l->all.next != &l->all)
+		live_leave(l->all.next);
+	loop_task_cancel(&l->task);
+	l->timer = loop_timer_free(l->timer);
+	free(l);
+	return NULL;
+}
+
+void live_enter(struct live *l, struct live_request *r, struct http_request *req,
+		const struct caller *caller)
+{
+	if (!l || !caller->token[0])
+		return;
+	*r = (struct live_request){
+		.next = &l->all, .prev = l->all.prev, .req = req, .caller = caller
+	};
+	l->all.prev->next = r;
+	l->all.prev = r;
+	req->handle = &r->req;
+	if (caller->expires_at && (!l->due || caller->expires_at < l->due)) {
+		l->due = caller->expires_at;
+		live_arm(l);
+	}
+}
+
+void live_leave(struct live_request *r)
+{
+	if (!r->next)
+		return;
+	r->next->prev = r->prev;
+	r->prev->next = r->next;
+	if (r->req)
+		r->req->handle = NULL;
+	*r = (struct live_request){ 0 };
+}
