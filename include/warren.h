@@ -171,6 +171,11 @@ struct warren_spec {
 	 * write to a journal is kept, with nobody there. (Not together with .single.)
 	 */
 	bool durable;
+	/*
+	 * The image must be here: a backend that would pull what it lacks refuses instead.
+	 * (The native backend never pulls.)
+	 */
+	bool no_pull;
 };
 
 /* Limits that can be changed while a sandbox lives. 0: as it is. */

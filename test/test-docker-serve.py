@@ -25,7 +25,7 @@ def docker():
 
 
 def world(d):
-    return World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n")
+    return World("--trusted-registries", registry().host, config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n")
 
 
 def traces(run_dir, but=()):
@@ -298,6 +298,27 @@ def what_cannot_be_had_is_said():
 
 
 @test
+def a_registry_that_is_not_listed_is_not_asked():
+    """The daemon follows where a registry leads, and cannot be watched: so it is not sent there at all."""
+    d, ref = docker(), registry().push(simple("unlisted"), "docker/unlisted", "1")
+    with World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n") as w:
+        with w.client() as c:
+            e = [json.loads(line) for line in c.send("POST", "/v1/images/pull", {"backend": "docker", "image": ref})]
+        ok("trusted_registries" in json.dumps(e), e)
+        r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": ref})
+        eq(r.status, 404, r.body)
+        ok("trusted_registries" in r.json()["message"], r.body)
+        ok(ref not in d.call("images", "--format", "{{.Repository}}:{{.Tag}}").decode().split(), "it was pulled")
+        w.delete(w.create(backend="docker", image=IMAGE))  # the control: what is there already
+    with world(d) as w:
+        token = w.token("read", "write")
+        r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": ref}, token=token)
+        eq(r.status, 404, r.body)
+        ok("scope 'pull'" in r.json()["message"], r.body)
+        w.delete(w.create(backend="docker", image=ref))  # the control: listed, and by the owner
+
+
+@test
 def an_image_is_pulled_and_its_progress_told():
     """By the service, and by the command, which needs none."""
     d = docker()
@@ -322,7 +343,7 @@ def an_image_is_pulled_and_its_progress_told():
         for spec, status, code in (({"backend": "none"}, 503, "backend_unavailable"), ({"platform": "linux/arm64"}, 501, "not_supported")):
             r = w.ask("POST", "/v1/images/pull", {"image": refs[0], "backend": "docker", **spec})
             eq((r.status, r.json()["code"]), (status, code), r.body)
-    with World(config="backends:\n  docker:\n    kind: docker\n    socket: /no/such.sock\n") as w:
+    with World("--trusted-registries", registry().host, config="backends:\n  docker:\n    kind: docker\n    socket: /no/such.sock\n") as w:
         e = pull(w, image=refs[0])[-1]
         eq((e["type"], e["error"]["code"]), ("error", "backend_unavailable"), e)
 

@@ -12,9 +12,11 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from checks import free_port  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, family, slurp, until  # pylint: disable=wrong-import-position
 
 INSECURE = "registry.lan:5000"
+SLOW_PORT = free_port()  # where each Slow is, as the configuration must list it
 world = None
 
 
@@ -25,7 +27,7 @@ class Slow(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         self.asked, self.go, self.broken = [], threading.Event(), False
-        super().__init__(("127.0.0.1", 0), SlowHandler)
+        super().__init__(("127.0.0.1", SLOW_PORT), SlowHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def __enter__(self):
@@ -357,8 +359,8 @@ def around(run):
 def run_all():
     global world  # pylint: disable=global-statement
     try:
-        registry()
-        world = Service("--insecure-registries", INSECURE)
+        world = Service(*(x for host in (INSECURE, registry().host, f"127.0.0.1:{SLOW_PORT}")
+                          for x in ("--insecure-registries", host)))
     except Skip as why:
         print(f"1..0 # SKIP {why}")
         return 0

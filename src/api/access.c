@@ -125,6 +125,8 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 		       row.sandbox ? row.sandbox : "");
 	if (access_scopes_parse(row.scopes, &ret->scopes) < 0)
 		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
+	if (ret->scopes & V1_SCOPE_IMAGES)
+		ret->scopes |= V1_SCOPE_PULL;
 	if (db_touch_token(db, &row, now, &why) < 0)
 		service_figures(service)->store_errors++;
 	return 0;

@@ -103,7 +103,7 @@ struct config {
 	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
 	struct config_list tenant_tiers; /* config_min_tier() looks into it */
 	struct config_list mounts;       /* config_mount_allowed() judges by it */
-	struct config_list insecure_registries;
+	struct config_list insecure_registries, trusted_registries;
 	struct config_limits defaults, max;
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts made ahead */

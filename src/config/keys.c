@@ -129,7 +129,17 @@ const struct config_key config_keys[] = {
 	  .example = "localhost:5000",
 	  .check = check_registry,
 	  .field = FIELD(insecure_registries),
-	  .help = "Registries that are spoken to without TLS: HOST or HOST:PORT" },
+	  .help = "Registries that are spoken to without TLS, whatever their address: HOST "
+		  "or HOST:PORT" },
+	{ .name = "trusted_registries",
+	  .type = TYPE_LIST,
+	  .value = "",
+	  .example = "registry.lan:5000",
+	  .check = check_registry,
+	  .field = FIELD(trusted_registries),
+	  .help = "Registries, and the servers they refer to, that may have an address that "
+		  "is not public (loopback, a private network): HOST or HOST:PORT. A backend "
+		  "that pulls images by itself pulls from these and from docker.io" },
 
 	{ .name = "tls.cert",
 	  .type = TYPE_PATH,

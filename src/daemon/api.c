@@ -147,6 +147,11 @@ static void on_signal(void *ctx, unsigned events UNUSED)
 		stop(a);
 }
 
+static void on_note(void *ctx UNUSED, const char *text)
+{
+	log_line(LOG_LEVEL_WARNING, "%s", text);
+}
+
 /* Without a warden nothing can be made or unmade; the next pair goes on. */
 static void on_warden_end(void *ctx)
 {
@@ -458,6 +463,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 				     .config = c,
 				     .owner = b->owner,
 				     .record = on_record };
+	service_on_note(a->service, on_note, a);
 	service_on_warden_end(a->service, on_warden_end, a);
 	return open_server(a, err);
 }

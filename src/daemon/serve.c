@@ -492,31 +492,34 @@ static int run(const struct config *c, struct warren_error *err)
 					.parts_max = c->pool_max,
 					.image_program = program };
 	const char **mounts = copy_list(&c->mounts);
-	const char **registries = copy_list(&c->insecure_registries);
-	int r;
+	const char **insecure = copy_list(&c->insecure_registries);
+	const char **trusted = copy_list(&c->trusted_registries);
+	int r = 0;
 
 	/* warren-image finds our store by it. */
-	if (!mounts || !registries || setenv("WARREN_STATE", c->state_dir, 1) < 0) {
-		free((void *)mounts);
-		free((void *)registries);
-		return error_errno(err, ENOMEM, "start");
-	}
-	if (c->insecure_registries.n > WARDEN_REGISTRIES_MAX) {
-		free((void *)mounts);
-		free((void *)registries);
-		return error_set(err, E2BIG, "insecure_registries: at most %d",
-				 WARDEN_REGISTRIES_MAX);
-	}
+	if (!mounts || !insecure || !trusted ||
+	    setenv("WARREN_STATE", c->state_dir, 1) < 0)
+		r = error_errno(err, ENOMEM, "start");
+	else if (c->insecure_registries.n > WARDEN_REGISTRIES_MAX ||
+		 c->trusted_registries.n > WARDEN_REGISTRIES_MAX)
+		r = error_set(err, E2BIG, "%s_registries: at most %d",
+			      c->insecure_registries.n > WARDEN_REGISTRIES_MAX
+				      ? "insecure"
+				      : "trusted",
+			      WARDEN_REGISTRIES_MAX);
 	policy.mounts = mounts;
-	policy.insecure_registries = registries;
+	policy.insecure_registries = insecure;
+	policy.trusted_registries = trusted;
 	image_program(program, sizeof(program));
 	list_places(c, &places);
-	r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
+	if (r == 0)
+		r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve(&p, err);
 	p.warden = warden_close(p.warden);
 	free((void *)mounts);
-	free((void *)registries);
+	free((void *)insecure);
+	free((void *)trusted);
 	return r;
 }
 

@@ -87,7 +87,11 @@ static unsigned bounded(unsigned n, unsigned standard, unsigned max)
 static void set_up(struct registry *r, const struct registry_options *o)
 {
 	r->insecure = listed(o->insecure, r->ref.registry);
-	r->plain_ok = r->insecure || ref_is_loopback(&r->ref);
+	r->public_only = o->public_only;
+	r->trusted = o->trusted;
+	r->insecure_list = o->insecure;
+	r->hidden = o->hidden;
+	r->plain_ok = r->insecure || (!o->public_only && ref_is_loopback(&r->ref));
 	r->parallel = bounded(o->parallel, PARALLEL, PARALLEL_MAX);
 	r->backoff_ms = bounded(o->backoff_ms, BACKOFF_MS, BACKOFF_MAX_MS);
 	r->stall_s = bounded(o->stall_s, STALL_S, 3600);
@@ -273,7 +277,7 @@ int registry_manifest(struct registry *r, const char *what, struct buf *ret_body
 	code = http_init(&h, r, "image", err);
 	if (code == 0)
 		code = fetch_manifest(&h, what, digest, err);
-	if (code < 0)
+	if (code < 0 && guard_failed(r, err) < 0)
 		return error_wrap(err, "pull %.240s", r->text);
 	buf_done(ret_body);
 	*ret_body = h.body;

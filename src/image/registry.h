@@ -33,6 +33,15 @@ struct registry_options {
 	const char *ca_file; /* further certificates to trust (PEM), NULL: none */
 	const char *const
 		*insecure; /* registries that may be asked without TLS, NULL-terminated */
+	/*
+	 * The reference is a stranger's: connect to public addresses alone, and with TLS alone,
+	 * save for hosts that are listed as @trusted or @insecure; @hidden (or NULL) gets the
+	 * reason of a failure that the error itself does not tell. All three lists and @hidden
+	 * are borrowed until registry_close().
+	 */
+	bool public_only;
+	const char *const *trusted; /* HOST or HOST:PORT, NULL-terminated */
+	struct warren_error *hidden;
 	unsigned parallel; /* downloads at a time; 0: 4 */
 	unsigned
 		backoff_ms; /* before the first retry, doubled for each further; 0: 500 */

@@ -67,7 +67,8 @@ static int refused(const struct http *h, struct warren_error *err)
 		"%s: login refused (%ld%s%s): there is no such image, or it needs a login "
 		"and the docker configuration has none%s%s",
 		reg->ref.registry, h->status, said[0] ? " " : "", said,
-		c->note[0] ? ": " : "", c->note);
+		c->note[0] && !reg->public_only ? ": " : "",
+		reg->public_only ? "" : c->note);
 }
 
 /* One token: visible characters, so that it is one header. */
@@ -194,7 +195,8 @@ static int fetch_token(struct registry *reg, const struct challenge *c,
 	CLEANUP(http_done) struct http h = { 0 };
 	int code;
 
-	if (!http_url_ok(c->realm, reg->plain_ok))
+	if (reg->public_only ? !guard_url_ok(reg, c->realm)
+			     : !http_url_ok(c->realm, reg->plain_ok))
 		return error_set(err, EPROTO,
 				 "%s names a token server that is not an https address",
 				 reg->ref.registry);

@@ -374,5 +374,7 @@ int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 		code = error_set(err, ECANCELED, "cancelled");
 	r->blobs = NULL;
 	r->n_blobs = 0;
-	return code < 0 ? error_wrap(err, "pull %.240s", r->text) : 0;
+	if (code < 0 && guard_failed(r, err) < 0)
+		return error_wrap(err, "pull %.240s", r->text);
+	return 0;
 }

@@ -23,7 +23,7 @@
 #define PROGRESS_EVERY_NS      20000000ULL
 #define NS_PER_MS              1000000ULL
 
-static char *url_part(const char *url, CURLUPart part)
+char *http_url_part(const char *url, CURLUPart part)
 {
 	CURLU *u = curl_url();
 	char *value = NULL, *copy = NULL;
@@ -38,9 +38,9 @@ static char *url_part(const char *url, CURLUPart part)
 
 void http_peer(const char *url, char peer[300])
 {
-	AUTO_FREE char *scheme = url_part(url, CURLUPART_SCHEME);
-	AUTO_FREE char *host = url_part(url, CURLUPART_HOST);
-	AUTO_FREE char *port = url_part(url, CURLUPART_PORT);
+	AUTO_FREE char *scheme = http_url_part(url, CURLUPART_SCHEME);
+	AUTO_FREE char *host = http_url_part(url, CURLUPART_HOST);
+	AUTO_FREE char *port = http_url_part(url, CURLUPART_PORT);
 	bool usual = scheme && port &&
 		     strcmp(port, strcmp(scheme, "https") == 0 ? "443" : "80") == 0;
 
@@ -54,8 +54,8 @@ bool http_same_origin(const char *a, const char *b)
 					   CURLUPART_PORT };
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		AUTO_FREE char *of_a = url_part(a, parts[i]);
-		AUTO_FREE char *of_b = url_part(b, parts[i]);
+		AUTO_FREE char *of_a = http_url_part(a, parts[i]);
+		AUTO_FREE char *of_b = http_url_part(b, parts[i]);
 
 		if (!of_a || !of_b || strcasecmp(of_a, of_b) != 0)
 			return false;
@@ -65,9 +65,9 @@ bool http_same_origin(const char *a, const char *b)
 
 bool http_url_ok(const char *url, bool plain_ok)
 {
-	AUTO_FREE char *scheme = url_part(url, CURLUPART_SCHEME);
-	AUTO_FREE char *host = url_part(url, CURLUPART_HOST);
-	AUTO_FREE char *user = url_part(url, CURLUPART_USER);
+	AUTO_FREE char *scheme = http_url_part(url, CURLUPART_SCHEME);
+	AUTO_FREE char *host = http_url_part(url, CURLUPART_HOST);
+	AUTO_FREE char *user = http_url_part(url, CURLUPART_USER);
 
 	if (!scheme || !host || !host[0] || user)
 		return false;
@@ -339,7 +339,9 @@ int http_begin(struct http *h, struct warren_error *err)
 	forget_answer(h);
 	h->tls = strncmp(url, "https:", 6) == 0;
 	set_options(h, url);
-	code = set_headers(h, url, err);
+	code = guard_hop(h, url, err);
+	if (code == 0)
+		code = set_headers(h, url, err);
 	if (code < 0)
 		return code;
 	if (h->form)

@@ -6,6 +6,7 @@
  *	registry_fetch.c	blobs: several at once, hashed, resumed
  *	registry_http.c	one exchange: its URL, headers, body
  *	registry_judge.c	what to do after an exchange: redirects, retries, sentences
+ *	registry_guard.c	where a stranger's pull may lead, and what it tells
  *	registry_auth.c	challenges and tokens
  *	registry_challenge.c	the header that asks for a login
  *	registry_creds.c	the docker configuration
@@ -47,6 +48,9 @@ struct registry {
 	bool plain_ok; /* that, or on loopback: may be spoken to without TLS */
 	bool plain;    /* that is how it is spoken to; may change until it answered */
 	bool answered;
+	bool public_only; /* for a stranger: registry_guard.c */
+	const char *const *trusted, *const *insecure_list;
+	struct warren_error *hidden;
 	unsigned parallel;
 	unsigned backoff_ms;
 	unsigned stall_s;
@@ -93,7 +97,8 @@ struct http {
 	bool login_renewed;  /* by this request, and not accepted yet */
 	uint64_t not_before; /* for a retry, on the monotonic clock */
 
-	bool tls; /* that is how it was sent */
+	bool tls;         /* that is how it was sent */
+	bool any_address; /* guarded, and yet to whatever address the name has */
 
 	/* The answer. */
 	bool running;
@@ -130,6 +135,8 @@ int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
 int http_run(struct http *h, struct warren_error *err);
 /* The URL of the exchange as it stands; to be freed. */
 char *http_url(const struct http *h);
+/* A part of a URL, to be freed; NULL: it has none. */
+char *http_url_part(const char *url, CURLUPart part);
 /* "host:port" of a URL as people know it, for sentences. */
 void http_peer(const char *url, char peer[300]);
 /* Do both URLs have the same scheme, host and port? */
@@ -143,6 +150,14 @@ enum http_verdict http_judge(struct http *h, struct warren_error *err);
 enum http_verdict http_retry(struct http *h, struct warren_error *err);
 /* What the registry says in an error body: short, printable; "" if nothing. */
 void http_message(const struct http *h, char text[128]);
+
+/* registry_guard.c */
+/* May the next exchange of @h go to @url? Then its handle is set up to go nowhere else. */
+int guard_hop(struct http *h, const char *url, struct warren_error *err);
+/* Is it an URL that a guarded pull may ask: https, or of a host that is listed as insecure? */
+bool guard_url_ok(const struct registry *reg, const char *url);
+/* The error as its reader may have it; returns its code. */
+int guard_failed(struct registry *reg, struct warren_error *err);
 
 /* registry_auth.c: after a 401. 0: begin again. */
 int auth_answer(struct http *h, struct warren_error *err);

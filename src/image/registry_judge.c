@@ -75,6 +75,9 @@ void http_message(const struct http *h, char text[128])
 	if (!message)
 		message = json_string_value(json_object_get(root, "message"));
 	text[0] = '\0';
+	/* Whose words they are nobody knows: a stranger's pull is not to carry them home. */
+	if (h->reg->public_only)
+		message = code = NULL;
 	add_plain(text, 128, message && *message ? message : (code ? code : ""));
 	json_decref(root);
 }
@@ -161,7 +164,8 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 	http_peer(url, peer);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_OS_ERRNO, &os_error);
 	(void)snprintf(what, sizeof(what), "%s%s%s", f->before, peer, f->after);
-	if (h->result == CURLE_COULDNT_CONNECT && os_error > 0 &&
+	/* Guarded, the code must not tell a closed port from a filtered one. */
+	if (h->result == CURLE_COULDNT_CONNECT && os_error > 0 && !h->reg->public_only &&
 	    strerrordesc_np((int)os_error))
 		(void)error_errno(err, (int)os_error, "%s", what);
 	else {
@@ -193,7 +197,8 @@ static enum http_verdict judge_redirect(struct http *h, const char *url,
 		return HTTP_FAILED;
 	}
 	http_peer(next, to);
-	if (!http_url_ok(next, plain_ok)) {
+	if (h->reg->public_only ? !guard_url_ok(h->reg, next)
+				: !http_url_ok(next, plain_ok)) {
 		(void)error_set(err, EPROTO,
 				"%s redirects to %s without TLS, which is refused", from,
 				to);

@@ -35,6 +35,7 @@ static const struct field {
 	{ "network", NETWORK, 0 },
 	{ "read_only", FLAG, offsetof(struct warren_spec, read_only) },
 	{ "durable", FLAG, offsetof(struct warren_spec, durable) },
+	{ "no_pull", FLAG, offsetof(struct warren_spec, no_pull) },
 };
 
 static int bad(const char *key, struct warren_error *err)

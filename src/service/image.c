@@ -59,9 +59,13 @@ static void job_end(struct job *job)
 static void take_end(struct job *job, json_t *line)
 {
 	const char *why = json_string_value(json_object_get(line, "message"));
+	const char *detail = json_string_value(json_object_get(line, "detail"));
 	int code = (int)json_integer_value(json_object_get(line, "errno"));
 
 	job->ended = true;
+	/* For the administrator, and not for who asked. */
+	if (detail && job->service->note)
+		job->service->note(job->service->note_ctx, detail);
 	if (json_integer_value(json_object_get(line, "status")) != 0)
 		(void)error_set(&job->err, code > 0 ? code : EIO, "%s",
 				why ? why : "warren-image failed");

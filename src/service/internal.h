@@ -140,6 +140,8 @@ struct service {
 	struct event events[EVENTS_KEPT];
 	uint64_t first_event, last_event;
 	struct event_listener *listeners;
+	void (*note)(void *ctx, const char *text); /* NULL: there is no log */
+	void *note_ctx;
 	struct pull *pulls; /* under way or waiting, the oldest first */
 	struct figures figures;
 	struct share watches,

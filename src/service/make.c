@@ -23,6 +23,7 @@ struct making {
 	char *image, *platform;
 	enum box_pull pull;
 	bool theirs; /* the backend's own images: we have nothing to pull */
+	bool may_not_pull;
 	bool pulled;
 	struct warren_error missing; /* what the warden said the first time */
 	struct image_waiter waiter;
@@ -104,9 +105,11 @@ static void on_looked(void *ctx, int r, const char *json UNUSED, size_t size UNU
 
 	if (r == -ENOMEDIUM)
 		(void)error_set(&err, ENOMEDIUM,
-				"there is no image '%s' on this machine, and it is "
-				"not to be pulled (pull: never)",
-				m->image);
+				"there is no image '%s' on this machine, and %s",
+				m->image,
+				m->may_not_pull ? "the token lacks the scope 'pull', "
+						  "which pulling it takes"
+						: "it is not to be pulled (pull: never)");
 	fail(m, &err);
 }
 
@@ -211,13 +214,15 @@ void box_make(struct box *box, const struct warren_spec *spec,
 			service_untidy(box->service);
 		return;
 	}
-	*m = (struct making){ .service = box->service,
-			      .msg = BUF_INIT(WIRE_MESSAGE_MAX),
-			      .image = spec->image ? strdup(spec->image) : NULL,
-			      .platform =
-				      source->platform ? strdup(source->platform) : NULL,
-			      .pull = source->pull,
-			      .theirs = source->theirs };
+	*m = (struct making){
+		.service = box->service,
+		.msg = BUF_INIT(WIRE_MESSAGE_MAX),
+		.image = spec->image ? strdup(spec->image) : NULL,
+		.platform = source->platform ? strdup(source->platform) : NULL,
+		.pull = source->may_not_pull ? BOX_PULL_NEVER : source->pull,
+		.may_not_pull = source->may_not_pull,
+		.theirs = source->theirs
+	};
 	(void)memcpy(m->id, box->row.id, sizeof(m->id));
 	r = wire_put_create(&m->msg, box->row.backend, box->row.id, spec);
 	if ((spec->image && !m->image) || (source->platform && !m->platform))

@@ -175,6 +175,13 @@ void service_probe(struct service *s, const char *backend,
 	}
 }
 
+void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
+		     void *ctx)
+{
+	s->note = fn;
+	s->note_ctx = ctx;
+}
+
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx)
 {
 	s->link.ended = fn;

@@ -82,6 +82,9 @@ void service_probe(struct service *s, const char *backend,
 		   void (*done)(void *ctx, int r, const char *json,
 				const struct warren_error *err),
 		   void *ctx);
+/* A sentence for the administrator's log, which no client gets to see. */
+void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
+		     void *ctx);
 /* The warden is gone, and so must we be. */
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 
@@ -104,6 +107,7 @@ struct box_source {
 	enum box_pull pull;
 	const char *platform; /* NULL: this machine's */
 	bool theirs;          /* the backend has images of its own: nothing is pulled */
+	bool may_not_pull;    /* the client; what is not here is refused */
 };
 
 /*

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "warden/internal.h"
 
-#define ARGS_MAX (16 + 2 * WARDEN_REGISTRIES_MAX)
+#define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
 
 static const char *const verbs[WIRE_IMAGE_MAX][2] = {
 	[WIRE_IMAGE_PULL] = { "pull", "--json" },
@@ -26,10 +26,19 @@ static const char *const verbs[WIRE_IMAGE_MAX][2] = {
 	[WIRE_IMAGE_RM] = { "rm", NULL },
 };
 
+static size_t put_list(const char **argv, size_t n, const char *option,
+		       const char *const *list)
+{
+	for (size_t i = 0; i < WARDEN_REGISTRIES_MAX && list && list[i]; i++) {
+		argv[n++] = option;
+		argv[n++] = list[i];
+	}
+	return n;
+}
+
 static void put_args(const struct warden_policy *policy, const struct wire_image *m,
 		     const char *argv[ARGS_MAX])
 {
-	const char *const *registry = policy->insecure_registries;
 	size_t n = 0;
 
 	argv[n++] = "warren-image";
@@ -43,11 +52,10 @@ static void put_args(const struct warden_policy *policy, const struct wire_image
 			argv[n++] = "--platform";
 			argv[n++] = m->platform;
 		}
-		for (size_t i = 0; i < WARDEN_REGISTRIES_MAX && registry && registry[i];
-		     i++) {
-			argv[n++] = "--insecure";
-			argv[n++] = registry[i];
-		}
+		/* Whoever asks is a stranger here: a client of the api. */
+		argv[n++] = "--public-only";
+		n = put_list(argv, n, "--insecure", policy->insecure_registries);
+		n = put_list(argv, n, "--trusted", policy->trusted_registries);
 	}
 	if (m->verb == WIRE_IMAGE_RM && m->flags & WIRE_IMAGE_FORCE)
 		argv[n++] = "--force";
@@ -157,6 +165,13 @@ int warden_image(const struct warden_policy *policy, const struct warden_backend
 		return error_errno(err, errno, "make a pipe");
 	in = ends[0];
 	out = ends[1];
+	if (backend && m->verb == WIRE_IMAGE_PULL && !policy_may_pull(policy, m->ref))
+		return error_set(
+			err, EPERM,
+			"backend '%s' pulls images by itself: from docker.io and from the "
+			"registries of the service's configuration (trusted_registries), "
+			"and '%.200s' is of neither",
+			backend->name, m->ref);
 	r = backend ? start_theirs(backend, m, out, err)
 		    : start_ours(policy, m, out, err);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "image/ref.h"
 #include "warden/warden.h"
 
 /* Does "/srv/data" (or "/srv/data:ro") permit @path? */
@@ -48,6 +49,25 @@ static int check_source(const struct warden_policy *p, const struct warren_mount
 		err, EPERM,
 		"mount '%s'%s: the service's configuration (mounts) does not allow it",
 		m->source, m->read_only ? " read-only" : "");
+}
+
+static bool lists(const char *const *list, const char *registry)
+{
+	for (; list && *list; list++)
+		if (strcasecmp(*list, registry) == 0)
+			return true;
+	return false;
+}
+
+bool policy_may_pull(const struct warden_policy *p, const char *image)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct ref ref;
+
+	return ref_parse(image, &ref, &ignored) == 0 &&
+	       (strcmp(ref.registry, "docker.io") == 0 ||
+		lists(p->trusted_registries, ref.registry) ||
+		lists(p->insecure_registries, ref.registry));
 }
 
 int policy_check(const struct warden_policy *p, const struct warren_spec *spec,

@@ -85,6 +85,8 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 		return r;
 	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)
 		spec.image = NULL;
+	if (!native && spec.image && !policy_may_pull(&k->w->policy, spec.image))
+		spec.no_pull = true;
 	if (native)
 		stock_begin(k->w->stock, spec.id);
 	r = warren_create(k->engine, &spec, &sb, err);

@@ -21,6 +21,8 @@ struct warden_policy {
 	const char *image_program;   /* path of warren-image */
 	const char *const
 		*insecure_registries; /* spoken to without TLS; NULL-terminated */
+	const char *const
+		*trusted_registries; /* whatever their address; NULL-terminated */
 };
 
 /* A backend beside the native one, opened when it is first asked for. */
@@ -52,5 +54,11 @@ void warden_join(struct warden *w);
 /* May a sandbox have @source of this machine? 0 or -EPERM. In policy.c, for the api as well. */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);
+
+/*
+ * May a backend that pulls by itself pull @image? It follows where the registry
+ * leads, unchecked: so docker.io and what the configuration lists alone.
+ */
+bool policy_may_pull(const struct warden_policy *policy, const char *image);
 
 #endif /* WARDEN_WARDEN_H */

@@ -66,6 +66,7 @@ struct wire_update {
 
 #define WIRE_READ_ONLY (1U << 0)
 #define WIRE_TMPFS     (1U << 1) /* of a mount: it has no source */
+#define WIRE_NO_PULL   (1U << 2)
 
 struct wire_mount {
 	uint32_t flags;
@@ -78,7 +79,7 @@ struct wire_create {
 	char id[16];
 	uint64_t memory, cpu_millis, pids, disk, nofile;
 	uint32_t network; /* enum warren_network */
-	uint32_t flags;   /* WIRE_READ_ONLY */
+	uint32_t flags;   /* WIRE_READ_ONLY, WIRE_NO_PULL */
 	uint32_t n_env, n_mounts;
 	uint32_t strings_size;
 	uint32_t wishes; /* WARREN_LIMIT_* */

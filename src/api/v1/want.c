@@ -268,10 +268,32 @@ static int read_times(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
+/*
+ * Pulling makes the service connect to where the client says. Without the scope for it, a
+ * client has the images that are here, and those that the administrator chose for him.
+ */
+static int read_pull(const struct caller *caller, const struct body *asked,
+		     struct wanted *w, struct api_error *err)
+{
+	int r;
+
+	if (access_may(caller, "pull"))
+		return 0;
+	w->source.may_not_pull = body_has(asked, "image");
+	w->spec.no_pull = w->source.may_not_pull;
+	if (!body_has(asked, "pull") || w->source.pull != BOX_PULL_ALWAYS)
+		return 0;
+	r = api_error_set(err, API_ERR_FORBIDDEN,
+			  "/pull: the token lacks the scope 'pull'");
+	api_error_text(err, "scope", "pull");
+	return r;
+}
+
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err)
 {
 	const struct config *cfg = v1->config;
+	const struct body *asked = body;
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
@@ -296,6 +318,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
 	r = read_place(cfg, caller->tenant, body, w, err);
+	if (r == 0)
+		r = read_pull(caller, asked, w, err);
 	if (r == 0)
 		r = read_limits(cfg, body, &w->spec, err);
 	if (r == 0)

@@ -197,6 +197,14 @@ static int check_spec(const struct place *p, const struct warren_spec *s,
 					 "%s: create: %s cannot be given: the "
 					 "template has no place for it",
 					 p->name, asks[i].name);
+	/* What the command does with a name that is not here, nobody knows. */
+	if (s->image && s->no_pull)
+		return error_set(
+			err, EPERM,
+			"%s: create: image '%.80s' may have to be pulled: that takes "
+			"the scope 'pull', and a registry that the service's "
+			"configuration lists (trusted_registries)",
+			p->name, s->image);
 	if (s->user && !template_has(words_of(p, "exec"), "user") &&
 	    !template_has(create, "user"))
 		return error_set(err, EOPNOTSUPP,

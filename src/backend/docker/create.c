@@ -186,6 +186,7 @@ static int prepare(struct docker *d, struct place *p, const struct warren_spec *
 		r = docker_info(d, info, err);
 	if (r == 0)
 		r = docker_limits(p, info, spec, limits, err);
+	d->no_pull = spec->no_pull && image == spec->image;
 	if (r == 0)
 		r = docker_image(d, image, err);
 	if (r == 0)

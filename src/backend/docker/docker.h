@@ -60,6 +60,7 @@ struct docker {
 	const char *name;            /* of the backend, for errors */
 	const char *image;           /* of sandboxes that name none; may be NULL */
 	const char *pull;            /* "missing", "never" or "always" */
+	bool no_pull;                /* whatever that says: the client may not */
 	struct platform_pull *watch; /* who hears of a pull; NULL: nobody */
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];

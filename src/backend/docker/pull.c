@@ -244,7 +244,7 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 	AUTO_CLOSE int archive = -1;
 	int r = is_there(d, image, err);
 
-	if (r < 0 || (r > 0 && !always))
+	if (r < 0 || (r > 0 && (!always || d->no_pull)))
 		return r < 0 ? r : 0;
 	archive = open_archive(d, image);
 	if (archive >= 0)
@@ -254,6 +254,13 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 			err, ENOMEDIUM,
 			"%s: the daemon has no image '%.80s', and `pull: never` is "
 			"configured: docker pull it, or docker load it",
+			d->name, image);
+	if (d->no_pull)
+		return error_set(
+			err, ENOMEDIUM,
+			"%s: the daemon has no image '%.80s', and this client may not make "
+			"it pull one: that takes the scope 'pull', and a registry that the "
+			"service's configuration lists (trusted_registries)",
 			d->name, image);
 	return pull(d, image, err);
 }

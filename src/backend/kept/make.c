@@ -88,6 +88,7 @@ static void put_spec(struct json *j, const struct warren_spec *s)
 	put_mounts(j, s);
 	json_bool(j, "read_only", s->read_only);
 	json_bool(j, "durable", s->durable);
+	json_bool(j, "no_pull", s->no_pull);
 	json_close(j, '}');
 }
 

@@ -8,6 +8,7 @@
 #include "cli/image/cancel.h"
 #include "cli/image/image.h"
 #include "cli/image/progress.h"
+#include "cli/image/report.h"
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
 #include "cli/image/theirs.h"
@@ -17,7 +18,8 @@ struct pull_options {
 	const char *backend; /* NULL: our store */
 	const char *platform;
 	const char *ca_file;
-	struct host_list insecure;
+	struct host_list insecure, trusted;
+	bool public_only;
 	bool missing;
 	bool quiet;
 	bool json;
@@ -53,6 +55,12 @@ static const struct opt pull_table[] = {
 	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
 	  "a registry that may be spoken to without TLS",
 	  host_list_add, FIELD(insecure) },
+	{ NULL, "public-only", 0, NULL, NULL,
+	  "only from registries with public addresses; errors do not say more",
+	  opt_flag, FIELD(public_only) },
+	{ NULL, "trusted", 0, "HOST[:PORT]", "registry.lan:5000",
+	  "with --public-only: a registry that may have any address",
+	  host_list_add, FIELD(trusted) },
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
 	  "certificates to trust besides the system's",
 	  opt_text, FIELD(ca_file) },
@@ -114,7 +122,11 @@ static int pull(const struct store *s, const char *text, const struct pull_optio
 {
 	struct oci_options options = {
 		.platform = o->platform,
-		.registry = { .ca_file = o->ca_file, .insecure = o->insecure.v },
+		.registry = { .ca_file = o->ca_file,
+			      .insecure = o->insecure.v,
+			      .public_only = o->public_only,
+			      .trusted = o->trusted.v,
+			      .hidden = report_hidden() },
 		.progress = progress_show,
 	};
 	struct progress progress;
@@ -179,13 +191,16 @@ static int pull_theirs(const char *text, const struct pull_options *o, struct bu
 	struct json j = { .out = out };
 	int r;
 
-	if (o->platform || o->insecure.n > 0 || o->ca_file)
+	if (o->platform || o->insecure.n > 0 || o->public_only || o->trusted.n > 0 ||
+	    o->ca_file)
 		return error_set(err, EINVAL,
 				 "--%s: backend '%s' pulls images by itself, as it is "
 				 "configured",
-				 o->platform     ? "platform"
-				 : o->insecure.n ? "insecure"
-						 : "ca",
+				 o->platform      ? "platform"
+				 : o->insecure.n  ? "insecure"
+				 : o->public_only ? "public-only"
+				 : o->trusted.n   ? "trusted"
+						  : "ca",
 				 o->backend);
 	progress_init(&progress, o->quiet);
 	r = theirs_pull(o->backend, text, o->missing, &progress, id, err);

@@ -20,6 +20,7 @@ _Static_assert(ARRAY_SIZE(phases) == OCI_DONE + 1, "a state has no phase");
 static struct {
 	bool wanted;
 	struct warren_error error; /* the first */
+	struct warren_error hidden;
 	struct oci_layer *told;
 	size_t n;
 } report;
@@ -38,6 +39,11 @@ void report_error(const struct warren_error *err)
 {
 	if (report.error.code == 0)
 		report.error = *err;
+}
+
+struct warren_error *report_hidden(void)
+{
+	return &report.hidden;
 }
 
 static bool is_new(const struct oci_layer *was, const struct oci_layer *is)
@@ -100,6 +106,8 @@ int report_end(int status)
 	if (status != 0 && report.error.code) {
 		json_int(&j, "errno", report.error.code);
 		json_str(&j, "message", report.error.msg);
+		if (report.hidden.code)
+			json_str(&j, "detail", report.hidden.msg);
 	}
 	json_close(&j, '}');
 	buf_puts(&out, "\n");

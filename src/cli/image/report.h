@@ -4,10 +4,11 @@
  *
  *	{"type":"layer","digest":"sha256:...","phase":"downloading","done":1,"total":2}
  *	...
- *	{"type":"end","status":125,"errno":2,"message":"..."}
+ *	{"type":"end","status":125,"errno":2,"message":"...","detail":"..."}
  *
  * Between them on stdout is what the command prints. The last line is always of
- * type "end": without it we were killed. Who closes the pipe wants no more of it.
+ * type "end": without it we were killed. What it calls detail is for the administrator
+ * alone. Who closes the pipe wants no more of it.
  */
 #ifndef CLI_IMAGE_REPORT_H
 #define CLI_IMAGE_REPORT_H
@@ -19,6 +20,8 @@ void report_start(void);
 bool report_wanted(void);
 /* Why it failed; of several reasons the first is told. */
 void report_error(const struct warren_error *err);
+/* Where the reason goes that the message does not tell; "": there is none. */
+struct warren_error *report_hidden(void);
 /* As for struct oci_options; non-zero: nobody listens any more. */
 int report_layers(const struct oci_layer *layers, size_t n);
 /* The last line. Returns @status. */
