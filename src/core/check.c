@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - what a spec must look like: validated at the door, inert after it */
 #include "core/check.h"
-#include "base/id.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+
+#include "base/id.h"
+#include "image/ref.h"
 
 #define HOSTNAME_LEN_MAX 63
 #define ENV_NAME_MAX     256
@@ -88,16 +90,37 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 		if (r == 0 && m->source && m->source[0] != '/')
 			r = error_set(err, EINVAL, "volume '%s' is not absolute",
 				      m->source);
+		if (r == 0 && m->source_fd && (m->source_fd < 0 || !m->source))
+			r = error_set(
+				err, EINVAL,
+				"a volume has a descriptor and no name, or none that "
+				"is one");
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+/*
+ * Whatever the backend makes of it (a word for a tool, a part of a URL): it is the machine's own
+ * (`host`), a directory, or a name as registries have them, which never looks like an option.
+ */
+static int check_image(const char *image, struct warren_error *err)
+{
+	struct ref ignored;
+	int r = 0;
+
+	if (strcmp(image, "host") != 0 && strncmp(image, "dir:", 4) != 0)
+		r = ref_parse(image, &ignored, err);
+	return r < 0 ? error_wrap(err, "image '%.200s'", image) : 0;
+}
+
 int check_spec(const struct warren_spec *spec, struct warren_error *err)
 {
 	int r = check_env(spec->env, err);
 
+	if (r == 0 && spec->image)
+		r = check_image(spec->image, err);
 	if (r == 0 && spec->hostname)
 		r = check_hostname(spec->hostname, err);
 	if (r == 0 && spec->user)

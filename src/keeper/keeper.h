@@ -17,6 +17,7 @@
  * within.c	files and ports by somebody inside who is ours, where the platform has one
  * files.c	else, OPEN and SCAN the same way as trees; entries.c, what is found; change.c, CHANGE
  * token.c	directories that were opened; spool.c, the bytes of files; port.c, ports
+ * streams.c	which descriptors are taken from whoever speaks to us
  * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
  *
  * A keeper serves one sandbox, as pid 1 of a pid namespace: with it end all the

@@ -230,6 +230,8 @@ int place_patience(void);
  */
 struct buf;
 int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int out);
+/* streams.c: of a process that only moves bytes: it is nobody from here on, where we are root. */
+void place_drop_rights(void);
 void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 /* For exec(): say how it ended, and end. */

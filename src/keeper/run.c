@@ -23,6 +23,7 @@
 
 #include "base/fd.h"
 #include "keeper/keeper.h"
+#include "keeper/streams.h"
 #include "keeper/work.h"
 
 #define SPEC_MAX (16U << 20)
@@ -111,6 +112,12 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 
 	if (!request_is_sound(c, size))
 		return;
+	if (streams_check(msg, size, fds, n_fds) < 0) {
+		reply_why = "a stream is a pipe, a regular file or an eventfd";
+		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+		reply_why = NULL;
+		return;
+	}
 	if (save_is_away() && needs_life(h->type)) {
 		reply_why = "the sandbox is paused: resume it first";
 		reply(c, h->seq, -EBUSY, PROTO_STAGE_REQUEST, -1);

@@ -7,7 +7,8 @@
  * {name} in a word becomes a value. A word that is {argv} alone becomes the words of the
  * command. A word that is a hole alone, for which there is no value, is left out, and with
  * it the word before if that is an option ("-u"). Anything else in braces is an error, so that a
- * misspelt name does not reach the tool; "{{" is a brace.
+ * misspelt name does not reach the tool; "{{" is a brace. A value that begins with '-' at the
+ * beginning of a word is an error, too: data of a request never becomes an option of the tool.
  */
 #ifndef COMMAND_TEMPLATE_H
 #define COMMAND_TEMPLATE_H
@@ -19,6 +20,7 @@
 struct hole {
 	const char *name;
 	const char *value; /* NULL: there is none */
+	bool option;       /* it is the administrator's own word, and may be an option */
 	bool used;         /* by the template */
 };
 
