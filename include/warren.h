@@ -119,6 +119,12 @@ struct warren_mount {
 	const char *target; /* absolute, inside */
 	bool read_only;
 	uint64_t size; /* of a tmpfs, bytes; 0: 64 MiB */
+	/*
+	 * The source as a descriptor (O_PATH will do) that stays the caller's: that very file or
+	 * directory is mounted, or the call fails with -ESTALE if the name stands for another
+	 * one meanwhile. 0: what the name stands for when it is mounted.
+	 */
+	int source_fd;
 };
 
 #define WARREN_LIMIT_MEMORY (1U << 0)

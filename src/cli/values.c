@@ -3,11 +3,13 @@
 #include "cli/values.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/macro.h"
 #include "base/parse.h"
@@ -251,14 +253,28 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 	return m;
 }
 
+/*
+ * Opened once: what is mounted is what the path led to now, whatever is put on the way meanwhile.
+ * Its name is what the kernel calls it.
+ */
 static int set_source(struct warren_mount *m, const char *path, struct warren_error *err)
 {
+	char link[32], name[PATH_MAX];
+	ssize_t n;
+
 	/* A bare word is the name of a volume elsewhere: a directory must not be meant by chance. */
 	if (!strchr(path, '/') && strcmp(path, ".") != 0 && strcmp(path, "..") != 0)
 		return error_set(err, EINVAL, "'%s' is not a path: write ./%s", path,
 				 path);
-	m->source = realpath(path, NULL);
-	return m->source ? 0 : error_errno(err, errno, "'%s'", path);
+	m->source_fd = open(path, O_PATH | O_CLOEXEC);
+	if (m->source_fd < 0)
+		return error_errno(err, errno, "'%s'", path);
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", m->source_fd);
+	n = readlink(link, name, sizeof(name));
+	if (n < 0 || n == sizeof(name))
+		return error_errno(err, n < 0 ? errno : ENAMETOOLONG, "'%s'", path);
+	m->source = strndup(name, (size_t)n);
+	return m->source ? 0 : error_errno(err, ENOMEM, "'%s'", path);
 }
 
 /* SRC:DST[:ro|:rw] */
@@ -305,6 +321,8 @@ int value_tmpfs(void *field, const char *value, struct warren_error *err)
 void mount_list_done(struct mount_list *list)
 {
 	for (size_t i = 0; i < list->n; i++) {
+		if (list->v[i].source_fd > 0)
+			(void)close(list->v[i].source_fd);
 		free((char *)(uintptr_t)list->v[i].source);
 		free((char *)(uintptr_t)list->v[i].target);
 	}

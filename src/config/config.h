@@ -105,6 +105,7 @@ struct config {
 	struct config_list mounts;       /* config_mount_allowed() judges by it */
 	struct config_list insecure_registries, trusted_registries;
 	struct config_limits defaults, max;
+	uint64_t max_sandboxes; /* of all tenants */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts made ahead */
 	uint64_t journal_default, journal_max;

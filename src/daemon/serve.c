@@ -413,6 +413,7 @@ struct places {
 	struct warden_backend others[CONFIG_BACKENDS_MAX];
 	size_t n_others;
 	bool native;
+	enum tier native_tier;
 	const char *names[CONFIG_BACKENDS_MAX + 1]; /* all; NULL-terminated */
 };
 
@@ -425,9 +426,10 @@ static void list_places(const struct config *c, struct places *ret)
 		ret->names[i] = b->name;
 		if (b->settings)
 			ret->others[ret->n_others++] =
-				(struct warden_backend){ b->name, b->kind, b->settings };
+				(struct warden_backend){ b->name, b->kind, b->settings,
+							 b->tier };
 		else
-			ret->native = true;
+			ret->native = true, ret->native_tier = b->tier;
 	}
 }
 
@@ -487,7 +489,14 @@ static int run(const struct config *c, struct warren_error *err)
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
 	struct places places;
-	struct warden_policy policy = { .host_image = c->host_image,
+	struct warden_policy policy = { .max = { .memory = c->max.memory,
+						 .cpu_millis = c->max.cpu_millis,
+						 .pids = c->max.pids,
+						 .disk = c->max.disk,
+						 .nofile = c->max.nofile },
+					.max_sandboxes = c->max_sandboxes,
+					.min_tier = (enum tier)c->min_tier,
+					.host_image = c->host_image,
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
 					.image_program = program };
@@ -512,6 +521,7 @@ static int run(const struct config *c, struct warren_error *err)
 	policy.trusted_registries = trusted;
 	image_program(program, sizeof(program));
 	list_places(c, &places);
+	policy.native_tier = places.native_tier;
 	if (r == 0)
 		r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)

@@ -41,12 +41,12 @@ _Static_assert(sizeof("la") + STORE_LAYERS_MAX * (4UL + STORE_SHORT_LEN) <=
 	       "the layers do not fit into the line that stacks them");
 _Static_assert(ARRAY_SIZE(host_trees) < IMAGE_MOUNTS_MAX, "and the root");
 
-static int add_mount(struct image *image, const char *at, const char *path,
+static int add_mount(struct image *image, const char *at, const char *path, int flags,
 		     struct warren_error *err)
 {
 	struct image_mount *m = &image->mounts[image->n_mounts];
 
-	m->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	m->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 	if (m->fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
 	image->n_mounts++;
@@ -69,11 +69,16 @@ static int add_skel(struct image *image, enum skel_kind kind, const char *state_
 	return 0;
 }
 
-/* Is @inner below @outer (or the same), all links resolved? */
-static bool holds(const char *outer, const char *inner)
+/* Is @inner below the directory @outer (or the same), all links resolved? */
+static bool holds(int outer, const char *inner)
 {
-	AUTO_FREE char *a = realpath(outer, NULL), *b = realpath(inner, NULL);
-	size_t n = a ? strlen(a) : 0;
+	char name[32];
+	AUTO_FREE char *a = NULL, *b = realpath(inner, NULL);
+	size_t n;
+
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", outer);
+	a = realpath(name, NULL);
+	n = a ? strlen(a) : 0;
 
 	if (!a || !b)
 		return false;
@@ -83,23 +88,27 @@ static bool holds(const char *outer, const char *inner)
 static int open_dir_image(const char *path, const char *state_dir, struct image *image,
 			  struct warren_error *err)
 {
+	const struct image_mount *dir;
 	int r;
 
 	if (path[0] == '\0')
 		return error_set(err, EINVAL,
 				 "'dir:' names no directory (example: dir:/srv/rootfs)");
-	if (holds(path, state_dir))
+	r = add_skel(image, SKEL_COMMON, state_dir, err);
+	if (r == 0)
+		r = add_mount(image, "", path, 0, err);
+	if (r < 0)
+		return r;
+	/* Judged by what was opened, which is what is mounted. */
+	dir = &image->mounts[image->n_mounts - 1];
+	if (holds(dir->fd, state_dir))
 		return error_set(
 			err, ELOOP,
 			"the directory '%s' holds Warren's own state, '%s': an overlay cannot "
 			"lie on itself",
 			path, state_dir);
-	r = add_skel(image, SKEL_COMMON, state_dir, err);
-	if (r == 0)
-		r = add_mount(image, "", path, err);
-	if (r == 0)
-		(void)strcpy(image->lowers, "la:lb");
-	return r;
+	(void)strcpy(image->lowers, "la:lb");
+	return 0;
 }
 
 static int open_host_image(const char *path UNUSED, const char *state_dir,
@@ -108,14 +117,16 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 	int r = add_skel(image, SKEL_HOST, state_dir, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(host_trees); i++) {
+		struct warren_error why = WARREN_ERROR_INIT;
 		char dir[16] = "/";
-		struct stat st;
 
 		(void)strncat(dir, host_trees[i], sizeof(dir) - 2);
+		r = add_mount(image, host_trees[i], dir, O_NOFOLLOW, &why);
 		/* A link (/bin on a merged /usr) is in the layer, and absent is absent. */
-		if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-			continue;
-		r = add_mount(image, host_trees[i], dir, err);
+		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+			r = 0;
+		else if (r < 0)
+			*err = why;
 	}
 	return r;
 }
@@ -167,7 +178,7 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	if (r == 0)
 		r = add_skel(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
-		r = add_mount(image, "", s.path, err);
+		r = add_mount(image, "", s.path, 0, err);
 	if (r == 0)
 		r = stack_layers(&s, image, err);
 	store_close(&s);

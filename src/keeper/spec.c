@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec.c - the spec of a sandbox, as libwarren wrote it (backend/kept/spec.c), read strictly */
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "keeper/keeper.h"
 
@@ -60,6 +65,28 @@ static int read_env(const json_t *v, struct warren_spec *ret, struct warren_erro
 	return 0;
 }
 
+/*
+ * The source of a volume, opened once; what it is to be was judged before (libwarren has it open),
+ * and whatever else has its name by now is refused.
+ */
+static int open_source(struct warren_mount *m, const char *is, struct warren_error *err)
+{
+	uintmax_t dev = 0, ino = 0;
+	struct stat st;
+
+	if (sscanf(is, "%jx:%jx", &dev, &ino) != 2)
+		return bad("mounts", err);
+	m->source_fd = open(m->source, O_PATH | O_CLOEXEC);
+	if (m->source_fd < 0 || fstat(m->source_fd, &st) < 0)
+		return error_errno(err, errno, "volume '%s'", m->source);
+	if (st.st_dev != dev || st.st_ino != ino)
+		return error_set(err, ESTALE,
+				 "volume '%s': the name stands for something else than "
+				 "it did when it was allowed",
+				 m->source);
+	return 0;
+}
+
 static int read_mounts(const json_t *v, struct warren_spec *ret, struct warren_error *err)
 {
 	size_t n = json_array_size(v);
@@ -71,13 +98,18 @@ static int read_mounts(const json_t *v, struct warren_spec *ret, struct warren_e
 	ret->n_mounts = n;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *one = json_array_get(v, i);
+		const char *is = json_string_value(json_object_get(one, "is"));
+		int r;
 
 		m[i].source = json_string_value(json_object_get(one, "source"));
 		m[i].target = json_string_value(json_object_get(one, "target"));
 		m[i].read_only = json_is_true(json_object_get(one, "read_only"));
 		m[i].size = (uint64_t)json_integer_value(json_object_get(one, "size"));
-		if (!m[i].target)
+		if (!m[i].target || (is && !m[i].source))
 			return bad("mounts", err);
+		r = is ? open_source(&m[i], is, err) : 0;
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -131,6 +163,9 @@ int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *e
 
 void spec_done(struct warren_spec *spec)
 {
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		if (spec->mounts[i].source_fd > 0)
+			(void)close(spec->mounts[i].source_fd);
 	free((void *)(uintptr_t)spec->env);
 	free((void *)(uintptr_t)spec->mounts);
 }

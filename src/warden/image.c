@@ -5,9 +5,15 @@
  * What it prints is read by who asked, through a pipe: lines of JSON, the last of
  * which says how it went. Nobody waits for it here. It writes until the reader
  * is gone, and then it gives up.
+ *
+ * There are not more than so many at a time. As SIGCHLD is ignored nobody tells of their end:
+ * each holds the end of a pipe that has nothing to say, and we hold the other. Pulls, which take
+ * as long as a registry likes, leave some places to the rest.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -18,6 +24,63 @@
 #include "warden/internal.h"
 
 #define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
+#define FD_ALIVE 9 /* of the program: held open until it ends */
+
+struct images {
+	pthread_mutex_t lock;
+	struct {
+		int alive; /* at its end when the program is gone; -1: nobody */
+		bool pulls;
+	} at_work[WARDEN_IMAGES_MAX];
+};
+
+struct images *images_new(void)
+{
+	struct images *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	(void)pthread_mutex_init(&all->lock, NULL);
+	for (size_t i = 0; i < WARDEN_IMAGES_MAX; i++)
+		all->at_work[i].alive = -1;
+	return all;
+}
+
+struct images *images_free(struct images *all)
+{
+	if (!all)
+		return NULL;
+	for (size_t i = 0; i < WARDEN_IMAGES_MAX; i++)
+		if (all->at_work[i].alive >= 0)
+			(void)close(all->at_work[i].alive);
+	(void)pthread_mutex_destroy(&all->lock);
+	free(all);
+	return NULL;
+}
+
+static bool has_ended(int alive)
+{
+	struct pollfd p = { .fd = alive };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* A place for one more, or -EAGAIN; with the lock held. */
+static int find_room(struct images *all, bool pulls)
+{
+	unsigned n_pulls = 0;
+	int room = -EAGAIN;
+
+	for (int i = 0; i < WARDEN_IMAGES_MAX; i++) {
+		if (all->at_work[i].alive >= 0 && has_ended(all->at_work[i].alive))
+			(void)close(TAKE_FD(all->at_work[i].alive));
+		if (all->at_work[i].alive < 0)
+			room = i;
+		else
+			n_pulls += all->at_work[i].pulls;
+	}
+	return pulls && n_pulls >= WARDEN_PULLS_MAX ? -EAGAIN : room;
+}
 
 static const char *const verbs[WIRE_IMAGE_MAX][2] = {
 	[WIRE_IMAGE_PULL] = { "pull", "--json" },
@@ -66,7 +129,7 @@ static void put_args(const struct warden_policy *policy, const struct wire_image
 }
 
 /* It has children of its own to wait for, and must hear when it is told to end. @in -1: nothing. */
-static int spawn(const char *program, const char *const *argv, int in, int out)
+static int spawn(const char *program, const char *const *argv, int in, int out, int alive)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -92,6 +155,8 @@ static int spawn(const char *program, const char *const *argv, int in, int out)
 	if (r == 0)
 		r = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY,
 						     0);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(&actions, alive, FD_ALIVE);
 	if (r == 0)
 		r = posix_spawnattr_setsigmask(&attr, &none);
 	if (r == 0)
@@ -121,18 +186,18 @@ static int put_settings(const char *settings)
 }
 
 static int start_ours(const struct warden_policy *policy, const struct wire_image *m,
-		      int out, struct warren_error *err)
+		      int out, int alive, struct warren_error *err)
 {
 	const char *argv[ARGS_MAX];
 	int r;
 
 	put_args(policy, m, argv);
-	r = spawn(policy->image_program, argv, -1, out);
+	r = spawn(policy->image_program, argv, -1, out, alive);
 	return r < 0 ? error_errno(err, -r, "start '%s'", policy->image_program) : 0;
 }
 
 static int start_theirs(const struct warden_backend *b, const struct wire_image *m,
-			int out, struct warren_error *err)
+			int out, int alive, struct warren_error *err)
 {
 	const char *argv[] = { "warren-keeper",
 			       m->flags & WIRE_IMAGE_MISSING ? "pull-missing" : "pull",
@@ -151,30 +216,77 @@ static int start_theirs(const struct warden_backend *b, const struct wire_image 
 	if (r < 0)
 		return r;
 	settings = put_settings(b->settings);
-	r = settings < 0 ? settings : spawn(program, argv, settings, out);
+	r = settings < 0 ? settings : spawn(program, argv, settings, out, alive);
 	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
 }
 
-int warden_image(const struct warden_policy *policy, const struct warden_backend *backend,
-		 const struct wire_image *m, int *ret_fd, struct warren_error *err)
+/* What reaches a command line is a name of an image or of a platform, and nothing else. */
+static int check_words(const struct wire_image *m, struct warren_error *err)
 {
-	AUTO_CLOSE int in = -1, out = -1;
-	int ends[2], r;
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789/._-";
+
+	if (m->platform[0] && (m->platform[0] == '-' ||
+			       strspn(m->platform, allowed) != strlen(m->platform)))
+		return error_set(err, EINVAL,
+				 "platform '%.60s' is not OS/ARCH (example: linux/arm64)",
+				 m->platform);
+	if (m->verb == WIRE_IMAGE_LS && !m->ref[0])
+		return 0;
+	return policy_check_ref(m->ref, err);
+}
+
+/* A pipe whose ends cannot be taken for one another's descriptors in the program (FD_ALIVE). */
+static int make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
+{
+	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
-	in = ends[0];
-	out = ends[1];
-	if (backend && m->verb == WIRE_IMAGE_PULL && !policy_may_pull(policy, m->ref))
-		return error_set(
+	*ret_in = ends[0];
+	*ret_out = ends[1];
+	high = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_ALIVE + 1);
+	if (high < 0)
+		return error_errno(err, errno, "make a pipe");
+	(void)close(ends[1]);
+	*ret_out = high;
+	return 0;
+}
+
+int images_start(struct images *all, const struct warden_policy *policy,
+		 const struct warden_backend *backend, const struct wire_image *m,
+		 int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int in = -1, out = -1, alive = -1, theirs = -1;
+	bool pulls = m->verb == WIRE_IMAGE_PULL;
+	int r = check_words(m, err), room;
+	if (r == 0 && backend && pulls && !policy_may_pull(policy, m->ref))
+		r = error_set(
 			err, EPERM,
 			"backend '%s' pulls images by itself: from docker.io and from the "
 			"registries of the service's configuration (trusted_registries), "
 			"and '%.200s' is of neither",
 			backend->name, m->ref);
-	r = backend ? start_theirs(backend, m, out, err)
-		    : start_ours(policy, m, out, err);
 	if (r == 0)
+		r = make_pipe(&in, &out, err);
+	if (r == 0)
+		r = make_pipe(&alive, &theirs, err);
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&all->lock);
+	room = find_room(all, pulls);
+	if (room < 0)
+		r = error_set(err, EAGAIN,
+			      "as many programs as there may be are at work on images; "
+			      "try again");
+	else if (backend)
+		r = start_theirs(backend, m, out, theirs, err);
+	else
+		r = start_ours(policy, m, out, theirs, err);
+	if (r == 0) {
+		all->at_work[room].alive = TAKE_FD(alive);
+		all->at_work[room].pulls = pulls;
 		*ret_fd = TAKE_FD(in);
+	}
+	(void)pthread_mutex_unlock(&all->lock);
 	return r;
 }

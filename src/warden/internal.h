@@ -35,11 +35,17 @@ struct slow *slow_stop(struct slow *s);
 
 /* ------------------------------------------------------------------- image.c */
 
+struct images; /* the programs that are at work */
+
+struct images *images_new(void);
+/* NULL is fine; returns NULL. Programs at work are left to their readers. */
+struct images *images_free(struct images *all);
 /*
- * Start it; *@ret_fd is the end of a pipe with what it prints. For @backend, that has images
- * of its own, only pulls; NULL: it is our store.
+ * Start one; *@ret_fd is the end of a pipe with what it prints. For @backend, that has images
+ * of its own, only pulls; NULL: it is our store. -EAGAIN: as many as there may be are at work.
  */
-int warden_image(const struct warden_policy *policy, const struct warden_backend *backend,
-		 const struct wire_image *m, int *ret_fd, struct warren_error *err);
+int images_start(struct images *all, const struct warden_policy *policy,
+		 const struct warden_backend *backend, const struct wire_image *m,
+		 int *ret_fd, struct warren_error *err);
 
 #endif /* WARDEN_INTERNAL_H */

@@ -1,54 +1,248 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy.c - what of this machine a sandbox may have
+ * policy.c - what a sandbox may have, by the service's configuration
  *
- * Asked twice: by the api, which can answer in words of the request, and by
- * the warden, which does not trust the api. A prefix is compared by whole parts
- * of the path after links are resolved, since who may write below a permitted
- * directory may put a link there.
+ * Asked twice: by the api, which can answer in words of the request, and by the warden, which
+ * does not trust the api. A source of a mount is judged by name here and by descriptor in the
+ * warden (policy_open_mounts()): whoever may write below a permitted directory may put a link
+ * there at any moment, so what is checked must be what is mounted.
  */
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "image/ref.h"
+#include "os/mount.h"
 #include "warden/warden.h"
 
-/* Does "/srv/data" (or "/srv/data:ro") permit @path? */
-static bool permits(const char *rule, const char *path, bool read_only)
+/* -------------------------------------------------------------------- mounts */
+
+/* The length of the path of "/srv/data", "/srv/data:ro" or "/srv/data:rw". */
+static size_t rule_length(const char *rule, bool *ret_write)
 {
 	size_t n = strlen(rule);
 
-	if (n > 3 && strcmp(rule + n - 3, ":ro") == 0) {
-		if (!read_only)
-			return false;
+	*ret_write = true;
+	if (n > 3 &&
+	    (strcmp(rule + n - 3, ":ro") == 0 || strcmp(rule + n - 3, ":rw") == 0)) {
+		*ret_write = rule[n - 1] == 'w';
 		n -= 3;
 	}
 	while (n > 1 && rule[n - 1] == '/')
 		n--;
+	return n;
+}
+
+/* Does @rule permit @path, by whole parts of it? Then *@ret_n is how much of it is the rule's. */
+static bool permits(const char *rule, const char *path, bool read_only, size_t *ret_n)
+{
+	bool write;
+	size_t n = rule_length(rule, &write);
+
+	if (!write && !read_only)
+		return false;
+	*ret_n = n;
 	if (n == 1 && rule[0] == '/')
-		return true;
+		return path[0] == '/';
 	return strncmp(path, rule, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
-static int check_source(const struct warden_policy *p, const struct warren_mount *m,
-			struct warren_error *err)
+/*
+ * The outermost rule that permits @m. What lies below one rule and is named by another is opened
+ * from the outer one: a sandbox that may write there could have put a link in the way of the inner
+ * one's name.
+ */
+static const char *find_rule(const struct warden_policy *p, const struct warren_mount *m,
+			     size_t *ret_n)
 {
-	char real[PATH_MAX];
+	const char *found = NULL;
 
 	for (const char *const *rule = p->mounts; rule && *rule; rule++) {
-		if (!permits(*rule, m->source, m->read_only))
+		size_t n;
+
+		if (!permits(*rule, m->source, m->read_only, &n) ||
+		    (found && n >= *ret_n))
 			continue;
-		if (!realpath(m->source, real))
-			return error_errno(err, errno, "mount '%s'", m->source);
-		if (permits(*rule, real, m->read_only))
-			return 0;
+		found = *rule;
+		*ret_n = n;
 	}
+	return found;
+}
+
+static int refuse_mount(const struct warren_mount *m, struct warren_error *err)
+{
 	return error_set(
 		err, EPERM,
 		"mount '%s'%s: the service's configuration (mounts) does not allow it",
 		m->source, m->read_only ? " read-only" : "");
+}
+
+/*
+ * The permitted directory by the administrator's name for it, and the rest from there, never
+ * leaving it: neither by "..", nor by a link, nor by a file that is a door (/proc/self/fd).
+ */
+static int open_source(const struct warden_policy *p, const struct warren_mount *m,
+		       int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int dir = -1;
+	char prefix[4096];
+	const char *rest;
+	size_t n = 0;
+	int fd;
+
+	if (!find_rule(p, m, &n))
+		return refuse_mount(m, err);
+	if (n >= sizeof(prefix))
+		return error_errno(err, ENAMETOOLONG, "mount '%.64s...'", m->source);
+	(void)memcpy(prefix, m->source, n);
+	prefix[n] = '\0';
+	rest = m->source + n + strspn(m->source + n, "/");
+	if (n == 1) /* all of the machine: there is nothing to stay below */
+		fd = mount_openat2(AT_FDCWD, m->source, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+	else
+		fd = mount_openat2(AT_FDCWD, prefix, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+	if (fd >= 0 && n > 1 && *rest) {
+		dir = fd;
+		fd = mount_openat2(dir, rest, O_PATH, 0,
+				   RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	}
+	if (fd == -EXDEV || fd == -ELOOP)
+		return error_set(
+			err, EPERM,
+			"mount '%s': a link on the way leads out of '%s', which is "
+			"what the service's configuration (mounts) allows",
+			m->source, prefix);
+	if (fd < 0)
+		return error_errno(err, -fd, "mount '%s'", m->source);
+	*ret_fd = fd;
+	return 0;
+}
+
+int policy_open_mounts(const struct warden_policy *p, struct warren_mount *mounts,
+		       size_t n, struct warren_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r;
+
+		mounts[i].source_fd = 0;
+		if (!mounts[i].source)
+			continue;
+		r = open_source(p, &mounts[i], &mounts[i].source_fd, err);
+		if (r < 0) {
+			policy_close_mounts(mounts, i);
+			return r;
+		}
+	}
+	return 0;
+}
+
+void policy_close_mounts(struct warren_mount *mounts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (mounts[i].source_fd > 0)
+			(void)close(mounts[i].source_fd), mounts[i].source_fd = 0;
+}
+
+/* -------------------------------------------------------------------- limits */
+
+static int refuse_limit(const char *what, uint64_t asked, uint64_t max,
+			struct warren_error *err)
+{
+	if (asked == WARREN_UNLIMITED)
+		return error_set(err, EPERM,
+				 "%s: the service allows %ju at most, and no sandbox "
+				 "without a limit",
+				 what, (uintmax_t)max);
+	return error_set(err, EPERM,
+			 "%s: %ju is more than the %ju that the service allows", what,
+			 (uintmax_t)asked, (uintmax_t)max);
+}
+
+/* Every limit is named: to a backend 0 may mean that there is none. */
+static int check_limits(const struct warden_policy *p, const struct warren_spec *s,
+			struct warren_error *err)
+{
+	const struct {
+		const char *what;
+		uint64_t asked, max;
+	} limits[] = {
+		{ "memory", s->memory, p->max.memory },
+		{ "cpus", s->cpu_millis, p->max.cpu_millis },
+		{ "pids", s->pids, p->max.pids },
+		{ "disk", s->disk, p->max.disk },
+		{ "nofile", s->nofile, p->max.nofile },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (limits[i].asked == 0)
+			return error_set(err, EINVAL,
+					 "%s: a sandbox of the service has a "
+					 "limit, and none is given",
+					 limits[i].what);
+		if (limits[i].max && limits[i].asked > limits[i].max)
+			return refuse_limit(limits[i].what, limits[i].asked,
+					    limits[i].max, err);
+	}
+	return 0;
+}
+
+int policy_check_update(const struct warden_policy *p, const struct warren_limits *l,
+			struct warren_error *err)
+{
+	if (p->max.memory && l->memory > p->max.memory)
+		return refuse_limit("memory", l->memory, p->max.memory, err);
+	if (p->max.cpu_millis && l->cpu_millis > p->max.cpu_millis)
+		return refuse_limit("cpus", l->cpu_millis, p->max.cpu_millis, err);
+	if (p->max.pids && l->pids > p->max.pids)
+		return refuse_limit("pids", l->pids, p->max.pids, err);
+	return 0;
+}
+
+/* A limit above all that there is would be none. */
+static int check_machine(uint64_t memory, struct warren_error *err)
+{
+	struct sysinfo info;
+	uint64_t all;
+
+	if (sysinfo(&info) < 0)
+		return 0;
+	all = (uint64_t)info.totalram * info.mem_unit;
+	return memory > all
+		       ? error_set(err, EINVAL,
+				   "memory: %ju is more than the %ju bytes that this "
+				   "machine has",
+				   (uintmax_t)memory, (uintmax_t)all)
+		       : 0;
+}
+
+int policy_check_place(const struct warden_policy *p, const struct warden_backend *b,
+		       uint64_t memory, struct warren_error *err)
+{
+	enum tier tier = b ? b->tier : p->native_tier;
+	/* Others may run on another machine. */
+	bool here = !b || strcmp(b->kind, "gvisor") == 0;
+
+	if (tier < p->min_tier)
+		return error_set(err, EPERM,
+				 "backend '%s' is of tier %s, and the service's "
+				 "configuration (min_tier) demands %s",
+				 b ? b->name : "native", tier_names[tier],
+				 tier_names[p->min_tier]);
+	return here ? check_machine(memory, err) : 0;
+}
+
+/* -------------------------------------------------------------------- images */
+
+int policy_check_ref(const char *ref, struct warren_error *err)
+{
+	struct ref parsed;
+
+	return ref_parse(ref, &parsed, err);
 }
 
 static bool lists(const char *const *list, const char *registry)
@@ -70,28 +264,41 @@ bool policy_may_pull(const struct warden_policy *p, const char *image)
 		lists(p->insecure_registries, ref.registry));
 }
 
+static int check_image(const struct warden_policy *p, const char *image,
+		       struct warren_error *err)
+{
+	if (strcmp(image, "host") == 0)
+		return p->host_image
+			       ? 0
+			       : error_set(err, EPERM,
+					   "image 'host' shows this machine's own "
+					   "programs, and the service's configuration "
+					   "(host_image) does not allow it");
+	if (strncmp(image, "dir:", 4) == 0)
+		return p->dir_image
+			       ? 0
+			       : error_set(
+					 err, EPERM,
+					 "image '%s': a directory of this machine is no "
+					 "image for a client of the service; import it "
+					 "first",
+					 image);
+	return policy_check_ref(image, err);
+}
+
 int policy_check(const struct warden_policy *p, const struct warren_spec *spec,
 		 struct warren_error *err)
 {
-	const char *image = spec->image ? spec->image : "host";
+	int r = check_image(p, spec->image ? spec->image : "host", err);
 
-	if (strcmp(image, "host") == 0 && !p->host_image)
-		return error_set(
-			err, EPERM,
-			"image 'host' shows this machine's own programs, and the "
-			"service's configuration (host_image) does not allow it");
-	if (strncmp(image, "dir:", 4) == 0 && !p->dir_image)
-		return error_set(
-			err, EPERM,
-			"image '%s': a directory of this machine is no image for "
-			"who asks over the network; import it first",
-			image);
-	for (size_t i = 0; i < spec->n_mounts; i++) {
-		int r = spec->mounts[i].source ? check_source(p, &spec->mounts[i], err)
-					       : 0;
+	if (r == 0)
+		r = check_limits(p, spec, err);
+	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++) {
+		const struct warren_mount *m = &spec->mounts[i];
+		size_t n = 0;
 
-		if (r < 0)
-			return r;
+		if (m->source && !find_rule(p, m, &n))
+			r = refuse_mount(m, err);
 	}
-	return 0;
+	return r;
 }

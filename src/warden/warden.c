@@ -6,8 +6,11 @@
  * it is, carries it out and answers. The warden remembers nothing between two
  * requests: a sandbox is found by its id in the run directory each time and let
  * go of afterwards, so that a warden that was killed is replaced by one that
- * knows as much. The api sees to it that nothing is asked twice at a time of
- * one sandbox; if it does not, it harms that sandbox alone.
+ * knows as much. The api sees to it that no two changes of one sandbox are asked
+ * for at a time; if it does not, the second is refused (claim.h).
+ *
+ * The api may have been taken over, and is believed nothing: what a request asks for is
+ * judged by the warden's own policy (policy.c), whichever backend it is for.
  *
  * A request names a backend (engine.c); those to others than the native one go to threads of
  * their own (slow.c), as other programs take part in them.
@@ -18,6 +21,7 @@
 #include "warden/warden.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +31,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "warden/claim.h"
 #include "warden/internal.h"
 #include "warden/stock.h"
 
@@ -34,6 +39,9 @@ struct warden {
 	struct engines *engines;
 	struct slow *slow;
 	struct stock *stock; /* NULL: nothing is made ahead */
+	struct claims *claims;
+	struct images *images;
+	pthread_mutex_t probing; /* the features of an engine are in memory of its own */
 	struct warden_policy policy;
 	pthread_t threads[WARDEN_THREADS];
 	size_t n_threads;
@@ -70,26 +78,16 @@ static int hand_out(struct work *k, struct warren_sandbox *sb, struct warren_err
 	return r;
 }
 
-static int do_create(struct work *k, const void *msg, struct warren_error *err)
+static int create_judged(struct work *k, const struct warren_spec *spec,
+			 struct warren_error *err)
 {
-	const char *env[WIRE_ENV_MAX + 1];
-	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_sandbox *sb = NULL;
-	struct warren_spec spec;
 	bool native = k->engine == engines_native(k->w->engines);
 	int r;
 
-	wire_get_create(msg, &spec, env, mounts);
-	r = policy_check(&k->w->policy, &spec, err);
-	if (r < 0)
-		return r;
-	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)
-		spec.image = NULL;
-	if (!native && spec.image && !policy_may_pull(&k->w->policy, spec.image))
-		spec.no_pull = true;
 	if (native)
-		stock_begin(k->w->stock, spec.id);
-	r = warren_create(k->engine, &spec, &sb, err);
+		stock_begin(k->w->stock, spec->id);
+	r = warren_create(k->engine, spec, &sb, err);
 	if (native)
 		stock_end(k->w->stock);
 	if (r < 0)
@@ -103,6 +101,44 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	}
 	sb = warren_release(sb);
 	return 0;
+}
+
+static int do_create(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_header *h = msg;
+	const char *env[WIRE_ENV_MAX + 1];
+	struct warren_mount mounts[WIRE_MOUNTS_MAX];
+	struct warren_spec spec;
+	bool native = k->engine == engines_native(k->w->engines);
+	int r;
+
+	wire_get_create(msg, &spec, env, mounts);
+	r = policy_check(&k->w->policy, &spec, err);
+	if (r == 0)
+		r = policy_check_place(
+			&k->w->policy,
+			native ? NULL : engines_backend(k->w->engines, h->backend),
+			spec.memory, err);
+	if (r < 0)
+		return r;
+	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)
+		spec.image = NULL;
+	if (!native && spec.image && !policy_may_pull(&k->w->policy, spec.image))
+		spec.no_pull = true;
+	r = claims_count(k->w->claims);
+	if (r < 0)
+		return error_set(
+			err, -r,
+			"this machine has %ju sandboxes, which is as many as the "
+			"service's configuration (max.sandboxes) allows",
+			(uintmax_t)k->w->policy.max_sandboxes);
+	r = policy_open_mounts(&k->w->policy, mounts, spec.n_mounts, err);
+	if (r == 0) {
+		r = create_judged(k, &spec, err);
+		policy_close_mounts(mounts, spec.n_mounts);
+	}
+	claims_created(k->w->claims, r == 0);
+	return r;
 }
 
 static int do_connect(struct work *k, const void *msg, struct warren_error *err)
@@ -127,9 +163,13 @@ static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
 
 	if (r == -ENOENT || r == -ESRCH)
 		return 0;
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	r = warren_destroy(sb, err);
 	if (r == 0)
-		return warren_destroy(sb, err);
-	*err = why;
+		claims_destroyed(k->w->claims);
 	return r;
 }
 
@@ -167,8 +207,10 @@ static int do_update(struct work *k, const void *msg, struct warren_error *err)
 	const struct wire_update *u = msg;
 	struct warren_limits limits = { u->memory, u->cpu_millis, u->pids };
 	struct warren_sandbox *sb = NULL;
-	int r = adopt(k, u->id, &sb, err);
+	int r = policy_check_update(&k->w->policy, &limits, err);
 
+	if (r == 0)
+		r = adopt(k, u->id, &sb, err);
 	if (r == 0)
 		r = warren_update(sb, &limits, err);
 	sb = warren_release(sb);
@@ -195,10 +237,10 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	if (!b && m->h.backend[0])
 		return error_set(err, ENODEV, "the configuration has no backend '%s'",
 				 m->h.backend);
-	return warden_image(&k->w->policy, b, m, &k->fd, err);
+	return images_start(k->w->images, &k->w->policy, b, m, &k->fd, err);
 }
 
-static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)
+static int probe(struct work *k, struct warren_error *err)
 {
 	const struct warren_feature *f;
 	struct json j = { .out = &k->reply };
@@ -222,15 +264,44 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 	return 0;
 }
 
-static int (*const permitted[WIRE_TYPE_MAX])(struct work *k, const void *msg,
-					     struct warren_error *err) = {
-	[WIRE_CREATE] = do_create,    [WIRE_CONNECT] = do_connect,
-	[WIRE_DESTROY] = do_destroy,  [WIRE_PAUSE] = do_pause,
-	[WIRE_CHECKPOINT] = do_pause, [WIRE_RESUME] = do_pause,
-	[WIRE_STATS] = do_stats,      [WIRE_UPDATE] = do_update,
-	[WIRE_LIST] = do_list,        [WIRE_IMAGE] = do_image,
-	[WIRE_PROBE] = do_probe,
+static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&k->w->probing);
+	r = probe(k, err);
+	(void)pthread_mutex_unlock(&k->w->probing);
+	return r;
+}
+
+static const struct {
+	int (*run)(struct work *k, const void *msg, struct warren_error *err);
+	bool changes; /* the sandbox, which nobody else may change meanwhile */
+} permitted[WIRE_TYPE_MAX] = {
+	[WIRE_CREATE] = { do_create, true },    [WIRE_CONNECT] = { do_connect, false },
+	[WIRE_DESTROY] = { do_destroy, true },  [WIRE_PAUSE] = { do_pause, true },
+	[WIRE_CHECKPOINT] = { do_pause, true }, [WIRE_RESUME] = { do_pause, true },
+	[WIRE_STATS] = { do_stats, false },     [WIRE_UPDATE] = { do_update, true },
+	[WIRE_LIST] = { do_list, false },       [WIRE_IMAGE] = { do_image, false },
+	[WIRE_PROBE] = { do_probe, false },
 };
+
+static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct wire_header *h = msg;
+	struct claim claim;
+	int r;
+
+	if (!permitted[h->type].changes)
+		return permitted[h->type].run(k, msg, err);
+	r = claims_take(k->w->claims, &claim, wire_id(msg));
+	if (r < 0)
+		return error_set(err, -r, "another change of sandbox '%s' is under way",
+				 wire_id(msg));
+	r = permitted[h->type].run(k, msg, err);
+	claims_drop(k->w->claims, &claim);
+	return r;
+}
 
 static void answer(struct work *k, const void *msg, size_t size)
 {
@@ -244,7 +315,7 @@ static void answer(struct work *k, const void *msg, size_t size)
 	else if (h->type != WIRE_IMAGE)
 		r = engines_get(k->w->engines, h->backend, &k->engine, &reply.err);
 	if (r == 0)
-		r = permitted[h->type](k, msg, &reply.err);
+		r = carry_out_one(k, msg, &reply.err);
 	if (r == 0 && k->reply.failed)
 		r = error_errno(&reply.err, k->reply.full ? EMSGSIZE : ENOMEM, "answer");
 	if (r < 0)
@@ -297,6 +368,18 @@ static void put_aside(struct warden *w, const void *msg, size_t size)
 	(void)fd_send(w->sock, &reply, sizeof(reply), NULL, 0);
 }
 
+/*
+ * Is the api gone? A message of no length reads as its end does, and other errors (descriptors
+ * that nobody asked for, a want of memory) are those of one message.
+ */
+static bool is_over(int sock)
+{
+	struct pollfd p = { .fd = sock, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 &&
+	       p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
+}
+
 static void *work_main(void *arg)
 {
 	struct warden *w = arg;
@@ -306,7 +389,7 @@ static void *work_main(void *arg)
 		size_t n_fds = 0;
 		ssize_t n = fd_recv(w->sock, msg, WIRE_MESSAGE_MAX, NULL, &n_fds, 0);
 
-		if (n == 0 || (n < 0 && n != -EINTR && n != -EMSGSIZE))
+		if (n <= 0 && is_over(w->sock))
 			break;
 		if (n < (ssize_t)sizeof(struct wire_header))
 			continue;
@@ -332,12 +415,22 @@ int warden_open(const struct warren_options *options, bool native,
 	w->policy = *policy;
 	w->sock = -1;
 	(void)signal(SIGCHLD, SIG_IGN);
+	(void)pthread_mutex_init(&w->probing, NULL);
 	w->slow = slow_new(carry_out, w);
-	r = w->slow ? engines_new(options, native, backends, n, &w->engines, err)
+	w->images = images_new();
+	r = w->slow && w->images
+		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
+	if (r == 0) /* what the engines left is gone now */
+		w->claims = claims_new(options->run_dir, policy->max_sandboxes);
+	if (r == 0 && !w->claims)
+		r = error_errno(err, ENOMEM, "start the warden");
 	if (r < 0) {
 		if (w->slow)
 			w->slow = slow_stop(w->slow);
+		w->images = images_free(w->images);
+		if (w->engines)
+			w->engines = engines_free(w->engines);
 		free(w);
 		return r;
 	}
@@ -357,6 +450,9 @@ struct warden *warden_close(struct warden *w)
 	if (w->slow)
 		return NULL;
 	w->engines = engines_free(w->engines);
+	w->claims = claims_free(w->claims);
+	w->images = images_free(w->images);
+	(void)pthread_mutex_destroy(&w->probing);
 	free(w);
 	return NULL;
 }

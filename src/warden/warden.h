@@ -7,13 +7,24 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/tier.h"
 
 #define WARDEN_THREADS        4
 #define WARDEN_SLOW_THREADS   32 /* for backends that are other programs */
 #define WARDEN_REGISTRIES_MAX 64
+/* Programs at work on images at the same time; of them, those that pull. */
+#define WARDEN_IMAGES_MAX 32
+#define WARDEN_PULLS_MAX  16
 
 /* What the configuration lets a sandbox have of this machine. */
 struct warden_policy {
+	/* The most that a sandbox may have of each; 0: any amount. */
+	struct {
+		uint64_t memory, cpu_millis, pids, disk, nofile;
+	} max;
+	uint64_t max_sandboxes; /* of all backends and tenants; 0: any number */
+	enum tier min_tier;     /* no sandbox is created on a backend of a lower one */
+	enum tier native_tier;
 	const char *const *mounts; /* "/srv/data:ro", "/srv/scratch"; NULL-terminated */
 	bool host_image;
 	bool dir_image;
@@ -30,6 +41,7 @@ struct warden_backend {
 	const char *name;     /* as requests call it */
 	const char *kind;     /* as of warren_options.backend */
 	const char *settings; /* as of warren_options.backend_config */
+	enum tier tier;
 };
 
 struct warden;
@@ -51,9 +63,27 @@ void warden_hold(struct warden *w, bool hold);
 /* After the end of the connection: all threads are gone when it returns. */
 void warden_join(struct warden *w);
 
-/* May a sandbox have @source of this machine? 0 or -EPERM. In policy.c, for the api as well. */
+/*
+ * policy.c, for the api as well: may a sandbox be like that? Sources of mounts are judged by name
+ * alone. -EPERM: the configuration does not allow it; -EINVAL: it makes no sense.
+ */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);
+/* For the warden: on this backend (NULL: the native one)? */
+int policy_check_place(const struct warden_policy *policy,
+		       const struct warden_backend *backend, uint64_t memory,
+		       struct warren_error *err);
+int policy_check_update(const struct warden_policy *policy,
+			const struct warren_limits *limits, struct warren_error *err);
+/* Is it the name of an image, as registries and docker have them? */
+int policy_check_ref(const char *ref, struct warren_error *err);
+/*
+ * Open each source, once and for all: what source_fd is afterwards is within what the
+ * configuration allows, whatever becomes of the names. Closed by policy_close_mounts().
+ */
+int policy_open_mounts(const struct warden_policy *policy, struct warren_mount *mounts,
+		       size_t n, struct warren_error *err);
+void policy_close_mounts(struct warren_mount *mounts, size_t n);
 
 /*
  * May a backend that pulls by itself pull @image? It follows where the registry

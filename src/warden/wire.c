@@ -44,10 +44,24 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 	return s == end;
 }
 
+#define ALL_LIMITS                                                    \
+	(WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS | \
+	 WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE)
+
+/* A bit that nobody knows is a wish that nobody would grant. */
+static bool flags_known(const struct wire_create *c)
+{
+	for (uint32_t i = 0; i < c->n_mounts; i++)
+		if (c->mounts[i].flags & ~(WIRE_READ_ONLY | WIRE_TMPFS))
+			return false;
+	return !(c->flags & ~(WIRE_READ_ONLY | WIRE_NO_PULL)) &&
+	       !(c->wishes & ~ALL_LIMITS);
+}
+
 static bool create_whole(const struct wire_create *c, size_t size)
 {
 	if (c->n_env > WIRE_ENV_MAX || c->n_mounts > WIRE_MOUNTS_MAX ||
-	    c->strings_size != size - sizeof(*c))
+	    c->strings_size != size - sizeof(*c) || !flags_known(c))
 		return false;
 	return strings_whole(c->strings, c->strings_size,
 			     FIXED_STRINGS + c->n_env + 2 * (size_t)c->n_mounts);
@@ -56,7 +70,8 @@ static bool create_whole(const struct wire_create *c, size_t size)
 static bool image_whole(const struct wire_image *i)
 {
 	return i->verb < WIRE_IMAGE_MAX && memchr(i->ref, 0, sizeof(i->ref)) &&
-	       memchr(i->platform, 0, sizeof(i->platform));
+	       memchr(i->platform, 0, sizeof(i->platform)) &&
+	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE));
 }
 
 int wire_check(const void *data, size_t size)

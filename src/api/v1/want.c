@@ -328,8 +328,11 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		return r;
 	if (read_env(body, w) < 0 || read_labels(body, w) < 0 || read_mounts(body, w) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
-	if (policy_check(v1->policy, &w->spec, &why) < 0)
+	r = policy_check(v1->policy, &w->spec, &why);
+	if (r == -EPERM)
 		return api_error_set(err, API_ERR_POLICY_REFUSED, "%s", why.msg);
+	if (r < 0)
+		return api_error_set(err, API_ERR_INVALID_REQUEST, "%s", why.msg);
 	write_spec(body, w);
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");

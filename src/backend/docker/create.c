@@ -134,6 +134,8 @@ static int start(struct docker *d, struct place *p, const struct warren_spec *sp
 	int r = docker_ask(d, "start the container", "POST", NULL, err,
 			   "/containers/%s/start", p->handle);
 
+	if (r >= 0)
+		r = docker_check_mounts(d, p, spec, err);
 	if (r >= 0) {
 		docker_meet(d, p);
 		p->within = docker_await(listener);

@@ -149,6 +149,9 @@ int docker_create(struct place *p, const struct warren_spec *spec,
 int docker_first(struct docker *d, const struct place *p);
 /* Once it runs: what is known of it by its process, into @p. */
 void docker_meet(struct docker *d, struct place *p);
+/* Once it runs, and before anything else does: what is mounted is what was judged. -ESTALE. */
+int docker_check_mounts(struct docker *d, const struct place *p,
+			const struct warren_spec *spec, struct warren_error *err);
 /* Without even a loopback device. */
 int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err);
 

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "backend/docker/docker.h"
 #include "base/fd.h"
 #include "os/cgroup.h"
+#include "os/mount.h"
 #include "os/ns.h"
 
 int docker_first(struct docker *d, const struct place *p)
@@ -49,6 +51,62 @@ void docker_meet(struct docker *d, struct place *p)
 		(void)close(p->first);
 	p->first = docker_first(d, p);
 	p->memory = p->first < 0 ? -1 : cgroup_memory_of(p->first);
+}
+
+/* -------------------------------------------------------------------------- volumes */
+
+/* Is what is at the target inside the very file or directory that @m was judged by? */
+static int check_volume(int root, const struct warren_mount *m)
+{
+	AUTO_CLOSE int at = mount_openat2(root, m->target, O_PATH, 0,
+					  RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	struct stat judged, mounted;
+
+	if (at < 0 || fstat(at, &mounted) < 0 || fstat(m->source_fd, &judged) < 0)
+		return at < 0 ? at : -errno;
+	return judged.st_dev == mounted.st_dev && judged.st_ino == mounted.st_ino
+		       ? 0
+		       : -ESTALE;
+}
+
+/*
+ * The daemon takes a path, and looks it up when the container starts: whoever may write on the
+ * way could have put something else there since the source was judged. So it is looked at what the
+ * daemon has mounted, from outside, before anything but our own first process runs inside. What
+ * cannot be seen (a daemon on another machine) cannot be trusted, and is refused.
+ */
+int docker_check_mounts(struct docker *d, const struct place *p,
+			const struct warren_spec *spec, struct warren_error *err)
+{
+	AUTO_CLOSE int first = -1, root = -1;
+
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const struct warren_mount *m = &spec->mounts[i];
+		int r;
+
+		if (!m->source || !m->source_fd)
+			continue;
+		if (first < 0)
+			first = docker_first(d, p);
+		if (root < 0 && first >= 0)
+			root = openat(first, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (root < 0)
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: volume '%s': what the daemon mounts cannot be "
+				"seen from here, and so not checked",
+				d->name, m->source);
+		r = check_volume(root, m);
+		if (r == -ESTALE)
+			return error_set(err, ESTALE,
+					 "%s: volume '%s': the name stands for something "
+					 "else than it did when it was allowed",
+					 d->name, m->source);
+		if (r < 0)
+			return error_errno(err, -r, "%s: volume '%s': check '%s'",
+					   d->name, m->source, m->target);
+	}
+	return 0;
 }
 
 /* -------------------------------------------------------------------- network: none */

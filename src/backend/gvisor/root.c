@@ -74,7 +74,10 @@ static int copy_layers(struct gvisor_making *m, struct warren_error *err)
 static int copy_volume(struct gvisor_making *m, const struct warren_mount *v,
 		       struct warren_error *err)
 {
-	AUTO_CLOSE int at = open(v->source, O_PATH | O_CLOEXEC), map = -1;
+	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
+	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3)
+					 : open(v->source, O_PATH | O_CLOEXEC),
+		       map = -1;
 	struct stat st;
 	int r;
 

@@ -46,6 +46,8 @@ struct kept {
 struct kept_box {
 	struct talk_box; /* first: the two are one to backend/talk */
 	struct kept *engine;
+	/* Of one that is being made: the directory and the socket of its id are its own. */
+	bool has_dir, has_door;
 };
 
 static inline struct talk_box *kept_talk(struct kept_box *box)

@@ -44,22 +44,47 @@ static int write_place(const struct kept *k, int dir, const char *id,
 	return r < 0 ? error_errno(err, -r, "note what the sandbox is") : 0;
 }
 
-static void put_mounts(struct json *j, const struct warren_spec *s)
+/*
+ * Which file a source is: the keeper opens it by its name, and takes nothing else. The descriptor
+ * stays open until the sandbox is made, so that no other file gets the same number meanwhile.
+ */
+static int put_identity(struct json *j, const struct warren_mount *m,
+			struct warren_error *err)
 {
+	char text[64];
+	struct stat st;
+
+	if (!m->source_fd)
+		return 0;
+	if (fstat(m->source_fd, &st) < 0)
+		return error_errno(err, errno, "volume '%s'", m->source);
+	(void)snprintf(text, sizeof(text), "%jx:%jx", (uintmax_t)st.st_dev,
+		       (uintmax_t)st.st_ino);
+	json_str(j, "is", text);
+	return 0;
+}
+
+static int put_mounts(struct json *j, const struct warren_spec *s,
+		      struct warren_error *err)
+{
+	int r = 0;
+
 	json_open(j, "mounts", '[');
-	for (size_t i = 0; i < s->n_mounts; i++) {
+	for (size_t i = 0; r == 0 && i < s->n_mounts; i++) {
 		json_open(j, NULL, '{');
 		if (s->mounts[i].source)
 			json_str(j, "source", s->mounts[i].source);
 		json_str(j, "target", s->mounts[i].target);
 		json_bool(j, "read_only", s->mounts[i].read_only);
 		json_u64(j, "size", s->mounts[i].size);
+		r = put_identity(j, &s->mounts[i], err);
 		json_close(j, '}');
 	}
 	json_close(j, ']');
+	return r;
 }
 
-static void put_spec(struct json *j, const struct warren_spec *s)
+static int put_spec(struct json *j, const struct warren_spec *s, struct warren_error *err)
 {
 	const struct {
 		const char *key, *text;
@@ -74,6 +99,7 @@ static void put_spec(struct json *j, const struct warren_spec *s)
 			{ "pids", s->pids },      { "disk", s->disk },
 			{ "nofile", s->nofile },  { "wishes", s->wishes },
 			{ "network", s->network } };
+	int r;
 
 	json_open(j, NULL, '{');
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -85,11 +111,12 @@ static void put_spec(struct json *j, const struct warren_spec *s)
 	for (const char *const *v = s->env; v && *v; v++)
 		json_str(j, NULL, *v);
 	json_close(j, ']');
-	put_mounts(j, s);
+	r = put_mounts(j, s, err);
 	json_bool(j, "read_only", s->read_only);
 	json_bool(j, "durable", s->durable);
 	json_bool(j, "no_pull", s->no_pull);
 	json_close(j, '}');
+	return r;
 }
 
 static int write_spec(const struct warren_spec *spec, int *ret_fd,
@@ -100,7 +127,9 @@ static int write_spec(const struct warren_spec *spec, int *ret_fd,
 	struct json j = { .out = &text };
 	int r;
 
-	put_spec(&j, spec);
+	r = put_spec(&j, spec, err);
+	if (r < 0)
+		return r;
 	r = fd < 0        ? -errno
 	    : text.failed ? -E2BIG
 			  : fd_write_all(fd, text.data, text.len);
@@ -225,16 +254,45 @@ static struct kept_box *box_new(struct kept *k)
 	return box;
 }
 
-/* Its place in the world: a directory, before anything else. */
-static int claim(const struct kept *k, const char *id, struct warren_error *err)
+/*
+ * Its place in the world: a directory, before anything else; then its socket, whose name nobody
+ * else has, of this backend or another; and only then what lets a platform be told to destroy it.
+ */
+static int claim(const struct kept *k, struct kept_box *box, int *ret_listener,
+		 struct warren_error *err)
 {
 	AUTO_CLOSE int dir = -1;
+	const char *id = box->base.id;
+	int r;
 
 	if (mkdirat(k->dir_fd, id, 0700) < 0)
-		return error_errno(err, errno, "note the sandbox in '%s'", k->path);
+		return errno == EEXIST ? error_set(err, EEXIST,
+						   "there is a sandbox '%s' already", id)
+				       : error_errno(err, errno,
+						     "note the sandbox in '%s'", k->path);
+	box->has_dir = true;
 	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir < 0 ? error_errno(err, errno, "open '%s/%s'", k->path, id)
-		       : write_place(k, dir, id, err);
+	if (dir < 0)
+		return error_errno(err, errno, "open '%s/%s'", k->path, id);
+	r = door_bind(k->boxes_fd, id, ret_listener, err);
+	if (r < 0)
+		return r;
+	box->has_door = true;
+	return write_place(k, dir, id, err);
+}
+
+/* Of one that could not be made: what is its own is removed, and nothing of another's. */
+static void undo(struct kept *k, struct kept_box *box)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (box->has_door) {
+		(void)kept_destroy(k, &box->base, &ignored);
+		return;
+	}
+	if (box->has_dir)
+		remove_files(k->dir_fd, box->base.id);
+	forget(box);
 }
 
 /* What the keeper found, and who it is. */
@@ -274,13 +332,12 @@ static int get_acquainted(const struct kept *k, struct kept_box *box,
 }
 
 static int start_keeper(const struct kept *k, struct kept_box *box,
-			const struct warren_spec *spec, struct warren_error *err)
+			const struct warren_spec *spec, int listener,
+			struct warren_error *err)
 {
-	AUTO_CLOSE int listener = -1, text = -1, theirs = -1;
-	int ends[2], r = door_bind(k->boxes_fd, box->base.id, &listener, err);
+	AUTO_CLOSE int text = -1, theirs = -1;
+	int ends[2], r = write_spec(spec, &text, err);
 
-	if (r == 0)
-		r = write_spec(spec, &text, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -293,6 +350,7 @@ static int start_keeper(const struct kept *k, struct kept_box *box,
 static int make(struct kept *k, struct kept_box *box, const struct warren_spec *spec,
 		struct warren_error *err)
 {
+	AUTO_CLOSE int listener = -1;
 	int r;
 
 	if (spec->durable && !k->named)
@@ -300,9 +358,9 @@ static int make(struct kept *k, struct kept_box *box, const struct warren_spec *
 				 "a durable sandbox needs an engine with a name");
 	if (spec->single && spec->durable)
 		return error_set(err, EINVAL, "it cannot be both durable and single");
-	r = claim(k, box->base.id, err);
+	r = claim(k, box, &listener, err);
 	if (r == 0)
-		r = start_keeper(k, box, spec, err);
+		r = start_keeper(k, box, spec, listener, err);
 	if (r == 0)
 		r = client_wait_ready(kept_talk(box), err);
 	box->ready = r == 0;
@@ -320,7 +378,6 @@ int kept_create(void *state, const struct warren_spec *spec, struct backend_box 
 {
 	struct kept *k = state;
 	struct kept_box *box = box_new(k);
-	struct warren_error second = WARREN_ERROR_INIT;
 	int r;
 
 	if (!box)
@@ -331,7 +388,7 @@ int kept_create(void *state, const struct warren_spec *spec, struct backend_box 
 		id_make(box->base.id);
 	r = make(k, box, spec, err);
 	if (r < 0) {
-		(void)kept_destroy(k, &box->base, &second);
+		undo(k, box);
 		return r;
 	}
 	*ret_box = &box->base;
@@ -339,6 +396,26 @@ int kept_create(void *state, const struct warren_spec *spec, struct backend_box 
 }
 
 /* --------------------------------------------------------------------------- finding */
+
+/* Is @id a sandbox of another engine, which knows how to destroy it? */
+static bool is_elsewhere(const struct kept *k, const char *id)
+{
+	int copy = openat(k->all_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+	bool found = false;
+
+	while (d && !found && (e = readdir(d))) {
+		char path[NAME_MAX + ID_LEN + 2];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", e->d_name, id);
+		found = strchr(e->d_name, '.') && e->d_name[0] != '.' &&
+			faccessat(k->all_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	}
+	if (d)
+		(void)closedir(d);
+	return found;
+}
 
 int kept_list(void *state, char ***ret_ids, struct warren_error *err)
 {
@@ -408,8 +485,9 @@ int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 
 	if (!k->named)
 		return error_set(err, EINVAL, "an engine without a name has none");
+	/* One that has lost its directory is known by its state, unless another engine has it. */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    !door_has_state(k->boxes_fd, id))
+	    (!door_has_state(k->boxes_fd, id) || is_elsewhere(k, id)))
 		return error_set(err, ENOENT, "there is no such sandbox");
 	box = box_new(k);
 	if (!box)

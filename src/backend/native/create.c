@@ -50,9 +50,17 @@ static int find_user_meanwhile(struct making *m, struct warren_error *err)
 	return m->engine->privileged ? take_user(m, err) : 0;
 }
 
+/*
+ * The range of ids, and of a durable sandbox the name of its socket: from here on nobody else, of
+ * this backend or another, has its id, and what else is found by the id is its own.
+ */
 int create_claim(struct making *m, struct warren_error *err)
 {
-	return registry_claim(m->engine, m->box, err);
+	int r = registry_claim(m->engine, m->box, err);
+
+	if (r == 0 && m->spec->durable)
+		r = durable_bind(m->engine, m->box, &m->listener, err);
+	return r;
 }
 
 static int make_cgroup(struct making *m, struct warren_error *err)
@@ -140,7 +148,7 @@ void create_child_started(struct making *m, const struct ns_child *child)
 int create_child(struct making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
-	AUTO_CLOSE int listener = -1, stage = -1;
+	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1;
 	AUTO_CLOSE int maker =
 		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
 	struct native_plan *p = m->plan;
@@ -159,9 +167,7 @@ int create_child(struct making *m, struct warren_error *err)
 	p->control = ends[1];
 	p->pts = -1;
 	p->maker = maker;
-	if (m->spec->durable)
-		r = durable_bind(m->engine, m->box, &listener, err);
-	if (r == 0 && p->part)
+	if (p->part)
 		r = connect_stage(m, &stage, err);
 	if (r < 0)
 		return r;
@@ -194,8 +200,10 @@ int create_maps(struct making *m, struct warren_error *err)
 static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_fd,
 		       struct warren_error *err)
 {
-	/* Opened once: what is looked at is what is mounted. */
-	AUTO_CLOSE int at = open(v->source, O_PATH | O_CLOEXEC), map = -1;
+	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
+	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
+					 : open(v->source, O_PATH | O_CLOEXEC),
+		       map = -1;
 	uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
 			(v->read_only ? MOUNT_ATTR_RDONLY : 0);
 	struct ns_maps maps;
@@ -445,9 +453,13 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 			r = error_errno(err, -r, "remove the cgroup of '%s'",
 					box->base.id);
 	}
-	/* With something left, the link stays: by it the next engine tries again. */
+	/*
+	 * With something left, the link stays: by it the next engine tries again. The names are
+	 * removed only if they are its own: a create whose id was taken has none.
+	 */
 	if (r == 0) {
-		durable_remove(n, box->base.id);
+		if (box->has_door)
+			durable_remove(n, box->base.id);
 		registry_release(n, box);
 	} else {
 		n->leftovers = true;
@@ -580,7 +592,7 @@ int making_begin(struct making *m, struct native *n, const char *id,
 	m->engine = n;
 	/* An ordinary user looks into his own process, which the child forbids for its memory. */
 	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
-	m->child_end = m->userns = m->stage = -1;
+	m->child_end = m->userns = m->stage = m->listener = -1;
 	m->box = calloc(1, sizeof(*m->box));
 	if (!m->box)
 		return error_errno(err, ENOMEM, "make a sandbox");
@@ -611,6 +623,8 @@ void making_end(struct making *m, int r)
 		(void)close(m->child_end);
 	if (m->stage >= 0)
 		(void)close(m->stage);
+	if (m->listener >= 0)
+		(void)close(m->listener);
 	take_done(m);
 	if (r == 0 && m->engine->trace)
 		keep_trace(m);

@@ -136,13 +136,17 @@ int durable_connection(void *state, struct backend_box *base, int *ret_fd,
 
 /* -------------------------------------------------------------------- making */
 
-int durable_bind(struct native *n, const struct native_box *box, int *ret_fd,
+int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
 		 struct warren_error *err)
 {
+	int r;
+
 	if (!n->named)
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
-	return door_bind(n->boxes_fd, box->base.id, ret_fd, err);
+	r = door_bind(n->boxes_fd, box->base.id, ret_fd, err);
+	box->has_door = r == 0;
+	return r;
 }
 
 int durable_note(const struct native *n, const struct native_box *box,
@@ -223,6 +227,7 @@ static int check_link(const struct native *n, const char *id, struct native_box 
 	    strcmp(box->base.id, id) != 0 || registry_base(n, box->slot) != box->base_id)
 		return error_set(err, ENOENT, "it is not one of engine '%s'", n->name);
 	box->has_slot = true;
+	box->has_door = true;
 	return 0;
 }
 

@@ -23,7 +23,7 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 void durable_sweep(struct native *n);
 
 /* A step of create before the clone: the socket for init, *@ret_fd, in place. */
-int durable_bind(struct native *n, const struct native_box *box, int *ret_fd,
+int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
 		 struct warren_error *err);
 /* The last steps: the state is written, and then init told to live on. */
 int durable_note(const struct native *n, const struct native_box *box,

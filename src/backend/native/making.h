@@ -24,6 +24,7 @@ struct making {
 	struct cgroup_limits limits;
 	uint64_t disk;
 	int child_end; /* of the connection */
+	int listener;  /* of a durable sandbox, until the child has it; -1 */
 	int userns;
 	int stage; /* of a part: to the process that makes its mounts; -1 */
 	uint64_t started;

@@ -92,6 +92,7 @@ struct native_box {
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
+	bool has_door;               /* the socket and the state of its id are its own */
 	bool single;                 /* made for one exec */
 	uid_t base_id;               /* where root inside is outside */
 	int image_lock;              /* -1: none */

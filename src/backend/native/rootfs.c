@@ -45,11 +45,24 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 	return target < 0 ? target : mount_attach(mount_fd, target, "", err);
 }
 
-static int copy_path(struct native_plan *p, const char *path, bool recursive,
+/*
+ * @path, which must be what @opened is (0: whatever it is). That descriptor is of the mounts that
+ * our maker has, and of those nothing may be copied here: so it is found again among ours.
+ */
+static int copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err)
 {
-	int r = mount_copy(AT_FDCWD, path, recursive, attr, -1, &p->fds[p->n_fds], err);
+	AUTO_CLOSE int at = open(path, O_PATH | O_CLOEXEC);
+	struct stat found, wanted;
+	int r;
 
+	if (at < 0 || fstat(at, &found) < 0 || (opened && fstat(opened, &wanted) < 0))
+		return error_errno(err, errno, "open '%s'", path);
+	if (opened && (found.st_dev != wanted.st_dev || found.st_ino != wanted.st_ino))
+		return error_set(err, ESTALE,
+				 "'%s' stands for something else than it did before",
+				 path);
+	r = mount_copy(at, "", recursive, attr, -1, &p->fds[p->n_fds], err);
 	p->n_fds += r == 0;
 	return r;
 }
@@ -65,13 +78,13 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	if (p->engine->privileged)
 		return 0;
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++)
-		r = copy_path(p, p->image.mounts[i].path, false,
+		r = copy_path(p, p->image.mounts[i].path, p->image.mounts[i].fd, false,
 			      PLAIN | MOUNT_ATTR_RDONLY, err);
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
 
 		if (m->source)
-			r = copy_path(p, m->source, true,
+			r = copy_path(p, m->source, m->source_fd, true,
 				      PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0),
 				      err);
 	}

@@ -47,7 +47,11 @@ int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err)
 		return error_errno(err, errno, "make a socket");
 	socket_name(boxes, id, &name);
 	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
-		return error_errno(err, errno, "name the socket 'boxes/%s'", id);
+		return errno == EADDRINUSE
+			       ? error_set(err, EEXIST, "there is a sandbox '%s' already",
+					   id)
+			       : error_errno(err, errno, "name the socket 'boxes/%s'",
+					     id);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

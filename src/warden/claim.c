@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * claim.c - the claims, as a list; the count, checked against the run directory
+ *
+ * The count is kept in memory, and read anew from the directory when it says that there are too
+ * many: sandboxes also end without us, and a count that is too high would refuse for ever. It is
+ * never too low, as a sandbox is uncounted only by the one request that destroyed it.
+ */
+#include "warden/claim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/id.h"
+
+#define STATE_SUFFIX ".state"
+
+struct claims {
+	pthread_mutex_t lock;
+	struct claim *first;
+	char *boxes; /* the directory with a state for each sandbox; NULL: unknown */
+	uint64_t max, n;
+	uint64_t creating; /* of n: counted, and perhaps without a state yet */
+};
+
+/* What has a state is complete; what has none is being created, or made ahead. */
+static uint64_t count_states(const char *path)
+{
+	DIR *d = path ? opendir(path) : NULL;
+	struct dirent *e;
+	uint64_t n = 0;
+
+	while (d && (e = readdir(d))) {
+		const char *dot = strchr(e->d_name, '.');
+
+		n += dot && dot - e->d_name == ID_LEN && strcmp(dot, STATE_SUFFIX) == 0;
+	}
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+struct claims *claims_new(const char *run_dir, uint64_t max)
+{
+	struct claims *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	(void)pthread_mutex_init(&all->lock, NULL);
+	all->max = max;
+	if (max && run_dir && asprintf(&all->boxes, "%s/boxes", run_dir) < 0) {
+		all->boxes = NULL;
+		return claims_free(all);
+	}
+	all->n = count_states(all->boxes);
+	return all;
+}
+
+struct claims *claims_free(struct claims *all)
+{
+	if (!all)
+		return NULL;
+	(void)pthread_mutex_destroy(&all->lock);
+	free(all->boxes);
+	free(all);
+	return NULL;
+}
+
+int claims_take(struct claims *all, struct claim *claim, const char *id)
+{
+	bool taken = false;
+
+	(void)pthread_mutex_lock(&all->lock);
+	for (const struct claim *c = all->first; c && !taken; c = c->next)
+		taken = strcmp(c->id, id) == 0;
+	if (!taken) {
+		*claim = (struct claim){ .next = all->first, .id = id };
+		all->first = claim;
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	return taken ? -EBUSY : 0;
+}
+
+void claims_drop(struct claims *all, struct claim *claim)
+{
+	struct claim **p = &all->first;
+
+	(void)pthread_mutex_lock(&all->lock);
+	while (*p && *p != claim)
+		p = &(*p)->next;
+	if (*p)
+		*p = claim->next;
+	(void)pthread_mutex_unlock(&all->lock);
+}
+
+int claims_count(struct claims *all)
+{
+	int r = 0;
+
+	if (!all->max)
+		return 0;
+	(void)pthread_mutex_lock(&all->lock);
+	if (all->n >= all->max)
+		all->n = count_states(all->boxes) + all->creating;
+	if (all->n >= all->max)
+		r = -EDQUOT;
+	else
+		all->n++, all->creating++;
+	(void)pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+void claims_created(struct claims *all, bool created)
+{
+	(void)pthread_mutex_lock(&all->lock);
+	all->creating -= all->creating > 0;
+	if (!created)
+		all->n -= all->n > 0;
+	(void)pthread_mutex_unlock(&all->lock);
+}
+
+void claims_destroyed(struct claims *all)
+{
+	(void)pthread_mutex_lock(&all->lock);
+	all->n -= all->n > 0;
+	(void)pthread_mutex_unlock(&all->lock);
+}
