@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-requests.py - requests reach what they may, for as long as they may: pulls, tokens, connections"""
+import contextlib
 import http.server
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -223,6 +225,71 @@ def a_proxy_of_the_environment_is_asked_for_names_alone():
         ask("direct.test")
         eq(seen, [], "what no_proxy names")
         del proxy.RequestHandlerClass.do_CONNECT
+
+
+REGISTRY = """
+import http.server, ssl, sys
+class H(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def do_GET(self): self.send_error(404)
+s = http.server.HTTPServer((sys.argv[1], 443), H)
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+c.load_cert_chain(sys.argv[2])
+s.socket = c.wrap_socket(s.socket, server_side=True)
+print("ready", flush=True)
+s.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def two_networks(here, there):
+    """Two network namespaces with a cable between them, by a process in each; their ids."""
+    held = [subprocess.Popen(["unshare", "--net", "sleep", "120"]) for _ in range(2)]
+    try:
+        for p in held:
+            until(lambda p=p: os.readlink(f"/proc/{p.pid}/ns/net") != os.readlink("/proc/self/ns/net"), "no namespace", 10)
+        made = subprocess.run(["nsenter", "-t", str(held[0].pid), "-n", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far",
+                               "netns", str(held[1].pid)], capture_output=True, check=False)
+        if made.returncode:
+            raise Skip(f"no veth here: {made.stderr.decode().strip()}")
+        for p, name, address in ((held[0], "near", here), (held[1], "far", there)):
+            for words in (["addr", "add", f"{address}/24", "dev", name], ["link", "set", name, "up"]):
+                subprocess.run(["nsenter", "-t", str(p.pid), "-n", "ip", *words], check=True)
+        yield [str(p.pid) for p in held]
+    finally:
+        for p in held:
+            p.kill()
+            p.wait()
+
+
+@test
+def a_public_registry_is_reached():
+    """The control of all refusals: the same machine, the same cable, once with a public address and once with a private one."""
+    for tool in ("unshare", "nsenter", "ip", "openssl"):
+        if not shutil.which(tool):
+            raise Skip(f"{tool} is not installed")
+    warren = os.path.join(os.path.dirname(world.command()[0]), "warren")
+    for here, there, reached in (("9.9.9.1", "9.9.9.2", True), ("10.9.9.1", "10.9.9.2", False)):
+        pem = f"{world.dir}/{there}.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+                        "/CN=registry", "-addext", f"subjectAltName=IP:{there}", "-days", "2", "-out", pem, "-keyout", f"{pem}.key"],
+                       check=True, capture_output=True, timeout=60)
+        with open(pem, "a", encoding="ascii") as f:
+            f.write(slurp(f"{pem}.key"))
+        with two_networks(here, there) as (ours, theirs):
+            server = subprocess.Popen(["nsenter", "-t", theirs, "-n", sys.executable, "-c", REGISTRY, there, pem], stdout=subprocess.PIPE)
+            try:
+                eq(server.stdout.readline(), b"ready\n", "the registry")
+                env = {**os.environ, "WARREN_STATE": f"{world.dir}/own"}
+                for options, found in ((["--public-only"], reached), (["--public-only", "--trusted", there], True), ([], True)):
+                    p = subprocess.run(["nsenter", "-t", ours, "-n", warren, "image", "pull", "--ca", pem, *options, f"{there}/x:1"],
+                                       env=env, capture_output=True, timeout=60, check=False)
+                    eq(b"no such image" in p.stderr, found, f"{there} {options}: {p.stderr}")
+                    eq(b"cannot be reached" in p.stderr, not found, f"{there} {options}: {p.stderr}")
+            finally:
+                server.kill()
+                server.wait()
+                server.stdout.close()
 
 
 # ------------------------------------------------------------------ tokens
