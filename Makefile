@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 20
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps demo test bench lint format install asan fuzz clang arm64 clean
+.PHONY: all help deps demo test soak bench lint format install asan fuzz clang arm64 clean
 
 all: $(BUILD)/build.ninja ## build the program, build/warren
 	@ninja -C $(BUILD)
@@ -33,6 +33,11 @@ test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@tools/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
+
+soak: ## the suites that have a long form, whole (about an hour)
+	@tools/install-deps build test
+	@$(MAKE) --no-print-directory all
+	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape)
 
 bench: ## measure, with peers in the same run
 	@tools/install-deps build bench

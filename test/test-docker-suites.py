@@ -23,6 +23,8 @@ DURABLE = ("a_stream_goes_on_at_its_cursor", "what_ends_while_nobody_looks",
 REX = ("a_session_outlives_the_service", "an_interrupt_of_what_does_not_listen", "an_interrupt_from_beside",
        "a_command_waits_for_the_one_before", "a_shell_that_is_changed_by_its_commands",
        "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
+ESCAPES = ("directories_inside_are_entered", "the_directory_of_an_exec", "the_directory_of_a_session", "the_directory_of_a_swerex_command",
+           "links_that_were_planted_inside", "programs", "searches", "the_directory_of_a_sandbox", "files")
 
 
 def suite(name, *points):
@@ -60,6 +62,11 @@ def files():
 @test
 def durability():
     suite("test-serve-durable", *DURABLE)
+
+
+@test
+def escapes():
+    suite("test-escape", *ESCAPES)
 
 
 @test

@@ -73,9 +73,9 @@ def make_root(root):
     with open(f"{root}/srv/root/old/moved", "w"):
         pass
     with open(f"{root}/etc/passwd", "w") as f:
-        f.write("root:x:0:0:root:/root:/bin/sh\n")
+        f.write("root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n")
     with open(f"{root}/etc/group", "w") as f:
-        f.write("root:x:0:\n")
+        f.write("root:x:0:\nuser:x:1000:\n")
     copy_program(root, WARREN, "usr/bin")
     copy_program(root, f"{DEBIAN}/sbin/mkfs.ext4", "usr/sbin")
     for program in TESTS:

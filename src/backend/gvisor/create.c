@@ -287,6 +287,18 @@ child_main(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n
 
 /* ------------------------------------------------------------------------ starting */
 
+/* What the client asked for, and not runsc, is at fault. */
+static bool is_refusal(const char *msg)
+{
+	static const char *const words[] = { "initial working directory",
+					     "mount submount" };
+
+	for (size_t i = 0; msg && i < ARRAY_SIZE(words); i++)
+		if (strstr(msg, words[i]))
+			return true;
+	return false;
+}
+
 /* What runsc says last in its log: lines of {"msg": ..., "level": "error"}. */
 static int explain(const struct place *p, struct warren_error *err)
 {
@@ -294,6 +306,7 @@ static int explain(const struct place *p, struct warren_error *err)
 	const char *msg = NULL;
 	json_t *doc = NULL, *next;
 	FILE *f;
+	int r;
 
 	gvisor_path(p, "log", path);
 	f = fopen(path, "re");
@@ -304,9 +317,10 @@ static int explain(const struct place *p, struct warren_error *err)
 	if (f)
 		(void)fclose(f);
 	msg = json_string_value(json_object_get(doc, "msg"));
-	(void)error_set(err, EIO, "%.400s", msg ? msg : "it says nothing of why");
+	r = error_set(err, is_refusal(msg) ? EINVAL : EIO, "%.400s",
+		      msg ? msg : "it says nothing of why");
 	json_decref(doc);
-	return -EIO;
+	return r;
 }
 
 /* For as long as a step may take. */

@@ -161,6 +161,7 @@ static const struct {
 	{ "cannot allocate memory", ENOMEM },
 	{ "resource temporarily unavailable", EAGAIN },
 	{ "too many levels of symbolic links", ELOOP },
+	{ "failed to load", ENOEXEC }, /* for whatever other reason */
 };
 
 static int reason(const struct warren_error *err)
