@@ -96,6 +96,7 @@ static int create(const json_t *doc)
 		.target = text(v, "target"),
 		.size = number(v, "size"),
 		.read_only = json_is_true(json_object_get(v, "read_only")),
+		.source_fd = text(v, "judged") ? open(text(v, "judged"), O_PATH) : 0,
 	};
 	json_array_foreach(json_object_get(doc, "env"), i, v) env[i] =
 		json_string_value(v);

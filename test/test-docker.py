@@ -360,6 +360,21 @@ def mounts():
 
 
 @test
+def what_is_mounted_is_what_was_judged():
+    """The daemon looks a path up by itself: whatever else is there by then is refused before anything runs."""
+    path, other = folder(), folder()
+    with open(f"{path}/f", "w", encoding="ascii") as f:
+        f.write("host\n")
+    os.symlink(other, f"{path}/link")
+    with Box(docker().socket, mounts=[{"source": path, "target": "/m", "judged": path}]) as b:
+        eq(b.sh("cat /m/f"), "host\n")
+    for source, judged in ((path, other), (f"{path}/link", path), ("/usr", path)):
+        Box(docker().socket, create=False).bad(
+            "create", json.dumps({"image": "base:1", "mounts": [{"source": source, "target": "/m", "judged": judged}]}),
+            code="ESTALE", words=["docker: volume '", "stands for something else"])
+
+
+@test
 def pause_and_resume():
     with Box(docker().socket) as b:
         b.call("pause")

@@ -171,6 +171,8 @@ TEST(no_name_of_an_image_is_an_option_on_any_backend)
 	struct warren_spec spec = modest();
 	struct wire_image image = { .h = { .type = WIRE_IMAGE } };
 
+	spec.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
+		      WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	warden_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		bool named = strcmp(options[i], "dir") == 0; /* a fine name, of nothing */
@@ -190,8 +192,6 @@ TEST(no_name_of_an_image_is_an_option_on_any_backend)
 	REFUSED(EPERM, create("native", ID_A, &spec));
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	/* And a name reaches it, as one word. */
-	spec.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
-		      WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	spec.image = "elsewhere.example.com/some/thing:1.2"; /* which nobody lists */
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	OK(!strstr(toy_calls(), "create"));

@@ -20,7 +20,9 @@
 
 #include "warden/internal.h"
 
-#define WAITING_MAX  4096
+#define WAITING_MAX 4096
+#define BYTES_MAX \
+	(32U << 20) /* of requests that wait: an api may send many, and large ones */
 #define STOP_SECONDS 10
 
 struct slow_job {
@@ -38,6 +40,7 @@ struct slow {
 		changed; /* there is a new job, or one has ended, or a thread has */
 	struct slow_job *waiting, *running;
 	unsigned n_waiting, threads, idle;
+	size_t bytes; /* of what waits and what is under way */
 	bool stopping;
 };
 
@@ -109,6 +112,7 @@ static void *slow_main(void *arg)
 		for (p = &s->running; *p != job; p = &(*p)->next)
 			;
 		*p = job->next;
+		s->bytes -= job->size;
 		job_free(job);
 		(void)pthread_cond_broadcast(&s->changed);
 	}
@@ -147,11 +151,13 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 	(void)memcpy(job->msg, msg, size);
 	(void)pthread_mutex_lock(&s->lock);
 	add_thread(s);
-	if (s->threads > 0 && s->n_waiting < WAITING_MAX) {
+	if (s->threads > 0 && s->n_waiting < WAITING_MAX &&
+	    size <= BYTES_MAX - s->bytes) {
 		for (p = &s->waiting; *p; p = &(*p)->next)
 			;
 		*p = job;
 		s->n_waiting++;
+		s->bytes += size;
 		(void)pthread_cond_broadcast(&s->changed);
 	} else {
 		r = -EAGAIN;
