@@ -272,4 +272,32 @@ TEST(a_descriptor_is_mounted_and_not_its_name)
 	w = warren_close(w);
 }
 
+/* A keeper is another process: it is told which file it is, and takes no other of that name. */
+TEST(a_keeper_takes_the_file_that_was_judged_and_no_other)
+{
+	AUTO_FREE char *state = box_path("state"), *run = box_path("run");
+	struct warren_options options = { .backend = "command",
+					  .backend_config = "{\"exec\": [\"{argv}\"]}",
+					  .state_dir = state,
+					  .run_dir = run };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_mount mount = { .target = "/m" };
+	struct warren_spec spec = { .mounts = &mount, .n_mounts = 1 };
+	struct warren_sandbox *sb = NULL;
+	struct warren *w = NULL;
+
+	make_places();
+	world_enter(SECONDS);
+	mount.source = x;
+	mount.source_fd = open(x, O_PATH | O_CLOEXEC);
+	GOOD(warren_open(&options, &w, &err));
+	/* It is the one; that this backend mounts nothing is said only then. */
+	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
+	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	FAILS(ESTALE, warren_create(w, &spec, &sb, &err));
+	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
+	w = warren_close(w);
+}
+
 TEST_MAIN()
