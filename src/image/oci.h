@@ -12,6 +12,8 @@
 #include "image/registry.h"
 #include "image/store.h"
 
+#define OCI_BYTES_MAX (64ULL << 30)
+
 /* What is going on with one layer, for a progress bar or a line. */
 enum oci_state {
 	OCI_WAITING,     /* for its turn */
@@ -32,6 +34,8 @@ struct oci_layer {
 struct oci_options {
 	const char *platform; /* "linux/arm64" or "linux/arm/v7"; NULL: this machine's */
 	struct registry_options registry; /* its progress is ours to use */
+	/* Of what is loaded or imported, uncompressed; 0: OCI_BYTES_MAX. -EFBIG */
+	uint64_t max_bytes;
 	/* Called when something changed, some ten times a second; may be NULL. Non-zero: cancel. */
 	int (*progress)(void *ctx, const struct oci_layer *layers, size_t n);
 	void *ctx;

@@ -27,6 +27,7 @@
 
 struct order {
 	char diff_id[REF_DIGEST_LEN + 1];
+	uint64_t max_bytes;
 };
 
 /* What comes with it, in this order; the lock may be missing. */
@@ -40,15 +41,15 @@ enum {
 /* --------------------------------------------------------- the foreman's side */
 
 /* From the archive to a layer of the store; or to an error, and nothing. */
-static int unpack_layer(const struct store *s, const char *diff_id, int blob,
-			struct warren_error *err)
+static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
+			int blob, struct warren_error *err)
 {
 	struct store_new layer = { .fd = -1 };
 	/* It is in the store: a file without a name, or one that was spooled there. */
 	const struct unpack_options options = { .diff_id = diff_id,
 						.overlay = true,
 						.settled = true,
-						.max_bytes = LAYER_MAX };
+						.max_bytes = max_bytes };
 	struct unpack_result res;
 	int r = store_new_layer(s, &layer, err);
 
@@ -70,7 +71,7 @@ _Noreturn static void work(const struct store *s, const struct order *order,
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != foreman)
 		_exit(1);
-	if (unpack_layer(s, order->diff_id, fds[BLOB], &err) == 0)
+	if (unpack_layer(s, order->diff_id, order->max_bytes, fds[BLOB], &err) == 0)
 		err = (struct warren_error)WARREN_ERROR_INIT;
 	(void)fd_write_all(fds[REPORT], &err, sizeof(err));
 	_exit(0);
@@ -143,10 +144,11 @@ int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
 	return 0;
 }
 
-int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id, int blob,
-		       int lock, int *ret_report, struct warren_error *err)
+int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
+		       uint64_t max_bytes, int blob, int lock, int *ret_report,
+		       struct warren_error *err)
 {
-	struct order order = { 0 };
+	struct order order = { .max_bytes = max_bytes ? max_bytes : LAYER_MAX };
 	int ends[2], r;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)

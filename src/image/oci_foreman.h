@@ -30,8 +30,9 @@ int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
  * has a struct warren_error to read, with code 0 if all is well; an end of the file in
  * its place says that the worker was killed.
  */
-int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id, int blob,
-		       int lock, int *ret_report, struct warren_error *err);
+int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
+		       uint64_t max_bytes, int blob, int lock, int *ret_report,
+		       struct warren_error *err);
 
 /* All that it started is killed and reaped. */
 void oci_foreman_stop(struct oci_foreman *f);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -25,8 +26,20 @@
 #include "image/unpack.h"
 #include "os/mount.h"
 
-#define ARCHIVE_MAX (1ULL << 41)
-#define TEXT_MAX    (8U << 20)
+#define TEXT_MAX (8U << 20)
+
+static uint64_t max_bytes(const struct oci_options *o)
+{
+	return o->max_bytes ? o->max_bytes : OCI_BYTES_MAX;
+}
+
+static struct oci_options with_limit(const struct oci_options *o)
+{
+	struct oci_options limited = *o;
+
+	limited.max_bytes = max_bytes(o);
+	return limited;
+}
 
 struct loading {
 	const struct store *store;
@@ -85,30 +98,65 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 	return 0;
 }
 
-/* Unpack what is missing of @image; its layers are the files @names of the archive. */
+static size_t count(char *const *list)
+{
+	size_t n = 0;
+
+	while (list[n])
+		n++;
+	return n;
+}
+
+/* The file @name of the archive, which must be as large as the manifest says, if it says that. */
+static int open_layer(const struct loading *l, const char *name,
+		      const struct oci_blob *declared, uint64_t *ret_size,
+		      struct warren_error *err)
+{
+	AUTO_CLOSE int fd = open_member(l->dir, name, err);
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "look at its layer '%.80s'", name);
+	if (declared && (uint64_t)st.st_size != declared->size)
+		return error_set(
+			err, EBADMSG,
+			"its layer %.19s has %ju bytes, and its manifest says %ju",
+			declared->digest, (uintmax_t)st.st_size,
+			(uintmax_t)declared->size);
+	*ret_size = (uint64_t)st.st_size;
+	return TAKE_FD(fd);
+}
+
+/*
+ * Unpack what is missing of @image; its layers are the files @names of the archive, and as large as
+ * @declared says, NULL: nothing does.
+ */
 static int unpack_layers(const struct loading *l, const struct store_image *image,
-			 char *const *names, struct warren_error *err)
+			 char *const *names, const struct oci_blob *declared,
+			 struct warren_error *err)
 {
 	struct oci_work w = { 0 };
 	int r = oci_work_open(&w, l->store, l->options, err);
 
+	if (r == 0 && count(names) != count(image->layers))
+		r = error_set(err, EBADMSG,
+			      "its manifest has %zu layers, its configuration %zu",
+			      count(names), count(image->layers));
 	if (r == 0)
 		r = oci_work_plan(&w, image->layers, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
-		struct stat st;
+		uint64_t size = 0;
 
-		if (!names[i])
-			r = error_set(err, EBADMSG,
-				      "the archive has fewer layers than the image");
-		if (r < 0 || w.layers[i].state == OCI_PRESENT)
+		if (w.layers[i].state == OCI_PRESENT)
 			continue;
-		w.state[i].blob = open_member(l->dir, names[i], err);
+		w.state[i].blob = open_layer(l, names[i], declared ? &declared[i] : NULL,
+					     &size, err);
 		if (w.state[i].blob < 0) {
 			r = w.state[i].blob;
 		} else {
-			if (fstat(w.state[i].blob, &st) == 0)
-				w.layers[i].size = w.layers[i].done =
-					(uint64_t)st.st_size;
+			w.layers[i].size = w.layers[i].done = size;
 			w.state[i].ready = true;
 		}
 	}
@@ -174,7 +222,7 @@ static int prepare_docker(const struct loading *l, const struct oci_entry *e,
 	p->manifest = strdup(manifest);
 	if (!p->manifest)
 		return error_errno(err, ENOMEM, "read its manifest");
-	return unpack_layers(l, &p->image, e->layers, err);
+	return unpack_layers(l, &p->image, e->layers, NULL, err);
 }
 
 static int blob_names(const struct oci_manifest *m, char ***ret)
@@ -208,12 +256,17 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 		r = oci_parse_manifest(p->manifest, &m, err);
 	if (r == 0)
 		r = read_blob(l->dir, m.config.digest, &p->config, err);
+	if (r == 0 && strlen(p->config) != m.config.size)
+		r = error_set(
+			err, EBADMSG,
+			"its configuration has %zu bytes, and its manifest says %ju",
+			strlen(p->config), (uintmax_t)m.config.size);
 	if (r == 0)
 		r = oci_parse_config(p->config, &p->image, err);
 	if (r == 0 && blob_names(&m, &names) < 0)
 		r = error_errno(err, ENOMEM, "list its layers");
 	if (r == 0)
-		r = unpack_layers(l, &p->image, names, err);
+		r = unpack_layers(l, &p->image, names, m.layers, err);
 	for (char **n = names; n && *n; n++)
 		free(*n);
 	free(names);
@@ -274,7 +327,10 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 		    void (*loaded)(void *ctx, const char *id, const char *ref),
 		    struct warren_error *err)
 {
-	struct loading l = { .store = s, .options = o, .dir = dir, .loaded = loaded };
+	const struct oci_options limited = with_limit(o);
+	struct loading l = {
+		.store = s, .options = &limited, .dir = dir, .loaded = loaded
+	};
 	int r;
 
 	oci_tidy(s);
@@ -292,7 +348,9 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     void (*loaded)(void *ctx, const char *id, const char *ref),
 	     struct warren_error *err)
 {
-	struct loading l = { .store = s, .options = o, .loaded = loaded };
+	/* A layer, unpacked, may be as large as all of the archive. */
+	const struct oci_options limited = with_limit(o);
+	struct loading l = { .store = s, .options = &limited, .loaded = loaded };
 	struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
 	struct store_new spool = { .fd = -1 };
 	int r;
@@ -303,7 +361,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 		return r;
 	r = store_new_layer(s, &spool, err);
 	if (r == 0)
-		r = unpack_spool(fd, spool.fd, ARCHIVE_MAX, &watch, err);
+		r = unpack_spool(fd, spool.fd, max_bytes(o), &watch, err);
 	l.dir = spool.fd;
 	if (r == 0)
 		r = load_dir(&l, err);
@@ -316,14 +374,28 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 
 /* ------------------------------------------------------------------ importing */
 
-/* A directory as a tar, written into @out by a process of its own. */
-__attribute__((noreturn)) static void pack_dir(int dir, int out)
+#define PACK_LARGE 2 /* a directory's tar would be larger than it may be */
+
+static int too_large(uint64_t most, struct warren_error *err)
 {
+	return error_set(err, EFBIG,
+			 "it is larger than %ju bytes: --max-size says how much is taken",
+			 (uintmax_t)most);
+}
+
+/* A directory as a tar, written into @out by a process of its own. */
+__attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
+{
+	const struct rlimit size = { most, most };
+
 	struct archive *a = archive_write_new(), *disk = archive_read_disk_new();
 	struct archive_entry *e;
 	int r = ARCHIVE_OK;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGXFSZ, SIG_IGN); /* it is an error of write(2) then */
+	if (setrlimit(RLIMIT_FSIZE, &size) < 0)
+		_exit(1);
 	if (!a || !disk || fchdir(dir) < 0 ||
 	    archive_write_set_format_pax_restricted(a) < 0 ||
 	    archive_write_open_fd(a, out) < 0)
@@ -351,7 +423,9 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out)
 				while (fd >= 0 &&
 				       (n = read(fd, block, sizeof(block))) > 0)
 					if (archive_write_data(a, block, (size_t)n) < 0)
-						_exit(1);
+						_exit(archive_errno(a) == EFBIG
+							      ? PACK_LARGE
+							      : 1);
 				if (fd < 0 || n < 0)
 					_exit(1);
 			}
@@ -389,10 +463,12 @@ static int spool_dir(const struct store *s, int dir, const struct oci_options *o
 		return file;
 	pid = fork();
 	if (pid == 0)
-		pack_dir(dir, file);
+		pack_dir(dir, file, max_bytes(o));
 	status = pid < 0 ? 1 : await_packer(pid, o, err);
 	if (status < 0)
 		return status;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == PACK_LARGE)
+		return too_large(max_bytes(o), err);
 	if (status > 0 || lseek(file, 0, SEEK_SET) < 0)
 		return error_set(
 			err, EIO,
@@ -404,7 +480,7 @@ static int import_layer(const struct store *s, int fd, const struct oci_options 
 			struct unpack_result *res, struct warren_error *err)
 {
 	const struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
-	const struct unpack_options options = { .max_bytes = ARCHIVE_MAX,
+	const struct unpack_options options = { .max_bytes = max_bytes(o),
 						.watch = &watch };
 	struct store_new layer = { .fd = -1 };
 	char name[STORE_SHORT_LEN + 1];

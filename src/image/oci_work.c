@@ -122,8 +122,9 @@ int oci_work_file(const struct store *s, struct warren_error *err)
 static int start_worker(struct oci_work *w, size_t i, struct warren_error *err)
 {
 	struct oci_work_layer *st = &w->state[i];
-	int r = oci_foreman_unpack(&w->foreman, w->layers[i].diff_id, st->blob, st->lock,
-				   &st->report, err);
+	int r = oci_foreman_unpack(&w->foreman, w->layers[i].diff_id,
+				   w->options->max_bytes, st->blob, st->lock, &st->report,
+				   err);
 
 	if (r == 0)
 		w->layers[i].state = OCI_UNPACKING;

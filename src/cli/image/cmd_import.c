@@ -10,11 +10,13 @@
 #include "image/store_write.h"
 
 struct import_options {
+	uint64_t max_size;
 	bool quiet;
 	bool json;
 };
 
 static const struct opt import_table[] = {
+	{ OPT_MAX_SIZE(offsetof(struct import_options, max_size)) },
 	{ NULL, OPT_QUIET("no progress; print nothing but the id",
 			  offsetof(struct import_options, quiet)) },
 	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
@@ -99,7 +101,7 @@ static int run_import(int argc, char **argv)
 	}
 	return source_bring(&image_import,
 			    &(struct source){ operands[0], "import", import,
-					      operands[1] ? &name : NULL },
+					      operands[1] ? &name : NULL, o.max_size },
 			    o.quiet, o.json);
 }
 

@@ -6,6 +6,7 @@
 #include "cli/rows.h"
 
 struct load_options {
+	uint64_t max_size;
 	const char *input;
 	bool quiet;
 	bool json;
@@ -19,6 +20,7 @@ static const struct opt load_table[] = {
 	  .help = "the archive, as an option",
 	  .set = opt_text,
 	  .field = offsetof(struct load_options, input) },
+	{ OPT_MAX_SIZE(offsetof(struct load_options, max_size)) },
 	{ NULL, OPT_QUIET("no progress; print nothing but the ids",
 			  offsetof(struct load_options, quiet)) },
 	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
@@ -58,7 +60,8 @@ static int run_load(int argc, char **argv)
 		o.input = operands[0];
 	if (!o.input) /* as in docker load < image.tar */
 		o.input = "-";
-	return source_bring(&image_load, &(struct source){ o.input, "load", load, NULL },
+	return source_bring(&image_load,
+			    &(struct source){ o.input, "load", load, NULL, o.max_size },
 			    o.quiet, o.json);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "cli/image/cancel.h"
 #include "cli/image/catalog.h"
 
@@ -90,10 +91,20 @@ int image_end(const struct command *cmd, int r, const struct warren_error *err,
 	return STATUS_SIGNAL + sig;
 }
 
+int source_max_size(void *field, const char *value, struct warren_error *err)
+{
+	uint64_t *size = field;
+	int r = parse_size(value, size, err);
+
+	return r == 0 && *size == 0 ? error_set(err, EINVAL, "is nothing") : r;
+}
+
 static int bring(const struct source *from, struct loaded *loaded,
 		 struct warren_error *err)
 {
-	const struct oci_options options = { .progress = loaded_progress, .ctx = loaded };
+	const struct oci_options options = { .progress = loaded_progress,
+					     .ctx = loaded,
+					     .max_bytes = from->max_size };
 	AUTO_CLOSE int fd = source_open(from->path, err);
 	struct store s;
 	int r;

@@ -23,6 +23,13 @@ void loaded_add(void *ctx, const char *id, const char *ref);
 void loaded_made(struct loaded *l, const char *id, const struct ref *name);
 
 /* Where images come from, and how they are taken from it. */
+/* An option of a command that takes an archive: how much of it, a uint64_t at @at. */
+#define OPT_MAX_SIZE(at)                                                       \
+	.name = "max-size", .value = "SIZE", .example = "100g",                \
+	.help = "refuse more than that, uncompressed; 64g if it is not given", \
+	.set = source_max_size, .field = (at)
+int source_max_size(void *field, const char *value, struct warren_error *err);
+
 struct source {
 	const char *
 		path; /* a file, a directory, or "-" for stdin unless that is a terminal */
@@ -30,6 +37,7 @@ struct source {
 	int (*take)(const struct store *s, int fd, const struct oci_options *options,
 		    struct loaded *loaded, const void *ctx, struct warren_error *err);
 	const void *ctx;
+	uint64_t max_size; /* 0: the default */
 };
 
 /* All of a command that brings images from @from, once it is clear what is wanted. */
