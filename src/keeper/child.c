@@ -565,9 +565,11 @@ static bool is_lost(const struct extra *x, const struct place_outcome *o, bool t
 			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
 	uint64_t kills = 0;
 
-	if (told && o->verdict == PLACE_LOST)
+	/* Of whom nothing is told we have ended its tool, after the sandbox's own end. */
+	if (told ? o->verdict == PLACE_LOST : sandbox_is_dead())
 		return true;
-	if (!killed || (told && o->err.code == ENOMEM) || !is_ending(place.first))
+	if (!killed || (told && o->err.code == ENOMEM) ||
+	    !(sandbox_is_dead() || is_ending(place.first)))
 		return false;
 	return place.memory < 0 || cgroup_kills(place.memory, &kills) < 0 ||
 	       kills <= x->kills;

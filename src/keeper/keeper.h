@@ -74,6 +74,7 @@ int place_unmake(struct warren_error *err);
 int keeper_run(const char *dir, struct warren_error *err);
 /* It is no more; @why may be NULL: the platform is asked. */
 void sandbox_died(const struct warren_error *why);
+bool sandbox_is_dead(void);
 /* Somebody waits for its end; it came while it was away, so that nobody was told. */
 void watch_start(void);
 bool watch_has_ended(void);

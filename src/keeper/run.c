@@ -270,6 +270,11 @@ static void ended_inside(void)
 	sandbox_died(&why);
 }
 
+bool sandbox_is_dead(void)
+{
+	return over_by != 0;
+}
+
 void exec_stranger(int pid, int status)
 {
 	if (pid != watcher) {
