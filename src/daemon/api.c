@@ -442,6 +442,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 		r = watch_signals(a, err);
 	if (r < 0)
 		return r;
+	db_sync_later(a->db); /* nothing waits for the disk while others are served */
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;

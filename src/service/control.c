@@ -163,9 +163,7 @@ static void on_attached(void *ctx, struct answer *a, const struct warren_error *
 	int r = failure ? -failure->code : -reply_code(&a->m.reply);
 
 	if (!failure && r == 0) {
-		run->input = answer_take(a, PROTO_GIVES_INPUT);
-		run->poke = answer_take(a, PROTO_GIVES_POKE);
-		run->attached = true;
+		run_take_streams(run, a);
 	} else if (!failure) {
 		(void)error_errno(&err, -r, "find the exec again");
 	}

@@ -263,6 +263,24 @@ static void fail(struct starting *st, const struct warren_error *err)
 	starting_free(st);
 }
 
+/* A pipe whose reader does not read must not stop the loop. */
+static int take_stream(struct answer *a, uint32_t bit)
+{
+	int fd = answer_take(a, bit);
+	int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+
+	if (flags >= 0 && !(flags & O_NONBLOCK))
+		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	return fd;
+}
+
+void run_take_streams(struct run *run, struct answer *a)
+{
+	run->input = take_stream(a, PROTO_GIVES_INPUT);
+	run->poke = take_stream(a, PROTO_GIVES_POKE);
+	run->attached = true;
+}
+
 static void on_started(void *ctx, struct answer *a, const struct warren_error *failure)
 {
 	struct starting *st = ctx;
@@ -282,9 +300,7 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 		fail(st, &err);
 		return;
 	}
-	run->input = answer_take(a, PROTO_GIVES_INPUT);
-	run->poke = answer_take(a, PROTO_GIVES_POKE);
-	run->attached = true;
+	run_take_streams(run, a);
 	run->starting = false;
 	figure_add(st->box->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
 	st->box->service->figures.execs++;

@@ -309,6 +309,8 @@ void run_ended(struct box *box, const struct proto_exited *msg);
 void run_finish(struct run *run, const struct warren_result *result);
 void run_box_gone(struct box *box);
 int run_open_journal(struct run *run, struct warren_error *err);
+/* Where to write to it, as init gave it. */
+void run_take_streams(struct run *run, struct answer *a);
 void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 	     service_done_fn done, void *ctx);
 /* output.c: of one that is about to be started so, until somebody else holds it, or nobody came. */

@@ -571,7 +571,7 @@ bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_fro
 
 size_t pattern_cost(const struct pattern *p)
 {
-	return p->text ? 1 : p->n;
+	return !p->text ? p->n : p->any_case ? p->len : 1;
 }
 
 /* --------------------------------------------------------------------- beginning */

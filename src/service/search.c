@@ -2,8 +2,8 @@
 /*
  * search.c - a walk that looks at names, and into files
  *
- * A file is read in pieces and its lines tried one by one, for a few
- * milliseconds at a time: others have their turn in between, however large the
+ * A file is read in pieces and its lines tried one by one, for a
+ * millisecond at a time: others have their turn in between, however large the
  * file and whatever the pattern.
  */
 #include "service/search.h"
@@ -18,13 +18,16 @@
 
 #define BINARY_LOOK 8192U
 #define PIECE       65536U
-#define SLICE_NS    3000000
+#define SLICE_NS    1000000
+#define COSTLY      200000U /* steps of a pattern, some nanoseconds each */
 
 struct search {
 	struct files *files;
+	struct net_loop *loop;
 	struct search_options o;
 	struct walk *walk;
-	struct loop_timer *timer, *deadline;
+	struct loop_timer *deadline;
+	struct loop_task turn;
 	char *path;      /* where it began */
 	char *file_path; /* of the file that is read */
 	size_t skip;
@@ -36,6 +39,12 @@ struct search {
 	size_t have, at;
 	bool eof, alone, truncated, timed_out, over;
 	uint64_t matches;
+	/* A line that is tried on another thread, where it is costly. */
+	struct {
+		bool busy, gone; /* gone: nobody waits for it any more */
+		bool ends, found;
+		size_t n, where;
+	} far;
 };
 
 struct search *search_free(struct search *s)
@@ -43,12 +52,17 @@ struct search *search_free(struct search *s)
 	if (!s)
 		return NULL;
 	s->walk = walk_free(s->walk);
-	s->timer = loop_timer_free(s->timer);
+	loop_task_cancel(&s->turn);
+	if (s->far.busy) {
+		s->deadline = loop_timer_free(s->deadline);
+		s->far.gone = true; /* by on_tried() */
+		return NULL;
+	}
 	s->deadline = loop_timer_free(s->deadline);
 	s->o.name = pattern_free(s->o.name);
 	s->o.content = pattern_free(s->o.content);
 	if (s->fd >= 0)
-		(void)close(s->fd);
+		loop_close(s->loop, s->fd);
 	free(s->path);
 	free(s->file_path);
 	free(s);
@@ -60,7 +74,7 @@ static void finish(struct search *s, const struct warren_error *err)
 	if (s->over)
 		return;
 	s->over = true;
-	loop_timer_stop(s->timer);
+	loop_task_cancel(&s->turn);
 	loop_timer_stop(s->deadline);
 	s->o.end(s->o.ctx, s->truncated, s->timed_out, err);
 }
@@ -82,26 +96,25 @@ static bool found(struct search *s, const struct search_match *m)
 static void file_over(struct search *s)
 {
 	if (s->fd >= 0)
-		(void)close(TAKE_FD(s->fd));
+		loop_close(s->loop, TAKE_FD(s->fd));
 	if (s->alone || s->truncated)
 		finish(s, NULL);
 	else
 		walk_go_on(s->walk, WALK_PAST);
 }
 
-/* A line, or a part of one that is too long. False: there are enough matches. */
-static bool try_line(struct search *s, const char *line, size_t n, bool ends)
+/* A line, or a part of one that is too long, was tried. False: there are enough matches. */
+static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_t where)
 {
 	struct search_match m = { .path = s->file_path,
 				  .mode = S_IFREG,
 				  .line = s->line,
-				  .text = line,
-				  .size = n };
-	size_t where = 0, end;
+				  .text = s->room + s->at,
+				  .size = n,
+				  .column = s->in_line + where + 1 };
 	bool more = true;
 
-	if (!s->line_matched && pattern_find(s->o.content, line, n, &where, &end)) {
-		m.column = s->in_line + where + 1;
+	if (matched) {
 		s->line_matched = true;
 		more = found(s, &m);
 	}
@@ -111,17 +124,46 @@ static bool try_line(struct search *s, const char *line, size_t n, bool ends)
 		s->in_line = 0;
 		s->line_matched = false;
 	}
+	s->at += n + (ends ? 1 : 0);
 	return more;
 }
 
-/* 1: more has to be read; 0: a line was tried; -1: that is all. */
+/* On another thread: nobody else touches the room and the pattern meanwhile. */
+static void try_far(void *ctx)
+{
+	struct search *s = ctx;
+	size_t end;
+
+	s->far.found = pattern_find(s->o.content, s->room + s->at, s->far.n,
+				    &s->far.where, &end);
+}
+
+static void on_tried(void *ctx)
+{
+	struct search *s = ctx;
+
+	s->far.busy = false;
+	if (s->far.gone) {
+		(void)search_free(s);
+		return;
+	}
+	if (s->over)
+		return;
+	if (pass_line(s, s->far.n, s->far.ends, s->far.found, s->far.where))
+		loop_later(s->loop, &s->turn);
+	else
+		file_over(s);
+}
+
+/* 2: it is tried elsewhere; 1: more has to be read; 0: a line was tried; -1: that is all. */
 static int next_line(struct search *s)
 {
 	const char *line = s->room + s->at;
 	size_t left = s->have - s->at;
 	size_t n = left < SEARCH_LINE_MAX ? left : SEARCH_LINE_MAX;
 	const char *end = memchr(line, '\n', n);
-	bool more;
+	size_t where = 0, to;
+	bool matched;
 
 	if (!end && n < SEARCH_LINE_MAX && !s->eof)
 		return 1;
@@ -129,9 +171,16 @@ static int next_line(struct search *s)
 		return -1;
 	if (end)
 		n = (size_t)(end - line);
-	more = try_line(s, line, n, end != NULL);
-	s->at += n + (end ? 1 : 0);
-	return more ? 0 : -1;
+	if (!s->line_matched && n * pattern_cost(s->o.content) > COSTLY) {
+		s->far.n = n;
+		s->far.ends = end != NULL;
+		s->far.where = 0;
+		s->far.busy = loop_work(s->loop, try_far, on_tried, s) == 0;
+		if (s->far.busy)
+			return 2;
+	}
+	matched = !s->line_matched && pattern_find(s->o.content, line, n, &where, &to);
+	return pass_line(s, n, end != NULL, matched, where) ? 0 : -1;
 }
 
 static int read_more(struct search *s)
@@ -161,20 +210,25 @@ static void read_on(struct search *s)
 	for (;;) {
 		int r = next_line(s);
 
+		if (r == 2)
+			return;
 		if (r < 0 || (r == 1 && read_more(s) < 0)) {
 			file_over(s);
 			return;
 		}
 		if (r == 0 && clock_now() > until) {
-			loop_timer_set(s->timer, 0);
+			loop_later(s->loop, &s->turn);
 			return;
 		}
 	}
 }
 
-static void on_timer(void *ctx)
+static void on_turn(void *ctx)
 {
-	read_on(ctx);
+	struct search *s = ctx;
+
+	if (!s->over)
+		read_on(s);
 }
 
 /*
@@ -214,7 +268,7 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 	s->line = 1;
 	s->have = s->at = 0;
 	s->eof = s->line_matched = false;
-	read_on(s);
+	loop_later(s->loop, &s->turn);
 }
 
 /* ---------------------------------------------------------------------- the walk */
@@ -318,9 +372,11 @@ void search_start(struct files *f, const struct search_options *options,
 		s->files = f;
 		s->o = *options;
 		s->fd = -1;
+		s->loop = files_loop(f);
+		s->turn = (struct loop_task){ .fn = on_turn, .ctx = s };
 		s->path = strdup(options->path);
 	}
-	if (!s || !s->path || loop_timer_new(files_loop(f), on_timer, s, &s->timer) < 0 ||
+	if (!s || !s->path ||
 	    loop_timer_new(files_loop(f), on_deadline, s, &s->deadline) < 0) {
 		if (s)
 			s->o.name = s->o.content = NULL;

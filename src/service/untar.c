@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "net/loop.h"
@@ -23,7 +24,7 @@
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U
-#define AT_ONCE      64 /* pieces, before others have their turn */
+#define SLICE_NS     1000000 /* before others have their turn */
 
 struct untar {
 	struct files *files;
@@ -49,7 +50,7 @@ struct untar {
 	struct buf dirs; /* modes and names of directories */
 	size_t dirs_off;
 	struct warren_error err;
-	struct loop_timer *timer;
+	struct loop_task turn;
 };
 
 struct deferred {
@@ -60,9 +61,12 @@ struct deferred {
 static void run(struct untar *u);
 static void make_entry(struct untar *u);
 
-static void on_timer(void *ctx)
+static void on_turn(void *ctx)
 {
-	run(ctx);
+	struct untar *u = ctx;
+
+	if (!u->running && !u->waiting && !u->over)
+		run(u);
 }
 
 struct untar *untar_new(struct files *f, const struct untar_options *options)
@@ -80,10 +84,7 @@ struct untar *untar_new(struct files *f, const struct untar_options *options)
 	u->dirs = (struct buf)BUF_INIT(DEFERRED_MAX);
 	u->placing = (struct buf)BUF_INIT(FILES_NAMES_MAX);
 	tar_init(&u->tar);
-	if (loop_timer_new(files_loop(f), on_timer, u, &u->timer) < 0) {
-		u->o.dir = -1; /* it stays the caller's */
-		return untar_free(u);
-	}
+	u->turn = (struct loop_task){ .fn = on_turn, .ctx = u };
 	return u;
 }
 
@@ -115,7 +116,7 @@ static void drop_file(struct untar *u)
 {
 	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
 
-	(void)close(TAKE_FD(u->fd));
+	loop_close(files_loop(u->files), TAKE_FD(u->fd));
 	put_beside(u, u->beside, &name);
 	if (u->named)
 		unlink_file(u, &name);
@@ -135,7 +136,7 @@ struct untar *untar_free(struct untar *u)
 		return NULL;
 	tar_done(&u->tar);
 	u->unpack = unpack_free(u->unpack);
-	u->timer = loop_timer_free(u->timer);
+	loop_task_cancel(&u->turn);
 	buf_done(&u->in);
 	buf_done(&u->dirs);
 	buf_done(&u->placing);
@@ -584,11 +585,11 @@ static int refill(struct untar *u)
 
 static void run(struct untar *u)
 {
+	uint64_t until = clock_now() + SLICE_NS;
 	int r = 0, starved = 0;
 
 	u->running = true;
-	for (int i = 0; i < AT_ONCE && !u->waiting && !u->over && r >= 0 && !starved;
-	     i++) {
+	while (!u->waiting && !u->over && r >= 0 && !starved && clock_now() < until) {
 		r = take_tar(u);
 		if (r == 1) {
 			r = refill(u);
@@ -601,7 +602,7 @@ static void run(struct untar *u)
 	if (r < 0)
 		finish(u, &u->err);
 	else if (!starved)
-		loop_timer_set(u->timer, 0);
+		loop_later(files_loop(u->files), &u->turn);
 	else if (u->fed_all && !u->under_way)
 		at_end(u);
 	else if (!u->fed_all)

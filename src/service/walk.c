@@ -17,7 +17,7 @@
 #include "net/loop.h"
 #include "service/files.h"
 
-#define AT_ONCE   512 /* entries, before others have their turn */
+#define AT_ONCE   64 /* steps, some for each entry, before others have their turn */
 #define LEVEL_MAX (64U << 20)
 
 struct level {
@@ -50,7 +50,7 @@ struct walk {
 	enum walk_say said;
 	bool stepping, stop;
 	struct warren_error err;
-	struct loop_timer *timer;
+	struct loop_task turn;
 };
 
 int walk_root(const struct walk *w)
@@ -72,7 +72,7 @@ struct walk *walk_free(struct walk *w)
 		return NULL;
 	while (w->n > 0)
 		level_done(&w->levels[--w->n]);
-	w->timer = loop_timer_free(w->timer);
+	loop_task_cancel(&w->turn);
 	free(w->levels);
 	free(w);
 	return NULL;
@@ -335,11 +335,11 @@ static void step(struct walk *w)
 		end(ctx, err.code ? -err.code : 0, &err);
 	} else if (w->state == WALKING) {
 		w->state = ASKED;
-		loop_timer_set(w->timer, 0);
+		loop_later(files_loop(w->files), &w->turn);
 	}
 }
 
-static void on_timer(void *ctx)
+static void on_turn(void *ctx)
 {
 	go_on(ctx);
 }
@@ -357,8 +357,7 @@ void walk_start(struct files *f, const char *path, const struct walk_options *op
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	*ret = NULL;
-	if (!w || strlen(path) >= 4096 ||
-	    loop_timer_new(files_loop(f), on_timer, w, &w->timer) < 0) {
+	if (!w || strlen(path) >= 4096) {
 		free(w);
 		(void)error_errno(&err, ENOMEM, "walk through '%s'", path);
 		options->end(ctx, -ENOMEM, &err);
@@ -367,6 +366,7 @@ void walk_start(struct files *f, const char *path, const struct walk_options *op
 	w->files = f;
 	w->o = *options;
 	w->ctx = ctx;
+	w->turn = (struct loop_task){ .fn = on_turn, .ctx = w };
 	(void)strcpy(w->path, path);
 	w->state = ASKED;
 	*ret = w;

@@ -251,11 +251,12 @@ static int set_safety(struct db *db, enum db_safety safety, struct warren_error 
 {
 	const char *text = safety == DB_POWER_SAFE ? "PRAGMA synchronous = FULL"
 						   : "PRAGMA synchronous = NORMAL";
-	int rc;
+	int rc = SQLITE_OK;
 
 	if (safety == db->safety)
 		return 0;
-	rc = sqlite3_exec(db->sql, text, NULL, NULL, NULL);
+	if (!db->sync_later)
+		rc = sqlite3_exec(db->sql, text, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return sql_error(db->sql, rc, err, "begin to write the state");
 	db->safety = safety;

@@ -159,6 +159,8 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 
 	if (!db)
 		return error_errno(err, ENOMEM, "open the state '%s'", path);
+	db->log = -1;
+	db->path = strdup(path);
 	db->lock = lock_beside(path, err);
 	r = db->lock < 0 ? db->lock : open_locked(db, path, err);
 	if (r < 0) {
@@ -180,8 +182,35 @@ struct db *db_close(struct db *db)
 	(void)sqlite3_close(db->sql);
 	tokens_close(db);
 	close_p(&db->lock);
+	close_p(&db->log);
+	free(db->path);
 	free(db);
 	return NULL;
+}
+
+void db_sync_later(struct db *db)
+{
+	db->sync_later = true;
+}
+
+/*
+ * What was committed is in the log; or in the file proper by now, and then whoever put it there
+ * has synced both. SQLite locks neither the log nor by it, so that closing it drops no lock.
+ */
+int db_sync_fd(struct db *db, struct warren_error *err)
+{
+	AUTO_FREE char *name = NULL;
+	int fd;
+
+	if (db->log < 0) {
+		if (!db->path || asprintf(&name, "%s-wal", db->path) < 0)
+			return error_errno(err, ENOMEM, "sync the state");
+		db->log = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (db->log < 0)
+			return error_errno(err, errno, "open '%s'", name);
+	}
+	fd = fcntl(db->log, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? error_errno(err, errno, "sync the state") : fd;
 }
 
 bool db_wants_checkpoint(const struct db *db)

@@ -99,6 +99,14 @@ struct db_tx {
 	struct db *db; /* NULL: not begun, or over */
 };
 
+/*
+ * To wait for the disk takes as long as the disk is busy, and stops whoever waits. After
+ * db_sync_later() nothing here does so: who has made something DB_POWER_SAFE calls fdatasync(2) on
+ * db_sync_fd(), on another thread, before it tells of it. The descriptor is the caller's.
+ */
+void db_sync_later(struct db *db);
+int db_sync_fd(struct db *db, struct warren_error *err) MUST_CHECK;
+
 /* Within a DB_CRASH_SAFE transaction, nothing that is DB_POWER_SAFE: -EINVAL. */
 int db_begin(struct db *db, enum db_safety safety, struct db_tx *tx,
 	     struct warren_error *err) MUST_CHECK;

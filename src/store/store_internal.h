@@ -78,7 +78,10 @@ enum db_stmt {
 
 struct db {
 	sqlite3 *sql;
-	int lock; /* of the file beside it, for life */
+	int lock;        /* of the file beside it, for life */
+	int log;         /* SQLite's: for db_sync_fd(); -1: not opened yet */
+	bool sync_later; /* who asks for DB_POWER_SAFE sees to it by db_sync_fd() */
+	char *path;
 	sqlite3_stmt *stmt[STMT_MAX];
 	sqlite3_stmt *list[LIST_SHAPES]; /* prepared when first asked for */
 	uint64_t seq;                    /* the greatest that was given */

@@ -378,7 +378,7 @@ static void begin(struct tail *t)
 			call_begin_stream(c, t->form == AS_SSE);
 	}
 	loop_timer_set(t->timer, HEARTBEAT_MS);
-	go_on(t);
+	wait_turn(t);
 }
 
 static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
@@ -428,7 +428,7 @@ static bool is_within(struct call *c, struct run *run, uint64_t from)
 
 void v1_read_output(struct call *c)
 {
-	uint64_t from = (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
+	uint64_t from = (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number, ignored;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct run *run;
 	struct tail *t;
@@ -456,6 +456,7 @@ void v1_read_output(struct call *c)
 		call_fail(c, &err);
 		return;
 	}
+	(void)run_extent(run, &ignored, &ignored); /* opens it: the sandbox may go */
 	if (c->query.v[V1_READ_OUTPUT_QUERY_HOLD].number)
 		run_hold(run, &t->holder, t->at);
 	begin(t);

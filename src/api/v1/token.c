@@ -2,10 +2,12 @@
 /* token.c - handlers: who may do what */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/v1/v1.h"
 #include "base/date.h"
 #include "base/json.h"
+#include "net/loop.h"
 
 static void put_when(struct json *j, const char *key, int64_t ms)
 {
@@ -42,6 +44,67 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 	if (secret)
 		json_str(&j, "secret", secret);
 	json_close(&j, '}');
+}
+
+/* An answer that is given when what it tells of survives a power cut. */
+struct promise {
+	struct call *call;
+	int fd, status, error;
+	struct buf out;
+};
+
+static void promise_sync(void *ctx)
+{
+	struct promise *p = ctx;
+
+	p->error = fdatasync(p->fd) < 0 ? errno : 0;
+	(void)close(p->fd);
+}
+
+static void promise_keep(void *ctx)
+{
+	struct promise *p = ctx;
+	struct call *c = p->call;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (c->req && p->error) {
+		(void)error_errno(&err, p->error, "sync the state");
+		call_fail(c, &err);
+	} else if (c->req && p->out.len > 0) {
+		call_json(c, p->status, &p->out);
+	} else if (c->req) {
+		call_empty(c, p->status);
+	}
+	if (p->out.data)
+		explicit_bzero(p->out.data, p->out.len);
+	buf_done(&p->out);
+	call_unref(c);
+	free(p);
+}
+
+/* The disk may take its time, and others are served meanwhile. */
+static void answer_synced(struct call *c, int status, const struct buf *out)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct promise *p = calloc(1, sizeof(*p));
+	int fd = p ? db_sync_fd(service_db(c->v1->service), &err)
+		   : error_errno(&err, ENOMEM, "answer");
+
+	if (fd < 0) {
+		free(p);
+		call_fail(c, &err);
+		return;
+	}
+	*p = (struct promise){
+		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(4096)
+	};
+	if (out)
+		buf_add(&p->out, out->data, out->len);
+	p->out.failed |= out && out->failed;
+	if (loop_work(service_loop(c->v1->service), promise_sync, promise_keep, p) < 0) {
+		promise_sync(p);
+		promise_keep(p);
+	}
 }
 
 /* A tenant is made with its first token, with the service's quota. */
@@ -109,7 +172,7 @@ void v1_create_token(struct call *c)
 	}
 	(void)memcpy(row.id, id, sizeof(row.id));
 	show_token(&out, &row, secret);
-	call_json(c, 201, &out);
+	answer_synced(c, 201, &out);
 	explicit_bzero(secret, sizeof(secret));
 }
 
@@ -178,5 +241,5 @@ void v1_revoke_token(struct call *c)
 	else if (r < 0)
 		call_fail(c, &err);
 	else
-		call_empty(c, 204);
+		answer_synced(c, 204, NULL);
 }

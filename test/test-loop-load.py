@@ -1,0 +1,532 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-loop-load.py - every operation at its largest, and everyone else is served meanwhile
+
+One event loop serves all clients. So beside each operation of openapi.yaml, as large as it can be asked for, a probe
+asks /healthz all the time from a process of its own. What it waits for is held against what the same process waits for a
+mere sleep (a busy machine is late with both), and the service's watchdog tells what the loop itself did.
+
+Speaks TAP. Bounds are of orders of magnitude: what is looked for are turns of a second, not of ten milliseconds.
+"""
+import concurrent.futures
+import contextlib
+import glob
+import io
+import json
+import os
+import re
+import select
+import socket
+import struct
+import sys
+import tarfile
+import time
+
+from checks import MIB, Skip, eq, ok, run_tests, test
+from serve_socket import Refused, Socket
+from serve_world import WAIT, World, until
+
+LATE = 0.4       # seconds that the probe may wait for an answer, on a machine that does nothing else
+CPU = 0.12       # seconds that the loop may compute in one turn
+EVERY = 0.003    # between two questions of the probe
+RING, INDEX = 4096, 2048
+SINGLE = struct.pack("<II", 1, 1) + b"x" + bytes(7)  # a record of one byte
+
+w = probe = at = None  # pylint: disable=invalid-name
+
+
+# ------------------------------------------------------------------- the probe
+
+
+def probe_main(path, commands, answers):
+    """In a process of its own: "b" begins, "e" ends and tells [questions, worst answer, worst sleep, all answers]."""
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(4 * WAIT)
+    s.connect(path)
+    times, sleeps = [], []
+    while True:
+        before = time.monotonic()
+        if select.select([commands], [], [], EVERY)[0]:
+            word = os.read(commands, 1)
+            if not word:
+                os._exit(0)
+            if word == b"e":
+                times.sort()
+                said = [len(times), times[-1], max(sleeps), times[len(times) // 2], times[len(times) * 99 // 100]]
+                os.write(answers, (json.dumps(said) + "\n").encode())
+            times, sleeps = [], []
+            continue
+        now = time.monotonic()
+        sleeps.append(now - before - EVERY)
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        data = b""
+        while b"\"warden\"" not in data:
+            more = s.recv(65536)
+            if not more:
+                os._exit(1)
+            data += more
+        times.append(time.monotonic() - now)
+
+
+class Probe:
+    def __init__(self, path):
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(self.commands)
+                probe_main(path, commands, answers)
+            finally:
+                os._exit(1)
+        os.close(commands)
+        os.close(answers)
+
+    def __enter__(self):
+        os.write(self.commands, b"b")
+        time.sleep(10 * EVERY)
+        return self
+
+    def __exit__(self, *failure):
+        time.sleep(10 * EVERY)
+        os.write(self.commands, b"e")
+        data = b""
+        while not data.endswith(b"\n"):
+            more = os.read(self.answers, 4096)
+            ok(more, f"the probe has died: {w.said()}")
+            data += more
+        self.n, self.worst, self.slept, self.median, self.p99 = json.loads(data)
+
+    def close(self):
+        os.close(self.commands)
+        os.waitpid(self.pid, 0)
+
+
+def figures():
+    text = w.ask("GET", "/metrics", status=200).body.decode()
+    return {m[1]: float(m[2]) for m in re.finditer(r"^(\w+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M)}
+
+
+def turns():
+    """Turns that took too long, by what they did; and the most that one of them computed."""
+    f = figures()
+    return ({k.partition('"')[2].rstrip('"}'): v for k, v in f.items() if k.startswith("warren_loop_slow_turns_total")},
+            f["warren_loop_longest_turn_cpu_seconds"])
+
+
+@contextlib.contextmanager
+def bounded(what):
+    """Nobody waits for long beside it, and the loop does not compute for long."""
+    before, _ = turns()
+    with probe:
+        yield
+    after, cpu = turns()
+    slow = {k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)}
+    said = (f"{what}: {probe.n} answers, the worst after {probe.worst:.3f} s where a sleep was late by {probe.slept:.3f} s; "
+            f"the loop computed for {cpu:.3f} s at most; turns over 50 ms: {slow}")
+    print(f"# {said}", flush=True)
+    ok(probe.worst < LATE + 4 * probe.slept, said)
+    ok(cpu < CPU + probe.slept, said)
+
+
+def at_once(n, work):
+    with concurrent.futures.ThreadPoolExecutor(n) as pool:
+        return [f.result() for f in [pool.submit(work, i) for i in range(n)]]
+
+
+def files(box, verb=""):
+    return f"/v1/sandboxes/{box}/files{verb}"
+
+
+# ---------------------------------------------------------------- what is there
+
+
+class Things:
+    """Made once, in two sandboxes: what operations are large for."""
+
+    def __init__(self):
+        self.box = w.create(limits={"memory": "2g", "disk": "1g"})
+        self.path = f"/v1/sandboxes/{self.box}"
+        self.exec = w.exec(self.box, "true")
+        w.result(self.box, self.exec)
+        self.live = w.exec(self.box, "cat", stdin=True)
+        w.run(self.box, "mkdir -p /many /deep/big && cd /many && seq 20000 | xargs touch && "
+              "seq 1 2000000 > /deep/big/lines && head -c 100000000 /dev/zero > /deep/big/zero && "
+              "head -c 30000000 /dev/urandom > /deep/big/noise", timeout_ms=60000, wait_ms=60000)
+        self.session = w.post(f"{self.path}/sessions", {"output_limit": 64 * MIB}, status=201)["id"]
+
+    def journal(self, exec_id):
+        return f"{w.state}/serve/journals/{exec_id}"
+
+    def fill(self, exec_id, size, index=False):
+        """The journal of an exec, full of single bytes: as of an init that keeps no index, or of one that does."""
+        n = size // 16
+        with open(self.journal(exec_id), "r+b") as f:
+            head = f.read(80)
+            magic, version = struct.unpack_from("<II", head)
+            f.write(b"")
+            f.seek(RING)
+            f.write(SINGLE * n)
+            if index:
+                stretch = max(size // 128 + 1, 256 << 10)
+                for i in range(-(-size // stretch)):
+                    record = -(-i * stretch // 16)
+                    f.seek(INDEX + 16 * i)
+                    f.write(struct.pack("<QQ", record * 16, record))
+            f.seek(0)
+            f.write(struct.pack("<IIQQQQQQQQ", magic, version, size, 0, n * 16, 0, 1, 0, 1, n if index else 0))
+        return n
+
+
+# ------------------------------------------------------------------ operations
+
+drives = {}
+
+
+def drive(*names):
+    def add(f):
+        for name in names:
+            drives[name] = f
+        return f
+    return add
+
+
+def many(method, path, body=None, n=40, statuses=(200, 201, 204)):
+    """The same request from many at once."""
+    def ask(_):
+        r = w.ask(method, path() if callable(path) else path, body)
+        ok(r.status in statuses, r)
+    return lambda: at_once(n, ask)
+
+
+BIG_ENV = {f"E{i}": "x" * 1000 for i in range(100)}
+BIG_TEXT = "x" * (900 << 10)
+
+
+@drive("create_sandbox", "get_sandbox", "update_sandbox", "wait_sandbox", "get_sandbox_stats", "pause_sandbox", "resume_sandbox")
+def small_things():
+    labels = {f"l{i}": "v" * 200 for i in range(16)}
+    box = w.create(labels=labels, env=BIG_ENV)
+    path = f"/v1/sandboxes/{box}"
+    at_once(10, lambda i: w.ask("GET", path, status=200))
+    at_once(10, lambda i: w.ask("PATCH", path, {"labels": labels}, status=200))
+    at_once(10, lambda i: w.ask("GET", f"{path}/wait", query={"state": "running"}, status=200))
+    at_once(10, lambda i: w.ask("GET", f"{path}/stats", status=200))
+    w.ask("POST", f"{path}/pause", status=200)
+    w.ask("POST", f"{path}/resume", status=200)
+    w.delete(box)
+
+
+@drive("create_sandboxes", "list_sandboxes")
+def many_sandboxes():
+    made = w.post("/v1/sandboxes/batch", {"sandboxes": [{"labels": {"b": "1"}} for _ in range(30)]}, status=None)
+    ok(made, "a batch")
+    at_once(10, lambda i: w.ask("GET", "/v1/sandboxes", query={"limit": 1000, "label": "b=1"}, status=200))
+    for s in w.sandboxes(label="b=1"):
+        w.seen.add(s["id"])
+        w.delete(s["id"])
+
+
+@drive("delete_sandbox")
+def delete_large_journals():
+    """Each has as much to give back as it may have written; it was a tenth of a second for each of them."""
+    box = w.create()
+    for _ in range(8):
+        e = w.exec(box, "true")
+        w.result(box, e)
+        with open(at.journal(e), "r+b") as f:
+            f.seek(RING)
+            for _ in range(16):
+                f.write(bytes(16 * MIB))
+    w.delete(box)
+    until(lambda: sum(os.stat(p).st_size for p in glob.glob(f"{w.state}/serve/journals/*")) < 512 * MIB,
+          "the journals are still there")
+
+
+@drive("start_exec", "signal_exec", "write_stdin", "close_stdin", "resize_exec")
+def large_execs():
+    e = w.post(f"{at.path}/execs", {"command": "cat; sleep 100", "stdin": True, "env": BIG_ENV, "input": BIG_TEXT}, status=201)["id"]
+    for _ in range(8):
+        w.ask("POST", f"{at.path}/execs/{e}/stdin", b"y" * (4 * MIB), status=200)
+    w.ask("POST", f"{at.path}/execs/{e}/stdin/close", status=204)
+    w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+    e = w.exec(at.box, "sleep 100", pty=True)
+    at_once(20, lambda i: w.ask("POST", f"{at.path}/execs/{e}/resize", {"rows": 10 + i, "cols": 60000}, status=204))
+    w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+
+
+@drive("run_exec")
+def large_output():
+    r = w.run(at.box, "head -c 30000000 /dev/zero", output_limit=64 * MIB, wait_ms=60000)
+    eq(len(r["stdout"]), 30000000, "the output")
+
+
+@drive("get_exec", "list_execs")
+def exec_of_single_bytes():
+    """16 million records, without an index: one GET took a second, and sixteen took eight."""
+    at.fill(at.exec, 256 * MIB)
+    at_once(16, lambda i: w.ask("GET", f"{at.path}/execs/{at.exec}", status=200))
+    at_once(4, lambda i: w.ask("GET", f"{at.path}/execs", query={"limit": 1000}, status=200))
+
+
+@drive("read_output")
+def output_of_single_bytes():
+    n = at.fill(at.exec, 256 * MIB)
+    path = f"{at.path}/execs/{at.exec}/output"
+    got = at_once(16, lambda i: w.ask("GET", path, query={"from": n - 100 - i, "format": "raw"}, status=200).body)
+    eq([len(g) for g in got], [100 + i for i in range(16)], "what is at the end")
+    r = w.ask("GET", path, query={"from": n // 2, "max_bytes": MIB}, status=200)
+    ok(len(r.body) > MIB, r)
+    at.fill(at.exec, 64 * MIB, index=True)
+    at_once(4, lambda i: w.ask("GET", path, query={"max_bytes": 2 * MIB}, status=200))
+
+
+@drive("open_session", "get_session", "list_sessions", "run_in_session", "stream_in_session", "interrupt_session", "close_session")
+def large_sessions():
+    path = f"{at.path}/sessions/{at.session}"
+    r = w.post(f"{path}/run", {"command": "seq 1 3000000", "timeout_ms": 60000})
+    ok(len(r["stdout"]) > 20 * MIB, f"{len(r['stdout'])} bytes")
+    with w.client() as c:
+        r = c.ask("POST", f"{path}/stream", {"command": "head -c 20000000 /dev/zero", "timeout_ms": 60000})
+        eq(r.status, 200, "status of a stream")
+    w.post(f"{path}/run", {"command": "#" + BIG_TEXT + "\ntrue"})
+    at_once(10, lambda i: w.ask("GET", path, status=200))
+    at_once(10, lambda i: w.ask("GET", f"{at.path}/sessions", query={"limit": 1000}, status=200))
+    # A shell that does not read what it is sent: it was written to until it did, and nobody was served meanwhile.
+    pid = w.post(f"{path}/run", {"command": "echo $$"})["stdout"].strip()
+    w.run(at.box, f"kill -STOP {pid}")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        told = pool.submit(w.ask, "POST", f"{path}/run", {"command": "#" + BIG_TEXT + "\ntrue", "timeout_ms": WAIT * 1000})
+        time.sleep(1)
+        eq(w.run(at.box, f"echo still; kill -CONT {pid}")["stdout"], "still\n", "another command of the sandbox")
+        eq(told.result().status, 200, "the command, when it was read")
+    s = w.post(f"{at.path}/sessions", {"env": {k: v for k, v in list(BIG_ENV.items())[:50]}}, status=201)["id"]
+    w.ask("POST", f"{at.path}/sessions/{s}/interrupt", {"signal": "INT"}, status=204)
+    w.ask("DELETE", f"{at.path}/sessions/{s}", status=204)
+
+
+@drive("read_file")
+def large_downloads():
+    got = at_once(6, lambda i: len(w.ask("GET", files(at.box), query={"path": "/deep/big/zero"}, status=200).body))
+    eq(got, [100000000] * 6, "sizes")
+
+
+@drive("write_file", "append_file", "stat_file", "remove_file")
+def large_uploads():
+    data = bytes(64 * MIB)
+    for name in ("up", "up2"):
+        w.ask("PUT", files(at.box), data, query={"path": f"/deep/{name}"}, status=201)
+    w.ask("POST", files(at.box, "/append"), data, query={"path": "/deep/up"}, status=200)
+    at_once(10, lambda i: w.ask("GET", files(at.box, "/stat"), query={"path": "/deep/up"}, status=200))
+    # One that is given up half way has its blocks freed by whoever closes it.
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
+        s.connect(w.socket)
+        s.sendall(f"PUT {files(at.box)}?path=/deep/never HTTP/1.1\r\nHost: x\r\nContent-Length: {256 * MIB}\r\n\r\n".encode())
+        for _ in range(8):
+            s.sendall(bytes(16 * MIB))
+    for name in ("up", "up2"):
+        w.ask("DELETE", files(at.box), query={"path": f"/deep/{name}"}, status=204)
+
+
+@drive("list_files")
+def large_lists():
+    r = w.get(files(at.box, "/list"), query={"path": "/many", "limit": 100000})
+    eq(len(r["entries"]), 20000, "entries")
+    at_once(3, lambda i: w.get(files(at.box, "/list"), query={"path": "/", "depth": 64, "limit": 100000}))
+
+
+@drive("make_directory", "move_file", "change_mode", "change_owner")
+def large_trees():
+    deep = "/deep/d" + "/d" * 100
+    w.ask("POST", files(at.box, "/mkdir"), {"path": deep, "parents": True}, status=201)
+    w.ask("POST", files(at.box, "/chmod"), {"path": "/many", "mode": "0755", "recursive": True}, status=200)
+    w.ask("POST", files(at.box, "/chown"), {"path": "/many", "owner": "1:1", "recursive": True}, status=200)
+    w.ask("POST", files(at.box, "/move"), {"from": "/many", "to": "/many2"}, status=200)
+    w.ask("POST", files(at.box, "/move"), {"from": "/many2", "to": "/many"}, status=200)
+
+
+def archive(mode):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as tar:
+        for i in range(3000):
+            info = tarfile.TarInfo(f"a/{i % 50}/{i}")
+            info.size = 100
+            tar.addfile(info, io.BytesIO(bytes(100)))
+        info = tarfile.TarInfo("large")
+        info.size = 64 * MIB
+        tar.addfile(info, io.BytesIO(bytes(64 * MIB)))
+    return out.getvalue()
+
+
+@drive("download_tar", "upload_tar")
+def large_archives():
+    for kind in ("none", "gzip", "zstd"):
+        r = w.ask("GET", files(at.box, "/tar"), query={"path": "/deep/big", "compression": kind}, status=200)
+        ok(len(r.body) > 20 * MIB, f"{kind}: {len(r.body)}")
+    for mode in ("w", "w:gz"):
+        r = w.ask("PUT", files(at.box, "/tar"), archive(mode), query={"path": f"/deep/{mode[-1]}", "parents": "true"})
+        eq(r.status, 200, f"unpack {r}")
+    w.ask("DELETE", files(at.box), query={"path": "/deep/w", "recursive": "true"}, status=204)
+    w.ask("DELETE", files(at.box), query={"path": "/deep/z", "recursive": "true"}, status=204)
+
+
+@drive("search_files")
+def large_searches():
+    for body in ({"content": "1999999"}, {"content": "(a?){100}b", "regex": True}, {"name": "*9*"},
+                 {"content": "([0-9]+)*x", "regex": True}):
+        r = w.post(files(at.box, "/search"), {"path": "/", "max_file_size": "1g", "timeout_ms": 3000, **body})
+        ok("matches" in r, r)
+    w.run(at.box, "tr '\\n' 'a' < /deep/big/lines > /deep/big/line")
+    r = w.post(files(at.box, "/search"), {"path": "/deep/big", "max_file_size": "1g", "timeout_ms": 3000,
+                                          "content": "([0-9a]?){60}x", "regex": True})
+    ok("matches" in r, r)
+    w.run(at.box, "rm /deep/big/line")
+
+
+@drive("watch_files", "stream_events")
+def streams_of_events():
+    with w.client() as c, w.client() as e:
+        r = c.send("GET", files(at.box, "/watch"), query={"path": "/many", "recursive": "true"})
+        e.send("GET", "/v1/events")
+        eq(r.status, 200, "status of a watch")
+        w.run(at.box, "cd /many && touch * 2>/dev/null; find . -name '1*' -exec touch {} +")
+        time.sleep(0.3)
+
+
+@drive("proxy_port", "open_tunnel")
+def large_streams_to_ports():
+    server = w.exec(at.box, ["python3", "-c", """
+import http.server
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header('Content-Length', '50000000'); self.end_headers()
+        for _ in range(50): self.wfile.write(bytes(1000000))
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(('127.0.0.1', 8000), H).serve_forever()
+"""])
+    until(lambda: w.ask("GET", f"{at.path}/ports/8000/", headers={"Range": "x"}).status == 200, "no server")
+    got = at_once(3, lambda i: len(w.ask("GET", f"{at.path}/ports/8000/", status=200).body))
+    eq(got, [50000000] * 3, "sizes")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
+        s.settimeout(WAIT)
+        s.connect(w.socket)
+        s.sendall(f"GET {at.path}/tunnels/8000 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n".encode())
+        ok(s.recv(65536).startswith(b"HTTP/1.1 101"), "a tunnel")
+        s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        n = 0
+        while n < 50000000 and (more := len(s.recv(1 << 20))):
+            n += more
+        ok(n >= 50000000, f"{n} bytes through a tunnel")
+    w.ask("POST", f"{at.path}/execs/{server}/signal", {"signal": "KILL"}, status=204)
+
+
+@drive("open_terminal", "join_terminal")
+def floods_at_terminals():
+    e = w.exec(at.box, "cat /deep/big/lines; sleep 100", pty=True)
+    with contextlib.ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(Socket(w.socket, f"{at.path}/terminals/{e}"))
+        with contextlib.suppress(Refused):
+            stack.enter_context(Socket(w.socket, f"{at.path}/terminals"))
+        time.sleep(0.5)
+    w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+
+
+@drive("list_images", "inspect_image", "remove_image", "pull_image")
+def images():
+    at_once(5, lambda i: w.ask("GET", "/v1/images"))
+    at_once(5, lambda i: w.ask("GET", "/v1/images/inspect", query={"image": "no-such:1"}))
+    w.ask("DELETE", "/v1/images", query={"image": "no-such:1"})
+    w.ask("POST", "/v1/images/pull", {"image": "127.0.0.1:1/no-such:1"})
+
+
+@drive("create_token", "list_tokens", "revoke_token")
+def tokens():
+    made = at_once(100, lambda i: w.post("/v1/tokens", {"name": f"t{i}", "scopes": ["read"]}, status=201)["id"])
+    at_once(10, lambda i: w.ask("GET", "/v1/tokens", query={"limit": 1000}, status=200))
+    at_once(20, lambda i: w.ask("DELETE", f"/v1/tokens/{made[i]}", status=204))
+
+
+@drive("list_backends", "list_templates", "get_metrics", "get_health", "get_version", "get_docs", "get_openapi")
+def about():
+    for path in ("/v1/backends", "/v1/templates", "/metrics", "/healthz", "/version", "/docs", "/openapi.json"):
+        many("GET", path, n=20)()
+
+
+# ----------------------------------------------------------------------- tests
+
+
+@test
+def each_operation_at_its_largest():
+    """Those of the description, so that a new one without a drive of its own is noticed."""
+    described = w.get("/openapi.json")
+    names = {op["operationId"] for path in described["paths"].values() for op in path.values() if "operationId" in op}
+    eq(names - set(drives), set(), "operations without a drive")
+    eq(set(drives) - names, set(), "drives without an operation")
+    failed = []
+    for work in dict.fromkeys(drives.values()):
+        try:
+            with bounded(work.__name__):
+                work()
+        except Exception as e:  # pylint: disable=broad-exception-caught
+            failed.append(f"{work.__name__}: {type(e).__name__}: {e}"[:1000])
+    ok(not failed, "\n".join(failed))
+
+
+@test
+def the_probe_would_see_it():
+    """A control: a service that is stopped for a second is seen by the probe, and its watchdog names the turn."""
+    with probe:
+        os.kill(w.api, 19)
+        time.sleep(1)
+        os.kill(w.api, 18)
+    ok(probe.worst > 0.8, f"{probe.worst}")
+
+
+def flood_readers(n, reads):
+    """Readers of what never ends; those that do not read are there all the same."""
+    e = w.exec(at.box, "yes", output_limit=16 * MIB)
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}))
+        for _ in range(n):
+            s = stack.enter_context(contextlib.closing(socket.socket(socket.AF_UNIX)))
+            s.connect(w.socket)
+            s.sendall(f"GET {at.path}/execs/{e}/output?follow=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            s.setblocking(False)
+            stack.reads = [*getattr(stack, "reads", []), s]
+        until_ = time.monotonic() + 2
+        while time.monotonic() < until_:
+            if not reads:
+                time.sleep(0.1)
+                continue
+            for s in select.select(stack.reads, [], [], 0.1)[0]:
+                with contextlib.suppress(BlockingIOError):
+                    s.recv(1 << 20)
+
+
+@test
+def readers_of_a_flood_leave_room_for_others():
+    """It was a second for twenty readers, and twelve for two hundred that do not read."""
+    for n, reads in ((1, True), (20, True), (200, False)):
+        with bounded(f"{n} readers of a flood, reading: {reads}"):
+            flood_readers(n, reads)
+        ok(probe.median < 0.1 + probe.slept, f"half of all wait for {probe.median:.3f} s, where a sleep was late by {probe.slept:.3f}")
+
+
+def main():
+    global w, probe, at  # pylint: disable=global-statement
+    try:
+        with World() as w:
+            at = Things()
+            probe = Probe(w.socket)
+            try:
+                return run_tests()
+            finally:
+                probe.close()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
