@@ -15,6 +15,8 @@
  *	image.c	 images: asked for, pulled once for all who want the same
  *	exec.c	 execs: started, written to, signalled, ended
  *	output.c what an exec has written, for readers that come and go
+ *	remove.c journals that nobody wants any more, removed by a thread
+ *	sweep.c	 journals that no exec has, looked for
  *	event.c	 what happened, for those who listen
  *	restore.c what a former process left, found again
  *	tidy.c	 what could not be undone when it was time to, undone later
