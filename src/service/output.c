@@ -52,9 +52,8 @@ int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 
 	if (r == 0)
 		r = journal_extent(run->journal, &run->end, &from, &to);
-	/* As far as it is known: whoever asks again will be told more. */
 	if (r == -EINPROGRESS)
-		r = 0;
+		r = 1;
 	*ret_from = r < 0 ? 0 : from;
 	*ret_to = r < 0 ? 0 : to;
 	return r;

@@ -281,7 +281,10 @@ const struct exec_row *run_row(const struct run *run);
 struct box *run_box(const struct run *run); /* NULL: it is gone */
 /* Its sandbox ended before it did: how is not known. */
 bool run_lost(const struct run *run);
-/* Where its output begins and ends at present; both 0 if that cannot be read: -errno. */
+/*
+ * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1: it ends
+ * there at the earliest; its init does not tell, and who asks again will be told more.
+ */
 int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
 
 /* Its journal, for who reads it on another thread by journal_read(); or -errno. */

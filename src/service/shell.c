@@ -28,6 +28,7 @@
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
 #define PIECES         16  /* of output, before others have their turn */
+#define EXTENT_TRIES   16  /* to find where it ends, of an init that does not tell */
 
 /* ------------------------------------------------------------------- life */
 
@@ -399,7 +400,11 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 		return error_set(err, EPIPE, "the session's shell is gone");
 	if (session_running(sh->codec) || commands_fd(sh) < 0)
 		return error_set(err, EBUSY, "a command runs in the session");
-	r = run_extent(sh->run, &from, &sh->cursor);
+	r = 1;
+	for (int i = 0; r == 1 && i < EXTENT_TRIES; i++)
+		r = run_extent(sh->run, &from, &sh->cursor);
+	if (r == 1)
+		r = -EAGAIN;
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
 	if (sh->terminal)

@@ -170,6 +170,7 @@ static void answer(struct job *job, struct run *run, int code)
 {
 	struct answer *a = malloc(sizeof(*a));
 	uint64_t from, to;
+	int r = run_extent(run, &from, &to);
 	int journal = a ? run_dup_journal(run) : -ENOMEM;
 
 	if (journal < 0) {
@@ -181,7 +182,7 @@ static void answer(struct job *job, struct run *run, int code)
 	*a = (struct answer){
 		.job = job, .journal = journal, .code = code, .out = BUF_INIT(ANSWER_MAX)
 	};
-	if (run_extent(run, &from, &to) == 0 && to - from > AT_ONCE &&
+	if ((r == 1 || to - from > AT_ONCE) &&
 	    loop_work(service_loop(job->sx->service), answer_make, answer_give, a) == 0)
 		return;
 	answer_make(a);

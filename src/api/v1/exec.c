@@ -321,7 +321,9 @@ static void answer_running(struct running *k)
 		call_fail(k->pieces.call, &err);
 		return;
 	}
-	if (k->end - k->from > ANSWER_MAX)
+	if (r == 1)
+		k->end = UINT64_MAX; /* not known: to where there is no more */
+	else if (k->end - k->from > ANSWER_MAX)
 		k->from = k->end - ANSWER_MAX;
 	k->stream = -1;
 	show_exec_open(&out, k->run);
