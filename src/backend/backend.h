@@ -40,7 +40,8 @@ struct backend_box {
 	size_t n_steps;
 	struct warren_step *steps;
 	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
-	bool durable; /* release() instead of destroy() when the engine is closed */
+	bool durable;     /* release() instead of destroy() when the engine is closed */
+	bool kills_apart; /* its stats() lacks what was killed for memory in ended execs */
 };
 
 /* What every backend's exec begins with; -1 where there is none. */
@@ -105,6 +106,12 @@ struct backend_ops {
 	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
 	int (*adopt)(void *state, const char *id, struct backend_box **ret_box,
 		     struct warren_error *err);
+	/*
+	 * The same without a word to whoever is in charge of it, for destroy, pause, stats,
+	 * update, describe and connection, none of which needs one. NULL: as adopt().
+	 */
+	int (*find)(void *state, const char *id, struct backend_box **ret_box,
+		    struct warren_error *err);
 	/* Frees @box, and leaves the sandbox alone. */
 	void (*release)(void *state, struct backend_box *box);
 	int (*update)(void *state, struct backend_box *box,

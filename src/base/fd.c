@@ -140,7 +140,8 @@ int fd_make_dirs(const char *path, mode_t mode)
 	return 0;
 }
 
-int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+static int send_message(int sock, const void *data, size_t n, const int *fds,
+			size_t n_fds, int flags)
 {
 	union {
 		struct cmsghdr align;
@@ -164,9 +165,19 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 		(void)memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
 	}
 	do
-		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
+		r = sendmsg(sock, &msg, MSG_NOSIGNAL | flags);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
+}
+
+int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+	return send_message(sock, data, n, fds, n_fds, 0);
+}
+
+int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+	return send_message(sock, data, n, fds, n_fds, MSG_DONTWAIT);
 }
 
 /* How many came; more than @max are closed, and counted. */

@@ -31,6 +31,8 @@ int fd_make_dirs(const char *path, mode_t mode);
 
 /* One message with @n_fds descriptors along; 0 or -errno. */
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
+/* The same; -EAGAIN when it would have to wait. */
+int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /*
  * One message of at most @size bytes. Descriptors go to @fds (at most
  * *@n_fds, their count on return), close-on-exec. A message or a set of

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/id.h"
+#include "core/find.h"
 #include "core/handle.h"
 
 static int engine_cannot(const struct warren *w, struct warren_error *err)
@@ -20,8 +21,8 @@ int warren_list(struct warren *w, char ***ret_ids, struct warren_error *err)
 	return r < 0 ? error_wrap(err, "list the sandboxes") : 0;
 }
 
-int warren_adopt(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
-		 struct warren_error *err)
+static int take_handle(struct warren *w, const char *id, bool ask,
+		       struct warren_sandbox **ret_sandbox, struct warren_error *err)
 {
 	struct warren_sandbox *sb;
 	int r;
@@ -33,7 +34,8 @@ int warren_adopt(struct warren *w, const char *id, struct warren_sandbox **ret_s
 	sb = calloc(1, sizeof(*sb));
 	if (!sb)
 		return error_errno(err, ENOMEM, "adopt '%s'", id);
-	r = w->ops->adopt(w->state, id, &sb->box, err);
+	r = ask || !w->ops->find ? w->ops->adopt(w->state, id, &sb->box, err)
+				 : w->ops->find(w->state, id, &sb->box, err);
 	if (r < 0) {
 		free(sb);
 		return error_wrap(err, "adopt '%s'", id);
@@ -41,6 +43,23 @@ int warren_adopt(struct warren *w, const char *id, struct warren_sandbox **ret_s
 	sandbox_link(w, sb);
 	*ret_sandbox = sb;
 	return 0;
+}
+
+int warren_adopt(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
+		 struct warren_error *err)
+{
+	return take_handle(w, id, true, ret_sandbox, err);
+}
+
+int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
+		struct warren_error *err)
+{
+	return take_handle(w, id, false, ret_sandbox, err);
+}
+
+bool warren_kills_apart(const struct warren_sandbox *sb)
+{
+	return sb->box->kills_apart;
 }
 
 struct warren_sandbox *warren_release(struct warren_sandbox *sb)

@@ -41,6 +41,8 @@
 #define ENGINE_NAME    "serve"
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
+#define STOP_MS        20000 /* for the api to end when it is told to; then it is killed */
+#define JOIN_MS        10000 /* for requests under way, before we leave without them */
 
 /* ------------------------------------------------------------------- options */
 
@@ -251,6 +253,8 @@ struct pair {
 	const struct config *config;
 	int signals;
 	bool stopping;
+	uint64_t stop_by; /* ns, monotonic: when an api that is stopping is killed */
+	bool stuck;       /* a request under way does not end */
 };
 
 /* The token that it had to make is for the owner's eyes. */
@@ -295,7 +299,62 @@ static void keep_only(const struct api_birth *b)
 	(void)close_range(from, ~0U, 0);
 }
 
-static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
+/* We are told to stop: so is the api. */
+static void hear_signal(struct pair *p, int pidfd)
+{
+	struct signalfd_siginfo info;
+
+	if (read(p->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (!p->stopping)
+		p->stop_by = clock_now() + STOP_MS * 1000000ULL;
+	p->stopping = true;
+	notify("STOPPING=1");
+	(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
+}
+
+/* Until @fd is readable; forwards what we are told, and waits for nobody who was told for too long. */
+static void await(struct pair *p, int pidfd, int fd)
+{
+	struct pollfd fds[] = { { .fd = fd, .events = POLLIN },
+				{ .fd = p->signals, .events = POLLIN } };
+
+	for (;;) {
+		uint64_t t = clock_now();
+		int ms = p->stopping && t < p->stop_by
+				 ? (int)((p->stop_by - t) / 1000000) + 1
+				 : -1;
+		int r = poll(fds, ARRAY_SIZE(fds), ms);
+
+		if (r < 0 && errno != EINTR)
+			return;
+		if (r > 0 && fds[1].revents)
+			hear_signal(p, pidfd);
+		if (r > 0 && fds[0].revents)
+			return;
+		if (p->stopping && clock_now() >= p->stop_by)
+			(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+	}
+}
+
+/* What the api says when it is ready. */
+static bool hear_word(struct pair *p, int pidfd, int told, struct api_word *word)
+{
+	size_t have = 0;
+
+	while (have < sizeof(*word)) {
+		ssize_t n;
+
+		await(p, pidfd, told);
+		n = read(told, (char *)word + have, sizeof(*word) - have);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 		     struct warren_error *err)
 {
 	int ends[2], told[2];
@@ -328,13 +387,13 @@ static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
 		(void)close(told[0]);
 		return error_errno(err, errno, "start the api");
 	}
+	*ret_pidfd = pidfd_open(pid, 0);
+	*ret_sock = ends[0];
 	/* It asks us for what it finds again, so we serve before it is ready. */
-	if (warden_serve(p->warden, ends[0], err) < 0 ||
-	    fd_read_all(told[0], &word, sizeof(word)) != sizeof(word))
+	if (*ret_pidfd < 0 || warden_serve(p->warden, ends[0], err) < 0 ||
+	    !hear_word(p, *ret_pidfd, told[0], &word))
 		(void)error_set(&word.err, ECHILD, "the api died before it was ready");
 	(void)close(told[0]);
-	*ret_pid = pid;
-	*ret_sock = ends[0];
 	if (word.err.code) {
 		*err = word.err;
 		return -err->code;
@@ -344,44 +403,19 @@ static int start_api(struct pair *p, pid_t *ret_pid, int *ret_sock,
 	return 0;
 }
 
-/* Until the api has ended; forwards what we are told. */
-static void look_after(struct pair *p, int pidfd)
-{
-	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN },
-				{ .fd = p->signals, .events = POLLIN } };
-
-	for (;;) {
-		struct signalfd_siginfo info;
-
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
-			return;
-		if (fds[1].revents &&
-		    read(p->signals, &info, sizeof(info)) == sizeof(info)) {
-			p->stopping = true;
-			notify("STOPPING=1");
-			(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
-		}
-		if (fds[0].revents)
-			return;
-	}
-}
-
 /* One api from its birth to its end. */
 static int live_once(struct pair *p, bool first, struct warren_error *err)
 {
 	AUTO_CLOSE int pidfd = -1, sock = -1;
-	pid_t pid = -1;
-	int r = start_api(p, &pid, &sock, err);
+	int r = start_api(p, &pidfd, &sock, err);
 
-	if (pid > 0)
-		pidfd = pidfd_open(pid, 0);
 	if (r == 0 && first)
 		notify("READY=1");
 	if (pidfd >= 0)
-		look_after(p, pidfd);
+		await(p, pidfd, pidfd);
 	if (sock >= 0)
 		(void)shutdown(sock, SHUT_RDWR);
-	warden_join(p->warden);
+	p->stuck = !warden_join(p->warden, p->stopping ? JOIN_MS : 0);
 	return r;
 }
 
@@ -526,6 +560,11 @@ static int run(const struct config *c, struct warren_error *err)
 		r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve(&p, err);
+	/* Sandboxes go on as they are, and the next service finds them; nothing is lost with us. */
+	if (p.stuck) {
+		log_line(LOG_LEVEL_WARNING, "a request under way does not end, ignoring");
+		_exit(0);
+	}
 	p.warden = warden_close(p.warden);
 	free((void *)mounts);
 	free((void *)insecure);

@@ -218,14 +218,10 @@ void box_wait_abandon(struct box_waiter *w)
 
 void box_lost(struct box *box, const struct warren_error *why)
 {
-	struct warren_error err = WARREN_ERROR_INIT;
-
 	line_close(box, why);
 	run_box_gone(box);
-	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)
-		return;
-	/* The store's word stays; the next start finds out again. */
-	(void)box_move(box, SANDBOX_FAILED, why->msg, &err);
+	if (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)
+		box_end(box, why);
 }
 
 /* --------------------------------------------------------------------- time */

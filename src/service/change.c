@@ -20,6 +20,7 @@ struct box_job {
 	bool idle;             /* of pause: nobody asked for it */
 	bool save;             /* of pause: by a checkpoint */
 	struct warren_limits limits, old;
+	struct warren_error lost; /* of an end: why */
 	service_done_fn done;
 	void *ctx;
 };
@@ -265,6 +266,63 @@ void box_delete(struct box *box, service_done_fn done, void *ctx)
 	box_delete_for(box, "request", done, ctx);
 }
 
+/* ---------------------------------------------------------- what has failed */
+
+static bool may_fail(const struct box *box)
+{
+	return box->row.state == SANDBOX_CREATING || box->row.state == SANDBOX_RUNNING ||
+	       box->row.state == SANDBOX_PAUSED;
+}
+
+static void on_ended(void *ctx, const struct warren_error *failure,
+		     const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct box_job *job = ctx;
+	struct box *box = job->box;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (fd >= 0)
+		(void)close(fd);
+	/* The next process finds it as the store has it, and does the same. */
+	if (box->service->closing) {
+		end_job(job, 0, NULL);
+		return;
+	}
+	box->undead = failure;
+	/* The store's word stays if it cannot be changed; the next start finds out again. */
+	if (may_fail(box))
+		(void)box_move(box, SANDBOX_FAILED, job->lost.msg, &err);
+	if (box->undead)
+		service_untidy(box->service);
+	end_job(job, 0, NULL);
+}
+
+static void begin_end(struct box_job *job)
+{
+	struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (!may_fail(job->box) && !job->box->undead) {
+		end_job(job, 0, NULL);
+		return;
+	}
+	r = link_ask_of(job->box, &msg, sizeof(msg), on_ended, job);
+	if (r < 0) {
+		(void)error_errno(&err, -r, "ask the warden");
+		on_ended(job, &err, NULL, 0, -1);
+	}
+}
+
+/* Nothing of it is left alive, and then it has failed: who sees `failed` sees no process of it. */
+void box_end(struct box *box, const struct warren_error *why)
+{
+	add_job(box, (struct box_job){ .begin = begin_end,
+				       .why = "failed",
+				       .lost = *why,
+				       .done = service_ignore });
+}
+
 /* ---------------------------------------------------------- pause and resume */
 
 static void on_undone(void *ctx UNUSED, const struct warren_error *failure UNUSED,
@@ -456,6 +514,8 @@ void box_update(struct box *box, const struct warren_limits *limits, service_don
 }
 
 struct counting {
+	struct service *service;
+	char id[ID_LEN + 1];
 	void (*done)(void *ctx, int r, const struct warren_stats *stats,
 		     const struct warren_error *err);
 	void *ctx;
@@ -465,8 +525,9 @@ static void on_stats(void *ctx, const struct warren_error *failure, const char *
 		     size_t size, int fd)
 {
 	struct counting *c = ctx;
+	const struct box *box;
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct warren_stats stats;
+	struct wire_stats stats;
 
 	if (fd >= 0)
 		(void)close(fd);
@@ -476,7 +537,10 @@ static void on_stats(void *ctx, const struct warren_error *failure, const char *
 		c->done(c->ctx, error_errno(&err, EPROTO, "count"), NULL, &err);
 	} else {
 		(void)memcpy(&stats, data, sizeof(stats));
-		c->done(c->ctx, 0, &stats, NULL);
+		box = box_find(c->service, NULL, c->id);
+		if (box && stats.kills_apart)
+			stats.is.oom_kills += box->oom_kills;
+		c->done(c->ctx, 0, &stats.is, NULL);
 	}
 	free(c);
 }
@@ -492,7 +556,10 @@ void box_stats(struct box *box,
 	int r = -ENOMEM;
 
 	if (c) {
-		*c = (struct counting){ done, ctx };
+		*c = (struct counting){ .service = box->service,
+					.done = done,
+					.ctx = ctx };
+		(void)memcpy(c->id, box->row.id, sizeof(c->id));
 		r = link_ask_of(box, &msg, sizeof(msg), on_stats, c);
 	}
 	if (r < 0) {

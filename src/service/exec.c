@@ -577,7 +577,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 	forget_oldest(box);
 }
 
-void run_ended(struct box *box, const struct proto_exited *msg)
+bool run_ended(struct box *box, const struct proto_exited *msg)
 {
 	struct warren_result result;
 
@@ -586,9 +586,10 @@ void run_ended(struct box *box, const struct proto_exited *msg)
 		if (run->row.number == msg->exec && !run->row.ended && !run->starting) {
 			result_fill(msg, &result);
 			run_finish(run, &result);
-			return;
+			return true;
 		}
 	}
+	return false;
 }
 
 /* Its sandbox is gone or lost: nobody will tell how it ended. */

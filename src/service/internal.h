@@ -13,6 +13,8 @@
 #define EVENTS_KEPT    4096
 #define FAILED_KEPT_MS (3600 * 1000U) /* what could not be made, for those who ask */
 #define ANSWER_MS      20000          /* for an init to answer; it takes microseconds */
+#define LONG_MS        (1800 * 1000U) /* for a keeper that says that it is at it */
+#define UNASKED_MAX    (2U * PROTO_EXECS_MAX) /* ends of execs that nobody knows */
 #define RETRY_MS       1000
 #define READ_AT_ONCE   64 /* messages of one connection before others have their turn */
 
@@ -41,7 +43,8 @@ struct link {
 struct line_ask {
 	struct line_ask *next;
 	uint32_t seq;
-	uint64_t due; /* ms of the loop's clock */
+	uint64_t due;  /* ms of the loop's clock */
+	uint64_t last; /* the same, whatever is said meanwhile */
 	void (*fn)(void *ctx, struct answer *a,
 		   const struct warren_error *err); /* a: NULL */
 	void *ctx;
@@ -59,13 +62,15 @@ struct box {
 	uint32_t seq;
 	struct loop_watch *watch;
 	struct line_ask *asks, **asks_tail;
+	unsigned unasked; /* messages about nothing, since the line was opened */
 	struct box *asking_next, **asking_prev;
 	struct description is; /* what its maker says of it */
 
 	struct run *runs; /* alive, or in use */
 	struct shell *shells;
 	uint32_t last_number;
-	unsigned n_kept; /* execs in the store */
+	uint64_t oom_kills; /* in execs that have ended, as its init says */
+	unsigned n_kept;    /* execs in the store */
 
 	struct loop_timer *timer; /* of its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
@@ -76,6 +81,7 @@ struct box {
 	bool working;             /* next_job() is on the stack */
 	bool auto_paused, delete_when_idle, wake_on_use;
 	bool saved;             /* paused, by a checkpoint */
+	bool undead;            /* `failed`, and could not be killed: tried again */
 	bool gates;             /* its init waits for our word before it executes */
 	bool abandoned;         /* nobody can ask what became of its making */
 	unsigned files_flight;  /* requests for files that wait for their answer */
@@ -231,8 +237,10 @@ void box_moved(struct box *box, enum sandbox_state to);
 /* The only one that changes a box's state; in the store first. */
 int box_move(struct box *box, enum sandbox_state to, const char *error,
 	     struct warren_error *err);
-/* Its init is gone without having been told to. */
+/* Its init is gone without having been told to, or counts as gone: mute, late, out of protocol. */
 void box_lost(struct box *box, const struct warren_error *why);
+/* change.c: kill what there may be of it, and let it be `failed` then. */
+void box_end(struct box *box, const struct warren_error *why);
 void box_unmake(struct box *box, service_done_fn done, void *ctx);
 /* As box_delete() and box_pause(), with the reason that is told. */
 void box_delete_for(struct box *box, const char *why, service_done_fn done, void *ctx);
@@ -305,7 +313,8 @@ void files_box_gone(struct box *box);
 int run_start_copy(struct run_start *to, const struct run_start *from);
 void run_start_done(struct run_start *s);
 struct run *run_load(struct box *box, const struct exec_row *row);
-void run_ended(struct box *box, const struct proto_exited *msg);
+/* Whether there was such an exec. */
+bool run_ended(struct box *box, const struct proto_exited *msg);
 void run_finish(struct run *run, const struct warren_result *result);
 void run_box_gone(struct box *box);
 int run_open_journal(struct run *run, struct warren_error *err);

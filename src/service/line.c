@@ -5,7 +5,8 @@
  * Requests carry a number that their reply repeats; ends of execs come in
  * between, for all of them (HELLO). A reply that nobody asked for, or a message
  * that is none, is an init gone wrong, and so is one that does not answer in
- * time: the line is closed, and the sandbox is lost.
+ * time, or says too much that nobody asked for: the line is closed, and the sandbox is lost.
+ * A request has its time once. Only a keeper, which is ours, may ask for more, and not for ever.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "base/fd.h"
 #include "service/internal.h"
+#include "warden/wire.h"
 
 /* --------------------------------------------------------- who waits how long */
 
@@ -83,11 +85,14 @@ static struct line_ask *take_ask(struct box *box, uint32_t seq)
 /* What is still worked on has more time; it is the last of those that wait now. */
 static int put_off(struct box *box, uint32_t seq)
 {
-	struct line_ask *a = take_ask(box, seq);
+	bool keeper = strcmp(box->row.backend, WIRE_NATIVE) != 0;
+	struct line_ask *a = keeper ? take_ask(box, seq) : NULL;
 
 	if (!a)
 		return -EPROTO;
 	a->due = loop_now(box->service->loop) + ANSWER_MS;
+	if (a->due > a->last)
+		a->due = a->last;
 	a->next = NULL;
 	*box->asks_tail = a;
 	box->asks_tail = &a->next;
@@ -104,8 +109,10 @@ static int hear(struct box *box, struct answer *a, struct warren_error *ret_last
 	struct line_ask *ask;
 
 	if (a->m.h.type == PROTO_EXITED) {
-		run_ended(box, &a->m.exited);
-		return 0;
+		box->oom_kills += a->m.exited.oom_kills;
+		return run_ended(box, &a->m.exited) || ++box->unasked <= UNASKED_MAX
+			       ? 0
+			       : -EPROTO;
 	}
 	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_WELCOME &&
 	    a->m.h.type != PROTO_ENTRIES)
@@ -168,6 +175,7 @@ int line_ask(struct box *box, const struct request *q,
 		box->seq = 1; /* 0 is for what answers nothing */
 	*a = (struct line_ask){ .seq = box->seq,
 				.due = loop_now(box->service->loop) + ANSWER_MS,
+				.last = loop_now(box->service->loop) + LONG_MS,
 				.fn = fn,
 				.ctx = ctx };
 	r = request_send(q, box->conn, a->seq, err);
@@ -204,10 +212,18 @@ int line_tell(struct box *box, const void *msg, size_t size)
 static void on_welcome(void *ctx, struct answer *a, const struct warren_error *err)
 {
 	struct box *box = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
 
-	if (err || a->m.h.type != PROTO_WELCOME)
+	if (err)
 		return;
+	if (a->m.h.type != PROTO_WELCOME || !(a->m.welcome.flags & PROTO_WELCOME_KEPT)) {
+		(void)error_set(&why, EPROTO,
+				"the sandbox's init does not keep to the protocol");
+		box_lost(box, &why);
+		return;
+	}
 	box->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
+	box->oom_kills = a->m.welcome.oom_kills;
 	if (a->m.welcome.last_exec > box->last_number)
 		box->last_number = a->m.welcome.last_exec;
 }
@@ -225,6 +241,7 @@ int line_open(struct box *box, int conn, const char *text, size_t size,
 	if (r == 0) {
 		box->saved = box->is.saved;
 		box->gates = false;
+		box->unasked = 0;
 		box->conn = conn;
 		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
 			       &box->watch);

@@ -182,5 +182,6 @@ int link_ask_of(const struct box *box, void *msg, size_t size,
 	int r = wire_put_backend(&m->h, box->row.backend);
 
 	(void)memcpy(m->id, box->row.id, sizeof(box->row.id));
+	wire_put_tenant(&m->h, box->row.owner);
 	return r < 0 ? r : link_ask(box->service, msg, size, fn, ctx);
 }

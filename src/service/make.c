@@ -41,7 +41,8 @@ static void making_free(struct making *m)
 	free(m);
 }
 
-static void fail(struct making *m, const struct warren_error *err)
+/* @made: by the warden, so that there is something to end. */
+static void fail_made(struct making *m, bool made, const struct warren_error *err)
 {
 	struct box *box = box_find(m->service, NULL, m->id);
 	struct warren_error second = WARREN_ERROR_INIT;
@@ -53,9 +54,18 @@ static void fail(struct making *m, const struct warren_error *err)
 	box->pulling = NULL;
 	box->moving = false;
 	box->failure = err->code;
-	if (box_move(box, SANDBOX_FAILED, err->msg, &second) < 0)
+	if (made) {
+		line_close(box, err);
+		box_end(box, err);
+	} else if (box_move(box, SANDBOX_FAILED, err->msg, &second) < 0) {
 		service_untidy(box->service);
+	}
 	box_next_job(box);
+}
+
+static void fail(struct making *m, const struct warren_error *err)
+{
+	fail_made(m, false, err);
 }
 
 /* ------------------------------------------------------------------- the image */
@@ -171,7 +181,7 @@ static void on_created(void *ctx, const struct warren_error *failure, const char
 		return;
 	}
 	if (failure || take_over(box, data, size, fd, &err) < 0) {
-		fail(m, failure ? failure : &err);
+		fail_made(m, !failure, failure ? failure : &err);
 		return;
 	}
 	box->moving = false;
@@ -225,6 +235,9 @@ void box_make(struct box *box, const struct warren_spec *spec,
 	};
 	(void)memcpy(m->id, box->row.id, sizeof(m->id));
 	r = wire_put_create(&m->msg, box->row.backend, box->row.id, spec);
+	if (r == 0)
+		wire_put_tenant((struct wire_header *)(void *)m->msg.data,
+				box->row.owner);
 	if ((spec->image && !m->image) || (source->platform && !m->platform))
 		r = -ENOMEM;
 	if (r < 0) {

@@ -5,9 +5,13 @@
  * The store says what there should be, the warden what there is:
  *
  *	creating	was never answered: unmade, and forgotten
- *	running, paused	connected to again, and whichever it is; what does not answer has failed
+ *	running, paused	connected to again, and whichever it is; what does not answer is ended
+ *			and has failed
  *	deleting	was begun: unmade to its end
  *	no row at all	unmade
+ *
+ * Nobody is kept waiting for a sandbox that is late: after a moment the service is ready, and what
+ * is asked of such a one waits in the queue of its jobs.
  *
  * Execs that ended while nobody listened have their result in their journal.
  * Journals without a row are of execs that were never acknowledged: removed.
@@ -20,12 +24,16 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
+#define READY_MS 1000 /* those that are late are not waited for any longer */
+
 struct restoring {
 	struct service *service;
 	service_done_fn done;
 	void *ctx;
 	size_t left; /* things under way */
+	bool told;   /* done() was called */
 	struct loop_task task;
+	struct loop_timer *timer; /* until it is called in any case */
 };
 
 /* One sandbox on its way. */
@@ -40,11 +48,21 @@ static void one_done(struct restoring *all)
 		loop_defer(all->service->loop, &all->task);
 }
 
+static void tell(void *ctx)
+{
+	struct restoring *all = ctx;
+
+	if (!all->told)
+		all->done(all->ctx, 0, NULL);
+	all->told = true;
+}
+
 static void on_all(void *ctx)
 {
 	struct restoring *all = ctx;
 
-	all->done(all->ctx, 0, NULL);
+	tell(all);
+	all->timer = loop_timer_free(all->timer);
 	free(all);
 }
 
@@ -209,15 +227,16 @@ static void on_found(void *ctx, const struct warren_error *failure, const char *
 	} else {
 		err = *failure;
 	}
+	if (box)
+		box->moving = false;
 	if (box && r < 0 && !all->service->closing) {
-		struct warren_error second = WARREN_ERROR_INIT;
-
-		(void)box_move(box, SANDBOX_FAILED,
-			       r == -ENOENT || r == -ESRCH
-				       ? "it ended with the machine, or by itself"
-				       : err.msg,
-			       &second);
+		if (r == -ENOENT || r == -ESRCH)
+			(void)error_set(&err, ESRCH,
+					"it ended with the machine, or by itself");
+		box_end(box, &err);
 	}
+	if (box)
+		box_next_job(box);
 	one_done(all);
 }
 
@@ -254,8 +273,10 @@ static void restore_box(struct restoring *all, struct box *box)
 	f->all = all;
 	(void)memcpy(f->id, box->row.id, sizeof(f->id));
 	all->left++;
+	box->moving = true; /* what is asked of it waits */
 	if (link_ask_of(box, &msg, sizeof(msg), on_found, f) < 0) {
 		all->left--;
+		box->moving = false;
 		free(f);
 	}
 }
@@ -378,6 +399,12 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 				   .left = 1,
 				   .task = { .fn = on_all, .ctx = all } };
 	sweep_start(s);
+	r = loop_timer_new(s->loop, tell, all, &all->timer);
+	if (r < 0) {
+		free(all);
+		return error_errno(err, -r, "find the sandboxes again");
+	}
+	loop_timer_set(all->timer, READY_MS);
 	r = load_boxes(all, err);
 	for (size_t i = 0; r == 0 && s->backends[i]; i++)
 		r = ask_for_list(all, s->backends[i]);

@@ -9,6 +9,8 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
+#define HEALTH_MS 2000 /* for the warden to say that it is there */
+
 /* From half a millisecond to a minute. */
 const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
 	500,   1000,  2000,   3000,   5000,    10000,   15000,
@@ -119,9 +121,62 @@ struct service *service_free(struct service *s)
 	return NULL;
 }
 
-bool service_has_warden(const struct service *s)
+/* ------------------------------------------------------------------- health */
+
+struct health_ask {
+	service_done_fn done; /* NULL: it has been called */
+	void *ctx;
+	struct loop_timer *timer;
+};
+
+static void health_answer(struct health_ask *h, int r, const struct warren_error *err)
 {
-	return s->link.sock >= 0;
+	service_done_fn done = h->done;
+
+	h->done = NULL;
+	h->timer = loop_timer_free(h->timer);
+	if (done)
+		done(h->ctx, r, err);
+}
+
+static void on_health(void *ctx, const struct warren_error *failure,
+		      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+	health_answer(ctx, failure ? -failure->code : 0, failure);
+	free(ctx);
+}
+
+static void on_health_late(void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	health_answer(ctx, error_set(&err, ETIMEDOUT, "the warden does not answer"),
+		      &err);
+}
+
+void service_check_warden(struct service *s, service_done_fn done, void *ctx)
+{
+	struct wire_header msg = { .type = WIRE_HEALTH };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct health_ask *h = calloc(1, sizeof(*h));
+	int r = -ENOMEM;
+
+	if (h) {
+		*h = (struct health_ask){ .done = done, .ctx = ctx };
+		r = loop_timer_new(s->loop, on_health_late, h, &h->timer);
+	}
+	if (r == 0) {
+		loop_timer_set(h->timer, HEALTH_MS);
+		r = link_ask(s, &msg, sizeof(msg), on_health, h);
+	}
+	if (r == 0)
+		return;
+	if (h)
+		h->timer = loop_timer_free(h->timer);
+	free(h);
+	done(ctx, error_errno(&err, -r, "ask the warden"), &err);
 }
 
 size_t service_count_at(const struct service *s, const char *backend)

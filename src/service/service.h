@@ -76,7 +76,8 @@ void service_delete_all(struct service *s, service_done_fn done, void *ctx);
 int64_t service_time(void);
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
-bool service_has_warden(const struct service *s);
+/* Whether the warden does what it is for: it is asked, and has two seconds. */
+void service_check_warden(struct service *s, service_done_fn done, void *ctx);
 /* How many sandboxes @backend has. */
 size_t service_count_at(const struct service *s, const char *backend);
 /* What @backend can do here, as JSON: an array of features. */

@@ -11,6 +11,7 @@
  *	a journal without a row	it is removed
  *	`deleting`, and no job	the warden is asked again
  *	`creating`, and no job	it has failed, and that is written down
+ *	`failed`, and alive	the warden is asked again to end it
  */
 #include <errno.h>
 #include <string.h>
@@ -67,6 +68,10 @@ static int put_right(struct box *box)
 		return 0;
 	if (box->row.state == SANDBOX_CREATING)
 		return box_move(box, SANDBOX_FAILED, "it could not be made", &ignored);
+	if (box->row.state == SANDBOX_FAILED && box->undead) {
+		box_end(box, &ignored);
+		return 1;
+	}
 	if (box->row.state != SANDBOX_DELETING)
 		return 0;
 	box->moving = true;

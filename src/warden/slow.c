@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slow.c - requests to backends that are other programs, on threads of their own
+ * slow.c - requests that may take long, on threads of their own
  *
  * A container takes a hundred times as long to make as a sandbox of ours, and the pull of an image
- * before it may take minutes: neither is to hold up anybody else. Threads are started as they
- * are needed, up to a number.
+ * before it may take minutes; and whatever waits for an answer from inside a sandbox waits for
+ * somebody hostile. Neither is to hold up anybody else. Threads are started as they are needed.
+ *
+ * Requests have lanes (below), each with a number of threads: what ends or counts sandboxes never
+ * waits for what makes them. Within a lane, tenants and backends share: of one tenant in one
+ * backend one more request is begun only while more threads are free than it has already, and
+ * of one backend only while it leaves a quarter of the lane to others.
  *
  * Of one sandbox, one request is carried out at a time, in the order in which they came. That
  * holds also for those of an api that died meanwhile: its successor unmakes what it finds half
@@ -25,8 +30,22 @@
 	(32U << 20) /* of requests that wait: an api may send many, and large ones */
 #define STOP_SECONDS 10
 
+enum lane {
+	LANE_MAKE,  /* what starts or speaks to something */
+	LANE_END,   /* destroy */
+	LANE_COUNT, /* stats, list, probe */
+	LANE_MAX,
+};
+
+static const unsigned lane_threads[LANE_MAX] = {
+	[LANE_MAKE] = WARDEN_SLOW_THREADS,
+	[LANE_END] = WARDEN_SLOW_THREADS / 2,
+	[LANE_COUNT] = WARDEN_SLOW_THREADS / 2,
+};
+
 struct slow_job {
 	struct slow_job *next;
+	enum lane lane;
 	int sock;
 	size_t size;
 	_Alignas(8) char msg[];
@@ -39,9 +58,16 @@ struct slow {
 	pthread_cond_t
 		changed; /* there is a new job, or one has ended, or a thread has */
 	struct slow_job *waiting, *running;
-	unsigned n_waiting, threads, idle;
+	unsigned n_waiting, all_threads;
+	unsigned threads[LANE_MAX], idle[LANE_MAX];
 	size_t bytes; /* of what waits and what is under way */
 	bool stopping;
+};
+
+/* What a thread is told. */
+struct slow_thread {
+	struct slow *s;
+	enum lane lane;
 };
 
 struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
@@ -64,6 +90,25 @@ static void job_free(struct slow_job *job)
 	free(job);
 }
 
+static const struct wire_header *head(const struct slow_job *job)
+{
+	return (const void *)job->msg;
+}
+
+static enum lane lane_of(uint32_t type)
+{
+	switch (type) {
+	case WIRE_DESTROY:
+		return LANE_END;
+	case WIRE_STATS:
+	case WIRE_LIST:
+	case WIRE_PROBE:
+		return LANE_COUNT;
+	default:
+		return LANE_MAKE;
+	}
+}
+
 static bool is_busy(const struct slow *s, const char *id)
 {
 	for (const struct slow_job *job = s->running; id && job; job = job->next) {
@@ -75,13 +120,46 @@ static bool is_busy(const struct slow *s, const char *id)
 	return false;
 }
 
-/* The oldest whose sandbox nobody is at; from one list to the other. */
-static struct slow_job *take(struct slow *s)
+/* Is there one before it that waits for the same sandbox? */
+static bool is_overtaking(const struct slow *s, const struct slow_job *job)
+{
+	const char *id = wire_id(job->msg);
+
+	for (const struct slow_job *j = s->waiting; id && j != job; j = j->next) {
+		const char *theirs = wire_id(j->msg);
+
+		if (theirs && strcmp(theirs, id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Has it its share of the lane? */
+static bool has_share(const struct slow *s, const struct slow_job *job)
+{
+	unsigned all = 0, same_backend = 0, same_both = 0;
+	unsigned most = lane_threads[job->lane];
+
+	for (const struct slow_job *j = s->running; j; j = j->next) {
+		bool backend = strcmp(head(j)->backend, head(job)->backend) == 0;
+
+		if (j->lane != job->lane)
+			continue;
+		all++;
+		same_backend += backend;
+		same_both += backend && head(j)->share == head(job)->share;
+	}
+	return same_both < most - all && same_backend < most - most / 4;
+}
+
+/* The oldest of the lane that may be begun; from one list to the other. */
+static struct slow_job *take(struct slow *s, enum lane lane)
 {
 	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {
 		struct slow_job *job = *p;
 
-		if (is_busy(s, wire_id(job->msg)))
+		if (job->lane != lane || is_busy(s, wire_id(job->msg)) ||
+		    !has_share(s, job) || is_overtaking(s, job))
 			continue;
 		*p = job->next;
 		job->next = s->running;
@@ -94,16 +172,18 @@ static struct slow_job *take(struct slow *s)
 
 static void *slow_main(void *arg)
 {
-	struct slow *s = arg;
+	struct slow_thread self = *(struct slow_thread *)arg;
+	struct slow *s = self.s;
 
+	free(arg);
 	(void)pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
-		struct slow_job *job = take(s), **p;
+		struct slow_job *job = take(s, self.lane), **p;
 
 		if (!job) {
-			s->idle++;
+			s->idle[self.lane]++;
 			(void)pthread_cond_wait(&s->changed, &s->lock);
-			s->idle--;
+			s->idle[self.lane]--;
 			continue;
 		}
 		(void)pthread_mutex_unlock(&s->lock);
@@ -116,23 +196,34 @@ static void *slow_main(void *arg)
 		job_free(job);
 		(void)pthread_cond_broadcast(&s->changed);
 	}
-	s->threads--;
+	s->all_threads--;
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
 	return NULL;
 }
 
-/* One more, if all will be at work. */
-static void add_thread(struct slow *s)
+/* One more, unless one is idle: it sees to what waits, or there would be no share for that. */
+static void add_thread(struct slow *s, enum lane lane)
 {
+	struct slow_thread *told;
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	if (s->idle > s->n_waiting || s->threads == WARDEN_SLOW_THREADS ||
-	    pthread_attr_init(&attr) != 0)
+	if (s->idle[lane] > s->n_waiting || s->threads[lane] == lane_threads[lane])
 		return;
+	told = malloc(sizeof(*told));
+	if (!told || pthread_attr_init(&attr) != 0) {
+		free(told);
+		return;
+	}
+	*told = (struct slow_thread){ s, lane };
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	s->threads += pthread_create(&thread, &attr, slow_main, s) == 0;
+	if (pthread_create(&thread, &attr, slow_main, told) == 0) {
+		s->threads[lane]++;
+		s->all_threads++;
+	} else {
+		free(told);
+	}
 	(void)pthread_attr_destroy(&attr);
 }
 
@@ -149,9 +240,10 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 		return -EMFILE;
 	}
 	(void)memcpy(job->msg, msg, size);
+	job->lane = lane_of(head(job)->type);
 	(void)pthread_mutex_lock(&s->lock);
-	add_thread(s);
-	if (s->threads > 0 && s->n_waiting < WAITING_MAX &&
+	add_thread(s, job->lane);
+	if (s->threads[job->lane] > 0 && s->n_waiting < WAITING_MAX &&
 	    size <= BYTES_MAX - s->bytes) {
 		for (p = &s->waiting; *p; p = &(*p)->next)
 			;
@@ -177,10 +269,10 @@ struct slow *slow_stop(struct slow *s)
 	(void)pthread_mutex_lock(&s->lock);
 	s->stopping = true;
 	(void)pthread_cond_broadcast(&s->changed);
-	while (s->threads > 0 &&
+	while (s->all_threads > 0 &&
 	       pthread_cond_timedwait(&s->changed, &s->lock, &end) != ETIMEDOUT)
 		;
-	over = s->threads == 0;
+	over = s->all_threads == 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!over)
 		return s;

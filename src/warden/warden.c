@@ -27,10 +27,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "core/find.h"
 #include "warden/claim.h"
 #include "warden/internal.h"
 #include "warden/stock.h"
@@ -57,10 +59,11 @@ struct work {
 	int fd;           /* goes along; -1: none */
 };
 
-static int adopt(struct work *k, const char *id, struct warren_sandbox **ret,
-		 struct warren_error *err)
+/* Nothing of what the warden does waits for what is inside: it is not asked. */
+static int find(struct work *k, const char *id, struct warren_sandbox **ret,
+		struct warren_error *err)
 {
-	return warren_adopt(k->engine, id, ret, err);
+	return warren_find(k->engine, id, ret, err);
 }
 
 /* A connection to its init, and what an api must know to speak over it. */
@@ -145,7 +148,7 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
-	int r = adopt(k, box->id, &sb, err);
+	int r = find(k, box->id, &sb, err);
 
 	if (r == 0)
 		r = hand_out(k, sb, err);
@@ -159,7 +162,7 @@ static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = adopt(k, box->id, &sb, &why);
+	int r = find(k, box->id, &sb, &why);
 
 	if (r == -ENOENT || r == -ESRCH)
 		return 0;
@@ -177,7 +180,10 @@ static int do_pause(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
-	int r = adopt(k, box->id, &sb, err);
+	bool native = k->engine == engines_native(k->w->engines);
+	/* Only its keeper knows whether one of another platform is in memory or in a file. */
+	int r = native ? find(k, box->id, &sb, err)
+		       : warren_adopt(k->engine, box->id, &sb, err);
 
 	if (r == 0)
 		r = box->h.type == WIRE_PAUSE        ? warren_pause(sb, err)
@@ -191,11 +197,13 @@ static int do_stats(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
-	struct warren_stats stats;
-	int r = adopt(k, box->id, &sb, err);
+	struct wire_stats stats = { 0 };
+	int r = find(k, box->id, &sb, err);
 
 	if (r == 0)
-		r = warren_stats(sb, &stats, err);
+		r = warren_stats(sb, &stats.is, err);
+	if (r == 0)
+		stats.kills_apart = warren_kills_apart(sb);
 	if (r == 0)
 		buf_add(&k->reply, &stats, sizeof(stats));
 	sb = warren_release(sb);
@@ -210,7 +218,7 @@ static int do_update(struct work *k, const void *msg, struct warren_error *err)
 	int r = policy_check_update(&k->w->policy, &limits, err);
 
 	if (r == 0)
-		r = adopt(k, u->id, &sb, err);
+		r = find(k, u->id, &sb, err);
 	if (r == 0)
 		r = warren_update(sb, &limits, err);
 	sb = warren_release(sb);
@@ -274,6 +282,19 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 	return r;
 }
 
+/* Whether we can do what we are for: by a thread that is free, find out that there is no such one. */
+static int do_health(struct work *k, const void *msg UNUSED, struct warren_error *err)
+{
+	struct warren_sandbox *sb = NULL;
+	char id[ID_LEN + 1];
+	int r;
+
+	id_make(id);
+	r = warren_find(engines_native(k->w->engines), id, &sb, err);
+	sb = warren_release(sb);
+	return r == -ENOENT || r == 0 ? 0 : r;
+}
+
 static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
 	bool changes; /* the sandbox, which nobody else may change meanwhile */
@@ -283,7 +304,7 @@ static const struct {
 	[WIRE_CHECKPOINT] = { do_pause, true }, [WIRE_RESUME] = { do_pause, true },
 	[WIRE_STATS] = { do_stats, false },     [WIRE_UPDATE] = { do_update, true },
 	[WIRE_LIST] = { do_list, false },       [WIRE_IMAGE] = { do_image, false },
-	[WIRE_PROBE] = { do_probe, false },
+	[WIRE_PROBE] = { do_probe, false },     [WIRE_HEALTH] = { do_health, false },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
@@ -312,7 +333,7 @@ static void answer(struct work *k, const void *msg, size_t size)
 
 	if (r < 0)
 		(void)error_set(&reply.err, EPROTO, "the warden permits no such request");
-	else if (h->type != WIRE_IMAGE)
+	else if (h->type != WIRE_IMAGE && h->type != WIRE_HEALTH)
 		r = engines_get(k->w->engines, h->backend, &k->engine, &reply.err);
 	if (r == 0)
 		r = carry_out_one(k, msg, &reply.err);
@@ -353,7 +374,7 @@ static bool is_slow(const void *msg, size_t size)
 	const struct wire_header *h = msg;
 
 	return wire_check(msg, size) == 0 && h->type != WIRE_IMAGE &&
-	       strcmp(h->backend, WIRE_NATIVE) != 0;
+	       h->type != WIRE_HEALTH && strcmp(h->backend, WIRE_NATIVE) != 0;
 }
 
 static void put_aside(struct warden *w, const void *msg, size_t size)
@@ -477,9 +498,20 @@ void warden_hold(struct warden *w, bool hold)
 	stock_hold(w->stock, hold);
 }
 
-void warden_join(struct warden *w)
+bool warden_join(struct warden *w, unsigned ms)
 {
+	struct timespec end;
+
 	stock_tell(w->stock, -1);
-	while (w->n_threads > 0)
-		(void)pthread_join(w->threads[--w->n_threads], NULL);
+	(void)clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += ms / 1000;
+	for (; w->n_threads > 0; w->n_threads--) {
+		pthread_t thread = w->threads[w->n_threads - 1];
+
+		if (ms == 0)
+			(void)pthread_join(thread, NULL);
+		else if (pthread_timedjoin_np(thread, NULL, &end) != 0)
+			return false;
+	}
+	return true;
 }

@@ -60,8 +60,11 @@ struct warden *warden_close(struct warden *w);
 int warden_serve(struct warden *w, int sock, struct warren_error *err);
 /* While it is held no part is made or unmade: for a fork. */
 void warden_hold(struct warden *w, bool hold);
-/* After the end of the connection: all threads are gone when it returns. */
-void warden_join(struct warden *w);
+/*
+ * After the end of the connection: all threads are gone when it returns. @ms: how long that may
+ * take, 0 for ever; false: it took longer, and the warden is good for nothing but an exit.
+ */
+bool warden_join(struct warden *w, unsigned ms);
 
 /*
  * policy.c, for the api as well: may a sandbox be like that? Sources of mounts are judged by name

@@ -24,6 +24,7 @@ static const struct {
 	[WIRE_LIST] = { sizeof(struct wire_header), false, false },
 	[WIRE_IMAGE] = { sizeof(struct wire_image), false, false },
 	[WIRE_PROBE] = { sizeof(struct wire_header), false, false },
+	[WIRE_HEALTH] = { sizeof(struct wire_header), false, false },
 };
 
 /* Strings of wire_create before the environment. */
@@ -109,6 +110,13 @@ int wire_put_backend(struct wire_header *h, const char *name)
 	(void)memset(h->backend, 0, sizeof(h->backend));
 	(void)memcpy(h->backend, name, strlen(name));
 	return 0;
+}
+
+void wire_put_tenant(struct wire_header *h, const char *tenant)
+{
+	h->share = 2166136261U; /* FNV-1a */
+	for (; *tenant; tenant++)
+		h->share = (h->share ^ (unsigned char)*tenant) * 16777619U;
 }
 
 static void put(struct buf *out, const char *s)

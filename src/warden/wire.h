@@ -36,11 +36,12 @@ enum wire_type {
 	WIRE_PAUSE,      /* struct wire_box */
 	WIRE_CHECKPOINT, /* struct wire_box */
 	WIRE_RESUME,     /* struct wire_box */
-	WIRE_STATS,      /* struct wire_box; reply: struct warren_stats */
+	WIRE_STATS,      /* struct wire_box; reply: struct wire_stats */
 	WIRE_UPDATE,     /* struct wire_update */
 	WIRE_LIST,       /* struct wire_header; reply: ids there, each NUL-terminated */
 	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what it reports */
 	WIRE_PROBE,      /* struct wire_header; reply: JSON */
+	WIRE_HEALTH,     /* struct wire_header; reply: nothing */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	WIRE_STOCK, /* struct wire_stock, which nobody asked for */
@@ -51,6 +52,9 @@ struct wire_header {
 	uint32_t seq;
 	/* Of a request: the backend, by the configuration's name for it, NUL-padded. */
 	char backend[WIRE_BACKEND_SIZE];
+	uint32_t
+		share; /* of a request: a number for its tenant; threads are shared by it */
+	uint32_t pad;
 };
 
 struct wire_box {
@@ -62,6 +66,12 @@ struct wire_update {
 	struct wire_header h;
 	char id[16];
 	uint64_t memory, cpu_millis, pids;
+};
+
+struct wire_stats {
+	struct warren_stats is;
+	/* 1: kills for memory in execs that have ended are missing; its init has said those. */
+	uint64_t kills_apart;
 };
 
 #define WIRE_READ_ONLY (1U << 0)
@@ -133,6 +143,8 @@ int wire_check(const void *data, size_t size);
 const char *wire_id(const void *data);
 /* -ENAMETOOLONG: it is the name of no backend. */
 int wire_put_backend(struct wire_header *h, const char *name);
+/* Requests of one tenant have one number. */
+void wire_put_tenant(struct wire_header *h, const char *tenant);
 
 /* A request to create, as it is filled on either side. */
 struct warren_spec;

@@ -43,23 +43,42 @@ static int lock_dir(int dir, int tries)
 	return -EBUSY;
 }
 
+static int sweep_batch(const struct kept *k, int dir, const char *path,
+		       struct door_look *look, size_t n)
+{
+	int left = 0;
+
+	door_look_at(k->boxes_fd, look, n);
+	for (size_t i = 0; i < n; i++) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+
+		/* What cannot be removed stays, for the next one to try. */
+		left += look[i].alive ||
+			kept_remove(k, dir, path, look[i].id, &ignored) < 0;
+	}
+	return left;
+}
+
 /* What is dead in @dir, which is at @path, and ours to clean. How much is left. */
 static int sweep_dir(const struct kept *k, int dir, const char *path)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), left = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct door_look look[DOOR_LOOKS_MAX];
 	struct dirent *e;
+	size_t n = 0;
 
 	while (d && (e = readdir(d))) {
-		struct warren_error ignored = WARREN_ERROR_INIT;
-
 		if (!id_valid(e->d_name))
 			continue;
-		/* What cannot be removed stays, for the next one to try. */
-		if (door_is_alive(k->boxes_fd, e->d_name) ||
-		    kept_remove(k, dir, path, e->d_name, &ignored) < 0)
-			left++;
+		look[n] = (struct door_look){ 0 };
+		(void)strcpy(look[n++].id, e->d_name);
+		if (n == ARRAY_SIZE(look)) {
+			left += sweep_batch(k, dir, path, look, n);
+			n = 0;
+		}
 	}
+	left += sweep_batch(k, dir, path, look, n);
 	if (d)
 		(void)closedir(d);
 	return left;

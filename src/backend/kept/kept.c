@@ -193,9 +193,10 @@ static int kept_probe(void *state, struct warren_feature *features,
 		.exec_output = talk_exec_output, .file_open = talk_file_open,          \
 		.file_settle = talk_file_settle, .connect = talk_connect,              \
 		.pause = kept_pause, .checkpoint = kept_checkpoint, .list = kept_list, \
-		.adopt = kept_adopt, .release = kept_release, .update = kept_update,   \
-		.connection = kept_connection, .describe = kept_describe,              \
-		.exec_attach = talk_exec_attach, .exec_number = talk_exec_number,      \
+		.find = kept_find, .adopt = kept_adopt, .release = kept_release,       \
+		.update = kept_update, .connection = kept_connection,                  \
+		.describe = kept_describe, .exec_attach = talk_exec_attach,            \
+		.exec_number = talk_exec_number,                                       \
 		.exec_close_input = talk_exec_close_input, .exec_ack = talk_exec_ack,  \
 		.exec_signal_to = talk_exec_signal_to, .stats = kept_stats,            \
 	}

@@ -74,6 +74,8 @@ int kept_create(void *state, const struct warren_spec *spec, struct backend_box 
 		struct warren_error *err);
 int kept_destroy(void *state, struct backend_box *base, struct warren_error *err);
 int kept_list(void *state, char ***ret_ids, struct warren_error *err);
+int kept_find(void *state, const char *id, struct backend_box **ret_box,
+	      struct warren_error *err);
 int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 	       struct warren_error *err);
 void kept_release(void *state, struct backend_box *base);

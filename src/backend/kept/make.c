@@ -250,6 +250,7 @@ static struct kept_box *box_new(struct kept *k)
 	if (box) {
 		box->engine = k;
 		box->pidfd = box->control = -1;
+		box->may_take_long = true;
 	}
 	return box;
 }
@@ -328,6 +329,7 @@ static int get_acquainted(const struct kept *k, struct kept_box *box,
 	r = door_identify(&other, &uid, err);
 	box->pidfd = other.pidfd;
 	box->pid = other.pid;
+	door_note_init(kept_talk(box));
 	return r;
 }
 
@@ -447,39 +449,24 @@ bool kept_is_paused(const struct kept *k, const char *id)
 	return faccessat(k->dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* A handle on a live one. -ESRCH: its keeper is dead, or it was never complete. */
-static int take_up(struct kept *k, struct kept_box *box, struct warren_error *err)
+/* A handle on a live one, which is asked if @line. -ESRCH: it is dead, or was never complete. */
+static int take_up(struct kept *k, struct kept_box *box, bool line,
+		   struct warren_error *err)
 {
-	struct proto_welcome welcome = { 0 };
 	uid_t uid = 0;
-	int r;
+	int r = door_find_init(k->boxes_fd, kept_talk(box), &uid, err);
 
-	box->control = door_dial(k->boxes_fd, box->base.id);
-	if (box->control < 0)
-		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
-				   "reach its keeper");
-	r = door_identify(kept_talk(box), &uid, err);
 	if (r == 0 && uid != geteuid())
 		r = error_set(err, EPERM, "its keeper is somebody else's (uid %u)", uid);
-	if (r == 0)
-		r = door_hello(kept_talk(box), &welcome, err);
-	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
-		r = error_set(err, ESRCH, "it was never completed");
-	/* Gone, or about to: it has said why to whom it concerns. */
-	if (r == -EPIPE || r == -EOWNERDEAD)
-		r = error_set(err, ESRCH, "its keeper is gone");
-	if (r < 0)
-		return r;
-	box->next_exec = welcome.last_exec;
-	box->saved = welcome.flags & PROTO_WELCOME_SAVED;
+	if (r == 0 && line)
+		r = door_open_line(k->boxes_fd, kept_talk(box), err);
 	box->paused = box->saved || kept_is_paused(k, box->base.id);
-	return 0;
+	return r;
 }
 
-int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
-	       struct warren_error *err)
+static int find(struct kept *k, const char *id, bool line, struct backend_box **ret_box,
+		struct warren_error *err)
 {
-	struct kept *k = state;
 	struct kept_box *box;
 	int r;
 
@@ -495,7 +482,7 @@ int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 	box->ready = true;
 	r = door_read_state(k->boxes_fd, id, kept_talk(box), NULL, err);
 	if (r == 0)
-		r = take_up(k, box, err);
+		r = take_up(k, box, line, err);
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
@@ -510,4 +497,16 @@ int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
 	box->base.durable = true;
 	*ret_box = &box->base;
 	return 0;
+}
+
+int kept_find(void *state, const char *id, struct backend_box **ret_box,
+	      struct warren_error *err)
+{
+	return find(state, id, false, ret_box, err);
+}
+
+int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
+	       struct warren_error *err)
+{
+	return find(state, id, true, ret_box, err);
 }

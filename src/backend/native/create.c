@@ -27,6 +27,8 @@
 #include "base/fd.h"
 #include "os/mount.h"
 
+#define END_MS 20000 /* for what was killed to be gone */
+
 /* ------------------------------------------------------------------- steps */
 
 /* An ordinary user's child needs the paths, and his id map the user; else there is time. */
@@ -416,23 +418,33 @@ void native_forget(struct native_box *box)
 	free(box);
 }
 
-/* Of one that is not our child: readable when it and all of its namespace are gone. */
-static void await_end(int pidfd)
+/*
+ * Readable when it and all of its namespace are gone. A process that the kernel cannot end at
+ * present (a volume's server does not answer) holds that up, and must not hold us.
+ */
+static int await_end(int pidfd)
 {
+	uint64_t deadline = clock_now() + END_MS * 1000000ULL;
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	siginfo_t info = { 0 };
+	int r = 0;
 
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+	while (r <= 0 && clock_now() < deadline)
+		r = poll(&p, 1, END_MS);
+	if (r <= 0)
+		return -EBUSY;
+	/* Of our own child, what is left is taken away, too. */
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
+	return 0;
 }
 
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
 int native_unmake(struct native *n, struct native_box *box, struct warren_error *err)
 {
-	int r = 0, dead;
+	int r = 0;
 
 	if (box->pidfd >= 0) {
-		siginfo_t info = { 0 };
-
 		/* A frozen process does not die on v1. */
 		if (box->paused)
 			(void)cgroup_freeze(&n->cgroups, box->base.id, false, err);
@@ -441,13 +453,14 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 		if (box->has_cgroup && cgroup_try_remove(&n->cgroups, box->base.id) == 0)
 			box->has_cgroup = false;
 		/* Pid 1 of a namespace is waited for only when all the others are gone. */
-		do
-			dead = waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED);
-		while (dead < 0 && errno == EINTR);
-		if (dead < 0)
-			await_end(box->pidfd);
+		r = await_end(box->pidfd);
+		if (r < 0)
+			(void)error_set(err, -r,
+					"a process of '%s' cannot be ended: it waits for "
+					"the kernel",
+					box->base.id);
 	}
-	if (box->has_cgroup) {
+	if (r == 0 && box->has_cgroup) {
 		r = cgroup_remove(&n->cgroups, box->base.id);
 		if (r < 0)
 			r = error_errno(err, -r, "remove the cgroup of '%s'",

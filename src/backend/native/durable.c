@@ -101,11 +101,11 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 
 /* --------------------------------------------------------------- connections */
 
-/* Who listens at the other end of box->control, if it is what we made. */
+/* Its init, if that is what we made. */
 static int identify(struct native_box *box, struct warren_error *err)
 {
 	uid_t uid = 0;
-	int r = door_identify(native_talk(box), &uid, err);
+	int r = door_find_init(box->engine->boxes_fd, native_talk(box), &uid, err);
 
 	if (r < 0)
 		return r;
@@ -149,11 +149,10 @@ int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
 	return r;
 }
 
-int durable_note(const struct native *n, const struct native_box *box,
-		 struct warren_error *err)
+int durable_note(const struct native *n, struct native_box *box, struct warren_error *err)
 {
-	return door_write_state(n->boxes_fd, (const struct talk_box *)box, &own_state,
-				err);
+	door_note_init(native_talk(box));
+	return door_write_state(n->boxes_fd, native_talk(box), &own_state, err);
 }
 
 int durable_keep(struct native_box *box, struct warren_error *err)
@@ -169,23 +168,43 @@ void durable_remove(const struct native *n, const char *id)
 
 /* ------------------------------------------------------------------- finding */
 
+/* Those of a batch that are dead; slots[i] is the link of look[i]. */
+static void sweep_batch(struct native *n, struct door_look *look, const unsigned *slots,
+			size_t count)
+{
+	door_look_at(n->boxes_fd, look, count);
+	for (size_t i = 0; i < count; i++) {
+		char name[16];
+
+		/* What cannot be removed keeps its link, for the next one to try. */
+		if (look[i].alive || cgroup_remove(&n->cgroups, look[i].id) < 0)
+			continue;
+		durable_remove(n, look[i].id);
+		(void)snprintf(name, sizeof(name), "%u", slots[i]);
+		(void)unlinkat(n->ids_fd, name, 0);
+	}
+}
+
 void durable_sweep(struct native *n)
 {
 	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct door_look look[DOOR_LOOKS_MAX];
+	unsigned slots[DOOR_LOOKS_MAX];
+	size_t count = 0;
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		char id[ID_LEN + 1];
-
-		if (!read_link(n, e->d_name, id) || door_is_alive(n->boxes_fd, id))
+		look[count] = (struct door_look){ 0 };
+		if (!read_link(n, e->d_name, look[count].id))
 			continue;
-		/* What cannot be removed keeps its link, for the next one to try. */
-		if (cgroup_remove(&n->cgroups, id) < 0)
-			continue;
-		durable_remove(n, id);
-		(void)unlinkat(n->ids_fd, e->d_name, 0);
+		slots[count++] = (unsigned)strtoul(e->d_name, NULL, 10);
+		if (count == ARRAY_SIZE(look)) {
+			sweep_batch(n, look, slots, count);
+			count = 0;
+		}
 	}
+	sweep_batch(n, look, slots, count);
 	if (d)
 		(void)closedir(d);
 }
@@ -231,34 +250,19 @@ static int check_link(const struct native *n, const char *id, struct native_box 
 	return 0;
 }
 
-/* A handle on a live one. -ESRCH: it is dead, or was never complete. */
-static int take_up(struct native *n, struct native_box *box, struct warren_error *err)
+/* All there is to know without asking init, or with a connection to it. -ESRCH: it is dead. */
+static int take_up(struct native *n, struct native_box *box, bool line,
+		   struct warren_error *err)
 {
-	struct proto_welcome welcome = { 0 };
-	int r;
+	int r = identify(box, err);
 
-	box->control = door_dial(n->boxes_fd, box->base.id);
-	if (box->control < 0)
-		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
-				   "reach its init");
-	r = identify(box, err);
-	if (r == 0)
-		r = door_hello(native_talk(box), &welcome, err);
-	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
-		r = error_set(err, ESRCH, "it was never completed");
-	if (r == -EPIPE)
-		r = error_set(err, ESRCH, "its init is gone");
-	if (r < 0)
-		return r;
-	box->next_exec = welcome.last_exec;
 	box->paused = box->has_cgroup && cgroup_frozen(&n->cgroups, box->base.id);
-	return 0;
+	return r == 0 && line ? door_open_line(n->boxes_fd, native_talk(box), err) : r;
 }
 
-int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
-		  struct warren_error *err)
+static int find(struct native *n, const char *id, bool line, struct backend_box **ret_box,
+		struct warren_error *err)
 {
-	struct native *n = state;
 	struct native_box *box;
 	int r;
 
@@ -275,7 +279,7 @@ int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 	if (r == 0)
 		r = check_link(n, id, box, err);
 	if (r == 0)
-		r = take_up(n, box, err);
+		r = take_up(n, box, line, err);
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
 		int r2 = native_unmake(n, box, &second);
@@ -290,8 +294,21 @@ int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 		return r;
 	}
 	box->base.durable = true;
+	box->base.kills_apart = n->cgroups.mode == CGROUP_V1;
 	*ret_box = &box->base;
 	return 0;
+}
+
+int durable_find(void *state, const char *id, struct backend_box **ret_box,
+		 struct warren_error *err)
+{
+	return find(state, id, false, ret_box, err);
+}
+
+int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
+		  struct warren_error *err)
+{
+	return find(state, id, true, ret_box, err);
 }
 
 void durable_release(void *state UNUSED, struct backend_box *base)

@@ -26,7 +26,7 @@ void durable_sweep(struct native *n);
 int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
 		 struct warren_error *err);
 /* The last steps: the state is written, and then init told to live on. */
-int durable_note(const struct native *n, const struct native_box *box,
+int durable_note(const struct native *n, struct native_box *box,
 		 struct warren_error *err);
 int durable_keep(struct native_box *box, struct warren_error *err);
 /* A step of destroy: the names, after all that they stand for. */
@@ -36,6 +36,8 @@ int durable_oom_kills(struct native_box *box, uint64_t *ret, struct warren_error
 
 /* entries of the backend's table */
 int durable_list(void *state, char ***ret_ids, struct warren_error *err);
+int durable_find(void *state, const char *id, struct backend_box **ret_box,
+		 struct warren_error *err);
 int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
 		  struct warren_error *err);
 void durable_release(void *state, struct backend_box *base);

@@ -60,8 +60,8 @@ static int native_stats(void *state, struct backend_box *base, struct warren_sta
 		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s",
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
-	/* Of a durable sandbox others than we start execs. */
-	if (r == 0 && base->durable && n->cgroups.mode == CGROUP_V1)
+	/* Of a durable sandbox others than we start execs. Without a connection: kills_apart. */
+	if (r == 0 && base->durable && box->control >= 0 && n->cgroups.mode == CGROUP_V1)
 		r = durable_oom_kills(box, &box->oom_kills, err);
 	if (r < 0)
 		return r;
@@ -191,6 +191,7 @@ const struct backend_ops backend_native = {
 	.pause = native_pause,
 	.stats = native_stats,
 	.list = durable_list,
+	.find = durable_find,
 	.adopt = durable_adopt,
 	.release = durable_release,
 	.update = durable_update,

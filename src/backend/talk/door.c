@@ -19,8 +19,8 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-#define DYING_TRIES   200
-#define CONNECT_SECS  5
+#define CONNECT_SECS  2
+#define HELLO_MS      5000
 #define BOX_NAME_SIZE (ID_LEN + sizeof(".state.new"))
 
 static void state_name(char name[BOX_NAME_SIZE], const char *id, const char *suffix)
@@ -54,6 +54,19 @@ int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err)
 					     id);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int door_dial_now(int boxes, const char *id)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un name;
+
+	if (fd < 0)
+		return -errno;
+	socket_name(boxes, id, &name);
+	return connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0 ? -errno
+								       : TAKE_FD(fd);
 }
 
 int door_dial(int boxes, const char *id)
@@ -106,7 +119,7 @@ int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_er
 {
 	struct proto_hello msg = { .h = { .type = PROTO_HELLO } };
 	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask(box, &msg, sizeof(msg), -1, &a, err);
+	int r = client_ask_within(box, &msg, sizeof(msg), -1, HELLO_MS, &a, err);
 
 	if (r < 0)
 		return r;
@@ -137,7 +150,7 @@ int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 		    struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
-	struct talk_box other = { .ready = true };
+	struct talk_box other = { .ready = true, .may_take_long = box->may_take_long };
 	struct proto_welcome welcome;
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
@@ -145,15 +158,20 @@ int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 
 	if (!box->base.durable)
 		return error_set(err, EOPNOTSUPP, "it is not durable");
-	fd = door_dial(boxes, box->base.id);
+	/* Who has not spoken to it does not begin to wait for it now. */
+	fd = box->control >= 0 ? door_dial(boxes, box->base.id)
+			       : door_dial_now(boxes, box->base.id);
 	if (fd < 0)
 		return error_errno(err, -fd, "dial");
 	other.control = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    cred.pid != box->pid)
 		return error_set(err, ESRCH, "its init is gone");
-	/* Taken, and not turned away for being one too many: the first cannot be that. */
-	r = box->fresh ? 0 : door_hello(&other, &welcome, err);
+	/*
+	 * Taken, and not turned away for being one too many: the first cannot be that, and who gets
+	 * a connection to one that was not asked anything asks that himself.
+	 */
+	r = box->fresh || box->control < 0 ? 0 : door_hello(&other, &welcome, err);
 	if (r < 0)
 		return r;
 	box->fresh = false;
@@ -161,25 +179,32 @@ int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 	return 0;
 }
 
-bool door_is_alive(int boxes, const char *id)
+int door_open_line(int boxes, struct talk_box *box, struct warren_error *err)
 {
-	for (int i = 0; i < DYING_TRIES; i++) {
-		AUTO_CLOSE int fd = door_dial(boxes, id);
-		struct talk_box box = { .control = fd, .ready = true };
-		struct warren_error ignored = WARREN_ERROR_INIT;
-		struct proto_welcome welcome = { 0 };
-		int r = fd;
+	struct proto_welcome welcome = { 0 };
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	int r = 0;
 
-		if (door_nobody(fd))
-			return false;
-		if (fd >= 0 && door_has_state(boxes, id))
-			r = door_hello(&box, &welcome, &ignored);
-		/* One with all its connections taken, or that hangs, is not dead. */
-		if (welcome.flags & PROTO_WELCOME_KEPT || r == -EBUSY || r == -ETIMEDOUT)
-			return true;
-		(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-	}
-	return true;
+	box->control = door_dial(boxes, box->base.id);
+	if (box->control < 0)
+		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
+				   "reach its init");
+	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    cred.pid != box->pid)
+		r = error_set(err, ESRCH, "its init is gone");
+	if (r == 0)
+		r = door_hello(box, &welcome, err);
+	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
+		r = error_set(err, ESRCH, "it was never completed");
+	/* Gone, or about to: it has said why to whom it concerns. */
+	if (r == -EPIPE || r == -EOWNERDEAD)
+		r = error_set(err, ESRCH, "its init is gone");
+	if (r < 0)
+		return r;
+	box->next_exec = welcome.last_exec;
+	box->saved = welcome.flags & PROTO_WELCOME_SAVED;
+	return 0;
 }
 
 /* --------------------------------------------------------------------- states */

@@ -10,8 +10,9 @@
  * without it a sandbox was never complete. KEEP comes after the state: until init has
  * it, init ends with its maker, and says so (WELCOME).
  *
- * An init is known by the credentials that the kernel keeps with its socket, as a pidfd,
- * never by a number in a file.
+ * An init is known by the credentials that the kernel keeps with its socket, or by its number
+ * together with its start time, which the state has; as a pidfd in either case. Whoever only wants to
+ * end, count or limit a sandbox uses the latter, and depends on nothing that init does.
  */
 #ifndef TALK_DOOR_H
 #define TALK_DOOR_H
@@ -21,8 +22,10 @@
 
 /* The socket for an init that is to be, in place. */
 int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err);
-/* A connection, or -errno; see door_nobody(). */
+/* A connection, or -errno; see door_nobody(). -EAGAIN: init takes none, for a while by now. */
 int door_dial(int boxes, const char *id);
+/* The same without waiting. */
+int door_dial_now(int boxes, const char *id);
 /* Does what door_dial() returned mean that no init is there? */
 bool door_nobody(int r);
 
@@ -31,11 +34,31 @@ int door_identify(struct talk_box *box, uid_t *ret_uid, struct warren_error *err
 int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_error *err);
 /* From here on its init outlives us. */
 int door_keep(struct talk_box *box, struct warren_error *err);
-/* Another connection, for another process. */
+/* Another connection, for another process; of one that was only found: without having asked it. */
 int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 		    struct warren_error *err);
-/* Is init there to stay? Waits for what is not complete to see that its maker is dead. */
-bool door_is_alive(int boxes, const char *id);
+/* A connection of our own, box->control. -ESRCH: it is gone, or was never complete. */
+int door_open_line(int boxes, struct talk_box *box, struct warren_error *err);
+
+/* alive.c */
+/* Which process init is, for the state. */
+void door_note_init(struct talk_box *box);
+/* By that note: box->pid, box->pidfd, and its user. Nothing is asked of it. -ESRCH: it is gone. */
+int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
+		   struct warren_error *err);
+/*
+ * Which of these inits are there to stay? All are asked at the same time. One that is silent is
+ * alive; what is not complete is given a moment to see that its maker is dead.
+ */
+#define DOOR_LOOKS_MAX 256
+
+struct door_look {
+	char id[ID_LEN + 1];
+	bool alive; /* the answer */
+	bool asked, dying;
+	int fd, pidfd;
+};
+void door_look_at(int boxes, struct door_look *look, size_t n);
 
 bool door_has_state(int boxes, const char *id);
 int door_write_state(int boxes, const struct talk_box *box,

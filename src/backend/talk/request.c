@@ -53,7 +53,7 @@ int request_send(const struct request *q, int sock, uint32_t seq,
 
 	h->version = PROTO_VERSION;
 	h->seq = seq;
-	r = fd_send(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
+	r = fd_send_now(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r == -EPIPE)
 		return error_set(err, EPIPE, "the sandbox's init is gone");
 	return r < 0 ? error_errno(err, -r, "ask the sandbox's init") : 0;

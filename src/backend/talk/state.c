@@ -21,6 +21,8 @@ static const struct state_field shared[] = {
 	{ "direct", STATE_OPTION, offsetof(struct talk_box, direct) },
 	{ "paused", STATE_OPTION, offsetof(struct talk_box, paused) },
 	{ "saved", STATE_OPTION, offsetof(struct talk_box, saved) },
+	{ "init_pid", STATE_MAYBE32, offsetof(struct talk_box, init_pid) },
+	{ "init_start", STATE_MAYBE64, offsetof(struct talk_box, init_start) },
 	{ "uid", STATE_NUMBER32, offsetof(struct talk_box, user.uid) },
 	{ "gid", STATE_NUMBER32, offsetof(struct talk_box, user.gid) },
 	{ "group", STATE_GROUP, 0 },
@@ -95,6 +97,16 @@ void state_encode(const struct talk_box *box, const struct state_table *more,
 		case STATE_NUMBER64:
 			put_number(out, f->key, *(const uint64_t *)(const void *)p);
 			break;
+		case STATE_MAYBE32:
+			if (*(const uint32_t *)(const void *)p)
+				put_number(out, f->key,
+					   *(const uint32_t *)(const void *)p);
+			break;
+		case STATE_MAYBE64:
+			if (*(const uint64_t *)(const void *)p)
+				put_number(out, f->key,
+					   *(const uint64_t *)(const void *)p);
+			break;
 		case STATE_FLAG:
 			put_number(out, f->key, *(const bool *)p);
 			break;
@@ -155,18 +167,19 @@ static int take_number(const struct state_field *f, char *to, const char *value,
 		       struct warren_error *err)
 {
 	bool flag = f->kind == STATE_FLAG || f->kind == STATE_OPTION;
-	uint64_t max = f->kind == STATE_NUMBER32 ? UINT32_MAX : flag ? 1 : UINT64_MAX;
+	bool narrow = f->kind == STATE_NUMBER32 || f->kind == STATE_MAYBE32;
+	uint64_t max = narrow ? UINT32_MAX : flag ? 1 : UINT64_MAX;
 	uint64_t n = 0;
 	int r = parse_u64(value, max, &n, err);
 
 	if (r < 0)
 		return error_wrap(err, "its state has '%s'", f->key);
-	if (f->kind == STATE_NUMBER64)
-		*(uint64_t *)(void *)to = n;
-	else if (f->kind == STATE_NUMBER32)
+	if (flag)
+		*(bool *)to = n == 1;
+	else if (narrow)
 		*(uint32_t *)(void *)to = (uint32_t)n;
 	else
-		*(bool *)to = n == 1;
+		*(uint64_t *)(void *)to = n;
 	return 0;
 }
 
@@ -211,6 +224,8 @@ static int take(struct talk_box *box, const struct state_field *f, char *value,
 	switch (f->kind) {
 	case STATE_NUMBER32:
 	case STATE_NUMBER64:
+	case STATE_MAYBE32:
+	case STATE_MAYBE64:
 	case STATE_FLAG:
 	case STATE_OPTION:
 		return take_number(f, to, value, err);
@@ -260,7 +275,8 @@ static bool may_repeat(const struct state_field *f)
 
 static bool may_lack(const struct state_field *f)
 {
-	return may_repeat(f) || f->kind == STATE_OPTION;
+	return may_repeat(f) || f->kind == STATE_OPTION || f->kind == STATE_MAYBE32 ||
+	       f->kind == STATE_MAYBE64;
 }
 
 /* The next "key=value" of @at: its value, with the key ended; NULL when there is none. */

@@ -23,7 +23,9 @@ enum state_kind {
 	STATE_NUMBER32,
 	STATE_NUMBER64,
 	STATE_FLAG,
-	STATE_OPTION, /* a flag that is written when it is set */
+	STATE_OPTION,  /* a flag that is written when it is set */
+	STATE_MAYBE32, /* a number that is written when it is not 0 */
+	STATE_MAYBE64,
 	STATE_TEXT,   /* a char * of its own */
 	STATE_LIST,   /* any number of them */
 	STATE_HOME,   /* the array in struct talk_user */

@@ -13,6 +13,7 @@
  *	journal.c	reading an exec's journal
  *	user.c		"name", "uid", "uid:gid" to ids, by the sandbox's own passwd
  *	door.c		the socket and the file by which a durable one is found again
+ *	alive.c		whether its init lives, and which process it is, without asking it
  *	state.c		what that file says; describe.c, the same for a process without rights
  *
  * A backend's own box begins with a struct talk_box, so that the functions for its table
@@ -36,7 +37,10 @@ struct talk_box {
 	bool fresh; /* made by us, and we have given nobody a connection */
 	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
-	int control;
+	/* The same as its state has it, with when it began (ticks); 0: it was not noted. */
+	uint32_t init_pid;
+	uint64_t init_start;
+	int control; /* -1: nobody has spoken to it */
 	uint32_t seq;
 	uint32_t next_exec;
 	struct talk_exec *execs;
@@ -51,6 +55,7 @@ struct talk_box {
 	char *hostname;
 	char *state_text; /* of an adopted one: what `enforced` points into */
 	bool paused;
+	bool may_take_long; /* a keeper, which says that it is at it, and may take minutes */
 	bool saved;         /* and nothing of it runs: PROTO_SAVE */
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 	/* Do these exist inside? NULL: those below n_ids do. */
@@ -82,6 +87,9 @@ int client_request(struct talk_box *box, const struct request *q, struct answer 
 /* The same for a request that is one struct, with a descriptor or -1. */
 int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
 	       struct answer *ret, struct warren_error *err);
+/* The same with another patience than usual. */
+int client_ask_within(struct talk_box *box, const void *msg, size_t size, int fd,
+		      unsigned ms, struct answer *ret, struct warren_error *err);
 /* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
 int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err);
 
