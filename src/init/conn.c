@@ -14,6 +14,8 @@
 
 #include "init/init.h"
 
+#define DEAF_NS 200000000ULL /* without descriptors, until the next look for one */
+
 /* As many descriptors as we may have: every exec takes up to nine. */
 static void raise_limit(void)
 {
@@ -148,6 +150,16 @@ void report(const struct exec *ex, const struct proto_exited *msg)
 			conn_send(c, msg, sizeof(*msg), NULL, 0);
 }
 
+uint64_t conn_hear_again(uint64_t t)
+{
+	if (init.deaf_until && init.deaf_until <= t &&
+	    watch_add(init.listener, WATCH_LISTEN, 0, 0) == 0)
+		init.deaf_until = 0;
+	else if (init.deaf_until && init.deaf_until <= t)
+		init.deaf_until = t + DEAF_NS;
+	return init.deaf_until;
+}
+
 void conn_accept(void)
 {
 	struct proto_reply full = {
@@ -158,6 +170,12 @@ void conn_accept(void)
 	long fd = SYS_4(SYS_accept4, init.listener, NULL, NULL,
 			SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+	/* It would be readable for ever, and to look at it all that we do: later. */
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
+		watch_drop(init.listener);
+		init.deaf_until = now() + DEAF_NS;
+		exec_deadlines();
+	}
 	if (fd < 0)
 		return;
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++) {

@@ -208,6 +208,7 @@ void exec_deadlines(void)
 		soonest = sooner(soonest, ex->deadline);
 		soonest = sooner(soonest, ex->start >= 0 ? ex->start_by : 0);
 	}
+	soonest = sooner(soonest, conn_hear_again(t));
 	next.it_value.tv_sec = (time_t)(soonest / 1000000000);
 	next.it_value.tv_nsec = (long)(soonest % 1000000000);
 	(void)SYS_4(SYS_timerfd_settime, init.timer, TFD_TIMER_ABSTIME, &next, NULL);

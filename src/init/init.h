@@ -85,8 +85,9 @@ struct init {
 	struct conn
 		conns[PROTO_CONNECTIONS_MAX]; /* the first is the maker's at the start */
 	int listener;                         /* -1: not durable */
-	bool kept;  /* our end is no longer that of the maker's connection */
-	bool gates; /* of an init: see struct proto_spawn */
+	uint64_t deaf_until; /* ns, monotonic: it is not watched until then; 0: it is */
+	bool kept;           /* our end is no longer that of the maker's connection */
+	bool gates;          /* of an init: see struct proto_spawn */
 	bool saved; /* of a keeper: nothing of the sandbox runs, and it can go on (save.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;
@@ -135,6 +136,8 @@ void take_caps(uint64_t mask);
 void conn_start(void);
 void conn_accept(void);
 void conn_receive(int c);
+/* Watch the listener again, if it is time; when it will be, 0 if it is watched. */
+uint64_t conn_hear_again(uint64_t t);
 /* @c may be -1: nobody is there any more. */
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
 /* Words that go with a reply of failure; NULL: none. */

@@ -74,6 +74,7 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->asks_tail = &box->asks;
 	box->files_tail = &box->files_queue;
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
+	box->broken_task = (struct loop_task){ .fn = box_journal_broken, .ctx = box };
 	box->created = clock_now();
 	box->touched = box->row.last_used;
 	spec_read_idle(box);
@@ -101,6 +102,7 @@ void box_free(struct box *box)
 	*p = box->hash_next;
 	s->n_boxes--;
 	loop_task_cancel(&box->waiters_task);
+	loop_task_cancel(&box->broken_task);
 	while (box->waiters) {
 		struct box_waiter *w = box->waiters;
 

@@ -400,6 +400,7 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 
 	if (spec.journal_limit < JOURNAL_CAPACITY_MIN)
 		spec.journal_limit = JOURNAL_CAPACITY_MIN;
+	run->capacity = spec.journal_limit;
 	streams.journal = run->journal;
 	streams.notify = run->notify;
 	streams.gate = gate;

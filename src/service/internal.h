@@ -56,6 +56,7 @@ struct box {
 	struct sandbox_row row; /* as it is in the store */
 	struct box_waiter *waiters;
 	struct loop_task waiters_task; /* tells those who reached what they waited for */
+	struct loop_task broken_task;  /* a journal of it lies: journal_limit.c */
 
 	/* The line to its init. */
 	int conn; /* -1: none */
@@ -99,12 +100,13 @@ struct run {
 	struct box *box; /* NULL: it is gone */
 	struct run *next;
 	struct exec_row row;
-	int journal;  /* -1: not open */
-	int notify;   /* an eventfd, while it runs; -1 */
-	int input;    /* write end of stdin, or the terminal; -1 */
-	int poke;     /* commands of a session go there; -1 */
-	bool listed;  /* in box->runs */
-	bool counted; /* in box->n_running */
+	int journal;       /* -1: not open */
+	uint64_t capacity; /* that init was told; 0: an earlier process told it */
+	int notify;        /* an eventfd, while it runs; -1 */
+	int input;         /* write end of stdin, or the terminal; -1 */
+	int poke;          /* commands of a session go there; -1 */
+	bool listed;       /* in box->runs */
+	bool counted;      /* in box->n_running */
 	bool attached;
 	bool starting; /* init has not answered yet */
 	bool lost;     /* its sandbox ended before it did */
@@ -139,6 +141,8 @@ struct service {
 	struct box *asking;
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
+	struct loop_timer *journal_timer; /* journal_limit.c */
+	size_t journal_turn;
 	struct blanks *blanks;
 	struct removals *removals;
 	struct sweep *sweep; /* under way; NULL */
@@ -171,6 +175,15 @@ int tidy_open(struct service *s);
 void tidy_close(struct service *s);
 /* Something was left that must be put right, as soon as that is possible. */
 void service_untidy(struct service *s);
+
+/* journal_limit.c */
+int journal_limit_open(struct service *s);
+void journal_limit_close(struct service *s);
+/* Whether its journal is no larger than agreed; else its sandbox is lost. */
+bool run_check_journal(struct run *run);
+/* It cannot be read: its sandbox is lost, by the task of its box. */
+void run_journal_broken(struct run *run);
+void box_journal_broken(void *ctx);
 
 /* blank.c: an empty file for output, by the name @name; its descriptor, or -errno. */
 int blank_open(struct service *s);

@@ -27,6 +27,9 @@ int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void
 	if (r < 0)
 		return r;
 	r = journal_read_some(run->journal, cursor, hint, buf, size, ret);
+	/* Of one that init has answered for: before, there is nothing in the file. */
+	if (r == -EPROTO && run->attached)
+		run_journal_broken(run);
 	if (r < 0 && r != -EINPROGRESS)
 		return error_errno(err, -r, "read the exec's output");
 	/* Its writer is gone: what is there is all there will be. */
@@ -92,6 +95,10 @@ static void on_notify(void *ctx, unsigned events UNUSED)
 	eventfd_t n;
 
 	(void)eventfd_read(run->notify, &n);
+	if (!run_check_journal(run)) {
+		(void)run_unref(run);
+		return;
+	}
 	run_tell_watchers(run);
 	if (run->lingers && is_complete(run)) {
 		run->lingers = false;

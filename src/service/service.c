@@ -84,6 +84,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
+		r = journal_limit_open(s);
+	if (r == 0)
 		r = blank_open(s);
 	if (r == 0)
 		r = remove_open(s);
@@ -111,6 +113,7 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	journal_limit_close(s);
 	sweep_close(s);
 	remove_close(s);
 	blank_close(s);

@@ -285,14 +285,18 @@ static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error 
 /* Whether we can do what we are for: by a thread that is free, find out that there is no such one. */
 static int do_health(struct work *k, const void *msg UNUSED, struct warren_error *err)
 {
+	struct warren_error why = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb = NULL;
 	char id[ID_LEN + 1];
 	int r;
 
 	id_make(id);
-	r = warren_find(engines_native(k->w->engines), id, &sb, err);
+	r = warren_find(engines_native(k->w->engines), id, &sb, &why);
 	sb = warren_release(sb);
-	return r == -ENOENT || r == 0 ? 0 : r;
+	if (r == -ENOENT || r == 0)
+		return 0;
+	*err = why;
+	return r;
 }
 
 static const struct {

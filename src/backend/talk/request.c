@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
@@ -335,6 +336,19 @@ int request_receive_into(int sock, struct answer *a, char *room, int flags,
 	return 1;
 }
 
+/* Is @fd of a kind that @bit stands for? What is written to must not be a file or worse. */
+static bool is_kind(int fd, uint32_t bit)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (bit == PROTO_GIVES_COMMAND)
+		return S_ISREG(st.st_mode);
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+	       (bit == PROTO_GIVES_INPUT && S_ISCHR(st.st_mode) && isatty(fd));
+}
+
 int answer_take(struct answer *a, uint32_t bit)
 {
 	size_t at = 0;
@@ -343,7 +357,7 @@ int answer_take(struct answer *a, uint32_t bit)
 		return -1;
 	for (uint32_t b = 1; b < bit; b <<= 1)
 		at += (a->m.reply.gives & b) != 0;
-	return at < a->n_fds ? TAKE_FD(a->fds[at]) : -1;
+	return at < a->n_fds && is_kind(a->fds[at], bit) ? TAKE_FD(a->fds[at]) : -1;
 }
 
 int answer_take_only(struct answer *a)

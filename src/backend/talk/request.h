@@ -111,7 +111,7 @@ int request_receive(int sock, struct answer *a, int flags, struct warren_error *
 #define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
 int request_receive_into(int sock, struct answer *a, char *room, int flags,
 			 struct warren_error *err);
-/* Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none. */
+/* Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none of that kind. */
 int answer_take(struct answer *a, uint32_t bit);
 /* The one descriptor of a REPLY to OPEN or CONNECT; -1: it has none. */
 int answer_take_only(struct answer *a);
