@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 from checks import BUILD, eq, ok, run_tests, test
@@ -310,6 +311,41 @@ def an_init_without_descriptors_does_not_spin():
         w.stop()
     finally:
         w.discard()
+
+
+# A create waits while the file `hang` is there.
+HANGS = """
+backends:
+  docker: false
+  gvisor: false
+  slow:
+    kind: command
+    create: [sh, -c, 'while test -e @DIR@/hang; do sleep 0.1; done']
+    exec: [env, '{argv}']
+    destroy: ['true']
+"""
+
+
+@test
+def creates_that_hang_take_no_threads_from_others():
+    with World(config=HANGS) as w:
+        greedy, modest = (w.token("read", "write", "exec", tenant=name) for name in ("greedy", "modest"))
+        box = w.create(token=modest, backend="slow")
+        with open(f"{w.dir}/hang", "w", encoding="ascii"):
+            pass
+        threads = [threading.Thread(target=w.ask, args=("POST", "/v1/sandboxes", {"backend": "slow"}),
+                                    kwargs={"token": greedy}) for _ in range(36)]
+        for t in threads:
+            t.start()
+        until(lambda: len(w.get("/v1/sandboxes", token=greedy, query={"state": "creating"})["sandboxes"]) >= 36, "36 creates")
+        # By the warden, and by threads: a refusal because the backend has no statistics is an answer.
+        timed("stats of another tenant", w.ask, "GET", f"/v1/sandboxes/{box}/stats", token=modest)
+        timed("a delete of another tenant", w.delete, box, token=modest)
+        os.unlink(f"{w.dir}/hang")
+        for t in threads:
+            t.join(WAIT)
+        for s in w.get("/v1/sandboxes", token=greedy, query={"limit": 1000})["sandboxes"]:
+            w.delete(s["id"], token=greedy)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ static inline void warden_end(void)
 {
 	(void)close(api.sock);
 	(void)shutdown(api.served, SHUT_RDWR);
-	warden_join(api.warden);
+	(void)warden_join(api.warden, 0);
 	api.warden = warden_close(api.warden);
 	(void)close(api.served);
 }

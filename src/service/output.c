@@ -55,6 +55,8 @@ int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 
 	if (r == 0)
 		r = journal_extent(run->journal, &run->end, &from, &to);
+	if (r == -EPROTO && run->attached)
+		run_journal_broken(run);
 	if (r == -EINPROGRESS)
 		r = 1;
 	*ret_from = r < 0 ? 0 : from;
