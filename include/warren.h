@@ -215,6 +215,10 @@ struct warren_stats {
 	uint64_t cpu_usec;    /* consumed by all processes, dead ones too */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
+	uint64_t
+		sockets; /* bytes in buffers of TCP and UDP; cgroup v1 has them beside memory */
+	uint64_t disk;   /* bytes written to the root; 0: not known */
+	uint64_t inodes; /* files and directories made there; 0: not known */
 };
 
 WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec,

@@ -511,7 +511,7 @@ static const char *in_force(const struct warren_sandbox *sb, const char *name)
 TEST(limits_up_and_down)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct warren_mount m = { .target = "/m", .size = 200 * MIB };
+	struct warren_mount m = { .target = "/m", .size = 48 * MIB };
 	struct warren_sandbox *sb;
 	char id[ID_LEN + 1];
 	struct warren *w;
@@ -523,26 +523,37 @@ TEST(limits_up_and_down)
 						.mounts = &m,
 						.n_mounts = 1 });
 	EQ(box_run(sb, ARGV("tail", "/dev/zero")).res.oom, true);
-	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 256 * MIB, .pids = 20 },
+	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 512 * MIB, .pids = 20 },
 			   &err));
-	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 256 * MIB);
+	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 512 * MIB);
 	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20);
-	/* A hundred million bytes fit now, and are then in the way. */
-	STREQ(box_says(sb, "head -c 100000000 /dev/zero > /m/x; echo full"), "full");
+	/* Eighty million bytes fit now, and are then in the way. */
+	STREQ(box_says(sb, "{ x=$(head -c 80000000 /dev/zero | tr '\\0' a); touch /held;"
+			   " while test -e /held; do sleep 0.01; done; }"
+			   " > /dev/null 2>&1 &"
+			   " until test -e /held; do sleep 0.01; done; echo full"),
+	      "full");
 	FAILS(EBUSY,
-	      warren_update(sb, &(struct warren_limits){ .memory = 32 * MIB, .pids = 50 },
+	      warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB, .pids = 50 },
 			    &err));
-	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 256 * MIB);
+	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 512 * MIB);
 	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20); /* all or none */
-	STREQ(box_says(sb, "rm /m/x; echo empty"), "empty");
-	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 32 * MIB }, &err));
+	STREQ(box_says(sb, "rm /held; while pgrep -x sh | grep -v $$; do sleep 0.01; done"
+			   " > /dev/null; echo empty"),
+	      "empty");
+	/* Below what its tmpfs may hold, though nothing is in them. */
+	FAILS(EBUSY,
+	      warren_update(sb, &(struct warren_limits){ .memory = 63 * MIB }, &err));
+	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB }, &err));
 	EQ(box_run(sb, ARGV("tail", "/dev/zero")).res.oom, true);
 	/* They are as they were left when another engine comes. */
 	(void)strcpy(id, warren_id(sb));
 	w = warren_close(w);
 	w = engine();
 	sb = adopt(w, id);
-	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 32 * MIB);
+	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 64 * MIB);
+	FAILS(EBUSY,
+	      warren_update(sb, &(struct warren_limits){ .memory = 63 * MIB }, &err));
 	FAILS(EINVAL, warren_update(sb, &(struct warren_limits){ .memory = 5 }, &err));
 	FAILS(EINVAL,
 	      warren_update(sb, &(struct warren_limits){ .pids = WARREN_UNLIMITED },

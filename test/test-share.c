@@ -78,4 +78,43 @@ TEST(the_smallest_limits)
 	OK(!s.holders);
 }
 
+TEST(a_lease_is_all_or_nothing)
+{
+	struct share s = { .limit = 100 };
+	struct share_lease a = { 0 }, b = { 0 };
+
+	EQ(share_lease(&s, "a", 51, &a), -EDQUOT);
+	EQ(share_lease(&s, "a", 50, &a), 0);
+	EQ(s.used, 50U);
+	/* More than before is judged by the difference, less is always had. */
+	EQ(share_lease(&s, "a", 51, &a), -EDQUOT);
+	EQ(a.n, 50U);
+	EQ(share_lease(&s, "a", 20, &a), 0);
+	EQ(share_lease(&s, "b", 40, &b), 0);
+	EQ(s.used, 60U);
+	/* What is there already is counted beyond the limit, and leaves nothing. */
+	EQ(share_force(&s, "b", 200, &b), 0);
+	EQ(share_take(&s, "c"), -EDQUOT);
+	share_end(&s, &b);
+	share_end(&s, &b);
+	EQ(share_take(&s, "c"), 0);
+	share_give(&s, "c", 1);
+	share_end(&s, &a);
+	EQ(s.used, 0U);
+	OK(!s.holders);
+}
+
+TEST(a_greater_weight_is_a_greater_part)
+{
+	struct share s = { .limit = 100, .weight = 3 };
+
+	EQ(take_all(&s, "a"), 75U);
+	EQ(take_all(&s, "b"), 19U);
+	OK(take_all(&s, "c") > 0);
+	share_give(&s, "a", 100);
+	share_give(&s, "b", 100);
+	share_give(&s, "c", 100);
+	OK(!s.holders);
+}
+
 TEST_MAIN()

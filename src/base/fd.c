@@ -204,7 +204,8 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 	return all;
 }
 
-ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags)
+ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
+		     int flags, bool *ret_lost)
 {
 	union {
 		struct cmsghdr align;
@@ -224,12 +225,20 @@ ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int 
 	if (r < 0)
 		return -errno;
 	count = take_fds(&msg, fds, *n_fds);
-	if (count > *n_fds || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+	*ret_lost = count > *n_fds || (msg.msg_flags & MSG_CTRUNC);
+	if (*ret_lost || (msg.msg_flags & MSG_TRUNC)) {
 		count = count < *n_fds ? count : *n_fds;
 		while (count > 0)
 			(void)close(fds[--count]);
-		return -EMSGSIZE;
 	}
 	*n_fds = count;
-	return r;
+	return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : r;
+}
+
+ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags)
+{
+	bool lost = false;
+	ssize_t r = fd_recv_some(sock, data, size, fds, n_fds, flags, &lost);
+
+	return r >= 0 && lost ? -EMSGSIZE : r;
 }

@@ -3,6 +3,7 @@
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,5 +41,12 @@ int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_f
  * the size, 0 at the end, or -errno.
  */
 ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags);
+/*
+ * The same for who must hear the message in any case: *@ret_lost when descriptors that came
+ * with it could not be taken, most often because this process has as many as it may (EMFILE).
+ * All of them are closed then. Only a message that is too long is -EMSGSIZE.
+ */
+ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
+		     int flags, bool *ret_lost);
 
 #endif /* BASE_FD_H */

@@ -311,7 +311,7 @@ static const struct {
 	{ "defaults.memory", "max.memory" },  { "defaults.cpus", "max.cpus" },
 	{ "defaults.pids", "max.pids" },      { "defaults.disk", "max.disk" },
 	{ "defaults.nofile", "max.nofile" },  { "defaults.ttl", "max.ttl" },
-	{ "journal.default", "journal.max" },
+	{ "journal.default", "journal.max" }, { "journal.max", "journal.total" },
 };
 
 static uint64_t number_of(const struct config *c, const char *name)

@@ -109,6 +109,8 @@ struct config {
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts made ahead */
 	uint64_t journal_default, journal_max;
+	uint64_t journal_total,
+		journal_all; /* of a sandbox; of all, 0: half of the disk */
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;
 	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_write_ms;

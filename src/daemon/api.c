@@ -21,8 +21,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/record.h"
@@ -339,6 +341,37 @@ static void on_refused(const struct http_refusal *refusal, struct buf *body, voi
 	v1_refused(refusal, body, &((struct api *)ctx)->v1);
 }
 
+/*
+ * Of the descriptors that the process may have, those of clients and those that are held for
+ * sandboxes are apart, so that neither can use up the others'. A client's connection may need
+ * a second one, for a port or a file; some are for the service itself.
+ */
+#define DESCRIPTORS_OWN 256U
+
+static uint64_t descriptors_max(void)
+{
+	struct rlimit lim = { 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
+		return 1U << 20;
+	return lim.rlim_cur;
+}
+
+static uint64_t connections_max(const struct config *c)
+{
+	uint64_t most = descriptors_max() / 8;
+
+	return c->request_connections < most ? c->request_connections : most;
+}
+
+static uint64_t descriptors_for_tenants(const struct config *c)
+{
+	uint64_t all = descriptors_max(), clients = 2 * connections_max(c);
+	uint64_t own = all / 4 < DESCRIPTORS_OWN ? all / 4 : DESCRIPTORS_OWN;
+
+	return all - clients - own;
+}
+
 static int open_server(struct api *a, struct warren_error *err)
 {
 	const struct config *c = a->birth->config;
@@ -346,8 +379,8 @@ static int open_server(struct api *a, struct warren_error *err)
 		.request = on_request,
 		.refused = on_refused,
 		.ctx = a,
-		.limits = { .connections = (unsigned)c->request_connections,
-			    .reserve = (unsigned)(c->request_connections + 7) / 8,
+		.limits = { .connections = (unsigned)connections_max(c),
+			    .reserve = (unsigned)(connections_max(c) + 7) / 8,
 			    .header_bytes = (unsigned)c->request_header,
 			    .header_ms = (unsigned)c->request_header_ms,
 			    .idle_ms = (unsigned)c->request_idle_ms,
@@ -404,6 +437,18 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
+/* What all journals may have. */
+static uint64_t output_max(const struct api *a)
+{
+	struct statvfs fs;
+
+	if (a->birth->config->journal_all)
+		return a->birth->config->journal_all;
+	if (fstatvfs(a->journals, &fs) < 0)
+		return 0;
+	return (uint64_t)fs.f_bavail * fs.f_frsize / 2 + 1;
+}
+
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -411,6 +456,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	struct service_options options = { .warden = b->warden,
 					   .journal_default = c->journal_default,
 					   .journal_max = c->journal_max,
+					   .journal_total = c->journal_total,
+					   .descriptors_max = descriptors_for_tenants(c),
 					   .execs_max = (unsigned)c->execs_kept,
 					   .backends = b->backends };
 	int r = 0;
@@ -446,6 +493,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;
+	options.output_max = output_max(a);
 	options.reuse = b->uid != b->owner;
 	r = service_new(&options, &a->service, err);
 	if (r < 0)

@@ -128,6 +128,24 @@ static bool group_full(void)
 	       read_number(&whole, role, "pids.max", "", &limit) && now_there >= limit;
 }
 
+/*
+ * On v1 the sockets of a cgroup count, here and in those above, once a limit has been written
+ * to it: none of its own. A kernel that has no such file counts them as memory.
+ */
+static long count_sockets(int number)
+{
+	char name[64];
+	long fd, r;
+
+	group_name(number, "memory.kmem.tcp.limit_in_bytes", name);
+	fd = sys_openat(init.dir[PROTO_ROLE_MEMORY], name, O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	r = sys_write(fd, "-1", 2);
+	sys_close(fd);
+	return r < 0 ? r : 0;
+}
+
 /* Cgroup @number in every hierarchy, if it is not there yet. */
 static long make_dirs(int number)
 {
@@ -141,7 +159,7 @@ static long make_dirs(int number)
 		if (r < 0 && r != -EEXIST)
 			return r;
 	}
-	return 0;
+	return init.dir[PROTO_ROLE_MEMORY] < 0 ? 0 : count_sockets(number);
 }
 
 void group_ahead(void)

@@ -169,6 +169,8 @@ void cgroup_root_open(struct cgroup_root *root)
 		open_v2(root);
 	else
 		open_v1(root);
+	if (root->mode != CGROUP_NONE)
+		cgroup_limit_all(root);
 }
 
 void cgroup_root_close(struct cgroup_root *root)
@@ -195,7 +197,8 @@ struct setting {
 
 #define CPU_PERIOD 100000 /* microseconds, the kernel's default */
 
-static size_t v1_settings(const struct cgroup_limits *lim, struct setting *out)
+static size_t v1_settings(const struct cgroup_root *root, const struct cgroup_limits *lim,
+			  struct setting *out)
 {
 	size_t n = 0;
 
@@ -209,6 +212,9 @@ static size_t v1_settings(const struct cgroup_limits *lim, struct setting *out)
 					   "", true };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
 			       (uintmax_t)lim->memory);
+		out[n] = (struct setting){ CGROUP_MEMORY, CGROUP_SOCKETS_FILE, "", true };
+		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
+			       (uintmax_t)cgroup_socket_limit(root, lim->memory));
 	}
 	if (lim->cpu_millis) {
 		out[n] = (struct setting){ CGROUP_CPU, "cpu.cfs_quota_us", "", false };
@@ -350,7 +356,8 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 	int r = 0;
 
 	if (root->mode == CGROUP_V1)
-		r = make_v1(root, id, owner, limits, set, v1_settings(limits, set), err);
+		r = make_v1(root, id, owner, limits, set, v1_settings(root, limits, set),
+			    err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
 	/* One that is somebody else's is not ours to remove. */
@@ -585,6 +592,8 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		  &ret->cpu_usec, 1000 },
 		{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL, &ret->pids,
 		  1 },
+		{ CGROUP_MEMORY, "memory.kmem.tcp.usage_in_bytes", NULL, "memory.stat",
+		  "sock", &ret->sockets, 1 },
 	};
 	bool v2 = root->mode == CGROUP_V2;
 	size_t good = 0;

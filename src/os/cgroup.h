@@ -12,6 +12,10 @@
  * On v1 init stays where its maker is: outside the limits as well. A machine
  * whose v2 mount has no controllers while v1 has them (the "hybrid") is v1.
  *
+ * What all sandboxes together may take of the machine is limited in "warren" itself: processes
+ * (PIDS_SHARE of what the kernel can number) and, on v1, where they are in no sandbox's memory,
+ * the buffers of sockets. An administrator's own limits there are left alone.
+ *
  * Directories that init makes cgroups in are given to the sandbox's root; the
  * limit files in them stay root's. Nothing in a sandbox sees a cgroup mount.
  */
@@ -22,6 +26,8 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+
+#define CGROUP_SOCKETS_FILE "memory.kmem.tcp.limit_in_bytes"
 
 enum cgroup_mode {
 	CGROUP_NONE,
@@ -43,7 +49,9 @@ struct cgroup_root {
 	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor */
 	char base[4096 +
 		  32]; /* the directory that "warren" (v1: <controller>/warren) is in */
-	char why[128]; /* with CGROUP_NONE: why there are none */
+	uint64_t pids; /* that all sandboxes may have together; 0: not known */
+	uint64_t sockets; /* v1: bytes of buffers, the same; 0: not known */
+	char why[128];    /* with CGROUP_NONE: why there are none */
 };
 
 struct cgroup_limits {
@@ -56,6 +64,7 @@ struct cgroup_limits {
 
 struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_usec, pids, oom_kills;
+	uint64_t sockets; /* bytes in buffers of sockets */
 };
 
 /* Look at what this machine has; makes the directory "warren" where it may. Never fails. */
@@ -65,6 +74,11 @@ void cgroup_root_close(struct cgroup_root *root);
 bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c);
 const char *cgroup_controller_name(enum cgroup_controller c);
 const char *cgroup_mode_name(enum cgroup_mode mode);
+
+/* Limits of "warren" itself, where it has none; part of cgroup_root_open(). */
+void cgroup_limit_all(struct cgroup_root *root);
+/* v1: what the sockets of a sandbox may have in buffers, beside its @memory. */
+uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory);
 
 /* Make the cgroup @id, owned by @owner, limited to @limits. Undone on failure. */
 int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,

@@ -84,8 +84,17 @@ static int set_memory_v2(const struct place *p, uint64_t next)
 static int set_memory(const struct place *p, const struct cgroup_limits *old,
 		      const struct cgroup_limits *next)
 {
-	return p->root->mode == CGROUP_V2 ? set_memory_v2(p, next->memory)
-					  : set_memory_v1(p, old->memory, next->memory);
+	int r;
+
+	if (p->root->mode == CGROUP_V2)
+		return set_memory_v2(p, next->memory);
+	r = set_memory_v1(p, old->memory, next->memory);
+	if (r < 0 || next->memory == UINT64_MAX)
+		return r;
+	r = set_number(p, CGROUP_MEMORY, CGROUP_SOCKETS_FILE,
+		       cgroup_socket_limit(p->root, next->memory));
+	/* A kernel that counts them in no other way has no such file. */
+	return r == -ENOENT ? 0 : r;
 }
 
 static int set_cpu(const struct place *p, const struct cgroup_limits *old UNUSED,

@@ -94,6 +94,8 @@ void box_free(struct box *box)
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
 	box_make_cancel(box);
 	line_close(box, &gone);
+	lease_end(s, LEASE_DESCRIPTORS, &box->descriptors);
+	lease_end(s, LEASE_OUTPUT, &box->output);
 	run_box_gone(box);
 	shell_box_gone(box);
 	files_box_gone(box);

@@ -110,6 +110,7 @@ static int begin_all(struct service *s, const struct sandbox_row *rows,
 			continue;
 		}
 		begun++;
+		lease_force(s, LEASE_DESCRIPTORS, rows[i].owner, 1, &ret[i]->descriptors);
 		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
 		box_make(ret[i], &specs[i], &sources[i]);
 	}
@@ -122,9 +123,16 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 		    struct warren_error *err)
 {
 	struct first former = { .service = s, .ret = ret };
-	size_t parts = stock_take(s, rows, n);
-	int r = db_insert_sandboxes(s->db, rows, n, request, err);
+	struct share_lease lease = { 0 };
+	size_t parts;
+	int r = lease_take(s, LEASE_DESCRIPTORS, rows[0].owner, n, &lease, err);
 
+	if (r < 0)
+		return r;
+	parts = stock_take(s, rows, n);
+	r = db_insert_sandboxes(s->db, rows, n, request, err);
+	/* From here on each box has its own. */
+	lease_end(s, LEASE_DESCRIPTORS, &lease);
 	if (r != 0)
 		stock_return(s, rows, parts);
 	if (r == 1) {

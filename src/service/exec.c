@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -59,6 +60,7 @@ struct run *run_load(struct box *box, const struct exec_row *row)
 		return NULL;
 	}
 	run->refs = 1;
+	run->service = box->service;
 	run->box = box;
 	run->loop = box->service->loop;
 	run->journal = run->notify = run->input = run->poke = -1;
@@ -100,6 +102,7 @@ struct run *run_unref(struct run *run)
 {
 	if (!run || --run->refs > 0)
 		return NULL;
+	journals_settle(run);
 	delist(run);
 	run->watch = loop_watch_free(run->watch);
 	run->hold_timer = loop_timer_free(run->hold_timer);
@@ -111,6 +114,7 @@ struct run *run_unref(struct run *run)
 		if (fd >= 0)
 			(void)close(fd);
 	}
+	lease_end(run->service, LEASE_DESCRIPTORS, &run->descriptors);
 	exec_row_done(&run->row);
 	free(run);
 	return NULL;
@@ -251,6 +255,7 @@ static void refuse(struct starting *st, const struct warren_error *err)
 		}
 		if (run->box)
 			run_remove_journal(run->box->service, run->row.journal);
+		journals_drop(run);
 		(void)run_unref(run);
 	}
 	done(st->ctx, NULL, err);
@@ -297,6 +302,9 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 			(void)error_errno(&err, EPROTO, "start '%s'", st->start.argv[0]);
 		else
 			(void)reply_explain(a, &spec, st->box->is.base.workdir, &err);
+		/* It runs, and we cannot reach it: it is to end, as what could not be started. */
+		if (a->lost)
+			run_signal(run, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
 		fail(st, &err);
 		return;
 	}
@@ -318,6 +326,24 @@ static int make_journal(struct run *run, struct warren_error *err)
 	run->journal = fd;
 	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return run->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
+}
+
+/* A journal, an eventfd, and what init hands over. */
+static int lease_run(struct starting *st, struct warren_error *err)
+{
+	const struct run_start *from = &st->start;
+	uint64_t n = 2 + (from->input || from->pty) + (from->control ? 1 : 0);
+
+	return lease_take(st->box->service, LEASE_DESCRIPTORS, st->box->row.owner, n,
+			  &st->run->descriptors, err);
+}
+
+static uint64_t journal_capacity(const struct starting *st)
+{
+	uint64_t asked =
+		st->start.journal ? st->start.journal : st->box->service->journal_default;
+
+	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
 
 /* All but the row in the store. */
@@ -354,6 +380,9 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	box->last_number++;
 	st->run->started = st->begun;
 	st->run->starting = true;
+	if (lease_run(st, err) < 0 ||
+	    journals_reserve(st->run, journal_capacity(st), err) < 0)
+		return -err->code;
 	return make_journal(st->run, err);
 }
 
@@ -375,7 +404,6 @@ static int write_down(struct starting *st, struct warren_error *err)
 static int ask_init(struct starting *st, int gate, struct warren_error *err)
 {
 	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	struct service *s = st->box->service;
 	struct run *run = st->run;
 	const struct run_start *from = &st->start;
 	struct warren_exec_spec spec = {
@@ -393,13 +421,11 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 		.timeout_ms = from->timeout_ms,
 		.result_at = from->control ? SESSION_RESULT_FD : 0,
 		.poke_at = from->control ? SESSION_COMMAND_FD : 0,
-		.journal_limit = from->journal ? from->journal : s->journal_default,
+		.journal_limit = journal_capacity(st),
 	};
 	struct request_streams streams = REQUEST_STREAMS_INIT;
 	int r;
 
-	if (spec.journal_limit < JOURNAL_CAPACITY_MIN)
-		spec.journal_limit = JOURNAL_CAPACITY_MIN;
 	run->capacity = spec.journal_limit;
 	streams.journal = run->journal;
 	streams.notify = run->notify;
@@ -487,45 +513,6 @@ void run_start(struct box *box, const struct run_start *start, run_fn done, void
 
 /* -------------------------------------------------------------------- ending */
 
-struct oldest {
-	char id[ID_LEN + 1];
-	char journal[ID_LEN + 1];
-};
-
-static int take_oldest(void *ctx, const struct exec_row *row)
-{
-	struct oldest *o = ctx;
-
-	if (!row->ended || row->session)
-		return 0;
-	(void)snprintf(o->id, sizeof(o->id), "%s", row->id);
-	(void)snprintf(o->journal, sizeof(o->journal), "%s",
-		       row->journal ? row->journal : "");
-	return 1;
-}
-
-/* Of those that ended, no more are remembered than the service was told to. */
-static void forget_oldest(struct box *box)
-{
-	struct service *s = box->service;
-
-	while (box->n_kept > s->execs_max) {
-		struct warren_error err = WARREN_ERROR_INIT;
-		struct oldest o = { "", "" };
-		int r = db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &err);
-
-		if (r >= 0 && !o.id[0])
-			return;
-		if (r >= 0)
-			r = db_delete_exec(s->db, o.id, &err);
-		survive(s, r < 0 ? r : 0);
-		if (r < 0)
-			return;
-		run_remove_journal(s, o.journal);
-		box->n_kept--;
-	}
-}
-
 /* By its own clock, so that whoever reads the result again says the same; but not yet to come. */
 static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
 {
@@ -575,7 +562,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 	if (!run_linger(run))
 		run->refs--; /* the list's own, beside ours: it runs no more */
 	(void)run_unref(run);
-	forget_oldest(box);
+	journals_forget(box);
 }
 
 bool run_ended(struct box *box, const struct proto_exited *msg)

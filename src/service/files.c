@@ -15,12 +15,17 @@
 
 #include "service/internal.h"
 
+/* A file, its directory, and the copies that a request takes along. */
+#define FILES_DESCRIPTORS 4
+
 #define FLIGHT_MAX 4 /* of answers of 16 kB, into buffers of some 200 kB */
 
 struct files {
 	struct box *box; /* NULL: it is gone */
 	struct net_loop *loop;
 	struct files *next, **prev;
+	struct service *service;
+	struct share_lease descriptors;
 	struct talk_user user;
 	struct files_ask *asks; /* that have no answer */
 	struct making *making;  /* directories; NULL: none */
@@ -67,10 +72,17 @@ static void on_user(void *ctx, const struct talk_user *user,
 		return;
 	}
 	*f = (struct files){ .box = b->box,
+			     .service = b->box->service,
 			     .loop = b->box->service->loop,
 			     .user = *user,
 			     .next = b->box->files,
 			     .prev = &b->box->files };
+	if (lease_take(f->service, LEASE_DESCRIPTORS, b->box->row.owner,
+		       FILES_DESCRIPTORS, &f->descriptors, &err) < 0) {
+		free(f);
+		begun(b, NULL, &err);
+		return;
+	}
 	if (f->next)
 		f->next->prev = &f->next;
 	b->box->files = f;
@@ -125,6 +137,7 @@ struct files *files_end(struct files *f)
 	for (struct files_ask *a = f->asks; a; a = a->next)
 		a->files = NULL;
 	leave_box(f);
+	lease_end(f->service, LEASE_DESCRIPTORS, &f->descriptors);
 	free(f->making);
 	free(f);
 	return NULL;
@@ -134,6 +147,26 @@ void files_box_gone(struct box *box)
 {
 	while (box->files)
 		leave_box(box->files);
+}
+
+int files_need(struct files *f, uint64_t n, struct warren_error *err)
+{
+	if (FILES_DESCRIPTORS + n <= f->descriptors.n)
+		return 0;
+	if (!f->box)
+		return error_set(err, ESTALE, "the sandbox is gone");
+	/* Some more at a time: a tree has many levels, and each may be the deepest for long. */
+	return lease_take(f->service, LEASE_DESCRIPTORS, f->box->row.owner,
+			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
+}
+
+uint64_t files_descriptors(const struct box *box)
+{
+	uint64_t n = 0;
+
+	for (const struct files *f = box->files; f; f = f->next)
+		n += f->descriptors.n;
+	return n;
 }
 
 struct net_loop *files_loop(const struct files *f)

@@ -35,6 +35,8 @@ void files_begin(struct box *box, const char *user,
 		 void *ctx);
 struct files *files_end(struct files *f);
 struct net_loop *files_loop(const struct files *f);
+/* It is about to hold @n directories open, beside what any use of files has; -EUSERS: too many. */
+int files_need(struct files *f, uint64_t n, struct warren_error *err);
 /* NULL: it is gone. */
 struct box *files_box(const struct files *f);
 uint32_t files_uid(const struct files *f);

@@ -50,6 +50,13 @@ struct line_ask {
 	void *ctx;
 };
 
+/* What the service holds for its tenants: lease.c. */
+enum lease_kind {
+	LEASE_DESCRIPTORS,
+	LEASE_OUTPUT,
+	LEASE_KIND_MAX,
+};
+
 struct box {
 	struct service *service;
 	struct box *hash_next;
@@ -66,6 +73,10 @@ struct box {
 	unsigned unasked; /* messages about nothing, since the line was opened */
 	struct box *asking_next, **asking_prev;
 	struct description is; /* what its maker says of it */
+
+	struct share_lease descriptors; /* for its line */
+	struct share_lease output;      /* for its journals, as `journal_bytes` */
+	uint64_t journal_bytes;         /* that its journals have, and may yet take */
 
 	struct run *runs; /* alive, or in use */
 	struct shell *shells;
@@ -97,8 +108,11 @@ struct box {
 
 struct run {
 	unsigned refs;
+	struct service *service;
 	struct box *box; /* NULL: it is gone */
 	struct run *next;
+	struct share_lease descriptors;
+	uint64_t journal_room; /* what of box->journal_bytes is reserved for it */
 	struct exec_row row;
 	int journal;       /* -1: not open */
 	uint64_t capacity; /* that init was told; 0: an earlier process told it */
@@ -156,6 +170,9 @@ struct service {
 	struct figures figures;
 	struct share watches,
 		watched; /* inotify(7): instances, and directories or files */
+	struct share shares[LEASE_KIND_MAX];
+	struct share_denial denial;   /* the last one */
+	uint64_t journal_total;       /* bytes that the journals of a sandbox may have */
 	char stock[1024][ID_LEN + 1]; /* ids of parts that are ready */
 	size_t n_stock;
 	char marker_key[65]; /* marker.c */
@@ -200,6 +217,31 @@ void run_remove_journal(struct service *s, const char *name);
 /* sweep.c: journals that no exec has are looked for and removed, in time. */
 void sweep_start(struct service *s);
 void sweep_close(struct service *s);
+
+/*
+ * lease.c: @n for @tenant, instead of what @lease had before; -EUSERS: it has its share.
+ * lease_force() is for what is there already.
+ */
+int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
+	       struct share_lease *lease, struct warren_error *err);
+/* -EUSERS, in the same words: a sandbox has as much as one may have. */
+int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
+	       struct warren_error *err);
+void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
+		 struct share_lease *lease);
+void lease_end(struct service *s, enum lease_kind kind, struct share_lease *lease);
+
+/* journals.c */
+/* Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is forgotten. */
+int journals_reserve(struct run *run, uint64_t capacity, struct warren_error *err);
+/* It is not written to any more: what it has is what counts. */
+void journals_settle(struct run *run);
+/* It was never started, and has no journal. */
+void journals_drop(struct run *run);
+/* Forget the oldest that ended while there are too many. */
+void journals_forget(struct box *box);
+/* Found again: one that ended, or that is @run. */
+void journals_restore(struct box *box, const struct exec_row *row, struct run *run);
 
 /* link.c */
 int link_open(struct service *s, int sock, struct warren_error *err);
@@ -319,6 +361,7 @@ void run_signal_one(struct run *run, int sig, int pid, service_done_fn done, voi
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /* files.c */
+uint64_t files_descriptors(const struct box *box);
 void files_box_gone(struct box *box);
 
 /* exec.c */

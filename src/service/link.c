@@ -51,7 +51,8 @@ static struct link_ask *take_ask(struct link *l, uint32_t seq)
 	return NULL;
 }
 
-static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd)
+/* @lost: it came with a descriptor that we had no room for. */
+static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd, bool lost)
 {
 	struct link_ask *a = NULL;
 
@@ -66,6 +67,10 @@ static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd)
 		return;
 	}
 	reply->err.msg[sizeof(reply->err.msg) - 1] = '\0';
+	if (lost && !reply->err.code)
+		(void)error_set(&reply->err, EMFILE,
+				"the service has too many open files to take the "
+				"sandbox's connection; try again later");
 	a->fn(a->ctx, reply->err.code ? &reply->err : NULL, reply->data, reply->size, fd);
 	free(a);
 }
@@ -79,18 +84,24 @@ static void on_link(void *ctx, unsigned events)
 		flush(l);
 	for (int i = 0; i < READ_AT_ONCE && l->sock >= 0; i++) {
 		size_t n_fds = 1;
+		bool lost = false;
 		int fd = -1;
-		ssize_t n = fd_recv(l->sock, msg, sizeof(msg), &fd, &n_fds, MSG_DONTWAIT);
+		ssize_t n = fd_recv_some(l->sock, msg, sizeof(msg), &fd, &n_fds,
+					 MSG_DONTWAIT, &lost);
 
 		if (n == -EAGAIN || n == -EINTR)
 			return;
+		/* Memory that is short for a moment, or a message that is none: not its end. */
+		if (n == -ENOMEM || n == -ENOBUFS || n == -EMSGSIZE)
+			continue;
 		if (n <= 0) {
 			(void)loop_watch_set(l->watch, 0);
 			if (l->ended)
 				l->ended(l->ctx);
 			return;
 		}
-		hear(l, (struct wire_reply *)(void *)msg, (size_t)n, n_fds > 0 ? fd : -1);
+		hear(l, (struct wire_reply *)(void *)msg, (size_t)n, n_fds > 0 ? fd : -1,
+		     lost);
 	}
 }
 

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -157,6 +158,13 @@ static int take_over(struct box *box, const char *data, size_t size, int fd,
 	return r;
 }
 
+static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UNUSED,
+			 const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 static void on_created(void *ctx, const struct warren_error *failure, const char *data,
 		       size_t size, int fd)
 {
@@ -180,6 +188,11 @@ static void on_created(void *ctx, const struct warren_error *failure, const char
 			pull(m);
 		return;
 	}
+	/* The warden made it, and its connection did not reach us: nobody else would end it. */
+	if (failure && failure->code == EMFILE)
+		(void)link_ask_of(box,
+				  &(struct wire_box){ .h = { .type = WIRE_DESTROY } },
+				  sizeof(struct wire_box), on_not_taken, NULL);
 	if (failure || take_over(box, data, size, fd, &err) < 0) {
 		fail_made(m, !failure, failure ? failure : &err);
 		return;

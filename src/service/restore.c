@@ -75,8 +75,7 @@ static int take_run(void *ctx, const struct exec_row *row)
 	if (row->number > box->last_number)
 		box->last_number = row->number;
 	box->n_kept++;
-	if (!row->ended)
-		(void)run_load(box, row);
+	journals_restore(box, row, row->ended ? NULL : run_load(box, row));
 	return 0;
 }
 
@@ -125,6 +124,8 @@ static void restore_run(struct restoring *all, struct run *run)
 {
 	struct reattaching *a;
 
+	lease_force(run->service, LEASE_DESCRIPTORS, run->box->row.owner, 4,
+		    &run->descriptors);
 	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (finish_by_journal(run))
 		return;
@@ -376,10 +377,12 @@ static int load_boxes(struct restoring *all, struct warren_error *err)
 
 		(void)memcpy(row.id, ids.id[i], sizeof(row.id));
 		box = box_new(s, &row);
-		if (!box)
+		if (!box) {
 			r = error_errno(err, ENOMEM, "find the sandboxes again");
-		else
-			restore_box(all, box);
+			continue;
+		}
+		lease_force(s, LEASE_DESCRIPTORS, box->row.owner, 1, &box->descriptors);
+		restore_box(all, box);
 	}
 	free(ids.id);
 	return r;

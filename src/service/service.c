@@ -78,6 +78,13 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->backends = o->backends;
 	s->watches.limit = o->watches_max ? o->watches_max : 128;
 	s->watched.limit = o->watched_max ? o->watched_max : 8192;
+	s->journal_total = o->journal_total ? o->journal_total : 512U << 20;
+	/* One tenant alone has three quarters: ten thousand sandboxes are one descriptor each. */
+	s->shares[LEASE_DESCRIPTORS] = (struct share){
+		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
+	};
+	s->shares[LEASE_OUTPUT] =
+		(struct share){ .limit = o->output_max ? o->output_max : INT64_MAX };
 	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);

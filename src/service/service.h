@@ -60,6 +60,10 @@ struct service_options {
 	const char *const *backends;
 	/* Of inotify(7), for all tenants: instances, and what they watch; 0: what is usual. */
 	uint64_t watches_max, watched_max;
+	uint64_t
+		journal_total; /* bytes of a sandbox's journals together; 0: what is usual */
+	uint64_t output_max;      /* bytes of all journals; 0: no limit */
+	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
@@ -88,6 +92,20 @@ void service_probe(struct service *s, const char *backend,
 /* A sentence for the administrator's log, which no client gets to see. */
 void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
 		     void *ctx);
+/* What the last error EUSERS was about: a tenant or a sandbox has its share of it. */
+struct share_denial {
+	const char *quota; /* NULL: there was none */
+	uint64_t used, maximum;
+};
+
+/* What the service holds for a sandbox, beside what the sandbox itself has. */
+struct box_held {
+	uint64_t output;      /* bytes of journals, and what they may yet become */
+	uint64_t descriptors; /* for its line, its execs and the uses of its files */
+};
+
+void box_held(const struct box *box, struct box_held *ret);
+const struct share_denial *service_denied(const struct service *s);
 /* The warden is gone, and so must we be. */
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 

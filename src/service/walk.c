@@ -91,6 +91,10 @@ static int push(struct walk *w, int fd)
 		w->levels = levels;
 		w->cap = cap;
 	}
+	if (files_need(w->files, w->n + 1, &w->err) < 0) {
+		(void)close(fd);
+		return -w->err.code;
+	}
 	w->levels[w->n++] = (struct level){ .fd = fd,
 					    .path_len = strlen(w->path),
 					    .data = BUF_INIT(LEVEL_MAX) };

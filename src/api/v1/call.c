@@ -150,6 +150,13 @@ void call_fail(struct call *c, const struct warren_error *engine)
 		api_error_number(&err, "used", d->used);
 		api_error_number(&err, "maximum", d->limit);
 	}
+	if (engine->code == EUSERS && service_denied(c->v1->service)->quota) {
+		const struct share_denial *d = service_denied(c->v1->service);
+
+		api_error_text(&err, "quota", "%s", d->quota);
+		api_error_number(&err, "used", d->used);
+		api_error_number(&err, "maximum", d->maximum);
+	}
 	if (err.code == API_ERR_WRONG_STATE)
 		tell_state(c, &err);
 	call_error(c, &err);

@@ -541,7 +541,11 @@ static void on_stats(void *ctx, int r, const struct warren_stats *stats,
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
 	struct call *c = ctx;
+	const struct box *box = box_find(c->v1->service, NULL, c->route.param[0]);
+	struct box_held held = { 0 };
 
+	if (box)
+		box_held(box, &held);
 	if (c->req && r < 0) {
 		call_fail(c, err);
 	} else if (c->req) {
@@ -551,6 +555,11 @@ static void on_stats(void *ctx, int r, const struct warren_stats *stats,
 		json_u64(&j, "cpu_usec", stats->cpu_usec);
 		json_u64(&j, "pids", stats->pids);
 		json_u64(&j, "oom_kills", stats->oom_kills);
+		json_u64(&j, "sockets", stats->sockets);
+		json_u64(&j, "disk", stats->disk);
+		json_u64(&j, "inodes", stats->inodes);
+		json_u64(&j, "output", held.output);
+		json_u64(&j, "descriptors", held.descriptors);
 		json_close(&j, '}');
 		call_json(c, 200, &out);
 	}

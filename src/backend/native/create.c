@@ -166,6 +166,8 @@ int create_child(struct making *m, struct warren_error *err)
 	p->hostname = m->box->hostname;
 	p->cgroup = m->box->has_cgroup && !m->engine->privileged ? m->box->base.id : NULL;
 	p->disk = m->disk;
+	p->shm = m->shm;
+	p->tmpfs = m->tmpfs;
 	p->control = ends[1];
 	p->pts = -1;
 	p->maker = maker;
@@ -520,6 +522,8 @@ int create_describe(struct making *m, struct warren_error *err UNUSED)
 		backend_enforce(b, "pids", false, "%s", n->cgroups.why);
 	backend_enforce(b, "disk", true, "%ju bytes, %s", (uintmax_t)m->disk,
 			m->plan->on_disk ? "in a file" : "in memory");
+	backend_enforce(b, "tmpfs", true, "%ju bytes in all, within the memory limit",
+			(uintmax_t)m->box->tmpfs);
 	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");

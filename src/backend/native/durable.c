@@ -25,6 +25,7 @@ static const struct state_field own_fields[] = {
 	{ "memory", STATE_NUMBER64, offsetof(struct native_box, limits.memory) },
 	{ "cpu_millis", STATE_NUMBER64, offsetof(struct native_box, limits.cpu_millis) },
 	{ "pids", STATE_NUMBER64, offsetof(struct native_box, limits.pids) },
+	{ "tmpfs", STATE_MAYBE64, offsetof(struct native_box, tmpfs) },
 };
 static const struct state_table own_state = { own_fields, ARRAY_SIZE(own_fields) };
 
@@ -352,6 +353,14 @@ int durable_update(void *state, struct backend_box *base,
 		return error_set(err, EINVAL, "memory and pids always have a limit");
 	if (limits->memory && limits->memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
+	if (limits->memory && limits->memory < box->tmpfs)
+		return error_set(
+			err, EBUSY,
+			"memory: its filesystems in memory may hold %ju bytes, and "
+			"must fit into the limit",
+			(uintmax_t)box->tmpfs);
+	if (limits->pids && take_pids(n, limits->pids, err) < 0)
+		return -err->code;
 	if (limits->memory)
 		next.memory = limits->memory;
 	if (limits->pids)

@@ -22,9 +22,9 @@ struct making {
 	struct native_host *host; /* in use; NULL: the image is our own to close */
 	bool own_image;
 	struct cgroup_limits limits;
-	uint64_t disk;
-	int child_end; /* of the connection */
-	int listener;  /* of a durable sandbox, until the child has it; -1 */
+	uint64_t disk, shm, tmpfs; /* as in the plan */
+	int child_end;             /* of the connection */
+	int listener;              /* of a durable sandbox, until the child has it; -1 */
 	int userns;
 	int stage; /* of a part: to the process that makes its mounts; -1 */
 	uint64_t started;

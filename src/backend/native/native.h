@@ -97,6 +97,7 @@ struct native_box {
 	uid_t base_id;               /* where root inside is outside */
 	int image_lock;              /* -1: none */
 	struct cgroup_limits limits; /* as they are now */
+	uint64_t tmpfs;              /* bytes that its filesystems in memory may hold */
 };
 
 static inline struct talk_box *native_talk(struct native_box *box)
@@ -120,9 +121,11 @@ struct native_plan {
 	const char *
 		cgroup; /* whose directories the child copies for init; NULL: it is sent them */
 	uint64_t disk;
-	bool on_disk; /* the first mount that comes is the scratch space */
-	bool part;    /* made ahead: init is up before the root is */
-	int stage;    /* of a part: orders for the process that makes the mounts */
+	uint64_t shm;   /* size of /dev/shm, where it is not part of the disk */
+	uint64_t tmpfs; /* size of each tmpfs that was asked for without one */
+	bool on_disk;   /* the first mount that comes is the scratch space */
+	bool part;      /* made ahead: init is up before the root is */
+	int stage;      /* of a part: orders for the process that makes the mounts */
 	int control;
 	int listener;    /* for init, of a durable sandbox; -1: none */
 	int maker;       /* a pidfd: without it nobody finishes this; -1: not known */
@@ -177,6 +180,8 @@ void native_forget(struct native_box *box);
 
 /* take.c */
 void take_forget_host(struct native *n);
+/* May a sandbox have so many processes? -EINVAL: the kernel must number those of others, too. */
+int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
 /* part.c */
 /* Make one ahead; its id goes to @ret_id. */

@@ -172,6 +172,8 @@ static int share_spec(struct making *m, struct warren_error *err)
 		fits = to->target && (to->source || !from->source);
 	}
 	p->disk = m->disk;
+	p->shm = m->shm;
+	p->tmpfs = m->tmpfs;
 	p->spec = &p->asked;
 	return fits ? 0 : error_set(err, ENAMETOOLONG, "the paths of its mounts");
 }

@@ -25,6 +25,9 @@
 /* Anywhere in our copy of the host's mounts that is there and that everybody may enter. */
 #define SCRATCH_AT "/tmp"
 
+/* Of those that the kernel has for all sandboxes (kernel.pty.max less kernel.pty.reserve: 3072). */
+#define PTYS_MAX "64"
+
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 
 /* A directory right below @at that is one: no link, no other mount. */
@@ -97,7 +100,7 @@ struct bounds {
 	struct mount_option options[4];
 };
 
-static const struct mount_option *bound(struct bounds *b, uint64_t disk)
+static const struct mount_option *bound(struct bounds *b, uint64_t disk, const char *mode)
 {
 	(void)snprintf(b->size, sizeof(b->size), "%ju", (uintmax_t)disk);
 	/* One for every 4 KiB: small files must not cost the host more than large ones. */
@@ -105,7 +108,7 @@ static const struct mount_option *bound(struct bounds *b, uint64_t disk)
 		       (uintmax_t)(disk / 4096 + 1024));
 	b->options[0] = (struct mount_option){ "size", b->size };
 	b->options[1] = (struct mount_option){ "nr_inodes", b->inodes };
-	b->options[2] = (struct mount_option){ "mode", "0755" };
+	b->options[2] = (struct mount_option){ "mode", mode };
 	b->options[3] = (struct mount_option){ NULL, NULL };
 	return b->options;
 }
@@ -129,7 +132,8 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	if (p->on_disk && p->n_fds > 0)
 		p->scratch = p->fds[0];
 	else
-		r = mount_new("tmpfs", bound(&b, p->disk), PLAIN, &p->scratch, err);
+		r = mount_new("tmpfs", bound(&b, p->disk, "0755"), PLAIN, &p->scratch,
+			      err);
 	return r < 0 ? r : enter_scratch(p, err);
 }
 
@@ -139,7 +143,7 @@ int rootfs_fit(struct native_plan *p, struct warren_error *err)
 	struct bounds b;
 
 	if (!p->on_disk)
-		return mount_change(p->scratch, bound(&b, p->disk), err);
+		return mount_change(p->scratch, bound(&b, p->disk, "0755"), err);
 	if (p->n_fds == 0)
 		return error_set(err, EPROTO, "the disk is missing");
 	(void)close(p->scratch);
@@ -309,7 +313,7 @@ static int make_pts(struct native_plan *p, struct warren_error *err)
 	/* Not the group tty: an ordinary user's sandbox may have no such id. */
 	static const struct mount_option pts[] = { { "ptmxmode", "0666" },
 						   { "mode", "0620" },
-						   { "max", "256" },
+						   { "max", PTYS_MAX },
 						   { NULL, NULL } };
 
 	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
@@ -365,14 +369,12 @@ static int bind_nodes(int dev, struct warren_error *err)
 /* Shared memory is part of the scratch space, where that is in memory. */
 static int mount_shm(const struct native_plan *p, int dev, struct warren_error *err)
 {
-	static const struct mount_option own[] = { { "mode", "1777" },
-						   { "size", "64m" },
-						   { NULL, NULL } };
 	AUTO_CLOSE int fd = -1;
+	struct bounds b;
 	int r;
 
 	if (p->on_disk) {
-		r = mount_new("tmpfs", own, PLAIN, &fd, err);
+		r = mount_new("tmpfs", bound(&b, p->shm, "1777"), PLAIN, &fd, err);
 	} else {
 		if (mkdirat(p->scratch, "s", 01777) < 0)
 			return error_errno(err, errno, "make /dev/shm");
@@ -454,28 +456,24 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 	return TAKE_FD(at);
 }
 
-static int mount_tmpfs(const struct warren_mount *m, int *ret_fd,
-		       struct warren_error *err)
+static int mount_tmpfs(const struct native_plan *p, const struct warren_mount *m,
+		       int *ret_fd, struct warren_error *err)
 {
-	char size[24];
-	struct mount_option options[] = { { "mode", "1777" },
-					  { "size", size },
-					  { NULL, NULL } };
+	struct bounds b;
 
-	(void)snprintf(size, sizeof(size), "%ju",
-		       (uintmax_t)(m->size ? m->size : 64U << 20));
-	return mount_new("tmpfs", options, PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0),
-			 ret_fd, err);
+	return mount_new("tmpfs", bound(&b, m->size ? m->size : p->tmpfs, "1777"),
+			 PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), ret_fd, err);
 }
 
-static int mount_one(const struct warren_mount *m, int fd, struct warren_error *err)
+static int mount_one(const struct native_plan *p, const struct warren_mount *m, int fd,
+		     struct warren_error *err)
 {
 	AUTO_CLOSE int target = -1, made = -1;
 	struct stat st = { .st_mode = S_IFDIR }, to;
 	struct statfs fs;
 
 	if (!m->source) {
-		int r = mount_tmpfs(m, &made, err);
+		int r = mount_tmpfs(p, m, &made, err);
 
 		if (r < 0)
 			return r;
@@ -507,7 +505,7 @@ int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 		next -= p->spec->mounts[i].source != NULL;
 	for (size_t i = 0; i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
-		int r = mount_one(m, m->source ? p->fds[next++] : -1, err);
+		int r = mount_one(p, m, m->source ? p->fds[next++] : -1, err);
 
 		if (r < 0)
 			return error_wrap(err, "mount at '%s'", m->target);

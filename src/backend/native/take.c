@@ -18,6 +18,8 @@
 #define NOFILE_DEFAULT 65536
 #define DISK_MIN       (1U << 20)
 #define MEMORY_MIN     (1U << 20)
+#define TMPFS_DEFAULT  (64U << 20)
+#define TMPFS_MIN      (64U << 10)
 #define HOST_FRESH     1000000000 /* ns */
 
 /* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
@@ -39,18 +41,107 @@ static bool insists(const struct making *m, uint64_t value, uint32_t wish)
 	return value && (m->engine->privileged || !(m->spec->wishes & wish));
 }
 
+/*
+ * What is written to a file is counted for who writes it, and that may be the service, on
+ * behalf of a client. So all filesystems in memory together fit into the memory limit: the root, if
+ * it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that nobody asked for
+ * give way to those that somebody did.
+ */
+static int take_tmpfs(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	uint64_t memory = m->limits.memory, sum = 0, left, unsized = 0;
+
+	for (size_t i = 0; i < s->n_mounts; i++) {
+		const struct warren_mount *t = &s->mounts[i];
+
+		if (t->source)
+			continue;
+		unsized += t->size == 0;
+		if (t->size > memory - sum)
+			return error_set(
+				err, EINVAL,
+				"tmpfs '%.64s': the sizes of all tmpfs together must "
+				"be below the memory limit (%ju bytes)",
+				t->target, (uintmax_t)memory);
+		sum += t->size;
+	}
+	if (!s->disk && m->disk > (memory - sum) / (unsized ? 2 : 1))
+		m->disk = (memory - sum) / (unsized ? 2 : 1);
+	left = memory - sum;
+	if (!m->plan->on_disk) {
+		if (m->disk > left || m->disk < DISK_MIN)
+			return error_set(
+				err, EINVAL,
+				"tmpfs: beside the root's %ju bytes no more than %ju "
+				"fit into the memory limit; raise it, or ask for less",
+				(uintmax_t)(m->disk < DISK_MIN ? DISK_MIN : m->disk),
+				(uintmax_t)(memory -
+					    (m->disk < DISK_MIN ? DISK_MIN : m->disk)));
+		left -= m->disk;
+	}
+	unsized += m->plan->on_disk; /* /dev/shm */
+	m->tmpfs = unsized && left / unsized < TMPFS_DEFAULT ? left / unsized
+							     : TMPFS_DEFAULT;
+	m->shm = m->plan->on_disk ? m->tmpfs : 0;
+	if (unsized && m->tmpfs < TMPFS_MIN)
+		return error_set(
+			err, EINVAL,
+			"tmpfs: nothing is left of the memory limit (%ju bytes) for "
+			"one without a size; raise it, or ask for less disk",
+			(uintmax_t)memory);
+	m->box->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
+	return 0;
+}
+
+/* Half of what all sandboxes may have is for the others. */
+static uint64_t most_pids(const struct native *n)
+{
+	return n->cgroups.pids ? n->cgroups.pids / 2 : UINT64_MAX;
+}
+
+int take_pids(const struct native *n, uint64_t pids, struct warren_error *err)
+{
+	if (pids <= most_pids(n))
+		return 0;
+	return error_set(
+		err, EINVAL,
+		"pids: a sandbox may have %ju on this machine, which is half of what "
+		"all sandboxes may have (%ju, by kernel.pid_max)",
+		(uintmax_t)most_pids(n), (uintmax_t)n->cgroups.pids);
+}
+
+static int take_nofile(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return error_errno(err, errno, "getrlimit");
+	if (s->nofile > lim.rlim_max)
+		return error_set(
+			err, EPERM,
+			"nofile: %ju is more than the %ju that this process may allow",
+			(uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
+	m->box->nofile = s->nofile                       ? s->nofile
+			 : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
+							 : NOFILE_DEFAULT;
+	return 0;
+}
+
 int take_spec(struct making *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
 	struct native *n = m->engine;
 	struct native_box *box = m->box;
-	struct rlimit lim;
 	size_t n_env = 0;
 
 	m->limits = (struct cgroup_limits){
 		.memory = s->memory ? s->memory : n->memory_default,
 		.cpu_millis = s->cpu_millis,
-		.pids = s->pids ? s->pids : PIDS_DEFAULT,
+		.pids = s->pids                       ? s->pids
+			: most_pids(n) < PIDS_DEFAULT ? most_pids(n)
+						      : PIDS_DEFAULT,
 		.only_limits = s->single,
 		.all = s->durable,
 	};
@@ -73,16 +164,9 @@ int take_spec(struct making *m, struct warren_error *err)
 			"disk: without root what is written is held in memory, and a disk limit "
 			"above the memory limit (%ju bytes) cannot be kept",
 			(uintmax_t)m->limits.memory);
-	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
-		return error_errno(err, errno, "getrlimit");
-	if (s->nofile > lim.rlim_max)
-		return error_set(
-			err, EPERM,
-			"nofile: %ju is more than the %ju that this process may allow",
-			(uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
-	box->nofile = s->nofile                       ? s->nofile
-		      : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
-						      : NOFILE_DEFAULT;
+	if (take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
+	    take_nofile(m, err) < 0)
+		return -err->code;
 	take_ids(n, box);
 	while (s->env && s->env[n_env])
 		n_env++;

@@ -277,17 +277,20 @@ void answer_done(struct answer *a)
 static int receive(int sock, struct answer *a, void *data, size_t size, int flags,
 		   size_t *ret_size, struct warren_error *err)
 {
+	struct proto_reply *reply = data;
+	bool lost = false;
 	ssize_t r;
 
 	a->entries = NULL;
 	a->entries_size = 0;
+	a->lost = false;
 	a->m.why[0] = '\0';
 	a->n_fds = ARRAY_SIZE(a->fds);
-	r = fd_recv(sock, data, size, a->fds, &a->n_fds, flags);
+	r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
 	/* It ended with something of ours unread: said once, before what it still had to say. */
 	if (r == -ECONNRESET) {
 		a->n_fds = ARRAY_SIZE(a->fds);
-		r = fd_recv(sock, data, size, a->fds, &a->n_fds, flags);
+		r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
@@ -302,8 +305,12 @@ static int receive(int sock, struct answer *a, void *data, size_t size, int flag
 		return error_set(err, EPROTO,
 				 "the sandbox's init does not keep to the protocol");
 	}
-	if (((const struct proto_header *)data)->type != PROTO_REPLY)
+	if (reply->h.type != PROTO_REPLY)
 		answer_done(a);
+	/* That we are out of descriptors, or got more than was asked for, fails this request alone. */
+	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
+	if (a->lost)
+		reply->status = -EMFILE;
 	*ret_size = (size_t)r;
 	return 1;
 }

@@ -97,6 +97,7 @@ struct answer {
 	} m;
 	int fds[PROTO_GIVES_MAX];
 	size_t n_fds;
+	bool lost; /* a reply that worked, but whose descriptors we have no room for: -EMFILE */
 	const char *entries; /* of ENTRIES, in the room that was given for them */
 	size_t entries_size;
 };

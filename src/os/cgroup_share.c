@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cgroup_share.c - what all sandboxes together may take of the machine, and one of them of that */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "os/cgroup.h"
+
+#define NO_LIMIT    (1ULL << 62) /* a number of v1's that is as good as none */
+#define SOCKETS_MIN (1U << 20)
+
+/* Three quarters of the process ids are enough for sandboxes; a machine needs some to be saved. */
+#define PIDS_SHARE(n) ((n) / 4 * 3)
+
+/* The limit @file of "warren", set to @limit if there is none yet. */
+static uint64_t limit_all(int dir, const char *file, uint64_t limit)
+{
+	char text[24];
+	uint64_t is;
+
+	if (dir < 0)
+		return 0;
+	if (fd_read_u64_at(dir, file, &is) == 0 && is < NO_LIMIT)
+		return is;
+	if (limit == 0)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%ju", (uintmax_t)limit);
+	return fd_write_file_at(dir, file, text) == 0 ? limit : 0;
+}
+
+static uint64_t share_of_pids(void)
+{
+	uint64_t pids = 0, threads = 0;
+
+	(void)fd_read_u64_at(AT_FDCWD, "/proc/sys/kernel/pid_max", &pids);
+	(void)fd_read_u64_at(AT_FDCWD, "/proc/sys/kernel/threads-max", &threads);
+	return PIDS_SHARE(pids && pids < threads ? pids : threads);
+}
+
+/* Half of what makes the kernel slow all TCP of the machine down: "low pressure high", in pages. */
+static uint64_t share_of_sockets(void)
+{
+	unsigned long long low, pressure;
+	char text[96];
+
+	if (fd_read_file_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_mem", text, sizeof(text)) <
+		    0 ||
+	    sscanf(text, "%llu %llu", &low, &pressure) != 2)
+		return 0;
+	return pressure / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Looked up in their files first: it is on the way of every run. */
+void cgroup_limit_all(struct cgroup_root *root)
+{
+	int memory = root->mode == CGROUP_V1 ? root->dir[CGROUP_MEMORY] : -1;
+
+	root->pids = limit_all(root->dir[CGROUP_PIDS], "pids.max", 0);
+	if (root->pids == 0)
+		root->pids =
+			limit_all(root->dir[CGROUP_PIDS], "pids.max", share_of_pids());
+	root->sockets = limit_all(memory, CGROUP_SOCKETS_FILE, 0);
+	if (root->sockets == 0)
+		root->sockets =
+			limit_all(memory, CGROUP_SOCKETS_FILE, share_of_sockets());
+}
+
+/*
+ * TCP and UDP have counters of their own on v1. A quarter of the memory is more than programs
+ * on one machine's loopback have in flight; all sandboxes but one together are left with half.
+ */
+uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory)
+{
+	uint64_t most = root->sockets ? root->sockets / 2 : memory;
+	uint64_t limit = memory / 4 < most ? memory / 4 : most;
+
+	return limit < SOCKETS_MIN ? SOCKETS_MIN : limit;
+}
