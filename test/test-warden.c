@@ -62,6 +62,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_LIST] = sizeof(struct wire_header),
 	[WIRE_IMAGE] = sizeof(struct wire_image),
 	[WIRE_PROBE] = sizeof(struct wire_header),
+	[WIRE_HEALTH] = sizeof(struct wire_header),
 };
 
 TEST(every_request_of_another_size_or_type_is_refused)
