@@ -81,8 +81,10 @@ static int take_tmpfs(struct making *m, struct warren_error *err)
 		left -= m->disk;
 	}
 	unsized += m->plan->on_disk; /* /dev/shm */
-	m->tmpfs = unsized && left / unsized < TMPFS_DEFAULT ? left / unsized
-							     : TMPFS_DEFAULT;
+	/* Never more than half: so the limit can be lowered by the other. */
+	m->tmpfs = memory / 2 < TMPFS_DEFAULT ? memory / 2 : TMPFS_DEFAULT;
+	if (unsized && left / unsized < m->tmpfs)
+		m->tmpfs = left / unsized;
 	m->shm = m->plan->on_disk ? m->tmpfs : 0;
 	if (unsized && m->tmpfs < TMPFS_MIN)
 		return error_set(
