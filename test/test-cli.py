@@ -115,6 +115,14 @@ def check_nothing_left(before, seconds=10):
 
 
 @test
+def why_a_sandbox_could_not_be_made_is_told_every_time():
+    """Its first process may be gone before it is asked for anything."""
+    for _ in range(30):
+        p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
+        eq((p.returncode, b"mount point '/usr/x': Read-only file system" in p.stderr), (125, True), p.stderr)
+
+
+@test
 def what_is_left_would_be_seen():
     """The control for the check after every other test."""
     bases = [d for d in ("/sys/fs/cgroup/memory/warren", "/sys/fs/cgroup/warren") if os.path.isdir(d)]

@@ -285,6 +285,18 @@ static const struct policy_switch socket_family = {
  * setsockopt (fd, level, name): options that turn a plain socket into another machine.
  * UDP_ENCAP and TCP_ULP attach IPsec and TLS handling, the others attach IPsec policy.
  */
+/*
+ * Programs on sockets: what they are compiled to is charged to nobody and counted against one
+ * limit of the whole machine (net.core.bpf_jit_limit), which the filters of new sandboxes need, too.
+ */
+static const struct policy_switch setsockopt_socket = {
+	.arg = 2,
+	.otherwise = POLICY_ALLOW,
+	POLICY_CASES({ SO_ATTACH_FILTER, POLICY_EPERM }, { SO_ATTACH_BPF, POLICY_EPERM },
+		     { SO_ATTACH_REUSEPORT_CBPF, POLICY_EPERM },
+		     { SO_ATTACH_REUSEPORT_EBPF, POLICY_EPERM }),
+};
+
 static const struct policy_switch setsockopt_ip = {
 	.arg = 2,
 	.otherwise = POLICY_ALLOW,
@@ -313,7 +325,8 @@ static const struct policy_switch setsockopt_udp = {
 static const struct policy_switch setsockopt_level = {
 	.arg = 1,
 	.otherwise = POLICY_ALLOW,
-	POLICY_CASES({ IPPROTO_IP, .next = &setsockopt_ip },
+	POLICY_CASES({ SOL_SOCKET, .next = &setsockopt_socket },
+		     { IPPROTO_IP, .next = &setsockopt_ip },
 		     { IPPROTO_TCP, .next = &setsockopt_tcp },
 		     { IPPROTO_UDP, .next = &setsockopt_udp },
 		     { IPPROTO_IPV6, .next = &setsockopt_ipv6 }),

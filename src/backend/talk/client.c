@@ -141,6 +141,17 @@ static int judge_other(struct talk_box *box, struct answer *a, struct warren_err
 	return error_set(err, EPROTO, "the sandbox's init answers what nobody asked");
 }
 
+/* The other end is gone. The child before init, if it was that, has said why. */
+static int sent_to_nobody(struct talk_box *box, struct warren_error *err)
+{
+	struct warren_error told = WARREN_ERROR_INIT;
+
+	if (hear_ready(box, &told) == 0)
+		return turned_away(box, err);
+	*err = told;
+	return -told.code;
+}
+
 static int request_within(struct talk_box *box, const struct request *q, uint64_t ms,
 			  struct answer *ret, struct warren_error *err)
 {
@@ -148,8 +159,10 @@ static int request_within(struct talk_box *box, const struct request *q, uint64_
 	uint64_t deadline = from_now(ms);
 	int r = send_by(box, q, deadline, err);
 
-	if (r == 0 || r == -EPIPE)
-		r = r == 0 ? hear_ready(box, err) : turned_away(box, err);
+	if (r == 0)
+		r = hear_ready(box, err);
+	else if (r == -EPIPE || r == -ECONNRESET)
+		r = sent_to_nobody(box, err);
 	for (int unasked = 0; r == 0; unasked++) {
 		if (unasked > UNASKED_MAX)
 			return error_set(err, EPROTO,
