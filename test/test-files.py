@@ -74,6 +74,50 @@ class Files:
 # ---------------------------------------------------------------- reading and writing
 
 
+LOCKERS = """
+import os, threading
+fd = os.open('/tmp/locked', os.O_RDWR | os.O_CREAT, 0o666)
+data = bytes(100 << 20)
+threading.stack_size(65536)
+def write():
+    while True:
+        os.pwrite(fd, data, 0)
+for _ in range(300):
+    threading.Thread(target=write).start()
+os.write(1, b'go')
+"""
+
+
+@test
+def a_file_that_is_locked_inside_holds_up_its_writer_alone():
+    """write(2) waits for those inside who write to the same file; nobody else does."""
+    needs("init")
+    with Files(limits={"memory": "512m", "disk": "256m", "pids": 500, "cpu_millis": 1000}) as f:
+        world.exec(f.box, ["python3", "-c", LOCKERS])
+        until(lambda: f.ask("GET", "/stat", path="/tmp/locked").json().get("size") == 100 * MIB, "the file")
+        time.sleep(2)  # until all of them wait
+        seen, ended = [], threading.Event()
+
+        def append():
+            try:
+                with world.client(timeout=300) as c:
+                    seen.append(c.ask("POST", f.base + "/append", b"x", query={"path": "/tmp/locked"}).status)
+            finally:
+                ended.set()
+        t = threading.Thread(target=append)
+        begun = time.monotonic()
+        t.start()
+        answers = 0
+        with world.client() as c:
+            while not ended.wait(0.02):
+                eq(c.ask("GET", "/healthz").status, 200, "health meanwhile")
+                answers += not ended.is_set()
+        took = time.monotonic() - begun
+        t.join()
+        eq(seen, [200], "the append")
+        ok(took < 1 or answers > 10 * took, f"{answers} answers in {took:.1f} s")
+
+
 @test
 def a_file_is_written_and_read():
     with Files() as f:

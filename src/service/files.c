@@ -143,6 +143,16 @@ struct files *files_end(struct files *f)
 	return NULL;
 }
 
+struct service *files_service(const struct files *f)
+{
+	return f->service;
+}
+
+const char *files_tenant(const struct files *f)
+{
+	return f->box ? f->box->row.owner : NULL;
+}
+
 void files_box_gone(struct box *box)
 {
 	while (box->files)

@@ -34,6 +34,9 @@ void files_begin(struct box *box, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
 		 void *ctx);
 struct files *files_end(struct files *f);
+struct service *files_service(const struct files *f);
+/* Whose the sandbox is; NULL: it is gone. */
+const char *files_tenant(const struct files *f);
 struct net_loop *files_loop(const struct files *f);
 /* It is about to hold @n directories open, beside what any use of files has; -EUSERS: too many. */
 int files_need(struct files *f, uint64_t n, struct warren_error *err);

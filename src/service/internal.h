@@ -54,6 +54,7 @@ struct line_ask {
 enum lease_kind {
 	LEASE_DESCRIPTORS,
 	LEASE_OUTPUT,
+	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_KIND_MAX,
 };
 

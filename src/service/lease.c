@@ -20,6 +20,8 @@ static const struct {
 				"end execs, sessions or sandboxes" },
 	[LEASE_OUTPUT] = { "bytes of output",
 			   "delete sandboxes, or ask for less output" },
+	[LEASE_WRITERS] = { "writes to files under way",
+			    "wait until some of them are done" },
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 

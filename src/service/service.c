@@ -9,7 +9,8 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
-#define HEALTH_MS 2000 /* for the warden to say that it is there */
+#define WRITERS_MAX 128  /* threads at once, see file_writer.h */
+#define HEALTH_MS   2000 /* for the warden to say that it is there */
 
 /* From half a millisecond to a minute. */
 const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
@@ -85,6 +86,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	};
 	s->shares[LEASE_OUTPUT] =
 		(struct share){ .limit = o->output_max ? o->output_max : INT64_MAX };
+	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
 	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);

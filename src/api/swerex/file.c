@@ -15,7 +15,7 @@
 #include "api/swerex/codec.h"
 #include "api/swerex/internal.h"
 #include "base/fd.h"
-#include "service/files.h"
+#include "service/file_writer.h"
 
 #define TEXT_MAX (32U << 20) /* bytes of a file that is read as text */
 
@@ -231,13 +231,24 @@ static void make_parents(struct filing *k)
 	files_make_dirs(k->files, dir, 0777 & ~022, on_parents, k);
 }
 
+static void on_text_written(void *ctx, int r, const struct warren_error *err)
+{
+	struct filing *k = ctx;
+
+	if (r < 0)
+		fail(k, err);
+	else
+		files_stat(k->files, -1, k->path, true, on_written, k);
+}
+
 static void on_open_to_write(void *ctx, struct files_answer *a,
 			     const struct warren_error *err)
 {
 	struct filing *k = ctx;
 	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
+	struct warren_error failure = WARREN_ERROR_INIT;
+	struct file_writer *ignored = NULL;
 	struct stat st;
-	int r;
 
 	if (err && err->code == ENOENT && !k->parents) {
 		make_parents(k);
@@ -251,14 +262,10 @@ static void on_open_to_write(void *ctx, struct files_answer *a,
 		fail_errno(k, ENXIO);
 		return;
 	}
-	r = fd_write_all(fd, field_text(k->job->body, "content", ""),
-			 field_size(k->job->body, "content"));
-	if (r < 0) {
-		fail_errno(k, -r);
-		return;
-	}
-	(void)close(TAKE_FD(fd));
-	files_stat(k->files, -1, k->path, true, on_written, k);
+	if (file_writer_start(k->files, fd, field_text(k->job->body, "content", ""),
+			      field_size(k->job->body, "content"), on_text_written, k,
+			      &ignored, &failure) < 0)
+		fail(k, &failure);
 }
 
 static void open_to_write(struct filing *k)

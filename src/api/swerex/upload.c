@@ -16,7 +16,7 @@
 #include "api/swerex/multipart.h"
 #include "base/fd.h"
 #include "net/loop.h"
-#include "service/files.h"
+#include "service/file_writer.h"
 #include "service/untar.h"
 
 #define FILE_MAX  (1ULL << 30) /* bytes of the file */
@@ -102,23 +102,35 @@ static ssize_t next_piece(struct upload *u, char *piece)
 	return n < 0 ? -errno : n;
 }
 
+static void on_piece_written(void *ctx, int r, const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	if (r < 0)
+		fail(u, err);
+	else
+		loop_timer_set(u->timer, 0);
+}
+
 static void on_timer(void *ctx)
 {
 	static char piece[PIECE];
 	struct upload *u = ctx;
 	ssize_t n = next_piece(u, piece);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct file_writer *ignored = NULL;
 	int r = n < 0 ? (int)n : 0;
 
 	if (u->untar && r == 0) {
 		untar_feed(u->untar, piece, (size_t)n);
 		return;
 	}
-	if (r == 0 && n > 0)
-		r = fd_write_all(u->out, piece, (size_t)n);
 	if (r < 0) {
 		fail_errno(u, -r);
 	} else if (n > 0) {
-		loop_timer_set(u->timer, 0);
+		if (file_writer_start(u->files, u->out, piece, (size_t)n,
+				      on_piece_written, u, &ignored, &err) < 0)
+			fail(u, &err);
 	} else {
 		(void)close(TAKE_FD(u->out));
 		files_stat(u->files, -1, u->path, true, on_written, u);

@@ -14,6 +14,7 @@
 
 #include "api/v1/file.h"
 #include "base/fd.h"
+#include "service/file_writer.h"
 
 struct writing {
 	struct file_call fc;
@@ -24,7 +25,8 @@ struct writing {
 	bool made;     /* the file under its own name */
 	unsigned mode;
 	int fd;
-	char name[64]; /* in the directory */
+	struct file_writer *writer; /* what is under way; NULL: nothing */
+	char name[64];              /* in the directory */
 	uint64_t written;
 };
 
@@ -39,6 +41,7 @@ static void writing_done(struct file_call *fc)
 	struct files_change c = { .verb = PROTO_UNLINK, .dir = w->place.dir, .to = -1 };
 
 	w->finding = place_free(w->finding);
+	w->writer = file_writer_cancel(w->writer);
 	if (w->made && fc->files)
 		files_change_one(fc->files, c, w->name, NULL, ignore, NULL);
 	if (w->fd >= 0)
@@ -147,16 +150,40 @@ static void complete(struct writing *w)
 		rename_it(w);
 }
 
+static void on_piece_written(void *ctx, int r, const struct warren_error *err)
+{
+	struct writing *w = ctx;
+
+	w->writer = NULL;
+	if (r < 0)
+		file_fail(w->fc.call, err);
+	else
+		http_resume(w->fc.call->req);
+}
+
 static void on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct writing *w = c->state;
+	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
 	if (!w || c->answered || w->fd < 0)
 		return;
 	if (n == 0) {
 		complete(w);
+		return;
+	}
+	/* What has a name may be open inside, and be locked there. */
+	if (!w->nameless) {
+		r = file_writer_start(w->fc.files, w->fd, data, n, on_piece_written, w,
+				      &w->writer, &err);
+		if (r < 0) {
+			file_fail(c, &err);
+			return;
+		}
+		w->written += n;
+		http_pause(req);
 		return;
 	}
 	r = fd_write_all(w->fd, data, n);

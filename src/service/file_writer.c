@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file_writer.c - a thread for each write that a sandbox can hold up */
+#include "service/file_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/fd.h"
+#include "service/internal.h"
+
+struct file_writer {
+	struct service *service;
+	struct share_lease lease;
+	struct loop_watch *watch; /* of `event` */
+	pthread_t thread;
+	file_writer_fn fn; /* NULL: nobody hears of it */
+	void *ctx;
+	int fd, event, result;
+	size_t n;
+	char data[];
+};
+
+static void file_writer_free(struct file_writer *w)
+{
+	w->watch = loop_watch_free(w->watch);
+	if (w->fd >= 0)
+		(void)close(w->fd);
+	if (w->event >= 0)
+		(void)close(w->event);
+	lease_end(w->service, LEASE_WRITERS, &w->lease);
+	free(w);
+}
+
+/* The last thing that it does with @ctx is to say that it is done. */
+static void *file_writer_thread(void *ctx)
+{
+	struct file_writer *w = ctx;
+
+	w->result = fd_write_all(w->fd, w->data, w->n);
+	(void)eventfd_write(w->event, 1);
+	return NULL;
+}
+
+static void file_writer_done(void *ctx, unsigned events UNUSED)
+{
+	struct file_writer *w = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	file_writer_fn fn = w->fn;
+	void *whose = w->ctx;
+	int r;
+
+	(void)pthread_join(w->thread, NULL);
+	r = w->result < 0 ? error_errno(&err, -w->result, "write") : 0;
+	file_writer_free(w);
+	if (fn)
+		fn(whose, r, &err);
+}
+
+static int file_writer_begin(struct file_writer *w, const char *tenant, int fd,
+			     struct warren_error *err)
+{
+	int r = lease_take(w->service, LEASE_WRITERS, tenant, 1, &w->lease, err);
+
+	if (r < 0)
+		return r;
+	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	w->event = w->fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->event < 0)
+		return error_errno(err, errno, "write");
+	r = loop_watch(w->service->loop, w->event, LOOP_READ, file_writer_done, w,
+		       &w->watch);
+	if (r == 0)
+		r = -pthread_create(&w->thread, NULL, file_writer_thread, w);
+	return r < 0 ? error_errno(err, -r, "write") : 0;
+}
+
+int file_writer_start(struct files *f, int fd, const void *data, size_t n,
+		      file_writer_fn fn, void *ctx, struct file_writer **ret,
+		      struct warren_error *err)
+{
+	const char *tenant = files_tenant(f);
+	struct file_writer *w;
+	int r;
+
+	if (!tenant)
+		return error_set(err, ESTALE, "the sandbox is gone");
+	w = malloc(sizeof(*w) + n);
+	if (!w)
+		return error_errno(err, ENOMEM, "write");
+	*w = (struct file_writer){ .service = files_service(f),
+				   .fn = fn,
+				   .ctx = ctx,
+				   .fd = -1,
+				   .event = -1,
+				   .n = n };
+	(void)memcpy(w->data, data, n);
+	r = file_writer_begin(w, tenant, fd, err);
+	if (r < 0)
+		file_writer_free(w);
+	else
+		*ret = w;
+	return r;
+}
+
+struct file_writer *file_writer_cancel(struct file_writer *w)
+{
+	if (w)
+		w->fn = NULL;
+	return NULL;
+}
