@@ -188,6 +188,24 @@ def a_pull_takes_a_scope_of_its_own():
 
 
 @test
+def slow_pulls_of_one_tenant_leave_turns_for_others():
+    """A registry that never answers, and many pulls from it."""
+    slow, other = (world.token("read", "write", "pull", tenant=t) for t in ("slow", "other"))
+    clients = []
+    with socket.create_server(("127.0.0.1", LISTED), backlog=64):
+        try:
+            for n in range(20):
+                clients.append(world.client(slow))
+                eq(clients[-1].send("POST", "/v1/images/pull", {"image": f"127.0.0.1:{LISTED}/slow{n}:1"}).status, 200, "a slow pull")
+            began = time.monotonic()
+            eq(pull(f"127.0.0.1:{CLOSED}/x:1", other)["code"], "registry_failed", "another tenant's")
+            ok(time.monotonic() - began < 10, "another tenant's pull waits for the slow ones")
+        finally:
+            for c in clients:
+                c.close()
+
+
+@test
 def a_user_pulls_by_his_own_authority():
     """warren image pull, which no service runs: loopback as always, without a list."""
     env = {**os.environ, "WARREN_STATE": f"{world.dir}/own"}

@@ -16,7 +16,9 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
-#define PULLS_AT_ONCE 4
+/* A registry may be as slow as it likes: no tenant's pulls take the turns of all others. */
+#define PULLS_AT_ONCE 8
+#define PULLS_OF_ONE  4 /* tenant */
 #define PULLS_MAX     256
 #define LAYERS_MAX    512
 #define REPORT_MAX    (64U << 20)
@@ -246,6 +248,7 @@ struct pull {
 	struct service *service;
 	char *backend;        /* "": our store */
 	char *ref, *platform; /* platform "": this machine's */
+	char *tenant;         /* whose turn it takes */
 	unsigned flags;
 	struct job *job; /* NULL: it waits for its turn */
 	struct image_waiter *waiters;
@@ -279,6 +282,7 @@ static void pull_free(struct pull *p)
 	free(p->backend);
 	free(p->ref);
 	free(p->platform);
+	free(p->tenant);
 	free(p->layers);
 	free(p);
 }
@@ -383,14 +387,23 @@ static int start(struct pull *p, struct warren_error *err)
 	return 0;
 }
 
+static bool has_turn(const struct service *s, const char *tenant)
+{
+	unsigned all = 0, own = 0;
+
+	for (const struct pull *p = s->pulls; p; p = p->next) {
+		all += p->job != NULL;
+		own += p->job && strcmp(p->tenant, tenant) == 0;
+	}
+	return all < PULLS_AT_ONCE && own < PULLS_OF_ONE;
+}
+
 static void start_next(struct service *s)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	unsigned n = 0;
 
-	for (struct pull *p = s->pulls; p && n < PULLS_AT_ONCE; p = p->next) {
-		n++;
-		if (!p->job && start(p, &err) < 0) {
+	for (struct pull *p = s->pulls; p; p = p->next) {
+		if (!p->job && has_turn(s, p->tenant) && start(p, &err) < 0) {
 			tell_all(p, NULL, &err); /* which comes here again */
 			return;
 		}
@@ -412,8 +425,8 @@ static struct pull *join(struct service *s, const char *backend, const char *ref
 	return NULL;
 }
 
-static struct pull *pull_new(struct service *s, const char *backend, const char *ref,
-			     const char *platform, unsigned flags)
+static struct pull *pull_new(struct service *s, const char *tenant, const char *backend,
+			     const char *ref, const char *platform, unsigned flags)
 {
 	struct pull *p = calloc(1, sizeof(*p)), **at = &s->pulls;
 
@@ -423,8 +436,9 @@ static struct pull *pull_new(struct service *s, const char *backend, const char 
 			    .backend = strdup(backend),
 			    .ref = strdup(ref),
 			    .platform = strdup(platform),
+			    .tenant = strdup(tenant),
 			    .flags = flags };
-	if (!p->backend || !p->ref || !p->platform) {
+	if (!p->backend || !p->ref || !p->platform || !p->tenant) {
 		pull_free(p);
 		return NULL;
 	}
@@ -434,28 +448,56 @@ static struct pull *pull_new(struct service *s, const char *backend, const char 
 	return p;
 }
 
-int image_pull(struct service *s, const char *backend, const char *ref,
-	       const char *platform, unsigned flags, struct image_waiter *w,
-	       struct warren_error *err)
+static size_t count_of(const struct service *s, const char *tenant)
+{
+	size_t n = 0;
+
+	for (const struct pull *p = s->pulls; p; p = p->next)
+		n += strcmp(p->tenant, tenant) == 0;
+	return n;
+}
+
+/* One that waits behind others of another tenant's is its new waiter's from now on. */
+static void take_over(struct pull *p, const char *tenant)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char *copy = p->job ? NULL : strdup(tenant);
+
+	if (!copy)
+		return;
+	free(p->tenant);
+	p->tenant = copy;
+	/* What fails here is tried again when the next one ends. */
+	if (has_turn(p->service, tenant))
+		(void)start(p, &ignored);
+}
+
+int image_pull(struct service *s, const char *tenant, const char *backend,
+	       const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err)
 {
 	const char *where = backend ? backend : "", *what = platform ? platform : "";
 	size_t n;
 	struct pull *p = join(s, where, ref, what, flags, &n);
 
-	if (!p && n >= PULLS_MAX)
+	bool joined = p != NULL;
+
+	if (!p && (n >= PULLS_MAX || count_of(s, tenant) >= PULLS_MAX / 2))
 		return error_set(err, EAGAIN, "%zu images are being pulled already", n);
 	if (!p)
-		p = pull_new(s, where, ref, what, flags);
+		p = pull_new(s, tenant, where, ref, what, flags);
 	if (!p)
 		return error_errno(err, ENOMEM, "pull '%s'", ref);
 	p->flags |= flags & IMAGE_PERSISTENT;
-	if (!p->job && n < PULLS_AT_ONCE && start(p, err) < 0) {
+	if (!joined && has_turn(s, tenant) && start(p, err) < 0) {
 		pull_free(p);
 		return -err->code;
 	}
 	w->pull = p;
 	w->next = p->waiters;
 	p->waiters = w;
+	if (joined)
+		take_over(p, tenant);
 	return 0;
 }
 

@@ -101,7 +101,7 @@ static void pull(struct making *m)
 
 	m->waiter = (struct image_waiter){ .fn = on_pulled, .ctx = m };
 	box->pulling = m;
-	if (image_pull(m->service, NULL, m->image, m->platform,
+	if (image_pull(m->service, box->row.owner, NULL, m->image, m->platform,
 		       m->pull == BOX_PULL_MISSING ? IMAGE_IF_MISSING : 0, &m->waiter,
 		       &err) < 0)
 		fail(m, &err);

@@ -258,10 +258,10 @@ struct image_waiter {
 #define IMAGE_IF_MISSING (1U << 0)
 #define IMAGE_PERSISTENT (1U << 1) /* goes on when nobody waits for it any more */
 
-/* @backend: one that has images of its own; NULL: into our store. */
-int image_pull(struct service *s, const char *backend, const char *ref,
-	       const char *platform, unsigned flags, struct image_waiter *w,
-	       struct warren_error *err) MUST_CHECK;
+/* @backend: one that has images of its own; NULL: into our store. @tenant has a share of the turns. */
+int image_pull(struct service *s, const char *tenant, const char *backend,
+	       const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
 void image_leave(struct image_waiter *w);
 /* How far it is; borrowed, until the loop goes on. */
 const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);

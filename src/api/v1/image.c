@@ -396,8 +396,9 @@ void v1_pull_image(struct call *c)
 	p->waiter = (struct image_waiter){ .fn = on_pull, .ctx = p };
 	c->state = p;
 	c->gone = pulling_gone;
-	if (image_pull(c->v1->service, backend, image, body_text(&c->body, "platform"),
-		       IMAGE_PERSISTENT, &p->waiter, &err) < 0) {
+	if (image_pull(c->v1->service, c->caller.tenant, backend, image,
+		       body_text(&c->body, "platform"), IMAGE_PERSISTENT, &p->waiter,
+		       &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
