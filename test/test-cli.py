@@ -188,7 +188,7 @@ BAD = [
     (["--image", "", "true"], "--image: '' is not an image (example: --image dir:./rootfs)"),
     (["--image", "--", "true"], "--image: '--' is not an image (example: --image dir:./rootfs)"),
     (["--pull", "never", "--image", "no such", "true"],
-     "create a sandbox: image 'no such': 'no such' is not an image reference: names are lower-case letters and digits, with . _ - between (example: python:3.12)"),
+     "image 'no such': 'no such' is not an image reference: names are lower-case letters and digits, with . _ - between (example: python:3.12)"),
     (["--pull", "never", "--image", "no/such:thing", "true"], "create a sandbox: image 'no/such:thing': there is no image 'no/such:thing' on this machine"),
     (["--pull", "now", "true"], "--pull: 'now' is neither missing, always nor never (example: --pull always)"),
     (["--platform", "arm64", "true"], "--platform: 'arm64' is not OS/ARCH[/VARIANT] (example: --platform linux/arm64)"),

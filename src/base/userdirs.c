@@ -24,6 +24,17 @@ int user_dir_check(const char *path, struct warren_error *err)
 	return 0;
 }
 
+/* sudo -u and the like may leave somebody else's. */
+static const char *own_home(void)
+{
+	const char *home = getenv("HOME");
+	struct stat st;
+
+	return home && home[0] == '/' && stat(home, &st) == 0 && st.st_uid == geteuid()
+		       ? home
+		       : NULL;
+}
+
 static const char *absolute(const char *name)
 {
 	const char *value = getenv(name);
@@ -56,7 +67,7 @@ static int below(const char *dir, const char *name, char **ret, struct warren_er
 int user_run_dir(char **ret, struct warren_error *err)
 {
 	const char *run = absolute("XDG_RUNTIME_DIR"), *data = absolute("XDG_DATA_HOME");
-	const char *home = absolute("HOME");
+	const char *home = own_home();
 
 	if (run)
 		return below(run, "/warren", ret, err);
@@ -69,7 +80,7 @@ int user_run_dir(char **ret, struct warren_error *err)
 
 int user_state_dir(char **ret, struct warren_error *err)
 {
-	const char *data = absolute("XDG_DATA_HOME"), *home = absolute("HOME");
+	const char *data = absolute("XDG_DATA_HOME"), *home = own_home();
 
 	if (data)
 		return below(data, "/warren", ret, err);

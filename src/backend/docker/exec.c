@@ -366,6 +366,17 @@ static bool is_container_gone(struct relay *r)
 			  !json_is_true(json_object_get(state, "OOMKilled")));
 }
 
+/* Of a container that is killed the daemon hears of its commands first. */
+static bool is_container_going(struct relay *r)
+{
+	for (int looks = 0; looks < 6; looks++) {
+		if (is_container_gone(r))
+			return true;
+		nap(10);
+	}
+	return false;
+}
+
 /* The streams are at their end, and perhaps before the command, which can close them. */
 __attribute__((noreturn)) static void finish(struct relay *r)
 {
@@ -395,7 +406,7 @@ __attribute__((noreturn)) static void finish(struct relay *r)
 	code = json_is_integer(json_object_get(r->d.answer, "ExitCode"))
 		       ? json_integer_value(json_object_get(r->d.answer, "ExitCode"))
 		       : -1;
-	if ((code < 0 || code == 128 + SIGKILL) && is_container_gone(r)) {
+	if ((code < 0 || code == 128 + SIGKILL) && is_container_going(r)) {
 		o.verdict = PLACE_LOST;
 	} else if (code >= 0 && code <= 255) {
 		o.verdict = code > 128 && code <= 128 + SIGRTMAX ? PLACE_SIGNALED
