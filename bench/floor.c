@@ -47,7 +47,7 @@
 
 #define STATE_DIR  "/var/lib/warren"
 #define IDLE       "warren-bench-idle"
-#define IDS        65536U
+#define IDS        65537U
 #define APART      65537U      /* multiples of IDS share a bucket of the kernel's users */
 #define FIRST_ID   0x70000000U /* above those of any engine */
 #define RANGES     0xfffU
@@ -136,12 +136,15 @@ static const char *const masked[] = {
 	"proc/kmsg",          "proc/slabinfo",   "proc/timer_list",    "proc/timer_stats",
 	"proc/sched_debug",   "proc/interrupts", "proc/cmdline",       "proc/config.gz",
 	"proc/modules",       "proc/iomem",      "proc/sysrq-trigger", "proc/ioports",
-	"proc/latency_stats",
+	"proc/latency_stats", "proc/locks",      "proc/diskstats",     "proc/partitions",
+	"proc/buddyinfo",     "proc/zoneinfo",   "proc/softirqs",      "proc/schedstat",
 };
 
-static const char *const masked_dirs[] = { "proc/acpi", "proc/scsi", "proc/asound" };
+static const char *const masked_dirs[] = { "proc/acpi",     "proc/scsi", "proc/asound",
+					   "proc/pressure", "proc/bus",  "proc/irq",
+					   "proc/fs" };
 
-static const char *const read_only[] = { "proc/sys", "proc/bus", "proc/irq", "proc/fs" };
+static const char *const read_only[] = { "proc/sys" };
 
 static bool bind_over(const char *from, const char *to)
 {

@@ -297,7 +297,8 @@ TEST(maxima_are_the_wardens_too)
 		REFUSED(EINVAL, create("toy", ID_A, &spec));
 	}
 	spec = modest();
-	spec.memory = spec.disk = MAX_MEMORY;
+	spec.memory = MAX_MEMORY;
+	spec.disk = MAX_MEMORY / 4;
 	spec.pids = MAX_PIDS;
 	GRANTED(create("native", ID_A, &spec));
 	REFUSED(EPERM, update(ID_A, MAX_MEMORY + 1, 0, 0));

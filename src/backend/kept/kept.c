@@ -52,11 +52,20 @@ static int kept_checkpoint(void *state, struct backend_box *base,
 			   struct warren_error *err)
 {
 	struct kept_box *box = (struct kept_box *)base;
+	bool before = box->paused;
+	int r;
 
 	if (box->paused && !box->saved)
 		return error_set(err, EBUSY,
 				 "it is paused, with all its memory: resume it first");
-	return ask_to_save(state, box, true, err);
+	/* As of a pause: if we are killed meanwhile, its keeper is asked what became of it. */
+	r = note_paused(state, box, true);
+	if (r < 0)
+		return error_errno(err, -r, "note that it is paused");
+	r = ask_to_save(state, box, true, err);
+	if (r < 0 && !before)
+		(void)note_paused(state, box, false);
+	return r;
 }
 
 static int kept_pause(void *state, struct backend_box *base, bool paused,

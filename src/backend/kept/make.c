@@ -449,18 +449,22 @@ bool kept_is_paused(const struct kept *k, const char *id)
 	return faccessat(k->dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* A handle on a live one, which is asked if @line. -ESRCH: it is dead, or was never complete. */
+/*
+ * A handle on a live one, which is asked if @line; or if it is paused, as its keeper alone knows
+ * whether it is saved as well. -ESRCH: it is dead, or was never complete.
+ */
 static int take_up(struct kept *k, struct kept_box *box, bool line,
 		   struct warren_error *err)
 {
 	uid_t uid = 0;
+	bool paused = kept_is_paused(k, box->base.id);
 	int r = door_find_init(k->boxes_fd, kept_talk(box), &uid, err);
 
 	if (r == 0 && uid != geteuid())
 		r = error_set(err, EPERM, "its keeper is somebody else's (uid %u)", uid);
-	if (r == 0 && line)
+	if (r == 0 && (line || paused))
 		r = door_open_line(k->boxes_fd, kept_talk(box), err);
-	box->paused = box->saved || kept_is_paused(k, box->base.id);
+	box->paused = box->saved || paused;
 	return r;
 }
 
