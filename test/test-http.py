@@ -445,6 +445,25 @@ def a_client_that_goes_is_noticed():
 
 
 @test
+def who_has_gone_makes_room():
+    """A client that has ended its half may wait for its answer; but not in the way of one who is there."""
+    with Server("--connections", 10, "--half-close-ms", 60000) as server:
+        def stream():
+            c = server.connect()
+            c.send(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            return c if c.until(b"\r\n\r\n").startswith(b"HTTP/1.1 200") else None
+
+        for _ in range(3):
+            now, again = [], time.monotonic() + 20
+            while len(now) < 10:  # the server may hear of the new one before it hears that the old ones have gone
+                now += filter(None, [stream()])
+                ok(time.monotonic() < again, "there is room, and no answer")
+            ok(not stream(), "one too many while all are there")
+            for c in now:
+                c.sock.close()
+
+
+@test
 def half_closed_clients_get_their_answer():
     with Server() as server:
         for what, n in (("hello", 6), ("wait?ms=300", 6), ("chunks?n=20000000", 20000000)):

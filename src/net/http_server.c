@@ -298,9 +298,10 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 	return longer(s, first_of(s, DEADLINE_IDLE), head);
 }
 
-static struct http_conn *idle_client(struct http_server *s, bool tcp)
+/* The one that has been in a queue for longest; for @tcp, one of TCP. */
+static struct http_conn *oldest_in(struct http_server *s, enum deadline queue, bool tcp)
 {
-	struct link *q = &s->queues[DEADLINE_KEPT];
+	struct link *q = &s->queues[queue];
 
 	for (struct link *l = q->next; l != q; l = l->next) {
 		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
@@ -311,7 +312,10 @@ static struct http_conn *idle_client(struct http_server *s, bool tcp)
 	return NULL;
 }
 
-/* Is there room for one more, or somebody to make it? */
+/*
+ * Is there room for one more, or somebody to make it? Who has ended its half has most often
+ * gone: after strangers that wait, it is the next to go.
+ */
 static bool make_room(struct http_server *s, bool tcp)
 {
 	const struct http_limits *l = &s->options.limits;
@@ -322,8 +326,9 @@ static bool make_room(struct http_server *s, bool tcp)
 	else if (s->n_conns < l->connections &&
 		 (!tcp || s->n_tcp < l->connections - l->reserve))
 		return true;
-	else if (!(out = waiting_stranger(s)))
-		out = idle_client(s, tcp);
+	else if (!(out = waiting_stranger(s)) &&
+		 !(out = oldest_in(s, DEADLINE_HALF, tcp)))
+		out = oldest_in(s, DEADLINE_KEPT, tcp);
 	if (!out)
 		return false;
 	http_conn_end(out, -ECONNABORTED);
