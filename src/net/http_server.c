@@ -298,15 +298,26 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 	return longer(s, first_of(s, DEADLINE_IDLE), head);
 }
 
-/* The one that has been in a queue for longest; for @tcp, one of TCP. */
-static struct http_conn *oldest_in(struct http_server *s, enum deadline queue, bool tcp)
+static bool is_stranger(const struct http_conn *c)
+{
+	return !c->known;
+}
+
+static bool is_any(const struct http_conn *c UNUSED)
+{
+	return true;
+}
+
+/* The one that has been in a queue for longest, of those that would make room. */
+static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
+				   bool (*fits)(const struct http_conn *c))
 {
 	struct link *q = &s->queues[queue];
 
 	for (struct link *l = q->next; l != q; l = l->next) {
 		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
 
-		if (!tcp || is_tcp(c))
+		if (fits(c))
 			return c;
 	}
 	return NULL;
@@ -319,16 +330,20 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue, b
 static bool make_room(struct http_server *s, bool tcp)
 {
 	const struct http_limits *l = &s->options.limits;
-	struct http_conn *out = NULL;
+	bool too_many = tcp && s->n_strangers >= l->connections - 2 * l->reserve;
+	bool (*fits)(const struct http_conn *c) = too_many ? is_stranger
+						  : tcp    ? is_tcp
+							   : is_any;
+	struct http_conn *out;
 
-	if (tcp && s->n_strangers >= l->connections - 2 * l->reserve)
-		out = waiting_stranger(s);
-	else if (s->n_conns < l->connections &&
-		 (!tcp || s->n_tcp < l->connections - l->reserve))
+	if (!too_many && s->n_conns < l->connections &&
+	    (!tcp || s->n_tcp < l->connections - l->reserve))
 		return true;
-	else if (!(out = waiting_stranger(s)) &&
-		 !(out = oldest_in(s, DEADLINE_HALF, tcp)))
-		out = oldest_in(s, DEADLINE_KEPT, tcp);
+	out = waiting_stranger(s);
+	if (!out)
+		out = oldest_in(s, DEADLINE_HALF, fits);
+	if (!out && !too_many)
+		out = oldest_in(s, DEADLINE_KEPT, fits);
 	if (!out)
 		return false;
 	http_conn_end(out, -ECONNABORTED);
