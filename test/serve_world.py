@@ -326,7 +326,7 @@ class World:
         self.state, self.run_dir = state or f"{self.dir}/state", f"{self.dir}/run"
         self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
         self.port = free_port() if tcp else None
-        self.options, self.limits = list(options), limits
+        self.options, self.limits, self.program = list(options), limits, SERVE
         self.config = f"{self.dir}/warren.yaml"
         with open(self.config, "w", encoding="utf-8") as f:
             f.write((config or CONFIGS[BACKEND]).replace("@DIR@", self.dir))
@@ -347,7 +347,7 @@ class World:
         listen = ["--listen", f"unix:{self.socket}"]
         if self.port:
             listen += ["--listen", f"tcp:127.0.0.1:{self.port}"]
-        return [SERVE, "--config", self.config, "--state-dir", self.state, "--run-dir", self.run_dir, *listen,
+        return [self.program, "--config", self.config, "--state-dir", self.state, "--run-dir", self.run_dir, *listen,
                 "--log-format", "text", *self.options]
 
     def start(self, wait=True):
