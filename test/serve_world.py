@@ -29,6 +29,7 @@ import threading
 import time
 import urllib.parse
 
+import api_schema
 from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
@@ -288,10 +289,12 @@ class Client:
     def ask(self, method, path, body=None, headers=None, query=None):
         try:
             r = self.send(method, path, body, headers, query)
-            return Reply(r.status, {k.lower(): v for k, v in r.getheaders()}, r.read())
+            reply = Reply(r.status, {k.lower(): v for k, v in r.getheaders()}, r.read())
         except BaseException:
             self.close()
             raise
+        api_schema.check(method, path, reply.status, reply.headers, reply.body)
+        return reply
 
 
 def check_error(reply, status, code=None):
@@ -472,7 +475,9 @@ class World:
             r = c.send("GET", path, query=query)
             if r.status != 200:
                 raise AssertionError(f"{path}: {r.status} {r.read()!r}")
+            kind = r.headers["Content-Type"]
             for line in r:
+                api_schema.check("GET", path, 200, {"content-type": kind}, line)
                 yield json.loads(line)
 
     def output(self, box, exec_id, **query):

@@ -45,6 +45,11 @@ def sessions():
 
 
 @test
+def session_output():
+    suite("test-session-output")
+
+
+@test
 def terminals():
     suite("test-terminals")
 

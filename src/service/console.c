@@ -28,6 +28,8 @@
 #define KILL_MS 1000 /* for the end of one that was killed */
 #define INTR    "\003"
 
+#define HOLES_MAX 4096 /* bytes, in words */
+
 #define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
 #define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
 #define LOOK_PAUSE 3       /* times as long as a look has taken */
@@ -56,11 +58,12 @@ struct console {
 	struct shell_command command;
 	bool running;
 	struct buf screen;
-	size_t seen; /* of it, by who expects something */
-	uint64_t dropped;
-	struct act *acts;           /* the first is under way */
-	struct act *interrupt;      /* NULL: none */
-	struct loop_task task;      /* the next act is begun */
+	size_t seen;           /* of it, by who expects something */
+	uint64_t dropped;      /* of what the screen has no room for, which is its end */
+	uint64_t missing;      /* of what did not come to it; it says where */
+	struct act *acts;      /* the first is under way */
+	struct act *interrupt; /* NULL: none */
+	struct loop_task task; /* the next act is begun */
 	struct loop_timer *looking; /* at what has not been looked at; */
 	bool look_due;              /* it is set: who sets it again puts it off */
 	int exit_code;              /* of what ended last */
@@ -84,7 +87,7 @@ static void take_screen(struct console *c, size_t n)
 	if (c->screen.len > 0)
 		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
 	c->seen = 0;
-	c->dropped = 0;
+	c->dropped = c->missing = 0;
 }
 
 static void unlist(struct console *c, struct act *a)
@@ -101,18 +104,26 @@ static void unlist(struct console *c, struct act *a)
 		*p = a->next;
 }
 
+/* In words, where it is: there is no other way to say it at a terminal. */
+static void put_hole(struct buf *out, uint64_t n)
+{
+	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
+}
+
 /* Tell it; @shown bytes of the screen are its own, and @taken are gone then. */
 static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 		   size_t taken)
 {
-	AUTO_BUF struct buf plain = BUF_INIT(CONSOLE_SCREEN_MAX + 1);
+	AUTO_BUF struct buf plain = BUF_INIT(CONSOLE_SCREEN_MAX + HOLES_MAX);
 	struct console *c = a->console;
 	struct console_result r = { .outcome = outcome,
 				    .expected = a->expected,
 				    .exit_code = c->running ? -1 : c->exit_code,
-				    .dropped = c->dropped };
+				    .dropped = c->dropped + c->missing };
 
 	expect_plain(&plain, c->screen.data ? c->screen.data : "", shown);
+	if (c->dropped > 0 && shown == c->screen.len)
+		put_hole(&plain, c->dropped);
 	r.shown = plain.data ? plain.data : "";
 	r.size = plain.len;
 	unlist(c, a);
@@ -195,11 +206,23 @@ static void on_output(struct shell_command *command, int stream UNUSED, const vo
 		      size_t n)
 {
 	struct console *c = command->ctx;
-	size_t room = CONSOLE_SCREEN_MAX - c->screen.len, take = n < room ? n : room;
+	size_t room = c->screen.len < CONSOLE_SCREEN_MAX
+			      ? CONSOLE_SCREEN_MAX - c->screen.len
+			      : 0;
+	size_t take = n < room ? n : room;
 
 	buf_add(&c->screen, data, take);
 	c->dropped += n - take;
 	look_soon(c);
+}
+
+static void on_gap(struct shell_command *command, uint64_t lost)
+{
+	struct console *c = command->ctx;
+
+	c->missing += lost;
+	if (c->screen.len < CONSOLE_SCREEN_MAX)
+		put_hole(&c->screen, lost);
 }
 
 /* The shell has it back, or is gone: who waits for that hears it. */
@@ -217,7 +240,6 @@ static void on_result(struct shell_command *command, const struct shell_result *
 	a = c->acts && c->acts->begun ? c->acts : NULL;
 	c->running = false;
 	c->exit_code = r->exit_code;
-	c->dropped += r->lost;
 	if (a && a->expected >= 0 && !r->ended)
 		outcome = CONSOLE_EXPECTED;
 	if (a)
@@ -379,11 +401,11 @@ static struct console *console_new(struct shell *sh)
 		return NULL;
 	c->shell = sh;
 	c->service = shell_box(sh)->service;
-	c->command = (struct shell_command){ .output = on_output,
-					     .result = on_result,
-					     .ctx = c };
+	c->command = (struct shell_command){
+		.output = on_output, .gap = on_gap, .result = on_result, .ctx = c
+	};
 	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
-	c->screen = (struct buf)BUF_INIT(CONSOLE_SCREEN_MAX + 1);
+	c->screen = (struct buf)BUF_INIT(CONSOLE_SCREEN_MAX + HOLES_MAX);
 	if (loop_timer_new(c->service->loop, on_looking, c, &c->looking) < 0) {
 		free(c);
 		return NULL;

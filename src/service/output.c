@@ -18,6 +18,12 @@
 
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* for a reader to come */
+/*
+ * Init need not hear of every byte that was read, only of so many that a reader with nothing left
+ * to read is not what the ring is full of. A byte of output takes at most 16 of the ring, so
+ * this part of it takes an eighth, which leaves room for the next record.
+ */
+#define HOLD_SLACK 128
 
 int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void *buf,
 	       size_t size, struct warren_output *ret, struct warren_error *err)
@@ -163,6 +169,12 @@ static void on_held(void *ctx UNUSED, struct answer *a UNUSED,
 
 static void on_hold_timer(void *ctx);
 
+/* How many bytes init may be behind what was read. */
+static uint64_t hold_slack(const struct run *run)
+{
+	return (run->capacity ? run->capacity : JOURNAL_CAPACITY_MIN) / HOLD_SLACK;
+}
+
 static void tell_hold(struct run *run)
 {
 	struct proto_ack ack = { .h = { .version = PROTO_VERSION, .type = PROTO_ACK },
@@ -235,7 +247,8 @@ void run_hold_move(struct run_holder *h, uint64_t cursor)
 	if (!h->run || cursor <= h->cursor)
 		return;
 	h->cursor = cursor;
-	tell_hold(h->run);
+	if (cursor < h->run->held_at || cursor - h->run->held_at >= hold_slack(h->run))
+		tell_hold(h->run);
 }
 
 void run_hold_cancel(struct run_holder *h)

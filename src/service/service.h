@@ -363,6 +363,8 @@ struct shell_result {
 /* A command that somebody waits for; his memory, until result() or shell_forget(). */
 struct shell_command {
 	void (*output)(struct shell_command *c, int stream, const void *data, size_t n);
+	/* Here @lost bytes are missing, of which stream is not known. */
+	void (*gap)(struct shell_command *c, uint64_t lost);
 	void (*result)(struct shell_command *c, const struct shell_result *result);
 	void *ctx;
 	bool blocked;        /* no more output until shell_go_on() */

@@ -6,7 +6,7 @@
  * as stream 3 of its journal (src/session is what is said; init sees to the order
  * of the streams). Where an exec has three streams and no more, commands go to its
  * stdin, and results are in its output, behind marks (marker.c). While a command runs the journal is read from where it ended
- * before; between commands nobody reads, and what jobs in the background write
+ * before (shell_read.c); between commands nobody reads, and what jobs in the background write
  * is in the journal for whoever asks.
  * How a command is stopped is in shell_stop.c.
  */
@@ -27,7 +27,6 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
-#define PIECES         16  /* of output, before others have their turn */
 #define EXTENT_TRIES   16  /* to find where it ends, of an init that does not tell */
 
 /* ------------------------------------------------------------------- life */
@@ -56,8 +55,7 @@ void shell_free(struct shell *sh)
 	run_wait_cancel(&sh->waiter);
 	sh->out_watch = loop_watch_free(sh->out_watch);
 	sh->timer = loop_timer_free(sh->timer);
-	sh->again = loop_timer_free(sh->again);
-	loop_task_cancel(&sh->turn);
+	shell_read_done(sh);
 	sh->insist = loop_timer_free(sh->insist);
 	(void)run_unref(sh->run);
 	sh->codec = session_free(sh->codec);
@@ -247,6 +245,7 @@ static void on_result(void *arg, const struct session_result *r)
 	}
 	sh->ended = sh->ended || res.ended;
 	sh->stopping = false;
+	shell_hold_end(sh);
 	if (sh->timer)
 		loop_timer_stop(sh->timer);
 	if (sh->insist)
@@ -276,108 +275,6 @@ static void on_result(void *arg, const struct session_result *r)
 }
 
 static const struct session_events events = { .output = on_output, .result = on_result };
-
-/*
- * What has come since the last look; not @all: others have their turn in between. True: there
- * is more, and it will be read.
- */
-static bool read_on(struct shell *sh, bool all)
-{
-	static char piece[65536];
-	struct warren_error err = WARREN_ERROR_INIT;
-	size_t bytes = 0;
-
-	for (int i = 0;
-	     session_running(sh->codec) && !(sh->command && sh->command->blocked); i++) {
-		struct warren_output o;
-		int r = -EINPROGRESS;
-
-		if (all || (i < PIECES && bytes < sizeof(piece)))
-			r = run_output(sh->run, sh->cursor, &sh->hint, piece,
-				       sizeof(piece), &o, &err);
-		if (r == -EINPROGRESS && all)
-			continue;
-		if (r == -EINPROGRESS) {
-			loop_later(sh->service->loop, &sh->turn);
-			return true;
-		}
-		if (r < 0) {
-			/* Nobody notifies of what is there already; without it there is no end. */
-			loop_timer_set(sh->again, RETRY_MS);
-			break;
-		}
-		bytes += o.size;
-		sh->lost += o.lost;
-		sh->cursor = o.cursor;
-		if (o.size == 0)
-			break;
-		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
-				     o.size, &err) < 0) {
-			/* No shell of ours said that. */
-			run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore,
-				   NULL);
-			break;
-		}
-	}
-	return false;
-}
-
-static bool try_next(struct shell *sh);
-
-static void after_reading(struct shell *sh)
-{
-	if (sh->opened && sh->done_opening && !try_next(sh))
-		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
-}
-
-static void on_turn(void *ctx)
-{
-	struct shell *sh = ctx;
-
-	if (!read_on(sh, false) && sh->exited) {
-		sh->exited = false;
-		sh->ended = true;
-		session_on_exit(sh->codec, sh->exit_code);
-	}
-	after_reading(sh);
-}
-
-static void on_more(struct run_watcher *w)
-{
-	struct shell *sh = w->ctx;
-
-	loop_later(sh->service->loop, &sh->turn);
-}
-
-static void on_again(void *ctx)
-{
-	on_more(&((struct shell *)ctx)->watcher);
-}
-
-static void on_exit_heard(struct run_waiter *w, struct run *run)
-{
-	struct shell *sh = w->ctx;
-	const struct exec_row *row = run_row(run);
-	int code = row->ended ? row->result.signal ? 128 + row->result.signal
-						   : row->result.exit_code
-			      : -1;
-
-	sh->exited = true;
-	sh->exit_code = code;
-	/* Of one whose sandbox is gone, too, nothing is left that could wait. */
-	if (run_lost(run))
-		(void)read_on(sh, true);
-	on_turn(sh);
-}
-
-void shell_go_on(struct shell_command *command)
-{
-	struct shell *sh = command->shell;
-
-	command->blocked = false;
-	if (sh)
-		loop_later(sh->service->loop, &sh->turn);
-}
 
 /* As the kernel counts the start of processes. */
 static uint64_t ticks_now(void)
@@ -429,6 +326,7 @@ int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
 	if (timeout_ms)
 		loop_timer_set(sh->timer, timeout_ms);
 	box_touch(sh->box);
+	shell_hold(sh); /* before it can write */
 	shell_pour(sh);
 	return 0;
 }
@@ -442,11 +340,16 @@ bool shell_join(struct shell *sh, struct shell_command *command)
 	return true;
 }
 
-/* Nobody waits for it any more; it runs on. */
+/* Nobody waits for it any more; it runs on, and so does the reading of its output. */
 void shell_forget(struct shell_command *command)
 {
-	if (command->shell && command->shell->command == command)
-		command->shell->command = NULL;
+	struct shell *sh = command->shell;
+
+	if (sh && sh->command == command) {
+		sh->command = NULL;
+		if (command->blocked)
+			loop_later(sh->service->loop, &sh->turn);
+	}
 	command->shell = NULL;
 }
 
@@ -461,14 +364,11 @@ struct shell *shell_new(struct box *box)
 	sh->service = box->service;
 	sh->box = box;
 	sh->framed = box->is.base.framed;
-	sh->watcher = (struct run_watcher){ .fn = on_more, .ctx = sh };
-	sh->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = sh };
-	sh->turn = (struct loop_task){ .fn = on_turn, .ctx = sh };
 	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
 	sh->next = box->shells;
 	box->shells = sh;
 	if (loop_timer_new(box->service->loop, shell_on_timer, sh, &sh->timer) < 0 ||
-	    loop_timer_new(box->service->loop, on_again, sh, &sh->again) < 0 ||
+	    shell_read_init(sh) < 0 ||
 	    loop_timer_new(box->service->loop, shell_on_insist, sh, &sh->insist) < 0) {
 		shell_free(sh);
 		return NULL;
@@ -540,6 +440,7 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 		return r;
 	run_wait(run, &sh->waiter);
 	sh->begun = clock_now();
+	shell_hold(sh);
 	shell_pour(sh);
 	return 0;
 }
@@ -569,6 +470,7 @@ static bool try_next(struct shell *sh)
 	}
 	run_watch_cancel(&sh->watcher);
 	run_wait_cancel(&sh->waiter);
+	run_hold_cancel(&sh->holder);
 	sh->out_watch = loop_watch_free(sh->out_watch);
 	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &ignored));
 	sh->run = run_unref(sh->run);
@@ -581,6 +483,12 @@ static bool try_next(struct shell *sh)
 	sh->opening->kind++;
 	try_shell(sh);
 	return true;
+}
+
+void shell_after_reading(struct shell *sh)
+{
+	if (sh->opened && sh->done_opening && !try_next(sh))
+		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
 }
 
 static void on_shell(void *ctx, struct run *run, const struct warren_error *failure)

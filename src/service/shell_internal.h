@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shell_internal.h - a session, for shell.c, shell_restore.c and shell_stop.c */
+/* shell_internal.h - a session, for shell.c, shell_read.c, shell_restore.c and shell_stop.c */
 #ifndef SERVICE_SHELL_INTERNAL_H
 #define SERVICE_SHELL_INTERNAL_H
 
@@ -36,6 +36,12 @@ struct shell {
 	struct loop_timer *again; /* its output could not be read */
 	struct loop_task turn;    /* its output is read when it is its turn */
 	struct journal_hint hint;
+	struct run_holder holder; /* nothing is dropped that was not read */
+	struct loop_timer *hold_timer;
+	bool hold_timed, hold_used; /* it is set; a command ran since */
+	struct settling *settling;  /* init was asked for what it holds back; NULL */
+	unsigned settled;           /* answers, */
+	uint64_t settled_at;        /* after which there was nothing beyond here */
 	bool exited; /* and how is told when what it wrote before was read */
 	int exit_code;
 	struct loop_timer *insist; /* an interrupt may have come too early */
@@ -59,6 +65,14 @@ struct shell *shell_new(struct box *box);
 void shell_free(struct shell *sh);
 int shell_codec(struct shell *sh, struct warren_error *err);
 void shell_pour(struct shell *sh); /* what is in @out, as far as there is room */
+/* shell_read.c */
+int shell_read_init(struct shell *sh);
+void shell_read_done(struct shell *sh);
+void shell_hold(
+	struct shell *sh); /* from its cursor on, before the shell is told anything */
+void shell_hold_end(struct shell *sh); /* soon, unless another command comes */
+/* shell.c: a shell that was being opened may be, or not, by what was read. */
+void shell_after_reading(struct shell *sh);
 /* Of the timers of those names. */
 void shell_on_timer(void *ctx);
 void shell_on_insist(void *ctx);

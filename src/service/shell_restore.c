@@ -92,8 +92,10 @@ int shell_restore(struct box *box, const struct session_row *row, struct run *ru
 		replay_framed(sh);
 	else
 		replay(sh);
-	if (session_running(sh->codec))
+	if (session_running(sh->codec)) {
 		(void)run_watch(run, &sh->watcher, err);
+		shell_hold(sh);
+	}
 	if (run_row(run)->ended || run_lost(run))
 		sh->ended = true;
 	else

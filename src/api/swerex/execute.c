@@ -47,8 +47,16 @@ static void executing_free(struct executing *x)
 
 struct output {
 	struct buf text[2];
-	uint64_t lost;
 };
+
+/* Where they are missing. Of which stream they are is not known: each may lack them. */
+static void put_hole(struct output *o, bool merged, uint64_t n)
+{
+	for (int i = 0; i < (merged ? 1 : 2); i++)
+		buf_printf(&o->text[i],
+			   "\n[%ju bytes of output were dropped here: the limit is %u]\n",
+			   (uintmax_t)n, OUTPUT_MAX);
+}
 
 /* Both streams, or one after the other in one. */
 static void read_output(int journal, bool merged, struct output *o)
@@ -61,16 +69,13 @@ static void read_output(int journal, bool merged, struct output *o)
 	while (journal_read(journal, cursor, &hint, piece, sizeof(piece), &got) == 0) {
 		struct buf *to = &o->text[!merged && got.stream == 2];
 
-		o->lost += got.lost;
+		if (got.lost > 0)
+			put_hole(o, merged, got.lost);
 		cursor = got.cursor;
 		if (got.size == 0)
 			break;
 		python_decode(to, piece, got.size);
 	}
-	if (o->lost)
-		buf_printf(&o->text[!merged],
-			   "\n[%ju bytes of output were dropped: the limit is %u]\n",
-			   (uintmax_t)o->lost, OUTPUT_MAX);
 }
 
 static void put_command(struct buf *out, const json_t *command)

@@ -185,6 +185,16 @@ void v1_interrupt_session(struct call *c)
 
 /* -------------------------------------------------------------------- running */
 
+#define GAPS_MAX \
+	64 /* that are told apart; what is missing after that counts with the last */
+
+/* A hole in the output of a command, and what of each stream is before it. */
+struct gap {
+	size_t at[2];
+	int stream; /* of which it is; 0: not known */
+	uint64_t lost;
+};
+
 struct running {
 	struct pieces pieces;
 	struct shell_command command;
@@ -192,7 +202,9 @@ struct running {
 	size_t at;          /* of one of them, in the answer */
 	struct buf tail;    /* of that */
 	bool full[2];       /* there was no room for something of it, nor is for more */
-	uint64_t dropped;
+	struct gap *gaps;   /* GAPS_MAX of them, once there is one */
+	size_t n_gaps;
+	uint64_t lost;
 	uint64_t cursor; /* what was read of the shell's output */
 	bool stream, sse;
 	bool broken; /* an event is missing: it must not look whole */
@@ -217,6 +229,7 @@ static void running_gone(struct call *c)
 	buf_done(&k->text[0]);
 	buf_done(&k->text[1]);
 	buf_done(&k->tail);
+	free(k->gaps);
 	free(k);
 }
 
@@ -230,13 +243,36 @@ static void put_head(struct buf *out, const struct shell_result *r)
 	json_int(&j, "exit_code", r->exit_code);
 }
 
+static void put_place(struct json *j, const struct gap *g, int stream, const char *name)
+{
+	if (g->stream == 0 || g->stream == stream)
+		json_u64(j, name, g->at[stream - 1]);
+	else
+		json_nil(j, name);
+}
+
+static void put_gaps(struct json *j, const struct running *k)
+{
+	json_open(j, "gaps", '[');
+	for (size_t i = 0; i < k->n_gaps; i++) {
+		json_open(j, NULL, '{');
+		put_place(j, &k->gaps[i], 1, "stdout_at");
+		put_place(j, &k->gaps[i], 2, "stderr_at");
+		json_u64(j, "lost", k->gaps[i].lost);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 /* What comes after it, without the closing brace. */
 static void put_tail(struct buf *out, const struct running *k,
 		     const struct shell_result *r)
 {
 	struct json j = { .out = out, .comma = true };
 
-	json_u64(&j, "lost", r->lost + k->dropped);
+	json_u64(&j, "lost", k->stream ? r->lost : k->lost);
+	if (!k->stream)
+		put_gaps(&j, k);
 	json_str(&j, "cwd", r->cwd);
 	json_bool(&j, "timed_out", r->timed_out);
 	json_bool(&j, "interrupted", r->interrupted);
@@ -338,6 +374,58 @@ static void put_output(struct running *k, int stream, const char *data, size_t n
 		put_piece(k, stream, data, n - cut);
 }
 
+/* @lost bytes are missing here, of @stream (0: of which is not known). */
+static void note_gap(struct running *k, int stream, uint64_t lost)
+{
+	struct gap *g;
+
+	k->lost += lost;
+	if (!k->gaps)
+		k->gaps = calloc(GAPS_MAX, sizeof(*k->gaps));
+	if (!k->gaps) {
+		k->tail.failed = true; /* rather no answer than one without it */
+		return;
+	}
+	/* The end of a stream grows; so does the last of too many. */
+	for (size_t i = 0; i < k->n_gaps; i++)
+		if (k->gaps[i].stream == stream && stream != 0) {
+			k->gaps[i].lost += lost;
+			return;
+		}
+	if (k->n_gaps < GAPS_MAX)
+		k->gaps[k->n_gaps++] =
+			(struct gap){ .at = { k->text[0].len, k->text[1].len },
+				      .stream = stream };
+	g = &k->gaps[k->n_gaps - 1];
+	g->lost += lost;
+}
+
+static void put_gap(struct running *k, uint64_t lost)
+{
+	AUTO_BUF struct buf json = BUF_INIT(256);
+	struct json j = { .out = &json };
+
+	put_kept(k);
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "gap");
+	json_u64(&j, "cursor", k->cursor);
+	json_u64(&j, "lost", lost);
+	json_close(&j, '}');
+	put_event(k, &json);
+}
+
+static void on_gap(struct shell_command *command, uint64_t lost)
+{
+	struct running *k = command->ctx;
+
+	if (!k->stream) {
+		note_gap(k, 0, lost);
+		return;
+	}
+	k->cursor = shell_cursor(command->shell);
+	put_gap(k, lost);
+}
+
 static void on_output(struct shell_command *command, int stream, const void *data,
 		      size_t n)
 {
@@ -357,7 +445,8 @@ static void on_output(struct shell_command *command, int stream, const void *dat
 	if (k->full[stream - 1])
 		take = 0; /* the rest, too: there is no hole in the middle */
 	buf_add(text, data, take);
-	k->dropped += n - take;
+	if (take < n)
+		note_gap(k, stream, n - take);
 }
 
 static void on_result(struct shell_command *command, const struct shell_result *r)
@@ -375,7 +464,9 @@ static void on_result(struct shell_command *command, const struct shell_result *
 		return;
 	}
 	put_kept(k);
-	buf_puts(&out, "{\"type\":\"result\",\"session\":");
+	k->cursor = command->shell ? shell_cursor(command->shell) : k->cursor;
+	buf_printf(&out, "{\"type\":\"result\",\"cursor\":%ju,\"session\":",
+		   (uintmax_t)k->cursor);
 	put_head(&out, r);
 	put_tail(&out, k, r);
 	buf_puts(&out, "}}");
@@ -410,17 +501,18 @@ static void run(struct call *c, bool stream)
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	*k = (struct running){
-		.pieces = { .call = c,
-			    .base64 =
-				    body_word(&c->body, "encoding") == V1_ENCODING_BASE64,
-			    .next = next_text,
-			    .tail = add_tail },
-		.command = { .output = on_output, .result = on_result, .ctx = k },
-		.text = { BUF_INIT(KEPT_MAX + 1), BUF_INIT(KEPT_MAX + 1) },
-		.tail = BUF_INIT(65536),
-		.stream = stream
-	};
+	*k = (struct running){ .pieces = { .call = c,
+					   .base64 = body_word(&c->body, "encoding") ==
+						     V1_ENCODING_BASE64,
+					   .next = next_text,
+					   .tail = add_tail },
+			       .command = { .output = on_output,
+					    .gap = on_gap,
+					    .result = on_result,
+					    .ctx = k },
+			       .text = { BUF_INIT(KEPT_MAX + 1), BUF_INIT(KEPT_MAX + 1) },
+			       .tail = BUF_INIT(65536),
+			       .stream = stream };
 	c->state = k;
 	c->gone = running_gone;
 	if (shell_run(sh, text, strlen(text), (uint64_t)body_int(&c->body, "timeout_ms"),

@@ -34,7 +34,7 @@
 struct attached {
 	const struct attach *a;
 	struct request *out, *in;
-	uint64_t cursor, lost;
+	uint64_t cursor;
 	bool ended;
 	bool in_open; /* our stdin has more for it */
 	bool deaf;    /* nobody reads our stdout any more */
@@ -102,6 +102,15 @@ static void take_output(struct attached *t, json_t *event)
 		t->failure = -r;
 }
 
+/* Said where it is, as far as two streams that are apart have one place. */
+static void take_gap(struct attached *t, uint64_t lost)
+{
+	if (t->a->keep)
+		t->a->keep[0].lost += lost; /* whose it was nobody knows */
+	else if (!t->a->quiet)
+		say(t->a->command, "%" PRIu64 " bytes of output were dropped here", lost);
+}
+
 static int on_event(void *arg, const char *line, size_t n)
 {
 	struct attached *t = arg;
@@ -113,7 +122,7 @@ static int on_event(void *arg, const char *line, size_t n)
 	if (strcmp(type, "output") == 0) {
 		take_output(t, event);
 	} else if (strcmp(type, "gap") == 0) {
-		t->lost += (uint64_t)json_integer_value(json_object_get(event, "lost"));
+		take_gap(t, (uint64_t)json_integer_value(json_object_get(event, "lost")));
 	} else if (strcmp(type, "exit") == 0) {
 		result_of(json_object_get(event, "result"), &t->result);
 		t->ended = true;
@@ -368,11 +377,6 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 	/* They stay blocked: what is left to do, such as a deletion, is done. */
 	if (t.signals >= 0)
 		(void)close(t.signals);
-	/* Whose it was nobody knows. */
-	if (a->keep)
-		a->keep[0].lost += t.lost;
-	else if (t.lost && !a->quiet)
-		say(a->command, "%" PRIu64 " bytes of older output were dropped", t.lost);
 	if (r < 0)
 		return r;
 	*ret_result = t.result;

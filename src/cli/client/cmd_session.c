@@ -192,6 +192,10 @@ static int on_event(void *arg, const char *line, size_t n)
 		r = len < 0 ? -EPROTO
 			    : fd_write_all(to_err ? STDERR_FILENO : STDOUT_FILENO, bytes,
 					   (size_t)len);
+	} else if (strcmp(type, "gap") == 0) {
+		say(session_run.name,
+		    "%" JSON_INTEGER_FORMAT " bytes of output were dropped here",
+		    json_integer_value(json_object_get(e, "lost")));
 	} else if (strcmp(type, "result") == 0) {
 		json_decref(run->result);
 		run->result = json_incref(json_object_get(e, "session"));
