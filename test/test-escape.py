@@ -18,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
@@ -332,13 +333,17 @@ def between_fork_and_execve_there_is_nothing_of_inits():
             c.http.request("POST", f"/v1/sandboxes/{b}/execs", json.dumps({"argv": ["/tmp/leased"], "cwd": "/tmp", "stdin": True}),
                            {"Content-Type": "application/json"})
 
-            def starting():
+            def held():
+                """The child of init that the lease holds up: it sleeps, and where it sleeps now it slept before."""
                 for p in set(below(pid)) - before:
                     with contextlib.suppress(OSError):
-                        if os.readlink(f"/proc/{p}/exe").startswith("/memfd:init"):
+                        at = slurp(f"/proc/{p}/syscall").split()
+                        time.sleep(0.1)
+                        if os.readlink(f"/proc/{p}/exe").startswith("/memfd:init") and at[0] != "running" and \
+                                slurp(f"/proc/{p}/syscall").split() == at:
                             return p
                 return None
-            child = until(starting, "a child before its execve")
+            child = until(held, "a child before its execve")
             found = {}
             for fd in os.listdir(f"/proc/{child}/fd"):
                 st = os.stat(f"/proc/{child}/fd/{fd}")

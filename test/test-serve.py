@@ -425,11 +425,11 @@ def waiting_for_a_state():
 
 @test
 def time_to_live():
-    b = w.create(ttl_ms=1000)
-    keeps = w.create(ttl_ms=1000)
+    keeps = w.create(ttl_ms=5000)
+    b = w.create(ttl_ms=5000)
     w.ask("PATCH", f"/v1/sandboxes/{keeps}", {"ttl_ms": 60000}, status=200)
     w.exec(b, "sleep 100")  # what runs does not save it
-    r = w.get(f"/v1/sandboxes/{b}/wait", query={"state": "gone", "timeout_ms": 10000})
+    r = w.get(f"/v1/sandboxes/{b}/wait", query={"state": "gone", "timeout_ms": 20000})
     ok(r["reached"], r)
     check_error(w.ask("GET", f"/v1/sandboxes/{b}"), 404, "sandbox_not_found")
     eq(w.show(keeps)["state"], "running", "one whose time was prolonged")
