@@ -269,11 +269,11 @@ static void resize(const struct attached *t)
 	(void)!client_call(t->a->client, "POST", path.data, size, NULL, &ignored);
 }
 
-/* Errors are of no interest: the command has ended, and the stream is about to say so. */
+/* Where the command has ended the stream is about to say so, and the signal is of no interest. */
 static void pass_on(const struct attached *t, int sig)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
-	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_error err = WARREN_ERROR_INIT;
 	const char *name = signal_abbrev(sig);
 	AUTO_JSON json_t *body = NULL;
 
@@ -281,7 +281,9 @@ static void pass_on(const struct attached *t, int sig)
 		return;
 	body = json_pack("{s:s}", "signal", name);
 	put_exec(t, &path, "/signal");
-	(void)!client_call(t->a->client, "POST", path.data, body, NULL, &ignored);
+	if (client_call(t->a->client, "POST", path.data, body, NULL, &err) < 0 &&
+	    err.code != ENOENT && !client_said(t->a->client, "wrong_state"))
+		say(t->a->command, "SIG%s does not reach the command: %s", name, err.msg);
 }
 
 static void handle_signal(struct attached *t, int sig)
