@@ -96,6 +96,29 @@ TEST(a_newer_state_is_refused_and_left_alone)
 	db_close(db);
 }
 
+/* What a newer program only adds does not keep an older one from going on: an update can be taken back. */
+TEST(a_state_with_more_in_it_is_used)
+{
+	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
+	struct sandbox_row row = a_sandbox(DB_LOCAL);
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	GOOD(insert(db, &row));
+	db = db_close(db);
+	run_sql("CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT;"
+		"ALTER TABLE sandboxes ADD COLUMN later INTEGER NOT NULL DEFAULT 7;"
+		"UPDATE meta SET value = '1000' WHERE key = 'steps'");
+	db = state_open();
+	GOOD(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err));
+	STREQ(got.id, row.id);
+	row = a_sandbox(DB_LOCAL);
+	GOOD(insert(db, &row));
+	GOOD(db_check(db, &err));
+	db_close(db);
+}
+
 TEST(a_state_from_before_tiers_is_of_the_one_there_was)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };

@@ -6,6 +6,11 @@
  * of version 0. A step that has been released is never changed: another is
  * added. Each step is one transaction with the number of its version, so that
  * a death in between leaves a file of some version, never between two.
+ *
+ * An update can be taken back: most steps only add tables, indexes and columns with defaults, which
+ * a program of before does not notice. So there are two numbers: the pragma user_version is what
+ * a program must know to use the file, and meta has the number of steps that were done. A step is right,
+ * then, whatever a program of before has written meanwhile.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +19,9 @@
 
 /* "wrrn": what file(1) and we tell our file by. */
 #define APPLICATION_ID 0x7772726e
+
+/* The number after the last step that a program of before would not understand. */
+#define MUST_KNOW 3
 
 static const char *const steps[] = {
 	/*
@@ -142,13 +150,14 @@ static int pragma(sqlite3 *sql, const char *text, int *ret, struct warren_error 
 
 static int apply(sqlite3 *sql, int version, struct warren_error *err)
 {
-	char number[96];
+	char number[256];
 	int rc = sqlite3_exec(sql, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-	int r;
+	int r, done = version + 1;
 
 	(void)snprintf(number, sizeof(number),
+		       "INSERT OR REPLACE INTO meta (key, value) VALUES ('steps', '%d');"
 		       "PRAGMA user_version = %d; PRAGMA application_id = %d",
-		       version + 1, APPLICATION_ID);
+		       done, done < MUST_KNOW ? done : MUST_KNOW, APPLICATION_ID);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(sql, steps[version], NULL, NULL, NULL);
 	if (rc == SQLITE_OK)
@@ -176,11 +185,19 @@ int migrate(sqlite3 *sql, struct warren_error *err)
 		return r;
 	if (application != APPLICATION_ID && (version != 0 || tables != 0))
 		return error_set(err, EMEDIUMTYPE, "it is a database of another program");
-	if (version > newest)
+	if (version > MUST_KNOW)
 		return error_set(err, ENOTSUP,
 				 "it is of version %d, and this program knows up to %d: "
 				 "start the newer warren that wrote it",
-				 version, newest);
+				 version, MUST_KNOW);
+	if (version == MUST_KNOW)
+		r = pragma(
+			sql,
+			"SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta"
+			"  WHERE key = 'steps'), user_version) FROM pragma_user_version",
+			&version, err);
+	if (r < 0)
+		return r;
 	for (; version < newest; version++) {
 		r = apply(sql, version, err);
 		if (r < 0)
