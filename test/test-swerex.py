@@ -13,6 +13,7 @@ import uuid
 import zipfile
 import zlib
 
+import swerex_world
 from checks import eq, ok, run_tests, test
 from serve_world import World, check_error, slurp, until
 from swerex_world import Reference, points
@@ -25,53 +26,9 @@ def scoped(box, *scopes):
     return WORLD.token(*(scopes or ("exec", "files")), sandbox_id=box)
 
 
-class Face:
-    """The wire, as a client uses it: a token, JSON, a number for each request."""
-
+class Face(swerex_world.Face):
     def __init__(self, box, token=ADMIN, prefix=True):
-        self.box, self.token, self.prefix = box, token, f"/swerex/{box}" if prefix else ""
-
-    def ask(self, path, body=None, method="POST", **headers):
-        h = {"X-API-Key": self.token} if self.token else {}
-        h.update({k.replace("_", "-"): v for k, v in headers.items()})
-        with WORLD.client(tcp=True) as c:
-            return c.ask(method, self.prefix + path, body, headers=h)
-
-    def good(self, path, body=None, **headers):
-        r = self.ask(path, body, **headers)
-        eq(r.status, 200, f"status of {path}: {r}")
-        return r.json()
-
-    def raised(self, path, body=None, cls=None):
-        r = self.ask(path, body)
-        eq(r.status, 511, f"status of {path}: {r}")
-        e = r.json()["swerexception"]
-        eq(sorted(e), ["class_path", "extra_info", "message", "traceback"])
-        if cls:
-            eq(e["class_path"], cls, e)
-        return e
-
-    def open(self, **kw):
-        return self.good("/create_session", {"startup_timeout": 20, **kw})
-
-    def run(self, command, **kw):
-        return self.good("/run_in_session", {"command": command, "action_type": "bash", **kw})
-
-    def out(self, command, **kw):
-        return self.run(command, **kw)["output"]
-
-    def interrupt(self, **kw):
-        return self.good("/run_in_session", {"action_type": "bash_interrupt", **kw})
-
-    def upload(self, target, data, unzip=False, **headers):
-        word = unzip if isinstance(unzip, bytes) else b"true" if unzip else b"false"
-        parts = [(b'name="file"; filename="f"', data), (b'name="target_path"', target.encode()), (b'name="unzip"', word)]
-        return self.form(parts, **headers)
-
-    def form(self, parts, tail=b"--XX--\r\n", **headers):
-        body = b"".join(b"--XX\r\nContent-Disposition: form-data; " + h + b"\r\n\r\n" + d + b"\r\n" for h, d in parts)
-        headers.setdefault("Content_Type", "multipart/form-data; boundary=XX")
-        return self.ask("/upload", body + tail, **headers)
+        super().__init__(WORLD, box, token, prefix)
 
 
 def face(**kw):

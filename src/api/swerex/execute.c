@@ -99,7 +99,6 @@ static int write_failed(struct buf *out, const json_t *body, int code,
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 	const char *prefix = field_text(body, "error_msg", "");
-	int status;
 
 	if (*prefix)
 		buf_printf(&text, "%s: ", prefix);
@@ -109,20 +108,30 @@ static int write_failed(struct buf *out, const json_t *body, int code,
 	python_repr(&text, o->text[0].data ? o->text[0].data : "", o->text[0].len);
 	buf_puts(&text, "\nStderr:\n");
 	python_repr(&text, o->text[1].data ? o->text[1].data : "", o->text[1].len);
-	status = raise_write(out, SWEREX "NonZeroExitCodeError",
-			     text.data ? text.data : "", text.len);
-	out->failed |= text.failed;
-	return status;
+	return raise_write(out, SWEREX "NonZeroExitCodeError", &text, NULL);
 }
 
-static void raise_timeout(struct job *job)
+static void put_streams(struct json *j, const struct output *o)
 {
-	AUTO_BUF struct buf text = BUF_INIT(256);
+	json_strn(j, "stdout", o->text[0].data ? o->text[0].data : "", o->text[0].len);
+	json_strn(j, "stderr", o->text[1].data ? o->text[1].data : "", o->text[1].len);
+}
+
+/* As subprocess.TimeoutExpired has them, both streams as far as they came. */
+static int write_timeout(struct buf *out, const json_t *body, const struct output *o)
+{
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &extra };
 
 	buf_puts(&text, "Timeout (");
-	python_float(&text, json_number_value(json_object_get(job->body, "timeout")));
+	python_float(&text, json_number_value(json_object_get(body, "timeout")));
 	buf_puts(&text, "s) exceeded while running command");
-	job_raise(job, SWEREX "CommandTimeoutError", text.data, text.len);
+	for (size_t i = 0; i < ARRAY_SIZE(o->text); i++)
+		raise_put_so_far(&text, &o->text[i]);
+	json_open(&j, NULL, '{');
+	put_streams(&j, o);
+	json_close(&j, '}');
+	return raise_write(out, SWEREX "CommandTimeoutError", &text, &extra);
 }
 
 static int write_result(struct buf *out, int code, const struct output *o)
@@ -130,8 +139,7 @@ static int write_result(struct buf *out, int code, const struct output *o)
 	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
-	json_strn(&j, "stdout", o->text[0].data ? o->text[0].data : "", o->text[0].len);
-	json_strn(&j, "stderr", o->text[1].data ? o->text[1].data : "", o->text[1].len);
+	put_streams(&j, o);
 	json_int(&j, "exit_code", code);
 	json_close(&j, '}');
 	return 200;
@@ -141,6 +149,7 @@ static int write_result(struct buf *out, int code, const struct output *o)
 struct answer {
 	struct job *job;
 	int journal, code, status;
+	bool timed_out;
 	struct buf out;
 };
 
@@ -151,7 +160,9 @@ static void answer_make(void *ctx)
 	struct output o = { .text = { BUF_INIT(ANSWER_MAX), BUF_INIT(ANSWER_MAX) } };
 
 	read_output(a->journal, field_bool(body, "merge_output_streams"), &o);
-	if (a->code != 0 && field_bool(body, "check"))
+	if (a->timed_out)
+		a->status = write_timeout(&a->out, body, &o);
+	else if (a->code != 0 && field_bool(body, "check"))
 		a->status = write_failed(&a->out, body, a->code, &o);
 	else
 		a->status = write_result(&a->out, a->code, &o);
@@ -171,7 +182,7 @@ static void answer_give(void *ctx)
 }
 
 /* Much output takes long to be read and quoted: others are served meanwhile. */
-static void answer(struct job *job, struct run *run, int code)
+static void answer(struct job *job, struct run *run, const struct warren_result *res)
 {
 	struct answer *a = malloc(sizeof(*a));
 	uint64_t from, to;
@@ -184,9 +195,11 @@ static void answer(struct job *job, struct run *run, int code)
 			   strerror(-journal));
 		return;
 	}
-	*a = (struct answer){
-		.job = job, .journal = journal, .code = code, .out = BUF_INIT(ANSWER_MAX)
-	};
+	*a = (struct answer){ .job = job,
+			      .journal = journal,
+			      .code = res->signal ? -res->signal : res->exit_code,
+			      .timed_out = res->timed_out,
+			      .out = BUF_INIT(ANSWER_MAX) };
 	if ((r == 1 || to - from > AT_ONCE) &&
 	    loop_work(service_loop(job->sx->service), answer_make, answer_give, a) == 0)
 		return;
@@ -198,17 +211,13 @@ static void on_ended(struct run_waiter *w, struct run *run)
 {
 	struct executing *x = w->ctx;
 	struct job *job = x->job;
-	const struct warren_result *r = &run_row(run)->result;
-	int code = r->signal ? -r->signal : r->exit_code;
 
 	executing_free(x);
 	if (!run_row(run)->ended)
 		job_raisef(job, "builtins.RuntimeError",
 			   "the sandbox ended before the command did");
-	else if (r->timed_out)
-		raise_timeout(job);
 	else
-		answer(job, run, code);
+		answer(job, run, &run_row(run)->result);
 }
 
 /* -------------------------------------------------------------------- starting */
@@ -257,25 +266,22 @@ static bool try_next(struct executing *x)
 /* What shell and merge_output_streams mean is in the arguments. */
 static int make_argv(struct executing *x, const json_t *body)
 {
-	static const char merge_shell[] = "exec 2>&1; eval \"$0\"";
-	static const char merge_words[] = "exec \"$@\" 2>&1";
+	static const char *const merge[] = { "/bin/sh", "-c", "exec \"$@\" 2>&1", "sh" };
+	static const char *const in_shell[] = { "/bin/sh", "-c" };
 	const json_t *command = json_object_get(body, "command");
 	bool shell = field_bool(body, "shell");
 	bool merged = field_bool(body, "merge_output_streams");
 	size_t n = json_is_string(command) ? 1 : json_array_size(command), at = 0;
 
-	x->argv = calloc(n + 6, sizeof(*x->argv));
+	x->argv = calloc(ARRAY_SIZE(merge) + ARRAY_SIZE(in_shell) + n + 1,
+			 sizeof(*x->argv));
 	if (!x->argv)
 		return -ENOMEM;
-	if (shell || merged) {
-		x->argv[at++] = "/bin/sh";
-		x->argv[at++] = "-c";
-	}
-	if (merged) {
-		x->argv[at++] = shell ? merge_shell : merge_words;
-		if (!shell)
-			x->argv[at++] = "sh";
-	}
+	for (size_t i = 0; merged && i < ARRAY_SIZE(merge); i++)
+		x->argv[at++] = merge[i];
+	/* The shell that runs the text is the same either way: its $0 is its own name, not the text. */
+	for (size_t i = 0; shell && i < ARRAY_SIZE(in_shell); i++)
+		x->argv[at++] = in_shell[i];
 	for (size_t i = 0; i < n; i++) {
 		const json_t *word =
 			json_is_string(command) ? command : json_array_get(command, i);

@@ -84,8 +84,11 @@ void ask_answer(struct ask *ask, int status, const struct buf *body);
 void job_raise(struct job *job, const char *class, const char *message, size_t n);
 void job_raisef(struct job *job, const char *class, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
-/* The body of such an answer, for who makes it on another thread; its status. */
-int raise_write(struct buf *out, const char *class, const char *message, size_t n);
+/* The body of such an answer, for who makes it on another thread; its status. @extra may be NULL. */
+int raise_write(struct buf *out, const char *class, const struct buf *message,
+		const struct buf *extra);
+/* The end of what a command has shown when its time was over, for a person; the client has all of it apart. */
+void raise_put_so_far(struct buf *message, const struct buf *shown);
 /* With the fields of extra_info, as JSON. */
 void job_raise_with(struct job *job, const char *class, const struct buf *message,
 		    const struct buf *extra);

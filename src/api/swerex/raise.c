@@ -14,6 +14,7 @@
 #include "api/swerex/python.h"
 
 #define STATUS_RAISED 511 /* which SWE-ReX has chosen for it */
+#define SO_FAR_MAX    4096
 
 static const struct {
 	int errnum;
@@ -60,10 +61,28 @@ static void put_exception(struct buf *out, const char *class, const char *messag
 	json_close(&j, '}');
 }
 
-int raise_write(struct buf *out, const char *class, const char *message, size_t n)
+int raise_write(struct buf *out, const char *class, const struct buf *message,
+		const struct buf *extra)
 {
-	put_exception(out, class, message, n, NULL);
+	put_exception(out, class, message->data ? message->data : "", message->len,
+		      extra);
+	out->failed |= message->failed || (extra && extra->failed);
 	return STATUS_RAISED;
+}
+
+void raise_put_so_far(struct buf *message, const struct buf *shown)
+{
+	size_t n = shown->len < SO_FAR_MAX ? shown->len : SO_FAR_MAX;
+	const char *end = n > 0 ? shown->data + shown->len - n : "";
+
+	/* Not from the middle of a character. */
+	while (n > 0 && ((unsigned char)*end & 0xc0) == 0x80)
+		end++, n--;
+	if (shown->len == 0)
+		return;
+	buf_printf(message, "\n---- Output so far%s ----\n",
+		   n < shown->len ? " (its end)" : "");
+	buf_add(message, end, n);
 }
 
 static void raise_all(struct job *job, const char *class, const char *message, size_t n,

@@ -95,7 +95,22 @@ static void raise_ended(struct job *job, const struct console_result *r)
 	job_raise(job, "pexpect.exceptions.EOF", text.data, text.len);
 }
 
-static void raise_timeout(struct job *job)
+/* With what it has shown until then, which the next interrupt shows again. */
+static void raise_with_output(struct job *job, struct buf *text,
+			      const struct console_result *r)
+{
+	AUTO_BUF struct buf shown = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &extra };
+
+	python_decode(&shown, r->shown, r->size);
+	json_open(&j, NULL, '{');
+	json_strn(&j, "output", shown.data ? shown.data : "", shown.len);
+	json_close(&j, '}');
+	raise_put_so_far(text, &shown);
+	job_raise_with(job, SWEREX "CommandTimeoutError", text, &extra);
+}
+
+static void raise_timeout(struct job *job, const struct console_result *r)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 
@@ -103,7 +118,7 @@ static void raise_timeout(struct job *job)
 	python_float(&text, json_number_value(json_object_get(job->body, "timeout")));
 	buf_puts(&text, " seconds while running command ");
 	put_command(&text, job);
-	job_raise(job, SWEREX "CommandTimeoutError", text.data, text.len);
+	raise_with_output(job, &text, r);
 }
 
 static void raise_syntax(struct job *job, const struct console_result *r)
@@ -158,7 +173,7 @@ static void on_command(void *ctx, const struct console_result *r)
 	int code = check == CHECK_IGNORE ? -1 : r->exit_code;
 
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		raise_timeout(job);
+		raise_timeout(job, r);
 	else if (r->outcome == CONSOLE_ENDED)
 		raise_ended(job, r);
 	else if (r->outcome == CONSOLE_SYNTAX)
@@ -193,7 +208,7 @@ static void on_interaction(void *ctx, const struct console_result *r)
 	size_t n = r->size;
 
 	if (r->outcome == CONSOLE_TIMED_OUT) {
-		raise_timeout(job);
+		raise_timeout(job, r);
 		return;
 	}
 	if (r->outcome == CONSOLE_ENDED) {
@@ -301,11 +316,12 @@ static void answer_created(struct job *job, const char *shown, size_t n)
 
 static void on_sourced(void *ctx, const struct console_result *r)
 {
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 	struct job *job = ctx;
 
+	buf_puts(&text, "timeout while the session's files were sourced");
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		job_raisef(job, SWEREX "CommandTimeoutError",
-			   "timeout while the session's files were sourced");
+		raise_with_output(job, &text, r);
 	else if (r->outcome == CONSOLE_ENDED)
 		raise_ended(job, r);
 	else

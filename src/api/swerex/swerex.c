@@ -106,7 +106,7 @@ bool swerex_wants(const struct http_request *req)
 	return http_header(req, "X-API-Key") || (call && call->path[1]);
 }
 
-/* The sandbox of the path, and what is behind it; NULL: that names none. */
+/* The sandbox of the path, and what is behind it; NULL: that names none, whoever asks. */
 static const char *read_prefix(struct ask *ask)
 {
 	const char *path = ask->req->path;
@@ -116,14 +116,19 @@ static const char *read_prefix(struct ask *ask)
 		return path;
 	path += strlen(PREFIX);
 	n = strcspn(path, "/");
-	if (n != ID_LEN)
-		return NULL;
-	(void)memcpy(ask->sandbox, path, n);
-	return id_valid(ask->sandbox) ? (path[n] ? path + n : "/") : NULL;
+	if (n == ID_LEN)
+		(void)memcpy(ask->sandbox, path, n);
+	if (id_valid(ask->sandbox))
+		return path[n] ? path + n : "/";
+	ask->sandbox[0] = '\0';
+	return NULL;
 }
 
-/* 0, or the status of the refusal. */
-static int admit(struct ask *ask, struct api_error *err)
+/*
+ * 0, or the status of the refusal. @named: the path names a sandbox, or leaves that to the token. A
+ * token comes first: without one, what there is and what there is not looks the same.
+ */
+static int admit(struct ask *ask, bool named, struct api_error *err)
 {
 	const char *key = http_header(ask->req, "X-API-Key");
 	struct swerex *sx = ask->sx;
@@ -138,14 +143,14 @@ static int admit(struct ask *ask, struct api_error *err)
 		if (c->sandbox[0] && ask->sandbox[0] &&
 		    strcmp(c->sandbox, ask->sandbox) != 0)
 			return 401;
-		if (!ask->sandbox[0])
+		if (!ask->sandbox[0] && named)
 			(void)strcpy(ask->sandbox, c->sandbox);
 	} else if (!access_is_owner(sx->owner, ask->req->peer)) {
 		return 401;
 	} else {
 		(void)access_scopes_parse("admin", &c->scopes);
 	}
-	return ask->sandbox[0] ? 0 : 401;
+	return !named ? 404 : ask->sandbox[0] ? 0 : 401;
 }
 
 static struct box *find_box(const struct ask *ask)
@@ -315,7 +320,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	req->user = ask;
 	req->closed = on_closed;
 	path = read_prefix(ask);
-	status = path ? admit(ask, &err) : 404;
+	status = admit(ask, path, &err);
 	http_known(req, status != 401 && ask->caller.token[0]);
 	if (status == 0)
 		live_enter(sx->live, &ask->live, req, &ask->caller);

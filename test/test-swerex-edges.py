@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The face of SWE-ReX at its edges: who asks comes first, errors name no script, output before a timeout is told."""
+import sys
+
+import swerex_world
+from checks import eq, ok, run_tests, test
+from serve_world import World
+
+WORLD = World(tcp=True)
+ADMIN = WORLD.token("admin")
+TIMEOUT = "swerex.exceptions.CommandTimeoutError"
+
+
+def face(box=None, token=ADMIN, prefix=True):
+    return swerex_world.Face(WORLD, WORLD.create() if box is None else box, token, prefix)
+
+
+# ------------------------------------------------------------------------- who asks
+
+
+@test
+def a_token_comes_before_what_there_is():
+    box = WORLD.create()
+    nobody = [face(where, token) for where in (box, "0" * 12, "short", "x" * 40, "UPPERCASE123", "")
+              for token in (None, "wrong", "wrn_" + "0" * 64)]
+    for f in nobody:
+        for path, method in (("/is_alive", "GET"), ("/execute", "POST"), ("/nope", "GET"), ("/execute", "GET"), ("", "GET")):
+            r = f.ask(path, {"command": ["true"]} if method == "POST" else None, method)
+            eq((r.status, r.json()), (401, {"detail": "Invalid API Key"}), f"{method} {f.prefix}{path}")
+    # Positive control: who has one is told what there is not.
+    eq(face(box).ask("/is_alive", method="GET").status, 200)
+    for f in (face("0" * 12), face("short"), face("x" * 40), face("UPPERCASE123"), face("")):
+        eq(f.ask("/is_alive", method="GET").status, 404, f.prefix)
+    eq(face(box).ask("/nope", method="GET").status, 404)
+    eq(face(box).ask("/execute", method="GET").status, 405)
+    # A token of one sandbox does not stand for a path that names none.
+    scoped = WORLD.token("exec", sandbox_id=box)
+    eq(face("short", scoped).ask("/is_alive", method="GET").status, 404)
+
+
+# ------------------------------------------------------------------------- execute
+
+
+@test
+def errors_of_a_shell_do_not_repeat_the_script():
+    f = face()
+    script = "echo before\n" + "true # a long line of the script\n" * 100 + "/no/such/program\nnosuchcommand\necho $0"
+    for merged in (False, True):
+        r = f.good("/execute", {"command": script, "shell": True, "merge_output_streams": merged})
+        said = r["stdout"] if merged else r["stderr"]
+        ok("a long line" not in r["stdout"] + r["stderr"], f"the script is in {said[:300]!r}")
+        ok("/no/such/program" in said and "nosuchcommand" in said, f"positive control: its errors are there: {said[:300]!r}")
+        ok(r["stdout"].startswith("before\n") and r["stdout"].endswith("/bin/sh\n"), f"$0 of {r['stdout'][-200:]!r}")
+    r = f.good("/execute", {"command": "echo 'unbalanced # a long line", "shell": True, "merge_output_streams": True})
+    ok(r["exit_code"] != 0 and r["stdout"].count("a long line") == 0, r)
+    # In order, and as subprocess.run() has it: the words after a text are its $0 and $1.
+    eq(f.good("/execute", {"command": "echo a; echo b >&2; echo c", "shell": True, "merge_output_streams": True})["stdout"],
+       "a\nb\nc\n")
+    for merged in (False, True):
+        eq(f.good("/execute", {"command": ["echo $0 $1", "zero", "one"], "shell": True, "merge_output_streams": merged})["stdout"],
+           "zero one\n")
+        eq(f.good("/execute", {"command": ["echo", "$0"], "merge_output_streams": merged})["stdout"], "$0\n")
+
+
+@test
+def an_execute_out_of_time_has_its_output():
+    f = face()
+    command = "printf 'out\\n'; printf 'err\\n' >&2; sleep 100"
+    e = f.raised("/execute", {"command": command, "shell": True, "timeout": 1}, TIMEOUT)
+    ok(e["message"].startswith("Timeout (1.0s) exceeded while running command"), e)
+    eq(e["extra_info"], {"stdout": "out\n", "stderr": "err\n"})
+    ok("out\n" in e["message"] and "err\n" in e["message"], e)
+    e = f.raised("/execute", {"command": command, "shell": True, "timeout": 1, "merge_output_streams": True}, TIMEOUT)
+    eq(e["extra_info"], {"stdout": "out\nerr\n", "stderr": ""})
+    e = f.raised("/execute", {"command": ["sleep", "100"], "timeout": 0.5}, TIMEOUT)
+    eq((e["message"], e["extra_info"]), ("Timeout (0.5s) exceeded while running command", {"stdout": "", "stderr": ""}))
+
+
+# ------------------------------------------------------------------------ sessions
+
+
+@test
+def a_command_out_of_time_has_its_output():
+    f = face()
+    f.open()
+    e = f.raised("/run_in_session", {"command": "echo begun; sleep 100", "timeout": 1}, TIMEOUT)
+    ok(e["message"].startswith("timeout after 1.0 seconds while running command 'echo begun; sleep 100'"), e)
+    ok(e["message"].endswith("begun\n"), e)
+    eq(e["extra_info"], {"output": "begun\n"})
+    eq(f.interrupt()["exit_code"], 0)
+    eq(f.out("echo on"), "on\n")
+    # All of it is there; its end is in the message.
+    e = f.raised("/run_in_session", {"command": "seq 1 20000; sleep 100", "timeout": 3}, TIMEOUT)
+    eq(e["extra_info"]["output"], "".join(f"{i}\n" for i in range(1, 20001)))
+    ok(e["message"].endswith("\n19999\n20000\n") and len(e["message"]) < 10000, len(e["message"]))
+    f.interrupt()
+    # What is waited for, too.
+    e = f.raised("/run_in_session", {"command": "echo ready; cat", "is_interactive_command": True, "expect": ["never"],
+                                     "timeout": 1}, TIMEOUT)
+    eq(e["extra_info"], {"output": "ready\n"})
+
+
+@test
+def more_than_is_kept_is_read_in_time():
+    """The journal of a session has 16 MB; a command that writes more waits until it was read."""
+    f = face()
+    f.open()
+    r = f.run("seq 1 4000000", timeout=300)
+    eq((len(r["output"]), r["failure_reason"]), (sum(len(str(i)) + 1 for i in range(1, 4000001)), ""))
+    ok(r["output"] == "".join(f"{i}\n" for i in range(1, 4000001)), "what 30 MB say")
+
+
+@test
+def what_is_dropped_is_said_where_it_is():
+    f = face()
+    f.open()
+    r = f.run("head -c 68000000 /dev/zero | tr '\\0' x", timeout=300)
+    kept = 64 << 20
+    eq(r["output"][:kept].count("x"), kept)
+    eq(r["output"][kept:], f"\n[{68000000 - kept} bytes of output were dropped here]\n")
+    ok(f"{68000000 - kept} bytes" in r["failure_reason"], r["failure_reason"])
+    r = f.good("/execute", {"command": "head -c 70000000 /dev/zero | tr '\\0' x; echo end", "shell": True})
+    ok(r["stdout"].startswith("\n[") and "were dropped here" in r["stdout"][:200], r["stdout"][:200])
+    ok(r["stdout"].endswith("xend\n"), r["stdout"][-200:])
+
+
+if __name__ == "__main__":
+    with WORLD:
+        status = run_tests()
+    sys.exit(status)
