@@ -4,8 +4,9 @@
  *
  * A sandbox that is not durable has one, its maker's, and ends with it. A
  * durable one has a socket on which others come and go (proto.h has the
- * rules). There, nobody is waited for: who does not read what is said to him
- * is cut off, since all the others would wait with us.
+ * rules). There, init never waits for a peer, since all the others would wait with it: what a
+ * connection cannot take yet goes to its outbox (outbox.c), and until that is empty no request
+ * is read from it. So a peer that asks faster than it reads is slowed down, and loses nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,12 +49,13 @@ static void conn_close(int c)
 	/* The end of the maker's connection is the end of the sandbox, unless it is to be kept. */
 	if (c == 0 && !init.kept)
 		init_end();
+	outbox_drop(&init.conns[c]);
 	sys_close(init.conns[c].fd);
 	init.conns[c] = (struct conn){ .fd = -1 };
 	exec_forget(c);
 }
 
-static long send_to(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
+long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
 {
 	_Alignas(struct cmsghdr) char
 		control[CMSG_SPACE(PROTO_GIVES_MAX * sizeof(int))] = { 0 };
@@ -74,16 +76,33 @@ static long send_to(int fd, const void *data, size_t size, const int *fds, size_
 		     MSG_NOSIGNAL | (init.listener >= 0 ? MSG_DONTWAIT : 0));
 }
 
+/* Memory or descriptors in flight that are short for a moment are no end of a connection. */
+bool conn_may_try_again(long r)
+{
+	return r == -EAGAIN || r == -EINTR || r == -ENOMEM || r == -ENOBUFS ||
+	       r == -ETOOMANYREFS;
+}
+
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds)
 {
-	if (c < 0 || init.conns[c].fd < 0)
+	struct conn *conn = c < 0 ? NULL : &init.conns[c];
+	long r = -EAGAIN;
+
+	if (!conn || conn->fd < 0)
 		return;
-	/*
-	 * Of a connection that has ended, the loop will hear. One that is full would
-	 * miss this: better it sees an end, and comes again, than a gap.
-	 */
-	if (send_to(init.conns[c].fd, data, size, fds, n_fds) == -EAGAIN)
-		(void)SYS_2(SYS_shutdown, init.conns[c].fd, SHUT_RDWR);
+	if (!conn->out)
+		r = conn_try(conn->fd, data, size, fds, n_fds);
+	/* Of a connection that has ended, the loop will hear. */
+	if (!conn_may_try_again(r))
+		return;
+	if (init.listener < 0) { /* it blocks, so this is a signal or a want of memory */
+		while (conn_may_try_again(r))
+			r = conn_try(conn->fd, data, size, fds, n_fds);
+		return;
+	}
+	/* Better it sees an end, and comes again, than a gap. */
+	if (outbox_put(conn, data, size, fds, n_fds) < 0)
+		(void)SYS_2(SYS_shutdown, conn->fd, SHUT_RDWR);
 }
 
 const char *reply_why;
@@ -187,7 +206,7 @@ void conn_accept(void)
 		init.conns[c].fd = -1;
 		break;
 	}
-	(void)send_to((int)fd, &full, sizeof(full), NULL, 0);
+	(void)conn_try((int)fd, &full, sizeof(full), NULL, 0);
 	sys_close(fd);
 }
 
@@ -200,7 +219,7 @@ void conn_receive(int c)
 	size_t n_fds = 0;
 	long r;
 
-	if (init.conns[c].fd < 0)
+	if (init.conns[c].fd < 0 || !outbox_flush(&init.conns[c]))
 		return;
 	msg.msg_controllen = sizeof(control);
 	r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -208,7 +227,7 @@ void conn_receive(int c)
 	if (r == -ECONNRESET)
 		r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg,
 			  MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (r == -EINTR || r == -EAGAIN)
+	if (conn_may_try_again(r))
 		return;
 	if (r <= 0) {
 		conn_close(c);

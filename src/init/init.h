@@ -4,6 +4,7 @@
  *
  * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
  * conn.c	the connections: accepting, hearing, answering, reporting
+ * outbox.c	what a connection could not take yet
  * request.c	a first look at a request, as the keeper (src/keeper) has it, too
  * spawn.c	SPAWN: from a message to streams in place; child.c, to an execve(2)
  * exec.c	the table of execs: reaping, deadlines, accounting
@@ -77,8 +78,10 @@ struct exec {
 
 /* One that speaks to us. */
 struct conn {
-	int fd;   /* -1: free */
-	bool all; /* to hear of the end of every exec */
+	int fd;    /* -1: free */
+	bool all;  /* to hear of the end of every exec */
+	char *out; /* its outbox; NULL: nothing waits */
+	uint32_t out_from, out_to;
 };
 
 struct init {
@@ -140,6 +143,18 @@ void conn_receive(int c);
 uint64_t conn_hear_again(uint64_t t);
 /* @c may be -1: nobody is there any more. */
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
+/* One try: 0 or more, or -errno; and whether another is worth it. */
+long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
+bool conn_may_try_again(long r);
+
+/* outbox.c */
+/* After what waits already; -errno: there is no room, or no descriptor. */
+long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds,
+		size_t n_fds);
+/* Send what waits: true when nothing does any more. */
+bool outbox_flush(struct conn *conn);
+void outbox_drop(struct conn *conn);
+
 /* Words that go with a reply of failure; NULL: none. */
 extern const char *reply_why;
 void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);

@@ -42,8 +42,9 @@
  *
  * Who hears what. A REPLY goes to the connection that asked. EXITED goes to
  * those that started the exec or ATTACHed to it, and to those that said HELLO
- * with PROTO_HELLO_ALL. A connection of a durable sandbox whose owner does not
- * read until its buffer is full is closed: its owner connects again, and finds
+ * with PROTO_HELLO_ALL. From a connection of a durable sandbox whose owner does not
+ * read until its buffer is full, no request is read until it does; what is due to it waits, up to
+ * a limit (outbox.c). Beyond that it is closed: its owner connects again, and finds
  * in the journals what it missed. What belongs to a connection (its eventfds,
  * its holds) ends with it; what belongs to an exec (its streams) does not.
  *

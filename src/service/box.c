@@ -72,6 +72,7 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->service = s;
 	box->conn = -1;
 	box->asks_tail = &box->asks;
+	box->out_tail = &box->out;
 	box->files_tail = &box->files_queue;
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
 	box->broken_task = (struct loop_task){ .fn = box_journal_broken, .ctx = box };
@@ -94,6 +95,7 @@ void box_free(struct box *box)
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
 	box_make_cancel(box);
 	line_close(box, &gone);
+	reconnect_box_gone(box);
 	lease_end(s, LEASE_DESCRIPTORS, &box->descriptors);
 	lease_end(s, LEASE_OUTPUT, &box->output);
 	run_box_gone(box);

@@ -331,6 +331,36 @@ void box_end(struct box *box, const struct warren_error *why)
 				       .done = service_ignore });
 }
 
+/* ------------------------------------------------------------- its connection */
+
+static void on_reconnected(void *ctx, int r, const struct warren_error *err)
+{
+	end_job(ctx, r, err);
+}
+
+static void begin_reconnect(struct box_job *job)
+{
+	const struct box *box = job->box;
+
+	if (box->conn >= 0 ||
+	    (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED))
+		end_job(job, 0, NULL);
+	else
+		box_reconnect(job->box, on_reconnected, job);
+}
+
+static void on_reconnect_over(void *ctx, int r, const struct warren_error *err)
+{
+	box_reconnected(ctx, r, err);
+}
+
+void box_reconnect_in_turn(struct box *box)
+{
+	add_job(box, (struct box_job){ .begin = begin_reconnect,
+				       .done = on_reconnect_over,
+				       .ctx = box });
+}
+
 /* ---------------------------------------------------------- pause and resume */
 
 static void on_undone(void *ctx UNUSED, const struct warren_error *failure UNUSED,
@@ -446,6 +476,8 @@ static void begin_use(struct box_job *job)
 		begin_pause(job);
 	else if (box->row.state == SANDBOX_RUNNING && box->conn >= 0)
 		end_job(job, 0, NULL);
+	else if (box->row.state == SANDBOX_RUNNING)
+		end_job(job, line_refuse(box, &err), &err);
 	else
 		end_job(job, wrong_state(box, &err), &err);
 }

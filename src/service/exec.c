@@ -281,8 +281,11 @@ static int take_stream(struct answer *a, uint32_t bit)
 
 void run_take_streams(struct run *run, struct answer *a)
 {
-	run->input = take_stream(a, PROTO_GIVES_INPUT);
-	run->poke = take_stream(a, PROTO_GIVES_POKE);
+	/* What is there from an earlier line leads to the same, and may be in use. */
+	if (run->input < 0 && !run->input_ended)
+		run->input = take_stream(a, PROTO_GIVES_INPUT);
+	if (run->poke < 0)
+		run->poke = take_stream(a, PROTO_GIVES_POKE);
 	run->attached = true;
 }
 
@@ -294,12 +297,19 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
 	if (failure || !st->done) {
+		/* Whether it was started nobody knows. */
+		if (failure && run && run->box)
+			box_disown(run->box, run->row.number);
 		fail(st, failure);
 		return;
 	}
 	if (a->m.h.type != PROTO_REPLY || reply_code(&a->m.reply) != 0) {
 		if (a->m.h.type != PROTO_REPLY)
 			(void)error_errno(&err, EPROTO, "start '%s'", st->start.argv[0]);
+		else if (reply_code(&a->m.reply) == EAGAIN &&
+			 a->m.reply.stage == PROTO_STAGE_REQUEST)
+			(void)lease_deny(st->box->service, LEASE_EXECS, PROTO_EXECS_MAX,
+					 PROTO_EXECS_MAX, &err);
 		else
 			(void)reply_explain(a, &spec, st->box->is.base.workdir, &err);
 		/* It runs, and we cannot reach it: it is to end, as what could not be started. */

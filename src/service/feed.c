@@ -39,6 +39,7 @@ static void close_input(struct run *run)
 	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
 					 .exec = run->row.number };
 
+	run->input_ended = !run->row.pty;
 	if (run->input >= 0 && !run->row.pty)
 		(void)close(TAKE_FD(run->input));
 	run_ask(run, &msg, sizeof(msg), "close stdin", service_ignore, NULL);

@@ -55,6 +55,7 @@ enum lease_kind {
 	LEASE_DESCRIPTORS,
 	LEASE_OUTPUT,
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
+	LEASE_EXECS,   /* of one sandbox: its init counts them */
 	LEASE_KIND_MAX,
 };
 
@@ -72,8 +73,23 @@ struct box {
 	struct loop_watch *watch;
 	struct line_ask *asks, **asks_tail;
 	unsigned unasked; /* messages about nothing, since the line was opened */
+	struct line_out *out, **out_tail; /* requests that wait for room: line_out.c */
+	size_t out_n, out_bytes;
+	struct loop_timer *out_timer;
 	struct box *asking_next, **asking_prev;
 	struct description is; /* what its maker says of it */
+
+	/* reconnect.c: its line broke, or could not be opened yet. */
+	bool loaded;               /* its execs and sessions are in memory */
+	struct warren_error broke; /* why; told if it turns out that its init is gone */
+	unsigned breaks;           /* of late */
+	unsigned tries;            /* to open it, that failed */
+	uint64_t tried_at;         /* the first of them */
+	unsigned unwelcome;        /* connections since init last answered a HELLO */
+	uint64_t broke_at;         /* ms of the loop's clock */
+	struct loop_timer *reconnect_timer;
+	uint32_t *disowned; /* execs that may have started, and nobody was told of */
+	size_t n_disowned;
 
 	struct share_lease descriptors; /* for its line */
 	struct share_lease output;      /* for its journals, as `journal_bytes` */
@@ -123,8 +139,10 @@ struct run {
 	bool listed;       /* in box->runs */
 	bool counted;      /* in box->n_running */
 	bool attached;
-	bool starting; /* init has not answered yet */
-	bool lost;     /* its sandbox ended before it did */
+	bool wants_attach; /* reconnect.c: its turn has not come yet */
+	bool input_ended;  /* its stdin was closed at the request of a client */
+	bool starting;     /* init has not answered yet */
+	bool lost;         /* its sandbox ended before it did */
 	struct loop_watch *watch;
 	bool lingers; /* it ended, and there may be more output: the list keeps it */
 	struct run_watcher *watchers;
@@ -283,6 +301,35 @@ int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
 void line_check_due(struct service *s);
 /* Without an answer; -errno when it could not be sent. */
 int line_tell(struct box *box, const void *msg, size_t size);
+/* There is no line: why, and whether to try again. */
+int line_refuse(const struct box *box, struct warren_error *err);
+
+/* line_out.c */
+/* Now, or as soon as there is room; -EAGAIN: too many wait already. */
+int line_send(struct box *box, const void *data, size_t size, const int *fds,
+	      size_t n_fds);
+void line_flush(struct box *box);
+void line_drop(struct box *box);
+
+/* reconnect.c */
+/* Its line has ended: open it again, if there is still an init. */
+void box_disconnected(struct box *box, const struct warren_error *why);
+/* Ask the warden for a connection; @done when its execs are reached again. */
+void box_reconnect(struct box *box, service_done_fn done, void *ctx);
+/* What became of that: lost, or tried again later. */
+void box_reconnected(struct box *box, int r, const struct warren_error *err);
+/* Attach to all execs that run; @done with 0 when all have been asked. */
+void box_attach_all(struct box *box, service_done_fn done, void *ctx);
+/* It may run, and whoever asked for it was told that it does not: kill it when that is possible. */
+void box_disown(struct box *box, uint32_t exec);
+void reconnect_box_gone(struct box *box);
+/* change.c: box_reconnect(), when nothing else happens to it. */
+void box_reconnect_in_turn(struct box *box);
+/* restore.c: a connection to its init is here (@fd is taken); it is as the store has it. */
+int box_take_up(struct box *box, const char *data, size_t size, int fd,
+		service_done_fn done, void *ctx, struct warren_error *err);
+/* How it ended, if its journal says so. */
+bool run_finish_by_journal(struct run *run);
 
 /* box.c */
 struct box *box_new(struct service *s, const struct sandbox_row *row);
@@ -382,6 +429,8 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 /* output.c: of one that is about to be started so, until somebody else holds it, or nobody came. */
 bool run_hold_first(struct run *run);
 void run_hold_first_end(struct run *run);
+/* The line is a new one: init knows of no holds. */
+void run_hold_again(struct run *run);
 void run_attach(struct run *run, service_done_fn done, void *ctx);
 /* feed.c: nothing more goes into its stdin; who waits for that hears it. */
 void feed_stop(struct run *run);

@@ -22,6 +22,9 @@ static const struct {
 			   "delete sandboxes, or ask for less output" },
 	[LEASE_WRITERS] = { "writes to files under way",
 			    "wait until some of them are done" },
+	[LEASE_EXECS] = { "running execs",
+			  "end some, or create another sandbox; an exec counts until all "
+			  "that it started has closed its output" },
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 

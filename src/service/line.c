@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
 #include "service/internal.h"
 #include "warden/wire.h"
 
@@ -120,6 +119,11 @@ static int hear(struct box *box, struct answer *a, struct warren_error *ret_last
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 && a->m.why[0] &&
 	    reply_code(&a->m.reply) > 0 && reply_code(&a->m.reply) != EPROTO)
 		return error_set(ret_last, reply_code(&a->m.reply), "%s", a->m.why);
+	/* It has as many connections as it can: those of others end. */
+	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 &&
+	    reply_code(&a->m.reply) == EBUSY)
+		return error_set(ret_last, EPIPE,
+				 "the sandbox's init has no room for us");
 	/* No answer yet, but a sign of life. */
 	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
 		return put_off(box, a->m.h.seq);
@@ -131,13 +135,15 @@ static int hear(struct box *box, struct answer *a, struct warren_error *ret_last
 	return 0;
 }
 
-static void on_line(void *ctx, unsigned events UNUSED)
+static void on_line(void *ctx, unsigned events)
 {
 	/* Good until the next message: those who hear of it copy what they keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct box *box = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
 
+	if (events & LOOP_WRITE)
+		line_flush(box);
 	for (int i = 0; i < READ_AT_ONCE && box->conn >= 0; i++) {
 		struct answer a;
 		int r = request_receive_into(box->conn, &a, room, MSG_DONTWAIT, &why);
@@ -152,11 +158,37 @@ static void on_line(void *ctx, unsigned events UNUSED)
 						"the sandbox's init does not keep to the "
 						"protocol");
 		}
-		if (r < 0) {
+		if (r == -EPROTO || (r < 0 && why.code != EPIPE)) {
 			box_lost(box, &why);
 			return;
 		}
+		if (r < 0) {
+			box_disconnected(box, &why);
+			return;
+		}
 	}
+}
+
+int line_refuse(const struct box *box, struct warren_error *err)
+{
+	if (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)
+		return error_set(err, EAGAIN,
+				 "the sandbox's init cannot be reached at present; try "
+				 "again");
+	return error_set(err, ESTALE, "the sandbox does not run");
+}
+
+/* Why a request could not be sent, in words for who asked. */
+static int unsent(int r, struct warren_error *err)
+{
+	if (r == -EAGAIN)
+		return error_set(err, EAGAIN,
+				 "the sandbox has too many requests under way; try "
+				 "again later");
+	if (r == -EPIPE || r == -ECONNRESET)
+		return error_set(err, EAGAIN,
+				 "the connection to the sandbox's init broke; try again");
+	return error_errno(err, -r, "ask the sandbox's init");
 }
 
 int line_ask(struct box *box, const struct request *q,
@@ -167,7 +199,7 @@ int line_ask(struct box *box, const struct request *q,
 	int r;
 
 	if (box->conn < 0)
-		return error_set(err, ESTALE, "the sandbox does not run");
+		return line_refuse(box, err);
 	a = malloc(sizeof(*a));
 	if (!a)
 		return error_errno(err, ENOMEM, "ask the sandbox's init");
@@ -178,12 +210,11 @@ int line_ask(struct box *box, const struct request *q,
 				.last = loop_now(box->service->loop) + LONG_MS,
 				.fn = fn,
 				.ctx = ctx };
-	r = request_send(q, box->conn, a->seq, err);
+	request_number(q, a->seq);
+	r = line_send(box, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r < 0) {
 		free(a);
-		return r == -EAGAIN ? error_set(err, EBUSY,
-						"the sandbox's init has too much to do")
-				    : r;
+		return unsent(r, err);
 	}
 	*box->asks_tail = a;
 	box->asks_tail = &a->next;
@@ -204,7 +235,7 @@ int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
 
 int line_tell(struct box *box, const void *msg, size_t size)
 {
-	return box->conn >= 0 ? fd_send(box->conn, msg, size, NULL, 0) : -ESTALE;
+	return box->conn >= 0 ? line_send(box, msg, size, NULL, 0) : -ESTALE;
 }
 
 /* ------------------------------------------------------------ opening, closing */
@@ -222,6 +253,7 @@ static void on_welcome(void *ctx, struct answer *a, const struct warren_error *e
 		box_lost(box, &why);
 		return;
 	}
+	box->unwelcome = box->tries = 0;
 	box->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
 	box->oom_kills = a->m.welcome.oom_kills;
 	if (a->m.welcome.last_exec > box->last_number)
@@ -251,6 +283,7 @@ int line_open(struct box *box, int conn, const char *text, size_t size,
 	if (r == 0)
 		r = line_ask_struct(box, &hello, sizeof(hello), -1, on_welcome, box, err);
 	if (r < 0) {
+		line_drop(box);
 		box->watch = loop_watch_free(box->watch);
 		box->conn = -1;
 		(void)close(conn);
@@ -262,6 +295,7 @@ void line_close(struct box *box, const struct warren_error *why)
 {
 	struct line_ask *asks = box->asks;
 
+	line_drop(box);
 	box->watch = loop_watch_free(box->watch);
 	if (box->conn >= 0)
 		(void)close(TAKE_FD(box->conn));

@@ -155,6 +155,7 @@ static int take_over(struct box *box, const char *data, size_t size, int fd,
 			     enforced.failed ? "[]" : enforced.data, service_time(), err);
 	if (r == 0)
 		box_moved(box, SANDBOX_RUNNING);
+	box->loaded = r == 0;
 	return r;
 }
 

@@ -209,6 +209,12 @@ static void on_hold_timer(void *ctx)
 	tell_hold(ctx);
 }
 
+void run_hold_again(struct run *run)
+{
+	run->held_at = UINT64_MAX;
+	tell_hold(run);
+}
+
 void run_hold(struct run *run, struct run_holder *h, uint64_t cursor)
 {
 	*h = (struct run_holder){ .cursor = cursor,

@@ -5,8 +5,8 @@
  * The store says what there should be, the warden what there is:
  *
  *	creating	was never answered: unmade, and forgotten
- *	running, paused	connected to again, and whichever it is; what does not answer is ended
- *			and has failed
+ *	running, paused	connected to again (reconnect.c), and whichever it is; what has no init
+ *			any more is ended and has failed
  *	deleting	was begun: unmade to its end
  *	no row at all	unmade
  *
@@ -79,8 +79,7 @@ static int take_run(void *ctx, const struct exec_row *row)
 	return 0;
 }
 
-/* How it ended, if its journal says so. */
-static bool finish_by_journal(struct run *run)
+bool run_finish_by_journal(struct run *run)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct warren_result result;
@@ -97,47 +96,7 @@ static bool finish_by_journal(struct run *run)
 	return true;
 }
 
-/* An exec on its way: nothing is ready before its streams are. */
-struct reattaching {
-	struct restoring *all;
-	struct run *run;
-};
-
-static void on_reattached(void *ctx, int r, const struct warren_error *err UNUSED)
-{
-	struct reattaching a = *(struct reattaching *)ctx;
-	struct run *run = a.run;
-
-	free(ctx);
-
-	/* It ended before init was asked; or its journal has no end, too: it never began. */
-	if (r == -ESRCH && !run->row.ended && run->box && !finish_by_journal(run)) {
-		struct warren_result result = { .exit_code = -1 };
-
-		run_finish(run, &result);
-	}
-	(void)run_unref(run);
-	one_done(a.all);
-}
-
-static void restore_run(struct restoring *all, struct run *run)
-{
-	struct reattaching *a;
-
-	lease_force(run->service, LEASE_DESCRIPTORS, run->box->row.owner, 4,
-		    &run->descriptors);
-	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (finish_by_journal(run))
-		return;
-	a = malloc(sizeof(*a));
-	if (!a)
-		return;
-	*a = (struct reattaching){ all, run_ref(run) };
-	all->left++;
-	run_attach(run, on_reattached, a);
-}
-
-static void restore_runs(struct restoring *all, struct box *box)
+static void load_runs(struct box *box)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct run *next;
@@ -146,7 +105,10 @@ static void restore_runs(struct restoring *all, struct box *box)
 					   box, &ignored));
 	for (struct run *run = box->runs; run; run = next) {
 		next = run->next;
-		restore_run(all, run);
+		lease_force(run->service, LEASE_DESCRIPTORS, box->row.owner, 4,
+			    &run->descriptors);
+		run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		(void)run_finish_by_journal(run);
 	}
 }
 
@@ -202,42 +164,40 @@ static int restore_pause(struct box *box, struct warren_error *err)
 	return r;
 }
 
-static void on_found(void *ctx, const struct warren_error *failure, const char *data,
-		     size_t size, int fd)
+int box_take_up(struct box *box, const char *data, size_t size, int fd,
+		service_done_fn done, void *ctx, struct warren_error *err)
+{
+	struct service *s = box->service;
+	bool first = !box->loaded;
+	int r = line_open(box, fd, data, size, err);
+
+	if (r < 0)
+		return r;
+	if (first) {
+		s->figures.restored++;
+		load_runs(box);
+		restore_shells(box);
+		box->loaded = true;
+	}
+	/* A store that cannot be written to is no reason to end it. */
+	survive(s, restore_pause(box, err));
+	box_arm(box);
+	box_attach_all(box, done, ctx);
+	return 0;
+}
+
+static void on_found(void *ctx, int r, const struct warren_error *err)
 {
 	struct finding *f = ctx;
 	struct restoring *all = f->all;
 	struct box *box = box_find(all->service, NULL, f->id);
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r = failure ? -failure->code : 0;
 
 	free(f);
-	if (!box) {
-		if (fd >= 0)
-			(void)close(fd);
-	} else if (r == 0) {
-		r = line_open(box, fd, data, size, &err);
-		if (r == 0) {
-			all->service->figures.restored++;
-			restore_runs(all, box);
-			restore_shells(box);
-			/* A store that cannot be written to is no reason to end it. */
-			survive(all->service, restore_pause(box, &err));
-			box_arm(box);
-		}
-	} else {
-		err = *failure;
-	}
-	if (box)
+	if (box) {
 		box->moving = false;
-	if (box && r < 0 && !all->service->closing) {
-		if (r == -ENOENT || r == -ESRCH)
-			(void)error_set(&err, ESRCH,
-					"it ended with the machine, or by itself");
-		box_end(box, &err);
-	}
-	if (box)
+		box_reconnected(box, r, err);
 		box_next_job(box);
+	}
 	one_done(all);
 }
 
@@ -248,7 +208,6 @@ static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UN
 
 static void restore_box(struct restoring *all, struct box *box)
 {
-	struct wire_box msg = { .h = { .type = WIRE_CONNECT } };
 	struct finding *f;
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
@@ -275,11 +234,7 @@ static void restore_box(struct restoring *all, struct box *box)
 	(void)memcpy(f->id, box->row.id, sizeof(f->id));
 	all->left++;
 	box->moving = true; /* what is asked of it waits */
-	if (link_ask_of(box, &msg, sizeof(msg), on_found, f) < 0) {
-		all->left--;
-		box->moving = false;
-		free(f);
-	}
+	box_reconnect(box, on_found, f);
 }
 
 struct ids {

@@ -9,7 +9,8 @@
  * that a program needs to do something with it:
  *
  *	link.c	 to the warden, which makes and unmakes sandboxes for us
- *	line.c	 to the init of each sandbox, which starts, opens and connects
+ *	line.c	 to the init of each sandbox, which starts, opens and connects; line_out.c,
+ *		 what waits for room in it; reconnect.c, when it ends
  *	box.c	 sandboxes: their states, their making and unmaking, their time
  *	make.c	 their making, with a pull of the image before it where it is missing
  *	image.c	 images: asked for, pulled once for all who want the same

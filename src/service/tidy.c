@@ -12,6 +12,7 @@
  *	`deleting`, and no job	the warden is asked again
  *	`creating`, and no job	it has failed, and that is written down
  *	`failed`, and alive	the warden is asked again to end it
+ *	runs, without a line	the warden is asked for another connection
  */
 #include <errno.h>
 #include <string.h>
@@ -70,6 +71,11 @@ static int put_right(struct box *box)
 		return box_move(box, SANDBOX_FAILED, "it could not be made", &ignored);
 	if (box->row.state == SANDBOX_FAILED && box->undead) {
 		box_end(box, &ignored);
+		return 1;
+	}
+	if (box->conn < 0 && !box->reconnect_timer &&
+	    (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)) {
+		box_reconnect_in_turn(box);
 		return 1;
 	}
 	if (box->row.state != SANDBOX_DELETING)

@@ -46,14 +46,20 @@ int request_put(struct request *q, const void *msg, size_t size, int fd,
 	return 0;
 }
 
-int request_send(const struct request *q, int sock, uint32_t seq,
-		 struct warren_error *err)
+void request_number(const struct request *q, uint32_t seq)
 {
 	struct proto_header *h = (struct proto_header *)(void *)q->msg.data;
-	int r;
 
 	h->version = PROTO_VERSION;
 	h->seq = seq;
+}
+
+int request_send(const struct request *q, int sock, uint32_t seq,
+		 struct warren_error *err)
+{
+	int r;
+
+	request_number(q, seq);
 	r = fd_send_now(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r == -EPIPE)
 		return error_set(err, EPIPE, "the sandbox's init is gone");
@@ -294,9 +300,10 @@ static int receive(int sock, struct answer *a, void *data, size_t size, int flag
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
-		if (r == -EAGAIN)
+		/* Memory that is short for a moment says nothing about init: look again. */
+		if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
 			return 0;
-		if (r == 0)
+		if (r == 0 || r == -ECONNRESET)
 			return error_set(err, EPIPE, "the sandbox's init is gone");
 		return error_errno(err, (int)-r, "hear from the sandbox's init");
 	}

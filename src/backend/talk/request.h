@@ -55,6 +55,8 @@ void request_done(struct request *q);
 /* A message of @size bytes and a descriptor, which stays the caller's; -1: none. */
 int request_put(struct request *q, const void *msg, size_t size, int fd,
 		struct warren_error *err);
+/* Version and @seq, for who sends it himself. */
+void request_number(const struct request *q, uint32_t seq);
 /* With version and @seq; -EAGAIN when the connection is full: it does not wait. */
 int request_send(const struct request *q, int sock, uint32_t seq,
 		 struct warren_error *err);
