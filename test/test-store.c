@@ -78,19 +78,42 @@ static void run_sql(const char *text)
 	(void)sqlite3_close(sql);
 }
 
+static int version_of_state(void)
+{
+	sqlite3 *sql = NULL;
+	sqlite3_stmt *stmt = NULL;
+	int version = -1;
+
+	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
+	EQ(sqlite3_prepare_v2(sql, "PRAGMA user_version", -1, &stmt, NULL), SQLITE_OK);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		version = sqlite3_column_int(stmt, 0);
+	(void)sqlite3_finalize(stmt);
+	(void)sqlite3_close(sql);
+	return version;
+}
+
+/* What the steps after the third added. */
+#define TO_VERSION_3                                                                \
+	"DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
+	"ALTER TABLE execs DROP COLUMN lost; PRAGMA user_version = 3;"
+
 TEST(a_newer_state_is_refused_and_left_alone)
 {
+	char back[64];
 	struct db *db;
 
 	state_make();
 	db = state_open();
 	GOOD(db_set_meta(db, "key", "value", &err));
 	db = db_close(db);
+	(void)snprintf(back, sizeof(back), "PRAGMA user_version = %d",
+		       version_of_state());
 	run_sql("PRAGMA user_version = 1000");
 	EQ(db_open(state_path, &db, &err), -ENOTSUP);
 	OK(strstr(err.msg, "version 1000"));
 	OK(strstr(err.msg, state_path));
-	run_sql("PRAGMA user_version = 3");
+	run_sql(back);
 	db = state_open();
 	GOOD(db_check(db, &err));
 	db_close(db);
@@ -129,12 +152,57 @@ TEST(a_state_from_before_tiers_is_of_the_one_there_was)
 	db = state_open();
 	GOOD(insert(db, &row));
 	db = db_close(db);
-	run_sql("DROP INDEX tokens_of_sandbox; ALTER TABLE tokens DROP COLUMN sandbox;"
+	run_sql(TO_VERSION_3
+		"DROP INDEX tokens_of_sandbox; ALTER TABLE tokens DROP COLUMN sandbox;"
 		"ALTER TABLE sessions DROP COLUMN name;"
 		"ALTER TABLE sandboxes DROP COLUMN tier; PRAGMA user_version = 1");
 	db = state_open();
 	GOOD(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err));
 	STREQ(got.tier, "namespace");
+	GOOD(db_check(db, &err));
+	db_close(db);
+}
+
+static int count_lost(void *ctx, const struct exec_row *row)
+{
+	*(int *)ctx += row->lost;
+	return 0;
+}
+
+static int count_untold(void *ctx, const struct exec_row *row)
+{
+	(*(int *)ctx)++;
+	OK(!row->ended && !row->lost);
+	return 0;
+}
+
+TEST(a_state_from_before_events_knows_what_is_over)
+{
+	struct sandbox_row ended = a_sandbox(DB_LOCAL), alive = a_sandbox(DB_LOCAL);
+	struct exec_row one = an_exec(ended.id, 1), two = an_exec(alive.id, 1);
+	uint64_t before = 0, last = 0;
+	int lost = 0, untold = 0;
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	GOOD(insert(db, &ended));
+	GOOD(insert(db, &alive));
+	GOOD(db_insert_exec(db, &one, &err));
+	GOOD(db_insert_exec(db, &two, &err));
+	GOOD(db_move_sandbox(db, ended.id, ended.state, SANDBOX_FAILED, "it broke", 1,
+			     &err));
+	db = db_close(db);
+	run_sql(TO_VERSION_3);
+	db = state_open();
+	GOOD(db_event_range(db, &before, &last, &err));
+	OK(before == last && before > 1600000000ULL * 1000000);
+	GOOD(db_each_exec(db, ended.id, 0, 0, count_lost, &lost, &err));
+	EQ(lost, 1);
+	GOOD(db_lose_execs(db, ended.id, count_untold, &untold, &err));
+	EQ(untold, 0);
+	GOOD(db_lose_execs(db, alive.id, count_untold, &untold, &err));
+	EQ(untold, 1);
 	GOOD(db_check(db, &err));
 	db_close(db);
 }

@@ -151,14 +151,24 @@ int box_move(struct box *box, enum sandbox_state to, const char *error,
 		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
-	int r = db_move_sandbox(box->service->db, box->row.id, box->row.state, to, error,
-				service_time(), err);
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	struct sandbox_row after = box->row;
+	int r = event_begin(box->service, &tx, err);
 
+	after.state = to;
+	if (r == 0)
+		r = db_move_sandbox(box->service->db, box->row.id, box->row.state, to,
+				    error, service_time(), err);
+	if (r == 0 && to == SANDBOX_FAILED)
+		r = event_emit_ends(box, "failed", err);
+	if (r == 0 && events[to])
+		event_emit_row(box->service, (enum event_type)events[to], &after, NULL,
+			       box->reason, NULL);
+	if (r == 0)
+		r = event_commit(&tx, err);
 	if (r < 0)
 		return r;
 	box_moved(box, to);
-	if (events[to])
-		event_emit(box->service, (enum event_type)events[to], box, NULL, NULL);
 	if (to == SANDBOX_FAILED)
 		box_arm(box);
 	loop_defer(box->service->loop, &box->waiters_task);

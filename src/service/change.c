@@ -111,10 +111,27 @@ static int begin_all(struct service *s, const struct sandbox_row *rows,
 		}
 		begun++;
 		lease_force(s, LEASE_DESCRIPTORS, rows[i].owner, 1, &ret[i]->descriptors);
-		event_emit(s, EVENT_SANDBOX_CREATED, ret[i], NULL, NULL);
 		box_make(ret[i], &specs[i], &sources[i]);
 	}
 	return begun > 0 ? 0 : error_errno(err, ENOMEM, "make a sandbox");
+}
+
+/* 1: the request was made before. */
+static int record_all(struct service *s, const struct sandbox_row *rows, size_t n,
+		      const struct db_request *request, struct warren_error *err)
+{
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	int r = event_begin(s, &tx, err), again;
+
+	if (r < 0)
+		return r;
+	again = db_insert_sandboxes(s->db, rows, n, request, err);
+	if (again < 0)
+		return again;
+	for (size_t i = 0; again == 0 && i < n; i++)
+		event_emit_row(s, EVENT_SANDBOX_CREATED, &rows[i], NULL, NULL, NULL);
+	r = event_commit(&tx, err);
+	return r < 0 ? r : again;
 }
 
 int box_create_many(struct service *s, struct sandbox_row *rows,
@@ -130,7 +147,7 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 	if (r < 0)
 		return r;
 	parts = stock_take(s, rows, n);
-	r = db_insert_sandboxes(s->db, rows, n, request, err);
+	r = record_all(s, rows, n, request, err);
 	/* From here on each box has its own. */
 	lease_end(s, LEASE_DESCRIPTORS, &lease);
 	if (r != 0)
@@ -169,16 +186,31 @@ static int remove_journal(void *ctx, const struct exec_row *row)
 	return 0;
 }
 
+static int record_deletion(struct service *s, struct box *box, struct warren_error *err)
+{
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	int r = event_begin(s, &tx, err);
+
+	if (r == 0)
+		r = event_emit_ends(box, "deleted", err);
+	if (r == 0)
+		r = db_delete_sandbox(s->db, box->row.id, err);
+	if (r < 0)
+		return r;
+	event_emit(s, EVENT_SANDBOX_DELETED, box, NULL, NULL);
+	return event_commit(&tx, err);
+}
+
 static void forget(struct service *s, struct box *box)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (db_each_exec(s->db, box->row.id, 0, 0, remove_journal, s, &err) < 0)
 		service_untidy(s);
-	if (db_delete_sandbox(s->db, box->row.id, &err) < 0)
+	/* Its row is found again, and deleted then. */
+	if (record_deletion(s, box, &err) < 0)
 		service_untidy(s);
 	s->figures.deleted++;
-	event_emit(s, EVENT_SANDBOX_DELETED, box, NULL, NULL);
 	while (box->jobs) {
 		struct box_job *job = box->jobs;
 

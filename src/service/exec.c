@@ -532,6 +532,24 @@ static int64_t end_of(const struct exec_row *row, const struct warren_result *re
 	return (int64_t)(result->wall_usec && took < now - began ? began + took : now);
 }
 
+/* Its end, and the events that tell of it. */
+static int run_record_end(const struct run *run, struct warren_error *err)
+{
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	struct service *s = run->service;
+	int r = event_begin(s, &tx, err);
+
+	if (r == 0)
+		r = db_finish_exec(s->db, run->row.id, run->row.ended_at,
+				   &run->row.result, err);
+	if (r < 0)
+		return r;
+	event_emit(s, EVENT_EXEC_FINISHED, run->box, run->row.id, &run->row.result);
+	if (run->row.result.oom)
+		event_emit(s, EVENT_OOM, run->box, run->row.id, NULL);
+	return event_commit(&tx, err);
+}
+
 void run_finish(struct run *run, const struct warren_result *result)
 {
 	struct box *box = run->box;
@@ -548,9 +566,6 @@ void run_finish(struct run *run, const struct warren_result *result)
 		if (box->row.idle_timeout_ms)
 			box_arm(box);
 	}
-	event_emit(box->service, EVENT_EXEC_FINISHED, box, run->row.id, result);
-	if (result->oom)
-		event_emit(box->service, EVENT_OOM, box, run->row.id, NULL);
 	/* Whoever waits may let go of it. */
 	(void)run_ref(run);
 	while (run->waiters) {
@@ -563,8 +578,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 	 * Written down after it was told: the journal has it until then, and the next start
 	 * would read it there. Nobody else is heard in between.
 	 */
-	survive(box->service, db_finish_exec(box->service->db, run->row.id,
-					     run->row.ended_at, result, &ignored));
+	survive(box->service, run_record_end(run, &ignored));
 	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));

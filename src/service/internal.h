@@ -181,7 +181,12 @@ struct service {
 	struct sweep *sweep; /* under way; NULL */
 	bool reuse;          /* of journals, see blank.c */
 	struct event events[EVENTS_KEPT];
-	uint64_t first_event, last_event;
+	struct event past_event; /* one that is not among them any more */
+	/* What is kept comes after the first; the last is that which was emitted last. */
+	uint64_t first_event, stored_event, last_event;
+	uint64_t dropped_event; /* that never came into the store; 0: none */
+	unsigned event_depth;   /* of transactions */
+	struct loop_timer *event_timer;
 	struct event_listener *listeners;
 	void (*note)(void *ctx, const char *text); /* NULL: there is no log */
 	void *note_ctx;
@@ -204,7 +209,31 @@ static inline void survive(struct service *s, int r)
 }
 
 /* event.c */
-void event_free_all(struct service *s);
+int event_open(struct service *s, struct warren_error *err);
+void event_close(struct service *s);
+/* Of a sandbox that has no box (yet). */
+void event_emit_row(struct service *s, enum event_type type,
+		    const struct sandbox_row *row, const char *object, const char *reason,
+		    const struct warren_result *result);
+
+/* A change of the store and the events that tell of it, as one. */
+struct event_tx {
+	struct service *service; /* NULL: not begun, or over */
+	struct db_tx tx;
+	uint64_t before;
+};
+
+int event_begin(struct service *s, struct event_tx *tx,
+		struct warren_error *err) MUST_CHECK;
+int event_commit(struct event_tx *tx, struct warren_error *err) MUST_CHECK;
+void event_rollback(struct event_tx *tx);
+#define AUTO_EVENT_TX CLEANUP(event_rollback)
+
+/*
+ * Within such a transaction: its sandbox ends, and with it all execs and sessions of which
+ * no end was told.
+ */
+int event_emit_ends(struct box *box, const char *why, struct warren_error *err);
 
 /* tidy.c */
 int tidy_open(struct service *s);

@@ -146,13 +146,24 @@ static int take_over(struct box *box, const char *data, size_t size, int fd,
 		     struct warren_error *err)
 {
 	AUTO_BUF struct buf enforced = BUF_INIT(65536);
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	struct sandbox_row after = box->row;
 	int r = line_open(box, fd, data, size, err);
 
 	if (r < 0)
 		return r;
 	put_enforced(&enforced, box->is.enforced, box->is.n_enforced);
-	r = db_start_sandbox(box->service->db, box->row.id,
-			     enforced.failed ? "[]" : enforced.data, service_time(), err);
+	after.state = SANDBOX_RUNNING;
+	r = event_begin(box->service, &tx, err);
+	if (r == 0)
+		r = db_start_sandbox(box->service->db, box->row.id,
+				     enforced.failed ? "[]" : enforced.data,
+				     service_time(), err);
+	if (r < 0)
+		return r;
+	event_emit_row(box->service, EVENT_SANDBOX_STARTED, &after, NULL, box->reason,
+		       NULL);
+	r = event_commit(&tx, err);
 	if (r == 0)
 		box_moved(box, SANDBOX_RUNNING);
 	box->loaded = r == 0;
@@ -204,7 +215,6 @@ static void on_created(void *ctx, const struct warren_error *failure, const char
 	if (!m->pulled)
 		figure_add(s, FIGURE_CREATE, (clock_now() - box->created) / 1000);
 	making_free(m);
-	event_emit(s, EVENT_SANDBOX_STARTED, box, NULL, NULL);
 	loop_defer(s->loop, &box->waiters_task);
 	box_arm(box);
 	box_next_job(box);

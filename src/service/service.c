@@ -87,7 +87,6 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->shares[LEASE_OUTPUT] =
 		(struct share){ .limit = o->output_max ? o->output_max : INT64_MAX };
 	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
-	s->first_event = s->last_event = (uint64_t)service_time() * 1000;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r == 0)
@@ -100,6 +99,8 @@ int service_new(const struct service_options *o, struct service **ret,
 		r = remove_open(s);
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
+	if (r == 0)
+		r = event_open(s, err);
 	if (r == 0)
 		r = marker_key_open(s, err);
 	if (r == 0)
@@ -126,7 +127,7 @@ struct service *service_free(struct service *s)
 	sweep_close(s);
 	remove_close(s);
 	blank_close(s);
-	event_free_all(s);
+	event_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
 	free(s);

@@ -450,8 +450,9 @@ struct event {
 	char object[ID_LEN + 1];     /* an exec or session; "" : none */
 	char *image;                 /* of IMAGE_*: what was asked for; NULL */
 	int state;                   /* of the sandbox after it; -1: deleted, or none */
-	const char *reason;          /* a word; NULL: there was no choice */
-	struct warren_result result; /* of EXEC_FINISHED */
+	char reason[32];             /* a word; "": there was no choice */
+	bool has_result;
+	struct warren_result result; /* of EXEC_FINISHED, if it is known */
 };
 
 const char *event_type_name(enum event_type type);
@@ -460,12 +461,12 @@ void event_emit(struct service *s, enum event_type type, const struct box *box,
 /* Of an image, which is nobody's own. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
- * Events are numbered; those of a later process have higher numbers, as it begins
- * with the time, in microseconds. What is kept comes after event_first().
+ * Events are numbered, over all processes that the state has had. What is kept comes after
+ * event_first(): of the last hour, but no more than a hundred thousand.
  */
 uint64_t event_first(const struct service *s);
-/* The next event after @id that is still kept; NULL: none. */
-const struct event *event_after(const struct service *s, uint64_t id);
+/* The next event after @id that is still kept, until this is called again; NULL: none. */
+const struct event *event_after(struct service *s, uint64_t id);
 uint64_t event_last(const struct service *s);
 
 struct event_listener {

@@ -216,6 +216,11 @@ static void finish_open(struct shell *sh, const struct warren_error *err)
 
 	sh->opened = NULL;
 	if (err) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		int r = db_delete_session(sh->service->db, sh->row.id, &ignored);
+
+		/* Nobody heard of it, be it that its shell was started. */
+		survive(sh->service, r == -ENOENT ? 0 : r);
 		opened(ctx, NULL, err);
 		return;
 	}
@@ -569,13 +574,26 @@ void shell_open(struct box *box, const struct run_start *start, const char *shel
 	try_shell(sh);
 }
 
+/* 0 also if it was told before: its sandbox has failed. */
+static int shell_record_end(const struct shell *sh, struct warren_error *err)
+{
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	int r = event_begin(sh->service, &tx, err);
+
+	if (r == 0)
+		r = db_delete_session(sh->service->db, sh->row.id, err);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	event_emit(sh->service, EVENT_SESSION_CLOSED, sh->box, sh->row.id, NULL);
+	return event_commit(&tx, err);
+}
+
 void shell_close(struct shell *sh, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct run *run = sh->run;
 
-	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &err));
-	event_emit(sh->service, EVENT_SESSION_CLOSED, sh->box, sh->row.id, NULL);
+	survive(sh->service, shell_record_end(sh, &err));
 	if (sh->command) {
 		struct shell_command *c = sh->command;
 		struct shell_result res = { .serial = sh->row.serial,

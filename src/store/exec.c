@@ -55,22 +55,31 @@ enum column {
 	COL_TIMEOUT_MS,
 	COL_JOURNAL,
 	COL_ENDED_AT,
-	COL_EXIT_CODE,
-	COL_SIGNAL,
-	COL_TIMED_OUT,
-	COL_OOM,
-	COL_WALL_USEC,
-	COL_USER_USEC,
-	COL_SYSTEM_USEC,
-	COL_MAX_MEMORY,
-	COL_READ_BYTES,
-	COL_WRITTEN_BYTES,
+	COL_RESULT,
+	COL_LOST = COL_RESULT + 10,
 };
 
 static uint64_t column_account(const struct query *q, int i)
 {
 	return sqlite3_column_type(q->stmt, i) == SQLITE_NULL ? WARREN_UNKNOWN
 							      : column_u64(q, i);
+}
+
+bool column_result(const struct query *q, int i, struct warren_result *ret)
+{
+	*ret = (struct warren_result){
+		.exit_code = (int)column_int(q, i),
+		.signal = (int)column_int(q, i + 1),
+		.timed_out = column_int(q, i + 2),
+		.oom = column_int(q, i + 3),
+		.wall_usec = column_u64(q, i + 4),
+		.user_usec = column_account(q, i + 5),
+		.system_usec = column_account(q, i + 6),
+		.max_memory = column_account(q, i + 7),
+		.read_bytes = column_account(q, i + 8),
+		.written_bytes = column_account(q, i + 9),
+	};
+	return sqlite3_column_type(q->stmt, i) != SQLITE_NULL;
 }
 
 static void read_row(const struct query *q, struct exec_row *row)
@@ -87,19 +96,9 @@ static void read_row(const struct query *q, struct exec_row *row)
 		.journal = column_text(q, COL_JOURNAL),
 		.ended = sqlite3_column_type(q->stmt, COL_ENDED_AT) != SQLITE_NULL,
 		.ended_at = column_int(q, COL_ENDED_AT),
-		.result = {
-			.exit_code = (int)column_int(q, COL_EXIT_CODE),
-			.signal = (int)column_int(q, COL_SIGNAL),
-			.timed_out = column_int(q, COL_TIMED_OUT),
-			.oom = column_int(q, COL_OOM),
-			.wall_usec = column_u64(q, COL_WALL_USEC),
-			.user_usec = column_account(q, COL_USER_USEC),
-			.system_usec = column_account(q, COL_SYSTEM_USEC),
-			.max_memory = column_account(q, COL_MAX_MEMORY),
-			.read_bytes = column_account(q, COL_READ_BYTES),
-			.written_bytes = column_account(q, COL_WRITTEN_BYTES),
-		},
+		.lost = column_int(q, COL_LOST),
 	};
+	(void)column_result(q, COL_RESULT, &row->result);
 	column_id(q, COL_ID, row->id);
 	column_id(q, COL_SANDBOX, row->sandbox);
 }
@@ -142,6 +141,25 @@ static void query_account(struct query *q, uint64_t n)
 		query_count(q, n);
 }
 
+void query_result(struct query *q, const struct warren_result *result)
+{
+	if (!result) {
+		for (int i = 0; i < 10; i++)
+			query_blob(q, NULL, 0);
+		return;
+	}
+	query_int(q, result->exit_code);
+	query_int(q, result->signal);
+	query_int(q, result->timed_out);
+	query_int(q, result->oom);
+	query_count(q, result->wall_usec);
+	query_account(q, result->user_usec);
+	query_account(q, result->system_usec);
+	query_account(q, result->max_memory);
+	query_account(q, result->read_bytes);
+	query_account(q, result->written_bytes);
+}
+
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		   const struct warren_result *result, struct warren_error *err)
 {
@@ -160,16 +178,7 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		return r;
 	q = query_start(db, STMT_FINISH_EXEC);
 	query_int(&q, ended_at);
-	query_int(&q, result->exit_code);
-	query_int(&q, result->signal);
-	query_int(&q, result->timed_out);
-	query_int(&q, result->oom);
-	query_count(&q, result->wall_usec);
-	query_account(&q, result->user_usec);
-	query_account(&q, result->system_usec);
-	query_account(&q, result->max_memory);
-	query_account(&q, result->read_bytes);
-	query_account(&q, result->written_bytes);
+	query_result(&q, result);
 	query_text(&q, id);
 	r = query_run(&q, err);
 	return r < 0 ? r : db_commit(&tx, err);
@@ -208,6 +217,28 @@ int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *r
 	AUTO_QUERY struct query q = query_start(db, STMT_EACH_RUNNING);
 
 	return walk(&q, fn, ctx, err);
+}
+
+int db_lose_execs(struct db *db, const char *sandbox,
+		  int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
+		  struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	int r = db_begin(db, DB_CRASH_SAFE, &tx, err);
+
+	if (r == 0) {
+		AUTO_QUERY struct query q = query_start(db, STMT_UNTOLD_EXECS);
+
+		query_text(&q, sandbox);
+		r = walk(&q, fn, ctx, err);
+	}
+	if (r == 0) {
+		AUTO_QUERY struct query q = query_start(db, STMT_LOSE_EXECS);
+
+		query_text(&q, sandbox);
+		r = query_run(&q, err);
+	}
+	return r < 0 ? r : db_commit(&tx, err);
 }
 
 int db_last_exec(struct db *db, const char *sandbox, uint32_t *ret,

@@ -130,6 +130,26 @@ static const char *const steps[] = {
 	"ALTER TABLE tokens ADD COLUMN sandbox TEXT"
 	"  REFERENCES sandboxes (id) ON DELETE CASCADE;"
 	"CREATE INDEX tokens_of_sandbox ON tokens (sandbox) WHERE sandbox IS NOT NULL;",
+
+	/*
+	 * Events that outlive the process. `clock` is the time they are forgotten by. Ids begin
+	 * with the time, so that a cursor of before is older than all of them. Of an exec
+	 * whose sandbox failed it is written down that its end was told.
+	 */
+	"CREATE TABLE events ("
+	"  id INTEGER PRIMARY KEY,"
+	"  at INTEGER NOT NULL, clock INTEGER NOT NULL,"
+	"  type TEXT NOT NULL,"
+	"  owner TEXT, sandbox TEXT, object TEXT, image TEXT,"
+	"  state INTEGER NOT NULL, reason TEXT,"
+	"  exit_code INTEGER, signal INTEGER, timed_out INTEGER, oom INTEGER,"
+	"  wall_usec INTEGER, user_usec INTEGER, system_usec INTEGER,"
+	"  max_memory INTEGER, read_bytes INTEGER, written_bytes INTEGER"
+	") STRICT;"
+	"INSERT INTO meta (key, value) VALUES ('event_base', unixepoch() * 1000000);"
+	"ALTER TABLE execs ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE execs SET lost = 1 WHERE ended_at IS NULL AND sandbox IN"
+	"  (SELECT id FROM sandboxes WHERE state = 4);",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

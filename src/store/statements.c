@@ -20,7 +20,11 @@
 #define EXEC                                                                 \
 	"id, sandbox, number, argv, cwd, user, pty, session, started_at, "   \
 	"timeout_ms, journal, ended_at, exit_code, signal, timed_out, oom, " \
-	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes"
+	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes, lost"
+#define EVENT                                                                    \
+	"id, at, clock, type, owner, sandbox, object, image, state, reason, "    \
+	"exit_code, signal, timed_out, oom, wall_usec, user_usec, system_usec, " \
+	"max_memory, read_bytes, written_bytes"
 #define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name"
 
 const char sandbox_columns[] = SANDBOX;
@@ -119,6 +123,10 @@ const char *const statement_texts[STMT_MAX] = {
 			   "ORDER BY number LIMIT ?",
 	[STMT_EACH_RUNNING] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
 			      "WHERE ended_at IS NULL ORDER BY sandbox, number",
+	[STMT_UNTOLD_EXECS] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
+			      "WHERE sandbox = ? AND ended_at IS NULL AND lost = 0",
+	[STMT_LOSE_EXECS] = "UPDATE execs SET lost = 1 WHERE sandbox = ? AND "
+			    "ended_at IS NULL",
 	[STMT_COUNT_RUNNING] =
 		"SELECT count(*) FROM execs WHERE sandbox = ? AND ended_at IS NULL",
 	[STMT_LAST_EXEC] = "SELECT max(number) FROM execs WHERE sandbox = ?",
@@ -134,5 +142,15 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_EACH_SESSION] = "SELECT " SESSION " FROM sessions ORDER BY seq",
 	[STMT_SESSIONS_OF] =
 		"SELECT " SESSION " FROM sessions WHERE sandbox = ? ORDER BY seq",
+	[STMT_INSERT_EVENT] =
+		"INSERT INTO events (" EVENT ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		"?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_EACH_EVENT] =
+		"SELECT " EVENT " FROM events WHERE id > ? ORDER BY id LIMIT ?",
+	[STMT_EVENT_RANGE] = "SELECT min(id), max(id) FROM events",
+	[STMT_PRUNE_EVENTS] =
+		"DELETE FROM events WHERE id <= (SELECT max(id) FROM (SELECT id, clock FROM "
+		"events ORDER BY id LIMIT ?1) WHERE clock < ?2 OR id <= ?3) "
+		"AND id < (SELECT max(id) FROM events)",
 	[STMT_DELETE_SESSION] = "DELETE FROM sessions WHERE id = ?",
 };

@@ -337,6 +337,7 @@ struct exec_row {
 	int64_t started_at;
 	uint64_t timeout_ms;
 	const char *journal; /* file name */
+	bool lost;           /* its sandbox failed before it ended: how is not known */
 	bool ended;          /* then these are filled: */
 	int64_t ended_at;
 	struct warren_result result;
@@ -360,6 +361,13 @@ int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 /* Those that have not ended, of all sandboxes: for the start of the daemon. */
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
+/*
+ * Its sandbox is gone: @fn hears of each that neither ended nor was lost before, and from now on they
+ * are. What @fn returns other than 0 undoes it.
+ */
+int db_lose_execs(struct db *db, const char *sandbox,
+		  int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
+		  struct warren_error *err) MUST_CHECK;
 int db_delete_exec(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 /* The greatest number in use; 0: none. */
 int db_last_exec(struct db *db, const char *sandbox, uint32_t *ret,
@@ -397,6 +405,34 @@ int db_delete_session(struct db *db, const char *id, struct warren_error *err) M
 void session_row_done(struct session_row *row);
 
 #define AUTO_SESSION_ROW CLEANUP(session_row_done)
+
+/* ------------------------------------------------------------------ events */
+
+struct event_row {
+	uint64_t id;   /* one more than that of the event before it */
+	int64_t at;    /* for who reads it */
+	int64_t clock; /* for db_prune_events() */
+	const char *type;
+	const char *owner, *sandbox, *object, *image, *reason; /* NULL: none */
+	int state;                                             /* as the caller has it */
+	const struct warren_result *result;                    /* NULL: none */
+};
+
+int db_insert_event(struct db *db, const struct event_row *row,
+		    struct warren_error *err) MUST_CHECK;
+/* Those after the id @after, at most @max. */
+int db_each_event(struct db *db, uint64_t after, size_t max,
+		  int (*fn)(void *ctx, const struct event_row *row), void *ctx,
+		  struct warren_error *err) MUST_CHECK;
+/* All events after *@ret_before are kept, up to *@ret_last; where both are one, there is none. */
+int db_event_range(struct db *db, uint64_t *ret_before, uint64_t *ret_last,
+		   struct warren_error *err) MUST_CHECK;
+/*
+ * Of the oldest @max, delete those up to the id @through or of before the time @clock, and what is
+ * older than such; never the newest of all. How many they were.
+ */
+int db_prune_events(struct db *db, uint64_t through, int64_t clock, uint64_t max,
+		    struct warren_error *err) MUST_CHECK;
 
 /* -------------------------------------------------------------------- meta */
 

@@ -61,6 +61,8 @@ enum db_stmt {
 	STMT_GET_EXEC,
 	STMT_EACH_EXEC,
 	STMT_EACH_RUNNING,
+	STMT_UNTOLD_EXECS,
+	STMT_LOSE_EXECS,
 	STMT_COUNT_RUNNING,
 	STMT_LAST_EXEC,
 	STMT_DELETE_EXEC,
@@ -69,6 +71,10 @@ enum db_stmt {
 	STMT_GET_SESSION,
 	STMT_EACH_SESSION,
 	STMT_SESSIONS_OF,
+	STMT_INSERT_EVENT,
+	STMT_EACH_EVENT,
+	STMT_EVENT_RANGE,
+	STMT_PRUNE_EVENTS,
 	STMT_DELETE_SESSION,
 	STMT_MAX,
 };
@@ -135,6 +141,10 @@ void query_text(struct query *q, const char *text);
 void query_blob(struct query *q, const void *data, size_t size);
 void query_int(struct query *q, int64_t n);
 void query_u64(struct query *q, uint64_t n);
+
+/* exec.c: how an exec ended, as ten parameters or columns; NULL or false: it did not. */
+void query_result(struct query *q, const struct warren_result *result);
+bool column_result(const struct query *q, int i, struct warren_result *ret);
 
 /* For LIMIT: @n rows, 0: all. */
 void query_limit(struct query *q, size_t n);

@@ -9,6 +9,7 @@
 #include "net/loop.h"
 
 #define HEARTBEAT_MS 15000
+#define AT_ONCE      64 /* events that are read in one turn */
 
 struct listening {
 	struct call *call;
@@ -80,21 +81,21 @@ static void put_event(struct listening *l, const struct event *e)
 		json_str(&j, "session_id", e->object);
 	else if (e->object[0])
 		json_str(&j, "exec_id", e->object);
-	if (e->type == EVENT_EXEC_FINISHED) {
+	if (e->has_result) {
 		json_raw(&j, "result", "", 0);
 		show_result(&json, &e->result);
 	}
 	if (e->state >= 0)
 		json_str(&j, "state", sandbox_state_name((enum sandbox_state)e->state));
-	if (e->reason)
+	if (e->reason[0])
 		json_str(&j, "reason", e->reason);
 	json_close(&j, '}');
 	put_line(l, &json);
 }
 
 /*
- * Who was away too long, or since before a restart, is told, and sees from here on. So is who was
- * ahead of us: its events are those of another service, or of this one before its clock was put back.
+ * A client that was away too long is told, and sees from here on. So is one that is
+ * ahead of us: its events are those of another service, or of a state that was there before.
  */
 static void tell_missed(struct listening *l)
 {
@@ -111,16 +112,21 @@ static void tell_missed(struct listening *l)
 	put_line(l, &json);
 }
 
+/* Others have their turn in between. */
 static void go_on(struct listening *l)
 {
 	const struct event *e;
+	unsigned n = 0;
 
 	tell_missed(l);
-	while (!l->blocked && (e = event_after(l->call->v1->service, l->last))) {
+	while (!l->blocked && n++ < AT_ONCE &&
+	       (e = event_after(l->call->v1->service, l->last))) {
 		l->last = e->id;
 		if (wanted(l, e))
 			put_event(l, e);
 	}
+	if (!l->blocked && n > AT_ONCE)
+		loop_timer_set(l->timer, 0);
 }
 
 static void on_event(struct event_listener *listener)
