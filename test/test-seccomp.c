@@ -510,6 +510,25 @@ TEST(socket_speaks_what_programs_speak)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
+/* What a kernel without it says: with EPERM useradd, su and sudo refuse to work. */
+TEST(socket_has_no_audit)
+{
+	static const struct attempt list[] = {
+		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT), EPROTONOSUPPORT },
+		{ SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_AUDIT), EPROTONOSUPPORT },
+		{ SOCKET(GARBAGE | AF_NETLINK, GARBAGE | SOCK_RAW,
+			 GARBAGE | NETLINK_AUDIT),
+		  EPROTONOSUPPORT },
+		{ SOCKET(AF_NETLINK, SOCK_STREAM, NETLINK_AUDIT), EPERM },
+		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT - 1), EPERM },
+		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT + 1), EPERM },
+		{ SOCKET(AF_INET, SOCK_DGRAM, NETLINK_AUDIT), EPERM },
+		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE), 0 },
+	};
+
+	attempt_all(list, ARRAY_SIZE(list));
+}
+
 TEST(socket_refuses_everything_else)
 {
 	static const struct attempt list[] = {
@@ -531,7 +550,6 @@ TEST(socket_refuses_everything_else)
 		{ SOCKET(AF_INET6, SOCK_DGRAM, IPPROTO_ICMP), EPERM },
 		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER), EPERM },
 		{ SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_XFRM), EPERM },
-		{ SOCKET(AF_NETLINK, SOCK_DGRAM, NETLINK_AUDIT), EPERM },
 		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT), EPERM },
 		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC), EPERM },
 		{ SOCKET(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE), EPERM },

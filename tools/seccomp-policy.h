@@ -36,7 +36,8 @@ enum policy_verdict {
 	POLICY_ENOSYS, /* as if the kernel were too old: callers fall back */
 	POLICY_ALLOW,
 	POLICY_EPERM,
-	POLICY_KILL, /* foreign ABIs only */
+	POLICY_NO_PROTOCOL, /* EPROTONOSUPPORT: as if the kernel were built without it */
+	POLICY_KILL,        /* foreign ABIs only */
 	POLICY_VERDICTS,
 };
 
@@ -259,18 +260,23 @@ static const struct policy_switch socket_inet6 = {
 		     { SOCK_DGRAM, .next = &socket_udp6 }),
 };
 
-static const struct policy_switch socket_netlink_route = {
+/*
+ * Audit: libaudit takes EPROTONOSUPPORT for a kernel without it, and useradd, su, sudo and
+ * PAM go on. Any other errno is to them an audit service that cannot be reached: they refuse to work.
+ */
+static const struct policy_switch socket_netlink_protocol = {
 	.arg = 2,
 	.otherwise = POLICY_EPERM,
-	POLICY_CASES({ NETLINK_ROUTE, POLICY_ALLOW }), /* getifaddrs(3) */
+	POLICY_CASES({ NETLINK_ROUTE, POLICY_ALLOW }, /* getifaddrs(3) */
+		     { NETLINK_AUDIT, POLICY_NO_PROTOCOL }),
 };
 
 static const struct policy_switch socket_netlink = {
 	.arg = 1,
 	.mask = TYPE_MASK,
 	.otherwise = POLICY_EPERM,
-	POLICY_CASES({ SOCK_RAW, .next = &socket_netlink_route },
-		     { SOCK_DGRAM, .next = &socket_netlink_route }),
+	POLICY_CASES({ SOCK_RAW, .next = &socket_netlink_protocol },
+		     { SOCK_DGRAM, .next = &socket_netlink_protocol }),
 };
 
 static const struct policy_switch socket_family = {
