@@ -59,6 +59,21 @@ def a_container_that_is_killed_is_a_sandbox_that_died():
         until(lambda: names(d, "-a") == [], "containers are left")
 
 
+@test
+def a_container_knows_its_own_name():
+    """Without a network the daemon does not write it into /etc/hosts by itself."""
+    d = docker()
+    with world(d) as w:
+        for hostname, expected in ((None, ()), ("node7.example.org", ("node7.example.org", "node7"))):
+            spec = {"backend": "docker", "image": IMAGE} | ({"hostname": hostname} if hostname else {})
+            box = w.post("/v1/sandboxes", spec, status=201)["id"]
+            eq(w.run(box, "hostname -i; echo $LANG")["stdout"].split(), ["127.0.0.1", "C.UTF-8"])
+            found = [line.split() for line in w.run(box, "cat /etc/hosts")["stdout"].splitlines()]
+            for name in expected or (box,):
+                eq([line[0] for line in found if name in line[1:]], ["127.0.0.1"], name)
+            w.ask("DELETE", f"/v1/sandboxes/{box}", status=204)
+
+
 def bare(d):
     """An image of one program, which is of no use to anybody but who calls it by its name, and of a user that is not root."""
     if "bare" not in d.call("images", "--format", "{{.Repository}}").decode().split():

@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 enum skel_kind {
-	SKEL_COMMON, /* mount points, a skeleton of /sys, /etc/hosts */
+	SKEL_COMMON, /* mount points, a skeleton of /sys, a plain /etc/hosts */
 	SKEL_HOST, /* and a root around the machine's /usr: links, empty homes, a curated /etc */
 };
 

@@ -320,17 +320,38 @@ static json_t *rlimits(const struct warren_spec *spec)
 	return NULL;
 }
 
+/*
+ * The daemon writes /etc/hosts, and without a network no line for the host name. One with a
+ * domain is known without it, too, as base/hosts.c has it.
+ */
+static json_t *own_names(const struct place *p, const struct warren_spec *spec)
+{
+	const char *name = spec->hostname ? spec->hostname : p->id;
+	size_t label = strcspn(name, ".");
+	json_t *list = json_array();
+	int r = json_array_append_new(list, json_sprintf("%s:127.0.0.1", name));
+
+	if (r == 0 && name[label])
+		r = json_array_append_new(
+			list, json_sprintf("%.*s:127.0.0.1", (int)label, name));
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
 static json_t *host_config(const struct place *p, const struct warren_spec *spec,
 			   const struct warren_limits *limits, const json_t *volumes,
 			   bool door)
 {
 	json_t *host = json_pack(
-		"{s:o, s:[s], s:o, s:[s], s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, s:o}",
+		"{s:o, s:[s], s:o, s:[s], s:o, s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, "
+		"s:o}",
 		"Mounts", all_mounts(p, spec, volumes, door), "CapDrop", "ALL", "CapAdd",
-		kept_caps(), "SecurityOpt", "no-new-privileges", "NetworkMode", "none",
-		"IpcMode", "private", "CgroupnsMode", "private", "ReadonlyRootfs",
-		spec->read_only, "LogConfig", "Type", "none", "RestartPolicy", "Name",
-		"no", "Ulimits", rlimits(spec));
+		kept_caps(), "SecurityOpt", "no-new-privileges", "ExtraHosts",
+		own_names(p, spec), "NetworkMode", "none", "IpcMode", "private",
+		"CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only, "LogConfig",
+		"Type", "none", "RestartPolicy", "Name", "no", "Ulimits", rlimits(spec));
 
 	if (host && docker_put_limits(host, limits))
 		return host;

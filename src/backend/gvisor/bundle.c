@@ -139,7 +139,6 @@ static json_t *mounts(const struct gvisor_making *m)
 
 int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 {
-	const char *hostname = m->spec->hostname ? m->spec->hostname : m->place->id;
 	char root[GVISOR_PATH_MAX], path[GVISOR_PATH_MAX];
 	json_t *env = json_array(), *doc;
 	int r = environment(m, env, err);
@@ -151,9 +150,9 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 		"{s:s}, {s:s}]}}",
 		"ociVersion", "1.0.2", "warrenNoNetwork", (int)m->no_network, "process",
 		process(m, env), "root", "path", root, "readonly",
-		(int)m->spec->read_only, "hostname", hostname, "mounts", mounts(m),
-		"linux", "namespaces", "type", "pid", "type", "network", "type", "ipc",
-		"type", "uts", "type", "mount");
+		(int)m->spec->read_only, "hostname", gvisor_hostname(m), "mounts",
+		mounts(m), "linux", "namespaces", "type", "pid", "type", "network",
+		"type", "ipc", "type", "uts", "type", "mount");
 	json_decref(env);
 	if (r == 0 && !doc)
 		r = error_set(err, EINVAL,

@@ -81,6 +81,12 @@ struct gvisor_step {
 	int (*run)(struct gvisor_making *m, struct warren_error *err);
 };
 
+/* The name that the sandbox has for itself. */
+static inline const char *gvisor_hostname(const struct gvisor_making *m)
+{
+	return m->spec->hostname ? m->spec->hostname : m->place->id;
+}
+
 /* A path below the place's directory. */
 void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
 /* A directory of files alone, and them; 0 also when there is none. */

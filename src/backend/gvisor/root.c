@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 
 #include "backend/gvisor/gvisor.h"
+#include "base/hosts.h"
 #include "os/mount.h"
 #include "os/ns.h"
 
@@ -157,11 +158,16 @@ static int attach_copy(int fd, const char *name, struct warren_error *err)
 static int mount_overlay(const struct gvisor_making *m, struct warren_error *err)
 {
 	char options[IMAGE_LOWERS_MAX + 64];
+	int r;
 
 	(void)snprintf(options, sizeof(options),
 		       "lowerdir=%s,upperdir=u,workdir=w,userxattr", m->image.lowers);
-	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0 || mkdir("r", 0755) < 0)
+	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0 || mkdir("r", 0755) < 0 ||
+	    mkdir("u/etc", 0755) < 0)
 		return error_errno(err, errno, "make an upper");
+	r = hosts_write("u", gvisor_hostname(m));
+	if (r < 0)
+		return error_errno(err, -r, "write /etc/hosts");
 	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return error_errno(err, errno, "mount overlay");
 	return 0;

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "backend/native/native.h"
+#include "base/hosts.h"
 #include "os/mount.h"
 
 /* Anywhere in our copy of the host's mounts that is there and that everybody may enter. */
@@ -119,7 +120,9 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 
 	if (r < 0)
 		return r;
-	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0)
+	/* Of a part, ahead: the upper and what is written into it. */
+	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
+	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
 	return 0;
 }
@@ -192,10 +195,10 @@ static int mount_overlay(struct native_plan *p, struct warren_error *err)
 					  { "workdir", "w" },
 					  { "userxattr", NULL },
 					  { NULL, NULL } };
-	int r;
+	int r = hosts_write("u", p->hostname);
 
-	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0)
-		return error_errno(err, errno, "make an upper");
+	if (r < 0)
+		return error_errno(err, -r, "write /etc/hosts");
 	if (strlen(p->image.lowers) > 255)
 		return mount_long_overlay(p, err);
 	r = mount_new("overlay", options, PLAIN, &p->root, err);

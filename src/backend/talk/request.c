@@ -15,6 +15,9 @@
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+/* As docker's images have it: text is UTF-8. Where a C library does not know it, it stays at C. */
+#define LANG_DEFAULT "LANG=C.UTF-8"
+#define TERM_DEFAULT "TERM=xterm" /* at a terminal, as docker has it */
 #define PIPE_SIZE    (1 << 20)
 
 /* --------------------------------------------------------------- any message */
@@ -92,15 +95,17 @@ static void add_var(struct buf *out, uint32_t *n, const char *var)
 
 /* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or that only. */
 static void add_env(struct buf *out, uint32_t *n, const struct request_base *base,
-		    const struct talk_user *user, const char *const *own, bool only)
+		    const struct talk_user *user, const char *const *own, bool only,
+		    bool pty)
 {
 	const char *const *shared = only ? NULL : base->env;
 	char home[sizeof(user->home) + 8], host[80];
-	const char *defaults[] = { PATH_DEFAULT, home, host };
+	const char *defaults[] = { PATH_DEFAULT, home, host, LANG_DEFAULT, TERM_DEFAULT };
+	size_t n_defaults = ARRAY_SIZE(defaults) - !pty;
 
 	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
 	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", base->hostname);
-	for (size_t i = 0; i < ARRAY_SIZE(defaults) && !only; i++)
+	for (size_t i = 0; i < n_defaults && !only; i++)
 		if (!overridden(defaults[i], shared) && !overridden(defaults[i], own))
 			add_var(out, n, defaults[i]);
 	for (; shared && *shared; shared++)
@@ -166,7 +171,7 @@ static int pack(struct request *q, const struct request_base *base,
 	buf_add(&q->msg, cwd, strlen(cwd) + 1);
 	for (const char *const *a = spec->argv; *a; a++, head.argc++)
 		buf_add(&q->msg, *a, strlen(*a) + 1);
-	add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only);
+	add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only, spec->pty);
 	if (q->msg.failed && !q->msg.full)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
