@@ -96,7 +96,9 @@ static int version_of_state(void)
 /* What the steps after the third added. */
 #define TO_VERSION_3                                                                \
 	"DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
-	"ALTER TABLE execs DROP COLUMN lost; PRAGMA user_version = 3;"
+	"ALTER TABLE execs DROP COLUMN lost; DROP TABLE requests;"                  \
+	"DROP INDEX tokens_revoked; DROP INDEX tokens_expiring;"                    \
+	"PRAGMA user_version = 3;"
 
 TEST(a_newer_state_is_refused_and_left_alone)
 {

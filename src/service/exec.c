@@ -554,6 +554,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 {
 	struct box *box = run->box;
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
 
 	if (run->row.ended)
 		return;
@@ -578,7 +579,10 @@ void run_finish(struct run *run, const struct warren_result *result)
 	 * Written down after it was told: the journal has it until then, and the next start
 	 * would read it there. Nobody else is heard in between.
 	 */
-	survive(box->service, run_record_end(run, &ignored));
+	r = run_record_end(run, &ignored);
+	survive(box->service, r);
+	if (r == 0 && run->row.session)
+		journals_forget_closed(box, run->row.id, run->row.journal);
 	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));

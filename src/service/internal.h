@@ -187,6 +187,9 @@ struct service {
 	uint64_t dropped_event; /* that never came into the store; 0: none */
 	unsigned event_depth;   /* of transactions */
 	struct loop_timer *event_timer;
+	struct loop_timer *prune_timer; /* prune.c */
+	size_t prune_step;
+	char prune_owner[DB_NAME_MAX + 1];
 	struct event_listener *listeners;
 	void (*note)(void *ctx, const char *text); /* NULL: there is no log */
 	void *note_ctx;
@@ -241,6 +244,10 @@ void tidy_close(struct service *s);
 /* Something was left that must be put right, as soon as that is possible. */
 void service_untidy(struct service *s);
 
+/* prune.c */
+int prune_open(struct service *s);
+void prune_close(struct service *s);
+
 /* journal_limit.c */
 int journal_limit_open(struct service *s);
 void journal_limit_close(struct service *s);
@@ -288,6 +295,8 @@ void journals_settle(struct run *run);
 void journals_drop(struct run *run);
 /* Forget the oldest that ended while there are too many. */
 void journals_forget(struct box *box);
+/* The shell of a session that was closed: once it has ended, nobody asks for it any more. */
+void journals_forget_closed(struct box *box, const char *exec, const char *journal);
 /* Found again: one that ended, or that is @run. */
 void journals_restore(struct box *box, const struct exec_row *row, struct run *run);
 

@@ -61,31 +61,55 @@ static void subtract(struct box *box, uint64_t bytes)
 			       (bytes < box->journal_bytes ? bytes : box->journal_bytes));
 }
 
+static int forget_exec(struct box *box, const struct oldest *o)
+{
+	struct service *s = box->service;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = db_delete_exec(s->db, o->id, &err);
+	struct run *run;
+	uint64_t room;
+
+	if (r < 0)
+		return r;
+	run = loaded_run(box, o->id);
+	room = run && run->journal_room ? run->journal_room : size_on_disk(s, o->journal);
+	if (run)
+		run->journal_room = 0;
+	run_remove_journal(s, o->journal);
+	subtract(box, room);
+	box->n_kept--;
+	return 1;
+}
+
 /* 1; 0: there is none that ended; -errno: it could not be forgotten. */
 static int forget_one(struct box *box)
 {
 	struct service *s = box->service;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct oldest o = { "", "" };
-	struct run *run;
-	uint64_t room;
 	int r = db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &err);
 
 	if (r >= 0 && !o.id[0])
 		return 0;
 	if (r >= 0)
-		r = db_delete_exec(s->db, o.id, &err);
-	survive(s, r < 0 ? r : 0);
-	if (r < 0)
-		return r;
-	run = loaded_run(box, o.id);
-	room = run && run->journal_room ? run->journal_room : size_on_disk(s, o.journal);
-	if (run)
-		run->journal_room = 0;
-	run_remove_journal(s, o.journal);
-	subtract(box, room);
-	box->n_kept--;
-	return 1;
+		r = forget_exec(box, &o);
+	survive(s, r);
+	return r;
+}
+
+void journals_forget_closed(struct box *box, const char *exec, const char *journal)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct oldest o = { "", "" };
+	int r = db_has_session(box->service->db, exec, &err);
+
+	if (r == 0) {
+		(void)snprintf(o.id, sizeof(o.id), "%s", exec);
+		(void)snprintf(o.journal, sizeof(o.journal), "%s",
+			       journal ? journal : "");
+		r = forget_exec(box, &o);
+	}
+	survive(box->service, r == -ENOENT ? 0 : r);
 }
 
 /* Of those that ended, no more are remembered than the service was told to. */

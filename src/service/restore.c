@@ -17,6 +17,8 @@
  * Journals without a row are of execs that were never acknowledged: removed.
  */
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -131,6 +133,51 @@ static int take_session(void *ctx, const struct session_row *row)
 	return 0;
 }
 
+struct closed_shells {
+	size_t n;
+	struct {
+		char id[ID_LEN + 1], journal[ID_LEN + 1];
+		bool ended;
+	} one[4096]; /* the rest another time */
+};
+
+static int take_closed_shell(void *ctx, const struct exec_row *row)
+{
+	struct closed_shells *all = ctx;
+
+	if (all->n == ARRAY_SIZE(all->one))
+		return 0;
+	(void)snprintf(all->one[all->n].id, ID_LEN + 1, "%s", row->id);
+	(void)snprintf(all->one[all->n].journal, ID_LEN + 1, "%s",
+		       row->journal ? row->journal : "");
+	all->one[all->n++].ended = row->ended;
+	return 0;
+}
+
+/* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
+static void restore_closed_shells(struct box *box)
+{
+	struct closed_shells *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(box->service, db_each_closed_shell(box->service->db, box->row.id,
+						   take_closed_shell, all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct run *run = NULL;
+
+		if (all->one[i].ended)
+			journals_forget_closed(box, all->one[i].id, all->one[i].journal);
+		else
+			run = run_find(box, all->one[i].id);
+		if (run)
+			run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+		(void)run_unref(run);
+	}
+	free(all);
+}
+
 static void restore_shells(struct box *box)
 {
 	struct sessions *all = calloc(1, sizeof(*all));
@@ -177,6 +224,7 @@ int box_take_up(struct box *box, const char *data, size_t size, int fd,
 		s->figures.restored++;
 		load_runs(box);
 		restore_shells(box);
+		restore_closed_shells(box);
 		box->loaded = true;
 	}
 	/* A store that cannot be written to is no reason to end it. */

@@ -92,6 +92,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
+		r = prune_open(s);
+	if (r == 0)
 		r = journal_limit_open(s);
 	if (r == 0)
 		r = blank_open(s);
@@ -123,6 +125,7 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	prune_close(s);
 	journal_limit_close(s);
 	sweep_close(s);
 	remove_close(s);

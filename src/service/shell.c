@@ -604,6 +604,9 @@ void shell_close(struct shell *sh, service_done_fn done, void *ctx)
 		sh->command = NULL;
 		c->result(c, &res);
 	}
+	/* Else it is forgotten when it ends. */
+	if (run_row(run)->ended && sh->box)
+		journals_forget_closed(sh->box, run_row(run)->id, run_row(run)->journal);
 	if (run_row(run)->ended || run_lost(run))
 		done(ctx, 0, NULL);
 	else

@@ -211,6 +211,16 @@ int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 	return walk(&q, fn, ctx, err);
 }
 
+int db_each_closed_shell(struct db *db, const char *sandbox,
+			 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
+			 struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_CLOSED_SHELLS);
+
+	query_text(&q, sandbox);
+	return walk(&q, fn, ctx, err);
+}
+
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
 		    void *ctx, struct warren_error *err)
 {

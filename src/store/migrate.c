@@ -150,6 +150,20 @@ static const char *const steps[] = {
 	"ALTER TABLE execs ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE execs SET lost = 1 WHERE ended_at IS NULL AND sandbox IN"
 	"  (SELECT id FROM sandboxes WHERE state = 4);",
+
+	/* Idempotency keys that outlive what they made; what tokens are pruned by. */
+	"CREATE TABLE requests ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  owner TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
+	"  key TEXT NOT NULL,"
+	"  hash BLOB NOT NULL,"
+	"  at INTEGER NOT NULL,"
+	"  UNIQUE (owner, key)"
+	") STRICT;"
+	"CREATE INDEX requests_of_owner ON requests (owner, seq);"
+	"CREATE INDEX requests_by_time ON requests (at);"
+	"CREATE INDEX tokens_revoked ON tokens (revoked_at) WHERE revoked_at <> 0;"
+	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

@@ -206,28 +206,6 @@ static int insert_row(struct db *db, const struct sandbox_row *from,
 	return write_labels(db, STMT_INSERT_LABEL, row, err);
 }
 
-/* 1: this very request was made before; 0: it is new; -EEXIST: its key was another's. */
-static int recognise(struct db *db, const char *owner, const struct db_request *request,
-		     struct warren_error *err)
-{
-	AUTO_QUERY struct query q = query_start(db, STMT_HASH_OF_REQUEST);
-	int r;
-
-	if (!request || !request->key)
-		return 0;
-	query_text(&q, owner);
-	query_text(&q, request->key);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	if (sqlite3_column_bytes(q.stmt, 0) == DB_HASH_SIZE &&
-	    memcmp(sqlite3_column_blob(q.stmt, 0), request->hash, DB_HASH_SIZE) == 0)
-		return 1;
-	return error_set(err, EEXIST,
-			 "the idempotency key '%.100s' was used for another request",
-			 request->key);
-}
-
 static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 		       struct warren_error *err)
 {
@@ -260,7 +238,7 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 	r = db_begin(db, DB_CRASH_SAFE, &tx, err);
 	if (r < 0)
 		return r;
-	r = recognise(db, rows[0].owner, request, err);
+	r = request_recognise(db, rows[0].owner, request, err);
 	if (r < 0)
 		return r;
 	if (r > 0) {
@@ -270,6 +248,8 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 	r = charge_rows(db, rows, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = insert_row(db, &rows[i], request, err);
+	if (r == 0)
+		r = request_remember(db, rows[0].owner, request, rows[0].created_at, err);
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
@@ -463,6 +443,9 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err)
 	r = recharge(db, row.owner, before, after, err);
 	if (r == 0)
 		r = write_labels(db, STMT_DELETE_LABEL, &row, err);
+	/* What was never there may be asked for again. */
+	if (r == 0 && !row.enforced)
+		r = request_release(db, row.owner, id, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_DELETE_SANDBOX);

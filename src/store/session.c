@@ -102,6 +102,14 @@ int db_each_session(struct db *db, const char *sandbox,
 	return r;
 }
 
+int db_has_session(struct db *db, const char *exec, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_SESSION_OF_EXEC);
+
+	query_text(&q, exec);
+	return query_step(&q, err);
+}
+
 int db_delete_session(struct db *db, const char *id, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_DELETE_SESSION);

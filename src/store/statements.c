@@ -67,6 +67,12 @@ const char *const statement_texts[STMT_MAX] = {
 		"UPDATE tokens SET revoked_at = iif(revoked_at = 0, ?1, revoked_at) "
 		"WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)",
 	[STMT_CHECK_TOKEN] = "SELECT revoked_at FROM tokens WHERE id = ?",
+	[STMT_PRUNE_REVOKED] =
+		"DELETE FROM tokens WHERE seq IN (SELECT seq FROM tokens WHERE "
+		"revoked_at <> 0 AND revoked_at < ? ORDER BY revoked_at LIMIT ?)",
+	[STMT_PRUNE_EXPIRED] =
+		"DELETE FROM tokens WHERE seq IN (SELECT seq FROM tokens WHERE "
+		"expires_at <> 0 AND expires_at < ? ORDER BY expires_at LIMIT ?)",
 	[STMT_COUNT_TOKENS] = "SELECT count(*) FROM tokens WHERE revoked_at = 0 AND "
 			      "(expires_at = 0 OR expires_at > ?)",
 
@@ -82,7 +88,22 @@ const char *const statement_texts[STMT_MAX] = {
 		"SELECT seq, owner, state, memory, cpu_millis, disk FROM sandboxes "
 		"WHERE id = ?",
 	[STMT_EACH_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s ORDER BY seq",
-	[STMT_HASH_OF_REQUEST] =
+	[STMT_HASH_OF_REQUEST] = "SELECT hash FROM requests WHERE owner = ? AND key = ?",
+	[STMT_INSERT_REQUEST] = "INSERT OR REPLACE INTO requests (owner, key, hash, at) "
+				"VALUES (?, ?, ?, ?)",
+	[STMT_RELEASE_REQUEST] =
+		"DELETE FROM requests WHERE owner = ?1 AND key = (SELECT request_key FROM "
+		"sandboxes WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE "
+		"s.owner = ?1 AND s.request_key = requests.key AND s.id <> ?2)",
+	[STMT_PRUNE_REQUESTS] =
+		"DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE at < ? "
+		"ORDER BY at LIMIT ?)",
+	[STMT_NEXT_REQUESTER] = "SELECT min(owner) FROM requests WHERE owner > ?",
+	[STMT_LIMIT_REQUESTS] =
+		"DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE "
+		"owner = ?1 AND seq <= (SELECT seq FROM requests WHERE owner = ?1 "
+		"ORDER BY seq DESC LIMIT 1 OFFSET ?2) ORDER BY seq LIMIT ?3)",
+	[STMT_HASH_OF_SANDBOX] =
 		"SELECT request_hash FROM sandboxes WHERE owner = ? AND request_key = ? "
 		"LIMIT 1",
 	[STMT_EACH_OF_REQUEST] =
@@ -123,6 +144,9 @@ const char *const statement_texts[STMT_MAX] = {
 			   "ORDER BY number LIMIT ?",
 	[STMT_EACH_RUNNING] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
 			      "WHERE ended_at IS NULL ORDER BY sandbox, number",
+	[STMT_CLOSED_SHELLS] =
+		"SELECT " EXEC " FROM execs WHERE sandbox = ?1 AND session <> 0 AND "
+		"id NOT IN (SELECT exec FROM sessions WHERE sandbox = ?1)",
 	[STMT_UNTOLD_EXECS] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
 			      "WHERE sandbox = ? AND ended_at IS NULL AND lost = 0",
 	[STMT_LOSE_EXECS] = "UPDATE execs SET lost = 1 WHERE sandbox = ? AND "
@@ -142,6 +166,7 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_EACH_SESSION] = "SELECT " SESSION " FROM sessions ORDER BY seq",
 	[STMT_SESSIONS_OF] =
 		"SELECT " SESSION " FROM sessions WHERE sandbox = ? ORDER BY seq",
+	[STMT_SESSION_OF_EXEC] = "SELECT 1 FROM sessions WHERE exec = ?",
 	[STMT_INSERT_EVENT] =
 		"INSERT INTO events (" EVENT ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 		"?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -195,6 +195,9 @@ void db_on_token(struct db *db, void (*fn)(void *ctx, uint64_t seq), void *ctx);
 int db_check_token(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t now,
 		    struct warren_error *err) MUST_CHECK;
+/* Delete those that were revoked or expired before @before, at most @max of either. How many. */
+int db_prune_tokens(struct db *db, int64_t before, size_t max,
+		    struct warren_error *err) MUST_CHECK;
 int db_count_tokens(struct db *db, int64_t now, uint64_t *ret,
 		    struct warren_error *err) MUST_CHECK;
 void token_row_done(struct token_row *row);
@@ -313,6 +316,18 @@ int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 /* All, from the oldest on: for the start of the daemon. */
 int db_each_sandbox(struct db *db, int (*fn)(void *ctx, const struct sandbox_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
+/*
+ * Forget keys of requests that were made before the time @before, the oldest first, at most @max. How
+ * many they were. A key lasts as long as a sandbox that it made.
+ */
+int db_prune_requests(struct db *db, int64_t before, size_t max,
+		      struct warren_error *err) MUST_CHECK;
+/* The next tenant after @owner ("": the first) that has keys: 1 and its name, or 0. */
+int db_next_requester(struct db *db, char owner[DB_NAME_MAX + 1],
+		      struct warren_error *err) MUST_CHECK;
+/* Forget its oldest keys, at most @max, where it has more than @keep. How many they were. */
+int db_limit_requests(struct db *db, const char *owner, uint64_t keep, size_t max,
+		      struct warren_error *err) MUST_CHECK;
 /* What an earlier request with this key made, as far as it is still there. */
 int db_each_of_request(struct db *db, const char *owner, const char *key,
 		       int (*fn)(void *ctx, const struct sandbox_row *row), void *ctx,
@@ -358,6 +373,10 @@ int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_
 int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 		 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
 		 struct warren_error *err) MUST_CHECK;
+/* Those of a sandbox that were the shells of sessions which are closed. */
+int db_each_closed_shell(struct db *db, const char *sandbox,
+			 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
+			 struct warren_error *err) MUST_CHECK;
 /* Those that have not ended, of all sandboxes: for the start of the daemon. */
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
@@ -401,6 +420,8 @@ int db_get_session(struct db *db, const char *sandbox, const char *id,
 int db_each_session(struct db *db, const char *sandbox,
 		    int (*fn)(void *ctx, const struct session_row *row), void *ctx,
 		    struct warren_error *err) MUST_CHECK;
+/* Is the exec @exec the shell of a session? 1, 0 or -errno. */
+int db_has_session(struct db *db, const char *exec, struct warren_error *err) MUST_CHECK;
 int db_delete_session(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 void session_row_done(struct session_row *row);
 

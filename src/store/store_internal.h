@@ -39,11 +39,19 @@ enum db_stmt {
 	STMT_REVOKE_TOKEN,
 	STMT_COUNT_TOKENS,
 	STMT_CHECK_TOKEN,
+	STMT_PRUNE_REVOKED,
+	STMT_PRUNE_EXPIRED,
 	STMT_INSERT_SANDBOX,
 	STMT_GET_SANDBOX,
 	STMT_CHARGED_SANDBOX,
 	STMT_EACH_SANDBOX,
 	STMT_HASH_OF_REQUEST,
+	STMT_HASH_OF_SANDBOX,
+	STMT_INSERT_REQUEST,
+	STMT_RELEASE_REQUEST,
+	STMT_PRUNE_REQUESTS,
+	STMT_NEXT_REQUESTER,
+	STMT_LIMIT_REQUESTS,
 	STMT_EACH_OF_REQUEST,
 	STMT_MOVE_SANDBOX,
 	STMT_SET_LABELS,
@@ -61,6 +69,7 @@ enum db_stmt {
 	STMT_GET_EXEC,
 	STMT_EACH_EXEC,
 	STMT_EACH_RUNNING,
+	STMT_CLOSED_SHELLS,
 	STMT_UNTOLD_EXECS,
 	STMT_LOSE_EXECS,
 	STMT_COUNT_RUNNING,
@@ -71,6 +80,7 @@ enum db_stmt {
 	STMT_GET_SESSION,
 	STMT_EACH_SESSION,
 	STMT_SESSIONS_OF,
+	STMT_SESSION_OF_EXEC,
 	STMT_INSERT_EVENT,
 	STMT_EACH_EVENT,
 	STMT_EVENT_RANGE,
@@ -173,6 +183,18 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 /* The listing of shape @shape, made of constants; prepared at its first use. */
 int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 	       struct warren_error *err);
+
+/*
+ * request.c: 1: this very request was made before; 0: it is new, or has no key; -EEXIST: its key was
+ * another's.
+ */
+int request_recognise(struct db *db, const char *owner, const struct db_request *request,
+		      struct warren_error *err);
+int request_remember(struct db *db, const char *owner, const struct db_request *request,
+		     int64_t now, struct warren_error *err);
+/* Forget the key that made @sandbox, unless it made another one as well. */
+int request_release(struct db *db, const char *owner, const char *sandbox,
+		    struct warren_error *err);
 
 /* sandbox.c: what charging for a sandbox, or for what is in it, takes. */
 struct charged {

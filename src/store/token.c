@@ -302,6 +302,22 @@ int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t n
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
+int db_prune_tokens(struct db *db, int64_t before, size_t max, struct warren_error *err)
+{
+	static const enum db_stmt over[] = { STMT_PRUNE_REVOKED, STMT_PRUNE_EXPIRED };
+	int r = 0, n = 0;
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(over); i++) {
+		AUTO_QUERY struct query q = query_start(db, over[i]);
+
+		query_int(&q, before);
+		query_limit(&q, max);
+		r = query_run(&q, err);
+		n += r;
+	}
+	return r < 0 ? r : n;
+}
+
 int db_count_tokens(struct db *db, int64_t now, uint64_t *ret, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_COUNT_TOKENS);
