@@ -53,6 +53,31 @@ def the_wall_is_the_one_that_was_asked_for():
 
 
 @test
+def tools_that_its_kernel_refuses_are_told_of():
+    """By what happens in this image, in `show`, when it is created, and by `warren run`: not in doctor alone."""
+    box = w.create(backend="gvisor")
+    fails = w.run(box, "ls -d /")["result"]["exit_code"] != 0
+    told = [e for e in w.show(box)["enforced"] if e["name"] == "stat"]
+    eq([e["enforced"] for e in told], [False] if fails else [], told)
+    said = subprocess.run([WARREN, "create", "--backend", "gvisor"], capture_output=True, text=True, check=False, timeout=60,
+                          env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
+    eq(said.returncode, 0, said.stderr)
+    eq("'ls' and 'stat'" in said.stderr, fails, said.stderr)
+    w.delete(said.stdout.strip())
+    w.delete(box)
+    # In an image whose tools ask for less there is nothing to tell.
+    root = f"{w.dir}/plain"
+    os.makedirs(f"{root}/bin")
+    shutil.copy(shutil.which("busybox"), f"{root}/bin/busybox")
+    for name in ("sh", "ls"):
+        os.symlink("busybox", f"{root}/bin/{name}")
+    p = subprocess.run([WARREN, "run", "--json", "--backend", "gvisor", "--image", f"dir:{root}", "--", "ls", "-d", "/"],
+                       capture_output=True, text=True, check=False, timeout=60)
+    eq(p.returncode, 0, p.stderr)
+    eq([e for e in json.loads(p.stdout)["enforced"] if e["name"] == "stat"], [], p.stdout)
+
+
+@test
 def its_processes_are_nobodys():
     box = w.create(backend="gvisor")
     found = processes_of(box)

@@ -86,7 +86,7 @@ static void say_not_enforced(const struct warren_sandbox *sb)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
 	if (names.len)
 		say("run",
-		    "not limited here: %s (--verbose says why, --quiet hides this)",
+		    "not in force here: %s (--verbose says why, --quiet hides this)",
 		    names.data);
 }
 

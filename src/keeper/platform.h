@@ -128,6 +128,7 @@ struct platform {
 	const char *tier;
 	bool tells_start; /* see PLACE_STARTED */
 	bool tells_all;   /* and always the process id, or why it does not run */
+	bool own_kernel; /* which may refuse what tools of the image ask: that is looked for */
 	/*
 	 * Its tools must see the machine's own process numbers, and so the keeper has no
 	 * pid namespace: what it starts must end by PR_SET_PDEATHSIG, or by itself.

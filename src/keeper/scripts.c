@@ -56,6 +56,7 @@ const char script_learn[] =
 	"echo \"Home:$HOME\"\n"
 	"echo \"Cwd:$(pwd)\"\n"
 	"echo \"Path:$PATH\"\n"
+	"if [ -n \"$2\" ] && command -v ls >/dev/null && ! ls -d / >/dev/null 2>&1; then echo Ls:fails; fi\n"
 	"echo Env:\n"
 	"exec cat /proc/self/environ 2>/dev/null\n";
 /* clang-format on */

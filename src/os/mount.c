@@ -112,6 +112,15 @@ int mount_idmap(int fd, int userns, struct warren_error *err)
 	return set_attr(fd, "", 0, 0, userns, err);
 }
 
+unsigned mount_depth(const char *path)
+{
+	unsigned n = 0;
+
+	for (; *path; path++)
+		n += path[0] == '/' && path[1] != '/' && path[1] != '\0';
+	return n;
+}
+
 int mount_attach(int mount_fd, int dirfd, const char *path, struct warren_error *err)
 {
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);

@@ -272,6 +272,7 @@ const struct platform platform_gvisor = {
 	.tier = "gvisor",
 	.tells_start = true,
 	.tells_all = true,
+	.own_kernel = true,
 	.probe = gvisor_probe,
 	.create = gvisor_create,
 	.destroy = gvisor_destroy,

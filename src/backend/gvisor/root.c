@@ -225,18 +225,78 @@ static int add_mount(struct gvisor_making *m, const char *target, const char *na
 	return 0;
 }
 
-static int mount_volumes(struct gvisor_making *m, struct warren_error *err)
+/*
+ * @target in the root, with the directories on its way. runsc makes what is missing, but not below
+ * /tmp of a root that is read-only. Links end inside the root, whoever made them.
+ */
+static int make_point(const char *target, bool dir, struct warren_error *err)
+{
+	AUTO_CLOSE int root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int at = fcntl(root, F_DUPFD_CLOEXEC, 3);
+	AUTO_FREE char *path = strdup(target);
+	const char *name = path;
+
+	for (char *p = path; p; p = p ? p + 1 : NULL) {
+		int r = 0, fd;
+
+		p = strchr(p, '/');
+		if (p)
+			*p = '\0';
+		if (*name && strcmp(name + strspn(name, "."), "") != 0)
+			r = p || dir ? mkdirat(at, name, 0755)
+				     : mknodat(at, name, S_IFREG | 0644, 0);
+		if (r < 0 && errno != EEXIST)
+			return error_errno(err, errno, "make the mount point '%s'",
+					   target);
+		fd = mount_openat2(root, path[0] ? path : "/", O_PATH, 0,
+				   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+		if (fd < 0)
+			return error_errno(err, -fd, "open the mount point '%s'", target);
+		(void)close(at);
+		at = fd;
+		if (p) {
+			*p = '/';
+			name = p + 1;
+		}
+	}
+	return path ? 0 : error_errno(err, ENOMEM, "make the mount point '%s'", target);
+}
+
+static int make_points(const struct gvisor_making *m, struct warren_error *err)
 {
 	size_t next = m->image.n_mounts;
 
 	for (size_t i = 0; i < m->spec->n_mounts; i++) {
 		const struct warren_mount *v = &m->spec->mounts[i];
-		char name[24];
+		struct stat st = { .st_mode = S_IFDIR };
 		int r = 0;
 
+		if (v->source && fstat(m->copies[next++], &st) < 0)
+			r = error_errno(err, errno, "look at what to mount");
+		if (r == 0)
+			r = make_point(v->target, S_ISDIR(st.st_mode), err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int mount_at_depth(struct gvisor_making *m, unsigned depth, size_t *left,
+			  struct warren_error *err)
+{
+	size_t next = m->image.n_mounts;
+
+	for (size_t i = 0; i < m->spec->n_mounts; i++) {
+		const struct warren_mount *v = &m->spec->mounts[i];
+		int copy = v->source ? m->copies[next++] : -1, r = 0;
+		char name[24];
+
+		if (mount_depth(v->target) != depth)
+			continue;
+		(*left)--;
 		(void)snprintf(name, sizeof(name), "v%zu", i);
 		if (v->source)
-			r = attach_copy(m->copies[next++], name, err);
+			r = attach_copy(copy, name, err);
 		if (r == 0)
 			r = add_mount(m, v->target, v->source ? name : NULL, v->read_only,
 				      v->size, err);
@@ -244,6 +304,17 @@ static int mount_volumes(struct gvisor_making *m, struct warren_error *err)
 			return error_wrap(err, "mount at '%s'", v->target);
 	}
 	return 0;
+}
+
+/* What is nearer to the root first, in whatever order it was asked for. */
+static int mount_volumes(struct gvisor_making *m, struct warren_error *err)
+{
+	size_t left = m->spec->n_mounts;
+	int r = 0;
+
+	for (unsigned depth = 1; r == 0 && left > 0; depth++)
+		r = mount_at_depth(m, depth, &left, err);
+	return r;
 }
 
 static bool is_target(const struct gvisor_making *m, const char *path)
@@ -305,9 +376,12 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 	r = mount_scratch(m, err);
 	if (r == 0)
 		r = mount_layers(m, err);
-	if (r == 0)
-		r = mount_volumes(m, err);
+	if (r == 0 && m->spec->read_only)
+		r = make_points(m, err);
+	/* What is of the root before what is asked for: that may be below it, and must be on top. */
 	if (r == 0)
 		r = set_apart(m, "/tmp", "t", m->spec->read_only, err);
-	return r < 0 ? r : keep_writable(m, err);
+	if (r == 0)
+		r = keep_writable(m, err);
+	return r < 0 ? r : mount_volumes(m, err);
 }

@@ -499,8 +499,8 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 	return mount_attach(fd, target, "", err);
 }
 
-/* Volumes are detached mounts and come after the layers. */
-int rootfs_mounts(struct native_plan *p, struct warren_error *err)
+static int mount_at_depth(struct native_plan *p, unsigned depth, size_t *left,
+			  struct warren_error *err)
 {
 	size_t next = p->n_fds;
 
@@ -508,10 +508,14 @@ int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 		next -= p->spec->mounts[i].source != NULL;
 	for (size_t i = 0; i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
-		int r = mount_one(p, m, m->source ? p->fds[next++] : -1, err);
+		int fd = m->source ? p->fds[next++] : -1, r;
 
+		if (mount_depth(m->target) != depth)
+			continue;
+		r = mount_one(p, m, fd, err);
 		if (r < 0)
 			return error_wrap(err, "mount at '%s'", m->target);
+		(*left)--;
 	}
 	return 0;
 }
@@ -528,6 +532,24 @@ static int keep_writable(const char *path, struct warren_error *err)
 	return r < 0 ? r : mount_attach(fd, target, "", err);
 }
 
+/*
+ * Volumes are detached mounts and come after the layers, and after what the image declares as one: they may
+ * be below it. What is nearer to the root comes first, in
+ * whatever order it was asked for: a mount would hide those below it.
+ */
+int rootfs_mounts(struct native_plan *p, struct warren_error *err)
+{
+	size_t left = p->spec->n_mounts;
+	int r = 0;
+
+	for (const char *v = p->volumes; p->spec->read_only && *v; v += strlen(v) + 1)
+		if (keep_writable(v, err) < 0)
+			return error_wrap(err, "keep '%s' writable", v);
+	for (unsigned depth = 1; r == 0 && left > 0; depth++)
+		r = mount_at_depth(p, depth, &left, err);
+	return r;
+}
+
 int rootfs_seal(struct native_plan *p, struct warren_error *err)
 {
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
@@ -538,11 +560,5 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 		return error_errno(err, errno, "make every mount nosuid");
 	if (!p->spec->read_only)
 		return 0;
-	for (const char *v = p->volumes; *v; v += strlen(v) + 1) {
-		int r = keep_writable(v, err);
-
-		if (r < 0)
-			return error_wrap(err, "keep '%s' writable", v);
-	}
 	return mount_restrict(p->root, MOUNT_ATTR_RDONLY, err);
 }

@@ -188,6 +188,20 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 		     : print_made(json_object_get(made, "sandboxes"), o);
 }
 
+/* What of the image does not work there: nobody would guess it from what its tools say. */
+static void say_broken(const json_t *box)
+{
+	const json_t *enforced = json_object_get(box, "enforced");
+
+	for (size_t i = 0; i < json_array_size(enforced); i++) {
+		const json_t *e = json_array_get(enforced, i);
+
+		if (strcmp(text_of(e, "name"), "stat") == 0 &&
+		    !json_is_true(json_object_get(e, "enforced")))
+			say(client_create.name, "%s", text_of(e, "detail"));
+	}
+}
+
 static int create_one(struct client *c, json_t *spec, const struct create_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
@@ -199,6 +213,7 @@ static int create_one(struct client *c, json_t *spec, const struct create_option
 		return client_fail(&client_create, &err);
 	if (o->json)
 		return print_json(&client_create, box);
+	say_broken(box);
 	buf_printf(&out, "%s\n", text_of(box, "id"));
 	return print(client_create.name, &out);
 }
