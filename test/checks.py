@@ -203,6 +203,9 @@ def attempt(t):
 
 def run_tests(around=lambda t: t()):
     """Those named as arguments, or all, each by @around(test). Returns the exit status."""
+    # Under nohup, or in the background of a script, these are ignored, and all that a test starts would inherit it.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failed, names = 0, sys.argv[1:]
     chosen = [t for t in tests if not names or t.__name__ in names]
     for n, t in enumerate(chosen, 1):
