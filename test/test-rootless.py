@@ -314,6 +314,44 @@ def directories_of_others_are_not_used(u):
     u.run("--", "true")
 
 
+@contextlib.contextmanager
+def mounted(*command_and_target):
+    subprocess.run(["mount", *command_and_target], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", command_and_target[-1]], check=True)
+
+
+@both
+def what_is_mounted_in_the_machines_trees(u):
+    """It is no part of the image: a sandbox can be made, shows the tree, and an empty place where something is mounted."""
+    if not ROOT:
+        raise Skip("needs root to mount something")
+    # Over the machine's own /opt, as this test alone sees it.
+    with mounted("-t", "tmpfs", "-o", "mode=755", "test", "/opt"), contextlib.ExitStack() as mounts:
+        for name in ("plain", "own", "with a space", "file"):
+            (os.mkdir if name != "file" else os.mknod)(f"/opt/{name}")
+        with open("/opt/plain/shown", "w", encoding="ascii") as f:
+            f.write("shown")
+        for name in ("own", "with a space"):
+            mounts.enter_context(mounted("-t", "tmpfs", "test", f"/opt/{name}"))
+            os.mkdir(f"/opt/{name}/below")
+            mounts.enter_context(mounted("-t", "tmpfs", "test", f"/opt/{name}/below"))
+            for d in (name, f"{name}/below"):
+                with open(f"/opt/{d}/secret", "w", encoding="ascii") as f:
+                    f.write("secret")
+        mounts.enter_context(mounted("--bind", "/opt/own/secret", "/opt/file"))
+        eq(u.warren("doctor").returncode, 0, "what doctor says")
+        out = u.run("--", "sh", "-c", "cat /opt/plain/shown; echo; ls -A /opt; ls -A /opt/own /opt/with*; wc -c < /opt/file; "
+                    "touch /opt/own/x 2>/dev/null || echo sealed")
+        eq(out.split("\n"), ["shown", "file", "own", "plain", "with a space", "/opt/own:", "", "/opt/with a space:", "0", "sealed", ""])
+        # A root directory with something mounted below cannot be had without it: that is said.
+        p = u.warren("run", "--image", "dir:/opt/own", "--", "true")
+        eq(p.returncode, 125, p.stderr)
+        ok(b"something is mounted below '/opt/own'" in p.stderr, p.stderr)
+
+
 def check_possible():
     u = User(False)
     try:

@@ -374,6 +374,7 @@ static const struct inside_row steps[] = {
 	{ "mount the root", ASIDE, rootfs_trees },
 	{ "mount /proc", ASIDE, rootfs_proc }, /* needs the host's in sight: before the
 						  pivot */
+	{ "hide what is mounted in the trees", ASIDE, rootfs_hide },
 	{ "mount /dev", ASIDE,
 	  rootfs_dev }, /* copies the host's nodes: before the pivot */
 	{ "change the root", ASIDE,

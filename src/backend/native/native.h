@@ -9,6 +9,7 @@
  *	part.c		what any sandbox needs, made ahead
  *	inside.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
+ *	hide.c		what is mounted in the machine's trees, of an ordinary user
  *	registry.c	who is alive, id ranges, removal of what a crash left
  *	durable.c	sandboxes that outlive who made them
  *	disk.c		a disk in a file, where memory will not do
@@ -163,6 +164,8 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err);
 int rootfs_stage(struct native_plan *p, struct warren_error *err);
 int rootfs_fit(struct native_plan *p, struct warren_error *err);
 int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
+/* hide.c: of an ordinary user, what is mounted in the trees of the image; after the masks are made. */
+int rootfs_hide(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
 int rootfs_proc(struct native_plan *p, struct warren_error *err);
 int rootfs_dev(struct native_plan *p, struct warren_error *err);

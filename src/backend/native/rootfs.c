@@ -81,9 +81,19 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 
 	if (p->engine->privileged)
 		return 0;
-	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++)
-		r = copy_path(p, p->image.mounts[i].path, p->image.mounts[i].fd, false,
-			      PLAIN | MOUNT_ATTR_RDONLY, err);
+	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
+		const struct image_mount *l = &p->image.mounts[i];
+
+		/* A tree of the machine's with all that is mounted in it: see hide.c. */
+		r = copy_path(p, l->path, l->fd, l->at[0], PLAIN | MOUNT_ATTR_RDONLY,
+			      err);
+		if (r == -EINVAL && !l->at[0])
+			r = error_set(
+				err, EINVAL,
+				"something is mounted below '%s', and without root it "
+				"cannot be left out: unmount it, or copy the directory",
+				l->path);
+	}
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hide.c - an ordinary user's sandbox does not see what is mounted in the machine's trees
+ *
+ * Root's copies of /usr and /opt are without what is mounted below them. An ordinary user may not
+ * have such a copy: his mounts are locked together, as without one of them he could look under
+ * it, and the kernel answers EINVAL. So his come with all that is mounted there, and each of
+ * those mounts is covered by an empty directory or file. They may be his own (a disk in the network, FUSE),
+ * and are no part of the image.
+ *
+ * This is done by the child before it has a root of its own, without malloc(3), whose locks another thread of
+ * the maker may have had.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/native/native.h"
+#include "base/fd.h"
+#include "os/mount.h"
+
+#define MOUNT_POINT 4 /* how many fields of mountinfo(5) are before it */
+
+/* "\040" and its kind become what they stand for. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
+			     s[2] <= '7' && s[3] >= '0' && s[3] <= '7';
+
+		*to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
+				       (s[3] - '0'))
+			      : *s;
+		s += octal ? 3 : 0;
+	}
+	*to = '\0';
+}
+
+/* The mount point that a line of mountinfo tells, or NULL. */
+static char *point_of(char *line)
+{
+	char *end;
+
+	for (int i = 0; i < MOUNT_POINT; i++) {
+		line = strchr(line, ' ');
+		if (!line)
+			return NULL;
+		line++;
+	}
+	end = strchr(line, ' ');
+	if (!end)
+		return NULL;
+	*end = '\0';
+	unescape(line);
+	return line[0] == '/' ? line : NULL;
+}
+
+/* Is @path below one of the trees that are shown? */
+static bool is_shown(const struct image *image, const char *path)
+{
+	for (size_t i = 0; i < image->n_mounts; i++) {
+		const char *at = image->mounts[i].at;
+		size_t n = strlen(at);
+
+		if (n > 0 && strncmp(path + 1, at, n) == 0 && path[1 + n] == '/')
+			return true;
+	}
+	return false;
+}
+
+static int cover(const struct native_plan *p, const char *path, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int target = mount_openat2(p->root, path + 1, O_PATH | O_NOFOLLOW, 0,
+					      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	struct stat st;
+	int r;
+
+	/* Below one that is covered already, or gone since: it cannot be seen. */
+	if (target == -ENOENT || target == -ENOTDIR)
+		return 0;
+	/* What cannot be looked at (a server that does not answer) is a directory. */
+	if (target < 0)
+		return error_errno(err, -target, "open '%s'", path);
+	if (fstat(target, &st) < 0)
+		st.st_mode = S_IFDIR;
+	r = mount_copy(p->scratch, S_ISDIR(st.st_mode) ? "m/d" : "m/f", false, 0, -1, &fd,
+		       err);
+	if (r == 0)
+		r = mount_attach(fd, target, "", err);
+	return r < 0 ? error_wrap(err, "hide '%s'", path) : 0;
+}
+
+/* Each line of @text that is whole; how many bytes they are. */
+static ssize_t hide_lines(const struct native_plan *p, char *text, size_t size,
+			  struct warren_error *err)
+{
+	size_t done = 0;
+	char *end;
+
+	while ((end = memchr(text + done, '\n', size - done))) {
+		char *path;
+		int r = 0;
+
+		*end = '\0';
+		path = point_of(text + done);
+		if (path && is_shown(&p->image, path))
+			r = cover(p, path, err);
+		if (r < 0)
+			return r;
+		done = (size_t)(end + 1 - text);
+	}
+	return (ssize_t)done;
+}
+
+int rootfs_hide(struct native_plan *p, struct warren_error *err)
+{
+	static char
+		text[65536]; /* the child's own: an ordinary user's has a copy of all */
+	AUTO_CLOSE int fd = -1;
+	size_t have = 0;
+	ssize_t n;
+
+	if (p->engine->privileged)
+		return 0;
+	fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open /proc/self/mountinfo");
+	while ((n = read(fd, text + have, sizeof(text) - have)) > 0) {
+		have += (size_t)n;
+		n = hide_lines(p, text, have, err);
+		if (n < 0)
+			return (int)n;
+		have -= (size_t)n;
+		(void)memmove(text, text + n, have);
+	}
+	if (n < 0 || have > 0)
+		return error_errno(err, n < 0 ? errno : E2BIG,
+				   "read /proc/self/mountinfo");
+	return 0;
+}
