@@ -114,7 +114,8 @@ def a_file_that_is_locked_inside_holds_up_its_writer_alone():
                 answers += not ended.is_set()
         took = time.monotonic() - begun
         t.join()
-        eq(seen, [200], "the append")
+        # It is given up after half a minute, and may have been done all the same.
+        ok(seen in ([200], [504]), f"the append: {seen}")
         ok(took < 1 or answers > 10 * took, f"{answers} answers in {took:.1f} s")
 
 

@@ -195,7 +195,8 @@ def what_the_service_writes_into_memory_fits_into_the_memory_limit():
             for i in range(64):
                 r = w.ask("PUT", f"/v1/sandboxes/{b}/files", chunk, query={"path": f"{place}/f{i}"})
                 if r.status != 201:
-                    check_error(r, 507, "disk_full")
+                    # The sandbox has memory for all of it, less what the kernel needs for it.
+                    ok(check_error(r, 507)["code"] in ("disk_full", "out_of_memory"), r)
                     break
                 written[place] = written.get(place, 0) + len(chunk)
             else:

@@ -182,8 +182,7 @@ static long set_limits(uint64_t nofile)
 	return nofile ? SYS_4(SYS_prlimit64, 0, RLIMIT_NOFILE, &lim, NULL) : 0;
 }
 
-/* "0" is ourselves: one thread moves itself without the kernel's global lock. */
-static long join(const int *fds, int n)
+long spawn_join(const int *fds, int n)
 {
 	for (int i = 0; i < n; i++) {
 		long r = sys_write(fds[i], "0", 1);
@@ -235,8 +234,7 @@ static long place_extra(struct plan *p)
 	return r;
 }
 
-/* All of init's descriptors but those in @keep, which becomes sorted. */
-static long close_others(int *keep, int n)
+long spawn_close_others(int *keep, int n)
 {
 	unsigned from = 0;
 	long r = 0;
@@ -264,7 +262,7 @@ static long keep_own(const struct plan *p)
 
 	for (int i = 0; i < PROTO_CONTROL_MAX; i++)
 		keep[5 + i] = p->msg->control[i] ? p->msg->control[i] : -1;
-	return close_others(keep, 5 + PROTO_CONTROL_MAX);
+	return spawn_close_others(keep, 5 + PROTO_CONTROL_MAX);
 }
 
 /* Whoever asked has something to do that must be done before. */
@@ -286,10 +284,10 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	uint64_t none = 0;
 	long r;
 
-	r = join(init.join, init.n_join);
+	r = spawn_join(init.join, init.n_join);
 	if (r == 0)
-		r = p->n_own ? join(p->own, p->n_own)
-			     : join(init.join_box, init.n_join_box);
+		r = p->n_own ? spawn_join(p->own, p->n_own)
+			     : spawn_join(init.join_box, init.n_join_box);
 	if (r < 0)
 		fail(p, PROTO_STAGE_CGROUP, r);
 	(void)SYS_0(SYS_setsid);

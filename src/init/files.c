@@ -388,12 +388,14 @@ static bool is_plain(const char *name)
 static long change_put(const struct proto_change *msg, const int *fds, size_t n_fds)
 {
 	const char *beside = msg->strings;
+	long r;
 
 	/* Names in the directory, which is no place that a path leads to. */
 	if (n_fds != 2 || msg->n != 2 || !is_plain(beside) ||
 	    !is_plain(beside + strlen(beside) + 1))
 		return -EINVAL;
-	return put_file(msg, fds[0], fds[1]);
+	r = files_write_failed(msg->mode);
+	return r < 0 ? r : put_file(msg, fds[0], fds[1]);
 }
 
 static bool is_fine(const struct proto_change *msg, long r)

@@ -35,6 +35,12 @@ static struct {
 static int n_idle;
 static int n_made;
 
+/*
+ * Of file workers: below the limits, and on v1 in the memory hierarchy alone, so that a sandbox that
+ * is frozen or has all its processes can still be given a file.
+ */
+#define FILES_GROUP "files"
+
 #define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
 
 /* "e<number>" or "e<number>/<file>" */
@@ -365,6 +371,41 @@ bool group_kill(struct exec *ex)
 		return false;
 	kill_listed(ex, PROTO_ROLE_UNIFIED);
 	return true;
+}
+
+long group_files(int *own, int *n_own)
+{
+	enum proto_role role = init.dir[PROTO_ROLE_UNIFIED] >= 0 ? PROTO_ROLE_UNIFIED
+								 : PROTO_ROLE_MEMORY;
+	long r;
+
+	if (init.dir[role] < 0)
+		return 0;
+	r = SYS_3(SYS_mkdirat, init.dir[role], FILES_GROUP, 0755);
+	if (r < 0 && r != -EEXIST)
+		return r;
+	r = sys_openat(init.dir[role],
+		       role == PROTO_ROLE_UNIFIED ? FILES_GROUP "/cgroup.procs"
+						  : FILES_GROUP "/tasks",
+		       O_WRONLY | O_CLOEXEC, 0);
+	if (r < 0)
+		return r;
+	own[(*n_own)++] = (int)r;
+	return 0;
+}
+
+uint64_t group_files_kills(void)
+{
+	struct exec whole = { .group = -1 };
+	uint64_t n = 0;
+
+	if (init.dir[PROTO_ROLE_UNIFIED] >= 0)
+		(void)read_number(&whole, PROTO_ROLE_UNIFIED,
+				  FILES_GROUP "/memory.events", "oom_kill", &n);
+	else
+		(void)read_number(&whole, PROTO_ROLE_MEMORY,
+				  FILES_GROUP "/memory.oom_control", "oom_kill", &n);
+	return n;
 }
 
 long group_list(const struct exec *ex)

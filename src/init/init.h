@@ -14,6 +14,8 @@
  * drain.c	output into a journal
  * reach.c	OPEN and CONNECT, and which requests are about files
  * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
+ * write.c	WRITE
+ * worker.c	WORKER: a child that does all of the three above, inside the sandbox's memory limit
  * self.c	who init is, and its own rights
  *
  * anchor.c	the first process of a sandbox of docker's or gVisor's, and within.c, what it has of an
@@ -91,6 +93,8 @@ struct init {
 	uint64_t deaf_until; /* ns, monotonic: it is not watched until then; 0: it is */
 	bool kept;           /* our end is no longer that of the maker's connection */
 	bool gates;          /* of an init: see struct proto_spawn */
+	bool workers;        /* of an init: see struct proto_worker */
+	bool is_worker;      /* this is one, and no init */
 	bool saved; /* of a keeper: nothing of the sandbox runs, and it can go on (save.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;
@@ -223,6 +227,22 @@ void drain_resume(struct exec *ex);
 void drain_result(struct exec *ex, enum journal_state state,
 		  const struct journal_result *res);
 void drain_end(struct exec *ex);
+
+/* Where what works on files belongs: descriptors to join by, closed by the caller; 0 or -errno. */
+long group_files(int *own, int *n_own);
+/* How many of those the OOM killer has killed. */
+uint64_t group_files_kills(void);
+
+/* worker.c */
+void file_worker_start(int c, const struct proto_worker *msg);
+/* Process @pid has ended; whether it was a worker. */
+bool file_worker_ended(int pid);
+
+/* write.c */
+void files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
+		 size_t n_fds);
+/* -errno when one of the WRITEs of @stream failed, the last one that did. */
+long files_write_failed(uint32_t stream);
 
 /* reach.c */
 /* A socket that is connected to a port on loopback, or about to be; -errno. */

@@ -89,6 +89,10 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 
 	if (!request_is_sound(c, size))
 		return;
+	if (init.is_worker) {
+		reach_request(c, size, fds, n_fds);
+		return;
+	}
 	switch (h->type) {
 	case PROTO_CONFIG:
 		/* Before anything else, and from who made us. */
@@ -118,6 +122,9 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		return;
 	case PROTO_ACK:
 		attach_ack(c, msg);
+		return;
+	case PROTO_WORKER:
+		file_worker_start(c, msg);
 		return;
 	default:
 		reach_request(c, size, fds, n_fds);
@@ -153,7 +160,7 @@ static void start(void)
 	init.timer = (int)SYS_2(SYS_timerfd_create, CLOCK_MONOTONIC,
 				TFD_CLOEXEC | TFD_NONBLOCK);
 	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
-	init.gates = true;
+	init.gates = init.workers = true;
 	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
 	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
 	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
@@ -208,9 +215,10 @@ int exec_status(struct exec *ex __attribute__((unused)), int status)
 	return status;
 }
 
-/* Everybody else's orphans come to us as well: they are reaped and forgotten. */
-void exec_stranger(int pid __attribute__((unused)), int status __attribute__((unused)))
+/* File workers, and everybody else's orphans, who come to us as well: reaped and forgotten. */
+void exec_stranger(int pid, int status __attribute__((unused)))
 {
+	(void)file_worker_ended(pid);
 }
 
 void init_main(void)

@@ -19,7 +19,7 @@
  *	SIGNAL, OPEN, CONNECT,	-->
  *	CLOSE_INPUT, ATTACH,
  *	LIST, CHANGE, WATCH,
- *	SAVE, RESTORE
+ *	SAVE, RESTORE, WORKER
  *				<--	REPLY (+ descriptors)
  *	SCAN			-->
  *				<--	ENTRIES, or REPLY when it failed
@@ -97,6 +97,9 @@ enum proto_type {
 	PROTO_WATCH,
 	PROTO_SAVE,
 	PROTO_RESTORE,
+	PROTO_WORKER,
+	/* to a file worker, which also takes OPEN, SCAN and CHANGE */
+	PROTO_WRITE,
 	/* from init or from the child before it */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -310,7 +313,7 @@ enum proto_verb {
 	 * Of one pair of names in the directory that comes along: the file of O_TMPFILE
 	 * behind it gets the second, and has the first while it replaces another.
 	 */
-	PROTO_PUT,
+	PROTO_PUT, /* `mode` is the stream of the WRITEs that filled it, see there */
 	/*
 	 * Of one absolute path, and all that is below it. For a keeper, which has a tool for
 	 * that; an init, and a keeper of an older version, is asked for a part at a time: -EINVAL.
@@ -359,6 +362,39 @@ struct proto_watch {
 	uint32_t mask;
 	char path[4096];
 };
+
+/*
+ * Start a file worker: a child of init that does file calls in the sandbox's memory cgroup. The
+ * REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE and WRITE, in the
+ * order in which they come. So init never waits for a lock of a file system, and what is written
+ * counts as the sandbox's memory. A worker ends with its connection. One that is killed leaves a last
+ * word there, from init: a REPLY to no request (seq 0), -ENOMEM when it was the OOM killer,
+ * else -EOWNERDEAD. -EBUSY: there are PROTO_WORKERS_MAX.
+ */
+#define PROTO_WORKERS_MAX 8
+
+struct proto_worker {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+/*
+ * Write to the file that comes along, at its position: `size` bytes behind the message; or, with a
+ * second descriptor, that many of this second file from `offset` on. All of it, or -errno. After
+ * one that failed, a PUT of the same stream fails with the same error: so a client need not
+ * wait for one before it sends the other.
+ */
+struct proto_write {
+	struct proto_header h;
+	uint32_t stream; /* a number of the client's choice; 0: none */
+	uint32_t size;
+	uint64_t offset;
+	char data[];
+};
+
+_Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
+	       "the data begin where the struct ends");
 
 struct proto_connect {
 	struct proto_header h;
@@ -425,9 +461,10 @@ struct proto_ready {
 	struct proto_header h;
 };
 
-#define PROTO_WELCOME_KEPT  (1U << 0)
-#define PROTO_WELCOME_SAVED (1U << 1) /* see struct proto_save */
-#define PROTO_WELCOME_GATES (1U << 2) /* it knows of gates */
+#define PROTO_WELCOME_KEPT    (1U << 0)
+#define PROTO_WELCOME_SAVED   (1U << 1) /* see struct proto_save */
+#define PROTO_WELCOME_GATES   (1U << 2) /* it knows of gates */
+#define PROTO_WELCOME_WORKERS (1U << 3) /* it starts file workers */
 
 struct proto_welcome {
 	struct proto_header h;

@@ -85,6 +85,9 @@ void reach_request(int c, size_t size, const int *fds, size_t n_fds)
 	case PROTO_CHANGE:
 		files_change(c, msg, size, fds, n_fds);
 		return;
+	case PROTO_WRITE:
+		files_write(c, msg, size, fds, n_fds);
+		return;
 	case PROTO_WATCH:
 		files_watch(c, msg, fds, n_fds);
 		return;

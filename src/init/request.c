@@ -22,6 +22,7 @@ bool request_is_sound(int c, size_t size)
 		[PROTO_WATCH] = sizeof(struct proto_watch),
 		[PROTO_SAVE] = sizeof(struct proto_save),
 		[PROTO_RESTORE] = sizeof(struct proto_save),
+		[PROTO_WORKER] = sizeof(struct proto_worker),
 	};
 	const struct proto_header *h = (const void *)inbox;
 
@@ -50,7 +51,8 @@ void request_hello(int c, const struct proto_hello *msg)
 		       .seq = msg->h.seq },
 		.flags = (init.kept ? PROTO_WELCOME_KEPT : 0) |
 			 (init.saved ? PROTO_WELCOME_SAVED : 0) |
-			 (init.gates ? PROTO_WELCOME_GATES : 0),
+			 (init.gates ? PROTO_WELCOME_GATES : 0) |
+			 (init.workers ? PROTO_WELCOME_WORKERS : 0),
 		.last_exec = init.last_exec,
 		.oom_kills = init.oom_kills,
 	};

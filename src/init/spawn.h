@@ -37,6 +37,10 @@ void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
 
 /* child.c: a process with the plan's streams, as ex->pid. Its start is told later. */
 long spawn_child(struct plan *p, struct exec *ex);
+/* Move ourselves into cgroups: "0" is one thread, which takes no global lock of the kernel's. */
+long spawn_join(const int *fds, int n);
+/* All of init's descriptors but those in @keep, which becomes sorted. */
+long spawn_close_others(int *keep, int n);
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
 
 #endif /* INIT_SPAWN_H */

@@ -73,7 +73,6 @@ struct box *box_new(struct service *s, const struct sandbox_row *row)
 	box->conn = -1;
 	box->asks_tail = &box->asks;
 	box->out_tail = &box->out;
-	box->files_tail = &box->files_queue;
 	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
 	box->broken_task = (struct loop_task){ .fn = box_journal_broken, .ctx = box };
 	box->created = clock_now();
@@ -101,6 +100,7 @@ void box_free(struct box *box)
 	run_box_gone(box);
 	shell_box_gone(box);
 	files_box_gone(box);
+	file_queue_free(box);
 	while (*p != box)
 		p = &(*p)->hash_next;
 	*p = box->hash_next;

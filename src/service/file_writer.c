@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_writer.c - a thread for each write that a sandbox can hold up */
+/* file_writer.c - writes by workers of a sandbox; elsewhere a thread for each that it can hold up */
 #include "service/file_writer.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct file_writer {
 	struct share_lease lease;
 	struct loop_watch *watch; /* of `event` */
 	pthread_t thread;
-	file_writer_fn fn; /* NULL: nobody hears of it */
+	files_fn fn; /* NULL: nobody hears of it */
 	void *ctx;
 	int fd, event, result;
 	size_t n;
@@ -49,7 +49,7 @@ static void file_writer_done(void *ctx, unsigned events UNUSED)
 {
 	struct file_writer *w = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
-	file_writer_fn fn = w->fn;
+	files_fn fn = w->fn;
 	void *whose = w->ctx;
 	int r;
 
@@ -57,7 +57,7 @@ static void file_writer_done(void *ctx, unsigned events UNUSED)
 	r = w->result < 0 ? error_errno(&err, -w->result, "write") : 0;
 	file_writer_free(w);
 	if (fn)
-		fn(whose, r, &err);
+		fn(whose, NULL, r < 0 ? &err : NULL);
 }
 
 static int file_writer_begin(struct file_writer *w, const char *tenant, int fd,
@@ -78,16 +78,35 @@ static int file_writer_begin(struct file_writer *w, const char *tenant, int fd,
 	return r < 0 ? error_errno(err, -r, "write") : 0;
 }
 
-int file_writer_start(struct files *f, int fd, const void *data, size_t n,
-		      file_writer_fn fn, void *ctx, struct file_writer **ret,
-		      struct warren_error *err)
+uint32_t file_writer_stream(void)
+{
+	static uint32_t last;
+
+	return ++last ? last : ++last;
+}
+
+unsigned file_writer_ahead(const struct files *f)
+{
+	return files_have_workers(f) ? 2 : 1;
+}
+
+int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
+		      const void *data, size_t n, files_fn fn, void *ctx,
+		      struct file_writer **ret, struct warren_error *err)
 {
 	const char *tenant = files_tenant(f);
 	struct file_writer *w;
 	int r;
 
+	*ret = NULL;
 	if (!tenant)
 		return error_set(err, ESTALE, "the sandbox is gone");
+	if (files_have_workers(f))
+		return files_write(f, fd, stream, data, n, fn, ctx, err);
+	if (nameless) {
+		r = fd_write_all(fd, data, n);
+		return r < 0 ? error_errno(err, -r, "write") : 1;
+	}
 	w = malloc(sizeof(*w) + n);
 	if (!w)
 		return error_errno(err, ENOMEM, "write");

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * files.c - what is asked of an init about files, a few requests of each sandbox at a time
- *
- * An init that answers more than its connection holds cuts it off, and with it
- * the sandbox; requests that do not fit are refused. So no more are under way
- * than certainly fit both ways, and the others wait for their turn here.
- */
+/* files.c - what is asked about the files of a sandbox, as one of its users */
 #include "service/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/fd.h"
 #include "service/internal.h"
 
 /* A file, its directory, and the copies that a request takes along. */
 #define FILES_DESCRIPTORS 4
 
-#define FLIGHT_MAX 4 /* of answers of 16 kB, into buffers of some 200 kB */
+/*
+ * Up to this much goes in the message; up to PIECE_SIZE through a file that is used again for
+ * what is written next, by the same user of files; more through one of its own. No such file serves
+ * two sandboxes: what has been in it, a worker can read.
+ */
+#define WRITE_INLINE_MAX 16384
+#define PIECE_SIZE       (256U << 10)
+#define PIECES           2
 
 struct files {
 	struct box *box; /* NULL: it is gone */
@@ -30,14 +33,19 @@ struct files {
 	struct files_ask *asks; /* that have no answer */
 	struct making *making;  /* directories; NULL: none */
 	char called[64];        /* what is asked next, for errors; "": by its path */
+	int pieces;             /* a memfd with what is being written; -1: none */
+	unsigned pieces_busy;   /* of PIECES in it, as bits */
+	unsigned piece_next;    /* one of them, that the next request needs; 0: none */
+	int large_next;         /* or a memfd for it alone; -1: none */
 };
 
 struct files_ask {
 	struct files *files; /* NULL: nobody hears of it */
 	struct files_ask *next, **prev;
-	struct files_ask *queue_next;
-	struct box *box;
-	struct request q;
+	bool in_worker;
+	unsigned
+		piece; /* of files->pieces, that it needs until it is answered; 0: none */
+	int large;     /* a memfd for it alone; -1: none */
 	char what[64]; /* for errors */
 	files_fn fn;
 	void *ctx;
@@ -75,6 +83,8 @@ static void on_user(void *ctx, const struct talk_user *user,
 			     .service = b->box->service,
 			     .loop = b->box->service->loop,
 			     .user = *user,
+			     .pieces = -1,
+			     .large_next = -1,
 			     .next = b->box->files,
 			     .prev = &b->box->files };
 	if (lease_take(f->service, LEASE_DESCRIPTORS, b->box->row.owner,
@@ -130,6 +140,17 @@ static void leave_box(struct files *f)
 	f->box = NULL;
 }
 
+/* Empty, whoever else has it open: its pages are the service's memory. */
+static void drop_pieces(int fd)
+{
+	int r UNUSED; /* nobody can seal it */
+
+	if (fd < 0)
+		return;
+	r = ftruncate(fd, 0);
+	(void)close(fd);
+}
+
 struct files *files_end(struct files *f)
 {
 	if (!f)
@@ -137,6 +158,8 @@ struct files *files_end(struct files *f)
 	for (struct files_ask *a = f->asks; a; a = a->next)
 		a->files = NULL;
 	leave_box(f);
+	drop_pieces(f->pieces);
+	drop_pieces(f->large_next);
 	lease_end(f->service, LEASE_DESCRIPTORS, &f->descriptors);
 	free(f->making);
 	free(f);
@@ -214,25 +237,23 @@ static void answered(struct files_ask *a, struct files_answer *answer,
 		     const struct warren_error *err)
 {
 	unlink_ask(a);
+	drop_pieces(a->large);
+	if (a->files)
+		a->files->pieces_busy &= ~a->piece;
 	if (a->files)
 		a->fn(a->ctx, err ? NULL : answer, err);
 	else if (answer && answer->fd >= 0)
 		(void)close(answer->fd);
-	request_done(&a->q);
 	free(a);
 }
-
-static void next_turn(struct box *box);
 
 static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
 {
 	struct files_ask *ask = ctx;
-	struct box *box = ask->box;
 	struct files_answer answer = { .fd = -1 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	int code = 0;
 
-	box->files_flight--;
 	if (!failure && a->m.h.type == PROTO_REPLY) {
 		code = reply_code(&a->m.reply);
 		answer.fd = code == 0 ? answer_take_only(a) : -1;
@@ -243,30 +264,15 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 	} else if (!failure) {
 		code = EPROTO;
 	}
-	if (code && !failure && a->m.h.type == PROTO_REPLY)
+	/* Of a worker, whose memory is the sandbox's. */
+	if (code == ENOMEM && ask->in_worker)
+		(void)error_set(&err, ENOBUFS,
+				"%s: the sandbox has no memory left for it", ask->what);
+	else if (code && !failure && a->m.h.type == PROTO_REPLY)
 		(void)reply_refuse(a, &err, "%s", ask->what);
 	else if (code)
 		(void)error_errno(&err, code, "%s", ask->what);
 	answered(ask, &answer, failure ? failure : code ? &err : NULL);
-	next_turn(box);
-}
-
-/* Those that wait, as far as there is room. */
-static void next_turn(struct box *box)
-{
-	while (box->files_queue && box->files_flight < FLIGHT_MAX) {
-		struct files_ask *a = box->files_queue;
-		struct warren_error err = WARREN_ERROR_INIT;
-
-		box->files_queue = a->queue_next;
-		if (!box->files_queue)
-			box->files_tail = &box->files_queue;
-		box->files_flight++;
-		if (line_ask(box, &a->q, on_answer, a, &err) < 0) {
-			box->files_flight--;
-			answered(a, NULL, &err);
-		}
-	}
 }
 
 void files_call(struct files *f, const char *what, const char *name)
@@ -280,6 +286,7 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		const char *what, const char *path, files_fn fn, void *ctx)
 {
 	struct files_ask *a = f->box ? malloc(sizeof(*a)) : NULL;
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
@@ -294,13 +301,16 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		return;
 	}
 	*a = (struct files_ask){
-		.files = f, .box = f->box, .q = REQUEST_INIT, .fn = fn, .ctx = ctx
+		.files = f, .in_worker = f->box->workers, .fn = fn, .ctx = ctx
 	};
+	a->piece = f->piece_next;
+	a->large = TAKE_FD(f->large_next);
+	f->piece_next = 0;
 	if (!f->called[0])
 		files_call(f, what, path);
 	(void)memcpy(a->what, f->called, sizeof(a->what));
 	f->called[0] = '\0';
-	r = request_put(&a->q, msg, size, -1, &err);
+	r = request_put(&q, msg, size, -1, &err);
 	/* Copies: it may wait longer than the caller keeps them. */
 	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
@@ -309,11 +319,12 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 			r = error_errno(&err, errno, "%s", what);
 			break;
 		}
-		a->q.theirs[a->q.n_theirs++] = copy;
-		a->q.fds[a->q.n_fds++] = copy;
+		q.theirs[q.n_theirs++] = copy;
+		q.fds[q.n_fds++] = copy;
 	}
 	if (r < 0) {
-		request_done(&a->q);
+		f->pieces_busy &= ~a->piece;
+		drop_pieces(a->large);
 		free(a);
 		fn(ctx, NULL, &err);
 		return;
@@ -323,14 +334,12 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 	if (a->next)
 		a->next->prev = &a->next;
 	f->asks = a;
-	*f->box->files_tail = a;
-	f->box->files_tail = &a->queue_next;
 	/* One that sleeps answers when it was woken. */
 	if (f->box->row.state == SANDBOX_PAUSED)
 		box_use(f->box, service_ignore, NULL);
 	else
 		box_touch(f->box);
-	next_turn(f->box);
+	file_queue_ask(f->box, f, &q, on_answer, a);
 }
 
 static void fill_who(const struct files *f, struct proto_who *who)
@@ -455,6 +464,76 @@ void files_change_one(struct files *f, struct files_change change, const char *p
 	change.size = names.len;
 	change.n = second ? 2 : 1;
 	files_change(f, &change, fn, ctx);
+}
+
+bool files_have_workers(const struct files *f)
+{
+	return f->box && f->box->workers;
+}
+
+/* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
+static int put_piece(struct files *f, const void *data, size_t n, uint64_t *ret_offset)
+{
+	unsigned i = 0;
+	int fd;
+
+	while (i < PIECES && f->pieces_busy & (1U << i))
+		i++;
+	if (n > PIECE_SIZE || i == PIECES)
+		i = PIECES;
+	fd = i < PIECES && f->pieces >= 0 ? fcntl(f->pieces, F_DUPFD_CLOEXEC, 3)
+					  : memfd_create("warren-write", MFD_CLOEXEC);
+	if (fd >= 0 && i < PIECES && f->pieces < 0)
+		f->pieces = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return -errno;
+	*ret_offset = i < PIECES && f->pieces >= 0 ? (uint64_t)i * PIECE_SIZE : 0;
+	for (size_t done = 0; done < n;) {
+		ssize_t w = pwrite(fd, (const char *)data + done, n - done,
+				   (off_t)(*ret_offset + done));
+
+		if (w < 0 && errno != EINTR) {
+			int code = errno;
+
+			(void)close(fd);
+			return -code;
+		}
+		done += w > 0 ? (size_t)w : 0;
+	}
+	f->piece_next = i < PIECES && f->pieces >= 0 ? 1U << i : 0;
+	f->pieces_busy |= f->piece_next;
+	if (!f->piece_next)
+		f->large_next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return fd;
+}
+
+int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
+		files_fn fn, void *ctx, struct warren_error *err)
+{
+	_Alignas(8) static char room[sizeof(struct proto_write) + WRITE_INLINE_MAX];
+	struct proto_write *msg = (void *)room;
+	bool small = n <= WRITE_INLINE_MAX;
+	AUTO_CLOSE int from = -1;
+	uint64_t offset = 0;
+
+	if (n > UINT32_MAX)
+		return error_errno(err, EFBIG, "write");
+	if (!f->box)
+		return error_set(err, ESTALE, "the sandbox is gone");
+	if (!small) {
+		from = put_piece(f, data, n, &offset);
+		if (from < 0)
+			return error_errno(err, -from, "write");
+	}
+	*msg = (struct proto_write){ .h = { .type = PROTO_WRITE },
+				     .stream = stream,
+				     .size = (uint32_t)n,
+				     .offset = offset };
+	if (small)
+		(void)memcpy(msg->data, data, n);
+	ask(f, msg, sizeof(*msg) + (small ? n : 0), (int[]){ fd, from }, "write",
+	    "a file", fn, ctx);
+	return 0;
 }
 
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,

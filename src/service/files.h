@@ -2,7 +2,7 @@
 /*
  * files.h - the files of a sandbox, as one of its users
  *
- * All is done by the sandbox's init: a path is resolved inside, with the rights
+ * All is done inside, by a worker of the sandbox's init: a path is resolved there, with the rights
  * of the user, and never here. Paths are absolute and have no "." and ".." in
  * them; or relative to a directory that was opened before, out of which they cannot lead.
  *
@@ -15,7 +15,8 @@
  * asked for. What was asked for is done even if files_end() comes first; only
  * nobody hears of it then.
  *
- *	files.c	asking, and taking turns
+ *	files.c	asking
+ *	file_worker.c	taking turns, and who is asked
  *	walk.c	through a tree, directory by directory
  *	tree.c	a change to all of a tree
  *	place.c	where a file is to be written: links followed, directories made
@@ -97,6 +98,14 @@ void files_change_one(struct files *f, struct files_change change, const char *p
 /* By the inotify @notify; the answer's value is the watch. */
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);
+/*
+ * Whether all is done by workers inside the sandbox's memory limit (init/worker.c). Then so is what
+ * is written, by files_write(): @n bytes to @fd, behind what was written before. -errno: @fn is not
+ * called. After one of a @stream failed (0: none), so does a PUT of it (`mode`).
+ */
+bool files_have_workers(const struct files *f);
+int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
+		files_fn fn, void *ctx, struct warren_error *err);
 /* mkdir -p; the value is not 0 if the last one was made. */
 void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
 		     void *ctx);

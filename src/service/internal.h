@@ -112,15 +112,16 @@ struct box {
 	bool saved;             /* paused, by a checkpoint */
 	bool undead;            /* `failed`, and could not be killed: tried again */
 	bool gates;             /* its init waits for our word before it executes */
+	bool workers;           /* its init starts file workers */
+	bool welcomed;          /* what its init can do is known */
 	bool abandoned;         /* nobody can ask what became of its making */
-	unsigned files_flight;  /* requests for files that wait for their answer */
 	const char *reason;     /* of what happens to it at present; NULL */
 	struct box_job *jobs;   /* that wait for `moving` to end */
 	struct making *pulling; /* its making waits for an image; NULL */
 	struct files *files;    /* users of its files */
-	struct files_ask *files_queue, **files_tail; /* that wait for their turn */
-	uint64_t created;                            /* ns, monotonic: for the figures */
-	int failure;                                 /* errno of a making that failed */
+	struct file_queue *file_queue; /* requests about files; NULL: there were none */
+	uint64_t created;              /* ns, monotonic: for the figures */
+	int failure;                   /* errno of a making that failed */
 };
 
 struct run {
@@ -445,6 +446,20 @@ void run_signal_one(struct run *run, int sig, int pid, service_done_fn done, voi
 
 /* For what nobody waits for. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);
+
+/*
+ * file_worker.c: a request about files, whose bytes and descriptors are taken. Those of the same
+ * @order (NULL: none) are done one after another. @fn comes once, at once if it fails.
+ */
+typedef void (*file_answer_fn)(void *ctx, struct answer *a,
+			       const struct warren_error *err);
+void file_queue_ask(struct box *box, const void *order, struct request *request,
+		    file_answer_fn fn, void *ctx);
+/* More can be done than before, or less. */
+void file_queue_turn(struct box *box);
+/* All that wait hear @why. */
+void file_queue_close(struct box *box, const struct warren_error *why);
+void file_queue_free(struct box *box);
 
 /* files.c */
 uint64_t files_descriptors(const struct box *box);

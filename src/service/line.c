@@ -255,9 +255,12 @@ static void on_welcome(void *ctx, struct answer *a, const struct warren_error *e
 	}
 	box->unwelcome = box->tries = 0;
 	box->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
+	box->workers = a->m.welcome.flags & PROTO_WELCOME_WORKERS;
+	box->welcomed = true;
 	box->oom_kills = a->m.welcome.oom_kills;
 	if (a->m.welcome.last_exec > box->last_number)
 		box->last_number = a->m.welcome.last_exec;
+	file_queue_turn(box);
 }
 
 int line_open(struct box *box, int conn, const char *text, size_t size,
@@ -272,7 +275,7 @@ int line_open(struct box *box, int conn, const char *text, size_t size,
 	r = description_parse(text, size, &box->is, err);
 	if (r == 0) {
 		box->saved = box->is.saved;
-		box->gates = false;
+		box->gates = box->workers = box->welcomed = false;
 		box->unasked = 0;
 		box->conn = conn;
 		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
@@ -309,5 +312,6 @@ void line_close(struct box *box, const struct warren_error *why)
 		a->fn(a->ctx, NULL, why);
 		free(a);
 	}
+	file_queue_close(box, why);
 	description_done(&box->is);
 }

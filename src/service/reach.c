@@ -2,7 +2,7 @@
 /*
  * reach.c - ports of a sandbox, and who its users are
  *
- * Both by init, inside: what comes back is a descriptor. The name of a user is looked up in
+ * Both inside, by init and by its file worker: what comes back is a descriptor. The name of a user is looked up in
  * the sandbox's own passwd and group.
  */
 #include <errno.h>
@@ -45,18 +45,20 @@ static void open_system(struct box *box, const char *path, box_fd_fn done, void 
 {
 	struct proto_open msg = { .h = { .type = PROTO_OPEN }, .flags = O_RDONLY };
 	struct opening *o = malloc(sizeof(*o));
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = o ? 0 : error_errno(&err, ENOMEM, "open '%s'", path);
 
 	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
-	if (o) {
-		*o = (struct opening){ path, done, ctx };
-		r = line_ask_struct(box, &msg, sizeof(msg), -1, on_opened, o, &err);
-	}
+	if (r == 0)
+		r = request_put(&q, &msg, sizeof(msg), -1, &err);
 	if (r < 0) {
 		free(o);
 		done(ctx, -1, &err);
+		return;
 	}
+	*o = (struct opening){ path, done, ctx };
+	file_queue_ask(box, NULL, &q, on_opened, o);
 }
 
 /* ---------------------------------------------------------------------- users */

@@ -20,10 +20,12 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "net/loop.h"
+#include "service/file_writer.h"
 #include "service/tar.h"
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U
+#define WRITING_MAX  4       /* pieces of that size */
 #define SLICE_NS     1000000 /* before others have their turn */
 
 struct untar {
@@ -38,6 +40,9 @@ struct untar {
 	bool waiting; /* for init */
 	bool running, fed_all, over;
 	unsigned under_way;     /* what was asked for, and is not heard of yet */
+	unsigned writing;       /* of that, pieces of files */
+	bool full;              /* it waits until there are fewer of them */
+	uint32_t stream;        /* of the file that is written */
 	bool cleared, parented; /* what was tried for this entry */
 	size_t way;         /* of its name: how far there are directories; 0: all of it */
 	int fd;             /* the file that is written */
@@ -273,6 +278,7 @@ static void place_file(struct untar *u)
 	AUTO_CLOSE int fd = TAKE_FD(u->fd);
 	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
 	struct files_change c = { .verb = PROTO_PUT,
+				  .mode = u->stream,
 				  .dir = u->parent < 0 ? u->o.dir : u->parent,
 				  .to = fd };
 
@@ -362,6 +368,7 @@ static void on_made(void *ctx, struct files_answer *a, const struct warren_error
 	}
 	if (u->tar.entry.type == TAR_FILE) {
 		u->fd = TAKE_FD(a->fd);
+		u->stream = file_writer_stream();
 		if (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 			(void)error_errno(&u->err, ENXIO, "write '%s'",
 					  u->tar.entry.name);
@@ -530,14 +537,40 @@ static int end_entry(struct untar *u)
 	return 0;
 }
 
+static void on_data_written(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err)
+{
+	struct untar *u = ctx;
+	bool full = u->full;
+
+	u->writing--;
+	u->full = false;
+	heard(u, err);
+	if (full && !u->over)
+		go_on(u);
+}
+
+/* What follows waits for it inside, as for place_file(); nobody there has the file open. */
 static int write_data(struct untar *u, const char *data, size_t n)
 {
-	int r = u->fd >= 0 ? fd_write_all(u->fd, data, n) : 0;
+	struct file_writer *ignored;
+	int r;
 
-	if (r < 0)
-		return error_errno(&u->err, -r, "write '%s'", u->tar.entry.name);
-	u->bytes += u->fd >= 0 ? n : 0;
-	return 0;
+	if (u->fd < 0)
+		return 0;
+	u->bytes += n;
+	files_call(u->files, "write", u->tar.entry.name);
+	u->under_way++;
+	u->writing++;
+	r = file_writer_start(u->files, u->fd, u->stream, true, data, n, on_data_written,
+			      u, &ignored, &u->err);
+	if (r != 0) {
+		u->under_way--;
+		u->writing--;
+	} else if (u->writing >= WRITING_MAX) {
+		u->waiting = u->full = true;
+	}
+	return r < 0 ? r : 0;
 }
 
 /* One event of the tar; -errno. 1: it wants more. */

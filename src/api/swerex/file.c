@@ -231,11 +231,12 @@ static void make_parents(struct filing *k)
 	files_make_dirs(k->files, dir, 0777 & ~022, on_parents, k);
 }
 
-static void on_text_written(void *ctx, int r, const struct warren_error *err)
+static void on_text_written(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err)
 {
 	struct filing *k = ctx;
 
-	if (r < 0)
+	if (err)
 		fail(k, err);
 	else
 		files_stat(k->files, -1, k->path, true, on_written, k);
@@ -262,7 +263,9 @@ static void on_open_to_write(void *ctx, struct files_answer *a,
 		fail_errno(k, ENXIO);
 		return;
 	}
-	if (file_writer_start(k->files, fd, field_text(k->job->body, "content", ""),
+	files_call(k->files, "write", k->path);
+	if (file_writer_start(k->files, fd, 0, false,
+			      field_text(k->job->body, "content", ""),
 			      field_size(k->job->body, "content"), on_text_written, k,
 			      &ignored, &failure) < 0)
 		fail(k, &failure);

@@ -102,11 +102,12 @@ static ssize_t next_piece(struct upload *u, char *piece)
 	return n < 0 ? -errno : n;
 }
 
-static void on_piece_written(void *ctx, int r, const struct warren_error *err)
+static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
+			     const struct warren_error *err)
 {
 	struct upload *u = ctx;
 
-	if (r < 0)
+	if (err)
 		fail(u, err);
 	else
 		loop_timer_set(u->timer, 0);
@@ -128,7 +129,8 @@ static void on_timer(void *ctx)
 	if (r < 0) {
 		fail_errno(u, -r);
 	} else if (n > 0) {
-		if (file_writer_start(u->files, u->out, piece, (size_t)n,
+		files_call(u->files, "write", u->path);
+		if (file_writer_start(u->files, u->out, 0, false, piece, (size_t)n,
 				      on_piece_written, u, &ignored, &err) < 0)
 			fail(u, &err);
 	} else {

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #include "api/v1/file.h"
-#include "base/fd.h"
 #include "service/file_writer.h"
 
 struct writing {
@@ -25,9 +24,11 @@ struct writing {
 	bool made;     /* the file under its own name */
 	unsigned mode;
 	int fd;
-	struct file_writer *writer; /* what is under way; NULL: nothing */
-	char name[64];              /* in the directory */
-	uint64_t written;
+	struct file_writer *writer; /* what is under way, of a thread; NULL: nothing */
+	uint32_t stream;
+	unsigned under_way; /* pieces */
+	bool ended;         /* there are no more */
+	char name[64];      /* in the directory */
 };
 
 static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
@@ -132,6 +133,7 @@ static void complete(struct writing *w)
 				  .flags = give ? PROTO_CHANGE_OWNER : 0,
 				  .owner = w->place.is.uid,
 				  .group = w->place.is.gid,
+				  .mode = w->stream,
 				  .dir = w->place.dir,
 				  .to = w->fd };
 
@@ -150,15 +152,19 @@ static void complete(struct writing *w)
 		rename_it(w);
 }
 
-static void on_piece_written(void *ctx, int r, const struct warren_error *err)
+static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
+			     const struct warren_error *err)
 {
 	struct writing *w = ctx;
 
 	w->writer = NULL;
-	if (r < 0)
+	w->under_way--;
+	if (err)
 		file_fail(w->fc.call, err);
-	else
+	else if (!w->ended)
 		http_resume(w->fc.call->req);
+	else if (!w->nameless && w->under_way == 0)
+		complete(w);
 }
 
 static void on_piece(struct http_request *req, const char *data, size_t n)
@@ -171,26 +177,23 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 	if (!w || c->answered || w->fd < 0)
 		return;
 	if (n == 0) {
-		complete(w);
+		w->ended = true;
+		/* A file without a name gets one behind the last piece, or not at all. */
+		if (w->nameless || w->under_way == 0)
+			complete(w);
 		return;
 	}
-	/* What has a name may be open inside, and be locked there. */
-	if (!w->nameless) {
-		r = file_writer_start(w->fc.files, w->fd, data, n, on_piece_written, w,
-				      &w->writer, &err);
-		if (r < 0) {
-			file_fail(c, &err);
-			return;
-		}
-		w->written += n;
-		http_pause(req);
-		return;
-	}
-	r = fd_write_all(w->fd, data, n);
+	files_call(w->fc.files, "write", w->fc.path);
+	w->under_way++;
+	r = file_writer_start(w->fc.files, w->fd, w->stream, w->nameless, data, n,
+			      on_piece_written, w, &w->writer, &err);
 	if (r < 0)
-		write_failed(w, -r);
-	else
-		w->written += n;
+		file_fail(c, &err);
+	if (r < 0 || c->answered)
+		return;
+	w->under_way -= r == 1;
+	if (w->under_way >= file_writer_ahead(w->fc.files))
+		http_pause(req);
 }
 
 static void open_named(struct writing *w);
@@ -278,6 +281,7 @@ static void begin(struct call *c, bool append, const char *path, const char *use
 		w->append = append;
 		w->parents = parents;
 		w->mode = mode ? file_mode(mode) : 0644;
+		w->stream = file_writer_stream();
 		w->fd = w->place.dir = -1;
 	}
 	file_begin(c, w ? &w->fc : NULL, path, user);
