@@ -40,8 +40,15 @@
 #include "os/seccomp.h"
 #include "service/service.h"
 
-#define DRAIN_MS     10000
-#define SLOW_TOLD_NS 1000000000 /* between two lines about turns that took too long */
+/*
+ * A stop, in ms: what runs is waited for; but not for clients that do not take the end of their
+ * stream, and from some time on what waits is answered with what is known.
+ */
+#define DRAIN_CUT_MS  1000
+#define DRAIN_LAST_MS 5000
+#define DRAIN_MS      10000
+#define DRAIN_STEP_MS 20
+#define SLOW_TOLD_NS  1000000000 /* between two lines about turns that took too long */
 
 struct api {
 	const struct api_birth *birth;
@@ -57,8 +64,11 @@ struct api {
 	struct loop_watch *signals;
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
-	unsigned drain_ms;
-	bool deleting; /* sandboxes, before it stops */
+	uint64_t drain_since; /* ns */
+	uint64_t
+		drain_cut; /* ms since then, when clients are looked at that take nothing */
+	bool drain_last;   /* what waits was answered */
+	bool deleting;     /* sandboxes, before it stops */
 	int status;
 };
 
@@ -112,13 +122,23 @@ static int confine(const struct api_birth *b, struct warren_error *err)
 static void on_drain(void *ctx)
 {
 	struct api *a = ctx;
+	uint64_t ms = (clock_now() - a->drain_since) / 1000000;
 
-	a->drain_ms += 50;
-	if ((http_server_count(a->server) == 0 && !a->deleting) ||
-	    a->drain_ms >= DRAIN_MS)
+	if (ms >= a->drain_cut) {
+		a->drain_cut = ms + DRAIN_CUT_MS;
+		http_server_cut(a->server);
+	}
+	if (!a->drain_last && ms >= DRAIN_LAST_MS) {
+		a->drain_last = true;
+		v1_stop(&a->v1, true);
+		http_server_refuse(a->server, "shutting_down",
+				   "the service stops before this is done; what was "
+				   "begun in the sandbox goes on");
+	}
+	if ((http_server_count(a->server) == 0 && !a->deleting) || ms >= DRAIN_MS)
 		loop_stop(a->loop);
 	else
-		loop_timer_set(a->drain, 50);
+		loop_timer_set(a->drain, DRAIN_STEP_MS);
 }
 
 static void on_all_deleted(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
@@ -135,8 +155,9 @@ static void stop(struct api *a)
 		 a->deleting ? "are deleted" : "go on");
 	if (a->deleting)
 		service_delete_all(a->service, on_all_deleted, a);
-	a->v1.stopping = true;
+	a->drain_since = clock_now();
 	http_server_drain(a->server);
+	v1_stop(&a->v1, false);
 	loop_timer_set(a->drain, 0);
 }
 

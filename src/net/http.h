@@ -141,6 +141,14 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 struct http_server *http_server_free(struct http_server *server);
 /* No new connections, none that idles; requests under way are answered. */
 void http_server_drain(struct http_server *server);
+/*
+ * After that, from time to time: connections are ended on which nothing is left but for the client to
+ * take its answer, if it has taken nothing since the time before.
+ */
+void http_server_cut(struct http_server *server);
+/* Those whose answer has not begun are refused, with 503; after http_server_drain(). */
+void http_server_refuse(struct http_server *server, const char *code,
+			const char *message);
 /* How many connections there are. */
 size_t http_server_count(const struct http_server *server);
 

@@ -45,6 +45,7 @@ struct http_conn {
 	struct link queue;     /* of those with the same deadline */
 	uint64_t due;
 	uint64_t progress; /* bytes sent and received when the deadline was set */
+	uint64_t taken;    /* bytes and 1, when http_server_cut() looked; 0: it did not */
 	size_t scanned;    /* of a head that is not whole yet */
 	struct http_peer peer;
 	uint8_t deadline; /* enum deadline */

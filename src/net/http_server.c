@@ -692,6 +692,34 @@ void http_server_drain(struct http_server *s)
 		http_conn_end(c, -ECANCELED);
 }
 
+void http_server_cut(struct http_server *s)
+{
+	struct link *next;
+
+	for (struct link *l = s->conns.next; l != &s->conns; l = next) {
+		struct http_conn *c = CONTAINER(l, struct http_conn, all);
+
+		next = l->next;
+		if (!c->req && c->taken == c->stream.sent + 1)
+			http_conn_end(c, -ECANCELED);
+		else
+			c->taken = c->req ? 0 : c->stream.sent + 1;
+	}
+}
+
+void http_server_refuse(struct http_server *s, const char *code, const char *message)
+{
+	struct link *next;
+
+	for (struct link *l = s->conns.next; l != &s->conns; l = next) {
+		struct http_conn *c = CONTAINER(l, struct http_conn, all);
+
+		next = l->next;
+		if (c->req && !c->req->begun && !c->req->upgraded)
+			(void)http_refuse(&c->req->pub, 503, code, message);
+	}
+}
+
 size_t http_server_count(const struct http_server *s)
 {
 	return s->n_conns + s->n_refused;

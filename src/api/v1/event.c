@@ -148,10 +148,36 @@ static void on_drained(struct http_request *req)
 	go_on(l);
 }
 
+/* Also for the cursor in it. */
+static void put_heartbeat(struct listening *l)
+{
+	AUTO_BUF struct buf json = BUF_INIT(256);
+	char at[DATE_SIZE];
+
+	date_iso(at, service_time());
+	buf_printf(&json, "{\"type\":\"heartbeat\",\"id\":%ju,\"time\":\"%s\"}",
+		   (uintmax_t)l->last, at);
+	put_line(l, &json);
+}
+
+/* A client that comes back with the last id misses nothing. */
+static void on_stop(struct call *c, bool last UNUSED)
+{
+	struct listening *l = c->state;
+
+	if (!l || !l->timer)
+		return;
+	put_heartbeat(l);
+	event_unlisten(&l->listener);
+	l->timer = loop_timer_free(l->timer);
+	l->blocked = true; /* nothing more */
+	c->req->drained = NULL;
+	(void)http_end(c->req);
+}
+
 static void on_timer(void *ctx)
 {
 	struct listening *l = ctx;
-	AUTO_BUF struct buf json = BUF_INIT(64);
 
 	loop_timer_set(l->timer, HEARTBEAT_MS);
 	if (l->blocked)
@@ -160,8 +186,7 @@ static void on_timer(void *ctx)
 		go_on(l);
 		return;
 	}
-	buf_puts(&json, "{\"type\":\"heartbeat\"}");
-	put_line(l, &json);
+	put_heartbeat(l);
 }
 
 void v1_stream_events(struct call *c)
@@ -189,6 +214,7 @@ void v1_stream_events(struct call *c)
 	l->last = since;
 	c->state = l;
 	c->gone = listening_gone;
+	c->stop = on_stop;
 	c->req->drained = on_drained;
 	call_begin_stream(c, l->sse);
 	event_listen(c->v1->service, &l->listener);

@@ -370,6 +370,15 @@ static void on_running(void *ctx, struct run *run, const struct warren_error *er
 		loop_timer_set(k->timer, k->wait_ms);
 }
 
+/* As when the time is over that it was to wait: the exec goes on, and its id is told. */
+static void on_run_stop(struct call *c, bool last)
+{
+	struct running *k = c->state;
+
+	if (last && k && k->run && !c->answered)
+		answer_running(k);
+}
+
 void v1_run_exec(struct call *c)
 {
 	CLEANUP(exec_wanted_done) struct exec_wanted w = { 0 };
@@ -398,6 +407,7 @@ void v1_run_exec(struct call *c)
 	k->waiter = (struct run_waiter){ .fn = on_ended, .ctx = k };
 	c->state = k;
 	c->gone = running_gone;
+	c->stop = on_run_stop;
 	run_start(box, &w.start, on_running, k);
 }
 
@@ -443,6 +453,14 @@ static void on_look_over(void *ctx)
 	answer_exec(k->call, k->run);
 }
 
+static void on_look_stop(struct call *c, bool last UNUSED)
+{
+	struct looking *k = c->state;
+
+	if (k && !c->answered)
+		answer_exec(c, k->run);
+}
+
 void v1_get_exec(struct call *c)
 {
 	uint64_t ms = (uint64_t)c->query.v[V1_GET_EXEC_QUERY_WAIT_MS].number;
@@ -462,6 +480,7 @@ void v1_get_exec(struct call *c)
 	k->waiter = (struct run_waiter){ .fn = on_looked, .ctx = k };
 	c->state = k;
 	c->gone = looking_gone;
+	c->stop = on_look_stop;
 	run_wait(run, &k->waiter);
 	if (loop_timer_new(service_loop(c->v1->service), on_look_over, k, &k->timer) == 0)
 		loop_timer_set(k->timer, ms);

@@ -105,7 +105,19 @@ static void on_drained(struct http_request *req)
 	if (!w || !w->blocked)
 		return;
 	w->blocked = false;
-	watch_pause(w->watch, false);
+	if (w->watch)
+		watch_pause(w->watch, false);
+}
+
+static void on_stop(struct call *c, bool last UNUSED)
+{
+	struct watching *w = c->state;
+
+	if (!w || !w->begun || !w->watch)
+		return;
+	w->watch = watch_free(w->watch);
+	loop_timer_stop(w->timer);
+	(void)http_end(c->req);
 }
 
 static void begun(struct file_call *fc)
@@ -124,6 +136,7 @@ static void begun(struct file_call *fc)
 		return;
 	}
 	fc->call->req->drained = on_drained;
+	fc->call->stop = on_stop;
 	w->watch = watch_new(fc->files, &o, &err);
 	if (!w->watch)
 		fail(w, &err);

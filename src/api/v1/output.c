@@ -358,6 +358,28 @@ static void on_timer(void *ctx)
 		go_on(t);
 }
 
+/* It goes on where the cursor says. What has no cursor must not look as if it had ended. */
+static void on_stop(struct call *c, bool last UNUSED)
+{
+	struct tail *t = c->state;
+	AUTO_BUF struct buf json = BUF_INIT(256);
+
+	if (!t || t->ended || !t->follow)
+		return;
+	t->ended = true;
+	if (t->form != AS_RAW) {
+		buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
+			   (uintmax_t)t->cursor);
+		(void)put_event(t, &json);
+	}
+	if (t->ws)
+		ws_close(t->ws, 1012, "the service stops: connect again");
+	else if (t->form == AS_RAW || t->broken)
+		http_abort(c->req);
+	else
+		(void)http_end(c->req);
+}
+
 static void begin(struct tail *t)
 {
 	struct call *c = t->call;
@@ -452,6 +474,7 @@ void v1_read_output(struct call *c)
 	}
 	c->state = t;
 	c->gone = tail_gone;
+	c->stop = on_stop;
 	if (t->follow && run_watch(run, &t->watcher, &err) < 0) {
 		call_fail(c, &err);
 		return;

@@ -508,6 +508,17 @@ static void on_reached(struct box_waiter *waiter, struct box *box, int state)
 	call_json(w->call, 200, &out);
 }
 
+static void on_wait_stop(struct call *c, bool last UNUSED)
+{
+	struct waiting *w = c->state;
+	struct box *box = w ? w->waiter.box : NULL;
+
+	if (!box)
+		return;
+	box_wait_cancel(&w->waiter);
+	on_reached(&w->waiter, box, -ETIMEDOUT);
+}
+
 void v1_wait_sandbox(struct call *c)
 {
 	struct api_value *states = &c->query.v[V1_WAIT_SANDBOX_QUERY_STATE];
@@ -531,6 +542,7 @@ void v1_wait_sandbox(struct call *c)
 		w->waiter.states = 1U << SANDBOX_RUNNING;
 	c->state = w;
 	c->gone = waiting_gone;
+	c->stop = on_wait_stop;
 	box_wait(box, &w->waiter,
 		 (uint64_t)c->query.v[V1_WAIT_SANDBOX_QUERY_TIMEOUT_MS].number);
 }

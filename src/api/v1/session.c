@@ -477,6 +477,25 @@ static void on_result(struct shell_command *command, const struct shell_result *
 		(void)http_end(k->pieces.call->req);
 }
 
+/* The command goes on; its output can be read on from the cursor, as that of the session's exec. */
+static void on_stop(struct call *c, bool last)
+{
+	struct running *k = c->state;
+	AUTO_BUF struct buf json = BUF_INIT(256);
+
+	if (!last || !k || !k->stream || !k->command.shell)
+		return;
+	shell_forget(&k->command);
+	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
+		   (uintmax_t)(k->cursor - k->n_kept));
+	put_event(k, &json);
+	c->req->drained = NULL;
+	if (k->broken)
+		http_abort(c->req);
+	else
+		(void)http_end(c->req);
+}
+
 static void refuse_run(struct call *c, const struct warren_error *err)
 {
 	if (err->code == EBUSY)
@@ -524,6 +543,7 @@ static void run(struct call *c, bool stream)
 		k->sse = c->query.v[V1_STREAM_IN_SESSION_QUERY_FORMAT].number ==
 			 V1_STREAM_IN_SESSION_FORMAT_IS_SSE;
 		c->req->drained = on_drained;
+		c->stop = on_stop;
 		call_begin_stream(c, k->sse);
 	}
 }

@@ -28,6 +28,7 @@ enum goodbye {
 	BYE_GONE = 1001,
 	BYE_REFUSED = 1008,
 	BYE_BROKEN = 1011,
+	BYE_RESTART = 1012, /* come again: the shell goes on */
 };
 
 struct terminal {
@@ -292,6 +293,16 @@ static void on_closed(struct ws *ws, unsigned code UNUSED)
 	call_closed(t->call);
 }
 
+static void on_stop(struct call *c, bool last UNUSED)
+{
+	struct terminal *t = c->state;
+
+	if (!t || !t->ws || t->ended)
+		return;
+	t->ended = true;
+	ws_close(t->ws, BYE_RESTART, "the service stops: connect again");
+}
+
 /* Takes the reference on @run. */
 static void attach(struct call *c, struct run *run, uint64_t from, bool read_only)
 {
@@ -319,6 +330,7 @@ static void attach(struct call *c, struct run *run, uint64_t from, bool read_onl
 	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
 	c->state = t;
 	c->gone = terminal_gone;
+	c->stop = on_stop;
 	if (run_watch(run, &t->watcher, &err) < 0) {
 		call_fail(c, &err);
 		return;

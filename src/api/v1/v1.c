@@ -155,8 +155,49 @@ static void record(struct call *c)
 	c->v1->record(&r);
 }
 
+static void enlist(struct call **list, struct call *c)
+{
+	c->next = *list;
+	c->prev = list;
+	if (c->next)
+		c->next->prev = &c->next;
+	*list = c;
+}
+
+static void delist(struct call *c)
+{
+	if (!c->prev)
+		return;
+	*c->prev = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	c->next = NULL;
+	c->prev = NULL;
+}
+
+void v1_stop(struct v1 *v1, bool last)
+{
+	struct call *left = v1->calls;
+
+	v1->stopping = true;
+	v1->calls = NULL;
+	if (left)
+		left->prev = &left;
+	/* Any of them may go meanwhile. */
+	while (left) {
+		struct call *c = call_ref(left);
+
+		delist(c);
+		enlist(&v1->calls, c);
+		if (c->stop && c->req)
+			c->stop(c, last);
+		call_unref(c);
+	}
+}
+
 void call_closed(struct call *c)
 {
+	delist(c);
 	if (c->v1->record)
 		record(c);
 	live_leave(&c->live);
@@ -224,6 +265,8 @@ void v1_request(struct http_request *req, void *ctx)
 	c->route.op = NULL;
 	c->state = NULL;
 	c->gone = NULL;
+	c->stop = NULL;
+	enlist(&c->v1->calls, c);
 	c->body = (struct body){ 0 };
 	c->begun = clock_now();
 	c->cause[0] = '\0';

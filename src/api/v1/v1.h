@@ -39,6 +39,7 @@ struct v1 {
 	uid_t owner; /* who started it: needs no token on the unix socket */
 	uint64_t started_at;
 	bool stopping;
+	struct call *calls;                              /* under way */
 	void (*record)(const struct api_record *record); /* NULL: no log */
 };
 
@@ -57,14 +58,26 @@ struct call {
 	/* The handler's own, with its release. */
 	void *state;
 	void (*gone)(struct call *c); /* the client went, or the answer is complete */
-	uint64_t begun;               /* ns, monotonic */
-	char cause[256];              /* of an error of ours */
+	/*
+	 * The service is about to stop: end the stream, with what a client needs to go on, or answer what
+	 * is known. Called first without @last, and once more with it for what is left. NULL: it is
+	 * waited for.
+	 */
+	void (*stop)(struct call *c, bool last);
+	struct call *next, **prev; /* of v1.calls; NULL: the client is gone */
+	uint64_t begun;            /* ns, monotonic */
+	char cause[256];           /* of an error of ours */
 };
 
 /* Takes every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
 /* Is it for a server in a sandbox, by its host name? Then its path is that server's, and no face's. */
 bool v1_by_host(const struct v1 *v1, const struct http_request *req);
+/*
+ * The service is about to stop: streams end. And once more, with @last: what still waits is
+ * answered with what is known.
+ */
+void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
 /* call.c: an answer ends a call for its handler; references keep the memory. */
