@@ -9,14 +9,20 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum kind {
@@ -24,6 +30,9 @@ enum kind {
 	DESCRIPTORS, /* EMFILE of whatever makes one */
 	SPACE,       /* ENOSPC of what writes to files, and makes them */
 	DISK,        /* EIO of the same */
+	MESSAGES,    /* of messages between processes: one of `passing` */
+	SIGNALS,     /* a signal is not delivered: one of `passing` */
+	INTERRUPTS,  /* EINTR of what waits, reads and writes */
 	KIND_MAX,
 };
 
@@ -62,12 +71,17 @@ static uint64_t draw(void)
 /* Sets errno when it is to fail. */
 static int fails(enum kind kind)
 {
-	static const int codes[] = { ENOMEM, EMFILE, ENOSPC, EIO };
+	static const int codes[KIND_MAX] = { ENOMEM, EMFILE, ENOSPC, EIO, 0, 0, EINTR };
+	static const int passing[] = { ENOMEM, ENOBUFS, EAGAIN, EINTR };
+	uint64_t n;
 
-	if (!(control->kinds & 1U << kind) || draw() % control->one_in != 0)
+	if (!(control->kinds & 1U << kind))
+		return 0;
+	n = draw();
+	if (n % control->one_in != 0)
 		return 0;
 	__atomic_add_fetch(&control->count[kind], 1, __ATOMIC_RELAXED);
-	errno = codes[kind];
+	errno = codes[kind] ? codes[kind] : passing[n / control->one_in % 4];
 	return 1;
 }
 
@@ -121,6 +135,42 @@ WRAP(DESCRIPTORS, int, socket, (int family, int type, int protocol), family, typ
 WRAP(DESCRIPTORS, int, accept4,
      (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), fd, a, n,
      flags)
+WRAP(SIGNALS, int, pidfd_send_signal,
+     (int pidfd, int sig, siginfo_t *info, unsigned flags), pidfd, sig, info, flags)
+WRAP(SIGNALS, int, kill, (pid_t pid, int sig), pid, sig)
+WRAP(INTERRUPTS, int, poll, (struct pollfd * p, nfds_t n, int ms), p, n, ms)
+WRAP(INTERRUPTS, int, epoll_wait, (int fd, struct epoll_event *ev, int n, int ms), fd, ev,
+     n, ms)
+WRAP(INTERRUPTS, ssize_t, read, (int fd, void *data, size_t n), fd, data, n)
+WRAP(INTERRUPTS, ssize_t, writev, (int fd, const struct iovec *v, int n), fd, v, n)
+WRAP(INTERRUPTS, int, waitid, (idtype_t type, id_t id, siginfo_t *info, int flags), type,
+     id, info, flags)
+
+static int is_message_socket(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+	       type == SOCK_SEQPACKET;
+}
+
+/* Between api, warden and inits; a client's connection is a stream. */
+#define MESSAGE(name, params)                                                        \
+	ssize_t name params                                                          \
+	{                                                                            \
+		static ssize_t(*real) params;                                        \
+                                                                                     \
+		if (!real)                                                           \
+			*(void **)(&real) = dlsym(RTLD_NEXT, #name);                 \
+		if (control->kinds & (1U << MESSAGES | 1U << INTERRUPTS) &&          \
+		    is_message_socket(fd) && (fails(MESSAGES) || fails(INTERRUPTS))) \
+			return -1;                                                   \
+		return real(fd, msg, flags);                                         \
+	}
+
+MESSAGE(sendmsg, (int fd, const struct msghdr *msg, int flags))
+MESSAGE(recvmsg, (int fd, struct msghdr *msg, int flags))
 WRAP(SPACE, int, mkdirat, (int at, const char *path, mode_t mode), at, path, mode)
 WRAP(DISK, int, fdatasync, (int fd), fd)
 WRAP(DISK, int, ftruncate64, (int fd, off64_t n), fd, n)

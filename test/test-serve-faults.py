@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-faults.py - memory, descriptors and disk run out at random points of the service's work
+"""test-serve-faults.py - memory, descriptors and disk run out, and calls fail for a moment, at random points
 
 What is asked for meanwhile is done or answered with an error of the API; the service lives, and when there is
 enough again it goes on as if nothing had been, with nothing left over. faults.c makes the calls fail; which ones
@@ -18,7 +18,7 @@ import time
 from checks import BUILD, Skip, eq, ok, run_tests, test
 from serve_world import Client, World, until
 
-MEMORY, DESCRIPTORS, SPACE, DISK = 1, 2, 4, 8
+MEMORY, DESCRIPTORS, SPACE, DISK, MESSAGES, SIGNALS, INTERRUPTS = (1 << i for i in range(7))
 SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
 PRELOAD = os.path.join(BUILD, "test", "libfaults.so")
 w = None  # pylint: disable=invalid-name
@@ -36,13 +36,13 @@ class Faults:
             self.page = mmap.mmap(f.fileno(), 4096)
 
     def set(self, kinds, one_in, seed):
-        self.page[:16 + 32] = struct.pack("=IIQ4Q", 0, one_in, seed, 0, 0, 0, 0)
+        self.page[:16 + 7 * 8] = struct.pack("=IIQ7Q", 0, one_in, seed, *[0] * 7)
         self.page[:4] = struct.pack("=I", kinds)
 
     def off(self):
         """How often each kind has struck."""
         self.page[:4] = struct.pack("=I", 0)
-        return struct.unpack("=4Q", self.page[16:48])
+        return struct.unpack("=7Q", self.page[16:16 + 7 * 8])
 
 
 class FaultyWorld(World):
@@ -137,10 +137,34 @@ def links(pid):
     return sorted(name for name in found if not name.endswith("/warren.db"))
 
 
+class Bystander:
+    """A sandbox that has nothing to do with what fails: it is as it was, with all that runs in it."""
+
+    def __init__(self):
+        self.box = w.create(labels={"bystander": "1"})
+        at = f"/v1/sandboxes/{self.box}"
+        self.session = w.post(at + "/sessions", {}, 201)["id"]
+        w.post(f"{at}/sessions/{self.session}/run", {"command": "X=untouched"})
+        self.waiting = w.exec(self.box, "cat; exit 7", stdin=True)
+        self.ending = w.exec(self.box, "sleep 1; echo over; exit 8")
+
+    def check(self):
+        at = f"/v1/sandboxes/{self.box}"
+        eq(w.show(self.box)["state"], "running", f"a sandbox that did nothing: {w.said([self.box])}")
+        # A connection that broke last may still be on its way back.
+        until(lambda: w.ask("POST", at + "/run", {"command": "true"}).status == 200, "it cannot be used")
+        eq(w.post(f"{at}/sessions/{self.session}/run", {"command": "echo $X"})["stdout"], "untouched\n", "its session")
+        w.ask("POST", f"{at}/execs/{self.waiting}/stdin", b"line\n", query={"close": "true"}, status=200)
+        for e, said in ((self.waiting, (7, b"line\n")), (self.ending, (8, b"over\n"))):
+            eq((w.result(self.box, e)["exit_code"], w.raw(self.box, e)), said, "its exec")
+        w.delete(self.box)
+
+
 def storm(kinds, one_in, rounds=60):
     """@rounds while they fail; then all must be as it was."""
     everything_works()
     before, pids = links(w.api), (w.api, w.warden)
+    bystander = Bystander()
     p = Patient()
     w.faults.set(kinds, one_in, SEED)
     try:
@@ -153,6 +177,7 @@ def storm(kinds, one_in, rounds=60):
     ok(sum(struck) >= rounds / 10, f"too few faults to mean anything: {struck}")
     ok(p.done >= rounds / 10, "nothing worked at all")
     eq((w.api, w.warden), pids, "the processes of the service")
+    bystander.check()
     everything_works()
     w.empty()
     w.check_empty()
@@ -181,8 +206,23 @@ def the_disk_is_broken():
 
 
 @test
+def messages_fail():
+    storm(MESSAGES, 5)
+
+
+@test
+def signals_are_not_delivered():
+    storm(SIGNALS, 2)
+
+
+@test
+def calls_are_interrupted():
+    storm(INTERRUPTS, 10)
+
+
+@test
 def all_of_it_at_once():
-    storm(MEMORY | DESCRIPTORS | SPACE | DISK, 150)
+    storm(MEMORY | DESCRIPTORS | SPACE | DISK | MESSAGES | SIGNALS | INTERRUPTS, 150)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 int fd_write_all(int fd, const void *data, size_t n)
 {
@@ -178,6 +179,24 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 {
 	return send_message(sock, data, n, fds, n_fds, MSG_DONTWAIT);
+}
+
+bool fd_may_send_again(int r)
+{
+	return r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS || r == -ETOOMANYREFS;
+}
+
+int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t n_fds,
+		   unsigned ms)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	int r = fd_send(sock, data, n, fds, n_fds);
+
+	for (; fd_may_send_again(r) && ms > 0; ms--) {
+		(void)nanosleep(&nap, NULL);
+		r = fd_send(sock, data, n, fds, n_fds);
+	}
+	return r;
 }
 
 /* How many came; more than @max are closed, and counted. */

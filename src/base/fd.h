@@ -34,6 +34,11 @@ int fd_make_dirs(const char *path, mode_t mode);
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* The same; -EAGAIN when it would have to wait. */
 int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
+/* Was it that memory, or room in the socket, was short for a moment? */
+bool fd_may_send_again(int r);
+/* For who may wait: again until it is sent, for @ms at most. */
+int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t n_fds,
+		   unsigned ms);
 /*
  * One message of at most @size bytes. Descriptors go to @fds (at most
  * *@n_fds, their count on return), close-on-exec. A message or a set of

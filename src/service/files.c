@@ -456,7 +456,8 @@ void files_change_one(struct files *f, struct files_change change, const char *p
 	if (second)
 		buf_add(&names, second, strlen(second) + 1);
 	if (names.failed) {
-		(void)error_errno(&err, ENAMETOOLONG, "change '%.40s'", path);
+		(void)error_errno(&err, names.full ? ENAMETOOLONG : ENOMEM,
+				  "change '%.40s'", path);
 		fn(ctx, NULL, &err);
 		return;
 	}

@@ -35,6 +35,7 @@ struct link {
 	struct link_ask *asks, **asks_tail; /* the oldest first */
 	uint32_t seq;
 	struct link_out *out, **out_tail; /* that did not fit into the socket */
+	struct loop_timer *timer;         /* memory was short: they are tried again */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
@@ -144,6 +145,7 @@ struct run {
 	bool input_ended;  /* its stdin was closed at the request of a client */
 	bool starting;     /* init has not answered yet */
 	bool lost;         /* its sandbox ended before it did */
+	bool unsaved;      /* it ended, and that is not in the store yet: disk.c */
 	struct loop_watch *watch;
 	bool lingers; /* it ended, and there may be more output: the list keeps it */
 	struct run_watcher *watchers;
@@ -176,6 +178,11 @@ struct service {
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
 	struct loop_timer *journal_timer; /* journal_limit.c */
+	struct loop_timer *disk_timer;    /* disk.c */
+	bool disk_full, output_by_disk;
+	uint64_t disk_left; /* bytes */
+	unsigned disk_turn;
+	size_t n_unsaved; /* results that wait to be written */
 	size_t journal_turn;
 	struct blanks *blanks;
 	struct removals *removals;
@@ -257,6 +264,15 @@ bool run_check_journal(struct run *run);
 /* It cannot be read: its sandbox is lost, by the task of its box. */
 void run_journal_broken(struct run *run);
 void box_journal_broken(void *ctx);
+
+/* disk.c */
+int disk_open(struct service *s);
+void disk_close(struct service *s);
+/* May something be added to the disk? -ENOSPC. */
+int disk_admit(struct service *s, struct warren_error *err);
+/* It has ended: in the store, or kept until it can be. */
+void run_save_result(struct run *run);
+void run_forget_unsaved(struct run *run);
 
 /* blank.c: an empty file for output, by the name @name; its descriptor, or -errno. */
 int blank_open(struct service *s);
@@ -473,6 +489,8 @@ struct run *run_load(struct box *box, const struct exec_row *row);
 /* Whether there was such an exec. */
 bool run_ended(struct box *box, const struct proto_exited *msg);
 void run_finish(struct run *run, const struct warren_result *result);
+/* Its end, and the events that tell of it, into the store. */
+int run_record_end(const struct run *run, struct warren_error *err);
 void run_box_gone(struct box *box);
 int run_open_journal(struct run *run, struct warren_error *err);
 /* Where to write to it, as init gave it. */

@@ -24,11 +24,6 @@ struct line_out {
 	char data[];
 };
 
-static bool is_short_of_memory(int r)
-{
-	return r == -ENOMEM || r == -ENOBUFS || r == -ETOOMANYREFS;
-}
-
 static void line_out_free(struct line_out *o)
 {
 	for (size_t i = 0; i < o->n_fds; i++)
@@ -63,7 +58,7 @@ void line_flush(struct box *box)
 		const struct line_out *o = box->out;
 
 		r = fd_send_now(box->conn, o->data, o->size, o->fds, o->n_fds);
-		if (r == -EAGAIN || is_short_of_memory(r))
+		if (fd_may_send_again(r))
 			break;
 		/* If the connection has ended, that is read from it next. */
 		line_out_free(line_out_take(box));
@@ -119,7 +114,7 @@ int line_send(struct box *box, const void *data, size_t size, const int *fds,
 {
 	int r = box->out ? -EAGAIN : fd_send_now(box->conn, data, size, fds, n_fds);
 
-	if (r != -EAGAIN && !is_short_of_memory(r))
+	if (!fd_may_send_again(r))
 		return r;
 	r = line_out_put(box, data, size, fds, n_fds);
 	/* The first of those that wait finds out for what. */

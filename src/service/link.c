@@ -8,6 +8,8 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
+#define PAUSE_MS 10 /* before the next try, when memory is short */
+
 /* A request that waits for room in the socket. */
 struct link_out {
 	struct link_out *next;
@@ -15,24 +17,32 @@ struct link_out {
 	char data[];
 };
 
-static void set_events(struct link *l)
+/* What waits goes when there is room, or after a moment when memory is short. */
+static void link_flush(struct link *l)
 {
-	(void)loop_watch_set(l->watch, LOOP_READ | (l->out ? LOOP_WRITE : 0U));
-}
+	int r = 0;
 
-static void flush(struct link *l)
-{
-	while (l->out) {
+	while (l->out && l->sock >= 0) {
 		struct link_out *o = l->out;
 
-		if (fd_send(l->sock, o->data, o->size, NULL, 0) == -EAGAIN)
+		r = fd_send(l->sock, o->data, o->size, NULL, 0);
+		if (fd_may_send_again(r))
 			break;
 		l->out = o->next;
 		if (!l->out)
 			l->out_tail = &l->out;
 		free(o);
 	}
-	set_events(l);
+	if (l->watch)
+		(void)loop_watch_set(
+			l->watch, LOOP_READ | (l->out && r == -EAGAIN ? LOOP_WRITE : 0U));
+	if (l->out && r != -EAGAIN)
+		loop_timer_set(l->timer, PAUSE_MS);
+}
+
+static void on_link_timer(void *ctx)
+{
+	link_flush(ctx);
 }
 
 /* Replies come about in the order of the requests, which is that of the list. */
@@ -81,7 +91,7 @@ static void on_link(void *ctx, unsigned events)
 	struct link *l = ctx;
 
 	if (events & LOOP_WRITE)
-		flush(l);
+		link_flush(l);
 	for (int i = 0; i < READ_AT_ONCE && l->sock >= 0; i++) {
 		size_t n_fds = 1;
 		bool lost = false;
@@ -113,7 +123,10 @@ int link_open(struct service *s, int sock, struct warren_error *err)
 	s->link.service = s;
 	s->link.out_tail = &s->link.out;
 	s->link.asks_tail = &s->link.asks;
-	r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link, &s->link.watch);
+	r = loop_timer_new(s->loop, on_link_timer, &s->link, &s->link.timer);
+	if (r == 0)
+		r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link,
+			       &s->link.watch);
 	return r < 0 ? error_errno(err, -r, "watch the warden's connection") : 0;
 }
 
@@ -125,6 +138,7 @@ void link_close(struct service *s)
 	s->closing = true;
 	(void)error_set(&gone, ESHUTDOWN, "the service is about to stop");
 	l->watch = loop_watch_free(l->watch);
+	l->timer = loop_timer_free(l->timer);
 	if (l->sock >= 0)
 		(void)close(TAKE_FD(l->sock));
 	while (l->asks) {
@@ -152,7 +166,8 @@ static int queue(struct link *l, const void *msg, size_t size)
 	(void)memcpy(o->data, msg, size);
 	*l->out_tail = o;
 	l->out_tail = &o->next;
-	set_events(l);
+	if (l->out == o) /* the first of them finds out for what it waits */
+		link_flush(l);
 	return 0;
 }
 
@@ -173,7 +188,7 @@ int link_ask(struct service *s, void *msg, size_t size,
 	r = l->sock < 0 ? -ESHUTDOWN
 	    : l->out    ? -EAGAIN
 			: fd_send(l->sock, msg, size, NULL, 0);
-	if (r == -EAGAIN)
+	if (fd_may_send_again(r))
 		r = queue(l, msg, size);
 	if (r < 0) {
 		free(a);

@@ -55,6 +55,7 @@ static void fail_made(struct making *m, bool made, const struct warren_error *er
 	box->pulling = NULL;
 	box->moving = false;
 	box->failure = err->code;
+	box->broke = *err;
 	if (made) {
 		line_close(box, err);
 		box_end(box, err);

@@ -68,7 +68,9 @@ static int put_right(struct box *box)
 	if (box->moving || box->jobs)
 		return 0;
 	if (box->row.state == SANDBOX_CREATING)
-		return box_move(box, SANDBOX_FAILED, "it could not be made", &ignored);
+		return box_move(box, SANDBOX_FAILED,
+				box->broke.code ? box->broke.msg : "it could not be made",
+				&ignored);
 	if (box->row.state == SANDBOX_FAILED && box->undead) {
 		box_end(box, &ignored);
 		return 1;

@@ -41,6 +41,7 @@
 
 #define PROBED_MAX 16
 #define PROBED_NS  1000000000ULL
+#define ANSWER_MS  10000 /* for an answer to be sent, when memory is short */
 
 /* What an engine can do, as it was told last. */
 struct probed {
@@ -389,13 +390,14 @@ static void answer(struct work *k, const void *msg, size_t size)
 	if (k->reply.len > 0)
 		buf_add(&out, k->reply.data, k->reply.len);
 	/* Nobody there any more: the thread sees that next. */
-	if (!out.failed) {
-		(void)fd_send(k->sock, out.data, out.len, &k->fd, k->fd >= 0 && r == 0);
-	} else {
-		/* Who asked waits until something is said: this much needs no memory. */
+	if (!out.failed)
+		r = fd_send_within(k->sock, out.data, out.len, &k->fd,
+				   k->fd >= 0 && r == 0, ANSWER_MS);
+	/* Who asked waits until something is said: this much needs no memory and no descriptor. */
+	if (out.failed || fd_may_send_again(r)) {
 		(void)error_errno(&reply.err, ENOMEM, "answer");
 		reply.size = 0;
-		(void)fd_send(k->sock, &reply, sizeof(reply), NULL, 0);
+		(void)fd_send_within(k->sock, &reply, sizeof(reply), NULL, 0, ANSWER_MS);
 	}
 	if (k->fd >= 0)
 		(void)close(k->fd);
@@ -429,7 +431,7 @@ static void put_aside(struct warden *w, const void *msg, size_t size)
 	if (r == 0)
 		return;
 	(void)error_errno(&reply.err, -r, "ask backend '%s'", h->backend);
-	(void)fd_send(w->sock, &reply, sizeof(reply), NULL, 0);
+	(void)fd_send_within(w->sock, &reply, sizeof(reply), NULL, 0, ANSWER_MS);
 }
 
 /*

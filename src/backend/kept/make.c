@@ -15,9 +15,11 @@
 #include "backend/kept/kept.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "os/pidfd.h"
 
-#define KEEPER_END_MS 500 /* for a keeper that was killed */
-#define TEXT_MAX      (16U << 20)
+#define KEEPER_END_MS  500   /* for a keeper that was killed */
+#define KEEPER_KILL_MS 20000 /* for one that was killed to be gone */
+#define TEXT_MAX       (16U << 20)
 
 /* ------------------------------------------------------------------ what it is told */
 
@@ -230,8 +232,13 @@ int kept_destroy(void *state, struct backend_box *base, struct warren_error *err
 	r = box->ready ? reclaim(k, base->id, err) : 0;
 	if (r == 0)
 		r = kept_remove(k, k->dir_fd, k->path, base->id, err);
-	if (r == 0)
-		await_end(box, -1);
+	if (r == 0 && box->pidfd >= 0)
+		r = pidfd_end(box->pidfd, KEEPER_KILL_MS);
+	if (r == -EBUSY && !err->code)
+		(void)error_set(err, EBUSY,
+				"the keeper of '%s' was killed, and is still there after "
+				"%d seconds",
+				base->id, KEEPER_KILL_MS / 1000);
 	forget(box);
 	return r;
 }

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"
+#include "os/pidfd.h"
 
 #define END_MS 20000 /* for what was killed to be gone */
 
@@ -420,27 +421,6 @@ void native_forget(struct native_box *box)
 	free(box);
 }
 
-/*
- * Readable when it and all of its namespace are gone. A process that the kernel cannot end at
- * present (a volume's server does not answer) holds that up, and must not hold us.
- */
-static int await_end(int pidfd)
-{
-	uint64_t deadline = clock_now() + END_MS * 1000000ULL;
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-	siginfo_t info = { 0 };
-	int r = 0;
-
-	while (r <= 0 && clock_now() < deadline)
-		r = poll(&p, 1, END_MS);
-	if (r <= 0)
-		return -EBUSY;
-	/* Of our own child, what is left is taken away, too. */
-	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 && errno == EINTR)
-		;
-	return 0;
-}
-
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
 int native_unmake(struct native *n, struct native_box *box, struct warren_error *err)
 {
@@ -454,13 +434,18 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 		/* While it dies: most often its execs have ended, and the cgroup is empty. */
 		if (box->has_cgroup && cgroup_try_remove(&n->cgroups, box->base.id) == 0)
 			box->has_cgroup = false;
-		/* Pid 1 of a namespace is waited for only when all the others are gone. */
-		r = await_end(box->pidfd);
+		/*
+		 * Pid 1 of a namespace is gone only when all the others are. A process that the
+		 * kernel cannot end at present (a volume's server does not answer) holds that
+		 * up, and must not hold us.
+		 */
+		r = pidfd_end(box->pidfd, END_MS);
 		if (r < 0)
-			(void)error_set(err, -r,
-					"a process of '%s' cannot be ended: it waits for "
-					"the kernel",
-					box->base.id);
+			(void)error_set(
+				err, -r,
+				"a process of '%s' cannot be ended: it was killed, "
+				"and is still there after %d seconds",
+				box->base.id, END_MS / 1000);
 	}
 	if (r == 0 && box->has_cgroup) {
 		r = cgroup_remove(&n->cgroups, box->base.id);

@@ -162,7 +162,7 @@ int door_connection(int boxes, struct talk_box *box, int *ret_fd,
 	fd = box->control >= 0 ? door_dial(boxes, box->base.id)
 			       : door_dial_now(boxes, box->base.id);
 	if (fd < 0)
-		return error_errno(err, -fd, "dial");
+		return error_errno(err, door_nobody(fd) ? ESRCH : -fd, "reach its init");
 	other.control = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    cred.pid != box->pid)

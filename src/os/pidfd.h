@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pidfd.h - the end of a process that is known by a descriptor */
+#ifndef OS_PIDFD_H
+#define OS_PIDFD_H
+
+/*
+ * SIGKILL, again and again until it is gone, since one may not be delivered (a want of memory, a
+ * process that is frozen at that moment). 0, -EBUSY when it is there after @ms, or -errno
+ * when it cannot be signalled at all. A child of ours is reaped.
+ */
+int pidfd_end(int pidfd, unsigned ms);
+
+#endif /* OS_PIDFD_H */
