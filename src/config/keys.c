@@ -351,7 +351,7 @@ const struct config_key config_keys[] = {
 	  .none = true,
 	  .field = FIELD(journal_all),
 	  .help = "The most that all sandboxes may have together, shared among tenants. "
-		  "none: half of what the disk has free when the service starts" },
+		  "none: half of what the disk has for them" },
 	{ .name = "journal.execs",
 	  .type = TYPE_NUMBER,
 	  .value = "1000",

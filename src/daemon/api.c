@@ -24,7 +24,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/record.h"
@@ -458,18 +457,6 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
-/* What all journals may have. */
-static uint64_t output_max(const struct api *a)
-{
-	struct statvfs fs;
-
-	if (a->birth->config->journal_all)
-		return a->birth->config->journal_all;
-	if (fstatvfs(a->journals, &fs) < 0)
-		return 0;
-	return (uint64_t)fs.f_bavail * fs.f_frsize / 2 + 1;
-}
-
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -514,7 +501,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;
-	options.output_max = output_max(a);
+	options.output_max = b->config->journal_all;
 	options.reuse = b->uid != b->owner;
 	r = service_new(&options, &a->service, err);
 	if (r < 0)

@@ -3,23 +3,29 @@
  * drain.c - output from an exec's pipes into its journal (journal.h has the format)
  *
  * splice(2) moves the bytes from the pipe to the file without our seeing them;
- * a terminal's are copied, since it does not splice. The pipe is always
- * emptied, whatever happens to the journal: a full disk costs output, which is
- * counted, and never blocks who writes it.
+ * a terminal's are copied, since it does not splice. The pipe is emptied whatever
+ * happens to the journal: a broken disk costs output, which is counted, and never blocks who
+ * writes it.
  *
- * The one exception is asked for: with a reader that holds (proto.h), a ring
- * full of what he has not acknowledged stops the draining until he has, or is
- * gone. The pipes are then out of the epoll, or their being readable would
- * keep us busy.
+ * There are two exceptions. With a reader that holds (proto.h), a ring full of what he has not
+ * acknowledged stops the draining until he has, or is gone. And a full disk stops it until there
+ * is room, as a full pipe does: nothing is lost, and a timer looks again (drain_retry()). The pipes
+ * are then out of the epoll, or their being readable would keep us busy. The first page, which
+ * has the header and the result, is written before anything is started: there is always room
+ * for how an exec ended.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "init/init.h"
 
-#define HELD (-EBUSY) /* nothing can be moved before somebody acknowledges */
+#define HELD     (-EBUSY)     /* nothing can be moved before somebody acknowledges */
+#define FULL     (-ENOSPC)    /* nothing can be moved before there is room on the disk */
+#define RETRY_NS 100000000ULL /* until that is looked for again */
+#define BLOCK    512          /* the least that a file system allocates at a time */
 
 static char scrap[JOURNAL_CHUNK];
 
@@ -47,8 +53,15 @@ static void publish(const struct exec *ex, uint64_t ended)
 
 long drain_start(struct exec *ex, uint64_t limit)
 {
+	long n;
+
 	if (limit < JOURNAL_CAPACITY_MIN || limit > JOURNAL_CAPACITY_MAX)
 		return -EINVAL;
+	/* All of the page: a file system may have smaller blocks. */
+	memset(scrap, 0, JOURNAL_RING);
+	n = sys_pwrite(ex->journal, scrap, JOURNAL_RING, 0);
+	if (n != JOURNAL_RING)
+		return n < 0 ? n : -ENOSPC;
 	ex->capacity = limit & ~7ULL;
 	publish(ex, 0);
 	return 0;
@@ -114,12 +127,19 @@ static long make_room(struct exec *ex, uint64_t need)
 	return r;
 }
 
-static bool put_record(struct exec *ex, uint32_t stream, uint32_t size)
+/* What a write says that did not write all: there is no room, or it failed. */
+static long write_error(long n)
+{
+	return n >= 0 || n == -ENOSPC || n == -EDQUOT ? FULL : -EIO;
+}
+
+/* 0, FULL, or -EIO. */
+static long put_record(struct exec *ex, uint32_t stream, uint32_t size)
 {
 	struct journal_record rec = { .size = size, .stream = stream };
+	long n = sys_pwrite(ex->journal, &rec, sizeof(rec), at(ex, ex->tail));
 
-	return sys_pwrite(ex->journal, &rec, sizeof(rec), at(ex, ex->tail)) ==
-	       sizeof(rec);
+	return n == sizeof(rec) ? 0 : write_error(n);
 }
 
 /* A record of output is at the tail, whole. */
@@ -146,10 +166,10 @@ static long next_slot(struct exec *ex)
 	if (to_end < want) {
 		/* The pad is a record like any other, for readers and for make_room(). */
 		r = make_room(ex, to_end);
-		if (r == 0 &&
-		    !put_record(ex, 0,
-				(uint32_t)(to_end - sizeof(struct journal_record))))
-			r = -EIO;
+		if (r == 0)
+			r = put_record(
+				ex, 0,
+				(uint32_t)(to_end - sizeof(struct journal_record)));
 		if (r < 0)
 			return r;
 		ex->tail += to_end;
@@ -162,6 +182,9 @@ static long next_slot(struct exec *ex)
 		want = ex->capacity / 4;
 	want &= ~7ULL;
 	r = make_room(ex, sizeof(struct journal_record) + want);
+	/* Its head may be in a block of its own, and is written when the bytes have left the pipe. */
+	if (r == 0 && (at(ex, ex->tail) + sizeof(struct journal_record)) % BLOCK == 0)
+		r = put_record(ex, 0, 0);
 	return r < 0 ? r : (long)want;
 }
 
@@ -175,20 +198,66 @@ static long discard(struct exec *ex, int pipe)
 	return n;
 }
 
-/* Up to @room bytes of a terminal into the file at @off. */
+void drain_forget(struct exec *ex)
+{
+	if (ex->kept)
+		(void)SYS_2(SYS_munmap, ex->kept, JOURNAL_CHUNK);
+	ex->kept = NULL;
+	ex->n_kept = 0;
+}
+
+/* The @n bytes in scrap wait for room. */
+static long keep_chunk(struct exec *ex, long n)
+{
+	long map = SYS_6(SYS_mmap, NULL, JOURNAL_CHUNK, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (map < 0 && map > -4096) {
+		ex->skipped += (uint64_t)n;
+		return -EIO;
+	}
+	ex->kept = (char *)map;
+	ex->n_kept = (uint32_t)n;
+	memcpy(ex->kept, scrap, (size_t)n);
+	return FULL;
+}
+
+/* The first @n of those bytes do not wait any more. */
+static void unkeep_chunk(struct exec *ex, long n)
+{
+	if (!ex->kept)
+		return;
+	ex->n_kept -= (uint32_t)n;
+	memmove(ex->kept, ex->kept + n, ex->n_kept);
+	if (ex->n_kept == 0)
+		drain_forget(ex);
+}
+
+/*
+ * Up to @room bytes of a terminal into the file at @off. What was read cannot be put back: if there
+ * is no room for it, it is kept in memory that is mapped for it.
+ */
 static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 {
-	long n = sys_read(fd, scrap, (size_t)room);
+	const char *from = ex->kept ? ex->kept : scrap;
+	long n = !ex->kept                 ? sys_read(fd, scrap, (size_t)room)
+		 : (long)ex->n_kept < room ? (long)ex->n_kept
+					   : room;
+	long w;
 
 	if (n <= 0)
 		return n == -EIO ? 0 : n; /* it was hung up: its end */
-	if (sys_pwrite(ex->journal, scrap, (size_t)n, off) == n)
+	w = sys_pwrite(ex->journal, from, (size_t)n, off);
+	if (w != n && write_error(w) == FULL)
+		return ex->kept ? FULL : keep_chunk(ex, n);
+	unkeep_chunk(ex, n);
+	if (w == n)
 		return n;
 	ex->skipped += (uint64_t)n;
-	return -ENOSPC;
+	return -EIO;
 }
 
-/* How many bytes left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD. */
+/* How many bytes left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD, FULL. */
 static long move_chunk(struct exec *ex, unsigned which)
 {
 	long room = next_slot(ex), n;
@@ -196,17 +265,19 @@ static long move_chunk(struct exec *ex, unsigned which)
 	int fd = ex->pipe[which];
 	bool tty = ex->tty && which == 0;
 
-	if (room == HELD)
-		return HELD;
+	if (room == HELD || room == FULL)
+		return room;
 	if (room < 0)
 		return discard(ex, fd);
 	n = tty ? copy_chunk(ex, fd, room, off)
 		: SYS_6(SYS_splice, fd, NULL, ex->journal, &off, room, 0);
-	if (n == -EAGAIN || n == -EINTR || n == 0)
+	if (n == -EDQUOT)
+		n = FULL;
+	if (n == -EAGAIN || n == -EINTR || n == FULL || n == 0)
 		return n;
 	if (n < 0 && !tty)
 		return discard(ex, fd);
-	if (n > 0 && put_record(ex, 1 + which, (uint32_t)n))
+	if (n > 0 && put_record(ex, 1 + which, (uint32_t)n) == 0)
 		add_record(ex, (uint32_t)n);
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
@@ -236,6 +307,14 @@ void drain_resume(struct exec *ex)
 					(unsigned)(ex - init.execs), i);
 }
 
+void drain_retry(struct exec *ex, uint64_t t)
+{
+	if (ex->retry_at == 0 || ex->retry_at > t)
+		return;
+	ex->retry_at = 0;
+	drain_resume(ex);
+}
+
 /* One piece of stream @which; how many bytes, or 0 when there is no more at present. */
 static long take(struct exec *ex, unsigned which)
 {
@@ -243,9 +322,13 @@ static long take(struct exec *ex, unsigned which)
 
 	if (n > 0)
 		return n;
-	if (n == HELD)
+	if (n == HELD || n == FULL)
 		hold(ex);
-	if (n == -EAGAIN || n == -EINTR || n == HELD)
+	if (n == FULL) {
+		ex->retry_at = now() + RETRY_NS;
+		exec_deadlines();
+	}
+	if (n == -EAGAIN || n == -EINTR || n == HELD || n == FULL)
 		return 0;
 	/* A duplicate of a terminal would stay in the epoll when it is closed. */
 	if (ex->tty)

@@ -62,6 +62,7 @@ void exec_release(struct exec *ex)
 
 	if (ex->tty && ex->pipe[0] >= 0)
 		watch_drop(ex->pipe[0]);
+	drain_forget(ex);
 	close_all(ex->pipe, STREAMS);
 	close_all(ex->notify, PROTO_CONNECTIONS_MAX);
 	close_all(fds, sizeof(fds) / sizeof(fds[0]));
@@ -193,7 +194,11 @@ void exec_deadlines(void)
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = &init.execs[i];
 
-		if (!ex->used || ex->pid == 0)
+		if (!ex->used)
+			continue;
+		drain_retry(ex, t);
+		soonest = sooner(soonest, ex->retry_at);
+		if (ex->pid == 0)
 			continue;
 		if (ex->deadline && ex->deadline <= t) {
 			ex->timed_out = true;

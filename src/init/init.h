@@ -71,7 +71,10 @@ struct exec {
 	int notify[PROTO_CONNECTIONS_MAX]; /* eventfds, one a connection; -1: none */
 	uint32_t holds;                    /* connections that allow no gaps, as bits */
 	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors: what they have read */
-	bool held;         /* the ring is full of what is not ACKed: nothing is drained */
+	bool held;         /* the ring, or the disk, is full: nothing is drained */
+	uint64_t retry_at; /* ns, monotonic: when there may be room on the disk; 0 */
+	char *kept;        /* of a terminal: what was read, and waits for room; NULL */
+	uint32_t n_kept;
 	int pipe[STREAMS]; /* what is drained: stdout or the terminal, stderr, results */
 	uint64_t capacity, head, tail, lost, skipped, written;
 	uint64_t slot; /* of its index: one more than where the last record began */
@@ -223,6 +226,9 @@ long drain_watch(struct exec *ex, unsigned which, int fd);
 void drain(struct exec *ex, unsigned which);
 /* Somebody acknowledged something, or went: go on if that was waited for. */
 void drain_resume(struct exec *ex);
+/* There may be room on the disk again: go on if that was waited for. */
+void drain_retry(struct exec *ex, uint64_t t);
+void drain_forget(struct exec *ex);
 /* How it ended, for whoever has the file. */
 void drain_result(struct exec *ex, enum journal_state state,
 		  const struct journal_result *res);

@@ -331,6 +331,15 @@ static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUS
 		loop_timer_set(box->timer, RETRY_MS);
 }
 
+/* What is due is done, be it later: the box is there unless it worked, or was gone before. */
+static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct box *box = ctx;
+
+	if (r < 0 && r != -ESTALE && box->timer)
+		loop_timer_set(box->timer, RETRY_MS);
+}
+
 static void on_timer(void *ctx)
 {
 	struct box *box = ctx;
@@ -338,13 +347,13 @@ static void on_timer(void *ctx)
 	uint64_t forget = forget_at(box);
 
 	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now)
-		box_delete_for(box, "ttl", service_ignore, NULL);
+		box_delete_for(box, "ttl", on_expired, box);
 	else if (forget && forget <= now)
-		box_delete_for(box, "failed", service_ignore, NULL);
+		box_delete_for(box, "failed", on_expired, box);
 	else if (!idle || idle > now)
 		box_arm(box);
 	else if (box->delete_when_idle)
-		box_delete_for(box, "idle", service_ignore, NULL);
+		box_delete_for(box, "idle", on_expired, box);
 	else
 		box_pause_for(box, "idle", on_idle_paused, box);
 }

@@ -142,8 +142,10 @@ int box_create_many(struct service *s, struct sandbox_row *rows,
 	struct first former = { .service = s, .ret = ret };
 	struct share_lease lease = { 0 };
 	size_t parts;
-	int r = lease_take(s, LEASE_DESCRIPTORS, rows[0].owner, n, &lease, err);
+	int r = disk_admit(s, err);
 
+	if (r == 0)
+		r = lease_take(s, LEASE_DESCRIPTORS, rows[0].owner, n, &lease, err);
 	if (r < 0)
 		return r;
 	parts = stock_take(s, rows, n);
@@ -329,10 +331,10 @@ static void on_ended(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	box->undead = failure;
-	/* The store's word stays if it cannot be changed; the next start finds out again. */
-	if (may_fail(box))
-		(void)box_move(box, SANDBOX_FAILED, job->lost.msg, &err);
-	if (box->undead)
+	box->broke = job->lost;
+	/* The store's word stays until it can be changed. */
+	if ((may_fail(box) && box_move(box, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
+	    box->undead)
 		service_untidy(box->service);
 	end_job(job, 0, NULL);
 }

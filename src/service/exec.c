@@ -145,6 +145,10 @@ struct run *run_find(struct box *box, const char *id)
 	run = run_load(box, &row);
 	/* What is in the list lives by who looks at it, unless it runs. */
 	if (run && !run->row.ended) {
+		(void)run_ref(run); /* the list's, which it gives up when it ends */
+		if (run_finish_by_journal(run))
+			return run;
+		run->refs--;
 		run->lost = true;
 		uncount(run);
 	}
@@ -481,7 +485,9 @@ static void on_user(void *ctx, const struct talk_user *user,
 		return;
 	}
 	st->user = *user;
-	r = make_ready(st, &err);
+	r = disk_admit(st->box->service, &err);
+	if (r == 0)
+		r = make_ready(st, &err);
 	if (r == 0 && st->box->gates) {
 		r = start_behind_gate(st, &err);
 	} else if (r == 0) {
@@ -532,8 +538,7 @@ static int64_t end_of(const struct exec_row *row, const struct warren_result *re
 	return (int64_t)(result->wall_usec && took < now - began ? began + took : now);
 }
 
-/* Its end, and the events that tell of it. */
-static int run_record_end(const struct run *run, struct warren_error *err)
+int run_record_end(const struct run *run, struct warren_error *err)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct service *s = run->service;
@@ -553,8 +558,6 @@ static int run_record_end(const struct run *run, struct warren_error *err)
 void run_finish(struct run *run, const struct warren_result *result)
 {
 	struct box *box = run->box;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	int r;
 
 	if (run->row.ended)
 		return;
@@ -579,10 +582,7 @@ void run_finish(struct run *run, const struct warren_result *result)
 	 * Written down after it was told: the journal has it until then, and the next start
 	 * would read it there. Nobody else is heard in between.
 	 */
-	r = run_record_end(run, &ignored);
-	survive(box->service, r);
-	if (r == 0 && run->row.session)
-		journals_forget_closed(box, run->row.id, run->row.journal);
+	run_save_result(run);
 	feed_stop(run);
 	if (run->input >= 0)
 		(void)close(TAKE_FD(run->input));
@@ -632,6 +632,7 @@ void run_box_gone(struct box *box)
 		if (owned || run->lingers)
 			run->refs--; /* the list's own, beside ours */
 		run->lingers = false;
+		run_forget_unsaved(run);
 		(void)run_unref(run);
 	}
 }

@@ -86,6 +86,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	};
 	s->shares[LEASE_OUTPUT] =
 		(struct share){ .limit = o->output_max ? o->output_max : INT64_MAX };
+	s->output_by_disk = o->output_max == 0;
 	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
@@ -95,6 +96,8 @@ int service_new(const struct service_options *o, struct service **ret,
 		r = prune_open(s);
 	if (r == 0)
 		r = journal_limit_open(s);
+	if (r == 0)
+		r = disk_open(s);
 	if (r == 0)
 		r = blank_open(s);
 	if (r == 0)
@@ -127,6 +130,7 @@ struct service *service_free(struct service *s)
 	tidy_close(s);
 	prune_close(s);
 	journal_limit_close(s);
+	disk_close(s);
 	sweep_close(s);
 	remove_close(s);
 	blank_close(s);

@@ -20,6 +20,7 @@
  *	sweep.c	 journals that no exec has, looked for
  *	event.c	 what happened, for those who listen
  *	restore.c what a former process left, found again
+ *	disk.c	 whether there is room on the disk, and results that wait for some
  *	tidy.c	 what could not be undone when it was time to, undone later
  *
  * An operation is written down before it is begun and answered after it was
@@ -63,7 +64,8 @@ struct service_options {
 	uint64_t watches_max, watched_max;
 	uint64_t
 		journal_total; /* bytes of a sandbox's journals together; 0: what is usual */
-	uint64_t output_max;      /* bytes of all journals; 0: no limit */
+	uint64_t
+		output_max; /* bytes of all journals; 0: half of what the disk has for them */
 	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 
@@ -83,6 +85,8 @@ struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
 /* Whether the warden does what it is for: it is asked, and has two seconds. */
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
+/* Whether its disk has room, and all results are written down. */
+bool service_disk_ok(const struct service *s);
 /* How many sandboxes @backend has. */
 size_t service_count_at(const struct service *s, const char *backend);
 /* What @backend can do here, as JSON: an array of features. */

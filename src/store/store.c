@@ -159,7 +159,7 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 
 	if (!db)
 		return error_errno(err, ENOMEM, "open the state '%s'", path);
-	db->log = -1;
+	db->log = db->reserve[0] = db->reserve[1] = -1;
 	db->path = strdup(path);
 	db->lock = lock_beside(path, err);
 	r = db->lock < 0 ? db->lock : open_locked(db, path, err);
@@ -167,6 +167,8 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 		db = db_close(db);
 		return error_wrap(err, "open the state '%s'", path);
 	}
+	/* Without it a full disk is worse; db_reserve() is asked again. */
+	(void)db_reserve(db);
 	*ret_db = db;
 	return 0;
 }
@@ -183,6 +185,8 @@ struct db *db_close(struct db *db)
 	tokens_close(db);
 	close_p(&db->lock);
 	close_p(&db->log);
+	close_p(&db->reserve[0]);
+	close_p(&db->reserve[1]);
 	free(db->path);
 	free(db);
 	return NULL;

@@ -79,6 +79,12 @@ struct db *db_close(struct db *db);
 int db_check(struct db *db, struct warren_error *err) MUST_CHECK;
 
 /*
+ * Keep room on the disk for results and deletions (reserve.c), so that they can be written when
+ * it is full; 0 when all of it is kept. For now and then, as some of it may have been used.
+ */
+int db_reserve(struct db *db);
+
+/*
  * Commits append to a log, which is now and then copied into the file proper;
  * that takes fsyncs, so it is not done by the calls. When db_wants_checkpoint(),
  * call db_checkpoint() on another thread: it has a connection of its own, and

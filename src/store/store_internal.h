@@ -95,6 +95,7 @@ enum db_stmt {
 struct db {
 	sqlite3 *sql;
 	int lock;        /* of the file beside it, for life */
+	int reserve[2];  /* the log and the file, to reserve room; -1: not opened yet */
 	int log;         /* SQLite's: for db_sync_fd(); -1: not opened yet */
 	bool sync_later; /* who asks for DB_POWER_SAFE sees to it by db_sync_fd() */
 	char *path;

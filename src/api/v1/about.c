@@ -31,14 +31,16 @@ static void on_health(void *ctx, int r, const struct warren_error *failure UNUSE
 	struct call *c = ctx;
 	bool warden = r == 0;
 	bool store = db_count_sandboxes(service_db(c->v1->service), counts, &err) == 0;
+	bool disk = service_disk_ok(c->v1->service);
+	bool all = store && warden && disk;
 
 	buf_printf(&out,
 		   "{\"status\":\"%s\",\"checks\":[{\"name\":\"store\",\"ok\":%s},"
-		   "{\"name\":\"warden\",\"ok\":%s}]}",
-		   store && warden ? "ok" : "degraded", store ? "true" : "false",
-		   warden ? "true" : "false");
+		   "{\"name\":\"warden\",\"ok\":%s},{\"name\":\"disk\",\"ok\":%s}]}",
+		   all ? "ok" : "degraded", store ? "true" : "false",
+		   warden ? "true" : "false", disk ? "true" : "false");
 	if (c->req)
-		call_json(c, store && warden ? 200 : 503, &out);
+		call_json(c, all ? 200 : 503, &out);
 	call_unref(c);
 }
 

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-full-disk.py - the disk with the service's state is full: nothing acknowledged becomes untrue, and room can be made
+
+Speaks TAP. The state directory is a small file system of the test's own, which is filled to the last byte.
+"""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from checks import MIB, Skip, eq, ok, run_tests, test
+from serve_world import World, check_error, needs, until
+
+SIZE = 128 * MIB
+
+
+@contextlib.contextmanager
+def small_disk(kind):
+    """A directory on a file system of SIZE bytes."""
+    at = tempfile.mkdtemp(prefix="warren-disk-")
+    os.chmod(at, 0o755)
+    image = f"{at}.img"
+    try:
+        if kind == "tmpfs":
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=755", "warren-test", at], check=True)
+        else:
+            with open(image, "wb") as f:
+                f.truncate(SIZE)
+            # Small blocks, as such a small file system has by itself: a page is four of them.
+            subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image], check=True)
+            if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
+                raise Skip("no loop device can be mounted here")
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", at], check=False, capture_output=True)
+        with contextlib.suppress(OSError):
+            os.unlink(image)
+        shutil.rmtree(at, ignore_errors=True)
+
+
+def fill(at):
+    """All that an ordinary user gets; and then all that there is."""
+    with open(f"{at}/ballast", "wb", buffering=0) as f:
+        for size in (MIB, 4096, 512, 1):
+            with contextlib.suppress(OSError):
+                while f.write(bytes(size)):
+                    pass
+    # What others have given back meanwhile.
+    with open(f"{at}/ballast2", "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while f.write(bytes(1024)):
+            pass
+
+
+def free(at):
+    for name in ("ballast", "ballast2"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{at}/{name}")
+
+
+@contextlib.contextmanager
+def world(kind):
+    needs("init")
+    if kind != "tmpfs" and not shutil.which("mkfs.ext4"):
+        raise Skip("mkfs.ext4 is not installed")
+    with small_disk(kind) as at, World(state=f"{at}/state") as w:
+        try:
+            yield w, at
+        finally:
+            free(at)
+            until(lambda: health(w)[0] == 200, lambda: f"it is not healthy again: {health(w)}")
+
+
+def health(w):
+    r = w.ask("GET", "/healthz")
+    return r.status, {c["name"]: c["ok"] for c in r.json()["checks"]}
+
+
+def full(w, at):
+    fill(at)
+    until(lambda: health(w)[0] == 503, "a full disk is healthy")
+    eq(health(w)[1], {"store": True, "warden": True, "disk": False}, "what is not in order")
+
+
+def restart(w):
+    w.kill("api", "warden")
+    w.start()
+
+
+def results_and_output(kind):
+    """What was begun before ends with its own result, and loses no byte."""
+    with world(kind) as (w, at):
+        eq(health(w), (200, {"store": True, "warden": True, "disk": True}), "health before")
+        box = w.create()
+        text = "x" * 99 + "\\n"
+        many = w.exec(box, f"read x; i=0; while [ $i -lt 3000 ]; do printf '{text}'; i=$((i+1)); done; exit 7",
+                      stdin=True, output_limit=MIB)
+        brief = [w.exec(box, f"read x; exit {i}", stdin=True, output_limit=65536) for i in range(20)]
+        tty = w.exec(box, "read x; seq 1 2000; exit 9", pty=True, output_limit=MIB)
+        full(w, at)
+        # Nothing new, in words.
+        e = check_error(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 507, "disk_full")
+        ok("delete" in e["message"], f"it does not say what to do: {e}")
+        check_error(w.ask("POST", "/v1/sandboxes", {}), 507, "disk_full")
+        followed = []
+        follower = threading.Thread(target=lambda: followed.extend(w.output(box, brief[7], follow="true")))
+        follower.start()
+        for e in (*brief, many, tty):
+            w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"go\n", status=200)
+        for i, e in enumerate(brief):
+            eq(w.result(box, e)["exit_code"], i, f"of exec {i} on a full disk")
+        follower.join(30)
+        ok(not follower.is_alive() and not [e for e in followed if e["type"] == "gap"], f"a follower: {followed[:3]}")
+        restart(w)
+        for i, e in enumerate(brief):
+            eq(w.result(box, e)["exit_code"], i, f"of exec {i} after a restart on a full disk")
+        eq(w.show(box)["state"], "running", "the sandbox after a restart on a full disk")
+        time.sleep(1)
+        free(at)
+        eq(w.result(box, many)["exit_code"], 7, "of the one that waited for room")
+        eq(w.result(box, tty)["exit_code"], 9, "of that at a terminal")
+        until(lambda: len(w.raw(box, many)) == 300000, lambda: f"output is missing: {len(w.raw(box, many))} of 300000")
+        eq([e for e in w.output(box, many) if e["type"] == "gap"], [], "gaps in its output")
+        want = b"".join(b"%d\r\n" % i for i in range(1, 2001))
+        until(lambda: w.raw(box, tty).endswith(want), "output of the terminal is missing")
+        for i, e in enumerate(brief):
+            eq(w.result(box, e)["exit_code"], i, f"of exec {i} when there is room again")
+        eq(w.run(box, "echo fine")["stdout"], "fine\n", "a run when there is room again")
+
+
+def deletes_and_ttls(kind):
+    """Room can be made by deleting, and what is due is done."""
+    with world(kind) as (w, at):
+        boxes = [w.create() for _ in range(12)]
+        mortal = w.create(ttl_ms=3000)
+        for b in boxes:
+            w.exec(b, "yes | head -c 400000; sleep 1000", output_limit=512 << 10)
+        full(w, at)
+        w.delete(boxes[0])
+        until(lambda: w.ask("GET", f"/v1/sandboxes/{mortal}").status == 404, "a TTL that passed is not enforced")
+        for b in boxes[1:6]:
+            w.delete(b)
+        restart(w)
+        for b in (*boxes[:6], mortal):
+            eq(w.ask("GET", f"/v1/sandboxes/{b}").status, 404, "a deleted one after a restart")
+        for b in boxes[6:]:
+            eq(w.show(b)["state"], "running", "another one after a restart")
+        fill(at)
+        w.stop()
+        w.start()
+        for b in boxes[6:]:
+            w.delete(b)
+        free(at)
+        w.integrity()
+        w.delete(w.create())
+
+
+@test
+def results_and_output_on_a_full_tmpfs():
+    results_and_output("tmpfs")
+
+
+@test
+def results_and_output_on_a_full_disk():
+    results_and_output("ext4")
+
+
+@test
+def deletes_and_ttls_on_a_full_tmpfs():
+    deletes_and_ttls("tmpfs")
+
+
+@test
+def deletes_and_ttls_on_a_full_disk():
+    deletes_and_ttls("ext4")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())
