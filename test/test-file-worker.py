@@ -6,6 +6,9 @@ Speaks TAP. File calls of the API are done by a child of the sandbox's init. Wha
 call that code inside holds up holds up nobody else; and nothing inside reaches the process, but for root, who may kill it.
 """
 import contextlib
+import ctypes
+import http.client
+import json
 import os
 import sys
 import threading
@@ -129,6 +132,66 @@ def a_file_that_is_locked_inside_holds_up_no_other_call():
     # Each was done, or given up in time.
     eq(sorted((verb, s in (200, 204, 504)) for verb, s in seen), [("append", True), ("chmod", True)], f"held: {seen}")
     eq(state(box), "running", "the sandbox")
+    w.delete(box)
+
+
+# --------------------------------------------------------------------------- watches
+
+
+def instances_of(pid):
+    """How many inotify instances whoever has the user of process @pid can still have."""
+    ids = [int(x) for key in ("Uid", "Gid") for x in slurp(f"/proc/{pid}/status").partition(f"\n{key}:")[2].split()[:1]]
+    said, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        n = 0
+        try:
+            os.setresgid(*[ids[1]] * 3)
+            os.setresuid(*[ids[0]] * 3)
+            init = ctypes.CDLL(None).inotify_init1
+            while init(0) >= 0:
+                n += 1
+            os.write(say, str(n).encode())
+        finally:
+            os._exit(0)
+    os.close(say)
+    with open(said, "rb") as f:
+        text = f.read()
+    return int(text)
+
+
+@test
+def watches_are_the_sandboxs_own():
+    box = w.create()
+    w.run(box, "mkdir /w")
+    before = instances_of(w.api)
+    ok(before > 20, f"{before} instances are free")
+    clients = []
+    for _ in range(10):
+        c = w.client(timeout=60)
+        r = c.send("GET", f"/v1/sandboxes/{box}/files/watch", query={"path": "/w"})
+        eq((r.status, r.readline()), (200, b'{"type":"ready"}\n'))
+        clients.append((c, r))
+    eq(instances_of(w.api), before, "what is left for the api's user")
+    put(box, "/w/x", b"x")
+    for _, r in clients:
+        while json.loads(r.readline())["path"] != "/w/x":  # it had another name before
+            pass
+    # A client that does not read holds up itself, and nobody else.
+    w.run(box, "cd /w; for i in $(seq 3000); do : > f$i; done; rm -f f*")
+    eq((stat(box, "/w").status, w.ask("GET", "/healthz").status), (200, 200))
+    # Whoever kills what hands on the events ends the streams, and no more.
+    got = w.run(box, "for p in $(grep -lx watch /proc/[0-9]*/comm | cut -d/ -f3); do kill -9 $p; echo $?; done")
+    eq(got["stdout"].split(), ["0"] * 10, "root's kill")
+    for c, r in clients:
+        with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+            while r.readline():
+                pass
+        c.close()
+    with w.client() as c:
+        r = c.send("GET", f"/v1/sandboxes/{box}/files/watch", query={"path": "/w"})
+        eq((r.status, r.readline()), (200, b'{"type":"ready"}\n'), "another watch")
+    until(lambda: w.run(box, "grep -lx watch /proc/[0-9]*/comm | wc -l")["stdout"] == "0\n", "they end with their streams")
     w.delete(box)
 
 

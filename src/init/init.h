@@ -241,6 +241,8 @@ uint64_t group_files_kills(void);
 
 /* worker.c */
 void file_worker_start(int c, const struct proto_worker *msg);
+/* Of a worker: an inotify, and a process that hands on what it says. */
+void file_worker_notify(int c, const struct proto_notify *msg);
 /* Process @pid has ended; whether it was a worker. */
 bool file_worker_ended(int pid);
 

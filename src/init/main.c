@@ -90,7 +90,10 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 	if (!request_is_sound(c, size))
 		return;
 	if (init.is_worker) {
-		reach_request(c, size, fds, n_fds);
+		if (h->type == PROTO_NOTIFY)
+			file_worker_notify(c, msg);
+		else
+			reach_request(c, size, fds, n_fds);
 		return;
 	}
 	switch (h->type) {

@@ -98,8 +98,9 @@ enum proto_type {
 	PROTO_SAVE,
 	PROTO_RESTORE,
 	PROTO_WORKER,
-	/* to a file worker, which also takes OPEN, SCAN and CHANGE */
+	/* to a file worker, which also takes OPEN, SCAN, CHANGE and WATCH */
 	PROTO_WRITE,
+	PROTO_NOTIFY,
 	/* from init or from the child before it */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -365,7 +366,7 @@ struct proto_watch {
 
 /*
  * Start a file worker: a child of init that does file calls in the sandbox's memory cgroup. The
- * REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE and WRITE, in the
+ * REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE, WRITE, NOTIFY and WATCH, in the
  * order in which they come. So init never waits for a lock of a file system, and what is written
  * counts as the sandbox's memory. A worker ends with its connection. One that is killed leaves a last
  * word there, from init: a REPLY to no request (seq 0), -ENOMEM when it was the OOM killer,
@@ -395,6 +396,18 @@ struct proto_write {
 
 _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
 	       "the data begin where the struct ends");
+
+/*
+ * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket (SOCK_SEQPACKET)
+ * from which its events come, as many whole ones in a message as there are, up to
+ * PROTO_EVENTS_MAX bytes. So nobody outside reads from what somebody inside has, too, and both
+ * are the sandbox's memory and count for init's user. The end of the socket is the end of it.
+ */
+#define PROTO_EVENTS_MAX 16384
+
+struct proto_notify {
+	struct proto_header h;
+};
 
 struct proto_connect {
 	struct proto_header h;

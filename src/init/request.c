@@ -23,6 +23,7 @@ bool request_is_sound(int c, size_t size)
 		[PROTO_SAVE] = sizeof(struct proto_save),
 		[PROTO_RESTORE] = sizeof(struct proto_save),
 		[PROTO_WORKER] = sizeof(struct proto_worker),
+		[PROTO_NOTIFY] = sizeof(struct proto_notify),
 	};
 	const struct proto_header *h = (const void *)inbox;
 

@@ -21,8 +21,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "init/init.h"
 #include "init/spawn.h"
@@ -140,4 +142,67 @@ bool file_worker_ended(int pid)
 	for (int i = 0; i < PROTO_WORKERS_MAX; i++)
 		workers[i].kills = kills;
 	return true;
+}
+
+/* -------------------------------------------------------------------- NOTIFY */
+
+/* It waits for room as long as it takes: the kernel's own queue says what was lost meanwhile. */
+__attribute__((noreturn)) static void notify_main(int events, int sock)
+{
+	_Alignas(8) static char room[PROTO_EVENTS_MAX];
+	int keep[] = { 0, 1, 2, events, sock };
+
+	if (spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) < 0)
+		init_end();
+	(void)SYS_5(SYS_prctl, PR_SET_NAME, "watch", 0, 0, 0);
+	for (;;) {
+		struct pollfd p[] = { { .fd = events, .events = POLLIN },
+				      { .fd = sock } };
+		long n;
+
+		(void)SYS_5(SYS_ppoll, p, 2, NULL, NULL, 8);
+		if (p[1].revents)
+			init_end();
+		n = sys_read(events, room, sizeof(room));
+		if (n == -EAGAIN || n == -EINTR)
+			continue;
+		if (n <= 0 || SYS_6(SYS_sendto, sock, room, n, MSG_NOSIGNAL, NULL, 0) < 0)
+			init_end();
+	}
+}
+
+static long notify_start(int fds[2])
+{
+	int ends[2];
+	long r = SYS_1(SYS_inotify_init1, IN_CLOEXEC | IN_NONBLOCK);
+
+	if (r < 0)
+		return r;
+	fds[0] = (int)r;
+	r = SYS_4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+	if (r == 0) {
+		fds[1] = ends[0];
+		r = SYS_2(SYS_clone, SIGCHLD, 0);
+		if (r == 0)
+			notify_main(fds[0], ends[1]);
+		sys_close(ends[1]);
+	}
+	return r < 0 ? r : 0;
+}
+
+void file_worker_notify(int c, const struct proto_notify *msg)
+{
+	struct proto_reply out = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = msg->h.seq },
+	};
+	int fds[2] = { -1, -1 };
+
+	/* Those that have ended; when we do, init has the others. */
+	while (SYS_4(SYS_wait4, -1, NULL, WNOHANG, NULL) > 0)
+		;
+	out.status = (int32_t)notify_start(fds);
+	conn_send(c, &out, sizeof(out), fds, out.status == 0 ? 2 : 0);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			sys_close(fds[i]);
 }

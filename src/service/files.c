@@ -242,21 +242,29 @@ static void answered(struct files_ask *a, struct files_answer *answer,
 		a->files->pieces_busy &= ~a->piece;
 	if (a->files)
 		a->fn(a->ctx, err ? NULL : answer, err);
-	else if (answer && answer->fd >= 0)
+	/* What nobody took: nobody hears of it, or it was not asked for. */
+	if (answer && answer->fd >= 0)
 		(void)close(answer->fd);
+	if (answer && answer->events >= 0)
+		(void)close(answer->events);
 	free(a);
 }
 
 static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
 {
 	struct files_ask *ask = ctx;
-	struct files_answer answer = { .fd = -1 };
+	struct files_answer answer = { .fd = -1, .events = -1 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	int code = 0;
 
 	if (!failure && a->m.h.type == PROTO_REPLY) {
 		code = reply_code(&a->m.reply);
-		answer.fd = code == 0 ? answer_take_only(a) : -1;
+		if (code == 0 && a->n_fds == 2) {
+			answer.fd = TAKE_FD(a->fds[0]);
+			answer.events = TAKE_FD(a->fds[1]);
+		} else if (code == 0) {
+			answer.fd = answer_take_only(a);
+		}
 		answer.value = a->m.reply.value;
 	} else if (!failure && a->m.h.type == PROTO_ENTRIES) {
 		answer.entries = a->entries;
@@ -535,6 +543,13 @@ int files_write(struct files *f, int fd, uint32_t stream, const void *data, size
 	ask(f, msg, sizeof(*msg) + (small ? n : 0), (int[]){ fd, from }, "write",
 	    "a file", fn, ctx);
 	return 0;
+}
+
+void files_notify(struct files *f, files_fn fn, void *ctx)
+{
+	struct proto_notify msg = { .h = { .type = PROTO_NOTIFY } };
+
+	ask(f, &msg, sizeof(msg), (int[]){ -1, -1 }, "watch", "files", fn, ctx);
 }
 
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,

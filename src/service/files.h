@@ -52,7 +52,8 @@ bool files_are_copies(const struct files *f);
 
 /* What init said. Entries are good until the callback returns. */
 struct files_answer {
-	int fd; /* of files_open(), the callback's to close; -1 */
+	int fd;     /* of files_open(), the callback's to close; -1 */
+	int events; /* of files_notify(), the same */
 	uint32_t value;
 	const char *entries;
 	size_t size;
@@ -95,6 +96,11 @@ void files_change(struct files *f, const struct files_change *change, files_fn f
 /* The same for one path, or a pair of them (@second: not NULL). */
 void files_change_one(struct files *f, struct files_change change, const char *path,
 		      const char *second, files_fn fn, void *ctx);
+/*
+ * An inotify that a worker makes, and a socket from which its events come: what is inside is not
+ * read from here, as somebody there could let us wait.
+ */
+void files_notify(struct files *f, files_fn fn, void *ctx);
 /* By the inotify @notify; the answer's value is the watch. */
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "net/loop.h"
@@ -36,7 +37,8 @@ struct watch {
 	char *tenant; /* whose it is */
 	bool charged; /* for the instance */
 	struct watch_options o;
-	int fd;
+	int fd;     /* the inotify */
+	int events; /* a socket from which its events come; -1: from the inotify itself */
 	struct loop_watch *reading;
 	char **paths; /* by the number of the watch */
 	size_t n_paths, count;
@@ -320,17 +322,43 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 		add_todo(w, path, false);
 }
 
+/* The size of the event at @data, of which there are @n bytes; 0: it is none. */
+static size_t event_size(const char *data, size_t n)
+{
+	const struct inotify_event *ev = (const void *)data;
+
+	if (n < sizeof(*ev) || ev->len > n - sizeof(*ev) ||
+	    ev->len % _Alignof(struct inotify_event) != 0 ||
+	    (ev->len > 0 && !memchr(ev->name, '\0', ev->len)))
+		return 0;
+	return sizeof(*ev) + ev->len;
+}
+
 static void on_readable(void *ctx, unsigned events UNUSED)
 {
-	_Alignas(struct inotify_event) static char room[16384];
+	_Alignas(struct inotify_event) static char room[PROTO_EVENTS_MAX];
 	struct watch *w = ctx;
-	ssize_t n = read(w->fd, room, sizeof(room));
+	struct warren_error err = WARREN_ERROR_INIT;
+	ssize_t n = w->events >= 0 ? recv(w->events, room, sizeof(room), MSG_DONTWAIT)
+				   : read(w->fd, room, sizeof(room));
 
-	for (ssize_t at = 0; n > 0 && at < n && !w->dead;) {
-		const struct inotify_event *ev = (const void *)(room + at);
-
-		at += (ssize_t)(sizeof(*ev) + ev->len);
-		on_event(w, ev);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	for (size_t at = 0, size = 1; n > 0 && at < (size_t)n && !w->dead; at += size) {
+		size = event_size(room + at, (size_t)n - at);
+		if (size == 0) {
+			n = -1;
+			break;
+		}
+		on_event(w, (const void *)(room + at));
+	}
+	if (n <= 0 && !w->dead) {
+		(void)error_set(&err, EAGAIN,
+				"the process that watches the sandbox's files has ended; "
+				"watch again");
+		watch_pause(w, true);
+		failed(w, &err);
+		return;
 	}
 	/* Both halves of a renaming come together. */
 	flush_moved(w);
@@ -339,7 +367,8 @@ static void on_readable(void *ctx, unsigned events UNUSED)
 
 void watch_pause(struct watch *w, bool pause)
 {
-	(void)loop_watch_set(w->reading, pause || !w->ready ? 0 : LOOP_READ);
+	if (w->reading)
+		(void)loop_watch_set(w->reading, pause || !w->ready ? 0 : LOOP_READ);
 }
 
 struct watch *watch_free(struct watch *w)
@@ -367,8 +396,43 @@ struct watch *watch_free(struct watch *w)
 	free(w->root);
 	if (w->fd >= 0)
 		(void)close(w->fd);
+	if (w->events >= 0)
+		(void)close(w->events);
 	free(w);
 	return NULL;
+}
+
+static int watch_begin(struct watch *w, struct warren_error *err)
+{
+	int r = loop_watch(files_loop(w->files), w->events >= 0 ? w->events : w->fd,
+			   LOOP_READ, on_readable, w, &w->reading);
+
+	if (r < 0)
+		return error_errno(err, -r, "watch '%s'", w->root);
+	watch_pause(w, true);
+	add_todo(w, w->root, true);
+	next_todo(w);
+	return 0;
+}
+
+static void on_notify(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct watch *w = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (err) {
+		failed(w, err);
+		return;
+	}
+	w->fd = TAKE_FD(a->fd);
+	w->events = TAKE_FD(a->events);
+	if (w->fd < 0 || w->events < 0)
+		(void)error_set(
+			&why, EPROTO,
+			"the sandbox's file worker does not keep to the protocol");
+	else if (watch_begin(w, &why) == 0)
+		return;
+	failed(w, &why);
 }
 
 struct watch *watch_new(struct files *f, const struct watch_options *options,
@@ -384,7 +448,7 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 	w->service = box_service(files_box(f));
 	w->o = *options;
 	w->todo_tail = &w->todo;
-	w->fd = -1;
+	w->fd = w->events = -1;
 	w->root = strdup(options->path);
 	w->tenant = strdup(box_row(files_box(f))->owner);
 	if (!w->root || !w->tenant) {
@@ -394,15 +458,14 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 	if (charge(w, &w->service->watches, "watches", err) < 0)
 		return watch_free(w);
 	w->charged = true;
+	if (files_have_workers(f)) {
+		files_notify(f, on_notify, w);
+		return w;
+	}
 	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (w->fd < 0 || loop_watch(files_loop(f), w->fd, LOOP_READ, on_readable, w,
-				    &w->reading) < 0) {
-		(void)error_errno(err, w->fd < 0 ? errno : ENOMEM, "watch '%s'",
-				  options->path);
+	if (w->fd < 0) {
+		(void)error_errno(err, errno, "watch '%s'", options->path);
 		return watch_free(w);
 	}
-	watch_pause(w, true);
-	add_todo(w, w->root, true);
-	next_todo(w);
-	return w;
+	return watch_begin(w, err) < 0 ? watch_free(w) : w;
 }
