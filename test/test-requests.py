@@ -567,6 +567,38 @@ def there_is_an_answer_when_there_is_no_room():
             s.close()
 
 
+@test
+def busy_connections_of_one_tenant_leave_some_for_others():
+    """A tenant has fifteen of sixteen connections by TCP at most, and is told so."""
+    with World("--request-connections", "128", tcp=True) as w:
+        greedy, modest = (w.token("read", "write", tenant=t) for t in ("greedy", "modest"))
+        busy, refused = [], None
+        while not refused and len(busy) < 128:
+            s = socket.create_connection(("127.0.0.1", w.port), 10)
+            s.sendall(f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {greedy}\r\n\r\n".encode())
+            head = s.recv(65536)
+            if head.startswith(b"HTTP/1.1 200"):
+                busy.append(s)
+            else:
+                refused = head
+                s.close()
+        ok(refused and refused.startswith(b"HTTP/1.1 429"), f"after {len(busy)} streams: {refused}")
+        ok(b"quota_exceeded" in refused and b"requests under way by TCP" in refused and b"greedy" in refused, refused)
+        eq(len(busy), 105, "of the 112 that TCP has")  # 112 * 15 / 16
+        # Others find room, by TCP and by the unix socket, which is not counted.
+        for _ in range(3):
+            with Client(("127.0.0.1", w.port), modest, timeout=10) as c:
+                eq(c.ask("GET", "/v1/sandboxes").status, 200, "another tenant")
+        with w.client(greedy) as c:
+            eq(c.ask("GET", "/v1/sandboxes").status, 200, "the same tenant by the unix socket")
+        # What ends gives back.
+        busy.pop().close()
+        with Client(("127.0.0.1", w.port), greedy, timeout=10) as c:
+            until(lambda: c.ask("GET", "/v1/sandboxes").status == 200, "there is room again")
+        for s in busy:
+            s.close()
+
+
 def run_all():
     global world  # pylint: disable=global-statement
     try:

@@ -3,10 +3,18 @@
 #include "api/live.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "net/loop.h"
 #include "service/service.h"
+
+/*
+ * One tenant has up to fifteen times what is free: fifteen of sixteen connections while it is alone.
+ * That leaves others some, and is enough for two thousand streams where the limit of open
+ * files is 20,000 (and connections an eighth of that).
+ */
+#define TCP_WEIGHT 15
 
 #define STEP_MS \
 	1000 /* the clock that tokens expire by may be set: look at it this often */
@@ -18,6 +26,7 @@ struct live {
 	struct loop_task task;    /* looks at those that are doubtful */
 	struct loop_timer *timer; /* for the next that expires */
 	int64_t due;              /* when that is; 0: none does */
+	struct share tcp;         /* connections that are busy */
 };
 
 static void live_arm(struct live *l)
@@ -116,7 +125,7 @@ static void live_on_token(void *ctx, uint64_t seq)
 		loop_defer(l->loop, &l->task);
 }
 
-int live_new(struct net_loop *loop, struct db *db, struct live **ret)
+int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live **ret)
 {
 	struct live *l = calloc(1, sizeof(*l));
 	int r;
@@ -125,6 +134,7 @@ int live_new(struct net_loop *loop, struct db *db, struct live **ret)
 		return -ENOMEM;
 	l->loop = loop;
 	l->db = db;
+	l->tcp = (struct share){ .limit = tcp_max, .weight = TCP_WEIGHT };
 	l->all.next = l->all.prev = &l->all;
 	l->task = (struct loop_task){ .fn = live_on_task, .ctx = l };
 	r = loop_timer_new(loop, live_on_timer, l, &l->timer);
@@ -150,14 +160,42 @@ struct live *live_free(struct live *l)
 	return NULL;
 }
 
-void live_enter(struct live *l, struct live_request *r, struct http_request *req,
-		const struct caller *caller)
+static int live_charge(struct live *l, struct live_request *r, struct api_error *err)
+{
+	const char *tenant = r->caller->tenant;
+	uint64_t used, maximum;
+	int code;
+
+	if (l->tcp.limit == 0 || r->req->peer->kind != HTTP_PEER_TCP)
+		return 0;
+	code = share_lease(&l->tcp, tenant, 1, &r->busy);
+	if (code == 0)
+		return 0;
+	if (code != -EDQUOT)
+		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+	share_look(&l->tcp, tenant, &used, &maximum);
+	(void)api_error_set(
+		err, API_ERR_QUOTA_EXCEEDED,
+		"the tenant '%s' has %" PRIu64
+		" requests under way by TCP and cannot have more, because other "
+		"tenants need connections, too: end some of them",
+		tenant, used);
+	api_error_text(err, "quota", "requests under way by TCP");
+	api_error_number(err, "used", used);
+	api_error_number(err, "maximum", maximum);
+	return -EBADMSG;
+}
+
+int live_enter(struct live *l, struct live_request *r, struct http_request *req,
+	       const struct caller *caller, struct api_error *err)
 {
 	if (!l || !caller->token[0])
-		return;
-	*r = (struct live_request){
-		.next = &l->all, .prev = l->all.prev, .req = req, .caller = caller
-	};
+		return 0;
+	*r = (struct live_request){ .next = &l->all,
+				    .prev = l->all.prev,
+				    .req = req,
+				    .caller = caller,
+				    .live = l };
 	l->all.prev->next = r;
 	l->all.prev = r;
 	req->handle = &r->req;
@@ -165,6 +203,7 @@ void live_enter(struct live *l, struct live_request *r, struct http_request *req
 		l->due = caller->expires_at;
 		live_arm(l);
 	}
+	return live_charge(l, r, err);
 }
 
 void live_leave(struct live_request *r)
@@ -175,5 +214,6 @@ void live_leave(struct live_request *r)
 	r->prev->next = r->next;
 	if (r->req)
 		r->req->handle = NULL;
+	share_end(&r->live->tcp, &r->busy);
 	*r = (struct live_request){ 0 };
 }

@@ -384,6 +384,12 @@ static uint64_t connections_max(const struct config *c)
 	return c->request_connections < most ? c->request_connections : most;
 }
 
+/* Of those, for unix sockets, and as many for clients that show a token. */
+static uint64_t connections_reserve(const struct config *c)
+{
+	return (connections_max(c) + 7) / 8;
+}
+
 static uint64_t descriptors_for_tenants(const struct config *c)
 {
 	uint64_t all = descriptors_max(), clients = 2 * connections_max(c);
@@ -400,7 +406,7 @@ static int open_server(struct api *a, struct warren_error *err)
 		.refused = on_refused,
 		.ctx = a,
 		.limits = { .connections = (unsigned)connections_max(c),
-			    .reserve = (unsigned)(connections_max(c) + 7) / 8,
+			    .reserve = (unsigned)connections_reserve(c),
 			    .header_bytes = (unsigned)c->request_header,
 			    .header_ms = (unsigned)c->request_header_ms,
 			    .idle_ms = (unsigned)c->request_idle_ms,
@@ -506,7 +512,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	r = service_new(&options, &a->service, err);
 	if (r < 0)
 		return r;
-	r = live_new(a->loop, a->db, &a->live);
+	r = live_new(a->loop, a->db, connections_max(c) - connections_reserve(c),
+		     &a->live);
 	if (r < 0)
 		return error_errno(err, -r, "watch tokens");
 	a->v1.service = a->service;

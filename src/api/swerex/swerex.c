@@ -322,14 +322,14 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	path = read_prefix(ask);
 	status = admit(ask, path, &err);
 	http_known(req, status != 401 && ask->caller.token[0]);
-	if (status == 0)
-		live_enter(sx->live, &ask->live, req, &ask->caller);
+	if (status == 0 && live_enter(sx->live, &ask->live, req, &ask->caller, &err) < 0)
+		status = api_code_status(err.code);
 	ask->call = path ? find_call(path) : NULL;
 	box = status == 0 ? find_box(ask) : NULL;
 	if (status == 401)
 		ask_refuse(ask, 401, "Invalid API Key");
-	else if (status == 403)
-		ask_refuse(ask, 403, "%s", err.message);
+	else if (status != 0 && status != 404)
+		ask_refuse(ask, status, "%s", err.message);
 	else if (!ask->call || !box)
 		ask_refuse(ask, 404,
 			   ask->call || !path ? "there is no such sandbox" : "Not Found");

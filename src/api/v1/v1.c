@@ -228,7 +228,10 @@ static int admit(struct call *c, struct api_error *err)
 	if (r < 0 && !c->caller.token[0])
 		c->caller.tenant[0] = '\0'; /* nobody we know */
 	if (c->caller.token[0]) {
-		live_enter(c->v1->live, &c->live, c->req, &c->caller);
+		int busy = live_enter(c->v1->live, &c->live, c->req, &c->caller,
+				      r < 0 ? &(struct api_error){ 0 } : err);
+
+		r = r < 0 ? r : busy;
 		http_known(c->req, true);
 	} else if (r < 0) {
 		http_known(c->req, false);
