@@ -16,8 +16,7 @@
  */
 #define TCP_WEIGHT 15
 
-#define STEP_MS \
-	1000 /* the clock that tokens expire by may be set: look at it this often */
+#define STEP_MS 1000 /* timers sleep with the machine, tokens do not: look this often */
 
 struct live {
 	struct net_loop *loop;

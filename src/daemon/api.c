@@ -463,6 +463,16 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
+/* "": it cannot be told. */
+static void read_boot_id(char *ret, size_t size)
+{
+	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
+
+	ret[n < 0 ? 0 : n] = '\0';
+	ret[strcspn(ret, " \n")] = '\0';
+}
+
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -474,9 +484,11 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .descriptors_max = descriptors_for_tenants(c),
 					   .execs_max = (unsigned)c->execs_kept,
 					   .backends = b->backends };
+	char boot[64];
 	int r = 0;
 
 	/* Before it is confined to where these are not. */
+	read_boot_id(boot, sizeof(boot));
 	options.watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					    "/proc/sys/fs/inotify/max_user_instances");
 	options.watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",
@@ -495,6 +507,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 		r = confine(b, err);
 	if (r == 0)
 		r = open_store(a, err);
+	if (r == 0)
+		r = service_clock_open(a->db, boot, err);
 	if (r == 0)
 		r = set_quota(a, err);
 	if (r == 0)

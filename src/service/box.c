@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "service/internal.h"
 
+#define LOOK_MS 600000 /* timers sleep with the machine, and times to live do not */
+
 /* --------------------------------------------------------------- the table */
 
 static struct box **bucket(struct service *s, const char *id)
@@ -288,7 +290,8 @@ void box_arm(struct box *box)
 	if (!box->timer &&
 	    loop_timer_new(box->service->loop, on_timer, box, &box->timer) < 0)
 		return;
-	loop_timer_set(box->timer, due > now ? due - now : 0);
+	due = due > now ? due - now : 0;
+	loop_timer_set(box->timer, due < LOOK_MS ? due : LOOK_MS);
 }
 
 void box_touch(struct box *box)

@@ -549,6 +549,9 @@ int run_record_end(const struct run *run, struct warren_error *err)
 				   &run->row.result, err);
 	if (r < 0)
 		return r;
+	/* Of one that was lost the end was told: it is known by its journal now, and told to who asks. */
+	if (run->row.lost)
+		return event_commit(&tx, err);
 	event_emit(s, EVENT_EXEC_FINISHED, run->box, run->row.id, &run->row.result);
 	if (run->row.result.oom)
 		event_emit(s, EVENT_OOM, run->box, run->row.id, NULL);

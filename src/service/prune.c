@@ -44,7 +44,13 @@ static int limit_requests(struct service *s, struct warren_error *err)
 	return r > 0 ? AT_ONCE : r;
 }
 
+static int save_clock(struct service *s, struct warren_error *err)
+{
+	return service_clock_save(s->db, err);
+}
+
 static int (*const steps[])(struct service *s, struct warren_error *err) = {
+	save_clock,
 	prune_tokens,
 	prune_requests,
 	limit_requests,

@@ -18,14 +18,6 @@ const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
 	25000, 50000, 100000, 500000, 1000000, 5000000, 60000000,
 };
 
-int64_t service_time(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 void service_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
 {
 }
@@ -120,8 +112,11 @@ int service_new(const struct service_options *o, struct service **ret,
 
 struct service *service_free(struct service *s)
 {
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
 	if (!s)
 		return NULL;
+	survive(s, service_clock_save(s->db, &ignored));
 	link_close(s);
 	for (size_t i = 0; i < BOX_BUCKETS; i++)
 		while (s->boxes[i])

@@ -79,8 +79,18 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err) MUST_CHECK;
 /* All sandboxes; @done when they are gone. */
 void service_delete_all(struct service *s, service_done_fn done, void *ctx);
-/* Milliseconds since 1970. */
+/*
+ * clock.c: milliseconds since 1970, by a clock of the service's own: what expires does so by it, and it goes on
+ * steadily whatever the time of day is set to, over restarts too. The store has its times.
+ */
 int64_t service_time(void);
+/* The time of day of such a time, for people. */
+int64_t service_wall(int64_t time);
+/* Before the first of them: go on where a former process of this state was; @boot: the boot's id, or "". */
+int service_clock_open(struct db *db, const char *boot,
+		       struct warren_error *err) MUST_CHECK;
+/* From time to time, and at the end: what the next boot will need. */
+int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
 /* Whether the warden does what it is for: it is asked, and has two seconds. */

@@ -264,13 +264,14 @@ struct slow *slow_stop(struct slow *s)
 	struct timespec end;
 	bool over;
 
-	(void)clock_gettime(CLOCK_REALTIME, &end);
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += STOP_SECONDS;
 	(void)pthread_mutex_lock(&s->lock);
 	s->stopping = true;
 	(void)pthread_cond_broadcast(&s->changed);
 	while (s->all_threads > 0 &&
-	       pthread_cond_timedwait(&s->changed, &s->lock, &end) != ETIMEDOUT)
+	       pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &end) !=
+		       ETIMEDOUT)
 		;
 	over = s->all_threads == 0;
 	(void)pthread_mutex_unlock(&s->lock);

@@ -550,14 +550,14 @@ bool warden_join(struct warden *w, unsigned ms)
 	struct timespec end;
 
 	stock_tell(w->stock, -1);
-	(void)clock_gettime(CLOCK_REALTIME, &end);
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += ms / 1000;
 	for (; w->n_threads > 0; w->n_threads--) {
 		pthread_t thread = w->threads[w->n_threads - 1];
 
 		if (ms == 0)
 			(void)pthread_join(thread, NULL);
-		else if (pthread_timedjoin_np(thread, NULL, &end) != 0)
+		else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) != 0)
 			return false;
 	}
 	return true;

@@ -65,7 +65,7 @@ static void put_event(struct listening *l, const struct event *e)
 	struct json j = { .out = &json };
 	char at[DATE_SIZE];
 
-	date_iso(at, e->at);
+	date_iso(at, service_wall(e->at));
 	json_open(&j, NULL, '{');
 	json_u64(&j, "id", e->id);
 	json_str(&j, "type", event_type_name(e->type));
@@ -106,7 +106,7 @@ static void tell_missed(struct listening *l)
 	if (l->last >= first && l->last <= event_last(l->call->v1->service))
 		return;
 	l->last = first;
-	date_iso(at, service_time());
+	date_iso(at, service_wall(service_time()));
 	buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"time\":\"%s\"}",
 		   (uintmax_t)first, at);
 	put_line(l, &json);
@@ -154,7 +154,7 @@ static void put_heartbeat(struct listening *l)
 	AUTO_BUF struct buf json = BUF_INIT(256);
 	char at[DATE_SIZE];
 
-	date_iso(at, service_time());
+	date_iso(at, service_wall(service_time()));
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"id\":%ju,\"time\":\"%s\"}",
 		   (uintmax_t)l->last, at);
 	put_line(l, &json);

@@ -30,7 +30,7 @@ static void show_session(struct buf *out, const struct shell *sh)
 	struct json j = { .out = out };
 	char at[DATE_SIZE];
 
-	date_iso(at, row->created_at);
+	date_iso(at, service_wall(row->created_at));
 	json_open(&j, NULL, '{');
 	json_str(&j, "id", row->id);
 	json_str(&j, "sandbox_id", row->sandbox);

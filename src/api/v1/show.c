@@ -14,7 +14,7 @@ static void put_time(struct json *j, const char *key, int64_t ms)
 		json_nil(j, key);
 		return;
 	}
-	date_iso(text, ms);
+	date_iso(text, service_wall(ms));
 	json_str(j, key, text);
 }
 

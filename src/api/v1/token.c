@@ -17,7 +17,7 @@ static void put_when(struct json *j, const char *key, int64_t ms)
 		json_nil(j, key);
 		return;
 	}
-	date_iso(text, ms);
+	date_iso(text, service_wall(ms));
 	json_str(j, key, text);
 }
 
