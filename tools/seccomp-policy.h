@@ -37,6 +37,7 @@ enum policy_verdict {
 	POLICY_ALLOW,
 	POLICY_EPERM,
 	POLICY_NO_PROTOCOL, /* EPROTONOSUPPORT: as if the kernel were built without it */
+	POLICY_TOO_BIG,     /* E2BIG: as if the kernel's limit were lower */
 	POLICY_KILL,        /* foreign ABIs only */
 	POLICY_VERDICTS,
 };
@@ -64,9 +65,9 @@ static const struct policy_group policy_groups[] = {
 	  "utimensat" },
 	{ POLICY_ALLOW,
 	  "extended attributes: trusted.* and security.* stay with the kernel's own "
-	  "checks",
-	  "getxattr lgetxattr fgetxattr getxattrat setxattr lsetxattr fsetxattr "
-	  "setxattrat listxattr llistxattr flistxattr listxattrat removexattr "
+	  "checks; the size of what is set is checked below",
+	  "getxattr lgetxattr fgetxattr getxattrat "
+	  "listxattr llistxattr flistxattr listxattrat removexattr "
 	  "lremovexattr fremovexattr removexattrat" },
 	{ POLICY_ALLOW,
 	  "mknod makes fifos and sockets; device nodes need CAP_MKNOD in the first "
@@ -82,7 +83,7 @@ static const struct policy_group policy_groups[] = {
 	  "membarrier" },
 	{ POLICY_ALLOW,
 	  "NUMA placement: JVMs, databases, numerical code; bounded by the cpuset",
-	  "mbind set_mempolicy get_mempolicy set_mempolicy_home_node getcpu" },
+	  "set_mempolicy get_mempolicy set_mempolicy_home_node getcpu" },
 	{ POLICY_ALLOW,
 	  "processes: start, wait, end. clone is checked below; clone3 hides its "
 	  "flags",
@@ -143,6 +144,10 @@ static const struct policy_group policy_groups[] = {
 	  "mount umount2 pivot_root open_tree open_tree_attr move_mount fsopen "
 	  "fsconfig fsmount fspick mount_setattr statmount listmount" },
 	{ POLICY_EPERM,
+	  "NUMA placement of single ranges: each takes kernel memory that is charged to "
+	  "nobody, and there can be one for every other page",
+	  "mbind" },
+	{ POLICY_EPERM,
 	  "entering or listing namespaces; making them is refused below by flag",
 	  "setns listns" },
 	{ POLICY_EPERM,
@@ -175,6 +180,9 @@ static const struct policy_group policy_groups[] = {
 	  "clone3 takes its flags through a pointer, which a filter cannot read; "
 	  "every libc falls back to clone on ENOSYS, and on no other error",
 	  "clone3" },
+	{ POLICY_ENOSYS,
+	  "takes its size through a pointer; callers fall back to setxattr",
+	  "setxattrat" },
 	{ POLICY_ENOSYS,
 	  "what is in the page cache of layers that tenants share; older kernels tell "
 	  "anyone who can open the file",
@@ -309,11 +317,21 @@ static const struct policy_switch setsockopt_ip = {
 	POLICY_CASES({ IP_IPSEC_POLICY, POLICY_EPERM }, { IP_XFRM_POLICY, POLICY_EPERM }),
 };
 
+#ifndef IPV6_FLOWLABEL_MGR
+#define IPV6_FLOWLABEL_MGR 32 /* linux/in6.h and netinet/in.h do not go together */
+#endif
+
+/*
+ * IPV6_2292PKTOPTIONS keeps 64 kB for each socket, charged to nobody; flow labels are 4096 for the
+ * whole machine.
+ */
 static const struct policy_switch setsockopt_ipv6 = {
 	.arg = 2,
 	.otherwise = POLICY_ALLOW,
 	POLICY_CASES({ IPV6_IPSEC_POLICY, POLICY_EPERM },
-		     { IPV6_XFRM_POLICY, POLICY_EPERM }),
+		     { IPV6_XFRM_POLICY, POLICY_EPERM },
+		     { IPV6_2292PKTOPTIONS, POLICY_EPERM },
+		     { IPV6_FLOWLABEL_MGR, POLICY_EPERM }),
 };
 
 static const struct policy_switch setsockopt_tcp = {
@@ -473,6 +491,19 @@ static const struct policy_switch first_is_user = {
 	POLICY_CASES({ INIT_USER, POLICY_EPERM }),
 };
 
+/*
+ * setxattr (path, name, value, size) and its like: an ACL is kept in kernel memory that is charged
+ * to nobody, two on each directory. The kernel itself refuses what is above 32 bits.
+ */
+#define XATTR_MASK 0xfffff000U /* of sizes below 4 kB all these bits are 0 */
+
+static const struct policy_switch xattr_size = {
+	.arg = 3,
+	.mask = XATTR_MASK,
+	.otherwise = POLICY_TOO_BIG,
+	POLICY_CASES({ 0, POLICY_ALLOW }),
+};
+
 static const struct {
 	const char *call;
 	const struct policy_switch *check;
@@ -480,6 +511,9 @@ static const struct {
 	{ "socket", &socket_family },
 	{ "socketpair", &socket_family },
 	{ "setsockopt", &setsockopt_level },
+	{ "setxattr", &xattr_size },
+	{ "lsetxattr", &xattr_size },
+	{ "fsetxattr", &xattr_size },
 	{ "ioctl", &ioctl_request },
 	{ "clone", &clone_flags },
 	{ "unshare", &unshare_flags },
