@@ -95,6 +95,17 @@ struct warren_feature {
 	const char *fix;    /* what to do about it; NULL when nothing helps */
 };
 
+/*
+ * What is left of a sandbox that nobody can reach: its run directory is gone (a wiped /run, a deleted test).
+ * A sandbox whose run directory is there is never one, whichever engine it belongs to.
+ */
+struct warren_orphan {
+	char id[16];
+	int pid;          /* of its init or keeper; 0: nothing lives, a cgroup is left */
+	uint32_t uid;     /* of that process, or of the cgroup */
+	char detail[160]; /* what was found */
+};
+
 /* @options may be NULL. Removes what a crashed process of ours left behind. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
@@ -104,6 +115,12 @@ WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 WARREN_PUBLIC int warren_probe(struct warren *w,
 			       const struct warren_feature **ret_features, size_t *ret_n,
 			       struct warren_error *err);
+/* Those of the whole machine; for root. The list is the caller's, to be given to free(3). */
+WARREN_PUBLIC int warren_orphans(struct warren *w, struct warren_orphan **ret,
+				 size_t *ret_n, struct warren_error *err);
+/* Looked at again first; -ENOENT: it is none. Kills what lives of it, and removes its cgroup. */
+WARREN_PUBLIC int warren_remove_orphan(struct warren *w, const char *id,
+				       struct warren_error *err);
 WARREN_PUBLIC const char *warren_version(void);
 
 /* --------------------------------------------------------------- sandboxes */

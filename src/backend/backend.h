@@ -102,6 +102,10 @@ struct backend_ops {
 		     struct warren_error *err);
 	/* A pause in which nothing of it is in memory; pause(false) ends it, too. -EBUSY: see warren.h */
 	int (*checkpoint)(void *state, struct backend_box *box, struct warren_error *err);
+	/* Of the whole machine, whoever made them; see warren.h. */
+	int (*orphans)(void *state, struct warren_orphan **ret, size_t *ret_n,
+		       struct warren_error *err);
+	int (*remove_orphan)(void *state, const char *id, struct warren_error *err);
 	/* Durable sandboxes: all of these or none. */
 	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
 	int (*adopt)(void *state, const char *id, struct backend_box **ret_box,

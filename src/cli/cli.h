@@ -12,6 +12,7 @@ extern const struct command command_create;
 extern const struct command command_doctor;
 extern const struct command command_events;
 extern const struct command command_exec;
+extern const struct command command_gc;
 extern const struct command command_help;
 extern const struct command command_image;
 extern const struct command command_logs;

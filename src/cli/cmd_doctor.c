@@ -177,6 +177,36 @@ static void put_places(struct buf *text, struct json *j)
 	places_done(&read);
 }
 
+/* Sandboxes that nobody can reach; where that cannot be told, null. */
+static void put_orphans(struct warren *w, struct buf *text, struct json *j)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_orphan *v = NULL;
+	size_t n = 0;
+
+	if (warren_orphans(w, &v, &n, &ignored) < 0) {
+		json_str(j, "orphans", NULL);
+		return;
+	}
+	json_open(j, "orphans", '[');
+	if (n > 0)
+		buf_printf(text,
+			   "\nOrphans: %zu (sandboxes that nobody can reach; 'warren gc' "
+			   "removes them)\n",
+			   n);
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(text, "  %s  %s\n", v[i].id, v[i].detail);
+		json_open(j, NULL, '{');
+		json_str(j, "id", v[i].id);
+		json_u64(j, "pid", (uint64_t)v[i].pid);
+		json_u64(j, "uid", v[i].uid);
+		json_str(j, "detail", v[i].detail);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	free(v);
+}
+
 static int run_doctor(int argc, char **argv)
 {
 	AUTO_BUF struct buf text = BUF_INIT(OUTPUT_MAX), out = BUF_INIT(OUTPUT_MAX);
@@ -203,6 +233,7 @@ static int run_doctor(int argc, char **argv)
 	json_bool(&j, "ok", f.required_missing == 0);
 	put_features(&j, &f);
 	put_places(&text, &j);
+	put_orphans(w, &text, &j);
 	json_close(&j, '}');
 	buf_puts(&out, "\n");
 	put_summary(&f, &text);

@@ -82,6 +82,30 @@ int warren_probe(struct warren *w, const struct warren_feature **ret_features,
 	return 0;
 }
 
+int warren_orphans(struct warren *w, struct warren_orphan **ret, size_t *ret_n,
+		   struct warren_error *err)
+{
+	int r = w->ops->orphans
+			? w->ops->orphans(w->state, ret, ret_n, err)
+			: error_set(err, EOPNOTSUPP,
+				    "it is not supported by backend '%s'", w->ops->name);
+
+	return r < 0 ? error_wrap(err, "look for orphans") : 0;
+}
+
+int warren_remove_orphan(struct warren *w, const char *id, struct warren_error *err)
+{
+	int r;
+
+	if (!id_valid(id))
+		return error_set(err, EINVAL, "'%.40s' is no id", id);
+	r = w->ops->remove_orphan
+		    ? w->ops->remove_orphan(w->state, id, err)
+		    : error_set(err, EOPNOTSUPP, "it is not supported by backend '%s'",
+				w->ops->name);
+	return r < 0 ? error_wrap(err, "remove the orphan '%s'", id) : 0;
+}
+
 int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
 		   struct warren_error *err)
 {

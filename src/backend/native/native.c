@@ -227,4 +227,6 @@ const struct backend_ops backend_native = {
 	.exec_close_input = talk_exec_close_input,
 	.exec_ack = talk_exec_ack,
 	.exec_signal_to = talk_exec_signal_to,
+	.orphans = orphan_list,
+	.remove_orphan = orphan_remove,
 };

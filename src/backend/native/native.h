@@ -11,6 +11,7 @@
  *	rootfs.c	its mounts
  *	hide.c		what is mounted in the machine's trees, of an ordinary user
  *	registry.c	who is alive, id ranges, removal of what a crash left
+ *	orphan.c	sandboxes whose run directory is gone
  *	durable.c	sandboxes that outlive who made them
  *	disk.c		a disk in a file, where memory will not do
  *	idmap.c		which id is which, inside and outside and in a volume
@@ -202,11 +203,18 @@ size_t part_drop(void *state, size_t n);
 int registry_open(struct native *n, const char *name, struct warren_error *err);
 /* Where the ids of a slot begin outside. */
 uid_t registry_base(const struct native *n, unsigned slot);
+/* Is it an id of some sandbox of root's, init's own included? */
+bool registry_is_range(uid_t uid);
 void registry_close(struct native *n);
 /* A lock that keeps what an engine without a name has from being swept, to be given away. */
 int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
 void registry_release(struct native *n, struct native_box *box);
+
+/* orphan.c */
+int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
+		struct warren_error *err);
+int orphan_remove(void *state, const char *id, struct warren_error *err);
 
 /* disk.c */
 bool disk_tmpfs_has_xattrs(void);

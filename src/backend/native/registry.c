@@ -171,6 +171,11 @@ uid_t registry_base(const struct native *n, unsigned slot)
 	return n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
 }
 
+bool registry_is_range(uid_t uid)
+{
+	return uid >= SLOT_FIRST && uid < SLOT_FIRST + SLOT_COUNT * SLOT_STRIDE;
+}
+
 int registry_claim(struct native *n, struct native_box *box, struct warren_error *err)
 {
 	char target[sizeof(n->name) + ID_LEN + 2], name[16];

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * orphan.c - sandboxes whose run directory is gone, and cgroups that nothing lives in
+ *
+ * A durable sandbox is found by its socket, <run_dir>/boxes/<id>. When that directory is removed
+ * (a wiped /run, a deleted test), init or keeper live on, and nobody can reach them. The kernel still knows
+ * their sockets: each has the device and the inode of the file that it was bound to. Whoever has its
+ * file is not an orphan, whichever engine, service or mount namespace it belongs to: so the file is looked for
+ * wherever its filesystem is mounted, and what cannot be told is left alone.
+ *
+ *	mounted nowhere		there is no such file
+ *	tmpfs			its directories are walked
+ *	ext4			the inode is opened by its number, and has a name or has none
+ *	any other		not told
+ *
+ * A cgroup is left behind where the directory was lost together with its engine. Its owner is
+ * the root of a range of ids: where no process has one of these, and none is in it, nothing lives there. It is
+ * given a minute, as one that was just made is empty, too.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include "backend/native/native.h"
+#include "base/fd.h"
+#include "base/id.h"
+
+#define LISTENING    10 /* TCP_LISTEN, of unix sockets as well */
+#define ORPHANS_MAX  4096
+#define ENTRIES_MAX  1000000 /* of a tmpfs that is walked */
+#define DEPTH_MAX    16
+#define YOUNG_SEC    60
+#define END_MS       20000
+#define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
+
+enum verdict {
+	FILE_GONE,
+	FILE_THERE,
+	FILE_UNKNOWN,
+};
+
+/* A socket that a sandbox is reached by. */
+struct door {
+	char id[ID_LEN + 1];
+	uint32_t socket;   /* its own inode, */
+	uint32_t dev, ino; /* and that of its file, as the kernel has them */
+};
+
+struct list {
+	struct warren_orphan *v;
+	size_t n;
+	struct door *doors;
+	size_t n_doors;
+};
+
+static void list_done(struct list *l)
+{
+	free(l->v);
+	free(l->doors);
+}
+
+/* ------------------------------------------------------------------ all sockets */
+
+static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
+{
+	const struct unix_diag_msg *m = NLMSG_DATA(h);
+	const struct rtattr *a = (const void *)(m + 1);
+	int left = (int)(h->nlmsg_len - NLMSG_LENGTH(sizeof(*m)));
+
+	for (; RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == type)
+			return a;
+	return NULL;
+}
+
+/* One that was bound as door_bind() does: the last part of its name is an id. */
+static int take_door(struct list *l, const struct nlmsghdr *h)
+{
+	const struct unix_diag_msg *m = NLMSG_DATA(h);
+	const struct rtattr *name = attr_of(h, UNIX_DIAG_NAME);
+	const struct rtattr *vfs = attr_of(h, UNIX_DIAG_VFS);
+	struct unix_diag_vfs file;
+	char text[109] = "";
+	const char *last;
+	struct door *more;
+
+	if (m->udiag_type != SOCK_SEQPACKET || !name || !vfs ||
+	    RTA_PAYLOAD(vfs) < sizeof(file) || RTA_PAYLOAD(name) >= sizeof(text))
+		return 0;
+	(void)memcpy(text, RTA_DATA(name), RTA_PAYLOAD(name));
+	(void)memcpy(&file, RTA_DATA(vfs), sizeof(file));
+	last = strrchr(text, '/');
+	if (!last || !id_valid(last + 1) || l->n_doors == ORPHANS_MAX)
+		return 0;
+	more = realloc(l->doors, (l->n_doors + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	l->doors = more;
+	more[l->n_doors] = (struct door){ .socket = m->udiag_ino,
+					  .dev = file.udiag_vfs_dev,
+					  .ino = file.udiag_vfs_ino };
+	(void)strcpy(more[l->n_doors++].id, last + 1);
+	return 0;
+}
+
+static int find_doors(struct list *l, struct warren_error *err)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	struct {
+		struct nlmsghdr h;
+		struct unix_diag_req req;
+	} ask = {
+		.h = { .nlmsg_len = sizeof(ask),
+		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		.req = { .sdiag_family = AF_UNIX,
+			 .udiag_states = 1U << LISTENING,
+			 .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_VFS },
+	};
+	_Alignas(8) char text[32768];
+
+	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
+		return error_errno(err, errno, "ask the kernel for its sockets");
+	for (;;) {
+		ssize_t n = recv(fd, text, sizeof(text), 0);
+		size_t left = n > 0 ? (size_t)n : 0;
+
+		if (n <= 0)
+			return error_errno(err, n < 0 ? errno : EPIPE,
+					   "list the kernel's sockets");
+		for (const struct nlmsghdr *h = (const void *)text; NLMSG_OK(h, left);
+		     h = NLMSG_NEXT(h, left)) {
+			if (h->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				return error_set(err, EOPNOTSUPP,
+						 "this kernel does not list unix sockets "
+						 "(CONFIG_UNIX_DIAG)");
+			if (take_door(l, h) < 0)
+				return error_errno(err, ENOMEM, "list sockets");
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ is it there */
+
+static uint64_t uid_of(const char *pid)
+{
+	char path[280];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s", pid);
+	return stat(path, &st) < 0 ? UINT64_MAX : st.st_uid;
+}
+
+/* Walk the one filesystem below @dir, which is closed. */
+static enum verdict walk(int dir, const struct door *want, dev_t dev, unsigned *left,
+			 unsigned depth)
+{
+	DIR *d = fdopendir(dir);
+	enum verdict found = FILE_GONE;
+	struct dirent *e;
+
+	if (!d) {
+		(void)close(dir);
+		return FILE_UNKNOWN;
+	}
+	while (found == FILE_GONE && (e = readdir(d))) {
+		struct stat st;
+		int fd;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (depth == 0 || (*left)-- == 0) {
+			found = FILE_UNKNOWN;
+			break;
+		}
+		if (e->d_type == DT_SOCK && (uint32_t)e->d_ino == want->ino)
+			found = FILE_THERE;
+		if (e->d_type != DT_DIR)
+			continue;
+		fd = openat(dirfd(d), e->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || fstat(fd, &st) < 0)
+			found = FILE_UNKNOWN;
+		else if (st.st_dev == dev) {
+			found = walk(TAKE_FD(fd), want, dev, left, depth - 1);
+			continue;
+		}
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	(void)closedir(d);
+	return found;
+}
+
+static enum verdict ask_ext4(int dir, const struct door *want)
+{
+	struct {
+		struct file_handle h;
+		uint32_t ino, generation; /* 0: any */
+	} handle = { .h = { .handle_bytes = 8, .handle_type = FILEID_INO32 },
+		     .ino = want->ino };
+	AUTO_CLOSE int fd = open_by_handle_at(dir, &handle.h, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ESTALE ? FILE_GONE : FILE_UNKNOWN;
+	if (fstat(fd, &st) < 0)
+		return FILE_UNKNOWN;
+	return st.st_nlink > 0 && S_ISSOCK(st.st_mode) ? FILE_THERE : FILE_GONE;
+}
+
+/* Where @path, in the mount namespace of @pid, has the filesystem, from its directory @root on. */
+static enum verdict ask_mount(const char *pid, const char *path, const char *root,
+			      const struct door *want)
+{
+	char full[4096 + 64];
+	AUTO_CLOSE int dir = -1;
+	unsigned left = ENTRIES_MAX;
+	enum verdict found;
+	struct statfs fs;
+	struct stat st;
+
+	if (snprintf(full, sizeof(full), "/proc/%s/root%s", pid, path) >=
+	    (int)sizeof(full))
+		return FILE_UNKNOWN;
+	dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fstat(dir, &st) < 0 || fstatfs(dir, &fs) < 0)
+		return FILE_UNKNOWN;
+	/* Something else is mounted over it. */
+	if (st.st_dev != makedev(want->dev >> 20, want->dev & 0xfffff))
+		return FILE_UNKNOWN;
+	if (fs.f_type == EXT4_SUPER_MAGIC)
+		return ask_ext4(dir, want);
+	if (fs.f_type != TMPFS_MAGIC)
+		return FILE_UNKNOWN;
+	found = walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
+	/* A part of it (a bind mount) does not tell of the rest. */
+	return found == FILE_GONE && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
+}
+
+/* By the mounts that process @pid sees. */
+static enum verdict ask_process(const char *pid, const struct door *want)
+{
+	char path[64], *line = NULL, where[4096], root[4096];
+	enum verdict found = FILE_GONE;
+	size_t size = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/mountinfo", pid);
+	f = fopen(path, "re");
+	while (f && found != FILE_THERE && getline(&line, &size, f) > 0) {
+		unsigned major = 0, minor = 0;
+		enum verdict here;
+
+		if (sscanf(line, "%*d %*d %u:%u %4095s %4095s", &major, &minor, root,
+			   where) != 4 ||
+		    (major << 20 | minor) != want->dev)
+			continue;
+		/* A name with blanks is escaped, and not worth the trouble: not told. */
+		here = strchr(where, '\\') ? FILE_UNKNOWN
+					   : ask_mount(pid, where, root, want);
+		if (here != FILE_GONE)
+			found = here;
+	}
+	if (f)
+		(void)fclose(f);
+	free(line);
+	return f ? found : FILE_UNKNOWN;
+}
+
+/* The mount namespaces of the machine, each asked once by one of its processes. */
+static enum verdict ask_all(const struct door *want)
+{
+	enum verdict found = ask_process("self", want);
+	ino_t seen[1024];
+	size_t n_seen = 0;
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+
+	while (d && found != FILE_THERE && (e = readdir(d))) {
+		enum verdict here;
+		char path[280];
+		struct stat st;
+		size_t i = 0;
+
+		(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
+		/* What is inside a sandbox has no run directory, and none of its paths is followed. */
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
+		    registry_is_range((uid_t)uid_of(e->d_name)))
+			continue;
+		while (i < n_seen && seen[i] != st.st_ino)
+			i++;
+		if (i < n_seen)
+			continue;
+		if (n_seen == ARRAY_SIZE(seen)) {
+			found = FILE_UNKNOWN;
+			break;
+		}
+		seen[n_seen++] = st.st_ino;
+		here = ask_process(e->d_name, want);
+		/* One that ended meanwhile knows nothing, and its mounts are gone with it. */
+		if (here == FILE_THERE || (here == FILE_UNKNOWN && stat(path, &st) == 0))
+			found = here;
+	}
+	if (d)
+		(void)closedir(d);
+	return d ? found : FILE_UNKNOWN;
+}
+
+/* --------------------------------------------------------------------- who has it */
+
+static bool has_socket(const char *pid, uint32_t socket)
+{
+	char path[280], want[32], link[64];
+	DIR *d;
+	struct dirent *e;
+	bool found = false;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	(void)snprintf(want, sizeof(want), "socket:[%u]", socket);
+	d = opendir(path);
+	while (d && !found && (e = readdir(d))) {
+		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+
+		if (n > 0) {
+			link[n] = '\0';
+			found = strcmp(link, want) == 0;
+		}
+	}
+	if (d)
+		(void)closedir(d);
+	return found;
+}
+
+static void name_of(const char *pid, char ret[32])
+{
+	char path[280];
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	if (fd_read_file_at(AT_FDCWD, path, ret, 32) <= 0)
+		ret[0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
+/* The process that is the sandbox's init or keeper, and no other; 0: none. */
+static int holder(const struct door *door)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	int pid = 0;
+
+	while (d && pid == 0 && (e = readdir(d))) {
+		char name[32];
+
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
+		    !has_socket(e->d_name, door->socket))
+			continue;
+		name_of(e->d_name, name);
+		if ((strcmp(name, "init") == 0 &&
+		     registry_is_range((uid_t)uid_of(e->d_name))) ||
+		    strcmp(name, "warren-keeper") == 0)
+			pid = atoi(e->d_name);
+	}
+	if (d)
+		(void)closedir(d);
+	return pid;
+}
+
+static bool range_is_used(uid_t base)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	bool used = !d;
+
+	while (d && !used && (e = readdir(d))) {
+		uint64_t uid = e->d_name[0] >= '1' && e->d_name[0] <= '9'
+				       ? uid_of(e->d_name)
+				       : UINT64_MAX;
+
+		used = uid >= base && uid <= (uint64_t)base + NATIVE_IDS;
+	}
+	if (d)
+		(void)closedir(d);
+	return used;
+}
+
+/* ------------------------------------------------------------------------ the list */
+
+static struct warren_orphan *add(struct list *l, const char *id)
+{
+	struct warren_orphan *more;
+
+	if (l->n == ORPHANS_MAX)
+		return NULL;
+	more = realloc(l->v, (l->n + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	l->v = more;
+	more[l->n] = (struct warren_orphan){ 0 };
+	(void)strcpy(more[l->n].id, id);
+	return &more[l->n++];
+}
+
+static void find_lost(struct list *l, const char *only)
+{
+	for (size_t i = 0; i < l->n_doors; i++) {
+		const struct door *door = &l->doors[i];
+		struct warren_orphan *o;
+		char name[16];
+		int pid;
+
+		if (only && strcmp(door->id, only) != 0)
+			continue;
+		if (ask_all(door) != FILE_GONE)
+			continue;
+		pid = holder(door);
+		o = pid ? add(l, door->id) : NULL;
+		if (!o)
+			continue;
+		(void)snprintf(name, sizeof(name), "%d", pid);
+		o->pid = pid;
+		o->uid = (uint32_t)uid_of(name);
+		(void)snprintf(o->detail, sizeof(o->detail),
+			       "%s, process %d, lives; its run directory is gone",
+			       registry_is_range(o->uid) ? "init" : "keeper", pid);
+	}
+}
+
+static bool has_door(const struct list *l, const char *id)
+{
+	for (size_t i = 0; i < l->n_doors; i++)
+		if (strcmp(l->doors[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+static void find_left(const struct native *n, struct list *l, const char *only)
+{
+	int top = n->cgroups.mode == CGROUP_NONE ? -1 : n->cgroups.dir[CGROUP_PIDS];
+	int copy = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		struct warren_orphan *o;
+		struct stat st;
+
+		if (!id_valid(e->d_name) || (only && strcmp(e->d_name, only) != 0) ||
+		    has_door(l, e->d_name) ||
+		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    st.st_ctime > time(NULL) - YOUNG_SEC ||
+		    !registry_is_range(st.st_uid) || range_is_used(st.st_uid))
+			continue;
+		o = add(l, e->d_name);
+		if (!o)
+			continue;
+		o->uid = st.st_uid;
+		(void)snprintf(o->detail, sizeof(o->detail),
+			       "a cgroup in which nothing lives is left");
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static int find_orphans(const struct native *n, const char *only, struct list *l,
+			struct warren_error *err)
+{
+	int r;
+
+	if (!n->privileged)
+		return error_set(err, EPERM,
+				 "only root sees the sandboxes of the whole machine");
+	r = find_doors(l, err);
+	if (r < 0)
+		return r;
+	find_lost(l, only);
+	find_left(n, l, only);
+	return 0;
+}
+
+int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
+		struct warren_error *err)
+{
+	struct list l = { 0 };
+	int r = find_orphans(state, NULL, &l, err);
+
+	if (r == 0) {
+		*ret = TAKE_PTR(l.v);
+		*ret_n = l.n;
+	}
+	list_done(&l);
+	return r;
+}
+
+/* ------------------------------------------------------------------------ removing */
+
+static int end_process(const struct native *n, const struct warren_orphan *o,
+		       const struct door *door, struct warren_error *err)
+{
+	AUTO_CLOSE int pidfd = pidfd_open(o->pid, 0);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	char name[16];
+
+	if (pidfd < 0 && errno == ESRCH)
+		return 0;
+	if (pidfd < 0)
+		return error_errno(err, errno, "open process %d", o->pid);
+	/* The number may be another's by now: what the descriptor is of has the socket, or is spared. */
+	(void)snprintf(name, sizeof(name), "%d", o->pid);
+	if (!has_socket(name, door->socket))
+		return error_set(err, ESRCH, "process %d is another one now", o->pid);
+	/* A frozen process does not die on v1. */
+	(void)cgroup_freeze(&n->cgroups, o->id, false, &ignored);
+	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		return error_errno(err, errno, "kill process %d", o->pid);
+	return poll(&p, 1, END_MS) > 0
+		       ? 0
+		       : error_set(err, EBUSY, "process %d cannot be ended at present",
+				   o->pid);
+}
+
+int orphan_remove(void *state, const char *id, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct native *n = state;
+	struct list l = { 0 };
+	int r = find_orphans(n, id, &l, err);
+
+	if (r == 0 && l.n == 0)
+		r = error_set(err, ENOENT, "'%s' is no orphan, or not any more", id);
+	for (size_t i = 0; r == 0 && i < l.n; i++) {
+		for (size_t k = 0; l.v[i].pid && r == 0 && k < l.n_doors; k++)
+			if (strcmp(l.doors[k].id, id) == 0)
+				r = end_process(n, &l.v[i], &l.doors[k], err);
+	}
+	/* Of a keeper's sandbox there may be more; of a cgroup alone nothing is killed. */
+	if (r == 0 && l.v[0].pid)
+		(void)cgroup_kill(&n->cgroups, id, &ignored);
+	if (r == 0) {
+		r = cgroup_remove(&n->cgroups, id);
+		if (r < 0)
+			r = error_errno(err, -r, "remove the cgroup of '%s'", id);
+	}
+	list_done(&l);
+	return r;
+}
