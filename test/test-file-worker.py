@@ -267,6 +267,15 @@ def nothing_inside_reaches_a_worker():
     w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -CONT $p; done")
     t.join()
     eq(done, [200], "the call that was held up")
+    # One that is killed under way says so.
+    w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -STOP $p; done")
+    t = threading.Thread(target=held)
+    t.start()
+    time.sleep(1)
+    w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -9 $p; done")
+    t.join()
+    eq(done[1:], [502], "the call of one that was killed")
+    eq(stat(box, "/tmp").status, 200, "the next one")
     w.delete(box)
 
 

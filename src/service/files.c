@@ -272,6 +272,12 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 	} else if (!failure) {
 		code = EPROTO;
 	}
+	/* Who was asked has gone: of a file, EAGAIN says that its path was in motion. */
+	if (failure && failure->code == EAGAIN) {
+		err = *failure;
+		err.code = ECONNRESET;
+		failure = &err;
+	}
 	/* Of a worker, whose memory is the sandbox's. */
 	if (code == ENOMEM && ask->in_worker)
 		(void)error_set(&err, ENOBUFS,
