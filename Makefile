@@ -38,6 +38,7 @@ soak: ## the suites that have a long form, whole (about an hour)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape)
+	@WARREN_SOAK=1 WARREN_BUILD=$(abspath $(BUILD)) python3 test/soak-oracle.py
 
 bench: ## measure, with peers in the same run
 	@tools/install-deps build bench

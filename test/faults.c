@@ -23,6 +23,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum kind {
@@ -41,6 +42,7 @@ static struct control {
 	uint32_t one_in;
 	uint64_t seed; /* moves on with each draw */
 	uint64_t count[KIND_MAX];
+	int64_t clock_shift; /* seconds that the time of day is ahead */
 } off, *control = &off;
 
 __attribute__((constructor)) static void begin(void)
@@ -145,6 +147,19 @@ WRAP(INTERRUPTS, ssize_t, read, (int fd, void *data, size_t n), fd, data, n)
 WRAP(INTERRUPTS, ssize_t, writev, (int fd, const struct iovec *v, int n), fd, v, n)
 WRAP(INTERRUPTS, int, waitid, (idtype_t type, id_t id, siginfo_t *info, int flags), type,
      id, info, flags)
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	static int (*real)(clockid_t clock, struct timespec * ret);
+	int r;
+
+	if (!real)
+		*(void **)(&real) = dlsym(RTLD_NEXT, "clock_gettime");
+	r = real(clock, ret);
+	if (r == 0 && clock == CLOCK_REALTIME)
+		ret->tv_sec += control->clock_shift;
+	return r;
+}
 
 static int is_message_socket(int fd)
 {

@@ -5,61 +5,14 @@
 Speaks TAP. The state directory is a small file system of the test's own, which is filled to the last byte.
 """
 import contextlib
-import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 from checks import MIB, Skip, eq, ok, run_tests, test
+from fault_world import fill, free, small_disk
 from serve_world import World, check_error, needs, until
-
-SIZE = 128 * MIB
-
-
-@contextlib.contextmanager
-def small_disk(kind):
-    """A directory on a file system of SIZE bytes."""
-    at = tempfile.mkdtemp(prefix="warren-disk-")
-    os.chmod(at, 0o755)
-    image = f"{at}.img"
-    try:
-        if kind == "tmpfs":
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=755", "warren-test", at], check=True)
-        else:
-            with open(image, "wb") as f:
-                f.truncate(SIZE)
-            # Small blocks, as such a small file system has by itself: a page is four of them.
-            subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image], check=True)
-            if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
-                raise Skip("no loop device can be mounted here")
-        yield at
-    finally:
-        subprocess.run(["umount", "-l", at], check=False, capture_output=True)
-        with contextlib.suppress(OSError):
-            os.unlink(image)
-        shutil.rmtree(at, ignore_errors=True)
-
-
-def fill(at):
-    """All that an ordinary user gets; and then all that there is."""
-    with open(f"{at}/ballast", "wb", buffering=0) as f:
-        for size in (MIB, 4096, 512, 1):
-            with contextlib.suppress(OSError):
-                while f.write(bytes(size)):
-                    pass
-    # What others have given back meanwhile.
-    with open(f"{at}/ballast2", "wb", buffering=0) as f, contextlib.suppress(OSError):
-        while f.write(bytes(1024)):
-            pass
-
-
-def free(at):
-    for name in ("ballast", "ballast2"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{at}/{name}")
 
 
 @contextlib.contextmanager

@@ -9,54 +9,16 @@ is drawn from a seed ($WARREN_SEED), which is printed.
 import contextlib
 import http.client
 import json
-import mmap
 import os
-import struct
 import sys
 import time
 
-from checks import BUILD, Skip, eq, ok, run_tests, test
-from serve_world import Client, World, until
+from checks import eq, ok, run_tests, test
+from fault_world import (DESCRIPTORS, DISK, INTERRUPTS, MEMORY, MESSAGES, PRELOAD, SIGNALS, SPACE, FaultyWorld)
+from serve_world import Client, until
 
-MEMORY, DESCRIPTORS, SPACE, DISK, MESSAGES, SIGNALS, INTERRUPTS = (1 << i for i in range(7))
 SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
-PRELOAD = os.path.join(BUILD, "test", "libfaults.so")
 w = None  # pylint: disable=invalid-name
-
-
-class Faults:
-    """The page that faults.c looks at."""
-
-    def __init__(self, path):
-        self.path = path
-        with open(path, "wb") as f:
-            f.write(bytes(4096))
-        os.chmod(path, 0o666)
-        with open(path, "r+b") as f:
-            self.page = mmap.mmap(f.fileno(), 4096)
-
-    def set(self, kinds, one_in, seed):
-        self.page[:16 + 7 * 8] = struct.pack("=IIQ7Q", 0, one_in, seed, *[0] * 7)
-        self.page[:4] = struct.pack("=I", kinds)
-
-    def off(self):
-        """How often each kind has struck."""
-        self.page[:4] = struct.pack("=I", 0)
-        return struct.unpack("=7Q", self.page[16:16 + 7 * 8])
-
-
-class FaultyWorld(World):
-    def __init__(self):
-        super().__init__(start=False)
-        self.faults = Faults(f"{self.dir}/faults")
-        self.start()
-
-    def start(self, wait=True):
-        os.environ.update(LD_PRELOAD=PRELOAD, WARREN_FAULTS=f"{self.dir}/faults")
-        try:
-            return super().start(wait)
-        finally:
-            del os.environ["LD_PRELOAD"], os.environ["WARREN_FAULTS"]
 
 
 # --------------------------------------------------------------- a client that is used to worse

@@ -258,7 +258,7 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 }
 
 /* How many bytes left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD, FULL. */
-static long move_chunk(struct exec *ex, unsigned which)
+static long move_chunk(struct exec *ex, unsigned which, long max)
 {
 	long room = next_slot(ex), n;
 	int64_t off = (int64_t)(at(ex, ex->tail) + sizeof(struct journal_record));
@@ -269,6 +269,8 @@ static long move_chunk(struct exec *ex, unsigned which)
 		return room;
 	if (room < 0)
 		return discard(ex, fd);
+	if (room > max)
+		room = max;
 	n = tty ? copy_chunk(ex, fd, room, off)
 		: SYS_6(SYS_splice, fd, NULL, ex->journal, &off, room, 0);
 	if (n == -EDQUOT)
@@ -315,10 +317,10 @@ void drain_retry(struct exec *ex, uint64_t t)
 	drain_resume(ex);
 }
 
-/* One piece of stream @which; how many bytes, or 0 when there is no more at present. */
-static long take(struct exec *ex, unsigned which)
+/* One piece of stream @which, of @max bytes at most; how many bytes, or 0 when there is no more at present. */
+static long take(struct exec *ex, unsigned which, long max)
 {
-	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which) : -EAGAIN;
+	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which, max) : -EAGAIN;
 
 	if (n > 0)
 		return n;
@@ -350,22 +352,33 @@ static void take_present(struct exec *ex, unsigned which)
 	if (!ex->tty)
 		(void)sys_ioctl(ex->pipe[which], FIONREAD, &left);
 	for (; left > 0; left -= (int)n) {
-		n = take(ex, which);
+		n = take(ex, which, JOURNAL_CHUNK);
 		if (n == 0)
 			break;
 	}
 }
 
+/* What is said of a command comes after what the command said: what is there now, after all else. */
+static long take_results(struct exec *ex, bool first)
+{
+	int there = 0;
+
+	(void)sys_ioctl(ex->pipe[STREAMS - 1], FIONREAD, &there);
+	if (there == 0 && !first)
+		return 0;
+	for (unsigned k = 0; k < STREAMS - 1; k++)
+		take_present(ex, k);
+	/* None, and yet the loop calls: then it is the end, after which nothing comes. */
+	return take(ex, STREAMS - 1, there > 0 ? (long)there : (long)JOURNAL_CHUNK);
+}
+
 void drain(struct exec *ex, unsigned which)
 {
 	/* A share a turn: a flood from one exec must not keep the others waiting. */
-	for (int i = 0; i < 16 && ex->used; i++) {
-		/* What is said of a command comes after what the command said. */
-		for (unsigned k = 0; which == STREAMS - 1 && k < which; k++)
-			take_present(ex, k);
-		if (take(ex, which) == 0)
+	for (int i = 0; i < 16 && ex->used && ex->pipe[which] >= 0; i++)
+		if ((which == STREAMS - 1 ? take_results(ex, i == 0)
+					  : take(ex, which, JOURNAL_CHUNK)) == 0)
 			return;
-	}
 }
 
 /* All streams ended and the process is reaped: the journal is complete. */

@@ -17,6 +17,7 @@
 
 #define DISK_FLOOR  (4ULL << 20)
 #define DISK_ENOUGH (6ULL << 20) /* to go on after it was full */
+#define SHORT_PART  10           /* of its size: with less left, nothing is forgotten */
 #define TURN_MS     250
 #define KEEP_TURNS  40 /* until the room that the store keeps is looked after */
 
@@ -25,13 +26,22 @@ static void disk_look(struct service *s)
 	struct statvfs fs;
 	struct share *out = &s->shares[LEASE_OUTPUT];
 	bool was = s->disk_full;
+	uint64_t half;
 
-	if (fstatvfs(s->journals, &fs) < 0 || fs.f_blocks == 0)
+	if (fstatvfs(s->journals, &fs) < 0 || fs.f_blocks == 0) {
+		if (s->output_by_disk && out->limit == 0)
+			out->limit = INT64_MAX;
 		return; /* unlimited, or not to be known */
+	}
 	s->disk_left = (uint64_t)fs.f_bavail * fs.f_frsize;
-	/* What was free at the start says nothing after a start on a full disk. */
-	if (s->output_by_disk)
-		out->limit = (s->disk_left + out->used) / 2 + 1;
+	s->disk_size = (uint64_t)fs.f_blocks * fs.f_frsize;
+	/*
+	 * What was free at the start says nothing after a start on a full disk. It never
+	 * shrinks: results that are there would be forgotten for new ones.
+	 */
+	half = (s->disk_left + out->used) / 2 + 1;
+	if (s->output_by_disk && out->limit < half)
+		out->limit = half;
 	s->disk_full = s->disk_left < (was ? DISK_ENOUGH : DISK_FLOOR);
 	if (was == s->disk_full)
 		return;
@@ -43,6 +53,22 @@ static void disk_look(struct service *s)
 				? "the disk with the service's state is full: nothing "
 				  "new is started until there is room"
 				: "the disk with the service's state has room again");
+}
+
+/*
+ * To forget results for new ones is right when they are what fills the disk. What others put there,
+ * be it for a moment, is no reason. If the limit has grown, who asks tries again with that.
+ */
+int disk_may_forget(struct service *s)
+{
+	uint64_t limit = s->shares[LEASE_OUTPUT].limit;
+
+	if (!s->output_by_disk)
+		return 1;
+	disk_look(s);
+	if (s->shares[LEASE_OUTPUT].limit > limit)
+		return -EAGAIN;
+	return s->disk_left >= s->disk_size / SHORT_PART;
 }
 
 bool service_disk_ok(const struct service *s)

@@ -180,7 +180,7 @@ struct service {
 	struct loop_timer *journal_timer; /* journal_limit.c */
 	struct loop_timer *disk_timer;    /* disk.c */
 	bool disk_full, output_by_disk;
-	uint64_t disk_left; /* bytes */
+	uint64_t disk_left, disk_size; /* bytes */
 	unsigned disk_turn;
 	size_t n_unsaved; /* results that wait to be written */
 	size_t journal_turn;
@@ -268,6 +268,8 @@ void box_journal_broken(void *ctx);
 /* disk.c */
 int disk_open(struct service *s);
 void disk_close(struct service *s);
+/* May results be forgotten for the output of a new exec? -EAGAIN: there is room by now. */
+int disk_may_forget(struct service *s);
 /* May something be added to the disk? -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
 /* It has ended: in the store, or kept until it can be. */

@@ -131,10 +131,15 @@ int journals_reserve(struct run *run, uint64_t capacity, struct warren_error *er
 			return lease_deny(s, LEASE_OUTPUT, box->journal_bytes,
 					  s->journal_total, err);
 	}
-	do
+	for (;;) {
+		int may;
+
 		r = lease_take(s, LEASE_OUTPUT, box->row.owner, box->journal_bytes + room,
 			       &box->output, err);
-	while (r == -EUSERS && forget_one(box) > 0);
+		may = r == -EUSERS ? disk_may_forget(s) : 0;
+		if (may != -EAGAIN && (may == 0 || forget_one(box) <= 0))
+			break;
+	}
 	if (r < 0)
 		return r;
 	box->journal_bytes += room;

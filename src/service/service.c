@@ -76,8 +76,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->shares[LEASE_DESCRIPTORS] = (struct share){
 		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
 	};
-	s->shares[LEASE_OUTPUT] =
-		(struct share){ .limit = o->output_max ? o->output_max : INT64_MAX };
+	s->shares[LEASE_OUTPUT] = (struct share){ .limit = o->output_max };
 	s->output_by_disk = o->output_max == 0;
 	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
 	s->link.sock = -1;
