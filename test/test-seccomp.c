@@ -35,6 +35,7 @@
 #include <sys/timex.h>
 #include <sys/uio.h>
 
+#include "seccomp-attempts.h"
 #include "tap.h"
 
 #define X32_BIT    0x40000000U
@@ -44,80 +45,12 @@
 #define MPTCP      262
 #define NEWTIME    0x80UL
 #define AF_UNHEARD 200
-#define SAME       (-1) /* as without the filter */
 
 #if defined(__x86_64__)
 #define NATIVE AUDIT_ARCH_X86_64
 #else
 #define NATIVE AUDIT_ARCH_AARCH64
 #endif
-
-/* A call, and its result under the filter: SAME, 0 or an errno. */
-struct attempt {
-	const char *name;
-	long nr;
-	unsigned long args[6];
-	int expect;
-};
-
-#define CALL(n) #n, SYS_##n
-#define SOCKET(family, type, protocol) \
-	CALL(socket),                  \
-	{                              \
-		family, type, protocol \
-	}
-#define OPTION(fd, level, name)       \
-	CALL(setsockopt),             \
-	{                             \
-		fd, level, name, v, n \
-	}
-#define REFUSED(n) #n, SYS_##n, { -1UL, -1UL, -1UL, -1UL, -1UL, -1UL }, EPERM
-
-static int attempt_make(const struct attempt *a)
-{
-	const unsigned long *v = a->args;
-	long r = syscall(a->nr, v[0], v[1], v[2], v[3], v[4], v[5]);
-	int e = r < 0 ? errno : 0;
-
-	if (a->nr == SYS_clone && r == 0)
-		_exit(EXIT_SUCCESS);
-	return e;
-}
-
-static void no_new_privs(void)
-{
-	EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-}
-
-static void filter_on(void)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	no_new_privs();
-	if (seccomp_load(&err) < 0)
-		TAP_FAIL("%s", err.msg);
-}
-
-static void attempt_all(const struct attempt *list, size_t n)
-{
-	int expect[64];
-
-	OK(n <= ARRAY_SIZE(expect));
-	no_new_privs(); /* is not what is compared */
-	for (size_t i = 0; i < n; i++) {
-		expect[i] = list[i].expect;
-		if (expect[i] == SAME)
-			expect[i] = attempt_make(&list[i]);
-	}
-	filter_on();
-	for (size_t i = 0; i < n; i++) {
-		int e = attempt_make(&list[i]);
-
-		if (e != expect[i])
-			TAP_FAIL("%s, entry %zu: %s, not %s", list[i].name, i,
-				 strerrorname_np(e), strerrorname_np(expect[i]));
-	}
-}
 
 /* Run @fn in a child under the filter; returns the wait status. */
 static int filtered_child(void (*fn)(void), bool filtered)
@@ -610,38 +543,6 @@ TEST(setsockopt_refuses_a_few_options)
 	};
 
 	OK((int)tcp >= 0 && (int)udp >= 0);
-	attempt_all(list, ARRAY_SIZE(list));
-}
-
-/* What a process can keep in the kernel without being charged for it. */
-TEST(memory_that_nobody_is_charged_for)
-{
-	static char value[8192];
-	const unsigned long fd = (unsigned)memfd_create("x", MFD_CLOEXEC);
-	const unsigned long udp6 =
-		(unsigned)socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	const unsigned long name = (unsigned long)"user.x", v = (unsigned long)value;
-	const unsigned long path = (unsigned long)"/nowhere/at/all", n = sizeof(int);
-	const struct attempt list[] = {
-		{ CALL(fsetxattr), { fd, name, v, 4096, 0 }, E2BIG },
-		{ CALL(fsetxattr), { fd, name, v, 65536, 0 }, E2BIG },
-		{ CALL(fsetxattr), { fd, name, v, 1UL << 32, 0 }, E2BIG },
-		{ CALL(fsetxattr), { fd, name, v, 4095, 0 }, SAME },
-		{ CALL(setxattr), { path, name, v, 4096, 0 }, E2BIG },
-		{ CALL(setxattr), { path, name, v, 4095, 0 }, ENOENT },
-		{ CALL(lsetxattr), { path, name, v, 4096, 0 }, E2BIG },
-		{ CALL(lsetxattr), { path, name, v, 4095, 0 }, ENOENT },
-		{ "setxattrat",
-		  463,
-		  { (unsigned)AT_FDCWD, path, 0, name, v, 16 },
-		  ENOSYS },
-		{ CALL(mbind), { 0, 0, 0, 0, 0 }, EPERM },
-		{ OPTION(udp6, IPPROTO_IPV6, 6 /* IPV6_2292PKTOPTIONS */), EPERM },
-		{ OPTION(udp6, IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */), EPERM },
-		{ OPTION(udp6, IPPROTO_IPV6, IPV6_V6ONLY), 0 },
-	};
-
-	OK((int)fd >= 0 && (int)udp6 >= 0);
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
