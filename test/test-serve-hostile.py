@@ -402,7 +402,7 @@ def a_full_disk_is_told_and_passes():
     with contextlib.ExitStack() as stack:
         s = stack.enter_context(World(start=False))
         os.makedirs(s.state)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0755", "none", s.state], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=0755", "none", s.state], check=True)
         stack.push(lambda *_: subprocess.run(["umount", "-l", s.state], capture_output=True,
                                              check=False) and None)
         s.start()

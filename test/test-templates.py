@@ -220,7 +220,7 @@ def a_keeper_that_is_killed_loses_nothing_that_was_promised():
 @test
 def a_full_disk_of_the_service_is_told():
     with scratch() as state:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "warren-test", state], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "warren-test", state], check=True)
         try:
             with World(config=CONFIG.replace("@DIR@/tool", f"{world.dir}/tool"), state=state) as w:
                 box = w.create()
