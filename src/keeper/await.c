@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "keeper/work.h"
+#include "keeper/spool.h"
 
 /* How far both are; they are shared with the process. */
 static off_t position(int in, int out)
@@ -57,6 +57,7 @@ int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int 
 	AUTO_CLOSE int fd = pidfd_open(pid, 0);
 	uint64_t patience = (uint64_t)secs * 1000000000;
 	uint64_t until = clock_now() + patience;
+	uint64_t signed_at = clock_now();
 	off_t at = position(in, out);
 	int status = 0, r = fd < 0 ? -errno : 0;
 
@@ -74,8 +75,15 @@ int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int 
 		left = until > t ? (until - t) / 1000000 + 1 : 0;
 		if (left == 0)
 			r = -ETIMEDOUT;
-		else if (poll(p, 2, left < WORK_SIGN_MS ? (int)left : WORK_SIGN_MS) == 0)
+		else
+			(void)poll(p, 2,
+				   spool_wait_ms(left < WORK_SIGN_MS ? (int)left
+								     : WORK_SIGN_MS));
+		spool_guard();
+		if (t - signed_at >= WORK_SIGN_MS * 1000000ULL) {
 			work_sign();
+			signed_at = t;
+		}
 		if (r == 0 && p[1].revents && !hear(said_fd, said))
 			p[1].fd = -1;
 	}

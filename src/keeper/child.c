@@ -35,10 +35,11 @@
 #include "keeper/work.h"
 #include "os/cgroup.h"
 
-#define HEAD_MAX 600
-#define HEAD_ALL (1U << 20) /* bytes that a tool may say before the command begins */
-#define AT_ONCE  16384      /* of them, before others have their turn */
-#define SIGN_NS  (WORK_SIGN_MS * 1000000ULL)
+#define HEAD_MAX      600
+#define HEAD_ALL      (1U << 20) /* bytes that a tool may say before the command begins */
+#define AT_ONCE       16384      /* of them, before others have their turn */
+#define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
+#define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
 
 #define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
 
@@ -215,13 +216,29 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 
 /* ----------------------------------------------------------------------- starting */
 
-/* Like init's, but on our side: the command's user has no business with it. */
+static unsigned count_terminals(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < init.n_execs; i++)
+		n += init.execs[i].used && init.execs[i].tty;
+	return n;
+}
+
+/*
+ * Like init's, but on our side: the command's user has no business with it. It is one of the
+ * machine's, so that the sandbox has as many as a native one, whose devpts has such a maximum,
+ * and the same error.
+ */
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
 	struct winsize ws = { .ws_row = msg->rows, .ws_col = msg->cols };
-	AUTO_CLOSE int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	AUTO_CLOSE int master = -1;
 	int unlock = 0, slave;
 
+	if (count_terminals() >= TERMINALS_MAX)
+		return -ENOSPC;
+	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return -errno;
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);

@@ -27,10 +27,11 @@
 #include "keeper/token.h"
 #include "keeper/within.h"
 
-#define HAND_SECS  60
-#define LIST_SECS  300
-#define LIST_BYTES (256U << 20)
-#define UNTOLD     (64ULL << 30) /* the size of a file that nobody tells; see script_read */
+#define HAND_SECS 60
+#define LIST_SECS 300
+#define LIST_BYTES \
+	(16U << 20)          /* of a whole directory: about a hundred thousand entries */
+#define ONE_BYTES (1U << 20) /* of one file: what is told of it, and a small one itself */
 
 /* ------------------------------------------------------------------------ who, where */
 
@@ -201,22 +202,30 @@ static void open_large(const struct work *w, const char *user, const char *path,
 {
 	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
 	struct warren_error err = WARREN_ERROR_INIT;
-	pid_t pid = fork();
-	int fd = -1, r;
+	AUTO_CLOSE int fd = -1;
+	uint64_t most;
+	pid_t pid;
+	int r = spool_prepare(size, &most, &fd, &err);
 
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
 	/* In a process of its own: others have their turn meanwhile. */
+	pid = fork();
 	if (pid != 0) {
 		if (pid < 0)
 			work_reply(w, -EAGAIN, 0, -1, NULL);
 		return;
 	}
-	r = spool_read(user, path, size, &fd, &err);
+	spool_leave();
+	r = spool_read(user, path, most, fd, &err);
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		_exit(0);
 	}
 	(void)futimens(fd, times);
-	hand_out(w, fd);
+	hand_out(w, TAKE_FD(fd));
 	_exit(0);
 }
 
@@ -273,7 +282,7 @@ static void answer_read(const struct work *w, const char *user, const char *path
 static void open_read(const struct work *w, const struct proto_open *msg,
 		      const char *user, const char *path)
 {
-	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(ONE_BYTES);
 	struct warren_error err = WARREN_ERROR_INIT;
 	char mark[MARK_LEN + 1];
 	const char *said;
@@ -388,7 +397,7 @@ static void open_bare(const struct work *w, const struct proto_open *msg,
 	int fd = -1, r;
 
 	if (reads && place.platform->read_file) {
-		open_large(w, "", path, UNTOLD, 0);
+		open_large(w, "", path, SPOOL_UNTOLD, 0);
 		return;
 	}
 	if (!reads && place.platform->write_file && !(msg->flags & O_APPEND))
@@ -517,6 +526,8 @@ static int read_directory(const struct work *w, const char *user, const char *pa
 	buf_puts(&script, script_stat);
 	buf_puts(&script, script_scan);
 	r = hand_run(user, &script, &out, LIST_SECS, &err);
+	if (r == -EFBIG)
+		return files_fail(w, EFBIG, "the directory has too many entries to list");
 	if (r < 0)
 		return files_fail(w, err.code, err.msg);
 	buf_add(&out, "", 1);
@@ -581,7 +592,7 @@ static void answer_one(const struct work *w, struct buf *out, const char *mark)
 static void scan_one(const struct work *w, const struct proto_scan *msg, const char *user,
 		     const char *path)
 {
-	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(ONE_BYTES);
 	struct warren_error err = WARREN_ERROR_INIT;
 	bool follow = msg->flags & PROTO_SCAN_FOLLOW;
 	char mark[MARK_LEN + 1];

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "keeper/scripts.h"
-#include "keeper/work.h"
+#include "keeper/spool.h"
 
 #define HANDS_MAX 4
 #define IDLE_NS   60000000000ULL /* after which a shell that nobody needs is let go */
@@ -173,6 +173,7 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 {
 	uint64_t patience = (uint64_t)place_patience() * 1000000000, heard = clock_now();
 	uint64_t end = heard + (uint64_t)secs * 1000000000;
+	uint64_t signed_at = heard;
 	size_t sent = 0, start = out->len;
 
 	for (;;) {
@@ -186,10 +187,17 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 
 		if (t >= until)
 			return -ETIMEDOUT;
-		if (poll(p, 2,
-			 until - t > SIGN_NS ? WORK_SIGN_MS
-					     : (int)((until - t) / 1000000) + 1) == 0)
+		/* Also while it talks and talks. */
+		if (t - signed_at >= SIGN_NS) {
 			work_sign();
+			signed_at = t;
+		}
+		(void)poll(p, 2,
+			   spool_wait_ms(until - t > SIGN_NS
+						 ? WORK_SIGN_MS
+						 : (int)((until - t) / 1000000) + 1));
+		if (!p[0].revents)
+			spool_guard();
 		if (p[1].revents) {
 			n = write(h->in, text->data + sent, text->len - sent);
 			if (n < 0 && errno != EAGAIN && errno != EINTR)

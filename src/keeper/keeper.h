@@ -17,6 +17,7 @@
  * within.c	files and ports by somebody inside who is ours, where the platform has one
  * files.c	else, OPEN and SCAN the same way as trees; entries.c, what is found; change.c, CHANGE
  * token.c	directories that were opened; spool.c, the bytes of files; port.c, ports
+ * room.c	how many bytes of files may be on their way at once, of a sandbox and of all
  * streams.c	which descriptors are taken from whoever speaks to us
  * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
  *

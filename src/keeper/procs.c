@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* procs.c - a listing of processes, as a script inside made it; whose they are */
+/*
+ * procs.c - a listing of processes, as a script inside made it; whose they are
+ *
+ * Whoever is root inside can put a program of its own in the place of the tools that the script
+ * calls. So the listing may say anything: there is a maximum of processes, and no step takes more
+ * than one search per process, however they are said to descend from one another.
+ */
 #include "keeper/procs.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -36,7 +43,7 @@ static int by_pid(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct proc *find(const struct procs *l, int pid)
+struct proc *procs_find(const struct procs *l, int pid)
 {
 	const struct proc key = { .pid = pid };
 
@@ -46,7 +53,7 @@ static struct proc *find(const struct procs *l, int pid)
 static void mark_one(const struct procs *l, const char *line)
 {
 	struct proc *p = strncmp(line, "/proc/", 6) == 0
-				 ? find(l, (int)strtol(line + 6, NULL, 10))
+				 ? procs_find(l, (int)strtol(line + 6, NULL, 10))
 				 : NULL;
 
 	if (p)
@@ -69,6 +76,8 @@ static char *behind_name(char *at)
 
 static int add(struct procs *l, struct proc p)
 {
+	if (l->n == PROCS_MAX)
+		return -E2BIG;
 	if (l->n % 256 == 0) {
 		struct proc *more = reallocarray(l->procs, l->n + 256, sizeof(*more));
 
@@ -88,9 +97,14 @@ static int parse_stats(char *text, int first, uint64_t start, struct procs *l,
 	int r = 0;
 
 	for (char *line = text; r == 0 && *line && *line != '\n'; line = next) {
-		struct proc p = { .pid = (int)strtol(line, &end, 10) };
-		char *stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
+		struct proc p = { 0 };
+		char *stat = NULL;
 
+		/* strtol(3) would pass over all the lines that have nothing but blanks. */
+		if (isdigit((unsigned char)*line)) {
+			p.pid = (int)strtol(line, &end, 10);
+			stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
+		}
 		next = strchr(stat ? stat : line, '\n');
 		if (next)
 			*next++ = '\0';
@@ -127,32 +141,49 @@ static int parse(char *text, int first, uint64_t start, struct procs *l)
 	return 0;
 }
 
-/* Whoever descends from one of ours is ours. */
-static void close_over(const struct procs *l)
+enum {
+	UNKNOWN,
+	ON_THE_WAY, /* met by the walk that is under way: who meets it again goes in a circle */
+	KNOWN,
+};
+
+/*
+ * Whether @at descends from one of ours, and so whoever is between them: up from parent to parent,
+ * to the first of whom it is known, and the same way again to note it. So nobody is passed more
+ * than twice in all the walks together.
+ */
+static void walk_up(const struct procs *l, unsigned char *state, struct proc *at)
 {
-	bool more = true;
+	struct proc *first = at, *up;
+	bool ours;
 
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < l->n; i++) {
-			const struct proc *up;
-
-			if (l->procs[i].ours)
-				continue;
-			up = find(l, l->procs[i].ppid);
-			if (up && up->ours) {
-				l->procs[i].ours = true;
-				more = true;
-			}
-		}
+	for (up = at; up && state[up - l->procs] == UNKNOWN && !up->ours;
+	     up = procs_find(l, up->ppid))
+		state[up - l->procs] = ON_THE_WAY;
+	ours = up && up->ours;
+	for (at = first; at && state[at - l->procs] == ON_THE_WAY;
+	     at = procs_find(l, at->ppid)) {
+		state[at - l->procs] = KNOWN;
+		at->ours = ours;
 	}
+}
+
+/* Whoever descends from one of ours is ours. */
+static int close_over(const struct procs *l)
+{
+	unsigned char *state = calloc(l->n + 1, 1);
+
+	if (!state)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->n; i++)
+		walk_up(l, state, &l->procs[i]);
+	free(state);
+	return 0;
 }
 
 int procs_parse(char *text, int first, uint64_t start, struct procs *ret)
 {
 	int r = parse(text, first, start, ret);
 
-	if (r == 0)
-		close_over(ret);
-	return r;
+	return r < 0 ? r : close_over(ret);
 }

@@ -12,19 +12,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PROCS_MAX 65536 /* that a listing may have */
+
 struct proc {
 	int pid, ppid;
 	uint64_t start; /* clock ticks, as inside */
-	bool ours, dead;
+	bool ours, dead, ignores_int;
 };
 
 struct procs {
-	struct proc *procs; /* to be freed */
+	struct proc *procs; /* to be freed; by their numbers */
 	size_t n;
 };
 
-/* @text is written to. @ret is to be freed in any case; -ENOMEM. */
+/* @text is written to. @ret is to be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX. */
 int procs_parse(char *text, int first, uint64_t start, struct procs *ret);
+/* NULL: it is not there. */
+struct proc *procs_find(const struct procs *l, int pid);
 /* When a process started, from what its stat says behind its name; 0: it does not say. */
 uint64_t procs_start(const char *stat);
 

@@ -23,6 +23,7 @@
 
 #include "base/fd.h"
 #include "keeper/keeper.h"
+#include "keeper/room.h"
 #include "keeper/streams.h"
 #include "keeper/work.h"
 
@@ -367,8 +368,10 @@ static void end_over(void)
 
 static int time_left(void)
 {
-	uint64_t next = child_next(), t = now();
+	uint64_t next = child_next(), stuck = work_next(), t = now();
 
+	if (stuck && (next == 0 || stuck < next))
+		next = stuck;
 	if (over_by && (next == 0 || over_by < next))
 		next = over_by;
 	if (next == 0)
@@ -386,6 +389,7 @@ static void loop(void)
 		for (int i = 0; i < n; i++)
 			handle_event(ev[i].data.u64);
 		child_deadlines();
+		work_deadlines();
 		/* What the platform still has of it goes with whoever finds us dead. */
 		if (over_by && (is_idle() || now() >= over_by))
 			end_over();
@@ -428,6 +432,15 @@ static void disown(void)
 	(void)unlink(path);
 }
 
+/* What nobody insists on may be left out. */
+static bool disk_is_kept(void)
+{
+	for (size_t i = 0; i < place.n_enforced; i++)
+		if (strcmp(place.enforced[i].name, "disk") == 0)
+			return place.enforced[i].enforced;
+	return false;
+}
+
 static int make_sandbox(struct warren_error *err)
 {
 	struct warren_spec spec = { 0 };
@@ -436,6 +449,7 @@ static int make_sandbox(struct warren_error *err)
 
 	if (r == 0)
 		r = place.platform->create(&place, &spec, err);
+	room_bound(disk_is_kept() ? spec.disk : 0);
 	if (r < 0 && place.clean)
 		disown();
 	if (r == 0) {

@@ -8,22 +8,23 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "keeper/hand.h"
+#include "keeper/room.h"
 #include "keeper/scripts.h"
 
 #define PENDING_MAX 64
 #define PASSING_MAX 256
-#define SPOOL_SLACK (64U << 20) /* bytes that a file may grow by while it is read */
-#define ROOM_SHARE  8           /* of the free disk, one is left alone by a copy */
-#define PRINT_MAX   16384       /* bytes that a printf is asked for */
-#define HAND_SECS   60
-#define TREE_SECS   3600
-#define NEED        "need " script_pour " >&2 && "
+#define READING_MAX 64
+#define SPOOL_SLACK \
+	(1U << 20) /* bytes that a file may grow by while it is read, and an eighth */
+#define PRINT_MAX 16384 /* bytes that a printf is asked for */
+#define HAND_SECS 60
+#define TREE_SECS 3600
+#define NEED      "need " script_pour " >&2 && "
 
 struct pending {
 	char *path; /* NULL: free */
@@ -31,12 +32,19 @@ struct pending {
 	int fd;
 	bool append, bare;
 	struct spool_owner owner; /* if it is bare */
+	bool flushing;            /* on its way inside: it is whole */
 	int failed;               /* errno of an attempt; 0 */
 	char why[200];
 	uint64_t since;
 };
 
 static struct pending pending[PENDING_MAX];
+
+/* Copies that were handed out to be read, or are being made. */
+static struct reading {
+	int fd;         /* ours: while another is open, it is in use */
+	uint64_t bytes; /* that it may have; 0: free */
+} reading[READING_MAX];
 
 int spool_new(void)
 {
@@ -112,44 +120,170 @@ static bool by_platform(const char *setting)
 	return !inside.shell[0] || json_object_get(place.config, setting);
 }
 
-/* How large a copy may become: what is inside says how large the file is, and may lie. */
-static uint64_t most_of(int fd, uint64_t size, bool *ret_by_room)
+static bool still_open(int fd)
 {
-	uint64_t most = size < UINT64_MAX / 4 ? 2 * size + SPOOL_SLACK : UINT64_MAX / 2;
-	struct statvfs fs;
-	uint64_t room = most;
-
-	/* Of memory there is no such number, and it says 0 of 0. */
-	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
-		room = fs.f_bavail * fs.f_frsize / ROOM_SHARE * (ROOM_SHARE - 1);
-	*ret_by_room = room < most;
-	return room < most ? room : most;
+	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+		return errno == EAGAIN;
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
 }
 
-int spool_read(const char *user, const char *path, uint64_t size, int *ret_fd,
+/* Another opening of a file, not a duplicate: its position is its own, and it counts as open. */
+static int open_again(int fd, int flags)
+{
+	char name[32];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	r = open(name, flags | O_CLOEXEC);
+	return r < 0 ? -errno : r;
+}
+
+static void drop_readings(void)
+{
+	for (size_t i = 0; i < READING_MAX; i++)
+		if (reading[i].bytes > 0 && !still_open(reading[i].fd)) {
+			(void)close(reading[i].fd);
+			reading[i].bytes = 0;
+		}
+}
+
+static uint64_t on_disk(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* Says what there is to all, and that @more are to come; @fd: any of the files, or the next. */
+static int claim(int fd, uint64_t more, struct warren_error *err)
+{
+	uint64_t bytes = more, written = 0;
+
+	for (size_t i = 0; i < READING_MAX; i++)
+		if (reading[i].bytes > 0) {
+			bytes += reading[i].bytes;
+			written += on_disk(fd = reading[i].fd);
+		}
+	for (size_t i = 0; i < PENDING_MAX; i++)
+		if (pending[i].path) {
+			uint64_t n = on_disk(fd = pending[i].fd);
+
+			bytes += n;
+			written += n;
+		}
+	return room_claim(place.state_dir, fd, bytes, written, err);
+}
+
+/* What fails is done again by the next spool_guard(). */
+static void empty_file(int fd)
+{
+	if (ftruncate(fd, 0) < 0)
+		return;
+}
+
+/* Nobody may write to it any more, and who does finds out by its mode (service/file_writer.c). */
+static void revoke_pending(struct pending *p, const struct warren_error *why)
+{
+	(void)fchmod(p->fd, 0);
+	empty_file(p->fd);
+	p->failed = why->code;
+	(void)snprintf(p->why, sizeof(p->why), "%.199s", why->msg);
+}
+
+void spool_guard(void)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct pending *largest;
+
+	drop_readings();
+	do {
+		largest = NULL;
+		for (size_t i = 0; i < PENDING_MAX; i++) {
+			struct pending *p = &pending[i];
+
+			if (p->path && p->failed && on_disk(p->fd) > 0)
+				empty_file(p->fd); /* what has come since */
+			else if (p->path && !p->failed && !p->flushing &&
+				 (!largest || on_disk(p->fd) > on_disk(largest->fd)))
+				largest = p;
+		}
+		if (claim(-1, 0, &err) == 0 || !largest)
+			return;
+		revoke_pending(largest, &err);
+	} while (largest);
+}
+
+int spool_wait_ms(int ms)
+{
+	for (size_t i = 0; i < PENDING_MAX; i++)
+		if (pending[i].path && (ms < 0 || ms > SPOOL_TICK_MS))
+			return SPOOL_TICK_MS;
+	return ms;
+}
+
+int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
+		  struct warren_error *err)
+{
+	AUTO_CLOSE int fd = spool_new(), again = -1;
+	struct reading *free_one = NULL;
+	uint64_t bytes;
+	int r;
+
+	spool_guard();
+	for (size_t i = 0; i < READING_MAX; i++)
+		if (reading[i].bytes == 0)
+			free_one = &reading[i];
+	if (fd < 0 || !free_one)
+		return error_errno(err, fd < 0 ? -fd : EMFILE, "make room for the file");
+	if (size != SPOOL_UNTOLD && size > room_limit())
+		return error_set(err, EFBIG,
+				 "%s: the file has %llu bytes, and a copy of it may have "
+				 "%llu: by the sandbox's disk limit, or by default",
+				 place.name, (unsigned long long)size,
+				 (unsigned long long)room_limit());
+	/* Of whom nobody knows how large it is, it has half of what there may be. */
+	bytes = size == SPOOL_UNTOLD ? room_limit() / 2 : size + size / 8 + SPOOL_SLACK;
+	if (bytes > room_limit())
+		bytes = room_limit();
+	again = open_again(fd, O_RDWR);
+	r = again < 0 ? error_errno(err, -again, "make room for the file")
+		      : claim(fd, bytes, err);
+	if (r < 0) {
+		spool_guard(); /* says what there is without it */
+		return r;
+	}
+	*free_one = (struct reading){ .fd = TAKE_FD(fd), .bytes = bytes };
+	*ret_most = bytes + 1; /* so many are too many */
+	*ret_fd = TAKE_FD(again);
+	return 0;
+}
+
+void spool_leave(void)
+{
+	for (size_t i = 0; i < READING_MAX; i++)
+		reading[i].bytes = 0;
+	for (size_t i = 0; i < PENDING_MAX; i++)
+		pending[i].path = NULL;
+	room_leave();
+}
+
+int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	       struct warren_error *err)
 {
-	AUTO_CLOSE int fd = spool_new();
-	bool by_room;
 	struct stat st;
 	int r;
 
-	if (fd < 0)
-		return error_errno(err, -fd, "make room for the file");
-	child_most = most_of(fd, size, &by_room);
+	child_most = most;
 	r = by_platform("copy_out")
 		    ? place.platform->read_file(&place, path, 0, child_most, fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
-		r = by_room ? error_set(err, ENOSPC, "%s: no room for a copy of it",
-					place.name)
-			    : error_set(err, EFBIG, "%s: there is no end to it",
-					place.name);
+		r = error_set(err, EFBIG, "%s: there is no end to it", place.name);
 	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;
 	(void)lseek(fd, 0, SEEK_SET);
-	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
@@ -195,20 +329,10 @@ static int write_small(const struct pending *p, size_t size, struct warren_error
 			 out.data[0] ? out.data : "the shell inside could not write it");
 }
 
-static bool still_open(int fd)
-{
-	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
-		return errno == EAGAIN;
-	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
-	return false;
-}
-
-static int flush(struct pending *p, struct warren_error *err)
+static int flush_now(const struct pending *p, struct warren_error *err)
 {
 	struct stat st;
 
-	if (p->failed)
-		return error_set(err, p->failed, "%s", p->why);
 	if (fstat(p->fd, &st) < 0)
 		return error_errno(err, errno, "read what was written");
 	/* The file was made, empty, when it was opened. */
@@ -228,12 +352,24 @@ static int flush(struct pending *p, struct warren_error *err)
 			 p->path, p->fd, -1, err);
 }
 
+static int flush(struct pending *p, struct warren_error *err)
+{
+	int r;
+
+	spool_guard(); /* what has come since it last looked */
+	if (p->failed)
+		return error_set(err, p->failed, "%s", p->why);
+	p->flushing = true;
+	r = flush_now(p, err);
+	p->flushing = false;
+	return r;
+}
+
 int spool_write(const char *user, const char *path, bool append,
 		const struct spool_owner *owner, int *ret_fd, struct warren_error *err)
 {
 	struct pending *p = NULL, *oldest = NULL;
 	AUTO_CLOSE int fd = spool_new();
-	char name[32];
 
 	spool_forget(path);
 	for (size_t i = 0; i < PENDING_MAX; i++) {
@@ -255,9 +391,7 @@ int spool_write(const char *user, const char *path, bool append,
 			       .owner = owner ? *owner : (struct spool_owner){ 0 },
 			       .since = clock_now() };
 	(void)snprintf(p->user, sizeof(p->user), "%s", user);
-	/* Another opening of it, not a duplicate: its position is the writer's own. */
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	*ret_fd = open(name, O_WRONLY | O_CLOEXEC);
+	*ret_fd = open_again(fd, O_WRONLY);
 	p->fd = TAKE_FD(fd);
 	if (!p->path || *ret_fd < 0) {
 		drop_pending(p);
@@ -382,11 +516,16 @@ bool spool_tick(void)
 {
 	bool more = false;
 
+	spool_guard();
 	for (size_t i = 0; i < PENDING_MAX; i++) {
 		if (!pending[i].path)
 			continue;
 		flush_quietly(&pending[i]);
-		more |= pending[i].path && !pending[i].failed;
+		/* Of one that was refused too: it may still be written to. */
+		more |= pending[i].path &&
+			(!pending[i].failed || still_open(pending[i].fd));
 	}
+	for (size_t i = 0; i < READING_MAX; i++)
+		more |= reading[i].bytes > 0;
 	return more;
 }

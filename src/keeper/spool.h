@@ -18,13 +18,26 @@
 
 /* An empty file, on disk if possible; a descriptor or -errno. */
 int spool_new(void);
+#define SPOOL_UNTOLD (64ULL << 30) /* the size of a file that nobody tells */
 /*
- * All of the file @path inside as one of ours, by an exec of its own; -errno. Says that it is
- * at it while it lasts. What has far more bytes than @size, which it was said to have, is no file
- * (-EFBIG): our disk is not for who never ends.
+ * Room for a copy of a file of @size bytes: *@ret_fd is to be filled and handed out, and has
+ * fewer than *@ret_most bytes. It counts until all have closed it. -EFBIG, -ENOSPC: there is none (room.h).
  */
-int spool_read(const char *user, const char *path, uint64_t size, int *ret_fd,
+int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
+		  struct warren_error *err);
+/* In a child that fills one: all the rest is its parent's. */
+void spool_leave(void);
+/*
+ * All of the file @path inside, into @fd; -errno. Says that it is at it while it lasts. What has
+ * @most bytes has no end (-EFBIG): our disk is not for that.
+ */
+int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	       struct warren_error *err);
+/* Refuses what is written beyond what there is room for. To be called while we wait, so often: */
+void spool_guard(void);
+#define SPOOL_TICK_MS 100
+/* @ms that we would wait (-1: for ever), or SPOOL_TICK_MS if there is something to guard. */
+int spool_wait_ms(int ms);
 /*
  * `sh -c` of script_tools and @last, with PATH as $1 and these streams (-1: /dev/null), to its end,
  * saying the same; what it complains of is the error.

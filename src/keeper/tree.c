@@ -9,8 +9,10 @@
  *
  * All is done as the user of the exec: the environment of another's is not to be read.
  * To kill takes several passes, since whoever is on the list may have forked meanwhile; any
- * other signal is delivered in one, so that nobody gets it twice.
+ * other signal is delivered in one, so that nobody gets it twice. All that is done for one
+ * request, passes and all, has one deadline.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "keeper/hand.h"
 #include "keeper/keeper.h"
 #include "keeper/procs.h"
@@ -27,6 +30,28 @@
 #define PASSES      16
 #define LISTING_MAX (16U << 20)
 
+/* When what is being done must be over, ns: one request at a time is. */
+static uint64_t tree_until;
+
+static void deadline_start(void)
+{
+	tree_until = clock_now() + SIGNAL_SECS * 1000000000ULL;
+}
+
+/* A script that may take no longer than is left of the request's time. */
+static int run_script(const char *user, const struct buf *script, struct buf *out,
+		      struct warren_error *err)
+{
+	uint64_t t = clock_now();
+
+	if (t >= tree_until)
+		return error_set(err, ETIMEDOUT,
+				 "%s: exec: its processes were not all found within %d "
+				 "seconds",
+				 place.name, SIGNAL_SECS);
+	return hand_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1, err);
+}
+
 static int look(const struct target *t, struct procs *l, struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
@@ -35,11 +60,15 @@ static int look(const struct target *t, struct procs *l, struct warren_error *er
 	*l = (struct procs){ 0 };
 	buf_printf(&script, "m=%s\n", t->mark);
 	buf_puts(&script, script_processes);
-	r = hand_run(t->user, &script, &out, SIGNAL_SECS, err);
+	r = run_script(t->user, &script, &out, err);
 	if (r < 0)
 		return r;
 	buf_add(&out, "", 1);
 	r = out.failed ? -ENOMEM : procs_parse(out.data, t->pid, t->start, l);
+	if (r == -E2BIG)
+		return error_set(err, EREMOTEIO,
+				 "%s: exec: the sandbox lists more than %d processes",
+				 place.name, PROCS_MAX);
 	if (r < 0)
 		return error_errno(err, -r, "list the processes");
 	return 0;
@@ -82,7 +111,7 @@ static int kill_listed(const struct work *w, const struct procs *l,
 	buf_puts(&script, " || :");
 	if (n == 0)
 		return 0;
-	r = hand_run(w->target.user, &script, &out, SIGNAL_SECS, err);
+	r = run_script(w->target.user, &script, &out, err);
 	return r < 0 ? r : n;
 }
 
@@ -97,7 +126,7 @@ static int kill_group(const struct work *w, struct warren_error *err)
 		return 0;
 	buf_printf(&script, "kill -%d %s%d || kill -%d %d", w->sig, whole ? "-- -" : "",
 		   w->target.pid, w->sig, w->target.pid);
-	r = hand_run(w->target.user, &script, &out, SIGNAL_SECS, err);
+	r = run_script(w->target.user, &script, &out, err);
 	return r < 0 ? r : r == 0;
 }
 
@@ -121,6 +150,7 @@ static int send_signal(const struct work *w, struct warren_error *err)
 	int passes = w->sig == SIGKILL && w->whom != PROTO_WHOM_ONE ? PASSES : 1;
 	int any = 0;
 
+	deadline_start();
 	if (!inside.shell[0] && place.platform->signal)
 		return send_bare(w, err);
 	for (int i = 0; i < passes; i++) {
@@ -186,7 +216,7 @@ static int ask_more(const struct target *t, const struct procs *l, struct buf *o
 			  "case $v in *[2367abef]) echo \"$p\";; esac;; esac; "
 			  "done <\"/proc/$p/status\"; done 2>/dev/null\n"
 			  "read -r u v </proc/uptime && echo \"up $u\"\n");
-	return hand_run(t->user, &script, out, SIGNAL_SECS, err);
+	return run_script(t->user, &script, out, err);
 }
 
 /*
@@ -208,17 +238,18 @@ static int64_t clock_offset(const char *text)
 	       1;
 }
 
-static bool has_line(const char *text, int pid)
+/* The numbers that ask_more() was told. */
+static void note_ignoring(const char *text, const struct procs *l)
 {
-	char want[24];
-	size_t n = (size_t)snprintf(want, sizeof(want), "%d\n", pid);
-
 	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
+		struct proc *p;
+
 		at += *at == '\n';
-		if (strncmp(at, want, n) == 0)
-			return true;
+		p = isdigit((unsigned char)*at) ? procs_find(l, (int)strtol(at, NULL, 10))
+						: NULL;
+		if (p)
+			p->ignores_int = true;
 	}
-	return false;
 }
 
 static long list_all(const struct work *w, int file, struct warren_error *err)
@@ -227,11 +258,14 @@ static long list_all(const struct work *w, int file, struct warren_error *err)
 	struct procs l;
 	int64_t offset;
 	long count = 0;
-	int r = look(&w->target, &l, err);
+	int r;
 
+	deadline_start();
+	r = look(&w->target, &l, err);
 	if (r == 0)
 		r = ask_more(&w->target, &l, &more, err);
 	buf_add(&more, "\n", 2);
+	note_ignoring(more.data, &l);
 	offset = clock_offset(more.data);
 	/* Of the same kernel, but for what it took to look. */
 	if (offset > -100 && offset < 100)
@@ -246,7 +280,7 @@ static long list_all(const struct work *w, int file, struct warren_error *err)
 			continue;
 		if (p->pid == w->target.pid)
 			out.flags |= PROTO_PROCESS_FIRST;
-		if (has_line(more.data, p->pid))
+		if (p->ignores_int)
 			out.flags |= PROTO_PROCESS_IGNORES_INT;
 		if (pwrite(file, &out, sizeof(out),
 			   (off_t)((size_t)count * sizeof(out))) == sizeof(out))

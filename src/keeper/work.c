@@ -18,7 +18,7 @@
 #include "keeper/spool.h"
 
 #define PENDING_MAX 256
-#define TICK_MS     100 /* for files that were closed, and nobody names */
+#define STUCK_SECS  (SIGNAL_SECS + 5) /* sooner than who asked gives the sandbox up */
 
 enum {
 	FILES,
@@ -31,6 +31,7 @@ static struct worker {
 	int sock;
 	struct work pending[PENDING_MAX]; /* that it has not answered */
 	size_t n_pending;
+	uint64_t heard; /* ns: when it last said something, or was idle */
 } workers[WORKERS];
 
 struct parcel {
@@ -132,7 +133,7 @@ static void worker_main(int sock)
 		ssize_t n;
 
 		reap_others();
-		if (poll(&p, 1, spool_tick() ? TICK_MS : hand_rest()) <= 0)
+		if (poll(&p, 1, spool_tick() ? SPOOL_TICK_MS : hand_rest()) <= 0)
 			continue;
 		n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
 
@@ -211,6 +212,8 @@ static int ask(unsigned which, struct work w, const void *msg, size_t size, int 
 	if (size > 0)
 		(void)memcpy(parcel.msg, msg, size);
 	r = fd_send(k->sock, &parcel, offsetof(struct parcel, msg) + size, fds, n_fds);
+	if (k->n_pending == 0)
+		k->heard = now();
 	if (r == 0 && w.kind != WORK_GONE)
 		k->pending[k->n_pending++] = w;
 	return r;
@@ -356,10 +359,33 @@ void work_heard(unsigned which)
 				(void)kill(k->pid, SIGKILL); /* reaped, it is replaced */
 			return;
 		}
+		k->heard = now();
 		pass_on(k, (size_t)n - offsetof(struct parcel, msg), fd);
 		if (fd >= 0)
 			(void)close(fd);
 	}
+}
+
+/*
+ * All that the worker of signals does has a deadline of its own, and it says that it is at it: if
+ * it says nothing, it is stuck, and another takes its place. Nobody else may be kept from
+ * a signal by what keeps it busy.
+ */
+uint64_t work_next(void)
+{
+	const struct worker *k = &workers[SIGNALS];
+
+	return k->pid > 0 && k->n_pending > 0 ? k->heard + STUCK_SECS * 1000000000ULL : 0;
+}
+
+void work_deadlines(void)
+{
+	uint64_t by = work_next();
+
+	if (by == 0 || now() < by)
+		return;
+	(void)kill(workers[SIGNALS].pid, SIGKILL); /* reaped, it is replaced */
+	workers[SIGNALS].heard = now();
 }
 
 /* Nobody will answer it any more. */

@@ -48,6 +48,9 @@ void work_gone(uint64_t connection);
 bool work_kill(const struct exec *ex);
 /* A worker has something to say. */
 void work_heard(unsigned which);
+/* When to call work_deadlines() next, ns; 0: never. */
+uint64_t work_next(void);
+void work_deadlines(void);
 /* Was it one of them? */
 bool work_reaped(int pid);
 

@@ -115,6 +115,7 @@ struct run *run_unref(struct run *run)
 			(void)close(fd);
 	}
 	lease_end(run->service, LEASE_DESCRIPTORS, &run->descriptors);
+	lease_end(run->service, LEASE_TERMINALS, &run->terminal);
 	exec_row_done(&run->row);
 	free(run);
 	return NULL;
@@ -348,8 +349,13 @@ static int lease_run(struct starting *st, struct warren_error *err)
 	const struct run_start *from = &st->start;
 	uint64_t n = 2 + (from->input || from->pty) + (from->control ? 1 : 0);
 
-	return lease_take(st->box->service, LEASE_DESCRIPTORS, st->box->row.owner, n,
-			  &st->run->descriptors, err);
+	int r = lease_take(st->box->service, LEASE_DESCRIPTORS, st->box->row.owner, n,
+			   &st->run->descriptors, err);
+
+	if (r < 0 || !from->pty)
+		return r;
+	return lease_take(st->box->service, LEASE_TERMINALS, st->box->row.owner, 1,
+			  &st->run->terminal, err);
 }
 
 static uint64_t journal_capacity(const struct starting *st)

@@ -8,9 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "service/internal.h"
+
+#define FILE_WRITER_NO_ROOM                                               \
+	"write: more than the sandbox may have on its way at once: what " \
+	"its disk may hold, or what the service's disk has room for"
 
 struct file_writer {
 	struct service *service;
@@ -35,12 +40,35 @@ static void file_writer_free(struct file_writer *w)
 	free(w);
 }
 
+/*
+ * A file on its way to a sandbox, without a name and on our own disk, for which there is no more
+ * room: its keeper has taken the mode away (keeper/spool.c).
+ */
+static bool file_writer_revoked(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0 &&
+	       (st.st_mode & 07777) == 0;
+}
+
+static int file_writer_write(int fd, const void *data, size_t n)
+{
+	return file_writer_revoked(fd) ? -EDQUOT : fd_write_all(fd, data, n);
+}
+
+static int file_writer_fail(int r, struct warren_error *err)
+{
+	return r == -EDQUOT ? error_set(err, ENOSPC, FILE_WRITER_NO_ROOM)
+			    : error_errno(err, -r, "write");
+}
+
 /* The last thing that it does with @ctx is to say that it is done. */
 static void *file_writer_thread(void *ctx)
 {
 	struct file_writer *w = ctx;
 
-	w->result = fd_write_all(w->fd, w->data, w->n);
+	w->result = file_writer_write(w->fd, w->data, w->n);
 	(void)eventfd_write(w->event, 1);
 	return NULL;
 }
@@ -54,7 +82,7 @@ static void file_writer_done(void *ctx, unsigned events UNUSED)
 	int r;
 
 	(void)pthread_join(w->thread, NULL);
-	r = w->result < 0 ? error_errno(&err, -w->result, "write") : 0;
+	r = w->result < 0 ? file_writer_fail(w->result, &err) : 0;
 	file_writer_free(w);
 	if (fn)
 		fn(whose, NULL, r < 0 ? &err : NULL);
@@ -104,8 +132,8 @@ int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 	if (files_have_workers(f))
 		return files_write(f, fd, stream, data, n, fn, ctx, err);
 	if (nameless) {
-		r = fd_write_all(fd, data, n);
-		return r < 0 ? error_errno(err, -r, "write") : 1;
+		r = file_writer_write(fd, data, n);
+		return r < 0 ? file_writer_fail(r, err) : 1;
 	}
 	w = malloc(sizeof(*w) + n);
 	if (!w)

@@ -57,6 +57,7 @@ enum lease_kind {
 	LEASE_OUTPUT,
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_EXECS,   /* of one sandbox: its init counts them */
+	LEASE_TERMINALS,
 	LEASE_KIND_MAX,
 };
 
@@ -130,7 +131,7 @@ struct run {
 	struct service *service;
 	struct box *box; /* NULL: it is gone */
 	struct run *next;
-	struct share_lease descriptors;
+	struct share_lease descriptors, terminal;
 	uint64_t journal_room; /* what of box->journal_bytes is reserved for it */
 	struct exec_row row;
 	int journal;       /* -1: not open */

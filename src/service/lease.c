@@ -25,6 +25,7 @@ static const struct {
 	[LEASE_EXECS] = { "running execs",
 			  "end some, or create another sandbox; an exec counts until all "
 			  "that it started has closed its output" },
+	[LEASE_TERMINALS] = { "terminals", "end execs or sessions that have one" },
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 

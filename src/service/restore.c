@@ -109,6 +109,9 @@ static void load_runs(struct box *box)
 		next = run->next;
 		lease_force(run->service, LEASE_DESCRIPTORS, box->row.owner, 4,
 			    &run->descriptors);
+		if (run->row.pty)
+			lease_force(run->service, LEASE_TERMINALS, box->row.owner, 1,
+				    &run->terminal);
 		run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		(void)run_finish_by_journal(run);
 	}

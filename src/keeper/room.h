@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * room.h - how many bytes of files may be on their way at once: of a sandbox, and of all of them
+ *
+ * Files on their way (spool.h) are on the service's own disk, outside of the sandbox. So a sandbox
+ * has no more of them than its own disk may hold (ROOM_DEFAULT where it has no such limit), and
+ * all sandboxes together no more than three quarters of what is free.
+ *
+ * The sum of all is kept by the kernel, as locks on a file that all keepers open: whoever has N MiB
+ * on their way holds a lock on N bytes of it, at a place of its own. So it is true whoever dies.
+ */
+#ifndef KEEPER_ROOM_H
+#define KEEPER_ROOM_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define ROOM_DEFAULT (2ULL << 30)
+#define ROOM_LEAST   (64ULL << 20)
+
+/* What the sandbox's disk may hold; 0: there is no limit. */
+void room_bound(uint64_t disk);
+uint64_t room_limit(void);
+/*
+ * We have @bytes on their way now, of which @written are on the disk that @fd (any file on it) is
+ * of. -EFBIG: more than this sandbox may have; -ENOSPC: all have too much. It is kept in any
+ * case: who is refused says what it has then.
+ */
+int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
+	       struct warren_error *err);
+/* In a child that is to hold nothing of it. */
+void room_leave(void);
+
+#endif /* KEEPER_ROOM_H */
