@@ -468,6 +468,79 @@ def each_operation_at_its_largest():
     ok(not failed, "\n".join(failed))
 
 
+# ---------------------------------------------------------------- SWE-ReX's face
+
+BYTES = {"one": "\\001", "high": "\\200"}  # six bytes of JSON each, and five
+SIZE = 30000000
+
+
+def face(path, body, most=None):
+    """By the owner. @most: bytes of the answer that are taken."""
+    with w.client(timeout=4 * WAIT) as c:
+        r = c.send("POST", f"/swerex/{at.box}{path}", body)
+        return r.status, r.read(most)
+
+
+def fill_files():
+    for name, byte in BYTES.items():
+        w.run(at.box, f"head -c {SIZE} /dev/zero | tr '\\0' '{byte}' >/deep/{name}", wait_ms=60000)
+
+
+@test
+def swerex_answers_at_their_largest():
+    """Each was made in one turn: ten files stopped everyone for half a minute, and took 2 GB."""
+    fill_files()
+    for name, want in (("one", 6 * SIZE), ("high", 5 * SIZE)):
+        with bounded(f"SWE-ReX read_file of {name}"):
+            status, body = face("/read_file", {"path": f"/deep/{name}", "errors": "backslashreplace"})
+            eq((status, len(body)), (200, want + len('{"content":""}')), body[:200])
+    with bounded("SWE-ReX read_file of what is no UTF-8"):
+        status, body = face("/read_file", {"path": "/deep/high"})
+        eq((status, b"UnicodeDecodeError" in body), (511, True), body[:200])
+    with bounded("SWE-ReX write_file"):
+        eq(face("/write_file", {"path": "/deep/w", "content": "\u0080" * 2600000})[0], 200, "status of write_file")
+    eq(w.run(at.box, "wc -c </deep/w")["stdout"].strip(), "5200000", "what was written")
+
+
+@test
+def swerex_output_at_its_largest():
+    """64 MB of what JSON escapes was refused as if it were a matter of time."""
+    fill_files()
+    for name, each in (("one", 6), ("high", 5)):
+        with bounded(f"SWE-ReX execute, {name}"):
+            status, body = face("/execute", {"command": ["cat", f"/deep/{name}", f"/deep/{name}"]})
+            eq(status, 200, body[:200])
+            ok(len(body) > 2 * SIZE * each, f"{len(body)} bytes")
+    eq(face("/create_session", {"startup_timeout": 20})[0], 200, "status of create_session")
+    with bounded("SWE-ReX run_in_session"):
+        status, body = face("/run_in_session", {"command": "stty raw; cat /deep/one /deep/one; stty sane", "action_type": "bash",
+                                                "timeout": 4 * WAIT})
+        eq(status, 200, body[:200])
+        ok(len(body) > 12 * SIZE, f"{len(body)} bytes")
+    face("/close_session", {})
+
+
+@test
+def swerex_clients_that_do_not_read_share_the_memory():
+    """Ten at once: some are refused for now, nobody else waits, and what they held is free again."""
+    fill_files()
+    w.run(at.box, "echo small >/deep/small")
+    with w.client() as c:
+        def size():
+            with open(f"/proc/{w.api}/status", encoding="ascii") as f:
+                return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) >> 10
+        before = size()
+        with bounded("ten clients of read_file that do not read"), contextlib.ExitStack() as stack:
+            def begin(_):
+                c = stack.enter_context(w.client(timeout=4 * WAIT))
+                return c.send("POST", f"/swerex/{at.box}/read_file", {"path": "/deep/one"}).status
+            statuses = at_once(10, begin)
+            ok(set(statuses) <= {200, 503} and 200 in statuses, statuses)
+            ok(size() - before < 600, f"{before} MB before, {size()} with {statuses}")
+            eq(face("/read_file", {"path": "/deep/small"}), (200, b'{"content":"small\\n"}'), "a small one meanwhile")
+    until(lambda: face("/read_file", {"path": "/deep/one"}, 100)[0] == 200, "what they held is not free again")
+
+
 @test
 def the_probe_would_see_it():
     """A control: a service that is stopped for a second is seen by the probe, and its watchdog names the turn."""

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "api/validate.h"
@@ -56,8 +57,9 @@ static int scan(const char *data, size_t size, struct api_error *err)
  * jansson drops a byte of a string when there is no memory for it, and goes on: a
  * command would run that nobody wrote. So its allocations are watched, and what it
  * made while one failed is not believed.
+ * A large body is parsed on a thread of its own, so each has its own word on that.
  */
-static bool memory_failed;
+static _Thread_local bool memory_failed;
 
 static void *watched_malloc(size_t n)
 {
@@ -67,12 +69,18 @@ static void *watched_malloc(size_t n)
 	return p;
 }
 
+static void watch_memory(void)
+{
+	json_set_alloc_funcs(watched_malloc, free);
+}
+
 json_t *body_load(const char *data, size_t size, size_t flags, struct api_error *err)
 {
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	json_error_t why;
 	json_t *json;
 
-	json_set_alloc_funcs(watched_malloc, free);
+	(void)pthread_once(&watched, watch_memory);
 	memory_failed = false;
 
 	if (scan(data, size, err) < 0)

@@ -28,7 +28,8 @@
 #define KILL_MS 1000 /* for the end of one that was killed */
 #define INTR    "\003"
 
-#define HOLES_MAX 4096 /* bytes, in words */
+#define HOLES_MAX   4096 /* bytes, in words */
+#define SCREEN_ROOM (CONSOLE_SCREEN_MAX + HOLES_MAX)
 
 #define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
 #define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
@@ -110,25 +111,44 @@ static void put_hole(struct buf *out, uint64_t n)
 	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
 }
 
+void console_plain(struct buf *out, const struct buf *screen, uint64_t cut)
+{
+	expect_plain(out, screen->data ? screen->data : "", screen->len);
+	if (cut > 0)
+		put_hole(out, cut);
+}
+
+/* @shown bytes of the screen; @taken are gone from it then. Where it is all, nothing is copied. */
+static struct buf part_screen(struct console *c, size_t shown, size_t taken)
+{
+	struct buf part = BUF_INIT(SCREEN_ROOM);
+
+	if (taken == c->screen.len) {
+		part = c->screen;
+		part.len = shown;
+		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+	} else if (shown > 0) {
+		buf_add(&part, c->screen.data, shown);
+	}
+	if (taken > 0)
+		take_screen(c, taken < c->screen.len ? taken : c->screen.len);
+	return part;
+}
+
 /* Tell it; @shown bytes of the screen are its own, and @taken are gone then. */
 static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 		   size_t taken)
 {
-	AUTO_BUF struct buf plain = BUF_INIT(CONSOLE_SCREEN_MAX + HOLES_MAX);
 	struct console *c = a->console;
 	struct console_result r = { .outcome = outcome,
 				    .expected = a->expected,
 				    .exit_code = c->running ? -1 : c->exit_code,
+				    .cut = shown == c->screen.len ? c->dropped : 0,
 				    .dropped = c->dropped + c->missing };
+	AUTO_BUF struct buf screen = part_screen(c, shown, taken);
 
-	expect_plain(&plain, c->screen.data ? c->screen.data : "", shown);
-	if (c->dropped > 0 && shown == c->screen.len)
-		put_hole(&plain, c->dropped);
-	r.shown = plain.data ? plain.data : "";
-	r.size = plain.len;
+	r.screen = &screen;
 	unlist(c, a);
-	if (taken > 0)
-		take_screen(c, taken);
 	loop_defer(c->service->loop, &c->task);
 	a->done(a->ctx, &r);
 	act_free(a);
@@ -334,12 +354,12 @@ static void begin_next(struct console *c)
 static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
 		   enum console_outcome outcome, const char *why)
 {
-	struct console_result r = { .outcome = outcome,
-				    .expected = -1,
-				    .exit_code = -1,
-				    .shown = why,
-				    .size = strlen(why) };
+	AUTO_BUF struct buf screen = BUF_INIT(4096);
+	struct console_result r = {
+		.outcome = outcome, .expected = -1, .exit_code = -1, .screen = &screen
+	};
 
+	buf_puts(&screen, why);
 	done(ctx, &r);
 }
 
@@ -405,7 +425,7 @@ static struct console *console_new(struct shell *sh)
 		.output = on_output, .gap = on_gap, .result = on_result, .ctx = c
 	};
 	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
-	c->screen = (struct buf)BUF_INIT(CONSOLE_SCREEN_MAX + HOLES_MAX);
+	c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 	if (loop_timer_new(c->service->loop, on_looking, c, &c->looking) < 0) {
 		free(c);
 		return NULL;

@@ -58,10 +58,17 @@ enum console_outcome {
 struct console_result {
 	enum console_outcome outcome;
 	int expected, exit_code;
-	const char *shown; /* control sequences left out, until the callback returns */
-	size_t size;
+	/*
+	 * What the terminal showed, for the callback to take (TAKE_BUF style: move it, and leave an
+	 * empty one) or to leave. It may be megabytes: console_plain() may run on another thread.
+	 */
+	struct buf *screen;
+	uint64_t cut; /* bytes that are missing at its end */
 	uint64_t dropped;
 };
+
+/* What a person reads of it: control sequences left out, and in words what is missing. */
+void console_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 
 /* @done once, from the loop or, when it can be told, at once. */
 void console_do(struct console *c, const struct console_act *act,

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/swerex/python.h"
+
 enum errors {
 	ERRORS_STRICT,
 	ERRORS_IGNORE,
@@ -36,7 +38,7 @@ struct taken {
 	const char *why; /* they are none */
 };
 
-typedef struct taken (*take_fn)(const unsigned char *p, size_t n);
+typedef codec_take_fn *take_fn;
 
 static struct taken bad(size_t n, const char *why)
 {
@@ -164,7 +166,7 @@ static struct taken take_utf32be(const unsigned char *p, size_t n)
 }
 
 /* Names are compared without their punctuation, which is all that most aliases differ in. */
-static const struct encoding {
+static const struct codec_encoding {
 	const char *names; /* with a blank on each side */
 	const char *codec; /* as messages say it */
 	take_fn take;
@@ -186,7 +188,7 @@ static const struct encoding {
 	{ " utf32be ", "utf-32-be", take_utf32be, NULL, NULL },
 };
 
-static const struct encoding *find_encoding(const char *name)
+static const struct codec_encoding *find_encoding(const char *name)
 {
 	char tidy[34] = " ";
 	size_t n = 1;
@@ -219,8 +221,8 @@ static void put(struct buf *out, uint32_t c)
 	buf_add(out, text, n);
 }
 
-static int complain(const struct encoding *e, const unsigned char *p, size_t n, size_t at,
-		    const char *why, struct warren_error *err)
+static int complain(const struct codec_encoding *e, const unsigned char *p, size_t n,
+		    size_t at, const char *why, struct warren_error *err)
 {
 	if (n == 1 && e->take == take_cp1252)
 		return error_set(err, EILSEQ,
@@ -249,7 +251,7 @@ static int deal_with(enum errors errors, const unsigned char *p, size_t n,
 		return 0;
 	case ERRORS_BACKSLASH:
 		for (size_t i = 0; i < n; i++)
-			buf_printf(out, "\\x%02x", p[i]);
+			python_put_byte(out, p[i]);
 		return 0;
 	case ERRORS_STRICT:
 	case ERRORS_MAX:
@@ -269,7 +271,7 @@ static int find_errors(const char *name, enum errors *ret, struct warren_error *
 }
 
 /* The mark at the front is passed over; it may say that the order is the other one. */
-static size_t skip_mark(const struct encoding *e, const unsigned char *p, size_t n,
+static size_t skip_mark(const struct codec_encoding *e, const unsigned char *p, size_t n,
 			take_fn *take)
 {
 	size_t unit_size = e->take == take_utf32le ? 4 : e->other ? 2 : 3;
@@ -285,36 +287,70 @@ static size_t skip_mark(const struct encoding *e, const unsigned char *p, size_t
 	return 0;
 }
 
-int codec_decode(const char *encoding, const char *errors, const char *data, size_t n,
-		 struct buf *out, struct warren_error *err)
+int codec_open(struct codec *c, const char *encoding, const char *errors,
+	       const char *data, size_t n, struct warren_error *err)
 {
-	const struct encoding *e = find_encoding(encoding ? encoding : "utf-8");
-	const unsigned char *p = (const unsigned char *)data;
+	const struct codec_encoding *e = find_encoding(encoding ? encoding : "utf-8");
 	enum errors ways;
-	take_fn take;
-	bool after_cr = false;
-	size_t i;
 
 	if (!e)
 		return error_set(err, ENOSYS, "unknown encoding: %.40s", encoding);
 	if (find_errors(errors ? errors : "strict", &ways, err) < 0)
 		return -ENOSYS;
-	take = e->take;
-	i = skip_mark(e, p, n, &take);
-	while (i < n && !out->failed) {
-		struct taken t = take(p + i, n - i);
+	*c = (struct codec){ .encoding = e,
+			     .take = e->take,
+			     .errors = ways,
+			     .data = (const unsigned char *)data,
+			     .size = n };
+	c->at = skip_mark(e, c->data, n, &c->take);
+	return 0;
+}
+
+int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *err)
+{
+	size_t until = n < c->size - c->at ? c->at + n : c->size;
+
+	while (c->at < until && !out->failed) {
+		const unsigned char *p = c->data + c->at;
+		/* With all that follows: a character may be longer than what is asked for. */
+		struct taken t = c->take(p, c->size - c->at);
 
 		if (t.why) {
-			if (deal_with(ways, p + i, t.n, out) < 0)
-				return complain(e, p + i, t.n, i, t.why, err);
-			after_cr = false;
-		} else if (!(t.c == '\n' && after_cr)) {
+			if (deal_with((enum errors)c->errors, p, t.n, out) < 0)
+				return complain(c->encoding, p, t.n, c->at, t.why, err);
+			c->after_cr = false;
+		} else if (!(t.c == '\n' && c->after_cr)) {
 			put(out, t.c == '\r' ? '\n' : t.c);
-			after_cr = t.c == '\r';
+			c->after_cr = t.c == '\r';
 		} else {
-			after_cr = false; /* the pair was one end */
+			c->after_cr = false; /* the pair was one end */
 		}
-		i += t.n;
+		c->at += t.n;
 	}
-	return out->failed ? error_errno(err, ENOMEM, "decode") : 0;
+	if (out->failed)
+		return error_errno(err, ENOMEM, "decode");
+	return c->at < c->size;
+}
+
+int codec_check(struct codec c, struct warren_error *err)
+{
+	char room[4096];
+	int r = c.errors == ERRORS_STRICT;
+
+	/* At most four bytes become of one. */
+	while (r > 0) {
+		struct buf out = BUF_IN(room);
+
+		r = codec_next(&c, sizeof(room) / 4 - 4, &out, err);
+	}
+	return r;
+}
+
+int codec_decode(const char *encoding, const char *errors, const char *data, size_t n,
+		 struct buf *out, struct warren_error *err)
+{
+	struct codec c;
+	int r = codec_open(&c, encoding, errors, data, n, err);
+
+	return r < 0 ? r : codec_next(&c, n, out, err) < 0 ? -err->code : 0;
 }

@@ -45,21 +45,17 @@ static void executing_free(struct executing *x)
 
 /* --------------------------------------------------------------------- answers */
 
-struct output {
-	struct buf text[2];
-};
-
 /* Where they are missing. Of which stream they are is not known: each may lack them. */
-static void put_hole(struct output *o, bool merged, uint64_t n)
+static void put_hole(struct reply *r, bool merged, uint64_t n)
 {
 	for (int i = 0; i < (merged ? 1 : 2); i++)
-		buf_printf(&o->text[i],
+		buf_printf(&r->raw[i],
 			   "\n[%ju bytes of output were dropped here: the limit is %u]\n",
 			   (uintmax_t)n, OUTPUT_MAX);
 }
 
 /* Both streams, or one after the other in one. */
-static void read_output(int journal, bool merged, struct output *o)
+static void read_output(int journal, bool merged, struct reply *r)
 {
 	char piece[65536];
 	struct journal_hint hint = { 0 };
@@ -67,14 +63,12 @@ static void read_output(int journal, bool merged, struct output *o)
 	uint64_t cursor = 0;
 
 	while (journal_read(journal, cursor, &hint, piece, sizeof(piece), &got) == 0) {
-		struct buf *to = &o->text[!merged && got.stream == 2];
-
 		if (got.lost > 0)
-			put_hole(o, merged, got.lost);
+			put_hole(r, merged, got.lost);
 		cursor = got.cursor;
 		if (got.size == 0)
 			break;
-		python_decode(to, piece, got.size);
+		buf_add(&r->raw[!merged && got.stream == 2], piece, got.size);
 	}
 }
 
@@ -94,8 +88,7 @@ static void put_command(struct buf *out, const json_t *command)
 	buf_puts(out, "]");
 }
 
-static int write_failed(struct buf *out, const json_t *body, int code,
-			const struct output *o)
+static void write_failed(struct reply *r, const json_t *body, int code)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 	const char *prefix = field_text(body, "error_msg", "");
@@ -105,70 +98,69 @@ static int write_failed(struct buf *out, const json_t *body, int code,
 	buf_puts(&text, "Command ");
 	put_command(&text, json_object_get(body, "command"));
 	buf_printf(&text, " failed with exit code %d. Stdout:\n", code);
-	python_repr(&text, o->text[0].data ? o->text[0].data : "", o->text[0].len);
-	buf_puts(&text, "\nStderr:\n");
-	python_repr(&text, o->text[1].data ? o->text[1].data : "", o->text[1].len);
-	return raise_write(out, SWEREX "NonZeroExitCodeError", &text, NULL);
+	raise_open(r);
+	raise_put(r, &text);
+	reply_put(r, REPLY_REPR, 0, 0, r->raw[0].len);
+	buf_puts(&r->json, "\\nStderr:\\n");
+	reply_put(r, REPLY_REPR, 1, 0, r->raw[1].len);
+	raise_class(r, SWEREX "NonZeroExitCodeError");
+	raise_close(r);
 }
 
-static void put_streams(struct json *j, const struct output *o)
+static void put_streams(struct reply *r)
 {
-	json_strn(j, "stdout", o->text[0].data ? o->text[0].data : "", o->text[0].len);
-	json_strn(j, "stderr", o->text[1].data ? o->text[1].data : "", o->text[1].len);
+	buf_puts(&r->json, "\"stdout\":\"");
+	reply_put(r, REPLY_TEXT, 0, 0, r->raw[0].len);
+	buf_puts(&r->json, "\",\"stderr\":\"");
+	reply_put(r, REPLY_TEXT, 1, 0, r->raw[1].len);
+	buf_puts(&r->json, "\"");
 }
 
 /* As subprocess.TimeoutExpired has them, both streams as far as they came. */
-static int write_timeout(struct buf *out, const json_t *body, const struct output *o)
+static void write_timeout(struct reply *r, const json_t *body)
 {
-	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &extra };
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 
 	buf_puts(&text, "Timeout (");
 	python_float(&text, json_number_value(json_object_get(body, "timeout")));
 	buf_puts(&text, "s) exceeded while running command");
-	for (size_t i = 0; i < ARRAY_SIZE(o->text); i++)
-		raise_put_so_far(&text, &o->text[i]);
-	json_open(&j, NULL, '{');
-	put_streams(&j, o);
-	json_close(&j, '}');
-	return raise_write(out, SWEREX "CommandTimeoutError", &text, &extra);
+	for (size_t i = 0; i < ARRAY_SIZE(r->raw); i++)
+		raise_put_so_far(&text, r->raw[i].data, r->raw[i].len);
+	raise_open(r);
+	raise_put(r, &text);
+	raise_class(r, SWEREX "CommandTimeoutError");
+	put_streams(r);
+	raise_close(r);
 }
 
-static int write_result(struct buf *out, int code, const struct output *o)
+static void write_result(struct reply *r, int code)
 {
-	struct json j = { .out = out };
-
-	json_open(&j, NULL, '{');
-	put_streams(&j, o);
-	json_int(&j, "exit_code", code);
-	json_close(&j, '}');
-	return 200;
+	r->status = 200;
+	buf_puts(&r->json, "{");
+	put_streams(r);
+	buf_printf(&r->json, ",\"exit_code\":%d}", code);
 }
 
 /* An answer that is made, perhaps on another thread: the job's body is only read there. */
 struct answer {
 	struct job *job;
-	int journal, code, status;
+	int journal, code;
 	bool timed_out;
-	struct buf out;
+	struct reply *reply;
 };
 
 static void answer_make(void *ctx)
 {
 	struct answer *a = ctx;
 	const json_t *body = a->job->body;
-	struct output o = { .text = { BUF_INIT(ANSWER_MAX), BUF_INIT(ANSWER_MAX) } };
 
-	read_output(a->journal, field_bool(body, "merge_output_streams"), &o);
+	read_output(a->journal, field_bool(body, "merge_output_streams"), a->reply);
 	if (a->timed_out)
-		a->status = write_timeout(&a->out, body, &o);
+		write_timeout(a->reply, body);
 	else if (a->code != 0 && field_bool(body, "check"))
-		a->status = write_failed(&a->out, body, a->code, &o);
+		write_failed(a->reply, body, a->code);
 	else
-		a->status = write_result(&a->out, a->code, &o);
-	a->out.failed |= o.text[0].failed || o.text[1].failed;
-	buf_done(&o.text[0]);
-	buf_done(&o.text[1]);
+		write_result(a->reply, a->code);
 	(void)close(a->journal);
 }
 
@@ -176,35 +168,50 @@ static void answer_give(void *ctx)
 {
 	struct answer *a = ctx;
 
-	job_answer(a->job, a->status, &a->out);
-	buf_done(&a->out);
+	job_reply(a->job, a->reply);
 	free(a);
 }
 
-/* Much output takes long to be read and quoted: others are served meanwhile. */
+static void answer_free(struct answer *a)
+{
+	if (!a)
+		return;
+	if (a->journal >= 0)
+		(void)close(a->journal);
+	reply_unref(a->reply);
+	free(a);
+}
+
+/* Much output takes long to be read: others are served meanwhile. */
 static void answer(struct job *job, struct run *run, const struct warren_result *res)
 {
 	struct answer *a = malloc(sizeof(*a));
 	uint64_t from, to;
 	int r = run_extent(run, &from, &to);
-	int journal = a ? run_dup_journal(run) : -ENOMEM;
+	size_t size = r == 1 ? OUTPUT_MAX : r < 0 ? 0 : (size_t)(to - from);
 
-	if (journal < 0) {
-		free(a);
+	if (a)
+		*a = (struct answer){ .job = job,
+				      .journal = run_dup_journal(run),
+				      .code = res->signal ? -res->signal : res->exit_code,
+				      .timed_out = res->timed_out,
+				      .reply = reply_new(job->sx) };
+	if (!a || a->journal < 0 || !a->reply) {
 		job_raisef(job, "builtins.RuntimeError", "the output cannot be read: %s",
-			   strerror(-journal));
-		return;
+			   strerror(a && a->journal < 0 ? -a->journal : ENOMEM));
+		answer_free(a);
+	} else if (!reply_charge(a->reply, job->tenant, size)) {
+		job_crowded(job, "the command has ended, but its output is lost");
+		answer_free(a);
+	} else if (size <= AT_ONCE) {
+		answer_make(a);
+		answer_give(a);
+	} else if (loop_work(service_loop(job->sx->service), answer_make, answer_give,
+			     a) < 0) {
+		job_raisef(job, "builtins.MemoryError", "the output cannot be read: %s",
+			   strerror(ENOMEM));
+		answer_free(a);
 	}
-	*a = (struct answer){ .job = job,
-			      .journal = journal,
-			      .code = res->signal ? -res->signal : res->exit_code,
-			      .timed_out = res->timed_out,
-			      .out = BUF_INIT(ANSWER_MAX) };
-	if ((r == 1 || to - from > AT_ONCE) &&
-	    loop_work(service_loop(job->sx->service), answer_make, answer_give, a) == 0)
-		return;
-	answer_make(a);
-	answer_give(a);
 }
 
 static void on_ended(struct run_waiter *w, struct run *run)

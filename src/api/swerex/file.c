@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/swerex/codec.h"
 #include "api/swerex/internal.h"
@@ -24,6 +25,12 @@ struct filing {
 	struct files *files;
 	char path[4096];
 	bool parents; /* were made */
+	/* What is read: */
+	int fd;
+	size_t size;
+	struct reply *reply;
+	int result;
+	struct warren_error error;
 };
 
 bool swerex_path(const struct box *box, const char *path, char out[4096])
@@ -58,6 +65,9 @@ bool swerex_path(const struct box *box, const char *path, char out[4096])
 static void filing_free(struct filing *k)
 {
 	k->files = files_end(k->files);
+	reply_unref(k->reply);
+	if (k->fd >= 0)
+		(void)close(k->fd);
 	free(k);
 }
 
@@ -93,6 +103,7 @@ static void begin(struct job *job, struct box *box,
 		return;
 	}
 	k->job = job;
+	k->fd = -1;
 	files_begin(box, NULL, begun, k);
 }
 
@@ -118,27 +129,45 @@ static int read_all(int fd, size_t size, struct buf *out)
 	return 0;
 }
 
-static void answer_text(struct filing *k, const struct buf *bytes)
+/* On another thread: what comes of a file may take long to be read, and to be looked at. */
+static void read_text(void *ctx)
 {
-	AUTO_BUF struct buf text = BUF_INIT(4UL * TEXT_MAX), out = BUF_INIT(ANSWER_MAX);
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct json j = { .out = &out };
+	struct filing *k = ctx;
+	struct reply *r = k->reply;
 	const json_t *body = k->job->body;
-	int r = codec_decode(field_text(body, "encoding", NULL),
-			     field_text(body, "errors", NULL),
-			     bytes->data ? bytes->data : "", bytes->len, &text, &err);
+	int e = read_all(k->fd, k->size, &r->raw[0]);
 
-	if (r < 0) {
+	if (e < 0) {
+		k->result = error_errno(&k->error, -e, "use the file");
+		return;
+	}
+	k->result = codec_open(&r->codec, field_text(body, "encoding", NULL),
+			       field_text(body, "errors", NULL),
+			       r->raw[0].data ? r->raw[0].data : "", r->raw[0].len,
+			       &k->error);
+	if (k->result == 0)
+		k->result = codec_check(r->codec, &k->error);
+}
+
+static void on_text(void *ctx)
+{
+	struct filing *k = ctx;
+	struct reply *r = k->reply;
+
+	if (k->result == -EILSEQ || k->result == -ENOSYS) {
 		job_raisef(k->job,
-			   r == -EILSEQ   ? "builtins.UnicodeDecodeError"
-			   : r == -ENOSYS ? "builtins.LookupError"
-					  : "builtins.MemoryError",
-			   "%s", err.msg);
+			   k->result == -EILSEQ ? "builtins.UnicodeDecodeError"
+						: "builtins.LookupError",
+			   "%s", k->error.msg);
+	} else if (k->result < 0) {
+		fail(k, &k->error);
+		return;
 	} else {
-		json_open(&j, NULL, '{');
-		json_strn(&j, "content", text.data ? text.data : "", text.len);
-		json_close(&j, '}');
-		job_answer(k->job, 200, &out);
+		r->status = 200;
+		buf_puts(&r->json, "{\"content\":\"");
+		reply_put(r, REPLY_FILE, 0, 0, r->raw[0].len);
+		buf_puts(&r->json, "\"}");
+		job_reply(k->job, TAKE_PTR(k->reply));
 	}
 	filing_free(k);
 }
@@ -146,17 +175,15 @@ static void answer_text(struct filing *k, const struct buf *bytes)
 static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct filing *k = ctx;
-	AUTO_CLOSE int fd = err ? -1 : TAKE_FD(a->fd);
-	AUTO_BUF struct buf bytes = BUF_INIT(TEXT_MAX + 1);
 	struct stat st;
-	int r;
 
 	if (err) {
 		fail(k, err);
 		return;
 	}
+	k->fd = TAKE_FD(a->fd);
 	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		fail_errno(k, S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
 		return;
 	}
@@ -165,11 +192,15 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 		return;
 	}
 	/* Files of /proc have no size until they are read. */
-	r = read_all(fd, st.st_size > 0 ? (size_t)st.st_size : 1U << 20, &bytes);
-	if (r < 0)
-		fail_errno(k, -r);
-	else
-		answer_text(k, &bytes);
+	k->size = st.st_size > 0 ? (size_t)st.st_size : 1U << 20;
+	k->reply = reply_new(k->job->sx);
+	if (k->reply && !reply_charge(k->reply, k->job->tenant, k->size)) {
+		job_crowded(k->job, "the file cannot be read now");
+		filing_free(k);
+	} else if (!k->reply || loop_work(service_loop(k->job->sx->service), read_text,
+					  on_text, k) < 0) {
+		fail_errno(k, ENOMEM);
+	}
 }
 
 static void on_read_begun(void *ctx, struct files *f, const struct warren_error *err)

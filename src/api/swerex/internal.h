@@ -7,16 +7,82 @@
 
 #include "api/access.h"
 #include "api/live.h"
+#include "api/swerex/codec.h"
 #include "api/swerex/swerex.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "net/loop.h"
 #include "service/service.h"
+#include "service/share.h"
 
 #define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
 
-/* ----------------------------------------------------------------------- job.c */
+/* --------------------------------------------------------------------- reply.c */
 
 struct ask;
+struct reply;
+
+#define REPLY_SMALL   (32U << 10) /* bytes: made at once, and not counted */
+#define REPLY_RAW_MAX ((64U << 20) + 65536)
+#define REPLY_PARTS   9
+#define REPLIES_MAX   (512U << 20) /* bytes, of all: half of that for a tenant alone */
+
+enum reply_form {
+	REPLY_JSON, /* as it is */
+	REPLY_TEXT, /* inside a string: what python_decode() makes of it */
+	REPLY_REPR, /* the same, and Python's quotes around it */
+	REPLY_FILE, /* inside a string: what the reply's codec makes of it */
+};
+
+struct reply_part {
+	enum reply_form form;
+	int raw; /* which bytes; those of REPLY_JSON are the reply's json */
+	size_t from, size;
+	char quote;
+};
+
+/* An answer that is written as its clients take it; of the loop, but for who makes it. */
+struct reply {
+	struct swerex *sx;
+	unsigned refs, readers;
+	int status;
+	struct buf json;   /* what is around the bytes, one piece behind the other */
+	struct buf raw[2]; /* bytes of programs and files */
+	struct codec codec;
+	size_t n, json_done;
+	struct reply_part part[REPLY_PARTS];
+	struct share_lease lease;
+};
+
+/* How far a client has got. */
+struct reply_reader {
+	struct reply *reply; /* NULL: it has another kind of answer */
+	struct http_request *req;
+	size_t part, at;
+	struct codec codec;
+	bool blocked;
+	struct loop_task turn;
+};
+
+/* NULL: no memory. */
+struct reply *reply_new(struct swerex *sx);
+void reply_unref(struct reply *r);
+/* @n bytes are to be held, for @tenant; false: others and itself have all there is. */
+bool reply_charge(struct reply *r, const char *tenant, size_t n);
+/* Bytes of raw[@raw] follow what has been written to json, and what will be follows them. */
+void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size_t size);
+/* All that it holds. */
+size_t reply_size(const struct reply *r);
+/* Nothing more is put to it. Whether something is missing for want of memory. */
+bool reply_failed(struct reply *r);
+/* All of it at once, for what is small. */
+void reply_write(struct reply *r, struct buf *out);
+void reply_send(struct ask *ask, struct reply *r);
+/* The request is over. */
+void reply_left(struct ask *ask);
+
+/* ----------------------------------------------------------------------- job.c */
+
 struct call;
 struct field;
 
@@ -32,13 +98,15 @@ struct job {
 	bool kept;
 	unsigned refs;
 	char sandbox[ID_LEN + 1];
-	char id[80]; /* "": it cannot be asked for again */
+	char tenant[DB_NAME_MAX + 1]; /* of the sandbox */
+	char id[80];                  /* "": it cannot be asked for again */
 	const struct call *call;
 	struct ask *asks; /* who waits */
 	json_t *body;
 	bool done;
 	int status;
-	struct buf answer;
+	struct buf answer;   /* a small one, or */
+	struct reply *reply; /* a large one */
 };
 
 /* What can be asked for. */
@@ -60,6 +128,8 @@ struct ask {
 	const struct call *call;
 	struct caller caller;
 	struct live_request live;
+	struct reply_reader reader;
+	struct parse *parse; /* of its body, on another thread; NULL */
 	char sandbox[ID_LEN + 1];
 	uint64_t begun;
 	char cause[256];
@@ -74,6 +144,10 @@ void job_leave(struct ask *ask);
 struct box *job_box(struct job *job);
 /* The answer, which ends the job for its handler. */
 void job_answer(struct job *job, int status, const struct buf *body);
+/* The same, of any size; takes @r. */
+void job_reply(struct job *job, struct reply *r);
+/* There is no room for it at present; @what was to be answered. */
+void job_crowded(struct job *job, const char *what);
 /* {"detail": ...} to one request. */
 void ask_refuse(struct ask *ask, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void ask_answer(struct ask *ask, int status, const struct buf *body);
@@ -84,14 +158,16 @@ void ask_answer(struct ask *ask, int status, const struct buf *body);
 void job_raise(struct job *job, const char *class, const char *message, size_t n);
 void job_raisef(struct job *job, const char *class, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
-/* The body of such an answer, for who makes it on another thread; its status. @extra may be NULL. */
-int raise_write(struct buf *out, const char *class, const struct buf *message,
-		const struct buf *extra);
+/*
+ * An exception as a reply, perhaps made on another thread: its message from here on, by raise_put() and
+ * reply_put(); then its class, and extra_info, as JSON, up to raise_close().
+ */
+void raise_open(struct reply *r);
+void raise_put(struct reply *r, const struct buf *message);
+void raise_class(struct reply *r, const char *class);
+void raise_close(struct reply *r);
 /* The end of what a command has shown when its time was over, for a person; the client has all of it apart. */
-void raise_put_so_far(struct buf *message, const struct buf *shown);
-/* With the fields of extra_info, as JSON. */
-void job_raise_with(struct job *job, const char *class, const struct buf *message,
-		    const struct buf *extra);
+void raise_put_so_far(struct buf *message, const char *shown, size_t n);
 /* What an engine said: of a file @path, or NULL. */
 void job_fail(struct job *job, const struct warren_error *err, const char *path);
 

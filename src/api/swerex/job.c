@@ -32,7 +32,13 @@ static void job_unref(struct job *job)
 		return;
 	json_decref(job->body);
 	buf_done(&job->answer);
+	reply_unref(job->reply);
 	free(job);
+}
+
+static size_t job_bytes(const struct job *job)
+{
+	return job->answer.len + reply_size(job->reply);
 }
 
 static void keep(struct job *job)
@@ -59,7 +65,7 @@ static void forget(struct job *job)
 	*p = job->chain;
 	*(job->newer ? &job->newer->older : &sx->newest) = job->older;
 	*(job->older ? &job->older->newer : &sx->oldest) = job->newer;
-	sx->kept -= job->answer.len;
+	sx->kept -= job_bytes(job);
 	job->kept = false;
 	job_unref(job);
 }
@@ -75,7 +81,7 @@ static void make_room(struct job *job)
 		next = j->chain;
 		if (strcmp(j->sandbox, job->sandbox) != 0)
 			continue;
-		bytes += j->answer.len;
+		bytes += job_bytes(j);
 		if (j->done && (++n > KEPT_OF_BOX || bytes > KEPT_BYTES_OF_BOX))
 			forget(j);
 	}
@@ -162,7 +168,10 @@ struct job *job_join(struct ask *ask, const char *id, bool *ret_new)
 	if (!job)
 		return NULL;
 	if (job->done) {
-		ask_answer(ask, job->status, &job->answer);
+		if (job->reply)
+			reply_send(ask, job->reply);
+		else
+			ask_answer(ask, job->status, &job->answer);
 		return job;
 	}
 	job->refs++;
@@ -197,6 +206,17 @@ struct box *job_box(struct job *job)
 	return box;
 }
 
+static void job_end(struct job *job)
+{
+	json_decref(job->body);
+	job->body = NULL;
+	if (job->kept) {
+		job->sx->kept += job_bytes(job);
+		make_room(job);
+	}
+	job_unref(job); /* the handler's */
+}
+
 void job_answer(struct job *job, int status, const struct buf *body)
 {
 	static const char full[] = "{\"detail\":\"no memory is left for the answer\"}";
@@ -213,13 +233,44 @@ void job_answer(struct job *job, int status, const struct buf *body)
 		ask_answer(ask, job->status, &job->answer);
 		job_leave(ask);
 	}
-	json_decref(job->body);
-	job->body = NULL;
-	if (job->kept) {
-		job->sx->kept += job->answer.len;
-		make_room(job);
+	job_end(job);
+}
+
+void job_reply(struct job *job, struct reply *r)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
+
+	out.failed = reply_failed(r);
+	if (out.failed || reply_size(r) <= REPLY_SMALL) {
+		if (!out.failed)
+			reply_write(r, &out);
+		job_answer(job, r->status, &out);
+		reply_unref(r);
+		return;
 	}
-	job_unref(job); /* the handler's */
+	job->done = true;
+	job->status = r->status;
+	job->reply = r;
+	while (job->asks) {
+		struct ask *ask = job->asks;
+
+		reply_send(ask, r);
+		job_leave(ask);
+	}
+	if (r->readers == 0)
+		share_end(&r->sx->answers, &r->lease);
+	job_end(job);
+}
+
+void job_crowded(struct job *job, const char *what)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+
+	buf_printf(&out,
+		   "{\"detail\":\"%s: the service holds too many large answers that "
+		   "clients have not taken yet; try again later\"}",
+		   what);
+	job_answer(job, 503, &out);
 }
 
 void swerex_done(struct swerex *sx)

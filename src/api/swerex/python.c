@@ -8,11 +8,29 @@
 
 #include "base/utf8.h"
 
+void python_put_byte(struct buf *out, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	buf_add(out, (const char[]){ '\\', 'x', digits[c >> 4], digits[c & 15] }, 4);
+}
+
+char python_quote(const char *text, size_t n)
+{
+	return memchr(text, '\'', n) && !memchr(text, '"', n) ? '"' : '\'';
+}
+
 void python_repr(struct buf *out, const char *text, size_t n)
 {
-	char quote = memchr(text, '\'', n) && !memchr(text, '"', n) ? '"' : '\'';
+	char quote = python_quote(text, n);
 
 	buf_add(out, &quote, 1);
+	python_repr_inside(out, text, n, quote);
+	buf_add(out, &quote, 1);
+}
+
+void python_repr_inside(struct buf *out, const char *text, size_t n, char quote)
+{
 	for (size_t i = 0; i < n;) {
 		unsigned char c = (unsigned char)text[i];
 		size_t len = utf8_len(text + i, n - i);
@@ -24,14 +42,13 @@ void python_repr(struct buf *out, const char *text, size_t n)
 		else if (c == '\t')
 			buf_puts(out, "\\t");
 		else if (c == '\\' || c == (unsigned char)quote)
-			buf_printf(out, "\\%c", c);
+			buf_add(out, (const char[]){ '\\', (char)c }, 2);
 		else if (c < ' ' || c == 0x7f || len == 0)
-			buf_printf(out, "\\x%02x", c);
+			python_put_byte(out, c);
 		else
 			buf_add(out, text + i, len);
 		i += len ? len : 1;
 	}
-	buf_add(out, &quote, 1);
 }
 
 void python_float(struct buf *out, double value)
@@ -58,7 +75,7 @@ void python_decode(struct buf *out, const char *data, size_t n)
 		buf_add(out, data, run);
 		if (run == n)
 			return;
-		buf_printf(out, "\\x%02x", (unsigned char)data[run]);
+		python_put_byte(out, (unsigned char)data[run]);
 		data += run + 1;
 		n -= run + 1;
 	}

@@ -15,6 +15,7 @@
 
 #define STATUS_RAISED 511 /* which SWE-ReX has chosen for it */
 #define SO_FAR_MAX    4096
+#define MESSAGE_MAX   (16U << 20) /* without what a program wrote */
 
 static const struct {
 	int errnum;
@@ -43,66 +44,65 @@ static bool is_value(const char *class)
 	       strcmp(class, "builtins.NotImplementedError") == 0;
 }
 
-static void put_exception(struct buf *out, const char *class, const char *message,
-			  size_t n, const struct buf *extra)
+void raise_open(struct reply *r)
 {
-	struct json j = { .out = out };
+	r->status = STATUS_RAISED;
+	buf_puts(&r->json, "{\"swerexception\":{\"message\":\"");
+}
+
+void raise_put(struct reply *r, const struct buf *message)
+{
+	AUTO_BUF struct buf quoted = BUF_INIT(MESSAGE_MAX);
+	struct json j = { .out = &quoted };
+
+	json_strn(&j, NULL, message->data ? message->data : "", message->len);
+	if (!quoted.failed)
+		buf_add(&r->json, quoted.data + 1, quoted.len - 2);
+	r->json.failed |= quoted.failed || message->failed;
+}
+
+void raise_class(struct reply *r, const char *class)
+{
+	buf_printf(&r->json,
+		   "\",\"class_path\":\"%s\",\"traceback\":\"\",\"extra_info\":{", class);
+}
+
+void raise_close(struct reply *r)
+{
+	buf_puts(&r->json, "}}}");
+}
+
+void raise_put_so_far(struct buf *message, const char *shown, size_t n)
+{
+	AUTO_BUF struct buf text = BUF_INIT(4 * SO_FAR_MAX + 1);
+	size_t last = n < SO_FAR_MAX ? n : SO_FAR_MAX;
+	const char *end = n > 0 ? shown + n - last : "";
+
+	/* Not from the middle of a character. */
+	for (int i = 0; i < 3 && last < n && ((unsigned char)*end & 0xc0) == 0x80; i++)
+		end++, last--;
+	if (n == 0)
+		return;
+	python_decode(&text, end, last);
+	buf_printf(message, "\n---- Output so far%s ----\n",
+		   last < n ? " (its end)" : "");
+	buf_add(message, text.data ? text.data : "", text.len);
+}
+
+void job_raise(struct job *job, const char *class, const char *message, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json j = { .out = &out };
 
 	json_open(&j, NULL, '{');
 	json_open(&j, "swerexception", '{');
 	json_strn(&j, "message", message, n);
 	json_str(&j, "class_path", class);
 	json_str(&j, "traceback", "");
-	if (extra)
-		json_raw(&j, "extra_info", extra->data, extra->len);
-	else
-		json_raw(&j, "extra_info", "{}", 2);
+	json_raw(&j, "extra_info", "{}", 2);
 	json_close(&j, '}');
 	json_close(&j, '}');
-}
-
-int raise_write(struct buf *out, const char *class, const struct buf *message,
-		const struct buf *extra)
-{
-	put_exception(out, class, message->data ? message->data : "", message->len,
-		      extra);
-	out->failed |= message->failed || (extra && extra->failed);
-	return STATUS_RAISED;
-}
-
-void raise_put_so_far(struct buf *message, const struct buf *shown)
-{
-	size_t n = shown->len < SO_FAR_MAX ? shown->len : SO_FAR_MAX;
-	const char *end = n > 0 ? shown->data + shown->len - n : "";
-
-	/* Not from the middle of a character. */
-	while (n > 0 && ((unsigned char)*end & 0xc0) == 0x80)
-		end++, n--;
-	if (shown->len == 0)
-		return;
-	buf_printf(message, "\n---- Output so far%s ----\n",
-		   n < shown->len ? " (its end)" : "");
-	buf_add(message, end, n);
-}
-
-static void raise_all(struct job *job, const char *class, const char *message, size_t n,
-		      const struct buf *extra)
-{
-	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
-
-	put_exception(&out, class, message, n, extra);
 	job_answer(job, STATUS_RAISED, &out);
-}
-
-void job_raise(struct job *job, const char *class, const char *message, size_t n)
-{
-	raise_all(job, class, message, n, NULL);
-}
-
-void job_raise_with(struct job *job, const char *class, const struct buf *message,
-		    const struct buf *extra)
-{
-	raise_all(job, class, message->data ? message->data : "", message->len, extra);
 }
 
 void job_raisef(struct job *job, const char *class, const char *fmt, ...)

@@ -41,31 +41,35 @@ static struct console *find_console(struct job *job, struct box *box)
 
 /* ------------------------------------------------------------------ observations */
 
-static void observe(struct job *job, const char *shown, size_t n, int code,
-		    const char *expected, uint64_t dropped)
-{
-	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX), text = BUF_INIT(ANSWER_MAX),
-			    why = BUF_INIT(256);
-	struct json j = { .out = &out };
+/*
+ * What an act came to, and how that is told: made on another thread where it is much, which only
+ * reads the job's body.
+ */
+struct telling {
+	struct job *job;
+	struct reply *reply; /* its first bytes are what a person reads of the screen */
+	struct buf screen;
+	uint64_t cut, dropped;
+	int exit_code;
+	const char *expected;
+	void (*write)(struct telling *t);
+};
 
-	python_decode(&text, shown, n);
-	if (dropped)
-		buf_printf(
-			&why,
-			"%ju bytes of output were dropped: there was more than is kept",
-			(uintmax_t)dropped);
-	json_open(&j, NULL, '{');
-	json_strn(&j, "output", text.data ? text.data : "", text.len);
-	if (code < 0)
-		json_nil(&j, "exit_code");
-	else
-		json_int(&j, "exit_code", code);
-	json_str(&j, "failure_reason", why.data ? why.data : "");
-	json_str(&j, "expect_string", expected);
-	json_str(&j, "session_type", "bash");
-	json_close(&j, '}');
-	out.failed |= text.failed;
-	job_answer(job, 200, &out);
+static void tell_make(void *ctx)
+{
+	struct telling *t = ctx;
+
+	console_plain(&t->reply->raw[0], &t->screen, t->cut);
+	buf_done(&t->screen);
+	t->write(t);
+}
+
+static void tell_give(void *ctx)
+{
+	struct telling *t = ctx;
+
+	job_reply(t->job, t->reply);
+	free(t);
 }
 
 static const char *expected_name(const struct job *job, const struct console_result *r)
@@ -77,82 +81,153 @@ static const char *expected_name(const struct job *job, const struct console_res
 		       : json_string_value(json_array_get(list, (size_t)r->expected));
 }
 
+static void tell(struct job *job, const struct console_result *r, int code,
+		 void (*write)(struct telling *t))
+{
+	struct telling *t = malloc(sizeof(*t));
+	struct reply *reply = reply_new(job->sx);
+	size_t n = r->screen->len;
+
+	if (t && reply) {
+		*t = (struct telling){ .job = job,
+				       .reply = reply,
+				       .screen = *r->screen,
+				       .cut = r->cut,
+				       .dropped = r->dropped,
+				       .exit_code = code,
+				       .expected = expected_name(job, r),
+				       .write = write };
+		*r->screen = (struct buf){ 0 };
+		/* It is there already, and is the only copy. */
+		if (n > REPLY_SMALL)
+			(void)share_force(&job->sx->answers, job->tenant, n,
+					  &reply->lease);
+		if (n > REPLY_SMALL && loop_work(service_loop(job->sx->service),
+						 tell_make, tell_give, t) == 0)
+			return;
+		if (n <= REPLY_SMALL) {
+			tell_make(t);
+			tell_give(t);
+			return;
+		}
+		buf_done(&t->screen);
+	}
+	reply_unref(reply);
+	free(t);
+	job_raisef(job, "builtins.MemoryError", "no memory is left for the answer");
+}
+
+static void put_output(struct telling *t, const char *name, size_t from, size_t n)
+{
+	buf_printf(&t->reply->json, "\"%s\":\"", name);
+	reply_put(t->reply, REPLY_TEXT, 0, from, n);
+	buf_puts(&t->reply->json, "\"");
+}
+
+static void observe(struct telling *t, const char *shown, size_t n, int code)
+{
+	AUTO_BUF struct buf why = BUF_INIT(256);
+	struct json j = { .out = &t->reply->json, .comma = true };
+	const struct buf *all = &t->reply->raw[0];
+
+	if (t->dropped)
+		buf_printf(
+			&why,
+			"%ju bytes of output were dropped: there was more than is kept",
+			(uintmax_t)t->dropped);
+	t->reply->status = 200;
+	buf_puts(&t->reply->json, "{");
+	put_output(t, "output", all->data ? (size_t)(shown - all->data) : 0, n);
+	if (code < 0)
+		json_nil(&j, "exit_code");
+	else
+		json_int(&j, "exit_code", code);
+	json_str(&j, "failure_reason", why.data ? why.data : "");
+	json_str(&j, "expect_string", t->expected);
+	json_str(&j, "session_type", "bash");
+	json_close(&j, '}');
+}
+
 static void put_command(struct buf *out, const struct job *job)
 {
 	python_repr(out, field_text(job->body, "command", ""),
 		    field_size(job->body, "command"));
 }
 
-static void raise_ended(struct job *job, const struct console_result *r)
+static void write_ended(struct telling *t)
 {
-	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+	AUTO_BUF struct buf text = BUF_INIT(4096);
 
 	buf_puts(&text, "End Of File (EOF): the session's shell has ended");
-	if (r->exit_code >= 0)
-		buf_printf(&text, " with exit code %d", r->exit_code);
+	if (t->exit_code >= 0)
+		buf_printf(&text, " with exit code %d", t->exit_code);
 	buf_puts(&text, ". Close the session and create it anew. It showed:\n");
-	python_decode(&text, r->shown, r->size);
-	job_raise(job, "pexpect.exceptions.EOF", text.data, text.len);
+	raise_open(t->reply);
+	raise_put(t->reply, &text);
+	reply_put(t->reply, REPLY_TEXT, 0, 0, t->reply->raw[0].len);
+	raise_class(t->reply, "pexpect.exceptions.EOF");
+	raise_close(t->reply);
 }
 
 /* With what it has shown until then, which the next interrupt shows again. */
-static void raise_with_output(struct job *job, struct buf *text,
-			      const struct console_result *r)
+static void raise_with_output(struct telling *t, struct buf *text)
 {
-	AUTO_BUF struct buf shown = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &extra };
+	struct reply *r = t->reply;
 
-	python_decode(&shown, r->shown, r->size);
-	json_open(&j, NULL, '{');
-	json_strn(&j, "output", shown.data ? shown.data : "", shown.len);
-	json_close(&j, '}');
-	raise_put_so_far(text, &shown);
-	job_raise_with(job, SWEREX "CommandTimeoutError", text, &extra);
+	raise_put_so_far(text, r->raw[0].data, r->raw[0].len);
+	raise_open(r);
+	raise_put(r, text);
+	raise_class(r, SWEREX "CommandTimeoutError");
+	put_output(t, "output", 0, r->raw[0].len);
+	raise_close(r);
 }
 
-static void raise_timeout(struct job *job, const struct console_result *r)
+static void write_timeout(struct telling *t)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 
 	buf_puts(&text, "timeout after ");
-	python_float(&text, json_number_value(json_object_get(job->body, "timeout")));
+	python_float(&text, json_number_value(json_object_get(t->job->body, "timeout")));
 	buf_puts(&text, " seconds while running command ");
-	put_command(&text, job);
-	raise_with_output(job, &text, r);
+	put_command(&text, t->job);
+	raise_with_output(t, &text);
 }
 
-static void raise_syntax(struct job *job, const struct console_result *r)
+static void write_syntax(struct telling *t)
 {
-	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), extra = BUF_INIT(ANSWER_MAX),
-			    said = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &extra };
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+	struct reply *r = t->reply;
 
-	python_decode(&said, r->shown, r->size);
 	buf_puts(&text, "Error (exit code 2) while checking bash command \n");
-	put_command(&text, job);
-	buf_printf(&text, "\n---- Stderr ----\n%s\n---- Stdout ----\n",
-		   said.data ? said.data : "");
-	json_open(&j, NULL, '{');
-	json_str(&j, "bash_stdout", "");
-	json_strn(&j, "bash_stderr", said.data ? said.data : "", said.len);
-	json_close(&j, '}');
-	job_raise_with(job, SWEREX "BashIncorrectSyntaxError", &text, &extra);
+	put_command(&text, t->job);
+	buf_puts(&text, "\n---- Stderr ----\n");
+	raise_open(r);
+	raise_put(r, &text);
+	reply_put(r, REPLY_TEXT, 0, 0, r->raw[0].len);
+	buf_puts(&r->json, "\\n---- Stdout ----\\n");
+	raise_class(r, SWEREX "BashIncorrectSyntaxError");
+	buf_puts(&r->json, "\"bash_stdout\":\"\",");
+	put_output(t, "bash_stderr", 0, r->raw[0].len);
+	raise_close(r);
 }
 
-static void raise_code(struct job *job, const struct console_result *r)
+static void write_code(struct telling *t)
 {
-	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX), said = BUF_INIT(ANSWER_MAX);
-	const char *prefix = field_text(job->body, "error_msg", "");
+	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+	const char *prefix = field_text(t->job->body, "error_msg", "");
+	struct reply *r = t->reply;
 
-	python_decode(&said, r->shown, r->size);
 	if (*prefix)
 		buf_printf(&text, "%s: ", prefix);
 	buf_puts(&text, "Command ");
-	put_command(&text, job);
+	put_command(&text, t->job);
 	buf_printf(&text, " failed with exit code %d. Here is the output:\n",
-		   r->exit_code);
-	python_repr(&text, said.data ? said.data : "", said.len);
-	job_raise(job, SWEREX "NonZeroExitCodeError", text.data, text.len);
+		   t->exit_code);
+	raise_open(r);
+	raise_put(r, &text);
+	reply_put(r, REPLY_REPR, 0, 0, r->raw[0].len);
+	raise_class(r, SWEREX "NonZeroExitCodeError");
+	raise_close(r);
 }
 
 /* ---------------------------------------------------------------------- commands */
@@ -166,6 +241,11 @@ static enum check read_check(const json_t *body)
 					     : CHECK_RAISE;
 }
 
+static void write_result(struct telling *t)
+{
+	observe(t, t->reply->raw[0].data, t->reply->raw[0].len, t->exit_code);
+}
+
 static void on_command(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
@@ -173,18 +253,18 @@ static void on_command(void *ctx, const struct console_result *r)
 	int code = check == CHECK_IGNORE ? -1 : r->exit_code;
 
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		raise_timeout(job, r);
+		tell(job, r, -1, write_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
-		raise_ended(job, r);
+		tell(job, r, r->exit_code, write_ended);
 	else if (r->outcome == CONSOLE_SYNTAX)
-		raise_syntax(job, r);
+		tell(job, r, -1, write_syntax);
 	else if (check == CHECK_RAISE && code < 0)
 		job_raisef(job, SWEREX "NoExitCodeError",
 			   "timeout while getting exit code");
 	else if (check == CHECK_RAISE && code != 0)
-		raise_code(job, r);
+		tell(job, r, code, write_code);
 	else
-		observe(job, r->shown, r->size, code, expected_name(job, r), r->dropped);
+		tell(job, r, code, write_result);
 }
 
 /* A program may show again what was typed to it. */
@@ -201,42 +281,48 @@ static void without_echo(const struct job *job, const char **text, size_t *n)
 	python_strip(text, n);
 }
 
+static void write_interaction(struct telling *t)
+{
+	const char *text = t->reply->raw[0].data;
+	size_t n = t->reply->raw[0].len;
+
+	if (!field_bool(t->job->body, "is_interactive_quit"))
+		without_echo(t->job, &text, &n);
+	observe(t, text, n, 0);
+}
+
 static void on_interaction(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
-	const char *text = r->shown;
-	size_t n = r->size;
 
-	if (r->outcome == CONSOLE_TIMED_OUT) {
-		raise_timeout(job, r);
-		return;
-	}
-	if (r->outcome == CONSOLE_ENDED) {
-		raise_ended(job, r);
-		return;
-	}
-	if (!field_bool(job->body, "is_interactive_quit"))
-		without_echo(job, &text, &n);
-	observe(job, text, n, 0, expected_name(job, r), r->dropped);
+	if (r->outcome == CONSOLE_TIMED_OUT)
+		tell(job, r, -1, write_timeout);
+	else if (r->outcome == CONSOLE_ENDED)
+		tell(job, r, r->exit_code, write_ended);
+	else
+		tell(job, r, 0, write_interaction);
+}
+
+static void write_interrupted(struct telling *t)
+{
+	const char *text = t->reply->raw[0].data;
+	size_t n = t->reply->raw[0].len;
+
+	python_strip(&text, &n);
+	observe(t, text, n, 0);
 }
 
 static void on_interrupt(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
-	const char *text = r->shown;
-	size_t n = r->size;
 
-	if (r->outcome == CONSOLE_TIMED_OUT) {
+	if (r->outcome == CONSOLE_TIMED_OUT)
 		job_raisef(job, "pexpect.exceptions.TIMEOUT",
 			   "Failed to interrupt session");
-		return;
-	}
-	if (r->outcome == CONSOLE_ENDED) {
-		raise_ended(job, r);
-		return;
-	}
-	python_strip(&text, &n);
-	observe(job, text, n, 0, expected_name(job, r), r->dropped);
+	else if (r->outcome == CONSOLE_ENDED)
+		tell(job, r, r->exit_code, write_ended);
+	else
+		tell(job, r, 0, write_interrupted);
 }
 
 static void interrupt(struct job *job, struct console *c, struct console_act *act)
@@ -301,31 +387,40 @@ void swerex_run_in_session(struct job *job, struct box *box)
 
 /* ------------------------------------------------------------- opening, closing */
 
-static void answer_created(struct job *job, const char *shown, size_t n)
+static void write_created(struct telling *t)
 {
-	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX), text = BUF_INIT(ANSWER_MAX);
-	struct json j = { .out = &out };
+	t->reply->status = 200;
+	buf_puts(&t->reply->json, "{");
+	put_output(t, "output", 0, t->reply->raw[0].len);
+	buf_puts(&t->reply->json, ",\"session_type\":\"bash\"}");
+}
 
-	python_decode(&text, shown, n);
-	json_open(&j, NULL, '{');
-	json_strn(&j, "output", text.data ? text.data : "", text.len);
-	json_str(&j, "session_type", "bash");
-	json_close(&j, '}');
-	job_answer(job, 200, &out);
+static void write_source_timeout(struct telling *t)
+{
+	AUTO_BUF struct buf text = BUF_INIT(65536);
+
+	buf_puts(&text, "timeout while the session's files were sourced");
+	raise_with_output(t, &text);
 }
 
 static void on_sourced(void *ctx, const struct console_result *r)
 {
-	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 	struct job *job = ctx;
 
-	buf_puts(&text, "timeout while the session's files were sourced");
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		raise_with_output(job, &text, r);
+		tell(job, r, -1, write_source_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
-		raise_ended(job, r);
+		tell(job, r, r->exit_code, write_ended);
 	else
-		answer_created(job, r->shown, r->size);
+		tell(job, r, 0, write_created);
+}
+
+static void answer_created(struct job *job)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	buf_puts(&out, "{\"output\":\"\",\"session_type\":\"bash\"}");
+	job_answer(job, 200, &out);
 }
 
 static void on_created(void *ctx, struct console *c, const struct warren_error *err)
@@ -350,7 +445,7 @@ static void on_created(void *ctx, struct console *c, const struct warren_error *
 		return;
 	}
 	if (json_array_size(sources) == 0) {
-		answer_created(job, "", 0);
+		answer_created(job);
 		return;
 	}
 	json_array_foreach(sources, i, path)

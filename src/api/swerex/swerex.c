@@ -20,6 +20,9 @@
 #define PREFIX    "/swerex/"
 #define FILE_BODY (16U << 20) /* bytes of a body that holds a file's text */
 
+#define PARSE_AT_ONCE (64U << 10)
+#define BODY_FLAGS    (JSON_ALLOW_NUL | JSON_DECODE_ANY)
+
 /* clang-format off */
 static const struct field create_fields[] = {
 	{ "startup_source", FIELD_TEXTS },
@@ -225,43 +228,107 @@ static void start(struct ask *ask, json_t *body)
 		return;
 	}
 	job->body = body;
+	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", box_row(box)->owner);
 	box_use(box, on_usable, job);
 }
 
-static void on_body(struct http_request *req, const char *data, size_t n)
+static void refuse_json(struct ask *ask, const char *why)
 {
-	struct ask *ask = req->user;
-	const struct call *call = ask->call;
+	AUTO_BUF struct buf detail = BUF_INIT(16384);
+	struct json j = { .out = &detail };
+
+	json_open(&j, NULL, '[');
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "json_invalid");
+	json_open(&j, "loc", '[');
+	json_str(&j, NULL, "body");
+	json_close(&j, ']');
+	json_str(&j, "msg", why);
+	json_close(&j, '}');
+	json_close(&j, ']');
+	refuse_fields(ask, &detail);
+}
+
+/* Takes @body; NULL: @why. */
+static void on_parsed(struct ask *ask, json_t *body, const struct api_error *why)
+{
 	AUTO_BUF struct buf detail = BUF_INIT(1U << 20);
-	struct api_error why = { 0 };
-	json_t *body = NULL;
+	const struct call *call = ask->call;
 
-	if (call->n_fields == 0) {
-		start(ask, NULL);
-		return;
-	}
-	body = body_load(data, n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
-	if (!body && why.code != API_ERR_INVALID_JSON) {
-		ask_refuse(ask, 503, "%s", why.message);
+	if (!body && why->code != API_ERR_INVALID_JSON) {
+		ask_refuse(ask, 503, "%s", why->message);
 	} else if (!body) {
-		struct json j = { .out = &detail };
-
-		json_open(&j, NULL, '[');
-		json_open(&j, NULL, '{');
-		json_str(&j, "type", "json_invalid");
-		json_open(&j, "loc", '[');
-		json_str(&j, NULL, "body");
-		json_close(&j, ']');
-		json_str(&j, "msg", why.message);
-		json_close(&j, '}');
-		json_close(&j, ']');
-		refuse_fields(ask, &detail);
+		refuse_json(ask, why->message);
 	} else if (!fields_check(body, call->fields, call->n_fields, &detail)) {
 		json_decref(body);
 		refuse_fields(ask, &detail);
 	} else {
 		start(ask, body);
 	}
+}
+
+/* A large body, which takes a tenth of a second to be parsed: on another thread. */
+struct parse {
+	struct ask *ask; /* NULL: gone */
+	struct buf text;
+	json_t *body;
+	struct api_error why;
+};
+
+static void parse_work(void *ctx)
+{
+	struct parse *p = ctx;
+
+	p->body = body_load(p->text.data, p->text.len, BODY_FLAGS, &p->why);
+	buf_done(&p->text);
+}
+
+static void parse_done(void *ctx)
+{
+	struct parse *p = ctx;
+	struct ask *ask = p->ask;
+
+	if (ask) {
+		ask->parse = NULL;
+		on_parsed(ask, p->body, &p->why);
+	} else {
+		json_decref(p->body);
+	}
+	free(p);
+}
+
+static void parse_apart(struct ask *ask, const char *data, size_t n)
+{
+	struct parse *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->ask = ask;
+		p->text = (struct buf)BUF_INIT(n);
+		buf_add(&p->text, data, n);
+	}
+	/* The copy is in the account of bodies until the request is over. */
+	if (p && !p->text.failed && http_keep(ask->req, n) &&
+	    loop_work(service_loop(ask->sx->service), parse_work, parse_done, p) == 0) {
+		ask->parse = p;
+		return;
+	}
+	if (p)
+		buf_done(&p->text);
+	free(p);
+	ask_refuse(ask, 503, "no memory is left for the body of the request; try again");
+}
+
+static void on_body(struct http_request *req, const char *data, size_t n)
+{
+	struct ask *ask = req->user;
+	struct api_error why = { 0 };
+
+	if (ask->call->n_fields == 0)
+		start(ask, NULL);
+	else if (n > PARSE_AT_ONCE)
+		parse_apart(ask, data, n);
+	else
+		on_parsed(ask, body_load(data, n, BODY_FLAGS, &why), &why);
 }
 
 static void read_body(struct ask *ask)
@@ -296,6 +363,9 @@ static void on_closed(struct http_request *req, int why UNUSED)
 		ask->sx->record(&r);
 	live_leave(&ask->live);
 	ask->req = NULL;
+	reply_left(ask);
+	if (ask->parse)
+		ask->parse->ask = NULL;
 	if (ask->gone)
 		ask->gone(ask);
 	job_leave(ask);
@@ -314,6 +384,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		(void)http_refuse(req, 503, "overloaded", "no memory is left");
 		return;
 	}
+	sx->answers.limit = REPLIES_MAX;
 	ask->sx = sx;
 	ask->req = req;
 	ask->begun = clock_now();

@@ -12,6 +12,7 @@
  *
  *	swerex.c	which request is ours, who asks, and what for
  *	job.c		answers, and those that are given again to who asks again
+ *	reply.c		large answers, written as the client takes them
  *	raise.c		errors, as the exceptions that a client raises
  *	fields.c	the fields of a body
  *	session.c, execute.c, file.c, upload.c	handlers, by subject
@@ -24,6 +25,7 @@
 #include <sys/types.h>
 
 #include "net/http.h"
+#include "service/share.h"
 
 struct config;
 struct service;
@@ -42,7 +44,8 @@ struct swerex {
 	/* Private: what was answered to whom, by sandbox and by age. */
 	struct job *jobs[SWEREX_BUCKETS];
 	struct job *newest, *oldest;
-	size_t kept; /* bytes of answers */
+	size_t kept;          /* bytes of answers */
+	struct share answers; /* bytes of large ones that clients take */
 };
 
 /* Is it for this face? */
