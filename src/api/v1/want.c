@@ -169,7 +169,7 @@ static void write_spec(const struct body *body, struct wanted *w)
 			json_str(&j, "source", s->mounts[i].source);
 		json_str(&j, "target", s->mounts[i].target);
 		json_bool(&j, "read_only", s->mounts[i].read_only);
-		if (!s->mounts[i].source)
+		if (s->mounts[i].size)
 			json_u64(&j, "size", s->mounts[i].size);
 		json_close(&j, '}');
 	}
