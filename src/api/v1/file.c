@@ -75,6 +75,9 @@ void file_fail(struct call *c, const struct warren_error *engine)
 	case ENODEV:
 		(void)api_error_set(&err, API_ERR_SPECIAL_FILE, "%s", engine->msg);
 		break;
+	case ENOBUFS: /* of the sandbox's memory limit */
+		(void)api_error_set(&err, API_ERR_OUT_OF_MEMORY, "%s", engine->msg);
+		break;
 	case EDQUOT:
 	case EFBIG:
 		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
