@@ -293,7 +293,8 @@ class Client:
         except BaseException:
             self.close()
             raise
-        api_schema.check(method, path, reply.status, reply.headers, reply.body)
+        if not any(name.lower() == "host" for name in headers or ()):  # or it may be handed on to a port of a sandbox
+            api_schema.check(method, path, reply.status, reply.headers, reply.body)
         return reply
 
 

@@ -54,8 +54,9 @@ TEST(what_is_no_shell_text_is_not_run)
 	CHECK(&sh, { "echo ran; echo 'unbalanced", SYNTAX, 2, NULL },
 	      { "echo alive", DONE, 0, "alive\r\n" }, { "(", SYNTAX, 2, NULL },
 	      { "if true; then", SYNTAX, 2, NULL },
-	      { "echo alive", DONE, 0, "alive\r\n" },
-	      { "echo ${x?}; echo no", SESSION_ABORTED, 1, NULL },
+	      { "echo alive", DONE, 0, "alive\r\n" }, { "echo ran\nfi", SYNTAX, 2, NULL },
+	      { "echo ran\ncat <<E\nx\nE\necho 2", DONE, 0, "ran\r\nx\r\n2\r\n" },
+	      { "echo ${x?}; echo no", DONE, 1, NULL },
 	      { "echo alive", DONE, 0, "alive\r\n" }, );
 	shell_close(&sh);
 }
@@ -67,7 +68,8 @@ TEST(commands_that_change_the_shell)
 	shell_open_terminal(&sh);
 	CHECK(&sh, { "PS1='$ ' PROMPT_COMMAND='echo PROMPT'", DONE, 0, "" },
 	      { "echo a", DONE, 0, "a\r\n" }, { "set -xv", DONE, 0, NULL },
-	      { "echo b", DONE, 0, "++ echo b\r\nb\r\n" }, { "set +xv", DONE, 0, NULL },
+	      { "echo b", DONE, 0, "echo b\r\n++ echo b\r\nb\r\n" },
+	      { "set +xv", DONE, 0, NULL },
 	      { "stty echo; alias eval=false printf=false; printf() { :; }", DONE, 0,
 		"" },
 	      { "echo c", DONE, 0, "c\r\n" }, { "exec >/dev/null", DONE, 0, "" },

@@ -56,6 +56,49 @@ def every_shell_of_an_image():
 
 
 @test
+def a_shell_that_is_none():
+    """What never gets ready is given up and is gone; zsh, which cannot be one, is refused at once."""
+    box = WORLD.create()
+    sessions = f"/v1/sandboxes/{box}/sessions"
+    WORLD.run(box, "printf '#!/bin/sh\\nexec sleep 54321\\n' >/tmp/slow; printf '#!/bin/sh\\nexit 3\\n' >/tmp/ends; "
+                   "chmod 755 /tmp/slow /tmp/ends")
+    with WORLD.client(timeout=4 * WAIT) as c:
+        e = check_error(c.ask("POST", sessions, {"shell": "/tmp/slow"}), 504, "timeout")
+    ok("/tmp/slow" in e["message"] and "bash" in e["message"], e)
+    until(lambda: "54321" not in WORLD.run(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 5[4]321'; true")["stdout"],
+          "it is gone")
+    check_error(WORLD.ask("POST", sessions, {"shell": "/tmp/ends"}), 409)
+    e = check_error(WORLD.ask("POST", sessions, {"shell": "sh", "env": {"ZSH_VERSION": "5.9"}}), 501, "not_supported")
+    ok("zsh" in e["message"], e)
+    eq(WORLD.get(sessions)["sessions"], [], "sessions that are none")
+    eq(Session(box, shell="sh").out("echo $((1 + 1))"), "2\n", "positive control")
+
+
+@test
+def a_command_means_what_it_would_if_it_were_typed():
+    """Of each shell a little on every backend; test-session-typed.c has all of it."""
+    for shell in ("bash", "sh"):
+        s = Session(WORLD.create(), shell=shell)
+        eq(s.out("alias hi='echo aliased'\nhi"), "aliased\n", "an alias of the line before")
+        eq(s.out("break 2>/dev/null; echo on"), "on\n", "a break outside of a loop")
+        eq((s.run("")["exit_code"], s.run("\n")["exit_code"]), (0, 0), "no command")
+        ok(s.out("echo a \\").startswith("a"), "a backslash at the end")
+        r = s.run("true\n" * 30000 + "(exit 5)")
+        eq((r["exit_code"], r["stderr"], r["ended"]), (5, "", False), "30,000 lines")
+        r = s.run("echo one\necho two; )")
+        eq((r["stdout"], r["syntax_error"], r["exit_code"]), ("one\n", True, 2), "an error in the second line")
+        ok("done" not in r["stderr"] and "_" not in r["stderr"], f"something of ours is in {r['stderr']!r}")
+        eq(s.run("(exit 2)")["syntax_error"], False, "a status of 2")
+    s = Session(WORLD.create(), shell="bash")
+    eq(s.out("shopt -s extglob\ncase ab in +(a|b)) echo glob;; esac"), "glob\n", "extglob of the line before")
+    ok("line 2:" in s.run("echo one\n)")["stderr"], "lines are counted from the command's first")
+    s.run("trap 'echo dbg' DEBUG")
+    eq(s.out("true; echo x"), "dbg\ndbg\nx\n", "a DEBUG trap")
+    s.run("trap - DEBUG")
+    eq(s.out("true; echo x"), "x\n", "without it")
+
+
+@test
 def a_shell_begins_without_a_word():
     needs("control")  # or what it reports is among its output
     for shell in ("bash", "sh"):

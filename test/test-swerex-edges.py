@@ -102,6 +102,36 @@ def a_command_out_of_time_has_its_output():
 
 
 @test
+def what_a_command_is():
+    f = face()
+    f.open()
+    eq(f.out("echo a \\"), "a \\\n", "a backslash at the end")
+    eq(f.run("")["exit_code"], 0, "no command")
+    eq(f.out("alias hi='echo aliased'\nhi"), "aliased\n")
+    eq(f.out("shopt -s extglob\ncase ab in +(a|b)) echo glob;; esac"), "glob\n")
+    # Of several lines nothing runs if one of them cannot be read.
+    e = f.raised("/run_in_session", {"command": "touch /tmp/ran\necho 'unbalanced"}, "swerex.exceptions.BashIncorrectSyntaxError")
+    ok("unexpected EOF" in e["extra_info"]["bash_stderr"], e)
+    e = f.raised("/run_in_session", {"command": "touch /tmp/ran\nfi"}, "swerex.exceptions.BashIncorrectSyntaxError")
+    ok("line 2: " in e["extra_info"]["bash_stderr"], e)
+    eq(f.run("test -e /tmp/ran", check="silent")["exit_code"], 1, "it ran")
+    eq(f.run("true\n" * 30000 + "(exit 5)", check="silent", timeout=60)["exit_code"], 5, "30,000 lines")
+
+
+@test
+def another_bash_takes_the_place_of_the_shell():
+    f = face()
+    f.open()
+    f.run("X=5; export Y=6; cd /tmp")
+    eq(f.run("exec bash", timeout=20)["exit_code"], 0)
+    eq(f.out("echo \"[$X]\" $Y; pwd", timeout=20), "[] 6\n/tmp\n", "it is another one, and it is used")
+    eq(f.run("(exit 3)", check="silent")["exit_code"], 3)
+    f.raised("/run_in_session", {"command": "sleep 100", "timeout": 0.5}, TIMEOUT)
+    eq(f.interrupt()["exit_code"], 0)
+    eq(f.out("echo on"), "on\n", "after an interrupt")
+
+
+@test
 def more_than_is_kept_is_read_in_time():
     """The journal of a session has 16 MB; a command that writes more waits until it was read."""
     f = face()

@@ -27,7 +27,9 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
-#define EXTENT_TRIES   16  /* to find where it ends, of an init that does not tell */
+#define EXIT_NOT_OURS  SESSION_EXIT_REFUSED
+#define OPEN_MS        15000 /* for a shell to be ready; one that is not ours never is */
+#define EXTENT_TRIES   16    /* to find where it ends, of an init that does not tell */
 
 /* ------------------------------------------------------------------- life */
 
@@ -268,6 +270,10 @@ static void on_result(void *arg, const struct session_result *r)
 			(void)error_set(
 				&err, ENOENT,
 				"the image has no such shell, or it does not run");
+		if (r->outcome == SESSION_ENDED && r->exit_code == EXIT_NOT_OURS)
+			(void)error_set(&err, EOPNOTSUPP,
+					"zsh cannot run a session: open one with bash or "
+					"sh, and start zsh in it");
 		sh->done_opening = true;
 		sh->open_err = err;
 		return;
@@ -445,6 +451,7 @@ static int begin(struct shell *sh, struct run *run, const char *name,
 		return r;
 	run_wait(run, &sh->waiter);
 	sh->begun = clock_now();
+	loop_timer_set(sh->timer, OPEN_MS);
 	shell_hold(sh);
 	shell_pour(sh);
 	return 0;
@@ -490,10 +497,38 @@ static bool try_next(struct shell *sh)
 	return true;
 }
 
+/* It is none: nothing of it stays. */
+static void fail_open(struct shell *sh, const struct warren_error *failure)
+{
+	struct warren_error err = *failure, ignored = WARREN_ERROR_INIT;
+
+	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &ignored));
+	if (!run_row(sh->run)->ended && !run_lost(sh->run))
+		run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+	finish_open(sh, &err);
+	shell_free(sh);
+}
+
 void shell_after_reading(struct shell *sh)
 {
-	if (sh->opened && sh->done_opening && !try_next(sh))
-		finish_open(sh, sh->open_err.code ? &sh->open_err : NULL);
+	if (!sh->opened || !sh->done_opening || try_next(sh))
+		return;
+	if (sh->open_err.code)
+		fail_open(sh, &sh->open_err);
+	else
+		finish_open(sh, NULL);
+}
+
+void shell_open_late(struct shell *sh)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_set(
+		&err, ETIMEDOUT,
+		"'%s' was not ready after %d s: a session needs bash, or an sh that "
+		"keeps to POSIX, such as dash or busybox's",
+		sh->opening->argv[0], OPEN_MS / 1000);
+	fail_open(sh, &err);
 }
 
 static void on_shell(void *ctx, struct run *run, const struct warren_error *failure)

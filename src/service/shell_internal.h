@@ -73,6 +73,8 @@ void shell_hold(
 void shell_hold_end(struct shell *sh); /* soon, unless another command comes */
 /* shell.c: a shell that was being opened may be, or not, by what was read. */
 void shell_after_reading(struct shell *sh);
+/* It is not ready, and its time is over: whoever opens it hears that, and it is gone. */
+void shell_open_late(struct shell *sh);
 /* Of the timers of those names. */
 void shell_on_timer(void *ctx);
 void shell_on_insist(void *ctx);

@@ -161,7 +161,7 @@ static void on_turn(void *ctx)
 
 	if (sh->exited && (r == READ_END || (r == READ_ALL && is_settled(sh))))
 		tell_exit(sh);
-	shell_after_reading(sh);
+	shell_after_reading(sh); /* after which it may be gone */
 }
 
 /* Its sandbox is gone: nothing is left that could wait. What a client has not taken is a hole. */

@@ -132,6 +132,10 @@ void shell_on_timer(void *ctx)
 
 	if (!session_running(sh->codec))
 		return;
+	if (sh->opened) {
+		shell_open_late(sh);
+		return;
+	}
 	if (!sh->stopping) {
 		sh->stopping = true;
 		sh->timed_out = true;

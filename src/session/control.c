@@ -5,7 +5,7 @@
  * A command can find that descriptor all the same: the shell has put it away, not closed it. So
  * a result is believed only if it begins with the command's key. The key is in the command's own
  * line, which the shell has read and parsed as a whole before the command begins, and becomes
- * a variable when the command has ended: neither the text of the command nor what it starts
+ * an argument when the command has ended: neither the text of the command nor what it starts
  * can know it before.
  */
 #include "session/session_internal.h"
@@ -25,9 +25,16 @@ void control_expect(struct session *s)
 void control_ask(struct session *s, struct buf *out)
 {
 	control_expect(s);
-	script_add(out, s, ";{ @e=$? @n=");
-	buf_puts(out, s->key);
-	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
+	session_ask_begin(s, out);
+	if (session_is_known(s)) {
+		script_add(out, s, "@R ");
+		buf_puts(out, s->key);
+	} else {
+		script_add(out, s, "@e=$? @t= @n=");
+		buf_puts(out, s->key);
+		script_add(out, s, ";\"$@k\" eval \"$@r\"");
+	}
+	session_ask_end(s, out);
 }
 
 int control_on_bytes(struct session *s, enum session_stream stream, const char *data,

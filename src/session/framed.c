@@ -36,15 +36,19 @@ void framed_expect(struct session *s)
 
 void framed_ask(struct session *s, struct buf *out)
 {
+	bool known = session_is_known(s);
+
 	framed_expect(s);
-	script_add(out, s, s->was_read ? ";{ @e=$? @t= @a='" : ";{ @e=$? @a='");
-	s->was_read = false;
-	buf_add(out, s->marker, HALF_LEN);
-	script_add(out, s, "' @b=");
-	buf_puts(out, s->marker + HALF_LEN);
-	script_add(out, s, " @n=");
+	session_ask_begin(s, out);
+	script_add(out, s, known ? "@R " : "@e=$? @t= @n=");
 	buf_printf(out, "%" PRIu64, s->serial);
-	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
+	script_add(out, s, known ? " '" : " @a='");
+	buf_add(out, s->marker, HALF_LEN);
+	script_add(out, s, known ? "' " : "' @b=");
+	buf_puts(out, s->marker + HALF_LEN);
+	if (!known)
+		script_add(out, s, ";\"$@k\" eval \"$@r\"");
+	session_ask_end(s, out);
 }
 
 /* Which of the markers it is that comes; the second half tells. */

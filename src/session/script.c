@@ -4,37 +4,52 @@
  *
  * A shell runs its script from a pipe, line by line, so a session needs no loop: each command
  * is a line of the script, and `break`, `return` or an error inside find nothing of ours to
- * leave. Every @ below becomes a token of the session's own, so that no variable of a user's
- * can be one of ours. They are:
+ * leave. Every @ below becomes a token of the session's own, so that no name of a user's
+ * can be one of ours. Variables:
  *
  *	@k	"builtin" or "command": what reaches a builtin past functions of its name. It is
  *		quoted where it is used, which keeps aliases and IFS out
- *	@w	how far the command is: empty before it begins (so it stays after a syntax
- *		error), "-" while it runs (and after an error that stopped it), "d<status>" at
- *		its end, "i" once interrupted, "I" when that is being reported
- *	@r	the report; it uses @n, the serial or the key, @e, the status, and @a and @b, the halves of
- *		the marker, which are empty for the control transport
+ *	@t	the text of the command; at a terminal it is @t and @u
+ *	@w	how far the command is: empty before it begins, "7" from then on, "d<status>" at its end
+ *		where eval cannot say it, "s" if it is no shell text, "i" once interrupted, "I" when
+ *		that is being reported
+ *	@n	the serial or the key; @e the status; @a and @b the halves of the marker, which are
+ *		empty for the control transport
  *	@d	for bash: what holds up the rest of an interrupted command
- *	@y	"+" in a bash whose `read` has -N: a long text comes by that, from descriptor 6, into
- *		@t (session.c)
- *	@s	a function: sets $? to what the command before left, which reports overwrite
+ *	@D	for bash: the DEBUG trap of the user's, which is away between commands
+ *	@y	"=", by which a session knows a shell with the functions below; with a "+" in a bash
+ *		that has `read -N` (session.c)
+ *	@z	a status of eval's that may mean a syntax error, beside 2
+ *	@r	the report, for a session that does not know yet what the shell has
  *
- * A command's line, with its text quoted in the first eval, is
+ * Functions, which a DEBUG trap does not see into:
  *
- *	"$@k" eval 'for @w in -;do <text>
- *	done;{ @w=d$?;} 2>/dev/null' 7>&-;{ @e=$? @n=...;"$@k" eval "$@r";} 2>/dev/null
+ *	@R	the end of a command: its status is $?, its arguments are @n, @a and @b
+ *	@P	the report itself; @W writes the record
+ *	@C	for bash: can the text be read? If not by what the shell knows, then by a new one, which says why
+ *	@s	(made by the line that needs it) sets $? to what the command before left
  *
- * The loop of one round is entered only if all of the text could be parsed, which is when @w
- * becomes "-"; a stray `break` or `continue` of the text's ends it. The eval is where every
- * shell comes back to after an error: dash and busybox since `command` takes away that eval is
- * special, and bash because it is told to be interactive. (As it gets a script at the same
- * time, there are no prompts and no readline: `bash -i script`.) `2>/dev/null` hides `set -x`.
+ * A command's line is
+ *
+ *	@t='<text>';{ "$@k" eval "$@t" 7>&"${@w:=7}" 7>&-;} 8>&-;{ @R <key>;} 2>/dev/null
+ *
+ * The text stands alone in its eval, which reads it as it would be typed: a line, what that says is
+ * done, and the next line. Nothing of ours is before or behind it that an error could show, a
+ * here-document swallow or a `break` leave; it is no compound command, whose parts a shell
+ * holds on its stack. That the command begins is noted by the redirection, without a command of
+ * its own. The eval is where every shell comes back to after an error: dash and busybox since
+ * `command` takes away that eval is special, and bash because it is told to be interactive. (As it gets a
+ * script at the same time, there are no prompts and no readline: `bash -i script`.)
+ * `2>/dev/null` hides `set -x`.
+ *
+ * Whether a status of 2 means that the text could not be read is tried afterwards, by a subshell
+ * that makes a function of it.
  *
  * SIGINT: a trap that raises an error inside the eval does it in dash and busybox. In bash an
  * error in a trap ends the trap alone. There, the trap breaks out of all loops, and has a
  * DEBUG trap break out of those around them and, as it fails, skip (extdebug) commands until
- * our own, known by the @e in it. Before and after a command @w is neither "-" nor "i", and
- * the trap does nothing.
+ * our own, known by the @e or @R in it. Before and after a command @w is neither "7" nor "i", and
+ * the trap does nothing. ("-" is what "7" was once, and a session of that time may feed this shell.)
  */
 #include <string.h>
 
@@ -42,9 +57,10 @@
 
 /*
  * Both begin with the shell's own stderr (see RUN), and by giving the script's descriptor back,
- * of which the shell has its own.
+ * of which the shell has its own. Results have two descriptors: a command that closes what it did
+ * not open may hit the one that is put away for it.
  */
-const char script_control[] = "exec 2>&9 9>&- 6<&-\n";
+const char script_control[] = "exec 2>&9 9>&- 6<&- 8>&7\n";
 
 const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 6<&0 </dev/null\n";
 
@@ -63,22 +79,28 @@ const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
  */
 const char script_terminal_end[] =
 	"trap - INT\n"
-	"PROMPT_COMMAND='{ @e=$?;case $@w in -) \"$@k\" eval \"$@r\";;esac;} 2>/dev/null'\n";
+	"PROMPT_COMMAND='{ @e=$?;case $@w in 7) \"$@k\" eval \"$@r\";;esac;} 2>/dev/null'\n";
 
 const char script_common[] =
 	/* clang-format off */
-	"@w= @a= @b= @y=\n"
+	"@w= @a= @b= @y== @z=2 @t= @u= @D=\n"
 	"case ${BASH_VERSION+x} in\n"
 	"x)\n"
 		"@k=builtin\n"
-		"case $BASH_VERSION in [123].*|4.0*) ;; *) @y=+;; esac\n"
+		"case $BASH_VERSION in [123].*|4.0*) ;; *) @y=+=;; esac\n"
+		"case $BASH_VERSION in [1234].*) @z=1;; esac\n"
+		/* As a text: another shell could not read it, and reads all of this. */
+		"eval '@C() {\n"
+			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 ||\n"
+			"\"$BASH\" --norc --noprofile -n <<<\"$@t$@u\" 7>&- 8>&- 6<&-\n"
+		"}'\n"
 		"set +o history +H\n"
 		"shopt -s execfail\n" /* a mistyped `exec` is an error, no end */
 		"@d='case $@w.$BASH_COMMAND in\n"
-			"i.*@e*) @w=I;;\n"
+			"i.*@e*|i.*@R*) @w=I;;\n"
 			"i.*) ! \\builtin break 9999 2>/dev/null;;\n"
 		"esac'\n"
-		"trap 'case $@w in [-i])\n"
+		"trap 'case $@w in [-7i])\n"
 			"@w=i\n"
 			"\\builtin shopt -s extdebug\n"
 			"\\builtin trap \"$@d\" DEBUG\n"
@@ -87,7 +109,7 @@ const char script_common[] =
 		";;\n"
 	"*)\n"
 		"@k=command\n"
-		"trap 'case $@w in -)\n"
+		"trap 'case $@w in [-7])\n"
 			"@w=i\n"
 			"{ : \"${@unset?}\"; } 2>/dev/null\n"
 		"esac' INT\n"
@@ -98,15 +120,30 @@ const char script_common[] =
 	 * last: it may hold anything but a NUL, which ends a record. PWD is the shell's as long
 	 * as it is true.
 	 */
-	"@r='if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
-		"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
-			" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\" >&7\n"
-		"case $@a in ?*) \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8;; esac\n"
+	"@W() {\n"
+	"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
+		" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\"\n"
+	"}\n"
+	"@P() {\n"
+		"if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
+		"case $@w$@e in 72|7$@z) case $@t$@u in ?*)\n"
+			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 || @w=s\n"
+		"esac; esac\n"
+		"case $@w in s) @e=2;; esac\n"
+		/* A shell that cannot say how a command ended is of no use: it ends. */
+		"case $@a in\n"
+		"?*) @W >&7 && \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8 || \"$@k\" exit 1;;\n"
+		"*) @W >&7 || { @W >&8 && \\exec 7>&8; } || \"$@k\" exit 1\n"
+			"\"$@k\" test -e /proc/self/fd/8 || \\exec 8>&7;;\n"
+		"esac\n"
 		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
 		/* A history would hold the next line, and with it what its result is known by. */
 		"case $@k.${SHELLOPTS-} in builtin.*history*) \"$@k\" set +o history;; esac\n"
-		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug;; esac\n"
-		"@w='\n";
+		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug; @D=;; esac\n"
+		"@w= @t= @u=\n"
+	"}\n"
+	"@R() { @e=$? @n=$1 @a=${2-} @b=${3-}; @P; }\n"
+	"@r=@P\n";
 /* clang-format on */
 
 /*
@@ -120,10 +157,12 @@ const char script_common[] =
 #define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
 #define BASH_AGAIN   " --norc --noprofile -i +m "
 #define KEEP_STDERR  "exec 9>&2; "
-#define RUN(file)                                                           \
-	KEEP_STDERR "case ${BASH_VERSION+x} in x) unset ENV; exec -a bash " \
-		    "/proc/self/exe" BASH_AGAIN file " 2>/dev/null;; esac;" \
-		    " . " file
+/* It reads a script to its end before it begins, and its builtins are not those of POSIX. */
+#define REFUSE_ZSH "case ${ZSH_VERSION+x} in x) exit 121;; esac; "
+#define RUN(file)                                                                      \
+	REFUSE_ZSH KEEP_STDERR "case ${BASH_VERSION+x} in x) unset ENV; exec -a bash " \
+			       "/proc/self/exe" BASH_AGAIN file " 2>/dev/null;; esac;" \
+			       " . " file
 #define RUN_BASH(file) KEEP_STDERR "exec \"$0\"" BASH_AGAIN file " 2>/dev/null"
 
 /*

@@ -41,18 +41,27 @@
  * script by itself, close-on-exec, and puts the others away for the time of a command. The
  * numbers 6, 7 and 8 are ours: a command may use them, but they do not last.
  *
- * What a command can rely on is what it would meet at a prompt, with these differences:
+ * A command means what it would if its lines were typed, one after the other, at a prompt of the shell:
  *
- *	- it is parsed as a whole before any of it runs: a syntax error anywhere in it means
- *	  that nothing ran (SESSION_SYNTAX). So an alias, or `shopt -s extglob`, serves from
- *	  the next command on, and a here-document must have its end.
+ *	- a line is read, then done, then the next one is read. So what a line changes (an alias,
+ *	  `shopt -s extglob`) is so for the next. A line that cannot be read is the end of the
+ *	  command (SESSION_SYNTAX), and what was before it has run. At a terminal, whose clients
+ *	  expect it, all lines are looked at first, and nothing runs.
  *	- an error that would end a script (an unset variable under `set -u`, ${x?}, an
- *	  assignment to a readonly variable) ends the command (SESSION_ABORTED), not the shell.
+ *	  assignment to a readonly variable) ends its line, in a shell that is not bash the
+ *	  command; never the shell.
  *	- `exit`, `exec`, and a failure under `set -e` end the shell as they do anywhere:
  *	  SESSION_ENDED, with its exit code. So does `return` outside of a function where the
- *	  shell is not bash.
- *	- `set -v` has no effect, and `set -n` in a shell that is not bash is obeyed: nothing
- *	  runs after it, results included, and the session can only be ended.
+ *	  shell is not bash. At a terminal, `exec bash` at the end of a command puts another one in its place.
+ *	- what is open at the end of the text (a here-document, a backslash) ends with it. Errors
+ *	  count lines from its first. A DEBUG trap is heard of its own commands; it runs once or
+ *	  twice more at the end, without being heard.
+ *
+ * and differs from that in this: SIGINT has a trap of ours, which `trap` shows and without which an
+ * interrupt ends the shell; `set -x` shows one level more; `set -n` in a shell that is not bash is obeyed: nothing
+ * runs after it, results included, and the session can only be ended. A command that closes descriptors
+ * which it did not open may close those of the shell: one alone is survived where there is a control
+ * transport, more end the shell.
  *
  * Whatever comes out of the shell is untrusted: lengths are bounded, nothing is believed but
  * what one's own command could have said anyway.
@@ -70,7 +79,9 @@
 #define SESSION_COMMAND_FD  6 /* the shell reads: what session_start() and _feed() wrote */
 #define SESSION_RESULT_FD   7 /* the shell writes: stream SESSION_RESULTS */
 #define SESSION_COMMAND_MAX (16U << 20)
-#define SESSION_OUT_MAX     (4 * SESSION_COMMAND_MAX + 65536) /* a command, quoted */
+/* What a shell that cannot be used says so with, instead of getting ready. */
+#define SESSION_EXIT_REFUSED 121
+#define SESSION_OUT_MAX      (4 * SESSION_COMMAND_MAX + 65536) /* a command, quoted */
 
 enum session_transport {
 	SESSION_CONTROL,
@@ -92,10 +103,10 @@ enum session_stream {
 };
 
 enum session_outcome {
-	SESSION_READY,       /* serial 0: the shell has started and can be fed */
-	SESSION_DONE,        /* ran to its end */
-	SESSION_SYNTAX,      /* is no valid shell; nothing of it ran, stderr says why */
-	SESSION_ABORTED,     /* an error of the shell's stopped it; stderr says which */
+	SESSION_READY,  /* serial 0: the shell has started and can be fed */
+	SESSION_DONE,   /* ran to its end */
+	SESSION_SYNTAX, /* a line of it is no valid shell; stderr says which and why */
+	SESSION_ABORTED, /* at a terminal: an error of the shell's stopped it; it says which */
 	SESSION_INTERRUPTED, /* a SIGINT stopped it; exit_code is 130 */
 	SESSION_ENDED,       /* the shell is gone; exit_code is how */
 	SESSION_OUTCOME_MAX,

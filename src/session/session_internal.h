@@ -14,6 +14,8 @@
 #define FLAGS_MAX  32
 /* Behind the flags ($-) of a shell that can be given a text by `read`; no flag of any shell's. */
 #define SCRIPT_READS '+'
+/* The same, of a shell with the functions of script.c: one that an earlier program started has none. */
+#define SCRIPT_KNOWN '='
 
 enum session_state {
 	STATE_NEW,     /* before session_start() */
@@ -43,7 +45,8 @@ struct session {
 	uint64_t serial;
 	int exit_code; /* of the last command: what it finds in $? */
 	char flags[FLAGS_MAX];
-	bool was_read; /* the text of the command; its variable is to be emptied */
+	bool line_reset; /* the last line that was fed makes the next one's number LINE_BASE + 1 */
+	bool has_debug; /* a text spoke of DEBUG: there may be a trap */
 	int pid;
 	int jobs[JOBS_MAX]; /* pids of jobs that earlier commands left, the oldest overwritten */
 	size_t n_jobs;
@@ -71,6 +74,12 @@ ssize_t session_collect(struct session *s, const char *data, size_t n,
 
 /* The bits that a command cannot foresee, for what its result is known by. */
 void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE]);
+
+/* Has it the functions of script.c? Not known before its first result. */
+bool session_is_known(const struct session *s);
+/* Around what asks for a result: behind the command, in the same line. */
+void session_ask_begin(const struct session *s, struct buf *out);
+void session_ask_end(struct session *s, struct buf *out);
 
 /* control.c and framed.c: how a result is asked for, and how it is found. */
 void control_ask(struct session *s, struct buf *out);
