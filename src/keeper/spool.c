@@ -52,6 +52,9 @@ int spool_new(void)
 	char name[32];
 	int fd = open(place.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 
+	/* An engine that has no images yet has no state directory either. */
+	if (fd < 0 && errno == ENOENT && fd_make_dirs(place.state_dir, 0755) == 0)
+		fd = open(place.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		return fd;
 	memory = memfd_create("warren-file", MFD_CLOEXEC);
