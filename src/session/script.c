@@ -10,9 +10,9 @@
  *	@k	"builtin" or "command": what reaches a builtin past functions of its name. It is
  *		quoted where it is used, which keeps aliases and IFS out
  *	@t	the text of the command; at a terminal it is @t and @u
- *	@w	how far the command is: empty before it begins, "7" from then on, "d<status>" at its end
- *		where eval cannot say it, "s" if it is no shell text, "i" once interrupted, "I" when
- *		that is being reported
+ *	@w	how far the command is: empty before it begins, "7" from then on, "d<status>" at its
+ *		end, "s" if it is no shell text, "i" once interrupted, "I" when that is being
+ *		reported. A report has it empty for "s", and "-" if an error at a terminal ended it
  *	@n	the serial or the key; @e the status; @a and @b the halves of the marker, which are
  *		empty for the control transport
  *	@d	for bash: what holds up the rest of an interrupted command
@@ -79,7 +79,7 @@ const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
  */
 const char script_terminal_end[] =
 	"trap - INT\n"
-	"PROMPT_COMMAND='{ @e=$?;case $@w in 7) \"$@k\" eval \"$@r\";;esac;} 2>/dev/null'\n";
+	"PROMPT_COMMAND='{ @e=$?;case $@w in 7) @w=-;\"$@k\" eval \"$@r\";;esac;} 2>/dev/null'\n";
 
 const char script_common[] =
 	/* clang-format off */
@@ -126,10 +126,11 @@ const char script_common[] =
 	"}\n"
 	"@P() {\n"
 		"if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
-		"case $@w$@e in 72|7$@z) case $@t$@u in ?*)\n"
+		"case $@w$@e in [-7]2|[-7]$@z) case $@t$@u in ?*)\n"
 			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 || @w=s\n"
 		"esac; esac\n"
-		"case $@w in s) @e=2;; esac\n"
+		/* In the words of former programs, too: one may have to read what was reported last. */
+		"case $@w in s) @w= @e=2;; 7) @w=d$@e;; esac\n"
 		/* A shell that cannot say how a command ended is of no use: it ends. */
 		"case $@a in\n"
 		"?*) @W >&7 && \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8 || \"$@k\" exit 1;;\n"

@@ -630,20 +630,16 @@ static bool judge(const char *progress, uint64_t status, bool early,
 	case '\0':
 		r->outcome = r->serial == 0 ? SESSION_READY : SESSION_SYNTAX;
 		break;
-	case '7':
 	case '-':
 		/* At a terminal the prompt says so of what an error ended. */
 		r->outcome = early ? SESSION_ABORTED : SESSION_DONE;
-		break;
-	case 's':
-		r->outcome = SESSION_SYNTAX;
 		break;
 	case 'i':
 	case 'I':
 		r->outcome = SESSION_INTERRUPTED;
 		code = EXIT_INTERRUPTED;
 		break;
-	case 'd': /* of a shell that an earlier program has started */
+	case 'd':
 		r->outcome = SESSION_DONE;
 		if (!to_number(progress + 1, 255, &code))
 			return false;
