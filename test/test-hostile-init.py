@@ -19,7 +19,7 @@ import threading
 import time
 
 from checks import BUILD, eq, ok, run_tests, test
-from serve_world import WAIT, World, cgroups_of, start_time, until
+from serve_world import WAIT, World, cgroups_of, start_time, stat_of, until
 
 PROGRAM = os.path.join(BUILD, "test", "hostile-init")
 SOON = 10  # seconds, for what takes milliseconds: others load this machine, too
@@ -251,10 +251,11 @@ def a_warden_that_hangs_is_not_healthy():
     try:
         eq(w.get("/healthz")["status"], "ok", "health")
         os.kill(w.warden, signal.SIGSTOP)
+        until(lambda: stat_of(w.warden)[0] == "T", "it does not stop")
         r = timed("health", w.ask, "GET", "/healthz")
         os.kill(w.warden, signal.SIGCONT)
         eq(r.status, 503, "health of a service whose warden hangs")
-        eq({c["name"]: c["ok"] for c in r.json()["checks"]}, {"store": True, "warden": False}, "checks")
+        eq({c["name"]: c["ok"] for c in r.json()["checks"]}, {"store": True, "disk": True, "warden": False}, "checks")
         until(lambda: w.ask("GET", "/healthz").status == 200, "it is not healthy again")
         w.stop()
     finally:

@@ -34,14 +34,13 @@
 #include "keeper/scripts.h"
 #include "keeper/work.h"
 #include "os/cgroup.h"
+#include "os/pidfd.h"
 
 #define HEAD_MAX      600
 #define HEAD_ALL      (1U << 20) /* bytes that a tool may say before the command begins */
 #define AT_ONCE       16384      /* of them, before others have their turn */
 #define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
-
-#define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
 
 /* What a slot of init's table has beside. */
 static struct extra {
@@ -556,22 +555,9 @@ static int by_convention(int status)
  * Whoever is killed because the first process of a pid namespace ends is killed while that is
  * exiting: it is certain then, whatever the platform says of the sandbox at the moment.
  */
-static bool is_ending(int first)
+static bool is_ending(void)
 {
-	char text[512], *at;
-	unsigned flags = 0;
-	char state = 'X';
-	ssize_t n;
-	AUTO_CLOSE int fd = first < 0 ? -1 : openat(first, "stat", O_RDONLY | O_CLOEXEC);
-
-	if (first < 0)
-		return false;
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
-		return true; /* it is gone */
-	return state == 'Z' || state == 'X' || flags & FLAG_EXITING;
+	return place.first >= 0 && proc_is_ending(place.first);
 }
 
 /* Nobody can say how it would have ended; of want of memory, somebody can. */
@@ -586,7 +572,7 @@ static bool is_lost(const struct extra *x, const struct place_outcome *o, bool t
 	if (told ? o->verdict == PLACE_LOST : sandbox_is_dead())
 		return true;
 	if (!killed || (told && o->err.code == ENOMEM) ||
-	    !(sandbox_is_dead() || is_ending(place.first)))
+	    !(sandbox_is_dead() || is_ending()))
 		return false;
 	return place.memory < 0 || cgroup_kills(place.memory, &kills) < 0 ||
 	       kills <= x->kills;

@@ -182,9 +182,11 @@ struct platform {
 	int slack;
 	/*
 	 * Waits until the sandbox is no more (stopped, killed, removed by somebody else). 1: its
-	 * first process was ended from inside.
+	 * first process was ended from inside, if none of those of has_process() was killed.
 	 */
 	int (*wait)(struct place *p, struct warren_error *err);
+	/* Where processes that the sandbox consists of are the keeper's children: is that one of them? */
+	bool (*has_process)(struct place *p, int pid);
 	/* Of one that is no more: why, as far as it can be told. At once: the keeper waits. */
 	void (*explain)(struct place *p, struct warren_error *ret);
 	int (*pause)(struct place *p, bool paused, struct warren_error *err);

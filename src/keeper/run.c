@@ -36,6 +36,7 @@ _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
 static pid_t watcher;                /* waits for the sandbox to end; 0: none */
 static bool ended_away;              /* it did, while save_is_away() */
+static bool killed;                  /* one of platform->has_process() was */
 static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
 static struct warren_error over_why; /* that is said then */
 
@@ -279,12 +280,16 @@ bool sandbox_is_dead(void)
 void exec_stranger(int pid, int status)
 {
 	if (pid != watcher) {
-		(void)work_reaped(pid);
+		if (!work_reaped(pid) && WIFSIGNALED(status) &&
+		    WTERMSIG(status) == SIGKILL && place.platform->has_process &&
+		    place.platform->has_process(&place, pid))
+			killed = true;
 		return;
 	}
 	watcher = 0;
 	ended_away = save_is_away();
-	if (!ended_away && WIFEXITED(status) && WEXITSTATUS(status) == ENDED_INSIDE)
+	if (!ended_away && WIFEXITED(status) && WEXITSTATUS(status) == ENDED_INSIDE &&
+	    !killed)
 		ended_inside();
 	else if (!ended_away)
 		sandbox_died(NULL);
@@ -302,7 +307,7 @@ void watch_start(void)
 
 	if (!place.platform->wait)
 		return;
-	ended_away = false;
+	ended_away = killed = false;
 	watcher = fork();
 	if (watcher != 0)
 		return;

@@ -3,16 +3,20 @@
 #include "os/pidfd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 
-#define AGAIN_MS 100
+#define AGAIN_MS     100
+#define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
 
 /* 1: it is gone; 0: not within @ms. An error of poll(2) says nothing about it. */
 static bool has_ended(int pidfd, unsigned ms)
@@ -41,4 +45,20 @@ int pidfd_end(int pidfd, unsigned ms)
 		}
 	} while (clock_now() < deadline);
 	return r == -EPERM ? r : -EBUSY;
+}
+
+bool proc_is_ending(int dir)
+{
+	char text[512], *at;
+	unsigned flags = 0;
+	char state = 'X';
+	ssize_t n;
+	AUTO_CLOSE int fd = dir < 0 ? -1 : openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return true; /* it is gone */
+	return state == 'Z' || state == 'X' || flags & FLAG_EXITING;
 }

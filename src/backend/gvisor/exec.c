@@ -22,7 +22,6 @@
 #include "base/parse.h"
 #include "os/caps.h"
 
-#define ENDING_MS     1000   /* from the end of its connections to that of a process */
 #define WORD_MAX      131071 /* Linux's MAX_ARG_STRLEN, with the NUL */
 #define TO_FOREGROUND 2      /* of the ways that the sentry delivers a signal */
 
@@ -277,9 +276,8 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 					       .code = WEXITSTATUS(s) };
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
-	/* A sentry whose gofer was killed ends everybody, and may still say so. */
-	if (WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL && gvisor_is_gone(p, 0) &&
-	    !gvisor_was_oom(p))
+	/* Without a gofer there are no files (SIGBUS), and a sentry that notices ends everybody. */
+	if (WIFSIGNALED(s) && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
 		ret->verdict = PLACE_LOST;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/pidfd.h>
 
 #include "backend/gvisor/control.h"
+#include "os/pidfd.h"
 
 void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX])
 {
@@ -84,50 +85,134 @@ static int gvisor_destroy(struct place *p, struct warren_error *err)
 	return r < 0 ? error_wrap(err, "%s: end the sandbox", p->name) : 0;
 }
 
-/* The sentry's connection ends with it, whatever has ended it. */
-static int open_pid(const json_t *number)
-{
-	json_int_t pid = json_integer_value(number);
+/* The processes of it that runsc remembers: the sentry, and the gofer, which has its files. 0: not known. */
+struct members {
+	pid_t sentry, gofer;
+};
 
-	return pid > 0 && pid <= INT32_MAX ? pidfd_open((pid_t)pid, 0) : -1;
-}
-
-/*
- * The processes of it that runsc remembers: the sentry, and the gofer, which has its files. A
- * sentry that was restored does not notice the other's end. -1: that is not known.
- */
-static void open_both(const struct place *p, int *ret_sentry, int *ret_gofer)
+static struct members gvisor_members(const struct place *p)
 {
 	char name[2 * sizeof(p->id) + 32], path[GVISOR_PATH_MAX];
+	struct members m;
 	json_t *doc;
 
 	(void)snprintf(name, sizeof(name), "root/%s_sandbox:%s.state", p->id, p->id);
 	gvisor_path(p, name, path);
 	doc = json_load_file(path, 0, NULL);
-	*ret_sentry = open_pid(json_object_get(json_object_get(doc, "sandbox"), "pid"));
-	*ret_gofer = open_pid(json_object_get(doc, "goferPid"));
+	m.sentry = (pid_t)json_integer_value(
+		json_object_get(json_object_get(doc, "sandbox"), "pid"));
+	m.gofer = (pid_t)json_integer_value(json_object_get(doc, "goferPid"));
 	json_decref(doc);
+	return m;
+}
+
+static bool gvisor_has_process(struct place *p, int pid)
+{
+	struct members m = gvisor_members(p);
+
+	return pid == m.sentry || pid == m.gofer;
+}
+
+/* One of them; -1: it is not known, or gone. */
+struct member {
+	int pidfd;
+	int dir; /* in /proc */
+};
+
+static void member_open(struct member *m, pid_t pid)
+{
+	char path[32];
+
+	m->pidfd = m->dir = -1;
+	if (pid <= 0)
+		return;
+	m->pidfd = pidfd_open(pid, 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (m->pidfd >= 0)
+		m->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void member_close(struct member *m)
+{
+	if (m->pidfd >= 0)
+		(void)close(m->pidfd);
+	if (m->dir >= 0)
+		(void)close(m->dir);
+}
+
+/* A sentry that was restored does not notice the other's end. */
+static void open_both(const struct place *p, struct member *ret_sentry,
+		      struct member *ret_gofer)
+{
+	struct members m = gvisor_members(p);
+
+	member_open(ret_sentry, m.sentry);
+	member_open(ret_gofer, m.gofer);
 }
 
 bool gvisor_is_gone(const struct place *p, int within_ms)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_CLOSE int fd = gvisor_connect(p, &ignored), sentry = -1, gofer = -1;
+	AUTO_CLOSE int fd = gvisor_connect(p, &ignored);
+	struct member sentry, gofer;
 	struct pollfd both[2];
+	bool gone;
 
 	if (fd < 0)
 		return true;
 	open_both(p, &sentry, &gofer);
-	both[0] = (struct pollfd){ .fd = sentry, .events = POLLIN };
-	both[1] = (struct pollfd){ .fd = gofer, .events = POLLIN };
-	return sentry < 0 || gofer < 0 || poll(both, ARRAY_SIZE(both), within_ms) > 0;
+	both[0] = (struct pollfd){ .fd = sentry.pidfd, .events = POLLIN };
+	both[1] = (struct pollfd){ .fd = gofer.pidfd, .events = POLLIN };
+	gone = proc_is_ending(sentry.dir) || proc_is_ending(gofer.dir) ||
+	       poll(both, ARRAY_SIZE(both), within_ms) > 0;
+	member_close(&sentry);
+	member_close(&gofer);
+	return gone;
+}
+
+static void await_end(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	if (pidfd >= 0)
+		(void)poll(&p, 1, ENDING_MS);
+}
+
+/*
+ * Until the sentry answers, or ends without a word. Whoever ends one of the two ends the other with it, sooner or
+ * later, so what happened first cannot be seen from here: that is told by how each of them ended,
+ * which the keeper hears before it hears of us.
+ */
+static int wait_end(int fd, const struct member *sentry, const struct member *gofer,
+		    struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct pollfd either[2] = { { .fd = fd, .events = POLLIN },
+				    { .fd = gofer->pidfd, .events = POLLIN } };
+	int r;
+
+	while (poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
+		;
+	/*
+	 * A sentry that does not notice, at once, before those inside do. Not all that is in the cgroup: that may
+	 * be another sentry's by now.
+	 */
+	if (!either[0].revents && !proc_is_ending(sentry->dir))
+		(void)pidfd_send_signal(sentry->pidfd, SIGKILL, NULL, 0);
+	r = control_receive(fd, true, NULL, &why);
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM, "%s", why.msg);
+	await_end(gofer->pidfd);
+	if (r < 0)
+		await_end(sentry->pidfd);
+	return 1;
 }
 
 static int gvisor_wait(struct place *p, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	AUTO_CLOSE int fd = gvisor_connect(p, &why), sentry = -1, gofer = -1;
-	struct pollfd either[2] = { { .fd = fd, .events = POLLIN } };
+	AUTO_CLOSE int fd = gvisor_connect(p, &why);
+	struct member sentry, gofer;
 	int r;
 
 	if (fd == -ENOENT)
@@ -137,19 +222,14 @@ static int gvisor_wait(struct place *p, struct warren_error *err)
 		return error_wrap(err, "%s: wait for the sandbox", p->name);
 	}
 	open_both(p, &sentry, &gofer);
-	either[1] = (struct pollfd){ .fd = gofer, .events = POLLIN };
 	r = control_send(fd, "containerManager.Wait", json_string(p->id), NULL, 0, err);
-	while (r == 0 && poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
-		;
-	/* Not all that is in the cgroup: that may be another sentry's by now. */
-	if (r == 0 && either[1].revents && sentry >= 0)
-		(void)pidfd_send_signal(sentry, SIGKILL, NULL, 0);
 	if (r == 0)
-		r = control_receive(fd, true, NULL, &why);
-	if (r == -ENOMEM)
-		return r;
-	/* A sentry that is killed says nothing any more: it answers for those inside. */
-	return r == 0 && either[0].revents;
+		r = wait_end(fd, &sentry, &gofer, err);
+	else if (r != -ENOMEM)
+		r = 0;
+	member_close(&sentry);
+	member_close(&gofer);
+	return r;
 }
 
 /* The sentry does not survive a want of memory, its cgroup does. */
@@ -278,6 +358,7 @@ const struct platform platform_gvisor = {
 	.destroy = gvisor_destroy,
 	.exec = gvisor_exec,
 	.wait = gvisor_wait,
+	.has_process = gvisor_has_process,
 	.explain = gvisor_explain,
 	.pause = gvisor_pause,
 	.savable = gvisor_savable,

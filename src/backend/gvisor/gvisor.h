@@ -93,9 +93,10 @@ void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_M
 int gvisor_remove_files(int at, const char *name);
 /* A connection to the sentry. */
 int gvisor_connect(const struct place *p, struct warren_error *err);
-/* Has the kernel killed something of it for want of memory? That is its end. */
+#define ENDING_MS 1000 /* from the end of its connections to that of a process */
 /* Whether one of the processes that it consists of has ended, or does so in that time. */
 bool gvisor_is_gone(const struct place *p, int within_ms);
+/* Has the kernel killed something of it for want of memory? That is its end. */
 bool gvisor_was_oom(const struct place *p);
 /* Kill all of it and remove what there is; 0 also when there is nothing. */
 int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,

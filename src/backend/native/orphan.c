@@ -48,11 +48,18 @@
 #define END_MS       20000
 #define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
 
+/* Of two, the later counts. */
 enum verdict {
-	FILE_GONE,
+	FILE_NOT_SEEN, /* where one looked, and there may be more to look at */
+	FILE_UNKNOWN,  /* there was more, and one could not look */
+	FILE_GONE,     /* the filesystem itself says so, whatever else one saw of it */
 	FILE_THERE,
-	FILE_UNKNOWN,
 };
+
+static enum verdict verdict_max(enum verdict a, enum verdict b)
+{
+	return a > b ? a : b;
+}
 
 /* A socket that a sandbox is reached by. */
 struct door {
@@ -174,14 +181,14 @@ static enum verdict walk(int dir, const struct door *want, dev_t dev, unsigned *
 			 unsigned depth)
 {
 	DIR *d = fdopendir(dir);
-	enum verdict found = FILE_GONE;
+	enum verdict found = FILE_NOT_SEEN;
 	struct dirent *e;
 
 	if (!d) {
 		(void)close(dir);
 		return FILE_UNKNOWN;
 	}
-	while (found == FILE_GONE && (e = readdir(d))) {
+	while (found == FILE_NOT_SEEN && (e = readdir(d))) {
 		struct stat st;
 		int fd;
 
@@ -255,20 +262,20 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 		return FILE_UNKNOWN;
 	found = walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
 	/* A part of it (a bind mount) does not tell of the rest. */
-	return found == FILE_GONE && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
+	return found == FILE_NOT_SEEN && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
 }
 
 /* By the mounts that process @pid sees. */
 static enum verdict ask_process(const char *pid, const struct door *want)
 {
 	char path[64], *line = NULL, where[4096], root[4096];
-	enum verdict found = FILE_GONE;
+	enum verdict found = FILE_NOT_SEEN;
 	size_t size = 0;
 	FILE *f;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/mountinfo", pid);
 	f = fopen(path, "re");
-	while (f && found != FILE_THERE && getline(&line, &size, f) > 0) {
+	while (f && found < FILE_GONE && getline(&line, &size, f) > 0) {
 		unsigned major = 0, minor = 0;
 		enum verdict here;
 
@@ -279,8 +286,7 @@ static enum verdict ask_process(const char *pid, const struct door *want)
 		/* A name with blanks is escaped, and not worth the trouble: not told. */
 		here = strchr(where, '\\') ? FILE_UNKNOWN
 					   : ask_mount(pid, where, root, want);
-		if (here != FILE_GONE)
-			found = here;
+		found = verdict_max(found, here);
 	}
 	if (f)
 		(void)fclose(f);
@@ -297,7 +303,7 @@ static enum verdict ask_all(const struct door *want)
 	DIR *d = opendir("/proc");
 	struct dirent *e;
 
-	while (d && found != FILE_THERE && (e = readdir(d))) {
+	while (d && found < FILE_GONE && (e = readdir(d))) {
 		enum verdict here;
 		char path[280];
 		struct stat st;
@@ -319,8 +325,8 @@ static enum verdict ask_all(const struct door *want)
 		seen[n_seen++] = st.st_ino;
 		here = ask_process(e->d_name, want);
 		/* One that ended meanwhile knows nothing, and its mounts are gone with it. */
-		if (here == FILE_THERE || (here == FILE_UNKNOWN && stat(path, &st) == 0))
-			found = here;
+		if (here != FILE_UNKNOWN || stat(path, &st) == 0)
+			found = verdict_max(found, here);
 	}
 	if (d)
 		(void)closedir(d);
@@ -426,12 +432,14 @@ static void find_lost(struct list *l, const char *only)
 	for (size_t i = 0; i < l->n_doors; i++) {
 		const struct door *door = &l->doors[i];
 		struct warren_orphan *o;
+		enum verdict verdict;
 		char name[16];
 		int pid;
 
 		if (only && strcmp(door->id, only) != 0)
 			continue;
-		if (ask_all(door) != FILE_GONE)
+		verdict = ask_all(door);
+		if (verdict == FILE_UNKNOWN || verdict == FILE_THERE)
 			continue;
 		pid = holder(door);
 		o = pid ? add(l, door->id) : NULL;
