@@ -113,6 +113,34 @@ def deletes_and_ttls(kind):
 
 
 @test
+def a_session_outlives_its_commands_timeout():
+    """The result is behind output for which there is no room: the shell obeyed, and is not to be ended."""
+    with world("tmpfs") as (w, at):
+        box = w.create()
+        path = f"/v1/sandboxes/{box}/sessions"
+        session = w.post(path, {"output_limit": MIB}, 201)["id"]
+        w.post(f"{path}/{session}/run", {"command": "X=kept; mkfifo /tmp/go"})
+        got = []
+        with w.client(timeout=60) as c:
+            t = threading.Thread(target=lambda: got.append(c.ask("POST", f"{path}/{session}/run", {
+                "command": "read x </tmp/go; seq 1 1000000", "timeout_ms": 3000})))
+            t.start()
+            go = w.exec(box, "read x; echo go >/tmp/go", stdin=True)
+            full(w, at)
+            w.ask("POST", f"/v1/sandboxes/{box}/execs/{go}/stdin", b"go\n", status=200)
+            time.sleep(12)  # longer than all the steps by which a command is stopped take
+            ok(t.is_alive() and not got, f"it was answered although nothing could be written: {got}")
+            free(at)
+            t.join(60)
+        ok(got, "there is no answer")
+        r = got[0].json()
+        eq((r["timed_out"], r["ended"], r["lost"]), (True, False, 0), "its end")
+        lines = r["stdout"].split("\n")
+        eq(lines[:-1], [str(i + 1) for i in range(len(lines) - 1)], "its output")
+        eq(w.post(f"{path}/{session}/run", {"command": "echo $X"})["stdout"], "kept\n", "the shell's state")
+
+
+@test
 def results_and_output_on_a_full_tmpfs():
     results_and_output("tmpfs")
 

@@ -42,6 +42,18 @@ def text(found, stream=None):
 
 
 @test
+def what_an_ended_exec_leaves_belongs_to_the_sandbox():
+    e = w.exec(b, "sleep 4321 >/dev/null 2>&1 </dev/null & echo $!; exit 0")
+    eq(w.result(b, e)["exit_code"], 0)
+    pid = w.raw(b, e).decode().strip()
+    eq(w.run(b, f"kill -0 {pid}")["result"]["exit_code"], 0, "it is not left running")
+    for to in ("tree", "first", "others"):
+        said = check_error(w.ask("POST", f"{at}/execs/{e}/signal", {"signal": "KILL", "to": to}), 409, "wrong_state")
+        ok("another exec" in said["message"], f"it does not say what to do: {said}")
+    eq(w.run(b, f"kill -9 {pid}; sleep 0.1; kill -0 {pid} 2>/dev/null")["result"]["exit_code"], 1, "another exec cannot kill it")
+
+
+@test
 def results_are_exact():
     for command, code, sig in (("exit 0", 0, 0), ("exit 1", 1, 0), ("exit 255", 255, 0), ("kill -TERM $$", -1, 15),
                                ("kill -KILL $$", -1, 9), ("kill -SEGV $$", -1, 11)):

@@ -204,6 +204,44 @@ def large_things():
     eq((len(r["stdout"]), r["lost"]), (1000000, 0), "more than is kept: it waits until it was read")
 
 
+def stays(s, how, shorten):
+    """A command is out of time while it cannot obey: it is stopped when it can, and the shell stays."""
+    s.run("X=kept")
+    results = []
+    with WORLD.client(timeout=4 * WAIT) as c:
+        t = threading.Thread(target=lambda: results.append(c.ask("POST", f"{s.path}/run", {"command": how, "timeout_ms": 4000})))
+        t.start()
+        shorten()
+        t.join(2 * WAIT)
+    ok(results, "there is no answer")
+    r = results[0].json()
+    eq((results[0].status, r.get("timed_out"), r.get("ended")), (200, True, False), f"its end: {r}")
+    eq(s.out("echo $X"), "kept\n", "the shell's state")
+
+
+@test
+def time_goes_on_while_it_is_paused():
+    """Of execs, too: what is over by then ends when it is resumed, and no other."""
+    needs("pause")
+    box = WORLD.create()
+    at = f"/v1/sandboxes/{box}"
+    execs = []
+
+    def pause():
+        execs[:] = [WORLD.exec(box, "sleep 1000", timeout_ms=5000),
+                    WORLD.exec(box, "sleep 5; echo late; exit 3", timeout_ms=600000)]
+        WORLD.post(f"{at}/pause")
+        time.sleep(14)  # longer than all the steps by which a command is stopped take
+        eq([WORLD.get(f"{at}/execs/{e}")["state"] for e in execs], ["running"] * 2, "while it is paused")
+        WORLD.post(f"{at}/resume")
+
+    stays(Session(box), "sleep 1000", pause)
+    r = WORLD.get(f"{at}/execs/{execs[0]}", query={"wait_ms": 30000})
+    eq((r["state"], r["result"]["timed_out"]), ("exited", True), "one that was out of time")
+    eq(WORLD.result(box, execs[1])["exit_code"], 3, "one that was not")
+    eq(WORLD.run(box, "ps ax | grep -c '[s]leep 1000' || true")["stdout"], "0\n", "what is left of it")
+
+
 @test
 def jobs_in_the_background_live_on():
     s = Session(WORLD.create())

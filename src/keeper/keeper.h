@@ -119,6 +119,8 @@ struct target {
 const struct target *child_target(const struct exec *ex);
 /* Its processes inside are gone, or were not found: it is given a little time, and ended. */
 void child_end(struct exec *ex);
+/* It is being killed, which takes longer: its tool is left alone meanwhile. */
+void child_spare(struct exec *ex);
 /* When to call child_deadlines() next, ns; 0: never. */
 uint64_t child_next(void);
 void child_deadlines(void);

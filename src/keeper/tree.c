@@ -29,6 +29,7 @@
 
 #define PASSES      16
 #define LISTING_MAX (16U << 20)
+#define PAUSED_NS   250000000 /* until one looks again whether it still is */
 
 /* When what is being done must be over, ns: one request at a time is. */
 static uint64_t tree_until;
@@ -290,6 +291,29 @@ static long list_all(const struct work *w, int file, struct warren_error *err)
 	return r < 0 ? r : count;
 }
 
+static bool is_paused(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	return place.platform->silent &&
+	       place.platform->silent(&place, &ignored) == -EBUSY;
+}
+
+/* What is out of time while the sandbox is paused is killed when that is over: before, it reaches nobody. */
+static int kill_overdue(const struct work *w, struct warren_error *err)
+{
+	int r;
+
+	do {
+		while (is_paused()) {
+			work_sign();
+			(void)nanosleep(&(struct timespec){ .tv_nsec = PAUSED_NS }, NULL);
+		}
+		r = send_signal(w, err);
+	} while (r < 0 && r != -ESRCH && is_paused());
+	return r;
+}
+
 void tree_work(const struct work *w, int file)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -297,6 +321,8 @@ void tree_work(const struct work *w, int file)
 
 	if (w->kind == WORK_LIST)
 		r = file < 0 ? -EPROTO : list_all(w, file, &err);
+	else if (w->kind == WORK_KILL)
+		r = kill_overdue(w, &err);
 	else
 		r = send_signal(w, &err);
 	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);

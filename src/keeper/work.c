@@ -311,6 +311,14 @@ static bool is_interim(const struct proto_reply *r, size_t size)
 	       r->status == -EINPROGRESS;
 }
 
+/* The exec that is to be killed; NULL: it is gone. */
+static struct exec *killed_by(const struct work *w)
+{
+	struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
+
+	return ex->used && ex->id == w->exec ? ex : NULL;
+}
+
 /* Who waits behind a long job would give the sandbox up for lost. */
 static void ask_patience(const struct worker *k)
 {
@@ -319,6 +327,8 @@ static void ask_patience(const struct worker *k)
 
 		if (w->conn >= 0 && work_connection(w->conn) == w->connection)
 			reply(w->conn, w->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+		if (w->kind == WORK_KILL)
+			child_spare(killed_by(w));
 	}
 }
 
@@ -334,10 +344,8 @@ static void pass_on(struct worker *k, size_t size, int fd)
 	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
 		save_over(w->kind == WORK_SAVE, (const void *)parcel.msg, size);
 	if (w->kind == WORK_KILL) {
-		struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
-
-		if (ex->used && ex->id == w->exec)
-			child_end(ex);
+		if (killed_by(w))
+			child_end(killed_by(w));
 	} else if (w->conn >= 0 && w->connection &&
 		   work_connection(w->conn) == w->connection) {
 		conn_send(w->conn, parcel.msg, size, &fd, fd >= 0);

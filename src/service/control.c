@@ -37,7 +37,10 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 	if (!q)
 		r = error_errno(&err, ENOMEM, "%s", what);
 	else if (!run->box || run->row.ended || run->lost)
-		r = error_set(&err, ESRCH, "the exec has ended");
+		r = error_set(&err, ESRCH, "the exec has ended%s",
+			      ((const struct proto_header *)msg)->type == PROTO_SIGNAL
+				      ? "; signal what it left running from another exec"
+				      : "");
 	else
 		r = 0;
 	if (r == 0) {

@@ -5,6 +5,9 @@
  * A command that is out of time, or interrupted, is stopped by the steps below, each of which is given a while. The
  * shell goes last. Signals take their time where a sandbox is another program's: what the shell is told next waits
  * until they have arrived, as an interrupt that comes late would be the next command's.
+ *
+ * A step is for commands that do not obey. One that cannot obey, or whose result cannot be read
+ * yet, is given time: is_held_up().
  */
 #include <signal.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 
 #define INSIST_MS  150 /* and twice as long each time */
 #define INSIST_MAX 4
+#define HELD_MS    250 /* until one looks again whether it is held up */
 
 /* How a command is stopped, step by step; src/session says who is meant. */
 static const struct {
@@ -126,6 +130,18 @@ void shell_on_insist(void *ctx)
 		take_step(sh, SESSION_STEP_INTERRUPT, 0, true);
 }
 
+/*
+ * A sandbox that is paused hears nothing. Behind output that nobody takes, or for which the disk has
+ * no room, there may be the result already; so that is no reason to end the shell.
+ */
+static bool is_held_up(const struct shell *sh, enum session_step next)
+{
+	if (sh->stops > 0 || (sh->box && sh->box->row.state == SANDBOX_PAUSED))
+		return true;
+	return next == SESSION_STEP_END &&
+	       ((sh->command && sh->command->blocked) || sh->service->disk_full);
+}
+
 void shell_on_timer(void *ctx)
 {
 	struct shell *sh = ctx;
@@ -143,6 +159,10 @@ void shell_on_timer(void *ctx)
 	}
 	if (sh->step >= ARRAY_SIZE(steps))
 		return;
+	if (is_held_up(sh, steps[sh->step].step)) {
+		loop_timer_set(sh->timer, HELD_MS);
+		return;
+	}
 	take_step(sh, steps[sh->step].step, 0, false);
 	loop_timer_set(sh->timer, steps[sh->step++].ms);
 }

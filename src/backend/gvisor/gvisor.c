@@ -275,6 +275,17 @@ static int gvisor_pause(struct place *p, bool paused, struct warren_error *err)
 		     : 0;
 }
 
+static int gvisor_silent(struct place *p, struct warren_error *err)
+{
+	struct cgroup_root cgroups;
+	bool frozen;
+
+	cgroup_root_open(&cgroups);
+	frozen = cgroup_frozen(&cgroups, p->id);
+	cgroup_root_close(&cgroups);
+	return frozen ? error_set(err, EBUSY, "%s: the sandbox is paused", p->name) : 0;
+}
+
 /* Threads inside. Outside there are more: the sentry's, and two for each. */
 static int count_inside(const struct place *p, uint64_t *ret, struct warren_error *err)
 {
@@ -357,6 +368,7 @@ const struct platform platform_gvisor = {
 	.create = gvisor_create,
 	.destroy = gvisor_destroy,
 	.exec = gvisor_exec,
+	.silent = gvisor_silent,
 	.wait = gvisor_wait,
 	.has_process = gvisor_has_process,
 	.explain = gvisor_explain,
