@@ -5,7 +5,9 @@
 Speaks TAP. The state directory is a small file system of the test's own, which is filled to the last byte.
 """
 import contextlib
+import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -110,6 +112,33 @@ def deletes_and_ttls(kind):
         free(at)
         w.integrity()
         w.delete(w.create())
+
+
+@test
+def starts_on_a_full_disk():
+    """What the last process gave back is taken by others: the next one finds all that there was, at its first start."""
+    with world("ext4") as (w, at):
+        box = w.create()
+        e = w.exec(box, "yes | head -c 400000; read x; exit 7", stdin=True, output_limit=512 << 10)
+        full(w, at)
+        w.look()
+        for _ in range(3):
+            # Not by w.kill(), which opens the store itself, and needs room for that.
+            pids = w.warden, w.api
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):  # it ends with the other
+                    os.kill(pid, signal.SIGKILL)
+            w.process.wait(60)
+            w.local = threading.local()
+            fill(at)
+            w.start()
+            eq([x["id"] for x in w.sandboxes()], [box], "sandboxes that are found again")
+            eq(w.show(box)["state"], "running", "its state")
+        w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"go\n", status=200)
+        eq(w.result(box, e)["exit_code"], 7, "a result on such a disk")
+        with open(w.log_path, encoding="utf-8") as f:
+            bad = [line for line in f if " error " in line and "healthz" not in line]
+        eq(bad, [], "what the service complained of")
 
 
 @test

@@ -15,11 +15,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "store/store_internal.h"
 
 #define LOG_BYTES  (8LL << 20) /* twice what it has when a checkpoint is wanted */
 #define FILE_BYTES (2LL << 20) /* beyond its end */
+/* Where blocks are smaller than pages, not all of what is mapped has any, and a write to it is a SIGBUS. */
+#define SHARED_BYTES (64LL << 10)
+#define OPEN_BYTES   (1U << 20) /* what it takes to open the store */
 
 /* A descriptor of SQLite's file must not be closed while SQLite has it: that would drop its locks. */
 static int reserve_open(const char *path, const char *suffix, int flags)
@@ -47,9 +51,13 @@ static int reserve_all(struct db *db)
 		db->reserve[0] = reserve_open(db->path, "-wal", 0);
 	if (db->reserve[1] < 0)
 		db->reserve[1] = reserve_open(db->path, "", 0);
-	if (db->reserve[0] < 0 || db->reserve[1] < 0)
+	if (db->reserve[2] < 0)
+		db->reserve[2] = reserve_open(db->path, "-shm", 0);
+	if (db->reserve[0] < 0 || db->reserve[1] < 0 || db->reserve[2] < 0)
 		return -EIO;
-	r = reserve_range(db->reserve[0], 0, LOG_BYTES);
+	r = reserve_range(db->reserve[2], 0, SHARED_BYTES);
+	if (r == 0)
+		r = reserve_range(db->reserve[0], 0, LOG_BYTES);
 	if (r == 0 && fstat(db->reserve[1], &st) < 0)
 		r = -errno;
 	return r == 0 ? reserve_range(db->reserve[1], 0, st.st_size + FILE_BYTES) : r;
@@ -74,4 +82,17 @@ int db_reserve(struct db *db)
 	if (r == -ENOSPC && reserve_spare(db, false) == 0)
 		return reserve_all(db);
 	return r < 0 ? r : reserve_spare(db, true);
+}
+
+/*
+ * SQLite empties the file of its shared memory when it opens the store and then needs room for it
+ * anew.
+ */
+void db_make_room(struct db *db)
+{
+	struct statvfs fs;
+
+	if (db->path && statvfs(db->path, &fs) == 0 && fs.f_blocks > 0 &&
+	    (uint64_t)fs.f_bavail * fs.f_frsize < OPEN_BYTES)
+		(void)reserve_spare(db, false);
 }

@@ -159,9 +159,11 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 
 	if (!db)
 		return error_errno(err, ENOMEM, "open the state '%s'", path);
-	db->log = db->reserve[0] = db->reserve[1] = -1;
+	db->log = db->reserve[0] = db->reserve[1] = db->reserve[2] = -1;
 	db->path = strdup(path);
 	db->lock = lock_beside(path, err);
+	if (db->lock >= 0)
+		db_make_room(db);
 	r = db->lock < 0 ? db->lock : open_locked(db, path, err);
 	if (r < 0) {
 		db = db_close(db);
@@ -187,6 +189,7 @@ struct db *db_close(struct db *db)
 	close_p(&db->log);
 	close_p(&db->reserve[0]);
 	close_p(&db->reserve[1]);
+	close_p(&db->reserve[2]);
 	free(db->path);
 	free(db);
 	return NULL;

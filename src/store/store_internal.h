@@ -95,7 +95,7 @@ enum db_stmt {
 struct db {
 	sqlite3 *sql;
 	int lock;        /* of the file beside it, for life */
-	int reserve[2];  /* the log and the file, to reserve room; -1: not opened yet */
+	int reserve[3];  /* log, file, shared memory: to reserve room; -1: not open */
 	int log;         /* SQLite's: for db_sync_fd(); -1: not opened yet */
 	bool sync_later; /* who asks for DB_POWER_SAFE sees to it by db_sync_fd() */
 	char *path;
@@ -213,5 +213,8 @@ void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3]
 /* tenant.c: within a transaction, change what @tenant is charged. -EDQUOT where it grows. */
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
 		  struct warren_error *err);
+
+/* reserve.c: before the store is opened; on a full disk, from what is kept for that. */
+void db_make_room(struct db *db);
 
 #endif /* STORE_STORE_INTERNAL_H */
