@@ -276,8 +276,11 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 					       .code = WEXITSTATUS(s) };
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
-	/* Without a gofer there are no files (SIGBUS), and a sentry that notices ends everybody. */
-	if (WIFSIGNALED(s) && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
+	/*
+	 * Without a gofer there are no files (SIGBUS, EIO), and a sentry that notices ends everybody: what a
+	 * shell makes of that is nobody's result.
+	 */
+	if (s != 0 && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
 		ret->verdict = PLACE_LOST;
 }
 
