@@ -472,6 +472,7 @@ def answers_of_every_framing():
         (b"HTTP/1.1 204 None\r\nContent-Length: 3\r\n\r\nabc", 204, b""),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nX: y\r\n\r\n"
          b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, b"abc"),
+        (b"HTTP/1.1 103 Hints\r\n\r\n" * 64 + b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, b"abc"),
         (b"HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n\r\nnot yours", 200, b"abc"),
     ]
     with Server() as server, server.connect() as c:
@@ -496,7 +497,7 @@ def hostile_answers_are_refused():
         good + b"X: a\nY: b\r\n\r\n", good + b"X : a\r\n\r\n", good + b"X: a\r\n b\r\n\r\n",
         good + b"X: a\x00b\r\n\r\n", good + b"Transfer-Encoding: gzip\r\n\r\n",
         good + b"X: " + b"a" * 100000 + b"\r\n\r\n", good + b"X: y\r\n" * 300 + b"\r\n",
-        good, good + b"X: never ends",
+        good, good + b"X: never ends", b"HTTP/1.1 103 Hints\r\n\r\n" * 65 + good + b"Content-Length: 0\r\n\r\n",
     ]
     silent = (b"", good, good + b"X: never ends")
     with Server() as server, server.connect() as c:

@@ -31,6 +31,7 @@
 #define PIPE_ENDED_MS   60000
 #define TUNNEL_ENDED_MS 600000
 #define HEAD_MAX        (64U << 10)
+#define INTERIM_MAX     64 /* a server that says no more than "103" would go on for ever */
 
 enum state {
 	STATE_HEAD, /* the answer's head has not come */
@@ -47,6 +48,7 @@ struct proxy {
 	uint64_t progress; /* when the timer was set */
 	size_t scanned;
 	unsigned head_ms, ended_ms;
+	unsigned interim; /* answers before the one */
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 	struct http_header with; /* of the answer; name NULL: none */
@@ -330,6 +332,8 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 		start_pipe(p, &h);
 	else if (h.status >= 200)
 		start_answer(p, &h);
+	else if (++p->interim > INTERIM_MAX)
+		refuse(p, 502, "the server sent too many interim answers, and no other");
 	return (size_t)len; /* other interim answers are between the two of us */
 }
 
