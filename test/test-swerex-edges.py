@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The face of SWE-ReX at its edges: who asks comes first, errors name no script, output before a timeout is told."""
 import sys
+import threading
+import time
 
 import swerex_world
 from checks import eq, ok, run_tests, test
-from serve_world import World
+from serve_world import World, rss
 
 WORLD = World(tcp=True)
 ADMIN = WORLD.token("admin")
@@ -99,6 +101,41 @@ def a_command_out_of_time_has_its_output():
     e = f.raised("/run_in_session", {"command": "echo ready; cat", "is_interactive_command": True, "expect": ["never"],
                                      "timeout": 1}, TIMEOUT)
     eq(e["extra_info"], {"output": "ready\n"})
+
+
+@test
+def screens_are_shared_out():
+    """What commands that run have written is in the service's memory: a tenant has its share of that, and others find theirs."""
+    many = {}
+    for name in ("greedy", "modest"):
+        token = WORLD.token("read", "write", "exec", "files", tenant=name)
+        many[name] = face(WORLD.create(token=token), token)
+    before = rss(WORLD.api)
+    threads = []
+    for i in range(8):
+        many["greedy"].open(session=f"s{i}")
+        threads.append(threading.Thread(target=many["greedy"].ask, args=("/run_in_session", {
+            "command": "yes 0123456789012345678901234567890123456789 | head -c 62000000; sleep 1000", "session": f"s{i}",
+            "timeout": 1000})))
+        threads[-1].start()
+    sizes = [rss(WORLD.api)]
+    while sizes[-1] - before < 128 << 20 or len(sizes) < 4 or sizes[-1] - sizes[-4] > 1 << 20:
+        ok(len(sizes) < 120, f"it does not come to an end: {sizes[-4:]}")
+        time.sleep(1)
+        sizes.append(rss(WORLD.api))
+    grown = sizes[-1] - before
+    ok(grown < 400 << 20, f"eight screens of 62 MB take {grown >> 20} MB")
+    many["modest"].open()
+    out = many["modest"].out("yes 0123456789 | head -c 20000000")
+    eq((len(out.replace("\r", "")), "dropped" in out), (20000000, False), "the output of another tenant")
+    # And it is given back.
+    WORLD.delete(many["greedy"].box)
+    for t in threads:
+        t.join(60)
+    again = face(WORLD.create(token=many["greedy"].token), many["greedy"].token)
+    again.open()
+    out = again.out("yes 0123456789 | head -c 60000000")
+    eq((len(out.replace("\r", "")), "dropped" in out), (60000000, False), "a large output when there is room again")
 
 
 @test

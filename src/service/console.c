@@ -30,6 +30,9 @@
 
 #define HOLES_MAX   4096 /* bytes, in words */
 #define SCREEN_ROOM (CONSOLE_SCREEN_MAX + HOLES_MAX)
+/* Screens are in memory that all tenants use: what is large is counted, in such steps. */
+#define SCREEN_SMALL (256U << 10)
+#define SCREEN_STEP  (4U << 20)
 
 #define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
 #define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
@@ -59,7 +62,8 @@ struct console {
 	struct shell_command command;
 	bool running;
 	struct buf screen;
-	size_t seen;           /* of it, by who expects something */
+	struct share_lease lease; /* for the memory of it, beyond SCREEN_SMALL */
+	size_t seen;              /* of it, by who expects something */
 	uint64_t dropped;      /* of what the screen has no room for, which is its end */
 	uint64_t missing;      /* of what did not come to it; it says where */
 	struct act *acts;      /* the first is under way */
@@ -81,6 +85,32 @@ static void act_free(struct act *a)
 	free(a);
 }
 
+/* May the screen have @size bytes? It has its lease then, of so many or more. */
+static bool lease_screen(struct console *c, size_t size)
+{
+	uint64_t steps = (size + SCREEN_STEP - 1) / SCREEN_STEP * SCREEN_STEP;
+
+	if (size <= SCREEN_SMALL || size <= c->lease.n)
+		return true;
+	return share_lease(&c->service->shares[LEASE_SCREENS],
+			   shell_box(c->shell)->row.owner, steps, &c->lease) == 0;
+}
+
+/* How many of @n more bytes there is room for. */
+static size_t screen_room(struct console *c, size_t n)
+{
+	size_t has = c->screen.len, most = c->lease.n;
+
+	if (has >= CONSOLE_SCREEN_MAX)
+		return 0;
+	if (n > CONSOLE_SCREEN_MAX - has)
+		n = CONSOLE_SCREEN_MAX - has;
+	if (lease_screen(c, has + n))
+		return n;
+	most = most > SCREEN_SMALL ? most : SCREEN_SMALL;
+	return most > has ? most - has : 0;
+}
+
 /* What the screen shows up to @n is taken from it. */
 static void take_screen(struct console *c, size_t n)
 {
@@ -89,6 +119,8 @@ static void take_screen(struct console *c, size_t n)
 		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
 	c->seen = 0;
 	c->dropped = c->missing = 0;
+	if (c->screen.len == 0)
+		lease_end(c->service, LEASE_SCREENS, &c->lease);
 }
 
 static void unlist(struct console *c, struct act *a)
@@ -226,10 +258,7 @@ static void on_output(struct shell_command *command, int stream UNUSED, const vo
 		      size_t n)
 {
 	struct console *c = command->ctx;
-	size_t room = c->screen.len < CONSOLE_SCREEN_MAX
-			      ? CONSOLE_SCREEN_MAX - c->screen.len
-			      : 0;
-	size_t take = n < room ? n : room;
+	size_t take = c->dropped > 0 ? 0 : screen_room(c, n); /* the rest is its end */
 
 	buf_add(&c->screen, data, take);
 	c->dropped += n - take;
@@ -449,6 +478,7 @@ void console_shell_gone(struct console *c)
 	loop_task_cancel(&c->task);
 	c->looking = loop_timer_free(c->looking);
 	buf_done(&c->screen);
+	lease_end(c->service, LEASE_SCREENS, &c->lease);
 	free(c);
 }
 

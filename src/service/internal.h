@@ -58,6 +58,7 @@ enum lease_kind {
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_EXECS,   /* of one sandbox: its init counts them */
 	LEASE_TERMINALS,
+	LEASE_SCREENS, /* bytes in memory: console.c */
 	LEASE_KIND_MAX,
 };
 
