@@ -117,10 +117,11 @@ def turns():
 @contextlib.contextmanager
 def bounded(what):
     """Nobody waits for long beside it, and the loop does not compute for long."""
-    before, _ = turns()
+    before, longest = turns()
     with probe:
         yield
     after, cpu = turns()
+    cpu = cpu if cpu > longest else 0  # the longest of all was another's: that was told then
     slow = {k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)}
     said = (f"{what}: {probe.n} answers, the worst after {probe.worst:.3f} s where a sleep was late by {probe.slept:.3f} s; "
             f"the loop computed for {cpu:.3f} s at most; turns over 50 ms: {slow}")
@@ -234,8 +235,13 @@ def delete_large_journals():
     for _ in range(8):
         w.result(box, w.exec(box, "head -c 250m /dev/zero", output_limit="256m"))
     w.delete(box)
-    until(lambda: sum(os.stat(p).st_size for p in glob.glob(f"{w.state}/serve/journals/*")) < 512 * MIB,
-          "the journals are still there")
+
+    def size(path):
+        with contextlib.suppress(FileNotFoundError):  # it is removed just now
+            return os.stat(path).st_size
+        return 0
+
+    until(lambda: sum(size(p) for p in glob.glob(f"{w.state}/serve/journals/*")) < 512 * MIB, "the journals are still there")
 
 
 @drive("start_exec", "signal_exec", "write_stdin", "close_stdin", "resize_exec")
