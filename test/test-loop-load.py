@@ -114,20 +114,28 @@ def turns():
             f["warren_loop_longest_turn_cpu_seconds"])
 
 
+def stolen():
+    """Seconds that this machine's processors were another's, so far. The kernel counts them as computing."""
+    with open("/proc/stat", encoding="ascii") as f:
+        return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 @contextlib.contextmanager
 def bounded(what):
     """Nobody waits for long beside it, and the loop does not compute for long."""
     before, longest = turns()
+    lost = stolen()
     with probe:
         yield
+    lost = stolen() - lost
     after, cpu = turns()
     cpu = cpu if cpu > longest else 0  # the longest of all was another's: that was told then
     slow = {k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)}
-    said = (f"{what}: {probe.n} answers, the worst after {probe.worst:.3f} s where a sleep was late by {probe.slept:.3f} s; "
+    said = (f"{what}: {probe.n} answers, the worst after {probe.worst:.3f} s where a sleep was late by {probe.slept:.3f} s and {lost:.2f} s were stolen; "
             f"the loop computed for {cpu:.3f} s at most; turns over 50 ms: {slow}")
     print(f"# {said}", flush=True)
-    ok(probe.worst < LATE + 4 * probe.slept, said)
-    ok(cpu < CPU + probe.slept, said)
+    ok(probe.worst < LATE + 4 * probe.slept + lost, said)
+    ok(cpu < CPU + probe.slept + lost, said)
 
 
 def at_once(n, work):
