@@ -92,8 +92,8 @@ static bool lease_screen(struct console *c, size_t size)
 
 	if (size <= SCREEN_SMALL || size <= c->lease.n)
 		return true;
-	return share_lease(&c->service->shares[LEASE_SCREENS],
-			   shell_box(c->shell)->row.owner, steps, &c->lease) == 0;
+	return share_lease(&c->service->screens, shell_box(c->shell)->row.owner, steps,
+			   &c->lease) == 0;
 }
 
 /* How many of @n more bytes there is room for. */
@@ -120,7 +120,7 @@ static void take_screen(struct console *c, size_t n)
 	c->seen = 0;
 	c->dropped = c->missing = 0;
 	if (c->screen.len == 0)
-		lease_end(c->service, LEASE_SCREENS, &c->lease);
+		share_end(&c->service->screens, &c->lease);
 }
 
 static void unlist(struct console *c, struct act *a)
@@ -478,7 +478,7 @@ void console_shell_gone(struct console *c)
 	loop_task_cancel(&c->task);
 	c->looking = loop_timer_free(c->looking);
 	buf_done(&c->screen);
-	lease_end(c->service, LEASE_SCREENS, &c->lease);
+	share_end(&c->service->screens, &c->lease);
 	free(c);
 }
 

@@ -58,7 +58,6 @@ enum lease_kind {
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_EXECS,   /* of one sandbox: its init counts them */
 	LEASE_TERMINALS,
-	LEASE_SCREENS, /* bytes in memory: console.c */
 	LEASE_KIND_MAX,
 };
 
@@ -206,7 +205,8 @@ struct service {
 	struct pull *pulls; /* under way or waiting, the oldest first */
 	struct figures figures;
 	struct share watches,
-		watched; /* inotify(7): instances, and directories or files */
+		watched;      /* inotify(7): instances, and directories or files */
+	struct share screens; /* bytes of them in memory: console.c */
 	struct share shares[LEASE_KIND_MAX];
 	struct share_denial denial;   /* the last one */
 	uint64_t journal_total;       /* bytes that the journals of a sandbox may have */

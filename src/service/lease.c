@@ -26,8 +26,6 @@ static const struct {
 			  "end some, or create another sandbox; an exec counts until all "
 			  "that it started has closed its output" },
 	[LEASE_TERMINALS] = { "terminals", "end execs or sessions that have one" },
-	[LEASE_SCREENS] = { "bytes on the screens of terminals",
-			    "have commands write less, or to a file" },
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 

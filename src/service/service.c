@@ -9,9 +9,9 @@
 #include "service/internal.h"
 #include "warden/wire.h"
 
-#define WRITERS_MAX 128 /* threads at once, see file_writer.h */
+#define WRITERS_MAX 128            /* threads at once, see file_writer.h */
+#define SCREENS_MAX (512ULL << 20) /* bytes, see console.c */
 /* The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself. */
-#define SCREENS_MAX   (512ULL << 20) /* bytes */
 #define TERMINALS_MAX 3072
 #define HEALTH_MS     2000 /* for the warden to say that it is there */
 
@@ -83,7 +83,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->output_by_disk = o->output_max == 0;
 	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
 	s->shares[LEASE_TERMINALS] = (struct share){ .limit = TERMINALS_MAX };
-	s->shares[LEASE_SCREENS] = (struct share){ .limit = SCREENS_MAX };
+	s->screens.limit = SCREENS_MAX;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r == 0)
