@@ -197,7 +197,8 @@ static int wait_end(int fd, const struct member *sentry, const struct member *go
 	 * A sentry that does not notice, at once, before those inside do. Not all that is in the cgroup: that may
 	 * be another sentry's by now.
 	 */
-	if (!either[0].revents && !proc_is_ending(sentry->dir))
+	if (!either[0].revents && sentry->pidfd >= 0 &&
+	    (sentry->dir < 0 || !proc_is_ending(sentry->dir)))
 		(void)pidfd_send_signal(sentry->pidfd, SIGKILL, NULL, 0);
 	r = control_receive(fd, true, NULL, &why);
 	if (r == -ENOMEM)
