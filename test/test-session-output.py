@@ -199,6 +199,19 @@ def what_an_answer_has_no_room_for_is_told_where_it_is():
 
 
 @test
+def a_client_that_does_not_read_does_not_cost_its_session():
+    """The result of a command that is out of time stands behind output that is not taken: the shell obeyed, and stays."""
+    s = Session(output_limit=65536)
+    s.run("X=kept")
+    with s.stream("yes", timeout_ms=500) as events:
+        next(events)
+        time.sleep(9)  # longer than all the steps by which a command is stopped take
+        _, gaps, last = collect(events)
+    eq((last["type"], last["session"]["timed_out"], last["session"]["ended"], gaps), ("result", True, False, []))
+    eq(s.run("echo $X")["stdout"], "kept\n", "the shell's state")
+
+
+@test
 def what_a_client_did_not_take_of_a_sandbox_that_went():
     """The one hole that is left to a stream: there is nobody any more to wait for its client."""
     s = Session(output_limit="16m")
