@@ -536,7 +536,7 @@ def swerex_output_at_its_largest():
 
 @test
 def swerex_clients_that_do_not_read_share_the_memory():
-    """Ten at once: some are refused for now, nobody else waits, and what they held is free again."""
+    """Ten at once: some get a 503, nobody else waits, and what they held is free again."""
     fill_files()
     w.run(at.box, "echo small >/deep/small")
     with w.client() as c:

@@ -84,10 +84,7 @@ int db_reserve(struct db *db)
 	return r < 0 ? r : reserve_spare(db, true);
 }
 
-/*
- * SQLite empties the file of its shared memory when it opens the store and then needs room for it
- * anew.
- */
+/* SQLite empties the file of its shared memory when it opens the store, and needs room for it again. */
 void db_make_room(struct db *db)
 {
 	struct statvfs fs;
