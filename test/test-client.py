@@ -725,6 +725,17 @@ def a_shell_that_keeps_its_state():
 
 
 @test
+def the_short_form_of_a_session_takes_options():
+    with sandbox() as box:
+        eq(call("session", box, "X=5; echo $X"), b"5\n", "without any")
+        p = warren("session", "--timeout", "500ms", box, "sleep 100", env=environ())
+        eq(p.returncode, 124, f"its status: {p.stderr}")
+        eq(call("session", "-q", box, "echo $X"), b"5\n", "the same shell")
+        p = warren("session", "--no-such", box, "true", env=environ())
+        ok(p.returncode == 125 and b"--no-such" in p.stderr, f"an option that there is not: {p}")
+
+
+@test
 def who_leaves_a_session_leaves_no_command_in_it():
     with sandbox() as box:
         session = call("session", "open", box).decode().strip()

@@ -474,9 +474,11 @@ static const struct command *const verbs[] = { &session_open, &session_run, &ses
 static int run_session(int argc, char **argv)
 {
 	const char *near = NULL;
+	bool help = argc > 1 &&
+		    (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
 
-	/* Neither an option nor a verb, nor nearly one alone: a sandbox, in the short form. */
-	if (argc > 1 && argv[1][0] != '-' && !command_among(verbs, argv[1], &near) &&
+	/* The short form begins with a sandbox or an option of `run`; one word alone may be a verb, mistyped. */
+	if (argc > 1 && !help && !command_among(verbs, argv[1], &near) &&
 	    (argc > 2 || !near))
 		return run_run(argc, argv);
 	return verbs_run(&client_session, argc, argv);
