@@ -212,6 +212,23 @@ def a_client_that_does_not_read_does_not_cost_its_session():
 
 
 @test
+def interrupts_do_not_cost_a_session_whose_result_is_not_read():
+    """The shell waits in a full pipe with its report: each interrupt fails that write, and it is tried again."""
+    for shell in ("/bin/bash", "/bin/sh"):
+        s = Session(output_limit=65536, shell=shell)
+        s.run("X=kept")
+        with s.stream("yes") as events:
+            next(events)
+            for _ in range(5):
+                time.sleep(0.4)
+                WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
+            time.sleep(0.4)
+            _, gaps, last = collect(events)
+        eq((last["type"], last["session"]["interrupted"], last["session"]["ended"], gaps), ("result", True, False, []))
+        eq(s.run("echo $X")["stdout"], "kept\n", f"the state of {shell}")
+
+
+@test
 def what_a_client_did_not_take_of_a_sandbox_that_went():
     """The one hole that is left to a stream: there is nobody any more to wait for its client."""
     s = Session(output_limit="16m")

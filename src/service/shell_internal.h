@@ -49,6 +49,9 @@ struct shell {
 	bool spoke;  /* the command has written something: it has begun */
 	size_t step; /* the next of them */
 	bool stopping, timed_out, interrupted;
+	uint64_t stop_cursor; /* where it was at the last look, while it is held up */
+	uint64_t
+		stop_mark; /* as far as reading counts as being held up; 0: not set yet */
 	size_t stops; /* steps whose signals are on their way: what is in @out waits */
 	bool ended;
 	struct shell_command *command; /* that runs for somebody; NULL */

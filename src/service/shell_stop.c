@@ -17,6 +17,8 @@
 #define INSIST_MS  150 /* and twice as long each time */
 #define INSIST_MAX 4
 #define HELD_MS    250 /* until one looks again whether it is held up */
+#define PIPES_MAX \
+	(4 << 20) /* bytes that may be on their way from a command to its journal */
 
 /* How a command is stopped, step by step; src/session says who is meant. */
 static const struct {
@@ -131,15 +133,35 @@ void shell_on_insist(void *ctx)
 }
 
 /*
- * A sandbox that is paused hears nothing. Behind output that nobody takes, or for which the disk has
- * no room, there may be the result already; so that is no reason to end the shell.
+ * The result of a command that obeyed may stand behind output which was not read yet: in the
+ * journal, or in pipes on the way to it. True while that is read, which a command that goes on
+ * writing cannot draw out: what it writes beyond the mark does not count.
  */
-static bool is_held_up(const struct shell *sh, enum session_step next)
+static bool is_reading(struct shell *sh)
+{
+	uint64_t from, to, before = sh->stop_cursor;
+
+	if (sh->stop_mark == 0) {
+		if (run_extent(sh->run, &from, &to) < 0 || to < sh->cursor)
+			to = sh->cursor;
+		sh->stop_mark = to + PIPES_MAX;
+	}
+	sh->stop_cursor = sh->cursor;
+	return before != sh->cursor && sh->cursor < sh->stop_mark;
+}
+
+/*
+ * A sandbox that is paused hears nothing. Output that nobody takes, or for which the disk has no
+ * room, is no reason to end the shell.
+ */
+static bool is_held_up(struct shell *sh, enum session_step next)
 {
 	if (sh->stops > 0 || (sh->box && sh->box->row.state == SANDBOX_PAUSED))
 		return true;
-	return next == SESSION_STEP_END &&
-	       ((sh->command && sh->command->blocked) || sh->service->disk_full);
+	if (next != SESSION_STEP_END)
+		return false;
+	return is_reading(sh) || (sh->command && sh->command->blocked) ||
+	       sh->service->disk_full;
 }
 
 void shell_on_timer(void *ctx)
@@ -156,6 +178,8 @@ void shell_on_timer(void *ctx)
 		sh->stopping = true;
 		sh->timed_out = true;
 		sh->step = 0;
+		sh->stop_cursor = UINT64_MAX;
+		sh->stop_mark = 0;
 	}
 	if (sh->step >= ARRAY_SIZE(steps))
 		return;

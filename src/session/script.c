@@ -25,7 +25,8 @@
  * Functions, which a DEBUG trap does not see into:
  *
  *	@R	the end of a command: its status is $?, its arguments are @n, @a and @b
- *	@P	the report itself; @W writes the record
+ *	@P	the report itself; @W writes the record, @M the marker alone, and @A writes one of them
+ *		again, to its descriptor, when an interrupt came in between
  *	@C	for bash: can the text be read? If not by what the shell knows, then by a new one, which says why
  *	@s	(made by the line that needs it) sets $? to what the command before left
  *
@@ -124,6 +125,14 @@ const char script_common[] =
 	"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
 		" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\"\n"
 	"}\n"
+	"@M() { \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\"; }\n"
+	/* Of a pipe that is full, an interrupt makes an error. None of it was written then. */
+	"@A() {\n"
+	"for @i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do\n"
+		"case $1 in 7) @W >&7;; *) @M >&8;; esac && \"$@k\" return\n"
+	"done\n"
+	"\"$@k\" return 1\n"
+	"}\n"
 	"@P() {\n"
 		"if \"$@k\" test \"${PWD-}\" -ef .; then @c=$PWD; else @c=$(\"$@k\" pwd); fi\n"
 		"case $@w$@e in [-7]2|[-7]$@z) case $@t$@u in ?*)\n"
@@ -133,7 +142,7 @@ const char script_common[] =
 		"case $@w in s) @w= @e=2;; 7) @w=d$@e;; esac\n"
 		/* A shell that cannot say how a command ended is of no use: it ends. */
 		"case $@a in\n"
-		"?*) @W >&7 && \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\" >&8 || \"$@k\" exit 1;;\n"
+		"?*) { @W >&7 || @A 7; } && { @M >&8 || @A 8; } || \"$@k\" exit 1;;\n"
 		"*) @W >&7 || { @W >&8 && \\exec 7>&8; } || \"$@k\" exit 1\n"
 			"\"$@k\" test -e /proc/self/fd/8 || \\exec 8>&7;;\n"
 		"esac\n"
