@@ -34,11 +34,17 @@ test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
 	@$(MAKE) --no-print-directory all
 	@tools/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
 
-soak: ## the suites that have a long form, whole (about an hour)
+# On which backends the oracle runs, ten minutes each; what is not installed is skipped.
+SOAK_BACKENDS = native gvisor docker chroot
+
+soak: ## the suites that have a long form, whole (about an hour and a half)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape)
-	@WARREN_SOAK=1 WARREN_BUILD=$(abspath $(BUILD)) python3 test/soak-oracle.py
+	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/test-many-execs.py
+	@for b in $(SOAK_BACKENDS); do \
+		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/soak-oracle.py || exit; \
+	done
 
 bench: ## measure, with peers in the same run
 	@tools/install-deps build bench
