@@ -54,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&one, false);
 	free(text);
 	text = copy(data, size);
-	(void)procs_parse(text, 7, 0, &p);
+	(void)procs_parse(text, (struct proc[]){ { .pid = 7 }, { .pid = 9, .start = 5 } },
+			  2, &p);
 	for (size_t i = 0; i < p.n; i++)
 		if (p.procs[i].pid <= 1)
 			abort();

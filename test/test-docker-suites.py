@@ -24,6 +24,8 @@ DURABLE = ("a_stream_goes_on_at_its_cursor", "what_ends_while_nobody_looks",
 REX = ("a_session_outlives_the_service", "an_interrupt_of_what_does_not_listen", "an_interrupt_from_beside",
        "a_command_waits_for_the_one_before", "a_shell_that_is_changed_by_its_commands",
        "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
+OVERDUE = ("a_paused_sandbox_with_an_overdue_exec_is_deleted", "a_pause_in_the_middle_of_a_kill",
+           "hundreds_are_overdue_when_the_service_comes_back")
 ESCAPES = ("directories_inside_are_entered", "the_directory_of_an_exec", "the_directory_of_a_session", "the_directory_of_a_swerex_command",
            "links_that_were_planted_inside", "programs", "searches", "the_directory_of_a_sandbox", "files")
 
@@ -74,6 +76,11 @@ def files():
 @test
 def durability():
     suite("test-serve-durable", *DURABLE)
+
+
+@test
+def overdue():
+    suite("test-overdue", *OVERDUE)
 
 
 @test

@@ -41,7 +41,6 @@
 #define AT_ONCE       16384      /* of them, before others have their turn */
 #define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
-#define SAVED_NS      1000000000ULL /* until one looks again whether it still is */
 
 /* What a slot of init's table has beside. */
 static struct extra {
@@ -604,6 +603,7 @@ int exec_status(struct exec *ex, int status)
 	return told ? 127 << 8 : by_convention(status);
 }
 
+/* As soon as those inside are dead it ends by itself; if nobody could reach them, by us. */
 void child_end(struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
@@ -616,22 +616,6 @@ void child_spare(struct exec *ex)
 {
 	if (ex && ex->pid > 0)
 		extra_of(ex)->end_by = now() + SIGNAL_SECS * 1000000000ULL;
-}
-
-/* As soon as those inside are dead it ends by itself; if nobody could reach them, by us. */
-void tree_kill(struct exec *ex)
-{
-	struct extra *x = extra_of(ex);
-
-	/* One that is saved can only be killed when it goes on. */
-	if (save_is_away()) {
-		ex->timed_out = false;
-		ex->deadline = now() + SAVED_NS;
-		return;
-	}
-	x->end_by = now() + SIGNAL_SECS * 1000000000ULL;
-	if (!work_kill(ex))
-		child_end(ex);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -125,6 +125,15 @@ void child_spare(struct exec *ex);
 uint64_t child_next(void);
 void child_deadlines(void);
 
+/* kill.c: init's tree_kill(), and when it is done */
+/* The worker is at something: those that wait for it are left alone a little longer. */
+void kill_spare(void);
+/* What was to be killed is, or could not be (-errno); -EBUSY: not now. */
+void kill_over(long status);
+/* When to call kill_deadlines() next, ns; 0: never. */
+uint64_t kill_next(void);
+void kill_deadlines(void);
+
 /*
  * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
  * pid or -errno. @user as of place_exec. For what we run inside for ourselves.

@@ -89,8 +89,17 @@ static int add(struct procs *l, struct proc p)
 	return 0;
 }
 
+static bool is_first(const struct proc *p, const struct proc *first, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p->pid == first[i].pid &&
+		    (p->start == first[i].start || first[i].start == 0))
+			return true;
+	return false;
+}
+
 /* "PID (NAME) STAT" after "PID (NAME) STAT"; @ret_end: what is behind them. */
-static int parse_stats(char *text, int first, uint64_t start, struct procs *l,
+static int parse_stats(char *text, const struct proc *first, size_t n, struct procs *l,
 		       char **ret_end)
 {
 	char *next, *end;
@@ -116,17 +125,17 @@ static int parse_stats(char *text, int first, uint64_t start, struct procs *l,
 		p.dead = *stat == 'Z' || *stat == 'X';
 		p.ppid = (int)stat_word(stat, 2);
 		p.start = procs_start(stat);
-		p.ours = p.pid == first && (p.start == start || start == 0);
+		p.ours = is_first(&p, first, n);
 		r = add(l, p);
 	}
 	return r;
 }
 
 /* Lines of script_processes: processes, and behind an empty one those with the mark. */
-static int parse(char *text, int first, uint64_t start, struct procs *l)
+static int parse(char *text, const struct proc *first, size_t n, struct procs *l)
 {
 	char *line = text, *next;
-	int r = parse_stats(text, first, start, l, &line);
+	int r = parse_stats(text, first, n, l, &line);
 
 	if (r < 0)
 		return r;
@@ -181,9 +190,9 @@ static int close_over(const struct procs *l)
 	return 0;
 }
 
-int procs_parse(char *text, int first, uint64_t start, struct procs *ret)
+int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret)
 {
-	int r = parse(text, first, start, ret);
+	int r = parse(text, first, n, ret);
 
 	return r < 0 ? r : close_over(ret);
 }

@@ -25,8 +25,11 @@ struct procs {
 	size_t n;
 };
 
-/* @text is written to. @ret is to be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX. */
-int procs_parse(char *text, int first, uint64_t start, struct procs *ret);
+/*
+ * @text is written to. Of the @n first processes pid and start say which they are (start 0: by
+ * its number alone). @ret is to be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX.
+ */
+int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
 /* NULL: it is not there. */
 struct proc *procs_find(const struct procs *l, int pid);
 /* When a process started, from what its stat says behind its name; 0: it does not say. */

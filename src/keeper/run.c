@@ -373,10 +373,12 @@ static void end_over(void)
 
 static int time_left(void)
 {
-	uint64_t next = child_next(), stuck = work_next(), t = now();
+	uint64_t next = child_next(), t = now();
+	const uint64_t others[] = { work_next(), kill_next() };
 
-	if (stuck && (next == 0 || stuck < next))
-		next = stuck;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (others[i] && (next == 0 || others[i] < next))
+			next = others[i];
 	if (over_by && (next == 0 || over_by < next))
 		next = over_by;
 	if (next == 0)
@@ -393,6 +395,7 @@ static void loop(void)
 
 		for (int i = 0; i < n; i++)
 			handle_event(ev[i].data.u64);
+		kill_deadlines();
 		child_deadlines();
 		work_deadlines();
 		/* What the platform still has of it goes with whoever finds us dead. */

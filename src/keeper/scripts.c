@@ -73,10 +73,11 @@ const char script_processes[] =
 	"fi\n"
 	"echo\n"
 	"if command -v grep >/dev/null 2>&1; then\n"
-		"grep -l \"$m\" /proc/[0-9]*/environ 2>/dev/null\n"
+		"grep -lF \"$m\" /proc/[0-9]*/environ 2>/dev/null\n"
 	"else\n"
 		"for d in /proc/[0-9]*; do\n"
-			"case $(cat \"$d/environ\") in *\"$m\"*) echo \"$d/environ\";; esac\n"
+			"e=$(cat \"$d/environ\")\n"
+			"for x in $m; do case $e in *\"$x\"*) echo \"$d/environ\"; break;; esac; done\n"
 		"done 2>/dev/null\n"
 	"fi\n";
 /* clang-format on */

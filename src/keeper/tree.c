@@ -29,7 +29,6 @@
 
 #define PASSES      16
 #define LISTING_MAX (16U << 20)
-#define PAUSED_NS   250000000 /* until one looks again whether it still is */
 
 /* When what is being done must be over, ns: one request at a time is. */
 static uint64_t tree_until;
@@ -53,19 +52,36 @@ static int run_script(const char *user, const struct buf *script, struct buf *ou
 	return hand_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1, err);
 }
 
-static int look(const struct target *t, struct procs *l, struct warren_error *err)
+static int parse_listing(char *text, const struct target *targets, size_t n,
+			 struct procs *l)
+{
+	AUTO_FREE struct proc *first = calloc(n, sizeof(*first));
+
+	for (size_t i = 0; first && i < n; i++)
+		first[i] =
+			(struct proc){ .pid = targets[i].pid, .start = targets[i].start };
+	return first ? procs_parse(text, first, n, l) : -ENOMEM;
+}
+
+/* What runs inside; ours is whoever belongs to one of the @n, which are all of one user. */
+static int look(const struct target *targets, size_t n, struct procs *l,
+		struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
 	int r;
 
 	*l = (struct procs){ 0 };
-	buf_printf(&script, "m=%s\n", t->mark);
+	/* A pattern a line is one list of them for grep. */
+	buf_puts(&script, "m='");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&script, "%s%s", i ? "\n" : "", targets[i].mark);
+	buf_puts(&script, "'\n");
 	buf_puts(&script, script_processes);
-	r = run_script(t->user, &script, &out, err);
+	r = run_script(targets[0].user, &script, &out, err);
 	if (r < 0)
 		return r;
 	buf_add(&out, "", 1);
-	r = out.failed ? -ENOMEM : procs_parse(out.data, t->pid, t->start, l);
+	r = out.failed ? -ENOMEM : parse_listing(out.data, targets, n, l);
 	if (r == -E2BIG)
 		return error_set(err, EREMOTEIO,
 				 "%s: exec: the sandbox lists more than %d processes",
@@ -96,7 +112,7 @@ static bool is_meant(const struct work *w, const struct proc *p)
 	return true;
 }
 
-static int kill_listed(const struct work *w, const struct procs *l,
+static int kill_listed(const struct work *w, const char *user, const struct procs *l,
 		       struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
@@ -112,27 +128,43 @@ static int kill_listed(const struct work *w, const struct procs *l,
 	buf_puts(&script, " || :");
 	if (n == 0)
 		return 0;
-	r = run_script(w->target.user, &script, &out, err);
+	r = run_script(user, &script, &out, err);
 	return r < 0 ? r : n;
 }
 
 /* Where nothing is to be seen of processes: by its group, which it leads. */
-static int kill_group(const struct work *w, struct warren_error *err)
+static int kill_group(const struct work *w, const struct target *t,
+		      struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
 	bool whole = w->whom != PROTO_WHOM_FIRST || w->sig == SIGKILL;
 	int r;
 
-	if (w->target.pid == 0 || w->whom == PROTO_WHOM_ONE || w->whom == PROTO_WHOM_REST)
+	if (t->pid == 0 || w->whom == PROTO_WHOM_ONE || w->whom == PROTO_WHOM_REST)
 		return 0;
 	buf_printf(&script, "kill -%d %s%d || kill -%d %d", w->sig, whole ? "-- -" : "",
-		   w->target.pid, w->sig, w->target.pid);
-	r = run_script(w->target.user, &script, &out, err);
+		   t->pid, w->sig, t->pid);
+	r = run_script(t->user, &script, &out, err);
 	return r < 0 ? r : r == 0;
 }
 
+static int kill_groups(const struct work *w, const struct target *targets, size_t n,
+		       struct warren_error *err)
+{
+	int any = 0, r;
+
+	for (size_t i = 0; i < n; i++) {
+		r = kill_group(w, &targets[i], err);
+		if (r < 0)
+			return r;
+		any |= r;
+	}
+	return any;
+}
+
 /* Without a shell: what the platform can do about it, which is less. */
-static int send_bare(const struct work *w, struct warren_error *err)
+static int send_bare(const struct work *w, const struct target *t,
+		     struct warren_error *err)
 {
 	bool all = w->whom == PROTO_WHOM_TREE || w->sig == SIGKILL;
 
@@ -141,25 +173,45 @@ static int send_bare(const struct work *w, struct warren_error *err)
 			err, EOPNOTSUPP,
 			"%s: the image has no shell to find these processes with",
 			place.name);
-	return place.platform->signal(&place, w->target.mark,
-				      w->target.user[0] ? w->target.user : NULL, all,
+	return place.platform->signal(&place, t->mark, t->user[0] ? t->user : NULL, all,
 				      w->sig, err);
 }
 
-static int send_signal(const struct work *w, struct warren_error *err)
+/* To each, whatever became of the others; the first error is told. */
+static int send_all_bare(const struct work *w, const struct target *targets, size_t n,
+			 struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct warren_error one = WARREN_ERROR_INIT;
+		int s = send_bare(w, &targets[i], &one);
+
+		if (s < 0 && r == 0) {
+			r = s;
+			*err = one;
+		}
+	}
+	return r;
+}
+
+/* To the @n, which are all of one user. */
+static int send_signal(const struct work *w, const struct target *targets, size_t n,
+		       struct warren_error *err)
 {
 	int passes = w->sig == SIGKILL && w->whom != PROTO_WHOM_ONE ? PASSES : 1;
 	int any = 0;
 
 	deadline_start();
 	if (!inside.shell[0] && place.platform->signal)
-		return send_bare(w, err);
+		return send_all_bare(w, targets, n, err);
 	for (int i = 0; i < passes; i++) {
 		struct procs l;
-		int r = look(&w->target, &l, err);
+		int r = look(targets, n, &l, err);
 
 		if (r == 0)
-			r = l.n > 0 ? kill_listed(w, &l, err) : kill_group(w, err);
+			r = l.n > 0 ? kill_listed(w, targets[0].user, &l, err)
+				    : kill_groups(w, targets, n, err);
 		free(l.procs);
 		if (r < 0)
 			return r;
@@ -193,10 +245,10 @@ void tree_end(void)
 	(void)strcpy(inside.shell, "/bin/sh");
 	(void)snprintf(all.target.mark, sizeof(all.target.mark), BOX_NAME "=%s",
 		       place.id);
-	r = send_signal(&all, &ignored);
+	r = send_signal(&all, &all.target, 1, &ignored);
 	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT) {
 		all.target.user[0] = '\0';
-		(void)send_signal(&all, &ignored);
+		(void)send_signal(&all, &all.target, 1, &ignored);
 	}
 	hand_release();
 }
@@ -262,7 +314,7 @@ static long list_all(const struct work *w, int file, struct warren_error *err)
 	int r;
 
 	deadline_start();
-	r = look(&w->target, &l, err);
+	r = look(&w->target, 1, &l, err);
 	if (r == 0)
 		r = ask_more(&w->target, &l, &more, err);
 	buf_add(&more, "\n", 2);
@@ -299,19 +351,33 @@ static bool is_paused(void)
 	       place.platform->silent(&place, &ignored) == -EBUSY;
 }
 
-/* What is out of time while the sandbox is paused is killed when that is over: before, it reaches nobody. */
-static int kill_overdue(const struct work *w, struct warren_error *err)
+/*
+ * What is out of time while the sandbox is paused is killed when that is over (kill.c): before,
+ * nobody inside is reached. A pause that came and went meanwhile may have taken all the time
+ * there was: so there is a second try.
+ */
+static int kill_unless_paused(const struct work *w, const struct target *targets,
+			      size_t n, struct warren_error *err)
 {
-	int r;
+	int r = -ETIMEDOUT;
 
-	do {
-		while (is_paused()) {
-			work_sign();
-			(void)nanosleep(&(struct timespec){ .tv_nsec = PAUSED_NS }, NULL);
-		}
-		r = send_signal(w, err);
-	} while (r < 0 && r != -ESRCH && is_paused());
-	return r;
+	for (int i = 0; i < 2 && r == -ETIMEDOUT; i++) {
+		if (is_paused())
+			return -EBUSY;
+		work_sign();
+		r = send_signal(w, targets, n, err);
+	}
+	return r < 0 && r != -ESRCH && is_paused() ? -EBUSY : r;
+}
+
+void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n)
+{
+	struct work all = *w;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	all.sig = SIGKILL;
+	all.whom = PROTO_WHOM_TREE;
+	work_reply(w, kill_unless_paused(&all, targets, n, &err), 0, -1, NULL);
 }
 
 void tree_work(const struct work *w, int file)
@@ -321,9 +387,7 @@ void tree_work(const struct work *w, int file)
 
 	if (w->kind == WORK_LIST)
 		r = file < 0 ? -EPROTO : list_all(w, file, &err);
-	else if (w->kind == WORK_KILL)
-		r = kill_overdue(w, &err);
 	else
-		r = send_signal(w, &err);
+		r = send_signal(w, &w->target, 1, &err);
 	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
 }

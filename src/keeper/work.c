@@ -99,9 +99,17 @@ static void carry_out(size_t size, int *fds, size_t n_fds)
 	case WORK_GONE:
 		spool_abandon(w.connection);
 		break;
+	case WORK_KILL: {
+		static struct target targets[WORK_KILLS_MAX];
+
+		/* The parcel is where our answers are put together. */
+		size = size < sizeof(targets) ? size : sizeof(targets);
+		(void)memcpy(targets, parcel.msg, size);
+		tree_kill_overdue(&w, targets, size / sizeof(*targets));
+		break;
+	}
 	case WORK_SIGNAL:
 	case WORK_LIST:
-	case WORK_KILL:
 		tree_work(&w, n_fds > 0 ? fds[0] : -1);
 		break;
 	}
@@ -278,18 +286,13 @@ int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_
 	return ask(FILES, w, NULL, 0, fds, n_fds);
 }
 
-bool work_kill(const struct exec *ex)
+int work_kill(const struct target *targets, size_t n)
 {
-	struct work w = { .kind = WORK_KILL,
-			  .conn = -1,
-			  .slot = (uint32_t)(ex - init.execs),
-			  .exec = ex->id,
-			  .target = *child_target(ex),
-			  .sig = SIGKILL,
-			  .whom = PROTO_WHOM_TREE };
+	struct work w = { .kind = WORK_KILL, .conn = -1 };
 
-	return (inside.shell[0] || place.platform->signal) &&
-	       ask(SIGNALS, w, NULL, 0, NULL, 0) == 0;
+	_Static_assert(WORK_KILLS_MAX * sizeof(*targets) <= PROTO_MESSAGE_MAX,
+		       "they do not fit into a message");
+	return ask(SIGNALS, w, targets, n * sizeof(*targets), NULL, 0);
 }
 
 static void settle(struct worker *k, const struct work *w)
@@ -298,7 +301,7 @@ static void settle(struct worker *k, const struct work *w)
 		const struct work *p = &k->pending[i];
 
 		if (p->kind == w->kind && p->conn == w->conn && p->seq == w->seq &&
-		    p->connection == w->connection && p->exec == w->exec) {
+		    p->connection == w->connection) {
 			k->pending[i] = k->pending[--k->n_pending];
 			return;
 		}
@@ -311,14 +314,6 @@ static bool is_interim(const struct proto_reply *r, size_t size)
 	       r->status == -EINPROGRESS;
 }
 
-/* The exec that is to be killed; NULL: it is gone. */
-static struct exec *killed_by(const struct work *w)
-{
-	struct exec *ex = &init.execs[w->slot % PROTO_EXECS_MAX];
-
-	return ex->used && ex->id == w->exec ? ex : NULL;
-}
-
 /* Who waits behind a long job would give the sandbox up for lost. */
 static void ask_patience(const struct worker *k)
 {
@@ -327,16 +322,17 @@ static void ask_patience(const struct worker *k)
 
 		if (w->conn >= 0 && work_connection(w->conn) == w->connection)
 			reply(w->conn, w->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
-		if (w->kind == WORK_KILL)
-			child_spare(killed_by(w));
 	}
 }
 
 static void pass_on(struct worker *k, size_t size, int fd)
 {
+	const struct proto_reply *said = (const void *)parcel.msg;
 	const struct work *w = &parcel.w;
 
-	if (is_interim((const void *)parcel.msg, size)) {
+	if (k == &workers[SIGNALS])
+		kill_spare();
+	if (is_interim(said, size)) {
 		ask_patience(k);
 		return;
 	}
@@ -344,8 +340,7 @@ static void pass_on(struct worker *k, size_t size, int fd)
 	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
 		save_over(w->kind == WORK_SAVE, (const void *)parcel.msg, size);
 	if (w->kind == WORK_KILL) {
-		if (killed_by(w))
-			child_end(killed_by(w));
+		kill_over(size >= sizeof(*said) ? said->status : -EPROTO);
 	} else if (w->conn >= 0 && w->connection &&
 		   work_connection(w->conn) == w->connection) {
 		conn_send(w->conn, parcel.msg, size, &fd, fd >= 0);
@@ -403,6 +398,8 @@ static void give_up(const struct work *w)
 
 	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
 		save_died(w->kind == WORK_SAVE, &why);
+	if (w->kind == WORK_KILL)
+		kill_over(-why.code);
 	if (w->conn < 0 || work_connection(w->conn) != w->connection)
 		return;
 	reply_why = why.msg[0] ? why.msg : NULL;

@@ -16,7 +16,7 @@ enum work_kind {
 	WORK_REQUEST, /* a message of proto.h about files, which follows */
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_LIST,    /* LIST, and a file comes along */
-	WORK_KILL,    /* an exec that is overdue */
+	WORK_KILL,    /* execs that are overdue: their targets follow */
 	WORK_SAVE,    /* SAVE, and the file comes along */
 	WORK_RESTORE, /* RESTORE, and with the file what was held */
 	WORK_GONE,    /* a connection is: what it had begun is nobody's */
@@ -28,7 +28,6 @@ struct work {
 	int conn;            /* that asked; -1: none */
 	uint64_t connection; /* which it was: the inode of its socket */
 	uint32_t seq;
-	uint32_t slot, exec; /* of WORK_KILL */
 	struct target target;
 	int sig, pid;
 	enum proto_whom whom;
@@ -44,8 +43,9 @@ int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_
 /* Which connection @c is, and that it is no more. */
 uint64_t work_connection(int c);
 void work_gone(uint64_t connection);
-/* false: nobody will be found. */
-bool work_kill(const struct exec *ex);
+/* All of one user; kill_over() has the outcome. -errno: nobody was asked. */
+#define WORK_KILLS_MAX 256
+int work_kill(const struct target *targets, size_t n);
 /* A worker has something to say. */
 void work_heard(unsigned which);
 /* When to call work_deadlines() next, ns; 0: never. */
@@ -66,6 +66,7 @@ void work_sign(void);
 
 /* tree.c: in a worker */
 void tree_work(const struct work *w, int file);
+void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
 /* All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker. */
 void tree_end(void);
 /* port.c: in a worker */
