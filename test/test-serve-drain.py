@@ -142,6 +142,19 @@ def readers_that_do_not_read_are_not_waited_for():
 
 
 @test
+def a_large_pool_is_removed_at_once():
+    """Not one after the other: that takes as long as to make it did."""
+    needs("init")
+    with World(config="pool:\n  min: 300\n  max: 300\n") as w:
+        begun = time.monotonic()
+        until(lambda: len(w.parts()) == 300, "the pool is not full", 120)
+        made, took = time.monotonic() - begun, stop(w)
+        print(f"# 300 were made in {made:.1f} s, and removed in {took:.1f} s", flush=True)
+        ok(took < max(1, made * 0.45), f"it took {took:.1f} s to stop, and {made:.1f} s to make the pool")
+        eq(w.boxes(), set(), "what is left of the pool")
+
+
+@test
 def a_restart_under_load_is_a_reconnect():
     needs("control")
     with World() as w:

@@ -14,7 +14,9 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 
 #include "backend/native/making.h"
@@ -119,15 +121,27 @@ struct native_part *part_take(struct native *n, const char *id)
 	return part;
 }
 
+/*
+ * To end is what takes a part long, most of all its network namespace, and the kernel ends many
+ * as fast as one: so all are killed before the first is waited for.
+ */
 size_t part_drop(void *state, size_t n)
 {
+	struct native_part *going = NULL, **last = &going;
 	size_t done = 0;
 
-	for (; done < n; done++) {
-		struct native_part *part = part_take(state, NULL);
+	for (struct native_part *part; done < n && (part = part_take(state, NULL));
+	     done++) {
+		if (part->m.box->pidfd >= 0)
+			(void)pidfd_send_signal(part->m.box->pidfd, SIGKILL, NULL, 0);
+		part->next = NULL;
+		*last = part;
+		last = &part->next;
+	}
+	while (going) {
+		struct native_part *part = going;
 
-		if (!part)
-			break;
+		going = part->next;
 		making_end(&part->m, -ECANCELED);
 		free(part);
 	}
