@@ -286,6 +286,8 @@ static void on_here(void *ctx, int r, const char *json, size_t size,
 	struct pulling *p = c->state;
 	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
 
+	if (p && p->ended)
+		p = NULL; /* the service stops, and has said so */
 	if (p && r < 0) {
 		end_failed(p, err);
 	} else if (p) {
@@ -312,6 +314,22 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 	else if (r == 0)
 		image_ask(c->v1->service, IMAGE_INSPECT, body_text(&c->body, "image"),
 			  on_here, call_ref(c));
+}
+
+/* A registry takes as long as it likes: there is time for what is almost done, and no more. */
+static void pulling_stop(struct call *c, bool last)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct pulling *p = c->state;
+
+	if (!last || !p || p->ended)
+		return;
+	image_leave(&p->waiter);
+	(void)error_set(&why, ESHUTDOWN,
+			"the service stops before the image is here: pull it again when "
+			"it is back");
+	p->backend = NULL; /* it is not its error */
+	end_failed(p, &why);
 }
 
 static void on_drained(struct http_request *req)
@@ -403,6 +421,7 @@ void v1_pull_image(struct call *c)
 		return;
 	}
 	c->req->drained = on_drained;
+	c->stop = pulling_stop;
 	call_begin_stream(c, p->sse);
 	loop_timer_set(p->timer, HEARTBEAT_MS);
 	put_layers(p);

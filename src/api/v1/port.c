@@ -91,6 +91,16 @@ static void on_proxied(void *ctx, int why UNUSED)
 	call_closed(ctx);
 }
 
+/*
+ * What a server in a sandbox has begun to say, and what goes through a tunnel, has no end that we
+ * know of: there is some time for it, and no more. What has not begun is refused (net/http.h).
+ */
+static void port_stop(struct call *c, bool last)
+{
+	if (last && http_status(c->req) != 0)
+		http_cut(c->req, 503, "the service stops");
+}
+
 /* The sandbox was in use for as long as this took. */
 static void port_gone(struct call *c)
 {
@@ -194,6 +204,7 @@ static void reach(struct call *c, void (*go_on)(struct call *c, int fd))
 	box_engage(box);
 	c->state = e;
 	c->gone = port_gone;
+	c->stop = port_stop;
 	box_connect_port(box, (uint16_t)c->route.number[1], on_connected, call_ref(c));
 }
 
