@@ -81,6 +81,13 @@ struct http_request {
 	/* The handler's own: */
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may go on */
+	/*
+	 * For http_stream(), of a body of known length: room for the next piece, of which *@size
+	 * bytes are left. Set *@size to what there is room for, and return it: the next piece
+	 * is there, if it is not in a buffer already, and no byte of another request ever is.
+	 * Must stay until that piece has come or the request is paused or closed. NULL: no such room.
+	 */
+	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
 	struct http_request **handle; /* becomes NULL when it is closed; may be NULL */
 };

@@ -380,6 +380,25 @@ static size_t on_data(void *ctx, char *data, size_t n)
 	return work(ctx, data, n);
 }
 
+/* What comes behind the body is another request's: whose room this is must not see it. */
+static char *on_room(void *ctx, size_t *size)
+{
+	struct http_conn *c = ctx;
+	struct request *r = c->req;
+	size_t left = (size_t)c->body.left;
+	char *room;
+
+	if (!r || !r->pub.room || r->sink != SINK_STREAM || r->upgraded || r->paused ||
+	    r->ended || c->lingering || c->aborted || c->body.done ||
+	    c->body.kind != HTTP_BODY_LENGTH)
+		return NULL;
+	*size = left;
+	room = r->pub.room(&r->pub, size);
+	if (*size > left)
+		*size = left;
+	return room;
+}
+
 /* Nothing more comes from the client. What does not need more goes on. */
 static void on_ended(void *ctx, bool drained)
 {
@@ -464,6 +483,7 @@ void http_conn_overfull(struct http_conn *c)
 
 static const struct stream_ops conn_ops = {
 	.data = on_data,
+	.room = on_room,
 	.ended = on_ended,
 	.drained = on_drained,
 	.failed = on_failed,

@@ -203,8 +203,16 @@ static void offer(struct stream *s, char *data, size_t n)
 
 static void read_some(struct stream *s)
 {
-	ssize_t n = stream_receive(s, s->loop->in, LOOP_IN_SIZE);
+	size_t size = 0;
+	char *in =
+		s->ops->room && stream_kept(s) == 0 ? s->ops->room(s->ctx, &size) : NULL;
+	ssize_t n;
 
+	if (!in) {
+		in = s->loop->in;
+		size = LOOP_IN_SIZE;
+	}
+	n = stream_receive(s, in, size);
 	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
@@ -217,7 +225,7 @@ static void read_some(struct stream *s)
 		return;
 	}
 	s->received += (uint64_t)n;
-	offer(s, s->loop->in, (size_t)n);
+	offer(s, in, (size_t)n);
 	if (!s->is_closed && s->buffered && !s->paused)
 		loop_defer(s->loop, &s->task);
 }

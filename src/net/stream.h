@@ -32,6 +32,11 @@ struct stream_ops {
 	/* How many of the @n bytes are done with. May pause. The bytes may be written to. */
 	size_t (*data)(void *ctx, char *data, size_t n);
 	/*
+	 * Where the next bytes may be received, at most *@size of them; NULL: anywhere. All that
+	 * come there are to be taken by data(). May be NULL.
+	 */
+	char *(*room)(void *ctx, size_t *size);
+	/*
 	 * The peer has ended its half. When @drained, all its bytes were offered;
 	 * else some may still come, once reading is resumed.
 	 */

@@ -34,7 +34,9 @@ struct files {
 	struct making *making;  /* directories; NULL: none */
 	char called[64];        /* what is asked next, for errors; "": by its path */
 	int pieces;             /* a memfd with what is being written; -1: none */
+	char *room;             /* the same, mapped; NULL: it is not */
 	unsigned pieces_busy;   /* of PIECES in it, as bits */
+	unsigned filling;       /* 1 + one of them, that files_room() has told; 0: none */
 	unsigned piece_next;    /* one of them, that the next request needs; 0: none */
 	int large_next;         /* or a memfd for it alone; -1: none */
 };
@@ -141,7 +143,7 @@ static void leave_box(struct files *f)
 }
 
 /* Empty, whoever else has it open: its pages are the service's memory. */
-static void drop_pieces(int fd)
+static void drop_large(int fd)
 {
 	int r UNUSED; /* nobody can seal it */
 
@@ -151,6 +153,38 @@ static void drop_pieces(int fd)
 	(void)close(fd);
 }
 
+/*
+ * A memfd for PIECES. Its size is sealed: whoever could cut it short inside would end us, who have
+ * it mapped, with SIGBUS.
+ */
+static int pieces_open(struct files *f)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (f->pieces >= 0)
+		return 0;
+	fd = memfd_create("warren-write", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, PIECES * PIECE_SIZE) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	f->pieces = TAKE_FD(fd);
+	return 0;
+}
+
+static void pieces_close(struct files *f)
+{
+	int r UNUSED; /* nobody can seal it */
+
+	if (f->pieces < 0)
+		return;
+	if (f->room)
+		(void)munmap(f->room, PIECES * PIECE_SIZE);
+	f->room = NULL;
+	r = fallocate(f->pieces, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		      PIECES * PIECE_SIZE);
+	(void)close(TAKE_FD(f->pieces));
+}
+
 struct files *files_end(struct files *f)
 {
 	if (!f)
@@ -158,8 +192,8 @@ struct files *files_end(struct files *f)
 	for (struct files_ask *a = f->asks; a; a = a->next)
 		a->files = NULL;
 	leave_box(f);
-	drop_pieces(f->pieces);
-	drop_pieces(f->large_next);
+	pieces_close(f);
+	drop_large(f->large_next);
 	lease_end(f->service, LEASE_DESCRIPTORS, &f->descriptors);
 	free(f->making);
 	free(f);
@@ -237,7 +271,7 @@ static void answered(struct files_ask *a, struct files_answer *answer,
 		     const struct warren_error *err)
 {
 	unlink_ask(a);
-	drop_pieces(a->large);
+	drop_large(a->large);
 	if (a->files)
 		a->files->pieces_busy &= ~a->piece;
 	if (a->files)
@@ -338,7 +372,7 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 	}
 	if (r < 0) {
 		f->pieces_busy &= ~a->piece;
-		drop_pieces(a->large);
+		drop_large(a->large);
 		free(a);
 		fn(ctx, NULL, &err);
 		return;
@@ -486,39 +520,88 @@ bool files_have_workers(const struct files *f)
 	return f->box && f->box->workers;
 }
 
-/* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
-static int put_piece(struct files *f, const void *data, size_t n, uint64_t *ret_offset)
+/* One that is free; PIECES: none is. */
+static unsigned piece_free(const struct files *f)
 {
 	unsigned i = 0;
-	int fd;
 
-	while (i < PIECES && f->pieces_busy & (1U << i))
+	while (i < PIECES && (f->pieces_busy & (1U << i) || f->filling == i + 1))
 		i++;
-	if (n > PIECE_SIZE || i == PIECES)
-		i = PIECES;
-	fd = i < PIECES && f->pieces >= 0 ? fcntl(f->pieces, F_DUPFD_CLOEXEC, 3)
-					  : memfd_create("warren-write", MFD_CLOEXEC);
-	if (fd >= 0 && i < PIECES && f->pieces < 0)
-		f->pieces = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return i;
+}
+
+char *files_room(struct files *f, size_t *size)
+{
+	unsigned i = f->filling ? f->filling - 1 : piece_free(f);
+	void *p;
+
+	if (!files_have_workers(f) || *size <= WRITE_INLINE_MAX || i == PIECES ||
+	    pieces_open(f) < 0)
+		return NULL;
+	if (!f->room) {
+		p = mmap(NULL, PIECES * PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 f->pieces, 0);
+		if (p == MAP_FAILED)
+			return NULL;
+		f->room = p;
+	}
+	*size = PIECE_SIZE;
+	f->filling = i + 1;
+	return f->room + (size_t)i * PIECE_SIZE;
+}
+
+static int write_at(int fd, const char *data, size_t n, uint64_t offset)
+{
+	while (n > 0) {
+		ssize_t w = pwrite(fd, data, n, (off_t)offset);
+
+		if (w < 0 && errno != EINTR)
+			return -errno;
+		w = w > 0 ? w : 0;
+		data += w;
+		offset += (uint64_t)w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+/* In a memfd of its own, which the next request needs; the caller's to close. */
+static int put_large(struct files *f, const void *data, size_t n)
+{
+	AUTO_CLOSE int fd = memfd_create("warren-write", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : write_at(fd, data, n, 0);
+
+	if (r == 0) {
+		f->large_next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		r = f->large_next < 0 ? -errno : 0;
+	}
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
+static int put_piece(struct files *f, const char *data, size_t n, uint64_t *ret_offset)
+{
+	size_t filled = f->filling ? (size_t)(f->filling - 1) * PIECE_SIZE : 0;
+	bool there = f->filling && data == f->room + filled;
+	unsigned i = there ? f->filling - 1 : piece_free(f);
+	uint64_t offset = (uint64_t)i * PIECE_SIZE;
+	int fd, r = 0;
+
+	*ret_offset = 0;
+	if (n > PIECE_SIZE || i == PIECES || pieces_open(f) < 0)
+		return put_large(f, data, n);
+	if (!there)
+		r = write_at(f->pieces, data, n, offset);
+	if (r < 0)
+		return r;
+	fd = fcntl(f->pieces, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return -errno;
-	*ret_offset = i < PIECES && f->pieces >= 0 ? (uint64_t)i * PIECE_SIZE : 0;
-	for (size_t done = 0; done < n;) {
-		ssize_t w = pwrite(fd, (const char *)data + done, n - done,
-				   (off_t)(*ret_offset + done));
-
-		if (w < 0 && errno != EINTR) {
-			int code = errno;
-
-			(void)close(fd);
-			return -code;
-		}
-		done += w > 0 ? (size_t)w : 0;
-	}
-	f->piece_next = i < PIECES && f->pieces >= 0 ? 1U << i : 0;
+	*ret_offset = offset;
+	f->piece_next = 1U << i;
 	f->pieces_busy |= f->piece_next;
-	if (!f->piece_next)
-		f->large_next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (there)
+		f->filling = 0;
 	return fd;
 }
 

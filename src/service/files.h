@@ -112,6 +112,12 @@ void files_add_watch(struct files *f, int notify, const char *path, uint32_t mas
 bool files_have_workers(const struct files *f);
 int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
 		files_fn fn, void *ctx, struct warren_error *err);
+/*
+ * Memory that a worker can read, the same at each call until files_write() is called with its
+ * beginning as @data: that is not copied once more. *@size: how much is to come, then how
+ * much there is room for. NULL: there is none, or it is not worth it.
+ */
+char *files_room(struct files *f, size_t *size);
 /* mkdir -p; the value is not 0 if the last one was made. */
 void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
 		     void *ctx);

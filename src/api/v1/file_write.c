@@ -15,6 +15,8 @@
 #include "api/v1/file.h"
 #include "service/file_writer.h"
 
+#define GATHER_LEAST (32U << 10) /* room that is worth to be waited for */
+
 struct writing {
 	struct file_call fc;
 	struct place_job *finding;
@@ -27,8 +29,11 @@ struct writing {
 	struct file_writer *writer; /* what is under way, of a thread; NULL: nothing */
 	uint32_t stream;
 	unsigned under_way; /* pieces */
-	bool ended;         /* there are no more */
-	char name[64];      /* in the directory */
+	const char *room;   /* where the next piece comes to be; NULL: nowhere */
+	size_t room_size;
+	size_t gathered; /* in it, not under way */
+	bool ended;      /* there are no more */
+	char name[64];   /* in the directory */
 };
 
 static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
@@ -152,37 +157,16 @@ static void complete(struct writing *w)
 		rename_it(w);
 }
 
-static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
-			     const struct warren_error *err)
-{
-	struct writing *w = ctx;
+static void on_piece_written(void *ctx, struct files_answer *a,
+			     const struct warren_error *err);
 
-	w->writer = NULL;
-	w->under_way--;
-	if (err)
-		file_fail(w->fc.call, err);
-	else if (!w->ended)
-		http_resume(w->fc.call->req);
-	else if (!w->nameless && w->under_way == 0)
-		complete(w);
-}
-
-static void on_piece(struct http_request *req, const char *data, size_t n)
+/* False: it failed, or is done with, and so is the request. */
+static bool write_piece(struct writing *w, const char *data, size_t n)
 {
-	struct call *c = req->user;
-	struct writing *w = c->state;
+	struct call *c = w->fc.call;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	if (!w || c->answered || w->fd < 0)
-		return;
-	if (n == 0) {
-		w->ended = true;
-		/* A file without a name gets one behind the last piece, or not at all. */
-		if (w->nameless || w->under_way == 0)
-			complete(w);
-		return;
-	}
 	files_call(w->fc.files, "write", w->fc.path);
 	w->under_way++;
 	r = file_writer_start(w->fc.files, w->fd, w->stream, w->nameless, data, n,
@@ -190,10 +174,83 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 	if (r < 0)
 		file_fail(c, &err);
 	if (r < 0 || c->answered)
-		return;
+		return false;
 	w->under_way -= r == 1;
-	if (w->under_way >= file_writer_ahead(w->fc.files))
+	return true;
+}
+
+static bool write_gathered(struct writing *w)
+{
+	size_t n = w->gathered;
+
+	w->gathered = 0;
+	return n == 0 || write_piece(w, w->room, n);
+}
+
+static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
+			     const struct warren_error *err)
+{
+	struct writing *w = ctx;
+
+	w->writer = NULL;
+	w->under_way--;
+	if (err) {
+		file_fail(w->fc.call, err);
+	} else if (!w->ended) {
+		if (write_gathered(w))
+			http_resume(w->fc.call->req);
+	} else if (!w->nameless && w->under_way == 0) {
+		complete(w);
+	}
+}
+
+/*
+ * What comes while others are under way is gathered, as far as there is room: a client may send
+ * little at a time, and each request to a worker costs as much as to write many pages.
+ */
+static void on_piece(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct writing *w = c->state;
+	bool more;
+
+	if (!w || c->answered || w->fd < 0)
+		return;
+	if (n == 0) {
+		w->ended = true;
+		/* A file without a name gets one behind the last piece, or not at all. */
+		if (write_gathered(w) && (w->nameless || w->under_way == 0))
+			complete(w);
+		return;
+	}
+	if (w->room && data == w->room + w->gathered) {
+		w->gathered += n;
+		if (w->under_way > 0 && w->room_size - w->gathered >= GATHER_LEAST)
+			return;
+		more = write_gathered(w);
+	} else {
+		more = write_gathered(w) && write_piece(w, data, n);
+	}
+	if (more && w->under_way >= file_writer_ahead(w->fc.files))
 		http_pause(req);
+}
+
+static char *on_room(struct http_request *req, size_t *size)
+{
+	struct call *c = req->user;
+	struct writing *w = c->state;
+	size_t all = *size + (w ? w->gathered : 0);
+	char *room;
+
+	if (!w || c->answered || w->fd < 0)
+		return NULL;
+	room = files_room(w->fc.files, &all);
+	if (!room)
+		return NULL;
+	w->room = room;
+	w->room_size = all;
+	*size = all - w->gathered;
+	return room + w->gathered;
 }
 
 static void open_named(struct writing *w);
@@ -224,6 +281,7 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 		write_failed(w, ENXIO);
 		return;
 	}
+	w->fc.call->req->room = on_room;
 	if (w->fc.call->req->has_body)
 		http_stream(w->fc.call->req, on_piece);
 	else
