@@ -17,8 +17,9 @@
 #include "net/loop.h"
 #include "service/files.h"
 
-#define AT_ONCE   64 /* steps, some for each entry, before others have their turn */
-#define LEVEL_MAX (64U << 20)
+#define AT_ONCE      64 /* steps, some for each entry, before others have their turn */
+#define LEVEL_MAX    (64U << 20)
+#define SORT_AT_ONCE (128U << 10) /* of entries: a millisecond */
 
 struct level {
 	int fd;
@@ -35,8 +36,18 @@ struct level {
 	} phase;
 };
 
+/* All of a directory is sorted on another thread, if it is much: 100,000 names take a tenth of a second. */
+struct sorting {
+	struct walk *walk; /* NULL: gone */
+	struct level level;
+	unsigned sorted;
+	struct warren_error err;
+	int result;
+};
+
 struct walk {
 	struct files *files;
+	struct sorting *sorting; /* the last level; NULL: none */
 	struct walk_options o;
 	void *ctx;
 	struct level *levels; /* WALK_DEPTH_MAX of them at most */
@@ -70,6 +81,8 @@ struct walk *walk_free(struct walk *w)
 {
 	if (!w)
 		return NULL;
+	if (w->sorting)
+		w->sorting->walk = NULL;
 	while (w->n > 0)
 		level_done(&w->levels[--w->n]);
 	loop_task_cancel(&w->turn);
@@ -102,7 +115,7 @@ static int push(struct walk *w, int fd)
 }
 
 /* Where each entry of @l begins. Checked here, so that nothing later can fail. */
-static int index_entries(struct walk *w, struct level *l)
+static int index_entries(struct level *l, struct warren_error *err)
 {
 	struct proto_found found;
 	size_t n = 0;
@@ -114,11 +127,11 @@ static int index_entries(struct walk *w, struct level *l)
 		if (proto_next(l->data.data, l->data.len, &at, &found) != 1 ||
 		    found.name[0] == '\0')
 			return error_set(
-				&w->err, EPROTO,
+				err, EPROTO,
 				"the sandbox's init does not keep to the protocol");
 	l->order = n > 0 ? malloc(n * sizeof(*l->order)) : NULL;
 	if (n > 0 && !l->order)
-		return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
+		return error_errno(err, ENOMEM, "list a directory");
 	for (size_t at = 0; l->n < n;) {
 		l->order[l->n++] = (uint32_t)at;
 		(void)proto_next(l->data.data, l->data.len, &at, &found);
@@ -134,18 +147,18 @@ static int by_name(const void *a, const void *b, void *data)
 		      base + *(const uint32_t *)b + sizeof(struct proto_entry));
 }
 
-/* Sort, and forget what is beyond the number that is wanted. */
-static int sort_level(struct walk *w, struct level *l)
+/* Sort, and forget what is beyond @sorted. */
+static int sort_level(struct level *l, unsigned sorted, struct warren_error *err)
 {
 	struct buf kept = BUF_INIT(LEVEL_MAX);
-	int r = index_entries(w, l);
+	int r = index_entries(l, err);
 
 	if (r < 0 || l->n == 0)
 		return r;
 	qsort_r(l->order, l->n, sizeof(*l->order), by_name, l->data.data);
-	if (l->n <= w->o.sorted)
+	if (l->n <= sorted)
 		return 0;
-	for (size_t i = 0; i < w->o.sorted; i++) {
+	for (size_t i = 0; i < sorted; i++) {
 		struct proto_found found;
 		size_t at = l->order[i], from = at;
 
@@ -154,11 +167,11 @@ static int sort_level(struct walk *w, struct level *l)
 	}
 	if (kept.failed) {
 		buf_done(&kept);
-		return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
+		return error_errno(err, ENOMEM, "list a directory");
 	}
 	buf_done(&l->data);
 	l->data = kept;
-	return index_entries(w, l); /* in the order in which they were kept */
+	return index_entries(l, err); /* in the order in which they were kept */
 }
 
 static void step(struct walk *w);
@@ -177,7 +190,59 @@ static void fail(struct walk *w, const struct warren_error *err)
 	w->stop = true;
 }
 
-/* The next part of @l is there. */
+static void sorting_work(void *ctx)
+{
+	struct sorting *s = ctx;
+
+	s->result = sort_level(&s->level, s->sorted, &s->err);
+}
+
+static void sorting_done(void *ctx)
+{
+	struct sorting *s = ctx;
+	struct walk *w = s->walk;
+
+	if (w) {
+		struct level *l = &w->levels[w->n - 1];
+
+		w->sorting = NULL;
+		l->data = s->level.data;
+		l->order = s->level.order;
+		l->n = s->level.n;
+		l->i = 0;
+		if (s->result < 0)
+			fail(w, &s->err);
+		go_on(w);
+	} else {
+		s->level.fd = -1;
+		level_done(&s->level);
+	}
+	free(s);
+}
+
+/* 1: later; 0 or -errno: it is done. */
+static int sort_soon(struct walk *w, struct level *l)
+{
+	struct sorting *s = l->data.len > SORT_AT_ONCE ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return sort_level(l, w->o.sorted, &w->err);
+	s->walk = w;
+	s->sorted = w->o.sorted;
+	s->level.data = l->data;
+	s->level.order = l->order;
+	if (loop_work(files_loop(w->files), sorting_work, sorting_done, s) < 0) {
+		free(s);
+		return sort_level(l, w->o.sorted, &w->err);
+	}
+	l->data = (struct buf)BUF_INIT(LEVEL_MAX);
+	l->order = NULL;
+	l->n = l->i = 0;
+	w->sorting = s;
+	return 1;
+}
+
+/* The next part of @l is there. 1: go on when it is sorted. */
 static int load(struct walk *w, struct level *l, const struct files_answer *a)
 {
 	size_t most = (size_t)w->o.sorted * 128 + (4U << 20);
@@ -191,8 +256,8 @@ static int load(struct walk *w, struct level *l, const struct files_answer *a)
 	if (l->data.failed)
 		return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
 	if (!w->o.sorted)
-		return index_entries(w, l);
-	return l->ended || l->data.len > most ? sort_level(w, l) : 0;
+		return index_entries(l, &w->err);
+	return l->ended || l->data.len > most ? sort_soon(w, l) : 0;
 }
 
 static void on_scanned(void *ctx, struct files_answer *a, const struct warren_error *err)
@@ -200,8 +265,11 @@ static void on_scanned(void *ctx, struct files_answer *a, const struct warren_er
 	struct walk *w = ctx;
 	struct level *l = &w->levels[w->n - 1];
 	bool was = w->stepping;
+	int r = err ? -err->code : load(w, l, a);
 
-	if (err || load(w, l, a) < 0) {
+	if (r > 0)
+		return;
+	if (r < 0) {
 		fail(w, err ? err : &w->err);
 	} else if (w->o.batch && l->n > 0) {
 		enum walk_say say;

@@ -7,6 +7,7 @@
 
 #include "api/v1/v1.h"
 #include "base/parse.h"
+#include "net/loop.h"
 #include "net/ws.h"
 
 #define LAST_EVENT_MAX 9007199254740991ULL /* as of the parameters that it stands for */
@@ -17,11 +18,31 @@ struct call *call_ref(struct call *c)
 	return c;
 }
 
+static void body_drop(void *ctx)
+{
+	body_done(ctx);
+	free(ctx);
+}
+
+/* 100,000 values take some milliseconds to be freed. */
+static void call_drop_body(struct call *c)
+{
+	struct body *b = c->body_is_large ? malloc(sizeof(*b)) : NULL;
+
+	if (b) {
+		*b = c->body;
+		if (loop_work(service_loop(c->v1->service), body_drop, NULL, b) == 0)
+			return;
+		free(b);
+	}
+	body_done(&c->body);
+}
+
 void call_unref(struct call *c)
 {
 	if (--c->refs > 0)
 		return;
-	body_done(&c->body);
+	call_drop_body(c);
 	free(c);
 }
 

@@ -15,6 +15,8 @@
 #include "config/config.h"
 #include "net/loop.h"
 
+#define PARSE_AT_ONCE (64U << 10) /* a millisecond */
+
 const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_LIST_SANDBOXES] = v1_list_sandboxes,
 	[V1_CREATE_SANDBOX] = v1_create_sandbox,
@@ -83,13 +85,74 @@ static void handle(struct call *c)
 	v1_handlers[c->route.op - v1_face.ops](c);
 }
 
+/* A large body, which takes a tenth of a second to be parsed: on another thread. */
+struct body_parse {
+	struct call *call; /* a reference; its client may be gone */
+	struct buf text;
+	struct body body;
+	struct api_error err;
+	int result;
+};
+
+static void body_parse_work(void *ctx)
+{
+	struct body_parse *p = ctx;
+
+	p->result = body_read(p->call->route.op, p->text.data, p->text.len, &p->body,
+			      &p->err);
+	buf_done(&p->text);
+}
+
+static void body_parse_done(void *ctx)
+{
+	struct body_parse *p = ctx;
+	struct call *c = p->call;
+
+	if (c->v1->stopping && p->result == 0)
+		p->result = api_error_set(&p->err, API_ERR_SHUTTING_DOWN,
+					  "the service is about to stop");
+	c->body = p->body;
+	c->body_is_large = true;
+	if (c->req && p->result < 0)
+		call_error(c, &p->err);
+	else if (c->req)
+		handle(c);
+	free(p);
+	call_unref(c);
+}
+
+static void body_parse_apart(struct call *c, const char *data, size_t n)
+{
+	struct body_parse *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->call = c;
+		p->text = (struct buf)BUF_INIT(n);
+		buf_add(&p->text, data, n);
+	}
+	/* The copy is in the account of bodies until the request is over. */
+	if (p && !p->text.failed && http_keep(c->req, n) &&
+	    loop_work(service_loop(c->v1->service), body_parse_work, body_parse_done,
+		      p) == 0) {
+		(void)call_ref(c);
+		return;
+	}
+	if (p)
+		buf_done(&p->text);
+	free(p);
+	call_refuse(c, API_ERR_OVERLOADED,
+		    "no memory is left for the body of the request; try again");
+}
+
 static void on_body(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct api_error err = { 0 };
 
 	loop_mark(service_loop(c->v1->service), c->route.op->id);
-	if (body_read(c->route.op, data, n, &c->body, &err) < 0)
+	if (n > PARSE_AT_ONCE)
+		body_parse_apart(c, data, n);
+	else if (body_read(c->route.op, data, n, &c->body, &err) < 0)
 		call_error(c, &err);
 	else
 		handle(c);
@@ -271,6 +334,7 @@ void v1_request(struct http_request *req, void *ctx)
 	c->stop = NULL;
 	enlist(&c->v1->calls, c);
 	c->body = (struct body){ 0 };
+	c->body_is_large = false;
 	c->begun = clock_now();
 	c->cause[0] = '\0';
 	req->user = c;

@@ -55,6 +55,7 @@ struct call {
 	struct route route;
 	struct api_query query;
 	struct body body;
+	bool body_is_large; /* to be freed on another thread */
 	/* The handler's own, with its release. */
 	void *state;
 	void (*gone)(struct call *c); /* the client went, or the answer is complete */
