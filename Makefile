@@ -40,7 +40,7 @@ SOAK_BACKENDS = native gvisor docker chroot
 soak: ## the suites that have a long form, whole (about an hour and a half)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
-	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape)
+	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
 	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/test-many-execs.py
 	@for b in $(SOAK_BACKENDS); do \
 		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/soak-oracle.py || exit; \

@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 
+#define THAW_TRIES  8 /* of a write that may fail for a moment */
 #define MOUNT_POINT "/sys/fs/cgroup"
 #define PARENT      "warren"
 
@@ -550,7 +551,7 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err)
 {
 	bool v2 = root->mode == CGROUP_V2;
-	char path[64];
+	char path[64], told[64];
 	int dir = root->dir[CGROUP_FREEZER], r;
 
 	if (dir < 0)
@@ -558,15 +559,19 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 				 "this machine has no freezer cgroup (%s)", root->why);
 	(void)snprintf(path, sizeof(path),
 		       v2 ? "%s/box/cgroup.freeze" : "%s/freezer.state", id);
+	(void)snprintf(told, sizeof(told),
+		       v2 ? "%s/box/cgroup.events" : "%s/freezer.state", id);
 	r = fd_write_file_at(dir, path,
 			     v2 ? (frozen ? "1" : "0") : (frozen ? "FROZEN" : "THAWED"));
-	if (r == 0 && v2)
-		(void)snprintf(path, sizeof(path), "%s/box/cgroup.events", id);
 	if (r == 0)
-		r = await_frozen(dir, path,
+		r = await_frozen(dir, told,
 				 v2 ? (frozen ? "frozen 1" : "frozen 0")
 				    : (frozen ? "FROZEN" : "THAWED"),
 				 !v2 && frozen ? "FROZEN" : NULL);
+	/* Who is told that it failed takes it for what it was: it must not stay frozen. */
+	for (int i = 0; r < 0 && frozen && i < THAW_TRIES; i++)
+		if (fd_write_file_at(dir, path, v2 ? "0" : "THAWED") == 0)
+			break;
 	if (r < 0)
 		return error_errno(err, -r, "%s the cgroup", frozen ? "freeze" : "thaw");
 	return 0;
