@@ -605,7 +605,12 @@ static void scan_one(const struct work *w, const struct proto_scan *msg, const c
 	files_guard(&script, msg->path, path, "p=/dev/null/x");
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
-	buf_puts(&script, "if [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
+	/* Whoever writes a file asks first whether it is there: without a process, if it can be told. */
+	buf_puts(&script, "d=${p%/*}/\n"
+			  "if [ ${#p} -lt 200 ] && [ -d \"$d\" ] && [ -x \"$d\" ] && "
+			  "[ ! -e \"$p\" ] && [ ! -L \"$p\" ]; then\n"
+			  "echo 'No such file or directory'\n"
+			  "elif [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
 			  "elif need readlink ls; then w \"$p\"; l \"$p\"; fi");
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
 	buf_add(&out, "", 1);
