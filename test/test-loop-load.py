@@ -536,6 +536,39 @@ def swerex_output_at_its_largest():
 
 
 @test
+def swerex_commands_that_run_out_of_time_together():
+    """What each has shown so far, 60 MB, was copied in the turn that ended it; it stays on the screen all the same."""
+    w.run(at.box, f"head -c {2 * SIZE} /dev/zero | tr '\\0' x >/deep/x", wait_ms=60000)
+    names = [f"t{i}" for i in range(4)]
+    for name in names:
+        eq(face("/create_session", {"startup_timeout": 20, "session": name})[0], 200, "status of create_session")
+    command = {"command": "cat /deep/x; sleep 100", "action_type": "bash", "timeout": 10}
+    before, longest = turns()
+    lost = stolen()
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        told = [pool.submit(face, "/run_in_session", {**command, "session": name}, MIB) for name in names]
+        time.sleep(9)
+        # So that all are due at once.
+        os.kill(w.api, 19)
+        time.sleep(2)
+        os.kill(w.api, 18)
+        for f in told:
+            status, body = f.result()
+            ok(status == 511 and len(body) >= MIB and b"x" * 100000 in body, f"{status} {body[-300:]}")
+    after, cpu = turns()
+    slow = {k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)}
+    lost = stolen() - lost
+    print(f"# four that run out of time: the longest turn computed for {cpu:.3f} s, before {longest:.3f} s; {lost:.2f} s stolen; {slow}", flush=True)
+    ok(cpu <= longest or cpu < 0.05 + lost, f"a turn of {cpu} s")
+    ok(slow.get("service/console.c:on_timer", 0) == 0 or cpu < 0.03, f"{slow}")
+    for name in names:
+        status, body = face("/run_in_session", {"action_type": "bash_interrupt", "session": name, "timeout": WAIT, "n_retry": 3},
+                            MIB)
+        ok(status == 200 and b"x" * 100000 in body, f"what the screen still shows: {status}, {len(body)} bytes")
+        face("/close_session", {"session": name})
+
+
+@test
 def swerex_clients_that_do_not_read_share_the_memory():
     """Ten at once: some get a 503, nobody else waits, and what they held is free again."""
     fill_files()

@@ -38,6 +38,8 @@
 #define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
 #define LOOK_PAUSE 3       /* times as long as a look has taken */
 
+#define COPY_BYTES (1U << 20) /* of the screen at once */
+
 struct act {
 	struct act *next;
 	struct console *console;
@@ -52,6 +54,16 @@ struct act {
 	struct loop_timer *timer;
 	void (*done)(void *ctx, const struct console_result *r);
 	void *ctx;
+	/*
+	 * It is over, but what is told of it is still being copied from the screen, where others may
+	 * add to it and, when the rest was copied, take from it.
+	 */
+	bool finishing;
+	struct console_result result;
+	struct buf part;
+	size_t shown, taken; /* of the screen */
+	struct act *next_copy;
+	struct loop_task copying;
 	size_t size;
 	char text[];
 };
@@ -68,6 +80,7 @@ struct console {
 	uint64_t missing;      /* of what did not come to it; it says where */
 	struct act *acts;      /* the first is under way */
 	struct act *interrupt; /* NULL: none */
+	struct act *copies;    /* those that are finishing */
 	struct loop_task task; /* the next act is begun */
 	struct loop_timer *looking; /* at what has not been looked at; */
 	bool look_due;              /* it is set: who sets it again puts it off */
@@ -80,6 +93,8 @@ static void begin_next(struct console *c);
 
 static void act_free(struct act *a)
 {
+	loop_task_cancel(&a->copying);
+	buf_done(&a->part);
 	a->expect = expect_free(a->expect);
 	a->timer = loop_timer_free(a->timer);
 	free(a);
@@ -111,9 +126,30 @@ static size_t screen_room(struct console *c, size_t n)
 	return most > has ? most - has : 0;
 }
 
+/* A slice of what is told of @a; false: there is no more. */
+static bool copy_screen(struct act *a, size_t most)
+{
+	size_t left = a->shown - a->part.len;
+
+	if (left > 0)
+		buf_add(&a->part, a->console->screen.data + a->part.len,
+			left < most ? left : most);
+	return a->part.len < a->shown && !a->part.failed;
+}
+
+/* The first @n bytes of the screen go: who copies it has the rest at once. */
+static void settle_copies(struct console *c, size_t n)
+{
+	for (struct act *a = n > 0 ? c->copies : NULL; a; a = a->next_copy) {
+		(void)copy_screen(a, SIZE_MAX);
+		a->taken -= a->taken < n ? a->taken : n;
+	}
+}
+
 /* What the screen shows up to @n is taken from it. */
 static void take_screen(struct console *c, size_t n)
 {
+	settle_copies(c, n);
 	c->screen.len -= n;
 	if (c->screen.len > 0)
 		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
@@ -125,12 +161,17 @@ static void take_screen(struct console *c, size_t n)
 
 static void unlist(struct console *c, struct act *a)
 {
-	struct act **p = &c->acts;
+	struct act **p = &c->copies;
 
+	while (*p && *p != a)
+		p = &(*p)->next_copy;
+	if (*p)
+		*p = a->next_copy;
 	if (c->interrupt == a) {
 		c->interrupt = NULL;
 		return;
 	}
+	p = &c->acts;
 	while (*p && *p != a)
 		p = &(*p)->next;
 	if (*p)
@@ -150,47 +191,88 @@ void console_plain(struct buf *out, const struct buf *screen, uint64_t cut)
 		put_hole(out, cut);
 }
 
-/* @shown bytes of the screen; @taken are gone from it then. Where it is all, nothing is copied. */
-static struct buf part_screen(struct console *c, size_t shown, size_t taken)
+/* All that is to be told of it is there. */
+static void finish_now(struct act *a)
 {
-	struct buf part = BUF_INIT(SCREEN_ROOM);
+	struct console *c = a->console;
+	size_t taken = a->taken;
 
-	if (taken == c->screen.len) {
-		part = c->screen;
-		part.len = shown;
-		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
-	} else if (shown > 0) {
-		buf_add(&part, c->screen.data, shown);
-	}
+	unlist(c, a);
 	if (taken > 0)
 		take_screen(c, taken < c->screen.len ? taken : c->screen.len);
-	return part;
+	loop_defer(c->service->loop, &c->task);
+	a->result.screen = &a->part;
+	a->done(a->ctx, &a->result);
+	act_free(a);
 }
 
-/* Tell it; @shown bytes of the screen are its own, and @taken are gone then. */
+static void on_copy(void *ctx)
+{
+	struct act *a = ctx;
+
+	if (copy_screen(a, COPY_BYTES))
+		loop_later(a->console->service->loop, &a->copying);
+	else
+		finish_now(a);
+}
+
+/* It is over; what is told of it has not been copied. */
+static void finish_begin(struct act *a, enum console_outcome outcome, size_t shown,
+			 size_t taken)
+{
+	struct console *c = a->console;
+
+	a->finishing = true;
+	a->result =
+		(struct console_result){ .outcome = outcome,
+					 .expected = a->expected,
+					 .exit_code = c->running ? -1 : c->exit_code,
+					 .cut = shown == c->screen.len ? c->dropped : 0,
+					 .dropped = c->dropped + c->missing };
+	a->part = (struct buf)BUF_INIT(SCREEN_ROOM);
+	a->shown = shown;
+	a->taken = taken;
+	a->copying = (struct loop_task){ .fn = on_copy, .ctx = a };
+	a->next_copy = c->copies;
+	c->copies = a;
+	loop_timer_stop(a->timer);
+}
+
+/*
+ * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that is all of it,
+ * nothing is copied; where it is much, it is copied in slices, and told later.
+ */
 static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 		   size_t taken)
 {
 	struct console *c = a->console;
-	struct console_result r = { .outcome = outcome,
-				    .expected = a->expected,
-				    .exit_code = c->running ? -1 : c->exit_code,
-				    .cut = shown == c->screen.len ? c->dropped : 0,
-				    .dropped = c->dropped + c->missing };
-	AUTO_BUF struct buf screen = part_screen(c, shown, taken);
 
-	r.screen = &screen;
-	unlist(c, a);
-	loop_defer(c->service->loop, &c->task);
-	a->done(a->ctx, &r);
-	act_free(a);
+	if (taken > 0 && taken == c->screen.len) {
+		settle_copies(c, taken);
+		finish_begin(a, outcome, shown, 0);
+		a->part = c->screen;
+		a->part.len = shown;
+		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+		take_screen(c, 0);
+	} else {
+		finish_begin(a, outcome, shown, taken);
+	}
+	on_copy(a);
+}
+
+static void finish_at_once(struct act *a, enum console_outcome outcome)
+{
+	if (!a->finishing)
+		finish_begin(a, outcome, a->begun ? a->console->screen.len : 0, 0);
+	(void)copy_screen(a, SIZE_MAX);
+	finish_now(a);
 }
 
 /* ----------------------------------------------------------------- from the shell */
 
 static bool expects(const struct act *a)
 {
-	return a && a->begun && a->expected < 0;
+	return a && a->begun && a->expected < 0 && !a->finishing;
 }
 
 /* Does the screen show what @a waits for, in what is there up to @upto? */
@@ -286,14 +368,14 @@ static void on_result(struct shell_command *command, const struct shell_result *
 
 	while (c->seen < c->screen.len && look_on(c, LOOK_BYTES) && clock_now() < until)
 		;
-	a = c->acts && c->acts->begun ? c->acts : NULL;
+	a = c->acts && c->acts->begun && !c->acts->finishing ? c->acts : NULL;
 	c->running = false;
 	c->exit_code = r->exit_code;
 	if (a && a->expected >= 0 && !r->ended)
 		outcome = CONSOLE_EXPECTED;
 	if (a)
 		finish(a, outcome, c->screen.len, c->screen.len);
-	if (c->interrupt)
+	if (c->interrupt && !c->interrupt->finishing)
 		finish(c->interrupt, r->ended ? CONSOLE_ENDED : CONSOLE_BACK,
 		       c->screen.len, c->screen.len);
 	loop_defer(c->service->loop, &c->task);
@@ -330,8 +412,8 @@ static void on_timer(void *ctx)
 		try_interrupt(a);
 	else if (a->expected >= 0)
 		finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
-	else
-		finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
+	else /* of one that waits for its turn nothing is on the screen */
+		finish(a, CONSOLE_TIMED_OUT, a->begun ? c->screen.len : 0, 0);
 }
 
 static void run(struct act *a)
@@ -472,9 +554,9 @@ void console_shell_gone(struct console *c)
 	c->running = false;
 	c->exit_code = -1;
 	if (c->interrupt)
-		finish(c->interrupt, CONSOLE_ENDED, c->screen.len, 0);
+		finish_at_once(c->interrupt, CONSOLE_ENDED);
 	while (c->acts)
-		finish(c->acts, CONSOLE_ENDED, c->screen.len, 0);
+		finish_at_once(c->acts, CONSOLE_ENDED);
 	loop_task_cancel(&c->task);
 	c->looking = loop_timer_free(c->looking);
 	buf_done(&c->screen);
