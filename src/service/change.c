@@ -21,6 +21,7 @@ struct box_job {
 	bool save;             /* of pause: by a checkpoint */
 	struct warren_limits limits, old;
 	struct warren_error lost; /* of an end: why */
+	struct permit permit;     /* of a use */
 	service_done_fn done;
 	void *ctx;
 };
@@ -56,6 +57,19 @@ static void add_job(struct box *box, struct box_job job)
 	box_next_job(box);
 }
 
+/* Tell a user of the sandbox, on whose behalf it goes on, unless its token is worthless by now. */
+static void tell_user(const struct box_job *job, struct service *s, int r,
+		      const struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct permit before = s->permit;
+	int held = r < 0 ? 0 : permit_check(s, &job->permit, &why);
+
+	s->permit = job->permit;
+	job->done(job->ctx, held < 0 ? held : r, held < 0 ? &why : err);
+	s->permit = before;
+}
+
 /* The job under way is over. */
 static void end_job(struct box_job *job, int r, const struct warren_error *err)
 {
@@ -66,7 +80,7 @@ static void end_job(struct box_job *job, int r, const struct warren_error *err)
 	box->moving = false;
 	box->reason = NULL;
 	free(job);
-	copy.done(copy.ctx, r, err);
+	tell_user(&copy, box->service, r, err);
 	box_next_job(box);
 }
 
@@ -505,8 +519,11 @@ static void begin_use(struct box_job *job)
 {
 	struct box *box = job->box;
 	struct warren_error err = WARREN_ERROR_INIT;
+	int r = permit_check(box->service, &job->permit, &err);
 
-	if (box->row.state == SANDBOX_PAUSED && box->auto_paused && box->wake_on_use)
+	if (r < 0)
+		end_job(job, r, &err);
+	else if (box->row.state == SANDBOX_PAUSED && box->auto_paused && box->wake_on_use)
 		begin_pause(job);
 	else if (box->row.state == SANDBOX_RUNNING && box->conn >= 0)
 		end_job(job, 0, NULL);
@@ -530,6 +547,7 @@ void box_use(struct box *box, service_done_fn done, void *ctx)
 		add_job(box, (struct box_job){ .begin = begin_use,
 					       .to = SANDBOX_RUNNING,
 					       .why = "use",
+					       .permit = box->service->permit,
 					       .done = done,
 					       .ctx = ctx });
 }

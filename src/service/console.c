@@ -49,6 +49,7 @@ struct act {
 	unsigned tries, tried;
 	bool wants_code;
 	bool begun;
+	bool waited;  /* for its turn */
 	int expected; /* -1: not yet */
 	size_t upto;  /* of the screen: where that began */
 	struct loop_timer *timer;
@@ -64,6 +65,7 @@ struct act {
 	size_t shown, taken; /* of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
+	struct permit permit;
 	size_t size;
 	char text[];
 };
@@ -434,12 +436,42 @@ static void run(struct act *a)
 	c->running = true;
 }
 
-static void begin(struct act *a)
+static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
+		   enum console_outcome outcome, const char *why)
+{
+	AUTO_BUF struct buf screen = BUF_INIT(4096);
+	struct console_result r = {
+		.outcome = outcome, .expected = -1, .exit_code = -1, .screen = &screen
+	};
+
+	buf_puts(&screen, why);
+	done(ctx, &r);
+}
+
+/* It has not begun, and never will. */
+static void act_refuse(struct act *a, const char *why)
 {
 	struct console *c = a->console;
 
-	if (a->kind == CONSOLE_COMMAND && c->running)
+	unlist(c, a);
+	loop_defer(c->service->loop, &c->task);
+	refuse(a->done, a->ctx, CONSOLE_REFUSED, why);
+	act_free(a);
+}
+
+static void begin(struct act *a)
+{
+	struct console *c = a->console;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (a->kind == CONSOLE_COMMAND && c->running) {
+		a->waited = true;
 		return; /* its turn comes when that has ended */
+	}
+	if (a->waited && permit_check(c->service, &a->permit, &err) < 0) {
+		act_refuse(a, err.msg);
+		return;
+	}
 	a->begun = true;
 	if (!c->running) {
 		run(a);
@@ -460,18 +492,6 @@ static void begin_next(struct console *c)
 {
 	if (c->acts && !c->acts->begun)
 		begin(c->acts);
-}
-
-static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
-		   enum console_outcome outcome, const char *why)
-{
-	AUTO_BUF struct buf screen = BUF_INIT(4096);
-	struct console_result r = {
-		.outcome = outcome, .expected = -1, .exit_code = -1, .screen = &screen
-	};
-
-	buf_puts(&screen, why);
-	done(ctx, &r);
 }
 
 void console_do(struct console *c, const struct console_act *act,
@@ -514,6 +534,8 @@ void console_do(struct console *c, const struct console_act *act,
 			finish(a, CONSOLE_BACK, c->screen.len, c->screen.len);
 		return;
 	}
+	a->permit = c->service->permit;
+	a->waited = c->acts != NULL;
 	while (*at)
 		at = &(*at)->next;
 	*at = a;

@@ -53,6 +53,7 @@ enum console_outcome {
 	CONSOLE_TIMED_OUT, /* it runs on */
 	CONSOLE_SYNTAX,    /* nothing of it ran; what is shown says why */
 	CONSOLE_ENDED,     /* the shell is gone: exit_code, or -1 */
+	CONSOLE_REFUSED,   /* it never began; what is shown says why */
 };
 
 struct console_result {

@@ -51,6 +51,12 @@ struct line_ask {
 	void *ctx;
 };
 
+/* On whose behalf something waits: permit.c. */
+struct permit {
+	char token[ID_LEN + 1]; /* "": no token was needed */
+	int64_t expires_at;     /* 0: never */
+};
+
 /* What the service holds for its tenants: lease.c. */
 enum lease_kind {
 	LEASE_DESCRIPTORS,
@@ -207,6 +213,7 @@ struct service {
 	struct share watches,
 		watched;      /* inotify(7): instances, and directories or files */
 	struct share screens; /* bytes of them in memory: console.c */
+	struct permit permit; /* of the request that is being handled */
 	struct share shares[LEASE_KIND_MAX];
 	struct share_denial denial;   /* the last one */
 	uint64_t journal_total;       /* bytes that the journals of a sandbox may have */
@@ -306,6 +313,10 @@ int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t 
 void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 		 struct share_lease *lease);
 void lease_end(struct service *s, enum lease_kind kind, struct share_lease *lease);
+
+/* permit.c: -EKEYREVOKED, -EKEYEXPIRED: nothing may begin on behalf of that token any more. */
+int permit_check(struct service *s, const struct permit *p,
+		 struct warren_error *err) MUST_CHECK;
 
 /* journals.c */
 /* Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is forgotten. */

@@ -214,6 +214,13 @@ int box_failure(const struct box *box);
 void box_use(struct box *box, service_done_fn done, void *ctx);
 
 /*
+ * What is asked for from now on is on behalf of @token, which expires at @expires_at (0: never):
+ * what has to wait begins only if the token is good then. NULL, or "": nobody's, which is always
+ * good. Set before a request is handled, and cleared after.
+ */
+void service_permit(struct service *s, const char *token, int64_t expires_at);
+
+/*
  * Somebody is at it, through a connection of his own: until box_disengage() it is
  * not idle. By id, since it may be gone by then.
  */

@@ -39,6 +39,15 @@ static struct console *find_console(struct job *job, struct box *box)
 	return NULL;
 }
 
+/* Whether the act never began; the job has been told then. */
+static bool was_refused(struct job *job, const struct console_result *r)
+{
+	if (r->outcome != CONSOLE_REFUSED)
+		return false;
+	job_raise(job, "builtins.RuntimeError", r->screen->data, r->screen->len);
+	return true;
+}
+
 /* ------------------------------------------------------------------ observations */
 
 /*
@@ -252,6 +261,8 @@ static void on_command(void *ctx, const struct console_result *r)
 	enum check check = read_check(job->body);
 	int code = check == CHECK_IGNORE ? -1 : r->exit_code;
 
+	if (was_refused(job, r))
+		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
 		tell(job, r, -1, write_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
@@ -295,6 +306,8 @@ static void on_interaction(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
 
+	if (was_refused(job, r))
+		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
 		tell(job, r, -1, write_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
@@ -407,6 +420,8 @@ static void on_sourced(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
 
+	if (was_refused(job, r))
+		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
 		tell(job, r, -1, write_source_timeout);
 	else if (r->outcome == CONSOLE_ENDED)

@@ -211,6 +211,7 @@ static void on_usable(void *ctx, int r, const struct warren_error *err)
 static void start(struct ask *ask, json_t *body)
 {
 	const char *id = http_header(ask->req, "X-Request-ID");
+	struct service *service = ask->sx->service;
 	struct box *box = find_box(ask);
 	bool is_new = false;
 	struct job *job;
@@ -229,7 +230,9 @@ static void start(struct ask *ask, json_t *body)
 	}
 	job->body = body;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", box_row(box)->owner);
+	service_permit(service, ask->caller.token, ask->caller.expires_at);
 	box_use(box, on_usable, job);
+	service_permit(service, NULL, 0);
 }
 
 static void refuse_json(struct ask *ask, const char *why)

@@ -263,7 +263,8 @@ static void refuse(struct upload *u, int status, const char *why)
 static void complete(struct upload *u)
 {
 	struct ask *ask = u->ask;
-	struct box *box = box_find(ask->sx->service, NULL, ask->sandbox);
+	struct service *service = ask->sx->service;
+	struct box *box = box_find(service, NULL, ask->sandbox);
 	bool is_new;
 
 	if (!multipart_is_whole(&u->form) || !u->has_file || u->target.len == 0) {
@@ -287,7 +288,9 @@ static void complete(struct upload *u)
 		return;
 	}
 	u->ask = NULL;
+	service_permit(service, ask->caller.token, ask->caller.expires_at);
 	files_begin(box, NULL, on_files, u);
+	service_permit(service, NULL, 0);
 }
 
 static int take_value(struct upload *u, const char *data, size_t n)

@@ -81,8 +81,12 @@ const v1_handler v1_handlers[V1_OP_COUNT] = {
 
 static void handle(struct call *c)
 {
-	loop_mark(service_loop(c->v1->service), c->route.op->id);
+	struct service *s = c->v1->service;
+
+	loop_mark(service_loop(s), c->route.op->id);
+	service_permit(s, c->caller.token, c->caller.expires_at);
 	v1_handlers[c->route.op - v1_face.ops](c);
+	service_permit(s, NULL, 0);
 }
 
 /* A large body, which takes a tenth of a second to be parsed: on another thread. */
