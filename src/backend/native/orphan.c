@@ -13,6 +13,12 @@
  *	ext4			the inode is opened by its number, and has a name or has none
  *	any other		not told
  *
+ * Anybody may bind a socket that is named with the id of another's sandbox, unlink it, and call
+ * the process as a keeper is called. So a socket counts only if its owner and its holder are what
+ * others cannot choose: this engine's user created the socket, and the process that holds it
+ * is pid 1 of a sandbox, or a keeper, by its user and its program (is_init(), is_keeper()). An
+ * id that any such process serves from a file that exists, or may exist, is never removed.
+ *
  * A cgroup is left behind where the directory was lost together with its engine. Its owner is
  * the root of a range of ids: where no process has one of these, and none is in it, nothing lives there. It is
  * given a minute, as one that was just made is empty, too.
@@ -66,9 +72,12 @@ struct door {
 	char id[ID_LEN + 1];
 	uint32_t socket;   /* its own inode, */
 	uint32_t dev, ino; /* and that of its file, as the kernel has them */
+	int pid;           /* the init or keeper that holds it; 0: neither does */
+	enum verdict file;
 };
 
 struct list {
+	const char *only; /* the id that is looked for; NULL: all */
 	struct warren_orphan *v;
 	size_t n;
 	struct door *doors;
@@ -95,6 +104,17 @@ static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
 	return NULL;
 }
 
+/* Did this engine's user create the socket? A kernel before 5.3 does not say: the holder decides. */
+static bool is_ours(const struct nlmsghdr *h)
+{
+	const struct rtattr *a = attr_of(h, UNIX_DIAG_UID);
+	uint32_t uid = geteuid();
+
+	if (a && RTA_PAYLOAD(a) >= sizeof(uid))
+		(void)memcpy(&uid, RTA_DATA(a), sizeof(uid));
+	return uid == geteuid();
+}
+
 /* One that was bound as door_bind() does: the last part of its name is an id. */
 static int take_door(struct list *l, const struct nlmsghdr *h)
 {
@@ -112,7 +132,8 @@ static int take_door(struct list *l, const struct nlmsghdr *h)
 	(void)memcpy(text, RTA_DATA(name), RTA_PAYLOAD(name));
 	(void)memcpy(&file, RTA_DATA(vfs), sizeof(file));
 	last = strrchr(text, '/');
-	if (!last || !id_valid(last + 1) || l->n_doors == ORPHANS_MAX)
+	if (!last || !id_valid(last + 1) || !is_ours(h) ||
+	    (l->only && strcmp(last + 1, l->only) != 0) || l->n_doors == ORPHANS_MAX)
 		return 0;
 	more = realloc(l->doors, (l->n_doors + 1) * sizeof(*more));
 	if (!more)
@@ -138,7 +159,8 @@ static int find_doors(struct list *l, struct warren_error *err)
 		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
 		.req = { .sdiag_family = AF_UNIX,
 			 .udiag_states = 1U << LISTENING,
-			 .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_VFS },
+			 .udiag_show =
+				 UDIAG_SHOW_NAME | UDIAG_SHOW_VFS | UDIAG_SHOW_UID },
 	};
 	_Alignas(8) char text[32768];
 
@@ -335,23 +357,30 @@ static enum verdict ask_all(const struct door *want)
 
 /* --------------------------------------------------------------------- who has it */
 
-static bool has_socket(const char *pid, uint32_t socket)
+/* The doors of @doors that @pid holds become its own; how many they are. */
+static unsigned hold_doors(const char *pid, struct door *doors, size_t n)
 {
-	char path[280], want[32], link[64];
-	DIR *d;
+	char path[280], link[64];
+	unsigned found = 0;
 	struct dirent *e;
-	bool found = false;
+	DIR *d;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-	(void)snprintf(want, sizeof(want), "socket:[%u]", socket);
 	d = opendir(path);
-	while (d && !found && (e = readdir(d))) {
-		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+	while (d && (e = readdir(d))) {
+		ssize_t len = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+		uint32_t socket;
 
-		if (n > 0) {
-			link[n] = '\0';
-			found = strcmp(link, want) == 0;
-		}
+		if (len <= 0)
+			continue;
+		link[len] = '\0';
+		if (sscanf(link, "socket:[%u]", &socket) != 1)
+			continue;
+		for (size_t i = 0; i < n; i++)
+			if (doors[i].socket == socket) {
+				doors[i].pid = atoi(pid);
+				found++;
+			}
 	}
 	if (d)
 		(void)closedir(d);
@@ -368,28 +397,87 @@ static void name_of(const char *pid, char ret[32])
 	ret[strcspn(ret, "\n")] = '\0';
 }
 
-/* The process that is the sandbox's init or keeper, and no other; 0: none. */
-static int holder(const struct door *door)
+/* Is its program owned by this engine's user, and is @link how /proc names it, or how that ends? */
+static bool runs_program(const char *pid, const char *link)
+{
+	char path[280], text[4096], *deleted;
+	struct stat st;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/exe", pid);
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n <= 0 || stat(path, &st) < 0 || st.st_uid != geteuid())
+		return false;
+	text[n] = '\0';
+	deleted = strstr(text, " (deleted)");
+	if (deleted)
+		*deleted = '\0';
+	return strlen(text) >= strlen(link) &&
+	       strcmp(text + strlen(text) - strlen(link), link) == 0;
+}
+
+/* All its user ids, and the last of its process ids: the one in its innermost namespace. */
+static bool ids_of(const char *pid, uint32_t uids[3], int *ret_inner)
+{
+	char path[280], *line = NULL;
+	size_t size = 0;
+	unsigned found = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/status", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &size, f) > 0) {
+		const char *last = strrchr(line, '\t');
+
+		if (sscanf(line, "Uid: %u %u %u", &uids[0], &uids[1], &uids[2]) == 3)
+			found |= 1;
+		if (last && strncmp(line, "NSpid:", 6) == 0) {
+			*ret_inner = atoi(last + 1);
+			found |= 2;
+		}
+	}
+	if (f)
+		(void)fclose(f);
+	free(line);
+	return found == 3;
+}
+
+/* The memfd that init is started from belongs to the engine, which nobody inside can imitate. */
+static bool is_init(const char *pid)
+{
+	uint32_t uids[3];
+	int inner = 0;
+
+	return ids_of(pid, uids, &inner) && inner == 1 && registry_is_range(uids[0]) &&
+	       uids[0] == uids[1] && uids[0] == uids[2] &&
+	       runs_program(pid, "/memfd:init");
+}
+
+/* All ids are ours: a set-user-ID program that another started has his as the real one. */
+static bool is_keeper(const char *pid)
+{
+	uint32_t uids[3], ours = geteuid();
+	char name[32];
+	int inner = 0;
+
+	name_of(pid, name);
+	return strcmp(name, "warren-keeper") == 0 && ids_of(pid, uids, &inner) &&
+	       uids[0] == ours && uids[1] == ours && uids[2] == ours &&
+	       runs_program(pid, "/warren-keeper");
+}
+
+/* Which door is held by a sandbox's init or keeper, and by which. */
+static void find_holders(struct list *l)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
-	int pid = 0;
 
-	while (d && pid == 0 && (e = readdir(d))) {
-		char name[32];
-
-		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
-		    !has_socket(e->d_name, door->socket))
-			continue;
-		name_of(e->d_name, name);
-		if ((strcmp(name, "init") == 0 &&
-		     registry_is_range((uid_t)uid_of(e->d_name))) ||
-		    strcmp(name, "warren-keeper") == 0)
-			pid = atoi(e->d_name);
-	}
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+		    (is_init(e->d_name) || is_keeper(e->d_name)))
+			(void)hold_doors(e->d_name, l->doors, l->n_doors);
 	if (d)
 		(void)closedir(d);
-	return pid;
 }
 
 static bool range_is_used(uid_t base)
@@ -427,42 +515,72 @@ static struct warren_orphan *add(struct list *l, const char *id)
 	return &more[l->n++];
 }
 
-static void find_lost(struct list *l, const char *only)
+static bool is_lost(const struct door *door)
 {
-	for (size_t i = 0; i < l->n_doors; i++) {
-		const struct door *door = &l->doors[i];
-		struct warren_orphan *o;
-		enum verdict verdict;
-		char name[16];
-		int pid;
-
-		if (only && strcmp(door->id, only) != 0)
-			continue;
-		verdict = ask_all(door);
-		if (verdict == FILE_UNKNOWN || verdict == FILE_THERE)
-			continue;
-		pid = holder(door);
-		o = pid ? add(l, door->id) : NULL;
-		if (!o)
-			continue;
-		(void)snprintf(name, sizeof(name), "%d", pid);
-		o->pid = pid;
-		o->uid = (uint32_t)uid_of(name);
-		(void)snprintf(o->detail, sizeof(o->detail),
-			       "%s, process %d, lives; its run directory is gone",
-			       registry_is_range(o->uid) ? "init" : "keeper", pid);
-	}
+	return door->pid && (door->file == FILE_NOT_SEEN || door->file == FILE_GONE);
 }
 
-static bool has_door(const struct list *l, const char *id)
+/* Does an init or keeper serve @id from a file that exists, or that may? */
+static bool is_served(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_doors; i++)
-		if (strcmp(l->doors[i].id, id) == 0)
+		if (l->doors[i].pid && !is_lost(&l->doors[i]) &&
+		    strcmp(l->doors[i].id, id) == 0)
 			return true;
 	return false;
 }
 
-static void find_left(const struct native *n, struct list *l, const char *only)
+/* Has the engine's own run directory something of @id? */
+static bool is_known(const struct native *n, const char *id)
+{
+	static const char *const suffixes[] = { "", ".state" };
+	char path[4096 + ID_LEN + 32];
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		(void)snprintf(path, sizeof(path), "%s/boxes/%s%s", n->run_dir, id,
+			       suffixes[i]);
+		if (lstat(path, &st) == 0 || errno != ENOENT)
+			return true;
+	}
+	return false;
+}
+
+static void find_lost(const struct native *n, struct list *l)
+{
+	find_holders(l);
+	for (size_t i = 0; i < l->n_doors; i++)
+		if (l->doors[i].pid)
+			l->doors[i].file = ask_all(&l->doors[i]);
+	for (size_t i = 0; i < l->n_doors; i++) {
+		const struct door *door = &l->doors[i];
+		struct warren_orphan *o;
+		char name[16];
+
+		if (!is_lost(door) || is_served(l, door->id) || is_known(n, door->id))
+			continue;
+		o = add(l, door->id);
+		if (!o)
+			continue;
+		(void)snprintf(name, sizeof(name), "%d", door->pid);
+		o->pid = door->pid;
+		o->uid = (uint32_t)uid_of(name);
+		(void)snprintf(o->detail, sizeof(o->detail),
+			       "%s, process %d, lives; its run directory is gone",
+			       registry_is_range(o->uid) ? "init" : "keeper", o->pid);
+	}
+}
+
+/* Does an init or keeper live that has this id? */
+static bool has_door(const struct list *l, const char *id)
+{
+	for (size_t i = 0; i < l->n_doors; i++)
+		if (l->doors[i].pid && strcmp(l->doors[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+static void find_left(const struct native *n, struct list *l)
 {
 	int top = n->cgroups.mode == CGROUP_NONE ? -1 : n->cgroups.dir[CGROUP_PIDS];
 	int copy = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -473,8 +591,9 @@ static void find_left(const struct native *n, struct list *l, const char *only)
 		struct warren_orphan *o;
 		struct stat st;
 
-		if (!id_valid(e->d_name) || (only && strcmp(e->d_name, only) != 0) ||
-		    has_door(l, e->d_name) ||
+		if (!id_valid(e->d_name) ||
+		    (l->only && strcmp(e->d_name, l->only) != 0) ||
+		    has_door(l, e->d_name) || is_known(n, e->d_name) ||
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    st.st_ctime > time(NULL) - YOUNG_SEC ||
 		    !registry_is_range(st.st_uid) || range_is_used(st.st_uid))
@@ -490,8 +609,7 @@ static void find_left(const struct native *n, struct list *l, const char *only)
 		(void)closedir(d);
 }
 
-static int find_orphans(const struct native *n, const char *only, struct list *l,
-			struct warren_error *err)
+static int find_orphans(const struct native *n, struct list *l, struct warren_error *err)
 {
 	int r;
 
@@ -501,8 +619,8 @@ static int find_orphans(const struct native *n, const char *only, struct list *l
 	r = find_doors(l, err);
 	if (r < 0)
 		return r;
-	find_lost(l, only);
-	find_left(n, l, only);
+	find_lost(n, l);
+	find_left(n, l);
 	return 0;
 }
 
@@ -510,7 +628,7 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err)
 {
 	struct list l = { 0 };
-	int r = find_orphans(state, NULL, &l, err);
+	int r = find_orphans(state, &l, err);
 
 	if (r == 0) {
 		*ret = TAKE_PTR(l.v);
@@ -522,10 +640,10 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 
 /* ------------------------------------------------------------------------ removing */
 
-static int end_process(const struct native *n, const struct warren_orphan *o,
-		       const struct door *door, struct warren_error *err)
+static int end_process(const struct native *n, const struct door *door,
+		       struct warren_error *err)
 {
-	AUTO_CLOSE int pidfd = pidfd_open(o->pid, 0);
+	AUTO_CLOSE int pidfd = pidfd_open(door->pid, 0);
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	char name[16];
@@ -533,37 +651,43 @@ static int end_process(const struct native *n, const struct warren_orphan *o,
 	if (pidfd < 0 && errno == ESRCH)
 		return 0;
 	if (pidfd < 0)
-		return error_errno(err, errno, "open process %d", o->pid);
-	/* The number may be another's by now: what the descriptor is of has the socket, or is spared. */
-	(void)snprintf(name, sizeof(name), "%d", o->pid);
-	if (!has_socket(name, door->socket))
-		return error_set(err, ESRCH, "process %d is another one now", o->pid);
+		return error_errno(err, errno, "open process %d", door->pid);
+	/*
+	 * The number may be another's by now: what the descriptor is of has the socket and is what
+	 * it was, or is spared.
+	 */
+	(void)snprintf(name, sizeof(name), "%d", door->pid);
+	if (hold_doors(name, &(struct door){ .socket = door->socket }, 1) == 0 ||
+	    (!is_init(name) && !is_keeper(name)))
+		return error_set(err, ESRCH, "process %d is another one now", door->pid);
 	/* A frozen process does not die on v1. */
-	(void)cgroup_freeze(&n->cgroups, o->id, false, &ignored);
+	(void)cgroup_freeze(&n->cgroups, door->id, false, &ignored);
 	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
-		return error_errno(err, errno, "kill process %d", o->pid);
+		return error_errno(err, errno, "kill process %d", door->pid);
 	return poll(&p, 1, END_MS) > 0
 		       ? 0
 		       : error_set(err, EBUSY, "process %d cannot be ended at present",
-				   o->pid);
+				   door->pid);
 }
 
 int orphan_remove(void *state, const char *id, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct native *n = state;
-	struct list l = { 0 };
-	int r = find_orphans(n, id, &l, err);
+	struct list l = { .only = id };
+	bool killed = false;
+	int r = find_orphans(n, &l, err);
 
 	if (r == 0 && l.n == 0)
 		r = error_set(err, ENOENT, "'%s' is no orphan, or not any more", id);
-	for (size_t i = 0; r == 0 && i < l.n; i++) {
-		for (size_t k = 0; l.v[i].pid && r == 0 && k < l.n_doors; k++)
-			if (strcmp(l.doors[k].id, id) == 0)
-				r = end_process(n, &l.v[i], &l.doors[k], err);
-	}
+	/* All of this id that are held are lost: otherwise none would be an orphan. */
+	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
+		if (is_lost(&l.doors[i])) {
+			r = end_process(n, &l.doors[i], err);
+			killed = true;
+		}
 	/* Of a keeper's sandbox there may be more; of a cgroup alone nothing is killed. */
-	if (r == 0 && l.v[0].pid)
+	if (r == 0 && killed)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);
 	if (r == 0) {
 		r = cgroup_remove(&n->cgroups, id);
