@@ -73,6 +73,101 @@ def a_command_that_waits_does_not_begin_when_its_token_is_gone():
     w.delete(box)
 
 
+# ------------------------------------------------------------------- what waits for its turn
+
+
+def waiting(secret, box, command, number=None, patience=0.2):
+    """A command behind another one, from a client that leaves at once."""
+    body = json.dumps(bash(command)).encode()
+    s = socket.create_connection(("127.0.0.1", w.port))
+    s.sendall(f"POST /swerex/{box}/run_in_session HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {secret}\r\n".encode() +
+              (f"X-Request-ID: {number}\r\n".encode() if number else b"") +
+              f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    s.settimeout(patience)
+    with contextlib.suppress(TimeoutError):
+        return s.recv(4096)  # it was refused
+    s.close()
+    return b""
+
+
+@test
+def a_command_that_waits_goes_with_its_client():
+    token, box, face = tenant("leaves")
+    first = sent(token, f"/swerex/{box}/run_in_session", bash("until [ -e /tmp/go ]; do sleep 0.1; done"))
+    time.sleep(0.5)
+    before = rss(w.api)
+    for _ in range(40):
+        eq(waiting(token, box, "touch /tmp/left; true " + "x" * 4_000_000), b"", "answer")
+    until(lambda: rss(w.api) - before < 200 * MIB, "memory is held for clients that are gone")
+    time.sleep(5)  # a client that has only ended its half of the connection would be waited for
+    waiting(token, box, "touch /tmp/asked-again; echo result", number="again")  # this one can be asked for again
+    w.run(box, "touch /tmp/go")
+    eq(face.good("/run_in_session", bash("touch /tmp/asked-again; echo result"), X_Request_ID="again")["output"].strip(), "result")
+    ok(is_there(box, "/tmp/asked-again"), "a command that can be asked for again did not run")
+    ok(not is_there(box, "/tmp/left"), "a command began although its client was gone")
+    first.close()
+    w.delete(box)
+
+
+@test
+def what_waits_and_can_be_asked_for_again_has_a_bound():
+    token, box, _ = tenant("queues")
+    _, other, modest = tenant("modest-queues")
+    first = sent(token, f"/swerex/{box}/run_in_session", bash("sleep 1000"))
+    time.sleep(0.5)
+    before = rss(w.api)
+    said = [waiting(token, box, "true " + "x" * 4_000_000, number=f"large{i}") for i in range(40)]
+    said.append(waiting(token, box, "true " + "x" * 4_000_000, number="last", patience=20))
+    ok(rss(w.api) - before < 250 * MIB, f"{rss(w.api) - before >> 20} MB are held for commands that wait")
+    ok(said[0] == b"" and b" 503 " in said[-1] and b"nothing was started" in said[-1], said[-1][:300])
+    eq(modest.out("true " + "x" * 4_000_000), "", "output of another tenant's large command")
+    said = [waiting(token, box, "true", number=f"small{i}", patience=0.01) for i in range(64)]
+    said.append(waiting(token, box, "true", number="last-small", patience=20))
+    ok(said[0] == b"" and b" 511 " in said[-1] and b"too many commands wait" in said[-1], said[-1][:400])
+    first.close()
+    w.delete(box)
+    w.delete(other)
+
+
+# ------------------------------------------------------------------- what waits for its client
+
+
+@test
+def answers_that_nobody_reads_have_a_bound():
+    token, box, _ = tenant("unread")
+    _, other, modest = tenant("modest-unread")
+    before, held = rss(w.api), []
+    for _ in range(10):
+        c = w.client(tcp=True, timeout=60)
+        r = c.send("POST", f"/swerex/{box}/run_in_session", bash("yes 0123456789 | head -c 55000000", timeout=60),
+                   headers={"X-API-Key": token})
+        eq(r.status, 200, "status")
+        held.append(c)
+    ok(rss(w.api) - before < 420 * MIB, f"{rss(w.api) - before >> 20} MB are held for answers that nobody reads")
+    eq(len(modest.out("yes 0123456789 | head -c 20000000", timeout=60)), 20000000, "bytes of another tenant's output")
+    for c in held:
+        c.close()
+    until(lambda: rss(w.api) - before < 150 * MIB, "memory is left of them")
+    w.delete(box)
+    w.delete(other)
+
+
+@test
+def a_screen_that_was_taken_leaves_its_memory():
+    token, box, face = tenant("screens")
+    before, held = rss(w.api), []
+    for i in range(8):
+        face.open(session=f"s{i}")
+        face.ask("/run_in_session", bash("sleep 0.5; yes 0123456789 | head -c 55000000", session=f"s{i}", timeout=0.1))
+        held.append(sent(token, f"/swerex/{box}/run_in_session", bash("touch /tmp/begun; sleep 1000", session=f"s{i}")))
+        until(lambda: is_there(box, "/tmp/begun"), "the next command did not begin")  # pylint: disable=cell-var-from-loop
+        w.run(box, "rm /tmp/begun")
+    ok(rss(w.api) - before < 200 * MIB, f"{rss(w.api) - before >> 20} MB are held for screens that were taken")
+    for s in held:
+        s.close()
+    w.delete(box)
+
+
 def main():
     global w  # pylint: disable=global-statement
     try:

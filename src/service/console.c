@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@
 #define LOOK_PAUSE 3       /* times as long as a look has taken */
 
 #define COPY_BYTES (1U << 20) /* of the screen at once */
+#define WAIT_MAX   64         /* acts that wait for their turn in a session */
 
 struct act {
 	struct act *next;
@@ -62,7 +64,8 @@ struct act {
 	bool finishing;
 	struct console_result result;
 	struct buf part;
-	size_t shown, taken; /* of the screen */
+	struct share_lease lease; /* for the memory of it */
+	size_t shown, taken;      /* of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
 	struct permit permit;
@@ -76,8 +79,9 @@ struct console {
 	struct shell_command command;
 	bool running;
 	struct buf screen;
-	struct share_lease lease; /* for the memory of it, beyond SCREEN_SMALL */
-	size_t seen;              /* of it, by who expects something */
+	char tenant[DB_NAME_MAX + 1]; /* of the sandbox, which may be gone before */
+	struct share_lease lease;     /* for the memory of it, beyond SCREEN_SMALL */
+	size_t seen;                  /* of it, by who expects something */
 	uint64_t dropped;      /* of what the screen has no room for, which is its end */
 	uint64_t missing;      /* of what did not come to it; it says where */
 	struct act *acts;      /* the first is under way */
@@ -97,20 +101,25 @@ static void act_free(struct act *a)
 {
 	loop_task_cancel(&a->copying);
 	buf_done(&a->part);
+	share_end(&a->console->service->screens, &a->lease);
 	a->expect = expect_free(a->expect);
 	a->timer = loop_timer_free(a->timer);
 	free(a);
 }
 
-/* May the screen have @size bytes? It has its lease then, of so many or more. */
-static bool lease_screen(struct console *c, size_t size)
+/* May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or more. */
+static bool lease_screen(struct console *c, size_t size, struct share_lease *lease)
 {
 	uint64_t steps = (size + SCREEN_STEP - 1) / SCREEN_STEP * SCREEN_STEP;
 
-	if (size <= SCREEN_SMALL || size <= c->lease.n)
+	if (size <= SCREEN_SMALL || size <= lease->n)
 		return true;
-	return share_lease(&c->service->screens, shell_box(c->shell)->row.owner, steps,
-			   &c->lease) == 0;
+	return share_lease(&c->service->screens, c->tenant, steps, lease) == 0;
+}
+
+struct share *service_screens(struct service *s)
+{
+	return &s->screens;
 }
 
 /* How many of @n more bytes there is room for. */
@@ -122,7 +131,7 @@ static size_t screen_room(struct console *c, size_t n)
 		return 0;
 	if (n > CONSOLE_SCREEN_MAX - has)
 		n = CONSOLE_SCREEN_MAX - has;
-	if (lease_screen(c, has + n))
+	if (lease_screen(c, has + n, &c->lease))
 		return n;
 	most = most > SCREEN_SMALL ? most : SCREEN_SMALL;
 	return most > has ? most - has : 0;
@@ -157,8 +166,14 @@ static void take_screen(struct console *c, size_t n)
 		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
 	c->seen = 0;
 	c->dropped = c->missing = 0;
-	if (c->screen.len == 0)
-		share_end(&c->service->screens, &c->lease);
+	if (c->screen.len > 0)
+		return;
+	/* The lease ends with the memory, not before. */
+	if (c->screen.cap > SCREEN_SMALL) {
+		buf_done(&c->screen);
+		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+	}
+	share_end(&c->service->screens, &c->lease);
 }
 
 static void unlist(struct console *c, struct act *a)
@@ -204,6 +219,7 @@ static void finish_now(struct act *a)
 		take_screen(c, taken < c->screen.len ? taken : c->screen.len);
 	loop_defer(c->service->loop, &c->task);
 	a->result.screen = &a->part;
+	a->result.lease = &a->lease;
 	a->done(a->ctx, &a->result);
 	act_free(a);
 }
@@ -240,6 +256,15 @@ static void finish_begin(struct act *a, enum console_outcome outcome, size_t sho
 	loop_timer_stop(a->timer);
 }
 
+/* What is told is a copy, and the screen stays: without room for both, its end is not told. */
+static void lease_copy(struct act *a)
+{
+	if (lease_screen(a->console, a->shown, &a->lease))
+		return;
+	a->result.cut += a->shown - SCREEN_SMALL;
+	a->shown = SCREEN_SMALL;
+}
+
 /*
  * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that is all of it,
  * nothing is copied; where it is much, it is copied in slices, and told later.
@@ -254,18 +279,23 @@ static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 		finish_begin(a, outcome, shown, 0);
 		a->part = c->screen;
 		a->part.len = shown;
+		a->lease = c->lease;
+		c->lease = (struct share_lease){ 0 };
 		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 		take_screen(c, 0);
 	} else {
 		finish_begin(a, outcome, shown, taken);
+		lease_copy(a);
 	}
 	on_copy(a);
 }
 
 static void finish_at_once(struct act *a, enum console_outcome outcome)
 {
-	if (!a->finishing)
+	if (!a->finishing) {
 		finish_begin(a, outcome, a->begun ? a->console->screen.len : 0, 0);
+		lease_copy(a);
+	}
 	(void)copy_screen(a, SIZE_MAX);
 	finish_now(a);
 }
@@ -440,9 +470,12 @@ static void refuse(void (*done)(void *ctx, const struct console_result *r), void
 		   enum console_outcome outcome, const char *why)
 {
 	AUTO_BUF struct buf screen = BUF_INIT(4096);
-	struct console_result r = {
-		.outcome = outcome, .expected = -1, .exit_code = -1, .screen = &screen
-	};
+	struct share_lease none = { 0 };
+	struct console_result r = { .outcome = outcome,
+				    .expected = -1,
+				    .exit_code = -1,
+				    .screen = &screen,
+				    .lease = &none };
 
 	buf_puts(&screen, why);
 	done(ctx, &r);
@@ -494,13 +527,41 @@ static void begin_next(struct console *c)
 		begin(c->acts);
 }
 
+void console_withdraw(struct console *c, const void *ctx)
+{
+	struct act *a = c->acts;
+
+	while (a && (a->ctx != ctx || a->begun || a->finishing))
+		a = a->next;
+	if (a)
+		act_refuse(a, "the client is gone, and nothing was started");
+}
+
+/* Whether as many wait for their turn as may. */
+static bool is_crowded(const struct console *c)
+{
+	size_t n = 0;
+
+	for (const struct act *a = c->acts; a; a = a->next)
+		n += !a->begun;
+	return n >= WAIT_MAX;
+}
+
 void console_do(struct console *c, const struct console_act *act,
 		void (*done)(void *ctx, const struct console_result *r), void *ctx)
 {
 	struct act *a = calloc(1, sizeof(*a) + act->size + 1), **at = &c->acts;
 	bool interrupts = act->kind == CONSOLE_INTERRUPT;
 
+	if (!interrupts && is_crowded(c)) {
+		free(a);
+		refuse(done, ctx, CONSOLE_REFUSED,
+		       "too many commands wait for their turn in this session, and nothing "
+		       "was started: wait until some of them have ended");
+		return;
+	}
 	if (a) {
+		a->console = c;
 		a->expect = expect_new(act->expect, act->n_expect);
 		if (!a->expect ||
 		    loop_timer_new(c->service->loop, on_timer, a, &a->timer) < 0) {
@@ -514,7 +575,6 @@ void console_do(struct console *c, const struct console_act *act,
 		refuse(done, ctx, CONSOLE_TIMED_OUT, "");
 		return;
 	}
-	a->console = c;
 	a->kind = act->kind;
 	a->timeout_ms = act->timeout_ms;
 	a->tries = act->tries;
@@ -554,6 +614,7 @@ static struct console *console_new(struct shell *sh)
 		return NULL;
 	c->shell = sh;
 	c->service = shell_box(sh)->service;
+	(void)snprintf(c->tenant, sizeof(c->tenant), "%s", shell_box(sh)->row.owner);
 	c->command = (struct shell_command){
 		.output = on_output, .gap = on_gap, .result = on_result, .ctx = c
 	};

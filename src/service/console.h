@@ -14,6 +14,7 @@
 #define SERVICE_CONSOLE_H
 
 #include "service/service.h"
+#include "service/share.h"
 
 #define CONSOLE_NAME_MAX   128
 #define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of what is shown; the rest is dropped */
@@ -64,6 +65,8 @@ struct console_result {
 	 * empty one) or to leave. It may be megabytes: console_plain() may run on another thread.
 	 */
 	struct buf *screen;
+	/* For its memory, of service_screens(): whoever takes the screen takes it, too. */
+	struct share_lease *lease;
 	uint64_t cut; /* bytes that are missing at its end */
 	uint64_t dropped;
 };
@@ -71,8 +74,16 @@ struct console_result {
 /* What a person reads of it: control sequences left out, and in words what is missing. */
 void console_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 
-/* @done once, from the loop or, when it can be told, at once. */
+/* What screens hold, and what becomes of them: a tenant's share, in bytes. */
+struct share *service_screens(struct service *s);
+
+/*
+ * @done once, from the loop or, when it can be told, at once. CONSOLE_REFUSED when too many wait for
+ * their turn already.
+ */
 void console_do(struct console *c, const struct console_act *act,
 		void (*done)(void *ctx, const struct console_result *r), void *ctx);
+/* Nobody waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never will. */
+void console_withdraw(struct console *c, const void *ctx);
 
 #endif /* SERVICE_CONSOLE_H */

@@ -51,6 +51,7 @@ struct reply {
 	struct codec codec;
 	size_t n, json_done;
 	struct reply_part part[REPLY_PARTS];
+	struct share *account; /* that the lease is of */
 	struct share_lease lease;
 };
 
@@ -84,11 +85,13 @@ void reply_left(struct ask *ask);
 /* ----------------------------------------------------------------------- job.c */
 
 struct call;
+struct console;
 struct field;
 
 /*
  * What a request asked for. It goes on when the client is gone, and its answer is kept for who asks
- * again by the same X-Request-ID. A reference is its handler's, from the handler's call to
+ * again by the same X-Request-ID; but one that waits for its turn in a session, and that nobody can
+ * ask for again, goes with its client. A reference is its handler's, from the handler's call to
  * the answer.
  */
 struct job {
@@ -103,6 +106,8 @@ struct job {
 	const struct call *call;
 	struct ask *asks; /* who waits */
 	json_t *body;
+	struct share_lease body_lease; /* of sx->bodies, until it ends */
+	struct console *console;       /* its act is there; NULL: it has none */
 	bool done;
 	int status;
 	struct buf answer;   /* a small one, or */
@@ -130,6 +135,7 @@ struct ask {
 	struct live_request live;
 	struct reply_reader reader;
 	struct parse *parse; /* of its body, on another thread; NULL */
+	size_t body_size;
 	char sandbox[ID_LEN + 1];
 	uint64_t begun;
 	char cause[256];
@@ -146,6 +152,10 @@ struct box *job_box(struct job *job);
 void job_answer(struct job *job, int status, const struct buf *body);
 /* The same, of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
+/* Nobody waits for it: an act that has not begun is not begun (session.c). */
+void job_withdraw(struct job *job);
+/* {"detail": @why}, to whoever waits. */
+void job_refuse(struct job *job, int status, const char *why);
 /* There is no room for it at present; @what was to be answered. */
 void job_crowded(struct job *job, const char *what);
 /* {"detail": ...} to one request. */

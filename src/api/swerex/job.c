@@ -193,6 +193,8 @@ void job_leave(struct ask *ask)
 	if (*p)
 		*p = ask->next;
 	ask->job = NULL;
+	if (!job->asks && !job->kept && job->console)
+		job_withdraw(job);
 	job_unref(job);
 }
 
@@ -210,6 +212,8 @@ static void job_end(struct job *job)
 {
 	json_decref(job->body);
 	job->body = NULL;
+	job->console = NULL;
+	share_end(&job->sx->bodies, &job->body_lease);
 	if (job->kept) {
 		job->sx->kept += job_bytes(job);
 		make_room(job);
@@ -258,19 +262,30 @@ void job_reply(struct job *job, struct reply *r)
 		job_leave(ask);
 	}
 	if (r->readers == 0)
-		share_end(&r->sx->answers, &r->lease);
+		share_end(r->account, &r->lease);
 	job_end(job);
+}
+
+void job_refuse(struct job *job, int status, const char *why)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "detail", why);
+	json_close(&j, '}');
+	job_answer(job, status, &out);
 }
 
 void job_crowded(struct job *job, const char *what)
 {
-	AUTO_BUF struct buf out = BUF_INIT(1024);
+	AUTO_BUF struct buf why = BUF_INIT(1024);
 
-	buf_printf(&out,
-		   "{\"detail\":\"%s: the service holds too many large answers that "
-		   "clients have not taken yet; try again later\"}",
+	buf_printf(&why,
+		   "%s: the service holds too many large answers that clients have not "
+		   "taken yet; try again later",
 		   what);
-	job_answer(job, 503, &out);
+	job_refuse(job, 503, why.data);
 }
 
 void swerex_done(struct swerex *sx)

@@ -25,6 +25,7 @@ struct reply *reply_new(struct swerex *sx)
 	if (!r)
 		return NULL;
 	r->sx = sx;
+	r->account = &sx->answers;
 	r->refs = 1;
 	r->json = (struct buf)BUF_INIT(16U << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(r->raw); i++)
@@ -36,7 +37,7 @@ void reply_unref(struct reply *r)
 {
 	if (!r || --r->refs > 0)
 		return;
-	share_end(&r->sx->answers, &r->lease);
+	share_end(r->account, &r->lease);
 	buf_done(&r->json);
 	for (size_t i = 0; i < ARRAY_SIZE(r->raw); i++)
 		buf_done(&r->raw[i]);
@@ -45,8 +46,7 @@ void reply_unref(struct reply *r)
 
 bool reply_charge(struct reply *r, const char *tenant, size_t n)
 {
-	return n <= REPLY_SMALL ||
-	       share_lease(&r->sx->answers, tenant, n, &r->lease) == 0;
+	return n <= REPLY_SMALL || share_lease(r->account, tenant, n, &r->lease) == 0;
 }
 
 static struct reply_part *add_part(struct reply *r)
@@ -244,6 +244,6 @@ void reply_left(struct ask *ask)
 	ask->reader.reply = NULL;
 	/* What is kept to be asked for again has a bound of its own. */
 	if (--r->readers == 0)
-		share_end(&r->sx->answers, &r->lease);
+		share_end(r->account, &r->lease);
 	reply_unref(r);
 }

@@ -16,7 +16,8 @@
 #define INTERRUPT_MS    200
 #define INTERRUPT_TRIES 3
 #define STARTUP_MS      1000
-#define JOURNAL         (16U << 20) /* bytes that a command may be ahead of us */
+#define JOURNAL         (16U << 20)  /* bytes that a command may be ahead of us */
+#define TOLD_SMALL      (512U << 10) /* bytes of an answer that is told in any case */
 
 enum check {
 	CHECK_RAISE,
@@ -39,9 +40,10 @@ static struct console *find_console(struct job *job, struct box *box)
 	return NULL;
 }
 
-/* Whether the act never began; the job has been told then. */
+/* It is over. Whether it never began: the job has been told then. */
 static bool was_refused(struct job *job, const struct console_result *r)
 {
+	job->console = NULL;
 	if (r->outcome != CONSOLE_REFUSED)
 		return false;
 	job_raise(job, "builtins.RuntimeError", r->screen->data, r->screen->len);
@@ -76,8 +78,18 @@ static void tell_make(void *ctx)
 static void tell_give(void *ctx)
 {
 	struct telling *t = ctx;
+	struct reply *r = t->reply;
+	size_t n = reply_size(r);
 
-	job_reply(t->job, t->reply);
+	/* Its lease is that of the screen; an exception may tell of a long command, too. */
+	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
+		job_crowded(t->job, "the command has ended, but its result is not told");
+		reply_unref(r);
+	} else {
+		if (n > REPLY_SMALL && n > r->lease.n)
+			(void)share_force(r->account, t->job->tenant, n, &r->lease);
+		job_reply(t->job, r);
+	}
 	free(t);
 }
 
@@ -107,10 +119,9 @@ static void tell(struct job *job, const struct console_result *r, int code,
 				       .expected = expected_name(job, r),
 				       .write = write };
 		*r->screen = (struct buf){ 0 };
-		/* It is there already, and is the only copy. */
-		if (n > REPLY_SMALL)
-			(void)share_force(&job->sx->answers, job->tenant, n,
-					  &reply->lease);
+		reply->account = service_screens(job->sx->service);
+		reply->lease = *r->lease;
+		*r->lease = (struct share_lease){ 0 };
 		if (n > REPLY_SMALL && loop_work(service_loop(job->sx->service),
 						 tell_make, tell_give, t) == 0)
 			return;
@@ -278,6 +289,11 @@ static void on_command(void *ctx, const struct console_result *r)
 		tell(job, r, code, write_result);
 }
 
+void job_withdraw(struct job *job)
+{
+	console_withdraw(job->console, job);
+}
+
 /* A program may show again what was typed to it. */
 static void without_echo(const struct job *job, const char **text, size_t *n)
 {
@@ -329,6 +345,8 @@ static void on_interrupt(void *ctx, const struct console_result *r)
 {
 	struct job *job = ctx;
 
+	if (was_refused(job, r))
+		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
 		job_raisef(job, "pexpect.exceptions.TIMEOUT",
 			   "Failed to interrupt session");
@@ -356,6 +374,7 @@ static void act_on(struct job *job, struct console *c, struct console_act *act)
 
 	act->text = field_text(job->body, "command", "");
 	act->size = field_size(job->body, "command");
+	job->console = c;
 	if (strcmp(field_text(job->body, "action_type", "bash"), "bash") != 0) {
 		interrupt(job, c, act);
 	} else if (!json_object_get(job->body, "command")) {
@@ -469,6 +488,7 @@ static void on_created(void *ctx, struct console *c, const struct warren_error *
 		act.timeout_ms = STARTUP_MS;
 	act.text = text.data;
 	act.size = text.len;
+	job->console = c;
 	console_do(c, &act, on_sourced, job);
 }
 

@@ -21,6 +21,9 @@
 #define FILE_BODY (16U << 20) /* bytes of a body that holds a file's text */
 
 #define PARSE_AT_ONCE (64U << 10)
+#define BODIES_MAX    (256U << 20) /* of requests under way: half for a tenant alone */
+#define BODY_SMALL    (16U << 10)  /* is not counted */
+#define BODY_COPIES   2            /* of a text: as JSON, and for what it is given to */
 #define BODY_FLAGS    (JSON_ALLOW_NUL | JSON_DECODE_ANY)
 
 /* clang-format off */
@@ -208,6 +211,14 @@ static void on_usable(void *ctx, int r, const struct warren_error *err)
 		job->call->handler(job, box);
 }
 
+/* What it asks for may outlive the request and its client: the tenant has a share of that. */
+static bool charge_body(const struct ask *ask, struct job *job)
+{
+	return ask->body_size <= BODY_SMALL ||
+	       share_lease(&ask->sx->bodies, job->tenant, BODY_COPIES * ask->body_size,
+			   &job->body_lease) == 0;
+}
+
 static void start(struct ask *ask, json_t *body)
 {
 	const char *id = http_header(ask->req, "X-Request-ID");
@@ -230,6 +241,12 @@ static void start(struct ask *ask, json_t *body)
 	}
 	job->body = body;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", box_row(box)->owner);
+	if (!charge_body(ask, job)) {
+		job_refuse(job, 503,
+			   "the tenant has too many large requests under way; nothing "
+			   "was started: wait until some of them have ended");
+		return;
+	}
 	service_permit(service, ask->caller.token, ask->caller.expires_at);
 	box_use(box, on_usable, job);
 	service_permit(service, NULL, 0);
@@ -326,6 +343,7 @@ static void on_body(struct http_request *req, const char *data, size_t n)
 	struct ask *ask = req->user;
 	struct api_error why = { 0 };
 
+	ask->body_size = n;
 	if (ask->call->n_fields == 0)
 		start(ask, NULL);
 	else if (n > PARSE_AT_ONCE)
@@ -388,6 +406,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		return;
 	}
 	sx->answers.limit = REPLIES_MAX;
+	sx->bodies.limit = BODIES_MAX;
 	ask->sx = sx;
 	ask->req = req;
 	ask->begun = clock_now();

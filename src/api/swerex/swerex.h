@@ -46,6 +46,7 @@ struct swerex {
 	struct job *newest, *oldest;
 	size_t kept;          /* bytes of answers */
 	struct share answers; /* bytes of large ones that clients take */
+	struct share bodies;  /* bytes of requests that are under way */
 };
 
 /* Is it for this face? */
