@@ -168,6 +168,46 @@ def a_screen_that_was_taken_leaves_its_memory():
     w.delete(box)
 
 
+@test
+def bodies_and_output_that_one_tenant_leaves_are_not_anothers_loss():
+    token, box, _ = tenant("hoards")
+    _, other, modest = tenant("modest-hoards")
+    frugal = modest.token
+    session = w.post(f"/v1/sandboxes/{other}/sessions", {}, status=201, token=frugal)["id"]
+
+    def served(when):
+        r = w.ask("POST", f"/v1/sandboxes/{other}/sessions/{session}/run", {"command": "seq 20000"}, token=frugal, tcp=True).json()
+        eq((len(r["stdout"]), r["lost"]), (108894, 0), f"output of another tenant's session, {when}")
+        r = w.ask("POST", f"/v1/sandboxes/{other}/run", {"command": "true #" + "x" * 100000}, token=frugal, tcp=True)
+        eq(r.status, 200, f"another tenant's request, {when}: {r}")
+        r = modest.ask("/write_file", {"path": "/tmp/x", "content": "x" * 200000})
+        eq(r.status, 200, f"another tenant's file, {when}: {r}")
+
+    served("before")
+    held = []
+    for _ in range(3):
+        mine = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201, token=token)["id"]
+        c = w.client(token=token, tcp=True, timeout=60)
+        r = c.send("POST", f"/v1/sandboxes/{box}/sessions/{mine}/run", {"command": "yes 0123456789 | head -c 60000000"})
+        eq(r.status, 200, "status")
+        held.append(c)
+    served("beside answers that nobody reads")
+    for c in held:
+        c.close()
+    body = {"command": "true #" + "x" * 4_100_000}
+    data = json.dumps(body).encode()
+    held = [sent(token, f"/v1/sandboxes/{box}/run", body, data[:-1000]) for _ in range(40)]
+    held += [sent(token, f"/v1/sandboxes/{box}/run", body, data[:100_000]) for _ in range(400)]
+    time.sleep(1)
+    served("beside bodies that do not end")
+    said = sent(token, f"/v1/sandboxes/{box}/run", body)
+    ok(b" 503 " in said.recv(4096), "the tenant that has its share was not refused more")
+    for s in held + [said]:
+        s.close()
+    w.delete(box)
+    w.delete(other)
+
+
 def main():
     global w  # pylint: disable=global-statement
     try:

@@ -123,7 +123,8 @@ struct http_limits {
 	unsigned half_close_ms;
 	/*
 	 * Bytes of bodies that are being collected, of all requests together, beyond the first 16 kB
-	 * of each, and of what is kept for answers; 256 MB. What would be more is refused (503).
+	 * of each; 256 MB, and half as much for what is kept for answers. Each owner of requests
+	 * (http_owner()) has a share of both. What would be more is refused (503).
 	 */
 	unsigned bodies;
 };
@@ -221,8 +222,8 @@ int http_begin_response(struct http_request *req, int status,
 			const struct http_header *headers, size_t n_headers,
 			int64_t length);
 /*
- * The handler keeps @n bytes more for the answer: in the account of bodies, until the request is
- * closed. False: there is no room for them beside those of others.
+ * The handler keeps @n bytes more for the answer, which are counted until the request is closed.
+ * False: there is no room for them beside those of others.
  */
 bool http_keep(struct http_request *req, size_t n);
 /* 0: go on; 1: taken, but wait for drained() before more; -errno: closed() follows. */
@@ -245,6 +246,11 @@ void http_cut(struct http_request *req, int status, const char *why);
  * known stays so for the requests that follow on its connection.
  */
 void http_known(struct http_request *req, bool known);
+/*
+ * Whose it is: what is held for it counts as @name's, of which there is a share for each. To be called
+ * before the body is asked for. -ENOMEM.
+ */
+int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);
 /* What it was answered with, for logs; 0: nothing yet. 101: it was taken over. */
 int http_status(const struct http_request *req);

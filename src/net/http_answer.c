@@ -244,6 +244,20 @@ void http_known(struct http_request *req, bool known)
 	http_server_known(request_of(req)->conn, known);
 }
 
+int http_owner(struct http_request *req, const char *name)
+{
+	struct request *r = request_of(req);
+
+	return http_account_own(http_server_accounts(r->conn->server), r, name);
+}
+
+bool http_keep(struct http_request *req, size_t n)
+{
+	struct request *r = request_of(req);
+
+	return http_account_keep(http_server_accounts(r->conn->server), r, n);
+}
+
 bool http_response_begun(const struct http_request *req)
 {
 	return ((const struct request *)req)->begun;

@@ -34,8 +34,8 @@ void http_conn_close_request(struct http_conn *c, int why)
 	r->conn = NULL;
 	if (r->pub.handle)
 		*r->pub.handle = NULL;
-	http_server_discharge(c->server, r);
-	http_server_forget(c->server, r);
+	buf_done(&r->collected);
+	http_account_leave(http_server_accounts(c->server), r);
 	if (r->pub.closed)
 		r->pub.closed(&r->pub, why);
 	free(r);
@@ -197,7 +197,8 @@ static void collect(struct http_conn *c, const char *piece, size_t len)
 		r->oversize = true;
 		return;
 	}
-	if (!http_server_charge(c->server, r, r->collected.len + len)) {
+	if (!http_account_body(http_server_accounts(c->server), r,
+			       r->collected.len + len)) {
 		r->crowded = true;
 		return;
 	}
@@ -250,8 +251,9 @@ static void tell_end(struct http_conn *c)
 	} else {
 		buf_add(&r->collected, "", 0); /* there is a NUL even behind nothing */
 		r->fn(&r->pub, r->collected.data, r->collected.len);
-		http_server_discharge(c->server,
-				      r); /* not for as long as the answer takes */
+		/* Not for as long as the answer takes. */
+		buf_done(&r->collected);
+		http_account_give(http_server_accounts(c->server), HTTP_BODIES, r);
 	}
 }
 

@@ -59,6 +59,18 @@ struct http_conn {
 	bool refused;     /* there was no room for it; it stays to read that */
 };
 
+/* What a server holds for requests: http_account.c. */
+enum http_account {
+	HTTP_BODIES, /* that are being collected */
+	HTTP_KEPT,   /* for answers */
+	HTTP_ACCOUNTS,
+};
+
+struct http_accounts {
+	size_t limit[HTTP_ACCOUNTS], used[HTTP_ACCOUNTS];
+	struct http_owner *owners; /* of requests that are open */
+};
+
 enum sink {
 	SINK_UNDECIDED, /* the handler has not said yet: nothing is read */
 	SINK_COLLECT,
@@ -70,10 +82,10 @@ struct request {
 	struct http_conn *conn;  /* NULL once it is closed */
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
-	size_t charged; /* of it, to the server's account of bodies */
-	size_t kept;    /* for the answer: in the same account */
-	uint64_t left;  /* of an answer of known length */
-	int status;     /* of the answer; 0: it has not begun */
+	struct http_owner *owner;   /* NULL: none */
+	size_t held[HTTP_ACCOUNTS]; /* of the body, and for the answer */
+	uint64_t left;              /* of an answer of known length */
+	int status;                 /* of the answer; 0: it has not begun */
 	char id[ID_LEN + 1];
 	uint8_t sink; /* enum sink */
 	bool expects; /* a "100 Continue" before its body */
@@ -92,7 +104,20 @@ struct request {
 	struct http_header headers[];
 };
 
+/* http_account.c */
+int http_account_own(struct http_accounts *all, struct request *r,
+		     const char *name) MUST_CHECK;
+/* Room for a body of @r that has @len bytes by now; false: there is none. */
+bool http_account_body(struct http_accounts *all, struct request *r, size_t len);
+bool http_account_keep(struct http_accounts *all, struct request *r, size_t n);
+/* It is no longer there. */
+void http_account_give(struct http_accounts *all, enum http_account which,
+		       struct request *r);
+/* The request is over. */
+void http_account_leave(struct http_accounts *all, struct request *r);
+
 /* http_server.c */
+struct http_accounts *http_server_accounts(struct http_server *s);
 /* Count it anew: its client has become known, or a stranger. */
 void http_server_known(struct http_conn *c, bool known);
 void http_server_set_deadline(struct http_conn *c, enum deadline d);
@@ -105,11 +130,6 @@ const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
 void http_server_id(struct http_server *s, char id[ID_LEN + 1]); /* of a request */
 struct buf *
 http_server_scratch(struct http_server *s); /* empty; for one head at a time */
-/* Room for a body of @r that has @len bytes by now; false: there is none. */
-bool http_server_charge(struct http_server *s, struct request *r, size_t len);
-/* Its body is no longer there. */
-void http_server_discharge(struct http_server *s, struct request *r);
-void http_server_forget(struct http_server *s, struct request *r); /* what was kept */
 bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */

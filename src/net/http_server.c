@@ -32,10 +32,9 @@
 #define BACKLOG         1024
 #define ACCEPTS_MAX     64 /* in a row, before connections have their turn */
 #define LINGER_MS       2000
-#define RETRY_MS        100         /* after descriptors or memory ran out */
-#define TIMER_GRAIN_MS  50          /* deadlines are late by up to so much */
-#define REFUSED_MAX     64          /* connections that stay to read their 503 */
-#define BODY_FREE       (16U << 10) /* of a body: who asks for little is always heard */
+#define RETRY_MS        100 /* after descriptors or memory ran out */
+#define TIMER_GRAIN_MS  50  /* deadlines are late by up to so much */
+#define REFUSED_MAX     64  /* connections that stay to read their 503 */
 
 union address {
 	struct sockaddr any;
@@ -62,7 +61,7 @@ struct http_server {
 	size_t n_tcp;       /* of them, by TCP */
 	size_t n_strangers; /* of those, whose client is not known */
 	size_t n_refused;
-	size_t bodies; /* bytes of those that are collected */
+	struct http_accounts accounts;
 	struct link queues[DEADLINE_MAX];
 	struct loop_timer *timer; /* for the earliest deadline */
 	uint64_t timer_due;       /* 0: it does not run */
@@ -102,42 +101,9 @@ struct buf *http_server_scratch(struct http_server *s)
 	return &s->scratch;
 }
 
-bool http_server_charge(struct http_server *s, struct request *r, size_t len)
+struct http_accounts *http_server_accounts(struct http_server *s)
 {
-	size_t more = len > BODY_FREE ? len - BODY_FREE - r->charged : 0;
-
-	if (more > s->options.limits.bodies - s->bodies)
-		return false;
-	s->bodies += more;
-	r->charged += more;
-	return true;
-}
-
-/* Half of it is left to requests, without which no answer would be asked for. */
-bool http_keep(struct http_request *req, size_t n)
-{
-	struct request *r = request_of(req);
-	struct http_server *s = r->conn->server;
-	size_t most = s->options.limits.bodies / 2;
-
-	if (s->bodies > most || n > most - s->bodies)
-		return false;
-	s->bodies += n;
-	r->kept += n;
-	return true;
-}
-
-void http_server_forget(struct http_server *s, struct request *r)
-{
-	s->bodies -= r->kept;
-	r->kept = 0;
-}
-
-void http_server_discharge(struct http_server *s, struct request *r)
-{
-	s->bodies -= r->charged;
-	r->charged = 0;
-	buf_done(&r->collected);
+	return &s->accounts;
 }
 
 bool http_server_is_draining(const struct http_server *s)
@@ -651,6 +617,8 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	default_limit(&l->write_ms, 60000);
 	default_limit(&l->half_close_ms, 3000);
 	default_limit(&l->bodies, 256U << 20);
+	s->accounts.limit[HTTP_BODIES] = l->bodies;
+	s->accounts.limit[HTTP_KEPT] = l->bodies / 2;
 	if (l->reserve > (l->connections - 1) / 2)
 		l->reserve = (l->connections - 1) / 2;
 	link_init(&s->conns);

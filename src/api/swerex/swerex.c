@@ -417,6 +417,11 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	http_known(req, status != 401 && ask->caller.token[0]);
 	if (status == 0 && live_enter(sx->live, &ask->live, req, &ask->caller, &err) < 0)
 		status = api_code_status(err.code);
+	if (status == 0 && ask->caller.token[0] &&
+	    http_owner(req, ask->caller.tenant) < 0) {
+		(void)api_error_set(&err, API_ERR_OVERLOADED, "no memory is left");
+		status = 503;
+	}
 	ask->call = path ? find_call(path) : NULL;
 	box = status == 0 ? find_box(ask) : NULL;
 	if (status == 401)

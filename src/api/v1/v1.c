@@ -300,6 +300,8 @@ static int admit(struct call *c, struct api_error *err)
 
 		r = r < 0 ? r : busy;
 		http_known(c->req, true);
+		if (http_owner(c->req, c->caller.tenant) < 0 && r == 0)
+			r = api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
 	} else if (r < 0) {
 		http_known(c->req, false);
 	}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_account.c - bytes that a server holds for requests, shared among their owners
+ *
+ * There are two accounts: one of bodies that are being collected, one of what handlers keep for
+ * answers, so that neither keeps the other out. A request that has an owner (http_owner()) gets
+ * more as long as its owner holds less than the account's weight times what is left then: whoever
+ * comes finds room, whatever one owner does not send to its end or does not read. Requests without
+ * an owner, who are the machine's own, have no share to keep to.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/http_internal.h"
+
+#define BODY_FREE (16U << 10) /* of a body: who asks for little is always heard */
+
+struct http_owner {
+	struct http_owner *next;
+	unsigned refs; /* requests */
+	size_t held[HTTP_ACCOUNTS];
+	char name[];
+};
+
+static const size_t weights[] = {
+	[HTTP_BODIES] = 1, /* half for one alone */
+	[HTTP_KEPT] = 3,   /* three quarters */
+};
+_Static_assert(ARRAY_SIZE(weights) == HTTP_ACCOUNTS, "an account has no weight");
+
+static struct http_owner *find_owner(struct http_accounts *all, const char *name)
+{
+	struct http_owner *o = all->owners;
+
+	while (o && strcmp(o->name, name) != 0)
+		o = o->next;
+	if (o)
+		return o;
+	o = calloc(1, sizeof(*o) + strlen(name) + 1);
+	if (!o)
+		return NULL;
+	(void)strcpy(o->name, name);
+	o->next = all->owners;
+	all->owners = o;
+	return o;
+}
+
+int http_account_own(struct http_accounts *all, struct request *r, const char *name)
+{
+	struct http_owner *o = find_owner(all, name);
+
+	if (!o)
+		return -ENOMEM;
+	o->refs++;
+	http_account_leave(all, r);
+	r->owner = o;
+	return 0;
+}
+
+static bool has_room(const struct http_accounts *all, enum http_account which,
+		     const struct http_owner *o, size_t n)
+{
+	size_t limit = all->limit[which], used = all->used[which],
+	       left = limit > used ? limit - used : 0;
+
+	if (n > left)
+		return false;
+	return !o || o->held[which] + n <= weights[which] * (left - n);
+}
+
+static bool take(struct http_accounts *all, enum http_account which, struct request *r,
+		 size_t n)
+{
+	if (n > 0 && !has_room(all, which, r->owner, n))
+		return false;
+	all->used[which] += n;
+	r->held[which] += n;
+	if (r->owner)
+		r->owner->held[which] += n;
+	return true;
+}
+
+bool http_account_body(struct http_accounts *all, struct request *r, size_t len)
+{
+	return len <= BODY_FREE ||
+	       take(all, HTTP_BODIES, r, len - BODY_FREE - r->held[HTTP_BODIES]);
+}
+
+bool http_account_keep(struct http_accounts *all, struct request *r, size_t n)
+{
+	return take(all, HTTP_KEPT, r, n);
+}
+
+void http_account_give(struct http_accounts *all, enum http_account which,
+		       struct request *r)
+{
+	all->used[which] -= r->held[which];
+	if (r->owner)
+		r->owner->held[which] -= r->held[which];
+	r->held[which] = 0;
+}
+
+void http_account_leave(struct http_accounts *all, struct request *r)
+{
+	struct http_owner *o = r->owner, **p = &all->owners;
+
+	for (enum http_account i = 0; i < HTTP_ACCOUNTS; i++)
+		http_account_give(all, i, r);
+	r->owner = NULL;
+	if (!o || --o->refs > 0)
+		return;
+	while (*p != o)
+		p = &(*p)->next;
+	*p = o->next;
+	free(o);
+}
