@@ -770,28 +770,4 @@ CONTRACT(an_exec_outlives_its_handle)
 	END();
 }
 
-/*
- * Nothing that a caller forgot stays with the caller: no process of ours, dead or alive.
- */
-CONTRACT(what_is_forgotten_leaves_no_zombie)
-{
-	size_t n = 0;
-	siginfo_t info = { 0 };
-
-	BEGIN();
-	for (int i = 0; i < 20; i++) {
-		struct warren_exec *ex =
-			box_start(sb, &(struct warren_exec_spec){ .argv = ARGV("true") });
-
-		ex = warren_exec_free(ex);
-	}
-	END();
-	while (n < 100 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 &&
-	       info.si_pid > 0) {
-		info.si_pid = 0;
-		n++;
-	}
-	EQ(n, 0);
-}
-
 TEST_MAIN()
