@@ -208,6 +208,34 @@ def bodies_and_output_that_one_tenant_leaves_are_not_anothers_loss():
     w.delete(other)
 
 
+# ------------------------------------------------------------------- turns
+
+
+@test
+def what_is_expected_is_seen_whatever_others_look_for():
+    token, box, face = tenant("looks")
+    _, other, modest = tenant("modest-looks")
+
+    def seen(when):
+        r = modest.ask("/run_in_session", bash("seq 100; echo foooo; sleep 60", expect=["fo+o"], check="ignore", timeout=10))
+        ok(r.status == 200 and r.json()["expect_string"] == "fo+o", f"another tenant's expect, {when}: {r}")
+        modest.interrupt()
+
+    seen("before")
+    held, costly = [], "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | tr -d '\\n' | head -c 3000000; sleep 1000"
+    for i in range(30):
+        face.open(session=f"s{i}")
+        held.append(sent(token, f"/swerex/{box}/run_in_session",
+                         bash(costly, session=f"s{i}", expect=["([a-z]?){100}X"], check="ignore", timeout=900)))
+    time.sleep(3)
+    seen("beside many that cost time")
+    seen("again")
+    for s in held:
+        s.close()
+    w.delete(box)
+    w.delete(other)
+
+
 def main():
     global w  # pylint: disable=global-statement
     try:

@@ -10,8 +10,8 @@
  * shell before it begins. An interrupt is beside the list.
  *
  * Texts are looked for as they come. A regular expression of a stranger's in a flood of a stranger's
- * is not: what has come is looked at a part at a time, and all such looks together take a fourth
- * of the service's time at most.
+ * is not: what has come is looked at a part at a time, in turns (look.c). Who is out of time has
+ * one more look at what is there before that is told.
  */
 #include "service/console.h"
 
@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "service/expect.h"
 #include "service/internal.h"
+#include "service/look.h"
 
 #define CODE_MS 1000 /* for the end of a command after what was expected of it */
 #define KILL_MS 1000 /* for the end of one that was killed */
@@ -37,7 +38,6 @@
 
 #define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
 #define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
-#define LOOK_PAUSE 3       /* times as long as a look has taken */
 
 #define COPY_BYTES (1U << 20) /* of the screen at once */
 #define WAIT_MAX   64         /* acts that wait for their turn in a session */
@@ -52,6 +52,7 @@ struct act {
 	bool wants_code;
 	bool begun;
 	bool waited;  /* for its turn */
+	bool late;    /* its time is up, but not all that is there was looked at */
 	int expected; /* -1: not yet */
 	size_t upto;  /* of the screen: where that began */
 	struct loop_timer *timer;
@@ -88,9 +89,8 @@ struct console {
 	struct act *interrupt; /* NULL: none */
 	struct act *copies;    /* those that are finishing */
 	struct loop_task task; /* the next act is begun */
-	struct loop_timer *looking; /* at what has not been looked at; */
-	bool look_due;              /* it is set: who sets it again puts it off */
-	int exit_code;              /* of what ended last */
+	struct look look;      /* at what has not been looked at */
+	int exit_code;         /* of what ended last */
 };
 
 static void begin_next(struct console *c);
@@ -342,30 +342,30 @@ static bool look_on(struct console *c, size_t most)
 	return c->seen < c->screen.len;
 }
 
+/* Its turn has come. An act that is out of time has its last look, and is told so then. */
 static void on_looking(void *ctx)
 {
 	struct console *c = ctx;
-	uint64_t begun = clock_now(), next = c->service->look_next;
+	struct act *late = c->acts && c->acts->late ? c->acts : NULL;
+	uint64_t until = clock_now() + LOOK_LAST;
+	bool more = look_on(c, LOOK_BYTES);
 
-	if (begun < next) { /* a look was long, this one's or another's */
-		loop_timer_set(c->looking, (next - begun) / 1000000 + 1);
-		return;
+	while (late && more && c->acts == late && expects(late) && clock_now() < until)
+		more = look_on(c, LOOK_BYTES);
+	if (late && c->acts == late && expects(late)) {
+		finish(late, CONSOLE_TIMED_OUT, c->screen.len, 0);
+		more = c->seen < c->screen.len;
 	}
-	c->look_due = look_on(c, LOOK_BYTES);
-	next = clock_now();
-	c->service->look_next = next + LOOK_PAUSE * (next - begun);
-	if (c->look_due)
-		loop_timer_set(c->looking, 0);
+	if (more)
+		(void)look_wait(c->service, &c->look, c->tenant);
 }
 
 static void look_soon(struct console *c)
 {
-	if (!is_costly(c->acts) && !is_costly(c->interrupt)) {
+	if (!is_costly(c->acts) && !is_costly(c->interrupt))
 		(void)look_on(c, SIZE_MAX);
-	} else if (!c->look_due) {
-		c->look_due = true;
-		loop_timer_set(c->looking, 0);
-	}
+	else
+		(void)look_wait(c->service, &c->look, c->tenant);
 }
 
 static void on_output(struct shell_command *command, int stream UNUSED, const void *data,
@@ -444,6 +444,9 @@ static void on_timer(void *ctx)
 		try_interrupt(a);
 	else if (a->expected >= 0)
 		finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
+	else if (is_costly(a) && c->seen < c->screen.len &&
+		 look_wait(c->service, &c->look, c->tenant))
+		a->late = true;
 	else /* of one that waits for its turn nothing is on the screen */
 		finish(a, CONSOLE_TIMED_OUT, a->begun ? c->screen.len : 0, 0);
 }
@@ -620,10 +623,7 @@ static struct console *console_new(struct shell *sh)
 	};
 	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
 	c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
-	if (loop_timer_new(c->service->loop, on_looking, c, &c->looking) < 0) {
-		free(c);
-		return NULL;
-	}
+	c->look = (struct look){ .fn = on_looking, .ctx = c };
 	c->running = shell_join(sh, &c->command);
 	*shell_console(sh) = c;
 	return c;
@@ -641,7 +641,7 @@ void console_shell_gone(struct console *c)
 	while (c->acts)
 		finish_at_once(c->acts, CONSOLE_ENDED);
 	loop_task_cancel(&c->task);
-	c->looking = loop_timer_free(c->looking);
+	look_cancel(c->service, &c->look);
 	buf_done(&c->screen);
 	share_end(&c->service->screens, &c->lease);
 	free(c);

@@ -170,7 +170,7 @@ struct run {
 };
 
 struct service {
-	uint64_t look_next; /* ns; console.c: when something costly is looked for again */
+	struct look_queue *looks; /* look.c */
 	struct net_loop *loop;
 	struct db *db;
 	int journals;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "service/internal.h"
+#include "service/look.h"
 #include "warden/wire.h"
 
 #define WRITERS_MAX 128            /* threads at once, see file_writer.h */
@@ -89,6 +90,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
+		r = look_open(s);
+	if (r == 0)
 		r = prune_open(s);
 	if (r == 0)
 		r = journal_limit_open(s);
@@ -127,6 +130,7 @@ struct service *service_free(struct service *s)
 			box_free(s->boxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	look_close(s);
 	prune_close(s);
 	journal_limit_close(s);
 	disk_close(s);
