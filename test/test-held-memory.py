@@ -8,7 +8,9 @@ tenant leaves unread or unsent, another one is served as if it were alone.
 Speaks TAP. Bounds are of orders of magnitude.
 """
 import contextlib
+import glob
 import json
+import os
 import socket
 import sys
 import threading
@@ -234,6 +236,35 @@ def what_is_expected_is_seen_whatever_others_look_for():
         s.close()
     w.delete(box)
     w.delete(other)
+
+
+# ------------------------------------------------------------------- what stays of execs
+
+
+def stored():
+    return sum(os.path.getsize(p) for p in glob.glob(f"{w.state}/serve/warren.db*"))
+
+
+@test
+def long_command_lines_are_not_kept_whole():
+    token, box, _ = tenant("words")
+    short = ["sh", "-c", "echo $#" + " " * 4000, "a", "", "ü"]
+    eq(w.run(box, short, token=token)["argv"], short, "a command line of 4 kB")
+    before = stored()
+    for argv in (["sh", "-c", "echo $#"] + ["x" * 100_000] * 18, ["true"] + ["\1" * 100_000] * 3, ["true", "ü" * 60_000]):
+        for _ in range(10):
+            r = w.run(box, argv, token=token)
+        eq(r["result"]["exit_code"], 0, "exit code")
+        eq(r["argv"][0], argv[0], "its first word")
+        ok(all(a.startswith(b) for a, b in zip(argv, r["argv"][:-1])), "what is kept is not its beginning")
+        kept = sum(len(a.encode()) for a in r["argv"][:-1])
+        eq(r["argv"][-1], f"[{sum(len(a.encode()) for a in argv) - kept} more bytes are not kept]", "the mark")
+        ok(512 < kept <= 8192, f"{kept} bytes are kept")
+    eq(w.run(box, ["sh", "-c", "echo $#"] + ["x" * 100_000] * 18, token=token)["stdout"], "17\n", "what the program is given")
+    ok(stored() - before < 6 * MIB, f"{stored() - before >> 20} MB are stored for 31 execs")
+    r = w.ask("GET", f"/v1/sandboxes/{box}/execs", token=token, query={"limit": 1000})
+    eq((r.status, len(r.json()["execs"])), (200, 33), "the list of them")
+    w.delete(box)
 
 
 def main():

@@ -22,8 +22,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "service/internal.h"
 #include "session/session.h"
+
+#define ARGV_SHOWN \
+	8192U /* bytes of a command line that are kept with its exec, as JSON */
 
 /* --------------------------------------------------------------- the struct */
 
@@ -366,11 +370,61 @@ static uint64_t journal_capacity(const struct starting *st)
 	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
 
+/* Whether the first @n bytes of @word, or what is whole of them, were put. */
+static bool put_word(struct json *j, const char *word, size_t n, size_t *ret)
+{
+	struct buf *out = j->out;
+	struct json before = *j;
+	size_t len = out->len, put = word[n] ? n - utf8_cut(word, n) : n;
+
+	json_strn(j, NULL, word, put);
+	if (out->len <= ARGV_SHOWN) {
+		*ret = put;
+		return true;
+	}
+	out->len = len;
+	*j = before;
+	return false;
+}
+
+/*
+ * As it is shown, in JSON. Rows of execs outlive them, in a store that all tenants use: of a long
+ * command line they have the beginning, and how much is missing.
+ */
+static void write_argv(struct buf *out, const char *const *argv)
+{
+	struct json j = { .out = out };
+	uintmax_t missing = 0;
+	char mark[64];
+	bool cut = false;
+
+	json_open(&j, NULL, '[');
+	for (; *argv; argv++) {
+		size_t n = strlen(*argv), put = 0,
+		       left = out->len < ARGV_SHOWN ? ARGV_SHOWN - out->len : 0;
+
+		if (cut || (n <= left && put_word(&j, *argv, n, &put))) {
+			missing += n - put;
+			continue;
+		}
+		cut = true;
+		/* One byte is up to six in JSON. */
+		if (!put_word(&j, *argv, n < left / 2 ? n : left / 2, &put))
+			(void)put_word(&j, *argv, n < left / 8 ? n : left / 8, &put);
+		missing += n - put;
+	}
+	if (cut) {
+		(void)snprintf(mark, sizeof(mark), "[%ju more bytes are not kept]",
+			       missing);
+		json_str(&j, NULL, mark);
+	}
+	json_close(&j, ']');
+}
+
 /* All but the row in the store. */
 static int make_ready(struct starting *st, struct warren_error *err)
 {
-	AUTO_BUF struct buf argv = BUF_INIT(8U << 20);
-	struct json j = { .out = &argv };
+	AUTO_BUF struct buf argv = BUF_INIT(8 * ARGV_SHOWN);
 	struct box *box = st->box;
 	char user[32];
 	struct exec_row row = {
@@ -384,10 +438,7 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	};
 
 	(void)snprintf(user, sizeof(user), "%u:%u", st->user.uid, st->user.gid);
-	json_open(&j, NULL, '[');
-	for (const char *const *a = st->start.argv; *a; a++)
-		json_str(&j, NULL, *a);
-	json_close(&j, ']');
+	write_argv(&argv, st->start.argv);
 	if (argv.failed)
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
 	id_make(row.id);
