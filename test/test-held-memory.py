@@ -9,11 +9,14 @@ Speaks TAP. Bounds are of orders of magnitude.
 """
 import contextlib
 import glob
+import gzip
+import io
 import json
 import os
+import select
 import socket
 import sys
-import threading
+import tarfile
 import time
 
 from checks import MIB, Skip, eq, ok, run_tests, test
@@ -232,6 +235,76 @@ def what_is_expected_is_seen_whatever_others_look_for():
     time.sleep(3)
     seen("beside many that cost time")
     seen("again")
+    for s in held:
+        s.close()
+    w.delete(box)
+    w.delete(other)
+
+
+# ------------------------------------------------------------------- names of directories
+
+
+@test
+def paths_that_a_watch_remembers_are_counted():
+    token, _, _ = tenant("watches")
+    _, other, _ = tenant("modest-watches")
+    box = w.create(token=token, limits={"memory": "1g", "disk": "512m"})
+    r = w.run(box, ["python3", "-c", """
+import os
+os.chdir("/tmp")
+while len(os.getcwd()) < 3700: os.mkdir("d" * 200); os.chdir("d" * 200)
+for i in range(40000): os.mkdir("%0150d" % i)
+"""], token=token)
+    eq(r["result"]["exit_code"], 0, f"making the directories: {r['stderr'][-300:]}")
+
+    def watch(where):
+        c = w.client(timeout=120)
+        r = c.send("GET", f"/v1/sandboxes/{where}/files/watch", query={"path": "/tmp", "recursive": "true"})
+        return c, r.status, r.readline()
+
+    before = rss(w.api)
+    large, status, said = watch(box)
+    ok(status == 429 or b"quota" in said, f"a watch of 40,000 long paths: {status} {said}")
+    ok(rss(w.api) - before < 200 * MIB, f"{rss(w.api) - before >> 20} MB are held for a watch")
+    control, status, said = watch(other)
+    ok(status == 200 and b"ready" in said, f"another tenant's watch: {status} {said}")
+    for c in (large, control):
+        c.close()
+    w.delete(box)
+
+
+@test
+def directories_of_archives_that_do_not_end_are_counted():
+    token, box, _ = tenant("archives")
+    frugal, other, _ = tenant("modest-archives")
+
+    def entry(name, kind, size=0):
+        e = tarfile.TarInfo(name[:90])
+        e.type, e.size, e.mode = kind, size, 0o755
+        return e.tobuf(tarfile.USTAR_FORMAT)
+
+    name = ("/".join(["d" * 250] * 15) + "/e").encode() + b"\0"
+    one = entry("././@LongLink", b"L", len(name)) + name + b"\0" * (-len(name) % 512) + entry("x", tarfile.DIRTYPE)
+    data, held, before = gzip.compress(one * 6000, 9), [], rss(w.api)
+    for _ in range(9):  # 22 MB each
+        s = socket.create_connection(("127.0.0.1", w.port))
+        s.sendall(f"PUT /v1/sandboxes/{box}/files/tar?path=/tmp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                  "Content-Type: application/gzip\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"%x\r\n" % len(data) + data + b"\r\n")
+        held.append(s)
+    until(lambda: select.select(held, [], [], 0)[0], "none of the uploads was refused", seconds=120)
+    said = select.select(held, [], [], 0)[0][0].recv(4096)
+    ok(b" 429 " in said and b"bytes of the service's memory" in said, said[:400])
+    ok(rss(w.api) - before < 200 * MIB, f"{rss(w.api) - before >> 20} MB are held for archives")
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as t:
+        for i in range(100):
+            e = tarfile.TarInfo(f"tree{i}")
+            e.type, e.mode = tarfile.DIRTYPE, 0o750
+            t.addfile(e)
+    r = w.ask("PUT", f"/v1/sandboxes/{other}/files/tar", whole.getvalue(), token=frugal, tcp=True, query={"path": "/tmp"},
+              headers={"Content-Type": "application/x-tar"})
+    ok(r.status < 300, f"another tenant's archive: {r}")
+    eq(w.run(other, "stat -c %a /tmp/tree99", token=frugal)["stdout"], "750\n", "mode of its last directory")
     for s in held:
         s.close()
     w.delete(box)

@@ -64,6 +64,7 @@ enum lease_kind {
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_EXECS,   /* of one sandbox: its init counts them */
 	LEASE_TERMINALS,
+	LEASE_MEMORY, /* bytes: names of directories */
 	LEASE_KIND_MAX,
 };
 
@@ -313,6 +314,12 @@ int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t 
 void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 		 struct share_lease *lease);
 void lease_end(struct service *s, enum lease_kind kind, struct share_lease *lease);
+/*
+ * Memory that grows: @bytes in all, in steps. What is small is free of it. -EUSERS, -ENOMEM: there
+ * is no room for so many; @lease is as it was.
+ */
+int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
+		 struct share_lease *lease, struct warren_error *err) MUST_CHECK;
 
 /* permit.c: -EKEYREVOKED, -EKEYEXPIRED: nothing may begin on behalf of that token any more. */
 int permit_check(struct service *s, const struct permit *p,

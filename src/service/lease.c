@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lease.c - descriptors and bytes of output that the service holds for a tenant
+ * lease.c - descriptors, memory and bytes of output that the service holds for a tenant
  *
  * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the journals has
  * limited room. Both serve all tenants, so each has a share (share.h) and is refused more with
@@ -11,6 +11,9 @@
 #include <inttypes.h>
 
 #include "service/internal.h"
+
+#define MEMORY_SMALL (64U << 10)
+#define MEMORY_STEP  (256U << 10)
 
 static const struct {
 	const char *name;   /* of the quota, in errors */
@@ -26,6 +29,8 @@ static const struct {
 			  "end some, or create another sandbox; an exec counts until all "
 			  "that it started has closed its output" },
 	[LEASE_TERMINALS] = { "terminals", "end execs or sessions that have one" },
+	[LEASE_MEMORY] = { "bytes of the service's memory",
+			   "end watches of large directories, or uploads of archives" },
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 
@@ -46,6 +51,16 @@ int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint
 			 " %s and cannot have more, because "
 			 "other tenants need some, too: %s",
 			 tenant, s->denial.used, leases[kind].name, leases[kind].remedy);
+}
+
+int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
+		 struct share_lease *lease, struct warren_error *err)
+{
+	uint64_t steps = (bytes + MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP;
+
+	if (bytes <= MEMORY_SMALL || bytes <= lease->n)
+		return 0;
+	return lease_take(s, LEASE_MEMORY, tenant, steps, lease, err);
 }
 
 int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,

@@ -12,6 +12,7 @@
 
 #define WRITERS_MAX 128            /* threads at once, see file_writer.h */
 #define SCREENS_MAX (512ULL << 20) /* bytes, see console.c */
+#define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
 /* The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself. */
 #define TERMINALS_MAX 3072
 #define HEALTH_MS     2000 /* for the warden to say that it is there */
@@ -84,6 +85,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->output_by_disk = o->output_max == 0;
 	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
 	s->shares[LEASE_TERMINALS] = (struct share){ .limit = TERMINALS_MAX };
+	s->shares[LEASE_MEMORY] = (struct share){ .limit = MEMORY_MAX };
 	s->screens.limit = SCREENS_MAX;
 	s->link.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);

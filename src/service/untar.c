@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "net/loop.h"
 #include "service/file_writer.h"
+#include "service/internal.h"
 #include "service/tar.h"
 
 #define DEFERRED_MAX (32U << 20)
@@ -52,7 +53,8 @@ struct untar {
 	char beside[32];    /* what a file is called in its directory meanwhile */
 	struct buf placing; /* the same of the last that was whole, from the top */
 	uint64_t entries, bytes;
-	struct buf dirs; /* modes and names of directories */
+	struct buf dirs;           /* modes and names of directories */
+	struct share_lease memory; /* for those */
 	size_t dirs_off;
 	struct warren_error err;
 	struct loop_task turn;
@@ -144,6 +146,7 @@ struct untar *untar_free(struct untar *u)
 	loop_task_cancel(&u->turn);
 	buf_done(&u->in);
 	buf_done(&u->dirs);
+	lease_end(files_service(u->files), LEASE_MEMORY, &u->memory);
 	buf_done(&u->placing);
 	if (u->fd >= 0)
 		drop_file(u);
@@ -333,15 +336,22 @@ static void dress(struct untar *u)
 		dress_one(u, c);
 }
 
-static void defer(struct untar *u)
+/* Directories get their modes when all is in them; until then their names are held. */
+static int defer(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
 	struct deferred d = { .mode = e->mode,
 			      .name_size = (uint32_t)strlen(e->name) + 1,
 			      .mtime = e->mtime };
+	const struct box *box = files_box(u->files);
 
+	if (box &&
+	    lease_memory(files_service(u->files), box->row.owner,
+			 u->dirs.len + sizeof(d) + d.name_size, &u->memory, &u->err) < 0)
+		return -u->err.code;
 	buf_add(&u->dirs, &d, sizeof(d));
 	buf_add(&u->dirs, e->name, d.name_size);
+	return 0;
 }
 
 /* What open(2) says where there are no files without a name. */
@@ -375,8 +385,9 @@ static void on_made(void *ctx, struct files_answer *a, const struct warren_error
 			finish(u, &u->err);
 			return;
 		}
-	} else if (u->tar.entry.type == TAR_DIRECTORY) {
-		defer(u);
+	} else if (u->tar.entry.type == TAR_DIRECTORY && defer(u) < 0) {
+		finish(u, &u->err);
+		return;
 	}
 	u->entries++;
 	go_on(u);

@@ -23,6 +23,7 @@
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
 #define READS_AT_ONCE 16
+#define PATH_COST     48 /* bytes of memory beside its own */
 
 /* A directory to be watched and looked into. */
 struct todo {
@@ -34,8 +35,11 @@ struct todo {
 struct watch {
 	struct files *files;
 	struct service *service;
-	char *tenant; /* whose it is */
-	bool charged; /* for the instance */
+	char *tenant;              /* whose it is */
+	bool charged;              /* for the instance */
+	struct share_lease memory; /* for all paths that it has */
+	uint64_t bytes;            /* of them */
+	struct warren_error full;  /* there is no room for another one; 0: there is */
 	struct watch_options o;
 	int fd;     /* the inotify */
 	int events; /* a socket from which its events come; -1: from the inotify itself */
@@ -81,9 +85,36 @@ static int charge(struct watch *w, struct share *share, const char *name,
 			 w->tenant, (uintmax_t)d->used, name);
 }
 
+/* One more path is in memory; false: there is no room for it, which ends the watch. */
+static bool hold_path(struct watch *w, const char *path)
+{
+	const struct share_denial *why = service_denied(w->service);
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes = w->bytes + strlen(path) + PATH_COST;
+
+	if (w->full.code)
+		return false;
+	if (lease_memory(w->service, w->tenant, bytes, &w->memory, &err) == 0) {
+		w->bytes = bytes;
+		return true;
+	}
+	*w->o.denial = (struct watch_denial){ .quota = why->quota,
+					      .used = why->used,
+					      .maximum = why->maximum };
+	(void)error_set(&w->full, err.code == EUSERS ? EDQUOT : err.code, "%s", err.msg);
+	return false;
+}
+
+static void drop_path(struct watch *w, const char *path)
+{
+	if (path)
+		w->bytes -= strlen(path) + PATH_COST;
+}
+
 static void add_todo(struct watch *w, const char *path, bool quiet)
 {
-	struct todo *t = malloc(sizeof(*t) + strlen(path) + 1);
+	struct todo *t =
+		hold_path(w, path) ? malloc(sizeof(*t) + strlen(path) + 1) : NULL;
 
 	if (!t)
 		return;
@@ -96,6 +127,7 @@ static void add_todo(struct watch *w, const char *path, bool quiet)
 
 static void todo_done(struct watch *w)
 {
+	drop_path(w, w->doing->path);
 	free(w->doing);
 	w->doing = NULL;
 	next_todo(w);
@@ -123,6 +155,7 @@ static void on_walked(void *ctx, int r UNUSED, const struct warren_error *err UN
 /* It is watched no more. */
 static void forget_path(struct watch *w, size_t wd)
 {
+	drop_path(w, w->paths[wd]);
 	free(w->paths[wd]);
 	w->paths[wd] = NULL;
 	w->count--;
@@ -154,7 +187,14 @@ static int set_path(struct watch *w, size_t wd, const char *path,
 			 : charge(w, &w->service->watched, "watched directories", err);
 	if (r < 0)
 		return r;
+	if (!hold_path(w, path)) {
+		if (!w->paths[wd])
+			share_give(&w->service->watched, w->tenant, 1);
+		*err = w->full;
+		return -err->code;
+	}
 	w->count += w->paths[wd] == NULL;
+	drop_path(w, w->paths[wd]);
 	free(w->paths[wd]);
 	w->paths[wd] = TAKE_PTR(copy);
 	return 0;
@@ -195,6 +235,10 @@ static void next_todo(struct watch *w)
 
 	if (w->dead || w->doing)
 		return;
+	if (w->full.code) {
+		failed(w, &w->full);
+		return;
+	}
 	if (!t) {
 		if (!w->ready) {
 			w->ready = true;
@@ -235,8 +279,10 @@ static void move_paths(struct watch *w, const char *from, const char *to)
 			forget_path(w, i);
 			continue;
 		}
+		drop_path(w, w->paths[i]);
 		free(w->paths[i]);
 		w->paths[i] = path;
+		(void)hold_path(w, path); /* else the watch ends soon */
 	}
 }
 
@@ -391,6 +437,7 @@ struct watch *watch_free(struct watch *w)
 		share_give(&w->service->watched, w->tenant, w->count);
 	if (w->charged)
 		share_give(&w->service->watches, w->tenant, 1);
+	lease_end(w->service, LEASE_MEMORY, &w->memory);
 	free(w->tenant);
 	free(w->moved);
 	free(w->root);
