@@ -169,7 +169,7 @@ def what_is_wrong_gets_one_line_and_125():
         (["rm"], "rm: SANDBOX... is missing (example: warren rm"),
         (["ls", "--state", "running", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
         (["ls", "--wide", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
-        (["rm", "--all", "box"], "rm: sandboxes are named, or meant by --all or --label, not both"),
+        (["rm", "--all", "box"], "rm: give sandbox ids or --all/--label, not both"),
         (["cp", "a", "b"], "cp: no sandbox is named"),
         (["cp", "a:/x", "b:/y"], "cp: from one sandbox to another is two steps"),
         (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path in the sandbox"),

@@ -148,9 +148,10 @@ void save_over(bool saving, const struct proto_reply *r, size_t size)
 
 void save_died(bool saving, struct warren_error *ret_why)
 {
-	(void)error_set(ret_why, EREMOTEIO,
-			"%s: who was to %s the sandbox died, and it is lost", place.name,
-			saving ? "save" : "restore");
+	(void)error_set(
+		ret_why, EREMOTEIO,
+		"%s: the process that was to %s the sandbox died; the sandbox is lost",
+		place.name, saving ? "save" : "restore");
 	settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
 }
 

@@ -97,7 +97,7 @@ static int ask(struct talk_box *box, struct talk_exec *ex, const struct request 
 			return r;
 		answer_done(a);
 	}
-	return error_set(err, EAGAIN, "others start too many at the same time");
+	return error_set(err, EAGAIN, "too many concurrent starts; try again");
 }
 
 static int start(struct talk_box *box, struct talk_exec *ex,

@@ -139,7 +139,7 @@ static int change(const struct command *cmd, const struct change_options *o, cha
 
 	if (!*words == !matching) {
 		say(cmd->name, "%s (example: %s)",
-		    *words ? "sandboxes are named, or meant by --all or --label, not both"
+		    *words ? "give sandbox ids or --all/--label, not both"
 			   : "SANDBOX... is missing",
 		    cmd->opts->example);
 		return STATUS_FAILED;

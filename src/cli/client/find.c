@@ -46,8 +46,8 @@ static int judge(const struct search *s, const char *what, char ret_id[ID_LEN + 
 	if (s->found > 1)
 		return error_set(
 			err, EEXIST,
-			"%u are meant by '%.100s': write more of the id of the %s",
-			s->found, s->word, what);
+			"'%.100s' is ambiguous (%u matches): use more of the id of the %s",
+			s->word, s->found, what);
 	(void)memcpy(ret_id, s->id, sizeof(s->id));
 	return 0;
 }
