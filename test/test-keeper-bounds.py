@@ -194,6 +194,25 @@ def all_copies_together_leave_room_on_the_disk():
 
 @test
 @needs_root
+def a_large_copy_leaves_room_for_small_ones():
+    """What it has written is not free any more: it does not count twice. And no sandbox has all the room there is."""
+    with own_disk() as (w, _):
+        one, other = w.create(), w.create()
+        w.run(one, f"truncate -s {DISK * 45 // 100}M /root/big")
+        w.run(other, "head -c 1000000 /dev/zero >/root/small")
+        with w.client(timeout=60) as slow:
+            r = slow.send("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"})
+            eq(r.status, 200, "the large one")
+            r = w.ask("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/small"})
+            eq((r.status, len(r.body)), (200, 1000000), "a small one of another sandbox")
+            r = w.ask("PUT", f"/v1/sandboxes/{other}/files", bytes(1000000), query={"path": "/root/up"},
+                      headers={"Content-Type": "application/octet-stream"})
+            ok(r.status < 300, f"a small upload: {r}")
+            check_error(w.ask("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"}), 507)
+
+
+@test
+@needs_root
 def an_upload_without_end_is_stopped_under_way():
     with own_disk() as (w, free):
         box = w.create()

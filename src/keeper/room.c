@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -17,11 +18,21 @@
 #define AREA       (1ULL << 24) /* of the file, for one keeper */
 #define AREAS      (1ULL << 38)
 #define MEMORY_ALL (1ULL << 30) /* where files on their way are in memory */
-#define LOCKS_MAX  4096 /* that are counted: who finds more takes it for too much */
+#define LOCKS_MAX  8192 /* that are counted: who finds more takes it for too much */
+#define WEIGHT     3    /* times what is left for others then, a sandbox may have */
+
+/* What a keeper says of itself: each in a part of its area. */
+enum ledger_part {
+	LEDGER_BYTES,   /* on their way */
+	LEDGER_WRITTEN, /* of these: what the disk does not call free any more */
+	LEDGER_PARTS,
+};
+
+#define PART (AREA / LEDGER_PARTS)
 
 static uint64_t limit = ROOM_DEFAULT;
 static int ledger = -1;
-static uint64_t area, held; /* where our lock is; how long */
+static uint64_t area, held[LEDGER_PARTS]; /* where our locks are; how long */
 
 void room_bound(uint64_t disk)
 {
@@ -53,37 +64,38 @@ static int ledger_open(const char *dir)
 	if (getrandom(&area, sizeof(area), 0) != sizeof(area))
 		abort(); /* so few bytes cannot fail on a kernel that has started */
 	area = area % AREAS * AREA;
-	held = 0;
+	(void)memset(held, 0, sizeof(held));
 	return 0;
 }
 
-static int ledger_set(uint64_t units)
+static int ledger_set(enum ledger_part part, uint64_t units)
 {
-	bool more = units > held;
+	uint64_t from = area + part * PART, has = held[part];
+	bool more = units > has;
 	struct flock l = { .l_type = more ? F_WRLCK : F_UNLCK,
 			   .l_whence = SEEK_SET,
-			   .l_start = (off_t)(area + (more ? held : units)),
-			   .l_len = (off_t)(more ? units - held : held - units) };
+			   .l_start = (off_t)(from + (more ? has : units)),
+			   .l_len = (off_t)(more ? units - has : has - units) };
 
-	if (units == held)
+	if (units == has)
 		return 0;
-	if (units > AREA)
+	if (units >= PART)
 		return -EFBIG;
 	if (fcntl(ledger, F_OFD_SETLK, &l) < 0)
 		return -errno;
-	held = units;
+	held[part] = units;
 	return 0;
 }
 
 /* Of the others' locks the kernel tells one at a time: what is on either side of it is asked for. */
-static uint64_t ledger_others(void)
+static void ledger_others(uint64_t sum[LEDGER_PARTS])
 {
 	struct {
 		off_t from, to; /* 0: for ever */
 	} todo[64] = { { 0, 0 } };
 	size_t n = 1;
-	uint64_t sum = 0;
 
+	(void)memset(sum, 0, LEDGER_PARTS * sizeof(*sum));
 	for (unsigned found = 0; n > 0; found++) {
 		off_t from = todo[--n].from, to = todo[n].to, end;
 		struct flock l = { .l_type = F_WRLCK,
@@ -91,12 +103,15 @@ static uint64_t ledger_others(void)
 				   .l_start = from,
 				   .l_len = to ? to - from : 0 };
 
-		if (found == LOCKS_MAX || n + 2 > ARRAY_SIZE(todo))
-			return UINT64_MAX / 2;
+		if (found == LOCKS_MAX || n + 2 > ARRAY_SIZE(todo)) {
+			sum[LEDGER_BYTES] = UINT64_MAX / 4;
+			return;
+		}
 		if (fcntl(ledger, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
 			continue;
 		end = l.l_len ? l.l_start + l.l_len : 0;
-		sum += l.l_len ? (uint64_t)l.l_len : AREA;
+		sum[(uint64_t)l.l_start % AREA / PART] +=
+			UNIT * (l.l_len ? (uint64_t)l.l_len : AREA);
 		if (l.l_start > from) {
 			todo[n].from = from;
 			todo[n++].to = l.l_start;
@@ -106,13 +121,12 @@ static uint64_t ledger_others(void)
 			todo[n++].to = to;
 		}
 	}
-	return sum * UNIT;
 }
 
 int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	       struct warren_error *err)
 {
-	uint64_t room = MEMORY_ALL, others;
+	uint64_t room = MEMORY_ALL, others[LEDGER_PARTS], left;
 	struct statvfs fs;
 	int r;
 
@@ -120,7 +134,9 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 		return 0;
 	r = ledger_open(dir);
 	if (r == 0)
-		r = ledger_set((bytes + UNIT - 1) / UNIT);
+		r = ledger_set(LEDGER_BYTES, (bytes + UNIT - 1) / UNIT);
+	if (r == 0)
+		r = ledger_set(LEDGER_WRITTEN, written / UNIT);
 	if (r < 0)
 		return error_errno(err, -r, "count the files on their way in '%s'", dir);
 	if (bytes == 0)
@@ -133,10 +149,12 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 			"this sandbox: copy less at a time",
 			place.name, limit >> 20);
 	/* Of memory there is no such number, and it says 0 of 0. */
+	ledger_others(others);
 	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
-		room = (fs.f_bavail * fs.f_frsize + written) / 4 * 3;
-	others = ledger_others();
-	if (bytes > room || others > room - bytes)
+		room = (fs.f_bavail * fs.f_frsize + written + others[LEDGER_WRITTEN]) /
+		       4 * 3;
+	left = room > others[LEDGER_BYTES] ? room - others[LEDGER_BYTES] : 0;
+	if (bytes > left || bytes > WEIGHT * (left - bytes))
 		return error_set(err, ENOSPC,
 				 "%s: no room for a copy of it on the service's disk",
 				 place.name);

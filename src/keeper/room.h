@@ -4,10 +4,12 @@
  *
  * Files on their way (spool.h) are on the service's own disk, outside of the sandbox. So a sandbox
  * has no more of them than its own disk may hold (ROOM_DEFAULT where it has no such limit), and
- * all sandboxes together no more than three quarters of what is free.
+ * all sandboxes together no more than three quarters of what is free without them. Of that, one
+ * sandbox has at most three times what it leaves for others: whoever comes finds some.
  *
  * The sum of all is kept by the kernel, as locks on a file that all keepers open: whoever has N MiB
- * on their way holds a lock on N bytes of it, at a place of its own. So it is true whoever dies.
+ * on their way holds a lock on N bytes of it, at a place of its own, and another one for what of
+ * them is on the disk already. So it is true whoever dies.
  */
 #ifndef KEEPER_ROOM_H
 #define KEEPER_ROOM_H
