@@ -323,7 +323,9 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 static void arm(struct http_conn *c)
 {
 	enum deadline d = wanted_deadline(c);
-	uint64_t progress = c->stream.sent + c->stream.received;
+	/* Whoever sends and takes nothing makes no progress with what we have for him. */
+	uint64_t progress =
+		c->stream.sent + (d == DEADLINE_WRITE ? 0 : c->stream.received);
 	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
 
 	if (d == c->deadline && (absolute || progress == c->progress))
@@ -438,6 +440,15 @@ static void on_drained(void *ctx)
 		look_again(c);
 }
 
+/* An answer is written by handlers, timers and workers: the deadline is set wherever that was. */
+static void on_queued(void *ctx)
+{
+	struct http_conn *c = ctx;
+
+	if (!c->working)
+		arm(c);
+}
+
 static void on_failed(void *ctx, int error)
 {
 	http_conn_end(ctx, error);
@@ -488,6 +499,7 @@ static const struct stream_ops conn_ops = {
 	.room = on_room,
 	.ended = on_ended,
 	.drained = on_drained,
+	.queued = on_queued,
 	.failed = on_failed,
 	.closed = on_closed,
 };

@@ -41,7 +41,12 @@ struct stream_ops {
 	 * else some may still come, once reading is resumed.
 	 */
 	void (*ended)(void *ctx, bool drained);
-	void (*drained)(void *ctx);           /* the queue has become empty */
+	void (*drained)(void *ctx); /* the queue has become empty */
+	/*
+	 * Something is queued that was not, or some of the queue was taken and some is left: whoever
+	 * wrote, and from wherever. The owner does not write or close now. May be NULL.
+	 */
+	void (*queued)(void *ctx);
 	void (*failed)(void *ctx, int error); /* -errno; the owner closes now */
 	void (*closed)(void *ctx);
 };

@@ -34,6 +34,12 @@ struct stream_segment {
 	char data[];
 };
 
+static void tell_queued(struct stream *s)
+{
+	if (s->ops->queued && s->first && !s->error && !s->is_closed)
+		s->ops->queued(s->ctx);
+}
+
 static void append(struct stream *s, struct stream_segment *seg)
 {
 	if (s->last)
@@ -125,7 +131,8 @@ static void fail(struct stream *s, int error)
 /* Bytes that go out now or into the queue. */
 static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 {
-	ssize_t r = s->first ? -EAGAIN : send_iov(s, iov, n);
+	bool was_idle = stream_idle(s);
+	ssize_t r = was_idle ? send_iov(s, iov, n) : -EAGAIN;
 	size_t done = r > 0 ? (size_t)r : 0;
 
 	if (r < 0 && r != -EAGAIN) {
@@ -141,6 +148,8 @@ static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 			return;
 	}
 	stream_update(s);
+	if (was_idle)
+		tell_queued(s);
 }
 
 static void send_gathered(struct stream *s)
@@ -215,6 +224,7 @@ int stream_write(struct stream *s, const void *data, size_t n)
 int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 {
 	struct stream_segment *seg = NULL;
+	bool was_idle;
 
 	if (!s->error && !s->is_closed && !s->finishing)
 		seg = malloc(sizeof(*seg));
@@ -227,8 +237,11 @@ int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 	if (s->loop->corked == s)
 		send_gathered(s);
 	*seg = (struct stream_segment){ .fd = fd, .offset = offset, .left = n };
+	was_idle = stream_idle(s);
 	append(s, seg);
 	stream_update(s);
+	if (was_idle)
+		tell_queued(s);
 	return fullness(s);
 }
 
@@ -316,6 +329,7 @@ void stream_flush(struct stream *s)
 {
 	size_t budget = ROUND_BYTES;
 	bool waited = s->first != NULL;
+	uint64_t before = s->sent;
 
 	s->crossed = false;
 	while (s->first && budget > 0) {
@@ -335,6 +349,8 @@ void stream_flush(struct stream *s)
 	end_half(s);
 	if (waited && !s->first && !s->error)
 		s->ops->drained(s->ctx);
+	else if (s->sent != before)
+		tell_queued(s);
 }
 
 void stream_finish(struct stream *s)
