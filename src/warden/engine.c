@@ -21,10 +21,10 @@ struct engines {
 		options; /* of the native one; its strings are the caller's */
 	struct warren *native;
 	bool native_permitted;
-	pthread_mutex_t lock; /* of the opening of those below */
 	size_t n;
 	struct engine {
 		const struct warden_backend *is;
+		pthread_mutex_t lock; /* of the opening: one that hangs delays no other */
 		struct warren *engine; /* NULL: not opened yet */
 	} others[];
 };
@@ -41,9 +41,10 @@ int engines_new(const struct warren_options *options, bool native,
 	all->options = *options;
 	all->native_permitted = native;
 	all->n = n;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		all->others[i].is = &backends[i];
-	(void)pthread_mutex_init(&all->lock, NULL);
+		(void)pthread_mutex_init(&all->others[i].lock, NULL);
+	}
 	r = warren_open(options, &all->native, err);
 	if (r < 0)
 		all = engines_free(all);
@@ -54,10 +55,11 @@ int engines_new(const struct warren_options *options, bool native,
 
 struct engines *engines_free(struct engines *all)
 {
-	for (size_t i = 0; i < all->n; i++)
+	for (size_t i = 0; i < all->n; i++) {
 		all->others[i].engine = warren_close(all->others[i].engine);
+		(void)pthread_mutex_destroy(&all->others[i].lock);
+	}
 	all->native = warren_close(all->native);
-	(void)pthread_mutex_destroy(&all->lock);
 	free(all);
 	return NULL;
 }
@@ -106,10 +108,10 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 
 		if (strcmp(e->is->name, name) != 0)
 			continue;
-		(void)pthread_mutex_lock(&all->lock);
+		(void)pthread_mutex_lock(&e->lock);
 		if (!e->engine)
 			r = open_engine(all, e, err);
-		(void)pthread_mutex_unlock(&all->lock);
+		(void)pthread_mutex_unlock(&e->lock);
 		if (r == 0)
 			*ret = e->engine;
 		return r;

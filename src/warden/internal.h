@@ -3,8 +3,14 @@
 #ifndef WARDEN_INTERNAL_H
 #define WARDEN_INTERNAL_H
 
+#include "base/buf.h"
 #include "warden/warden.h"
 #include "warden/wire.h"
+
+/* ------------------------------------------------------------------ warden.c */
+
+/* Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with an error. */
+void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, int *fd);
 
 /* ------------------------------------------------------------------ engine.c */
 
@@ -32,6 +38,38 @@ struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int so
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
 /* What waits is dropped. Returns @s if something is still under way: it is to be left alone. */
 struct slow *slow_stop(struct slow *s);
+
+/* ------------------------------------------------------------------- turns.c */
+
+struct turns;
+
+struct turns_ops {
+	/* A request for others than the native backend: true when it was taken. Does not block. */
+	bool (*put_aside)(void *ctx, const void *msg, size_t size, int sock);
+	void (*carry_out)(void *ctx, const void *msg, size_t size, int sock);
+};
+
+struct turns *turns_new(const struct turns_ops *ops, void *ctx);
+/* NULL is fine; returns NULL. No thread may be left. */
+struct turns *turns_free(struct turns *t);
+/* Serve the api at @sock, until it is gone and all that it asked for is done. -errno. */
+int turns_start(struct turns *t, int sock);
+/* Wait for that, @ms at most (0: for ever). False: something is still under way. */
+bool turns_join(struct turns *t, unsigned ms);
+
+/* ------------------------------------------------------------------- probe.c */
+
+struct probes;
+
+struct probes *probes_new(void);
+/* NULL is fine; returns NULL. No probe may be under way. */
+struct probes *probes_free(struct probes *all);
+/*
+ * What @engine can do, as JSON. 1: another thread has asked already, and will answer request @seq
+ * at @sock.
+ */
+int probes_ask(struct probes *all, struct warren *engine, uint32_t seq, int sock,
+	       struct buf *reply, struct warren_error *err);
 
 /* ------------------------------------------------------------------- image.c */
 

@@ -2,8 +2,8 @@
 /*
  * warden.c - the table of permitted requests, and the threads that carry them out
  *
- * Some threads wait on one connection; each takes the next request, whatever
- * it is, carries it out and answers. The warden remembers nothing between two
+ * Requests come on one connection; threads carry them out, tenants in turn
+ * (turns.c), and answer. The warden remembers nothing between two
  * requests: a sandbox is found by its id in the run directory each time and let
  * go of afterwards, so that a warden that was killed is replaced by one that
  * knows as much. The api sees to it that no two changes of one sandbox are asked
@@ -21,35 +21,18 @@
 #include "warden/warden.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "core/find.h"
 #include "warden/claim.h"
 #include "warden/internal.h"
 #include "warden/stock.h"
 
-#define PROBED_MAX 16
-#define PROBED_NS  1000000000ULL
-#define ANSWER_MS  10000 /* for an answer to be sent, when memory is short */
-
-/* What an engine can do, as it was told last. */
-struct probed {
-	const struct warren *engine;
-	char *json;
-	size_t size;
-	uint64_t at;
-};
+#define ANSWER_MS 10000 /* for an answer to be sent, when memory is short */
 
 struct warden {
 	struct engines *engines;
@@ -57,12 +40,9 @@ struct warden {
 	struct stock *stock; /* NULL: nothing is made ahead */
 	struct claims *claims;
 	struct images *images;
-	pthread_mutex_t probing; /* the features of an engine are in memory of its own */
-	struct probed probed[PROBED_MAX];
+	struct probes *probes;
+	struct turns *turns; /* for the native backend */
 	struct warden_policy policy;
-	pthread_t threads[WARDEN_THREADS];
-	size_t n_threads;
-	int sock;
 };
 
 /* A request under way: what its reply will be. */
@@ -263,63 +243,11 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	return images_start(k->w->images, &k->w->policy, b, m, &k->fd, err);
 }
 
-static int probe(struct work *k, struct warren_error *err)
+static int do_probe(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct warren_feature *f;
-	struct json j = { .out = &k->reply };
-	size_t n = 0;
-	int r = warren_probe(k->engine, &f, &n, err);
+	const struct wire_header *h = msg;
 
-	if (r < 0)
-		return r;
-	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < n; i++) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "name", f[i].name);
-		json_bool(&j, "ok", f[i].ok);
-		json_bool(&j, "required", f[i].required);
-		json_str(&j, "detail", f[i].detail);
-		json_str(&j, "effect", f[i].effect);
-		json_str(&j, "fix", f[i].fix);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
-	return 0;
-}
-
-/* What was found a moment ago will do: many who ask at once do not keep all threads. */
-static int probe_once(struct work *k, struct warren_error *err)
-{
-	struct probed *p = k->w->probed;
-	int r;
-
-	for (size_t i = 0; i < PROBED_MAX && p->engine && p->engine != k->engine; i++)
-		p = &k->w->probed[(i + 1) % PROBED_MAX];
-	if (p->engine == k->engine && clock_now() - p->at < PROBED_NS) {
-		buf_add(&k->reply, p->json, p->size);
-		return 0;
-	}
-	r = probe(k, err);
-	if (r < 0 || k->reply.failed)
-		return r;
-	free(p->json);
-	p->json = malloc(k->reply.len);
-	p->engine = p->json ? k->engine : NULL;
-	p->size = p->json ? k->reply.len : 0;
-	p->at = clock_now();
-	if (p->json)
-		(void)memcpy(p->json, k->reply.data, k->reply.len);
-	return 0;
-}
-
-static int do_probe(struct work *k, const void *msg UNUSED, struct warren_error *err)
-{
-	int r;
-
-	(void)pthread_mutex_lock(&k->w->probing);
-	r = probe_once(k, err);
-	(void)pthread_mutex_unlock(&k->w->probing);
-	return r;
+	return probes_ask(k->w->probes, k->engine, h->seq, k->sock, &k->reply, err);
 }
 
 /* Whether we can do what we are for: by a thread that is free, find out that there is no such one. */
@@ -368,10 +296,30 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 	return r;
 }
 
+void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, int *fd)
+{
+	AUTO_BUF struct buf out = BUF_INIT(2UL * WIRE_MESSAGE_MAX);
+	int r = 0;
+
+	reply->size = data ? (uint32_t)data->len : 0;
+	buf_add(&out, reply, sizeof(*reply));
+	if (reply->size > 0)
+		buf_add(&out, data->data, data->len);
+	/* Nobody there any more: whoever receives sees that next. */
+	if (!out.failed)
+		r = fd_send_within(sock, out.data, out.len, fd,
+				   fd && *fd >= 0 && !reply->err.code, ANSWER_MS);
+	/* Who asked waits until something is said: this much needs no memory and no descriptor. */
+	if (out.failed || fd_may_send_again(r)) {
+		(void)error_errno(&reply->err, ENOMEM, "answer");
+		reply->size = 0;
+		(void)fd_send_within(sock, reply, sizeof(*reply), NULL, 0, ANSWER_MS);
+	}
+}
+
 static void answer(struct work *k, const void *msg, size_t size)
 {
 	const struct wire_header *h = msg;
-	AUTO_BUF struct buf out = BUF_INIT(2UL * WIRE_MESSAGE_MAX);
 	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
 	int r = wire_check(msg, size);
 
@@ -383,22 +331,9 @@ static void answer(struct work *k, const void *msg, size_t size)
 		r = carry_out_one(k, msg, &reply.err);
 	if (r == 0 && k->reply.failed)
 		r = error_errno(&reply.err, k->reply.full ? EMSGSIZE : ENOMEM, "answer");
-	if (r < 0)
-		k->reply.len = 0;
-	reply.size = (uint32_t)k->reply.len;
-	buf_add(&out, &reply, sizeof(reply));
-	if (k->reply.len > 0)
-		buf_add(&out, k->reply.data, k->reply.len);
-	/* Nobody there any more: the thread sees that next. */
-	if (!out.failed)
-		r = fd_send_within(k->sock, out.data, out.len, &k->fd,
-				   k->fd >= 0 && r == 0, ANSWER_MS);
-	/* Who asked waits until something is said: this much needs no memory and no descriptor. */
-	if (out.failed || fd_may_send_again(r)) {
-		(void)error_errno(&reply.err, ENOMEM, "answer");
-		reply.size = 0;
-		(void)fd_send_within(k->sock, &reply, sizeof(reply), NULL, 0, ANSWER_MS);
-	}
+	/* Another thread answers, if r is 1. */
+	if (r <= 0)
+		warden_reply(k->sock, &reply, r == 0 ? &k->reply : NULL, &k->fd);
 	if (k->fd >= 0)
 		(void)close(k->fd);
 }
@@ -422,51 +357,27 @@ static bool is_slow(const void *msg, size_t size)
 	       h->type != WIRE_HEALTH && strcmp(h->backend, WIRE_NATIVE) != 0;
 }
 
-static void put_aside(struct warden *w, const void *msg, size_t size)
+static bool put_aside(void *ctx, const void *msg, size_t size, int sock)
 {
 	const struct wire_header *h = msg;
 	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
-	int r = slow_put(w->slow, msg, size, w->sock);
+	struct warden *w = ctx;
+	int r;
 
-	if (r == 0)
-		return;
-	(void)error_errno(&reply.err, -r, "ask backend '%s'", h->backend);
-	(void)fd_send_within(w->sock, &reply, sizeof(reply), NULL, 0, ANSWER_MS);
-}
-
-/*
- * Is the api gone? A message of no length reads as its end does, and other errors (descriptors
- * that nobody asked for, a want of memory) are those of one message.
- */
-static bool is_over(int sock)
-{
-	struct pollfd p = { .fd = sock, .events = POLLRDHUP };
-
-	return poll(&p, 1, 0) > 0 &&
-	       p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
-}
-
-static void *work_main(void *arg)
-{
-	struct warden *w = arg;
-	char *msg = malloc(WIRE_MESSAGE_MAX);
-
-	while (msg) {
-		size_t n_fds = 0;
-		ssize_t n = fd_recv(w->sock, msg, WIRE_MESSAGE_MAX, NULL, &n_fds, 0);
-
-		if (n <= 0 && is_over(w->sock))
-			break;
-		if (n < (ssize_t)sizeof(struct wire_header))
-			continue;
-		if (!is_slow(msg, (size_t)n))
-			carry_out(w, msg, (size_t)n, w->sock);
-		else
-			put_aside(w, msg, (size_t)n);
+	if (!is_slow(msg, size))
+		return false;
+	r = slow_put(w->slow, msg, size, sock);
+	if (r < 0) {
+		(void)error_errno(&reply.err, -r, "ask backend '%s'", h->backend);
+		warden_reply(sock, &reply, NULL, NULL);
 	}
-	free(msg);
-	return NULL;
+	return true;
 }
+
+static const struct turns_ops native_ops = {
+	.put_aside = put_aside,
+	.carry_out = carry_out,
+};
 
 int warden_open(const struct warren_options *options, bool native,
 		const struct warden_backend *backends, size_t n,
@@ -479,12 +390,12 @@ int warden_open(const struct warren_options *options, bool native,
 	if (!w)
 		return error_errno(err, ENOMEM, "start the warden");
 	w->policy = *policy;
-	w->sock = -1;
 	(void)signal(SIGCHLD, SIG_IGN);
-	(void)pthread_mutex_init(&w->probing, NULL);
+	w->probes = probes_new();
+	w->turns = turns_new(&native_ops, w);
 	w->slow = slow_new(carry_out, w);
 	w->images = images_new();
-	r = w->slow && w->images
+	r = w->slow && w->images && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
 	if (r == 0) /* what the engines left is gone now */
@@ -495,6 +406,8 @@ int warden_open(const struct warren_options *options, bool native,
 		if (w->slow)
 			w->slow = slow_stop(w->slow);
 		w->images = images_free(w->images);
+		w->probes = probes_free(w->probes);
+		w->turns = turns_free(w->turns);
 		if (w->engines)
 			w->engines = engines_free(w->engines);
 		free(w);
@@ -518,26 +431,19 @@ struct warden *warden_close(struct warden *w)
 	w->engines = engines_free(w->engines);
 	w->claims = claims_free(w->claims);
 	w->images = images_free(w->images);
-	(void)pthread_mutex_destroy(&w->probing);
-	for (size_t i = 0; i < PROBED_MAX; i++)
-		free(w->probed[i].json);
+	w->probes = probes_free(w->probes);
+	w->turns = turns_free(w->turns);
 	free(w);
 	return NULL;
 }
 
 int warden_serve(struct warden *w, int sock, struct warren_error *err)
 {
-	w->sock = sock;
-	stock_tell(w->stock, sock);
-	for (w->n_threads = 0; w->n_threads < WARDEN_THREADS; w->n_threads++) {
-		int r = pthread_create(&w->threads[w->n_threads], NULL, work_main, w);
+	int r;
 
-		if (r != 0 && w->n_threads == 0)
-			return error_errno(err, r, "start a thread");
-		if (r != 0)
-			break;
-	}
-	return 0;
+	stock_tell(w->stock, sock);
+	r = turns_start(w->turns, sock);
+	return r < 0 ? error_errno(err, -r, "start a thread") : 0;
 }
 
 void warden_hold(struct warden *w, bool hold)
@@ -547,18 +453,6 @@ void warden_hold(struct warden *w, bool hold)
 
 bool warden_join(struct warden *w, unsigned ms)
 {
-	struct timespec end;
-
 	stock_tell(w->stock, -1);
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += ms / 1000;
-	for (; w->n_threads > 0; w->n_threads--) {
-		pthread_t thread = w->threads[w->n_threads - 1];
-
-		if (ms == 0)
-			(void)pthread_join(thread, NULL);
-		else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) != 0)
-			return false;
-	}
-	return true;
+	return turns_join(w->turns, ms);
 }

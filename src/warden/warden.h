@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/tier.h"
 
-#define WARDEN_THREADS        4
+#define WARDEN_THREADS        8  /* of which one tenant has half at most */
 #define WARDEN_SLOW_THREADS   32 /* for backends that are other programs */
 #define WARDEN_REGISTRIES_MAX 64
 /* Programs at work on images at the same time; of them, those that pull. */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * turns.c - requests to the native backend, tenants in turn
+ *
+ * The api's requests come on one connection, in the order in which clients asked. If they were
+ * carried out in that order, one tenant's hundred creates would delay every other tenant's first.
+ * So what has come is sorted by tenant, and tenants have turns.
+ *
+ * One thread at a time receives. It takes one request, passes the receiving on to a thread that is
+ * idle, and carries the request out itself: no request changes threads unless it has to wait.
+ * A thread that becomes free receives what has come meanwhile before it chooses the next request.
+ *
+ * Of one tenant one more request is begun only while more threads are free than it has already:
+ * half of the threads are the most that one tenant gets, and another one finds some free.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/fd.h"
+#include "warden/internal.h"
+
+#define WAITING_MAX 16384
+#define BYTES_MAX   (64U << 20) /* of requests that wait; the rest waits with the api */
+#define HEALTH      UINT64_MAX  /* the tenant of questions about the warden itself */
+
+struct turn_job {
+	struct turn_job *next;
+	size_t size;
+	_Alignas(8) char msg[];
+};
+
+/* A tenant that has requests. */
+struct turn_tenant {
+	struct turn_tenant *next;
+	uint64_t key;
+	struct turn_job *first, **tail;
+	unsigned running;
+};
+
+struct turns {
+	const struct turns_ops *ops;
+	void *ctx;
+	int sock;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct turn_tenant *tenants; /* the one whose turn it is comes first */
+	unsigned running, waiting, idle;
+	size_t bytes;   /* of what waits */
+	bool receiving; /* a thread is */
+	bool over;      /* nothing more comes */
+	pthread_t threads[WARDEN_THREADS];
+	size_t n_threads;
+	char room[WIRE_MESSAGE_MAX]; /* for the thread that receives */
+};
+
+struct turns *turns_new(const struct turns_ops *ops, void *ctx)
+{
+	struct turns *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->ops = ops;
+	t->ctx = ctx;
+	t->sock = -1;
+	(void)pthread_mutex_init(&t->lock, NULL);
+	(void)pthread_cond_init(&t->changed, NULL);
+	return t;
+}
+
+struct turns *turns_free(struct turns *t)
+{
+	if (!t)
+		return NULL;
+	(void)pthread_cond_destroy(&t->changed);
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+	return NULL;
+}
+
+/* ----------------------------------------------------------------------- the queues */
+
+/* Which place in the list refers to the tenant @key, or is the list's end. */
+static struct turn_tenant **turns_find(struct turns *t, uint64_t key)
+{
+	struct turn_tenant **p = &t->tenants;
+
+	while (*p && (*p)->key != key)
+		p = &(*p)->next;
+	return p;
+}
+
+static bool turns_queue(struct turns *t, const void *msg, size_t size)
+{
+	const struct wire_header *h = msg;
+	struct turn_tenant **p =
+		turns_find(t, h->type == WIRE_HEALTH ? HEALTH : h->share);
+	struct turn_job *job = malloc(sizeof(*job) + size);
+
+	if (job && !*p) {
+		*p = malloc(sizeof(**p));
+		if (*p) {
+			**p = (struct turn_tenant){ .key = h->type == WIRE_HEALTH
+								   ? HEALTH
+								   : h->share };
+			(*p)->tail = &(*p)->first;
+		}
+	}
+	if (!job || !*p) {
+		free(job);
+		return false;
+	}
+	job->next = NULL;
+	job->size = size;
+	(void)memcpy(job->msg, msg, size);
+	*(*p)->tail = job;
+	(*p)->tail = &job->next;
+	t->waiting++;
+	t->bytes += size;
+	return true;
+}
+
+/* The next request that may be begun, and whose it is; that tenant's next turn is the last. */
+static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
+{
+	for (struct turn_tenant **p = &t->tenants, *of; (of = *p); p = &of->next) {
+		struct turn_job *job = of->first;
+
+		if (!job || of->running >= WARDEN_THREADS - t->running)
+			continue;
+		of->first = job->next;
+		if (!of->first)
+			of->tail = &of->first;
+		of->running++;
+		t->running++;
+		t->waiting--;
+		t->bytes -= job->size;
+		*ret_of = of;
+		*p = of->next;
+		of->next = NULL;
+		while (*p)
+			p = &(*p)->next;
+		*p = of;
+		return job;
+	}
+	return NULL;
+}
+
+/* A tenant is in the list for as long as it has requests. */
+static void turns_done(struct turns *t, struct turn_tenant *of)
+{
+	struct turn_tenant **p = &t->tenants;
+
+	t->running--;
+	if (--of->running > 0 || of->first)
+		return;
+	while (*p != of)
+		p = &(*p)->next;
+	*p = of->next;
+	free(of);
+}
+
+/* ----------------------------------------------------------------------- the threads */
+
+/*
+ * Is the api gone? A message of no length reads as its end does, and other errors (descriptors
+ * that nobody asked for, a want of memory) are those of one message.
+ */
+static bool is_over(int sock)
+{
+	struct pollfd p = { .fd = sock, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 &&
+	       p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
+}
+
+static bool turns_may_receive(const struct turns *t)
+{
+	return !t->receiving && !t->over && t->waiting < WAITING_MAX &&
+	       t->bytes < BYTES_MAX;
+}
+
+/* One message, with the lock let go of meanwhile. True: there may be more. */
+static bool turns_receive(struct turns *t, int flags)
+{
+	size_t n_fds = 0;
+	bool aside = false;
+	ssize_t n;
+
+	t->receiving = true;
+	(void)pthread_mutex_unlock(&t->lock);
+	n = fd_recv(t->sock, t->room, sizeof(t->room), NULL, &n_fds, flags);
+	if (n >= (ssize_t)sizeof(struct wire_header))
+		aside = t->ops->put_aside(t->ctx, t->room, (size_t)n, t->sock);
+	(void)pthread_mutex_lock(&t->lock);
+	if (n >= (ssize_t)sizeof(struct wire_header) && !aside &&
+	    !turns_queue(t, t->room, (size_t)n)) {
+		/* There is no memory for a queue: now, then. */
+		(void)pthread_mutex_unlock(&t->lock);
+		t->ops->carry_out(t->ctx, t->room, (size_t)n, t->sock);
+		(void)pthread_mutex_lock(&t->lock);
+	}
+	if (n <= 0 && n != -EAGAIN && is_over(t->sock)) {
+		t->over = true;
+		(void)pthread_cond_broadcast(&t->changed);
+	}
+	t->receiving = false;
+	return n != -EAGAIN;
+}
+
+static void turns_carry_out(struct turns *t, struct turn_job *job, struct turn_tenant *of)
+{
+	/* Somebody hears what comes meanwhile, and begins what else may be begun. */
+	if (t->idle > 0 && (!t->receiving || t->waiting > 0))
+		(void)pthread_cond_signal(&t->changed);
+	(void)pthread_mutex_unlock(&t->lock);
+	t->ops->carry_out(t->ctx, job->msg, job->size, t->sock);
+	free(job);
+	(void)pthread_mutex_lock(&t->lock);
+	turns_done(t, of);
+}
+
+static void *turns_main(void *arg)
+{
+	struct turns *t = arg;
+	struct turn_tenant *of = NULL;
+
+	(void)pthread_mutex_lock(&t->lock);
+	for (;;) {
+		struct turn_job *job;
+
+		while (turns_may_receive(t) && turns_receive(t, MSG_DONTWAIT))
+			;
+		job = turns_take(t, &of);
+		if (job) {
+			turns_carry_out(t, job, of);
+		} else if (t->over && t->waiting == 0) {
+			break;
+		} else if (turns_may_receive(t)) {
+			(void)turns_receive(t, 0);
+		} else {
+			t->idle++;
+			(void)pthread_cond_wait(&t->changed, &t->lock);
+			t->idle--;
+		}
+	}
+	(void)pthread_cond_broadcast(&t->changed);
+	(void)pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+int turns_start(struct turns *t, int sock)
+{
+	t->sock = sock;
+	t->over = false;
+	for (t->n_threads = 0; t->n_threads < WARDEN_THREADS; t->n_threads++) {
+		int r = pthread_create(&t->threads[t->n_threads], NULL, turns_main, t);
+
+		if (r != 0 && t->n_threads == 0)
+			return -r;
+		if (r != 0)
+			break;
+	}
+	return 0;
+}
+
+bool turns_join(struct turns *t, unsigned ms)
+{
+	struct timespec end;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += ms / 1000;
+	for (; t->n_threads > 0; t->n_threads--) {
+		pthread_t thread = t->threads[t->n_threads - 1];
+
+		if (ms == 0)
+			(void)pthread_join(thread, NULL);
+		else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) != 0)
+			return false;
+	}
+	return true;
+}
