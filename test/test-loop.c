@@ -157,7 +157,7 @@ static void on_done(void *ctx)
 TEST(work_is_done_on_another_thread)
 {
 	start();
-	EQ(loop_work(loop, on_work, on_done, &worked), 0);
+	EQ(loop_work(loop, NULL, on_work, on_done, &worked), 0);
 	loop_run(loop);
 	OK(was_done);
 	/* What blocks there does not make a turn of ours long. */
@@ -168,9 +168,47 @@ TEST(work_is_done_on_another_thread)
 TEST(work_under_way_is_waited_for_at_the_end)
 {
 	start();
-	EQ(loop_work(loop, on_work, on_done, NULL), 0);
+	EQ(loop_work(loop, NULL, on_work, on_done, NULL), 0);
 	loop = loop_free(loop);
 	OK(was_done);
+}
+
+static unsigned of_many, of_many_before;
+
+static void on_short_work(void *ctx)
+{
+	(void)ctx;
+	(void)usleep(10000);
+}
+
+static void on_one_of_many(void *ctx)
+{
+	(void)ctx;
+	of_many++;
+}
+
+static void on_the_other(void *ctx)
+{
+	(void)ctx;
+	of_many_before = of_many;
+	was_done = true;
+}
+
+TEST(work_of_tenants_has_turns)
+{
+	enum {
+		MANY = 100
+	};
+
+	of_many = 0;
+	start();
+	for (int i = 0; i < MANY; i++)
+		EQ(loop_work(loop, "greedy", on_short_work, on_one_of_many, NULL), 0);
+	EQ(loop_work(loop, "modest", on_short_work, on_the_other, NULL), 0);
+	loop = loop_free(loop);
+	OK(was_done);
+	EQ(of_many, MANY);
+	OK(of_many_before < MANY / 2);
 }
 
 static bool is_open(int fd)

@@ -17,9 +17,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
+from swerex_world import Face  # pylint: disable=wrong-import-position
 
 SCOPES = ("read", "write", "exec", "files")
-ASKED = 150
+ASKED = 40
 
 
 def send(w, token, method, path, body=None):
@@ -103,7 +104,7 @@ def creates_of_tenants_have_turns():
     with World(tcp=True) as w:
         greedy, modest = w.token(*SCOPES, tenant="greedy"), w.token(*SCOPES, tenant="modest")
         box = w.create(token=modest)
-        asked = [send(w, greedy, "POST", "/v1/sandboxes", {"limits": {"memory": "64m", "disk": "60g"}}) for _ in range(ASKED)]
+        asked = [send(w, greedy, "POST", "/v1/sandboxes", {"limits": {"memory": "64m", "disk": "1g"}}) for _ in range(ASKED)]
         for _ in range(2):
             w.ask("GET", f"/v1/sandboxes/{box}/stats", token=modest, status=200)
             w.delete(w.create(token=modest), token=modest)
@@ -115,6 +116,30 @@ def creates_of_tenants_have_turns():
                 w.ask("DELETE", f"/v1/sandboxes/{x['id']}", status=204)
         eq(set(codes), {201}, "the creates of the other")
         ok(early < ASKED / 2, f"a tenant's two creates waited for {early} of another's {ASKED}")
+
+
+@test
+def searches_of_tenants_have_turns():
+    """What the api does on other threads: costly searches of one, and a file that another reads."""
+    with World(tcp=True) as w:
+        greedy, modest = w.token(*SCOPES, tenant="greedy"), w.token(*SCOPES, tenant="modest")
+        theirs, mine = w.create(token=greedy), w.create(token=modest)
+        w.run(theirs, "mkdir /s; head -c 16000000 /dev/zero | tr '\\0' a >/s/f", token=greedy)
+        w.run(mine, "yes | head -c 100000 >/tmp/f", token=modest)
+        face = Face(w, mine, modest)
+        face.open()
+        eq(face.ask("/read_file", {"path": "/tmp/f"}).status, 200, "alone")
+        asked = [send(w, greedy, "POST", f"/v1/sandboxes/{theirs}/files/search",
+                      {"path": "/s", "content": "([a-z]?){155}X", "regex": True, "timeout_ms": 12000}) for _ in range(60)]
+        time.sleep(1)
+        start = time.monotonic()
+        for _ in range(3):
+            eq(face.ask("/read_file", {"path": "/tmp/f"}).status, 200, "beside searches")
+        took = time.monotonic() - start
+        early = answered(asked)
+        eq({status_of(s) for s in asked}, {200}, "the searches")
+        ok(early < len(asked), f"a tenant's three files waited {took:.1f} s for all of another's searches")
+        ok(took < 5, f"a tenant's three files took {took:.1f} s beside another's searches")
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ int loop_new(struct net_loop **ret, struct warren_error *err)
 	}
 	loop->tasks.next = loop->tasks.prev = &loop->tasks;
 	loop->later.next = loop->later.prev = &loop->later;
+	loop_work_init();
 	(void)uv_prepare_init(&loop->uv, &loop->prepare);
 	(void)uv_idle_init(&loop->uv, &loop->idle);
 	loop->prepare.data = loop;

@@ -85,10 +85,11 @@ void loop_task_cancel(struct loop_task *task);
 /*
  * What may block: @work on another thread, then @done (NULL: nothing) from the loop. What
  * they use must stay until @done; it cannot be cancelled. -ENOMEM: it will not be done.
+ * Tenants have the threads in turn; @tenant NULL is the service itself.
  */
-#define loop_work(loop, work, done, ctx) \
-	loop_work_named(loop, work, done, ctx, LOOP_NAME(done))
-int loop_work_named(struct net_loop *loop, void (*work)(void *ctx),
+#define loop_work(loop, tenant, work, done, ctx) \
+	loop_work_named(loop, tenant, work, done, ctx, LOOP_NAME(done))
+int loop_work_named(struct net_loop *loop, const char *tenant, void (*work)(void *ctx),
 		    void (*done)(void *ctx), void *ctx, const char *name) MUST_CHECK;
 /*
  * Close @fd. To close the last descriptor of a removed file frees its blocks, which takes as

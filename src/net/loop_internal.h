@@ -20,7 +20,10 @@ struct net_loop {
 	uv_idle_t idle;         /* keeps it awake when tasks have made tasks */
 	struct loop_task tasks; /* the head of a ring */
 	struct loop_task later; /* of another: those that take turns */
-	size_t working;         /* of loop_work(): under way */
+	size_t working;         /* of loop_work(): under way or waiting */
+	unsigned in_pool;       /* of these: with the threads */
+	struct work_queue
+		*queues; /* of the rest, by tenants; the one whose turn it is first */
 	/* The watchdog. */
 	uint64_t turn;          /* ns: when this turn began; 0: in none */
 	uint64_t last;          /* when its last callback ended */
@@ -51,6 +54,8 @@ static inline void loop_enter(struct net_loop *loop)
 }
 
 void loop_leave(struct net_loop *loop, const char *name);
+/* loop_work.c: before anything is asked of the threads. */
+void loop_work_init(void);
 /* Before the loop waits. */
 void loop_turn_end(struct net_loop *loop);
 

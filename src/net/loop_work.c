@@ -2,7 +2,10 @@
 /*
  * loop_work.c - what may block, on the threads of libuv
  *
- * There are few of them (four), so work here is short: a piece of a file, the end of one.
+ * There are few of them (eight), so work here is short: a piece of a file, the end of one. libuv
+ * takes work in the order in which it comes. So no more is handed to it than it has threads
+ * for: the rest waits here, by tenants, and these have turns. Of one tenant one more
+ * is begun only while more threads are free than it has already: half of them at most.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,20 +17,114 @@
 #define CLOSE_AT_ONCE \
 	(1U << 20) /* bytes on disk or in memory: freed in a fraction of a ms */
 
+#define WORK_THREADS      8
+#define WORK_THREADS_TEXT "8"
+
 struct job {
 	uv_work_t req;
+	struct job *next;
 	struct net_loop *loop;
+	struct work_queue *queue;
 	void (*work)(void *ctx);
 	void (*done)(void *ctx);
 	void *ctx;
 	const char *name;
 };
 
+/* Of a tenant that has work. */
+struct work_queue {
+	struct work_queue *next;
+	uint64_t key;
+	struct job *first, **tail;
+	unsigned running;
+};
+
+void loop_work_init(void)
+{
+	/* Only the environment tells libuv, which looks when there is work for the first time. */
+	(void)setenv("UV_THREADPOOL_SIZE", WORK_THREADS_TEXT, 1);
+}
+
+/* By the tenant's name; two of one number would share a turn. */
+static uint64_t work_key(const char *tenant)
+{
+	uint64_t key = 14695981039346656037ULL; /* FNV-1a */
+
+	if (!tenant)
+		return 0;
+	for (; *tenant; tenant++)
+		key = (key ^ (unsigned char)*tenant) * 1099511628211ULL;
+	return key;
+}
+
+static struct work_queue *work_queue_get(struct net_loop *loop, uint64_t key)
+{
+	struct work_queue **p = &loop->queues;
+
+	while (*p && (*p)->key != key)
+		p = &(*p)->next;
+	if (!*p) {
+		*p = calloc(1, sizeof(**p));
+		if (*p) {
+			(*p)->key = key;
+			(*p)->tail = &(*p)->first;
+		}
+	}
+	return *p;
+}
+
+/* A queue is in the list for as long as its tenant has work. */
+static void work_queue_done(struct net_loop *loop, struct work_queue *q)
+{
+	struct work_queue **p = &loop->queues;
+
+	if (--q->running > 0 || q->first)
+		return;
+	while (*p != q)
+		p = &(*p)->next;
+	*p = q->next;
+	free(q);
+}
+
+/* The next that may be begun; its tenant's next turn is the last. */
+static struct job *work_take(struct net_loop *loop)
+{
+	for (struct work_queue **p = &loop->queues, *q; (q = *p); p = &q->next) {
+		struct job *job = q->first;
+
+		if (!job || q->running >= WORK_THREADS - loop->in_pool)
+			continue;
+		q->first = job->next;
+		if (!q->first)
+			q->tail = &q->first;
+		q->running++;
+		loop->in_pool++;
+		*p = q->next;
+		q->next = NULL;
+		while (*p)
+			p = &(*p)->next;
+		*p = q;
+		return job;
+	}
+	return NULL;
+}
+
 static void job_work(uv_work_t *req)
 {
 	struct job *job = req->data;
 
 	job->work(job->ctx);
+}
+
+static void job_done(uv_work_t *req, int status);
+
+static void work_begin(struct net_loop *loop)
+{
+	struct job *job;
+
+	/* It fails only if it is not told what to do. */
+	while ((job = work_take(loop)))
+		(void)uv_queue_work(&loop->uv, &job->req, job_work, job_done);
 }
 
 static void job_done(uv_work_t *req, int status)
@@ -37,6 +134,9 @@ static void job_done(uv_work_t *req, int status)
 
 	(void)status; /* nothing is cancelled */
 	loop->working--;
+	loop->in_pool--;
+	work_queue_done(loop, job->queue);
+	work_begin(loop);
 	loop_enter(loop);
 	if (job->done)
 		job->done(job->ctx);
@@ -44,22 +144,27 @@ static void job_done(uv_work_t *req, int status)
 	free(job);
 }
 
-int loop_work_named(struct net_loop *loop, void (*work)(void *ctx),
+int loop_work_named(struct net_loop *loop, const char *tenant, void (*work)(void *ctx),
 		    void (*done)(void *ctx), void *ctx, const char *name)
 {
 	struct job *job = malloc(sizeof(*job));
+	struct work_queue *q = job ? work_queue_get(loop, work_key(tenant)) : NULL;
 
-	if (!job)
-		return -ENOMEM;
-	*job = (struct job){
-		.loop = loop, .work = work, .done = done, .ctx = ctx, .name = name
-	};
-	job->req.data = job;
-	if (uv_queue_work(&loop->uv, &job->req, job_work, job_done) < 0) {
+	if (!q) {
 		free(job);
 		return -ENOMEM;
 	}
+	*job = (struct job){ .loop = loop,
+			     .queue = q,
+			     .work = work,
+			     .done = done,
+			     .ctx = ctx,
+			     .name = name };
+	job->req.data = job;
+	*q->tail = job;
+	q->tail = &job->next;
 	loop->working++;
+	work_begin(loop);
 	return 0;
 }
 
@@ -77,7 +182,7 @@ void loop_close(struct net_loop *loop, int fd)
 	/* Whether it has a name is not asked: it may lose it before the next line. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_blocks * 512 > CLOSE_AT_ONCE &&
-	    loop_work_named(loop, close_work, NULL, (void *)(intptr_t)fd,
+	    loop_work_named(loop, NULL, close_work, NULL, (void *)(intptr_t)fd,
 			    LOOP_NAME(close_work)) == 0)
 		return;
 	(void)close(fd);

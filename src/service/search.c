@@ -175,7 +175,8 @@ static int next_line(struct search *s)
 		s->far.n = n;
 		s->far.ends = end != NULL;
 		s->far.where = 0;
-		s->far.busy = loop_work(s->loop, try_far, on_tried, s) == 0;
+		s->far.busy = loop_work(s->loop, files_tenant(s->files), try_far,
+					on_tried, s) == 0;
 		if (s->far.busy)
 			return 2;
 	}

@@ -124,7 +124,7 @@ void sweep_start(struct service *s)
 	}
 	if (w)
 		w->reading = true;
-	if (!w || w->dir < 0 || loop_work(s->loop, read_names, on_names, w) < 0) {
+	if (!w || w->dir < 0 || loop_work(s->loop, NULL, read_names, on_names, w) < 0) {
 		if (w)
 			sweep_free(w);
 		service_untidy(s);

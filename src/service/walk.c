@@ -231,7 +231,8 @@ static int sort_soon(struct walk *w, struct level *l)
 	s->sorted = w->o.sorted;
 	s->level.data = l->data;
 	s->level.order = l->order;
-	if (loop_work(files_loop(w->files), sorting_work, sorting_done, s) < 0) {
+	if (loop_work(files_loop(w->files), files_tenant(w->files), sorting_work,
+		      sorting_done, s) < 0) {
 		free(s);
 		return sort_level(l, w->o.sorted, &w->err);
 	}

@@ -206,8 +206,8 @@ static void answer(struct job *job, struct run *run, const struct warren_result 
 	} else if (size <= AT_ONCE) {
 		answer_make(a);
 		answer_give(a);
-	} else if (loop_work(service_loop(job->sx->service), answer_make, answer_give,
-			     a) < 0) {
+	} else if (loop_work(service_loop(job->sx->service), job->tenant, answer_make,
+			     answer_give, a) < 0) {
 		job_raisef(job, "builtins.MemoryError", "the output cannot be read: %s",
 			   strerror(ENOMEM));
 		answer_free(a);

@@ -197,8 +197,8 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 	if (k->reply && !reply_charge(k->reply, k->job->tenant, k->size)) {
 		job_crowded(k->job, "the file cannot be read now");
 		filing_free(k);
-	} else if (!k->reply || loop_work(service_loop(k->job->sx->service), read_text,
-					  on_text, k) < 0) {
+	} else if (!k->reply || loop_work(service_loop(k->job->sx->service),
+					  k->job->tenant, read_text, on_text, k) < 0) {
 		fail_errno(k, ENOMEM);
 	}
 }

@@ -122,8 +122,9 @@ static void tell(struct job *job, const struct console_result *r, int code,
 		reply->account = service_screens(job->sx->service);
 		reply->lease = *r->lease;
 		*r->lease = (struct share_lease){ 0 };
-		if (n > REPLY_SMALL && loop_work(service_loop(job->sx->service),
-						 tell_make, tell_give, t) == 0)
+		if (n > REPLY_SMALL &&
+		    loop_work(service_loop(job->sx->service), job->tenant, tell_make,
+			      tell_give, t) == 0)
 			return;
 		if (n <= REPLY_SMALL) {
 			tell_make(t);

@@ -328,7 +328,8 @@ static void parse_apart(struct ask *ask, const char *data, size_t n)
 	}
 	/* The copy is in the account of bodies until the request is over. */
 	if (p && !p->text.failed && http_keep(ask->req, n) &&
-	    loop_work(service_loop(ask->sx->service), parse_work, parse_done, p) == 0) {
+	    loop_work(service_loop(ask->sx->service), ask->caller.tenant, parse_work,
+		      parse_done, p) == 0) {
 		ask->parse = p;
 		return;
 	}

@@ -31,7 +31,8 @@ static void call_drop_body(struct call *c)
 
 	if (b) {
 		*b = c->body;
-		if (loop_work(service_loop(c->v1->service), body_drop, NULL, b) == 0)
+		if (loop_work(service_loop(c->v1->service), c->caller.tenant, body_drop,
+			      NULL, b) == 0)
 			return;
 		free(b);
 	}

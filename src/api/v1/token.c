@@ -101,7 +101,8 @@ static void answer_synced(struct call *c, int status, const struct buf *out)
 	if (out)
 		buf_add(&p->out, out->data, out->len);
 	p->out.failed |= out && out->failed;
-	if (loop_work(service_loop(c->v1->service), promise_sync, promise_keep, p) < 0) {
+	if (loop_work(service_loop(c->v1->service), c->caller.tenant, promise_sync,
+		      promise_keep, p) < 0) {
 		promise_sync(p);
 		promise_keep(p);
 	}

@@ -136,8 +136,8 @@ static void body_parse_apart(struct call *c, const char *data, size_t n)
 	}
 	/* The copy is in the account of bodies until the request is over. */
 	if (p && !p->text.failed && http_keep(c->req, n) &&
-	    loop_work(service_loop(c->v1->service), body_parse_work, body_parse_done,
-		      p) == 0) {
+	    loop_work(service_loop(c->v1->service), c->caller.tenant, body_parse_work,
+		      body_parse_done, p) == 0) {
 		(void)call_ref(c);
 		return;
 	}
