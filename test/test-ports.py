@@ -18,8 +18,12 @@ from serve_world import World, check_error, until
 
 DOMAIN = "boxes.test"
 
+# What a browser keeps for the whole host that an answer came from.
+HOST_WIDE = {"Set-Cookie": "a=b; Path=/", "Strict-Transport-Security": "max-age=31536000", "Clear-Site-Data": '"cookies"',
+             "Alt-Svc": 'h3=":443"', "Service-Worker-Allowed": "/"}
+
 # What runs inside: python3 of the image "host". It answers with what it was asked.
-SERVER = r'''
+SERVER = f"HOST_WIDE = {HOST_WIDE!r}" + r'''
 import base64, hashlib, http.server, json, socketserver, struct, sys
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -69,7 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response({"/odd": 299, "/busy": 503}.get(self.path, 200))
         self.send_header("Content-Type", "application/json")
         self.send_header("X-Inside", "yes")
-        self.send_header("Set-Cookie", "a=b")
+        for name, value in HOST_WIDE.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if self.command != "HEAD":
@@ -201,6 +206,16 @@ def requests_are_handed_on_by_host_name():
                  f"70000-{ports.box}.{DOMAIN}", DOMAIN):
         eq(ports.world.ask("GET", "/version", headers={"Host": name}).json()["api"], "v1", name)
     check_error(by_host("GET", "/", host=ports.host(8000, "0" * 12)), 404, "sandbox_not_found")
+
+
+@test
+def what_a_browser_keeps_for_a_host_is_handed_on_by_host_name_alone():
+    """By path the host is the API's, and that of all other sandboxes."""
+    by_path, by_name = ports.ask("GET", 8000, "/x"), by_host("GET", "/x")
+    eq((by_path.headers["x-inside"], by_name.headers["x-inside"]), ("yes", "yes"), "a header of the server's own")
+    for name, value in HOST_WIDE.items():
+        ok(name.lower() not in by_path.headers, f"{name} by path: {by_path.headers}")
+        eq(by_name.headers.get(name.lower()), value, f"{name} by host name")
 
 
 @test

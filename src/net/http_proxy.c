@@ -52,8 +52,9 @@ struct proxy {
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 	struct http_header with; /* of the answer; name NULL: none */
-	uint8_t state;           /* enum state */
-	bool chunked;            /* the request's body is sent so */
+	const char *const *answer_without;
+	uint8_t state; /* enum state */
+	bool chunked;  /* the request's body is sent so */
 	bool wants_upgrade;
 	bool half_ended;     /* of a pipe */
 	bool answered_early; /* the server takes no more of the body */
@@ -91,13 +92,13 @@ static bool listed(const char *const *list, size_t n, const char *name)
 	return false;
 }
 
-static bool unwanted(const struct http_proxy_options *o, const char *name)
+static bool unwanted(const char *const *without, const char *name)
 {
 	size_t n = 0;
 
-	while (o->without && o->without[n])
+	while (without && without[n])
 		n++;
-	return listed(o->without, n, name);
+	return listed(without, n, name);
 }
 
 static void put_header(struct buf *b, const char *name, const char *value)
@@ -144,7 +145,8 @@ static void put_request(struct proxy *p, struct buf *b,
 
 		if (!listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), h->name) &&
 		    !listed(rewritten, ARRAY_SIZE(rewritten), h->name) &&
-		    !unwanted(o, h->name) && !http_header_has(req, "Connection", h->name))
+		    !unwanted(o->without, h->name) &&
+		    !http_header_has(req, "Connection", h->name))
 			put_header(b, h->name, h->value);
 	}
 	put_forwarded(b, req);
@@ -238,7 +240,7 @@ static bool named_by_connection(const struct http_head *h, const char *name)
 	return false;
 }
 
-static size_t pick_headers(const struct http_head *h, bool upgrade,
+static size_t pick_headers(const struct proxy *p, const struct http_head *h, bool upgrade,
 			   struct http_header headers[HTTP_FIELDS_MAX])
 {
 	size_t n = 0;
@@ -252,7 +254,9 @@ static size_t pick_headers(const struct http_head *h, bool upgrade,
 			continue;
 		}
 		if (listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), f->name) ||
-		    named_by_connection(h, f->name) || strcasecmp(f->name, "date") == 0)
+		    named_by_connection(h, f->name) ||
+		    unwanted(p->answer_without, f->name) ||
+		    strcasecmp(f->name, "date") == 0)
 			continue;
 		headers[n++] = (struct http_header){ f->name, f->value };
 	}
@@ -275,7 +279,7 @@ static void pipe_in(struct http_request *req, const char *data, size_t n)
 static void start_pipe(struct proxy *p, const struct http_head *h)
 {
 	struct http_header headers[HTTP_FIELDS_MAX];
-	size_t n = pick_headers(h, true, headers);
+	size_t n = pick_headers(p, h, true, headers);
 
 	if (!p->wants_upgrade) {
 		refuse(p, 502, "the server upgraded a connection that was not to be");
@@ -290,7 +294,7 @@ static void start_pipe(struct proxy *p, const struct http_head *h)
 static void start_answer(struct proxy *p, const struct http_head *h)
 {
 	struct http_header headers[HTTP_FIELDS_MAX + 1];
-	size_t n = pick_headers(h, false, headers);
+	size_t n = pick_headers(p, h, false, headers);
 	enum http_body_kind kind = h->chunked      ? HTTP_BODY_CHUNKED
 				   : h->has_length ? HTTP_BODY_LENGTH
 						   : HTTP_BODY_UNTIL_CLOSE;
@@ -475,6 +479,7 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->closed = o->closed;
 	p->with = o->with;
+	p->answer_without = o->answer_without;
 	p->ctx = o->ctx;
 	if (loop_timer_new(loop, on_timer, p, &p->timer) < 0 ||
 	    stream_open(&p->up, loop, fd, NULL, &up_ops, p) < 0) {

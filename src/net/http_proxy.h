@@ -18,6 +18,8 @@ struct http_proxy_options {
 	const char *host;   /* to name; NULL: what the client named */
 	/* Headers that are not handed on, by name, NULL-terminated; NULL: none. */
 	const char *const *without;
+	/* The same of the answer; must outlive the request. */
+	const char *const *answer_without;
 	/* A header that the answer gets on top of the server's own; name NULL: none. */
 	struct http_header with;
 	unsigned

@@ -123,6 +123,28 @@ static bool shows_token(const struct http_request *req)
 	return false;
 }
 
+/*
+ * What a browser keeps for, or does to, the whole host that an answer came from. By path that is
+ * the API's own, and that of all other sandboxes: a server inside has no say in it.
+ */
+static const char *const of_the_host[] = {
+	"Accept-CH",
+	"Alt-Svc",
+	"Clear-Site-Data",
+	"Expect-CT",
+	"NEL",
+	"Origin-Agent-Cluster",
+	"Public-Key-Pins",
+	"Public-Key-Pins-Report-Only",
+	"Report-To",
+	"Reporting-Endpoints",
+	"Service-Worker-Allowed",
+	"Set-Cookie",
+	"Set-Cookie2",
+	"Strict-Transport-Security",
+	NULL,
+};
+
 static void hand_on(struct call *c, int fd)
 {
 	static const char *const token[] = { "Authorization", NULL };
@@ -144,6 +166,7 @@ static void hand_on(struct call *c, int fd)
 			       (int)c->route.number[1]);
 		options.target = target.data;
 		options.host = host;
+		options.answer_without = of_the_host;
 		options.with = (struct http_header){
 			"Content-Security-Policy",
 			"sandbox allow-scripts allow-forms allow-popups allow-downloads"
