@@ -17,8 +17,8 @@ from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-posit
 from serve_world import World  # pylint: disable=wrong-import-position
 from swerex_world import Face  # pylint: disable=wrong-import-position
 
-LIMIT = 2         # seconds
-LATER = 8         # when all that are late have been cut
+LIMIT = 4          # seconds
+LATER = 12         # when all that are late have been cut
 SIZE = 20_000_000  # more than the sockets of both sides hold
 
 
@@ -109,7 +109,7 @@ def an_answer_that_is_taken_slowly_is_whole():
         for t in threads:
             t.join()
         ok(all(n >= SIZE for n, _ in got.values()), got)
-        ok(any(seconds > 2 * LIMIT for _, seconds in got.values()), f"nothing was slow: {got}")
+        ok(any(seconds > LIMIT + 1 for _, seconds in got.values()), f"nothing was slow: {got}")
 
 
 @test

@@ -17,9 +17,11 @@
  */
 #include <errno.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <string.h>
 
 #include "net/http_internal.h"
+#include "net/stream_internal.h"
 #include "net/tls_internal.h"
 
 #define CHEAP_BODY (64U << 10) /* rather read than have the client connect again */
@@ -468,7 +470,17 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 {
 	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
 			 (which == DEADLINE_BODY && c->req);
+	struct pollfd p = { .fd = c->stream.fd, .events = POLLOUT };
+	uint64_t sent = c->stream.sent;
 
+	/* If this process stood still, the client may have taken something, and nobody looked. */
+	if (which == DEADLINE_WRITE && poll(&p, 1, 0) > 0 && p.revents == POLLOUT) {
+		stream_flush(&c->stream);
+		if (!c->stream.is_closed)
+			stream_update(&c->stream);
+		if (c->stream.is_closed || c->stream.error || c->stream.sent != sent)
+			return;
+	}
 	if (refusable)
 		http_conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
 	else
