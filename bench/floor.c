@@ -38,7 +38,7 @@
 #include "base/fd.h"
 #include "bench.h"
 #include "image/image.h"
-#include "init/sys.h"
+#include "nolibc/sys.h"
 #include "os/caps.h"
 #include "os/cgroup.h"
 #include "os/mount.h"

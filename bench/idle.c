@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idle.c - what runs in the floor's sandboxes: says that it is there, and waits for the end */
-#include "init/sys.h"
+#include "nolibc/sys.h"
 
 #define MAKER 3 /* the connection */
 

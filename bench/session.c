@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "bench.h"
-#include "session/session.h"
+#include "shellproto/shellproto.h"
 
 struct way {
 	const char *name;

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/talk/talk.h"
-#include "init/journal.h"
+#include "initclient/initclient.h"
+#include "proto/journal.h"
 
 #define READS_MAX 100000 /* of a file of 64 KiB whose smallest record takes 8 bytes */
 #define PLAUSIBLE (1U << 0)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/tar.h"
+#include "archive/tar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

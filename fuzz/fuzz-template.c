@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/command/template.h"
+#include "shim/command/template.h"
 #include "base/macro.h"
 
 #define WORDS_MAX 16

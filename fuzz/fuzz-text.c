@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 #include "api/swerex/codec.h"
-#include "api/swerex/python.h"
+#include "api/swerex/pyrepr.h"
 #include "base/utf8.h"
-#include "service/expect.h"
+#include "service/session/expect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

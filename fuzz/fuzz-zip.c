@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "service/tar.h"
-#include "service/zip.h"
+#include "archive/tar.h"
+#include "archive/zip.h"
 
 #define MADE_MAX (8U << 20)
 

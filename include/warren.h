@@ -101,7 +101,7 @@ struct warren_feature {
  */
 struct warren_orphan {
 	char id[16];
-	int pid;          /* of its init or keeper; 0: nothing lives, a cgroup is left */
+	int pid;          /* of its init or shim; 0: nothing lives, a cgroup is left */
 	uint32_t uid;     /* of that process, or of the cgroup */
 	char detail[160]; /* what was found */
 };

@@ -8,7 +8,7 @@
 #ifndef TEST_CONTRACT_H
 #define TEST_CONTRACT_H
 
-#include "box.h"
+#include "sandbox.h"
 
 /*
  * A test once for each backend; this is the list of them. With $WARREN_OTHER_KIND they

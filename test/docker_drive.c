@@ -9,7 +9,7 @@
  *	docker_drive ID DIR CONFIG read PATH OFFSET SIZE	to stdout
  *	docker_drive ID DIR CONFIG write PATH SIZE MODE UID GID	from stdin
  *
- * It plays the keeper: what goes wrong is told on stderr as "CODE message", with exit status
+ * It plays the shim: what goes wrong is told on stderr as "CODE message", with exit status
  * 125, or 126 for a create() that may have left something; the outcome of an exec on stderr as "outcome VERDICT CODE message", where that is not an exit.
  */
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/docker/docker.h"
-#include "base/names.h"
+#include "shim/docker/docker.h"
+#include "base/errno_names.h"
 
 static struct place place = { .machine = -1, .memory = -1, .within = -1, .first = -1 };
 static json_t *config;

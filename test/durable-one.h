@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-#include "durable-box.h"
+#include "durable-sandbox.h"
 
 static struct warren *w;
 static struct warren_sandbox *sb;

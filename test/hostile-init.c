@@ -40,8 +40,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "init/journal.h"
-#include "init/proto.h"
+#include "proto/journal.h"
+#include "proto/init_proto.h"
 
 static const char *mode;
 static int listener;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell.h - a real shell on pipes, driven through src/session as a backend would
+ * shell.h - a real shell on pipes, driven through src/shellproto as a backend would
  *
  *	struct shell sh;
  *	shell_open(&sh, SESSION_CONTROL, "dash");
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
-#include "session/session.h"
+#include "shellproto/shellproto.h"
 #include "tap.h"
 
 #define SHELL_PATIENCE  50 /* seconds for a whole test */

@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <limits.h>
 
-#include "store/store.h"
+#include "db/db.h"
 #include "tap.h"
 
 #define NOW INT64_C(1700000000000)

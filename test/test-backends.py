@@ -19,7 +19,7 @@ from checks import BUILD, SOURCE, eq, ok, run_tests, scratch, test, warren
 from dockerd import Docker, rootfs
 from serve_world import SERVE, WAIT, World, check_error, running, until
 
-KEEPER = os.path.join(BUILD, "warren-keeper")
+SHIM = os.path.join(BUILD, "warren-shim")
 
 LOOSE = """
   loose:
@@ -96,7 +96,7 @@ def what_docker_can_depends_on_its_runtime():
     """An anchor comes to a container of runc's, and can watch; one of a kernel of its own cannot."""
     for runtime, can in (("runc", True), ("crun", True), ("youki", True), ("runsc", False), ("kata-runtime", False)):
         with docker_like(runtime) as path:
-            p = subprocess.run([KEEPER, "probe", "docker"], input=json.dumps({"socket": path}).encode(), capture_output=True,
+            p = subprocess.run([SHIM, "probe", "docker"], input=json.dumps({"socket": path}).encode(), capture_output=True,
                                timeout=WAIT, check=True)
         found = [f for f in json.loads(p.stdout) if f["name"] == "watch"]
         eq([(f["ok"], bool(f["effect"])) for f in found], [(can, not can)], runtime)
@@ -104,12 +104,12 @@ def what_docker_can_depends_on_its_runtime():
 
 
 @test
-def a_keeper_says_how_long_it_may_take():
+def a_shim_says_how_long_it_may_take():
     """As long as its backend is configured to, and docker's daemon has some seconds less than that."""
     for kind, config, secs in (("command", {"exec": ["true", "{argv}"]}, 180), ("docker", {"socket": "/nowhere"}, 180),
                                ("command", {"exec": ["true", "{argv}"], "timeout": 86400}, 3 * 86400),
                                ("docker", {"socket": "/nowhere", "timeout": 3600}, 3 * 3610)):
-        p = subprocess.run(["sh", "-c", 'exec "$0" features "$1" 3>&1 >/dev/null', KEEPER, kind], input=json.dumps(config).encode(),
+        p = subprocess.run(["sh", "-c", 'exec "$0" features "$1" 3>&1 >/dev/null', SHIM, kind], input=json.dumps(config).encode(),
                            capture_output=True, timeout=WAIT, check=True)
         eq(struct.unpack_from("=I", p.stdout), (secs,), f"{kind} {config}")
         eq(struct.unpack_from("=i", p.stdout, 4), (0,), "then how it went")

@@ -966,7 +966,7 @@ Server(("127.0.0.1", 9000), Handler).serve_forever()
 '''
 
 # HTTP/1.1 that keeps its connections and says what it was asked.
-KEEPER = r'''
+SHIM = r'''
 import http.server
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -1015,7 +1015,7 @@ def dialogue(port, data, flood=False):
 def a_forwarded_port_carries_any_bytes():
     with sandbox() as box:
         call("exec", "-d", box, "python3", "-c", PEER)
-        call("exec", "-d", box, "python3", "-c", KEEPER)
+        call("exec", "-d", box, "python3", "-c", SHIM)
         call("exec", box, "sh", "-c",
              "for p in 2328 2329; do until grep -q :$p /proc/net/tcp; do sleep .05; done; done")
         token = call("token", "create", "--scope", "exec", "--scope", "read", "tunnel").decode().strip()

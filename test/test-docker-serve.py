@@ -29,7 +29,7 @@ def world(d):
 
 
 def traces(run_dir, but=()):
-    """Of sandboxes with a keeper, below the directory of the living."""
+    """Of sandboxes with a shim, below the directory of the living."""
     found = glob.glob(f"{run_dir}/kept/*/*") + glob.glob(f"{run_dir}/boxes/*")
     return [p for p in found if os.path.basename(p).partition(".")[0] not in {"lock", *but}]
 

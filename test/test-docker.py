@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-docker.py - the platform "docker" by itself, with a dockerd of its own, and with podman
 
-Speaks TAP. docker_drive.c calls the platform's functions one at a time, as the keeper does. What is
+Speaks TAP. docker_drive.c calls the platform's functions one at a time, as the shim does. What is
 asserted of a container is seen from outside by the daemon's own client, or from inside by a command.
 """
 import hashlib
@@ -169,7 +169,7 @@ def a_reader_that_is_gone():
 @test
 def user_directory_environment():
     with Box(docker().socket, user="app", workdir="/made/here", env=["A=of sandbox", "B=b"], hostname="burrow") as b:
-        # Who commands are is remembered by the keeper; the first process is root, and opens files for it.
+        # Who commands are is remembered by the shim; the first process is root, and opens files for it.
         eq(b.sh("id -u; id -g; pwd; echo $A $B; hostname", "-u", "app"), "1234\n1235\n/made/here\nof sandbox b\nburrow\n")
         eq(b.sh("id -u; pwd; echo $A $B", "-u", "0:0", "-w", "/tmp", "-e", "A=of exec"), "0\n/tmp\nof exec b\n")
 

@@ -5,7 +5,7 @@
  * What is complete stays whatever is killed; what is not is gone with the next engine of
  * the same name; and everything that can be counted is in the end as it was before.
  */
-#include "durable-box.h"
+#include "durable-sandbox.h"
 
 #define ROUNDS 40
 
@@ -121,7 +121,7 @@ TEST(one_engine_of_a_name)
 	w = engine();
 	sb = make_durable(w);
 	pid = init_pid(sb);
-	FAILS(EBUSY, open_named("keeper", &other, &err));
+	FAILS(EBUSY, open_named("shim", &other, &err));
 	/* Neither another name nor none takes what lives for dead, nor sees it. */
 	GOOD(open_named("other", &other, &err));
 	EQ(count_durable(other, id), 0);

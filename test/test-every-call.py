@@ -50,7 +50,7 @@ LEFT_OUT = {
     "undoes something, and has nobody to tell": "closedir close_range epoll_create fclose inotify_rm_watch munmap shutdown",
     "once, before the service is ready, which says why it does not start": "getpwnam prctl setgroups setresgid setresuid setrlimit64 signalfd "
                                                                            "landlock seccomp",
-    "in a child, which tells of its errors (test-crash.c and test-part.c fail every step)": "dup3 execve execvp sethostname setsid",
+    "in a child, which tells of its errors (test-crash.c and test-prepared.c fail every step)": "dup3 execve execvp sethostname setsid",
     "of a terminal, in the command line's code": "tcgetattr tcsetattr",
     "reads what another call has opened": "readdir64 eventfd_read eventfd_write fgets __getdelim",
     "waits, and is only late": "usleep sleep",

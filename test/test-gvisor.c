@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "base/id.h"
-#include "box.h"
+#include "sandbox.h"
 #include "os/cgroup.h"
 
 #define MIB (1ULL << 20)
@@ -478,7 +478,7 @@ TEST(it_is_destroyed_while_paused)
 	check_nothing_left(&o, id);
 }
 
-/* As a keeper leaves it that is killed while it ends its sandbox. */
+/* As a shim leaves it that is killed while it ends its sandbox. */
 TEST(it_is_destroyed_while_frozen_by_somebody)
 {
 	char id[ID_LEN + 1];

@@ -229,7 +229,7 @@ def counts_on(box, n):
 
 
 def images():
-    """The files without a name that keepers have open in the state directory: paths by which to get at them."""
+    """The files without a name that shims have open in the state directory: paths by which to get at them."""
     found = []
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         try:
@@ -241,10 +241,10 @@ def images():
     return found
 
 
-def workers(keeper):
+def workers(shim):
     """Those below it that have such a file."""
     pids = {path.split("/")[2] for path in images()}
-    return [int(pid) for pid in pids if stat_of(pid)[1] == str(keeper)]
+    return [int(pid) for pid in pids if stat_of(pid)[1] == str(shim)]
 
 
 @test
@@ -398,7 +398,7 @@ def what_was_saved_and_is_damaged_is_told():
     until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
     ok("could not be saved" in w.show(box)["error"], w.show(box)["error"])
     w.delete(box)
-    # And one whose keeper is killed, who had it.
+    # And one whose shim is killed, who had it.
     box = w.create(backend="gvisor")
     save(box, status=200)
     path, = images()
@@ -411,7 +411,7 @@ def what_was_saved_and_is_damaged_is_told():
 @test
 def whoever_saves_it_is_killed():
     """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
-    for whom in (None, "warren-hand", "warren-keeper"):
+    for whom in (None, "warren-hand", "warren-shim"):
         box = w.create(backend="gvisor")
         w.run(box, COUNTER)
         n = count(box)
@@ -421,12 +421,12 @@ def whoever_saves_it_is_killed():
         with w.client() as c:
             begin_save(c, box)
             pids = {int(path.split("/")[2]) for path in images()}
-            keeper = next(pid for pid in pids if slurp(f"/proc/{pid}/comm") == "warren-keeper\n")
+            shim = next(pid for pid in pids if slurp(f"/proc/{pid}/comm") == "warren-shim\n")
             if whom == "warren-hand":
-                until(lambda k=keeper: workers(k), "nobody saves it")
-                os.kill(workers(keeper)[0], signal.SIGKILL)
+                until(lambda k=shim: workers(k), "nobody saves it")
+                os.kill(workers(shim)[0], signal.SIGKILL)
             elif whom:
-                os.kill(keeper, signal.SIGKILL)
+                os.kill(shim, signal.SIGKILL)
             else:
                 os.kill(sentry, signal.SIGCONT)
             answer = c.http.getresponse()

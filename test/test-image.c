@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "base/fd.h"
-#include "box.h"
+#include "sandbox.h"
 
 #define SECRET "5ecret-marker-5ecret"
 

@@ -5,14 +5,14 @@
  * What counts is how many reads a reader makes before it lets others go on, not how long it takes
  * here: /proc/thread-self/io tells the reads of this thread.
  */
-#include "init/journal.h"
+#include "proto/journal.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "backend/talk/journal.h"
+#include "proto/journal_read.h"
 #include "base/clock.h"
-#include "box.h"
+#include "sandbox.h"
 
 #define CAPACITY    (16ULL << 20)
 #define RECORDS     (CAPACITY / 16) /* of one byte each */

@@ -5,12 +5,12 @@
  * First the reader alone over files that a hostile writer could have made, then both ends
  * with real execs.
  */
-#include "init/journal.h"
+#include "proto/journal.h"
 
 #include <sys/mman.h>
 
 #include "backend/native/native.h"
-#include "box.h"
+#include "sandbox.h"
 
 #define CAPACITY 65536U
 

@@ -560,7 +560,7 @@ def swerex_commands_that_run_out_of_time_together():
     lost = stolen() - lost
     print(f"# four that run out of time: the longest turn computed for {cpu:.3f} s, before {longest:.3f} s; {lost:.2f} s stolen; {slow}", flush=True)
     ok(cpu <= longest or cpu < 0.05 + lost, f"a turn of {cpu} s")
-    ok(slow.get("service/console.c:on_timer", 0) == 0 or cpu < 0.03, f"{slow}")
+    ok(slow.get("service/session/session_terminal.c:on_timer", 0) == 0 or cpu < 0.03, f"{slow}")
     for name in names:
         status, body = face("/run_in_session", {"action_type": "bash_interrupt", "session": name, "timeout": WAIT, "n_retry": 3},
                             MIB)

@@ -272,8 +272,8 @@ TEST(a_descriptor_is_mounted_and_not_its_name)
 	w = warren_close(w);
 }
 
-/* A keeper is another process: it is told which file it is, and takes no other of that name. */
-TEST(a_keeper_takes_the_file_that_was_judged_and_no_other)
+/* A shim is another process: it is told which file it is, and takes no other of that name. */
+TEST(a_shim_takes_the_file_that_was_judged_and_no_other)
 {
 	AUTO_FREE char *state = box_path("state"), *run = box_path("run");
 	struct warren_options options = { .backend = "command",

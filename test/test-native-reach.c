@@ -8,7 +8,7 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
-#include "native-box.h"
+#include "native-sandbox.h"
 
 /* -------------------------------------------------------------------- files */
 

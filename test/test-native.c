@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <termios.h>
 
-#include "native-box.h"
+#include "native-sandbox.h"
 
 /* ---------------------------------------------------------- pause and resume */
 

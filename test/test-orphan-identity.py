@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-orphan-identity.py - `warren gc` believes no process that only looks like the init or keeper of a sandbox
+"""test-orphan-identity.py - `warren gc` believes no process that only looks like the init or shim of a sandbox
 
 Speaks TAP. Each imitation listens at sockets that are named with the id of a sandbox, whose files are gone, and calls
-itself as an init or a keeper does. The sandbox that it imitates lives, and must go on living; when its own run
+itself as an init or a shim does. The sandbox that it imitates lives, and must go on living; when its own run
 directory is gone it is an orphan, imitated or not.
 """
 import contextlib
@@ -43,8 +43,8 @@ sys.stdin.read()
 
 # Name, who creates the sockets, who holds them.
 IMITATIONS = [
-    ("warren-keeper", 65534, 65534),     # another user
-    ("warren-keeper", 0, 0),             # root, but another program
+    ("warren-shim", 65534, 65534),     # another user
+    ("warren-shim", 0, 0),             # root, but another program
     ("init", 65534, 0x10000000),         # within the ids that sandboxes have
     ("init", 0, 0x10000000),             # and with a socket of root's
 ]

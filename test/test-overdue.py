@@ -12,7 +12,7 @@ import time
 from checks import eq, ok, run_tests, test
 from serve_world import BACKEND, World, needs, until
 
-MANY = {"native": 400, "docker": 120}.get(BACKEND, 300)  # on gVisor, more than a keeper's worker has room for
+MANY = {"native": 400, "docker": 120}.get(BACKEND, 300)  # on gVisor, more than a shim's worker has room for
 KEPT = 65536  # bytes of output
 
 

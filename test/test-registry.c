@@ -4,7 +4,7 @@
 
 #include "backend/native/native.h"
 #include "base/fd.h"
-#include "box.h"
+#include "sandbox.h"
 #include "core/handle.h"
 
 static size_t count_entries(const char *path)

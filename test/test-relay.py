@@ -12,7 +12,7 @@ import time
 from checks import BUILD, MIB, eq, noise, ok, run_tests, test
 from serve_world import stat_of, until
 
-ANCHOR = os.path.join(BUILD, "src/init/warren-anchor")
+ANCHOR = os.path.join(BUILD, "src/agent/warren-guest")
 WAIT = 60
 
 

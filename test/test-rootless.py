@@ -67,7 +67,7 @@ class User:
     @contextlib.contextmanager
     def service(self):
         """A service of his own, by no option at all."""
-        for name in ("warren-serve", "warren-client", "warren-keeper"):
+        for name in ("warren-serve", "warren-client", "warren-shim"):
             shutil.copy(os.path.join(os.path.dirname(os.path.abspath(WARREN)), name), self.dir)
         p = subprocess.Popen([*self.prefix, self.program, "serve"], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -118,12 +118,12 @@ class Load:
 
 def rounds(who, n):
     with World("--log-level", "error") as w:
-        keeper = w.create(labels={"keeps": "yes"})
-        ticking = w.exec(keeper, "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done", output_limit="16m")
+        shim = w.create(labels={"keeps": "yes"})
+        ticking = w.exec(shim, "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done", output_limit="16m")
         asleep = w.create()
         if has("pause"):
             w.post(f"/v1/sandboxes/{asleep}/pause")
-        before = init_of(w, keeper)
+        before = init_of(w, shim)
         load = Load(w)
         for _ in range(n):
             time.sleep(random.uniform(0.05, 0.4))
@@ -139,7 +139,7 @@ def rounds(who, n):
             time.sleep(0.05)
         load.stop()
         w.ready()
-        eq(init_of(w, keeper), before, "the process that ran all the time")
+        eq(init_of(w, shim), before, "the process that ran all the time")
         w.integrity()
         w.match()
         load.check()
@@ -148,9 +148,9 @@ def rounds(who, n):
             eq(w.show(asleep)["state"], "paused", "state of the one that slept")
             w.post(f"/v1/sandboxes/{asleep}/resume")
         eq(w.run(asleep, "echo up")["stdout"], "up\n", "a command in it")
-        w.post(f"/v1/sandboxes/{keeper}/execs/{ticking}/signal", {"signal": "KILL"}, status=204)
-        w.result(keeper, ticking)
-        numbers = [int(x) for x in w.raw(keeper, ticking).split()]
+        w.post(f"/v1/sandboxes/{shim}/execs/{ticking}/signal", {"signal": "KILL"}, status=204)
+        w.result(shim, ticking)
+        numbers = [int(x) for x in w.raw(shim, ticking).split()]
         eq(numbers, list(range(1, len(numbers) + 1)), "what it wrote all the time")
 
 

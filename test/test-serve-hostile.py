@@ -366,7 +366,7 @@ def without_descriptors_errors_are_typed_and_pass():
     def limits():
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     with World("--defaults-nofile", "64", limits=limits) as s:
-        keeper = s.create()
+        shim = s.create()
         streams, refused = [], []
         try:
             for _ in range(150):
@@ -390,9 +390,9 @@ def without_descriptors_errors_are_typed_and_pass():
             ok(r.status in (429, 503, 507), r)
         until(lambda: s.alive() and s.ask("GET", "/version").status == 200, "it answers again")
         for x in s.sandboxes():
-            if x["id"] != keeper:
+            if x["id"] != shim:
                 until(lambda x=x: s.ask("DELETE", f"/v1/sandboxes/{x['id']}").status in (204, 404), "it is deleted")
-        eq(s.run(keeper, "echo fine")["stdout"], "fine\n", "the one that was there before")
+        eq(s.run(shim, "echo fine")["stdout"], "fine\n", "the one that was there before")
         s.match()
         s.create()  # and there is room again
 

@@ -86,8 +86,8 @@ def limit_descriptors(pid, n):
 def an_answer_whose_descriptor_finds_no_room_ends_nothing():
     """EMFILE while a message brings a descriptor: that request fails, and the connection goes on."""
     with World(tcp=False) as w:
-        api, keeper = w.api, w.create()
-        eq(w.run(keeper, "true")["result"]["exit_code"], 0, "positive control")
+        api, shim = w.api, w.create()
+        eq(w.run(shim, "true")["result"]["exit_code"], 0, "positive control")
         # The connection of the sandbox that the warden makes comes when there is no room for it.
         answers = []
         for room in (0, 1, 2, 3):
@@ -95,8 +95,8 @@ def an_answer_whose_descriptor_finds_no_room_ends_nothing():
             limit_descriptors(api, next_descriptor(api) + room)
             try:
                 answers.append(w.ask("POST", "/v1/sandboxes", {}))
-                answers.append(w.ask("POST", f"/v1/sandboxes/{keeper}/execs", {"argv": ["sleep", "31.4159"], "stdin": True}))
-                answers.append(w.ask("GET", f"/v1/sandboxes/{keeper}/files", query={"path": "/etc/passwd"}))
+                answers.append(w.ask("POST", f"/v1/sandboxes/{shim}/execs", {"argv": ["sleep", "31.4159"], "stdin": True}))
+                answers.append(w.ask("GET", f"/v1/sandboxes/{shim}/files", query={"path": "/etc/passwd"}))
             finally:
                 limit_descriptors(api, 0)
         ok(any(r.status == 503 for r in answers), f"nothing ran out: {answers}")
@@ -107,14 +107,14 @@ def an_answer_whose_descriptor_finds_no_room_ends_nothing():
         for r in answers:
             if r.status == 201 and b'"argv"' in r.body:
                 x = r.json()["id"]
-                w.ask("POST", f"/v1/sandboxes/{keeper}/execs/{x}/signal", {"signal": "KILL"})
+                w.ask("POST", f"/v1/sandboxes/{shim}/execs/{x}/signal", {"signal": "KILL"})
         until(lambda: not running("sleep", "31.4159"), "what could not be handed over is ended")
         for x in w.sandboxes():
             w.seen.add(x["id"])
-            if x["id"] != keeper:
+            if x["id"] != shim:
                 w.ask("DELETE", f"/v1/sandboxes/{x['id']}", status=204)
                 until(lambda x=x: not cgroups_of(x["id"]), "nothing is left of a sandbox that was not taken")
-        eq(w.run(keeper, "echo fine")["stdout"], "fine\n", "the one that was there before")
+        eq(w.run(shim, "echo fine")["stdout"], "fine\n", "the one that was there before")
         w.delete(w.create())
         w.match()
 

@@ -76,7 +76,7 @@ def a_shell_that_is_none():
 
 @test
 def a_command_means_what_it_would_if_it_were_typed():
-    """Of each shell a little on every backend; test-session-typed.c has all of it."""
+    """Of each shell a little on every backend; test-shellproto-typed.c has all of it."""
     for shell in ("bash", "sh"):
         s = Session(WORLD.create(), shell=shell)
         eq(s.out("alias hi='echo aliased'\nhi"), "aliased\n", "an alias of the line before")

@@ -5,8 +5,8 @@
 
 #include "api/swerex/codec.h"
 #include "api/swerex/multipart.h"
-#include "api/swerex/python.h"
-#include "service/expect.h"
+#include "api/swerex/pyrepr.h"
+#include "service/session/expect.h"
 #include "tap.h"
 
 TEST(encodings)

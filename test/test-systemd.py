@@ -270,7 +270,7 @@ def it_is_ready_when_systemd_says_so():
 def an_upgrade_keeps_them():
     box()
     before = M.main()
-    for path in ("bin/warren", "libexec/warren/warren-serve", "libexec/warren/warren-keeper"):
+    for path in ("bin/warren", "libexec/warren/warren-serve", "libexec/warren/warren-shim"):
         path = f"{M.dir}/usr/local/{path}"
         shutil.copy(path, f"{path}.new")
         os.rename(f"{path}.new", path)

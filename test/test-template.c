@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-template.c - argv templates: a value of a request is never an option of the tool */
-#include "backend/command/template.h"
+#include "shim/command/template.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-templates.py - tools of a command backend that fail, hang, or never stop talking, at each of their steps; and keepers
+"""test-templates.py - tools of a command backend that fail, hang, or never stop talking, at each of their steps; and shims
 
 An error names backend and step, comes in time, and leaves the state as it is and nothing behind. The tool is a
 script whose steps do as they are told by files, on this machine itself. Speaks TAP.
@@ -173,19 +173,19 @@ def copies():
     world.delete(box)
 
 
-# ------------------------------------------------------------------- the keeper itself
+# ------------------------------------------------------------------- the shim itself
 
 
-def keeper():
+def shim():
     """The process that stands for the only sandbox's init: the first of its pid namespace."""
-    found = [p for p in below(os.getpid()) if slurp(f"/proc/{p}/comm") == "warren-keeper\n"
+    found = [p for p in below(os.getpid()) if slurp(f"/proc/{p}/comm") == "warren-shim\n"
              and slurp(f"/proc/{p}/status").partition("\nNSpid:")[2].split("\n")[0].split()[-1] == "1"]
-    eq(len(found), 1, "keepers")
+    eq(len(found), 1, "shims")
     return found[0]
 
 
 @test
-def a_keeper_that_is_killed_loses_nothing_that_was_promised():
+def a_shim_that_is_killed_loses_nothing_that_was_promised():
     box = world.create()
     at = f"/v1/sandboxes/{box}"
     done = world.run(box, "echo kept; exit 7")
@@ -196,7 +196,7 @@ def a_keeper_that_is_killed_loses_nothing_that_was_promised():
         upload = threading.Thread(target=lambda: answers.append(file(box, "PUT", "lost", noise(MIB))))
         upload.start()
         until(lambda: running("sleep", "5031.5") and glob.glob(f"{world.dir}/.warren-*"), "it is being written")
-        os.kill(keeper(), signal.SIGKILL)
+        os.kill(shim(), signal.SIGKILL)
         upload.join(WAIT)
     eq(len(answers), 1, "answers to the upload")
     ok(answers[0].status >= 500, f"the upload: {answers[0]}")

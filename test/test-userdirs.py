@@ -15,7 +15,7 @@ from checks import BUILD, eq, ok, run_tests, test
 USER = 54000 + os.getpid() % 1000
 STRANGER = USER + 1000
 TOKEN = "wrn_" + "5" * 64
-PROGRAMS = ("warren", "warren-client", "warren-serve", "warren-keeper", "warren-image")
+PROGRAMS = ("warren", "warren-client", "warren-serve", "warren-shim", "warren-image")
 
 home = None
 

@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "init/proto.h"
+#include "proto/init_proto.h"
 
 #define ID_A "cccccccccc22"
 #define ID_B "cccccccccc33"
@@ -565,7 +565,7 @@ TEST(features_are_asked_for_by_many_at_once)
 
 /* -------------------------------------------------------------------------- streams */
 
-/* SPAWN of `echo` with @out as its stdout: what the keeper says of it, 0 or -errno. */
+/* SPAWN of `echo` with @out as its stdout: what the shim says of it, 0 or -errno. */
 static int spawn_to(int line, uint32_t exec, int out)
 {
 	static const char strings[] = "/\0echo\0word";
@@ -599,8 +599,8 @@ static int spawn_to(int line, uint32_t exec, int out)
 	}
 }
 
-/* A keeper is root, and whoever reads a socket is told so. */
-TEST(a_keeper_takes_pipes_files_and_eventfds_for_streams_and_nothing_else)
+/* A shim is root, and whoever reads a socket is told so. */
+TEST(a_shim_takes_pipes_files_and_eventfds_for_streams_and_nothing_else)
 {
 	struct warren_spec toy = toy_spec();
 	int datagram[2], stream[2], ends[2], line;

@@ -13,9 +13,9 @@
 
 #include <sys/socket.h>
 
-#include "durable-box.h"
+#include "durable-sandbox.h"
 #include "warden/warden.h"
-#include "warden/wire.h"
+#include "proto/warden_proto.h"
 
 #define MAX_MEMORY (256 * MIB)
 #define MAX_PIDS   512

@@ -15,7 +15,7 @@
 #include <sys/statfs.h>
 
 #include "alone.h"
-#include "box.h"
+#include "sandbox.h"
 #include "os/cgroup.h"
 
 #define WORLD_NAMES 4096

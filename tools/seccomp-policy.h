@@ -456,7 +456,7 @@ static const struct policy_switch ioprio_set_which = {
 
 /*
  * setuid(2) and its like: root inside may become every user of the sandbox but init's, which is
- * mapped only so that init can have it (INIT_ID of src/init/init.h). init and the steps before
+ * mapped only so that init can have it (INIT_ID of src/agent/core/agent.h). init and the steps before
  * it take that id before this filter is loaded.
  */
 #define INIT_USER 65536

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "api/v1/ops.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 int access_scopes_parse(const char *words, uint32_t *ret)
 {

@@ -5,7 +5,7 @@
 
 #include "api/errors.h"
 #include "net/http.h"
-#include "store/store.h"
+#include "db/db.h"
 
 struct service;
 

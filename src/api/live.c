@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "net/loop.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 /*
  * One tenant has up to fifteen times what is free: fifteen of sixteen connections while it is alone.

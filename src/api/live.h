@@ -8,13 +8,13 @@
  * sandbox, whoever does that, and whichever face the request came by.
  *
  * A request under way keeps its connection busy. Of the connections by TCP, which serve all
- * tenants, each tenant has a share (service/share.h): who has it is refused with 429.
+ * tenants, each tenant has a share (service/core/fair_quota.h): who has it is refused with 429.
  */
 #ifndef API_LIVE_H
 #define API_LIVE_H
 
 #include "api/access.h"
-#include "service/share.h"
+#include "service/core/fair_quota.h"
 
 struct net_loop;
 struct live;

@@ -27,28 +27,10 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/id.h"
+#include "initclient/handle.h"
 
-#define BACKEND_ENFORCED_MAX 24
 #define BACKEND_STEPS_MAX    64
 #define BACKEND_FEATURES_MAX 32
-
-/* What every backend's sandbox begins with. */
-struct backend_box {
-	char id[ID_LEN + 1];
-	size_t n_enforced;
-	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];
-	size_t n_steps;
-	struct warren_step *steps;
-	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
-	bool durable;     /* release() instead of destroy() when the engine is closed */
-	bool kills_apart; /* its stats() lacks what was killed for memory in ended execs */
-};
-
-/* What every backend's exec begins with; -1 where there is none. */
-struct backend_exec {
-	int fd[4];     /* our ends of its streams; the terminal is fd[0], 3 pokes it */
-	int output_fd; /* an eventfd: the journal grew */
-};
 
 struct backend_ops {
 	const char *name;
@@ -139,7 +121,7 @@ struct backend_ops {
 
 extern const struct backend_ops backend_native; /* namespaces of this kernel */
 extern const struct backend_ops backend_null;   /* no isolation at all, for tests */
-/* Those whose sandboxes have a keeper (backend/kept) */
+/* Those whose sandboxes have a shim (backend/kept) */
 extern const struct backend_ops backend_docker;
 extern const struct backend_ops backend_gvisor;
 extern const struct backend_ops backend_command;

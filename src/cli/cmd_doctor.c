@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/place.h"
-#include "cli/rows.h"
+#include "cli/backends.h"
+#include "cli/common_options.h"
 
 #define OUTPUT_MAX   (256U << 10)
 #define STATUS_UNFIT 1 /* something that nothing runs without is missing */

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 #define OUTPUT_MAX  (4U << 20)
 #define STATUS_LEFT 1 /* something could not be removed, or was not to be */

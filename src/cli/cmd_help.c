@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/helper.h"
+#include "cli/exec_helper.h"
 
 /* "image pull" as "image --help pull", so that a word that is no verb is said to be none. */
 static int help_elsewhere(const struct command *cmd, char **argv)

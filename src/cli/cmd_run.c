@@ -14,8 +14,8 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/helper.h"
-#include "cli/place.h"
+#include "cli/exec_helper.h"
+#include "cli/backends.h"
 #include "cli/run_io.h"
 #include "cli/run_options.h"
 #include "cli/run_pull.h"

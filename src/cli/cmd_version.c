@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct version_options {
 	bool json;

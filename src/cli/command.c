@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/suggest.h"
+#include "base/did_you_mean.h"
 
 #define HELP_MAX (64U << 10)
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/helper.h"
+#include "cli/exec_helper.h"
 
 static const struct command *const commands[] = {
 	&command_run,        &command_create,

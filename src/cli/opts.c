@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "base/suggest.h"
+#include "base/did_you_mean.h"
 
 /* How much of a quoted word or of an inner error a complaint repeats. */
 #define QUOTE_MAX 120

@@ -11,7 +11,7 @@
 #ifndef CLI_RUN_IO_H
 #define CLI_RUN_IO_H
 
-#include "cli/pump.h"
+#include "cli/splice.h"
 #include "cli/run_options.h"
 
 struct run_io {

@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/beside.h"
+#include "base/libexec.h"
 #include "cli/command.h"
-#include "cli/helper.h"
+#include "cli/exec_helper.h"
 #include "cli/run_signal.h"
 
 #define SAID_BY "warren image pull: "

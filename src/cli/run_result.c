@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/run_signal.h"
 
-#include "base/names.h"
+#include "base/errno_names.h"
 
 /* Two captures, each byte of them escaped at worst as \u0000, and the rest of the report. */
 #define REPORT_MAX (16U << 20)

@@ -9,7 +9,7 @@
 #define CLI_RUN_RESULT_H
 
 #include "base/json.h"
-#include "cli/pump.h"
+#include "cli/splice.h"
 #include "cli/run_options.h"
 
 struct run_report {

@@ -8,7 +8,7 @@
 #include <sys/signalfd.h>
 
 #include "base/macro.h"
-#include "base/names.h"
+#include "base/errno_names.h"
 
 static const struct {
 	int sig;

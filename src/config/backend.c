@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/suggest.h"
+#include "base/did_you_mean.h"
 #include "config/config_internal.h"
 #include "config/yaml.h"
 

@@ -5,7 +5,7 @@
  * Accepted: one document of mappings, sequences and scalars, in block or flow
  * style. A plain scalar is null, true, false, or a number where JSON would
  * have it so; everything else is text ("yes", "0755", "1_000", "1:30").
- * Refused, by line: a key that is there twice, anchors, aliases and merges,
+ * Refused, by line: a key that is there twice, guest agents, aliases and merges,
  * tags, keys that are no scalars, a second document, NUL in a text, numbers
  * beyond 64 bits, and more than a sensible file has: 1 MiB, 32 levels, 65,536
  * values.

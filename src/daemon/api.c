@@ -37,7 +37,7 @@
 #include "os/caps.h"
 #include "os/landlock.h"
 #include "os/seccomp.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 /*
  * A stop, in ms: what runs is waited for; but not for clients that do not take the end of their

@@ -589,7 +589,7 @@ static void complete(struct buf *out)
 	}
 }
 
-/* A line for src/cli/place.c. */
+/* A line for src/cli/backends.c. */
 static void put_place(const struct config_backend *b, struct buf *out)
 {
 	buf_printf(out, "%s %s %s %s\n", b->name, b->kind, tier_names[b->tier],

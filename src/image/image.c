@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "image/skel.h"
+#include "image/base_layer.h"
 #include "os/mount.h"
 
 static int open_dir_image(const char *path, const char *state_dir, struct image *image,
@@ -30,7 +30,7 @@ static const struct {
 	{ "", false, open_stored_image },
 };
 
-/* What of the machine's root `host` shows, besides what skel.c copies: code, no state. */
+/* What of the machine's root `host` shows, besides what base_layer.c copies: code, no state. */
 static const char *const host_trees[] = {
 	"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
 };

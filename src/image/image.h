@@ -5,7 +5,7 @@
  * An image is opened into mounts and one line that says how to stack them. The
  * mounts of the stack (`at` is "") are called la, lb, ... in their order; the
  * lowers of the root's overlay are they or directories in them, from the top
- * down: "la:lb/x3k9f:lb/0hq2z". The topmost is always ours (skel.h): what must
+ * down: "la:lb/x3k9f:lb/0hq2z". The topmost is always ours (base_layer.h): what must
  * be a directory (/proc, /sys, /dev) is one, whatever the image says.
  *
  * Mounts with a name are the machine's own trees in `host`: shown as they are,

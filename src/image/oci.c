@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/oci_work.h"
+#include "image/unpack_queue.h"
 #include "image/store_write.h"
 
 #define PAUSE_MS 20 /* between two looks at a lock */

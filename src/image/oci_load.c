@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/oci_work.h"
+#include "image/unpack_queue.h"
 #include "image/store_write.h"
 #include "image/unpack.h"
 #include "os/mount.h"

@@ -2,7 +2,7 @@
 /*
  * registry_http.c - one exchange with curl: its URL, headers and body
  *
- * Redirects are not curl's business but ours (registry_judge.c): a login goes to
+ * Redirects are not curl's business but ours (registry_retry.c): a login goes to
  * the origin it belongs to and nowhere else, and who may be spoken to without TLS
  * is decided here.
  */

@@ -5,7 +5,7 @@
  *	registry.c	the handle, manifests
  *	registry_fetch.c	blobs: several at once, hashed, resumed
  *	registry_http.c	one exchange: its URL, headers, body
- *	registry_judge.c	what to do after an exchange: redirects, retries, sentences
+ *	registry_retry.c	what to do after an exchange: redirects, retries, sentences
  *	registry_guard.c	where a stranger's pull may lead, and what it tells
  *	registry_auth.c	challenges and tokens
  *	registry_challenge.c	the header that asks for a login
@@ -144,7 +144,7 @@ bool http_same_origin(const char *a, const char *b);
 /* Is it an URL that may be asked: https, or http where @plain_ok? */
 bool http_url_ok(const char *url, bool plain_ok);
 
-/* registry_judge.c */
+/* registry_retry.c */
 enum http_verdict http_judge(struct http *h, struct warren_error *err);
 /* Another try, later, if there is one left; else @err, which says why there was a need for it. */
 enum http_verdict http_retry(struct http *h, struct warren_error *err);

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "base/userdirs.h"
-#include "image/encode.h"
+#include "image/escape.h"
 
 #define RECORD_MAX (4U << 20)
 #define HEX_LEN    64

@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "image/copy.h"
-#include "image/encode.h"
+#include "image/escape.h"
 
 #define NEW_PREFIX  ".new-"
 #define LOCK_PREFIX ".lock-"

@@ -26,7 +26,7 @@
  *
  * The children are forks that use malloc: the caller must have one thread. They
  * have its memory, too, but for the environment: no secret should be in there that an
- * image must not see (oci_foreman.h).
+ * image must not see (unpack_spawner.h).
  * Layers have set-id files of root's: the directory must be in one that only root
  * can enter.
  */

@@ -101,7 +101,7 @@ void loop_close(struct net_loop *loop, int fd);
 
 /*
  * A turn is what the loop does between two waits. One that takes longer than LOOP_SLOW_MS is
- * counted by the name of the callback that took most of it: "service/output.c:on_notify", or
+ * counted by the name of the callback that took most of it: "service/exec/exec_output.c:on_notify", or
  * what that callback said it does, by loop_mark().
  */
 #define LOOP_SLOW_MS   50

@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "init/sys.h"
+#include "nolibc/sys.h"
 
 #define BIT(cap) (1ULL << (cap))
 

@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/passwd.h"
-#include "init/sys.h"
+#include "nolibc/sys.h"
 
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 {

@@ -76,7 +76,7 @@ uint32_t ns_await(uint32_t *state, uint32_t at_least);
  * Another thread of the caller's, for work that is to go on while the caller is
  * in one long system call. It shares everything with its maker, the C library's
  * per-thread data and errno included: until the join, the maker may do nothing
- * that writes errno, and calls the system by init/sys.h. What the kernel keeps by thread (ids,
+ * that writes errno, and calls the system by nolibc/sys.h. What the kernel keeps by thread (ids,
  * capabilities, filters, namespaces) is each one's own. For a child of ns_clone() that has no
  * other threads; the struct must live until the join.
  */

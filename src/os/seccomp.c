@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "init/sys.h"
+#include "nolibc/sys.h"
 #include "os/seccomp_filter.h"
 
 _Static_assert(ARRAY_SIZE(seccomp_filter) <= BPF_MAXINSNS,

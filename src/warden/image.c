@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/beside.h"
+#include "base/libexec.h"
 #include "base/fd.h"
 #include "warden/internal.h"
 
@@ -199,7 +199,7 @@ static int start_ours(const struct warden_policy *policy, const struct wire_imag
 static int start_theirs(const struct warden_backend *b, const struct wire_image *m,
 			int out, int alive, struct warren_error *err)
 {
-	const char *argv[] = { "warren-keeper",
+	const char *argv[] = { "warren-shim",
 			       m->flags & WIRE_IMAGE_MISSING ? "pull-missing" : "pull",
 			       b->kind, m->ref, NULL };
 	AUTO_CLOSE int settings = -1;
@@ -212,7 +212,7 @@ static int start_theirs(const struct warden_backend *b, const struct wire_image 
 			"backend '%s' has images of its own: pulling one for this "
 			"machine is all that can be asked for",
 			b->name);
-	r = beside_find("warren-keeper", program, err);
+	r = beside_find("warren-shim", program, err);
 	if (r < 0)
 		return r;
 	settings = put_settings(b->settings);

@@ -5,14 +5,14 @@
 
 #include "base/buf.h"
 #include "warden/warden.h"
-#include "warden/wire.h"
+#include "proto/warden_proto.h"
 
 /* ------------------------------------------------------------------ warden.c */
 
 /* Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with an error. */
 void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, int *fd);
 
-/* ------------------------------------------------------------------ engine.c */
+/* ------------------------------------------------------------------ engines.c */
 
 struct engines;
 
@@ -27,7 +27,7 @@ const struct warden_backend *engines_backend(const struct engines *all, const ch
 int engines_get(struct engines *all, const char *name, struct warren **ret,
 		struct warren_error *err);
 
-/* -------------------------------------------------------------------- slow.c */
+/* -------------------------------------------------------------------- backend_threads.c */
 
 struct slow;
 

@@ -12,8 +12,8 @@
  * The api may have been taken over, and is believed nothing: what a request asks for is
  * judged by the warden's own policy (policy.c), whichever backend it is for.
  *
- * A request names a backend (engine.c); those to others than the native one go to threads of
- * their own (slow.c), as other programs take part in them.
+ * A request names a backend (engines.c); those to others than the native one go to threads of
+ * their own (backend_threads.c), as other programs take part in them.
  *
  * Sandboxes are children of this process or of one that is gone: SIGCHLD is
  * ignored, so that nobody has to wait for them.
@@ -30,7 +30,7 @@
 #include "core/find.h"
 #include "warden/claim.h"
 #include "warden/internal.h"
-#include "warden/stock.h"
+#include "warden/pool.h"
 
 #define ANSWER_MS 10000 /* for an answer to be sent, when memory is short */
 
@@ -176,7 +176,7 @@ static int do_pause(struct work *k, const void *msg, struct warren_error *err)
 	const struct wire_box *box = msg;
 	struct warren_sandbox *sb = NULL;
 	bool native = k->engine == engines_native(k->w->engines);
-	/* Only its keeper knows whether one of another platform is in memory or in a file. */
+	/* Only its shim knows whether one of another platform is in memory or in a file. */
 	int r = native ? find(k, box->id, &sb, err)
 		       : warren_adopt(k->engine, box->id, &sb, err);
 

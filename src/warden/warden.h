@@ -28,7 +28,7 @@ struct warden_policy {
 	const char *const *mounts; /* "/srv/data:ro", "/srv/scratch"; NULL-terminated */
 	bool host_image;
 	bool dir_image;
-	size_t parts_min, parts_max; /* made ahead; stock.h */
+	size_t parts_min, parts_max; /* made ahead; pool.h */
 	const char *image_program;   /* path of warren-image */
 	const char *const
 		*insecure_registries; /* spoken to without TLS; NULL-terminated */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/swerex/python.h"
+#include "api/swerex/pyrepr.h"
 
 enum errors {
 	ERRORS_STRICT,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "api/swerex/internal.h"
-#include "api/swerex/python.h"
+#include "api/swerex/pyrepr.h"
 #include "config/config.h"
 #include "net/loop.h"
 

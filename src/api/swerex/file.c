@@ -16,7 +16,7 @@
 #include "api/swerex/codec.h"
 #include "api/swerex/internal.h"
 #include "base/fd.h"
-#include "service/file_writer.h"
+#include "service/files/file_writer.h"
 
 #define TEXT_MAX (32U << 20) /* bytes of a file that is read as text */
 

@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "net/loop.h"
-#include "service/service.h"
-#include "service/share.h"
+#include "service/core/service.h"
+#include "service/core/fair_quota.h"
 
 #define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
 
@@ -82,7 +82,7 @@ void reply_send(struct ask *ask, struct reply *r);
 /* The request is over. */
 void reply_left(struct ask *ask);
 
-/* ----------------------------------------------------------------------- job.c */
+/* ----------------------------------------------------------------------- idempotency.c */
 
 struct call;
 struct console;
@@ -162,7 +162,7 @@ void job_crowded(struct job *job, const char *what);
 void ask_refuse(struct ask *ask, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void ask_answer(struct ask *ask, int status, const struct buf *body);
 
-/* --------------------------------------------------------------------- raise.c */
+/* --------------------------------------------------------------------- exceptions.c */
 
 /* Answer with an exception: its class ("builtins.ValueError"), its message. */
 void job_raise(struct job *job, const char *class, const char *message, size_t n);
@@ -183,7 +183,7 @@ void job_fail(struct job *job, const struct warren_error *err, const char *path)
 
 #define SWEREX "swerex.exceptions."
 
-/* -------------------------------------------------------------------- fields.c */
+/* -------------------------------------------------------------------- body_fields.c */
 
 enum field_type {
 	FIELD_TEXT,

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "api/swerex/internal.h"
-#include "api/swerex/python.h"
+#include "api/swerex/pyrepr.h"
 #include "base/utf8.h"
 
 #define SLICE        (4U << 10)   /* bytes that are decoded and escaped in one go */

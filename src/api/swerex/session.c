@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "api/swerex/internal.h"
-#include "api/swerex/python.h"
+#include "api/swerex/pyrepr.h"
 #include "config/config.h"
-#include "service/console.h"
-#include "service/expect.h"
+#include "service/session/session_terminal.h"
+#include "service/session/expect.h"
 
 /* What a prompt is called by a server of SWE-ReX; ours is not that. */
 #define PROMPT "SHELLPS1PREFIX"

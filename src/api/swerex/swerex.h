@@ -8,15 +8,15 @@
  *	/...			with a token that is for one sandbox alone,
  *
  * the token in X-API-Key. Nothing of it is in the sandbox: commands are execs, sessions are
- * consoles (service/console.h), files go by the sandbox's init.
+ * consoles (service/session/session_terminal.h), files go by the sandbox's init.
  *
  *	swerex.c	which request is ours, who asks, and what for
- *	job.c		answers, and those that are given again to who asks again
+ *	idempotency.c		answers, and those that are given again to who asks again
  *	reply.c		large answers, written as the client takes them
- *	raise.c		errors, as the exceptions that a client raises
- *	fields.c	the fields of a body
+ *	exceptions.c		errors, as the exceptions that a client raises
+ *	body_fields.c	the fields of a body
  *	session.c, execute.c, file.c, upload.c	handlers, by subject
- *	codec.c, multipart.c, python.c	pure functions on bytes
+ *	codec.c, multipart.c, pyrepr.c	pure functions on bytes
  */
 #ifndef API_SWEREX_SWEREX_H
 #define API_SWEREX_SWEREX_H
@@ -25,7 +25,7 @@
 #include <sys/types.h>
 
 #include "net/http.h"
-#include "service/share.h"
+#include "service/core/fair_quota.h"
 
 struct config;
 struct service;

@@ -16,8 +16,8 @@
 #include "api/swerex/multipart.h"
 #include "base/fd.h"
 #include "net/loop.h"
-#include "service/file_writer.h"
-#include "service/untar.h"
+#include "service/files/file_writer.h"
+#include "service/files/untar.h"
 
 #define FILE_MAX  (1ULL << 30) /* bytes of the file */
 #define VALUE_MAX 4096         /* of any other field */

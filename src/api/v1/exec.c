@@ -6,7 +6,7 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
-#include "api/v1/pieces.h"
+#include "api/v1/output_json.h"
 #include "base/json.h"
 #include "config/config.h"
 

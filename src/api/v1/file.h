@@ -10,7 +10,7 @@
 
 #include "api/v1/v1.h"
 #include "base/json.h"
-#include "service/files.h"
+#include "service/files/files.h"
 
 struct file_call {
 	struct call *call;

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "api/v1/file.h"
-#include "service/search.h"
+#include "service/files/search.h"
 
 #define TEXT_MAX 1024U
 

@@ -11,8 +11,8 @@
 
 #include "api/v1/file.h"
 #include "net/loop.h"
-#include "service/tar.h"
-#include "service/untar.h"
+#include "archive/tar.h"
+#include "service/files/untar.h"
 
 /* -------------------------------------------------------------------- download */
 

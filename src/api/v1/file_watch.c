@@ -4,7 +4,7 @@
 
 #include "api/v1/file.h"
 #include "net/loop.h"
-#include "service/watch.h"
+#include "service/files/watch.h"
 
 #define HEARTBEAT_MS 15000
 

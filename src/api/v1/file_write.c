@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "api/v1/file.h"
-#include "service/file_writer.h"
+#include "service/files/file_writer.h"
 
 #define GATHER_LEAST (32U << 10) /* room that is worth to be waited for */
 

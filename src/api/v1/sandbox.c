@@ -6,7 +6,7 @@
 
 #include "api/v1/sandbox.h"
 #include "base/json.h"
-#include "warden/wire.h"
+#include "proto/warden_proto.h"
 
 /* ------------------------------------------------------------------- making */
 

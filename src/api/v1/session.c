@@ -5,7 +5,7 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
-#include "api/v1/pieces.h"
+#include "api/v1/output_json.h"
 #include "base/date.h"
 #include "base/json.h"
 #include "base/utf8.h"

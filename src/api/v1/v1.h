@@ -8,11 +8,11 @@
  * service's business.
  *
  *	v1.c		the way of a request to its handler
- *	call.c		answers
+ *	request.c		answers
  *	access.c	may he who asks
  *	port.c		requests that are for a server in a sandbox, by path and by host name
- *	pieces.c	answers that are longer than what is kept in memory
- *	sandbox.c, show.c, exec.c, output.c, ...	handlers, by subject
+ *	output_json.c	answers that are longer than what is kept in memory
+ *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
 #define API_V1_V1_H
@@ -25,7 +25,7 @@
 #include "api/route.h"
 #include "api/v1/ops.h"
 #include "net/http.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 struct config;
 struct warden_policy;
@@ -81,7 +81,7 @@ bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
-/* call.c: an answer ends a call for its handler; references keep the memory. */
+/* request.c: an answer ends a call for its handler; references keep the memory. */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
@@ -126,7 +126,7 @@ struct box *call_box(struct call *c);
 /* The exec that the path names; the reference is the caller's. */
 struct run *call_run(struct call *c);
 
-/* show.c: how things look in answers. */
+/* to_json.c: how things look in answers. */
 void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint);
 void show_box(struct buf *out, struct box *box);
 void show_exec(struct buf *out, struct run *run);

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 
 #include "backend/native/durable.h"
-#include "backend/native/making.h"
+#include "backend/native/create_op.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "backend/talk/door.h"
+#include "initclient/sandbox_socket.h"
 #include "base/fd.h"
 
 #define LOCK_TRIES 100

@@ -3,7 +3,7 @@
  * durable.h - sandboxes that outlive their maker: a socket, a file, and who may have them
  *
  *	<run_dir>/engines/<name>	locked by the one engine of that name
- *	<run_dir>/ids/<slot>		"<name>/<id>", as of every sandbox (registry.c)
+ *	<run_dir>/ids/<slot>		"<name>/<id>", as of every sandbox (engine_registry.c)
  *	<run_dir>/boxes/<id>		the socket that init listens on, and
  *	<run_dir>/boxes/<id>.state	what an engine must know of it (talk/door.h)
  *

@@ -3,7 +3,7 @@
  * idmap.c - which id is which
  *
  * A sandbox made by root has 65,536 ids of its own; id n inside is base + n
- * outside, and nobody there. One more is its init's (INIT_ID of init/proto.h). A shared layer shows its ids unchanged inside.
+ * outside, and nobody there. One more is its init's (INIT_ID of proto/init_proto.h). A shared layer shows its ids unchanged inside.
  * An ordinary user has his own id, seen inside as the sandbox's user (so that
  * his volumes are that user's), and those of /etc/subuid for the others.
  *

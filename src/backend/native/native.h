@@ -4,20 +4,20 @@
  *
  *	native.c	the table and the engine
  *	create.c	create and destroy, as steps outside the sandbox
- *	lend.c		those done by a thread while the child has ours
- *	take.c		what the spec and the image say
- *	part.c		what any sandbox needs, made ahead
- *	inside.c	the same for the child that becomes init: the isolation steps
+ *	vfork_helper.c		those done by a thread while the child has ours
+ *	plan.c		what the spec and the image say
+ *	prepared.c		what any sandbox needs, made ahead
+ *	child.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	hide.c		what is mounted in the machine's trees, of an ordinary user
- *	registry.c	who is alive, id ranges, removal of what a crash left
+ *	engine_registry.c	who is alive, id ranges, removal of what a crash left
  *	orphan.c	sandboxes whose run directory is gone
  *	durable.c	sandboxes that outlive who made them
- *	disk.c		a disk in a file, where memory will not do
+ *	scratch_disk.c		a disk in a file, where memory will not do
  *	idmap.c		which id is which, inside and outside and in a volume
  *	probe.c		what this machine can do
  *
- * Making a sandbox takes two processes at once. The child (inside.c) is cloned
+ * Making a sandbox takes two processes at once. The child (child.c) is cloned
  * into new user, mount and pid namespaces and makes the others itself, the
  * network being the dearest; meanwhile the parent writes its id maps, copies
  * the layers as id-mapped mounts (both need privileges of the host's), sends
@@ -35,9 +35,9 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
-#include "backend/talk/talk.h"
+#include "initclient/initclient.h"
 #include "image/image.h"
-#include "init/proto.h"
+#include "proto/init_proto.h"
 #include "os/cgroup.h"
 #include "os/ns.h"
 
@@ -108,7 +108,7 @@ static inline struct talk_box *native_talk(struct native_box *box)
 }
 
 /*
- * inside.c: the child's side of a create, in memory that both share. What the
+ * child.c: the child's side of a create, in memory that both share. What the
  * image is made of is filled in while the child makes its namespaces, before
  * the mounts are sent; all else before the clone.
  */
@@ -159,7 +159,7 @@ size_t inside_n_steps(void);
 size_t inside_n_part_steps(void);
 struct warren_step inside_step(const struct native_plan *p, size_t i);
 
-/* rootfs.c: steps of inside.c */
+/* rootfs.c: steps of child.c */
 int rootfs_copies(struct native_plan *p, struct warren_error *err);
 int rootfs_scratch(struct native_plan *p, struct warren_error *err);
 int rootfs_stage(struct native_plan *p, struct warren_error *err);
@@ -182,12 +182,12 @@ int native_unmake(struct native *n, struct native_box *box, struct warren_error 
 /* Frees the handle alone. */
 void native_forget(struct native_box *box);
 
-/* take.c */
+/* plan.c */
 void take_forget_host(struct native *n);
 /* May a sandbox have so many processes? -EINVAL: the kernel must number those of others, too. */
 int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
-/* part.c */
+/* prepared.c */
 /* Make one ahead; its id goes to @ret_id. */
 int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
 /* The part of this id, or NULL; out of the list. */
@@ -198,7 +198,7 @@ int part_finish(struct native_part *part, const struct warren_spec *spec,
 /* Unmake up to @n of them, the oldest first; how many. */
 size_t part_drop(void *state, size_t n);
 
-/* registry.c */
+/* engine_registry.c */
 /* @name: of an engine that comes back; NULL: it does not. */
 int registry_open(struct native *n, const char *name, struct warren_error *err);
 /* Where the ids of a slot begin outside. */
@@ -216,7 +216,7 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err);
 int orphan_remove(void *state, const char *id, struct warren_error *err);
 
-/* disk.c */
+/* scratch_disk.c */
 bool disk_tmpfs_has_xattrs(void);
 /* A detached ext4 of @size bytes, with the ids of @userns. */
 int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,

@@ -3,7 +3,7 @@
  * orphan.c - sandboxes whose run directory is gone, and cgroups that nothing lives in
  *
  * A durable sandbox is found by its socket, <run_dir>/boxes/<id>. When that directory is removed
- * (a wiped /run, a deleted test), init or keeper live on, and nobody can reach them. The kernel still knows
+ * (a wiped /run, a deleted test), init or shim live on, and nobody can reach them. The kernel still knows
  * their sockets: each has the device and the inode of the file that it was bound to. Whoever has its
  * file is not an orphan, whichever engine, service or mount namespace it belongs to: so the file is looked for
  * wherever its filesystem is mounted, and what cannot be told is left alone.
@@ -14,9 +14,9 @@
  *	any other		not told
  *
  * Anybody may bind a socket that is named with the id of another's sandbox, unlink it, and call
- * the process as a keeper is called. So a socket counts only if its owner and its holder are what
+ * the process as a shim is called. So a socket counts only if its owner and its holder are what
  * others cannot choose: this engine's user created the socket, and the process that holds it
- * is pid 1 of a sandbox, or a keeper, by its user and its program (is_init(), is_keeper()). An
+ * is pid 1 of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An
  * id that any such process serves from a file that exists, or may exist, is never removed.
  *
  * A cgroup is left behind where the directory was lost together with its engine. Its owner is
@@ -72,7 +72,7 @@ struct door {
 	char id[ID_LEN + 1];
 	uint32_t socket;   /* its own inode, */
 	uint32_t dev, ino; /* and that of its file, as the kernel has them */
-	int pid;           /* the init or keeper that holds it; 0: neither does */
+	int pid;           /* the init or shim that holds it; 0: neither does */
 	enum verdict file;
 };
 
@@ -454,19 +454,19 @@ static bool is_init(const char *pid)
 }
 
 /* All ids are ours: a set-user-ID program that another started has his as the real one. */
-static bool is_keeper(const char *pid)
+static bool is_shim(const char *pid)
 {
 	uint32_t uids[3], ours = geteuid();
 	char name[32];
 	int inner = 0;
 
 	name_of(pid, name);
-	return strcmp(name, "warren-keeper") == 0 && ids_of(pid, uids, &inner) &&
+	return strcmp(name, "warren-shim") == 0 && ids_of(pid, uids, &inner) &&
 	       uids[0] == ours && uids[1] == ours && uids[2] == ours &&
-	       runs_program(pid, "/warren-keeper");
+	       runs_program(pid, "/warren-shim");
 }
 
-/* Which door is held by a sandbox's init or keeper, and by which. */
+/* Which door is held by a sandbox's init or shim, and by which. */
 static void find_holders(struct list *l)
 {
 	DIR *d = opendir("/proc");
@@ -474,7 +474,7 @@ static void find_holders(struct list *l)
 
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
-		    (is_init(e->d_name) || is_keeper(e->d_name)))
+		    (is_init(e->d_name) || is_shim(e->d_name)))
 			(void)hold_doors(e->d_name, l->doors, l->n_doors);
 	if (d)
 		(void)closedir(d);
@@ -520,7 +520,7 @@ static bool is_lost(const struct door *door)
 	return door->pid && (door->file == FILE_NOT_SEEN || door->file == FILE_GONE);
 }
 
-/* Does an init or keeper serve @id from a file that exists, or that may? */
+/* Does an init or shim serve @id from a file that exists, or that may? */
 static bool is_served(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_doors; i++)
@@ -567,11 +567,11 @@ static void find_lost(const struct native *n, struct list *l)
 		o->uid = (uint32_t)uid_of(name);
 		(void)snprintf(o->detail, sizeof(o->detail),
 			       "%s, process %d, lives; its run directory is gone",
-			       registry_is_range(o->uid) ? "init" : "keeper", o->pid);
+			       registry_is_range(o->uid) ? "init" : "shim", o->pid);
 	}
 }
 
-/* Does an init or keeper live that has this id? */
+/* Does an init or shim live that has this id? */
 static bool has_door(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_doors; i++)
@@ -658,7 +658,7 @@ static int end_process(const struct native *n, const struct door *door,
 	 */
 	(void)snprintf(name, sizeof(name), "%d", door->pid);
 	if (hold_doors(name, &(struct door){ .socket = door->socket }, 1) == 0 ||
-	    (!is_init(name) && !is_keeper(name)))
+	    (!is_init(name) && !is_shim(name)))
 		return error_set(err, ESRCH, "process %d is another one now", door->pid);
 	/* A frozen process does not die on v1. */
 	(void)cgroup_freeze(&n->cgroups, door->id, false, &ignored);
@@ -686,7 +686,7 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 			r = end_process(n, &l.doors[i], err);
 			killed = true;
 		}
-	/* Of a keeper's sandbox there may be more; of a cgroup alone nothing is killed. */
+	/* Of a shim's sandbox there may be more; of a cgroup alone nothing is killed. */
 	if (r == 0 && killed)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);
 	if (r == 0) {

@@ -3,7 +3,7 @@
  * rootfs.c - the mounts of a sandbox, made by the child in its own mount namespace
  *
  * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs,
- * or disk.c's), in which the overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
+ * or scratch_disk.c's), in which the overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
  * so that nothing in mountinfo shows a path of the host's. Targets in the root
  * are reached by descriptors that were opened without following links; the
  * topmost layer, ours, has them as directories whatever the image has there.

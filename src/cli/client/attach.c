@@ -18,10 +18,10 @@
 #include <time.h>
 
 #include "base/fd.h"
-#include "base/names.h"
+#include "base/errno_names.h"
 #include "cli/client/base64.h"
 #include "cli/client/commands.h"
-#include "cli/pump.h"
+#include "cli/splice.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
 

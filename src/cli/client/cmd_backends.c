@@ -5,7 +5,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/table.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct backends_options {
 	bool features;

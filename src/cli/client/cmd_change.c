@@ -6,7 +6,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct change_options {
 	json_t *labels;

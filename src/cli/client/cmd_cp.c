@@ -17,7 +17,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/client/tar.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/values.h"
 
 #define BYTES   "application/octet-stream"

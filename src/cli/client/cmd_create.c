@@ -8,7 +8,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 #define COUNT_MAX 1000 /* of the API */
 

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 #define TRIES    50
 #define AGAIN_NS 200000000L

@@ -4,7 +4,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/values.h"
 
 #define FIELD(name) offsetof(struct exec_options, name)

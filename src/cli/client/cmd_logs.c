@@ -9,7 +9,7 @@
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/run_result.h"
 
 struct logs_options {

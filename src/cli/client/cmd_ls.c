@@ -5,7 +5,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct ls_options {
 	json_t *labels; /* as they are given: KEY, or KEY=VALUE */

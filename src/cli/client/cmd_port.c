@@ -20,7 +20,7 @@
 #include "base/parse.h"
 #include "cli/client/commands.h"
 #include "cli/client/tunnel.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/values.h"
 
 #define PORT_LAST 65535

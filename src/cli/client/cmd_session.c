@@ -15,7 +15,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/run_signal.h"
 
 #define TURN_MS 1000

@@ -7,7 +7,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct shell_options {
 	struct exec_options exec;

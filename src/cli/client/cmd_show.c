@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/client/commands.h"
-#include "cli/human.h"
-#include "cli/rows.h"
+#include "cli/format.h"
+#include "cli/common_options.h"
 
 struct show_options {
 	bool json;

@@ -6,7 +6,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct token_options {
 	json_t *scopes;

@@ -15,8 +15,8 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
-#include "cli/human.h"
-#include "cli/rows.h"
+#include "cli/format.h"
+#include "cli/common_options.h"
 #include "cli/run_tty.h"
 
 #define EVERY_MS    1000

@@ -9,7 +9,7 @@
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "cli/run_result.h"
 
 #define SLICE_MS 300000 /* of one request; a wait may have several */

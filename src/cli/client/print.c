@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "cli/client/commands.h"
-#include "cli/human.h"
+#include "cli/format.h"
 
 int print_json(const struct command *cmd, const json_t *value)
 {

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "cli/human.h"
+#include "cli/format.h"
 #include "image/store_write.h"
 
 struct reading {

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/human.h"
+#include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct du_options {

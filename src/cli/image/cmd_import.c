@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/image/source.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct import_options {

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "cli/image/source.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 struct load_options {
 	uint64_t max_size;

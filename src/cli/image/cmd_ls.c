@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "cli/human.h"
+#include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 
 #define NONE     "<none>"
 #define SHORT_ID 12

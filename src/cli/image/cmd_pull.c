@@ -11,8 +11,8 @@
 #include "cli/image/report.h"
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
-#include "cli/image/theirs.h"
-#include "cli/rows.h"
+#include "cli/image/backend_images.h"
+#include "cli/common_options.h"
 
 struct pull_options {
 	const char *backend; /* NULL: our store */

@@ -12,7 +12,7 @@
 
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/rows.h"
+#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct rm_options {

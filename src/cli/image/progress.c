@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/human.h"
+#include "cli/format.h"
 #include "cli/image/cancel.h"
 #include "cli/image/report.h"
 

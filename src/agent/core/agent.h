@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent.h - pid 1 of a native sandbox: the parts and what they share
+ *
+ * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
+ * conn.c	the connections: accepting, hearing, answering, reporting
+ * outbox.c	what a connection could not take yet
+ * request.c	a first look at a request, as the shim (src/shim) has it, too
+ * spawn.c	SPAWN: from a message to streams in place; exec_child.c, to an execve(2)
+ * exec.c	the table of execs: reaping, deadlines, accounting
+ * exec_procs.c	signals to the processes of an exec
+ * exec_attach.c	requests that are about an exec under way: ATTACH, ACK, CLOSE_INPUT
+ * exec_cgroup.c	the cgroup of an exec, v1 and v2
+ * journal_write.c	output into a journal
+ * open_connect.c	OPEN and CONNECT, and which requests are about files
+ * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
+ * file_write.c	WRITE
+ * file_worker.c	WORKER: a child that does all of the three above, inside the sandbox's memory limit
+ * privileges.c	who init is, and its own rights
+ *
+ * main.c	the first process of a sandbox of docker's or gVisor's, and guest_server.c, what it has of an
+ *		init: the last three of these parts; relay.c, a stream to a port instead
+ *
+ * init runs under the same system call filter and with the same capabilities as
+ * what it starts, but as a user of its own (INIT_ID), whom nobody inside can become: whoever
+ * is root inside has no say over its limits, priority or processors. It is not dumpable and its
+ * program cannot be read, so nothing inside can trace it or open its /proc files, and the
+ * kernel protects pid 1 of a namespace from signals of that namespace. It waits for nothing
+ * that runs inside, and trusts the control connection, and nothing else.
+ */
+#ifndef AGENT_CORE_AGENT_H
+#define AGENT_CORE_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/journal.h"
+#include "proto/init_proto.h"
+#include "nolibc/sys.h"
+
+#define STREAMS 3 /* of a journal; stream n is index n - 1 */
+
+/* One exec, from SPAWN until its first process is reaped and its output is drained. */
+struct exec {
+	uint32_t id;
+	int pid; /* 0: the slot is free or the process has been reaped */
+	bool used;
+	bool sole;          /* accounted as the whole sandbox */
+	int group;          /* number of its own cgroups, -1: none */
+	bool limited;       /* its cgroups have limits of their own */
+	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
+	bool timed_out;
+	bool killed; /* its cgroup takes no more processes */
+	bool failed; /* never started, and its request is answered: reap and forget */
+	int start;   /* a pipe that ends when it execs, -1: it has */
+	uint64_t start_by; /* ns, monotonic: when that must have happened */
+	uint32_t seq;      /* of the request that is answered then */
+	int asker;         /* the connection that asked, -1: it has ended */
+	uint64_t started;  /* ns, monotonic */
+	uint64_t deadline; /* ns, monotonic; 0: none */
+	int input; /* the write end of its stdin or its terminal, -1: none of ours */
+	bool tty;  /* it is the terminal */
+	int poke, command; /* PROTO_CONTROL_*; -1: none */
+	bool gone;         /* of a shim: it went with its sandbox, and has no result */
+	int mark;          /* the newest pid when stream 3 last spoke */
+	uint32_t hears;    /* connections that are told of its end, as bits */
+
+	/* its journal */
+	int journal;                       /* -1: none */
+	int notify[PROTO_CONNECTIONS_MAX]; /* eventfds, one a connection; -1: none */
+	uint32_t holds;                    /* connections that allow no gaps, as bits */
+	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors: what they have read */
+	bool held;         /* the ring, or the disk, is full: nothing is drained */
+	uint64_t retry_at; /* ns, monotonic: when there may be room on the disk; 0 */
+	char *kept;        /* of a terminal: what was read, and waits for room; NULL */
+	uint32_t n_kept;
+	int pipe[STREAMS]; /* what is drained: stdout or the terminal, stderr, results */
+	uint64_t capacity, head, tail, lost, skipped, written;
+	uint64_t slot; /* of its index: one more than where the last record began */
+	enum journal_state state;
+};
+
+/* One that speaks to us. */
+struct conn {
+	int fd;    /* -1: free */
+	bool all;  /* to hear of the end of every exec */
+	char *out; /* its outbox; NULL: nothing waits */
+	uint32_t out_from, out_to;
+};
+
+struct init {
+	struct conn
+		conns[PROTO_CONNECTIONS_MAX]; /* the first is the maker's at the start */
+	int listener;                         /* -1: not durable */
+	uint64_t deaf_until; /* ns, monotonic: it is not watched until then; 0: it is */
+	bool kept;           /* our end is no longer that of the maker's connection */
+	bool gates;          /* of an init: see struct proto_spawn */
+	bool workers;        /* of an init: see struct proto_worker */
+	bool is_worker;      /* this is one, and no init */
+	bool saved; /* of a shim: nothing of the sandbox runs, and it can go on (save.c) */
+	uint32_t last_exec;
+	uint64_t oom_kills;
+	int epoll;
+	int signals;
+	int timer;
+	int null;
+	int n_join, n_join_box;
+	int join[PROTO_FDS_MAX]; /* `tasks` files for every exec */
+	int join_box
+		[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
+	int dir[PROTO_ROLE_MAX]; /* directories by role; -1: none */
+	uint64_t caps;           /* what we have */
+	unsigned n_execs;        /* slots ever used: the table is searched up to here */
+	struct exec execs[PROTO_EXECS_MAX];
+};
+
+extern struct init init;
+
+/* What epoll hands back: which kind of descriptor, and of which exec. */
+enum watch {
+	WATCH_CONN, /* and which */
+	WATCH_LISTEN,
+	WATCH_SIGNAL,
+	WATCH_TIMER,
+	WATCH_START, /* and the exec's slot */
+	WATCH_OUT,   /* and the exec's slot, and which of its streams */
+};
+int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
+void watch_drop(int fd);
+
+__attribute__((noreturn)) void init_main(void);
+/* The sandbox ends, and we with it. */
+__attribute__((noreturn)) void init_end(void);
+/* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
+void dispatch(int c, size_t size, int *fds, size_t n_fds);
+extern char inbox[PROTO_MESSAGE_MAX];
+
+/* privileges.c */
+uint64_t now(void);
+void become_init(void);
+/* Only what is in @mask, of what we have; -1: all. */
+void take_caps(uint64_t mask);
+
+/* conn.c */
+void conn_start(void);
+void conn_accept(void);
+void conn_receive(int c);
+/* Watch the listener again, if it is time; when it will be, 0 if it is watched. */
+uint64_t conn_hear_again(uint64_t t);
+/* @c may be -1: nobody is there any more. */
+void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
+/* One try: 0 or more, or -errno; and whether another is worth it. */
+long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
+bool conn_may_try_again(long r);
+
+/* outbox.c */
+/* After what waits already; -errno: there is no room, or no descriptor. */
+long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds,
+		size_t n_fds);
+/* Send what waits: true when nothing does any more. */
+bool outbox_flush(struct conn *conn);
+void outbox_drop(struct conn *conn);
+
+/* Words that go with a reply of failure; NULL: none. */
+extern const char *reply_why;
+void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
+/* The same, with a value and no descriptor. */
+void reply_value(int c, uint32_t seq, long status, uint32_t value);
+/* The same, with the streams of @ex that its users need. */
+void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
+/* To all that are to hear of it. */
+void report(const struct exec *ex, const struct proto_exited *msg);
+
+/* request.c */
+/* Whether what came is long enough, of our version, and as long as its kind is; else it is answered. */
+bool request_is_sound(int c, size_t size);
+void request_keep(int c, const struct proto_keep *msg);
+void request_hello(int c, const struct proto_hello *msg);
+
+/* spawn.c */
+void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
+/* The pipe of a starting exec has something to say: answer the request. */
+void spawn_started(struct exec *ex);
+
+/* exec.c */
+struct exec *exec_new(uint32_t id);
+struct exec *exec_find(uint32_t id);
+void exec_release(struct exec *ex);
+void exec_reap(void);
+/* How an exec ended, by the status of its process; of what is no exec's, that it did. */
+int exec_status(struct exec *ex, int status);
+void exec_stranger(int pid, int status);
+void exec_deadlines(void);
+/* Connection @c has ended: what was its is nobody's. */
+void exec_forget(int c);
+
+/* exec_procs.c */
+void tree_kill(struct exec *ex);
+long tree_signal(struct exec *ex, const struct proto_signal *msg);
+void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
+/* The newest pid of the namespace, 0 when that is not to be known. */
+int tree_newest(void);
+
+/* exec_attach.c */
+void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
+void attach_ack(int c, const struct proto_ack *msg);
+void attach_close_input(int c, const struct proto_close_input *msg);
+
+/* exec_cgroup.c */
+/* One before it is asked for. */
+void group_ahead(void);
+long group_make(struct exec *ex, int *own, int *n_own);
+/* The limits that came with the request. */
+long group_limit(struct exec *ex, const struct proto_spawn *msg);
+void group_leave(struct exec *ex);
+bool group_kill(struct exec *ex);
+/* An open list of the processes in it, one a line, or -errno. */
+long group_list(const struct exec *ex);
+void group_account(const struct exec *ex, struct proto_exited *out);
+
+/* journal_write.c */
+long drain_start(struct exec *ex, uint64_t limit);
+/* Stream @which of @ex comes from @fd, which is the exec's from here on. */
+long drain_watch(struct exec *ex, unsigned which, int fd);
+void drain(struct exec *ex, unsigned which);
+/* Somebody acknowledged something, or went: go on if that was waited for. */
+void drain_resume(struct exec *ex);
+/* There may be room on the disk again: go on if that was waited for. */
+void drain_retry(struct exec *ex, uint64_t t);
+void drain_forget(struct exec *ex);
+/* How it ended, for whoever has the file. */
+void drain_result(struct exec *ex, enum journal_state state,
+		  const struct journal_result *res);
+void drain_end(struct exec *ex);
+
+/* Where what works on files belongs: descriptors to join by, closed by the caller; 0 or -errno. */
+long group_files(int *own, int *n_own);
+/* How many of those the OOM killer has killed. */
+uint64_t group_files_kills(void);
+
+/* file_worker.c */
+void file_worker_start(int c, const struct proto_worker *msg);
+/* Of a worker: an inotify, and a process that hands on what it says. */
+void file_worker_notify(int c, const struct proto_notify *msg);
+/* Process @pid has ended; whether it was a worker. */
+bool file_worker_ended(int pid);
+
+/* file_write.c */
+void files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
+		 size_t n_fds);
+/* -errno when one of the WRITEs of @stream failed, the last one that did. */
+long files_write_failed(uint32_t stream);
+
+/* open_connect.c */
+/* A socket that is connected to a port on loopback, or about to be; -errno. */
+long reach_dial(uint16_t port, bool ipv6);
+/* One about files or a port; any other is not known. */
+void reach_request(int c, size_t size, const int *fds, size_t n_fds);
+
+/* files.c */
+/* The user's rights, no more, until as_self(); -EINVAL. */
+long as_user(const struct proto_who *who);
+void as_self(const struct proto_who *who);
+/* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
+long resolve(int at, const char *path, int flags, uint32_t mode);
+/* The directory that holds a name; `fd` is ours to close if it is not `at`. */
+struct parent_dir {
+	int fd;
+	const char *name; /* in the path */
+};
+
+/* Where @path is, or is to be made: not "/", not in /proc. parent_dir_done() also after a failure. */
+long parent_dir_find(int at, const char *path, struct parent_dir *ret);
+void parent_dir_done(const struct parent_dir *p, int at);
+/* /proc/self is init when init opens it: a way into it, handed out. */
+bool on_proc(int fd);
+void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
+void files_change(int c, const struct proto_change *msg, size_t size, const int *fds,
+		  size_t n_fds);
+void files_watch(int c, const struct proto_watch *msg, const int *fds, size_t n_fds);
+
+#endif /* AGENT_CORE_AGENT_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec_exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it no more */
+#include <errno.h>
+
+#include "agent/core/agent.h"
+
+void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds)
+{
+	struct exec *ex = exec_find(msg->exec);
+	long r = 0;
+
+	if (!ex)
+		r = -ESRCH;
+	else if ((msg->flags & PROTO_ATTACH_NOTIFY && n_fds == 0) ||
+		 msg->flags & ~(PROTO_ATTACH_NOTIFY | PROTO_ATTACH_HOLD))
+		r = -EPROTO;
+	else if (msg->flags && ex->journal < 0)
+		r = -EINVAL;
+	if (r < 0) {
+		reply(c, msg->h.seq, r, PROTO_STAGE_REQUEST, -1);
+		return;
+	}
+	ex->hears |= 1U << c;
+	if (msg->flags & PROTO_ATTACH_NOTIFY) {
+		if (ex->notify[c] >= 0)
+			sys_close(ex->notify[c]);
+		ex->notify[c] = fds[0];
+		fds[0] = -1;
+	}
+	if (msg->flags & PROTO_ATTACH_HOLD) {
+		ex->holds |= 1U << c;
+		ex->acked[c] = msg->cursor;
+	}
+	reply_with(c, msg->h.seq, ex, true);
+}
+
+void attach_ack(int c, const struct proto_ack *msg)
+{
+	struct exec *ex = exec_find(msg->exec);
+
+	if (!ex || !(ex->holds & (1U << c)) || msg->cursor <= ex->acked[c])
+		return;
+	ex->acked[c] = msg->cursor;
+	drain_resume(ex);
+}
+
+void attach_close_input(int c, const struct proto_close_input *msg)
+{
+	struct exec *ex = exec_find(msg->exec);
+	long r = 0;
+
+	/* What ends the input of a terminal is a character, and its program's to choose. */
+	if (!ex)
+		r = -ESRCH;
+	else if (ex->tty || ex->input < 0)
+		r = -EINVAL;
+	if (r == 0) {
+		sys_close(ex->input);
+		ex->input = -1;
+	}
+	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}

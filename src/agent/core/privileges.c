@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* privileges.c - init itself: who it is, the rights that it has, and its clock */
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "agent/core/agent.h"
+
+uint64_t now(void)
+{
+	struct timespec ts = { 0 };
+
+	(void)SYS_2(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void take_caps(uint64_t mask)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	uint64_t now_on = init.caps & mask;
+	struct __user_cap_data_struct d[2] = {
+		{ .effective = (uint32_t)now_on, .permitted = (uint32_t)init.caps },
+		{ .effective = (uint32_t)(now_on >> 32),
+		  .permitted = (uint32_t)(init.caps >> 32) },
+	};
+
+	(void)SYS_2(SYS_capset, &h, d);
+}
+
+/*
+ * A user that nobody else is, with capabilities. A native sandbox's init is that user when it
+ * starts: its filter refuses the id to everybody, and the rights came as ambient ones, which end
+ * here. What a container starts becomes it. Where the id does not exist (an ordinary user's
+ * sandbox with one id) we stay root. Files that we make are root's in any case.
+ */
+void become_init(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = { 0 };
+
+	(void)SYS_2(SYS_capget, &h, d);
+	init.caps = d[0].permitted | (uint64_t)d[1].permitted << 32;
+	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+	if (SYS_0(SYS_getuid) != INIT_ID &&
+	    SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID) == 0)
+		(void)SYS_3(SYS_setresuid, INIT_ID, INIT_ID, INIT_ID);
+	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0);
+	(void)SYS_1(SYS_setfsgid, 0);
+	(void)SYS_1(SYS_setfsuid, 0);
+	take_caps(~0ULL); /* none of them inheritable, so that none is ambient any more */
+	/* After the change of ids, which may have set it by the system's default. */
+	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+}

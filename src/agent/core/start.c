@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* start.c - the entry point of an agent */
+#include "agent/core/agent.h"
+
+/* The kernel jumps here. The initial stack is handed on, for whom it is of use. */
+__attribute__((noreturn, used)) void
+_start(void); /* NOLINT(bugprone-reserved-identifier) */
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall init_main\n\thlt\n");
+#else
+__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl init_main\n\tbrk #0\n");
+#endif

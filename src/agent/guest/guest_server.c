@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest_server.c - files and ports of a container that somebody else made, for its shim
+ *
+ * The shim listens on a socket that is bound into the container, until we have come, which
+ * is before anything else runs there. It asks as init is asked (OPEN, SCAN, CHANGE, WATCH,
+ * CONNECT), one request at a time, and gives up what is not answered. So that nothing is
+ * done that was given up, the number of a request is the time until which it may be begun
+ * (ms, monotonic): who was frozen meanwhile says -ECANCELED, and has done nothing.
+ */
+#include "agent/guest/guest_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/un.h> /* the C library's has its string.h */
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "agent/core/agent.h"
+
+struct init init;
+_Alignas(16) char inbox[PROTO_MESSAGE_MAX];
+
+void dispatch(int c, size_t size, int *fds, size_t n_fds)
+{
+	const struct proto_header *h = (const void *)inbox;
+
+	if (!request_is_sound(c, size))
+		return;
+	if ((int32_t)(h->seq - (uint32_t)(now() / 1000000)) < 0) {
+		reply(c, h->seq, -ECANCELED, PROTO_STAGE_REQUEST, -1);
+		return;
+	}
+	reach_request(c, size, fds, n_fds);
+}
+
+/* There are none. */
+void exec_forget(int c __attribute__((unused)))
+{
+}
+
+/* A shim that is gone leaves a container that lives on. */
+void init_end(void)
+{
+	for (;;)
+		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
+}
+
+static long dial(const char *door)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	long fd = SYS_3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+
+	if (fd < 0 || strlen(door) >= sizeof(to.sun_path))
+		return fd < 0 ? fd : -ENAMETOOLONG;
+	__builtin_memcpy(to.sun_path, door, strlen(door));
+	r = SYS_3(SYS_connect, fd, &to, sizeof(to));
+	return r < 0 ? r : fd;
+}
+
+void within_serve(const char *door)
+{
+	struct proto_ready ready = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
+	};
+	long fd = dial(door), root;
+
+	/* Paths of requests are resolved from here. */
+	if (fd < 0 || SYS_1(SYS_chdir, "/") < 0)
+		return;
+	(void)SYS_2(SYS_setgroups, 0, NULL);
+	become_init();
+	/* Not every filter for system calls knows the one that all of this rests on. */
+	root = resolve(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+	if (root < 0) {
+		sys_close(fd);
+		return;
+	}
+	sys_close(root);
+	init.listener = -1;
+	init.conns[0].fd = (int)fd;
+	conn_send(0, &ready, sizeof(ready), NULL, 0);
+	for (;;) {
+		struct pollfd p = { .fd = (int)fd, .events = POLLIN };
+
+		(void)SYS_5(SYS_ppoll, &p, 1, NULL, NULL, 8);
+		conn_receive(0);
+	}
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - the first process of a container that somebody else made, and keeps for us
+ *
+ * A container lives as long as its first process, and what others start in it becomes that
+ * one's when its parent is gone. So this one waits, and its children vanish when they end.
+ * Nothing inside can signal it (the kernel spares the first process of a pid namespace), trace it
+ * or read its memory (it is not dumpable).
+ *
+ *	guest agent			wait for ever
+ *	guest agent serve DOOR	the same, and do file work for who listens there (guest_server.c)
+ *	guest agent quiet		take the loopback device down; by who may do that
+ *	guest agent all SIG MARK	a signal to all who have WARREN_EXEC=MARK in their environment
+ *	guest agent first SIG MARK	to the eldest of them
+ *	guest agent connect ADDR PORT	its stdin, a socket, becomes a stream to a port (relay.c)
+ *	guest agent held		who has something that gVisor cannot save: see held()
+ *	guest agent name PID		what it calls itself, in the same words
+ *
+ * The exit status of an errand is 0 when it was done, to somebody at least.
+ */
+#include <fcntl.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "agent/guest/relay.h"
+#include "nolibc/sys.h"
+#include "agent/guest/guest_server.h"
+
+#define PASSES   16
+#define MARK_MAX 64U
+
+/* As the kernel has it, which is not as the C library does. */
+struct kernel_sigaction {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	unsigned long mask;
+};
+
+struct kernel_dirent {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+__attribute__((noreturn, used)) void init_main(const long *stack);
+
+/* Kinds of what cannot be saved, as they are told (shim/gvisor/checkpoint.c). */
+#define HELD_STREAM  'S'
+#define HELD_REMOVED 'R'
+#define HELD_COMMAND 'C'
+#define HELD_LOOKS   100
+
+static char entries[32768], environment[65536], text[4096 + 16];
+
+static long quiet(void)
+{
+	struct ifreq lo = { .ifr_name = "lo" };
+	long fd = SYS_3(SYS_socket, AF_INET, SOCK_DGRAM, 0);
+	long r = fd < 0 ? fd : sys_ioctl(fd, SIOCGIFFLAGS, &lo);
+
+	if (r < 0)
+		return r;
+	lo.ifr_flags = (short)(lo.ifr_flags & ~IFF_UP);
+	return sys_ioctl(fd, SIOCSIFFLAGS, &lo);
+}
+
+/* Decimal; -1 for what is none. */
+static int number(const char *s)
+{
+	int n = 0;
+
+	if (!*s)
+		return -1;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9' || n > 100000000)
+			return -1;
+		n = n * 10 + *s - '0';
+	}
+	return n;
+}
+
+/* Is "WARREN_EXEC=<mark>" one of the texts in there? What is cut in two is looked at again. */
+static int has_mark(long fd, const char *var, size_t size)
+{
+	size_t have = 0;
+
+	for (;;) {
+		long n = sys_read(fd, environment + have, sizeof(environment) - have);
+
+		if (n <= 0)
+			return 0;
+		have += (size_t)n;
+		for (size_t at = 0; at + size <= have; at++)
+			if ((at == 0 || environment[at - 1] == '\0') &&
+			    memcmp(environment + at, var, size) == 0)
+				return 1;
+		if (have > size) {
+			(void)memmove(environment, environment + have - size, size);
+			have = size;
+		}
+	}
+}
+
+static long open_of(const char *pid, const char *what, int flags)
+{
+	char path[32] = "/proc/";
+	size_t n = strlen(pid);
+
+	(void)memcpy(path + 6, pid, n + 1);
+	(void)memcpy(path + 6 + n, what, strlen(what) + 1);
+	return sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | flags, 0);
+}
+
+static int is_marked(const char *pid, const char *var, size_t size)
+{
+	long fd = open_of(pid, "/environ", 0);
+	int found;
+
+	if (fd < 0)
+		return 0;
+	found = has_mark(fd, var, size);
+	sys_close(fd);
+	return found;
+}
+
+/* One look at all processes: to how many it went. Numbers come in their order. */
+static int signal_once(int sig, const char *var, size_t size, int all)
+{
+	long dir = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	int self = (int)SYS_0(SYS_getpid), count = 0;
+	long n;
+
+	while (dir >= 0 && (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+		for (long at = 0; at < n && (all || count == 0);) {
+			const struct kernel_dirent *e = (const void *)(entries + at);
+			int pid = number(e->name);
+
+			at += e->reclen;
+			if (pid > 1 && pid != self && is_marked(e->name, var, size) &&
+			    sys_kill(pid, sig) == 0)
+				count++;
+		}
+	sys_close(dir);
+	return count;
+}
+
+/* Whoever forks while we look is found the next time. The dead have no environment. */
+static int signal_marked(const char *sig, const char *mark, int all)
+{
+	static const char name[] = "WARREN_EXEC=";
+	char var[sizeof(name) + MARK_MAX];
+	size_t n = strlen(mark);
+	int any = 0, left = 1;
+
+	if (number(sig) <= 0 || n == 0 || n > MARK_MAX)
+		return 1;
+	(void)memcpy(var, name, sizeof(name) - 1);
+	(void)memcpy(var + sizeof(name) - 1, mark, n + 1);
+	for (int i = 0; i < PASSES && left > 0; i++) {
+		left = signal_once(number(sig), var, sizeof(name) + n, all);
+		any |= left > 0;
+		if (number(sig) != SIGKILL)
+			break;
+	}
+	return !any;
+}
+
+/* ------------------------------------------------------------- what cannot be saved */
+
+static int begins(const char *s, size_t n, const char *with)
+{
+	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
+}
+
+/* A name of the gofer's that is gone. What the sentry itself has in memory it can save. */
+static int is_removed(const char *name, size_t n)
+{
+	static const char *const own[] = { "/memfd:", "/dev/shm/", "/dev/zero", "/SYSV" };
+	static const char tail[] = " (deleted)";
+	size_t size = sizeof(tail) - 1;
+
+	if (n < size || memcmp(name + n - size, tail, size) != 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (begins(name, n, own[i]))
+			return 0;
+	return 1;
+}
+
+/* HELD_STREAM, HELD_REMOVED, or 0. */
+static char holds_open(const char *pid)
+{
+	long dir = open_of(pid, "/fd", O_DIRECTORY), n;
+	char held = 0;
+
+	while (dir >= 0 && !held &&
+	       (n = SYS_3(SYS_getdents64, dir, environment, sizeof(environment))) > 0)
+		for (long at = 0; at < n && !held;) {
+			const struct kernel_dirent *e = (const void *)(environment + at);
+			long size =
+				SYS_4(SYS_readlinkat, dir, e->name, text, sizeof(text));
+
+			at += e->reclen;
+			if (size > 0 && begins(text, (size_t)size, "host:"))
+				held = HELD_STREAM;
+			else if (size > 0 && is_removed(text, (size_t)size))
+				held = HELD_REMOVED;
+		}
+	sys_close(dir);
+	return held;
+}
+
+/* By lines: what is mapped, or runs, and has no name any more. */
+static char holds_mapped(const char *pid)
+{
+	long fd = open_of(pid, "/maps", 0), n;
+	size_t have = 0;
+	char held = 0;
+
+	while (fd >= 0 && !held && have < sizeof(environment) &&
+	       (n = sys_read(fd, environment + have, sizeof(environment) - have)) > 0) {
+		size_t line = 0, path = 0, end = have + (size_t)n;
+
+		for (size_t at = 0; at < end; at++) {
+			if (environment[at] == '/' && path <= line)
+				path = at;
+			if (environment[at] != '\n')
+				continue;
+			if (path > line && is_removed(environment + path, at - path))
+				held = HELD_REMOVED;
+			line = at + 1;
+			path = line;
+		}
+		have = end - line;
+		(void)memmove(environment, environment + line, have);
+	}
+	sys_close(fd);
+	return held;
+}
+
+/* "S 16 sleep": the kind, the process, and what it calls itself, its first word. */
+static int tell_held(char kind, const char *pid)
+{
+	long fd = open_of(pid, "/cmdline", 0);
+	size_t n = strlen(pid);
+	long size;
+
+	text[0] = kind;
+	text[1] = ' ';
+	(void)memcpy(text + 2, pid, n + 1);
+	text[n + 2] = ' ';
+	size = sys_read(fd, text + n + 3, 64);
+	(void)sys_write(1, text, n + 3 + (size > 0 ? (size_t)size : 0));
+	return 3;
+}
+
+/*
+ * Who has a stream that comes from outside, or a file that was removed: the first such, to
+ * stdout, and 3; 0: nobody. Whoever was told to end may take a moment: there are some looks, not one.
+ */
+static int held(void)
+{
+	int self = (int)SYS_0(SYS_getpid);
+
+	for (int looks = HELD_LOOKS; looks-- > 0;) {
+		const struct timespec moment = { .tv_nsec = 20000000 };
+		long dir = sys_openat(AT_FDCWD, "/proc",
+				      O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+		char kind = 0;
+		long n;
+
+		if (dir < 0)
+			return 1; /* not seen is not nobody */
+		while (!kind &&
+		       (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+			for (long at = 0; at < n && !kind;) {
+				const struct kernel_dirent *e =
+					(const void *)(entries + at);
+
+				at += e->reclen;
+				if (number(e->name) <= 1 || number(e->name) == self)
+					continue;
+				kind = holds_open(e->name);
+				if (!kind)
+					kind = holds_mapped(e->name);
+				if (kind && looks == 0)
+					sys_exit(tell_held(kind, e->name));
+			}
+		sys_close(dir);
+		if (!kind)
+			return 0;
+		if (looks > 0)
+			(void)SYS_2(SYS_nanosleep, &moment, NULL);
+	}
+	return 1;
+}
+
+static int is(const char *a, const char *b)
+{
+	size_t n = strlen(b) + 1;
+
+	return strlen(a) + 1 == n && memcmp(a, b, n) == 0;
+}
+
+/* What the kernel put there: the number of arguments, then each. */
+void init_main(const long *stack)
+{
+	const struct kernel_sigaction ignored = { .handler = SIG_IGN,
+						  .flags = SA_NOCLDWAIT };
+	const char *const *argv = (const char *const *)(stack + 1);
+	int serve;
+
+	if (stack[0] == 2 && is(argv[1], "quiet"))
+		sys_exit(quiet() == 0 ? 0 : 1);
+	if (stack[0] == 4 && (is(argv[1], "all") || is(argv[1], "first")))
+		sys_exit(signal_marked(argv[2], argv[3], is(argv[1], "all")));
+	if (stack[0] == 2 && is(argv[1], "held"))
+		sys_exit(held());
+	if (stack[0] == 3 && is(argv[1], "name") && number(argv[2]) > 0)
+		sys_exit(tell_held(HELD_COMMAND, argv[2]));
+	if (stack[0] == 4 && is(argv[1], "connect"))
+		relay(is(argv[2], "::1"), number(argv[3]));
+	serve = stack[0] == 3 && is(argv[1], "serve");
+	if (stack[0] > 1 && !serve)
+		sys_exit(1);
+	(void)SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
+	(void)SYS_4(SYS_rt_sigaction, SIGCHLD, &ignored, 0, sizeof(ignored.mask));
+	for (int fd = 0; fd < 3; fd++)
+		sys_close(fd);
+	if (serve)
+		within_serve(argv[2]);
+	for (;;)
+		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relay.c - bytes both ways between a socket that we were given and a port
+ *
+ * Each way has a buffer of its own, and ends by itself: the end of what one side says is told
+ * to the other, which may go on talking. A side that takes no more has what is meant for it
+ * dropped, and what it said before is still delivered. When who is outside has left for good,
+ * what they said goes to the port as long as the port takes it.
+ */
+#include "agent/guest/relay.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "agent/core/agent.h"
+
+#define OUTSIDE 0
+#define TELL    2
+/* Connecting to loopback takes no time, unless too many wait to be accepted: then it goes on. */
+#define CONNECT_SECS 1
+/* For a port that takes nothing of what is left of one who has gone. */
+#define GONE_SECS 60
+
+struct way {
+	int from, to;
+	int ended;    /* nothing more comes */
+	int finished; /* and the other side knows */
+	size_t at, n;
+	char data[65536];
+};
+
+static struct way in, out;
+
+static void take(struct way *w)
+{
+	long n;
+
+	if (w->ended || w->n > 0)
+		return;
+	n = SYS_6(SYS_recvfrom, w->from, w->data, sizeof(w->data), MSG_DONTWAIT, 0, 0);
+	if (n > 0) {
+		w->at = 0;
+		w->n = (size_t)n;
+	} else if (n != -EAGAIN && n != -EINTR) {
+		w->ended = 1;
+	}
+}
+
+static void give(struct way *w)
+{
+	while (w->n > 0) {
+		long n = SYS_6(SYS_sendto, w->to, w->data + w->at, w->n,
+			       MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+
+		if (n == -EAGAIN || n == -EINTR)
+			return;
+		if (n < 0) {
+			w->ended = w->finished = 1;
+			w->n = 0;
+			return;
+		}
+		w->at += (size_t)n;
+		w->n -= (size_t)n;
+	}
+	if (w->ended && !w->finished) {
+		(void)SYS_2(SYS_shutdown, w->to, SHUT_WR);
+		w->finished = 1;
+	}
+}
+
+static short wanted(const struct way *reads, const struct way *writes)
+{
+	return (short)((!reads->ended && reads->n == 0 ? POLLIN : 0) |
+		       (writes->n > 0 ? POLLOUT : 0));
+}
+
+/* Until something can be done; false: nobody is left, or will be. */
+static int await(int *gone)
+{
+	struct pollfd p[2] = { { .fd = OUTSIDE, .events = wanted(&in, &out) },
+			       { .fd = in.to, .events = wanted(&out, &in) } };
+	struct timespec limit = { .tv_sec = GONE_SECS };
+	long r;
+
+	/* A hangup is told whether one asks or not: of each it is to be heard once. */
+	if (*gone && !p[0].events)
+		p[0].fd = -1;
+	if (!p[1].events)
+		p[1].fd = -1;
+	r = SYS_5(SYS_ppoll, p, 2, *gone ? &limit : 0, 0, 8);
+	if (r == 0)
+		return 0;
+	/* Theirs is closed altogether; or both have ended, and what is left goes to the port. */
+	if (p[0].revents & (POLLHUP | POLLERR)) {
+		*gone = 1;
+		out.ended = out.finished = 1;
+		out.n = 0;
+	}
+	return 1;
+}
+
+/* -EINPROGRESS: it is not decided by then. */
+static long await_connected(int fd, long secs)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	struct timespec limit = { .tv_sec = secs };
+	int code = 0;
+	unsigned size = sizeof(code);
+	long r = SYS_5(SYS_ppoll, &p, 1, &limit, 0, 8);
+
+	if (r > 0)
+		r = SYS_5(SYS_getsockopt, fd, SOL_SOCKET, SO_ERROR, &code, &size);
+	else if (r == 0)
+		r = -EINPROGRESS;
+	return r < 0 ? r : -code;
+}
+
+static long connect_and_tell(int ipv6, int port)
+{
+	long fd = port > 0 && port < 65536 ? reach_dial((uint16_t)port, ipv6) : -EINVAL;
+	long r = fd < 0 ? fd : await_connected((int)fd, CONNECT_SECS);
+	int code = r == -EINPROGRESS ? 0 : (int)-r;
+
+	(void)sys_write(TELL, &code, sizeof(code));
+	sys_close(TELL);
+	if (r == -EINPROGRESS)
+		r = await_connected((int)fd, GONE_SECS);
+	return r < 0 ? r : fd;
+}
+
+void relay(int ipv6, int port)
+{
+	long fd = connect_and_tell(ipv6, port);
+	int gone = 0;
+
+	if (fd < 0)
+		sys_exit(1);
+	in.from = out.to = OUTSIDE;
+	in.to = out.from = (int)fd;
+	for (;;) {
+		take(&in);
+		give(&in);
+		take(&out);
+		give(&out);
+		if ((in.finished && out.finished) || !await(&gone))
+			break;
+	}
+	for (;;)
+		sys_exit(0);
+}

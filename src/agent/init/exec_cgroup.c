@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec_cexec_cgroup.c - the cgroup of an exec: its accounting and the list of its processes
+ *
+ * The engine hands us directories that belong to the sandbox's root (only the
+ * directory: the files with the limits in it stay root's), so an exec's own
+ * cgroup below is one mkdir(2) and needs nobody outside. On v1 there is one
+ * for each of memory, cpuacct and pids; on v2 one in all.
+ *
+ * Making and removing three cgroups costs a third of a short exec. On v1, where
+ * what they count can be set back, those that are empty again are kept for the next one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "agent/core/agent.h"
+
+static const struct {
+	enum proto_role role;
+	const char *procs; /* which file a process joins by; v1: `tasks`, see join() */
+} hierarchies[] = {
+	{ PROTO_ROLE_MEMORY, "tasks" },
+	{ PROTO_ROLE_CPU, "tasks" },
+	{ PROTO_ROLE_PIDS, "tasks" },
+	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
+};
+
+/* Cgroups that are made and empty, and what cannot be set back in them. */
+static struct {
+	int number;
+	uint64_t kills;
+} idle[8];
+static int n_idle;
+static int n_made;
+
+/*
+ * Of file workers: below the limits, and on v1 in the memory hierarchy alone, so that a sandbox that
+ * is frozen or has all its processes can still be given a file.
+ */
+#define FILES_GROUP "files"
+
+#define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
+
+/* "e<number>" or "e<number>/<file>" */
+static void group_name(int number, const char *file, char *out)
+{
+	unsigned id = (unsigned)number;
+	char digits[12];
+	int n = 0;
+
+	*out++ = 'e';
+	do
+		digits[n++] = (char)('0' + id % 10);
+	while ((id /= 10) > 0);
+	while (n > 0)
+		*out++ = digits[--n];
+	if (file) {
+		*out++ = '/';
+		while (*file)
+			*out++ = *file++;
+	}
+	*out = '\0';
+}
+
+static long group_open(const struct exec *ex, enum proto_role role, const char *file,
+		       int flags)
+{
+	char name[64];
+
+	if (init.dir[role] < 0)
+		return -ENOENT;
+	if (ex->group >= 0)
+		group_name(ex->group, file, name);
+	return sys_openat(init.dir[role], ex->group >= 0 ? name : file, flags | O_CLOEXEC,
+			  0);
+}
+
+static long read_text(const struct exec *ex, enum proto_role role, const char *file,
+		      char *text, size_t size)
+{
+	long fd = group_open(ex, role, file, O_RDONLY);
+	long n;
+
+	if (fd < 0)
+		return fd;
+	n = sys_read(fd, text, size - 1);
+	sys_close(fd);
+	if (n >= 0)
+		text[n] = '\0';
+	return n;
+}
+
+/* The number after @key at the start of a line, or the only number when @key is "". */
+static bool read_number(const struct exec *ex, enum proto_role role, const char *file,
+			const char *key, uint64_t *ret)
+{
+	char text[1024];
+	long n = read_text(ex, role, file, text, sizeof(text));
+
+	for (const char *line = text; n > 0 && *line;) {
+		const char *p = line, *k = key;
+
+		while (*k && *p == *k)
+			p++, k++;
+		if (*k == '\0' && (*key == '\0' || *p == ' ')) {
+			uint64_t v = 0;
+
+			p += *key != '\0';
+			if (*p < '0' || *p > '9')
+				return false;
+			while (*p >= '0' && *p <= '9')
+				v = v * 10 + (uint64_t)(*p++ - '0');
+			*ret = v;
+			return true;
+		}
+		while (*line && *line != '\n')
+			line++;
+		line += *line == '\n';
+	}
+	return false;
+}
+
+/* Has the sandbox as many processes as it may? */
+static bool group_full(void)
+{
+	struct exec whole = { .group = -1 };
+	enum proto_role role =
+		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+	uint64_t now_there = 0, limit = 0;
+
+	return read_number(&whole, role, "pids.current", "", &now_there) &&
+	       read_number(&whole, role, "pids.max", "", &limit) && now_there >= limit;
+}
+
+/*
+ * On v1 the sockets of a cgroup count, here and in those above, once a limit has been written
+ * to it: none of its own. A kernel that has no such file counts them as memory.
+ */
+static long count_sockets(int number)
+{
+	char name[64];
+	long fd, r;
+
+	group_name(number, "memory.kmem.tcp.limit_in_bytes", name);
+	fd = sys_openat(init.dir[PROTO_ROLE_MEMORY], name, O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	r = sys_write(fd, "-1", 2);
+	sys_close(fd);
+	return r < 0 ? r : 0;
+}
+
+/* Cgroup @number in every hierarchy, if it is not there yet. */
+static long make_dirs(int number)
+{
+	char name[64];
+
+	group_name(number, NULL, name);
+	for (size_t i = 0; i < N_HIERARCHIES; i++) {
+		int dir = init.dir[hierarchies[i].role];
+		long r = dir < 0 ? 0 : SYS_3(SYS_mkdirat, dir, name, 0755);
+
+		if (r < 0 && r != -EEXIST)
+			return r;
+	}
+	return init.dir[PROTO_ROLE_MEMORY] < 0 ? 0 : count_sockets(number);
+}
+
+void group_ahead(void)
+{
+	if (make_dirs(n_made) == 0)
+		idle[n_idle++].number = n_made++;
+}
+
+long group_make(struct exec *ex, int *own, int *n_own)
+{
+	bool made = n_idle > 0;
+	int number;
+	long r;
+
+	/* Whoever is moved into a full cgroup is let in; we are to keep the limit for execs, too. */
+	if (group_full())
+		return -EAGAIN;
+	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
+	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
+		return 0;
+	ex->old_kills = n_idle > 0 ? idle[n_idle - 1].kills : 0;
+	number = n_idle > 0 ? idle[--n_idle].number : n_made++;
+	r = made ? 0 : make_dirs(number);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < N_HIERARCHIES; i++) {
+		if (init.dir[hierarchies[i].role] < 0)
+			continue;
+		ex->group = number;
+		r = group_open(ex, hierarchies[i].role, hierarchies[i].procs, O_WRONLY);
+		if (r < 0)
+			return r;
+		own[(*n_own)++] = (int)r;
+	}
+	return 0;
+}
+
+static void put_number(char **at, uint64_t n)
+{
+	char digits[24];
+	int i = 0;
+
+	do
+		digits[i++] = (char)('0' + n % 10);
+	while ((n /= 10) > 0);
+	while (i > 0)
+		*(*at)++ = digits[--i];
+}
+
+static long write_limit(const struct exec *ex, enum proto_role role, const char *file,
+			uint64_t value, bool of_period)
+{
+	char text[48], *at = text;
+	long fd = group_open(ex, role, file, O_WRONLY), n;
+
+	if (fd < 0)
+		return fd == -ENOENT ? -EOPNOTSUPP : fd;
+	put_number(&at, value);
+	for (const char *c = of_period ? " 100000" : ""; *c; c++)
+		*at++ = *c;
+	n = sys_write(fd, text, (size_t)(at - text));
+	sys_close(fd);
+	return n < 0 ? n : 0;
+}
+
+long group_limit(struct exec *ex, const struct proto_spawn *msg)
+{
+	bool v2 = init.dir[PROTO_ROLE_UNIFIED] >= 0;
+	const struct {
+		uint64_t value;
+		enum proto_role role; /* of v1; v2 has one */
+		const char *v1, *v2;
+		bool of_period;
+	} limits[] = {
+		{ msg->memory, PROTO_ROLE_MEMORY, "memory.limit_in_bytes", "memory.max",
+		  false },
+		{ msg->pids, PROTO_ROLE_PIDS, "pids.max", "pids.max", false },
+		/* v1 counts time in a hierarchy other than the one that limits it. */
+		{ msg->cpu_millis * 100, PROTO_ROLE_CPU, NULL, "cpu.max", true },
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const char *file = v2 ? limits[i].v2 : limits[i].v1;
+		long r;
+
+		if (limits[i].value == 0)
+			continue;
+		ex->limited = true;
+		if (ex->group < 0 || !file)
+			return -EOPNOTSUPP;
+		r = write_limit(ex, v2 ? PROTO_ROLE_UNIFIED : limits[i].role, file,
+				limits[i].value, limits[i].of_period);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void write_zero(const struct exec *ex, enum proto_role role, const char *file)
+{
+	long fd = group_open(ex, role, file, O_WRONLY);
+
+	if (fd >= 0) {
+		(void)sys_write(fd, "0", 1);
+		sys_close(fd);
+	}
+}
+
+/* Empty, and what it counts is zero again? Then the next exec can have it. */
+static bool group_keep(const struct exec *ex)
+{
+	uint64_t n = 1, kills = 0;
+
+	if (n_idle == sizeof(idle) / sizeof(idle[0]) || ex->killed || ex->failed ||
+	    ex->limited || init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
+	    !read_number(ex, PROTO_ROLE_PIDS, "pids.current", "", &n) || n != 0)
+		return false;
+	write_zero(ex, PROTO_ROLE_CPU, "cpuacct.usage");
+	write_zero(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes");
+	(void)read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill",
+			  &kills);
+	idle[n_idle].number = ex->group;
+	idle[n_idle++].kills = kills;
+	return true;
+}
+
+void group_leave(struct exec *ex)
+{
+	char name[64];
+	bool gone = true;
+
+	if (!group_keep(ex)) {
+		group_name(ex->group, NULL, name);
+		/* Still busy with what the exec left running: goes with the sandbox then. */
+		for (size_t i = 0; i < N_HIERARCHIES; i++)
+			if (init.dir[hierarchies[i].role] >= 0)
+				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role],
+					      name, AT_REMOVEDIR) == 0;
+		if (gone && n_made == ex->group + 1)
+			n_made--;
+	}
+	ex->group = -1;
+}
+
+/* Kill all of one listing, however long; how many there were. */
+static unsigned kill_once(const struct exec *ex, enum proto_role role)
+{
+	long fd = group_open(ex, role, "cgroup.procs", O_RDONLY), n;
+	unsigned count = 0;
+	int pid = 0;
+
+	while (fd >= 0) {
+		char text[4096];
+
+		n = sys_read(fd, text, sizeof(text));
+		if (n <= 0)
+			break;
+		for (long i = 0; i < n; i++) {
+			if (text[i] != '\n') {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			count++;
+			if (pid > 1)
+				(void)sys_kill(pid, SIGKILL);
+			pid = 0;
+		}
+	}
+	if (fd >= 0)
+		sys_close(fd);
+	return count;
+}
+
+static void kill_listed(const struct exec *ex, enum proto_role role)
+{
+	/* Without leave to fork, who is listed is all there will ever be. */
+	for (int pass = 0; pass < 64; pass++)
+		if (kill_once(ex, role) == 0)
+			return;
+}
+
+bool group_kill(struct exec *ex)
+{
+	long fd;
+
+	if (ex->group < 0)
+		return false;
+	fd = group_open(ex, PROTO_ROLE_UNIFIED, "cgroup.kill", O_WRONLY);
+	if (fd >= 0) {
+		(void)sys_write(fd, "1", 1);
+		sys_close(fd);
+		return true;
+	}
+	fd = group_open(ex, PROTO_ROLE_PIDS, "pids.max", O_WRONLY);
+	if (fd >= 0) {
+		(void)sys_write(fd, "0", 1);
+		sys_close(fd);
+		ex->killed = true;
+		kill_listed(ex, PROTO_ROLE_PIDS);
+		return true;
+	}
+	if (init.dir[PROTO_ROLE_UNIFIED] < 0)
+		return false;
+	kill_listed(ex, PROTO_ROLE_UNIFIED);
+	return true;
+}
+
+long group_files(int *own, int *n_own)
+{
+	enum proto_role role = init.dir[PROTO_ROLE_UNIFIED] >= 0 ? PROTO_ROLE_UNIFIED
+								 : PROTO_ROLE_MEMORY;
+	long r;
+
+	if (init.dir[role] < 0)
+		return 0;
+	r = SYS_3(SYS_mkdirat, init.dir[role], FILES_GROUP, 0755);
+	if (r < 0 && r != -EEXIST)
+		return r;
+	r = sys_openat(init.dir[role],
+		       role == PROTO_ROLE_UNIFIED ? FILES_GROUP "/cgroup.procs"
+						  : FILES_GROUP "/tasks",
+		       O_WRONLY | O_CLOEXEC, 0);
+	if (r < 0)
+		return r;
+	own[(*n_own)++] = (int)r;
+	return 0;
+}
+
+uint64_t group_files_kills(void)
+{
+	struct exec whole = { .group = -1 };
+	uint64_t n = 0;
+
+	if (init.dir[PROTO_ROLE_UNIFIED] >= 0)
+		(void)read_number(&whole, PROTO_ROLE_UNIFIED,
+				  FILES_GROUP "/memory.events", "oom_kill", &n);
+	else
+		(void)read_number(&whole, PROTO_ROLE_MEMORY,
+				  FILES_GROUP "/memory.oom_control", "oom_kill", &n);
+	return n;
+}
+
+long group_list(const struct exec *ex)
+{
+	enum proto_role role =
+		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+
+	if (ex->group < 0 && !ex->sole)
+		return -ENOENT;
+	return group_open(ex, role, "cgroup.procs", O_RDONLY);
+}
+
+void group_account(const struct exec *ex, struct proto_exited *out)
+{
+	uint64_t user = 0, sys = 0, n = 0;
+
+	if (ex->group < 0 && !ex->sole)
+		return;
+	if (init.dir[PROTO_ROLE_UNIFIED] >= 0) {
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "user_usec", &user) &&
+		    read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "system_usec",
+				&sys)) {
+			out->user_usec = user;
+			out->system_usec = sys;
+		}
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.peak", "", &n))
+			out->max_memory = n;
+		if (read_number(ex, PROTO_ROLE_UNIFIED, "memory.events", "oom_kill", &n))
+			out->oom_kills = (uint32_t)n;
+		return;
+	}
+	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage", "", &n)) {
+		/*
+		 * The sum is exact; the parts that v1 tells are counted in clock ticks.
+		 * Those of the process tree are better known from wait(2): shared alike.
+		 */
+		uint64_t all = out->user_usec + out->system_usec;
+
+		user = all ? n / 1000 * out->user_usec / all : n / 1000;
+		out->system_usec = n / 1000 - user;
+		out->user_usec = user;
+	}
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", "", &n))
+		out->max_memory = n;
+	if (read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill", &n))
+		out->oom_kills = (uint32_t)(n - ex->old_kills);
+}

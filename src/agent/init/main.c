@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - the loop of init
+ *
+ * One thread, no allocation: everything is in one static struct whose untouched
+ * pages cost nothing. A request is dealt with before the next one is read. The
+ * loop ends with the maker's connection, unless the sandbox is durable and
+ * complete, and the sandbox with the loop.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+
+#include "agent/core/agent.h"
+
+struct init init;
+
+_Alignas(16) char inbox[PROTO_MESSAGE_MAX];
+
+int watch_add(int fd, enum watch what, unsigned slot, unsigned which)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	ev.data.u64 = (uint64_t)what << 32 | slot << 2 | which;
+	return (int)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+void watch_drop(int fd)
+{
+	struct epoll_event none = { 0 };
+
+	(void)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_DEL, fd, &none);
+}
+
+/* Where we are and what we started with is of another root. */
+static void enter_root(void)
+{
+	int fd = (int)SYS_4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+
+	for (int i = 0; fd >= 0 && i < 3; i++)
+		(void)SYS_3(SYS_dup3, fd, i, 0);
+	if (fd > 2)
+		(void)sys_close(fd);
+	/* Paths of requests are resolved from here. */
+	if (SYS_1(SYS_chdir, "/") < 0)
+		init_end();
+}
+
+static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
+{
+	if (msg->flags & PROTO_CONFIG_ROOTED)
+		enter_root();
+	for (size_t i = 0; i < n_fds && i < msg->n; i++) {
+		switch (msg->role[i]) {
+		case PROTO_ROLE_JOIN:
+			init.join[init.n_join++] = fds[i];
+			break;
+		case PROTO_ROLE_JOIN_BOX:
+			init.join_box[init.n_join_box++] = fds[i];
+			break;
+		case PROTO_ROLE_ALIVE:
+			break; /* held open, that is all */
+		default:
+			if (msg->role[i] < PROTO_ROLE_MAX)
+				init.dir[msg->role[i]] = fds[i];
+		}
+		fds[i] = -1;
+	}
+	if (msg->flags & PROTO_CONFIG_AHEAD)
+		group_ahead();
+}
+
+static void handle_signal(int c, const struct proto_signal *msg)
+{
+	struct exec *ex = exec_find(msg->exec);
+	long r = ex ? tree_signal(ex, msg) : -ESRCH;
+
+	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}
+
+void dispatch(int c, size_t size, int *fds, size_t n_fds)
+{
+	const struct proto_header *h = (const void *)inbox;
+	const void *msg = inbox;
+
+	if (!request_is_sound(c, size))
+		return;
+	if (init.is_worker) {
+		if (h->type == PROTO_NOTIFY)
+			file_worker_notify(c, msg);
+		else
+			reach_request(c, size, fds, n_fds);
+		return;
+	}
+	switch (h->type) {
+	case PROTO_CONFIG:
+		/* Before anything else, and from who made us. */
+		if (c == 0 && !init.kept)
+			configure(msg, fds, n_fds);
+		return;
+	case PROTO_SPAWN:
+		spawn(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_SIGNAL:
+		handle_signal(c, msg);
+		return;
+	case PROTO_KEEP:
+		request_keep(c, msg);
+		return;
+	case PROTO_HELLO:
+		request_hello(c, msg);
+		return;
+	case PROTO_CLOSE_INPUT:
+		attach_close_input(c, msg);
+		return;
+	case PROTO_ATTACH:
+		attach(c, msg, fds, n_fds);
+		return;
+	case PROTO_LIST:
+		tree_list(c, msg, fds, n_fds);
+		return;
+	case PROTO_ACK:
+		attach_ack(c, msg);
+		return;
+	case PROTO_WORKER:
+		file_worker_start(c, msg);
+		return;
+	default:
+		reach_request(c, size, fds, n_fds);
+	}
+}
+
+/* The directories that the child before us made: there, or not. */
+static void take_directories(void)
+{
+	for (int i = 0; i < PROTO_ROLE_MAX; i++)
+		init.dir[i] = -1;
+	for (int i = 0; i < PROTO_DIRS; i++)
+		if (SYS_3(SYS_fcntl, PROTO_FD_DIRS + i, F_SETFD, FD_CLOEXEC) == 0)
+			init.dir[PROTO_ROLE_DIRS + i] = PROTO_FD_DIRS + i;
+}
+
+static void start(void)
+{
+	struct proto_ready ready = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
+	};
+	uint64_t all = ~0ULL;
+
+	become_init();
+	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
+	conn_start();
+	take_directories();
+	/* Everything is blocked and read from a descriptor; what we start unblocks all. */
+	(void)SYS_4(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof(all));
+	all = 1ULL << (SIGCHLD - 1);
+	init.signals = (int)SYS_4(SYS_signalfd4, -1, &all, sizeof(all),
+				  SFD_CLOEXEC | SFD_NONBLOCK);
+	init.timer = (int)SYS_2(SYS_timerfd_create, CLOCK_MONOTONIC,
+				TFD_CLOEXEC | TFD_NONBLOCK);
+	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
+	init.gates = init.workers = true;
+	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
+	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
+	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
+	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
+	    watch_add(init.signals, WATCH_SIGNAL, 0, 0) < 0 ||
+	    watch_add(init.timer, WATCH_TIMER, 0, 0) < 0)
+		sys_exit(1);
+	conn_send(0, &ready, sizeof(ready), NULL, 0);
+}
+
+static void handle_event(uint64_t data)
+{
+	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
+	char scrap[sizeof(struct signalfd_siginfo) * 8];
+
+	switch ((enum watch)(data >> 32)) {
+	case WATCH_CONN:
+		if (slot < PROTO_CONNECTIONS_MAX)
+			conn_receive((int)slot);
+		break;
+	case WATCH_LISTEN:
+		conn_accept();
+		break;
+	case WATCH_SIGNAL:
+		(void)sys_read(init.signals, scrap, sizeof(scrap));
+		exec_reap();
+		break;
+	case WATCH_TIMER:
+		(void)sys_read(init.timer, scrap, sizeof(uint64_t));
+		exec_deadlines();
+		break;
+	case WATCH_START:
+		if (slot < PROTO_EXECS_MAX)
+			spawn_started(&init.execs[slot]);
+		break;
+	case WATCH_OUT:
+		if (slot < PROTO_EXECS_MAX)
+			drain(&init.execs[slot], (unsigned)data & 3);
+		break;
+	}
+}
+
+void init_end(void)
+{
+	for (;;)
+		sys_exit(0);
+}
+
+/* Our children are what they run. */
+int exec_status(struct exec *ex __attribute__((unused)), int status)
+{
+	return status;
+}
+
+/* File workers, and everybody else's orphans, who come to us as well: reaped and forgotten. */
+void exec_stranger(int pid, int status __attribute__((unused)))
+{
+	(void)file_worker_ended(pid);
+}
+
+void init_main(void)
+{
+	start();
+	for (;;) {
+		struct epoll_event ev[16];
+		long n = SYS_6(SYS_epoll_pwait, init.epoll, ev, 16, -1, NULL, 8);
+
+		for (long i = 0; i < n; i++)
+			handle_event(ev[i].data.u64);
+	}
+}

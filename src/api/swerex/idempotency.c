@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * idempotency.c - answers, and those that are given again to who asks again
+ *
+ * A client that lost its connection asks again, by the same X-Request-ID. What it asked for is done
+ * once: while it is under way both wait for it, and after that its answer is found here, until
+ * newer ones of the same sandbox, or of all, have taken its place.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/swerex/internal.h"
+
+#define KEPT_OF_BOX       64          /* answers */
+#define KEPT_BYTES_OF_BOX (8U << 20)  /* of them */
+#define KEPT_MAX          (64U << 20) /* bytes, of all sandboxes */
+
+static struct job **bucket(struct swerex *sx, const char *sandbox)
+{
+	unsigned sum = 0;
+
+	while (*sandbox)
+		sum = sum * 31 + (unsigned char)*sandbox++;
+	return &sx->jobs[sum % SWEREX_BUCKETS];
+}
+
+static void job_unref(struct job *job)
+{
+	if (--job->refs > 0)
+		return;
+	json_decref(job->body);
+	buf_done(&job->answer);
+	reply_unref(job->reply);
+	free(job);
+}
+
+static size_t job_bytes(const struct job *job)
+{
+	return job->answer.len + reply_size(job->reply);
+}
+
+static void keep(struct job *job)
+{
+	struct swerex *sx = job->sx;
+	struct job **head = bucket(sx, job->sandbox);
+
+	job->kept = true;
+	job->refs++;
+	job->chain = *head;
+	*head = job;
+	job->older = sx->newest;
+	*(sx->newest ? &sx->newest->newer : &sx->oldest) = job;
+	sx->newest = job;
+}
+
+static void forget(struct job *job)
+{
+	struct swerex *sx = job->sx;
+	struct job **p = bucket(sx, job->sandbox);
+
+	while (*p != job)
+		p = &(*p)->chain;
+	*p = job->chain;
+	*(job->newer ? &job->newer->older : &sx->newest) = job->older;
+	*(job->older ? &job->older->newer : &sx->oldest) = job->newer;
+	sx->kept -= job_bytes(job);
+	job->kept = false;
+	job_unref(job);
+}
+
+/* The oldest make room for the answer of @job: those of its sandbox, then those of all. */
+static void make_room(struct job *job)
+{
+	struct swerex *sx = job->sx;
+	struct job *next;
+	size_t n = 0, bytes = 0;
+
+	for (struct job *j = *bucket(sx, job->sandbox); j; j = next) {
+		next = j->chain;
+		if (strcmp(j->sandbox, job->sandbox) != 0)
+			continue;
+		bytes += job_bytes(j);
+		if (j->done && (++n > KEPT_OF_BOX || bytes > KEPT_BYTES_OF_BOX))
+			forget(j);
+	}
+	for (struct job *j = sx->oldest; j && sx->kept > KEPT_MAX; j = next) {
+		next = j->newer;
+		if (j->done)
+			forget(j);
+	}
+}
+
+static struct job *find(const struct ask *ask, const char *id)
+{
+	for (struct job *job = *bucket(ask->sx, ask->sandbox); id && job;
+	     job = job->chain)
+		if (strcmp(job->id, id) == 0 && job->call == ask->call &&
+		    strcmp(job->sandbox, ask->sandbox) == 0)
+			return job;
+	return NULL;
+}
+
+static void respond(struct ask *ask, int status, const char *data, size_t n)
+{
+	static const struct http_header headers[] = {
+		{ "Content-Type", "application/json" },
+		{ "Cache-Control", "no-store" },
+	};
+
+	if (ask->req)
+		(void)http_respond(ask->req, status, headers, ARRAY_SIZE(headers), data,
+				   n);
+}
+
+void ask_answer(struct ask *ask, int status, const struct buf *body)
+{
+	if (body->failed)
+		ask_refuse(ask, 503, "no memory is left for the answer");
+	else
+		respond(ask, status, body->data, body->len);
+}
+
+void ask_refuse(struct ask *ask, int status, const char *fmt, ...)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16384);
+	struct json j = { .out = &out };
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (status >= 500)
+		(void)snprintf(ask->cause, sizeof(ask->cause), "%.255s", text);
+	json_open(&j, NULL, '{');
+	json_str(&j, "detail", text);
+	json_close(&j, '}');
+	respond(ask, status, out.data, out.len);
+}
+
+static struct job *job_new(struct ask *ask, const char *id)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->sx = ask->sx;
+	job->refs = 1;
+	(void)strcpy(job->sandbox, ask->sandbox);
+	job->call = ask->call;
+	job->answer = (struct buf)BUF_INIT(ANSWER_MAX);
+	if (id && *id && strlen(id) < sizeof(job->id)) {
+		(void)strcpy(job->id, id);
+		keep(job);
+	}
+	return job;
+}
+
+struct job *job_join(struct ask *ask, const char *id, bool *ret_new)
+{
+	struct job *job = find(ask, id);
+
+	*ret_new = !job;
+	if (!job)
+		job = job_new(ask, id);
+	if (!job)
+		return NULL;
+	if (job->done) {
+		if (job->reply)
+			reply_send(ask, job->reply);
+		else
+			ask_answer(ask, job->status, &job->answer);
+		return job;
+	}
+	job->refs++;
+	ask->job = job;
+	ask->next = job->asks;
+	job->asks = ask;
+	return job;
+}
+
+void job_leave(struct ask *ask)
+{
+	struct job *job = ask->job;
+	struct ask **p;
+
+	if (!job)
+		return;
+	for (p = &job->asks; *p && *p != ask; p = &(*p)->next)
+		;
+	if (*p)
+		*p = ask->next;
+	ask->job = NULL;
+	if (!job->asks && !job->kept && job->console)
+		job_withdraw(job);
+	job_unref(job);
+}
+
+struct box *job_box(struct job *job)
+{
+	struct box *box = box_find(job->sx->service, NULL, job->sandbox);
+
+	if (!box)
+		job_raisef(job, SWEREX "SessionNotInitializedError",
+			   "the sandbox '%s' is gone", job->sandbox);
+	return box;
+}
+
+static void job_end(struct job *job)
+{
+	json_decref(job->body);
+	job->body = NULL;
+	job->console = NULL;
+	share_end(&job->sx->bodies, &job->body_lease);
+	if (job->kept) {
+		job->sx->kept += job_bytes(job);
+		make_room(job);
+	}
+	job_unref(job); /* the handler's */
+}
+
+void job_answer(struct job *job, int status, const struct buf *body)
+{
+	static const char full[] = "{\"detail\":\"no memory is left for the answer\"}";
+
+	job->done = true;
+	job->status = body->failed ? 503 : status;
+	if (body->failed)
+		buf_puts(&job->answer, full);
+	else
+		buf_add(&job->answer, body->data, body->len);
+	while (job->asks) {
+		struct ask *ask = job->asks;
+
+		ask_answer(ask, job->status, &job->answer);
+		job_leave(ask);
+	}
+	job_end(job);
+}
+
+void job_reply(struct job *job, struct reply *r)
+{
+	AUTO_BUF struct buf out = BUF_INIT(ANSWER_MAX);
+
+	out.failed = reply_failed(r);
+	if (out.failed || reply_size(r) <= REPLY_SMALL) {
+		if (!out.failed)
+			reply_write(r, &out);
+		job_answer(job, r->status, &out);
+		reply_unref(r);
+		return;
+	}
+	job->done = true;
+	job->status = r->status;
+	job->reply = r;
+	while (job->asks) {
+		struct ask *ask = job->asks;
+
+		reply_send(ask, r);
+		job_leave(ask);
+	}
+	if (r->readers == 0)
+		share_end(r->account, &r->lease);
+	job_end(job);
+}
+
+void job_refuse(struct job *job, int status, const char *why)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1024);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "detail", why);
+	json_close(&j, '}');
+	job_answer(job, status, &out);
+}
+
+void job_crowded(struct job *job, const char *what)
+{
+	AUTO_BUF struct buf why = BUF_INIT(1024);
+
+	buf_printf(&why,
+		   "%s: the service holds too many large answers that clients have not "
+		   "taken yet; try again later",
+		   what);
+	job_refuse(job, 503, why.data);
+}
+
+void swerex_done(struct swerex *sx)
+{
+	while (sx->oldest)
+		forget(sx->oldest);
+}

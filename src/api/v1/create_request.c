@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * create_request.c - from a CreateSandbox to a row of the store and a spec for the engine
+ *
+ * What is left out gets the service's default, what is above a maximum or
+ * against the policy is refused here, in words of the request; the warden
+ * judges again. The spec is also kept as text, the way it is shown.
+ */
+#include <errno.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/sandbox.h"
+#include "base/json.h"
+#include "config/config.h"
+#include "warden/warden.h"
+#include "proto/warden_proto.h"
+
+static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
+			uint64_t max)
+{
+	int r = api_error_set(err, API_ERR_POLICY_REFUSED,
+			      "%s: %ju is more than the %ju that the service allows",
+			      pointer, (uintmax_t)asked, (uintmax_t)max);
+
+	api_error_text(err, "pointer", "%s", pointer);
+	return r;
+}
+
+static int read_limits(const struct config *cfg, const struct body *body,
+		       struct warren_spec *spec, struct api_error *err)
+{
+	struct body limits = body_object(body, "limits");
+	const struct {
+		const char *name, *pointer;
+		uint32_t wish;
+		uint64_t *to;
+		uint64_t value, fallback, max;
+	} rows[] = {
+		{ "memory", "/limits/memory", WARREN_LIMIT_MEMORY, &spec->memory,
+		  body_size(&limits, "memory"), cfg->defaults.memory, cfg->max.memory },
+		{ "cpu_millis", "/limits/cpu_millis", WARREN_LIMIT_CPU, &spec->cpu_millis,
+		  (uint64_t)body_int(&limits, "cpu_millis"), cfg->defaults.cpu_millis,
+		  cfg->max.cpu_millis },
+		{ "pids", "/limits/pids", WARREN_LIMIT_PIDS, &spec->pids,
+		  (uint64_t)body_int(&limits, "pids"), cfg->defaults.pids,
+		  cfg->max.pids },
+		{ "disk", "/limits/disk", WARREN_LIMIT_DISK, &spec->disk,
+		  body_size(&limits, "disk"), cfg->defaults.disk, cfg->max.disk },
+		{ "nofile", "/limits/nofile", WARREN_LIMIT_NOFILE, &spec->nofile,
+		  (uint64_t)body_int(&limits, "nofile"), cfg->defaults.nofile,
+		  cfg->max.nofile },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool given = body_has(&limits, rows[i].name);
+
+		if (!given)
+			spec->wishes |= rows[i].wish;
+
+		*rows[i].to = given ? rows[i].value : rows[i].fallback;
+		if (rows[i].max && *rows[i].to > rows[i].max) {
+			if (given)
+				return refuse_above(err, rows[i].pointer, *rows[i].to,
+						    rows[i].max);
+			*rows[i].to = rows[i].max;
+		}
+	}
+	return 0;
+}
+
+static int read_env(const struct body *body, struct wanted *w)
+{
+	json_t *env = body_json(body, "env"), *value;
+	size_t n = json_object_size(env), i = 0;
+	const char *name;
+
+	w->env = calloc(n + 1, sizeof(*w->env));
+	w->env_texts = calloc(n + 1, sizeof(*w->env_texts));
+	if (!w->env || !w->env_texts)
+		return -ENOMEM;
+	json_object_foreach(env, name, value)
+	{
+		if (asprintf(&w->env_texts[i], "%s=%s", name, json_string_value(value)) <
+		    0) {
+			w->env_texts[i] = NULL;
+			return -ENOMEM;
+		}
+		w->env[i] = w->env_texts[i];
+		i++;
+	}
+	w->spec.env = w->env;
+	return 0;
+}
+
+static int read_labels(const struct body *body, struct wanted *w)
+{
+	json_t *labels = body_json(body, "labels"), *value;
+	const char *key;
+
+	w->labels = calloc(json_object_size(labels) + 1, sizeof(*w->labels));
+	if (!w->labels)
+		return -ENOMEM;
+	json_object_foreach(labels, key, value) w->labels[w->row.n_labels++] =
+		(struct db_label){ key, json_string_value(value) };
+	w->row.labels = w->labels;
+	return 0;
+}
+
+static int read_mounts(const struct body *body, struct wanted *w)
+{
+	size_t n = json_array_size(body_json(body, "mounts"));
+
+	w->mounts = calloc(n + 1, sizeof(*w->mounts));
+	if (!w->mounts)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct body m = body_element(body, "mounts", i);
+
+		w->mounts[i] = (struct warren_mount){
+			.source = body_text(&m, "source"),
+			.target = body_text(&m, "target"),
+			.read_only = body_bool(&m, "read_only"),
+			.size = body_size(&m, "size"),
+		};
+	}
+	w->spec.mounts = w->mounts;
+	w->spec.n_mounts = n;
+	return 0;
+}
+
+/* The way it is shown, and all that a later look at it needs. */
+static void write_spec(const struct body *body, struct wanted *w)
+{
+	const struct warren_spec *s = &w->spec;
+	struct json j = { .out = &w->text };
+	json_t *env = body_json(body, "env"), *value;
+	const char *name;
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "image", s->image);
+	if (s->hostname)
+		json_str(&j, "hostname", s->hostname);
+	if (s->user)
+		json_str(&j, "user", s->user);
+	if (s->workdir)
+		json_str(&j, "workdir", s->workdir);
+	json_open(&j, "env", '{');
+	json_object_foreach(env, name, value)
+		json_str(&j, name, json_string_value(value));
+	json_close(&j, '}');
+	json_open(&j, "limits", '{');
+	if (s->memory)
+		json_u64(&j, "memory", s->memory);
+	if (s->cpu_millis)
+		json_u64(&j, "cpu_millis", s->cpu_millis);
+	if (s->pids)
+		json_u64(&j, "pids", s->pids);
+	if (s->disk)
+		json_u64(&j, "disk", s->disk);
+	if (s->nofile)
+		json_u64(&j, "nofile", s->nofile);
+	json_close(&j, '}');
+	json_open(&j, "mounts", '[');
+	for (size_t i = 0; i < s->n_mounts; i++) {
+		json_open(&j, NULL, '{');
+		if (s->mounts[i].source)
+			json_str(&j, "source", s->mounts[i].source);
+		json_str(&j, "target", s->mounts[i].target);
+		json_bool(&j, "read_only", s->mounts[i].read_only);
+		if (s->mounts[i].size)
+			json_u64(&j, "size", s->mounts[i].size);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_str(&j, "network", v1_network_names[body_word(body, "network")]);
+	json_bool(&j, "read_only", s->read_only);
+	json_str(&j, "on_idle", w->delete_when_idle ? "delete" : "pause");
+	json_bool(&j, "wake_on_use", w->wake_on_use);
+	json_close(&j, '}');
+}
+
+/* What a backend does not have cannot be chosen; nothing that was asked for is passed over. */
+static int check_fields(const struct config_backend *b, const struct body *body,
+			struct wanted *w, struct api_error *err)
+{
+	const struct {
+		const char *field;
+		bool refused;
+		const char *why;
+	} rules[] = {
+		{ "image", b->images == CONFIG_IMAGES_NONE,
+		  "has no images to choose from" },
+		{ "platform", b->images != CONFIG_IMAGES_OURS, "pulls images by itself" },
+		{ "pull",
+		  b->images != CONFIG_IMAGES_OURS && w->source.pull != BOX_PULL_MISSING,
+		  "pulls images by itself, those that are missing" },
+		{ "network", !b->network,
+		  "does not govern the network of its sandboxes" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (!rules[i].refused || !body_has(body, rules[i].field))
+			continue;
+		(void)api_error_set(err, API_ERR_NOT_SUPPORTED, "/%s: backend '%s' %s",
+				    rules[i].field, b->name, rules[i].why);
+		api_error_text(err, "pointer", "/%s", rules[i].field);
+		api_error_text(err, "backend", "%s", b->name);
+		return -EBADMSG;
+	}
+	if (b->images == CONFIG_IMAGES_NONE)
+		w->spec.image = WIRE_NO_IMAGE;
+	if (b->images == CONFIG_IMAGES_THEIRS && !body_has(body, "image")) {
+		(void)api_error_set(
+			err, API_ERR_INVALID_REQUEST,
+			"/image: backend '%s' has images of its own: name one", b->name);
+		api_error_text(err, "pointer", "/image");
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* Where it will run, and behind which wall: as asked for, or not at all. */
+static int read_place(const struct config *cfg, const char *tenant,
+		      const struct body *body, struct wanted *w, struct api_error *err)
+{
+	const char *name = body_text(body, "backend"), *tier = body_text(body, "tier");
+	const struct config_backend *b = NULL;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
+	r = config_place(cfg, tenant, name,
+			 tier ? (enum tier)tier_parse(tier) : TIER_NONE, &b, &why);
+	if (r < 0) {
+		(void)api_error_set(err,
+				    r == -ENODEV ? API_ERR_BACKEND_UNAVAILABLE
+						 : API_ERR_TIER_UNAVAILABLE,
+				    "%s: %s", r == -ENODEV ? "/backend" : "/tier",
+				    why.msg);
+		if (name)
+			api_error_text(err, "backend", "%s", name);
+		return -EBADMSG;
+	}
+	w->row.backend = b->name;
+	w->row.tier = tier_names[b->tier];
+	w->source.theirs = b->images != CONFIG_IMAGES_OURS;
+	return check_fields(b, body, w, err);
+}
+
+static int read_times(const struct config *cfg, const struct body *body,
+		      struct sandbox_row *row, struct api_error *err)
+{
+	uint64_t ttl = body_has(body, "ttl_ms") ? (uint64_t)body_int(body, "ttl_ms")
+						: cfg->defaults.ttl_ms;
+
+	if (cfg->max.ttl_ms && (!ttl || ttl > cfg->max.ttl_ms)) {
+		if (body_has(body, "ttl_ms"))
+			return refuse_above(err, "/ttl_ms", ttl, cfg->max.ttl_ms);
+		ttl = cfg->max.ttl_ms;
+	}
+	row->created_at = service_time();
+	row->last_used = row->created_at;
+	row->expires_at = ttl ? row->created_at + (int64_t)ttl : 0;
+	row->idle_timeout_ms = body_has(body, "idle_timeout_ms")
+				       ? (uint64_t)body_int(body, "idle_timeout_ms")
+				       : cfg->defaults.idle_timeout_ms;
+	return 0;
+}
+
+/*
+ * Pulling makes the service connect to where the client says. Without the scope for it, a
+ * client has the images that are here, and those that the administrator chose for him.
+ */
+static int read_pull(const struct caller *caller, const struct body *asked,
+		     struct wanted *w, struct api_error *err)
+{
+	int r;
+
+	if (access_may(caller, "pull"))
+		return 0;
+	w->source.may_not_pull = body_has(asked, "image");
+	w->spec.no_pull = w->source.may_not_pull;
+	if (!body_has(asked, "pull") || w->source.pull != BOX_PULL_ALWAYS)
+		return 0;
+	r = api_error_set(err, API_ERR_FORBIDDEN,
+			  "/pull: the token lacks the scope 'pull'");
+	api_error_text(err, "scope", "pull");
+	return r;
+}
+
+int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
+		struct wanted *w, struct api_error *err)
+{
+	const struct config *cfg = v1->config;
+	const struct body *asked = body;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
+	w->text = (struct buf)BUF_INIT(4U << 20);
+	r = template_apply(v1, body, &w->merged, err);
+	if (r < 0)
+		return r;
+	if (r == 1)
+		body = &w->merged;
+	w->spec = (struct warren_spec){
+		.image = body_has(body, "image") ? body_text(body, "image") : cfg->image,
+		.hostname = body_text(body, "hostname"),
+		.user = body_text(body, "user"),
+		.workdir = body_text(body, "workdir"),
+		.network = body_word(body, "network") == V1_NETWORK_NONE
+				   ? WARREN_NETWORK_NONE
+				   : WARREN_NETWORK_LOOPBACK,
+		.read_only = body_bool(body, "read_only"),
+	};
+	w->source = (struct box_source){ .pull = (enum box_pull)body_word(body, "pull"),
+					 .platform = body_text(body, "platform") };
+	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
+	w->wake_on_use = body_bool(body, "wake_on_use");
+	r = read_place(cfg, caller->tenant, body, w, err);
+	if (r == 0)
+		r = read_pull(caller, asked, w, err);
+	if (r == 0)
+		r = read_limits(cfg, body, &w->spec, err);
+	if (r == 0)
+		r = read_times(cfg, body, &w->row, err);
+	if (r < 0)
+		return r;
+	if (read_env(body, w) < 0 || read_labels(body, w) < 0 || read_mounts(body, w) < 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+	r = policy_check(v1->policy, &w->spec, &why);
+	if (r == -EPERM)
+		return api_error_set(err, API_ERR_POLICY_REFUSED, "%s", why.msg);
+	if (r < 0)
+		return api_error_set(err, API_ERR_INVALID_REQUEST, "%s", why.msg);
+	write_spec(body, w);
+	if (w->text.failed)
+		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+	id_make(w->row.id);
+	w->row.state = SANDBOX_CREATING;
+	w->row.owner = caller->tenant;
+	w->row.image = w->spec.image;
+	w->row.network = v1_network_names[body_word(body, "network")];
+	w->row.name = body_text(body, "name");
+	w->row.template = body_text(body, "template");
+	w->row.spec = w->text.data;
+	w->row.memory = w->spec.memory;
+	w->row.cpu_millis = w->spec.cpu_millis;
+	w->row.disk = w->spec.disk;
+	return 0;
+}
+
+void wanted_done(struct wanted *w)
+{
+	for (char **p = w->env_texts; p && *p; p++)
+		free(*p);
+	free(w->env_texts);
+	free((void *)w->env);
+	free(w->mounts);
+	free(w->labels);
+	buf_done(&w->text);
+	body_done(&w->merged);
+}
+
+void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE])
+{
+	char *text =
+		body->json ? json_dumps(body->json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+	(void)SHA256((const unsigned char *)(text ? text : "{}"),
+		     strlen(text ? text : "{}"), hash);
+	free(text);
+}
+
+void wanted_hash(struct wanted *w, const struct body *body)
+{
+	w->request.key = body_text(body, "idempotency_key");
+	if (w->request.key)
+		wanted_hash_all(body, w->request.hash);
+}

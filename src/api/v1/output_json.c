@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* output_json.c - an answer with what a command wrote, made as the client takes it */
+#include "api/v1/output_json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "net/loop.h"
+
+#define PIECES_A_TURN 16          /* or */
+#define BYTES_A_TURN  (64U << 10) /* of JSON */
+#define PIECE_MAX     (8U << 20)  /* as JSON; what is read at once is 64 kB */
+
+/* Bytes of a string, without its quotes. */
+static void put_bytes(struct buf *out, const char *data, size_t n, bool base64)
+{
+	AUTO_BUF struct buf quoted = BUF_INIT(PIECE_MAX);
+
+	if (n == 0)
+		return;
+	show_bytes(&quoted, data, n, base64);
+	out->failed = out->failed || quoted.failed;
+	if (!quoted.failed)
+		buf_add(out, quoted.data + 1, quoted.len - 2);
+}
+
+/* A piece ends where a character does, or three bytes of base64. */
+static void put_piece(struct pieces *p, struct buf *out, const char *data, size_t n)
+{
+	char joined[sizeof(p->kept) + 4];
+	size_t cut;
+
+	/* What was kept is completed by a few bytes of this one; what follows begins anew. */
+	while (p->n_kept > 0 && n > 0) {
+		(void)memcpy(joined, p->kept, p->n_kept);
+		joined[p->n_kept++] = *data++;
+		n--;
+		cut = p->base64 ? p->n_kept % 3 : utf8_cut(joined, p->n_kept);
+		if (cut < p->n_kept)
+			put_bytes(out, joined, p->n_kept - cut, p->base64);
+		(void)memcpy(p->kept, joined + p->n_kept - cut, cut);
+		p->n_kept = cut;
+	}
+	if (n == 0)
+		return;
+	cut = p->base64 ? n % 3 : utf8_cut(data, n);
+	put_bytes(out, data, n - cut, p->base64);
+	(void)memcpy(p->kept, data + n - cut, cut);
+	p->n_kept = cut;
+}
+
+/* What comes next of the answer; 1: there is more, 0: that was all, or -errno. */
+static int put_next(struct pieces *p, struct buf *out)
+{
+	static const char *const names[] = { ",\"stdout\":\"", ",\"stderr\":\"" };
+	const char *data = NULL;
+	size_t n = 0;
+	int r;
+
+	if (p->stream == 2) {
+		p->tail(p, out);
+		buf_puts(out, "}");
+		return 0;
+	}
+	if (!p->opened)
+		buf_puts(out, names[p->stream]);
+	p->opened = true;
+	r = p->next(p, p->stream, &data, &n);
+	if (r < 0)
+		return r;
+	put_piece(p, out, data, n);
+	if (r == 1)
+		return 1;
+	put_bytes(out, p->kept, p->n_kept, p->base64);
+	p->n_kept = 0;
+	buf_puts(out, "\"");
+	p->opened = false;
+	p->stream++;
+	return 1;
+}
+
+static void wait_turn(struct pieces *p)
+{
+	loop_later(service_loop(p->call->v1->service), &p->turn);
+}
+
+static void go_on(struct pieces *p)
+{
+	struct http_request *req = p->call->req;
+
+	size_t bytes = 0;
+
+	for (int i = 0; i < PIECES_A_TURN && bytes < BYTES_A_TURN && !p->blocked; i++) {
+		AUTO_BUF struct buf out = BUF_INIT(PIECE_MAX);
+		int r = put_next(p, &out);
+
+		if (r == -EINPROGRESS)
+			break;
+		bytes += out.len;
+		if (r < 0 || out.failed) {
+			/* It must not look whole. */
+			http_abort(req);
+			return;
+		}
+		p->blocked = http_write(req, out.data, out.len) != 0;
+		if (r == 0) {
+			p->blocked = false;
+			(void)http_end(req);
+			return;
+		}
+	}
+	if (!p->blocked)
+		wait_turn(p);
+}
+
+static void on_turn(void *ctx)
+{
+	go_on(ctx);
+}
+
+static void on_drained(struct http_request *req)
+{
+	struct pieces *p = ((struct call *)req->user)->state;
+
+	if (!p || !p->blocked)
+		return;
+	p->blocked = false;
+	wait_turn(p);
+}
+
+static void answer_in_pieces(struct pieces *p, const struct buf *head)
+{
+	struct call *c = p->call;
+
+	if (head->failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		return;
+	}
+	p->turn = (struct loop_task){ .fn = on_turn, .ctx = p };
+	c->req->drained = on_drained;
+	call_begin_json(c, 200);
+	p->blocked = http_write(c->req, head->data, head->len) != 0;
+	if (!p->blocked)
+		wait_turn(p);
+}
+
+static void answer_at_once(struct pieces *p, struct buf *out)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	do
+		r = put_next(p, out);
+	while (r == 1);
+	if (r == 0) {
+		call_json(p->call, 200, out);
+		return;
+	}
+	/* It is little, but far away. */
+	if (r == -EINPROGRESS) {
+		answer_in_pieces(p, out);
+		return;
+	}
+	(void)error_errno(&err, -r, "read the output");
+	call_fail(p->call, &err);
+}
+
+void pieces_answer(struct pieces *p, struct buf *head, uint64_t size)
+{
+	if (size <= PIECES_SMALL)
+		answer_at_once(p, head);
+	else
+		answer_in_pieces(p, head);
+}
+
+void pieces_done(struct pieces *p)
+{
+	loop_task_cancel(&p->turn);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - answers to requests, and the life of a request that waits for one */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/v1.h"
+#include "base/parse.h"
+#include "net/loop.h"
+#include "net/ws.h"
+
+#define LAST_EVENT_MAX 9007199254740991ULL /* as of the parameters that it stands for */
+
+struct call *call_ref(struct call *c)
+{
+	c->refs++;
+	return c;
+}
+
+static void body_drop(void *ctx)
+{
+	body_done(ctx);
+	free(ctx);
+}
+
+/* 100,000 values take some milliseconds to be freed. */
+static void call_drop_body(struct call *c)
+{
+	struct body *b = c->body_is_large ? malloc(sizeof(*b)) : NULL;
+
+	if (b) {
+		*b = c->body;
+		if (loop_work(service_loop(c->v1->service), c->caller.tenant, body_drop,
+			      NULL, b) == 0)
+			return;
+		free(b);
+	}
+	body_done(&c->body);
+}
+
+void call_unref(struct call *c)
+{
+	if (--c->refs > 0)
+		return;
+	call_drop_body(c);
+	free(c);
+}
+
+/* Headers that every answer has, then those of this one. */
+#define COMMON(c)                                      \
+	{ "X-Request-Id", http_request_id((c)->req) }, \
+	{                                              \
+		"Cache-Control", "no-store"            \
+	}
+
+void call_json(struct call *c, int status, const struct buf *body)
+{
+	if (c->answered)
+		return;
+	if (body->failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		return;
+	}
+	const struct http_header headers[] = { COMMON(c),
+					       { "Content-Type", "application/json" } };
+
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), body->data,
+			   body->len);
+}
+
+void call_empty(struct call *c, int status)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c) };
+
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), NULL, 0);
+}
+
+void call_text(struct call *c, const char *type, const void *data, size_t size)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c), { "Content-Type", type } };
+
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, ARRAY_SIZE(headers), data, size);
+}
+
+void call_error(struct call *c, const struct api_error *err)
+{
+	/* Its own room: that no memory is left must be told without any. */
+	static char room[32768];
+	struct buf body = BUF_IN(room);
+	uint64_t retry = api_error_retry_after(err);
+	struct http_header headers[6];
+	char seconds[24];
+	size_t n = 0;
+
+	if (c->answered)
+		return;
+	const struct http_header common[] = { COMMON(c) };
+
+	for (; n < ARRAY_SIZE(common); n++)
+		headers[n] = common[n];
+	headers[n++] = (struct http_header){ "Content-Type", "application/json" };
+	if (retry) {
+		(void)snprintf(seconds, sizeof(seconds), "%ju", (uintmax_t)retry);
+		headers[n++] = (struct http_header){ "Retry-After", seconds };
+	}
+	if (err->code == API_ERR_UNAUTHORIZED)
+		headers[n++] = (struct http_header){ "WWW-Authenticate", "Bearer" };
+	if (err->code == API_ERR_UPGRADE_REQUIRED)
+		headers[n++] = (struct http_header){
+			"Upgrade", c->route.op && c->route.op->upgrade == API_UPGRADE_TCP
+					   ? "tcp"
+					   : "websocket"
+		};
+	for (size_t i = 0; i < err->n_details; i++)
+		if (err->code == API_ERR_METHOD_NOT_ALLOWED &&
+		    strcmp(err->details[i].key, "allow") == 0)
+			headers[n++] =
+				(struct http_header){ "Allow", err->details[i].text };
+	api_error_write(err, http_request_id(c->req), &body);
+	if (api_code_status(err->code) >= 500)
+		(void)snprintf(c->cause, sizeof(c->cause), "%.255s", err->message);
+	c->answered = true;
+	(void)http_respond(c->req, api_code_status(err->code), headers, n, body.data,
+			   body.len);
+}
+
+void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
+{
+	struct api_error err = { 0 };
+	char text[sizeof(err.message)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)api_error_set(&err, code, "%s", text);
+	call_error(c, &err);
+}
+
+/* The state that stands against it, of the sandbox or, if that runs, of the exec. */
+static void tell_state(struct call *c, struct api_error *err)
+{
+	const struct box *box =
+		c->route.n_params > 0 ? box_find(c->v1->service, NULL, c->route.param[0])
+				      : NULL;
+	enum sandbox_state state = box ? box_row(box)->state : SANDBOX_DELETING;
+
+	if (state == SANDBOX_RUNNING)
+		api_error_text(err, "state", "exited");
+	else
+		api_error_text(err, "state", "%s",
+			       box ? sandbox_state_name(state) : "gone");
+}
+
+void call_fail(struct call *c, const struct warren_error *engine)
+{
+	struct api_error err = { 0 };
+
+	(void)api_error_from(&err, engine);
+	if (engine->code == EDQUOT) {
+		const struct db_denial *d = db_denied(service_db(c->v1->service));
+
+		api_error_text(&err, "quota", "%s", db_quota_name(d->quota));
+		api_error_number(&err, "used", d->used);
+		api_error_number(&err, "maximum", d->limit);
+	}
+	if (engine->code == EUSERS && service_denied(c->v1->service)->quota) {
+		const struct share_denial *d = service_denied(c->v1->service);
+
+		api_error_text(&err, "quota", "%s", d->quota);
+		api_error_number(&err, "used", d->used);
+		api_error_number(&err, "maximum", d->maximum);
+	}
+	if (err.code == API_ERR_WRONG_STATE)
+		tell_state(c, &err);
+	call_error(c, &err);
+}
+
+bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct api_error err = { 0 };
+
+	if (!cursor->text || parse_u64(cursor->text, INT64_MAX, ret, &why) == 0)
+		return true;
+	(void)api_error_set(
+		&err, API_ERR_INVALID_REQUEST,
+		"cursor: must be the next_cursor of a page before; is '%.64s'",
+		cursor->text);
+	api_error_text(&err, "parameter", "cursor");
+	call_error(c, &err);
+	return false;
+}
+
+bool call_last_event(struct call *c, uint64_t *ret)
+{
+	const char *last = http_header(c->req, "Last-Event-ID");
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	/* Some who have seen none send it empty. */
+	if (!last || !*last || parse_u64(last, LAST_EVENT_MAX, ret, &why) == 0)
+		return true;
+	call_refuse(c, API_ERR_INVALID_REQUEST,
+		    "Last-Event-ID: must be an integer from 0 to %llu, is '%.64s'",
+		    LAST_EVENT_MAX, last);
+	return false;
+}
+
+void call_begin_stream(struct call *c, bool sse)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = {
+		COMMON(c),
+		{ "Content-Type", sse ? "text/event-stream" : "application/x-ndjson" },
+		{ "X-Accel-Buffering", "no" },
+	};
+
+	c->answered = true;
+	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
+}
+
+void call_begin_json(struct call *c, int status)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c),
+					       { "Content-Type", "application/json" } };
+
+	c->answered = true;
+	(void)http_begin_response(c->req, status, headers, ARRAY_SIZE(headers), -1);
+}
+
+void call_begin_bytes(struct call *c, const char *type)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = { COMMON(c), { "Content-Type", type } };
+
+	c->answered = true;
+	(void)http_begin_response(c->req, 200, headers, ARRAY_SIZE(headers), -1);
+}
+
+bool call_wants_socket(const struct call *c)
+{
+	return http_header_has(c->req, "Upgrade", "websocket");
+}
+
+bool call_check_socket(struct call *c)
+{
+	const char *why = NULL;
+	int status = ws_check(c->req, &why);
+
+	if (status == 0)
+		return true;
+	call_refuse(c,
+		    status == 426 || !call_wants_socket(c) ? API_ERR_UPGRADE_REQUIRED
+							   : API_ERR_INVALID_REQUEST,
+		    "%s", why);
+	return false;
+}
+
+struct box *call_box(struct call *c)
+{
+	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
+	struct box *box = box_find(c->v1->service, all ? NULL : c->caller.tenant,
+				   c->route.param[0]);
+
+	if (!box)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "there is no sandbox '%s'",
+			    c->route.param[0]);
+	return box;
+}
+
+struct run *call_run(struct call *c)
+{
+	struct box *box = call_box(c);
+	struct run *run = box ? run_find(box, c->route.param[1]) : NULL;
+
+	if (box && !run)
+		call_refuse(c, API_ERR_EXEC_NOT_FOUND, "sandbox '%s' has no exec '%s'",
+			    c->route.param[0], c->route.param[1]);
+	return run;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service.c - handlers: the service itself: its health, figures, backends, description */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/v1/docs.h"
+#include "api/v1/v1.h"
+#include "base/json.h"
+#include "config/config.h"
+#include "net/loop.h"
+
+void v1_get_version(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "version", warren_version());
+	json_str(&j, "api", "v1");
+	json_close(&j, '}');
+	call_json(c, 200, &out);
+}
+
+static void on_health(void *ctx, int r, const struct warren_error *failure UNUSED)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	uint64_t counts[SANDBOX_STATE_MAX];
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct call *c = ctx;
+	bool warden = r == 0;
+	bool store = db_count_sandboxes(service_db(c->v1->service), counts, &err) == 0;
+	bool disk = service_disk_ok(c->v1->service);
+	bool all = store && warden && disk;
+
+	buf_printf(&out,
+		   "{\"status\":\"%s\",\"checks\":[{\"name\":\"store\",\"ok\":%s},"
+		   "{\"name\":\"warden\",\"ok\":%s},{\"name\":\"disk\",\"ok\":%s}]}",
+		   all ? "ok" : "degraded", store ? "true" : "false",
+		   warden ? "true" : "false", disk ? "true" : "false");
+	if (c->req)
+		call_json(c, all ? 200 : 503, &out);
+	call_unref(c);
+}
+
+void v1_get_health(struct call *c)
+{
+	service_check_warden(c->v1->service, on_health, call_ref(c));
+}
+
+void v1_get_docs(struct call *c)
+{
+	if (c->answered)
+		return;
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "text/html; charset=utf-8" },
+		{ "Content-Security-Policy", V1_DOCS_CSP },
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "Referrer-Policy", "no-referrer" },
+	};
+
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, ARRAY_SIZE(headers), v1_docs,
+			   (size_t)(v1_docs_end - v1_docs));
+}
+
+void v1_get_openapi(struct call *c)
+{
+	call_text(c, "application/json", v1_openapi,
+		  (size_t)(v1_openapi_end - v1_openapi));
+}
+
+/* ------------------------------------------------------------------- backends */
+
+/* All backends are asked at the same time; each answer is kept until the last has come. */
+struct asking {
+	struct call *call;
+	size_t left;
+	struct one_asked {
+		struct asking *all;
+		json_t *features; /* NULL: none; `reason` says why */
+		char reason[512], fix[512];
+	} one[CONFIG_BACKENDS_MAX];
+};
+
+/* The first of what it cannot do without, if that is missing. */
+static void judge(struct one_asked *one)
+{
+	size_t i;
+	json_t *f;
+
+	json_array_foreach(one->features, i, f)
+	{
+		const char *detail = json_string_value(json_object_get(f, "detail"));
+		const char *fix = json_string_value(json_object_get(f, "fix"));
+
+		if (json_is_true(json_object_get(f, "ok")) ||
+		    !json_is_true(json_object_get(f, "required")))
+			continue;
+		(void)snprintf(one->reason, sizeof(one->reason), "%s: %s",
+			       json_string_value(json_object_get(f, "name")),
+			       detail ? detail : "missing");
+		(void)snprintf(one->fix, sizeof(one->fix), "%s", fix ? fix : "");
+		return;
+	}
+}
+
+static void put_backend(struct json *j, const struct config_backend *b,
+			const struct one_asked *one, bool is_default)
+{
+	char *features = one->features ? json_dumps(one->features, JSON_COMPACT) : NULL;
+
+	json_open(j, NULL, '{');
+	json_str(j, "name", b->name);
+	json_str(j, "kind", b->kind);
+	json_str(j, "tier", tier_names[b->tier]);
+	json_bool(j, "available", !one->reason[0]);
+	json_str(j, "reason", one->reason[0] ? one->reason : NULL);
+	json_str(j, "fix", one->fix[0] ? one->fix : NULL);
+	json_bool(j, "default", is_default);
+	json_raw(j, "features", features ? features : "[]",
+		 features ? strlen(features) : 2);
+	json_close(j, '}');
+	free(features);
+}
+
+static void answer_backends(struct asking *all)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+	struct call *c = all->call;
+	const struct config *cfg = c->v1->config;
+
+	json_open(&j, NULL, '{');
+	json_open(&j, "backends", '[');
+	for (size_t i = 0; i < cfg->n_backends; i++) {
+		put_backend(&j, &cfg->backends[i], &all->one[i],
+			    strcmp(cfg->backends[i].name, cfg->backend) == 0);
+		json_decref(all->one[i].features);
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	if (c->req)
+		call_json(c, 200, &out);
+	call_unref(c);
+	free(all);
+}
+
+static void on_probed(void *ctx, int r, const char *json, const struct warren_error *err)
+{
+	struct one_asked *one = ctx;
+
+	if (r == 0)
+		one->features = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_is_array(one->features))
+		(void)snprintf(one->reason, sizeof(one->reason), "%s",
+			       r < 0 ? err->msg : "it does not say what it can do");
+	else
+		judge(one);
+	if (--one->all->left == 0)
+		answer_backends(one->all);
+}
+
+void v1_list_backends(struct call *c)
+{
+	const struct config *cfg = c->v1->config;
+	struct asking *all = calloc(1, sizeof(*all));
+
+	if (!all) {
+		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		return;
+	}
+	all->call = call_ref(c);
+	all->left = cfg->n_backends;
+	for (size_t i = 0; i < cfg->n_backends; i++) {
+		all->one[i].all = all;
+		service_probe(c->v1->service, cfg->backends[i].name, on_probed,
+			      &all->one[i]);
+	}
+}
+
+/* -------------------------------------------------------------------- metrics */
+
+static void put_histogram(struct buf *out, const char *name, const char *help,
+			  const struct histogram *h)
+{
+	uint64_t sum = 0;
+
+	buf_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+	for (size_t i = 0; i < FIGURE_BUCKETS; i++) {
+		sum += h->count[i];
+		buf_printf(out, "%s_bucket{le=\"%g\"} %ju\n", name,
+			   (double)figure_bounds_usec[i] / 1e6, (uintmax_t)sum);
+	}
+	sum += h->count[FIGURE_BUCKETS];
+	buf_printf(out, "%s_bucket{le=\"+Inf\"} %ju\n%s_sum %.6f\n%s_count %ju\n", name,
+		   (uintmax_t)sum, name, (double)h->sum_usec / 1e6, name, (uintmax_t)sum);
+}
+
+static void put_counter(struct buf *out, const char *name, const char *help,
+			uint64_t value)
+{
+	buf_printf(out, "# HELP %s %s\n# TYPE %s counter\n%s %ju\n", name, help, name,
+		   name, (uintmax_t)value);
+}
+
+/* One line for each backend, also where it has none. */
+static void put_by_backend(struct buf *out, const struct v1 *v1)
+{
+	const struct config *cfg = v1->config;
+
+	buf_puts(out, "# HELP warren_backend_sandboxes Sandboxes by where they run.\n"
+		      "# TYPE warren_backend_sandboxes gauge\n");
+	for (size_t i = 0; i < cfg->n_backends; i++)
+		buf_printf(out,
+			   "warren_backend_sandboxes{backend=\"%s\",tier=\"%s\"} %zu\n",
+			   cfg->backends[i].name, tier_names[cfg->backends[i].tier],
+			   service_count_at(v1->service, cfg->backends[i].name));
+}
+
+/* Turns of the loop during which nobody was served, by what they did. */
+static void put_turns(struct buf *out, const struct loop_turns *t)
+{
+	buf_printf(
+		out,
+		"# HELP warren_loop_slow_turns_total Turns of the event loop that took "
+		"longer than %d ms, by what took longest.\n"
+		"# TYPE warren_loop_slow_turns_total counter\n",
+		LOOP_SLOW_MS);
+	for (size_t i = 0; i < t->n; i++)
+		buf_printf(out, "warren_loop_slow_turns_total{in=\"%s\"} %ju\n",
+			   t->by[i].name, (uintmax_t)t->by[i].turns);
+	buf_printf(out, "warren_loop_slow_turns_total{in=\"\"} %ju\n",
+		   (uintmax_t)t->by[LOOP_SLOW_KEPT].turns);
+	buf_printf(out,
+		   "# HELP warren_loop_longest_turn_seconds The longest turn so far.\n"
+		   "# TYPE warren_loop_longest_turn_seconds gauge\n"
+		   "warren_loop_longest_turn_seconds %.6f\n"
+		   "# HELP warren_loop_longest_turn_cpu_seconds The most processor time "
+		   "of a turn that was too long.\n"
+		   "# TYPE warren_loop_longest_turn_cpu_seconds gauge\n"
+		   "warren_loop_longest_turn_cpu_seconds %.6f\n",
+		   (double)t->longest_usec / 1e6, (double)t->longest_cpu_usec / 1e6);
+}
+
+void v1_get_metrics(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	const struct figures *f = service_figures(c->v1->service);
+	uint64_t counts[SANDBOX_STATE_MAX];
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!c->v1->config->metrics) {
+		call_refuse(c, API_ERR_NOT_FOUND,
+			    "figures are off in the service's configuration (metrics)");
+		return;
+	}
+	if (db_count_sandboxes(service_db(c->v1->service), counts, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	buf_puts(&out, "# HELP warren_sandboxes Sandboxes by state.\n"
+		       "# TYPE warren_sandboxes gauge\n");
+	for (int i = 0; i < SANDBOX_STATE_MAX; i++)
+		buf_printf(&out, "warren_sandboxes{state=\"%s\"} %ju\n",
+			   sandbox_state_name((enum sandbox_state)i),
+			   (uintmax_t)counts[i]);
+	put_by_backend(&out, c->v1);
+	put_histogram(&out, "warren_create_seconds",
+		      "From a request to a running sandbox.", &f->latency[FIGURE_CREATE]);
+	put_histogram(&out, "warren_exec_seconds",
+		      "From a request to its program's start.", &f->latency[FIGURE_EXEC]);
+	put_histogram(&out, "warren_session_seconds", "A command of a session.",
+		      &f->latency[FIGURE_SESSION]);
+	put_counter(&out, "warren_sandboxes_created_total", "Made.", f->created);
+	put_counter(&out, "warren_sandboxes_failed_total", "Could not be made.",
+		    f->failed);
+	put_counter(&out, "warren_sandboxes_deleted_total", "Deleted.", f->deleted);
+	put_counter(&out, "warren_execs_total", "Started.", f->execs);
+	put_counter(&out, "warren_denied_total", "Refused for a quota.", f->denied);
+	put_counter(&out, "warren_restored_total", "Found again at the start.",
+		    f->restored);
+	put_counter(&out, "warren_store_errors_total",
+		    "Writes that failed and were survived.", f->store_errors);
+	buf_printf(&out,
+		   "# HELP warren_parts Parts of sandboxes, made ahead.\n"
+		   "# TYPE warren_parts gauge\n"
+		   "warren_parts{is=\"ready\"} %ju\nwarren_parts{is=\"wanted\"} %ju\n",
+		   (uintmax_t)f->parts_ready, (uintmax_t)f->parts_wanted);
+	put_counter(&out, "warren_parts_taken_total", "Sandboxes made of such a part.",
+		    f->parts_taken);
+	put_counter(&out, "warren_parts_missed_total",
+		    "Sandboxes for which none was ready.", f->parts_missed);
+	put_turns(&out, loop_turns(service_loop(c->v1->service)));
+	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
+}

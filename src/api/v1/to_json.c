@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* to_json.c - how sandboxes, execs and their output look in answers */
+#include <string.h>
+
+#include "api/v1/exec.h"
+#include "base/date.h"
+#include "base/json.h"
+
+static void put_time(struct json *j, const char *key, int64_t ms)
+{
+	char text[DATE_SIZE];
+
+	if (ms == 0) {
+		json_nil(j, key);
+		return;
+	}
+	date_iso(text, service_wall(ms));
+	json_str(j, key, text);
+}
+
+/* The members of an object that is kept as text, among those of another. */
+static void splice(struct json *j, const char *object)
+{
+	size_t n = object ? strlen(object) : 0;
+
+	if (n <= 2)
+		return;
+	if (j->comma)
+		buf_add(j->out, ",", 1);
+	buf_add(j->out, object + 1, n - 2);
+	j->comma = true;
+}
+
+void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", row->id);
+	json_str(&j, "state", sandbox_state_name(row->state));
+	json_str(&j, "error", row->error);
+	json_bool(&j, "checkpoint", checkpoint);
+	json_str(&j, "owner", row->owner);
+	json_str(&j, "name", row->name);
+	json_str(&j, "template", row->template);
+	json_str(&j, "backend", row->backend);
+	json_str(&j, "tier", row->tier);
+	splice(&j, row->spec);
+	json_open(&j, "labels", '{');
+	for (size_t i = 0; i < row->n_labels; i++)
+		json_str(&j, row->labels[i].key, row->labels[i].value);
+	json_close(&j, '}');
+	if (row->expires_at)
+		json_int(&j, "ttl_ms", row->expires_at - row->created_at);
+	else
+		json_nil(&j, "ttl_ms");
+	if (row->idle_timeout_ms)
+		json_u64(&j, "idle_timeout_ms", row->idle_timeout_ms);
+	else
+		json_nil(&j, "idle_timeout_ms");
+	put_time(&j, "created_at", row->created_at);
+	put_time(&j, "expires_at", row->expires_at);
+	put_time(&j, "last_used_at", row->last_used ? row->last_used : row->created_at);
+	json_raw(&j, "enforced", row->enforced ? row->enforced : "[]",
+		 row->enforced ? strlen(row->enforced) : 2);
+	json_close(&j, '}');
+}
+
+void show_box(struct buf *out, struct box *box)
+{
+	show_sandbox(out, box_row(box), box_is_saved(box));
+}
+
+static void put_account(struct json *j, const char *key, uint64_t n)
+{
+	if (n == WARREN_UNKNOWN)
+		json_nil(j, key);
+	else
+		json_u64(j, key, n);
+}
+
+void show_result(struct buf *out, const struct warren_result *r)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_int(&j, "exit_code", r->exit_code);
+	json_int(&j, "signal", r->signal);
+	json_bool(&j, "timed_out", r->timed_out);
+	json_bool(&j, "oom", r->oom);
+	json_u64(&j, "wall_usec", r->wall_usec);
+	put_account(&j, "user_usec", r->user_usec);
+	put_account(&j, "system_usec", r->system_usec);
+	put_account(&j, "max_memory", r->max_memory);
+	put_account(&j, "read_bytes", r->read_bytes);
+	put_account(&j, "written_bytes", r->written_bytes);
+	json_close(&j, '}');
+}
+
+/* Without its closing brace: more may follow. */
+void show_exec_open(struct buf *out, struct run *run)
+{
+	const struct exec_row *row = run_row(run);
+	struct json j = { .out = out };
+	uint64_t from, to;
+
+	(void)run_extent(run, &from, &to);
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", row->id);
+	json_str(&j, "sandbox_id", row->sandbox);
+	json_raw(&j, "argv", row->argv, strlen(row->argv));
+	json_str(&j, "cwd", row->cwd);
+	json_str(&j, "user", row->user);
+	json_bool(&j, "pty", row->pty);
+	json_str(&j, "state", row->ended ? "exited" : run_lost(run) ? "lost" : "running");
+	put_time(&j, "started_at", row->started_at);
+	put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
+	if (row->timeout_ms)
+		json_u64(&j, "timeout_ms", row->timeout_ms);
+	json_u64(&j, "output_from", from);
+	json_u64(&j, "output_to", to);
+	if (row->ended) {
+		json_raw(&j, "result", "", 0);
+		show_result(out, &row->result);
+	} else {
+		json_nil(&j, "result");
+	}
+}
+
+void show_exec(struct buf *out, struct run *run)
+{
+	show_exec_open(out, run);
+	buf_add(out, "}", 1);
+}
+
+void show_bytes(struct buf *out, const char *data, size_t n, bool base64)
+{
+	struct json j = { .out = out };
+
+	if (base64)
+		json_base64(&j, NULL, data, n);
+	else
+		json_strn(&j, NULL, data, n);
+}

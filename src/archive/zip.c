@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zip.c - entries of a zip become those of a tar
+ *
+ * Each is a header of 30 bytes, its name, extra fields, and the data. After the last comes the
+ * directory, at whose beginning the tar is complete. What is written goes through `pending`, when
+ * it is a header, or straight from the data.
+ */
+#include "archive/zip.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <zlib.h>
+
+#include "base/buf.h"
+#include "archive/tar.h"
+
+#define HEADER       30U
+#define SIG_ENTRY    0x04034b50U
+#define SIG_LIST     0x02014b50U
+#define SIG_END      0x06054b50U
+#define SIG_END_64   0x06064b50U
+#define FLAG_CRYPT   (1U << 0)
+#define FLAG_AFTER   (1U << 3) /* sizes stand behind the data */
+#define FLAG_STRONG  (1U << 6)
+#define METHOD_STORE 0
+#define METHOD_FLATE 8
+#define EXTRA_64     1
+#define LATER        UINT32_MAX /* the size is in the extra field */
+
+struct zip {
+	enum {
+		ZIP_AT_HEADER,
+		ZIP_AT_NAME, /* and the extra fields */
+		ZIP_AT_DATA,
+		ZIP_AT_END,
+	} state;
+	struct buf head; /* what there is of header, name and extra fields */
+	struct buf pending;
+	size_t sent; /* of it */
+	unsigned method;
+	uint32_t sum, want_sum;
+	uint64_t packed, left; /* bytes of data: still to come, still to be made of it */
+	z_stream z;
+	bool inflating;
+	uint64_t size;
+};
+
+static uint32_t le(const char *p, size_t n)
+{
+	uint32_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | (unsigned char)p[n];
+	return v;
+}
+
+static uint64_t le64(const char *p)
+{
+	return (uint64_t)le(p + 4, 4) << 32 | le(p, 4);
+}
+
+struct zip *zip_new(void)
+{
+	struct zip *z = calloc(1, sizeof(*z));
+
+	if (!z)
+		return NULL;
+	z->head = (struct buf)BUF_INIT(HEADER + 2 * 65536);
+	z->pending = (struct buf)BUF_INIT(1U << 20);
+	return z;
+}
+
+static void stop_inflating(struct zip *z)
+{
+	if (z->inflating)
+		(void)inflateEnd(&z->z);
+	z->inflating = false;
+}
+
+struct zip *zip_free(struct zip *z)
+{
+	if (!z)
+		return NULL;
+	stop_inflating(z);
+	buf_done(&z->head);
+	buf_done(&z->pending);
+	free(z);
+	return NULL;
+}
+
+bool zip_is_whole(const struct zip *z)
+{
+	return z->state == ZIP_AT_END && z->sent == z->pending.len;
+}
+
+static int broken(const char *what, struct warren_error *err)
+{
+	return error_set(err, EBADMSG, "the archive is damaged: %s", what);
+}
+
+/* Up to @want bytes of the head are there? */
+static bool collect(struct zip *z, size_t want, const char *data, size_t n, size_t *used)
+{
+	size_t lack = want - z->head.len;
+
+	*used = n < lack ? n : lack;
+	buf_add(&z->head, data, *used);
+	return z->head.len == want;
+}
+
+/* Sizes of 64 bits, which come in the order in which they were put off. */
+static int read_extra(struct zip *z, const char *p, size_t n, struct warren_error *err)
+{
+	while (n >= 4) {
+		size_t len = le(p + 2, 2);
+
+		if (len > n - 4)
+			return broken("an extra field is too long", err);
+		if (le(p, 2) == EXTRA_64) {
+			const char *q = p + 4;
+
+			if (z->size == LATER && len >= 8) {
+				z->size = le64(q);
+				q += 8;
+				len -= 8;
+			}
+			if (z->packed == LATER && len >= 8)
+				z->packed = le64(q);
+			return 0;
+		}
+		p += 4 + len;
+		n -= 4 + len;
+	}
+	return 0;
+}
+
+static int begin_data(struct zip *z, struct warren_error *err)
+{
+	z->left = z->size;
+	z->sum = (uint32_t)crc32(0, NULL, 0);
+	z->state = ZIP_AT_DATA;
+	if (z->method == METHOD_STORE)
+		return z->packed == z->size ? 0 : broken("two sizes differ", err);
+	(void)memset(&z->z, 0, sizeof(z->z));
+	if (inflateInit2(&z->z, -15) != Z_OK)
+		return error_errno(err, ENOMEM, "decompress");
+	z->inflating = true;
+	return 0;
+}
+
+static int begin_entry(struct zip *z, struct warren_error *err)
+{
+	const char *h = z->head.data;
+	size_t name_len = le(h + 26, 2), extra_len = le(h + 28, 2);
+	struct proto_entry is = { .mode = S_IFREG | 0644, .mtime_sec = time(NULL) };
+	char name[4096];
+	int r;
+
+	if (name_len == 0 || name_len >= sizeof(name) ||
+	    memchr(h + HEADER, '\0', name_len))
+		return broken("a name is none", err);
+	(void)memcpy(name, h + HEADER, name_len);
+	name[name_len] = '\0';
+	z->packed = le(h + 18, 4);
+	z->size = le(h + 22, 4);
+	r = read_extra(z, h + HEADER + name_len, extra_len, err);
+	if (r < 0)
+		return r;
+	if (name[name_len - 1] == '/') {
+		is.mode = S_IFDIR | 0755;
+		if (z->size > 0)
+			return broken("a directory has data", err);
+	}
+	tar_put(&z->pending, name, &is, "", z->size);
+	z->head.len = 0;
+	return z->pending.failed ? error_errno(err, ENOMEM, "unpack")
+				 : begin_data(z, err);
+}
+
+static int read_header(struct zip *z, struct warren_error *err)
+{
+	const char *h = z->head.data;
+	unsigned flags = le(h + 6, 2);
+
+	z->method = le(h + 8, 2);
+	z->want_sum = le(h + 14, 4);
+	if (flags & (FLAG_CRYPT | FLAG_STRONG))
+		return error_set(err, EOPNOTSUPP, "the archive is encrypted");
+	if (flags & FLAG_AFTER)
+		return error_set(err, EOPNOTSUPP,
+				 "the archive was written as a stream: an entry does not "
+				 "say its size in front of its data");
+	if (z->method != METHOD_STORE && z->method != METHOD_FLATE)
+		return error_set(err, EOPNOTSUPP,
+				 "the archive is compressed by method %u, which is not "
+				 "known: deflate is",
+				 z->method);
+	z->state = ZIP_AT_NAME;
+	return 0;
+}
+
+/* The first four bytes tell what it is. */
+static int take_header(struct zip *z, const char *data, size_t n, size_t *used,
+		       struct warren_error *err)
+{
+	size_t want = z->head.len < 4 ? 4 : HEADER;
+	uint32_t sig;
+
+	if (!collect(z, want, data, n, used))
+		return 0;
+	sig = le(z->head.data, 4);
+	if (sig == SIG_LIST || sig == SIG_END || sig == SIG_END_64) {
+		z->state = ZIP_AT_END;
+		tar_end(&z->pending);
+		return 0;
+	}
+	if (sig != SIG_ENTRY)
+		return broken("it is no zip", err);
+	return want == HEADER ? read_header(z, err) : 0;
+}
+
+static int take_name(struct zip *z, const char *data, size_t n, size_t *used,
+		     struct warren_error *err)
+{
+	size_t rest = le(z->head.data + 26, 2) + (size_t)le(z->head.data + 28, 2);
+
+	if (!collect(z, HEADER + rest, data, n, used))
+		return 0;
+	return begin_entry(z, err);
+}
+
+static int end_data(struct zip *z, struct warren_error *err)
+{
+	stop_inflating(z);
+	if (z->left > 0 || z->packed > 0)
+		return broken("the size of an entry is not what it says", err);
+	if (z->sum != z->want_sum)
+		return broken("the sum of an entry is wrong", err);
+	tar_pad(&z->pending, z->size);
+	z->head.len = 0;
+	z->state = ZIP_AT_HEADER;
+	return 0;
+}
+
+static int inflate_some(struct zip *z, const char *data, size_t n, size_t *used,
+			char *out, size_t size, size_t *made, struct warren_error *err)
+{
+	size_t in = n < z->packed ? n : (size_t)z->packed;
+	int r;
+
+	z->z.next_in = (Bytef *)(uintptr_t)data;
+	z->z.avail_in = (uInt)in;
+	z->z.next_out = (Bytef *)out;
+	z->z.avail_out = (uInt)size;
+	r = inflate(&z->z, Z_NO_FLUSH);
+	*used = in - z->z.avail_in;
+	*made = size - z->z.avail_out;
+	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+		return broken("its compression", err);
+	if (*made > z->left)
+		return broken("an entry is larger than it says", err);
+	/* All that there is of it, and more would be made. */
+	if (r != Z_STREAM_END && *used == z->packed && *made == 0)
+		return broken("its compression ends too soon", err);
+	return r == Z_STREAM_END;
+}
+
+static int take_data(struct zip *z, const char *data, size_t n, size_t *used, char *out,
+		     size_t size, size_t *made, struct warren_error *err)
+{
+	int r = 0;
+
+	if (z->inflating) {
+		r = inflate_some(z, data, n, used, out, size, made, err);
+		if (r < 0)
+			return r;
+	} else {
+		size_t part = n < size ? n : size;
+
+		part = part < z->left ? part : (size_t)z->left;
+		(void)memcpy(out, data, part);
+		*used = *made = part;
+		r = part == z->left;
+	}
+	z->sum = (uint32_t)crc32(z->sum, (const Bytef *)out, (uInt)*made);
+	z->packed -= *used;
+	z->left -= *made;
+	return r == 1 ? end_data(z, err) : 0;
+}
+
+static void send_pending(struct zip *z, char *out, size_t size, size_t *made)
+{
+	size_t n = z->pending.len - z->sent;
+
+	*made = n < size ? n : size;
+	(void)memcpy(out, z->pending.data + z->sent, *made);
+	z->sent += *made;
+	if (z->sent == z->pending.len && z->state != ZIP_AT_END)
+		z->pending.len = z->sent = 0;
+}
+
+int zip_take(struct zip *z, const char *data, size_t n, size_t *ret_used, char *out,
+	     size_t size, size_t *ret_made, struct warren_error *err)
+{
+	int r = 0;
+
+	*ret_used = *ret_made = 0;
+	/* Some steps make nothing: they are taken until one does, or there is no more. */
+	while (r == 0 && *ret_made == 0) {
+		size_t used = 0;
+
+		if (z->sent < z->pending.len) {
+			send_pending(z, out, size, ret_made);
+			break;
+		}
+		if (z->state == ZIP_AT_END) {
+			*ret_used += n; /* the directory */
+			break;
+		}
+		/* The end of an entry may need no further byte. */
+		if (n == 0 && !(z->state == ZIP_AT_DATA && z->packed == 0))
+			break;
+		if (z->state == ZIP_AT_HEADER)
+			r = take_header(z, data, n, &used, err);
+		else if (z->state == ZIP_AT_NAME)
+			r = take_name(z, data, n, &used, err);
+		else
+			r = take_data(z, data, n, &used, out, size, ret_made, err);
+		data += used;
+		n -= used;
+		*ret_used += used;
+		if (z->head.failed || z->pending.failed)
+			r = error_errno(err, ENOMEM, "unpack");
+	}
+	return r;
+}

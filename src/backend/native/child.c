@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * child.c - the child that becomes init: the isolation of a sandbox, as one table
+ *
+ * The child starts in user, mount and pid namespaces of its own with all
+ * capabilities in them and none on the host. Every step narrows what it can
+ * do; the last one replaces it by init. Until the root is pivoted, the host's
+ * mounts are in sight (and needed); nothing of the image runs before the end.
+ *
+ * A network namespace takes as long to make as all the mounts, in one system
+ * call. While the child is in it, a thread of its own makes those. What must be done
+ * for the process that becomes init (its namespaces, ids, capabilities, filter) the
+ * child does itself: the kernel keeps all of that by thread, so that the child can be
+ * confined already while its thread still mounts. They have one errno: what the child does
+ * at that time is done by nolibc/sys.h.
+ *
+ * Of a part (prepared.c) nobody knows yet what sandbox it will be. The child becomes
+ * init at once, and leaves behind a process of the same namespaces that makes the mounts when
+ * the spec comes. Its change of the root is init's, too: the kernel moves
+ * all who have the old one. It is done, and about to end, before anything of the image runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "backend/native/create_op.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "nolibc/sys.h"
+#include "os/caps.h"
+#include "os/seccomp.h"
+#include "os/sig.h"
+
+static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+		return error_errno(err, errno, "unshare");
+	return 0;
+}
+
+static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	long r = SYS_1(SYS_unshare, CLONE_NEWNET);
+
+	return r < 0 ? error_errno(err, (int)-r, "unshare") : 0;
+}
+
+/* The engine's session, handlers and umask are its own business. */
+static int leave_session(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+{
+	(void)setsid();
+	(void)umask(0);
+	(void)personality(
+		PER_LINUX); /* a debugger's caller has no randomised addresses */
+	sig_reset();
+	return 0;
+}
+
+/*
+ * Until it has something to say. The end of the connection alone does not tell
+ * that the maker is gone: of two sandboxes that several of its threads begin at
+ * the same time, each may have inherited the maker's end of the other's.
+ */
+static void await_maker(const struct native_plan *p, int sock)
+{
+	struct pollfd fds[] = { { .fd = sock, .events = POLLIN },
+				{ .fd = p->maker, .events = POLLIN } };
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno == EINTR)
+		;
+	if (!fds[0].revents && fds[1].revents)
+		_exit(0);
+}
+
+/* Messages with descriptors, until the last. */
+static int receive(struct native_plan *p, int sock, struct warren_error *err)
+{
+	struct proto_header h;
+	bool more = true;
+
+	while (more) {
+		size_t n = ARRAY_SIZE(p->fds) - p->n_fds;
+		ssize_t r;
+
+		await_maker(p, sock);
+		r = fd_recv(sock, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
+		if (r == 0)
+			_exit(0); /* nobody is there to whom a failure would matter */
+		if (r < 0)
+			return error_errno(err, (int)-r, "receive the mounts");
+		p->n_fds += n;
+		more = h.seq != 0;
+	}
+	return 0;
+}
+
+/* The descriptors of layers and volumes; their coming means that our ids are mapped. */
+static int await_mounts(struct native_plan *p, struct warren_error *err)
+{
+	return receive(p, p->control, err);
+}
+
+/* The same for a part's other process; with them the plan is complete. */
+static int await_spec(struct native_plan *p, struct warren_error *err)
+{
+	return receive(p, p->stage, err);
+}
+
+static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	/*
+	 * By system call: the C library would first tell all threads of the process
+	 * it believes it is in. -EPERM: the one-id map of an ordinary user forbids
+	 * it, and his groups are not mapped anyway.
+	 */
+	long r = SYS_2(SYS_setgroups, 0, NULL);
+
+	if (r < 0 && r != -EPERM)
+		return error_errno(err, (int)-r, "setgroups");
+	r = SYS_3(SYS_setresgid, 0, 0, 0);
+	if (r == 0)
+		r = SYS_3(SYS_setresuid, 0, 0, 0);
+	if (r < 0)
+		return error_errno(err, (int)-r, "become root of the user namespace");
+	return 0;
+}
+
+static int set_network(struct native_plan *p, struct warren_error *err)
+{
+	if (p->spec->network == WARREN_NETWORK_LOOPBACK)
+		return ns_loopback(true, err);
+	return 0;
+}
+
+static int start_network(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	return ns_loopback(true, err);
+}
+
+static int stop_network(struct native_plan *p, struct warren_error *err)
+{
+	return p->spec->network == WARREN_NETWORK_NONE ? ns_loopback(false, err) : 0;
+}
+
+static int set_hostname(struct native_plan *p, struct warren_error *err)
+{
+	if (sethostname(p->hostname, strlen(p->hostname)) < 0)
+		return error_errno(err, errno, "sethostname");
+	return 0;
+}
+
+/*
+ * Of an ordinary user, whose engine may not make mounts: the cgroup's directories for
+ * init, before the root is changed and their paths are gone.
+ */
+static int copy_cgroups(struct native_plan *p, struct warren_error *err)
+{
+	struct cgroup_handle handles[CGROUP_HANDLES_MAX];
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < PROTO_DIRS; i++)
+		p->cgroups[i] = -1;
+	if (!p->cgroup)
+		return 0;
+	r = cgroup_copy_dirs(&p->engine->cgroups, p->cgroup, handles, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		p->cgroups[create_cgroup_role(&p->engine->cgroups, &handles[i]) -
+			   PROTO_ROLE_DIRS] = handles[i].fd;
+	return 0;
+}
+
+/* Out of the way of what init finds at numbers of its own. */
+static int move_away(int *fd)
+{
+	*fd = fcntl(*fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
+	return *fd < 0 ? -errno : 0;
+}
+
+/* @fd, which may be -1, and its number with init. */
+static int place_at(int fd, int number)
+{
+	if (fd < 0)
+		return close(number) < 0 && errno != EBADF ? -errno : 0;
+	return dup2(fd, number) < 0 ? -errno : 0;
+}
+
+/*
+ * Exactly /dev/null three times, the connection, the socket of a durable
+ * sandbox, its cgroup's directories (proto.h has the numbers), and all else closed by the exec.
+ */
+static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), r = 0;
+	int *moved[3 + PROTO_DIRS] = { &null, &p->control, &p->listener };
+
+	p->init = fcntl(p->engine->init_fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
+	if (p->init < 0)
+		return error_errno(err, errno, "keep init's program");
+	if (null < 0)
+		return error_errno(err, errno, "open /dev/null inside");
+	for (size_t i = 0; i < PROTO_DIRS; i++)
+		moved[3 + i] = &p->cgroups[i];
+	for (size_t i = 0; i < ARRAY_SIZE(moved) && r == 0; i++)
+		if (*moved[i] >= 0)
+			r = move_away(moved[i]);
+	for (int i = 0; i < 3 && r == 0; i++)
+		r = place_at(null, i);
+	if (r == 0)
+		r = place_at(p->control, PROTO_FD_MAKER);
+	if (r == 0)
+		r = place_at(p->listener, PROTO_FD_LISTEN);
+	for (int i = 0; i < PROTO_DIRS && r == 0; i++)
+		r = place_at(p->cgroups[i], PROTO_FD_DIRS + i);
+	if (r < 0)
+		return error_errno(err, -r, "place init's descriptors");
+	p->control = PROTO_FD_MAKER;
+	if (close_range(PROTO_FD_DIRS + PROTO_DIRS, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return error_errno(err, errno, "close_range");
+	return 0;
+}
+
+/*
+ * A part waits for long, and has copies of all that its maker has open: the
+ * connections to other sandboxes among it, whose end those wait for.
+ */
+static int keep_few(struct native_plan *p, struct warren_error *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int init = p->engine->init_fd;
+	int *kept[] = { &null, &p->control, &p->listener, &p->stage, &p->maker, &init };
+	static const int at[] = { 2, PROTO_FD_MAKER, PROTO_FD_LISTEN, 5, 6, 7 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		*kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, 8);
+		if (*kept[i] < 0)
+			return error_errno(err, errno, "keep a descriptor");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		if (dup2(*kept[i], at[i]) < 0)
+			return error_errno(err, errno, "place a descriptor");
+		*kept[i] = at[i];
+	}
+	p->init = init;
+	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || close_range(8, ~0U, 0) < 0 ||
+	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
+		return error_errno(err, errno, "close the others");
+	/* Where we are is changed with the root if it is the root, and else is the host's for ever. */
+	if (chdir("/") < 0)
+		return error_errno(err, errno, "leave the maker's directory");
+	/* Nobody inside is to look into the process that makes the mounts. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	return 0;
+}
+
+__attribute__((noreturn)) static void mounter_main(struct native_plan *p);
+
+static int start_mounter(struct native_plan *p, struct warren_error *err)
+{
+	AUTO_CLOSE int pidfd = -1;
+	pid_t pid = ns_clone(0, NS_CGROUP_SAME, &pidfd);
+
+	if (pid == 0)
+		mounter_main(p);
+	return pid < 0 ? error_errno(err, -pid, "start a process for the mounts") : 0;
+}
+
+static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	long r = SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
+
+	if (r == 0)
+		r = SYS_2(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
+	return r < 0 ? error_errno(err, (int)-r, "prctl") : caps_reduce(caps_kept, err);
+}
+
+/*
+ * init's user, before the filter that refuses it to everybody. The capabilities go over the exec
+ * as ambient ones; init ends that. -EINVAL: an ordinary user has no such id, and init stays root.
+ */
+static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	long r = SYS_2(SYS_prctl, PR_SET_KEEPCAPS, 1);
+
+	if (r == 0)
+		r = SYS_3(SYS_setresgid, INIT_ID, INIT_ID, INIT_ID);
+	if (r == -EINVAL)
+		return 0;
+	if (r == 0)
+		r = SYS_3(SYS_setresuid, INIT_ID, INIT_ID, INIT_ID);
+	if (r == -EINVAL)
+		return SYS_3(SYS_setresgid, 0, 0, 0) == 0
+			       ? 0
+			       : error_errno(err, EPERM, "stay root");
+	return r < 0 ? error_errno(err, (int)-r, "become init's user")
+		     : caps_hand_down(caps_kept, err);
+}
+
+static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
+{
+	ns_aside_tell(&p->aside);
+	return 0;
+}
+
+/* They were written long ago, unless the thread failed: then we do, and its word counts. */
+static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
+{
+	ns_aside_listen(&p->aside);
+	return 0;
+}
+
+static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
+{
+	return seccomp_load(err);
+}
+
+static int start_init(struct native_plan *p, struct warren_error *err)
+{
+	char *argv[] = { (char *)(uintptr_t) "init", NULL };
+	char *env[] = { NULL };
+
+	(void)syscall(SYS_execveat, p->init, "", argv, env, AT_EMPTY_PATH);
+	return error_errno(err, errno, "execute init");
+}
+
+enum phase {
+	BEFORE,    /* by the child, alone */
+	MEANWHILE, /* by the child, while its thread works */
+	ASIDE,     /* by the thread */
+	AFTER,     /* by the child, alone again */
+	PART,      /* by the child, of a part */
+	MOUNTER,   /* by the process that a part leaves behind */
+};
+
+struct inside_row {
+	const char *name;
+	enum phase phase;
+	int (*run)(struct native_plan *p, struct warren_error *err);
+};
+
+static const struct inside_row steps[] = {
+	{ "leave the session", BEFORE, leave_session },
+	{ "make the small namespaces", BEFORE, make_namespaces },
+	{ "set the host name", BEFORE, set_hostname },
+	{ "make the network", MEANWHILE, make_network }, /* as long as all the mounts */
+	{ "set up the network", MEANWHILE, set_network },
+	{ "hear of the id maps", MEANWHILE, hear_of_maps },
+	{ "become root inside", MEANWHILE, become_root },
+	{ "drop the capabilities", MEANWHILE, drop_capabilities }, /* none below needs
+								      them */
+	{ "become init's user", MEANWHILE, become_init_user }, /* refused by the filter */
+	{ "load the filter", MEANWHILE, load_filter }, /* it forbids most of the above */
+	{ "wait for the id maps", ASIDE,
+	  await_mounts }, /* from here on we are somebody */
+	{ "tell of the id maps", ASIDE, tell_of_maps },
+	{ "become root for it", ASIDE, become_root }, /* what it makes is root's */
+	{ "copy the layers", ASIDE,
+	  rootfs_copies }, /* without privileges; hides nothing */
+	{ "copy the cgroup's directories", ASIDE, copy_cgroups }, /* their paths are the
+								     host's */
+	{ "mount the scratch space", ASIDE, rootfs_scratch }, /* bounds what the root may
+								 grow to */
+	{ "mount the root", ASIDE, rootfs_trees },
+	{ "mount /proc", ASIDE, rootfs_proc }, /* needs the host's in sight: before the
+						  pivot */
+	{ "hide what is mounted in the trees", ASIDE, rootfs_hide },
+	{ "mount /dev", ASIDE,
+	  rootfs_dev }, /* copies the host's nodes: before the pivot */
+	{ "change the root", ASIDE,
+	  rootfs_pivot }, /* from here on every path ends inside */
+	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
+	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
+	{ "tidy the descriptors", AFTER, tidy_descriptors }, /* the child's own were among
+								them */
+	{ "start init", AFTER, start_init },
+};
+
+/* The same work, cut where the spec must be known. */
+static const struct inside_row part_steps[] = {
+	{ "leave the session", PART, leave_session },
+	{ "let go of the maker's descriptors", PART, keep_few },
+	{ "make the small namespaces", PART, make_namespaces },
+	{ "wait for the id maps", PART, await_mounts },
+	{ "become root inside", PART, become_root },
+	{ "make the network", PART, make_network },
+	{ "set up the network", PART, start_network },
+	{ "start the process for the mounts", PART, start_mounter },
+	{ "drop the capabilities", PART, drop_capabilities },
+	{ "become init's user", PART, become_init_user },
+	{ "load the filter", PART, load_filter },
+	{ "start init", PART, start_init },
+
+	{ "mount the scratch space", MOUNTER, rootfs_scratch },
+	{ "mount what is the same for all", MOUNTER, rootfs_stage },
+	{ "wait for the spec", MOUNTER, await_spec },
+	{ "set the host name", MOUNTER, set_hostname },
+	{ "take down the network", MOUNTER, stop_network },
+	{ "fit the scratch space", MOUNTER, rootfs_fit },
+	{ "mount the root", MOUNTER, rootfs_trees },
+	{ "move /proc", MOUNTER, rootfs_place_proc },
+	{ "mount /dev", MOUNTER, rootfs_dev },
+	{ "change the root", MOUNTER, rootfs_pivot },
+	{ "mount the volumes", MOUNTER, rootfs_mounts },
+	{ "seal the root", MOUNTER, rootfs_seal },
+};
+
+_Static_assert(ARRAY_SIZE(steps) <= NATIVE_STEPS_MAX &&
+		       ARRAY_SIZE(part_steps) <= NATIVE_STEPS_MAX,
+	       "native_plan.times is too small");
+
+size_t inside_n_steps(void)
+{
+	return ARRAY_SIZE(steps);
+}
+
+size_t inside_n_part_steps(void)
+{
+	return ARRAY_SIZE(part_steps);
+}
+
+struct warren_step inside_step(const struct native_plan *p, size_t i)
+{
+	const struct inside_row *row = p->part ? &part_steps[i] : &steps[i];
+	bool thread = row->phase == ASIDE || row->phase == MOUNTER;
+
+	return (struct warren_step){ row->name, p->times[i], thread ? 2 : 1 };
+}
+
+static int run_phase(struct native_plan *p, enum phase phase, struct warren_error *err)
+{
+	const struct inside_row *rows = p->part ? part_steps : steps;
+	size_t n = p->part ? ARRAY_SIZE(part_steps) : ARRAY_SIZE(steps);
+
+	for (size_t i = 0; i < n; i++) {
+		int r = 0;
+
+		if (rows[i].phase != phase)
+			continue;
+		if (p->inject == (int)i + 1 && p->crash)
+			_exit(1);
+		if (p->inject == (int)i + 1)
+			r = error_errno(err, EIO, "injected");
+		if (r == 0)
+			r = rows[i].run(p, err);
+		if (r < 0)
+			return error_wrap(err, "%s", rows[i].name);
+		if (p->engine->trace)
+			p->times[i] = clock_now();
+	}
+	return 0;
+}
+
+static int run_aside(void *ctx)
+{
+	struct native_plan *p = ctx;
+
+	return run_phase(p, ASIDE, &p->aside_err);
+}
+
+static int run_both(struct native_plan *p, struct warren_error *err)
+{
+	int r, r2;
+
+	p->aside.run = run_aside;
+	p->aside.ctx = p;
+	r = ns_aside_start(&p->aside, err);
+	if (r < 0)
+		return r;
+	r = run_phase(p, MEANWHILE, err);
+	r2 = ns_aside_join(&p->aside);
+	if (r2 < 0)
+		*err = p->aside_err;
+	return r2 < 0 ? r2 : r;
+}
+
+static void report(int sock, const struct warren_error *err)
+{
+	struct {
+		struct proto_header h;
+		struct warren_error err;
+	} msg = { .h = { .version = PROTO_VERSION, .type = PROTO_FAILED }, .err = *err };
+
+	(void)fd_send(sock, &msg, sizeof(msg), NULL, 0);
+}
+
+void inside_take_descriptors(struct native_plan *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!p->shares_fds || close_range(NATIVE_FDS_KEPT, ~0U, CLOSE_RANGE_UNSHARE) == 0)
+		return;
+	(void)error_errno(&err, errno, "take a copy of the descriptors");
+	report(p->control, &err);
+	_exit(1);
+}
+
+static void mounter_main(struct native_plan *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct proto_ready ready = { .h = { PROTO_VERSION, PROTO_READY, 0 } };
+
+	/* init's alone. */
+	(void)close(PROTO_FD_MAKER);
+	(void)close(PROTO_FD_LISTEN);
+	if (run_phase(p, MOUNTER, &err) < 0)
+		report(p->stage, &err);
+	else
+		(void)fd_send(p->stage, &ready, sizeof(ready), NULL, 0);
+	_exit(0);
+}
+
+void inside_main(struct native_plan *p)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = run_phase(p, p->part ? PART : BEFORE, &err);
+
+	if (r == 0)
+		r = run_both(p, &err);
+	if (r == 0)
+		(void)run_phase(p, AFTER, &err);
+	report(p->control, &err);
+	_exit(1);
+}

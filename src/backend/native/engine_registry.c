@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine_engine_registry.c - who is alive, which id range is whose, and what a crash left
+ *
+ *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
+ *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
+ *
+ * An engine that the caller gave a name is another matter (durable.h): no init
+ * has its lock, and what it left is removed by the next one of that name alone.
+ *
+ * The link is made before anything else of a sandbox and removed after all
+ * else: what it names can always be found by the sandbox's id. The engine and every
+ * init of it have the file open, each by itself, and locked together with the
+ * others (LOCK_SH). So it can be locked for oneself (LOCK_EX) only when the engine and
+ * all its sandboxes are dead, and what their links name may be removed. Opening an
+ * engine does that for all others. An init that unlocks what it has is one
+ * sandbox that is taken for dead, and no other.
+ *
+ * A slot is 65,536 ids. The ranges lie where systemd puts those of containers,
+ * far from those of people and below 2^31, where some programs stop. They are
+ * one id further apart: the kernel keeps users in a table by their lower bits,
+ * and all roots in one bucket make each of them slower to find.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "backend/native/durable.h"
+#include "backend/native/native.h"
+#include "base/fd.h"
+
+#define SLOT_FIRST  0x10000000U
+#define SLOT_STRIDE (NATIVE_IDS + 1)
+#define SLOT_COUNT  0x5f00U
+
+/* All that the dead engine @name left: for each of its links, what the link names. All of it? */
+static bool remove_leftovers(struct native *n, const char *name)
+{
+	bool all = true;
+	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char target[64];
+		ssize_t len =
+			readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
+
+		if (len < 0)
+			continue;
+		target[len] = '\0';
+		if (strncmp(target, name, ID_LEN) != 0 || target[ID_LEN] != '/' ||
+		    !id_valid(target + ID_LEN + 1))
+			continue;
+		/* What cannot be removed keeps its link, for the next one to try. */
+		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) < 0 ||
+		    unlinkat(n->ids_fd, e->d_name, 0) < 0)
+			all = false;
+	}
+	if (d)
+		(void)closedir(d);
+	return d && all;
+}
+
+static void sweep(struct native *n, int engines)
+{
+	int copy = openat(engines, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_CLOSE int fd = -1;
+
+		if (!id_valid(e->d_name) || strcmp(e->d_name, n->name) == 0)
+			continue;
+		fd = openat(engines, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		if (remove_leftovers(n, e->d_name))
+			(void)unlinkat(engines, e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+/* Make and lock our file. A sweeper may take it for a dead one's before the lock: again. */
+static int enrol(struct native *n, int engines, struct warren_error *err)
+{
+	for (int tries = 0; tries < 100; tries++) {
+		AUTO_CLOSE int fd = -1;
+		struct stat st;
+
+		id_make(n->name);
+		fd = openat(engines, n->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			    0600);
+		if (fd < 0 && errno == EEXIST)
+			continue;
+		if (fd < 0)
+			return error_errno(err, errno, "make a lock file");
+		if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+			continue;
+		if (fstat(fd, &st) < 0 || st.st_nlink == 0)
+			continue;
+		n->lock_fd = TAKE_FD(fd);
+		return 0;
+	}
+	return error_set(err, EBUSY, "cannot get a lock file");
+}
+
+int registry_open(struct native *n, const char *name, struct warren_error *err)
+{
+	AUTO_CLOSE int run = backend_open_run(n->run_dir, err);
+	AUTO_CLOSE int engines = -1;
+	int r;
+
+	if (run < 0)
+		return run;
+	engines = backend_open_sub(run, "engines", err);
+	if (engines < 0)
+		return engines;
+	n->ids_fd = backend_open_sub(run, "ids", err);
+	if (n->ids_fd < 0)
+		return n->ids_fd;
+	r = name ? durable_enrol(n, run, engines, name, err) : enrol(n, engines, err);
+	if (r < 0)
+		return r;
+	if (name)
+		durable_sweep(n);
+	sweep(n, engines);
+	return 0;
+}
+
+int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err)
+{
+	char path[4096 + sizeof(n->name) + 16];
+	AUTO_CLOSE int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open the lock file '%s'", path);
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return error_errno(err, errno, "lock '%s'", path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+void registry_close(struct native *n)
+{
+	char path[4096 + sizeof(n->name) + 16];
+
+	if (n->lock_fd >= 0) {
+		(void)snprintf(path, sizeof(path), "%s/engines/%s", n->run_dir, n->name);
+		if (!n->leftovers && !n->named)
+			(void)unlink(path);
+		(void)close(n->lock_fd);
+	}
+	if (n->boxes_fd >= 0)
+		(void)close(n->boxes_fd);
+	if (n->ids_fd >= 0)
+		(void)close(n->ids_fd);
+}
+
+uid_t registry_base(const struct native *n, unsigned slot)
+{
+	return n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
+}
+
+bool registry_is_range(uid_t uid)
+{
+	return uid >= SLOT_FIRST && uid < SLOT_FIRST + SLOT_COUNT * SLOT_STRIDE;
+}
+
+int registry_claim(struct native *n, struct native_box *box, struct warren_error *err)
+{
+	char target[sizeof(n->name) + ID_LEN + 2], name[16];
+	unsigned start = 0;
+
+	(void)snprintf(target, sizeof(target), "%s/%s", n->name, box->base.id);
+	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
+		start = 0;
+	for (unsigned i = 0; i < SLOT_COUNT; i++) {
+		unsigned slot = (start + i) % SLOT_COUNT;
+
+		(void)snprintf(name, sizeof(name), "%u", slot);
+		if (symlinkat(target, n->ids_fd, name) == 0) {
+			box->slot = slot;
+			box->has_slot = true;
+			box->base_id = registry_base(n, slot);
+			return 0;
+		}
+		if (errno != EEXIST)
+			return error_errno(err, errno, "note the sandbox in '%s/ids'",
+					   n->run_dir);
+	}
+	return error_set(err, EAGAIN, "all %u id ranges are in use", SLOT_COUNT);
+}
+
+void registry_release(struct native *n, struct native_box *box)
+{
+	char name[16];
+
+	if (!box->has_slot)
+		return;
+	(void)snprintf(name, sizeof(name), "%u", box->slot);
+	(void)unlinkat(n->ids_fd, name, 0);
+	box->has_slot = false;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.c - what the spec and the image say of a sandbox
+ *
+ * `host` is the image of most sandboxes. It is kept open between creates and
+ * looked at again after a second; a create that uses the older one when a newer
+ * one takes its place keeps it until it is done.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include "backend/native/create_op.h"
+#include "base/clock.h"
+
+#define PIDS_DEFAULT   1024
+#define NOFILE_DEFAULT 65536
+#define DISK_MIN       (1U << 20)
+#define MEMORY_MIN     (1U << 20)
+#define TMPFS_DEFAULT  (64U << 20)
+#define TMPFS_MIN      (64U << 10)
+#define HOST_FRESH     1000000000 /* ns */
+
+/* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
+void take_ids(const struct native *n, struct native_box *box)
+{
+	uint32_t sub =
+		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
+
+	box->n_ids = n->privileged || sub >= NATIVE_IDS ? NATIVE_IDS : 1 + sub;
+	box->groups = n->privileged || n->subuid.count > 0;
+}
+
+/*
+ * A limit that nobody insists on is left out where an ordinary user has no right to keep it. Where
+ * root cannot, the machine lacks something, and who set the limit is to hear of it.
+ */
+static bool insists(const struct making *m, uint64_t value, uint32_t wish)
+{
+	return value && (m->engine->privileged || !(m->spec->wishes & wish));
+}
+
+/*
+ * What is written to a file is counted for who writes it, and that may be the service, on
+ * behalf of a client. So all filesystems in memory together fit into the memory limit: the root, if
+ * it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that nobody asked for
+ * give way to those that somebody did.
+ */
+static int take_tmpfs(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	uint64_t memory = m->limits.memory, sum = 0, left, unsized = 0;
+
+	for (size_t i = 0; i < s->n_mounts; i++) {
+		const struct warren_mount *t = &s->mounts[i];
+
+		if (t->source)
+			continue;
+		unsized += t->size == 0;
+		if (t->size > memory - sum)
+			return error_set(
+				err, EINVAL,
+				"tmpfs '%.64s': the sizes of all tmpfs together must "
+				"be below the memory limit (%ju bytes)",
+				t->target, (uintmax_t)memory);
+		sum += t->size;
+	}
+	if (!s->disk && m->disk > (memory - sum) / (unsized ? 2 : 1))
+		m->disk = (memory - sum) / (unsized ? 2 : 1);
+	left = memory - sum;
+	if (!m->plan->on_disk) {
+		if (m->disk > left || m->disk < DISK_MIN)
+			return error_set(
+				err, EINVAL,
+				"tmpfs: beside the root's %ju bytes no more than %ju "
+				"fit into the memory limit; raise it, or ask for less",
+				(uintmax_t)(m->disk < DISK_MIN ? DISK_MIN : m->disk),
+				(uintmax_t)(memory -
+					    (m->disk < DISK_MIN ? DISK_MIN : m->disk)));
+		left -= m->disk;
+	}
+	unsized += m->plan->on_disk; /* /dev/shm */
+	/* Never more than half: so the limit can be lowered by the other. */
+	m->tmpfs = memory / 2 < TMPFS_DEFAULT ? memory / 2 : TMPFS_DEFAULT;
+	if (unsized && left / unsized < m->tmpfs)
+		m->tmpfs = left / unsized;
+	m->shm = m->plan->on_disk ? m->tmpfs : 0;
+	if (unsized && m->tmpfs < TMPFS_MIN)
+		return error_set(
+			err, EINVAL,
+			"tmpfs: nothing is left of the memory limit (%ju bytes) for "
+			"one without a size; raise it, or ask for less disk",
+			(uintmax_t)memory);
+	m->box->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
+	return 0;
+}
+
+/* Half of what all sandboxes may have is for the others. */
+static uint64_t most_pids(const struct native *n)
+{
+	return n->cgroups.pids ? n->cgroups.pids / 2 : UINT64_MAX;
+}
+
+int take_pids(const struct native *n, uint64_t pids, struct warren_error *err)
+{
+	if (pids <= most_pids(n))
+		return 0;
+	return error_set(
+		err, EINVAL,
+		"pids: a sandbox may have %ju on this machine, which is half of what "
+		"all sandboxes may have (%ju, by kernel.pid_max)",
+		(uintmax_t)most_pids(n), (uintmax_t)n->cgroups.pids);
+}
+
+static int take_nofile(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return error_errno(err, errno, "getrlimit");
+	if (s->nofile > lim.rlim_max)
+		return error_set(
+			err, EPERM,
+			"nofile: %ju is more than the %ju that this process may allow",
+			(uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
+	m->box->nofile = s->nofile                       ? s->nofile
+			 : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
+							 : NOFILE_DEFAULT;
+	return 0;
+}
+
+int take_spec(struct making *m, struct warren_error *err)
+{
+	const struct warren_spec *s = m->spec;
+	struct native *n = m->engine;
+	struct native_box *box = m->box;
+	size_t n_env = 0;
+
+	m->limits = (struct cgroup_limits){
+		.memory = s->memory ? s->memory : n->memory_default,
+		.cpu_millis = s->cpu_millis,
+		.pids = s->pids                       ? s->pids
+			: most_pids(n) < PIDS_DEFAULT ? most_pids(n)
+						      : PIDS_DEFAULT,
+		.only_limits = s->single,
+		.all = s->durable,
+	};
+	m->disk = s->disk ? s->disk : m->limits.memory / 2;
+	if (!s->disk && m->disk < DISK_MIN)
+		m->disk = DISK_MIN;
+	if (m->disk > m->limits.memory && !insists(m, s->disk, WARREN_LIMIT_DISK) &&
+	    !n->privileged)
+		m->disk = m->limits.memory / 2;
+	if (m->limits.memory < MEMORY_MIN)
+		return error_set(err, EINVAL, "memory: below 1m no process can run");
+	if (m->disk < DISK_MIN)
+		return error_set(err, EINVAL,
+				 "disk: below 1m there is no room for a root");
+	m->plan->on_disk =
+		n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
+	if (m->disk > m->limits.memory && !m->plan->on_disk)
+		return error_set(
+			err, EOPNOTSUPP,
+			"disk: without root what is written is held in memory, and a disk limit "
+			"above the memory limit (%ju bytes) cannot be kept",
+			(uintmax_t)m->limits.memory);
+	if (take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
+	    take_nofile(m, err) < 0)
+		return -err->code;
+	take_ids(n, box);
+	while (s->env && s->env[n_env])
+		n_env++;
+	box->env = calloc(n_env + 1, sizeof(*box->env));
+	box->workdir = strdup(s->workdir ? s->workdir : "/");
+	box->hostname = strdup(s->hostname ? s->hostname : box->base.id);
+	if (!box->env || !box->workdir || !box->hostname)
+		return error_errno(err, ENOMEM, "take the spec");
+	for (size_t i = 0; i < n_env; i++) {
+		box->env[i] = strdup(s->env[i]);
+		if (!box->env[i])
+			return error_errno(err, ENOMEM, "take the spec");
+	}
+	return 0;
+}
+
+/* What was asked for and cannot be enforced is refused; what is by default is left out. */
+int take_limits(struct making *m, struct warren_error *err)
+{
+	const struct {
+		enum cgroup_controller controller;
+		bool asked;
+		const char *what;
+		uint64_t *limit;
+	} wants[] = {
+		{ CGROUP_MEMORY, insists(m, m->spec->memory, WARREN_LIMIT_MEMORY),
+		  "memory", &m->limits.memory },
+		{ CGROUP_CPU, insists(m, m->spec->cpu_millis, WARREN_LIMIT_CPU), "cpus",
+		  &m->limits.cpu_millis },
+		{ CGROUP_PIDS, insists(m, m->spec->pids, WARREN_LIMIT_PIDS), "pids",
+		  &m->limits.pids },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
+		if (cgroup_has(&m->engine->cgroups, wants[i].controller))
+			continue;
+		if (wants[i].asked)
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: a limit cannot be enforced here: %s; see 'warren doctor'",
+				wants[i].what,
+				m->engine->cgroups.why[0] ? m->engine->cgroups.why
+							  : "the controller is missing");
+		*wants[i].limit = 0;
+	}
+	return 0;
+}
+
+/* A disk that was asked for is one that can be filled; by default it is a bound, no more. */
+int take_disk(struct making *m, struct warren_error *err)
+{
+	const char *dir = m->engine->state_dir;
+	struct statvfs fs;
+	uint64_t left;
+
+	if (!m->plan->on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
+		return 0;
+	left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (left < m->disk)
+		return error_set(err, ENOSPC,
+				 "'%s' has %ju bytes left, the disk is to hold %ju", dir,
+				 (uintmax_t)left, (uintmax_t)m->disk);
+	return 0;
+}
+
+/* The image's variables before the spec's: the last of a name counts. */
+static int prepend_env(struct native_box *box, char **first)
+{
+	size_t a = 0, b = 0;
+	char **both;
+
+	while (first[a])
+		a++;
+	while (box->env[b])
+		b++;
+	both = calloc(a + b + 1, sizeof(*both));
+	if (!both)
+		return -ENOMEM;
+	for (size_t i = 0; i < a; i++)
+		both[i] = TAKE_PTR(first[i]);
+	(void)memcpy(both + a, box->env, b * sizeof(*both));
+	free(box->env);
+	box->env = both;
+	return 0;
+}
+
+/* What the image says of how it is run, where the spec says nothing. */
+static int take_config(struct making *m, struct warren_error *err)
+{
+	struct image *image = &m->plan->image;
+	struct store_image *c = &image->config;
+	struct native_box *box = m->box;
+	size_t len = 0;
+
+	if (!image->has_config)
+		return 0;
+	for (char **v = c->volumes; *v; v++) {
+		if ((*v)[0] != '/' || len + strlen(*v) + 2 > sizeof(m->plan->volumes))
+			return error_set(err, EINVAL,
+					 "its volume '%s' is no path, or one too many",
+					 *v);
+		(void)strcpy(m->plan->volumes + len, *v);
+		len += strlen(*v) + 1;
+	}
+	if (!m->spec->workdir && c->workdir[0] == '/') {
+		free(box->workdir);
+		box->workdir = TAKE_PTR(c->workdir);
+	}
+	box->base.entrypoint = TAKE_PTR(c->entrypoint);
+	box->base.cmd = TAKE_PTR(c->cmd);
+	box->image_lock = TAKE_FD(c->lock);
+	return prepend_env(box, c->env) < 0
+		       ? error_errno(err, ENOMEM, "take its environment")
+		       : 0;
+}
+
+static void host_put(struct native_host *host)
+{
+	if (!host || __atomic_sub_fetch(&host->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	image_close(&host->image);
+	free(host);
+}
+
+static int host_open(struct native *n, struct native_host **ret, struct warren_error *err)
+{
+	struct native_host *host = calloc(1, sizeof(*host));
+	int r;
+
+	if (!host)
+		return error_errno(err, ENOMEM, "open the image");
+	host->refs = 2; /* the engine's and the caller's */
+	host->checked = clock_now();
+	r = image_open("host", n->state_dir, &host->image, err);
+	if (r < 0) {
+		free(host);
+		return r;
+	}
+	*ret = host;
+	return 0;
+}
+
+/* One that is fresh, to be put back. Several threads may be here. */
+static int host_take(struct native *n, struct native_host **ret, struct warren_error *err)
+{
+	struct native_host *old = NULL;
+	int r = 0;
+
+	(void)pthread_mutex_lock(&n->lock);
+	if (n->host && clock_now() - n->host->checked <= HOST_FRESH) {
+		(void)__atomic_add_fetch(&n->host->refs, 1, __ATOMIC_RELAXED);
+		*ret = n->host;
+	} else {
+		r = host_open(n, ret, err);
+		if (r == 0) {
+			old = n->host;
+			n->host = *ret;
+		}
+	}
+	(void)pthread_mutex_unlock(&n->lock);
+	host_put(old);
+	return r;
+}
+
+void take_forget_host(struct native *n)
+{
+	host_put(TAKE_PTR(n->host));
+}
+
+int take_image(struct making *m, struct warren_error *err)
+{
+	const char *ref = m->spec->image ? m->spec->image : "host";
+	struct native *n = m->engine;
+	int r;
+
+	if (strcmp(ref, "host") != 0) {
+		r = image_open(ref, n->state_dir, &m->plan->image, err);
+		m->own_image = r == 0;
+		return r < 0 ? r : take_config(m, err);
+	}
+	r = host_take(n, &m->host, err);
+	if (r == 0)
+		m->plan->image = m->host->image;
+	return r;
+}
+
+void take_done(struct making *m)
+{
+	if (m->own_image) {
+		/* A copy: the child may not have read the plan yet. */
+		struct image own = m->plan->image;
+
+		image_close(&own);
+	}
+	m->own_image = false;
+	host_put(TAKE_PTR(m->host));
+}
+
+static int open_in_image(void *ctx, const char *path)
+{
+	return image_open_file(ctx, path);
+}
+
+int take_user(struct making *m, struct warren_error *err)
+{
+	struct native_box *box = m->box;
+	const struct image *image = &m->plan->image;
+	const char *user = m->spec->user;
+	int r;
+
+	if (!user && image->has_config && image->config.user[0])
+		user = image->config.user;
+	r = user_resolve(user, open_in_image, &m->plan->image, &box->user, err);
+
+	if (r < 0)
+		return r;
+	if (!m->engine->privileged && m->engine->subuid.count == 0 && box->user.uid != 0)
+		return error_set(
+			err, EOPNOTSUPP,
+			"user '%s': without root and without a range in /etc/subuid and "
+			"/etc/subgid a sandbox has one user, root; see 'warren doctor'",
+			user);
+	if (!idmap_has(m->engine, box, box->user.uid, box->user.gid))
+		return error_set(err, EINVAL,
+				 "user '%s' (%u:%u) has no id in a sandbox: below %u",
+				 user, box->user.uid, box->user.gid, NATIVE_IDS);
+	return 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prepared.c - what any sandbox needs, made ahead
+ *
+ * Most of the time of a create goes into what is the same whatever the spec says:
+ * namespaces, the network above all, cgroups, a filtered and waiting init, a
+ * masked /proc. A part is all of that, made by the first table below when there is time;
+ * the second makes a sandbox of it: limits, layers, volumes, host name. No part has been
+ * anybody's sandbox before, and none is used twice.
+ *
+ * A part has the id of the sandbox that it will be, its range of ids and its
+ * socket. Nobody was told of it: it has no state and is not kept (durable.h), so
+ * that it ends with its maker, and the next engine of the name removes the rest.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+
+#include "backend/native/create_op.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define STAGED_DISK   (64U << 20) /* until the spec comes */
+#define INJECT_MAKE   1001        /* numbers of steps, for tests */
+#define INJECT_FINISH 1101
+#define INJECT_INSIDE 1200
+
+struct native_part {
+	struct native_part *next;
+	struct making m;
+};
+
+/* -------------------------------------------------------------------- making */
+
+/* What is known of the spec beforehand. */
+static const struct warren_spec any = { .durable = true };
+
+static int say_mapped(struct making *m, struct warren_error *err)
+{
+	struct proto_header h = { .version = PROTO_VERSION, .type = PROTO_MOUNTS };
+	int r = fd_send(m->box->control, &h, sizeof(h), NULL, 0);
+
+	return r < 0 ? error_errno(err, -r, "tell that the ids are mapped") : 0;
+}
+
+static const struct making_step make_steps[] = {
+	{ "claim an id range", create_claim },
+	{ "make the cgroup", create_cgroup_before },
+	{ "start the child", create_child },
+	{ "write the id maps", create_maps, true },
+	{ "tell the child", say_mapped, true },
+	{ "make the cgroup meanwhile", create_cgroup_meanwhile, true },
+	{ "configure init", create_configure, true },
+	{ "wait for init", create_ready },
+};
+
+_Static_assert(ARRAY_SIZE(make_steps) <= MAKING_STEPS_MAX, "making.outside is too small");
+
+static int make(struct native *n, struct native_part *part, struct warren_error *err)
+{
+	struct making *m = &part->m;
+	int r = making_begin(m, n, NULL, err);
+
+	if (r < 0)
+		return r;
+	m->spec = &any;
+	m->limits = (struct cgroup_limits){ .all = true };
+	m->disk = STAGED_DISK;
+	m->plan->part = true;
+	m->plan->inject = n->inject.step - INJECT_INSIDE;
+	m->plan->crash = n->inject.crash;
+	take_ids(n, m->box);
+	r = making_run(m, make_steps, ARRAY_SIZE(make_steps), INJECT_MAKE, err);
+	r = making_hear_child(m, r, err);
+	if (r < 0)
+		making_end(m, r);
+	return r;
+}
+
+int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	struct native *n = state;
+	struct native_part *part, **last;
+	int r;
+
+	if (!n->privileged || !n->named)
+		return error_set(err, EOPNOTSUPP,
+				 "only a named engine of root's makes parts ahead");
+	part = calloc(1, sizeof(*part));
+	if (!part)
+		return error_errno(err, ENOMEM, "make a part");
+	r = make(n, part, err);
+	if (r < 0) {
+		free(part);
+		return r;
+	}
+	(void)strcpy(ret_id, part->m.box->base.id);
+	(void)pthread_mutex_lock(&n->lock);
+	for (last = &n->parts; *last; last = &(*last)->next)
+		;
+	*last = part;
+	(void)pthread_mutex_unlock(&n->lock);
+	return 0;
+}
+
+struct native_part *part_take(struct native *n, const char *id)
+{
+	struct native_part *part = NULL, **p;
+
+	(void)pthread_mutex_lock(&n->lock);
+	for (p = &n->parts; *p; p = &(*p)->next)
+		if (!id || strcmp((*p)->m.box->base.id, id) == 0)
+			break;
+	part = *p;
+	if (part)
+		*p = part->next;
+	(void)pthread_mutex_unlock(&n->lock);
+	return part;
+}
+
+/*
+ * To end is what takes a part long, most of all its network namespace, and the kernel ends many
+ * as fast as one: so all are killed before the first is waited for.
+ */
+size_t part_drop(void *state, size_t n)
+{
+	struct native_part *going = NULL, **last = &going;
+	size_t done = 0;
+
+	for (struct native_part *part; done < n && (part = part_take(state, NULL));
+	     done++) {
+		if (part->m.box->pidfd >= 0)
+			(void)pidfd_send_signal(part->m.box->pidfd, SIGKILL, NULL, 0);
+		part->next = NULL;
+		*last = part;
+		last = &part->next;
+	}
+	while (going) {
+		struct native_part *part = going;
+
+		going = part->next;
+		making_end(&part->m, -ECANCELED);
+		free(part);
+	}
+	return done;
+}
+
+/* ----------------------------------------------------------------- finishing */
+
+static const char *put_text(struct native_plan *p, size_t *used, const char *s)
+{
+	char *to = p->text + *used;
+	size_t size = strlen(s) + 1;
+
+	if (size > sizeof(p->text) - *used)
+		return NULL;
+	*used += size;
+	return memcpy(to, s, size);
+}
+
+/* What the process that makes the mounts must know, in memory that both share. */
+static int share_spec(struct making *m, struct warren_error *err)
+{
+	struct native_plan *p = m->plan;
+	size_t used = 0;
+	bool fits;
+
+	p->asked = (struct warren_spec){
+		.mounts = p->mounts,
+		.n_mounts = m->spec->n_mounts,
+		.network = m->spec->network,
+		.read_only = m->spec->read_only,
+	};
+	p->hostname = put_text(p, &used, m->box->hostname);
+	fits = p->hostname != NULL;
+	for (size_t i = 0; fits && i < m->spec->n_mounts; i++) {
+		const struct warren_mount *from = &m->spec->mounts[i];
+		struct warren_mount *to = &p->mounts[i];
+
+		*to = *from;
+		to->target = put_text(p, &used, from->target);
+		to->source = from->source ? put_text(p, &used, from->source) : NULL;
+		fits = to->target && (to->source || !from->source);
+	}
+	p->disk = m->disk;
+	p->shm = m->shm;
+	p->tmpfs = m->tmpfs;
+	p->spec = &p->asked;
+	return fits ? 0 : error_set(err, ENAMETOOLONG, "the paths of its mounts");
+}
+
+/* Its cgroup has no limits yet, and nothing is in it. */
+static int limit(struct making *m, struct warren_error *err)
+{
+	struct cgroup_limits none = { .memory = m->limits.memory ? UINT64_MAX : 0 };
+
+	m->limits.all = true;
+	if (!m->box->has_cgroup)
+		return 0;
+	return cgroup_update(&m->engine->cgroups, m->box->base.id, &none, &m->limits,
+			     err);
+}
+
+/* It says READY or what failed; its end alone is that of a part that died while it waited. */
+static int await_mounts(struct making *m, struct warren_error *err)
+{
+	struct {
+		struct proto_header h;
+		struct warren_error err;
+	} msg = { 0 };
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
+
+	/* It ended without having read all: that is told first, and its words after. */
+	if (n == -ECONNRESET)
+		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
+	if (n <= 0)
+		return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the mounts");
+	if (msg.h.type == PROTO_READY)
+		return 0;
+	if (n != sizeof(msg) || msg.h.type != PROTO_FAILED || msg.err.code <= 0)
+		return error_set(err, EPROTO, "wait for the mounts: a garbled answer");
+	msg.err.msg[sizeof(msg.err.msg) - 1] = '\0';
+	*err = msg.err;
+	return -err->code;
+}
+
+static int send_layers(struct making *m, struct warren_error *err)
+{
+	int r = create_send_mounts(m, m->stage, err);
+
+	/* Gone before: it may have said why. */
+	return r == -EPIPE ? await_mounts(m, err) : r;
+}
+
+/* The root is there: init has its descriptors from it, and holds the image's lock. */
+static int say_rooted(struct making *m, struct warren_error *err)
+{
+	struct proto_config msg = { .h = { .version = PROTO_VERSION,
+					   .type = PROTO_CONFIG },
+				    .flags = PROTO_CONFIG_ROOTED };
+	int lock = m->box->image_lock, r;
+
+	if (lock >= 0)
+		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
+	r = fd_send(m->box->control, &msg, sizeof(msg), &lock, msg.n);
+	return r < 0 ? error_errno(err, -r, "configure init") : 0;
+}
+
+static const struct making_step finish_steps[] = {
+	{ "take the spec", take_spec },
+	{ "check the limits", take_limits },
+	{ "check the disk", take_disk },
+	{ "open the image", take_image },
+	{ "find the user", take_user },
+	{ "share the spec", share_spec },
+	{ "send the layers", send_layers }, /* they are mounted while we go on */
+	{ "limit the cgroup", limit },
+	{ "say what is in force", create_describe },
+	{ "wait for the mounts", await_mounts },
+	{ "configure init", say_rooted },
+	{ "note it for others", create_note },
+	{ "keep it", create_keep },
+};
+
+_Static_assert(ARRAY_SIZE(finish_steps) <= MAKING_STEPS_MAX,
+	       "making.outside is too small");
+
+static bool is_dead(const struct native_box *box)
+{
+	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int part_finish(struct native_part *part, const struct warren_spec *spec,
+		struct backend_box **ret_box, struct warren_error *err)
+{
+	struct making *m = &part->m;
+	int r;
+
+	m->spec = spec;
+	m->started = clock_now();
+	m->n_outside = 0;
+	r = making_run(m, finish_steps, ARRAY_SIZE(finish_steps), INJECT_FINISH, err);
+	if (r == 0)
+		*ret_box = &m->box->base;
+	else if (is_dead(m->box))
+		r = -EPIPE;
+	making_end(m, r);
+	free(part);
+	return r;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vfork_helper.c - our thread and memory for the child, and a thread for what is to be done meanwhile
+ *
+ *	the caller's thread	the thread			the child
+ *	starts the thread,
+ *	makes the child		waits for the child		says that it runs
+ *	(it has our stack	maps its ids, sends the		makes its namespaces,
+ *	and our errno)		layers, makes the cgroup	mounts
+ *	waits for the thread					becomes init
+ *
+ * The child writes to nothing that is ours but the plan, and ends by itself when it fails.
+ * If the thread fails, it kills the child, for whom the caller waits.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+
+#include "backend/native/create_op.h"
+
+#define STACK_SIZE (512U << 10) /* that of a C library may be small */
+
+enum {
+	CHILD_AWAITED,
+	CHILD_RUNS,
+	CHILD_FAILED
+};
+
+struct loan {
+	struct making *m;
+	struct ns_child child;
+	uint32_t state;
+	int result;
+	struct warren_error err;
+};
+
+static void run_child(void *ctx)
+{
+	struct loan *b = ctx;
+
+	/* Before anybody goes on and closes what it needs. */
+	inside_take_descriptors(b->m->plan);
+	ns_reach(&b->state, CHILD_RUNS);
+	/* Its copy, if that is not above: or we would never see its end. */
+	(void)close(b->m->box->control);
+	inside_main(b->m->plan);
+}
+
+static void *run_thread(void *ctx)
+{
+	struct loan *b = ctx;
+	struct making *m = b->m;
+
+	if (ns_await(&b->state, CHILD_RUNS) == CHILD_FAILED)
+		return NULL;
+	create_child_started(m, &b->child);
+	making_mark(m);
+	b->result =
+		making_run(m, m->meanwhile, m->n_meanwhile, m->first_meanwhile, &b->err);
+	if (b->result < 0)
+		(void)pidfd_send_signal(m->box->pidfd, SIGKILL, NULL, 0);
+	return NULL;
+}
+
+/* No signal handler of the program's runs in it. */
+static int start_thread(struct loan *b, pthread_t *ret_thread)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int r = pthread_attr_init(&attr);
+
+	if (r != 0)
+		return -r;
+	(void)sigfillset(&all);
+	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(ret_thread, &attr, run_thread, b);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return -r;
+}
+
+int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err)
+{
+	struct loan b = {
+		.m = m,
+		.child = { .pidfd = -1, .run = run_child, .ctx = &b },
+		.err = WARREN_ERROR_INIT,
+	};
+	pthread_t thread = 0;
+	int r = start_thread(&b, &thread);
+
+	if (r < 0)
+		return error_errno(err, -r, "start a thread");
+	r = ns_clone_as(m->box->base_id, flags, cgroup, &b.child);
+	/* It may have been killed before it ran. */
+	if (r < 0 || __atomic_load_n(&b.state, __ATOMIC_ACQUIRE) == CHILD_AWAITED)
+		ns_reach(&b.state, r < 0 ? CHILD_FAILED : CHILD_RUNS);
+	(void)pthread_join(thread, NULL);
+	m->meanwhile_done = true;
+	if (r < 0)
+		return error_errno(err, -r, "start a process in namespaces of its own");
+	if (b.result < 0)
+		*err = b.err;
+	return b.result;
+}

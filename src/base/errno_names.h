@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errno_errno_names.h - what errors and signals are called */
+#ifndef BASE_ERRNO_NAMES_H
+#define BASE_ERRNO_NAMES_H
+
+/* "ENOENT", or NULL for a number that is no error. */
+const char *errno_name(int code);
+
+/* "TERM", or NULL for a number that is no signal with a name of its own. */
+const char *signal_abbrev(int sig);
+
+#endif /* BASE_ERRNO_NAMES_H */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libexec.c - finding the programs that belong to this one */
+#include "base/libexec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool try(const char *dir, size_t len, const char *name, char path[PATH_MAX])
+{
+	int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)len, dir, name);
+
+	return n > 0 && n < PATH_MAX && access(path, X_OK) == 0;
+}
+
+int beside_find(const char *name, char ret_path[PATH_MAX], struct warren_error *err)
+{
+	const char *asked = secure_getenv("WARREN_LIBEXEC");
+	char self[PATH_MAX];
+	ssize_t n;
+
+	if (asked && *asked) {
+		if (try(asked, strlen(asked), name, ret_path))
+			return 0;
+		return error_errno(err, errno, "find %s in WARREN_LIBEXEC, '%s'", name,
+				   asked);
+	}
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n > 0) {
+		const char *slash;
+
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		if (slash && try(self, (size_t)(slash - self), name, ret_path))
+			return 0;
+	}
+	if (try(WARREN_LIBEXECDIR, strlen(WARREN_LIBEXECDIR), name, ret_path))
+		return 0;
+	return error_errno(
+		err, errno,
+		"find the program %s, which belongs to warren, beside it or in %s", name,
+		WARREN_LIBEXECDIR);
+}

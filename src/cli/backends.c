@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backends.c - warren-serve as a child: lines of "name kind tier settings", or why not */
+#include "cli/backends.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/libexec.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "cli/command.h"
+
+#define TEXT_MAX (1U << 20)
+#define SAID_BY  "warren serve: "
+
+static int spawn(const char *path, const char *const *argv, int out, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t actions;
+	int r = posix_spawn_file_actions_init(&actions);
+
+	if (r != 0)
+		return -r;
+	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+					     O_RDONLY, 0);
+	/* What it says is either what was asked for, or why not. */
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+	if (r == 0)
+		r = posix_spawn(ret_pid, path, &actions, NULL,
+				(char *const *)(uintptr_t)argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return -r;
+}
+
+/* All that it says; its status, or -errno. */
+static int ask(const char *const *argv, struct buf *out, struct warren_error *err)
+{
+	AUTO_CLOSE int in = -1, end = -1;
+	char path[PATH_MAX], piece[4096];
+	int fds[2], status = 0, r = beside_find("warren-serve", path, err);
+	pid_t pid = -1;
+	ssize_t n;
+
+	if (r < 0)
+		return r;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	in = fds[0];
+	end = fds[1];
+	r = spawn(path, argv, end, &pid);
+	if (r < 0)
+		return error_errno(err, -r, "start %s", path);
+	(void)close(TAKE_FD(end));
+	while ((n = read(in, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			buf_add(out, piece, (size_t)n);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (out->failed || !out->data)
+		return error_set(err, EIO, "%s said nothing of use", path);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_FAILED;
+}
+
+/* The next word of a line, which a blank ends; the rest of it for the last. */
+static const char *next_word(char **at, bool last)
+{
+	char *word = *at, *blank = last ? NULL : strchr(word, ' ');
+
+	if (blank)
+		*blank = '\0';
+	*at = blank ? blank + 1 : word + strlen(word);
+	return word;
+}
+
+static int read_places(const char *const *argv, struct places *ret,
+		       struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(TEXT_MAX);
+	struct places p = { 0 };
+	char *line, *rest = NULL;
+	int status = ask(argv, &out, err);
+
+	if (status < 0)
+		return status;
+	if (status > 0) {
+		const char *said = out.data ? out.data : "no reason was given";
+
+		if (out.data)
+			out.data[strcspn(out.data, "\n")] = '\0';
+		if (strncmp(said, SAID_BY, strlen(SAID_BY)) == 0)
+			said += strlen(SAID_BY);
+		return error_set(err, ENODEV, "%s", said);
+	}
+	p.text = TAKE_PTR(out.data);
+	for (line = strtok_r(p.text, "\n", &rest); line && p.n < PLACES_MAX;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		struct place *v = &p.v[p.n++];
+
+		v->name = next_word(&line, false);
+		v->kind = next_word(&line, false);
+		v->tier = next_word(&line, false);
+		v->settings = next_word(&line, true);
+	}
+	*ret = p;
+	return 0;
+}
+
+/* The file that the service reads by default, or the one that the user names. */
+static const char *config_option(void)
+{
+	static char option[PATH_MAX + 16];
+	const char *file = getenv("WARREN_CONFIG");
+	int n = file && *file ? snprintf(option, sizeof(option), "--config=%s", file) : 0;
+
+	return n > 0 && n < (int)sizeof(option) ? option : NULL;
+}
+
+int places_read(struct places *ret, struct warren_error *err)
+{
+	const char *const argv[] = { "serve", "--show-backends", config_option(), NULL };
+
+	return read_places(argv, ret, err);
+}
+
+int places_choose(const char *backend, const char *tier, struct places *ret,
+		  struct warren_error *err)
+{
+	AUTO_BUF struct buf which = BUF_INIT(256);
+	const char *argv[] = { "serve", "--show-backend", NULL, config_option(), NULL };
+	int r;
+
+	buf_printf(&which, "%s:%s", backend ? backend : "", tier ? tier : "");
+	if (which.failed)
+		return error_set(err, ENAMETOOLONG,
+				 "the name of the backend is too long");
+	argv[2] = which.data;
+	r = read_places(argv, ret, err);
+	if (r == 0 && ret->n != 1) {
+		places_done(ret);
+		return error_set(err, EIO, "warren-serve names no backend");
+	}
+	return r;
+}
+
+void places_done(struct places *p)
+{
+	free(p->text);
+	*p = (struct places){ 0 };
+}

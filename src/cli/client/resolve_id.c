@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * resolve_id.c - which one is meant: by id, by name, or by the beginning of an id
+ *
+ * A whole id is taken at its word, without a question to the service: it will
+ * say itself when there is none. Of a beginning there must be exactly one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client/commands.h"
+
+#define ALPHABET     "0123456789bcdfghjklmnpqrstvwxyz"
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define NAME_MAX_LEN 63
+
+struct search {
+	const char *word;
+	char id[ID_LEN + 1];
+	unsigned found;
+};
+
+static bool is_id(const char *word)
+{
+	return strlen(word) == ID_LEN && strspn(word, ALPHABET) == ID_LEN;
+}
+
+static int consider(void *arg, json_t *item)
+{
+	struct search *s = arg;
+	const char *id = text_of(item, "id");
+
+	if (s->word && strncmp(id, s->word, strlen(s->word)) != 0)
+		return 0;
+	s->found++;
+	(void)snprintf(s->id, sizeof(s->id), "%s", id);
+	return 0;
+}
+
+static int judge(const struct search *s, const char *what, char ret_id[ID_LEN + 1],
+		 struct warren_error *err)
+{
+	if (s->found == 0)
+		return error_set(err, ENOENT, "there is no %s '%.100s'", what, s->word);
+	if (s->found > 1)
+		return error_set(
+			err, EEXIST,
+			"'%.100s' is ambiguous (%u matches): use more of the id of the %s",
+			s->word, s->found, what);
+	(void)memcpy(ret_id, s->id, sizeof(s->id));
+	return 0;
+}
+
+static bool is_name(const char *word)
+{
+	size_t n = strlen(word);
+
+	return n > 0 && n <= NAME_MAX_LEN && strspn(word, NAME_LETTERS) == n &&
+	       word[0] != '-' && word[n - 1] != '-';
+}
+
+int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+		 struct warren_error *err)
+{
+	struct search s = { 0 };
+	char path[128];
+	int r = 0;
+
+	if (is_id(word)) {
+		(void)memcpy(ret_id, word, ID_LEN + 1);
+		return 0;
+	}
+	if (!is_name(word))
+		return error_set(err, EINVAL,
+				 "'%.100s' is neither an id nor a name of a sandbox "
+				 "('warren ls' lists them)",
+				 word);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes?name=%s", word);
+	r = client_list(c, path, "sandboxes", consider, &s, err);
+	if (r == 0 && s.found > 1)
+		return error_set(err, EEXIST, "%u sandboxes are called '%s': use an id",
+				 s.found, word);
+	s.word = word;
+	if (r == 0 && s.found == 0)
+		r = client_list(c, "/v1/sandboxes", "sandboxes", consider, &s, err);
+	return r < 0 ? r : judge(&s, "sandbox", ret_id, err);
+}
+
+/* Of a list at @path: its elements are called @what. */
+static int find_listed(struct client *c, const char *path, const char *what,
+		       const char *word, struct search *s, struct warren_error *err)
+{
+	char list[32];
+
+	/* The beginning of all of them is what a variable without a value is: nobody meant that. */
+	if (word && !*word)
+		return error_set(err, EINVAL, "'' is not the id of %s %s",
+				 what[0] == 'e' ? "an" : "a", what);
+	s->word = word;
+	(void)snprintf(list, sizeof(list), "%ss", what);
+	if (word && is_id(word)) {
+		s->found = 1;
+		(void)memcpy(s->id, word, ID_LEN + 1);
+		return 0;
+	}
+	return client_list(c, path, list, consider, s, err);
+}
+
+int find_exec(struct client *c, const char *sandbox, const char *word,
+	      char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	struct search s = { 0 };
+	char path[128];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/execs", sandbox);
+	r = find_listed(c, path, "exec", word, &s, err);
+	if (r < 0)
+		return r;
+	if (word)
+		return judge(&s, "exec", ret_id, err);
+	if (s.found == 0)
+		return error_set(err, ENOENT, "nothing was run in '%s' yet", sandbox);
+	(void)memcpy(ret_id, s.id, sizeof(s.id)); /* the last of the list is the newest */
+	return 0;
+}
+
+int find_session(struct client *c, const char *sandbox, const char *word,
+		 char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	struct search s = { 0 };
+	char path[128];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
+	r = find_listed(c, path, "session", word, &s, err);
+	return r < 0 ? r : judge(&s, "session", ret_id, err);
+}
+
+int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+	       struct warren_error *err)
+{
+	struct search s = { 0 };
+	int r = find_listed(c, "/v1/tokens", "token", word, &s, err);
+
+	return r < 0 ? r : judge(&s, "token", ret_id, err);
+}
+
+/* -------------------------------------------------------------- completion */
+
+static int put_candidate(void *arg, json_t *item)
+{
+	struct buf *out = arg;
+	const char *name = text_of(item, "name");
+
+	if (*name)
+		buf_printf(out, "%s\t%s\n", name, text_of(item, "id"));
+	buf_printf(out, "%s\t%s %s\n", text_of(item, "id"), text_of(item, "state"),
+		   text_of(item, "image"));
+	return 0;
+}
+
+void complete_sandboxes(int at, struct buf *out)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+
+	(void)at;
+	if (client_open(&c, &ignored) == 0)
+		(void)!client_list(c, "/v1/sandboxes", "sandboxes", put_candidate, out,
+				   &ignored);
+}
+
+void complete_sandbox(int at, struct buf *out)
+{
+	if (at == 0)
+		complete_sandboxes(at, out);
+}

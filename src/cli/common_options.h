@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * common_options.h - rows of tables of options that several commands have, each written once
+ *
+ *	{ "Limits", OPT_MEMORY(FIELD(memory)) },
+ *
+ * What differs from command to command is an argument: a value that works, and what the help
+ * says of it.
+ */
+#ifndef CLI_COMMON_OPTIONS_H
+#define CLI_COMMON_OPTIONS_H
+
+#include "cli/opts.h"
+#include "cli/values.h"
+
+/* clang-format off */
+#define OPT_IMAGE(works, says, at) \
+	"image", 0, "IMAGE", (works), \
+	(says), value_image, (at)
+#define OPT_PULL(at) \
+	"pull", 0, "WHEN", "always", \
+	"missing (the default), always, or never", value_pull, (at)
+#define OPT_PLATFORM(at) \
+	"platform", 0, "OS/ARCH", "linux/arm64", \
+	"of several, which to pull (default: this machine's)", value_platform, (at)
+#define OPT_BACKEND(works, says, at) \
+	"backend", 0, "NAME", (works), \
+	(says), opt_text, (at)
+#define OPT_TIER(works, says, at) \
+	"tier", 0, "TIER", (works), \
+	(says), opt_text, (at)
+#define OPT_NAME(says, at) \
+	"name", 0, "NAME", "rollout-42", \
+	(says), opt_text, (at)
+#define OPT_HOSTNAME(says, at) \
+	"hostname", 0, "NAME", "burrow", \
+	(says), value_hostname, (at)
+#define OPT_NETWORK(at) \
+	"network", 0, "MODE", "none", \
+	"loopback (the default), or none", value_network, (at)
+#define OPT_READ_ONLY(at) \
+	"read-only", 0, NULL, NULL, \
+	"let nothing write to the root", opt_flag, (at)
+#define OPT_VOLUME(works, says, at) \
+	"volume", 'v', "SRC:DST[:ro]", (works), \
+	(says), value_volume, (at)
+#define OPT_TMPFS(at) \
+	"tmpfs", 0, "DST[:size=SIZE]", "/scratch:size=64m", \
+	"an empty tmpfs at DST", value_tmpfs, (at)
+#define OPT_ENV(at) \
+	"env", 'e', "NAME[=VALUE]", "DEBUG=1", \
+	"a variable; without a value: the caller's", value_env, (at)
+#define OPT_ENV_FILE(at) \
+	"env-file", 0, "FILE", "./settings.env", \
+	"variables, one on a line", value_env_file, (at)
+#define OPT_WORKDIR(says, at) \
+	"workdir", 'w', "DIR", "/work", \
+	(says), value_workdir, (at)
+#define OPT_USER(says, at) \
+	"user", 'u', "USER", "1000:1000", \
+	(says), value_user, (at)
+#define OPT_SHELL(at) \
+	"shell", 0, "SHELL", "bash", \
+	"a name or a path (default: bash if the image has it, else sh)", opt_text, (at)
+#define OPT_INTERACTIVE(at) \
+	"interactive", 'i', NULL, NULL, \
+	"pass stdin on (else it is /dev/null)", opt_flag, (at)
+#define OPT_TTY(at) \
+	"tty", 't', NULL, NULL, \
+	"give it a terminal", opt_flag, (at)
+#define OPT_MEMORY(at) \
+	"memory", 'm', "SIZE", "512m", \
+	"memory, without swap", value_size, (at)
+#define OPT_CPUS(at) \
+	"cpus", 0, "N", "1.5", \
+	"processors", opt_cpus, (at)
+#define OPT_PIDS(at) \
+	"pids", 0, "N", "100", \
+	"processes and threads", value_pids, (at)
+#define OPT_DISK(at) \
+	"disk", 0, "SIZE", "1g", \
+	"what writes to the root may take", value_size, (at)
+#define OPT_NOFILE(at) \
+	"nofile", 0, "N", "1024", \
+	"open files of each process", value_nofile, (at)
+#define OPT_TIMEOUT(says, at) \
+	"timeout", 0, "DURATION", "30s", \
+	(says), opt_duration, (at)
+#define OPT_LABEL(says, at) \
+	"label", 'l', "KEY[=VALUE]", "team=search", \
+	(says), value_word, (at)
+#define OPT_STATE(says, at) \
+	"state", 's', "STATE", "running", \
+	(says), value_word, (at)
+#define OPT_SANDBOX(says, at) \
+	"sandbox", 0, "SANDBOX", "k3f9x2m7qd1w", \
+	(says), opt_text, (at)
+#define OPT_QUIET(says, at) \
+	"quiet", 'q', NULL, NULL, \
+	(says), opt_flag, (at)
+#define OPT_JSON(says, at) \
+	"json", 0, NULL, NULL, \
+	(says), opt_flag, (at)
+/* clang-format on */
+
+#endif /* CLI_COMMON_OPTIONS_H */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec_exec_helper.c - becoming one of the programs beside this one */
+#include "cli/exec_helper.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/libexec.h"
+
+int helper_run(const struct command *cmd, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[PATH_MAX];
+
+	if (beside_find(cmd->program, path, &err) < 0) {
+		say(cmd->name, "%s", err.msg);
+		return STATUS_FAILED;
+	}
+	(void)execv(path, argv);
+	say(cmd->name, "start %s: %s", path, strerrordesc_np(errno));
+	return STATUS_FAILED;
+}

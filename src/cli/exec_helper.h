@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec_exec_helper.h - the programs beside this one
+ *
+ * `warren` loads nothing, so that a run starts at once. What needs libraries is
+ * in programs of their own, which people do not call by name.
+ */
+#ifndef CLI_EXEC_HELPER_H
+#define CLI_EXEC_HELPER_H
+
+#include "base/error.h"
+#include "cli/command.h"
+
+/* Becomes the program of @cmd, with @argv; returns only if that failed: the status. */
+int helper_run(const struct command *cmd, char **argv);
+
+#endif /* CLI_EXEC_HELPER_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* message.c - lines for people on stderr, answers on stdout */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "cli/command.h"
+
+void say(const char *command, const char *fmt, ...)
+{
+	char line[2048];
+	size_t max = sizeof(line) - 1; /* the newline takes the place of the NUL */
+	size_t len;
+	va_list ap;
+	int n;
+
+	n = snprintf(line, sizeof(line), "warren%s%s: ", command ? " " : "",
+		     command ? command : "");
+	len = n > 0 ? (size_t)n : 0;
+	va_start(ap, fmt);
+	n = vsnprintf(line + len, sizeof(line) - len, fmt, ap);
+	va_end(ap);
+	len += n > 0 ? (size_t)n : 0;
+	if (len > max)
+		len = max;
+	/* What people typed is quoted in it: it must stay one line, and not drive a terminal. */
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	line[len++] = '\n';
+	(void)fd_write_all(STDERR_FILENO, line, len);
+}
+
+int print(const char *command, const struct buf *b)
+{
+	int r = b->failed ? -ENOMEM : fd_write_all(STDOUT_FILENO, b->data, b->len);
+
+	if (r == 0)
+		return 0;
+	say(command, "write to stdout: %s", strerrordesc_np(-r));
+	return STATUS_FAILED;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * splice.c - splice(2) where nobody can make us wait, a buffer elsewhere
+ *
+ * What can be waited on while writing, and what is done about it:
+ *
+ *	pipe		splice(2) with SPLICE_F_NONBLOCK; a copy opens the pipe anew
+ *			through /proc with O_NONBLOCK, a file description of its own
+ *	regular file,	do not wait
+ *	/dev/null
+ *	terminal	copied to the terminal opened anew with O_NONBLOCK
+ *	socket		copied with MSG_DONTWAIT; old kernels wait in splice(2)
+ *	anything else	copied in small pieces once poll(2) says there is room
+ */
+#include "cli/splice.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define SPLICE_SIZE (1U << 20)
+#define COPY_SIZE   (64U << 10)
+/* Rounds of one step: enough to be worth a poll(2), few enough to hear signals. */
+#define ROUNDS 16
+
+static const struct pump idle = PUMP_IDLE;
+
+void pump_init_out(struct pump *p, int from, int to)
+{
+	*p = idle;
+	p->state = PUMP_WAIT_IN;
+	p->from = from;
+	p->own_from = true;
+	p->to = to;
+}
+
+void pump_init_in(struct pump *p, int from, int to)
+{
+	*p = idle;
+	p->state = PUMP_WAIT_IN;
+	p->from = from;
+	p->to = to;
+	p->own_to = true;
+}
+
+void pump_init_capture(struct pump *p, int from, size_t max)
+{
+	*p = idle;
+	p->state = PUMP_WAIT_IN;
+	p->way = PUMP_CAPTURE;
+	p->from = from;
+	p->own_from = true;
+	p->data = (struct buf)BUF_INIT(max);
+}
+
+void pump_copy(struct pump *p)
+{
+	p->way = PUMP_COPY;
+}
+
+int pump_fd(const struct pump *p)
+{
+	switch (p->state) {
+	case PUMP_WAIT_IN:
+		return p->from;
+	case PUMP_WAIT_OUT:
+		return p->sink >= 0 ? p->sink : p->to;
+	case PUMP_DONE:
+		break;
+	}
+	return -1;
+}
+
+short pump_events(const struct pump *p)
+{
+	return p->state == PUMP_WAIT_OUT ? POLLOUT : POLLIN;
+}
+
+void pump_stop(struct pump *p)
+{
+	if (p->sink >= 0 && p->sink != p->to)
+		(void)close(p->sink);
+	if (p->own_from && p->from >= 0)
+		(void)close(p->from);
+	if (p->own_to && p->to >= 0)
+		(void)close(p->to);
+	p->from = p->to = p->sink = -1;
+	p->state = PUMP_DONE;
+}
+
+void pump_done(struct pump *p)
+{
+	pump_stop(p);
+	buf_done(&p->data);
+}
+
+static void sink_failed(struct pump *p, int code)
+{
+	p->error = code;
+	pump_stop(p);
+}
+
+/* The file behind @fd with flags of our own; -1 when that is not possible. */
+static int open_anew(int fd)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static void start_copy(struct pump *p)
+{
+	struct stat st = { 0 };
+	int flags;
+
+	p->way = PUMP_COPY;
+	p->sink = p->to;
+	p->chunk = COPY_SIZE;
+	p->data.max = COPY_SIZE + 1;
+	if (p->own_to) {
+		flags = fcntl(p->to, F_GETFL);
+		if (flags >= 0)
+			(void)fcntl(p->to, F_SETFL, flags | O_NONBLOCK);
+		return;
+	}
+	(void)fstat(p->to, &st);
+	p->socket = S_ISSOCK(st.st_mode);
+	if (p->socket || S_ISREG(st.st_mode))
+		return;
+	p->sink = open_anew(p->to);
+	if (p->sink < 0) {
+		p->sink = p->to;
+		p->chunk = PIPE_BUF; /* what fits when poll(2) says that anything does */
+	}
+}
+
+static void decide(struct pump *p)
+{
+	struct stat st = { 0 };
+
+	/* A pipe of ours, or else splice(2) will say that it is not. */
+	if (p->own_to ||
+	    (fstat(p->to, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) ||
+					st.st_rdev == makedev(1, 3))))
+		p->way = PUMP_SPLICE;
+	else
+		start_copy(p);
+}
+
+static void step_splice(struct pump *p)
+{
+	/* Only of a pipe of ours it is certain that asking for more does not wait. */
+	unsigned rounds = p->own_from ? ROUNDS : 1;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		ssize_t n = splice(p->from, NULL, p->to, NULL, SPLICE_SIZE,
+				   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+		if (n > 0) {
+			p->state = PUMP_WAIT_IN;
+		} else if (n == 0) {
+			pump_stop(p);
+			return;
+		} else if (errno == EAGAIN) {
+			/* It was not the end that we had waited for: then it is the other. */
+			p->state = i == 0 && p->state == PUMP_WAIT_IN ? PUMP_WAIT_OUT
+								      : PUMP_WAIT_IN;
+			return;
+		} else if (errno == EINVAL) {
+			/* Opened to append, or no pipe at either end. */
+			start_copy(p);
+			return;
+		} else if (errno != EINTR) {
+			sink_failed(p, errno);
+			return;
+		}
+	}
+}
+
+/* Returns false when there is nothing to write: the end, or too early. */
+static bool copy_in(struct pump *p)
+{
+	char *room = buf_reserve(&p->data, COPY_SIZE);
+	ssize_t n;
+
+	if (!room) {
+		sink_failed(p, ENOMEM);
+		return false;
+	}
+	n = read(p->from, room, COPY_SIZE);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) { /* EIO: of a terminal whose other side was closed */
+		pump_stop(p);
+		return false;
+	}
+	p->data.len = (size_t)n;
+	p->start = 0;
+	return true;
+}
+
+static ssize_t copy_out(const struct pump *p)
+{
+	const char *data = p->data.data + p->start;
+	size_t n = p->data.len - p->start;
+
+	if (n > p->chunk)
+		n = p->chunk;
+	return p->socket ? send(p->sink, data, n, MSG_DONTWAIT | MSG_NOSIGNAL)
+			 : write(p->sink, data, n);
+}
+
+static void step_copy(struct pump *p)
+{
+	ssize_t n;
+
+	if (p->sink < 0)
+		start_copy(p);
+	if (p->state == PUMP_WAIT_IN) {
+		if (!copy_in(p))
+			return;
+		p->state = PUMP_WAIT_OUT;
+		if (p->chunk < COPY_SIZE) /* only poll(2) knows whether it would wait */
+			return;
+	}
+	n = copy_out(p);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		sink_failed(p, errno);
+		return;
+	}
+	p->start += (size_t)n;
+	if (p->start == p->data.len) {
+		p->data.len = 0;
+		p->state = PUMP_WAIT_IN;
+	}
+}
+
+void pump_keep(struct pump *p, const void *data, size_t n)
+{
+	size_t keep = p->data.max - p->data.len;
+
+	if (keep > n)
+		keep = n;
+	buf_add(&p->data, data, keep);
+	if (p->data.failed) { /* no memory: what is there stays, the rest is counted */
+		p->data.failed = false;
+		p->data.max = p->data.len;
+		keep = 0;
+	}
+	p->lost += n - keep;
+}
+
+static void step_capture(struct pump *p)
+{
+	char piece[COPY_SIZE];
+	ssize_t n = read(p->from, piece, sizeof(piece));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		pump_stop(p);
+		return;
+	}
+	pump_keep(p, piece, (size_t)n);
+}
+
+void pump_step(struct pump *p, short revents)
+{
+	if (p->state == PUMP_DONE)
+		return;
+	/* The end, and nothing before it: the sink is not even looked at. */
+	if (p->state == PUMP_WAIT_IN && (revents & (POLLIN | POLLHUP)) == POLLHUP) {
+		pump_stop(p);
+		return;
+	}
+	if (p->way == PUMP_UNDECIDED)
+		decide(p);
+	switch (p->way) {
+	case PUMP_SPLICE:
+		step_splice(p);
+		break;
+	case PUMP_COPY:
+		step_copy(p);
+		break;
+	case PUMP_CAPTURE:
+		step_capture(p);
+		break;
+	case PUMP_UNDECIDED:
+		break;
+	}
+}

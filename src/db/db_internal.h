@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * db_internal.h - the connection, and how a statement is run
+ *
+ *	AUTO_QUERY struct query q = query_start(db, STMT_GET_TENANT);
+ *
+ *	query_text(&q, name);
+ *	r = query_step(&q, err);
+ *
+ * Statements are prepared once, when the file is opened; statements.c has all
+ * of their texts. Values are bound one after the other, and a failure to bind
+ * is remembered until the step.
+ */
+#ifndef DB_DB_INTERNAL_H
+#define DB_DB_INTERNAL_H
+
+#include <openssl/types.h>
+#include <sqlite3.h>
+
+#include "db/db.h"
+
+enum db_stmt {
+	STMT_BEGIN,
+	STMT_COMMIT,
+	STMT_ROLLBACK,
+	STMT_GET_META,
+	STMT_SET_META,
+	STMT_PUT_TENANT,
+	STMT_GET_TENANT,
+	STMT_EACH_TENANT,
+	STMT_DELETE_TENANT,
+	STMT_CHARGE,
+	STMT_SUM_SANDBOXES,
+	STMT_SUM_EXECS,
+	STMT_INSERT_TOKEN,
+	STMT_FIND_TOKEN,
+	STMT_TOUCH_TOKEN,
+	STMT_EACH_TOKEN,
+	STMT_REVOKE_TOKEN,
+	STMT_COUNT_TOKENS,
+	STMT_CHECK_TOKEN,
+	STMT_PRUNE_REVOKED,
+	STMT_PRUNE_EXPIRED,
+	STMT_INSERT_SANDBOX,
+	STMT_GET_SANDBOX,
+	STMT_CHARGED_SANDBOX,
+	STMT_EACH_SANDBOX,
+	STMT_HASH_OF_REQUEST,
+	STMT_HASH_OF_SANDBOX,
+	STMT_INSERT_REQUEST,
+	STMT_RELEASE_REQUEST,
+	STMT_PRUNE_REQUESTS,
+	STMT_NEXT_REQUESTER,
+	STMT_LIMIT_REQUESTS,
+	STMT_EACH_OF_REQUEST,
+	STMT_MOVE_SANDBOX,
+	STMT_SET_LABELS,
+	STMT_SET_TIMES,
+	STMT_SET_LIMITS,
+	STMT_TOUCH_SANDBOX,
+	STMT_DELETE_SANDBOX,
+	STMT_COUNT_SANDBOXES,
+	STMT_INSERT_LABEL,
+	STMT_DELETE_LABEL,
+	STMT_LOST_LABELS,
+	STMT_LAST_SANDBOX,
+	STMT_INSERT_EXEC,
+	STMT_FINISH_EXEC,
+	STMT_GET_EXEC,
+	STMT_EACH_EXEC,
+	STMT_EACH_RUNNING,
+	STMT_CLOSED_SHELLS,
+	STMT_UNTOLD_EXECS,
+	STMT_LOSE_EXECS,
+	STMT_COUNT_RUNNING,
+	STMT_LAST_EXEC,
+	STMT_DELETE_EXEC,
+	STMT_INSERT_SESSION,
+	STMT_ADVANCE_SESSION,
+	STMT_GET_SESSION,
+	STMT_EACH_SESSION,
+	STMT_SESSIONS_OF,
+	STMT_SESSION_OF_EXEC,
+	STMT_INSERT_EVENT,
+	STMT_EACH_EVENT,
+	STMT_EVENT_RANGE,
+	STMT_PRUNE_EVENTS,
+	STMT_DELETE_SESSION,
+	STMT_MAX,
+};
+
+/* The listing of sandboxes has a text for each number of labels, with an owner and without. */
+#define LIST_SHAPES (2UL * (DB_LABELS_MAX + 1))
+
+struct db {
+	sqlite3 *sql;
+	int lock;        /* of the file beside it, for life */
+	int reserve[3];  /* log, file, shared memory: to reserve room; -1: not open */
+	int log;         /* SQLite's: for db_sync_fd(); -1: not opened yet */
+	bool sync_later; /* who asks for DB_POWER_SAFE sees to it by db_sync_fd() */
+	char *path;
+	sqlite3_stmt *stmt[STMT_MAX];
+	sqlite3_stmt *list[LIST_SHAPES]; /* prepared when first asked for */
+	uint64_t seq;                    /* the greatest that was given */
+	unsigned depth;                  /* of transactions that were begun */
+	enum db_safety safety;           /* of the outermost */
+	bool doomed;   /* an inner one was undone: so will be the whole */
+	int wal_pages; /* after the last commit */
+	struct db_denial denial;
+	EVP_MD *sha256; /* fetched once: by name each time it costs more than the hash */
+	EVP_MD_CTX *digest;
+	struct db_shown *shown; /* TOKENS_SHOWN of them, by their hash */
+	bool touching;          /* a token's last use, which is no change of it */
+	void (*token_changed)(void *ctx, uint64_t seq); /* NULL: nobody listens */
+	void *token_ctx;
+};
+
+extern const char *const statement_texts[STMT_MAX];
+/* The columns of a sandbox, in the order in which sandbox.c reads them. */
+extern const char sandbox_columns[];
+
+/*
+ * token.c: tokens that were shown lately are known without asking SQLite. The file is ours alone,
+ * and its hook tells of every row that changes, so none of them is ever out of date.
+ */
+int tokens_open(struct db *db, struct warren_error *err);
+void tokens_close(struct db *db);
+/* Of all that are known: what was read may not be so any more. */
+void tokens_forget(struct db *db);
+
+/* migrate.c: bring the file to the newest schema, in one transaction for each step. */
+int migrate(sqlite3 *sql, struct warren_error *err);
+
+/* The errno of what SQLite says. */
+int sql_errno(sqlite3 *sql, int rc);
+/* Fill @err from it; returns -errno. */
+int sql_error(sqlite3 *sql, int rc, struct warren_error *err, const char *what);
+
+struct query {
+	struct db *db;
+	sqlite3_stmt *stmt;
+	int at; /* the parameter that was bound last */
+	int rc; /* the first failure to bind */
+};
+
+struct query query_start(struct db *db, enum db_stmt which);
+void query_done(struct query *q);
+#define AUTO_QUERY CLEANUP(query_done)
+
+/* Bind the next parameter. Strings and blobs must live until query_done(); NULL is NULL. */
+void query_text(struct query *q, const char *text);
+void query_blob(struct query *q, const void *data, size_t size);
+void query_int(struct query *q, int64_t n);
+void query_u64(struct query *q, uint64_t n);
+
+/* exec.c: how an exec ended, as ten parameters or columns; NULL or false: it did not. */
+void query_result(struct query *q, const struct warren_result *result);
+bool column_result(const struct query *q, int i, struct warren_result *ret);
+
+/* For LIMIT: @n rows, 0: all. */
+void query_limit(struct query *q, size_t n);
+
+/* 1: a row; 0: no more; or -errno. */
+int query_step(struct query *q, struct warren_error *err);
+/* To its end; how many rows it changed, or -errno. */
+int query_run(struct query *q, struct warren_error *err);
+
+/* Column @i of the row, which the statement owns; NULL is NULL or 0. */
+const char *column_text(const struct query *q, int i);
+int64_t column_int(const struct query *q, int i);
+uint64_t column_u64(const struct query *q, int i);
+void column_id(const struct query *q, int i, char ret[ID_LEN + 1]);
+
+/* What is charged, compared with what there is. */
+int tenants_check(struct db *db, struct warren_error *err);
+
+/*
+ * One block that holds copies of the @n strings that @at points to, each of
+ * which is then replaced by its copy; to be freed. A NULL string stays NULL.
+ */
+int strings_own(const char **const *at, size_t n, void **ret_block,
+		struct warren_error *err);
+
+/* The listing of shape @shape, made of constants; prepared at its first use. */
+int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
+	       struct warren_error *err);
+
+/*
+ * request.c: 1: this very request was made before; 0: it is new, or has no key; -EEXIST: its key was
+ * another's.
+ */
+int request_recognise(struct db *db, const char *owner, const struct db_request *request,
+		      struct warren_error *err);
+int request_remember(struct db *db, const char *owner, const struct db_request *request,
+		     int64_t now, struct warren_error *err);
+/* Forget the key that made @sandbox, unless it made another one as well. */
+int request_release(struct db *db, const char *owner, const char *sandbox,
+		    struct warren_error *err);
+
+/* sandbox.c: what charging for a sandbox, or for what is in it, takes. */
+struct charged {
+	uint64_t seq;
+	enum sandbox_state state;
+	char owner[DB_NAME_MAX + 1];
+	int64_t limits[3]; /* memory, cpu_millis, disk */
+};
+int sandbox_charged(struct db *db, const char *id, struct charged *ret,
+		    struct warren_error *err);
+/* Add to @charge what @n sandboxes in @state cost, whose limits sum up to these. */
+void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
+		    int64_t charge[DB_QUOTA_MAX]);
+
+/* tenant.c: within a transaction, change what @tenant is charged. -EDQUOT where it grows. */
+int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
+		  struct warren_error *err);
+
+/* reserve.c: before the store is opened; on a full disk, from what is kept for that. */
+void db_make_room(struct db *db);
+
+#endif /* DB_DB_INTERNAL_H */

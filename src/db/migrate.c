@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * migrate.c - the schema, as the steps that led to it
+ *
+ * Step n turns a file of version n into one of version n + 1; a new file is
+ * of version 0. A step that has been released is never changed: another is
+ * added. Each step is one transaction with the number of its version, so that
+ * a death in between leaves a file of some version, never between two.
+ *
+ * An update can be taken back: most steps only add tables, indexes and columns with defaults, which
+ * a program of before does not notice. So there are two numbers: the pragma user_version is what
+ * a program must know to use the file, and meta has the number of steps that were done. A step is right,
+ * then, whatever a program of before has written meanwhile.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "db/db_internal.h"
+
+/* "wrrn": what file(1) and we tell our file by. */
+#define APPLICATION_ID 0x7772726e
+
+/* The number after the last step that a program of before would not understand. */
+#define MUST_KNOW 3
+
+static const char *const steps[] = {
+	/*
+	 * Each page of the file that a commit touches costs two writes, so there are
+	 * no more tables and indexes than calls need: seq is made by sandbox.c, not
+	 * by AUTOINCREMENT, and labels go by what the row says of them. They carry
+	 * their owner first, so that a tenant's listing walks over nothing of other
+	 * tenants; and the index of owners has the state, so that a listing by state
+	 * reads the rows that it shows, and no others.
+	 */
+	"CREATE TABLE meta ("
+	"  key TEXT PRIMARY KEY,"
+	"  value TEXT NOT NULL"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE tenants ("
+	"  name TEXT PRIMARY KEY,"
+	"  created_at INTEGER NOT NULL,"
+	"  max_sandboxes INTEGER NOT NULL, max_execs INTEGER NOT NULL,"
+	"  max_memory INTEGER NOT NULL, max_cpu_millis INTEGER NOT NULL,"
+	"  max_disk INTEGER NOT NULL,"
+	"  sandboxes INTEGER NOT NULL DEFAULT 0 CHECK (sandboxes >= 0),"
+	"  execs INTEGER NOT NULL DEFAULT 0 CHECK (execs >= 0),"
+	"  memory INTEGER NOT NULL DEFAULT 0 CHECK (memory >= 0),"
+	"  cpu_millis INTEGER NOT NULL DEFAULT 0 CHECK (cpu_millis >= 0),"
+	"  disk INTEGER NOT NULL DEFAULT 0 CHECK (disk >= 0)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE tokens ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  id TEXT NOT NULL UNIQUE,"
+	"  hash BLOB NOT NULL UNIQUE,"
+	"  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
+	"  name TEXT NOT NULL,"
+	"  scopes TEXT NOT NULL,"
+	"  created_at INTEGER NOT NULL,"
+	"  expires_at INTEGER NOT NULL,"
+	"  last_used INTEGER NOT NULL DEFAULT 0,"
+	"  revoked_at INTEGER NOT NULL DEFAULT 0"
+	") STRICT;"
+	"CREATE INDEX tokens_of_tenant ON tokens (tenant);"
+
+	"CREATE TABLE sandboxes ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  id TEXT NOT NULL UNIQUE,"
+	"  owner TEXT NOT NULL REFERENCES tenants (name),"
+	"  state INTEGER NOT NULL,"
+	"  backend TEXT NOT NULL,"
+	"  image TEXT, network TEXT, name TEXT, template TEXT,"
+	"  spec TEXT, enforced TEXT, error TEXT,"
+	"  labels BLOB,"
+	"  memory INTEGER NOT NULL, cpu_millis INTEGER NOT NULL, disk INTEGER NOT NULL,"
+	"  created_at INTEGER NOT NULL, changed_at INTEGER NOT NULL,"
+	"  expires_at INTEGER NOT NULL, idle_timeout_ms INTEGER NOT NULL,"
+	"  last_used INTEGER NOT NULL,"
+	"  request_key TEXT, request_hash BLOB"
+	") STRICT;"
+	"CREATE INDEX sandboxes_of_owner ON sandboxes (owner, seq, state);"
+	"CREATE INDEX sandboxes_of_request ON sandboxes (owner, request_key)"
+	"  WHERE request_key IS NOT NULL;"
+
+	"CREATE TABLE labels ("
+	"  owner TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+	"  seq INTEGER NOT NULL,"
+	"  PRIMARY KEY (owner, key, value, seq)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE execs ("
+	"  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  number INTEGER NOT NULL,"
+	"  id TEXT NOT NULL UNIQUE,"
+	"  argv TEXT NOT NULL, cwd TEXT, user TEXT,"
+	"  pty INTEGER NOT NULL, session INTEGER NOT NULL,"
+	"  started_at INTEGER NOT NULL, timeout_ms INTEGER NOT NULL,"
+	"  journal TEXT,"
+	"  ended_at INTEGER,"
+	"  exit_code INTEGER, signal INTEGER, timed_out INTEGER, oom INTEGER,"
+	"  wall_usec INTEGER, user_usec INTEGER, system_usec INTEGER,"
+	"  max_memory INTEGER, read_bytes INTEGER, written_bytes INTEGER,"
+	"  PRIMARY KEY (sandbox, number)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX execs_running ON execs (sandbox) WHERE ended_at IS NULL;"
+
+	"CREATE TABLE sessions ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  id TEXT NOT NULL UNIQUE,"
+	"  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  exec TEXT NOT NULL UNIQUE REFERENCES execs (id) ON DELETE CASCADE,"
+	"  shell TEXT NOT NULL,"
+	"  created_at INTEGER NOT NULL, last_used INTEGER NOT NULL,"
+	"  serial INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX sessions_of_sandbox ON sessions (sandbox, seq);"
+
+	"INSERT INTO tenants (name, created_at, max_sandboxes, max_execs, max_memory,"
+	"                     max_cpu_millis, max_disk)"
+	"  VALUES ('" DB_LOCAL "', unixepoch() * 1000, 9223372036854775807,"
+	"          9223372036854775807, 9223372036854775807, 9223372036854775807,"
+	"          9223372036854775807);",
+
+	/* There was one backend before, and this was its tier. */
+	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
+
+	/* Sessions that are known by a name; tokens that open one sandbox, and go with it. */
+	"ALTER TABLE sessions ADD COLUMN name TEXT;"
+	"ALTER TABLE tokens ADD COLUMN sandbox TEXT"
+	"  REFERENCES sandboxes (id) ON DELETE CASCADE;"
+	"CREATE INDEX tokens_of_sandbox ON tokens (sandbox) WHERE sandbox IS NOT NULL;",
+
+	/*
+	 * Events that outlive the process. `clock` is the time they are forgotten by. Ids begin
+	 * with the time, so that a cursor of before is older than all of them. Of an exec
+	 * whose sandbox failed it is written down that its end was told.
+	 */
+	"CREATE TABLE events ("
+	"  id INTEGER PRIMARY KEY,"
+	"  at INTEGER NOT NULL, clock INTEGER NOT NULL,"
+	"  type TEXT NOT NULL,"
+	"  owner TEXT, sandbox TEXT, object TEXT, image TEXT,"
+	"  state INTEGER NOT NULL, reason TEXT,"
+	"  exit_code INTEGER, signal INTEGER, timed_out INTEGER, oom INTEGER,"
+	"  wall_usec INTEGER, user_usec INTEGER, system_usec INTEGER,"
+	"  max_memory INTEGER, read_bytes INTEGER, written_bytes INTEGER"
+	") STRICT;"
+	"INSERT INTO meta (key, value) VALUES ('event_base', unixepoch() * 1000000);"
+	"ALTER TABLE execs ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE execs SET lost = 1 WHERE ended_at IS NULL AND sandbox IN"
+	"  (SELECT id FROM sandboxes WHERE state = 4);",
+
+	/* Idempotency keys that outlive what they made; what tokens are pruned by. */
+	"CREATE TABLE requests ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  owner TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
+	"  key TEXT NOT NULL,"
+	"  hash BLOB NOT NULL,"
+	"  at INTEGER NOT NULL,"
+	"  UNIQUE (owner, key)"
+	") STRICT;"
+	"CREATE INDEX requests_of_owner ON requests (owner, seq);"
+	"CREATE INDEX requests_by_time ON requests (at);"
+	"CREATE INDEX tokens_revoked ON tokens (revoked_at) WHERE revoked_at <> 0;"
+	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
+};
+
+/* The value of a pragma; values of them cannot be bound, and ours are constants. */
+static int pragma(sqlite3 *sql, const char *text, int *ret, struct warren_error *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(sql, text, -1, &stmt, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		*ret = sqlite3_column_int(stmt, 0);
+	(void)sqlite3_finalize(stmt);
+	if (rc == SQLITE_ROW)
+		return 0;
+	return sql_error(sql, rc, err, "read its version");
+}
+
+static int apply(sqlite3 *sql, int version, struct warren_error *err)
+{
+	char number[256];
+	int rc = sqlite3_exec(sql, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	int r, done = version + 1;
+
+	(void)snprintf(number, sizeof(number),
+		       "INSERT OR REPLACE INTO meta (key, value) VALUES ('steps', '%d');"
+		       "PRAGMA user_version = %d; PRAGMA application_id = %d",
+		       done, done < MUST_KNOW ? done : MUST_KNOW, APPLICATION_ID);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(sql, steps[version], NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(sql, number, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(sql, "COMMIT", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		return 0;
+	r = sql_error(sql, rc, err, "change its schema");
+	(void)sqlite3_exec(sql, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}
+
+int migrate(sqlite3 *sql, struct warren_error *err)
+{
+	const int newest = (int)ARRAY_SIZE(steps);
+	int version = 0, application = 0, tables = 0;
+	int r = pragma(sql, "PRAGMA user_version", &version, err);
+
+	if (r == 0)
+		r = pragma(sql, "PRAGMA application_id", &application, err);
+	if (r == 0)
+		r = pragma(sql, "SELECT count(*) FROM sqlite_schema", &tables, err);
+	if (r < 0)
+		return r;
+	if (application != APPLICATION_ID && (version != 0 || tables != 0))
+		return error_set(err, EMEDIUMTYPE, "it is a database of another program");
+	if (version > MUST_KNOW)
+		return error_set(err, ENOTSUP,
+				 "it is of version %d, and this program knows up to %d: "
+				 "start the newer warren that wrote it",
+				 version, MUST_KNOW);
+	if (version == MUST_KNOW)
+		r = pragma(
+			sql,
+			"SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta"
+			"  WHERE key = 'steps'), user_version) FROM pragma_user_version",
+			&version, err);
+	if (r < 0)
+		return r;
+	for (; version < newest; version++) {
+		r = apply(sql, version, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

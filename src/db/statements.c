@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * statements.c - every statement that is ever run, as constants
+ *
+ * Parameters are numbered by their place: what binds them binds in this order.
+ */
+#include "db/db_internal.h"
+
+#define SANDBOX                                                                  \
+	"s.seq, s.id, s.state, s.owner, s.backend, s.image, s.network, s.name, " \
+	"s.template, s.spec, s.enforced, s.error, s.memory, s.cpu_millis, "      \
+	"s.disk, s.created_at, s.changed_at, s.expires_at, s.idle_timeout_ms, "  \
+	"s.last_used, s.labels, s.tier"
+#define TOKEN                                                                       \
+	"id, tenant, name, scopes, created_at, expires_at, last_used, revoked_at, " \
+	"hash, seq, sandbox"
+#define TENANT                                                                     \
+	"name, created_at, max_sandboxes, max_execs, max_memory, max_cpu_millis, " \
+	"max_disk, sandboxes, execs, memory, cpu_millis, disk"
+#define EXEC                                                                 \
+	"id, sandbox, number, argv, cwd, user, pty, session, started_at, "   \
+	"timeout_ms, journal, ended_at, exit_code, signal, timed_out, oom, " \
+	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes, lost"
+#define EVENT                                                                    \
+	"id, at, clock, type, owner, sandbox, object, image, state, reason, "    \
+	"exit_code, signal, timed_out, oom, wall_usec, user_usec, system_usec, " \
+	"max_memory, read_bytes, written_bytes"
+#define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name"
+
+const char sandbox_columns[] = SANDBOX;
+
+const char *const statement_texts[STMT_MAX] = {
+	[STMT_BEGIN] = "BEGIN IMMEDIATE",
+	[STMT_COMMIT] = "COMMIT",
+	[STMT_ROLLBACK] = "ROLLBACK",
+
+	[STMT_GET_META] = "SELECT value FROM meta WHERE key = ?",
+	[STMT_SET_META] = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+
+	[STMT_PUT_TENANT] =
+		"INSERT INTO tenants (name, created_at, max_sandboxes, max_execs, "
+		"max_memory, max_cpu_millis, max_disk) VALUES (?, ?, ?, ?, ?, ?, ?) "
+		"ON CONFLICT (name) DO UPDATE SET max_sandboxes = excluded.max_sandboxes, "
+		"max_execs = excluded.max_execs, max_memory = excluded.max_memory, "
+		"max_cpu_millis = excluded.max_cpu_millis, max_disk = excluded.max_disk",
+	[STMT_GET_TENANT] = "SELECT " TENANT " FROM tenants WHERE name = ?",
+	[STMT_EACH_TENANT] = "SELECT " TENANT " FROM tenants ORDER BY name",
+	[STMT_DELETE_TENANT] = "DELETE FROM tenants WHERE name = ?",
+	[STMT_CHARGE] = "UPDATE tenants SET sandboxes = ?, execs = ?, memory = ?, "
+			"cpu_millis = ?, disk = ? WHERE name = ?",
+	[STMT_SUM_SANDBOXES] =
+		"SELECT state, count(*), sum(memory), sum(cpu_millis), sum(disk) FROM "
+		"sandboxes WHERE owner = ? GROUP BY state",
+	[STMT_SUM_EXECS] =
+		"SELECT count(*) FROM execs e JOIN sandboxes s ON s.id = e.sandbox "
+		"WHERE s.owner = ? AND e.ended_at IS NULL",
+
+	[STMT_INSERT_TOKEN] =
+		"INSERT INTO tokens (id, hash, tenant, name, scopes, created_at, "
+		"expires_at, sandbox) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_FIND_TOKEN] = "SELECT " TOKEN " FROM tokens WHERE hash = ?",
+	[STMT_TOUCH_TOKEN] = "UPDATE tokens SET last_used = ? WHERE id = ?",
+	[STMT_EACH_TOKEN] =
+		"SELECT " TOKEN " FROM tokens WHERE seq > ?1 AND (?3 IS NULL OR "
+		"tenant = ?3) ORDER BY seq LIMIT ?2",
+	[STMT_REVOKE_TOKEN] =
+		"UPDATE tokens SET revoked_at = iif(revoked_at = 0, ?1, revoked_at) "
+		"WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)",
+	[STMT_CHECK_TOKEN] = "SELECT revoked_at FROM tokens WHERE id = ?",
+	[STMT_PRUNE_REVOKED] =
+		"DELETE FROM tokens WHERE seq IN (SELECT seq FROM tokens WHERE "
+		"revoked_at <> 0 AND revoked_at < ? ORDER BY revoked_at LIMIT ?)",
+	[STMT_PRUNE_EXPIRED] =
+		"DELETE FROM tokens WHERE seq IN (SELECT seq FROM tokens WHERE "
+		"expires_at <> 0 AND expires_at < ? ORDER BY expires_at LIMIT ?)",
+	[STMT_COUNT_TOKENS] = "SELECT count(*) FROM tokens WHERE revoked_at = 0 AND "
+			      "(expires_at = 0 OR expires_at > ?)",
+
+	[STMT_INSERT_SANDBOX] =
+		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "
+		"template, spec, enforced, error, memory, cpu_millis, disk, created_at, "
+		"changed_at, expires_at, idle_timeout_ms, last_used, labels, tier, "
+		"request_key, request_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_GET_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s WHERE id = ?1 AND "
+			     "(?2 IS NULL OR owner = ?2)",
+	[STMT_CHARGED_SANDBOX] =
+		"SELECT seq, owner, state, memory, cpu_millis, disk FROM sandboxes "
+		"WHERE id = ?",
+	[STMT_EACH_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s ORDER BY seq",
+	[STMT_HASH_OF_REQUEST] = "SELECT hash FROM requests WHERE owner = ? AND key = ?",
+	[STMT_INSERT_REQUEST] = "INSERT OR REPLACE INTO requests (owner, key, hash, at) "
+				"VALUES (?, ?, ?, ?)",
+	[STMT_RELEASE_REQUEST] =
+		"DELETE FROM requests WHERE owner = ?1 AND key = (SELECT request_key FROM "
+		"sandboxes WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE "
+		"s.owner = ?1 AND s.request_key = requests.key AND s.id <> ?2)",
+	[STMT_PRUNE_REQUESTS] =
+		"DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE at < ? "
+		"ORDER BY at LIMIT ?)",
+	[STMT_NEXT_REQUESTER] = "SELECT min(owner) FROM requests WHERE owner > ?",
+	[STMT_LIMIT_REQUESTS] =
+		"DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE "
+		"owner = ?1 AND seq <= (SELECT seq FROM requests WHERE owner = ?1 "
+		"ORDER BY seq DESC LIMIT 1 OFFSET ?2) ORDER BY seq LIMIT ?3)",
+	[STMT_HASH_OF_SANDBOX] =
+		"SELECT request_hash FROM sandboxes WHERE owner = ? AND request_key = ? "
+		"LIMIT 1",
+	[STMT_EACH_OF_REQUEST] =
+		"SELECT " SANDBOX " FROM sandboxes s WHERE owner = ? AND request_key = ? "
+		"ORDER BY seq",
+	[STMT_MOVE_SANDBOX] =
+		"UPDATE sandboxes SET state = ?, changed_at = ?, error = ?, "
+		"enforced = coalesce(?, enforced) WHERE id = ?",
+	[STMT_SET_LABELS] = "UPDATE sandboxes SET labels = ? WHERE id = ?",
+	[STMT_SET_TIMES] =
+		"UPDATE sandboxes SET expires_at = ?, idle_timeout_ms = ? WHERE id = ?",
+	[STMT_SET_LIMITS] =
+		"UPDATE sandboxes SET memory = ?, cpu_millis = ?, disk = ?, "
+		"spec = coalesce(?, spec), enforced = coalesce(?, enforced) WHERE id = ?",
+	[STMT_TOUCH_SANDBOX] = "UPDATE sandboxes SET last_used = ? WHERE id = ?",
+	[STMT_DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?",
+	[STMT_COUNT_SANDBOXES] = "SELECT state, count(*) FROM sandboxes GROUP BY state",
+	[STMT_INSERT_LABEL] =
+		"INSERT INTO labels (owner, key, value, seq) VALUES (?, ?, ?, ?)",
+	[STMT_DELETE_LABEL] =
+		"DELETE FROM labels WHERE owner = ? AND key = ? AND value = ? "
+		"AND seq = ?",
+	[STMT_LOST_LABELS] =
+		"SELECT count(*) FROM labels l LEFT JOIN sandboxes s ON s.seq = l.seq "
+		"WHERE s.owner IS NOT l.owner",
+	[STMT_LAST_SANDBOX] = "SELECT max(seq) FROM sandboxes",
+
+	[STMT_INSERT_EXEC] =
+		"INSERT INTO execs (id, sandbox, number, argv, cwd, user, pty, session, "
+		"started_at, timeout_ms, journal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_FINISH_EXEC] =
+		"UPDATE execs SET ended_at = ?, exit_code = ?, signal = ?, timed_out = ?, "
+		"oom = ?, wall_usec = ?, user_usec = ?, system_usec = ?, max_memory = ?, "
+		"read_bytes = ?, written_bytes = ? WHERE id = ? AND ended_at IS NULL",
+	[STMT_GET_EXEC] = "SELECT " EXEC " FROM execs WHERE id = ?1 AND "
+			  "(?2 IS NULL OR sandbox = ?2)",
+	[STMT_EACH_EXEC] = "SELECT " EXEC " FROM execs WHERE sandbox = ? AND number > ? "
+			   "ORDER BY number LIMIT ?",
+	[STMT_EACH_RUNNING] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
+			      "WHERE ended_at IS NULL ORDER BY sandbox, number",
+	[STMT_CLOSED_SHELLS] =
+		"SELECT " EXEC " FROM execs WHERE sandbox = ?1 AND session <> 0 AND "
+		"id NOT IN (SELECT exec FROM sessions WHERE sandbox = ?1)",
+	[STMT_UNTOLD_EXECS] = "SELECT " EXEC " FROM execs INDEXED BY execs_running "
+			      "WHERE sandbox = ? AND ended_at IS NULL AND lost = 0",
+	[STMT_LOSE_EXECS] = "UPDATE execs SET lost = 1 WHERE sandbox = ? AND "
+			    "ended_at IS NULL",
+	[STMT_COUNT_RUNNING] =
+		"SELECT count(*) FROM execs WHERE sandbox = ? AND ended_at IS NULL",
+	[STMT_LAST_EXEC] = "SELECT max(number) FROM execs WHERE sandbox = ?",
+	[STMT_DELETE_EXEC] = "DELETE FROM execs WHERE id = ?",
+
+	[STMT_INSERT_SESSION] =
+		"INSERT INTO sessions (id, sandbox, exec, shell, created_at, last_used, "
+		"serial, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_ADVANCE_SESSION] = "UPDATE sessions SET serial = ?1, last_used = ?2 "
+				 "WHERE id = ?3 AND serial < ?1",
+	[STMT_GET_SESSION] = "SELECT " SESSION " FROM sessions WHERE id = ?1 AND "
+			     "(?2 IS NULL OR sandbox = ?2)",
+	[STMT_EACH_SESSION] = "SELECT " SESSION " FROM sessions ORDER BY seq",
+	[STMT_SESSIONS_OF] =
+		"SELECT " SESSION " FROM sessions WHERE sandbox = ? ORDER BY seq",
+	[STMT_SESSION_OF_EXEC] = "SELECT 1 FROM sessions WHERE exec = ?",
+	[STMT_INSERT_EVENT] =
+		"INSERT INTO events (" EVENT ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		"?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STMT_EACH_EVENT] =
+		"SELECT " EVENT " FROM events WHERE id > ? ORDER BY id LIMIT ?",
+	[STMT_EVENT_RANGE] = "SELECT min(id), max(id) FROM events",
+	[STMT_PRUNE_EVENTS] =
+		"DELETE FROM events WHERE id <= (SELECT max(id) FROM (SELECT id, clock FROM "
+		"events ORDER BY id LIMIT ?1) WHERE clock < ?2 OR id <= ?3) "
+		"AND id < (SELECT max(id) FROM events)",
+	[STMT_DELETE_SESSION] = "DELETE FROM sessions WHERE id = ?",
+};

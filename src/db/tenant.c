@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tenant.c - tenants, their limits, and the one place that charges them
+ *
+ * A tenant's row has what it may use and what it uses. Both are read and
+ * written in the transaction of whatever is being charged for, so the count is
+ * exact, and undone with it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "db/db_internal.h"
+
+static const char *const quota_names[] = {
+	[DB_QUOTA_SANDBOXES] = "sandboxes", [DB_QUOTA_EXECS] = "execs",
+	[DB_QUOTA_MEMORY] = "memory",       [DB_QUOTA_CPU_MILLIS] = "cpu_millis",
+	[DB_QUOTA_DISK] = "disk",
+};
+_Static_assert(ARRAY_SIZE(quota_names) == DB_QUOTA_MAX, "a quota has no name");
+
+const char *db_quota_name(enum db_quota quota)
+{
+	return quota_names[quota];
+}
+
+const struct db_denial *db_denied(const struct db *db)
+{
+	return &db->denial;
+}
+
+static void read_row(const struct query *q, struct tenant_row *row)
+{
+	*row = (struct tenant_row){ .created_at = column_int(q, 1) };
+	(void)strncpy(row->name, column_text(q, 0), DB_NAME_MAX);
+	for (int i = 0; i < DB_QUOTA_MAX; i++) {
+		row->limit[i] = column_u64(q, 2 + i);
+		row->used[i] = column_u64(q, 2 + DB_QUOTA_MAX + i);
+	}
+}
+
+int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA_MAX],
+		  struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	AUTO_QUERY struct query q = { 0 };
+	int r;
+
+	if (!name[0] || strlen(name) > DB_NAME_MAX)
+		return error_set(err, EINVAL, "a tenant's name has 1 to %d bytes",
+				 DB_NAME_MAX);
+	r = db_begin(db, DB_POWER_SAFE, &tx, err);
+	if (r < 0)
+		return r;
+	q = query_start(db, STMT_PUT_TENANT);
+	query_text(&q, name);
+	query_int(&q, (int64_t)time(NULL) * 1000);
+	for (size_t i = 0; i < DB_QUOTA_MAX; i++)
+		query_u64(&q, limit[i]);
+	r = query_run(&q, err);
+	return r < 0 ? r : db_commit(&tx, err);
+}
+
+int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
+		  struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_GET_TENANT);
+	int r;
+
+	query_text(&q, name);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ENOENT, "no tenant '%s'", name);
+	read_row(&q, ret);
+	return 0;
+}
+
+int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	AUTO_QUERY struct query q = { 0 };
+	struct tenant_row row = { 0 };
+	int r = db_begin(db, DB_POWER_SAFE, &tx, err);
+
+	if (r == 0)
+		r = db_get_tenant(db, name, &row, err);
+	if (r < 0)
+		return r;
+	if (row.used[DB_QUOTA_SANDBOXES] > 0)
+		return error_set(err, EBUSY, "the tenant '%s' has %ju sandboxes", name,
+				 (uintmax_t)row.used[DB_QUOTA_SANDBOXES]);
+	q = query_start(db, STMT_DELETE_TENANT);
+	query_text(&q, name);
+	r = query_run(&q, err);
+	return r < 0 ? r : db_commit(&tx, err);
+}
+
+/* What is given back is given back whatever the limit is: it may have been lowered. */
+static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota quota,
+		      int64_t delta, int64_t *ret, struct warren_error *err)
+{
+	int64_t used = (int64_t)row->used[quota], sum;
+
+	if (!__builtin_add_overflow(used, delta, &sum) && sum >= 0 &&
+	    (delta <= 0 || (uint64_t)sum <= row->limit[quota])) {
+		*ret = sum;
+		return 0;
+	}
+	if (delta <= 0)
+		return error_set(err, EUCLEAN,
+				 "the tenant '%s' is charged with less %s than it has",
+				 row->name, quota_names[quota]);
+	db->denial = (struct db_denial){ .quota = quota,
+					 .limit = row->limit[quota],
+					 .used = row->used[quota],
+					 .asked = (uint64_t)delta };
+	return error_set(
+		err, EDQUOT,
+		"the tenant '%s' may have %ju of %s, uses %ju, and wants %ju more",
+		row->name, (uintmax_t)row->limit[quota], quota_names[quota],
+		(uintmax_t)row->used[quota], (uintmax_t)delta);
+}
+
+int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
+		  struct warren_error *err)
+{
+	AUTO_QUERY struct query q = { 0 };
+	int64_t used[DB_QUOTA_MAX];
+	struct tenant_row row;
+	int r = db_get_tenant(db, tenant, &row, err);
+
+	for (size_t i = 0; r == 0 && i < DB_QUOTA_MAX; i++)
+		r = add_charge(db, &row, (enum db_quota)i, delta[i], &used[i], err);
+	if (r < 0)
+		return r;
+	q = query_start(db, STMT_CHARGE);
+	for (size_t i = 0; i < DB_QUOTA_MAX; i++)
+		query_int(&q, used[i]);
+	query_text(&q, tenant);
+	r = query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+/* ------------------------------------------------------------------- check */
+
+/* What @tenant should be charged with, by what it has. */
+static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX],
+		  struct warren_error *err)
+{
+	AUTO_QUERY struct query boxes = query_start(db, STMT_SUM_SANDBOXES);
+	AUTO_QUERY struct query execs = query_start(db, STMT_SUM_EXECS);
+	int r;
+
+	query_text(&boxes, tenant);
+	while ((r = query_step(&boxes, err)) > 0) {
+		int64_t limits[] = { column_int(&boxes, 2), column_int(&boxes, 3),
+				     column_int(&boxes, 4) };
+		int64_t state = column_int(&boxes, 0);
+
+		if (state < 0 || state >= SANDBOX_STATE_MAX)
+			return error_set(err, EUCLEAN,
+					 "the state is damaged: a sandbox is in none");
+		sandbox_charge((enum sandbox_state)state, column_int(&boxes, 1), limits,
+			       charge);
+	}
+	if (r < 0)
+		return r;
+	query_text(&execs, tenant);
+	r = query_step(&execs, err);
+	if (r > 0)
+		charge[DB_QUOTA_EXECS] = column_int(&execs, 0);
+	return r < 0 ? r : 0;
+}
+
+int tenants_check(struct db *db, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_EACH_TENANT);
+	struct tenant_row row;
+	int r;
+
+	while ((r = query_step(&q, err)) > 0) {
+		int64_t charge[DB_QUOTA_MAX] = { 0 };
+
+		read_row(&q, &row);
+		r = sum_up(db, row.name, charge, err);
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < DB_QUOTA_MAX; i++)
+			if ((uint64_t)charge[i] != row.used[i])
+				return error_set(
+					err, EUCLEAN,
+					"the state is damaged: the tenant '%s' is "
+					"charged with %ju of %s, and has %jd",
+					row.name, (uintmax_t)row.used[i], quota_names[i],
+					(intmax_t)charge[i]);
+	}
+	return r;
+}

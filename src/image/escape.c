@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* escape.c - percent escapes */
+#include "image/escape.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void encode(struct buf *out, const char *text, bool name)
+{
+	for (const char *p = text; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c < 0x20 || c == 0x7f || c == '%' ||
+		    (name && (c == '/' || (c == '.' && p == text))))
+			buf_printf(out, "%%%02x", c);
+		else
+			buf_add(out, p, 1);
+	}
+}
+
+void encode_line(struct buf *out, const char *text)
+{
+	encode(out, text, false);
+}
+
+void encode_name(struct buf *out, const char *text)
+{
+	encode(out, text, true);
+}
+
+static int digit(char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	const char *p = c ? strchr(hex, c) : NULL;
+
+	return p ? (int)(p - hex) : -1;
+}
+
+int decode_line(char *text)
+{
+	char *out = text;
+
+	for (const char *p = text; *p; p++) {
+		int high, low;
+
+		if (*p != '%') {
+			*out++ = *p;
+			continue;
+		}
+		high = digit(p[1]);
+		low = high < 0 ? -1 : digit(p[2]);
+		if (low < 0 || (high == 0 && low == 0))
+			return -EBADMSG;
+		*out++ = (char)(high * 16 + low);
+		p += 2;
+	}
+	*out = '\0';
+	return 0;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unpack_spawner.c - the foreman's side and ours
+ *
+ *	us -> foreman -> worker (hashes, copies) -> decompress, untar (confined)
+ *
+ * The foreman has a process group of its own: ^C at a terminal is for us to hear, and
+ * one signal ends all workers. What a killed worker leaves behind becomes the foreman's
+ * child (it is their subreaper), so that after its last wait(2) nobody is left who
+ * might still write into a directory that we are about to remove.
+ */
+#include "image/unpack_spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "image/store_write.h"
+#include "image/unpack.h"
+
+#define LAYER_MAX (1ULL << 40) /* bytes, unpacked: larger is no layer but an attack */
+
+struct order {
+	char diff_id[REF_DIGEST_LEN + 1];
+	uint64_t max_bytes;
+};
+
+/* What comes with it, in this order; the lock may be missing. */
+enum {
+	BLOB,
+	REPORT,
+	LOCK,
+	DESCRIPTORS
+};
+
+/* --------------------------------------------------------- the foreman's side */
+
+/* From the archive to a layer of the store; or to an error, and nothing. */
+static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
+			int blob, struct warren_error *err)
+{
+	struct store_new layer = { .fd = -1 };
+	/* It is in the store: a file without a name, or one that was spooled there. */
+	const struct unpack_options options = { .diff_id = diff_id,
+						.overlay = true,
+						.settled = true,
+						.max_bytes = max_bytes };
+	struct unpack_result res;
+	int r = store_new_layer(s, &layer, err);
+
+	if (r == 0)
+		r = unpack_archive(blob, layer.fd, &options, &res, err);
+	if (r == 0)
+		r = store_keep_layer(s, &layer, diff_id, res.bytes, err);
+	if (r < 0)
+		store_drop_layer(s, &layer);
+	return r;
+}
+
+_Noreturn static void work(const struct store *s, const struct order *order,
+			   const int *fds, pid_t foreman)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != foreman)
+		_exit(1);
+	if (unpack_layer(s, order->diff_id, order->max_bytes, fds[BLOB], &err) == 0)
+		err = (struct warren_error)WARREN_ERROR_INIT;
+	(void)fd_write_all(fds[REPORT], &err, sizeof(err));
+	_exit(0);
+}
+
+/* A worker that cannot be started has its report closed, which says as much. */
+static void carry_out(const struct store *s, const struct order *order, const int *fds,
+		      size_t n, int control)
+{
+	pid_t foreman = getpid();
+
+	if (n >= LOCK && ref_digest_valid(order->diff_id) && fork() == 0) {
+		(void)close(control);
+		work(s, order, fds, foreman);
+	}
+	for (size_t i = 0; i < n; i++)
+		(void)close(fds[i]);
+}
+
+_Noreturn static void lead(const struct store *s, int control)
+{
+	static const int usual[] = { SIGINT, SIGHUP, SIGQUIT, SIGCHLD };
+
+	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGTERM, SIG_IGN); /* it is what we end the others with */
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
+		(void)signal(usual[i], SIG_DFL);
+	for (;;) {
+		int fds[DESCRIPTORS];
+		size_t n_fds = DESCRIPTORS;
+		struct order order = { 0 };
+		ssize_t n = fd_recv(control, &order, sizeof(order), fds, &n_fds, 0);
+
+		if (n != (ssize_t)sizeof(order))
+			break;
+		order.diff_id[REF_DIGEST_LEN] = '\0';
+		carry_out(s, &order, fds, n_fds, control);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+	(void)kill(-getpid(), SIGTERM);
+	while (wait(NULL) > 0 || errno == EINTR)
+		;
+	_exit(0);
+}
+
+/* ------------------------------------------------------------------- our side */
+
+int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
+		      struct warren_error *err)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_errno(err, errno, "make a connection");
+	pid = fork();
+	if (pid == 0) {
+		(void)close(pair[0]);
+		lead(s, pair[1]);
+	}
+	(void)close(pair[1]);
+	if (pid < 0) {
+		(void)close(pair[0]);
+		return error_errno(err, errno, "start a process");
+	}
+	*ret = (struct oci_foreman){ .pid = pid, .control = pair[0] };
+	return 0;
+}
+
+int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
+		       uint64_t max_bytes, int blob, int lock, int *ret_report,
+		       struct warren_error *err)
+{
+	struct order order = { .max_bytes = max_bytes ? max_bytes : LAYER_MAX };
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	(void)memcpy(order.diff_id, diff_id, REF_DIGEST_LEN);
+	r = fd_send(f->control, &order, sizeof(order),
+		    (int[]){ [BLOB] = blob, [REPORT] = ends[1], [LOCK] = lock },
+		    lock < 0 ? LOCK : DESCRIPTORS);
+	(void)close(ends[1]);
+	if (r < 0) {
+		(void)close(ends[0]);
+		return error_errno(err, -r, "start a process");
+	}
+	*ret_report = ends[0];
+	return 0;
+}
+
+void oci_foreman_stop(struct oci_foreman *f)
+{
+	if (f->pid <= 0)
+		return;
+	(void)close(f->control);
+	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	*f = (struct oci_foreman){ 0 };
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * alive.c - whether the init of a durable sandbox lives, and which process it is, without its help
+ *
+ * The process number and its start time stand in the sandbox's state. A number is used again
+ * only by a process that starts later, so the two together name one process for ever; a
+ * pidfd is opened first and the start time read after it. So whoever must end, count or limit a
+ * sandbox need not ask its init anything.
+ *
+ * Whether an init was ever told to stay (KEEP) is a question that only init answers: it is asked
+ * of all inits at once, and those that are silent count as alive: the service finds out later.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "initclient/sandbox_socket.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define STAT_MAX   1024
+#define ANSWER_MS  500  /* for all of a batch to say what they are */
+#define DYING_MS   2000 /* for those that end with their maker to end */
+#define UNASKED    16   /* messages that are no WELCOME, until nothing more is heard */
+#define FIELD_TIME 20   /* of stat(5) behind the name in parentheses: starttime */
+
+/* When process @pid began, in ticks since the machine did; 0: it is gone. */
+static uint64_t start_time(pid_t pid)
+{
+	char path[32], text[STAT_MAX];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return 0;
+	/* The name may hold anything; what is behind its end has no parenthesis. */
+	p = strrchr(text, ')');
+	for (int i = 0; p && i < FIELD_TIME; i++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+void door_note_init(struct talk_box *box)
+{
+	if (box->pid <= 0 || box->init_pid == (uint32_t)box->pid)
+		return;
+	box->init_start = start_time(box->pid);
+	box->init_pid = box->init_start ? (uint32_t)box->pid : 0;
+}
+
+/* Of a state that was written before processes were noted in it. */
+static int find_by_socket(int boxes, struct talk_box *box, uid_t *ret_uid,
+			  struct warren_error *err)
+{
+	int r;
+
+	box->control = door_dial(boxes, box->base.id);
+	if (box->control < 0)
+		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
+				   "reach its init");
+	r = door_identify(box, ret_uid, err);
+	(void)close(TAKE_FD(box->control));
+	return r;
+}
+
+int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
+		   struct warren_error *err)
+{
+	pid_t pid = (pid_t)box->init_pid;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+	char path[32];
+
+	if (pid <= 0)
+		return find_by_socket(boxes, box, ret_uid, err);
+	fd = pidfd_open(pid, 0);
+	if (fd < 0 && errno != ESRCH && errno != EINVAL)
+		return error_errno(err, errno, "get hold of its init");
+	if (fd < 0 || start_time(pid) != box->init_start)
+		return error_set(err, ESRCH, "its init is gone");
+	/* By the status of the process, whose file is root's when it cannot be dumped. */
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	if (stat(path, &st) < 0)
+		return error_set(err, ESRCH, "its init is gone");
+	*ret_uid = st.st_uid;
+	box->pid = pid;
+	box->pidfd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ many at once */
+
+static void ask(int boxes, struct door_look *look)
+{
+	struct proto_hello msg = { .h = { .version = PROTO_VERSION,
+					  .type = PROTO_HELLO } };
+	struct talk_box box = { .pidfd = -1 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uid_t uid;
+
+	look->pidfd = -1;
+	look->fd = door_dial_now(boxes, look->id);
+	look->alive = look->fd >= 0 || !door_nobody(look->fd);
+	look->asked = false;
+	if (look->fd < 0)
+		return;
+	box.control = look->fd;
+	if (door_identify(&box, &uid, &ignored) < 0) {
+		look->alive =
+			false; /* dead already: the socket outlives it in backlogs */
+		return;
+	}
+	look->pidfd = box.pidfd;
+	if (!door_has_state(boxes, look->id))
+		look->dying = true;
+	else
+		look->asked = fd_send_now(look->fd, &msg, sizeof(msg), NULL, 0) == 0;
+}
+
+/* What it says, if it does now: 1 when that is known. */
+static bool hear(struct door_look *look)
+{
+	for (int i = 0; i < UNASKED; i++) {
+		struct warren_error ignored = WARREN_ERROR_INIT;
+		struct answer a;
+		int r = request_receive(look->fd, &a, MSG_DONTWAIT, &ignored);
+
+		if (r == 0)
+			return false;
+		if (r == -EPIPE)
+			look->dying = true;
+		if (r < 0)
+			return true;
+		answer_done(&a);
+		if (a.m.h.type == PROTO_WELCOME) {
+			look->dying = !(a.m.welcome.flags & PROTO_WELCOME_KEPT);
+			return true;
+		}
+		if (a.m.h.type == PROTO_REPLY)
+			return true; /* it has all its connections: it is alive */
+	}
+	return true;
+}
+
+static int left_ms(uint64_t deadline)
+{
+	uint64_t t = clock_now();
+
+	return t < deadline ? (int)((deadline - t + 999999) / 1000000) : 0;
+}
+
+static void await_answers(struct door_look *look, size_t n)
+{
+	uint64_t deadline = clock_now() + ANSWER_MS * 1000000ULL;
+	struct pollfd p[DOOR_LOOKS_MAX];
+	bool waits = true;
+
+	while (waits) {
+		waits = false;
+		for (size_t i = 0; i < n; i++) {
+			p[i] = (struct pollfd){ .fd = look[i].asked ? look[i].fd : -1,
+						.events = POLLIN };
+			waits |= look[i].asked;
+		}
+		if (!waits || poll(p, n, left_ms(deadline)) == 0)
+			return;
+		for (size_t i = 0; i < n; i++)
+			if (look[i].asked && p[i].revents && hear(&look[i]))
+				look[i].asked = false;
+	}
+}
+
+/* Its maker is dead: without KEEP it sees that, and ends. */
+static void await_ends(struct door_look *look, size_t n)
+{
+	uint64_t deadline = clock_now() + DYING_MS * 1000000ULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct pollfd p = { .fd = look[i].pidfd, .events = POLLIN };
+
+		if (look[i].dying)
+			look[i].alive = poll(&p, 1, left_ms(deadline)) <= 0;
+	}
+}
+
+void door_look_at(int boxes, struct door_look *look, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		ask(boxes, &look[i]);
+	await_answers(look, n);
+	await_ends(look, n);
+	for (size_t i = 0; i < n; i++) {
+		if (look[i].fd >= 0)
+			(void)close(look[i].fd);
+		if (look[i].pidfd >= 0)
+			(void)close(look[i].pidfd);
+	}
+}

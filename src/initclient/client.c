@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c - the conversation with init
+ *
+ * One request at a time, and ends of execs in between. Whatever does not fit
+ * (a reply nobody asked for, an exec nobody knows, a wrong size) is an init
+ * gone wrong: the request fails, and the sandbox is for destroying. So is one
+ * that does not answer in time. The time is that of a request as a whole, whatever else is
+ * said meanwhile, and of that not more than a number of messages is listened to.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "initclient/initclient.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define ANSWER_MS   20000                 /* requests take microseconds */
+#define READY_MS    60000                 /* for a child to become an init */
+#define LONG_MS     (30 * 60 * 1000)      /* for a shim that says that it is at it */
+#define UNASKED_MAX (2 * PROTO_EXECS_MAX) /* messages between a request and its answer */
+
+static void note_exit(struct talk_box *box, const struct proto_exited *msg)
+{
+	for (struct talk_exec *ex = box->execs; ex; ex = ex->next) {
+		if (ex->id == msg->exec && !ex->done) {
+			ex->result = *msg;
+			ex->done = true;
+			/* The whole sandbox's cgroup adds up by itself. */
+			if (!ex->sole && !box->base.durable)
+				box->oom_kills += msg->oom_kills;
+			if (ex->ready >= 0)
+				(void)eventfd_write(ex->ready, 1);
+			return;
+		}
+	}
+}
+
+/* 1: there is something to read, or room to write; 0: not before @deadline. */
+static int await(const struct talk_box *box, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = box->control, .events = events };
+	int r = 0;
+
+	do {
+		uint64_t t = clock_now();
+
+		if (t >= deadline)
+			return 0;
+		r = poll(&p, 1, (int)((deadline - t + 999999) / 1000000));
+	} while (r <= 0);
+	return 1;
+}
+
+static uint64_t from_now(uint64_t ms)
+{
+	return clock_now() + ms * 1000000;
+}
+
+static int too_late(struct warren_error *err)
+{
+	return error_set(err, ETIMEDOUT, "the sandbox's init does not answer");
+}
+
+/* Asked before it was up: what it says first is of the making. */
+static int hear_ready(struct talk_box *box, struct warren_error *err)
+{
+	int r = box->ready ? 0 : client_wait_ready(box, err);
+
+	box->ready = r == 0;
+	if (r == 0)
+		return 0;
+	(void)error_wrap(err, "create a sandbox");
+	err->code = EREMOTEIO;
+	return -EREMOTEIO;
+}
+
+/* What it says unasked: that there is no room for us, or why it is no more. */
+static int refused(const struct answer *a, struct warren_error *err)
+{
+	int code = reply_code(&a->m.reply);
+
+	if (a->m.why[0])
+		return error_set(err, code ? code : EPROTO, "%s", a->m.why);
+	return error_set(err, EBUSY, "the sandbox has %d connections already",
+			 PROTO_CONNECTIONS_MAX);
+}
+
+/* It hung up on us before it heard us: did it say why? */
+static int turned_away(const struct talk_box *box, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct answer a;
+
+	while (request_receive(box->control, &a, MSG_DONTWAIT, &ignored) > 0) {
+		answer_done(&a);
+		if (a.m.h.type == PROTO_REPLY && a.m.h.seq == 0)
+			return refused(&a, err);
+	}
+	return -err->code;
+}
+
+/* No answer yet, but a sign of life, of one that may need long. */
+static bool still_at_it(const struct talk_box *box, const struct answer *a)
+{
+	return box->may_take_long && a->m.h.type == PROTO_REPLY &&
+	       a->m.h.seq == box->seq && reply_code(&a->m.reply) == EINPROGRESS;
+}
+
+/* A socket whose other end does not read takes no more at some point. */
+static int send_by(struct talk_box *box, const struct request *q, uint64_t deadline,
+		   struct warren_error *err)
+{
+	int r = request_send(q, box->control, ++box->seq, err);
+
+	while (r == -EAGAIN) {
+		if (!await(box, POLLOUT, deadline))
+			return too_late(err);
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		r = request_send(q, box->control, box->seq, err);
+	}
+	return r;
+}
+
+/* What came is not the answer: 0 if it may be said nevertheless. */
+static int judge_other(struct talk_box *box, struct answer *a, struct warren_error *err)
+{
+	answer_done(a);
+	if (a->m.h.type == PROTO_EXITED) {
+		note_exit(box, &a->m.exited);
+		return 0;
+	}
+	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0)
+		return refused(a, err);
+	/* The answer to a request that was given up. */
+	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - box->seq) < 0)
+		return 0;
+	return error_set(err, EPROTO, "the sandbox's init answers what nobody asked");
+}
+
+/* The other end is gone. The child before init, if it was that, has said why. */
+static int sent_to_nobody(struct talk_box *box, struct warren_error *err)
+{
+	struct warren_error told = WARREN_ERROR_INIT;
+
+	if (hear_ready(box, &told) == 0)
+		return turned_away(box, err);
+	*err = told;
+	return -told.code;
+}
+
+static int request_within(struct talk_box *box, const struct request *q, uint64_t ms,
+			  struct answer *ret, struct warren_error *err)
+{
+	const uint64_t last = from_now(box->may_take_long ? LONG_MS : ms);
+	uint64_t deadline = from_now(ms);
+	int r = send_by(box, q, deadline, err);
+
+	if (r == 0)
+		r = hear_ready(box, err);
+	else if (r == -EPIPE || r == -ECONNRESET)
+		r = sent_to_nobody(box, err);
+	for (int unasked = 0; r == 0; unasked++) {
+		if (unasked > UNASKED_MAX)
+			return error_set(err, EPROTO,
+					 "the sandbox's init says too much unasked");
+		if (!await(box, POLLIN, deadline < last ? deadline : last))
+			return too_late(err);
+		r = request_receive(box->control, ret, MSG_DONTWAIT, err);
+		if (r <= 0)
+			continue;
+		r = 0;
+		if (still_at_it(box, ret)) {
+			answer_done(ret);
+			deadline = from_now(ms);
+		} else if (ret->m.h.seq == box->seq && (ret->m.h.type == PROTO_REPLY ||
+							ret->m.h.type == PROTO_WELCOME)) {
+			return 0;
+		} else {
+			r = judge_other(box, ret, err);
+		}
+	}
+	return r;
+}
+
+int client_request(struct talk_box *box, const struct request *q, struct answer *ret,
+		   struct warren_error *err)
+{
+	return request_within(box, q, ANSWER_MS, ret, err);
+}
+
+int client_ask_within(struct talk_box *box, const void *msg, size_t size, int fd,
+		      unsigned ms, struct answer *ret, struct warren_error *err)
+{
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	int r = request_put(&q, msg, size, fd, err);
+
+	return r < 0 ? r : request_within(box, &q, ms, ret, err);
+}
+
+int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
+	       struct answer *ret, struct warren_error *err)
+{
+	return client_ask_within(box, msg, size, fd, ANSWER_MS, ret, err);
+}
+
+int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err)
+{
+	uint64_t deadline =
+		clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
+	int count = 0;
+
+	for (;;) {
+		struct pollfd p = { .fd = box->control, .events = POLLIN };
+		struct answer a;
+		int64_t left = -1;
+		int r = request_receive(box->control, &a,
+					timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT,
+					err);
+
+		/* Its end is for the next call to tell, if it had something to say before. */
+		if (r < 0)
+			return count > 0 ? 1 : r;
+		if (r > 0) {
+			if (a.m.h.type == PROTO_EXITED)
+				note_exit(box, &a.m.exited);
+			answer_done(&a);
+			count++;
+			continue;
+		}
+		if (count > 0 || timeout_ms == 0)
+			return count > 0;
+		if (timeout_ms > 0) {
+			uint64_t t = clock_now();
+
+			if (t >= deadline)
+				return 0;
+			left = (int64_t)((deadline - t + 999999) / 1000000);
+		}
+		if (poll(&p, 1, (int)(left > 60000 ? 60000 : left)) < 0 && errno == EINTR)
+			return 0;
+	}
+}
+
+/* Before READY the child may say FAILED, in words; it is our own code until it execs init. */
+int client_wait_ready(struct talk_box *box, struct warren_error *err)
+{
+	union {
+		struct proto_header h;
+		struct {
+			struct proto_header h;
+			struct warren_error err;
+		} failed;
+	} m;
+	size_t n_fds = 0;
+	ssize_t r;
+
+	if (!await(box, POLLIN, from_now(box->may_take_long ? LONG_MS : READY_MS)))
+		return error_set(err, ETIMEDOUT, "the sandbox's first process hangs");
+	r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
+
+	/* As in request_receive(): said before the child's own words, which come next. */
+	if (r == -ECONNRESET) {
+		n_fds = 0;
+		r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
+	}
+	if (r < 0)
+		return error_errno(err, (int)-r, "hear from the sandbox");
+	if (r == sizeof(m.failed) && m.h.type == PROTO_FAILED && m.failed.err.code > 0) {
+		*err = m.failed.err;
+		err->msg[sizeof(err->msg) - 1] = '\0';
+		return -err->code;
+	}
+	if (r == 0)
+		return error_set(err, ECHILD, "the sandbox's first process died");
+	if (proto_check(&m, (size_t)r) < 0 || m.h.type != PROTO_READY)
+		return error_set(err, EPROTO,
+				 "the sandbox's init does not keep to the protocol");
+	return 0;
+}

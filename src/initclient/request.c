@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - messages to an init, made; messages from it, checked */
+#include "initclient/request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+
+#define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+/* As docker's images have it: text is UTF-8. Where a C library does not know it, it stays at C. */
+#define LANG_DEFAULT "LANG=C.UTF-8"
+#define TERM_DEFAULT "TERM=xterm" /* at a terminal, as docker has it */
+#define PIPE_SIZE    (1 << 20)
+
+/* --------------------------------------------------------------- any message */
+
+void request_done(struct request *q)
+{
+	buf_done(&q->msg);
+	for (size_t i = 0; i < q->n_theirs; i++)
+		(void)close(q->theirs[i]);
+	q->n_fds = q->n_theirs = 0;
+}
+
+static uint8_t add_fd(struct request *q, int fd, bool close_after)
+{
+	if (close_after)
+		q->theirs[q->n_theirs++] = fd;
+	q->fds[q->n_fds++] = fd;
+	return (uint8_t)(q->n_fds - 1);
+}
+
+int request_put(struct request *q, const void *msg, size_t size, int fd,
+		struct warren_error *err)
+{
+	buf_add(&q->msg, msg, size);
+	if (q->msg.failed)
+		return error_errno(err, ENOMEM, "ask the sandbox's init");
+	if (fd >= 0)
+		(void)add_fd(q, fd, false);
+	return 0;
+}
+
+void request_number(const struct request *q, uint32_t seq)
+{
+	struct proto_header *h = (struct proto_header *)(void *)q->msg.data;
+
+	h->version = PROTO_VERSION;
+	h->seq = seq;
+}
+
+int request_send(const struct request *q, int sock, uint32_t seq,
+		 struct warren_error *err)
+{
+	int r;
+
+	request_number(q, seq);
+	r = fd_send_now(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
+	if (r == -EPIPE)
+		return error_set(err, EPIPE, "the sandbox's init is gone");
+	return r < 0 ? error_errno(err, -r, "ask the sandbox's init") : 0;
+}
+
+/* --------------------------------------------------------------------- SPAWN */
+
+static bool same_name(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "=");
+
+	return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+/* Is @var set by a later one of the lists? */
+static bool overridden(const char *var, const char *const *list)
+{
+	for (; list && *list; list++)
+		if (same_name(var, *list))
+			return true;
+	return false;
+}
+
+static void add_var(struct buf *out, uint32_t *n, const char *var)
+{
+	buf_add(out, var, strlen(var) + 1);
+	(*n)++;
+}
+
+/* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or that only. */
+static void add_env(struct buf *out, uint32_t *n, const struct request_base *base,
+		    const struct talk_user *user, const char *const *own, bool only,
+		    bool pty)
+{
+	const char *const *shared = only ? NULL : base->env;
+	char home[sizeof(user->home) + 8], host[80];
+	const char *defaults[] = { PATH_DEFAULT, home, host, LANG_DEFAULT, TERM_DEFAULT };
+	size_t n_defaults = ARRAY_SIZE(defaults) - !pty;
+
+	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
+	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", base->hostname);
+	for (size_t i = 0; i < n_defaults && !only; i++)
+		if (!overridden(defaults[i], shared) && !overridden(defaults[i], own))
+			add_var(out, n, defaults[i]);
+	for (; shared && *shared; shared++)
+		if (!overridden(*shared, shared + 1) && !overridden(*shared, own))
+			add_var(out, n, *shared);
+	for (; own && *own; own++)
+		if (!overridden(*own, own + 1))
+			add_var(out, n, *own);
+}
+
+/* Strings that a message cannot hold go into a sealed memfd. */
+static int spill(struct request *q, struct warren_error *err)
+{
+	size_t head = sizeof(struct proto_spawn);
+	int fd = memfd_create("warren-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0)
+		return error_errno(err, errno, "make room for the arguments");
+	(void)add_fd(q, fd, true);
+	r = fd_write_all(fd, q->msg.data + head, q->msg.len - head);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS,
+			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_errno(err, -r, "make room for the arguments");
+	q->msg.len = head;
+	return 0;
+}
+
+static int pack(struct request *q, const struct request_base *base,
+		const struct talk_user *user, const struct warren_exec_spec *spec,
+		uint32_t exec, struct warren_error *err)
+{
+	struct proto_spawn head = {
+		.h = { .type = PROTO_SPAWN },
+		.exec = exec,
+		.uid = user->uid,
+		.gid = user->gid,
+		.n_groups = (uint32_t)user->n_groups,
+		.timeout_ms = spec->timeout_ms,
+		.nofile = base->nofile,
+		.memory = spec->limits.memory,
+		.cpu_millis = spec->limits.cpu_millis,
+		.pids = spec->limits.pids,
+		.rows = spec->rows ? spec->rows : 24,
+		.cols = spec->cols ? spec->cols : 80,
+		.stdio = { PROTO_STDIO_NULL, PROTO_STDIO_NULL, PROTO_STDIO_NULL },
+		.control = { spec->result_at, spec->poke_at, spec->command_at },
+	};
+	const char *cwd = spec->cwd ? spec->cwd : base->workdir;
+
+	if (base->groups)
+		head.flags |= PROTO_SPAWN_GROUPS;
+	if (!spec->cwd)
+		head.flags |= PROTO_SPAWN_MKCWD;
+	if (spec->sole)
+		head.flags |= PROTO_SPAWN_SOLE;
+	if (spec->pty)
+		head.flags |= PROTO_SPAWN_PTY;
+	(void)memcpy(head.groups, user->groups, sizeof(head.groups));
+	buf_add(&q->msg, &head, sizeof(head));
+	buf_add(&q->msg, cwd, strlen(cwd) + 1);
+	for (const char *const *a = spec->argv; *a; a++, head.argc++)
+		buf_add(&q->msg, *a, strlen(*a) + 1);
+	add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only, spec->pty);
+	if (q->msg.failed && !q->msg.full)
+		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
+	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
+		return error_set(err, E2BIG,
+				 "the arguments and the environment are too long");
+	head.strings_size = (uint32_t)(q->msg.len - sizeof(head));
+	if (q->msg.len > PROTO_MESSAGE_MAX) {
+		int r = spill(q, err);
+
+		if (r < 0)
+			return r;
+		head.flags |= PROTO_SPAWN_MEMFD;
+	}
+	(void)memcpy(q->msg.data, &head, sizeof(head));
+	return 0;
+}
+
+static int open_pipe(struct request *q, struct proto_spawn *head, int which,
+		     int *ret_ours, struct warren_error *err)
+{
+	int ends[2], ours = which == 0 ? 1 : 0;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "make a pipe");
+	/* Larger pipes mean fewer wake-ups; where the quota is used up, the default serves. */
+	if (which == 1)
+		(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE);
+	*ret_ours = ends[ours];
+	head->stdio[which] = add_fd(q, ends[!ours], true);
+	return 0;
+}
+
+static int add_journal(struct request *q, struct proto_spawn *head,
+		       const struct warren_exec_spec *spec, struct request_streams *st,
+		       struct warren_error *err)
+{
+	if (st->journal < 0 || st->notify < 0)
+		return error_set(err, EINVAL, "there is no file for the journal");
+	head->journal_limit = spec->journal_limit ? spec->journal_limit : 1U << 20;
+	if (head->journal_limit < 65536)
+		head->journal_limit = 65536;
+	head->flags |= PROTO_SPAWN_JOURNAL;
+	if (st->hold)
+		head->flags |= PROTO_SPAWN_HOLD;
+	for (size_t i = 0; i < ARRAY_SIZE(head->control); i++)
+		if (head->nofile && head->control[i] >= head->nofile)
+			return error_set(err, EMFILE,
+					 "there is no descriptor %u with a limit of %ju "
+					 "open files",
+					 head->control[i], (uintmax_t)head->nofile);
+	if (st->gate >= 0)
+		head->gate = (uint8_t)(1 + add_fd(q, TAKE_FD(st->gate), true));
+	if (spec->command_at)
+		(void)add_fd(q, spec->command_fd, false);
+	(void)add_fd(q, st->journal, false);
+	(void)add_fd(q, st->notify, false);
+	return 0;
+}
+
+static int add_streams(struct request *q, const struct warren_exec_spec *spec,
+		       struct request_streams *st, struct warren_error *err)
+{
+	const enum warren_stdio want[3] = { spec->in, spec->out, spec->err };
+	static const uint32_t journal_bit[3] = { 0, PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
+	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
+	bool journal = spec->result_at || spec->poke_at || spec->command_at;
+	int r = 0;
+
+	for (int i = 0; i < 3 && r == 0; i++) {
+		if (want[i] == WARREN_STDIO_JOURNAL) {
+			head->flags |= journal_bit[i];
+			journal = true;
+		} else if (want[i] == WARREN_STDIO_PIPE && i == 0 && st->keep_input) {
+			head->flags |= PROTO_SPAWN_INPUT;
+		} else if (want[i] == WARREN_STDIO_PIPE) {
+			r = open_pipe(q, head, i, &st->fd[i], err);
+		}
+	}
+	return r == 0 && journal ? add_journal(q, head, spec, st, err) : r;
+}
+
+int request_spawn(struct request *q, const struct request_base *base,
+		  const struct talk_user *user, const struct warren_exec_spec *spec,
+		  uint32_t exec, struct request_streams *streams,
+		  struct warren_error *err)
+{
+	int r = pack(q, base, user, spec, exec, err);
+
+	return r < 0 ? r : add_streams(q, spec, streams, err);
+}
+
+int request_check_user(const struct request_base *base, const char *text,
+		       const struct talk_user *user, struct warren_error *err)
+{
+	if (user->uid < base->n_ids && user->gid < base->n_ids)
+		return 0;
+	return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in this sandbox", text,
+			 user->uid, user->gid);
+}
+
+/* ------------------------------------------------------------------- answers */
+
+void answer_done(struct answer *a)
+{
+	while (a->n_fds > 0) {
+		int fd = a->fds[--a->n_fds];
+
+		if (fd >= 0)
+			(void)close(fd);
+	}
+}
+
+/* A message into @data; as request_receive(), the size in *@ret_size. */
+static int receive(int sock, struct answer *a, void *data, size_t size, int flags,
+		   size_t *ret_size, struct warren_error *err)
+{
+	struct proto_reply *reply = data;
+	bool lost = false;
+	ssize_t r;
+
+	a->entries = NULL;
+	a->entries_size = 0;
+	a->lost = false;
+	a->m.why[0] = '\0';
+	a->n_fds = ARRAY_SIZE(a->fds);
+	r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
+	/* It ended with something of ours unread: said once, before what it still had to say. */
+	if (r == -ECONNRESET) {
+		a->n_fds = ARRAY_SIZE(a->fds);
+		r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
+	}
+	if (r <= 0) {
+		a->n_fds = 0;
+		/* Memory that is short for a moment says nothing about init: look again. */
+		if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
+			return 0;
+		if (r == 0 || r == -ECONNRESET)
+			return error_set(err, EPIPE, "the sandbox's init is gone");
+		return error_errno(err, (int)-r, "hear from the sandbox's init");
+	}
+	if (proto_check(data, (size_t)r) < 0) {
+		answer_done(a);
+		return error_set(err, EPROTO,
+				 "the sandbox's init does not keep to the protocol");
+	}
+	if (reply->h.type != PROTO_REPLY)
+		answer_done(a);
+	/* That we are out of descriptors, or got more than was asked for, fails this request alone. */
+	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
+	if (a->lost)
+		reply->status = -EMFILE;
+	*ret_size = (size_t)r;
+	return 1;
+}
+
+int request_receive(int sock, struct answer *a, int flags, struct warren_error *err)
+{
+	size_t size;
+	int r = receive(sock, a, &a->m, sizeof(a->m), flags, &size, err);
+
+	if (r > 0 && a->m.h.type == PROTO_ENTRIES)
+		return error_set(err, EPROTO,
+				 "the sandbox's init answers what it was not asked");
+	return r;
+}
+
+int request_receive_into(int sock, struct answer *a, char *room, int flags,
+			 struct warren_error *err)
+{
+	size_t size = 0;
+	int r = receive(sock, a, room, PROTO_ANSWER_MAX, flags, &size, err);
+
+	if (r <= 0)
+		return r;
+	(void)memset(&a->m, 0, sizeof(a->m));
+	(void)memcpy(&a->m, room, size < sizeof(a->m) ? size : sizeof(a->m));
+	if (a->m.h.type == PROTO_ENTRIES) {
+		a->entries = room + sizeof(struct proto_entries);
+		a->entries_size = size - sizeof(struct proto_entries);
+	}
+	return 1;
+}
+
+/* Is @fd of a kind that @bit stands for? What is written to must not be a file or worse. */
+static bool is_kind(int fd, uint32_t bit)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (bit == PROTO_GIVES_COMMAND)
+		return S_ISREG(st.st_mode);
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+	       (bit == PROTO_GIVES_INPUT && S_ISCHR(st.st_mode) && isatty(fd));
+}
+
+int answer_take(struct answer *a, uint32_t bit)
+{
+	size_t at = 0;
+
+	if (a->m.h.type != PROTO_REPLY || !(a->m.reply.gives & bit))
+		return -1;
+	for (uint32_t b = 1; b < bit; b <<= 1)
+		at += (a->m.reply.gives & b) != 0;
+	return at < a->n_fds && is_kind(a->fds[at], bit) ? TAKE_FD(a->fds[at]) : -1;
+}
+
+int answer_take_only(struct answer *a)
+{
+	return a->m.h.type == PROTO_REPLY && a->n_fds == 1 ? TAKE_FD(a->fds[0]) : -1;
+}
+
+int reply_code(const struct proto_reply *reply)
+{
+	if (reply->status == 0)
+		return 0;
+	return reply->status < 0 && reply->status > -4096 ? -reply->status : EPROTO;
+}
+
+int reply_refuse(const struct answer *a, struct warren_error *err, const char *fmt, ...)
+{
+	int code = reply_code(&a->m.reply);
+	char what[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	if (a->m.why[0])
+		return error_set(err, code ? code : EPROTO, "%s: %s", what, a->m.why);
+	return error_errno(err, code ? code : EPROTO, "%s", what);
+}
+
+int reply_explain(const struct answer *a, const struct warren_exec_spec *spec,
+		  const char *workdir, struct warren_error *err)
+{
+	const struct proto_reply *reply = &a->m.reply;
+	static const char *const stages[] = {
+		[PROTO_STAGE_NONE] = "start it",
+		[PROTO_STAGE_REQUEST] = "pass it to init",
+		[PROTO_STAGE_PTY] = "open a terminal",
+		[PROTO_STAGE_CGROUP] = "enter its cgroup",
+		[PROTO_STAGE_FORK] = "start a process",
+		[PROTO_STAGE_JOURNAL] = "open its journal",
+		[PROTO_STAGE_IDS] = "take its user and limits",
+	};
+	int code = reply_code(reply);
+
+	if (a->m.why[0])
+		return error_set(err, code ? code : EPROTO, "%s", a->m.why);
+	_Static_assert(ARRAY_SIZE(stages) == PROTO_STAGE_CWD, "a stage has no words");
+	if (reply->stage == PROTO_STAGE_CGROUP && code == EOPNOTSUPP)
+		return error_set(
+			err, EOPNOTSUPP,
+			"a limit of an exec cannot be enforced here: memory and pids "
+			"need cgroups, processors need cgroup v2");
+	if (reply->stage == PROTO_STAGE_CWD) {
+		(void)error_errno(err, code, "enter the directory '%s'",
+				  spec->cwd ? spec->cwd : workdir);
+		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
+		return -ENOTDIR;
+	}
+	if (reply->stage == PROTO_STAGE_EXEC)
+		return error_errno(err, code, "execute '%s'", spec->argv[0]);
+	return error_errno(err, code, "%s",
+			   stages[reply->stage < ARRAY_SIZE(stages) ? reply->stage : 0]);
+}
+
+void result_fill(const struct proto_exited *from, struct warren_result *to)
+{
+	*to = (struct warren_result){
+		.exit_code = WIFEXITED(from->status) ? WEXITSTATUS(from->status) : -1,
+		.signal = WIFSIGNALED(from->status) ? WTERMSIG(from->status) : 0,
+		.timed_out = from->flags & PROTO_EXITED_TIMED_OUT,
+		.oom = from->oom_kills > 0,
+		.wall_usec = from->wall_usec,
+		.user_usec = from->user_usec,
+		.system_usec = from->system_usec,
+		.max_memory = from->max_memory,
+		.read_bytes = from->read_bytes,
+		.written_bytes = from->written_bytes,
+	};
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_socket.c - the socket and the state of a durable sandbox */
+#include "initclient/sandbox_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/fd.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
+
+#define CONNECT_SECS  2
+#define HELLO_MS      5000
+#define BOX_NAME_SIZE (ID_LEN + sizeof(".state.new"))
+
+static void state_name(char name[BOX_NAME_SIZE], const char *id, const char *suffix)
+{
+	(void)snprintf(name, BOX_NAME_SIZE, "%s.state%s", id, suffix);
+}
+
+/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
+static void socket_name(int boxes, const char *id, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", boxes,
+		       id);
+}
+
+/* --------------------------------------------------------------- connections */
+
+int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name;
+
+	if (fd < 0)
+		return error_errno(err, errno, "make a socket");
+	socket_name(boxes, id, &name);
+	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
+		return errno == EADDRINUSE
+			       ? error_set(err, EEXIST, "there is a sandbox '%s' already",
+					   id)
+			       : error_errno(err, errno, "name the socket 'boxes/%s'",
+					     id);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int door_dial_now(int boxes, const char *id)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un name;
+
+	if (fd < 0)
+		return -errno;
+	socket_name(boxes, id, &name);
+	return connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0 ? -errno
+								       : TAKE_FD(fd);
+}
+
+int door_dial(int boxes, const char *id)
+{
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct timeval patience = { .tv_sec = CONNECT_SECS }, none = { 0 };
+	struct sockaddr_un name;
+
+	if (fd < 0)
+		return -errno;
+	socket_name(boxes, id, &name);
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
+		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+	return TAKE_FD(fd);
+}
+
+bool door_nobody(int r)
+{
+	return r == -ECONNREFUSED || r == -ENOENT;
+}
+
+int door_identify(struct talk_box *box, uid_t *ret_uid, struct warren_error *err)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred), fd_len = sizeof(int);
+	int fd = -1;
+
+	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return error_errno(err, errno, "ask who its init is");
+	if (cred.pid <= 0)
+		return error_set(err, ESRCH, "its init is gone");
+	/*
+	 * On older kernels by number, which is the right one if init answers afterwards
+	 * (door_hello()): it had it all the time.
+	 */
+	if (getsockopt(box->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
+		fd = pidfd_open(cred.pid, 0);
+	if (fd < 0)
+		return error_errno(err, errno == EINVAL ? ESRCH : errno,
+				   "get hold of its init");
+	box->pidfd = fd;
+	box->pid = cred.pid;
+	*ret_uid = cred.uid;
+	return 0;
+}
+
+int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_error *err)
+{
+	struct proto_hello msg = { .h = { .type = PROTO_HELLO } };
+	CLEANUP(answer_done) struct answer a = { 0 };
+	int r = client_ask_within(box, &msg, sizeof(msg), -1, HELLO_MS, &a, err);
+
+	if (r < 0)
+		return r;
+	if (a.m.h.type != PROTO_WELCOME)
+		return error_set(err, EPROTO,
+				 "the sandbox's init does not keep to the protocol");
+	*ret = a.m.welcome;
+	return 0;
+}
+
+int door_keep(struct talk_box *box, struct warren_error *err)
+{
+	struct proto_keep msg = { .h = { .type = PROTO_KEEP } };
+	CLEANUP(answer_done) struct answer a = { 0 };
+	int r = client_ask(box, &msg, sizeof(msg), -1, &a, err);
+
+	if (r < 0)
+		return r;
+	r = reply_code(&a.m.reply);
+	if (r)
+		return error_errno(err, r, "have it kept");
+	box->base.durable = true;
+	box->fresh = true;
+	return 0;
+}
+
+int door_connection(int boxes, struct talk_box *box, int *ret_fd,
+		    struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	struct talk_box other = { .ready = true, .may_take_long = box->may_take_long };
+	struct proto_welcome welcome;
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	int r;
+
+	if (!box->base.durable)
+		return error_set(err, EOPNOTSUPP, "it is not durable");
+	/* Who has not spoken to it does not begin to wait for it now. */
+	fd = box->control >= 0 ? door_dial(boxes, box->base.id)
+			       : door_dial_now(boxes, box->base.id);
+	if (fd < 0)
+		return error_errno(err, door_nobody(fd) ? ESRCH : -fd, "reach its init");
+	other.control = fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    cred.pid != box->pid)
+		return error_set(err, ESRCH, "its init is gone");
+	/*
+	 * Taken, and not turned away for being one too many: the first cannot be that, and who gets
+	 * a connection to one that was not asked anything asks that himself.
+	 */
+	r = box->fresh || box->control < 0 ? 0 : door_hello(&other, &welcome, err);
+	if (r < 0)
+		return r;
+	box->fresh = false;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int door_open_line(int boxes, struct talk_box *box, struct warren_error *err)
+{
+	struct proto_welcome welcome = { 0 };
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	int r = 0;
+
+	box->control = door_dial(boxes, box->base.id);
+	if (box->control < 0)
+		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
+				   "reach its init");
+	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    cred.pid != box->pid)
+		r = error_set(err, ESRCH, "its init is gone");
+	if (r == 0)
+		r = door_hello(box, &welcome, err);
+	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
+		r = error_set(err, ESRCH, "it was never completed");
+	/* Gone, or about to: it has said why to whom it concerns. */
+	if (r == -EPIPE || r == -EOWNERDEAD)
+		r = error_set(err, ESRCH, "its init is gone");
+	if (r < 0)
+		return r;
+	box->next_exec = welcome.last_exec;
+	box->saved = welcome.flags & PROTO_WELCOME_SAVED;
+	return 0;
+}
+
+/* --------------------------------------------------------------------- states */
+
+bool door_has_state(int boxes, const char *id)
+{
+	char name[BOX_NAME_SIZE];
+
+	state_name(name, id, "");
+	return faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int door_write_state(int boxes, const struct talk_box *box,
+		     const struct state_table *more, struct warren_error *err)
+{
+	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
+	char name[BOX_NAME_SIZE], fresh[BOX_NAME_SIZE];
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	state_encode(box, more, &text);
+	if (text.failed && !text.full)
+		return error_errno(err, ENOMEM, "remember the sandbox");
+	if (text.failed)
+		return error_set(err, E2BIG, "its environment is too large to remember");
+	state_name(name, box->base.id, "");
+	state_name(fresh, box->base.id, ".new");
+	fd = openat(boxes, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
+	/* It speaks of processes of this boot: whole or not there is enough, no fsync(2). */
+	if (r == 0 && renameat(boxes, fresh, boxes, name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(boxes, fresh, 0);
+	return r < 0 ? error_errno(err, -r, "write its state") : 0;
+}
+
+int door_read_state(int boxes, const char *id, struct talk_box *box,
+		    const struct state_table *more, struct warren_error *err)
+{
+	char name[BOX_NAME_SIZE];
+	AUTO_CLOSE int fd = -1;
+	AUTO_FREE char *text = NULL;
+	struct stat st;
+	ssize_t size;
+
+	state_name(name, id, "");
+	fd = openat(boxes, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return error_set(err, ENOENT, "there is no such sandbox");
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, errno, "open its state");
+	if (st.st_size <= 0 || st.st_size > STATE_MAX)
+		return error_set(err, EINVAL, "its state has a size of %jd",
+				 (intmax_t)st.st_size);
+	text = malloc((size_t)st.st_size);
+	if (!text)
+		return error_errno(err, ENOMEM, "read its state");
+	size = fd_read_all(fd, text, (size_t)st.st_size);
+	if (size != st.st_size)
+		return error_errno(err, size < 0 ? (int)-size : EIO, "read its state");
+	return state_parse(box, more, TAKE_PTR(text), (size_t)size, err);
+}
+
+void door_remove(int boxes, const char *id)
+{
+	char name[BOX_NAME_SIZE];
+
+	/* The state before the socket: without it, what is left is no sandbox. */
+	state_name(name, id, "");
+	(void)unlinkat(boxes, name, 0);
+	state_name(name, id, ".new");
+	(void)unlinkat(boxes, name, 0);
+	(void)unlinkat(boxes, id, 0);
+}
+
+int door_pack_ids(const struct buf *ids, char ***ret_ids, struct warren_error *err)
+{
+	size_t n = ids->len / (ID_LEN + 1);
+	char **list = calloc(1, (n + 1) * sizeof(*list) + ids->len);
+	char *text;
+
+	if (!list || ids->failed) {
+		free(list);
+		return error_errno(err, ENOMEM, "list them");
+	}
+	text = (char *)(list + n + 1);
+	if (n)
+		(void)memcpy(text, ids->data, ids->len);
+	for (size_t i = 0; i < n; i++)
+		list[i] = text + i * (ID_LEN + 1);
+	*ret_ids = list;
+	return 0;
+}

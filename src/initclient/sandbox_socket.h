@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_socket.h - how a durable sandbox is found: a socket and a file in a directory, named by its id
+ *
+ *	<boxes>/<id>		the socket that its init listens on
+ *	<boxes>/<id>.state	what an engine must know of it (state_file.h)
+ *
+ * The socket is bound before init starts, and init listens on it before it says
+ * READY; so a refused connection is a dead init. The state is written after READY;
+ * without it a sandbox was never complete. KEEP comes after the state: until init has
+ * it, init ends with its maker, and says so (WELCOME).
+ *
+ * An init is known by the credentials that the kernel keeps with its socket, or by its number
+ * together with its start time, which the state has; as a pidfd in either case. Whoever only wants to
+ * end, count or limit a sandbox uses the latter, and depends on nothing that init does.
+ */
+#ifndef INITCLIENT_SANDBOX_SOCKET_H
+#define INITCLIENT_SANDBOX_SOCKET_H
+
+#include "initclient/state_file.h"
+#include "initclient/initclient.h"
+
+/* The socket for an init that is to be, in place. */
+int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err);
+/* A connection, or -errno; see door_nobody(). -EAGAIN: init takes none, for a while by now. */
+int door_dial(int boxes, const char *id);
+/* The same without waiting. */
+int door_dial_now(int boxes, const char *id);
+/* Does what door_dial() returned mean that no init is there? */
+bool door_nobody(int r);
+
+/* Who listens at the other end of box->control: its pidfd, and its user. -ESRCH: nobody. */
+int door_identify(struct talk_box *box, uid_t *ret_uid, struct warren_error *err);
+int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_error *err);
+/* From here on its init outlives us. */
+int door_keep(struct talk_box *box, struct warren_error *err);
+/* Another connection, for another process; of one that was only found: without having asked it. */
+int door_connection(int boxes, struct talk_box *box, int *ret_fd,
+		    struct warren_error *err);
+/* A connection of our own, box->control. -ESRCH: it is gone, or was never complete. */
+int door_open_line(int boxes, struct talk_box *box, struct warren_error *err);
+
+/* alive.c */
+/* Which process init is, for the state. */
+void door_note_init(struct talk_box *box);
+/* By that note: box->pid, box->pidfd, and its user. Nothing is asked of it. -ESRCH: it is gone. */
+int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
+		   struct warren_error *err);
+/*
+ * Which of these inits are there to stay? All are asked at the same time. One that is silent is
+ * alive; what is not complete is given a moment to see that its maker is dead.
+ */
+#define DOOR_LOOKS_MAX 256
+
+struct door_look {
+	char id[ID_LEN + 1];
+	bool alive; /* the answer */
+	bool asked, dying;
+	int fd, pidfd;
+};
+void door_look_at(int boxes, struct door_look *look, size_t n);
+
+bool door_has_state(int boxes, const char *id);
+int door_write_state(int boxes, const struct talk_box *box,
+		     const struct state_table *more, struct warren_error *err);
+/* Into @box, which must be new. -ENOENT: there is none. */
+int door_read_state(int boxes, const char *id, struct talk_box *box,
+		    const struct state_table *more, struct warren_error *err);
+/* The names, after all that they stand for. */
+void door_remove(int boxes, const char *id);
+
+/* Ids back to back, each with its NUL, as one block: pointers, then what they point to. */
+int door_pack_ids(const struct buf *ids, char ***ret_ids, struct warren_error *err);
+
+#endif /* INITCLIENT_SANDBOX_SOCKET_H */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loopdev.h - a file as a block device, for as long as somebody uses it */
+#ifndef OS_LOOPDEV_H
+#define OS_LOOPDEV_H
+
+#include "base/error.h"
+
+#define LOOP_PATH_MAX 32
+
+/*
+ * Attach @backing to a free device. It is detached by the kernel when the last
+ * user (@ret_fd, then a mount of it) is gone: nothing to undo after a crash.
+ */
+int loop_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
+		struct warren_error *err);
+
+#endif /* OS_LOOPDEV_H */

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * init_init_proto.h - what is said between a sandbox's init and those who use the sandbox
+ *
+ * SOCK_SEQPACKET connections, one struct a message, descriptors beside it
+ * (SCM_RIGHTS). Both ends are of one build or of builds that share
+ * PROTO_VERSION; a message of another version is refused.
+ *
+ *	engine				init
+ *	CONFIG + cgroups	-->
+ *				<--	READY
+ *	KEEP			-->		from here on it is durable
+ *				<--	REPLY
+ *	SPAWN + stdio		-->
+ *				<--	REPLY (+ descriptors), after execve(2) worked
+ *				<--	EXITED, once, when the first process ended
+ *	HELLO			-->
+ *				<--	WELCOME
+ *	SIGNAL, OPEN, CONNECT,	-->
+ *	CLOSE_INPUT, ATTACH,
+ *	LIST, CHANGE, WATCH,
+ *	SAVE, RESTORE, WORKER
+ *				<--	REPLY (+ descriptors)
+ *	SCAN			-->
+ *				<--	ENTRIES, or REPLY when it failed
+ *	ACK			-->		is not answered
+ *
+ * The child that becomes init uses the same connection before it: it gets
+ * MOUNTS once the id maps are written, and reports FAILED with a struct
+ * warren_error when a step of its own failed.
+ *
+ * Descriptors that init starts with: 0, 1 and 2 are /dev/null, PROTO_FD_MAKER
+ * is the maker's connection, and PROTO_FD_LISTEN, of a durable sandbox only, a
+ * socket that is bound to a name outside. init itself listens on it, before
+ * READY, so that the credentials that a peer sees are init's own.
+ *
+ * Life. Without PROTO_FD_LISTEN, and until KEEP, the end of the maker's
+ * connection is the end of the sandbox: init exits, and the kernel kills what
+ * is left in the pid namespace. After KEEP no connection's end is. A durable
+ * init takes PROTO_CONNECTIONS_MAX connections at a time, the maker's among
+ * them; one too many gets a REPLY of -EBUSY to no request (seq 0) and its end.
+ *
+ * Who hears what. A REPLY goes to the connection that asked. EXITED goes to
+ * those that started the exec or ATTACHed to it, and to those that said HELLO
+ * with PROTO_HELLO_ALL. From a connection of a durable sandbox whose owner does not
+ * read until its buffer is full, no request is read until it does; what is due to it waits, up to
+ * a limit (outbox.c). Beyond that it is closed: its owner connects again, and finds
+ * in the journals what it missed. What belongs to a connection (its eventfds,
+ * its holds) ends with it; what belongs to an exec (its streams) does not.
+ *
+ * init is inside: to the engine everything it says is untrusted (proto_check()
+ * and the callers' bounds), and a silent or babbling init harms its own
+ * sandbox alone.
+ */
+#ifndef PROTO_INIT_PROTO_H
+#define PROTO_INIT_PROTO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROTO_VERSION      2
+#define PROTO_MESSAGE_MAX  32768 /* larger strings travel in a memfd */
+#define PROTO_STRINGS_MAX  (4U << 20)
+#define PROTO_POINTERS_MAX 16384 /* argv and environment, together */
+#define PROTO_FDS_MAX      24
+#define PROTO_GROUPS_MAX   32
+#define PROTO_EXECS_MAX    512
+#define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is for ever */
+
+#define PROTO_FD_MAKER        3
+#define PROTO_FD_LISTEN       4
+#define PROTO_FD_DIRS         5 /* and on: PROTO_DIRS roles from PROTO_ROLE_DIRS on */
+#define PROTO_CONNECTIONS_MAX 8
+
+/*
+ * init's user: one more than the 65,536 that a sandbox has for itself. It exists there, or init
+ * could not have it, and the system call filter refuses it to everybody (tools/seccomp-policy.h).
+ */
+#define INIT_ID 65536
+
+enum proto_type {
+	/* to init or to the child before it */
+	PROTO_MOUNTS = 1,
+	PROTO_CONFIG,
+	PROTO_SPAWN,
+	PROTO_SIGNAL,
+	PROTO_OPEN,
+	PROTO_CONNECT,
+	PROTO_KEEP,
+	PROTO_HELLO,
+	PROTO_CLOSE_INPUT,
+	PROTO_ATTACH,
+	PROTO_ACK,
+	PROTO_LIST,
+	PROTO_SCAN,
+	PROTO_CHANGE,
+	PROTO_WATCH,
+	PROTO_SAVE,
+	PROTO_RESTORE,
+	PROTO_WORKER,
+	/* to a file worker, which also takes OPEN, SCAN, CHANGE and WATCH */
+	PROTO_WRITE,
+	PROTO_NOTIFY,
+	/* from init or from the child before it */
+	PROTO_FAILED = 64,
+	PROTO_READY,
+	PROTO_REPLY,
+	PROTO_EXITED,
+	PROTO_WELCOME,
+	PROTO_ENTRIES,
+};
+
+struct proto_header {
+	uint16_t version;
+	uint16_t type;
+	uint32_t seq; /* of a request; its REPLY repeats it */
+};
+
+/* Roles of the descriptors that come with CONFIG. */
+enum proto_role {
+	PROTO_ROLE_ALIVE,    /* keeps the sandbox's lock while init lives */
+	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
+	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without a cgroup of its own joins */
+	/*
+	 * Directories are detached mounts: nothing is above them. Where the engine may not make
+	 * such, the child before init does, and leaves them at PROTO_FD_DIRS.
+	 */
+	PROTO_ROLE_MEMORY, /* v1: directories below which an exec gets its own */
+	PROTO_ROLE_CPU,
+	PROTO_ROLE_PIDS,
+	PROTO_ROLE_UNIFIED, /* v2: the one directory */
+	PROTO_ROLE_MAX,
+};
+
+#define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
+#define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
+
+/* The root is in place only now: what was opened before is opened again. */
+#define PROTO_CONFIG_ROOTED (1U << 0)
+#define PROTO_CONFIG_AHEAD  (1U << 1) /* there is time to make ready for the first exec */
+
+struct proto_config {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t n;
+	uint8_t role[PROTO_FDS_MAX];
+};
+
+#define PROTO_SPAWN_PTY     (1U << 0)
+#define PROTO_SPAWN_SOLE    (1U << 1) /* accounted as the whole sandbox */
+#define PROTO_SPAWN_MEMFD   (1U << 2) /* strings are in the first descriptor */
+#define PROTO_SPAWN_JOURNAL (1U << 3) /* the last two descriptors: journal, eventfd */
+#define PROTO_SPAWN_OUT     (1U << 4) /* stdout goes to the journal */
+#define PROTO_SPAWN_ERR     (1U << 5) /* stderr goes to the journal */
+#define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
+#define PROTO_SPAWN_MKCWD   (1U << 7) /* make the working directory if it is missing */
+/*
+ * stdin is a pipe whose write end init keeps and hands out with the REPLY: the
+ * death of a writer is no end of the input, only CLOSE_INPUT (and the end of
+ * every duplicate that was handed out) is.
+ */
+#define PROTO_SPAWN_INPUT (1U << 8)
+#define PROTO_SPAWN_HOLD  (1U << 9) /* as PROTO_ATTACH_HOLD, from cursor 0 */
+/*
+ * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: what appears on the terminal is
+ * stream 1. The master that is handed out is for input and resizing, and does
+ * not block; who reads from it takes bytes from the journal.
+ */
+
+/* A stdio slot of SPAWN: which descriptor of the message it is. */
+#define PROTO_STDIO_NULL 0xff
+
+/*
+ * Descriptors beyond the three that an exec may have, at numbers of the
+ * requester's choice (above 2, below its limit of open files; 0: not wanted).
+ * For shells that are given one command after another.
+ */
+enum proto_control {
+	/*
+	 * A pipe to init: what is written to it is stream 3 of the journal, and comes
+	 * after everything that was written to stdout and stderr before.
+	 */
+	PROTO_CONTROL_RESULT,
+	/*
+	 * A pipe to read from, which its user may open again by way of /proc. Its write
+	 * end is handed out with the REPLY and by ATTACH; init keeps it.
+	 */
+	PROTO_CONTROL_POKE,
+	/* A file that comes with SPAWN, before the journal. init keeps it for ATTACH. */
+	PROTO_CONTROL_COMMAND,
+	PROTO_CONTROL_MAX,
+};
+
+struct proto_spawn {
+	struct proto_header h;
+	uint32_t exec; /* chosen by the engine, unique while it lives */
+	uint32_t flags;
+	uint32_t uid, gid;
+	uint32_t n_groups;
+	uint32_t groups[PROTO_GROUPS_MAX];
+	uint64_t timeout_ms;
+	uint64_t nofile;
+	uint64_t journal_limit;
+	/* Of this exec alone, within those of the sandbox; 0: none. -EOPNOTSUPP without cgroups. */
+	uint64_t memory, cpu_millis, pids;
+	uint16_t rows, cols;
+	uint8_t stdio[3];
+	uint8_t control[PROTO_CONTROL_MAX]; /* by enum proto_control */
+	/*
+	 * 1 + which descriptor of the message is a gate, the read end of a pipe: nothing is
+	 * executed before a byte comes through it, and its end is -ECANCELED. 0: none.
+	 */
+	uint8_t gate;
+	uint8_t pad;
+	/* cwd, then argv, then the environment, each NUL-terminated, back to back */
+	uint32_t argc, envc, strings_size;
+	char strings[];
+};
+
+_Static_assert(sizeof(struct proto_spawn) == offsetof(struct proto_spawn, strings),
+	       "the strings begin where the struct ends");
+
+/*
+ * Which processes of an exec a signal is for; SIGKILL to the first is one to
+ * the tree. A tree is known by the exec's cgroup, where there is none by its session.
+ */
+enum proto_whom {
+	PROTO_WHOM_FIRST, /* the first process */
+	PROTO_WHOM_TREE,  /* all */
+	PROTO_WHOM_REST,  /* all but the first */
+	PROTO_WHOM_NEW,   /* of those, who came after the last record of stream 3 */
+	PROTO_WHOM_ONE,   /* `pid`, if it is one of them */
+	PROTO_WHOM_MAX,
+};
+
+struct proto_signal {
+	struct proto_header h;
+	uint32_t exec;
+	int32_t sig;
+	uint32_t whom;
+	int32_t pid; /* as inside */
+};
+
+/*
+ * The processes of an exec, into the file that comes along: as many struct
+ * proto_process as the status of the REPLY says, at most PROTO_PROCESSES_MAX.
+ */
+struct proto_list {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+};
+
+#define PROTO_PROCESSES_MAX       16384
+#define PROTO_PROCESS_FIRST       (1U << 0)
+#define PROTO_PROCESS_IGNORES_INT (1U << 1)
+
+struct proto_process {
+	int32_t pid, ppid; /* as inside */
+	uint32_t flags;
+	uint32_t pad;
+	uint64_t start; /* clock ticks since the machine started */
+};
+
+/*
+ * Files. A path is absolute and resolved within the sandbox's root; or a directory
+ * that was opened before comes along, and the path is relative, and may not lead
+ * out of it (-EXDEV). All is done with the rights of a user, and no others.
+ * Nothing of /proc is opened or changed: there init would be its own victim.
+ */
+struct proto_open {
+	struct proto_header h;
+	uint32_t uid, gid;
+	uint32_t n_groups; /* 0 where setgroups(2) is not possible */
+	uint32_t groups[PROTO_GROUPS_MAX];
+	int32_t flags;
+	uint32_t mode;
+	char path[4096];
+};
+
+/* Who does it. */
+struct proto_who {
+	uint32_t uid, gid;
+	uint32_t n_groups; /* 0 where setgroups(2) is not possible */
+	uint32_t groups[PROTO_GROUPS_MAX];
+};
+
+/*
+ * What is in the directory that comes along, from its position on, which moves:
+ * no entries is the end. Or, with PROTO_SCAN_ONE, what is at the path.
+ */
+#define PROTO_SCAN_ONE (1U << 0)
+#define PROTO_SCAN_FOLLOW \
+	(1U << 1) /* of ONE: a link at the end of the path is followed */
+
+struct proto_scan {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t flags;
+	char path[4096];
+};
+
+enum proto_verb {
+	PROTO_MKDIR,   /* each with `mode` */
+	PROTO_UNLINK,  /* each, whatever but a directory */
+	PROTO_RMDIR,   /* each */
+	PROTO_CHMOD,   /* each to `mode`; links are passed over */
+	PROTO_CHOWN,   /* each to `owner` and `group`; links themselves */
+	PROTO_UTIME,   /* each to `mtime`; links themselves */
+	PROTO_RENAME,  /* of pairs, the first to the second */
+	PROTO_SYMLINK, /* of pairs, the second a link that says the first */
+	PROTO_LINK,    /* of pairs, the second another name of the first */
+	/*
+	 * Of one pair of names in the directory that comes along: the file of O_TMPFILE
+	 * behind it gets the second, and has the first while it replaces another.
+	 */
+	PROTO_PUT, /* `mode` is the stream of the WRITEs that filled it, see there */
+	/*
+	 * Of one absolute path, and all that is below it. For a shim, which has a tool for
+	 * that; an init, and a shim of an older version, is asked for a part at a time: -EINVAL.
+	 */
+	PROTO_UNLINK_TREE,
+	PROTO_CHMOD_TREE,
+	PROTO_CHOWN_TREE,
+	PROTO_VERB_MAX,
+};
+
+/* What is already as it is to be is fine: a directory to make, a file to remove. */
+#define PROTO_CHANGE_LENIENT (1U << 0)
+#define PROTO_CHANGE_KEEP    (1U << 1) /* RENAME: what is at the new place stays, -EEXIST */
+#define PROTO_CHANGE_OWNER   (1U << 3) /* PUT: it is given to `owner` and `group` before */
+#define PROTO_CHANGE_FOLLOW \
+	(1U << 2) /* CHMOD: a link at the end of the path is followed */
+
+/*
+ * A verb, done to many paths one after another, or to pairs of them. Of two
+ * directories that come along the second is for the second of each pair. The
+ * value of the REPLY is how many were changed; if one failed, how many were
+ * dealt with before it. A shim's tools are given many at once: of those that were
+ * given with the one that failed, some before it may be left, and some behind it done.
+ */
+struct proto_change {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t verb;
+	uint32_t flags;
+	uint32_t mode;
+	uint32_t owner, group;
+	uint32_t mtime_nsec;
+	int64_t mtime_sec;
+	uint32_t n;            /* of paths */
+	uint32_t strings_size; /* the paths, each NUL-terminated, back to back */
+	char strings[];
+};
+
+_Static_assert(sizeof(struct proto_change) == offsetof(struct proto_change, strings),
+	       "the strings begin where the struct ends");
+
+/* Watch a path by the inotify(7) that comes along: the value of the REPLY is the watch. */
+struct proto_watch {
+	struct proto_header h;
+	struct proto_who who;
+	uint32_t mask;
+	char path[4096];
+};
+
+/*
+ * Start a file worker: a child of init that does file calls in the sandbox's memory cgroup. The
+ * REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE, WRITE, NOTIFY and WATCH, in the
+ * order in which they come. So init never waits for a lock of a file system, and what is written
+ * counts as the sandbox's memory. A worker ends with its connection. One that is killed leaves a last
+ * word there, from init: a REPLY to no request (seq 0), -ENOMEM when it was the OOM killer,
+ * else -EOWNERDEAD. -EBUSY: there are PROTO_WORKERS_MAX.
+ */
+#define PROTO_WORKERS_MAX 8
+
+struct proto_worker {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+/*
+ * Write to the file that comes along, at its position: `size` bytes behind the message; or, with a
+ * second descriptor, that many of this second file from `offset` on. All of it, or -errno. After
+ * one that failed, a PUT of the same stream fails with the same error: so a client need not
+ * wait for one before it sends the other.
+ */
+struct proto_write {
+	struct proto_header h;
+	uint32_t stream; /* a number of the client's choice; 0: none */
+	uint32_t size;
+	uint64_t offset;
+	char data[];
+};
+
+_Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
+	       "the data begin where the struct ends");
+
+/*
+ * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket (SOCK_SEQPACKET)
+ * from which its events come, as many whole ones in a message as there are, up to
+ * PROTO_EVENTS_MAX bytes. So nobody outside reads from what somebody inside has, too, and both
+ * are the sandbox's memory and count for init's user. The end of the socket is the end of it.
+ */
+#define PROTO_EVENTS_MAX 16384
+
+struct proto_notify {
+	struct proto_header h;
+};
+
+struct proto_connect {
+	struct proto_header h;
+	uint16_t port;
+	uint16_t ipv6;
+};
+
+/* What was begun is done, and noted where others find it. */
+struct proto_keep {
+	struct proto_header h;
+};
+
+/*
+ * SAVE: all that runs in the sandbox goes to a file of the shim's, and ends; RESTORE: it goes
+ * on. For a shim whose platform can do that: -EOPNOTSUPP. -EBUSY: something inside cannot be
+ * saved, and nothing has happened. Until the answer to RESTORE all other requests but HELLO are
+ * refused (-EBUSY), and WELCOME says so. A sandbox that has ended by it has its last word.
+ */
+struct proto_save {
+	struct proto_header h;
+};
+
+#define PROTO_HELLO_ALL (1U << 0) /* to hear of the end of every exec */
+
+struct proto_hello {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct proto_close_input {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+};
+
+/*
+ * An eventfd comes along, which is written when the journal grows or ends; it
+ * takes the place of one that this connection brought before.
+ */
+#define PROTO_ATTACH_NOTIFY (1U << 0)
+/*
+ * Nothing from `cursor` on is dropped before it is ACKed, while this connection
+ * lasts: when the ring is full, the exec waits in write(2). Its first process
+ * may then be reported as EXITED before the last of its output is in the journal.
+ */
+#define PROTO_ATTACH_HOLD (1U << 1)
+
+struct proto_attach {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t flags;
+	uint64_t cursor; /* of PROTO_ATTACH_HOLD: bytes of output */
+};
+
+struct proto_ack {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t pad;
+	uint64_t cursor; /* what is before it has been read */
+};
+
+struct proto_ready {
+	struct proto_header h;
+};
+
+#define PROTO_WELCOME_KEPT    (1U << 0)
+#define PROTO_WELCOME_SAVED   (1U << 1) /* see struct proto_save */
+#define PROTO_WELCOME_GATES   (1U << 2) /* it knows of gates */
+#define PROTO_WELCOME_WORKERS (1U << 3) /* it starts file workers */
+
+struct proto_welcome {
+	struct proto_header h;
+	uint32_t flags;
+	uint32_t n_execs;   /* alive */
+	uint32_t last_exec; /* the highest number that was ever used */
+	uint32_t pad;
+	uint64_t oom_kills; /* in cgroups of execs, which are gone */
+};
+
+/* Which part of a spawn failed, so that the engine can say it in words. */
+enum proto_stage {
+	PROTO_STAGE_NONE,
+	PROTO_STAGE_REQUEST,
+	PROTO_STAGE_PTY,
+	PROTO_STAGE_CGROUP,
+	PROTO_STAGE_FORK,
+	PROTO_STAGE_JOURNAL,
+	PROTO_STAGE_IDS,
+	PROTO_STAGE_CWD,
+	PROTO_STAGE_EXEC,
+	PROTO_STAGE_MAX,
+};
+
+/* Which descriptors a REPLY to SPAWN or ATTACH brings, in this order. */
+#define PROTO_GIVES_INPUT   (1U << 0) /* the write end of stdin, or the terminal */
+#define PROTO_GIVES_POKE    (1U << 1)
+#define PROTO_GIVES_COMMAND (1U << 2)
+#define PROTO_GIVES_MAX     3
+
+/*
+ * Behind a REPLY of failure there may be words of who failed, with their NUL: a shim's,
+ * since what a platform has to say is more than a number. One with the status -EINPROGRESS
+ * is no answer yet: a shim is at it, and says so before its asker gives it up.
+ */
+#define PROTO_WHY_MAX 512
+
+struct proto_reply {
+	struct proto_header h;
+	int32_t status; /* 0 or -errno */
+	uint32_t stage;
+	uint32_t gives; /* OPEN and CONNECT: 0, their one descriptor needs no name */
+	uint32_t value; /* of CHANGE and WATCH */
+};
+
+/*
+ * One thing in a directory, as the sandbox sees it; of one that may not be looked
+ * at, the type. Behind it the name (of SCAN_ONE: none), a NUL, what a link says, a
+ * NUL; up to a multiple of 8.
+ */
+struct proto_entry {
+	uint64_t size, ino;
+	int64_t mtime_sec;
+	uint32_t mtime_nsec;
+	uint32_t mode;
+	uint32_t uid, gid;
+	uint32_t pad;
+	uint16_t name_size, link_size; /* without the NULs */
+};
+
+#define PROTO_ENTRIES_MAX 16384 /* bytes of them in a message */
+
+/* Behind it, the entries. */
+struct proto_entries {
+	struct proto_header h;
+	uint32_t n;
+	uint32_t size;
+};
+
+#define PROTO_EXITED_TIMED_OUT (1U << 0)
+
+struct proto_exited {
+	struct proto_header h;
+	uint32_t exec;
+	uint32_t flags;
+	int32_t status; /* as of wait(2) */
+	uint32_t oom_kills;
+	uint64_t wall_usec, user_usec, system_usec;
+	uint64_t max_memory;
+	uint64_t read_bytes, written_bytes;
+};
+
+/*
+ * Is @data of @size bytes, as it came from an init, a whole message of a known
+ * type and of this version? 0, or -EPROTO. (In init_proto.c, shared with the fuzzer.)
+ */
+int proto_check(const void *data, size_t size);
+
+/*
+ * The next of the @size bytes of entries at *@at, which moves on: 1, 0 at the
+ * end, or -EPROTO. Names are names: not empty (but of SCAN_ONE), no slash, not
+ * "." or "..".
+ */
+struct proto_found {
+	struct proto_entry is;
+	const char *name, *link; /* NUL-terminated, in the message */
+};
+
+int proto_next(const char *data, size_t size, size_t *at, struct proto_found *ret);
+
+#endif /* PROTO_INIT_PROTO_H */

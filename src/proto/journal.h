@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * journal.h - the file that holds what an exec has written, stdout and stderr apart, in order
+ *
+ * A page with the header and the result, then a ring of `capacity` bytes. Positions are logical
+ * and only grow: position p lies at JOURNAL_RING + p % capacity. Records stand
+ * back to back from `head` to `tail`, 8-byte aligned; none wraps: where the
+ * end of the ring is too near, a record of stream 0 pads it. To make room, the
+ * writer drops whole records at `head` and counts their bytes in `lost`: the
+ * cursor of the record at `head`, cursors being counted in bytes of output.
+ *
+ * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is what an exec
+ * said on its control pipe (init_proto.h), after all output that it wrote before.
+ *
+ * An index tells where records are without a walk through all before them: an exec that writes
+ * single bytes makes millions. A slot stands for a stretch of the ring, and holds the
+ * position and the cursor of the last record that was the first to begin in it. What is in a slot
+ * from an earlier lap is before `head`; one that was never written is zero.
+ *
+ * Who has the file has the exec's result, even if nobody was connected when it
+ * ended: `state` says whether the struct journal_result is there.
+ *
+ * The only writer is init; it publishes `head` before it overwrites and `tail`
+ * after it wrote. A reader uses pread(2), never a mapping (the writer could
+ * truncate the file under it), takes the header again after the data, and
+ * discards what was overwritten meanwhile. It believes no length.
+ */
+#ifndef PROTO_JOURNAL_H
+#define PROTO_JOURNAL_H
+
+#include <stdint.h>
+
+#define JOURNAL_MAGIC        0x4a4e5257 /* "WRNJ" */
+#define JOURNAL_VERSION      2
+#define JOURNAL_RESULT       1024 /* where the result is */
+#define JOURNAL_INDEX        2048 /* where the index is */
+#define JOURNAL_SLOTS        128U
+#define JOURNAL_STRETCH_MIN  (256ULL << 10)
+#define JOURNAL_RING         4096
+#define JOURNAL_CAPACITY_MIN 65536U
+#define JOURNAL_CAPACITY_MAX (1ULL << 40)
+#define JOURNAL_CHUNK        65536U /* the largest record's payload */
+
+enum journal_state {
+	JOURNAL_RUNNING,
+	JOURNAL_EXITED, /* the first process ended, and the result says how */
+	JOURNAL_FAILED, /* it never started, and the result says why */
+	JOURNAL_STATE_MAX,
+};
+
+struct journal_header {
+	uint32_t magic;
+	uint32_t version;
+	uint64_t capacity;
+	uint64_t head;
+	uint64_t tail;
+	uint64_t lost;    /* bytes of output that were dropped */
+	uint64_t ended;   /* 1: nothing more will come */
+	uint64_t skipped; /* bytes that the file had no room for, wherever they were */
+	uint64_t state;   /* written after the result that it speaks of */
+	uint64_t written; /* the cursor at `tail`; 0 of an init that does not tell */
+};
+
+struct journal_result {
+	int32_t status; /* as of wait(2); JOURNAL_FAILED: -errno */
+	uint32_t stage; /* JOURNAL_FAILED: an enum proto_stage */
+	uint32_t flags; /* PROTO_EXITED_* */
+	uint32_t oom_kills;
+	uint64_t wall_usec, user_usec, system_usec;
+	uint64_t max_memory;
+	uint64_t read_bytes, written_bytes;
+};
+
+struct journal_record {
+	uint32_t size; /* of the payload */
+	uint32_t stream;
+};
+
+struct journal_slot {
+	uint64_t at;     /* the position of a record */
+	uint64_t cursor; /* of its first byte */
+};
+
+/* The slot for position @at. */
+static inline uint64_t journal_slot(uint64_t at, uint64_t capacity)
+{
+	uint64_t stretch = capacity / JOURNAL_SLOTS + 1;
+
+	return at % capacity /
+	       (stretch > JOURNAL_STRETCH_MIN ? stretch : JOURNAL_STRETCH_MIN);
+}
+
+static inline uint64_t journal_span(uint32_t size)
+{
+	return sizeof(struct journal_record) + (((uint64_t)size + 7) & ~7ULL);
+}
+
+#endif /* PROTO_JOURNAL_H */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clock.c - the clock by which things expire, which setting the machine's clock does not change
+ *
+ * Lifetimes are measured by CLOCK_BOOTTIME, which counts on while the machine sleeps. To that a
+ * distance is added, so that times look like the time of day when the state was made; they are what the
+ * store has. The distance is kept with the id of the boot: another process of the same boot goes on with
+ * it, whatever the time of day says by then. After a reboot the time that passed meanwhile is
+ * known only by the time of day, against which the last times are kept; it never goes back.
+ *
+ * What is shown to people is the time of day: service_wall() has the distance to that, and takes notice
+ * of a clock that was set, not of one that is a little off.
+ *
+ * One machine has one clock, and so has the process: it is no part of struct service.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "service/core/internal.h"
+
+#define META_CLOCK "clock"
+#define SET_MS     1000 /* the time of day was set if it is off by more */
+
+static struct {
+	char boot[64];
+	int64_t distance; /* to add to CLOCK_BOOTTIME, ms */
+	int64_t wall;     /* to add to that for the time of day */
+} service_clock;
+
+static int64_t clock_ms(clockid_t id)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t service_time(void)
+{
+	return clock_ms(CLOCK_BOOTTIME) + service_clock.distance;
+}
+
+int64_t service_wall(int64_t time)
+{
+	int64_t wall = clock_ms(CLOCK_REALTIME) - service_time();
+
+	if (llabs(wall - service_clock.wall) > SET_MS)
+		service_clock.wall = wall;
+	return time + service_clock.wall;
+}
+
+/* From what a former process left; false: there is nothing that could be read. */
+static bool clock_resume(const char *text, const char *boot)
+{
+	int64_t distance, last, wall, now = clock_ms(CLOCK_REALTIME);
+	char before[sizeof(service_clock.boot)];
+
+	if (sscanf(text, "%63s %" SCNd64 " %" SCNd64 " %" SCNd64, before, &distance,
+		   &last, &wall) != 4)
+		return false;
+	if (boot[0] && strcmp(before, boot) == 0)
+		service_clock.distance = distance;
+	else
+		service_clock.distance =
+			last + (now > wall ? now - wall : 0) - clock_ms(CLOCK_BOOTTIME);
+	/* Of one boot it goes on, so this is of a boot id that says nothing. */
+	if (service_time() < last)
+		service_clock.distance += last - service_time();
+	return true;
+}
+
+int service_clock_save(struct db *db, struct warren_error *err)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "%s %" PRId64 " %" PRId64 " %" PRId64,
+		       service_clock.boot[0] ? service_clock.boot : "-",
+		       service_clock.distance, service_time(), clock_ms(CLOCK_REALTIME));
+	return db_set_meta(db, META_CLOCK, text, err);
+}
+
+int service_clock_open(struct db *db, const char *boot, struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct warren_error none = WARREN_ERROR_INIT;
+	int r = db_get_meta(db, META_CLOCK, &text, &none);
+
+	if (r < 0 && r != -ENOENT) {
+		*err = none;
+		return r;
+	}
+	(void)snprintf(service_clock.boot, sizeof(service_clock.boot), "%s", boot);
+	if (r < 0 || !clock_resume(text, boot))
+		service_clock.distance =
+			clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME);
+	service_clock.wall = 0;
+	return service_clock_save(db, err);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk.c - the disk with the store and the journals: is there room, and what waits for some
+ *
+ * A full disk must not make what was acknowledged untrue, and must not keep anybody from freeing
+ * room. The store has room of its own for results and deletions (db/reserve.c). So that
+ * nothing else uses it up, whatever adds to the disk (sandboxes, execs, sessions) is refused
+ * while less than DISK_FLOOR is left. A result that cannot be written nevertheless stays in memory,
+ * where it is told from, until it can; the next process would find it in the journal. Output
+ * waits in its pipe (agent/core/journal_write.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/statvfs.h>
+
+#include "service/core/internal.h"
+
+#define DISK_FLOOR  (4ULL << 20)
+#define DISK_ENOUGH (6ULL << 20) /* to go on after it was full */
+#define SHORT_PART  10           /* of its size: with less left, nothing is forgotten */
+#define TURN_MS     250
+#define KEEP_TURNS  40 /* until the room that the store keeps is looked after */
+
+static void disk_look(struct service *s)
+{
+	struct statvfs fs;
+	struct share *out = &s->shares[LEASE_OUTPUT];
+	bool was = s->disk_full;
+	uint64_t half;
+
+	if (fstatvfs(s->journals, &fs) < 0 || fs.f_blocks == 0) {
+		if (s->output_by_disk && out->limit == 0)
+			out->limit = INT64_MAX;
+		return; /* unlimited, or not to be known */
+	}
+	s->disk_left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	s->disk_size = (uint64_t)fs.f_blocks * fs.f_frsize;
+	/*
+	 * What was free at the start says nothing after a start on a full disk. It never
+	 * shrinks: results that are there would be forgotten for new ones.
+	 */
+	half = (s->disk_left + out->used) / 2 + 1;
+	if (s->output_by_disk && out->limit < half)
+		out->limit = half;
+	s->disk_full = s->disk_left < (was ? DISK_ENOUGH : DISK_FLOOR);
+	if (was == s->disk_full)
+		return;
+	if (!s->disk_full)
+		s->disk_turn = 0; /* what was used of the reserve is had again */
+	if (s->note)
+		s->note(s->note_ctx,
+			s->disk_full
+				? "the disk with the service's state is full: nothing "
+				  "new is started until there is room"
+				: "the disk with the service's state has room again");
+}
+
+/*
+ * To forget results for new ones is right when they are what fills the disk. What others put there,
+ * be it for a moment, is no reason. If the limit has grown, who asks tries again with that.
+ */
+int disk_may_forget(struct service *s)
+{
+	uint64_t limit = s->shares[LEASE_OUTPUT].limit;
+
+	if (!s->output_by_disk)
+		return 1;
+	disk_look(s);
+	if (s->shares[LEASE_OUTPUT].limit > limit)
+		return -EAGAIN;
+	return s->disk_left >= s->disk_size / SHORT_PART;
+}
+
+bool service_disk_ok(const struct service *s)
+{
+	return !s->disk_full && s->n_unsaved == 0;
+}
+
+int disk_admit(struct service *s, struct warren_error *err)
+{
+	if (s->disk_full)
+		disk_look(s); /* perhaps no more */
+	if (!s->disk_full)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "the disk with the service's state is full (%" PRIu64
+			 " bytes left): delete sandboxes, or free some room",
+			 s->disk_left);
+}
+
+/* ------------------------------------------------------------------ results */
+
+static bool save_result(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = run_record_end(run, &ignored);
+
+	if (r == -EALREADY || r == -ENOENT)
+		return true;
+	survive(run->service, r);
+	if (r == 0 && run->row.session)
+		journals_forget_closed(run->box, run->row.id, run->row.journal);
+	return r == 0;
+}
+
+void run_save_result(struct run *run)
+{
+	if (save_result(run))
+		return;
+	/* Whoever asks for it finds it in the list of its box. */
+	run->unsaved = true;
+	run->service->n_unsaved++;
+	(void)run_ref(run);
+}
+
+void run_forget_unsaved(struct run *run)
+{
+	if (!run->unsaved)
+		return;
+	run->unsaved = false;
+	run->service->n_unsaved--;
+	(void)run_unref(run);
+}
+
+static void save_results(struct box *box)
+{
+	struct run *next;
+
+	for (struct run *run = box->runs; run; run = next) {
+		next = run->next;
+		if (!run->unsaved)
+			continue;
+		if (!save_result(run))
+			return;
+		run_forget_unsaved(run);
+	}
+}
+
+/* --------------------------------------------------------------------- time */
+
+static void on_turn(void *ctx)
+{
+	struct service *s = ctx;
+
+	disk_look(s);
+	for (size_t i = 0; s->n_unsaved > 0 && i < BOX_BUCKETS; i++)
+		for (struct box *box = s->boxes[i]; box; box = box->hash_next)
+			save_results(box);
+	if (!s->disk_full && s->disk_turn++ % KEEP_TURNS == 0)
+		(void)db_reserve(s->db);
+	loop_timer_set(s->disk_timer, TURN_MS);
+}
+
+int disk_open(struct service *s)
+{
+	int r = loop_timer_new(s->loop, on_turn, s, &s->disk_timer);
+
+	disk_look(s);
+	if (r == 0)
+		loop_timer_set(s->disk_timer, TURN_MS);
+	return r;
+}
+
+void disk_close(struct service *s)
+{
+	s->disk_timer = loop_timer_free(s->disk_timer);
+}

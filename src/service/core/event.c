@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event.c - what happened, numbered, for clients that listen or come back
+ *
+ * An event is a row of the store, so that a cursor outlives the process: one that says that something
+ * changed is written in the transaction of that change (event_begin()), and a process that is
+ * killed has told both or neither. The newest are in memory, too, where listeners read them. Nobody
+ * is told of an event before the store has it: else an id could come to stand for another event.
+ *
+ * What the store does not take, as its disk is full, waits in memory and is written later, in the same order;
+ * if that becomes more than the memory holds, all older events are dropped, and listeners see a gap.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/core/internal.h"
+
+#define KEPT_MS    (3600 * 1000) /* how long an event is kept, */
+#define KEPT_MAX   100000        /* and how many at most */
+#define PRUNE_MS   30000
+#define PRUNE_ROWS 256 /* at a time */
+
+static const char *const names[] = {
+	[EVENT_SANDBOX_CREATED] = "sandbox.created",
+	[EVENT_SANDBOX_STARTED] = "sandbox.running",
+	[EVENT_SANDBOX_PAUSED] = "sandbox.paused",
+	[EVENT_SANDBOX_RESUMED] = "sandbox.resumed",
+	[EVENT_SANDBOX_UPDATED] = "sandbox.updated",
+	[EVENT_SANDBOX_FAILED] = "sandbox.failed",
+	[EVENT_SANDBOX_DELETED] = "sandbox.deleted",
+	[EVENT_EXEC_STARTED] = "exec.started",
+	[EVENT_EXEC_FINISHED] = "exec.finished",
+	[EVENT_OOM] = "sandbox.oom",
+	[EVENT_SESSION_OPENED] = "session.opened",
+	[EVENT_SESSION_CLOSED] = "session.closed",
+	[EVENT_IMAGE_PULLED] = "image.pulled",
+	[EVENT_IMAGE_REMOVED] = "image.removed",
+};
+
+_Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");
+
+const char *event_type_name(enum event_type type)
+{
+	return names[type];
+}
+
+static int type_of(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+static void tell(struct service *s)
+{
+	struct event_listener *next;
+
+	for (struct event_listener *l = s->listeners; l; l = next) {
+		next = l->next;
+		l->fn(l);
+	}
+}
+
+/* --------------------------------------------------------------------- writing */
+
+static const char *or_null(const char *text)
+{
+	return text && text[0] ? text : NULL;
+}
+
+static int insert(struct service *s, const struct event *e, struct warren_error *err)
+{
+	struct event_row row = {
+		.id = e->id,
+		.at = e->at,
+		.clock = e->at,
+		.type = names[e->type],
+		.owner = or_null(e->owner),
+		.sandbox = or_null(e->sandbox),
+		.object = or_null(e->object),
+		.image = e->image,
+		.reason = or_null(e->reason),
+		.state = e->state,
+		.result = e->has_result ? &e->result : NULL,
+	};
+
+	return db_insert_event(s->db, &row, err);
+}
+
+static struct event *slot(struct service *s, uint64_t id)
+{
+	return &s->events[id % EVENTS_KEPT];
+}
+
+/* All that the store does not have yet; within a transaction. */
+static int insert_waiting(struct service *s, struct warren_error *err)
+{
+	int r = 0;
+
+	for (uint64_t id = s->stored_event + 1; r == 0 && id <= s->last_event; id++)
+		r = insert(s, slot(s, id), err);
+	/* Some were dropped in between: what is before them is no part of the whole any more. */
+	if (r == 0 && s->dropped_event) {
+		r = db_prune_events(s->db, s->dropped_event, INT64_MIN, UINT32_MAX, err);
+		r = r < 0 ? r : 0;
+	}
+	return r;
+}
+
+int event_begin(struct service *s, struct event_tx *tx, struct warren_error *err)
+{
+	int r = db_begin(s->db, DB_CRASH_SAFE, &tx->tx, err);
+
+	if (r < 0)
+		return r;
+	tx->service = s;
+	tx->before = s->last_event;
+	s->event_depth++;
+	return 0;
+}
+
+int event_commit(struct event_tx *tx, struct warren_error *err)
+{
+	struct service *s = tx->service;
+	int r;
+
+	/* Of an inner one the outer one writes them. */
+	if (s->event_depth > 1) {
+		r = db_commit(&tx->tx, err);
+		if (r < 0)
+			return r;
+		s->event_depth--;
+		tx->service = NULL;
+		return 0;
+	}
+	r = insert_waiting(s, err);
+	if (r == 0)
+		r = db_commit(&tx->tx, err);
+	if (r < 0)
+		return r;
+	s->event_depth = 0;
+	tx->service = NULL;
+	s->dropped_event = 0;
+	if (s->stored_event == s->last_event)
+		return 0;
+	s->stored_event = s->last_event;
+	tell(s);
+	return 0;
+}
+
+void event_rollback(struct event_tx *tx)
+{
+	if (!tx->service)
+		return;
+	tx->service->event_depth--;
+	tx->service->last_event = tx->before;
+	tx->service = NULL;
+	db_rollback(&tx->tx);
+}
+
+/* What waits, alone. */
+static int flush(struct service *s)
+{
+	AUTO_EVENT_TX struct event_tx tx = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = event_begin(s, &tx, &ignored);
+
+	if (r == 0)
+		r = event_commit(&tx, &ignored);
+	survive(s, r);
+	if (r < 0)
+		loop_timer_set(s->event_timer, RETRY_MS);
+	return r;
+}
+
+/* In the place of the oldest. */
+static struct event *add(struct service *s, enum event_type type)
+{
+	struct event *e = slot(s, s->last_event + 1);
+
+	if (s->last_event - s->stored_event == EVENTS_KEPT)
+		s->first_event = s->dropped_event = ++s->stored_event;
+	free(e->image);
+	*e = (struct event){
+		.id = ++s->last_event, .at = service_time(), .type = type, .state = -1
+	};
+	return e;
+}
+
+/* In a transaction it is written with the rest of it. */
+static void added(struct service *s)
+{
+	if (s->event_depth == 0)
+		(void)flush(s);
+}
+
+void event_emit_row(struct service *s, enum event_type type,
+		    const struct sandbox_row *row, const char *object, const char *reason,
+		    const struct warren_result *result)
+{
+	struct event *e = add(s, type);
+
+	if (type != EVENT_SANDBOX_DELETED)
+		e->state = (int)row->state;
+	e->has_result = result;
+	if (result)
+		e->result = *result;
+	(void)snprintf(e->reason, sizeof(e->reason), "%s", reason ? reason : "");
+	(void)snprintf(e->owner, sizeof(e->owner), "%s", row->owner);
+	(void)memcpy(e->sandbox, row->id, sizeof(e->sandbox));
+	(void)snprintf(e->object, sizeof(e->object), "%s", object ? object : "");
+	added(s);
+}
+
+void event_emit(struct service *s, enum event_type type, const struct box *box,
+		const char *object, const struct warren_result *result)
+{
+	event_emit_row(s, type, &box->row, object, object ? NULL : box->reason, result);
+}
+
+void event_emit_image(struct service *s, enum event_type type, const char *ref)
+{
+	add(s, type)->image = strdup(ref);
+	added(s);
+}
+
+/* ----------------------------------------------------- what ends with a sandbox */
+
+struct ends {
+	size_t n, max;
+	char (*id)[ID_LEN + 1];
+};
+
+static int take_id(struct ends *all, const char *id)
+{
+	if (all->n == all->max) {
+		size_t max = all->max ? 2 * all->max : 16;
+		void *more = reallocarray(all->id, max, sizeof(*all->id));
+
+		if (!more)
+			return -ENOMEM;
+		all->id = more;
+		all->max = max;
+	}
+	(void)memcpy(all->id[all->n++], id, ID_LEN + 1);
+	return 0;
+}
+
+static int take_exec(void *ctx, const struct exec_row *row)
+{
+	return take_id(ctx, row->id);
+}
+
+static int take_session(void *ctx, const struct session_row *row)
+{
+	return take_id(ctx, row->id);
+}
+
+static void ends_done(struct ends *all)
+{
+	free(all->id);
+}
+
+int event_emit_ends(struct box *box, const char *why, struct warren_error *err)
+{
+	CLEANUP(ends_done) struct ends sessions = { 0 };
+	CLEANUP(ends_done) struct ends execs = { 0 };
+	struct service *s = box->service;
+	int r = db_each_session(s->db, box->row.id, take_session, &sessions, err);
+
+	for (size_t i = 0; r >= 0 && i < sessions.n; i++) {
+		r = db_delete_session(s->db, sessions.id[i], err);
+		event_emit_row(s, EVENT_SESSION_CLOSED, &box->row, sessions.id[i], why,
+			       NULL);
+	}
+	if (r >= 0)
+		r = db_lose_execs(s->db, box->row.id, take_exec, &execs, err);
+	for (size_t i = 0; r >= 0 && i < execs.n; i++)
+		event_emit_row(s, EVENT_EXEC_FINISHED, &box->row, execs.id[i], why, NULL);
+	return r < 0 ? r : 0;
+}
+
+/* --------------------------------------------------------------------- keeping */
+
+/* How many were forgotten, at most PRUNE_ROWS. */
+static int prune(struct service *s)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t last,
+		through = s->stored_event > KEPT_MAX ? s->stored_event - KEPT_MAX : 0;
+	int r = db_prune_events(s->db, through, service_time() - KEPT_MS, PRUNE_ROWS,
+				&ignored);
+
+	if (r > 0 && db_event_range(s->db, &s->first_event, &last, &ignored) < 0)
+		r = -EIO;
+	survive(s, r);
+	return r;
+}
+
+static void on_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	if (s->last_event > s->stored_event && flush(s) < 0)
+		return;
+	loop_timer_set(s->event_timer, prune(s) >= PRUNE_ROWS ? 1 : PRUNE_MS);
+}
+
+int event_open(struct service *s, struct warren_error *err)
+{
+	int r = db_event_range(s->db, &s->first_event, &s->last_event, err);
+
+	s->stored_event = s->last_event;
+	if (r == 0) {
+		r = loop_timer_new(s->loop, on_timer, s, &s->event_timer);
+		if (r < 0)
+			return error_errno(err, -r, "make a timer");
+		loop_timer_set(s->event_timer, 0);
+	}
+	return r;
+}
+
+void event_close(struct service *s)
+{
+	s->event_timer = loop_timer_free(s->event_timer);
+	for (size_t i = 0; i < EVENTS_KEPT; i++)
+		free(s->events[i].image);
+	free(s->past_event.image);
+}
+
+/* --------------------------------------------------------------------- reading */
+
+uint64_t event_first(const struct service *s)
+{
+	return s->first_event;
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+	(void)snprintf(to, size, "%s", from ? from : "");
+}
+
+/* 1: that was one. */
+static int take_row(void *ctx, const struct event_row *row)
+{
+	struct event *e = ctx;
+	int type = type_of(row->type);
+
+	if (type < 0)
+		return 0;
+	free(e->image);
+	*e = (struct event){ .id = row->id,
+			     .at = row->at,
+			     .type = (enum event_type)type,
+			     .state = row->state < SANDBOX_STATE_MAX ? row->state : -1,
+			     .image = row->image ? strdup(row->image) : NULL,
+			     .has_result = row->result };
+	if (row->result)
+		e->result = *row->result;
+	copy_text(e->owner, sizeof(e->owner), row->owner);
+	copy_text(e->sandbox, sizeof(e->sandbox), row->sandbox);
+	copy_text(e->object, sizeof(e->object), row->object);
+	copy_text(e->reason, sizeof(e->reason), row->reason);
+	return 1;
+}
+
+const struct event *event_after(struct service *s, uint64_t id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
+
+	if (id < s->first_event)
+		id = s->first_event;
+	if (id >= s->stored_event)
+		return NULL;
+	if (slot(s, id + 1)->id == id + 1)
+		return slot(s, id + 1);
+	r = db_each_event(s->db, id, PRUNE_ROWS, take_row, &s->past_event, &ignored);
+	survive(s, r);
+	return r == 1 ? &s->past_event : NULL;
+}
+
+uint64_t event_last(const struct service *s)
+{
+	return s->stored_event;
+}
+
+void event_listen(struct service *s, struct event_listener *l)
+{
+	l->next = s->listeners;
+	l->prev = &s->listeners;
+	if (l->next)
+		l->next->prev = &l->next;
+	s->listeners = l;
+}
+
+void event_unlisten(struct event_listener *l)
+{
+	if (!l->prev)
+		return;
+	*l->prev = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	l->prev = NULL;
+}

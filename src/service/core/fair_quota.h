@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fair_quota.h - what the kernel counts for the service as a whole, shared among its tenants
+ *
+ * A tenant may take one more as long as more are free than it holds. So the first has
+ * half at most, the next half of what is left then, and whoever comes finds some free as long
+ * as there is more than one. What one tenant alone shall have more of than half has a greater
+ * `weight`: a tenant then holds up to that many times what is free.
+ */
+#ifndef SERVICE_CORE_FAIR_QUOTA_H
+#define SERVICE_CORE_FAIR_QUOTA_H
+
+#include <stdint.h>
+
+#include "base/macro.h"
+
+struct share {
+	uint64_t limit, used;
+	unsigned weight; /* 0: 1 */
+	struct share_holder *holders;
+};
+
+/* What was taken for something that may outlive all that names its tenant; zero: nothing. */
+struct share_lease {
+	struct share_holder *holder;
+	uint64_t n;
+};
+
+/* One of it for @tenant; or -EDQUOT, -ENOMEM. */
+int share_take(struct share *s, const char *tenant) MUST_CHECK;
+/* @n of those that @tenant took are free again. */
+void share_give(struct share *s, const char *tenant, uint64_t n);
+/*
+ * @n at once, all or none, until share_end(). *@ret is empty or what was taken before: that
+ * is given back if this can be had, and kept otherwise.
+ */
+int share_lease(struct share *s, const char *tenant, uint64_t n,
+		struct share_lease *ret) MUST_CHECK;
+/* The same beyond any limit, for what is there already; -ENOMEM: it is not counted. */
+int share_force(struct share *s, const char *tenant, uint64_t n, struct share_lease *ret);
+/* An empty one is fine. */
+void share_end(struct share *s, struct share_lease *lease);
+/* What @tenant has, and the most that it may have as things are. */
+void share_look(const struct share *s, const char *tenant, uint64_t *ret_used,
+		uint64_t *ret_maximum);
+
+#endif /* SERVICE_CORE_FAIR_QUOTA_H */

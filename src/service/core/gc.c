@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gc.c - what could not be written down or undone when it was time to, tried again
+ *
+ * When memory, descriptors or disk run out, the step that notices answers its
+ * client with an error; but the step that cleans up after it may fail, too. What
+ * can be left then is one of these, each of which the next start of the service
+ * would put right (restore.c), and so does the timer here, until all is well:
+ *
+ *	a row without a box	it is unmade, and the row deleted
+ *	a journal without a row	it is removed
+ *	`deleting`, and no job	the warden is asked again
+ *	`creating`, and no job	it has failed, and that is written down
+ *	`failed`, and alive	the warden is asked again to end it
+ *	runs, without a line	the warden is asked for another connection
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "service/core/internal.h"
+
+#define STRAYS_MAX 64 /* at a time */
+
+struct strays {
+	struct service *service;
+	size_t n;
+	char id[STRAYS_MAX][ID_LEN + 1];
+};
+
+static int take_stray(void *ctx, const struct sandbox_row *row)
+{
+	struct strays *all = ctx;
+
+	if (all->n < STRAYS_MAX && !box_find(all->service, NULL, row->id))
+		(void)memcpy(all->id[all->n++], row->id, sizeof(row->id));
+	return 0;
+}
+
+/* Boxes of their own again; the rest of the round sees to them. */
+static int adopt_strays(struct service *s)
+{
+	struct strays all = { .service = s };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = db_each_sandbox(s->db, take_stray, &all, &ignored);
+
+	for (size_t i = 0; r == 0 && i < all.n; i++) {
+		struct sandbox_row row = { 0 };
+		struct box *box;
+
+		(void)memcpy(row.id, all.id[i], sizeof(row.id));
+		box = box_new(s, &row);
+		if (!box)
+			return -EAGAIN;
+		if (box->row.state != SANDBOX_DELETING &&
+		    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0) {
+			box_free(box);
+			return -EAGAIN;
+		}
+	}
+	return r < 0 || all.n == STRAYS_MAX ? -EAGAIN : 0;
+}
+
+/* 0: it needs nothing; 1: it was seen to; -errno: another time. */
+static int put_right(struct box *box)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (box->moving || box->jobs)
+		return 0;
+	if (box->row.state == SANDBOX_CREATING)
+		return box_move(box, SANDBOX_FAILED,
+				box->broke.code ? box->broke.msg : "it could not be made",
+				&ignored);
+	if (box->row.state == SANDBOX_FAILED && box->undead) {
+		box_end(box, &ignored);
+		return 1;
+	}
+	if (box->conn < 0 && !box->reconnect_timer &&
+	    (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)) {
+		box_reconnect_in_turn(box);
+		return 1;
+	}
+	if (box->row.state != SANDBOX_DELETING)
+		return 0;
+	box->moving = true;
+	box_unmake(box, service_ignore, NULL);
+	return 1;
+}
+
+static void on_timer(void *ctx)
+{
+	struct service *s = ctx;
+	int r = adopt_strays(s);
+
+	sweep_start(s);
+
+	/* What is unmade at once is gone from the table: the next one is known before. */
+	for (size_t i = 0; i < BOX_BUCKETS; i++) {
+		struct box *next;
+
+		for (struct box *box = s->boxes[i]; box; box = next) {
+			next = box->hash_next;
+			if (put_right(box) < 0)
+				r = -EAGAIN;
+		}
+	}
+	if (r < 0)
+		service_untidy(s);
+}
+
+int tidy_open(struct service *s)
+{
+	return loop_timer_new(s->loop, on_timer, s, &s->tidy_timer);
+}
+
+void tidy_close(struct service *s)
+{
+	s->tidy_timer = loop_timer_free(s->tidy_timer);
+}
+
+void service_untidy(struct service *s)
+{
+	if (!s->closing)
+		loop_timer_set(s->tidy_timer, RETRY_MS);
+}

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image.c - images: asked for, pulled once for all who want the same
+ *
+ * warren-image(1) does the work, as a child of the warden; we have the end of a
+ * pipe with what it reports, in lines of JSON. Closing it makes it give up.
+ * So a pull that nobody waits for any more ends, unless it was asked for by
+ * itself; and of many pulls only some run at a time, the others wait their turn.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "service/core/internal.h"
+#include "proto/warden_proto.h"
+
+/* A registry may be as slow as it likes: no tenant's pulls take the turns of all others. */
+#define PULLS_AT_ONCE 8
+#define PULLS_OF_ONE  4 /* tenant */
+#define PULLS_MAX     256
+#define LAYERS_MAX    512
+#define REPORT_MAX    (64U << 20)
+#define PIECE         65536
+
+/* ------------------------------------------------------------ one warren-image */
+
+struct job {
+	struct service *service;
+	int fd; /* -1: it is not started yet */
+	bool cancelled;
+	struct loop_watch *watch;
+	struct buf line, result;
+	bool ended; /* its last line came */
+	struct warren_error err;
+	void (*layer)(void *ctx, json_t *layer); /* NULL: there are none */
+	void (*turn)(void *ctx);                 /* after some of them; NULL */
+	void (*done)(void *ctx, const struct buf *result, const struct warren_error *err);
+	void *ctx;
+};
+
+static void job_free(struct job *job)
+{
+	job->watch = loop_watch_free(job->watch);
+	if (job->fd >= 0)
+		(void)close(job->fd);
+	buf_done(&job->line);
+	buf_done(&job->result);
+	free(job);
+}
+
+static void job_end(struct job *job)
+{
+	if (!job->ended)
+		(void)error_set(&job->err, EIO, "warren-image ended before it was done");
+	job->done(job->ctx, &job->result, job->err.code ? &job->err : NULL);
+	job_free(job);
+}
+
+static void take_end(struct job *job, json_t *line)
+{
+	const char *why = json_string_value(json_object_get(line, "message"));
+	const char *detail = json_string_value(json_object_get(line, "detail"));
+	int code = (int)json_integer_value(json_object_get(line, "errno"));
+
+	job->ended = true;
+	/* For the administrator, and not for who asked. */
+	if (detail && job->service->note)
+		job->service->note(job->service->note_ctx, detail);
+	if (json_integer_value(json_object_get(line, "status")) != 0)
+		(void)error_set(&job->err, code > 0 ? code : EIO, "%s",
+				why ? why : "warren-image failed");
+}
+
+static void take_line(struct job *job)
+{
+	json_t *line =
+		json_loadb(job->line.data, job->line.len, JSON_REJECT_DUPLICATES, NULL);
+	const char *type = json_string_value(json_object_get(line, "type"));
+
+	if (type && strcmp(type, "end") == 0)
+		take_end(job, line);
+	else if (type && strcmp(type, "layer") == 0 && job->layer)
+		job->layer(job->ctx, line);
+	else if (json_is_array(line) && job->result.len == 0)
+		buf_add(&job->result, job->line.data, job->line.len);
+	job->line.len = 0;
+	json_decref(line);
+}
+
+static void take_bytes(struct job *job, const char *data, size_t n)
+{
+	const char *end;
+
+	while ((end = memchr(data, '\n', n))) {
+		size_t len = (size_t)(end - data);
+
+		buf_add(&job->line, data, len);
+		take_line(job);
+		data += len + 1;
+		n -= len + 1;
+	}
+	buf_add(&job->line, data, n);
+}
+
+static void on_report(void *ctx, unsigned events UNUSED)
+{
+	static char room[PIECE];
+	struct job *job = ctx;
+
+	for (int i = 0; i < 16; i++) {
+		ssize_t n = read(job->fd, room, sizeof(room));
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (n <= 0 || job->line.failed || job->result.failed) {
+			job_end(job);
+			return;
+		}
+		take_bytes(job, room, (size_t)n);
+	}
+	if (job->turn)
+		job->turn(job->ctx);
+}
+
+static void on_started(void *ctx, const struct warren_error *failure,
+		       const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct job *job = ctx;
+	int r;
+
+	job->fd = fd;
+	if (job->cancelled) {
+		job_free(job);
+		return;
+	}
+	if (failure || fd < 0) {
+		job->ended = true;
+		if (failure)
+			job->err = *failure;
+		else
+			(void)error_errno(&job->err, EPROTO, "start warren-image");
+		job_end(job);
+		return;
+	}
+	r = loop_watch(job->service->loop, fd, LOOP_READ, on_report, job, &job->watch);
+	if (r < 0) {
+		job->ended = true;
+		(void)error_errno(&job->err, -r, "listen to warren-image");
+		job_end(job);
+	}
+}
+
+static struct job *job_start(struct service *s, struct wire_image *msg, const char *ref,
+			     struct warren_error *err)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	int r = job ? 0 : -ENOMEM;
+
+	if (strlen(ref) >= sizeof(msg->ref))
+		r = -ENAMETOOLONG;
+	if (r == 0) {
+		*job = (struct job){ .service = s,
+				     .fd = -1,
+				     .line = BUF_INIT(REPORT_MAX),
+				     .result = BUF_INIT(REPORT_MAX) };
+		msg->h.type = WIRE_IMAGE;
+		(void)strcpy(msg->ref, ref);
+		r = link_ask(s, msg, sizeof(*msg), on_started, job);
+	}
+	if (r < 0) {
+		free(job);
+		(void)error_errno(err, -r, "ask for the image '%.200s'", ref);
+		return NULL;
+	}
+	return job;
+}
+
+static void job_cancel(struct job *job)
+{
+	if (job->watch)
+		job_free(job);
+	else
+		job->cancelled = true; /* its pipe is on its way to us */
+}
+
+/* --------------------------------------------------------------------- asking */
+
+struct asking {
+	struct service *service;
+	char *removed; /* what was to be removed; NULL: it was another question */
+	void (*done)(void *ctx, int r, const char *json, size_t size,
+		     const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_answer(void *ctx, const struct buf *result, const struct warren_error *err)
+{
+	struct asking a = *(struct asking *)ctx;
+	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
+
+	free(ctx);
+	if (a.removed && !err)
+		event_emit_image(a.service, EVENT_IMAGE_REMOVED, a.removed);
+	free(a.removed);
+	if (why.code == ENOENT)
+		why.code = ENOMEDIUM;
+	a.done(a.ctx, -why.code, result->data ? result->data : "", result->len, &why);
+}
+
+void image_ask(struct service *s, enum image_verb verb, const char *ref,
+	       void (*done)(void *ctx, int r, const char *json, size_t size,
+			    const struct warren_error *err),
+	       void *ctx)
+{
+	static const struct wire_image verbs[] = {
+		[IMAGE_LIST] = { .verb = WIRE_IMAGE_LS },
+		[IMAGE_INSPECT] = { .verb = WIRE_IMAGE_INSPECT },
+		[IMAGE_REMOVE] = { .verb = WIRE_IMAGE_RM },
+		[IMAGE_REMOVE_FORCED] = { .verb = WIRE_IMAGE_RM,
+					  .flags = WIRE_IMAGE_FORCE },
+	};
+	struct wire_image msg = verbs[verb];
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct asking *a = malloc(sizeof(*a));
+	char *removed = msg.verb == WIRE_IMAGE_RM ? strdup(ref) : NULL;
+	bool ready = a && (removed || msg.verb != WIRE_IMAGE_RM);
+	struct job *job = ready ? job_start(s, &msg, ref, &err) : NULL;
+
+	if (!job) {
+		if (!ready)
+			(void)error_errno(&err, ENOMEM, "ask for an image");
+		free(a);
+		free(removed);
+		done(ctx, -err.code, "", 0, &err);
+		return;
+	}
+	*a = (struct asking){ s, removed, done, ctx };
+	job->done = on_answer;
+	job->ctx = a;
+}
+
+/* -------------------------------------------------------------------- pulling */
+
+struct pull {
+	struct pull *next;
+	struct service *service;
+	char *backend;        /* "": our store */
+	char *ref, *platform; /* platform "": this machine's */
+	char *tenant;         /* whose turn it takes */
+	unsigned flags;
+	struct job *job; /* NULL: it waits for its turn */
+	struct image_waiter *waiters;
+	struct image_layer *layers;
+	size_t n_layers;
+	uint64_t change, told;
+};
+
+static void start_next(struct service *s);
+
+/* What went wrong, in the words of image_pull(). */
+static int meaning(int code)
+{
+	static const int kept[] = { EINVAL, E2BIG,  ENAMETOOLONG, ENOSPC,
+				    ENOMEM, EMFILE, ENFILE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (code == kept[i])
+			return code;
+	return code == ENOENT ? ENOMEDIUM : code == EDQUOT ? ENOSPC : ECOMM;
+}
+
+static void pull_free(struct pull *p)
+{
+	struct pull **at = &p->service->pulls;
+
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (*at)
+		*at = p->next;
+	free(p->backend);
+	free(p->ref);
+	free(p->platform);
+	free(p->tenant);
+	free(p->layers);
+	free(p);
+}
+
+static void tell_all(struct pull *p, const struct buf *found,
+		     const struct warren_error *err)
+{
+	struct service *s = p->service;
+	struct image_waiter *waiters = TAKE_PTR(p->waiters), *w;
+
+	/* Who comes from now on begins anew. */
+	pull_free(p);
+	for (w = waiters; w; w = w->next)
+		w->pull = NULL;
+	while (waiters) {
+		w = waiters;
+		waiters = w->next;
+		w->found = found && found->len > 0 ? found->data : NULL;
+		w->found_size = w->found ? found->len : 0;
+		w->fn(w, err ? -err->code : 0, err);
+	}
+	start_next(s);
+}
+
+static void on_done(void *ctx, const struct buf *result, const struct warren_error *err)
+{
+	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
+	const struct pull *p = ctx;
+
+	/* What another daemon did wrong is told as it is. */
+	if (err && !p->backend[0])
+		why.code = meaning(why.code);
+	/* One that was here already was not pulled: then no layer is told of. */
+	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
+		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
+	tell_all(ctx, result, err ? &why : NULL);
+}
+
+static struct image_layer *find_layer(struct pull *p, const char *digest)
+{
+	struct image_layer *more;
+
+	for (size_t i = 0; i < p->n_layers; i++)
+		if (strcmp(p->layers[i].digest, digest) == 0)
+			return &p->layers[i];
+	if (p->n_layers == LAYERS_MAX)
+		return NULL;
+	more = reallocarray(p->layers, p->n_layers + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	p->layers = more;
+	more = &p->layers[p->n_layers++];
+	*more = (struct image_layer){ 0 };
+	(void)snprintf(more->digest, sizeof(more->digest), "%s", digest);
+	return more;
+}
+
+static void on_layer(void *ctx, json_t *line)
+{
+	struct pull *p = ctx;
+	const char *digest = json_string_value(json_object_get(line, "digest"));
+	const char *phase = json_string_value(json_object_get(line, "phase"));
+	struct image_layer *l = digest && phase ? find_layer(p, digest) : NULL;
+
+	if (!l)
+		return;
+	(void)snprintf(l->phase, sizeof(l->phase), "%s", phase);
+	l->done = (uint64_t)json_integer_value(json_object_get(line, "done"));
+	l->total = (uint64_t)json_integer_value(json_object_get(line, "total"));
+	l->change = ++p->change;
+}
+
+static void on_turn(void *ctx)
+{
+	struct pull *p = ctx;
+	struct image_waiter *next;
+
+	if (p->told == p->change)
+		return;
+	p->told = p->change;
+	for (struct image_waiter *w = p->waiters; w; w = next) {
+		next = w->next;
+		w->fn(w, 1, NULL);
+	}
+}
+
+static int start(struct pull *p, struct warren_error *err)
+{
+	struct wire_image msg = { .verb = WIRE_IMAGE_PULL };
+
+	if (p->flags & IMAGE_IF_MISSING)
+		msg.flags = WIRE_IMAGE_MISSING;
+	(void)snprintf(msg.platform, sizeof(msg.platform), "%s", p->platform);
+	(void)snprintf(msg.h.backend, sizeof(msg.h.backend), "%s", p->backend);
+	p->job = job_start(p->service, &msg, p->ref, err);
+	if (!p->job)
+		return -err->code;
+	p->job->layer = on_layer;
+	p->job->turn = on_turn;
+	p->job->done = on_done;
+	p->job->ctx = p;
+	return 0;
+}
+
+static bool has_turn(const struct service *s, const char *tenant)
+{
+	unsigned all = 0, own = 0;
+
+	for (const struct pull *p = s->pulls; p; p = p->next) {
+		all += p->job != NULL;
+		own += p->job && strcmp(p->tenant, tenant) == 0;
+	}
+	return all < PULLS_AT_ONCE && own < PULLS_OF_ONE;
+}
+
+static void start_next(struct service *s)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	for (struct pull *p = s->pulls; p; p = p->next) {
+		if (!p->job && has_turn(s, p->tenant) && start(p, &err) < 0) {
+			tell_all(p, NULL, &err); /* which comes here again */
+			return;
+		}
+	}
+}
+
+static struct pull *join(struct service *s, const char *backend, const char *ref,
+			 const char *platform, unsigned flags, size_t *ret_n)
+{
+	*ret_n = 0;
+	for (struct pull *p = s->pulls; p; p = p->next) {
+		(*ret_n)++;
+		/* Who wants the registry to be asked is not served by who may not ask it. */
+		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
+		    strcmp(p->platform, platform) == 0 &&
+		    (flags & IMAGE_IF_MISSING || !(p->flags & IMAGE_IF_MISSING)))
+			return p;
+	}
+	return NULL;
+}
+
+static struct pull *pull_new(struct service *s, const char *tenant, const char *backend,
+			     const char *ref, const char *platform, unsigned flags)
+{
+	struct pull *p = calloc(1, sizeof(*p)), **at = &s->pulls;
+
+	if (!p)
+		return NULL;
+	*p = (struct pull){ .service = s,
+			    .backend = strdup(backend),
+			    .ref = strdup(ref),
+			    .platform = strdup(platform),
+			    .tenant = strdup(tenant),
+			    .flags = flags };
+	if (!p->backend || !p->ref || !p->platform || !p->tenant) {
+		pull_free(p);
+		return NULL;
+	}
+	while (*at)
+		at = &(*at)->next;
+	*at = p;
+	return p;
+}
+
+static size_t count_of(const struct service *s, const char *tenant)
+{
+	size_t n = 0;
+
+	for (const struct pull *p = s->pulls; p; p = p->next)
+		n += strcmp(p->tenant, tenant) == 0;
+	return n;
+}
+
+/* One that waits behind others of another tenant's is its new waiter's from now on. */
+static void take_over(struct pull *p, const char *tenant)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char *copy = p->job ? NULL : strdup(tenant);
+
+	if (!copy)
+		return;
+	free(p->tenant);
+	p->tenant = copy;
+	/* What fails here is tried again when the next one ends. */
+	if (has_turn(p->service, tenant))
+		(void)start(p, &ignored);
+}
+
+int image_pull(struct service *s, const char *tenant, const char *backend,
+	       const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err)
+{
+	const char *where = backend ? backend : "", *what = platform ? platform : "";
+	size_t n;
+	struct pull *p = join(s, where, ref, what, flags, &n);
+
+	bool joined = p != NULL;
+
+	if (!p && (n >= PULLS_MAX || count_of(s, tenant) >= PULLS_MAX / 2))
+		return error_set(err, EAGAIN, "%zu images are being pulled already", n);
+	if (!p)
+		p = pull_new(s, tenant, where, ref, what, flags);
+	if (!p)
+		return error_errno(err, ENOMEM, "pull '%s'", ref);
+	p->flags |= flags & IMAGE_PERSISTENT;
+	if (!joined && has_turn(s, tenant) && start(p, err) < 0) {
+		pull_free(p);
+		return -err->code;
+	}
+	w->pull = p;
+	w->next = p->waiters;
+	p->waiters = w;
+	if (joined)
+		take_over(p, tenant);
+	return 0;
+}
+
+void image_leave(struct image_waiter *w)
+{
+	struct pull *p = w->pull;
+	struct image_waiter **at;
+	struct service *s;
+
+	if (!p)
+		return;
+	for (at = &p->waiters; *at != w; at = &(*at)->next)
+		;
+	*at = w->next;
+	w->pull = NULL;
+	if (p->waiters || p->flags & IMAGE_PERSISTENT)
+		return;
+	if (p->job)
+		job_cancel(p->job);
+	s = p->service;
+	pull_free(p);
+	start_next(s);
+}
+
+const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n)
+{
+	*ret_n = w->pull ? w->pull->n_layers : 0;
+	return w->pull ? w->pull->layers : NULL;
+}

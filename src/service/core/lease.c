@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lease.c - descriptors, memory and bytes of output that the service holds for a tenant
+ *
+ * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the journals has
+ * limited room. Both serve all tenants, so each has a share (fair_quota.h) and is refused more with
+ * EUSERS while others still find some. What a client's connection needs by itself is kept aside
+ * by whoever sets the limits (daemon/api.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "service/core/internal.h"
+
+#define MEMORY_SMALL (64U << 10)
+#define MEMORY_STEP  (256U << 10)
+
+static const struct {
+	const char *name;   /* of the quota, in errors */
+	const char *remedy; /* what the tenant can do */
+} leases[] = {
+	[LEASE_DESCRIPTORS] = { "open files of the service",
+				"end execs, sessions or sandboxes" },
+	[LEASE_OUTPUT] = { "bytes of output",
+			   "delete sandboxes, or ask for less output" },
+	[LEASE_WRITERS] = { "writes to files under way",
+			    "wait until some of them are done" },
+	[LEASE_EXECS] = { "running execs",
+			  "end some, or create another sandbox; an exec counts until all "
+			  "that it started has closed its output" },
+	[LEASE_TERMINALS] = { "terminals", "end execs or sessions that have one" },
+	[LEASE_MEMORY] = { "bytes of the service's memory",
+			   "end watches of large directories, or uploads of archives" },
+};
+_Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
+
+int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
+	       struct share_lease *lease, struct warren_error *err)
+{
+	int r = share_lease(&s->shares[kind], tenant, n, lease);
+
+	if (r == 0)
+		return 0;
+	if (r != -EDQUOT)
+		return error_errno(err, -r, "count %s", leases[kind].name);
+	s->figures.denied++;
+	s->denial.quota = leases[kind].name;
+	share_look(&s->shares[kind], tenant, &s->denial.used, &s->denial.maximum);
+	return error_set(err, EUSERS,
+			 "the tenant '%s' has %" PRIu64
+			 " %s and cannot have more, because "
+			 "other tenants need some, too: %s",
+			 tenant, s->denial.used, leases[kind].name, leases[kind].remedy);
+}
+
+int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
+		 struct share_lease *lease, struct warren_error *err)
+{
+	uint64_t steps = (bytes + MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP;
+
+	if (bytes <= MEMORY_SMALL || bytes <= lease->n)
+		return 0;
+	return lease_take(s, LEASE_MEMORY, tenant, steps, lease, err);
+}
+
+int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
+	       struct warren_error *err)
+{
+	s->figures.denied++;
+	s->denial = (struct share_denial){ leases[kind].name, used, maximum };
+	return error_set(err, EUSERS,
+			 "the sandbox has %" PRIu64 " %s of at most %" PRIu64 ": %s",
+			 used, leases[kind].name, maximum, leases[kind].remedy);
+}
+
+void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
+		 struct share_lease *lease)
+{
+	survive(s, share_force(&s->shares[kind], tenant, n, lease));
+}
+
+void lease_end(struct service *s, enum lease_kind kind, struct share_lease *lease)
+{
+	share_end(&s->shares[kind], lease);
+}
+
+const struct share_denial *service_denied(const struct service *s)
+{
+	return &s->denial;
+}
+
+void box_held(const struct box *box, struct box_held *ret)
+{
+	*ret = (struct box_held){ .output = box->journal_bytes,
+				  .descriptors = box->descriptors.n };
+	for (const struct run *run = box->runs; run; run = run->next)
+		ret->descriptors += run->descriptors.n;
+	ret->descriptors += files_descriptors(box);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restore.c - what a former process left, found again
+ *
+ * The store says what there should be, the warden what there is:
+ *
+ *	creating	was never answered: unmade, and forgotten
+ *	running, paused	connected to again (reconnect.c), and whichever it is; what has no init
+ *			any more is ended and has failed
+ *	deleting	was begun: unmade to its end
+ *	no row at all	unmade
+ *
+ * Nobody is kept waiting for a sandbox that is late: after a moment the service is ready, and what
+ * is asked of such a one waits in the queue of its jobs.
+ *
+ * Execs that ended while nobody listened have their result in their journal.
+ * Journals without a row are of execs that were never acknowledged: removed.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "proto/journal_read.h"
+#include "service/core/internal.h"
+#include "proto/warden_proto.h"
+
+#define READY_MS 1000 /* those that are late are not waited for any longer */
+
+struct restoring {
+	struct service *service;
+	service_done_fn done;
+	void *ctx;
+	size_t left; /* things under way */
+	bool told;   /* done() was called */
+	struct loop_task task;
+	struct loop_timer *timer; /* until it is called in any case */
+};
+
+/* One sandbox on its way. */
+struct finding {
+	struct restoring *all;
+	char id[ID_LEN + 1];
+};
+
+static void one_done(struct restoring *all)
+{
+	if (--all->left == 0)
+		loop_defer(all->service->loop, &all->task);
+}
+
+static void tell(void *ctx)
+{
+	struct restoring *all = ctx;
+
+	if (!all->told)
+		all->done(all->ctx, 0, NULL);
+	all->told = true;
+}
+
+static void on_all(void *ctx)
+{
+	struct restoring *all = ctx;
+
+	tell(all);
+	all->timer = loop_timer_free(all->timer);
+	free(all);
+}
+
+/* ---------------------------------------------------------------------- execs */
+
+static int take_run(void *ctx, const struct exec_row *row)
+{
+	struct box *box = ctx;
+
+	if (row->number > box->last_number)
+		box->last_number = row->number;
+	box->n_kept++;
+	journals_restore(box, row, row->ended ? NULL : run_load(box, row));
+	return 0;
+}
+
+bool run_finish_by_journal(struct run *run)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_result result;
+	struct proto_exited exited;
+	enum journal_state state;
+
+	if (run_open_journal(run, &ignored) < 0 ||
+	    journal_result(run->journal, &state, &exited) != 1)
+		return false;
+	if (state == JOURNAL_FAILED)
+		exited.status = 127 << 8;
+	result_fill(&exited, &result);
+	run_finish(run, &result);
+	return true;
+}
+
+static void load_runs(struct box *box)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct run *next;
+
+	survive(box->service, db_each_exec(box->service->db, box->row.id, 0, 0, take_run,
+					   box, &ignored));
+	for (struct run *run = box->runs; run; run = next) {
+		next = run->next;
+		lease_force(run->service, LEASE_DESCRIPTORS, box->row.owner, 4,
+			    &run->descriptors);
+		if (run->row.pty)
+			lease_force(run->service, LEASE_TERMINALS, box->row.owner, 1,
+				    &run->terminal);
+		run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		(void)run_finish_by_journal(run);
+	}
+}
+
+/* ------------------------------------------------------------------- sessions */
+
+struct sessions {
+	size_t n;
+	struct session_row row[256];
+};
+
+static int take_session(void *ctx, const struct session_row *row)
+{
+	struct sessions *all = ctx;
+
+	if (all->n < ARRAY_SIZE(all->row)) {
+		all->row[all->n] = *row;
+		all->row[all->n].name = NULL;    /* the walk's own, as */
+		all->row[all->n++].shell = NULL; /* this */
+	}
+	return 0;
+}
+
+struct closed_shells {
+	size_t n;
+	struct {
+		char id[ID_LEN + 1], journal[ID_LEN + 1];
+		bool ended;
+	} one[4096]; /* the rest another time */
+};
+
+static int take_closed_shell(void *ctx, const struct exec_row *row)
+{
+	struct closed_shells *all = ctx;
+
+	if (all->n == ARRAY_SIZE(all->one))
+		return 0;
+	(void)snprintf(all->one[all->n].id, ID_LEN + 1, "%s", row->id);
+	(void)snprintf(all->one[all->n].journal, ID_LEN + 1, "%s",
+		       row->journal ? row->journal : "");
+	all->one[all->n++].ended = row->ended;
+	return 0;
+}
+
+/* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
+static void restore_closed_shells(struct box *box)
+{
+	struct closed_shells *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(box->service, db_each_closed_shell(box->service->db, box->row.id,
+						   take_closed_shell, all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct run *run = NULL;
+
+		if (all->one[i].ended)
+			journals_forget_closed(box, all->one[i].id, all->one[i].journal);
+		else
+			run = run_find(box, all->one[i].id);
+		if (run)
+			run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+		(void)run_unref(run);
+	}
+	free(all);
+}
+
+static void restore_shells(struct box *box)
+{
+	struct sessions *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(box->service, db_each_session(box->service->db, box->row.id, take_session,
+					      all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct run *run = run_find(box, all->row[i].exec);
+
+		if (run)
+			survive(box->service,
+				shell_restore(box, &all->row[i], run, &ignored));
+		(void)run_unref(run);
+	}
+	free(all);
+}
+
+/* ------------------------------------------------------------------ sandboxes */
+
+/* It was paused or resumed, and nobody was left to hear of it. */
+static int restore_pause(struct box *box, struct warren_error *err)
+{
+	enum sandbox_state is = box->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
+	int r = box->row.state == is ? 0 : box_move(box, is, NULL, err);
+
+	if (r == 0)
+		box_read_pause(box);
+	return r;
+}
+
+int box_take_up(struct box *box, const char *data, size_t size, int fd,
+		service_done_fn done, void *ctx, struct warren_error *err)
+{
+	struct service *s = box->service;
+	bool first = !box->loaded;
+	int r = line_open(box, fd, data, size, err);
+
+	if (r < 0)
+		return r;
+	if (first) {
+		s->figures.restored++;
+		load_runs(box);
+		restore_shells(box);
+		restore_closed_shells(box);
+		box->loaded = true;
+	}
+	/* A store that cannot be written to is no reason to end it. */
+	survive(s, restore_pause(box, err));
+	box_arm(box);
+	box_attach_all(box, done, ctx);
+	return 0;
+}
+
+static void on_found(void *ctx, int r, const struct warren_error *err)
+{
+	struct finding *f = ctx;
+	struct restoring *all = f->all;
+	struct box *box = box_find(all->service, NULL, f->id);
+
+	free(f);
+	if (box) {
+		box->moving = false;
+		box_reconnected(box, r, err);
+		box_next_job(box);
+	}
+	one_done(all);
+}
+
+static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	one_done(ctx);
+}
+
+static void restore_box(struct restoring *all, struct box *box)
+{
+	struct finding *f;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (box->row.state == SANDBOX_CREATING &&
+	    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0)
+		return;
+	if (box->row.state == SANDBOX_DELETING) {
+		/* Nobody is kept waiting for what another program may take long for. */
+		bool wait = strcmp(box->row.backend, WIRE_NATIVE) == 0;
+
+		all->left += wait;
+		box->moving = true;
+		box_unmake(box, wait ? on_unmade : service_ignore, all);
+		return;
+	}
+	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED) {
+		box_arm(box);
+		return;
+	}
+	f = malloc(sizeof(*f));
+	if (!f)
+		return;
+	f->all = all;
+	(void)memcpy(f->id, box->row.id, sizeof(f->id));
+	all->left++;
+	box->moving = true; /* what is asked of it waits */
+	box_reconnect(box, on_found, f);
+}
+
+struct ids {
+	size_t n, max;
+	char (*id)[ID_LEN + 1];
+};
+
+/* The store is not asked from within its own walk: ids first. */
+static int take_box(void *ctx, const struct sandbox_row *row)
+{
+	struct ids *ids = ctx;
+
+	if (ids->n < ids->max)
+		(void)memcpy(ids->id[ids->n++], row->id, sizeof(ids->id[0]));
+	return 0;
+}
+
+static int count_box(void *ctx, const struct sandbox_row *row UNUSED)
+{
+	(*(size_t *)ctx)++;
+	return 0;
+}
+
+/* What is alive in one of the backends. */
+struct listing {
+	struct restoring *all;
+	const char *backend;
+};
+
+static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
+		      const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
+{
+	if (ctx)
+		one_done(ctx);
+}
+
+/* What is alive and has no row was never acknowledged, or failed beyond recovery. */
+static void on_list(void *ctx, const struct warren_error *failure, const char *data,
+		    size_t size, int fd UNUSED)
+{
+	struct listing *l = ctx;
+	struct restoring *all = l->all;
+	bool wait = strcmp(l->backend, WIRE_NATIVE) == 0;
+
+	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
+		struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
+		const struct box *box;
+
+		box = id_valid(id) ? box_find(all->service, NULL, id) : NULL;
+		if (!id_valid(id) || (box && box->row.state != SANDBOX_FAILED))
+			continue;
+		(void)memcpy(msg.id, id, ID_LEN + 1);
+		(void)wire_put_backend(&msg.h, l->backend);
+		all->left += wait;
+		if (link_ask(all->service, &msg, sizeof(msg), on_orphan,
+			     wait ? all : NULL) < 0)
+			all->left -= wait;
+	}
+	free(l);
+	one_done(all);
+}
+
+static int ask_for_list(struct restoring *all, const char *backend)
+{
+	struct wire_header msg = { .type = WIRE_LIST };
+	struct listing *l = malloc(sizeof(*l));
+	int r = l ? wire_put_backend(&msg, backend) : -ENOMEM;
+
+	if (r == 0) {
+		*l = (struct listing){ all, backend };
+		r = link_ask(all->service, &msg, sizeof(msg), on_list, l);
+	}
+	if (r < 0)
+		free(l);
+	else
+		all->left++;
+	return r;
+}
+
+static int load_boxes(struct restoring *all, struct warren_error *err)
+{
+	struct service *s = all->service;
+	struct ids ids = { 0 };
+	int r = db_each_sandbox(s->db, count_box, &ids.max, err);
+
+	if (r < 0)
+		return r;
+	ids.id = calloc(ids.max + 1, sizeof(*ids.id));
+	if (!ids.id)
+		return error_errno(err, ENOMEM, "find the sandboxes again");
+	r = db_each_sandbox(s->db, take_box, &ids, err);
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		struct sandbox_row row = { 0 };
+		struct box *box;
+
+		(void)memcpy(row.id, ids.id[i], sizeof(row.id));
+		box = box_new(s, &row);
+		if (!box) {
+			r = error_errno(err, ENOMEM, "find the sandboxes again");
+			continue;
+		}
+		lease_force(s, LEASE_DESCRIPTORS, box->row.owner, 1, &box->descriptors);
+		restore_box(all, box);
+	}
+	free(ids.id);
+	return r;
+}
+
+int service_restore(struct service *s, service_done_fn done, void *ctx,
+		    struct warren_error *err)
+{
+	struct restoring *all = calloc(1, sizeof(*all));
+	int r;
+
+	if (!all)
+		return error_errno(err, ENOMEM, "find the sandboxes again");
+	*all = (struct restoring){ .service = s,
+				   .done = done,
+				   .ctx = ctx,
+				   .left = 1,
+				   .task = { .fn = on_all, .ctx = all } };
+	sweep_start(s);
+	r = loop_timer_new(s->loop, tell, all, &all->timer);
+	if (r < 0) {
+		free(all);
+		return error_errno(err, -r, "find the sandboxes again");
+	}
+	loop_timer_set(all->timer, READY_MS);
+	r = load_boxes(all, err);
+	for (size_t i = 0; r == 0 && s->backends[i]; i++)
+		r = ask_for_list(all, s->backends[i]);
+	if (r < 0 && err->code == 0)
+		r = error_errno(err, -r, "ask the warden");
+	if (r == 0)
+		one_done(all);
+	return r;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_ports.c - ports of a sandbox, and who its users are
+ *
+ * Both inside, by init and by its file worker: what comes back is a descriptor. The name of a user is looked up in
+ * the sandbox's own passwd and group.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "service/core/internal.h"
+
+/* -------------------------------------------------------------------- opening */
+
+struct opening {
+	const char *path;
+	box_fd_fn done;
+	void *ctx;
+};
+
+static void on_opened(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct opening *o = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+	int fd = code == 0 ? answer_take_only(a) : -1;
+
+	if (failure) {
+		o->done(o->ctx, -1, failure);
+	} else if (fd < 0) {
+		(void)error_errno(&err, code ? code : EPROTO, "open '%s'", o->path);
+		o->done(o->ctx, -1, &err);
+	} else {
+		o->done(o->ctx, fd, NULL);
+	}
+	free(o);
+}
+
+/* As root, to be read; @path stays the caller's. */
+static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
+{
+	struct proto_open msg = { .h = { .type = PROTO_OPEN }, .flags = O_RDONLY };
+	struct opening *o = malloc(sizeof(*o));
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = o ? 0 : error_errno(&err, ENOMEM, "open '%s'", path);
+
+	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
+	if (r == 0)
+		r = request_put(&q, &msg, sizeof(msg), -1, &err);
+	if (r < 0) {
+		free(o);
+		done(ctx, -1, &err);
+		return;
+	}
+	*o = (struct opening){ path, done, ctx };
+	file_queue_ask(box, NULL, &q, on_opened, o);
+}
+
+/* ---------------------------------------------------------------------- users */
+
+struct finding {
+	struct box *box;
+	char text[300];
+	int passwd;
+	void (*fn)(void *ctx, const struct talk_user *user,
+		   const struct warren_error *err);
+	void *ctx;
+};
+
+static void found(struct finding *f, int group)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct talk_user user;
+	int r = user_resolve_files(f->text, f->passwd, group, &user, &err);
+
+	if (r == 0)
+		r = request_check_user(&f->box->is.base, f->text, &user, &err);
+	f->fn(f->ctx, r < 0 ? NULL : &user, r < 0 ? &err : NULL);
+	if (f->passwd >= 0)
+		(void)close(f->passwd);
+	free(f);
+}
+
+static void on_group(void *ctx, int fd, const struct warren_error *err)
+{
+	struct finding *f = ctx;
+
+	if (fd < 0 && err->code != ENOENT && err->code != EACCES) {
+		f->fn(f->ctx, NULL, err);
+		if (f->passwd >= 0)
+			(void)close(f->passwd);
+		free(f);
+		return;
+	}
+	found(f, fd);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void on_passwd(void *ctx, int fd, const struct warren_error *err)
+{
+	struct finding *f = ctx;
+
+	if (fd < 0 && err->code != ENOENT && err->code != EACCES) {
+		f->fn(f->ctx, NULL, err);
+		free(f);
+		return;
+	}
+	f->passwd = fd;
+	open_system(f->box, "/etc/group", on_group, f);
+}
+
+void box_find_user(struct box *box, const char *text,
+		   void (*fn)(void *ctx, const struct talk_user *user,
+			      const struct warren_error *err),
+		   void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct finding *f;
+
+	if (!text) {
+		fn(ctx, &box->is.base.user, NULL);
+		return;
+	}
+	f = strlen(text) < sizeof(f->text) ? calloc(1, sizeof(*f)) : NULL;
+	if (!f) {
+		(void)error_set(&err, EINVAL, "user '%.64s...' is too long", text);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*f = (struct finding){ .box = box, .passwd = -1, .fn = fn, .ctx = ctx };
+	(void)strcpy(f->text, text);
+	if (user_needs_files(text))
+		open_system(box, "/etc/passwd", on_passwd, f);
+	else
+		found(f, -1);
+}
+
+/* ---------------------------------------------------------------------- ports */
+
+/* Between two steps the sandbox may go: it is looked for by its id. */
+struct connecting {
+	struct service *service;
+	char id[ID_LEN + 1];
+	uint16_t port;
+	uint16_t ipv6;
+	int fd;
+	int code; /* why the first address failed */
+	struct loop_watch *watch;
+	struct loop_timer *timer;
+	box_fd_fn done;
+	void *ctx;
+};
+
+static void connect_next(struct connecting *c);
+
+static void connected(struct connecting *c, int code)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	c->watch = loop_watch_free(c->watch);
+	c->timer = loop_timer_free(c->timer);
+	if (code == 0) {
+		c->done(c->ctx, TAKE_FD(c->fd), NULL);
+		free(c);
+		return;
+	}
+	if (c->fd >= 0)
+		(void)close(TAKE_FD(c->fd));
+	if (c->ipv6 == 0) {
+		c->code = code;
+		c->ipv6 = 1;
+		connect_next(c);
+		return;
+	}
+	(void)error_errno(&err, c->code, "connect to port %u of the sandbox", c->port);
+	c->done(c->ctx, -1, &err);
+	free(c);
+}
+
+static void on_connected(void *ctx, unsigned events UNUSED)
+{
+	struct connecting *c = ctx;
+	socklen_t len = sizeof(int);
+	int code = 0;
+
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+		code = errno;
+	connected(c, code);
+}
+
+static void on_connect_timer(void *ctx)
+{
+	connected(ctx, ETIMEDOUT);
+}
+
+static void on_connection(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct connecting *c = ctx;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+
+	c->fd = code == 0 ? answer_take_only(a) : -1;
+	if (c->fd < 0) {
+		connected(c, code ? code : EPROTO);
+		return;
+	}
+	/* It may still be under way. */
+	if (loop_watch(c->service->loop, c->fd, LOOP_WRITE, on_connected, c, &c->watch) <
+		    0 ||
+	    loop_timer_new(c->service->loop, on_connect_timer, c, &c->timer) < 0) {
+		connected(c, ENOMEM);
+		return;
+	}
+	loop_timer_set(c->timer, 5000);
+}
+
+static void connect_next(struct connecting *c)
+{
+	struct proto_connect msg = { .h = { .type = PROTO_CONNECT },
+				     .port = c->port,
+				     .ipv6 = c->ipv6 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct box *box = box_find(c->service, NULL, c->id);
+	int r = box ? line_ask_struct(box, &msg, sizeof(msg), -1, on_connection, c, &err)
+		    : error_set(&err, ESTALE, "the sandbox is gone");
+
+	if (r < 0) {
+		c->done(c->ctx, -1, &err);
+		free(c);
+	}
+}
+
+static void on_awake_port(void *ctx, int r, const struct warren_error *err)
+{
+	struct connecting *c = ctx;
+
+	if (r < 0) {
+		c->done(c->ctx, -1, err);
+		free(c);
+	} else {
+		connect_next(c);
+	}
+}
+
+void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx)
+{
+	struct connecting *c = calloc(1, sizeof(*c));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!c) {
+		(void)error_errno(&err, ENOMEM, "connect to port %u", port);
+		done(ctx, -1, &err);
+		return;
+	}
+	*c = (struct connecting){
+		.service = box->service, .port = port, .fd = -1, .done = done, .ctx = ctx
+	};
+	(void)memcpy(c->id, box->row.id, sizeof(c->id));
+	box_use(box, on_awake_port, c);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_sandbox_spec.c - the text of a sandbox's spec: what of it the service looks at, and what changes */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "service/core/internal.h"
+
+static json_t *load(const char *text)
+{
+	return json_loads(text ? text : "{}", JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* What a sandbox does when it is idle, out of its spec. */
+void spec_read_idle(struct box *box)
+{
+	json_t *spec = load(box->row.spec);
+	const char *on_idle = json_string_value(json_object_get(spec, "on_idle"));
+	const json_t *wake = json_object_get(spec, "wake_on_use");
+
+	box->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
+	box->wake_on_use = !wake || json_is_true(wake);
+	json_decref(spec);
+}
+
+static void set_number(json_t *limits, const char *key, uint64_t value)
+{
+	if (value)
+		(void)json_object_set_new(limits, key, json_integer((json_int_t)value));
+}
+
+static int store_spec(struct box *box, json_t *spec, const struct warren_limits *limits,
+		      struct warren_error *err)
+{
+	struct sandbox_row row = box->row;
+	char *text = json_dumps(spec, JSON_COMPACT);
+	int r;
+
+	if (!text)
+		return error_errno(err, ENOMEM, "change the sandbox");
+	row.spec = text;
+	if (limits && limits->memory)
+		row.memory = limits->memory;
+	if (limits && limits->cpu_millis)
+		row.cpu_millis = limits->cpu_millis;
+	r = db_set_limits(box->service->db, box->row.id, &row, err);
+	free(text);
+	return r < 0 ? r : box_refresh(box, err);
+}
+
+void spec_get_limits(struct box *box, struct warren_limits *ret)
+{
+	json_t *spec = load(box->row.spec), *l = json_object_get(spec, "limits");
+
+	*ret = (struct warren_limits){
+		.memory = (uint64_t)json_integer_value(json_object_get(l, "memory")),
+		.cpu_millis =
+			(uint64_t)json_integer_value(json_object_get(l, "cpu_millis")),
+		.pids = (uint64_t)json_integer_value(json_object_get(l, "pids")),
+	};
+	json_decref(spec);
+}
+
+int spec_set_limits(struct box *box, const struct warren_limits *limits,
+		    struct warren_error *err)
+{
+	json_t *spec = load(box->row.spec), *old = json_object_get(spec, "limits");
+	int r;
+
+	if (!old) {
+		json_decref(spec);
+		return error_errno(err, ENOMEM, "change the limits");
+	}
+	set_number(old, "memory", limits->memory);
+	set_number(old, "cpu_millis", limits->cpu_millis);
+	set_number(old, "pids", limits->pids);
+	r = store_spec(box, spec, limits, err);
+	json_decref(spec);
+	return r;
+}
+
+int box_set_idle(struct box *box, const char *on_idle, int wake_on_use,
+		 struct warren_error *err)
+{
+	json_t *spec = load(box->row.spec);
+	int r;
+
+	if (!spec)
+		return error_errno(err, ENOMEM, "change the sandbox");
+	if (on_idle)
+		(void)json_object_set_new(spec, "on_idle", json_string(on_idle));
+	if (wake_on_use >= 0)
+		(void)json_object_set_new(spec, "wake_on_use", json_boolean(wake_on_use));
+	r = store_spec(box, spec, NULL, err);
+	json_decref(spec);
+	if (r == 0) {
+		spec_read_idle(box);
+		box_arm(box);
+	}
+	return r;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service.c - the service as a whole: its parts, its clock, its figures */
+#include "service/core/service.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "service/core/internal.h"
+#include "service/core/look.h"
+#include "proto/warden_proto.h"
+
+#define WRITERS_MAX 128            /* threads at once, see file_writer.h */
+#define SCREENS_MAX (512ULL << 20) /* bytes, see session_terminal.c */
+#define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
+/* The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself. */
+#define TERMINALS_MAX 3072
+#define HEALTH_MS     2000 /* for the warden to say that it is there */
+
+/* From half a millisecond to a minute. */
+const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
+	500,   1000,  2000,   3000,   5000,    10000,   15000,
+	25000, 50000, 100000, 500000, 1000000, 5000000, 60000000,
+};
+
+void service_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
+struct db *service_db(struct service *s)
+{
+	return s->db;
+}
+
+struct net_loop *service_loop(struct service *s)
+{
+	return s->loop;
+}
+
+struct figures *service_figures(struct service *s)
+{
+	return &s->figures;
+}
+
+void figure_add(struct service *s, enum figure f, uint64_t usec)
+{
+	struct histogram *h = &s->figures.latency[f];
+	size_t i = 0;
+
+	while (i < FIGURE_BUCKETS && usec > figure_bounds_usec[i])
+		i++;
+	h->count[i]++;
+	h->sum_usec += usec;
+}
+
+static void on_asking_timer(void *ctx)
+{
+	line_check_due(ctx);
+}
+
+int service_new(const struct service_options *o, struct service **ret,
+		struct warren_error *err)
+{
+	struct service *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_errno(err, ENOMEM, "start the service");
+	s->loop = o->loop;
+	s->db = o->db;
+	s->journals = o->journals;
+	s->reuse = o->reuse;
+	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
+	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
+	s->execs_max = o->execs_max ? o->execs_max : 1000;
+	s->backends = o->backends;
+	s->watches.limit = o->watches_max ? o->watches_max : 128;
+	s->watched.limit = o->watched_max ? o->watched_max : 8192;
+	s->journal_total = o->journal_total ? o->journal_total : 512U << 20;
+	/* One tenant alone has three quarters: ten thousand sandboxes are one descriptor each. */
+	s->shares[LEASE_DESCRIPTORS] = (struct share){
+		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
+	};
+	s->shares[LEASE_OUTPUT] = (struct share){ .limit = o->output_max };
+	s->output_by_disk = o->output_max == 0;
+	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
+	s->shares[LEASE_TERMINALS] = (struct share){ .limit = TERMINALS_MAX };
+	s->shares[LEASE_MEMORY] = (struct share){ .limit = MEMORY_MAX };
+	s->screens.limit = SCREENS_MAX;
+	s->link.sock = -1;
+	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
+	if (r == 0)
+		r = tidy_open(s);
+	if (r == 0)
+		r = look_open(s);
+	if (r == 0)
+		r = prune_open(s);
+	if (r == 0)
+		r = journal_limit_open(s);
+	if (r == 0)
+		r = disk_open(s);
+	if (r == 0)
+		r = blank_open(s);
+	if (r == 0)
+		r = remove_open(s);
+	if (r < 0)
+		r = error_errno(err, -r, "start the service");
+	if (r == 0)
+		r = event_open(s, err);
+	if (r == 0)
+		r = marker_key_open(s, err);
+	if (r == 0)
+		r = link_open(s, o->warden, err);
+	if (r < 0) {
+		s = service_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct service *service_free(struct service *s)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!s)
+		return NULL;
+	survive(s, service_clock_save(s->db, &ignored));
+	link_close(s);
+	for (size_t i = 0; i < BOX_BUCKETS; i++)
+		while (s->boxes[i])
+			box_free(s->boxes[i]);
+	s->asking_timer = loop_timer_free(s->asking_timer);
+	tidy_close(s);
+	look_close(s);
+	prune_close(s);
+	journal_limit_close(s);
+	disk_close(s);
+	sweep_close(s);
+	remove_close(s);
+	blank_close(s);
+	event_close(s);
+	if (s->journals >= 0)
+		(void)close(s->journals);
+	free(s);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------- health */
+
+struct health_ask {
+	service_done_fn done; /* NULL: it has been called */
+	void *ctx;
+	struct loop_timer *timer;
+};
+
+static void health_answer(struct health_ask *h, int r, const struct warren_error *err)
+{
+	service_done_fn done = h->done;
+
+	h->done = NULL;
+	h->timer = loop_timer_free(h->timer);
+	if (done)
+		done(h->ctx, r, err);
+}
+
+static void on_health(void *ctx, const struct warren_error *failure,
+		      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+	health_answer(ctx, failure ? -failure->code : 0, failure);
+	free(ctx);
+}
+
+static void on_health_late(void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	health_answer(ctx, error_set(&err, ETIMEDOUT, "the warden does not answer"),
+		      &err);
+}
+
+void service_check_warden(struct service *s, service_done_fn done, void *ctx)
+{
+	struct wire_header msg = { .type = WIRE_HEALTH };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct health_ask *h = calloc(1, sizeof(*h));
+	int r = -ENOMEM;
+
+	if (h) {
+		*h = (struct health_ask){ .done = done, .ctx = ctx };
+		r = loop_timer_new(s->loop, on_health_late, h, &h->timer);
+	}
+	if (r == 0) {
+		loop_timer_set(h->timer, HEALTH_MS);
+		r = link_ask(s, &msg, sizeof(msg), on_health, h);
+	}
+	if (r == 0)
+		return;
+	if (h)
+		h->timer = loop_timer_free(h->timer);
+	free(h);
+	done(ctx, error_errno(&err, -r, "ask the warden"), &err);
+}
+
+size_t service_count_at(const struct service *s, const char *backend)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < BOX_BUCKETS; i++)
+		for (const struct box *box = s->boxes[i]; box; box = box->hash_next)
+			n += strcmp(box->row.backend, backend) == 0;
+	return n;
+}
+
+struct probing {
+	void (*done)(void *ctx, int r, const char *json, const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_probed(void *ctx, const struct warren_error *failure, const char *data,
+		      size_t size, int fd)
+{
+	struct probing *p = ctx;
+	char *json = failure ? NULL : strndup(data, size);
+
+	if (fd >= 0)
+		(void)close(fd);
+	p->done(p->ctx, failure ? -failure->code : 0, json ? json : "[]", failure);
+	free(json);
+	free(p);
+}
+
+void service_probe(struct service *s, const char *backend,
+		   void (*done)(void *ctx, int r, const char *json,
+				const struct warren_error *err),
+		   void *ctx)
+{
+	struct wire_header msg = { .type = WIRE_PROBE };
+	struct probing *p = malloc(sizeof(*p));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = -ENOMEM;
+
+	if (p) {
+		*p = (struct probing){ done, ctx };
+		r = wire_put_backend(&msg, backend);
+	}
+	if (p && r == 0) {
+		r = link_ask(s, &msg, sizeof(msg), on_probed, p);
+	}
+	if (r < 0) {
+		free(p);
+		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
+	}
+}
+
+void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
+		     void *ctx)
+{
+	s->note = fn;
+	s->note_ctx = ctx;
+}
+
+void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx)
+{
+	s->link.ended = fn;
+	s->link.ctx = ctx;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * journal_pool.c - empty files for the output of execs, made before anybody asks
+ *
+ * To make a file may take half a millisecond: an ext4 without a journal passes over
+ * every inode that was freed in the last minutes. To rename one takes microseconds.
+ * So a thread keeps some beside the journals, under names that no exec can have,
+ * and an exec takes one over by giving it its own name. What an earlier process left
+ * there is removed: a machine that lost its power may have kept a name, and not how it got there.
+ *
+ * A journal that nobody wants any more is emptied and kept for the next, instead of being
+ * removed, if nobody has it open: neither one of us who reads it to its end nor an init.
+ * That is what the kernel gives a write lease for, and refuses it otherwise. An init that
+ * kept a mere name of it (O_PATH) cannot open it again: it is not its user's. Where it is, in the service
+ * of an ordinary user, none is used again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "service/core/internal.h"
+
+#define BLANKS 64
+#define ENOUGH 16 /* that are made; what comes back may be more */
+
+struct blanks {
+	int dir; /* the service's */
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t change;
+	bool stop;
+	uint64_t ready; /* a bit for each that is there, */
+	uint64_t busy;  /* and for each that is about to be */
+	unsigned next;  /* they are taken in turn, or some never would be */
+};
+
+_Static_assert(BLANKS <= 64, "they are bits of a number");
+
+struct blank_name {
+	char text[16];
+};
+
+static struct blank_name name_of(unsigned i)
+{
+	struct blank_name name;
+
+	(void)snprintf(name.text, sizeof(name.text), ".blank-%u", i);
+	return name;
+}
+
+static int make(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = openat(
+		dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd < 0 ? -errno : 0;
+}
+
+/* A name for one that is not there yet; -1: all are. */
+static int begin(struct blanks *b)
+{
+	uint64_t free = ~(b->ready | b->busy);
+	int i = free ? __builtin_ctzll(free) : BLANKS;
+
+	if (i >= BLANKS)
+		return -1;
+	b->busy |= 1ULL << i;
+	return i;
+}
+
+static void finish(struct blanks *b, int i, bool made)
+{
+	b->busy &= ~(1ULL << i);
+	if (made)
+		b->ready |= 1ULL << i;
+}
+
+/* Under the lock, which is let go of for the time of the work. */
+static void fill(struct blanks *b)
+{
+	while (!b->stop && __builtin_popcountll(b->ready) < ENOUGH) {
+		int i = begin(b), r;
+
+		if (i < 0)
+			return;
+		(void)pthread_mutex_unlock(&b->lock);
+		r = make(b->dir, name_of((unsigned)i).text);
+		(void)pthread_mutex_lock(&b->lock);
+		finish(b, i, r == 0);
+		if (r < 0)
+			return; /* who takes the next one tells why */
+	}
+}
+
+static void *blank_main(void *arg)
+{
+	struct blanks *b = arg;
+
+	(void)pthread_mutex_lock(&b->lock);
+	while (!b->stop) {
+		fill(b);
+		if (!b->stop)
+			(void)pthread_cond_wait(&b->change, &b->lock);
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	return NULL;
+}
+
+int blank_open(struct service *s)
+{
+	struct blanks *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	b->dir = s->journals;
+	for (unsigned i = 0; i < BLANKS; i++)
+		(void)unlinkat(b->dir, name_of(i).text, 0);
+	(void)pthread_mutex_init(&b->lock, NULL);
+	(void)pthread_cond_init(&b->change, NULL);
+	r = pthread_create(&b->thread, NULL, blank_main, b);
+	if (r != 0) {
+		free(b);
+		return -r;
+	}
+	s->blanks = b;
+	return 0;
+}
+
+void blank_close(struct service *s)
+{
+	struct blanks *b = TAKE_PTR(s->blanks);
+
+	if (!b)
+		return;
+	(void)pthread_mutex_lock(&b->lock);
+	b->stop = true;
+	(void)pthread_cond_signal(&b->change);
+	(void)pthread_mutex_unlock(&b->lock);
+	(void)pthread_join(b->thread, NULL);
+	(void)pthread_cond_destroy(&b->change);
+	(void)pthread_mutex_destroy(&b->lock);
+	free(b);
+}
+
+static int next_ready(struct blanks *b)
+{
+	uint64_t later = b->ready & (b->next < BLANKS ? ~0ULL << b->next : 0);
+	int i = b->ready ? __builtin_ctzll(later ? later : b->ready) : -1;
+
+	if (i >= 0)
+		b->next = (unsigned)i + 1;
+	return i;
+}
+
+/* Several are made at a time, when half are gone: one after each would be in its way. */
+static int take(struct blanks *b)
+{
+	int i;
+
+	(void)pthread_mutex_lock(&b->lock);
+	i = next_ready(b);
+	if (i >= 0)
+		b->ready &= ~(1ULL << i);
+	if (__builtin_popcountll(b->ready) <= ENOUGH / 2)
+		(void)pthread_cond_signal(&b->change);
+	(void)pthread_mutex_unlock(&b->lock);
+	return i;
+}
+
+int blank_take(struct service *s, const char *name)
+{
+	int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+	int i = take(s->blanks), fd;
+	struct blank_name blank = name_of(i < 0 ? 0 : (unsigned)i);
+
+	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
+		flags |= O_CREAT | O_EXCL;
+	/* Of one that cannot be renamed the name is free again: it counts as not there. */
+	if (i >= 0 && flags & O_CREAT)
+		(void)unlinkat(s->journals, blank.text, 0);
+	fd = openat(s->journals, name, flags, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Empty, and nobody's. */
+static int clear(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_nlink != 1)
+		return -EMLINK; /* somebody else keeps it */
+	return ftruncate(fd, 0) < 0 ? -errno : 0;
+}
+
+int blank_return(const struct service *s, const char *name)
+{
+	struct blanks *b = s->blanks;
+	int i, r;
+
+	if (!s->reuse)
+		return -EPERM;
+	(void)pthread_mutex_lock(&b->lock);
+	i = begin(b);
+	(void)pthread_mutex_unlock(&b->lock);
+	if (i < 0)
+		return -EXFULL;
+	r = clear(s->journals, name);
+	if (r == 0 &&
+	    renameat(s->journals, name, s->journals, name_of((unsigned)i).text) < 0)
+		r = -errno;
+	(void)pthread_mutex_lock(&b->lock);
+	finish(b, i, r == 0);
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * journal_journal_remove.c - journals that nobody wants any more, removed by a thread
+ *
+ * To remove or empty a file takes as long as it is large: 256 MiB take a tenth of a second, and
+ * a sandbox may leave a thousand journals. So the loop only names them. What is not
+ * done when the service ends, the next start finds without a row, and removes (restore.c).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/core/internal.h"
+
+#define END_NS 1000000000 /* for what is left when the service ends */
+
+struct removal {
+	struct removal *next;
+	char name[ID_LEN + 1];
+};
+
+struct removals {
+	struct service *service; /* its directory, and whether journals are used again */
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t change;
+	struct removal *first, **last;
+	uint64_t until; /* ns, when it ends; 0: it goes on */
+};
+
+static void remove_one(const struct service *s, const char *name)
+{
+	if (blank_return(s, name) < 0)
+		(void)unlinkat(s->journals, name, 0);
+}
+
+static void *remove_main(void *arg)
+{
+	struct removals *r = arg;
+
+	(void)pthread_mutex_lock(&r->lock);
+	while (r->first || !r->until) {
+		struct removal *one = r->first;
+		bool late = r->until && clock_now() > r->until;
+
+		if (!one) {
+			(void)pthread_cond_wait(&r->change, &r->lock);
+			continue;
+		}
+		r->first = one->next;
+		if (!r->first)
+			r->last = &r->first;
+		(void)pthread_mutex_unlock(&r->lock);
+		if (!late)
+			remove_one(r->service, one->name);
+		free(one);
+		(void)pthread_mutex_lock(&r->lock);
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+int remove_open(struct service *s)
+{
+	struct removals *r = calloc(1, sizeof(*r));
+	int e;
+
+	if (!r)
+		return -ENOMEM;
+	r->service = s;
+	r->last = &r->first;
+	(void)pthread_mutex_init(&r->lock, NULL);
+	(void)pthread_cond_init(&r->change, NULL);
+	e = pthread_create(&r->thread, NULL, remove_main, r);
+	if (e != 0) {
+		free(r);
+		return -e;
+	}
+	s->removals = r;
+	return 0;
+}
+
+void remove_close(struct service *s)
+{
+	struct removals *r = TAKE_PTR(s->removals);
+
+	if (!r)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	r->until = clock_now() + END_NS;
+	(void)pthread_cond_signal(&r->change);
+	(void)pthread_mutex_unlock(&r->lock);
+	(void)pthread_join(r->thread, NULL);
+	(void)pthread_cond_destroy(&r->change);
+	(void)pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+void run_remove_journal(struct service *s, const char *name)
+{
+	struct removals *r = s->removals;
+	struct removal *one;
+
+	if (!name || !name[0])
+		return;
+	one = malloc(sizeof(*one));
+	if (!one || strlen(name) > ID_LEN) {
+		free(one);
+		service_untidy(s); /* it has no row: the sweep finds it */
+		return;
+	}
+	*one = (struct removal){ 0 };
+	(void)strcpy(one->name, name);
+	(void)pthread_mutex_lock(&r->lock);
+	*r->last = one;
+	r->last = &one->next;
+	(void)pthread_cond_signal(&r->change);
+	(void)pthread_mutex_unlock(&r->lock);
+}

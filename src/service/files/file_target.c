@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file_target.c - where a file is to be written
+ *
+ * A file that is replaced in one step is made beside the old one and renamed; so
+ * a link at the end of the path has to be followed here, or it would be
+ * replaced by the file. What it says is only a path to look at next: wherever it
+ * leads, init resolves it inside.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "service/files/files.h"
+
+#define LINKS_MAX 40 /* as the kernel's own */
+
+struct place_job {
+	struct files *files;
+	struct place place;
+	bool parents;
+	unsigned links;
+	void (*done)(void *ctx, struct place *p, const struct warren_error *err);
+	void *ctx;
+};
+
+struct place_job *place_free(struct place_job *j)
+{
+	if (j && j->place.dir >= 0)
+		(void)close(j->place.dir);
+	free(j);
+	return NULL;
+}
+
+static void look(struct place_job *j);
+
+static void over(struct place_job *j, const struct warren_error *err)
+{
+	j->done(j->ctx, err ? NULL : &j->place, err);
+	free(j);
+}
+
+static void fail(struct place_job *j, int code)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_errno(&err, code, "write '%.200s'", j->place.path);
+	over(j, &err);
+}
+
+static void open_parent(struct place_job *j);
+
+static void on_made(void *ctx, struct files_answer *a UNUSED,
+		    const struct warren_error *err)
+{
+	struct place_job *j = ctx;
+
+	j->parents = false;
+	if (err)
+		over(j, err);
+	else
+		open_parent(j);
+}
+
+static size_t parent_len(const struct place_job *j)
+{
+	size_t n = (size_t)(strrchr(j->place.path, '/') - j->place.path);
+
+	return n > 0 ? n : 1;
+}
+
+static void on_parent(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct place_job *j = ctx;
+	char path[sizeof(j->place.path)];
+
+	if (err && err->code == ENOENT && j->parents) {
+		(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j),
+			       j->place.path);
+		files_make_dirs(j->files, path, 0755, on_made, j);
+		return;
+	}
+	if (!err)
+		j->place.dir = TAKE_FD(a->fd);
+	over(j, err);
+}
+
+static void open_parent(struct place_job *j)
+{
+	char path[sizeof(j->place.path)];
+	const char *name = strrchr(j->place.path, '/') + 1;
+
+	if (name[0] == '\0' || strlen(name) >= sizeof(j->place.name)) {
+		fail(j, name[0] ? ENAMETOOLONG : EISDIR);
+		return;
+	}
+	(void)strcpy(j->place.name, name);
+	(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j), j->place.path);
+	files_open(j->files, -1, path, O_PATH | O_DIRECTORY, 0, on_parent, j);
+}
+
+static void follow(struct place_job *j, const char *link)
+{
+	char path[sizeof(j->place.path)];
+	int n;
+
+	if (++j->links > LINKS_MAX) {
+		fail(j, ELOOP);
+		return;
+	}
+	if (link[0] == '/')
+		n = snprintf(path, sizeof(path), "%s", link);
+	else
+		n = snprintf(path, sizeof(path), "%.*s/%s", (int)parent_len(j),
+			     j->place.path, link);
+	if (n < 0 || (size_t)n >= sizeof(path) || !link[0]) {
+		fail(j, ENAMETOOLONG);
+		return;
+	}
+	(void)strcpy(j->place.path, path);
+	files_tidy(j->place.path);
+	look(j);
+}
+
+static void on_look(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct place_job *j = ctx;
+	struct proto_found found;
+	size_t at = 0;
+
+	if (err && err->code != ENOENT) {
+		over(j, err);
+		return;
+	}
+	if (!err && proto_next(a->entries, a->size, &at, &found) != 1) {
+		fail(j, EPROTO);
+		return;
+	}
+	if (!err && S_ISLNK(found.is.mode)) {
+		follow(j, found.link);
+		return;
+	}
+	if (!err && !S_ISREG(found.is.mode)) {
+		fail(j, S_ISDIR(found.is.mode) ? EISDIR : ENXIO);
+		return;
+	}
+	j->place.exists = !err;
+	if (!err)
+		j->place.is = found.is;
+	open_parent(j);
+}
+
+static void look(struct place_job *j)
+{
+	files_stat(j->files, -1, j->place.path, false, on_look, j);
+}
+
+void place_find(struct files *f, const char *path, bool parents,
+		void (*done)(void *ctx, struct place *p, const struct warren_error *err),
+		void *ctx, struct place_job **ret)
+{
+	struct place_job *j = calloc(1, sizeof(*j));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	*ret = NULL;
+	if (!j || strlen(path) >= sizeof(j->place.path)) {
+		free(j);
+		(void)error_errno(&err, ENOMEM, "write '%.40s'", path);
+		done(ctx, NULL, &err);
+		return;
+	}
+	j->files = f;
+	j->place.dir = -1;
+	j->parents = parents;
+	j->done = done;
+	j->ctx = ctx;
+	(void)strcpy(j->place.path, path);
+	*ret = j;
+	look(j);
+}

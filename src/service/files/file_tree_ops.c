@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file_tree_ops.c - a change to all that is at a path: removed, or given another mode or owner
+ *
+ * What is in a directory is changed a part at a time, by one request; a
+ * directory after what is in it, so that no right that is needed inside is taken
+ * before. A tree that is too deep to be held open is made flatter while it is
+ * removed: what is far down is moved to the top, where it is found again.
+ *
+ * Where each request takes a program inside, one is made for all of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "service/files/files.h"
+
+#define FLATTEN_DEPTH 128
+#define ROUNDS_MAX    100000
+
+struct tree_job {
+	struct files *files;
+	struct walk *walk;
+	struct files_change change;
+	char path[4096];
+	unsigned rounds, moved;
+	service_done_fn done;
+	void *ctx;
+};
+
+struct tree_job *tree_free(struct tree_job *t)
+{
+	if (t)
+		t->walk = walk_free(t->walk);
+	free(t);
+	return NULL;
+}
+
+static void over(struct tree_job *t, const struct warren_error *err)
+{
+	service_done_fn done = t->done;
+	void *ctx = t->ctx;
+	struct warren_error copy = WARREN_ERROR_INIT;
+
+	if (err)
+		copy = *err;
+	(void)tree_free(t);
+	done(ctx, err ? -copy.code : 0, &copy);
+}
+
+static bool removes(const struct tree_job *t)
+{
+	return t->change.verb == PROTO_UNLINK;
+}
+
+static void begin_walk(struct tree_job *t);
+
+/* The path itself, last. */
+static void on_top(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	struct tree_job *t = ctx;
+
+	/* What was moved to the top came after the walk had been there. */
+	if (err && err->code == ENOTEMPTY && t->moved > 0 && t->rounds < ROUNDS_MAX)
+		begin_walk(t);
+	else
+		over(t, err);
+}
+
+/*
+ * One request will do. Not for a mode that takes from others than root the right to enter what
+ * is not changed yet: the tool begins at the top.
+ */
+static bool at_once(const struct tree_job *t)
+{
+	return files_are_copies(t->files) &&
+	       (t->change.verb != PROTO_CHMOD || files_uid(t->files) == 0 ||
+		(t->change.mode & 0700) == 0700);
+}
+
+static void on_all(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	if (err && err->code == EINVAL)
+		begin_walk(ctx);
+	else
+		over(ctx, err);
+}
+
+static void change_all(struct tree_job *t)
+{
+	struct files_change c = t->change;
+
+	c.dir = c.to = -1;
+	c.verb = c.verb == PROTO_UNLINK  ? PROTO_UNLINK_TREE
+		 : c.verb == PROTO_CHMOD ? PROTO_CHMOD_TREE
+					 : PROTO_CHOWN_TREE;
+	files_change_one(t->files, c, t->path, NULL, on_all, t);
+}
+
+static void change_top(struct tree_job *t)
+{
+	struct files_change c = t->change;
+
+	c.dir = c.to = -1;
+	if (removes(t))
+		c.verb = PROTO_RMDIR;
+	else if (c.verb == PROTO_CHMOD)
+		c.flags |= PROTO_CHANGE_FOLLOW;
+	files_change_one(t->files, c, t->path, NULL, on_top, t);
+}
+
+static void on_walked(void *ctx, int r, const struct warren_error *err)
+{
+	struct tree_job *t = ctx;
+
+	t->walk = NULL;
+	/* Nothing to walk through: the path is all there is. */
+	if (r == 0 || r == -ENOTDIR || r == -ELOOP)
+		change_top(t);
+	else
+		over(t, err);
+}
+
+static void on_changed(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	struct tree_job *t = ctx;
+
+	if (err) {
+		t->walk = walk_free(t->walk);
+		over(t, err);
+		return;
+	}
+	walk_go_on(t->walk, WALK_ON);
+}
+
+/* All but directories, by one request. */
+static enum walk_say on_batch(void *ctx, int dir, const char *path UNUSED,
+			      const char *entries, size_t size)
+{
+	struct tree_job *t = ctx;
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct files_change c = t->change;
+	struct proto_found found;
+
+	c.dir = dir;
+	c.to = -1;
+	c.flags |= PROTO_CHANGE_LENIENT;
+	for (size_t at = 0; proto_next(entries, size, &at, &found) == 1;) {
+		if (S_ISDIR(found.is.mode))
+			continue;
+		buf_add(&names, found.name, found.is.name_size + 1U);
+		c.n++;
+	}
+	if (c.n == 0)
+		return WALK_ON;
+	c.names = names.data;
+	c.size = names.failed ? 0 : names.len;
+	files_change(t->files, &c, on_changed, t);
+	return WALK_WAIT;
+}
+
+static void on_moved(void *ctx, struct files_answer *a UNUSED,
+		     const struct warren_error *err UNUSED)
+{
+	struct tree_job *t = ctx;
+
+	/* Where it cannot be moved, the depth is told as an error further down. */
+	t->moved += !err;
+	walk_go_on(t->walk, err ? WALK_ON : WALK_PAST);
+}
+
+static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+{
+	struct tree_job *t = ctx;
+	struct files_change c = { .verb = PROTO_RENAME, .flags = PROTO_CHANGE_KEEP };
+	char id[ID_LEN + 1], name[32];
+
+	if (!removes(t) || e->depth < FLATTEN_DEPTH || !S_ISDIR(e->found->is.mode))
+		return WALK_ON;
+	id_make(id);
+	(void)snprintf(name, sizeof(name), ".%s~", id);
+	c.dir = e->dir;
+	c.to = walk_root(t->walk);
+	files_change_one(t->files, c, e->name, name, on_moved, t);
+	return WALK_WAIT;
+}
+
+/* A directory, after what was in it. */
+static enum walk_say on_leave(void *ctx, const struct walk_entry *e)
+{
+	struct tree_job *t = ctx;
+	struct files_change c = t->change;
+
+	c.dir = e->dir;
+	c.to = -1;
+	c.flags |= PROTO_CHANGE_LENIENT;
+	if (removes(t))
+		c.verb = PROTO_RMDIR;
+	files_change_one(t->files, c, e->name, NULL, on_changed, t);
+	return WALK_WAIT;
+}
+
+static void begin_walk(struct tree_job *t)
+{
+	static const struct walk_options options = { .nofollow = true,
+						     .strict = true,
+						     .batch = on_batch,
+						     .entry = on_entry,
+						     .leave = on_leave,
+						     .end = on_walked };
+
+	t->rounds++;
+	t->moved = 0;
+	walk_start(t->files, t->path, &options, t, &t->walk);
+}
+
+void tree_change(struct files *f, const char *path, const struct files_change *change,
+		 service_done_fn done, void *ctx, struct tree_job **ret)
+{
+	struct tree_job *t = calloc(1, sizeof(*t));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	*ret = NULL;
+	if (!t || strlen(path) >= sizeof(t->path)) {
+		free(t);
+		(void)error_errno(&err, ENOMEM, "change '%.40s'", path);
+		done(ctx, -ENOMEM, &err);
+		return;
+	}
+	t->files = f;
+	t->change = *change;
+	t->done = done;
+	t->ctx = ctx;
+	(void)strcpy(t->path, path);
+	*ret = t;
+	if (at_once(t))
+		change_all(t);
+	else
+		begin_walk(t);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file_worker.c - requests about the files of a sandbox, and the workers that do them
+ *
+ * The init of a native sandbox starts workers for files (agent/init/file_worker.c): the first for the first
+ * request, another when requests wait because all workers are held up by a lock inside, up to
+ * WORKERS_MAX. Requests of one order (a struct files) are done one after another, so while one of
+ * them is under way the next goes to the same worker. A worker that does not answer in time
+ * fails its requests and is given up; the sandbox lives on. One that breaks the
+ * protocol is as bad as an init that does.
+ *
+ * A shim, and an init of a version before workers, is asked itself. One that answers more than
+ * its connection holds cuts it off, and with it the sandbox; requests that do not fit are
+ * refused. So no more are under way than certainly fit both ways, and the others wait here.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "service/core/internal.h"
+
+#define FLIGHT_MAX  4 /* of answers of 16 kB, into buffers of some 200 kB */
+#define WORKERS_MAX 4
+#define WORKER_MS   30000 /* for a worker to answer; it takes microseconds */
+#define HELD_MS     2     /* that a request waits before there is another worker */
+#define IDLE_MS     10000 /* that a worker has nothing to do before it ends */
+#define LOOK_MS     1000
+
+struct file_ask {
+	struct file_ask *next;
+	const void *order;
+	uint32_t seq;
+	uint64_t since; /* ms of the loop's clock: when it came into the queue */
+	struct request q;
+	file_answer_fn fn;
+	void *ctx;
+};
+
+struct file_worker {
+	struct file_worker *next;
+	struct file_queue *queue; /* NULL: it is over */
+	int conn;
+	struct loop_watch *watch;
+	struct share_lease lease;
+	uint32_t seq;
+	struct file_ask *asks, **tail; /* that have no answer, the oldest first */
+	unsigned flight;
+	uint64_t since; /* of the oldest, or of the last answer */
+	bool hearing;   /* on_worker() is on the stack */
+};
+
+struct file_queue {
+	struct box *box;
+	struct file_ask *asks, **tail; /* that wait for their turn */
+	struct file_worker *workers;
+	unsigned n_workers;
+	unsigned flight; /* at an init or shim that is asked itself */
+	bool starting;   /* one more worker */
+	uint64_t
+		short_since; /* that one more would have something to do; 0: it would not */
+	struct loop_timer *timer;
+	uint64_t look_at; /* when it comes; 0: it does not */
+};
+
+static void queue_turn(struct file_queue *q);
+
+static uint64_t queue_now(const struct file_queue *q)
+{
+	return loop_now(q->box->service->loop);
+}
+
+static void queue_look(struct file_queue *q, uint64_t ms)
+{
+	uint64_t at = queue_now(q) + ms;
+
+	if (q->look_at && q->look_at <= at)
+		return;
+	q->look_at = at;
+	loop_timer_set(q->timer, ms);
+}
+
+static void ask_end(struct file_ask *a, struct answer *answer,
+		    const struct warren_error *err)
+{
+	a->fn(a->ctx, answer, err);
+	request_done(&a->q);
+	free(a);
+}
+
+/* Who wait for their turn hear @why. */
+static void queue_fail(struct file_queue *q, const struct warren_error *why)
+{
+	struct file_ask *asks = q->asks;
+
+	q->asks = NULL;
+	q->tail = &q->asks;
+	while (asks) {
+		struct file_ask *a = asks;
+
+		asks = a->next;
+		ask_end(a, NULL, why);
+	}
+}
+
+/* -------------------------------------------------------------------- workers */
+
+/* It ends with its connection. Those that it has not answered hear @why. */
+static void worker_close(struct file_worker *w, const struct warren_error *why)
+{
+	struct file_queue *q = w->queue;
+	struct file_ask *asks = w->asks;
+
+	for (struct file_worker **p = &q->workers; *p; p = &(*p)->next) {
+		if (*p == w) {
+			*p = w->next;
+			q->n_workers--;
+			break;
+		}
+	}
+	w->queue = NULL;
+	w->asks = NULL;
+	w->watch = loop_watch_free(w->watch);
+	(void)close(TAKE_FD(w->conn));
+	lease_end(q->box->service, LEASE_DESCRIPTORS, &w->lease);
+	if (!w->hearing)
+		free(w);
+	while (asks) {
+		struct file_ask *a = asks;
+
+		asks = a->next;
+		ask_end(a, NULL, why);
+	}
+}
+
+/* Its last word, which init wrote. */
+static void worker_died(struct file_worker *w, int code)
+{
+	struct file_queue *q = w->queue;
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (code == ENOMEM)
+		(void)error_set(&why, ENOBUFS,
+				"the sandbox has no memory left for it (limit: memory)");
+	else if (code == EOWNERDEAD)
+		(void)error_set(&why, EAGAIN,
+				"the process that works on the sandbox's files was "
+				"killed from inside; try again");
+	else
+		(void)error_errno(&why, code, "work on the sandbox's files");
+	worker_close(w, &why);
+	queue_turn(q);
+}
+
+/* 1: it is over; -EPROTO: nothing that a worker says. */
+static int worker_hear(struct file_worker *w, struct answer *a)
+{
+	struct file_queue *q = w->queue;
+	struct file_ask *ask = w->asks;
+
+	if (a->m.h.type != PROTO_REPLY && a->m.h.type != PROTO_ENTRIES)
+		return -EPROTO;
+	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 &&
+	    reply_code(&a->m.reply) > 0) {
+		worker_died(w, reply_code(&a->m.reply));
+		return 1;
+	}
+	if (!ask || a->m.h.seq != ask->seq)
+		return -EPROTO;
+	w->asks = ask->next;
+	if (!w->asks)
+		w->tail = &w->asks;
+	w->flight--;
+	w->since = queue_now(q);
+	ask_end(ask, a, NULL);
+	if (!w->queue)
+		return 1;
+	queue_turn(q);
+	return !w->queue;
+}
+
+static void on_worker(void *ctx, unsigned events UNUSED)
+{
+	/* Good until the next message: those who hear of it copy what they keep. */
+	_Alignas(8) static char room[PROTO_ANSWER_MAX];
+	struct file_worker *w = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = 0;
+
+	w->hearing = true;
+	for (int i = 0; i < READ_AT_ONCE && r == 0; i++) {
+		struct answer a;
+
+		r = request_receive_into(w->conn, &a, room, MSG_DONTWAIT, &why);
+		if (r == 0)
+			break;
+		if (r == -EPIPE || r == -ECONNRESET) {
+			worker_died(w, EOWNERDEAD);
+		} else if (r > 0) {
+			r = worker_hear(w, &a);
+			answer_done(&a);
+		}
+	}
+	w->hearing = false;
+	if (!w->queue) {
+		free(w);
+	} else if (r < 0) {
+		(void)error_set(&why, EPROTO,
+				"the sandbox's file worker does not keep to the "
+				"protocol");
+		box_lost(w->queue->box, &why);
+	}
+}
+
+static int worker_new(struct file_queue *q, int conn, struct warren_error *err)
+{
+	struct file_worker *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w) {
+		(void)close(conn);
+		return error_errno(err, ENOMEM, "work on the sandbox's files");
+	}
+	*w = (struct file_worker){ .queue = q, .conn = conn, .tail = &w->asks };
+	w->since = queue_now(q);
+	r = lease_take(q->box->service, LEASE_DESCRIPTORS, q->box->row.owner, 1,
+		       &w->lease, err);
+	if (r == 0) {
+		r = loop_watch(q->box->service->loop, conn, LOOP_READ, on_worker, w,
+			       &w->watch);
+		if (r < 0)
+			r = error_errno(err, -r, "watch the sandbox's file worker");
+	}
+	if (r < 0) {
+		lease_end(q->box->service, LEASE_DESCRIPTORS, &w->lease);
+		(void)close(conn);
+		free(w);
+		return r;
+	}
+	w->next = q->workers;
+	q->workers = w;
+	q->n_workers++;
+	return 0;
+}
+
+static void on_started(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct file_queue *q = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+	int conn = code == 0 ? answer_take_only(a) : -1, r = 0;
+
+	q->starting = false;
+	if (failure)
+		err = *failure;
+	else if (conn < 0)
+		r = error_errno(&err, code ? code : EPROTO,
+				"start a process for the sandbox's files");
+	else
+		r = worker_new(q, conn, &err);
+	/* With others there is hope. */
+	if ((failure || r < 0) && q->n_workers == 0)
+		queue_fail(q, &err);
+	else
+		queue_turn(q);
+}
+
+static void worker_start(struct file_queue *q)
+{
+	struct proto_worker msg = { .h = { .type = PROTO_WORKER } };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	q->starting = true;
+	if (line_ask_struct(q->box, &msg, sizeof(msg), -1, on_started, q, &err) < 0) {
+		q->starting = false;
+		if (q->n_workers == 0)
+			queue_fail(q, &err);
+	}
+}
+
+/* ---------------------------------------------------------------- taking turns */
+
+/*
+ * Who is to do it: one that does what was asked before it, or one that has nothing to do. *@ret_any:
+ * it might be anybody.
+ */
+static struct file_worker *worker_for(struct file_queue *q, const struct file_ask *a,
+				      bool others_wait, bool *ret_any)
+{
+	struct file_worker *idle = NULL;
+
+	*ret_any = false;
+	for (struct file_worker *w = q->workers; w; w = w->next) {
+		if (w->flight == 0)
+			idle = w;
+		else if (a->order && w->asks->order == a->order)
+			return w->flight < FLIGHT_MAX && !others_wait ? w : NULL;
+	}
+	*ret_any = true;
+	return idle;
+}
+
+static void worker_send(struct file_worker *w, struct file_ask *a)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (++w->seq == 0)
+		w->seq = 1; /* 0 is for what answers nothing */
+	a->seq = w->seq;
+	a->next = NULL;
+	if (w->flight == 0)
+		w->since = queue_now(w->queue);
+	/* What was not sent has no answer: its end is that of the connection, which comes next. */
+	if (request_send(&a->q, w->conn, a->seq, &err) < 0)
+		(void)shutdown(w->conn, SHUT_RDWR);
+	*w->tail = a;
+	w->tail = &a->next;
+	w->flight++;
+}
+
+static void turn_workers(struct file_queue *q)
+{
+	struct file_ask **p = &q->asks;
+	bool waits = false, any;
+
+	q->short_since = 0;
+	while (*p) {
+		struct file_ask *a = *p;
+		struct file_worker *w = worker_for(q, a, waits, &any);
+
+		if (!w) {
+			waits = true;
+			if (any && !q->short_since)
+				q->short_since = a->since;
+			p = &a->next;
+			continue;
+		}
+		*p = a->next;
+		if (!*p)
+			q->tail = p;
+		worker_send(w, a);
+	}
+	if (!q->asks)
+		return;
+	if (q->n_workers == 0 && !q->starting)
+		worker_start(q);
+	else if (q->short_since && q->n_workers < WORKERS_MAX)
+		queue_look(q, HELD_MS);
+}
+
+static void on_line_answer(void *ctx, struct answer *answer,
+			   const struct warren_error *err)
+{
+	struct file_ask *a = ctx;
+	struct file_queue *q = (struct file_queue *)(uintptr_t)a->order;
+
+	q->flight--;
+	ask_end(a, answer, err);
+	queue_turn(q);
+}
+
+/* Those that wait, as far as there is room. */
+static void turn_line(struct file_queue *q)
+{
+	while (q->asks && q->flight < FLIGHT_MAX) {
+		struct file_ask *a = q->asks;
+		struct warren_error err = WARREN_ERROR_INIT;
+
+		q->asks = a->next;
+		if (!q->asks)
+			q->tail = &q->asks;
+		q->flight++;
+		a->order = q; /* all are of one */
+		if (line_ask(q->box, &a->q, on_line_answer, a, &err) < 0) {
+			q->flight--;
+			ask_end(a, NULL, &err);
+		}
+	}
+}
+
+static void queue_turn(struct file_queue *q)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (q->box->conn < 0) {
+		(void)line_refuse(q->box, &err);
+		queue_fail(q, &err);
+	} else if (q->box->workers) {
+		turn_workers(q);
+		queue_look(q, LOOK_MS);
+	} else if (q->box->welcomed) {
+		turn_line(q);
+	}
+}
+
+void file_queue_turn(struct box *box)
+{
+	if (box->file_queue)
+		queue_turn(box->file_queue);
+}
+
+/* ---------------------------------------------------------------------- time */
+
+/* Held up for too long: its requests fail, and it ends when it is let go. */
+static void workers_check_due(struct file_queue *q)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct file_worker *next;
+	uint64_t now = queue_now(q);
+
+	(void)error_set(&why, ETIMEDOUT,
+			"something in the sandbox has held up this request for %d s",
+			WORKER_MS / 1000);
+	for (struct file_worker *w = q->workers; w; w = next) {
+		next = w->next;
+		if (now < w->since + (w->flight ? WORKER_MS : IDLE_MS))
+			continue;
+		if (w->flight == 0 || q->box->row.state != SANDBOX_PAUSED) {
+			worker_close(w, &why);
+			next = q->workers; /* whatever they did who heard of it */
+		}
+	}
+}
+
+static void on_look(void *ctx)
+{
+	struct file_queue *q = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
+	uint64_t now = queue_now(q);
+
+	q->look_at = 0;
+	workers_check_due(q);
+	/* All are held up, and nothing has become of it for as long. */
+	if (q->asks && now >= q->asks->since + WORKER_MS &&
+	    q->box->row.state != SANDBOX_PAUSED) {
+		(void)error_set(&why, ETIMEDOUT,
+				"other requests about files of the sandbox are held up, "
+				"and this one waited %d s for them",
+				WORKER_MS / 1000);
+		queue_fail(q, &why);
+	}
+	if (q->short_since && !q->starting && q->n_workers < WORKERS_MAX &&
+	    now >= q->short_since + HELD_MS)
+		worker_start(q);
+	queue_turn(q);
+	if (!q->workers && !q->asks) {
+		loop_timer_stop(q->timer);
+		q->look_at = 0;
+	}
+}
+
+/* ---------------------------------------------------------------------- asking */
+
+static struct file_queue *queue_of(struct box *box)
+{
+	struct file_queue *q = box->file_queue;
+
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q || loop_timer_new(box->service->loop, on_look, q, &q->timer) < 0) {
+		free(q);
+		return NULL;
+	}
+	q->box = box;
+	q->tail = &q->asks;
+	box->file_queue = q;
+	return q;
+}
+
+void file_queue_ask(struct box *box, const void *order, struct request *request,
+		    file_answer_fn fn, void *ctx)
+{
+	struct file_queue *q = queue_of(box);
+	struct file_ask *a = q ? malloc(sizeof(*a)) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!a) {
+		(void)error_errno(&err, ENOMEM, "work on the sandbox's files");
+		request_done(request);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*a = (struct file_ask){
+		.order = order, .since = queue_now(q), .q = *request, .fn = fn, .ctx = ctx
+	};
+	*request = (struct request)REQUEST_INIT;
+	*q->tail = a;
+	q->tail = &a->next;
+	queue_turn(q);
+}
+
+void file_queue_close(struct box *box, const struct warren_error *why)
+{
+	struct file_queue *q = box->file_queue;
+
+	if (!q)
+		return;
+	while (q->workers)
+		worker_close(q->workers, why);
+	queue_fail(q, why);
+}
+
+void file_queue_free(struct box *box)
+{
+	struct file_queue *q = box->file_queue;
+
+	if (!q)
+		return;
+	box->file_queue = NULL;
+	q->timer = loop_timer_free(q->timer);
+	free(q);
+}

@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c - what is asked about the files of a sandbox, as one of its users */
+#include "service/files/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+#include "service/core/internal.h"
+
+/* A file, its directory, and the copies that a request takes along. */
+#define FILES_DESCRIPTORS 4
+
+/*
+ * Up to this much goes in the message; up to PIECE_SIZE through a file that is used again for
+ * what is written next, by the same user of files; more through one of its own. No such file serves
+ * two sandboxes: what has been in it, a worker can read.
+ */
+#define WRITE_INLINE_MAX 16384
+#define PIECE_SIZE       (256U << 10)
+#define PIECES           2
+
+struct files {
+	struct box *box; /* NULL: it is gone */
+	struct net_loop *loop;
+	struct files *next, **prev;
+	struct service *service;
+	struct share_lease descriptors;
+	struct talk_user user;
+	struct files_ask *asks; /* that have no answer */
+	struct making *making;  /* directories; NULL: none */
+	char called[64];        /* what is asked next, for errors; "": by its path */
+	int pieces;             /* a memfd with what is being written; -1: none */
+	char *room;             /* the same, mapped; NULL: it is not */
+	unsigned pieces_busy;   /* of PIECES in it, as bits */
+	unsigned filling;       /* 1 + one of them, that files_room() has told; 0: none */
+	unsigned piece_next;    /* one of them, that the next request needs; 0: none */
+	int large_next;         /* or a memfd for it alone; -1: none */
+};
+
+struct files_ask {
+	struct files *files; /* NULL: nobody hears of it */
+	struct files_ask *next, **prev;
+	bool in_worker;
+	unsigned
+		piece; /* of files->pieces, that it needs until it is answered; 0: none */
+	int large;     /* a memfd for it alone; -1: none */
+	char what[64]; /* for errors */
+	files_fn fn;
+	void *ctx;
+};
+
+/* ------------------------------------------------------------------- beginning */
+
+struct beginning {
+	struct box *box;
+	char *user;
+	void (*fn)(void *ctx, struct files *f, const struct warren_error *err);
+	void *ctx;
+};
+
+static void begun(struct beginning *b, struct files *f, const struct warren_error *err)
+{
+	b->fn(b->ctx, f, err);
+	free(b->user);
+	free(b);
+}
+
+static void on_user(void *ctx, const struct talk_user *user,
+		    const struct warren_error *failure)
+{
+	struct beginning *b = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct files *f = failure && !user ? NULL : calloc(1, sizeof(*f));
+
+	if (!f) {
+		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		begun(b, NULL, user ? &err : failure);
+		return;
+	}
+	*f = (struct files){ .box = b->box,
+			     .service = b->box->service,
+			     .loop = b->box->service->loop,
+			     .user = *user,
+			     .pieces = -1,
+			     .large_next = -1,
+			     .next = b->box->files,
+			     .prev = &b->box->files };
+	if (lease_take(f->service, LEASE_DESCRIPTORS, b->box->row.owner,
+		       FILES_DESCRIPTORS, &f->descriptors, &err) < 0) {
+		free(f);
+		begun(b, NULL, &err);
+		return;
+	}
+	if (f->next)
+		f->next->prev = &f->next;
+	b->box->files = f;
+	begun(b, f, NULL);
+}
+
+static void on_awake(void *ctx, int r, const struct warren_error *err)
+{
+	struct beginning *b = ctx;
+
+	if (r < 0)
+		begun(b, NULL, err);
+	else
+		box_find_user(b->box, b->user, on_user, b);
+}
+
+void files_begin(struct box *box, const char *user,
+		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
+		 void *ctx)
+{
+	struct beginning *b = calloc(1, sizeof(*b));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (b && user)
+		b->user = strdup(user);
+	if (!b || (user && !b->user)) {
+		free(b);
+		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		fn(ctx, NULL, &err);
+		return;
+	}
+	b->box = box;
+	b->fn = fn;
+	b->ctx = ctx;
+	box_use(box, on_awake, b);
+}
+
+static void leave_box(struct files *f)
+{
+	if (!f->box)
+		return;
+	*f->prev = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	f->box = NULL;
+}
+
+/* Empty, whoever else has it open: its pages are the service's memory. */
+static void drop_large(int fd)
+{
+	int r UNUSED; /* nobody can seal it */
+
+	if (fd < 0)
+		return;
+	r = ftruncate(fd, 0);
+	(void)close(fd);
+}
+
+/*
+ * A memfd for PIECES. Its size is sealed: whoever could cut it short inside would end us, who have
+ * it mapped, with SIGBUS.
+ */
+static int pieces_open(struct files *f)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (f->pieces >= 0)
+		return 0;
+	fd = memfd_create("warren-write", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, PIECES * PIECE_SIZE) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	f->pieces = TAKE_FD(fd);
+	return 0;
+}
+
+static void pieces_close(struct files *f)
+{
+	int r UNUSED; /* nobody can seal it */
+
+	if (f->pieces < 0)
+		return;
+	if (f->room)
+		(void)munmap(f->room, PIECES * PIECE_SIZE);
+	f->room = NULL;
+	r = fallocate(f->pieces, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		      PIECES * PIECE_SIZE);
+	(void)close(TAKE_FD(f->pieces));
+}
+
+struct files *files_end(struct files *f)
+{
+	if (!f)
+		return NULL;
+	for (struct files_ask *a = f->asks; a; a = a->next)
+		a->files = NULL;
+	leave_box(f);
+	pieces_close(f);
+	drop_large(f->large_next);
+	lease_end(f->service, LEASE_DESCRIPTORS, &f->descriptors);
+	free(f->making);
+	free(f);
+	return NULL;
+}
+
+struct service *files_service(const struct files *f)
+{
+	return f->service;
+}
+
+const char *files_tenant(const struct files *f)
+{
+	return f->box ? f->box->row.owner : NULL;
+}
+
+void files_box_gone(struct box *box)
+{
+	while (box->files)
+		leave_box(box->files);
+}
+
+int files_need(struct files *f, uint64_t n, struct warren_error *err)
+{
+	if (FILES_DESCRIPTORS + n <= f->descriptors.n)
+		return 0;
+	if (!f->box)
+		return error_set(err, ESTALE, "the sandbox is gone");
+	/* Some more at a time: a tree has many levels, and each may be the deepest for long. */
+	return lease_take(f->service, LEASE_DESCRIPTORS, f->box->row.owner,
+			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
+}
+
+uint64_t files_descriptors(const struct box *box)
+{
+	uint64_t n = 0;
+
+	for (const struct files *f = box->files; f; f = f->next)
+		n += f->descriptors.n;
+	return n;
+}
+
+struct net_loop *files_loop(const struct files *f)
+{
+	return f->loop;
+}
+
+struct box *files_box(const struct files *f)
+{
+	return f->box;
+}
+
+bool files_are_copies(const struct files *f)
+{
+	return f->box && f->box->is.base.framed && !f->box->is.base.direct;
+}
+
+uint32_t files_uid(const struct files *f)
+{
+	return f->user.uid;
+}
+
+/* ---------------------------------------------------------------------- asking */
+
+static void unlink_ask(struct files_ask *a)
+{
+	if (!a->files)
+		return;
+	*a->prev = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+}
+
+static void answered(struct files_ask *a, struct files_answer *answer,
+		     const struct warren_error *err)
+{
+	unlink_ask(a);
+	drop_large(a->large);
+	if (a->files)
+		a->files->pieces_busy &= ~a->piece;
+	if (a->files)
+		a->fn(a->ctx, err ? NULL : answer, err);
+	/* What nobody took: nobody hears of it, or it was not asked for. */
+	if (answer && answer->fd >= 0)
+		(void)close(answer->fd);
+	if (answer && answer->events >= 0)
+		(void)close(answer->events);
+	free(a);
+}
+
+static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
+{
+	struct files_ask *ask = ctx;
+	struct files_answer answer = { .fd = -1, .events = -1 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = 0;
+
+	if (!failure && a->m.h.type == PROTO_REPLY) {
+		code = reply_code(&a->m.reply);
+		if (code == 0 && a->n_fds == 2) {
+			answer.fd = TAKE_FD(a->fds[0]);
+			answer.events = TAKE_FD(a->fds[1]);
+		} else if (code == 0) {
+			answer.fd = answer_take_only(a);
+		}
+		answer.value = a->m.reply.value;
+	} else if (!failure && a->m.h.type == PROTO_ENTRIES) {
+		answer.entries = a->entries;
+		answer.size = a->entries_size;
+	} else if (!failure) {
+		code = EPROTO;
+	}
+	/* Who was asked has gone: of a file, EAGAIN says that its path was in motion. */
+	if (failure && failure->code == EAGAIN) {
+		err = *failure;
+		err.code = ECONNRESET;
+		failure = &err;
+	}
+	/* Of a worker, whose memory is the sandbox's. */
+	if (code == ENOMEM && ask->in_worker)
+		(void)error_set(&err, ENOBUFS,
+				"%s: the sandbox has no memory left for it", ask->what);
+	else if (code && !failure && a->m.h.type == PROTO_REPLY)
+		(void)reply_refuse(a, &err, "%s", ask->what);
+	else if (code)
+		(void)error_errno(&err, code, "%s", ask->what);
+	answered(ask, &answer, failure ? failure : code ? &err : NULL);
+}
+
+void files_call(struct files *f, const char *what, const char *name)
+{
+	(void)snprintf(f->called, sizeof(f->called), "%s '%.40s%s'", what, name,
+		       strlen(name) > 40 ? "..." : "");
+}
+
+/* The message, and up to two descriptors, which stay the caller's. */
+static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
+		const char *what, const char *path, files_fn fn, void *ctx)
+{
+	struct files_ask *a = f->box ? malloc(sizeof(*a)) : NULL;
+	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	if (!f->box) {
+		(void)error_set(&err, ESTALE, "the sandbox is gone");
+		fn(ctx, NULL, &err);
+		return;
+	}
+	if (!a) {
+		(void)error_errno(&err, ENOMEM, "%s", what);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*a = (struct files_ask){
+		.files = f, .in_worker = f->box->workers, .fn = fn, .ctx = ctx
+	};
+	a->piece = f->piece_next;
+	a->large = TAKE_FD(f->large_next);
+	f->piece_next = 0;
+	if (!f->called[0])
+		files_call(f, what, path);
+	(void)memcpy(a->what, f->called, sizeof(a->what));
+	f->called[0] = '\0';
+	r = request_put(&q, msg, size, -1, &err);
+	/* Copies: it may wait longer than the caller keeps them. */
+	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
+		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+
+		if (copy < 0) {
+			r = error_errno(&err, errno, "%s", what);
+			break;
+		}
+		q.theirs[q.n_theirs++] = copy;
+		q.fds[q.n_fds++] = copy;
+	}
+	if (r < 0) {
+		f->pieces_busy &= ~a->piece;
+		drop_large(a->large);
+		free(a);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	a->next = f->asks;
+	a->prev = &f->asks;
+	if (a->next)
+		a->next->prev = &a->next;
+	f->asks = a;
+	/* One that sleeps answers when it was woken. */
+	if (f->box->row.state == SANDBOX_PAUSED)
+		box_use(f->box, service_ignore, NULL);
+	else
+		box_touch(f->box);
+	file_queue_ask(f->box, f, &q, on_answer, a);
+}
+
+static void fill_who(const struct files *f, struct proto_who *who)
+{
+	who->uid = f->user.uid;
+	who->gid = f->user.gid;
+	who->n_groups = f->box && f->box->is.base.groups ? (uint32_t)f->user.n_groups : 0;
+	(void)memcpy(who->groups, f->user.groups, sizeof(who->groups));
+}
+
+static bool path_fits(const char *path, size_t size, files_fn fn, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (strlen(path) < size)
+		return true;
+	(void)error_errno(&err, ENAMETOOLONG, "'%.40s...'", path);
+	fn(ctx, NULL, &err);
+	return false;
+}
+
+void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
+		files_fn fn, void *ctx)
+{
+	struct proto_open msg = { .h = { .type = PROTO_OPEN },
+				  .flags = flags,
+				  .mode = mode };
+	struct proto_who who = { 0 };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &who);
+	msg.uid = who.uid;
+	msg.gid = who.gid;
+	msg.n_groups = who.n_groups;
+	(void)memcpy(msg.groups, who.groups, sizeof(msg.groups));
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "open", path, fn, ctx);
+}
+
+void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
+		void *ctx)
+{
+	struct proto_scan msg = { .h = { .type = PROTO_SCAN },
+				  .flags = PROTO_SCAN_ONE |
+					   (follow ? PROTO_SCAN_FOLLOW : 0) };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &msg.who);
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "look at", path, fn, ctx);
+}
+
+void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
+{
+	struct proto_scan msg = { .h = { .type = PROTO_SCAN } };
+
+	fill_who(f, &msg.who);
+	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "read", "a directory", fn, ctx);
+}
+
+void files_change(struct files *f, const struct files_change *c, files_fn fn, void *ctx)
+{
+	static const char *const verbs[PROTO_VERB_MAX] = {
+		[PROTO_MKDIR] = "make the directory",
+		[PROTO_UNLINK] = "remove",
+		[PROTO_RMDIR] = "remove the directory",
+		[PROTO_CHMOD] = "change the mode of",
+		[PROTO_CHOWN] = "change the owner of",
+		[PROTO_UTIME] = "change the time of",
+		[PROTO_RENAME] = "rename",
+		[PROTO_SYMLINK] = "make a link to",
+		[PROTO_LINK] = "make a name of",
+		[PROTO_PUT] = "put in its place",
+		[PROTO_UNLINK_TREE] = "remove",
+		[PROTO_CHMOD_TREE] = "change the mode of",
+		[PROTO_CHOWN_TREE] = "change the owner of",
+	};
+	_Alignas(8) static char room[PROTO_MESSAGE_MAX];
+	struct proto_change *msg = (void *)room;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (c->size > FILES_NAMES_MAX || c->size == 0) {
+		(void)error_errno(&err, c->size ? E2BIG : ENOMEM, "%s", verbs[c->verb]);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	*msg = (struct proto_change){
+		.h = { .type = PROTO_CHANGE },
+		.verb = c->verb,
+		.flags = c->flags,
+		.mode = c->mode,
+		.owner = c->owner,
+		.group = c->group,
+		.mtime_sec = c->mtime_sec,
+		.mtime_nsec = c->mtime_nsec,
+		.n = c->n,
+		.strings_size = (uint32_t)c->size,
+	};
+	fill_who(f, &msg->who);
+	(void)memcpy(msg->strings, c->names, c->size);
+	ask(f, msg, sizeof(*msg) + c->size, (int[]){ c->dir, c->dir >= 0 ? c->to : -1 },
+	    verbs[c->verb], c->names, fn, ctx);
+}
+
+void files_change_one(struct files *f, struct files_change change, const char *path,
+		      const char *second, files_fn fn, void *ctx)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	buf_add(&names, path, strlen(path) + 1);
+	if (second)
+		buf_add(&names, second, strlen(second) + 1);
+	if (names.failed) {
+		(void)error_errno(&err, names.full ? ENAMETOOLONG : ENOMEM,
+				  "change '%.40s'", path);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	change.names = names.data;
+	change.size = names.len;
+	change.n = second ? 2 : 1;
+	files_change(f, &change, fn, ctx);
+}
+
+bool files_have_workers(const struct files *f)
+{
+	return f->box && f->box->workers;
+}
+
+/* One that is free; PIECES: none is. */
+static unsigned piece_free(const struct files *f)
+{
+	unsigned i = 0;
+
+	while (i < PIECES && (f->pieces_busy & (1U << i) || f->filling == i + 1))
+		i++;
+	return i;
+}
+
+char *files_room(struct files *f, size_t *size)
+{
+	unsigned i = f->filling ? f->filling - 1 : piece_free(f);
+	void *p;
+
+	if (!files_have_workers(f) || *size <= WRITE_INLINE_MAX || i == PIECES ||
+	    pieces_open(f) < 0)
+		return NULL;
+	if (!f->room) {
+		p = mmap(NULL, PIECES * PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 f->pieces, 0);
+		if (p == MAP_FAILED)
+			return NULL;
+		f->room = p;
+	}
+	*size = PIECE_SIZE;
+	f->filling = i + 1;
+	return f->room + (size_t)i * PIECE_SIZE;
+}
+
+static int write_at(int fd, const char *data, size_t n, uint64_t offset)
+{
+	while (n > 0) {
+		ssize_t w = pwrite(fd, data, n, (off_t)offset);
+
+		if (w < 0 && errno != EINTR)
+			return -errno;
+		w = w > 0 ? w : 0;
+		data += w;
+		offset += (uint64_t)w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+/* In a memfd of its own, which the next request needs; the caller's to close. */
+static int put_large(struct files *f, const void *data, size_t n)
+{
+	AUTO_CLOSE int fd = memfd_create("warren-write", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : write_at(fd, data, n, 0);
+
+	if (r == 0) {
+		f->large_next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		r = f->large_next < 0 ? -errno : 0;
+	}
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
+static int put_piece(struct files *f, const char *data, size_t n, uint64_t *ret_offset)
+{
+	size_t filled = f->filling ? (size_t)(f->filling - 1) * PIECE_SIZE : 0;
+	bool there = f->filling && data == f->room + filled;
+	unsigned i = there ? f->filling - 1 : piece_free(f);
+	uint64_t offset = (uint64_t)i * PIECE_SIZE;
+	int fd, r = 0;
+
+	*ret_offset = 0;
+	if (n > PIECE_SIZE || i == PIECES || pieces_open(f) < 0)
+		return put_large(f, data, n);
+	if (!there)
+		r = write_at(f->pieces, data, n, offset);
+	if (r < 0)
+		return r;
+	fd = fcntl(f->pieces, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return -errno;
+	*ret_offset = offset;
+	f->piece_next = 1U << i;
+	f->pieces_busy |= f->piece_next;
+	if (there)
+		f->filling = 0;
+	return fd;
+}
+
+int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
+		files_fn fn, void *ctx, struct warren_error *err)
+{
+	_Alignas(8) static char room[sizeof(struct proto_write) + WRITE_INLINE_MAX];
+	struct proto_write *msg = (void *)room;
+	bool small = n <= WRITE_INLINE_MAX;
+	AUTO_CLOSE int from = -1;
+	uint64_t offset = 0;
+
+	if (n > UINT32_MAX)
+		return error_errno(err, EFBIG, "write");
+	if (!f->box)
+		return error_set(err, ESTALE, "the sandbox is gone");
+	if (!small) {
+		from = put_piece(f, data, n, &offset);
+		if (from < 0)
+			return error_errno(err, -from, "write");
+	}
+	*msg = (struct proto_write){ .h = { .type = PROTO_WRITE },
+				     .stream = stream,
+				     .size = (uint32_t)n,
+				     .offset = offset };
+	if (small)
+		(void)memcpy(msg->data, data, n);
+	ask(f, msg, sizeof(*msg) + (small ? n : 0), (int[]){ fd, from }, "write",
+	    "a file", fn, ctx);
+	return 0;
+}
+
+void files_notify(struct files *f, files_fn fn, void *ctx)
+{
+	struct proto_notify msg = { .h = { .type = PROTO_NOTIFY } };
+
+	ask(f, &msg, sizeof(msg), (int[]){ -1, -1 }, "watch", "files", fn, ctx);
+}
+
+void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
+		     files_fn fn, void *ctx)
+{
+	struct proto_watch msg = { .h = { .type = PROTO_WATCH }, .mask = mask };
+
+	if (!path_fits(path, sizeof(msg.path), fn, ctx))
+		return;
+	fill_who(f, &msg.who);
+	(void)strcpy(msg.path, path);
+	ask(f, &msg, sizeof(msg), (int[]){ notify, -1 }, "watch", path, fn, ctx);
+}
+
+struct owning {
+	void (*fn)(void *ctx, uint32_t uid, uint32_t gid, const struct warren_error *err);
+	void *ctx;
+};
+
+static void on_owner(void *ctx, const struct talk_user *user,
+		     const struct warren_error *err)
+{
+	struct owning o = *(struct owning *)ctx;
+
+	free(ctx);
+	o.fn(o.ctx, user ? user->uid : 0, user ? user->gid : 0, user ? NULL : err);
+}
+
+void files_find_owner(struct files *f, const char *user,
+		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
+				 const struct warren_error *err),
+		      void *ctx)
+{
+	struct owning *o = f->box ? malloc(sizeof(*o)) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!o) {
+		(void)error_set(&err, f->box ? ENOMEM : ESTALE, "the sandbox is gone");
+		fn(ctx, 0, 0, &err);
+		return;
+	}
+	*o = (struct owning){ fn, ctx };
+	box_find_user(f->box, user, on_owner, o);
+}
+
+void files_tidy(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++)
+		if (*from != '/' || to == path || to[-1] != '/')
+			*to++ = *from;
+	if (to > path + 1 && to[-1] == '/')
+		to--;
+	*to = '\0';
+}
+
+/* ---------------------------------------------------------------------- mkdir -p */
+
+struct making {
+	struct files *files;
+	unsigned mode;
+	size_t done; /* of the path: what is before has been asked for */
+	files_fn fn;
+	void *ctx;
+	char path[4096];
+};
+
+static void make_more(struct making *m);
+
+static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct making *m = ctx;
+
+	if (!err && m->path[m->done]) {
+		make_more(m);
+		return;
+	}
+	m->files->making = NULL;
+	m->fn(m->ctx, a, err);
+	free(m);
+}
+
+/* As many of "/a", "/a/b", "/a/b/c" as a message holds. */
+static void make_more(struct making *m)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct files_change c = { .verb = PROTO_MKDIR,
+				  .flags = PROTO_CHANGE_LENIENT,
+				  .mode = 0755,
+				  .dir = -1,
+				  .to = -1 };
+	size_t n = m->done;
+
+	while (m->path[n]) {
+		n += 1 + strcspn(m->path + n + 1, "/");
+		/* The last one has a mode of its own, and so a request. */
+		if (c.n > 0 && (!m->path[n] || c.n >= FILES_BATCH ||
+				names.len + n + 1 > FILES_NAMES_MAX))
+			break;
+		if (!m->path[n])
+			c.mode = m->mode;
+		buf_add(&names, m->path, n);
+		buf_add(&names, "", 1);
+		c.n++;
+		m->done = n;
+	}
+	c.names = names.data;
+	c.size = names.failed ? 0 : names.len;
+	files_change(m->files, &c, on_made, m);
+}
+
+void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
+		     void *ctx)
+{
+	struct making *m = calloc(1, sizeof(*m));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!m || strlen(path) >= sizeof(m->path) || path[0] != '/' || !path[1]) {
+		free(m);
+		(void)error_errno(&err,
+				  !m        ? ENOMEM
+				  : path[1] ? ENAMETOOLONG
+					    : EEXIST,
+				  "make the directory '%.40s'", path);
+		fn(ctx, NULL, &err);
+		return;
+	}
+	m->files = f;
+	m->mode = mode;
+	m->fn = fn;
+	m->ctx = ctx;
+	(void)strcpy(m->path, path);
+	f->making = m;
+	make_more(m);
+}

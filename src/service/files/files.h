@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.h - the files of a sandbox, as one of its users
+ *
+ * All is done inside, by a worker of the sandbox's init: a path is resolved there, with the rights
+ * of the user, and never here. Paths are absolute and have no "." and ".." in
+ * them; or relative to a directory that was opened before, out of which they cannot lead.
+ *
+ *	files_begin(box, "1000", begun, ctx);
+ *	files_open(f, -1, "/work", O_RDONLY | O_DIRECTORY, 0, opened, ctx);
+ *	files_scan(f, dir, scanned, ctx);
+ *	files_end(f);
+ *
+ * Each function answers later, once, from the loop; or at once when it cannot be
+ * asked for. What was asked for is done even if files_end() comes first; only
+ * nobody hears of it then.
+ *
+ *	files.c	asking
+ *	file_worker.c	taking turns, and who is asked
+ *	walk.c	through a tree, directory by directory
+ *	file_tree_ops.c	a change to all of a tree
+ *	file_target.c	where a file is to be written: links followed, directories made
+ *	watch.c	what changes
+ *	search.c what holds something
+ */
+#ifndef SERVICE_FILES_FILES_H
+#define SERVICE_FILES_FILES_H
+
+#include "proto/init_proto.h"
+#include "service/core/service.h"
+
+struct files;
+
+void files_begin(struct box *box, const char *user,
+		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
+		 void *ctx);
+struct files *files_end(struct files *f);
+struct service *files_service(const struct files *f);
+/* Whose the sandbox is; NULL: it is gone. */
+const char *files_tenant(const struct files *f);
+struct net_loop *files_loop(const struct files *f);
+/* It is about to hold @n directories open, beside what any use of files has; -EUSERS: too many. */
+int files_need(struct files *f, uint64_t n, struct warren_error *err);
+/* NULL: it is gone. */
+struct box *files_box(const struct files *f);
+uint32_t files_uid(const struct files *f);
+/*
+ * What files_open() hands out is a copy: the inode is not the file's own, and what is written
+ * arrives, or fails to, with the next request that names the file.
+ */
+bool files_are_copies(const struct files *f);
+
+/* What init said. Entries are good until the callback returns. */
+struct files_answer {
+	int fd;     /* of files_open(), the callback's to close; -1 */
+	int events; /* of files_notify(), the same */
+	uint32_t value;
+	const char *entries;
+	size_t size;
+};
+
+typedef void (*files_fn)(void *ctx, struct files_answer *a,
+			 const struct warren_error *err);
+
+/*
+ * What is asked next is, in errors, to "@what '@name'", whatever paths it takes: for those that
+ * nobody but us has heard of.
+ */
+void files_call(struct files *f, const char *what, const char *name);
+/* @dir is -1 for an absolute path. */
+void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
+		files_fn fn, void *ctx);
+/* What is at a path: one entry, without a name. */
+void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
+		void *ctx);
+/* The next entries of a directory; none at the end. */
+void files_scan(struct files *f, int dir, files_fn fn, void *ctx);
+
+struct files_change {
+	enum proto_verb verb;
+	uint32_t flags; /* PROTO_CHANGE_* */
+	uint32_t mode, owner, group;
+	int64_t mtime_sec;
+	uint32_t mtime_nsec;
+	int dir, to;       /* -1: paths are absolute; and as `dir` */
+	const char *names; /* each with its NUL, back to back */
+	size_t size;       /* at most FILES_NAMES_MAX */
+	uint32_t n;
+};
+
+#define FILES_NAMES_MAX (PROTO_MESSAGE_MAX - sizeof(struct proto_change))
+#define FILES_BATCH     512 /* names in a request: others wait for their turn meanwhile */
+
+void files_change(struct files *f, const struct files_change *change, files_fn fn,
+		  void *ctx);
+/* The same for one path, or a pair of them (@second: not NULL). */
+void files_change_one(struct files *f, struct files_change change, const char *path,
+		      const char *second, files_fn fn, void *ctx);
+/*
+ * An inotify that a worker makes, and a socket from which its events come: what is inside is not
+ * read from here, as somebody there could let us wait.
+ */
+void files_notify(struct files *f, files_fn fn, void *ctx);
+/* By the inotify @notify; the answer's value is the watch. */
+void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
+		     files_fn fn, void *ctx);
+/*
+ * Whether all is done by workers inside the sandbox's memory limit (agent/init/file_worker.c). Then so is what
+ * is written, by files_write(): @n bytes to @fd, behind what was written before. -errno: @fn is not
+ * called. After one of a @stream failed (0: none), so does a PUT of it (`mode`).
+ */
+bool files_have_workers(const struct files *f);
+int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
+		files_fn fn, void *ctx, struct warren_error *err);
+/*
+ * Memory that a worker can read, the same at each call until files_write() is called with its
+ * beginning as @data: that is not copied once more. *@size: how much is to come, then how
+ * much there is room for. NULL: there is none, or it is not worth it.
+ */
+char *files_room(struct files *f, size_t *size);
+/* mkdir -p; the value is not 0 if the last one was made. */
+void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
+		     void *ctx);
+
+/* The ids of a user as an exec has them; @fn is called in any case. */
+void files_find_owner(struct files *f, const char *user,
+		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
+				 const struct warren_error *err),
+		      void *ctx);
+
+/* "/a//b/" to "/a/b". */
+void files_tidy(char *path);
+
+/* ---------------------------------------------------------------------- walk.c */
+
+struct walk;
+
+struct walk_entry {
+	int dir;          /* that holds it */
+	const char *path; /* all of it */
+	const char *name;
+	const struct proto_found *found;
+	unsigned depth; /* 1: in the directory where the walk began */
+};
+
+enum walk_say {
+	WALK_ON,   /* and into it, if it is a directory */
+	WALK_PAST, /* not into it */
+	WALK_WAIT, /* until walk_go_on() says which; it may be called from within */
+	WALK_STOP,
+};
+
+struct walk_options {
+	unsigned depth; /* 0: whatever there is, up to WALK_DEPTH_MAX */
+	unsigned
+		sorted; /* by name, at most so many of a directory; 0: as they come, and all */
+	bool nofollow; /* a link at the end of the path is no directory */
+	bool strict;   /* a directory that cannot be read ends the walk */
+	/* Each a part of what is in a directory, before any of it is entered. */
+	enum walk_say (*batch)(void *ctx, int dir, const char *path, const char *entries,
+			       size_t size);
+	enum walk_say (*entry)(void *ctx, const struct walk_entry *e);
+	enum walk_say (*leave)(void *ctx, const struct walk_entry *e);
+	/* The walk is over, and freed. */
+	void (*end)(void *ctx, int r, const struct warren_error *err);
+};
+
+#define WALK_DEPTH_MAX 256
+
+/* From the directory @path on; what is at @path itself is not told of. */
+void walk_start(struct files *f, const char *path, const struct walk_options *options,
+		void *ctx, struct walk **ret);
+void walk_go_on(struct walk *w, enum walk_say say);
+/* The directory where it began; -1: not yet. */
+int walk_root(const struct walk *w);
+/* Without telling anybody. */
+struct walk *walk_free(struct walk *w);
+
+/* ---------------------------------------------------------------------- file_tree_ops.c */
+
+/* UNLINK and RMDIR (all of a tree, then itself), CHMOD or CHOWN of all that is at @path. */
+struct tree_job;
+void tree_change(struct files *f, const char *path, const struct files_change *change,
+		 service_done_fn done, void *ctx, struct tree_job **ret);
+struct tree_job *tree_free(struct tree_job *t);
+
+/* --------------------------------------------------------------------- file_target.c */
+
+/* Where a file is to be written. */
+struct place {
+	int dir;         /* the directory; the caller's to close */
+	char name[256];  /* in it */
+	char path[4096]; /* of all, after links */
+	bool exists;
+	struct proto_entry is; /* if it exists */
+};
+
+struct place_job;
+/* Links are followed, a missing directory is made with @parents. */
+void place_find(struct files *f, const char *path, bool parents,
+		void (*done)(void *ctx, struct place *p, const struct warren_error *err),
+		void *ctx, struct place_job **ret);
+struct place_job *place_free(struct place_job *j);
+
+#endif /* SERVICE_FILES_FILES_H */

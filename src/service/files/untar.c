@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * untar.c - entries of an archive become files, one after another
+ *
+ * A file is there when all of it is, and what it replaces is there until then: it has no
+ * name while it is written (O_TMPFILE), or, where there are no such files, one of its own beside.
+ * What is in the way of a link is removed, and directories that are missing
+ * are made, each at most once for an entry. Modes of directories are set at
+ * the end, as one that nobody may write to could not be filled.
+ */
+#include "service/files/untar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "net/loop.h"
+#include "service/files/file_writer.h"
+#include "service/core/internal.h"
+#include "archive/tar.h"
+
+#define DEFERRED_MAX (32U << 20)
+#define RAW_SIZE     65536U
+#define WRITING_MAX  4       /* pieces of that size */
+#define SLICE_NS     1000000 /* before others have their turn */
+
+struct untar {
+	struct files *files;
+	struct untar_options o;
+	struct tar_reader tar;
+	struct unpack *unpack; /* NULL: not known yet */
+	struct buf in;         /* what was fed */
+	size_t in_off;
+	char raw[RAW_SIZE]; /* what came of it */
+	size_t raw_len, raw_off;
+	bool waiting; /* for init */
+	bool running, fed_all, over;
+	unsigned under_way;     /* what was asked for, and is not heard of yet */
+	unsigned writing;       /* of that, pieces of files */
+	bool full;              /* it waits until there are fewer of them */
+	uint32_t stream;        /* of the file that is written */
+	bool cleared, parented; /* what was tried for this entry */
+	size_t way;         /* of its name: how far there are directories; 0: all of it */
+	int fd;             /* the file that is written */
+	bool named;         /* there are none without a name */
+	int parent;         /* the directory of the last file; -1: that of all */
+	char *parent_name;  /* NULL: none */
+	char beside[32];    /* what a file is called in its directory meanwhile */
+	struct buf placing; /* the same of the last that was whole, from the top */
+	uint64_t entries, bytes;
+	struct buf dirs;           /* modes and names of directories */
+	struct share_lease memory; /* for those */
+	size_t dirs_off;
+	struct warren_error err;
+	struct loop_task turn;
+};
+
+struct deferred {
+	uint32_t mode, name_size;
+	int64_t mtime;
+};
+
+static void run(struct untar *u);
+static void make_entry(struct untar *u);
+
+static void on_turn(void *ctx)
+{
+	struct untar *u = ctx;
+
+	if (!u->running && !u->waiting && !u->over)
+		run(u);
+}
+
+struct untar *untar_new(struct files *f, const struct untar_options *options)
+{
+	struct untar *u = malloc(sizeof(*u));
+
+	if (!u)
+		return NULL;
+	(void)memset(u, 0, offsetof(struct untar, raw));
+	(void)memset(&u->raw_len, 0, sizeof(*u) - offsetof(struct untar, raw_len));
+	u->files = f;
+	u->o = *options;
+	u->fd = u->parent = -1;
+	u->in = (struct buf)BUF_INIT(4U << 20);
+	u->dirs = (struct buf)BUF_INIT(DEFERRED_MAX);
+	u->placing = (struct buf)BUF_INIT(FILES_NAMES_MAX);
+	tar_init(&u->tar);
+	u->turn = (struct loop_task){ .fn = on_turn, .ctx = u };
+	return u;
+}
+
+static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+		   const struct warren_error *err UNUSED)
+{
+}
+
+/* @name, in the directory of the entry. */
+static void put_beside(const struct untar *u, const char *name, struct buf *out)
+{
+	const char *entry = u->tar.entry.name, *slash = strrchr(entry, '/');
+
+	if (slash)
+		buf_add(out, entry, (size_t)(slash + 1 - entry));
+	buf_puts(out, name);
+}
+
+static void unlink_file(struct untar *u, const struct buf *name)
+{
+	struct files_change c = { .verb = PROTO_UNLINK, .dir = u->o.dir, .to = -1 };
+
+	if (!name->failed)
+		files_change_one(u->files, c, name->data, NULL, ignore, NULL);
+}
+
+/* The file that is written, before all of it is there. */
+static void drop_file(struct untar *u)
+{
+	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
+
+	loop_close(files_loop(u->files), TAKE_FD(u->fd));
+	put_beside(u, u->beside, &name);
+	if (u->named)
+		unlink_file(u, &name);
+}
+
+static void leave_parent(struct untar *u)
+{
+	if (u->parent >= 0)
+		(void)close(TAKE_FD(u->parent));
+	free(u->parent_name);
+	u->parent_name = NULL;
+}
+
+struct untar *untar_free(struct untar *u)
+{
+	if (!u)
+		return NULL;
+	tar_done(&u->tar);
+	u->unpack = unpack_free(u->unpack);
+	loop_task_cancel(&u->turn);
+	buf_done(&u->in);
+	buf_done(&u->dirs);
+	lease_end(files_service(u->files), LEASE_MEMORY, &u->memory);
+	buf_done(&u->placing);
+	if (u->fd >= 0)
+		drop_file(u);
+	leave_parent(u);
+	if (u->o.dir >= 0)
+		(void)close(u->o.dir);
+	free(u);
+	return NULL;
+}
+
+static void finish(struct untar *u, const struct warren_error *err)
+{
+	if (u->over)
+		return;
+	u->over = true;
+	u->o.end(u->o.ctx, u->entries, u->bytes, err);
+}
+
+static void go_on(struct untar *u)
+{
+	u->waiting = false;
+	if (!u->running)
+		run(u);
+}
+
+static void change(struct untar *u, struct files_change c, const char *first,
+		   const char *second, files_fn fn)
+{
+	c.dir = u->o.dir;
+	c.to = -1;
+	u->waiting = true;
+	files_change_one(u->files, c, first, second, fn, u);
+}
+
+/* ---------------------------------------------------------- what stands in the way */
+
+static void make_parents(struct untar *u);
+
+static void on_way(void *ctx, struct files_answer *a UNUSED,
+		   const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err) {
+		finish(u, err);
+		return;
+	}
+	if (u->way > 0)
+		make_parents(u);
+	else
+		make_entry(u);
+}
+
+/* From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them. */
+static void make_parents(struct untar *u)
+{
+	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
+	struct files_change c = { .verb = PROTO_MKDIR,
+				  .flags = PROTO_CHANGE_LENIENT,
+				  .mode = 0755,
+				  .dir = u->o.dir,
+				  .to = -1 };
+	const char *name = u->tar.entry.name;
+
+	const char *p = strchr(name + u->way, '/');
+
+	for (; p && c.n < FILES_BATCH; p = strchr(p + 1, '/')) {
+		if (names.len + (size_t)(p - name) + 1 > FILES_NAMES_MAX)
+			break;
+		buf_add(&names, name, (size_t)(p - name));
+		buf_add(&names, "", 1);
+		c.n++;
+	}
+	u->way = p ? (size_t)(p - name) : 0;
+	c.names = names.data;
+	c.size = names.failed ? 0 : names.len;
+	u->waiting = true;
+	files_change(u->files, &c, on_way, u);
+}
+
+/* Whether there is something to be tried. */
+static bool clear_way(struct untar *u, int code)
+{
+	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
+		u->parented = true;
+		u->way = 0;
+		make_parents(u);
+		return true;
+	}
+	if (code == EEXIST && !u->cleared && u->tar.entry.type != TAR_DIRECTORY) {
+		u->cleared = true;
+		change(u,
+		       (struct files_change){ .verb = PROTO_UNLINK,
+					      .flags = PROTO_CHANGE_LENIENT },
+		       u->tar.entry.name, NULL, on_way);
+		return true;
+	}
+	return false;
+}
+
+/* ----------------------------------------------------------------------- entries */
+
+/* Of one of those under way; the answer to the whole waits for all of them. */
+static void heard(struct untar *u, const struct warren_error *err)
+{
+	u->under_way--;
+	if (err && !u->over) {
+		u->err = *err;
+		finish(u, &u->err);
+	} else if (u->fed_all && !u->waiting && !u->running) {
+		run(u);
+	}
+}
+
+/*
+ * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one is opened
+ * after that, so there is one at a time.
+ */
+static void on_placed(void *ctx, struct files_answer *a UNUSED,
+		      const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err && u->named)
+		unlink_file(u, &u->placing);
+	heard(u, err);
+}
+
+/* The file that was written, which is whole now, gets its name. What follows waits for it at init. */
+static void place_file(struct untar *u)
+{
+	AUTO_CLOSE int fd = TAKE_FD(u->fd);
+	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
+	struct files_change c = { .verb = PROTO_PUT,
+				  .mode = u->stream,
+				  .dir = u->parent < 0 ? u->o.dir : u->parent,
+				  .to = fd };
+
+	u->under_way++;
+	files_call(u->files, "write", name);
+	if (!u->named) {
+		files_change_one(u->files, c, u->beside, slash ? slash + 1 : name,
+				 on_placed, u);
+		return;
+	}
+	(void)close(TAKE_FD(fd)); /* of a copy, this is its end */
+	u->placing.len = 0;
+	put_beside(u, u->beside, &u->placing);
+	c = (struct files_change){ .verb = PROTO_RENAME, .dir = u->o.dir, .to = -1 };
+	files_change_one(u->files, c, u->placing.failed ? "" : u->placing.data, name,
+			 on_placed, u);
+}
+
+/* That it may not be set is as ever; that nobody can is told. */
+static void on_dressed(void *ctx, struct files_answer *a UNUSED,
+		       const struct warren_error *err)
+{
+	heard(ctx, err && err->code == EOPNOTSUPP ? err : NULL);
+}
+
+/* Mode after owner, which takes bits from it. */
+static void dress_one(struct untar *u, struct files_change c)
+{
+	u->under_way++;
+	files_change_one(u->files, c, u->tar.entry.name, NULL, on_dressed, u);
+}
+
+static void dress(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+	struct files_change c = { .dir = u->o.dir,
+				  .to = -1,
+				  .owner = e->uid,
+				  .group = e->gid,
+				  .mode = e->mode,
+				  .mtime_sec = e->mtime };
+
+	if (u->o.owners) {
+		c.verb = PROTO_CHOWN;
+		dress_one(u, c);
+		c.verb = PROTO_CHMOD;
+		if (e->type == TAR_FILE)
+			dress_one(u, c);
+	}
+	c.verb = PROTO_UTIME;
+	if (e->type != TAR_DIRECTORY)
+		dress_one(u, c);
+}
+
+/* Directories get their modes when all is in them; until then their names are held. */
+static int defer(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+	struct deferred d = { .mode = e->mode,
+			      .name_size = (uint32_t)strlen(e->name) + 1,
+			      .mtime = e->mtime };
+	const struct box *box = files_box(u->files);
+
+	if (box &&
+	    lease_memory(files_service(u->files), box->row.owner,
+			 u->dirs.len + sizeof(d) + d.name_size, &u->memory, &u->err) < 0)
+		return -u->err.code;
+	buf_add(&u->dirs, &d, sizeof(d));
+	buf_add(&u->dirs, e->name, d.name_size);
+	return 0;
+}
+
+/* What open(2) says where there are no files without a name. */
+static bool needs_name(const struct untar *u, int code)
+{
+	return u->tar.entry.type == TAR_FILE && !u->named &&
+	       (code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT);
+}
+
+static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct untar *u = ctx;
+	struct stat st;
+
+	if (err && needs_name(u, err->code)) {
+		u->named = true;
+		make_entry(u);
+		return;
+	}
+	if (err) {
+		if (!clear_way(u, err->code))
+			finish(u, err);
+		return;
+	}
+	if (u->tar.entry.type == TAR_FILE) {
+		u->fd = TAKE_FD(a->fd);
+		u->stream = file_writer_stream();
+		if (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+			(void)error_errno(&u->err, ENXIO, "write '%s'",
+					  u->tar.entry.name);
+			finish(u, &u->err);
+			return;
+		}
+	} else if (u->tar.entry.type == TAR_DIRECTORY && defer(u) < 0) {
+		finish(u, &u->err);
+		return;
+	}
+	u->entries++;
+	go_on(u);
+}
+
+static void open_file(struct untar *u)
+{
+	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
+	unsigned mode = u->tar.entry.mode;
+
+	u->waiting = true;
+	files_call(u->files, "write", u->tar.entry.name);
+	if (!u->named) {
+		files_open(u->files, u->parent >= 0 ? u->parent : u->o.dir, ".",
+			   O_WRONLY | O_TMPFILE, mode, on_made, u);
+		return;
+	}
+	put_beside(u, u->beside, &name);
+	files_open(u->files, u->o.dir, name.failed ? "" : name.data,
+		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, on_made, u);
+}
+
+static void on_parent(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err) {
+		leave_parent(u);
+		if (!clear_way(u, err->code))
+			finish(u, err);
+		return;
+	}
+	u->parent = TAKE_FD(a->fd);
+	open_file(u);
+}
+
+/* A file without a name belongs into a directory, which most share with the one before. */
+static void make_file(struct untar *u)
+{
+	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
+	size_t n = slash ? (size_t)(slash - name) : 0;
+	struct warren_error err = WARREN_ERROR_INIT;
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	(void)snprintf(u->beside, sizeof(u->beside), ".warren-%s~", id);
+	if (u->named || (u->parent_name ? strlen(u->parent_name) == n &&
+						  strncmp(u->parent_name, name, n) == 0
+					: n == 0)) {
+		open_file(u);
+		return;
+	}
+	leave_parent(u);
+	if (n == 0) {
+		open_file(u);
+		return;
+	}
+	u->parent_name = strndup(name, n);
+	if (!u->parent_name) {
+		(void)error_errno(&err, ENOMEM, "unpack");
+		finish(u, &err);
+		return;
+	}
+	u->waiting = true;
+	files_open(u->files, u->o.dir, u->parent_name, O_PATH | O_DIRECTORY, 0, on_parent,
+		   u);
+}
+
+static void make_entry(struct untar *u)
+{
+	const struct tar_entry *e = &u->tar.entry;
+
+	switch (e->type) {
+	case TAR_FILE:
+		make_file(u);
+		break;
+	case TAR_DIRECTORY:
+		change(u,
+		       (struct files_change){ .verb = PROTO_MKDIR,
+					      .flags = PROTO_CHANGE_LENIENT,
+					      .mode = e->mode | 0700 },
+		       e->name, NULL, on_made);
+		break;
+	case TAR_SYMLINK:
+		change(u, (struct files_change){ .verb = PROTO_SYMLINK }, e->link,
+		       e->name, on_made);
+		break;
+	case TAR_LINK:
+		change(u, (struct files_change){ .verb = PROTO_LINK }, e->link, e->name,
+		       on_made);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ the last things */
+
+/* As on_dressed(). */
+static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
+			const struct warren_error *err)
+{
+	struct untar *u = ctx;
+
+	if (err && err->code == EOPNOTSUPP)
+		finish(u, err);
+	else
+		go_on(u);
+}
+
+/* The next directory whose mode is still to be set; 0: none. */
+static int dress_dir(struct untar *u)
+{
+	struct deferred d;
+	const char *name;
+	struct files_change c = { .verb = PROTO_CHMOD };
+
+	if (u->dirs.failed || u->dirs_off >= u->dirs.len)
+		return 0;
+	(void)memcpy(&d, u->dirs.data + u->dirs_off, sizeof(d));
+	name = u->dirs.data + u->dirs_off + sizeof(d);
+	u->dirs_off += sizeof(d) + d.name_size;
+	c.mode = d.mode;
+	change(u, c, name, NULL, on_dir_mode);
+	c = (struct files_change){
+		.verb = PROTO_UTIME, .mtime_sec = d.mtime, .dir = u->o.dir, .to = -1
+	};
+	files_change_one(u->files, c, name, NULL, ignore, NULL);
+	return 1;
+}
+
+static void at_end(struct untar *u)
+{
+	if (!tar_is_whole(&u->tar) || !u->unpack || !unpack_is_whole(u->unpack)) {
+		(void)error_set(&u->err, EBADMSG,
+				"the archive is damaged: it ends too soon");
+		finish(u, &u->err);
+	} else if (!dress_dir(u)) {
+		finish(u, NULL);
+	}
+}
+
+/* ------------------------------------------------------------------------- bytes */
+
+static int begin_entry(struct untar *u)
+{
+	u->cleared = u->parented = false;
+	if (!u->tar.entry.name[0])
+		return 0; /* the directory itself */
+	make_entry(u);
+	return 0;
+}
+
+static int end_entry(struct untar *u)
+{
+	if (u->fd >= 0)
+		place_file(u);
+	if (u->tar.entry.name[0])
+		dress(u);
+	return 0;
+}
+
+static void on_data_written(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err)
+{
+	struct untar *u = ctx;
+	bool full = u->full;
+
+	u->writing--;
+	u->full = false;
+	heard(u, err);
+	if (full && !u->over)
+		go_on(u);
+}
+
+/* What follows waits for it inside, as for place_file(); nobody there has the file open. */
+static int write_data(struct untar *u, const char *data, size_t n)
+{
+	struct file_writer *ignored;
+	int r;
+
+	if (u->fd < 0)
+		return 0;
+	u->bytes += n;
+	files_call(u->files, "write", u->tar.entry.name);
+	u->under_way++;
+	u->writing++;
+	r = file_writer_start(u->files, u->fd, u->stream, true, data, n, on_data_written,
+			      u, &ignored, &u->err);
+	if (r != 0) {
+		u->under_way--;
+		u->writing--;
+	} else if (u->writing >= WRITING_MAX) {
+		u->waiting = u->full = true;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* One event of the tar; -errno. 1: it wants more. */
+static int take_tar(struct untar *u)
+{
+	const char *data = u->raw + u->raw_off;
+	size_t used = 0;
+	int ev = tar_take(&u->tar, data, u->raw_len - u->raw_off, &used, &u->err);
+
+	u->raw_off += used;
+	switch (ev) {
+	case TAR_ENTRY:
+		return begin_entry(u);
+	case TAR_DATA:
+		return write_data(u, data, used);
+	case TAR_ENTRY_END:
+		return end_entry(u);
+	case TAR_MORE:
+	case TAR_OVER:
+		return u->raw_off == u->raw_len;
+	default:
+		return ev;
+	}
+}
+
+/* More of what the tar is made of; 1: there is none. */
+static int refill(struct untar *u)
+{
+	const char *data = u->in.data + u->in_off;
+	size_t n = u->in.len - u->in_off, used = 0;
+	int r = 0;
+
+	/* Four bytes tell what it is. */
+	if (!u->unpack && (n >= 4 || (u->fed_all && n > 0)))
+		r = unpack_new(u->o.zip ? PACK_ZIP : unpack_kind(data, n), &u->unpack,
+			       &u->err);
+	if (r < 0 || !u->unpack)
+		return r < 0 ? r : 1;
+	u->raw_off = u->raw_len = 0;
+	r = unpack_take(u->unpack, data, n, &used, u->raw, sizeof(u->raw), &u->raw_len,
+			&u->err);
+	u->in_off += used;
+	return r < 0 ? r : used == 0 && u->raw_len == 0;
+}
+
+static void run(struct untar *u)
+{
+	uint64_t until = clock_now() + SLICE_NS;
+	int r = 0, starved = 0;
+
+	u->running = true;
+	while (!u->waiting && !u->over && r >= 0 && !starved && clock_now() < until) {
+		r = take_tar(u);
+		if (r == 1) {
+			r = refill(u);
+			starved = r == 1;
+		}
+	}
+	u->running = false;
+	if (u->waiting || u->over)
+		return;
+	if (r < 0)
+		finish(u, &u->err);
+	else if (!starved)
+		loop_later(files_loop(u->files), &u->turn);
+	else if (u->fed_all && !u->under_way)
+		at_end(u);
+	else if (!u->fed_all)
+		u->o.more(u->o.ctx);
+}
+
+void untar_feed(struct untar *u, const char *data, size_t n)
+{
+	if (u->over)
+		return;
+	/* What is left over is at most the beginning of something. */
+	if (u->in_off > 0) {
+		(void)memmove(u->in.data, u->in.data + u->in_off, u->in.len - u->in_off);
+		u->in.len -= u->in_off;
+		u->in_off = 0;
+	}
+	buf_add(&u->in, data, n);
+	u->fed_all |= n == 0;
+	if (u->in.failed) {
+		(void)error_errno(&u->err, ENOMEM, "unpack");
+		finish(u, &u->err);
+		return;
+	}
+	run(u);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * untar.h - an archive, unpacked into a directory of a sandbox while it arrives
+ *
+ * The directory is held open, and every name of the archive is resolved below it
+ * by init: a link that leads out of it, whoever made it and when, is an error.
+ */
+#ifndef SERVICE_FILES_UNTAR_H
+#define SERVICE_FILES_UNTAR_H
+
+#include "service/files/files.h"
+
+struct untar;
+
+struct untar_options {
+	int dir;     /* taken */
+	bool owners; /* keep those of the archive */
+	bool zip;    /* it is one; else a tar, compressed or not */
+	/* All that was fed is dealt with: more. */
+	void (*more)(void *ctx);
+	void (*end)(void *ctx, uint64_t entries, uint64_t bytes,
+		    const struct warren_error *err);
+	void *ctx;
+};
+
+struct untar *untar_new(struct files *f, const struct untar_options *options);
+struct untar *untar_free(struct untar *u);
+/* @n bytes, which are copied; 0: there are no more. Then wait for more() or end(). */
+void untar_feed(struct untar *u, const char *data, size_t n);
+
+#endif /* SERVICE_FILES_UNTAR_H */

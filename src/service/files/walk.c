@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * walk.c - through a tree in a sandbox, depth first, without following links
+ *
+ * A directory is opened by its name in the one above it, which is held open, so
+ * whatever is renamed or replaced meanwhile, the walk stays in directories of
+ * the sandbox. What is in one comes in parts; a part is dealt with, and its directories
+ * entered, before the next is asked for. Only when the order counts all of a
+ * directory is read first, and of a large one no more kept than is wanted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "net/loop.h"
+#include "service/files/files.h"
+
+#define AT_ONCE      64 /* steps, some for each entry, before others have their turn */
+#define LEVEL_MAX    (64U << 20)
+#define SORT_AT_ONCE (128U << 10) /* of entries: a millisecond */
+
+struct level {
+	int fd;
+	size_t path_len; /* of the directory */
+	struct buf data; /* entries, as init sent them */
+	uint32_t *order; /* where in data each begins */
+	size_t n, i;
+	bool ended; /* there are no more */
+	enum {
+		FRESH,  /* the entry at i was not told of */
+		TOLD,   /* it was; now it is entered or passed */
+		INSIDE, /* the level above is what is in it */
+		LEFT,   /* that was told, too */
+	} phase;
+};
+
+/* All of a directory is sorted on another thread, if it is much: 100,000 names take a tenth of a second. */
+struct sorting {
+	struct walk *walk; /* NULL: gone */
+	struct level level;
+	unsigned sorted;
+	struct warren_error err;
+	int result;
+};
+
+struct walk {
+	struct files *files;
+	struct sorting *sorting; /* the last level; NULL: none */
+	struct walk_options o;
+	void *ctx;
+	struct level *levels; /* WALK_DEPTH_MAX of them at most */
+	size_t n, cap;
+	char path[4096 + WALK_DEPTH_MAX * 256];
+	enum {
+		WALKING,
+		ASKED, /* init */
+		WAITS  /* for walk_go_on() */
+	} state;
+	enum walk_say said;
+	bool stepping, stop;
+	struct warren_error err;
+	struct loop_task turn;
+};
+
+int walk_root(const struct walk *w)
+{
+	return w->n > 0 ? w->levels[0].fd : -1;
+}
+
+static void level_done(struct level *l)
+{
+	if (l->fd >= 0)
+		(void)close(l->fd);
+	buf_done(&l->data);
+	free(l->order);
+}
+
+struct walk *walk_free(struct walk *w)
+{
+	if (!w)
+		return NULL;
+	if (w->sorting)
+		w->sorting->walk = NULL;
+	while (w->n > 0)
+		level_done(&w->levels[--w->n]);
+	loop_task_cancel(&w->turn);
+	free(w->levels);
+	free(w);
+	return NULL;
+}
+
+static int push(struct walk *w, int fd)
+{
+	if (w->n == w->cap) {
+		size_t cap = w->cap ? w->cap * 2 : 8;
+		struct level *levels = reallocarray(w->levels, cap, sizeof(*levels));
+
+		if (!levels) {
+			(void)close(fd);
+			return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
+		}
+		w->levels = levels;
+		w->cap = cap;
+	}
+	if (files_need(w->files, w->n + 1, &w->err) < 0) {
+		(void)close(fd);
+		return -w->err.code;
+	}
+	w->levels[w->n++] = (struct level){ .fd = fd,
+					    .path_len = strlen(w->path),
+					    .data = BUF_INIT(LEVEL_MAX) };
+	return 0;
+}
+
+/* Where each entry of @l begins. Checked here, so that nothing later can fail. */
+static int index_entries(struct level *l, struct warren_error *err)
+{
+	struct proto_found found;
+	size_t n = 0;
+
+	free(l->order);
+	l->order = NULL;
+	l->n = l->i = 0;
+	for (size_t at = 0; at < l->data.len; n++)
+		if (proto_next(l->data.data, l->data.len, &at, &found) != 1 ||
+		    found.name[0] == '\0')
+			return error_set(
+				err, EPROTO,
+				"the sandbox's init does not keep to the protocol");
+	l->order = n > 0 ? malloc(n * sizeof(*l->order)) : NULL;
+	if (n > 0 && !l->order)
+		return error_errno(err, ENOMEM, "list a directory");
+	for (size_t at = 0; l->n < n;) {
+		l->order[l->n++] = (uint32_t)at;
+		(void)proto_next(l->data.data, l->data.len, &at, &found);
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b, void *data)
+{
+	const char *base = data;
+
+	return strcmp(base + *(const uint32_t *)a + sizeof(struct proto_entry),
+		      base + *(const uint32_t *)b + sizeof(struct proto_entry));
+}
+
+/* Sort, and forget what is beyond @sorted. */
+static int sort_level(struct level *l, unsigned sorted, struct warren_error *err)
+{
+	struct buf kept = BUF_INIT(LEVEL_MAX);
+	int r = index_entries(l, err);
+
+	if (r < 0 || l->n == 0)
+		return r;
+	qsort_r(l->order, l->n, sizeof(*l->order), by_name, l->data.data);
+	if (l->n <= sorted)
+		return 0;
+	for (size_t i = 0; i < sorted; i++) {
+		struct proto_found found;
+		size_t at = l->order[i], from = at;
+
+		(void)proto_next(l->data.data, l->data.len, &at, &found);
+		buf_add(&kept, l->data.data + from, at - from);
+	}
+	if (kept.failed) {
+		buf_done(&kept);
+		return error_errno(err, ENOMEM, "list a directory");
+	}
+	buf_done(&l->data);
+	l->data = kept;
+	return index_entries(l, err); /* in the order in which they were kept */
+}
+
+static void step(struct walk *w);
+
+static void go_on(struct walk *w)
+{
+	w->state = WALKING;
+	if (!w->stepping)
+		step(w);
+}
+
+static void fail(struct walk *w, const struct warren_error *err)
+{
+	if (err != &w->err)
+		w->err = *err;
+	w->stop = true;
+}
+
+static void sorting_work(void *ctx)
+{
+	struct sorting *s = ctx;
+
+	s->result = sort_level(&s->level, s->sorted, &s->err);
+}
+
+static void sorting_done(void *ctx)
+{
+	struct sorting *s = ctx;
+	struct walk *w = s->walk;
+
+	if (w) {
+		struct level *l = &w->levels[w->n - 1];
+
+		w->sorting = NULL;
+		l->data = s->level.data;
+		l->order = s->level.order;
+		l->n = s->level.n;
+		l->i = 0;
+		if (s->result < 0)
+			fail(w, &s->err);
+		go_on(w);
+	} else {
+		s->level.fd = -1;
+		level_done(&s->level);
+	}
+	free(s);
+}
+
+/* 1: later; 0 or -errno: it is done. */
+static int sort_soon(struct walk *w, struct level *l)
+{
+	struct sorting *s = l->data.len > SORT_AT_ONCE ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return sort_level(l, w->o.sorted, &w->err);
+	s->walk = w;
+	s->sorted = w->o.sorted;
+	s->level.data = l->data;
+	s->level.order = l->order;
+	if (loop_work(files_loop(w->files), files_tenant(w->files), sorting_work,
+		      sorting_done, s) < 0) {
+		free(s);
+		return sort_level(l, w->o.sorted, &w->err);
+	}
+	l->data = (struct buf)BUF_INIT(LEVEL_MAX);
+	l->order = NULL;
+	l->n = l->i = 0;
+	w->sorting = s;
+	return 1;
+}
+
+/* The next part of @l is there. 1: go on when it is sorted. */
+static int load(struct walk *w, struct level *l, const struct files_answer *a)
+{
+	size_t most = (size_t)w->o.sorted * 128 + (4U << 20);
+
+	l->ended = a->size == 0;
+	if (!w->o.sorted) {
+		buf_done(&l->data);
+		l->data = (struct buf)BUF_INIT(LEVEL_MAX);
+	}
+	buf_add(&l->data, a->entries, a->size);
+	if (l->data.failed)
+		return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
+	if (!w->o.sorted)
+		return index_entries(l, &w->err);
+	return l->ended || l->data.len > most ? sort_soon(w, l) : 0;
+}
+
+static void on_scanned(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct walk *w = ctx;
+	struct level *l = &w->levels[w->n - 1];
+	bool was = w->stepping;
+	int r = err ? -err->code : load(w, l, a);
+
+	if (r > 0)
+		return;
+	if (r < 0) {
+		fail(w, err ? err : &w->err);
+	} else if (w->o.batch && l->n > 0) {
+		enum walk_say say;
+
+		w->path[l->path_len] = '\0';
+		w->state = WAITS;
+		w->stepping = true;
+		say = w->o.batch(w->ctx, l->fd, w->path, l->data.data, l->data.len);
+		w->stepping = was;
+		w->stop |= say == WALK_STOP;
+		if (say == WALK_WAIT && w->state == WAITS)
+			return;
+	}
+	go_on(w);
+}
+
+static void on_opened(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct walk *w = ctx;
+	bool gone = err &&
+		    (err->code == ENOENT || err->code == ENOTDIR || err->code == ELOOP);
+
+	if (!err) {
+		if (push(w, TAKE_FD(a->fd)) < 0)
+			fail(w, &w->err);
+	} else if (w->n == 0 || (w->o.strict && !gone) || err->code == ESTALE) {
+		fail(w, err);
+	} else {
+		w->levels[w->n - 1].phase = LEFT;
+		w->said = WALK_ON;
+	}
+	go_on(w);
+}
+
+/* The entry where @l is, to one of the callbacks. */
+static void tell(struct walk *w, struct level *l, const struct proto_found *found,
+		 enum walk_say (*fn)(void *ctx, const struct walk_entry *e))
+{
+	size_t len = l->path_len;
+	struct walk_entry e = { .dir = l->fd,
+				.path = w->path,
+				.name = found->name,
+				.found = found,
+				.depth = (unsigned)w->n };
+	enum walk_say say;
+
+	if (len > 1)
+		w->path[len++] = '/';
+	(void)memcpy(w->path + len, found->name, found->is.name_size + 1U);
+	w->state = WAITS;
+	say = fn ? fn(w->ctx, &e) : WALK_ON;
+	if (say == WALK_WAIT)
+		return;
+	w->said = say;
+	w->state = WALKING;
+}
+
+/* Into it or past it, as was said. */
+static void decide(struct walk *w, struct level *l, const struct proto_found *found)
+{
+	unsigned depth = w->o.depth ? w->o.depth : WALK_DEPTH_MAX;
+	bool enter = w->said == WALK_ON && S_ISDIR(found->is.mode);
+
+	l->phase = LEFT;
+	if (enter && w->n < depth) {
+		l->phase = INSIDE;
+		w->state = ASKED;
+		files_open(w->files, l->fd, found->name,
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, on_opened, w);
+	} else if (enter && w->o.strict && !w->o.depth) {
+		(void)error_set(&w->err, E2BIG, "'%.100s...' is too deep", w->path);
+		w->stop = true;
+	}
+}
+
+static void entry_step(struct walk *w, struct level *l)
+{
+	struct proto_found found;
+	size_t at = l->order[l->i];
+
+	(void)proto_next(l->data.data, l->data.len, &at, &found);
+	switch (l->phase) {
+	case FRESH:
+		l->phase = TOLD;
+		tell(w, l, &found, w->o.entry);
+		break;
+	case TOLD:
+		decide(w, l, &found);
+		break;
+	case INSIDE:
+		l->phase = LEFT;
+		tell(w, l, &found, w->o.leave);
+		break;
+	case LEFT:
+		l->phase = FRESH;
+		l->i++;
+		break;
+	}
+	w->stop |= w->said == WALK_STOP;
+}
+
+/* One thing further; 1: it is over. */
+static int advance(struct walk *w)
+{
+	struct level *l = w->n > 0 ? &w->levels[w->n - 1] : NULL;
+
+	if (w->stop || !l)
+		return 1;
+	if (l->i < l->n && (!w->o.sorted || l->ended)) {
+		entry_step(w, l);
+	} else if (!l->ended) {
+		w->state = ASKED;
+		files_scan(w->files, l->fd, on_scanned, w);
+	} else {
+		level_done(l);
+		w->n--;
+	}
+	return 0;
+}
+
+static void step(struct walk *w)
+{
+	int over = 0;
+
+	w->stepping = true;
+	for (int i = 0; i < AT_ONCE && w->state == WALKING && !over; i++)
+		over = advance(w);
+	w->stepping = false;
+	if (over) {
+		void (*end)(void *, int, const struct warren_error *) = w->o.end;
+		struct warren_error err = w->err;
+		void *ctx = w->ctx;
+
+		(void)walk_free(w);
+		end(ctx, err.code ? -err.code : 0, &err);
+	} else if (w->state == WALKING) {
+		w->state = ASKED;
+		loop_later(files_loop(w->files), &w->turn);
+	}
+}
+
+static void on_turn(void *ctx)
+{
+	go_on(ctx);
+}
+
+void walk_go_on(struct walk *w, enum walk_say say)
+{
+	w->said = say;
+	go_on(w);
+}
+
+void walk_start(struct files *f, const char *path, const struct walk_options *options,
+		void *ctx, struct walk **ret)
+{
+	struct walk *w = calloc(1, sizeof(*w));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	*ret = NULL;
+	if (!w || strlen(path) >= 4096) {
+		free(w);
+		(void)error_errno(&err, ENOMEM, "walk through '%s'", path);
+		options->end(ctx, -ENOMEM, &err);
+		return;
+	}
+	w->files = f;
+	w->o = *options;
+	w->ctx = ctx;
+	w->turn = (struct loop_task){ .fn = on_turn, .ctx = w };
+	(void)strcpy(w->path, path);
+	w->state = ASKED;
+	*ret = w;
+	files_open(f, -1, path,
+		   O_RDONLY | O_DIRECTORY | (options->nofollow ? O_NOFOLLOW : 0), 0,
+		   on_opened, w);
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch.c - the watches of a tree, and what they see
+ *
+ * A directory is watched before it is looked into, so what is made in it is
+ * seen one way or the other; twice at times, never not at all. A directory that
+ * is renamed keeps its watches, whose paths change; one that leaves the tree loses them.
+ */
+#include "service/files/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "net/loop.h"
+#include "service/core/internal.h"
+
+#define WATCHES_MAX 65536
+#define MASK                                                                           \
+	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
+	 IN_DELETE_SELF | IN_MOVE_SELF)
+#define READS_AT_ONCE 16
+#define PATH_COST     48 /* bytes of memory beside its own */
+
+/* A directory to be watched and looked into. */
+struct todo {
+	struct todo *next;
+	bool quiet; /* what is in it was there before */
+	char path[];
+};
+
+struct watch {
+	struct files *files;
+	struct service *service;
+	char *tenant;              /* whose it is */
+	bool charged;              /* for the instance */
+	struct share_lease memory; /* for all paths that it has */
+	uint64_t bytes;            /* of them */
+	struct warren_error full;  /* there is no room for another one; 0: there is */
+	struct watch_options o;
+	int fd;     /* the inotify */
+	int events; /* a socket from which its events come; -1: from the inotify itself */
+	struct loop_watch *reading;
+	char **paths; /* by the number of the watch */
+	size_t n_paths, count;
+	struct todo *todo, **todo_tail;
+	struct todo *doing;
+	struct walk *walk;
+	char *root;
+	bool ready, dead;
+	char *moved; /* where from, until it is known where to */
+	uint32_t cookie;
+	bool moved_dir;
+};
+
+static void next_todo(struct watch *w);
+
+static void failed(struct watch *w, const struct warren_error *err)
+{
+	if (w->dead)
+		return;
+	w->dead = true;
+	w->o.failed(w->o.ctx, err);
+}
+
+/* One of @share is taken for it, or it is denied. */
+static int charge(struct watch *w, struct share *share, const char *name,
+		  struct warren_error *err)
+{
+	struct watch_denial *d = w->o.denial;
+	int r = share_take(share, w->tenant);
+
+	if (r == 0)
+		return 0;
+	if (r != -EDQUOT)
+		return error_errno(err, -r, "watch '%s'", w->root);
+	w->service->figures.denied++;
+	d->quota = name;
+	share_look(share, w->tenant, &d->used, &d->maximum);
+	return error_set(err, EDQUOT,
+			 "the tenant '%s' has %ju %s, as many as are left for others",
+			 w->tenant, (uintmax_t)d->used, name);
+}
+
+/* One more path is in memory; false: there is no room for it, which ends the watch. */
+static bool hold_path(struct watch *w, const char *path)
+{
+	const struct share_denial *why = service_denied(w->service);
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes = w->bytes + strlen(path) + PATH_COST;
+
+	if (w->full.code)
+		return false;
+	if (lease_memory(w->service, w->tenant, bytes, &w->memory, &err) == 0) {
+		w->bytes = bytes;
+		return true;
+	}
+	*w->o.denial = (struct watch_denial){ .quota = why->quota,
+					      .used = why->used,
+					      .maximum = why->maximum };
+	(void)error_set(&w->full, err.code == EUSERS ? EDQUOT : err.code, "%s", err.msg);
+	return false;
+}
+
+static void drop_path(struct watch *w, const char *path)
+{
+	if (path)
+		w->bytes -= strlen(path) + PATH_COST;
+}
+
+static void add_todo(struct watch *w, const char *path, bool quiet)
+{
+	struct todo *t =
+		hold_path(w, path) ? malloc(sizeof(*t) + strlen(path) + 1) : NULL;
+
+	if (!t)
+		return;
+	t->next = NULL;
+	t->quiet = quiet;
+	(void)strcpy(t->path, path);
+	*w->todo_tail = t;
+	w->todo_tail = &t->next;
+}
+
+static void todo_done(struct watch *w)
+{
+	drop_path(w, w->doing->path);
+	free(w->doing);
+	w->doing = NULL;
+	next_todo(w);
+}
+
+static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+{
+	struct watch *w = ctx;
+
+	if (!w->doing->quiet)
+		w->o.event(w->o.ctx, WATCH_CREATED, e->path, NULL);
+	if (S_ISDIR(e->found->is.mode))
+		add_todo(w, e->path, w->doing->quiet);
+	return WALK_PAST;
+}
+
+static void on_walked(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct watch *w = ctx;
+
+	w->walk = NULL;
+	todo_done(w);
+}
+
+/* It is watched no more. */
+static void forget_path(struct watch *w, size_t wd)
+{
+	drop_path(w, w->paths[wd]);
+	free(w->paths[wd]);
+	w->paths[wd] = NULL;
+	w->count--;
+	share_give(&w->service->watched, w->tenant, 1);
+}
+
+static int set_path(struct watch *w, size_t wd, const char *path,
+		    struct warren_error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+	int r;
+
+	if (!copy)
+		return error_errno(err, ENOMEM, "watch '%s'", path);
+	if (wd > (size_t)8 * WATCHES_MAX || w->count >= WATCHES_MAX)
+		return error_set(err, ENOSPC, "more than %d directories to watch",
+				 WATCHES_MAX);
+	if (wd >= w->n_paths) {
+		size_t n = (wd + 1) * 2;
+		char **paths = reallocarray(w->paths, n, sizeof(*paths));
+
+		if (!paths)
+			return error_errno(err, ENOMEM, "watch '%s'", path);
+		(void)memset(paths + w->n_paths, 0, (n - w->n_paths) * sizeof(*paths));
+		w->paths = paths;
+		w->n_paths = n;
+	}
+	r = w->paths[wd] ? 0
+			 : charge(w, &w->service->watched, "watched directories", err);
+	if (r < 0)
+		return r;
+	if (!hold_path(w, path)) {
+		if (!w->paths[wd])
+			share_give(&w->service->watched, w->tenant, 1);
+		*err = w->full;
+		return -err->code;
+	}
+	w->count += w->paths[wd] == NULL;
+	drop_path(w, w->paths[wd]);
+	free(w->paths[wd]);
+	w->paths[wd] = TAKE_PTR(copy);
+	return 0;
+}
+
+static void on_added(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	static const struct walk_options options = {
+		.depth = 1, .nofollow = true, .entry = on_entry, .end = on_walked
+	};
+	struct watch *w = ctx;
+	struct warren_error full = WARREN_ERROR_INIT;
+
+	/* Below the path, what is gone again or may not be read is passed over. */
+	if (err && (!w->ready && w->count == 0)) {
+		failed(w, err);
+		return;
+	}
+	if (!err && set_path(w, a->value, w->doing->path, &full) < 0) {
+		failed(w, &full);
+		return;
+	}
+	if (err && err->code == ENOSPC) {
+		failed(w, err);
+		return;
+	}
+	if (err || !w->o.recursive) {
+		todo_done(w);
+		return;
+	}
+	walk_start(w->files, w->doing->path, &options, w, &w->walk);
+}
+
+static void next_todo(struct watch *w)
+{
+	struct todo *t = w->todo;
+	uint32_t mask = MASK | (w->ready || w->count > 0 ? IN_ONLYDIR : 0);
+
+	if (w->dead || w->doing)
+		return;
+	if (w->full.code) {
+		failed(w, &w->full);
+		return;
+	}
+	if (!t) {
+		if (!w->ready) {
+			w->ready = true;
+			w->o.event(w->o.ctx, WATCH_READY, NULL, NULL);
+			watch_pause(w, false);
+		}
+		return;
+	}
+	w->todo = t->next;
+	if (!w->todo)
+		w->todo_tail = &w->todo;
+	w->doing = t;
+	files_add_watch(w->files, w->fd, t->path, mask, on_added, w);
+}
+
+/* ----------------------------------------------------------------------- events */
+
+static bool is_below(const char *path, const char *dir, size_t n)
+{
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A directory has another place; NULL: none that is watched. */
+static void move_paths(struct watch *w, const char *from, const char *to)
+{
+	size_t n = strlen(from);
+
+	for (size_t i = 0; i < w->n_paths; i++) {
+		char *path = NULL;
+
+		if (!w->paths[i] || !is_below(w->paths[i], from, n))
+			continue;
+		if (to && asprintf(&path, "%s%s", to, w->paths[i] + n) < 0)
+			path = NULL;
+		if (!to)
+			(void)inotify_rm_watch(w->fd, (int)i);
+		if (!path) {
+			forget_path(w, i);
+			continue;
+		}
+		drop_path(w, w->paths[i]);
+		free(w->paths[i]);
+		w->paths[i] = path;
+		(void)hold_path(w, path); /* else the watch ends soon */
+	}
+}
+
+/* It went, and did not come to another place here. */
+static void flush_moved(struct watch *w)
+{
+	char *from = TAKE_PTR(w->moved);
+
+	if (!from)
+		return;
+	if (w->moved_dir && w->o.recursive)
+		move_paths(w, from, NULL);
+	w->o.event(w->o.ctx, WATCH_REMOVED, from, NULL);
+	free(from);
+}
+
+static void on_moved_to(struct watch *w, const struct inotify_event *ev, const char *path)
+{
+	char *from = w->moved && w->cookie == ev->cookie ? TAKE_PTR(w->moved) : NULL;
+
+	flush_moved(w);
+	w->o.event(w->o.ctx, WATCH_MOVED, path, from);
+	if (ev->mask & IN_ISDIR && w->o.recursive) {
+		if (from)
+			move_paths(w, from, path);
+		else
+			add_todo(w, path, true);
+	}
+	free(from);
+}
+
+static void on_event(struct watch *w, const struct inotify_event *ev)
+{
+	const char *dir =
+		ev->wd >= 0 && (size_t)ev->wd < w->n_paths ? w->paths[ev->wd] : NULL;
+	static const struct {
+		uint32_t bit;
+		enum watch_type type;
+	} types[] = {
+		{ IN_CREATE, WATCH_CREATED },
+		{ IN_MODIFY, WATCH_MODIFIED },
+		{ IN_ATTRIB, WATCH_ATTRIBUTES },
+		{ IN_DELETE, WATCH_REMOVED },
+	};
+	char path[8192];
+
+	if (ev->mask & IN_Q_OVERFLOW) {
+		w->o.event(w->o.ctx, WATCH_OVERFLOW, NULL, NULL);
+		return;
+	}
+	if (!dir)
+		return;
+	if (ev->mask & IN_IGNORED) {
+		forget_path(w, (size_t)ev->wd);
+		return;
+	}
+	/* Of what is below the path, the directory that holds it tells. */
+	if (ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
+		if (strcmp(dir, w->root) == 0)
+			w->o.event(w->o.ctx, WATCH_REMOVED, dir, NULL);
+		return;
+	}
+	if (ev->len == 0 && ev->mask & IN_ISDIR && strcmp(dir, w->root) != 0)
+		return; /* told by the directory above */
+	(void)snprintf(path, sizeof(path), "%s%s%s", dir,
+		       ev->len > 0 && dir[1] ? "/" : "", ev->len > 0 ? ev->name : "");
+	if (ev->mask & IN_MOVED_FROM) {
+		flush_moved(w);
+		w->moved = strdup(path);
+		w->cookie = ev->cookie;
+		w->moved_dir = ev->mask & IN_ISDIR;
+		return;
+	}
+	if (ev->mask & IN_MOVED_TO) {
+		on_moved_to(w, ev, path);
+		return;
+	}
+	flush_moved(w);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (ev->mask & types[i].bit)
+			w->o.event(w->o.ctx, types[i].type, path, NULL);
+	if (ev->mask & IN_CREATE && ev->mask & IN_ISDIR && w->o.recursive)
+		add_todo(w, path, false);
+}
+
+/* The size of the event at @data, of which there are @n bytes; 0: it is none. */
+static size_t event_size(const char *data, size_t n)
+{
+	const struct inotify_event *ev = (const void *)data;
+
+	if (n < sizeof(*ev) || ev->len > n - sizeof(*ev) ||
+	    ev->len % _Alignof(struct inotify_event) != 0 ||
+	    (ev->len > 0 && !memchr(ev->name, '\0', ev->len)))
+		return 0;
+	return sizeof(*ev) + ev->len;
+}
+
+static void on_readable(void *ctx, unsigned events UNUSED)
+{
+	_Alignas(struct inotify_event) static char room[PROTO_EVENTS_MAX];
+	struct watch *w = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	ssize_t n = w->events >= 0 ? recv(w->events, room, sizeof(room), MSG_DONTWAIT)
+				   : read(w->fd, room, sizeof(room));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	for (size_t at = 0, size = 1; n > 0 && at < (size_t)n && !w->dead; at += size) {
+		size = event_size(room + at, (size_t)n - at);
+		if (size == 0) {
+			n = -1;
+			break;
+		}
+		on_event(w, (const void *)(room + at));
+	}
+	if (n <= 0 && !w->dead) {
+		(void)error_set(&err, EAGAIN,
+				"the process that watches the sandbox's files has ended; "
+				"watch again");
+		watch_pause(w, true);
+		failed(w, &err);
+		return;
+	}
+	/* Both halves of a renaming come together. */
+	flush_moved(w);
+	next_todo(w);
+}
+
+void watch_pause(struct watch *w, bool pause)
+{
+	if (w->reading)
+		(void)loop_watch_set(w->reading, pause || !w->ready ? 0 : LOOP_READ);
+}
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	w->walk = walk_free(w->walk);
+	w->reading = loop_watch_free(w->reading);
+	while (w->todo) {
+		struct todo *t = w->todo;
+
+		w->todo = t->next;
+		free(t);
+	}
+	free(w->doing);
+	for (size_t i = 0; i < w->n_paths; i++)
+		free(w->paths[i]);
+	free(w->paths);
+	if (w->count > 0)
+		share_give(&w->service->watched, w->tenant, w->count);
+	if (w->charged)
+		share_give(&w->service->watches, w->tenant, 1);
+	lease_end(w->service, LEASE_MEMORY, &w->memory);
+	free(w->tenant);
+	free(w->moved);
+	free(w->root);
+	if (w->fd >= 0)
+		(void)close(w->fd);
+	if (w->events >= 0)
+		(void)close(w->events);
+	free(w);
+	return NULL;
+}
+
+static int watch_begin(struct watch *w, struct warren_error *err)
+{
+	int r = loop_watch(files_loop(w->files), w->events >= 0 ? w->events : w->fd,
+			   LOOP_READ, on_readable, w, &w->reading);
+
+	if (r < 0)
+		return error_errno(err, -r, "watch '%s'", w->root);
+	watch_pause(w, true);
+	add_todo(w, w->root, true);
+	next_todo(w);
+	return 0;
+}
+
+static void on_notify(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct watch *w = ctx;
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (err) {
+		failed(w, err);
+		return;
+	}
+	w->fd = TAKE_FD(a->fd);
+	w->events = TAKE_FD(a->events);
+	if (w->fd < 0 || w->events < 0)
+		(void)error_set(
+			&why, EPROTO,
+			"the sandbox's file worker does not keep to the protocol");
+	else if (watch_begin(w, &why) == 0)
+		return;
+	failed(w, &why);
+}
+
+struct watch *watch_new(struct files *f, const struct watch_options *options,
+			struct warren_error *err)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
+		return NULL;
+	}
+	w->files = f;
+	w->service = box_service(files_box(f));
+	w->o = *options;
+	w->todo_tail = &w->todo;
+	w->fd = w->events = -1;
+	w->root = strdup(options->path);
+	w->tenant = strdup(box_row(files_box(f))->owner);
+	if (!w->root || !w->tenant) {
+		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
+		return watch_free(w);
+	}
+	if (charge(w, &w->service->watches, "watches", err) < 0)
+		return watch_free(w);
+	w->charged = true;
+	if (files_have_workers(f)) {
+		files_notify(f, on_notify, w);
+		return w;
+	}
+	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w->fd < 0) {
+		(void)error_errno(err, errno, "watch '%s'", options->path);
+		return watch_free(w);
+	}
+	return watch_begin(w, err) < 0 ? watch_free(w) : w;
+}

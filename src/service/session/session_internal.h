@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session_internal.h - a session, for session.c, session_read.c, session_restore.c and session_stop.c */
+#ifndef SERVICE_SESSION_SESSION_INTERNAL_H
+#define SERVICE_SESSION_SESSION_INTERNAL_H
+
+#include "service/core/internal.h"
+#include "shellproto/shellproto.h"
+
+/* A start under way: which shell is tried. */
+struct opening {
+	struct run_start start; /* a copy, without its argv */
+	enum session_shell kind;
+	char *own; /* what was asked for; NULL: bash, else sh */
+	const char *argv[16];
+};
+
+struct shell {
+	struct service *service;
+	struct shell *next; /* of the box */
+	struct box *box;    /* NULL: gone */
+	struct session_row row;
+	struct run *run;
+	struct session *codec;
+	struct opening *opening; /* while it is opened */
+	bool framed;             /* results are in its output */
+	bool terminal;           /* and it has a terminal */
+	struct console *console; /* who drives that; NULL */
+	char *cwd;
+	uint64_t cursor; /* in its journal */
+	struct run_watcher watcher;
+	struct run_waiter waiter;
+	struct buf out; /* for the shell, not yet in its pipe */
+	size_t sent;
+	struct loop_watch *out_watch;
+	struct loop_timer *timer; /* of the command's time, then of the steps */
+	struct loop_timer *again; /* its output could not be read */
+	struct loop_task turn;    /* its output is read when it is its turn */
+	struct journal_hint hint;
+	struct run_holder holder; /* nothing is dropped that was not read */
+	struct loop_timer *hold_timer;
+	bool hold_timed, hold_used; /* it is set; a command ran since */
+	struct settling *settling;  /* init was asked for what it holds back; NULL */
+	unsigned settled;           /* answers, */
+	uint64_t settled_at;        /* after which there was nothing beyond here */
+	bool exited; /* and how is told when what it wrote before was read */
+	int exit_code;
+	struct loop_timer *insist; /* an interrupt may have come too early */
+	unsigned insisted;
+	bool spoke;  /* the command has written something: it has begun */
+	size_t step; /* the next of them */
+	bool stopping, timed_out, interrupted;
+	uint64_t stop_cursor; /* where it was at the last look, while it is held up */
+	uint64_t
+		stop_mark; /* as far as reading counts as being held up; 0: not set yet */
+	size_t stops; /* steps whose signals are on their way: what is in @out waits */
+	bool ended;
+	struct shell_command *command; /* that runs for somebody; NULL */
+	uint64_t begun;                /* ns */
+	uint64_t since;                /* the same, in ticks since the machine started */
+	uint64_t lost;
+	shell_fn opened; /* while it is opened */
+	void *ctx;
+	bool done_opening;
+	struct warren_error open_err;
+};
+
+struct shell *shell_new(struct box *box);
+void shell_free(struct shell *sh);
+int shell_codec(struct shell *sh, struct warren_error *err);
+void shell_pour(struct shell *sh); /* what is in @out, as far as there is room */
+/* session_read.c */
+int shell_read_init(struct shell *sh);
+void shell_read_done(struct shell *sh);
+void shell_hold(
+	struct shell *sh); /* from its cursor on, before the shell is told anything */
+void shell_hold_end(struct shell *sh); /* soon, unless another command comes */
+/* session.c: a shell that was being opened may be, or not, by what was read. */
+void shell_after_reading(struct shell *sh);
+/* It is not ready, and its time is over: whoever opens it hears that, and it is gone. */
+void shell_open_late(struct shell *sh);
+/* Of the timers of those names. */
+void shell_on_timer(void *ctx);
+void shell_on_insist(void *ctx);
+
+#endif /* SERVICE_SESSION_SESSION_INTERNAL_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session_session_marker.c - the marks that end the output of a session's commands, where a stream carries both
+ *
+ * A command must not be able to foresee its own, nor that of any other; the process that takes the
+ * session up after this one must know them. So they are made of a key that is in the store and
+ * nowhere else, of the session, and of the number of the command.
+ */
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "service/core/internal.h"
+#include "shellproto/shellproto.h"
+
+#define META_KEY "session_key"
+
+_Static_assert(sizeof(((struct service *)NULL)->marker_key) == 2 * 32 + 1,
+	       "the key is 256 bits in hexadecimal");
+
+/* The key that is in the store, made if there is none. */
+int marker_key_open(struct service *s, struct warren_error *err)
+{
+	AUTO_FREE char *kept = NULL;
+	uint8_t bits[32];
+	int r = db_get_meta(s->db, META_KEY, &kept, err);
+
+	if (r == 0 && strlen(kept) == sizeof(s->marker_key) - 1) {
+		(void)strcpy(s->marker_key, kept);
+		return 0;
+	}
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
+		return error_errno(err, EIO, "make a key for sessions");
+	for (size_t i = 0; i < sizeof(bits); i++)
+		(void)snprintf(s->marker_key + 2 * i, 3, "%02x", bits[i]);
+	*err = (struct warren_error)WARREN_ERROR_INIT;
+	return db_set_meta(s->db, META_KEY, s->marker_key, err);
+}
+
+void marker_make(const struct service *s, const char *session, uint64_t serial,
+		 uint8_t ret[SESSION_MARKER_SIZE])
+{
+	unsigned char sum[EVP_MAX_MD_SIZE];
+	char text[ID_LEN + 32];
+	unsigned size = 0;
+	int n = snprintf(text, sizeof(text), "%s %ju", session, (uintmax_t)serial);
+
+	/* Without memory for it, one by chance: the session lives as long as we do, then. */
+	if (!HMAC(EVP_sha256(), s->marker_key, (int)sizeof(s->marker_key) - 1,
+		  (const unsigned char *)text, (size_t)n, sum, &size) ||
+	    size < SESSION_MARKER_SIZE) {
+		if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+			abort();
+		return;
+	}
+	(void)memcpy(ret, sum, SESSION_MARKER_SIZE);
+}

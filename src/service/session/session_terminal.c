@@ -1,0 +1,740 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session_terminal.c - typing to a shell, and waiting
+ *
+ * Whatever the terminal shows is added to the screen. An act takes from it what came up to its
+ * end; what was shown after that is the next one's, as is what the command of an act without
+ * success has shown.
+ *
+ * The first act in the list is the one that is under way; it may have to wait for the
+ * shell before it begins. An interrupt is beside the list.
+ *
+ * Texts are looked for as they come. A regular expression of a stranger's in a flood of a stranger's
+ * is not: what has come is looked at a part at a time, in turns (look.c). Who is out of time has
+ * one more look at what is there before that is told.
+ */
+#include "service/session/session_terminal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/session/expect.h"
+#include "service/core/internal.h"
+#include "service/core/look.h"
+
+#define CODE_MS 1000 /* for the end of a command after what was expected of it */
+#define KILL_MS 1000 /* for the end of one that was killed */
+#define INTR    "\003"
+
+#define HOLES_MAX   4096 /* bytes, in words */
+#define SCREEN_ROOM (CONSOLE_SCREEN_MAX + HOLES_MAX)
+/* Screens are in memory that all tenants use: what is large is counted, in such steps. */
+#define SCREEN_SMALL (256U << 10)
+#define SCREEN_STEP  (4U << 20)
+
+#define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
+#define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
+
+#define COPY_BYTES (1U << 20) /* of the screen at once */
+#define WAIT_MAX   64         /* acts that wait for their turn in a session */
+
+struct act {
+	struct act *next;
+	struct console *console;
+	enum console_kind kind;
+	struct expect *expect;
+	int64_t timeout_ms;
+	unsigned tries, tried;
+	bool wants_code;
+	bool begun;
+	bool waited;  /* for its turn */
+	bool late;    /* its time is up, but not all that is there was looked at */
+	int expected; /* -1: not yet */
+	size_t upto;  /* of the screen: where that began */
+	struct loop_timer *timer;
+	void (*done)(void *ctx, const struct console_result *r);
+	void *ctx;
+	/*
+	 * It is over, but what is told of it is still being copied from the screen, where others may
+	 * add to it and, when the rest was copied, take from it.
+	 */
+	bool finishing;
+	struct console_result result;
+	struct buf part;
+	struct share_lease lease; /* for the memory of it */
+	size_t shown, taken;      /* of the screen */
+	struct act *next_copy;
+	struct loop_task copying;
+	struct permit permit;
+	size_t size;
+	char text[];
+};
+
+struct console {
+	struct shell *shell;
+	struct service *service;
+	struct shell_command command;
+	bool running;
+	struct buf screen;
+	char tenant[DB_NAME_MAX + 1]; /* of the sandbox, which may be gone before */
+	struct share_lease lease;     /* for the memory of it, beyond SCREEN_SMALL */
+	size_t seen;                  /* of it, by who expects something */
+	uint64_t dropped;      /* of what the screen has no room for, which is its end */
+	uint64_t missing;      /* of what did not come to it; it says where */
+	struct act *acts;      /* the first is under way */
+	struct act *interrupt; /* NULL: none */
+	struct act *copies;    /* those that are finishing */
+	struct loop_task task; /* the next act is begun */
+	struct look look;      /* at what has not been looked at */
+	int exit_code;         /* of what ended last */
+};
+
+static void begin_next(struct console *c);
+
+/* ----------------------------------------------------------------------- acts */
+
+static void act_free(struct act *a)
+{
+	loop_task_cancel(&a->copying);
+	buf_done(&a->part);
+	share_end(&a->console->service->screens, &a->lease);
+	a->expect = expect_free(a->expect);
+	a->timer = loop_timer_free(a->timer);
+	free(a);
+}
+
+/* May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or more. */
+static bool lease_screen(struct console *c, size_t size, struct share_lease *lease)
+{
+	uint64_t steps = (size + SCREEN_STEP - 1) / SCREEN_STEP * SCREEN_STEP;
+
+	if (size <= SCREEN_SMALL || size <= lease->n)
+		return true;
+	return share_lease(&c->service->screens, c->tenant, steps, lease) == 0;
+}
+
+struct share *service_screens(struct service *s)
+{
+	return &s->screens;
+}
+
+/* How many of @n more bytes there is room for. */
+static size_t screen_room(struct console *c, size_t n)
+{
+	size_t has = c->screen.len, most = c->lease.n;
+
+	if (has >= CONSOLE_SCREEN_MAX)
+		return 0;
+	if (n > CONSOLE_SCREEN_MAX - has)
+		n = CONSOLE_SCREEN_MAX - has;
+	if (lease_screen(c, has + n, &c->lease))
+		return n;
+	most = most > SCREEN_SMALL ? most : SCREEN_SMALL;
+	return most > has ? most - has : 0;
+}
+
+/* A slice of what is told of @a; false: there is no more. */
+static bool copy_screen(struct act *a, size_t most)
+{
+	size_t left = a->shown - a->part.len;
+
+	if (left > 0)
+		buf_add(&a->part, a->console->screen.data + a->part.len,
+			left < most ? left : most);
+	return a->part.len < a->shown && !a->part.failed;
+}
+
+/* The first @n bytes of the screen go: who copies it has the rest at once. */
+static void settle_copies(struct console *c, size_t n)
+{
+	for (struct act *a = n > 0 ? c->copies : NULL; a; a = a->next_copy) {
+		(void)copy_screen(a, SIZE_MAX);
+		a->taken -= a->taken < n ? a->taken : n;
+	}
+}
+
+/* What the screen shows up to @n is taken from it. */
+static void take_screen(struct console *c, size_t n)
+{
+	settle_copies(c, n);
+	c->screen.len -= n;
+	if (c->screen.len > 0)
+		(void)memmove(c->screen.data, c->screen.data + n, c->screen.len);
+	c->seen = 0;
+	c->dropped = c->missing = 0;
+	if (c->screen.len > 0)
+		return;
+	/* The lease ends with the memory, not before. */
+	if (c->screen.cap > SCREEN_SMALL) {
+		buf_done(&c->screen);
+		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+	}
+	share_end(&c->service->screens, &c->lease);
+}
+
+static void unlist(struct console *c, struct act *a)
+{
+	struct act **p = &c->copies;
+
+	while (*p && *p != a)
+		p = &(*p)->next_copy;
+	if (*p)
+		*p = a->next_copy;
+	if (c->interrupt == a) {
+		c->interrupt = NULL;
+		return;
+	}
+	p = &c->acts;
+	while (*p && *p != a)
+		p = &(*p)->next;
+	if (*p)
+		*p = a->next;
+}
+
+/* In words, where it is: there is no other way to say it at a terminal. */
+static void put_hole(struct buf *out, uint64_t n)
+{
+	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
+}
+
+void console_plain(struct buf *out, const struct buf *screen, uint64_t cut)
+{
+	expect_plain(out, screen->data ? screen->data : "", screen->len);
+	if (cut > 0)
+		put_hole(out, cut);
+}
+
+/* All that is to be told of it is there. */
+static void finish_now(struct act *a)
+{
+	struct console *c = a->console;
+	size_t taken = a->taken;
+
+	unlist(c, a);
+	if (taken > 0)
+		take_screen(c, taken < c->screen.len ? taken : c->screen.len);
+	loop_defer(c->service->loop, &c->task);
+	a->result.screen = &a->part;
+	a->result.lease = &a->lease;
+	a->done(a->ctx, &a->result);
+	act_free(a);
+}
+
+static void on_copy(void *ctx)
+{
+	struct act *a = ctx;
+
+	if (copy_screen(a, COPY_BYTES))
+		loop_later(a->console->service->loop, &a->copying);
+	else
+		finish_now(a);
+}
+
+/* It is over; what is told of it has not been copied. */
+static void finish_begin(struct act *a, enum console_outcome outcome, size_t shown,
+			 size_t taken)
+{
+	struct console *c = a->console;
+
+	a->finishing = true;
+	a->result =
+		(struct console_result){ .outcome = outcome,
+					 .expected = a->expected,
+					 .exit_code = c->running ? -1 : c->exit_code,
+					 .cut = shown == c->screen.len ? c->dropped : 0,
+					 .dropped = c->dropped + c->missing };
+	a->part = (struct buf)BUF_INIT(SCREEN_ROOM);
+	a->shown = shown;
+	a->taken = taken;
+	a->copying = (struct loop_task){ .fn = on_copy, .ctx = a };
+	a->next_copy = c->copies;
+	c->copies = a;
+	loop_timer_stop(a->timer);
+}
+
+/* What is told is a copy, and the screen stays: without room for both, its end is not told. */
+static void lease_copy(struct act *a)
+{
+	if (lease_screen(a->console, a->shown, &a->lease))
+		return;
+	a->result.cut += a->shown - SCREEN_SMALL;
+	a->shown = SCREEN_SMALL;
+}
+
+/*
+ * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that is all of it,
+ * nothing is copied; where it is much, it is copied in slices, and told later.
+ */
+static void finish(struct act *a, enum console_outcome outcome, size_t shown,
+		   size_t taken)
+{
+	struct console *c = a->console;
+
+	if (taken > 0 && taken == c->screen.len) {
+		settle_copies(c, taken);
+		finish_begin(a, outcome, shown, 0);
+		a->part = c->screen;
+		a->part.len = shown;
+		a->lease = c->lease;
+		c->lease = (struct share_lease){ 0 };
+		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+		take_screen(c, 0);
+	} else {
+		finish_begin(a, outcome, shown, taken);
+		lease_copy(a);
+	}
+	on_copy(a);
+}
+
+static void finish_at_once(struct act *a, enum console_outcome outcome)
+{
+	if (!a->finishing) {
+		finish_begin(a, outcome, a->begun ? a->console->screen.len : 0, 0);
+		lease_copy(a);
+	}
+	(void)copy_screen(a, SIZE_MAX);
+	finish_now(a);
+}
+
+/* ----------------------------------------------------------------- from the shell */
+
+static bool expects(const struct act *a)
+{
+	return a && a->begun && a->expected < 0 && !a->finishing;
+}
+
+/* Does the screen show what @a waits for, in what is there up to @upto? */
+static void look(struct console *c, struct act *a, size_t upto)
+{
+	size_t from, to;
+
+	if (!expects(a))
+		return;
+	a->expected = expect_find(a->expect, c->screen.data, upto, c->seen, &from, &to);
+	if (a->expected < 0)
+		return;
+	a->upto = from;
+	if (a->wants_code && c->running)
+		loop_timer_set(a->timer, CODE_MS);
+	else
+		finish(a, CONSOLE_EXPECTED, from, to);
+}
+
+static bool is_costly(const struct act *a)
+{
+	return expects(a) && !expect_is_text(a->expect);
+}
+
+/* Whether more is to be looked at. What an act has taken is nobody else's. */
+static bool look_on(struct console *c, size_t most)
+{
+	size_t left = c->screen.len - c->seen,
+	       upto = c->seen + (left < most ? left : most);
+
+	look(c, c->acts, upto);
+	upto = upto < c->screen.len ? upto : c->screen.len;
+	look(c, c->interrupt, upto);
+	c->seen = upto < c->screen.len ? upto : c->screen.len;
+	return c->seen < c->screen.len;
+}
+
+/* Its turn has come. An act that is out of time has its last look, and is told so then. */
+static void on_looking(void *ctx)
+{
+	struct console *c = ctx;
+	struct act *late = c->acts && c->acts->late ? c->acts : NULL;
+	uint64_t until = clock_now() + LOOK_LAST;
+	bool more = look_on(c, LOOK_BYTES);
+
+	while (late && more && c->acts == late && expects(late) && clock_now() < until)
+		more = look_on(c, LOOK_BYTES);
+	if (late && c->acts == late && expects(late)) {
+		finish(late, CONSOLE_TIMED_OUT, c->screen.len, 0);
+		more = c->seen < c->screen.len;
+	}
+	if (more)
+		(void)look_wait(c->service, &c->look, c->tenant);
+}
+
+static void look_soon(struct console *c)
+{
+	if (!is_costly(c->acts) && !is_costly(c->interrupt))
+		(void)look_on(c, SIZE_MAX);
+	else
+		(void)look_wait(c->service, &c->look, c->tenant);
+}
+
+static void on_output(struct shell_command *command, int stream UNUSED, const void *data,
+		      size_t n)
+{
+	struct console *c = command->ctx;
+	size_t take = c->dropped > 0 ? 0 : screen_room(c, n); /* the rest is its end */
+
+	buf_add(&c->screen, data, take);
+	c->dropped += n - take;
+	look_soon(c);
+}
+
+static void on_gap(struct shell_command *command, uint64_t lost)
+{
+	struct console *c = command->ctx;
+
+	c->missing += lost;
+	if (c->screen.len < CONSOLE_SCREEN_MAX)
+		put_hole(&c->screen, lost);
+}
+
+/* The shell has it back, or is gone: who waits for that hears it. */
+static void on_result(struct shell_command *command, const struct shell_result *r)
+{
+	struct console *c = command->ctx;
+	enum console_outcome outcome = r->ended          ? CONSOLE_ENDED
+				       : r->syntax_error ? CONSOLE_SYNTAX
+							 : CONSOLE_BACK;
+	uint64_t until = clock_now() + LOOK_LAST;
+	struct act *a;
+
+	while (c->seen < c->screen.len && look_on(c, LOOK_BYTES) && clock_now() < until)
+		;
+	a = c->acts && c->acts->begun && !c->acts->finishing ? c->acts : NULL;
+	c->running = false;
+	c->exit_code = r->exit_code;
+	if (a && a->expected >= 0 && !r->ended)
+		outcome = CONSOLE_EXPECTED;
+	if (a)
+		finish(a, outcome, c->screen.len, c->screen.len);
+	if (c->interrupt && !c->interrupt->finishing)
+		finish(c->interrupt, r->ended ? CONSOLE_ENDED : CONSOLE_BACK,
+		       c->screen.len, c->screen.len);
+	loop_defer(c->service->loop, &c->task);
+}
+
+/* ------------------------------------------------------------------- to the shell */
+
+static void try_interrupt(struct act *a)
+{
+	struct console *c = a->console;
+
+	if (a->tried < a->tries) {
+		shell_type(c->shell, INTR, 1);
+		/* A program can have taken the key for its own use. */
+		if (a->tried > 0)
+			shell_interrupt(c->shell, SIGINT);
+		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
+	} else if (a->tried < a->tries + 2) {
+		shell_stop(c->shell, a->tried > a->tries);
+		loop_timer_set(a->timer, KILL_MS);
+	} else {
+		finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
+		return;
+	}
+	a->tried++;
+}
+
+static void on_timer(void *ctx)
+{
+	struct act *a = ctx;
+	struct console *c = a->console;
+
+	if (a->kind == CONSOLE_INTERRUPT)
+		try_interrupt(a);
+	else if (a->expected >= 0)
+		finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
+	else if (is_costly(a) && c->seen < c->screen.len &&
+		 look_wait(c->service, &c->look, c->tenant))
+		a->late = true;
+	else /* of one that waits for its turn nothing is on the screen */
+		finish(a, CONSOLE_TIMED_OUT, a->begun ? c->screen.len : 0, 0);
+}
+
+static void run(struct act *a)
+{
+	struct console *c = a->console;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	take_screen(c, c->screen.len);
+	r = shell_run(c->shell, a->text, a->size, 0, &c->command, &err);
+	if (r < 0) {
+		c->exit_code = -1;
+		buf_puts(&c->screen, err.msg);
+		finish(a, r == -EPIPE ? CONSOLE_ENDED : CONSOLE_SYNTAX, c->screen.len,
+		       c->screen.len);
+		return;
+	}
+	c->running = true;
+}
+
+static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
+		   enum console_outcome outcome, const char *why)
+{
+	AUTO_BUF struct buf screen = BUF_INIT(4096);
+	struct share_lease none = { 0 };
+	struct console_result r = { .outcome = outcome,
+				    .expected = -1,
+				    .exit_code = -1,
+				    .screen = &screen,
+				    .lease = &none };
+
+	buf_puts(&screen, why);
+	done(ctx, &r);
+}
+
+/* It has not begun, and never will. */
+static void act_refuse(struct act *a, const char *why)
+{
+	struct console *c = a->console;
+
+	unlist(c, a);
+	loop_defer(c->service->loop, &c->task);
+	refuse(a->done, a->ctx, CONSOLE_REFUSED, why);
+	act_free(a);
+}
+
+static void begin(struct act *a)
+{
+	struct console *c = a->console;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (a->kind == CONSOLE_COMMAND && c->running) {
+		a->waited = true;
+		return; /* its turn comes when that has ended */
+	}
+	if (a->waited && permit_check(c->service, &a->permit, &err) < 0) {
+		act_refuse(a, err.msg);
+		return;
+	}
+	a->begun = true;
+	if (!c->running) {
+		run(a);
+		return;
+	}
+	shell_type(c->shell, a->text, a->size);
+	shell_type(c->shell, "\n", 1);
+	c->seen = 0;
+	look_soon(c);
+}
+
+static void on_task(void *ctx)
+{
+	begin_next(ctx);
+}
+
+static void begin_next(struct console *c)
+{
+	if (c->acts && !c->acts->begun)
+		begin(c->acts);
+}
+
+void console_withdraw(struct console *c, const void *ctx)
+{
+	struct act *a = c->acts;
+
+	while (a && (a->ctx != ctx || a->begun || a->finishing))
+		a = a->next;
+	if (a)
+		act_refuse(a, "the client is gone, and nothing was started");
+}
+
+/* Whether as many wait for their turn as may. */
+static bool is_crowded(const struct console *c)
+{
+	size_t n = 0;
+
+	for (const struct act *a = c->acts; a; a = a->next)
+		n += !a->begun;
+	return n >= WAIT_MAX;
+}
+
+void console_do(struct console *c, const struct console_act *act,
+		void (*done)(void *ctx, const struct console_result *r), void *ctx)
+{
+	struct act *a = calloc(1, sizeof(*a) + act->size + 1), **at = &c->acts;
+	bool interrupts = act->kind == CONSOLE_INTERRUPT;
+
+	if (!interrupts && is_crowded(c)) {
+		free(a);
+		refuse(done, ctx, CONSOLE_REFUSED,
+		       "too many commands wait for their turn in this session, and nothing "
+		       "was started: wait until some of them have ended");
+		return;
+	}
+	if (a) {
+		a->console = c;
+		a->expect = expect_new(act->expect, act->n_expect);
+		if (!a->expect ||
+		    loop_timer_new(c->service->loop, on_timer, a, &a->timer) < 0) {
+			act_free(a);
+			a = NULL;
+		}
+	}
+	if (!a || (interrupts && c->interrupt)) {
+		if (a)
+			act_free(a);
+		refuse(done, ctx, CONSOLE_TIMED_OUT, "");
+		return;
+	}
+	a->kind = act->kind;
+	a->timeout_ms = act->timeout_ms;
+	a->tries = act->tries;
+	a->wants_code = act->wants_code;
+	a->expected = -1;
+	a->done = done;
+	a->ctx = ctx;
+	a->size = act->size;
+	if (act->size > 0)
+		(void)memcpy(a->text, act->text, act->size);
+	if (interrupts) {
+		a->begun = true;
+		c->interrupt = a;
+		if (c->running)
+			try_interrupt(a);
+		else
+			finish(a, CONSOLE_BACK, c->screen.len, c->screen.len);
+		return;
+	}
+	a->permit = c->service->permit;
+	a->waited = c->acts != NULL;
+	while (*at)
+		at = &(*at)->next;
+	*at = a;
+	if (a->timeout_ms >= 0)
+		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
+	begin_next(c);
+}
+
+/* ----------------------------------------------------------------------- life */
+
+static struct console *console_new(struct shell *sh)
+{
+	struct console *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->shell = sh;
+	c->service = shell_box(sh)->service;
+	(void)snprintf(c->tenant, sizeof(c->tenant), "%s", shell_box(sh)->row.owner);
+	c->command = (struct shell_command){
+		.output = on_output, .gap = on_gap, .result = on_result, .ctx = c
+	};
+	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
+	c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
+	c->look = (struct look){ .fn = on_looking, .ctx = c };
+	c->running = shell_join(sh, &c->command);
+	*shell_console(sh) = c;
+	return c;
+}
+
+void console_shell_gone(struct console *c)
+{
+	if (!c)
+		return;
+	shell_forget(&c->command);
+	c->running = false;
+	c->exit_code = -1;
+	if (c->interrupt)
+		finish_at_once(c->interrupt, CONSOLE_ENDED);
+	while (c->acts)
+		finish_at_once(c->acts, CONSOLE_ENDED);
+	loop_task_cancel(&c->task);
+	look_cancel(c->service, &c->look);
+	buf_done(&c->screen);
+	share_end(&c->service->screens, &c->lease);
+	free(c);
+}
+
+struct console *console_find(struct box *box, const char *name)
+{
+	struct shell *sh = shell_named(box, name);
+
+	if (!sh || !shell_is_open(sh))
+		return NULL;
+	return *shell_console(sh) ? *shell_console(sh) : console_new(sh);
+}
+
+struct console_opening {
+	console_fn done;
+	void *ctx;
+};
+
+static void on_opened(void *ctx, struct shell *sh, const struct warren_error *failure)
+{
+	struct console_opening *o = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct console *c = sh ? console_new(sh) : NULL;
+
+	if (sh && !c)
+		(void)error_errno(&err, ENOMEM, "open a session");
+	o->done(o->ctx, c, sh ? (c ? NULL : &err) : failure);
+	free(o);
+}
+
+void console_open(struct box *box, const char *name, const struct run_start *start,
+		  console_fn done, void *ctx)
+{
+	struct console_opening *o = malloc(sizeof(*o));
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct run_start at = *start;
+
+	if (!o || shell_named(box, name)) {
+		if (!o)
+			(void)error_errno(&err, ENOMEM, "open a session");
+		else
+			(void)error_set(&err, EEXIST, "session %s already exists", name);
+		free(o);
+		done(ctx, NULL, &err);
+		return;
+	}
+	*o = (struct console_opening){ done, ctx };
+	at.name = name;
+	at.pty = true;
+	at.rows = 24;
+	at.cols = 80;
+	shell_open(box, &at, "bash", on_opened, o);
+}
+
+void console_close(struct console *c, service_done_fn done, void *ctx)
+{
+	shell_close(c->shell, done, ctx);
+}
+
+struct closing {
+	unsigned n;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void on_closed(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+{
+	struct closing *k = ctx;
+
+	if (--k->n > 0)
+		return;
+	k->done(k->ctx, 0, NULL);
+	free(k);
+}
+
+void console_close_all(struct box *box, service_done_fn done, void *ctx)
+{
+	struct closing *k = calloc(1, sizeof(*k));
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct shell *next;
+
+	if (!k) {
+		done(ctx, error_errno(&err, ENOMEM, "close the sessions"), &err);
+		return;
+	}
+	*k = (struct closing){ .n = 1, .done = done, .ctx = ctx };
+	for (struct shell *sh = shell_next(box, NULL); sh; sh = next) {
+		next = shell_next(box, sh);
+		if (!shell_row(sh)->name)
+			continue;
+		k->n++;
+		shell_close(sh, on_closed, k);
+	}
+	on_closed(k, 0, NULL);
+}

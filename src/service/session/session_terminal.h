@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session_terminal.h - a bash at a terminal, used as a person uses it: type, and wait for what is expected
+ *
+ * A console is a session (service.h) with a name and a terminal. A command is over when the shell
+ * has it back, or earlier, when the terminal shows something that was waited for; then what
+ * runs goes on, and the next text is typed to it. Out of time, too, it goes on: an
+ * interrupt makes the shell usable again.
+ *
+ * One thing is waited for at a time; who comes meanwhile has his turn after it. An interrupt has
+ * no turn, it acts at once.
+ */
+#ifndef SERVICE_SESSION_SESSION_TERMINAL_H
+#define SERVICE_SESSION_SESSION_TERMINAL_H
+
+#include "service/core/service.h"
+#include "service/core/fair_quota.h"
+
+#define CONSOLE_NAME_MAX   128
+#define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of what is shown; the rest is dropped */
+
+struct console;
+
+/* With NULL and why not: -EEXIST when there is one of that name. */
+typedef void (*console_fn)(void *ctx, struct console *c, const struct warren_error *err);
+void console_open(struct box *box, const char *name, const struct run_start *start,
+		  console_fn done, void *ctx);
+struct console *console_find(struct box *box, const char *name);
+/* All that it started is killed; who waits hears CONSOLE_ENDED. */
+void console_close(struct console *c, service_done_fn done, void *ctx);
+/* Every console of @box; @done when all are closed. */
+void console_close_all(struct box *box, service_done_fn done, void *ctx);
+
+enum console_kind {
+	CONSOLE_COMMAND,   /* to the shell; what still runs is waited for */
+	CONSOLE_TYPE,      /* to what runs, else to the shell */
+	CONSOLE_INTERRUPT, /* ^C, some times; then SIGKILL */
+};
+
+struct console_act {
+	enum console_kind kind;
+	const char *text; /* need not last */
+	size_t size;
+	const char *const *expect;
+	size_t n_expect;
+	int64_t timeout_ms; /* of an interrupt: after each ^C; -1: none */
+	unsigned tries;     /* of an interrupt */
+	bool wants_code; /* after what was expected, the end is waited for a little while */
+};
+
+enum console_outcome {
+	CONSOLE_BACK,      /* the shell has it back: exit_code */
+	CONSOLE_EXPECTED,  /* `expected` was shown; exit_code is -1, or known by then */
+	CONSOLE_TIMED_OUT, /* it runs on */
+	CONSOLE_SYNTAX,    /* nothing of it ran; what is shown says why */
+	CONSOLE_ENDED,     /* the shell is gone: exit_code, or -1 */
+	CONSOLE_REFUSED,   /* it never began; what is shown says why */
+};
+
+struct console_result {
+	enum console_outcome outcome;
+	int expected, exit_code;
+	/*
+	 * What the terminal showed, for the callback to take (TAKE_BUF style: move it, and leave an
+	 * empty one) or to leave. It may be megabytes: console_plain() may run on another thread.
+	 */
+	struct buf *screen;
+	/* For its memory, of service_screens(): whoever takes the screen takes it, too. */
+	struct share_lease *lease;
+	uint64_t cut; /* bytes that are missing at its end */
+	uint64_t dropped;
+};
+
+/* What a person reads of it: control sequences left out, and in words what is missing. */
+void console_plain(struct buf *out, const struct buf *screen, uint64_t cut);
+
+/* What screens hold, and what becomes of them: a tenant's share, in bytes. */
+struct share *service_screens(struct service *s);
+
+/*
+ * @done once, from the loop or, when it can be told, at once. CONSOLE_REFUSED when too many wait for
+ * their turn already.
+ */
+void console_do(struct console *c, const struct console_act *act,
+		void (*done)(void *ctx, const struct console_result *r), void *ctx);
+/* Nobody waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never will. */
+void console_withdraw(struct console *c, const void *ctx);
+
+#endif /* SERVICE_SESSION_SESSION_TERMINAL_H */

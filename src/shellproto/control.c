@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.c - results on a descriptor that the command does not have
+ *
+ * A command can find that descriptor all the same: the shell has put it away, not closed it. So
+ * a result is believed only if it begins with the command's key. The key is in the command's own
+ * line, which the shell has read and parsed as a whole before the command begins, and becomes
+ * an argument when the command has ended: neither the text of the command nor what it starts
+ * can know it before.
+ */
+#include "shellproto/shellproto_internal.h"
+
+void control_expect(struct session *s)
+{
+	/* What a shell takes for a word without quotes. Short, as bash reads byte by byte. */
+	static const char digits[] =
+		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";
+	uint8_t bits[SESSION_MARKER_SIZE];
+
+	session_bits(s, bits);
+	for (size_t i = 0; i < KEY_LEN; i++)
+		s->key[i] = digits[bits[i] & 63];
+}
+
+void control_ask(struct session *s, struct buf *out)
+{
+	control_expect(s);
+	session_ask_begin(s, out);
+	if (session_is_known(s)) {
+		script_add(out, s, "@R ");
+		buf_puts(out, s->key);
+	} else {
+		script_add(out, s, "@e=$? @t= @n=");
+		buf_puts(out, s->key);
+		script_add(out, s, ";\"$@k\" eval \"$@r\"");
+	}
+	session_ask_end(s, out);
+}
+
+int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
+		     size_t n, struct warren_error *err)
+{
+	if (stream != SESSION_RESULTS) {
+		session_output(s, stream, data, n);
+		return 0;
+	}
+	while (n > 0) {
+		ssize_t used = session_collect(s, data, n, err);
+		int r = used < 0 ? (int)used : 0;
+
+		if (r == 0 && s->have_record)
+			r = session_take_record(s, err);
+		if (r < 0)
+			return r;
+		data += used;
+		n -= (size_t)used;
+	}
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * framed.c - results in the stream, behind a marker that could not be foreseen
+ *
+ * The marker is written on stdout, followed by a record, and on stderr. It begins with a byte
+ * that it holds only once: where it ceases to match, none of what matched can be the beginning
+ * of another, and the search needs no table and looks at each byte once.
+ *
+ * A line that asks for a marker has it in two parts, apart: what a shell shows of its input
+ * (`set -v`) or of what it runs (`set -x`) is never the marker itself.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shellproto/shellproto_internal.h"
+
+#define MARKER_FIRST \
+	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
+#define EARLY_FIRST 'x'
+
+void framed_expect(struct session *s)
+{
+	uint8_t bits[SESSION_MARKER_SIZE];
+	size_t n = 0;
+
+	session_bits(s, bits);
+	s->marker[n++] = MARKER_FIRST;
+	for (size_t i = 0; i < sizeof(bits); i++, n += 2)
+		(void)snprintf(s->marker + n, 3, "%02x", bits[i]);
+	/* The same first half, then what is no digit: the two are told apart by that byte. */
+	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
+		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);
+	(void)memset(s->frames, 0, sizeof(s->frames));
+}
+
+void framed_ask(struct session *s, struct buf *out)
+{
+	bool known = session_is_known(s);
+
+	framed_expect(s);
+	session_ask_begin(s, out);
+	script_add(out, s, known ? "@R " : "@e=$? @t= @n=");
+	buf_printf(out, "%" PRIu64, s->serial);
+	script_add(out, s, known ? " '" : " @a='");
+	buf_add(out, s->marker, HALF_LEN);
+	script_add(out, s, known ? "' " : "' @b=");
+	buf_puts(out, s->marker + HALF_LEN);
+	if (!known)
+		script_add(out, s, ";\"$@k\" eval \"$@r\"");
+	session_ask_end(s, out);
+}
+
+/* Which of the markers it is that comes; the second half tells. */
+static const char *candidate(const struct session *s, const struct frame *f)
+{
+	return f->early ? s->early : s->marker;
+}
+
+static bool is_next(const struct session *s, struct frame *f, char c)
+{
+	if (f->matched <= HALF_LEN)
+		f->early = s->transport == SESSION_TERMINAL && f->matched == HALF_LEN &&
+			   c == EARLY_FIRST;
+	return c == candidate(s, f)[f->matched];
+}
+
+/* Output up to the marker, if it is there. Returns how much of @data is dealt with. */
+static size_t search(struct session *s, struct frame *f, enum session_stream stream,
+		     const char *data, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		const char *first;
+		size_t start = i;
+
+		while (f->matched < MARKER_LEN && i < n && is_next(s, f, data[i]))
+			f->matched++, i++;
+		if (f->matched == MARKER_LEN) {
+			f->matched = 0;
+			f->ended = true;
+			return i;
+		}
+		if (i == n)
+			return n;
+		if (f->matched > 0) { /* not it: all of it is output */
+			session_output(s, stream, candidate(s, f), f->matched);
+			f->matched = 0;
+			if (i > start)
+				continue;
+		}
+		first = memchr(data + i, MARKER_FIRST, n - i);
+		if (!first)
+			first = data + n;
+		if (first > data + i)
+			session_output(s, stream, data + i, (size_t)(first - data) - i);
+		i = (size_t)(first - data);
+	}
+	return n;
+}
+
+static int maybe_done(struct session *s, struct warren_error *err)
+{
+	if (!s->have_record || (!s->frames[1].ended && s->transport != SESSION_TERMINAL))
+		return 0;
+	return session_take_record(s, err);
+}
+
+int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
+		    size_t n, struct warren_error *err)
+{
+	struct frame *f = &s->frames[stream == SESSION_STDERR];
+
+	while (n > 0) {
+		size_t used = n;
+		int r = 0;
+
+		if (f->in_record) {
+			ssize_t got = session_collect(s, data, n, err);
+
+			if (got < 0)
+				return (int)got;
+			used = (size_t)got;
+			f->in_record = !s->have_record;
+			r = maybe_done(s, err);
+		} else if (s->state == STATE_RUNNING && !f->ended) {
+			used = search(s, f, stream, data, n);
+			/* A terminal's first marker begins what another ends. */
+			if (f->ended && f->early && !f->begun) {
+				f->begun = true;
+				f->ended = false;
+			}
+			f->in_record = f->ended && stream == SESSION_STDOUT;
+			if (f->ended)
+				r = maybe_done(s, err);
+		} else {
+			session_output(s, stream, data, n);
+		}
+		if (r < 0)
+			return r;
+		data += used;
+		n -= used;
+	}
+	return 0;
+}
+
+/* Nothing more will come: what was held back is output. */
+void framed_flush(struct session *s)
+{
+	for (int i = 0; i < 2; i++) {
+		if (s->frames[i].matched > 0)
+			session_output(s, i ? SESSION_STDERR : SESSION_STDOUT,
+				       candidate(s, &s->frames[i]), s->frames[i].matched);
+		s->frames[i].matched = 0;
+	}
+}

@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shellproto.c - commands are quoted, records are read, and one state is kept
+ *
+ * script.c has what the shell runs. A record, which it writes after each command, is
+ *
+ *	<serial> <$?> <progress> <$!> <$$> <$-> <directory>\0
+ *
+ * with any of the fields but the first two empty. Behind a marker the first is the serial; on the
+ * control transport it is the command's key (control.c). It is believed only for the command that
+ * runs; one of another, or one that does not add up, is the end of the session.
+ */
+#include "shellproto/shellproto.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/id.h"
+#include "base/parse.h"
+#include "shellproto/shellproto_internal.h"
+
+#define EXIT_INTERRUPTED 130
+#define NOTED            "\n{ @w=d$?;} 2>/dev/null"
+#define LONG_TEXT        1024
+
+/*
+ * A bash names the line of an error, counted from the beginning of its script. Where the script can be
+ * brought to a new count it is, so that the first line of a text is 1, and the line before it,
+ * if there is one, is 0. An assignment is undone with the command that makes it, one in a redirection is not.
+ */
+#define LINE_BASE  (-3)
+#define LINE_RESET "2>/dev/null${@k:LINENO=-3:0}"
+
+const char *const session_outcome_names[] = {
+	[SESSION_READY] = "ready",
+	[SESSION_DONE] = "done",
+	[SESSION_SYNTAX] = "syntax error",
+	[SESSION_ABORTED] = "aborted",
+	[SESSION_INTERRUPTED] = "interrupted",
+	[SESSION_ENDED] = "ended",
+};
+
+_Static_assert(ARRAY_SIZE(session_outcome_names) == SESSION_OUTCOME_MAX,
+	       "an outcome has no name");
+
+int session_new(enum session_transport transport, const struct session_events *events,
+		void *arg, struct session **ret, struct warren_error *err)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	char id[ID_LEN + 1];
+
+	if (!s)
+		return error_errno(err, ENOMEM, "make a session");
+	s->transport = transport;
+	s->events = events;
+	s->arg = arg;
+	s->record.max = RECORD_MAX;
+	id_make(id);
+	session_name(s, id);
+	*ret = s;
+	return 0;
+}
+
+void session_name(struct session *s, const char *id)
+{
+	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
+}
+
+void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
+						     uint8_t ret[SESSION_MARKER_SIZE]))
+{
+	s->make_marker = make;
+}
+
+/* By chance it cannot fail: so few bytes a kernel that has started always has. */
+void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE])
+{
+	if (s->make_marker)
+		s->make_marker(s->arg, s->serial, ret);
+	else if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+		abort();
+}
+
+void session_resume(struct session *s, uint64_t serial)
+{
+	s->serial = serial;
+	s->state = STATE_RUNNING;
+	s->greeted = true;
+	if (s->transport == SESSION_CONTROL)
+		control_expect(s);
+	else
+		framed_expect(s);
+}
+
+bool session_is_result(const struct session *s, const char *record, size_t n)
+{
+	return n > KEY_LEN && memcmp(record, s->key, KEY_LEN) == 0 &&
+	       record[KEY_LEN] == ' ';
+}
+
+struct session *session_free(struct session *s)
+{
+	if (s)
+		buf_done(&s->record);
+	free(s);
+	return NULL;
+}
+
+void session_freep(struct session **s)
+{
+	*s = session_free(*s);
+}
+
+bool session_running(const struct session *s)
+{
+	return s->state == STATE_RUNNING;
+}
+
+bool session_alive(const struct session *s)
+{
+	return s->state == STATE_IDLE || s->state == STATE_RUNNING;
+}
+
+int session_pid(const struct session *s)
+{
+	return s->pid;
+}
+
+/* ------------------------------------------------------------------ to the shell */
+
+static void ask(struct session *s, struct buf *out)
+{
+	if (s->transport == SESSION_CONTROL)
+		control_ask(s, out);
+	else if (s->transport == SESSION_TERMINAL)
+		terminal_ask(s, out);
+	else
+		framed_ask(s, out);
+	s->state = STATE_RUNNING;
+}
+
+bool session_is_known(const struct session *s)
+{
+	return strchr(s->flags, SCRIPT_KNOWN);
+}
+
+/*
+ * Where there may be a DEBUG trap it is put away first, and what it writes meanwhile is nobody's: it is to
+ * be heard of the user's commands alone.
+ */
+void session_ask_begin(const struct session *s, struct buf *out)
+{
+	buf_puts(out, ";{ ");
+	if (s->has_debug)
+		script_add(out, s,
+			   "@e=$? @D=$(\"$@k\" trap -p DEBUG);"
+			   "\"$@k\" trap - DEBUG;@s() { return $@e; };@s&&:;");
+}
+
+void session_ask_end(struct session *s, struct buf *out)
+{
+	bool bash = strchr(s->flags, SCRIPT_READS);
+
+	buf_puts(out, s->has_debug ? ";} >/dev/null " : ";} ");
+	script_add(out, s, bash ? LINE_RESET "\n" : "2>/dev/null\n");
+	s->line_reset = bash;
+}
+
+static const char *const scripts[] = {
+	[SESSION_CONTROL] = script_control,
+	[SESSION_FRAMED] = script_framed,
+	[SESSION_TERMINAL] = script_terminal,
+};
+
+int session_start(struct session *s, struct buf *out, struct warren_error *err)
+{
+	if (s->state != STATE_NEW)
+		return error_set(err, EBUSY, "the session has been started before");
+	script_add(out, s, scripts[s->transport]);
+	script_add(out, s, script_common);
+	if (s->transport == SESSION_TERMINAL) {
+		script_add(out, s, script_terminal_end);
+		terminal_begin(s, out);
+	}
+	script_add(out, s, "\"$@k\" true");
+	ask(s, out);
+	return out->failed ? error_errno(err, ENOMEM, "start a session") : 0;
+}
+
+static void add_quoted(struct buf *out, const char *text, size_t n)
+{
+	const char *quote;
+
+	while ((quote = memchr(text, '\'', n))) {
+		buf_add(out, text, (size_t)(quote - text));
+		buf_puts(out, "'\\''");
+		n -= (size_t)(quote - text) + 1;
+		text = quote + 1;
+	}
+	buf_add(out, text, n);
+}
+
+/* A function that the next command is not to be without: sets $? to what the last one left. */
+static void add_status(struct session *s, struct buf *out)
+{
+	/* Under -e a function that fails is too much of a risk; there $? is 0 in nearly all cases. */
+	if (s->exit_code == 0 || strchr(s->flags, 'e'))
+		return;
+	script_add(out, s, "@s() { return ");
+	buf_printf(out, "%d; };", s->exit_code);
+	script_add(out, s, "@s&&:;");
+}
+
+/*
+ * A line before the text, where there is need of one: what shows our own lines (-v, -x) is put
+ * back within the eval, and so is a DEBUG trap.
+ */
+static void add_prelude(struct session *s, struct buf *out)
+{
+	bool shows = strpbrk(s->flags, "vx");
+
+	if (!shows && !s->has_debug)
+		return;
+	buf_puts(out, "{ ");
+	if (shows) {
+		script_add(out, s, "\"$@k\" set -");
+		buf_printf(out, "%s%s;", strchr(s->flags, 'v') ? "v" : "",
+			   strchr(s->flags, 'x') ? "x" : "");
+	}
+	if (s->has_debug)
+		script_add(out, s, "\"$@k\" eval \"$@D\";");
+	add_status(s, out);
+	buf_puts(out, "} >/dev/null 2>&1\n");
+}
+
+/*
+ * As $'...' has it, in one line and in ASCII alone: a character is a byte then, whatever the
+ * locale. Not by printf(3): a stranger's text may be nothing else.
+ */
+static void add_escaped(struct buf *out, const char *text, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n;) {
+		size_t plain = i;
+		unsigned char c;
+
+		while (plain < n && (unsigned char)text[plain] < 0x80 &&
+		       text[plain] != '\'' && text[plain] != '\\' && text[plain] != '\n')
+			plain++;
+		buf_add(out, text + i, plain - i);
+		i = plain;
+		if (i == n)
+			break;
+		c = (unsigned char)text[i++];
+		if (c < 0x80)
+			buf_add(out, (const char[]){ '\\', c == '\n' ? 'n' : (char)c },
+				2);
+		else
+			buf_add(out,
+				(const char[]){ '\\', 'x', digits[c >> 4],
+						digits[c & 15] },
+				4);
+	}
+}
+
+/*
+ * A bash takes its script from a pipe by one read(2) for each byte, which is dear where system
+ * calls are. Its `read -N` does not, so that is how it gets a long text. Not under `set -a`,
+ * which would put the text into the environment of what it starts.
+ */
+static bool is_worth_reading(const struct session *s, size_t n)
+{
+	return s->transport == SESSION_FRAMED && n > LONG_TEXT &&
+	       strchr(s->flags, SCRIPT_READS) && !strchr(s->flags, 'a');
+}
+
+static void add_lines(struct session *s, struct buf *out, bool prelude, unsigned own)
+{
+	if (!s->line_reset && strchr(s->flags, SCRIPT_READS)) {
+		script_add(out, s, "\n{ :;} " LINE_RESET "\n");
+		s->line_reset = true;
+	}
+	/* There is one at least: after some syntax errors, bash takes the next word for an argument. */
+	for (int i = LINE_BASE + (int)own + prelude; i < 0; i++)
+		buf_puts(out, "\n");
+}
+
+/*
+ * Under -e a text may well end with a status that is no failure (`! true`), and eval's would be one. So
+ * what it ended with is noted within, by a line that a text without a here-document lets alone.
+ */
+static bool is_noted_within(const struct session *s, const char *text, size_t n)
+{
+	bool may = strchr(s->flags, 'e') || memmem(text, n, "set -", 5) ||
+		   memmem(text, n, "errexit", 7);
+
+	return may && n > 0 && !memmem(text, n, "<<", 2) && text[n - 1] != '\\';
+}
+
+static void add_beginning(struct session *s, struct buf *out, bool prelude)
+{
+	/* A shell that is not known has its beginning noted by a command. */
+	if (!session_is_known(s))
+		script_add(out, s, "@w=-;");
+	if (!prelude)
+		add_status(s, out);
+}
+
+/*
+ * A bash whose command dies of SIGINT writes a newline, as at a terminal, unless it is in a loop. So it is in
+ * one, of one round, if the text has no word that could tell.
+ */
+static bool is_in_loop(const struct session *s, const char *text, size_t n)
+{
+	return session_is_known(s) && strchr(s->flags, SCRIPT_READS) &&
+	       s->transport != SESSION_TERMINAL && !memmem(text, n, "break", 5) &&
+	       !memmem(text, n, "continue", 8);
+}
+
+static void add_eval_begin(struct session *s, struct buf *out, bool loop)
+{
+	if (loop)
+		script_add(out, s, "for @x in 1;do ");
+	else
+		buf_puts(out, s->transport == SESSION_CONTROL ? "{ " : "");
+}
+
+static void add_eval(struct session *s, struct buf *out)
+{
+	script_add(out, s, "\"$@k\" eval \"$@t");
+	if (s->transport == SESSION_TERMINAL)
+		script_add(out, s, "$@u");
+	buf_puts(out, "\"");
+}
+
+/*
+ * What the shell has of ours is away while the text runs; and it has begun. Each of two descriptors for results is
+ * put away by itself, or a bash that does not find the one again where it was would not look for the other.
+ */
+static void add_redirections(struct session *s, struct buf *out, bool loop)
+{
+	script_add(out, s, session_is_known(s) ? " 7>&\"${@w:=7}\" 7>&-" : " 7>&-");
+	if (s->transport != SESSION_CONTROL)
+		buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&- 6<&-" : " 8>&-");
+	buf_puts(out, loop ? ";done" : s->transport == SESSION_CONTROL ? ";}" : "");
+	if (s->transport == SESSION_CONTROL)
+		buf_puts(out, " 8>&-");
+}
+
+static void feed_read(struct session *s, const struct buf *text, bool prelude,
+		      struct buf *out)
+{
+	AUTO_BUF struct buf body = BUF_INIT(SESSION_OUT_MAX);
+
+	add_escaped(&body, text->data, text->len);
+	add_lines(s, out, prelude, 1);
+	script_add(out, s, "\"$@k\" read -ru6 -N");
+	buf_printf(out, "%zu", body.len);
+	script_add(out, s, " @t\n");
+	buf_add(out, body.data, body.len);
+	script_add(out, s, "\"$@k\" eval \"@t=\\$'$@t'\";");
+	out->failed |= body.failed;
+}
+
+/* Into @t, or, where all variables are exported and none can be taken back, right to eval. */
+static void feed_assigned(struct session *s, const struct buf *text, bool prelude,
+			  struct buf *out)
+{
+	bool bash = strchr(s->flags, SCRIPT_READS), exported = strchr(s->flags, 'a');
+
+	add_lines(s, out, prelude, 0);
+	if (exported && !bash)
+		return;
+	script_add(out, s, bash ? "@t=$'" : "@t='");
+	if (bash)
+		add_escaped(out, text->data ? text->data : "", text->len);
+	else
+		add_quoted(out, text->data ? text->data : "", text->len);
+	buf_puts(out, "';");
+	if (exported)
+		script_add(out, s, "\"$@k\" export -n @t;");
+}
+
+/* More parentheses than are closed, as far as counting tells. */
+static bool is_open(const char *text, size_t n)
+{
+	size_t open = 0, closed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		open += text[i] == '(';
+		closed += text[i] == ')';
+	}
+	return open > closed;
+}
+
+/*
+ * Before it runs, a subshell reads it as a whole: of several lines at a terminal, whose clients expect that, unless
+ * it is the text itself that makes them readable; and of a substitution that may have no end, since a bash
+ * 5.2 that reads one corrupts its memory.
+ */
+static bool is_tried_first(const struct session *s, const char *text, size_t n)
+{
+	if (!session_is_known(s) || !strchr(s->flags, SCRIPT_READS))
+		return false;
+	if (memmem(text, n, "$(", 2) && is_open(text, n))
+		return true;
+	return s->transport == SESSION_TERMINAL && memchr(text, '\n', n) &&
+	       !memmem(text, n, "extglob", 7);
+}
+
+static void feed_quoted(struct session *s, const char *text, size_t n, struct buf *out)
+{
+	AUTO_BUF struct buf all = BUF_INIT(SESSION_COMMAND_MAX + 1024);
+	bool literal = strchr(s->flags, 'a') && !strchr(s->flags, SCRIPT_READS), prelude,
+	     tried = is_tried_first(s, text, n), loop = is_in_loop(s, text, n);
+
+	if (memmem(text, n, "DEBUG", 5) && session_is_known(s) &&
+	    strchr(s->flags, SCRIPT_READS))
+		s->has_debug = true;
+	add_prelude(s, &all);
+	prelude = all.len > 0;
+	buf_add(&all, text, n);
+	if (is_noted_within(s, text, n))
+		script_add(&all, s, NOTED);
+	if (is_worth_reading(s, n))
+		feed_read(s, &all, prelude, out);
+	else
+		feed_assigned(s, &all, prelude, out);
+	if (tried)
+		script_add(out, s, "if @C;then ");
+	add_beginning(s, out, prelude);
+	add_eval_begin(s, out, loop);
+	if (literal) {
+		script_add(out, s, "\"$@k\" eval '");
+		add_quoted(out, all.data ? all.data : "", all.len);
+		buf_puts(out, "'");
+	} else {
+		add_eval(s, out);
+	}
+	add_redirections(s, out, loop);
+	if (tried)
+		script_add(out, s, ";else @w=s;fi");
+	out->failed |= all.failed;
+}
+
+/* The next word of @text, in @text[at, ret); it ends at a blank. */
+static size_t word_end(const char *text, size_t n, size_t at)
+{
+	while (at < n && !strchr(" \t", text[at]))
+		at++;
+	return at;
+}
+
+static size_t skip_blanks(const char *text, size_t n, size_t at)
+{
+	while (at < n && strchr(" \t", text[at]))
+		at++;
+	return at;
+}
+
+/*
+ * Where the name of a bash ends that the last line of @text puts in the shell's place: `exec bash`, `exec
+ * -l /bin/bash -l`. 0: it does not.
+ */
+static size_t find_exec(const char *text, size_t n)
+{
+	size_t at, end, name;
+
+	while (n > 0 && strchr(" \t\n", text[n - 1]))
+		n--;
+	at = n;
+	while (at > 0 && !strchr("\n;&|", text[at - 1]))
+		at--;
+	at = skip_blanks(text, n, at);
+	if (n - at < 5 || memcmp(text + at, "exec", 4) != 0 ||
+	    !strchr(" \t", text[at + 4]))
+		return 0;
+	at = skip_blanks(text, n, at + 4);
+	while (at < n && text[at] == '-')
+		at = skip_blanks(text, n, word_end(text, n, at));
+	end = word_end(text, n, at);
+	for (name = end; name > at && text[name - 1] != '/'; name--)
+		;
+	if (end - name != 4 || memcmp(text + name, "bash", 4) != 0)
+		return 0;
+	/* Options alone: with a script or a text it is no shell to be typed to. */
+	for (at = skip_blanks(text, n, end); at < n;
+	     at = skip_blanks(text, n, word_end(text, n, at)))
+		if (text[at] != '-' ||
+		    (at + 1 < n && text[at + 1] != '-' &&
+		     memchr(text + at, 'c', word_end(text, n, at) - at)))
+			return 0;
+	return end;
+}
+
+/*
+ * The bash that takes the shell's place knows nothing of us. It finds at its terminal what the first one was
+ * told, and that the command is done. (If there is none after all, the first is told once more.)
+ */
+static void type_ahead(struct session *s, struct buf *out)
+{
+	script_add(out, s, script_terminal);
+	script_add(out, s, "set +m\n");
+	script_add(out, s, script_common);
+	script_add(out, s, script_terminal_end);
+	script_add(out, s, "{ @e=0 @w=d0 @a='");
+	buf_add(out, s->marker, HALF_LEN);
+	script_add(out, s, "' @b=");
+	buf_puts(out, s->marker + HALF_LEN);
+	script_add(out, s, " @n=");
+	buf_printf(out, "%ju", (uintmax_t)s->serial);
+	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
+}
+
+static void feed_typed(struct session *s, const char *text, size_t n, struct buf *out)
+{
+	AUTO_BUF struct buf prelude = BUF_INIT(1024), noted = BUF_INIT(256);
+	bool tried = is_tried_first(s, text, n);
+	size_t exec = find_exec(text, n);
+
+	add_prelude(s, &prelude);
+	script_add(out, s, "\n{ @t= @u=;} 2>/dev/null\n");
+	terminal_type(s, out, prelude.data ? prelude.data : "", prelude.len);
+	terminal_type(s, out, text, exec);
+	if (exec > 0) /* which would draw what is typed */
+		terminal_type(s, out, " --noediting", strlen(" --noediting"));
+	terminal_type(s, out, text + exec, n - exec);
+	if (is_noted_within(s, text, n)) {
+		script_add(&noted, s, NOTED);
+		terminal_type(s, out, noted.data ? noted.data : "", noted.len);
+	}
+	terminal_begin(s, out);
+	if (tried)
+		script_add(out, s, "if @C;then ");
+	add_beginning(s, out, prelude.len > 0);
+	add_eval(s, out);
+	add_redirections(s, out, false);
+	if (tried)
+		script_add(out, s, ";else @w=s;fi");
+	out->failed |= prelude.failed || noted.failed;
+}
+
+int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
+		 uint64_t *ret_serial, struct warren_error *err)
+{
+	if (s->state == STATE_RUNNING)
+		return error_set(err, EBUSY, "the session is running a command");
+	if (s->state != STATE_IDLE)
+		return error_set(err, EPIPE, "the session has ended");
+	if (n > SESSION_COMMAND_MAX)
+		return error_set(err, E2BIG,
+				 "a command may have %u bytes, this one has %zu",
+				 SESSION_COMMAND_MAX, n);
+	if (memchr(text, '\0', n))
+		return error_set(err, EINVAL, "a command cannot hold a NUL byte");
+
+	s->serial++;
+	if (s->transport == SESSION_TERMINAL)
+		feed_typed(s, text, n, out);
+	else
+		feed_quoted(s, text, n, out);
+	ask(s, out);
+	if (s->transport == SESSION_TERMINAL && find_exec(text, n) > 0)
+		type_ahead(s, out);
+	*ret_serial = s->serial;
+	return out->failed ? error_errno(err, ENOMEM, "quote a command") : 0;
+}
+
+/* ---------------------------------------------------------------- from the shell */
+
+void session_output(struct session *s, enum session_stream stream, const void *data,
+		    size_t n)
+{
+	/* What was typed is no output, nor what the shell prompts with between commands. */
+	if (s->transport == SESSION_TERMINAL &&
+	    (s->state == STATE_IDLE ||
+	     (s->state == STATE_RUNNING && !s->frames[0].begun)))
+		return;
+	if (s->greeted && n > 0)
+		s->events->output(s->arg, stream, data, n);
+}
+
+/* No good can come from it any more. */
+static int broken(struct session *s, const char *what, struct warren_error *err)
+{
+	s->state = STATE_LEAVING;
+	return error_set(err, EPROTO, "the session's shell sent %s", what);
+}
+
+ssize_t session_collect(struct session *s, const char *data, size_t n,
+			struct warren_error *err)
+{
+	const char *end = memchr(data, '\0', n);
+	size_t used = end ? (size_t)(end - data) : n;
+
+	buf_add(&s->record, data, used);
+	if (s->record.failed)
+		return broken(s, "too long a result", err);
+	s->have_record = end;
+	return (ssize_t)(end ? used + 1 : used);
+}
+
+/* Cut the next word off: it ends at the first blank, and may be empty. */
+static char *next_word(char **rest)
+{
+	char *word = *rest, *blank = word ? strchr(word, ' ') : NULL;
+
+	if (blank)
+		*blank = '\0';
+	*rest = blank ? blank + 1 : NULL;
+	return word;
+}
+
+static bool to_number(const char *word, uint64_t max, uint64_t *ret)
+{
+	struct warren_error ignored;
+
+	return word && parse_u64(word, max, ret, &ignored) >= 0;
+}
+
+static bool judge(const char *progress, uint64_t status, bool early,
+		  struct session_result *r)
+{
+	uint64_t code = status;
+
+	switch (*progress) {
+	case '\0':
+		r->outcome = r->serial == 0 ? SESSION_READY : SESSION_SYNTAX;
+		break;
+	case '-':
+		/* At a terminal the prompt says so of what an error ended. */
+		r->outcome = early ? SESSION_ABORTED : SESSION_DONE;
+		break;
+	case 'i':
+	case 'I':
+		r->outcome = SESSION_INTERRUPTED;
+		code = EXIT_INTERRUPTED;
+		break;
+	case 'd':
+		r->outcome = SESSION_DONE;
+		if (!to_number(progress + 1, 255, &code))
+			return false;
+		break;
+	default:
+		return false;
+	}
+	r->exit_code = (int)code;
+	return true;
+}
+
+static void remember_job(struct session *s, int pid)
+{
+	size_t n = s->n_jobs < JOBS_MAX ? s->n_jobs : JOBS_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		if (s->jobs[i] == pid)
+			return;
+	s->jobs[s->n_jobs++ % JOBS_MAX] = pid;
+}
+
+/* Does it begin with what only the report of the command that runs can know? */
+static bool is_of_this_command(const struct session *s, const char *word)
+{
+	uint64_t serial;
+
+	if (s->transport == SESSION_CONTROL)
+		return word && strcmp(word, s->key) == 0;
+	return to_number(word, UINT64_MAX, &serial) && serial == s->serial;
+}
+
+/* A command at a terminal knows the marker that says so: it can claim that, and no success. */
+static bool may_claim(const struct session *s, const struct session_result *r)
+{
+	return !s->frames[0].early ||
+	       (r->outcome == SESSION_ABORTED && r->exit_code != 0);
+}
+
+static bool parse_record(struct session *s, struct session_result *r)
+{
+	char *rest = s->record.data, *job, *flags, *progress;
+	uint64_t status, job_pid, pid;
+
+	if (!is_of_this_command(s, next_word(&rest)) ||
+	    !to_number(next_word(&rest), 255, &status))
+		return false;
+	r->serial = s->serial;
+	progress = next_word(&rest);
+	job = next_word(&rest);
+	if (!to_number(next_word(&rest), INT32_MAX, &pid))
+		return false;
+	flags = next_word(&rest);
+	if (!rest || !judge(progress, status, s->frames[0].early, r) || !may_claim(s, r))
+		return false;
+
+	r->cwd = rest;
+	if (to_number(job, INT32_MAX, &job_pid))
+		remember_job(s, (int)job_pid);
+	(void)snprintf(s->flags, sizeof(s->flags), "%.*s", FLAGS_MAX - 1, flags);
+	s->pid = (int)pid;
+	s->exit_code = r->exit_code;
+	return true;
+}
+
+int session_take_record(struct session *s, struct warren_error *err)
+{
+	struct session_result r = { 0 };
+
+	s->have_record = false;
+	if (s->state != STATE_RUNNING)
+		return broken(s, "a result of nothing", err);
+	if (s->record.len == 0 || !parse_record(s, &r))
+		return broken(s, "a result that does not add up", err);
+	s->state = STATE_IDLE;
+	s->greeted = true;
+	s->events->result(s->arg, &r);
+	s->record.len = 0;
+	return 0;
+}
+
+int session_on_bytes(struct session *s, enum session_stream stream, const void *data,
+		     size_t n, struct warren_error *err)
+{
+	/* What an `exec`ed program writes, or a job that outlives the shell. */
+	if (s->state != STATE_RUNNING && s->state != STATE_IDLE) {
+		if (stream != SESSION_RESULTS)
+			session_output(s, stream, data, n);
+		return 0;
+	}
+	if (s->transport == SESSION_CONTROL)
+		return control_on_bytes(s, stream, data, n, err);
+	if (stream == SESSION_RESULTS)
+		return broken(s, "something on a stream that it does not have", err);
+	return framed_on_bytes(s, stream, data, n, err);
+}
+
+void session_on_eof(struct session *s, enum session_stream stream)
+{
+	if (stream == SESSION_RESULTS && session_alive(s))
+		s->state = STATE_LEAVING;
+}
+
+void session_on_exit(struct session *s, int exit_code)
+{
+	struct session_result r = {
+		.serial = s->serial,
+		.outcome = SESSION_ENDED,
+		.exit_code = exit_code,
+	};
+
+	if (s->state == STATE_ENDED)
+		return;
+	framed_flush(s);
+	s->state = STATE_ENDED;
+	s->events->result(s->arg, &r);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shellproto.h - a stateful shell: commands in, results out, by any means of moving bytes
+ *
+ * A session is a shell of the image's own that is given one command after another and keeps
+ * its state between them: directory, variables, functions, options, jobs. This is the
+ * protocol alone. Whoever uses it starts the process, moves the bytes and measures the time.
+ *
+ *	session_new -> ( start argv, write session_start() ) ->
+ *		( session_feed -> write -> session_on_bytes ... result )* -> session_on_exit
+ *
+ * Two transports:
+ *
+ * SESSION_CONTROL, where the shell can be given descriptors. It reads its commands from
+ * SESSION_COMMAND_FD (a pipe) and writes results to SESSION_RESULT_FD (a pipe, stream 3);
+ * stdin, stdout and stderr belong to the commands. The pipe behind SESSION_COMMAND_FD must be
+ * one that the shell's user may open again by way of /proc (fchmod(2) it to 0444). Whoever
+ * reads must hand over what stdout and stderr hold before the result that came after it.
+ *
+ * SESSION_FRAMED, where there are stdin, stdout and stderr only. Commands go to stdin; a
+ * marker of 128 random bits, new for each command, ends its output on both streams. Commands
+ * have /dev/null for stdin.
+ *
+ * SESSION_TERMINAL, where there is a terminal, for programs that want one: bash alone, with the
+ * startup files of an interactive one. Commands are typed, as lines that no terminal is too
+ * small for, and a marker begins and ends what the terminal shows of a command: stdout and
+ * stderr in one, as the one stream SESSION_STDOUT. What a command reads is what is typed while
+ * it runs.
+ *
+ * Who can say what the result is: the shell, at the end of the command. What a result is known by
+ * is new for each command and stands in the command's own line, which the shell has parsed before
+ * the command begins; it is in no variable, no history and no descriptor while the command runs. So
+ * neither the text of the command nor a process that it started can end it early, or answer
+ * for it or for a later one. There are three exceptions. A process that the kernel lets trace the
+ * shell (of the same user: ptrace(2), /proc/PID/mem, /proc/PID/fd) can make it say anything.
+ * Text that the shell itself runs can choose its own end, as by `exit`, and, as by a DEBUG trap, that of
+ * commands after it. At a terminal the text can claim that an error stopped it, and a
+ * process that was left behind can read from the terminal what is typed next.
+ *
+ * In all, the command and what it starts have no descriptor of ours: the shell opens its
+ * script by itself, close-on-exec, and puts the others away for the time of a command. The
+ * numbers 6, 7 and 8 are ours: a command may use them, but they do not last.
+ *
+ * A command means what it would if its lines were typed, one after the other, at a prompt of the shell:
+ *
+ *	- a line is read, then done, then the next one is read. So what a line changes (an alias,
+ *	  `shopt -s extglob`) is so for the next. A line that cannot be read is the end of the
+ *	  command (SESSION_SYNTAX), and what was before it has run. At a terminal, whose clients
+ *	  expect it, all lines are looked at first, and nothing runs.
+ *	- an error that would end a script (an unset variable under `set -u`, ${x?}, an
+ *	  assignment to a readonly variable) ends its line, in a shell that is not bash the
+ *	  command; never the shell.
+ *	- `exit`, `exec`, and a failure under `set -e` end the shell as they do anywhere:
+ *	  SESSION_ENDED, with its exit code. So does `return` outside of a function where the
+ *	  shell is not bash. At a terminal, `exec bash` at the end of a command puts another one in its place.
+ *	- what is open at the end of the text (a here-document, a backslash) ends with it. Errors
+ *	  count lines from its first. A DEBUG trap is heard of its own commands; it runs once or
+ *	  twice more at the end, without being heard.
+ *
+ * and differs from that in this: SIGINT has a trap of ours, which `trap` shows and without which an
+ * interrupt ends the shell; `set -x` shows one level more; `set -n` in a shell that is not bash is obeyed: nothing
+ * runs after it, results included, and the session can only be ended. A command that closes descriptors
+ * which it did not open may close those of the shell: one alone is survived where there is a control
+ * transport, more end the shell.
+ *
+ * Whatever comes out of the shell is untrusted: lengths are bounded, nothing is believed but
+ * what one's own command could have said anyway.
+ */
+#ifndef SHELLPROTO_SHELLPROTO_H
+#define SHELLPROTO_SHELLPROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#define SESSION_COMMAND_FD  6 /* the shell reads: what session_start() and _feed() wrote */
+#define SESSION_RESULT_FD   7 /* the shell writes: stream SESSION_RESULTS */
+#define SESSION_COMMAND_MAX (16U << 20)
+/* What a shell that cannot be used says so with, instead of getting ready. */
+#define SESSION_EXIT_REFUSED 121
+#define SESSION_OUT_MAX      (4 * SESSION_COMMAND_MAX + 65536) /* a command, quoted */
+
+enum session_transport {
+	SESSION_CONTROL,
+	SESSION_FRAMED,
+	SESSION_TERMINAL,
+};
+
+/* In order of preference: start the first; where there is no such program, the next. */
+enum session_shell {
+	SESSION_BASH,
+	SESSION_SH,
+	SESSION_SHELL_MAX,
+};
+
+enum session_stream {
+	SESSION_STDOUT = 1,
+	SESSION_STDERR = 2,
+	SESSION_RESULTS = 3,
+};
+
+enum session_outcome {
+	SESSION_READY,  /* serial 0: the shell has started and can be fed */
+	SESSION_DONE,   /* ran to its end */
+	SESSION_SYNTAX, /* a line of it is no valid shell; stderr says which and why */
+	SESSION_ABORTED, /* at a terminal: an error of the shell's stopped it; it says which */
+	SESSION_INTERRUPTED, /* a SIGINT stopped it; exit_code is 130 */
+	SESSION_ENDED,       /* the shell is gone; exit_code is how */
+	SESSION_OUTCOME_MAX,
+};
+
+extern const char *const session_outcome_names[SESSION_OUTCOME_MAX];
+
+struct session_result {
+	uint64_t serial;
+	enum session_outcome outcome;
+	int exit_code;
+	const char *cwd; /* as the shell names it; any byte but NUL. NULL: ENDED */
+};
+
+/* Called from session_on_bytes() and session_on_exit(). */
+struct session_events {
+	/* Of a command, or, between commands, of a job in the background. */
+	void (*output)(void *arg, enum session_stream stream, const void *data, size_t n);
+	void (*result)(void *arg, const struct session_result *r);
+};
+
+struct session;
+
+/* What to start, NULL-terminated. argv[0] is to be looked for in PATH. */
+const char *const *session_argv(enum session_transport transport,
+				enum session_shell shell);
+
+int session_new(enum session_transport transport, const struct session_events *events,
+		void *arg, struct session **ret, struct warren_error *err);
+/*
+ * Our names in the shell begin with a word that is random, or made of @id (letters and
+ * digits): with the same one a session can be taken up by another process.
+ */
+void session_name(struct session *s, const char *id);
+/*
+ * What a result is known by (a marker; on the control transport a key) is random, or made by @make,
+ * which then returns the same for the same @serial, and nothing that a command could foresee: so
+ * another process that takes the session up knows what the shell will say. With session_new()'s arg.
+ */
+#define SESSION_MARKER_SIZE 16
+void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
+						     uint8_t ret[SESSION_MARKER_SIZE]));
+/*
+ * Instead of session_start(), after session_markers(): the shell runs, @serial commands were fed to it, and the result of
+ * the last is still to come, or to be handed over again.
+ */
+void session_resume(struct session *s, uint64_t serial);
+/* Of the control transport: is @record (of SESSION_RESULTS) one of the command that runs? */
+bool session_is_result(const struct session *s, const char *record, size_t n);
+struct session *session_free(struct session *s);
+void session_freep(struct session **s);
+
+/* What the shell is told first, added to @out. Its answer is the result with serial 0. */
+int session_start(struct session *s, struct buf *out, struct warren_error *err);
+
+/*
+ * One command, added to @out in the form in which it is written to the shell. Returns 0 with
+ * its serial; -EBUSY while another runs, -EPIPE when the shell takes no more, -EINVAL for a
+ * NUL byte, -E2BIG.
+ */
+int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
+		 uint64_t *ret_serial, struct warren_error *err);
+
+/* Bytes that came from the shell. -EPROTO: no shell of ours said that; end the process. */
+int session_on_bytes(struct session *s, enum session_stream stream, const void *data,
+		     size_t n, struct warren_error *err);
+/*
+ * SESSION_RESULTS ended: by `exec program`, or because the command closed what it did not
+ * open. Nothing can be fed any more; the result comes with the exit of the process.
+ */
+void session_on_eof(struct session *s, enum session_stream stream);
+/* The process ended, after all of its output: what was running has its result now. */
+void session_on_exit(struct session *s, int exit_code);
+
+bool session_running(const struct session *s); /* a command, or the start */
+bool session_alive(const struct session *s);   /* can be fed, now or after what runs */
+int session_pid(const struct session *s);      /* as it is inside; 0: not known yet */
+
+/*
+ * Stopping a command, by an interrupt or a timeout, while the shell and the jobs of earlier
+ * commands live on. Take the steps in order, with some time after each for the result to
+ * come; repeat the first one a few times, because a shell between two commands of a function
+ * needs more than one SIGINT. A command that installed a trap for INT decides by itself what
+ * the first step does.
+ */
+enum session_step {
+	SESSION_STEP_INTERRUPT, /* SIGINT: the shell too, which drops the rest of the command */
+	SESSION_STEP_KILL,     /* SIGKILL: what was not started in the background */
+	SESSION_STEP_KILL_ALL, /* SIGKILL: all that the command started */
+	SESSION_STEP_END,      /* SIGKILL: the shell. The session ends */
+	SESSION_STEP_MAX,
+};
+
+/* A process of the exec, the shell included; from /proc/<pid>/stat and status. */
+struct session_process {
+	int pid, ppid;
+	uint64_t start;   /* field 22 of stat: ticks since the machine started */
+	bool ignores_int; /* bit 1 of SigIgn: as the shell starts what ends in & */
+};
+
+/*
+ * Which of @procs to signal at @step: their pids go to @pids (room for @n), the signal to
+ * *@ret_signal; returns how many. @since is the time in ticks when the command was fed: older
+ * ones are jobs of earlier commands, and so is what the shell reported as such ($!).
+ */
+size_t session_victims(const struct session *s, enum session_step step, uint64_t since,
+		       const struct session_process *procs, size_t n, int *pids,
+		       int *ret_signal);
+/*
+ * The same as a script for `sh -c`, where processes can be reached by another exec only. It
+ * needs /proc and nothing but the shell, and does not see what has left the shell's tree.
+ */
+void session_stop_script(const struct session *s, enum session_step step,
+			 struct buf *out);
+
+#endif /* SHELLPROTO_SHELLPROTO_H */

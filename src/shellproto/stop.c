@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stop.c - whom to signal so that a command ends and the shell does not
+ *
+ * Without a terminal nothing but the tree tells a command's processes from the shell and from
+ * the jobs of earlier commands. Kept are: the shell; what is older than the command; what the
+ * shell named as a job ($!) after an earlier command; and whatever descends from one of
+ * those, the shell excepted. What a shell starts with & ignores SIGINT, which the second step
+ * uses to spare the jobs of the command itself: a server it started and then waited for.
+ *
+ * The shell comes first: it is to know that it is interrupted when it finds its child gone, or
+ * it goes on with what comes after.
+ */
+#include <signal.h>
+
+#include "shellproto/shellproto_internal.h"
+
+static const struct {
+	int signal;
+	bool shell;    /* the shell as well */
+	bool others;   /* the command's processes */
+	bool ignoring; /* those too that ignore SIGINT */
+} steps[] = {
+	[SESSION_STEP_INTERRUPT] = { SIGINT, true, true, true },
+	[SESSION_STEP_KILL] = { SIGKILL, false, true, false },
+	[SESSION_STEP_KILL_ALL] = { SIGKILL, false, true, true },
+	[SESSION_STEP_END] = { SIGKILL, true, false, false },
+};
+
+_Static_assert(ARRAY_SIZE(steps) == SESSION_STEP_MAX, "a step is missing");
+
+static size_t n_jobs(const struct session *s)
+{
+	return s->n_jobs < JOBS_MAX ? s->n_jobs : JOBS_MAX;
+}
+
+static bool is_job(const struct session *s, int pid)
+{
+	for (size_t i = 0; i < n_jobs(s); i++)
+		if (s->jobs[i] == pid)
+			return true;
+	return false;
+}
+
+static const struct session_process *find(const struct session_process *procs, size_t n,
+					  int pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (procs[i].pid == pid)
+			return &procs[i];
+	return NULL;
+}
+
+/* Up the tree to the shell, or out of the exec; bounded, as a table may hold a circle. */
+static bool is_kept(const struct session *s, uint64_t since,
+		    const struct session_process *procs, size_t n,
+		    const struct session_process *p)
+{
+	for (size_t i = 0; p && p->pid != s->pid && i <= n; i++) {
+		if (p->start < since || is_job(s, p->pid))
+			return true;
+		p = find(procs, n, p->ppid);
+	}
+	return false;
+}
+
+size_t session_victims(const struct session *s, enum session_step step, uint64_t since,
+		       const struct session_process *procs, size_t n, int *pids,
+		       int *ret_signal)
+{
+	size_t count = 0;
+
+	*ret_signal = steps[step].signal;
+	if (steps[step].shell && find(procs, n, s->pid))
+		pids[count++] = s->pid;
+	for (size_t i = 0; i < n && steps[step].others; i++) {
+		const struct session_process *p = &procs[i];
+
+		if (p->pid != s->pid && (steps[step].ignoring || !p->ignores_int) &&
+		    !is_kept(s, since, procs, n, p))
+			pids[count++] = p->pid;
+	}
+	return count;
+}
+
+/*
+ * A comm can hold blanks, parentheses and newlines: what counts is behind the last ")". What
+ * ends while we look is passed over. None is signalled before all are known: one whose parent
+ * is gone has left the tree.
+ */
+static const char script[] =
+	/* clang-format off */
+	"all=\n"
+	"for d in /proc/[0-9]*; do\n"
+	"	p=${d#/proc/} q=${d#/proc/}\n"
+	"	[ \"$p\" != $$ ] && [ \"$p\" != $shell ] || continue\n"
+	"	while [ \"$q\" != $shell ]; do\n"
+	"		case \"$jobs\" in *\" $q \"*) continue 2;; esac\n"
+	"		stat=\n"
+	"		{ while read -r line; do stat=\"$stat $line\"; done </proc/$q/stat; } 2>/dev/null\n"
+	"		stat=${stat##*) }\n"
+	"		q=${stat#? } q=${q%% *}\n"
+	"		case $q in 0 | 1 | '' | *[!0-9]*) continue 2;; esac\n"
+	"	done\n"
+	"	if [ $ignoring = 0 ]; then\n"
+	"		mask=\n"
+	"		{ while read -r key value; do\n"
+	"			case $key in SigIgn:) mask=$value;; esac\n"
+	"		done <$d/status; } 2>/dev/null\n"
+	"		case $mask in *[2367abef]) continue;; esac\n"
+	"	fi\n"
+	"	all=\"$all $p\"\n"
+	"done\n"
+	"[ $others = 1 ] || all=\n"
+	"[ $self = 0 ] || all=\"$shell $all\"\n"
+	"[ -z \"$all\" ] || kill -$signal $all 2>/dev/null\n"
+	"exit 0\n";
+/* clang-format on */
+
+void session_stop_script(const struct session *s, enum session_step step, struct buf *out)
+{
+	buf_printf(out, "shell=%d signal=%d self=%d others=%d ignoring=%d jobs=' ",
+		   s->pid, steps[step].signal, steps[step].shell, steps[step].others,
+		   steps[step].ignoring);
+	for (size_t i = 0; i < n_jobs(s); i++)
+		buf_printf(out, "%d ", s->jobs[i]);
+	buf_puts(out, "'\n");
+	buf_puts(out, script);
+}

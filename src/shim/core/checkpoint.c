@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint.c - a sandbox that is saved: its memory in a file of ours, and nothing of it runs
+ *
+ * The file has no name. It is the shim's alone, on the disk where the images are, and goes when
+ * the sandbox goes on, or with the shim, whatever ends that: nothing is left for
+ * anybody to remove. What else must outlive the sandbox's processes (place.held) the shim has
+ * open, too.
+ *
+ *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
+ *
+ * What fails leads back; or, when the platform has lost the sandbox by it (-EREMOTEIO), to its
+ * end. All of it is done by the worker of files, in a process below it that may take its time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "shim/core/shell_pool.h"
+#include "shim/core/file_copy.h"
+#include "shim/core/workers.h"
+
+#define RESTORE_STEPS 3 /* of a restore, each of which may take all of the patience */
+
+static enum phase {
+	AWAKE,
+	SAVING,
+	SAVED,
+	WAKING
+} phase;
+static int image = -1; /* from SAVING on */
+
+/* Who comes while it is under way takes it for saved: to resume what runs is no mistake. */
+static void move(enum phase to)
+{
+	phase = to;
+	init.saved = to != AWAKE;
+}
+
+bool save_is_away(void)
+{
+	return phase != AWAKE;
+}
+
+/* ------------------------------------------------------------------- the loop's side */
+
+static void refuse(int c, uint32_t seq, struct warren_error *err)
+{
+	reply_why = err->msg;
+	reply(c, seq, -err->code, PROTO_STAGE_REQUEST, -1);
+	reply_why = NULL;
+}
+
+/* Of the first exec that runs, the process inside; 0: none does, -1: it is not known. */
+static int find_exec(void)
+{
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && init.execs[i].pid > 0)
+			return child_target(&init.execs[i])->pid > 0
+				       ? child_target(&init.execs[i])->pid
+				       : -1;
+	return 0;
+}
+
+static int begin_save(int c, uint32_t seq, struct warren_error *err)
+{
+	int r;
+
+	image = open(place.state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (image < 0)
+		return error_errno(err, errno, "%s: make a file in '%s'", place.name,
+				   place.state_dir);
+	r = work_save(c, seq, WORK_SAVE, find_exec(), &image, 1);
+	if (r == 0) {
+		move(SAVING);
+		return 0;
+	}
+	(void)close(TAKE_FD(image));
+	return r == -EBUSY
+		       ? error_set(err, EBUSY,
+				   "%s: a file of the sandbox is being worked on: try "
+				   "again when that is done",
+				   place.name)
+		       : error_errno(err, -r, "%s: save the sandbox", place.name);
+}
+
+static int begin_restore(int c, uint32_t seq, struct warren_error *err)
+{
+	int fds[] = { image, place.held };
+	int r = work_save(c, seq, WORK_RESTORE, 0, fds, place.held >= 0 ? 2 : 1);
+
+	if (r < 0)
+		return error_errno(err, -r, "%s: restore the sandbox", place.name);
+	move(WAKING);
+	return 0;
+}
+
+/* What is as it is to be is fine. */
+void save_request(int c, const struct proto_save *msg)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool saving = msg->h.type == PROTO_SAVE;
+	int r = 0;
+
+	if (!place.platform->save)
+		r = error_set(&err, EOPNOTSUPP,
+			      "a checkpoint is not supported by backend '%s'",
+			      place.name);
+	else if (phase == SAVING || phase == WAKING)
+		r = error_set(&err, EBUSY, "%s: it is being %s", place.name,
+			      phase == SAVING ? "saved" : "restored");
+	else if (phase == (saving ? SAVED : AWAKE))
+		reply(c, msg->h.seq, 0, PROTO_STAGE_NONE, -1);
+	else
+		r = saving ? begin_save(c, msg->h.seq, &err)
+			   : begin_restore(c, msg->h.seq, &err);
+	if (r < 0)
+		refuse(c, msg->h.seq, &err);
+}
+
+static void settle(enum proto_type done, bool worked, const struct warren_error *why)
+{
+	bool saved = (done == PROTO_SAVE) == worked;
+
+	move(saved ? SAVED : AWAKE);
+	if (!saved)
+		(void)close(TAKE_FD(image));
+	if (why->code == EREMOTEIO)
+		sandbox_died(why);
+	else if (!saved && done == PROTO_RESTORE)
+		watch_start();
+	else if (!saved && watch_has_ended())
+		sandbox_died(NULL); /* it ended by itself, meanwhile */
+}
+
+void save_over(bool saving, const struct proto_reply *r, size_t size)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (size < sizeof(*r))
+		(void)error_errno(&why, EPROTO, "%s: save the sandbox", place.name);
+	else if (r->status < 0)
+		(void)error_set(&why, -r->status, "%.*s", (int)(size - sizeof(*r)),
+				(const char *)(r + 1));
+	settle(saving ? PROTO_SAVE : PROTO_RESTORE, why.code == 0, &why);
+}
+
+void save_died(bool saving, struct warren_error *ret_why)
+{
+	(void)error_set(
+		ret_why, EREMOTEIO,
+		"%s: the process that was to %s the sandbox died; the sandbox is lost",
+		place.name, saving ? "save" : "restore");
+	settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
+}
+
+/* ----------------------------------------------------------------- the worker's side */
+
+static int save(const struct work *w, int file, struct warren_error *err)
+{
+	int r = place.platform->savable(&place, w->pid, err);
+
+	return r < 0 ? r : place.platform->save(&place, file, err);
+}
+
+/* Tells how it went, as one struct warren_error. */
+static pid_t start(const struct work *w, const int *fds, size_t n_fds, int tell)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	if (w->kind == WORK_SAVE)
+		(void)save(w, fds[0], &err);
+	else
+		(void)place.platform->restore(&place, fds[0], n_fds > 1 ? fds[1] : -1,
+					      &err);
+	(void)fd_write_all(tell, &err, sizeof(err));
+	_exit(0);
+}
+
+void save_work(const struct work *w, int *fds, size_t n_fds)
+{
+	AUTO_BUF struct buf told = BUF_INIT(4 * sizeof(struct warren_error));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int ends[2] = { -1, -1 };
+	pid_t pid = -1;
+	int r = 0;
+
+	hand_release();
+	if (w->kind == WORK_SAVE && spool_tick())
+		r = error_set(
+			&err, EBUSY,
+			"%s: a file of the sandbox is open for writing: close it first",
+			place.name);
+	else if (n_fds == 0 || pipe2(ends, O_CLOEXEC) < 0)
+		r = error_errno(&err, n_fds == 0 ? EPROTO : errno, "%s: make a pipe",
+				place.name);
+	if (r == 0)
+		pid = start(w, fds, n_fds, ends[1]);
+	if (ends[1] >= 0)
+		(void)close(ends[1]);
+	if (r == 0 && pid < 0)
+		r = error_errno(&err, EAGAIN, "%s: start a process", place.name);
+	/* For as long as the file grows. A restore has its own patience, and undoes what it began. */
+	if (r == 0)
+		r = place_await(pid,
+				place_patience() *
+					(w->kind == WORK_RESTORE ? RESTORE_STEPS : 1),
+				ends[0], &told, -1, fds[0]);
+	if (err.code == 0 && r == 0 && told.len == sizeof(err))
+		(void)memcpy(&err, told.data, sizeof(err));
+	else if (err.code == 0)
+		(void)error_set(
+			&err, EREMOTEIO, "%s: it %s, and the sandbox is lost", place.name,
+			r == -ETIMEDOUT ? "takes too long" : "was killed over it");
+	if (ends[0] >= 0)
+		(void)close(ends[0]);
+	work_reply(w, -err.code, 0, -1, err.code ? err.msg : NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy_budget.c - the bytes of files on their way, counted by locks on a file of all shims */
+#include "shim/core/copy_budget.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "shim/core/shim.h"
+
+#define UNIT       (1ULL << 20) /* bytes that one byte of the file stands for */
+#define AREA       (1ULL << 24) /* of the file, for one shim */
+#define AREAS      (1ULL << 38)
+#define MEMORY_ALL (1ULL << 30) /* where files on their way are in memory */
+#define LOCKS_MAX  8192 /* that are counted: who finds more takes it for too much */
+#define WEIGHT     3    /* times what is left for others then, a sandbox may have */
+
+/* What a shim says of itself: each in a part of its area. */
+enum ledger_part {
+	LEDGER_BYTES,   /* on their way */
+	LEDGER_WRITTEN, /* of these: what the disk does not call free any more */
+	LEDGER_PARTS,
+};
+
+#define PART (AREA / LEDGER_PARTS)
+
+static uint64_t limit = ROOM_DEFAULT;
+static int ledger = -1;
+static uint64_t area, held[LEDGER_PARTS]; /* where our locks are; how long */
+
+void room_bound(uint64_t disk)
+{
+	limit = disk == 0 ? ROOM_DEFAULT : disk > ROOM_LEAST ? disk : ROOM_LEAST;
+}
+
+uint64_t room_limit(void)
+{
+	return limit;
+}
+
+void room_leave(void)
+{
+	if (ledger >= 0)
+		(void)close(TAKE_FD(ledger));
+}
+
+static int ledger_open(const char *dir)
+{
+	char path[4096];
+
+	if (ledger >= 0)
+		return 0;
+	if (snprintf(path, sizeof(path), "%s/copies.lock", dir) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	ledger = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (ledger < 0)
+		return -errno;
+	if (getrandom(&area, sizeof(area), 0) != sizeof(area))
+		abort(); /* so few bytes cannot fail on a kernel that has started */
+	area = area % AREAS * AREA;
+	(void)memset(held, 0, sizeof(held));
+	return 0;
+}
+
+static int ledger_set(enum ledger_part part, uint64_t units)
+{
+	uint64_t from = area + part * PART, has = held[part];
+	bool more = units > has;
+	struct flock l = { .l_type = more ? F_WRLCK : F_UNLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = (off_t)(from + (more ? has : units)),
+			   .l_len = (off_t)(more ? units - has : has - units) };
+
+	if (units == has)
+		return 0;
+	if (units >= PART)
+		return -EFBIG;
+	if (fcntl(ledger, F_OFD_SETLK, &l) < 0)
+		return -errno;
+	held[part] = units;
+	return 0;
+}
+
+/* Of the others' locks the kernel tells one at a time: what is on either side of it is asked for. */
+static void ledger_others(uint64_t sum[LEDGER_PARTS])
+{
+	struct {
+		off_t from, to; /* 0: for ever */
+	} todo[64] = { { 0, 0 } };
+	size_t n = 1;
+
+	(void)memset(sum, 0, LEDGER_PARTS * sizeof(*sum));
+	for (unsigned found = 0; n > 0; found++) {
+		off_t from = todo[--n].from, to = todo[n].to, end;
+		struct flock l = { .l_type = F_WRLCK,
+				   .l_whence = SEEK_SET,
+				   .l_start = from,
+				   .l_len = to ? to - from : 0 };
+
+		if (found == LOCKS_MAX || n + 2 > ARRAY_SIZE(todo)) {
+			sum[LEDGER_BYTES] = UINT64_MAX / 4;
+			return;
+		}
+		if (fcntl(ledger, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+			continue;
+		end = l.l_len ? l.l_start + l.l_len : 0;
+		sum[(uint64_t)l.l_start % AREA / PART] +=
+			UNIT * (l.l_len ? (uint64_t)l.l_len : AREA);
+		if (l.l_start > from) {
+			todo[n].from = from;
+			todo[n++].to = l.l_start;
+		}
+		if (end && (!to || end < to)) {
+			todo[n].from = end;
+			todo[n++].to = to;
+		}
+	}
+}
+
+int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
+	       struct warren_error *err)
+{
+	uint64_t room = MEMORY_ALL, others[LEDGER_PARTS], left;
+	struct statvfs fs;
+	int r;
+
+	if (bytes == 0 && ledger < 0)
+		return 0;
+	r = ledger_open(dir);
+	if (r == 0)
+		r = ledger_set(LEDGER_BYTES, (bytes + UNIT - 1) / UNIT);
+	if (r == 0)
+		r = ledger_set(LEDGER_WRITTEN, written / UNIT);
+	if (r < 0)
+		return error_errno(err, -r, "count the files on their way in '%s'", dir);
+	if (bytes == 0)
+		return 0;
+	if (bytes > limit)
+		return error_set(
+			err, EFBIG,
+			"%s: more than %" PRIu64
+			" MiB of files on their way at once, which is the most for "
+			"this sandbox: copy less at a time",
+			place.name, limit >> 20);
+	/* Of memory there is no such number, and it says 0 of 0. */
+	ledger_others(others);
+	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
+		room = (fs.f_bavail * fs.f_frsize + written + others[LEDGER_WRITTEN]) /
+		       4 * 3;
+	left = room > others[LEDGER_BYTES] ? room - others[LEDGER_BYTES] : 0;
+	if (bytes > left || bytes > WEIGHT * (left - bytes))
+		return error_set(err, ENOSPC,
+				 "%s: no room for a copy of it on the service's disk",
+				 place.name);
+	return 0;
+}

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec.c - an exec: a process of ours, in which the platform runs the command
+ *
+ * The platform knows how to run something; that it runs, and as which process, only
+ * somebody inside can say. So the command is started by the image's shell (scripts.h), whose
+ * first words come on stderr, in a line that begins with a mark that could not be
+ * foreseen; the line is read, byte by byte, before anybody else reads there, and the
+ * request is answered. What came before it are words of the platform's tool.
+ *
+ * The same mark is in the environment of the command, and so in that of all it starts:
+ * processes that have left their parents are found by it (exec_procs.c).
+ *
+ * An image without a shell has the command started by the platform alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "agent/core/spawn.h"
+#include "shim/core/shim.h"
+#include "shim/core/parse_ps.h"
+#include "shim/core/scripts.h"
+#include "shim/core/workers.h"
+#include "os/cgroup.h"
+#include "os/pidfd.h"
+
+#define HEAD_MAX      600
+#define HEAD_ALL      (1U << 20) /* bytes that a tool may say before the command begins */
+#define AT_ONCE       16384      /* of them, before others have their turn */
+#define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
+#define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
+
+/* What a slot of init's table has beside. */
+static struct extra {
+	struct target target;
+	int outcome;      /* where the platform says how it ended; -1 */
+	int aside;        /* the end of a stderr that nobody reads; -1 */
+	bool blocks;      /* the terminal is to block again when it was read */
+	uint64_t end_by;  /* ns: when its process is ended; 0: not at all */
+	uint64_t sign_by; /* ns: when we say that it is still starting */
+	bool asked;       /* it was asked to end */
+	bool oom;         /* it was killed for want of memory */
+	bool shared;      /* there was another beside it */
+	uint64_t kills;   /* for want of memory, before it */
+	char head[HEAD_MAX], why[HEAD_MAX];
+	size_t head_len, head_read;
+} extras[PROTO_EXECS_MAX];
+
+struct rlimit child_nofile;
+rlim_t child_most = RLIM_INFINITY;
+bool child_apart;
+
+/* Whose all that runs is, for who looks in environments; NULL: nobody does. */
+static const char *mark_box(void)
+{
+	static char text[sizeof(BOX_NAME) + 1 + ID_LEN];
+
+	if (!place.platform->outlived || child_apart)
+		return NULL;
+	(void)snprintf(text, sizeof(text), BOX_NAME "=%s", place.id);
+	return text;
+}
+
+static struct extra *extra_of(const struct exec *ex)
+{
+	return &extras[ex - init.execs];
+}
+
+void mark_make(char mark[MARK_LEN + 1])
+{
+	uint64_t bits[2];
+
+	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
+		abort(); /* so few bytes cannot fail on a kernel that has started */
+	(void)snprintf(mark, MARK_LEN + 1, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
+}
+
+const struct target *child_target(const struct exec *ex)
+{
+	return &extra_of(ex)->target;
+}
+
+/* -------------------------------------------------------------------- the child */
+
+/* From here on we are the command's: its streams, and nothing else of the shim's. */
+static void become_child(const int stdio[3], int outcome)
+{
+	sigset_t none;
+	int from[3];
+
+	(void)setsid();
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NAME, "warren-exec");
+	if (isatty(stdio[0]))
+		(void)ioctl(stdio[0], TIOCSCTTY, 0);
+	/* Above all that is about to be replaced: /dev/null may be one of those. */
+	outcome = fcntl(outcome, F_DUPFD_CLOEXEC, 16);
+	for (int i = 0; i < 3; i++)
+		from[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 16);
+	for (int i = 0; i < 3; i++)
+		if (dup2(from[i], i) < 0)
+			_exit(127);
+	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
+		_exit(127);
+	(void)setrlimit(RLIMIT_NOFILE, &child_nofile);
+	/* By the system call: two that posix_spawn(3) leaves ignored are the C library's own. */
+	for (int sig = 1; sig <= 64; sig++)
+		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void run_platform(const struct place_exec *e) __attribute__((noreturn));
+static void run_platform(const struct place_exec *e)
+{
+	struct place_exec mine = *e;
+
+	mine.outcome_fd = 3;
+	place.platform->exec(&place, &mine);
+}
+
+/* No shell begins the command: there is none, or the platform says itself all that it would. */
+static bool is_bare(void)
+{
+	return !inside.shell[0] || place.platform->tells_all;
+}
+
+static size_t count(char **list)
+{
+	size_t n = 0;
+
+	while (list[n])
+		n++;
+	return n;
+}
+
+static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+	__attribute__((noreturn));
+static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+{
+	size_t argc = count(p->argv), envc = count(p->env), n = 0;
+	const char **argv = calloc(argc + 8, sizeof(*argv));
+	const char **env = calloc(envc + 3, sizeof(*env));
+	char mark[MARK_LEN + 16], options[4] = "-";
+	struct place_exec e = {
+		.argv = argv,
+		.env = env,
+		.user = x->target.user[0] ? x->target.user : NULL,
+		.pty = p->tty >= 0,
+		.stdin_open = p->stdio[0] != init.null,
+	};
+
+	if (!argv || !env)
+		_exit(127);
+	(void)snprintf(mark, sizeof(mark), "WARREN_EXEC=%s", x->target.mark);
+	(void)memcpy(env, p->env, envc * sizeof(*env));
+	env[envc] = mark;
+	env[envc + 1] = mark_box();
+	if (!is_bare()) {
+		(void)snprintf(options, sizeof(options), "-%s%s",
+			       p->msg->flags & PROTO_SPAWN_MKCWD ? "m" : "",
+			       quiet ? "n" : "");
+		argv[n++] = inside.shell;
+		argv[n++] = "-c";
+		argv[n++] = script_start;
+		argv[n++] = "sh";
+		argv[n++] = x->target.mark;
+		argv[n++] = p->cwd;
+		argv[n++] = options;
+	} else {
+		e.cwd = p->cwd;
+		e.tell_start = true;
+	}
+	(void)memcpy(argv + n, p->argv, argc * sizeof(*argv));
+	run_platform(&e);
+}
+
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
+		  int outcome)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int stdio[3] = { in < 0 ? null : in, out < 0 ? null : out,
+			       errs < 0 ? null : errs };
+	const char *const env[] = { mark_box(), NULL };
+	struct place_exec e = {
+		.argv = argv, .env = env, .user = user, .stdin_open = in >= 0
+	};
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		become_child(stdio, outcome < 0 ? null : outcome);
+		if (child_most != RLIM_INFINITY) {
+			(void)setrlimit(RLIMIT_FSIZE,
+					&(struct rlimit){ child_most, child_most });
+			(void)signal(SIGXFSZ, SIG_IGN); /* it would dump core */
+		}
+		run_platform(&e);
+	}
+	if (null >= 0)
+		(void)close(null);
+	return pid < 0 ? -errno : pid;
+}
+
+/* ----------------------------------------------------------------------- starting */
+
+static unsigned count_terminals(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < init.n_execs; i++)
+		n += init.execs[i].used && init.execs[i].tty;
+	return n;
+}
+
+/*
+ * Like init's, but on our side: the command's user has no business with it. It is one of the
+ * machine's, so that the sandbox has as many as a native one, whose devpts has such a maximum,
+ * and the same error.
+ */
+long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
+{
+	struct winsize ws = { .ws_row = msg->rows, .ws_col = msg->cols };
+	AUTO_CLOSE int master = -1;
+	int unlock = 0, slave;
+
+	if (count_terminals() >= TERMINALS_MAX)
+		return -ENOSPC;
+	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return -errno;
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return -errno;
+	(void)ioctl(slave, TIOCSWINSZ, &ws);
+	*ret_master = TAKE_FD(master);
+	*ret_slave = slave;
+	return 0;
+}
+
+/* A pipe for a stderr that goes nowhere. */
+static int make_aside(struct plan *p, struct extra *x)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	(void)fcntl(ends[1], F_SETFL, O_WRONLY);
+	p->stdio[2] = p->theirs[p->n_theirs++] = ends[1];
+	x->aside = ends[0];
+	return fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
+}
+
+/* Where the first line is read: a descriptor of its own for what stderr is. */
+static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
+{
+	char name[32];
+	struct stat st;
+	int fd;
+
+	if (ex->tty) {
+		int flags = fcntl(ex->input, F_GETFL);
+
+		x->blocks = !(flags & O_NONBLOCK);
+		(void)fcntl(ex->input, F_SETFL, flags | O_NONBLOCK);
+		fd = fcntl(ex->input, F_DUPFD_CLOEXEC, 3);
+	} else if (ex->pipe[1] >= 0) {
+		fd = fcntl(ex->pipe[1], F_DUPFD_CLOEXEC, 3);
+	} else if (p->stdio[2] == init.null) {
+		return make_aside(p, x);
+	} else {
+		/* A pipe has its other end by way of /proc; who asked does not read yet. */
+		if (fstat(p->stdio[2], &st) < 0 || !S_ISFIFO(st.st_mode))
+			return -EOPNOTSUPP;
+		(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", p->stdio[2]);
+		fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/* Nobody else reads before that line is read. */
+static void hold_streams(struct exec *ex)
+{
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			watch_drop(ex->pipe[i]);
+	ex->held = true;
+}
+
+static void set_target(struct target *t, const struct proto_spawn *msg)
+{
+	*t = (struct target){ 0 };
+	mark_make(t->mark);
+	if (msg->uid != inside.uid || msg->gid != inside.gid)
+		(void)snprintf(t->user, sizeof(t->user), "%u:%u", msg->uid, msg->gid);
+}
+
+/* Of those who ran side by side nobody is to be told another's fate. */
+static void note_company(const struct exec *ex)
+{
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && init.execs[i].pid > 0 && &init.execs[i] != ex)
+			extras[i].shared = extra_of(ex)->shared = true;
+}
+
+long spawn_child(struct plan *p, struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+	bool quiet = p->stdio[2] == init.null && p->tty < 0;
+	int ends[2], head;
+	pid_t pid;
+
+	*x = (struct extra){ .outcome = -1, .aside = -1 };
+	if (place.memory >= 0)
+		(void)cgroup_kills(place.memory, &x->kills);
+	note_company(ex);
+	set_target(&x->target, p->msg);
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	x->outcome = ends[0];
+	ex->started = now();
+	ex->start_by = ex->started + (uint64_t)place_patience() * 1000000000;
+	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
+	pid = head < 0 ? head : fork();
+	if (pid == 0) {
+		become_child(p->stdio, ends[1]);
+		run_command(p, x, quiet);
+	}
+	if (pid < 0) {
+		long r = head < 0 ? head : -errno;
+
+		if (head >= 0)
+			(void)close(head);
+		(void)close(ends[1]);
+		(void)exec_status(ex, 0); /* closes what is open */
+		return r;
+	}
+	(void)close(ends[1]);
+	ex->pid = pid;
+	ex->start = head;
+	x->sign_by = ex->started + SIGN_NS;
+	hold_streams(ex);
+	return watch_add(head, WATCH_START, (unsigned)(ex - init.execs), 0);
+}
+
+static void forget_head(struct exec *ex, const struct extra *x)
+{
+	watch_drop(ex->start);
+	(void)close(ex->start);
+	ex->start = -1;
+	if (ex->tty && x->blocks)
+		(void)fcntl(ex->input, F_SETFL, O_RDWR);
+}
+
+static void refuse(struct exec *ex, struct extra *x, int code, enum proto_stage stage,
+		   const char *why)
+{
+	forget_head(ex, x);
+	ex->failed = true;
+	reply_why = why;
+	spawn_failed(ex, -code, stage);
+	reply_why = NULL;
+}
+
+static void accept_start(struct exec *ex, struct extra *x)
+{
+	forget_head(ex, x);
+	reply_with(ex->asker, ex->seq, ex, false);
+	if (ex->tty && ex->journal < 0) {
+		(void)close(ex->input);
+		ex->input = -1;
+	}
+	drain_resume(ex);
+}
+
+/* What the line says behind the mark. */
+static void judge(struct exec *ex, struct extra *x, const char *line)
+{
+	static const struct {
+		const char *word;
+		int code;
+		enum proto_stage stage;
+		const char *why;
+	} noes[] = {
+		{ "cwd", ENOENT, PROTO_STAGE_CWD, NULL },
+		{ "mkdir", EOPNOTSUPP, PROTO_STAGE_CWD, SCRIPT_LACKS " mkdir" },
+		{ "ENOENT", ENOENT, PROTO_STAGE_EXEC, NULL },
+		{ "EACCES", EACCES, PROTO_STAGE_EXEC, NULL },
+		{ "ENOEXEC", ENOEXEC, PROTO_STAGE_EXEC, NULL },
+	};
+	char *end;
+
+	if (strncmp(line, " ok ", 4) == 0) {
+		x->target.pid = (int)strtol(line + 4, &end, 10);
+		x->target.start = procs_start(end);
+		accept_start(ex, x);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(noes); i++) {
+		if (strncmp(line, " no ", 4) == 0 &&
+		    strcmp(line + 4, noes[i].word) == 0) {
+			refuse(ex, x, noes[i].code, noes[i].stage, noes[i].why);
+			return;
+		}
+	}
+	refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
+}
+
+/* A whole line: the one that is waited for? */
+static void take_line(struct exec *ex, struct extra *x)
+{
+	x->head[x->head_len] = '\0';
+	if (x->head_len > 0 && x->head[x->head_len - 1] == '\r')
+		x->head[x->head_len - 1] = '\0';
+	if (strncmp(x->head, x->target.mark, MARK_LEN) == 0)
+		judge(ex, x, x->head + MARK_LEN);
+	else if (x->head[0])
+		(void)strcpy(x->why, x->head);
+	x->head_len = 0;
+}
+
+/* The platform's own word on it, if there is one. */
+static bool read_outcome(struct extra *x, struct place_outcome *o)
+{
+	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
+}
+
+static void refuse_start(struct exec *ex, struct extra *x, struct place_outcome *o)
+{
+	o->err.msg[sizeof(o->err.msg) - 1] = '\0';
+	refuse(ex, x, o->code > 0 && o->code < 4096 ? o->code : EIO, PROTO_STAGE_EXEC,
+	       o->err.msg[0] ? o->err.msg : NULL);
+}
+
+/* It ended before anybody inside spoke. */
+static void never_spoke(struct exec *ex, struct extra *x)
+{
+	struct place_outcome o = { 0 };
+	char why[PROTO_WHY_MAX];
+
+	if (read_outcome(x, &o) && o.verdict == PLACE_NOT_STARTED) {
+		refuse_start(ex, x, &o);
+		return;
+	}
+	if (x->head_len > 0)
+		take_line(ex, x);
+	if (ex->start < 0)
+		return;
+	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
+		       ex->start_by == 0 ? "the command did not start in time"
+		       : x->why[0]       ? x->why
+					 : "it ended before the command began");
+	refuse(ex, x,
+	       ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EREMOTEIO, NULL),
+	       PROTO_STAGE_EXEC, why);
+}
+
+/* Without a shell: the platform tells, or nobody does. */
+static void bare_started(struct exec *ex, struct extra *x, bool over)
+{
+	struct place_outcome o = { 0 };
+
+	if (!place.platform->tells_start && !over) {
+		accept_start(ex, x);
+		return;
+	}
+	/* It may have said all that it had to say, and be over: then it did start. */
+	if (!read_outcome(x, &o)) {
+		if (over)
+			never_spoke(ex, x);
+	} else if (o.verdict == PLACE_NOT_STARTED) {
+		refuse_start(ex, x, &o);
+	} else {
+		x->target.pid = o.verdict == PLACE_STARTED && o.code > 0 ? o.code : 0;
+		accept_start(ex, x);
+	}
+}
+
+/* Nobody reads on; its end is told by never_spoke(). */
+static void said_too_much(struct exec *ex, struct extra *x, bool over)
+{
+	(void)strcpy(x->why, "the tool has much to say, and the command does not begin");
+	x->head_len = 0;
+	x->end_by = now();
+	if (over)
+		never_spoke(ex, x);
+	else
+		watch_drop(ex->start);
+}
+
+void spawn_started(struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+	bool over;
+
+	if (!ex->used || ex->start < 0)
+		return;
+	over = kill(ex->pid, 0) < 0; /* reaped: we are called for the last time */
+	if (is_bare()) {
+		bare_started(ex, x, over);
+		return;
+	}
+	for (unsigned i = 0; ex->start >= 0 && (i < AT_ONCE || over); i++) {
+		char c;
+		ssize_t n;
+
+		if (x->head_read >= HEAD_ALL) {
+			said_too_much(ex, x, over);
+			return;
+		}
+		x->head_read++;
+		n = read(ex->start, &c, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && !over)
+			return;
+		if (n <= 0) {
+			/* The end of its process is about to be told, and then it is clear. */
+			if (over)
+				never_spoke(ex, x);
+			else
+				watch_drop(ex->start);
+			return;
+		}
+		if (c == '\n' || x->head_len + 1 == sizeof(x->head))
+			take_line(ex, x);
+		else
+			x->head[x->head_len++] = c;
+	}
+}
+
+/* ------------------------------------------------------------------------- ending */
+
+/* By convention a shell, and who imitates one, tells of a signal by 128 and its number. */
+static int by_convention(int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	return code > 128 && code <= 128 + 31 ? code - 128 : status;
+}
+
+/*
+ * Whoever is killed because the first process of a pid namespace ends is killed while that is
+ * exiting: it is certain then, whatever the platform says of the sandbox at the moment.
+ */
+static bool is_ending(void)
+{
+	return place.first >= 0 && proc_is_ending(place.first);
+}
+
+/* Nobody can say how it would have ended; of want of memory, somebody can. */
+static bool is_lost(const struct extra *x, const struct place_outcome *o, bool told,
+		    int status)
+{
+	bool killed = told ? o->verdict == PLACE_SIGNALED && o->code == SIGKILL
+			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
+	uint64_t kills = 0;
+
+	/* Of whom nothing is told we have ended its tool, after the sandbox's own end. */
+	if (told ? o->verdict == PLACE_LOST : sandbox_is_dead())
+		return true;
+	if (!killed || (told && o->err.code == ENOMEM) ||
+	    !(sandbox_is_dead() || is_ending()))
+		return false;
+	return place.memory < 0 || cgroup_kills(place.memory, &kills) < 0 ||
+	       kills <= x->kills;
+}
+
+int exec_status(struct exec *ex, int status)
+{
+	struct extra *x = extra_of(ex);
+	struct place_outcome o = { 0 };
+	bool told = false;
+
+	while (read_outcome(x, &o))
+		told = o.verdict != PLACE_STARTED;
+	if (x->outcome >= 0)
+		(void)close(TAKE_FD(x->outcome));
+	if (x->aside >= 0)
+		(void)close(TAKE_FD(x->aside));
+	x->end_by = 0;
+	/* Whatever its tool makes of that. */
+	if (ex->timed_out)
+		return SIGKILL;
+	ex->gone = is_lost(x, &o, told, status);
+	if (told && o.verdict == PLACE_EXITED)
+		return (o.code & 0xff) << 8;
+	x->oom = told && o.verdict == PLACE_SIGNALED && o.err.code == ENOMEM;
+	if (told && o.verdict == PLACE_SIGNALED)
+		return o.code & 0x7f;
+	return told ? 127 << 8 : by_convention(status);
+}
+
+/* As soon as those inside are dead it ends by itself; if nobody could reach them, by us. */
+void child_end(struct exec *ex)
+{
+	struct extra *x = extra_of(ex);
+
+	if (x->end_by == 0 || x->end_by > now() + GRACE_NS)
+		x->end_by = now() + GRACE_NS;
+}
+
+void child_spare(struct exec *ex)
+{
+	if (ex && ex->pid > 0)
+		extra_of(ex)->end_by = now() + SIGNAL_SECS * 1000000000ULL;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+uint64_t child_next(void)
+{
+	uint64_t soonest = 0;
+
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		const struct exec *ex = &init.execs[i];
+
+		if (!ex->used)
+			continue;
+		soonest = sooner(soonest, extras[i].end_by);
+		soonest = sooner(soonest, ex->start >= 0 ? extras[i].sign_by : 0);
+	}
+	return soonest;
+}
+
+static void end_process(struct exec *ex, struct extra *x)
+{
+	(void)kill(-ex->pid, x->asked ? SIGKILL : SIGTERM);
+	(void)kill(ex->pid, x->asked ? SIGKILL : SIGTERM);
+	x->asked = true;
+	x->end_by = now() + GRACE_NS;
+}
+
+void child_deadlines(void)
+{
+	uint64_t t = now();
+
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		struct exec *ex = &init.execs[i];
+		struct extra *x = &extras[i];
+
+		if (!ex->used || ex->pid == 0)
+			continue;
+		if (x->end_by && x->end_by <= t)
+			end_process(ex, x);
+		if (ex->start >= 0 && x->sign_by <= t) {
+			reply(ex->asker, ex->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+			x->sign_by = t + SIGN_NS;
+		}
+	}
+}
+
+/* ------------------------------------------------------------- what init has, and we do not */
+
+long group_make(struct exec *ex UNUSED, int *own UNUSED, int *n_own UNUSED)
+{
+	return 0;
+}
+
+long group_limit(struct exec *ex UNUSED, const struct proto_spawn *msg)
+{
+	return msg->memory || msg->cpu_millis || msg->pids ? -EOPNOTSUPP : 0;
+}
+
+void group_leave(struct exec *ex UNUSED)
+{
+}
+
+/* One that was not killed may still have lost a child, if there was nobody else to lose it. */
+static uint32_t kills_since(const struct extra *x, int status)
+{
+	uint64_t n = 0;
+
+	if (place.memory < 0 || cgroup_kills(place.memory, &n) < 0 || n <= x->kills ||
+	    (x->shared && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)))
+		return 0;
+	return (uint32_t)(n - x->kills);
+}
+
+/* The kernel's account is that of our process; of what runs inside nothing is known. */
+void group_account(const struct exec *ex, struct proto_exited *out)
+{
+	const struct extra *x = extra_of(ex);
+
+	out->oom_kills = x->oom ? 1 : kills_since(x, out->status);
+	out->user_usec = out->system_usec = out->max_memory = WARREN_UNKNOWN;
+	out->read_bytes = out->written_bytes = WARREN_UNKNOWN;
+}
+
+int tree_newest(void)
+{
+	return 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec_exec_kill.c - execs that are out of time: which they are, and when they are killed
+ *
+ * To find the processes of an exec takes a look at all that run inside. Hundreds may run out
+ * of time at the same moment, so those that do are killed together, as many as a message to the
+ * worker names (exec_procs.c does it), and the next as soon as it has answered.
+ *
+ * Nobody inside can be killed while the sandbox is paused or saved: then all of them wait, one
+ * question a second finds out whether that is over, and nothing else is held up by it. As long
+ * as an exec waits, its tool is left alone: its end would tell that the processes inside
+ * are dead, too.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/core/shim.h"
+#include "shim/core/workers.h"
+
+#define AGAIN_NS 1000000000ULL /* until one looks again whether it is possible */
+
+enum overdue_state {
+	OVERDUE_NOT,
+	OVERDUE_WAITS,
+	OVERDUE_ASKED, /* the worker is at it */
+};
+
+static struct overdue {
+	enum overdue_state state;
+	uint32_t exec;
+} overdue[PROTO_EXECS_MAX];
+
+static bool kill_asked;     /* there is a batch under way */
+static uint64_t kill_again; /* ns: not before */
+
+/* The exec in that slot, if it is in this state still; NULL: there is none, or it has ended. */
+static struct exec *overdue_exec(unsigned slot, enum overdue_state state)
+{
+	struct exec *ex = &init.execs[slot];
+
+	if (overdue[slot].state != state)
+		return NULL;
+	if (slot < init.n_execs && ex->used && ex->id == overdue[slot].exec &&
+	    ex->pid > 0)
+		return ex;
+	overdue[slot].state = OVERDUE_NOT;
+	return NULL;
+}
+
+void tree_kill(struct exec *ex)
+{
+	/* One that is saved can only be killed when it goes on. */
+	if (save_is_away()) {
+		ex->timed_out = false;
+		ex->deadline = now() + AGAIN_NS;
+		return;
+	}
+	if (!inside.shell[0] && !place.platform->signal) {
+		child_end(ex); /* nobody inside will be found */
+		return;
+	}
+	overdue[ex - init.execs] = (struct overdue){ OVERDUE_WAITS, ex->id };
+	child_spare(ex);
+}
+
+void kill_spare(void)
+{
+	for (unsigned i = 0; !sandbox_is_dead() && i < init.n_execs; i++) {
+		child_spare(overdue_exec(i, OVERDUE_WAITS));
+		child_spare(overdue_exec(i, OVERDUE_ASKED));
+	}
+}
+
+uint64_t kill_next(void)
+{
+	for (unsigned i = 0; !kill_asked && i < init.n_execs; i++)
+		if (overdue_exec(i, OVERDUE_WAITS))
+			return kill_again ? kill_again : now();
+	return 0;
+}
+
+/* Those of one user, who is to look for them; the rest has its turn after. */
+static size_t kill_batch(struct target *targets)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; n < WORK_KILLS_MAX && i < init.n_execs; i++) {
+		const struct exec *ex = overdue_exec(i, OVERDUE_WAITS);
+
+		if (!ex ||
+		    (n > 0 && strcmp(child_target(ex)->user, targets[0].user) != 0))
+			continue;
+		targets[n++] = *child_target(ex);
+		overdue[i].state = OVERDUE_ASKED;
+	}
+	return n;
+}
+
+/* The batch is over: its execs end, or wait for another turn. */
+static void kill_settle(bool again)
+{
+	for (unsigned i = 0; i < init.n_execs; i++) {
+		struct exec *ex = overdue_exec(i, OVERDUE_ASKED);
+
+		if (!ex)
+			continue;
+		overdue[i].state = again ? OVERDUE_WAITS : OVERDUE_NOT;
+		if (!again)
+			child_end(ex);
+	}
+	kill_again = again ? now() + AGAIN_NS : 0;
+	if (again)
+		kill_spare();
+}
+
+void kill_deadlines(void)
+{
+	static struct target targets[WORK_KILLS_MAX];
+	uint64_t by = kill_next();
+	size_t n;
+
+	if (by == 0 || now() < by)
+		return;
+	n = kill_batch(targets);
+	if (sandbox_is_dead() || save_is_away() || work_kill(targets, n) < 0)
+		kill_settle(!sandbox_is_dead());
+	else
+		kill_asked = true;
+}
+
+void kill_over(long status)
+{
+	kill_asked = false;
+	kill_settle(status == -EBUSY && !sandbox_is_dead());
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec_procs.c - the processes of an exec, as a script inside sees them: listed, signalled
+ *
+ * An exec's are its first process, known by its number and the time of its start; those
+ * whose environment has its mark; and whoever descends from one of them. So a
+ * process escapes that has left its parents and changed its environment both, though not
+ * the end of the sandbox.
+ *
+ * All is done as the user of the exec: the environment of another's is not to be read.
+ * To kill takes several passes, since whoever is on the list may have forked meanwhile; any
+ * other signal is delivered in one, so that nobody gets it twice. All that is done for one
+ * request, passes and all, has one deadline.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "shim/core/shell_pool.h"
+#include "shim/core/shim.h"
+#include "shim/core/parse_ps.h"
+#include "shim/core/scripts.h"
+#include "shim/core/workers.h"
+
+#define PASSES      16
+#define LISTING_MAX (16U << 20)
+
+/* When what is being done must be over, ns: one request at a time is. */
+static uint64_t tree_until;
+
+static void deadline_start(void)
+{
+	tree_until = clock_now() + SIGNAL_SECS * 1000000000ULL;
+}
+
+/* A script that may take no longer than is left of the request's time. */
+static int run_script(const char *user, const struct buf *script, struct buf *out,
+		      struct warren_error *err)
+{
+	uint64_t t = clock_now();
+
+	if (t >= tree_until)
+		return error_set(err, ETIMEDOUT,
+				 "%s: exec: its processes were not all found within %d "
+				 "seconds",
+				 place.name, SIGNAL_SECS);
+	return hand_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1, err);
+}
+
+static int parse_listing(char *text, const struct target *targets, size_t n,
+			 struct procs *l)
+{
+	AUTO_FREE struct proc *first = calloc(n, sizeof(*first));
+
+	for (size_t i = 0; first && i < n; i++)
+		first[i] =
+			(struct proc){ .pid = targets[i].pid, .start = targets[i].start };
+	return first ? procs_parse(text, first, n, l) : -ENOMEM;
+}
+
+/* What runs inside; ours is whoever belongs to one of the @n, which are all of one user. */
+static int look(const struct target *targets, size_t n, struct procs *l,
+		struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
+	int r;
+
+	*l = (struct procs){ 0 };
+	/* A pattern a line is one list of them for grep. */
+	buf_puts(&script, "m='");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&script, "%s%s", i ? "\n" : "", targets[i].mark);
+	buf_puts(&script, "'\n");
+	buf_puts(&script, script_processes);
+	r = run_script(targets[0].user, &script, &out, err);
+	if (r < 0)
+		return r;
+	buf_add(&out, "", 1);
+	r = out.failed ? -ENOMEM : parse_listing(out.data, targets, n, l);
+	if (r == -E2BIG)
+		return error_set(err, EREMOTEIO,
+				 "%s: exec: the sandbox lists more than %d processes",
+				 place.name, PROCS_MAX);
+	if (r < 0)
+		return error_errno(err, -r, "list the processes");
+	return 0;
+}
+
+/* -------------------------------------------------------------------- signalling */
+
+static bool is_meant(const struct work *w, const struct proc *p)
+{
+	if (!p->ours || p->dead)
+		return false;
+	switch (w->whom) {
+	case PROTO_WHOM_FIRST:
+		return p->pid == w->target.pid || w->sig == SIGKILL;
+	case PROTO_WHOM_REST:
+	case PROTO_WHOM_NEW:
+		return p->pid != w->target.pid;
+	case PROTO_WHOM_ONE:
+		return p->pid == w->pid;
+	case PROTO_WHOM_TREE:
+	case PROTO_WHOM_MAX:
+		break;
+	}
+	return true;
+}
+
+static int kill_listed(const struct work *w, const char *user, const struct procs *l,
+		       struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
+	int n = 0, r;
+
+	buf_printf(&script, "kill -%d", w->sig);
+	for (size_t i = 0; i < l->n; i++) {
+		if (!is_meant(w, &l->procs[i]))
+			continue;
+		buf_printf(&script, " %d", l->procs[i].pid);
+		n++;
+	}
+	buf_puts(&script, " || :");
+	if (n == 0)
+		return 0;
+	r = run_script(user, &script, &out, err);
+	return r < 0 ? r : n;
+}
+
+/* Where nothing is to be seen of processes: by its group, which it leads. */
+static int kill_group(const struct work *w, const struct target *t,
+		      struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
+	bool whole = w->whom != PROTO_WHOM_FIRST || w->sig == SIGKILL;
+	int r;
+
+	if (t->pid == 0 || w->whom == PROTO_WHOM_ONE || w->whom == PROTO_WHOM_REST)
+		return 0;
+	buf_printf(&script, "kill -%d %s%d || kill -%d %d", w->sig, whole ? "-- -" : "",
+		   t->pid, w->sig, t->pid);
+	r = run_script(t->user, &script, &out, err);
+	return r < 0 ? r : r == 0;
+}
+
+static int kill_groups(const struct work *w, const struct target *targets, size_t n,
+		       struct warren_error *err)
+{
+	int any = 0, r;
+
+	for (size_t i = 0; i < n; i++) {
+		r = kill_group(w, &targets[i], err);
+		if (r < 0)
+			return r;
+		any |= r;
+	}
+	return any;
+}
+
+/* Without a shell: what the platform can do about it, which is less. */
+static int send_bare(const struct work *w, const struct target *t,
+		     struct warren_error *err)
+{
+	bool all = w->whom == PROTO_WHOM_TREE || w->sig == SIGKILL;
+
+	if (w->whom != PROTO_WHOM_TREE && w->whom != PROTO_WHOM_FIRST)
+		return error_set(
+			err, EOPNOTSUPP,
+			"%s: the image has no shell to find these processes with",
+			place.name);
+	return place.platform->signal(&place, t->mark, t->user[0] ? t->user : NULL, all,
+				      w->sig, err);
+}
+
+/* To each, whatever became of the others; the first error is told. */
+static int send_all_bare(const struct work *w, const struct target *targets, size_t n,
+			 struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct warren_error one = WARREN_ERROR_INIT;
+		int s = send_bare(w, &targets[i], &one);
+
+		if (s < 0 && r == 0) {
+			r = s;
+			*err = one;
+		}
+	}
+	return r;
+}
+
+/* To the @n, which are all of one user. */
+static int send_signal(const struct work *w, const struct target *targets, size_t n,
+		       struct warren_error *err)
+{
+	int passes = w->sig == SIGKILL && w->whom != PROTO_WHOM_ONE ? PASSES : 1;
+	int any = 0;
+
+	deadline_start();
+	if (!inside.shell[0] && place.platform->signal)
+		return send_all_bare(w, targets, n, err);
+	for (int i = 0; i < passes; i++) {
+		struct procs l;
+		int r = look(targets, n, &l, err);
+
+		if (r == 0)
+			r = l.n > 0 ? kill_listed(w, targets[0].user, &l, err)
+				    : kill_groups(w, targets, n, err);
+		free(l.procs);
+		if (r < 0)
+			return r;
+		any |= r > 0;
+		if (r == 0 || l.n == 0)
+			break;
+		if (i > 0)
+			(void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	}
+	return any ? 0 : error_errno(err, ESRCH, "signal it");
+}
+
+/*
+ * Not by what its shim knows, which may be dead: by the name of the sandbox, which is in
+ * the environment of all that was ever started in it. As root where that can be had, since
+ * others' environments are not to be read. What cannot be reached is the platform's to end.
+ */
+void tree_end(void)
+{
+	struct work all = { .kind = WORK_KILL,
+			    .conn = -1,
+			    .target = { .user = "0:0" },
+			    .sig = SIGKILL,
+			    .whom = PROTO_WHOM_TREE };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
+
+	_Static_assert(sizeof(BOX_NAME) + 1 + ID_LEN <= sizeof(all.target.mark),
+		       "it is longer than a mark");
+	child_apart = true;
+	(void)strcpy(inside.shell, "/bin/sh");
+	(void)snprintf(all.target.mark, sizeof(all.target.mark), BOX_NAME "=%s",
+		       place.id);
+	r = send_signal(&all, &all.target, 1, &ignored);
+	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT) {
+		all.target.user[0] = '\0';
+		(void)send_signal(&all, &all.target, 1, &ignored);
+	}
+	hand_release();
+}
+
+/* ----------------------------------------------------------------------- listing */
+
+/* Who of them ignores SIGINT, one number a line, and behind it how long it is up there. */
+static int ask_more(const struct target *t, const struct procs *l, struct buf *out,
+		    struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20);
+
+	buf_puts(&script, "for p in");
+	for (size_t i = 0; i < l->n; i++)
+		if (l->procs[i].ours)
+			buf_printf(&script, " %d", l->procs[i].pid);
+	buf_puts(&script, "; do while read -r k v; do case $k in SigIgn:) "
+			  "case $v in *[2367abef]) echo \"$p\";; esac;; esac; "
+			  "done <\"/proc/$p/status\"; done 2>/dev/null\n"
+			  "read -r u v </proc/uptime && echo \"up $u\"\n");
+	return run_script(t->user, &script, out, err);
+}
+
+/*
+ * Ticks of our clock at which theirs was 0: not every sandbox has our kernel. Both sides cut
+ * off what is less than a tick, so it can be one too few, and what a command has just started
+ * would be older than the command: it is rounded up.
+ */
+static int64_t clock_offset(const char *text)
+{
+	const char *up = text ? strstr(text, "up ") : NULL;
+	struct timespec ts;
+	double theirs;
+
+	if (!up)
+		return 0;
+	theirs = strtod(up + 3, NULL);
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (int64_t)(((double)ts.tv_sec + (double)ts.tv_nsec / 1e9 - theirs) * 100) +
+	       1;
+}
+
+/* The numbers that ask_more() was told. */
+static void note_ignoring(const char *text, const struct procs *l)
+{
+	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
+		struct proc *p;
+
+		at += *at == '\n';
+		p = isdigit((unsigned char)*at) ? procs_find(l, (int)strtol(at, NULL, 10))
+						: NULL;
+		if (p)
+			p->ignores_int = true;
+	}
+}
+
+static long list_all(const struct work *w, int file, struct warren_error *err)
+{
+	AUTO_BUF struct buf more = BUF_INIT(1U << 20);
+	struct procs l;
+	int64_t offset;
+	long count = 0;
+	int r;
+
+	deadline_start();
+	r = look(&w->target, 1, &l, err);
+	if (r == 0)
+		r = ask_more(&w->target, &l, &more, err);
+	buf_add(&more, "\n", 2);
+	note_ignoring(more.data, &l);
+	offset = clock_offset(more.data);
+	/* Of the same kernel, but for what it took to look. */
+	if (offset > -100 && offset < 100)
+		offset = 0;
+	for (size_t i = 0; r >= 0 && i < l.n && count < PROTO_PROCESSES_MAX; i++) {
+		const struct proc *p = &l.procs[i];
+		struct proto_process out = { .pid = p->pid,
+					     .ppid = p->ppid,
+					     .start = p->start + (uint64_t)offset };
+
+		if (!p->ours || p->dead)
+			continue;
+		if (p->pid == w->target.pid)
+			out.flags |= PROTO_PROCESS_FIRST;
+		if (p->ignores_int)
+			out.flags |= PROTO_PROCESS_IGNORES_INT;
+		if (pwrite(file, &out, sizeof(out),
+			   (off_t)((size_t)count * sizeof(out))) == sizeof(out))
+			count++;
+	}
+	free(l.procs);
+	return r < 0 ? r : count;
+}
+
+static bool is_paused(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	return place.platform->silent &&
+	       place.platform->silent(&place, &ignored) == -EBUSY;
+}
+
+/*
+ * What is out of time while the sandbox is paused is killed when that is over (exec_kill.c): before,
+ * nobody inside is reached. A pause that came and went meanwhile may have taken all the time
+ * there was: so there is a second try.
+ */
+static int kill_unless_paused(const struct work *w, const struct target *targets,
+			      size_t n, struct warren_error *err)
+{
+	int r = -ETIMEDOUT;
+
+	for (int i = 0; i < 2 && r == -ETIMEDOUT; i++) {
+		if (is_paused())
+			return -EBUSY;
+		work_sign();
+		r = send_signal(w, targets, n, err);
+	}
+	return r < 0 && r != -ESRCH && is_paused() ? -EBUSY : r;
+}
+
+void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n)
+{
+	struct work all = *w;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	all.sig = SIGKILL;
+	all.whom = PROTO_WHOM_TREE;
+	work_reply(w, kill_unless_paused(&all, targets, n, &err), 0, -1, NULL);
+}
+
+void tree_work(const struct work *w, int file)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	long r;
+
+	if (w->kind == WORK_LIST)
+		r = file < 0 ? -EPROTO : list_all(w, file, &err);
+	else
+		r = send_signal(w, &w->target, 1, &err);
+	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file_file_change.c - CHANGE, as one script for all the names of a request, or a tool for all of a tree
+ *
+ * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two. They
+ * fail with the words of an errno, a tool's or ours, and the script ends there. What
+ * was changed is counted, as init counts it; but a tool is given AT_ONCE names, and when it
+ * fails, how many of those it did is its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/core/files.h"
+#include "shim/core/shell_pool.h"
+#include "shim/core/scripts.h"
+#include "shim/core/file_copy.h"
+
+#define CHANGE_SECS 120
+#define SCRIPT_MAX  (16U << 20)
+#define AT_ONCE     100   /* names that a tool is given, */
+#define WORDS_MAX   65536 /* and bytes of them: argv has a limit */
+
+/* In a subshell, which may end. n counts what was changed. */
+static const char prelude[] =
+	/* clang-format off */
+	"n=0\n"
+	"set --\n"
+	"no() { echo \"$1\"; exit 1; }\n"
+	"there() { [ -e \"$1\" ] || [ -L \"$1\" ]; }\n"
+	"did() { n=$((n + 1)); }\n"
+	"use() { need \"$1\" || exit 1; \"$@\"; }\n";
+/* clang-format on */
+
+/*
+ * Of a verb with a tool the lines put a path that it is to be run for behind the others
+ * ("$@"): to begin a program is what takes the time.
+ */
+static const struct verb {
+	bool pair;
+	const char *lines, *tool;
+} verbs[PROTO_VERB_MAX] = {
+	[PROTO_MKDIR] = { false,
+			  "if [ -z \"$l\" ] || [ ! -d \"$a\" ]; then set -- \"$@\" \"$a\"; fi\n",
+			  "use mkdir -m \"$o\" \"$@\"" },
+	[PROTO_UNLINK] = { false,
+			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then no 'Is a directory'; "
+			   "elif there \"$a\"; then set -- \"$@\" \"$a\"; "
+			   "elif [ -z \"$l\" ]; then no 'No such file or directory'; fi\n",
+			   "use rm -f \"$@\"" },
+	[PROTO_RMDIR] = { false,
+			  "if there \"$a\" || [ -z \"$l\" ]; then "
+			  "set -- \"$@\" \"$a\"; fi\n",
+			  "use rmdir \"$@\"" },
+	[PROTO_CHMOD] = { false,
+			  "if [ -L \"$a\" ] && [ -z \"$f\" ]; then did; "
+			  "elif [ -z \"$l\" ] || there \"$a\"; then set -- \"$@\" \"$a\"; fi\n",
+			  "use chmod \"$o\" \"$@\"" },
+	[PROTO_CHOWN] = { false,
+			  "if [ -z \"$l\" ] || there \"$a\"; then set -- \"$@\" \"$a\"; fi\n",
+			  "use chown -h \"$u\" \"$@\"" },
+	[PROTO_UTIME] = { false,
+			  "there \"$a\" || no 'No such file or directory'\n"
+			  "set -- \"$@\" \"$a\"\n",
+			  "{ use touch -h -d \"@$s\" \"$@\" 2>/dev/null || "
+			  "touch -d \"@$s\" \"$@\"; }" },
+	[PROTO_RENAME] = { true,
+			   "there \"$a\" || no 'No such file or directory'\n"
+			   "if there \"$b\"; then\n"
+			   "[ -z \"$k\" ] || no 'File exists'\n"
+			   "if [ -d \"$b\" ] && [ ! -L \"$b\" ]; then\n"
+			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory'\n"
+			   "use rmdir \"$b\" || exit 1\n"
+			   "fi\nfi\n"
+			   "use mv -f \"$a\" \"$b\" && did || exit 1\n",
+			   NULL },
+	[PROTO_SYMLINK] = { true,
+			    "there \"$b\" && no 'File exists'\n"
+			    "use ln -s \"$a\" \"$b\" && did || exit 1\n",
+			    NULL },
+	[PROTO_LINK] = { true,
+			 "there \"$b\" && no 'File exists'\n"
+			 "use ln \"$a\" \"$b\" && did || exit 1\n",
+			 NULL },
+};
+
+/* Of all of a tree, with the path as $1. Links on the way are not followed. */
+static const char *const trees[PROTO_VERB_MAX] = {
+	[PROTO_UNLINK_TREE] = "use rm -rf \"$1\"",
+	[PROTO_CHMOD_TREE] = "[ -L \"$1\" ] || r=-R\nuse chmod $r \"$o\" \"$1\"",
+	[PROTO_CHOWN_TREE] = "use chown -hR \"$u\" \"$1\"",
+};
+
+/* The tool, for what there is to do by now. */
+static void put_tool(struct buf *script, const struct verb *v)
+{
+	if (v->tool)
+		buf_printf(script,
+			   "[ $# -eq 0 ] || { %s && n=$((n + $#)) || exit 1; }\nset --\n",
+			   v->tool);
+}
+
+static bool is_whole(const struct proto_change *msg, size_t size)
+{
+	uint32_t n = 0;
+
+	if (size < sizeof(*msg) || msg->strings_size != size - sizeof(*msg) ||
+	    msg->verb >= PROTO_VERB_MAX ||
+	    (!verbs[msg->verb].lines && !trees[msg->verb]) ||
+	    (verbs[msg->verb].pair && msg->n % 2 != 0))
+		return false;
+	for (uint32_t i = 0; i < msg->strings_size; i++)
+		n += msg->strings[i] == '\0';
+	return n == msg->n &&
+	       (msg->strings_size == 0 || msg->strings[msg->strings_size - 1] == '\0');
+}
+
+static void put_settings(const struct proto_change *msg, struct buf *script)
+{
+	buf_puts(script, prelude);
+	buf_printf(script, "o=%04o u=%u:%u s=%lld\n", msg->mode & 07777, msg->owner,
+		   msg->group, (long long)msg->mtime_sec);
+	buf_printf(script, "l=%s k=%s f=%s\n",
+		   msg->flags & PROTO_CHANGE_LENIENT ? "1" : "",
+		   msg->flags & PROTO_CHANGE_KEEP ? "1" : "",
+		   msg->flags & PROTO_CHANGE_FOLLOW ? "1" : "");
+}
+
+static void put_path(struct buf *script, const char *name, const char *path)
+{
+	buf_printf(script, "%s=", name);
+	script_quote(script, path);
+	buf_puts(script, "\n");
+}
+
+/*
+ * What a change needs of files that are being written: they are as they were left, or, if
+ * they are removed, need not be.
+ */
+static int settle(const struct proto_change *msg, const char *path,
+		  struct warren_error *err)
+{
+	if (msg->verb == PROTO_UNLINK || msg->verb == PROTO_RENAME)
+		spool_unnote(path);
+	if (msg->verb == PROTO_UNLINK) {
+		spool_forget(path);
+		return 0;
+	}
+	return spool_settle(path, err);
+}
+
+/* The lines for each of the names, and the tool for as many of them as it is given at once. */
+static int put_changes(const struct proto_change *msg, const int *fds, size_t n_fds,
+		       const char *mark, struct buf *script, struct warren_error *err)
+{
+	const struct verb *v = &verbs[msg->verb];
+	size_t to = n_fds > 1 ? 1 : 0, words = 0;
+	const char *at = msg->strings;
+
+	for (uint32_t i = 0; i < msg->n; i++, at += strlen(at) + 1) {
+		bool second = v->pair && i % 2 == 1;
+		bool text = msg->verb == PROTO_SYMLINK && !second;
+		char path[TOKEN_PATH_MAX];
+		int r = text ? 0
+			     : files_path(at, second && n_fds > 0 ? fds + to : fds,
+					  n_fds > 0, path);
+
+		if (r < 0)
+			return error_errno(err, -r, "find '%.40s'", at);
+		if (!text && (r = settle(msg, path, err)) < 0)
+			return r;
+		put_path(script, second ? "b" : "a", text ? at : path);
+		if (!text)
+			files_guard(script, at, path, "no 'Invalid cross-device link'");
+		if (v->pair && !second)
+			continue;
+		words += strlen(path) + 1;
+		if (i > 0 && (i % AT_ONCE == 0 || words > WORDS_MAX)) {
+			put_tool(script, v);
+			words = strlen(path) + 1;
+		}
+		buf_printf(script, "i=%u\n", i);
+		buf_puts(script, v->lines);
+	}
+	put_tool(script, v);
+	buf_printf(script, "echo %s$n\n", mark);
+	return 0;
+}
+
+/* In a process of its own: others have their turn meanwhile. */
+static void change_tree(const struct work *w, const struct proto_change *msg,
+			const char *user)
+{
+	AUTO_BUF struct buf script = BUF_INIT(SCRIPT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	pid_t pid;
+	int r;
+
+	if (msg->n != 1 || msg->strings[0] != '/') {
+		work_reply(w, -EINVAL, 0, -1, NULL);
+		return;
+	}
+	if (!inside.shell[0]) {
+		(void)files_fail(w, EOPNOTSUPP,
+				 SCRIPT_LACKS " shell to do this with: no /bin/sh");
+		return;
+	}
+	spool_settle_dir(msg->strings);
+	buf_puts(&script, "exec >&2\n"
+			  "no() { echo \"$1\"; exit 1; }\n"
+			  "use() { need \"$1\" || exit 1; \"$@\"; }\n"
+			  "[ -e \"$1\" ] || [ -L \"$1\" ] || "
+			  "no 'No such file or directory'\n");
+	/* gVisor of 2022 takes what is below a link to / for / itself. */
+	if (msg->verb != PROTO_UNLINK_TREE)
+		buf_puts(&script, "[ \"$1\" = / ] || ");
+	buf_puts(&script, "if [ ! -L \"$1\" ] && cd -P \"$1\" 2>/dev/null && "
+			  "[ \"$PWD\" = / ]; then no 'No such file or directory'; fi\n"
+			  "cd /\n");
+	buf_printf(&script, "o=%04o u=%u:%u r=\n", msg->mode & 07777, msg->owner,
+		   msg->group);
+	buf_puts(&script, trees[msg->verb]);
+	buf_add(&script, "", 1);
+	pid = script.failed ? -1 : fork();
+	if (pid < 0)
+		work_reply(w, -EAGAIN, 0, -1, NULL);
+	if (pid != 0)
+		return;
+	r = spool_run(user, script.data, msg->strings, -1, -1, &err);
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		work_reply(w, 0, 1, -1, NULL);
+	_exit(0);
+}
+
+void change_work(const struct work *w, const struct proto_change *msg, size_t size,
+		 const int *fds, size_t n_fds)
+{
+	AUTO_BUF struct buf script = BUF_INIT(SCRIPT_MAX), out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1], user[32];
+	const char *end, *why;
+	int r;
+
+	if (!is_whole(msg, size)) {
+		work_reply(w, -EINVAL, 0, -1, NULL);
+		return;
+	}
+	files_user(msg->who.uid, msg->who.gid, user);
+	if (trees[msg->verb]) {
+		change_tree(w, msg, user);
+		return;
+	}
+	mark_make(mark);
+	/* How far it came is told by the trap, whoever ends it. */
+	buf_puts(&script, "( i=0\ntrap 'echo \"");
+	buf_puts(&script, mark);
+	buf_puts(&script, "$i\"' 0\n");
+	put_settings(msg, &script);
+	r = put_changes(msg, fds, n_fds, mark, &script, &err);
+	buf_puts(&script, "trap - 0 )");
+	if (r == 0)
+		r = hand_run(user, &script, &out, CHANGE_SECS, &err);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	buf_add(&out, "", 1);
+	end = strstr(out.data, mark);
+	if (r == 0 && end) {
+		work_reply(w, 0, (uint32_t)strtoul(end + MARK_LEN, NULL, 10), -1, NULL);
+		return;
+	}
+	r = script_errno(out.data, EIO, &why);
+	if (why)
+		out.data[why - out.data + (ptrdiff_t)strcspn(why, "\n")] = '\0';
+	work_reply(w, -r, end ? (uint32_t)strtoul(end + MARK_LEN, NULL, 10) : 0, -1, why);
+}

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.c - OPEN and SCAN, by scripts of a shell inside (file_change.c has CHANGE)
+ *
+ * A path is absolute, or relative to a directory that was opened before (dir_handle.h). All is
+ * done by a shell of the user's, inside: no path is resolved on our side, no right is ours.
+ * What is relative may not pass through a link, as it may not lead out of its directory.
+ *
+ * What a script has to say begins with a mark that could not be foreseen, so that names may
+ * hold whatever they like.
+ */
+#include "shim/core/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/fd.h"
+#include "shim/core/parse_entries.h"
+#include "shim/core/shell_pool.h"
+#include "shim/core/scripts.h"
+#include "shim/core/file_copy.h"
+#include "shim/core/dir_handle.h"
+#include "shim/core/guest_client.h"
+
+#define HAND_SECS 60
+#define LIST_SECS 300
+#define LIST_BYTES \
+	(16U << 20)          /* of a whole directory: about a hundred thousand entries */
+#define ONE_BYTES (1U << 20) /* of one file: what is told of it, and a small one itself */
+
+/* ------------------------------------------------------------------------ who, where */
+
+void files_user(uint32_t uid, uint32_t gid, char user[32])
+{
+	user[0] = '\0';
+	if (uid != inside.uid || gid != inside.gid)
+		(void)snprintf(user, 32, "%u:%u", uid, gid);
+}
+
+int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PATH_MAX])
+{
+	int r, n;
+
+	if (n_fds == 0) {
+		if (path[0] != '/')
+			return -EINVAL;
+		(void)snprintf(out, TOKEN_PATH_MAX, "%s", path);
+		return 0;
+	}
+	if (path[0] == '/' || strstr(path, "../") || strcmp(path, "..") == 0)
+		return -EXDEV;
+	r = token_path(fds[0], out);
+	if (r < 0)
+		return r;
+	n = (int)strlen(out);
+	if (!path[0])
+		return 0;
+	return snprintf(out + n, TOKEN_PATH_MAX - (size_t)n, "%s%s", n > 1 ? "/" : "",
+			path) < TOKEN_PATH_MAX - n
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+/* No directory on the way from the one that was opened may be a link. */
+void files_guard(struct buf *script, const char *path, const char *full,
+		 const char *otherwise)
+{
+	size_t base = strlen(full) - strlen(path);
+
+	if (path[0] == '/')
+		return;
+	for (const char *slash = strchr(path, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		AUTO_FREE char *part = strndup(full, base + (size_t)(slash - path));
+
+		if (!part)
+			return;
+		buf_puts(script, "if [ -L ");
+		script_quote(script, part);
+		buf_printf(script, " ]; then %s\nfi\n", otherwise);
+	}
+}
+
+int files_fail(const struct work *w, int code, const char *said)
+{
+	char why[300];
+
+	(void)snprintf(why, sizeof(why), "%.250s", said ? said : "");
+	why[strcspn(why, "\r\n")] = '\0';
+	work_reply(w, -code, 0, -1, why);
+	return -code;
+}
+
+/* The errno that @said ends in; where it is none that we know, its words go along. */
+static void fail_by(const struct work *w, const char *said, int silent)
+{
+	const char *why;
+	int code = script_errno(said, said[0] ? EIO : silent, &why);
+
+	(void)files_fail(w, code, why);
+}
+
+/*
+ * Which tool tells of files: by what works, and not by what is there; some kernels refuse
+ * what some tools ask of them. $W is kept from one script of a hand to the next. find comes
+ * first, which is begun once for a whole directory.
+ */
+static const char script_which[] =
+	/* clang-format off */
+	"if [ -z \"$W\" ]; then\n"
+		"if find / -maxdepth 0 -printf '%M %U %G %s %T@ %i %p%l' >/dev/null 2>&1; then W=find\n"
+		"elif stat -c %f / >/dev/null 2>&1; then W=stat\n"
+		"elif ls -lnid --full-time / >/dev/null 2>&1; then W=ls\n"
+		"else W=none; fi\n"
+	"fi\n";
+/* clang-format on */
+
+/* ------------------------------------------------------------------------------- OPEN */
+
+/*
+ * "dir PATH", "file SIZE MTIME" and, if it is small, what is in it; or the name of an
+ * errno; or what the shell has to say. A size that nobody can tell is a large one.
+ */
+static const char script_read[] =
+	/* clang-format off */
+	"if [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
+	"elif [ -d \"$p\" ]; then\n"
+		"if [ -z \"$d\" ]; then echo \"$m EISDIR\"\n"
+		"elif cd -P \"$p\" 2>/dev/null && [ -r . ]; then\n"
+			/* gVisor of 2022 takes what is below a link to / for / itself. */
+			"if [ \"$PWD\" = / ] && [ \"$p\" != / ] && [ ! -L \"$p\" ]; then echo \"$m ENOENT\"\n"
+			"else printf '%s\\n' \"$m dir $PWD\"; fi\n"
+		"else echo \"$m EACCES\"; fi\n"
+		"cd /\n"
+	"elif [ -n \"$d\" ] && [ -e \"$p\" ]; then echo \"$m ENOTDIR\"\n"
+	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
+	"elif [ -r \"$p\" ]; then\n"
+	"need " script_pour " || p=\n"
+	"if [ -n \"$p\" ]; then\n"
+		"case $W in\n"
+		"find) s=$(find -L \"$p\" -maxdepth 0 -printf '%s %T@');;\n"
+		"stat) s=$(stat -L -c '%s %Y' \"$p\");;\n"
+		"*) s=$(wc -c <\"$p\");;\n"
+		"esac 2>/dev/null || s=68719476736\n"
+		"echo \"$m file $s\"\n"
+		"set -- $s\n"
+		"if [ \"$1\" -gt 65536 ]; then :\n"
+		"elif pour <\"$p\" 2>/dev/null; then echo \"$m ok\"\n"
+		"else echo \"$m no\"; pour <\"$p\" 2>&1 >/dev/null; fi\n"
+	"fi\n"
+	/* Not by ":", a redirection of which ends the shell. */
+	"else true <\"$p\"; fi";
+/* clang-format on */
+
+static void put_assignment(struct buf *script, const char *name, const char *value)
+{
+	buf_printf(script, "%s=", name);
+	script_quote(script, value);
+	buf_puts(script, "\n");
+}
+
+/* The name of an errno as a script says it; 0: it is none. */
+static int named_errno(const char *text)
+{
+	static const int codes[] = { ELOOP,  EISDIR, ENOTDIR, ENXIO,
+				     EACCES, EEXIST, EXDEV,   ENOENT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (strncmp(text, strerrorname_np(codes[i]),
+			    strlen(strerrorname_np(codes[i]))) == 0)
+			return codes[i];
+	return 0;
+}
+
+static void hand_out(const struct work *w, int fd)
+{
+	work_reply(w, fd < 0 ? fd : 0, 0, fd, NULL);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* What came along with the answer is the file. */
+static void hand_out_small(const struct work *w, const char *data, size_t n, time_t mtime)
+{
+	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
+	int fd = memfd_create("warren-file", MFD_CLOEXEC);
+
+	if (fd >= 0 && fd_write_all(fd, data, n) == 0) {
+		(void)lseek(fd, 0, SEEK_SET);
+		(void)futimens(fd, times);
+	}
+	hand_out(w, fd < 0 ? -errno : fd);
+}
+
+static void open_large(const struct work *w, const char *user, const char *path,
+		       uint64_t size, time_t mtime)
+{
+	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLOSE int fd = -1;
+	uint64_t most;
+	pid_t pid;
+	int r = spool_prepare(size, &most, &fd, &err);
+
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	/* In a process of its own: others have their turn meanwhile. */
+	pid = fork();
+	if (pid != 0) {
+		if (pid < 0)
+			work_reply(w, -EAGAIN, 0, -1, NULL);
+		return;
+	}
+	spool_leave();
+	r = spool_read(user, path, most, fd, &err);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		_exit(0);
+	}
+	(void)futimens(fd, times);
+	hand_out(w, TAKE_FD(fd));
+	_exit(0);
+}
+
+/* The bytes, and behind them whether they are all; if not, why. */
+static void answer_small(const struct work *w, const char *data, const char *end,
+			 const char *mark, time_t mtime)
+{
+	const char *at = data, *last = NULL;
+
+	while ((at = memmem(at, (size_t)(end - at), mark, MARK_LEN)))
+		last = at++;
+	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
+		hand_out_small(w, data, (size_t)(last - data), mtime);
+	else /* as fail_by(): what fails and then does not is somebody at it */
+		(void)files_fail(
+			w,
+			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT, NULL)
+			     : EIO,
+			NULL);
+}
+
+static void answer_read(const struct work *w, const char *user, const char *path,
+			const char *mark, const char *said, const struct buf *out)
+{
+	char *end = NULL;
+	long long size = 0, mtime = 0;
+	const char *body = memchr(said, '\n', (size_t)(out->data + out->len - said));
+	int code = named_errno(said);
+
+	if (code) {
+		work_reply(w, -code, 0, -1, NULL);
+	} else if (strncmp(said, "dir ", 4) == 0) {
+		char dir[TOKEN_PATH_MAX];
+
+		(void)snprintf(dir, sizeof(dir), "%.*s",
+			       body ? (int)(body - said) - 4 : 0, said + 4);
+		/* A name with a line end in it; what was asked for serves as well. */
+		hand_out(w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
+					       ? dir
+					       : path));
+	} else if (body && strncmp(said, "file ", 5) == 0) {
+		size = strtoll(said + 5, &end, 10);
+		mtime = *end == ' ' ? strtoll(end, NULL, 10) : 0;
+		if (size > SPOOL_INLINE)
+			open_large(w, user, path, (uint64_t)size, (time_t)mtime);
+		else
+			answer_small(w, body + 1, out->data + out->len, mark,
+				     (time_t)mtime);
+	} else {
+		work_reply(w, -EIO, 0, -1, NULL);
+	}
+}
+
+static void open_read(const struct work *w, const struct proto_open *msg,
+		      const char *user, const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(ONE_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1];
+	const char *said;
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
+	put_assignment(&script, "d", msg->flags & O_DIRECTORY ? "1" : "");
+	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev/null");
+	buf_puts(&script, script_which);
+	buf_puts(&script, script_read);
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	/* Who cannot be root may still be allowed to read what all may. */
+	if (r == -EOPNOTSUPP && msg->uid == 0 && user[0] && inside.shell[0]) {
+		out.len = 0;
+		r = hand_run("", &script, &out, HAND_SECS, &err);
+	}
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	buf_add(&out, "", 1);
+	out.len--;
+	said = memmem(out.data, out.len, mark, MARK_LEN);
+	if (said)
+		answer_read(w, user, path, mark, said + MARK_LEN + 1, &out);
+	else /* there now, and not when it was looked for: somebody is at it */
+		fail_by(w, out.data, ENOENT);
+}
+
+/*
+ * The file is there, and may be written, when it is handed out: $x, only if it was not. A mode
+ * ($o) that a new file can have by $u needs no tool.
+ */
+static const char script_write[] =
+	/* clang-format off */
+	"if [ -L \"$p\" ] && [ -n \"$x\" ]; then echo \"$m EEXIST\"\n"
+	"elif [ -L \"$p\" ] && [ -n \"$n\" ]; then echo \"$m ELOOP\"\n"
+	"elif [ -d \"$p\" ]; then echo \"$m EISDIR\"\n"
+	"elif [ -e \"$p\" ] && [ -n \"$x\" ]; then echo \"$m EEXIST\"\n"
+	"elif [ -e \"$p\" ] && [ ! -f \"$p\" ]; then echo \"$m ENXIO\"\n"
+	"elif [ -e \"$p\" ]; then\n"
+		"if [ -n \"$t\" ]; then true >\"$p\" && echo \"$m ok\"\n"
+		"else true >>\"$p\" && echo \"$m ok\"; fi\n"
+	"elif [ -z \"$c\" ]; then echo \"$m ENOENT\"\n"
+	"elif [ -z \"$o\" ] || need chmod; then\n"
+		"umask $u; true >\"$p\"; s=$?; umask 022\n"
+		"[ $s -ne 0 ] || { [ -n \"$o\" ] && ! chmod \"$o\" \"$p\"; } || echo \"$m ok\"\n"
+	"fi";
+/* clang-format on */
+
+static void open_write(const struct work *w, const struct proto_open *msg,
+		       const char *user, const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1], mode[8] = "", mask[8];
+	const char *said;
+	int fd = -1, r, code;
+
+	mark_make(mark);
+	if (msg->mode & 07777 & ~0666U)
+		(void)snprintf(mode, sizeof(mode), "%04o", msg->mode & 07777);
+	(void)snprintf(mask, sizeof(mask), "%04o", ~msg->mode & 0777);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
+	put_assignment(&script, "x", msg->flags & O_EXCL ? "1" : "");
+	put_assignment(&script, "t", msg->flags & O_TRUNC ? "1" : "");
+	put_assignment(&script, "c", msg->flags & O_CREAT ? "1" : "");
+	put_assignment(&script, "o", mode);
+	put_assignment(&script, "u", mask);
+	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev");
+	buf_puts(&script, script_write);
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	buf_add(&out, "", 1);
+	if (r < 0) {
+		(void)files_fail(w, err.code, err.msg);
+		return;
+	}
+	said = strstr(out.data, mark);
+	if (!said) {
+		fail_by(w, out.data, EIO);
+		return;
+	}
+	code = named_errno(said + MARK_LEN + 1);
+	if (code) {
+		work_reply(w, -code, 0, -1, NULL);
+		return;
+	}
+	/* Without O_TRUNC or O_EXCL what is there stays, and what is written comes behind. */
+	if (msg->flags & O_EXCL)
+		spool_note(w->connection, user, path);
+	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), NULL, &fd, &err);
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		hand_out(w, fd);
+}
+
+/* Without a shell inside: what the platform can do by itself, which is as root. */
+static void open_bare(const struct work *w, const struct proto_open *msg,
+		      const char *path)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct spool_owner owner = { .mode = msg->mode,
+				     .uid = msg->uid,
+				     .gid = msg->gid };
+	bool reads = (msg->flags & O_ACCMODE) == O_RDONLY;
+	int fd = -1, r;
+
+	if (reads && place.platform->read_file) {
+		open_large(w, "", path, SPOOL_UNTOLD, 0);
+		return;
+	}
+	if (!reads && place.platform->write_file && !(msg->flags & O_APPEND))
+		r = spool_write("", path, false, &owner, &fd, &err);
+	else
+		r = error_set(&err, EOPNOTSUPP,
+			      "%s: the image has no shell to do this with: no /bin/sh",
+			      place.name);
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		hand_out(w, fd);
+}
+
+static void do_open(const struct work *w, const struct proto_open *msg, const int *fds,
+		    size_t n_fds)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[TOKEN_PATH_MAX], user[32];
+	int r = msg->path[sizeof(msg->path) - 1] == '\0'
+			? files_path(msg->path, fds, n_fds, path)
+			: -EINVAL;
+
+	/* init's rule, though the victim would be the shell. */
+	if (r == 0 && strncmp(path, "/proc/", 6) == 0)
+		r = -EACCES;
+	if (r < 0) {
+		work_reply(w, r, 0, -1, NULL);
+		return;
+	}
+	files_user(msg->uid, msg->gid, user);
+	if (spool_settle(path, &err) < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else if (msg->flags & O_PATH && !(msg->flags & O_DIRECTORY))
+		hand_out(w, token_make(path));
+	else if (!inside.shell[0] && !(msg->flags & O_DIRECTORY))
+		open_bare(w, msg, path);
+	else if ((msg->flags & O_ACCMODE) == O_RDONLY)
+		open_read(w, msg, user, path);
+	else if ((msg->flags & O_ACCMODE) == O_WRONLY &&
+		 !(msg->flags & O_TMPFILE & ~O_DIRECTORY))
+		open_write(w, msg, user, path);
+	else
+		(void)files_fail(
+			w, EOPNOTSUPP,
+			"a file that is read and written, or has no name, is not "
+			"supported by this backend");
+}
+
+/* ------------------------------------------------------------------------------- SCAN */
+
+/*
+ * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's letters), "MARK
+ * l NAME" and "MARK t TARGET". What link $1 says is told by `l`. ls has a device's numbers where
+ * others have a size.
+ */
+static const char script_stat[] =
+	/* clang-format off */
+	"i=\"$m i %M %U %G %s %T@ %i %p\\n\"\n"
+	"w() { case $W in\n"
+	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
+	/* It tells of a link that leads nowhere as of a file; the shell says why it does not. */
+	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
+		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
+	"ls) for f; do set -- $(ls -lnid --full-time $L \"$f\") && {\n"
+			"case $6 in *,) set -- $1 $2 $3 $4 $5 0 $8 $9;; esac\n"
+			"echo \"$m i $2 $4 $5 $6 ${7}T$8 $1 $f\"\n"
+		"} || ls -d \"$f\"; done;;\n"
+	"*) echo '" SCRIPT_LACKS "ne of stat, find -printf and ls --full-time';;\n"
+	"esac; }\n"
+	"l() {\n"
+		"need readlink ls || return\n"
+		"case $t in\n"
+		"readlink) t=$(readlink \"$1\" && echo .) && t=${t%??};;\n"
+		"*) t=$(ls -ld \"$1\") && t=${t#*\"$1 -> \"};;\n"
+		"esac && printf '%s\\n' \"$m l ${1#./}\" \"$m t $t\"\n"
+		"return 0\n"
+	"}\n";
+/* clang-format on */
+
+static const char script_scan[] =
+	/* clang-format off */
+	/* Not every shell says why. */
+	"if ! cd \"$p\" 2>/dev/null; then\n"
+		"if [ -d \"$p\" ]; then echo 'Permission denied'\n"
+		"elif [ -e \"$p\" ]; then echo 'Not a directory'\n"
+		"else echo 'No such file or directory'; fi\n"
+	"else\n"
+	"e=end\n"
+	"if [ $W = find ]; then\n"
+		"find . -mindepth 1 -maxdepth 1 -printf \"$i\" -type l -printf \"$m l %f\\n$m t %l\\n\"\n"
+	"else\n"
+	"for f in * .[!.]* ..?*; do\n"
+		"[ ! -L \"$f\" ] || l \"./$f\" || { e=; break; }\n"
+	"done\n"
+	"[ $W != none ] || { w; e=; }\n"
+	"set --\n"
+	"[ -z \"$e\" ] || for f in * .[!.]* ..?*; do\n"
+		/* A pattern that nothing is like stays as it is. */
+		"case $f in '*'|'.[!.]*'|'..?*') [ -e \"$f\" ] || [ -L \"$f\" ] || continue;; esac\n"
+		"set -- \"$@\" \"./$f\"\n"
+		"[ $# -lt 200 ] || { w \"$@\"; set --; }\n"
+	"done\n"
+	"[ $# -eq 0 ] || w \"$@\"\n"
+	"fi\n"
+	"[ -z \"$e\" ] || echo \"$m $e\"\n"
+	"cd /; fi";
+/* clang-format on */
+
+/* All that is in the directory, into its token. */
+static int read_directory(const struct work *w, const char *user, const char *path,
+			  int token)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(LIST_BYTES);
+	AUTO_BUF struct buf entries = BUF_INIT(LIST_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	char mark[MARK_LEN + 1];
+	const char *why;
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "L", "");
+	buf_puts(&script, script_which);
+	buf_puts(&script, script_stat);
+	buf_puts(&script, script_scan);
+	r = hand_run(user, &script, &out, LIST_SECS, &err);
+	if (r == -EFBIG)
+		return files_fail(w, EFBIG, "the directory has too many entries to list");
+	if (r < 0)
+		return files_fail(w, err.code, err.msg);
+	buf_add(&out, "", 1);
+	out.len--;
+	if (out.failed || !entries_all(out.data, out.len, mark, &entries)) {
+		r = script_errno(out.data, EIO, &why);
+		return files_fail(w, r, why);
+	}
+	r = token_fill(token, &entries);
+	return r < 0 ? files_fail(w, -r, NULL) : 0;
+}
+
+_Alignas(8) static struct {
+	struct proto_entries head;
+	char data[PROTO_ENTRIES_MAX];
+} answer;
+
+static void send_entries(const struct work *w, uint32_t n, size_t size)
+{
+	answer.head = (struct proto_entries){
+		.h = { .version = PROTO_VERSION, .type = PROTO_ENTRIES, .seq = w->seq },
+		.n = n,
+		.size = (uint32_t)size,
+	};
+	work_send(w, &answer, sizeof(answer.head) + size, -1);
+}
+
+static void scan_directory(const struct work *w, const char *user, int token)
+{
+	char path[TOKEN_PATH_MAX];
+	uint32_t n = 0;
+	int r = token_path(token, path);
+
+	if (r < 0) {
+		work_reply(w, r, 0, -1, NULL);
+		return;
+	}
+	if (!token_is_read(token)) {
+		spool_settle_dir(path);
+		if (read_directory(w, user, path, token) < 0)
+			return;
+	}
+	r = token_next(token, answer.data, sizeof(answer.data), &n);
+	if (r < 0)
+		work_reply(w, r, 0, -1, NULL);
+	else
+		send_entries(w, n, (size_t)r);
+}
+
+static void answer_one(const struct work *w, struct buf *out, const char *mark)
+{
+	AUTO_BUF struct buf entry = BUF_INIT(PROTO_ENTRIES_MAX);
+
+	if (!entries_one(out->data, out->len, mark, &entry)) {
+		fail_by(w, out->data, EIO);
+		return;
+	}
+	(void)memcpy(answer.data, entry.data, entry.len);
+	send_entries(w, 1, entry.len);
+}
+
+static void scan_one(const struct work *w, const struct proto_scan *msg, const char *user,
+		     const char *path)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(ONE_BYTES);
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool follow = msg->flags & PROTO_SCAN_FOLLOW;
+	char mark[MARK_LEN + 1];
+	int r;
+
+	mark_make(mark);
+	put_assignment(&script, "p", path);
+	put_assignment(&script, "m", mark);
+	put_assignment(&script, "L", follow ? "-L" : "");
+	files_guard(&script, msg->path, path, "p=/dev/null/x");
+	buf_puts(&script, script_which);
+	buf_puts(&script, script_stat);
+	/* Whoever writes a file asks first whether it is there: without a process, if it can be told. */
+	buf_puts(&script, "d=${p%/*}/\n"
+			  "if [ ${#p} -lt 200 ] && [ -d \"$d\" ] && [ -x \"$d\" ] && "
+			  "[ ! -e \"$p\" ] && [ ! -L \"$p\" ]; then\n"
+			  "echo 'No such file or directory'\n"
+			  "elif [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
+			  "elif need readlink ls; then w \"$p\"; l \"$p\"; fi");
+	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	buf_add(&out, "", 1);
+	out.len -= out.len > 0;
+	if (r < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		answer_one(w, &out, mark);
+}
+
+static void do_scan(const struct work *w, const struct proto_scan *msg, const int *fds,
+		    size_t n_fds)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char path[TOKEN_PATH_MAX], user[32];
+	bool one = msg->flags & PROTO_SCAN_ONE;
+	int r = msg->path[sizeof(msg->path) - 1] == '\0' && (one || n_fds > 0) ? 0
+									       : -EINVAL;
+
+	files_user(msg->who.uid, msg->who.gid, user);
+	if (r == 0 && one)
+		r = files_path(msg->path, fds, n_fds, path);
+	if (r < 0)
+		work_reply(w, r, 0, -1, NULL);
+	else if (!one)
+		scan_directory(w, user, fds[0]);
+	else if (spool_settle(path, &err) < 0)
+		(void)files_fail(w, err.code, err.msg);
+	else
+		scan_one(w, msg, user, path);
+}
+
+/* ---------------------------------------------------------------------------- requests */
+
+void files_work(const struct work *w, const void *msg, size_t size, int *fds,
+		size_t n_fds)
+{
+	const struct proto_header *h = msg;
+	char why[100];
+
+	if (place.within >= 0) {
+		within_work(w, msg, size, fds, n_fds);
+		return;
+	}
+	switch (h->type) {
+	case PROTO_OPEN:
+		do_open(w, msg, fds, n_fds);
+		return;
+	case PROTO_SCAN:
+		do_scan(w, msg, fds, n_fds);
+		return;
+	case PROTO_CHANGE:
+		change_work(w, msg, size, fds, n_fds);
+		return;
+	case PROTO_CONNECT:
+		port_work(w, msg);
+		return;
+	default:
+		(void)snprintf(why, sizeof(why),
+			       "watching files is not supported by backend '%s'",
+			       place.name);
+		(void)files_fail(w, EOPNOTSUPP, why);
+	}
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest_client.c - requests to who is ours inside, one at a time, and their answers
+ *
+ * It is given BEGIN_MS to begin with one, by the number that the request has (agent/guest/guest_server.c). Who
+ * says nothing for so long is frozen, or has ended: its platform is asked. What it says late is
+ * nobody's. It is inside, so it is believed as little as an init is.
+ */
+#include "shim/core/guest_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define BEGIN_MS  5000
+#define ANSWER_MS 60000
+
+static _Alignas(8) char message[PROTO_MESSAGE_MAX], answer[PROTO_MESSAGE_MAX];
+
+static uint64_t now_ms(void)
+{
+	return clock_now() / 1000000;
+}
+
+static int gone(struct warren_error *err)
+{
+	return error_set(err, EPIPE, "%s: files: the sandbox's first process is gone",
+			 place.name);
+}
+
+/* Until @by; 0: it is time. What takes long says so to who asked. */
+static int await(short events, uint64_t by)
+{
+	struct pollfd p = { .fd = place.within, .events = events };
+
+	for (;;) {
+		uint64_t t = now_ms();
+		int r, ms = by - t > WORK_SIGN_MS ? WORK_SIGN_MS : (int)(by - t);
+
+		if (t >= by)
+			return 0;
+		r = poll(&p, 1, ms);
+		if (r > 0)
+			return 1;
+		work_sign();
+	}
+}
+
+static int send_by(size_t size, const int *fds, size_t n_fds, uint64_t by)
+{
+	int r;
+
+	do
+		r = fd_send(place.within, message, size, fds, n_fds);
+	while (r == -EAGAIN && await(POLLOUT, by) > 0);
+	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
+}
+
+/* The answer to @seq, of which the size is returned; 0: none came by then. */
+static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
+{
+	const struct proto_header *h = (const void *)answer;
+
+	while (await(POLLIN, by) > 0) {
+		size_t n_fds = 1;
+		int fd = -1;
+		ssize_t n = fd_recv(place.within, answer, sizeof(answer), &fd, &n_fds,
+				    MSG_DONTWAIT);
+
+		if (n == -EAGAIN || n == -EINTR)
+			continue;
+		if (n == 0 || n == -ECONNRESET)
+			return -EPIPE;
+		if (n < 0)
+			return n;
+		if (proto_check(answer, (size_t)n) == 0 && h->seq == seq &&
+		    (h->type == PROTO_REPLY || h->type == PROTO_ENTRIES)) {
+			*ret_fd = fd;
+			return n;
+		}
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	return 0;
+}
+
+/* Nothing was heard: why, if there is a reason. */
+static int explain(struct warren_error *err)
+{
+	int r = place.platform->silent ? place.platform->silent(&place, err) : 0;
+
+	return r < 0 ? error_wrap(err, "files") : 0;
+}
+
+/* The size of the answer, with *@ret_fd; -ECANCELED: it was too late, and nothing was done. */
+static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
+			struct warren_error *err)
+{
+	struct proto_header *h = (void *)message;
+	const struct proto_reply *said = (const void *)answer;
+	uint64_t t = now_ms();
+	ssize_t n;
+	int r;
+
+	h->seq = (uint32_t)(t + BEGIN_MS);
+	n = r = send_by(size, fds, n_fds, t + BEGIN_MS);
+	if (r > 0)
+		n = receive_by(h->seq, t + BEGIN_MS, ret_fd);
+	if (n == 0) {
+		n = explain(err);
+		if (n < 0)
+			return n;
+		if (r > 0)
+			n = receive_by(h->seq, t + ANSWER_MS, ret_fd);
+	}
+	if (n == 0)
+		return error_set(err, ETIMEDOUT, "%s: files: the sandbox does not answer",
+				 place.name);
+	if (n == -EPIPE)
+		return gone(err);
+	if (n < 0)
+		return error_errno(err, (int)-n, "%s: files", place.name);
+	if (said->h.type != PROTO_REPLY ||
+	    (said->status != -ECANCELED && said->status != -EINPROGRESS))
+		return n;
+	if (*ret_fd >= 0)
+		(void)close(TAKE_FD(*ret_fd));
+	/* Of the time that it was too late it has the same opinion as we, if it does not lie. */
+	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
+		return -ECANCELED;
+	return error_errno(err, EPROTO, "%s: files", place.name);
+}
+
+static ssize_t ask(const void *msg, size_t size, const int *fds, size_t n_fds,
+		   int *ret_fd, struct warren_error *err)
+{
+	uint64_t until = now_ms() + ANSWER_MS;
+	ssize_t n;
+
+	(void)memcpy(message, msg, size);
+	do
+		n = ask_once(size, fds, n_fds, ret_fd, err);
+	while (n == -ECANCELED && now_ms() < until);
+	return n == -ECANCELED ? error_set(err, ETIMEDOUT,
+					   "%s: files: the sandbox is too slow to answer",
+					   place.name)
+			       : n;
+}
+
+void within_work(const struct work *w, const void *msg, size_t size, const int *fds,
+		 size_t n_fds)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct proto_header *h = (void *)answer;
+	int fd = -1;
+	ssize_t n = ask(msg, size, fds, n_fds, &fd, &err);
+
+	if (n < 0) {
+		work_reply(w, n, 0, -1, err.msg);
+		return;
+	}
+	h->seq = w->seq;
+	work_send(w, answer, (size_t)n, fd);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+int within_open(const char *path)
+{
+	struct proto_open msg = { .h = { .version = PROTO_VERSION, .type = PROTO_OPEN },
+				  .flags = O_RDONLY };
+	const struct proto_reply *said = (const void *)answer;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
+	n = ask(&msg, sizeof(msg), NULL, 0, &fd, &ignored);
+	if (n >= 0 && fd < 0)
+		n = said->h.type == PROTO_REPLY && said->status < 0 ? said->status
+								    : -EPROTO;
+	return n < 0 ? (int)n : fd;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - warren-shim: one program for all that is done to sandboxes of other platforms
+ *
+ *	warren-shim run DIR		make the sandbox of DIR, and be its shim
+ *	warren-shim destroy DIR	unmake it, whoever has made it
+ *	warren-shim pause DIR, resume DIR, stats DIR, update DIR MEMORY CPU_MILLIS PIDS
+ *	warren-shim probe KIND	what can be done here; the configuration is on stdin
+ *	warren-shim features KIND	the same, for libwarren
+ *	warren-shim pull[-missing] KIND IMAGE	have an image there (pull.c)
+ *
+ * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run` has
+ * its maker's connection, the socket to listen on, and the spec as descriptors (proto/init_proto.h).
+ * The others say on descriptor 3, where there is one, how it went: a struct warren_error,
+ * and behind it what was asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "shim/core/shim.h"
+
+#define FD_WORD 3 /* where a verb says how it went */
+
+#define PROBES_MAX   32
+#define PATIENCE_MAX 86400
+#define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
+#define CONFIG_MAX   (1U << 20)
+
+struct place place = {
+	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
+};
+
+static const struct platform *const platforms[] = {
+	&platform_command,
+	&platform_gvisor,
+	&platform_docker,
+};
+
+/* NULL: there is none, and @err says what there is. */
+static const struct platform *platform_find(const char *kind, struct warren_error *err)
+{
+	AUTO_BUF struct buf all = BUF_INIT(256);
+
+	for (size_t i = 0; i < ARRAY_SIZE(platforms); i++) {
+		if (strcmp(platforms[i]->kind, kind) == 0)
+			return platforms[i];
+		buf_printf(&all, "%s%s", i ? ", " : "", platforms[i]->kind);
+	}
+	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; there is: %s",
+			kind, all.data ? all.data : "");
+	return NULL;
+}
+
+/* ----------------------------------------------------------------------- places */
+
+static int take_text(const json_t *doc, const char *key, const char **ret,
+		     struct warren_error *err)
+{
+	*ret = json_string_value(json_object_get(doc, key));
+	return *ret ? 0 : error_set(err, EINVAL, "the place has no '%s'", key);
+}
+
+int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
+{
+	char path[sizeof(place.dir) + 16];
+	const char *kind = NULL, *id = NULL;
+	json_error_t why;
+	json_t *doc;
+	int r;
+
+	if (strlen(dir) >= sizeof(place.dir))
+		return error_errno(err, ENAMETOOLONG, "open the place '%.40s...'", dir);
+	(void)snprintf(path, sizeof(path), "%s/place", dir);
+	doc = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+	if (!doc)
+		return error_set(err, errno ? errno : EINVAL, "read '%s': %s", path,
+				 why.text);
+	*ret_doc = doc;
+	(void)strcpy(place.dir, dir);
+	r = take_text(doc, "kind", &kind, err);
+	if (r == 0)
+		r = take_text(doc, "state_dir", &place.state_dir, err);
+	if (r == 0)
+		r = take_text(doc, "id", &id, err);
+	if (r < 0)
+		return r;
+	if (!id_valid(id))
+		return error_set(err, EINVAL, "the place '%s' has no id", dir);
+	(void)strcpy(place.id, id);
+	place.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	place.config = json_object_get(doc, "config");
+	place.name = json_string_value(json_object_get(place.config, "name"));
+	if (!place.name)
+		place.name = kind;
+	place.platform = platform_find(kind, err);
+	return place.platform ? 0 : -err->code;
+}
+
+/* How long libwarren is to wait for us, as soon as it can be said: it comes before the answer. */
+static void tell_allowance(void)
+{
+	static bool told;
+	uint32_t secs = (uint32_t)place_patience() * STEPS_MAX;
+
+	if (!told && fcntl(FD_WORD, F_GETFD) >= 0)
+		(void)fd_write_all(FD_WORD, &secs, sizeof(secs));
+	told = true;
+}
+
+int place_patience(void)
+{
+	json_int_t n = json_integer_value(json_object_get(place.config, "timeout"));
+	int slack = place.platform ? place.platform->slack : 0;
+
+	return n > 0 && n <= PATIENCE_MAX ? (int)n + slack : PLATFORM_PATIENCE / 1000;
+}
+
+void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
+{
+	struct warren_enforcement *e = p->enforced;
+	va_list ap;
+
+	while (e < p->enforced + p->n_enforced && strcmp(e->name, name) != 0)
+		e++;
+	if (e == p->enforced + PLATFORM_ENFORCED_MAX)
+		return;
+	if (e == p->enforced + p->n_enforced)
+		p->n_enforced++;
+	e->name = name;
+	e->enforced = enforced;
+	va_start(ap, fmt);
+	(void)vsnprintf(e->detail, sizeof(e->detail), fmt, ap);
+	va_end(ap);
+}
+
+void place_exit(const struct place_exec *e, const struct place_outcome *outcome)
+{
+	if (e->outcome_fd >= 0)
+		(void)fd_write_all(e->outcome_fd, outcome, sizeof(*outcome));
+	_exit(outcome->verdict == PLACE_EXITED ? outcome->code : 127);
+}
+
+/* ------------------------------------------------------------------------ verbs */
+
+static int cannot(const char *what, struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
+			 place.name);
+}
+
+static int place_open(const char *dir, json_t **ret_doc, struct warren_error *err)
+{
+	int r = place_load(dir, ret_doc, err);
+
+	tell_allowance();
+	return r;
+}
+
+static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	json_t *doc = NULL;
+	int r = place_open(argv[0], &doc, err);
+
+	return r < 0 ? r : place_unmake(err);
+}
+
+static int set_paused(char **argv, bool paused, struct warren_error *err)
+{
+	json_t *doc = NULL;
+	int r = place_open(argv[0], &doc, err);
+
+	if (r < 0)
+		return r;
+	return place.platform->pause ? place.platform->pause(&place, paused, err)
+				     : cannot("pausing", err);
+}
+
+static int do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return set_paused(argv, true, err);
+}
+
+static int do_resume(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return set_paused(argv, false, err);
+}
+
+static int do_stats(char **argv, struct buf *out, struct warren_error *err)
+{
+	struct warren_stats stats = { 0 };
+	json_t *doc = NULL;
+	int r = place_open(argv[0], &doc, err);
+
+	if (r < 0)
+		return r;
+	r = place.platform->stats ? place.platform->stats(&place, &stats, err)
+				  : cannot("reading statistics", err);
+	buf_add(out, &stats, sizeof(stats));
+	return r;
+}
+
+static int do_update(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	struct warren_limits l = { 0 };
+	uint64_t *const to[] = { &l.memory, &l.cpu_millis, &l.pids };
+	json_t *doc = NULL;
+	int r = place_open(argv[0], &doc, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(to); i++)
+		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, to[i], err)
+				: error_set(err, EINVAL, "a limit is missing");
+	if (r < 0)
+		return r;
+	return place.platform->update ? place.platform->update(&place, &l, err)
+				      : cannot("changing limits", err);
+}
+
+static json_t *feature_json(const struct warren_feature *f)
+{
+	return json_pack("{s:s, s:b, s:b, s:s, s:s?, s:s?}", "name", f->name, "ok", f->ok,
+			 "required", f->required, "detail", f->detail, "effect",
+			 f->effect, "fix", f->fix);
+}
+
+/* The configuration on stdin; nothing there is an empty one. */
+static int read_config(json_t **ret, struct warren_error *err)
+{
+	AUTO_FREE char *text = malloc(CONFIG_MAX);
+	json_error_t why;
+	ssize_t n = text ? fd_read_all(0, text, CONFIG_MAX) : -ENOMEM;
+
+	if (n < 0)
+		return error_errno(err, (int)-n, "read the configuration");
+	*ret = n == 0 ? json_object()
+		      : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+	if (!*ret || !json_is_object(*ret))
+		return error_set(err, EINVAL, "the configuration is no JSON object: %s",
+				 *ret ? "something else" : why.text);
+	return 0;
+}
+
+static struct warren_feature features[PROBES_MAX];
+
+/* Whether the platform has told of it itself. */
+static bool has_feature(const char *name, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(features[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* What a platform brings, or leaves to nobody: then it is refused, by its name. */
+static int add_abilities(const struct platform *p, int n)
+{
+	const struct warren_feature abilities[] = {
+		{ .name = "pause",
+		  .ok = p->pause,
+		  .effect = "a sandbox cannot be paused" },
+		{ .name = "checkpoint",
+		  .ok = p->save,
+		  .effect = "what runs in a sandbox cannot be saved" },
+		{ .name = "statistics",
+		  .ok = p->stats,
+		  .effect = "what a sandbox uses is not told" },
+		{ .name = "update",
+		  .ok = p->update,
+		  .effect = "limits stay as they were when it was made" },
+		{ .name = "watch", .effect = "changes of files are not told" },
+		{ .name = "accounts", .effect = "what an exec has used is not told" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(abilities) && (size_t)n < ARRAY_SIZE(features);
+	     i++) {
+		if (has_feature(abilities[i].name, n))
+			continue;
+		features[n] = abilities[i];
+		if (features[n].ok)
+			features[n].effect = NULL;
+		(void)snprintf(features[n].detail, sizeof(features[n].detail), "%s",
+			       features[n].ok ? "by the backend" : "not supported");
+		n++;
+	}
+	return n;
+}
+
+/* How many there are, or -errno; @ret_config is what their texts may point into. */
+static int look(const char *kind, json_t **ret_config, struct warren_error *err)
+{
+	const struct platform *p = platform_find(kind, err);
+	const char *name;
+	int r = p ? read_config(ret_config, err) : -err->code;
+
+	if (r < 0)
+		return r;
+	place.platform = p;
+	place.config = *ret_config;
+	tell_allowance();
+	name = json_string_value(json_object_get(*ret_config, "name"));
+	r = p->probe(name ? name : p->kind, *ret_config, features, ARRAY_SIZE(features),
+		     err);
+	return r < 0 ? r : add_abilities(p, r);
+}
+
+/* For people's programs: JSON. */
+static int do_probe(char **argv, struct buf *out, struct warren_error *err)
+{
+	json_t *config = NULL, *list = json_array();
+	int n = look(argv[0], &config, err);
+	char *text;
+
+	for (int i = 0; i < n; i++)
+		(void)json_array_append_new(list, feature_json(&features[i]));
+	text = n < 0 ? NULL : json_dumps(list, JSON_COMPACT);
+	if (text)
+		buf_puts(out, text);
+	free(text);
+	json_decref(list);
+	json_decref(config);
+	return n < 0 ? n : 0;
+}
+
+static void put_word(struct buf *out, const char *word)
+{
+	buf_add(out, word ? word : "", word ? strlen(word) + 1 : 1);
+}
+
+/* For libwarren, which reads no JSON: six words each, with their NULs. */
+static int do_features(char **argv, struct buf *out, struct warren_error *err)
+{
+	json_t *config = NULL;
+	int n = look(argv[0], &config, err);
+
+	for (int i = 0; i < n; i++) {
+		const struct warren_feature *f = &features[i];
+
+		put_word(out, f->name);
+		put_word(out, f->ok ? "1" : "0");
+		put_word(out, f->required ? "1" : "0");
+		put_word(out, f->detail);
+		put_word(out, f->effect);
+		put_word(out, f->fix);
+	}
+	json_decref(config);
+	return n < 0 ? n : 0;
+}
+
+static int pull(char **argv, bool missing, struct warren_error *err)
+{
+	const struct platform *p = platform_find(argv[0], err);
+	json_t *config = NULL;
+	int r = !p        ? -err->code
+		: argv[1] ? read_config(&config, err)
+			  : error_set(err, EINVAL, "no image is named");
+
+	if (r == 0)
+		r = shim_pull(p, config, argv[1], missing, err);
+	shim_pull_end(r, err);
+	json_decref(config);
+	return 0; /* its last line has told how it went */
+}
+
+static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return pull(argv, false, err);
+}
+
+static int do_pull_missing(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	return pull(argv, true, err);
+}
+
+static const struct verb {
+	const char *name;
+	int (*run)(char **argv, struct buf *out, struct warren_error *err);
+} verbs[] = {
+	{ "destroy", do_destroy },
+	{ "pause", do_pause },
+	{ "resume", do_resume },
+	{ "stats", do_stats },
+	{ "update", do_update },
+	{ "probe", do_probe },
+	{ "features", do_features },
+	{ "pull", do_pull },
+	{ "pull-missing", do_pull_missing },
+};
+
+/* To libwarren, if it asks; else to a person. */
+static int tell(const struct warren_error *err, const struct buf *out, int r)
+{
+	if (fcntl(FD_WORD, F_GETFD) >= 0) {
+		tell_allowance();
+		(void)fd_write_all(FD_WORD, err, sizeof(*err));
+		(void)fd_write_all(FD_WORD, out->data, out->len);
+	} else if (r < 0) {
+		(void)fprintf(stderr, "warren-shim: %s\n", err->msg);
+	} else if (out->len > 0) {
+		(void)fd_write_all(1, out->data, out->len);
+	}
+	return r < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_BUF struct buf out = BUF_INIT(CONFIG_MAX);
+	int r;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGIO, SIG_IGN); /* of leases, which only ask (file_copy.c) */
+	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
+	if (argc == 3 && strcmp(argv[1], "run") == 0)
+		return shim_run(argv[2], &err) < 0;
+	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(argv[1], verbs[i].name) != 0)
+			continue;
+		r = verbs[i].run(argv + 2, &out, &err);
+		return tell(&err, &out, r);
+	}
+	(void)fprintf(stderr, "warren-shim: libwarren calls me, people do not\n");
+	return 2;
+}

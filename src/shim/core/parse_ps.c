@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parse_ps.c - a listing of processes, as a script inside made it; whose they are
+ *
+ * Whoever is root inside can put a program of its own in the place of the tools that the script
+ * calls. So the listing may say anything: there is a maximum of processes, and no step takes more
+ * than one search per process, however they are said to descend from one another.
+ */
+#include "shim/core/parse_ps.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+
+#define COMM_MAX    64 /* of a name: 15 bytes, and 63 of a kernel's own */
+#define NUMBERS_MIN 40 /* bytes of numbers, of which there are about fifty */
+
+/* Word @number of a stat, counted from 1 at the state. */
+static uint64_t stat_word(const char *stat, int number)
+{
+	for (; stat; number--) {
+		while (*stat == ' ')
+			stat++;
+		if (number == 1)
+			return strtoull(stat, NULL, 10);
+		stat = strchr(stat, ' ');
+	}
+	return 0;
+}
+
+uint64_t procs_start(const char *stat)
+{
+	return stat_word(stat, 20);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	int x = ((const struct proc *)a)->pid, y = ((const struct proc *)b)->pid;
+
+	return (x > y) - (x < y);
+}
+
+struct proc *procs_find(const struct procs *l, int pid)
+{
+	const struct proc key = { .pid = pid };
+
+	return l->n ? bsearch(&key, l->procs, l->n, sizeof(key), by_pid) : NULL;
+}
+
+static void mark_one(const struct procs *l, const char *line)
+{
+	struct proc *p = strncmp(line, "/proc/", 6) == 0
+				 ? procs_find(l, (int)strtol(line + 6, NULL, 10))
+				 : NULL;
+
+	if (p)
+		p->ours = true;
+}
+
+/*
+ * What the stat at @at says behind the name, which begins there and may hold anything, line
+ * ends and other processes' numbers too. But it is short: the numbers that come behind it do
+ * not fit into one.
+ */
+static char *behind_name(char *at)
+{
+	for (char *p = at; *p && p - at < COMM_MAX; p++)
+		if (p[0] == ')' && p[1] == ' ' && isupper((unsigned char)p[2]) &&
+		    strspn(p + 3, " -0123456789") >= NUMBERS_MIN)
+			return p + 2;
+	return NULL;
+}
+
+static int add(struct procs *l, struct proc p)
+{
+	if (l->n == PROCS_MAX)
+		return -E2BIG;
+	if (l->n % 256 == 0) {
+		struct proc *more = reallocarray(l->procs, l->n + 256, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		l->procs = more;
+	}
+	l->procs[l->n++] = p;
+	return 0;
+}
+
+static bool is_first(const struct proc *p, const struct proc *first, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p->pid == first[i].pid &&
+		    (p->start == first[i].start || first[i].start == 0))
+			return true;
+	return false;
+}
+
+/* "PID (NAME) STAT" after "PID (NAME) STAT"; @ret_end: what is behind them. */
+static int parse_stats(char *text, const struct proc *first, size_t n, struct procs *l,
+		       char **ret_end)
+{
+	char *next, *end;
+	int r = 0;
+
+	for (char *line = text; r == 0 && *line && *line != '\n'; line = next) {
+		struct proc p = { 0 };
+		char *stat = NULL;
+
+		/* strtol(3) would pass over all the lines that have nothing but blanks. */
+		if (isdigit((unsigned char)*line)) {
+			p.pid = (int)strtol(line, &end, 10);
+			stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
+		}
+		next = strchr(stat ? stat : line, '\n');
+		if (next)
+			*next++ = '\0';
+		else
+			next = strchr(line, '\0');
+		*ret_end = next;
+		if (!stat || p.pid <= 1)
+			continue;
+		p.dead = *stat == 'Z' || *stat == 'X';
+		p.ppid = (int)stat_word(stat, 2);
+		p.start = procs_start(stat);
+		p.ours = is_first(&p, first, n);
+		r = add(l, p);
+	}
+	return r;
+}
+
+/* Lines of script_processes: processes, and behind an empty one those with the mark. */
+static int parse(char *text, const struct proc *first, size_t n, struct procs *l)
+{
+	char *line = text, *next;
+	int r = parse_stats(text, first, n, l, &line);
+
+	if (r < 0)
+		return r;
+	if (l->n > 0)
+		qsort(l->procs, l->n, sizeof(*l->procs), by_pid);
+	for (; line && *line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		mark_one(l, line);
+	}
+	return 0;
+}
+
+enum {
+	UNKNOWN,
+	ON_THE_WAY, /* met by the walk that is under way: who meets it again goes in a circle */
+	KNOWN,
+};
+
+/*
+ * Whether @at descends from one of ours, and so whoever is between them: up from parent to parent,
+ * to the first of whom it is known, and the same way again to note it. So nobody is passed more
+ * than twice in all the walks together.
+ */
+static void walk_up(const struct procs *l, unsigned char *state, struct proc *at)
+{
+	struct proc *first = at, *up;
+	bool ours;
+
+	for (up = at; up && state[up - l->procs] == UNKNOWN && !up->ours;
+	     up = procs_find(l, up->ppid))
+		state[up - l->procs] = ON_THE_WAY;
+	ours = up && up->ours;
+	for (at = first; at && state[at - l->procs] == ON_THE_WAY;
+	     at = procs_find(l, at->ppid)) {
+		state[at - l->procs] = KNOWN;
+		at->ours = ours;
+	}
+}
+
+/* Whoever descends from one of ours is ours. */
+static int close_over(const struct procs *l)
+{
+	unsigned char *state = calloc(l->n + 1, 1);
+
+	if (!state)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->n; i++)
+		walk_up(l, state, &l->procs[i]);
+	free(state);
+	return 0;
+}
+
+int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret)
+{
+	int r = parse(text, first, n, ret);
+
+	return r < 0 ? r : close_over(ret);
+}

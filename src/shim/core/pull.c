@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pull.c - warren-shim pull KIND IMAGE: an image for a platform that has images of its own
+ *
+ * What it prints is what `warren-image --report pull` does: a line of JSON for each step of a
+ * layer, one with the image, and a last one that says how it went. Whoever reads it may
+ * go away, and then it gives up.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "shim/core/shim.h"
+
+static void say(json_t *line)
+{
+	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+	int r = text ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = fd_write_all(1, text, strlen(text));
+	if (r == 0)
+		r = fd_write_all(1, "\n", 1);
+	free(text);
+	json_decref(line);
+	if (r < 0)
+		_exit(1);
+}
+
+static void tell(struct platform_pull *pull UNUSED, const char *digest, const char *phase,
+		 uint64_t done, uint64_t total)
+{
+	say(json_pack("{s:s, s:s, s:s, s:I, s:I}", "type", "layer", "digest", digest,
+		      "phase", phase, "done", (json_int_t)done, "total",
+		      (json_int_t)total));
+}
+
+int shim_pull(const struct platform *p, const json_t *config, const char *image,
+		bool missing, struct warren_error *err)
+{
+	const char *name = json_string_value(json_object_get(config, "name"));
+	struct platform_pull pull = { .tell = tell };
+	json_t *found = NULL;
+	int r;
+
+	if (!name)
+		name = p->kind;
+	r = p->pull ? p->pull(name, config, image, missing, &pull, &found, err)
+		    : error_set(err, EOPNOTSUPP,
+				"pulling images is not supported by backend '%s'", name);
+	if (r == 0)
+		say(json_pack("[o]", found));
+	return r;
+}
+
+void shim_pull_end(int r, const struct warren_error *err)
+{
+	say(json_pack("{s:s, s:i, s:i, s:s}", "type", "end", "status", r < 0, "errno",
+		      r < 0 ? err->code : 0, "message", r < 0 ? err->msg : ""));
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - the shim's life: a pid namespace, the sandbox, the loop, the end
+ *
+ * Until KEEP the end of the maker's connection is the end of the sandbox, which is unmade
+ * then: init's rule (proto/init_proto.h), but that more than our death is needed for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "shim/core/shim.h"
+#include "shim/core/copy_budget.h"
+#include "shim/core/streams.h"
+#include "shim/core/workers.h"
+
+#define SPEC_MAX (16U << 20)
+
+#define ENDED_INSIDE 1 /* what watches exits so if the sandbox was ended from inside */
+
+struct init init;
+_Alignas(16) char inbox[PROTO_MESSAGE_MAX];
+
+static pid_t watcher;                /* waits for the sandbox to end; 0: none */
+static bool ended_away;              /* it did, while save_is_away() */
+static bool killed;                  /* one of platform->has_process() was */
+static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
+static struct warren_error over_why; /* that is said then */
+
+uint64_t now(void)
+{
+	struct timespec ts = { 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+int watch_add(int fd, enum watch what, unsigned slot, unsigned which)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	ev.data.u64 = (uint64_t)what << 32 | slot << 2 | which;
+	return epoll_ctl(init.epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+void watch_drop(int fd)
+{
+	struct epoll_event none = { 0 };
+
+	(void)epoll_ctl(init.epoll, EPOLL_CTL_DEL, fd, &none);
+}
+
+/* ----------------------------------------------------------------------- requests */
+
+static void handle_signal(int c, const struct proto_signal *msg)
+{
+	const struct exec *ex = exec_find(msg->exec);
+
+	if (!ex || ex->pid == 0)
+		reply(c, msg->h.seq, -ESRCH, PROTO_STAGE_NONE, -1);
+	else if (msg->sig < 1 || msg->sig > 64 || msg->whom >= PROTO_WHOM_MAX ||
+		 (msg->whom == PROTO_WHOM_ONE && msg->pid <= 1))
+		reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_NONE, -1);
+	else
+		work_signal(c, ex, msg);
+}
+
+static void handle_list(int c, const struct proto_list *msg, int *fds, size_t n_fds)
+{
+	const struct exec *ex = exec_find(msg->exec);
+
+	if (!ex || n_fds == 0)
+		reply(c, msg->h.seq, ex ? -EPROTO : -ESRCH, PROTO_STAGE_NONE, -1);
+	else
+		work_list(c, ex, msg, fds, n_fds);
+}
+
+static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int *fds,
+			 size_t n_fds)
+{
+	/* What has three descriptors has no more of them. */
+	if (size >= sizeof(*msg) &&
+	    (msg->control[0] || msg->control[1] || msg->control[2]))
+		reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_REQUEST, -1);
+	else
+		spawn(c, msg, size, fds, n_fds);
+}
+
+/* What is said of the connection, or of what has been, is said of a saved sandbox, too. */
+static bool needs_life(unsigned type)
+{
+	return type == PROTO_SPAWN || type == PROTO_SIGNAL || type == PROTO_OPEN ||
+	       type == PROTO_SCAN || type == PROTO_CHANGE || type == PROTO_WATCH ||
+	       type == PROTO_CONNECT || type == PROTO_LIST;
+}
+
+void dispatch(int c, size_t size, int *fds, size_t n_fds)
+{
+	const struct proto_header *h = (const void *)inbox;
+	const void *msg = inbox;
+
+	if (!request_is_sound(c, size))
+		return;
+	if (streams_check(msg, size, fds, n_fds) < 0) {
+		reply_why = "a stream is a pipe, a regular file or an eventfd";
+		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+		reply_why = NULL;
+		return;
+	}
+	if (save_is_away() && needs_life(h->type)) {
+		reply_why = "the sandbox is paused: resume it first";
+		reply(c, h->seq, -EBUSY, PROTO_STAGE_REQUEST, -1);
+		reply_why = NULL;
+		return;
+	}
+	switch (h->type) {
+	case PROTO_SPAWN:
+		handle_spawn(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_SIGNAL:
+		handle_signal(c, msg);
+		return;
+	case PROTO_OPEN:
+	case PROTO_SCAN:
+	case PROTO_CHANGE:
+	case PROTO_WATCH:
+	case PROTO_CONNECT:
+		work_request(c, msg, size, fds, n_fds);
+		return;
+	case PROTO_KEEP:
+		request_keep(c, msg);
+		return;
+	case PROTO_HELLO:
+		request_hello(c, msg);
+		return;
+	case PROTO_CLOSE_INPUT:
+		attach_close_input(c, msg);
+		return;
+	case PROTO_ATTACH:
+		attach(c, msg, fds, n_fds);
+		return;
+	case PROTO_LIST:
+		handle_list(c, msg, fds, n_fds);
+		return;
+	case PROTO_ACK:
+		attach_ack(c, msg);
+		return;
+	case PROTO_SAVE:
+	case PROTO_RESTORE:
+		save_request(c, msg);
+		return;
+	default:
+		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+	}
+}
+
+/* ------------------------------------------------------------------------- the end */
+
+/*
+ * fork(2) into a pid namespace for all that we start, with a /proc that shows it; without the
+ * right to one, or where the platform cannot have it, they go by PDEATHSIG.
+ */
+static pid_t fork_apart(void)
+{
+	bool apart = !place.platform->host_pids &&
+		     !json_is_true(json_object_get(place.config, "host_pids")) &&
+		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
+	pid_t pid = fork();
+
+	if (pid == 0 && apart &&
+	    (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+	     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0))
+		_exit(1);
+	return pid;
+}
+
+static void end_apart(void) __attribute__((noreturn));
+static void end_apart(void)
+{
+	pid_t pid;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pid = fork_apart();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		tree_end();
+		_exit(0);
+	}
+	(void)waitpid(pid, NULL, 0);
+	_exit(0);
+}
+
+/* By processes that leave nothing, whatever the tool does: some stay, for the next command. */
+static void end_all(void)
+{
+	int patience = place_patience();
+	pid_t pid = fork();
+	AUTO_CLOSE int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (pid == 0)
+		end_apart();
+	if (fd >= 0)
+		(void)poll(&p, 1, (patience < END_SECS ? patience : END_SECS) * 1000);
+	if (pid > 0 && kill(pid, SIGKILL) == 0)
+		(void)waitpid(pid, NULL, 0);
+}
+
+/* Of one that was never complete nothing runs; and what was wrong with it may be its exec. */
+static bool was_made(void)
+{
+	char path[sizeof(place.dir) + 8];
+
+	(void)snprintf(path, sizeof(path), "%s/made", place.dir);
+	return access(path, F_OK) == 0;
+}
+
+int place_unmake(struct warren_error *err)
+{
+	if (place.platform->outlived && was_made())
+		end_all();
+	return place.platform->destroy(&place, err);
+}
+
+void init_end(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	(void)place_unmake(&ignored);
+	_exit(0);
+}
+
+/* The sandbox is gone: its execs have a moment to say how they ended, then we go. */
+void sandbox_died(const struct warren_error *why)
+{
+	if (over_by)
+		return; /* the first reason is the one */
+	over_by = now() + 2 * GRACE_NS;
+	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
+			place.name);
+	if (why)
+		over_why = *why;
+	else if (place.platform->explain)
+		place.platform->explain(&place, &over_why);
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used && init.execs[i].pid > 0)
+			child_end(&init.execs[i]);
+}
+
+/* Where the first process inside is nobody's to protect, who is root there can kill it. */
+static void ended_inside(void)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	(void)error_set(&why, EOWNERDEAD,
+			"%s: the sandbox's first process was killed from inside, and "
+			"the sandbox ended with it",
+			place.name);
+	sandbox_died(&why);
+}
+
+bool sandbox_is_dead(void)
+{
+	return over_by != 0;
+}
+
+void exec_stranger(int pid, int status)
+{
+	if (pid != watcher) {
+		if (!work_reaped(pid) && WIFSIGNALED(status) &&
+		    WTERMSIG(status) == SIGKILL && place.platform->has_process &&
+		    place.platform->has_process(&place, pid))
+			killed = true;
+		return;
+	}
+	watcher = 0;
+	ended_away = save_is_away();
+	if (!ended_away && WIFEXITED(status) && WEXITSTATUS(status) == ENDED_INSIDE &&
+	    !killed)
+		ended_inside();
+	else if (!ended_away)
+		sandbox_died(NULL);
+}
+
+bool watch_has_ended(void)
+{
+	return ended_away;
+}
+
+void watch_start(void)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r;
+
+	if (!place.platform->wait)
+		return;
+	ended_away = killed = false;
+	watcher = fork();
+	if (watcher != 0)
+		return;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NAME, "warren-watch");
+	(void)close_range(3, ~0U, 0);
+	/* An error is not its end. */
+	while ((r = place.platform->wait(&place, &ignored)) < 0)
+		(void)sleep(1);
+	_exit(r > 0 ? ENDED_INSIDE : 0);
+}
+
+/* ------------------------------------------------------------------------ the loop */
+
+static bool is_idle(void)
+{
+	for (unsigned i = 0; i < init.n_execs; i++)
+		if (init.execs[i].used)
+			return false;
+	return true;
+}
+
+static void hear_from(int c)
+{
+	uint64_t which = work_connection(c);
+
+	conn_receive(c);
+	if (init.conns[c].fd < 0)
+		work_gone(which);
+}
+
+static void handle_event(uint64_t data)
+{
+	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
+	char scrap[sizeof(struct signalfd_siginfo) * 8];
+	unsigned what = (unsigned)(data >> 32);
+
+	if (what == WATCH_WORK)
+		work_heard(slot);
+	else if (what == WATCH_CONN && slot < PROTO_CONNECTIONS_MAX)
+		hear_from((int)slot);
+	else if (what == WATCH_LISTEN)
+		conn_accept();
+	else if (what == WATCH_SIGNAL && read(init.signals, scrap, sizeof(scrap)) > 0)
+		exec_reap();
+	else if (what == WATCH_TIMER && read(init.timer, scrap, sizeof(uint64_t)) > 0)
+		exec_deadlines();
+	else if (what == WATCH_START && slot < PROTO_EXECS_MAX)
+		spawn_started(&init.execs[slot]);
+	else if (what == WATCH_OUT && slot < PROTO_EXECS_MAX)
+		drain(&init.execs[slot], (unsigned)data & 3);
+}
+
+/* The last word, to all that are connected: it answers nothing (proto/init_proto.h). */
+static void end_over(void) __attribute__((noreturn));
+static void end_over(void)
+{
+	reply_why = over_why.msg;
+	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
+		reply(c, 0, -over_why.code, PROTO_STAGE_NONE, -1);
+	_exit(0);
+}
+
+static int time_left(void)
+{
+	uint64_t next = child_next(), t = now();
+	const uint64_t others[] = { work_next(), kill_next() };
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (others[i] && (next == 0 || others[i] < next))
+			next = others[i];
+	if (over_by && (next == 0 || over_by < next))
+		next = over_by;
+	if (next == 0)
+		return -1;
+	return next <= t ? 0 : (int)((next - t) / 1000000) + 1;
+}
+
+static void loop(void) __attribute__((noreturn));
+static void loop(void)
+{
+	for (;;) {
+		struct epoll_event ev[16];
+		int n = epoll_wait(init.epoll, ev, ARRAY_SIZE(ev), time_left());
+
+		for (int i = 0; i < n; i++)
+			handle_event(ev[i].data.u64);
+		kill_deadlines();
+		child_deadlines();
+		work_deadlines();
+		/* What the platform still has of it goes with whoever finds us dead. */
+		if (over_by && (is_idle() || now() >= over_by))
+			end_over();
+	}
+}
+
+/* ---------------------------------------------------------------------- the start */
+
+static void say_failed(const struct warren_error *err)
+{
+	struct {
+		struct proto_header h;
+		struct warren_error err;
+	} m = { .h = { .version = PROTO_VERSION, .type = PROTO_FAILED }, .err = *err };
+
+	(void)fd_send(PROTO_FD_MAKER, &m, sizeof(m), NULL, 0);
+}
+
+static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_error *err)
+{
+	AUTO_FREE char *text = malloc(SPEC_MAX);
+	ssize_t n = text ? pread(FD_SPEC, text, SPEC_MAX, 0) : -1;
+	json_error_t why;
+
+	if (n < 0)
+		return error_errno(err, errno, "read the spec");
+	(void)close(FD_SPEC);
+	*ret_doc = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+	if (!*ret_doc)
+		return error_set(err, EINVAL, "read the spec: %s", why.text);
+	return spec_read(*ret_doc, ret, err);
+}
+
+/* Without its file it is known that there is nothing to destroy (backend/kept). */
+static void disown(void)
+{
+	char path[sizeof(place.dir) + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/place", place.dir);
+	(void)unlink(path);
+}
+
+/* What nobody insists on may be left out. */
+static bool disk_is_kept(void)
+{
+	for (size_t i = 0; i < place.n_enforced; i++)
+		if (strcmp(place.enforced[i].name, "disk") == 0)
+			return place.enforced[i].enforced;
+	return false;
+}
+
+static int make_sandbox(struct warren_error *err)
+{
+	struct warren_spec spec = { 0 };
+	json_t *spec_doc = NULL;
+	int r = read_spec(&spec_doc, &spec, err);
+
+	if (r == 0)
+		r = place.platform->create(&place, &spec, err);
+	room_bound(disk_is_kept() ? spec.disk : 0);
+	if (r < 0 && place.clean)
+		disown();
+	if (r == 0) {
+		place_enforce(&place, "exec_accounting", false,
+			      "the platform does not tell");
+		r = learn(err);
+		if (r == 0)
+			r = learn_note(&spec, err);
+		if (r < 0) {
+			struct warren_error second = WARREN_ERROR_INIT;
+
+			(void)place.platform->destroy(&place, &second);
+		}
+	}
+	spec_done(&spec);
+	json_decref(spec_doc);
+	return r;
+}
+
+static int open_loop(struct warren_error *err)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, NULL);
+	(void)sigemptyset(&all);
+	(void)sigaddset(&all, SIGCHLD);
+	conn_start();
+	for (int i = 0; i < PROTO_ROLE_MAX; i++)
+		init.dir[i] = -1;
+	init.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	init.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	init.epoll = epoll_create1(EPOLL_CLOEXEC);
+	init.null = 0;
+	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
+	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
+	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
+	    watch_add(init.signals, WATCH_SIGNAL, 0, 0) < 0 ||
+	    watch_add(init.timer, WATCH_TIMER, 0, 0) < 0)
+		return error_errno(err, errno, "make the loop");
+	return 0;
+}
+
+static void leave_maker(void)
+{
+	pid_t pid = fork_apart();
+
+	if (pid != 0)
+		_exit(pid < 0);
+	(void)setsid();
+	if (chdir("/") < 0)
+		_exit(1);
+	(void)umask(022);
+	(void)signal(SIGCHLD, SIG_DFL);
+	(void)prctl(PR_SET_NAME, "warren-shim");
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+int shim_run(const char *dir, struct warren_error *err)
+{
+	struct proto_ready ready = {
+		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
+	};
+	json_t *doc = NULL;
+	int r = place_load(dir, &doc, err);
+
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+	if (r == 0) {
+		leave_maker();
+		r = make_sandbox(err);
+	}
+	if (r == 0)
+		r = open_loop(err);
+	if (r < 0) {
+		say_failed(err);
+		return r;
+	}
+	watch_start();
+	conn_send(0, &ready, sizeof(ready), NULL, 0);
+	loop();
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shell_pool.c - shells inside, kept by their user, the least used of them let go for another */
+#include "shim/core/shell_pool.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "shim/core/scripts.h"
+#include "shim/core/file_copy.h"
+
+#define HANDS_MAX 4
+#define IDLE_NS   60000000000ULL /* after which a shell that nobody needs is let go */
+#define SIGN_NS   (WORK_SIGN_MS * 1000000ULL)
+
+static struct hand {
+	pid_t pid; /* 0: none */
+	int in, out;
+	int outcome; /* where the platform says why it did not start */
+	int said;    /* its tool's stderr: what is not read is lost */
+	char user[32];
+	uint64_t used;
+} hands[HANDS_MAX];
+
+static void hand_drop(struct hand *h)
+{
+	if (h->pid <= 0)
+		return;
+	(void)kill(-h->pid, SIGKILL);
+	(void)kill(h->pid, SIGKILL);
+	(void)waitpid(h->pid, NULL, 0);
+	(void)close(h->in);
+	(void)close(h->out);
+	(void)close(h->outcome);
+	(void)close(h->said);
+	*h = (struct hand){ 0 };
+}
+
+int hand_rest(void)
+{
+	uint64_t t = clock_now(), next = 0;
+
+	for (size_t i = 0; i < HANDS_MAX; i++) {
+		struct hand *h = &hands[i];
+
+		if (h->pid > 0 && h->used + IDLE_NS <= t)
+			hand_drop(h);
+		if (h->pid > 0 && (next == 0 || h->used + IDLE_NS < next))
+			next = h->used + IDLE_NS;
+	}
+	return next ? (int)((next - t) / 1000000) + 1 : -1;
+}
+
+void hand_release(void)
+{
+	for (size_t i = 0; i < HANDS_MAX; i++)
+		hand_drop(&hands[i]);
+}
+
+bool hand_is(pid_t pid)
+{
+	for (size_t i = 0; i < HANDS_MAX; i++)
+		if (hands[i].pid == pid)
+			return true;
+	return false;
+}
+
+static int hand_start(struct hand *h, const char *user, struct warren_error *err)
+{
+	const char *argv[] = { inside.shell, NULL };
+	int p[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
+
+	if (!inside.shell[0])
+		return error_set(err, EOPNOTSUPP,
+				 "%s: the image has no shell to do this with: no /bin/sh",
+				 place.name);
+	for (int i = 0; i < 4 && r == 0; i++)
+		r = pipe2(p[i], O_CLOEXEC | (i == 3 ? O_NONBLOCK : 0)) < 0 ? -errno : 0;
+	if (r == 0)
+		r = child_start(argv, user[0] ? user : NULL, p[0][0], p[1][1], p[3][1],
+				p[2][1]);
+	/* Theirs, and if it failed ours. */
+	for (int i = 0; i < 4; i++)
+		for (int end = 0; end < 2; end++)
+			if (p[i][end] >= 0 && (r < 0 || end == (i != 0)))
+				(void)close(p[i][end]);
+	if (r < 0)
+		return error_errno(err, -r, "start a process");
+	*h = (struct hand){ .pid = r,
+			    .in = p[0][1],
+			    .out = p[1][0],
+			    .outcome = p[2][0],
+			    .said = p[3][0] };
+	(void)fcntl(h->outcome, F_SETFL, O_RDONLY | O_NONBLOCK);
+	(void)strcpy(h->user, user);
+	(void)fcntl(h->in, F_SETFL, O_WRONLY | O_NONBLOCK);
+	(void)fcntl(h->out, F_SETFL, O_RDONLY | O_NONBLOCK);
+	return 1;
+}
+
+static int hand_find(const char *user, struct hand **ret, struct warren_error *err)
+{
+	struct hand *h = &hands[0];
+
+	for (size_t i = 0; i < HANDS_MAX; i++) {
+		if (hands[i].pid > 0 && strcmp(hands[i].user, user) == 0) {
+			*ret = &hands[i];
+			return 0;
+		}
+		if (hands[i].used < h->used)
+			h = &hands[i];
+	}
+	hand_drop(h);
+	*ret = h;
+	return hand_start(h, user, err);
+}
+
+/* The script, to be read as a whole before any of it runs, and what ends its output. */
+static void wrap(const struct buf *script, const char *mark, bool fresh, struct buf *text)
+{
+	if (fresh) {
+		buf_puts(text, "LC_ALL=C TZ=UTC0\nexport LC_ALL TZ\nunset CDPATH ENV\n"
+			       "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:"
+			       "/usr/bin:/sbin:/bin\numask 022\ncd /\n");
+		buf_puts(text, script_tools);
+	}
+	buf_puts(text, "{\n");
+	buf_add(text, script->data, script->len);
+	buf_puts(text, "\n} </dev/null 2>&1\necho \"\n");
+	buf_puts(text, mark);
+	buf_puts(text, "$?\"\n");
+}
+
+/* Is the end there? Then its status, and the mark is cut off. */
+static int find_end(struct buf *out, const char *mark, size_t from)
+{
+	char want[MARK_LEN + 2] = "\n";
+	char *at;
+
+	(void)strcat(want, mark);
+	at = out->len > from
+		     ? memmem(out->data + from, out->len - from, want, MARK_LEN + 1)
+		     : NULL;
+	if (!at || !memchr(at + 1, '\n', (size_t)(out->data + out->len - at - 1)))
+		return -EAGAIN;
+	out->len = (size_t)(at - out->data);
+	at += 1 + MARK_LEN;
+	/* What is not of that form has no end of its own that a number would stop at. */
+	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
+}
+
+static int take(struct hand *h, struct buf *out)
+{
+	char *room = buf_reserve(out, 65536);
+	ssize_t n = room ? read(h->out, room, 65536) : -1;
+
+	if (!room)
+		return -EFBIG;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	out->len += (size_t)n;
+	return n == 0 ? -EPIPE : (int)n;
+}
+
+static int converse(struct hand *h, const struct buf *text, struct buf *out,
+		    const char *mark, int secs)
+{
+	uint64_t patience = (uint64_t)place_patience() * 1000000000, heard = clock_now();
+	uint64_t end = heard + (uint64_t)secs * 1000000000;
+	uint64_t signed_at = heard;
+	size_t sent = 0, start = out->len;
+
+	for (;;) {
+		struct pollfd p[2] = { { .fd = h->out, .events = POLLIN },
+				       { .fd = sent < text->len ? h->in : -1,
+					 .events = POLLOUT } };
+		uint64_t until = heard + patience < end ? heard + patience : end;
+		uint64_t t = clock_now();
+		ssize_t n;
+		int r;
+
+		if (t >= until)
+			return -ETIMEDOUT;
+		/* Also while it talks and talks. */
+		if (t - signed_at >= SIGN_NS) {
+			work_sign();
+			signed_at = t;
+		}
+		(void)poll(p, 2,
+			   spool_wait_ms(until - t > SIGN_NS
+						 ? WORK_SIGN_MS
+						 : (int)((until - t) / 1000000) + 1));
+		if (!p[0].revents)
+			spool_guard();
+		if (p[1].revents) {
+			n = write(h->in, text->data + sent, text->len - sent);
+			if (n < 0 && errno != EAGAIN && errno != EINTR)
+				return -EPIPE;
+			sent += n > 0 ? (size_t)n : 0;
+		}
+		if (!p[0].revents)
+			continue;
+		r = take(h, out);
+		if (r < 0)
+			return r;
+		heard = t;
+		/* The mark may lie across two pieces. */
+		r = find_end(out, mark,
+			     out->len - start > (size_t)r + 64 ? out->len - (size_t)r - 64
+							       : start);
+		if (r != -EAGAIN)
+			return r;
+	}
+}
+
+/* Why the conversation failed: the platform may know, or its tool. */
+static int explain(const struct hand *h, int r, struct warren_error *err)
+{
+	struct place_outcome o;
+	char said[4096];
+	ssize_t n;
+
+	if (r == -EPIPE && read(h->outcome, &o, sizeof(o)) == sizeof(o) &&
+	    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
+		*err = o.err;
+		err->msg[sizeof(err->msg) - 1] = '\0';
+		return -err->code;
+	}
+	n = r == -EPIPE ? read(h->said, said, sizeof(said) - 1) : 0;
+	said[n > 0 ? n : 0] = '\0';
+	said[strcspn(said, "\r\n")] = '\0';
+	/* Nobody's stdin: what the errno is called is another's affair. */
+	return error_set(err, r == -EPIPE ? EREMOTEIO : -r, "%s: exec: %.300s",
+			 place.name,
+			 said[0]           ? said
+			 : r == -ETIMEDOUT ? "the sandbox does not answer"
+			 : r == -EPIPE     ? "the sandbox's shell is gone"
+					   : strerrordesc_np(-r));
+}
+
+/* What its tool said before is not about what is asked now. */
+static void forget_said(const struct hand *h)
+{
+	char scrap[4096];
+
+	for (int i = 0; i < 16 && read(h->said, scrap, sizeof(scrap)) > 0; i++)
+		;
+}
+
+int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
+	     struct warren_error *err)
+{
+	AUTO_BUF struct buf text = BUF_INIT(64U << 20);
+	char mark[MARK_LEN + 1];
+	struct hand *h = NULL;
+	int r = hand_find(user, &h, err);
+
+	if (r < 0)
+		return r;
+	mark_make(mark);
+	wrap(script, mark, r > 0, &text);
+	if (r == 0)
+		forget_said(h);
+	r = text.failed || script->failed ? -ENOMEM : converse(h, &text, out, mark, secs);
+	h->used = clock_now();
+	if (r >= 0)
+		return r;
+	r = explain(h, r, err);
+	hand_drop(h);
+	return r;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shim.h - warren-shim: what stands for an init where a sandbox has none; its parts
+ *
+ * main.c	the verbs of the program; a place, as it is found by its directory
+ * pull.c	an image for a platform that has its own
+ * spec.c	the spec of a sandbox that is to be made, from JSON
+ * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
+ *		exec.c, attach.c, drain.c and spawn.c around it
+ * exec.c	an exec: a process of ours in which the platform runs the command
+ * wait_tool.c	a tool's process, until it ends or its time is up
+ * inspect.c	what is inside: a shell, the user, the environment
+ * workers.c	two processes that may wait: one for files, one for signals
+ * shell_pool.c	a shell inside that is kept, and given one script after another
+ * checkpoint.c	a sandbox that is saved, and goes on from that
+ * exec_procs.c	the processes of an exec, found and signalled by such scripts (parse_ps.c)
+ * guest_client.c	files and ports by somebody inside who is ours, where the platform has one
+ * files.c	else, OPEN and SCAN the same way as trees; parse_entries.c, what is found; file_change.c, CHANGE
+ * dir_handle.c	directories that were opened; file_copy.c, the bytes of files; port.c, ports
+ * copy_budget.c	how many bytes of files may be on their way at once, of a sandbox and of all
+ * streams.c	which descriptors are taken from whoever speaks to us
+ * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
+ *
+ * A shim serves one sandbox, as pid 1 of a pid namespace: with it end all the
+ * processes that it has on our side. It lives as long as its sandbox does. Dead, it leaves
+ * a sandbox that nobody can speak to, which the next engine removes ("warren-shim destroy").
+ *
+ * The loop waits for nobody. A command is a process of its own, which the kernel feeds and
+ * drains through pipes; files and signals are work for the two processes, of which the
+ * second is never busy with the first one's long jobs.
+ *
+ * What comes out of the sandbox is not to be trusted, and can harm that sandbox alone: a
+ * process inside that answers in the shell's place can lie about what is inside.
+ */
+#ifndef SHIM_CORE_SHIM_H
+#define SHIM_CORE_SHIM_H
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "agent/core/agent.h"
+#include "shim/core/parse_entries.h"
+#include "shim/core/driver.h"
+
+#define MARK_LEN    ENTRIES_MARK /* of 128 random bits */
+#define FD_SPEC     5            /* where `run` finds the spec */
+#define GRACE_NS    2000000000ULL
+#define SIGNAL_SECS 10
+#define END_SECS    30           /* for all that runs inside to be killed */
+#define BOX_NAME    "WARREN_BOX" /* in the environment of all that we start (outlived) */
+
+/* What there is inside, as it was found at the start. */
+struct inside {
+	char shell[64]; /* absolute; "": there is none */
+	uint32_t uid, gid;
+	char home[512];
+	char cwd[4096];
+	char **env;
+};
+
+extern struct place place;
+extern struct inside inside;
+
+/* main.c */
+int place_load(const char *dir, json_t **ret_doc, struct warren_error *err);
+
+/* spec.c: what the spec points to lives as long as @doc and until spec_done(). */
+int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *err);
+void spec_done(struct warren_spec *spec);
+
+/* run.c */
+/* The end of the sandbox, and before it that of all that runs in it. */
+int place_unmake(struct warren_error *err);
+int shim_run(const char *dir, struct warren_error *err);
+/* It is no more; @why may be NULL: the platform is asked. */
+void sandbox_died(const struct warren_error *why);
+bool sandbox_is_dead(void);
+/* Somebody waits for its end; it came while it was away, so that nobody was told. */
+void watch_start(void);
+bool watch_has_ended(void);
+
+/* checkpoint.c */
+void save_request(int c, const struct proto_save *msg);
+/* It is saved, or is about to be, or to be no longer: nothing can be asked of it. */
+bool save_is_away(void);
+/* What a worker says of it; or that it is dead, and what is said of that. */
+void save_over(bool saving, const struct proto_reply *r, size_t size);
+void save_died(bool saving, struct warren_error *ret_why);
+
+/* pull.c */
+int shim_pull(const struct platform *p, const json_t *config, const char *image,
+		bool missing, struct warren_error *err);
+/* The last line: how it went. */
+void shim_pull_end(int r, const struct warren_error *err);
+
+/* inspect.c */
+int learn(struct warren_error *err);
+/* What libwarren is to know of it, into the file `made` of its directory. */
+int learn_note(const struct warren_spec *spec, struct warren_error *err);
+
+/* exec.c */
+/* As many open files as a command may have: ours are more. */
+extern struct rlimit child_nofile;
+/* Bytes that what child_start() starts may write to a file of ours. */
+extern rlim_t child_most;
+void mark_make(char mark[MARK_LEN + 1]);
+/* We are about to end the sandbox: what we start for that is none of it. */
+extern bool child_apart;
+
+/* A process inside, as far as we know it. */
+struct target {
+	int pid;        /* 0: not known */
+	uint64_t start; /* clock ticks, as inside */
+	char mark[MARK_LEN + 1];
+	char user[32]; /* "": the sandbox's */
+};
+
+const struct target *child_target(const struct exec *ex);
+/* Its processes inside are gone, or were not found: it is given a little time, and ended. */
+void child_end(struct exec *ex);
+/* It is being killed, which takes longer: its tool is left alone meanwhile. */
+void child_spare(struct exec *ex);
+/* When to call child_deadlines() next, ns; 0: never. */
+uint64_t child_next(void);
+void child_deadlines(void);
+
+/* exec_kill.c: init's tree_kill(), and when it is done */
+/* The worker is at something: those that wait for it are left alone a little longer. */
+void kill_spare(void);
+/* What was to be killed is, or could not be (-errno); -EBUSY: not now. */
+void kill_over(long status);
+/* When to call kill_deadlines() next, ns; 0: never. */
+uint64_t kill_next(void);
+void kill_deadlines(void);
+
+/*
+ * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
+ * pid or -errno. @user as of place_exec. For what we run inside for ourselves.
+ */
+pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
+		  int outcome);
+
+#endif /* SHIM_CORE_SHIM_H */

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.c - the spec of a sandbox, as libwarren wrote it (backend/kept/spec.c), read strictly */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim/core/shim.h"
+
+enum kind {
+	TEXT,
+	NUMBER,
+	FLAG,
+	NETWORK,
+	ENV,
+	MOUNTS,
+};
+
+static const struct field {
+	const char *key;
+	enum kind kind;
+	size_t at;
+} fields[] = {
+	{ "image", TEXT, offsetof(struct warren_spec, image) },
+	{ "hostname", TEXT, offsetof(struct warren_spec, hostname) },
+	{ "user", TEXT, offsetof(struct warren_spec, user) },
+	{ "workdir", TEXT, offsetof(struct warren_spec, workdir) },
+	{ "env", ENV, 0 },
+	{ "memory", NUMBER, offsetof(struct warren_spec, memory) },
+	{ "cpu_millis", NUMBER, offsetof(struct warren_spec, cpu_millis) },
+	{ "pids", NUMBER, offsetof(struct warren_spec, pids) },
+	{ "disk", NUMBER, offsetof(struct warren_spec, disk) },
+	{ "nofile", NUMBER, offsetof(struct warren_spec, nofile) },
+	{ "wishes", NUMBER, offsetof(struct warren_spec, wishes) },
+	{ "mounts", MOUNTS, 0 },
+	{ "network", NETWORK, 0 },
+	{ "read_only", FLAG, offsetof(struct warren_spec, read_only) },
+	{ "durable", FLAG, offsetof(struct warren_spec, durable) },
+	{ "no_pull", FLAG, offsetof(struct warren_spec, no_pull) },
+};
+
+static int bad(const char *key, struct warren_error *err)
+{
+	return error_set(err, EINVAL, "the spec has a '%s' that is none", key);
+}
+
+/* NULL-terminated; the strings stay the document's. */
+static int read_env(const json_t *v, struct warren_spec *ret, struct warren_error *err)
+{
+	size_t n = json_array_size(v);
+	const char **env = calloc(n + 1, sizeof(*env));
+
+	if (!env)
+		return error_errno(err, ENOMEM, "read the spec");
+	ret->env = env;
+	for (size_t i = 0; i < n; i++) {
+		env[i] = json_string_value(json_array_get(v, i));
+		if (!env[i])
+			return bad("env", err);
+	}
+	return 0;
+}
+
+/*
+ * The source of a volume, opened once; what it is to be was judged before (libwarren has it open),
+ * and whatever else has its name by now is refused.
+ */
+static int open_source(struct warren_mount *m, const char *is, struct warren_error *err)
+{
+	uintmax_t dev = 0, ino = 0;
+	struct stat st;
+
+	if (sscanf(is, "%jx:%jx", &dev, &ino) != 2)
+		return bad("mounts", err);
+	m->source_fd = open(m->source, O_PATH | O_CLOEXEC);
+	if (m->source_fd < 0 || fstat(m->source_fd, &st) < 0)
+		return error_errno(err, errno, "volume '%s'", m->source);
+	if (st.st_dev != dev || st.st_ino != ino)
+		return error_set(err, ESTALE,
+				 "volume '%s': the name stands for something else than "
+				 "it did when it was allowed",
+				 m->source);
+	return 0;
+}
+
+static int read_mounts(const json_t *v, struct warren_spec *ret, struct warren_error *err)
+{
+	size_t n = json_array_size(v);
+	struct warren_mount *m = calloc(n + 1, sizeof(*m));
+
+	if (!m)
+		return error_errno(err, ENOMEM, "read the spec");
+	ret->mounts = m;
+	ret->n_mounts = n;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *one = json_array_get(v, i);
+		const char *is = json_string_value(json_object_get(one, "is"));
+		int r;
+
+		m[i].source = json_string_value(json_object_get(one, "source"));
+		m[i].target = json_string_value(json_object_get(one, "target"));
+		m[i].read_only = json_is_true(json_object_get(one, "read_only"));
+		m[i].size = (uint64_t)json_integer_value(json_object_get(one, "size"));
+		if (!m[i].target || (is && !m[i].source))
+			return bad("mounts", err);
+		r = is ? open_source(&m[i], is, err) : 0;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int read_field(const struct field *f, const json_t *v, struct warren_spec *ret,
+		      struct warren_error *err)
+{
+	char *to = (char *)ret + f->at;
+
+	switch (f->kind) {
+	case TEXT:
+		*(const char **)(void *)to = json_string_value(v);
+		return json_is_string(v) ? 0 : bad(f->key, err);
+	case NUMBER:
+		*(uint64_t *)(void *)to = (uint64_t)json_integer_value(v);
+		return json_is_integer(v) ? 0 : bad(f->key, err);
+	case FLAG:
+		*(bool *)to = json_is_true(v);
+		return json_is_boolean(v) ? 0 : bad(f->key, err);
+	case NETWORK:
+		ret->network = (enum warren_network)json_integer_value(v);
+		return json_is_integer(v) ? 0 : bad(f->key, err);
+	case ENV:
+		return read_env(v, ret, err);
+	case MOUNTS:
+		return read_mounts(v, ret, err);
+	}
+	return -EINVAL;
+}
+
+int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *err)
+{
+	const char *key;
+	json_t *v;
+
+	*ret = (struct warren_spec){ .id = place.id };
+	json_object_foreach((json_t *)(uintptr_t)doc, key, v)
+	{
+		const struct field *f = fields;
+		int r;
+
+		while (f < fields + ARRAY_SIZE(fields) && strcmp(f->key, key) != 0)
+			f++;
+		r = f == fields + ARRAY_SIZE(fields) ? bad(key, err)
+						     : read_field(f, v, ret, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void spec_done(struct warren_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		if (spec->mounts[i].source_fd > 0)
+			(void)close(spec->mounts[i].source_fd);
+	free((void *)(uintptr_t)spec->env);
+	free((void *)(uintptr_t)spec->mounts);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wait_tool.c - a process of a platform's, until it ends
+ *
+ * It has as long as a step may take; where it moves bytes, since it last moved one. What it
+ * says is no sign of life, and of that only the last is kept: neither a tool that hangs nor one
+ * that never stops talking holds anybody up, or fills anything.
+ *
+ * Its end is that of the process, not of its streams, which somebody may have inherited whom it
+ * has left running on purpose.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "shim/core/file_copy.h"
+
+/* How far both are; they are shared with the process. */
+static off_t position(int in, int out)
+{
+	off_t a = in >= 0 ? lseek(in, 0, SEEK_CUR) : 0;
+	off_t b = out >= 0 ? lseek(out, 0, SEEK_CUR) : 0;
+
+	return (a > 0 ? a : 0) + (b > 0 ? b : 0);
+}
+
+/* false: there is no more. */
+static bool hear(int fd, struct buf *said)
+{
+	char piece[4096];
+	ssize_t n = read(fd, piece, sizeof(piece));
+
+	if (n <= 0)
+		return n < 0 && (errno == EINTR || errno == EAGAIN);
+	if (said->len + (size_t)n > said->max / 2)
+		said->len = 0; /* the last of it is what counts */
+	buf_add(said, piece, (size_t)n);
+	return true;
+}
+
+/* What it has said when it ended: no more than a pipe holds, whoever goes on. */
+static void hear_rest(int fd, struct buf *said)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	for (int i = 0; i < 16 && fd >= 0 && poll(&p, 1, 0) > 0 && hear(fd, said); i++)
+		;
+}
+
+int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int out)
+{
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	uint64_t patience = (uint64_t)secs * 1000000000;
+	uint64_t until = clock_now() + patience;
+	uint64_t signed_at = clock_now();
+	off_t at = position(in, out);
+	int status = 0, r = fd < 0 ? -errno : 0;
+
+	for (struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+				    { .fd = said_fd, .events = POLLIN } };
+	     r == 0 && !p[0].revents;) {
+		uint64_t t = clock_now();
+		off_t now_at = position(in, out);
+		uint64_t left;
+
+		if (now_at != at) {
+			at = now_at;
+			until = t + patience;
+		}
+		left = until > t ? (until - t) / 1000000 + 1 : 0;
+		if (left == 0)
+			r = -ETIMEDOUT;
+		else
+			(void)poll(p, 2,
+				   spool_wait_ms(left < WORK_SIGN_MS ? (int)left
+								     : WORK_SIGN_MS));
+		spool_guard();
+		if (t - signed_at >= WORK_SIGN_MS * 1000000ULL) {
+			work_sign();
+			signed_at = t;
+		}
+		if (r == 0 && p[1].revents && !hear(said_fd, said))
+			p[1].fd = -1;
+	}
+	if (r < 0) {
+		(void)kill(-pid, SIGKILL);
+		(void)kill(pid, SIGKILL);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	hear_rest(said_fd, said);
+	return r < 0 ? r : status;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workers.h - processes that may wait, so that the loop need not
+ *
+ * What takes a word from inside is done by one of two workers, forks of ours that are
+ * started when they are first needed. A request goes to a worker as it came, with
+ * its descriptors, and with who asked; the worker sends the answer as it is to be
+ * passed on. A long job of files is a process of its own below the worker.
+ */
+#ifndef SHIM_CORE_WORKERS_H
+#define SHIM_CORE_WORKERS_H
+
+#include "shim/core/shim.h"
+
+enum work_kind {
+	WORK_REQUEST, /* a message of proto.h about files, which follows */
+	WORK_SIGNAL,  /* SIGNAL */
+	WORK_LIST,    /* LIST, and a file comes along */
+	WORK_KILL,    /* execs that are overdue: their targets follow */
+	WORK_SAVE,    /* SAVE, and the file comes along */
+	WORK_RESTORE, /* RESTORE, and with the file what was held */
+	WORK_GONE,    /* a connection is: what it had begun is nobody's */
+};
+
+/* What goes both ways before the message. */
+struct work {
+	enum work_kind kind;
+	int conn;            /* that asked; -1: none */
+	uint64_t connection; /* which it was: the inode of its socket */
+	uint32_t seq;
+	struct target target;
+	int sig, pid;
+	enum proto_whom whom;
+};
+
+/* run.c's side. A worker that cannot be asked is told to who asked. */
+void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
+void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
+void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
+	       size_t n_fds);
+/* Both, to the worker of files; -EBUSY: something is being done. */
+int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds);
+/* Which connection @c is, and that it is no more. */
+uint64_t work_connection(int c);
+void work_gone(uint64_t connection);
+/* All of one user; kill_over() has the outcome. -errno: nobody was asked. */
+#define WORK_KILLS_MAX 256
+int work_kill(const struct target *targets, size_t n);
+/* A worker has something to say. */
+void work_heard(unsigned which);
+/* When to call work_deadlines() next, ns; 0: never. */
+uint64_t work_next(void);
+void work_deadlines(void);
+/* Was it one of them? */
+bool work_reaped(int pid);
+
+#define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* and which */
+
+/* The worker's side: the answer to @w. */
+void work_send(const struct work *w, const void *msg, size_t size, int fd);
+void work_reply(const struct work *w, long status, uint32_t value, int fd,
+		const char *why);
+/* That it takes longer, what the worker is at and all that waits for it; so often it must be said. */
+#define WORK_SIGN_MS 5000
+void work_sign(void);
+
+/* exec_procs.c: in a worker */
+void tree_work(const struct work *w, int file);
+void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
+/* All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker. */
+void tree_end(void);
+/* port.c: in a worker */
+void port_work(const struct work *w, const struct proto_connect *msg);
+/* checkpoint.c: in a worker */
+void save_work(const struct work *w, int *fds, size_t n_fds);
+/* files.c: in a worker */
+void files_work(const struct work *w, const void *msg, size_t size, int *fds,
+		size_t n_fds);
+
+#endif /* SHIM_CORE_WORKERS_H */

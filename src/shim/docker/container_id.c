@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * container_id.c - which container is meant
+ *
+ * A name says nothing of whose a container is: whoever may speak to the daemon can remove ours and
+ * make another of the same name. So a container is addressed by the id that the daemon gave it,
+ * which is in the sandbox's directory from the making on. Where that is not known, it is
+ * looked for by its name, and is the one if its labels say so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/docker/docker.h"
+#include "base/fd.h"
+
+void docker_id_path(const struct place *p, char path[DOCKER_GUEST_MAX])
+{
+	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/docker", p->dir);
+}
+
+static bool is_id(const char *id)
+{
+	return id && strlen(id) == DOCKER_ID_LEN &&
+	       strspn(id, "0123456789abcdef") == DOCKER_ID_LEN;
+}
+
+/* A container of that name may be anybody's: its labels say whose it is. */
+static bool is_ours(const json_t *labels, const struct place *p)
+{
+	const char *id = json_string_value(json_object_get(labels, "warren.id"));
+	const char *by = json_string_value(json_object_get(labels, "warren.engine"));
+	char engine[sizeof(p->dir)];
+
+	docker_engine(p, engine);
+	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
+}
+
+/* What was written down when it was made; false: nothing was. */
+static bool recall(const struct place *p, char id[DOCKER_ID_LEN + 1])
+{
+	char path[DOCKER_GUEST_MAX];
+	AUTO_CLOSE int fd = -1;
+	ssize_t n;
+
+	if (is_id(p->handle)) {
+		(void)strcpy(id, p->handle);
+		return true;
+	}
+	docker_id_path(p, path);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, id, DOCKER_ID_LEN);
+	id[n > 0 ? n : 0] = '\0';
+	return is_id(id);
+}
+
+int docker_id_keep(struct docker *d, struct place *p, const char *step,
+		   struct warren_error *err)
+{
+	const char *id = json_string_value(json_object_get(d->answer, "Id"));
+	char path[DOCKER_GUEST_MAX];
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (!is_id(id))
+		return docker_odd(d, step, err);
+	docker_id_path(p, path);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, id, DOCKER_ID_LEN);
+	if (r < 0)
+		return error_errno(err, -r, "%s: write '%s'", d->name, path);
+	(void)strcpy(p->handle, id);
+	return 0;
+}
+
+int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "look at the container";
+	struct warren_error why = WARREN_ERROR_INIT;
+	char ref[DOCKER_ID_LEN + 1];
+	int r;
+
+	if (!recall(p, ref))
+		(void)snprintf(ref, sizeof(ref), "warren-%s", p->id);
+	r = docker_ask(d, step, "GET", NULL, &why, "/containers/%s/json", ref);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	return is_ours(json_object_get(json_object_get(d->answer, "Config"), "Labels"),
+		       p) &&
+	       is_id(json_string_value(json_object_get(d->answer, "Id")));
+}
+
+int docker_id(struct docker *d, const struct place *p, const char *step,
+	      char id[DOCKER_ID_LEN + 1], struct warren_error *err)
+{
+	int r;
+
+	if (recall(p, id))
+		return 0;
+	r = docker_inspect(d, p, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ESRCH,
+				 "%s: %s: No such container of this sandbox's", d->name,
+				 step);
+	(void)strcpy(id, json_string_value(json_object_get(d->answer, "Id")));
+	return 0;
+}

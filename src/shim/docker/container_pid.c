@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * container_pid.c - a container's first process, as this machine sees it, and what is done by it
+ *
+ * The daemon tells its number. Numbers are the daemon's own, which may have a pid namespace
+ * that is not ours, and are used again: so it is looked at. It is the one if it runs this
+ * sandbox's own copy of the guest agent, which no other does. It is then held by its directory in
+ * /proc, where nobody takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "shim/docker/docker.h"
+#include "base/fd.h"
+#include "os/cgroup.h"
+#include "os/mount.h"
+#include "os/ns.h"
+
+int docker_first(struct docker *d, const struct place *p)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char guest[DOCKER_GUEST_MAX], number[24];
+	struct stat ours, theirs;
+	AUTO_CLOSE int dir = -1;
+	json_int_t pid;
+
+	if (p->machine < 0 || docker_inspect(d, p, &ignored) <= 0)
+		return -1;
+	pid = json_integer_value(
+		json_object_get(json_object_get(d->answer, "State"), "Pid"));
+	(void)snprintf(number, sizeof(number), "%jd", (intmax_t)pid);
+	docker_guest(p, guest);
+	if (pid <= 0 || stat(guest, &ours) < 0)
+		return -1;
+	dir = openat(p->machine, number, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fstatat(dir, "exe", &theirs, 0) < 0 ||
+	    ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino)
+		return -1;
+	return TAKE_FD(dir);
+}
+
+void docker_meet(struct docker *d, struct place *p)
+{
+	if (p->first >= 0)
+		(void)close(p->first);
+	p->first = docker_first(d, p);
+	p->memory = p->first < 0 ? -1 : cgroup_memory_of(p->first);
+}
+
+/* -------------------------------------------------------------------------- volumes */
+
+/* Is what is at the target inside the very file or directory that @m was judged by? */
+static int check_volume(int root, const struct warren_mount *m)
+{
+	AUTO_CLOSE int at = mount_openat2(root, m->target, O_PATH, 0,
+					  RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	struct stat judged, mounted;
+
+	if (at < 0 || fstat(at, &mounted) < 0 || fstat(m->source_fd, &judged) < 0)
+		return at < 0 ? at : -errno;
+	return judged.st_dev == mounted.st_dev && judged.st_ino == mounted.st_ino
+		       ? 0
+		       : -ESTALE;
+}
+
+/*
+ * The daemon takes a path, and looks it up when the container starts: whoever may write on the
+ * way could have put something else there since the source was judged. So it is looked at what the
+ * daemon has mounted, from outside, before anything but our own first process runs inside. What
+ * cannot be seen (a daemon on another machine) cannot be trusted, and is refused.
+ */
+int docker_check_mounts(struct docker *d, const struct place *p,
+			const struct warren_spec *spec, struct warren_error *err)
+{
+	AUTO_CLOSE int first = -1, root = -1;
+
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const struct warren_mount *m = &spec->mounts[i];
+		int r;
+
+		if (!m->source || !m->source_fd)
+			continue;
+		if (first < 0)
+			first = docker_first(d, p);
+		if (root < 0 && first >= 0)
+			root = openat(first, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (root < 0)
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: volume '%s': what the daemon mounts cannot be "
+				"seen from here, and so not checked",
+				d->name, m->source);
+		r = check_volume(root, m);
+		if (r == -ESTALE)
+			return error_set(err, ESTALE,
+					 "%s: volume '%s': the name stands for something "
+					 "else than it did when it was allowed",
+					 d->name, m->source);
+		if (r < 0)
+			return error_errno(err, -r, "%s: volume '%s': check '%s'",
+					   d->name, m->source, m->target);
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- network: none */
+
+/* In a process of its own, which thereby has the container's network. */
+static int quiet_from_outside(int first)
+{
+	AUTO_CLOSE int net = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int status = 0;
+	pid_t pid;
+
+	if (net < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		_exit(setns(net, CLONE_NEWNET) < 0 || ns_loopback(false, &ignored) < 0);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return pid > 0 && status == 0 ? 0 : -EPERM;
+}
+
+/*
+ * By us, if we may; else by the daemon, as a privileged exec before anything else runs inside.
+ * That is one with every capability there is, and refused where the daemon lacks one itself.
+ */
+int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "take the loopback device down";
+	AUTO_CLOSE int first = docker_first(d, p);
+	json_t *exec;
+	int r;
+
+	if (first >= 0 && quiet_from_outside(first) == 0)
+		return 0;
+	exec = json_pack("{s:[s,s], s:b, s:s}", "Cmd", DOCKER_GUEST, "quiet",
+			 "Privileged", 1, "User", "0");
+	r = docker_errand(d, p, step, exec, err);
+	json_decref(exec);
+	return r > 0 ? error_set(err, EPERM, "%s: %s: it stays up", d->name, step) : r;
+}

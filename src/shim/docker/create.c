@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * create.c - a container: the image, the guest agent, the making, the start
+ *
+ * Its name and labels are there from its first moment, so whatever happens between the making
+ * and the end of create(), docker_remove() finds it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "shim/docker/docker.h"
+#include "base/fd.h"
+
+extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
+
+/* A copy of its own for each: what the host executes is not seen inside. */
+static int put_guest(const struct place *p, struct warren_error *err)
+{
+	char path[DOCKER_GUEST_MAX];
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	docker_guest(p, path);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	if (fd < 0)
+		return error_errno(err, errno, "%s: write '%s'", p->name, path);
+	r = fd_write_all(fd, warren_guest_blob,
+			 (size_t)(warren_guest_blob_end - warren_guest_blob));
+	if (r == 0 && fchmod(fd, 0555) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "%s: write '%s'", p->name, path) : 0;
+}
+
+/*
+ * What a machine's restart left: stopped containers of sandboxes that have no directory any
+ * more, with nobody to destroy them. Best effort, before another is made.
+ */
+static void sweep(struct docker *d, const struct place *p)
+{
+	struct warren_error ignored;
+	struct place old = { .name = p->name };
+	char engine[sizeof(p->dir)];
+	char *filter, *escaped = NULL;
+	json_t *list, *c, *f;
+	size_t i;
+
+	docker_engine(p, engine);
+	f = json_pack("{s:[s+], s:[s,s,s]}", "label", "warren.engine=", engine, "status",
+		      "exited", "dead", "created");
+	filter = f ? json_dumps(f, JSON_COMPACT) : NULL;
+	json_decref(f);
+	if (filter)
+		escaped = curl_easy_escape(d->easy, filter, 0);
+	free(filter);
+	if (!escaped)
+		return;
+	if (docker_ask(d, "look for what is left", "GET", NULL, &ignored,
+		       "/containers/json?all=true&filters=%s", escaped) < 0)
+		json_decref(d->answer), d->answer = NULL;
+	curl_free(escaped);
+	list = d->answer;
+	d->answer = NULL;
+	json_array_foreach(list, i, c)
+	{
+		const json_t *labels = json_object_get(c, "Labels");
+		const char *id = json_string_value(json_object_get(labels, "warren.id"));
+
+		if (!id || !id_valid(id))
+			continue;
+		(void)strcpy(old.id, id);
+		(void)snprintf(old.dir, sizeof(old.dir), "%.*s/%s",
+			       (int)(sizeof(old.dir) - ID_LEN - 2), engine, id);
+		if (access(old.dir, F_OK) < 0 && errno == ENOENT)
+			(void)docker_remove(d, &old, &ignored);
+	}
+	json_decref(list);
+}
+
+static void note_disk(struct place *p, const struct warren_spec *spec,
+		      const struct docker_info *info, const char *size,
+		      const char *volume)
+{
+	if (spec->read_only)
+		place_enforce(p, "disk", true, "the root is read-only%s",
+			      volume ? ", and so are the image's volumes" : "");
+	else if (size && volume)
+		place_enforce(p, "disk", false,
+			      "%s bytes by the daemon, and no limit for the image's "
+			      "volume '%.60s'",
+			      size, volume);
+	else if (size)
+		place_enforce(p, "disk", true, "%s bytes by the daemon", size);
+	else
+		place_enforce(p, "disk", false,
+			      "the daemon's storage (%s) keeps no limit", info->driver);
+}
+
+/* The last is tried first with a limit for what is written, and then without, if it may. */
+static int make(struct docker *d, struct place *p, const struct warren_spec *spec,
+		const struct docker_info *info, json_t *body, struct warren_error *err)
+{
+	static const char step[] = "make the container";
+	bool limited = spec->disk && info->quota && !spec->read_only;
+	char size[24];
+	int r;
+
+	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)spec->disk);
+	if (limited)
+		(void)json_object_set_new(json_object_get(body, "HostConfig"),
+					  "StorageOpt", json_pack("{s:s}", "size", size));
+	r = docker_ask(d, step, "POST", body, err, "/containers/create?name=warren-%s",
+		       p->id);
+	if (r < 0 && limited && spec->wishes & WARREN_LIMIT_DISK) {
+		(void)json_object_del(json_object_get(body, "HostConfig"), "StorageOpt");
+		limited = false;
+		r = docker_ask(d, step, "POST", body, err,
+			       "/containers/create?name=warren-%s", p->id);
+	}
+	if (r >= 0)
+		r = docker_id_keep(d, p, step, err);
+	if (r < 0)
+		return r;
+	note_disk(p, spec, info, limited ? size : NULL, docker_volume(spec, d->volumes));
+	return 0;
+}
+
+static int start(struct docker *d, struct place *p, const struct warren_spec *spec,
+		 int listener, struct warren_error *err)
+{
+	struct warren_error why;
+	int r = docker_ask(d, "start the container", "POST", NULL, err,
+			   "/containers/%s/start", p->handle);
+
+	if (r >= 0)
+		r = docker_check_mounts(d, p, spec, err);
+	if (r >= 0) {
+		docker_meet(d, p);
+		p->within = docker_await(listener);
+	}
+	if (r >= 0 && spec->network == WARREN_NETWORK_NONE &&
+	    docker_quiet(d, p, &why) < 0)
+		return error_set(
+			err, EOPNOTSUPP,
+			"%s: network: the daemon cannot do without a loopback device "
+			"here (%.300s): ask for `loopback`",
+			d->name, why.msg);
+	return r < 0 ? r : 0;
+}
+
+static const char *image_of(const struct docker *d, const struct warren_spec *spec)
+{
+	bool none = !spec->image || strcmp(spec->image, "host") == 0;
+
+	return none ? d->image : spec->image;
+}
+
+static int check_image(const struct docker *d, const char *image,
+		       struct warren_error *err)
+{
+	if (!image)
+		return error_set(
+			err, EINVAL,
+			"%s: no image: the machine's own (`host`) is for native "
+			"sandboxes; name one (example: debian:12), or configure one "
+			"as `image`",
+			d->name);
+	if (strncmp(image, "dir:", 4) == 0)
+		return error_set(
+			err, EOPNOTSUPP,
+			"%s: image '%.80s': a directory is no image here; docker "
+			"import makes one of it",
+			d->name, image);
+	return 0;
+}
+
+/* What comes before a container is asked for: a failure leaves nothing, whoever is not there. */
+static int prepare(struct docker *d, struct place *p, const struct warren_spec *spec,
+		   struct docker_info *info, struct warren_limits *limits,
+		   struct warren_error *err)
+{
+	const char *image = image_of(d, spec);
+	int r = check_image(d, image, err);
+
+	if (r == 0)
+		r = docker_info(d, info, err);
+	if (r == 0)
+		r = docker_limits(p, info, spec, limits, err);
+	d->no_pull = spec->no_pull && image == spec->image;
+	if (r == 0)
+		r = docker_image(d, image, err);
+	if (r == 0)
+		r = docker_image_says(d, image, p, err);
+	if (r == 0)
+		r = docker_check_volumes(p, spec, d->volumes, err);
+	if (r < 0 || !spec->user)
+		return r;
+	free(p->user);
+	p->user = strdup(spec->user);
+	return p->user ? 0 : error_errno(err, ENOMEM, "%s: user", d->name);
+}
+
+static int create(struct docker *d, struct place *p, const struct warren_spec *spec,
+		  const struct docker_info *info, const struct warren_limits *limits,
+		  struct warren_error *err)
+{
+	AUTO_CLOSE int listener = -1;
+	json_t *body;
+	int r = put_guest(p, err);
+
+	if (r == 0)
+		r = docker_listen(p, info, &listener, err);
+	if (r < 0)
+		return r;
+	sweep(d, p);
+	body = docker_spec(p, spec, limits, image_of(d, spec), d->volumes, listener >= 0);
+	if (!body)
+		return error_set(
+			err, EILSEQ,
+			"%s: make the container: a text of the spec is not UTF-8",
+			d->name);
+	r = make(d, p, spec, info, body, err);
+	json_decref(body);
+	return r < 0 ? r : start(d, p, spec, listener, err);
+}
+
+int docker_create(struct place *p, const struct warren_spec *spec,
+		  struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	struct docker_info info;
+	struct warren_limits limits;
+	struct warren_error undoing;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = prepare(&d, p, spec, &info, &limits, err);
+	p->clean = r < 0;
+	if (r < 0)
+		return r;
+	r = create(&d, p, spec, &info, &limits, err);
+	if (r < 0) {
+		p->clean = platform_docker.destroy(p, &undoing) == 0;
+		return r;
+	}
+	docker_note(p, &info, spec, &limits);
+	return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker.c - the table of the platform, and the life of a container after it was made */
+#include "shim/docker/docker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "os/cgroup.h"
+
+void docker_guest(const struct place *p, char path[DOCKER_GUEST_MAX])
+{
+	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/anchor", p->dir);
+}
+
+void docker_engine(const struct place *p, char engine[sizeof(p->dir)])
+{
+	char *slash;
+
+	(void)strcpy(engine, p->dir);
+	slash = strrchr(engine, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+static void nap(unsigned ms)
+{
+	const struct timespec t = { .tv_sec = ms / 1000,
+				    .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+void docker_volume_name(const struct place *p, unsigned n, char name[DOCKER_VOLUME_MAX])
+{
+	(void)snprintf(name, DOCKER_VOLUME_MAX, "warren-%s-%u", p->id, n);
+}
+
+/* Those that have a name, of which a container's end is not theirs; most have none. */
+static int remove_volumes(struct docker *d, const struct place *p,
+			  struct warren_error *err)
+{
+	static const char step[] = "remove a volume";
+	struct warren_error why = WARREN_ERROR_INIT;
+	char name[DOCKER_VOLUME_MAX];
+	int r = 0;
+
+	for (unsigned n = 0; r >= 0; n++) {
+		docker_volume_name(p, n, name);
+		r = docker_ask(d, step, "DELETE", NULL, &why, "/volumes/%s", name);
+	}
+	if (r == -ENOENT)
+		return 0;
+	*err = why;
+	return r;
+}
+
+/* Busy: somebody else is at it; then it is waited for. */
+int docker_remove(struct docker *d, const struct place *p, struct warren_error *err)
+{
+	static const char step[] = "remove the container";
+	uint64_t until = clock_now() + (uint64_t)d->patience_ms * 1000000;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = docker_inspect(d, p, err);
+
+	while (r > 0 && clock_now() < until) {
+		char id[DOCKER_ID_LEN + 1];
+
+		(void)strcpy(id, json_string_value(json_object_get(d->answer, "Id")));
+		r = docker_ask(d, step, "DELETE", NULL, &why,
+			       "/containers/%s?force=true&v=true", id);
+		if (r < 0 && r != -EBUSY && r != -ENOENT) {
+			*err = why;
+			return r;
+		}
+		if (r == -EBUSY)
+			nap(100);
+		r = docker_inspect(d, p, err);
+	}
+	if (r > 0)
+		return error_set(err, EBUSY, "%s: %s: it is still there", d->name, step);
+	return r < 0 ? r : remove_volumes(d, p, err);
+}
+
+static int docker_destroy(struct place *p, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	char path[DOCKER_GUEST_MAX];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_remove(&d, p, err);
+	docker_guest(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	docker_door(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	docker_id_path(p, path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	return r;
+}
+
+static bool is_running(const struct docker *d)
+{
+	const json_t *state = json_object_get(d->answer, "State");
+
+	return json_is_true(json_object_get(state, "Running"));
+}
+
+/*
+ * A daemon that is down says nothing of its containers: some outlive it ("live restore"). So it
+ * is asked until it answers.
+ */
+static int docker_wait(struct place *p, struct warren_error *err)
+{
+	static const char step[] = "wait for the container";
+	AUTO_DOCKER struct docker d = { 0 };
+	char id[DOCKER_ID_LEN + 1];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	while (r >= 0) {
+		r = docker_inspect(&d, p, err);
+		if (r == 0 || (r > 0 && !is_running(&d)))
+			return 0;
+		if (r > 0 && docker_id(&d, p, step, id, err) == 0) {
+			d.pace = DOCKER_EVER;
+			r = docker_ask(&d, step, "POST", NULL, err,
+				       "/containers/%s/wait?condition=not-running", id);
+			if (r >= 0)
+				continue;
+		}
+		nap(500);
+		r = 0;
+	}
+	return r;
+}
+
+/* What is so already is not asked for: the daemon would call it a conflict. */
+static int docker_pause(struct place *p, bool paused, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	const char *step = paused ? "pause the container" : "resume the container";
+	char id[DOCKER_ID_LEN + 1];
+	const json_t *state;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_inspect(&d, p, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ESRCH, "%s: %s: there is none", p->name, step);
+	state = json_object_get(d.answer, "State");
+	if (json_is_true(json_object_get(state, "Paused")) == paused)
+		return 0;
+	r = docker_id(&d, p, step, id, err);
+	if (r == 0)
+		r = docker_ask(&d, step, "POST", NULL, err, "/containers/%s/%s", id,
+			       paused ? "pause" : "unpause");
+	return r < 0 ? r : 0;
+}
+
+static int docker_silent(struct place *p, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_inspect(&d, p, err);
+	if (r < 0)
+		return r;
+	if (r == 0 || !is_running(&d))
+		return error_set(err, ESRCH, "%s: the container %s", p->name,
+				 r == 0 ? "was removed" : "does not run any more");
+	if (json_is_true(json_object_get(json_object_get(d.answer, "State"), "Paused")))
+		return error_set(err, EBUSY, "%s: the container is paused", p->name);
+	return 0;
+}
+
+static uint64_t number(const json_t *from, const char *object, const char *key)
+{
+	json_int_t n =
+		json_integer_value(json_object_get(json_object_get(from, object), key));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static int docker_stats(struct place *p, struct warren_stats *ret,
+			struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	static const char step[] = "ask for the container's usage";
+	struct warren_stats s = { 0 };
+	char id[DOCKER_ID_LEN + 1];
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_id(&d, p, step, id, err);
+	if (r == 0)
+		r = docker_ask(&d, step, "GET", NULL, err,
+			       "/containers/%s/stats?stream=false&one-shot=true", id);
+	if (r < 0)
+		return r;
+	s.memory = number(d.answer, "memory_stats", "usage");
+	s.memory_peak = number(d.answer, "memory_stats", "max_usage");
+	if (s.memory_peak < s.memory)
+		s.memory_peak = s.memory;
+	s.pids = number(d.answer, "pids_stats", "current");
+	s.cpu_usec = number(json_object_get(d.answer, "cpu_stats"), "cpu_usage",
+			    "total_usage") /
+		     1000;
+	docker_meet(&d, p);
+	if (p->memory < 0 || cgroup_kills(p->memory, &s.oom_kills) < 0) {
+		r = docker_inspect(&d, p, err);
+		if (r < 0)
+			return r;
+		/* That there was one is all it knows. */
+		s.oom_kills = json_is_true(
+			json_object_get(json_object_get(d.answer, "State"), "OOMKilled"));
+	}
+	*ret = s;
+	return 0;
+}
+
+static int docker_update(struct place *p, const struct warren_limits *limits,
+			 struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	static const char step[] = "change the container's limits";
+	char id[DOCKER_ID_LEN + 1];
+	json_t *body = json_object();
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_id(&d, p, step, id, err);
+	if (r == 0 && !docker_put_limits(body, limits))
+		r = error_errno(err, ENOMEM, "%s: %s", p->name, step);
+	if (r == 0)
+		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update", id);
+	json_decref(body);
+	/* A path that it does not know at all. */
+	if (r == -ENOENT && !d.answer)
+		return error_set(err, EOPNOTSUPP, "%s: %s: not offered by this daemon",
+				 p->name, step);
+	return r < 0 ? r : 0;
+}
+
+const struct platform platform_docker = {
+	.kind = "docker",
+	.tier = "container",
+	.tells_start = true,
+	.probe = docker_probe,
+	.create = docker_create,
+	.destroy = docker_destroy,
+	.exec = docker_exec,
+	.pull = docker_pull,
+	.wait = docker_wait,
+	.pause = docker_pause,
+	.stats = docker_stats,
+	.update = docker_update,
+	.signal = docker_signal,
+	.silent = docker_silent,
+	.slack = DOCKER_SLACK,
+	.read_file = docker_read_file,
+	.write_file = docker_write_file,
+};

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec.c - one command in a container: the relay of its streams
+ *
+ * An exec is made, started on a connection that thereby becomes its streams (hijacked), and
+ * asked for its exit code on another. Between the two this process moves bytes, both ways at
+ * once, so that a command that does not read does not hold up what it writes; it ends when the
+ * streams have ended and the daemon says that the command has. The end of our input is passed
+ * on as half a shutdown.
+ *
+ * What could not be started the daemon tells as output of the command, and its exec has no pid
+ * then. So a first piece of output that might be that ("...\r\n") waits for the answer to a
+ * question. Podman forgets the pid in any case: of its exec it is the exit code.
+ *
+ * With a terminal, ours at 0 is made raw and all is left to the one inside; SIGWINCH tells it
+ * its new size. Docker's client offers a sequence of keys to detach by, and holds back its
+ * first until the next one came; it cannot be switched off, so it is set to one that nobody
+ * types.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <time.h>
+
+#include "shim/docker/docker.h"
+#include "shim/docker/stream_demux.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define CHUNK          (64U << 10)
+#define EXEC_ID_LEN    64
+#define ANSWER_MAX     (32U << 10)
+#define SIZE_EVERY_MS  20 /* a terminal is not there yet when its exec is starting */
+#define SIZE_TRIES     250
+#define START_EVERY_MS 10
+#define DETACH_KEYS    "ctrl-^,ctrl-^,ctrl-^,ctrl-@,ctrl-^,ctrl-^,ctrl-@,ctrl-@"
+
+struct relay {
+	struct docker d;
+	const struct place *place;
+	const struct place_exec *e;
+	char id[EXEC_ID_LEN + 1];
+	CURL *held; /* holds the connection open */
+	int sock, signals;
+	bool in_open;        /* more may come from 0 */
+	bool in_told;        /* the other side knows the end of it */
+	bool over;           /* nothing more comes from the connection */
+	bool started;        /* the daemon said so, or nothing speaks against it */
+	bool to_tell;        /* the shim waits to hear that it started */
+	unsigned size_tries; /* left, to tell the terminal's size */
+	struct frames frames;
+	size_t in_at, in_len;   /* of what is to be sent */
+	size_t out_at, out_len; /* of what was received */
+	size_t piece;           /* of that, what goes to .to now */
+	int to;
+	char in[CHUNK], out[CHUNK];
+};
+
+/* ---------------------------------------------------------------------- starting */
+
+/* What could not be started, by the words in which runtimes say so. */
+static int code_of(const char *said)
+{
+	static const struct {
+		const char *words;
+		int code;
+	} known[] = {
+		{ "no such file or directory", ENOENT },
+		{ "executable file not found", ENOENT },
+		{ "permission denied", EACCES },
+		{ "exec format error", ENOEXEC },
+		{ "is a directory", EACCES },
+		{ "not a directory", ENOTDIR },
+		{ "unable to find user", EINVAL },
+		{ "argument list too long", E2BIG },
+		{ "is not running", ESRCH },
+		{ "No such container", ESRCH },
+		{ "is paused", EBUSY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcasestr(said, known[i].words))
+			return known[i].code;
+	return 0;
+}
+
+__attribute__((noreturn)) static void not_started(const struct relay *r,
+						  const struct warren_error *why)
+{
+	struct place_outcome o = { .verdict = PLACE_NOT_STARTED, .err = *why };
+	int code = code_of(why->msg);
+
+	if (code)
+		o.err.code = code;
+	o.code = o.err.code;
+	place_exit(r->e, &o);
+}
+
+/* The API speaks UTF-8, and nothing else can be said in it. */
+static int put_list(json_t *to, const char *key, const char *const *list,
+		    const struct docker *d, struct warren_error *err)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; list && list[i]; i++)
+		if (json_array_append_new(array, json_string(list[i])) < 0) {
+			json_decref(array);
+			return error_set(
+				err, EILSEQ,
+				"%s: make an exec: word %zu of its %s is not UTF-8, "
+				"which is all that the Engine API can carry",
+				d->name, i + 1, key);
+		}
+	return json_object_set_new(to, key, array) < 0
+		       ? error_errno(err, ENOMEM, "%s: make an exec", d->name)
+		       : 0;
+}
+
+static void terminal_size(struct winsize *size)
+{
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, size) < 0 || !size->ws_row || !size->ws_col)
+		*size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
+}
+
+static int make_exec(struct relay *r, const struct place *p, struct warren_error *err)
+{
+	const struct place_exec *e = r->e;
+	char container[DOCKER_ID_LEN + 1];
+	const char *id;
+	json_t *body;
+	int status = docker_id(&r->d, p, "make an exec", container, err);
+
+	if (status < 0)
+		return status;
+	body = json_pack("{s:b, s:b, s:b, s:b, s:s*, s:s*, s:s}", "AttachStdin",
+			 e->stdin_open || e->pty, "AttachStdout", 1, "AttachStderr",
+			 !e->pty, "Tty", e->pty, "WorkingDir", e->cwd, "User",
+			 e->user ? e->user : p->user, "DetachKeys", DETACH_KEYS);
+	if (!body)
+		return error_set(err, EILSEQ,
+				 "%s: make an exec: its cwd or user is not UTF-8",
+				 r->d.name);
+	status = put_list(body, "Cmd", e->argv, &r->d, err);
+	if (status == 0)
+		status = put_list(body, "Env", e->env, &r->d, err);
+	if (status == 0)
+		status = docker_ask(&r->d, "make an exec", "POST", body, err,
+				    "/containers/%s/exec", container);
+	json_decref(body);
+	if (status < 0)
+		return status;
+	id = json_string_value(json_object_get(r->d.answer, "Id"));
+	if (!id || strlen(id) != EXEC_ID_LEN ||
+	    strspn(id, "0123456789abcdef") != EXEC_ID_LEN)
+		return docker_odd(&r->d, "make an exec", err);
+	(void)strcpy(r->id, id);
+	return 0;
+}
+
+/* More of the answer; 0: there is no more, -ETIMEDOUT: not within @ms. */
+static ssize_t receive(const struct relay *r, char *to, size_t size, int ms)
+{
+	struct pollfd p = { .fd = r->sock, .events = POLLIN };
+	ssize_t n;
+
+	do {
+		if (poll(&p, 1, ms) == 0)
+			return -ETIMEDOUT;
+		n = read(r->sock, to, size);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	return n < 0 ? -errno : n;
+}
+
+/* The body of an answer that is none of ours to stream: what the daemon objects to. */
+static int refused(struct relay *r, int status, size_t have, struct warren_error *err)
+{
+	for (;;) {
+		ssize_t n;
+
+		json_decref(r->d.answer);
+		r->d.answer = json_loadb(r->out, have, JSON_DISABLE_EOF_CHECK, NULL);
+		if (r->d.answer || have == ANSWER_MAX)
+			break;
+		n = receive(r, r->out + have, ANSWER_MAX - have, 500);
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	return docker_failed(&r->d, "start the exec", status, err);
+}
+
+static int send_start(struct relay *r, struct warren_error *err)
+{
+	struct winsize size;
+	char body[128], text[512];
+	int n, sent;
+
+	terminal_size(&size);
+	n = snprintf(body, sizeof(body), "{\"Detach\":false,\"Tty\":%s",
+		     r->e->pty ? "true" : "false");
+	n += snprintf(body + n, sizeof(body) - (size_t)n,
+		      r->e->pty ? ",\"ConsoleSize\":[%u,%u]}" : "}", size.ws_row,
+		      size.ws_col);
+	sent = snprintf(text, sizeof(text),
+			"POST /exec/%s/start HTTP/1.1\r\nHost: docker\r\n"
+			"Content-Type: application/json\r\nConnection: Upgrade\r\n"
+			"Upgrade: tcp\r\nContent-Length: %d\r\n\r\n%s",
+			r->id, n, body);
+	n = fd_write_all(r->sock, text, (size_t)sent);
+	return n < 0 ? error_errno(err, -n, "%s: start the exec", r->d.name) : 0;
+}
+
+static int start_exec(struct relay *r, struct warren_error *err)
+{
+	uint64_t until = clock_now() + (uint64_t)r->d.patience_ms * 1000000;
+	ssize_t head = 0;
+	size_t have = 0;
+	int status = 0, k;
+
+	k = docker_connect(&r->d, "start the exec", &r->held, &r->sock, err);
+	if (k == 0)
+		k = send_start(r, err);
+	if (k < 0)
+		return k;
+	while (head == 0) {
+		uint64_t t = clock_now();
+		ssize_t n = -ETIMEDOUT;
+
+		if (have == ANSWER_MAX)
+			return docker_odd(&r->d, "start the exec", err);
+		if (t < until)
+			n = receive(r, r->out + have, ANSWER_MAX - have,
+				    (int)((until - t) / 1000000) + 1);
+		if (n == -ETIMEDOUT)
+			return error_set(
+				err, ETIMEDOUT,
+				"%s: start the exec: the daemon at '%s' gives no answer",
+				r->d.name, r->d.socket);
+		if (n < 0)
+			return error_errno(err, (int)-n, "%s: start the exec", r->d.name);
+		if (n == 0)
+			return error_set(err, have ? EBADMSG : EHOSTDOWN,
+					 "%s: start the exec: the daemon went away",
+					 r->d.name);
+		have += (size_t)n;
+		head = frame_answer(r->out, have, &status);
+	}
+	if (head < 0)
+		return docker_odd(&r->d, "start the exec", err);
+	have -= (size_t)head;
+	(void)memmove(r->out, r->out + head, have);
+	if (status != 101 && status != 200)
+		return refused(r, status, have, err);
+	r->out_len = have;
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- the end */
+
+static void nap(unsigned ms)
+{
+	const struct timespec t = { .tv_nsec = (long)ms * 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/*
+ * What the daemon knows of the exec, as r->d.answer. One that is down, or silent, is waited for:
+ * what it had started may well go on.
+ */
+static int ask_state(struct relay *r, struct warren_error *err)
+{
+	for (;;) {
+		int k = docker_ask(&r->d, "ask for the exec's result", "GET", NULL, err,
+				   "/exec/%s/json", r->id);
+
+		if (k != -EHOSTDOWN && k != -ETIMEDOUT)
+			return k;
+		nap(200);
+	}
+}
+
+/* Might this first piece of output be the daemon's own words? */
+static bool is_suspect(const struct relay *r, const char *piece, size_t n)
+{
+	static const char error[] = "Error: ";
+
+	if (!r->d.podman)
+		return n >= 2 && memcmp(piece + n - 2, "\r\n", 2) == 0;
+	return n > sizeof(error) && memcmp(piece, error, sizeof(error) - 1) == 0 &&
+	       memmem(piece, n, ": OCI ", 6);
+}
+
+/*
+ * Was there ever a process? While there is no pid, but the exec is said to run, it is about
+ * to be one.
+ */
+static bool has_started(struct relay *r)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	for (unsigned ms = 1; ask_state(r, &err) >= 0; ms = ms < 32 ? ms * 2 : ms) {
+		const json_t *a = r->d.answer;
+		json_int_t code = json_integer_value(json_object_get(a, "ExitCode"));
+
+		if (!r->d.podman && json_integer_value(json_object_get(a, "Pid")) > 0)
+			return true;
+		if (!json_is_true(json_object_get(a, "Running")))
+			return r->d.podman && (code < 125 || code > 127);
+		nap(ms);
+	}
+	return true;
+}
+
+static void say_started(struct relay *r)
+{
+	const struct place_outcome o = { .verdict = PLACE_STARTED };
+
+	if (r->to_tell)
+		(void)fd_write_all(r->e->outcome_fd, &o, sizeof(o));
+	r->to_tell = false;
+	r->started = true;
+}
+
+/* The daemon does not tell by itself: it is asked, until there is a process. */
+static void ask_started(struct relay *r)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (ask_state(r, &err) >= 0 &&
+	    json_integer_value(json_object_get(r->d.answer, "Pid")) > 0)
+		say_started(r);
+}
+
+__attribute__((noreturn)) static void say_why(const struct relay *r, const char *said,
+					      size_t n)
+{
+	struct warren_error why;
+	AUTO_FREE char *copy = strndup(said, n);
+	char text[360];
+
+	docker_clean(text, sizeof(text), copy ? copy : "");
+	(void)error_set(&why, EIO, "%s: start the exec: %s", r->d.name,
+			text[0] ? text : "the daemon does not say why it did not");
+	not_started(r, &why);
+}
+
+/*
+ * What was killed, or is not known any more, went perhaps with its container. One that ran out of
+ * memory is not meant: that is an end that can be told.
+ */
+static bool is_container_gone(struct relay *r)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int k = docker_inspect(&r->d, r->place, &ignored);
+	const json_t *state = json_object_get(r->d.answer, "State");
+
+	return k == 0 || (k > 0 && !json_is_true(json_object_get(state, "Running")) &&
+			  !json_is_true(json_object_get(state, "OOMKilled")));
+}
+
+/* Of a container that is killed the daemon hears of its commands first. */
+static bool is_container_going(struct relay *r)
+{
+	for (int looks = 0; looks < 6; looks++) {
+		if (is_container_gone(r))
+			return true;
+		nap(10);
+	}
+	return false;
+}
+
+/* The streams are at their end, and perhaps before the command, which can close them. */
+__attribute__((noreturn)) static void finish(struct relay *r)
+{
+	struct place_outcome o = { .verdict = PLACE_SIGNALED, .code = SIGKILL };
+	json_int_t code;
+	unsigned ms = 1;
+
+	/* Nobody is told anything more of what comes in. */
+	(void)shutdown(r->sock, SHUT_RDWR);
+	for (;; ms = ms < 64 ? ms * 2 : 100) {
+		/* A daemon that was restarted has ended what it does not know any more. */
+		if (ask_state(r, &o.err) < 0) {
+			if (is_container_gone(r))
+				o.verdict = PLACE_LOST;
+			place_exit(r->e, &o);
+		}
+		if (!json_is_true(json_object_get(r->d.answer, "Running")))
+			break;
+		nap(ms);
+	}
+	if (json_is_integer(json_object_get(r->d.answer, "Pid")) &&
+	    json_integer_value(json_object_get(r->d.answer, "Pid")) == 0 && !r->started &&
+	    !r->d.podman)
+		say_why(r, "", 0);
+	say_started(r);
+	/* A null says that the daemon does not know. */
+	code = json_is_integer(json_object_get(r->d.answer, "ExitCode"))
+		       ? json_integer_value(json_object_get(r->d.answer, "ExitCode"))
+		       : -1;
+	if ((code < 0 || code == 128 + SIGKILL) && is_container_going(r)) {
+		o.verdict = PLACE_LOST;
+	} else if (code >= 0 && code <= 255) {
+		o.verdict = code > 128 && code <= 128 + SIGRTMAX ? PLACE_SIGNALED
+								 : PLACE_EXITED;
+		o.code = (int)(o.verdict == PLACE_SIGNALED ? code - 128 : code);
+	}
+	place_exit(r->e, &o);
+}
+
+/* ---------------------------------------------------------------------- the relay */
+
+static void tell_size(struct relay *r)
+{
+	struct warren_error err;
+	struct winsize size;
+	int k;
+
+	terminal_size(&size);
+	k = docker_ask(&r->d, "resize the terminal", "POST", NULL, &err,
+		       "/exec/%s/resize?h=%u&w=%u", r->id, size.ws_row, size.ws_col);
+	r->size_tries = k >= 0 ? 0 : r->size_tries - 1;
+}
+
+/* The next piece of what was received; false: that was all. */
+static bool next_piece(struct relay *r)
+{
+	size_t used = r->out_len - r->out_at, size = used;
+
+	if (r->e->pty)
+		r->to = STDOUT_FILENO;
+	else if (frames_next(&r->frames, r->out + r->out_at, used, &used, &size) < 0) {
+		r->over = true; /* no way to find the next frame */
+		size = 0;
+	} else
+		r->to = r->frames.stream;
+	r->out_at += used - size;
+	r->piece = size;
+	if (size == 0)
+		return false;
+	if (!r->started) {
+		const char *piece = r->out + r->out_at;
+
+		if (is_suspect(r, piece, size) && !has_started(r))
+			say_why(r, piece, size);
+		say_started(r);
+	}
+	return true;
+}
+
+static void from_daemon(struct relay *r)
+{
+	ssize_t n = read(r->sock, r->out, sizeof(r->out));
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		r->over = true;
+	r->out_at = 0;
+	r->out_len = n > 0 ? (size_t)n : 0;
+}
+
+/* Whoever reads our output may be gone; the command is not to wait for him. */
+static void to_reader(struct relay *r)
+{
+	ssize_t n = write(r->to, r->out + r->out_at, r->piece);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0)
+		n = (ssize_t)r->piece;
+	r->out_at += (size_t)n;
+	r->piece -= (size_t)n;
+}
+
+static void from_writer(struct relay *r)
+{
+	ssize_t n = read(STDIN_FILENO, r->in, sizeof(r->in));
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		r->in_open = false;
+	r->in_at = 0;
+	r->in_len = n > 0 ? (size_t)n : 0;
+}
+
+static void to_daemon(struct relay *r)
+{
+	ssize_t n = send(r->sock, r->in + r->in_at, r->in_len - r->in_at,
+			 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) { /* the command has ended: what it did not read is nobody's */
+		r->in_open = false;
+		n = (ssize_t)(r->in_len - r->in_at);
+	}
+	r->in_at += (size_t)n;
+}
+
+static void on_signal(struct relay *r)
+{
+	struct signalfd_siginfo si;
+
+	while (read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		r->size_tries = SIZE_TRIES;
+}
+
+/* One turn of the loop: wait, and move what can be moved. */
+static void turn(struct relay *r)
+{
+	bool in_waits = r->in_at<r->in_len, out_waits = r->piece> 0;
+	struct pollfd p[] = {
+		{ .fd = r->in_open && !in_waits ? STDIN_FILENO : -1, .events = POLLIN },
+		{ .fd = r->sock,
+		  .events =
+			  (short)((out_waits ? 0 : POLLIN) | (in_waits ? POLLOUT : 0)) },
+		{ .fd = out_waits ? r->to : -1, .events = POLLOUT },
+		{ .fd = r->signals, .events = POLLIN },
+	};
+
+	/* A connection that is hung up is of no interest until its output is written. */
+	if (p[1].events == 0)
+		p[1].fd = -1;
+	if (poll(p, ARRAY_SIZE(p),
+		 r->to_tell      ? START_EVERY_MS
+		 : r->size_tries ? SIZE_EVERY_MS
+				 : -1) < 0)
+		return;
+	if (r->to_tell)
+		ask_started(r);
+	if (p[3].revents)
+		on_signal(r);
+	if (r->size_tries)
+		tell_size(r);
+	if (p[2].revents)
+		to_reader(r);
+	if (p[1].revents & (POLLOUT | POLLERR))
+		to_daemon(r);
+	if (!out_waits && p[1].revents & (POLLIN | POLLHUP | POLLERR))
+		from_daemon(r);
+	if (p[0].revents)
+		from_writer(r);
+}
+
+__attribute__((noreturn)) static void relay(struct relay *r)
+{
+	for (;;) {
+		if (r->piece == 0 && !next_piece(r) && r->over)
+			finish(r);
+		if (!r->in_open && !r->in_told && r->in_at == r->in_len) {
+			(void)shutdown(r->sock, SHUT_WR);
+			r->in_told = true;
+		}
+		turn(r);
+	}
+}
+
+/* Before anything is started: what is typed meanwhile is the command's as well. */
+static int prepare(struct relay *r, struct warren_error *err)
+{
+	struct termios t;
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGWINCH);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r->e->pty && tcgetattr(STDIN_FILENO, &t) == 0) {
+		cfmakeraw(&t);
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &t);
+	}
+	/* They are the command's, and it is not here: what they are set to concerns only us. */
+	for (int fd = 0; fd < 3; fd++)
+		(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	return r->signals < 0
+		       ? error_errno(err, errno, "%s: watch for signals", r->d.name)
+		       : 0;
+}
+
+void docker_exec(struct place *p, const struct place_exec *e)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct relay *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		_exit(127);
+	r->place = p;
+	r->e = e;
+	r->in_open = e->stdin_open || e->pty;
+	r->in_told = !r->in_open;
+	r->to_tell = e->tell_start && e->outcome_fd >= 0;
+	r->size_tries = e->pty ? SIZE_TRIES : 0;
+	if (docker_open(&r->d, p->name, p->config, &err) < 0 || prepare(r, &err) < 0 ||
+	    make_exec(r, p, &err) < 0 || start_exec(r, &err) < 0)
+		not_started(r, &err);
+	relay(r);
+}

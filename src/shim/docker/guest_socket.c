@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest_socket.c - the way to the guest agent, which does inside what an init does with files and ports
+ *
+ * A socket of ours is bound into the container, and we listen on it until the guest agent has
+ * come (agent/guest/guest_server.c): that is before anything else runs in there, and afterwards there is nobody
+ * any more who listens. The connection that is left carries descriptors, so what is opened inside
+ * is read and written here as it is. Where no guest agent comes the image's own tools must do.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "shim/docker/docker.h"
+#include "base/fd.h"
+#include "proto/init_proto.h"
+
+#define COME_MS 10000
+
+void docker_door(const struct place *p, char path[DOCKER_GUEST_MAX])
+{
+	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
+}
+
+/* One that has a kernel of its own knows no sockets of this one. */
+bool docker_plain(const char *runtime)
+{
+	static const char *const plain[] = { "runc", "io.containerd.runc", "crun",
+					     "youki" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+		if (strncmp(runtime, plain[i], strlen(plain[i])) == 0)
+			return true;
+	return false;
+}
+
+int docker_listen(const struct place *p, const struct docker_info *info, int *ret_fd,
+		  struct warren_error *err)
+{
+	AUTO_CLOSE int dir = open(p->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+
+	*ret_fd = -1;
+	if (!docker_plain(info->runtime))
+		return 0;
+	/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
+	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",
+		       dir);
+	/* To connect one must be allowed to write, whoever root inside is on this machine. */
+	if (dir < 0 || fd < 0 || (unlinkat(dir, "door", 0) < 0 && errno != ENOENT) ||
+	    bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0 ||
+	    fchmodat(dir, "door", 0666, 0) < 0 || listen(fd, 1) < 0)
+		return error_errno(err, errno, "%s: listen in '%s'", p->name, p->dir);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static bool is_ready(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct proto_ready m = { 0 };
+	size_t n_fds = 0;
+
+	return poll(&p, 1, COME_MS) == 1 &&
+	       fd_recv(fd, &m, sizeof(m), NULL, &n_fds, 0) == (ssize_t)sizeof(m) &&
+	       m.h.version == PROTO_VERSION && m.h.type == PROTO_READY;
+}
+
+int docker_await(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	AUTO_CLOSE int fd = -1;
+
+	if (listener < 0 || poll(&p, 1, COME_MS) != 1)
+		return -1;
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0 || !is_ready(fd) || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}

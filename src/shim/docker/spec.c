@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec.c - a spec in the words of the Engine API, and what of it is in force
+ *
+ * What the daemon says that it cannot limit is refused by the name of its field when
+ * somebody insists on it, and otherwise left out and shown as such: the daemon itself would
+ * drop it with a warning.
+ */
+#include "shim/docker/docker.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+
+#include "os/caps.h"
+
+#define PIDS_DEFAULT  1024U
+#define NOFILE_MOST   65536U
+#define TMPFS_DEFAULT (64U << 20)
+#define PODMAN_NPROC  32768U
+#define PERIOD_USEC   100000U
+#define QUOTA_LEAST   1000U /* usec; the kernel's */
+
+/* ------------------------------------------------------------------------ limits */
+
+/* A share of a period; a small one of a longer period. */
+static bool put_cpu(json_t *to, uint64_t millis)
+{
+	uint64_t period = PERIOD_USEC;
+	json_int_t quota;
+
+	if (millis * period / 1000 < QUOTA_LEAST)
+		period *= 10;
+	quota = millis == WARREN_UNLIMITED ? -1 : (json_int_t)(millis * period / 1000);
+	return json_object_set_new(to, "CpuPeriod", json_integer((json_int_t)period)) ==
+		       0 &&
+	       json_object_set_new(to, "CpuQuota", json_integer(quota)) == 0;
+}
+
+bool docker_put_limits(json_t *to, const struct warren_limits *l)
+{
+	if (l->memory &&
+	    (json_object_set_new(to, "Memory", json_integer((json_int_t)l->memory)) < 0 ||
+	     /* Of both together: none of it is swap. */
+	     json_object_set_new(to, "MemorySwap", json_integer((json_int_t)l->memory)) <
+		     0))
+		return false;
+	if (l->cpu_millis && !put_cpu(to, l->cpu_millis))
+		return false;
+	return !l->pids || json_object_set_new(to, "PidsLimit",
+					       json_integer((json_int_t)l->pids)) == 0;
+}
+
+static uint64_t memory_default(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
+}
+
+static int refuse(const struct place *p, const char *field, const char *why,
+		  struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP, "%s: %s: %s", p->name, field, why);
+}
+
+int docker_limits(struct place *p, const struct docker_info *info,
+		  const struct warren_spec *spec, struct warren_limits *ret,
+		  struct warren_error *err)
+{
+	static const char no_cgroup[] = "the daemon has no cgroup to limit it with";
+	const struct {
+		const char *name;
+		uint32_t wish;
+		uint64_t asked, value;
+		bool able;
+		uint64_t *to;
+	} limits[] = {
+		{ "memory", WARREN_LIMIT_MEMORY, spec->memory,
+		  spec->memory ? spec->memory : memory_default(), info->memory,
+		  &ret->memory },
+		{ "cpus", WARREN_LIMIT_CPU, spec->cpu_millis, spec->cpu_millis, info->cpu,
+		  &ret->cpu_millis },
+		{ "pids", WARREN_LIMIT_PIDS, spec->pids,
+		  spec->pids ? spec->pids : PIDS_DEFAULT, info->pids, &ret->pids },
+	};
+
+	*ret = (struct warren_limits){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (limits[i].asked && !limits[i].able &&
+		    !(spec->wishes & limits[i].wish))
+			return refuse(p, limits[i].name, no_cgroup, err);
+		if (limits[i].able)
+			*limits[i].to = limits[i].value;
+		else
+			place_enforce(p, limits[i].name, false, "%s", no_cgroup);
+	}
+	if (spec->disk && !spec->read_only && !info->quota &&
+	    !(spec->wishes & WARREN_LIMIT_DISK))
+		return refuse(p, "disk",
+			      "the daemon's storage keeps no limit (overlay2 on xfs with "
+			      "pquota would); ask for read_only, or for no limit",
+			      err);
+	return 0;
+}
+
+static bool is_same_path(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+
+	while (n > 1 && a[n - 1] == '/')
+		n--;
+	while (m > 1 && b[m - 1] == '/')
+		m--;
+	return n == m && memcmp(a, b, n) == 0;
+}
+
+/* The daemon makes no volume where something else is mounted. */
+static bool is_covered(const struct warren_spec *spec, const char *target)
+{
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		if (is_same_path(spec->mounts[i].target, target))
+			return true;
+	return false;
+}
+
+const char *docker_volume(const struct warren_spec *spec, const json_t *volumes)
+{
+	const char *target;
+	json_t *ignored;
+
+	json_object_foreach((json_t *)volumes, target, ignored)
+	{
+		if (!is_covered(spec, target))
+			return target;
+	}
+	return NULL;
+}
+
+/*
+ * What an image declares a VOLUME the daemon keeps beside the container's storage, where neither
+ * a limit of that nor a root that is read-only reaches. A volume can be made read-only, and
+ * cannot be given a limit.
+ */
+int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
+			 const json_t *volumes, struct warren_error *err)
+{
+	const char *volume = docker_volume(spec, volumes);
+
+	if (!volume || !spec->disk || spec->read_only || spec->wishes & WARREN_LIMIT_DISK)
+		return 0;
+	return error_set(
+		err, EOPNOTSUPP,
+		"%s: disk: the image declares the volume '%.200s', which the daemon "
+		"keeps without a limit: mount a tmpfs there, ask for read_only, or "
+		"for no limit",
+		p->name, volume);
+}
+
+static uint64_t nofile(const struct warren_spec *spec)
+{
+	struct rlimit l;
+
+	if (spec->nofile)
+		return spec->nofile;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_max > NOFILE_MOST)
+		return NOFILE_MOST;
+	return l.rlim_max;
+}
+
+void docker_note(struct place *p, const struct docker_info *info,
+		 const struct warren_spec *spec, const struct warren_limits *limits)
+{
+	place_enforce(p, "namespaces", true, "mount, pid, net, ipc, uts, cgroup%s",
+		      info->userns || info->rootless ? ", user" : "");
+	place_enforce(p, "ids", info->userns || info->rootless, "%s",
+		      info->rootless ? "the daemon is an ordinary user's"
+		      : info->userns
+			      ? "root inside is nobody outside"
+			      : "root inside is root outside, with 11 capabilities");
+	place_enforce(p, "capabilities", true, "11 for root inside, none for others");
+	place_enforce(p, "seccomp", info->seccomp, "%s",
+		      info->seccomp ? "the daemon's default profile"
+				    : "the daemon has none");
+	place_enforce(p, "no_new_privs", true, "set");
+	place_enforce(p, "network", true, "%s",
+		      spec->network == WARREN_NETWORK_NONE ? "none" : "loopback only");
+	place_enforce(p, "nofile", true, "%ju a process", (uintmax_t)nofile(spec));
+	if (spec->read_only)
+		place_enforce(p, "read_only", true, "the root");
+	if (limits->memory)
+		place_enforce(p, "memory", true, "%ju bytes by cgroup v%s",
+			      (uintmax_t)limits->memory, info->cgroup_version);
+	if (limits->cpu_millis)
+		place_enforce(p, "cpus", true, "%ju.%03u by cgroup v%s",
+			      (uintmax_t)limits->cpu_millis / 1000,
+			      (unsigned)(limits->cpu_millis % 1000),
+			      info->cgroup_version);
+	if (limits->pids)
+		place_enforce(p, "pids", true, "%ju by cgroup v%s",
+			      (uintmax_t)limits->pids, info->cgroup_version);
+}
+
+/* ------------------------------------------------------------------- a container */
+
+/* The names of caps_kept, as the API has them. */
+static json_t *kept_caps(void)
+{
+	static const struct {
+		int cap;
+		const char *name;
+	} names[] = {
+		{ CAP_CHOWN, "CHOWN" },
+		{ CAP_DAC_OVERRIDE, "DAC_OVERRIDE" },
+		{ CAP_FOWNER, "FOWNER" },
+		{ CAP_FSETID, "FSETID" },
+		{ CAP_KILL, "KILL" },
+		{ CAP_NET_BIND_SERVICE, "NET_BIND_SERVICE" },
+		{ CAP_SETFCAP, "SETFCAP" },
+		{ CAP_SETGID, "SETGID" },
+		{ CAP_SETPCAP, "SETPCAP" },
+		{ CAP_SETUID, "SETUID" },
+		{ CAP_SYS_CHROOT, "SYS_CHROOT" },
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (caps_kept >> names[i].cap & 1)
+			(void)json_array_append_new(list, json_string(names[i].name));
+	return list;
+}
+
+static json_t *one_mount(const struct warren_mount *m)
+{
+	if (m->source)
+		return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind",
+				 "Source", m->source, "Target", m->target, "ReadOnly",
+				 m->read_only, "BindOptions", "Propagation", "rprivate");
+	return json_pack("{s:s, s:s, s:b, s:{s:I, s:i}}", "Type", "tmpfs", "Target",
+			 m->target, "ReadOnly", m->read_only, "TmpfsOptions", "SizeBytes",
+			 (json_int_t)(m->size ? m->size : TMPFS_DEFAULT), "Mode", 01777);
+}
+
+/*
+ * With what the image has there: the daemon copies it when it makes the volume. It has a name, as
+ * those without one cannot be read-only, and docker_remove() removes it.
+ */
+static int add_volumes(json_t *list, const struct place *p,
+		       const struct warren_spec *spec, const json_t *volumes)
+{
+	char name[DOCKER_VOLUME_MAX];
+	const char *target;
+	json_t *ignored;
+	unsigned n = 0;
+	int r = 0;
+
+	json_object_foreach((json_t *)volumes, target, ignored)
+	{
+		if (r < 0 || is_covered(spec, target))
+			continue;
+		docker_volume_name(p, n++, name);
+		r = json_array_append_new(
+			list, json_pack("{s:s, s:s, s:s, s:b}", "Type", "volume",
+					"Source", name, "Target", target, "ReadOnly", 1));
+	}
+	return r;
+}
+
+static json_t *all_mounts(const struct place *p, const struct warren_spec *spec,
+			  const json_t *volumes, bool with_door)
+{
+	char guest[DOCKER_GUEST_MAX], door[DOCKER_GUEST_MAX];
+	const struct warren_mount own[] = {
+		{ .source = guest, .target = DOCKER_GUEST, .read_only = true },
+		{ .source = door, .target = DOCKER_DOOR, .read_only = true },
+	};
+	json_t *list = json_array();
+	int r = 0;
+
+	docker_guest(p, guest);
+	docker_door(p, door);
+	for (size_t i = 0; r == 0 && i < (with_door ? 2 : 1); i++)
+		r = json_array_append_new(list, one_mount(&own[i]));
+	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
+		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
+	if (r == 0 && spec->read_only)
+		r = add_volumes(list, p, spec, volumes);
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+static int add_rlimit(json_t *list, const char *name, uint64_t n)
+{
+	return json_array_append_new(list,
+				     json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
+					       (json_int_t)n, "Hard", (json_int_t)n));
+}
+
+/*
+ * podman lowers its own limit of processes to PODMAN_NPROC, and then has a default for
+ * containers that root without CAP_SYS_RESOURCE may not raise it to again.
+ */
+static json_t *rlimits(const struct warren_spec *spec)
+{
+	json_t *list = json_array();
+	struct rlimit l;
+	int r = add_rlimit(list, "nofile", nofile(spec));
+
+	if (r == 0 && !caps_have(CAP_SYS_RESOURCE) && getrlimit(RLIMIT_NPROC, &l) == 0 &&
+	    l.rlim_max != RLIM_INFINITY)
+		r = add_rlimit(list, "nproc",
+			       l.rlim_max < PODMAN_NPROC ? l.rlim_max : PODMAN_NPROC);
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/*
+ * The daemon writes /etc/hosts, and without a network no line for the host name. One with a
+ * domain is known without it, too, as base/hosts.c has it.
+ */
+static json_t *own_names(const struct place *p, const struct warren_spec *spec)
+{
+	const char *name = spec->hostname ? spec->hostname : p->id;
+	size_t label = strcspn(name, ".");
+	json_t *list = json_array();
+	int r = json_array_append_new(list, json_sprintf("%s:127.0.0.1", name));
+
+	if (r == 0 && name[label])
+		r = json_array_append_new(
+			list, json_sprintf("%.*s:127.0.0.1", (int)label, name));
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+static json_t *host_config(const struct place *p, const struct warren_spec *spec,
+			   const struct warren_limits *limits, const json_t *volumes,
+			   bool door)
+{
+	json_t *host = json_pack(
+		"{s:o, s:[s], s:o, s:[s], s:o, s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, "
+		"s:o}",
+		"Mounts", all_mounts(p, spec, volumes, door), "CapDrop", "ALL", "CapAdd",
+		kept_caps(), "SecurityOpt", "no-new-privileges", "ExtraHosts",
+		own_names(p, spec), "NetworkMode", "none", "IpcMode", "private",
+		"CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only, "LogConfig",
+		"Type", "none", "RestartPolicy", "Name", "no", "Ulimits", rlimits(spec));
+
+	if (host && docker_put_limits(host, limits))
+		return host;
+	json_decref(host);
+	return NULL;
+}
+
+static json_t *environment(const struct warren_spec *spec)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		if (json_array_append_new(list, json_string(spec->env[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+/*
+ * The image's own health checks would be commands that nobody asked for. The guest agent heeds no
+ * other signal than that: without it a daemon that is stopped waits ten seconds for each.
+ */
+json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
+		    const struct warren_limits *limits, const char *image,
+		    const json_t *volumes, bool door)
+{
+	char engine[sizeof(p->dir)];
+
+	docker_engine(p, engine);
+	return json_pack("{s:s, s:[s,s*,s*], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
+			 "s:{s:s, s:s}, s:o}",
+			 "Image", image, "Entrypoint", DOCKER_GUEST,
+			 door ? "serve" : NULL, door ? DOCKER_DOOR : NULL, "Cmd",
+			 "Hostname", spec->hostname ? spec->hostname : p->id, "User",
+			 door && p->user ? "0" : p->user, "WorkingDir", spec->workdir,
+			 "Env", environment(spec), "Healthcheck", "Test", "NONE",
+			 "StopSignal", "SIGKILL", "Labels", "warren.id", p->id,
+			 "warren.engine", engine, "HostConfig",
+			 host_config(p, spec, limits, volumes, door));
+}

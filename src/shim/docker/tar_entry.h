@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tar_tar_entry.h - one file as an archive, which is how the Engine API carries it. Pure functions on bytes
+ *
+ * Written is ustar, with GNU's header for a long name. Read is what the daemon sends of one path:
+ * headers with extensions (pax) are looked through for what counts here, the first entry is taken.
+ */
+#ifndef SHIM_DOCKER_TAR_ENTRY_H
+#define SHIM_DOCKER_TAR_ENTRY_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define ENTRY_BLOCK     512U
+#define ENTRY_HEAD_MAX  (8U << 10) /* of one that is written */
+#define ENTRY_EXTRA_MAX (64U << 10)
+#define ENTRY_LINK_MAX  4096
+
+struct entry {
+	enum {
+		ENTRY_HEAD,  /* a header comes */
+		ENTRY_EXTRA, /* the data of one that is for the next */
+		ENTRY_DATA,  /* .type is known; .left bytes of data come */
+		ENTRY_END,
+	} state;
+	char type; /* '0': a file; '2': a symbolic link to .link; '5': a directory; ... */
+	char link[ENTRY_LINK_MAX];
+	uint64_t left;
+	/* Of the reader. */
+	char block[ENTRY_BLOCK];
+	size_t have;
+	uint64_t pad;
+	char extra_type;
+	struct buf extra;
+	uint64_t size; /* that pax says */
+	bool has_size, has_link;
+};
+
+/* The head of the archive of a file; false: it did not fit. */
+bool entry_write(struct buf *out, const char *name, uint64_t size, uint32_t mode,
+		 uint32_t uid, uint32_t gid);
+/* How many zeros end it, after @size bytes of data. */
+size_t entry_tail(uint64_t size);
+
+void entry_init(struct entry *e);
+void entry_done(struct entry *e);
+/*
+ * Take from the @n bytes at @data: *@ret_used, the last *@ret_piece of which are the file's
+ * own. 0, or -EBADMSG for what is no archive.
+ */
+int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
+	       size_t *ret_piece);
+
+#endif /* SHIM_DOCKER_TAR_ENTRY_H */

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint.c - a sandbox in a file: what runs in it is saved and ends, and goes on from there
+ *
+ * The sentry writes itself to a file that is handed to it, and ends; another one, made as the
+ * first was but for its program, reads it. The files of the sandbox stay where they are: in
+ * the mount namespace that create() made, which the shim holds. So do the cgroup and its limits.
+ *
+ * gVisor (of 2022, at least) saves without a word what it cannot restore, a descriptor from
+ * outside; over others, a file that was removed and is still in use, it dies. So it is
+ * looked for before: by the guest agent, inside (agent/guest/main.c). What gets past that look, such as a
+ * directory that is somebody's and was removed, is the end of the sandbox, and is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/gvisor/sentry_rpc.h"
+#include "shim/gvisor/gvisor.h"
+#include "base/buf.h"
+#include "base/fd.h"
+
+#define LOOK_SECS  20
+#define GARBAGE    (80U << 20)
+#define ROOM       (128U << 20)
+#define SLACK      (8U << 20)
+#define END_LOOKS  1000                    /* 10 ms apart */
+#define IMAGE_NAME "bundle/checkpoint.img" /* as runsc wants it called */
+
+/* -------------------------------------------------------------------------- looking */
+
+/* In a process of its own: the errand's output goes to @out, and its status is ours. */
+__attribute__((noreturn)) static void run_errand(struct place *p, int of, int out)
+{
+	char number[16];
+	const char *argv[] = { GVISOR_FIRST, of ? "name" : "held", of ? number : NULL,
+			       NULL };
+	const struct place_exec e = {
+		.argv = argv, .user = "0:0", .cwd = "/", .outcome_fd = -1
+	};
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)setsid();
+	(void)snprintf(number, sizeof(number), "%d", of);
+	if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
+		_exit(127);
+	gvisor_exec(p, &e);
+}
+
+/* "S 16 sleep": what it calls itself is its own affair, and no more than that. */
+static int explain_held(const struct place *p, char *said, struct warren_error *err)
+{
+	char *comm = said;
+	long pid = said[0] ? strtol(said + 1, &comm, 10) : 0;
+
+	while (*comm == ' ')
+		comm++;
+	for (char *c = comm; *c; c++)
+		if (*c == '\n')
+			*c = '\0';
+		else if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+			*c = '?';
+	/* Also one that has no stream of ours any more: we wait for its end. */
+	if (said[0] == 'C')
+		return error_set(
+			err, EBUSY,
+			"%s: a command runs in the sandbox, process %ld inside "
+			"(%.64s), which cannot be saved: wait for its end, or stop it",
+			p->name, pid, comm);
+	if (said[0] == 'R')
+		return error_set(err, EBUSY,
+				 "%s: process %ld inside (%.64s) uses a file that was "
+				 "removed, which cannot be saved: end it first",
+				 p->name, pid, comm);
+	return error_set(err, EBUSY,
+			 "%s: process %ld inside (%.64s) has a stream of a command or a "
+			 "connection, which cannot be saved: end it, or start it with "
+			 "'</dev/null >log 2>&1'",
+			 p->name, pid, comm);
+}
+
+int gvisor_savable(struct place *p, int of, struct warren_error *err)
+{
+	AUTO_BUF struct buf said = BUF_INIT(256);
+	AUTO_CLOSE int hear = -1;
+	int ends[2], status;
+	pid_t pid;
+
+	if (of < 0)
+		return error_set(
+			err, EBUSY,
+			"%s: a command is about to start in the sandbox: wait for "
+			"its end, or stop it",
+			p->name);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "%s: make a pipe", p->name);
+	hear = ends[0];
+	pid = fork();
+	if (pid == 0)
+		run_errand(p, of, ends[1]);
+	(void)close(ends[1]);
+	if (pid < 0)
+		return error_errno(err, errno, "%s: start a process", p->name);
+	status = place_await(pid, LOOK_SECS, hear, &said, -1, -1);
+	buf_add(&said, "", 1);
+	if (status == 0 && of == 0)
+		return 0;
+	return status > 0 && !said.failed && said.data[0]
+		       ? explain_held(p, said.data, err)
+		       : error_set(err, status < 0 ? -status : EIO,
+				   "%s: look at what runs in the sandbox: our program "
+				   "inside did not do it",
+				   p->name);
+}
+
+/* --------------------------------------------------------------------------- saving */
+
+/*
+ * The sentry takes memory to write itself, and to read: within the sandbox's limit it would
+ * not survive that if the sandbox has used much of it. What is inside stands still meanwhile.
+ */
+static int set_room(const struct place *p, const struct cgroup_root *cgroups, bool more,
+		    struct warren_error *err)
+{
+	struct cgroup_limits own, wide;
+	int r = gvisor_read_limits(p, &own, err);
+
+	if (r < 0)
+		return r;
+	wide = own;
+	wide.memory += own.memory / 4 + ROOM;
+	return more ? cgroup_update(cgroups, p->id, &own, &wide, err)
+		    : cgroup_update(cgroups, p->id, &wide, &own, err);
+}
+
+/*
+ * Will it fit again? A sentry that has read itself has as much garbage as there was to read, up
+ * to GARBAGE, for minutes (measured: 70 MB, of 85 MB as of 450).
+ */
+static int check_fits(const struct place *p, uint64_t used, struct warren_error *err)
+{
+	uint64_t more = used < GARBAGE ? used : GARBAGE;
+	struct cgroup_limits own;
+	int r = gvisor_read_limits(p, &own, err);
+
+	if (r == 0 && used + more > own.memory)
+		r = error_set(
+			err, EBUSY,
+			"it uses %ju bytes of memory, and to be restored it needs %ju "
+			"more than that: raise its limit first, which is %ju",
+			(uintmax_t)used, (uintmax_t)more, (uintmax_t)own.memory);
+	return r;
+}
+
+/* Room for all that it has in memory, before anything has happened. */
+static int reserve(const struct place *p, const struct cgroup_root *cgroups, int image,
+		   struct warren_error *err)
+{
+	struct cgroup_usage u = { 0 };
+	int r = cgroup_read_usage(cgroups, p->id, &u, err);
+
+	if (r == 0)
+		r = check_fits(p, u.memory, err);
+	if (r < 0)
+		return r;
+	if (fallocate(image, FALLOC_FL_KEEP_SIZE, 0, (off_t)(u.memory + SLACK)) == 0 ||
+	    errno == EOPNOTSUPP)
+		return 0;
+	return error_errno(err, errno, "make room for %ju bytes in '%s'",
+			   (uintmax_t)u.memory + SLACK, p->state_dir);
+}
+
+/* The sentry's words for it are pages of its own memory. */
+static const char *in_words(char *why)
+{
+	why[strcspn(why, "\n")] = '\0';
+	return strstr(why, "dead:true") || strstr(why, "deleted")
+		       ? "a file or directory that was removed is still in use"
+		       : why;
+}
+
+static int ask_sentry(const struct place *p, int image, struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	AUTO_CLOSE int sentry = gvisor_connect(p, err);
+	int r = sentry;
+
+	if (r >= 0)
+		r = control_send(sentry, "containerManager.Checkpoint",
+				 json_pack("{s:n, s:n}", "key", "metadata"), &image, 1,
+				 err);
+	if (r < 0)
+		return r;
+	r = control_receive(sentry, true, NULL, &why);
+	return r < 0 ? error_set(err, EREMOTEIO,
+				 "the sandbox could not be saved, and has ended: %.200s",
+				 in_words(why.msg))
+		     : 0;
+}
+
+/* Nothing of it runs when this returns 0, and its memory is free. */
+static int end_all(const struct place *p, const struct cgroup_root *cgroups,
+		   struct warren_error *err)
+{
+	struct cgroup_usage u = { .pids = 1 };
+	int r = cgroup_kill(cgroups, p->id, err);
+
+	for (int i = 0; r == 0 && u.pids > 0 && i < END_LOOKS; i++) {
+		r = cgroup_read_usage(cgroups, p->id, &u, err);
+		if (u.pids > 0)
+			(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	return r == 0 && u.pids > 0
+		       ? error_set(err, EREMOTEIO, "processes of the sandbox do not end")
+		       : r;
+}
+
+int gvisor_save(struct place *p, int image, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct cgroup_root cgroups;
+	struct stat st;
+	int r;
+
+	cgroup_root_open(&cgroups);
+	r = reserve(p, &cgroups, image, err);
+	if (r == 0)
+		r = set_room(p, &cgroups, true, err);
+	if (r == 0) {
+		r = ask_sentry(p, image, err);
+		if (r == 0)
+			r = end_all(p, &cgroups, err);
+		(void)set_room(p, &cgroups, false, &ignored);
+	}
+	cgroup_root_close(&cgroups);
+	/* What it did not need. */
+	if (r == 0 && fstat(image, &st) == 0)
+		(void)!ftruncate(image, st.st_size);
+	return r < 0 ? error_wrap(err, "%s: save the sandbox", p->name) : 0;
+}
+
+/* ------------------------------------------------------------------------ restoring */
+
+static int enter_mounts(struct gvisor_making *m, struct warren_error *err)
+{
+	return setns(m->held, CLONE_NEWNS) < 0
+		       ? error_errno(err, errno, "enter its mount namespace")
+		       : 0;
+}
+
+static const struct gvisor_step child_steps[] = {
+	{ "enter the cgroup", gvisor_join },
+	{ "find its files", enter_mounts },
+	{ "start runsc", gvisor_become_runsc },
+};
+
+static int read_network(const struct place *p, bool *ret_none, struct warren_error *err)
+{
+	char path[GVISOR_PATH_MAX];
+	json_error_t why;
+	json_t *doc;
+
+	gvisor_path(p, "bundle/config.json", path);
+	doc = json_load_file(path, 0, &why);
+	if (!doc)
+		return error_set(err, EREMOTEIO, "read '%s': %s", path, why.text);
+	*ret_none = json_is_true(json_object_get(doc, "warrenNoNetwork"));
+	json_decref(doc);
+	return 0;
+}
+
+/*
+ * What runsc remembers of the one before would be in its way; and the file, which has no
+ * name, gets one by way of this process, which has it open until runsc is done.
+ */
+static int clear_way(const struct place *p, int image, struct warren_error *err)
+{
+	char root[GVISOR_PATH_MAX], name[GVISOR_PATH_MAX], file[64];
+	int r;
+
+	gvisor_path(p, "root", root);
+	gvisor_path(p, IMAGE_NAME, name);
+	(void)snprintf(file, sizeof(file), "/proc/%d/fd/%d", (int)getpid(), image);
+	r = gvisor_remove_files(AT_FDCWD, root);
+	if (r == 0)
+		r = fd_make_dirs(root, 0700);
+	if (r < 0)
+		return error_errno(err, -r, "make '%s'", root);
+	(void)unlink(name);
+	return symlink(file, name) < 0 ? error_errno(err, errno, "make '%s'", name) : 0;
+}
+
+static int start_again(struct gvisor_making *m, struct warren_error *err)
+{
+	struct place *p = m->place;
+	char name[GVISOR_PATH_MAX];
+	int r = gvisor_find_runsc(p->config, m->runsc, err);
+
+	if (r == 0)
+		r = read_network(p, &m->no_network, err);
+	if (r == 0)
+		r = clear_way(p, m->saved, err);
+	if (r < 0)
+		return r;
+	r = gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
+	gvisor_path(p, IMAGE_NAME, name);
+	(void)unlink(name);
+	if (r == 0)
+		return 0;
+	/* runsc's own word, or the sentry's: it would say the same the next time. */
+	err->msg[strcspn(err->msg, "\n")] = '\0'; /* goroutines follow */
+	if (r == -EIO)
+		err->code = EREMOTEIO;
+	return -err->code;
+}
+
+int gvisor_restore(struct place *p, int image, int held, struct warren_error *err)
+{
+	struct gvisor_making *m = calloc(1, sizeof(*m));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char file[32];
+	int r;
+
+	if (!m)
+		return error_errno(err, ENOMEM, "%s: restore the sandbox", p->name);
+	/* From its beginning, and to be read alone. */
+	(void)snprintf(file, sizeof(file), "/proc/self/fd/%d", image);
+	m->place = p;
+	m->held = held;
+	m->saved = open(file, O_RDONLY | O_CLOEXEC);
+	cgroup_root_open(&m->cgroups);
+	r = m->saved < 0 ? error_errno(err, errno, "open the file")
+			 : set_room(p, &m->cgroups, true, err);
+	if (r == 0)
+		r = start_again(m, err);
+	if (r == 0)
+		r = set_room(p, &m->cgroups, false, err);
+	/* It is still there: with a higher limit it may go on. */
+	if (r == -EBUSY)
+		r = error_set(err, EBUSY,
+			      "it needs more memory than its limit: raise that");
+	if (r < 0) {
+		(void)end_all(p, &m->cgroups, &ignored);
+		(void)set_room(p, &m->cgroups, false, &ignored);
+	}
+	cgroup_root_close(&m->cgroups);
+	if (m->saved >= 0)
+		(void)close(m->saved);
+	free(m);
+	return r < 0 ? error_wrap(err, "%s: restore the sandbox", p->name) : 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gvisor.h - sandboxes of gVisor's: parts and what they share
+ *
+ *	gvisor.c	the table; what is done to a sandbox that lives, and its end
+ *	create.c	making one, as steps
+ *	rootfs.c		its mounts, in a mount namespace of its own
+ *	bundle.c	config.json, by which runsc makes it
+ *	sentry_rpc.c	calls of the sentry
+ *	exec.c		commands
+ *	checkpoint.c	its memory in a file, and it goes on from there
+ *	probe.c		what this machine can do
+ *
+ * Theory of operation
+ *
+ * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
+ * whatever is inside (by ptrace, as nobody, in empty namespaces, under a filter of its own),
+ * and the gofer, which opens files for it. Both, and the sentry's children in which the
+ * code inside runs, are in one cgroup of ours from their first instruction on, with
+ * the same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
+ *
+ * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
+ * mounted by the process that becomes runsc, in a mount namespace that the gofer
+ * inherits, and that the shim holds: when both are gone, so are the mounts.
+ *
+ * Pid 1 inside is the guest agent (agent/guest/main.c), shown read-only at GVISOR_FIRST: a container of
+ * runsc's lives as long as its first process, and an image may have nothing that waits, not even
+ * a shell. Everything else is started by the sentry, as children of nobody; whom they leave
+ * behind becomes the guest agent's. Run again by its name, it is a stream to a port.
+ *
+ * So all that there is of a sandbox is a cgroup named after its id, and the directory of its
+ * place. To end it is to kill what is in the cgroup, whoever has made it and whatever has
+ * happened to it since; runsc is not asked, whose state has process ids of another namespace.
+ *
+ * What must never happen: a path of the image's is resolved on the host. What is mounted
+ * or looked at in the root is opened beneath it, without following links out of it.
+ */
+#ifndef SHIM_GVISOR_GVISOR_H
+#define SHIM_GVISOR_GVISOR_H
+
+#include "initclient/user.h"
+#include "image/image.h"
+#include "shim/core/driver.h"
+#include "os/cgroup.h"
+
+#define GVISOR_MOUNTS_MAX 64
+#define GVISOR_PATH_MAX   (sizeof(((struct place *)0)->dir) + 64)
+#define GVISOR_FIRST      "/dev/warren" /* pid 1, as it is called inside */
+
+/* A mount of config.json beside those that every sandbox has. */
+struct gvisor_mount {
+	const char *target;
+	char source[GVISOR_PATH_MAX]; /* "": a tmpfs */
+	uint64_t size;                /* of a tmpfs */
+	bool read_only;
+};
+
+/* A create under way: what the steps hand on to each other. */
+struct gvisor_making {
+	struct place *place;
+	const struct warren_spec *spec;
+	char runsc[GVISOR_PATH_MAX];
+	struct cgroup_root cgroups;
+	struct cgroup_limits limits;
+	uint64_t pids, disk, nofile;
+	struct image image;
+	bool has_image, has_cgroup, no_network;
+	int saved; /* the file of one that is restored; -1: it is made */
+	int held;  /* and its mount namespace */
+	int tell;  /* of the child: where it says what it has to say */
+	struct talk_user user;
+	/* in the child, by rootfs.c */
+	int copies[IMAGE_MOUNTS_MAX + GVISOR_MOUNTS_MAX];
+	size_t n_copies;
+	struct gvisor_mount mounts[GVISOR_MOUNTS_MAX + 2];
+	size_t n_mounts;
+};
+
+struct gvisor_step {
+	const char *name;
+	int (*run)(struct gvisor_making *m, struct warren_error *err);
+};
+
+/* The name that the sandbox has for itself. */
+static inline const char *gvisor_hostname(const struct gvisor_making *m)
+{
+	return m->spec->hostname ? m->spec->hostname : m->place->id;
+}
+
+/* A path below the place's directory. */
+void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
+/* A directory of files alone, and them; 0 also when there is none. */
+int gvisor_remove_files(int at, const char *name);
+/* A connection to the sentry. */
+int gvisor_connect(const struct place *p, struct warren_error *err);
+#define ENDING_MS 1000 /* from the end of its connections to that of a process */
+/* Whether one of the processes that it consists of has ended, or does so in that time. */
+bool gvisor_is_gone(const struct place *p, int within_ms);
+/* Has the kernel killed something of it for want of memory? That is its end. */
+bool gvisor_was_oom(const struct place *p);
+/* Kill all of it and remove what there is; 0 also when there is nothing. */
+int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
+		  struct warren_error *err);
+
+/* create.c */
+int gvisor_create(struct place *p, const struct warren_spec *spec,
+		  struct warren_error *err);
+/*
+ * runsc by a child that has done the steps before; the sandbox runs when it returns 0. The last
+ * step is to become runsc. -ETIMEDOUT, -EIO: it was runsc that failed.
+ */
+int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n,
+		 struct warren_error *err);
+int gvisor_join(struct gvisor_making *m, struct warren_error *err);
+int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err);
+/* What it may use now, as `limits` in the place's directory has it. */
+int gvisor_read_limits(const struct place *p, struct cgroup_limits *ret,
+		       struct warren_error *err);
+int gvisor_write_limits(const struct place *p, const struct cgroup_limits *limits,
+			struct warren_error *err);
+
+/* rootfs.c: steps of the process that becomes runsc */
+int root_copy(struct gvisor_making *m, struct warren_error *err);
+int root_mount(struct gvisor_making *m, struct warren_error *err);
+
+/* bundle.c */
+int bundle_write(const struct gvisor_making *m, struct warren_error *err);
+
+/* exec.c */
+__attribute__((noreturn)) void gvisor_exec(struct place *p, const struct place_exec *e);
+
+/* checkpoint.c: of platform.h */
+int gvisor_savable(struct place *p, int of, struct warren_error *err);
+int gvisor_save(struct place *p, int image, struct warren_error *err);
+int gvisor_restore(struct place *p, int image, int held, struct warren_error *err);
+
+/* probe.c */
+int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,
+		 size_t max, struct warren_error *err);
+/* Where runsc is: as configured ("runsc": "/path"), else where programs are. -ENODEV: nowhere. */
+int gvisor_find_runsc(const json_t *config, char ret[GVISOR_PATH_MAX],
+		      struct warren_error *err);
+
+#endif /* SHIM_GVISOR_GVISOR_H */

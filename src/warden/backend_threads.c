@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend_threads.c - requests that may take long, on threads of their own
+ *
+ * A container takes a hundred times as long to make as a sandbox of ours, and the pull of an image
+ * before it may take minutes; and whatever waits for an answer from inside a sandbox waits for
+ * somebody hostile. Neither is to hold up anybody else. Threads are started as they are needed.
+ *
+ * Requests have lanes (below), each with a number of threads: what ends or counts sandboxes never
+ * waits for what makes them. Within a lane, tenants and backends share: of one tenant in one
+ * backend one more request is begun only while more threads are free than it has already, and
+ * of one backend only while it leaves a quarter of the lane to others.
+ *
+ * Of one sandbox, one request is carried out at a time, in the order in which they came. That
+ * holds also for those of an api that died meanwhile: its successor unmakes what it finds half
+ * made, and must not overtake the making. So a request keeps the connection on which it came, by
+ * a copy; to write to one that nobody reads any more does no harm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "warden/internal.h"
+
+#define WAITING_MAX 4096
+#define BYTES_MAX \
+	(32U << 20) /* of requests that wait: an api may send many, and large ones */
+#define STOP_SECONDS 10
+
+enum lane {
+	LANE_MAKE,  /* what starts or speaks to something */
+	LANE_END,   /* destroy */
+	LANE_COUNT, /* stats, list, probe */
+	LANE_MAX,
+};
+
+static const unsigned lane_threads[LANE_MAX] = {
+	[LANE_MAKE] = WARDEN_SLOW_THREADS,
+	[LANE_END] = WARDEN_SLOW_THREADS / 2,
+	[LANE_COUNT] = WARDEN_SLOW_THREADS / 2,
+};
+
+struct slow_job {
+	struct slow_job *next;
+	enum lane lane;
+	int sock;
+	size_t size;
+	_Alignas(8) char msg[];
+};
+
+struct slow {
+	void (*fn)(void *ctx, const void *msg, size_t size, int sock);
+	void *ctx;
+	pthread_mutex_t lock;
+	pthread_cond_t
+		changed; /* there is a new job, or one has ended, or a thread has */
+	struct slow_job *waiting, *running;
+	unsigned n_waiting, all_threads;
+	unsigned threads[LANE_MAX], idle[LANE_MAX];
+	size_t bytes; /* of what waits and what is under way */
+	bool stopping;
+};
+
+/* What a thread is told. */
+struct slow_thread {
+	struct slow *s;
+	enum lane lane;
+};
+
+struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
+		      void *ctx)
+{
+	struct slow *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->fn = fn;
+	s->ctx = ctx;
+	(void)pthread_mutex_init(&s->lock, NULL);
+	(void)pthread_cond_init(&s->changed, NULL);
+	return s;
+}
+
+static void job_free(struct slow_job *job)
+{
+	(void)close(job->sock);
+	free(job);
+}
+
+static const struct wire_header *head(const struct slow_job *job)
+{
+	return (const void *)job->msg;
+}
+
+static enum lane lane_of(uint32_t type)
+{
+	switch (type) {
+	case WIRE_DESTROY:
+		return LANE_END;
+	case WIRE_STATS:
+	case WIRE_LIST:
+	case WIRE_PROBE:
+		return LANE_COUNT;
+	default:
+		return LANE_MAKE;
+	}
+}
+
+static bool is_busy(const struct slow *s, const char *id)
+{
+	for (const struct slow_job *job = s->running; id && job; job = job->next) {
+		const char *theirs = wire_id(job->msg);
+
+		if (theirs && strcmp(theirs, id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Is there one before it that waits for the same sandbox? */
+static bool is_overtaking(const struct slow *s, const struct slow_job *job)
+{
+	const char *id = wire_id(job->msg);
+
+	for (const struct slow_job *j = s->waiting; id && j != job; j = j->next) {
+		const char *theirs = wire_id(j->msg);
+
+		if (theirs && strcmp(theirs, id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Has it its share of the lane? */
+static bool has_share(const struct slow *s, const struct slow_job *job)
+{
+	unsigned all = 0, same_backend = 0, same_both = 0;
+	unsigned most = lane_threads[job->lane];
+
+	for (const struct slow_job *j = s->running; j; j = j->next) {
+		bool backend = strcmp(head(j)->backend, head(job)->backend) == 0;
+
+		if (j->lane != job->lane)
+			continue;
+		all++;
+		same_backend += backend;
+		same_both += backend && head(j)->share == head(job)->share;
+	}
+	return same_both < most - all && same_backend < most - most / 4;
+}
+
+/* The oldest of the lane that may be begun; from one list to the other. */
+static struct slow_job *take(struct slow *s, enum lane lane)
+{
+	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {
+		struct slow_job *job = *p;
+
+		if (job->lane != lane || is_busy(s, wire_id(job->msg)) ||
+		    !has_share(s, job) || is_overtaking(s, job))
+			continue;
+		*p = job->next;
+		job->next = s->running;
+		s->running = job;
+		s->n_waiting--;
+		return job;
+	}
+	return NULL;
+}
+
+static void *slow_main(void *arg)
+{
+	struct slow_thread self = *(struct slow_thread *)arg;
+	struct slow *s = self.s;
+
+	free(arg);
+	(void)pthread_mutex_lock(&s->lock);
+	while (!s->stopping) {
+		struct slow_job *job = take(s, self.lane), **p;
+
+		if (!job) {
+			s->idle[self.lane]++;
+			(void)pthread_cond_wait(&s->changed, &s->lock);
+			s->idle[self.lane]--;
+			continue;
+		}
+		(void)pthread_mutex_unlock(&s->lock);
+		s->fn(s->ctx, job->msg, job->size, job->sock);
+		(void)pthread_mutex_lock(&s->lock);
+		for (p = &s->running; *p != job; p = &(*p)->next)
+			;
+		*p = job->next;
+		s->bytes -= job->size;
+		job_free(job);
+		(void)pthread_cond_broadcast(&s->changed);
+	}
+	s->all_threads--;
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* One more, unless one is idle: it sees to what waits, or there would be no share for that. */
+static void add_thread(struct slow *s, enum lane lane)
+{
+	struct slow_thread *told;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (s->idle[lane] > s->n_waiting || s->threads[lane] == lane_threads[lane])
+		return;
+	told = malloc(sizeof(*told));
+	if (!told || pthread_attr_init(&attr) != 0) {
+		free(told);
+		return;
+	}
+	*told = (struct slow_thread){ s, lane };
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, slow_main, told) == 0) {
+		s->threads[lane]++;
+		s->all_threads++;
+	} else {
+		free(told);
+	}
+	(void)pthread_attr_destroy(&attr);
+}
+
+int slow_put(struct slow *s, const void *msg, size_t size, int sock)
+{
+	struct slow_job *job = malloc(sizeof(*job) + size), **p;
+	int r = 0;
+
+	if (!job)
+		return -ENOMEM;
+	*job = (struct slow_job){ .sock = fcntl(sock, F_DUPFD_CLOEXEC, 0), .size = size };
+	if (job->sock < 0) {
+		free(job);
+		return -EMFILE;
+	}
+	(void)memcpy(job->msg, msg, size);
+	job->lane = lane_of(head(job)->type);
+	(void)pthread_mutex_lock(&s->lock);
+	add_thread(s, job->lane);
+	if (s->threads[job->lane] > 0 && s->n_waiting < WAITING_MAX &&
+	    size <= BYTES_MAX - s->bytes) {
+		for (p = &s->waiting; *p; p = &(*p)->next)
+			;
+		*p = job;
+		s->n_waiting++;
+		s->bytes += size;
+		(void)pthread_cond_broadcast(&s->changed);
+	} else {
+		r = -EAGAIN;
+		job_free(job);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+struct slow *slow_stop(struct slow *s)
+{
+	struct timespec end;
+	bool over;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += STOP_SECONDS;
+	(void)pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	(void)pthread_cond_broadcast(&s->changed);
+	while (s->all_threads > 0 &&
+	       pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &end) !=
+		       ETIMEDOUT)
+		;
+	over = s->all_threads == 0;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!over)
+		return s;
+	while (s->waiting) {
+		struct slow_job *job = s->waiting;
+
+		s->waiting = job->next;
+		job_free(job);
+	}
+	(void)pthread_cond_destroy(&s->changed);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}

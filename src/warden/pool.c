@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c - how many parts are wanted, making and dropping them, telling the api of them */
+#include "warden/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "warden/internal.h"
+
+#define CALM_NS 30000000000ULL /* after so long without need there are too many */
+#define SETTLE_NS \
+	20000000ULL /* what was just made is about to be used: that goes first */
+#define FEW      16 /* that a client after another finds, however busy we are */
+#define RETRY_NS 5000000000ULL /* after a failure: no memory, too many processes */
+
+struct stock {
+	struct warren *engine;
+	size_t min, max;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_mutex_t work; /* held while one is made or unmade, and by stock_hold() */
+	pthread_cond_t change;
+	bool started, stop;
+	bool filling; /* up to a few, whoever is there */
+	int sock;     /* -1: nobody listens */
+	unsigned creating;
+	uint64_t last_create, last_need; /* ns */
+	uint64_t retry_at;               /* 0: nothing failed */
+	size_t want, lowest;             /* the fewest that were ready since last_need */
+	size_t n;
+	char (*ids)[16]; /* ready, the oldest first; room for max */
+};
+
+/* ------------------------------------------------------------------- telling */
+
+/* Under the lock: what it tells is in order. The api reads whatever comes, at once. */
+static void tell(struct stock *s, size_t from)
+{
+	bool all = from == 0;
+	struct {
+		struct wire_stock h;
+		char ids[WIRE_STOCK_MAX][16];
+	} msg;
+
+	while (s->sock >= 0 && (from < s->n || all)) {
+		size_t n = s->n - from < WIRE_STOCK_MAX ? s->n - from : WIRE_STOCK_MAX;
+
+		msg.h = (struct wire_stock){ .h = { .type = WIRE_STOCK },
+					     .n = (uint16_t)n,
+					     .all = all,
+					     .want = (uint32_t)s->want };
+		(void)memcpy(msg.ids, s->ids + from, n * sizeof(*s->ids));
+		(void)fd_send(s->sock, &msg, sizeof(msg.h) + n * sizeof(*s->ids), NULL,
+			      0);
+		from += n;
+		all = false;
+	}
+}
+
+void stock_hold(struct stock *s, bool hold)
+{
+	if (s && hold)
+		(void)pthread_mutex_lock(&s->work);
+	else if (s)
+		(void)pthread_mutex_unlock(&s->work);
+}
+
+/* -------------------------------------------------------------------- demand */
+
+static void need_more(struct stock *s)
+{
+	s->want = s->want ? 2 * s->want : 1;
+	if (s->want > s->max)
+		s->want = s->max;
+	s->last_need = clock_now();
+	s->lowest = s->n;
+}
+
+void stock_begin(struct stock *s, const char *id)
+{
+	size_t i = 0;
+
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	s->creating++;
+	while (i < s->n && strcmp(s->ids[i], id) != 0)
+		i++;
+	if (i < s->n) {
+		s->n--;
+		(void)memmove(s->ids + i, s->ids + i + 1, (s->n - i) * sizeof(*s->ids));
+		if (s->n < s->lowest)
+			s->lowest = s->n;
+	} else {
+		need_more(s);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void stock_end(struct stock *s)
+{
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	s->last_create = clock_now();
+	if (--s->creating == 0)
+		(void)pthread_cond_signal(&s->change);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static void wait_until(struct stock *s, uint64_t ns)
+{
+	struct timespec at = { .tv_sec = (time_t)(ns / 1000000000),
+			       .tv_nsec = (long)(ns % 1000000000) };
+
+	(void)pthread_cond_timedwait(&s->change, &s->lock, &at);
+}
+
+/* The lock is let go of for the time of the work. */
+static void make_one(struct stock *s)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char id[WARREN_ID_SIZE] = "";
+	int r;
+
+	(void)pthread_mutex_unlock(&s->lock);
+	(void)pthread_mutex_lock(&s->work);
+	r = warren_prepare(s->engine, id, &err);
+	(void)pthread_mutex_unlock(&s->work);
+	(void)pthread_mutex_lock(&s->lock);
+	if (r == -EOPNOTSUPP)
+		s->stop = true;
+	else if (r < 0)
+		s->retry_at = clock_now() + RETRY_NS;
+	if (r < 0)
+		return;
+	s->retry_at = 0;
+	(void)memset(s->ids[s->n], 0, sizeof(*s->ids));
+	(void)memcpy(s->ids[s->n++], id, sizeof(id));
+	tell(s, s->n - 1);
+}
+
+static void drop_some(struct stock *s)
+{
+	size_t fewer = s->want / 2 > s->min ? s->want / 2 : s->min;
+	size_t n = s->n > fewer ? s->n - fewer : 0;
+
+	s->want = fewer;
+	s->last_need = clock_now();
+	s->lowest = s->n -= n;
+	/* The oldest go, there as here. */
+	(void)memmove(s->ids, s->ids + n, s->n * sizeof(*s->ids));
+	tell(s, 0);
+	(void)pthread_mutex_unlock(&s->lock);
+	(void)pthread_mutex_lock(&s->work);
+	(void)warren_unprepare(s->engine, n);
+	(void)pthread_mutex_unlock(&s->work);
+	(void)pthread_mutex_lock(&s->lock);
+}
+
+/*
+ * When nobody is there. Of a few there are some at any time: several are made at once when
+ * half of them are gone, as one after each create would be in the way of every first
+ * command.
+ */
+static bool is_time(struct stock *s, uint64_t settled, uint64_t now)
+{
+	size_t few = s->want < FEW ? s->want : FEW;
+
+	s->filling = s->n < few && (s->filling || 2 * s->n <= few);
+	return s->filling || now >= settled;
+}
+
+static void *stock_main(void *arg)
+{
+	struct stock *s = arg;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		uint64_t now = clock_now(), settled = s->last_create + SETTLE_NS;
+		uint64_t calm = s->last_need + CALM_NS;
+
+		if (s->n < s->want && s->retry_at > now)
+			wait_until(s, s->retry_at);
+		else if (s->n < s->want && s->creating > 0)
+			(void)pthread_cond_wait(&s->change, &s->lock);
+		else if (s->n < s->want && !is_time(s, settled, now))
+			wait_until(s, settled);
+		else if (s->n < s->want)
+			make_one(s);
+		else if (s->filling)
+			s->filling = false;
+		else if (s->want <= s->min)
+			(void)pthread_cond_wait(&s->change, &s->lock);
+		else if (calm > now)
+			wait_until(s, calm);
+		else if (s->lowest >= s->want / 2)
+			drop_some(s);
+		else
+			s->last_need = now, s->lowest = s->n;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* Whoever listens needs parts. Before, a thread would be in the way of the fork that makes the api. */
+void stock_tell(struct stock *s, int sock)
+{
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	s->sock = sock;
+	tell(s, 0);
+	if (sock >= 0 && !s->started)
+		s->started = pthread_create(&s->thread, NULL, stock_main, s) == 0;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Each holds three descriptors of ours: most are for requests. */
+static size_t affordable(size_t max)
+{
+	struct rlimit lim = { 0 };
+	size_t most = getrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur / 16 : max;
+
+	return max < most ? max : most;
+}
+
+struct stock *stock_open(struct warren *engine, size_t min, size_t max)
+{
+	struct stock *s;
+	pthread_condattr_t attr;
+
+	max = affordable(max);
+	s = max > 0 ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		return NULL;
+	s->ids = calloc(max, sizeof(*s->ids));
+	s->engine = engine;
+	s->min = min < max ? min : max;
+	s->max = max;
+	s->want = s->min;
+	s->sock = -1;
+	(void)pthread_mutex_init(&s->lock, NULL);
+	(void)pthread_mutex_init(&s->work, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&s->change, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return s->ids ? s : stock_close(s);
+}
+
+struct stock *stock_close(struct stock *s)
+{
+	if (!s)
+		return NULL;
+	(void)pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	(void)pthread_cond_signal(&s->change);
+	(void)pthread_mutex_unlock(&s->lock);
+	if (s->started)
+		(void)pthread_join(s->thread, NULL);
+	(void)pthread_cond_destroy(&s->change);
+	(void)pthread_mutex_destroy(&s->work);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s->ids);
+	free(s);
+	return NULL;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-fair-quota.c - nobody can take so much that others get nothing */
+#include "service/core/fair_quota.h"
+
+#include <errno.h>
+
+#include "tap.h"
+
+static uint64_t take_all(struct share *s, const char *tenant)
+{
+	uint64_t used, maximum;
+	int r;
+
+	do
+		r = share_take(s, tenant);
+	while (r == 0);
+	EQ(r, -EDQUOT);
+	share_look(s, tenant, &used, &maximum);
+	OK(used >= maximum);
+	return used;
+}
+
+TEST(one_alone_has_half)
+{
+	struct share s = { .limit = 128 };
+	uint64_t used, maximum;
+
+	share_look(&s, "a", &used, &maximum);
+	EQ(used, 0U);
+	EQ(maximum, 64U);
+	EQ(take_all(&s, "a"), 64U);
+	share_give(&s, "a", 64);
+	EQ(s.used, 0U);
+	OK(!s.holders);
+}
+
+TEST(who_comes_next_finds_some)
+{
+	struct share s = { .limit = 128 };
+	char name[] = "a";
+
+	for (; name[0] < 'a' + 6; name[0]++) /* a half, a quarter, ... */
+		OK(take_all(&s, name) > 0);
+	EQ(take_all(&s, "z"), 1U);
+	for (name[0] = 'a'; name[0] < 'a' + 6; name[0]++)
+		share_give(&s, name, 128);
+	share_give(&s, "z", 1);
+	EQ(s.used, 0U);
+	OK(!s.holders);
+}
+
+TEST(what_is_given_back_is_for_all)
+{
+	struct share s = { .limit = 9 };
+
+	EQ(take_all(&s, "a"), 5U);
+	EQ(take_all(&s, "b"), 2U);
+	EQ(share_take(&s, "a"), -EDQUOT);
+	share_give(&s, "a", 4);
+	EQ(share_take(&s, "b"), 0);
+	EQ(share_take(&s, "a"), 0);
+	share_give(&s, "nobody", 3);
+	EQ(s.used, 5U);
+	share_give(&s, "a", 2);
+	share_give(&s, "b", 3);
+	OK(!s.holders);
+}
+
+TEST(the_smallest_limits)
+{
+	struct share s = { .limit = 1 };
+
+	EQ(take_all(&s, "a"), 1U);
+	EQ(share_take(&s, "b"), -EDQUOT);
+	share_give(&s, "a", 1);
+	s.limit = 0;
+	EQ(share_take(&s, "a"), -EDQUOT);
+	OK(!s.holders);
+}
+
+TEST(a_lease_is_all_or_nothing)
+{
+	struct share s = { .limit = 100 };
+	struct share_lease a = { 0 }, b = { 0 };
+
+	EQ(share_lease(&s, "a", 51, &a), -EDQUOT);
+	EQ(share_lease(&s, "a", 50, &a), 0);
+	EQ(s.used, 50U);
+	/* More than before is judged by the difference, less is always had. */
+	EQ(share_lease(&s, "a", 51, &a), -EDQUOT);
+	EQ(a.n, 50U);
+	EQ(share_lease(&s, "a", 20, &a), 0);
+	EQ(share_lease(&s, "b", 40, &b), 0);
+	EQ(s.used, 60U);
+	/* What is there already is counted beyond the limit, and leaves nothing. */
+	EQ(share_force(&s, "b", 200, &b), 0);
+	EQ(share_take(&s, "c"), -EDQUOT);
+	share_end(&s, &b);
+	share_end(&s, &b);
+	EQ(share_take(&s, "c"), 0);
+	share_give(&s, "c", 1);
+	share_end(&s, &a);
+	EQ(s.used, 0U);
+	OK(!s.holders);
+}
+
+TEST(a_greater_weight_is_a_greater_part)
+{
+	struct share s = { .limit = 100, .weight = 3 };
+
+	EQ(take_all(&s, "a"), 75U);
+	EQ(take_all(&s, "b"), 19U);
+	OK(take_all(&s, "c") > 0);
+	share_give(&s, "a", 100);
+	share_give(&s, "b", 100);
+	share_give(&s, "c", 100);
+	OK(!s.holders);
+}
+
+TEST_MAIN()
