@@ -41,9 +41,9 @@ soak: ## the suites that have a long form, whole (about an hour and a half)
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
-	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/test-many-execs.py
+	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/test-many-execs.py
 	@for b in $(SOAK_BACKENDS); do \
-		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/soak-oracle.py || exit; \
+		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/soak-oracle.py || exit; \
 	done
 
 bench: ## measure, with peers in the same run
@@ -91,7 +91,7 @@ arm64: ## build for arm64 on any machine, and try it in an emulator with Debian'
 		--cross-file build-arm64-root/constants.ini --cross-file tools/arm64.ini
 	@ninja -C build-arm64
 	@WARREN=$(abspath build-arm64)/warren WARREN_GUEST=aarch64 WARREN_GUEST_ROOT=$(abspath build-arm64-root) \
-		WARREN_GUEST_TESTS="$(ARM64_TESTS:%=$(abspath build-arm64)/test/test-%)" test/test-guest.py
+		WARREN_GUEST_TESTS="$(ARM64_TESTS:%=$(abspath build-arm64)/test/test-%)" test/system/test-guest.py
 
 clean: ## remove what was built
 	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer build-arm64 build-arm64-root

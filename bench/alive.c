@@ -55,20 +55,20 @@ static int shrink(struct crowd *c, struct warren_error *err)
 static int probe_row(struct crowd *c, struct series *create, struct series *destroy,
 		     struct warren_error *err)
 {
-	void *box[PROBES];
+	void *sandbox[PROBES];
 	int n = 0, r = 0;
 
 	while (r == 0 && n < PROBES) {
 		uint64_t t = clock_now();
 
-		r = c->maker->make(c->state, &box[n], err);
+		r = c->maker->make(c->state, &sandbox[n], err);
 		series_add(create, clock_now() - t);
 		n += r == 0;
 	}
 	while (n > 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 		uint64_t t = clock_now();
-		int r2 = c->maker->unmake(box[--n], &second);
+		int r2 = c->maker->unmake(sandbox[--n], &second);
 
 		series_add(destroy, clock_now() - t);
 		if (r == 0 && r2 < 0) {
@@ -82,18 +82,18 @@ static int probe_row(struct crowd *c, struct series *create, struct series *dest
 static int probe_replace(struct crowd *c, struct series *replace,
 			 struct warren_error *err)
 {
-	void *box = NULL;
-	int r = c->maker->make(c->state, &box, err);
+	void *sandbox = NULL;
+	int r = c->maker->make(c->state, &sandbox, err);
 
 	for (int i = 0; r == 0 && i < PROBES; i++) {
 		uint64_t t = clock_now();
 
-		r = c->maker->unmake(TAKE_PTR(box), err);
+		r = c->maker->unmake(TAKE_PTR(sandbox), err);
 		if (r == 0)
-			r = c->maker->make(c->state, &box, err);
+			r = c->maker->make(c->state, &sandbox, err);
 		series_add(replace, clock_now() - t);
 	}
-	return r < 0 ? r : c->maker->unmake(box, err);
+	return r < 0 ? r : c->maker->unmake(sandbox, err);
 }
 
 /* @ret_ns: of a create, at p50. */

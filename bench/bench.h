@@ -102,13 +102,13 @@ uint64_t memory_of_children(unsigned max);
 
 /* ------------------------------------------------------------ benchmarks */
 
-/* What is measured: our engine, or the kernel's floor. Its boxes are all unmade before it is closed. */
+/* What is measured: our engine, or the kernel's floor. Its sandboxes are all unmade before it is closed. */
 struct maker {
 	const char *prefix; /* of the names of its figures */
 	int (*open)(const struct bench *b, void **ret, struct warren_error *err);
 	void (*close)(void *state);
-	int (*make)(void *state, void **ret_box, struct warren_error *err);
-	int (*unmake)(void *box, struct warren_error *err);
+	int (*make)(void *state, void **ret_sandbox, struct warren_error *err);
+	int (*unmake)(void *sandbox, struct warren_error *err);
 };
 
 extern const struct maker maker_warren, maker_floor;

@@ -102,17 +102,17 @@ static int cycle(struct bench *b, struct warren *w, uint64_t ends[PARTS + 1],
 /* The same by bare kernel objects, and /bin/true on the host. */
 static int floor_cycle(void *floor, uint64_t ends[PARTS + 1], struct warren_error *err)
 {
-	void *box = NULL;
+	void *sandbox = NULL;
 	int r, r2;
 
 	ends[0] = clock_now();
-	r = maker_floor.make(floor, &box, err);
+	r = maker_floor.make(floor, &sandbox, err);
 	if (r < 0)
 		return r;
 	ends[1] = clock_now();
 	r = run_on_host(true_argv, -1, err);
 	ends[2] = clock_now();
-	r2 = maker_floor.unmake(box, err);
+	r2 = maker_floor.unmake(sandbox, err);
 	ends[3] = clock_now();
 	return r < 0 ? r : r2;
 }

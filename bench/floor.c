@@ -45,13 +45,14 @@
 #include "os/ns.h"
 #include "os/seccomp.h"
 
-#define STATE_DIR  "/var/lib/warren"
-#define IDLE       "warren-bench-idle"
-#define IDS        65537U
-#define APART      65537U      /* multiples of IDS share a bucket of the kernel's users */
-#define FIRST_ID   0x70000000U /* above those of any engine */
-#define RANGES     0xfffU
-#define FDS_KEPT   512 /* those of boxes are from here on: the child copies what is below */
+#define STATE_DIR "/var/lib/warren"
+#define IDLE      "warren-bench-idle"
+#define IDS       65537U
+#define APART     65537U      /* multiples of IDS share a bucket of the kernel's users */
+#define FIRST_ID  0x70000000U /* above those of any engine */
+#define RANGES    0xfffU
+#define FDS_KEPT \
+	512 /* those of sandboxes are from here on: the child copies what is below */
 #define STACK_SIZE (64U << 10)
 #define PLAIN      (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define LOOK_ONLY  (PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY)
@@ -64,7 +65,7 @@ struct floor {
 	unsigned made;
 
 	/* Of the one under way, shared with its child. */
-	struct floor_box *box;
+	struct floor_sandbox *sandbox;
 	int child_end;
 	int layers[IMAGE_MOUNTS_MAX];
 	uint32_t mapped; /* a futex: ids are written, layers are there */
@@ -73,7 +74,7 @@ struct floor {
 	_Alignas(16) char stack[STACK_SIZE];
 };
 
-struct floor_box {
+struct floor_sandbox {
 	struct floor *floor;
 	char id[32];
 	pid_t pid;
@@ -272,8 +273,8 @@ static int start_child(struct floor *f, uid_t base, struct warren_error *err)
 		return error_errno(err, errno, "keep the capabilities");
 	if (syscall(SYS_setresuid, -1, base, -1) == 0)
 		pid = clone(child_main, f->stack + sizeof(f->stack), flags, f,
-			    &f->box->pidfd);
-	f->box->pid = pid;
+			    &f->sandbox->pidfd);
+	f->sandbox->pid = pid;
 	if (pid < 0)
 		(void)error_errno(err, errno, "clone");
 	(void)syscall(SYS_setresuid, -1, 0, -1);
@@ -287,8 +288,8 @@ static int give(struct floor *f, uid_t base, struct warren_error *err)
 				      .n_gid = 1,
 				      .uid = { { 0, base, IDS } },
 				      .gid = { { 0, base, IDS } } };
-	int r = ns_write_maps(f->box->pid, &maps, true, err);
-	AUTO_CLOSE int userns = r < 0 ? -1 : ns_open(f->box->pid, "user");
+	int r = ns_write_maps(f->sandbox->pid, &maps, true, err);
+	AUTO_CLOSE int userns = r < 0 ? -1 : ns_open(f->sandbox->pid, "user");
 
 	for (size_t i = 0; r == 0 && i < f->image.n_mounts; i++)
 		r = mount_copy(
@@ -301,13 +302,13 @@ static int give(struct floor *f, uid_t base, struct warren_error *err)
 
 static int await_idle(struct floor *f, struct warren_error *err)
 {
-	struct pollfd p[] = { { .fd = f->box->sock, .events = POLLIN },
-			      { .fd = f->box->pidfd, .events = POLLIN } };
+	struct pollfd p[] = { { .fd = f->sandbox->sock, .events = POLLIN },
+			      { .fd = f->sandbox->pidfd, .events = POLLIN } };
 	char word;
 
 	while (poll(p, ARRAY_SIZE(p), -1) < 0 && errno == EINTR)
 		;
-	if ((p[0].revents & POLLIN) && read(f->box->sock, &word, 1) == 1)
+	if ((p[0].revents & POLLIN) && read(f->sandbox->sock, &word, 1) == 1)
 		return 0;
 	return error_set(err, EIO, "%s: %s", f->doing,
 			 f->err.msg[0] ? f->err.msg : "it ended");
@@ -315,22 +316,22 @@ static int await_idle(struct floor *f, struct warren_error *err)
 
 static int floor_unmake(void *thing, struct warren_error *err)
 {
-	struct floor_box *box = thing;
-	struct floor *f = box->floor;
+	struct floor_sandbox *sandbox = thing;
+	struct floor *f = sandbox->floor;
 	siginfo_t info = { 0 };
 	int r = 0;
 
-	if (box->pidfd >= 0) {
-		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
-		r = cgroup_try_remove(&f->cgroups, box->id);
-		while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED) < 0 &&
+	if (sandbox->pidfd >= 0) {
+		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
+		r = cgroup_try_remove(&f->cgroups, sandbox->id);
+		while (waitid(P_PIDFD, (id_t)sandbox->pidfd, &info, WEXITED) < 0 &&
 		       errno == EINTR)
 			;
-		(void)close(box->pidfd);
+		(void)close(sandbox->pidfd);
 	}
-	if (box->sock >= 0)
-		(void)close(box->sock);
-	free(box);
+	if (sandbox->sock >= 0)
+		(void)close(sandbox->sock);
+	free(sandbox);
 	return r < 0 ? error_errno(err, -r, "remove the cgroup") : 0;
 }
 
@@ -352,7 +353,7 @@ static int make(struct floor *f, struct warren_error *err)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
-	f->box->sock = ends[0];
+	f->sandbox->sock = ends[0];
 	f->child_end = ends[1];
 	for (size_t i = 0; i < ARRAY_SIZE(f->layers); i++)
 		f->layers[i] = -1;
@@ -360,12 +361,12 @@ static int make(struct floor *f, struct warren_error *err)
 	if (r == 0)
 		r = give(f, base, err);
 	if (r == 0)
-		r = cgroup_make(&f->cgroups, f->box->id, base, &f->limits, err);
+		r = cgroup_make(&f->cgroups, f->sandbox->id, base, &f->limits, err);
 	if (r == 0)
 		r = await_idle(f, err);
 	(void)close(f->child_end);
-	f->box->sock = keep_high(f->box->sock);
-	f->box->pidfd = keep_high(f->box->pidfd);
+	f->sandbox->sock = keep_high(f->sandbox->sock);
+	f->sandbox->pidfd = keep_high(f->sandbox->pidfd);
 	for (size_t i = 0; i < ARRAY_SIZE(f->layers); i++)
 		if (f->layers[i] >= 0)
 			(void)close(f->layers[i]);
@@ -378,19 +379,20 @@ static int floor_make(void *state, void **ret, struct warren_error *err)
 	struct warren_error second = WARREN_ERROR_INIT;
 	int r;
 
-	f->box = calloc(1, sizeof(*f->box));
-	if (!f->box)
+	f->sandbox = calloc(1, sizeof(*f->sandbox));
+	if (!f->sandbox)
 		return error_errno(err, ENOMEM, "make a box");
-	f->box->floor = f;
-	f->box->pidfd = f->box->sock = -1;
-	(void)snprintf(f->box->id, sizeof(f->box->id), "floor%d-%u", getpid(), f->made);
+	f->sandbox->floor = f;
+	f->sandbox->pidfd = f->sandbox->sock = -1;
+	(void)snprintf(f->sandbox->id, sizeof(f->sandbox->id), "floor%d-%u", getpid(),
+		       f->made);
 	f->mapped = 0;
 	f->err = (struct warren_error)WARREN_ERROR_INIT;
 	r = make(f, err);
 	if (r < 0)
-		(void)floor_unmake(f->box, &second);
+		(void)floor_unmake(f->sandbox, &second);
 	else
-		*ret = f->box;
+		*ret = f->sandbox;
 	return r;
 }
 

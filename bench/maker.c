@@ -26,18 +26,18 @@ static void ours_close(void *state)
 	(void)warren_close(state);
 }
 
-static int ours_make(void *state, void **ret_box, struct warren_error *err)
+static int ours_make(void *state, void **ret_sandbox, struct warren_error *err)
 {
 	struct warren_sandbox *sb = NULL;
 	int r = warren_create(state, &(struct warren_spec){ 0 }, &sb, err);
 
-	*ret_box = sb;
+	*ret_sandbox = sb;
 	return r;
 }
 
-static int ours_unmake(void *box, struct warren_error *err)
+static int ours_unmake(void *sandbox, struct warren_error *err)
 {
-	return warren_destroy(box, err);
+	return warren_destroy(sandbox, err);
 }
 
 const struct maker maker_warren = {

@@ -66,19 +66,19 @@ static uint64_t processor_time(void)
 static int make_and_unmake(const struct shared *s, void *state, struct warren_error *err)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
-	void *box = NULL;
-	int r = s->maker->make(state, &box, err);
+	void *sandbox = NULL;
+	int r = s->maker->make(state, &sandbox, err);
 
 	if (r < 0)
 		return r;
-	r = s->with_true ? run_in(box, argv, err) : 0;
+	r = s->with_true ? run_in(sandbox, argv, err) : 0;
 	if (r < 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
-		(void)s->maker->unmake(box, &second);
+		(void)s->maker->unmake(sandbox, &second);
 		return r;
 	}
-	return s->maker->unmake(box, err);
+	return s->maker->unmake(sandbox, err);
 }
 
 static void work(const struct bench *b, struct shared *s, struct worker *me)

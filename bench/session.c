@@ -19,54 +19,54 @@
 struct way {
 	const char *name;
 	const char *program;
-	enum session_transport transport;
+	enum shellproto_transport transport;
 };
 
 static const struct way ways[] = {
-	{ "bash, control", "bash", SESSION_CONTROL },
-	{ "bash, framed", "bash", SESSION_FRAMED },
-	{ "dash, control", "dash", SESSION_CONTROL },
-	{ "dash, framed", "dash", SESSION_FRAMED },
-	{ "busybox, control", "busybox", SESSION_CONTROL },
-	{ "busybox, framed", "busybox", SESSION_FRAMED },
+	{ "bash, control", "bash", SHELLPROTO_CONTROL },
+	{ "bash, framed", "bash", SHELLPROTO_FRAMED },
+	{ "dash, control", "dash", SHELLPROTO_CONTROL },
+	{ "dash, framed", "dash", SHELLPROTO_FRAMED },
+	{ "busybox, control", "busybox", SHELLPROTO_CONTROL },
+	{ "busybox, framed", "busybox", SHELLPROTO_FRAMED },
 };
 
 struct peer {
-	struct session *s;
+	struct shellproto *s;
 	pid_t pid;
 	int in, from[3]; /* stdout, stderr, results; -1: not there */
 	bool got;
 };
 
-static void on_output(void *arg UNUSED, enum session_stream stream UNUSED,
+static void on_output(void *arg UNUSED, enum shellproto_stream stream UNUSED,
 		      const void *data UNUSED, size_t n UNUSED)
 {
 }
 
-static void on_result(void *arg, const struct session_result *r UNUSED)
+static void on_result(void *arg, const struct shellproto_result *r UNUSED)
 {
 	struct peer *p = arg;
 
 	p->got = true;
 }
 
-static const struct session_events events = { on_output, on_result };
+static const struct shellproto_events events = { on_output, on_result };
 
 static void become(const struct way *way, int in, const int *out)
 {
-	bool control = way->transport == SESSION_CONTROL;
-	enum session_shell shell =
-		strcmp(way->program, "bash") == 0 ? SESSION_BASH : SESSION_SH;
+	bool control = way->transport == SHELLPROTO_CONTROL;
+	enum shellproto_shell shell =
+		strcmp(way->program, "bash") == 0 ? SHELLPROTO_BASH : SHELLPROTO_SH;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	(void)dup2(control ? null : in, 0);
 	(void)dup2(out[0], 1);
 	(void)dup2(out[1], 2);
 	if (control) {
-		(void)dup2(in, SESSION_COMMAND_FD);
-		(void)dup2(out[2], SESSION_RESULT_FD);
+		(void)dup2(in, SHELLPROTO_COMMAND_FD);
+		(void)dup2(out[2], SHELLPROTO_RESULT_FD);
 	}
-	(void)execvp(way->program, (char *const *)session_argv(way->transport, shell));
+	(void)execvp(way->program, (char *const *)shellproto_argv(way->transport, shell));
 	_exit(127);
 }
 
@@ -104,8 +104,9 @@ static int exchange(struct peer *p, struct buf *out, struct warren_error *err)
 			if (fds[i].revents && n <= 0)
 				return error_set(err, EPIPE, "the shell is gone");
 			if (n > 0)
-				r = session_on_bytes(p->s, (enum session_stream)(i + 1),
-						     data, (size_t)n, err);
+				r = shellproto_on_bytes(p->s,
+							(enum shellproto_stream)(i + 1),
+							data, (size_t)n, err);
 		}
 	}
 	return r;
@@ -132,13 +133,13 @@ static int peer_open(struct peer *p, const struct way *way, struct warren_error 
 		(void)close(from[i][1]);
 		p->from[i] = from[i][0];
 	}
-	if (way->transport == SESSION_FRAMED) {
+	if (way->transport == SHELLPROTO_FRAMED) {
 		(void)close(p->from[2]);
 		p->from[2] = -1;
 	}
-	r = session_new(way->transport, &events, p, &p->s, err);
+	r = shellproto_new(way->transport, &events, p, &p->s, err);
 	if (r == 0)
-		r = session_start(p->s, &out, err);
+		r = shellproto_start(p->s, &out, err);
 	if (r == 0)
 		r = exchange(p, &out, err);
 	return r < 0 ? error_wrap(err, "start %s", way->program) : 0;
@@ -154,7 +155,7 @@ static void peer_close(struct peer *p)
 	for (int i = 0; i < 3; i++)
 		if (p->from[i] >= 0)
 			(void)close(p->from[i]);
-	p->s = session_free(p->s);
+	p->s = shellproto_free(p->s);
 }
 
 static int once(struct peer *p, struct buf *out, struct warren_error *err)
@@ -163,7 +164,7 @@ static int once(struct peer *p, struct buf *out, struct warren_error *err)
 	int r;
 
 	out->len = 0;
-	r = session_feed(p->s, "true", 4, out, &serial, err);
+	r = shellproto_feed(p->s, "true", 4, out, &serial, err);
 	return r < 0 ? r : exchange(p, out, err);
 }
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "initclient/initclient.h"
 #include "base/fd.h"
+#include "initclient/initclient.h"
 
 #define MESSAGES_MAX 8
 
@@ -29,7 +29,7 @@ static void babble(int sock, const uint8_t *data, size_t size)
 }
 
 /* Whatever it says it gives, each descriptor is taken once, and none that did not come. */
-static void check_answer(struct answer *a, uint32_t seq)
+static void check_answer(struct init_reply *a, uint32_t seq)
 {
 	struct warren_exec_spec spec = { .argv = (const char *[]){ "x", NULL } };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -47,7 +47,7 @@ static void check_answer(struct answer *a, uint32_t seq)
 		abort();
 	for (uint32_t bit = PROTO_GIVES_INPUT; bit <= PROTO_GIVES_COMMAND; bit <<= 1) {
 		for (int i = 0; i < 2; i++) {
-			int fd = answer_take(a, bit);
+			int fd = init_reply_take(a, bit);
 
 			if (fd >= 0) {
 				(void)close(fd);
@@ -96,27 +96,27 @@ static int hear_from(const uint8_t *data, size_t size, int *ret_theirs)
 	return ends[0];
 }
 
-static void check_pump(struct talk_box *box)
+static void check_pump(struct initclient_sandbox *sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = client_pump(box, 0, &err);
+	int r = client_pump(sandbox, 0, &err);
 
 	if (r < 0 && err.code != -r)
 		abort();
 }
 
-static void check_ask(struct talk_box *box)
+static void check_ask(struct initclient_sandbox *sandbox)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL }, .exec = 1, .sig = 15 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct answer a = { 0 };
-	int r = client_ask(box, &msg, sizeof(msg), -1, &a, &err);
+	struct init_reply a = { 0 };
+	int r = client_ask(sandbox, &msg, sizeof(msg), -1, &a, &err);
 
 	if (r > 0 || (r < 0 && (err.code != -r || a.n_fds > 0)))
 		abort();
 	if (r == 0)
-		check_answer(&a, box->seq);
-	answer_done(&a);
+		check_answer(&a, sandbox->seq);
+	init_reply_done(&a);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -126,13 +126,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_entries(data, size);
 	/* It talks unasked; it is asked; and it is asked before it has said that it is up. */
 	for (int i = 0; i < 3; i++) {
-		struct talk_exec ex = { .id = 1, .journal = -1, .poll = -1, .ready = -1 };
-		struct talk_box box = { .execs = &ex, .ready = i < 2 };
+		struct initclient_exec ex = {
+			.id = 1, .journal = -1, .poll = -1, .ready = -1
+		};
+		struct initclient_sandbox sandbox = { .execs = &ex, .ready = i < 2 };
 		int theirs;
 
-		box.control = hear_from(data, size, &theirs);
-		(i == 0 ? check_pump : check_ask)(&box);
-		(void)close(box.control);
+		sandbox.control = hear_from(data, size, &theirs);
+		(i == 0 ? check_pump : check_ask)(&sandbox);
+		(void)close(sandbox.control);
 		(void)close(theirs);
 	}
 	return 0;

@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "shim/gvisor/sentry_rpc.h"
 #include "base/fd.h"
+#include "shim/gvisor/sentry_rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

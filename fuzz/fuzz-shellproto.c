@@ -11,20 +11,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static size_t shown, sent;
 static bool ended;
 
-static void on_output(void *arg, enum session_stream stream, const void *bytes, size_t n)
+static void on_output(void *arg, enum shellproto_stream stream, const void *bytes,
+		      size_t n)
 {
 	(void)arg, (void)bytes;
-	assert(stream == SESSION_STDOUT || stream == SESSION_STDERR);
+	assert(stream == SHELLPROTO_STDOUT || stream == SHELLPROTO_STDERR);
 	shown += n;
 }
 
-static void on_result(void *arg, const struct session_result *r)
+static void on_result(void *arg, const struct shellproto_result *r)
 {
 	(void)arg;
 	assert(r->exit_code >= 0 && r->exit_code <= 255 &&
-	       r->outcome < SESSION_OUTCOME_MAX);
-	assert(!r->cwd == (r->outcome == SESSION_ENDED));
-	ended = r->outcome == SESSION_ENDED;
+	       r->outcome < SHELLPROTO_OUTCOME_MAX);
+	assert(!r->cwd == (r->outcome == SHELLPROTO_ENDED));
+	ended = r->outcome == SHELLPROTO_ENDED;
 }
 
 /* The marker that the last line asked for: behind _a=' and _b=. */
@@ -60,8 +61,8 @@ static void add_record(struct buf *in, const char *asked)
  * A byte chooses stream and length, then come the bytes. What cannot be guessed is put in: 0xff
  * stands for the marker, 0xfe for a record that is right.
  */
-static int feed(struct session *s, const char *asked, const uint8_t *data, size_t n,
-		enum session_stream stream)
+static int feed(struct shellproto *s, const char *asked, const uint8_t *data, size_t n,
+		enum shellproto_stream stream)
 {
 	AUTO_BUF struct buf in = BUF_INIT(1 << 16);
 	struct warren_error err;
@@ -75,36 +76,36 @@ static int feed(struct session *s, const char *asked, const uint8_t *data, size_
 			buf_add(&in, &data[i], 1);
 	}
 	sent += in.len;
-	return in.len ? session_on_bytes(s, stream, in.data, in.len, &err) : 0;
+	return in.len ? shellproto_on_bytes(s, stream, in.data, in.len, &err) : 0;
 }
 
-static void run(enum session_transport transport, const uint8_t *data, size_t size)
+static void run(enum shellproto_transport transport, const uint8_t *data, size_t size)
 {
-	static const struct session_events events = { on_output, on_result };
+	static const struct shellproto_events events = { on_output, on_result };
 	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
-	CLEANUP(session_freep) struct session *s = NULL;
+	CLEANUP(shellproto_freep) struct shellproto *s = NULL;
 	struct warren_error err;
 	uint64_t serial;
 	int r = 0;
 
 	shown = sent = 0;
 	ended = false;
-	if (session_new(transport, &events, NULL, &s, &err) < 0 ||
-	    session_start(s, &out, &err) < 0)
+	if (shellproto_new(transport, &events, NULL, &s, &err) < 0 ||
+	    shellproto_start(s, &out, &err) < 0)
 		return;
 	while (size > 1 && r == 0) {
 		size_t n = 1 + data[0] / 4 % 64;
 
 		n = n < size - 1 ? n : size - 1;
-		if (!session_running(s) && session_alive(s))
-			(void)session_feed(s, "true", 4, &out, &serial, &err);
+		if (!shellproto_running(s) && shellproto_alive(s))
+			(void)shellproto_feed(s, "true", 4, &out, &serial, &err);
 		r = feed(s, out.data, data + 1, n,
-			 (enum session_stream)(1 + data[0] % 3));
-		assert(r == 0 || (r == -EPROTO && !session_alive(s)));
+			 (enum shellproto_stream)(1 + data[0] % 3));
+		assert(r == 0 || (r == -EPROTO && !shellproto_alive(s)));
 		data += 1 + n;
 		size -= 1 + n;
 	}
-	session_on_exit(s, 1);
+	shellproto_on_exit(s, 1);
 	assert(ended && shown <= sent);
 }
 
@@ -112,8 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size > 4096)
 		return 0;
-	run(SESSION_CONTROL, data, size);
-	run(SESSION_FRAMED, data, size);
-	run(SESSION_TERMINAL, data, size);
+	run(SHELLPROTO_CONTROL, data, size);
+	run(SHELLPROTO_FRAMED, data, size);
+	run(SHELLPROTO_TERMINAL, data, size);
 	return 0;
 }

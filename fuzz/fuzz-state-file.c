@@ -9,45 +9,45 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct talk_box *parse(const void *data, size_t size, int *ret)
+static struct initclient_sandbox *parse(const void *data, size_t size, int *ret)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct talk_box *box = calloc(1, sizeof(*box));
+	struct initclient_sandbox *sandbox = calloc(1, sizeof(*sandbox));
 	char *text = malloc(size + 1);
 
-	if (!box || !text)
+	if (!sandbox || !text)
 		abort();
-	box->pidfd = box->control = -1;
+	sandbox->pidfd = sandbox->control = -1;
 	if (size)
 		(void)memcpy(text, data, size);
-	*ret = state_parse(box, NULL, text, size, &err);
+	*ret = state_parse(sandbox, NULL, text, size, &err);
 	if (*ret < 0 && err.code != -*ret)
 		abort();
-	return box;
+	return sandbox;
 }
 
-static void drop(struct talk_box *box)
+static void drop(struct initclient_sandbox *sandbox)
 {
-	talk_done(box);
-	free(box);
+	initclient_done(sandbox);
+	free(sandbox);
 }
 
 /* What is read and written again is read as the same. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO_BUF struct buf one = BUF_INIT(STATE_MAX), two = BUF_INIT(STATE_MAX);
-	struct talk_box *box, *again;
+	struct initclient_sandbox *sandbox, *again;
 	int r;
 
-	box = parse(data, size, &r);
+	sandbox = parse(data, size, &r);
 	if (r == 0) {
-		state_encode(box, NULL, &one);
+		state_encode(sandbox, NULL, &one);
 		again = parse(one.data, one.len, &r);
 		state_encode(again, NULL, &two);
 		if (r < 0 || one.len != two.len || memcmp(one.data, two.data, one.len))
 			abort();
 		drop(again);
 	}
-	drop(box);
+	drop(sandbox);
 	return 0;
 }

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shim/docker/stream_demux.h"
 #include "base/buf.h"
+#include "shim/docker/stream_demux.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

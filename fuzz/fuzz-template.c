@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shim/command/template.h"
 #include "base/macro.h"
+#include "shim/command/template.h"
 
 #define WORDS_MAX 16
 

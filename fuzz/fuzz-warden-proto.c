@@ -15,22 +15,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_create(const struct wire_create *msg, size_t size)
+static void check_create(const struct warden_proto_create *msg, size_t size)
 {
 	static const char *env[WIRE_ENV_MAX + 1];
 	static struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	AUTO_BUF struct buf again = BUF_INIT(WIRE_MESSAGE_MAX);
-	const struct wire_create *second;
+	const struct warden_proto_create *second;
 	struct warren_spec spec = { 0 };
 
-	wire_get_create(msg, &spec, env, mounts);
+	warden_proto_get_create(msg, &spec, env, mounts);
 	assert(spec.n_mounts == msg->n_mounts && !env[msg->n_env]);
 	for (size_t i = 0; i < spec.n_mounts; i++)
 		assert(mounts[i].target);
-	if (wire_put_create(&again, msg->h.backend, msg->id, &spec) < 0)
+	if (warden_proto_put_create(&again, msg->h.backend, msg->id, &spec) < 0)
 		return;
-	assert(wire_check(again.data, again.len) == 0);
-	second = (const struct wire_create *)(const void *)again.data;
+	assert(warden_proto_check(again.data, again.len) == 0);
+	second = (const struct warden_proto_create *)(const void *)again.data;
 	assert(strcmp(second->id, msg->id) == 0 && second->memory == msg->memory);
 	assert(second->n_env == msg->n_env && second->n_mounts == msg->n_mounts);
 	/* The source of a tmpfs is not looked at: without any the strings are the same. */
@@ -43,7 +43,7 @@ static void check_create(const struct wire_create *msg, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct wire_create *msg;
+	struct warden_proto_create *msg;
 
 	if (size > WIRE_MESSAGE_MAX)
 		return 0;
@@ -52,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(msg);
 	if (size > 0)
 		(void)memcpy(msg, data, size);
-	if (wire_check(msg, size) == 0) {
-		const char *id = wire_id(msg);
+	if (warden_proto_check(msg, size) == 0) {
+		const char *id = warden_proto_id(msg);
 
 		assert(!id || id_valid(id));
 		assert(strlen(msg->h.backend) < WIRE_BACKEND_SIZE);

@@ -128,7 +128,7 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 	if (ret->scopes & V1_SCOPE_IMAGES)
 		ret->scopes |= V1_SCOPE_PULL;
 	if (db_touch_token(db, &row, now, &why) < 0)
-		service_figures(service)->store_errors++;
+		service_metrics(service)->store_errors++;
 	return 0;
 }
 

@@ -4,8 +4,8 @@
 #define API_ACCESS_H
 
 #include "api/errors.h"
-#include "net/http.h"
 #include "db/db.h"
+#include "net/http.h"
 
 struct service;
 

@@ -20,7 +20,7 @@
 static const struct api_schema nothing = { .types = API_OBJECT, .max_len = UINT32_MAX };
 
 /* How deep, and how many values, without looking at what they are. */
-static int scan(const char *data, size_t size, struct api_error *err)
+static int body_scan(const char *data, size_t size, struct api_error *err)
 {
 	size_t depth = 0, values = 1;
 	bool quoted = false;
@@ -83,7 +83,7 @@ json_t *body_load(const char *data, size_t size, size_t flags, struct api_error 
 	(void)pthread_once(&watched, watch_memory);
 	memory_failed = false;
 
-	if (scan(data, size, err) < 0)
+	if (body_scan(data, size, err) < 0)
 		return NULL;
 	json = json_loadb(data, size, JSON_REJECT_DUPLICATES | flags, &why);
 	if (memory_failed) {
@@ -146,7 +146,7 @@ static const struct api_schema *schema_of(const struct body *b, const char *fiel
 }
 
 /* The value of a field; NULL: left out, or null. */
-static json_t *get(const struct body *b, const char *field)
+static json_t *body_get(const struct body *b, const char *field)
 {
 	json_t *j = json_object_get(b->json, field);
 
@@ -156,7 +156,7 @@ static json_t *get(const struct body *b, const char *field)
 bool body_has(const struct body *b, const char *field)
 {
 	(void)schema_of(b, field);
-	return get(b, field) != NULL;
+	return body_get(b, field) != NULL;
 }
 
 bool body_is_null(const struct body *b, const char *field)
@@ -168,7 +168,7 @@ bool body_is_null(const struct body *b, const char *field)
 const char *body_text(const struct body *b, const char *field)
 {
 	const struct api_schema *s = schema_of(b, field);
-	const json_t *j = get(b, field);
+	const json_t *j = body_get(b, field);
 
 	assert(s->types & API_STRING);
 	return j ? json_string_value(j) : s->fallback_text;
@@ -177,7 +177,7 @@ const char *body_text(const struct body *b, const char *field)
 int64_t body_int(const struct body *b, const char *field)
 {
 	const struct api_schema *s = schema_of(b, field);
-	const json_t *j = get(b, field);
+	const json_t *j = body_get(b, field);
 
 	assert(s->types & API_INTEGER && s->format != API_FORMAT_SIZE);
 	return j ? json_integer_value(j) : s->fallback;
@@ -186,7 +186,7 @@ int64_t body_int(const struct body *b, const char *field)
 bool body_bool(const struct body *b, const char *field)
 {
 	const struct api_schema *s = schema_of(b, field);
-	const json_t *j = get(b, field);
+	const json_t *j = body_get(b, field);
 
 	assert(s->types & API_BOOLEAN);
 	return j ? json_is_true(j) : s->fallback != 0;
@@ -195,7 +195,7 @@ bool body_bool(const struct body *b, const char *field)
 uint64_t body_size(const struct body *b, const char *field)
 {
 	const struct api_schema *s = schema_of(b, field);
-	const json_t *j = get(b, field);
+	const json_t *j = body_get(b, field);
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t bytes = 0;
 
@@ -211,7 +211,7 @@ uint64_t body_size(const struct body *b, const char *field)
 int64_t body_word(const struct body *b, const char *field)
 {
 	const struct api_schema *s = schema_of(b, field);
-	const json_t *j = get(b, field);
+	const json_t *j = body_get(b, field);
 
 	assert(s->n_words > 0);
 	return j ? schema_word(s, json_string_value(j)) : s->fallback;
@@ -222,13 +222,13 @@ struct body body_object(const struct body *b, const char *field)
 	const struct api_schema *s = schema_of(b, field);
 
 	assert(s->types & API_OBJECT);
-	return (struct body){ .schema = s, .json = get(b, field) };
+	return (struct body){ .schema = s, .json = body_get(b, field) };
 }
 
 json_t *body_json(const struct body *b, const char *field)
 {
 	(void)schema_of(b, field);
-	return get(b, field);
+	return body_get(b, field);
 }
 
 struct body body_element(const struct body *b, const char *field, size_t i)
@@ -237,5 +237,5 @@ struct body body_element(const struct body *b, const char *field, size_t i)
 
 	assert(s->items);
 	return (struct body){ .schema = s->items,
-			      .json = json_array_get(get(b, field), i) };
+			      .json = json_array_get(body_get(b, field), i) };
 }

@@ -114,7 +114,7 @@ static bool is_mode(const char *s)
 	       (n <= 4 || (n == 5 && s[0] == '0'));
 }
 
-static bool is_name(const char *s)
+static bool format_is_name(const char *s)
 {
 	return made_of(s, LOWER DIGITS "-") && s[0] != '-' && s[strlen(s) - 1] != '-';
 }
@@ -157,7 +157,7 @@ static bool is_platform(const char *s)
 	}
 }
 
-static bool is_shell(const char *s)
+static bool is_session(const char *s)
 {
 	return s[0] == '/' ? is_path(s) && is_line(s)
 			   : made_of(s, LETTERS DIGITS "._+-") && s[0] != '-';
@@ -224,14 +224,15 @@ static const struct {
 				   "'_', '/' and '-', a letter or digit first" },
 	[API_FORMAT_LINE] = { is_line, "must be without control characters" },
 	[API_FORMAT_MODE] = { is_mode, "must be permissions in octal, like '0644'" },
-	[API_FORMAT_NAME] = { is_name, "must be a name: lower-case letters, digits and "
-				       "inner hyphens" },
+	[API_FORMAT_NAME] = { format_is_name,
+			      "must be a name: lower-case letters, digits and "
+			      "inner hyphens" },
 	[API_FORMAT_PAGE_CURSOR] = { is_page_cursor,
 				     "must be the next_cursor of a page before" },
 	[API_FORMAT_PATH] = { is_path, "must be an absolute path without '.' and '..'" },
 	[API_FORMAT_PLATFORM] = { is_platform, "must be OS/ARCH or OS/ARCH/VARIANT" },
-	[API_FORMAT_SHELL] = { is_shell, "must be a name or an absolute path of a "
-					 "shell" },
+	[API_FORMAT_SHELL] = { is_session, "must be a name or an absolute path of a "
+					   "shell" },
 	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal by its name, like 'TERM'" },
 	[API_FORMAT_SIZE] = { is_size, "must be bytes or a size like '512m'" },
 	[API_FORMAT_USER] = { is_user, "must be a user: a name, a uid or uid:gid below "

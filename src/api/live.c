@@ -25,7 +25,7 @@ struct live {
 	struct loop_task task;    /* looks at those that are doubtful */
 	struct loop_timer *timer; /* for the next that expires */
 	int64_t due;              /* when that is; 0: none does */
-	struct share tcp;         /* connections that are busy */
+	struct fair_quota tcp;    /* connections that are busy */
 };
 
 static void live_arm(struct live *l)
@@ -133,7 +133,7 @@ int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live
 		return -ENOMEM;
 	l->loop = loop;
 	l->db = db;
-	l->tcp = (struct share){ .limit = tcp_max, .weight = TCP_WEIGHT };
+	l->tcp = (struct fair_quota){ .limit = tcp_max, .weight = TCP_WEIGHT };
 	l->all.next = l->all.prev = &l->all;
 	l->task = (struct loop_task){ .fn = live_on_task, .ctx = l };
 	r = loop_timer_new(loop, live_on_timer, l, &l->timer);
@@ -167,12 +167,12 @@ static int live_charge(struct live *l, struct live_request *r, struct api_error 
 
 	if (l->tcp.limit == 0 || r->req->peer->kind != HTTP_PEER_TCP)
 		return 0;
-	code = share_lease(&l->tcp, tenant, 1, &r->busy);
+	code = fair_quota_lease(&l->tcp, tenant, 1, &r->busy);
 	if (code == 0)
 		return 0;
 	if (code != -EDQUOT)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
-	share_look(&l->tcp, tenant, &used, &maximum);
+	fair_quota_look(&l->tcp, tenant, &used, &maximum);
 	(void)api_error_set(
 		err, API_ERR_QUOTA_EXCEEDED,
 		"the tenant '%s' has %" PRIu64
@@ -213,6 +213,6 @@ void live_leave(struct live_request *r)
 	r->prev->next = r->next;
 	if (r->req)
 		r->req->handle = NULL;
-	share_end(&r->live->tcp, &r->busy);
+	fair_quota_end(&r->live->tcp, &r->busy);
 	*r = (struct live_request){ 0 };
 }

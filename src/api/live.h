@@ -25,8 +25,8 @@ struct live_request {
 	struct http_request *req;         /* NULL: it is closed already */
 	const struct caller *caller;
 	struct live *live;
-	struct share_lease busy; /* of the tenant's share */
-	bool doubtful;           /* something happened to its token */
+	struct fair_quota_lease busy; /* of the tenant's share */
+	bool doubtful;                /* something happened to its token */
 };
 
 /*

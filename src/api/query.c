@@ -48,8 +48,8 @@ static int next_pair(const char **text, const char *end, struct pair *ret,
 	return 1;
 }
 
-static int refuse_unknown(const struct api_op *op, const char *name,
-			  struct api_error *err)
+static int query_refuse_unknown(const struct api_op *op, const char *name,
+				struct api_error *err)
 {
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
@@ -72,9 +72,9 @@ static int find_param(const struct api_op *op, const char *name)
 }
 
 /* Decode and check the value of @pair. */
-static int take(const struct api_param *p, const struct api_schema *schema,
-		const struct pair *pair, struct api_query *q, struct api_item *ret,
-		struct api_error *err)
+static int query_take(const struct api_param *p, const struct api_schema *schema,
+		      const struct pair *pair, struct api_query *q, struct api_item *ret,
+		      struct api_error *err)
 {
 	char *out = q->text + q->used;
 	ssize_t n = percent_decode(pair->value, pair->len, true, out, q->size - q->used);
@@ -109,7 +109,7 @@ static int read_items(const struct api_param *p, const char *text, const char *e
 			continue;
 		if (v->n == p->schema->max_len || q->n_items == q->max_items)
 			return refuse_param(p, "is given too often", err);
-		r = take(p, p->schema->items, &pair, q, &v->items[v->n], err);
+		r = query_take(p, p->schema->items, &pair, q, &v->items[v->n], err);
 		if (r < 0)
 			return r;
 		v->n++;
@@ -127,7 +127,7 @@ static int read_once(const struct api_param *p, const struct pair *pair,
 
 	if (v->given)
 		return refuse_param(p, "is given twice", err);
-	r = take(p, p->schema, pair, q, &item, err);
+	r = query_take(p, p->schema, pair, q, &item, err);
 	*v = (struct api_value){ .given = true,
 				 .number = item.number,
 				 .text = item.text };
@@ -159,14 +159,14 @@ static size_t items_of(size_t len)
 }
 
 /* Decoded, a value is no longer than before, and its NUL is where its name or '=' was. */
-static size_t text_of(size_t len)
+static size_t query_text_of(size_t len)
 {
 	return len < QUERY_TEXT_MAX ? len : QUERY_TEXT_MAX;
 }
 
 size_t query_room(size_t len)
 {
-	return items_of(len) * sizeof(struct api_item) + text_of(len);
+	return items_of(len) * sizeof(struct api_item) + query_text_of(len);
 }
 
 int query_read(const struct api_op *op, const char *text, size_t len, void *room,
@@ -180,7 +180,7 @@ int query_read(const struct api_op *op, const char *text, size_t len, void *room
 				   .max_items = items_of(len),
 				   .text = (char *)room +
 					   items_of(len) * sizeof(struct api_item),
-				   .size = text_of(len) };
+				   .size = query_text_of(len) };
 	while (len > 0 && (r = next_pair(&at, end, &pair, err)) != 0) {
 		int i = r < 0 ? -1 : find_param(op, pair.name);
 		const struct api_param *p = i < 0 ? NULL : &op->query_params[i];
@@ -189,7 +189,7 @@ int query_read(const struct api_op *op, const char *text, size_t len, void *room
 		if (r < 0)
 			return r;
 		if (!p)
-			return refuse_unknown(op, pair.name, err);
+			return query_refuse_unknown(op, pair.name, err);
 		if (p->schema->types != API_ARRAY)
 			r = read_once(p, &pair, ret, v, err);
 		else if (!v->given)

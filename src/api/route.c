@@ -57,10 +57,10 @@ static size_t find_word(const struct api_node *nodes, const struct api_node *nod
 }
 
 /* The node below @node for a segment, which becomes a parameter unless it is a word. */
-static const struct api_node *descend(const struct api_face *face,
-				      const struct api_node *node, const char *segment,
-				      size_t len, size_t *used, struct route *r,
-				      struct api_error *err)
+static const struct api_node *route_descend(const struct api_face *face,
+					    const struct api_node *node,
+					    const char *segment, size_t len, size_t *used,
+					    struct route *r, struct api_error *err)
 {
 	char *text = r->text + *used;
 	ssize_t n = percent_decode(segment, len, false, text, sizeof(r->text) - *used);
@@ -84,8 +84,8 @@ static const struct api_node *descend(const struct api_face *face,
 }
 
 /* The operation of @node for @method. */
-static int choose(const struct api_face *face, const struct api_node *node,
-		  const char *method, struct route *r, struct api_error *err)
+static int route_choose(const struct api_face *face, const struct api_node *node,
+			const char *method, struct route *r, struct api_error *err)
 {
 	size_t op = 0;
 
@@ -132,7 +132,7 @@ int route_find(const struct api_face *face, const char *method, const char *path
 		const char *slash = memchr(segment, '/', len - at - 1);
 		size_t n = slash ? (size_t)(slash - segment) : len - at - 1;
 
-		node = descend(face, node, segment, n, &used, r, err);
+		node = route_descend(face, node, segment, n, &used, r, err);
 		if (!node)
 			return err->code == API_ERR_NOT_FOUND ? not_found(err, path, len)
 							      : -EBADMSG;
@@ -143,7 +143,7 @@ int route_find(const struct api_face *face, const char *method, const char *path
 		r->rest = at < len ? path + at + 1 : path + len;
 		r->rest_len = (size_t)(path + len - r->rest);
 	}
-	return node->allow ? choose(face, node, method, r, err)
+	return node->allow ? route_choose(face, node, method, r, err)
 			   : not_found(err, path, len);
 }
 

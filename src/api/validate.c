@@ -45,10 +45,11 @@ static void put_pointer(struct buf *out, const struct place *at)
 			buf_add(out, s, 1);
 }
 
-static int refuse(const struct place *at, struct api_error *err, const char *fmt, ...)
-	PRINTF_LIKE(3, 4);
+static int validate_refuse(const struct place *at, struct api_error *err, const char *fmt,
+			   ...) PRINTF_LIKE(3, 4);
 
-static int refuse(const struct place *at, struct api_error *err, const char *fmt, ...)
+static int validate_refuse(const struct place *at, struct api_error *err, const char *fmt,
+			   ...)
 {
 	AUTO_BUF struct buf pointer = BUF_INIT(1024);
 	char why[640];
@@ -125,11 +126,11 @@ static int check_bounds(const struct api_schema *s, int64_t n, const struct plac
 			struct api_error *err)
 {
 	if (n < s->min)
-		return refuse(at, err, "must be at least %jd, is %jd", (intmax_t)s->min,
-			      (intmax_t)n);
+		return validate_refuse(at, err, "must be at least %jd, is %jd",
+				       (intmax_t)s->min, (intmax_t)n);
 	if (n > s->max)
-		return refuse(at, err, "must be at most %jd, is %jd", (intmax_t)s->max,
-			      (intmax_t)n);
+		return validate_refuse(at, err, "must be at most %jd, is %jd",
+				       (intmax_t)s->max, (intmax_t)n);
 	return 0;
 }
 
@@ -137,13 +138,15 @@ static int check_count(const struct api_schema *s, size_t n, const char *what,
 		       const struct place *at, struct api_error *err)
 {
 	if (n == 0 && s->min_len == 1)
-		return refuse(at, err, "must not be empty");
+		return validate_refuse(at, err, "must not be empty");
 	if (n < s->min_len)
-		return refuse(at, err, "must have at least %" PRIu32 " %s, has %zu",
-			      s->min_len, what, n);
+		return validate_refuse(at, err,
+				       "must have at least %" PRIu32 " %s, has %zu",
+				       s->min_len, what, n);
 	if (n > s->max_len)
-		return refuse(at, err, "must have at most %" PRIu32 " %s, has %zu",
-			      s->max_len, what, n);
+		return validate_refuse(at, err,
+				       "must have at most %" PRIu32 " %s, has %zu",
+				       s->max_len, what, n);
 	return 0;
 }
 
@@ -154,7 +157,7 @@ static int check_size(const struct api_schema *s, const char *text,
 	uint64_t bytes;
 
 	if (parse_size(text, &bytes, &why) < 0)
-		return refuse(at, err, "%s", why.msg);
+		return validate_refuse(at, err, "%s", why.msg);
 	*ret = (int64_t)bytes;
 	return check_bounds(s, *ret, at, err);
 }
@@ -166,8 +169,8 @@ static int refuse_word(const struct api_schema *s, const char *text,
 
 	for (size_t i = 0; i < s->n_words; i++)
 		buf_printf(&list, "%s%s", i ? ", " : "", s->words[i]);
-	return refuse(at, err, "must be one of %.400s; is '%.*s'", list.data, SHOWN,
-		      text);
+	return validate_refuse(at, err, "must be one of %.400s; is '%.*s'", list.data,
+			       SHOWN, text);
 }
 
 /* @ret: the number that it stands for, if it does. */
@@ -191,8 +194,8 @@ static int check_string(const struct api_schema *s, const char *text, size_t len
 		return check_size(s, text, at, ret, err);
 	wanted = format_check(s->format, text);
 	if (wanted)
-		return refuse(at, err, "%s; is '%.*s'%s", wanted, SHOWN, text,
-			      len > SHOWN ? "..." : "");
+		return validate_refuse(at, err, "%s; is '%.*s'%s", wanted, SHOWN, text,
+				       len > SHOWN ? "..." : "");
 	return 0;
 }
 
@@ -206,8 +209,8 @@ int64_t schema_word(const struct api_schema *s, const char *text)
 
 /* ------------------------------------------------------------ arrays and objects */
 
-static int check(const struct api_schema *s, const json_t *value, const struct place *at,
-		 struct api_error *err);
+static int validate_check(const struct api_schema *s, const json_t *value,
+			  const struct place *at, struct api_error *err);
 
 static int check_array(const struct api_schema *s, const json_t *value,
 		       const struct place *at, struct api_error *err)
@@ -218,7 +221,7 @@ static int check_array(const struct api_schema *s, const json_t *value,
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct place below = { .up = at, .index = i };
 
-		r = check(s->items, json_array_get(value, i), &below, err);
+		r = validate_check(s->items, json_array_get(value, i), &below, err);
 	}
 	return r;
 }
@@ -237,7 +240,7 @@ static int check_map(const struct api_schema *s, json_t *value, const struct pla
 		int r = check_string(s->names, key, strlen(key), &below, &unused, err);
 
 		if (r == 0)
-			r = check(s->items, child, &below, err);
+			r = validate_check(s->items, child, &below, err);
 		if (r < 0)
 			return r;
 	}
@@ -280,15 +283,15 @@ static void field_words(const struct api_schema *s, uint64_t mask, const char *b
 				   s->fields[i].name);
 }
 
-static int refuse_unknown(const struct api_schema *s, const struct place *at,
-			  struct api_error *err)
+static int validate_refuse_unknown(const struct api_schema *s, const struct place *at,
+				   struct api_error *err)
 {
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
 	field_words(s, UINT64_MAX, ", ", &list);
-	return refuse(at, err, "is not known here; %s%.500s",
-		      list.len ? "there are: " : "there are no fields",
-		      list.len ? list.data : "");
+	return validate_refuse(at, err, "is not known here; %s%.500s",
+			       list.len ? "there are: " : "there are no fields",
+			       list.len ? list.data : "");
 }
 
 /* Whether the fields that are there, @seen, are those that must be. */
@@ -303,12 +306,12 @@ static int check_presence(const struct api_schema *s, uint64_t seen,
 			.up = at, .key = s->fields[__builtin_ctzll(missing)].name
 		};
 
-		return refuse(&below, err, "is missing");
+		return validate_refuse(&below, err, "is missing");
 	}
 	if (!s->exactly_one || __builtin_popcountll(seen & s->exactly_one) == 1)
 		return 0;
 	field_words(s, s->exactly_one, " and ", &list);
-	return refuse(at, err, "must have exactly one of %s", list.data);
+	return validate_refuse(at, err, "must have exactly one of %s", list.data);
 }
 
 static int check_object(const struct api_schema *s, json_t *value, const struct place *at,
@@ -327,8 +330,8 @@ static int check_object(const struct api_schema *s, json_t *value, const struct 
 		int i = find_field(s, key);
 
 		if (i < 0)
-			return refuse_unknown(s, &below, err);
-		r = check(s->fields[i].schema, child, &below, err);
+			return validate_refuse_unknown(s, &below, err);
+		r = validate_check(s->fields[i].schema, child, &below, err);
 		if (r < 0)
 			return r;
 		seen |= 1ULL << i;
@@ -345,11 +348,11 @@ static int refuse_type(const struct api_schema *s, const json_t *value,
 
 	type_words(s->types, wanted, sizeof(wanted));
 	value_words(value, is, sizeof(is));
-	return refuse(at, err, "must be %s, is %s", wanted, is);
+	return validate_refuse(at, err, "must be %s, is %s", wanted, is);
 }
 
-static int check(const struct api_schema *s, const json_t *value, const struct place *at,
-		 struct api_error *err)
+static int validate_check(const struct api_schema *s, const json_t *value,
+			  const struct place *at, struct api_error *err)
 {
 	static const uint8_t types[] = {
 		[JSON_OBJECT] = API_OBJECT,
@@ -384,7 +387,7 @@ int validate_json(const struct api_schema *schema, const json_t *value,
 {
 	const struct place top = { 0 };
 
-	return check(schema, value, &top, err);
+	return validate_check(schema, value, &top, err);
 }
 
 int validate_text(const struct api_schema *s, const char *name, const char *text,
@@ -400,13 +403,15 @@ int validate_text(const struct api_schema *s, const char *name, const char *text
 	if (s->types & API_BOOLEAN) {
 		*ret = strcmp(text, "true") == 0;
 		if (!*ret && strcmp(text, "false") != 0)
-			return refuse(&at, err, "must be true or false, is '%.*s'", SHOWN,
-				      text);
+			return validate_refuse(&at, err,
+					       "must be true or false, is '%.*s'", SHOWN,
+					       text);
 		return 0;
 	}
 	if (parse_u64(text, INT64_MAX, &n, &why) < 0)
-		return refuse(&at, err, "must be an integer from %jd to %jd, is '%.*s'",
-			      (intmax_t)s->min, (intmax_t)s->max, SHOWN, text);
+		return validate_refuse(&at, err,
+				       "must be an integer from %jd to %jd, is '%.*s'",
+				       (intmax_t)s->min, (intmax_t)s->max, SHOWN, text);
 	*ret = (int64_t)n;
 	return check_bounds(s, *ret, &at, err);
 }

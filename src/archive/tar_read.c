@@ -25,7 +25,7 @@ void tar_done(struct tar_reader *r)
 	buf_done(&r->extra);
 }
 
-static int bad(struct warren_error *err, const char *what)
+static int tar_read_bad(struct warren_error *err, const char *what)
 {
 	return error_set(err, EBADMSG, "the archive is damaged: %s", what);
 }
@@ -33,7 +33,7 @@ static int bad(struct warren_error *err, const char *what)
 /* ---------------------------------------------------------------------- numbers */
 
 /* Octal text that ends with a blank or NUL; or, with the first bit set, binary. */
-static int field(const char *p, size_t n, uint64_t *ret)
+static int tar_read_field(const char *p, size_t n, uint64_t *ret)
 {
 	uint64_t v = 0;
 	size_t i = 0;
@@ -62,7 +62,7 @@ static int field(const char *p, size_t n, uint64_t *ret)
 }
 
 /* Decimal, of all @n bytes; a fraction is cut off where @fraction. */
-static int decimal(const char *p, size_t n, bool fraction, uint64_t *ret)
+static int tar_read_decimal(const char *p, size_t n, bool fraction, uint64_t *ret)
 {
 	uint64_t v = 0;
 	size_t i = 0;
@@ -108,7 +108,7 @@ static int clean_name(const char *p, size_t n, char *out, size_t size)
 	return 0;
 }
 
-static int set_text(char *out, size_t size, const char *p, size_t n)
+static int tar_read_set_text(char *out, size_t size, const char *p, size_t n)
 {
 	if (n >= size || memchr(p, '\0', n))
 		return -ENAMETOOLONG;
@@ -127,21 +127,22 @@ static int pax_record(struct tar_reader *r, const char *key, size_t key_len,
 #define IS(text) (key_len == sizeof(text) - 1 && memcmp(key, text, key_len) == 0)
 	if (IS("path")) {
 		r->has_name = true;
-		return set_text(r->name, sizeof(r->name), value, n);
+		return tar_read_set_text(r->name, sizeof(r->name), value, n);
 	}
 	if (IS("linkpath")) {
 		r->has_link = true;
-		return set_text(r->link, sizeof(r->link), value, n);
+		return tar_read_set_text(r->link, sizeof(r->link), value, n);
 	}
 	if (key_len > 11 && memcmp(key, "GNU.sparse.", 11) == 0)
 		return error_set(err, EBADMSG, "a sparse file in the archive");
 	if (IS("size")) {
-		if (decimal(value, n, false, &r->size) < 0)
-			return bad(err, "a size");
+		if (tar_read_decimal(value, n, false, &r->size) < 0)
+			return tar_read_bad(err, "a size");
 		r->has_size = true;
 	} else if (IS("uid") || IS("gid")) {
-		if (decimal(value, n, false, &number) < 0 || number >= UINT32_MAX)
-			return bad(err, "an owner");
+		if (tar_read_decimal(value, n, false, &number) < 0 ||
+		    number >= UINT32_MAX)
+			return tar_read_bad(err, "an owner");
 		if (key[0] == 'u') {
 			r->has_uid = true;
 			r->uid = (uint32_t)number;
@@ -149,7 +150,7 @@ static int pax_record(struct tar_reader *r, const char *key, size_t key_len,
 			r->has_gid = true;
 			r->gid = (uint32_t)number;
 		}
-	} else if (IS("mtime") && decimal(value, n, true, &number) == 0 &&
+	} else if (IS("mtime") && tar_read_decimal(value, n, true, &number) == 0 &&
 		   number < INT32_MAX * 100ULL) {
 		r->has_mtime = true;
 		r->mtime = (int64_t)number;
@@ -173,18 +174,20 @@ static int read_pax(struct tar_reader *r, struct warren_error *err)
 			len = len * 10 + (size_t)(p[digits++] - '0');
 		if (digits == 0 || digits >= left || p[digits] != ' ' || len > left ||
 		    len < digits + 3 || p[len - 1] != '\n')
-			return bad(err, "a pax header");
+			return tar_read_bad(err, "a pax header");
 		key = p + digits + 1;
 		equals = memchr(key, '=', len - digits - 2);
 		if (!equals)
-			return bad(err, "a pax header");
+			return tar_read_bad(err, "a pax header");
 		if (r->extra_type == 'x') {
 			int s = pax_record(r, key, (size_t)(equals - key), equals + 1,
 					   (size_t)(p + len - 1 - equals - 1), err);
 
 			if (s < 0)
-				return err->code ? s
-						 : bad(err, "a name that is too long");
+				return err->code
+					       ? s
+					       : tar_read_bad(err,
+							      "a name that is too long");
 		}
 		p += len;
 		left -= len;
@@ -192,7 +195,7 @@ static int read_pax(struct tar_reader *r, struct warren_error *err)
 	return 0;
 }
 
-static int read_extra(struct tar_reader *r, struct warren_error *err)
+static int tar_read_extra(struct tar_reader *r, struct warren_error *err)
 {
 	size_t n = r->extra.len;
 
@@ -204,12 +207,12 @@ static int read_extra(struct tar_reader *r, struct warren_error *err)
 		n--;
 	if (r->extra_type == 'L') {
 		r->has_name = true;
-		if (set_text(r->name, sizeof(r->name), r->extra.data, n) < 0)
-			return bad(err, "a name that is too long");
+		if (tar_read_set_text(r->name, sizeof(r->name), r->extra.data, n) < 0)
+			return tar_read_bad(err, "a name that is too long");
 	} else {
 		r->has_link = true;
-		if (set_text(r->link, sizeof(r->link), r->extra.data, n) < 0)
-			return bad(err, "a name that is too long");
+		if (tar_read_set_text(r->link, sizeof(r->link), r->extra.data, n) < 0)
+			return tar_read_bad(err, "a name that is too long");
 	}
 	return 0;
 }
@@ -221,7 +224,7 @@ static bool sum_matches(const char *block)
 	uint64_t want = 0;
 	unsigned sum = 0;
 
-	if (field(block + 148, 8, &want) < 0)
+	if (tar_read_field(block + 148, 8, &want) < 0)
 		return false;
 	for (size_t i = 0; i < TAR_BLOCK; i++)
 		sum += i >= 148 && i < 156 ? ' ' : (unsigned char)block[i];
@@ -255,7 +258,7 @@ static int entry_type(char type, enum tar_type *ret, struct warren_error *err)
 	}
 }
 
-static int read_names(struct tar_reader *r, const char *b, struct warren_error *err)
+static int tar_read_names(struct tar_reader *r, const char *b, struct warren_error *err)
 {
 	struct tar_entry *e = &r->entry;
 	char raw[300];
@@ -285,16 +288,17 @@ static int read_names(struct tar_reader *r, const char *b, struct warren_error *
 	else if (s == 0 && r->has_link)
 		(void)strcpy(e->link, r->link);
 	else if (s == 0)
-		(void)set_text(e->link, sizeof(e->link), b + 157, strnlen(b + 157, 100));
+		(void)tar_read_set_text(e->link, sizeof(e->link), b + 157,
+					strnlen(b + 157, 100));
 	if (s < 0)
 		return error_set(err, EINVAL,
 				 "the archive has a name that is absolute, climbs or is "
 				 "too long: '%.100s'",
 				 r->has_name ? r->name : b);
 	if (e->type != TAR_DIRECTORY && !e->name[0])
-		return bad(err, "an entry without a name");
+		return tar_read_bad(err, "an entry without a name");
 	if ((e->type == TAR_SYMLINK || e->type == TAR_LINK) && !e->link[0])
-		return bad(err, "a link to nothing");
+		return tar_read_bad(err, "a link to nothing");
 	return 0;
 }
 
@@ -303,10 +307,12 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 	struct tar_entry *e = &r->entry;
 	uint64_t mode, uid, gid, size, mtime;
 
-	if (field(b + 100, 8, &mode) < 0 || field(b + 108, 8, &uid) < 0 ||
-	    field(b + 116, 8, &gid) < 0 || field(b + 124, 12, &size) < 0)
-		return bad(err, "a number");
-	if (field(b + 136, 12, &mtime) < 0)
+	if (tar_read_field(b + 100, 8, &mode) < 0 ||
+	    tar_read_field(b + 108, 8, &uid) < 0 ||
+	    tar_read_field(b + 116, 8, &gid) < 0 ||
+	    tar_read_field(b + 124, 12, &size) < 0)
+		return tar_read_bad(err, "a number");
+	if (tar_read_field(b + 136, 12, &mtime) < 0)
 		mtime = 0; /* before 1970, say */
 	e->mode = (uint32_t)mode & 07777;
 	e->uid = r->has_uid ? r->uid : (uint32_t)uid;
@@ -314,15 +320,15 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 	e->size = r->has_size ? r->size : size;
 	e->mtime = r->has_mtime ? r->mtime : (int64_t)mtime;
 	if (e->size > SIZE_LIMIT || uid >= UINT32_MAX || gid >= UINT32_MAX)
-		return bad(err, "a number");
+		return tar_read_bad(err, "a number");
 	if (e->type != TAR_FILE && e->type != TAR_LINK && e->size != 0 &&
 	    e->type != TAR_DIRECTORY)
-		return bad(err, "data of what has none");
+		return tar_read_bad(err, "data of what has none");
 	return 0;
 }
 
 /* A whole header: an event, or -errno. */
-static int read_header(struct tar_reader *r, struct warren_error *err)
+static int tar_read_header(struct tar_reader *r, struct warren_error *err)
 {
 	const char *b = r->block;
 	char type = b[156];
@@ -330,10 +336,10 @@ static int read_header(struct tar_reader *r, struct warren_error *err)
 	int s;
 
 	if (!sum_matches(b))
-		return bad(err, "a header whose sum is wrong");
+		return tar_read_bad(err, "a header whose sum is wrong");
 	if (type == 'x' || type == 'g' || type == 'L' || type == 'K') {
-		if (field(b + 124, 12, &size) < 0 || size > EXTRA_MAX)
-			return bad(err, "a header that is too long");
+		if (tar_read_field(b + 124, 12, &size) < 0 || size > EXTRA_MAX)
+			return tar_read_bad(err, "a header that is too long");
 		r->extra_type = type;
 		r->extra.len = 0;
 		r->left = size;
@@ -344,7 +350,7 @@ static int read_header(struct tar_reader *r, struct warren_error *err)
 	(void)memset(&r->entry, 0, sizeof(r->entry));
 	s = entry_type(type, &r->entry.type, err);
 	if (s == 0)
-		s = read_names(r, b, err);
+		s = tar_read_names(r, b, err);
 	if (s == 0)
 		s = read_numbers(r, b, err);
 	if (s < 0)
@@ -367,8 +373,8 @@ static bool is_zero(const char *block)
 	return true;
 }
 
-static int take_header(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
-		       struct warren_error *err)
+static int tar_read_take_header(struct tar_reader *r, const char *data, size_t n,
+				size_t *ret_used, struct warren_error *err)
 {
 	size_t part = TAR_BLOCK - r->have < n ? TAR_BLOCK - r->have : n;
 
@@ -384,8 +390,8 @@ static int take_header(struct tar_reader *r, const char *data, size_t n, size_t 
 		return TAR_MORE;
 	}
 	if (r->zeros > 0)
-		return bad(err, "something behind its end");
-	return read_header(r, err);
+		return tar_read_bad(err, "something behind its end");
+	return tar_read_header(r, err);
 }
 
 int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
@@ -397,14 +403,14 @@ int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
 	*ret_used = 0;
 	switch (r->state) {
 	case TAR_AT_HEADER:
-		return n > 0 ? take_header(r, data, n, ret_used, err) : TAR_MORE;
+		return n > 0 ? tar_read_take_header(r, data, n, ret_used, err) : TAR_MORE;
 	case TAR_AT_EXTRA:
 		buf_add(&r->extra, data, part);
 		r->left -= part;
 		*ret_used = part;
 		if (r->left > 0)
 			return TAR_MORE;
-		s = read_extra(r, err);
+		s = tar_read_extra(r, err);
 		r->state = TAR_AT_PAD;
 		return s < 0 ? s : TAR_MORE;
 	case TAR_AT_DATA:

@@ -15,15 +15,15 @@ struct ustar {
 
 _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a header is a block");
 
-static void octal(char *out, size_t size, uint64_t n)
+static void tar_write_octal(char *out, size_t size, uint64_t n)
 {
 	for (size_t i = size - 1; i-- > 0; n >>= 3)
 		out[i] = (char)('0' + (n & 7));
 	out[size - 1] = '\0';
 }
 
-static void put_header(struct buf *out, const char *name, const char *link,
-		       const struct proto_entry *is, char type, uint64_t size)
+static void tar_write_put_header(struct buf *out, const char *name, const char *link,
+				 const struct proto_entry *is, char type, uint64_t size)
 {
 	struct ustar h = { 0 };
 	const unsigned char *bytes = (const unsigned char *)&h;
@@ -31,23 +31,24 @@ static void put_header(struct buf *out, const char *name, const char *link,
 
 	(void)memcpy(h.name, name, strnlen(name, sizeof(h.name)));
 	(void)memcpy(h.link, link, strnlen(link, sizeof(h.link)));
-	octal(h.mode, sizeof(h.mode), is->mode & 07777);
-	octal(h.uid, sizeof(h.uid), is->uid);
-	octal(h.gid, sizeof(h.gid), is->gid);
-	octal(h.size, sizeof(h.size), size);
-	octal(h.mtime, sizeof(h.mtime), is->mtime_sec > 0 ? (uint64_t)is->mtime_sec : 0);
+	tar_write_octal(h.mode, sizeof(h.mode), is->mode & 07777);
+	tar_write_octal(h.uid, sizeof(h.uid), is->uid);
+	tar_write_octal(h.gid, sizeof(h.gid), is->gid);
+	tar_write_octal(h.size, sizeof(h.size), size);
+	tar_write_octal(h.mtime, sizeof(h.mtime),
+			is->mtime_sec > 0 ? (uint64_t)is->mtime_sec : 0);
 	h.type = type;
 	(void)memcpy(h.magic, "ustar", 6);
 	(void)memcpy(h.version, "00", 2);
 	(void)memset(h.sum, ' ', sizeof(h.sum));
 	for (size_t i = 0; i < sizeof(h); i++)
 		sum += bytes[i];
-	octal(h.sum, 7, sum);
+	tar_write_octal(h.sum, 7, sum);
 	buf_add(out, &h, sizeof(h));
 }
 
 /* "25 path=...\n": the number counts itself, too. */
-static void put_record(struct buf *out, const char *key, const char *value)
+static void tar_write_put_record(struct buf *out, const char *key, const char *value)
 {
 	size_t n = strlen(key) + strlen(value) + 3, digits = 1, last = 0;
 	char number[24];
@@ -64,13 +65,14 @@ static void put_record(struct buf *out, const char *key, const char *value)
 	buf_puts(out, "\n");
 }
 
-static void put_number(struct buf *out, const char *key, uint64_t n, uint64_t fits)
+static void tar_write_put_number(struct buf *out, const char *key, uint64_t n,
+				 uint64_t fits)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%ju", (uintmax_t)n);
 	if (n > fits)
-		put_record(out, key, text);
+		tar_write_put_record(out, key, text);
 }
 
 void tar_pad(struct buf *out, uint64_t size)
@@ -92,22 +94,22 @@ void tar_put(struct buf *out, const char *name, const struct proto_entry *is,
 	if (directory)
 		buf_puts(&full, "/");
 	if (full.len > sizeof(((struct ustar *)0)->name))
-		put_record(&pax, "path", full.data);
+		tar_write_put_record(&pax, "path", full.data);
 	if (strlen(link) > sizeof(((struct ustar *)0)->link))
-		put_record(&pax, "linkpath", link);
-	put_number(&pax, "size", size, 077777777777);
-	put_number(&pax, "uid", is->uid, 07777777);
-	put_number(&pax, "gid", is->gid, 07777777);
+		tar_write_put_record(&pax, "linkpath", link);
+	tar_write_put_number(&pax, "size", size, 077777777777);
+	tar_write_put_number(&pax, "uid", is->uid, 07777777);
+	tar_write_put_number(&pax, "gid", is->gid, 07777777);
 	if (pax.len > 0) {
-		put_header(out, "pax", "", &none, 'x', pax.len);
+		tar_write_put_header(out, "pax", "", &none, 'x', pax.len);
 		buf_add(out, pax.data, pax.len);
 		tar_pad(out, pax.len);
 	}
-	put_header(out, full.data, link, is,
-		   directory           ? '5'
-		   : S_ISLNK(is->mode) ? '2'
-				       : '0',
-		   size);
+	tar_write_put_header(out, full.data, link, is,
+			     directory           ? '5'
+			     : S_ISLNK(is->mode) ? '2'
+						 : '0',
+			     size);
 	out->failed |= pax.failed || full.failed;
 }
 

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <zlib.h>
 
-#include "base/buf.h"
 #include "archive/tar.h"
+#include "base/buf.h"
 
 #define HEADER       30U
 #define SIG_ENTRY    0x04034b50U
@@ -49,7 +49,7 @@ struct zip {
 	uint64_t size;
 };
 
-static uint32_t le(const char *p, size_t n)
+static uint32_t zip_le(const char *p, size_t n)
 {
 	uint32_t v = 0;
 
@@ -58,9 +58,9 @@ static uint32_t le(const char *p, size_t n)
 	return v;
 }
 
-static uint64_t le64(const char *p)
+static uint64_t zip_le64(const char *p)
 {
-	return (uint64_t)le(p + 4, 4) << 32 | le(p, 4);
+	return (uint64_t)zip_le(p + 4, 4) << 32 | zip_le(p, 4);
 }
 
 struct zip *zip_new(void)
@@ -97,13 +97,14 @@ bool zip_is_whole(const struct zip *z)
 	return z->state == ZIP_AT_END && z->sent == z->pending.len;
 }
 
-static int broken(const char *what, struct warren_error *err)
+static int zip_broken(const char *what, struct warren_error *err)
 {
 	return error_set(err, EBADMSG, "the archive is damaged: %s", what);
 }
 
 /* Up to @want bytes of the head are there? */
-static bool collect(struct zip *z, size_t want, const char *data, size_t n, size_t *used)
+static bool zip_collect(struct zip *z, size_t want, const char *data, size_t n,
+			size_t *used)
 {
 	size_t lack = want - z->head.len;
 
@@ -113,23 +114,24 @@ static bool collect(struct zip *z, size_t want, const char *data, size_t n, size
 }
 
 /* Sizes of 64 bits, which come in the order in which they were put off. */
-static int read_extra(struct zip *z, const char *p, size_t n, struct warren_error *err)
+static int zip_read_extra(struct zip *z, const char *p, size_t n,
+			  struct warren_error *err)
 {
 	while (n >= 4) {
-		size_t len = le(p + 2, 2);
+		size_t len = zip_le(p + 2, 2);
 
 		if (len > n - 4)
-			return broken("an extra field is too long", err);
-		if (le(p, 2) == EXTRA_64) {
+			return zip_broken("an extra field is too long", err);
+		if (zip_le(p, 2) == EXTRA_64) {
 			const char *q = p + 4;
 
 			if (z->size == LATER && len >= 8) {
-				z->size = le64(q);
+				z->size = zip_le64(q);
 				q += 8;
 				len -= 8;
 			}
 			if (z->packed == LATER && len >= 8)
-				z->packed = le64(q);
+				z->packed = zip_le64(q);
 			return 0;
 		}
 		p += 4 + len;
@@ -144,7 +146,7 @@ static int begin_data(struct zip *z, struct warren_error *err)
 	z->sum = (uint32_t)crc32(0, NULL, 0);
 	z->state = ZIP_AT_DATA;
 	if (z->method == METHOD_STORE)
-		return z->packed == z->size ? 0 : broken("two sizes differ", err);
+		return z->packed == z->size ? 0 : zip_broken("two sizes differ", err);
 	(void)memset(&z->z, 0, sizeof(z->z));
 	if (inflateInit2(&z->z, -15) != Z_OK)
 		return error_errno(err, ENOMEM, "decompress");
@@ -152,28 +154,28 @@ static int begin_data(struct zip *z, struct warren_error *err)
 	return 0;
 }
 
-static int begin_entry(struct zip *z, struct warren_error *err)
+static int zip_begin_entry(struct zip *z, struct warren_error *err)
 {
 	const char *h = z->head.data;
-	size_t name_len = le(h + 26, 2), extra_len = le(h + 28, 2);
+	size_t name_len = zip_le(h + 26, 2), extra_len = zip_le(h + 28, 2);
 	struct proto_entry is = { .mode = S_IFREG | 0644, .mtime_sec = time(NULL) };
 	char name[4096];
 	int r;
 
 	if (name_len == 0 || name_len >= sizeof(name) ||
 	    memchr(h + HEADER, '\0', name_len))
-		return broken("a name is none", err);
+		return zip_broken("a name is none", err);
 	(void)memcpy(name, h + HEADER, name_len);
 	name[name_len] = '\0';
-	z->packed = le(h + 18, 4);
-	z->size = le(h + 22, 4);
-	r = read_extra(z, h + HEADER + name_len, extra_len, err);
+	z->packed = zip_le(h + 18, 4);
+	z->size = zip_le(h + 22, 4);
+	r = zip_read_extra(z, h + HEADER + name_len, extra_len, err);
 	if (r < 0)
 		return r;
 	if (name[name_len - 1] == '/') {
 		is.mode = S_IFDIR | 0755;
 		if (z->size > 0)
-			return broken("a directory has data", err);
+			return zip_broken("a directory has data", err);
 	}
 	tar_put(&z->pending, name, &is, "", z->size);
 	z->head.len = 0;
@@ -181,13 +183,13 @@ static int begin_entry(struct zip *z, struct warren_error *err)
 				 : begin_data(z, err);
 }
 
-static int read_header(struct zip *z, struct warren_error *err)
+static int zip_read_header(struct zip *z, struct warren_error *err)
 {
 	const char *h = z->head.data;
-	unsigned flags = le(h + 6, 2);
+	unsigned flags = zip_le(h + 6, 2);
 
-	z->method = le(h + 8, 2);
-	z->want_sum = le(h + 14, 4);
+	z->method = zip_le(h + 8, 2);
+	z->want_sum = zip_le(h + 14, 4);
 	if (flags & (FLAG_CRYPT | FLAG_STRONG))
 		return error_set(err, EOPNOTSUPP, "the archive is encrypted");
 	if (flags & FLAG_AFTER)
@@ -204,42 +206,42 @@ static int read_header(struct zip *z, struct warren_error *err)
 }
 
 /* The first four bytes tell what it is. */
-static int take_header(struct zip *z, const char *data, size_t n, size_t *used,
-		       struct warren_error *err)
+static int zip_take_header(struct zip *z, const char *data, size_t n, size_t *used,
+			   struct warren_error *err)
 {
 	size_t want = z->head.len < 4 ? 4 : HEADER;
 	uint32_t sig;
 
-	if (!collect(z, want, data, n, used))
+	if (!zip_collect(z, want, data, n, used))
 		return 0;
-	sig = le(z->head.data, 4);
+	sig = zip_le(z->head.data, 4);
 	if (sig == SIG_LIST || sig == SIG_END || sig == SIG_END_64) {
 		z->state = ZIP_AT_END;
 		tar_end(&z->pending);
 		return 0;
 	}
 	if (sig != SIG_ENTRY)
-		return broken("it is no zip", err);
-	return want == HEADER ? read_header(z, err) : 0;
+		return zip_broken("it is no zip", err);
+	return want == HEADER ? zip_read_header(z, err) : 0;
 }
 
 static int take_name(struct zip *z, const char *data, size_t n, size_t *used,
 		     struct warren_error *err)
 {
-	size_t rest = le(z->head.data + 26, 2) + (size_t)le(z->head.data + 28, 2);
+	size_t rest = zip_le(z->head.data + 26, 2) + (size_t)zip_le(z->head.data + 28, 2);
 
-	if (!collect(z, HEADER + rest, data, n, used))
+	if (!zip_collect(z, HEADER + rest, data, n, used))
 		return 0;
-	return begin_entry(z, err);
+	return zip_begin_entry(z, err);
 }
 
 static int end_data(struct zip *z, struct warren_error *err)
 {
 	stop_inflating(z);
 	if (z->left > 0 || z->packed > 0)
-		return broken("the size of an entry is not what it says", err);
+		return zip_broken("the size of an entry is not what it says", err);
 	if (z->sum != z->want_sum)
-		return broken("the sum of an entry is wrong", err);
+		return zip_broken("the sum of an entry is wrong", err);
 	tar_pad(&z->pending, z->size);
 	z->head.len = 0;
 	z->state = ZIP_AT_HEADER;
@@ -260,17 +262,17 @@ static int inflate_some(struct zip *z, const char *data, size_t n, size_t *used,
 	*used = in - z->z.avail_in;
 	*made = size - z->z.avail_out;
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return broken("its compression", err);
+		return zip_broken("its compression", err);
 	if (*made > z->left)
-		return broken("an entry is larger than it says", err);
+		return zip_broken("an entry is larger than it says", err);
 	/* All that there is of it, and more would be made. */
 	if (r != Z_STREAM_END && *used == z->packed && *made == 0)
-		return broken("its compression ends too soon", err);
+		return zip_broken("its compression ends too soon", err);
 	return r == Z_STREAM_END;
 }
 
-static int take_data(struct zip *z, const char *data, size_t n, size_t *used, char *out,
-		     size_t size, size_t *made, struct warren_error *err)
+static int zip_take_data(struct zip *z, const char *data, size_t n, size_t *used,
+			 char *out, size_t size, size_t *made, struct warren_error *err)
 {
 	int r = 0;
 
@@ -325,11 +327,11 @@ int zip_take(struct zip *z, const char *data, size_t n, size_t *ret_used, char *
 		if (n == 0 && !(z->state == ZIP_AT_DATA && z->packed == 0))
 			break;
 		if (z->state == ZIP_AT_HEADER)
-			r = take_header(z, data, n, &used, err);
+			r = zip_take_header(z, data, n, &used, err);
 		else if (z->state == ZIP_AT_NAME)
 			r = take_name(z, data, n, &used, err);
 		else
-			r = take_data(z, data, n, &used, out, size, ret_made, err);
+			r = zip_take_data(z, data, n, &used, out, size, ret_made, err);
 		data += used;
 		n -= used;
 		*ret_used += used;

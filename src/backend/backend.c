@@ -19,18 +19,18 @@ const struct backend_ops *backend_by_name(const char *name)
 	return NULL;
 }
 
-void backend_enforce(struct backend_box *box, const char *name, bool enforced,
+void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...)
 {
-	struct warren_enforcement *e = box->enforced;
+	struct warren_enforcement *e = sandbox->enforced;
 	va_list ap;
 
-	while (e < box->enforced + box->n_enforced && strcmp(e->name, name) != 0)
+	while (e < sandbox->enforced + sandbox->n_enforced && strcmp(e->name, name) != 0)
 		e++;
-	if (e == box->enforced + BACKEND_ENFORCED_MAX)
+	if (e == sandbox->enforced + BACKEND_ENFORCED_MAX)
 		return;
-	if (e == box->enforced + box->n_enforced)
-		box->n_enforced++;
+	if (e == sandbox->enforced + sandbox->n_enforced)
+		sandbox->n_enforced++;
 	e->name = name;
 	e->enforced = enforced;
 	va_start(ap, fmt);

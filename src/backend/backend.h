@@ -15,10 +15,10 @@
  * (core/check.c): a backend sees no relative path, no malformed variable.
  *
  * A limit in the spec is enforced or create fails; what is in force, by default
- * or by request, is listed in the box. A failed create or exec leaves nothing.
+ * or by request, is listed in the sandbox. A failed create or exec leaves nothing.
  *
  * To add a backend: a folder with one exported table, and a line in backend.c.
- * Nothing else in the tree may name a backend. test/test-contract.c runs
+ * Nothing else in the tree may name a backend. test/engine/test-contract.c runs
  * against every one of them.
  */
 #ifndef BACKEND_BACKEND_H
@@ -45,16 +45,17 @@ struct backend_ops {
 		     struct warren_error *err);
 
 	int (*create)(void *state, const struct warren_spec *spec,
-		      struct backend_box **ret_box, struct warren_error *err);
+		      struct backend_sandbox **ret_sandbox, struct warren_error *err);
 	/* Make ahead what any durable sandbox needs: create() with its id takes it. */
 	int (*prepare)(void *state, char ret_id[ID_LEN + 1],
 		       struct warren_error *err); /* may be NULL */
 	/* Unmake at most @n of what was made ahead, the oldest first; how many. */
 	size_t (*unprepare)(void *state, size_t n);
-	/* Everything of it is gone when this returns 0; @box is freed in any case. */
-	int (*destroy)(void *state, struct backend_box *box, struct warren_error *err);
+	/* Everything of it is gone when this returns 0; @sandbox is freed in any case. */
+	int (*destroy)(void *state, struct backend_sandbox *sandbox,
+		       struct warren_error *err);
 
-	int (*exec)(void *state, struct backend_box *box,
+	int (*exec)(void *state, struct backend_sandbox *sandbox,
 		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
 		    struct warren_error *err);
 	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: for ever). */
@@ -72,40 +73,41 @@ struct backend_ops {
 	int (*exec_output)(struct backend_exec *ex, uint64_t cursor, void *buf,
 			   size_t size, struct warren_output *ret,
 			   struct warren_error *err);
-	int (*file_open)(void *state, struct backend_box *box, const char *path,
+	int (*file_open)(void *state, struct backend_sandbox *sandbox, const char *path,
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
 	/* What was written to a file that was opened, and is closed, is there. NULL: it always is. */
-	int (*file_settle)(void *state, struct backend_box *box, const char *path,
+	int (*file_settle)(void *state, struct backend_sandbox *sandbox, const char *path,
 			   struct warren_error *err);
-	int (*connect)(void *state, struct backend_box *box, uint16_t port, int *ret_fd,
-		       struct warren_error *err);
-	int (*pause)(void *state, struct backend_box *box, bool paused,
+	int (*connect)(void *state, struct backend_sandbox *sandbox, uint16_t port,
+		       int *ret_fd, struct warren_error *err);
+	int (*pause)(void *state, struct backend_sandbox *sandbox, bool paused,
 		     struct warren_error *err);
 	/* A pause in which nothing of it is in memory; pause(false) ends it, too. -EBUSY: see warren.h */
-	int (*checkpoint)(void *state, struct backend_box *box, struct warren_error *err);
+	int (*checkpoint)(void *state, struct backend_sandbox *sandbox,
+			  struct warren_error *err);
 	/* Of the whole machine, whoever made them; see warren.h. */
 	int (*orphans)(void *state, struct warren_orphan **ret, size_t *ret_n,
 		       struct warren_error *err);
 	int (*remove_orphan)(void *state, const char *id, struct warren_error *err);
 	/* Durable sandboxes: all of these or none. */
 	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
-	int (*adopt)(void *state, const char *id, struct backend_box **ret_box,
+	int (*adopt)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		     struct warren_error *err);
 	/*
 	 * The same without a word to whoever is in charge of it, for destroy, pause, stats,
 	 * update, describe and connection, none of which needs one. NULL: as adopt().
 	 */
-	int (*find)(void *state, const char *id, struct backend_box **ret_box,
+	int (*find)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		    struct warren_error *err);
-	/* Frees @box, and leaves the sandbox alone. */
-	void (*release)(void *state, struct backend_box *box);
-	int (*update)(void *state, struct backend_box *box,
+	/* Frees @sandbox, and leaves the sandbox alone. */
+	void (*release)(void *state, struct backend_sandbox *sandbox);
+	int (*update)(void *state, struct backend_sandbox *sandbox,
 		      const struct warren_limits *limits, struct warren_error *err);
-	int (*connection)(void *state, struct backend_box *box, int *ret_fd,
+	int (*connection)(void *state, struct backend_sandbox *sandbox, int *ret_fd,
 			  struct warren_error *err);
-	int (*describe)(void *state, struct backend_box *box, struct buf *out);
-	int (*exec_attach)(void *state, struct backend_box *box, uint32_t number,
+	int (*describe)(void *state, struct backend_sandbox *sandbox, struct buf *out);
+	int (*exec_attach)(void *state, struct backend_sandbox *sandbox, uint32_t number,
 			   int journal_fd, struct backend_exec **ret_exec,
 			   struct warren_error *err);
 	uint32_t (*exec_number)(const struct backend_exec *ex);
@@ -115,8 +117,8 @@ struct backend_ops {
 
 	int (*exec_signal_to)(struct backend_exec *ex, int sig, enum warren_whom whom,
 			      struct warren_error *err);
-	int (*stats)(void *state, struct backend_box *box, struct warren_stats *ret,
-		     struct warren_error *err);
+	int (*stats)(void *state, struct backend_sandbox *sandbox,
+		     struct warren_stats *ret, struct warren_error *err);
 };
 
 extern const struct backend_ops backend_native; /* namespaces of this kernel */
@@ -138,8 +140,8 @@ int backend_open_sub(int at, const char *name, struct warren_error *err);
 
 const struct backend_ops *backend_by_name(const char *name);
 
-/* Note in @box what is in force, anew if it was noted before; the detail is a format. */
-void backend_enforce(struct backend_box *box, const char *name, bool enforced,
+/* Note in @sandbox what is in force, anew if it was noted before; the detail is a format. */
+void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 #endif /* BACKEND_BACKEND_H */

@@ -53,7 +53,7 @@ static const struct {
 	{ { 0x3f, 0xff, 0x00 }, 20 },             /* documentation */
 };
 
-static bool public4(uint32_t a)
+static bool address_public4(uint32_t a)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(special4); i++)
 		if ((a ^ special4[i].net) >> (32 - special4[i].bits) == 0)
@@ -61,7 +61,7 @@ static bool public4(uint32_t a)
 	return true;
 }
 
-static bool begins_with(const uint8_t *a, const uint8_t *net, unsigned bits)
+static bool address_begins_with(const uint8_t *a, const uint8_t *net, unsigned bits)
 {
 	unsigned bytes = bits / 8, rest = bits % 8;
 
@@ -70,7 +70,7 @@ static bool begins_with(const uint8_t *a, const uint8_t *net, unsigned bits)
 }
 
 /* The address of version 4 in the last four bytes of one that maps or translates it. */
-static bool embedded4(const uint8_t *a, uint32_t *ret)
+static bool address_embedded4(const uint8_t *a, uint32_t *ret)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
@@ -81,16 +81,16 @@ static bool embedded4(const uint8_t *a, uint32_t *ret)
 	return true;
 }
 
-static bool public6(const uint8_t *a)
+static bool address_public6(const uint8_t *a)
 {
 	uint32_t v4;
 
-	if (embedded4(a, &v4))
-		return public4(v4);
+	if (address_embedded4(a, &v4))
+		return address_public4(v4);
 	if (a[0] >> 5 != 1)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(special6); i++)
-		if (begins_with(a, special6[i].net, special6[i].bits))
+		if (address_begins_with(a, special6[i].net, special6[i].bits))
 			return false;
 	return true;
 }
@@ -102,17 +102,17 @@ bool address_is_public(const struct sockaddr *a)
 
 	if (a->sa_family == AF_INET) {
 		(void)memcpy(&in, a, sizeof(in));
-		return public4(ntohl(in.sin_addr.s_addr));
+		return address_public4(ntohl(in.sin_addr.s_addr));
 	}
 	if (a->sa_family == AF_INET6) {
 		(void)memcpy(&in6, a, sizeof(in6));
-		return public6(in6.sin6_addr.s6_addr);
+		return address_public6(in6.sin6_addr.s6_addr);
 	}
 	return false;
 }
 
 /* As version 6, so that a mapped address is the same as what it maps. */
-static bool widen(const struct sockaddr *a, uint8_t ret[16])
+static bool address_widen(const struct sockaddr *a, uint8_t ret[16])
 {
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
@@ -124,7 +124,7 @@ static bool widen(const struct sockaddr *a, uint8_t ret[16])
 	} else if (a->sa_family == AF_INET6) {
 		(void)memcpy(&in6, a, sizeof(in6));
 		(void)memcpy(ret, in6.sin6_addr.s6_addr, 16);
-		if (!embedded4(ret, &v4))
+		if (!address_embedded4(ret, &v4))
 			return true;
 	} else {
 		return false;
@@ -142,10 +142,10 @@ bool address_is_own(const struct sockaddr *a)
 	uint8_t wanted[16], one[16];
 	bool found = false;
 
-	if (!widen(a, wanted) || getifaddrs(&all) < 0)
+	if (!address_widen(a, wanted) || getifaddrs(&all) < 0)
 		return true;
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-		found = i->ifa_addr && widen(i->ifa_addr, one) &&
+		found = i->ifa_addr && address_widen(i->ifa_addr, one) &&
 			memcmp(one, wanted, sizeof(one)) == 0;
 	freeifaddrs(all);
 	return found;

@@ -15,7 +15,7 @@ struct date {
 };
 
 /* @s is not before the year 0: one era of 400 years is added, and taken off again. */
-static struct date split(int64_t s)
+static struct date date_split(int64_t s)
 {
 	uint64_t since = (uint64_t)(s - FIRST), day = since / DAY;
 	uint64_t from_march =
@@ -36,13 +36,13 @@ static struct date split(int64_t s)
 	};
 }
 
-static int64_t within(int64_t s)
+static int64_t date_within(int64_t s)
 {
 	return s < FIRST ? FIRST : s > LAST ? LAST : s;
 }
 
 /* @n digits of @value and the character behind them. */
-static char *put(char *p, unsigned value, int n, char then)
+static char *date_put(char *p, unsigned value, int n, char then)
 {
 	for (int i = n; i > 0; value /= 10)
 		p[--i] = (char)('0' + value % 10);
@@ -53,15 +53,15 @@ static char *put(char *p, unsigned value, int n, char then)
 void date_iso(char out[DATE_SIZE], int64_t ms)
 {
 	int64_t seconds = ms / 1000 - (ms % 1000 < 0);
-	struct date d = split(within(seconds));
-	char *p = put(out, d.year, 4, '-');
+	struct date d = date_split(date_within(seconds));
+	char *p = date_put(out, d.year, 4, '-');
 
-	p = put(p, d.month, 2, '-');
-	p = put(p, d.day, 2, 'T');
-	p = put(p, d.hour, 2, ':');
-	p = put(p, d.minute, 2, ':');
-	p = put(p, d.second, 2, '.');
-	p = put(p, (unsigned)(ms - seconds * 1000), 3, 'Z');
+	p = date_put(p, d.month, 2, '-');
+	p = date_put(p, d.day, 2, 'T');
+	p = date_put(p, d.hour, 2, ':');
+	p = date_put(p, d.minute, 2, ':');
+	p = date_put(p, d.second, 2, '.');
+	p = date_put(p, (unsigned)(ms - seconds * 1000), 3, 'Z');
 	*p = '\0';
 }
 
@@ -70,14 +70,14 @@ void date_http(char out[DATE_SIZE], int64_t seconds)
 	static const char days[][4] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
 	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
 					  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-	struct date d = split(within(seconds));
+	struct date d = date_split(date_within(seconds));
 	char *p = stpcpy(stpcpy(out, days[d.weekday]), ", ");
 
-	p = put(p, d.day, 2, ' ');
+	p = date_put(p, d.day, 2, ' ');
 	p = stpcpy(stpcpy(p, months[d.month - 1]), " ");
-	p = put(p, d.year, 4, ' ');
-	p = put(p, d.hour, 2, ':');
-	p = put(p, d.minute, 2, ':');
-	p = put(p, d.second, 2, ' ');
+	p = date_put(p, d.year, 4, ' ');
+	p = date_put(p, d.hour, 2, ':');
+	p = date_put(p, d.minute, 2, ':');
+	p = date_put(p, d.second, 2, ' ');
 	(void)strcpy(p, "GMT");
 }

@@ -6,7 +6,7 @@
 
 #define WORD_MAX 31
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t did_you_mean_min3(size_t a, size_t b, size_t c)
 {
 	size_t m = a < b ? a : b;
 
@@ -14,7 +14,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 }
 
 /* Insertions, deletions, replacements, and two neighbours exchanged, each one edit. */
-static size_t edits(const char *a, size_t na, const char *b, size_t nb)
+static size_t did_you_mean_edits(const char *a, size_t na, const char *b, size_t nb)
 {
 	size_t d[WORD_MAX + 1][WORD_MAX + 1];
 
@@ -26,11 +26,12 @@ static size_t edits(const char *a, size_t na, const char *b, size_t nb)
 		for (size_t j = 1; j <= nb; j++) {
 			size_t cost = a[i - 1] != b[j - 1];
 
-			d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
-				       d[i - 1][j - 1] + cost);
+			d[i][j] = did_you_mean_min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
+						    d[i - 1][j - 1] + cost);
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
 			    a[i - 2] == b[j - 1])
-				d[i][j] = min3(d[i][j], d[i][j], d[i - 2][j - 2] + 1);
+				d[i][j] = did_you_mean_min3(d[i][j], d[i][j],
+							    d[i - 2][j - 2] + 1);
 		}
 	}
 	return d[na][nb];
@@ -46,7 +47,7 @@ void suggest_consider(struct suggestion *s, const char *candidate)
 	if (n >= 2 && strncmp(s->word, candidate, n) == 0)
 		distance = 0;
 	else
-		distance = edits(s->word, n, candidate, m);
+		distance = did_you_mean_edits(s->word, n, candidate, m);
 	if (distance > (n < 3 ? 1 : n < 6 ? 2 : 3) || distance >= m)
 		return;
 	if (s->best && distance >= s->distance)

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 
 /* What stands in a string as it is. */
-static bool is_plain(unsigned char c)
+static bool json_is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -41,7 +41,7 @@ static void put_string(struct buf *out, const char *text, size_t size)
 	while (at < size) {
 		size_t n;
 
-		if (is_plain(s[at])) {
+		if (json_is_plain(s[at])) {
 			at++;
 			continue;
 		}
@@ -62,7 +62,7 @@ static void put_string(struct buf *out, const char *text, size_t size)
 	buf_add(out, "\"", 1);
 }
 
-static void put_u64(struct buf *out, uint64_t n)
+static void json_put_u64(struct buf *out, uint64_t n)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -159,13 +159,13 @@ void json_int(struct json *j, const char *key, int64_t value)
 	put_key(j, key);
 	if (value < 0)
 		buf_add(j->out, "-", 1);
-	put_u64(j->out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+	json_put_u64(j->out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void json_u64(struct json *j, const char *key, uint64_t value)
 {
 	put_key(j, key);
-	put_u64(j->out, value);
+	json_put_u64(j->out, value);
 }
 
 void json_bool(struct json *j, const char *key, bool value)

@@ -6,21 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool try(const char *dir, size_t len, const char *name, char path[PATH_MAX])
+static bool libexec_try(const char *dir, size_t len, const char *name,
+			char path[PATH_MAX])
 {
 	int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)len, dir, name);
 
 	return n > 0 && n < PATH_MAX && access(path, X_OK) == 0;
 }
 
-int beside_find(const char *name, char ret_path[PATH_MAX], struct warren_error *err)
+int libexec_find(const char *name, char ret_path[PATH_MAX], struct warren_error *err)
 {
 	const char *asked = secure_getenv("WARREN_LIBEXEC");
 	char self[PATH_MAX];
 	ssize_t n;
 
 	if (asked && *asked) {
-		if (try(asked, strlen(asked), name, ret_path))
+		if (libexec_try(asked, strlen(asked), name, ret_path))
 			return 0;
 		return error_errno(err, errno, "find %s in WARREN_LIBEXEC, '%s'", name,
 				   asked);
@@ -31,10 +32,10 @@ int beside_find(const char *name, char ret_path[PATH_MAX], struct warren_error *
 
 		self[n] = '\0';
 		slash = strrchr(self, '/');
-		if (slash && try(self, (size_t)(slash - self), name, ret_path))
+		if (slash && libexec_try(self, (size_t)(slash - self), name, ret_path))
 			return 0;
 	}
-	if (try(WARREN_LIBEXECDIR, strlen(WARREN_LIBEXECDIR), name, ret_path))
+	if (libexec_try(WARREN_LIBEXECDIR, strlen(WARREN_LIBEXECDIR), name, ret_path))
 		return 0;
 	return error_errno(
 		err, errno,

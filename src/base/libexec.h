@@ -15,7 +15,7 @@
  * Where @name is: in $WARREN_LIBEXEC if that is set, else beside this program,
  * else where it was installed.
  */
-int beside_find(const char *name, char ret_path[PATH_MAX],
-		struct warren_error *err) MUST_CHECK;
+int libexec_find(const char *name, char ret_path[PATH_MAX],
+		 struct warren_error *err) MUST_CHECK;
 
 #endif /* BASE_LIBEXEC_H */

@@ -74,7 +74,7 @@ static const char *scan_decimal(const char *s, struct decimal *d)
 	return p;
 }
 
-static int scale(const struct decimal *d, uint64_t factor, uint64_t *ret)
+static int parse_scale(const struct decimal *d, uint64_t factor, uint64_t *ret)
 {
 	uint64_t n, part;
 
@@ -97,7 +97,7 @@ static int parse_units(const char *s, const struct unit *units, size_t n_units,
 		return -EINVAL;
 	for (size_t i = 0; i < n_units; i++)
 		if (strcasecmp(end, units[i].suffix) == 0)
-			return scale(&d, units[i].factor, ret);
+			return parse_scale(&d, units[i].factor, ret);
 	return -EINVAL;
 }
 

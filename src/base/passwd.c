@@ -12,7 +12,8 @@ struct field {
 };
 
 /* The next line with exactly @want fields; false at the end. */
-static bool next_line(const char **text, const char *end, struct field *f, size_t want)
+static bool passwd_next_line(const char **text, const char *end, struct field *f,
+			     size_t want)
 {
 	while (*text < end) {
 		const char *line = *text,
@@ -77,7 +78,7 @@ int passwd_find(const char *text, size_t size, const char *name, uint32_t uid,
 	const char *end = text + size;
 	struct field f[7];
 
-	while (next_line(&text, end, f, 7)) {
+	while (passwd_next_line(&text, end, f, 7)) {
 		struct passwd_entry e = { .home = "/" };
 
 		if (!field_id(&f[2], &e.uid) || !field_id(&f[3], &e.gid) ||
@@ -99,13 +100,13 @@ int passwd_find_group(const char *text, size_t size, const char *name, uint32_t 
 	const char *end = text + size;
 	struct field f[4];
 
-	while (next_line(&text, end, f, 4))
+	while (passwd_next_line(&text, end, f, 4))
 		if (field_is(&f[0], name) && field_id(&f[2], ret_gid))
 			return 0;
 	return -ENOENT;
 }
 
-static bool lists(const struct field *members, const char *user)
+static bool passwd_lists(const struct field *members, const char *user)
 {
 	const char *p = members->s, *end = members->s + members->n;
 
@@ -127,8 +128,8 @@ size_t passwd_find_groups(const char *text, size_t size, const char *user, uint3
 	struct field f[4];
 	size_t n = 0;
 
-	while (n < max && next_line(&text, end, f, 4))
-		if (lists(&f[3], user) && field_id(&f[2], &gids[n]))
+	while (n < max && passwd_next_line(&text, end, f, 4))
+		if (passwd_lists(&f[3], user) && field_id(&f[2], &gids[n]))
 			n++;
 	return n;
 }

@@ -35,7 +35,7 @@ static const char *own_home(void)
 		       : NULL;
 }
 
-static const char *absolute(const char *name)
+static const char *userdirs_absolute(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -57,7 +57,8 @@ static int tmp_dir(const char *below, char **ret, struct warren_error *err)
 	return r;
 }
 
-static int below(const char *dir, const char *name, char **ret, struct warren_error *err)
+static int userdirs_below(const char *dir, const char *name, char **ret,
+			  struct warren_error *err)
 {
 	return asprintf(ret, "%s%s", dir, name) < 0
 		       ? error_errno(err, ENOMEM, "name a directory")
@@ -66,25 +67,26 @@ static int below(const char *dir, const char *name, char **ret, struct warren_er
 
 int user_run_dir(char **ret, struct warren_error *err)
 {
-	const char *run = absolute("XDG_RUNTIME_DIR"), *data = absolute("XDG_DATA_HOME");
+	const char *run = userdirs_absolute("XDG_RUNTIME_DIR"),
+		   *data = userdirs_absolute("XDG_DATA_HOME");
 	const char *home = own_home();
 
 	if (run)
-		return below(run, "/warren", ret, err);
+		return userdirs_below(run, "/warren", ret, err);
 	if (data)
-		return below(data, "/warren/run", ret, err);
+		return userdirs_below(data, "/warren/run", ret, err);
 	if (home)
-		return below(home, "/.local/share/warren/run", ret, err);
+		return userdirs_below(home, "/.local/share/warren/run", ret, err);
 	return tmp_dir("", ret, err);
 }
 
 int user_state_dir(char **ret, struct warren_error *err)
 {
-	const char *data = absolute("XDG_DATA_HOME"), *home = own_home();
+	const char *data = userdirs_absolute("XDG_DATA_HOME"), *home = own_home();
 
 	if (data)
-		return below(data, "/warren", ret, err);
+		return userdirs_below(data, "/warren", ret, err);
 	if (home)
-		return below(home, "/.local/share/warren", ret, err);
+		return userdirs_below(home, "/.local/share/warren", ret, err);
 	return tmp_dir("/state", ret, err);
 }

@@ -9,15 +9,16 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/libexec.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/libexec.h"
 #include "cli/command.h"
 
 #define TEXT_MAX (1U << 20)
 #define SAID_BY  "warren serve: "
 
-static int spawn(const char *path, const char *const *argv, int out, pid_t *ret_pid)
+static int backends_spawn(const char *path, const char *const *argv, int out,
+			  pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	int r = posix_spawn_file_actions_init(&actions);
@@ -39,11 +40,12 @@ static int spawn(const char *path, const char *const *argv, int out, pid_t *ret_
 }
 
 /* All that it says; its status, or -errno. */
-static int ask(const char *const *argv, struct buf *out, struct warren_error *err)
+static int backends_ask(const char *const *argv, struct buf *out,
+			struct warren_error *err)
 {
 	AUTO_CLOSE int in = -1, end = -1;
 	char path[PATH_MAX], piece[4096];
-	int fds[2], status = 0, r = beside_find("warren-serve", path, err);
+	int fds[2], status = 0, r = libexec_find("warren-serve", path, err);
 	pid_t pid = -1;
 	ssize_t n;
 
@@ -53,7 +55,7 @@ static int ask(const char *const *argv, struct buf *out, struct warren_error *er
 		return error_errno(err, errno, "make a pipe");
 	in = fds[0];
 	end = fds[1];
-	r = spawn(path, argv, end, &pid);
+	r = backends_spawn(path, argv, end, &pid);
 	if (r < 0)
 		return error_errno(err, -r, "start %s", path);
 	(void)close(TAKE_FD(end));
@@ -68,7 +70,7 @@ static int ask(const char *const *argv, struct buf *out, struct warren_error *er
 }
 
 /* The next word of a line, which a blank ends; the rest of it for the last. */
-static const char *next_word(char **at, bool last)
+static const char *backends_next_word(char **at, bool last)
 {
 	char *word = *at, *blank = last ? NULL : strchr(word, ' ');
 
@@ -84,7 +86,7 @@ static int read_places(const char *const *argv, struct places *ret,
 	AUTO_BUF struct buf out = BUF_INIT(TEXT_MAX);
 	struct places p = { 0 };
 	char *line, *rest = NULL;
-	int status = ask(argv, &out, err);
+	int status = backends_ask(argv, &out, err);
 
 	if (status < 0)
 		return status;
@@ -102,10 +104,10 @@ static int read_places(const char *const *argv, struct places *ret,
 	     line = strtok_r(NULL, "\n", &rest)) {
 		struct place *v = &p.v[p.n++];
 
-		v->name = next_word(&line, false);
-		v->kind = next_word(&line, false);
-		v->tier = next_word(&line, false);
-		v->settings = next_word(&line, true);
+		v->name = backends_next_word(&line, false);
+		v->kind = backends_next_word(&line, false);
+		v->tier = backends_next_word(&line, false);
+		v->settings = backends_next_word(&line, true);
 	}
 	*ret = p;
 	return 0;

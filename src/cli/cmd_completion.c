@@ -81,10 +81,11 @@ static int run_completion(int argc, char **argv)
 		if (strcmp(scripts[i].shell, *words) != 0)
 			continue;
 		buf_puts(&out, scripts[i].script);
-		return print("completion", &out);
+		return message_print("completion", &out);
 	}
-	say("completion", "'%.100s' is not one of bash, zsh and fish (example: %s)",
-	    *words, command_completion.opts->example);
+	message_say("completion",
+		    "'%.100s' is not one of bash, zsh and fish (example: %s)", *words,
+		    command_completion.opts->example);
 	return STATUS_FAILED;
 }
 

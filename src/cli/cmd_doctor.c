@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/backends.h"
+#include "cli/cli.h"
 #include "cli/common_options.h"
 
 #define OUTPUT_MAX   (256U << 10)
@@ -33,7 +33,7 @@ struct findings {
 	size_t required_missing;
 };
 
-static struct findings count(const struct warren_feature *v, size_t n)
+static struct findings doctor_count(const struct warren_feature *v, size_t n)
 {
 	struct findings f = { .v = v, .n = n };
 
@@ -61,7 +61,7 @@ static bool can_show_signs(void)
 	return false;
 }
 
-static const char *mark(const struct warren_feature *f, bool signs)
+static const char *doctor_mark(const struct warren_feature *f, bool signs)
 {
 	if (f->ok)
 		return signs ? "\xe2\x9c\x93" : "ok      ";
@@ -71,7 +71,7 @@ static const char *mark(const struct warren_feature *f, bool signs)
 }
 
 /* With @least only what stands in the way. */
-static void put_table(const struct findings *f, bool least, struct buf *out)
+static void doctor_put_table(const struct findings *f, bool least, struct buf *out)
 {
 	bool signs = can_show_signs();
 	size_t width = 0;
@@ -84,8 +84,8 @@ static void put_table(const struct findings *f, bool least, struct buf *out)
 
 		if (least && (v->ok || !v->required))
 			continue;
-		buf_printf(out, "%s %-*s  %s\n", mark(v, signs), (int)width, v->name,
-			   v->detail);
+		buf_printf(out, "%s %-*s  %s\n", doctor_mark(v, signs), (int)width,
+			   v->name, v->detail);
 		if (v->ok)
 			continue;
 		if (v->effect)
@@ -109,7 +109,7 @@ static void put_summary(const struct findings *f, struct buf *out)
 		buf_puts(out, "Sandboxes can run here.\n");
 }
 
-static void put_features(struct json *j, const struct findings *f)
+static void doctor_put_features(struct json *j, const struct findings *f)
 {
 	json_open(j, "features", '[');
 	for (size_t i = 0; i < f->n; i++) {
@@ -133,7 +133,7 @@ static const struct places usual = { .n = 2,
 					    { "gvisor", "gvisor", "gvisor", NULL } } };
 
 /* One backend, asked; what it cannot be asked for is in @err. */
-static void put_place(const struct place *p, struct buf *text, struct json *j)
+static void doctor_put_place(const struct place *p, struct buf *text, struct json *j)
 {
 	struct warren_options options = { .backend = p->kind,
 					  .backend_config = p->settings };
@@ -145,19 +145,19 @@ static void put_place(const struct place *p, struct buf *text, struct json *j)
 	bool asked = warren_open(&options, &w, &err) == 0 &&
 		     warren_probe(w, &v, &n, &err) == 0;
 
-	f = count(v, asked ? n : 0);
+	f = doctor_count(v, asked ? n : 0);
 	buf_printf(text, "\nBackend %s, of tier %s: %s\n", p->name, p->tier,
 		   !asked               ? err.msg
 		   : f.required_missing ? "cannot be used here."
 					: "can be used here.");
-	put_table(&f, f.required_missing > 0, text);
+	doctor_put_table(&f, f.required_missing > 0, text);
 	json_open(j, NULL, '{');
 	json_str(j, "name", p->name);
 	json_str(j, "kind", p->kind);
 	json_str(j, "tier", p->tier);
 	json_bool(j, "ok", asked && f.required_missing == 0);
 	json_str(j, "reason", asked ? NULL : err.msg);
-	put_features(j, &f);
+	doctor_put_features(j, &f);
 	json_close(j, '}');
 	w = warren_close(w);
 }
@@ -172,7 +172,7 @@ static void put_places(struct buf *text, struct json *j)
 	json_open(j, "backends", '[');
 	for (size_t i = 0; i < all->n; i++)
 		if (strcmp(all->v[i].kind, "native") != 0)
-			put_place(&all->v[i], text, j);
+			doctor_put_place(&all->v[i], text, j);
 	json_close(j, ']');
 	places_done(&read);
 }
@@ -222,23 +222,23 @@ static int run_doctor(int argc, char **argv)
 	if (!command_options(&command_doctor, argc, argv, &options, &first, &status))
 		return status;
 	if (warren_open(NULL, &w, &err) < 0 || warren_probe(w, &v, &n, &err) < 0) {
-		say("doctor", "%s", err.msg);
+		message_say("doctor", "%s", err.msg);
 		w = warren_close(w);
 		return STATUS_FAILED;
 	}
-	f = count(v, n);
-	put_table(&f, false, &text);
+	f = doctor_count(v, n);
+	doctor_put_table(&f, false, &text);
 	json_open(&j, NULL, '{');
 	json_str(&j, "version", warren_version());
 	json_bool(&j, "ok", f.required_missing == 0);
-	put_features(&j, &f);
+	doctor_put_features(&j, &f);
 	put_places(&text, &j);
 	put_orphans(w, &text, &j);
 	json_close(&j, '}');
 	buf_puts(&out, "\n");
 	put_summary(&f, &text);
 	w = warren_close(w);
-	status = print("doctor", options.json ? &out : &text);
+	status = message_print("doctor", options.json ? &out : &text);
 	if (status)
 		return status;
 	return f.required_missing ? STATUS_UNFIT : 0;

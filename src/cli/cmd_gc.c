@@ -31,13 +31,14 @@ static const struct opts gc_opts = {
 };
 
 /* At a terminal; anybody else must have said --yes. */
-static bool agrees(size_t n)
+static bool gc_agrees(size_t n)
 {
 	char answer[16] = "";
 
 	if (isatty(STDIN_FILENO) != 1) {
-		say("gc",
-		    "nothing was removed: there is nobody to ask (example: warren gc --yes)");
+		message_say(
+			"gc",
+			"nothing was removed: there is nobody to ask (example: warren gc --yes)");
 		return false;
 	}
 	(void)fprintf(stderr, "Remove %s? [y/N] ", n == 1 ? "it" : "all of them");
@@ -75,8 +76,8 @@ static size_t keep_named(struct warren_orphan *v, size_t n, char *const *only)
 }
 
 /* How many are left. */
-static size_t remove_all(struct warren *w, const struct warren_orphan *v, size_t n,
-			 bool wanted, struct json *j)
+static size_t gc_remove_all(struct warren *w, const struct warren_orphan *v, size_t n,
+			    bool wanted, struct json *j)
 {
 	size_t left = 0;
 
@@ -90,7 +91,7 @@ static size_t remove_all(struct warren *w, const struct warren_orphan *v, size_t
 		if (r == -ENOENT)
 			r = 0;
 		if (r < 0)
-			say("gc", "%s", err.msg);
+			message_say("gc", "%s", err.msg);
 		left += !wanted || r < 0;
 		put_orphan(j, &v[i], wanted && r == 0, r < 0 ? err.msg : NULL);
 	}
@@ -115,7 +116,7 @@ static int run_gc(int argc, char **argv)
 	if (!command_operands(&command_gc, argc, argv, &o, 0, 0, &only, &status))
 		return status;
 	if (warren_open(NULL, &w, &err) < 0 || warren_orphans(w, &v, &n, &err) < 0) {
-		say("gc", "%s", err.msg);
+		message_say("gc", "%s", err.msg);
 		w = warren_close(w);
 		return STATUS_FAILED;
 	}
@@ -124,16 +125,16 @@ static int run_gc(int argc, char **argv)
 		buf_printf(&text, "%s  %s\n", v[i].id, v[i].detail);
 	if (n == 0)
 		buf_puts(&text, "No orphans.\n");
-	if (!o.json && print("gc", &text) != 0)
+	if (!o.json && message_print("gc", &text) != 0)
 		n = 0;
-	wanted = n > 0 && (o.yes || (!o.json && agrees(n)));
-	left = remove_all(w, v, n, wanted, &j);
+	wanted = n > 0 && (o.yes || (!o.json && gc_agrees(n)));
+	left = gc_remove_all(w, v, n, wanted, &j);
 	buf_puts(&out, "\n");
 	free(v);
 	w = warren_close(w);
-	status = o.json ? print("gc", &out) : 0;
+	status = o.json ? message_print("gc", &out) : 0;
 	if (status == 0 && !o.json && wanted)
-		say("gc", "%zu removed, %zu left", n - left, left);
+		message_say("gc", "%zu removed, %zu left", n - left, left);
 	return status ? status : left ? STATUS_LEFT : 0;
 }
 

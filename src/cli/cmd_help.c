@@ -30,8 +30,9 @@ static int run_help(int argc, char **argv)
 	if (cmd->program)
 		return help_elsewhere(cmd, words);
 	if (words[1]) {
-		say("help", "'warren %s' has no commands of its own (example: %s)",
-		    cmd->name, command_help.opts->example);
+		message_say("help",
+			    "'warren %s' has no commands of its own (example: %s)",
+			    cmd->name, command_help.opts->example);
 		return STATUS_FAILED;
 	}
 	return help_command(cmd);

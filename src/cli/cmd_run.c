@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "cli/backends.h"
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
-#include "cli/backends.h"
 #include "cli/run_io.h"
 #include "cli/run_options.h"
 #include "cli/run_pull.h"
@@ -39,18 +39,18 @@ struct run {
 };
 
 /* A failure that ends the run, told in every form that was asked for. */
-static int fail(struct run *run, const struct warren_error *err, int status)
+static int run_fail(struct run *run, const struct warren_error *err, int status)
 {
 	tty_restore();
 	if (err->msg[0]) /* else a helper said it */
-		say("run", "%s", err->msg);
+		message_say("run", "%s", err->msg);
 	if (run->options.json)
 		report_error(&run->report, err, status);
 	return status;
 }
 
 /* Only who asks for another backend, or for a wall, pays for finding it. */
-static int open_engine(struct run *run, struct warren_error *err)
+static int run_open_engine(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
 	struct warren_options options = { .trace = o->verbose };
@@ -78,7 +78,7 @@ static bool has_own_images(const struct run *run)
 	       strcmp(run->places.v[0].kind, "gvisor") != 0;
 }
 
-static int make_sandbox(struct run *run, struct warren_error *err)
+static int run_make_sandbox(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
 	const struct warren_spec spec = {
@@ -100,7 +100,7 @@ static int make_sandbox(struct run *run, struct warren_error *err)
 	int r = 0;
 
 	if (!run->w)
-		r = open_engine(run, err);
+		r = run_open_engine(run, err);
 	return r < 0 ? r : warren_create(run->w, &spec, &run->sb, err);
 }
 
@@ -122,13 +122,13 @@ static int pull_and_make(struct run *run, struct warren_error *err)
 		return r;
 	theirs = has_own_images(run);
 	first = !theirs && run_pull_first(o);
-	r = first ? -ENOENT : make_sandbox(run, err);
+	r = first ? -ENOENT : run_make_sandbox(run, err);
 	if (!first && (theirs || !run_pull_after(o, r)))
 		return r;
 	r = open_signals(run, err);
 	if (r >= 0)
 		r = run_pull(o, run->signals, err);
-	return r == 0 ? make_sandbox(run, err) : r;
+	return r == 0 ? run_make_sandbox(run, err) : r;
 }
 
 static int start_command(struct run *run, struct warren_error *err)
@@ -152,7 +152,7 @@ static int start_command(struct run *run, struct warren_error *err)
 }
 
 /* A program of this machine's is not in the sandbox, however near it is here. */
-static void advise(const struct run *run, struct warren_error *err)
+static void run_advise(const struct run *run, struct warren_error *err)
 {
 	const char *program = run->argv[0];
 	size_t n = strlen(err->msg);
@@ -169,7 +169,7 @@ static void advise(const struct run *run, struct warren_error *err)
  * The status when the command could not be started. ENOTDIR is also what a
  * --workdir that cannot be entered gives, and that is not the command's fault.
  */
-static int exec_status(const struct run_options *o, int code)
+static int run_exec_status(const struct run_options *o, int code)
 {
 	return code == ENOTDIR && o->workdir ? STATUS_FAILED : result_exec_status(code);
 }
@@ -185,7 +185,7 @@ static int early_signal(const struct run *run)
 }
 
 /* After this there is nothing of the sandbox left but what its pipes hold. */
-static int destroy(struct run *run, struct warren_error *err)
+static int run_destroy(struct run *run, struct warren_error *err)
 {
 	struct warren_sandbox *sb = TAKE_PTR(run->sb);
 
@@ -194,15 +194,15 @@ static int destroy(struct run *run, struct warren_error *err)
 }
 
 /* Output that could not be delivered is not a success, a reader that left is no error. */
-static bool delivered(const struct pump *p, const char *name)
+static bool run_delivered(const struct splice *p, const char *name)
 {
 	if (p->error == 0 || p->error == EPIPE)
 		return true;
-	say("run", "write to %s: %s", name, strerrordesc_np(p->error));
+	message_say("run", "write to %s: %s", name, strerrordesc_np(p->error));
 	return false;
 }
 
-static int finish(struct run *run)
+static int run_finish(struct run *run)
 {
 	const struct run_options *o = &run->options;
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -213,18 +213,19 @@ static int finish(struct run *run)
 		report_result(&run->report, warren_id(run->sb), &run->result);
 		report_enforced(&run->report, run->sb);
 	}
-	r = destroy(run, &err);
+	r = run_destroy(run, &err);
 	sig = run_io_drain(&run->io);
 	tty_restore();
 	if (o->json)
 		report_output(&run->report, &run->io.out, &run->io.err);
 	result_say_end(o, &run->result);
 	if (r < 0) {
-		int failed = fail(run, &err, STATUS_FAILED);
+		int failed = run_fail(run, &err, STATUS_FAILED);
 
 		status = status ? status : failed;
 	}
-	if (!delivered(&run->io.out, "stdout") || !delivered(&run->io.err, "stderr"))
+	if (!run_delivered(&run->io.out, "stdout") ||
+	    !run_delivered(&run->io.err, "stderr"))
 		status = status ? status : STATUS_FAILED;
 	return sig ? STATUS_SIGNAL + sig : status;
 }
@@ -238,38 +239,38 @@ static int run_sandbox(struct run *run)
 	signals_block(o->tty, &run->signal_set);
 	sig = pull_and_make(run, &err);
 	if (sig < 0 || open_signals(run, &err) < 0)
-		return fail(run, &err, STATUS_FAILED);
+		return run_fail(run, &err, STATUS_FAILED);
 	run->io.signals = run->signals;
 	if (sig == 0)
 		sig = early_signal(run);
 	if (sig > 0) {
 		(void)error_set(&err, EINTR,
 				"interrupted before the command was started");
-		return fail(run, &err, STATUS_SIGNAL + sig);
+		return run_fail(run, &err, STATUS_SIGNAL + sig);
 	}
 	result_say_sandbox(o, run->sb);
 	run->io.tty = o->tty;
 	run->io.raw = o->tty && o->interactive;
 	if (run->io.raw && tty_raw(STDIN_FILENO, &err) < 0)
-		return fail(run, &err, STATUS_FAILED);
+		return run_fail(run, &err, STATUS_FAILED);
 	if (warren_command(run->sb, o->entrypoint, run->args, &run->argv, &err) < 0)
-		return fail(run, &err, STATUS_FAILED);
+		return run_fail(run, &err, STATUS_FAILED);
 	if (start_command(run, &err) < 0) {
-		advise(run, &err);
-		return fail(run, &err, exec_status(o, err.code));
+		run_advise(run, &err);
+		return run_fail(run, &err, run_exec_status(o, err.code));
 	}
 	if (run_io_start(&run->io, run->ex, o, &err) < 0 ||
 	    run_io_run(&run->io, run->ex, &run->result, &err) < 0)
-		return fail(run, &err, STATUS_FAILED);
-	return finish(run);
+		return run_fail(run, &err, STATUS_FAILED);
+	return run_finish(run);
 }
 
 static int run_done(struct run *run, int status)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (destroy(run, &err) < 0)
-		say("run", "%s", err.msg);
+	if (run_destroy(run, &err) < 0)
+		message_say("run", "%s", err.msg);
 	run_io_done(&run->io);
 	run->w = warren_close(run->w);
 	if (run->signals >= 0)
@@ -292,7 +293,7 @@ static bool has_own_command(const struct run_options *o)
 /* With --daemon: the same words for the program that speaks to the service. */
 static const struct command by_service = { .name = "run", .program = "warren-client" };
 
-static int run_run(int argc, char **argv)
+static int cmd_run(int argc, char **argv)
 {
 	struct run run = {
 		.signals = -1,
@@ -319,7 +320,7 @@ static int run_run(int argc, char **argv)
 	if (run.options.json)
 		report_init(&run.report);
 	if (r < 0)
-		return run_done(&run, fail(&run, &err, STATUS_FAILED));
+		return run_done(&run, run_fail(&run, &err, STATUS_FAILED));
 	run.args = (const char *const *)(argv + first);
 	return run_done(&run, run_sandbox(&run));
 }
@@ -333,5 +334,5 @@ const struct command command_run = {
 		"126 when the command cannot be executed, 127 when there is none, 128+N when\n"
 		"signal N ended it.\n",
 	.opts = &run_opts,
-	.run = run_run,
+	.run = cmd_run,
 };

@@ -32,7 +32,7 @@ static int run_version(int argc, char **argv)
 	} else {
 		buf_printf(&out, "warren %s\n", warren_version());
 	}
-	return print("version", &out);
+	return message_print("version", &out);
 }
 
 const struct command command_version = {

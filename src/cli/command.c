@@ -23,13 +23,13 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
 		*ret_status = help_command(cmd);
 		return false;
 	}
-	say(cmd->name, "%s", err.msg);
+	message_say(cmd->name, "%s", err.msg);
 	*ret_status = STATUS_FAILED;
 	return false;
 }
 
 /* The first of the operands that is not there: "DST" of "SRC DST" after one. */
-static const char *missing(const struct opts *o, int given)
+static const char *command_missing(const struct opts *o, int given)
 {
 	const char *at = o->operands;
 
@@ -50,11 +50,11 @@ bool command_operands(const struct command *cmd, int argc, char **argv, void *ta
 	if (n >= min && (max == 0 || n <= max))
 		return true;
 	if (n < min)
-		say(cmd->name, "%s is missing (example: %s)", missing(cmd->opts, n),
-		    cmd->opts->example);
+		message_say(cmd->name, "%s is missing (example: %s)",
+			    command_missing(cmd->opts, n), cmd->opts->example);
 	else
-		say(cmd->name, "unexpected argument '%.100s' (example: %s)",
-		    argv[first + max], cmd->opts->example);
+		message_say(cmd->name, "unexpected argument '%.100s' (example: %s)",
+			    argv[first + max], cmd->opts->example);
 	*ret_status = STATUS_FAILED;
 	return false;
 }
@@ -88,13 +88,14 @@ const struct command *command_verb(const struct command *of, const char *word)
 	const struct command *verb = command_among(of->verbs, word, &near);
 
 	if (!verb && near)
-		say(of->name,
-		    "there is no command '%.100s', did you mean 'warren%s%s %s'?", word,
-		    blank, name, near);
+		message_say(of->name,
+			    "there is no command '%.100s', did you mean 'warren%s%s %s'?",
+			    word, blank, name, near);
 	else if (!verb)
-		say(of->name,
-		    "there is no command '%.100s' (see 'warren%s%s --help'; example: %s)",
-		    word, blank, name, of->opts->example);
+		message_say(
+			of->name,
+			"there is no command '%.100s' (see 'warren%s%s --help'; example: %s)",
+			word, blank, name, of->opts->example);
 	return verb;
 }
 
@@ -119,8 +120,9 @@ bool command_verbs(const struct command *of, int argc, char **argv, void *target
 	if (*ret_first < argc)
 		*ret = command_verb(of, argv[*ret_first]);
 	else
-		say(of->name, "no command given (see 'warren%s%s --help'; example: %s)",
-		    blank, name, of->opts->example);
+		message_say(of->name,
+			    "no command given (see 'warren%s%s --help'; example: %s)",
+			    blank, name, of->opts->example);
 	return *ret;
 }
 
@@ -148,7 +150,7 @@ int help_command(const struct command *cmd)
 		buf_printf(&out, "\n'warren help%s%s COMMAND' says more of one.\n", blank,
 			   name);
 	buf_printf(&out, "\nExample: %s\n", cmd->opts->example);
-	return print(cmd->name, &out);
+	return message_print(cmd->name, &out);
 }
 
 int hold_standard_fds(void)

@@ -70,9 +70,9 @@ int complete_words(const struct command *const *table, int argc, char **argv);
 int help_command(const struct command *cmd);
 
 /* "warren COMMAND: ..." as one line on stderr; @command may be NULL. */
-void say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void message_say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* All of @b on stdout; 0, or STATUS_FAILED after saying why. */
-int print(const char *command, const struct buf *b);
+int message_print(const char *command, const struct buf *b);
 
 /*
  * A descriptor among 0, 1 and 2 that the caller closed would be given to the

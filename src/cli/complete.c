@@ -82,5 +82,5 @@ int complete_words(const struct command *const *table, int argc, char **argv)
 		put_for(verb, argc - 2, argv + 2, &out);
 	else if (c)
 		put_for(c, argc - 1, argv + 1, &out);
-	return print(NULL, &out);
+	return message_print(NULL, &out);
 }

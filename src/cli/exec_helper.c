@@ -13,11 +13,11 @@ int helper_run(const struct command *cmd, char **argv)
 	struct warren_error err = WARREN_ERROR_INIT;
 	char path[PATH_MAX];
 
-	if (beside_find(cmd->program, path, &err) < 0) {
-		say(cmd->name, "%s", err.msg);
+	if (libexec_find(cmd->program, path, &err) < 0) {
+		message_say(cmd->name, "%s", err.msg);
 		return STATUS_FAILED;
 	}
 	(void)execv(path, argv);
-	say(cmd->name, "start %s: %s", path, strerrordesc_np(errno));
+	message_say(cmd->name, "start %s: %s", path, strerrordesc_np(errno));
 	return STATUS_FAILED;
 }

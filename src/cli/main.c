@@ -43,7 +43,7 @@ const struct command command_warren = {
 };
 
 /* For shells. A command of another program: that one knows its options. */
-static int complete(int argc, char **argv)
+static int cli_complete(int argc, char **argv)
 {
 	char word[] = COMPLETE_WORD;
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 	if (hold_standard_fds() < 0)
 		return STATUS_FAILED;
 	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
-		return complete(argc - 2, argv + 2);
+		return cli_complete(argc - 2, argv + 2);
 	if (opts_parse(command_warren.opts, argc, argv, &options, &first, &err) ==
 		    OPTS_OK &&
 	    options.version)

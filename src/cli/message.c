@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "cli/command.h"
 
-void say(const char *command, const char *fmt, ...)
+void message_say(const char *command, const char *fmt, ...)
 {
 	char line[2048];
 	size_t max = sizeof(line) - 1; /* the newline takes the place of the NUL */
@@ -33,12 +33,12 @@ void say(const char *command, const char *fmt, ...)
 	(void)fd_write_all(STDERR_FILENO, line, len);
 }
 
-int print(const char *command, const struct buf *b)
+int message_print(const char *command, const struct buf *b)
 {
 	int r = b->failed ? -ENOMEM : fd_write_all(STDOUT_FILENO, b->data, b->len);
 
 	if (r == 0)
 		return 0;
-	say(command, "write to stdout: %s", strerrordesc_np(-r));
+	message_say(command, "write to stdout: %s", strerrordesc_np(-r));
 	return STATUS_FAILED;
 }

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "base/did_you_mean.h"
+#include "base/parse.h"
 
 /* How much of a quoted word or of an inner error a complaint repeats. */
 #define QUOTE_MAX 120
@@ -71,8 +71,8 @@ static int complain_unknown(const struct opts *o, const char *word, const char *
 			 QUOTE_MAX, word, o->example);
 }
 
-static int apply(struct parser *p, const struct opt *opt, const char *value,
-		 struct warren_error *err)
+static int opts_apply(struct parser *p, const struct opt *opt, const char *value,
+		      struct warren_error *err)
 {
 	struct warren_error inner = WARREN_ERROR_INIT;
 
@@ -98,7 +98,7 @@ static int apply_value(struct parser *p, const struct opt *opt, const char *rest
 					 opt->name, opt->name, opt->example);
 		rest = p->argv[p->at++];
 	}
-	return apply(p, opt, rest, err);
+	return opts_apply(p, opt, rest, err);
 }
 
 /* "--name" or "--name=value" */
@@ -116,7 +116,7 @@ static int parse_long(struct parser *p, const char *word, struct warren_error *e
 	if (equals)
 		return error_set(err, EINVAL, "--%s takes no value (example: --%s)",
 				 opt->name, opt->name);
-	return apply(p, opt, NULL, err);
+	return opts_apply(p, opt, NULL, err);
 }
 
 /* "-it", "-m512m", "-im512m": flags up to one that takes the rest */
@@ -132,14 +132,14 @@ static int parse_short(struct parser *p, const char *word, struct warren_error *
 						word + 1, strlen(word + 1), err);
 		if (opt->value)
 			return apply_value(p, opt, c[1] ? c + 1 : NULL, err);
-		r = apply(p, opt, NULL, err);
+		r = opts_apply(p, opt, NULL, err);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-static bool seen(const struct parser *p, const char *name)
+static bool opts_seen(const struct parser *p, const char *name)
 {
 	const struct opt *opt = opts_find(p->o, name, strlen(name));
 
@@ -151,7 +151,7 @@ static int check_conflicts(const struct parser *p, struct warren_error *err)
 	for (size_t i = 0; i < p->o->n_conflicts; i++) {
 		const struct opt_conflict *c = &p->o->conflicts[i];
 
-		if (seen(p, c->one) && seen(p, c->other))
+		if (opts_seen(p, c->one) && opts_seen(p, c->other))
 			return error_set(err, EINVAL,
 					 "--%s and --%s exclude each other: %s", c->one,
 					 c->other, c->why);
@@ -225,7 +225,7 @@ static size_t list_width(const struct opt *opt)
 	return strlen(opt->name) + (opt->value ? strlen(opt->value) + 1 : 0);
 }
 
-static void list_one(const struct opt *opt, size_t width, struct buf *out)
+static void opts_list_one(const struct opt *opt, size_t width, struct buf *out)
 {
 	buf_printf(out, "  %c%c%c --%s%s%s%*s  %s\n", opt->letter ? '-' : ' ',
 		   opt->letter ? opt->letter : ' ', opt->letter ? ',' : ' ', opt->name,
@@ -245,9 +245,9 @@ void opts_list(const struct opts *o, struct buf *out)
 	for (size_t i = 0; i < o->n; i++) {
 		if (o->table[i].group)
 			buf_printf(out, "\n%s:\n", o->table[i].group);
-		list_one(&o->table[i], width, out);
+		opts_list_one(&o->table[i], width, out);
 	}
-	list_one(&opt_help, width, out);
+	opts_list_one(&opt_help, width, out);
 }
 
 int opt_flag(void *field, const char *value, struct warren_error *err)

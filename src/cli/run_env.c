@@ -15,7 +15,7 @@
 
 static const char blanks[] = " \t\v\f\r";
 
-static char **find(const struct env_list *env, const char *name, size_t len)
+static char **run_env_find(const struct env_list *env, const char *name, size_t len)
 {
 	for (size_t i = 0; i < env->n; i++)
 		if (strncmp(env->v[i], name, len) == 0 && env->v[i][len] == '=')
@@ -24,7 +24,7 @@ static char **find(const struct env_list *env, const char *name, size_t len)
 }
 
 /* Where the next one goes, with room for the NULL after it; NULL: no memory. */
-static char **find_room(struct env_list *env)
+static char **run_env_find_room(struct env_list *env)
 {
 	size_t cap = env->cap ? env->cap * 2 : 16;
 	char **v = env->v;
@@ -44,8 +44,8 @@ static char **find_room(struct env_list *env)
 static int env_list_set(struct env_list *env, const char *name, size_t len,
 			const char *value, struct warren_error *err)
 {
-	char **same = find(env, name, len);
-	char **place = same ? same : find_room(env);
+	char **same = run_env_find(env, name, len);
+	char **place = same ? same : run_env_find_room(env);
 	char *text = NULL;
 
 	if (!place || asprintf(&text, "%.*s=%s", (int)len, name, value) < 0)
@@ -74,8 +74,8 @@ int env_list_add(struct env_list *env, const char *text, struct warren_error *er
 }
 
 /* The lines of @text, which is changed. */
-static int add_lines(struct env_list *env, char *text, size_t n, const char *path,
-		     struct warren_error *err)
+static int run_env_add_lines(struct env_list *env, char *text, size_t n, const char *path,
+			     struct warren_error *err)
 {
 	const char *end = text + n;
 	unsigned number = 1;
@@ -120,8 +120,8 @@ int env_list_add_file(struct env_list *env, const char *path, struct warren_erro
 	if (n > FILE_MAX)
 		return error_set(err, EFBIG, "'%s' is larger than 1 MiB", path);
 	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
-		return add_lines(env, text + 3, (size_t)n - 3, path, err);
-	return add_lines(env, text, (size_t)n, path, err);
+		return run_env_add_lines(env, text + 3, (size_t)n - 3, path, err);
+	return run_env_add_lines(env, text, (size_t)n, path, err);
 }
 
 int env_list_add_all(struct env_list *env, const struct env_list *from,

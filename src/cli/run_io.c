@@ -17,15 +17,15 @@ static int start_tty(struct run_io *io, const struct warren_exec *ex, bool inter
 
 	if (fd < 0)
 		return error_errno(err, errno, "share the command's terminal");
-	pump_init_out(&io->out, fd, STDOUT_FILENO);
-	pump_copy(&io->out);
+	splice_init_out(&io->out, fd, STDOUT_FILENO);
+	splice_copy(&io->out);
 	if (!interactive)
 		return 0;
 	fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return error_errno(err, errno, "share the command's terminal");
-	pump_init_in(&io->in, STDIN_FILENO, fd);
-	pump_copy(&io->in);
+	splice_init_in(&io->in, STDIN_FILENO, fd);
+	splice_copy(&io->in);
 	return 0;
 }
 
@@ -35,23 +35,23 @@ int run_io_start(struct run_io *io, struct warren_exec *ex, const struct run_opt
 	if (o->tty)
 		return start_tty(io, ex, o->interactive, err);
 	if (o->interactive)
-		pump_init_in(&io->in, STDIN_FILENO,
-			     warren_exec_take_fd(ex, STDIN_FILENO));
+		splice_init_in(&io->in, STDIN_FILENO,
+			       warren_exec_take_fd(ex, STDIN_FILENO));
 	if (o->json) {
-		pump_init_capture(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
-				  PUMP_CAPTURE_MAX);
-		pump_init_capture(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
-				  PUMP_CAPTURE_MAX);
+		splice_init_capture(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
+				    PUMP_CAPTURE_MAX);
+		splice_init_capture(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
+				    PUMP_CAPTURE_MAX);
 	} else {
-		pump_init_out(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
-			      STDOUT_FILENO);
-		pump_init_out(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
-			      STDERR_FILENO);
+		splice_init_out(&io->out, warren_exec_take_fd(ex, STDOUT_FILENO),
+				STDOUT_FILENO);
+		splice_init_out(&io->err, warren_exec_take_fd(ex, STDERR_FILENO),
+				STDERR_FILENO);
 	}
 	return 0;
 }
 
-static void resize(struct warren_exec *ex)
+static void run_io_resize(struct warren_exec *ex)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint16_t rows, cols;
@@ -65,13 +65,13 @@ static void resize(struct warren_exec *ex)
  * Errors are of no interest: the only one there is to expect is that the
  * command has ended meanwhile, and the loop is about to hear of that.
  */
-static void handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
+static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	switch (sig) {
 	case SIGWINCH:
-		resize(ex);
+		run_io_resize(ex);
 		return;
 	case SIGTSTP: /* not from the keyboard, which is raw */
 		tty_restore();
@@ -81,7 +81,7 @@ static void handle_signal(const struct run_io *io, struct warren_exec *ex, int s
 		if (io->raw)
 			(void)tty_raw(STDIN_FILENO, &err);
 		if (io->tty)
-			resize(ex);
+			run_io_resize(ex);
 		break;
 	default:
 		break;
@@ -99,18 +99,18 @@ enum {
 /* Waits for anything and moves the streams; -errno or 0. */
 static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COUNT])
 {
-	struct pump *const pumps[] = { &io->in, &io->out, &io->err };
+	struct splice *const pumps[] = { &io->in, &io->out, &io->err };
 
 	fds[AT_SIGNALS] = (struct pollfd){ .fd = io->signals, .events = POLLIN };
 	fds[AT_END] = (struct pollfd){ .fd = end_fd, .events = POLLIN };
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
-		fds[AT_PUMPS + i] = (struct pollfd){ .fd = pump_fd(pumps[i]),
-						     .events = pump_events(pumps[i]) };
+		fds[AT_PUMPS + i] = (struct pollfd){ .fd = splice_fd(pumps[i]),
+						     .events = splice_events(pumps[i]) };
 	if (poll(fds, AT_COUNT, -1) < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
 		if (fds[AT_PUMPS + i].revents)
-			pump_step(pumps[i], fds[AT_PUMPS + i].revents);
+			splice_step(pumps[i], fds[AT_PUMPS + i].revents);
 	return 0;
 }
 
@@ -125,7 +125,7 @@ int run_io_run(struct run_io *io, struct warren_exec *ex,
 		if (r < 0)
 			return error_errno(err, -r, "wait for the command");
 		while (fds[AT_SIGNALS].revents && (sig = signals_next(io->signals)) > 0)
-			handle_signal(io, ex, sig);
+			run_io_handle_signal(io, ex, sig);
 		if (!fds[AT_END].revents)
 			continue;
 		r = warren_exec_wait(ex, 0, ret_result, err);
@@ -139,7 +139,7 @@ int run_io_drain(struct run_io *io)
 	struct pollfd fds[AT_COUNT] = { 0 };
 	int sig;
 
-	pump_stop(&io->in);
+	splice_stop(&io->in);
 	while (io->out.state != PUMP_DONE || io->err.state != PUMP_DONE) {
 		if (wait_and_pump(io, -1, fds) < 0)
 			return 0;
@@ -152,7 +152,7 @@ int run_io_drain(struct run_io *io)
 
 void run_io_done(struct run_io *io)
 {
-	pump_done(&io->in);
-	pump_done(&io->out);
-	pump_done(&io->err);
+	splice_done(&io->in);
+	splice_done(&io->out);
+	splice_done(&io->err);
 }

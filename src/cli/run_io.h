@@ -11,14 +11,14 @@
 #ifndef CLI_RUN_IO_H
 #define CLI_RUN_IO_H
 
-#include "cli/splice.h"
 #include "cli/run_options.h"
+#include "cli/splice.h"
 
 struct run_io {
 	int signals; /* borrowed */
 	bool tty;    /* the command has a terminal */
 	bool raw;    /* and ours is raw */
-	struct pump in, out, err;
+	struct splice in, out, err;
 };
 
 /* Takes the streams of @ex; a terminal is shared with it, for the sake of resizing. */

@@ -47,7 +47,8 @@ static bool in_silence(const struct run_options *o)
 	return o->quiet || o->json;
 }
 
-static int spawn(struct pull *p, const char *path, const char *const *argv, int words)
+static int run_pull_spawn(struct pull *p, const char *path, const char *const *argv,
+			  int words)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -81,13 +82,14 @@ static int spawn(struct pull *p, const char *path, const char *const *argv, int 
 	return -r;
 }
 
-static int start(struct pull *p, const struct run_options *o, struct warren_error *err)
+static int run_pull_start(struct pull *p, const struct run_options *o,
+			  struct warren_error *err)
 {
 	const char *argv[10] = { "warren-image", "pull" };
 	AUTO_CLOSE int end = -1;
 	char path[PATH_MAX];
 	size_t n = 2;
-	int fds[2], r = beside_find("warren-image", path, err);
+	int fds[2], r = libexec_find("warren-image", path, err);
 
 	if (r < 0)
 		return r;
@@ -107,7 +109,7 @@ static int start(struct pull *p, const struct run_options *o, struct warren_erro
 		p->words = fds[0];
 		end = fds[1];
 	}
-	r = spawn(p, path, argv, end);
+	r = run_pull_spawn(p, path, argv, end);
 	if (r < 0)
 		return error_errno(err, -r, "start %s", path);
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -128,7 +130,7 @@ static void listen_to(struct pull *p)
 		(void)close(TAKE_FD(p->words));
 }
 
-static void attend(struct pull *p, int signals)
+static void run_pull_attend(struct pull *p, int signals)
 {
 	while (p->pidfd >= 0) {
 		struct pollfd fds[] = { { .fd = p->pidfd, .events = POLLIN },
@@ -154,7 +156,8 @@ static void attend(struct pull *p, int signals)
 		;
 }
 
-static int failed(const struct run_options *o, struct pull *p, struct warren_error *err)
+static int run_pull_failed(const struct run_options *o, struct pull *p,
+			   struct warren_error *err)
 {
 	const char *said = p->said;
 
@@ -178,10 +181,10 @@ static int failed(const struct run_options *o, struct pull *p, struct warren_err
 int run_pull(const struct run_options *o, int signals, struct warren_error *err)
 {
 	struct pull p = { .pidfd = -1, .words = -1 };
-	int r = start(&p, o, err);
+	int r = run_pull_start(&p, o, err);
 
 	if (r == 0)
-		attend(&p, signals);
+		run_pull_attend(&p, signals);
 	if (p.pidfd >= 0)
 		(void)close(p.pidfd);
 	if (p.words >= 0)
@@ -190,5 +193,7 @@ int run_pull(const struct run_options *o, int signals, struct warren_error *err)
 		return r;
 	if (p.signal)
 		return p.signal;
-	return WIFEXITED(p.status) && WEXITSTATUS(p.status) == 0 ? 0 : failed(o, &p, err);
+	return WIFEXITED(p.status) && WEXITSTATUS(p.status) == 0
+		       ? 0
+		       : run_pull_failed(o, &p, err);
 }

@@ -47,14 +47,15 @@ static void put_ms(struct buf *b, uint64_t usec)
 	buf_printf(b, "%" PRIu64 ".%03u ms", usec / 1000, (unsigned)(usec % 1000));
 }
 
-static void say_enforced(const struct warren_sandbox *sb)
+static void run_result_say_enforced(const struct warren_sandbox *sb)
 {
 	size_t n = 0;
 	const struct warren_enforcement *e = warren_enforced(sb, &n);
 
 	for (size_t i = 0; i < n; i++)
-		say("run", "%s %s: %s", e[i].enforced ? "enforced" : "NOT enforced",
-		    e[i].name, e[i].detail);
+		message_say("run", "%s %s: %s",
+			    e[i].enforced ? "enforced" : "NOT enforced", e[i].name,
+			    e[i].detail);
 }
 
 static void say_trace(const struct warren_sandbox *sb)
@@ -68,8 +69,8 @@ static void say_trace(const struct warren_sandbox *sb)
 		uint64_t *last = &before[s[i].lane];
 		uint64_t took = s[i].ns > *last ? s[i].ns - *last : 0;
 
-		say("run", "%8.3f ms +%.3f %s%s", (double)s[i].ns / 1e6,
-		    (double)took / 1e6, lanes[s[i].lane], s[i].name);
+		message_say("run", "%8.3f ms +%.3f %s%s", (double)s[i].ns / 1e6,
+			    (double)took / 1e6, lanes[s[i].lane], s[i].name);
 		*last = s[i].ns;
 	}
 }
@@ -85,16 +86,17 @@ static void say_not_enforced(const struct warren_sandbox *sb)
 		if (!e[i].enforced)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
 	if (names.len)
-		say("run",
-		    "not in force here: %s (--verbose says why, --quiet hides this)",
-		    names.data);
+		message_say(
+			"run",
+			"not in force here: %s (--verbose says why, --quiet hides this)",
+			names.data);
 }
 
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb)
 {
 	if (o->verbose) {
-		say("run", "sandbox %s", warren_id(sb));
-		say_enforced(sb);
+		message_say("run", "sandbox %s", warren_id(sb));
+		run_result_say_enforced(sb);
 		say_trace(sb);
 	} else if (!o->quiet) {
 		say_not_enforced(sb);
@@ -104,16 +106,16 @@ void result_say_sandbox(const struct run_options *o, const struct warren_sandbox
 static void say_timeout(uint64_t ms)
 {
 	if (ms < 1000)
-		say("run", "timed out after %" PRIu64 "ms", ms);
+		message_say("run", "timed out after %" PRIu64 "ms", ms);
 	else if (ms % 1000)
-		say("run", "timed out after %" PRIu64 ".%03us", ms / 1000,
-		    (unsigned)(ms % 1000));
+		message_say("run", "timed out after %" PRIu64 ".%03us", ms / 1000,
+			    (unsigned)(ms % 1000));
 	else
-		say("run", "timed out after %" PRIu64 "s", ms / 1000);
+		message_say("run", "timed out after %" PRIu64 "s", ms / 1000);
 }
 
 /* What is not known is left out. */
-static void put_time(struct buf *b, const char *name, uint64_t usec)
+static void run_result_put_time(struct buf *b, const char *name, uint64_t usec)
 {
 	if (usec == WARREN_UNKNOWN)
 		return;
@@ -138,13 +140,13 @@ static void say_usage(const struct warren_result *res)
 		buf_printf(&b, "exit code %d", res->exit_code);
 	buf_puts(&b, " after ");
 	put_ms(&b, res->wall_usec);
-	put_time(&b, "user", res->user_usec);
-	put_time(&b, "system", res->system_usec);
+	run_result_put_time(&b, "user", res->user_usec);
+	run_result_put_time(&b, "system", res->system_usec);
 	put_kib(&b, "memory", res->max_memory);
 	put_kib(&b, "read", res->read_bytes);
 	put_kib(&b, "written", res->written_bytes);
 	if (!b.failed)
-		say("run", "%s", b.data);
+		message_say("run", "%s", b.data);
 }
 
 void result_say_end(const struct run_options *o, const struct warren_result *res)
@@ -154,8 +156,10 @@ void result_say_end(const struct run_options *o, const struct warren_result *res
 	if (res->timed_out)
 		say_timeout(o->timeout_ms);
 	if (res->oom)
-		say("run", "out of memory: the kernel killed a process (raise the limit: "
-			   "--memory 2g)");
+		message_say(
+			"run",
+			"out of memory: the kernel killed a process (raise the limit: "
+			"--memory 2g)");
 	if (o->verbose)
 		say_usage(res);
 }
@@ -172,8 +176,9 @@ void report_done(struct run_report *r)
 	buf_done(&r->out);
 }
 
-static void put_account(struct json *j, const char *key, uint64_t n,
-			void (*put)(struct json *j, const char *key, uint64_t n))
+static void run_result_put_account(struct json *j, const char *key, uint64_t n,
+				   void (*put)(struct json *j, const char *key,
+					       uint64_t n))
 {
 	if (n == WARREN_UNKNOWN)
 		json_nil(j, key);
@@ -195,11 +200,11 @@ void report_result(struct run_report *r, const char *id, const struct warren_res
 	json_bool(j, "timed_out", res->timed_out);
 	json_bool(j, "oom", res->oom);
 	json_milli(j, "wall_ms", res->wall_usec);
-	put_account(j, "user_ms", res->user_usec, json_milli);
-	put_account(j, "system_ms", res->system_usec, json_milli);
-	put_account(j, "max_memory_bytes", res->max_memory, json_u64);
-	put_account(j, "read_bytes", res->read_bytes, json_u64);
-	put_account(j, "written_bytes", res->written_bytes, json_u64);
+	run_result_put_account(j, "user_ms", res->user_usec, json_milli);
+	run_result_put_account(j, "system_ms", res->system_usec, json_milli);
+	run_result_put_account(j, "max_memory_bytes", res->max_memory, json_u64);
+	run_result_put_account(j, "read_bytes", res->read_bytes, json_u64);
+	run_result_put_account(j, "written_bytes", res->written_bytes, json_u64);
 }
 
 void report_enforced(struct run_report *r, const struct warren_sandbox *sb)
@@ -224,7 +229,7 @@ void report_enforced(struct run_report *r, const struct warren_sandbox *sb)
  * what lies between them is written as strings, and the quotes where two meet
  * give way to the escape of a NUL.
  */
-static void put_bytes(struct json *j, const char *key, const struct buf *b)
+static void run_result_put_bytes(struct json *j, const char *key, const struct buf *b)
 {
 	struct buf *out = j->out;
 	size_t at = 0;
@@ -250,18 +255,19 @@ static void put_bytes(struct json *j, const char *key, const struct buf *b)
 	}
 }
 
-static void report_stream(struct run_report *r, const char *name, const struct pump *p)
+static void report_stream(struct run_report *r, const char *name, const struct splice *p)
 {
 	char key[32];
 
-	put_bytes(&r->json, name, &p->data);
+	run_result_put_bytes(&r->json, name, &p->data);
 	(void)snprintf(key, sizeof(key), "%s_truncated", name);
 	json_bool(&r->json, key, p->lost > 0);
 	(void)snprintf(key, sizeof(key), "%s_lost_bytes", name);
 	json_u64(&r->json, key, p->lost);
 }
 
-void report_output(struct run_report *r, const struct pump *out, const struct pump *err)
+void report_output(struct run_report *r, const struct splice *out,
+		   const struct splice *err)
 {
 	report_stream(r, "stdout", out);
 	report_stream(r, "stderr", err);
@@ -282,6 +288,6 @@ int report_print(struct run_report *r, int status)
 
 	json_close(&r->json, '}');
 	buf_puts(&r->out, "\n");
-	failed = print("run", &r->out);
+	failed = message_print("run", &r->out);
 	return status ? status : failed;
 }

@@ -9,8 +9,8 @@
 #define CLI_RUN_RESULT_H
 
 #include "base/json.h"
-#include "cli/splice.h"
 #include "cli/run_options.h"
+#include "cli/splice.h"
 
 struct run_report {
 	struct buf out;
@@ -32,7 +32,8 @@ void report_done(struct run_report *r);
 /* What is in force follows it, as the array `enforced`. */
 void report_result(struct run_report *r, const char *id, const struct warren_result *res);
 void report_enforced(struct run_report *r, const struct warren_sandbox *sb);
-void report_output(struct run_report *r, const struct pump *out, const struct pump *err);
+void report_output(struct run_report *r, const struct splice *out,
+		   const struct splice *err);
 void report_error(struct run_report *r, const struct warren_error *err, int status);
 /* On stdout, as one line; returns @status, or another one when that failed. */
 int report_print(struct run_report *r, int status);

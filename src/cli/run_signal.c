@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "base/macro.h"
 #include "base/errno_names.h"
+#include "base/macro.h"
 
 static const struct {
 	int sig;

@@ -41,7 +41,7 @@ static void restore_and_die(int sig)
 	(void)raise(sig); /* SA_RESETHAND: this time with the default action */
 }
 
-static void arm(void)
+static void run_tty_arm(void)
 {
 	struct sigaction sa = { .sa_handler = restore_and_die };
 
@@ -63,7 +63,7 @@ int tty_raw(int fd, struct warren_error *err)
 	else if (tcgetattr(fd, &raw) < 0)
 		return error_errno(err, errno, "look at the terminal");
 	saved = raw;
-	arm();
+	run_tty_arm();
 	raw_fd = fd;
 	cfmakeraw(&raw);
 	if (tcsetattr(fd, TCSANOW, &raw) < 0)

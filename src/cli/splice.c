@@ -29,9 +29,9 @@
 /* Rounds of one step: enough to be worth a poll(2), few enough to hear signals. */
 #define ROUNDS 16
 
-static const struct pump idle = PUMP_IDLE;
+static const struct splice idle = PUMP_IDLE;
 
-void pump_init_out(struct pump *p, int from, int to)
+void splice_init_out(struct splice *p, int from, int to)
 {
 	*p = idle;
 	p->state = PUMP_WAIT_IN;
@@ -40,7 +40,7 @@ void pump_init_out(struct pump *p, int from, int to)
 	p->to = to;
 }
 
-void pump_init_in(struct pump *p, int from, int to)
+void splice_init_in(struct splice *p, int from, int to)
 {
 	*p = idle;
 	p->state = PUMP_WAIT_IN;
@@ -49,7 +49,7 @@ void pump_init_in(struct pump *p, int from, int to)
 	p->own_to = true;
 }
 
-void pump_init_capture(struct pump *p, int from, size_t max)
+void splice_init_capture(struct splice *p, int from, size_t max)
 {
 	*p = idle;
 	p->state = PUMP_WAIT_IN;
@@ -59,12 +59,12 @@ void pump_init_capture(struct pump *p, int from, size_t max)
 	p->data = (struct buf)BUF_INIT(max);
 }
 
-void pump_copy(struct pump *p)
+void splice_copy(struct splice *p)
 {
 	p->way = PUMP_COPY;
 }
 
-int pump_fd(const struct pump *p)
+int splice_fd(const struct splice *p)
 {
 	switch (p->state) {
 	case PUMP_WAIT_IN:
@@ -77,12 +77,12 @@ int pump_fd(const struct pump *p)
 	return -1;
 }
 
-short pump_events(const struct pump *p)
+short splice_events(const struct splice *p)
 {
 	return p->state == PUMP_WAIT_OUT ? POLLOUT : POLLIN;
 }
 
-void pump_stop(struct pump *p)
+void splice_stop(struct splice *p)
 {
 	if (p->sink >= 0 && p->sink != p->to)
 		(void)close(p->sink);
@@ -94,16 +94,16 @@ void pump_stop(struct pump *p)
 	p->state = PUMP_DONE;
 }
 
-void pump_done(struct pump *p)
+void splice_done(struct splice *p)
 {
-	pump_stop(p);
+	splice_stop(p);
 	buf_done(&p->data);
 }
 
-static void sink_failed(struct pump *p, int code)
+static void sink_failed(struct splice *p, int code)
 {
 	p->error = code;
-	pump_stop(p);
+	splice_stop(p);
 }
 
 /* The file behind @fd with flags of our own; -1 when that is not possible. */
@@ -115,7 +115,7 @@ static int open_anew(int fd)
 	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static void start_copy(struct pump *p)
+static void start_copy(struct splice *p)
 {
 	struct stat st = { 0 };
 	int flags;
@@ -141,7 +141,7 @@ static void start_copy(struct pump *p)
 	}
 }
 
-static void decide(struct pump *p)
+static void splice_decide(struct splice *p)
 {
 	struct stat st = { 0 };
 
@@ -154,7 +154,7 @@ static void decide(struct pump *p)
 		start_copy(p);
 }
 
-static void step_splice(struct pump *p)
+static void step_splice(struct splice *p)
 {
 	/* Only of a pipe of ours it is certain that asking for more does not wait. */
 	unsigned rounds = p->own_from ? ROUNDS : 1;
@@ -166,7 +166,7 @@ static void step_splice(struct pump *p)
 		if (n > 0) {
 			p->state = PUMP_WAIT_IN;
 		} else if (n == 0) {
-			pump_stop(p);
+			splice_stop(p);
 			return;
 		} else if (errno == EAGAIN) {
 			/* It was not the end that we had waited for: then it is the other. */
@@ -185,7 +185,7 @@ static void step_splice(struct pump *p)
 }
 
 /* Returns false when there is nothing to write: the end, or too early. */
-static bool copy_in(struct pump *p)
+static bool splice_copy_in(struct splice *p)
 {
 	char *room = buf_reserve(&p->data, COPY_SIZE);
 	ssize_t n;
@@ -198,7 +198,7 @@ static bool copy_in(struct pump *p)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n <= 0) { /* EIO: of a terminal whose other side was closed */
-		pump_stop(p);
+		splice_stop(p);
 		return false;
 	}
 	p->data.len = (size_t)n;
@@ -206,7 +206,7 @@ static bool copy_in(struct pump *p)
 	return true;
 }
 
-static ssize_t copy_out(const struct pump *p)
+static ssize_t splice_copy_out(const struct splice *p)
 {
 	const char *data = p->data.data + p->start;
 	size_t n = p->data.len - p->start;
@@ -217,20 +217,20 @@ static ssize_t copy_out(const struct pump *p)
 			 : write(p->sink, data, n);
 }
 
-static void step_copy(struct pump *p)
+static void step_copy(struct splice *p)
 {
 	ssize_t n;
 
 	if (p->sink < 0)
 		start_copy(p);
 	if (p->state == PUMP_WAIT_IN) {
-		if (!copy_in(p))
+		if (!splice_copy_in(p))
 			return;
 		p->state = PUMP_WAIT_OUT;
 		if (p->chunk < COPY_SIZE) /* only poll(2) knows whether it would wait */
 			return;
 	}
-	n = copy_out(p);
+	n = splice_copy_out(p);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
@@ -244,7 +244,7 @@ static void step_copy(struct pump *p)
 	}
 }
 
-void pump_keep(struct pump *p, const void *data, size_t n)
+void splice_keep(struct splice *p, const void *data, size_t n)
 {
 	size_t keep = p->data.max - p->data.len;
 
@@ -259,7 +259,7 @@ void pump_keep(struct pump *p, const void *data, size_t n)
 	p->lost += n - keep;
 }
 
-static void step_capture(struct pump *p)
+static void step_capture(struct splice *p)
 {
 	char piece[COPY_SIZE];
 	ssize_t n = read(p->from, piece, sizeof(piece));
@@ -267,23 +267,23 @@ static void step_capture(struct pump *p)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		pump_stop(p);
+		splice_stop(p);
 		return;
 	}
-	pump_keep(p, piece, (size_t)n);
+	splice_keep(p, piece, (size_t)n);
 }
 
-void pump_step(struct pump *p, short revents)
+void splice_step(struct splice *p, short revents)
 {
 	if (p->state == PUMP_DONE)
 		return;
 	/* The end, and nothing before it: the sink is not even looked at. */
 	if (p->state == PUMP_WAIT_IN && (revents & (POLLIN | POLLHUP)) == POLLHUP) {
-		pump_stop(p);
+		splice_stop(p);
 		return;
 	}
 	if (p->way == PUMP_UNDECIDED)
-		decide(p);
+		splice_decide(p);
 	switch (p->way) {
 	case PUMP_SPLICE:
 		step_splice(p);

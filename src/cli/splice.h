@@ -7,7 +7,7 @@
  * would be on the shell's too). Bytes go by splice(2) where both ends allow it
  * without waiting, else through a buffer.
  *
- * The caller polls pump_fd() for pump_events() and calls pump_step() when
+ * The caller polls splice_fd() for splice_events() and calls splice_step() when
  * something is there.
  */
 #ifndef CLI_SPLICE_H
@@ -17,22 +17,22 @@
 
 #include "base/buf.h"
 
-enum pump_state {
+enum splice_state {
 	PUMP_WAIT_IN,  /* nothing in hand: waits for the source to have something */
 	PUMP_WAIT_OUT, /* the sink was full: waits for it to have room */
 	PUMP_DONE, /* the source is at its end, or an end is broken: nothing is open */
 };
 
-enum pump_way {
+enum splice_way {
 	PUMP_UNDECIDED, /* looks at the sink when there is something for it */
 	PUMP_SPLICE,
 	PUMP_COPY,    /* looks at the sink too, if it did not yet */
 	PUMP_CAPTURE, /* to memory, and no further than its maximum */
 };
 
-struct pump {
-	enum pump_state state;
-	enum pump_way way;
+struct splice {
+	enum splice_state state;
+	enum splice_way way;
 	int from, to;
 	bool own_from, own_to; /* closed at the end */
 	int sink;              /* of a copy: `to`, or the same file opened anew; -1 */
@@ -44,29 +44,29 @@ struct pump {
 	uint64_t lost; /* of a capture: bytes beyond the maximum */
 };
 
-/* Nothing to do: pump_step() is never due. */
+/* Nothing to do: splice_step() is never due. */
 #define PUMP_IDLE                                                     \
 	{                                                             \
 		.state = PUMP_DONE, .from = -1, .to = -1, .sink = -1, \
 	}
 
 /* From a descriptor of ours, which it takes, to one of the caller's. */
-void pump_init_out(struct pump *p, int from, int to);
+void splice_init_out(struct splice *p, int from, int to);
 /* From a descriptor of the caller's to one of ours, which it takes. */
-void pump_init_in(struct pump *p, int from, int to);
+void splice_init_in(struct splice *p, int from, int to);
 /* For the master of a terminal, whose errors splice(2) would not tell from the sink's. */
-void pump_copy(struct pump *p);
+void splice_copy(struct splice *p);
 #define PUMP_CAPTURE_MAX (1U << 20) /* of a stream, in a report */
-/* From a descriptor of ours, which it takes, into p->data. -1: by pump_keep() alone. */
-void pump_init_capture(struct pump *p, int from, size_t max);
+/* From a descriptor of ours, which it takes, into p->data. -1: by splice_keep() alone. */
+void splice_init_capture(struct splice *p, int from, size_t max);
 /* As if it had come from there. */
-void pump_keep(struct pump *p, const void *data, size_t n);
+void splice_keep(struct splice *p, const void *data, size_t n);
 
-int pump_fd(const struct pump *p); /* -1: nothing to wait for */
-short pump_events(const struct pump *p);
-void pump_step(struct pump *p, short revents);
+int splice_fd(const struct splice *p); /* -1: nothing to wait for */
+short splice_events(const struct splice *p);
+void splice_step(struct splice *p, short revents);
 /* Closes what it owns; what was captured stays. */
-void pump_stop(struct pump *p);
-void pump_done(struct pump *p);
+void splice_stop(struct splice *p);
+void splice_done(struct splice *p);
 
 #endif /* CLI_SPLICE_H */

@@ -170,8 +170,8 @@ int value_network(void *field, const char *value, struct warren_error *err)
 	return error_set(err, EINVAL, "'%s' is neither none nor loopback", value);
 }
 
-static int set_count(uint64_t *field, const char *value, uint64_t min, uint64_t max,
-		     struct warren_error *err)
+static int values_set_count(uint64_t *field, const char *value, uint64_t min,
+			    uint64_t max, struct warren_error *err)
 {
 	uint64_t n;
 	int r = parse_u64(value, max, &n, err);
@@ -200,22 +200,22 @@ int value_size(void *field, const char *value, struct warren_error *err)
 
 int value_pids(void *field, const char *value, struct warren_error *err)
 {
-	return set_count(field, value, 1, PIDS_MAX, err);
+	return values_set_count(field, value, 1, PIDS_MAX, err);
 }
 
 int value_nofile(void *field, const char *value, struct warren_error *err)
 {
-	return set_count(field, value, NOFILE_MIN, NOFILE_MAX, err);
+	return values_set_count(field, value, NOFILE_MIN, NOFILE_MAX, err);
 }
 
 int value_number(void *field, const char *value, struct warren_error *err)
 {
-	return set_count(field, value, 0, INT64_MAX, err);
+	return values_set_count(field, value, 0, INT64_MAX, err);
 }
 
 int value_count(void *field, const char *value, struct warren_error *err)
 {
-	return set_count(field, value, 1, INT64_MAX, err);
+	return values_set_count(field, value, 1, INT64_MAX, err);
 }
 
 int value_env(void *field, const char *value, struct warren_error *err)

@@ -180,7 +180,7 @@ static const struct setting *setting_find(const struct config_kind *kind,
 	return NULL;
 }
 
-static void put_list(char *out, size_t size, const char *const *list)
+static void backend_put_list(char *out, size_t size, const char *const *list)
 {
 	out[0] = '\0';
 	for (size_t i = 0; list[i]; i++) {
@@ -190,7 +190,7 @@ static void put_list(char *out, size_t size, const char *const *list)
 	}
 }
 
-static bool among(const char *const *list, const char *word, size_t n)
+static bool backend_among(const char *const *list, const char *word, size_t n)
 {
 	for (; *list; list++)
 		if (strlen(*list) == n && strncmp(*list, word, n) == 0)
@@ -214,7 +214,7 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 	const char *open, *close;
 	char all[160];
 
-	put_list(all, sizeof(all), w->setting->places);
+	backend_put_list(all, sizeof(all), w->setting->places);
 	for (; (open = strchr(word, '{')); word = close) {
 		size_t n = strcspn(open + 1, "}");
 
@@ -223,7 +223,7 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 			continue;
 		}
 		close = open + 1 + n;
-		if (*close != '}' || !among(w->setting->places, open + 1, n))
+		if (*close != '}' || !backend_among(w->setting->places, open + 1, n))
 			return yaml_error(
 				w->y, list, NULL, index, err,
 				"backends.%s.%s: there is no {%.*s} here; there is: %s; "
@@ -237,8 +237,8 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 				"backends.%s.%s: {argv} becomes several words, "
 				"so it is one by itself; {command} can be a part",
 				w->backend, w->setting->name);
-		*has = *has ||
-		       (w->setting->needs && among(w->setting->needs, open + 1, n));
+		*has = *has || (w->setting->needs &&
+				backend_among(w->setting->needs, open + 1, n));
 	}
 	return 0;
 }
@@ -267,7 +267,7 @@ static int check_argv(const struct where *w, const json_t *list, struct warren_e
 	}
 	if (r < 0 || has)
 		return r;
-	put_list(all, sizeof(all), w->setting->needs);
+	backend_put_list(all, sizeof(all), w->setting->needs);
 	return yaml_error(w->y, w->in, w->setting->name, 0, err,
 			  "backends.%s.%s: it does not say where the %s goes: one of its "
 			  "words must have one of these in braces: %s",
@@ -302,9 +302,9 @@ static int check_setting(const struct where *w, const json_t *value,
 		return yaml_error(w->y, w->in, s->name, 0, err,
 				  "backends.%s.%s: '%.100s' is not an absolute path",
 				  w->backend, s->name, text);
-	if (s->type != SETTING_CHOICE || among(s->choices, text, strlen(text)))
+	if (s->type != SETTING_CHOICE || backend_among(s->choices, text, strlen(text)))
 		return 0;
-	put_list(all, sizeof(all), s->choices);
+	backend_put_list(all, sizeof(all), s->choices);
 	return yaml_error(w->y, w->in, s->name, 0, err,
 			  "backends.%s.%s: '%.60s' is none of %s", w->backend, s->name,
 			  text, all);
@@ -372,8 +372,8 @@ static char *settings_text(const char *name, const struct config_kind *kind,
 	return text;
 }
 
-static int add(struct config *c, const char *name, const struct config_kind *kind,
-	       const json_t *in, struct warren_error *err)
+static int backend_add(struct config *c, const char *name, const struct config_kind *kind,
+		       const json_t *in, struct warren_error *err)
 {
 	const char *tier = json_string_value(json_object_get(in, "tier"));
 	struct config_backend *b, *grown;
@@ -461,7 +461,7 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 		if (r == 0 && json_is_object(value))
 			r = check_settings(y, value, name, kind, err);
 		if (r == 0)
-			r = add(c, name, kind, value, err);
+			r = backend_add(c, name, kind, value, err);
 		if (r < 0)
 			break;
 	}
@@ -488,7 +488,7 @@ int config_add_backends(struct config *c, struct warren_error *err)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++)
 		if (kinds[i].offered && !config_backend(c, kinds[i].name))
-			r = add(c, kinds[i].name, &kinds[i], NULL, err);
+			r = backend_add(c, kinds[i].name, &kinds[i], NULL, err);
 	for (size_t i = 0; i < c->n_backends; i++) {
 		struct config_backend b = c->backends[i];
 
@@ -537,7 +537,7 @@ int check_tenant_tier(const char *text, struct warren_error *err)
 	const char *colon = strrchr(text, ':');
 	char all[160];
 
-	put_list(all, sizeof(all), tier_names);
+	backend_put_list(all, sizeof(all), tier_names);
 	if (!colon || colon == text)
 		return error_set(err, EINVAL, "'%.100s' is not TENANT:TIER", text);
 	if (tier_parse(colon + 1) < 0)
@@ -573,7 +573,7 @@ enum tier config_min_tier(const struct config *c, const char *tenant)
 }
 
 /* The default one if its wall will do, else the weakest that does. */
-static const struct config_backend *choose(const struct config *c, enum tier tier)
+static const struct config_backend *backend_choose(const struct config *c, enum tier tier)
 {
 	const struct config_backend *best = config_backend(c, c->backend);
 
@@ -598,7 +598,7 @@ int config_place(const struct config *c, const char *tenant, const char *name,
 
 	tier = tier > min ? tier : min;
 	put_backends(c, all, sizeof(all));
-	b = name ? config_backend(c, name) : choose(c, tier);
+	b = name ? config_backend(c, name) : backend_choose(c, tier);
 	if (!b && name)
 		return error_set(err, ENODEV,
 				 "there is no backend '%.60s' here; there is: %s", name,
@@ -658,11 +658,11 @@ static void manual_setting(const struct setting *s, struct buf *out)
 
 	buf_printf(out, ".It Cm %s : Ar %s\n%s.\n", s->name, forms[s->type], s->help);
 	if (s->choices) {
-		put_list(all, sizeof(all), s->choices);
+		backend_put_list(all, sizeof(all), s->choices);
 		buf_printf(out, "One of %s.\n", all);
 	}
 	if (s->places) {
-		put_list(all, sizeof(all), s->places);
+		backend_put_list(all, sizeof(all), s->places);
 		buf_printf(out, "In braces there may be: %s.\n", all);
 	}
 	if (s->example)

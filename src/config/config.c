@@ -123,8 +123,8 @@ void config_number_word(enum config_type type, uint64_t n, char out[32])
 	(void)snprintf(out, 32, "%" PRIu64, type == TYPE_CPUS ? n / 1000 : n);
 }
 
-static int set_number(uint64_t *field, const struct config_key *key, const char *word,
-		      struct warren_error *err)
+static int config_set_number(uint64_t *field, const struct config_key *key,
+			     const char *word, struct warren_error *err)
 {
 	char bound[32];
 	uint64_t n;
@@ -149,8 +149,8 @@ static int set_number(uint64_t *field, const struct config_key *key, const char 
 	return 0;
 }
 
-static int set_text(char **field, const struct config_key *key, const char *word,
-		    struct warren_error *err)
+static int config_set_text(char **field, const struct config_key *key, const char *word,
+			   struct warren_error *err)
 {
 	char *copy;
 
@@ -185,7 +185,7 @@ static int add_item(struct config_list *list, const struct config_key *key,
 		return error_errno(err, ENOMEM, "read the configuration");
 	list->items = grown;
 	grown[list->n] = NULL;
-	r = set_text(&grown[list->n], key, word, err);
+	r = config_set_text(&grown[list->n], key, word, err);
 	if (r == 0)
 		list->n++;
 	return r;
@@ -203,7 +203,7 @@ int config_set(struct config *c, const struct config_key *key, const char *word,
 		return set_choice(field, key, word, err);
 	case TYPE_TEXT:
 	case TYPE_PATH:
-		return set_text(field, key, word, err);
+		return config_set_text(field, key, word, err);
 	case TYPE_LIST:
 		return add_item(field, key, word, err);
 	case TYPE_NUMBER:
@@ -213,7 +213,7 @@ int config_set(struct config *c, const struct config_key *key, const char *word,
 	case TYPE_MAX:
 		break;
 	}
-	return set_number(field, key, word, err);
+	return config_set_number(field, key, word, err);
 }
 
 void config_word(const struct config *c, const struct config_key *key, size_t index,
@@ -248,7 +248,7 @@ static bool was_given(const struct config *c, const struct config_key *key)
 }
 
 /* Where they are for whoever is not root, and for who says so: as the library has it. */
-static int own_dir(const char *name, char **ret, struct warren_error *err)
+static int config_own_dir(const char *name, char **ret, struct warren_error *err)
 {
 	const char *state = getenv("WARREN_STATE");
 
@@ -271,7 +271,7 @@ static int default_word(const struct config *c, const struct config_key *key, ch
 	int n;
 
 	if ((geteuid() != 0 && (state || run)) || (state && getenv("WARREN_STATE")))
-		return own_dir(key->name, ret, err);
+		return config_own_dir(key->name, ret, err);
 	if (at)
 		n = asprintf(ret, "%.*s%s%s", (int)(at - key->value), key->value,
 			     c->run_dir, at + strlen(hole));
@@ -375,7 +375,7 @@ static int check_shared(struct config *c, struct warren_error *err)
 }
 
 /* Of other paths an empty one is none. */
-static int check_dirs(const struct config *c, struct warren_error *err)
+static int config_check_dirs(const struct config *c, struct warren_error *err)
 {
 	if (!c->state_dir[0] || !c->run_dir[0])
 		return error_set(err, EINVAL, "%s is empty (example: %s)",
@@ -395,7 +395,7 @@ int config_finish(struct config *c, struct warren_error *err)
 	if (r == 0 && geteuid() != 0 && !was_given(c, user))
 		c->user[0] = '\0';
 	if (r == 0)
-		r = check_dirs(c, err);
+		r = config_check_dirs(c, err);
 	if (r == 0)
 		r = check_listeners(c, err);
 	if (r == 0)

@@ -33,8 +33,8 @@ static bool is_loopback6(const struct in6_addr *a)
 }
 
 /* "HOST:PORT" with HOST a number, in brackets where it has colons, or "localhost". */
-static int parse_address(const char *text, struct config_listener *l,
-			 struct warren_error *err)
+static int listen_parse_address(const char *text, struct config_listener *l,
+				struct warren_error *err)
 {
 	const char *colon = strrchr(text, ':');
 	char host[HOST_MAX + 1];
@@ -95,7 +95,7 @@ int config_listener(const char *text, struct config_listener *ret,
 		if (strncmp(text, transports[i].prefix, n) != 0)
 			continue;
 		r = l.transport == CONFIG_UNIX ? parse_socket(text + n, &l, err)
-					       : parse_address(text + n, &l, err);
+					       : listen_parse_address(text + n, &l, err);
 		if (r == 0)
 			*ret = l;
 		return r;

@@ -29,7 +29,7 @@ static bool is_section(const char *name)
 }
 
 /* The nearest of the words that could stand in section @section. */
-static const char *nearest(const char *section, const char *name)
+static const char *read_nearest(const char *section, const char *name)
 {
 	struct suggestion s = { .word = name };
 	size_t len = strlen(section);
@@ -51,7 +51,7 @@ static const char *nearest(const char *section, const char *name)
 static int unknown_key(const struct reader *rd, const json_t *in, const char *section,
 		       const char *name, struct warren_error *err)
 {
-	const char *near = nearest(section, name);
+	const char *near = read_nearest(section, name);
 
 	if (!near)
 		return yaml_error(rd->y, in, name, 0, err,

@@ -19,7 +19,7 @@
 
 #define NAME_MAX_LEN 63
 
-static bool good_name(const char *s)
+static bool template_good_name(const char *s)
 {
 	size_t n = strlen(s);
 
@@ -41,7 +41,7 @@ int config_read_templates(struct config *c, const struct yaml *y, const json_t *
 			"templates: this is not a mapping of names to templates");
 	json_object_foreach(all, name, value)
 	{
-		if (!good_name(name))
+		if (!template_good_name(name))
 			return yaml_error(
 				y, all, name, 0, err,
 				"templates: '%.70s' is not a name: 1 to 63 small "

@@ -23,7 +23,7 @@ static const struct config_key *next_of(const char *section, const struct config
 }
 
 /* What it is, and what may stand there, in sentences. */
-static void describe(const struct config_key *key, struct buf *out)
+static void write_describe(const struct config_key *key, struct buf *out)
 {
 	char min[32], max[32];
 
@@ -58,7 +58,7 @@ static void put_default(const struct config_key *key, struct buf *out)
 }
 
 /* @text in lines of at most EXAMPLE_COLUMNS that begin with @lead. */
-static void wrap(struct buf *out, const char *lead, const char *text)
+static void write_wrap(struct buf *out, const char *lead, const char *text)
 {
 	size_t room = EXAMPLE_COLUMNS - strlen(lead);
 
@@ -81,7 +81,8 @@ static void wrap(struct buf *out, const char *lead, const char *text)
 /* ----------------------------------------------------------------- example */
 
 /* A word as YAML has it: in quotes where it would be something else without. */
-static void put_word(struct buf *out, const struct config_key *key, const char *word)
+static void write_put_word(struct buf *out, const struct config_key *key,
+			   const char *word)
 {
 	bool quoted = (key->type == TYPE_TEXT || key->type == TYPE_PATH ||
 		       key->type == TYPE_LIST) &&
@@ -107,20 +108,20 @@ static void example_key(const struct config_key *key, struct buf *out)
 	size_t section;
 	const char *leaf = config_leaf(key, &section);
 
-	describe(key, &text);
+	write_describe(key, &text);
 	if (key->value[0])
 		put_default(key, &value);
 	else
 		buf_puts(&value, key->example);
 	if (!key->value[0])
 		buf_puts(&text, " Empty by default; this is an example:");
-	wrap(out, section ? "  # " : "# ", text.data ? text.data : "");
+	write_wrap(out, section ? "  # " : "# ", text.data ? text.data : "");
 	buf_printf(out, "%s#%s:", section ? "  " : "", leaf);
 	if (key->type == TYPE_LIST)
 		buf_printf(out, "\n%s#  - ", section ? "  " : "");
 	else
 		buf_puts(out, " ");
-	put_word(out, key, value.data ? value.data : "");
+	write_put_word(out, key, value.data ? value.data : "");
 	buf_puts(out, "\n");
 }
 
@@ -185,7 +186,7 @@ static void manual_key(const struct config_key *key, struct buf *out)
 	config_flag_name(key, flag);
 	buf_printf(out, ".It Cm %s , Fl -%s Ar %s\n", key->name, flag,
 		   config_type_name(key->type));
-	describe(key, &text);
+	write_describe(key, &text);
 	manual_text(out, text.data ? text.data : "");
 	buf_puts(out, key->value[0] ? "\nThe default is\n.Ql "
 				    : "\nEmpty by default; an example is\n.Ql ");
@@ -280,7 +281,7 @@ void config_help(struct buf *out)
 			buf_puts(out, key->value[0] ? " (" : "");
 			put_default(key, out);
 			buf_puts(out, key->value[0] ? ")\n" : "\n");
-			wrap(out, "        ", key->help);
+			write_wrap(out, "        ", key->help);
 		}
 	}
 }
@@ -302,7 +303,7 @@ static void show_key(const struct config *c, const struct config_key *key,
 		if (key->type == TYPE_LIST)
 			buf_printf(out, "\n%s  -", section ? "  " : "");
 		buf_puts(out, " ");
-		put_word(out, key, word.data ? word.data : "");
+		write_put_word(out, key, word.data ? word.data : "");
 	}
 	buf_puts(out, "\n");
 }

@@ -50,8 +50,8 @@ struct builder {
 	bool ended;
 };
 
-static int complain(const struct yaml *y, unsigned line, struct warren_error *err,
-		    const char *what)
+static int yaml_complain(const struct yaml *y, unsigned line, struct warren_error *err,
+			 const char *what)
 {
 	return error_set(err, EINVAL, "%s:%u: %s", y->name, line, what);
 }
@@ -124,14 +124,14 @@ static json_t *plain_value(const char *s)
 
 /* ------------------------------------------------------------ the structure */
 
-static int remember(struct yaml *y, const json_t *parent, unsigned line,
-		    struct warren_error *err)
+static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
+			 struct warren_error *err)
 {
 	size_t index = json_is_array(parent) ? json_array_size(parent)
 					     : json_object_size(parent);
 
 	if (y->n_places == VALUES_MAX)
-		return complain(y, line, err, "there is too much in this file");
+		return yaml_complain(y, line, err, "there is too much in this file");
 	if (y->n_places == y->room) {
 		size_t room = y->room ? y->room * 2 : 64;
 		struct place *grown = realloc(y->places, room * sizeof(*grown));
@@ -166,7 +166,7 @@ static int place_value(struct builder *b, json_t *value, unsigned line,
 		free(in->key);
 		in->key = NULL;
 	}
-	return r < 0 ? no_memory(err) : remember(b->y, in->value, line, err);
+	return r < 0 ? no_memory(err) : yaml_remember(b->y, in->value, line, err);
 }
 
 static int take_key(struct builder *b, const yaml_event_t *e, unsigned line,
@@ -176,7 +176,7 @@ static int take_key(struct builder *b, const yaml_event_t *e, unsigned line,
 	const char *key = (const char *)e->data.scalar.value;
 
 	if (strcmp(key, "<<") == 0)
-		return complain(b->y, line, err, "merging ('<<') is not supported");
+		return yaml_complain(b->y, line, err, "merging ('<<') is not supported");
 	if (json_object_get(in->value, key))
 		return error_set(err, EINVAL, "%s:%u: '%.*s' is there twice", b->y->name,
 				 line, QUOTE_MAX, key);
@@ -200,9 +200,11 @@ static int on_scalar(struct builder *b, const yaml_event_t *e, unsigned line,
 	json_t *value;
 
 	if (e->data.scalar.anchor || e->data.scalar.tag)
-		return complain(b->y, line, err, "anchors and tags are not supported");
+		return yaml_complain(b->y, line, err,
+				     "anchors and tags are not supported");
 	if (memchr(text, '\0', e->data.scalar.length))
-		return complain(b->y, line, err, "a text must not have a NUL character");
+		return yaml_complain(b->y, line, err,
+				     "a text must not have a NUL character");
 	if (wants_key(b))
 		return take_key(b, e, line, err);
 	if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
@@ -214,8 +216,8 @@ static int on_scalar(struct builder *b, const yaml_event_t *e, unsigned line,
 	return place_value(b, value, line, err);
 }
 
-static int on_open(struct builder *b, json_t *value, const yaml_char_t *anchor,
-		   const yaml_char_t *tag, unsigned line, struct warren_error *err)
+static int yaml_on_open(struct builder *b, json_t *value, const yaml_char_t *anchor,
+			const yaml_char_t *tag, unsigned line, struct warren_error *err)
 {
 	const char *why = NULL;
 	int r;
@@ -228,7 +230,7 @@ static int on_open(struct builder *b, json_t *value, const yaml_char_t *anchor,
 		why = "this is nested too deeply";
 	if (why) {
 		json_decref(value);
-		return complain(b->y, line, err, why);
+		return yaml_complain(b->y, line, err, why);
 	}
 	r = place_value(b, value, line, err);
 	if (r == 0)
@@ -236,7 +238,8 @@ static int on_open(struct builder *b, json_t *value, const yaml_char_t *anchor,
 	return r;
 }
 
-static int on_event(struct builder *b, const yaml_event_t *e, struct warren_error *err)
+static int yaml_on_event(struct builder *b, const yaml_event_t *e,
+			 struct warren_error *err)
 {
 	unsigned line = (unsigned)e->start_mark.line + 1;
 
@@ -249,25 +252,25 @@ static int on_event(struct builder *b, const yaml_event_t *e, struct warren_erro
 		b->ended = true;
 		return 0;
 	case YAML_DOCUMENT_START_EVENT:
-		return ++b->documents == 1
-			       ? 0
-			       : complain(b->y, line, err, "a second document begins");
+		return ++b->documents == 1 ? 0
+					   : yaml_complain(b->y, line, err,
+							   "a second document begins");
 	case YAML_ALIAS_EVENT:
-		return complain(b->y, line, err, "aliases are not supported");
+		return yaml_complain(b->y, line, err, "aliases are not supported");
 	case YAML_SCALAR_EVENT:
 		return on_scalar(b, e, line, err);
 	case YAML_MAPPING_START_EVENT:
-		return on_open(b, json_object(), e->data.mapping_start.anchor,
-			       e->data.mapping_start.tag, line, err);
+		return yaml_on_open(b, json_object(), e->data.mapping_start.anchor,
+				    e->data.mapping_start.tag, line, err);
 	case YAML_SEQUENCE_START_EVENT:
-		return on_open(b, json_array(), e->data.sequence_start.anchor,
-			       e->data.sequence_start.tag, line, err);
+		return yaml_on_open(b, json_array(), e->data.sequence_start.anchor,
+				    e->data.sequence_start.tag, line, err);
 	case YAML_MAPPING_END_EVENT:
 	case YAML_SEQUENCE_END_EVENT:
 		b->depth--;
 		return 0;
 	}
-	return complain(b->y, line, err, "this is not understood");
+	return yaml_complain(b->y, line, err, "this is not understood");
 }
 
 /* What libyaml has against the text. */
@@ -280,15 +283,15 @@ static int parser_error(const struct yaml *y, const yaml_parser_t *p,
 		return error_set(err, EINVAL, "%s: %s", y->name, p->problem);
 	/* Most often it is a tab, which cannot be seen. */
 	if (p->problem && strstr(p->problem, "cannot start any token"))
-		return complain(y, p->problem_mark.line + 1, err,
-				"a tab, or one of @ ` %, where a word should begin: "
-				"indent by spaces, and quote what begins so");
+		return yaml_complain(y, p->problem_mark.line + 1, err,
+				     "a tab, or one of @ ` %, where a word should begin: "
+				     "indent by spaces, and quote what begins so");
 	return error_set(err, EINVAL, "%s:%zu: %s%s%s", y->name, p->problem_mark.line + 1,
 			 p->problem ? p->problem : "error", p->context ? " " : "",
 			 p->context ? p->context : "");
 }
 
-static int build(struct builder *b, yaml_parser_t *p, struct warren_error *err)
+static int yaml_build(struct builder *b, yaml_parser_t *p, struct warren_error *err)
 {
 	int r = 0;
 
@@ -297,14 +300,14 @@ static int build(struct builder *b, yaml_parser_t *p, struct warren_error *err)
 
 		if (!yaml_parser_parse(p, &e))
 			return parser_error(b->y, p, err);
-		r = on_event(b, &e, err);
+		r = yaml_on_event(b, &e, err);
 		yaml_event_delete(&e);
 	}
 	return r;
 }
 
 /* The top: a mapping, or nothing at all. */
-static int settle(struct yaml *y, struct warren_error *err)
+static int yaml_settle(struct yaml *y, struct warren_error *err)
 {
 	if (json_is_null(y->root)) {
 		json_decref(y->root);
@@ -314,8 +317,9 @@ static int settle(struct yaml *y, struct warren_error *err)
 		y->root = json_object();
 	if (!y->root)
 		return no_memory(err);
-	return json_is_object(y->root) ? 0
-				       : complain(y, 1, err, "this is not 'key: value'");
+	return json_is_object(y->root)
+		       ? 0
+		       : yaml_complain(y, 1, err, "this is not 'key: value'");
 }
 
 int yaml_load(const char *name, const char *text, size_t size, struct yaml **ret,
@@ -335,12 +339,12 @@ int yaml_load(const char *name, const char *text, size_t size, struct yaml **ret
 		return no_memory(err);
 	yaml_parser_set_encoding(&p, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&p, (const unsigned char *)text, size);
-	r = build(&b, &p, err);
+	r = yaml_build(&b, &p, err);
 	yaml_parser_delete(&p);
 	for (size_t i = 0; i < b.depth; i++)
 		free(b.stack[i].key);
 	if (r == 0)
-		r = settle(y, err);
+		r = yaml_settle(y, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(y);

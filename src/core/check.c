@@ -105,7 +105,7 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
  * Whatever the backend makes of it (a word for a tool, a part of a URL): it is the machine's own
  * (`host`), a directory, or a name as registries have them, which never looks like an option.
  */
-static int check_image(const char *image, struct warren_error *err)
+static int core_check_image(const char *image, struct warren_error *err)
 {
 	struct ref ignored;
 	int r = 0;
@@ -120,7 +120,7 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	int r = check_env(spec->env, err);
 
 	if (r == 0 && spec->image)
-		r = check_image(spec->image, err);
+		r = core_check_image(spec->image, err);
 	if (r == 0 && spec->hostname)
 		r = check_hostname(spec->hostname, err);
 	if (r == 0 && spec->user)
@@ -137,7 +137,8 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	return r < 0 ? r : check_mounts(spec, err);
 }
 
-static int check_control(const struct warren_exec_spec *spec, struct warren_error *err)
+static int core_check_control(const struct warren_exec_spec *spec,
+			      struct warren_error *err)
 {
 	const uint8_t at[] = { spec->result_at, spec->poke_at, spec->command_at };
 
@@ -169,7 +170,7 @@ static int check_streams(const struct warren_exec_spec *spec, struct warren_erro
 		return error_set(err, EINVAL, "there is no journal to hold");
 	if (spec->journal_fd < 0 || spec->command_fd < 0)
 		return error_set(err, EINVAL, "a file is given as a descriptor above 0");
-	return check_control(spec, err);
+	return core_check_control(spec, err);
 }
 
 int check_exec_spec(const struct warren_exec_spec *spec, struct warren_error *err)

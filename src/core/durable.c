@@ -34,8 +34,8 @@ static int take_handle(struct warren *w, const char *id, bool ask,
 	sb = calloc(1, sizeof(*sb));
 	if (!sb)
 		return error_errno(err, ENOMEM, "adopt '%s'", id);
-	r = ask || !w->ops->find ? w->ops->adopt(w->state, id, &sb->box, err)
-				 : w->ops->find(w->state, id, &sb->box, err);
+	r = ask || !w->ops->find ? w->ops->adopt(w->state, id, &sb->sandbox, err)
+				 : w->ops->find(w->state, id, &sb->sandbox, err);
 	if (r < 0) {
 		free(sb);
 		return error_wrap(err, "adopt '%s'", id);
@@ -59,7 +59,7 @@ int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sa
 
 bool warren_kills_apart(const struct warren_sandbox *sb)
 {
-	return sb->box->kills_apart;
+	return sb->sandbox->kills_apart;
 }
 
 struct warren_sandbox *warren_release(struct warren_sandbox *sb)
@@ -69,13 +69,13 @@ struct warren_sandbox *warren_release(struct warren_sandbox *sb)
 
 	if (!sb)
 		return NULL;
-	if (!sb->box->durable) {
+	if (!sb->sandbox->durable) {
 		(void)warren_destroy(sb, &ignored);
 		return NULL;
 	}
 	w = sb->engine;
 	sandbox_unlink(sb);
-	w->ops->release(w->state, sb->box);
+	w->ops->release(w->state, sb->sandbox);
 	free(sb);
 	return NULL;
 }
@@ -88,8 +88,8 @@ int warren_update(struct warren_sandbox *sb, const struct warren_limits *limits,
 
 	if (!ops->update)
 		return not_supported(sb, "changing limits", err);
-	r = ops->update(sb->engine->state, sb->box, limits, err);
-	return r < 0 ? error_wrap(err, "change the limits of '%s'", sb->box->id) : 0;
+	r = ops->update(sb->engine->state, sb->sandbox, limits, err);
+	return r < 0 ? error_wrap(err, "change the limits of '%s'", sb->sandbox->id) : 0;
 }
 
 int warren_connection(struct warren_sandbox *sb, int *ret_fd, struct warren_error *err)
@@ -99,8 +99,8 @@ int warren_connection(struct warren_sandbox *sb, int *ret_fd, struct warren_erro
 
 	if (!ops->connection)
 		return not_supported(sb, "handing out connections", err);
-	r = ops->connection(sb->engine->state, sb->box, ret_fd, err);
-	return r < 0 ? error_wrap(err, "connect to '%s'", sb->box->id) : 0;
+	r = ops->connection(sb->engine->state, sb->sandbox, ret_fd, err);
+	return r < 0 ? error_wrap(err, "connect to '%s'", sb->sandbox->id) : 0;
 }
 
 int warren_describe(struct warren_sandbox *sb, char **ret_text, size_t *ret_size,
@@ -112,12 +112,12 @@ int warren_describe(struct warren_sandbox *sb, char **ret_text, size_t *ret_size
 
 	if (!ops->describe)
 		return not_supported(sb, "describing a sandbox", err);
-	r = ops->describe(sb->engine->state, sb->box, &text);
+	r = ops->describe(sb->engine->state, sb->sandbox, &text);
 	if (r == 0 && text.failed)
 		r = -ENOMEM;
 	if (r < 0) {
 		buf_done(&text);
-		return error_errno(err, -r, "describe '%s'", sb->box->id);
+		return error_errno(err, -r, "describe '%s'", sb->sandbox->id);
 	}
 	*ret_text = text.data;
 	*ret_size = text.len;
@@ -143,8 +143,8 @@ int warren_exec_attach(struct warren_sandbox *sb, uint32_t number, int journal_f
 	ex = calloc(1, sizeof(*ex));
 	if (!ex)
 		return error_errno(err, ENOMEM, "find exec %u", number);
-	r = ops->exec_attach(sb->engine->state, sb->box, number, journal_fd, &ex->exec,
-			     err);
+	r = ops->exec_attach(sb->engine->state, sb->sandbox, number, journal_fd,
+			     &ex->exec, err);
 	if (r < 0) {
 		free(ex);
 		return r;

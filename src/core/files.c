@@ -28,8 +28,8 @@ int warren_file_open(struct warren_sandbox *sb, const char *path, int flags, mod
 		return r;
 	if (!ops->file_open)
 		return not_supported(sb, "handing out descriptors of files", err);
-	return ops->file_open(sb->engine->state, sb->box, path, flags, mode, user, ret_fd,
-			      err);
+	return ops->file_open(sb->engine->state, sb->sandbox, path, flags, mode, user,
+			      ret_fd, err);
 }
 
 int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
@@ -41,11 +41,12 @@ int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 		return error_set(err, EINVAL, "there is no port 0");
 	if (!ops->connect)
 		return not_supported(sb, "connecting to ports", err);
-	return ops->connect(sb->engine->state, sb->box, port, ret_fd, err);
+	return ops->connect(sb->engine->state, sb->sandbox, port, ret_fd, err);
 }
 
 /* All of @fd into @out, at most its maximum. */
-static int slurp(int fd, const char *path, struct buf *out, struct warren_error *err)
+static int files_slurp(int fd, const char *path, struct buf *out,
+		       struct warren_error *err)
 {
 	for (;;) {
 		size_t room = out->max - out->len;
@@ -74,8 +75,8 @@ static int slurp(int fd, const char *path, struct buf *out, struct warren_error 
 }
 
 /* Wait for a helper command; its complaint, if it had one, becomes the error. */
-static int finish(struct warren_exec *ex, const char *what, const char *path,
-		  struct warren_error *err)
+static int files_finish(struct warren_exec *ex, const char *what, const char *path,
+			struct warren_error *err)
 {
 	struct warren_result res;
 	char said[200];
@@ -104,11 +105,11 @@ static int read_over_exec(struct warren_sandbox *sb, const char *path, struct bu
 
 	if (r < 0)
 		return error_wrap(err, "read '%s'", path);
-	r = slurp(warren_exec_fd(ex, 1), path, out, err);
+	r = files_slurp(warren_exec_fd(ex, 1), path, out, err);
 	(void)close(
 		warren_exec_take_fd(ex, 1)); /* a reader of a part ends it by SIGPIPE */
 	if (r == 0)
-		r = finish(ex, "read", path, err);
+		r = files_finish(ex, "read", path, err);
 	else
 		(void)warren_exec_signal(ex, 9, &(struct warren_error)WARREN_ERROR_INIT);
 	ex = warren_exec_free(ex);
@@ -132,13 +133,13 @@ static int write_over_exec(struct warren_sandbox *sb, const char *path, const vo
 	r = warren_exec(sb, &spec, &ex, err);
 	if (r < 0)
 		return error_wrap(err, "write '%s'", path);
-	/* A helper that ended early is heard in finish(). SIGPIPE is the caller's to ignore. */
+	/* A helper that ended early is heard in files_finish(). SIGPIPE is the caller's to ignore. */
 	r = fd_write_all(warren_exec_fd(ex, 0), data, size);
 	(void)close(warren_exec_take_fd(ex, 0));
 	if (r < 0 && r != -EPIPE)
 		r = error_errno(err, -r, "write '%s'", path);
 	else
-		r = finish(ex, "write", path, err);
+		r = files_finish(ex, "write", path, err);
 	ex = warren_exec_free(ex);
 	return r;
 }
@@ -157,7 +158,7 @@ static int read_by_fd(struct warren_sandbox *sb, const char *path, struct buf *o
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, S_ISDIR(st.st_mode) ? EISDIR : EINVAL,
 				 "read '%s': it is not a regular file", path);
-	return slurp(fd, path, out, err);
+	return files_slurp(fd, path, out, err);
 }
 
 int warren_file_read(struct warren_sandbox *sb, const char *path, size_t max,
@@ -206,7 +207,7 @@ int warren_file_write(struct warren_sandbox *sb, const char *path, const void *d
 		return error_errno(err, -r, "write '%s'", path);
 	(void)close(TAKE_FD(fd));
 	return sb->engine->ops->file_settle
-		       ? sb->engine->ops->file_settle(sb->engine->state, sb->box, path,
-						      err)
+		       ? sb->engine->ops->file_settle(sb->engine->state, sb->sandbox,
+						      path, err)
 		       : 0;
 }

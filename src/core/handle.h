@@ -18,7 +18,7 @@ struct warren {
 
 struct warren_sandbox {
 	struct warren *engine;
-	struct backend_box *box;
+	struct backend_sandbox *sandbox;
 	struct warren_sandbox *prev, *next;
 	struct warren_exec *execs;
 };

@@ -47,7 +47,7 @@ struct warren *warren_close(struct warren *w)
 	if (!w)
 		return NULL;
 	while (w->sandboxes) {
-		if (w->sandboxes->box->durable)
+		if (w->sandboxes->sandbox->durable)
 			(void)warren_release(w->sandboxes);
 		else
 			(void)warren_destroy(w->sandboxes, &ignored);
@@ -171,7 +171,7 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 		    ? error_set(err, EOPNOTSUPP,
 				"durable sandboxes are not supported by backend '%s'",
 				w->ops->name)
-		    : w->ops->create(w->state, spec, &sb->box, err);
+		    : w->ops->create(w->state, spec, &sb->sandbox, err);
 	if (r < 0) {
 		free(sb);
 		return error_wrap(err, "create a sandbox");
@@ -190,30 +190,30 @@ int warren_destroy(struct warren_sandbox *sb, struct warren_error *err)
 		return 0;
 	w = sb->engine;
 	sandbox_unlink(sb);
-	r = w->ops->destroy(w->state, sb->box, err);
+	r = w->ops->destroy(w->state, sb->sandbox, err);
 	free(sb);
 	return r < 0 ? error_wrap(err, "destroy a sandbox") : 0;
 }
 
 const char *warren_id(const struct warren_sandbox *sb)
 {
-	return sb->box->id;
+	return sb->sandbox->id;
 }
 
 const struct warren_enforcement *warren_enforced(const struct warren_sandbox *sb,
 						 size_t *ret_n)
 {
-	*ret_n = sb->box->n_enforced;
-	return sb->box->enforced;
+	*ret_n = sb->sandbox->n_enforced;
+	return sb->sandbox->enforced;
 }
 
 const struct warren_step *warren_trace(const struct warren_sandbox *sb, size_t *ret_n)
 {
-	*ret_n = sb->box->n_steps;
-	return sb->box->steps;
+	*ret_n = sb->sandbox->n_steps;
+	return sb->sandbox->steps;
 }
 
-static size_t count(const char *const *list)
+static size_t warren_count(const char *const *list)
 {
 	size_t n = 0;
 
@@ -227,8 +227,9 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 		   struct warren_error *err)
 {
 	const char *const own[] = { entrypoint, NULL };
-	const char *const *first = (const char *const *)sb->box->entrypoint;
-	const char *const *rest = count(args) ? args : (const char *const *)sb->box->cmd;
+	const char *const *first = (const char *const *)sb->sandbox->entrypoint;
+	const char *const *rest =
+		warren_count(args) ? args : (const char *const *)sb->sandbox->cmd;
 	const char **argv;
 	size_t n = 0;
 
@@ -236,10 +237,10 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 		first = entrypoint[0] ? own : NULL;
 		rest = args;
 	}
-	if (count(first) + count(rest) == 0)
+	if (warren_count(first) + warren_count(rest) == 0)
 		return error_set(err, EINVAL,
 				 "no command was given, and the image has none");
-	argv = calloc(count(first) + count(rest) + 1, sizeof(*argv));
+	argv = calloc(warren_count(first) + warren_count(rest) + 1, sizeof(*argv));
 	if (!argv)
 		return error_errno(err, ENOMEM, "make the command");
 	for (const char *const *p = first; p && *p; p++)
@@ -257,22 +258,23 @@ int not_supported(const struct warren_sandbox *sb, const char *what,
 			 sb->engine->ops->name);
 }
 
-static int set_paused(struct warren_sandbox *sb, bool paused, struct warren_error *err)
+static int warren_set_paused(struct warren_sandbox *sb, bool paused,
+			     struct warren_error *err)
 {
 	const struct backend_ops *ops = sb->engine->ops;
 	int r;
 
 	if (!ops->pause)
 		return not_supported(sb, "pausing", err);
-	r = ops->pause(sb->engine->state, sb->box, paused, err);
+	r = ops->pause(sb->engine->state, sb->sandbox, paused, err);
 	return r < 0 ? error_wrap(err, "%s '%s'", paused ? "pause" : "resume",
-				  sb->box->id)
+				  sb->sandbox->id)
 		     : 0;
 }
 
 int warren_pause(struct warren_sandbox *sb, struct warren_error *err)
 {
-	return set_paused(sb, true, err);
+	return warren_set_paused(sb, true, err);
 }
 
 int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err)
@@ -282,13 +284,13 @@ int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err)
 
 	if (!ops->checkpoint)
 		return not_supported(sb, "a checkpoint", err);
-	r = ops->checkpoint(sb->engine->state, sb->box, err);
-	return r < 0 ? error_wrap(err, "checkpoint '%s'", sb->box->id) : 0;
+	r = ops->checkpoint(sb->engine->state, sb->sandbox, err);
+	return r < 0 ? error_wrap(err, "checkpoint '%s'", sb->sandbox->id) : 0;
 }
 
 int warren_resume(struct warren_sandbox *sb, struct warren_error *err)
 {
-	return set_paused(sb, false, err);
+	return warren_set_paused(sb, false, err);
 }
 
 int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,
@@ -299,8 +301,8 @@ int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,
 
 	if (!ops->stats)
 		return not_supported(sb, "reading statistics", err);
-	r = ops->stats(sb->engine->state, sb->box, ret_stats, err);
-	return r < 0 ? error_wrap(err, "statistics of '%s'", sb->box->id) : 0;
+	r = ops->stats(sb->engine->state, sb->sandbox, ret_stats, err);
+	return r < 0 ? error_wrap(err, "statistics of '%s'", sb->sandbox->id) : 0;
 }
 
 /* ------------------------------------------------------------------- execs */
@@ -325,7 +327,7 @@ int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
 	ex = calloc(1, sizeof(*ex));
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
-	r = ops->exec(sb->engine->state, sb->box, spec, &ex->exec, err);
+	r = ops->exec(sb->engine->state, sb->sandbox, spec, &ex->exec, err);
 	if (r < 0) {
 		free(ex);
 		return r;

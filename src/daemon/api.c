@@ -94,7 +94,7 @@ static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 	return 0;
 }
 
-static int confine(const struct api_birth *b, struct warren_error *err)
+static int api_confine(const struct api_birth *b, struct warren_error *err)
 {
 	const char *dirs[] = { b->dir, NULL };
 	int r = landlock_restrict(dirs, err);
@@ -145,7 +145,7 @@ static void on_all_deleted(void *ctx, int r UNUSED, const struct warren_error *e
 	((struct api *)ctx)->deleting = false;
 }
 
-static void stop(struct api *a)
+static void api_stop(struct api *a)
 {
 	if (a->v1.stopping)
 		return;
@@ -160,13 +160,13 @@ static void stop(struct api *a)
 	loop_timer_set(a->drain, 0);
 }
 
-static void on_signal(void *ctx, unsigned events UNUSED)
+static void api_on_signal(void *ctx, unsigned events UNUSED)
 {
 	struct api *a = ctx;
 	struct signalfd_siginfo info;
 
 	while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info))
-		stop(a);
+		api_stop(a);
 }
 
 static void on_note(void *ctx UNUSED, const char *text)
@@ -246,7 +246,7 @@ static void stand_apart(const char *path)
 	(void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
 }
 
-static int open_store(struct api *a, struct warren_error *err)
+static int api_open_store(struct api *a, struct warren_error *err)
 {
 	char dir[4200];
 	int r;
@@ -288,7 +288,7 @@ static int set_quota(struct api *a, struct warren_error *err)
 }
 
 /* A listener that others can reach is opened only if who asks must show a token. */
-static int admit(struct api *a, struct api_word *word, struct warren_error *err)
+static int api_admit(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	struct token_row row = { .tenant = DB_LOCAL,
 				 .name = "made by warren serve",
@@ -445,7 +445,7 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");
-	r = loop_watch(a->loop, a->signal_fd, LOOP_READ, on_signal, a, &a->signals);
+	r = loop_watch(a->loop, a->signal_fd, LOOP_READ, api_on_signal, a, &a->signals);
 	if (r == 0)
 		r = loop_timer_new(a->loop, on_drain, a, &a->drain);
 	if (r == 0)
@@ -504,15 +504,15 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	if (r == 0)
 		loop_on_slow(a->loop, on_slow_turn, a);
 	if (r == 0)
-		r = confine(b, err);
+		r = api_confine(b, err);
 	if (r == 0)
-		r = open_store(a, err);
+		r = api_open_store(a, err);
 	if (r == 0)
 		r = service_clock_open(a->db, boot, err);
 	if (r == 0)
 		r = set_quota(a, err);
 	if (r == 0)
-		r = admit(a, word, err);
+		r = api_admit(a, word, err);
 	if (r == 0)
 		r = watch_signals(a, err);
 	if (r < 0)
@@ -546,7 +546,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	return open_server(a, err);
 }
 
-static void say(const struct api_birth *b, const struct api_word *word)
+static void daemon_api_say(const struct api_birth *b, const struct api_word *word)
 {
 	(void)fd_write_all(b->told, word, sizeof(*word));
 	(void)close(b->told);
@@ -562,11 +562,11 @@ static void on_restored(void *ctx, int r UNUSED, const struct warren_error *err 
 	struct restoring *k = ctx;
 	struct api *a = k->api;
 
-	k->word.sandboxes = service_figures(a->service)->restored;
+	k->word.sandboxes = service_metrics(a->service)->restored;
 	if (listen_all(a, &k->word.err) < 0)
 		loop_stop(a->loop);
 	loop_timer_set(a->chores, 1000);
-	say(a->birth, &k->word);
+	daemon_api_say(a->birth, &k->word);
 }
 
 void api_main(const struct api_birth *birth)
@@ -580,7 +580,7 @@ void api_main(const struct api_birth *birth)
 	if (r == 0)
 		r = service_restore(a.service, on_restored, &k, &k.word.err);
 	if (r < 0) {
-		say(birth, &k.word);
+		daemon_api_say(birth, &k.word);
 		_exit(1);
 	}
 	loop_run(a.loop);

@@ -37,9 +37,9 @@ bool log_wants(enum log_level level)
 	return level <= to.level;
 }
 
-static void put_json(struct buf *out, const char *when, enum log_level level,
-		     const char *request_id, const char *text,
-		     const struct log_field *fields, size_t n)
+static void log_put_json(struct buf *out, const char *when, enum log_level level,
+			 const char *request_id, const char *text,
+			 const struct log_field *fields, size_t n)
 {
 	struct json j = { .out = out };
 
@@ -60,9 +60,9 @@ static void put_json(struct buf *out, const char *when, enum log_level level,
 }
 
 /* A line stays one, and drives no terminal, whatever a stranger put into it. */
-static void put_text(struct buf *out, const char *when, enum log_level level,
-		     const char *request_id, const char *text,
-		     const struct log_field *fields, size_t n)
+static void log_put_text(struct buf *out, const char *when, enum log_level level,
+			 const char *request_id, const char *text,
+			 const struct log_field *fields, size_t n)
 {
 	buf_printf(out, "%s %-7s %s: %s%s%s%s", when, names[level], to.role,
 		   request_id ? "[" : "", request_id ? request_id : "",
@@ -90,8 +90,8 @@ void log_fields(enum log_level level, const char *request_id, const char *messag
 		return;
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	date_iso(when, (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
-	(to.json ? put_json : put_text)(&out, when, level, request_id, message, fields,
-					n);
+	(to.json ? log_put_json : log_put_text)(&out, when, level, request_id, message,
+						fields, n);
 	buf_puts(&out, "\n");
 	if (!out.failed)
 		(void)fd_write_all(2, out.data, out.len);

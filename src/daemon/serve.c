@@ -101,8 +101,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 }
 
 /* Ours first, for the name of the file; then the file; then the flags, which count more. */
-static int read_config(struct config *c, struct options *o, int argc, char **argv,
-		       struct warren_error *err)
+static int serve_read_config(struct config *c, struct options *o, int argc, char **argv,
+			     struct warren_error *err)
 {
 	struct config *scrap = NULL;
 	int r = config_new(&scrap, err);
@@ -163,8 +163,8 @@ static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error
 }
 
 /* The api's own directory, in one that it must get through, whatever umask that was made with. */
-static int own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
-		   struct warren_error *err)
+static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
+			 struct warren_error *err)
 {
 	int r = fd_make_dirs(path, 0700);
 	struct stat st;
@@ -184,8 +184,8 @@ static int own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid
 }
 
 /* Who the api becomes: the configured account, or nobody where there is none. */
-static int find_user(const struct config *c, struct api_birth *b,
-		     struct warren_error *err)
+static int serve_find_user(const struct config *c, struct api_birth *b,
+			   struct warren_error *err)
 {
 	const struct passwd *pw;
 
@@ -226,7 +226,7 @@ static void image_program(char *out, size_t size)
 
 /* -------------------------------------------------------------------- systemd */
 
-static void notify(const char *text)
+static void serve_notify(const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -309,12 +309,12 @@ static void hear_signal(struct pair *p, int pidfd)
 	if (!p->stopping)
 		p->stop_by = clock_now() + STOP_MS * 1000000ULL;
 	p->stopping = true;
-	notify("STOPPING=1");
+	serve_notify("STOPPING=1");
 	(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
 }
 
 /* Until @fd is readable; forwards what we are told, and waits for nobody who was told for too long. */
-static void await(struct pair *p, int pidfd, int fd)
+static void serve_await(struct pair *p, int pidfd, int fd)
 {
 	struct pollfd fds[] = { { .fd = fd, .events = POLLIN },
 				{ .fd = p->signals, .events = POLLIN } };
@@ -345,7 +345,7 @@ static bool hear_word(struct pair *p, int pidfd, int told, struct api_word *word
 	while (have < sizeof(*word)) {
 		ssize_t n;
 
-		await(p, pidfd, told);
+		serve_await(p, pidfd, told);
 		n = read(told, (char *)word + have, sizeof(*word) - have);
 		if (n == 0 || (n < 0 && errno != EINTR))
 			return false;
@@ -410,16 +410,16 @@ static int live_once(struct pair *p, bool first, struct warren_error *err)
 	int r = start_api(p, &pidfd, &sock, err);
 
 	if (r == 0 && first)
-		notify("READY=1");
+		serve_notify("READY=1");
 	if (pidfd >= 0)
-		await(p, pidfd, pidfd);
+		serve_await(p, pidfd, pidfd);
 	if (sock >= 0)
 		(void)shutdown(sock, SHUT_RDWR);
 	p->stuck = !warden_join(p->warden, p->stopping ? JOIN_MS : 0);
 	return r;
 }
 
-static int serve(struct pair *p, struct warren_error *err)
+static int serve_main(struct pair *p, struct warren_error *err)
 {
 	unsigned wait_ms = RESTART_MS_MIN;
 
@@ -467,9 +467,9 @@ static void list_places(const struct config *c, struct places *ret)
 	}
 }
 
-static int prepare(struct pair *p, const struct places *places,
-		   struct warden_policy *policy, char *dir, size_t size,
-		   struct warren_error *err)
+static int serve_prepare(struct pair *p, const struct places *places,
+			 struct warden_policy *policy, char *dir, size_t size,
+			 struct warren_error *err)
 {
 	const struct config *c = p->config;
 	struct warren_options options = { .state_dir = c->state_dir,
@@ -492,10 +492,10 @@ static int prepare(struct pair *p, const struct places *places,
 	p->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (p->signals < 0)
 		return error_errno(err, errno, "watch for signals");
-	r = find_user(c, &p->birth, err);
+	r = serve_find_user(c, &p->birth, err);
 	(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
-		r = own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
+		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
 	if (r == 0)
 		r = warden_open(&options, places->native, places->others,
 				places->n_others, policy, &p->warden, err);
@@ -509,7 +509,7 @@ static int prepare(struct pair *p, const struct places *places,
 }
 
 /* As a list with a NULL behind it; the strings stay the configuration's. */
-static const char **copy_list(const struct config_list *list)
+static const char **serve_copy_list(const struct config_list *list)
 {
 	const char **copy = calloc(list->n + 1, sizeof(*copy));
 
@@ -518,7 +518,7 @@ static const char **copy_list(const struct config_list *list)
 	return copy;
 }
 
-static int run(const struct config *c, struct warren_error *err)
+static int serve_run(const struct config *c, struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
@@ -534,9 +534,9 @@ static int run(const struct config *c, struct warren_error *err)
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
 					.image_program = program };
-	const char **mounts = copy_list(&c->mounts);
-	const char **insecure = copy_list(&c->insecure_registries);
-	const char **trusted = copy_list(&c->trusted_registries);
+	const char **mounts = serve_copy_list(&c->mounts);
+	const char **insecure = serve_copy_list(&c->insecure_registries);
+	const char **trusted = serve_copy_list(&c->trusted_registries);
 	int r = 0;
 
 	/* warren-image finds our store by it. */
@@ -557,9 +557,9 @@ static int run(const struct config *c, struct warren_error *err)
 	list_places(c, &places);
 	policy.native_tier = places.native_tier;
 	if (r == 0)
-		r = prepare(&p, &places, &policy, dir, sizeof(dir), err);
+		r = serve_prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)
-		r = serve(&p, err);
+		r = serve_main(&p, err);
 	/* Sandboxes go on as they are, and the next service finds them; nothing is lost with us. */
 	if (p.stuck) {
 		log_line(LOG_LEVEL_WARNING, "a request under way does not end, ignoring");
@@ -573,7 +573,7 @@ static int run(const struct config *c, struct warren_error *err)
 }
 
 /* For shells, as `warren __complete` asks: the options of the help, one on a line. */
-static void complete(struct buf *out)
+static void serve_complete(struct buf *out)
 {
 	AUTO_BUF struct buf help = BUF_INIT(1U << 20);
 	char *line, *rest = NULL;
@@ -590,7 +590,7 @@ static void complete(struct buf *out)
 }
 
 /* A line for src/cli/backends.c. */
-static void put_place(const struct config_backend *b, struct buf *out)
+static void serve_put_place(const struct config_backend *b, struct buf *out)
 {
 	buf_printf(out, "%s %s %s %s\n", b->name, b->kind, tier_names[b->tier],
 		   b->settings ? b->settings : "{}");
@@ -615,7 +615,7 @@ static int show_backend(const struct config *c, const char *which, struct buf *o
 	(void)snprintf(name, sizeof(name), "%.*s", (int)n, which);
 	r = config_place(c, "", n ? name : NULL, (enum tier)tier, &b, err);
 	if (r == 0)
-		put_place(b, out);
+		serve_put_place(b, out);
 	return r;
 }
 
@@ -628,11 +628,11 @@ int main(int argc, char **argv)
 	int r = config_new(&c, &err);
 
 	if (argc > 1 && strcmp(argv[0], "__complete") == 0) {
-		complete(&out);
+		serve_complete(&out);
 		return fd_write_all(STDOUT_FILENO, out.data, out.len) < 0;
 	}
 	if (r == 0)
-		r = read_config(c, &o, argc, argv, &err);
+		r = serve_read_config(c, &o, argc, argv, &err);
 	if (r == 0)
 		r = v1_check_templates(c, &err);
 	if (r == 0 && o.help) {
@@ -644,7 +644,7 @@ int main(int argc, char **argv)
 		config_show(c, &out);
 	} else if (r == 0 && o.backends) {
 		for (size_t i = 0; i < c->n_backends; i++)
-			put_place(&c->backends[i], &out);
+			serve_put_place(&c->backends[i], &out);
 	} else if (r == 0 && o.backend) {
 		r = show_backend(c, o.backend, &out, &err);
 	} else if (r == 0) {
@@ -653,7 +653,7 @@ int main(int argc, char **argv)
 			  (enum log_level)c->log_level, "warden");
 		r = check_dirs(c, &err);
 		if (r == 0)
-			r = run(c, &err);
+			r = serve_run(c, &err);
 	}
 	if (r == 0 && out.len > 0) {
 		r = fd_write_all(1, out.data, out.len);

@@ -62,7 +62,7 @@ static int lock_beside(const char *path, struct warren_error *err)
 }
 
 /* SQLite would make it readable for everybody; its log takes the mode of the file. */
-static int make_file(const char *path, struct warren_error *err)
+static int db_make_file(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct stat st;
@@ -133,14 +133,14 @@ static int count_by(struct db *db, enum db_stmt which, uint64_t *ret,
 	return 0;
 }
 
-static int open_locked(struct db *db, const char *path, struct warren_error *err)
+static int db_open_locked(struct db *db, const char *path, struct warren_error *err)
 {
-	int r = make_file(path, err);
+	int r = db_make_file(path, err);
 
 	if (r == 0)
 		r = connect_file(path, &db->sql, err);
 	if (r == 0)
-		r = migrate(db->sql, err);
+		r = db_migrate(db->sql, err);
 	if (r == 0)
 		r = prepare_all(db, err);
 	if (r == 0)
@@ -164,7 +164,7 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 	db->lock = lock_beside(path, err);
 	if (db->lock >= 0)
 		db_make_room(db);
-	r = db->lock < 0 ? db->lock : open_locked(db, path, err);
+	r = db->lock < 0 ? db->lock : db_open_locked(db, path, err);
 	if (r < 0) {
 		db = db_close(db);
 		return error_wrap(err, "open the state '%s'", path);

@@ -129,7 +129,7 @@ void tokens_close(struct db *db);
 void tokens_forget(struct db *db);
 
 /* migrate.c: bring the file to the newest schema, in one transaction for each step. */
-int migrate(sqlite3 *sql, struct warren_error *err);
+int db_migrate(sqlite3 *sql, struct warren_error *err);
 
 /* The errno of what SQLite says. */
 int sql_errno(sqlite3 *sql, int rc);

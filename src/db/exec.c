@@ -5,7 +5,8 @@
 #include "db/db_internal.h"
 
 /* The owner of @sandbox has @n more execs that run. */
-static int charge(struct db *db, const char *sandbox, int64_t n, struct warren_error *err)
+static int exec_charge(struct db *db, const char *sandbox, int64_t n,
+		       struct warren_error *err)
 {
 	int64_t delta[DB_QUOTA_MAX] = { [DB_QUOTA_EXECS] = n };
 	struct charged in;
@@ -21,7 +22,7 @@ int db_insert_exec(struct db *db, const struct exec_row *row, struct warren_erro
 	int r = db_begin(db, DB_CRASH_SAFE, &tx, err);
 
 	if (r == 0)
-		r = charge(db, row->sandbox, 1, err);
+		r = exec_charge(db, row->sandbox, 1, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_INSERT_EXEC);
@@ -82,7 +83,7 @@ bool column_result(const struct query *q, int i, struct warren_result *ret)
 	return sqlite3_column_type(q->stmt, i) != SQLITE_NULL;
 }
 
-static void read_row(const struct query *q, struct exec_row *row)
+static void exec_read_row(const struct query *q, struct exec_row *row)
 {
 	*row = (struct exec_row){
 		.number = (uint32_t)column_int(q, COL_NUMBER),
@@ -117,7 +118,7 @@ int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_
 		return error_set(err, ENOENT, "no exec '%s'", id);
 	if (r < 0)
 		return r;
-	read_row(&q, &row);
+	exec_read_row(&q, &row);
 	r = strings_own(
 		(const char **const[]){ &row.argv, &row.cwd, &row.user, &row.journal }, 4,
 		&row.block, err);
@@ -173,7 +174,7 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 	if (r == 0 && row.ended)
 		r = error_set(err, EALREADY, "the exec '%s' has ended already", id);
 	if (r == 0)
-		r = charge(db, row.sandbox, -1, err);
+		r = exec_charge(db, row.sandbox, -1, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_FINISH_EXEC);
@@ -184,14 +185,14 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
-static int walk(struct query *q, int (*fn)(void *ctx, const struct exec_row *row),
-		void *ctx, struct warren_error *err)
+static int exec_walk(struct query *q, int (*fn)(void *ctx, const struct exec_row *row),
+		     void *ctx, struct warren_error *err)
 {
 	struct exec_row row;
 	int r;
 
 	while ((r = query_step(q, err)) > 0) {
-		read_row(q, &row);
+		exec_read_row(q, &row);
 		r = fn(ctx, &row);
 		if (r != 0)
 			break;
@@ -208,7 +209,7 @@ int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 	query_text(&q, sandbox);
 	query_int(&q, after);
 	query_limit(&q, max);
-	return walk(&q, fn, ctx, err);
+	return exec_walk(&q, fn, ctx, err);
 }
 
 int db_each_closed_shell(struct db *db, const char *sandbox,
@@ -218,7 +219,7 @@ int db_each_closed_shell(struct db *db, const char *sandbox,
 	AUTO_QUERY struct query q = query_start(db, STMT_CLOSED_SHELLS);
 
 	query_text(&q, sandbox);
-	return walk(&q, fn, ctx, err);
+	return exec_walk(&q, fn, ctx, err);
 }
 
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
@@ -226,7 +227,7 @@ int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *r
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_EACH_RUNNING);
 
-	return walk(&q, fn, ctx, err);
+	return exec_walk(&q, fn, ctx, err);
 }
 
 int db_lose_execs(struct db *db, const char *sandbox,
@@ -240,7 +241,7 @@ int db_lose_execs(struct db *db, const char *sandbox,
 		AUTO_QUERY struct query q = query_start(db, STMT_UNTOLD_EXECS);
 
 		query_text(&q, sandbox);
-		r = walk(&q, fn, ctx, err);
+		r = exec_walk(&q, fn, ctx, err);
 	}
 	if (r == 0) {
 		AUTO_QUERY struct query q = query_start(db, STMT_LOSE_EXECS);
@@ -275,7 +276,7 @@ int db_delete_exec(struct db *db, const char *id, struct warren_error *err)
 	if (r == 0)
 		r = db_get_exec(db, NULL, id, &row, err);
 	if (r == 0 && !row.ended)
-		r = charge(db, row.sandbox, -1, err);
+		r = exec_charge(db, row.sandbox, -1, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_DELETE_EXEC);

@@ -167,7 +167,8 @@ static const char *const steps[] = {
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */
-static int pragma(sqlite3 *sql, const char *text, int *ret, struct warren_error *err)
+static int migrate_pragma(sqlite3 *sql, const char *text, int *ret,
+			  struct warren_error *err)
 {
 	sqlite3_stmt *stmt = NULL;
 	int rc = sqlite3_prepare_v2(sql, text, -1, &stmt, NULL);
@@ -182,7 +183,7 @@ static int pragma(sqlite3 *sql, const char *text, int *ret, struct warren_error 
 	return sql_error(sql, rc, err, "read its version");
 }
 
-static int apply(sqlite3 *sql, int version, struct warren_error *err)
+static int migrate_apply(sqlite3 *sql, int version, struct warren_error *err)
 {
 	char number[256];
 	int rc = sqlite3_exec(sql, "BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -205,16 +206,17 @@ static int apply(sqlite3 *sql, int version, struct warren_error *err)
 	return r;
 }
 
-int migrate(sqlite3 *sql, struct warren_error *err)
+int db_migrate(sqlite3 *sql, struct warren_error *err)
 {
 	const int newest = (int)ARRAY_SIZE(steps);
 	int version = 0, application = 0, tables = 0;
-	int r = pragma(sql, "PRAGMA user_version", &version, err);
+	int r = migrate_pragma(sql, "PRAGMA user_version", &version, err);
 
 	if (r == 0)
-		r = pragma(sql, "PRAGMA application_id", &application, err);
+		r = migrate_pragma(sql, "PRAGMA application_id", &application, err);
 	if (r == 0)
-		r = pragma(sql, "SELECT count(*) FROM sqlite_schema", &tables, err);
+		r = migrate_pragma(sql, "SELECT count(*) FROM sqlite_schema", &tables,
+				   err);
 	if (r < 0)
 		return r;
 	if (application != APPLICATION_ID && (version != 0 || tables != 0))
@@ -225,7 +227,7 @@ int migrate(sqlite3 *sql, struct warren_error *err)
 				 "start the newer warren that wrote it",
 				 version, MUST_KNOW);
 	if (version == MUST_KNOW)
-		r = pragma(
+		r = migrate_pragma(
 			sql,
 			"SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta"
 			"  WHERE key = 'steps'), user_version) FROM pragma_user_version",
@@ -233,7 +235,7 @@ int migrate(sqlite3 *sql, struct warren_error *err)
 	if (r < 0)
 		return r;
 	for (; version < newest; version++) {
-		r = apply(sql, version, err);
+		r = migrate_apply(sql, version, err);
 		if (r < 0)
 			return r;
 	}

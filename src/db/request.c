@@ -12,8 +12,8 @@
 #include "db/db_internal.h"
 
 /* Compare the hash that @which finds. 1: the same; 0: there is none; -EEXIST: another. */
-static int compare(struct db *db, enum db_stmt which, const char *owner,
-		   const struct db_request *request, struct warren_error *err)
+static int request_compare(struct db *db, enum db_stmt which, const char *owner,
+			   const struct db_request *request, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, which);
 	int r;
@@ -38,8 +38,9 @@ int request_recognise(struct db *db, const char *owner, const struct db_request 
 
 	if (!request || !request->key)
 		return 0;
-	r = compare(db, STMT_HASH_OF_REQUEST, owner, request, err);
-	return r == 0 ? compare(db, STMT_HASH_OF_SANDBOX, owner, request, err) : r;
+	r = request_compare(db, STMT_HASH_OF_REQUEST, owner, request, err);
+	return r == 0 ? request_compare(db, STMT_HASH_OF_SANDBOX, owner, request, err)
+		      : r;
 }
 
 int request_remember(struct db *db, const char *owner, const struct db_request *request,

@@ -94,8 +94,9 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 }
 
 /* From one cost to another; nothing is written where they are the same. */
-static int recharge(struct db *db, const char *owner, const int64_t before[DB_QUOTA_MAX],
-		    const int64_t after[DB_QUOTA_MAX], struct warren_error *err)
+static int sandbox_recharge(struct db *db, const char *owner,
+			    const int64_t before[DB_QUOTA_MAX],
+			    const int64_t after[DB_QUOTA_MAX], struct warren_error *err)
 {
 	int64_t delta[DB_QUOTA_MAX];
 	bool same = true;
@@ -255,8 +256,8 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 
 /* ---------------------------------------------------------------- changing */
 
-static int move(struct db *db, const char *id, enum sandbox_state from,
-		const struct sandbox_row *to, struct warren_error *err)
+static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state from,
+			   const struct sandbox_row *to, struct warren_error *err)
 {
 	enum db_safety safety =
 		to->state == SANDBOX_STOPPED ? DB_POWER_SAFE : DB_CRASH_SAFE;
@@ -279,7 +280,7 @@ static int move(struct db *db, const char *id, enum sandbox_state from,
 				 states[now.state].name, states[from].name);
 	sandbox_charge(from, 1, now.limits, before);
 	sandbox_charge(to->state, 1, now.limits, after);
-	r = recharge(db, now.owner, before, after, err);
+	r = sandbox_recharge(db, now.owner, before, after, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_MOVE_SANDBOX);
@@ -298,7 +299,7 @@ int db_move_sandbox(struct db *db, const char *id, enum sandbox_state from,
 {
 	struct sandbox_row row = { .state = to, .error = error, .changed_at = now };
 
-	return move(db, id, from, &row, err);
+	return db_sandbox_move(db, id, from, &row, err);
 }
 
 int db_start_sandbox(struct db *db, const char *id, const char *enforced, int64_t now,
@@ -308,7 +309,7 @@ int db_start_sandbox(struct db *db, const char *id, const char *enforced, int64_
 				   .enforced = enforced,
 				   .changed_at = now };
 
-	return move(db, id, SANDBOX_CREATING, &row, err);
+	return db_sandbox_move(db, id, SANDBOX_CREATING, &row, err);
 }
 
 int db_set_labels(struct db *db, const char *id, const struct db_label *labels, size_t n,
@@ -363,7 +364,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 		return r;
 	sandbox_charge(now.state, 1, now.limits, before);
 	sandbox_charge(now.state, 1, limits, after);
-	r = recharge(db, now.owner, before, after, err);
+	r = sandbox_recharge(db, now.owner, before, after, err);
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_SET_LIMITS);
@@ -377,7 +378,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 }
 
 /* A statement that changes the one row @id, as its last parameter. */
-static int change_one(struct query *q, const char *id, struct warren_error *err)
+static int sandbox_change_one(struct query *q, const char *id, struct warren_error *err)
 {
 	int r;
 
@@ -395,7 +396,7 @@ int db_set_times(struct db *db, const char *id, int64_t expires_at,
 
 	query_int(&q, expires_at);
 	query_u64(&q, idle_timeout_ms);
-	return change_one(&q, id, err);
+	return sandbox_change_one(&q, id, err);
 }
 
 int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
@@ -404,7 +405,7 @@ int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
 	AUTO_QUERY struct query q = query_start(db, STMT_TOUCH_SANDBOX);
 
 	query_int(&q, last_used);
-	return change_one(&q, id, err);
+	return sandbox_change_one(&q, id, err);
 }
 
 /* What runs in it, which its owner is charged for as well. */
@@ -440,7 +441,7 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err)
 		       (int64_t[]){ (int64_t)row.memory, (int64_t)row.cpu_millis,
 				    (int64_t)row.disk },
 		       before);
-	r = recharge(db, row.owner, before, after, err);
+	r = sandbox_recharge(db, row.owner, before, after, err);
 	if (r == 0)
 		r = write_labels(db, STMT_DELETE_LABEL, &row, err);
 	/* What was never there may be asked for again. */
@@ -449,6 +450,6 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err)
 	if (r < 0)
 		return r;
 	q = query_start(db, STMT_DELETE_SANDBOX);
-	r = change_one(&q, id, err);
+	r = sandbox_change_one(&q, id, err);
 	return r < 0 ? r : db_commit(&tx, err);
 }

@@ -49,8 +49,9 @@ static size_t unpack_labels(const struct query *q, struct db_label labels[DB_LAB
 }
 
 /* Into a row that borrows from the statement, and its labels from the caller. */
-static int read_row(const struct query *q, struct sandbox_row *row,
-		    struct db_label labels[DB_LABELS_MAX], struct warren_error *err)
+static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
+			    struct db_label labels[DB_LABELS_MAX],
+			    struct warren_error *err)
 {
 	int64_t state = column_int(q, COL_STATE);
 
@@ -133,7 +134,7 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 	if (r == 0)
 		return error_set(err, ENOENT, "no sandbox '%s'", id);
 	if (r > 0)
-		r = read_row(&q, &row, labels, err);
+		r = sandbox_read_row(&q, &row, labels, err);
 	if (r == 0)
 		r = own_row(&row, err);
 	if (r < 0)
@@ -142,15 +143,16 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 	return 0;
 }
 
-static int walk(struct query *q, int (*fn)(void *ctx, const struct sandbox_row *row),
-		void *ctx, struct warren_error *err)
+static int sandbox_read_walk(struct query *q,
+			     int (*fn)(void *ctx, const struct sandbox_row *row),
+			     void *ctx, struct warren_error *err)
 {
 	struct db_label labels[DB_LABELS_MAX];
 	struct sandbox_row row;
 	int r;
 
 	while ((r = query_step(q, err)) > 0) {
-		r = read_row(q, &row, labels, err);
+		r = sandbox_read_row(q, &row, labels, err);
 		if (r == 0)
 			r = fn(ctx, &row);
 		if (r != 0)
@@ -178,7 +180,7 @@ int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 		query_text(&q, filter->labels[i].value);
 	}
 	query_u64(&q, max);
-	return walk(&q, fn, ctx, err);
+	return sandbox_read_walk(&q, fn, ctx, err);
 }
 
 int db_each_sandbox(struct db *db, int (*fn)(void *ctx, const struct sandbox_row *row),
@@ -186,7 +188,7 @@ int db_each_sandbox(struct db *db, int (*fn)(void *ctx, const struct sandbox_row
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_EACH_SANDBOX);
 
-	return walk(&q, fn, ctx, err);
+	return sandbox_read_walk(&q, fn, ctx, err);
 }
 
 int db_each_of_request(struct db *db, const char *owner, const char *key,
@@ -197,7 +199,7 @@ int db_each_of_request(struct db *db, const char *owner, const char *key,
 
 	query_text(&q, owner);
 	query_text(&q, key);
-	return walk(&q, fn, ctx, err);
+	return sandbox_read_walk(&q, fn, ctx, err);
 }
 
 int db_count_sandboxes(struct db *db, uint64_t ret[SANDBOX_STATE_MAX],

@@ -25,7 +25,7 @@ int db_insert_session(struct db *db, const struct session_row *row,
 	return r < 0 ? error_wrap(err, "record the session '%s'", row->id) : 0;
 }
 
-static void read_row(const struct query *q, struct session_row *row)
+static void session_read_row(const struct query *q, struct session_row *row)
 {
 	*row = (struct session_row){
 		.shell = column_text(q, 3),
@@ -53,7 +53,7 @@ int db_get_session(struct db *db, const char *sandbox, const char *id,
 		return error_set(err, ENOENT, "no session '%s'", id);
 	if (r < 0)
 		return r;
-	read_row(&q, &row);
+	session_read_row(&q, &row);
 	r = strings_own((const char **const[]){ &row.shell, &row.name }, 2, &row.block,
 			err);
 	if (r < 0)
@@ -94,7 +94,7 @@ int db_each_session(struct db *db, const char *sandbox,
 	if (sandbox)
 		query_text(&q, sandbox);
 	while ((r = query_step(&q, err)) > 0) {
-		read_row(&q, &row);
+		session_read_row(&q, &row);
 		r = fn(ctx, &row);
 		if (r != 0)
 			break;

@@ -81,7 +81,7 @@ void query_done(struct query *q)
 	q->stmt = NULL;
 }
 
-static void bound(struct query *q, int rc)
+static void sql_bound(struct query *q, int rc)
 {
 	if (q->rc == SQLITE_OK)
 		q->rc = rc;
@@ -89,22 +89,22 @@ static void bound(struct query *q, int rc)
 
 void query_text(struct query *q, const char *text)
 {
-	bound(q, sqlite3_bind_text(q->stmt, ++q->at, text, -1, SQLITE_STATIC));
+	sql_bound(q, sqlite3_bind_text(q->stmt, ++q->at, text, -1, SQLITE_STATIC));
 }
 
 void query_blob(struct query *q, const void *data, size_t size)
 {
-	bound(q, sqlite3_bind_blob64(q->stmt, ++q->at, data, size, SQLITE_STATIC));
+	sql_bound(q, sqlite3_bind_blob64(q->stmt, ++q->at, data, size, SQLITE_STATIC));
 }
 
 void query_int(struct query *q, int64_t n)
 {
-	bound(q, sqlite3_bind_int64(q->stmt, ++q->at, n));
+	sql_bound(q, sqlite3_bind_int64(q->stmt, ++q->at, n));
 }
 
 void query_u64(struct query *q, uint64_t n)
 {
-	bound(q, n > INT64_MAX ? SQLITE_RANGE : SQLITE_OK);
+	sql_bound(q, n > INT64_MAX ? SQLITE_RANGE : SQLITE_OK);
 	query_int(q, (int64_t)(n & INT64_MAX));
 }
 
@@ -239,7 +239,7 @@ int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 
 /* ------------------------------------------------------------ transactions */
 
-static int run(struct db *db, enum db_stmt which, struct warren_error *err)
+static int sql_run(struct db *db, enum db_stmt which, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, which);
 
@@ -264,7 +264,7 @@ static int set_safety(struct db *db, enum db_safety safety, struct warren_error 
 }
 
 /* Single writes pay for no fsync; if that cannot be had back, they do for a while. */
-static void relax(struct db *db)
+static void sql_relax(struct db *db)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
@@ -284,9 +284,9 @@ int db_begin(struct db *db, enum db_safety safety, struct db_tx *tx,
 		r = set_safety(db, safety, err);
 		if (r < 0)
 			return r;
-		r = run(db, STMT_BEGIN, err);
+		r = sql_run(db, STMT_BEGIN, err);
 		if (r < 0) {
-			relax(db);
+			sql_relax(db);
 			return r;
 		}
 	}
@@ -295,12 +295,12 @@ int db_begin(struct db *db, enum db_safety safety, struct db_tx *tx,
 	return 0;
 }
 
-static void undo(struct db *db)
+static void sql_undo(struct db *db)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (!sqlite3_get_autocommit(db->sql))
-		(void)run(db, STMT_ROLLBACK, &ignored);
+		(void)sql_run(db, STMT_ROLLBACK, &ignored);
 	db->doomed = false;
 	tokens_forget(db);
 }
@@ -314,10 +314,10 @@ int db_commit(struct db_tx *tx, struct warren_error *err)
 		return 0;
 	r = db->doomed ? error_set(err, ECANCELED,
 				   "write the state: a part of it was undone")
-		       : run(db, STMT_COMMIT, err);
+		       : sql_run(db, STMT_COMMIT, err);
 	if (r < 0)
-		undo(db);
-	relax(db);
+		sql_undo(db);
+	sql_relax(db);
 	return r;
 }
 
@@ -329,7 +329,7 @@ void db_rollback(struct db_tx *tx)
 		return;
 	db->doomed = true;
 	if (--db->depth == 0) {
-		undo(db);
-		relax(db);
+		sql_undo(db);
+		sql_relax(db);
 	}
 }

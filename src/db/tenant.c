@@ -29,7 +29,7 @@ const struct db_denial *db_denied(const struct db *db)
 	return &db->denial;
 }
 
-static void read_row(const struct query *q, struct tenant_row *row)
+static void tenant_read_row(const struct query *q, struct tenant_row *row)
 {
 	*row = (struct tenant_row){ .created_at = column_int(q, 1) };
 	(void)strncpy(row->name, column_text(q, 0), DB_NAME_MAX);
@@ -73,7 +73,7 @@ int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		return r;
 	if (r == 0)
 		return error_set(err, ENOENT, "no tenant '%s'", name);
-	read_row(&q, ret);
+	tenant_read_row(&q, ret);
 	return 0;
 }
 
@@ -149,21 +149,21 @@ int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOT
 static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX],
 		  struct warren_error *err)
 {
-	AUTO_QUERY struct query boxes = query_start(db, STMT_SUM_SANDBOXES);
+	AUTO_QUERY struct query sandboxes = query_start(db, STMT_SUM_SANDBOXES);
 	AUTO_QUERY struct query execs = query_start(db, STMT_SUM_EXECS);
 	int r;
 
-	query_text(&boxes, tenant);
-	while ((r = query_step(&boxes, err)) > 0) {
-		int64_t limits[] = { column_int(&boxes, 2), column_int(&boxes, 3),
-				     column_int(&boxes, 4) };
-		int64_t state = column_int(&boxes, 0);
+	query_text(&sandboxes, tenant);
+	while ((r = query_step(&sandboxes, err)) > 0) {
+		int64_t limits[] = { column_int(&sandboxes, 2), column_int(&sandboxes, 3),
+				     column_int(&sandboxes, 4) };
+		int64_t state = column_int(&sandboxes, 0);
 
 		if (state < 0 || state >= SANDBOX_STATE_MAX)
 			return error_set(err, EUCLEAN,
 					 "the state is damaged: a sandbox is in none");
-		sandbox_charge((enum sandbox_state)state, column_int(&boxes, 1), limits,
-			       charge);
+		sandbox_charge((enum sandbox_state)state, column_int(&sandboxes, 1),
+			       limits, charge);
 	}
 	if (r < 0)
 		return r;
@@ -183,7 +183,7 @@ int tenants_check(struct db *db, struct warren_error *err)
 	while ((r = query_step(&q, err)) > 0) {
 		int64_t charge[DB_QUOTA_MAX] = { 0 };
 
-		read_row(&q, &row);
+		tenant_read_row(&q, &row);
 		r = sum_up(db, row.name, charge, err);
 		if (r < 0)
 			return r;

@@ -104,8 +104,8 @@ void tokens_close(struct db *db)
 
 /* ------------------------------------------------------------------- making */
 
-static int insert(struct db *db, const struct token_row *row, const char *id,
-		  const unsigned char hash[DB_HASH_SIZE], struct warren_error *err)
+static int token_insert(struct db *db, const struct token_row *row, const char *id,
+			const unsigned char hash[DB_HASH_SIZE], struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_INSERT_TOKEN);
 	int r;
@@ -143,7 +143,7 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 	if (r < 0)
 		return r;
 	id_make(id);
-	r = insert(db, row, id, hash, err);
+	r = token_insert(db, row, id, hash, err);
 	if (r == 0)
 		r = db_commit(&tx, err);
 	if (r < 0)
@@ -154,7 +154,7 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 	return 0;
 }
 
-static void read_row(const struct query *q, struct token_row *row)
+static void token_read_row(const struct query *q, struct token_row *row)
 {
 	*row = (struct token_row){
 		.seq = column_u64(q, 9),
@@ -171,7 +171,7 @@ static void read_row(const struct query *q, struct token_row *row)
 }
 
 /* Strings that are somebody else's become its own. */
-static int own(struct token_row *row, struct warren_error *err)
+static int token_own(struct token_row *row, struct warren_error *err)
 {
 	return strings_own((const char **const[]){ &row->tenant, &row->name, &row->scopes,
 						   &row->sandbox },
@@ -193,8 +193,8 @@ static int read_shown(struct db *db, const unsigned char hash[DB_HASH_SIZE],
 	if (r == 0 || sqlite3_column_bytes(q.stmt, 8) != DB_HASH_SIZE ||
 	    CRYPTO_memcmp(sqlite3_column_blob(q.stmt, 8), hash, DB_HASH_SIZE) != 0)
 		return error_set(err, ENOENT, "the token is not known");
-	read_row(&q, &row);
-	r = own(&row, err);
+	token_read_row(&q, &row);
+	r = token_own(&row, err);
 	if (r < 0)
 		return r;
 	token_row_done(&at->row);
@@ -223,7 +223,7 @@ int db_find_token(struct db *db, const char *secret, int64_t now, struct token_r
 		return error_set(err, EKEYREVOKED, "the token %s was revoked", row.id);
 	if (row.expires_at != 0 && row.expires_at <= now)
 		return error_set(err, EKEYEXPIRED, "the token %s has expired", row.id);
-	r = own(&row, err);
+	r = token_own(&row, err);
 	if (r < 0)
 		return r;
 	*ret = row;
@@ -275,7 +275,7 @@ int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
 	query_limit(&q, max);
 	query_text(&q, tenant);
 	while ((r = query_step(&q, err)) > 0) {
-		read_row(&q, &row);
+		token_read_row(&q, &row);
 		r = fn(ctx, &row);
 		if (r != 0)
 			break;

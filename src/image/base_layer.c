@@ -159,7 +159,7 @@ static const char *const kind_names[] = {
 
 /* ------------------------------------------------------------- fingerprint */
 
-static void mix(uint64_t *h, const void *data, size_t n)
+static void base_layer_mix(uint64_t *h, const void *data, size_t n)
 {
 	const unsigned char *p = data;
 
@@ -175,12 +175,12 @@ static void mix_stat(uint64_t *h, const char *path)
 	(void)snprintf(abs, sizeof(abs), "/%s", path);
 	if (lstat(abs, &st) < 0)
 		return;
-	mix(h, &st.st_ino, sizeof(st.st_ino));
-	mix(h, &st.st_mtim, sizeof(st.st_mtim));
-	mix(h, &st.st_size, sizeof(st.st_size));
+	base_layer_mix(h, &st.st_ino, sizeof(st.st_ino));
+	base_layer_mix(h, &st.st_mtim, sizeof(st.st_mtim));
+	base_layer_mix(h, &st.st_size, sizeof(st.st_size));
 }
 
-static uint64_t fingerprint(enum skel_kind kind)
+static uint64_t base_layer_fingerprint(enum skel_kind kind)
 {
 	uint64_t h = 0xcbf29ce484222325ULL + SKEL_VERSION;
 
@@ -197,7 +197,7 @@ static uint64_t fingerprint(enum skel_kind kind)
 
 /* ---------------------------------------------------------------- building */
 
-static int make_entry(int root, const struct entry *e)
+static int base_layer_make_entry(int root, const struct entry *e)
 {
 	AUTO_CLOSE int fd = -1;
 	mode_t mode = e->mode & 07777;
@@ -220,7 +220,7 @@ static int make_entries(int root, const struct entry *e, size_t n,
 			struct warren_error *err)
 {
 	for (; n > 0; n--, e++) {
-		int r = make_entry(root, e);
+		int r = base_layer_make_entry(root, e);
 
 		if (r < 0)
 			return error_errno(err, -r, "make '%s'", e->path);
@@ -294,8 +294,8 @@ static int make_links(int root, struct warren_error *err)
 	return 0;
 }
 
-static int copy_list(int root, const char *const *list, size_t n,
-		     struct warren_error *err)
+static int base_layer_copy_list(int root, const char *const *list, size_t n,
+				struct warren_error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		int r = copy_from_host(root, list[i]);
@@ -320,21 +320,22 @@ static int make_opaque(int root, struct warren_error *err)
 	return 0;
 }
 
-static int build(int root, enum skel_kind kind, struct warren_error *err)
+static int base_layer_build(int root, enum skel_kind kind, struct warren_error *err)
 {
 	int r = make_entries(root, common, ARRAY_SIZE(common), err);
 
 	if (r == 0)
 		r = make_opaque(root, err);
 	if (r == 0)
-		r = copy_list(root, common_copies, ARRAY_SIZE(common_copies), err);
+		r = base_layer_copy_list(root, common_copies, ARRAY_SIZE(common_copies),
+					 err);
 	if (r < 0 || kind != SKEL_HOST)
 		return r;
 	r = make_entries(root, host, ARRAY_SIZE(host), err);
 	if (r == 0)
 		r = make_links(root, err);
 	if (r == 0)
-		r = copy_list(root, host_copies, ARRAY_SIZE(host_copies), err);
+		r = base_layer_copy_list(root, host_copies, ARRAY_SIZE(host_copies), err);
 	if (r == 0)
 		r = make_accounts(root, "etc/passwd", true, err);
 	if (r == 0)
@@ -367,7 +368,7 @@ static void discard_old(int dir, enum skel_kind kind, const char *current)
 		(void)closedir(d);
 }
 
-static int open_locked(int dir, const char *name)
+static int base_layer_open_locked(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
@@ -397,7 +398,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 	if (fd < 0 || flock(fd, LOCK_SH) < 0 || fchmod(fd, 0755) < 0)
 		r = error_errno(err, errno, "open a new layer");
 	else
-		r = build(fd, kind, err);
+		r = base_layer_build(fd, kind, err);
 	/* Somebody else was faster: theirs is as good. */
 	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
@@ -430,15 +431,15 @@ int skel_open(enum skel_kind kind, const char *state_dir, int *ret_fd, char **re
 	if (dir < 0)
 		return dir;
 	(void)snprintf(name, sizeof(name), "%s-%016jx", kind_names[kind],
-		       (uintmax_t)fingerprint(kind));
-	fd = open_locked(dir, name);
+		       (uintmax_t)base_layer_fingerprint(kind));
+	fd = base_layer_open_locked(dir, name);
 	for (int tries = 0; fd == -ENOENT && tries < 3; tries++) {
 		int r = make_layer(dir, name, kind, err);
 
 		if (r < 0)
 			return r;
 		discard_old(dir, kind, name);
-		fd = open_locked(dir, name);
+		fd = base_layer_open_locked(dir, name);
 	}
 	if (fd < 0)
 		return error_errno(err, -fd, "open '%s/%s'", state_dir, name);

@@ -29,7 +29,7 @@ static int copy_link(int from, int to, const char *name)
 	return symlinkat(target, to, name) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int copy_file(int from, int to, const char *name, mode_t mode)
+static int image_copy_file(int from, int to, const char *name, mode_t mode)
 {
 	AUTO_CLOSE int in =
 		openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -59,7 +59,7 @@ static int copy_file(int from, int to, const char *name, mode_t mode)
 }
 
 /* Made with @mode, whatever our umask, or found; open. */
-static int make_dir(int at, const char *name, mode_t mode)
+static int copy_make_dir(int at, const char *name, mode_t mode)
 {
 	bool made = mkdirat(at, name, 0700) == 0;
 	AUTO_CLOSE int fd = -1;
@@ -82,7 +82,7 @@ static int copy_dir(int from, int to, const char *name, mode_t mode, int depth)
 
 	if (!d)
 		return -errno;
-	out = make_dir(to, name, mode & 0755);
+	out = copy_make_dir(to, name, mode & 0755);
 	if (out < 0)
 		r = out;
 	while (r == 0 && depth > 0 && (e = readdir(d)))
@@ -101,7 +101,7 @@ static int copy_entry(int from, int to, const char *name, int depth)
 	if (S_ISLNK(st.st_mode))
 		return copy_link(from, to, name);
 	if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
-		return copy_file(from, to, name, st.st_mode);
+		return image_copy_file(from, to, name, st.st_mode);
 	if (S_ISDIR(st.st_mode) &&
 	    (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH))
 		return copy_dir(from, to, name, st.st_mode, depth);
@@ -129,7 +129,7 @@ int copy_from_host(int root, const char *path)
 		next = strtok_r(NULL, "/", &save);
 		if (!next)
 			return copy_entry(from, to, part, DEPTH_MAX);
-		fd = make_dir(to, part, 0755);
+		fd = copy_make_dir(to, part, 0755);
 		if (fd < 0)
 			return fd;
 		(void)close(to);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void encode(struct buf *out, const char *text, bool name)
+static void escape_encode(struct buf *out, const char *text, bool name)
 {
 	for (const char *p = text; *p; p++) {
 		unsigned char c = (unsigned char)*p;
@@ -20,15 +20,15 @@ static void encode(struct buf *out, const char *text, bool name)
 
 void encode_line(struct buf *out, const char *text)
 {
-	encode(out, text, false);
+	escape_encode(out, text, false);
 }
 
 void encode_name(struct buf *out, const char *text)
 {
-	encode(out, text, true);
+	escape_encode(out, text, true);
 }
 
-static int digit(char c)
+static int escape_digit(char c)
 {
 	static const char hex[] = "0123456789abcdef";
 	const char *p = c ? strchr(hex, c) : NULL;
@@ -47,8 +47,8 @@ int decode_line(char *text)
 			*out++ = *p;
 			continue;
 		}
-		high = digit(p[1]);
-		low = high < 0 ? -1 : digit(p[2]);
+		high = escape_digit(p[1]);
+		low = high < 0 ? -1 : escape_digit(p[2]);
 		if (low < 0 || (high == 0 && low == 0))
 			return -EBADMSG;
 		*out++ = (char)(high * 16 + low);

@@ -41,8 +41,8 @@ _Static_assert(sizeof("la") + STORE_LAYERS_MAX * (4UL + STORE_SHORT_LEN) <=
 	       "the layers do not fit into the line that stacks them");
 _Static_assert(ARRAY_SIZE(host_trees) < IMAGE_MOUNTS_MAX, "and the root");
 
-static int add_mount(struct image *image, const char *at, const char *path, int flags,
-		     struct warren_error *err)
+static int image_add_mount(struct image *image, const char *at, const char *path,
+			   int flags, struct warren_error *err)
 {
 	struct image_mount *m = &image->mounts[image->n_mounts];
 
@@ -70,7 +70,7 @@ static int add_skel(struct image *image, enum skel_kind kind, const char *state_
 }
 
 /* Is @inner below the directory @outer (or the same), all links resolved? */
-static bool holds(int outer, const char *inner)
+static bool image_holds(int outer, const char *inner)
 {
 	char name[32];
 	AUTO_FREE char *a = NULL, *b = realpath(inner, NULL);
@@ -96,12 +96,12 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 				 "'dir:' names no directory (example: dir:/srv/rootfs)");
 	r = add_skel(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
-		r = add_mount(image, "", path, 0, err);
+		r = image_add_mount(image, "", path, 0, err);
 	if (r < 0)
 		return r;
 	/* Judged by what was opened, which is what is mounted. */
 	dir = &image->mounts[image->n_mounts - 1];
-	if (holds(dir->fd, state_dir))
+	if (image_holds(dir->fd, state_dir))
 		return error_set(
 			err, ELOOP,
 			"the directory '%s' holds Warren's own state, '%s': an overlay cannot "
@@ -121,7 +121,7 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 		char dir[16] = "/";
 
 		(void)strncat(dir, host_trees[i], sizeof(dir) - 2);
-		r = add_mount(image, host_trees[i], dir, O_NOFOLLOW, &why);
+		r = image_add_mount(image, host_trees[i], dir, O_NOFOLLOW, &why);
 		/* A link (/bin on a merged /usr) is in the layer, and absent is absent. */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			r = 0;
@@ -178,7 +178,7 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	if (r == 0)
 		r = add_skel(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
-		r = add_mount(image, "", s.path, 0, err);
+		r = image_add_mount(image, "", s.path, 0, err);
 	if (r == 0)
 		r = stack_layers(&s, image, err);
 	store_close(&s);

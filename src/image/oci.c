@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/unpack_queue.h"
 #include "image/store_write.h"
+#include "image/unpack_queue.h"
 
 #define PAUSE_MS 20 /* between two looks at a lock */
 
@@ -122,8 +122,8 @@ static void pull_done(struct pull *p)
 }
 
 /* The manifest for our platform: by the tag or digest, perhaps through an index. */
-static int fetch_manifest(struct pull *p, const struct ref *ref, const char *platform,
-			  struct warren_error *err)
+static int oci_fetch_manifest(struct pull *p, const struct ref *ref, const char *platform,
+			      struct warren_error *err)
 {
 	const char *what = ref->digest[0] ? ref->digest : ref->tag;
 	char type[128], digest[REF_DIGEST_LEN + 1], chosen[REF_DIGEST_LEN + 1];
@@ -256,7 +256,7 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	ro.ctx = p;
 	r = registry_open(ref, &ro, &p->registry, err);
 	if (r == 0)
-		r = fetch_manifest(p, ref, oci_wanted_platform(o), err);
+		r = oci_fetch_manifest(p, ref, oci_wanted_platform(o), err);
 	if (r == 0)
 		r = fetch_config(p, s, err);
 	if (r == 0)

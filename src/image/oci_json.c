@@ -20,12 +20,12 @@
 
 #define AUTO_JSON CLEANUP(json_decrefp)
 
-static int bad(struct warren_error *err, const char *what)
+static int oci_json_bad(struct warren_error *err, const char *what)
 {
 	return error_set(err, EBADMSG, "%s", what);
 }
 
-static json_t *load(const char *text, struct warren_error *err)
+static json_t *oci_json_load(const char *text, struct warren_error *err)
 {
 	json_error_t why;
 	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &why);
@@ -33,7 +33,7 @@ static json_t *load(const char *text, struct warren_error *err)
 	if (!j)
 		(void)error_set(err, EBADMSG, "it is not JSON: %.100s", why.text);
 	else if (!json_is_object(j) && !json_is_array(j))
-		(void)bad(err, "it is not an object");
+		(void)oci_json_bad(err, "it is not an object");
 	return j;
 }
 
@@ -105,7 +105,7 @@ bool oci_is_index(const char *json, const char *type)
 int oci_parse_manifest(const char *json, struct oci_manifest *ret,
 		       struct warren_error *err)
 {
-	AUTO_JSON json_t *j = load(json, err);
+	AUTO_JSON json_t *j = oci_json_load(json, err);
 	struct oci_manifest m = { 0 };
 	json_t *layers, *layer;
 	size_t i;
@@ -116,12 +116,12 @@ int oci_parse_manifest(const char *json, struct oci_manifest *ret,
 	layers = json_object_get(j, "layers");
 	if (json_integer_value(json_object_get(j, "schemaVersion")) != 2 ||
 	    !json_is_array(layers))
-		return bad(err, "it is not an image manifest of schema 2");
+		return oci_json_bad(err, "it is not an image manifest of schema 2");
 	if (json_array_size(layers) > LIST_MAX)
-		return bad(err, "it has too many layers");
+		return oci_json_bad(err, "it has too many layers");
 	r = get_blob(json_object_get(j, "config"), &m.config, "configuration", err);
 	if (r == 0 && m.config.size > OCI_CONFIG_MAX)
-		r = bad(err, "its configuration is too large");
+		r = oci_json_bad(err, "its configuration is too large");
 	m.layers = calloc(json_array_size(layers) + 1, sizeof(*m.layers));
 	if (r == 0 && !m.layers)
 		r = error_errno(err, ENOMEM, "read it");
@@ -172,7 +172,7 @@ static bool platform_matches(const char *has, const char *want)
 int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN + 1],
 	       struct warren_error *err)
 {
-	AUTO_JSON json_t *j = load(json, err);
+	AUTO_JSON json_t *j = oci_json_load(json, err);
 	char seen[200] = "";
 	json_t *list, *m;
 	size_t i;
@@ -181,7 +181,7 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 		return -EBADMSG;
 	list = json_object_get(j, "manifests");
 	if (!json_is_array(list) || json_array_size(list) > LIST_MAX)
-		return bad(err, "its index lists no manifests");
+		return oci_json_bad(err, "its index lists no manifests");
 	json_array_foreach(list, i, m)
 	{
 		const json_t *p = json_object_get(m, "platform");
@@ -189,8 +189,8 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 		char has[80] = "";
 
 		if (!digest || !ref_digest_valid(digest))
-			return bad(err,
-				   "its index has a manifest without a sha256 digest");
+			return oci_json_bad(
+				err, "its index has a manifest without a sha256 digest");
 		/* An index of one without a platform (an OCI layout) is what it is. */
 		if (p)
 			platform_text(p, has, sizeof(has));
@@ -216,7 +216,7 @@ static int add_string(char ***list, size_t *n, const char *s, struct warren_erro
 	char **grown;
 
 	if (*n >= LIST_MAX || !s || strlen(s) > STRING_MAX)
-		return bad(err, "its configuration has a list that is too long");
+		return oci_json_bad(err, "its configuration has a list that is too long");
 	grown = realloc(*list, (*n + 2) * sizeof(*grown));
 	if (!grown)
 		return error_errno(err, ENOMEM, "read it");
@@ -294,16 +294,18 @@ static int get_text(const json_t *from, const char *key, char **ret,
 	*ret = strdup(json_is_string(j) ? json_string_value(j) : "");
 	if (!*ret)
 		return error_errno(err, ENOMEM, "read it");
-	return strlen(*ret) > 4096 ? bad(err, "its configuration has too long a string")
-				   : 0;
+	return strlen(*ret) > 4096
+		       ? oci_json_bad(err, "its configuration has too long a string")
+		       : 0;
 }
 
 static int check_config(const struct store_image *im, struct warren_error *err)
 {
 	for (char **l = im->layers; *l; l++)
 		if (!ref_digest_valid(*l))
-			return bad(err,
-				   "a diff id of its configuration is no sha256 digest");
+			return oci_json_bad(
+				err,
+				"a diff id of its configuration is no sha256 digest");
 	for (char **e = im->env; *e; e++)
 		if (!strchr(*e, '=') || (*e)[0] == '=')
 			return error_set(err, EBADMSG,
@@ -313,7 +315,7 @@ static int check_config(const struct store_image *im, struct warren_error *err)
 
 int oci_parse_config(const char *json, struct store_image *ret, struct warren_error *err)
 {
-	AUTO_JSON json_t *j = load(json, err);
+	AUTO_JSON json_t *j = oci_json_load(json, err);
 	struct store_image im = { .lock = -1 };
 	json_t *config, *rootfs;
 	char platform[80];
@@ -377,7 +379,7 @@ static int layout_entry(const json_t *j, struct oci_entry *e, struct warren_erro
 	int r = get_text(j, "digest", &e->manifest, err);
 
 	if (r == 0 && !ref_digest_valid(e->manifest))
-		r = bad(err, "its index has a manifest without a sha256 digest");
+		r = oci_json_bad(err, "its index has a manifest without a sha256 digest");
 	if (r < 0)
 		return r;
 	e->names = calloc(1, sizeof(char *));
@@ -395,7 +397,7 @@ static int layout_entry(const json_t *j, struct oci_entry *e, struct warren_erro
 int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
 		      size_t *ret_n, struct warren_error *err)
 {
-	AUTO_JSON json_t *j = load(json, err);
+	AUTO_JSON json_t *j = oci_json_load(json, err);
 	struct oci_entry *entries;
 	json_t *list, *item;
 	size_t i, n;
@@ -406,7 +408,7 @@ int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
 	list = layout ? json_object_get(j, "manifests") : j;
 	if (!json_is_array(list) || json_array_size(list) == 0 ||
 	    json_array_size(list) > LIST_MAX)
-		return bad(err, "it lists no images");
+		return oci_json_bad(err, "it lists no images");
 	n = json_array_size(list);
 	entries = calloc(n, sizeof(*entries));
 	if (!entries)

@@ -21,9 +21,9 @@
 #include "base/fd.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/unpack_queue.h"
 #include "image/store_write.h"
 #include "image/unpack.h"
+#include "image/unpack_queue.h"
 #include "os/mount.h"
 
 #define TEXT_MAX (8U << 20)
@@ -98,7 +98,7 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 	return 0;
 }
 
-static size_t count(char *const *list)
+static size_t oci_load_count(char *const *list)
 {
 	size_t n = 0;
 
@@ -140,10 +140,10 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 	struct oci_work w = { 0 };
 	int r = oci_work_open(&w, l->store, l->options, err);
 
-	if (r == 0 && count(names) != count(image->layers))
+	if (r == 0 && oci_load_count(names) != oci_load_count(image->layers))
 		r = error_set(err, EBADMSG,
 			      "its manifest has %zu layers, its configuration %zu",
-			      count(names), count(image->layers));
+			      oci_load_count(names), oci_load_count(image->layers));
 	if (r == 0)
 		r = oci_work_plan(&w, image->layers, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {

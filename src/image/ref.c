@@ -72,7 +72,7 @@ static bool looks_like_registry(const char *first)
 	       strpbrk(first, UPPER);
 }
 
-static int bad(struct warren_error *err, const char *text, const char *why)
+static int ref_bad(struct warren_error *err, const char *text, const char *why)
 {
 	return error_set(err, EINVAL,
 			 "'%.200s' is not an image reference: %s (example: python:3.12)",
@@ -80,7 +80,7 @@ static int bad(struct warren_error *err, const char *text, const char *why)
 }
 
 /* Into a field of which @from was measured to fit. */
-static void set(char *to, size_t size, const char *from)
+static void ref_set(char *to, size_t size, const char *from)
 {
 	(void)snprintf(to, size, "%s", from);
 }
@@ -91,14 +91,14 @@ static int split_name(char *rest, const char *text, struct ref *r,
 	char *slash = strchr(rest, '/');
 	const char *folder = "";
 
-	set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
+	ref_set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
 	if (slash) {
 		*slash = '\0';
 		if (looks_like_registry(rest)) {
 			if (strlen(rest) >= sizeof(r->registry) || !valid_registry(rest))
-				return bad(err, text,
-					   "the registry is not host or host:port");
-			set(r->registry, sizeof(r->registry), rest);
+				return ref_bad(err, text,
+					       "the registry is not host or host:port");
+			ref_set(r->registry, sizeof(r->registry), rest);
 			rest = slash + 1;
 		} else {
 			*slash = '/';
@@ -106,16 +106,17 @@ static int split_name(char *rest, const char *text, struct ref *r,
 	}
 	/* "index." was the default registry's older name. */
 	if (strcmp(r->registry, "index." DEFAULT_REGISTRY) == 0)
-		set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
+		ref_set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
 	if (strcmp(r->registry, DEFAULT_REGISTRY) == 0 && !strchr(rest, '/'))
 		folder = DEFAULT_FOLDER;
 	if (strlen(folder) + strlen(rest) >= sizeof(r->name))
-		return bad(err, text, "the name is too long");
+		return ref_bad(err, text, "the name is too long");
 	if (!valid_name(rest))
-		return bad(err, text,
-			   "names are lower-case letters and digits, with . _ - between");
-	set(r->name, sizeof(r->name), folder);
-	set(r->name + strlen(folder), sizeof(r->name) - strlen(folder), rest);
+		return ref_bad(
+			err, text,
+			"names are lower-case letters and digits, with . _ - between");
+	ref_set(r->name, sizeof(r->name), folder);
+	ref_set(r->name + strlen(folder), sizeof(r->name) - strlen(folder), rest);
 	return 0;
 }
 
@@ -126,25 +127,26 @@ int ref_parse(const char *text, struct ref *ret, struct warren_error *err)
 	int code;
 
 	if (strlen(text) >= sizeof(rest))
-		return bad(err, text, "it is too long");
-	set(rest, sizeof(rest), text);
+		return ref_bad(err, text, "it is too long");
+	ref_set(rest, sizeof(rest), text);
 	at = strchr(rest, '@');
 	if (at) {
 		*at = '\0';
 		if (!ref_digest_valid(at + 1))
-			return bad(err, text,
-				   "the digest is not sha256: and 64 hexadecimal digits");
-		set(r.digest, sizeof(r.digest), at + 1);
+			return ref_bad(
+				err, text,
+				"the digest is not sha256: and 64 hexadecimal digits");
+		ref_set(r.digest, sizeof(r.digest), at + 1);
 	}
 	colon = strrchr(rest, ':');
 	if (colon && !strchr(colon, '/')) {
 		*colon = '\0';
 		if (!valid_tag(colon + 1))
-			return bad(err, text,
-				   "the tag is not letters, digits, _ . and -");
-		set(r.tag, sizeof(r.tag), colon + 1);
+			return ref_bad(err, text,
+				       "the tag is not letters, digits, _ . and -");
+		ref_set(r.tag, sizeof(r.tag), colon + 1);
 	} else if (!at) {
-		set(r.tag, sizeof(r.tag), "latest");
+		ref_set(r.tag, sizeof(r.tag), "latest");
 	}
 	code = split_name(rest, text, &r, err);
 	if (code < 0)

@@ -50,7 +50,7 @@ static void start_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
-static bool listed(const char *const *list, const char *registry)
+static bool registry_listed(const char *const *list, const char *registry)
 {
 	for (; list && *list; list++)
 		if (strcasecmp(*list, registry) == 0)
@@ -77,24 +77,24 @@ static char *copy_of(const char *s, bool *failed)
 	return copy;
 }
 
-static unsigned bounded(unsigned n, unsigned standard, unsigned max)
+static unsigned registry_bounded(unsigned n, unsigned standard, unsigned max)
 {
 	if (n == 0)
 		return standard;
 	return n < max ? n : max;
 }
 
-static void set_up(struct registry *r, const struct registry_options *o)
+static void registry_set_up(struct registry *r, const struct registry_options *o)
 {
-	r->insecure = listed(o->insecure, r->ref.registry);
+	r->insecure = registry_listed(o->insecure, r->ref.registry);
 	r->public_only = o->public_only;
 	r->trusted = o->trusted;
 	r->insecure_list = o->insecure;
 	r->hidden = o->hidden;
 	r->plain_ok = r->insecure || (!o->public_only && ref_is_loopback(&r->ref));
-	r->parallel = bounded(o->parallel, PARALLEL, PARALLEL_MAX);
-	r->backoff_ms = bounded(o->backoff_ms, BACKOFF_MS, BACKOFF_MAX_MS);
-	r->stall_s = bounded(o->stall_s, STALL_S, 3600);
+	r->parallel = registry_bounded(o->parallel, PARALLEL, PARALLEL_MAX);
+	r->backoff_ms = registry_bounded(o->backoff_ms, BACKOFF_MS, BACKOFF_MAX_MS);
+	r->stall_s = registry_bounded(o->stall_s, STALL_S, 3600);
 	r->progress = o->progress;
 	r->ctx = o->ctx;
 }
@@ -124,7 +124,7 @@ int registry_open(const struct ref *ref, const struct registry_options *options,
 								      : ref->registry);
 		r->docker_config = copy_of(options->docker_config, &failed);
 		r->ca_file = copy_of(options->ca_file, &failed);
-		set_up(r, options);
+		registry_set_up(r, options);
 		r->multi = curl_ready ? curl_multi_init() : NULL;
 		failed = failed || !r->multi;
 	}
@@ -234,8 +234,9 @@ static int check_manifest(const struct buf *body, char type[128],
 	return code;
 }
 
-static int fetch_manifest(struct http *h, const char *what,
-			  char ret_digest[REF_DIGEST_LEN + 1], struct warren_error *err)
+static int registry_fetch_manifest(struct http *h, const char *what,
+				   char ret_digest[REF_DIGEST_LEN + 1],
+				   struct warren_error *err)
 {
 	unsigned char sum[32];
 	int code;
@@ -276,7 +277,7 @@ int registry_manifest(struct registry *r, const char *what, struct buf *ret_body
 	r->cancelled = false;
 	code = http_init(&h, r, "image", err);
 	if (code == 0)
-		code = fetch_manifest(&h, what, digest, err);
+		code = registry_fetch_manifest(&h, what, digest, err);
 	if (code < 0 && guard_failed(r, err) < 0)
 		return error_wrap(err, "pull %.240s", r->text);
 	buf_done(ret_body);

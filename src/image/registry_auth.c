@@ -52,7 +52,7 @@ static bool has_login(const struct creds *c)
 }
 
 /* The registry or its token server said no: to whom, and what there is to be done. */
-static int refused(const struct http *h, struct warren_error *err)
+static int registry_auth_refused(const struct http *h, struct warren_error *err)
 {
 	const struct registry *reg = h->reg;
 	const struct creds *c = &reg->creds;
@@ -209,7 +209,7 @@ static int fetch_token(struct registry *reg, const struct challenge *c,
 	/* Some answer 400 to a wrong refresh token. */
 	if (code < 0 &&
 	    (h.status == 401 || h.status == 403 || (h.status == 400 && h.form)))
-		return refused(&h, err);
+		return registry_auth_refused(&h, err);
 	if (code < 0 && code != -ECANCELED)
 		return error_wrap(err, "get a token for %s", reg->ref.registry);
 	return code < 0 ? code : take_token(reg, &h.body, err);
@@ -221,7 +221,7 @@ static int answer_basic(struct http *h, struct warren_error *err)
 	char *login;
 
 	if (!reg->creds.user)
-		return refused(h, err);
+		return registry_auth_refused(h, err);
 	login = basic_login(&reg->creds);
 	if (!login)
 		return error_errno(err, ENOMEM, "log in");
@@ -257,12 +257,12 @@ int auth_answer(struct http *h, struct warren_error *err)
 	int code;
 
 	if (h->location && !h->login_sent)
-		return refused(h,
-			       err); /* by where a redirect led: no login is for them */
+		return registry_auth_refused(
+			h, err); /* by where a redirect led: no login is for them */
 	if (h->logins != reg->logins)
 		return 0; /* another request has logged in since */
 	if (h->login_renewed)
-		return refused(h, err);
+		return registry_auth_refused(h, err);
 	if (h->challenge.failed ||
 	    challenge_parse(h->challenge.data ? h->challenge.data : "", &c) < 0 ||
 	    c.scheme == CHALLENGE_NONE)

@@ -28,7 +28,7 @@ static const struct {
 	{ "bearer", CHALLENGE_BEARER },
 };
 
-static bool is_word(const char *s, size_t n, const char *word)
+static bool registry_challenge_is_word(const char *s, size_t n, const char *word)
 {
 	return strlen(word) == n && strncasecmp(s, word, n) == 0;
 }
@@ -36,7 +36,7 @@ static bool is_word(const char *s, size_t n, const char *word)
 static enum challenge_scheme scheme_of(const char *s, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
-		if (is_word(s, n, schemes[i].name))
+		if (registry_challenge_is_word(s, n, schemes[i].name))
 			return schemes[i].scheme;
 	return CHALLENGE_NONE;
 }
@@ -95,7 +95,7 @@ static int read_param(const char **p, struct challenge *c)
 	if (read_value(p, value, sizeof(value)) < 0)
 		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (!is_word(name, n, known[i].name))
+		if (!registry_challenge_is_word(name, n, known[i].name))
 			continue;
 		if (known[i].to[0] || strlen(value) >= known[i].size)
 			return -EINVAL; /* twice: which of them would count? */

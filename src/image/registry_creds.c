@@ -21,7 +21,7 @@
 #define TOKEN_USER \
 	"<token>" /* by this name a helper says: the secret is a refresh token */
 
-static void free_secret(char **s)
+static void registry_creds_free_secret(char **s)
 {
 	if (*s)
 		OPENSSL_cleanse(*s, strlen(*s));
@@ -31,9 +31,9 @@ static void free_secret(char **s)
 
 void creds_done(struct creds *c)
 {
-	free_secret(&c->user);
-	free_secret(&c->secret);
-	free_secret(&c->identity);
+	registry_creds_free_secret(&c->user);
+	registry_creds_free_secret(&c->secret);
+	registry_creds_free_secret(&c->identity);
 	c->note[0] = '\0';
 }
 
@@ -109,7 +109,7 @@ static int decode_auth(const char *auth, struct creds *c)
 	return c->user && c->secret ? 0 : -ENOMEM;
 }
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *registry_creds_text_of(const json_t *object, const char *key)
 {
 	const char *s = json_string_value(json_object_get(object, key));
 
@@ -118,10 +118,10 @@ static const char *text_of(const json_t *object, const char *key)
 
 static int take_entry(const json_t *entry, struct creds *c, struct warren_error *err)
 {
-	const char *auth = text_of(entry, "auth"),
-		   *identity = text_of(entry, "identitytoken");
-	const char *user = text_of(entry, "username"),
-		   *secret = text_of(entry, "password");
+	const char *auth = registry_creds_text_of(entry, "auth"),
+		   *identity = registry_creds_text_of(entry, "identitytoken");
+	const char *user = registry_creds_text_of(entry, "username"),
+		   *secret = registry_creds_text_of(entry, "password");
 	int code = 0;
 
 	if (identity) {
@@ -173,7 +173,8 @@ static const json_t *find_entry(json_t *auths, const char *registry)
 static int take_helped(const char *output, const char *name, struct creds *c)
 {
 	json_t *root = json_loads(output, JSON_REJECT_DUPLICATES, NULL);
-	const char *user = text_of(root, "Username"), *secret = text_of(root, "Secret");
+	const char *user = registry_creds_text_of(root, "Username"),
+		   *secret = registry_creds_text_of(root, "Secret");
 
 	if (!secret) {
 		(void)snprintf(c->note, sizeof(c->note),
@@ -206,7 +207,7 @@ static int ask_helper(const char *name, const char *registry,
 			       "docker-credential-%.64s has none for %.100s", name,
 			       server);
 	code = code == 0 ? take_helped(output, name, c) : 0;
-	free_secret(&output);
+	registry_creds_free_secret(&output);
 	return code;
 }
 
@@ -220,12 +221,12 @@ int creds_read(const char *path, const char *registry, const struct helper_watch
 
 	if (code < 0)
 		return code;
-	helper = text_of(json_object_get(config, "credHelpers"), registry);
+	helper = registry_creds_text_of(json_object_get(config, "credHelpers"), registry);
 	if (!helper && strcmp(registry, DOCKER_HUB) == 0)
-		helper =
-			text_of(json_object_get(config, "credHelpers"), DOCKER_HUB_LOGIN);
+		helper = registry_creds_text_of(json_object_get(config, "credHelpers"),
+						DOCKER_HUB_LOGIN);
 	if (!helper)
-		helper = text_of(config, "credsStore");
+		helper = registry_creds_text_of(config, "credsStore");
 	if (helper)
 		code = ask_helper(helper, registry, watch, &c);
 	if (code == -ECANCELED)

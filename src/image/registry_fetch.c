@@ -45,14 +45,14 @@ struct job {
 
 static const char *const blob_types[] = { "*/*", NULL };
 
-static void job_done(struct job *job)
+static void registry_fetch_job_done(struct job *job)
 {
 	http_done(&job->http);
 	EVP_MD_CTX_free(job->md);
 	job->md = NULL;
 }
 
-static int write_at(int fd, const char *data, size_t n, uint64_t offset)
+static int registry_fetch_write_at(int fd, const char *data, size_t n, uint64_t offset)
 {
 	while (n > 0) {
 		ssize_t w = pwrite(fd, data, n, (off_t)offset);
@@ -134,7 +134,7 @@ static int on_blob(struct http *h, const char *data, size_t n)
 		return error_set(&job->err, EBADMSG,
 				 "the %s has more than the %ju bytes of the manifest",
 				 job->noun, (uintmax_t)blob->size);
-	code = write_at(blob->fd, data, n, blob->done);
+	code = registry_fetch_write_at(blob->fd, data, n, blob->done);
 	if (code < 0)
 		return error_errno(&job->err, -code, "write the %s", job->noun);
 	if (EVP_DigestUpdate(job->md, data, n) != 1)
@@ -144,7 +144,7 @@ static int on_blob(struct http *h, const char *data, size_t n)
 }
 
 /* All bytes are here. 1: and they are the right ones; 0: once more from the start. */
-static int verify(struct job *job, struct warren_error *err)
+static int registry_fetch_verify(struct job *job, struct warren_error *err)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	char digest[REF_DIGEST_LEN + 1];
@@ -156,7 +156,7 @@ static int verify(struct job *job, struct warren_error *err)
 	if (strcmp(digest, job->blob->digest) == 0) {
 		job->blob->verified = true;
 		job->state = JOB_DONE;
-		job_done(job);
+		registry_fetch_job_done(job);
 		return 1;
 	}
 	code = start_over(job, err);
@@ -199,7 +199,8 @@ static int hash_file(struct job *job, uint64_t size, struct warren_error *err)
 	return 0;
 }
 
-static int prepare(struct job *job, struct registry *r, struct warren_error *err)
+static int registry_fetch_prepare(struct job *job, struct registry *r,
+				  struct warren_error *err)
 {
 	struct registry_blob *blob = job->blob;
 	struct stat st;
@@ -234,10 +235,10 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 	int code;
 
 	if (!job->prepared) {
-		code = prepare(job, r, err);
+		code = registry_fetch_prepare(job, r, err);
 		/* Whole already; if it is not right after all, from the start. */
 		if (code == 0 && job->blob->done == job->blob->size)
-			code = verify(job, err);
+			code = registry_fetch_verify(job, err);
 		if (code != 0)
 			return code < 0 ? code : 0;
 	}
@@ -249,7 +250,7 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 }
 
 /* The exchange ended without all of the blob, or with something else. */
-static int judge(struct job *job, struct warren_error *err)
+static int registry_fetch_judge(struct job *job, struct warren_error *err)
 {
 	struct http *h = &job->http;
 	struct registry_blob *blob = job->blob;
@@ -295,8 +296,8 @@ static int job_finish(struct job *job, struct warren_error *err)
 		return -err->code;
 	}
 	if (job->blob->done < job->blob->size || job->restart)
-		return judge(job, err);
-	code = verify(job, err);
+		return registry_fetch_judge(job, err);
+	code = registry_fetch_verify(job, err);
 	return code < 0 ? code : 0;
 }
 
@@ -369,7 +370,7 @@ int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 	if (code == 0)
 		code = run_jobs(r, jobs, n, err);
 	for (size_t i = 0; i < n; i++)
-		job_done(&jobs[i]);
+		registry_fetch_job_done(&jobs[i]);
 	if (code == 0 && r->progress && r->progress(r->ctx, blobs, n) != 0)
 		code = error_set(err, ECANCELED, "cancelled");
 	r->blobs = NULL;

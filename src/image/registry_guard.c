@@ -80,7 +80,7 @@ bool guard_url_ok(const struct registry *reg, const char *url)
 
 /* ------------------------------------------------------------------- proxies */
 
-static const char *first_of(const char *const *names)
+static const char *registry_guard_first_of(const char *const *names)
 {
 	for (; *names; names++) {
 		const char *value = getenv(*names);
@@ -151,8 +151,9 @@ static const char *proxy_for(const char *url, const char *host,
 	static const char *const tls[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
 					   "ALL_PROXY", NULL };
 	static const char *const none[] = { "no_proxy", "NO_PROXY", NULL };
-	const char *proxy = first_of(strncmp(url, "https:", 6) == 0 ? tls : plain);
-	const char *except = first_of(none);
+	const char *proxy =
+		registry_guard_first_of(strncmp(url, "https:", 6) == 0 ? tls : plain);
+	const char *except = registry_guard_first_of(none);
 	AUTO_FREE char *words = except ? strdup(except) : NULL;
 	char *rest = words, *word;
 
@@ -164,7 +165,8 @@ static const char *proxy_for(const char *url, const char *host,
 
 /* ---------------------------------------------------------------------- hops */
 
-static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
+static curl_socket_t registry_guard_on_socket(void *ctx, curlsocktype purpose,
+					      struct curl_sockaddr *a)
 {
 	const struct http *h = ctx;
 
@@ -214,7 +216,8 @@ int guard_hop(struct http *h, const char *url, struct warren_error *err)
 	/* curl is left no choice: "" is no proxy, whatever the environment says. */
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROXY, proxy ? proxy : "");
 	(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
-	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION,
+			       registry_guard_on_socket);
 	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
 	return 0;
 }

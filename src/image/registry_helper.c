@@ -21,7 +21,7 @@
 #define WATCH_MS   100
 
 /* A program of its own group, with @in and @out as its streams and signals as they were born. */
-static int start(const char *program, int in, int out, pid_t *ret_pid)
+static int registry_helper_start(const char *program, int in, int out, pid_t *ret_pid)
 {
 	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get", NULL };
 	posix_spawn_file_actions_t actions;
@@ -60,8 +60,8 @@ static int ms_left(uint64_t deadline)
 }
 
 /* To the end of @fd, unless that takes too long, is too much, or nobody wants it any more. */
-static int read_output(int fd, const struct helper_watch *watch, struct buf *out,
-		       uint64_t deadline)
+static int registry_helper_read_output(int fd, const struct helper_watch *watch,
+				       struct buf *out, uint64_t deadline)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -89,7 +89,7 @@ static int read_output(int fd, const struct helper_watch *watch, struct buf *out
 }
 
 /* Its exit status, -1 for one that was killed: by itself or, at the deadline, by us. */
-static int reap(pid_t pid, uint64_t deadline)
+static int registry_helper_reap(pid_t pid, uint64_t deadline)
 {
 	int status = 0;
 	pid_t r = 0;
@@ -131,12 +131,12 @@ int helper_get(const char *name, const char *server, const struct helper_watch *
 	if (code == 0 && pipe2(from, O_CLOEXEC) < 0)
 		code = -errno;
 	if (code == 0)
-		code = start(program, in[0], from[1], &pid);
+		code = registry_helper_start(program, in[0], from[1], &pid);
 	(void)close(in[0]);
 	close_p(&from[1]);
 	if (code == 0) {
-		code = read_output(from[0], watch, &out, deadline);
-		status = reap(pid, code < 0 ? 0 : deadline);
+		code = registry_helper_read_output(from[0], watch, &out, deadline);
+		status = registry_helper_reap(pid, code < 0 ? 0 : deadline);
 	}
 	close_p(&from[0]);
 	if (code < 0)

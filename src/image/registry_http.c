@@ -110,7 +110,7 @@ int http_init(struct http *h, struct registry *reg, const char *noun,
 	return 0;
 }
 
-static void free_secret(char *s)
+static void registry_http_free_secret(char *s)
 {
 	if (s)
 		OPENSSL_cleanse(s, strlen(s));
@@ -134,14 +134,14 @@ void http_done(struct http *h)
 	free(h->path);
 	free(h->absolute);
 	free(h->location);
-	free_secret(h->login);
-	free_secret(h->form);
+	registry_http_free_secret(h->login);
+	registry_http_free_secret(h->form);
 	buf_done(&h->challenge);
 	buf_done(&h->body);
 	*h = (struct http){ 0 };
 }
 
-static size_t on_body(char *data, size_t size, size_t count, void *ctx)
+static size_t registry_http_on_body(char *data, size_t size, size_t count, void *ctx)
 {
 	struct http *h = ctx;
 	size_t n = size * count;
@@ -195,7 +195,7 @@ static void keep_header(const char *line, size_t n, const char *name, char *to,
 			       value);
 }
 
-static size_t on_header(char *line, size_t size, size_t count, void *ctx)
+static size_t registry_http_on_header(char *line, size_t size, size_t count, void *ctx)
 {
 	struct http *h = ctx;
 	size_t n = size * count, len;
@@ -224,7 +224,7 @@ static CURLcode on_tls(CURL *easy UNUSED, void *ssl_ctx, void *file)
 		       : CURLE_SSL_CACERT_BADFILE;
 }
 
-static bool add_header(struct http *h, const char *name, const char *value)
+static bool registry_http_add_header(struct http *h, const char *name, const char *value)
 {
 	AUTO_FREE char *line = NULL;
 	struct curl_slist *more;
@@ -248,13 +248,13 @@ static int set_headers(struct http *h, const char *url, struct warren_error *err
 	curl_slist_free_all(h->headers);
 	h->headers = NULL;
 	for (size_t i = 0; fine && h->accept && h->accept[i]; i++)
-		fine = add_header(h, "Accept", h->accept[i]);
+		fine = registry_http_add_header(h, "Accept", h->accept[i]);
 	/* A digest is of the bytes as they are stored. */
-	fine = fine && add_header(h, "Accept-Encoding", "identity");
+	fine = fine && registry_http_add_header(h, "Accept-Encoding", "identity");
 	h->login_sent = fine && login && http_same_origin(url, home);
 	h->logins = h->reg->logins;
 	if (h->login_sent)
-		fine = add_header(h, "Authorization", login);
+		fine = registry_http_add_header(h, "Authorization", login);
 	if (!fine)
 		return error_errno(err, ENOMEM, "start a request");
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
@@ -270,7 +270,7 @@ static void set_protocols(CURL *easy)
 #endif
 }
 
-static void set_options(struct http *h, const char *url)
+static void registry_http_set_options(struct http *h, const char *url)
 {
 	const struct registry *reg = h->reg;
 	bool trying = reg->plain_ok && !reg->answered && !reg->plain;
@@ -296,9 +296,9 @@ static void set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)reg->stall_s);
 	if (!h->sink)
 		(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, SMALL_TIMEOUT_MS);
-	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, registry_http_on_body);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, h);
-	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, registry_http_on_header);
 	(void)curl_easy_setopt(e, CURLOPT_HEADERDATA, h);
 	(void)curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->why);
@@ -338,7 +338,7 @@ int http_begin(struct http *h, struct warren_error *err)
 	http_stop(h);
 	forget_answer(h);
 	h->tls = strncmp(url, "https:", 6) == 0;
-	set_options(h, url);
+	registry_http_set_options(h, url);
 	code = guard_hop(h, url, err);
 	if (code == 0)
 		code = set_headers(h, url, err);
@@ -370,7 +370,7 @@ static void http_finish(struct http *h, CURLcode result)
 		h->reg->answered = true;
 }
 
-static bool collect(struct registry *reg)
+static bool registry_http_collect(struct registry *reg)
 {
 	bool any = false;
 	CURLMsg *msg;
@@ -389,7 +389,7 @@ static bool collect(struct registry *reg)
 	return any;
 }
 
-static int tell(struct registry *reg, bool now, struct warren_error *err)
+static int registry_http_tell(struct registry *reg, bool now, struct warren_error *err)
 {
 	uint64_t t = clock_now();
 
@@ -410,8 +410,8 @@ int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err)
 	m = curl_multi_perform(reg->multi, &running);
 	if (m != CURLM_OK)
 		return error_set(err, EIO, "%s", curl_multi_strerror(m));
-	news = collect(reg);
-	if (tell(reg, news, err) < 0)
+	news = registry_http_collect(reg);
+	if (registry_http_tell(reg, news, err) < 0)
 		return -ECANCELED;
 	if (news || wait_ms == 0)
 		return 0;
@@ -421,7 +421,8 @@ int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err)
 	return m == CURLM_OK ? 0 : error_set(err, EIO, "%s", curl_multi_strerror(m));
 }
 
-static int wait_until(struct registry *reg, uint64_t when, struct warren_error *err)
+static int registry_http_wait_until(struct registry *reg, uint64_t when,
+				    struct warren_error *err)
 {
 	for (uint64_t now = clock_now(); now < when; now = clock_now()) {
 		uint64_t ms = (when - now) / NS_PER_MS + 1;
@@ -450,7 +451,7 @@ int http_run(struct http *h, struct warren_error *err)
 		case HTTP_FAILED:
 			return -err->code;
 		case HTTP_LATER:
-			code = wait_until(h->reg, h->not_before, err);
+			code = registry_http_wait_until(h->reg, h->not_before, err);
 			if (code < 0)
 				return code;
 			break;

@@ -82,7 +82,7 @@ void http_message(const struct http *h, char text[128])
 	json_decref(root);
 }
 
-static uint64_t jitter(uint64_t n)
+static uint64_t registry_retry_jitter(uint64_t n)
 {
 	uint32_t random = 0;
 
@@ -103,7 +103,7 @@ enum http_verdict http_retry(struct http *h, struct warren_error *err)
 {
 	const struct registry *reg = h->reg;
 	unsigned max = reg->answered ? REGISTRY_RETRIES_MAX : REGISTRY_FIRST_RETRIES_MAX;
-	uint64_t pause = jitter((uint64_t)reg->backoff_ms << h->retries);
+	uint64_t pause = registry_retry_jitter((uint64_t)reg->backoff_ms << h->retries);
 	curl_off_t asked = 0;
 
 	if (h->retries >= max) {
@@ -128,7 +128,7 @@ enum http_verdict http_retry(struct http *h, struct warren_error *err)
 	return HTTP_LATER;
 }
 
-static bool begins_with(const char *s, const char *start)
+static bool registry_retry_begins_with(const char *s, const char *start)
 {
 	return strncmp(s, start, strlen(start)) == 0;
 }
@@ -180,7 +180,7 @@ static enum http_verdict judge_redirect(struct http *h, const char *url,
 					struct warren_error *err)
 {
 	/* From TLS to none only where that is configured, loopback or not. */
-	bool plain_ok = h->reg->insecure || begins_with(url, "http:");
+	bool plain_ok = h->reg->insecure || registry_retry_begins_with(url, "http:");
 	char from[300], to[300];
 	char *next = NULL;
 

@@ -117,7 +117,7 @@ int store_layer(const struct store *s, const char *diff_id, char ret[STORE_SHORT
 
 /* -------------------------------------------------------------- the records */
 
-static void put_line(struct buf *out, const char *key, const char *value)
+static void store_put_line(struct buf *out, const char *key, const char *value)
 {
 	if (!value)
 		return;
@@ -126,31 +126,31 @@ static void put_line(struct buf *out, const char *key, const char *value)
 	buf_puts(out, "\n");
 }
 
-static void put_list(struct buf *out, const char *key, char **list)
+static void store_put_list(struct buf *out, const char *key, char **list)
 {
 	for (; list && *list; list++)
-		put_line(out, key, *list);
+		store_put_line(out, key, *list);
 }
 
 void store_write_record(const struct store_image *image, struct buf *out)
 {
 	buf_puts(out, "warren-image 1\n");
-	put_line(out, "id", image->id);
-	put_line(out, "manifest", image->manifest);
-	put_line(out, "platform", image->platform);
-	put_line(out, "created", image->created);
-	put_line(out, "user", image->user);
-	put_line(out, "workdir", image->workdir);
+	store_put_line(out, "id", image->id);
+	store_put_line(out, "manifest", image->manifest);
+	store_put_line(out, "platform", image->platform);
+	store_put_line(out, "created", image->created);
+	store_put_line(out, "user", image->user);
+	store_put_line(out, "workdir", image->workdir);
 	buf_printf(out, "size %" PRIu64 "\n", image->size);
-	put_list(out, "env", image->env);
-	put_list(out, "entrypoint", image->entrypoint);
-	put_list(out, "cmd", image->cmd);
-	put_list(out, "volume", image->volumes);
-	put_list(out, "label", image->labels);
-	put_list(out, "layer", image->layers);
+	store_put_list(out, "env", image->env);
+	store_put_list(out, "entrypoint", image->entrypoint);
+	store_put_list(out, "cmd", image->cmd);
+	store_put_list(out, "volume", image->volumes);
+	store_put_list(out, "label", image->labels);
+	store_put_list(out, "layer", image->layers);
 }
 
-static int set_text(char **field, const char *value)
+static int store_set_text(char **field, const char *value)
 {
 	free(*field);
 	*field = strdup(value);
@@ -181,7 +181,7 @@ static int set_digest(char *field, const char *value)
 	return 0;
 }
 
-static int read_line(struct store_image *im, const char *key, const char *value)
+static int store_read_line(struct store_image *im, const char *key, const char *value)
 {
 	struct {
 		const char *key;
@@ -211,7 +211,7 @@ static int read_line(struct store_image *im, const char *key, const char *value)
 			continue;
 		if (fields[i].digest)
 			return set_digest(fields[i].digest, value);
-		return fields[i].text ? set_text(fields[i].text, value)
+		return fields[i].text ? store_set_text(fields[i].text, value)
 				      : add_text(fields[i].list, value);
 	}
 	return -EBADMSG;
@@ -250,7 +250,7 @@ int store_read_record(char *text, struct store_image *ret)
 		*space = '\0';
 		r = decode_line(space + 1);
 		if (r == 0)
-			r = read_line(&im, line, space + 1);
+			r = store_read_line(&im, line, space + 1);
 	}
 	if (r == 0 && !im.id[0])
 		r = -EBADMSG;

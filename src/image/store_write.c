@@ -322,7 +322,7 @@ struct names {
 	const struct store *store;
 };
 
-static void note(struct names *all, const char *hex)
+static void store_write_note(struct names *all, const char *hex)
 {
 	if (all->n == all->cap) {
 		size_t cap = all->cap ? all->cap * 2 : 64;
@@ -338,7 +338,7 @@ static void note(struct names *all, const char *hex)
 	(void)snprintf(all->list[all->n++], sizeof(*all->list), "%.64s", hex);
 }
 
-static bool noted(const struct names *all, const char *name)
+static bool store_write_noted(const struct names *all, const char *name)
 {
 	for (size_t i = 0; i < all->n; i++)
 		if (strcmp(all->list[i], name) == 0)
@@ -355,7 +355,7 @@ static int note_layers(void *ctx, const char *id)
 	if (store_find(all->store, id, &image, &ignored) < 0)
 		return -EIO; /* an image that cannot be read may need any layer */
 	for (char **l = image.layers; *l; l++)
-		note(all, *l + 7);
+		store_write_note(all, *l + 7);
 	store_image_done(&image);
 	return 0;
 }
@@ -389,7 +389,7 @@ static int note_recordless(void *ctx, const char *id)
 	(void)snprintf(path, sizeof(path), "%s/record", id + 7);
 	if (faccessat(all->store->images, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    errno == ENOENT)
-		note(all, id + 7);
+		store_write_note(all, id + 7);
 	return 0;
 }
 
@@ -417,7 +417,7 @@ static bool is_size_of_unused(const struct names *used, const char *name)
 	if (strlen(name) != 64 + strlen(".size") || strcmp(name + 64, ".size") != 0)
 		return false;
 	(void)snprintf(hex, sizeof(hex), "%.64s", name);
-	return is_hex(hex) && !noted(used, hex);
+	return is_hex(hex) && !store_write_noted(used, hex);
 }
 
 /* Names of layers first, then directories that no name leads to. */
@@ -436,8 +436,8 @@ static void remove_layers(const struct store *s, const struct names *used,
 		if (!is_hex(e->d_name))
 			continue;
 		(void)!readlinkat(s->layers, e->d_name, target, sizeof(target) - 1);
-		if (noted(used, e->d_name)) {
-			note(&kept, target + 2);
+		if (store_write_noted(used, e->d_name)) {
+			store_write_note(&kept, target + 2);
 			continue;
 		}
 		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
@@ -454,7 +454,7 @@ static void remove_layers(const struct store *s, const struct names *used,
 		(void)closedir(d);
 	d = open_list(s->data);
 	while (d && !kept.failed && (e = readdir(d)))
-		if (e->d_name[0] != '.' && !noted(&kept, e->d_name))
+		if (e->d_name[0] != '.' && !store_write_noted(&kept, e->d_name))
 			copy_remove_tree(s->data, e->d_name);
 	if (d)
 		(void)closedir(d);

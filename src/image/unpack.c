@@ -63,7 +63,7 @@ static void pipeline_done(struct pipeline *p)
 
 #define AUTO_PIPELINE CLEANUP(pipeline_done)
 
-static int make_pipe(int ret[2], struct warren_error *err)
+static int unpack_make_pipe(int ret[2], struct warren_error *err)
 {
 	if (pipe2(ret, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
@@ -102,8 +102,8 @@ int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch 
 }
 
 /* Until @fd is ready or untar is gone (ENDED). */
-static int await(const struct pipeline *p, int fd, short events, int ms,
-		 struct warren_error *err)
+static int unpack_await(const struct pipeline *p, int fd, short events, int ms,
+			struct warren_error *err)
 {
 	struct pollfd fds[2] = { { .fd = fd, .events = events },
 				 { .fd = p->untar.pidfd, .events = POLLIN } };
@@ -119,13 +119,14 @@ static int await(const struct pipeline *p, int fd, short events, int ms,
 }
 
 /* How much is in the block now, 0 at the end, -errno; ENDED through @ended. */
-static ssize_t take(struct pipeline *p, bool *ended, struct warren_error *err)
+static ssize_t image_unpack_take(struct pipeline *p, bool *ended,
+				 struct warren_error *err)
 {
 	ssize_t n;
 
 	for (;;) {
 		if (p->inflate.pid > 0) {
-			int r = await(p, p->in, POLLIN, p->wait, err);
+			int r = unpack_await(p, p->in, POLLIN, p->wait, err);
 
 			*ended = r == ENDED;
 			if (r != 0)
@@ -139,7 +140,7 @@ static ssize_t take(struct pipeline *p, bool *ended, struct warren_error *err)
 	}
 }
 
-static int give(struct pipeline *p, size_t n, struct warren_error *err)
+static int unpack_give(struct pipeline *p, size_t n, struct warren_error *err)
 {
 	const char *data = p->block;
 
@@ -156,18 +157,18 @@ static int give(struct pipeline *p, size_t n, struct warren_error *err)
 			continue;
 		if (w < 0 && errno != EAGAIN)
 			return error_errno(err, errno, "hand on the archive");
-		r = await(p, p->out, POLLOUT, UNPACK_STALL, err);
+		r = unpack_await(p, p->out, POLLOUT, UNPACK_STALL, err);
 		if (r != 0)
 			return r;
 	}
 	return 0;
 }
 
-static int pump(struct pipeline *p, struct warren_error *err)
+static int unpack_pump(struct pipeline *p, struct warren_error *err)
 {
 	for (;;) {
 		bool ended = false;
-		ssize_t n = take(p, &ended, err);
+		ssize_t n = image_unpack_take(p, &ended, err);
 		int r;
 
 		if (n <= 0)
@@ -181,7 +182,7 @@ static int pump(struct pipeline *p, struct warren_error *err)
 					 (uintmax_t)p->max);
 		if (p->digest && EVP_DigestUpdate(p->digest, p->block, (size_t)n) != 1)
 			return error_set(err, EIO, "SHA-256 failed");
-		r = p->out < 0 ? 0 : give(p, (size_t)n, err);
+		r = p->out < 0 ? 0 : unpack_give(p, (size_t)n, err);
 		if (r != 0)
 			return r;
 	}
@@ -190,7 +191,7 @@ static int pump(struct pipeline *p, struct warren_error *err)
 /* ------------------------------------------------------------- the pipeline */
 
 /* The same file, read-only and with a position of its own; -errno where we may not. */
-static int open_again(int fd)
+static int unpack_open_again(int fd)
 {
 	char path[32];
 	int again;
@@ -215,7 +216,7 @@ static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		return error_errno(err, errno, "look at the archive");
 	*ret_regular = S_ISREG(st.st_mode);
 	*ret_plain = false;
-	fd = *ret_regular ? open_again(blob) : -1;
+	fd = *ret_regular ? unpack_open_again(blob) : -1;
 	/* A pipe; or a file that we may read, being given it, but not open. */
 	if (fd < 0)
 		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
@@ -232,7 +233,7 @@ static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 static int start_inflate(struct pipeline *p, int blob, struct warren_error *err)
 {
 	AUTO_CLOSE int out = -1;
-	int ends[2], r = make_pipe(ends, err);
+	int ends[2], r = unpack_make_pipe(ends, err);
 
 	if (r < 0)
 		return r;
@@ -254,7 +255,7 @@ static int start_untar(struct pipeline *p, int in, int dir,
 static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
 		       const struct unpack_rules *rules, struct warren_error *err)
 {
-	int ends[2], r = make_pipe(ends, err);
+	int ends[2], r = unpack_make_pipe(ends, err);
 
 	if (r < 0)
 		return r;
@@ -269,8 +270,8 @@ static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
 	return r;
 }
 
-static int start(struct pipeline *p, int archive, bool settled, int dir,
-		 const struct unpack_rules *rules, struct warren_error *err)
+static int unpack_start(struct pipeline *p, int archive, bool settled, int dir,
+			const struct unpack_rules *rules, struct warren_error *err)
 {
 	AUTO_CLOSE int blob = -1, again = -1;
 	bool regular = false, plain = false;
@@ -283,17 +284,18 @@ static int start(struct pipeline *p, int archive, bool settled, int dir,
 		return blob;
 	p->wait = regular ? UNPACK_STALL : -1;
 	if (settled && regular && plain)
-		again = open_again(blob);
+		again = unpack_open_again(blob);
 	if (again < 0)
 		return start_piped(p, &blob, plain, dir, rules, err);
 	p->in = TAKE_FD(blob);
 	return start_untar(p, again, dir, rules, err);
 }
 
-static int run(struct pipeline *p, struct unpack_report *ret, struct warren_error *err)
+static int unpack_run(struct pipeline *p, struct unpack_report *ret,
+		      struct warren_error *err)
 {
 	struct unpack_report ignored;
-	int r = pump(p, err);
+	int r = unpack_pump(p, err);
 
 	if (r == ENDED) {
 		r = unpack_child_finish(&p->untar, p->watch, &ignored, err);
@@ -351,9 +353,9 @@ int unpack_archive(int blob, int dir, const struct unpack_options *o,
 	int r = begin_digest(&p, err);
 
 	if (r == 0)
-		r = start(&p, blob, o->settled, dir, &rules, err);
+		r = unpack_start(&p, blob, o->settled, dir, &rules, err);
 	if (r == 0)
-		r = run(&p, &report, err);
+		r = unpack_run(&p, &report, err);
 	if (r == 0)
 		r = end_digest(&p, o->diff_id, result.diff_id, err);
 	if (r < 0)
@@ -373,7 +375,7 @@ int unpack_spool(int archive, int dir, uint64_t max_bytes,
 	const struct unpack_rules rules = { .spool = true,
 					    .entries_max = UNPACK_SPOOLED };
 	struct unpack_report report;
-	int r = start(&p, archive, false, dir, &rules, err);
+	int r = unpack_start(&p, archive, false, dir, &rules, err);
 
-	return r < 0 ? r : run(&p, &report, err);
+	return r < 0 ? r : unpack_run(&p, &report, err);
 }

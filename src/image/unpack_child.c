@@ -64,7 +64,7 @@ bool unpack_own_ids(void)
 
 /* ------------------------------------------------------------ the child's steps */
 
-static int leave_session(struct setup *s, struct warren_error *err)
+static int unpack_child_leave_session(struct setup *s, struct warren_error *err)
 {
 	sigset_t none;
 
@@ -110,7 +110,7 @@ static int place_descriptors(struct setup *s, struct warren_error *err)
 	return 0;
 }
 
-static int make_namespaces(struct setup *s, struct warren_error *err)
+static int unpack_child_make_namespaces(struct setup *s, struct warren_error *err)
 {
 	/* The copy of the mounts takes the working directory along: that names it there. */
 	if (s->job->dir >= 0 && fchdir(FD_DIR) < 0)
@@ -137,7 +137,7 @@ static int await_maps(struct setup *s, struct warren_error *err)
 	return 0;
 }
 
-static int become_root(struct setup *s, struct warren_error *err)
+static int unpack_child_become_root(struct setup *s, struct warren_error *err)
 {
 	(void)s;
 	/* -EPERM: the one-id map of an ordinary user forbids it. */
@@ -177,7 +177,7 @@ static int change_root(struct setup *s, struct warren_error *err)
 	return 0;
 }
 
-static int set_limits(struct setup *s, struct warren_error *err)
+static int unpack_child_set_limits(struct setup *s, struct warren_error *err)
 {
 	const struct {
 		int what;
@@ -204,7 +204,7 @@ static int set_limits(struct setup *s, struct warren_error *err)
 	return 0;
 }
 
-static int drop_capabilities(struct setup *s, struct warren_error *err)
+static int unpack_child_drop_capabilities(struct setup *s, struct warren_error *err)
 {
 	uint64_t keep = 0;
 
@@ -220,7 +220,7 @@ static int drop_capabilities(struct setup *s, struct warren_error *err)
 	return caps_reduce(keep, err);
 }
 
-static int load_filter(struct setup *s, struct warren_error *err)
+static int unpack_child_load_filter(struct setup *s, struct warren_error *err)
 {
 	(void)s;
 	return seccomp_load(err);
@@ -230,16 +230,19 @@ static const struct {
 	const char *name;
 	int (*run)(struct setup *s, struct warren_error *err);
 } steps[] = {
-	{ "leave the session", leave_session },
+	{ "leave the session", unpack_child_leave_session },
 	{ "place the descriptors", place_descriptors }, /* all others are closed */
-	{ "make the namespaces", make_namespaces },
+	{ "make the namespaces", unpack_child_make_namespaces },
 	{ "wait for the id maps", await_maps },
-	{ "become root inside", become_root }, /* so that what we make is root's */
+	{ "become root inside",
+	  unpack_child_become_root }, /* so that what we make is root's */
 	{ "mount the root", mount_root },
 	{ "change the root", change_root }, /* from here on every path ends inside */
-	{ "set the limits", set_limits },
-	{ "drop the capabilities", drop_capabilities }, /* nothing below may need them */
-	{ "load the filter", load_filter },             /* it forbids most of the above */
+	{ "set the limits", unpack_child_set_limits },
+	{ "drop the capabilities",
+	  unpack_child_drop_capabilities }, /* nothing below may need them */
+	{ "load the filter",
+	  unpack_child_load_filter }, /* it forbids most of the above */
 };
 
 static int do_job(const struct unpack_job *job, struct unpack_report *ret,
@@ -263,7 +266,7 @@ static void forget_environment(void)
 	(void)clearenv();
 }
 
-_Noreturn static void child_main(const struct unpack_job *job, int control)
+_Noreturn static void unpack_child_main(const struct unpack_job *job, int control)
 {
 	struct setup s = { .job = job, .control = control, .root = -1 };
 	struct unpack_report report = { 0 };
@@ -300,8 +303,8 @@ static void map_ids(bool privileged, struct ns_maps *ret)
 }
 
 /* The ids of the new process, and its view of the directory: they are those on disk. */
-static int admit(const struct unpack_job *job, pid_t pid, int control, bool privileged,
-		 struct warren_error *err)
+static int unpack_child_admit(const struct unpack_job *job, pid_t pid, int control,
+			      bool privileged, struct warren_error *err)
 {
 	AUTO_CLOSE int userns = -1, mount = -1;
 	struct ns_maps maps;
@@ -336,7 +339,7 @@ int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       &pidfd);
 	if (pid == 0) {
 		(void)close(pair[0]);
-		child_main(job, pair[1]);
+		unpack_child_main(job, pair[1]);
 	}
 	(void)close(pair[1]);
 	if (pid < 0) {
@@ -346,14 +349,14 @@ int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 	*ret = (struct unpack_child){
 		.name = job->name, .pid = pid, .pidfd = pidfd, .control = pair[0]
 	};
-	r = admit(job, pid, pair[0], privileged, err);
+	r = unpack_child_admit(job, pid, pair[0], privileged, err);
 	if (r < 0)
 		unpack_child_done(ret);
 	return r;
 }
 
 /* How it ended that did not say so itself. */
-static int died(struct unpack_child *c, struct warren_error *err)
+static int unpack_child_died(struct unpack_child *c, struct warren_error *err)
 {
 	siginfo_t info = { 0 };
 
@@ -365,8 +368,8 @@ static int died(struct unpack_child *c, struct warren_error *err)
 }
 
 /* A message of somebody who may have been taken over, for a person's terminal. */
-static int pass_on(const struct unpack_child *c, struct unpack_report *report,
-		   struct warren_error *err)
+static int unpack_child_pass_on(const struct unpack_child *c,
+				struct unpack_report *report, struct warren_error *err)
 {
 	char *msg = report->err.msg;
 
@@ -398,8 +401,8 @@ int unpack_child_finish(struct unpack_child *c, const struct unpack_watch *watch
 		return error_set(err, ETIMEDOUT, "%s: the process hangs", c->name);
 	n = fd_recv(c->control, &report, sizeof(report), NULL, &n_fds, 0);
 	if (n != (ssize_t)sizeof(report))
-		return died(c, err);
-	r = pass_on(c, &report, err);
+		return unpack_child_died(c, err);
+	r = unpack_child_pass_on(c, &report, err);
 	if (r == 0)
 		*ret = report;
 	return r;

@@ -47,7 +47,7 @@ struct inflater {
 };
 
 /* The next bytes: how many, 0 at the end, -errno. */
-static ssize_t fill(struct inflater *f)
+static ssize_t unpack_inflate_fill(struct inflater *f)
 {
 	ssize_t n;
 
@@ -57,18 +57,19 @@ static ssize_t fill(struct inflater *f)
 	return n < 0 ? -errno : n;
 }
 
-static int corrupt(const struct inflater *f, const char *why, struct warren_error *err)
+static int unpack_inflate_corrupt(const struct inflater *f, const char *why,
+				  struct warren_error *err)
 {
 	return error_set(err, EBADMSG, "the %s data is %s", formats[f->format].name, why);
 }
 
-static int unreadable(ssize_t r, struct warren_error *err)
+static int unpack_inflate_unreadable(ssize_t r, struct warren_error *err)
 {
 	return error_errno(err, (int)-r, "read the archive");
 }
 
-static int put(const struct inflater *f, const void *data, size_t n,
-	       struct warren_error *err)
+static int unpack_inflate_put(const struct inflater *f, const void *data, size_t n,
+			      struct warren_error *err)
 {
 	int r = fd_write_all(f->out, data, n);
 
@@ -81,11 +82,11 @@ static int copy_plain(struct inflater *f, struct warren_error *err)
 	int r = 0;
 
 	while (r == 0 && n > 0) {
-		r = put(f, f->block, (size_t)n, err);
+		r = unpack_inflate_put(f, f->block, (size_t)n, err);
 		if (r == 0)
-			n = fill(f);
+			n = unpack_inflate_fill(f);
 	}
-	return r == 0 && n < 0 ? unreadable(n, err) : r;
+	return r == 0 && n < 0 ? unpack_inflate_unreadable(n, err) : r;
 }
 
 /* ---------------------------------------------------------------------- gzip */
@@ -97,7 +98,7 @@ static ssize_t gzip_more(struct inflater *f, struct inflate_state *s)
 
 	if (s->avail_in > 0)
 		return 1;
-	n = fill(f);
+	n = unpack_inflate_fill(f);
 	s->next_in = f->block;
 	s->avail_in = n > 0 ? (uint32_t)n : 0;
 	return n;
@@ -114,27 +115,28 @@ static int gzip_member(struct inflater *f, struct inflate_state *s,
 		int r;
 
 		if (n < 0)
-			return unreadable(n, err);
+			return unpack_inflate_unreadable(n, err);
 		s->next_out = f->plain;
 		s->avail_out = sizeof(f->plain);
 		r = isal_inflate(s);
 		made = sizeof(f->plain) - s->avail_out;
 		if (r < 0 || r == ISAL_NEED_DICT)
-			return corrupt(f, "corrupt", err);
+			return unpack_inflate_corrupt(f, "corrupt", err);
 		if (made > 0) {
-			r = put(f, f->plain, made, err);
+			r = unpack_inflate_put(f, f->plain, made, err);
 			if (r < 0)
 				return r;
 		} else if (s->avail_in == before && s->block_state != ISAL_BLOCK_FINISH) {
 			/* It took nothing and gave nothing. */
-			return corrupt(f, n == 0 ? "truncated" : "corrupt", err);
+			return unpack_inflate_corrupt(f, n == 0 ? "truncated" : "corrupt",
+						      err);
 		}
 	}
 	return 0;
 }
 
 /* Members one after the other; then nothing but zeros, with which some pad. */
-static int gzip(struct inflater *f, struct warren_error *err)
+static int unpack_inflate_gzip(struct inflater *f, struct warren_error *err)
 {
 	static struct inflate_state s;
 	bool padding = false;
@@ -146,13 +148,14 @@ static int gzip(struct inflater *f, struct warren_error *err)
 	s.avail_in = (uint32_t)f->n;
 	while (r == 0 && (n = gzip_more(f, &s)) != 0) {
 		if (n < 0)
-			return unreadable(n, err);
+			return unpack_inflate_unreadable(n, err);
 		if (*s.next_in == 0) {
 			padding = true;
 			s.next_in++;
 			s.avail_in--;
 		} else if (padding || *s.next_in != 0x1f) {
-			return corrupt(f, "followed by something else", err);
+			return unpack_inflate_corrupt(f, "followed by something else",
+						      err);
 		} else {
 			isal_inflate_reset(&s);
 			s.crc_flag = ISAL_GZIP;
@@ -164,7 +167,7 @@ static int gzip(struct inflater *f, struct warren_error *err)
 
 /* ---------------------------------------------------------------- the others */
 
-static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
+static la_ssize_t unpack_inflate_feed(struct archive *a, void *ctx, const void **ret)
 {
 	struct inflater *f = ctx;
 	ssize_t n = (ssize_t)f->n;
@@ -172,7 +175,7 @@ static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
 	/* What was read to see what it is goes first. */
 	f->n = 0;
 	if (n == 0)
-		n = fill(f);
+		n = unpack_inflate_fill(f);
 	if (n < 0) {
 		archive_set_error(a, (int)-n, "%s", strerror((int)-n));
 		return ARCHIVE_FATAL;
@@ -191,7 +194,8 @@ static int filter_failed(const struct inflater *f, struct archive *a,
 			 formats[f->format].name, why ? why : "corrupt");
 }
 
-static int filter(struct inflater *f, struct archive *a, struct warren_error *err)
+static int unpack_inflate_filter(struct inflater *f, struct archive *a,
+				 struct warren_error *err)
 {
 	struct archive_entry *entry;
 	const void *data;
@@ -201,7 +205,7 @@ static int filter(struct inflater *f, struct archive *a, struct warren_error *er
 
 	if (archive_read_support_format_raw(a) != ARCHIVE_OK ||
 	    archive_read_append_filter(a, formats[f->format].filter) != ARCHIVE_OK ||
-	    archive_read_open(a, f, NULL, feed, NULL) != ARCHIVE_OK)
+	    archive_read_open(a, f, NULL, unpack_inflate_feed, NULL) != ARCHIVE_OK)
 		return filter_failed(f, a, err);
 	r = archive_read_next_header(a, &entry);
 	/* Nothing, well compressed: let whoever reads it say so. */
@@ -211,27 +215,30 @@ static int filter(struct inflater *f, struct archive *a, struct warren_error *er
 		return filter_failed(f, a, err);
 	while (q == 0 &&
 	       (r = archive_read_data_block(a, &data, &n, &offset)) == ARCHIVE_OK)
-		q = put(f, data, n, err);
+		q = unpack_inflate_put(f, data, n, err);
 	if (q == 0 && r != ARCHIVE_EOF)
 		q = filter_failed(f, a, err);
 	return q;
 }
 
-static int others(struct inflater *f, struct warren_error *err)
+static int unpack_inflate_others(struct inflater *f, struct warren_error *err)
 {
 	struct archive *a = archive_read_new();
 	int r;
 
 	if (!a)
 		return error_errno(err, ENOMEM, "decompress");
-	r = filter(f, a, err);
+	r = unpack_inflate_filter(f, a, err);
 	(void)archive_read_free(a);
 	return r;
 }
 
 static int (*const workers[])(struct inflater *f, struct warren_error *err) = {
-	[UNPACK_PLAIN] = copy_plain, [UNPACK_GZIP] = gzip,    [UNPACK_ZSTD] = others,
-	[UNPACK_XZ] = others,        [UNPACK_BZIP2] = others,
+	[UNPACK_PLAIN] = copy_plain,
+	[UNPACK_GZIP] = unpack_inflate_gzip,
+	[UNPACK_ZSTD] = unpack_inflate_others,
+	[UNPACK_XZ] = unpack_inflate_others,
+	[UNPACK_BZIP2] = unpack_inflate_others,
 };
 
 _Static_assert(ARRAY_SIZE(workers) == UNPACK_FORMATS, "a format has no worker");
@@ -250,7 +257,7 @@ int unpack_inflate(int in, int out, struct warren_error *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return unreadable(-errno, err);
+			return unpack_inflate_unreadable(-errno, err);
 		if (n == 0)
 			break;
 		f.n += (size_t)n;

@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ made clean */
 
-static int refuse(struct warren_error *err, const char *name, const char *why)
+static int unpack_name_refuse(struct warren_error *err, const char *name, const char *why)
 {
 	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
 }
@@ -38,15 +38,15 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		size_t n = strcspn(p, "/");
 
 		if (n == 2 && p[0] == '.' && p[1] == '.')
-			return refuse(err, name, "has '..' in it");
+			return unpack_name_refuse(err, name, "has '..' in it");
 		if (n > NAME_MAX)
-			return refuse(err, name,
-				      "has a part that is longer than 255 bytes");
+			return unpack_name_refuse(
+				err, name, "has a part that is longer than 255 bytes");
 		if (n > 0 && !(n == 1 && p[0] == '.')) {
 			if (++depth > depth_max)
-				return refuse(err, name, "is too deep");
+				return unpack_name_refuse(err, name, "is too deep");
 			if (unpack_add_part(ret, &len, p, n) < 0)
-				return refuse(err, name, "is too long");
+				return unpack_name_refuse(err, name, "is too long");
 		}
 		p += n;
 		p += *p == '/';
@@ -114,7 +114,7 @@ static int go_down(struct walk *w, const char *part)
 }
 
 /* If @part is a link: where it points to, before what is left of the way. 1: it is. */
-static int follow(struct walk *w, const char *part)
+static int unpack_name_follow(struct walk *w, const char *part)
 {
 	char target[4096];
 	size_t left = strlen(w->rest);
@@ -138,7 +138,7 @@ static int follow(struct walk *w, const char *part)
 	return 1;
 }
 
-static int step(struct walk *w)
+static int unpack_name_step(struct walk *w)
 {
 	size_t n = strcspn(w->rest, "/"), skip = n + (w->rest[n] == '/');
 	char part[sizeof(w->rest)];
@@ -153,7 +153,7 @@ static int step(struct walk *w)
 		return -ELOOP;
 	if (strcmp(part, "..") == 0)
 		return go_up(w);
-	r = follow(w, part);
+	r = unpack_name_follow(w, part);
 	return r == 0 ? go_down(w, part) : r < 0 ? r : 0;
 }
 
@@ -165,7 +165,7 @@ int unpack_resolve_name(int root, const char *name, char ret[4096])
 	(void)snprintf(w.rest, sizeof(w.rest), "%s", name);
 	ret[0] = '\0';
 	while (r == 0 && *w.rest)
-		r = step(&w);
+		r = unpack_name_step(&w);
 	go_to(&w, -1);
 	return r;
 }

@@ -62,8 +62,9 @@ static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max
 	return r;
 }
 
-_Noreturn static void work(const struct store *s, const struct order *order,
-			   const int *fds, pid_t foreman)
+_Noreturn static void unpack_spawner_work(const struct store *s,
+					  const struct order *order, const int *fds,
+					  pid_t foreman)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -78,20 +79,20 @@ _Noreturn static void work(const struct store *s, const struct order *order,
 }
 
 /* A worker that cannot be started has its report closed, which says as much. */
-static void carry_out(const struct store *s, const struct order *order, const int *fds,
-		      size_t n, int control)
+static void unpack_spawner_carry_out(const struct store *s, const struct order *order,
+				     const int *fds, size_t n, int control)
 {
 	pid_t foreman = getpid();
 
 	if (n >= LOCK && ref_digest_valid(order->diff_id) && fork() == 0) {
 		(void)close(control);
-		work(s, order, fds, foreman);
+		unpack_spawner_work(s, order, fds, foreman);
 	}
 	for (size_t i = 0; i < n; i++)
 		(void)close(fds[i]);
 }
 
-_Noreturn static void lead(const struct store *s, int control)
+_Noreturn static void unpack_spawner_lead(const struct store *s, int control)
 {
 	static const int usual[] = { SIGINT, SIGHUP, SIGQUIT, SIGCHLD };
 
@@ -110,7 +111,7 @@ _Noreturn static void lead(const struct store *s, int control)
 		if (n != (ssize_t)sizeof(order))
 			break;
 		order.diff_id[REF_DIGEST_LEN] = '\0';
-		carry_out(s, &order, fds, n_fds, control);
+		unpack_spawner_carry_out(s, &order, fds, n_fds, control);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 	}
@@ -133,7 +134,7 @@ int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
 	pid = fork();
 	if (pid == 0) {
 		(void)close(pair[0]);
-		lead(s, pair[1]);
+		unpack_spawner_lead(s, pair[1]);
 	}
 	(void)close(pair[1]);
 	if (pid < 0) {

@@ -16,22 +16,23 @@
 
 static const struct unpack_meta dir_meta = { .mode = 0755 };
 
-static int refuse(const char *name, const char *why, struct warren_error *err)
+static int unpack_spool_refuse(const char *name, const char *why,
+			       struct warren_error *err)
 {
 	return error_set(err, EBADMSG, "'%.200s' %s", name, why);
 }
 
-static int clean(const char *raw, char name[4096], struct warren_error *err)
+static int unpack_spool_clean(const char *raw, char name[4096], struct warren_error *err)
 {
 	if (!raw || !*raw)
 		return error_set(err, EBADMSG, "an entry has no name");
 	if (*raw == '/')
-		return refuse(raw, "is an absolute name", err);
+		return unpack_spool_refuse(raw, "is an absolute name", err);
 	return unpack_clean_name(raw, UNPACK_SPOOL, name, err);
 }
 
-static int make_file(struct untar *u, struct archive_entry *e, const char *name,
-		     struct warren_error *err)
+static int unpack_spool_make_file(struct untar *u, struct archive_entry *e,
+				  const char *name, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r = unpack_tree_file(&u->tree, name, 0644, &fd, err);
@@ -40,7 +41,7 @@ static int make_file(struct untar *u, struct archive_entry *e, const char *name,
 }
 
 /* "a/b" and "../c/d" make "c/d"; -EBADMSG when it leaves the archive. */
-static int resolve(const char *name, const char *target, char ret[4096])
+static int unpack_spool_resolve(const char *name, const char *target, char ret[4096])
 {
 	const char *slash = strrchr(name, '/');
 	size_t len = slash ? (size_t)(slash - name) : 0;
@@ -74,8 +75,9 @@ static int add_link(struct untar *u, const char *name, const char *target,
 	struct untar_link *link;
 	char path[4096];
 
-	if (!target || !*name || resolve(name, target, path) < 0)
-		return refuse(name, "is a link to what is not in the archive", err);
+	if (!target || !*name || unpack_spool_resolve(name, target, path) < 0)
+		return unpack_spool_refuse(
+			name, "is a link to what is not in the archive", err);
 	if (++u->n_links > UNPACK_LINKS)
 		return error_set(err, EFBIG, "the archive has more than %d links",
 				 UNPACK_LINKS);
@@ -94,23 +96,24 @@ int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_er
 {
 	const char *to = archive_entry_hardlink(e);
 	char name[4096] = "", target[4096] = "";
-	int fd, r = clean(archive_entry_pathname(e), name, err);
+	int fd, r = unpack_spool_clean(archive_entry_pathname(e), name, err);
 
 	if (r < 0)
 		return r;
 	if (to) {
-		r = clean(to, target, err);
+		r = unpack_spool_clean(to, target, err);
 		return r < 0 ? r : unpack_tree_hardlink(&u->tree, name, target, err);
 	}
 	switch (archive_entry_filetype(e)) {
 	case AE_IFREG:
-		return make_file(u, e, name, err);
+		return unpack_spool_make_file(u, e, name, err);
 	case AE_IFDIR:
 		return *name ? unpack_tree_dir(&u->tree, name, &dir_meta, &fd, err) : 0;
 	case AE_IFLNK:
 		return add_link(u, name, archive_entry_symlink(e), err);
 	default:
-		return refuse(name, "is neither a file nor a directory nor a link", err);
+		return unpack_spool_refuse(
+			name, "is neither a file nor a directory nor a link", err);
 	}
 }
 
@@ -137,8 +140,8 @@ int untar_spool_links(struct untar *u, struct warren_error *err)
 		}
 	}
 	if (u->links)
-		return refuse(u->links->name, "is a link to what is not in the archive",
-			      err);
+		return unpack_spool_refuse(
+			u->links->name, "is a link to what is not in the archive", err);
 	return 0;
 }
 

@@ -55,7 +55,7 @@ static la_ssize_t fill_up(struct untar *u)
 	return (la_ssize_t)n;
 }
 
-static la_ssize_t feed(struct archive *a, void *ctx, const void **ret)
+static la_ssize_t unpack_tar_feed(struct archive *a, void *ctx, const void **ret)
 {
 	struct untar *u = ctx;
 	ssize_t n;
@@ -78,7 +78,8 @@ static bool made_up(const struct untar *u, size_t n)
 	return u->padded && (uint64_t)archive_filter_bytes(u->a, 0) + n > u->got;
 }
 
-static int damaged(const struct untar *u, const char *name, struct warren_error *err)
+static int unpack_tar_damaged(const struct untar *u, const char *name,
+			      struct warren_error *err)
 {
 	const char *why = archive_error_string(u->a);
 	int code = archive_errno(u->a) == ENOMEM ? ENOMEM : EBADMSG;
@@ -103,10 +104,10 @@ static int next_entry(const struct untar *u, struct archive_entry **ret,
 		return error_set(err, EBADMSG, "Truncated tar archive");
 	if (r == ARCHIVE_OK || (why && strstr(why, "can't be converted from")))
 		return 1;
-	return damaged(u, NULL, err);
+	return unpack_tar_damaged(u, NULL, err);
 }
 
-static int write_at(int fd, const char *data, size_t n, off_t offset)
+static int unpack_tar_write_at(int fd, const char *data, size_t n, off_t offset)
 {
 	while (n > 0) {
 		ssize_t w = pwrite(fd, data, n, offset);
@@ -141,13 +142,13 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 		if (offset < end)
 			return error_set(err, EBADMSG, "'%.200s': data out of order",
 					 name);
-		q = write_at(fd, data, n, offset);
+		q = unpack_tar_write_at(fd, data, n, offset);
 		if (q < 0)
 			return error_errno(err, -q, "write '%.200s'", name);
 		end = offset + (la_int64_t)n;
 	}
 	if (r != ARCHIVE_EOF)
-		return damaged(u, name, err);
+		return unpack_tar_damaged(u, name, err);
 	/* A hole at the end. */
 	if (end < size && ftruncate(fd, size) < 0)
 		return error_errno(err, errno, "make '%.200s' %jd bytes long", name,
@@ -216,8 +217,9 @@ static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path
 
 /* -------------------------------------------------------------------- layers */
 
-static int make_file(struct untar *u, struct archive_entry *e, const char *name,
-		     const struct unpack_meta *meta, struct warren_error *err)
+static int unpack_tar_make_file(struct untar *u, struct archive_entry *e,
+				const char *name, const struct unpack_meta *meta,
+				struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r = unpack_tree_file(&u->tree, name, meta->mode, &fd, err);
@@ -232,8 +234,8 @@ static int make_file(struct untar *u, struct archive_entry *e, const char *name,
 	return set_xattrs(u, e, name, fd, err);
 }
 
-static int make_dir(struct untar *u, struct archive_entry *e, const char *name,
-		    const struct unpack_meta *meta, struct warren_error *err)
+static int unpack_tar_make_dir(struct untar *u, struct archive_entry *e, const char *name,
+			       const struct unpack_meta *meta, struct warren_error *err)
 {
 	int fd, r = unpack_tree_dir(&u->tree, name, meta, &fd, err);
 
@@ -319,9 +321,9 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 	read_meta(u, e, &meta);
 	switch (archive_entry_filetype(e)) {
 	case AE_IFREG:
-		return make_file(u, e, name, &meta, err);
+		return unpack_tar_make_file(u, e, name, &meta, err);
 	case AE_IFDIR:
-		return make_dir(u, e, name, &meta, err);
+		return unpack_tar_make_dir(u, e, name, &meta, err);
 	case AE_IFLNK:
 		return make_symlink(u, e, name, &meta, err);
 	case AE_IFIFO:
@@ -339,7 +341,7 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 /* ------------------------------------------------------------------ the work */
 
 /* What is behind the end of the archive counts for the digest: it is to be read, too. */
-static int drain(struct untar *u, struct warren_error *err)
+static int unpack_tar_drain(struct untar *u, struct warren_error *err)
 {
 	ssize_t n;
 
@@ -349,14 +351,14 @@ static int drain(struct untar *u, struct warren_error *err)
 	return n < 0 ? error_errno(err, errno, "read the archive") : 0;
 }
 
-static int read_all(struct untar *u, struct warren_error *err)
+static int unpack_tar_read_all(struct untar *u, struct warren_error *err)
 {
 	struct archive_entry *e;
 	int r;
 
 	if (archive_read_support_format_tar(u->a) != ARCHIVE_OK ||
-	    archive_read_open(u->a, u, NULL, feed, NULL) != ARCHIVE_OK)
-		return damaged(u, NULL, err);
+	    archive_read_open(u->a, u, NULL, unpack_tar_feed, NULL) != ARCHIVE_OK)
+		return unpack_tar_damaged(u, NULL, err);
 	while ((r = next_entry(u, &e, err)) > 0) {
 		if (++u->ret->entries > u->rules->entries_max)
 			return error_set(err, EFBIG,
@@ -370,7 +372,7 @@ static int read_all(struct untar *u, struct warren_error *err)
 	if (r == 0)
 		r = u->rules->spool ? untar_spool_links(u, err)
 				    : unpack_tree_settle(&u->tree, err);
-	return r < 0 ? r : drain(u, err);
+	return r < 0 ? r : unpack_tar_drain(u, err);
 }
 
 int unpack_untar(int in, int root, const struct unpack_rules *rules,
@@ -389,7 +391,7 @@ int unpack_untar(int in, int root, const struct unpack_rules *rules,
 	if (!u.a || r < 0)
 		r = error_errno(err, r < 0 ? -r : ENOMEM, "begin");
 	else
-		r = read_all(&u, err);
+		r = unpack_tar_read_all(&u, err);
 	ret->entries = u.tree.made;
 	(void)archive_read_free(u.a);
 	untar_spool_done(&u);

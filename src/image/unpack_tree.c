@@ -64,13 +64,13 @@ void unpack_tree_done(struct unpack_tree *t)
 
 /* ------------------------------------------------------------------ counting */
 
-static int refuse(struct warren_error *err, const char *name, const char *why)
+static int unpack_tree_refuse(struct warren_error *err, const char *name, const char *why)
 {
 	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
 }
 
 /* One more is made. */
-static int count(struct unpack_tree *t, struct warren_error *err)
+static int unpack_tree_count(struct unpack_tree *t, struct warren_error *err)
 {
 	if (++t->made > t->made_max)
 		return error_set(err, EFBIG, "the archive has more than %ju files",
@@ -93,7 +93,7 @@ static int set_opaque(int dir, const char *name, struct warren_error *err)
 /* ------------------------------------------------------------------ removing */
 
 /* Remove what is no directory or an empty one. -ENOTEMPTY: neither. */
-static int remove_one(int at, const char *name)
+static int unpack_tree_remove_one(int at, const char *name)
 {
 	if (unlinkat(at, name, 0) == 0)
 		return 0;
@@ -121,7 +121,7 @@ static int empty_dir(int at, int *ret_child)
 	while (r == 0 && (e = readdir(d))) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		r = remove_one(at, e->d_name);
+		r = unpack_tree_remove_one(at, e->d_name);
 		if (r == -ENOTEMPTY) {
 			*ret_child = openat(at, e->d_name, OPEN_DIR | O_CLOEXEC);
 			r = *ret_child < 0 ? -errno : 0;
@@ -136,7 +136,7 @@ static int empty_dir(int at, int *ret_child)
  * Down and up again with one descriptor, however deep it is. ".." is where we
  * came from: nobody but us is in this tree.
  */
-static int remove_tree(int dir, const char *name)
+static int unpack_tree_remove(int dir, const char *name)
 {
 	int at = openat(dir, name, OPEN_DIR | O_CLOEXEC), r = at < 0 ? -errno : 0;
 	size_t depth = 0;
@@ -179,7 +179,7 @@ static int clear_place(const struct place *at, bool *ret_whiteout,
 	*ret_whiteout = is_whiteout(&st);
 	/* The directory used last is the one that this is in: it is not removed along. */
 	if (S_ISDIR(st.st_mode))
-		r = remove_tree(at->dir, at->base);
+		r = unpack_tree_remove(at->dir, at->base);
 	else if (unlinkat(at->dir, at->base, 0) < 0)
 		r = -errno;
 	return r < 0 ? error_errno(err, -r, "replace '%s'", at->base) : 0;
@@ -212,7 +212,7 @@ static int make_step(struct unpack_tree *t, int at, const char *name,
 	if (opaque)
 		r = make_way(at, name, err);
 	if (r == 0 && (opaque || fd == -ENOENT)) {
-		r = count(t, err);
+		r = unpack_tree_count(t, err);
 		if (r == 0 && mkdirat(at, name, 0755) < 0)
 			r = error_errno(err, errno, "make the directory '%s'", name);
 		fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH);
@@ -226,7 +226,8 @@ static int make_step(struct unpack_tree *t, int at, const char *name,
 	return r < 0 ? r : fd;
 }
 
-static int make_dirs(struct unpack_tree *t, const char *name, struct warren_error *err)
+static int unpack_tree_make_dirs(struct unpack_tree *t, const char *name,
+				 struct warren_error *err)
 {
 	AUTO_CLOSE int at = -1;
 
@@ -236,7 +237,7 @@ static int make_dirs(struct unpack_tree *t, const char *name, struct warren_erro
 		int fd;
 
 		if (n >= sizeof(part))
-			return refuse(err, name, "is too long");
+			return unpack_tree_refuse(err, name, "is too long");
 		(void)memcpy(part, p, n);
 		part[n] = '\0';
 		fd = make_step(t, at < 0 ? t->root : at, part, err);
@@ -277,7 +278,7 @@ static int remember_child(struct unpack_tree *t, const char *base, int fd)
 }
 
 /* Go to the directory @name: t->dir is it then. -errno when it is not there. */
-static int enter(struct unpack_tree *t, const char *name)
+static int unpack_tree_enter(struct unpack_tree *t, const char *name)
 {
 	size_t n = strlen(t->dir_name);
 	int from = t->root, fd;
@@ -302,20 +303,20 @@ static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 			 struct warren_error *err)
 {
 	char path[4096];
-	int fd, r = enter(t, name);
+	int fd, r = unpack_tree_enter(t, name);
 
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
 		r = unpack_resolve_name(t->root, name, path);
 		if (r == 0)
-			r = enter(t, path);
+			r = unpack_tree_enter(t, path);
 	}
 	if (r == 0)
 		return 0;
 	if (!make || (r != -ENOENT && r != -ENOTDIR))
 		return error_errno(err, -r, "open the directory '%.200s'", name);
-	fd = make_dirs(t, path, err);
+	fd = unpack_tree_make_dirs(t, path, err);
 	if (fd < 0)
 		return fd;
 	remember_dir(t, path, fd);
@@ -323,8 +324,8 @@ static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 }
 
 /* Where @name is or is to be; the directories on the way are made if @make. */
-static int find(struct unpack_tree *t, const char *name, bool make, struct place *ret,
-		struct warren_error *err)
+static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
+			    struct place *ret, struct warren_error *err)
 {
 	const char *slash = strrchr(name, '/');
 	char parent[4096] = "";
@@ -346,10 +347,11 @@ static int find(struct unpack_tree *t, const char *name, bool make, struct place
 static int find_new(struct unpack_tree *t, const char *name, struct place *ret,
 		    struct warren_error *err)
 {
-	int r = *name ? count(t, err)
-		      : refuse(err, name, "is the root, which is a directory");
+	int r = *name ? unpack_tree_count(t, err)
+		      : unpack_tree_refuse(err, name,
+					   "is the root, which is a directory");
 
-	return r < 0 ? r : find(t, name, true, ret, err);
+	return r < 0 ? r : unpack_tree_find(t, name, true, ret, err);
 }
 
 /* ---------------------------------------------------------------- attributes */
@@ -387,7 +389,7 @@ static int apply_at(const struct unpack_tree *t, const struct place *at,
 	return utimensat(at->dir, at->base, times, flags) < 0 ? -errno : 0;
 }
 
-static void *grow(void *data, size_t *cap, size_t need, size_t size)
+static void *unpack_tree_grow(void *data, size_t *cap, size_t need, size_t size)
 {
 	size_t n = *cap ? *cap : 64;
 	void *p;
@@ -409,11 +411,11 @@ static int remember_time(struct unpack_tree *t, const char *name, struct timespe
 
 	if (t->names_len + n > NAMES_MAX)
 		return -ENOMEM;
-	p = grow(t->names, &t->names_cap, t->names_len + n, 1);
+	p = unpack_tree_grow(t->names, &t->names_cap, t->names_len + n, 1);
 	if (!p)
 		return -ENOMEM;
 	t->names = p;
-	p = grow(t->late, &t->late_cap, t->n_late + 1, sizeof(*t->late));
+	p = unpack_tree_grow(t->late, &t->late_cap, t->n_late + 1, sizeof(*t->late));
 	if (!p)
 		return -ENOMEM;
 	t->late = p;
@@ -428,7 +430,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 	for (size_t i = 0; i < t->n_late; i++) {
 		const struct timespec times[2] = { t->late[i].mtime, t->late[i].mtime };
 		const char *name = t->names + t->late[i].name;
-		int r = enter(t, name);
+		int r = unpack_tree_enter(t, name);
 
 		/* Replaced by something else since. */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
@@ -443,7 +445,8 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 /* -------------------------------------------------------------------- making */
 
 /* Make, or find, the directory at @at. */
-static int make_dir(const struct place *at, mode_t mode, struct warren_error *err)
+static int unpack_tree_make_dir(const struct place *at, mode_t mode,
+				struct warren_error *err)
 {
 	bool whiteout = false;
 	int fd, r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
@@ -478,7 +481,7 @@ int unpack_tree_dir(struct unpack_tree *t, const char *name,
 		r = find_new(t, name, &at, err);
 		if (r < 0)
 			return r;
-		fd = make_dir(&at, meta->mode & 0777, err);
+		fd = unpack_tree_make_dir(&at, meta->mode & 0777, err);
 		if (fd < 0)
 			return fd;
 		r = remember_child(t, at.base, fd);
@@ -570,7 +573,7 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 	struct place at, to = { .dir = -1, .base = "" };
 	struct stat st, old;
 	bool whiteout;
-	int r = *target ? find(t, target, false, &to, err) : -EBADMSG;
+	int r = *target ? unpack_tree_find(t, target, false, &to, err) : -EBADMSG;
 
 	if (r < 0 || fstatat(to.dir, to.base, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode))

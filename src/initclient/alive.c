@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "initclient/sandbox_socket.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "initclient/sandbox_socket.h"
 
 #define STAT_MAX   1024
 #define ANSWER_MS  500  /* for all of a batch to say what they are */
@@ -45,90 +45,93 @@ static uint64_t start_time(pid_t pid)
 	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-void door_note_init(struct talk_box *box)
+void door_note_init(struct initclient_sandbox *sandbox)
 {
-	if (box->pid <= 0 || box->init_pid == (uint32_t)box->pid)
+	if (sandbox->pid <= 0 || sandbox->init_pid == (uint32_t)sandbox->pid)
 		return;
-	box->init_start = start_time(box->pid);
-	box->init_pid = box->init_start ? (uint32_t)box->pid : 0;
+	sandbox->init_start = start_time(sandbox->pid);
+	sandbox->init_pid = sandbox->init_start ? (uint32_t)sandbox->pid : 0;
 }
 
 /* Of a state that was written before processes were noted in it. */
-static int find_by_socket(int boxes, struct talk_box *box, uid_t *ret_uid,
-			  struct warren_error *err)
+static int find_by_socket(int sandboxes, struct initclient_sandbox *sandbox,
+			  uid_t *ret_uid, struct warren_error *err)
 {
 	int r;
 
-	box->control = door_dial(boxes, box->base.id);
-	if (box->control < 0)
-		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
+	sandbox->control = sandbox_socket_dial(sandboxes, sandbox->base.id);
+	if (sandbox->control < 0)
+		return error_errno(err,
+				   sandbox_socket_nobody(sandbox->control)
+					   ? ESRCH
+					   : -sandbox->control,
 				   "reach its init");
-	r = door_identify(box, ret_uid, err);
-	(void)close(TAKE_FD(box->control));
+	r = sandbox_socket_identify(sandbox, ret_uid, err);
+	(void)close(TAKE_FD(sandbox->control));
 	return r;
 }
 
-int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
+int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret_uid,
 		   struct warren_error *err)
 {
-	pid_t pid = (pid_t)box->init_pid;
+	pid_t pid = (pid_t)sandbox->init_pid;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 	char path[32];
 
 	if (pid <= 0)
-		return find_by_socket(boxes, box, ret_uid, err);
+		return find_by_socket(sandboxes, sandbox, ret_uid, err);
 	fd = pidfd_open(pid, 0);
 	if (fd < 0 && errno != ESRCH && errno != EINVAL)
 		return error_errno(err, errno, "get hold of its init");
-	if (fd < 0 || start_time(pid) != box->init_start)
+	if (fd < 0 || start_time(pid) != sandbox->init_start)
 		return error_set(err, ESRCH, "its init is gone");
 	/* By the status of the process, whose file is root's when it cannot be dumped. */
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	if (stat(path, &st) < 0)
 		return error_set(err, ESRCH, "its init is gone");
 	*ret_uid = st.st_uid;
-	box->pid = pid;
-	box->pidfd = TAKE_FD(fd);
+	sandbox->pid = pid;
+	sandbox->pidfd = TAKE_FD(fd);
 	return 0;
 }
 
 /* ------------------------------------------------------------------ many at once */
 
-static void ask(int boxes, struct door_look *look)
+static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 {
 	struct proto_hello msg = { .h = { .version = PROTO_VERSION,
 					  .type = PROTO_HELLO } };
-	struct talk_box box = { .pidfd = -1 };
+	struct initclient_sandbox sandbox = { .pidfd = -1 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	uid_t uid;
 
 	look->pidfd = -1;
-	look->fd = door_dial_now(boxes, look->id);
-	look->alive = look->fd >= 0 || !door_nobody(look->fd);
+	look->fd = sandbox_socket_dial_now(sandboxes, look->id);
+	look->alive = look->fd >= 0 || !sandbox_socket_nobody(look->fd);
 	look->asked = false;
 	if (look->fd < 0)
 		return;
-	box.control = look->fd;
-	if (door_identify(&box, &uid, &ignored) < 0) {
+	sandbox.control = look->fd;
+	if (sandbox_socket_identify(&sandbox, &uid, &ignored) < 0) {
 		look->alive =
 			false; /* dead already: the socket outlives it in backlogs */
 		return;
 	}
-	look->pidfd = box.pidfd;
-	if (!door_has_state(boxes, look->id))
+	look->pidfd = sandbox.pidfd;
+	if (!sandbox_socket_has_state(sandboxes, look->id))
 		look->dying = true;
 	else
 		look->asked = fd_send_now(look->fd, &msg, sizeof(msg), NULL, 0) == 0;
 }
 
 /* What it says, if it does now: 1 when that is known. */
-static bool hear(struct door_look *look)
+static bool alive_hear(struct sandbox_socket_look *look)
 {
 	for (int i = 0; i < UNASKED; i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
-		struct answer a;
-		int r = request_receive(look->fd, &a, MSG_DONTWAIT, &ignored);
+		struct init_reply a;
+		int r = init_request_receive(look->fd, &a, MSG_DONTWAIT, &ignored);
 
 		if (r == 0)
 			return false;
@@ -136,7 +139,7 @@ static bool hear(struct door_look *look)
 			look->dying = true;
 		if (r < 0)
 			return true;
-		answer_done(&a);
+		init_reply_done(&a);
 		if (a.m.h.type == PROTO_WELCOME) {
 			look->dying = !(a.m.welcome.flags & PROTO_WELCOME_KEPT);
 			return true;
@@ -154,7 +157,7 @@ static int left_ms(uint64_t deadline)
 	return t < deadline ? (int)((deadline - t + 999999) / 1000000) : 0;
 }
 
-static void await_answers(struct door_look *look, size_t n)
+static void await_answers(struct sandbox_socket_look *look, size_t n)
 {
 	uint64_t deadline = clock_now() + ANSWER_MS * 1000000ULL;
 	struct pollfd p[DOOR_LOOKS_MAX];
@@ -170,13 +173,13 @@ static void await_answers(struct door_look *look, size_t n)
 		if (!waits || poll(p, n, left_ms(deadline)) == 0)
 			return;
 		for (size_t i = 0; i < n; i++)
-			if (look[i].asked && p[i].revents && hear(&look[i]))
+			if (look[i].asked && p[i].revents && alive_hear(&look[i]))
 				look[i].asked = false;
 	}
 }
 
 /* Its maker is dead: without KEEP it sees that, and ends. */
-static void await_ends(struct door_look *look, size_t n)
+static void await_ends(struct sandbox_socket_look *look, size_t n)
 {
 	uint64_t deadline = clock_now() + DYING_MS * 1000000ULL;
 
@@ -188,10 +191,10 @@ static void await_ends(struct door_look *look, size_t n)
 	}
 }
 
-void door_look_at(int boxes, struct door_look *look, size_t n)
+void door_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		ask(boxes, &look[i]);
+		alive_ask(sandboxes, &look[i]);
 	await_answers(look, n);
 	await_ends(look, n);
 	for (size_t i = 0; i < n; i++) {

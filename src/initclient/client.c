@@ -14,24 +14,24 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "initclient/initclient.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "initclient/initclient.h"
 
 #define ANSWER_MS   20000                 /* requests take microseconds */
 #define READY_MS    60000                 /* for a child to become an init */
 #define LONG_MS     (30 * 60 * 1000)      /* for a shim that says that it is at it */
 #define UNASKED_MAX (2 * PROTO_EXECS_MAX) /* messages between a request and its answer */
 
-static void note_exit(struct talk_box *box, const struct proto_exited *msg)
+static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exited *msg)
 {
-	for (struct talk_exec *ex = box->execs; ex; ex = ex->next) {
+	for (struct initclient_exec *ex = sandbox->execs; ex; ex = ex->next) {
 		if (ex->id == msg->exec && !ex->done) {
 			ex->result = *msg;
 			ex->done = true;
 			/* The whole sandbox's cgroup adds up by itself. */
-			if (!ex->sole && !box->base.durable)
-				box->oom_kills += msg->oom_kills;
+			if (!ex->accounts_sandbox && !sandbox->base.durable)
+				sandbox->oom_kills += msg->oom_kills;
 			if (ex->ready >= 0)
 				(void)eventfd_write(ex->ready, 1);
 			return;
@@ -40,9 +40,10 @@ static void note_exit(struct talk_box *box, const struct proto_exited *msg)
 }
 
 /* 1: there is something to read, or room to write; 0: not before @deadline. */
-static int await(const struct talk_box *box, short events, uint64_t deadline)
+static int client_await(const struct initclient_sandbox *sandbox, short events,
+			uint64_t deadline)
 {
-	struct pollfd p = { .fd = box->control, .events = events };
+	struct pollfd p = { .fd = sandbox->control, .events = events };
 	int r = 0;
 
 	do {
@@ -66,11 +67,11 @@ static int too_late(struct warren_error *err)
 }
 
 /* Asked before it was up: what it says first is of the making. */
-static int hear_ready(struct talk_box *box, struct warren_error *err)
+static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
-	int r = box->ready ? 0 : client_wait_ready(box, err);
+	int r = sandbox->ready ? 0 : client_wait_ready(sandbox, err);
 
-	box->ready = r == 0;
+	sandbox->ready = r == 0;
 	if (r == 0)
 		return 0;
 	(void)error_wrap(err, "create a sandbox");
@@ -79,7 +80,7 @@ static int hear_ready(struct talk_box *box, struct warren_error *err)
 }
 
 /* What it says unasked: that there is no room for us, or why it is no more. */
-static int refused(const struct answer *a, struct warren_error *err)
+static int client_refused(const struct init_reply *a, struct warren_error *err)
 {
 	int code = reply_code(&a->m.reply);
 
@@ -90,144 +91,151 @@ static int refused(const struct answer *a, struct warren_error *err)
 }
 
 /* It hung up on us before it heard us: did it say why? */
-static int turned_away(const struct talk_box *box, struct warren_error *err)
+static int turned_away(const struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct answer a;
+	struct init_reply a;
 
-	while (request_receive(box->control, &a, MSG_DONTWAIT, &ignored) > 0) {
-		answer_done(&a);
+	while (init_request_receive(sandbox->control, &a, MSG_DONTWAIT, &ignored) > 0) {
+		init_reply_done(&a);
 		if (a.m.h.type == PROTO_REPLY && a.m.h.seq == 0)
-			return refused(&a, err);
+			return client_refused(&a, err);
 	}
 	return -err->code;
 }
 
 /* No answer yet, but a sign of life, of one that may need long. */
-static bool still_at_it(const struct talk_box *box, const struct answer *a)
+static bool still_at_it(const struct initclient_sandbox *sandbox,
+			const struct init_reply *a)
 {
-	return box->may_take_long && a->m.h.type == PROTO_REPLY &&
-	       a->m.h.seq == box->seq && reply_code(&a->m.reply) == EINPROGRESS;
+	return sandbox->may_take_long && a->m.h.type == PROTO_REPLY &&
+	       a->m.h.seq == sandbox->seq && reply_code(&a->m.reply) == EINPROGRESS;
 }
 
 /* A socket whose other end does not read takes no more at some point. */
-static int send_by(struct talk_box *box, const struct request *q, uint64_t deadline,
-		   struct warren_error *err)
+static int client_send_by(struct initclient_sandbox *sandbox,
+			  const struct init_request *q, uint64_t deadline,
+			  struct warren_error *err)
 {
-	int r = request_send(q, box->control, ++box->seq, err);
+	int r = init_request_send(q, sandbox->control, ++sandbox->seq, err);
 
 	while (r == -EAGAIN) {
-		if (!await(box, POLLOUT, deadline))
+		if (!client_await(sandbox, POLLOUT, deadline))
 			return too_late(err);
 		*err = (struct warren_error)WARREN_ERROR_INIT;
-		r = request_send(q, box->control, box->seq, err);
+		r = init_request_send(q, sandbox->control, sandbox->seq, err);
 	}
 	return r;
 }
 
 /* What came is not the answer: 0 if it may be said nevertheless. */
-static int judge_other(struct talk_box *box, struct answer *a, struct warren_error *err)
+static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
+		       struct warren_error *err)
 {
-	answer_done(a);
+	init_reply_done(a);
 	if (a->m.h.type == PROTO_EXITED) {
-		note_exit(box, &a->m.exited);
+		note_exit(sandbox, &a->m.exited);
 		return 0;
 	}
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0)
-		return refused(a, err);
+		return client_refused(a, err);
 	/* The answer to a request that was given up. */
-	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - box->seq) < 0)
+	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - sandbox->seq) < 0)
 		return 0;
 	return error_set(err, EPROTO, "the sandbox's init answers what nobody asked");
 }
 
 /* The other end is gone. The child before init, if it was that, has said why. */
-static int sent_to_nobody(struct talk_box *box, struct warren_error *err)
+static int sent_to_nobody(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;
 
-	if (hear_ready(box, &told) == 0)
-		return turned_away(box, err);
+	if (hear_ready(sandbox, &told) == 0)
+		return turned_away(sandbox, err);
 	*err = told;
 	return -told.code;
 }
 
-static int request_within(struct talk_box *box, const struct request *q, uint64_t ms,
-			  struct answer *ret, struct warren_error *err)
+static int init_request_within(struct initclient_sandbox *sandbox,
+			       const struct init_request *q, uint64_t ms,
+			       struct init_reply *ret, struct warren_error *err)
 {
-	const uint64_t last = from_now(box->may_take_long ? LONG_MS : ms);
+	const uint64_t last = from_now(sandbox->may_take_long ? LONG_MS : ms);
 	uint64_t deadline = from_now(ms);
-	int r = send_by(box, q, deadline, err);
+	int r = client_send_by(sandbox, q, deadline, err);
 
 	if (r == 0)
-		r = hear_ready(box, err);
+		r = hear_ready(sandbox, err);
 	else if (r == -EPIPE || r == -ECONNRESET)
-		r = sent_to_nobody(box, err);
+		r = sent_to_nobody(sandbox, err);
 	for (int unasked = 0; r == 0; unasked++) {
 		if (unasked > UNASKED_MAX)
 			return error_set(err, EPROTO,
 					 "the sandbox's init says too much unasked");
-		if (!await(box, POLLIN, deadline < last ? deadline : last))
+		if (!client_await(sandbox, POLLIN, deadline < last ? deadline : last))
 			return too_late(err);
-		r = request_receive(box->control, ret, MSG_DONTWAIT, err);
+		r = init_request_receive(sandbox->control, ret, MSG_DONTWAIT, err);
 		if (r <= 0)
 			continue;
 		r = 0;
-		if (still_at_it(box, ret)) {
-			answer_done(ret);
+		if (still_at_it(sandbox, ret)) {
+			init_reply_done(ret);
 			deadline = from_now(ms);
-		} else if (ret->m.h.seq == box->seq && (ret->m.h.type == PROTO_REPLY ||
-							ret->m.h.type == PROTO_WELCOME)) {
+		} else if (ret->m.h.seq == sandbox->seq &&
+			   (ret->m.h.type == PROTO_REPLY ||
+			    ret->m.h.type == PROTO_WELCOME)) {
 			return 0;
 		} else {
-			r = judge_other(box, ret, err);
+			r = judge_other(sandbox, ret, err);
 		}
 	}
 	return r;
 }
 
-int client_request(struct talk_box *box, const struct request *q, struct answer *ret,
-		   struct warren_error *err)
+int client_request(struct initclient_sandbox *sandbox, const struct init_request *q,
+		   struct init_reply *ret, struct warren_error *err)
 {
-	return request_within(box, q, ANSWER_MS, ret, err);
+	return init_request_within(sandbox, q, ANSWER_MS, ret, err);
 }
 
-int client_ask_within(struct talk_box *box, const void *msg, size_t size, int fd,
-		      unsigned ms, struct answer *ret, struct warren_error *err)
+int client_ask_within(struct initclient_sandbox *sandbox, const void *msg, size_t size,
+		      int fd, unsigned ms, struct init_reply *ret,
+		      struct warren_error *err)
 {
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	int r = request_put(&q, msg, size, fd, err);
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
+	int r = init_request_put(&q, msg, size, fd, err);
 
-	return r < 0 ? r : request_within(box, &q, ms, ret, err);
+	return r < 0 ? r : init_request_within(sandbox, &q, ms, ret, err);
 }
 
-int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
-	       struct answer *ret, struct warren_error *err)
+int client_ask(struct initclient_sandbox *sandbox, const void *msg, size_t size, int fd,
+	       struct init_reply *ret, struct warren_error *err)
 {
-	return client_ask_within(box, msg, size, fd, ANSWER_MS, ret, err);
+	return client_ask_within(sandbox, msg, size, fd, ANSWER_MS, ret, err);
 }
 
-int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err)
+int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
+		struct warren_error *err)
 {
 	uint64_t deadline =
 		clock_now() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 	int count = 0;
 
 	for (;;) {
-		struct pollfd p = { .fd = box->control, .events = POLLIN };
-		struct answer a;
+		struct pollfd p = { .fd = sandbox->control, .events = POLLIN };
+		struct init_reply a;
 		int64_t left = -1;
-		int r = request_receive(box->control, &a,
-					timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT,
-					err);
+		int r = init_request_receive(
+			sandbox->control, &a,
+			timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
 		/* Its end is for the next call to tell, if it had something to say before. */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
 			if (a.m.h.type == PROTO_EXITED)
-				note_exit(box, &a.m.exited);
-			answer_done(&a);
+				note_exit(sandbox, &a.m.exited);
+			init_reply_done(&a);
 			count++;
 			continue;
 		}
@@ -246,7 +254,7 @@ int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *e
 }
 
 /* Before READY the child may say FAILED, in words; it is our own code until it execs init. */
-int client_wait_ready(struct talk_box *box, struct warren_error *err)
+int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	union {
 		struct proto_header h;
@@ -258,14 +266,15 @@ int client_wait_ready(struct talk_box *box, struct warren_error *err)
 	size_t n_fds = 0;
 	ssize_t r;
 
-	if (!await(box, POLLIN, from_now(box->may_take_long ? LONG_MS : READY_MS)))
+	if (!client_await(sandbox, POLLIN,
+			  from_now(sandbox->may_take_long ? LONG_MS : READY_MS)))
 		return error_set(err, ETIMEDOUT, "the sandbox's first process hangs");
-	r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
+	r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 
 	/* As in request_receive(): said before the child's own words, which come next. */
 	if (r == -ECONNRESET) {
 		n_fds = 0;
-		r = fd_recv(box->control, &m, sizeof(m), NULL, &n_fds, 0);
+		r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 	}
 	if (r < 0)
 		return error_errno(err, (int)-r, "hear from the sandbox");

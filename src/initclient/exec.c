@@ -13,61 +13,64 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "initclient/initclient.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "initclient/initclient.h"
 
 #define GRACE_MS 5000 /* for init to enforce a deadline before we call it hung */
 #define TRIES    64   /* at a number that no other user of the sandbox has taken */
 
-static int open_in_box(void *ctx, const char *path)
+static int open_in_sandbox(void *ctx, const char *path)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int fd = -1;
-	int r = talk_file_open(NULL, ctx, path, O_RDONLY, 0, "0:0", &fd, &ignored);
+	int r = initclient_file_open(NULL, ctx, path, O_RDONLY, 0, "0:0", &fd, &ignored);
 
 	return r < 0 ? r : fd;
 }
 
-int talk_user_find(struct talk_box *box, const char *text, struct talk_user *ret,
-		   struct warren_error *err)
+int initclient_user_find(struct initclient_sandbox *sandbox, const char *text,
+			 struct initclient_user *ret, struct warren_error *err)
 {
 	int r;
 
 	if (!text) {
-		*ret = box->user;
+		*ret = sandbox->user;
 		return 0;
 	}
-	r = user_resolve(text, open_in_box, box, ret, err);
+	r = user_resolve(text, open_in_sandbox, sandbox, ret, err);
 	if (r < 0)
 		return r;
-	if (box->has_ids ? !box->has_ids(box, ret->uid, ret->gid)
-			 : ret->uid >= box->n_ids || ret->gid >= box->n_ids)
+	if (sandbox->has_ids ? !sandbox->has_ids(sandbox, ret->uid, ret->gid)
+			     : ret->uid >= sandbox->n_ids || ret->gid >= sandbox->n_ids)
 		return error_set(err, EINVAL,
 				 "user '%s' (%u:%u) has no id in this sandbox", text,
 				 ret->uid, ret->gid);
 	return 0;
 }
 
-void talk_base(const struct talk_box *box, struct request_base *ret)
+void initclient_base(const struct initclient_sandbox *sandbox,
+		     struct init_request_base *ret)
 {
-	*ret = (struct request_base){
-		.env = (const char *const *)box->env,
-		.hostname = box->hostname,
-		.workdir = box->workdir,
-		.user = box->user,
-		.nofile = box->nofile,
-		.n_ids = box->n_ids,
-		.groups = box->groups,
-		.framed = box->framed,
-		.direct = box->direct,
+	*ret = (struct init_request_base){
+		.env = (const char *const *)sandbox->env,
+		.hostname = sandbox->hostname,
+		.workdir = sandbox->workdir,
+		.user = sandbox->user,
+		.nofile = sandbox->nofile,
+		.n_ids = sandbox->n_ids,
+		.groups = sandbox->groups,
+		.framed = sandbox->framed,
+		.direct = sandbox->direct,
 	};
 }
 
 /* The file that the caller gave, or one of ours; and who tells us that it grew. */
-static int open_journal(struct talk_exec *ex, const struct warren_exec_spec *spec,
-			struct request_streams *st, struct warren_error *err)
+static int initclient_exec_open_journal(struct initclient_exec *ex,
+					const struct warren_exec_spec *spec,
+					struct init_request_streams *st,
+					struct warren_error *err)
 {
 	if (spec->out != WARREN_STDIO_JOURNAL && spec->err != WARREN_STDIO_JOURNAL &&
 	    !spec->result_at && !spec->poke_at && !spec->command_at)
@@ -84,94 +87,99 @@ static int open_journal(struct talk_exec *ex, const struct warren_exec_spec *spe
 }
 
 /* Ask for it under a number of its own; others may start execs in the same sandbox. */
-static int ask(struct talk_box *box, struct talk_exec *ex, const struct request *q,
-	       struct answer *a, struct warren_error *err)
+static int initclient_exec_ask(struct initclient_sandbox *sandbox,
+			       struct initclient_exec *ex, const struct init_request *q,
+			       struct init_reply *a, struct warren_error *err)
 {
 	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
 	int r;
 
 	for (int i = 0; i < TRIES; i++) {
-		head->exec = ex->id = ++box->next_exec;
-		r = client_request(box, q, a, err);
+		head->exec = ex->id = ++sandbox->next_exec;
+		r = client_request(sandbox, q, a, err);
 		if (r < 0 || reply_code(&a->m.reply) != EEXIST)
 			return r;
-		answer_done(a);
+		init_reply_done(a);
 	}
 	return error_set(err, EAGAIN, "too many concurrent starts; try again");
 }
 
-static int start(struct talk_box *box, struct talk_exec *ex,
-		 const struct warren_exec_spec *spec, struct warren_error *err)
+static int initclient_exec_start(struct initclient_sandbox *sandbox,
+				 struct initclient_exec *ex,
+				 const struct warren_exec_spec *spec,
+				 struct warren_error *err)
 {
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	CLEANUP(answer_done) struct answer a = { 0 };
-	struct request_streams st = REQUEST_STREAMS_INIT;
-	struct request_base base;
-	struct talk_user user;
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	struct init_request_streams st = REQUEST_STREAMS_INIT;
+	struct init_request_base base;
+	struct initclient_user user;
 	int r;
 
 	/* It would freeze between its start and its exec, and init would wait for it. */
-	r = box->paused ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
-			: talk_user_find(box, spec->user, &user, err);
+	r = sandbox->paused
+		    ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
+		    : initclient_user_find(sandbox, spec->user, &user, err);
 	if (r == 0)
-		r = open_journal(ex, spec, &st, err);
+		r = initclient_exec_open_journal(ex, spec, &st, err);
 	if (r < 0)
 		return r;
-	talk_base(box, &base);
+	initclient_base(sandbox, &base);
 	st.keep_input = ex->kept;
-	r = request_spawn(&q, &base, &user, spec, 0, &st, err);
+	r = init_request_spawn(&q, &base, &user, spec, 0, &st, err);
 	(void)memcpy(ex->base.fd, st.fd, sizeof(st.fd));
 	if (r < 0)
 		return r;
 	/* Known before the request: its end may be told before the reply is read. */
-	ex->box = box;
-	ex->next = box->execs;
-	box->execs = ex;
-	r = ask(box, ex, &q, &a, err);
+	ex->sandbox = sandbox;
+	ex->next = sandbox->execs;
+	sandbox->execs = ex;
+	r = initclient_exec_ask(sandbox, ex, &q, &a, err);
 	if (r == 0 && reply_code(&a.m.reply) != 0)
-		return reply_explain(&a, spec, box->workdir, err);
+		return reply_explain(&a, spec, sandbox->workdir, err);
 	if (r == 0 && (spec->pty || (ex->kept && spec->in == WARREN_STDIO_PIPE))) {
-		ex->base.fd[0] = answer_take(&a, PROTO_GIVES_INPUT);
+		ex->base.fd[0] = init_reply_take(&a, PROTO_GIVES_INPUT);
 		if (ex->base.fd[0] < 0)
 			r = error_set(err, EPROTO, "the sandbox's init sent no %s",
 				      spec->pty ? "terminal" : "input");
 	}
 	if (r == 0 && spec->poke_at) {
-		ex->base.fd[3] = answer_take(&a, PROTO_GIVES_POKE);
+		ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_POKE);
 		if (ex->base.fd[3] < 0)
 			r = error_set(err, EPROTO, "the sandbox's init sent no pipe");
 	}
 	return r;
 }
 
-static struct talk_exec *exec_new(const struct talk_box *box)
+static struct initclient_exec *
+initclient_exec_new(const struct initclient_sandbox *sandbox)
 {
-	struct talk_exec *ex = calloc(1, sizeof(*ex));
+	struct initclient_exec *ex = calloc(1, sizeof(*ex));
 
 	if (!ex)
 		return NULL;
 	ex->base = (struct backend_exec){ { -1, -1, -1, -1 }, -1 };
 	ex->journal = ex->poll = ex->ready = -1;
-	ex->kept = box->base.durable;
+	ex->kept = sandbox->base.durable;
 	return ex;
 }
 
-int talk_exec(void *state UNUSED, struct backend_box *base,
-	      const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
-	      struct warren_error *err)
+int initclient_exec(void *state UNUSED, struct backend_sandbox *base,
+		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
+		    struct warren_error *err)
 {
-	struct talk_box *box = (struct talk_box *)base;
-	struct talk_exec *ex = exec_new(box);
+	struct initclient_sandbox *sandbox = (struct initclient_sandbox *)base;
+	struct initclient_exec *ex = initclient_exec_new(sandbox);
 	int r;
 
 	if (!ex)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (spec->timeout_ms && spec->timeout_ms < PROTO_TIMEOUT_MAX)
 		ex->deadline = clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000;
-	ex->sole = spec->sole;
-	r = start(box, ex, spec, err);
+	ex->accounts_sandbox = spec->sole;
+	r = initclient_exec_start(sandbox, ex, spec, err);
 	if (r < 0) {
-		talk_exec_free(&ex->base);
+		initclient_exec_free(&ex->base);
 		return r;
 	}
 	*ret_exec = &ex->base;
@@ -179,7 +187,7 @@ int talk_exec(void *state UNUSED, struct backend_box *base,
 }
 
 /* What the file says of its end, if it says so. */
-static bool take_result(struct talk_exec *ex, enum journal_state *ret_state)
+static bool take_result(struct initclient_exec *ex, enum journal_state *ret_state)
 {
 	if (ex->journal < 0 || journal_result(ex->journal, ret_state, &ex->result) <= 0)
 		return false;
@@ -187,14 +195,15 @@ static bool take_result(struct talk_exec *ex, enum journal_state *ret_state)
 	return true;
 }
 
-static int attach(struct talk_box *box, struct talk_exec *ex, struct warren_error *err)
+static int initclient_attach(struct initclient_sandbox *sandbox,
+			     struct initclient_exec *ex, struct warren_error *err)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
 				    .exec = ex->id,
 				    .flags = PROTO_ATTACH_NOTIFY };
-	CLEANUP(answer_done) struct answer a = { 0 };
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
 	enum journal_state state = JOURNAL_RUNNING;
-	int r = client_ask(box, &msg, sizeof(msg), ex->base.output_fd, &a, err);
+	int r = client_ask(sandbox, &msg, sizeof(msg), ex->base.output_fd, &a, err);
 
 	if (r < 0)
 		return r;
@@ -208,19 +217,19 @@ static int attach(struct talk_box *box, struct talk_exec *ex, struct warren_erro
 				   "it never started");
 	if (r != 0 && !ex->done)
 		return error_errno(err, r, "find exec %u", ex->id);
-	ex->base.fd[0] = answer_take(&a, PROTO_GIVES_INPUT);
-	ex->base.fd[3] = answer_take(&a, PROTO_GIVES_POKE);
+	ex->base.fd[0] = init_reply_take(&a, PROTO_GIVES_INPUT);
+	ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_POKE);
 	if (ex->done)
 		(void)eventfd_write(ex->base.output_fd, 1);
 	return 0;
 }
 
-int talk_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t number,
-		     int journal_fd, struct backend_exec **ret_exec,
-		     struct warren_error *err)
+int initclient_exec_attach(void *state UNUSED, struct backend_sandbox *base,
+			   uint32_t number, int journal_fd,
+			   struct backend_exec **ret_exec, struct warren_error *err)
 {
-	struct talk_box *box = (struct talk_box *)base;
-	struct talk_exec *ex = exec_new(box);
+	struct initclient_sandbox *sandbox = (struct initclient_sandbox *)base;
+	struct initclient_exec *ex = initclient_exec_new(sandbox);
 	int r = 0;
 
 	if (!ex)
@@ -231,28 +240,28 @@ int talk_exec_attach(void *state UNUSED, struct backend_box *base, uint32_t numb
 	if (ex->journal < 0 || ex->base.output_fd < 0)
 		r = error_errno(err, errno, "find exec %u", number);
 	if (r == 0) {
-		ex->box = box;
-		ex->next = box->execs;
-		box->execs = ex;
-		r = attach(box, ex, err);
+		ex->sandbox = sandbox;
+		ex->next = sandbox->execs;
+		sandbox->execs = ex;
+		r = initclient_attach(sandbox, ex, err);
 	}
 	if (r < 0) {
-		talk_exec_free(&ex->base);
+		initclient_exec_free(&ex->base);
 		return r;
 	}
 	*ret_exec = &ex->base;
 	return 0;
 }
 
-uint32_t talk_exec_number(const struct backend_exec *ex)
+uint32_t initclient_exec_number(const struct backend_exec *ex)
 {
-	return ((const struct talk_exec *)ex)->id;
+	return ((const struct initclient_exec *)ex)->id;
 }
 
-void talk_exec_free(struct backend_exec *base)
+void initclient_exec_free(struct backend_exec *base)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
-	struct talk_exec **p = ex->box ? &ex->box->execs : NULL;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
+	struct initclient_exec **p = ex->sandbox ? &ex->sandbox->execs : NULL;
 
 	while (p && *p && *p != ex)
 		p = &(*p)->next;
@@ -276,18 +285,18 @@ void talk_exec_free(struct backend_exec *base)
  * Readable when init has said something, or when what it said of this exec was
  * heard while another was waited for.
  */
-int talk_exec_wait_fd(struct backend_exec *base)
+int initclient_exec_wait_fd(struct backend_exec *base)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	struct epoll_event ev = { .events = EPOLLIN };
 
-	if (ex->poll >= 0 || !ex->box)
+	if (ex->poll >= 0 || !ex->sandbox)
 		return ex->poll;
 	ex->ready = eventfd(ex->done, EFD_CLOEXEC | EFD_NONBLOCK);
 	ex->poll = epoll_create1(EPOLL_CLOEXEC);
 	if (ex->ready < 0 || ex->poll < 0 ||
 	    epoll_ctl(ex->poll, EPOLL_CTL_ADD, ex->ready, &ev) < 0 ||
-	    epoll_ctl(ex->poll, EPOLL_CTL_ADD, ex->box->control, &ev) < 0) {
+	    epoll_ctl(ex->poll, EPOLL_CTL_ADD, ex->sandbox->control, &ev) < 0) {
 		if (ex->poll >= 0)
 			(void)close(TAKE_FD(ex->poll));
 	}
@@ -295,21 +304,21 @@ int talk_exec_wait_fd(struct backend_exec *base)
 }
 
 /* How long to wait at most: what the caller said, and init's own deadline with some grace. */
-static int64_t wait_span(const struct talk_exec *ex, int64_t timeout_ms)
+static int64_t wait_span(const struct initclient_exec *ex, int64_t timeout_ms)
 {
 	uint64_t t = clock_now();
 	int64_t left;
 
-	if (!ex->deadline || ex->box->paused)
+	if (!ex->deadline || ex->sandbox->paused)
 		return timeout_ms;
 	left = t < ex->deadline ? (int64_t)((ex->deadline - t) / 1000000) + 1 : 0;
 	return timeout_ms < 0 || left < timeout_ms ? left : timeout_ms;
 }
 
-int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
-		   struct warren_result *ret, struct warren_error *err)
+int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+			 struct warren_result *ret, struct warren_error *err)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	uint64_t until;
 
 	/* Beyond a hundred years: for ever. */
@@ -321,14 +330,15 @@ int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 		uint64_t t;
 		int r;
 
-		if (!ex->box)
+		if (!ex->sandbox)
 			return error_set(err, ESRCH, "the sandbox is gone");
-		r = client_pump(ex->box, wait_span(ex, timeout_ms), err);
+		r = client_pump(ex->sandbox, wait_span(ex, timeout_ms), err);
 		/* A connection may end before an exec does, and the file knows more. */
 		if (r < 0 && !(ex->kept && take_result(ex, &(enum journal_state){ 0 })))
 			return r;
 		t = clock_now();
-		if (!ex->done && ex->deadline && !ex->box->paused && t >= ex->deadline)
+		if (!ex->done && ex->deadline && !ex->sandbox->paused &&
+		    t >= ex->deadline)
 			return error_set(
 				err, ETIMEDOUT,
 				"the sandbox's init did not keep the deadline: it hangs");
@@ -343,23 +353,23 @@ int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 }
 
 /* A request about @ex whose reply is a status. */
-static int tell(struct talk_exec *ex, const void *msg, size_t size, const char *what,
-		struct warren_error *err)
+static int exec_tell(struct initclient_exec *ex, const void *msg, size_t size,
+		     const char *what, struct warren_error *err)
 {
-	CLEANUP(answer_done) struct answer a = { 0 };
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
 	int r;
 
-	if (!ex->box || (ex->done && !ex->kept))
+	if (!ex->sandbox || (ex->done && !ex->kept))
 		return error_set(err, ESRCH, "it has ended");
-	r = client_ask(ex->box, msg, size, -1, &a, err);
+	r = client_ask(ex->sandbox, msg, size, -1, &a, err);
 	if (r < 0)
 		return r;
 	r = reply_code(&a.m.reply);
 	return r ? error_errno(err, r, "%s", what) : 0;
 }
 
-int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
-			struct warren_error *err)
+int initclient_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
+			      struct warren_error *err)
 {
 	static const enum proto_whom to[] = {
 		[WARREN_WHOM_FIRST] = PROTO_WHOM_FIRST,
@@ -367,7 +377,7 @@ int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom who
 		[WARREN_WHOM_REST] = PROTO_WHOM_REST,
 		[WARREN_WHOM_NEW] = PROTO_WHOM_NEW,
 	};
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
 				    .exec = ex->id,
 				    .sig = sig,
@@ -375,41 +385,42 @@ int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom who
 	char what[32];
 
 	(void)snprintf(what, sizeof(what), "send signal %d", sig);
-	return tell(ex, &msg, sizeof(msg), what, err);
+	return exec_tell(ex, &msg, sizeof(msg), what, err);
 }
 
-int talk_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
+int initclient_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
-	return talk_exec_signal_to(base, sig, WARREN_WHOM_FIRST, err);
+	return initclient_exec_signal_to(base, sig, WARREN_WHOM_FIRST, err);
 }
 
-int talk_exec_close_input(struct backend_exec *base, struct warren_error *err)
+int initclient_exec_close_input(struct backend_exec *base, struct warren_error *err)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
 					 .exec = ex->id };
 
 	if (base->fd[0] >= 0)
 		(void)close(TAKE_FD(base->fd[0]));
-	return ex->kept ? tell(ex, &msg, sizeof(msg), "close its input", err) : 0;
+	return ex->kept ? exec_tell(ex, &msg, sizeof(msg), "close its input", err) : 0;
 }
 
 /* Not answered, so not waited for. */
-int talk_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err)
+int initclient_exec_ack(struct backend_exec *base, uint64_t cursor,
+			struct warren_error *err)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	struct proto_ack msg = { .h = { .type = PROTO_ACK },
 				 .exec = ex->id,
 				 .cursor = cursor };
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	int r = ex->box ? request_put(&q, &msg, sizeof(msg), -1, err)
-			: error_set(err, ESRCH, "the sandbox is gone");
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
+	int r = ex->sandbox ? init_request_put(&q, &msg, sizeof(msg), -1, err)
+			    : error_set(err, ESRCH, "the sandbox is gone");
 
-	return r < 0 ? r : request_send(&q, ex->box->control, 0, err);
+	return r < 0 ? r : init_request_send(&q, ex->sandbox->control, 0, err);
 }
 
-int talk_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
-		     struct warren_error *err)
+int initclient_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
+			   struct warren_error *err)
 {
 	struct winsize ws = { .ws_row = rows, .ws_col = cols };
 
@@ -418,10 +429,11 @@ int talk_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
 	return 0;
 }
 
-int talk_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,
-		     struct warren_output *ret, struct warren_error *err)
+int initclient_exec_output(struct backend_exec *base, uint64_t cursor, void *buf,
+			   size_t size, struct warren_output *ret,
+			   struct warren_error *err)
 {
-	struct talk_exec *ex = (struct talk_exec *)base;
+	struct initclient_exec *ex = (struct initclient_exec *)base;
 	int r;
 
 	if (ex->journal < 0)

@@ -9,7 +9,7 @@
 #define BACKEND_ENFORCED_MAX 24
 
 /* What every backend's sandbox begins with. */
-struct backend_box {
+struct backend_sandbox {
 	char id[ID_LEN + 1];
 	size_t n_enforced;
 	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];

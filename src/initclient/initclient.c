@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* initclient.c - the end of a box */
+/* initclient.c - the end of a sandbox */
 #include "initclient/initclient.h"
 
-static void free_list(char **list)
+static void initclient_free_list(char **list)
 {
 	for (char **p = list; p && *p; p++)
 		free(*p);
 	free(list);
 }
 
-void talk_done(struct talk_box *box)
+void initclient_done(struct initclient_sandbox *sandbox)
 {
-	if (box->pidfd >= 0)
-		(void)close(box->pidfd);
-	if (box->control >= 0)
-		(void)close(box->control);
-	for (struct talk_exec *ex = box->execs; ex; ex = ex->next)
-		ex->box = NULL;
-	free_list(box->env);
-	free_list(box->base.entrypoint);
-	free_list(box->base.cmd);
-	free(box->workdir);
-	free(box->hostname);
-	free(box->state_text);
-	free(box->base.steps);
+	if (sandbox->pidfd >= 0)
+		(void)close(sandbox->pidfd);
+	if (sandbox->control >= 0)
+		(void)close(sandbox->control);
+	for (struct initclient_exec *ex = sandbox->execs; ex; ex = ex->next)
+		ex->sandbox = NULL;
+	initclient_free_list(sandbox->env);
+	initclient_free_list(sandbox->base.entrypoint);
+	initclient_free_list(sandbox->base.cmd);
+	free(sandbox->workdir);
+	free(sandbox->hostname);
+	free(sandbox->state_text);
+	free(sandbox->base.steps);
 }

@@ -16,8 +16,8 @@
  *	alive.c		whether its init lives, and which process it is, without asking it
  *	state_file.c		what that file says; sandbox_desc.c, the same for a process without rights
  *
- * A backend's own box begins with a struct talk_box, so that the functions for its table
- * (those that take a struct backend_box) serve as they are.
+ * A backend's own sandbox begins with a struct initclient_sandbox, so that the functions for its table
+ * (those that take a struct backend_sandbox) serve as they are.
  */
 #ifndef INITCLIENT_INITCLIENT_H
 #define INITCLIENT_INITCLIENT_H
@@ -26,14 +26,14 @@
 
 #include "base/buf.h"
 #include "initclient/handle.h"
-#include "proto/journal_read.h"
 #include "initclient/request.h"
 #include "proto/init_proto.h"
+#include "proto/journal_read.h"
 
-struct talk_exec;
+struct initclient_exec;
 
-struct talk_box {
-	struct backend_box base;
+struct initclient_sandbox {
+	struct backend_sandbox base;
 	bool ready; /* init has said so */
 	bool fresh; /* made by us, and we have given nobody a connection */
 	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
@@ -44,8 +44,8 @@ struct talk_box {
 	int control; /* -1: nobody has spoken to it */
 	uint32_t seq;
 	uint32_t next_exec;
-	struct talk_exec *execs;
-	struct talk_user user;
+	struct initclient_exec *execs;
+	struct initclient_user user;
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
@@ -60,73 +60,81 @@ struct talk_box {
 	bool saved;         /* and nothing of it runs: PROTO_SAVE */
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 	/* Do these exist inside? NULL: those below n_ids do. */
-	bool (*has_ids)(const struct talk_box *box, uint32_t uid, uint32_t gid);
+	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
+			uint32_t gid);
 };
 
-struct talk_exec {
+struct initclient_exec {
 	struct backend_exec base;
 	struct journal_hint hint;
-	struct talk_box *box; /* NULL once the box is gone */
-	struct talk_exec *next;
+	struct initclient_sandbox *sandbox; /* NULL once the sandbox is gone */
+	struct initclient_exec *next;
 	uint32_t id;
 	uint64_t deadline; /* by which init must have reported; 0: none */
-	bool done, sole;
+	bool done, accounts_sandbox;
 	bool kept; /* in a durable sandbox: its end may be in the journal alone */
 	struct proto_exited result;
 	int journal;
 	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
 };
 
-/* initclient.c: what is in it is freed, and its execs are nobody's; not the box itself. */
-void talk_done(struct talk_box *box);
+/* initclient.c: what is in it is freed, and its execs are nobody's; not the sandbox itself. */
+void initclient_done(struct initclient_sandbox *sandbox);
 
 /* client.c */
-int client_wait_ready(struct talk_box *box, struct warren_error *err);
-/* One request and its REPLY or WELCOME, whose descriptors are the caller's: answer_done(). */
-int client_request(struct talk_box *box, const struct request *q, struct answer *ret,
-		   struct warren_error *err);
+int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err);
+/* One request and its REPLY or WELCOME, whose descriptors are the caller's: init_reply_done(). */
+int client_request(struct initclient_sandbox *sandbox, const struct init_request *q,
+		   struct init_reply *ret, struct warren_error *err);
 /* The same for a request that is one struct, with a descriptor or -1. */
-int client_ask(struct talk_box *box, const void *msg, size_t size, int fd,
-	       struct answer *ret, struct warren_error *err);
+int client_ask(struct initclient_sandbox *sandbox, const void *msg, size_t size, int fd,
+	       struct init_reply *ret, struct warren_error *err);
 /* The same with another patience than usual. */
-int client_ask_within(struct talk_box *box, const void *msg, size_t size, int fd,
-		      unsigned ms, struct answer *ret, struct warren_error *err);
+int client_ask_within(struct initclient_sandbox *sandbox, const void *msg, size_t size,
+		      int fd, unsigned ms, struct init_reply *ret,
+		      struct warren_error *err);
 /* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
-int client_pump(struct talk_box *box, int64_t timeout_ms, struct warren_error *err);
+int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
+		struct warren_error *err);
 
 /* exec.c: entries of a backend's table */
-int talk_exec(void *state, struct backend_box *base, const struct warren_exec_spec *spec,
-	      struct backend_exec **ret_exec, struct warren_error *err);
-int talk_exec_wait(struct backend_exec *base, int64_t timeout_ms,
-		   struct warren_result *ret, struct warren_error *err);
-int talk_exec_signal(struct backend_exec *base, int sig, struct warren_error *err);
-int talk_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
+int initclient_exec(void *state, struct backend_sandbox *base,
+		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
+		    struct warren_error *err);
+int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
+			 struct warren_result *ret, struct warren_error *err);
+int initclient_exec_signal(struct backend_exec *base, int sig, struct warren_error *err);
+int initclient_exec_signal_to(struct backend_exec *base, int sig, enum warren_whom whom,
+			      struct warren_error *err);
+int initclient_exec_attach(void *state, struct backend_sandbox *base, uint32_t number,
+			   int journal_fd, struct backend_exec **ret_exec,
+			   struct warren_error *err);
+uint32_t initclient_exec_number(const struct backend_exec *ex);
+int initclient_exec_close_input(struct backend_exec *base, struct warren_error *err);
+int initclient_exec_ack(struct backend_exec *base, uint64_t cursor,
 			struct warren_error *err);
-int talk_exec_attach(void *state, struct backend_box *base, uint32_t number,
-		     int journal_fd, struct backend_exec **ret_exec,
-		     struct warren_error *err);
-uint32_t talk_exec_number(const struct backend_exec *ex);
-int talk_exec_close_input(struct backend_exec *base, struct warren_error *err);
-int talk_exec_ack(struct backend_exec *base, uint64_t cursor, struct warren_error *err);
-void talk_exec_free(struct backend_exec *base);
-int talk_exec_wait_fd(struct backend_exec *base);
-int talk_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
-		     struct warren_error *err);
+void initclient_exec_free(struct backend_exec *base);
+int initclient_exec_wait_fd(struct backend_exec *base);
+int initclient_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
+			   struct warren_error *err);
 /* The user of an exec or a file: @text, or the sandbox's own when it is NULL. */
-int talk_user_find(struct talk_box *box, const char *text, struct talk_user *ret,
-		   struct warren_error *err);
-void talk_base(const struct talk_box *box, struct request_base *ret);
+int initclient_user_find(struct initclient_sandbox *sandbox, const char *text,
+			 struct initclient_user *ret, struct warren_error *err);
+void initclient_base(const struct initclient_sandbox *sandbox,
+		     struct init_request_base *ret);
 
 /* files_ports.c: the same */
-int talk_file_open(void *state, struct backend_box *base, const char *path, int flags,
-		   mode_t mode, const char *user, int *ret_fd, struct warren_error *err);
+int initclient_file_open(void *state, struct backend_sandbox *base, const char *path,
+			 int flags, mode_t mode, const char *user, int *ret_fd,
+			 struct warren_error *err);
 /* Names it: a shim writes what it has of a file before that is answered. */
-int talk_file_settle(void *state, struct backend_box *box, const char *path,
-		     struct warren_error *err);
-int talk_connect(void *state, struct backend_box *base, uint16_t port, int *ret_fd,
-		 struct warren_error *err);
+int initclient_file_settle(void *state, struct backend_sandbox *sandbox, const char *path,
+			   struct warren_error *err);
+int initclient_connect(void *state, struct backend_sandbox *base, uint16_t port,
+		       int *ret_fd, struct warren_error *err);
 
-int talk_exec_output(struct backend_exec *base, uint64_t cursor, void *buf, size_t size,
-		     struct warren_output *ret, struct warren_error *err);
+int initclient_exec_output(struct backend_exec *base, uint64_t cursor, void *buf,
+			   size_t size, struct warren_output *ret,
+			   struct warren_error *err);
 
 #endif /* INITCLIENT_INITCLIENT_H */

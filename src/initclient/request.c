@@ -22,7 +22,7 @@
 
 /* --------------------------------------------------------------- any message */
 
-void request_done(struct request *q)
+void init_request_done(struct init_request *q)
 {
 	buf_done(&q->msg);
 	for (size_t i = 0; i < q->n_theirs; i++)
@@ -30,7 +30,7 @@ void request_done(struct request *q)
 	q->n_fds = q->n_theirs = 0;
 }
 
-static uint8_t add_fd(struct request *q, int fd, bool close_after)
+static uint8_t add_fd(struct init_request *q, int fd, bool close_after)
 {
 	if (close_after)
 		q->theirs[q->n_theirs++] = fd;
@@ -38,8 +38,8 @@ static uint8_t add_fd(struct request *q, int fd, bool close_after)
 	return (uint8_t)(q->n_fds - 1);
 }
 
-int request_put(struct request *q, const void *msg, size_t size, int fd,
-		struct warren_error *err)
+int init_request_put(struct init_request *q, const void *msg, size_t size, int fd,
+		     struct warren_error *err)
 {
 	buf_add(&q->msg, msg, size);
 	if (q->msg.failed)
@@ -49,7 +49,7 @@ int request_put(struct request *q, const void *msg, size_t size, int fd,
 	return 0;
 }
 
-void request_number(const struct request *q, uint32_t seq)
+void init_request_number(const struct init_request *q, uint32_t seq)
 {
 	struct proto_header *h = (struct proto_header *)(void *)q->msg.data;
 
@@ -57,12 +57,12 @@ void request_number(const struct request *q, uint32_t seq)
 	h->seq = seq;
 }
 
-int request_send(const struct request *q, int sock, uint32_t seq,
-		 struct warren_error *err)
+int init_request_send(const struct init_request *q, int sock, uint32_t seq,
+		      struct warren_error *err)
 {
 	int r;
 
-	request_number(q, seq);
+	init_request_number(q, seq);
 	r = fd_send_now(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r == -EPIPE)
 		return error_set(err, EPIPE, "the sandbox's init is gone");
@@ -79,7 +79,7 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* Is @var set by a later one of the lists? */
-static bool overridden(const char *var, const char *const *list)
+static bool request_overridden(const char *var, const char *const *list)
 {
 	for (; list && *list; list++)
 		if (same_name(var, *list))
@@ -94,9 +94,10 @@ static void add_var(struct buf *out, uint32_t *n, const char *var)
 }
 
 /* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or that only. */
-static void add_env(struct buf *out, uint32_t *n, const struct request_base *base,
-		    const struct talk_user *user, const char *const *own, bool only,
-		    bool pty)
+static void request_add_env(struct buf *out, uint32_t *n,
+			    const struct init_request_base *base,
+			    const struct initclient_user *user, const char *const *own,
+			    bool only, bool pty)
 {
 	const char *const *shared = only ? NULL : base->env;
 	char home[sizeof(user->home) + 8], host[80];
@@ -106,18 +107,20 @@ static void add_env(struct buf *out, uint32_t *n, const struct request_base *bas
 	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
 	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", base->hostname);
 	for (size_t i = 0; i < n_defaults && !only; i++)
-		if (!overridden(defaults[i], shared) && !overridden(defaults[i], own))
+		if (!request_overridden(defaults[i], shared) &&
+		    !request_overridden(defaults[i], own))
 			add_var(out, n, defaults[i]);
 	for (; shared && *shared; shared++)
-		if (!overridden(*shared, shared + 1) && !overridden(*shared, own))
+		if (!request_overridden(*shared, shared + 1) &&
+		    !request_overridden(*shared, own))
 			add_var(out, n, *shared);
 	for (; own && *own; own++)
-		if (!overridden(*own, own + 1))
+		if (!request_overridden(*own, own + 1))
 			add_var(out, n, *own);
 }
 
 /* Strings that a message cannot hold go into a sealed memfd. */
-static int spill(struct request *q, struct warren_error *err)
+static int request_spill(struct init_request *q, struct warren_error *err)
 {
 	size_t head = sizeof(struct proto_spawn);
 	int fd = memfd_create("warren-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -136,9 +139,10 @@ static int spill(struct request *q, struct warren_error *err)
 	return 0;
 }
 
-static int pack(struct request *q, const struct request_base *base,
-		const struct talk_user *user, const struct warren_exec_spec *spec,
-		uint32_t exec, struct warren_error *err)
+static int request_pack(struct init_request *q, const struct init_request_base *base,
+			const struct initclient_user *user,
+			const struct warren_exec_spec *spec, uint32_t exec,
+			struct warren_error *err)
 {
 	struct proto_spawn head = {
 		.h = { .type = PROTO_SPAWN },
@@ -171,7 +175,8 @@ static int pack(struct request *q, const struct request_base *base,
 	buf_add(&q->msg, cwd, strlen(cwd) + 1);
 	for (const char *const *a = spec->argv; *a; a++, head.argc++)
 		buf_add(&q->msg, *a, strlen(*a) + 1);
-	add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only, spec->pty);
+	request_add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only,
+			spec->pty);
 	if (q->msg.failed && !q->msg.full)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
@@ -179,7 +184,7 @@ static int pack(struct request *q, const struct request_base *base,
 				 "the arguments and the environment are too long");
 	head.strings_size = (uint32_t)(q->msg.len - sizeof(head));
 	if (q->msg.len > PROTO_MESSAGE_MAX) {
-		int r = spill(q, err);
+		int r = request_spill(q, err);
 
 		if (r < 0)
 			return r;
@@ -189,8 +194,8 @@ static int pack(struct request *q, const struct request_base *base,
 	return 0;
 }
 
-static int open_pipe(struct request *q, struct proto_spawn *head, int which,
-		     int *ret_ours, struct warren_error *err)
+static int request_open_pipe(struct init_request *q, struct proto_spawn *head, int which,
+			     int *ret_ours, struct warren_error *err)
 {
 	int ends[2], ours = which == 0 ? 1 : 0;
 
@@ -204,9 +209,9 @@ static int open_pipe(struct request *q, struct proto_spawn *head, int which,
 	return 0;
 }
 
-static int add_journal(struct request *q, struct proto_spawn *head,
-		       const struct warren_exec_spec *spec, struct request_streams *st,
-		       struct warren_error *err)
+static int add_journal(struct init_request *q, struct proto_spawn *head,
+		       const struct warren_exec_spec *spec,
+		       struct init_request_streams *st, struct warren_error *err)
 {
 	if (st->journal < 0 || st->notify < 0)
 		return error_set(err, EINVAL, "there is no file for the journal");
@@ -231,8 +236,8 @@ static int add_journal(struct request *q, struct proto_spawn *head,
 	return 0;
 }
 
-static int add_streams(struct request *q, const struct warren_exec_spec *spec,
-		       struct request_streams *st, struct warren_error *err)
+static int add_streams(struct init_request *q, const struct warren_exec_spec *spec,
+		       struct init_request_streams *st, struct warren_error *err)
 {
 	const enum warren_stdio want[3] = { spec->in, spec->out, spec->err };
 	static const uint32_t journal_bit[3] = { 0, PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
@@ -247,24 +252,24 @@ static int add_streams(struct request *q, const struct warren_exec_spec *spec,
 		} else if (want[i] == WARREN_STDIO_PIPE && i == 0 && st->keep_input) {
 			head->flags |= PROTO_SPAWN_INPUT;
 		} else if (want[i] == WARREN_STDIO_PIPE) {
-			r = open_pipe(q, head, i, &st->fd[i], err);
+			r = request_open_pipe(q, head, i, &st->fd[i], err);
 		}
 	}
 	return r == 0 && journal ? add_journal(q, head, spec, st, err) : r;
 }
 
-int request_spawn(struct request *q, const struct request_base *base,
-		  const struct talk_user *user, const struct warren_exec_spec *spec,
-		  uint32_t exec, struct request_streams *streams,
-		  struct warren_error *err)
+int init_request_spawn(struct init_request *q, const struct init_request_base *base,
+		       const struct initclient_user *user,
+		       const struct warren_exec_spec *spec, uint32_t exec,
+		       struct init_request_streams *streams, struct warren_error *err)
 {
-	int r = pack(q, base, user, spec, exec, err);
+	int r = request_pack(q, base, user, spec, exec, err);
 
 	return r < 0 ? r : add_streams(q, spec, streams, err);
 }
 
-int request_check_user(const struct request_base *base, const char *text,
-		       const struct talk_user *user, struct warren_error *err)
+int init_request_check_user(const struct init_request_base *base, const char *text,
+			    const struct initclient_user *user, struct warren_error *err)
 {
 	if (user->uid < base->n_ids && user->gid < base->n_ids)
 		return 0;
@@ -274,7 +279,7 @@ int request_check_user(const struct request_base *base, const char *text,
 
 /* ------------------------------------------------------------------- answers */
 
-void answer_done(struct answer *a)
+void init_reply_done(struct init_reply *a)
 {
 	while (a->n_fds > 0) {
 		int fd = a->fds[--a->n_fds];
@@ -284,9 +289,9 @@ void answer_done(struct answer *a)
 	}
 }
 
-/* A message into @data; as request_receive(), the size in *@ret_size. */
-static int receive(int sock, struct answer *a, void *data, size_t size, int flags,
-		   size_t *ret_size, struct warren_error *err)
+/* A message into @data; as init_request_receive(), the size in *@ret_size. */
+static int request_receive(int sock, struct init_reply *a, void *data, size_t size,
+			   int flags, size_t *ret_size, struct warren_error *err)
 {
 	struct proto_reply *reply = data;
 	bool lost = false;
@@ -313,12 +318,12 @@ static int receive(int sock, struct answer *a, void *data, size_t size, int flag
 		return error_errno(err, (int)-r, "hear from the sandbox's init");
 	}
 	if (proto_check(data, (size_t)r) < 0) {
-		answer_done(a);
+		init_reply_done(a);
 		return error_set(err, EPROTO,
 				 "the sandbox's init does not keep to the protocol");
 	}
 	if (reply->h.type != PROTO_REPLY)
-		answer_done(a);
+		init_reply_done(a);
 	/* That we are out of descriptors, or got more than was asked for, fails this request alone. */
 	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
 	if (a->lost)
@@ -327,10 +332,11 @@ static int receive(int sock, struct answer *a, void *data, size_t size, int flag
 	return 1;
 }
 
-int request_receive(int sock, struct answer *a, int flags, struct warren_error *err)
+int init_request_receive(int sock, struct init_reply *a, int flags,
+			 struct warren_error *err)
 {
 	size_t size;
-	int r = receive(sock, a, &a->m, sizeof(a->m), flags, &size, err);
+	int r = request_receive(sock, a, &a->m, sizeof(a->m), flags, &size, err);
 
 	if (r > 0 && a->m.h.type == PROTO_ENTRIES)
 		return error_set(err, EPROTO,
@@ -338,11 +344,11 @@ int request_receive(int sock, struct answer *a, int flags, struct warren_error *
 	return r;
 }
 
-int request_receive_into(int sock, struct answer *a, char *room, int flags,
-			 struct warren_error *err)
+int init_request_receive_into(int sock, struct init_reply *a, char *room, int flags,
+			      struct warren_error *err)
 {
 	size_t size = 0;
-	int r = receive(sock, a, room, PROTO_ANSWER_MAX, flags, &size, err);
+	int r = request_receive(sock, a, room, PROTO_ANSWER_MAX, flags, &size, err);
 
 	if (r <= 0)
 		return r;
@@ -368,7 +374,7 @@ static bool is_kind(int fd, uint32_t bit)
 	       (bit == PROTO_GIVES_INPUT && S_ISCHR(st.st_mode) && isatty(fd));
 }
 
-int answer_take(struct answer *a, uint32_t bit)
+int init_reply_take(struct init_reply *a, uint32_t bit)
 {
 	size_t at = 0;
 
@@ -379,7 +385,7 @@ int answer_take(struct answer *a, uint32_t bit)
 	return at < a->n_fds && is_kind(a->fds[at], bit) ? TAKE_FD(a->fds[at]) : -1;
 }
 
-int answer_take_only(struct answer *a)
+int init_reply_take_only(struct init_reply *a)
 {
 	return a->m.h.type == PROTO_REPLY && a->n_fds == 1 ? TAKE_FD(a->fds[0]) : -1;
 }
@@ -391,7 +397,8 @@ int reply_code(const struct proto_reply *reply)
 	return reply->status < 0 && reply->status > -4096 ? -reply->status : EPROTO;
 }
 
-int reply_refuse(const struct answer *a, struct warren_error *err, const char *fmt, ...)
+int reply_refuse(const struct init_reply *a, struct warren_error *err, const char *fmt,
+		 ...)
 {
 	int code = reply_code(&a->m.reply);
 	char what[128];
@@ -405,7 +412,7 @@ int reply_refuse(const struct answer *a, struct warren_error *err, const char *f
 	return error_errno(err, code ? code : EPROTO, "%s", what);
 }
 
-int reply_explain(const struct answer *a, const struct warren_exec_spec *spec,
+int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err)
 {
 	const struct proto_reply *reply = &a->m.reply;

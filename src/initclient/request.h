@@ -5,40 +5,40 @@
  * For whoever has a connection to an init (proto/init_proto.h is what is said over
  * it): the blocking client of this backend (client.c), and event loops of
  * processes that know no more of a sandbox than a connection and a struct
- * request_base. Nothing in here waits, unless it is told to.
+ * init_request_base. Nothing in here waits, unless it is told to.
  *
- *	request_spawn(&q, &base, &base.user, &spec, 7, &streams, err);
- *	request_send(&q, connection, ++seq, err);
+ *	init_request_spawn(&q, &base, &base.user, &spec, 7, &streams, err);
+ *	init_request_send(&q, connection, ++seq, err);
  *	...when the connection is readable:
  *	request_receive(connection, &a, MSG_DONTWAIT, err);
  *	if (a.m.h.type == PROTO_REPLY && a.m.h.seq == seq) ...
- *	answer_done(&a);
+ *	init_reply_done(&a);
  *
- * All other requests are a plain struct of proto.h: request_put().
+ * All other requests are a plain struct of proto.h: init_request_put().
  */
 #ifndef INITCLIENT_REQUEST_H
 #define INITCLIENT_REQUEST_H
 
-#include "initclient/user.h"
 #include "base/buf.h"
+#include "initclient/user.h"
 
 #define REQUEST_FDS_MAX 8
 
 /* What holds for every exec of a sandbox. */
-struct request_base {
+struct init_request_base {
 	const char *const *env; /* NULL-terminated; NULL: none */
 	const char *hostname;
 	const char *workdir;
-	struct talk_user user;
+	struct initclient_user user;
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
-	bool framed;    /* an exec has no descriptors beyond three: shellproto/shellproto.h */
-	bool direct;    /* and yet an open file is the sandbox's own, no copy */
+	bool framed; /* an exec has no descriptors beyond three: shellproto/shellproto.h */
+	bool direct; /* and yet an open file is the sandbox's own, no copy */
 };
 
 /* A message on its way: bytes and descriptors. */
-struct request {
+struct init_request {
 	struct buf msg;
 	int fds[REQUEST_FDS_MAX];
 	size_t n_fds;
@@ -51,18 +51,18 @@ struct request {
 		.msg = BUF_INIT(sizeof(struct proto_spawn) + PROTO_STRINGS_MAX) \
 	}
 
-void request_done(struct request *q);
+void init_request_done(struct init_request *q);
 /* A message of @size bytes and a descriptor, which stays the caller's; -1: none. */
-int request_put(struct request *q, const void *msg, size_t size, int fd,
-		struct warren_error *err);
+int init_request_put(struct init_request *q, const void *msg, size_t size, int fd,
+		     struct warren_error *err);
 /* Version and @seq, for who sends it himself. */
-void request_number(const struct request *q, uint32_t seq);
+void init_request_number(const struct init_request *q, uint32_t seq);
 /* With version and @seq; -EAGAIN when the connection is full: it does not wait. */
-int request_send(const struct request *q, int sock, uint32_t seq,
-		 struct warren_error *err);
+int init_request_send(const struct init_request *q, int sock, uint32_t seq,
+		      struct warren_error *err);
 
 /* How the streams of an exec are connected. */
-struct request_streams {
+struct init_request_streams {
 	int journal; /* the file for what the spec says goes to a journal */
 	int notify;  /* an eventfd along with it */
 	int gate;    /* as proto_spawn.gate, for exec with a journal; taken; -1: none */
@@ -77,16 +77,16 @@ struct request_streams {
 	}
 
 /* A SPAWN. The spec is one that check.c has seen; @user is what its user is. */
-int request_spawn(struct request *q, const struct request_base *base,
-		  const struct talk_user *user, const struct warren_exec_spec *spec,
-		  uint32_t exec, struct request_streams *streams,
-		  struct warren_error *err);
+int init_request_spawn(struct init_request *q, const struct init_request_base *base,
+		       const struct initclient_user *user,
+		       const struct warren_exec_spec *spec, uint32_t exec,
+		       struct init_request_streams *streams, struct warren_error *err);
 /* -EINVAL when @user has no id in the sandbox. */
-int request_check_user(const struct request_base *base, const char *text,
-		       const struct talk_user *user, struct warren_error *err);
+int init_request_check_user(const struct init_request_base *base, const char *text,
+			    const struct initclient_user *user, struct warren_error *err);
 
 /* What an init said: checked in size and type, and in nothing else. */
-struct answer {
+struct init_reply {
 	union {
 		struct proto_header h;
 		struct proto_ready ready;
@@ -104,29 +104,30 @@ struct answer {
 	size_t entries_size;
 };
 
-void answer_done(struct answer *a);
+void init_reply_done(struct init_reply *a);
 /*
  * 1; 0: there is nothing at present; -EPIPE: the end; -EPROTO: nothing that an
  * init says. @flags are recv(2)'s: with MSG_DONTWAIT it does not wait.
  */
-int request_receive(int sock, struct answer *a, int flags, struct warren_error *err);
+int init_request_receive(int sock, struct init_reply *a, int flags,
+			 struct warren_error *err);
 /* The same for who may have asked for entries, with @room for PROTO_ANSWER_MAX bytes. */
 #define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
-int request_receive_into(int sock, struct answer *a, char *room, int flags,
-			 struct warren_error *err);
+int init_request_receive_into(int sock, struct init_reply *a, char *room, int flags,
+			      struct warren_error *err);
 /* Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none of that kind. */
-int answer_take(struct answer *a, uint32_t bit);
+int init_reply_take(struct init_reply *a, uint32_t bit);
 /* The one descriptor of a REPLY to OPEN or CONNECT; -1: it has none. */
-int answer_take_only(struct answer *a);
+int init_reply_take_only(struct init_reply *a);
 
 /* The status of a reply as an errno that can be believed: 0, or positive. */
 int reply_code(const struct proto_reply *reply);
 /* What a failed SPAWN says, in words. */
-int reply_explain(const struct answer *a, const struct warren_exec_spec *spec,
+int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err);
 /* What another request that failed says: its own words, or those of its errno after @fmt. */
-int reply_refuse(const struct answer *a, struct warren_error *err, const char *fmt, ...)
-	PRINTF_LIKE(3, 4);
+int reply_refuse(const struct init_reply *a, struct warren_error *err, const char *fmt,
+		 ...) PRINTF_LIKE(3, 4);
 void result_fill(const struct proto_exited *from, struct warren_result *to);
 
 #endif /* INITCLIENT_REQUEST_H */

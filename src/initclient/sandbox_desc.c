@@ -5,42 +5,42 @@
 #include <errno.h>
 #include <string.h>
 
-#include "initclient/state_file.h"
 #include "initclient/initclient.h"
+#include "initclient/state_file.h"
 
 int description_parse(const char *text, size_t size, struct description *ret,
 		      struct warren_error *err)
 {
-	struct description d = { .box = calloc(1, sizeof(*d.box)) };
+	struct description d = { .sandbox = calloc(1, sizeof(*d.sandbox)) };
 	char *copy = malloc(size + 1);
 	int r;
 
-	if (!d.box || !copy) {
+	if (!d.sandbox || !copy) {
 		free(copy);
-		free(d.box);
+		free(d.sandbox);
 		return error_errno(err, ENOMEM, "take in what the sandbox is");
 	}
-	d.box->pidfd = d.box->control = -1;
+	d.sandbox->pidfd = d.sandbox->control = -1;
 	(void)memcpy(copy, text, size);
 	copy[size] = '\0';
-	r = state_parse(d.box, NULL, copy, size, err);
+	r = state_parse(d.sandbox, NULL, copy, size, err);
 	if (r < 0) {
 		description_done(&d);
 		return r;
 	}
-	talk_base(d.box, &d.base);
-	d.enforced = d.box->base.enforced;
-	d.n_enforced = d.box->base.n_enforced;
-	d.saved = d.box->saved;
-	d.paused = d.box->paused || d.saved;
+	initclient_base(d.sandbox, &d.base);
+	d.enforced = d.sandbox->base.enforced;
+	d.n_enforced = d.sandbox->base.n_enforced;
+	d.saved = d.sandbox->saved;
+	d.paused = d.sandbox->paused || d.saved;
 	*ret = d;
 	return 0;
 }
 
 void description_done(struct description *d)
 {
-	if (d->box)
-		talk_done(d->box);
-	free(d->box);
+	if (d->sandbox)
+		initclient_done(d->sandbox);
+	free(d->sandbox);
 	*d = (struct description){ 0 };
 }

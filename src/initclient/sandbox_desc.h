@@ -10,15 +10,15 @@
 
 #include "initclient/request.h"
 
-struct talk_box;
+struct initclient_sandbox;
 
 struct description {
-	struct request_base base;
+	struct init_request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
-	bool paused;          /* nothing of it runs, and it can be resumed */
-	bool saved;           /* and nothing of it is in memory */
-	struct talk_box *box; /* what the above points into */
+	bool paused; /* nothing of it runs, and it can be resumed */
+	bool saved;  /* and nothing of it is in memory */
+	struct initclient_sandbox *sandbox; /* what the above points into */
 };
 
 int description_parse(const char *text, size_t size, struct description *ret,

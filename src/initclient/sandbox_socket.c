@@ -19,33 +19,34 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-#define CONNECT_SECS  2
-#define HELLO_MS      5000
-#define BOX_NAME_SIZE (ID_LEN + sizeof(".state.new"))
+#define CONNECT_SECS      2
+#define HELLO_MS          5000
+#define SANDBOX_NAME_SIZE (ID_LEN + sizeof(".state.new"))
 
-static void state_name(char name[BOX_NAME_SIZE], const char *id, const char *suffix)
+static void state_name(char name[SANDBOX_NAME_SIZE], const char *id, const char *suffix)
 {
-	(void)snprintf(name, BOX_NAME_SIZE, "%s.state%s", id, suffix);
+	(void)snprintf(name, SANDBOX_NAME_SIZE, "%s.state%s", id, suffix);
 }
 
 /* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
-static void socket_name(int boxes, const char *id, struct sockaddr_un *ret)
+static void socket_name(int sandboxes, const char *id, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", boxes,
-		       id);
+	(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s",
+		       sandboxes, id);
 }
 
 /* --------------------------------------------------------------- connections */
 
-int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err)
+int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
+			struct warren_error *err)
 {
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 
 	if (fd < 0)
 		return error_errno(err, errno, "make a socket");
-	socket_name(boxes, id, &name);
+	socket_name(sandboxes, id, &name);
 	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
 		return errno == EADDRINUSE
 			       ? error_set(err, EEXIST, "there is a sandbox '%s' already",
@@ -56,7 +57,7 @@ int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err)
 	return 0;
 }
 
-int door_dial_now(int boxes, const char *id)
+int sandbox_socket_dial_now(int sandboxes, const char *id)
 {
 	AUTO_CLOSE int fd =
 		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -64,12 +65,12 @@ int door_dial_now(int boxes, const char *id)
 
 	if (fd < 0)
 		return -errno;
-	socket_name(boxes, id, &name);
+	socket_name(sandboxes, id, &name);
 	return connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0 ? -errno
 								       : TAKE_FD(fd);
 }
 
-int door_dial(int boxes, const char *id)
+int sandbox_socket_dial(int sandboxes, const char *id)
 {
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct timeval patience = { .tv_sec = CONNECT_SECS }, none = { 0 };
@@ -77,7 +78,7 @@ int door_dial(int boxes, const char *id)
 
 	if (fd < 0)
 		return -errno;
-	socket_name(boxes, id, &name);
+	socket_name(sandboxes, id, &name);
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
 		return -errno;
@@ -85,41 +86,43 @@ int door_dial(int boxes, const char *id)
 	return TAKE_FD(fd);
 }
 
-bool door_nobody(int r)
+bool sandbox_socket_nobody(int r)
 {
 	return r == -ECONNREFUSED || r == -ENOENT;
 }
 
-int door_identify(struct talk_box *box, uid_t *ret_uid, struct warren_error *err)
+int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
+			    struct warren_error *err)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred), fd_len = sizeof(int);
 	int fd = -1;
 
-	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return error_errno(err, errno, "ask who its init is");
 	if (cred.pid <= 0)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
 	 * On older kernels by number, which is the right one if init answers afterwards
-	 * (door_hello()): it had it all the time.
+	 * (sandbox_socket_hello()): it had it all the time.
 	 */
-	if (getsockopt(box->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
+	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
 		fd = pidfd_open(cred.pid, 0);
 	if (fd < 0)
 		return error_errno(err, errno == EINVAL ? ESRCH : errno,
 				   "get hold of its init");
-	box->pidfd = fd;
-	box->pid = cred.pid;
+	sandbox->pidfd = fd;
+	sandbox->pid = cred.pid;
 	*ret_uid = cred.uid;
 	return 0;
 }
 
-int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_error *err)
+int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcome *ret,
+			 struct warren_error *err)
 {
 	struct proto_hello msg = { .h = { .type = PROTO_HELLO } };
-	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask_within(box, &msg, sizeof(msg), -1, HELLO_MS, &a, err);
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	int r = client_ask_within(sandbox, &msg, sizeof(msg), -1, HELLO_MS, &a, err);
 
 	if (r < 0)
 		return r;
@@ -130,71 +133,79 @@ int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_er
 	return 0;
 }
 
-int door_keep(struct talk_box *box, struct warren_error *err)
+int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct proto_keep msg = { .h = { .type = PROTO_KEEP } };
-	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask(box, &msg, sizeof(msg), -1, &a, err);
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	int r = client_ask(sandbox, &msg, sizeof(msg), -1, &a, err);
 
 	if (r < 0)
 		return r;
 	r = reply_code(&a.m.reply);
 	if (r)
 		return error_errno(err, r, "have it kept");
-	box->base.durable = true;
-	box->fresh = true;
+	sandbox->base.durable = true;
+	sandbox->fresh = true;
 	return 0;
 }
 
-int door_connection(int boxes, struct talk_box *box, int *ret_fd,
-		    struct warren_error *err)
+int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
+			      int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
-	struct talk_box other = { .ready = true, .may_take_long = box->may_take_long };
+	struct initclient_sandbox other = { .ready = true,
+					    .may_take_long = sandbox->may_take_long };
 	struct proto_welcome welcome;
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
 	int r;
 
-	if (!box->base.durable)
+	if (!sandbox->base.durable)
 		return error_set(err, EOPNOTSUPP, "it is not durable");
 	/* Who has not spoken to it does not begin to wait for it now. */
-	fd = box->control >= 0 ? door_dial(boxes, box->base.id)
-			       : door_dial_now(boxes, box->base.id);
+	fd = sandbox->control >= 0 ? sandbox_socket_dial(sandboxes, sandbox->base.id)
+				   : sandbox_socket_dial_now(sandboxes, sandbox->base.id);
 	if (fd < 0)
-		return error_errno(err, door_nobody(fd) ? ESRCH : -fd, "reach its init");
+		return error_errno(err, sandbox_socket_nobody(fd) ? ESRCH : -fd,
+				   "reach its init");
 	other.control = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-	    cred.pid != box->pid)
+	    cred.pid != sandbox->pid)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
 	 * Taken, and not turned away for being one too many: the first cannot be that, and who gets
 	 * a connection to one that was not asked anything asks that himself.
 	 */
-	r = box->fresh || box->control < 0 ? 0 : door_hello(&other, &welcome, err);
+	r = sandbox->fresh || sandbox->control < 0
+		    ? 0
+		    : sandbox_socket_hello(&other, &welcome, err);
 	if (r < 0)
 		return r;
-	box->fresh = false;
+	sandbox->fresh = false;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-int door_open_line(int boxes, struct talk_box *box, struct warren_error *err)
+int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
+			     struct warren_error *err)
 {
 	struct proto_welcome welcome = { 0 };
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
 	int r = 0;
 
-	box->control = door_dial(boxes, box->base.id);
-	if (box->control < 0)
-		return error_errno(err, door_nobody(box->control) ? ESRCH : -box->control,
+	sandbox->control = sandbox_socket_dial(sandboxes, sandbox->base.id);
+	if (sandbox->control < 0)
+		return error_errno(err,
+				   sandbox_socket_nobody(sandbox->control)
+					   ? ESRCH
+					   : -sandbox->control,
 				   "reach its init");
-	if (getsockopt(box->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-	    cred.pid != box->pid)
+	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    cred.pid != sandbox->pid)
 		r = error_set(err, ESRCH, "its init is gone");
 	if (r == 0)
-		r = door_hello(box, &welcome, err);
+		r = sandbox_socket_hello(sandbox, &welcome, err);
 	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
 		r = error_set(err, ESRCH, "it was never completed");
 	/* Gone, or about to: it has said why to whom it concerns. */
@@ -202,58 +213,59 @@ int door_open_line(int boxes, struct talk_box *box, struct warren_error *err)
 		r = error_set(err, ESRCH, "its init is gone");
 	if (r < 0)
 		return r;
-	box->next_exec = welcome.last_exec;
-	box->saved = welcome.flags & PROTO_WELCOME_SAVED;
+	sandbox->next_exec = welcome.last_exec;
+	sandbox->saved = welcome.flags & PROTO_WELCOME_SAVED;
 	return 0;
 }
 
 /* --------------------------------------------------------------------- states */
 
-bool door_has_state(int boxes, const char *id)
+bool sandbox_socket_has_state(int sandboxes, const char *id)
 {
-	char name[BOX_NAME_SIZE];
+	char name[SANDBOX_NAME_SIZE];
 
 	state_name(name, id, "");
-	return faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return faccessat(sandboxes, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int door_write_state(int boxes, const struct talk_box *box,
-		     const struct state_table *more, struct warren_error *err)
+int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *sandbox,
+			       const struct state_table *more, struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
-	char name[BOX_NAME_SIZE], fresh[BOX_NAME_SIZE];
+	char name[SANDBOX_NAME_SIZE], fresh[SANDBOX_NAME_SIZE];
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	state_encode(box, more, &text);
+	state_encode(sandbox, more, &text);
 	if (text.failed && !text.full)
 		return error_errno(err, ENOMEM, "remember the sandbox");
 	if (text.failed)
 		return error_set(err, E2BIG, "its environment is too large to remember");
-	state_name(name, box->base.id, "");
-	state_name(fresh, box->base.id, ".new");
-	fd = openat(boxes, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
+	state_name(name, sandbox->base.id, "");
+	state_name(fresh, sandbox->base.id, ".new");
+	fd = openat(sandboxes, fresh,
+		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
 	/* It speaks of processes of this boot: whole or not there is enough, no fsync(2). */
-	if (r == 0 && renameat(boxes, fresh, boxes, name) < 0)
+	if (r == 0 && renameat(sandboxes, fresh, sandboxes, name) < 0)
 		r = -errno;
 	if (r < 0)
-		(void)unlinkat(boxes, fresh, 0);
+		(void)unlinkat(sandboxes, fresh, 0);
 	return r < 0 ? error_errno(err, -r, "write its state") : 0;
 }
 
-int door_read_state(int boxes, const char *id, struct talk_box *box,
-		    const struct state_table *more, struct warren_error *err)
+int sandbox_socket_read_state(int sandboxes, const char *id,
+			      struct initclient_sandbox *sandbox,
+			      const struct state_table *more, struct warren_error *err)
 {
-	char name[BOX_NAME_SIZE];
+	char name[SANDBOX_NAME_SIZE];
 	AUTO_CLOSE int fd = -1;
 	AUTO_FREE char *text = NULL;
 	struct stat st;
 	ssize_t size;
 
 	state_name(name, id, "");
-	fd = openat(boxes, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(sandboxes, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return error_set(err, ENOENT, "there is no such sandbox");
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -267,22 +279,23 @@ int door_read_state(int boxes, const char *id, struct talk_box *box,
 	size = fd_read_all(fd, text, (size_t)st.st_size);
 	if (size != st.st_size)
 		return error_errno(err, size < 0 ? (int)-size : EIO, "read its state");
-	return state_parse(box, more, TAKE_PTR(text), (size_t)size, err);
+	return state_parse(sandbox, more, TAKE_PTR(text), (size_t)size, err);
 }
 
-void door_remove(int boxes, const char *id)
+void sandbox_socket_remove(int sandboxes, const char *id)
 {
-	char name[BOX_NAME_SIZE];
+	char name[SANDBOX_NAME_SIZE];
 
 	/* The state before the socket: without it, what is left is no sandbox. */
 	state_name(name, id, "");
-	(void)unlinkat(boxes, name, 0);
+	(void)unlinkat(sandboxes, name, 0);
 	state_name(name, id, ".new");
-	(void)unlinkat(boxes, name, 0);
-	(void)unlinkat(boxes, id, 0);
+	(void)unlinkat(sandboxes, name, 0);
+	(void)unlinkat(sandboxes, id, 0);
 }
 
-int door_pack_ids(const struct buf *ids, char ***ret_ids, struct warren_error *err)
+int sandbox_socket_pack_ids(const struct buf *ids, char ***ret_ids,
+			    struct warren_error *err)
 {
 	size_t n = ids->len / (ID_LEN + 1);
 	char **list = calloc(1, (n + 1) * sizeof(*list) + ids->len);

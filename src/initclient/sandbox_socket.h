@@ -2,8 +2,8 @@
 /*
  * sandbox_socket.h - how a durable sandbox is found: a socket and a file in a directory, named by its id
  *
- *	<boxes>/<id>		the socket that its init listens on
- *	<boxes>/<id>.state	what an engine must know of it (state_file.h)
+ *	<sandboxes>/<id>		the socket that its init listens on
+ *	<sandboxes>/<id>.state	what an engine must know of it (state_file.h)
  *
  * The socket is bound before init starts, and init listens on it before it says
  * READY; so a refused connection is a dead init. The state is written after READY;
@@ -17,34 +17,38 @@
 #ifndef INITCLIENT_SANDBOX_SOCKET_H
 #define INITCLIENT_SANDBOX_SOCKET_H
 
-#include "initclient/state_file.h"
 #include "initclient/initclient.h"
+#include "initclient/state_file.h"
 
 /* The socket for an init that is to be, in place. */
-int door_bind(int boxes, const char *id, int *ret_fd, struct warren_error *err);
-/* A connection, or -errno; see door_nobody(). -EAGAIN: init takes none, for a while by now. */
-int door_dial(int boxes, const char *id);
+int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
+			struct warren_error *err);
+/* A connection, or -errno; see sandbox_socket_nobody(). -EAGAIN: init takes none, for a while by now. */
+int sandbox_socket_dial(int sandboxes, const char *id);
 /* The same without waiting. */
-int door_dial_now(int boxes, const char *id);
-/* Does what door_dial() returned mean that no init is there? */
-bool door_nobody(int r);
+int sandbox_socket_dial_now(int sandboxes, const char *id);
+/* Does what sandbox_socket_dial() returned mean that no init is there? */
+bool sandbox_socket_nobody(int r);
 
-/* Who listens at the other end of box->control: its pidfd, and its user. -ESRCH: nobody. */
-int door_identify(struct talk_box *box, uid_t *ret_uid, struct warren_error *err);
-int door_hello(struct talk_box *box, struct proto_welcome *ret, struct warren_error *err);
+/* Who listens at the other end of sandbox->control: its pidfd, and its user. -ESRCH: nobody. */
+int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
+			    struct warren_error *err);
+int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcome *ret,
+			 struct warren_error *err);
 /* From here on its init outlives us. */
-int door_keep(struct talk_box *box, struct warren_error *err);
+int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error *err);
 /* Another connection, for another process; of one that was only found: without having asked it. */
-int door_connection(int boxes, struct talk_box *box, int *ret_fd,
-		    struct warren_error *err);
-/* A connection of our own, box->control. -ESRCH: it is gone, or was never complete. */
-int door_open_line(int boxes, struct talk_box *box, struct warren_error *err);
+int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
+			      int *ret_fd, struct warren_error *err);
+/* A connection of our own, sandbox->control. -ESRCH: it is gone, or was never complete. */
+int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
+			     struct warren_error *err);
 
 /* alive.c */
 /* Which process init is, for the state. */
-void door_note_init(struct talk_box *box);
-/* By that note: box->pid, box->pidfd, and its user. Nothing is asked of it. -ESRCH: it is gone. */
-int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
+void door_note_init(struct initclient_sandbox *sandbox);
+/* By that note: sandbox->pid, sandbox->pidfd, and its user. Nothing is asked of it. -ESRCH: it is gone. */
+int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret_uid,
 		   struct warren_error *err);
 /*
  * Which of these inits are there to stay? All are asked at the same time. One that is silent is
@@ -52,24 +56,26 @@ int door_find_init(int boxes, struct talk_box *box, uid_t *ret_uid,
  */
 #define DOOR_LOOKS_MAX 256
 
-struct door_look {
+struct sandbox_socket_look {
 	char id[ID_LEN + 1];
 	bool alive; /* the answer */
 	bool asked, dying;
 	int fd, pidfd;
 };
-void door_look_at(int boxes, struct door_look *look, size_t n);
+void door_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n);
 
-bool door_has_state(int boxes, const char *id);
-int door_write_state(int boxes, const struct talk_box *box,
-		     const struct state_table *more, struct warren_error *err);
-/* Into @box, which must be new. -ENOENT: there is none. */
-int door_read_state(int boxes, const char *id, struct talk_box *box,
-		    const struct state_table *more, struct warren_error *err);
+bool sandbox_socket_has_state(int sandboxes, const char *id);
+int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *sandbox,
+			       const struct state_table *more, struct warren_error *err);
+/* Into @sandbox, which must be new. -ENOENT: there is none. */
+int sandbox_socket_read_state(int sandboxes, const char *id,
+			      struct initclient_sandbox *sandbox,
+			      const struct state_table *more, struct warren_error *err);
 /* The names, after all that they stand for. */
-void door_remove(int boxes, const char *id);
+void sandbox_socket_remove(int sandboxes, const char *id);
 
 /* Ids back to back, each with its NUL, as one block: pointers, then what they point to. */
-int door_pack_ids(const struct buf *ids, char ***ret_ids, struct warren_error *err);
+int sandbox_socket_pack_ids(const struct buf *ids, char ***ret_ids,
+			    struct warren_error *err);
 
 #endif /* INITCLIENT_SANDBOX_SOCKET_H */

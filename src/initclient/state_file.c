@@ -7,31 +7,32 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "initclient/initclient.h"
 #include "base/parse.h"
+#include "initclient/initclient.h"
 
 #define LIST_MAX PROTO_POINTERS_MAX
 
 static const struct state_field shared[] = {
 	{ "id", STATE_ID, 0 },
-	{ "nofile", STATE_NUMBER64, offsetof(struct talk_box, nofile) },
-	{ "n_ids", STATE_NUMBER32, offsetof(struct talk_box, n_ids) },
-	{ "groups", STATE_FLAG, offsetof(struct talk_box, groups) },
-	{ "framed", STATE_OPTION, offsetof(struct talk_box, framed) },
-	{ "direct", STATE_OPTION, offsetof(struct talk_box, direct) },
-	{ "paused", STATE_OPTION, offsetof(struct talk_box, paused) },
-	{ "saved", STATE_OPTION, offsetof(struct talk_box, saved) },
-	{ "init_pid", STATE_MAYBE32, offsetof(struct talk_box, init_pid) },
-	{ "init_start", STATE_MAYBE64, offsetof(struct talk_box, init_start) },
-	{ "uid", STATE_NUMBER32, offsetof(struct talk_box, user.uid) },
-	{ "gid", STATE_NUMBER32, offsetof(struct talk_box, user.gid) },
+	{ "nofile", STATE_NUMBER64, offsetof(struct initclient_sandbox, nofile) },
+	{ "n_ids", STATE_NUMBER32, offsetof(struct initclient_sandbox, n_ids) },
+	{ "groups", STATE_FLAG, offsetof(struct initclient_sandbox, groups) },
+	{ "framed", STATE_OPTION, offsetof(struct initclient_sandbox, framed) },
+	{ "direct", STATE_OPTION, offsetof(struct initclient_sandbox, direct) },
+	{ "paused", STATE_OPTION, offsetof(struct initclient_sandbox, paused) },
+	{ "saved", STATE_OPTION, offsetof(struct initclient_sandbox, saved) },
+	{ "init_pid", STATE_MAYBE32, offsetof(struct initclient_sandbox, init_pid) },
+	{ "init_start", STATE_MAYBE64, offsetof(struct initclient_sandbox, init_start) },
+	{ "uid", STATE_NUMBER32, offsetof(struct initclient_sandbox, user.uid) },
+	{ "gid", STATE_NUMBER32, offsetof(struct initclient_sandbox, user.gid) },
 	{ "group", STATE_GROUP, 0 },
 	{ "home", STATE_HOME, 0 },
-	{ "workdir", STATE_TEXT, offsetof(struct talk_box, workdir) },
-	{ "hostname", STATE_TEXT, offsetof(struct talk_box, hostname) },
-	{ "env", STATE_LIST, offsetof(struct talk_box, env) },
-	{ "entrypoint", STATE_LIST, offsetof(struct talk_box, base.entrypoint) },
-	{ "cmd", STATE_LIST, offsetof(struct talk_box, base.cmd) },
+	{ "workdir", STATE_TEXT, offsetof(struct initclient_sandbox, workdir) },
+	{ "hostname", STATE_TEXT, offsetof(struct initclient_sandbox, hostname) },
+	{ "env", STATE_LIST, offsetof(struct initclient_sandbox, env) },
+	{ "entrypoint", STATE_LIST,
+	  offsetof(struct initclient_sandbox, base.entrypoint) },
+	{ "cmd", STATE_LIST, offsetof(struct initclient_sandbox, base.cmd) },
 	{ "enforced", STATE_FORCED, 0 },
 };
 
@@ -48,29 +49,30 @@ static const struct state_field *field_at(const struct state_table *more, size_t
 
 /* ------------------------------------------------------------------ writing */
 
-static void put(struct buf *out, const char *key, const char *value)
+static void state_file_put(struct buf *out, const char *key, const char *value)
 {
 	buf_puts(out, key);
 	buf_puts(out, "=");
 	buf_add(out, value, strlen(value) + 1);
 }
 
-static void put_number(struct buf *out, const char *key, uint64_t n)
+static void state_file_put_number(struct buf *out, const char *key, uint64_t n)
 {
 	buf_printf(out, "%s=%" PRIu64, key, n);
 	buf_add(out, "", 1);
 }
 
-static void put_list(struct buf *out, const char *key, char *const *list)
+static void state_file_put_list(struct buf *out, const char *key, char *const *list)
 {
 	for (; list && *list; list++)
-		put(out, key, *list);
+		state_file_put(out, key, *list);
 }
 
-static void put_forced(struct buf *out, const char *key, const struct talk_box *box)
+static void put_forced(struct buf *out, const char *key,
+		       const struct initclient_sandbox *sandbox)
 {
-	for (size_t i = 0; i < box->base.n_enforced; i++) {
-		const struct warren_enforcement *e = &box->base.enforced[i];
+	for (size_t i = 0; i < sandbox->base.n_enforced; i++) {
+		const struct warren_enforcement *e = &sandbox->base.enforced[i];
 
 		buf_printf(out, "%s=%s %s %s", key, e->enforced ? "on" : "off", e->name,
 			   e->detail);
@@ -78,72 +80,76 @@ static void put_forced(struct buf *out, const char *key, const struct talk_box *
 	}
 }
 
-void state_encode(const struct talk_box *box, const struct state_table *more,
-		  struct buf *out)
+void state_encode(const struct initclient_sandbox *sandbox,
+		  const struct state_table *more, struct buf *out)
 {
 	const struct state_field *f;
 
-	put_number(out, "warren-sandbox", STATE_VERSION);
+	state_file_put_number(out, "warren-sandbox", STATE_VERSION);
 	for (size_t i = 0; (f = field_at(more, i)); i++) {
-		const char *p = (const char *)box + f->at;
+		const char *p = (const char *)sandbox + f->at;
 
 		switch (f->kind) {
 		case STATE_ID:
-			put(out, f->key, box->base.id);
+			state_file_put(out, f->key, sandbox->base.id);
 			break;
 		case STATE_NUMBER32:
-			put_number(out, f->key, *(const uint32_t *)(const void *)p);
+			state_file_put_number(out, f->key,
+					      *(const uint32_t *)(const void *)p);
 			break;
 		case STATE_NUMBER64:
-			put_number(out, f->key, *(const uint64_t *)(const void *)p);
+			state_file_put_number(out, f->key,
+					      *(const uint64_t *)(const void *)p);
 			break;
 		case STATE_MAYBE32:
 			if (*(const uint32_t *)(const void *)p)
-				put_number(out, f->key,
-					   *(const uint32_t *)(const void *)p);
+				state_file_put_number(out, f->key,
+						      *(const uint32_t *)(const void *)p);
 			break;
 		case STATE_MAYBE64:
 			if (*(const uint64_t *)(const void *)p)
-				put_number(out, f->key,
-					   *(const uint64_t *)(const void *)p);
+				state_file_put_number(out, f->key,
+						      *(const uint64_t *)(const void *)p);
 			break;
 		case STATE_FLAG:
-			put_number(out, f->key, *(const bool *)p);
+			state_file_put_number(out, f->key, *(const bool *)p);
 			break;
 		case STATE_OPTION:
 			if (*(const bool *)p)
-				put_number(out, f->key, 1);
+				state_file_put_number(out, f->key, 1);
 			break;
 		case STATE_TEXT:
-			put(out, f->key, *(char *const *)(const void *)p);
+			state_file_put(out, f->key, *(char *const *)(const void *)p);
 			break;
 		case STATE_LIST:
-			put_list(out, f->key, *(char **const *)(const void *)p);
+			state_file_put_list(out, f->key,
+					    *(char **const *)(const void *)p);
 			break;
 		case STATE_HOME:
-			put(out, f->key, box->user.home);
+			state_file_put(out, f->key, sandbox->user.home);
 			break;
 		case STATE_GROUP:
-			for (size_t k = 0; k < box->user.n_groups; k++)
-				put_number(out, f->key, box->user.groups[k]);
+			for (size_t k = 0; k < sandbox->user.n_groups; k++)
+				state_file_put_number(out, f->key,
+						      sandbox->user.groups[k]);
 			break;
 		case STATE_FORCED:
-			put_forced(out, f->key, box);
+			put_forced(out, f->key, sandbox);
 			break;
 		}
 	}
-	put(out, "end", "");
+	state_file_put(out, "end", "");
 }
 
 /* ------------------------------------------------------------------ reading */
 
-static int bad(struct warren_error *err, const char *key, const char *why)
+static int state_file_bad(struct warren_error *err, const char *key, const char *why)
 {
 	return error_set(err, EINVAL, "its state has '%.32s', which is %s", key, why);
 }
 
 /* Lists grow by one: doubling where the length is a power of two. */
-static int append(char ***list, const char *value)
+static int state_file_append(char ***list, const char *value)
 {
 	size_t n = 0;
 	char **more = *list;
@@ -183,42 +189,45 @@ static int take_number(const struct state_field *f, char *to, const char *value,
 	return 0;
 }
 
-static int take_group(struct talk_box *box, const char *value, struct warren_error *err)
+static int take_group(struct initclient_sandbox *sandbox, const char *value,
+		      struct warren_error *err)
 {
 	uint64_t gid = 0;
 	int r = parse_u64(value, UINT32_MAX - 1, &gid, err);
 
 	if (r < 0)
 		return r;
-	if (box->user.n_groups == ARRAY_SIZE(box->user.groups))
-		return bad(err, "group", "there too often");
-	box->user.groups[box->user.n_groups++] = (uint32_t)gid;
+	if (sandbox->user.n_groups == ARRAY_SIZE(sandbox->user.groups))
+		return state_file_bad(err, "group", "there too often");
+	sandbox->user.groups[sandbox->user.n_groups++] = (uint32_t)gid;
 	return 0;
 }
 
 /* The name stays where it is, in the text. */
-static int take_forced(struct talk_box *box, char *value, struct warren_error *err)
+static int take_forced(struct initclient_sandbox *sandbox, char *value,
+		       struct warren_error *err)
 {
 	char *name = strchr(value, ' '), *detail = name ? strchr(name + 1, ' ') : NULL;
-	struct warren_enforcement *e = &box->base.enforced[box->base.n_enforced];
+	struct warren_enforcement *e = &sandbox->base.enforced[sandbox->base.n_enforced];
 	bool on = strncmp(value, "on ", 3) == 0;
 
 	if (!detail || (!on && strncmp(value, "off ", 4) != 0) ||
 	    strlen(detail + 1) >= sizeof(e->detail) ||
-	    box->base.n_enforced == BACKEND_ENFORCED_MAX)
-		return bad(err, "enforced", "not of its form");
+	    sandbox->base.n_enforced == BACKEND_ENFORCED_MAX)
+		return state_file_bad(err, "enforced", "not of its form");
 	*detail = '\0';
 	e->name = name + 1;
 	e->enforced = on;
 	(void)strcpy(e->detail, detail + 1);
-	box->base.n_enforced++;
+	sandbox->base.n_enforced++;
 	return 0;
 }
 
-static int take(struct talk_box *box, const struct state_field *f, char *value,
-		struct warren_error *err)
+static int state_file_take(struct initclient_sandbox *sandbox,
+			   const struct state_field *f, char *value,
+			   struct warren_error *err)
 {
-	char *to = (char *)box + f->at;
+	char *to = (char *)sandbox + f->at;
 	int r;
 
 	switch (f->kind) {
@@ -234,29 +243,29 @@ static int take(struct talk_box *box, const struct state_field *f, char *value,
 		return *(char **)(void *)to ? 0
 					    : error_errno(err, ENOMEM, "read its state");
 	case STATE_LIST:
-		r = append((char ***)(void *)to, value);
+		r = state_file_append((char ***)(void *)to, value);
 		return r < 0 ? error_errno(err, -r, "read its state") : 0;
 	case STATE_HOME:
-		if (strlen(value) >= sizeof(box->user.home))
-			return bad(err, f->key, "too long");
-		(void)strcpy(box->user.home, value);
+		if (strlen(value) >= sizeof(sandbox->user.home))
+			return state_file_bad(err, f->key, "too long");
+		(void)strcpy(sandbox->user.home, value);
 		return 0;
 	case STATE_GROUP:
-		return take_group(box, value, err);
+		return take_group(sandbox, value, err);
 	case STATE_FORCED:
-		return take_forced(box, value, err);
+		return take_forced(sandbox, value, err);
 	case STATE_ID:
 		if (!id_valid(value))
-			return bad(err, f->key, "no id");
-		(void)strcpy(box->base.id, value);
+			return state_file_bad(err, f->key, "no id");
+		(void)strcpy(sandbox->base.id, value);
 		return 0;
 	}
 	return -EINVAL;
 }
 
 /* The one that has the name @key, and which it is; NULL: none has. */
-static const struct state_field *find(const struct state_table *more, const char *key,
-				      size_t *ret_i)
+static const struct state_field *state_file_find(const struct state_table *more,
+						 const char *key, size_t *ret_i)
 {
 	const struct state_field *f;
 
@@ -280,7 +289,7 @@ static bool may_lack(const struct state_field *f)
 }
 
 /* The next "key=value" of @at: its value, with the key ended; NULL when there is none. */
-static char *next(char **at, const char *end, char **ret_key)
+static char *state_file_next(char **at, const char *end, char **ret_key)
 {
 	char *key = *at, *stop = memchr(key, '\0', (size_t)(end - key)), *value;
 
@@ -295,12 +304,13 @@ static char *next(char **at, const char *end, char **ret_key)
 	return value + 1;
 }
 
-static int take_all(struct talk_box *box, const struct state_table *more, char *at,
-		    const char *end, struct warren_error *err)
+static int state_file_take_all(struct initclient_sandbox *sandbox,
+			       const struct state_table *more, char *at, const char *end,
+			       struct warren_error *err)
 {
 	bool seen[STATE_FIELDS_MAX] = { 0 };
 	const struct state_field *f;
-	char *key = NULL, *value = next(&at, end, &key);
+	char *key = NULL, *value = state_file_next(&at, end, &key);
 	uint64_t version = 0;
 
 	if (!value || strcmp(key, "warren-sandbox") != 0 ||
@@ -310,17 +320,17 @@ static int take_all(struct talk_box *box, const struct state_table *more, char *
 		return error_set(err, EPROTONOSUPPORT,
 				 "its state is of version %ju, this program knows %d",
 				 (uintmax_t)version, STATE_VERSION);
-	while ((value = next(&at, end, &key)) && strcmp(key, "end") != 0) {
+	while ((value = state_file_next(&at, end, &key)) && strcmp(key, "end") != 0) {
 		size_t i = 0;
 		int r;
 
-		f = find(more, key, &i);
+		f = state_file_find(more, key, &i);
 		if (!f)
-			return bad(err, key, "unknown");
+			return state_file_bad(err, key, "unknown");
 		if (seen[i] && !may_repeat(f))
-			return bad(err, key, "there twice");
+			return state_file_bad(err, key, "there twice");
 		seen[i] = true;
-		r = take(box, f, value, err);
+		r = state_file_take(sandbox, f, value, err);
 		if (r < 0)
 			return r;
 	}
@@ -332,9 +342,9 @@ static int take_all(struct talk_box *box, const struct state_table *more, char *
 	return 0;
 }
 
-int state_parse(struct talk_box *box, const struct state_table *more, char *text,
-		size_t size, struct warren_error *err)
+int state_parse(struct initclient_sandbox *sandbox, const struct state_table *more,
+		char *text, size_t size, struct warren_error *err)
 {
-	box->state_text = text;
-	return take_all(box, more, text, text + size, err);
+	sandbox->state_text = text;
+	return state_file_take_all(sandbox, more, text, text + size, err);
 }

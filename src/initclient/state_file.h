@@ -17,7 +17,7 @@
 #define STATE_VERSION 1
 #define STATE_MAX     (8U << 20) /* the environment alone may have half of it */
 
-struct talk_box;
+struct initclient_sandbox;
 
 enum state_kind {
 	STATE_NUMBER32,
@@ -28,7 +28,7 @@ enum state_kind {
 	STATE_MAYBE64,
 	STATE_TEXT,   /* a char * of its own */
 	STATE_LIST,   /* any number of them */
-	STATE_HOME,   /* the array in struct talk_user */
+	STATE_HOME,   /* the array in struct initclient_user */
 	STATE_GROUP,  /* one of its groups */
 	STATE_FORCED, /* "on NAME DETAIL" or "off NAME DETAIL" */
 	STATE_ID,
@@ -37,7 +37,7 @@ enum state_kind {
 struct state_field {
 	const char *key;
 	enum state_kind kind;
-	size_t at; /* in the box */
+	size_t at; /* in the sandbox */
 };
 
 /* What a backend must remember beside what all of them do; NULL where there is none. */
@@ -48,10 +48,10 @@ struct state_table {
 
 #define STATE_FIELDS_MAX 40 /* in both */
 
-void state_encode(const struct talk_box *box, const struct state_table *more,
-		  struct buf *out);
-/* Into @box, which must be new. @text becomes the box's, which has pointers into it. */
-int state_parse(struct talk_box *box, const struct state_table *more, char *text,
-		size_t size, struct warren_error *err);
+void state_encode(const struct initclient_sandbox *sandbox,
+		  const struct state_table *more, struct buf *out);
+/* Into @sandbox, which must be new. @text becomes the sandbox's, which has pointers into it. */
+int state_parse(struct initclient_sandbox *sandbox, const struct state_table *more,
+		char *text, size_t size, struct warren_error *err);
 
 #endif /* INITCLIENT_STATE_FILE_H */

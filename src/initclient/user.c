@@ -14,7 +14,8 @@
 #define FILE_MAX (1U << 20)
 
 /* The text of /etc/passwd or /etc/group; a file that is missing or no file is an empty one. */
-static ssize_t read_text(const char *path, user_open_fn open_file, void *ctx, char **ret)
+static ssize_t user_read_text(const char *path, user_open_fn open_file, void *ctx,
+			      char **ret)
 {
 	AUTO_FREE char *text = malloc(FILE_MAX);
 	AUTO_CLOSE int fd = open_file(ctx, path);
@@ -30,17 +31,17 @@ static ssize_t read_text(const char *path, user_open_fn open_file, void *ctx, ch
 	return n;
 }
 
-static bool numeric(const char *s)
+static bool user_numeric(const char *s)
 {
 	return *s && strspn(s, "0123456789") == strlen(s);
 }
 
 static int resolve_group(const char *group, const char *text, size_t size,
-			 struct talk_user *u, struct warren_error *err)
+			 struct initclient_user *u, struct warren_error *err)
 {
 	uint64_t gid;
 
-	if (numeric(group)) {
+	if (user_numeric(group)) {
 		int r = parse_u64(group, UINT32_MAX - 1, &gid, err);
 
 		if (r < 0)
@@ -55,13 +56,13 @@ static int resolve_group(const char *group, const char *text, size_t size,
 }
 
 static int resolve_name(const char *name, const char *passwd, size_t size,
-			struct talk_user *u, char *login, struct warren_error *err)
+			struct initclient_user *u, char *login, struct warren_error *err)
 {
 	struct passwd_entry e = { .home = "/" };
 	uint64_t uid = 0;
 	int r;
 
-	if (!numeric(name)) {
+	if (!user_numeric(name)) {
 		r = passwd_find(passwd, size, name, 0, &e);
 		if (r < 0)
 			return error_set(err, EINVAL,
@@ -92,10 +93,10 @@ bool user_needs_files(const char *text)
 }
 
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
-		 struct talk_user *ret, struct warren_error *err)
+		 struct initclient_user *ret, struct warren_error *err)
 {
 	AUTO_FREE char *passwd = NULL, *groups = NULL;
-	struct talk_user u = { .home = "/root" };
+	struct initclient_user u = { .home = "/root" };
 	char name[64], login[64] = "";
 	const char *colon = text ? strchr(text, ':') : NULL;
 	ssize_t n_passwd, n_groups;
@@ -110,8 +111,8 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 	if (r <= 0 || r >= (int)sizeof(name) || (colon && colon[1] == '\0'))
 		return error_set(err, EINVAL, "user '%s' is not a name, uid or uid:gid",
 				 text);
-	n_passwd = read_text("/etc/passwd", open_file, ctx, &passwd);
-	n_groups = read_text("/etc/group", open_file, ctx, &groups);
+	n_passwd = user_read_text("/etc/passwd", open_file, ctx, &passwd);
+	n_groups = user_read_text("/etc/group", open_file, ctx, &groups);
 	if (n_passwd < 0 || n_groups < 0)
 		return error_errno(err, ENOMEM, "look up user '%s'", text);
 	r = resolve_name(name, passwd, (size_t)n_passwd, &u, login, err);
@@ -146,8 +147,8 @@ static int open_given(void *ctx, const char *path)
 	return fd < 0 ? -ENOENT : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-int user_resolve_files(const char *text, int passwd, int group, struct talk_user *ret,
-		       struct warren_error *err)
+int user_resolve_files(const char *text, int passwd, int group,
+		       struct initclient_user *ret, struct warren_error *err)
 {
 	struct files f = { passwd, group };
 

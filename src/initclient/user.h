@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "proto/init_proto.h"
 
-struct talk_user {
+struct initclient_user {
 	uint32_t uid, gid;
 	size_t n_groups;
 	uint32_t groups[PROTO_GROUPS_MAX];
@@ -16,7 +16,7 @@ struct talk_user {
 /* Where passwd and group are read from: the image before, the live sandbox after. */
 typedef int (*user_open_fn)(void *ctx, const char *path);
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
-		 struct talk_user *ret, struct warren_error *err);
+		 struct initclient_user *ret, struct warren_error *err);
 
 /*
  * For an event loop, which asks init to OPEN the two files first and has their
@@ -24,7 +24,7 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
  * @text needs them at all: root does not.
  */
 bool user_needs_files(const char *text);
-int user_resolve_files(const char *text, int passwd, int group, struct talk_user *ret,
-		       struct warren_error *err);
+int user_resolve_files(const char *text, int passwd, int group,
+		       struct initclient_user *ret, struct warren_error *err);
 
 #endif /* INITCLIENT_USER_H */

@@ -58,8 +58,9 @@ int http_account_own(struct http_accounts *all, struct request *r, const char *n
 	return 0;
 }
 
-static bool has_room(const struct http_accounts *all, enum http_account which,
-		     const struct http_owner *o, size_t n)
+static bool http_account_has_room(const struct http_accounts *all,
+				  enum http_account which, const struct http_owner *o,
+				  size_t n)
 {
 	size_t limit = all->limit[which], used = all->used[which],
 	       left = limit > used ? limit - used : 0;
@@ -69,10 +70,10 @@ static bool has_room(const struct http_accounts *all, enum http_account which,
 	return !o || o->held[which] + n <= weights[which] * (left - n);
 }
 
-static bool take(struct http_accounts *all, enum http_account which, struct request *r,
-		 size_t n)
+static bool http_account_take(struct http_accounts *all, enum http_account which,
+			      struct request *r, size_t n)
 {
-	if (n > 0 && !has_room(all, which, r->owner, n))
+	if (n > 0 && !http_account_has_room(all, which, r->owner, n))
 		return false;
 	all->used[which] += n;
 	r->held[which] += n;
@@ -84,12 +85,13 @@ static bool take(struct http_accounts *all, enum http_account which, struct requ
 bool http_account_body(struct http_accounts *all, struct request *r, size_t len)
 {
 	return len <= BODY_FREE ||
-	       take(all, HTTP_BODIES, r, len - BODY_FREE - r->held[HTTP_BODIES]);
+	       http_account_take(all, HTTP_BODIES, r,
+				 len - BODY_FREE - r->held[HTTP_BODIES]);
 }
 
 bool http_account_keep(struct http_accounts *all, struct request *r, size_t n)
 {
-	return take(all, HTTP_KEPT, r, n);
+	return http_account_take(all, HTTP_KEPT, r, n);
 }
 
 void http_account_give(struct http_accounts *all, enum http_account which,

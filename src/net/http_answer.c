@@ -32,7 +32,7 @@ static bool header_ok(const struct http_header *h)
 	return http_is_token(h->name) && http_is_value(h->value);
 }
 
-static void put_u64(struct buf *b, uint64_t v)
+static void http_answer_put_u64(struct buf *b, uint64_t v)
 {
 	char text[20], *p = text + sizeof(text);
 
@@ -57,11 +57,11 @@ static void put_retry(struct buf *b, int status, const struct http_header *heade
 }
 
 /* Status line and headers; those that frame the body follow by put_framing(). */
-static int put_head(struct buf *b, struct http_server *s, int status,
-		    const struct http_header *headers, size_t n)
+static int http_answer_put_head(struct buf *b, struct http_server *s, int status,
+				const struct http_header *headers, size_t n)
 {
 	PUT(b, "HTTP/1.1 ");
-	put_u64(b, (uint64_t)status);
+	http_answer_put_u64(b, (uint64_t)status);
 	PUT(b, " ");
 	buf_puts(b, http_status_text(status));
 	PUT(b, "\r\n");
@@ -92,7 +92,7 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 		c->close_after = true;
 	if (length >= 0 && !nothing) {
 		PUT(b, "Content-Length: ");
-		put_u64(b, (uint64_t)length);
+		http_answer_put_u64(b, (uint64_t)length);
 		PUT(b, "\r\n");
 	} else if (length < 0 && r->pub.minor == 1 && !nothing) {
 		PUT(b, "Transfer-Encoding: chunked\r\n");
@@ -108,8 +108,9 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
  * The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt with.
  * @ours: it is not that of somebody behind us, to which nothing is added.
  */
-static struct buf *begin(struct request *r, int status, const struct http_header *headers,
-			 size_t n, int64_t length, bool ours)
+static struct buf *http_answer_begin(struct request *r, int status,
+				     const struct http_header *headers, size_t n,
+				     int64_t length, bool ours)
 {
 	struct http_conn *c = r->conn;
 	struct buf *b;
@@ -117,7 +118,7 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 	if (r->begun || status < 200 || status > 599)
 		return NULL;
 	b = http_server_scratch(c->server);
-	if (put_head(b, c->server, status, headers, n) < 0) {
+	if (http_answer_put_head(b, c->server, status, headers, n) < 0) {
 		(void)http_refuse(&r->pub, 500, "internal",
 				  "the answer cannot be written");
 		return NULL;
@@ -130,7 +131,7 @@ static struct buf *begin(struct request *r, int status, const struct http_header
 	return b;
 }
 
-static int end(struct request *r, int result)
+static int http_answer_end(struct request *r, int result)
 {
 	r->ended = true;
 	http_conn_kick(r->conn);
@@ -141,15 +142,16 @@ int http_respond(struct http_request *req, int status, const struct http_header 
 		 size_t n_headers, const void *body, size_t n)
 {
 	struct request *r = request_of(req);
-	struct buf *b = begin(r, status, headers, n_headers, (int64_t)n, true);
+	struct buf *b =
+		http_answer_begin(r, status, headers, n_headers, (int64_t)n, true);
 	struct iovec iov[2];
 
 	if (!b)
 		return -EINVAL;
 	iov[0] = (struct iovec){ .iov_base = b->data, .iov_len = b->len };
 	iov[1] = (struct iovec){ .iov_base = (void *)(uintptr_t)body, .iov_len = n };
-	return end(r,
-		   stream_writev(&r->conn->stream, iov, r->bodiless || n == 0 ? 1 : 2));
+	return http_answer_end(
+		r, stream_writev(&r->conn->stream, iov, r->bodiless || n == 0 ? 1 : 2));
 }
 
 int http_respond_file(struct http_request *req, int status,
@@ -157,9 +159,9 @@ int http_respond_file(struct http_request *req, int status,
 		      uint64_t offset, uint64_t n)
 {
 	struct request *r = request_of(req);
-	struct buf *b = n <= INT64_MAX
-				? begin(r, status, headers, n_headers, (int64_t)n, true)
-				: NULL;
+	struct buf *b = n <= INT64_MAX ? http_answer_begin(r, status, headers, n_headers,
+							   (int64_t)n, true)
+				       : NULL;
 	int result;
 
 	if (!b) {
@@ -171,7 +173,7 @@ int http_respond_file(struct http_request *req, int status,
 		(void)close(fd);
 	else
 		result = stream_write_file(&r->conn->stream, fd, offset, n);
-	return end(r, result);
+	return http_answer_end(r, result);
 }
 
 int http_begin_response(struct http_request *req, int status,
@@ -179,7 +181,7 @@ int http_begin_response(struct http_request *req, int status,
 			int64_t length)
 {
 	struct request *r = request_of(req);
-	struct buf *b = begin(r, status, headers, n_headers, length, false);
+	struct buf *b = http_answer_begin(r, status, headers, n_headers, length, false);
 	int result;
 
 	if (!b)
@@ -236,7 +238,7 @@ int http_end(struct http_request *req)
 		result = stream_write(&r->conn->stream, "0\r\n\r\n", 5);
 	if (r->upgraded)
 		stream_finish(&r->conn->stream);
-	return end(r, result);
+	return http_answer_end(r, result);
 }
 
 void http_known(struct http_request *req, bool known)
@@ -353,10 +355,10 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 
 	put_refusal(c->server, &f, &body);
 	b = http_server_scratch(c->server);
-	(void)put_head(b, c->server, status, headers, ARRAY_SIZE(headers));
+	(void)http_answer_put_head(b, c->server, status, headers, ARRAY_SIZE(headers));
 	put_retry(b, status, headers, ARRAY_SIZE(headers));
 	PUT(b, "Content-Length: ");
-	put_u64(b, body.len);
+	http_answer_put_u64(b, body.len);
 	PUT(b, "\r\nConnection: close\r\n\r\n");
 	if (!c->req || !c->req->head_method)
 		buf_add(b, body.data, body.len);
@@ -370,8 +372,9 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 
 /* ------------------------------------------------------------------ bodies and upgrades */
 
-static void choose(struct request *r, enum sink sink,
-		   void (*fn)(struct http_request *req, const char *data, size_t n))
+static void http_answer_choose(struct request *r, enum sink sink,
+			       void (*fn)(struct http_request *req, const char *data,
+					  size_t n))
 {
 	r->sink = (uint8_t)sink;
 	r->fn = fn;
@@ -391,13 +394,13 @@ void http_collect(struct http_request *req, size_t max,
 
 	r->collected = (struct buf)BUF_INIT(max);
 	r->oversize = req->length > 0 && (uint64_t)req->length > max;
-	choose(r, SINK_COLLECT, fn);
+	http_answer_choose(r, SINK_COLLECT, fn);
 }
 
 void http_stream(struct http_request *req,
 		 void (*fn)(struct http_request *req, const char *data, size_t n))
 {
-	choose(request_of(req), SINK_STREAM, fn);
+	http_answer_choose(request_of(req), SINK_STREAM, fn);
 }
 
 void http_pause(struct http_request *req)
@@ -431,7 +434,7 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 				  "a connection cannot be taken over like this");
 		return -EINVAL;
 	}
-	if (put_head(b, c->server, 101, headers, n_headers) < 0) {
+	if (http_answer_put_head(b, c->server, 101, headers, n_headers) < 0) {
 		(void)http_refuse(req, 500, NULL, "the answer cannot be written");
 		return -EINVAL;
 	}
@@ -440,6 +443,6 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 	r->status = 101;
 	c->close_after = true;
 	result = stream_write(&c->stream, b->data, b->len);
-	choose(r, SINK_STREAM, fn);
+	http_answer_choose(r, SINK_STREAM, fn);
 	return result < 0 ? result : 0;
 }

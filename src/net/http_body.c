@@ -38,7 +38,7 @@ void http_body_init(struct http_body *b, enum http_body_kind kind, uint64_t leng
 	b->done = kind == HTTP_BODY_NONE || (kind == HTTP_BODY_LENGTH && length == 0);
 }
 
-static int hex_digit(char c)
+static int http_body_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -51,7 +51,7 @@ static int hex_digit(char c)
 
 static int size_byte(struct http_body *b, char c)
 {
-	int digit = hex_digit(c);
+	int digit = http_body_hex_digit(c);
 
 	if (digit >= 0 && b->line <= SIZE_DIGITS) {
 		b->left = b->left * 16 + (uint64_t)digit;

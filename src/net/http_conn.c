@@ -7,7 +7,7 @@
  * has asked for it. Everything else waits in the client's socket, so whatever a
  * client sends ahead costs itself alone.
  *
- * work() is the one place where bytes become progress. It runs when bytes have
+ * http_conn_work() is the one place where bytes become progress. It runs when bytes have
  * come and, by way of http_conn_kick(), after a handler did something at another time.
  * It ends by saying whether to read on and until when to wait.
  *
@@ -75,7 +75,7 @@ void http_conn_linger(struct http_conn *c)
 
 /* ------------------------------------------------------------------ heads */
 
-static const char *moved(const char *p, const char *from, const char *to)
+static const char *http_conn_moved(const char *p, const char *from, const char *to)
 {
 	return to + (p - from);
 }
@@ -99,15 +99,16 @@ static struct request *new_request(struct http_conn *c, const struct http_head *
 	path[path_len] = '\0';
 	for (size_t i = 0; i < h->n_fields; i++)
 		r->headers[i] = (struct http_header){
-			.name = moved(h->fields[i].name, data, text),
-			.value = moved(h->fields[i].value, data, text),
+			.name = http_conn_moved(h->fields[i].name, data, text),
+			.value = http_conn_moved(h->fields[i].value, data, text),
 		};
 	r->pub = (struct http_request){
-		.method = moved(h->method, data, text),
-		.target = moved(h->target, data, text),
+		.method = http_conn_moved(h->method, data, text),
+		.target = http_conn_moved(h->target, data, text),
 		.path = path,
-		.query = h->target[path_len] ? moved(h->target, data, text) + path_len + 1
-					     : NULL,
+		.query = h->target[path_len]
+				 ? http_conn_moved(h->target, data, text) + path_len + 1
+				 : NULL,
 		.headers = r->headers,
 		.n_headers = h->n_fields,
 		.peer = &c->peer,
@@ -144,7 +145,7 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	o->request(&r->pub, o->ctx);
 }
 
-static size_t take_head(struct http_conn *c, char *data, size_t n)
+static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 {
 	size_t max = http_server_options(c->server)->limits.header_bytes;
 	struct http_head *h = http_server_head(c->server);
@@ -191,7 +192,7 @@ static size_t drop_body(struct http_conn *c, const char *data, size_t n)
 	return (size_t)used;
 }
 
-static void collect(struct http_conn *c, const char *piece, size_t len)
+static void http_conn_collect(struct http_conn *c, const char *piece, size_t len)
 {
 	struct request *r = c->req;
 
@@ -232,7 +233,7 @@ static size_t take_body(struct http_conn *c, const char *data, size_t n)
 	}
 	r->expects = false;
 	if (len > 0 && r->sink == SINK_COLLECT)
-		collect(c, piece, len);
+		http_conn_collect(c, piece, len);
 	else if (len > 0)
 		r->fn(&r->pub, piece, len);
 	return (size_t)used;
@@ -262,7 +263,7 @@ static void tell_end(struct http_conn *c)
 /* ------------------------------------------------------------------ progress */
 
 /* What can be done without further bytes: an answer that is complete, a body that is. */
-static void settle(struct http_conn *c, bool bytes_left)
+static void http_conn_settle(struct http_conn *c, bool bytes_left)
 {
 	struct request *r = c->req;
 
@@ -322,7 +323,7 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 	return c->known ? DEADLINE_KEPT : DEADLINE_IDLE;
 }
 
-static void arm(struct http_conn *c)
+static void http_conn_arm(struct http_conn *c)
 {
 	enum deadline d = wanted_deadline(c);
 	/* Whoever sends and takes nothing makes no progress with what we have for him. */
@@ -336,14 +337,14 @@ static void arm(struct http_conn *c)
 	http_server_set_deadline(c, d);
 }
 
-static size_t work(struct http_conn *c, char *data, size_t n)
+static size_t http_conn_work(struct http_conn *c, char *data, size_t n)
 {
 	size_t done = 0, used;
 
 	c->working = true;
 	stream_cork(&c->stream);
 	do {
-		settle(c, done < n);
+		http_conn_settle(c, done < n);
 		if (c->stream.is_closed)
 			return n;
 		if (c->lingering)
@@ -353,7 +354,7 @@ static size_t work(struct http_conn *c, char *data, size_t n)
 		else if (!c->body.done)
 			used = drop_body(c, data + done, n - done);
 		else
-			used = take_head(c, data + done, n - done);
+			used = http_conn_take_head(c, data + done, n - done);
 		if (c->stream.is_closed)
 			return n;
 		done += used;
@@ -369,7 +370,7 @@ static size_t work(struct http_conn *c, char *data, size_t n)
 	if (c->lingering && c->stream.ended && stream_idle(&c->stream))
 		http_conn_end(c, 0);
 	else
-		arm(c);
+		http_conn_arm(c);
 	return done;
 }
 
@@ -378,16 +379,16 @@ static void look_again(struct http_conn *c)
 {
 	char none[1];
 
-	(void)work(c, none, 0);
+	(void)http_conn_work(c, none, 0);
 }
 
 static size_t on_data(void *ctx, char *data, size_t n)
 {
-	return work(ctx, data, n);
+	return http_conn_work(ctx, data, n);
 }
 
 /* What comes behind the body is another request's: whose room this is must not see it. */
-static char *on_room(void *ctx, size_t *size)
+static char *http_conn_on_room(void *ctx, size_t *size)
 {
 	struct http_conn *c = ctx;
 	struct request *r = c->req;
@@ -406,12 +407,12 @@ static char *on_room(void *ctx, size_t *size)
 }
 
 /* Nothing more comes from the client. What does not need more goes on. */
-static void on_ended(void *ctx, bool drained)
+static void http_conn_on_ended(void *ctx, bool drained)
 {
 	struct http_conn *c = ctx;
 
 	if (!drained) {
-		arm(c);
+		http_conn_arm(c);
 		return;
 	}
 	if (c->req && !c->req->upgraded && !c->body.done) {
@@ -428,7 +429,7 @@ static void on_ended(void *ctx, bool drained)
 	look_again(c);
 }
 
-static void on_drained(void *ctx)
+static void http_conn_on_drained(void *ctx)
 {
 	struct http_conn *c = ctx;
 	struct request *r = c->req;
@@ -448,20 +449,20 @@ static void on_queued(void *ctx)
 	struct http_conn *c = ctx;
 
 	if (!c->working)
-		arm(c);
+		http_conn_arm(c);
 }
 
-static void on_failed(void *ctx, int error)
+static void http_conn_on_failed(void *ctx, int error)
 {
 	http_conn_end(ctx, error);
 }
 
-static void on_closed(void *ctx)
+static void http_conn_on_closed(void *ctx)
 {
 	free(ctx);
 }
 
-static void on_task(void *ctx)
+static void http_conn_on_task(void *ctx)
 {
 	look_again(ctx);
 }
@@ -508,12 +509,12 @@ void http_conn_overfull(struct http_conn *c)
 
 static const struct stream_ops conn_ops = {
 	.data = on_data,
-	.room = on_room,
-	.ended = on_ended,
-	.drained = on_drained,
+	.room = http_conn_on_room,
+	.ended = http_conn_on_ended,
+	.drained = http_conn_on_drained,
 	.queued = on_queued,
-	.failed = on_failed,
-	.closed = on_closed,
+	.failed = http_conn_on_failed,
+	.closed = http_conn_on_closed,
 };
 
 int http_conn_open(struct http_server *server, int fd, struct tls *tls,
@@ -529,7 +530,7 @@ int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 		return -ENOMEM;
 	}
 	c->server = server;
-	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
+	c->task = (struct loop_task){ .fn = http_conn_on_task, .ctx = c };
 	c->body.done = true;
 	link_init(&c->all);
 	link_init(&c->queue);
@@ -540,7 +541,7 @@ int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 		free(c);
 		return r;
 	}
-	arm(c);
+	http_conn_arm(c);
 	*ret = c;
 	return 0;
 }

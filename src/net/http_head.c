@@ -45,7 +45,7 @@ static const unsigned char class_of[256] = {
 #undef VO
 #undef TO
 
-static const char *span(const char *p, unsigned char of)
+static const char *http_head_span(const char *p, unsigned char of)
 {
 	while (class_of[(unsigned char)*p] & of)
 		p++;
@@ -54,12 +54,12 @@ static const char *span(const char *p, unsigned char of)
 
 bool http_is_token(const char *s)
 {
-	return *s && !*span(s, C_TOKEN);
+	return *s && !*http_head_span(s, C_TOKEN);
 }
 
 bool http_is_value(const char *s)
 {
-	return !*span(s, C_VALUE);
+	return !*http_head_span(s, C_VALUE);
 }
 
 long http_head_find(const char *data, size_t n, size_t *scanned)
@@ -88,7 +88,7 @@ long http_head_find(const char *data, size_t n, size_t *scanned)
 	return 0;
 }
 
-static int refuse(struct http_head *h, int status, const char *why)
+static int http_head_refuse(struct http_head *h, int status, const char *why)
 {
 	h->why = why;
 	return status;
@@ -155,12 +155,12 @@ static int take_length(struct http_head *h, const char *s)
 {
 	uint64_t v = 0;
 
-	if (!*s || *span(s, C_DIGIT))
-		return refuse(h, 400, "Content-Length is not a number");
+	if (!*s || *http_head_span(s, C_DIGIT))
+		return http_head_refuse(h, 400, "Content-Length is not a number");
 	for (; *s; s++) {
 		/* Below 2^63, so that sums with it do not overflow. */
 		if (v > (INT64_MAX - 9) / 10)
-			return refuse(h, 400, "Content-Length is too large");
+			return http_head_refuse(h, 400, "Content-Length is too large");
 		v = v * 10 + (uint64_t)(*s - '0');
 	}
 	h->length = v;
@@ -186,7 +186,7 @@ static bool is_host(const char *s)
 	}
 	if (s == start)
 		return false;
-	return !*s || (*s == ':' && !*span(s + 1, C_DIGIT));
+	return !*s || (*s == ':' && !*http_head_span(s + 1, C_DIGIT));
 }
 
 static int take_known(struct http_head *h, enum known known, const char *value)
@@ -194,13 +194,15 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 	switch (known) {
 	case K_HOST:
 		h->has_host = true;
-		return is_host(value) ? 0 : refuse(h, 400, "Host is empty or malformed");
+		return is_host(value)
+			       ? 0
+			       : http_head_refuse(h, 400, "Host is empty or malformed");
 	case K_LENGTH:
 		return take_length(h, value);
 	case K_ENCODING:
 		if (strcasecmp(value, "chunked") != 0)
-			return refuse(h, 501,
-				      "only the transfer encoding 'chunked' is known");
+			return http_head_refuse(
+				h, 501, "only the transfer encoding 'chunked' is known");
 		h->chunked = true;
 		return 0;
 	case K_CONNECTION:
@@ -210,7 +212,8 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 		return 0;
 	case K_EXPECT:
 		if (strcasecmp(value, "100-continue") != 0)
-			return refuse(h, 417, "only '100-continue' can be expected");
+			return http_head_refuse(h, 417,
+						"only '100-continue' can be expected");
 		h->expect_continue = true;
 		return 0;
 	case K_OTHER:
@@ -224,21 +227,21 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 /* One line, "name: value", NUL in place of its CR. */
 static int take_field(struct http_head *h, char *line, char *end, unsigned *seen)
 {
-	char *colon = (char *)(uintptr_t)span(line, C_TOKEN);
+	char *colon = (char *)(uintptr_t)http_head_span(line, C_TOKEN);
 	char *value = colon + 1;
 	struct http_field *f = &h->fields[h->n_fields];
 	int known;
 
 	if (*line == ' ' || *line == '\t')
-		return refuse(h, 400, "a field is folded over two lines");
+		return http_head_refuse(h, 400, "a field is folded over two lines");
 	if (colon == line || *colon != ':')
-		return refuse(h, 400, "a field name is malformed");
+		return http_head_refuse(h, 400, "a field name is malformed");
 	if (h->n_fields == HTTP_FIELDS_MAX)
-		return refuse(h, 431, "too many fields");
+		return http_head_refuse(h, 431, "too many fields");
 	while (*value == ' ' || *value == '\t')
 		value++;
-	if (span(value, C_VALUE) != end)
-		return refuse(h, 400, "a field value has a control character");
+	if (http_head_span(value, C_VALUE) != end)
+		return http_head_refuse(h, 400, "a field value has a control character");
 	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	*colon = '\0';
@@ -253,7 +256,8 @@ static int take_field(struct http_head *h, char *line, char *end, unsigned *seen
 	if (known < 0)
 		return 0;
 	if ((*seen & (1U << known)) && !known_fields[known].repeats)
-		return refuse(h, 400, "a field that may be there once is there twice");
+		return http_head_refuse(h, 400,
+					"a field that may be there once is there twice");
 	*seen |= 1U << known;
 	return take_known(h, known_fields[known].known, value);
 }
@@ -268,7 +272,7 @@ static int take_fields(struct http_head *h, char *p, char *end)
 		int r;
 
 		if (!lf || lf == p || lf[-1] != '\r')
-			return refuse(h, 400, "a line does not end in CR LF");
+			return http_head_refuse(h, 400, "a line does not end in CR LF");
 		lf[-1] = '\0';
 		r = take_field(h, p, lf - 1, &seen);
 		if (r != 0)
@@ -276,9 +280,11 @@ static int take_fields(struct http_head *h, char *p, char *end)
 		p = lf + 1;
 	}
 	if (h->chunked && h->has_length)
-		return refuse(h, 400, "both Content-Length and Transfer-Encoding");
+		return http_head_refuse(h, 400,
+					"both Content-Length and Transfer-Encoding");
 	if (h->chunked && h->minor == 0)
-		return refuse(h, 400, "Transfer-Encoding in a message of HTTP/1.0");
+		return http_head_refuse(h, 400,
+					"Transfer-Encoding in a message of HTTP/1.0");
 	return 0;
 }
 
@@ -288,14 +294,14 @@ static int take_version(struct http_head *h, const char *s, size_t n)
 	if (n != 8 || strncmp(s, "HTTP/", 5) != 0 || s[6] != '.' ||
 	    !(class_of[(unsigned char)s[5]] & C_DIGIT) ||
 	    !(class_of[(unsigned char)s[7]] & C_DIGIT))
-		return refuse(h, 400, "the version is malformed");
+		return http_head_refuse(h, 400, "the version is malformed");
 	if (s[5] != '1' || s[7] > '1')
-		return refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+		return http_head_refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
 	h->minor = (unsigned)(s[7] - '0');
 	return 0;
 }
 
-static void start(struct http_head *h)
+static void http_head_start(struct http_head *h)
 {
 	/* Not the table of fields: clearing it costs more than parsing does. */
 	h->method = h->target = h->why = NULL;
@@ -333,11 +339,12 @@ static int split_target(struct http_head *h, char *target, char **ret_host)
 	size_t n = (size_t)(path - target) - scheme;
 
 	if (scheme == 0)
-		return refuse(h, 400, "the request target is not a path");
+		return http_head_refuse(h, 400, "the request target is not a path");
 	(void)memmove(target, target + scheme, n);
 	target[n] = '\0';
 	if (!is_host(target))
-		return refuse(h, 400, "the host of the request target is malformed");
+		return http_head_refuse(h, 400,
+					"the host of the request target is malformed");
 	if (*path != '/')
 		*--path = '/'; /* there is room: the scheme was in front of it */
 	h->target = path;
@@ -362,21 +369,21 @@ int http_head_request(char *data, size_t n, struct http_head *h)
 	char *end, *next = NULL, *p, *host = NULL;
 	int r = 0;
 
-	start(h);
+	http_head_start(h);
 	if (n >= 2 && data[0] == '\r' && data[1] == '\n') {
 		data += 2;
 		n -= 2;
 	}
 	end = first_line(data, n, &next);
-	p = (char *)(uintptr_t)span(data, C_TOKEN);
+	p = (char *)(uintptr_t)http_head_span(data, C_TOKEN);
 	if (!end || p == data || *p != ' ')
-		return refuse(h, 400, "the request line is malformed");
+		return http_head_refuse(h, 400, "the request line is malformed");
 	*p++ = '\0';
 	h->method = data;
 	h->target = p;
-	p = (char *)(uintptr_t)span(p, C_TARGET);
+	p = (char *)(uintptr_t)http_head_span(p, C_TARGET);
 	if (p == h->target || *p != ' ')
-		return refuse(h, 400, "the request target is malformed");
+		return http_head_refuse(h, 400, "the request target is malformed");
 	*p++ = '\0';
 	r = take_version(h, p, (size_t)(end - p));
 	if (r != 0)
@@ -391,7 +398,7 @@ int http_head_request(char *data, size_t n, struct http_head *h)
 	if (host)
 		replace_host(h, host);
 	if (h->minor == 1 && !h->has_host)
-		return refuse(h, 400, "Host is missing");
+		return http_head_refuse(h, 400, "Host is missing");
 	return 0;
 }
 
@@ -400,18 +407,20 @@ int http_head_response(char *data, size_t n, struct http_head *h)
 	char *next = NULL, *end = first_line(data, n, &next);
 	int r;
 
-	start(h);
+	http_head_start(h);
 	if (!end || end - data < 12 || data[8] != ' ' ||
-	    span(data + 9, C_DIGIT) != data + 12 || (data[12] != ' ' && data + 12 != end))
-		return refuse(h, 502, "the status line is malformed");
+	    http_head_span(data + 9, C_DIGIT) != data + 12 ||
+	    (data[12] != ' ' && data + 12 != end))
+		return http_head_refuse(h, 502, "the status line is malformed");
 	r = take_version(h, data, 8);
 	if (r != 0)
 		return r;
-	if (span(data + 12, C_VALUE) != end)
-		return refuse(h, 502, "the status line has a control character");
+	if (http_head_span(data + 12, C_VALUE) != end)
+		return http_head_refuse(h, 502,
+					"the status line has a control character");
 	h->status = (unsigned)((data[9] - '0') * 100 + (data[10] - '0') * 10 + data[11] -
 			       '0');
 	if (h->status < 100 || h->status > 599)
-		return refuse(h, 502, "the status is not one");
+		return http_head_refuse(h, 502, "the status is not one");
 	return take_fields(h, next, data + n - 2);
 }

@@ -84,7 +84,7 @@ static const char *const rewritten[] = {
 	"forwarded",        "x-real-ip",
 };
 
-static bool listed(const char *const *list, size_t n, const char *name)
+static bool http_proxy_listed(const char *const *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcasecmp(list[i], name) == 0)
@@ -92,16 +92,16 @@ static bool listed(const char *const *list, size_t n, const char *name)
 	return false;
 }
 
-static bool unwanted(const char *const *without, const char *name)
+static bool http_proxy_unwanted(const char *const *without, const char *name)
 {
 	size_t n = 0;
 
 	while (without && without[n])
 		n++;
-	return listed(without, n, name);
+	return http_proxy_listed(without, n, name);
 }
 
-static void put_header(struct buf *b, const char *name, const char *value)
+static void http_proxy_put_header(struct buf *b, const char *name, const char *value)
 {
 	buf_puts(b, name);
 	buf_add(b, ": ", 2);
@@ -119,10 +119,10 @@ static void put_forwarded(struct buf *b, const struct http_request *req)
 				sizeof(address));
 	else if (req->peer->kind == HTTP_PEER_TCP)
 		(void)inet_ntop(AF_INET6, &req->peer->address, address, sizeof(address));
-	put_header(b, "X-Forwarded-For", address);
-	put_header(b, "X-Forwarded-Proto", req->peer->tls ? "https" : "http");
+	http_proxy_put_header(b, "X-Forwarded-For", address);
+	http_proxy_put_header(b, "X-Forwarded-Proto", req->peer->tls ? "https" : "http");
 	if (host)
-		put_header(b, "X-Forwarded-Host", host);
+		http_proxy_put_header(b, "X-Forwarded-Host", host);
 }
 
 static void put_request(struct proxy *p, struct buf *b,
@@ -139,24 +139,24 @@ static void put_request(struct proxy *p, struct buf *b,
 	buf_puts(b, " ");
 	buf_puts(b, o->target ? o->target : req->target);
 	buf_puts(b, " HTTP/1.1\r\n");
-	put_header(b, "Host", host ? host : "localhost");
+	http_proxy_put_header(b, "Host", host ? host : "localhost");
 	for (size_t i = 0; i < req->n_headers; i++) {
 		const struct http_header *h = &req->headers[i];
 
-		if (!listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), h->name) &&
-		    !listed(rewritten, ARRAY_SIZE(rewritten), h->name) &&
-		    !unwanted(o->without, h->name) &&
+		if (!http_proxy_listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), h->name) &&
+		    !http_proxy_listed(rewritten, ARRAY_SIZE(rewritten), h->name) &&
+		    !http_proxy_unwanted(o->without, h->name) &&
 		    !http_header_has(req, "Connection", h->name))
-			put_header(b, h->name, h->value);
+			http_proxy_put_header(b, h->name, h->value);
 	}
 	put_forwarded(b, req);
 	if (p->chunked)
-		put_header(b, "Transfer-Encoding", "chunked");
+		http_proxy_put_header(b, "Transfer-Encoding", "chunked");
 	else if (req->length > 0 || http_header(req, "Content-Length"))
 		buf_printf(b, "Content-Length: %lld\r\n", (long long)req->length);
 	if (p->wants_upgrade)
-		put_header(b, "Upgrade", upgrade);
-	put_header(b, "Connection", p->wants_upgrade ? "Upgrade" : "close");
+		http_proxy_put_header(b, "Upgrade", upgrade);
+	http_proxy_put_header(b, "Connection", p->wants_upgrade ? "Upgrade" : "close");
 	buf_puts(b, "\r\n");
 }
 
@@ -219,12 +219,12 @@ static void refuse_as(struct proxy *p, int status, const char *code, const char 
 		(void)http_refuse(p->req, status, code, why);
 }
 
-static void refuse(struct proxy *p, int status, const char *why)
+static void http_proxy_refuse(struct proxy *p, int status, const char *why)
 {
 	refuse_as(p, status, NULL, why);
 }
 
-static void complete(struct proxy *p)
+static void http_proxy_complete(struct proxy *p)
 {
 	p->state = STATE_DONE;
 	stream_pause(&p->up);
@@ -253,9 +253,9 @@ static size_t pick_headers(const struct proxy *p, const struct http_head *h, boo
 			headers[n++] = (struct http_header){ f->name, f->value };
 			continue;
 		}
-		if (listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), f->name) ||
+		if (http_proxy_listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), f->name) ||
 		    named_by_connection(h, f->name) ||
-		    unwanted(p->answer_without, f->name) ||
+		    http_proxy_unwanted(p->answer_without, f->name) ||
 		    strcasecmp(f->name, "date") == 0)
 			continue;
 		headers[n++] = (struct http_header){ f->name, f->value };
@@ -282,7 +282,8 @@ static void start_pipe(struct proxy *p, const struct http_head *h)
 	size_t n = pick_headers(p, h, true, headers);
 
 	if (!p->wants_upgrade) {
-		refuse(p, 502, "the server upgraded a connection that was not to be");
+		http_proxy_refuse(p, 502,
+				  "the server upgraded a connection that was not to be");
 		return;
 	}
 	loop_timer_stop(p->timer);
@@ -310,7 +311,7 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 				h->has_length ? (int64_t)h->length : -1) < 0)
 		p->state = STATE_DONE;
 	else if (p->body.done)
-		complete(p);
+		http_proxy_complete(p);
 }
 
 static size_t take_answer_head(struct proxy *p, char *data, size_t n)
@@ -323,13 +324,14 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 		return 0;
 	p->scanned = 0;
 	if (len <= 0 || len > (long)HEAD_MAX) {
-		refuse(p, 502,
-		       len < 0 ? "the server did not answer in HTTP/1.1"
-			       : "the head of the server's answer is too large");
+		http_proxy_refuse(
+			p, 502,
+			len < 0 ? "the server did not answer in HTTP/1.1"
+				: "the head of the server's answer is too large");
 		return n;
 	}
 	if (http_head_response(data, (size_t)len, &h) != 0) {
-		refuse(p, 502, h.why);
+		http_proxy_refuse(p, 502, h.why);
 		return n;
 	}
 	if (h.status == 101)
@@ -337,7 +339,8 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 	else if (h.status >= 200)
 		start_answer(p, &h);
 	else if (++p->interim > INTERIM_MAX)
-		refuse(p, 502, "the server sent too many interim answers, and no other");
+		http_proxy_refuse(
+			p, 502, "the server sent too many interim answers, and no other");
 	return (size_t)len; /* other interim answers are between the two of us */
 }
 
@@ -348,13 +351,14 @@ static size_t take_answer_body(struct proxy *p, const char *data, size_t n)
 	long used = http_body_take(&p->body, data, n, &piece, &len);
 
 	if (used < 0) {
-		refuse(p, 502, "the chunks of the server's answer are malformed");
+		http_proxy_refuse(p, 502,
+				  "the chunks of the server's answer are malformed");
 		return n;
 	}
 	if (len > 0 && http_write(p->req, piece, len) > 0)
 		stream_pause(&p->up);
 	if (p->body.done)
-		complete(p);
+		http_proxy_complete(p);
 	return (size_t)used;
 }
 
@@ -397,7 +401,7 @@ static void up_ended(void *ctx, bool drained)
 		p->half_ended = true;
 		(void)http_end(p->req);
 	} else if (p->state == STATE_BODY && p->body.kind == HTTP_BODY_UNTIL_CLOSE) {
-		complete(p);
+		http_proxy_complete(p);
 	} else {
 		refuse_as(p, 502, "port_closed",
 			  "the server ended the connection without an answer");
@@ -422,7 +426,7 @@ static void client_drained(struct http_request *req)
 
 /* ------------------------------------------------------------------ life */
 
-static void on_timer(void *ctx)
+static void http_proxy_on_timer(void *ctx)
 {
 	struct proxy *p = ctx;
 	uint64_t before = p->progress;
@@ -434,7 +438,7 @@ static void on_timer(void *ctx)
 	else if (p->state == STATE_PIPE)
 		http_abort(p->req);
 	else
-		refuse(p, 504, "the server did not answer in time");
+		http_proxy_refuse(p, 504, "the server did not answer in time");
 }
 
 static void up_closed(void *ctx)
@@ -481,7 +485,7 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	p->with = o->with;
 	p->answer_without = o->answer_without;
 	p->ctx = o->ctx;
-	if (loop_timer_new(loop, on_timer, p, &p->timer) < 0 ||
+	if (loop_timer_new(loop, http_proxy_on_timer, p, &p->timer) < 0 ||
 	    stream_open(&p->up, loop, fd, NULL, &up_ops, p) < 0) {
 		(void)loop_timer_free(p->timer);
 		free(p);
@@ -492,8 +496,8 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 }
 
 /* NULL: there is no memory, and it has been told. */
-static struct proxy *take(struct http_request *req, int fd,
-			  const struct http_proxy_options *options)
+static struct proxy *http_proxy_take(struct http_request *req, int fd,
+				     const struct http_proxy_options *options)
 {
 	struct proxy *p = new_proxy(req, fd, options);
 
@@ -514,13 +518,13 @@ void http_proxy(struct http_request *req, int fd,
 		const struct http_proxy_options *options)
 {
 	AUTO_BUF struct buf head = BUF_INIT(HEAD_MAX + (HEAD_MAX >> 1));
-	struct proxy *p = take(req, fd, options);
+	struct proxy *p = http_proxy_take(req, fd, options);
 
 	if (!p)
 		return;
 	put_request(p, &head, options);
 	if (head.failed) {
-		refuse(p, 502, "the request is too large to be handed on");
+		http_proxy_refuse(p, 502, "the request is too large to be handed on");
 		return;
 	}
 	(void)stream_write(&p->up, head.data, head.len);
@@ -534,7 +538,7 @@ void http_tunnel(struct http_request *req, int fd, const struct http_header *hea
 		 size_t n_headers, void (*closed)(void *ctx, int why), void *ctx)
 {
 	const struct http_proxy_options options = { .closed = closed, .ctx = ctx };
-	struct proxy *p = take(req, fd, &options);
+	struct proxy *p = http_proxy_take(req, fd, &options);
 
 	if (!p)
 		return;

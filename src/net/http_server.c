@@ -189,7 +189,7 @@ void http_server_set_deadline(struct http_conn *c, enum deadline d)
 	run_timer(s, c->due);
 }
 
-static void on_timer(void *ctx)
+static void http_server_on_timer(void *ctx)
 {
 	struct http_server *s = ctx;
 	uint64_t now = loop_now(s->loop), next = UINT64_MAX;
@@ -229,7 +229,7 @@ static bool is_tcp(const struct http_conn *c)
 }
 
 /* The first of those with that deadline, which has it longest. */
-static struct http_conn *first_of(struct http_server *s, enum deadline d)
+static struct http_conn *http_server_first_of(struct http_server *s, enum deadline d)
 {
 	struct link *q = &s->queues[d];
 
@@ -237,8 +237,8 @@ static struct http_conn *first_of(struct http_server *s, enum deadline d)
 }
 
 /* Who has waited longest, of two that wait for their clients; either may be NULL. */
-static struct http_conn *longer(const struct http_server *s, struct http_conn *a,
-				struct http_conn *b)
+static struct http_conn *http_server_longer(const struct http_server *s,
+					    struct http_conn *a, struct http_conn *b)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -261,7 +261,7 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 		head = c->known ? NULL : c;
 	}
 	/* Of two that began to wait at the same time, the one that has had an answer. */
-	return longer(s, first_of(s, DEADLINE_IDLE), head);
+	return http_server_longer(s, http_server_first_of(s, DEADLINE_IDLE), head);
 }
 
 static bool is_stranger(const struct http_conn *c)
@@ -293,7 +293,7 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
  * Is there room for one more, or somebody to make it? Who has ended its half has most often
  * gone: after strangers that wait, it is the next to go.
  */
-static bool make_room(struct http_server *s, bool tcp)
+static bool http_server_make_room(struct http_server *s, bool tcp)
 {
 	const struct http_limits *l = &s->options.limits;
 	bool too_many = tcp && s->n_strangers >= l->connections - 2 * l->reserve;
@@ -316,7 +316,7 @@ static bool make_room(struct http_server *s, bool tcp)
 	return true;
 }
 
-static void count(struct http_conn *c, int by)
+static void net_http_server_count(struct http_conn *c, int by)
 {
 	struct http_server *s = c->server;
 
@@ -333,9 +333,9 @@ void http_server_known(struct http_conn *c, bool known)
 {
 	if (c->known == known || !is_tcp(c))
 		return;
-	count(c, -1);
+	net_http_server_count(c, -1);
 	c->known = known;
-	count(c, 1);
+	net_http_server_count(c, 1);
 }
 
 static void set_peer(struct http_conn *c, const union address *a, int fd)
@@ -368,8 +368,8 @@ static void set_peer(struct http_conn *c, const union address *a, int fd)
 	}
 }
 
-static int adopt(struct http_server *s, int fd, struct tls *tls, const union address *a,
-		 bool refused)
+static int net_http_server_adopt(struct http_server *s, int fd, struct tls *tls,
+				 const union address *a, bool refused)
 {
 	struct http_conn *c = NULL;
 	int r, one = 1;
@@ -384,7 +384,7 @@ static int adopt(struct http_server *s, int fd, struct tls *tls, const union add
 	c->known = c->peer.kind == HTTP_PEER_UNIX;
 	c->refused = refused;
 	link_add(&s->conns, &c->all);
-	count(c, 1);
+	net_http_server_count(c, 1);
 	if (refused)
 		http_conn_overfull(c);
 	return 0;
@@ -401,7 +401,7 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 		(void)close(fd);
 		return -error;
 	}
-	return adopt(s, fd, tls, &a, false);
+	return net_http_server_adopt(s, fd, tls, &a, false);
 }
 
 /* True when there may be more to accept. */
@@ -422,10 +422,10 @@ static bool accept_one(struct listener *l)
 		}
 		return false;
 	}
-	if (make_room(s, a.any.sa_family != AF_UNIX))
-		(void)adopt(s, fd, l->tls, &a, false);
+	if (http_server_make_room(s, a.any.sa_family != AF_UNIX))
+		(void)net_http_server_adopt(s, fd, l->tls, &a, false);
 	else if (s->n_refused < REFUSED_MAX && !l->tls)
-		(void)adopt(s, fd, NULL, &a, true);
+		(void)net_http_server_adopt(s, fd, NULL, &a, true);
 	else
 		(void)close(fd); /* TLS has nothing to say before its handshake */
 	return true;
@@ -445,7 +445,7 @@ void http_server_gone(struct http_conn *c)
 {
 	link_remove(&c->all);
 	link_remove(&c->queue);
-	count(c, -1);
+	net_http_server_count(c, -1);
 }
 
 /* ------------------------------------------------------------------ listening */
@@ -519,7 +519,8 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 }
 
 /* "host:port", where host is a number and brackets are around one of version 6. */
-static int parse_address(const char *text, union address *a, struct warren_error *err)
+static int http_server_parse_address(const char *text, union address *a,
+				     struct warren_error *err)
 {
 	const char *colon = strrchr(text, ':');
 	char host[64] = { 0 };
@@ -556,7 +557,7 @@ int http_server_listen_tcp(struct http_server *s, const char *address, struct tl
 	AUTO_CLOSE int fd = -1;
 	int one = 1, r;
 
-	r = parse_address(address, &a, err);
+	r = http_server_parse_address(address, &a, err);
 	if (r < 0)
 		return r;
 	size = a.any.sa_family == AF_INET6 ? sizeof(a.in6) : sizeof(a.in);
@@ -624,7 +625,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	link_init(&s->conns);
 	for (int d = 0; d < DEADLINE_MAX; d++)
 		link_init(&s->queues[d]);
-	if (loop_timer_new(loop, on_timer, s, &s->timer) < 0 ||
+	if (loop_timer_new(loop, http_server_on_timer, s, &s->timer) < 0 ||
 	    loop_timer_new(loop, on_retry, s, &s->retry) < 0) {
 		(void)loop_timer_free(s->timer);
 		free(s);
@@ -656,7 +657,8 @@ void http_server_drain(struct http_server *s)
 
 	s->draining = true;
 	stop_listening(s);
-	while ((c = first_of(s, DEADLINE_IDLE)) || (c = first_of(s, DEADLINE_KEPT)))
+	while ((c = http_server_first_of(s, DEADLINE_IDLE)) ||
+	       (c = http_server_first_of(s, DEADLINE_KEPT)))
 		http_conn_end(c, -ECANCELED);
 }
 

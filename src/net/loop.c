@@ -178,7 +178,7 @@ static void free_handle(uv_handle_t *handle)
 	free(handle->data);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void loop_on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct loop_watch *w = poll->data;
 
@@ -221,7 +221,7 @@ int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
 int loop_watch_set(struct loop_watch *w, unsigned events)
 {
 	w->events = events;
-	return events ? uv_poll_start(&w->poll, (int)events, on_poll)
+	return events ? uv_poll_start(&w->poll, (int)events, loop_on_poll)
 		      : uv_poll_stop(&w->poll);
 }
 
@@ -234,7 +234,7 @@ struct loop_watch *loop_watch_free(struct loop_watch *w)
 	return NULL;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void loop_on_timer(uv_timer_t *timer)
 {
 	struct loop_timer *t = timer->data;
 	struct net_loop *loop = loop_of(timer->loop);
@@ -267,7 +267,7 @@ void loop_timer_set(struct loop_timer *t, uint64_t ms)
 	 * A timer that sets itself to 0 would be run again in the same round by libuv
 	 * before 1.45, and again, and nothing else ever.
 	 */
-	(void)uv_timer_start(&t->timer, on_timer, ms ? ms : 1, 0);
+	(void)uv_timer_start(&t->timer, loop_on_timer, ms ? ms : 1, 0);
 }
 
 void loop_timer_stop(struct loop_timer *t)

@@ -52,7 +52,7 @@ static const char *short_name(const char *name)
 	return at ? at + 4 : name;
 }
 
-static void count(struct loop_turns *t, const char *name)
+static void loop_watchdog_count(struct loop_turns *t, const char *name)
 {
 	size_t i = 0;
 
@@ -65,12 +65,12 @@ static void count(struct loop_turns *t, const char *name)
 	t->by[i].turns++;
 }
 
-static void tell(struct net_loop *loop, uint64_t took, uint64_t cpu)
+static void loop_watchdog_tell(struct net_loop *loop, uint64_t took, uint64_t cpu)
 {
 	const char *name = short_name(loop->worst_name);
 
 	loop->turns.slow++;
-	count(&loop->turns, name);
+	loop_watchdog_count(&loop->turns, name);
 	if (cpu / 1000 > loop->turns.longest_cpu_usec)
 		loop->turns.longest_cpu_usec = cpu / 1000;
 	if (loop->on_slow)
@@ -92,7 +92,7 @@ void loop_turn_end(struct net_loop *loop)
 		loop->sampled = loop->last;
 		loop->sample = cpu;
 		if (slow)
-			tell(loop, took, used < took ? used : took);
+			loop_watchdog_tell(loop, took, used < took ? used : took);
 	}
 	loop->turn = loop->worst = 0;
 	loop->worst_name = "";

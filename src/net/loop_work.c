@@ -116,7 +116,7 @@ static void job_work(uv_work_t *req)
 	job->work(job->ctx);
 }
 
-static void job_done(uv_work_t *req, int status);
+static void loop_work_job_done(uv_work_t *req, int status);
 
 static void work_begin(struct net_loop *loop)
 {
@@ -124,10 +124,10 @@ static void work_begin(struct net_loop *loop)
 
 	/* It fails only if it is not told what to do. */
 	while ((job = work_take(loop)))
-		(void)uv_queue_work(&loop->uv, &job->req, job_work, job_done);
+		(void)uv_queue_work(&loop->uv, &job->req, job_work, loop_work_job_done);
 }
 
-static void job_done(uv_work_t *req, int status)
+static void loop_work_job_done(uv_work_t *req, int status)
 {
 	struct job *job = req->data;
 	struct net_loop *loop = job->loop;

@@ -2,7 +2,7 @@
 /*
  * stream.c - watching a socket, and its reading half
  *
- * What is watched follows from the state (wanted()), with one liberty: a stream
+ * What is watched follows from the state (stream_wanted()), with one liberty: a stream
  * that is paused for a moment stays watched for reading until bytes do arrive. A
  * request that is answered within its round thus costs no epoll_ctl(2).
  */
@@ -17,9 +17,9 @@
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
 
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void stream_on_poll(uv_poll_t *poll, int status, int events);
 
-static unsigned wanted(const struct stream *s)
+static unsigned stream_wanted(const struct stream *s)
 {
 	unsigned events = 0;
 
@@ -37,14 +37,14 @@ static unsigned wanted(const struct stream *s)
 	return events;
 }
 
-static void watch(struct stream *s, unsigned events)
+static void stream_watch(struct stream *s, unsigned events)
 {
 	int r;
 
 	if (s->is_closed || s->events == events)
 		return;
 	s->events = (uint8_t)events;
-	r = events ? uv_poll_start(&s->poll, (int)events, on_poll)
+	r = events ? uv_poll_start(&s->poll, (int)events, stream_on_poll)
 		   : uv_poll_stop(&s->poll);
 	if (r < 0)
 		stream_fail(s, r);
@@ -52,12 +52,12 @@ static void watch(struct stream *s, unsigned events)
 
 void stream_update(struct stream *s)
 {
-	unsigned want = wanted(s);
+	unsigned want = stream_wanted(s);
 
 	if ((want | UV_READABLE) == (s->events | (unsigned)UV_READABLE) &&
 	    !(want & ~(unsigned)s->events))
 		return;
-	watch(s, want);
+	stream_watch(s, want);
 }
 
 void stream_fail(struct stream *s, int error)
@@ -67,7 +67,8 @@ void stream_fail(struct stream *s, int error)
 	s->error = error;
 	stream_drop_queue(s);
 	loop_task_cancel(&s->flush);
-	watch(s, 0); /* an error stays: it would wake us until the owner has closed */
+	stream_watch(s,
+		     0); /* an error stays: it would wake us until the owner has closed */
 	loop_defer(s->loop, &s->task);
 }
 
@@ -146,7 +147,7 @@ ssize_t stream_receive(struct stream *s, void *data, size_t n)
 }
 
 /* Put @n bytes behind those that are kept. */
-static bool keep(struct stream *s, const char *data, size_t n)
+static bool stream_keep(struct stream *s, const char *data, size_t n)
 {
 	size_t have = stream_kept(s), need = have + n;
 
@@ -187,21 +188,21 @@ static void offer_kept(struct stream *s)
 	}
 }
 
-static void offer(struct stream *s, char *data, size_t n)
+static void stream_offer(struct stream *s, char *data, size_t n)
 {
 	size_t used;
 
 	if (stream_kept(s) > 0) {
-		if (keep(s, data, n))
+		if (stream_keep(s, data, n))
 			offer_kept(s);
 		return;
 	}
 	used = s->ops->data(s->ctx, data, n);
 	if (!s->is_closed && used < n)
-		(void)keep(s, data + used, n - used);
+		(void)stream_keep(s, data + used, n - used);
 }
 
-static void read_some(struct stream *s)
+static void stream_read_some(struct stream *s)
 {
 	size_t size = 0;
 	char *in =
@@ -225,7 +226,7 @@ static void read_some(struct stream *s)
 		return;
 	}
 	s->received += (uint64_t)n;
-	offer(s, in, (size_t)n);
+	stream_offer(s, in, (size_t)n);
 	if (!s->is_closed && s->buffered && !s->paused)
 		loop_defer(s->loop, &s->task);
 }
@@ -277,13 +278,13 @@ static void on_reset(struct stream *s)
 			return;
 		}
 		before = s->received;
-		read_some(s);
+		stream_read_some(s);
 	}
 }
 
 static void on_ready(struct stream *s, int status, int events)
 {
-	unsigned before = wanted(s);
+	unsigned before = stream_wanted(s);
 
 	if (status < 0) {
 		s->events = 0;
@@ -302,7 +303,7 @@ static void on_ready(struct stream *s, int status, int events)
 		return;
 	if (!s->paused && !s->ended) {
 		if (events & (UV_READABLE | UV_DISCONNECT) || s->crossed)
-			read_some(s);
+			stream_read_some(s);
 	} else if (events & UV_DISCONNECT && !s->hung_up) {
 		s->hung_up = true;
 		s->ops->ended(s->ctx, false);
@@ -311,13 +312,13 @@ static void on_ready(struct stream *s, int status, int events)
 	 * Whatever is not wanted is not watched, or it would wake us for ever. Bytes that have
 	 * just become unwanted may not be followed by others: that is seen when they are.
 	 */
-	if (!s->is_closed && (events & (int)~(wanted(s) | (before & UV_READABLE))))
-		watch(s, wanted(s));
+	if (!s->is_closed && (events & (int)~(stream_wanted(s) | (before & UV_READABLE))))
+		stream_watch(s, stream_wanted(s));
 	else if (!s->is_closed)
 		stream_update(s);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void stream_on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct stream *s = poll->data;
 	struct net_loop *loop = s->loop;
@@ -327,7 +328,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	loop_leave(loop, LOOP_NAME(on_poll));
 }
 
-static void on_task(void *ctx)
+static void stream_on_task(void *ctx)
 {
 	struct stream *s = ctx;
 
@@ -338,7 +339,7 @@ static void on_task(void *ctx)
 	if (!s->paused && stream_kept(s) > 0)
 		offer_kept(s);
 	else if (!s->paused && s->buffered && !s->ended)
-		read_some(s);
+		stream_read_some(s);
 	if (s->is_closed)
 		return;
 	if (!s->paused && s->buffered)
@@ -366,7 +367,7 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 			      .ssl = ssl,
 			      .fd = fd,
 			      .handshaken = !ssl,
-			      .task = { .fn = on_task, .ctx = s },
+			      .task = { .fn = stream_on_task, .ctx = s },
 			      .flush = { .fn = on_flush, .ctx = s } };
 	r = uv_poll_init(&loop->uv, &s->poll, fd);
 	if (r < 0)
@@ -376,7 +377,7 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 	return 0;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void stream_on_closed(uv_handle_t *handle)
 {
 	struct stream *s = handle->data;
 
@@ -404,7 +405,7 @@ void stream_close(struct stream *s)
 	s->ssl = NULL;
 	(void)close(s->fd);
 	s->fd = -1;
-	uv_close((uv_handle_t *)&s->poll, on_closed);
+	uv_close((uv_handle_t *)&s->poll, stream_on_closed);
 }
 
 void stream_pause(struct stream *s)

@@ -40,7 +40,7 @@ static void tell_queued(struct stream *s)
 		s->ops->queued(s->ctx);
 }
 
-static void append(struct stream *s, struct stream_segment *seg)
+static void stream_out_append(struct stream *s, struct stream_segment *seg)
 {
 	if (s->last)
 		s->last->next = seg;
@@ -67,7 +67,7 @@ void stream_drop_queue(struct stream *s)
 	s->queued = 0;
 }
 
-static bool queue(struct stream *s, const char *data, size_t n)
+static bool stream_out_queue(struct stream *s, const char *data, size_t n)
 {
 	struct stream_segment *seg = s->last;
 
@@ -82,7 +82,7 @@ static bool queue(struct stream *s, const char *data, size_t n)
 			return false;
 		}
 		*seg = (struct stream_segment){ .fd = -1, .size = size };
-		append(s, seg);
+		stream_out_append(s, seg);
 	}
 	(void)memcpy(seg->data + seg->start + seg->left, data, n);
 	seg->left += n;
@@ -118,7 +118,7 @@ static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
 }
 
 /* Sending failed. */
-static void fail(struct stream *s, int error)
+static void stream_out_fail(struct stream *s, int error)
 {
 	if (s->reads_on && (error == -EPIPE || error == -ECONNRESET)) {
 		stream_drop_queue(s);
@@ -136,7 +136,7 @@ static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 	size_t done = r > 0 ? (size_t)r : 0;
 
 	if (r < 0 && r != -EAGAIN) {
-		fail(s, (int)r);
+		stream_out_fail(s, (int)r);
 		return;
 	}
 	s->sent += done;
@@ -144,7 +144,8 @@ static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 		size_t skip = done < iov[i].iov_len ? done : iov[i].iov_len;
 
 		done -= skip;
-		if (!queue(s, (char *)iov[i].iov_base + skip, iov[i].iov_len - skip))
+		if (!stream_out_queue(s, (char *)iov[i].iov_base + skip,
+				      iov[i].iov_len - skip))
 			return;
 	}
 	stream_update(s);
@@ -162,7 +163,7 @@ static void send_gathered(struct stream *s)
 		send_or_queue(s, &iov, 1);
 }
 
-static void end_half(struct stream *s)
+static void stream_out_end_half(struct stream *s)
 {
 	if (!s->finishing || s->finished || s->first || s->error || s->is_closed ||
 	    s->loop->corked == s)
@@ -175,7 +176,7 @@ static void end_half(struct stream *s)
 	(void)shutdown(s->fd, SHUT_WR);
 }
 
-static int fullness(const struct stream *s)
+static int stream_out_fullness(const struct stream *s)
 {
 	if (s->error)
 		return s->error;
@@ -206,12 +207,12 @@ int stream_writev(struct stream *s, const struct iovec *iov, size_t n)
 			}
 			if (loop->corked != s)
 				send_gathered(s);
-			return fullness(s);
+			return stream_out_fullness(s);
 		}
 	}
 	if (!s->error)
 		send_or_queue(s, iov, n);
-	return fullness(s);
+	return stream_out_fullness(s);
 }
 
 int stream_write(struct stream *s, const void *data, size_t n)
@@ -238,11 +239,11 @@ int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 		send_gathered(s);
 	*seg = (struct stream_segment){ .fd = fd, .offset = offset, .left = n };
 	was_idle = stream_idle(s);
-	append(s, seg);
+	stream_out_append(s, seg);
 	stream_update(s);
 	if (was_idle)
 		tell_queued(s);
-	return fullness(s);
+	return stream_out_fullness(s);
 }
 
 static ssize_t flush_memory(struct stream *s)
@@ -273,7 +274,7 @@ static ssize_t flush_memory(struct stream *s)
 }
 
 /* Through our memory: for TLS, and for files that sendfile(2) does not take. */
-static ssize_t copy_file(struct stream *s, struct stream_segment *seg)
+static ssize_t stream_out_copy_file(struct stream *s, struct stream_segment *seg)
 {
 	char data[RECORD_BYTES];
 	size_t n = seg->left < sizeof(data) ? (size_t)seg->left : sizeof(data);
@@ -287,20 +288,20 @@ static ssize_t copy_file(struct stream *s, struct stream_segment *seg)
 	return stream_send(s, data, (size_t)r);
 }
 
-static ssize_t send_file(struct stream *s, struct stream_segment *seg)
+static ssize_t stream_out_send_file(struct stream *s, struct stream_segment *seg)
 {
 	off_t offset = (off_t)seg->offset;
 	ssize_t r;
 
 	if (s->ssl || seg->no_sendfile)
-		return copy_file(s, seg);
+		return stream_out_copy_file(s, seg);
 	do
 		r = sendfile(s->fd, seg->fd, &offset,
 			     seg->left < FILE_BYTES ? (size_t)seg->left : FILE_BYTES);
 	while (r < 0 && errno == EINTR);
 	if (r < 0 && (errno == EINVAL || errno == ENOSYS)) {
 		seg->no_sendfile = true;
-		return copy_file(s, seg);
+		return stream_out_copy_file(s, seg);
 	}
 	/* Shorter than promised: the answer cannot be completed any more. */
 	return r < 0 ? -errno : r == 0 ? -EIO : r;
@@ -309,7 +310,7 @@ static ssize_t send_file(struct stream *s, struct stream_segment *seg)
 static ssize_t flush_file(struct stream *s)
 {
 	struct stream_segment *seg = s->first;
-	ssize_t r = seg->left > 0 ? send_file(s, seg) : 0;
+	ssize_t r = seg->left > 0 ? stream_out_send_file(s, seg) : 0;
 
 	if (r < 0)
 		return r;
@@ -340,13 +341,13 @@ void stream_flush(struct stream *s)
 		if (r == -EAGAIN)
 			break;
 		if (r < 0) {
-			fail(s, (int)r);
+			stream_out_fail(s, (int)r);
 			return;
 		}
 		s->sent += (uint64_t)r;
 		budget -= budget < (size_t)r ? budget : (size_t)r;
 	}
-	end_half(s);
+	stream_out_end_half(s);
 	if (waited && !s->first && !s->error)
 		s->ops->drained(s->ctx);
 	else if (s->sent != before)
@@ -356,7 +357,7 @@ void stream_flush(struct stream *s)
 void stream_finish(struct stream *s)
 {
 	s->finishing = true;
-	end_half(s);
+	stream_out_end_half(s);
 }
 
 void stream_cork(struct stream *s)
@@ -371,5 +372,5 @@ void stream_uncork(struct stream *s)
 		return;
 	send_gathered(s);
 	s->loop->corked = NULL;
-	end_half(s);
+	stream_out_end_half(s);
 }

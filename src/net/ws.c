@@ -60,8 +60,8 @@ static void note_write(struct ws *ws, int result)
 	}
 }
 
-static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t n,
-		       int flags, void *user)
+static ssize_t ws_on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t n,
+			  int flags, void *user)
 {
 	struct ws *ws = user;
 	int r = ws->ended ? -EPIPE : http_write(ws->req, data, n);
@@ -75,7 +75,7 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t 
 	return (ssize_t)n;
 }
 
-static void end_half(struct ws *ws)
+static void ws_end_half(struct ws *ws)
 {
 	if (ws->ended)
 		return;
@@ -98,7 +98,7 @@ static void send_control(struct ws *ws)
 	ws->closing = true;
 	/* Nothing more is read: theirs was received, or they broke the protocol. */
 	if (!wslay_event_want_read(ws->wslay))
-		end_half(ws);
+		ws_end_half(ws);
 	else
 		loop_timer_set(ws->timer, CLOSE_MS);
 }
@@ -212,8 +212,8 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
 	return (ssize_t)n;
 }
 
-static void on_message(wslay_event_context_ptr ctx,
-		       const struct wslay_event_on_msg_recv_arg *arg, void *user)
+static void ws_on_message(wslay_event_context_ptr ctx,
+			  const struct wslay_event_on_msg_recv_arg *arg, void *user)
 {
 	struct ws *ws = user;
 
@@ -225,7 +225,7 @@ static void on_message(wslay_event_context_ptr ctx,
 }
 
 /* What is not a frame at all is wslay's failure; it would close without a code. */
-static void reject(struct ws *ws)
+static void ws_reject(struct ws *ws)
 {
 	static const unsigned char goodbye[] = { 0x80 | WSLAY_CONNECTION_CLOSE, 2,
 						 WSLAY_CODE_PROTOCOL_ERROR >> 8,
@@ -234,37 +234,37 @@ static void reject(struct ws *ws)
 	if (!ws->closing && !ws->ended)
 		(void)http_write(ws->req, goodbye, sizeof(goodbye));
 	ws->closing = true;
-	end_half(ws);
+	ws_end_half(ws);
 }
 
-static void feed(struct ws *ws, const char *data, size_t n)
+static void ws_feed(struct ws *ws, const char *data, size_t n)
 {
 	ws->feed = data;
 	ws->feed_len = n;
 	if (!ws->ended && wslay_event_want_read(ws->wslay) &&
 	    wslay_event_recv(ws->wslay) < 0)
-		reject(ws);
+		ws_reject(ws);
 	send_control(ws);
 	/* A client whose goodbye was answered, or refused, has nothing more to say. */
 	if (ws->ended || !wslay_event_want_read(ws->wslay))
 		ws->feed_len = 0;
 }
 
-static void on_bytes(struct http_request *req, const char *data, size_t n)
+static void ws_on_bytes(struct http_request *req, const char *data, size_t n)
 {
 	struct ws *ws = req->user;
 	char *held;
 
 	ws->heard = true;
 	if (n == 0) {
-		end_half(ws);
+		ws_end_half(ws);
 		return;
 	}
 	if (ws->held) { /* no piece comes while something is held, save this: be safe */
 		http_abort(req);
 		return;
 	}
-	feed(ws, data, n);
+	ws_feed(ws, data, n);
 	if (ws->feed_len == 0)
 		return;
 	held = malloc(ws->feed_len);
@@ -277,7 +277,7 @@ static void on_bytes(struct http_request *req, const char *data, size_t n)
 	ws->held_len = ws->feed_len;
 }
 
-static void go_on(struct ws *ws)
+static void ws_go_on(struct ws *ws)
 {
 	if (ws->paused || ws->choked || ws->dead)
 		return;
@@ -287,13 +287,13 @@ static void go_on(struct ws *ws)
 		http_resume(ws->req);
 }
 
-static void on_task(void *ctx)
+static void ws_on_task(void *ctx)
 {
 	struct ws *ws = ctx;
 	char *held = TAKE_PTR(ws->held);
 
 	if (held) {
-		feed(ws, held, ws->held_len);
+		ws_feed(ws, held, ws->held_len);
 		if (ws->feed_len > 0) {
 			(void)memmove(held, ws->feed, ws->feed_len);
 			ws->held_len = ws->feed_len;
@@ -302,7 +302,7 @@ static void on_task(void *ctx)
 		free(held);
 	}
 	if (!ws->held)
-		go_on(ws);
+		ws_go_on(ws);
 }
 
 void ws_pause(struct ws *ws)
@@ -316,24 +316,24 @@ void ws_resume(struct ws *ws)
 	if (!ws->paused)
 		return;
 	ws->paused = false;
-	go_on(ws);
+	ws_go_on(ws);
 }
 
 /* ------------------------------------------------------------------ life */
 
-static void on_drained(struct http_request *req)
+static void ws_on_drained(struct http_request *req)
 {
 	struct ws *ws = req->user;
 
 	if (ws->choked) {
 		ws->choked = false;
-		go_on(ws);
+		ws_go_on(ws);
 	}
 	if (ws->options.drained && !ws->closing)
 		ws->options.drained(ws);
 }
 
-static void on_timer(void *ctx)
+static void ws_on_timer(void *ctx)
 {
 	struct ws *ws = ctx;
 	static const struct wslay_event_msg ping = { .opcode = WSLAY_PING };
@@ -360,7 +360,7 @@ static void free_ws(struct ws *ws)
 	free(ws);
 }
 
-static void on_closed(struct http_request *req, int why)
+static void ws_on_closed(struct http_request *req, int why)
 {
 	struct ws *ws = req->user;
 	unsigned code = CLOSE_ABSENT;
@@ -405,7 +405,7 @@ static bool accept_key(const char *key, char out[32])
 	return EVP_EncodeBlock((unsigned char *)out, digest, 20) == 28;
 }
 
-static int refuse(struct http_request *req, int status, const char *why)
+static int ws_refuse(struct http_request *req, int status, const char *why)
 {
 	static const struct http_header version = { "Sec-WebSocket-Version", "13" };
 
@@ -440,8 +440,8 @@ static struct ws *new_ws(struct http_request *req, const struct ws_options *opti
 {
 	static const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
-		.send_callback = on_send,
-		.on_msg_recv_callback = on_message,
+		.send_callback = ws_on_send,
+		.on_msg_recv_callback = ws_on_message,
 	};
 	struct ws *ws = calloc(1, sizeof(*ws));
 
@@ -449,13 +449,13 @@ static struct ws *new_ws(struct http_request *req, const struct ws_options *opti
 		return NULL;
 	ws->req = req;
 	ws->options = *options;
-	ws->task = (struct loop_task){ .fn = on_task, .ctx = ws };
+	ws->task = (struct loop_task){ .fn = ws_on_task, .ctx = ws };
 	if (ws->options.max_message == 0)
 		ws->options.max_message = MAX_MESSAGE;
 	if (ws->options.ping_ms == 0)
 		ws->options.ping_ms = PING_MS;
-	if (loop_timer_new(request_of(req)->conn->stream.loop, on_timer, ws, &ws->timer) <
-		    0 ||
+	if (loop_timer_new(request_of(req)->conn->stream.loop, ws_on_timer, ws,
+			   &ws->timer) < 0 ||
 	    wslay_event_context_server_init(&ws->wslay, &callbacks, ws) != 0) {
 		(void)loop_timer_free(ws->timer);
 		free(ws);
@@ -478,21 +478,21 @@ int ws_accept(struct http_request *req, const struct ws_options *options, struct
 	int r = ws_check(req, &why);
 
 	if (r != 0)
-		return refuse(req, r, why);
+		return ws_refuse(req, r, why);
 	if (!accept_key(http_header(req, "Sec-WebSocket-Key"), accept) ||
 	    !(ws = new_ws(req, options))) {
 		(void)http_refuse(req, 500, NULL, "out of memory");
 		return -ENOMEM;
 	}
 	/* Before anything can be sent: a protocol that is not a value is our caller's fault. */
-	r = http_upgrade(req, headers, options->protocol ? 3 : 2, on_bytes);
+	r = http_upgrade(req, headers, options->protocol ? 3 : 2, ws_on_bytes);
 	if (r < 0 && !request_of(req)->upgraded) {
 		free_ws(ws);
 		return r;
 	}
 	req->user = ws;
-	req->drained = on_drained;
-	req->closed = on_closed;
+	req->drained = ws_on_drained;
+	req->closed = ws_on_closed;
 	if (ret)
 		*ret = ws;
 	return 0;

@@ -52,7 +52,7 @@ bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
  * sandbox that got hold of its own cgroup's directory could otherwise walk up to the
  * machine's root, or sideways to another sandbox's.
  */
-static int open_parent(const char *path)
+static int cgroup_open_parent(const char *path)
 {
 	char dir[4096 + sizeof(PARENT) + 2];
 	struct stat st;
@@ -125,7 +125,7 @@ static void open_v2(struct cgroup_root *root)
 	if (base >= 0)
 		for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 			(void)v2_enable(base, names[wanted[i]]);
-	fd = open_parent(path);
+	fd = cgroup_open_parent(path);
 	if (fd < 0) {
 		(void)snprintf(root->why, sizeof(root->why),
 			       "cannot make " PARENT " there: %s",
@@ -147,7 +147,7 @@ static void open_v1(struct cgroup_root *root)
 		char path[64];
 
 		(void)snprintf(path, sizeof(path), MOUNT_POINT "/%s", names[i]);
-		root->dir[i] = open_parent(path);
+		root->dir[i] = cgroup_open_parent(path);
 		if (root->dir[i] >= 0)
 			root->mode = CGROUP_V1;
 	}
@@ -255,7 +255,8 @@ static size_t v2_settings(const struct cgroup_limits *lim, struct setting *out)
 	return n;
 }
 
-static int make_dir(int at, const char *name, int *ret_fd, struct warren_error *err)
+static int cgroup_make_dir(int at, const char *name, int *ret_fd,
+			   struct warren_error *err)
 {
 	int fd;
 
@@ -268,7 +269,7 @@ static int make_dir(int at, const char *name, int *ret_fd, struct warren_error *
 	return 0;
 }
 
-static int apply(int dir, const struct setting *s, struct warren_error *err)
+static int cgroup_apply(int dir, const struct setting *s, struct warren_error *err)
 {
 	int r = fd_write_file_at(dir, s->file, s->text);
 
@@ -278,7 +279,7 @@ static int apply(int dir, const struct setting *s, struct warren_error *err)
 }
 
 /* Each costs a mkdir, an rmdir and a move for every process that joins. */
-static bool needed(enum cgroup_controller c, const struct cgroup_limits *limits)
+static bool cgroup_needed(enum cgroup_controller c, const struct cgroup_limits *limits)
 {
 	if (c == CGROUP_CPU)
 		return limits->cpu_millis != 0 || limits->all;
@@ -293,12 +294,12 @@ static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
 		AUTO_CLOSE int dir = -1;
 		int r;
 
-		if (root->dir[c] < 0 || !needed(c, limits))
+		if (root->dir[c] < 0 || !cgroup_needed(c, limits))
 			continue;
-		r = make_dir(root->dir[c], id, &dir, err);
+		r = cgroup_make_dir(root->dir[c], id, &dir, err);
 		for (size_t i = 0; r == 0 && i < n_set; i++)
 			if (set[i].controller == c)
-				r = apply(dir, &set[i], err);
+				r = cgroup_apply(dir, &set[i], err);
 		if (r < 0)
 			return r;
 		if (owner != 0 && fchown(dir, owner, owner) < 0)
@@ -325,28 +326,28 @@ static int make_v2(const struct cgroup_root *root, const char *id, uid_t owner,
 {
 	static const enum cgroup_controller all[] = { CGROUP_CPU, CGROUP_MEMORY,
 						      CGROUP_PIDS };
-	AUTO_CLOSE int top = -1, init = -1, box = -1;
-	int r = make_dir(root->dir[CGROUP_FREEZER], id, &top, err);
+	AUTO_CLOSE int top = -1, init = -1, sandbox = -1;
+	int r = cgroup_make_dir(root->dir[CGROUP_FREEZER], id, &top, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
 		if (root->dir[all[i]] >= 0 && !v2_enable(top, names[all[i]]))
 			r = error_set(err, EIO, "pass the %s controller on",
 				      names[all[i]]);
 	if (r == 0)
-		r = make_dir(top, "init", &init, err);
+		r = cgroup_make_dir(top, "init", &init, err);
 	if (r == 0)
-		r = make_dir(top, "box", &box, err);
+		r = cgroup_make_dir(top, "box", &sandbox, err);
 	for (size_t i = 0; r == 0 && i < n_set; i++)
-		r = apply(box, &set[i], err);
+		r = cgroup_apply(sandbox, &set[i], err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
 		if (root->dir[all[i]] >= 0)
-			(void)v2_enable(box, names[all[i]]);
+			(void)v2_enable(sandbox, names[all[i]]);
 	if (r == 0)
 		r = delegate_v2(top, owner, err);
 	if (r == 0)
 		r = delegate_v2(init, owner, err);
 	if (r == 0)
-		r = delegate_v2(box, owner, err);
+		r = delegate_v2(sandbox, owner, err);
 	return r;
 }
 
@@ -490,11 +491,11 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 }
 
 /* On v2 a cgroup that hands controllers on has no processes of its own: an exec's, then. */
-static int join_v2(int box)
+static int join_v2(int sandbox)
 {
-	if (mkdirat(box, "e0", 0755) < 0 && errno != EEXIST)
+	if (mkdirat(sandbox, "e0", 0755) < 0 && errno != EEXIST)
 		return -errno;
-	return fd_write_file_at(box, "e0/cgroup.procs", "0");
+	return fd_write_file_at(sandbox, "e0/cgroup.procs", "0");
 }
 
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err)
@@ -510,12 +511,12 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
 		r = fd_write_all(handles[i].fd, "0", 1);
 	close_handles(handles, &n);
 	if (r == 0 && root->mode == CGROUP_V2) {
-		AUTO_CLOSE int box = -1;
+		AUTO_CLOSE int sandbox = -1;
 
 		(void)snprintf(path, sizeof(path), "%s/box", id);
-		box = openat(root->dir[CGROUP_FREEZER], path,
-			     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		r = box < 0 ? -errno : join_v2(box);
+		sandbox = openat(root->dir[CGROUP_FREEZER], path,
+				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = sandbox < 0 ? -errno : join_v2(sandbox);
 	}
 	return r < 0 ? error_errno(err, -r, "join the cgroup '%s'", id) : 0;
 }
@@ -627,7 +628,7 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 }
 
 /* Those of the cgroup @dir/@id now, by the numbers that this pid namespace has for them. */
-static int kill_listed(int dir, const char *id)
+static int cgroup_kill_listed(int dir, const char *id)
 {
 	AUTO_CLOSE int fd = -1;
 	char path[64], *line = NULL;
@@ -670,7 +671,7 @@ int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_er
 					     : 0;
 	}
 	(void)cgroup_freeze(root, id, true, &ignored);
-	r = kill_listed(dir, id);
+	r = cgroup_kill_listed(dir, id);
 	(void)cgroup_freeze(root, id, false, &ignored);
 	return r < 0 ? error_errno(err, -r, "kill the cgroup") : 0;
 }
@@ -678,7 +679,7 @@ int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_er
 /* ---------------------------------------------------------------- removing */
 
 /* rmdir(2), first without looking: most often there is nothing below. */
-static int remove_tree(int at, const char *name, int depth)
+static int cgroup_remove_tree(int at, const char *name, int depth)
 {
 	AUTO_CLOSE int fd = -1;
 	struct dirent *d;
@@ -697,7 +698,7 @@ static int remove_tree(int at, const char *name, int depth)
 	fd = -1; /* closedir() closes it */
 	while ((d = readdir(dir)))
 		if (d->d_type == DT_DIR && d->d_name[0] != '.')
-			(void)remove_tree(dirfd(dir), d->d_name, depth - 1);
+			(void)cgroup_remove_tree(dirfd(dir), d->d_name, depth - 1);
 	(void)closedir(dir);
 	return unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
@@ -709,7 +710,7 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id)
 
 	for (size_t c = 0; root->mode != CGROUP_NONE && c < last; c++) {
 		int dir = root->dir[root->mode == CGROUP_V2 ? CGROUP_FREEZER : c];
-		int r = dir < 0 ? 0 : remove_tree(dir, id, 3);
+		int r = dir < 0 ? 0 : cgroup_remove_tree(dir, id, 3);
 
 		if (r < 0)
 			worst = r;
@@ -718,7 +719,7 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id)
 }
 
 /* The frozen do not die on v1; who froze them may be dead. */
-static void thaw(const struct cgroup_root *root, const char *id)
+static void cgroup_thaw(const struct cgroup_root *root, const char *id)
 {
 	char path[64];
 
@@ -733,7 +734,7 @@ int cgroup_remove(const struct cgroup_root *root, const char *id)
 	int r = cgroup_try_remove(root, id);
 
 	if (r == -EBUSY)
-		thaw(root, id);
+		cgroup_thaw(root, id);
 	/* A last process may be on its way out: the kernel tells its end before it counts it. */
 	for (int i = 0; r == -EBUSY && i < 200; i++) {
 		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };

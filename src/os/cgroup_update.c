@@ -22,8 +22,8 @@ static void file_path(const struct place *p, const char *file, char *path, size_
 		       p->root->mode == CGROUP_V2 ? "/box" : "", file);
 }
 
-static int set_text(const struct place *p, enum cgroup_controller c, const char *file,
-		    const char *text)
+static int cgroup_update_set_text(const struct place *p, enum cgroup_controller c,
+				  const char *file, const char *text)
 {
 	char path[96];
 
@@ -31,13 +31,13 @@ static int set_text(const struct place *p, enum cgroup_controller c, const char 
 	return fd_write_file_at(p->root->dir[c], path, text);
 }
 
-static int set_number(const struct place *p, enum cgroup_controller c, const char *file,
-		      uint64_t n)
+static int cgroup_update_set_number(const struct place *p, enum cgroup_controller c,
+				    const char *file, uint64_t n)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%ju", (uintmax_t)n);
-	return set_text(p, c, file, text);
+	return cgroup_update_set_text(p, c, file, text);
 }
 
 /* Memory and swap together are never below memory alone, so growing and shrinking differ in order. */
@@ -46,15 +46,15 @@ static int set_memory_v1(const struct place *p, uint64_t old, uint64_t next)
 	const char *files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes" };
 	int first = next > old, r;
 
-	r = set_number(p, CGROUP_MEMORY, files[first], next);
+	r = cgroup_update_set_number(p, CGROUP_MEMORY, files[first], next);
 	if (r < 0 &&
 	    !(first == 1 && r == -ENOENT)) /* a kernel that does not count swap */
 		return r;
-	r = set_number(p, CGROUP_MEMORY, files[!first], next);
+	r = cgroup_update_set_number(p, CGROUP_MEMORY, files[!first], next);
 	if (r == -ENOENT && first == 0)
 		return 0;
 	if (r < 0)
-		(void)set_number(p, CGROUP_MEMORY, files[first], old);
+		(void)cgroup_update_set_number(p, CGROUP_MEMORY, files[first], old);
 	return r;
 }
 
@@ -71,13 +71,13 @@ static int set_memory_v2(const struct place *p, uint64_t next)
 	file_path(p, "memory.current", path, sizeof(path));
 	(void)fd_read_u64_at(p->root->dir[CGROUP_MEMORY], path, &used);
 	if (used > next) {
-		(void)set_number(p, CGROUP_MEMORY, "memory.high", next);
+		(void)cgroup_update_set_number(p, CGROUP_MEMORY, "memory.high", next);
 		(void)fd_read_u64_at(p->root->dir[CGROUP_MEMORY], path, &used);
 		r = used > next ? -EBUSY : 0;
 	}
 	if (r == 0)
-		r = set_number(p, CGROUP_MEMORY, "memory.max", next);
-	(void)set_text(p, CGROUP_MEMORY, "memory.high", "max");
+		r = cgroup_update_set_number(p, CGROUP_MEMORY, "memory.max", next);
+	(void)cgroup_update_set_text(p, CGROUP_MEMORY, "memory.high", "max");
 	return r;
 }
 
@@ -91,8 +91,8 @@ static int set_memory(const struct place *p, const struct cgroup_limits *old,
 	r = set_memory_v1(p, old->memory, next->memory);
 	if (r < 0 || next->memory == UINT64_MAX)
 		return r;
-	r = set_number(p, CGROUP_MEMORY, CGROUP_SOCKETS_FILE,
-		       cgroup_socket_limit(p->root, next->memory));
+	r = cgroup_update_set_number(p, CGROUP_MEMORY, CGROUP_SOCKETS_FILE,
+				     cgroup_socket_limit(p->root, next->memory));
 	/* A kernel that counts them in no other way has no such file. */
 	return r == -ENOENT ? 0 : r;
 }
@@ -104,17 +104,19 @@ static int set_cpu(const struct place *p, const struct cgroup_limits *old UNUSED
 	char text[48];
 
 	if (p->root->mode == CGROUP_V1) {
-		return quota ? set_number(p, CGROUP_CPU, "cpu.cfs_quota_us", quota)
-			     : set_text(p, CGROUP_CPU, "cpu.cfs_quota_us", "-1");
+		return quota ? cgroup_update_set_number(p, CGROUP_CPU, "cpu.cfs_quota_us",
+							quota)
+			     : cgroup_update_set_text(p, CGROUP_CPU, "cpu.cfs_quota_us",
+						      "-1");
 	}
 	(void)snprintf(text, sizeof(text), "%ju %d", (uintmax_t)quota, CPU_PERIOD);
-	return set_text(p, CGROUP_CPU, "cpu.max", quota ? text : "max");
+	return cgroup_update_set_text(p, CGROUP_CPU, "cpu.max", quota ? text : "max");
 }
 
 static int set_pids(const struct place *p, const struct cgroup_limits *old UNUSED,
 		    const struct cgroup_limits *next)
 {
-	return set_number(p, CGROUP_PIDS, "pids.max", next->pids);
+	return cgroup_update_set_number(p, CGROUP_PIDS, "pids.max", next->pids);
 }
 
 static const struct {

@@ -44,7 +44,8 @@ static const struct {
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR | FS_REFER | \
 	 FS_TRUNCATE)
 
-static int allow(int rules, const char *dir, uint64_t handled, struct warren_error *err)
+static int landlock_allow(int rules, const char *dir, uint64_t handled,
+			  struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(dir, O_PATH | O_CLOEXEC);
 	struct landlock_path_beneath_attr beneath = { .allowed_access = ALLOWED & handled,
@@ -78,7 +79,7 @@ int landlock_restrict(const char *const *dirs, struct warren_error *err)
 	if (rules < 0)
 		return error_errno(err, errno, "make a landlock ruleset");
 	for (; *dirs; dirs++) {
-		int r = allow(rules, *dirs, versions[v].can.fs, err);
+		int r = landlock_allow(rules, *dirs, versions[v].can.fs, err);
 
 		if (r < 0)
 			return r;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
-int loop_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
-		struct warren_error *err)
+int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
+		   struct warren_error *err)
 {
 	AUTO_CLOSE int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	struct loop_config config = {

@@ -11,7 +11,7 @@
  * Attach @backing to a free device. It is detached by the kernel when the last
  * user (@ret_fd, then a mount of it) is gone: nothing to undo after a crash.
  */
-int loop_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
-		struct warren_error *err);
+int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
+		   struct warren_error *err);
 
 #endif /* OS_LOOPDEV_H */

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 
 /* The kernel explains a refused option in words, read from the filesystem's descriptor. */
-static int explain(int fs, const char *type, const char *what, int code,
-		   struct warren_error *err)
+static int mount_explain(int fs, const char *type, const char *what, int code,
+			 struct warren_error *err)
 {
 	char words[200];
 	ssize_t n = read(fs, words, sizeof(words) - 1);
@@ -23,14 +23,14 @@ static int explain(int fs, const char *type, const char *what, int code,
 	return error_errno(err, code, "mount %s: %s (%s)", type, what, words + 2);
 }
 
-static int set_options(int fs, const char *type, const struct mount_option *options,
-		       struct warren_error *err)
+static int mount_set_options(int fs, const char *type, const struct mount_option *options,
+			     struct warren_error *err)
 {
 	for (; options && options->key; options++) {
 		unsigned cmd = options->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
 
 		if (fsconfig(fs, cmd, options->key, options->value, 0) < 0)
-			return explain(fs, type, options->key, errno, err);
+			return mount_explain(fs, type, options->key, errno, err);
 	}
 	return 0;
 }
@@ -42,9 +42,9 @@ int mount_change(int fd, const struct mount_option *options, struct warren_error
 
 	if (fs < 0)
 		return error_errno(err, errno, "take up a filesystem");
-	r = set_options(fs, "again", options, err);
+	r = mount_set_options(fs, "again", options, err);
 	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-		r = explain(fs, "again", "change", errno, err);
+		r = mount_explain(fs, "again", "change", errno, err);
 	return r;
 }
 
@@ -56,14 +56,14 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 
 	if (fs < 0)
 		return error_errno(err, errno, "mount %s", type);
-	r = set_options(fs, type, options, err);
+	r = mount_set_options(fs, type, options, err);
 	if (r < 0)
 		return r;
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return explain(fs, type, "create", errno, err);
+		return mount_explain(fs, type, "create", errno, err);
 	fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)attr);
 	if (fd < 0)
-		return explain(fs, type, "mount", errno, err);
+		return mount_explain(fs, type, "mount", errno, err);
 	*ret_fd = fd;
 	return 0;
 }

@@ -36,7 +36,7 @@ pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 }
 
 /* 0 in both, with a pid in the parent; or -errno. */
-static int start(struct ns_child *child, uint64_t flags, int cgroup)
+static int ns_start(struct ns_child *child, uint64_t flags, int cgroup)
 {
 	struct clone_args args = {
 		.flags = flags | CLONE_PIDFD | CLONE_PARENT_SETTID,
@@ -66,7 +66,7 @@ int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child)
 	int r;
 
 	if (geteuid() == uid || bits < 0)
-		return start(child, flags, cgroup);
+		return ns_start(child, flags, cgroup);
 	/*
 	 * By system call, so that it concerns this thread alone; with the fixup off,
 	 * so that the capabilities stay. In its new namespace the child has none of
@@ -78,7 +78,7 @@ int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child)
 		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
 		return -errno;
 	}
-	r = start(child, flags, cgroup);
+	r = ns_start(child, flags, cgroup);
 	if (r < 0 || child->pid != 0) {
 		(void)syscall(SYS_setresuid, -1, 0, -1);
 		(void)prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);

@@ -19,7 +19,7 @@
 #define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
 
 /* 1: it is gone; 0: not within @ms. An error of poll(2) says nothing about it. */
-static bool has_ended(int pidfd, unsigned ms)
+static bool pidfd_has_ended(int pidfd, unsigned ms)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	int r = poll(&p, 1, (int)ms);
@@ -37,7 +37,7 @@ int pidfd_end(int pidfd, unsigned ms)
 
 	do {
 		r = pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
-		if (has_ended(pidfd, AGAIN_MS)) {
+		if (pidfd_has_ended(pidfd, AGAIN_MS)) {
 			while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 &&
 			       errno == EINTR)
 				;

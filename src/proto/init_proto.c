@@ -39,7 +39,7 @@ int proto_check(const void *data, size_t size)
 	return 0;
 }
 
-static int is_name(const char *name, size_t size)
+static int init_proto_is_name(const char *name, size_t size)
 {
 	if (memchr(name, '/', size) || strlen(name) != size)
 		return 0;
@@ -64,7 +64,7 @@ int proto_next(const char *data, size_t size, size_t *at, struct proto_found *re
 	ret->link = ret->name + ret->is.name_size + 1;
 	if (ret->name[ret->is.name_size] != '\0' ||
 	    ret->link[ret->is.link_size] != '\0' ||
-	    !is_name(ret->name, ret->is.name_size) ||
+	    !init_proto_is_name(ret->name, ret->is.name_size) ||
 	    strlen(ret->link) != ret->is.link_size)
 		return -EPROTO;
 	*at += whole;

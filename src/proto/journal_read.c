@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/journal_read.h"
 #include "proto/journal.h"
+#include "proto/journal_read.h"
 
 #define WINDOW_MIN    512U
 #define WINDOW_MAX    16384U
@@ -29,7 +29,7 @@ static int read_at(int fd, void *data, size_t size, uint64_t at)
 	return n < 0 ? -errno : (size_t)n == size ? 0 : -EPROTO;
 }
 
-static int read_header(int fd, struct journal_header *h)
+static int journal_read_header(int fd, struct journal_header *h)
 {
 	int r = read_at(fd, h, sizeof(*h), 0);
 
@@ -146,8 +146,9 @@ static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
  * Where to walk from. What is before the head was dropped: its bytes are what `lost`
  * counts, so that is where the bytes of the first record begin.
  */
-static struct journal_hint begin(int fd, const struct journal_header *h, uint64_t cursor,
-				 const struct journal_hint *hint)
+static struct journal_hint journal_read_begin(int fd, const struct journal_header *h,
+					      uint64_t cursor,
+					      const struct journal_hint *hint)
 {
 	struct journal_hint from = { .cursor = h->lost, .at = h->head };
 
@@ -163,8 +164,8 @@ static struct journal_hint begin(int fd, const struct journal_header *h, uint64_
  * From @place on to the record that holds byte @cursor of the output and is not before position
  * @floor, or to the tail.
  */
-static int seek(struct window *w, uint64_t cursor, uint64_t floor,
-		struct journal_hint *place)
+static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
+			     struct journal_hint *place)
 {
 	unsigned pads = 0;
 
@@ -205,8 +206,8 @@ static int read_payload(struct window *w, uint64_t at, size_t skip, size_t n, ch
  * The record at @place, from @skip bytes on, and those of the same stream after it; @place moves
  * past them. What was said on stream 3 comes as it was said, a record at a time.
  */
-static int gather(struct window *w, struct journal_hint *place, size_t skip, char *buf,
-		  size_t size, struct warren_output *ret)
+static int journal_read_gather(struct window *w, struct journal_hint *place, size_t skip,
+			       char *buf, size_t size, struct warren_output *ret)
 {
 	size_t n = 0;
 
@@ -240,32 +241,33 @@ static int gather(struct window *w, struct journal_hint *place, size_t skip, cha
  * often that has happened. Who reads right before the writer does not get far: what is dropped
  * next is left out, more each time.
  */
-static int look(int fd, uint64_t cursor, struct journal_hint *hint, unsigned tries,
-		void *buf, size_t size, struct warren_output *ret)
+static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
+			     unsigned tries, void *buf, size_t size,
+			     struct warren_output *ret)
 {
 	struct journal_header h, again;
 	struct journal_hint place, first;
 	struct warren_output o = { 0 };
 	__attribute__((uninitialized)) struct window w;
 	uint64_t skip = 0, floor = 0;
-	int r = read_header(fd, &h);
+	int r = journal_read_header(fd, &h);
 
 	if (r < 0)
 		return r;
 	window_init(&w, fd, &h);
-	place = begin(fd, &h, cursor, hint);
+	place = journal_read_begin(fd, &h, cursor, hint);
 	if (tries > 0 && cursor <= h.lost)
 		floor = h.head + (h.tail - h.head) / OVERTAKEN_MAX * tries;
-	r = seek(&w, cursor, floor, &place);
+	r = journal_read_seek(&w, cursor, floor, &place);
 	first = place;
 	/* From the middle of a record: what is left of it. */
 	if (r == 0 && place.at < h.tail && cursor > place.cursor)
 		skip = cursor - place.cursor;
 	w.reads = READS_MAX;
 	if (r == 0)
-		r = gather(&w, &place, (size_t)skip, buf, size, &o);
+		r = journal_read_gather(&w, &place, (size_t)skip, buf, size, &o);
 	/* Overwritten while we read: what we have may be of two ages. */
-	if (read_header(fd, &again) == 0 && again.head > first.at)
+	if (journal_read_header(fd, &again) == 0 && again.head > first.at)
 		return -EAGAIN;
 	if (hint && r == -EINPROGRESS)
 		*hint = first;
@@ -292,7 +294,7 @@ int journal_read_some(int fd, uint64_t cursor, struct journal_hint *hint, void *
 	int r = -EAGAIN;
 
 	for (unsigned tries = 0; r == -EAGAIN && tries < OVERTAKEN_MAX; tries++)
-		r = look(fd, cursor, hint, tries, buf, size, ret);
+		r = journal_read_look(fd, cursor, hint, tries, buf, size, ret);
 	return r == -EAGAIN ? -EINPROGRESS : r;
 }
 
@@ -320,7 +322,7 @@ int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *r
 {
 	struct journal_header h;
 	struct journal_result res;
-	int r = read_header(fd, &h);
+	int r = journal_read_header(fd, &h);
 
 	if (r < 0 || h.state == JOURNAL_RUNNING)
 		return r;
@@ -350,7 +352,7 @@ int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 	struct journal_header h, again;
 	struct journal_hint from, to;
 	__attribute__((uninitialized)) struct window w;
-	int r = read_header(fd, &h);
+	int r = journal_read_header(fd, &h);
 
 	if (r < 0)
 		return r;
@@ -359,13 +361,13 @@ int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 	if (h.written > 0 && h.written >= h.lost && h.written - h.lost <= h.tail - h.head)
 		return 0;
 	window_init(&w, fd, &h);
-	from = to = begin(fd, &h, UINT64_MAX, hint);
-	r = seek(&w, UINT64_MAX, 0, &to);
+	from = to = journal_read_begin(fd, &h, UINT64_MAX, hint);
+	r = journal_read_seek(&w, UINT64_MAX, 0, &to);
 	*ret_to = to.cursor;
 	/* Overwritten while we walked: good enough to be told, not to be built on. */
 	if ((r == 0 || r == -EINPROGRESS) &&
 	    (from.at == h.tail ||
-	     (read_header(fd, &again) == 0 && again.head <= from.at)))
+	     (journal_read_header(fd, &again) == 0 && again.head <= from.at)))
 		*hint = to;
 	return r;
 }

@@ -4,8 +4,8 @@
 #define PROTO_JOURNAL_READ_H
 
 #include "base/error.h"
-#include "proto/journal.h"
 #include "proto/init_proto.h"
+#include "proto/journal.h"
 
 /* Where a reader was last, so that the next read need not search; zero at first. */
 struct journal_hint {

@@ -13,21 +13,21 @@ static const struct {
 	bool strings;
 	bool id;
 } shapes[WIRE_TYPE_MAX] = {
-	[WIRE_CREATE] = { sizeof(struct wire_create), true, true },
-	[WIRE_CONNECT] = { sizeof(struct wire_box), false, true },
-	[WIRE_DESTROY] = { sizeof(struct wire_box), false, true },
-	[WIRE_PAUSE] = { sizeof(struct wire_box), false, true },
-	[WIRE_CHECKPOINT] = { sizeof(struct wire_box), false, true },
-	[WIRE_RESUME] = { sizeof(struct wire_box), false, true },
-	[WIRE_STATS] = { sizeof(struct wire_box), false, true },
-	[WIRE_UPDATE] = { sizeof(struct wire_update), false, true },
-	[WIRE_LIST] = { sizeof(struct wire_header), false, false },
-	[WIRE_IMAGE] = { sizeof(struct wire_image), false, false },
-	[WIRE_PROBE] = { sizeof(struct wire_header), false, false },
-	[WIRE_HEALTH] = { sizeof(struct wire_header), false, false },
+	[WIRE_CREATE] = { sizeof(struct warden_proto_create), true, true },
+	[WIRE_CONNECT] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_DESTROY] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_PAUSE] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_CHECKPOINT] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_RESUME] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_STATS] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_UPDATE] = { sizeof(struct warden_proto_update), false, true },
+	[WIRE_LIST] = { sizeof(struct warden_proto_header), false, false },
+	[WIRE_IMAGE] = { sizeof(struct warden_proto_image), false, false },
+	[WIRE_PROBE] = { sizeof(struct warden_proto_header), false, false },
+	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
 };
 
-/* Strings of wire_create before the environment. */
+/* Strings of warden_proto_create before the environment. */
 #define FIXED_STRINGS 4
 
 /* Exactly @n strings, the last of which ends the block. */
@@ -50,16 +50,16 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 	 WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE)
 
 /* A bit that nobody knows is a wish that nobody would grant. */
-static bool flags_known(const struct wire_create *c)
+static bool flags_known(const struct warden_proto_create *c)
 {
 	for (uint32_t i = 0; i < c->n_mounts; i++)
 		if (c->mounts[i].flags & ~(WIRE_READ_ONLY | WIRE_TMPFS))
 			return false;
 	return !(c->flags & ~(WIRE_READ_ONLY | WIRE_NO_PULL)) &&
-	       !(c->wishes & ~ALL_LIMITS);
+	       !(c->soft_limits & ~ALL_LIMITS);
 }
 
-static bool create_whole(const struct wire_create *c, size_t size)
+static bool create_whole(const struct warden_proto_create *c, size_t size)
 {
 	if (c->n_env > WIRE_ENV_MAX || c->n_mounts > WIRE_MOUNTS_MAX ||
 	    c->strings_size != size - sizeof(*c) || !flags_known(c))
@@ -68,17 +68,17 @@ static bool create_whole(const struct wire_create *c, size_t size)
 			     FIXED_STRINGS + c->n_env + 2 * (size_t)c->n_mounts);
 }
 
-static bool image_whole(const struct wire_image *i)
+static bool image_whole(const struct warden_proto_image *i)
 {
 	return i->verb < WIRE_IMAGE_MAX && memchr(i->ref, 0, sizeof(i->ref)) &&
 	       memchr(i->platform, 0, sizeof(i->platform)) &&
 	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE));
 }
 
-int wire_check(const void *data, size_t size)
+int warden_proto_check(const void *data, size_t size)
 {
-	const struct wire_header *h = data;
-	const struct wire_box *box = data;
+	const struct warden_proto_header *h = data;
+	const struct warden_proto_sandbox *sandbox = data;
 
 	if (size < sizeof(*h) || h->type == 0 || h->type >= WIRE_TYPE_MAX ||
 	    !memchr(h->backend, 0, sizeof(h->backend)))
@@ -87,7 +87,7 @@ int wire_check(const void *data, size_t size)
 				    : size != shapes[h->type].size)
 		return -EPROTO;
 	if (shapes[h->type].id &&
-	    (!memchr(box->id, 0, sizeof(box->id)) || !id_valid(box->id)))
+	    (!memchr(sandbox->id, 0, sizeof(sandbox->id)) || !id_valid(sandbox->id)))
 		return -EPROTO;
 	if (h->type == WIRE_CREATE && !create_whole(data, size))
 		return -EPROTO;
@@ -96,14 +96,14 @@ int wire_check(const void *data, size_t size)
 	return 0;
 }
 
-const char *wire_id(const void *data)
+const char *warden_proto_id(const void *data)
 {
-	const struct wire_box *box = data;
+	const struct warden_proto_sandbox *sandbox = data;
 
-	return shapes[box->h.type].id ? box->id : NULL;
+	return shapes[sandbox->h.type].id ? sandbox->id : NULL;
 }
 
-int wire_put_backend(struct wire_header *h, const char *name)
+int warden_proto_put_backend(struct warden_proto_header *h, const char *name)
 {
 	if (strlen(name) >= sizeof(h->backend))
 		return -ENAMETOOLONG;
@@ -112,22 +112,22 @@ int wire_put_backend(struct wire_header *h, const char *name)
 	return 0;
 }
 
-void wire_put_tenant(struct wire_header *h, const char *tenant)
+void warden_proto_put_tenant(struct warden_proto_header *h, const char *tenant)
 {
 	h->share = 2166136261U; /* FNV-1a */
 	for (; *tenant; tenant++)
 		h->share = (h->share ^ (unsigned char)*tenant) * 16777619U;
 }
 
-static void put(struct buf *out, const char *s)
+static void warden_proto_put(struct buf *out, const char *s)
 {
 	buf_add(out, s ? s : "", strlen(s ? s : "") + 1);
 }
 
-int wire_put_create(struct buf *out, const char *backend, const char *id,
-		    const struct warren_spec *spec)
+int warden_proto_put_create(struct buf *out, const char *backend, const char *id,
+			    const struct warren_spec *spec)
 {
-	struct wire_create head = {
+	struct warden_proto_create head = {
 		.h = { .type = WIRE_CREATE },
 		.memory = spec->memory,
 		.cpu_millis = spec->cpu_millis,
@@ -138,11 +138,12 @@ int wire_put_create(struct buf *out, const char *backend, const char *id,
 		.flags = (spec->read_only ? WIRE_READ_ONLY : 0) |
 			 (spec->no_pull ? WIRE_NO_PULL : 0),
 		.n_mounts = (uint32_t)spec->n_mounts,
-		.wishes = (uint32_t)spec->wishes,
+		.soft_limits = (uint32_t)spec->wishes,
 	};
 	size_t at = out->len;
 
-	if (spec->n_mounts > WIRE_MOUNTS_MAX || wire_put_backend(&head.h, backend) < 0)
+	if (spec->n_mounts > WIRE_MOUNTS_MAX ||
+	    warden_proto_put_backend(&head.h, backend) < 0)
 		return -E2BIG;
 	(void)strncpy(head.id, id, sizeof(head.id) - 1);
 	for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -151,15 +152,15 @@ int wire_put_create(struct buf *out, const char *backend, const char *id,
 				       (spec->mounts[i].source ? 0 : WIRE_TMPFS);
 	}
 	buf_add(out, &head, sizeof(head));
-	put(out, spec->image);
-	put(out, spec->hostname);
-	put(out, spec->user);
-	put(out, spec->workdir);
+	warden_proto_put(out, spec->image);
+	warden_proto_put(out, spec->hostname);
+	warden_proto_put(out, spec->user);
+	warden_proto_put(out, spec->workdir);
 	for (; spec->env && spec->env[head.n_env]; head.n_env++)
-		put(out, spec->env[head.n_env]);
+		warden_proto_put(out, spec->env[head.n_env]);
 	for (size_t i = 0; i < spec->n_mounts; i++) {
-		put(out, spec->mounts[i].source);
-		put(out, spec->mounts[i].target);
+		warden_proto_put(out, spec->mounts[i].source);
+		warden_proto_put(out, spec->mounts[i].target);
 	}
 	if (out->failed || head.n_env > WIRE_ENV_MAX || out->len - at > WIRE_MESSAGE_MAX)
 		return out->failed && !out->full ? -ENOMEM : -E2BIG;
@@ -168,7 +169,7 @@ int wire_put_create(struct buf *out, const char *backend, const char *id,
 	return 0;
 }
 
-static const char *take(const char **at)
+static const char *warden_proto_take(const char **at)
 {
 	const char *s = *at;
 
@@ -178,13 +179,14 @@ static const char *take(const char **at)
 
 static const char *take_or_null(const char **at)
 {
-	const char *s = take(at);
+	const char *s = warden_proto_take(at);
 
 	return *s ? s : NULL;
 }
 
-void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
-		     const char **env, struct warren_mount *mounts)
+void warden_proto_get_create(const struct warden_proto_create *msg,
+			     struct warren_spec *spec, const char **env,
+			     struct warren_mount *mounts)
 {
 	const char *at = msg->strings;
 
@@ -195,7 +197,7 @@ void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
 		.pids = msg->pids,
 		.disk = msg->disk,
 		.nofile = msg->nofile,
-		.wishes = msg->wishes,
+		.wishes = msg->soft_limits,
 		.network = (enum warren_network)msg->network,
 		.read_only = msg->flags & WIRE_READ_ONLY,
 		.no_pull = msg->flags & WIRE_NO_PULL,
@@ -209,14 +211,14 @@ void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
 	spec->user = take_or_null(&at);
 	spec->workdir = take_or_null(&at);
 	for (uint32_t i = 0; i < msg->n_env; i++)
-		env[i] = take(&at);
+		env[i] = warden_proto_take(&at);
 	env[msg->n_env] = NULL;
 	for (uint32_t i = 0; i < msg->n_mounts; i++) {
-		const char *source = take(&at);
+		const char *source = warden_proto_take(&at);
 
 		mounts[i] = (struct warren_mount){
 			.source = msg->mounts[i].flags & WIRE_TMPFS ? NULL : source,
-			.target = take(&at),
+			.target = warden_proto_take(&at),
 			.read_only = msg->mounts[i].flags & WIRE_READ_ONLY,
 			.size = msg->mounts[i].size,
 		};

@@ -5,7 +5,7 @@
  * One SOCK_SEQPACKET connection, one struct a message, descriptors beside it.
  * The api parses what strangers send, so the warden believes nothing of it: a
  * request is one of the table in warden.c, its size and strings are checked by
- * wire_check(), and what it asks for is judged again by the warden's own
+ * warden_proto_check(), and what it asks for is judged again by the warden's own
  * configuration. Replies may come in another order than requests; `seq` says
  * to which one each belongs.
  */
@@ -29,25 +29,25 @@
 /* The image of a sandbox of a backend that has none to choose from. */
 #define WIRE_NO_IMAGE "none"
 
-enum wire_type {
-	WIRE_CREATE = 1, /* struct wire_create; reply: connection, description */
-	WIRE_CONNECT,    /* struct wire_box; reply: connection, description */
-	WIRE_DESTROY,    /* struct wire_box */
-	WIRE_PAUSE,      /* struct wire_box */
-	WIRE_CHECKPOINT, /* struct wire_box */
-	WIRE_RESUME,     /* struct wire_box */
-	WIRE_STATS,      /* struct wire_box; reply: struct wire_stats */
-	WIRE_UPDATE,     /* struct wire_update */
-	WIRE_LIST,       /* struct wire_header; reply: ids there, each NUL-terminated */
-	WIRE_IMAGE,      /* struct wire_image; reply: a pipe with what it reports */
-	WIRE_PROBE,      /* struct wire_header; reply: JSON */
-	WIRE_HEALTH,     /* struct wire_header; reply: nothing */
+enum warden_proto_type {
+	WIRE_CREATE = 1, /* struct warden_proto_create; reply: connection, description */
+	WIRE_CONNECT,    /* struct warden_proto_sandbox; reply: connection, description */
+	WIRE_DESTROY,    /* struct warden_proto_sandbox */
+	WIRE_PAUSE,      /* struct warden_proto_sandbox */
+	WIRE_CHECKPOINT, /* struct warden_proto_sandbox */
+	WIRE_RESUME,     /* struct warden_proto_sandbox */
+	WIRE_STATS,  /* struct warden_proto_sandbox; reply: struct warden_proto_stats */
+	WIRE_UPDATE, /* struct warden_proto_update */
+	WIRE_LIST, /* struct warden_proto_header; reply: ids there, each NUL-terminated */
+	WIRE_IMAGE,  /* struct warden_proto_image; reply: a pipe with what it reports */
+	WIRE_PROBE,  /* struct warden_proto_header; reply: JSON */
+	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
-	WIRE_STOCK, /* struct wire_stock, which nobody asked for */
+	WIRE_STOCK, /* struct warden_proto_pool, which nobody asked for */
 };
 
-struct wire_header {
+struct warden_proto_header {
 	uint32_t type;
 	uint32_t seq;
 	/* Of a request: the backend, by the configuration's name for it, NUL-padded. */
@@ -57,18 +57,18 @@ struct wire_header {
 	uint32_t pad;
 };
 
-struct wire_box {
-	struct wire_header h;
+struct warden_proto_sandbox {
+	struct warden_proto_header h;
 	char id[16]; /* as of base/id.h, NUL-padded */
 };
 
-struct wire_update {
-	struct wire_header h;
+struct warden_proto_update {
+	struct warden_proto_header h;
 	char id[16];
 	uint64_t memory, cpu_millis, pids;
 };
 
-struct wire_stats {
+struct warden_proto_stats {
 	struct warren_stats is;
 	/* 1: kills for memory in execs that have ended are missing; its init has said those. */
 	uint64_t kills_apart;
@@ -78,22 +78,22 @@ struct wire_stats {
 #define WIRE_TMPFS     (1U << 1) /* of a mount: it has no source */
 #define WIRE_NO_PULL   (1U << 2)
 
-struct wire_mount {
+struct warden_proto_mount {
 	uint32_t flags;
 	uint32_t pad;
 	uint64_t size;
 };
 
-struct wire_create {
-	struct wire_header h;
+struct warden_proto_create {
+	struct warden_proto_header h;
 	char id[16];
 	uint64_t memory, cpu_millis, pids, disk, nofile;
 	uint32_t network; /* enum warren_network */
 	uint32_t flags;   /* WIRE_READ_ONLY, WIRE_NO_PULL */
 	uint32_t n_env, n_mounts;
 	uint32_t strings_size;
-	uint32_t wishes; /* WARREN_LIMIT_* */
-	struct wire_mount mounts[WIRE_MOUNTS_MAX];
+	uint32_t soft_limits; /* WARREN_LIMIT_* */
+	struct warden_proto_mount mounts[WIRE_MOUNTS_MAX];
 	/*
 	 * image, hostname, user, workdir (each "" for the default), then the environment,
 	 * then source and target of each mount, all NUL-terminated, back to back.
@@ -101,7 +101,7 @@ struct wire_create {
 	char strings[];
 };
 
-enum wire_image_verb {
+enum warden_proto_image_verb {
 	WIRE_IMAGE_PULL,
 	WIRE_IMAGE_LS,
 	WIRE_IMAGE_INSPECT,
@@ -112,16 +112,16 @@ enum wire_image_verb {
 #define WIRE_IMAGE_MISSING (1U << 0) /* of a pull: only if it is not here */
 #define WIRE_IMAGE_FORCE   (1U << 1) /* of a removal: with all its names */
 
-struct wire_image {
-	struct wire_header h;
+struct warden_proto_image {
+	struct warden_proto_header h;
 	uint32_t verb;
 	uint32_t flags;
 	char ref[512];
 	char platform[64];
 };
 
-struct wire_reply {
-	struct wire_header h;
+struct warden_proto_reply {
+	struct warden_proto_header h;
 	struct warren_error err; /* code 0: it worked */
 	uint32_t size, pad;      /* of what follows */
 	char data[];
@@ -130,34 +130,35 @@ struct wire_reply {
 /* Parts that were made ahead: a create of one of these ids takes it. The ids follow, 16 bytes each. */
 #define WIRE_STOCK_MAX 64
 
-struct wire_stock {
-	struct wire_header h;
+struct warden_proto_pool {
+	struct warden_proto_header h;
 	uint16_t n;
 	uint16_t all;  /* those that were told before are gone */
 	uint32_t want; /* how many are to be ready */
 };
 
 /* Is @data of @size bytes a whole request with sound strings? 0 or -EPROTO. */
-int wire_check(const void *data, size_t size);
+int warden_proto_check(const void *data, size_t size);
 /* Of a checked request: the sandbox that it is about; NULL: none. */
-const char *wire_id(const void *data);
+const char *warden_proto_id(const void *data);
 /* -ENAMETOOLONG: it is the name of no backend. */
-int wire_put_backend(struct wire_header *h, const char *name);
+int warden_proto_put_backend(struct warden_proto_header *h, const char *name);
 /* Requests of one tenant have one number. */
-void wire_put_tenant(struct wire_header *h, const char *tenant);
+void warden_proto_put_tenant(struct warden_proto_header *h, const char *tenant);
 
 /* A request to create, as it is filled on either side. */
 struct warren_spec;
 struct buf;
 /* -E2BIG: it is more than a message holds. */
-int wire_put_create(struct buf *out, const char *backend, const char *id,
-		    const struct warren_spec *spec);
+int warden_proto_put_create(struct buf *out, const char *backend, const char *id,
+			    const struct warren_spec *spec);
 /*
  * The spec of a checked message; its strings are the message's, its arrays are
  * in @env (WIRE_ENV_MAX + 1) and @mounts (WIRE_MOUNTS_MAX).
  */
 struct warren_mount;
-void wire_get_create(const struct wire_create *msg, struct warren_spec *spec,
-		     const char **env, struct warren_mount *mounts);
+void warden_proto_get_create(const struct warden_proto_create *msg,
+			     struct warren_spec *spec, const char **env,
+			     struct warren_mount *mounts);
 
 #endif /* PROTO_WARDEN_PROTO_H */

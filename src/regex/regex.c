@@ -89,7 +89,7 @@ static bool has_byte(const uint8_t set[32], unsigned c)
 	return set[c >> 3] >> (c & 7) & 1;
 }
 
-static size_t emit(struct compiler *c, struct inst inst)
+static size_t regex_emit(struct compiler *c, struct inst inst)
 {
 	if (c->p->n >= PROGRAM_MAX - 1) {
 		c->wrong = "it is too long";
@@ -110,10 +110,10 @@ static void emit_set(struct compiler *c, const uint8_t set[32])
 		if (has_byte(set, b - 32))
 			add_byte(inst.set, b);
 	}
-	(void)emit(c, inst);
+	(void)regex_emit(c, inst);
 }
 
-static bool is_word(unsigned char b)
+static bool regex_is_word(unsigned char b)
 {
 	return b == '_' || (b < 128 && isalnum(b)) || b >= 128;
 }
@@ -126,7 +126,7 @@ static bool escape_set(char name, uint8_t set[32])
 
 		switch (name | 32) {
 		case 'w':
-			in = is_word((unsigned char)b);
+			in = regex_is_word((unsigned char)b);
 			break;
 		case 's':
 			in = b == ' ' || (b >= '\t' && b <= '\r');
@@ -171,7 +171,7 @@ static bool add_named(struct compiler *c, uint8_t set[32])
 }
 
 /* [a-z], after its bracket. */
-static void bracket(struct compiler *c)
+static void regex_bracket(struct compiler *c)
 {
 	uint8_t set[32] = { 0 };
 	bool negated = *c->at == '^', first = true;
@@ -211,9 +211,9 @@ static void bracket(struct compiler *c)
 	emit_set(c, set);
 }
 
-static void alternatives(struct compiler *c);
+static void regex_alternatives(struct compiler *c);
 
-static void escape(struct compiler *c)
+static void regex_escape(struct compiler *c)
 {
 	uint8_t set[32] = { 0 };
 	char e = *c->at;
@@ -224,7 +224,8 @@ static void escape(struct compiler *c)
 	}
 	c->at++;
 	if (e == 'b' || e == 'B') {
-		(void)emit(c, (struct inst){ .op = e == 'b' ? OP_EDGE : OP_INSIDE });
+		(void)regex_emit(c,
+				 (struct inst){ .op = e == 'b' ? OP_EDGE : OP_INSIDE });
 		return;
 	}
 	if (e >= '1' && e <= '9') {
@@ -236,7 +237,7 @@ static void escape(struct compiler *c)
 	emit_set(c, set);
 }
 
-static void group(struct compiler *c)
+static void regex_group(struct compiler *c)
 {
 	/* What Perl has for a group that is not remembered: none is. */
 	if (strncmp(c->at, "?:", 2) == 0)
@@ -245,7 +246,7 @@ static void group(struct compiler *c)
 		c->wrong = "it is nested too deeply";
 		return;
 	}
-	alternatives(c);
+	regex_alternatives(c);
 	c->depth--;
 	if (*c->at == ')')
 		c->at++;
@@ -253,26 +254,26 @@ static void group(struct compiler *c)
 		c->wrong = "a ( is not closed";
 }
 
-static void atom(struct compiler *c)
+static void regex_atom(struct compiler *c)
 {
 	uint8_t set[32] = { 0 };
 	char b = *c->at++;
 
 	switch (b) {
 	case '(':
-		group(c);
+		regex_group(c);
 		return;
 	case '[':
-		bracket(c);
+		regex_bracket(c);
 		return;
 	case '\\':
-		escape(c);
+		regex_escape(c);
 		return;
 	case '^':
-		(void)emit(c, (struct inst){ .op = OP_BEGIN });
+		(void)regex_emit(c, (struct inst){ .op = OP_BEGIN });
 		return;
 	case '$':
-		(void)emit(c, (struct inst){ .op = OP_END });
+		(void)regex_emit(c, (struct inst){ .op = OP_END });
 		return;
 	case '.':
 		(void)memset(set, 0xff, sizeof(set));
@@ -321,7 +322,7 @@ static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 }
 
 /* What is from @from on once more, behind. */
-static void copy(struct compiler *c, const struct inst *code, size_t n, size_t from)
+static void regex_copy(struct compiler *c, const struct inst *code, size_t n, size_t from)
 {
 	size_t to = c->p->n;
 
@@ -330,12 +331,12 @@ static void copy(struct compiler *c, const struct inst *code, size_t n, size_t f
 
 		inst.x = (uint16_t)(inst.x - from + to);
 		inst.y = (uint16_t)(inst.y - from + to);
-		(void)emit(c, inst);
+		(void)regex_emit(c, inst);
 	}
 }
 
 /* What begins at @from, @min to @max times (-1: or more). */
-static void repeat(struct compiler *c, size_t from, unsigned min, int max)
+static void regex_repeat(struct compiler *c, size_t from, unsigned min, int max)
 {
 	size_t n = c->p->n - from;
 	struct inst *code = n > 0 ? malloc(n * sizeof(*code)) : NULL;
@@ -348,32 +349,32 @@ static void repeat(struct compiler *c, size_t from, unsigned min, int max)
 	(void)memcpy(code, c->p->code + from, n * sizeof(*code));
 	c->p->n = from;
 	for (unsigned i = 0; i < min && !c->wrong; i++)
-		copy(c, code, n, from);
+		regex_copy(c, code, n, from);
 	if (max < 0) {
-		size_t split = emit(c, (struct inst){ .op = OP_SPLIT });
+		size_t split = regex_emit(c, (struct inst){ .op = OP_SPLIT });
 
-		copy(c, code, n, from);
-		(void)emit(c, (struct inst){ .op = OP_JUMP, .x = (uint16_t)split });
+		regex_copy(c, code, n, from);
+		(void)regex_emit(c, (struct inst){ .op = OP_JUMP, .x = (uint16_t)split });
 		c->p->code[split].x = (uint16_t)(split + 1);
 		c->p->code[split].y = (uint16_t)c->p->n;
 	}
 	for (unsigned i = min; max > 0 && i < (unsigned)max && !c->wrong; i++) {
-		size_t split = emit(c, (struct inst){ .op = OP_SPLIT });
+		size_t split = regex_emit(c, (struct inst){ .op = OP_SPLIT });
 
-		copy(c, code, n, from);
+		regex_copy(c, code, n, from);
 		c->p->code[split].x = (uint16_t)(split + 1);
 		c->p->code[split].y = (uint16_t)c->p->n;
 	}
 	free(code);
 }
 
-static void piece(struct compiler *c)
+static void regex_piece(struct compiler *c)
 {
 	size_t from = c->p->n;
 	unsigned min = 0;
 	int max = -1;
 
-	atom(c);
+	regex_atom(c);
 	while (!c->wrong && *c->at && strchr("*+?{", *c->at)) {
 		if (*c->at == '{') {
 			if (!read_counts(c, &min, &max))
@@ -383,18 +384,18 @@ static void piece(struct compiler *c)
 			max = *c->at == '?' ? 1 : -1;
 			c->at++;
 		}
-		repeat(c, from, min, max);
+		regex_repeat(c, from, min, max);
 	}
 }
 
-static void alternatives(struct compiler *c)
+static void regex_alternatives(struct compiler *c)
 {
 	size_t from = c->p->n;
 
 	while (!c->wrong) {
 		while (!c->wrong && *c->at && *c->at != '|' &&
 		       !(*c->at == ')' && c->depth > 0))
-			piece(c);
+			regex_piece(c);
 		if (c->wrong || *c->at != '|')
 			return;
 		c->at++;
@@ -414,9 +415,9 @@ static void alternatives(struct compiler *c)
 						  .x = (uint16_t)(from + 1),
 						  .y = (uint16_t)(c->p->n + 1) };
 		{
-			size_t jump = emit(c, (struct inst){ .op = OP_JUMP });
+			size_t jump = regex_emit(c, (struct inst){ .op = OP_JUMP });
 
-			alternatives(c);
+			regex_alternatives(c);
 			c->p->code[jump].x = (uint16_t)c->p->n;
 		}
 		return;
@@ -433,14 +434,14 @@ struct run {
 
 static bool at_edge(const struct run *r)
 {
-	bool before = r->at > 0 && is_word((unsigned char)r->line[r->at - 1]);
-	bool after = r->at < r->n && is_word((unsigned char)r->line[r->at]);
+	bool before = r->at > 0 && regex_is_word((unsigned char)r->line[r->at - 1]);
+	bool after = r->at < r->n && regex_is_word((unsigned char)r->line[r->at]);
 
 	return before != after;
 }
 
 /* All places that are reached from @at without a byte. */
-static void reach(struct run *r, struct threads *to, uint16_t at, size_t from)
+static void regex_reach(struct run *r, struct threads *to, uint16_t at, size_t from)
 {
 	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each place is left once, to two at most */
 	struct pattern *p = r->p;
@@ -510,7 +511,7 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 			r.at++;
 		/* Those under way began earlier, so they go first. */
 		if (best == SIZE_MAX)
-			reach(&r, now, 0, r.at);
+			regex_reach(&r, now, 0, r.at);
 		next_step(p);
 		then->n = 0;
 		r.at++;
@@ -525,7 +526,7 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 				end = r.at - 1;
 			} else if (r.at <= n &&
 				   has_byte(inst->set, (unsigned char)line[r.at - 1]))
-				reach(&r, then, (uint16_t)(t->at + 1), t->from);
+				regex_reach(&r, then, (uint16_t)(t->at + 1), t->from);
 		}
 		r.at--;
 		swap = now;
@@ -590,7 +591,7 @@ static void find_first(struct pattern *p)
 
 		p->now.n = 0;
 		next_step(p);
-		reach(&r, &p->now, 0, 0);
+		regex_reach(&r, &p->now, 0, 0);
 		for (size_t i = 0; i < p->now.n; i++) {
 			const struct inst *inst = &p->code[p->now.list[i].at];
 
@@ -612,7 +613,7 @@ int pattern_new_regex(const char *text, bool ignore_case, struct pattern **ret,
 
 	if (!p)
 		return error_errno(err, ENOMEM, "compile a pattern");
-	alternatives(&c);
+	regex_alternatives(&c);
 	if (!c.wrong && *c.at)
 		c.wrong = "a ) was not opened";
 	if (c.wrong) {
@@ -626,7 +627,7 @@ int pattern_new_regex(const char *text, bool ignore_case, struct pattern **ret,
 	return 0;
 }
 
-static void put_escaped(struct buf *out, char b)
+static void regex_put_escaped(struct buf *out, char b)
 {
 	if (!isalnum((unsigned char)b) && (unsigned char)b < 128)
 		buf_puts(out, "\\");
@@ -657,7 +658,7 @@ static const char *glob_set(const char *at, struct buf *regex)
 
 	end = *end ? strchr(end + 1, ']') : NULL;
 	if (!end) {
-		put_escaped(regex, *at);
+		regex_put_escaped(regex, *at);
 		return at + 1;
 	}
 	buf_puts(regex, "[");
@@ -688,7 +689,7 @@ int pattern_new_glob(const char *text, bool ignore_case, struct pattern **ret,
 		} else {
 			if (*text == '\\' && text[1])
 				text++;
-			put_escaped(&regex, *text++);
+			regex_put_escaped(&regex, *text++);
 		}
 	}
 	buf_puts(&regex, "$");

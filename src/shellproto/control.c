@@ -10,23 +10,23 @@
  */
 #include "shellproto/shellproto_internal.h"
 
-void control_expect(struct session *s)
+void control_expect(struct shellproto *s)
 {
 	/* What a shell takes for a word without quotes. Short, as bash reads byte by byte. */
 	static const char digits[] =
 		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";
-	uint8_t bits[SESSION_MARKER_SIZE];
+	uint8_t bits[SHELLPROTO_MARKER_SIZE];
 
-	session_bits(s, bits);
+	shellproto_bits(s, bits);
 	for (size_t i = 0; i < KEY_LEN; i++)
 		s->key[i] = digits[bits[i] & 63];
 }
 
-void control_ask(struct session *s, struct buf *out)
+void control_ask(struct shellproto *s, struct buf *out)
 {
 	control_expect(s);
-	session_ask_begin(s, out);
-	if (session_is_known(s)) {
+	shellproto_ask_begin(s, out);
+	if (shellproto_is_known(s)) {
 		script_add(out, s, "@R ");
 		buf_puts(out, s->key);
 	} else {
@@ -34,22 +34,22 @@ void control_ask(struct session *s, struct buf *out)
 		buf_puts(out, s->key);
 		script_add(out, s, ";\"$@k\" eval \"$@r\"");
 	}
-	session_ask_end(s, out);
+	shellproto_ask_end(s, out);
 }
 
-int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
-		     size_t n, struct warren_error *err)
+int control_on_bytes(struct shellproto *s, enum shellproto_stream stream,
+		     const char *data, size_t n, struct warren_error *err)
 {
-	if (stream != SESSION_RESULTS) {
-		session_output(s, stream, data, n);
+	if (stream != SHELLPROTO_RESULTS) {
+		shellproto_output(s, stream, data, n);
 		return 0;
 	}
 	while (n > 0) {
-		ssize_t used = session_collect(s, data, n, err);
+		ssize_t used = shellproto_collect(s, data, n, err);
 		int r = used < 0 ? (int)used : 0;
 
 		if (r == 0 && s->have_record)
-			r = session_take_record(s, err);
+			r = shellproto_take_record(s, err);
 		if (r < 0)
 			return r;
 		data += used;

@@ -19,12 +19,12 @@
 	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
 #define EARLY_FIRST 'x'
 
-void framed_expect(struct session *s)
+void framed_expect(struct shellproto *s)
 {
-	uint8_t bits[SESSION_MARKER_SIZE];
+	uint8_t bits[SHELLPROTO_MARKER_SIZE];
 	size_t n = 0;
 
-	session_bits(s, bits);
+	shellproto_bits(s, bits);
 	s->marker[n++] = MARKER_FIRST;
 	for (size_t i = 0; i < sizeof(bits); i++, n += 2)
 		(void)snprintf(s->marker + n, 3, "%02x", bits[i]);
@@ -34,12 +34,12 @@ void framed_expect(struct session *s)
 	(void)memset(s->frames, 0, sizeof(s->frames));
 }
 
-void framed_ask(struct session *s, struct buf *out)
+void framed_ask(struct shellproto *s, struct buf *out)
 {
-	bool known = session_is_known(s);
+	bool known = shellproto_is_known(s);
 
 	framed_expect(s);
-	session_ask_begin(s, out);
+	shellproto_ask_begin(s, out);
 	script_add(out, s, known ? "@R " : "@e=$? @t= @n=");
 	buf_printf(out, "%" PRIu64, s->serial);
 	script_add(out, s, known ? " '" : " @a='");
@@ -48,26 +48,26 @@ void framed_ask(struct session *s, struct buf *out)
 	buf_puts(out, s->marker + HALF_LEN);
 	if (!known)
 		script_add(out, s, ";\"$@k\" eval \"$@r\"");
-	session_ask_end(s, out);
+	shellproto_ask_end(s, out);
 }
 
 /* Which of the markers it is that comes; the second half tells. */
-static const char *candidate(const struct session *s, const struct frame *f)
+static const char *framed_candidate(const struct shellproto *s, const struct frame *f)
 {
 	return f->early ? s->early : s->marker;
 }
 
-static bool is_next(const struct session *s, struct frame *f, char c)
+static bool is_next(const struct shellproto *s, struct frame *f, char c)
 {
 	if (f->matched <= HALF_LEN)
-		f->early = s->transport == SESSION_TERMINAL && f->matched == HALF_LEN &&
-			   c == EARLY_FIRST;
-	return c == candidate(s, f)[f->matched];
+		f->early = s->transport == SHELLPROTO_TERMINAL &&
+			   f->matched == HALF_LEN && c == EARLY_FIRST;
+	return c == framed_candidate(s, f)[f->matched];
 }
 
 /* Output up to the marker, if it is there. Returns how much of @data is dealt with. */
-static size_t search(struct session *s, struct frame *f, enum session_stream stream,
-		     const char *data, size_t n)
+static size_t framed_search(struct shellproto *s, struct frame *f,
+			    enum shellproto_stream stream, const char *data, size_t n)
 {
 	size_t i = 0;
 
@@ -85,7 +85,7 @@ static size_t search(struct session *s, struct frame *f, enum session_stream str
 		if (i == n)
 			return n;
 		if (f->matched > 0) { /* not it: all of it is output */
-			session_output(s, stream, candidate(s, f), f->matched);
+			shellproto_output(s, stream, framed_candidate(s, f), f->matched);
 			f->matched = 0;
 			if (i > start)
 				continue;
@@ -94,30 +94,32 @@ static size_t search(struct session *s, struct frame *f, enum session_stream str
 		if (!first)
 			first = data + n;
 		if (first > data + i)
-			session_output(s, stream, data + i, (size_t)(first - data) - i);
+			shellproto_output(s, stream, data + i,
+					  (size_t)(first - data) - i);
 		i = (size_t)(first - data);
 	}
 	return n;
 }
 
-static int maybe_done(struct session *s, struct warren_error *err)
+static int maybe_done(struct shellproto *s, struct warren_error *err)
 {
-	if (!s->have_record || (!s->frames[1].ended && s->transport != SESSION_TERMINAL))
+	if (!s->have_record ||
+	    (!s->frames[1].ended && s->transport != SHELLPROTO_TERMINAL))
 		return 0;
-	return session_take_record(s, err);
+	return shellproto_take_record(s, err);
 }
 
-int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
+int framed_on_bytes(struct shellproto *s, enum shellproto_stream stream, const char *data,
 		    size_t n, struct warren_error *err)
 {
-	struct frame *f = &s->frames[stream == SESSION_STDERR];
+	struct frame *f = &s->frames[stream == SHELLPROTO_STDERR];
 
 	while (n > 0) {
 		size_t used = n;
 		int r = 0;
 
 		if (f->in_record) {
-			ssize_t got = session_collect(s, data, n, err);
+			ssize_t got = shellproto_collect(s, data, n, err);
 
 			if (got < 0)
 				return (int)got;
@@ -125,17 +127,17 @@ int framed_on_bytes(struct session *s, enum session_stream stream, const char *d
 			f->in_record = !s->have_record;
 			r = maybe_done(s, err);
 		} else if (s->state == STATE_RUNNING && !f->ended) {
-			used = search(s, f, stream, data, n);
+			used = framed_search(s, f, stream, data, n);
 			/* A terminal's first marker begins what another ends. */
 			if (f->ended && f->early && !f->begun) {
 				f->begun = true;
 				f->ended = false;
 			}
-			f->in_record = f->ended && stream == SESSION_STDOUT;
+			f->in_record = f->ended && stream == SHELLPROTO_STDOUT;
 			if (f->ended)
 				r = maybe_done(s, err);
 		} else {
-			session_output(s, stream, data, n);
+			shellproto_output(s, stream, data, n);
 		}
 		if (r < 0)
 			return r;
@@ -146,12 +148,13 @@ int framed_on_bytes(struct session *s, enum session_stream stream, const char *d
 }
 
 /* Nothing more will come: what was held back is output. */
-void framed_flush(struct session *s)
+void framed_flush(struct shellproto *s)
 {
 	for (int i = 0; i < 2; i++) {
 		if (s->frames[i].matched > 0)
-			session_output(s, i ? SESSION_STDERR : SESSION_STDOUT,
-				       candidate(s, &s->frames[i]), s->frames[i].matched);
+			shellproto_output(s, i ? SHELLPROTO_STDERR : SHELLPROTO_STDOUT,
+					  framed_candidate(s, &s->frames[i]),
+					  s->frames[i].matched);
 		s->frames[i].matched = 0;
 	}
 }

@@ -188,27 +188,27 @@ const char script_common[] =
 			   " { exec 3<&-; exec \"$0\" -c \"$run\" \"$0\"; }; fi"
 
 /* At a terminal readline would draw what is typed. There is no such thing as its sh. */
-static const char *const argvs[][SESSION_SHELL_MAX][8] = {
-	[SESSION_CONTROL] = {
-		[SESSION_BASH] = { "bash", BASH_OPTIONS, RUN_BASH("/proc/self/fd/6") },
-		[SESSION_SH] = { "sh", "-c", RUN("/proc/self/fd/6"), "sh" },
+static const char *const argvs[][SHELLPROTO_SHELL_MAX][8] = {
+	[SHELLPROTO_CONTROL] = {
+		[SHELLPROTO_BASH] = { "bash", BASH_OPTIONS, RUN_BASH("/proc/self/fd/6") },
+		[SHELLPROTO_SH] = { "sh", "-c", RUN("/proc/self/fd/6"), "sh" },
 	},
-	[SESSION_FRAMED] = {
-		[SESSION_BASH] = { "bash", BASH_OPTIONS, FRAMED },
-		[SESSION_SH] = { "sh", "-c", FRAMED, "sh" },
+	[SHELLPROTO_FRAMED] = {
+		[SHELLPROTO_BASH] = { "bash", BASH_OPTIONS, FRAMED },
+		[SHELLPROTO_SH] = { "sh", "-c", FRAMED, "sh" },
 	},
-	[SESSION_TERMINAL] = {
-		[SESSION_BASH] = { "bash", "--noediting", "-i", "+m" },
+	[SHELLPROTO_TERMINAL] = {
+		[SHELLPROTO_BASH] = { "bash", "--noediting", "-i", "+m" },
 	},
 };
 
-const char *const *session_argv(enum session_transport transport,
-				enum session_shell shell)
+const char *const *shellproto_argv(enum shellproto_transport transport,
+				   enum shellproto_shell shell)
 {
 	return argvs[transport][shell];
 }
 
-void script_add(struct buf *out, const struct session *s, const char *template)
+void script_add(struct buf *out, const struct shellproto *s, const char *template)
 {
 	for (const char *at; (at = strchr(template, '@')); template = at + 1) {
 		buf_add(out, template, (size_t)(at - template));

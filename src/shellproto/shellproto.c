@@ -34,21 +34,22 @@
 #define LINE_RESET "2>/dev/null${@k:LINENO=-3:0}"
 
 const char *const session_outcome_names[] = {
-	[SESSION_READY] = "ready",
-	[SESSION_DONE] = "done",
-	[SESSION_SYNTAX] = "syntax error",
-	[SESSION_ABORTED] = "aborted",
-	[SESSION_INTERRUPTED] = "interrupted",
-	[SESSION_ENDED] = "ended",
+	[SHELLPROTO_READY] = "ready",
+	[SHELLPROTO_DONE] = "done",
+	[SHELLPROTO_SYNTAX] = "syntax error",
+	[SHELLPROTO_ABORTED] = "aborted",
+	[SHELLPROTO_INTERRUPTED] = "interrupted",
+	[SHELLPROTO_ENDED] = "ended",
 };
 
-_Static_assert(ARRAY_SIZE(session_outcome_names) == SESSION_OUTCOME_MAX,
+_Static_assert(ARRAY_SIZE(session_outcome_names) == SHELLPROTO_OUTCOME_MAX,
 	       "an outcome has no name");
 
-int session_new(enum session_transport transport, const struct session_events *events,
-		void *arg, struct session **ret, struct warren_error *err)
+int shellproto_new(enum shellproto_transport transport,
+		   const struct shellproto_events *events, void *arg,
+		   struct shellproto **ret, struct warren_error *err)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct shellproto *s = calloc(1, sizeof(*s));
 	char id[ID_LEN + 1];
 
 	if (!s)
@@ -58,49 +59,50 @@ int session_new(enum session_transport transport, const struct session_events *e
 	s->arg = arg;
 	s->record.max = RECORD_MAX;
 	id_make(id);
-	session_name(s, id);
+	shellproto_name(s, id);
 	*ret = s;
 	return 0;
 }
 
-void session_name(struct session *s, const char *id)
+void shellproto_name(struct shellproto *s, const char *id)
 {
 	(void)snprintf(s->token, sizeof(s->token), "_%.*s", TOKEN_LEN - 1, id);
 }
 
-void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
-						     uint8_t ret[SESSION_MARKER_SIZE]))
+void shellproto_markers(struct shellproto *s,
+			void (*make)(void *arg, uint64_t serial,
+				     uint8_t ret[SHELLPROTO_MARKER_SIZE]))
 {
 	s->make_marker = make;
 }
 
 /* By chance it cannot fail: so few bytes a kernel that has started always has. */
-void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE])
+void shellproto_bits(struct shellproto *s, uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
 	if (s->make_marker)
 		s->make_marker(s->arg, s->serial, ret);
-	else if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+	else if (getrandom(ret, SHELLPROTO_MARKER_SIZE, 0) != SHELLPROTO_MARKER_SIZE)
 		abort();
 }
 
-void session_resume(struct session *s, uint64_t serial)
+void shellproto_resume(struct shellproto *s, uint64_t serial)
 {
 	s->serial = serial;
 	s->state = STATE_RUNNING;
 	s->greeted = true;
-	if (s->transport == SESSION_CONTROL)
+	if (s->transport == SHELLPROTO_CONTROL)
 		control_expect(s);
 	else
 		framed_expect(s);
 }
 
-bool session_is_result(const struct session *s, const char *record, size_t n)
+bool shellproto_is_result(const struct shellproto *s, const char *record, size_t n)
 {
 	return n > KEY_LEN && memcmp(record, s->key, KEY_LEN) == 0 &&
 	       record[KEY_LEN] == ' ';
 }
 
-struct session *session_free(struct session *s)
+struct shellproto *shellproto_free(struct shellproto *s)
 {
 	if (s)
 		buf_done(&s->record);
@@ -108,40 +110,40 @@ struct session *session_free(struct session *s)
 	return NULL;
 }
 
-void session_freep(struct session **s)
+void shellproto_freep(struct shellproto **s)
 {
-	*s = session_free(*s);
+	*s = shellproto_free(*s);
 }
 
-bool session_running(const struct session *s)
+bool shellproto_running(const struct shellproto *s)
 {
 	return s->state == STATE_RUNNING;
 }
 
-bool session_alive(const struct session *s)
+bool shellproto_alive(const struct shellproto *s)
 {
 	return s->state == STATE_IDLE || s->state == STATE_RUNNING;
 }
 
-int session_pid(const struct session *s)
+int shellproto_pid(const struct shellproto *s)
 {
 	return s->pid;
 }
 
 /* ------------------------------------------------------------------ to the shell */
 
-static void ask(struct session *s, struct buf *out)
+static void shellproto_ask(struct shellproto *s, struct buf *out)
 {
-	if (s->transport == SESSION_CONTROL)
+	if (s->transport == SHELLPROTO_CONTROL)
 		control_ask(s, out);
-	else if (s->transport == SESSION_TERMINAL)
+	else if (s->transport == SHELLPROTO_TERMINAL)
 		terminal_ask(s, out);
 	else
 		framed_ask(s, out);
 	s->state = STATE_RUNNING;
 }
 
-bool session_is_known(const struct session *s)
+bool shellproto_is_known(const struct shellproto *s)
 {
 	return strchr(s->flags, SCRIPT_KNOWN);
 }
@@ -150,7 +152,7 @@ bool session_is_known(const struct session *s)
  * Where there may be a DEBUG trap it is put away first, and what it writes meanwhile is nobody's: it is to
  * be heard of the user's commands alone.
  */
-void session_ask_begin(const struct session *s, struct buf *out)
+void shellproto_ask_begin(const struct shellproto *s, struct buf *out)
 {
 	buf_puts(out, ";{ ");
 	if (s->has_debug)
@@ -159,7 +161,7 @@ void session_ask_begin(const struct session *s, struct buf *out)
 			   "\"$@k\" trap - DEBUG;@s() { return $@e; };@s&&:;");
 }
 
-void session_ask_end(struct session *s, struct buf *out)
+void shellproto_ask_end(struct shellproto *s, struct buf *out)
 {
 	bool bash = strchr(s->flags, SCRIPT_READS);
 
@@ -169,23 +171,23 @@ void session_ask_end(struct session *s, struct buf *out)
 }
 
 static const char *const scripts[] = {
-	[SESSION_CONTROL] = script_control,
-	[SESSION_FRAMED] = script_framed,
-	[SESSION_TERMINAL] = script_terminal,
+	[SHELLPROTO_CONTROL] = script_control,
+	[SHELLPROTO_FRAMED] = script_framed,
+	[SHELLPROTO_TERMINAL] = script_terminal,
 };
 
-int session_start(struct session *s, struct buf *out, struct warren_error *err)
+int shellproto_start(struct shellproto *s, struct buf *out, struct warren_error *err)
 {
 	if (s->state != STATE_NEW)
 		return error_set(err, EBUSY, "the session has been started before");
 	script_add(out, s, scripts[s->transport]);
 	script_add(out, s, script_common);
-	if (s->transport == SESSION_TERMINAL) {
+	if (s->transport == SHELLPROTO_TERMINAL) {
 		script_add(out, s, script_terminal_end);
 		terminal_begin(s, out);
 	}
 	script_add(out, s, "\"$@k\" true");
-	ask(s, out);
+	shellproto_ask(s, out);
 	return out->failed ? error_errno(err, ENOMEM, "start a session") : 0;
 }
 
@@ -203,7 +205,7 @@ static void add_quoted(struct buf *out, const char *text, size_t n)
 }
 
 /* A function that the next command is not to be without: sets $? to what the last one left. */
-static void add_status(struct session *s, struct buf *out)
+static void add_status(struct shellproto *s, struct buf *out)
 {
 	/* Under -e a function that fails is too much of a risk; there $? is 0 in nearly all cases. */
 	if (s->exit_code == 0 || strchr(s->flags, 'e'))
@@ -217,7 +219,7 @@ static void add_status(struct session *s, struct buf *out)
  * A line before the text, where there is need of one: what shows our own lines (-v, -x) is put
  * back within the eval, and so is a DEBUG trap.
  */
-static void add_prelude(struct session *s, struct buf *out)
+static void add_prelude(struct shellproto *s, struct buf *out)
 {
 	bool shows = strpbrk(s->flags, "vx");
 
@@ -271,13 +273,14 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
  * calls are. Its `read -N` does not, so that is how it gets a long text. Not under `set -a`,
  * which would put the text into the environment of what it starts.
  */
-static bool is_worth_reading(const struct session *s, size_t n)
+static bool is_worth_reading(const struct shellproto *s, size_t n)
 {
-	return s->transport == SESSION_FRAMED && n > LONG_TEXT &&
+	return s->transport == SHELLPROTO_FRAMED && n > LONG_TEXT &&
 	       strchr(s->flags, SCRIPT_READS) && !strchr(s->flags, 'a');
 }
 
-static void add_lines(struct session *s, struct buf *out, bool prelude, unsigned own)
+static void shellproto_add_lines(struct shellproto *s, struct buf *out, bool prelude,
+				 unsigned own)
 {
 	if (!s->line_reset && strchr(s->flags, SCRIPT_READS)) {
 		script_add(out, s, "\n{ :;} " LINE_RESET "\n");
@@ -292,7 +295,7 @@ static void add_lines(struct session *s, struct buf *out, bool prelude, unsigned
  * Under -e a text may well end with a status that is no failure (`! true`), and eval's would be one. So
  * what it ended with is noted within, by a line that a text without a here-document lets alone.
  */
-static bool is_noted_within(const struct session *s, const char *text, size_t n)
+static bool is_noted_within(const struct shellproto *s, const char *text, size_t n)
 {
 	bool may = strchr(s->flags, 'e') || memmem(text, n, "set -", 5) ||
 		   memmem(text, n, "errexit", 7);
@@ -300,10 +303,10 @@ static bool is_noted_within(const struct session *s, const char *text, size_t n)
 	return may && n > 0 && !memmem(text, n, "<<", 2) && text[n - 1] != '\\';
 }
 
-static void add_beginning(struct session *s, struct buf *out, bool prelude)
+static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 {
 	/* A shell that is not known has its beginning noted by a command. */
-	if (!session_is_known(s))
+	if (!shellproto_is_known(s))
 		script_add(out, s, "@w=-;");
 	if (!prelude)
 		add_status(s, out);
@@ -313,25 +316,25 @@ static void add_beginning(struct session *s, struct buf *out, bool prelude)
  * A bash whose command dies of SIGINT writes a newline, as at a terminal, unless it is in a loop. So it is in
  * one, of one round, if the text has no word that could tell.
  */
-static bool is_in_loop(const struct session *s, const char *text, size_t n)
+static bool is_in_loop(const struct shellproto *s, const char *text, size_t n)
 {
-	return session_is_known(s) && strchr(s->flags, SCRIPT_READS) &&
-	       s->transport != SESSION_TERMINAL && !memmem(text, n, "break", 5) &&
+	return shellproto_is_known(s) && strchr(s->flags, SCRIPT_READS) &&
+	       s->transport != SHELLPROTO_TERMINAL && !memmem(text, n, "break", 5) &&
 	       !memmem(text, n, "continue", 8);
 }
 
-static void add_eval_begin(struct session *s, struct buf *out, bool loop)
+static void add_eval_begin(struct shellproto *s, struct buf *out, bool loop)
 {
 	if (loop)
 		script_add(out, s, "for @x in 1;do ");
 	else
-		buf_puts(out, s->transport == SESSION_CONTROL ? "{ " : "");
+		buf_puts(out, s->transport == SHELLPROTO_CONTROL ? "{ " : "");
 }
 
-static void add_eval(struct session *s, struct buf *out)
+static void add_eval(struct shellproto *s, struct buf *out)
 {
 	script_add(out, s, "\"$@k\" eval \"$@t");
-	if (s->transport == SESSION_TERMINAL)
+	if (s->transport == SHELLPROTO_TERMINAL)
 		script_add(out, s, "$@u");
 	buf_puts(out, "\"");
 }
@@ -340,23 +343,23 @@ static void add_eval(struct session *s, struct buf *out)
  * What the shell has of ours is away while the text runs; and it has begun. Each of two descriptors for results is
  * put away by itself, or a bash that does not find the one again where it was would not look for the other.
  */
-static void add_redirections(struct session *s, struct buf *out, bool loop)
+static void add_redirections(struct shellproto *s, struct buf *out, bool loop)
 {
-	script_add(out, s, session_is_known(s) ? " 7>&\"${@w:=7}\" 7>&-" : " 7>&-");
-	if (s->transport != SESSION_CONTROL)
-		buf_puts(out, s->transport == SESSION_FRAMED ? " 8>&- 6<&-" : " 8>&-");
-	buf_puts(out, loop ? ";done" : s->transport == SESSION_CONTROL ? ";}" : "");
-	if (s->transport == SESSION_CONTROL)
+	script_add(out, s, shellproto_is_known(s) ? " 7>&\"${@w:=7}\" 7>&-" : " 7>&-");
+	if (s->transport != SHELLPROTO_CONTROL)
+		buf_puts(out, s->transport == SHELLPROTO_FRAMED ? " 8>&- 6<&-" : " 8>&-");
+	buf_puts(out, loop ? ";done" : s->transport == SHELLPROTO_CONTROL ? ";}" : "");
+	if (s->transport == SHELLPROTO_CONTROL)
 		buf_puts(out, " 8>&-");
 }
 
-static void feed_read(struct session *s, const struct buf *text, bool prelude,
+static void feed_read(struct shellproto *s, const struct buf *text, bool prelude,
 		      struct buf *out)
 {
-	AUTO_BUF struct buf body = BUF_INIT(SESSION_OUT_MAX);
+	AUTO_BUF struct buf body = BUF_INIT(SHELLPROTO_OUT_MAX);
 
 	add_escaped(&body, text->data, text->len);
-	add_lines(s, out, prelude, 1);
+	shellproto_add_lines(s, out, prelude, 1);
 	script_add(out, s, "\"$@k\" read -ru6 -N");
 	buf_printf(out, "%zu", body.len);
 	script_add(out, s, " @t\n");
@@ -366,12 +369,12 @@ static void feed_read(struct session *s, const struct buf *text, bool prelude,
 }
 
 /* Into @t, or, where all variables are exported and none can be taken back, right to eval. */
-static void feed_assigned(struct session *s, const struct buf *text, bool prelude,
+static void feed_assigned(struct shellproto *s, const struct buf *text, bool prelude,
 			  struct buf *out)
 {
 	bool bash = strchr(s->flags, SCRIPT_READS), exported = strchr(s->flags, 'a');
 
-	add_lines(s, out, prelude, 0);
+	shellproto_add_lines(s, out, prelude, 0);
 	if (exported && !bash)
 		return;
 	script_add(out, s, bash ? "@t=$'" : "@t='");
@@ -401,23 +404,23 @@ static bool is_open(const char *text, size_t n)
  * it is the text itself that makes them readable; and of a substitution that may have no end, since a bash
  * 5.2 that reads one corrupts its memory.
  */
-static bool is_tried_first(const struct session *s, const char *text, size_t n)
+static bool is_tried_first(const struct shellproto *s, const char *text, size_t n)
 {
-	if (!session_is_known(s) || !strchr(s->flags, SCRIPT_READS))
+	if (!shellproto_is_known(s) || !strchr(s->flags, SCRIPT_READS))
 		return false;
 	if (memmem(text, n, "$(", 2) && is_open(text, n))
 		return true;
-	return s->transport == SESSION_TERMINAL && memchr(text, '\n', n) &&
+	return s->transport == SHELLPROTO_TERMINAL && memchr(text, '\n', n) &&
 	       !memmem(text, n, "extglob", 7);
 }
 
-static void feed_quoted(struct session *s, const char *text, size_t n, struct buf *out)
+static void feed_quoted(struct shellproto *s, const char *text, size_t n, struct buf *out)
 {
-	AUTO_BUF struct buf all = BUF_INIT(SESSION_COMMAND_MAX + 1024);
+	AUTO_BUF struct buf all = BUF_INIT(SHELLPROTO_COMMAND_MAX + 1024);
 	bool literal = strchr(s->flags, 'a') && !strchr(s->flags, SCRIPT_READS), prelude,
 	     tried = is_tried_first(s, text, n), loop = is_in_loop(s, text, n);
 
-	if (memmem(text, n, "DEBUG", 5) && session_is_known(s) &&
+	if (memmem(text, n, "DEBUG", 5) && shellproto_is_known(s) &&
 	    strchr(s->flags, SCRIPT_READS))
 		s->has_debug = true;
 	add_prelude(s, &all);
@@ -465,7 +468,7 @@ static size_t skip_blanks(const char *text, size_t n, size_t at)
  * Where the name of a bash ends that the last line of @text puts in the shell's place: `exec bash`, `exec
  * -l /bin/bash -l`. 0: it does not.
  */
-static size_t find_exec(const char *text, size_t n)
+static size_t shellproto_find_exec(const char *text, size_t n)
 {
 	size_t at, end, name;
 
@@ -500,7 +503,7 @@ static size_t find_exec(const char *text, size_t n)
  * The bash that takes the shell's place knows nothing of us. It finds at its terminal what the first one was
  * told, and that the command is done. (If there is none after all, the first is told once more.)
  */
-static void type_ahead(struct session *s, struct buf *out)
+static void type_ahead(struct shellproto *s, struct buf *out)
 {
 	script_add(out, s, script_terminal);
 	script_add(out, s, "set +m\n");
@@ -515,11 +518,11 @@ static void type_ahead(struct session *s, struct buf *out)
 	script_add(out, s, ";\"$@k\" eval \"$@r\";} 2>/dev/null\n");
 }
 
-static void feed_typed(struct session *s, const char *text, size_t n, struct buf *out)
+static void feed_typed(struct shellproto *s, const char *text, size_t n, struct buf *out)
 {
 	AUTO_BUF struct buf prelude = BUF_INIT(1024), noted = BUF_INIT(256);
 	bool tried = is_tried_first(s, text, n);
-	size_t exec = find_exec(text, n);
+	size_t exec = shellproto_find_exec(text, n);
 
 	add_prelude(s, &prelude);
 	script_add(out, s, "\n{ @t= @u=;} 2>/dev/null\n");
@@ -543,27 +546,27 @@ static void feed_typed(struct session *s, const char *text, size_t n, struct buf
 	out->failed |= prelude.failed || noted.failed;
 }
 
-int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
-		 uint64_t *ret_serial, struct warren_error *err)
+int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf *out,
+		    uint64_t *ret_serial, struct warren_error *err)
 {
 	if (s->state == STATE_RUNNING)
 		return error_set(err, EBUSY, "the session is running a command");
 	if (s->state != STATE_IDLE)
 		return error_set(err, EPIPE, "the session has ended");
-	if (n > SESSION_COMMAND_MAX)
+	if (n > SHELLPROTO_COMMAND_MAX)
 		return error_set(err, E2BIG,
 				 "a command may have %u bytes, this one has %zu",
-				 SESSION_COMMAND_MAX, n);
+				 SHELLPROTO_COMMAND_MAX, n);
 	if (memchr(text, '\0', n))
 		return error_set(err, EINVAL, "a command cannot hold a NUL byte");
 
 	s->serial++;
-	if (s->transport == SESSION_TERMINAL)
+	if (s->transport == SHELLPROTO_TERMINAL)
 		feed_typed(s, text, n, out);
 	else
 		feed_quoted(s, text, n, out);
-	ask(s, out);
-	if (s->transport == SESSION_TERMINAL && find_exec(text, n) > 0)
+	shellproto_ask(s, out);
+	if (s->transport == SHELLPROTO_TERMINAL && shellproto_find_exec(text, n) > 0)
 		type_ahead(s, out);
 	*ret_serial = s->serial;
 	return out->failed ? error_errno(err, ENOMEM, "quote a command") : 0;
@@ -571,11 +574,11 @@ int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
 
 /* ---------------------------------------------------------------- from the shell */
 
-void session_output(struct session *s, enum session_stream stream, const void *data,
-		    size_t n)
+void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
+		       const void *data, size_t n)
 {
 	/* What was typed is no output, nor what the shell prompts with between commands. */
-	if (s->transport == SESSION_TERMINAL &&
+	if (s->transport == SHELLPROTO_TERMINAL &&
 	    (s->state == STATE_IDLE ||
 	     (s->state == STATE_RUNNING && !s->frames[0].begun)))
 		return;
@@ -584,27 +587,28 @@ void session_output(struct session *s, enum session_stream stream, const void *d
 }
 
 /* No good can come from it any more. */
-static int broken(struct session *s, const char *what, struct warren_error *err)
+static int shellproto_broken(struct shellproto *s, const char *what,
+			     struct warren_error *err)
 {
 	s->state = STATE_LEAVING;
 	return error_set(err, EPROTO, "the session's shell sent %s", what);
 }
 
-ssize_t session_collect(struct session *s, const char *data, size_t n,
-			struct warren_error *err)
+ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
+			   struct warren_error *err)
 {
 	const char *end = memchr(data, '\0', n);
 	size_t used = end ? (size_t)(end - data) : n;
 
 	buf_add(&s->record, data, used);
 	if (s->record.failed)
-		return broken(s, "too long a result", err);
+		return shellproto_broken(s, "too long a result", err);
 	s->have_record = end;
 	return (ssize_t)(end ? used + 1 : used);
 }
 
 /* Cut the next word off: it ends at the first blank, and may be empty. */
-static char *next_word(char **rest)
+static char *shellproto_next_word(char **rest)
 {
 	char *word = *rest, *blank = word ? strchr(word, ' ') : NULL;
 
@@ -621,26 +625,26 @@ static bool to_number(const char *word, uint64_t max, uint64_t *ret)
 	return word && parse_u64(word, max, ret, &ignored) >= 0;
 }
 
-static bool judge(const char *progress, uint64_t status, bool early,
-		  struct session_result *r)
+static bool shellproto_judge(const char *progress, uint64_t status, bool early,
+			     struct shellproto_result *r)
 {
 	uint64_t code = status;
 
 	switch (*progress) {
 	case '\0':
-		r->outcome = r->serial == 0 ? SESSION_READY : SESSION_SYNTAX;
+		r->outcome = r->serial == 0 ? SHELLPROTO_READY : SHELLPROTO_SYNTAX;
 		break;
 	case '-':
 		/* At a terminal the prompt says so of what an error ended. */
-		r->outcome = early ? SESSION_ABORTED : SESSION_DONE;
+		r->outcome = early ? SHELLPROTO_ABORTED : SHELLPROTO_DONE;
 		break;
 	case 'i':
 	case 'I':
-		r->outcome = SESSION_INTERRUPTED;
+		r->outcome = SHELLPROTO_INTERRUPTED;
 		code = EXIT_INTERRUPTED;
 		break;
 	case 'd':
-		r->outcome = SESSION_DONE;
+		r->outcome = SHELLPROTO_DONE;
 		if (!to_number(progress + 1, 255, &code))
 			return false;
 		break;
@@ -651,7 +655,7 @@ static bool judge(const char *progress, uint64_t status, bool early,
 	return true;
 }
 
-static void remember_job(struct session *s, int pid)
+static void remember_job(struct shellproto *s, int pid)
 {
 	size_t n = s->n_jobs < JOBS_MAX ? s->n_jobs : JOBS_MAX;
 
@@ -662,37 +666,38 @@ static void remember_job(struct session *s, int pid)
 }
 
 /* Does it begin with what only the report of the command that runs can know? */
-static bool is_of_this_command(const struct session *s, const char *word)
+static bool is_of_this_command(const struct shellproto *s, const char *word)
 {
 	uint64_t serial;
 
-	if (s->transport == SESSION_CONTROL)
+	if (s->transport == SHELLPROTO_CONTROL)
 		return word && strcmp(word, s->key) == 0;
 	return to_number(word, UINT64_MAX, &serial) && serial == s->serial;
 }
 
 /* A command at a terminal knows the marker that says so: it can claim that, and no success. */
-static bool may_claim(const struct session *s, const struct session_result *r)
+static bool may_claim(const struct shellproto *s, const struct shellproto_result *r)
 {
 	return !s->frames[0].early ||
-	       (r->outcome == SESSION_ABORTED && r->exit_code != 0);
+	       (r->outcome == SHELLPROTO_ABORTED && r->exit_code != 0);
 }
 
-static bool parse_record(struct session *s, struct session_result *r)
+static bool parse_record(struct shellproto *s, struct shellproto_result *r)
 {
 	char *rest = s->record.data, *job, *flags, *progress;
 	uint64_t status, job_pid, pid;
 
-	if (!is_of_this_command(s, next_word(&rest)) ||
-	    !to_number(next_word(&rest), 255, &status))
+	if (!is_of_this_command(s, shellproto_next_word(&rest)) ||
+	    !to_number(shellproto_next_word(&rest), 255, &status))
 		return false;
 	r->serial = s->serial;
-	progress = next_word(&rest);
-	job = next_word(&rest);
-	if (!to_number(next_word(&rest), INT32_MAX, &pid))
+	progress = shellproto_next_word(&rest);
+	job = shellproto_next_word(&rest);
+	if (!to_number(shellproto_next_word(&rest), INT32_MAX, &pid))
 		return false;
-	flags = next_word(&rest);
-	if (!rest || !judge(progress, status, s->frames[0].early, r) || !may_claim(s, r))
+	flags = shellproto_next_word(&rest);
+	if (!rest || !shellproto_judge(progress, status, s->frames[0].early, r) ||
+	    !may_claim(s, r))
 		return false;
 
 	r->cwd = rest;
@@ -704,15 +709,15 @@ static bool parse_record(struct session *s, struct session_result *r)
 	return true;
 }
 
-int session_take_record(struct session *s, struct warren_error *err)
+int shellproto_take_record(struct shellproto *s, struct warren_error *err)
 {
-	struct session_result r = { 0 };
+	struct shellproto_result r = { 0 };
 
 	s->have_record = false;
 	if (s->state != STATE_RUNNING)
-		return broken(s, "a result of nothing", err);
+		return shellproto_broken(s, "a result of nothing", err);
 	if (s->record.len == 0 || !parse_record(s, &r))
-		return broken(s, "a result that does not add up", err);
+		return shellproto_broken(s, "a result that does not add up", err);
 	s->state = STATE_IDLE;
 	s->greeted = true;
 	s->events->result(s->arg, &r);
@@ -720,33 +725,34 @@ int session_take_record(struct session *s, struct warren_error *err)
 	return 0;
 }
 
-int session_on_bytes(struct session *s, enum session_stream stream, const void *data,
-		     size_t n, struct warren_error *err)
+int shellproto_on_bytes(struct shellproto *s, enum shellproto_stream stream,
+			const void *data, size_t n, struct warren_error *err)
 {
 	/* What an `exec`ed program writes, or a job that outlives the shell. */
 	if (s->state != STATE_RUNNING && s->state != STATE_IDLE) {
-		if (stream != SESSION_RESULTS)
-			session_output(s, stream, data, n);
+		if (stream != SHELLPROTO_RESULTS)
+			shellproto_output(s, stream, data, n);
 		return 0;
 	}
-	if (s->transport == SESSION_CONTROL)
+	if (s->transport == SHELLPROTO_CONTROL)
 		return control_on_bytes(s, stream, data, n, err);
-	if (stream == SESSION_RESULTS)
-		return broken(s, "something on a stream that it does not have", err);
+	if (stream == SHELLPROTO_RESULTS)
+		return shellproto_broken(s, "something on a stream that it does not have",
+					 err);
 	return framed_on_bytes(s, stream, data, n, err);
 }
 
-void session_on_eof(struct session *s, enum session_stream stream)
+void shellproto_on_eof(struct shellproto *s, enum shellproto_stream stream)
 {
-	if (stream == SESSION_RESULTS && session_alive(s))
+	if (stream == SHELLPROTO_RESULTS && shellproto_alive(s))
 		s->state = STATE_LEAVING;
 }
 
-void session_on_exit(struct session *s, int exit_code)
+void shellproto_on_exit(struct shellproto *s, int exit_code)
 {
-	struct session_result r = {
+	struct shellproto_result r = {
 		.serial = s->serial,
-		.outcome = SESSION_ENDED,
+		.outcome = SHELLPROTO_ENDED,
 		.exit_code = exit_code,
 	};
 

@@ -6,25 +6,25 @@
  * its state between them: directory, variables, functions, options, jobs. This is the
  * protocol alone. Whoever uses it starts the process, moves the bytes and measures the time.
  *
- *	session_new -> ( start argv, write session_start() ) ->
- *		( session_feed -> write -> session_on_bytes ... result )* -> session_on_exit
+ *	session_new -> ( start argv, write shellproto_start() ) ->
+ *		( shellproto_feed -> write -> shellproto_on_bytes ... result )* -> shellproto_on_exit
  *
  * Two transports:
  *
- * SESSION_CONTROL, where the shell can be given descriptors. It reads its commands from
- * SESSION_COMMAND_FD (a pipe) and writes results to SESSION_RESULT_FD (a pipe, stream 3);
- * stdin, stdout and stderr belong to the commands. The pipe behind SESSION_COMMAND_FD must be
+ * SHELLPROTO_CONTROL, where the shell can be given descriptors. It reads its commands from
+ * SHELLPROTO_COMMAND_FD (a pipe) and writes results to SHELLPROTO_RESULT_FD (a pipe, stream 3);
+ * stdin, stdout and stderr belong to the commands. The pipe behind SHELLPROTO_COMMAND_FD must be
  * one that the shell's user may open again by way of /proc (fchmod(2) it to 0444). Whoever
  * reads must hand over what stdout and stderr hold before the result that came after it.
  *
- * SESSION_FRAMED, where there are stdin, stdout and stderr only. Commands go to stdin; a
+ * SHELLPROTO_FRAMED, where there are stdin, stdout and stderr only. Commands go to stdin; a
  * marker of 128 random bits, new for each command, ends its output on both streams. Commands
  * have /dev/null for stdin.
  *
- * SESSION_TERMINAL, where there is a terminal, for programs that want one: bash alone, with the
+ * SHELLPROTO_TERMINAL, where there is a terminal, for programs that want one: bash alone, with the
  * startup files of an interactive one. Commands are typed, as lines that no terminal is too
  * small for, and a marker begins and ends what the terminal shows of a command: stdout and
- * stderr in one, as the one stream SESSION_STDOUT. What a command reads is what is typed while
+ * stderr in one, as the one stream SHELLPROTO_STDOUT. What a command reads is what is typed while
  * it runs.
  *
  * Who can say what the result is: the shell, at the end of the command. What a result is known by
@@ -45,13 +45,13 @@
  *
  *	- a line is read, then done, then the next one is read. So what a line changes (an alias,
  *	  `shopt -s extglob`) is so for the next. A line that cannot be read is the end of the
- *	  command (SESSION_SYNTAX), and what was before it has run. At a terminal, whose clients
+ *	  command (SHELLPROTO_SYNTAX), and what was before it has run. At a terminal, whose clients
  *	  expect it, all lines are looked at first, and nothing runs.
  *	- an error that would end a script (an unset variable under `set -u`, ${x?}, an
  *	  assignment to a readonly variable) ends its line, in a shell that is not bash the
  *	  command; never the shell.
  *	- `exit`, `exec`, and a failure under `set -e` end the shell as they do anywhere:
- *	  SESSION_ENDED, with its exit code. So does `return` outside of a function where the
+ *	  SHELLPROTO_ENDED, with its exit code. So does `return` outside of a function where the
  *	  shell is not bash. At a terminal, `exec bash` at the end of a command puts another one in its place.
  *	- what is open at the end of the text (a here-document, a backslash) ends with it. Errors
  *	  count lines from its first. A DEBUG trap is heard of its own commands; it runs once or
@@ -76,114 +76,119 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define SESSION_COMMAND_FD  6 /* the shell reads: what session_start() and _feed() wrote */
-#define SESSION_RESULT_FD   7 /* the shell writes: stream SESSION_RESULTS */
-#define SESSION_COMMAND_MAX (16U << 20)
+#define SHELLPROTO_COMMAND_FD \
+	6 /* the shell reads: what shellproto_start() and _feed() wrote */
+#define SHELLPROTO_RESULT_FD   7 /* the shell writes: stream SHELLPROTO_RESULTS */
+#define SHELLPROTO_COMMAND_MAX (16U << 20)
 /* What a shell that cannot be used says so with, instead of getting ready. */
-#define SESSION_EXIT_REFUSED 121
-#define SESSION_OUT_MAX      (4 * SESSION_COMMAND_MAX + 65536) /* a command, quoted */
+#define SHELLPROTO_EXIT_REFUSED 121
+#define SHELLPROTO_OUT_MAX      (4 * SHELLPROTO_COMMAND_MAX + 65536) /* a command, quoted */
 
-enum session_transport {
-	SESSION_CONTROL,
-	SESSION_FRAMED,
-	SESSION_TERMINAL,
+enum shellproto_transport {
+	SHELLPROTO_CONTROL,
+	SHELLPROTO_FRAMED,
+	SHELLPROTO_TERMINAL,
 };
 
 /* In order of preference: start the first; where there is no such program, the next. */
-enum session_shell {
-	SESSION_BASH,
-	SESSION_SH,
-	SESSION_SHELL_MAX,
+enum shellproto_shell {
+	SHELLPROTO_BASH,
+	SHELLPROTO_SH,
+	SHELLPROTO_SHELL_MAX,
 };
 
-enum session_stream {
-	SESSION_STDOUT = 1,
-	SESSION_STDERR = 2,
-	SESSION_RESULTS = 3,
+enum shellproto_stream {
+	SHELLPROTO_STDOUT = 1,
+	SHELLPROTO_STDERR = 2,
+	SHELLPROTO_RESULTS = 3,
 };
 
-enum session_outcome {
-	SESSION_READY,  /* serial 0: the shell has started and can be fed */
-	SESSION_DONE,   /* ran to its end */
-	SESSION_SYNTAX, /* a line of it is no valid shell; stderr says which and why */
-	SESSION_ABORTED, /* at a terminal: an error of the shell's stopped it; it says which */
-	SESSION_INTERRUPTED, /* a SIGINT stopped it; exit_code is 130 */
-	SESSION_ENDED,       /* the shell is gone; exit_code is how */
-	SESSION_OUTCOME_MAX,
+enum shellproto_outcome {
+	SHELLPROTO_READY,  /* serial 0: the shell has started and can be fed */
+	SHELLPROTO_DONE,   /* ran to its end */
+	SHELLPROTO_SYNTAX, /* a line of it is no valid shell; stderr says which and why */
+	SHELLPROTO_ABORTED, /* at a terminal: an error of the shell's stopped it; it says which */
+	SHELLPROTO_INTERRUPTED, /* a SIGINT stopped it; exit_code is 130 */
+	SHELLPROTO_ENDED,       /* the shell is gone; exit_code is how */
+	SHELLPROTO_OUTCOME_MAX,
 };
 
-extern const char *const session_outcome_names[SESSION_OUTCOME_MAX];
+extern const char *const session_outcome_names[SHELLPROTO_OUTCOME_MAX];
 
-struct session_result {
+struct shellproto_result {
 	uint64_t serial;
-	enum session_outcome outcome;
+	enum shellproto_outcome outcome;
 	int exit_code;
 	const char *cwd; /* as the shell names it; any byte but NUL. NULL: ENDED */
 };
 
-/* Called from session_on_bytes() and session_on_exit(). */
-struct session_events {
+/* Called from shellproto_on_bytes() and shellproto_on_exit(). */
+struct shellproto_events {
 	/* Of a command, or, between commands, of a job in the background. */
-	void (*output)(void *arg, enum session_stream stream, const void *data, size_t n);
-	void (*result)(void *arg, const struct session_result *r);
+	void (*output)(void *arg, enum shellproto_stream stream, const void *data,
+		       size_t n);
+	void (*result)(void *arg, const struct shellproto_result *r);
 };
 
-struct session;
+struct shellproto;
 
 /* What to start, NULL-terminated. argv[0] is to be looked for in PATH. */
-const char *const *session_argv(enum session_transport transport,
-				enum session_shell shell);
+const char *const *shellproto_argv(enum shellproto_transport transport,
+				   enum shellproto_shell shell);
 
-int session_new(enum session_transport transport, const struct session_events *events,
-		void *arg, struct session **ret, struct warren_error *err);
+int shellproto_new(enum shellproto_transport transport,
+		   const struct shellproto_events *events, void *arg,
+		   struct shellproto **ret, struct warren_error *err);
 /*
  * Our names in the shell begin with a word that is random, or made of @id (letters and
  * digits): with the same one a session can be taken up by another process.
  */
-void session_name(struct session *s, const char *id);
+void shellproto_name(struct shellproto *s, const char *id);
 /*
  * What a result is known by (a marker; on the control transport a key) is random, or made by @make,
  * which then returns the same for the same @serial, and nothing that a command could foresee: so
  * another process that takes the session up knows what the shell will say. With session_new()'s arg.
  */
-#define SESSION_MARKER_SIZE 16
-void session_markers(struct session *s, void (*make)(void *arg, uint64_t serial,
-						     uint8_t ret[SESSION_MARKER_SIZE]));
+#define SHELLPROTO_MARKER_SIZE 16
+void shellproto_markers(struct shellproto *s,
+			void (*make)(void *arg, uint64_t serial,
+				     uint8_t ret[SHELLPROTO_MARKER_SIZE]));
 /*
- * Instead of session_start(), after session_markers(): the shell runs, @serial commands were fed to it, and the result of
+ * Instead of shellproto_start(), after shellproto_markers(): the shell runs, @serial commands were fed to it, and the result of
  * the last is still to come, or to be handed over again.
  */
-void session_resume(struct session *s, uint64_t serial);
-/* Of the control transport: is @record (of SESSION_RESULTS) one of the command that runs? */
-bool session_is_result(const struct session *s, const char *record, size_t n);
-struct session *session_free(struct session *s);
-void session_freep(struct session **s);
+void shellproto_resume(struct shellproto *s, uint64_t serial);
+/* Of the control transport: is @record (of SHELLPROTO_RESULTS) one of the command that runs? */
+bool shellproto_is_result(const struct shellproto *s, const char *record, size_t n);
+struct shellproto *shellproto_free(struct shellproto *s);
+void shellproto_freep(struct shellproto **s);
 
 /* What the shell is told first, added to @out. Its answer is the result with serial 0. */
-int session_start(struct session *s, struct buf *out, struct warren_error *err);
+int shellproto_start(struct shellproto *s, struct buf *out, struct warren_error *err);
 
 /*
  * One command, added to @out in the form in which it is written to the shell. Returns 0 with
  * its serial; -EBUSY while another runs, -EPIPE when the shell takes no more, -EINVAL for a
  * NUL byte, -E2BIG.
  */
-int session_feed(struct session *s, const char *text, size_t n, struct buf *out,
-		 uint64_t *ret_serial, struct warren_error *err);
+int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf *out,
+		    uint64_t *ret_serial, struct warren_error *err);
 
 /* Bytes that came from the shell. -EPROTO: no shell of ours said that; end the process. */
-int session_on_bytes(struct session *s, enum session_stream stream, const void *data,
-		     size_t n, struct warren_error *err);
+int shellproto_on_bytes(struct shellproto *s, enum shellproto_stream stream,
+			const void *data, size_t n, struct warren_error *err);
 /*
- * SESSION_RESULTS ended: by `exec program`, or because the command closed what it did not
+ * SHELLPROTO_RESULTS ended: by `exec program`, or because the command closed what it did not
  * open. Nothing can be fed any more; the result comes with the exit of the process.
  */
-void session_on_eof(struct session *s, enum session_stream stream);
+void shellproto_on_eof(struct shellproto *s, enum shellproto_stream stream);
 /* The process ended, after all of its output: what was running has its result now. */
-void session_on_exit(struct session *s, int exit_code);
+void shellproto_on_exit(struct shellproto *s, int exit_code);
 
-bool session_running(const struct session *s); /* a command, or the start */
-bool session_alive(const struct session *s);   /* can be fed, now or after what runs */
-int session_pid(const struct session *s);      /* as it is inside; 0: not known yet */
+bool shellproto_running(const struct shellproto *s); /* a command, or the start */
+bool shellproto_alive(
+	const struct shellproto *s);            /* can be fed, now or after what runs */
+int shellproto_pid(const struct shellproto *s); /* as it is inside; 0: not known yet */
 
 /*
  * Stopping a command, by an interrupt or a timeout, while the shell and the jobs of earlier
@@ -192,16 +197,16 @@ int session_pid(const struct session *s);      /* as it is inside; 0: not known 
  * needs more than one SIGINT. A command that installed a trap for INT decides by itself what
  * the first step does.
  */
-enum session_step {
-	SESSION_STEP_INTERRUPT, /* SIGINT: the shell too, which drops the rest of the command */
-	SESSION_STEP_KILL,     /* SIGKILL: what was not started in the background */
-	SESSION_STEP_KILL_ALL, /* SIGKILL: all that the command started */
-	SESSION_STEP_END,      /* SIGKILL: the shell. The session ends */
-	SESSION_STEP_MAX,
+enum shellproto_step {
+	SHELLPROTO_STEP_INTERRUPT, /* SIGINT: the shell too, which drops the rest of the command */
+	SHELLPROTO_STEP_KILL,     /* SIGKILL: what was not started in the background */
+	SHELLPROTO_STEP_KILL_ALL, /* SIGKILL: all that the command started */
+	SHELLPROTO_STEP_END,      /* SIGKILL: the shell. The session ends */
+	SHELLPROTO_STEP_MAX,
 };
 
 /* A process of the exec, the shell included; from /proc/<pid>/stat and status. */
-struct session_process {
+struct shellproto_process {
 	int pid, ppid;
 	uint64_t start;   /* field 22 of stat: ticks since the machine started */
 	bool ignores_int; /* bit 1 of SigIgn: as the shell starts what ends in & */
@@ -212,14 +217,14 @@ struct session_process {
  * *@ret_signal; returns how many. @since is the time in ticks when the command was fed: older
  * ones are jobs of earlier commands, and so is what the shell reported as such ($!).
  */
-size_t session_victims(const struct session *s, enum session_step step, uint64_t since,
-		       const struct session_process *procs, size_t n, int *pids,
-		       int *ret_signal);
+size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
+			  uint64_t since, const struct shellproto_process *procs,
+			  size_t n, int *pids, int *ret_signal);
 /*
  * The same as a script for `sh -c`, where processes can be reached by another exec only. It
  * needs /proc and nothing but the shell, and does not see what has left the shell's tree.
  */
-void session_stop_script(const struct session *s, enum session_step step,
-			 struct buf *out);
+void shellproto_stop_script(const struct shellproto *s, enum shellproto_step step,
+			    struct buf *out);
 
 #endif /* SHELLPROTO_SHELLPROTO_H */

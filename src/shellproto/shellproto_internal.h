@@ -17,8 +17,8 @@
 /* The same, of a shell with the functions of script.c: one that an earlier program started has none. */
 #define SCRIPT_KNOWN '='
 
-enum session_state {
-	STATE_NEW,     /* before session_start() */
+enum shellproto_state {
+	STATE_NEW,     /* before shellproto_start() */
 	STATE_IDLE,    /* can be fed */
 	STATE_RUNNING, /* fed (or started), no result yet */
 	STATE_LEAVING, /* nothing can be fed; the process still lives */
@@ -34,12 +34,13 @@ struct frame {
 	bool ended;     /* the command's part of this stream is over */
 };
 
-struct session {
-	enum session_transport transport;
-	const struct session_events *events;
+struct shellproto {
+	enum shellproto_transport transport;
+	const struct shellproto_events *events;
 	void *arg;
-	void (*make_marker)(void *arg, uint64_t serial, uint8_t ret[SESSION_MARKER_SIZE]);
-	enum session_state state;
+	void (*make_marker)(void *arg, uint64_t serial,
+			    uint8_t ret[SHELLPROTO_MARKER_SIZE]);
+	enum shellproto_state state;
 	bool greeted; /* output before the first result is the shell's own noise */
 	char token[TOKEN_LEN + 1];
 	uint64_t serial;
@@ -59,44 +60,44 @@ struct session {
 };
 
 /* script.c: @template with every @ replaced by the session's token. */
-void script_add(struct buf *out, const struct session *s, const char *template);
+void script_add(struct buf *out, const struct shellproto *s, const char *template);
 extern const char script_control[], script_framed[], script_common[];
 extern const char script_terminal[], script_terminal_end[];
 
 /* shellproto.c */
-void session_output(struct session *s, enum session_stream stream, const void *data,
-		    size_t n);
+void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
+		       const void *data, size_t n);
 /* A record is complete; framed ones wait for the other stream. */
-int session_take_record(struct session *s, struct warren_error *err);
+int shellproto_take_record(struct shellproto *s, struct warren_error *err);
 /* Add to the record up to its NUL. Returns how much of @data that was, or -EPROTO. */
-ssize_t session_collect(struct session *s, const char *data, size_t n,
-			struct warren_error *err);
+ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
+			   struct warren_error *err);
 
 /* The bits that a command cannot foresee, for what its result is known by. */
-void session_bits(struct session *s, uint8_t ret[SESSION_MARKER_SIZE]);
+void shellproto_bits(struct shellproto *s, uint8_t ret[SHELLPROTO_MARKER_SIZE]);
 
 /* Has it the functions of script.c? Not known before its first result. */
-bool session_is_known(const struct session *s);
+bool shellproto_is_known(const struct shellproto *s);
 /* Around what asks for a result: behind the command, in the same line. */
-void session_ask_begin(const struct session *s, struct buf *out);
-void session_ask_end(struct session *s, struct buf *out);
+void shellproto_ask_begin(const struct shellproto *s, struct buf *out);
+void shellproto_ask_end(struct shellproto *s, struct buf *out);
 
 /* control.c and framed.c: how a result is asked for, and how it is found. */
-void control_ask(struct session *s, struct buf *out);
+void control_ask(struct shellproto *s, struct buf *out);
 /* What control_ask() asked for, by another process, is to come. */
-void control_expect(struct session *s);
-int control_on_bytes(struct session *s, enum session_stream stream, const char *data,
-		     size_t n, struct warren_error *err);
-void framed_ask(struct session *s, struct buf *out);
+void control_expect(struct shellproto *s);
+int control_on_bytes(struct shellproto *s, enum shellproto_stream stream,
+		     const char *data, size_t n, struct warren_error *err);
+void framed_ask(struct shellproto *s, struct buf *out);
 /* What framed_ask() asked for, by another process, is to come. */
-void framed_expect(struct session *s);
-int framed_on_bytes(struct session *s, enum session_stream stream, const char *data,
+void framed_expect(struct shellproto *s);
+int framed_on_bytes(struct shellproto *s, enum shellproto_stream stream, const char *data,
 		    size_t n, struct warren_error *err);
-void framed_flush(struct session *s);
+void framed_flush(struct shellproto *s);
 /* terminal.c: text as lines that are typed, which end in a variable of the shell's. */
-void terminal_type(struct session *s, struct buf *out, const char *text, size_t n);
+void terminal_type(struct shellproto *s, struct buf *out, const char *text, size_t n);
 /* The marker, at once: before it there is nothing of the command's. */
-void terminal_begin(struct session *s, struct buf *out);
-void terminal_ask(struct session *s, struct buf *out);
+void terminal_begin(struct shellproto *s, struct buf *out);
+void terminal_ask(struct shellproto *s, struct buf *out);
 
 #endif /* SHELLPROTO_SHELLPROTO_INTERNAL_H */

@@ -21,20 +21,20 @@ static const struct {
 	bool others;   /* the command's processes */
 	bool ignoring; /* those too that ignore SIGINT */
 } steps[] = {
-	[SESSION_STEP_INTERRUPT] = { SIGINT, true, true, true },
-	[SESSION_STEP_KILL] = { SIGKILL, false, true, false },
-	[SESSION_STEP_KILL_ALL] = { SIGKILL, false, true, true },
-	[SESSION_STEP_END] = { SIGKILL, true, false, false },
+	[SHELLPROTO_STEP_INTERRUPT] = { SIGINT, true, true, true },
+	[SHELLPROTO_STEP_KILL] = { SIGKILL, false, true, false },
+	[SHELLPROTO_STEP_KILL_ALL] = { SIGKILL, false, true, true },
+	[SHELLPROTO_STEP_END] = { SIGKILL, true, false, false },
 };
 
-_Static_assert(ARRAY_SIZE(steps) == SESSION_STEP_MAX, "a step is missing");
+_Static_assert(ARRAY_SIZE(steps) == SHELLPROTO_STEP_MAX, "a step is missing");
 
-static size_t n_jobs(const struct session *s)
+static size_t n_jobs(const struct shellproto *s)
 {
 	return s->n_jobs < JOBS_MAX ? s->n_jobs : JOBS_MAX;
 }
 
-static bool is_job(const struct session *s, int pid)
+static bool is_job(const struct shellproto *s, int pid)
 {
 	for (size_t i = 0; i < n_jobs(s); i++)
 		if (s->jobs[i] == pid)
@@ -42,8 +42,8 @@ static bool is_job(const struct session *s, int pid)
 	return false;
 }
 
-static const struct session_process *find(const struct session_process *procs, size_t n,
-					  int pid)
+static const struct shellproto_process *stop_find(const struct shellproto_process *procs,
+						  size_t n, int pid)
 {
 	for (size_t i = 0; i < n; i++)
 		if (procs[i].pid == pid)
@@ -52,29 +52,29 @@ static const struct session_process *find(const struct session_process *procs, s
 }
 
 /* Up the tree to the shell, or out of the exec; bounded, as a table may hold a circle. */
-static bool is_kept(const struct session *s, uint64_t since,
-		    const struct session_process *procs, size_t n,
-		    const struct session_process *p)
+static bool is_kept(const struct shellproto *s, uint64_t since,
+		    const struct shellproto_process *procs, size_t n,
+		    const struct shellproto_process *p)
 {
 	for (size_t i = 0; p && p->pid != s->pid && i <= n; i++) {
 		if (p->start < since || is_job(s, p->pid))
 			return true;
-		p = find(procs, n, p->ppid);
+		p = stop_find(procs, n, p->ppid);
 	}
 	return false;
 }
 
-size_t session_victims(const struct session *s, enum session_step step, uint64_t since,
-		       const struct session_process *procs, size_t n, int *pids,
-		       int *ret_signal)
+size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
+			  uint64_t since, const struct shellproto_process *procs,
+			  size_t n, int *pids, int *ret_signal)
 {
 	size_t count = 0;
 
 	*ret_signal = steps[step].signal;
-	if (steps[step].shell && find(procs, n, s->pid))
+	if (steps[step].shell && stop_find(procs, n, s->pid))
 		pids[count++] = s->pid;
 	for (size_t i = 0; i < n && steps[step].others; i++) {
-		const struct session_process *p = &procs[i];
+		const struct shellproto_process *p = &procs[i];
 
 		if (p->pid != s->pid && (steps[step].ignoring || !p->ignores_int) &&
 		    !is_kept(s, since, procs, n, p))
@@ -117,7 +117,8 @@ static const char script[] =
 	"exit 0\n";
 /* clang-format on */
 
-void session_stop_script(const struct session *s, enum session_step step, struct buf *out)
+void shellproto_stop_script(const struct shellproto *s, enum shellproto_step step,
+			    struct buf *out)
 {
 	buf_printf(out, "shell=%d signal=%d self=%d others=%d ignoring=%d jobs=' ",
 		   s->pid, steps[step].signal, steps[step].shell, steps[step].others,

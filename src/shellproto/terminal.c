@@ -25,7 +25,7 @@
 #define LINE_TEXT  3000 /* bytes of a line, escaped; the rest of it is short */
 #define LINES_MANY 64   /* of them, before they are put away */
 
-static bool is_plain(unsigned char c)
+static bool terminal_is_plain(unsigned char c)
 {
 	return c >= ' ' && c != 0x7f && c != '\'' && c != '\\';
 }
@@ -46,7 +46,7 @@ static size_t type_line(struct buf *out, const char *text, size_t n)
 		size_t run = 0;
 
 		while (i + run < n && run < LINE_TEXT &&
-		       is_plain((unsigned char)text[i + run]))
+		       terminal_is_plain((unsigned char)text[i + run]))
 			run++;
 		if (run > 0) {
 			size_t room = out->len - from < LINE_TEXT
@@ -69,7 +69,7 @@ static size_t type_line(struct buf *out, const char *text, size_t n)
 	return i;
 }
 
-void terminal_type(struct session *s, struct buf *out, const char *text, size_t n)
+void terminal_type(struct shellproto *s, struct buf *out, const char *text, size_t n)
 {
 	for (size_t lines = 1; n > 0 && !out->failed; lines++) {
 		size_t used;
@@ -84,7 +84,7 @@ void terminal_type(struct session *s, struct buf *out, const char *text, size_t 
 	}
 }
 
-void terminal_begin(struct session *s, struct buf *out)
+void terminal_begin(struct shellproto *s, struct buf *out)
 {
 	framed_expect(s);
 	script_add(out, s, "{ @a='");
@@ -96,7 +96,7 @@ void terminal_begin(struct session *s, struct buf *out)
 	script_add(out, s, ";\"$@k\" printf %s%s \"$@a\" \"$@b\" >&7;} 2>/dev/null;");
 }
 
-void terminal_ask(struct session *s, struct buf *out)
+void terminal_ask(struct shellproto *s, struct buf *out)
 {
 	script_add(out, s, ";{ @e=$? @b=");
 	buf_puts(out, s->marker + HALF_LEN);

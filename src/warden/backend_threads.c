@@ -84,13 +84,13 @@ struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int so
 	return s;
 }
 
-static void job_free(struct slow_job *job)
+static void backend_threads_job_free(struct slow_job *job)
 {
 	(void)close(job->sock);
 	free(job);
 }
 
-static const struct wire_header *head(const struct slow_job *job)
+static const struct warden_proto_header *backend_threads_head(const struct slow_job *job)
 {
 	return (const void *)job->msg;
 }
@@ -112,7 +112,7 @@ static enum lane lane_of(uint32_t type)
 static bool is_busy(const struct slow *s, const char *id)
 {
 	for (const struct slow_job *job = s->running; id && job; job = job->next) {
-		const char *theirs = wire_id(job->msg);
+		const char *theirs = warden_proto_id(job->msg);
 
 		if (theirs && strcmp(theirs, id) == 0)
 			return true;
@@ -123,10 +123,10 @@ static bool is_busy(const struct slow *s, const char *id)
 /* Is there one before it that waits for the same sandbox? */
 static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 {
-	const char *id = wire_id(job->msg);
+	const char *id = warden_proto_id(job->msg);
 
 	for (const struct slow_job *j = s->waiting; id && j != job; j = j->next) {
-		const char *theirs = wire_id(j->msg);
+		const char *theirs = warden_proto_id(j->msg);
 
 		if (theirs && strcmp(theirs, id) == 0)
 			return true;
@@ -141,24 +141,26 @@ static bool has_share(const struct slow *s, const struct slow_job *job)
 	unsigned most = lane_threads[job->lane];
 
 	for (const struct slow_job *j = s->running; j; j = j->next) {
-		bool backend = strcmp(head(j)->backend, head(job)->backend) == 0;
+		bool backend = strcmp(backend_threads_head(j)->backend,
+				      backend_threads_head(job)->backend) == 0;
 
 		if (j->lane != job->lane)
 			continue;
 		all++;
 		same_backend += backend;
-		same_both += backend && head(j)->share == head(job)->share;
+		same_both += backend && backend_threads_head(j)->share ==
+						backend_threads_head(job)->share;
 	}
 	return same_both < most - all && same_backend < most - most / 4;
 }
 
 /* The oldest of the lane that may be begun; from one list to the other. */
-static struct slow_job *take(struct slow *s, enum lane lane)
+static struct slow_job *backend_threads_take(struct slow *s, enum lane lane)
 {
 	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {
 		struct slow_job *job = *p;
 
-		if (job->lane != lane || is_busy(s, wire_id(job->msg)) ||
+		if (job->lane != lane || is_busy(s, warden_proto_id(job->msg)) ||
 		    !has_share(s, job) || is_overtaking(s, job))
 			continue;
 		*p = job->next;
@@ -178,7 +180,7 @@ static void *slow_main(void *arg)
 	free(arg);
 	(void)pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
-		struct slow_job *job = take(s, self.lane), **p;
+		struct slow_job *job = backend_threads_take(s, self.lane), **p;
 
 		if (!job) {
 			s->idle[self.lane]++;
@@ -193,7 +195,7 @@ static void *slow_main(void *arg)
 			;
 		*p = job->next;
 		s->bytes -= job->size;
-		job_free(job);
+		backend_threads_job_free(job);
 		(void)pthread_cond_broadcast(&s->changed);
 	}
 	s->all_threads--;
@@ -240,7 +242,7 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 		return -EMFILE;
 	}
 	(void)memcpy(job->msg, msg, size);
-	job->lane = lane_of(head(job)->type);
+	job->lane = lane_of(backend_threads_head(job)->type);
 	(void)pthread_mutex_lock(&s->lock);
 	add_thread(s, job->lane);
 	if (s->threads[job->lane] > 0 && s->n_waiting < WAITING_MAX &&
@@ -253,7 +255,7 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 		(void)pthread_cond_broadcast(&s->changed);
 	} else {
 		r = -EAGAIN;
-		job_free(job);
+		backend_threads_job_free(job);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	return r;
@@ -281,7 +283,7 @@ struct slow *slow_stop(struct slow *s)
 		struct slow_job *job = s->waiting;
 
 		s->waiting = job->next;
-		job_free(job);
+		backend_threads_job_free(job);
 	}
 	(void)pthread_cond_destroy(&s->changed);
 	(void)pthread_mutex_destroy(&s->lock);

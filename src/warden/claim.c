@@ -23,7 +23,7 @@
 struct claims {
 	pthread_mutex_t lock;
 	struct claim *first;
-	char *boxes; /* the directory with a state for each sandbox; NULL: unknown */
+	char *sandboxes; /* the directory with a state for each sandbox; NULL: unknown */
 	uint64_t max, n;
 	uint64_t creating; /* of n: counted, and perhaps without a state yet */
 };
@@ -53,11 +53,11 @@ struct claims *claims_new(const char *run_dir, uint64_t max)
 		return NULL;
 	(void)pthread_mutex_init(&all->lock, NULL);
 	all->max = max;
-	if (max && run_dir && asprintf(&all->boxes, "%s/boxes", run_dir) < 0) {
-		all->boxes = NULL;
+	if (max && run_dir && asprintf(&all->sandboxes, "%s/boxes", run_dir) < 0) {
+		all->sandboxes = NULL;
 		return claims_free(all);
 	}
-	all->n = count_states(all->boxes);
+	all->n = count_states(all->sandboxes);
 	return all;
 }
 
@@ -66,7 +66,7 @@ struct claims *claims_free(struct claims *all)
 	if (!all)
 		return NULL;
 	(void)pthread_mutex_destroy(&all->lock);
-	free(all->boxes);
+	free(all->sandboxes);
 	free(all);
 	return NULL;
 }
@@ -106,7 +106,7 @@ int claims_count(struct claims *all)
 		return 0;
 	(void)pthread_mutex_lock(&all->lock);
 	if (all->n >= all->max)
-		all->n = count_states(all->boxes) + all->creating;
+		all->n = count_states(all->sandboxes) + all->creating;
 	if (all->n >= all->max)
 		r = -EDQUOT;
 	else

@@ -77,8 +77,8 @@ const struct warden_backend *engines_backend(const struct engines *all, const ch
 	return NULL;
 }
 
-static int open_engine(const struct engines *all, struct engine *e,
-		       struct warren_error *err)
+static int engines_open_engine(const struct engines *all, struct engine *e,
+			       struct warren_error *err)
 {
 	struct warren_options options = all->options;
 	char name[ENGINE_NAME_SIZE];
@@ -110,7 +110,7 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 			continue;
 		(void)pthread_mutex_lock(&e->lock);
 		if (!e->engine)
-			r = open_engine(all, e, err);
+			r = engines_open_engine(all, e, err);
 		(void)pthread_mutex_unlock(&e->lock);
 		if (r == 0)
 			*ret = e->engine;

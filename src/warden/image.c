@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/libexec.h"
 #include "base/fd.h"
+#include "base/libexec.h"
 #include "warden/internal.h"
 
 #define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
@@ -58,7 +58,7 @@ struct images *images_free(struct images *all)
 	return NULL;
 }
 
-static bool has_ended(int alive)
+static bool image_has_ended(int alive)
 {
 	struct pollfd p = { .fd = alive };
 
@@ -66,13 +66,13 @@ static bool has_ended(int alive)
 }
 
 /* A place for one more, or -EAGAIN; with the lock held. */
-static int find_room(struct images *all, bool pulls)
+static int image_find_room(struct images *all, bool pulls)
 {
 	unsigned n_pulls = 0;
 	int room = -EAGAIN;
 
 	for (int i = 0; i < WARDEN_IMAGES_MAX; i++) {
-		if (all->at_work[i].alive >= 0 && has_ended(all->at_work[i].alive))
+		if (all->at_work[i].alive >= 0 && image_has_ended(all->at_work[i].alive))
 			(void)close(TAKE_FD(all->at_work[i].alive));
 		if (all->at_work[i].alive < 0)
 			room = i;
@@ -89,8 +89,8 @@ static const char *const verbs[WIRE_IMAGE_MAX][2] = {
 	[WIRE_IMAGE_RM] = { "rm", NULL },
 };
 
-static size_t put_list(const char **argv, size_t n, const char *option,
-		       const char *const *list)
+static size_t image_put_list(const char **argv, size_t n, const char *option,
+			     const char *const *list)
 {
 	for (size_t i = 0; i < WARDEN_REGISTRIES_MAX && list && list[i]; i++) {
 		argv[n++] = option;
@@ -99,8 +99,8 @@ static size_t put_list(const char **argv, size_t n, const char *option,
 	return n;
 }
 
-static void put_args(const struct warden_policy *policy, const struct wire_image *m,
-		     const char *argv[ARGS_MAX])
+static void put_args(const struct warden_policy *policy,
+		     const struct warden_proto_image *m, const char *argv[ARGS_MAX])
 {
 	size_t n = 0;
 
@@ -117,8 +117,8 @@ static void put_args(const struct warden_policy *policy, const struct wire_image
 		}
 		/* Whoever asks is a stranger here: a client of the api. */
 		argv[n++] = "--public-only";
-		n = put_list(argv, n, "--insecure", policy->insecure_registries);
-		n = put_list(argv, n, "--trusted", policy->trusted_registries);
+		n = image_put_list(argv, n, "--insecure", policy->insecure_registries);
+		n = image_put_list(argv, n, "--trusted", policy->trusted_registries);
 	}
 	if (m->verb == WIRE_IMAGE_RM && m->flags & WIRE_IMAGE_FORCE)
 		argv[n++] = "--force";
@@ -129,7 +129,8 @@ static void put_args(const struct warden_policy *policy, const struct wire_image
 }
 
 /* It has children of its own to wait for, and must hear when it is told to end. @in -1: nothing. */
-static int spawn(const char *program, const char *const *argv, int in, int out, int alive)
+static int image_spawn(const char *program, const char *const *argv, int in, int out,
+		       int alive)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -173,7 +174,7 @@ static int spawn(const char *program, const char *const *argv, int in, int out, 
 }
 
 /* The settings of a backend, as a file to be read. */
-static int put_settings(const char *settings)
+static int image_put_settings(const char *settings)
 {
 	AUTO_CLOSE int fd = memfd_create("warren-settings", MFD_CLOEXEC);
 	int r = fd < 0 ? -errno : 0;
@@ -185,19 +186,21 @@ static int put_settings(const char *settings)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-static int start_ours(const struct warden_policy *policy, const struct wire_image *m,
-		      int out, int alive, struct warren_error *err)
+static int start_ours(const struct warden_policy *policy,
+		      const struct warden_proto_image *m, int out, int alive,
+		      struct warren_error *err)
 {
 	const char *argv[ARGS_MAX];
 	int r;
 
 	put_args(policy, m, argv);
-	r = spawn(policy->image_program, argv, -1, out, alive);
+	r = image_spawn(policy->image_program, argv, -1, out, alive);
 	return r < 0 ? error_errno(err, -r, "start '%s'", policy->image_program) : 0;
 }
 
-static int start_theirs(const struct warden_backend *b, const struct wire_image *m,
-			int out, int alive, struct warren_error *err)
+static int start_theirs(const struct warden_backend *b,
+			const struct warden_proto_image *m, int out, int alive,
+			struct warren_error *err)
 {
 	const char *argv[] = { "warren-shim",
 			       m->flags & WIRE_IMAGE_MISSING ? "pull-missing" : "pull",
@@ -212,16 +215,16 @@ static int start_theirs(const struct warden_backend *b, const struct wire_image 
 			"backend '%s' has images of its own: pulling one for this "
 			"machine is all that can be asked for",
 			b->name);
-	r = beside_find("warren-shim", program, err);
+	r = libexec_find("warren-shim", program, err);
 	if (r < 0)
 		return r;
-	settings = put_settings(b->settings);
-	r = settings < 0 ? settings : spawn(program, argv, settings, out, alive);
+	settings = image_put_settings(b->settings);
+	r = settings < 0 ? settings : image_spawn(program, argv, settings, out, alive);
 	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
 }
 
 /* What reaches a command line is a name of an image or of a platform, and nothing else. */
-static int check_words(const struct wire_image *m, struct warren_error *err)
+static int check_words(const struct warden_proto_image *m, struct warren_error *err)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789/._-";
 
@@ -236,7 +239,7 @@ static int check_words(const struct wire_image *m, struct warren_error *err)
 }
 
 /* A pipe whose ends cannot be taken for one another's descriptors in the program (FD_ALIVE). */
-static int make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
+static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 {
 	int ends[2], high;
 
@@ -253,7 +256,7 @@ static int make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 }
 
 int images_start(struct images *all, const struct warden_policy *policy,
-		 const struct warden_backend *backend, const struct wire_image *m,
+		 const struct warden_backend *backend, const struct warden_proto_image *m,
 		 int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int in = -1, out = -1, alive = -1, theirs = -1;
@@ -267,13 +270,13 @@ int images_start(struct images *all, const struct warden_policy *policy,
 			"and '%.200s' is of neither",
 			backend->name, m->ref);
 	if (r == 0)
-		r = make_pipe(&in, &out, err);
+		r = image_make_pipe(&in, &out, err);
 	if (r == 0)
-		r = make_pipe(&alive, &theirs, err);
+		r = image_make_pipe(&alive, &theirs, err);
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&all->lock);
-	room = find_room(all, pulls);
+	room = image_find_room(all, pulls);
 	if (room < 0)
 		r = error_set(err, EAGAIN,
 			      "as many programs as there may be are at work on images; "

@@ -4,13 +4,14 @@
 #define WARDEN_INTERNAL_H
 
 #include "base/buf.h"
-#include "warden/warden.h"
 #include "proto/warden_proto.h"
+#include "warden/warden.h"
 
 /* ------------------------------------------------------------------ warden.c */
 
 /* Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with an error. */
-void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, int *fd);
+void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *data,
+		  int *fd);
 
 /* ------------------------------------------------------------------ engines.c */
 
@@ -83,7 +84,7 @@ struct images *images_free(struct images *all);
  * of its own, only pulls; NULL: it is our store. -EAGAIN: as many as there may be are at work.
  */
 int images_start(struct images *all, const struct warden_policy *policy,
-		 const struct warden_backend *backend, const struct wire_image *m,
+		 const struct warden_backend *backend, const struct warden_proto_image *m,
 		 int *ret_fd, struct warren_error *err);
 
 #endif /* WARDEN_INTERNAL_H */

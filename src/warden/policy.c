@@ -39,7 +39,8 @@ static size_t rule_length(const char *rule, bool *ret_write)
 }
 
 /* Does @rule permit @path, by whole parts of it? Then *@ret_n is how much of it is the rule's. */
-static bool permits(const char *rule, const char *path, bool read_only, size_t *ret_n)
+static bool policy_permits(const char *rule, const char *path, bool read_only,
+			   size_t *ret_n)
 {
 	bool write;
 	size_t n = rule_length(rule, &write);
@@ -65,7 +66,7 @@ static const char *find_rule(const struct warden_policy *p, const struct warren_
 	for (const char *const *rule = p->mounts; rule && *rule; rule++) {
 		size_t n;
 
-		if (!permits(*rule, m->source, m->read_only, &n) ||
+		if (!policy_permits(*rule, m->source, m->read_only, &n) ||
 		    (found && n >= *ret_n))
 			continue;
 		found = *rule;
@@ -86,8 +87,8 @@ static int refuse_mount(const struct warren_mount *m, struct warren_error *err)
  * The permitted directory by the administrator's name for it, and the rest from there, never
  * leaving it: neither by "..", nor by a link, nor by a file that is a door (/proc/self/fd).
  */
-static int open_source(const struct warden_policy *p, const struct warren_mount *m,
-		       int *ret_fd, struct warren_error *err)
+static int policy_open_source(const struct warden_policy *p, const struct warren_mount *m,
+			      int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int dir = -1;
 	char prefix[4096];
@@ -132,7 +133,7 @@ int policy_open_mounts(const struct warden_policy *p, struct warren_mount *mount
 		mounts[i].source_fd = 0;
 		if (!mounts[i].source)
 			continue;
-		r = open_source(p, &mounts[i], &mounts[i].source_fd, err);
+		r = policy_open_source(p, &mounts[i], &mounts[i].source_fd, err);
 		if (r < 0) {
 			policy_close_mounts(mounts, i);
 			return r;
@@ -245,7 +246,7 @@ int policy_check_ref(const char *ref, struct warren_error *err)
 	return ref_parse(ref, &parsed, err);
 }
 
-static bool lists(const char *const *list, const char *registry)
+static bool policy_lists(const char *const *list, const char *registry)
 {
 	for (; list && *list; list++)
 		if (strcasecmp(*list, registry) == 0)
@@ -260,12 +261,12 @@ bool policy_may_pull(const struct warden_policy *p, const char *image)
 
 	return ref_parse(image, &ref, &ignored) == 0 &&
 	       (strcmp(ref.registry, "docker.io") == 0 ||
-		lists(p->trusted_registries, ref.registry) ||
-		lists(p->insecure_registries, ref.registry));
+		policy_lists(p->trusted_registries, ref.registry) ||
+		policy_lists(p->insecure_registries, ref.registry));
 }
 
-static int check_image(const struct warden_policy *p, const char *image,
-		       struct warren_error *err)
+static int policy_check_image(const struct warden_policy *p, const char *image,
+			      struct warren_error *err)
 {
 	if (strcmp(image, "host") == 0)
 		return p->host_image
@@ -289,7 +290,7 @@ static int check_image(const struct warden_policy *p, const char *image,
 int policy_check(const struct warden_policy *p, const struct warren_spec *spec,
 		 struct warren_error *err)
 {
-	int r = check_image(p, spec->image ? spec->image : "host", err);
+	int r = policy_check_image(p, spec->image ? spec->image : "host", err);
 
 	if (r == 0)
 		r = check_limits(p, spec, err);

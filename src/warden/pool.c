@@ -20,12 +20,12 @@
 #define FEW      16 /* that a client after another finds, however busy we are */
 #define RETRY_NS 5000000000ULL /* after a failure: no memory, too many processes */
 
-struct stock {
+struct pool {
 	struct warren *engine;
 	size_t min, max;
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_mutex_t work; /* held while one is made or unmade, and by stock_hold() */
+	pthread_mutex_t work; /* held while one is made or unmade, and by pool_hold() */
 	pthread_cond_t change;
 	bool started, stop;
 	bool filling; /* up to a few, whoever is there */
@@ -41,21 +41,21 @@ struct stock {
 /* ------------------------------------------------------------------- telling */
 
 /* Under the lock: what it tells is in order. The api reads whatever comes, at once. */
-static void tell(struct stock *s, size_t from)
+static void warden_pool_tell(struct pool *s, size_t from)
 {
 	bool all = from == 0;
 	struct {
-		struct wire_stock h;
+		struct warden_proto_pool h;
 		char ids[WIRE_STOCK_MAX][16];
 	} msg;
 
 	while (s->sock >= 0 && (from < s->n || all)) {
 		size_t n = s->n - from < WIRE_STOCK_MAX ? s->n - from : WIRE_STOCK_MAX;
 
-		msg.h = (struct wire_stock){ .h = { .type = WIRE_STOCK },
-					     .n = (uint16_t)n,
-					     .all = all,
-					     .want = (uint32_t)s->want };
+		msg.h = (struct warden_proto_pool){ .h = { .type = WIRE_STOCK },
+						    .n = (uint16_t)n,
+						    .all = all,
+						    .want = (uint32_t)s->want };
 		(void)memcpy(msg.ids, s->ids + from, n * sizeof(*s->ids));
 		(void)fd_send(s->sock, &msg, sizeof(msg.h) + n * sizeof(*s->ids), NULL,
 			      0);
@@ -64,7 +64,7 @@ static void tell(struct stock *s, size_t from)
 	}
 }
 
-void stock_hold(struct stock *s, bool hold)
+void pool_hold(struct pool *s, bool hold)
 {
 	if (s && hold)
 		(void)pthread_mutex_lock(&s->work);
@@ -74,7 +74,7 @@ void stock_hold(struct stock *s, bool hold)
 
 /* -------------------------------------------------------------------- demand */
 
-static void need_more(struct stock *s)
+static void need_more(struct pool *s)
 {
 	s->want = s->want ? 2 * s->want : 1;
 	if (s->want > s->max)
@@ -83,7 +83,7 @@ static void need_more(struct stock *s)
 	s->lowest = s->n;
 }
 
-void stock_begin(struct stock *s, const char *id)
+void pool_begin(struct pool *s, const char *id)
 {
 	size_t i = 0;
 
@@ -104,7 +104,7 @@ void stock_begin(struct stock *s, const char *id)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-void stock_end(struct stock *s)
+void pool_end(struct pool *s)
 {
 	if (!s)
 		return;
@@ -117,7 +117,7 @@ void stock_end(struct stock *s)
 
 /* ---------------------------------------------------------------- the thread */
 
-static void wait_until(struct stock *s, uint64_t ns)
+static void pool_wait_until(struct pool *s, uint64_t ns)
 {
 	struct timespec at = { .tv_sec = (time_t)(ns / 1000000000),
 			       .tv_nsec = (long)(ns % 1000000000) };
@@ -126,7 +126,7 @@ static void wait_until(struct stock *s, uint64_t ns)
 }
 
 /* The lock is let go of for the time of the work. */
-static void make_one(struct stock *s)
+static void make_one(struct pool *s)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char id[WARREN_ID_SIZE] = "";
@@ -146,10 +146,10 @@ static void make_one(struct stock *s)
 	s->retry_at = 0;
 	(void)memset(s->ids[s->n], 0, sizeof(*s->ids));
 	(void)memcpy(s->ids[s->n++], id, sizeof(id));
-	tell(s, s->n - 1);
+	warden_pool_tell(s, s->n - 1);
 }
 
-static void drop_some(struct stock *s)
+static void drop_some(struct pool *s)
 {
 	size_t fewer = s->want / 2 > s->min ? s->want / 2 : s->min;
 	size_t n = s->n > fewer ? s->n - fewer : 0;
@@ -159,7 +159,7 @@ static void drop_some(struct stock *s)
 	s->lowest = s->n -= n;
 	/* The oldest go, there as here. */
 	(void)memmove(s->ids, s->ids + n, s->n * sizeof(*s->ids));
-	tell(s, 0);
+	warden_pool_tell(s, 0);
 	(void)pthread_mutex_unlock(&s->lock);
 	(void)pthread_mutex_lock(&s->work);
 	(void)warren_unprepare(s->engine, n);
@@ -172,7 +172,7 @@ static void drop_some(struct stock *s)
  * half of them are gone, as one after each create would be in the way of every first
  * command.
  */
-static bool is_time(struct stock *s, uint64_t settled, uint64_t now)
+static bool is_time(struct pool *s, uint64_t settled, uint64_t now)
 {
 	size_t few = s->want < FEW ? s->want : FEW;
 
@@ -180,9 +180,9 @@ static bool is_time(struct stock *s, uint64_t settled, uint64_t now)
 	return s->filling || now >= settled;
 }
 
-static void *stock_main(void *arg)
+static void *pool_main(void *arg)
 {
-	struct stock *s = arg;
+	struct pool *s = arg;
 
 	(void)pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
@@ -190,11 +190,11 @@ static void *stock_main(void *arg)
 		uint64_t calm = s->last_need + CALM_NS;
 
 		if (s->n < s->want && s->retry_at > now)
-			wait_until(s, s->retry_at);
+			pool_wait_until(s, s->retry_at);
 		else if (s->n < s->want && s->creating > 0)
 			(void)pthread_cond_wait(&s->change, &s->lock);
 		else if (s->n < s->want && !is_time(s, settled, now))
-			wait_until(s, settled);
+			pool_wait_until(s, settled);
 		else if (s->n < s->want)
 			make_one(s);
 		else if (s->filling)
@@ -202,7 +202,7 @@ static void *stock_main(void *arg)
 		else if (s->want <= s->min)
 			(void)pthread_cond_wait(&s->change, &s->lock);
 		else if (calm > now)
-			wait_until(s, calm);
+			pool_wait_until(s, calm);
 		else if (s->lowest >= s->want / 2)
 			drop_some(s);
 		else
@@ -213,20 +213,20 @@ static void *stock_main(void *arg)
 }
 
 /* Whoever listens needs parts. Before, a thread would be in the way of the fork that makes the api. */
-void stock_tell(struct stock *s, int sock)
+void pool_tell(struct pool *s, int sock)
 {
 	if (!s)
 		return;
 	(void)pthread_mutex_lock(&s->lock);
 	s->sock = sock;
-	tell(s, 0);
+	warden_pool_tell(s, 0);
 	if (sock >= 0 && !s->started)
-		s->started = pthread_create(&s->thread, NULL, stock_main, s) == 0;
+		s->started = pthread_create(&s->thread, NULL, pool_main, s) == 0;
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
 /* Each holds three descriptors of ours: most are for requests. */
-static size_t affordable(size_t max)
+static size_t pool_affordable(size_t max)
 {
 	struct rlimit lim = { 0 };
 	size_t most = getrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur / 16 : max;
@@ -234,12 +234,12 @@ static size_t affordable(size_t max)
 	return max < most ? max : most;
 }
 
-struct stock *stock_open(struct warren *engine, size_t min, size_t max)
+struct pool *pool_open(struct warren *engine, size_t min, size_t max)
 {
-	struct stock *s;
+	struct pool *s;
 	pthread_condattr_t attr;
 
-	max = affordable(max);
+	max = pool_affordable(max);
 	s = max > 0 ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)
 		return NULL;
@@ -255,10 +255,10 @@ struct stock *stock_open(struct warren *engine, size_t min, size_t max)
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&s->change, &attr);
 	(void)pthread_condattr_destroy(&attr);
-	return s->ids ? s : stock_close(s);
+	return s->ids ? s : pool_close(s);
 }
 
-struct stock *stock_close(struct stock *s)
+struct pool *pool_close(struct pool *s)
 {
 	if (!s)
 		return NULL;

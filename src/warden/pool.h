@@ -16,22 +16,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct stock;
+struct pool;
 struct warren;
 
 /* NULL: there is no memory, or @max is 0. @engine must outlive it. */
-struct stock *stock_open(struct warren *engine, size_t min, size_t max);
+struct pool *pool_open(struct warren *engine, size_t min, size_t max);
 /* What is left is unmade with the engine. NULL is fine; returns NULL. */
-struct stock *stock_close(struct stock *s);
+struct pool *pool_close(struct pool *s);
 
 /* Tell who listens at @sock what there is and what comes; -1: nobody any more. */
-void stock_tell(struct stock *s, int sock);
+void pool_tell(struct pool *s, int sock);
 
 /* Around a fork: a copy of us must not be made while the thread has a lock of the allocator's. */
-void stock_hold(struct stock *s, bool hold);
+void pool_hold(struct pool *s, bool hold);
 
 /* Around every create: a part of this id is used, if there is one. */
-void stock_begin(struct stock *s, const char *id);
-void stock_end(struct stock *s);
+void pool_begin(struct pool *s, const char *id);
+void pool_end(struct pool *s);
 
 #endif /* WARDEN_POOL_H */

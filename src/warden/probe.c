@@ -147,7 +147,7 @@ static void probe_tell(struct probe_waiter *waiter, const struct buf *found,
 {
 	while (waiter) {
 		struct probe_waiter *next = waiter->next;
-		struct wire_reply reply = {
+		struct warden_proto_reply reply = {
 			.h = { .type = WIRE_REPLY, .seq = waiter->seq }, .err = *failure
 		};
 

@@ -95,7 +95,7 @@ static struct turn_tenant **turns_find(struct turns *t, uint64_t key)
 
 static bool turns_queue(struct turns *t, const void *msg, size_t size)
 {
-	const struct wire_header *h = msg;
+	const struct warden_proto_header *h = msg;
 	struct turn_tenant **p =
 		turns_find(t, h->type == WIRE_HEALTH ? HEALTH : h->share);
 	struct turn_job *job = malloc(sizeof(*job) + size);
@@ -193,10 +193,10 @@ static bool turns_receive(struct turns *t, int flags)
 	t->receiving = true;
 	(void)pthread_mutex_unlock(&t->lock);
 	n = fd_recv(t->sock, t->room, sizeof(t->room), NULL, &n_fds, flags);
-	if (n >= (ssize_t)sizeof(struct wire_header))
+	if (n >= (ssize_t)sizeof(struct warden_proto_header))
 		aside = t->ops->put_aside(t->ctx, t->room, (size_t)n, t->sock);
 	(void)pthread_mutex_lock(&t->lock);
-	if (n >= (ssize_t)sizeof(struct wire_header) && !aside &&
+	if (n >= (ssize_t)sizeof(struct warden_proto_header) && !aside &&
 	    !turns_queue(t, t->room, (size_t)n)) {
 		/* There is no memory for a queue: now, then. */
 		(void)pthread_mutex_unlock(&t->lock);

@@ -37,7 +37,7 @@
 struct warden {
 	struct engines *engines;
 	struct slow *slow;
-	struct stock *stock; /* NULL: nothing is made ahead */
+	struct pool *stock; /* NULL: nothing is made ahead */
 	struct claims *claims;
 	struct images *images;
 	struct probes *probes;
@@ -50,19 +50,20 @@ struct work {
 	struct warden *w;
 	struct warren *engine; /* of the backend that is meant */
 	int sock;
-	struct buf reply; /* what follows struct wire_reply */
+	struct buf reply; /* what follows struct warden_proto_reply */
 	int fd;           /* goes along; -1: none */
 };
 
 /* Nothing of what the warden does waits for what is inside: it is not asked. */
-static int find(struct work *k, const char *id, struct warren_sandbox **ret,
-		struct warren_error *err)
+static int warden_find(struct work *k, const char *id, struct warren_sandbox **ret,
+		       struct warren_error *err)
 {
 	return warren_find(k->engine, id, ret, err);
 }
 
 /* A connection to its init, and what an api must know to speak over it. */
-static int hand_out(struct work *k, struct warren_sandbox *sb, struct warren_error *err)
+static int warden_hand_out(struct work *k, struct warren_sandbox *sb,
+			   struct warren_error *err)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -84,13 +85,13 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 	int r;
 
 	if (native)
-		stock_begin(k->w->stock, spec->id);
+		pool_begin(k->w->stock, spec->id);
 	r = warren_create(k->engine, spec, &sb, err);
 	if (native)
-		stock_end(k->w->stock);
+		pool_end(k->w->stock);
 	if (r < 0)
 		return r;
-	r = hand_out(k, sb, err);
+	r = warden_hand_out(k, sb, err);
 	if (r < 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
@@ -103,14 +104,14 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 
 static int do_create(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_header *h = msg;
+	const struct warden_proto_header *h = msg;
 	const char *env[WIRE_ENV_MAX + 1];
 	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_spec spec;
 	bool native = k->engine == engines_native(k->w->engines);
 	int r;
 
-	wire_get_create(msg, &spec, env, mounts);
+	warden_proto_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
 	if (r == 0)
 		r = policy_check_place(
@@ -141,23 +142,23 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 
 static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_box *box = msg;
+	const struct warden_proto_sandbox *sandbox = msg;
 	struct warren_sandbox *sb = NULL;
-	int r = find(k, box->id, &sb, err);
+	int r = warden_find(k, sandbox->id, &sb, err);
 
 	if (r == 0)
-		r = hand_out(k, sb, err);
+		r = warden_hand_out(k, sb, err);
 	sb = warren_release(sb);
 	return r;
 }
 
 /* What is gone already is as it should be. */
-static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
+static int warden_do_destroy(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_box *box = msg;
+	const struct warden_proto_sandbox *sandbox = msg;
 	struct warren_sandbox *sb = NULL;
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = find(k, box->id, &sb, &why);
+	int r = warden_find(k, sandbox->id, &sb, &why);
 
 	if (r == -ENOENT || r == -ESRCH)
 		return 0;
@@ -171,29 +172,29 @@ static int do_destroy(struct work *k, const void *msg, struct warren_error *err)
 	return r;
 }
 
-static int do_pause(struct work *k, const void *msg, struct warren_error *err)
+static int warden_do_pause(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_box *box = msg;
+	const struct warden_proto_sandbox *sandbox = msg;
 	struct warren_sandbox *sb = NULL;
 	bool native = k->engine == engines_native(k->w->engines);
 	/* Only its shim knows whether one of another platform is in memory or in a file. */
-	int r = native ? find(k, box->id, &sb, err)
-		       : warren_adopt(k->engine, box->id, &sb, err);
+	int r = native ? warden_find(k, sandbox->id, &sb, err)
+		       : warren_adopt(k->engine, sandbox->id, &sb, err);
 
 	if (r == 0)
-		r = box->h.type == WIRE_PAUSE        ? warren_pause(sb, err)
-		    : box->h.type == WIRE_CHECKPOINT ? warren_checkpoint(sb, err)
-						     : warren_resume(sb, err);
+		r = sandbox->h.type == WIRE_PAUSE        ? warren_pause(sb, err)
+		    : sandbox->h.type == WIRE_CHECKPOINT ? warren_checkpoint(sb, err)
+							 : warren_resume(sb, err);
 	sb = warren_release(sb);
 	return r;
 }
 
-static int do_stats(struct work *k, const void *msg, struct warren_error *err)
+static int warden_do_stats(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_box *box = msg;
+	const struct warden_proto_sandbox *sandbox = msg;
 	struct warren_sandbox *sb = NULL;
-	struct wire_stats stats = { 0 };
-	int r = find(k, box->id, &sb, err);
+	struct warden_proto_stats stats = { 0 };
+	int r = warden_find(k, sandbox->id, &sb, err);
 
 	if (r == 0)
 		r = warren_stats(sb, &stats.is, err);
@@ -205,15 +206,15 @@ static int do_stats(struct work *k, const void *msg, struct warren_error *err)
 	return r;
 }
 
-static int do_update(struct work *k, const void *msg, struct warren_error *err)
+static int warden_do_update(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_update *u = msg;
+	const struct warden_proto_update *u = msg;
 	struct warren_limits limits = { u->memory, u->cpu_millis, u->pids };
 	struct warren_sandbox *sb = NULL;
 	int r = policy_check_update(&k->w->policy, &limits, err);
 
 	if (r == 0)
-		r = find(k, u->id, &sb, err);
+		r = warden_find(k, u->id, &sb, err);
 	if (r == 0)
 		r = warren_update(sb, &limits, err);
 	sb = warren_release(sb);
@@ -233,7 +234,7 @@ static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *
 
 static int do_image(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_image *m = msg;
+	const struct warden_proto_image *m = msg;
 	const struct warden_backend *b = engines_backend(k->w->engines, m->h.backend);
 
 	/* "": whoever has images in our store. */
@@ -243,9 +244,9 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	return images_start(k->w->images, &k->w->policy, b, m, &k->fd, err);
 }
 
-static int do_probe(struct work *k, const void *msg, struct warren_error *err)
+static int warden_do_probe(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_header *h = msg;
+	const struct warden_proto_header *h = msg;
 
 	return probes_ask(k->w->probes, k->engine, h->seq, k->sock, &k->reply, err);
 }
@@ -271,32 +272,39 @@ static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
 	bool changes; /* the sandbox, which nobody else may change meanwhile */
 } permitted[WIRE_TYPE_MAX] = {
-	[WIRE_CREATE] = { do_create, true },    [WIRE_CONNECT] = { do_connect, false },
-	[WIRE_DESTROY] = { do_destroy, true },  [WIRE_PAUSE] = { do_pause, true },
-	[WIRE_CHECKPOINT] = { do_pause, true }, [WIRE_RESUME] = { do_pause, true },
-	[WIRE_STATS] = { do_stats, false },     [WIRE_UPDATE] = { do_update, true },
-	[WIRE_LIST] = { do_list, false },       [WIRE_IMAGE] = { do_image, false },
-	[WIRE_PROBE] = { do_probe, false },     [WIRE_HEALTH] = { do_health, false },
+	[WIRE_CREATE] = { do_create, true },
+	[WIRE_CONNECT] = { do_connect, false },
+	[WIRE_DESTROY] = { warden_do_destroy, true },
+	[WIRE_PAUSE] = { warden_do_pause, true },
+	[WIRE_CHECKPOINT] = { warden_do_pause, true },
+	[WIRE_RESUME] = { warden_do_pause, true },
+	[WIRE_STATS] = { warden_do_stats, false },
+	[WIRE_UPDATE] = { warden_do_update, true },
+	[WIRE_LIST] = { do_list, false },
+	[WIRE_IMAGE] = { do_image, false },
+	[WIRE_PROBE] = { warden_do_probe, false },
+	[WIRE_HEALTH] = { do_health, false },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
 {
-	const struct wire_header *h = msg;
+	const struct warden_proto_header *h = msg;
 	struct claim claim;
 	int r;
 
 	if (!permitted[h->type].changes)
 		return permitted[h->type].run(k, msg, err);
-	r = claims_take(k->w->claims, &claim, wire_id(msg));
+	r = claims_take(k->w->claims, &claim, warden_proto_id(msg));
 	if (r < 0)
 		return error_set(err, -r, "another change of sandbox '%s' is under way",
-				 wire_id(msg));
+				 warden_proto_id(msg));
 	r = permitted[h->type].run(k, msg, err);
 	claims_drop(k->w->claims, &claim);
 	return r;
 }
 
-void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, int *fd)
+void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *data,
+		  int *fd)
 {
 	AUTO_BUF struct buf out = BUF_INIT(2UL * WIRE_MESSAGE_MAX);
 	int r = 0;
@@ -317,11 +325,11 @@ void warden_reply(int sock, struct wire_reply *reply, const struct buf *data, in
 	}
 }
 
-static void answer(struct work *k, const void *msg, size_t size)
+static void warden_answer(struct work *k, const void *msg, size_t size)
 {
-	const struct wire_header *h = msg;
-	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
-	int r = wire_check(msg, size);
+	const struct warden_proto_header *h = msg;
+	struct warden_proto_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
+	int r = warden_proto_check(msg, size);
 
 	if (r < 0)
 		(void)error_set(&reply.err, EPROTO, "the warden permits no such request");
@@ -338,29 +346,29 @@ static void answer(struct work *k, const void *msg, size_t size)
 		(void)close(k->fd);
 }
 
-static void carry_out(void *ctx, const void *msg, size_t size, int sock)
+static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 {
 	struct work k = {
 		.w = ctx, .sock = sock, .reply = BUF_INIT(WIRE_MESSAGE_MAX), .fd = -1
 	};
 
-	answer(&k, msg, size);
+	warden_answer(&k, msg, size);
 	buf_done(&k.reply);
 }
 
 /* Is it for one of the others? What is malformed is refused at once. */
 static bool is_slow(const void *msg, size_t size)
 {
-	const struct wire_header *h = msg;
+	const struct warden_proto_header *h = msg;
 
-	return wire_check(msg, size) == 0 && h->type != WIRE_IMAGE &&
+	return warden_proto_check(msg, size) == 0 && h->type != WIRE_IMAGE &&
 	       h->type != WIRE_HEALTH && strcmp(h->backend, WIRE_NATIVE) != 0;
 }
 
 static bool put_aside(void *ctx, const void *msg, size_t size, int sock)
 {
-	const struct wire_header *h = msg;
-	struct wire_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
+	const struct warden_proto_header *h = msg;
+	struct warden_proto_reply reply = { .h = { .type = WIRE_REPLY, .seq = h->seq } };
 	struct warden *w = ctx;
 	int r;
 
@@ -376,7 +384,7 @@ static bool put_aside(void *ctx, const void *msg, size_t size, int sock)
 
 static const struct turns_ops native_ops = {
 	.put_aside = put_aside,
-	.carry_out = carry_out,
+	.carry_out = warden_carry_out,
 };
 
 int warden_open(const struct warren_options *options, bool native,
@@ -393,7 +401,7 @@ int warden_open(const struct warren_options *options, bool native,
 	(void)signal(SIGCHLD, SIG_IGN);
 	w->probes = probes_new();
 	w->turns = turns_new(&native_ops, w);
-	w->slow = slow_new(carry_out, w);
+	w->slow = slow_new(warden_carry_out, w);
 	w->images = images_new();
 	r = w->slow && w->images && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
@@ -413,8 +421,8 @@ int warden_open(const struct warren_options *options, bool native,
 		free(w);
 		return r;
 	}
-	w->stock = stock_open(engines_native(w->engines), policy->parts_min,
-			      policy->parts_max);
+	w->stock = pool_open(engines_native(w->engines), policy->parts_min,
+			     policy->parts_max);
 	*ret = w;
 	return 0;
 }
@@ -423,7 +431,7 @@ struct warden *warden_close(struct warden *w)
 {
 	if (!w)
 		return NULL;
-	w->stock = stock_close(w->stock);
+	w->stock = pool_close(w->stock);
 	/* What another program takes part in, and does not end, keeps what it uses. */
 	w->slow = slow_stop(w->slow);
 	if (w->slow)
@@ -441,18 +449,18 @@ int warden_serve(struct warden *w, int sock, struct warren_error *err)
 {
 	int r;
 
-	stock_tell(w->stock, sock);
+	pool_tell(w->stock, sock);
 	r = turns_start(w->turns, sock);
 	return r < 0 ? error_errno(err, -r, "start a thread") : 0;
 }
 
 void warden_hold(struct warden *w, bool hold)
 {
-	stock_hold(w->stock, hold);
+	pool_hold(w->stock, hold);
 }
 
 bool warden_join(struct warden *w, unsigned ms)
 {
-	stock_tell(w->stock, -1);
+	pool_tell(w->stock, -1);
 	return turns_join(w->turns, ms);
 }

@@ -35,9 +35,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/journal.h"
-#include "proto/init_proto.h"
 #include "nolibc/sys.h"
+#include "proto/init_proto.h"
+#include "proto/journal.h"
 
 #define STREAMS 3 /* of a journal; stream n is index n - 1 */
 
@@ -46,9 +46,9 @@ struct exec {
 	uint32_t id;
 	int pid; /* 0: the slot is free or the process has been reaped */
 	bool used;
-	bool sole;          /* accounted as the whole sandbox */
-	int group;          /* number of its own cgroups, -1: none */
-	bool limited;       /* its cgroups have limits of their own */
+	bool accounts_sandbox; /* accounted as the whole sandbox */
+	int group;             /* number of its own cgroups, -1: none */
+	bool limited;          /* its cgroups have limits of their own */
 	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
 	bool timed_out;
 	bool killed; /* its cgroup takes no more processes */
@@ -105,9 +105,9 @@ struct init {
 	int signals;
 	int timer;
 	int null;
-	int n_join, n_join_box;
+	int n_join, n_join_sandbox;
 	int join[PROTO_FDS_MAX]; /* `tasks` files for every exec */
-	int join_box
+	int join_sandbox
 		[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
 	int dir[PROTO_ROLE_MAX]; /* directories by role; -1: none */
 	uint64_t caps;           /* what we have */
@@ -126,18 +126,9 @@ enum watch {
 	WATCH_START, /* and the exec's slot */
 	WATCH_OUT,   /* and the exec's slot, and which of its streams */
 };
-int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
-void watch_drop(int fd);
-
-__attribute__((noreturn)) void init_main(void);
-/* The sandbox ends, and we with it. */
-__attribute__((noreturn)) void init_end(void);
-/* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
-void dispatch(int c, size_t size, int *fds, size_t n_fds);
 extern char inbox[PROTO_MESSAGE_MAX];
 
 /* privileges.c */
-uint64_t now(void);
 void become_init(void);
 /* Only what is in @mask, of what we have; -1: all. */
 void take_caps(uint64_t mask);
@@ -164,13 +155,13 @@ void outbox_drop(struct conn *conn);
 
 /* Words that go with a reply of failure; NULL: none. */
 extern const char *reply_why;
-void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
+void conn_reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
 /* The same, with a value and no descriptor. */
 void reply_value(int c, uint32_t seq, long status, uint32_t value);
 /* The same, with the streams of @ex that its users need. */
 void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
 /* To all that are to hear of it. */
-void report(const struct exec *ex, const struct proto_exited *msg);
+void conn_report(const struct exec *ex, const struct proto_exited *msg);
 
 /* request.c */
 /* Whether what came is long enough, of our version, and as long as its kind is; else it is answered. */
@@ -179,51 +170,37 @@ void request_keep(int c, const struct proto_keep *msg);
 void request_hello(int c, const struct proto_hello *msg);
 
 /* spawn.c */
-void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds);
-/* The pipe of a starting exec has something to say: answer the request. */
-void spawn_started(struct exec *ex);
+void spawn_exec(int c, const struct proto_spawn *msg, size_t size, int *fds,
+		size_t n_fds);
 
 /* exec.c */
-struct exec *exec_new(uint32_t id);
+struct exec *agent_exec_new(uint32_t id);
 struct exec *exec_find(uint32_t id);
-void exec_release(struct exec *ex);
+void agent_exec_release(struct exec *ex);
 void exec_reap(void);
-/* How an exec ended, by the status of its process; of what is no exec's, that it did. */
-int exec_status(struct exec *ex, int status);
-void exec_stranger(int pid, int status);
 void exec_deadlines(void);
-/* Connection @c has ended: what was its is nobody's. */
-void exec_forget(int c);
 
 /* exec_procs.c */
-void tree_kill(struct exec *ex);
 long tree_signal(struct exec *ex, const struct proto_signal *msg);
 void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
-/* The newest pid of the namespace, 0 when that is not to be known. */
-int tree_newest(void);
 
 /* exec_attach.c */
-void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
+void exec_attach_request(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
 void attach_ack(int c, const struct proto_ack *msg);
 void attach_close_input(int c, const struct proto_close_input *msg);
 
 /* exec_cgroup.c */
 /* One before it is asked for. */
 void group_ahead(void);
-long group_make(struct exec *ex, int *own, int *n_own);
-/* The limits that came with the request. */
-long group_limit(struct exec *ex, const struct proto_spawn *msg);
-void group_leave(struct exec *ex);
 bool group_kill(struct exec *ex);
 /* An open list of the processes in it, one a line, or -errno. */
 long group_list(const struct exec *ex);
-void group_account(const struct exec *ex, struct proto_exited *out);
 
 /* journal_write.c */
 long drain_start(struct exec *ex, uint64_t limit);
 /* Stream @which of @ex comes from @fd, which is the exec's from here on. */
 long drain_watch(struct exec *ex, unsigned which, int fd);
-void drain(struct exec *ex, unsigned which);
+void journal_drain(struct exec *ex, unsigned which);
 /* Somebody acknowledged something, or went: go on if that was waited for. */
 void drain_resume(struct exec *ex);
 /* There may be room on the disk again: go on if that was waited for. */
@@ -247,8 +224,8 @@ void file_worker_notify(int c, const struct proto_notify *msg);
 bool file_worker_ended(int pid);
 
 /* file_write.c */
-void files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
-		 size_t n_fds);
+void agent_files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
+		       size_t n_fds);
 /* -errno when one of the WRITEs of @stream failed, the last one that did. */
 long files_write_failed(uint32_t stream);
 
@@ -263,7 +240,7 @@ void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
 /* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
-long resolve(int at, const char *path, int flags, uint32_t mode);
+long files_resolve(int at, const char *path, int flags, uint32_t mode);
 /* The directory that holds a name; `fd` is ours to close if it is not `at`. */
 struct parent_dir {
 	int fd;
@@ -275,9 +252,11 @@ long parent_dir_find(int at, const char *path, struct parent_dir *ret);
 void parent_dir_done(const struct parent_dir *p, int at);
 /* /proc/self is init when init opens it: a way into it, handed out. */
 bool on_proc(int fd);
-void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
-void files_change(int c, const struct proto_change *msg, size_t size, const int *fds,
-		  size_t n_fds);
+void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
+void agent_files_change(int c, const struct proto_change *msg, size_t size,
+			const int *fds, size_t n_fds);
 void files_watch(int c, const struct proto_watch *msg, const int *fds, size_t n_fds);
+
+#include "agent/core/hooks.h"
 
 #endif /* AGENT_CORE_AGENT_H */

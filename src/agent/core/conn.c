@@ -107,7 +107,7 @@ void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fd
 
 const char *reply_why;
 
-void reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd)
+void conn_reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd)
 {
 	struct {
 		struct proto_reply r;
@@ -162,7 +162,7 @@ void reply_with(int c, uint32_t seq, const struct exec *ex, bool command)
 	conn_send(c, &msg, sizeof(msg), fds, n);
 }
 
-void report(const struct exec *ex, const struct proto_exited *msg)
+void conn_report(const struct exec *ex, const struct proto_exited *msg)
 {
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
 		if (init.conns[c].all || ex->hears & (1U << c))
@@ -192,7 +192,7 @@ void conn_accept(void)
 	/* It would be readable for ever, and to look at it all that we do: later. */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 		watch_drop(init.listener);
-		init.deaf_until = now() + DEAF_NS;
+		init.deaf_until = agent_now() + DEAF_NS;
 		exec_deadlines();
 	}
 	if (fd < 0)
@@ -239,7 +239,7 @@ void conn_receive(int c)
 		n_fds = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		__builtin_memcpy(fds, CMSG_DATA(h), n_fds * sizeof(int));
 	}
-	dispatch(c, (size_t)r, fds, n_fds);
+	init_dispatch(c, (size_t)r, fds, n_fds);
 	for (size_t i = 0; i < n_fds; i++)
 		if (fds[i] >= 0)
 			sys_close(fds[i]);

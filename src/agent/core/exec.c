@@ -13,7 +13,7 @@
 
 #include "agent/core/agent.h"
 
-struct exec *exec_new(uint32_t id)
+struct exec *agent_exec_new(uint32_t id)
 {
 	struct exec *ex = NULL;
 
@@ -56,7 +56,7 @@ static void close_all(const int *fds, size_t n)
 			sys_close(fds[i]);
 }
 
-void exec_release(struct exec *ex)
+void agent_exec_release(struct exec *ex)
 {
 	const int fds[] = { ex->journal, ex->start, ex->input, ex->poke, ex->command };
 
@@ -70,11 +70,11 @@ void exec_release(struct exec *ex)
 		group_leave(ex);
 	ex->used = false;
 	/* The sandbox was for this one alone: its end need not wait for an order. */
-	if (ex->sole && !ex->failed && ex->started)
+	if (ex->accounts_sandbox && !ex->failed && ex->started)
 		init_end();
 }
 
-static uint64_t usec(const struct timeval *tv)
+static uint64_t exec_usec(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
 }
@@ -96,15 +96,15 @@ static void note_result(struct exec *ex, const struct proto_exited *msg)
 	drain_result(ex, JOURNAL_EXITED, &res);
 }
 
-static void finished(struct exec *ex, int status, const struct rusage *ru)
+static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 {
 	struct proto_exited msg = {
 		.h = { .version = PROTO_VERSION, .type = PROTO_EXITED },
 		.exec = ex->id,
 		.status = status,
-		.wall_usec = (now() - ex->started) / 1000,
-		.user_usec = usec(&ru->ru_utime),
-		.system_usec = usec(&ru->ru_stime),
+		.wall_usec = (agent_now() - ex->started) / 1000,
+		.user_usec = exec_usec(&ru->ru_utime),
+		.system_usec = exec_usec(&ru->ru_stime),
 		.max_memory = (uint64_t)ru->ru_maxrss * 1024,
 		.read_bytes = (uint64_t)ru->ru_inblock * 512,
 		.written_bytes = (uint64_t)ru->ru_oublock * 512,
@@ -115,29 +115,29 @@ static void finished(struct exec *ex, int status, const struct rusage *ru)
 	msg.status = exec_status(ex, status);
 	ex->pid = ex->failed ? 0 : ex->pid;
 	if (ex->failed) {
-		exec_release(ex);
+		agent_exec_release(ex);
 		return;
 	}
 	if (ex->gone) { /* whoever waits hears of the sandbox's end */
 		for (unsigned i = 0; i < STREAMS; i++)
-			drain(ex, i);
+			journal_drain(ex, i);
 		ex->pid = 0;
-		exec_release(ex);
+		agent_exec_release(ex);
 		return;
 	}
 	if (ex->timed_out)
 		msg.flags |= PROTO_EXITED_TIMED_OUT;
 	/* What it wrote before it ended is in the journal before its end is told. */
 	for (unsigned i = 0; i < STREAMS; i++)
-		drain(ex, i);
+		journal_drain(ex, i);
 	group_account(ex, &msg);
 	init.oom_kills += msg.oom_kills;
 	/* In the file before it is told: whoever hears of it finds it there. */
 	note_result(ex, &msg);
-	report(ex, &msg);
+	conn_report(ex, &msg);
 	ex->pid = 0;
 	if (ex->journal < 0)
-		exec_release(ex);
+		agent_exec_release(ex);
 	else
 		drain_end(ex);
 }
@@ -156,7 +156,7 @@ void exec_reap(void)
 		       (!init.execs[i].used || init.execs[i].pid != pid))
 			i++;
 		if (i < init.n_execs)
-			finished(&init.execs[i], status, &ru);
+			exec_finished(&init.execs[i], status, &ru);
 		else
 			exec_stranger((int)pid, status);
 	}
@@ -180,7 +180,7 @@ void exec_forget(int c)
 	}
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
+static uint64_t exec_sooner(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
@@ -189,7 +189,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 void exec_deadlines(void)
 {
 	struct itimerspec next = { 0 };
-	uint64_t soonest = 0, t = now();
+	uint64_t soonest = 0, t = agent_now();
 
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = &init.execs[i];
@@ -197,7 +197,7 @@ void exec_deadlines(void)
 		if (!ex->used)
 			continue;
 		drain_retry(ex, t);
-		soonest = sooner(soonest, ex->retry_at);
+		soonest = exec_sooner(soonest, ex->retry_at);
 		if (ex->pid == 0)
 			continue;
 		if (ex->deadline && ex->deadline <= t) {
@@ -210,10 +210,10 @@ void exec_deadlines(void)
 			ex->start_by = 0;
 			(void)sys_kill(ex->pid, SIGKILL);
 		}
-		soonest = sooner(soonest, ex->deadline);
-		soonest = sooner(soonest, ex->start >= 0 ? ex->start_by : 0);
+		soonest = exec_sooner(soonest, ex->deadline);
+		soonest = exec_sooner(soonest, ex->start >= 0 ? ex->start_by : 0);
 	}
-	soonest = sooner(soonest, conn_hear_again(t));
+	soonest = exec_sooner(soonest, conn_hear_again(t));
 	next.it_value.tv_sec = (time_t)(soonest / 1000000000);
 	next.it_value.tv_nsec = (long)(soonest % 1000000000);
 	(void)SYS_4(SYS_timerfd_settime, init.timer, TFD_TIMER_ABSTIME, &next, NULL);

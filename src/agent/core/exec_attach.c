@@ -4,7 +4,7 @@
 
 #include "agent/core/agent.h"
 
-void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds)
+void exec_attach_request(int c, const struct proto_attach *msg, int *fds, size_t n_fds)
 {
 	struct exec *ex = exec_find(msg->exec);
 	long r = 0;
@@ -17,7 +17,7 @@ void attach(int c, const struct proto_attach *msg, int *fds, size_t n_fds)
 	else if (msg->flags && ex->journal < 0)
 		r = -EINVAL;
 	if (r < 0) {
-		reply(c, msg->h.seq, r, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, msg->h.seq, r, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
 	ex->hears |= 1U << c;
@@ -58,5 +58,5 @@ void attach_close_input(int c, const struct proto_close_input *msg)
 		sys_close(ex->input);
 		ex->input = -1;
 	}
-	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }

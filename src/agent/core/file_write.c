@@ -72,8 +72,8 @@ static long write_from(int fd, int from, uint64_t offset, uint64_t n)
 	return 0;
 }
 
-void files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
-		 size_t n_fds)
+void agent_files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
+		       size_t n_fds)
 {
 	long r = -EINVAL;
 

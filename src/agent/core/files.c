@@ -57,7 +57,7 @@ void as_self(const struct proto_who *who)
 
 /* ----------------------------------------------------------------------- paths */
 
-long resolve(int at, const char *path, int flags, uint32_t mode)
+long files_resolve(int at, const char *path, int flags, uint32_t mode)
 {
 	struct open_how how = {
 		.flags = (uint64_t)(uint32_t)flags | O_CLOEXEC,
@@ -113,7 +113,7 @@ long parent_dir_find(int at, const char *path, struct parent_dir *ret)
 	}
 	__builtin_memcpy(dir, path, cut);
 	dir[cut] = '\0';
-	fd = resolve(at, dir, O_PATH | O_DIRECTORY, 0);
+	fd = files_resolve(at, dir, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return fd;
 	if (on_proc((int)fd)) {
@@ -140,7 +140,7 @@ struct dirent64 {
 };
 
 /* What is at @name in @dir (or is @dir, with an empty one), behind the others; -ENOSPC: no room. */
-static long put_entry(int dir, const char *name, uint32_t type)
+static long files_put_entry(int dir, const char *name, uint32_t type)
 {
 	static struct statx stx;
 	static char link[4096];
@@ -189,7 +189,7 @@ static bool is_dots(const char *name)
 }
 
 /* Entries until the answer is full; the directory's position is then behind the last of them. */
-static long scan_directory(int dir)
+static long files_scan_directory(int dir)
 {
 	_Alignas(8) static char dirents[DIRENTS_SIZE];
 	int64_t behind = -1;
@@ -201,9 +201,10 @@ static long scan_directory(int dir)
 			return n;
 		for (long at = 0; at < n;) {
 			const struct dirent64 *d = (const void *)(dirents + at);
-			long r = is_dots(d->name) ? 0
-						  : put_entry(dir, d->name,
-							      (uint32_t)d->type << 12);
+			long r = is_dots(d->name)
+					 ? 0
+					 : files_put_entry(dir, d->name,
+							   (uint32_t)d->type << 12);
 
 			if (r == -ENOSPC) {
 				r = behind < 0 ? -EIO
@@ -216,19 +217,19 @@ static long scan_directory(int dir)
 	}
 }
 
-static long scan_one(int at, const struct proto_scan *msg)
+static long files_scan_one(int at, const struct proto_scan *msg)
 {
 	int follow = msg->flags & PROTO_SCAN_FOLLOW ? 0 : O_NOFOLLOW;
-	long fd = resolve(at, msg->path, O_PATH | follow, 0), r;
+	long fd = files_resolve(at, msg->path, O_PATH | follow, 0), r;
 
 	if (fd < 0)
 		return fd;
-	r = put_entry((int)fd, "", 0);
+	r = files_put_entry((int)fd, "", 0);
 	sys_close(fd);
 	return r;
 }
 
-void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds)
+void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds)
 {
 	bool one = msg->flags & PROTO_SCAN_ONE;
 	long r = -EINVAL;
@@ -239,19 +240,19 @@ void files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fd
 	if (msg->path[sizeof(msg->path) - 1] == '\0' && (one || n_fds > 0))
 		r = as_user(&msg->who);
 	if (r == 0) {
-		r = one ? scan_one(n_fds > 0 ? fds[0] : AT_FDCWD, msg)
-			: scan_directory(fds[0]);
+		r = one ? files_scan_one(n_fds > 0 ? fds[0] : AT_FDCWD, msg)
+			: files_scan_directory(fds[0]);
 		as_self(&msg->who);
 	}
 	if (r < 0)
-		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 	else
 		conn_send(c, &out, sizeof(out.head) + out.head.size, NULL, 0);
 }
 
 /* ---------------------------------------------------------------------- CHANGE */
 
-static void put_number(char *text, int n)
+static void files_put_number(char *text, int n)
 {
 	char digits[12];
 	int i = 0;
@@ -265,11 +266,11 @@ static void put_number(char *text, int n)
 }
 
 /* A name of the open file @fd, for calls that take no descriptor; it is followed to the file itself. */
-static const char *name_of(int fd)
+static const char *files_name_of(int fd)
 {
 	static char text[32] = "/proc/self/fd/";
 
-	put_number(text + 14, fd);
+	files_put_number(text + 14, fd);
 	return text;
 }
 
@@ -277,7 +278,7 @@ static const char *name_of(int fd)
 static long change_mode(const struct proto_change *msg, int at, const char *path)
 {
 	int follow = msg->flags & PROTO_CHANGE_FOLLOW ? 0 : O_NOFOLLOW;
-	long fd = resolve(at, path, O_PATH | follow, 0), r;
+	long fd = files_resolve(at, path, O_PATH | follow, 0), r;
 	struct statx stx = { 0 };
 
 	if (fd < 0)
@@ -288,14 +289,15 @@ static long change_mode(const struct proto_change *msg, int at, const char *path
 	else if (r == 0 && (stx.stx_mode & S_IFMT) != S_IFLNK) {
 		r = SYS_4(SYS_fchmodat2, fd, "", msg->mode & 07777, AT_EMPTY_PATH);
 		if (r == -ENOSYS)
-			r = SYS_3(SYS_fchmodat, AT_FDCWD, name_of((int)fd),
+			r = SYS_3(SYS_fchmodat, AT_FDCWD, files_name_of((int)fd),
 				  msg->mode & 07777);
 	}
 	sys_close(fd);
 	return r;
 }
 
-static long change_one(const struct proto_change *msg, const struct parent_dir *p)
+static long agent_files_change_one(const struct proto_change *msg,
+				   const struct parent_dir *p)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 				     { .tv_sec = msg->mtime_sec,
@@ -356,7 +358,7 @@ static bool is_pair(uint32_t verb)
  * the name @beside for as long as we take to rename it, and nobody who could die
  * meanwhile has a part in that.
  */
-static long put_file(const struct proto_change *msg, int dir, int file)
+static long files_put_file(const struct proto_change *msg, int dir, int file)
 {
 	const char *beside = msg->strings, *name = beside + strlen(beside) + 1;
 	long r = msg->flags & PROTO_CHANGE_OWNER
@@ -364,11 +366,12 @@ static long put_file(const struct proto_change *msg, int dir, int file)
 			 : 0;
 
 	if (r == 0)
-		r = SYS_5(SYS_linkat, AT_FDCWD, name_of(file), dir, name,
+		r = SYS_5(SYS_linkat, AT_FDCWD, files_name_of(file), dir, name,
 			  AT_SYMLINK_FOLLOW);
 	if (r != -EEXIST)
 		return r;
-	r = SYS_5(SYS_linkat, AT_FDCWD, name_of(file), dir, beside, AT_SYMLINK_FOLLOW);
+	r = SYS_5(SYS_linkat, AT_FDCWD, files_name_of(file), dir, beside,
+		  AT_SYMLINK_FOLLOW);
 	if (r < 0)
 		return r;
 	r = SYS_5(SYS_renameat2, dir, beside, dir, name, 0);
@@ -377,7 +380,7 @@ static long put_file(const struct proto_change *msg, int dir, int file)
 	return r;
 }
 
-static bool is_plain(const char *name)
+static bool files_is_plain(const char *name)
 {
 	for (const char *c = name; *c; c++)
 		if (*c == '/')
@@ -391,11 +394,11 @@ static long change_put(const struct proto_change *msg, const int *fds, size_t n_
 	long r;
 
 	/* Names in the directory, which is no place that a path leads to. */
-	if (n_fds != 2 || msg->n != 2 || !is_plain(beside) ||
-	    !is_plain(beside + strlen(beside) + 1))
+	if (n_fds != 2 || msg->n != 2 || !files_is_plain(beside) ||
+	    !files_is_plain(beside + strlen(beside) + 1))
 		return -EINVAL;
 	r = files_write_failed(msg->mode);
-	return r < 0 ? r : put_file(msg, fds[0], fds[1]);
+	return r < 0 ? r : files_put_file(msg, fds[0], fds[1]);
 }
 
 static bool is_fine(const struct proto_change *msg, long r)
@@ -406,8 +409,8 @@ static bool is_fine(const struct proto_change *msg, long r)
 }
 
 /* All of them; -errno of the first that failed. */
-static long change_all(const struct proto_change *msg, const int *fds, size_t n_fds,
-		       uint32_t *value)
+static long files_change_all(const struct proto_change *msg, const int *fds, size_t n_fds,
+			     uint32_t *value)
 {
 	int from = n_fds > 0 ? fds[0] : AT_FDCWD;
 	int to = n_fds > 1 ? fds[1] : from;
@@ -429,7 +432,7 @@ static long change_all(const struct proto_change *msg, const int *fds, size_t n_
 			r = parent_dir_find(pair ? to : from, at, &p);
 			if (r == 0)
 				r = pair ? change_pair(msg, from, first, &p)
-					 : change_one(msg, &p);
+					 : agent_files_change_one(msg, &p);
 			parent_dir_done(&p, pair ? to : from);
 		}
 		changed += r == 0;
@@ -440,7 +443,7 @@ static long change_all(const struct proto_change *msg, const int *fds, size_t n_
 	return r;
 }
 
-static bool is_whole(const struct proto_change *msg, size_t size)
+static bool files_is_whole(const struct proto_change *msg, size_t size)
 {
 	uint32_t n = 0;
 
@@ -453,15 +456,15 @@ static bool is_whole(const struct proto_change *msg, size_t size)
 	       (msg->strings_size == 0 || msg->strings[msg->strings_size - 1] == '\0');
 }
 
-void files_change(int c, const struct proto_change *msg, size_t size, const int *fds,
-		  size_t n_fds)
+void agent_files_change(int c, const struct proto_change *msg, size_t size,
+			const int *fds, size_t n_fds)
 {
 	uint32_t value = 0;
-	long r = is_whole(msg, size) ? as_user(&msg->who) : -EINVAL;
+	long r = files_is_whole(msg, size) ? as_user(&msg->who) : -EINVAL;
 
 	if (r == 0) {
 		r = msg->verb == PROTO_PUT ? change_put(msg, fds, n_fds)
-					   : change_all(msg, fds, n_fds, &value);
+					   : files_change_all(msg, fds, n_fds, &value);
 		as_self(&msg->who);
 	}
 	reply_value(c, msg->h.seq, r, value);
@@ -476,12 +479,12 @@ void files_watch(int c, const struct proto_watch *msg, const int *fds, size_t n_
 	if (msg->path[sizeof(msg->path) - 1] == '\0' && n_fds > 0)
 		r = as_user(&msg->who);
 	if (r == 0) {
-		fd = resolve(AT_FDCWD, msg->path, O_PATH, 0);
+		fd = files_resolve(AT_FDCWD, msg->path, O_PATH, 0);
 		r = fd;
 		if (fd >= 0) {
 			r = on_proc((int)fd) ? -EACCES
 					     : SYS_3(SYS_inotify_add_watch, fds[0],
-						     name_of((int)fd), msg->mask);
+						     files_name_of((int)fd), msg->mask);
 			sys_close(fd);
 		}
 		as_self(&msg->who);

@@ -29,7 +29,7 @@
 
 static char scrap[JOURNAL_CHUNK];
 
-static void publish(const struct exec *ex, uint64_t ended)
+static void journal_write_publish(const struct exec *ex, uint64_t ended)
 {
 	struct journal_header h = {
 		.magic = JOURNAL_MAGIC,
@@ -63,7 +63,7 @@ long drain_start(struct exec *ex, uint64_t limit)
 	if (n != JOURNAL_RING)
 		return n < 0 ? n : -ENOSPC;
 	ex->capacity = limit & ~7ULL;
-	publish(ex, 0);
+	journal_write_publish(ex, 0);
 	return 0;
 }
 
@@ -82,10 +82,10 @@ void drain_result(struct exec *ex, enum journal_state state,
 		return;
 	(void)sys_pwrite(ex->journal, res, sizeof(*res), JOURNAL_RESULT);
 	ex->state = state;
-	publish(ex, state == JOURNAL_FAILED);
+	journal_write_publish(ex, state == JOURNAL_FAILED);
 }
 
-static uint64_t at(const struct exec *ex, uint64_t position)
+static uint64_t journal_write_at(const struct exec *ex, uint64_t position)
 {
 	return JOURNAL_RING + position % ex->capacity;
 }
@@ -100,7 +100,7 @@ static bool is_read(const struct exec *ex, uint64_t cursor)
 }
 
 /* Drop whole records until @need bytes are free. 0, HELD, or -EIO. */
-static long make_room(struct exec *ex, uint64_t need)
+static long journal_write_make_room(struct exec *ex, uint64_t need)
 {
 	bool dropped = false;
 	long r = 0;
@@ -109,8 +109,8 @@ static long make_room(struct exec *ex, uint64_t need)
 		struct journal_record rec;
 		uint64_t bytes;
 
-		if (sys_pread(ex->journal, &rec, sizeof(rec), at(ex, ex->head)) !=
-			    sizeof(rec) ||
+		if (sys_pread(ex->journal, &rec, sizeof(rec),
+			      journal_write_at(ex, ex->head)) != sizeof(rec) ||
 		    journal_span(rec.size) > ex->tail - ex->head)
 			return -EIO;
 		bytes = rec.stream != 0 ? rec.size : 0;
@@ -123,7 +123,7 @@ static long make_room(struct exec *ex, uint64_t need)
 		dropped = true;
 	}
 	if (dropped)
-		publish(ex, 0);
+		journal_write_publish(ex, 0);
 	return r;
 }
 
@@ -134,10 +134,11 @@ static long write_error(long n)
 }
 
 /* 0, FULL, or -EIO. */
-static long put_record(struct exec *ex, uint32_t stream, uint32_t size)
+static long journal_write_put_record(struct exec *ex, uint32_t stream, uint32_t size)
 {
 	struct journal_record rec = { .size = size, .stream = stream };
-	long n = sys_pwrite(ex->journal, &rec, sizeof(rec), at(ex, ex->tail));
+	long n = sys_pwrite(ex->journal, &rec, sizeof(rec),
+			    journal_write_at(ex, ex->tail));
 
 	return n == sizeof(rec) ? 0 : write_error(n);
 }
@@ -164,10 +165,10 @@ static long next_slot(struct exec *ex)
 	long r;
 
 	if (to_end < want) {
-		/* The pad is a record like any other, for readers and for make_room(). */
-		r = make_room(ex, to_end);
+		/* The pad is a record like any other, for readers and for journal_write_make_room(). */
+		r = journal_write_make_room(ex, to_end);
 		if (r == 0)
-			r = put_record(
+			r = journal_write_put_record(
 				ex, 0,
 				(uint32_t)(to_end - sizeof(struct journal_record)));
 		if (r < 0)
@@ -181,20 +182,21 @@ static long next_slot(struct exec *ex)
 	if (want > ex->capacity / 4)
 		want = ex->capacity / 4;
 	want &= ~7ULL;
-	r = make_room(ex, sizeof(struct journal_record) + want);
+	r = journal_write_make_room(ex, sizeof(struct journal_record) + want);
 	/* Its head may be in a block of its own, and is written when the bytes have left the pipe. */
-	if (r == 0 && (at(ex, ex->tail) + sizeof(struct journal_record)) % BLOCK == 0)
-		r = put_record(ex, 0, 0);
+	if (r == 0 &&
+	    (journal_write_at(ex, ex->tail) + sizeof(struct journal_record)) % BLOCK == 0)
+		r = journal_write_put_record(ex, 0, 0);
 	return r < 0 ? r : (long)want;
 }
 
-static long discard(struct exec *ex, int pipe)
+static long journal_write_discard(struct exec *ex, int pipe)
 {
 	long n = sys_read(pipe, scrap, sizeof(scrap));
 
 	if (n > 0)
 		ex->skipped += (uint64_t)n;
-	publish(ex, 0);
+	journal_write_publish(ex, 0);
 	return n;
 }
 
@@ -261,14 +263,15 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 static long move_chunk(struct exec *ex, unsigned which, long max)
 {
 	long room = next_slot(ex), n;
-	int64_t off = (int64_t)(at(ex, ex->tail) + sizeof(struct journal_record));
+	int64_t off =
+		(int64_t)(journal_write_at(ex, ex->tail) + sizeof(struct journal_record));
 	int fd = ex->pipe[which];
 	bool tty = ex->tty && which == 0;
 
 	if (room == HELD || room == FULL)
 		return room;
 	if (room < 0)
-		return discard(ex, fd);
+		return journal_write_discard(ex, fd);
 	if (room > max)
 		room = max;
 	n = tty ? copy_chunk(ex, fd, room, off)
@@ -278,19 +281,19 @@ static long move_chunk(struct exec *ex, unsigned which, long max)
 	if (n == -EAGAIN || n == -EINTR || n == FULL || n == 0)
 		return n;
 	if (n < 0 && !tty)
-		return discard(ex, fd);
-	if (n > 0 && put_record(ex, 1 + which, (uint32_t)n) == 0)
+		return journal_write_discard(ex, fd);
+	if (n > 0 && journal_write_put_record(ex, 1 + which, (uint32_t)n) == 0)
 		add_record(ex, (uint32_t)n);
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
 	/* Before anybody can act upon it: who starts from here on is of the next command. */
 	if (which == STREAMS - 1)
 		ex->mark = tree_newest();
-	publish(ex, 0);
+	journal_write_publish(ex, 0);
 	return n > 0 ? n : 1;
 }
 
-static void hold(struct exec *ex)
+static void journal_write_hold(struct exec *ex)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
 		if (ex->pipe[i] >= 0)
@@ -318,16 +321,16 @@ void drain_retry(struct exec *ex, uint64_t t)
 }
 
 /* One piece of stream @which, of @max bytes at most; how many bytes, or 0 when there is no more at present. */
-static long take(struct exec *ex, unsigned which, long max)
+static long journal_write_take(struct exec *ex, unsigned which, long max)
 {
 	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which, max) : -EAGAIN;
 
 	if (n > 0)
 		return n;
 	if (n == HELD || n == FULL)
-		hold(ex);
+		journal_write_hold(ex);
 	if (n == FULL) {
-		ex->retry_at = now() + RETRY_NS;
+		ex->retry_at = agent_now() + RETRY_NS;
 		exec_deadlines();
 	}
 	if (n == -EAGAIN || n == -EINTR || n == HELD || n == FULL)
@@ -352,7 +355,7 @@ static void take_present(struct exec *ex, unsigned which)
 	if (!ex->tty)
 		(void)sys_ioctl(ex->pipe[which], FIONREAD, &left);
 	for (; left > 0; left -= (int)n) {
-		n = take(ex, which, JOURNAL_CHUNK);
+		n = journal_write_take(ex, which, JOURNAL_CHUNK);
 		if (n == 0)
 			break;
 	}
@@ -369,15 +372,17 @@ static long take_results(struct exec *ex, bool first)
 	for (unsigned k = 0; k < STREAMS - 1; k++)
 		take_present(ex, k);
 	/* None, and yet the loop calls: then it is the end, after which nothing comes. */
-	return take(ex, STREAMS - 1, there > 0 ? (long)there : (long)JOURNAL_CHUNK);
+	return journal_write_take(ex, STREAMS - 1,
+				  there > 0 ? (long)there : (long)JOURNAL_CHUNK);
 }
 
-void drain(struct exec *ex, unsigned which)
+void journal_drain(struct exec *ex, unsigned which)
 {
 	/* A share a turn: a flood from one exec must not keep the others waiting. */
 	for (int i = 0; i < 16 && ex->used && ex->pipe[which] >= 0; i++)
-		if ((which == STREAMS - 1 ? take_results(ex, i == 0)
-					  : take(ex, which, JOURNAL_CHUNK)) == 0)
+		if ((which == STREAMS - 1
+			     ? take_results(ex, i == 0)
+			     : journal_write_take(ex, which, JOURNAL_CHUNK)) == 0)
 			return;
 }
 
@@ -389,6 +394,6 @@ void drain_end(struct exec *ex)
 	for (unsigned i = 0; i < STREAMS; i++)
 		if (ex->pipe[i] >= 0)
 			return;
-	publish(ex, 1);
-	exec_release(ex);
+	journal_write_publish(ex, 1);
+	agent_exec_release(ex);
 }

@@ -20,16 +20,16 @@ static void reach_open(int c, const struct proto_open *msg, const int *fds, size
 		fd = as_user(&who);
 	}
 	if (fd == 0) {
-		fd = resolve(at, msg->path, msg->flags, msg->mode);
+		fd = files_resolve(at, msg->path, msg->flags, msg->mode);
 		as_self(&who);
 		if (fd >= 0 && on_proc((int)fd)) {
 			sys_close(fd);
 			fd = -EACCES;
 		}
 	}
-	reply(c, msg->h.seq, fd < 0 ? fd : 0,
-	      fd == -EINVAL ? PROTO_STAGE_REQUEST : PROTO_STAGE_NONE,
-	      (int)(fd < 0 ? -1 : fd));
+	conn_reply(c, msg->h.seq, fd < 0 ? fd : 0,
+		   fd == -EINVAL ? PROTO_STAGE_REQUEST : PROTO_STAGE_NONE,
+		   (int)(fd < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }
@@ -65,7 +65,8 @@ static void reach_connect(int c, const struct proto_connect *msg)
 {
 	long fd = reach_dial(msg->port, msg->ipv6);
 
-	reply(c, msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE, (int)(fd < 0 ? -1 : fd));
+	conn_reply(c, msg->h.seq, fd < 0 ? fd : 0, PROTO_STAGE_NONE,
+		   (int)(fd < 0 ? -1 : fd));
 	if (fd >= 0)
 		sys_close(fd);
 }
@@ -80,13 +81,13 @@ void reach_request(int c, size_t size, const int *fds, size_t n_fds)
 		reach_open(c, msg, fds, n_fds);
 		return;
 	case PROTO_SCAN:
-		files_scan(c, msg, fds, n_fds);
+		agent_files_scan(c, msg, fds, n_fds);
 		return;
 	case PROTO_CHANGE:
-		files_change(c, msg, size, fds, n_fds);
+		agent_files_change(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_WRITE:
-		files_write(c, msg, size, fds, n_fds);
+		agent_files_write(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_WATCH:
 		files_watch(c, msg, fds, n_fds);
@@ -95,6 +96,6 @@ void reach_request(int c, size_t size, const int *fds, size_t n_fds)
 		reach_connect(c, msg);
 		return;
 	default:
-		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
 	}
 }

@@ -37,7 +37,7 @@ _Static_assert(PROTO_EXECS_MAX *(2 * sizeof(struct entry) + sizeof(struct proto_
 		       OUTBOX_SIZE,
 	       "all that one connection can have asked for fits");
 
-static uint32_t span(size_t size)
+static uint32_t outbox_span(size_t size)
 {
 	return (uint32_t)(sizeof(struct entry) + ((size + 7) & ~7UL));
 }
@@ -65,7 +65,7 @@ void outbox_drop(struct conn *conn)
 		const struct entry *e = (const void *)(conn->out + conn->out_from);
 
 		entry_close(e);
-		conn->out_from += span(e->size);
+		conn->out_from += outbox_span(e->size);
 	}
 	(void)SYS_2(SYS_munmap, conn->out, OUTBOX_SIZE);
 	conn->out = NULL;
@@ -93,13 +93,13 @@ long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds
 
 	if (r < 0)
 		return r;
-	if (conn->out_to + span(size) > OUTBOX_SIZE) {
+	if (conn->out_to + outbox_span(size) > OUTBOX_SIZE) {
 		memmove(conn->out, conn->out + conn->out_from,
 			conn->out_to - conn->out_from);
 		conn->out_to -= conn->out_from;
 		conn->out_from = 0;
 	}
-	if (n_fds > PROTO_GIVES_MAX || conn->out_to + span(size) > OUTBOX_SIZE)
+	if (n_fds > PROTO_GIVES_MAX || conn->out_to + outbox_span(size) > OUTBOX_SIZE)
 		return -EXFULL;
 	e = (void *)(conn->out + conn->out_to);
 	*e = (struct entry){ .size = (uint32_t)size };
@@ -113,7 +113,7 @@ long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds
 		e->fds[e->n_fds] = (int)r;
 	}
 	memcpy(e->data, data, size);
-	conn->out_to += span(size);
+	conn->out_to += outbox_span(size);
 	return 0;
 }
 
@@ -136,7 +136,7 @@ bool outbox_flush(struct conn *conn)
 		if (r < 0)
 			break; /* nobody reads any more: what it asked for is still read */
 		entry_close(e);
-		conn->out_from += span(e->size);
+		conn->out_from += outbox_span(e->size);
 	}
 	outbox_drop(conn);
 	watch_for(conn, EPOLLIN);

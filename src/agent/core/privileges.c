@@ -6,7 +6,7 @@
 
 #include "agent/core/agent.h"
 
-uint64_t now(void)
+uint64_t agent_now(void)
 {
 	struct timespec ts = { 0 };
 

@@ -33,7 +33,7 @@ bool request_is_sound(int c, size_t size)
 	    (h->type >= sizeof(sizes) / sizeof(sizes[0]) || sizes[h->type] == 0 ||
 	     sizes[h->type] == size))
 		return true;
-	reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+	conn_reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
 	return false;
 }
 
@@ -41,7 +41,7 @@ bool request_is_sound(int c, size_t size)
 void request_keep(int c, const struct proto_keep *msg)
 {
 	init.kept |= init.listener >= 0;
-	reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
+	conn_reply(c, msg->h.seq, init.kept ? 0 : -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
 }
 
 void request_hello(int c, const struct proto_hello *msg)

@@ -14,7 +14,7 @@
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
 /* Split the strings into the plan; anything that does not add up is refused. */
-static long unpack(struct plan *p, char *strings, size_t size)
+static long spawn_unpack(struct plan *p, char *strings, size_t size)
 {
 	const struct proto_spawn *msg = p->msg;
 	size_t n = 0, want = 1 + (size_t)msg->argc + msg->envc;
@@ -45,7 +45,7 @@ static long unpack(struct plan *p, char *strings, size_t size)
 }
 
 /* A pipe: one end is the child's, the other is returned. */
-static long open_pipe(struct plan *p, bool child_reads, int *ret_child)
+static long spawn_open_pipe(struct plan *p, bool child_reads, int *ret_child)
 {
 	int ends[2];
 	long r = SYS_2(SYS_pipe2, ends, O_CLOEXEC);
@@ -58,14 +58,15 @@ static long open_pipe(struct plan *p, bool child_reads, int *ret_child)
 }
 
 /* A pipe that is drained into the journal as stream @which + 1. */
-static long open_stream(struct plan *p, struct exec *ex, unsigned which, int *ret_child)
+static long spawn_open_stream(struct plan *p, struct exec *ex, unsigned which,
+			      int *ret_child)
 {
-	long fd = open_pipe(p, false, ret_child);
+	long fd = spawn_open_pipe(p, false, ret_child);
 
 	return fd < 0 ? fd : drain_watch(ex, which, (int)fd);
 }
 
-static long open_journal(struct plan *p, struct exec *ex, int c, int *last)
+static long spawn_open_journal(struct plan *p, struct exec *ex, int c, int *last)
 {
 	static const uint32_t bit[] = { PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
 	long r = 0;
@@ -77,11 +78,11 @@ static long open_journal(struct plan *p, struct exec *ex, int c, int *last)
 		ex->holds = 1U << c;
 	for (unsigned i = 0; i < 2 && r == 0; i++)
 		if (p->msg->flags & bit[i] && !(p->msg->flags & PROTO_SPAWN_PTY))
-			r = open_stream(p, ex, i, &p->stdio[1 + i]);
+			r = spawn_open_stream(p, ex, i, &p->stdio[1 + i]);
 	return r < 0 ? r : drain_start(ex, p->msg->journal_limit);
 }
 
-static long check_control(const struct proto_spawn *msg, size_t n_fds)
+static long spawn_check_control(const struct proto_spawn *msg, size_t n_fds)
 {
 	const uint8_t *at = msg->control;
 
@@ -103,17 +104,18 @@ static long check_control(const struct proto_spawn *msg, size_t n_fds)
 static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const uint8_t *at = p->msg->control;
-	long r = spawn_has_control(p->msg) ? check_control(p->msg, n_fds) : 0;
+	long r = spawn_has_control(p->msg) ? spawn_check_control(p->msg, n_fds) : 0;
 
 	if (r == 0 && at[PROTO_CONTROL_COMMAND]) {
 		ex->command = p->extra[PROTO_CONTROL_COMMAND] = fds[n_fds - 3];
 		fds[n_fds - 3] = -1;
 	}
 	if (r == 0 && at[PROTO_CONTROL_RESULT])
-		r = open_stream(p, ex, STREAMS - 1, &p->extra[PROTO_CONTROL_RESULT]);
+		r = spawn_open_stream(p, ex, STREAMS - 1,
+				      &p->extra[PROTO_CONTROL_RESULT]);
 	if (r < 0 || !at[PROTO_CONTROL_POKE])
 		return r;
-	r = open_pipe(p, true, &p->extra[PROTO_CONTROL_POKE]);
+	r = spawn_open_pipe(p, true, &p->extra[PROTO_CONTROL_POKE]);
 	if (r < 0)
 		return r;
 	ex->poke = (int)r;
@@ -123,7 +125,7 @@ static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds
 
 static long open_input(struct plan *p, struct exec *ex)
 {
-	long r = open_pipe(p, true, &p->stdio[0]);
+	long r = spawn_open_pipe(p, true, &p->stdio[0]);
 
 	if (r < 0)
 		return r;
@@ -174,7 +176,7 @@ void spawn_failed(struct exec *ex, long error, enum proto_stage stage)
 	const struct journal_result res = { .status = (int32_t)error, .stage = stage };
 
 	drain_result(ex, JOURNAL_FAILED, &res);
-	reply(ex->asker, ex->seq, error, stage, -1);
+	conn_reply(ex->asker, ex->seq, error, stage, -1);
 }
 
 static long open_streams(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
@@ -189,7 +191,8 @@ static long open_streams(struct plan *p, struct exec *ex, int *fds, size_t n_fds
 		r = open_input(p, ex);
 	if (r == 0 && flags & PROTO_SPAWN_JOURNAL) {
 		p->stage = PROTO_STAGE_JOURNAL;
-		r = n_fds > 1 ? open_journal(p, ex, ex->asker, &fds[n_fds - 2]) : -EPROTO;
+		r = n_fds > 1 ? spawn_open_journal(p, ex, ex->asker, &fds[n_fds - 2])
+			      : -EPROTO;
 	}
 	if (r == 0) {
 		p->stage = PROTO_STAGE_REQUEST;
@@ -202,7 +205,7 @@ static long open_streams(struct plan *p, struct exec *ex, int *fds, size_t n_fds
 	return r;
 }
 
-static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
+static long spawn_launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const struct proto_spawn *msg = p->msg;
 	long r = open_streams(p, ex, fds, n_fds);
@@ -210,7 +213,7 @@ static long launch(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 	if (r < 0)
 		return r;
 	p->stage = PROTO_STAGE_CGROUP;
-	ex->sole = msg->flags & PROTO_SPAWN_SOLE;
+	ex->accounts_sandbox = msg->flags & PROTO_SPAWN_SOLE;
 	r = group_make(ex, p->own, &p->n_own);
 	if (r == 0)
 		r = group_limit(ex, msg);
@@ -234,8 +237,8 @@ static long map_strings(const struct proto_spawn *msg, int fd, char **ret)
 	return 0;
 }
 
-static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
-		    char **mapped)
+static long spawn_prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
+			  char **mapped)
 {
 	const struct proto_spawn *msg = p->msg;
 	char *strings = (char *)(uintptr_t)msg->strings;
@@ -251,7 +254,7 @@ static long prepare(struct plan *p, size_t size, const int *fds, size_t n_fds,
 	} else if (msg->strings_size != size - sizeof(*msg)) {
 		return -EPROTO;
 	}
-	return unpack(p, strings, msg->strings_size);
+	return spawn_unpack(p, strings, msg->strings_size);
 }
 
 /* A plan's own descriptors: cgroups, the slave of the pty, the child's ends of pipes. */
@@ -263,7 +266,7 @@ static void close_plan(const struct plan *p)
 		sys_close(p->own[i]);
 }
 
-void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
+void spawn_exec(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n_fds)
 {
 	struct plan p = {
 		.msg = msg,
@@ -275,31 +278,31 @@ void spawn(int c, const struct proto_spawn *msg, size_t size, int *fds, size_t n
 	};
 	struct exec *ex = NULL;
 	char *mapped = NULL;
-	long r = prepare(&p, size, fds, n_fds, &mapped);
+	long r = spawn_prepare(&p, size, fds, n_fds, &mapped);
 
 	if (r == 0 && exec_find(msg->exec))
 		r = -EEXIST;
 	if (r == 0) {
-		ex = exec_new(msg->exec);
+		ex = agent_exec_new(msg->exec);
 		r = ex ? 0 : -EAGAIN;
 	}
 	if (ex) {
 		ex->asker = c;
 		ex->seq = msg->h.seq;
 		ex->hears = 1U << c;
-		r = launch(&p, ex, fds, n_fds);
+		r = spawn_launch(&p, ex, fds, n_fds);
 		close_plan(&p);
 	}
 	if (mapped)
 		(void)SYS_2(SYS_munmap, mapped, msg->strings_size);
 	if (!ex) {
-		reply(c, msg->h.seq, r, p.stage, -1);
+		conn_reply(c, msg->h.seq, r, p.stage, -1);
 		return;
 	}
 	if (r < 0) {
 		ex->failed = true;
 		spawn_failed(ex, r, p.stage);
-		exec_release(ex);
+		agent_exec_release(ex);
 		return;
 	}
 	if (msg->timeout_ms > 0 && msg->timeout_ms < PROTO_TIMEOUT_MAX)

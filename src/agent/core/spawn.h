@@ -35,12 +35,10 @@ static inline bool spawn_has_control(const struct proto_spawn *msg)
 /* The answer to the request that is @ex, and to who has its journal: it did not start. */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
 
-/* exec_child.c: a process with the plan's streams, as ex->pid. Its start is told later. */
-long spawn_child(struct plan *p, struct exec *ex);
+/* exec_child.c */
 /* Move ourselves into cgroups: "0" is one thread, which takes no global lock of the kernel's. */
 long spawn_join(const int *fds, int n);
 /* All of init's descriptors but those in @keep, which becomes sorted. */
 long spawn_close_others(int *keep, int n);
-long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
 
 #endif /* AGENT_CORE_SPAWN_H */

@@ -21,14 +21,14 @@
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
-void dispatch(int c, size_t size, int *fds, size_t n_fds)
+void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
 
 	if (!request_is_sound(c, size))
 		return;
-	if ((int32_t)(h->seq - (uint32_t)(now() / 1000000)) < 0) {
-		reply(c, h->seq, -ECANCELED, PROTO_STAGE_REQUEST, -1);
+	if ((int32_t)(h->seq - (uint32_t)(agent_now() / 1000000)) < 0) {
+		conn_reply(c, h->seq, -ECANCELED, PROTO_STAGE_REQUEST, -1);
 		return;
 	}
 	reach_request(c, size, fds, n_fds);
@@ -46,7 +46,7 @@ void init_end(void)
 		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
 }
 
-static long dial(const char *door)
+static long guest_server_dial(const char *door)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	long fd = SYS_3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
@@ -63,7 +63,7 @@ void within_serve(const char *door)
 	struct proto_ready ready = {
 		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
 	};
-	long fd = dial(door), root;
+	long fd = guest_server_dial(door), root;
 
 	/* Paths of requests are resolved from here. */
 	if (fd < 0 || SYS_1(SYS_chdir, "/") < 0)
@@ -71,7 +71,7 @@ void within_serve(const char *door)
 	(void)SYS_2(SYS_setgroups, 0, NULL);
 	become_init();
 	/* Not every filter for system calls knows the one that all of this rests on. */
-	root = resolve(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+	root = files_resolve(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	if (root < 0) {
 		sys_close(fd);
 		return;

@@ -13,7 +13,7 @@
  *	guest agent all SIG MARK	a signal to all who have WARREN_EXEC=MARK in their environment
  *	guest agent first SIG MARK	to the eldest of them
  *	guest agent connect ADDR PORT	its stdin, a socket, becomes a stream to a port (relay.c)
- *	guest agent held		who has something that gVisor cannot save: see held()
+ *	guest agent held		who has something that gVisor cannot save: see guest_held()
  *	guest agent name PID		what it calls itself, in the same words
  *
  * The exit status of an errand is 0 when it was done, to somebody at least.
@@ -25,9 +25,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#include "agent/guest/guest_server.h"
 #include "agent/guest/relay.h"
 #include "nolibc/sys.h"
-#include "agent/guest/guest_server.h"
 
 #define PASSES   16
 #define MARK_MAX 64U
@@ -48,7 +48,7 @@ struct kernel_dirent {
 	char name[];
 };
 
-__attribute__((noreturn, used)) void init_main(const long *stack);
+__attribute__((noreturn, used)) void agent_main(const long *stack);
 
 /* Kinds of what cannot be saved, as they are told (shim/gvisor/checkpoint.c). */
 #define HELD_STREAM  'S'
@@ -58,7 +58,7 @@ __attribute__((noreturn, used)) void init_main(const long *stack);
 
 static char entries[32768], environment[65536], text[4096 + 16];
 
-static long quiet(void)
+static long guest_quiet(void)
 {
 	struct ifreq lo = { .ifr_name = "lo" };
 	long fd = SYS_3(SYS_socket, AF_INET, SOCK_DGRAM, 0);
@@ -71,7 +71,7 @@ static long quiet(void)
 }
 
 /* Decimal; -1 for what is none. */
-static int number(const char *s)
+static int guest_number(const char *s)
 {
 	int n = 0;
 
@@ -139,7 +139,7 @@ static int signal_once(int sig, const char *var, size_t size, int all)
 	while (dir >= 0 && (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
 		for (long at = 0; at < n && (all || count == 0);) {
 			const struct kernel_dirent *e = (const void *)(entries + at);
-			int pid = number(e->name);
+			int pid = guest_number(e->name);
 
 			at += e->reclen;
 			if (pid > 1 && pid != self && is_marked(e->name, var, size) &&
@@ -158,14 +158,14 @@ static int signal_marked(const char *sig, const char *mark, int all)
 	size_t n = strlen(mark);
 	int any = 0, left = 1;
 
-	if (number(sig) <= 0 || n == 0 || n > MARK_MAX)
+	if (guest_number(sig) <= 0 || n == 0 || n > MARK_MAX)
 		return 1;
 	(void)memcpy(var, name, sizeof(name) - 1);
 	(void)memcpy(var + sizeof(name) - 1, mark, n + 1);
 	for (int i = 0; i < PASSES && left > 0; i++) {
-		left = signal_once(number(sig), var, sizeof(name) + n, all);
+		left = signal_once(guest_number(sig), var, sizeof(name) + n, all);
 		any |= left > 0;
-		if (number(sig) != SIGKILL)
+		if (guest_number(sig) != SIGKILL)
 			break;
 	}
 	return !any;
@@ -173,7 +173,7 @@ static int signal_marked(const char *sig, const char *mark, int all)
 
 /* ------------------------------------------------------------- what cannot be saved */
 
-static int begins(const char *s, size_t n, const char *with)
+static int guest_begins(const char *s, size_t n, const char *with)
 {
 	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
 }
@@ -188,7 +188,7 @@ static int is_removed(const char *name, size_t n)
 	if (n < size || memcmp(name + n - size, tail, size) != 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (begins(name, n, own[i]))
+		if (guest_begins(name, n, own[i]))
 			return 0;
 	return 1;
 }
@@ -207,7 +207,7 @@ static char holds_open(const char *pid)
 				SYS_4(SYS_readlinkat, dir, e->name, text, sizeof(text));
 
 			at += e->reclen;
-			if (size > 0 && begins(text, (size_t)size, "host:"))
+			if (size > 0 && guest_begins(text, (size_t)size, "host:"))
 				held = HELD_STREAM;
 			else if (size > 0 && is_removed(text, (size_t)size))
 				held = HELD_REMOVED;
@@ -264,7 +264,7 @@ static int tell_held(char kind, const char *pid)
  * Who has a stream that comes from outside, or a file that was removed: the first such, to
  * stdout, and 3; 0: nobody. Whoever was told to end may take a moment: there are some looks, not one.
  */
-static int held(void)
+static int guest_held(void)
 {
 	int self = (int)SYS_0(SYS_getpid);
 
@@ -284,7 +284,8 @@ static int held(void)
 					(const void *)(entries + at);
 
 				at += e->reclen;
-				if (number(e->name) <= 1 || number(e->name) == self)
+				if (guest_number(e->name) <= 1 ||
+				    guest_number(e->name) == self)
 					continue;
 				kind = holds_open(e->name);
 				if (!kind)
@@ -301,7 +302,7 @@ static int held(void)
 	return 1;
 }
 
-static int is(const char *a, const char *b)
+static int guest_is(const char *a, const char *b)
 {
 	size_t n = strlen(b) + 1;
 
@@ -309,24 +310,24 @@ static int is(const char *a, const char *b)
 }
 
 /* What the kernel put there: the number of arguments, then each. */
-void init_main(const long *stack)
+void agent_main(const long *stack)
 {
 	const struct kernel_sigaction ignored = { .handler = SIG_IGN,
 						  .flags = SA_NOCLDWAIT };
 	const char *const *argv = (const char *const *)(stack + 1);
 	int serve;
 
-	if (stack[0] == 2 && is(argv[1], "quiet"))
-		sys_exit(quiet() == 0 ? 0 : 1);
-	if (stack[0] == 4 && (is(argv[1], "all") || is(argv[1], "first")))
-		sys_exit(signal_marked(argv[2], argv[3], is(argv[1], "all")));
-	if (stack[0] == 2 && is(argv[1], "held"))
-		sys_exit(held());
-	if (stack[0] == 3 && is(argv[1], "name") && number(argv[2]) > 0)
+	if (stack[0] == 2 && guest_is(argv[1], "quiet"))
+		sys_exit(guest_quiet() == 0 ? 0 : 1);
+	if (stack[0] == 4 && (guest_is(argv[1], "all") || guest_is(argv[1], "first")))
+		sys_exit(signal_marked(argv[2], argv[3], guest_is(argv[1], "all")));
+	if (stack[0] == 2 && guest_is(argv[1], "held"))
+		sys_exit(guest_held());
+	if (stack[0] == 3 && guest_is(argv[1], "name") && guest_number(argv[2]) > 0)
 		sys_exit(tell_held(HELD_COMMAND, argv[2]));
-	if (stack[0] == 4 && is(argv[1], "connect"))
-		relay(is(argv[2], "::1"), number(argv[3]));
-	serve = stack[0] == 3 && is(argv[1], "serve");
+	if (stack[0] == 4 && guest_is(argv[1], "connect"))
+		relay_run(guest_is(argv[2], "::1"), guest_number(argv[3]));
+	serve = stack[0] == 3 && guest_is(argv[1], "serve");
 	if (stack[0] > 1 && !serve)
 		sys_exit(1);
 	(void)SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);

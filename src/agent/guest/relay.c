@@ -32,7 +32,7 @@ struct way {
 
 static struct way in, out;
 
-static void take(struct way *w)
+static void relay_take(struct way *w)
 {
 	long n;
 
@@ -47,7 +47,7 @@ static void take(struct way *w)
 	}
 }
 
-static void give(struct way *w)
+static void relay_give(struct way *w)
 {
 	while (w->n > 0) {
 		long n = SYS_6(SYS_sendto, w->to, w->data + w->at, w->n,
@@ -69,17 +69,17 @@ static void give(struct way *w)
 	}
 }
 
-static short wanted(const struct way *reads, const struct way *writes)
+static short relay_wanted(const struct way *reads, const struct way *writes)
 {
 	return (short)((!reads->ended && reads->n == 0 ? POLLIN : 0) |
 		       (writes->n > 0 ? POLLOUT : 0));
 }
 
 /* Until something can be done; false: nobody is left, or will be. */
-static int await(int *gone)
+static int relay_await(int *gone)
 {
-	struct pollfd p[2] = { { .fd = OUTSIDE, .events = wanted(&in, &out) },
-			       { .fd = in.to, .events = wanted(&out, &in) } };
+	struct pollfd p[2] = { { .fd = OUTSIDE, .events = relay_wanted(&in, &out) },
+			       { .fd = in.to, .events = relay_wanted(&out, &in) } };
 	struct timespec limit = { .tv_sec = GONE_SECS };
 	long r;
 
@@ -101,7 +101,7 @@ static int await(int *gone)
 }
 
 /* -EINPROGRESS: it is not decided by then. */
-static long await_connected(int fd, long secs)
+static long relay_await_connected(int fd, long secs)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	struct timespec limit = { .tv_sec = secs };
@@ -119,17 +119,17 @@ static long await_connected(int fd, long secs)
 static long connect_and_tell(int ipv6, int port)
 {
 	long fd = port > 0 && port < 65536 ? reach_dial((uint16_t)port, ipv6) : -EINVAL;
-	long r = fd < 0 ? fd : await_connected((int)fd, CONNECT_SECS);
+	long r = fd < 0 ? fd : relay_await_connected((int)fd, CONNECT_SECS);
 	int code = r == -EINPROGRESS ? 0 : (int)-r;
 
 	(void)sys_write(TELL, &code, sizeof(code));
 	sys_close(TELL);
 	if (r == -EINPROGRESS)
-		r = await_connected((int)fd, GONE_SECS);
+		r = relay_await_connected((int)fd, GONE_SECS);
 	return r < 0 ? r : fd;
 }
 
-void relay(int ipv6, int port)
+void relay_run(int ipv6, int port)
 {
 	long fd = connect_and_tell(ipv6, port);
 	int gone = 0;
@@ -139,11 +139,11 @@ void relay(int ipv6, int port)
 	in.from = out.to = OUTSIDE;
 	in.to = out.from = (int)fd;
 	for (;;) {
-		take(&in);
-		give(&in);
-		take(&out);
-		give(&out);
-		if ((in.finished && out.finished) || !await(&gone))
+		relay_take(&in);
+		relay_give(&in);
+		relay_take(&out);
+		relay_give(&out);
+		if ((in.finished && out.finished) || !relay_await(&gone))
 			break;
 	}
 	for (;;)

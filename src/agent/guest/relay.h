@@ -7,6 +7,6 @@
  * What comes in at descriptor 0, a socket, goes to @port on loopback, and back, until both have
  * ended. Descriptor 2 is told first how connecting went: a number of four bytes, 0 or an errno.
  */
-__attribute__((noreturn)) void relay(int ipv6, int port);
+__attribute__((noreturn)) void relay_run(int ipv6, int port);
 
 #endif /* AGENT_GUEST_RELAY_H */

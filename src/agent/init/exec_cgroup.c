@@ -77,8 +77,8 @@ static long group_open(const struct exec *ex, enum proto_role role, const char *
 			  0);
 }
 
-static long read_text(const struct exec *ex, enum proto_role role, const char *file,
-		      char *text, size_t size)
+static long exec_cgroup_read_text(const struct exec *ex, enum proto_role role,
+				  const char *file, char *text, size_t size)
 {
 	long fd = group_open(ex, role, file, O_RDONLY);
 	long n;
@@ -97,7 +97,7 @@ static bool read_number(const struct exec *ex, enum proto_role role, const char 
 			const char *key, uint64_t *ret)
 {
 	char text[1024];
-	long n = read_text(ex, role, file, text, sizeof(text));
+	long n = exec_cgroup_read_text(ex, role, file, text, sizeof(text));
 
 	for (const char *line = text; n > 0 && *line;) {
 		const char *p = line, *k = key;
@@ -153,7 +153,7 @@ static long count_sockets(int number)
 }
 
 /* Cgroup @number in every hierarchy, if it is not there yet. */
-static long make_dirs(int number)
+static long exec_cgroup_make_dirs(int number)
 {
 	char name[64];
 
@@ -170,7 +170,7 @@ static long make_dirs(int number)
 
 void group_ahead(void)
 {
-	if (make_dirs(n_made) == 0)
+	if (exec_cgroup_make_dirs(n_made) == 0)
 		idle[n_idle++].number = n_made++;
 }
 
@@ -184,11 +184,11 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	if (group_full())
 		return -EAGAIN;
 	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
-	if (ex->sole && init.dir[PROTO_ROLE_UNIFIED] < 0)
+	if (ex->accounts_sandbox && init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return 0;
 	ex->old_kills = n_idle > 0 ? idle[n_idle - 1].kills : 0;
 	number = n_idle > 0 ? idle[--n_idle].number : n_made++;
-	r = made ? 0 : make_dirs(number);
+	r = made ? 0 : exec_cgroup_make_dirs(number);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < N_HIERARCHIES; i++) {
@@ -203,7 +203,7 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	return 0;
 }
 
-static void put_number(char **at, uint64_t n)
+static void exec_cgroup_put_number(char **at, uint64_t n)
 {
 	char digits[24];
 	int i = 0;
@@ -223,7 +223,7 @@ static long write_limit(const struct exec *ex, enum proto_role role, const char 
 
 	if (fd < 0)
 		return fd == -ENOENT ? -EOPNOTSUPP : fd;
-	put_number(&at, value);
+	exec_cgroup_put_number(&at, value);
 	for (const char *c = of_period ? " 100000" : ""; *c; c++)
 		*at++ = *c;
 	n = sys_write(fd, text, (size_t)(at - text));
@@ -339,7 +339,7 @@ static unsigned kill_once(const struct exec *ex, enum proto_role role)
 	return count;
 }
 
-static void kill_listed(const struct exec *ex, enum proto_role role)
+static void exec_cgroup_kill_listed(const struct exec *ex, enum proto_role role)
 {
 	/* Without leave to fork, who is listed is all there will ever be. */
 	for (int pass = 0; pass < 64; pass++)
@@ -364,12 +364,12 @@ bool group_kill(struct exec *ex)
 		(void)sys_write(fd, "0", 1);
 		sys_close(fd);
 		ex->killed = true;
-		kill_listed(ex, PROTO_ROLE_PIDS);
+		exec_cgroup_kill_listed(ex, PROTO_ROLE_PIDS);
 		return true;
 	}
 	if (init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return false;
-	kill_listed(ex, PROTO_ROLE_UNIFIED);
+	exec_cgroup_kill_listed(ex, PROTO_ROLE_UNIFIED);
 	return true;
 }
 
@@ -413,7 +413,7 @@ long group_list(const struct exec *ex)
 	enum proto_role role =
 		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
 
-	if (ex->group < 0 && !ex->sole)
+	if (ex->group < 0 && !ex->accounts_sandbox)
 		return -ENOENT;
 	return group_open(ex, role, "cgroup.procs", O_RDONLY);
 }
@@ -422,7 +422,7 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 {
 	uint64_t user = 0, sys = 0, n = 0;
 
-	if (ex->group < 0 && !ex->sole)
+	if (ex->group < 0 && !ex->accounts_sandbox)
 		return;
 	if (init.dir[PROTO_ROLE_UNIFIED] >= 0) {
 		if (read_number(ex, PROTO_ROLE_UNIFIED, "cpu.stat", "user_usec", &user) &&

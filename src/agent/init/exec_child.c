@@ -75,7 +75,7 @@ static long execute_file(const char *path, char **argv, char **env)
 }
 
 /* execvp(3)'s search, without its fallback to a shell. */
-static long execute(char **argv, char **env)
+static long exec_child_execute(char **argv, char **env)
 {
 	static char path[4096];
 	const char *dirs = env_get(env, "PATH");
@@ -118,7 +118,7 @@ static void make_cwd(const struct plan *p)
 
 	if (!(p->msg->flags & PROTO_SPAWN_MKCWD) || len <= 1 || len >= sizeof(path))
 		return;
-	fd = resolve(AT_FDCWD, p->cwd, O_PATH, 0);
+	fd = files_resolve(AT_FDCWD, p->cwd, O_PATH, 0);
 	if (fd >= 0) {
 		sys_close(fd);
 		return;
@@ -143,7 +143,7 @@ static void make_cwd(const struct plan *p)
 static long enter_cwd(const struct plan *p)
 {
 	static char name[4096];
-	long fd = resolve(AT_FDCWD, p->cwd, O_PATH | O_DIRECTORY, 0), r;
+	long fd = files_resolve(AT_FDCWD, p->cwd, O_PATH | O_DIRECTORY, 0), r;
 
 	if (fd < 0)
 		return fd;
@@ -175,7 +175,7 @@ static long become_user(const struct plan *p)
 	return r;
 }
 
-static long set_limits(uint64_t nofile)
+static long exec_child_set_limits(uint64_t nofile)
 {
 	struct rlimit lim = { .rlim_cur = nofile, .rlim_max = nofile };
 	/* One byte: the value at which the kernel feeds no core dump to a program of the host's. */
@@ -196,8 +196,8 @@ long spawn_join(const int *fds, int n)
 	return 0;
 }
 
-__attribute__((noreturn)) static void fail(const struct plan *p, enum proto_stage stage,
-					   long error)
+__attribute__((noreturn)) static void exec_child_fail(const struct plan *p,
+						      enum proto_stage stage, long error)
 {
 	struct failure f = { .error = error, .stage = stage };
 
@@ -282,7 +282,7 @@ static long await_gate(const struct plan *p)
 	return r == 0 ? -ECANCELED : r;
 }
 
-__attribute__((noreturn)) static void child(struct plan *p)
+__attribute__((noreturn)) static void exec_child(struct plan *p)
 {
 	uint64_t none = 0;
 	long r;
@@ -290,44 +290,44 @@ __attribute__((noreturn)) static void child(struct plan *p)
 	r = spawn_join(init.join, init.n_join);
 	if (r == 0)
 		r = p->n_own ? spawn_join(p->own, p->n_own)
-			     : spawn_join(init.join_box, init.n_join_box);
+			     : spawn_join(init.join_sandbox, init.n_join_sandbox);
 	if (r < 0)
-		fail(p, PROTO_STAGE_CGROUP, r);
+		exec_child_fail(p, PROTO_STAGE_CGROUP, r);
 	(void)SYS_0(SYS_setsid);
 	if (p->tty >= 0) {
 		r = sys_ioctl(p->tty, TIOCSCTTY, 0);
 		if (r < 0)
-			fail(p, PROTO_STAGE_PTY, r);
+			exec_child_fail(p, PROTO_STAGE_PTY, r);
 	}
 	for (int i = 0; i < 3; i++) {
 		r = SYS_3(SYS_dup3, p->stdio[i], i, 0);
 		/* The standard descriptors of init are /dev/null and already in place. */
 		if (r < 0 && r != -EINVAL)
-			fail(p, PROTO_STAGE_REQUEST, r);
+			exec_child_fail(p, PROTO_STAGE_REQUEST, r);
 	}
 	r = place_extra(p);
 	if (r < 0)
-		fail(p, PROTO_STAGE_REQUEST, r);
+		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
 	/* From here on every descriptor is the exec's own, or a pipe. */
 	r = keep_own(p);
 	if (r < 0)
-		fail(p, PROTO_STAGE_REQUEST, r);
-	r = set_limits(p->msg->nofile);
+		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
+	r = exec_child_set_limits(p->msg->nofile);
 	if (r < 0)
-		fail(p, PROTO_STAGE_IDS, r);
+		exec_child_fail(p, PROTO_STAGE_IDS, r);
 	make_cwd(p);
 	r = become_user(p);
 	if (r < 0)
-		fail(p, PROTO_STAGE_IDS, r);
+		exec_child_fail(p, PROTO_STAGE_IDS, r);
 	(void)SYS_1(SYS_umask, 022);
 	r = enter_cwd(p);
 	if (r < 0)
-		fail(p, PROTO_STAGE_CWD, r);
+		exec_child_fail(p, PROTO_STAGE_CWD, r);
 	r = await_gate(p);
 	if (r < 0)
-		fail(p, PROTO_STAGE_REQUEST, r);
+		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
-	fail(p, PROTO_STAGE_EXEC, execute(p->argv, p->env));
+	exec_child_fail(p, PROTO_STAGE_EXEC, exec_child_execute(p->argv, p->env));
 }
 
 /*
@@ -336,7 +336,7 @@ __attribute__((noreturn)) static void child(struct plan *p)
  */
 static long open_ptmx(void)
 {
-	long fd = resolve(AT_FDCWD, "/dev/pts/ptmx", O_RDWR, 0), r;
+	long fd = files_resolve(AT_FDCWD, "/dev/pts/ptmx", O_RDWR, 0), r;
 	struct statfs fs = { 0 };
 
 	if (fd < 0)
@@ -382,14 +382,14 @@ long spawn_child(struct plan *p, struct exec *ex)
 	if (r < 0)
 		return r;
 	ex->start = ends[0];
-	ex->started = now();
+	ex->started = agent_now();
 	ex->start_by = ex->started + START_NS;
 	r = watch_add(ends[0], WATCH_START, (unsigned)(ex - init.execs), 0);
 	if (r == 0)
 		r = SYS_2(SYS_clone, SIGCHLD, 0);
 	if (r == 0) {
 		p->report = ends[1];
-		child(p);
+		exec_child(p);
 	}
 	sys_close(ends[1]);
 	if (r < 0)

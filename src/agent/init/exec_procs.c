@@ -31,7 +31,7 @@ struct choice {
 };
 
 /* Numbers are given out in turn, and begin anew beyond the largest. */
-static bool is_new(const struct choice *ch, int pid)
+static bool exec_procs_is_new(const struct choice *ch, int pid)
 {
 	if (ch->mark <= ch->newest)
 		return pid > ch->mark && pid <= ch->newest;
@@ -66,7 +66,7 @@ static long read_proc(int pid, const char *file, char *text, size_t size)
 }
 
 /* Word @number (from 1) of a process's stat; 0 when there is none. The second is "(comm)". */
-static uint64_t stat_word(const char *text, int number)
+static uint64_t exec_procs_stat_word(const char *text, int number)
 {
 	const char *p = text, *close = NULL;
 	uint64_t v = 0;
@@ -90,7 +90,7 @@ static uint64_t stat_word(const char *text, int number)
 	return v;
 }
 
-static bool ignores(const char *status, int sig)
+static bool exec_procs_ignores(const char *status, int sig)
 {
 	static const char key[] = "SigIgn:\t";
 	uint64_t v = 0;
@@ -109,7 +109,7 @@ static bool ignores(const char *status, int sig)
 	return v & (1ULL << (sig - 1));
 }
 
-static void list_one(struct choice *ch, int pid)
+static void exec_procs_list_one(struct choice *ch, int pid)
 {
 	struct proto_process out = { .pid = pid };
 	char text[4096];
@@ -117,24 +117,25 @@ static void list_one(struct choice *ch, int pid)
 	if (ch->count >= PROTO_PROCESSES_MAX ||
 	    read_proc(pid, "stat", text, sizeof(text)) <= 0)
 		return;
-	out.ppid = (int32_t)stat_word(text, 4);
-	out.start = stat_word(text, 22);
+	out.ppid = (int32_t)exec_procs_stat_word(text, 4);
+	out.start = exec_procs_stat_word(text, 22);
 	if (pid == ch->first)
 		out.flags |= PROTO_PROCESS_FIRST;
-	if (read_proc(pid, "status", text, sizeof(text)) > 0 && ignores(text, SIGINT))
+	if (read_proc(pid, "status", text, sizeof(text)) > 0 &&
+	    exec_procs_ignores(text, SIGINT))
 		out.flags |= PROTO_PROCESS_IGNORES_INT;
 	if (sys_pwrite(ch->file, &out, sizeof(out), ch->count * sizeof(out)) ==
 	    sizeof(out))
 		ch->count++;
 }
 
-static void visit(struct choice *ch, int pid)
+static void exec_procs_visit(struct choice *ch, int pid)
 {
 	if (pid <= 1 || pid == ch->but || (ch->only && pid != ch->only) ||
-	    (ch->new && !is_new(ch, pid)))
+	    (ch->new && !exec_procs_is_new(ch, pid)))
 		return;
 	if (ch->file)
-		list_one(ch, pid);
+		exec_procs_list_one(ch, pid);
 	else
 		ch->count += sys_kill(pid, ch->sig) == 0;
 }
@@ -171,7 +172,7 @@ static bool is_in_session(int pid, int leader)
 	char text[512];
 
 	return read_proc(pid, "stat", text, sizeof(text)) > 0 &&
-	       stat_word(text, 6) == (uint64_t)leader;
+	       exec_procs_stat_word(text, 6) == (uint64_t)leader;
 }
 
 static void visit_session(int leader, struct choice *ch)
@@ -189,7 +190,7 @@ static void visit_session(int leader, struct choice *ch)
 			for (const char *c = d->name; *c >= '0' && *c <= '9'; c++)
 				pid = pid * 10 + (*c - '0');
 			if (pid > 1 && is_in_session((int)pid, leader))
-				visit(ch, (int)pid);
+				exec_procs_visit(ch, (int)pid);
 		}
 	}
 	if (fd >= 0)
@@ -208,7 +209,7 @@ static void visit_listed(long fd, struct choice *ch)
 				pid = pid * 10 + (text[i] - '0');
 				continue;
 			}
-			visit(ch, pid);
+			exec_procs_visit(ch, pid);
 			pid = 0;
 		}
 	}
@@ -230,7 +231,7 @@ void tree_kill(struct exec *ex)
 {
 	struct choice all = { .sig = SIGKILL };
 
-	if (ex->sole) {
+	if (ex->accounts_sandbox) {
 		(void)sys_kill(-1, SIGKILL); /* all of the namespace but us */
 	} else if (!group_kill(ex) && ex->pid > 0) {
 		(void)sys_kill(-ex->pid, SIGKILL);
@@ -238,7 +239,7 @@ void tree_kill(struct exec *ex)
 	}
 }
 
-static long list_all(const struct exec *ex, int file)
+static long exec_procs_list_all(const struct exec *ex, int file)
 {
 	struct choice ch = { .file = file, .first = ex->pid };
 
@@ -254,8 +255,8 @@ void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds
 	if (!ex)
 		r = -ESRCH;
 	else if (n_fds > 0)
-		r = list_all(ex, fds[0]);
-	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+		r = exec_procs_list_all(ex, fds[0]);
+	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
 long tree_signal(struct exec *ex, const struct proto_signal *msg)

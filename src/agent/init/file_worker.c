@@ -41,7 +41,7 @@ static void worker_die_first(void)
 	long fd;
 
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
-	fd = resolve(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY, 0);
+	fd = files_resolve(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY, 0);
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (fd < 0)
 		return;
@@ -50,11 +50,12 @@ static void worker_die_first(void)
 	sys_close(fd);
 }
 
-__attribute__((noreturn)) static void worker_main(int conn, const int *own, int n_own)
+__attribute__((noreturn)) static void file_worker_main(int conn, const int *own,
+						       int n_own)
 {
 	int keep[] = { 0, 1, 2, conn };
 	long r = n_own ? spawn_join(own, n_own)
-		       : spawn_join(init.join_box, init.n_join_box);
+		       : spawn_join(init.join_sandbox, init.n_join_sandbox);
 
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
 		init.conns[c] = (struct conn){ .fd = -1 };
@@ -65,7 +66,7 @@ __attribute__((noreturn)) static void worker_main(int conn, const int *own, int 
 	if (r == 0)
 		r = spawn_close_others(keep, sizeof(keep) / sizeof(keep[0]));
 	if (r < 0) {
-		reply(0, 0, r, PROTO_STAGE_CGROUP, -1);
+		conn_reply(0, 0, r, PROTO_STAGE_CGROUP, -1);
 		init_end();
 	}
 	worker_die_first();
@@ -90,7 +91,7 @@ static long worker_fork(struct worker *w, int *ret_conn)
 		w->kills = group_files_kills();
 		r = SYS_2(SYS_clone, SIGCHLD, 0);
 		if (r == 0)
-			worker_main(ends[1], own, n_own);
+			file_worker_main(ends[1], own, n_own);
 		if (r < 0) {
 			sys_close(ends[0]);
 			sys_close(ends[1]);
@@ -116,7 +117,7 @@ void file_worker_start(int c, const struct proto_worker *msg)
 		w++;
 	if (w < workers + PROTO_WORKERS_MAX)
 		r = msg->flags ? -EINVAL : worker_fork(w, &conn);
-	reply(c, msg->h.seq, r, PROTO_STAGE_FORK, conn);
+	conn_reply(c, msg->h.seq, r, PROTO_STAGE_FORK, conn);
 	if (conn >= 0)
 		sys_close(conn);
 }

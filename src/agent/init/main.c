@@ -50,7 +50,7 @@ static void enter_root(void)
 		init_end();
 }
 
-static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
+static void init_configure(const struct proto_config *msg, int *fds, size_t n_fds)
 {
 	if (msg->flags & PROTO_CONFIG_ROOTED)
 		enter_root();
@@ -60,7 +60,7 @@ static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 			init.join[init.n_join++] = fds[i];
 			break;
 		case PROTO_ROLE_JOIN_BOX:
-			init.join_box[init.n_join_box++] = fds[i];
+			init.join_sandbox[init.n_join_sandbox++] = fds[i];
 			break;
 		case PROTO_ROLE_ALIVE:
 			break; /* held open, that is all */
@@ -74,15 +74,15 @@ static void configure(const struct proto_config *msg, int *fds, size_t n_fds)
 		group_ahead();
 }
 
-static void handle_signal(int c, const struct proto_signal *msg)
+static void init_handle_signal(int c, const struct proto_signal *msg)
 {
 	struct exec *ex = exec_find(msg->exec);
 	long r = ex ? tree_signal(ex, msg) : -ESRCH;
 
-	reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
-void dispatch(int c, size_t size, int *fds, size_t n_fds)
+void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
 	const void *msg = inbox;
@@ -100,13 +100,13 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_CONFIG:
 		/* Before anything else, and from who made us. */
 		if (c == 0 && !init.kept)
-			configure(msg, fds, n_fds);
+			init_configure(msg, fds, n_fds);
 		return;
 	case PROTO_SPAWN:
-		spawn(c, msg, size, fds, n_fds);
+		spawn_exec(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_SIGNAL:
-		handle_signal(c, msg);
+		init_handle_signal(c, msg);
 		return;
 	case PROTO_KEEP:
 		request_keep(c, msg);
@@ -118,7 +118,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		attach_close_input(c, msg);
 		return;
 	case PROTO_ATTACH:
-		attach(c, msg, fds, n_fds);
+		exec_attach_request(c, msg, fds, n_fds);
 		return;
 	case PROTO_LIST:
 		tree_list(c, msg, fds, n_fds);
@@ -144,7 +144,7 @@ static void take_directories(void)
 			init.dir[PROTO_ROLE_DIRS + i] = PROTO_FD_DIRS + i;
 }
 
-static void start(void)
+static void init_start(void)
 {
 	struct proto_ready ready = {
 		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
@@ -174,7 +174,7 @@ static void start(void)
 	conn_send(0, &ready, sizeof(ready), NULL, 0);
 }
 
-static void handle_event(uint64_t data)
+static void init_handle_event(uint64_t data)
 {
 	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
 	char scrap[sizeof(struct signalfd_siginfo) * 8];
@@ -201,7 +201,7 @@ static void handle_event(uint64_t data)
 		break;
 	case WATCH_OUT:
 		if (slot < PROTO_EXECS_MAX)
-			drain(&init.execs[slot], (unsigned)data & 3);
+			journal_drain(&init.execs[slot], (unsigned)data & 3);
 		break;
 	}
 }
@@ -224,14 +224,14 @@ void exec_stranger(int pid, int status __attribute__((unused)))
 	(void)file_worker_ended(pid);
 }
 
-void init_main(void)
+void agent_main(void)
 {
-	start();
+	init_start();
 	for (;;) {
 		struct epoll_event ev[16];
 		long n = SYS_6(SYS_epoll_pwait, init.epoll, ev, 16, -1, NULL, 8);
 
 		for (long i = 0; i < n; i++)
-			handle_event(ev[i].data.u64);
+			init_handle_event(ev[i].data.u64);
 	}
 }

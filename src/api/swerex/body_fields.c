@@ -94,8 +94,8 @@ static const struct {
 
 _Static_assert(ARRAY_SIZE(types) == FIELD_TYPE_MAX, "a type has no check");
 
-static void complain(struct buf *out, const char *name, const char *type,
-		     const char *what)
+static void body_fields_complain(struct buf *out, const char *name, const char *type,
+				 const char *what)
 {
 	struct json j = { .out = out, .comma = out->len > 1 };
 
@@ -136,14 +136,17 @@ static void check_one(const json_t *body, const struct field *f, struct buf *det
 	const json_t *v = json_object_get(body, f->name);
 
 	if (!v && f->required)
-		complain(detail, f->name, "missing", "Field required");
+		body_fields_complain(detail, f->name, "missing", "Field required");
 	else if (v && !types[f->type].is(v))
-		complain(detail, f->name, types[f->type].type, types[f->type].what);
+		body_fields_complain(detail, f->name, types[f->type].type,
+				     types[f->type].what);
 	else if (!f->nul && has_nul(v))
-		complain(detail, f->name, "value_error", "Input has a null character");
+		body_fields_complain(detail, f->name, "value_error",
+				     "Input has a null character");
 	else if (v && f->words &&
 		 !field_is_word(f->words, json_string_value(v), json_string_length(v)))
-		complain(detail, f->name, "literal_error", "Input is none of the words");
+		body_fields_complain(detail, f->name, "literal_error",
+				     "Input is none of the words");
 }
 
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
@@ -154,8 +157,8 @@ bool fields_check(const json_t *body, const struct field *fields, size_t n,
 
 	buf_puts(detail, "[");
 	if (!json_is_object(body))
-		complain(detail, NULL, "model_attributes_type",
-			 "Input should be a valid dictionary");
+		body_fields_complain(detail, NULL, "model_attributes_type",
+				     "Input should be a valid dictionary");
 	for (size_t i = 0; json_is_object(body) && i < n; i++)
 		check_one(body, &fields[i], detail);
 	json_object_foreach((json_t *)body, key, value)
@@ -165,8 +168,8 @@ bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		for (size_t i = 0; i < n && !known; i++)
 			known = strcmp(fields[i].name, key) == 0;
 		if (!known)
-			complain(detail, key, "extra_forbidden",
-				 "Extra inputs are not permitted");
+			body_fields_complain(detail, key, "extra_forbidden",
+					     "Extra inputs are not permitted");
 	}
 	buf_puts(detail, "]");
 	return detail->len == 2;

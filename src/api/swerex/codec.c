@@ -40,12 +40,12 @@ struct taken {
 
 typedef codec_take_fn *take_fn;
 
-static struct taken bad(size_t n, const char *why)
+static struct taken codec_bad(size_t n, const char *why)
 {
 	return (struct taken){ .n = n, .why = why };
 }
 
-static struct taken good(size_t n, uint32_t c)
+static struct taken codec_good(size_t n, uint32_t c)
 {
 	return (struct taken){ .n = n, .c = c };
 }
@@ -58,12 +58,12 @@ static struct taken take_utf8(const unsigned char *p, size_t n)
 	uint32_t c = len == 1 ? p[0] : p[0] & (0x7fU >> len);
 
 	if ((p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4)
-		return bad(1, "invalid start byte");
+		return codec_bad(1, "invalid start byte");
 	for (size_t i = 1; i < len; i++) {
 		unsigned low = 0x80, high = 0xbf;
 
 		if (i == n)
-			return bad(n, "unexpected end of data");
+			return codec_bad(n, "unexpected end of data");
 		/* No form that is too long, no surrogate, nothing above the last character. */
 		if (i == 1 && p[0] == 0xe0)
 			low = 0xa0;
@@ -74,20 +74,21 @@ static struct taken take_utf8(const unsigned char *p, size_t n)
 		if (i == 1 && p[0] == 0xf4)
 			high = 0x8f;
 		if (p[i] < low || p[i] > high)
-			return bad(i, "invalid continuation byte");
+			return codec_bad(i, "invalid continuation byte");
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	return good(len, c);
+	return codec_good(len, c);
 }
 
 static struct taken take_ascii(const unsigned char *p, size_t n UNUSED)
 {
-	return p[0] < 0x80 ? good(1, p[0]) : bad(1, "ordinal not in range(128)");
+	return p[0] < 0x80 ? codec_good(1, p[0])
+			   : codec_bad(1, "ordinal not in range(128)");
 }
 
 static struct taken take_latin1(const unsigned char *p, size_t n UNUSED)
 {
-	return good(1, p[0]);
+	return codec_good(1, p[0]);
 }
 
 static struct taken take_cp1252(const unsigned char *p, size_t n UNUSED)
@@ -100,10 +101,11 @@ static struct taken take_cp1252(const unsigned char *p, size_t n UNUSED)
 	};
 	uint32_t c = p[0] >= 0x80 && p[0] < 0xa0 ? c1[p[0] - 0x80] : p[0];
 
-	return c || !p[0] ? good(1, c) : bad(1, "character maps to <undefined>");
+	return c || !p[0] ? codec_good(1, c)
+			  : codec_bad(1, "character maps to <undefined>");
 }
 
-static uint32_t unit(const unsigned char *p, size_t size, bool big)
+static uint32_t codec_unit(const unsigned char *p, size_t size, bool big)
 {
 	uint32_t c = 0;
 
@@ -117,18 +119,18 @@ static struct taken take_utf16(const unsigned char *p, size_t n, bool big)
 	uint32_t c, low;
 
 	if (n < 2)
-		return bad(n, "truncated data");
-	c = unit(p, 2, big);
+		return codec_bad(n, "truncated data");
+	c = codec_unit(p, 2, big);
 	if (c < 0xd800 || c > 0xdfff)
-		return good(2, c);
+		return codec_good(2, c);
 	if (c >= 0xdc00)
-		return bad(2, "illegal encoding");
+		return codec_bad(2, "illegal encoding");
 	if (n < 4)
-		return bad(n, "unexpected end of data");
-	low = unit(p + 2, 2, big);
+		return codec_bad(n, "unexpected end of data");
+	low = codec_unit(p + 2, 2, big);
 	if (low < 0xdc00 || low > 0xdfff)
-		return bad(2, "illegal UTF-16 surrogate");
-	return good(4, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+		return codec_bad(2, "illegal UTF-16 surrogate");
+	return codec_good(4, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
 }
 
 static struct taken take_utf32(const unsigned char *p, size_t n, bool big)
@@ -136,13 +138,14 @@ static struct taken take_utf32(const unsigned char *p, size_t n, bool big)
 	uint32_t c;
 
 	if (n < 4)
-		return bad(n, "truncated data");
-	c = unit(p, 4, big);
+		return codec_bad(n, "truncated data");
+	c = codec_unit(p, 4, big);
 	if (c > 0x10ffff)
-		return bad(4, "code point not in range(0x110000)");
+		return codec_bad(4, "code point not in range(0x110000)");
 	if (c >= 0xd800 && c <= 0xdfff)
-		return bad(4, "code point in surrogate code point range(0xd800, 0xe000)");
-	return good(4, c);
+		return codec_bad(
+			4, "code point in surrogate code point range(0xd800, 0xe000)");
+	return codec_good(4, c);
 }
 
 static struct taken take_utf16le(const unsigned char *p, size_t n)
@@ -206,7 +209,7 @@ static const struct codec_encoding *find_encoding(const char *name)
 
 /* ------------------------------------------------------------------- all of it */
 
-static void put(struct buf *out, uint32_t c)
+static void codec_put(struct buf *out, uint32_t c)
 {
 	char text[4];
 	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -221,8 +224,8 @@ static void put(struct buf *out, uint32_t c)
 	buf_add(out, text, n);
 }
 
-static int complain(const struct codec_encoding *e, const unsigned char *p, size_t n,
-		    size_t at, const char *why, struct warren_error *err)
+static int codec_complain(const struct codec_encoding *e, const unsigned char *p,
+			  size_t n, size_t at, const char *why, struct warren_error *err)
 {
 	if (n == 1 && e->take == take_cp1252)
 		return error_set(err, EILSEQ,
@@ -247,7 +250,7 @@ static int deal_with(enum errors errors, const unsigned char *p, size_t n,
 	case ERRORS_IGNORE:
 		return 0;
 	case ERRORS_REPLACE:
-		put(out, 0xfffd);
+		codec_put(out, 0xfffd);
 		return 0;
 	case ERRORS_BACKSLASH:
 		for (size_t i = 0; i < n; i++)
@@ -280,7 +283,7 @@ static size_t skip_mark(const struct codec_encoding *e, const unsigned char *p, 
 		return 0;
 	if (memcmp(p, e->mark, unit_size) == 0)
 		return unit_size;
-	if (e->other && unit(p, unit_size, true) == 0xfeff) {
+	if (e->other && codec_unit(p, unit_size, true) == 0xfeff) {
 		*take = e->other;
 		return unit_size;
 	}
@@ -317,10 +320,11 @@ int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *
 
 		if (t.why) {
 			if (deal_with((enum errors)c->errors, p, t.n, out) < 0)
-				return complain(c->encoding, p, t.n, c->at, t.why, err);
+				return codec_complain(c->encoding, p, t.n, c->at, t.why,
+						      err);
 			c->after_cr = false;
 		} else if (!(t.c == '\n' && c->after_cr)) {
-			put(out, t.c == '\r' ? '\n' : t.c);
+			codec_put(out, t.c == '\r' ? '\n' : t.c);
 			c->after_cr = t.c == '\r';
 		} else {
 			c->after_cr = false; /* the pair was one end */

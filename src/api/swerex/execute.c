@@ -23,7 +23,7 @@ static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
 
 struct executing {
 	struct job *job;
-	struct run_waiter waiter;
+	struct exec_waiter waiter;
 	const char **argv;
 	char **env;
 	char cwd[4096];
@@ -31,7 +31,7 @@ struct executing {
 	char path[4096];     /* as it is tried in the default directories */
 	size_t tried;        /* of them */
 	bool no_path;
-	struct run_start start;
+	struct exec_start start;
 };
 
 static void executing_free(struct executing *x)
@@ -46,7 +46,7 @@ static void executing_free(struct executing *x)
 /* --------------------------------------------------------------------- answers */
 
 /* Where they are missing. Of which stream they are is not known: each may lack them. */
-static void put_hole(struct reply *r, bool merged, uint64_t n)
+static void execute_put_hole(struct reply *r, bool merged, uint64_t n)
 {
 	for (int i = 0; i < (merged ? 1 : 2); i++)
 		buf_printf(&r->raw[i],
@@ -55,7 +55,7 @@ static void put_hole(struct reply *r, bool merged, uint64_t n)
 }
 
 /* Both streams, or one after the other in one. */
-static void read_output(int journal, bool merged, struct reply *r)
+static void execute_read_output(int journal, bool merged, struct reply *r)
 {
 	char piece[65536];
 	struct journal_hint hint = { 0 };
@@ -64,7 +64,7 @@ static void read_output(int journal, bool merged, struct reply *r)
 
 	while (journal_read(journal, cursor, &hint, piece, sizeof(piece), &got) == 0) {
 		if (got.lost > 0)
-			put_hole(r, merged, got.lost);
+			execute_put_hole(r, merged, got.lost);
 		cursor = got.cursor;
 		if (got.size == 0)
 			break;
@@ -72,7 +72,7 @@ static void read_output(int journal, bool merged, struct reply *r)
 	}
 }
 
-static void put_command(struct buf *out, const json_t *command)
+static void execute_put_command(struct buf *out, const json_t *command)
 {
 	if (json_is_string(command)) {
 		python_repr(out, json_string_value(command), json_string_length(command));
@@ -88,7 +88,7 @@ static void put_command(struct buf *out, const json_t *command)
 	buf_puts(out, "]");
 }
 
-static void write_failed(struct reply *r, const json_t *body, int code)
+static void execute_write_failed(struct reply *r, const json_t *body, int code)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 	const char *prefix = field_text(body, "error_msg", "");
@@ -96,7 +96,7 @@ static void write_failed(struct reply *r, const json_t *body, int code)
 	if (*prefix)
 		buf_printf(&text, "%s: ", prefix);
 	buf_puts(&text, "Command ");
-	put_command(&text, json_object_get(body, "command"));
+	execute_put_command(&text, json_object_get(body, "command"));
 	buf_printf(&text, " failed with exit code %d. Stdout:\n", code);
 	raise_open(r);
 	raise_put(r, &text);
@@ -117,7 +117,7 @@ static void put_streams(struct reply *r)
 }
 
 /* As subprocess.TimeoutExpired has them, both streams as far as they came. */
-static void write_timeout(struct reply *r, const json_t *body)
+static void execute_write_timeout(struct reply *r, const json_t *body)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 
@@ -133,7 +133,7 @@ static void write_timeout(struct reply *r, const json_t *body)
 	raise_close(r);
 }
 
-static void write_result(struct reply *r, int code)
+static void execute_write_result(struct reply *r, int code)
 {
 	r->status = 200;
 	buf_puts(&r->json, "{");
@@ -154,13 +154,14 @@ static void answer_make(void *ctx)
 	struct answer *a = ctx;
 	const json_t *body = a->job->body;
 
-	read_output(a->journal, field_bool(body, "merge_output_streams"), a->reply);
+	execute_read_output(a->journal, field_bool(body, "merge_output_streams"),
+			    a->reply);
 	if (a->timed_out)
-		write_timeout(a->reply, body);
+		execute_write_timeout(a->reply, body);
 	else if (a->code != 0 && field_bool(body, "check"))
-		write_failed(a->reply, body, a->code);
+		execute_write_failed(a->reply, body, a->code);
 	else
-		write_result(a->reply, a->code);
+		execute_write_result(a->reply, a->code);
 	(void)close(a->journal);
 }
 
@@ -183,16 +184,17 @@ static void answer_free(struct answer *a)
 }
 
 /* Much output takes long to be read: others are served meanwhile. */
-static void answer(struct job *job, struct run *run, const struct warren_result *res)
+static void execute_answer(struct job *job, struct exec *exec,
+			   const struct warren_result *res)
 {
 	struct answer *a = malloc(sizeof(*a));
 	uint64_t from, to;
-	int r = run_extent(run, &from, &to);
+	int r = exec_extent(exec, &from, &to);
 	size_t size = r == 1 ? OUTPUT_MAX : r < 0 ? 0 : (size_t)(to - from);
 
 	if (a)
 		*a = (struct answer){ .job = job,
-				      .journal = run_dup_journal(run),
+				      .journal = exec_dup_journal(exec),
 				      .code = res->signal ? -res->signal : res->exit_code,
 				      .timed_out = res->timed_out,
 				      .reply = reply_new(job->sx) };
@@ -214,31 +216,32 @@ static void answer(struct job *job, struct run *run, const struct warren_result 
 	}
 }
 
-static void on_ended(struct run_waiter *w, struct run *run)
+static void execute_on_ended(struct exec_waiter *w, struct exec *exec)
 {
 	struct executing *x = w->ctx;
 	struct job *job = x->job;
 
 	executing_free(x);
-	if (!run_row(run)->ended)
+	if (!exec_row(exec)->ended)
 		job_raisef(job, "builtins.RuntimeError",
 			   "the sandbox ended before the command did");
 	else
-		answer(job, run, &run_row(run)->result);
+		execute_answer(job, exec, &exec_row(exec)->result);
 }
 
 /* -------------------------------------------------------------------- starting */
 
-static bool try_next(struct executing *x);
+static bool execute_try_next(struct executing *x);
 
-static void on_started(void *ctx, struct run *run, const struct warren_error *err)
+static void execute_on_started(void *ctx, struct exec *exec,
+			       const struct warren_error *err)
 {
 	struct executing *x = ctx;
 	struct job *job = x->job;
 
-	if (!run && err->code == ENOENT && try_next(x))
+	if (!exec && err->code == ENOENT && execute_try_next(x))
 		return;
-	if (!run) {
+	if (!exec) {
 		/* ENOENT is kept for the program: a directory that is not there is ENOTDIR. */
 		struct warren_error why = *err;
 		bool cwd = err->code == ENOTDIR && x->start.cwd;
@@ -249,24 +252,25 @@ static void on_started(void *ctx, struct run *run, const struct warren_error *er
 		executing_free(x);
 		return;
 	}
-	x->waiter = (struct run_waiter){ .fn = on_ended, .ctx = x };
-	if (run_row(run)->ended)
-		on_ended(&x->waiter, run);
+	x->waiter = (struct exec_waiter){ .fn = execute_on_ended, .ctx = x };
+	if (exec_row(exec)->ended)
+		execute_on_ended(&x->waiter, exec);
 	else
-		run_wait(run, &x->waiter);
+		exec_wait(exec, &x->waiter);
 }
 
 /* In the next of the default directories, if there is one, and they count. */
-static bool try_next(struct executing *x)
+static bool execute_try_next(struct executing *x)
 {
-	struct box *box = box_find(x->job->sx->service, NULL, x->job->sandbox);
+	struct sandbox *sandbox =
+		sandbox_find(x->job->sx->service, NULL, x->job->sandbox);
 
-	if (!x->no_path || x->tried >= ARRAY_SIZE(default_dirs) || !box)
+	if (!x->no_path || x->tried >= ARRAY_SIZE(default_dirs) || !sandbox)
 		return false;
 	(void)snprintf(x->path, sizeof(x->path), "%s%.4000s", default_dirs[x->tried++],
 		       x->program);
 	x->argv[0] = x->path;
-	run_start(box, &x->start, on_started, x);
+	exec_start(sandbox, &x->start, execute_on_started, x);
 	return true;
 }
 
@@ -329,7 +333,7 @@ static int make_env(struct executing *x, const json_t *env)
 	return 0;
 }
 
-void swerex_execute(struct job *job, struct box *box)
+void swerex_execute(struct job *job, struct sandbox *sandbox)
 {
 	struct executing *x = calloc(1, sizeof(*x));
 	const char *cwd = field_text(job->body, "cwd", NULL);
@@ -339,7 +343,7 @@ void swerex_execute(struct job *job, struct box *box)
 
 	if (r == 0)
 		r = make_env(x, json_object_get(job->body, "env"));
-	if (r == 0 && cwd && !swerex_path(box, cwd, x->cwd))
+	if (r == 0 && cwd && !swerex_path(sandbox, cwd, x->cwd))
 		r = -EINVAL;
 	if (r < 0) {
 		job_raisef(job,
@@ -355,5 +359,5 @@ void swerex_execute(struct job *job, struct box *box)
 	x->start.cwd = cwd ? x->cwd : NULL;
 	x->start.journal = most && most < OUTPUT_MAX ? most : OUTPUT_MAX;
 	x->start.timeout_ms = timeout < 0 ? 0 : timeout == 0 ? 1 : (uint64_t)timeout;
-	run_start(box, &x->start, on_started, x);
+	exec_start(sandbox, &x->start, execute_on_started, x);
 }

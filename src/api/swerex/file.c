@@ -33,12 +33,12 @@ struct filing {
 	struct warren_error error;
 };
 
-bool swerex_path(const struct box *box, const char *path, char out[4096])
+bool swerex_path(const struct sandbox *sandbox, const char *path, char out[4096])
 {
 	char whole[8192];
 	size_t len = 0;
 	int n = snprintf(whole, sizeof(whole), "%s/%s",
-			 path[0] == '/' ? "" : box_workdir(box), path);
+			 path[0] == '/' ? "" : sandbox_workdir(sandbox), path);
 
 	if (n < 0 || n >= 4096)
 		return false;
@@ -72,29 +72,29 @@ static void filing_free(struct filing *k)
 }
 
 /* The path as it was asked for is the one that is told of. */
-static void fail(struct filing *k, const struct warren_error *err)
+static void swerex_file_fail(struct filing *k, const struct warren_error *err)
 {
 	job_fail(k->job, err, field_text(k->job->body, "path", ""));
 	filing_free(k);
 }
 
-static void fail_errno(struct filing *k, int code)
+static void file_fail_errno(struct filing *k, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	(void)error_errno(&err, code, "use the file");
-	fail(k, &err);
+	swerex_file_fail(k, &err);
 }
 
-static void begin(struct job *job, struct box *box,
-		  void (*begun)(void *ctx, struct files *f,
-				const struct warren_error *err))
+static void swerex_file_begin(struct job *job, struct sandbox *sandbox,
+			      void (*begun)(void *ctx, struct files *f,
+					    const struct warren_error *err))
 {
 	const char *path = field_text(job->body, "path", "");
 	struct filing *k = calloc(1, sizeof(*k));
 
 	if (!k || strlen(path) != field_size(job->body, "path") ||
-	    !swerex_path(box, path, k->path)) {
+	    !swerex_path(sandbox, path, k->path)) {
 		job_raisef(job, "builtins.ValueError", "%s",
 			   strlen(path) != field_size(job->body, "path")
 				   ? "embedded null byte"
@@ -104,12 +104,12 @@ static void begin(struct job *job, struct box *box,
 	}
 	k->job = job;
 	k->fd = -1;
-	files_begin(box, NULL, begun, k);
+	files_begin(sandbox, NULL, begun, k);
 }
 
 /* --------------------------------------------------------------------- reading */
 
-static int read_all(int fd, size_t size, struct buf *out)
+static int file_read_all(int fd, size_t size, struct buf *out)
 {
 	while (size > 0) {
 		char *room = buf_reserve(out, size);
@@ -130,12 +130,12 @@ static int read_all(int fd, size_t size, struct buf *out)
 }
 
 /* On another thread: what comes of a file may take long to be read, and to be looked at. */
-static void read_text(void *ctx)
+static void file_read_text(void *ctx)
 {
 	struct filing *k = ctx;
 	struct reply *r = k->reply;
 	const json_t *body = k->job->body;
-	int e = read_all(k->fd, k->size, &r->raw[0]);
+	int e = file_read_all(k->fd, k->size, &r->raw[0]);
 
 	if (e < 0) {
 		k->result = error_errno(&k->error, -e, "use the file");
@@ -160,7 +160,7 @@ static void on_text(void *ctx)
 						: "builtins.LookupError",
 			   "%s", k->error.msg);
 	} else if (k->result < 0) {
-		fail(k, &k->error);
+		swerex_file_fail(k, &k->error);
 		return;
 	} else {
 		r->status = 200;
@@ -172,23 +172,24 @@ static void on_text(void *ctx)
 	filing_free(k);
 }
 
-static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_on_open(void *ctx, struct files_answer *a,
+			 const struct warren_error *err)
 {
 	struct filing *k = ctx;
 	struct stat st;
 
 	if (err) {
-		fail(k, err);
+		swerex_file_fail(k, err);
 		return;
 	}
 	k->fd = TAKE_FD(a->fd);
 	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
 	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		fail_errno(k, S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+		file_fail_errno(k, S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
 		return;
 	}
 	if (st.st_size > TEXT_MAX) {
-		fail_errno(k, EFBIG);
+		file_fail_errno(k, EFBIG);
 		return;
 	}
 	/* Files of /proc have no size until they are read. */
@@ -197,9 +198,10 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 	if (k->reply && !reply_charge(k->reply, k->job->tenant, k->size)) {
 		job_crowded(k->job, "the file cannot be read now");
 		filing_free(k);
-	} else if (!k->reply || loop_work(service_loop(k->job->sx->service),
-					  k->job->tenant, read_text, on_text, k) < 0) {
-		fail_errno(k, ENOMEM);
+	} else if (!k->reply ||
+		   loop_work(service_loop(k->job->sx->service), k->job->tenant,
+			     file_read_text, on_text, k) < 0) {
+		file_fail_errno(k, ENOMEM);
 	}
 }
 
@@ -209,27 +211,27 @@ static void on_read_begun(void *ctx, struct files *f, const struct warren_error 
 
 	k->files = f;
 	if (!f)
-		fail(k, err);
+		swerex_file_fail(k, err);
 	else
-		files_open(f, -1, k->path, O_RDONLY, 0, on_open, k);
+		files_open(f, -1, k->path, O_RDONLY, 0, file_on_open, k);
 }
 
-void swerex_read_file(struct job *job, struct box *box)
+void swerex_read_file(struct job *job, struct sandbox *sandbox)
 {
-	begin(job, box, on_read_begun);
+	swerex_file_begin(job, sandbox, on_read_begun);
 }
 
 /* --------------------------------------------------------------------- writing */
 
 /* Where files are somebody else's, a write that failed is told by the next look at it. */
-static void on_written(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void file_on_written(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err)
 {
 	struct filing *k = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(64);
 
 	if (err) {
-		fail(k, err);
+		swerex_file_fail(k, err);
 		return;
 	}
 	buf_puts(&out, "{}");
@@ -239,18 +241,18 @@ static void on_written(void *ctx, struct files_answer *a UNUSED,
 
 static void open_to_write(struct filing *k);
 
-static void on_parents(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void file_on_parents(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err)
 {
 	struct filing *k = ctx;
 
 	if (err)
-		fail(k, err);
+		swerex_file_fail(k, err);
 	else
 		open_to_write(k);
 }
 
-static void make_parents(struct filing *k)
+static void file_make_parents(struct filing *k)
 {
 	char dir[4096];
 	char *slash;
@@ -259,7 +261,7 @@ static void make_parents(struct filing *k)
 	slash = strrchr(dir, '/');
 	slash[slash == dir] = '\0';
 	k->parents = true;
-	files_make_dirs(k->files, dir, 0777 & ~022, on_parents, k);
+	files_make_dirs(k->files, dir, 0777 & ~022, file_on_parents, k);
 }
 
 static void on_text_written(void *ctx, struct files_answer *a UNUSED,
@@ -268,9 +270,9 @@ static void on_text_written(void *ctx, struct files_answer *a UNUSED,
 	struct filing *k = ctx;
 
 	if (err)
-		fail(k, err);
+		swerex_file_fail(k, err);
 	else
-		files_stat(k->files, -1, k->path, true, on_written, k);
+		files_stat(k->files, -1, k->path, true, file_on_written, k);
 }
 
 static void on_open_to_write(void *ctx, struct files_answer *a,
@@ -283,15 +285,15 @@ static void on_open_to_write(void *ctx, struct files_answer *a,
 	struct stat st;
 
 	if (err && err->code == ENOENT && !k->parents) {
-		make_parents(k);
+		file_make_parents(k);
 		return;
 	}
 	if (err) {
-		fail(k, err);
+		swerex_file_fail(k, err);
 		return;
 	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		fail_errno(k, ENXIO);
+		file_fail_errno(k, ENXIO);
 		return;
 	}
 	files_call(k->files, "write", k->path);
@@ -299,7 +301,7 @@ static void on_open_to_write(void *ctx, struct files_answer *a,
 			      field_text(k->job->body, "content", ""),
 			      field_size(k->job->body, "content"), on_text_written, k,
 			      &ignored, &failure) < 0)
-		fail(k, &failure);
+		swerex_file_fail(k, &failure);
 }
 
 static void open_to_write(struct filing *k)
@@ -314,12 +316,12 @@ static void on_write_begun(void *ctx, struct files *f, const struct warren_error
 
 	k->files = f;
 	if (!f)
-		fail(k, err);
+		swerex_file_fail(k, err);
 	else
 		open_to_write(k);
 }
 
-void swerex_write_file(struct job *job, struct box *box)
+void swerex_write_file(struct job *job, struct sandbox *sandbox)
 {
-	begin(job, box, on_write_begun);
+	swerex_file_begin(job, sandbox, on_write_begun);
 }

@@ -13,11 +13,11 @@
 
 #include "api/swerex/internal.h"
 
-#define KEPT_OF_BOX       64          /* answers */
-#define KEPT_BYTES_OF_BOX (8U << 20)  /* of them */
-#define KEPT_MAX          (64U << 20) /* bytes, of all sandboxes */
+#define KEPT_OF_SANDBOX       64          /* answers */
+#define KEPT_BYTES_OF_SANDBOX (8U << 20)  /* of them */
+#define KEPT_MAX              (64U << 20) /* bytes, of all sandboxes */
 
-static struct job **bucket(struct swerex *sx, const char *sandbox)
+static struct job **idempotency_bucket(struct swerex *sx, const char *sandbox)
 {
 	unsigned sum = 0;
 
@@ -41,10 +41,10 @@ static size_t job_bytes(const struct job *job)
 	return job->answer.len + reply_size(job->reply);
 }
 
-static void keep(struct job *job)
+static void idempotency_keep(struct job *job)
 {
 	struct swerex *sx = job->sx;
-	struct job **head = bucket(sx, job->sandbox);
+	struct job **head = idempotency_bucket(sx, job->sandbox);
 
 	job->kept = true;
 	job->refs++;
@@ -55,10 +55,10 @@ static void keep(struct job *job)
 	sx->newest = job;
 }
 
-static void forget(struct job *job)
+static void idempotency_forget(struct job *job)
 {
 	struct swerex *sx = job->sx;
-	struct job **p = bucket(sx, job->sandbox);
+	struct job **p = idempotency_bucket(sx, job->sandbox);
 
 	while (*p != job)
 		p = &(*p)->chain;
@@ -71,30 +71,30 @@ static void forget(struct job *job)
 }
 
 /* The oldest make room for the answer of @job: those of its sandbox, then those of all. */
-static void make_room(struct job *job)
+static void idempotency_make_room(struct job *job)
 {
 	struct swerex *sx = job->sx;
 	struct job *next;
 	size_t n = 0, bytes = 0;
 
-	for (struct job *j = *bucket(sx, job->sandbox); j; j = next) {
+	for (struct job *j = *idempotency_bucket(sx, job->sandbox); j; j = next) {
 		next = j->chain;
 		if (strcmp(j->sandbox, job->sandbox) != 0)
 			continue;
 		bytes += job_bytes(j);
-		if (j->done && (++n > KEPT_OF_BOX || bytes > KEPT_BYTES_OF_BOX))
-			forget(j);
+		if (j->done && (++n > KEPT_OF_SANDBOX || bytes > KEPT_BYTES_OF_SANDBOX))
+			idempotency_forget(j);
 	}
 	for (struct job *j = sx->oldest; j && sx->kept > KEPT_MAX; j = next) {
 		next = j->newer;
 		if (j->done)
-			forget(j);
+			idempotency_forget(j);
 	}
 }
 
-static struct job *find(const struct ask *ask, const char *id)
+static struct job *idempotency_find(const struct ask *ask, const char *id)
 {
-	for (struct job *job = *bucket(ask->sx, ask->sandbox); id && job;
+	for (struct job *job = *idempotency_bucket(ask->sx, ask->sandbox); id && job;
 	     job = job->chain)
 		if (strcmp(job->id, id) == 0 && job->call == ask->call &&
 		    strcmp(job->sandbox, ask->sandbox) == 0)
@@ -102,7 +102,7 @@ static struct job *find(const struct ask *ask, const char *id)
 	return NULL;
 }
 
-static void respond(struct ask *ask, int status, const char *data, size_t n)
+static void idempotency_respond(struct ask *ask, int status, const char *data, size_t n)
 {
 	static const struct http_header headers[] = {
 		{ "Content-Type", "application/json" },
@@ -119,7 +119,7 @@ void ask_answer(struct ask *ask, int status, const struct buf *body)
 	if (body->failed)
 		ask_refuse(ask, 503, "no memory is left for the answer");
 	else
-		respond(ask, status, body->data, body->len);
+		idempotency_respond(ask, status, body->data, body->len);
 }
 
 void ask_refuse(struct ask *ask, int status, const char *fmt, ...)
@@ -137,7 +137,7 @@ void ask_refuse(struct ask *ask, int status, const char *fmt, ...)
 	json_open(&j, NULL, '{');
 	json_str(&j, "detail", text);
 	json_close(&j, '}');
-	respond(ask, status, out.data, out.len);
+	idempotency_respond(ask, status, out.data, out.len);
 }
 
 static struct job *job_new(struct ask *ask, const char *id)
@@ -153,14 +153,14 @@ static struct job *job_new(struct ask *ask, const char *id)
 	job->answer = (struct buf)BUF_INIT(ANSWER_MAX);
 	if (id && *id && strlen(id) < sizeof(job->id)) {
 		(void)strcpy(job->id, id);
-		keep(job);
+		idempotency_keep(job);
 	}
 	return job;
 }
 
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new)
 {
-	struct job *job = find(ask, id);
+	struct job *job = idempotency_find(ask, id);
 
 	*ret_new = !job;
 	if (!job)
@@ -193,30 +193,30 @@ void job_leave(struct ask *ask)
 	if (*p)
 		*p = ask->next;
 	ask->job = NULL;
-	if (!job->asks && !job->kept && job->console)
+	if (!job->asks && !job->kept && job->session_terminal)
 		job_withdraw(job);
 	job_unref(job);
 }
 
-struct box *job_box(struct job *job)
+struct sandbox *job_sandbox(struct job *job)
 {
-	struct box *box = box_find(job->sx->service, NULL, job->sandbox);
+	struct sandbox *sandbox = sandbox_find(job->sx->service, NULL, job->sandbox);
 
-	if (!box)
+	if (!sandbox)
 		job_raisef(job, SWEREX "SessionNotInitializedError",
 			   "the sandbox '%s' is gone", job->sandbox);
-	return box;
+	return sandbox;
 }
 
-static void job_end(struct job *job)
+static void idempotency_job_end(struct job *job)
 {
 	json_decref(job->body);
 	job->body = NULL;
-	job->console = NULL;
-	share_end(&job->sx->bodies, &job->body_lease);
+	job->session_terminal = NULL;
+	fair_quota_end(&job->sx->bodies, &job->body_lease);
 	if (job->kept) {
 		job->sx->kept += job_bytes(job);
-		make_room(job);
+		idempotency_make_room(job);
 	}
 	job_unref(job); /* the handler's */
 }
@@ -237,7 +237,7 @@ void job_answer(struct job *job, int status, const struct buf *body)
 		ask_answer(ask, job->status, &job->answer);
 		job_leave(ask);
 	}
-	job_end(job);
+	idempotency_job_end(job);
 }
 
 void job_reply(struct job *job, struct reply *r)
@@ -262,8 +262,8 @@ void job_reply(struct job *job, struct reply *r)
 		job_leave(ask);
 	}
 	if (r->readers == 0)
-		share_end(r->account, &r->lease);
-	job_end(job);
+		fair_quota_end(r->account, &r->lease);
+	idempotency_job_end(job);
 }
 
 void job_refuse(struct job *job, int status, const char *why)
@@ -291,5 +291,5 @@ void job_crowded(struct job *job, const char *what)
 void swerex_done(struct swerex *sx)
 {
 	while (sx->oldest)
-		forget(sx->oldest);
+		idempotency_forget(sx->oldest);
 }

@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "net/loop.h"
-#include "service/core/service.h"
 #include "service/core/fair_quota.h"
+#include "service/core/service.h"
 
 #define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
 
@@ -51,8 +51,8 @@ struct reply {
 	struct codec codec;
 	size_t n, json_done;
 	struct reply_part part[REPLY_PARTS];
-	struct share *account; /* that the lease is of */
-	struct share_lease lease;
+	struct fair_quota *account; /* that the lease is of */
+	struct fair_quota_lease lease;
 };
 
 /* How far a client has got. */
@@ -85,7 +85,7 @@ void reply_left(struct ask *ask);
 /* ----------------------------------------------------------------------- idempotency.c */
 
 struct call;
-struct console;
+struct session_terminal;
 struct field;
 
 /*
@@ -106,8 +106,9 @@ struct job {
 	const struct call *call;
 	struct ask *asks; /* who waits */
 	json_t *body;
-	struct share_lease body_lease; /* of sx->bodies, until it ends */
-	struct console *console;       /* its act is there; NULL: it has none */
+	struct fair_quota_lease body_lease; /* of sx->bodies, until it ends */
+	struct session_terminal
+		*session_terminal; /* its act is there; NULL: it has none */
 	bool done;
 	int status;
 	struct buf answer;   /* a small one, or */
@@ -118,7 +119,7 @@ struct job {
 struct call {
 	const char *method, *path;
 	const char *scope; /* that a token must have; NULL: any */
-	void (*handler)(struct job *job, struct box *box);
+	void (*handler)(struct job *job, struct sandbox *sandbox);
 	const struct field *fields;
 	size_t n_fields;
 	size_t max_body; /* 0: what the service allows for bodies that are no files */
@@ -147,7 +148,7 @@ struct ask {
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
 void job_leave(struct ask *ask);
 /* The sandbox, or NULL after the job was failed because it is gone. */
-struct box *job_box(struct job *job);
+struct sandbox *job_sandbox(struct job *job);
 /* The answer, which ends the job for its handler. */
 void job_answer(struct job *job, int status, const struct buf *body);
 /* The same, of any size; takes @r. */
@@ -223,17 +224,17 @@ const char **field_texts(const json_t *array, size_t *ret_n);
 
 /* ------------------------------------------------------------------- handlers */
 
-void swerex_create_session(struct job *job, struct box *box);
-void swerex_run_in_session(struct job *job, struct box *box);
-void swerex_close_session(struct job *job, struct box *box);
-void swerex_close(struct job *job, struct box *box);
-void swerex_execute(struct job *job, struct box *box);
-void swerex_read_file(struct job *job, struct box *box);
-void swerex_write_file(struct job *job, struct box *box);
+void swerex_create_session(struct job *job, struct sandbox *sandbox);
+void swerex_run_in_session(struct job *job, struct sandbox *sandbox);
+void swerex_close_session(struct job *job, struct sandbox *sandbox);
+void swerex_close(struct job *job, struct sandbox *sandbox);
+void swerex_execute(struct job *job, struct sandbox *sandbox);
+void swerex_read_file(struct job *job, struct sandbox *sandbox);
+void swerex_write_file(struct job *job, struct sandbox *sandbox);
 /* It reads its body itself. */
 void swerex_upload(struct ask *ask);
 
 /* A path as the files of a sandbox are asked for: absolute, tidy. false: it is too long. */
-bool swerex_path(const struct box *box, const char *path, char out[4096]);
+bool swerex_path(const struct sandbox *sandbox, const char *path, char out[4096]);
 
 #endif /* API_SWEREX_INTERNAL_H */

@@ -46,14 +46,14 @@ int multipart_init(struct multipart *m, const char *content_type,
 	return 0;
 }
 
-static int broken(const char *what, struct warren_error *err)
+static int multipart_broken(const char *what, struct warren_error *err)
 {
 	return error_set(err, EBADMSG, "the form is damaged: %s", what);
 }
 
 /* Data up to the mark. */
-static int take_data(struct multipart *m, const char *data, size_t n, size_t *used,
-		     const char **ret_data, size_t *ret_size)
+static int multipart_take_data(struct multipart *m, const char *data, size_t n,
+			       size_t *used, const char **ret_data, size_t *ret_size)
 {
 	size_t i = 0;
 	const char *first;
@@ -100,9 +100,9 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 		return MULTIPART_OVER;
 	}
 	if (memcmp(m->head, "\r\n", 2) != 0)
-		return broken("a boundary does not end its line", err);
+		return multipart_broken("a boundary does not end its line", err);
 	if (++m->parts > MULTIPART_PARTS_MAX)
-		return broken("it has too many parts", err);
+		return multipart_broken("it has too many parts", err);
 	m->have = 0;
 	m->state = MULTIPART_AT_HEAD;
 	return MULTIPART_MORE;
@@ -142,16 +142,16 @@ static int read_head(struct multipart *m, struct warren_error *err)
 		if (strncasecmp(line, "content-transfer-encoding:", 26) == 0 &&
 		    !strcasestr(line, "binary") && !strcasestr(line, "8bit") &&
 		    !strcasestr(line, "7bit"))
-			return broken("a part is encoded", err);
+			return multipart_broken("a part is encoded", err);
 		if (strncasecmp(line, field, strlen(field)) != 0)
 			continue;
 		if (get_param(line, "name", m->name, sizeof(m->name)) <= 0)
-			return broken("a part has no name", err);
+			return multipart_broken("a part has no name", err);
 		m->is_file = get_param(line, "filename", file, sizeof(file)) >= 0 ||
 			     strcasestr(line, "filename");
 	}
 	if (!m->name[0])
-		return broken("a part has no name", err);
+		return multipart_broken("a part has no name", err);
 	m->have = 0;
 	m->state = MULTIPART_AT_DATA;
 	/* The line's end that closes the head may be the one before a boundary. */
@@ -160,14 +160,14 @@ static int read_head(struct multipart *m, struct warren_error *err)
 }
 
 /* Up to the empty line. */
-static int take_head(struct multipart *m, const char *data, size_t n, size_t *used,
-		     struct warren_error *err)
+static int multipart_take_head(struct multipart *m, const char *data, size_t n,
+			       size_t *used, struct warren_error *err)
 {
 	for (*used = 0; *used < n;) {
 		char c = data[(*used)++];
 
 		if (m->have + 1 >= sizeof(m->head) || c == '\0')
-			return broken("the head of a part is too long", err);
+			return multipart_broken("the head of a part is too long", err);
 		m->head[m->have++] = c;
 		if ((m->have >= 4 && memcmp(m->head + m->have - 4, "\r\n\r\n", 4) == 0) ||
 		    (m->have == 2 && memcmp(m->head, "\r\n", 2) == 0)) {
@@ -190,15 +190,16 @@ int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_
 		switch (m->state) {
 		case MULTIPART_AT_START:
 		case MULTIPART_AT_DATA:
-			ev = take_data(m, data, n, &used, ret_data, ret_size);
+			ev = multipart_take_data(m, data, n, &used, ret_data, ret_size);
 			if (ev == MULTIPART_DATA && m->state == MULTIPART_AT_START)
-				return broken("it does not begin with its boundary", err);
+				return multipart_broken(
+					"it does not begin with its boundary", err);
 			break;
 		case MULTIPART_AT_TAIL:
 			ev = take_tail(m, data, &used, err);
 			break;
 		case MULTIPART_AT_HEAD:
-			ev = take_head(m, data, n, &used, err);
+			ev = multipart_take_head(m, data, n, &used, err);
 			break;
 		case MULTIPART_AT_OVER:
 			*ret_used += n;

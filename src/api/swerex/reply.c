@@ -37,7 +37,7 @@ void reply_unref(struct reply *r)
 {
 	if (!r || --r->refs > 0)
 		return;
-	share_end(r->account, &r->lease);
+	fair_quota_end(r->account, &r->lease);
 	buf_done(&r->json);
 	for (size_t i = 0; i < ARRAY_SIZE(r->raw); i++)
 		buf_done(&r->raw[i]);
@@ -46,7 +46,8 @@ void reply_unref(struct reply *r)
 
 bool reply_charge(struct reply *r, const char *tenant, size_t n)
 {
-	return n <= REPLY_SMALL || share_lease(r->account, tenant, n, &r->lease) == 0;
+	return n <= REPLY_SMALL ||
+	       fair_quota_lease(r->account, tenant, n, &r->lease) == 0;
 }
 
 static struct reply_part *add_part(struct reply *r)
@@ -96,7 +97,7 @@ size_t reply_size(const struct reply *r)
 /* ------------------------------------------------------------------ its slices */
 
 /* Inside the quotes of a JSON string. */
-static void put_escaped(struct buf *out, const struct buf *text)
+static void reply_put_escaped(struct buf *out, const struct buf *text)
 {
 	AUTO_BUF struct buf quoted = BUF_INIT(SLICE_MAX);
 	struct json j = { .out = &quoted };
@@ -124,7 +125,7 @@ static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 		if (codec_next(&rd->codec, SLICE, &text, &err) < 0)
 			out->failed = true;
 		rd->at = rd->codec.at;
-		put_escaped(out, &text);
+		reply_put_escaped(out, &text);
 		return;
 	}
 	/* It ends where a character does. */
@@ -137,11 +138,11 @@ static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 				   part->quote);
 		repr.failed |= text.failed;
 	}
-	put_escaped(out, part->form == REPLY_REPR ? &repr : &text);
+	reply_put_escaped(out, part->form == REPLY_REPR ? &repr : &text);
 }
 
 /* Whether there is more. */
-static bool put_next(struct reply_reader *rd, struct buf *out)
+static bool reply_put_next(struct reply_reader *rd, struct buf *out)
 {
 	const struct reply *r = rd->reply;
 	const struct reply_part *part = &r->part[rd->part];
@@ -173,7 +174,7 @@ void reply_write(struct reply *r, struct buf *out)
 {
 	struct reply_reader rd = { .reply = r };
 
-	while (put_next(&rd, out) && !out->failed)
+	while (reply_put_next(&rd, out) && !out->failed)
 		;
 }
 
@@ -188,7 +189,7 @@ static void reader_turn(void *ctx)
 	for (size_t bytes = 0; more && bytes < BYTES_A_TURN && !rd->blocked;) {
 		AUTO_BUF struct buf out = BUF_INIT(4 * SLICE_MAX);
 
-		more = put_next(rd, &out);
+		more = reply_put_next(rd, &out);
 		bytes += out.len;
 		if (out.failed) {
 			/* It must not look whole. */
@@ -203,7 +204,7 @@ static void reader_turn(void *ctx)
 		loop_later(service_loop(rd->reply->sx->service), &rd->turn);
 }
 
-static void on_drained(struct http_request *req)
+static void reply_on_drained(struct http_request *req)
 {
 	struct reply_reader *rd = &((struct ask *)req->user)->reader;
 
@@ -228,7 +229,7 @@ void reply_send(struct ask *ask, struct reply *r)
 	*rd = (struct reply_reader){ .reply = r,
 				     .req = ask->req,
 				     .turn = { .fn = reader_turn, .ctx = rd } };
-	ask->req->drained = on_drained;
+	ask->req->drained = reply_on_drained;
 	if (http_begin_response(ask->req, r->status, headers, ARRAY_SIZE(headers), -1) ==
 	    0)
 		loop_later(service_loop(r->sx->service), &rd->turn);
@@ -244,6 +245,6 @@ void reply_left(struct ask *ask)
 	ask->reader.reply = NULL;
 	/* What is kept to be asked for again has a bound of its own. */
 	if (--r->readers == 0)
-		share_end(r->account, &r->lease);
+		fair_quota_end(r->account, &r->lease);
 	reply_unref(r);
 }

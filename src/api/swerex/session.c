@@ -7,8 +7,8 @@
 #include "api/swerex/internal.h"
 #include "api/swerex/pyrepr.h"
 #include "config/config.h"
-#include "service/session/session_terminal.h"
 #include "service/session/expect.h"
+#include "service/session/session_terminal.h"
 
 /* What a prompt is called by a server of SWE-ReX; ours is not that. */
 #define PROMPT "SHELLPS1PREFIX"
@@ -25,10 +25,10 @@ enum check {
 	CHECK_IGNORE,
 };
 
-static struct console *find_console(struct job *job, struct box *box)
+static struct session_terminal *find_console(struct job *job, struct sandbox *sandbox)
 {
 	const char *name = field_text(job->body, "session", "default");
-	struct console *c = console_find(box, name);
+	struct session_terminal *c = session_terminal_find(sandbox, name);
 	AUTO_BUF struct buf text = BUF_INIT(4096);
 
 	if (c)
@@ -41,9 +41,9 @@ static struct console *find_console(struct job *job, struct box *box)
 }
 
 /* It is over. Whether it never began: the job has been told then. */
-static bool was_refused(struct job *job, const struct console_result *r)
+static bool was_refused(struct job *job, const struct session_terminal_result *r)
 {
-	job->console = NULL;
+	job->session_terminal = NULL;
 	if (r->outcome != CONSOLE_REFUSED)
 		return false;
 	job_raise(job, "builtins.RuntimeError", r->screen->data, r->screen->len);
@@ -70,7 +70,7 @@ static void tell_make(void *ctx)
 {
 	struct telling *t = ctx;
 
-	console_plain(&t->reply->raw[0], &t->screen, t->cut);
+	session_terminal_plain(&t->reply->raw[0], &t->screen, t->cut);
 	buf_done(&t->screen);
 	t->write(t);
 }
@@ -87,13 +87,14 @@ static void tell_give(void *ctx)
 		reply_unref(r);
 	} else {
 		if (n > REPLY_SMALL && n > r->lease.n)
-			(void)share_force(r->account, t->job->tenant, n, &r->lease);
+			(void)fair_quota_force(r->account, t->job->tenant, n, &r->lease);
 		job_reply(t->job, r);
 	}
 	free(t);
 }
 
-static const char *expected_name(const struct job *job, const struct console_result *r)
+static const char *expected_name(const struct job *job,
+				 const struct session_terminal_result *r)
 {
 	const json_t *list = json_object_get(job->body, "expect");
 
@@ -102,8 +103,8 @@ static const char *expected_name(const struct job *job, const struct console_res
 		       : json_string_value(json_array_get(list, (size_t)r->expected));
 }
 
-static void tell(struct job *job, const struct console_result *r, int code,
-		 void (*write)(struct telling *t))
+static void session_tell(struct job *job, const struct session_terminal_result *r,
+			 int code, void (*write)(struct telling *t))
 {
 	struct telling *t = malloc(sizeof(*t));
 	struct reply *reply = reply_new(job->sx);
@@ -121,7 +122,7 @@ static void tell(struct job *job, const struct console_result *r, int code,
 		*r->screen = (struct buf){ 0 };
 		reply->account = service_screens(job->sx->service);
 		reply->lease = *r->lease;
-		*r->lease = (struct share_lease){ 0 };
+		*r->lease = (struct fair_quota_lease){ 0 };
 		if (n > REPLY_SMALL &&
 		    loop_work(service_loop(job->sx->service), job->tenant, tell_make,
 			      tell_give, t) == 0)
@@ -138,14 +139,14 @@ static void tell(struct job *job, const struct console_result *r, int code,
 	job_raisef(job, "builtins.MemoryError", "no memory is left for the answer");
 }
 
-static void put_output(struct telling *t, const char *name, size_t from, size_t n)
+static void session_put_output(struct telling *t, const char *name, size_t from, size_t n)
 {
 	buf_printf(&t->reply->json, "\"%s\":\"", name);
 	reply_put(t->reply, REPLY_TEXT, 0, from, n);
 	buf_puts(&t->reply->json, "\"");
 }
 
-static void observe(struct telling *t, const char *shown, size_t n, int code)
+static void session_observe(struct telling *t, const char *shown, size_t n, int code)
 {
 	AUTO_BUF struct buf why = BUF_INIT(256);
 	struct json j = { .out = &t->reply->json, .comma = true };
@@ -158,7 +159,7 @@ static void observe(struct telling *t, const char *shown, size_t n, int code)
 			(uintmax_t)t->dropped);
 	t->reply->status = 200;
 	buf_puts(&t->reply->json, "{");
-	put_output(t, "output", all->data ? (size_t)(shown - all->data) : 0, n);
+	session_put_output(t, "output", all->data ? (size_t)(shown - all->data) : 0, n);
 	if (code < 0)
 		json_nil(&j, "exit_code");
 	else
@@ -169,7 +170,7 @@ static void observe(struct telling *t, const char *shown, size_t n, int code)
 	json_close(&j, '}');
 }
 
-static void put_command(struct buf *out, const struct job *job)
+static void session_put_command(struct buf *out, const struct job *job)
 {
 	python_repr(out, field_text(job->body, "command", ""),
 		    field_size(job->body, "command"));
@@ -199,18 +200,18 @@ static void raise_with_output(struct telling *t, struct buf *text)
 	raise_open(r);
 	raise_put(r, text);
 	raise_class(r, SWEREX "CommandTimeoutError");
-	put_output(t, "output", 0, r->raw[0].len);
+	session_put_output(t, "output", 0, r->raw[0].len);
 	raise_close(r);
 }
 
-static void write_timeout(struct telling *t)
+static void session_write_timeout(struct telling *t)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
 
 	buf_puts(&text, "timeout after ");
 	python_float(&text, json_number_value(json_object_get(t->job->body, "timeout")));
 	buf_puts(&text, " seconds while running command ");
-	put_command(&text, t->job);
+	session_put_command(&text, t->job);
 	raise_with_output(t, &text);
 }
 
@@ -220,7 +221,7 @@ static void write_syntax(struct telling *t)
 	struct reply *r = t->reply;
 
 	buf_puts(&text, "Error (exit code 2) while checking bash command \n");
-	put_command(&text, t->job);
+	session_put_command(&text, t->job);
 	buf_puts(&text, "\n---- Stderr ----\n");
 	raise_open(r);
 	raise_put(r, &text);
@@ -228,7 +229,7 @@ static void write_syntax(struct telling *t)
 	buf_puts(&r->json, "\\n---- Stdout ----\\n");
 	raise_class(r, SWEREX "BashIncorrectSyntaxError");
 	buf_puts(&r->json, "\"bash_stdout\":\"\",");
-	put_output(t, "bash_stderr", 0, r->raw[0].len);
+	session_put_output(t, "bash_stderr", 0, r->raw[0].len);
 	raise_close(r);
 }
 
@@ -241,7 +242,7 @@ static void write_code(struct telling *t)
 	if (*prefix)
 		buf_printf(&text, "%s: ", prefix);
 	buf_puts(&text, "Command ");
-	put_command(&text, t->job);
+	session_put_command(&text, t->job);
 	buf_printf(&text, " failed with exit code %d. Here is the output:\n",
 		   t->exit_code);
 	raise_open(r);
@@ -262,12 +263,12 @@ static enum check read_check(const json_t *body)
 					     : CHECK_RAISE;
 }
 
-static void write_result(struct telling *t)
+static void session_write_result(struct telling *t)
 {
-	observe(t, t->reply->raw[0].data, t->reply->raw[0].len, t->exit_code);
+	session_observe(t, t->reply->raw[0].data, t->reply->raw[0].len, t->exit_code);
 }
 
-static void on_command(void *ctx, const struct console_result *r)
+static void on_command(void *ctx, const struct session_terminal_result *r)
 {
 	struct job *job = ctx;
 	enum check check = read_check(job->body);
@@ -276,23 +277,23 @@ static void on_command(void *ctx, const struct console_result *r)
 	if (was_refused(job, r))
 		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		tell(job, r, -1, write_timeout);
+		session_tell(job, r, -1, session_write_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
-		tell(job, r, r->exit_code, write_ended);
+		session_tell(job, r, r->exit_code, write_ended);
 	else if (r->outcome == CONSOLE_SYNTAX)
-		tell(job, r, -1, write_syntax);
+		session_tell(job, r, -1, write_syntax);
 	else if (check == CHECK_RAISE && code < 0)
 		job_raisef(job, SWEREX "NoExitCodeError",
 			   "timeout while getting exit code");
 	else if (check == CHECK_RAISE && code != 0)
-		tell(job, r, code, write_code);
+		session_tell(job, r, code, write_code);
 	else
-		tell(job, r, code, write_result);
+		session_tell(job, r, code, session_write_result);
 }
 
 void job_withdraw(struct job *job)
 {
-	console_withdraw(job->console, job);
+	session_terminal_withdraw(job->session_terminal, job);
 }
 
 /* A program may show again what was typed to it. */
@@ -316,21 +317,21 @@ static void write_interaction(struct telling *t)
 
 	if (!field_bool(t->job->body, "is_interactive_quit"))
 		without_echo(t->job, &text, &n);
-	observe(t, text, n, 0);
+	session_observe(t, text, n, 0);
 }
 
-static void on_interaction(void *ctx, const struct console_result *r)
+static void on_interaction(void *ctx, const struct session_terminal_result *r)
 {
 	struct job *job = ctx;
 
 	if (was_refused(job, r))
 		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		tell(job, r, -1, write_timeout);
+		session_tell(job, r, -1, session_write_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
-		tell(job, r, r->exit_code, write_ended);
+		session_tell(job, r, r->exit_code, write_ended);
 	else
-		tell(job, r, 0, write_interaction);
+		session_tell(job, r, 0, write_interaction);
 }
 
 static void write_interrupted(struct telling *t)
@@ -339,10 +340,10 @@ static void write_interrupted(struct telling *t)
 	size_t n = t->reply->raw[0].len;
 
 	python_strip(&text, &n);
-	observe(t, text, n, 0);
+	session_observe(t, text, n, 0);
 }
 
-static void on_interrupt(void *ctx, const struct console_result *r)
+static void on_interrupt(void *ctx, const struct session_terminal_result *r)
 {
 	struct job *job = ctx;
 
@@ -352,12 +353,13 @@ static void on_interrupt(void *ctx, const struct console_result *r)
 		job_raisef(job, "pexpect.exceptions.TIMEOUT",
 			   "Failed to interrupt session");
 	else if (r->outcome == CONSOLE_ENDED)
-		tell(job, r, r->exit_code, write_ended);
+		session_tell(job, r, r->exit_code, write_ended);
 	else
-		tell(job, r, 0, write_interrupted);
+		session_tell(job, r, 0, write_interrupted);
 }
 
-static void interrupt(struct job *job, struct console *c, struct console_act *act)
+static void swerex_session_interrupt(struct job *job, struct session_terminal *c,
+				     struct session_terminal_act *act)
 {
 	const json_t *tries = json_object_get(job->body, "n_retry");
 
@@ -365,19 +367,20 @@ static void interrupt(struct job *job, struct console *c, struct console_act *ac
 	act->tries = tries ? (unsigned)json_integer_value(tries) : INTERRUPT_TRIES;
 	if (act->timeout_ms < 0)
 		act->timeout_ms = INTERRUPT_MS;
-	console_do(c, act, on_interrupt, job);
+	session_terminal_do(c, act, on_interrupt, job);
 }
 
-static void act_on(struct job *job, struct console *c, struct console_act *act)
+static void act_on(struct job *job, struct session_terminal *c,
+		   struct session_terminal_act *act)
 {
 	bool interactive = field_bool(job->body, "is_interactive_command");
 	bool quits = field_bool(job->body, "is_interactive_quit");
 
 	act->text = field_text(job->body, "command", "");
 	act->size = field_size(job->body, "command");
-	job->console = c;
+	job->session_terminal = c;
 	if (strcmp(field_text(job->body, "action_type", "bash"), "bash") != 0) {
-		interrupt(job, c, act);
+		swerex_session_interrupt(job, c, act);
 	} else if (!json_object_get(job->body, "command")) {
 		job_raisef(job, "builtins.ValueError", "an action of bash has a command");
 	} else if (memchr(act->text, '\0', act->size)) {
@@ -387,17 +390,18 @@ static void act_on(struct job *job, struct console *c, struct console_act *act)
 			   "a command cannot both begin and end an interaction");
 	} else if (interactive || quits) {
 		act->kind = CONSOLE_TYPE;
-		console_do(c, act, on_interaction, job);
+		session_terminal_do(c, act, on_interaction, job);
 	} else {
 		act->wants_code = read_check(job->body) != CHECK_IGNORE;
-		console_do(c, act, on_command, job);
+		session_terminal_do(c, act, on_command, job);
 	}
 }
 
-void swerex_run_in_session(struct job *job, struct box *box)
+void swerex_run_in_session(struct job *job, struct sandbox *sandbox)
 {
-	struct console *c = find_console(job, box);
-	struct console_act act = { .timeout_ms = field_ms(job->body, "timeout") };
+	struct session_terminal *c = find_console(job, sandbox);
+	struct session_terminal_act act = { .timeout_ms =
+						    field_ms(job->body, "timeout") };
 	struct expect *compiled;
 	const char **expect;
 
@@ -424,7 +428,7 @@ static void write_created(struct telling *t)
 {
 	t->reply->status = 200;
 	buf_puts(&t->reply->json, "{");
-	put_output(t, "output", 0, t->reply->raw[0].len);
+	session_put_output(t, "output", 0, t->reply->raw[0].len);
 	buf_puts(&t->reply->json, ",\"session_type\":\"bash\"}");
 }
 
@@ -436,21 +440,21 @@ static void write_source_timeout(struct telling *t)
 	raise_with_output(t, &text);
 }
 
-static void on_sourced(void *ctx, const struct console_result *r)
+static void on_sourced(void *ctx, const struct session_terminal_result *r)
 {
 	struct job *job = ctx;
 
 	if (was_refused(job, r))
 		return;
 	if (r->outcome == CONSOLE_TIMED_OUT)
-		tell(job, r, -1, write_source_timeout);
+		session_tell(job, r, -1, write_source_timeout);
 	else if (r->outcome == CONSOLE_ENDED)
-		tell(job, r, r->exit_code, write_ended);
+		session_tell(job, r, r->exit_code, write_ended);
 	else
-		tell(job, r, 0, write_created);
+		session_tell(job, r, 0, write_created);
 }
 
-static void answer_created(struct job *job)
+static void session_answer_created(struct job *job)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64);
 
@@ -458,12 +462,14 @@ static void answer_created(struct job *job)
 	job_answer(job, 200, &out);
 }
 
-static void on_created(void *ctx, struct console *c, const struct warren_error *err)
+static void session_on_created(void *ctx, struct session_terminal *c,
+			       const struct warren_error *err)
 {
 	struct job *job = ctx;
 	const json_t *sources = json_object_get(job->body, "startup_source"), *path;
 	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
-	struct console_act act = { .timeout_ms = field_ms(job->body, "startup_timeout") };
+	struct session_terminal_act act = { .timeout_ms = field_ms(job->body,
+								   "startup_timeout") };
 	size_t i;
 
 	if (!c && err->code == EEXIST) {
@@ -480,7 +486,7 @@ static void on_created(void *ctx, struct console *c, const struct warren_error *
 		return;
 	}
 	if (json_array_size(sources) == 0) {
-		answer_created(job);
+		session_answer_created(job);
 		return;
 	}
 	json_array_foreach(sources, i, path)
@@ -489,18 +495,19 @@ static void on_created(void *ctx, struct console *c, const struct warren_error *
 		act.timeout_ms = STARTUP_MS;
 	act.text = text.data;
 	act.size = text.len;
-	job->console = c;
-	console_do(c, &act, on_sourced, job);
+	job->session_terminal = c;
+	session_terminal_do(c, &act, on_sourced, job);
 }
 
-void swerex_create_session(struct job *job, struct box *box)
+void swerex_create_session(struct job *job, struct sandbox *sandbox)
 {
 	const char *name = field_text(job->body, "session", "default");
 	const struct config *cfg = job->sx->config;
-	struct run_start start = { .journal = JOURNAL };
+	struct exec_start start = { .journal = JOURNAL };
 	size_t n = 0;
 
-	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
+	for (struct session *session = session_next(sandbox, NULL); session;
+	     session = session_next(sandbox, session))
 		n++;
 	if (cfg->journal_max && start.journal > cfg->journal_max)
 		start.journal = cfg->journal_max;
@@ -512,7 +519,7 @@ void swerex_create_session(struct job *job, struct box *box)
 			   "the sandbox has %zu sessions, as many as the service allows",
 			   n);
 	else
-		console_open(box, name, &start, on_created, job);
+		session_terminal_open(sandbox, name, &start, session_on_created, job);
 }
 
 static void answer_closed(struct job *job)
@@ -531,12 +538,12 @@ static void on_one_closed(void *ctx, int r, const struct warren_error *err)
 		answer_closed(ctx);
 }
 
-void swerex_close_session(struct job *job, struct box *box)
+void swerex_close_session(struct job *job, struct sandbox *sandbox)
 {
-	struct console *c = find_console(job, box);
+	struct session_terminal *c = find_console(job, sandbox);
 
 	if (c)
-		console_close(c, on_one_closed, job);
+		session_terminal_close(c, on_one_closed, job);
 }
 
 static void on_all_closed(void *ctx, int r, const struct warren_error *err)
@@ -550,7 +557,7 @@ static void on_all_closed(void *ctx, int r, const struct warren_error *err)
 		job_answer(ctx, 200, &out);
 }
 
-void swerex_close(struct job *job, struct box *box)
+void swerex_close(struct job *job, struct sandbox *sandbox)
 {
-	console_close_all(box, on_all_closed, job);
+	session_terminal_close_all(sandbox, on_all_closed, job);
 }

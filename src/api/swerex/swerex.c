@@ -134,7 +134,7 @@ static const char *read_prefix(struct ask *ask)
  * 0, or the status of the refusal. @named: the path names a sandbox, or leaves that to the token. A
  * token comes first: without one, what there is and what there is not looks the same.
  */
-static int admit(struct ask *ask, bool named, struct api_error *err)
+static int swerex_admit(struct ask *ask, bool named, struct api_error *err)
 {
 	const char *key = http_header(ask->req, "X-API-Key");
 	struct swerex *sx = ask->sx;
@@ -159,18 +159,18 @@ static int admit(struct ask *ask, bool named, struct api_error *err)
 	return !named ? 404 : ask->sandbox[0] ? 0 : 401;
 }
 
-static struct box *find_box(const struct ask *ask)
+static struct sandbox *swerex_find_sandbox(const struct ask *ask)
 {
-	return box_find(ask->sx->service,
-			access_may(&ask->caller, "admin") ? NULL : ask->caller.tenant,
-			ask->sandbox);
+	return sandbox_find(ask->sx->service,
+			    access_may(&ask->caller, "admin") ? NULL : ask->caller.tenant,
+			    ask->sandbox);
 }
 
 /* --------------------------------------------------------------------- bodies */
 
-static void answer_get(struct ask *ask, const struct box *box)
+static void answer_get(struct ask *ask, const struct sandbox *sandbox)
 {
-	enum sandbox_state state = box_row(box)->state;
+	enum sandbox_state state = sandbox_row(sandbox)->state;
 	bool alive = state == SANDBOX_RUNNING || state == SANDBOX_PAUSED;
 	AUTO_BUF struct buf out = BUF_INIT(4096), why = BUF_INIT(1024);
 	struct json j = { .out = &out };
@@ -200,34 +200,34 @@ static void refuse_fields(struct ask *ask, const struct buf *detail)
 }
 
 /* It runs, or it was woken for this. */
-static void on_usable(void *ctx, int r, const struct warren_error *err)
+static void swerex_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct job *job = ctx;
-	struct box *box = r < 0 ? NULL : job_box(job);
+	struct sandbox *sandbox = r < 0 ? NULL : job_sandbox(job);
 
 	if (r < 0)
 		job_raisef(job, "builtins.RuntimeError", "%s", err->msg);
-	else if (box)
-		job->call->handler(job, box);
+	else if (sandbox)
+		job->call->handler(job, sandbox);
 }
 
 /* What it asks for may outlive the request and its client: the tenant has a share of that. */
 static bool charge_body(const struct ask *ask, struct job *job)
 {
 	return ask->body_size <= BODY_SMALL ||
-	       share_lease(&ask->sx->bodies, job->tenant, BODY_COPIES * ask->body_size,
-			   &job->body_lease) == 0;
+	       fair_quota_lease(&ask->sx->bodies, job->tenant,
+				BODY_COPIES * ask->body_size, &job->body_lease) == 0;
 }
 
-static void start(struct ask *ask, json_t *body)
+static void swerex_start(struct ask *ask, json_t *body)
 {
 	const char *id = http_header(ask->req, "X-Request-ID");
 	struct service *service = ask->sx->service;
-	struct box *box = find_box(ask);
+	struct sandbox *sandbox = swerex_find_sandbox(ask);
 	bool is_new = false;
 	struct job *job;
 
-	if (!box) {
+	if (!sandbox) {
 		json_decref(body);
 		ask_refuse(ask, 404, "there is no sandbox '%s'", ask->sandbox);
 		return;
@@ -240,7 +240,8 @@ static void start(struct ask *ask, json_t *body)
 		return;
 	}
 	job->body = body;
-	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", box_row(box)->owner);
+	(void)snprintf(job->tenant, sizeof(job->tenant), "%s",
+		       sandbox_row(sandbox)->owner);
 	if (!charge_body(ask, job)) {
 		job_refuse(job, 503,
 			   "the tenant has too many large requests under way; nothing "
@@ -248,7 +249,7 @@ static void start(struct ask *ask, json_t *body)
 		return;
 	}
 	service_permit(service, ask->caller.token, ask->caller.expires_at);
-	box_use(box, on_usable, job);
+	sandbox_use(sandbox, swerex_on_usable, job);
 	service_permit(service, NULL, 0);
 }
 
@@ -283,7 +284,7 @@ static void on_parsed(struct ask *ask, json_t *body, const struct api_error *why
 		json_decref(body);
 		refuse_fields(ask, &detail);
 	} else {
-		start(ask, body);
+		swerex_start(ask, body);
 	}
 }
 
@@ -339,34 +340,34 @@ static void parse_apart(struct ask *ask, const char *data, size_t n)
 	ask_refuse(ask, 503, "no memory is left for the body of the request; try again");
 }
 
-static void on_body(struct http_request *req, const char *data, size_t n)
+static void swerex_on_body(struct http_request *req, const char *data, size_t n)
 {
 	struct ask *ask = req->user;
 	struct api_error why = { 0 };
 
 	ask->body_size = n;
 	if (ask->call->n_fields == 0)
-		start(ask, NULL);
+		swerex_start(ask, NULL);
 	else if (n > PARSE_AT_ONCE)
 		parse_apart(ask, data, n);
 	else
 		on_parsed(ask, body_load(data, n, BODY_FLAGS, &why), &why);
 }
 
-static void read_body(struct ask *ask)
+static void swerex_read_body(struct ask *ask)
 {
 	size_t max = ask->call->max_body ? ask->call->max_body
 					 : (size_t)ask->sx->config->request_body;
 
 	if (ask->req->has_body)
-		http_collect(ask->req, max ? max : 1U << 20, on_body);
+		http_collect(ask->req, max ? max : 1U << 20, swerex_on_body);
 	else
-		on_body(ask->req, "", 0);
+		swerex_on_body(ask->req, "", 0);
 }
 
 /* ------------------------------------------------------------------ the request */
 
-static void on_closed(struct http_request *req, int why UNUSED)
+static void swerex_on_closed(struct http_request *req, int why UNUSED)
 {
 	struct ask *ask = req->user;
 	struct api_record r = {
@@ -399,7 +400,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	struct ask *ask = calloc(1, sizeof(*ask));
 	struct api_error err = { 0 };
 	const char *path;
-	struct box *box;
+	struct sandbox *sandbox;
 	int status;
 
 	if (!ask) {
@@ -412,9 +413,9 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	ask->req = req;
 	ask->begun = clock_now();
 	req->user = ask;
-	req->closed = on_closed;
+	req->closed = swerex_on_closed;
 	path = read_prefix(ask);
-	status = admit(ask, path, &err);
+	status = swerex_admit(ask, path, &err);
 	http_known(req, status != 401 && ask->caller.token[0]);
 	if (status == 0 && live_enter(sx->live, &ask->live, req, &ask->caller, &err) < 0)
 		status = api_code_status(err.code);
@@ -424,12 +425,12 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		status = 503;
 	}
 	ask->call = path ? find_call(path) : NULL;
-	box = status == 0 ? find_box(ask) : NULL;
+	sandbox = status == 0 ? swerex_find_sandbox(ask) : NULL;
 	if (status == 401)
 		ask_refuse(ask, 401, "Invalid API Key");
 	else if (status != 0 && status != 404)
 		ask_refuse(ask, status, "%s", err.message);
-	else if (!ask->call || !box)
+	else if (!ask->call || !sandbox)
 		ask_refuse(ask, 404,
 			   ask->call || !path ? "there is no such sandbox" : "Not Found");
 	else if (strcmp(req->method, ask->call->method) != 0)
@@ -440,9 +441,9 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		ask_refuse(ask, 415,
 			   "Content-Encoding is not understood: send the body as it is");
 	else if (ask->call->handler)
-		read_body(ask);
+		swerex_read_body(ask);
 	else if (ask->call->scope)
 		swerex_upload(ask);
 	else
-		answer_get(ask, box);
+		answer_get(ask, sandbox);
 }

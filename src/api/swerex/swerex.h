@@ -44,9 +44,9 @@ struct swerex {
 	/* Private: what was answered to whom, by sandbox and by age. */
 	struct job *jobs[SWEREX_BUCKETS];
 	struct job *newest, *oldest;
-	size_t kept;          /* bytes of answers */
-	struct share answers; /* bytes of large ones that clients take */
-	struct share bodies;  /* bytes of requests that are under way */
+	size_t kept;               /* bytes of answers */
+	struct fair_quota answers; /* bytes of large ones that clients take */
+	struct fair_quota bodies;  /* bytes of requests that are under way */
 };
 
 /* Is it for this face? */

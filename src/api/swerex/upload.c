@@ -58,7 +58,7 @@ static void upload_free(struct upload *u)
 
 /* ------------------------------------------------------------------- its place */
 
-static void fail(struct upload *u, const struct warren_error *err)
+static void upload_fail(struct upload *u, const struct warren_error *err)
 {
 	if (u->zip && err->code == EBADMSG)
 		job_raise(u->job, "zipfile.BadZipFile", err->msg, strlen(err->msg));
@@ -67,15 +67,15 @@ static void fail(struct upload *u, const struct warren_error *err)
 	upload_free(u);
 }
 
-static void fail_errno(struct upload *u, int code)
+static void upload_fail_errno(struct upload *u, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	(void)error_errno(&err, code, "write the file");
-	fail(u, &err);
+	upload_fail(u, &err);
 }
 
-static void succeed(struct upload *u)
+static void upload_succeed(struct upload *u)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64);
 
@@ -84,16 +84,16 @@ static void succeed(struct upload *u)
 	upload_free(u);
 }
 
-static void on_written(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void upload_on_written(void *ctx, struct files_answer *a UNUSED,
+			      const struct warren_error *err)
 {
 	if (err)
-		fail(ctx, err);
+		upload_fail(ctx, err);
 	else
-		succeed(ctx);
+		upload_succeed(ctx);
 }
 
-static ssize_t next_piece(struct upload *u, char *piece)
+static ssize_t upload_next_piece(struct upload *u, char *piece)
 {
 	ssize_t n = pread(u->spool, piece, PIECE, (off_t)u->sent);
 
@@ -102,22 +102,22 @@ static ssize_t next_piece(struct upload *u, char *piece)
 	return n < 0 ? -errno : n;
 }
 
-static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
-			     const struct warren_error *err)
+static void upload_on_piece_written(void *ctx, struct files_answer *a UNUSED,
+				    const struct warren_error *err)
 {
 	struct upload *u = ctx;
 
 	if (err)
-		fail(u, err);
+		upload_fail(u, err);
 	else
 		loop_timer_set(u->timer, 0);
 }
 
-static void on_timer(void *ctx)
+static void upload_on_timer(void *ctx)
 {
 	static char piece[PIECE];
 	struct upload *u = ctx;
-	ssize_t n = next_piece(u, piece);
+	ssize_t n = upload_next_piece(u, piece);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct file_writer *ignored = NULL;
 	int r = n < 0 ? (int)n : 0;
@@ -127,26 +127,26 @@ static void on_timer(void *ctx)
 		return;
 	}
 	if (r < 0) {
-		fail_errno(u, -r);
+		upload_fail_errno(u, -r);
 	} else if (n > 0) {
 		files_call(u->files, "write", u->path);
 		if (file_writer_start(u->files, u->out, 0, false, piece, (size_t)n,
-				      on_piece_written, u, &ignored, &err) < 0)
-			fail(u, &err);
+				      upload_on_piece_written, u, &ignored, &err) < 0)
+			upload_fail(u, &err);
 	} else {
 		(void)close(TAKE_FD(u->out));
-		files_stat(u->files, -1, u->path, true, on_written, u);
+		files_stat(u->files, -1, u->path, true, upload_on_written, u);
 	}
 }
 
-static void on_more(void *ctx)
+static void upload_on_more(void *ctx)
 {
 	loop_timer_set(((struct upload *)ctx)->timer, 0);
 }
 
 /* From within untar, which is not to be freed there. */
-static void on_unpacked(void *ctx, uint64_t entries UNUSED, uint64_t bytes UNUSED,
-			const struct warren_error *err)
+static void upload_on_unpacked(void *ctx, uint64_t entries UNUSED, uint64_t bytes UNUSED,
+			       const struct warren_error *err)
 {
 	struct upload *u = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(64);
@@ -167,23 +167,23 @@ static void on_over(void *ctx)
 	struct upload *u = ctx;
 
 	if (u->job)
-		on_timer(u);
+		upload_on_timer(u);
 	else
 		upload_free(u);
 }
 
 static void open_place(struct upload *u);
 
-static void on_parents(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
+			      const struct warren_error *err)
 {
 	if (err)
-		fail(ctx, err);
+		upload_fail(ctx, err);
 	else
 		open_place(ctx);
 }
 
-static void make_parents(struct upload *u)
+static void upload_make_parents(struct upload *u)
 {
 	char dir[4096];
 	char *slash;
@@ -193,35 +193,36 @@ static void make_parents(struct upload *u)
 	if (!u->zip)
 		slash[slash == dir] = '\0';
 	u->parents = true;
-	files_make_dirs(u->files, dir, 0755, on_parents, u);
+	files_make_dirs(u->files, dir, 0755, upload_on_parents, u);
 }
 
-static void on_place(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void upload_on_place(void *ctx, struct files_answer *a,
+			    const struct warren_error *err)
 {
 	struct upload *u = ctx;
 	struct untar_options o = {
-		.zip = true, .more = on_more, .end = on_unpacked, .ctx = u
+		.zip = true, .more = upload_on_more, .end = upload_on_unpacked, .ctx = u
 	};
 	struct stat st;
 
 	if (err && err->code == ENOENT && !u->parents) {
-		make_parents(u);
+		upload_make_parents(u);
 		return;
 	}
 	if (err) {
-		fail(u, err);
+		upload_fail(u, err);
 		return;
 	}
 	u->out = TAKE_FD(a->fd);
 	if (!u->zip && (fstat(u->out, &st) < 0 || !S_ISREG(st.st_mode))) {
-		fail_errno(u, ENXIO);
+		upload_fail_errno(u, ENXIO);
 		return;
 	}
 	if (u->zip) {
 		o.dir = u->out;
 		u->untar = untar_new(u->files, &o);
 		if (!u->untar) {
-			fail_errno(u, ENOMEM);
+			upload_fail_errno(u, ENOMEM);
 			return;
 		}
 		u->out = -1;
@@ -233,7 +234,7 @@ static void open_place(struct upload *u)
 {
 	files_open(u->files, -1, u->path,
 		   u->zip ? O_PATH | O_DIRECTORY : O_WRONLY | O_CREAT | O_TRUNC, 0644,
-		   on_place, u);
+		   upload_on_place, u);
 }
 
 static void on_files(void *ctx, struct files *f, const struct warren_error *err)
@@ -242,14 +243,14 @@ static void on_files(void *ctx, struct files *f, const struct warren_error *err)
 
 	u->files = f;
 	if (!f)
-		fail(u, err);
+		upload_fail(u, err);
 	else
 		open_place(u);
 }
 
 /* -------------------------------------------------------------------- arriving */
 
-static void refuse(struct upload *u, int status, const char *why)
+static void upload_refuse(struct upload *u, int status, const char *why)
 {
 	struct ask *ask = u->ask;
 
@@ -260,23 +261,25 @@ static void refuse(struct upload *u, int status, const char *why)
 }
 
 /* All of the form is there. */
-static void complete(struct upload *u)
+static void upload_complete(struct upload *u)
 {
 	struct ask *ask = u->ask;
 	struct service *service = ask->sx->service;
-	struct box *box = box_find(service, NULL, ask->sandbox);
+	struct sandbox *sandbox = sandbox_find(service, NULL, ask->sandbox);
 	bool is_new;
 
 	if (!multipart_is_whole(&u->form) || !u->has_file || u->target.len == 0) {
-		refuse(u, 422,
-		       "the form needs the fields 'file' and 'target_path', and an end");
+		upload_refuse(
+			u, 422,
+			"the form needs the fields 'file' and 'target_path', and an end");
 		return;
 	}
 	u->zip = field_is_word(TRUE_WORDS, u->unzip.data ? u->unzip.data : "",
 			       u->unzip.len);
-	if (!box || strlen(u->target.data) != u->target.len ||
-	    !swerex_path(box, u->target.data, u->path)) {
-		refuse(u, box ? 422 : 404, box ? "target_path is no path" : "it is gone");
+	if (!sandbox || strlen(u->target.data) != u->target.len ||
+	    !swerex_path(sandbox, u->target.data, u->path)) {
+		upload_refuse(u, sandbox ? 422 : 404,
+			      sandbox ? "target_path is no path" : "it is gone");
 		return;
 	}
 	ask->state = NULL;
@@ -284,12 +287,12 @@ static void complete(struct upload *u)
 	u->job = job_join(ask, NULL, &is_new);
 	if (!u->job) {
 		u->ask = ask;
-		refuse(u, 503, "no memory is left");
+		upload_refuse(u, 503, "no memory is left");
 		return;
 	}
 	u->ask = NULL;
 	service_permit(service, ask->caller.token, ask->caller.expires_at);
-	files_begin(box, NULL, on_files, u);
+	files_begin(sandbox, NULL, on_files, u);
 	service_permit(service, NULL, 0);
 }
 
@@ -325,7 +328,8 @@ static int end_value(struct upload *u)
 	return 0;
 }
 
-static int take(struct upload *u, const char *data, size_t n, struct warren_error *err)
+static int upload_take(struct upload *u, const char *data, size_t n,
+		       struct warren_error *err)
 {
 	while (n > 0) {
 		const char *part = NULL;
@@ -347,7 +351,7 @@ static int take(struct upload *u, const char *data, size_t n, struct warren_erro
 	return 0;
 }
 
-static void on_piece(struct http_request *req, const char *data, size_t n)
+static void upload_on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct ask *ask = req->user;
 	struct upload *u = ask->state;
@@ -357,18 +361,18 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 	if (!u)
 		return;
 	if (n == 0) {
-		complete(u);
+		upload_complete(u);
 		return;
 	}
-	r = take(u, data, n, &err);
+	r = upload_take(u, data, n, &err);
 	if (r == -EFBIG)
-		refuse(u, 413, "the file, or a field, is too large");
+		upload_refuse(u, 413, "the file, or a field, is too large");
 	else if (r == -EBADMSG)
-		refuse(u, 422, err.msg);
+		upload_refuse(u, 422, err.msg);
 	else if (r == -EINVAL)
-		refuse(u, 422, "the form has a field that is none of ours");
+		upload_refuse(u, 422, "the form has a field that is none of ours");
 	else if (r < 0)
-		refuse(u, 507, "no room is left for the file");
+		upload_refuse(u, 507, "no room is left for the file");
 }
 
 static void upload_gone(struct ask *ask)
@@ -395,13 +399,13 @@ void swerex_upload(struct ask *ask)
 	u->spool = service_spool(ask->sx->service);
 	if (multipart_init(&u->form, http_header(ask->req, "Content-Type"), &err) < 0 ||
 	    !ask->req->has_body)
-		refuse(u, 422, err.code ? err.msg : "a form is needed");
+		upload_refuse(u, 422, err.code ? err.msg : "a form is needed");
 	else if (u->spool < 0 || loop_timer_new(service_loop(ask->sx->service), on_over,
 						u, &u->timer) < 0)
-		refuse(u, 507, "no room is left for the file");
+		upload_refuse(u, 507, "no room is left for the file");
 	else {
 		ask->state = u;
 		ask->gone = upload_gone;
-		http_stream(ask->req, on_piece);
+		http_stream(ask->req, upload_on_piece);
 	}
 }

@@ -14,8 +14,8 @@
 #include "api/v1/sandbox.h"
 #include "base/json.h"
 #include "config/config.h"
-#include "warden/warden.h"
 #include "proto/warden_proto.h"
+#include "warden/warden.h"
 
 static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
 			uint64_t max)
@@ -70,7 +70,7 @@ static int read_limits(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
-static int read_env(const struct body *body, struct wanted *w)
+static int create_request_read_env(const struct body *body, struct wanted *w)
 {
 	json_t *env = body_json(body, "env"), *value;
 	size_t n = json_object_size(env), i = 0;
@@ -94,7 +94,7 @@ static int read_env(const struct body *body, struct wanted *w)
 	return 0;
 }
 
-static int read_labels(const struct body *body, struct wanted *w)
+static int create_request_read_labels(const struct body *body, struct wanted *w)
 {
 	json_t *labels = body_json(body, "labels"), *value;
 	const char *key;
@@ -108,7 +108,7 @@ static int read_labels(const struct body *body, struct wanted *w)
 	return 0;
 }
 
-static int read_mounts(const struct body *body, struct wanted *w)
+static int create_request_read_mounts(const struct body *body, struct wanted *w)
 {
 	size_t n = json_array_size(body_json(body, "mounts"));
 
@@ -131,7 +131,7 @@ static int read_mounts(const struct body *body, struct wanted *w)
 }
 
 /* The way it is shown, and all that a later look at it needs. */
-static void write_spec(const struct body *body, struct wanted *w)
+static void create_request_write_spec(const struct body *body, struct wanted *w)
 {
 	const struct warren_spec *s = &w->spec;
 	struct json j = { .out = &w->text };
@@ -313,8 +313,9 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 				   : WARREN_NETWORK_LOOPBACK,
 		.read_only = body_bool(body, "read_only"),
 	};
-	w->source = (struct box_source){ .pull = (enum box_pull)body_word(body, "pull"),
-					 .platform = body_text(body, "platform") };
+	w->source = (struct sandbox_source){ .pull = (enum sandbox_pull)body_word(body,
+										  "pull"),
+					     .platform = body_text(body, "platform") };
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
 	r = read_place(cfg, caller->tenant, body, w, err);
@@ -326,14 +327,16 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		r = read_times(cfg, body, &w->row, err);
 	if (r < 0)
 		return r;
-	if (read_env(body, w) < 0 || read_labels(body, w) < 0 || read_mounts(body, w) < 0)
+	if (create_request_read_env(body, w) < 0 ||
+	    create_request_read_labels(body, w) < 0 ||
+	    create_request_read_mounts(body, w) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
 	r = policy_check(v1->policy, &w->spec, &why);
 	if (r == -EPERM)
 		return api_error_set(err, API_ERR_POLICY_REFUSED, "%s", why.msg);
 	if (r < 0)
 		return api_error_set(err, API_ERR_INVALID_REQUEST, "%s", why.msg);
-	write_spec(body, w);
+	create_request_write_spec(body, w);
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
 	id_make(w->row.id);

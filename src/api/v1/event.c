@@ -31,7 +31,7 @@ static void listening_gone(struct call *c)
 	free(l);
 }
 
-static void put_line(struct listening *l, const struct buf *json)
+static void event_put_line(struct listening *l, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 
@@ -43,7 +43,7 @@ static void put_line(struct listening *l, const struct buf *json)
 }
 
 /* One's own and what is everybody's, and of those what was asked for. */
-static bool wanted(const struct listening *l, const struct event *e)
+static bool event_wanted(const struct listening *l, const struct event *e)
 {
 	const struct api_value *v = l->call->query.v;
 	const struct api_value *types = &v[V1_STREAM_EVENTS_QUERY_TYPE];
@@ -59,7 +59,7 @@ static bool wanted(const struct listening *l, const struct event *e)
 	return types->n == 0;
 }
 
-static void put_event(struct listening *l, const struct event *e)
+static void event_put(struct listening *l, const struct event *e)
 {
 	AUTO_BUF struct buf json = BUF_INIT(4096);
 	struct json j = { .out = &json };
@@ -83,14 +83,14 @@ static void put_event(struct listening *l, const struct event *e)
 		json_str(&j, "exec_id", e->object);
 	if (e->has_result) {
 		json_raw(&j, "result", "", 0);
-		show_result(&json, &e->result);
+		result_to_json(&json, &e->result);
 	}
 	if (e->state >= 0)
 		json_str(&j, "state", sandbox_state_name((enum sandbox_state)e->state));
 	if (e->reason[0])
 		json_str(&j, "reason", e->reason);
 	json_close(&j, '}');
-	put_line(l, &json);
+	event_put_line(l, &json);
 }
 
 /*
@@ -109,11 +109,11 @@ static void tell_missed(struct listening *l)
 	date_iso(at, service_wall(service_time()));
 	buf_printf(&json, "{\"type\":\"gap\",\"id\":%ju,\"time\":\"%s\"}",
 		   (uintmax_t)first, at);
-	put_line(l, &json);
+	event_put_line(l, &json);
 }
 
 /* Others have their turn in between. */
-static void go_on(struct listening *l)
+static void event_go_on(struct listening *l)
 {
 	const struct event *e;
 	unsigned n = 0;
@@ -122,14 +122,14 @@ static void go_on(struct listening *l)
 	while (!l->blocked && n++ < AT_ONCE &&
 	       (e = event_after(l->call->v1->service, l->last))) {
 		l->last = e->id;
-		if (wanted(l, e))
-			put_event(l, e);
+		if (event_wanted(l, e))
+			event_put(l, e);
 	}
 	if (!l->blocked && n > AT_ONCE)
 		loop_timer_set(l->timer, 0);
 }
 
-static void on_event(struct event_listener *listener)
+static void event_heard(struct event_listener *listener)
 {
 	struct listening *l = listener->ctx;
 
@@ -138,14 +138,14 @@ static void on_event(struct event_listener *listener)
 		loop_timer_set(l->timer, 0);
 }
 
-static void on_drained(struct http_request *req)
+static void event_on_drained(struct http_request *req)
 {
 	struct listening *l = ((struct call *)req->user)->state;
 
 	if (!l)
 		return;
 	l->blocked = false;
-	go_on(l);
+	event_go_on(l);
 }
 
 /* Also for the cursor in it. */
@@ -157,11 +157,11 @@ static void put_heartbeat(struct listening *l)
 	date_iso(at, service_wall(service_time()));
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"id\":%ju,\"time\":\"%s\"}",
 		   (uintmax_t)l->last, at);
-	put_line(l, &json);
+	event_put_line(l, &json);
 }
 
 /* A client that comes back with the last id misses nothing. */
-static void on_stop(struct call *c, bool last UNUSED)
+static void event_on_stop(struct call *c, bool last UNUSED)
 {
 	struct listening *l = c->state;
 
@@ -175,7 +175,7 @@ static void on_stop(struct call *c, bool last UNUSED)
 	(void)http_end(c->req);
 }
 
-static void on_timer(void *ctx)
+static void v1_event_on_timer(void *ctx)
 {
 	struct listening *l = ctx;
 
@@ -183,7 +183,7 @@ static void on_timer(void *ctx)
 	if (l->blocked)
 		return;
 	if (event_last(l->call->v1->service) > l->last) {
-		go_on(l);
+		event_go_on(l);
 		return;
 	}
 	put_heartbeat(l);
@@ -200,24 +200,24 @@ void v1_stream_events(struct call *c)
 	if (!call_last_event(c, &since))
 		return;
 	l = calloc(1, sizeof(*l));
-	if (!l ||
-	    loop_timer_new(service_loop(c->v1->service), on_timer, l, &l->timer) < 0) {
+	if (!l || loop_timer_new(service_loop(c->v1->service), v1_event_on_timer, l,
+				 &l->timer) < 0) {
 		free(l);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
 	l->call = c;
-	l->listener = (struct event_listener){ .fn = on_event, .ctx = l };
+	l->listener = (struct event_listener){ .fn = event_heard, .ctx = l };
 	l->sse =
 		v[V1_STREAM_EVENTS_QUERY_FORMAT].number == V1_STREAM_EVENTS_FORMAT_IS_SSE;
 	l->all = c->caller.scopes & V1_SCOPE_ADMIN;
 	l->last = since;
 	c->state = l;
 	c->gone = listening_gone;
-	c->stop = on_stop;
-	c->req->drained = on_drained;
+	c->stop = event_on_stop;
+	c->req->drained = event_on_drained;
 	call_begin_stream(c, l->sse);
 	event_listen(c->v1->service, &l->listener);
 	loop_timer_set(l->timer, HEARTBEAT_MS);
-	go_on(l);
+	event_go_on(l);
 }

@@ -89,7 +89,7 @@ static int decode_base64(const char *text, char **ret, size_t *ret_size)
 	return 0;
 }
 
-static int read_input(const struct body *body, struct exec_wanted *w)
+static int exec_read_input(const struct body *body, struct exec_wanted *w)
 {
 	const char *text = body_text(body, "input");
 	const char *base64 = body_text(body, "input_base64");
@@ -132,7 +132,7 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 				     "/input: give it or input_base64, not both");
 	if (read_argv(body, w) < 0 || exec_read_env(body, &w->env_texts) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
-	w->start = (struct run_start){
+	w->start = (struct exec_start){
 		.argv = w->argv,
 		.env = (const char *const *)w->env_texts,
 		.cwd = body_text(body, "cwd"),
@@ -153,19 +153,20 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 
 /* ------------------------------------------------------------------ starting */
 
-static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+static void exec_ignore(void *ctx UNUSED, int r UNUSED,
+			const struct warren_error *err UNUSED)
 {
 }
 
 /* What the request has for stdin; a command that does not read it is no failure. */
-static void feed_input(struct call *c, struct run *run)
+static void feed_input(struct call *c, struct exec *exec)
 {
 	struct exec_wanted w = { 0 };
 
-	if (read_input(&c->body, &w) == 0 && w.input)
-		run_feed(run, w.input, w.input_size,
-			 !body_bool(&c->body, "stdin") && !body_bool(&c->body, "pty"),
-			 ignore, NULL);
+	if (exec_read_input(&c->body, &w) == 0 && w.input)
+		exec_feed(exec, w.input, w.input_size,
+			  !body_bool(&c->body, "stdin") && !body_bool(&c->body, "pty"),
+			  exec_ignore, NULL);
 	exec_wanted_done(&w);
 }
 
@@ -195,17 +196,18 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 	call_fail(c, why);
 }
 
-static void on_started(void *ctx, struct run *run, const struct warren_error *err)
+static void v1_exec_on_started(void *ctx, struct exec *exec,
+			       const struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
 	struct call *c = ctx;
 
-	if (run)
-		feed_input(c, run);
-	if (c->req && !run) {
+	if (exec)
+		feed_input(c, exec);
+	if (c->req && !exec) {
 		call_fail_start(c, err);
 	} else if (c->req) {
-		show_exec(&out, run);
+		exec_to_json(&out, exec);
 		call_json(c, 201, &out);
 	}
 	call_unref(c);
@@ -215,16 +217,16 @@ void v1_start_exec(struct call *c)
 {
 	CLEANUP(exec_wanted_done) struct exec_wanted w = { 0 };
 	struct api_error refusal = { 0 };
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (!box)
+	if (!sandbox)
 		return;
 	if (exec_wanted_read(c->v1->config, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
 		return;
 	}
 	w.start.hold = body_bool(&c->body, "hold");
-	run_start(box, &w.start, on_started, call_ref(c));
+	exec_start(sandbox, &w.start, v1_exec_on_started, call_ref(c));
 }
 
 /* ------------------------------------------------------- running to the end */
@@ -233,8 +235,8 @@ void v1_start_exec(struct call *c)
 
 struct running {
 	struct pieces pieces;
-	struct run *run; /* NULL: not started yet */
-	struct run_waiter waiter;
+	struct exec *exec; /* NULL: not started yet */
+	struct exec_waiter waiter;
 	struct loop_timer *timer;
 	bool waited; /* somebody waits for the answer */
 	uint64_t wait_ms;
@@ -247,20 +249,20 @@ struct running {
 
 static void running_free(struct running *k)
 {
-	run_wait_cancel(&k->waiter);
+	exec_wait_cancel(&k->waiter);
 	k->timer = loop_timer_free(k->timer);
 	pieces_done(&k->pieces);
-	(void)run_unref(k->run);
+	(void)exec_unref(k->exec);
 	free(k);
 }
 
-static void running_gone(struct call *c)
+static void exec_running_gone(struct call *c)
 {
 	struct running *k = c->state;
 
 	c->state = NULL;
 	/* Not started yet: on_running() will find that nobody waits. */
-	if (k && k->run)
+	if (k && k->exec)
 		running_free(k);
 	else if (k)
 		k->waited = false;
@@ -282,7 +284,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 	}
 	if (k->cursor >= k->end)
 		return 0;
-	r = run_output(k->run, k->cursor, &k->hint, piece, sizeof(piece), &o, &err);
+	r = exec_output(k->exec, k->cursor, &k->hint, piece, sizeof(piece), &o, &err);
 	if (r < 0)
 		return r;
 	if (o.size == 0)
@@ -312,9 +314,9 @@ static void answer_running(struct running *k)
 {
 	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = run_extent(k->run, &k->from, &k->end);
+	int r = exec_extent(k->exec, &k->from, &k->end);
 
-	run_wait_cancel(&k->waiter);
+	exec_wait_cancel(&k->waiter);
 	k->timer = loop_timer_free(k->timer);
 	if (r < 0) {
 		(void)error_errno(&err, -r, "read the output");
@@ -326,11 +328,11 @@ static void answer_running(struct running *k)
 	else if (k->end - k->from > ANSWER_MAX)
 		k->from = k->end - ANSWER_MAX;
 	k->stream = -1;
-	show_exec_open(&out, k->run);
+	show_exec_open(&out, k->exec);
 	pieces_answer(&k->pieces, &out, k->end - k->from);
 }
 
-static void on_ended(struct run_waiter *w, struct run *run UNUSED)
+static void exec_on_ended(struct exec_waiter *w, struct exec *exec UNUSED)
 {
 	answer_running(w->ctx);
 }
@@ -340,31 +342,31 @@ static void on_wait_over(void *ctx)
 	answer_running(ctx);
 }
 
-static void on_running(void *ctx, struct run *run, const struct warren_error *err)
+static void on_running(void *ctx, struct exec *exec, const struct warren_error *err)
 {
 	struct running *k = ctx;
 	struct call *c = k->pieces.call;
 
-	if (run)
-		feed_input(c, run);
+	if (exec)
+		feed_input(c, exec);
 	if (!k->waited) {
 		free(k);
 		call_unref(c);
 		return;
 	}
 	call_unref(c);
-	if (!run) {
+	if (!exec) {
 		c->state = NULL;
 		free(k);
 		call_fail_start(c, err);
 		return;
 	}
-	k->run = run_ref(run);
-	if (run_row(run)->ended || k->wait_ms == 0) {
+	k->exec = exec_ref(exec);
+	if (exec_row(exec)->ended || k->wait_ms == 0) {
 		answer_running(k);
 		return;
 	}
-	run_wait(run, &k->waiter);
+	exec_wait(exec, &k->waiter);
 	if (k->wait_ms < 3600000 &&
 	    loop_timer_new(service_loop(c->v1->service), on_wait_over, k, &k->timer) == 0)
 		loop_timer_set(k->timer, k->wait_ms);
@@ -375,7 +377,7 @@ static void on_run_stop(struct call *c, bool last)
 {
 	struct running *k = c->state;
 
-	if (last && k && k->run && !c->answered)
+	if (last && k && k->exec && !c->answered)
 		answer_running(k);
 }
 
@@ -383,10 +385,10 @@ void v1_run_exec(struct call *c)
 {
 	CLEANUP(exec_wanted_done) struct exec_wanted w = { 0 };
 	struct api_error refusal = { 0 };
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 	struct running *k;
 
-	if (!box)
+	if (!sandbox)
 		return;
 	if (exec_wanted_read(c->v1->config, &c->body, &w, &refusal) < 0) {
 		call_error(c, &refusal);
@@ -404,19 +406,19 @@ void v1_run_exec(struct call *c)
 					   .tail = put_lost },
 			       .waited = true,
 			       .wait_ms = (uint64_t)body_int(&c->body, "wait_ms") };
-	k->waiter = (struct run_waiter){ .fn = on_ended, .ctx = k };
+	k->waiter = (struct exec_waiter){ .fn = exec_on_ended, .ctx = k };
 	c->state = k;
-	c->gone = running_gone;
+	c->gone = exec_running_gone;
 	c->stop = on_run_stop;
-	run_start(box, &w.start, on_running, k);
+	exec_start(sandbox, &w.start, on_running, k);
 }
 
 /* ------------------------------------------------------------------- looking */
 
 struct looking {
 	struct call *call;
-	struct run *run;
-	struct run_waiter waiter;
+	struct exec *exec;
+	struct exec_waiter waiter;
 	struct loop_timer *timer;
 };
 
@@ -426,31 +428,31 @@ static void looking_gone(struct call *c)
 
 	if (!k)
 		return;
-	run_wait_cancel(&k->waiter);
+	exec_wait_cancel(&k->waiter);
 	k->timer = loop_timer_free(k->timer);
-	(void)run_unref(k->run);
+	(void)exec_unref(k->exec);
 	c->state = NULL;
 	free(k);
 }
 
-static void answer_exec(struct call *c, struct run *run)
+static void answer_exec(struct call *c, struct exec *exec)
 {
 	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
 
-	show_exec(&out, run);
+	exec_to_json(&out, exec);
 	call_json(c, 200, &out);
 }
 
-static void on_looked(struct run_waiter *w, struct run *run)
+static void exec_on_looked(struct exec_waiter *w, struct exec *exec)
 {
-	answer_exec(((struct looking *)w->ctx)->call, run);
+	answer_exec(((struct looking *)w->ctx)->call, exec);
 }
 
 static void on_look_over(void *ctx)
 {
 	struct looking *k = ctx;
 
-	answer_exec(k->call, k->run);
+	answer_exec(k->call, k->exec);
 }
 
 static void on_look_stop(struct call *c, bool last UNUSED)
@@ -458,30 +460,30 @@ static void on_look_stop(struct call *c, bool last UNUSED)
 	struct looking *k = c->state;
 
 	if (k && !c->answered)
-		answer_exec(c, k->run);
+		answer_exec(c, k->exec);
 }
 
 void v1_get_exec(struct call *c)
 {
 	uint64_t ms = (uint64_t)c->query.v[V1_GET_EXEC_QUERY_WAIT_MS].number;
-	struct run *run = call_run(c);
+	struct exec *exec = call_exec(c);
 	struct looking *k;
 
-	if (!run)
+	if (!exec)
 		return;
-	k = ms > 0 && !run_row(run)->ended && !run_lost(run) ? calloc(1, sizeof(*k))
-							     : NULL;
+	k = ms > 0 && !exec_row(exec)->ended && !exec_lost(exec) ? calloc(1, sizeof(*k))
+								 : NULL;
 	if (!k) {
-		answer_exec(c, run);
-		(void)run_unref(run);
+		answer_exec(c, exec);
+		(void)exec_unref(exec);
 		return;
 	}
-	*k = (struct looking){ .call = c, .run = run };
-	k->waiter = (struct run_waiter){ .fn = on_looked, .ctx = k };
+	*k = (struct looking){ .call = c, .exec = exec };
+	k->waiter = (struct exec_waiter){ .fn = exec_on_looked, .ctx = k };
 	c->state = k;
 	c->gone = looking_gone;
 	c->stop = on_look_stop;
-	run_wait(run, &k->waiter);
+	exec_wait(exec, &k->waiter);
 	if (loop_timer_new(service_loop(c->v1->service), on_look_over, k, &k->timer) == 0)
 		loop_timer_set(k->timer, ms);
 }
@@ -493,7 +495,7 @@ struct ids {
 	uint32_t last;
 };
 
-static int take_id(void *ctx, const struct exec_row *row)
+static int exec_take_id(void *ctx, const struct exec_row *row)
 {
 	struct ids *ids = ctx;
 
@@ -504,13 +506,13 @@ static int take_id(void *ctx, const struct exec_row *row)
 	return 0;
 }
 
-static bool exec_matches(struct call *c, struct run *run)
+static bool exec_matches(struct call *c, struct exec *exec)
 {
 	static const char *const states[] = { "running", "exited", "lost" };
-	const struct exec_row *row = run_row(run);
-	const char *state = row->ended      ? states[1]
-			    : run_lost(run) ? states[2]
-					    : states[0];
+	const struct exec_row *row = exec_row(exec);
+	const char *state = row->ended        ? states[1]
+			    : exec_lost(exec) ? states[2]
+					      : states[0];
 	struct api_value *v = c->query.v;
 
 	if (v[V1_LIST_EXECS_QUERY_STATE].given &&
@@ -523,19 +525,19 @@ static bool exec_matches(struct call *c, struct run *run)
 void v1_list_execs(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 	uint64_t after = 0;
 	struct ids ids = { .max = (size_t)c->query.v[V1_LIST_EXECS_QUERY_LIMIT].number };
 	struct warren_error err = WARREN_ERROR_INIT;
 	size_t shown = 0;
 	int r;
 
-	if (!box || !call_page(c, &c->query.v[V1_LIST_EXECS_QUERY_CURSOR], &after))
+	if (!sandbox || !call_page(c, &c->query.v[V1_LIST_EXECS_QUERY_CURSOR], &after))
 		return;
 	ids.id = calloc(ids.max, sizeof(*ids.id));
-	r = ids.id ? db_each_exec(service_db(c->v1->service), box_row(box)->id,
+	r = ids.id ? db_each_exec(service_db(c->v1->service), sandbox_row(sandbox)->id,
 				  after < UINT32_MAX ? (uint32_t)after : UINT32_MAX,
-				  ids.max + 1, take_id, &ids, &err)
+				  ids.max + 1, exec_take_id, &ids, &err)
 		   : error_errno(&err, ENOMEM, "list the execs");
 	if (r < 0) {
 		free(ids.id);
@@ -544,14 +546,14 @@ void v1_list_execs(struct call *c)
 	}
 	buf_puts(&out, "{\"execs\":[");
 	for (size_t i = 0; i < ids.n; i++) {
-		struct run *run = run_find(box, ids.id[i]);
+		struct exec *exec = exec_of_sandbox(sandbox, ids.id[i]);
 
-		if (run && exec_matches(c, run)) {
+		if (exec && exec_matches(c, exec)) {
 			if (shown++ > 0)
 				buf_puts(&out, ",");
-			show_exec(&out, run);
+			exec_to_json(&out, exec);
 		}
-		(void)run_unref(run);
+		(void)exec_unref(exec);
 	}
 	if (r == 1)
 		buf_printf(&out, "],\"next_cursor\":\"%u\"}", ids.last);
@@ -563,7 +565,7 @@ void v1_list_execs(struct call *c)
 
 /* ----------------------------------------------------------- signals and size */
 
-static void on_done(void *ctx, int r, const struct warren_error *err)
+static void exec_on_done(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -579,35 +581,36 @@ void v1_signal_exec(struct call *c)
 	static const int whom[] = { WARREN_WHOM_TREE, WARREN_WHOM_FIRST,
 				    WARREN_WHOM_REST };
 	int sig = format_signal(body_text(&c->body, "signal"));
-	struct run *run = call_run(c);
+	struct exec *exec = call_exec(c);
 
-	if (!run)
+	if (!exec)
 		return;
-	run_signal(run, sig, whom[body_word(&c->body, "to")], on_done, call_ref(c));
-	(void)run_unref(run);
+	exec_signal(exec, sig, whom[body_word(&c->body, "to")], exec_on_done,
+		    call_ref(c));
+	(void)exec_unref(exec);
 }
 
 void v1_close_stdin(struct call *c)
 {
-	struct run *run = call_run(c);
+	struct exec *exec = call_exec(c);
 
-	if (!run)
+	if (!exec)
 		return;
-	run_close_input(run, on_done, call_ref(c));
-	(void)run_unref(run);
+	exec_close_input(exec, exec_on_done, call_ref(c));
+	(void)exec_unref(exec);
 }
 
 void v1_resize_exec(struct call *c)
 {
-	struct run *run = call_run(c);
+	struct exec *exec = call_exec(c);
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!run)
+	if (!exec)
 		return;
-	if (run_resize(run, (uint16_t)body_int(&c->body, "rows"),
-		       (uint16_t)body_int(&c->body, "cols"), &err) < 0)
+	if (exec_resize(exec, (uint16_t)body_int(&c->body, "rows"),
+			(uint16_t)body_int(&c->body, "cols"), &err) < 0)
 		call_fail(c, &err);
 	else
 		call_empty(c, 204);
-	(void)run_unref(run);
+	(void)exec_unref(exec);
 }

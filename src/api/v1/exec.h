@@ -7,7 +7,7 @@
 #include "net/loop.h"
 
 struct exec_wanted {
-	struct run_start start; /* points into the rest, and into the body */
+	struct exec_start start; /* points into the rest, and into the body */
 	const char **argv;
 	char **env_texts;
 	char *input; /* what stdin begins with; NULL: nothing */
@@ -24,6 +24,6 @@ void exec_wanted_done(struct exec_wanted *w);
 int exec_read_env(const struct body *body, char ***ret);
 
 /* The object without its closing brace, so that more can follow. */
-void show_exec_open(struct buf *out, struct run *run);
+void show_exec_open(struct buf *out, struct exec *exec);
 
 #endif /* API_V1_EXEC_H */

@@ -40,10 +40,10 @@ static void on_begun(void *ctx, struct files *f, const struct warren_error *err)
 
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (!box || !fc) {
-		if (box)
+	if (!sandbox || !fc) {
+		if (sandbox)
 			call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		free(fc);
 		return;
@@ -58,7 +58,7 @@ void file_begin(struct call *c, struct file_call *fc, const char *path, const ch
 	files_tidy(fc->path);
 	c->state = fc;
 	c->gone = file_gone;
-	files_begin(box, user, on_begun, call_ref(c));
+	files_begin(sandbox, user, on_begun, call_ref(c));
 }
 
 void file_fail(struct call *c, const struct warren_error *engine)

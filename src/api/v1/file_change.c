@@ -38,7 +38,8 @@ static struct changing *changing_new(void (*begun)(struct file_call *fc))
 
 /* ------------------------------------------------------------------------ stat */
 
-static void on_stat(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_change_on_stat(void *ctx, struct files_answer *a,
+				const struct warren_error *err)
 {
 	struct changing *g = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(65536);
@@ -55,7 +56,7 @@ static void begin_stat(struct file_call *fc)
 {
 	struct changing *g = (struct changing *)fc;
 
-	files_stat(fc->files, -1, fc->path, g->parents, on_stat, g);
+	files_stat(fc->files, -1, fc->path, g->parents, file_change_on_stat, g);
 }
 
 void v1_stat_file(struct call *c)
@@ -83,7 +84,7 @@ static void on_existing(void *ctx, struct files_answer *a, const struct warren_e
 		call_refuse(g->fc.call, API_ERR_FILE_EXISTS,
 			    "'%s' is there, and no directory", g->fc.path);
 	else
-		on_stat(g, a, NULL);
+		file_change_on_stat(g, a, NULL);
 }
 
 static void on_mkdir(void *ctx, struct files_answer *a, const struct warren_error *err)
@@ -127,8 +128,8 @@ void v1_make_directory(struct call *c)
 
 /* ------------------------------------------------------------------------ move */
 
-static void on_moved(void *ctx, struct files_answer *a UNUSED,
-		     const struct warren_error *err)
+static void file_change_on_moved(void *ctx, struct files_answer *a UNUSED,
+				 const struct warren_error *err)
 {
 	struct changing *g = ctx;
 
@@ -147,7 +148,7 @@ static void begin_move(struct file_call *fc)
 {
 	struct changing *g = (struct changing *)fc;
 
-	files_change_one(fc->files, g->change, fc->path, g->to, on_moved, g);
+	files_change_one(fc->files, g->change, fc->path, g->to, file_change_on_moved, g);
 }
 
 void v1_move_file(struct call *c)
@@ -167,8 +168,8 @@ void v1_move_file(struct call *c)
 
 /* ------------------------------------------------------------------------ trees */
 
-static void on_changed(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void file_change_on_changed(void *ctx, struct files_answer *a UNUSED,
+				   const struct warren_error *err)
 {
 	struct changing *g = ctx;
 
@@ -185,7 +186,7 @@ static void on_tree(void *ctx, int r, const struct warren_error *err)
 	struct changing *g = ctx;
 
 	g->tree = NULL;
-	on_changed(g, NULL, r < 0 ? err : NULL);
+	file_change_on_changed(g, NULL, r < 0 ? err : NULL);
 }
 
 static void begin_tree(struct changing *g)
@@ -199,12 +200,13 @@ static void on_unlinked(void *ctx, struct files_answer *a, const struct warren_e
 	struct changing *g = ctx;
 
 	if (!err || (err->code != EISDIR && err->code != EPERM)) {
-		on_changed(g, a, err);
+		file_change_on_changed(g, a, err);
 	} else if (g->recursive) {
 		begin_tree(g);
 	} else {
 		g->change.verb = PROTO_RMDIR;
-		files_change_one(g->fc.files, g->change, g->fc.path, NULL, on_changed, g);
+		files_change_one(g->fc.files, g->change, g->fc.path, NULL,
+				 file_change_on_changed, g);
 	}
 }
 
@@ -235,7 +237,8 @@ static void begin_change(struct file_call *fc)
 	if (g->recursive)
 		begin_tree(g);
 	else
-		files_change_one(fc->files, g->change, fc->path, NULL, on_changed, g);
+		files_change_one(fc->files, g->change, fc->path, NULL,
+				 file_change_on_changed, g);
 }
 
 void v1_change_mode(struct call *c)
@@ -253,8 +256,8 @@ void v1_change_mode(struct call *c)
 		   body_text(&c->body, "user"));
 }
 
-static void on_owner(void *ctx, uint32_t uid, uint32_t gid,
-		     const struct warren_error *err)
+static void file_change_on_owner(void *ctx, uint32_t uid, uint32_t gid,
+				 const struct warren_error *err)
 {
 	struct call *c = ctx;
 	struct changing *g = c->state;
@@ -273,7 +276,7 @@ static void begin_chown(struct file_call *fc)
 {
 	struct changing *g = (struct changing *)fc;
 
-	files_find_owner(fc->files, g->owner, on_owner, call_ref(fc->call));
+	files_find_owner(fc->files, g->owner, file_change_on_owner, call_ref(fc->call));
 }
 
 void v1_change_owner(struct call *c)

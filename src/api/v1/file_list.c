@@ -24,7 +24,7 @@ static void listing_done(struct file_call *fc)
 	buf_done(&l->out);
 }
 
-static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+static enum walk_say file_list_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct listing *l = ctx;
 
@@ -37,7 +37,7 @@ static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
 	return WALK_ON;
 }
 
-static void on_end(void *ctx, int r, const struct warren_error *err)
+static void file_list_on_end(void *ctx, int r, const struct warren_error *err)
 {
 	struct listing *l = ctx;
 
@@ -52,13 +52,13 @@ static void on_end(void *ctx, int r, const struct warren_error *err)
 	call_json(l->fc.call, 200, &l->out);
 }
 
-static void begun(struct file_call *fc)
+static void file_list_begun(struct file_call *fc)
 {
 	struct listing *l = (struct listing *)fc;
 	struct walk_options options = { .depth = l->depth,
 					.sorted = (unsigned)l->limit + 1,
-					.entry = on_entry,
-					.end = on_end };
+					.entry = file_list_on_entry,
+					.end = file_list_on_end };
 
 	json_open(&l->json, NULL, '{');
 	json_open(&l->json, "entries", '[');
@@ -71,7 +71,7 @@ void v1_list_files(struct call *c)
 	struct listing *l = calloc(1, sizeof(*l));
 
 	if (l) {
-		l->fc.begun = begun;
+		l->fc.begun = file_list_begun;
 		l->fc.done = listing_done;
 		l->out = (struct buf)BUF_INIT(LIST_BYTES_MAX);
 		l->json = (struct json){ .out = &l->out };

@@ -16,7 +16,7 @@ struct range {
 };
 
 /* Digits, at most what fits; -1: none or too many. */
-static int64_t number(const char **at)
+static int64_t file_read_number(const char **at)
 {
 	int64_t n = 0;
 	int digits = 0;
@@ -41,10 +41,10 @@ static int range_parse(const char *text, uint64_t size, struct range *ret)
 	if (!text || strncasecmp(text, "bytes=", 6) != 0)
 		return 0;
 	text += 6;
-	first = number(&text);
+	first = file_read_number(&text);
 	if (*text++ != '-')
 		return 0;
-	last = number(&text);
+	last = file_read_number(&text);
 	if (*text != '\0' || (first < 0 && last < 0) || (last >= 0 && last < first))
 		return 0;
 	if (first < 0) {
@@ -75,7 +75,7 @@ static void refuse_range(struct call *c, uint64_t size)
 	call_error(c, &err);
 }
 
-static void send_file(struct call *c, int fd, const struct stat *st)
+static void file_read_send(struct call *c, int fd, const struct stat *st)
 {
 	const char *match = http_header(c->req, "If-None-Match");
 	const char *condition = http_header(c->req, "If-Range");
@@ -126,7 +126,8 @@ struct reading {
 	struct proto_entry is;
 };
 
-static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_read_on_open(void *ctx, struct files_answer *a,
+			      const struct warren_error *err)
 {
 	const struct reading *k = ctx;
 	struct file_call *fc = ctx;
@@ -150,11 +151,12 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 		st.st_mtim.tv_sec = k->is.mtime_sec;
 		st.st_mtim.tv_nsec = k->is.mtime_nsec % 1000000000;
 	}
-	send_file(fc->call, TAKE_FD(fd), &st);
+	file_read_send(fc->call, TAKE_FD(fd), &st);
 }
 
 /* What a copy is of, by which a client knows it again. */
-static void on_look(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_read_on_look(void *ctx, struct files_answer *a,
+			      const struct warren_error *err)
 {
 	struct reading *k = ctx;
 	struct proto_found found;
@@ -163,15 +165,15 @@ static void on_look(void *ctx, struct files_answer *a, const struct warren_error
 		return;
 	k->known = true;
 	k->is = found.is;
-	files_open(k->fc.files, -1, k->fc.path, O_RDONLY, 0, on_open, k);
+	files_open(k->fc.files, -1, k->fc.path, O_RDONLY, 0, file_read_on_open, k);
 }
 
-static void begun(struct file_call *fc)
+static void file_read_begun(struct file_call *fc)
 {
 	if (files_are_copies(fc->files))
-		files_stat(fc->files, -1, fc->path, true, on_look, fc);
+		files_stat(fc->files, -1, fc->path, true, file_read_on_look, fc);
 	else
-		files_open(fc->files, -1, fc->path, O_RDONLY, 0, on_open, fc);
+		files_open(fc->files, -1, fc->path, O_RDONLY, 0, file_read_on_open, fc);
 }
 
 void v1_read_file(struct call *c)
@@ -180,7 +182,7 @@ void v1_read_file(struct call *c)
 	struct reading *k = calloc(1, sizeof(*k));
 
 	if (k)
-		k->fc.begun = begun;
+		k->fc.begun = file_read_begun;
 	file_begin(c, k ? &k->fc : NULL, v[V1_READ_FILE_QUERY_PATH].text,
 		   v[V1_READ_FILE_QUERY_USER].text);
 }

@@ -42,8 +42,8 @@ static void on_match(void *ctx, const struct search_match *m)
 	json_close(j, '}');
 }
 
-static void on_end(void *ctx, bool truncated, bool timed_out,
-		   const struct warren_error *err)
+static void file_search_on_end(void *ctx, bool truncated, bool timed_out,
+			       const struct warren_error *err)
 {
 	struct seeking *s = ctx;
 
@@ -58,7 +58,7 @@ static void on_end(void *ctx, bool truncated, bool timed_out,
 	call_json(s->fc.call, 200, &s->out);
 }
 
-static void begun(struct file_call *fc)
+static void file_search_begun(struct file_call *fc)
 {
 	struct seeking *s = (struct seeking *)fc;
 	struct search_options o = s->o;
@@ -94,7 +94,7 @@ void v1_search_files(struct call *c)
 	const struct body *b = &c->body;
 
 	if (s) {
-		s->fc.begun = begun;
+		s->fc.begun = file_search_begun;
 		s->fc.done = seeking_done;
 		s->out = (struct buf)BUF_INIT(64U << 20);
 		s->json = (struct json){ .out = &s->out };
@@ -104,7 +104,7 @@ void v1_search_files(struct call *c)
 		s->o.max_file_size = body_size(b, "max_file_size");
 		s->o.timeout_ms = (uint64_t)body_int(b, "timeout_ms");
 		s->o.match = on_match;
-		s->o.end = on_end;
+		s->o.end = file_search_on_end;
 		s->o.ctx = s;
 		if (body_has(b, "type"))
 			s->o.type = file_type_mode((size_t)body_word(b, "type"));

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "api/v1/file.h"
-#include "net/loop.h"
 #include "archive/tar.h"
+#include "net/loop.h"
 #include "service/files/untar.h"
 
 /* -------------------------------------------------------------------- download */
@@ -44,7 +44,7 @@ static void taking_done(struct file_call *fc)
 	free(t->name);
 }
 
-static void broken(struct taking *t, const struct warren_error *err)
+static void file_tar_broken(struct taking *t, const struct warren_error *err)
 {
 	t->ended = true;
 	if (t->begun)
@@ -54,7 +54,7 @@ static void broken(struct taking *t, const struct warren_error *err)
 }
 
 /* Compressed, to the client; -errno when it cannot go on. */
-static int put(struct taking *t, const struct buf *tar, bool end)
+static int file_tar_put(struct taking *t, const struct buf *tar, bool end)
 {
 	static const char *const types[] = { [PACK_NONE] = "application/x-tar",
 					     [PACK_GZIP] = "application/gzip",
@@ -65,7 +65,7 @@ static int put(struct taking *t, const struct buf *tar, bool end)
 			    : pack_put(t->pack, tar->data, tar->len, end, &out, &err);
 
 	if (r < 0) {
-		broken(t, &err);
+		file_tar_broken(t, &err);
 		return r;
 	}
 	if (!t->begun)
@@ -76,12 +76,12 @@ static int put(struct taking *t, const struct buf *tar, bool end)
 	return 0;
 }
 
-static void finish(struct taking *t)
+static void file_tar_finish(struct taking *t)
 {
 	AUTO_BUF struct buf tar = BUF_INIT(4096);
 
 	tar_end(&tar);
-	if (!t->ended && put(t, &tar, true) == 0) {
+	if (!t->ended && file_tar_put(t, &tar, true) == 0) {
 		t->ended = true;
 		(void)http_end(t->fc.call->req);
 	}
@@ -90,13 +90,13 @@ static void finish(struct taking *t)
 static void entry_over(struct taking *t)
 {
 	if (t->alone)
-		finish(t);
+		file_tar_finish(t);
 	else
 		walk_go_on(t->walk, WALK_ON);
 }
 
 /* The data of a file, as fast as it is taken, a piece in each turn. */
-static void pump(struct taking *t)
+static void file_tar_pump(struct taking *t)
 {
 	if (!t->blocked && !t->ended && t->fd >= 0) {
 		AUTO_BUF struct buf tar = BUF_INIT(PIECE + TAR_BLOCK + 1);
@@ -107,7 +107,7 @@ static void pump(struct taking *t)
 
 		/* Shorter than its header says: the archive cannot be completed. */
 		if (n < 0 || (n == 0 && left > 0)) {
-			broken(t, NULL);
+			file_tar_broken(t, NULL);
 			return;
 		}
 		tar.len += (size_t)n;
@@ -116,7 +116,7 @@ static void pump(struct taking *t)
 			tar_pad(&tar, t->size);
 			loop_close(files_loop(t->fc.files), TAKE_FD(t->fd));
 		}
-		if (put(t, &tar, false) < 0)
+		if (file_tar_put(t, &tar, false) < 0)
 			return;
 	}
 	if (t->blocked || t->ended)
@@ -127,15 +127,15 @@ static void pump(struct taking *t)
 		loop_later(files_loop(t->fc.files), &t->turn);
 }
 
-static void on_turn(void *ctx)
+static void file_tar_on_turn(void *ctx)
 {
 	struct taking *t = ctx;
 
 	if (!t->blocked && !t->ended)
-		pump(t);
+		file_tar_pump(t);
 }
 
-static void on_drained(struct http_request *req)
+static void file_tar_on_drained(struct http_request *req)
 {
 	struct taking *t = ((struct call *)req->user)->state;
 
@@ -157,7 +157,7 @@ static void on_file(void *ctx, struct files_answer *a, const struct warren_error
 		return;
 	}
 	if (err) {
-		broken(t, err);
+		file_tar_broken(t, err);
 		return;
 	}
 	t->fd = TAKE_FD(a->fd);
@@ -170,12 +170,12 @@ static void on_file(void *ctx, struct files_answer *a, const struct warren_error
 	t->sent = 0;
 	t->is.mode = (t->is.mode & 07777) | S_IFREG;
 	tar_put(&tar, t->name, &t->is, "", t->size);
-	if (put(t, &tar, false) == 0)
-		pump(t);
+	if (file_tar_put(t, &tar, false) == 0)
+		file_tar_pump(t);
 }
 
 /* A header without data is sent at once; when the client is slow, the walk waits. */
-static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+static enum walk_say file_tar_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct taking *t = ctx;
 	AUTO_BUF struct buf tar = BUF_INIT(1U << 20);
@@ -185,7 +185,7 @@ static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
 		free(t->name);
 		t->name = strdup(e->path + t->skip);
 		if (!t->name) {
-			broken(t, NULL);
+			file_tar_broken(t, NULL);
 			return WALK_STOP;
 		}
 		files_open(t->fc.files, e->dir, e->name, O_RDONLY | O_NOFOLLOW, 0,
@@ -195,12 +195,13 @@ static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
 	if (!S_ISDIR(t->is.mode) && !S_ISLNK(t->is.mode))
 		return WALK_PAST;
 	tar_put(&tar, e->path + t->skip, &t->is, e->found->link, 0);
-	if (put(t, &tar, false) < 0)
+	if (file_tar_put(t, &tar, false) < 0)
 		return WALK_STOP;
 	return t->blocked ? WALK_WAIT : WALK_ON;
 }
 
-static void on_stat(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_tar_on_stat(void *ctx, struct files_answer *a,
+			     const struct warren_error *err)
 {
 	struct taking *t = ctx;
 	struct proto_found found;
@@ -216,7 +217,7 @@ static void on_stat(void *ctx, struct files_answer *a, const struct warren_error
 		files_open(t->fc.files, -1, t->fc.path, O_RDONLY, 0, on_file, t);
 }
 
-static void on_walked(void *ctx, int r, const struct warren_error *err)
+static void file_tar_on_walked(void *ctx, int r, const struct warren_error *err)
 {
 	struct taking *t = ctx;
 
@@ -224,29 +225,29 @@ static void on_walked(void *ctx, int r, const struct warren_error *err)
 	if (t->ended)
 		return;
 	if (r == 0) {
-		finish(t);
+		file_tar_finish(t);
 	} else if (r == -ENOTDIR && !t->begun) {
 		t->alone = true; /* one file, by its own name */
-		files_stat(t->fc.files, -1, t->fc.path, true, on_stat, t);
+		files_stat(t->fc.files, -1, t->fc.path, true, file_tar_on_stat, t);
 	} else {
-		broken(t, err);
+		file_tar_broken(t, err);
 	}
 }
 
 static void taking_begun(struct file_call *fc)
 {
 	static const struct walk_options options = { .strict = true,
-						     .entry = on_entry,
-						     .end = on_walked };
+						     .entry = file_tar_on_entry,
+						     .end = file_tar_on_walked };
 	struct taking *t = (struct taking *)fc;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	t->turn = (struct loop_task){ .fn = on_turn, .ctx = t };
+	t->turn = (struct loop_task){ .fn = file_tar_on_turn, .ctx = t };
 	if (pack_new(t->kind, &t->pack, &err) < 0) {
 		call_refuse(fc->call, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	fc->call->req->drained = on_drained;
+	fc->call->req->drained = file_tar_on_drained;
 	t->skip = fc->path[1] ? strlen(fc->path) + 1 : 1;
 	walk_start(fc->files, fc->path, &options, t, &t->walk);
 }
@@ -281,15 +282,15 @@ static void giving_done(struct file_call *fc)
 	g->untar = untar_free(g->untar);
 }
 
-static void on_more(void *ctx)
+static void file_tar_on_more(void *ctx)
 {
 	struct giving *g = ctx;
 
 	http_resume(g->fc.call->req);
 }
 
-static void on_unpacked(void *ctx, uint64_t entries, uint64_t bytes,
-			const struct warren_error *err)
+static void file_tar_on_unpacked(void *ctx, uint64_t entries, uint64_t bytes,
+				 const struct warren_error *err)
 {
 	struct giving *g = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(256);
@@ -310,7 +311,7 @@ static void on_unpacked(void *ctx, uint64_t entries, uint64_t bytes,
 	call_json(g->fc.call, 200, &out);
 }
 
-static void on_piece(struct http_request *req, const char *data, size_t n)
+static void file_tar_on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct giving *g = c->state;
@@ -340,9 +341,10 @@ static void on_dir_made(void *ctx, struct files_answer *a UNUSED,
 static void on_dir(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct giving *g = ctx;
-	struct untar_options o = {
-		.owners = g->owners, .more = on_more, .end = on_unpacked, .ctx = g
-	};
+	struct untar_options o = { .owners = g->owners,
+				   .more = file_tar_on_more,
+				   .end = file_tar_on_unpacked,
+				   .ctx = g };
 
 	if (err && err->code == ENOENT && g->parents) {
 		files_make_dirs(g->fc.files, g->fc.path, 0755, on_dir_made, g);
@@ -358,7 +360,7 @@ static void on_dir(void *ctx, struct files_answer *a, const struct warren_error 
 		(void)close(o.dir);
 		call_refuse(g->fc.call, API_ERR_OVERLOADED, "no memory is left");
 	} else if (g->fc.call->req->has_body) {
-		http_stream(g->fc.call->req, on_piece);
+		http_stream(g->fc.call->req, file_tar_on_piece);
 	} else {
 		untar_feed(g->untar, "", 0);
 	}

@@ -25,7 +25,8 @@ static void watching_done(struct file_call *fc)
 	w->timer = loop_timer_free(w->timer);
 }
 
-static void put(struct watching *w, const char *type, const char *path, const char *from)
+static void file_watch_put(struct watching *w, const char *type, const char *path,
+			   const char *from)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
@@ -51,7 +52,8 @@ static void put(struct watching *w, const char *type, const char *path, const ch
 	loop_timer_set(w->timer, HEARTBEAT_MS);
 }
 
-static void on_event(void *ctx, enum watch_type type, const char *path, const char *from)
+static void file_watch_on_event(void *ctx, enum watch_type type, const char *path,
+				const char *from)
 {
 	static const char *const names[] = {
 		[WATCH_READY] = "ready",       [WATCH_CREATED] = "created",
@@ -60,11 +62,11 @@ static void on_event(void *ctx, enum watch_type type, const char *path, const ch
 		[WATCH_OVERFLOW] = "overflow",
 	};
 
-	put(ctx, names[type], path, from);
+	file_watch_put(ctx, names[type], path, from);
 }
 
 /* What all tenants share is no quota of the store, and no disk that is full. */
-static void fail(struct watching *w, const struct warren_error *why)
+static void file_watch_fail(struct watching *w, const struct warren_error *why)
 {
 	const struct watch_denial *d = &w->denial;
 	struct api_error err = { 0 };
@@ -80,25 +82,25 @@ static void fail(struct watching *w, const struct warren_error *why)
 	call_error(w->fc.call, &err);
 }
 
-static void on_failed(void *ctx, const struct warren_error *err)
+static void file_watch_on_failed(void *ctx, const struct warren_error *err)
 {
 	struct watching *w = ctx;
 
 	if (w->begun)
 		http_abort(w->fc.call->req);
 	else
-		fail(w, err);
+		file_watch_fail(w, err);
 }
 
-static void on_timer(void *ctx)
+static void file_watch_on_timer(void *ctx)
 {
 	struct watching *w = ctx;
 
 	if (w->begun && !w->blocked)
-		put(w, "heartbeat", NULL, NULL);
+		file_watch_put(w, "heartbeat", NULL, NULL);
 }
 
-static void on_drained(struct http_request *req)
+static void file_watch_on_drained(struct http_request *req)
 {
 	struct watching *w = ((struct call *)req->user)->state;
 
@@ -109,7 +111,7 @@ static void on_drained(struct http_request *req)
 		watch_pause(w->watch, false);
 }
 
-static void on_stop(struct call *c, bool last UNUSED)
+static void file_watch_on_stop(struct call *c, bool last UNUSED)
 {
 	struct watching *w = c->state;
 
@@ -120,26 +122,27 @@ static void on_stop(struct call *c, bool last UNUSED)
 	(void)http_end(c->req);
 }
 
-static void begun(struct file_call *fc)
+static void file_watch_begun(struct file_call *fc)
 {
 	struct watching *w = (struct watching *)fc;
 	struct watch_options o = { .path = fc->path,
 				   .recursive = w->recursive,
-				   .event = on_event,
-				   .failed = on_failed,
+				   .event = file_watch_on_event,
+				   .failed = file_watch_on_failed,
 				   .ctx = w,
 				   .denial = &w->denial };
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (loop_timer_new(files_loop(fc->files), on_timer, w, &w->timer) < 0) {
+	if (loop_timer_new(files_loop(fc->files), file_watch_on_timer, w, &w->timer) <
+	    0) {
 		call_refuse(fc->call, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	fc->call->req->drained = on_drained;
-	fc->call->stop = on_stop;
+	fc->call->req->drained = file_watch_on_drained;
+	fc->call->stop = file_watch_on_stop;
 	w->watch = watch_new(fc->files, &o, &err);
 	if (!w->watch)
-		fail(w, &err);
+		file_watch_fail(w, &err);
 }
 
 void v1_watch_files(struct call *c)
@@ -148,7 +151,7 @@ void v1_watch_files(struct call *c)
 	struct watching *w = calloc(1, sizeof(*w));
 
 	if (w) {
-		w->fc.begun = begun;
+		w->fc.begun = file_watch_begun;
 		w->fc.done = watching_done;
 		w->recursive = v[V1_WATCH_FILES_QUERY_RECURSIVE].number;
 		w->sse = v[V1_WATCH_FILES_QUERY_FORMAT].number ==

@@ -36,8 +36,8 @@ struct writing {
 	char name[64];   /* in the directory */
 };
 
-static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
-		   const struct warren_error *err UNUSED)
+static void file_write_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+			      const struct warren_error *err UNUSED)
 {
 }
 
@@ -49,14 +49,14 @@ static void writing_done(struct file_call *fc)
 	w->finding = place_free(w->finding);
 	w->writer = file_writer_cancel(w->writer);
 	if (w->made && fc->files)
-		files_change_one(fc->files, c, w->name, NULL, ignore, NULL);
+		files_change_one(fc->files, c, w->name, NULL, file_write_ignore, NULL);
 	if (w->fd >= 0)
 		(void)close(w->fd);
 	if (w->place.dir >= 0)
 		(void)close(w->place.dir);
 }
 
-static void write_failed(struct writing *w, int code)
+static void file_write_failed(struct writing *w, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -64,7 +64,7 @@ static void write_failed(struct writing *w, int code)
 	file_fail(w->fc.call, &err);
 }
 
-static void finish(struct writing *w)
+static void file_write_finish(struct writing *w)
 {
 	file_answer_info(&w->fc, w->append || w->place.exists ? 200 : 201);
 }
@@ -79,7 +79,7 @@ static void on_renamed(void *ctx, struct files_answer *a UNUSED,
 		return;
 	}
 	w->made = false;
-	finish(w);
+	file_write_finish(w);
 }
 
 static void on_put(void *ctx, struct files_answer *a UNUSED,
@@ -90,7 +90,7 @@ static void on_put(void *ctx, struct files_answer *a UNUSED,
 	if (err)
 		file_fail(w->fc.call, err);
 	else
-		finish(w);
+		file_write_finish(w);
 }
 
 static void rename_it(struct writing *w)
@@ -131,7 +131,7 @@ static void on_arrived(void *ctx, struct files_answer *a UNUSED,
 }
 
 /* All of it has arrived. */
-static void complete(struct writing *w)
+static void file_write_complete(struct writing *w)
 {
 	bool give = w->place.exists && files_uid(w->fc.files) == 0;
 	struct files_change c = { .verb = PROTO_PUT,
@@ -148,7 +148,7 @@ static void complete(struct writing *w)
 	}
 	(void)close(TAKE_FD(w->fd));
 	if (w->append)
-		finish(w);
+		file_write_finish(w);
 	else if (give && !w->nameless && files_are_copies(w->fc.files))
 		files_stat(w->fc.files, w->place.dir, w->name, false, on_arrived, w);
 	else if (give && !w->nameless)
@@ -157,8 +157,8 @@ static void complete(struct writing *w)
 		rename_it(w);
 }
 
-static void on_piece_written(void *ctx, struct files_answer *a,
-			     const struct warren_error *err);
+static void file_write_on_piece_written(void *ctx, struct files_answer *a,
+					const struct warren_error *err);
 
 /* False: it failed, or is done with, and so is the request. */
 static bool write_piece(struct writing *w, const char *data, size_t n)
@@ -170,7 +170,7 @@ static bool write_piece(struct writing *w, const char *data, size_t n)
 	files_call(w->fc.files, "write", w->fc.path);
 	w->under_way++;
 	r = file_writer_start(w->fc.files, w->fd, w->stream, w->nameless, data, n,
-			      on_piece_written, w, &w->writer, &err);
+			      file_write_on_piece_written, w, &w->writer, &err);
 	if (r < 0)
 		file_fail(c, &err);
 	if (r < 0 || c->answered)
@@ -187,8 +187,8 @@ static bool write_gathered(struct writing *w)
 	return n == 0 || write_piece(w, w->room, n);
 }
 
-static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
-			     const struct warren_error *err)
+static void file_write_on_piece_written(void *ctx, struct files_answer *a UNUSED,
+					const struct warren_error *err)
 {
 	struct writing *w = ctx;
 
@@ -200,7 +200,7 @@ static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
 		if (write_gathered(w))
 			http_resume(w->fc.call->req);
 	} else if (!w->nameless && w->under_way == 0) {
-		complete(w);
+		file_write_complete(w);
 	}
 }
 
@@ -208,7 +208,7 @@ static void on_piece_written(void *ctx, struct files_answer *a UNUSED,
  * What comes while others are under way is gathered, as far as there is room: a client may send
  * little at a time, and each request to a worker costs as much as to write many pages.
  */
-static void on_piece(struct http_request *req, const char *data, size_t n)
+static void file_write_on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct writing *w = c->state;
@@ -220,7 +220,7 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 		w->ended = true;
 		/* A file without a name gets one behind the last piece, or not at all. */
 		if (write_gathered(w) && (w->nameless || w->under_way == 0))
-			complete(w);
+			file_write_complete(w);
 		return;
 	}
 	if (w->room && data == w->room + w->gathered) {
@@ -235,7 +235,7 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 		http_pause(req);
 }
 
-static char *on_room(struct http_request *req, size_t *size)
+static char *file_write_on_room(struct http_request *req, size_t *size)
 {
 	struct call *c = req->user;
 	struct writing *w = c->state;
@@ -256,17 +256,18 @@ static char *on_room(struct http_request *req, size_t *size)
 static void open_named(struct writing *w);
 
 /* What open(2) says where there are no files without a name. */
-static bool needs_name(int code)
+static bool file_write_needs_name(int code)
 {
 	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;
 }
 
-static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_write_on_open(void *ctx, struct files_answer *a,
+			       const struct warren_error *err)
 {
 	struct writing *w = ctx;
 	struct stat st;
 
-	if (err && w->nameless && needs_name(err->code)) {
+	if (err && w->nameless && file_write_needs_name(err->code)) {
 		w->nameless = false;
 		open_named(w);
 		return;
@@ -278,24 +279,26 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 	w->fd = TAKE_FD(a->fd);
 	w->made = !w->append && !w->nameless;
 	if (fstat(w->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		write_failed(w, ENXIO);
+		file_write_failed(w, ENXIO);
 		return;
 	}
-	w->fc.call->req->room = on_room;
+	w->fc.call->req->room = file_write_on_room;
 	if (w->fc.call->req->has_body)
-		http_stream(w->fc.call->req, on_piece);
+		http_stream(w->fc.call->req, file_write_on_piece);
 	else
-		complete(w);
+		file_write_complete(w);
 }
 
 static void open_named(struct writing *w)
 {
 	files_call(w->fc.files, "write", w->fc.path);
 	files_open(w->fc.files, w->place.dir, w->name,
-		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode, on_open, w);
+		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode, file_write_on_open,
+		   w);
 }
 
-static void on_place(void *ctx, struct place *p, const struct warren_error *err)
+static void file_write_on_place(void *ctx, struct place *p,
+				const struct warren_error *err)
 {
 	struct writing *w = ctx;
 	char id[ID_LEN + 1];
@@ -309,8 +312,8 @@ static void on_place(void *ctx, struct place *p, const struct warren_error *err)
 	files_call(w->fc.files, "write", w->fc.path);
 	if (w->append) {
 		files_open(w->fc.files, p->dir, p->name,
-			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, w->mode, on_open,
-			   w);
+			   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, w->mode,
+			   file_write_on_open, w);
 		return;
 	}
 	if (p->exists)
@@ -318,23 +321,24 @@ static void on_place(void *ctx, struct place *p, const struct warren_error *err)
 	id_make(id);
 	(void)snprintf(w->name, sizeof(w->name), ".warren-%s~", id);
 	w->nameless = true;
-	files_open(w->fc.files, p->dir, ".", O_WRONLY | O_TMPFILE, w->mode, on_open, w);
+	files_open(w->fc.files, p->dir, ".", O_WRONLY | O_TMPFILE, w->mode,
+		   file_write_on_open, w);
 }
 
-static void begun(struct file_call *fc)
+static void file_write_begun(struct file_call *fc)
 {
 	struct writing *w = (struct writing *)fc;
 
-	place_find(fc->files, fc->path, w->parents, on_place, w, &w->finding);
+	place_find(fc->files, fc->path, w->parents, file_write_on_place, w, &w->finding);
 }
 
-static void begin(struct call *c, bool append, const char *path, const char *user,
-		  const char *mode, bool parents)
+static void file_write_begin(struct call *c, bool append, const char *path,
+			     const char *user, const char *mode, bool parents)
 {
 	struct writing *w = calloc(1, sizeof(*w));
 
 	if (w) {
-		w->fc.begun = begun;
+		w->fc.begun = file_write_begun;
 		w->fc.done = writing_done;
 		w->append = append;
 		w->parents = parents;
@@ -349,16 +353,18 @@ void v1_write_file(struct call *c)
 {
 	struct api_value *v = c->query.v;
 
-	begin(c, false, v[V1_WRITE_FILE_QUERY_PATH].text,
-	      v[V1_WRITE_FILE_QUERY_USER].text, v[V1_WRITE_FILE_QUERY_MODE].text,
-	      v[V1_WRITE_FILE_QUERY_PARENTS].number);
+	file_write_begin(c, false, v[V1_WRITE_FILE_QUERY_PATH].text,
+			 v[V1_WRITE_FILE_QUERY_USER].text,
+			 v[V1_WRITE_FILE_QUERY_MODE].text,
+			 v[V1_WRITE_FILE_QUERY_PARENTS].number);
 }
 
 void v1_append_file(struct call *c)
 {
 	struct api_value *v = c->query.v;
 
-	begin(c, true, v[V1_APPEND_FILE_QUERY_PATH].text,
-	      v[V1_APPEND_FILE_QUERY_USER].text, v[V1_APPEND_FILE_QUERY_MODE].text,
-	      v[V1_APPEND_FILE_QUERY_PARENTS].number);
+	file_write_begin(c, true, v[V1_APPEND_FILE_QUERY_PATH].text,
+			 v[V1_APPEND_FILE_QUERY_USER].text,
+			 v[V1_APPEND_FILE_QUERY_MODE].text,
+			 v[V1_APPEND_FILE_QUERY_PARENTS].number);
 }

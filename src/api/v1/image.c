@@ -17,14 +17,14 @@
 #define HEARTBEAT_MS 15000
 #define PREFIX       "sha256:"
 
-static const char *text_of(json_t *image, const char *key)
+static const char *image_text_of(json_t *image, const char *key)
 {
 	const char *s = json_string_value(json_object_get(image, key));
 
 	return s ? s : "";
 }
 
-static void put_list(struct json *j, const char *key, json_t *list)
+static void v1_image_put_list(struct json *j, const char *key, json_t *list)
 {
 	json_t *item;
 	size_t i;
@@ -34,7 +34,7 @@ static void put_list(struct json *j, const char *key, json_t *list)
 	json_close(j, ']');
 }
 
-static void put_text(struct json *j, const char *key, const char *value)
+static void image_put_text(struct json *j, const char *key, const char *value)
 {
 	if (*value)
 		json_str(j, key, value);
@@ -43,22 +43,22 @@ static void put_text(struct json *j, const char *key, const char *value)
 static void show_image(struct buf *out, json_t *image)
 {
 	struct json j = { .out = out };
-	const char *created = text_of(image, "created");
+	const char *created = image_text_of(image, "created");
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "id", text_of(image, "id"));
-	put_list(&j, "names", json_object_get(image, "names"));
-	put_text(&j, "platform", text_of(image, "platform"));
+	json_str(&j, "id", image_text_of(image, "id"));
+	v1_image_put_list(&j, "names", json_object_get(image, "names"));
+	image_put_text(&j, "platform", image_text_of(image, "platform"));
 	json_u64(&j, "size",
 		 (uint64_t)json_integer_value(json_object_get(image, "size")));
 	json_u64(&j, "layers", json_array_size(json_object_get(image, "layers")));
 	json_str(&j, "created_at", *created ? created : NULL);
-	put_text(&j, "pulled_at", text_of(image, "pulled"));
-	put_text(&j, "user", text_of(image, "user"));
-	put_text(&j, "workdir", text_of(image, "workdir"));
-	put_list(&j, "env", json_object_get(image, "env"));
-	put_list(&j, "entrypoint", json_object_get(image, "entrypoint"));
-	put_list(&j, "cmd", json_object_get(image, "cmd"));
+	image_put_text(&j, "pulled_at", image_text_of(image, "pulled"));
+	image_put_text(&j, "user", image_text_of(image, "user"));
+	image_put_text(&j, "workdir", image_text_of(image, "workdir"));
+	v1_image_put_list(&j, "env", json_object_get(image, "env"));
+	v1_image_put_list(&j, "entrypoint", json_object_get(image, "entrypoint"));
+	v1_image_put_list(&j, "cmd", json_object_get(image, "cmd"));
 	json_close(&j, '}');
 }
 
@@ -67,7 +67,7 @@ static void show_image(struct buf *out, json_t *image)
 /* The id without "sha256:", which would not be taken back as a cursor. */
 static const char *cursor_of(json_t *image)
 {
-	const char *id = text_of(image, "id");
+	const char *id = image_text_of(image, "id");
 
 	return strncmp(id, PREFIX, strlen(PREFIX)) == 0 ? id + strlen(PREFIX) : id;
 }
@@ -110,7 +110,7 @@ static void answer_list(struct call *c, json_t *all)
 	call_json(c, 200, &out);
 }
 
-static void fail(struct call *c, const struct warren_error *err)
+static void v1_image_fail(struct call *c, const struct warren_error *err)
 {
 	if (err->code == EEXIST || err->code == EBUSY)
 		call_refuse(c, API_ERR_IMAGE_IN_USE, "%s", err->msg);
@@ -118,14 +118,14 @@ static void fail(struct call *c, const struct warren_error *err)
 		call_fail(c, err);
 }
 
-static void on_list(void *ctx, int r, const char *json, size_t size,
-		    const struct warren_error *err)
+static void image_on_list(void *ctx, int r, const char *json, size_t size,
+			  const struct warren_error *err)
 {
 	struct call *c = ctx;
 	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
 
 	if (c->req && r < 0)
-		fail(c, err);
+		v1_image_fail(c, err);
 	else if (c->req && !all)
 		call_refuse(c, API_ERR_INTERNAL, "the list of images cannot be read");
 	else if (c->req)
@@ -136,7 +136,7 @@ static void on_list(void *ctx, int r, const char *json, size_t size,
 
 void v1_list_images(struct call *c)
 {
-	image_ask(c->v1->service, IMAGE_LIST, "", on_list, call_ref(c));
+	image_ask(c->v1->service, IMAGE_LIST, "", image_on_list, call_ref(c));
 }
 
 /* ---------------------------------------------------------- showing, removing */
@@ -150,7 +150,7 @@ static void on_inspected(void *ctx, int r, const char *json, size_t size,
 	json_t *image = json_array_get(all, 0);
 
 	if (c->req && r < 0) {
-		fail(c, err);
+		v1_image_fail(c, err);
 	} else if (c->req && !image) {
 		call_refuse(c, API_ERR_INTERNAL, "the image cannot be read");
 	} else if (c->req) {
@@ -174,7 +174,7 @@ static void on_removed(void *ctx, int r, const char *json UNUSED, size_t size UN
 	struct call *c = ctx;
 
 	if (c->req && r < 0)
-		fail(c, err);
+		v1_image_fail(c, err);
 	else if (c->req)
 		call_empty(c, 204);
 	call_unref(c);
@@ -213,7 +213,7 @@ static void pulling_gone(struct call *c)
 	free(p);
 }
 
-static void put_event(struct pulling *p, const struct buf *json)
+static void image_put_event(struct pulling *p, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
 
@@ -225,7 +225,7 @@ static void put_event(struct pulling *p, const struct buf *json)
 		p->blocked = true;
 }
 
-static void put_layer(struct pulling *p, const struct image_layer *l)
+static void image_put_layer(struct pulling *p, const struct image_layer *l)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);
 	struct json j = { .out = &out };
@@ -237,7 +237,7 @@ static void put_layer(struct pulling *p, const struct image_layer *l)
 	json_u64(&j, "done", l->done);
 	json_u64(&j, "total", l->total);
 	json_close(&j, '}');
-	put_event(p, &out);
+	image_put_event(p, &out);
 }
 
 static void put_layers(struct pulling *p)
@@ -249,7 +249,7 @@ static void put_layers(struct pulling *p)
 	for (size_t i = 0; i < n; i++) {
 		if (layers[i].change <= p->told)
 			continue;
-		put_layer(p, &layers[i]);
+		image_put_layer(p, &layers[i]);
 		if (layers[i].change > last)
 			last = layers[i].change;
 	}
@@ -259,7 +259,7 @@ static void put_layers(struct pulling *p)
 static void end_with(struct pulling *p, const struct buf *json)
 {
 	p->ended = true;
-	put_event(p, json);
+	image_put_event(p, json);
 	(void)http_end(p->call->req);
 }
 
@@ -332,7 +332,7 @@ static void pulling_stop(struct call *c, bool last)
 	end_failed(p, &why);
 }
 
-static void on_drained(struct http_request *req)
+static void image_on_drained(struct http_request *req)
 {
 	struct pulling *p = ((struct call *)req->user)->state;
 
@@ -342,7 +342,7 @@ static void on_drained(struct http_request *req)
 	put_layers(p);
 }
 
-static void on_timer(void *ctx)
+static void image_on_timer(void *ctx)
 {
 	struct pulling *p = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(64);
@@ -352,7 +352,7 @@ static void on_timer(void *ctx)
 	loop_timer_set(p->timer, HEARTBEAT_MS);
 	buf_puts(&out, "{\"type\":\"heartbeat\"}");
 	if (!p->blocked)
-		put_event(p, &out);
+		image_put_event(p, &out);
 }
 
 /* Whose images it is to be one of: *@ret NULL, of our store. */
@@ -401,8 +401,8 @@ void v1_pull_image(struct call *c)
 		return;
 	}
 	p = calloc(1, sizeof(*p));
-	if (!p ||
-	    loop_timer_new(service_loop(c->v1->service), on_timer, p, &p->timer) < 0) {
+	if (!p || loop_timer_new(service_loop(c->v1->service), image_on_timer, p,
+				 &p->timer) < 0) {
 		free(p);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
@@ -420,7 +420,7 @@ void v1_pull_image(struct call *c)
 		call_fail(c, &err);
 		return;
 	}
-	c->req->drained = on_drained;
+	c->req->drained = image_on_drained;
 	c->stop = pulling_stop;
 	call_begin_stream(c, p->sse);
 	loop_timer_set(p->timer, HEARTBEAT_MS);

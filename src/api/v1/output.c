@@ -27,12 +27,12 @@
 struct tail {
 	struct call *call;
 	struct ws *ws; /* NULL: none */
-	struct run *run;
-	struct run_watcher watcher;
-	struct run_holder holder;
-	struct run_waiter waiter; /* for its end, where its output has ended before */
-	struct loop_timer *timer; /* of the heartbeat */
-	struct loop_task turn;    /* more is there, and others have their turn first */
+	struct exec *exec;
+	struct exec_watcher watcher;
+	struct exec_holder holder;
+	struct exec_waiter waiter; /* for its end, where its output has ended before */
+	struct loop_timer *timer;  /* of the heartbeat */
+	struct loop_task turn;     /* more is there, and others have their turn first */
 	struct journal_hint hint;
 	uint64_t at;     /* what was read of the journal */
 	uint64_t cursor; /* what was told: where the next piece begins */
@@ -63,23 +63,23 @@ static void tail_gone(struct call *c)
 	c->state = NULL;
 	if (!t)
 		return;
-	run_watch_cancel(&t->watcher);
-	run_wait_cancel(&t->waiter);
-	run_hold_cancel(&t->holder);
+	exec_watch_cancel(&t->watcher);
+	exec_wait_cancel(&t->waiter);
+	exec_hold_cancel(&t->holder);
 	t->timer = loop_timer_free(t->timer);
 	loop_task_cancel(&t->turn);
-	(void)run_unref(t->run);
+	(void)exec_unref(t->exec);
 	free(t);
 }
 
 /* In this stream's turn. */
-static void wait_turn(struct tail *t)
+static void output_wait_turn(struct tail *t)
 {
 	loop_later(service_loop(t->call->v1->service), &t->turn);
 }
 
 /* 0: go on; 1: the client has to take it first. */
-static int put_event(struct tail *t, const struct buf *json)
+static int output_put_event(struct tail *t, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
@@ -100,7 +100,7 @@ static int put_event(struct tail *t, const struct buf *json)
 	return t->broken ? 0 : http_write(t->call->req, out.data, out.len);
 }
 
-static int put_gap(struct tail *t, uint64_t lost)
+static int output_put_gap(struct tail *t, uint64_t lost)
 {
 	AUTO_BUF struct buf json = BUF_INIT(256);
 	struct json j = { .out = &json };
@@ -112,10 +112,10 @@ static int put_gap(struct tail *t, uint64_t lost)
 	json_u64(&j, "cursor", t->cursor);
 	json_u64(&j, "lost", lost);
 	json_close(&j, '}');
-	return put_event(t, &json);
+	return output_put_event(t, &json);
 }
 
-static int put_piece(struct tail *t, int stream, const char *data, size_t n)
+static int output_put_piece(struct tail *t, int stream, const char *data, size_t n)
 {
 	AUTO_BUF struct buf json = BUF_INIT(1U << 20);
 	struct json j = { .out = &json };
@@ -128,9 +128,9 @@ static int put_piece(struct tail *t, int stream, const char *data, size_t n)
 	json_u64(&j, "cursor", t->cursor);
 	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
 	json_raw(&j, "data", "", 0);
-	show_bytes(&json, data, n, t->base64);
+	bytes_to_json(&json, data, n, t->base64);
 	json_close(&j, '}');
-	return put_event(t, &json);
+	return output_put_event(t, &json);
 }
 
 /* It cannot go on, and must not look as if it had ended. */
@@ -143,7 +143,7 @@ static void break_off(struct tail *t)
 		http_abort(t->call->req);
 }
 
-static void finish(struct tail *t)
+static void output_finish(struct tail *t)
 {
 	AUTO_BUF struct buf json = BUF_INIT(4096);
 	struct json j = { .out = &json };
@@ -151,14 +151,14 @@ static void finish(struct tail *t)
 	if (t->ended)
 		return;
 	t->ended = true;
-	if (t->form != AS_RAW && run_row(t->run)->ended && t->follow) {
+	if (t->form != AS_RAW && exec_row(t->exec)->ended && t->follow) {
 		json_open(&j, NULL, '{');
 		json_str(&j, "type", "exit");
 		json_u64(&j, "cursor", t->cursor);
 		json_raw(&j, "result", "", 0);
-		show_result(&json, &run_row(t->run)->result);
+		result_to_json(&json, &exec_row(t->exec)->result);
 		json_close(&j, '}');
-		(void)put_event(t, &json);
+		(void)output_put_event(t, &json);
 	}
 	if (t->broken)
 		break_off(t);
@@ -169,27 +169,27 @@ static void finish(struct tail *t)
 }
 
 /* What was kept for its end, which does not come. */
-static int put_kept(struct tail *t)
+static int output_put_kept(struct tail *t)
 {
 	size_t n = t->n_kept;
 
 	t->n_kept = 0;
 	t->cursor += n;
-	return n > 0 ? put_piece(t, t->kept_stream, t->kept, n) : 0;
+	return n > 0 ? output_put_piece(t, t->kept_stream, t->kept, n) : 0;
 }
 
 /* @data has room for what was kept in front of it. */
-static int put_output(struct tail *t, const struct warren_output *o, char *data)
+static int output_put(struct tail *t, const struct warren_output *o, char *data)
 {
 	size_t n = o->size, cut;
 	int r = 0;
 
 	t->at = o->cursor;
 	if (t->n_kept > 0 && (o->lost > 0 || o->stream != t->kept_stream))
-		r |= put_kept(t);
+		r |= output_put_kept(t);
 	if (o->lost > 0) {
 		t->cursor = o->cursor - o->size;
-		r |= put_gap(t, o->lost);
+		r |= output_put_gap(t, o->lost);
 	}
 	if (o->stream == 3 || (t->only && t->only != o->stream)) {
 		t->cursor = t->at;
@@ -209,35 +209,35 @@ static int put_output(struct tail *t, const struct warren_output *o, char *data)
 	t->kept_stream = o->stream;
 	(void)memcpy(t->kept, data + n - cut, cut);
 	t->cursor = t->at - cut;
-	return n > cut ? r | put_piece(t, o->stream, data, n - cut) : r;
+	return n > cut ? r | output_put_piece(t, o->stream, data, n - cut) : r;
 }
 
 /* Nothing more is there at present. */
-static void at_end(struct tail *t, const struct warren_output *o)
+static void output_at_end(struct tail *t, const struct warren_output *o)
 {
 	if (o->lost > 0) {
 		t->at = t->cursor = o->cursor;
-		(void)put_gap(t, o->lost);
+		(void)output_put_gap(t, o->lost);
 	}
 	/* The rest of a character may still come. */
 	if (o->end) {
-		(void)put_kept(t);
+		(void)output_put_kept(t);
 	} else if (t->follow) {
 		/* Of an exec that has ended nobody notifies: what it left running may write. */
-		if (run_row(t->run)->ended) {
+		if (exec_row(t->exec)->ended) {
 			t->again = ++t->looks % LOOKS_A_BEAT != 0;
 			loop_timer_set(t->timer, LOOK_MS);
 		}
 		return;
 	}
 	/* The end of the output may be seen before that of the exec is heard. */
-	if (!t->follow || run_row(t->run)->ended || run_lost(t->run))
-		finish(t);
-	else if (!t->waiter.run)
-		run_wait(t->run, &t->waiter);
+	if (!t->follow || exec_row(t->exec)->ended || exec_lost(t->exec))
+		output_finish(t);
+	else if (!t->waiter.exec)
+		exec_wait(t->exec, &t->waiter);
 }
 
-static void go_on(struct tail *t)
+static void output_go_on(struct tail *t)
 {
 	static char room[4 + 65536];
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -246,8 +246,8 @@ static void go_on(struct tail *t)
 	for (int i = 0; i < PIECES_MAX && bytes < BYTES_MAX && !t->blocked && !t->ended;
 	     i++) {
 		struct warren_output o;
-		int r = run_output(t->run, t->at, &t->hint, room + 4, sizeof(room) - 4,
-				   &o, &err);
+		int r = exec_output(t->exec, t->at, &t->hint, room + 4, sizeof(room) - 4,
+				    &o, &err);
 
 		if (r == -EINPROGRESS)
 			break;
@@ -257,67 +257,67 @@ static void go_on(struct tail *t)
 		}
 		bytes += o.size;
 		if (o.size == 0) {
-			at_end(t, &o);
+			output_at_end(t, &o);
 			return;
 		}
-		t->blocked = put_output(t, &o, room + 4) != 0;
+		t->blocked = output_put(t, &o, room + 4) != 0;
 		if (t->broken) {
 			break_off(t);
 			return;
 		}
 		if (!t->blocked)
-			run_hold_move(&t->holder, t->at);
+			exec_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {
 			/* Too little for one character: it is cut, or nobody would get on. */
 			if (t->cursor == t->first)
-				(void)put_kept(t);
-			finish(t);
+				(void)output_put_kept(t);
+			output_finish(t);
 		}
 	}
 	if (!t->blocked && !t->ended)
-		wait_turn(t);
+		output_wait_turn(t);
 }
 
-static void on_turn(void *ctx)
+static void output_on_turn(void *ctx)
 {
 	struct tail *t = ctx;
 
 	if (!t->blocked && !t->ended)
-		go_on(t);
+		output_go_on(t);
 }
 
-static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
+static void output_on_exit_heard(struct exec_waiter *w, struct exec *exec UNUSED)
 {
-	finish(w->ctx);
+	output_finish(w->ctx);
 }
 
-static void on_more(struct run_watcher *w)
+static void output_on_more(struct exec_watcher *w)
 {
 	struct tail *t = w->ctx;
 
 	if (!t->blocked && !t->ended)
-		wait_turn(t);
+		output_wait_turn(t);
 }
 
-static void taken(struct tail *t)
+static void output_taken(struct tail *t)
 {
 	t->blocked = false;
-	run_hold_move(&t->holder, t->at);
+	exec_hold_move(&t->holder, t->at);
 	if (!t->ended)
-		wait_turn(t);
+		output_wait_turn(t);
 }
 
-static void on_drained(struct http_request *req)
+static void output_on_drained(struct http_request *req)
 {
 	struct tail *t = ((struct call *)req->user)->state;
 
 	if (t)
-		taken(t);
+		output_taken(t);
 }
 
 static void on_ws_drained(struct ws *ws)
 {
-	taken(ws_user(ws));
+	output_taken(ws_user(ws));
 }
 
 static void on_ws_message(struct ws *ws UNUSED, bool text UNUSED, const char *data UNUSED,
@@ -333,7 +333,7 @@ static void on_ws_closed(struct ws *ws, unsigned code UNUSED)
 	call_closed(t->call);
 }
 
-static void on_timer(void *ctx)
+static void output_on_timer(void *ctx)
 {
 	struct tail *t = ctx;
 	AUTO_BUF struct buf json = BUF_INIT(256);
@@ -343,23 +343,23 @@ static void on_timer(void *ctx)
 		return;
 	if (t->again || t->form == AS_RAW) {
 		t->again = false;
-		go_on(t);
+		output_go_on(t);
 		return;
 	}
 	/* Of one that ended before the service was restarted, nobody tells of more. */
-	if (run_row(t->run)->ended)
-		go_on(t);
+	if (exec_row(t->exec)->ended)
+		output_go_on(t);
 	if (t->ended || t->blocked)
 		return;
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
 		   (uintmax_t)t->cursor);
-	t->blocked = put_event(t, &json) != 0;
+	t->blocked = output_put_event(t, &json) != 0;
 	if (t->looks > 0 && !t->blocked)
-		go_on(t);
+		output_go_on(t);
 }
 
 /* It goes on where the cursor says. What has no cursor must not look as if it had ended. */
-static void on_stop(struct call *c, bool last UNUSED)
+static void output_on_stop(struct call *c, bool last UNUSED)
 {
 	struct tail *t = c->state;
 	AUTO_BUF struct buf json = BUF_INIT(256);
@@ -370,7 +370,7 @@ static void on_stop(struct call *c, bool last UNUSED)
 	if (t->form != AS_RAW) {
 		buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
 			   (uintmax_t)t->cursor);
-		(void)put_event(t, &json);
+		(void)output_put_event(t, &json);
 	}
 	if (t->ws)
 		ws_close(t->ws, 1012, "the service stops: connect again");
@@ -380,7 +380,7 @@ static void on_stop(struct call *c, bool last UNUSED)
 		(void)http_end(c->req);
 }
 
-static void begin(struct tail *t)
+static void output_begin(struct tail *t)
 {
 	struct call *c = t->call;
 	const struct ws_options options = { .message = on_ws_message,
@@ -393,31 +393,31 @@ static void begin(struct tail *t)
 			return;
 		c->answered = true;
 	} else {
-		c->req->drained = on_drained;
+		c->req->drained = output_on_drained;
 		if (t->form == AS_RAW)
 			call_begin_bytes(c, "application/octet-stream");
 		else
 			call_begin_stream(c, t->form == AS_SSE);
 	}
 	loop_timer_set(t->timer, HEARTBEAT_MS);
-	wait_turn(t);
+	output_wait_turn(t);
 }
 
-static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
+static struct tail *tail_new(struct call *c, struct exec *exec, uint64_t from)
 {
 	struct api_value *v = c->query.v;
 	struct tail *t = calloc(1, sizeof(*t));
 
-	if (!t ||
-	    loop_timer_new(service_loop(c->v1->service), on_timer, t, &t->timer) < 0) {
+	if (!t || loop_timer_new(service_loop(c->v1->service), output_on_timer, t,
+				 &t->timer) < 0) {
 		free(t);
 		return NULL;
 	}
 	t->call = c;
-	t->run = run;
-	t->turn = (struct loop_task){ .fn = on_turn, .ctx = t };
-	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
-	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
+	t->exec = exec;
+	t->turn = (struct loop_task){ .fn = output_on_turn, .ctx = t };
+	t->watcher = (struct exec_watcher){ .fn = output_on_more, .ctx = t };
+	t->waiter = (struct exec_waiter){ .fn = output_on_exit_heard, .ctx = t };
 	t->at = t->cursor = t->first = from;
 	t->left = (uint64_t)v[V1_READ_OUTPUT_QUERY_MAX_BYTES].number;
 	t->bounded = t->left > 0;
@@ -429,11 +429,11 @@ static struct tail *tail_new(struct call *c, struct run *run, uint64_t from)
 }
 
 /* Nothing can be read from behind the end: said before anything else is. */
-static bool is_within(struct call *c, struct run *run, uint64_t from)
+static bool is_within(struct call *c, struct exec *exec, uint64_t from)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t first = 0, end = 0;
-	int r = run_extent(run, &first, &end);
+	int r = exec_extent(exec, &first, &end);
 
 	if (r < 0) {
 		(void)error_errno(&err, -r, "read the output");
@@ -452,34 +452,34 @@ void v1_read_output(struct call *c)
 {
 	uint64_t from = (uint64_t)c->query.v[V1_READ_OUTPUT_QUERY_FROM].number;
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct run *run;
+	struct exec *exec;
 	struct tail *t;
 
 	if (call_wants_socket(c) && !call_check_socket(c))
 		return;
 	if (!call_last_event(c, &from))
 		return;
-	run = call_run(c);
-	if (!run)
+	exec = call_exec(c);
+	if (!exec)
 		return;
-	if (!is_within(c, run, from)) {
-		(void)run_unref(run);
+	if (!is_within(c, exec, from)) {
+		(void)exec_unref(exec);
 		return;
 	}
-	t = tail_new(c, run, from);
+	t = tail_new(c, exec, from);
 	if (!t) {
-		(void)run_unref(run);
+		(void)exec_unref(exec);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
 	c->state = t;
 	c->gone = tail_gone;
-	c->stop = on_stop;
-	if (t->follow && run_watch(run, &t->watcher, &err) < 0) {
+	c->stop = output_on_stop;
+	if (t->follow && exec_watch(exec, &t->watcher, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
 	if (c->query.v[V1_READ_OUTPUT_QUERY_HOLD].number)
-		run_hold(run, &t->holder, t->at);
-	begin(t);
+		exec_hold(exec, &t->holder, t->at);
+	output_begin(t);
 }

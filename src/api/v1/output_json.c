@@ -13,20 +13,22 @@
 #define PIECE_MAX     (8U << 20)  /* as JSON; what is read at once is 64 kB */
 
 /* Bytes of a string, without its quotes. */
-static void put_bytes(struct buf *out, const char *data, size_t n, bool base64)
+static void output_json_put_bytes(struct buf *out, const char *data, size_t n,
+				  bool base64)
 {
 	AUTO_BUF struct buf quoted = BUF_INIT(PIECE_MAX);
 
 	if (n == 0)
 		return;
-	show_bytes(&quoted, data, n, base64);
+	bytes_to_json(&quoted, data, n, base64);
 	out->failed = out->failed || quoted.failed;
 	if (!quoted.failed)
 		buf_add(out, quoted.data + 1, quoted.len - 2);
 }
 
 /* A piece ends where a character does, or three bytes of base64. */
-static void put_piece(struct pieces *p, struct buf *out, const char *data, size_t n)
+static void output_json_put_piece(struct pieces *p, struct buf *out, const char *data,
+				  size_t n)
 {
 	char joined[sizeof(p->kept) + 4];
 	size_t cut;
@@ -38,20 +40,20 @@ static void put_piece(struct pieces *p, struct buf *out, const char *data, size_
 		n--;
 		cut = p->base64 ? p->n_kept % 3 : utf8_cut(joined, p->n_kept);
 		if (cut < p->n_kept)
-			put_bytes(out, joined, p->n_kept - cut, p->base64);
+			output_json_put_bytes(out, joined, p->n_kept - cut, p->base64);
 		(void)memcpy(p->kept, joined + p->n_kept - cut, cut);
 		p->n_kept = cut;
 	}
 	if (n == 0)
 		return;
 	cut = p->base64 ? n % 3 : utf8_cut(data, n);
-	put_bytes(out, data, n - cut, p->base64);
+	output_json_put_bytes(out, data, n - cut, p->base64);
 	(void)memcpy(p->kept, data + n - cut, cut);
 	p->n_kept = cut;
 }
 
 /* What comes next of the answer; 1: there is more, 0: that was all, or -errno. */
-static int put_next(struct pieces *p, struct buf *out)
+static int output_json_put_next(struct pieces *p, struct buf *out)
 {
 	static const char *const names[] = { ",\"stdout\":\"", ",\"stderr\":\"" };
 	const char *data = NULL;
@@ -69,10 +71,10 @@ static int put_next(struct pieces *p, struct buf *out)
 	r = p->next(p, p->stream, &data, &n);
 	if (r < 0)
 		return r;
-	put_piece(p, out, data, n);
+	output_json_put_piece(p, out, data, n);
 	if (r == 1)
 		return 1;
-	put_bytes(out, p->kept, p->n_kept, p->base64);
+	output_json_put_bytes(out, p->kept, p->n_kept, p->base64);
 	p->n_kept = 0;
 	buf_puts(out, "\"");
 	p->opened = false;
@@ -80,12 +82,12 @@ static int put_next(struct pieces *p, struct buf *out)
 	return 1;
 }
 
-static void wait_turn(struct pieces *p)
+static void output_json_wait_turn(struct pieces *p)
 {
 	loop_later(service_loop(p->call->v1->service), &p->turn);
 }
 
-static void go_on(struct pieces *p)
+static void output_json_go_on(struct pieces *p)
 {
 	struct http_request *req = p->call->req;
 
@@ -93,7 +95,7 @@ static void go_on(struct pieces *p)
 
 	for (int i = 0; i < PIECES_A_TURN && bytes < BYTES_A_TURN && !p->blocked; i++) {
 		AUTO_BUF struct buf out = BUF_INIT(PIECE_MAX);
-		int r = put_next(p, &out);
+		int r = output_json_put_next(p, &out);
 
 		if (r == -EINPROGRESS)
 			break;
@@ -111,22 +113,22 @@ static void go_on(struct pieces *p)
 		}
 	}
 	if (!p->blocked)
-		wait_turn(p);
+		output_json_wait_turn(p);
 }
 
-static void on_turn(void *ctx)
+static void output_json_on_turn(void *ctx)
 {
-	go_on(ctx);
+	output_json_go_on(ctx);
 }
 
-static void on_drained(struct http_request *req)
+static void output_json_on_drained(struct http_request *req)
 {
 	struct pieces *p = ((struct call *)req->user)->state;
 
 	if (!p || !p->blocked)
 		return;
 	p->blocked = false;
-	wait_turn(p);
+	output_json_wait_turn(p);
 }
 
 static void answer_in_pieces(struct pieces *p, const struct buf *head)
@@ -137,12 +139,12 @@ static void answer_in_pieces(struct pieces *p, const struct buf *head)
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
 		return;
 	}
-	p->turn = (struct loop_task){ .fn = on_turn, .ctx = p };
-	c->req->drained = on_drained;
+	p->turn = (struct loop_task){ .fn = output_json_on_turn, .ctx = p };
+	c->req->drained = output_json_on_drained;
 	call_begin_json(c, 200);
 	p->blocked = http_write(c->req, head->data, head->len) != 0;
 	if (!p->blocked)
-		wait_turn(p);
+		output_json_wait_turn(p);
 }
 
 static void answer_at_once(struct pieces *p, struct buf *out)
@@ -151,7 +153,7 @@ static void answer_at_once(struct pieces *p, struct buf *out)
 	int r;
 
 	do
-		r = put_next(p, out);
+		r = output_json_put_next(p, out);
 	while (r == 1);
 	if (r == 0) {
 		call_json(p->call, 200, out);

@@ -109,7 +109,7 @@ static void port_gone(struct call *c)
 	c->state = NULL;
 	if (!e)
 		return;
-	box_disengage(c->v1->service, e->id);
+	sandbox_disengage(c->v1->service, e->id);
 	free(e);
 }
 
@@ -182,7 +182,7 @@ static void hand_on(struct call *c, int fd)
 	http_proxy(c->req, fd, &options);
 }
 
-static void hand_over(struct call *c, int fd)
+static void port_hand_over(struct call *c, int fd)
 {
 	static const struct http_header tcp = { "Upgrade", "tcp" };
 
@@ -191,7 +191,7 @@ static void hand_over(struct call *c, int fd)
 	http_tunnel(c->req, fd, &tcp, 1, on_proxied, c);
 }
 
-static void on_connected(void *ctx, int fd, const struct warren_error *err)
+static void port_on_connected(void *ctx, int fd, const struct warren_error *err)
 {
 	struct call *c = ctx;
 	int code = fd < 0 ? err->code : 0;
@@ -211,29 +211,30 @@ static void on_connected(void *ctx, int fd, const struct warren_error *err)
 	call_unref(c);
 }
 
-static void reach(struct call *c, void (*go_on)(struct call *c, int fd))
+static void port_reach(struct call *c, void (*go_on)(struct call *c, int fd))
 {
-	struct box *box = call_box(c);
-	struct engaged *e = box ? malloc(sizeof(*e)) : NULL;
+	struct sandbox *sandbox = call_sandbox(c);
+	struct engaged *e = sandbox ? malloc(sizeof(*e)) : NULL;
 
-	if (!box)
+	if (!sandbox)
 		return;
 	if (!e) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
 	e->go_on = go_on;
-	(void)memcpy(e->id, box_row(box)->id, sizeof(e->id));
-	box_engage(box);
+	(void)memcpy(e->id, sandbox_row(sandbox)->id, sizeof(e->id));
+	sandbox_engage(sandbox);
 	c->state = e;
 	c->gone = port_gone;
 	c->stop = port_stop;
-	box_connect_port(box, (uint16_t)c->route.number[1], on_connected, call_ref(c));
+	sandbox_connect_port(sandbox, (uint16_t)c->route.number[1], port_on_connected,
+			     call_ref(c));
 }
 
 void v1_proxy_port(struct call *c)
 {
-	reach(c, hand_on);
+	port_reach(c, hand_on);
 }
 
 void v1_open_tunnel(struct call *c)
@@ -245,5 +246,5 @@ void v1_open_tunnel(struct call *c)
 		call_refuse(c, API_ERR_UPGRADE_REQUIRED,
 			    "a tunnel needs 'Upgrade: tcp' and 'Connection: Upgrade'");
 	else
-		reach(c, hand_over);
+		port_reach(c, port_hand_over);
 }

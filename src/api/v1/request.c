@@ -148,16 +148,18 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 /* The state that stands against it, of the sandbox or, if that runs, of the exec. */
 static void tell_state(struct call *c, struct api_error *err)
 {
-	const struct box *box =
-		c->route.n_params > 0 ? box_find(c->v1->service, NULL, c->route.param[0])
-				      : NULL;
-	enum sandbox_state state = box ? box_row(box)->state : SANDBOX_DELETING;
+	const struct sandbox *sandbox =
+		c->route.n_params > 0
+			? sandbox_find(c->v1->service, NULL, c->route.param[0])
+			: NULL;
+	enum sandbox_state state =
+		sandbox ? sandbox_row(sandbox)->state : SANDBOX_DELETING;
 
 	if (state == SANDBOX_RUNNING)
 		api_error_text(err, "state", "exited");
 	else
 		api_error_text(err, "state", "%s",
-			       box ? sandbox_state_name(state) : "gone");
+			       sandbox ? sandbox_state_name(state) : "gone");
 }
 
 void call_fail(struct call *c, const struct warren_error *engine)
@@ -268,25 +270,25 @@ bool call_check_socket(struct call *c)
 	return false;
 }
 
-struct box *call_box(struct call *c)
+struct sandbox *call_sandbox(struct call *c)
 {
 	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
-	struct box *box = box_find(c->v1->service, all ? NULL : c->caller.tenant,
-				   c->route.param[0]);
+	struct sandbox *sandbox = sandbox_find(
+		c->v1->service, all ? NULL : c->caller.tenant, c->route.param[0]);
 
-	if (!box)
+	if (!sandbox)
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "there is no sandbox '%s'",
 			    c->route.param[0]);
-	return box;
+	return sandbox;
 }
 
-struct run *call_run(struct call *c)
+struct exec *call_exec(struct call *c)
 {
-	struct box *box = call_box(c);
-	struct run *run = box ? run_find(box, c->route.param[1]) : NULL;
+	struct sandbox *sandbox = call_sandbox(c);
+	struct exec *exec = sandbox ? exec_of_sandbox(sandbox, c->route.param[1]) : NULL;
 
-	if (box && !run)
+	if (sandbox && !exec)
 		call_refuse(c, API_ERR_EXEC_NOT_FOUND, "sandbox '%s' has no exec '%s'",
 			    c->route.param[0], c->route.param[1]);
-	return run;
+	return exec;
 }

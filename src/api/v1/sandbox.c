@@ -12,16 +12,16 @@
 
 struct creating {
 	struct call *call;
-	struct box_waiter waiter;
+	struct sandbox_waiter waiter;
 };
 
 /* Who goes without an answer knows no id; by a key of his own he can ask again. */
-static void leave(struct call *c, struct box_waiter *w)
+static void sandbox_leave(struct call *c, struct sandbox_waiter *w)
 {
 	if (body_text(&c->body, "idempotency_key"))
-		box_wait_cancel(w);
+		sandbox_wait_cancel(w);
 	else
-		box_wait_abandon(w);
+		sandbox_wait_abandon(w);
 }
 
 static void creating_gone(struct call *c)
@@ -30,16 +30,16 @@ static void creating_gone(struct call *c)
 
 	if (!w)
 		return;
-	leave(c, &w->waiter);
+	sandbox_leave(c, &w->waiter);
 	c->state = NULL;
 	free(w);
 }
 
-static void answer_created(struct call *c, struct box *box)
+static void sandbox_answer_created(struct call *c, struct sandbox *sandbox)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
-	show_box(&out, box);
+	sandbox_to_json(&out, sandbox);
 	call_json(c, 201, &out);
 }
 
@@ -71,7 +71,8 @@ void backend_failed(struct api_error *err, const char *name,
 	api_error_text(err, "backend", "%s", name);
 }
 
-static void fail_made(struct call *c, const char *name, const struct warren_error *why)
+static void sandbox_fail_made(struct call *c, const char *name,
+			      const struct warren_error *why)
 {
 	struct api_error err = { 0 };
 
@@ -84,22 +85,25 @@ static void fail_made(struct call *c, const char *name, const struct warren_erro
 }
 
 /* Whoever waits for one that cannot be made gets the error, and nothing is left of it. */
-static void on_made(struct box_waiter *w, struct box *box, int state)
+static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct creating *k = w->ctx;
 	struct call *c = k->call;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (state == SANDBOX_FAILED) {
-		(void)error_set(&err, box_failure(box) ? box_failure(box) : EIO, "%s",
-				box_row(box)->error ? box_row(box)->error : "it failed");
-		fail_made(c, box_row(box)->backend, &err);
-		box_delete(box, forget_failed, NULL);
-	} else if (!box) {
+		(void)error_set(&err,
+				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
+				"%s",
+				sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
+							    : "it failed");
+		sandbox_fail_made(c, sandbox_row(sandbox)->backend, &err);
+		sandbox_delete(sandbox, forget_failed, NULL);
+	} else if (!sandbox) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 			    "the sandbox was deleted meanwhile");
 	} else {
-		answer_created(c, box);
+		sandbox_answer_created(c, sandbox);
 	}
 }
 
@@ -109,7 +113,7 @@ void v1_create_sandbox(struct call *c)
 	struct api_error refusal = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct creating *k;
-	struct box *box = NULL;
+	struct sandbox *sandbox = NULL;
 	int r = wanted_read(c->v1, &c->caller, &c->body, &w, &refusal);
 
 	if (r < 0) {
@@ -117,33 +121,33 @@ void v1_create_sandbox(struct call *c)
 		return;
 	}
 	wanted_hash(&w, &c->body);
-	r = box_create(c->v1->service, &w.row, &w.spec, &w.source, &w.request, &box,
-		       &err);
+	r = sandbox_create(c->v1->service, &w.row, &w.spec, &w.source, &w.request,
+			   &sandbox, &err);
 	if (r < 0) {
 		fail_create(c, &err);
 		return;
 	}
-	if (!box) {
+	if (!sandbox) {
 		call_refuse(c, API_ERR_CONFLICT,
 			    "what this idempotency_key made was deleted since");
 		return;
 	}
 	if (body_int(&c->body, "wait_ms") == 0) {
-		answer_created(c, box);
+		sandbox_answer_created(c, sandbox);
 		return;
 	}
 	k = calloc(1, sizeof(*k));
 	if (!k) {
-		answer_created(c, box);
+		sandbox_answer_created(c, sandbox);
 		return;
 	}
 	k->call = c;
-	k->waiter = (struct box_waiter){ .states = ~(1U << SANDBOX_CREATING),
-					 .fn = on_made,
-					 .ctx = k };
+	k->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
+					     .fn = sandbox_on_made,
+					     .ctx = k };
 	c->state = k;
 	c->gone = creating_gone;
-	box_wait(box, &k->waiter, (uint64_t)body_int(&c->body, "wait_ms"));
+	sandbox_wait(sandbox, &k->waiter, (uint64_t)body_int(&c->body, "wait_ms"));
 }
 
 /* ---------------------------------------------------------------------- many */
@@ -154,7 +158,7 @@ struct batch {
 	struct batch_one {
 		struct batch *batch;
 		char id[ID_LEN + 1];
-		struct box_waiter waiter;
+		struct sandbox_waiter waiter;
 	} one[];
 };
 
@@ -165,7 +169,7 @@ static void batch_gone(struct call *c)
 	if (!b)
 		return;
 	for (size_t i = 0; i < b->n; i++)
-		leave(c, &b->one[i].waiter);
+		sandbox_leave(c, &b->one[i].waiter);
 	c->state = NULL;
 	free(b);
 }
@@ -177,20 +181,22 @@ static void answer_batch(struct batch *b)
 
 	buf_puts(&out, "{\"sandboxes\":[");
 	for (size_t i = 0; i < b->n; i++) {
-		struct box *box = box_find(b->call->v1->service, NULL, b->one[i].id);
+		struct sandbox *sandbox =
+			sandbox_find(b->call->v1->service, NULL, b->one[i].id);
 
-		if (!box)
+		if (!sandbox)
 			continue;
 		if (!first)
 			buf_puts(&out, ",");
 		first = false;
-		show_box(&out, box);
+		sandbox_to_json(&out, sandbox);
 	}
 	buf_puts(&out, "]}");
 	call_json(b->call, 201, &out);
 }
 
-static void on_one_made(struct box_waiter *w, struct box *box UNUSED, int state UNUSED)
+static void on_one_made(struct sandbox_waiter *w, struct sandbox *sandbox UNUSED,
+			int state UNUSED)
 {
 	struct batch_one *one = w->ctx;
 
@@ -198,7 +204,8 @@ static void on_one_made(struct box_waiter *w, struct box *box UNUSED, int state 
 		answer_batch(one->batch);
 }
 
-static void wait_for_batch(struct call *c, struct box **boxes, size_t n, uint64_t ms)
+static void wait_for_batch(struct call *c, struct sandbox **sandboxes, size_t n,
+			   uint64_t ms)
 {
 	struct batch *b = calloc(1, sizeof(*b) + n * sizeof(b->one[0]));
 
@@ -212,13 +219,13 @@ static void wait_for_batch(struct call *c, struct box **boxes, size_t n, uint64_
 	for (size_t i = 0; i < n; i++) {
 		struct batch_one *one = &b->one[b->n];
 
-		if (!boxes[i])
+		if (!sandboxes[i])
 			continue;
 		one->batch = b;
-		(void)memcpy(one->id, box_row(boxes[i])->id, sizeof(one->id));
-		one->waiter = (struct box_waiter){ .states = ~(1U << SANDBOX_CREATING),
-						   .fn = on_one_made,
-						   .ctx = one };
+		(void)memcpy(one->id, sandbox_row(sandboxes[i])->id, sizeof(one->id));
+		one->waiter = (struct sandbox_waiter){
+			.states = ~(1U << SANDBOX_CREATING), .fn = on_one_made, .ctx = one
+		};
 		b->n++;
 	}
 	b->left = b->n;
@@ -227,8 +234,8 @@ static void wait_for_batch(struct call *c, struct box **boxes, size_t n, uint64_
 		return;
 	}
 	for (size_t i = 0, at = 0; i < n; i++)
-		if (boxes[i])
-			box_wait(boxes[i], &b->one[at++].waiter, ms);
+		if (sandboxes[i])
+			sandbox_wait(sandboxes[i], &b->one[at++].waiter, ms);
 }
 
 struct many {
@@ -236,8 +243,8 @@ struct many {
 	struct wanted *wanted;
 	struct sandbox_row *rows;
 	struct warren_spec *specs;
-	struct box_source *sources;
-	struct box **boxes;
+	struct sandbox_source *sources;
+	struct sandbox **sandboxes;
 };
 
 static void many_done(struct many *m)
@@ -248,7 +255,7 @@ static void many_done(struct many *m)
 	free(m->rows);
 	free(m->specs);
 	free(m->sources);
-	free((void *)m->boxes);
+	free((void *)m->sandboxes);
 }
 
 void v1_create_sandboxes(struct call *c)
@@ -270,8 +277,8 @@ void v1_create_sandboxes(struct call *c)
 	m.rows = calloc(m.n, sizeof(*m.rows));
 	m.specs = calloc(m.n, sizeof(*m.specs));
 	m.sources = calloc(m.n, sizeof(*m.sources));
-	m.boxes = calloc(m.n, sizeof(void *));
-	if (!m.wanted || !m.rows || !m.specs || !m.sources || !m.boxes) {
+	m.sandboxes = calloc(m.n, sizeof(void *));
+	if (!m.wanted || !m.rows || !m.specs || !m.sources || !m.sandboxes) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
@@ -288,13 +295,13 @@ void v1_create_sandboxes(struct call *c)
 		return;
 	}
 	wanted_hash_all(&c->body, request.hash);
-	r = box_create_many(c->v1->service, m.rows, m.specs, m.sources, m.n, &request,
-			    m.boxes, &err);
+	r = sandbox_create_many(c->v1->service, m.rows, m.specs, m.sources, m.n, &request,
+				m.sandboxes, &err);
 	if (r < 0) {
 		fail_create(c, &err);
 		return;
 	}
-	wait_for_batch(c, m.boxes, m.n, (uint64_t)body_int(&c->body, "wait_ms"));
+	wait_for_batch(c, m.sandboxes, m.n, (uint64_t)body_int(&c->body, "wait_ms"));
 }
 
 /* ------------------------------------------------------------------- finding */
@@ -302,11 +309,11 @@ void v1_create_sandboxes(struct call *c)
 void v1_get_sandbox(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (!box)
+	if (!sandbox)
 		return;
-	show_box(&out, box);
+	sandbox_to_json(&out, sandbox);
 	call_json(c, 200, &out);
 }
 
@@ -328,10 +335,10 @@ static bool has_label(const struct sandbox_row *row, const char *key)
 	return false;
 }
 
-static int list_one(void *ctx, const struct sandbox_row *row)
+static int sandbox_list_one(void *ctx, const struct sandbox_row *row)
 {
 	struct listing *l = ctx;
-	const struct box *box;
+	const struct sandbox *sandbox;
 
 	l->last = row->seq;
 	l->seen++;
@@ -344,13 +351,14 @@ static int list_one(void *ctx, const struct sandbox_row *row)
 			return 0;
 	if (l->n++ > 0)
 		buf_puts(l->out, ",");
-	box = box_find(l->service, NULL, row->id);
-	show_sandbox(l->out, row, box && box_is_saved(box));
+	sandbox = sandbox_find(l->service, NULL, row->id);
+	sandbox_row_to_json(l->out, row, sandbox && sandbox_is_saved(sandbox));
 	return 0;
 }
 
 /* "key=value" or "key" of each parameter, taken apart in place. */
-static size_t read_labels(struct api_value *v, struct db_label *labels, struct listing *l)
+static size_t sandbox_read_labels(struct api_value *v, struct db_label *labels,
+				  struct listing *l)
 {
 	size_t n = 0;
 
@@ -393,7 +401,8 @@ void v1_list_sandboxes(struct call *c)
 	}
 	if (owner)
 		filter.owner = owner;
-	filter.n_labels = read_labels(&v[V1_LIST_SANDBOXES_QUERY_LABEL], labels, &l);
+	filter.n_labels =
+		sandbox_read_labels(&v[V1_LIST_SANDBOXES_QUERY_LABEL], labels, &l);
 	for (size_t i = 0; i < v[V1_LIST_SANDBOXES_QUERY_STATE].n; i++) {
 		int state = sandbox_state_parse(
 			v[V1_LIST_SANDBOXES_QUERY_STATE].items[i].text);
@@ -403,7 +412,8 @@ void v1_list_sandboxes(struct call *c)
 	if (!call_page(c, &v[V1_LIST_SANDBOXES_QUERY_CURSOR], &filter.before))
 		return;
 	buf_puts(&out, "{\"sandboxes\":[");
-	r = db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err);
+	r = db_list_sandboxes(service_db(c->v1->service), &filter, sandbox_list_one, &l,
+			      &err);
 	if (r < 0) {
 		call_fail(c, &err);
 		return;
@@ -417,21 +427,21 @@ void v1_list_sandboxes(struct call *c)
 
 /* --------------------------------------------------------- changing, deleting */
 
-static void on_changed(void *ctx, int r, const struct warren_error *err)
+static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
-	struct box *box;
+	struct sandbox *sandbox;
 
 	if (c->req && r < 0) {
 		call_fail(c, err);
 	} else if (c->req) {
-		box = box_find(c->v1->service, NULL, c->route.param[0]);
-		if (!box) {
+		sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
+		if (!sandbox) {
 			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 				    "it was deleted meanwhile");
 		} else {
-			show_box(&out, box);
+			sandbox_to_json(&out, sandbox);
 			call_json(c, 200, &out);
 		}
 	}
@@ -440,23 +450,23 @@ static void on_changed(void *ctx, int r, const struct warren_error *err)
 
 void v1_pause_sandbox(struct call *c)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (box && body_bool(&c->body, "checkpoint"))
-		box_checkpoint(box, on_changed, call_ref(c));
-	else if (box)
-		box_pause(box, true, on_changed, call_ref(c));
+	if (sandbox && body_bool(&c->body, "checkpoint"))
+		sandbox_checkpoint(sandbox, sandbox_on_changed, call_ref(c));
+	else if (sandbox)
+		sandbox_pause(sandbox, true, sandbox_on_changed, call_ref(c));
 }
 
 void v1_resume_sandbox(struct call *c)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (box)
-		box_pause(box, false, on_changed, call_ref(c));
+	if (sandbox)
+		sandbox_pause(sandbox, false, sandbox_on_changed, call_ref(c));
 }
 
-static void on_deleted(void *ctx, int r, const struct warren_error *err)
+static void sandbox_on_deleted(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -470,15 +480,15 @@ static void on_deleted(void *ctx, int r, const struct warren_error *err)
 
 void v1_delete_sandbox(struct call *c)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (box)
-		box_delete(box, on_deleted, call_ref(c));
+	if (sandbox)
+		sandbox_delete(sandbox, sandbox_on_deleted, call_ref(c));
 }
 
 struct waiting {
 	struct call *call;
-	struct box_waiter waiter;
+	struct sandbox_waiter waiter;
 };
 
 static void waiting_gone(struct call *c)
@@ -487,22 +497,22 @@ static void waiting_gone(struct call *c)
 
 	if (!w)
 		return;
-	box_wait_cancel(&w->waiter);
+	sandbox_wait_cancel(&w->waiter);
 	c->state = NULL;
 	free(w);
 }
 
-static void on_reached(struct box_waiter *waiter, struct box *box, int state)
+static void on_reached(struct sandbox_waiter *waiter, struct sandbox *sandbox, int state)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct waiting *w = waiter->ctx;
 
 	buf_printf(&out, "{\"reached\":%s,\"state\":\"%s\"",
 		   state >= 0 ? "true" : "false",
-		   box ? sandbox_state_name(box_row(box)->state) : "gone");
-	if (box) {
+		   sandbox ? sandbox_state_name(sandbox_row(sandbox)->state) : "gone");
+	if (sandbox) {
 		buf_puts(&out, ",\"sandbox\":");
-		show_box(&out, box);
+		sandbox_to_json(&out, sandbox);
 	}
 	buf_puts(&out, "}");
 	call_json(w->call, 200, &out);
@@ -511,53 +521,54 @@ static void on_reached(struct box_waiter *waiter, struct box *box, int state)
 static void on_wait_stop(struct call *c, bool last UNUSED)
 {
 	struct waiting *w = c->state;
-	struct box *box = w ? w->waiter.box : NULL;
+	struct sandbox *sandbox = w ? w->waiter.sandbox : NULL;
 
-	if (!box)
+	if (!sandbox)
 		return;
-	box_wait_cancel(&w->waiter);
-	on_reached(&w->waiter, box, -ETIMEDOUT);
+	sandbox_wait_cancel(&w->waiter);
+	on_reached(&w->waiter, sandbox, -ETIMEDOUT);
 }
 
 void v1_wait_sandbox(struct call *c)
 {
 	struct api_value *states = &c->query.v[V1_WAIT_SANDBOX_QUERY_STATE];
-	struct box *box = call_box(c);
-	struct waiting *w = box ? calloc(1, sizeof(*w)) : NULL;
+	struct sandbox *sandbox = call_sandbox(c);
+	struct waiting *w = sandbox ? calloc(1, sizeof(*w)) : NULL;
 
-	if (!box)
+	if (!sandbox)
 		return;
 	if (!w) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
 	w->call = c;
-	w->waiter = (struct box_waiter){ .fn = on_reached, .ctx = w };
+	w->waiter = (struct sandbox_waiter){ .fn = on_reached, .ctx = w };
 	for (size_t i = 0; i < states->n; i++) {
 		int state = sandbox_state_parse(states->items[i].text);
 
-		w->waiter.states |= 1U << (state < 0 ? (int)BOX_GONE : state);
+		w->waiter.states |= 1U << (state < 0 ? (int)SANDBOX_GONE : state);
 	}
 	if (states->n == 0)
 		w->waiter.states = 1U << SANDBOX_RUNNING;
 	c->state = w;
 	c->gone = waiting_gone;
 	c->stop = on_wait_stop;
-	box_wait(box, &w->waiter,
-		 (uint64_t)c->query.v[V1_WAIT_SANDBOX_QUERY_TIMEOUT_MS].number);
+	sandbox_wait(sandbox, &w->waiter,
+		     (uint64_t)c->query.v[V1_WAIT_SANDBOX_QUERY_TIMEOUT_MS].number);
 }
 
-static void on_stats(void *ctx, int r, const struct warren_stats *stats,
-		     const struct warren_error *err)
+static void sandbox_on_stats(void *ctx, int r, const struct warren_stats *stats,
+			     const struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
 	struct call *c = ctx;
-	const struct box *box = box_find(c->v1->service, NULL, c->route.param[0]);
-	struct box_held held = { 0 };
+	const struct sandbox *sandbox =
+		sandbox_find(c->v1->service, NULL, c->route.param[0]);
+	struct sandbox_held held = { 0 };
 
-	if (box)
-		box_held(box, &held);
+	if (sandbox)
+		sandbox_held(sandbox, &held);
 	if (c->req && r < 0) {
 		call_fail(c, err);
 	} else if (c->req) {
@@ -580,8 +591,8 @@ static void on_stats(void *ctx, int r, const struct warren_stats *stats,
 
 void v1_get_sandbox_stats(struct call *c)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (box)
-		box_stats(box, on_stats, call_ref(c));
+	if (sandbox)
+		sandbox_stats(sandbox, sandbox_on_stats, call_ref(c));
 }

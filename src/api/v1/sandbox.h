@@ -8,7 +8,7 @@
 struct wanted {
 	struct sandbox_row row;
 	struct warren_spec spec; /* its strings are the request's */
-	struct box_source source;
+	struct sandbox_source source;
 	struct db_request request;
 	bool delete_when_idle, wake_on_use;
 	/* What row and spec point to. */

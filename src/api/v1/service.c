@@ -23,7 +23,8 @@ void v1_get_version(struct call *c)
 	call_json(c, 200, &out);
 }
 
-static void on_health(void *ctx, int r, const struct warren_error *failure UNUSED)
+static void v1_service_on_health(void *ctx, int r,
+				 const struct warren_error *failure UNUSED)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	uint64_t counts[SANDBOX_STATE_MAX];
@@ -46,7 +47,7 @@ static void on_health(void *ctx, int r, const struct warren_error *failure UNUSE
 
 void v1_get_health(struct call *c)
 {
-	service_check_warden(c->v1->service, on_health, call_ref(c));
+	service_check_warden(c->v1->service, v1_service_on_health, call_ref(c));
 }
 
 void v1_get_docs(struct call *c)
@@ -86,7 +87,7 @@ struct asking {
 };
 
 /* The first of what it cannot do without, if that is missing. */
-static void judge(struct one_asked *one)
+static void service_judge(struct one_asked *one)
 {
 	size_t i;
 	json_t *f;
@@ -148,7 +149,8 @@ static void answer_backends(struct asking *all)
 	free(all);
 }
 
-static void on_probed(void *ctx, int r, const char *json, const struct warren_error *err)
+static void v1_service_on_probed(void *ctx, int r, const char *json,
+				 const struct warren_error *err)
 {
 	struct one_asked *one = ctx;
 
@@ -158,7 +160,7 @@ static void on_probed(void *ctx, int r, const char *json, const struct warren_er
 		(void)snprintf(one->reason, sizeof(one->reason), "%s",
 			       r < 0 ? err->msg : "it does not say what it can do");
 	else
-		judge(one);
+		service_judge(one);
 	if (--one->all->left == 0)
 		answer_backends(one->all);
 }
@@ -176,7 +178,7 @@ void v1_list_backends(struct call *c)
 	all->left = cfg->n_backends;
 	for (size_t i = 0; i < cfg->n_backends; i++) {
 		all->one[i].all = all;
-		service_probe(c->v1->service, cfg->backends[i].name, on_probed,
+		service_probe(c->v1->service, cfg->backends[i].name, v1_service_on_probed,
 			      &all->one[i]);
 	}
 }
@@ -248,7 +250,7 @@ static void put_turns(struct buf *out, const struct loop_turns *t)
 void v1_get_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
-	const struct figures *f = service_figures(c->v1->service);
+	const struct metrics *f = service_metrics(c->v1->service);
 	uint64_t counts[SANDBOX_STATE_MAX];
 	struct warren_error err = WARREN_ERROR_INIT;
 

@@ -11,22 +11,23 @@
 #include "base/utf8.h"
 #include "config/config.h"
 
-static struct shell *call_shell(struct call *c, struct box **ret_box)
+static struct session *call_session(struct call *c, struct sandbox **ret_sandbox)
 {
-	struct box *box = call_box(c);
-	struct shell *sh = box ? shell_find(box, c->route.param[1]) : NULL;
+	struct sandbox *sandbox = call_sandbox(c);
+	struct session *session =
+		sandbox ? session_find(sandbox, c->route.param[1]) : NULL;
 
-	if (box && !sh)
+	if (sandbox && !session)
 		call_refuse(c, API_ERR_SESSION_NOT_FOUND,
 			    "sandbox '%s' has no session '%s'", c->route.param[0],
 			    c->route.param[1]);
-	*ret_box = box;
-	return sh;
+	*ret_sandbox = sandbox;
+	return session;
 }
 
-static void show_session(struct buf *out, const struct shell *sh)
+static void show_session(struct buf *out, const struct session *session)
 {
-	const struct session_row *row = shell_row(sh);
+	const struct session_row *row = session_row(session);
 	struct json j = { .out = out };
 	char at[DATE_SIZE];
 
@@ -36,9 +37,9 @@ static void show_session(struct buf *out, const struct shell *sh)
 	json_str(&j, "sandbox_id", row->sandbox);
 	json_str(&j, "exec_id", row->exec);
 	json_str(&j, "shell", row->shell);
-	if (shell_cwd(sh))
-		json_str(&j, "cwd", shell_cwd(sh));
-	json_str(&j, "state", shell_state(sh));
+	if (session_cwd(session))
+		json_str(&j, "cwd", session_cwd(session));
+	json_str(&j, "state", session_state(session));
 	json_str(&j, "created_at", at);
 	json_u64(&j, "commands", row->serial);
 	json_close(&j, '}');
@@ -46,17 +47,18 @@ static void show_session(struct buf *out, const struct shell *sh)
 
 /* ------------------------------------------------------------ opening, closing */
 
-static void on_opened(void *ctx, struct shell *sh, const struct warren_error *err)
+static void session_on_opened(void *ctx, struct session *session,
+			      const struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct call *c = ctx;
 
-	if (c->req && !sh && err->code == ENOENT) {
+	if (c->req && !session && err->code == ENOENT) {
 		call_refuse(c, API_ERR_COMMAND_NOT_FOUND, "%s", err->msg);
-	} else if (c->req && !sh) {
+	} else if (c->req && !session) {
 		call_fail(c, err);
 	} else if (c->req) {
-		show_session(&out, sh);
+		show_session(&out, session);
 		call_json(c, 201, &out);
 	}
 	call_unref(c);
@@ -64,14 +66,15 @@ static void on_opened(void *ctx, struct shell *sh, const struct warren_error *er
 
 void v1_open_session(struct call *c)
 {
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 	struct api_error refusal = { 0 };
 	char **env = NULL;
 	size_t n = 0;
 
-	if (!box)
+	if (!sandbox)
 		return;
-	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
+	for (struct session *session = session_next(sandbox, NULL); session;
+	     session = session_next(sandbox, session))
 		n++;
 	if (c->v1->config->sessions_max && n >= c->v1->config->sessions_max) {
 		call_refuse(
@@ -90,14 +93,15 @@ void v1_open_session(struct call *c)
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	struct run_start start = {
+	struct exec_start start = {
 		.env = (const char *const *)env,
 		.cwd = body_text(&c->body, "cwd"),
 		.user = body_text(&c->body, "user"),
 		.journal = body_size(&c->body, "output_limit"),
 	};
 
-	shell_open(box, &start, body_text(&c->body, "shell"), on_opened, call_ref(c));
+	session_open(sandbox, &start, body_text(&c->body, "shell"), session_on_opened,
+		     call_ref(c));
 	for (char **p = env; *p; p++)
 		free(*p);
 	free(env);
@@ -106,52 +110,55 @@ void v1_open_session(struct call *c)
 void v1_get_session(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
-	struct box *box;
-	struct shell *sh = call_shell(c, &box);
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
 
-	if (!sh)
+	if (!session)
 		return;
-	show_session(&out, sh);
+	show_session(&out, session);
 	call_json(c, 200, &out);
 }
 
 /* The newest of those that are older than @number. A number stays when its session is gone. */
-static struct shell *older_than(struct box *box, uint64_t number)
+static struct session *older_than(struct sandbox *sandbox, uint64_t number)
 {
-	struct shell *found = NULL;
+	struct session *found = NULL;
 
-	for (struct shell *sh = shell_next(box, NULL); sh; sh = shell_next(box, sh))
-		if (shell_number(sh) < number &&
-		    (!found || shell_number(sh) > shell_number(found)))
-			found = sh;
+	for (struct session *session = session_next(sandbox, NULL); session;
+	     session = session_next(sandbox, session))
+		if (session_number(session) < number &&
+		    (!found || session_number(session) > session_number(found)))
+			found = session;
 	return found;
 }
 
 void v1_list_sessions(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 	size_t max = (size_t)c->query.v[V1_LIST_SESSIONS_QUERY_LIMIT].number, n = 0;
 	uint64_t before = UINT64_MAX;
-	struct shell *sh;
+	struct session *session;
 
-	if (!box || !call_page(c, &c->query.v[V1_LIST_SESSIONS_QUERY_CURSOR], &before))
+	if (!sandbox ||
+	    !call_page(c, &c->query.v[V1_LIST_SESSIONS_QUERY_CURSOR], &before))
 		return;
 	buf_puts(&out, "{\"sessions\":[");
-	for (sh = older_than(box, before); sh && n < max; sh = older_than(box, before)) {
+	for (session = older_than(sandbox, before); session && n < max;
+	     session = older_than(sandbox, before)) {
 		if (n++ > 0)
 			buf_puts(&out, ",");
-		show_session(&out, sh);
-		before = shell_number(sh);
+		show_session(&out, session);
+		before = session_number(session);
 	}
-	if (sh)
+	if (session)
 		buf_printf(&out, "],\"next_cursor\":\"%ju\"}", (uintmax_t)before);
 	else
 		buf_puts(&out, "],\"next_cursor\":null}");
 	call_json(c, 200, &out);
 }
 
-static void on_closed(void *ctx, int r, const struct warren_error *err)
+static void session_on_closed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -165,21 +172,21 @@ static void on_closed(void *ctx, int r, const struct warren_error *err)
 
 void v1_close_session(struct call *c)
 {
-	struct box *box;
-	struct shell *sh = call_shell(c, &box);
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
 
-	if (sh)
-		shell_close(sh, on_closed, call_ref(c));
+	if (session)
+		session_close(session, session_on_closed, call_ref(c));
 }
 
 void v1_interrupt_session(struct call *c)
 {
-	struct box *box;
-	struct shell *sh = call_shell(c, &box);
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
 
-	if (!sh)
+	if (!session)
 		return;
-	shell_interrupt(sh, format_signal(body_text(&c->body, "signal")));
+	session_interrupt(session, format_signal(body_text(&c->body, "signal")));
 	call_empty(c, 204);
 }
 
@@ -197,7 +204,7 @@ struct gap {
 
 struct running {
 	struct pieces pieces;
-	struct shell_command command;
+	struct session_command command;
 	struct buf text[2]; /* stdout, stderr; of a command whose answer is no stream */
 	size_t at;          /* of one of them, in the answer */
 	struct buf tail;    /* of that */
@@ -217,14 +224,14 @@ struct running {
 #define KEPT_MAX  (64U << 20)
 #define KEPT_FREE (16U << 10) /* of each, whatever others have */
 
-static void running_gone(struct call *c)
+static void session_running_gone(struct call *c)
 {
 	struct running *k = c->state;
 
 	c->state = NULL;
 	if (!k)
 		return;
-	shell_forget(&k->command);
+	session_forget(&k->command);
 	pieces_done(&k->pieces);
 	buf_done(&k->text[0]);
 	buf_done(&k->text[1]);
@@ -234,7 +241,7 @@ static void running_gone(struct call *c)
 }
 
 /* What comes before the output. */
-static void put_head(struct buf *out, const struct shell_result *r)
+static void session_put_head(struct buf *out, const struct session_result *r)
 {
 	struct json j = { .out = out };
 
@@ -243,7 +250,8 @@ static void put_head(struct buf *out, const struct shell_result *r)
 	json_int(&j, "exit_code", r->exit_code);
 }
 
-static void put_place(struct json *j, const struct gap *g, int stream, const char *name)
+static void session_put_place(struct json *j, const struct gap *g, int stream,
+			      const char *name)
 {
 	if (g->stream == 0 || g->stream == stream)
 		json_u64(j, name, g->at[stream - 1]);
@@ -256,8 +264,8 @@ static void put_gaps(struct json *j, const struct running *k)
 	json_open(j, "gaps", '[');
 	for (size_t i = 0; i < k->n_gaps; i++) {
 		json_open(j, NULL, '{');
-		put_place(j, &k->gaps[i], 1, "stdout_at");
-		put_place(j, &k->gaps[i], 2, "stderr_at");
+		session_put_place(j, &k->gaps[i], 1, "stdout_at");
+		session_put_place(j, &k->gaps[i], 2, "stderr_at");
 		json_u64(j, "lost", k->gaps[i].lost);
 		json_close(j, '}');
 	}
@@ -266,7 +274,7 @@ static void put_gaps(struct json *j, const struct running *k)
 
 /* What comes after it, without the closing brace. */
 static void put_tail(struct buf *out, const struct running *k,
-		     const struct shell_result *r)
+		     const struct session_result *r)
 {
 	struct json j = { .out = out, .comma = true };
 
@@ -301,7 +309,7 @@ static void add_tail(struct pieces *p, struct buf *out)
 	buf_add(out, k->tail.data, k->tail.len);
 }
 
-static void put_event(struct running *k, const struct buf *json)
+static void session_put_event(struct running *k, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
@@ -315,15 +323,15 @@ static void put_event(struct running *k, const struct buf *json)
 	k->command.blocked = http_write(k->pieces.call->req, out.data, out.len) != 0;
 }
 
-static void on_drained(struct http_request *req)
+static void session_on_drained(struct http_request *req)
 {
 	struct running *k = ((struct call *)req->user)->state;
 
 	if (k)
-		shell_go_on(&k->command);
+		session_go_on(&k->command);
 }
 
-static void put_piece(struct running *k, int stream, const char *data, size_t n)
+static void session_put_piece(struct running *k, int stream, const char *data, size_t n)
 {
 	AUTO_BUF struct buf json = BUF_INIT(1U << 20);
 	struct json j = { .out = &json };
@@ -333,34 +341,35 @@ static void put_piece(struct running *k, int stream, const char *data, size_t n)
 	json_u64(&j, "cursor", k->cursor - k->n_kept);
 	json_str(&j, "stream", stream == 2 ? "stderr" : "stdout");
 	json_raw(&j, "data", "", 0);
-	show_bytes(&json, data, n, k->pieces.base64);
+	bytes_to_json(&json, data, n, k->pieces.base64);
 	json_close(&j, '}');
-	put_event(k, &json);
+	session_put_event(k, &json);
 }
 
 /* What was kept for its end, which does not come. */
-static void put_kept(struct running *k)
+static void session_put_kept(struct running *k)
 {
 	size_t n = k->n_kept;
 
 	k->n_kept = 0;
 	if (n > 0)
-		put_piece(k, k->kept_stream, k->kept, n);
+		session_put_piece(k, k->kept_stream, k->kept, n);
 }
 
 /* A piece ends where a character does. */
-static void put_output(struct running *k, int stream, const char *data, size_t n)
+static void v1_session_put_output(struct running *k, int stream, const char *data,
+				  size_t n)
 {
 	AUTO_BUF struct buf joined = BUF_INIT(1U << 20);
 	size_t cut;
 
 	if (stream != k->kept_stream)
-		put_kept(k);
+		session_put_kept(k);
 	if (k->n_kept > 0) {
 		buf_add(&joined, k->kept, k->n_kept);
 		buf_add(&joined, data, n);
 		if (joined.failed) {
-			put_kept(k);
+			session_put_kept(k);
 		} else {
 			data = joined.data;
 			n = joined.len;
@@ -371,7 +380,7 @@ static void put_output(struct running *k, int stream, const char *data, size_t n
 	k->n_kept = cut;
 	k->kept_stream = stream;
 	if (n > cut)
-		put_piece(k, stream, data, n - cut);
+		session_put_piece(k, stream, data, n - cut);
 }
 
 /* @lost bytes are missing here, of @stream (0: of which is not known). */
@@ -400,21 +409,21 @@ static void note_gap(struct running *k, int stream, uint64_t lost)
 	g->lost += lost;
 }
 
-static void put_gap(struct running *k, uint64_t lost)
+static void session_put_gap(struct running *k, uint64_t lost)
 {
 	AUTO_BUF struct buf json = BUF_INIT(256);
 	struct json j = { .out = &json };
 
-	put_kept(k);
+	session_put_kept(k);
 	json_open(&j, NULL, '{');
 	json_str(&j, "type", "gap");
 	json_u64(&j, "cursor", k->cursor);
 	json_u64(&j, "lost", lost);
 	json_close(&j, '}');
-	put_event(k, &json);
+	session_put_event(k, &json);
 }
 
-static void on_gap(struct shell_command *command, uint64_t lost)
+static void session_on_gap(struct session_command *command, uint64_t lost)
 {
 	struct running *k = command->ctx;
 
@@ -422,20 +431,20 @@ static void on_gap(struct shell_command *command, uint64_t lost)
 		note_gap(k, 0, lost);
 		return;
 	}
-	k->cursor = shell_cursor(command->shell);
-	put_gap(k, lost);
+	k->cursor = session_cursor(command->session);
+	session_put_gap(k, lost);
 }
 
-static void on_output(struct shell_command *command, int stream, const void *data,
-		      size_t n)
+static void v1_session_on_output(struct session_command *command, int stream,
+				 const void *data, size_t n)
 {
 	struct running *k = command->ctx;
 	struct buf *text = &k->text[stream - 1];
 	size_t room = KEPT_MAX - text->len, take = n < room ? n : room;
 
-	k->cursor = shell_cursor(command->shell);
+	k->cursor = session_cursor(command->session);
 	if (k->stream) {
-		put_output(k, stream, data, n);
+		v1_session_put_output(k, stream, data, n);
 		return;
 	}
 	/* Those of all sessions together are bounded, too; but nobody's few lines. */
@@ -449,28 +458,29 @@ static void on_output(struct shell_command *command, int stream, const void *dat
 		note_gap(k, stream, n - take);
 }
 
-static void on_result(struct shell_command *command, const struct shell_result *r)
+static void v1_session_on_result(struct session_command *command,
+				 const struct session_result *r)
 {
 	struct running *k = command->ctx;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
 	if (!k->stream) {
 		put_tail(&k->tail, k, r);
-		put_head(&out, r);
+		session_put_head(&out, r);
 		out.failed = out.failed || k->text[0].failed || k->text[1].failed ||
 			     k->tail.failed;
 		pieces_answer(&k->pieces, &out,
 			      (uint64_t)k->text[0].len + k->text[1].len);
 		return;
 	}
-	put_kept(k);
-	k->cursor = command->shell ? shell_cursor(command->shell) : k->cursor;
+	session_put_kept(k);
+	k->cursor = command->session ? session_cursor(command->session) : k->cursor;
 	buf_printf(&out, "{\"type\":\"result\",\"cursor\":%ju,\"session\":",
 		   (uintmax_t)k->cursor);
-	put_head(&out, r);
+	session_put_head(&out, r);
 	put_tail(&out, k, r);
 	buf_puts(&out, "}}");
-	put_event(k, &out);
+	session_put_event(k, &out);
 	if (k->broken)
 		http_abort(k->pieces.call->req);
 	else
@@ -478,17 +488,17 @@ static void on_result(struct shell_command *command, const struct shell_result *
 }
 
 /* The command goes on; its output can be read on from the cursor, as that of the session's exec. */
-static void on_stop(struct call *c, bool last)
+static void session_on_stop(struct call *c, bool last)
 {
 	struct running *k = c->state;
 	AUTO_BUF struct buf json = BUF_INIT(256);
 
-	if (!last || !k || !k->stream || !k->command.shell)
+	if (!last || !k || !k->stream || !k->command.session)
 		return;
-	shell_forget(&k->command);
+	session_forget(&k->command);
 	buf_printf(&json, "{\"type\":\"heartbeat\",\"cursor\":%ju}",
 		   (uintmax_t)(k->cursor - k->n_kept));
-	put_event(k, &json);
+	session_put_event(k, &json);
 	c->req->drained = NULL;
 	if (k->broken)
 		http_abort(c->req);
@@ -496,7 +506,7 @@ static void on_stop(struct call *c, bool last)
 		(void)http_end(c->req);
 }
 
-static void refuse_run(struct call *c, const struct warren_error *err)
+static void refuse_exec(struct call *c, const struct warren_error *err)
 {
 	if (err->code == EBUSY)
 		call_refuse(c, API_ERR_SESSION_BUSY, "%s", err->msg);
@@ -506,15 +516,15 @@ static void refuse_run(struct call *c, const struct warren_error *err)
 		call_fail(c, err);
 }
 
-static void run(struct call *c, bool stream)
+static void v1_session_run(struct call *c, bool stream)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *text = body_text(&c->body, "command");
-	struct box *box;
-	struct shell *sh = call_shell(c, &box);
-	struct running *k = sh ? calloc(1, sizeof(*k)) : NULL;
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
+	struct running *k = session ? calloc(1, sizeof(*k)) : NULL;
 
-	if (!sh)
+	if (!session)
 		return;
 	if (!k) {
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
@@ -525,35 +535,36 @@ static void run(struct call *c, bool stream)
 						     V1_ENCODING_BASE64,
 					   .next = next_text,
 					   .tail = add_tail },
-			       .command = { .output = on_output,
-					    .gap = on_gap,
-					    .result = on_result,
+			       .command = { .output = v1_session_on_output,
+					    .gap = session_on_gap,
+					    .result = v1_session_on_result,
 					    .ctx = k },
 			       .text = { BUF_INIT(KEPT_MAX + 1), BUF_INIT(KEPT_MAX + 1) },
 			       .tail = BUF_INIT(65536),
 			       .stream = stream };
 	c->state = k;
-	c->gone = running_gone;
-	if (shell_run(sh, text, strlen(text), (uint64_t)body_int(&c->body, "timeout_ms"),
-		      &k->command, &err) < 0) {
-		refuse_run(c, &err);
+	c->gone = session_running_gone;
+	if (session_run(session, text, strlen(text),
+			(uint64_t)body_int(&c->body, "timeout_ms"), &k->command,
+			&err) < 0) {
+		refuse_exec(c, &err);
 		return;
 	}
 	if (stream) {
 		k->sse = c->query.v[V1_STREAM_IN_SESSION_QUERY_FORMAT].number ==
 			 V1_STREAM_IN_SESSION_FORMAT_IS_SSE;
-		c->req->drained = on_drained;
-		c->stop = on_stop;
+		c->req->drained = session_on_drained;
+		c->stop = session_on_stop;
 		call_begin_stream(c, k->sse);
 	}
 }
 
 void v1_run_in_session(struct call *c)
 {
-	run(c, false);
+	v1_session_run(c, false);
 }
 
 void v1_stream_in_session(struct call *c)
 {
-	run(c, true);
+	v1_session_run(c, true);
 }

@@ -7,7 +7,7 @@
 
 struct writing {
 	struct call *call;
-	struct run *run;
+	struct exec *exec;
 	uint64_t written;
 	size_t piece; /* on its way into the pipe */
 	bool ended;   /* the body has */
@@ -20,11 +20,11 @@ static void writing_gone(struct call *c)
 	c->state = NULL;
 	if (!w)
 		return;
-	(void)run_unref(w->run);
+	(void)exec_unref(w->exec);
 	free(w);
 }
 
-static void answer(struct call *c, uint64_t written)
+static void stdin_answer(struct call *c, uint64_t written)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
 	struct json j = { .out = &out };
@@ -35,7 +35,7 @@ static void answer(struct call *c, uint64_t written)
 	call_json(c, 200, &out);
 }
 
-static void on_fed(void *ctx, int r, const struct warren_error *why)
+static void stdin_on_fed(void *ctx, int r, const struct warren_error *why)
 {
 	struct call *c = ctx;
 	struct writing *w = c->state;
@@ -49,14 +49,14 @@ static void on_fed(void *ctx, int r, const struct warren_error *why)
 		w->written += w->piece;
 		w->piece = 0;
 		if (w->ended)
-			answer(c, w->written);
+			stdin_answer(c, w->written);
 		else
 			http_resume(c->req);
 	}
 	call_unref(c);
 }
 
-static void on_piece(struct http_request *req, const char *data, size_t n)
+static void stdin_on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct writing *w = c->state;
@@ -67,28 +67,28 @@ static void on_piece(struct http_request *req, const char *data, size_t n)
 	w->ended = n == 0;
 	w->piece = n;
 	if (n == 0 && !end) {
-		answer(c, w->written);
+		stdin_answer(c, w->written);
 		return;
 	}
 	if (n > 0)
 		http_pause(req);
-	run_feed(w->run, data, n, end, on_fed, call_ref(c));
+	exec_feed(w->exec, data, n, end, stdin_on_fed, call_ref(c));
 }
 
 void v1_write_stdin(struct call *c)
 {
-	struct run *run = call_run(c);
-	struct writing *w = run ? calloc(1, sizeof(*w)) : NULL;
+	struct exec *exec = call_exec(c);
+	struct writing *w = exec ? calloc(1, sizeof(*w)) : NULL;
 
-	if (!run)
+	if (!exec)
 		return;
 	if (!w) {
-		(void)run_unref(run);
+		(void)exec_unref(exec);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
-	*w = (struct writing){ .call = c, .run = run };
+	*w = (struct writing){ .call = c, .exec = exec };
 	c->state = w;
 	c->gone = writing_gone;
-	http_stream(c->req, on_piece);
+	http_stream(c->req, stdin_on_piece);
 }

@@ -34,9 +34,9 @@ enum goodbye {
 struct terminal {
 	struct call *call;
 	struct ws *ws;
-	struct run *run;
-	struct run_watcher watcher;
-	struct run_waiter waiter;
+	struct exec *exec;
+	struct exec_watcher watcher;
+	struct exec_waiter waiter;
 	struct loop_timer *timer; /* for the last words */
 	struct loop_task turn;
 	struct journal_hint hint;
@@ -55,11 +55,11 @@ static void terminal_gone(struct call *c)
 	c->state = NULL;
 	if (!t)
 		return;
-	run_watch_cancel(&t->watcher);
-	run_wait_cancel(&t->waiter);
+	exec_watch_cancel(&t->watcher);
+	exec_wait_cancel(&t->waiter);
 	t->timer = loop_timer_free(t->timer);
 	loop_task_cancel(&t->turn);
-	(void)run_unref(t->run);
+	(void)exec_unref(t->exec);
 	free(t);
 }
 
@@ -69,7 +69,7 @@ static void open_event(const struct terminal *t, struct json *j, const char *typ
 {
 	json_open(j, NULL, '{');
 	json_str(j, "type", type);
-	json_str(j, "exec_id", run_row(t->run)->id);
+	json_str(j, "exec_id", exec_row(t->exec)->id);
 	json_u64(j, "cursor", t->cursor);
 }
 
@@ -80,7 +80,7 @@ static void send_event(struct terminal *t, struct json *j)
 		t->blocked = true;
 }
 
-static void tell_size(struct terminal *t, const char *type)
+static void terminal_tell_size(struct terminal *t, const char *type)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);
 	struct json j = { .out = &out };
@@ -93,7 +93,7 @@ static void tell_size(struct terminal *t, const char *type)
 	send_event(t, &j);
 }
 
-static void tell_gap(struct terminal *t, uint64_t lost)
+static void terminal_tell_gap(struct terminal *t, uint64_t lost)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);
 	struct json j = { .out = &out };
@@ -103,19 +103,19 @@ static void tell_gap(struct terminal *t, uint64_t lost)
 	send_event(t, &j);
 }
 
-static void finish(struct terminal *t)
+static void terminal_finish(struct terminal *t)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
 
 	t->ended = true;
-	if (!run_row(t->run)->ended) {
+	if (!exec_row(t->exec)->ended) {
 		ws_close(t->ws, BYE_GONE, "the sandbox is gone");
 		return;
 	}
 	open_event(t, &j, "exit");
 	json_raw(&j, "result", "", 0);
-	show_result(&out, &run_row(t->run)->result);
+	result_to_json(&out, &exec_row(t->exec)->result);
 	send_event(t, &j);
 	ws_close(t->ws, BYE_ENDED, NULL);
 }
@@ -123,25 +123,25 @@ static void finish(struct terminal *t)
 /* --------------------------------------------------------------------- output */
 
 /* Nothing more is there at present. */
-static void at_end(struct terminal *t, const struct warren_output *o)
+static void terminal_at_end(struct terminal *t, const struct warren_output *o)
 {
-	bool over = run_row(t->run)->ended || run_lost(t->run);
+	bool over = exec_row(t->exec)->ended || exec_lost(t->exec);
 
 	if (!over)
 		return;
 	if (o->end || t->late)
-		finish(t);
+		terminal_finish(t);
 	else
 		loop_timer_set(t->timer, LAST_WORDS_MS);
 }
 
-static void put_output(struct terminal *t, const struct warren_output *o,
-		       const char *data)
+static void terminal_put_output(struct terminal *t, const struct warren_output *o,
+				const char *data)
 {
 	t->cursor = o->cursor;
 	if (o->lost > 0) {
 		t->cursor -= o->size;
-		tell_gap(t, o->lost);
+		terminal_tell_gap(t, o->lost);
 		t->cursor = o->cursor;
 	}
 	if (o->size > 0 && o->stream != 3 && ws_send(t->ws, false, data, o->size) != 0)
@@ -149,26 +149,26 @@ static void put_output(struct terminal *t, const struct warren_output *o,
 }
 
 /* More is there, and others have their turn first. */
-static void wait_turn(struct terminal *t)
+static void terminal_wait_turn(struct terminal *t)
 {
 	loop_later(service_loop(t->call->v1->service), &t->turn);
 }
 
-static void go_on(struct terminal *t)
+static void terminal_go_on(struct terminal *t)
 {
 	static char room[65536];
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint16_t rows, cols;
 
-	if (run_size(t->run, &rows, &cols) && (rows != t->rows || cols != t->cols)) {
+	if (exec_size(t->exec, &rows, &cols) && (rows != t->rows || cols != t->cols)) {
 		t->rows = rows;
 		t->cols = cols;
-		tell_size(t, "resized");
+		terminal_tell_size(t, "resized");
 	}
 	for (int i = 0; i < 4 && !t->blocked && !t->ended; i++) {
 		struct warren_output o;
-		int r = run_output(t->run, t->cursor, &t->hint, room, sizeof(room), &o,
-				   &err);
+		int r = exec_output(t->exec, t->cursor, &t->hint, room, sizeof(room), &o,
+				    &err);
 
 		if (r == -EINPROGRESS)
 			break;
@@ -178,62 +178,63 @@ static void go_on(struct terminal *t)
 			return;
 		}
 		if (o.size > 0 || o.lost > 0)
-			put_output(t, &o, room);
+			terminal_put_output(t, &o, room);
 		if (o.size == 0) {
-			at_end(t, &o);
+			terminal_at_end(t, &o);
 			return;
 		}
 	}
 	if (!t->blocked && !t->ended)
-		wait_turn(t);
+		terminal_wait_turn(t);
 }
 
-static void on_turn(void *ctx)
+static void terminal_on_turn(void *ctx)
 {
 	struct terminal *t = ctx;
 
 	if (!t->blocked && !t->ended)
-		go_on(t);
+		terminal_go_on(t);
 }
 
-static void on_more(struct run_watcher *w)
+static void terminal_on_more(struct exec_watcher *w)
 {
-	wait_turn(w->ctx);
+	terminal_wait_turn(w->ctx);
 }
 
-static void on_exit_heard(struct run_waiter *w, struct run *run UNUSED)
+static void terminal_on_exit_heard(struct exec_waiter *w, struct exec *exec UNUSED)
 {
-	wait_turn(w->ctx);
+	terminal_wait_turn(w->ctx);
 }
 
-static void on_timer(void *ctx)
+static void terminal_on_timer(void *ctx)
 {
 	struct terminal *t = ctx;
 
 	if (t->blocked || t->ended)
 		return;
-	t->late = run_row(t->run)->ended || run_lost(t->run);
-	go_on(t);
+	t->late = exec_row(t->exec)->ended || exec_lost(t->exec);
+	terminal_go_on(t);
 }
 
-static void on_drained(struct ws *ws)
+static void terminal_on_drained(struct ws *ws)
 {
 	struct terminal *t = ws_user(ws);
 
 	t->blocked = false;
-	wait_turn(t);
+	terminal_wait_turn(t);
 }
 
 /* ---------------------------------------------------------------------- input */
 
-static void refuse(struct terminal *t, const char *why)
+static void terminal_refuse(struct terminal *t, const char *why)
 {
 	t->ended = true;
 	ws_close(t->ws, BYE_REFUSED, why);
 }
 
 /* What could not be written is for a shell that has ended: the client will hear of that. */
-static void on_fed(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+static void terminal_on_fed(void *ctx, int r UNUSED,
+			    const struct warren_error *err UNUSED)
 {
 	struct call *c = ctx;
 	struct terminal *t = c->state;
@@ -243,7 +244,7 @@ static void on_fed(void *ctx, int r UNUSED, const struct warren_error *err UNUSE
 	call_unref(c);
 }
 
-static int64_t dimension(json_t *o, const char *key)
+static int64_t terminal_dimension(json_t *o, const char *key)
 {
 	json_t *v = json_object_get(o, key);
 	json_int_t n = json_is_integer(v) ? json_integer_value(v) : 0;
@@ -256,44 +257,47 @@ static void on_control(struct terminal *t, const char *data, size_t n)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	json_t *o = json_loadb(data, n, JSON_REJECT_DUPLICATES, NULL);
 	const char *type = json_string_value(json_object_get(o, "type"));
-	int64_t rows = dimension(o, "rows"), cols = dimension(o, "cols");
+	int64_t rows = terminal_dimension(o, "rows"),
+		cols = terminal_dimension(o, "cols");
 
 	if (!type || strcmp(type, "resize") != 0 || !rows || !cols ||
 	    json_object_size(o) != 3)
-		refuse(t, "a text message must be {\"type\": \"resize\", \"rows\": ROWS, "
-			  "\"cols\": COLS}");
+		terminal_refuse(
+			t,
+			"a text message must be {\"type\": \"resize\", \"rows\": ROWS, "
+			"\"cols\": COLS}");
 	else
-		(void)run_resize(t->run, (uint16_t)rows, (uint16_t)cols, &ignored);
+		(void)exec_resize(t->exec, (uint16_t)rows, (uint16_t)cols, &ignored);
 	json_decref(o);
 }
 
-static void on_message(struct ws *ws, bool text, const char *data, size_t n)
+static void terminal_on_message(struct ws *ws, bool text, const char *data, size_t n)
 {
 	struct terminal *t = ws_user(ws);
 
 	if (t->ended)
 		return;
 	if (t->read_only) {
-		refuse(t, "this connection is read-only");
+		terminal_refuse(t, "this connection is read-only");
 	} else if (text) {
 		on_control(t, data, n);
 	} else if (n > 0) {
 		/* The next message when this one is in the terminal. */
 		ws_pause(ws);
-		run_feed(t->run, data, n, false, on_fed, call_ref(t->call));
+		exec_feed(t->exec, data, n, false, terminal_on_fed, call_ref(t->call));
 	}
 }
 
 /* ------------------------------------------------------------------- attaching */
 
-static void on_closed(struct ws *ws, unsigned code UNUSED)
+static void terminal_on_closed(struct ws *ws, unsigned code UNUSED)
 {
 	struct terminal *t = ws_user(ws);
 
 	call_closed(t->call);
 }
 
-static void on_stop(struct call *c, bool last UNUSED)
+static void terminal_on_stop(struct call *c, bool last UNUSED)
 {
 	struct terminal *t = c->state;
 
@@ -304,56 +308,57 @@ static void on_stop(struct call *c, bool last UNUSED)
 }
 
 /* Takes the reference on @run. */
-static void attach(struct call *c, struct run *run, uint64_t from, bool read_only)
+static void terminal_attach(struct call *c, struct exec *exec, uint64_t from,
+			    bool read_only)
 {
 	struct terminal *t = calloc(1, sizeof(*t));
-	const struct ws_options options = { .message = on_message,
-					    .drained = on_drained,
-					    .closed = on_closed,
+	const struct ws_options options = { .message = terminal_on_message,
+					    .drained = terminal_on_drained,
+					    .closed = terminal_on_closed,
 					    .user = t,
 					    .max_message = MESSAGE_MAX };
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!t ||
-	    loop_timer_new(service_loop(c->v1->service), on_timer, t, &t->timer) < 0) {
+	if (!t || loop_timer_new(service_loop(c->v1->service), terminal_on_timer, t,
+				 &t->timer) < 0) {
 		free(t);
-		(void)run_unref(run);
+		(void)exec_unref(exec);
 		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
 		return;
 	}
 	t->call = c;
-	t->run = run;
+	t->exec = exec;
 	t->cursor = from;
 	t->read_only = read_only;
-	t->turn = (struct loop_task){ .fn = on_turn, .ctx = t };
-	t->watcher = (struct run_watcher){ .fn = on_more, .ctx = t };
-	t->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = t };
+	t->turn = (struct loop_task){ .fn = terminal_on_turn, .ctx = t };
+	t->watcher = (struct exec_watcher){ .fn = terminal_on_more, .ctx = t };
+	t->waiter = (struct exec_waiter){ .fn = terminal_on_exit_heard, .ctx = t };
 	c->state = t;
 	c->gone = terminal_gone;
-	c->stop = on_stop;
-	if (run_watch(run, &t->watcher, &err) < 0) {
+	c->stop = terminal_on_stop;
+	if (exec_watch(exec, &t->watcher, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
 	if (ws_accept(c->req, &options, &t->ws) < 0)
 		return;
 	c->answered = true;
-	if (!run_row(run)->ended && !run_lost(run))
-		run_wait(run, &t->waiter);
-	(void)run_size(run, &t->rows, &t->cols);
-	tell_size(t, "attached");
-	go_on(t);
+	if (!exec_row(exec)->ended && !exec_lost(exec))
+		exec_wait(exec, &t->waiter);
+	(void)exec_size(exec, &t->rows, &t->cols);
+	terminal_tell_size(t, "attached");
+	terminal_go_on(t);
 }
 
 /* ---------------------------------------------------------------------- opening */
 
-static void start_shell(struct call *c, const char *shell, run_fn done)
+static void start_session(struct call *c, const char *shell, exec_fn done)
 {
 	struct api_value *v = c->query.v;
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 	const char *const argv[] = { shell, NULL };
 	static const char *const env[] = { "TERM=xterm-256color", NULL };
-	const struct run_start start = {
+	const struct exec_start start = {
 		.argv = argv,
 		.env = env,
 		.cwd = v[V1_OPEN_TERMINAL_QUERY_CWD].text,
@@ -363,36 +368,38 @@ static void start_shell(struct call *c, const char *shell, run_fn done)
 		.cols = (uint16_t)v[V1_OPEN_TERMINAL_QUERY_COLS].number,
 	};
 
-	if (box)
-		run_start(box, &start, done, call_ref(c));
+	if (sandbox)
+		exec_start(sandbox, &start, done, call_ref(c));
 }
 
-static void ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+static void terminal_ignore(void *ctx UNUSED, int r UNUSED,
+			    const struct warren_error *err UNUSED)
 {
 }
 
-static void on_opened(void *ctx, struct run *run, const struct warren_error *err)
+static void terminal_on_opened(void *ctx, struct exec *exec,
+			       const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	if (!c->req && run) /* nobody will ever know of it */
-		run_signal(run, SIGKILL, WARREN_WHOM_TREE, ignore, NULL);
-	else if (c->req && !run)
+	if (!c->req && exec) /* nobody will ever know of it */
+		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, terminal_ignore, NULL);
+	else if (c->req && !exec)
 		call_fail_start(c, err);
 	else if (c->req)
-		attach(c, run_ref(run), 0, false);
+		terminal_attach(c, exec_ref(exec), 0, false);
 	call_unref(c);
 }
 
-static void on_bash(void *ctx, struct run *run, const struct warren_error *err)
+static void on_bash(void *ctx, struct exec *exec, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	if (run || !c->req || err->code != ENOENT) {
-		on_opened(ctx, run, err);
+	if (exec || !c->req || err->code != ENOENT) {
+		terminal_on_opened(ctx, exec, err);
 		return;
 	}
-	start_shell(c, "sh", on_opened);
+	start_session(c, "sh", terminal_on_opened);
 	call_unref(c);
 }
 
@@ -401,56 +408,57 @@ void v1_open_terminal(struct call *c)
 	const char *shell = c->query.v[V1_OPEN_TERMINAL_QUERY_SHELL].text;
 
 	if (call_check_socket(c))
-		start_shell(c, shell ? shell : "bash", shell ? on_opened : on_bash);
+		start_session(c, shell ? shell : "bash",
+			      shell ? terminal_on_opened : on_bash);
 }
 
 /* ---------------------------------------------------------------------- joining */
 
-static void on_awake(void *ctx, int r, const struct warren_error *err)
+static void terminal_on_awake(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 	struct api_value *v = c->query.v;
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct run *run = NULL;
+	struct exec *exec = NULL;
 	uint64_t from = 0, to = 0;
 	bool read_only = v[V1_JOIN_TERMINAL_QUERY_READ_ONLY].number;
 
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req)
-		run = call_run(c);
-	if (run && !run_row(run)->pty) {
+		exec = call_exec(c);
+	if (exec && !exec_row(exec)->pty) {
 		call_refuse(c, API_ERR_INVALID_REQUEST,
 			    "exec '%s' has no terminal; read its output",
-			    run_row(run)->id);
-		run = run_unref(run);
+			    exec_row(exec)->id);
+		exec = exec_unref(exec);
 	}
-	if (run) {
-		(void)run_extent(run, &from, &to);
+	if (exec) {
+		(void)exec_extent(exec, &from, &to);
 		if (v[V1_JOIN_TERMINAL_QUERY_FROM].given)
 			from = (uint64_t)v[V1_JOIN_TERMINAL_QUERY_FROM].number;
 		/* A size that nobody asked for is not forced upon the others. */
 		if (!read_only && v[V1_JOIN_TERMINAL_QUERY_ROWS].given &&
 		    v[V1_JOIN_TERMINAL_QUERY_COLS].given)
-			(void)run_resize(run,
-					 (uint16_t)v[V1_JOIN_TERMINAL_QUERY_ROWS].number,
-					 (uint16_t)v[V1_JOIN_TERMINAL_QUERY_COLS].number,
-					 &ignored);
-		attach(c, run, from, read_only);
+			(void)exec_resize(exec,
+					  (uint16_t)v[V1_JOIN_TERMINAL_QUERY_ROWS].number,
+					  (uint16_t)v[V1_JOIN_TERMINAL_QUERY_COLS].number,
+					  &ignored);
+		terminal_attach(c, exec, from, read_only);
 	}
 	call_unref(c);
 }
 
 void v1_join_terminal(struct call *c)
 {
-	struct run *run = call_check_socket(c) ? call_run(c) : NULL;
-	bool runs = run && !run_row(run)->ended && !run_lost(run);
+	struct exec *exec = call_check_socket(c) ? call_exec(c) : NULL;
+	bool runs = exec && !exec_row(exec)->ended && !exec_lost(exec);
 
-	if (!run)
+	if (!exec)
 		return;
-	(void)run_unref(run);
+	(void)exec_unref(exec);
 	if (runs)
-		box_use(call_box(c), on_awake, call_ref(c));
+		sandbox_use(call_sandbox(c), terminal_on_awake, call_ref(c));
 	else
-		on_awake(call_ref(c), 0, NULL);
+		terminal_on_awake(call_ref(c), 0, NULL);
 }

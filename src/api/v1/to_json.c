@@ -6,7 +6,7 @@
 #include "base/date.h"
 #include "base/json.h"
 
-static void put_time(struct json *j, const char *key, int64_t ms)
+static void to_json_put_time(struct json *j, const char *key, int64_t ms)
 {
 	char text[DATE_SIZE];
 
@@ -19,7 +19,7 @@ static void put_time(struct json *j, const char *key, int64_t ms)
 }
 
 /* The members of an object that is kept as text, among those of another. */
-static void splice(struct json *j, const char *object)
+static void to_json_splice(struct json *j, const char *object)
 {
 	size_t n = object ? strlen(object) : 0;
 
@@ -31,7 +31,7 @@ static void splice(struct json *j, const char *object)
 	j->comma = true;
 }
 
-void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint)
+void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool checkpoint)
 {
 	struct json j = { .out = out };
 
@@ -45,7 +45,7 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoin
 	json_str(&j, "template", row->template);
 	json_str(&j, "backend", row->backend);
 	json_str(&j, "tier", row->tier);
-	splice(&j, row->spec);
+	to_json_splice(&j, row->spec);
 	json_open(&j, "labels", '{');
 	for (size_t i = 0; i < row->n_labels; i++)
 		json_str(&j, row->labels[i].key, row->labels[i].value);
@@ -58,20 +58,21 @@ void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoin
 		json_u64(&j, "idle_timeout_ms", row->idle_timeout_ms);
 	else
 		json_nil(&j, "idle_timeout_ms");
-	put_time(&j, "created_at", row->created_at);
-	put_time(&j, "expires_at", row->expires_at);
-	put_time(&j, "last_used_at", row->last_used ? row->last_used : row->created_at);
+	to_json_put_time(&j, "created_at", row->created_at);
+	to_json_put_time(&j, "expires_at", row->expires_at);
+	to_json_put_time(&j, "last_used_at",
+			 row->last_used ? row->last_used : row->created_at);
 	json_raw(&j, "enforced", row->enforced ? row->enforced : "[]",
 		 row->enforced ? strlen(row->enforced) : 2);
 	json_close(&j, '}');
 }
 
-void show_box(struct buf *out, struct box *box)
+void sandbox_to_json(struct buf *out, struct sandbox *sandbox)
 {
-	show_sandbox(out, box_row(box), box_is_saved(box));
+	sandbox_row_to_json(out, sandbox_row(sandbox), sandbox_is_saved(sandbox));
 }
 
-static void put_account(struct json *j, const char *key, uint64_t n)
+static void to_json_put_account(struct json *j, const char *key, uint64_t n)
 {
 	if (n == WARREN_UNKNOWN)
 		json_nil(j, key);
@@ -79,7 +80,7 @@ static void put_account(struct json *j, const char *key, uint64_t n)
 		json_u64(j, key, n);
 }
 
-void show_result(struct buf *out, const struct warren_result *r)
+void result_to_json(struct buf *out, const struct warren_result *r)
 {
 	struct json j = { .out = out };
 
@@ -89,22 +90,22 @@ void show_result(struct buf *out, const struct warren_result *r)
 	json_bool(&j, "timed_out", r->timed_out);
 	json_bool(&j, "oom", r->oom);
 	json_u64(&j, "wall_usec", r->wall_usec);
-	put_account(&j, "user_usec", r->user_usec);
-	put_account(&j, "system_usec", r->system_usec);
-	put_account(&j, "max_memory", r->max_memory);
-	put_account(&j, "read_bytes", r->read_bytes);
-	put_account(&j, "written_bytes", r->written_bytes);
+	to_json_put_account(&j, "user_usec", r->user_usec);
+	to_json_put_account(&j, "system_usec", r->system_usec);
+	to_json_put_account(&j, "max_memory", r->max_memory);
+	to_json_put_account(&j, "read_bytes", r->read_bytes);
+	to_json_put_account(&j, "written_bytes", r->written_bytes);
 	json_close(&j, '}');
 }
 
 /* Without its closing brace: more may follow. */
-void show_exec_open(struct buf *out, struct run *run)
+void show_exec_open(struct buf *out, struct exec *exec)
 {
-	const struct exec_row *row = run_row(run);
+	const struct exec_row *row = exec_row(exec);
 	struct json j = { .out = out };
 	uint64_t from, to;
 
-	(void)run_extent(run, &from, &to);
+	(void)exec_extent(exec, &from, &to);
 	json_open(&j, NULL, '{');
 	json_str(&j, "id", row->id);
 	json_str(&j, "sandbox_id", row->sandbox);
@@ -112,28 +113,31 @@ void show_exec_open(struct buf *out, struct run *run)
 	json_str(&j, "cwd", row->cwd);
 	json_str(&j, "user", row->user);
 	json_bool(&j, "pty", row->pty);
-	json_str(&j, "state", row->ended ? "exited" : run_lost(run) ? "lost" : "running");
-	put_time(&j, "started_at", row->started_at);
-	put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
+	json_str(&j, "state",
+		 row->ended        ? "exited"
+		 : exec_lost(exec) ? "lost"
+				   : "running");
+	to_json_put_time(&j, "started_at", row->started_at);
+	to_json_put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
 	if (row->timeout_ms)
 		json_u64(&j, "timeout_ms", row->timeout_ms);
 	json_u64(&j, "output_from", from);
 	json_u64(&j, "output_to", to);
 	if (row->ended) {
 		json_raw(&j, "result", "", 0);
-		show_result(out, &row->result);
+		result_to_json(out, &row->result);
 	} else {
 		json_nil(&j, "result");
 	}
 }
 
-void show_exec(struct buf *out, struct run *run)
+void exec_to_json(struct buf *out, struct exec *exec)
 {
-	show_exec_open(out, run);
+	show_exec_open(out, exec);
 	buf_add(out, "}", 1);
 }
 
-void show_bytes(struct buf *out, const char *data, size_t n, bool base64)
+void bytes_to_json(struct buf *out, const char *data, size_t n, bool base64)
 {
 	struct json j = { .out = out };
 

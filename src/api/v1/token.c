@@ -159,7 +159,7 @@ void v1_create_token(struct call *c)
 			"a token can have no scope and no tenant that its maker lacks");
 		return;
 	}
-	if (row.sandbox && !box_find(c->v1->service, row.tenant, row.sandbox)) {
+	if (row.sandbox && !sandbox_find(c->v1->service, row.tenant, row.sandbox)) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 			    "tenant '%s' has no sandbox '%s'", row.tenant, row.sandbox);
 		return;
@@ -184,7 +184,7 @@ struct listing {
 	bool more;
 };
 
-static int list_one(void *ctx, const struct token_row *row)
+static int token_list_one(void *ctx, const struct token_row *row)
 {
 	struct listing *l = ctx;
 
@@ -216,7 +216,7 @@ void v1_list_tokens(struct call *c)
 	buf_puts(&out, "{\"tokens\":[");
 	r = db_each_token(service_db(c->v1->service),
 			  c->caller.scopes & V1_SCOPE_ADMIN ? NULL : c->caller.tenant,
-			  after, 0, list_one, &l, &err);
+			  after, 0, token_list_one, &l, &err);
 	if (r < 0) {
 		call_fail(c, &err);
 		return;

@@ -12,9 +12,10 @@
 #include "config/config.h"
 
 /* Labels as they are, with the changes: a null removes one. */
-static int change_labels(struct call *c, struct box *box, struct warren_error *err)
+static int change_labels(struct call *c, struct sandbox *sandbox,
+			 struct warren_error *err)
 {
-	const struct sandbox_row *row = box_row(box);
+	const struct sandbox_row *row = sandbox_row(sandbox);
 	json_t *changes = body_json(&c->body, "labels"), *value;
 	struct db_label labels[DB_LABELS_MAX];
 	size_t n = 0;
@@ -34,12 +35,12 @@ static int change_labels(struct call *c, struct box *box, struct warren_error *e
 					 DB_LABELS_MAX);
 		labels[n++] = (struct db_label){ key, json_string_value(value) };
 	}
-	return box_set_labels(box, labels, n, err);
+	return sandbox_set_labels(sandbox, labels, n, err);
 }
 
-static int change_times(struct call *c, struct box *box, struct warren_error *err)
+static int change_times(struct call *c, struct sandbox *sandbox, struct warren_error *err)
 {
-	const struct sandbox_row *row = box_row(box);
+	const struct sandbox_row *row = sandbox_row(sandbox);
 	int64_t expires = row->expires_at;
 	uint64_t idle = row->idle_timeout_ms;
 
@@ -53,46 +54,46 @@ static int change_times(struct call *c, struct box *box, struct warren_error *er
 		idle = 0;
 	if (expires == row->expires_at && idle == row->idle_timeout_ms)
 		return 0;
-	return box_set_times(box, expires, idle, err);
+	return sandbox_set_times(sandbox, expires, idle, err);
 }
 
-static void finish(struct call *c, struct box *box)
+static void update_finish(struct call *c, struct sandbox *sandbox)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = change_labels(c, box, &err);
+	int r = change_labels(c, sandbox, &err);
 
 	if (r == 0)
-		r = change_times(c, box, &err);
+		r = change_times(c, sandbox, &err);
 	if (r == 0 &&
 	    (body_has(&c->body, "on_idle") || body_has(&c->body, "wake_on_use")))
-		r = box_set_idle(box, body_text(&c->body, "on_idle"),
-				 body_has(&c->body, "wake_on_use")
-					 ? body_bool(&c->body, "wake_on_use")
-					 : -1,
-				 &err);
+		r = sandbox_set_idle(sandbox, body_text(&c->body, "on_idle"),
+				     body_has(&c->body, "wake_on_use")
+					     ? body_bool(&c->body, "wake_on_use")
+					     : -1,
+				     &err);
 	if (r < 0) {
 		call_fail(c, &err);
 		return;
 	}
-	show_box(&out, box);
+	sandbox_to_json(&out, sandbox);
 	call_json(c, 200, &out);
 }
 
 static void on_limits(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
-	struct box *box = box_find(c->v1->service, NULL, c->route.param[0]);
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 
 	/* Memory that is in use: the kernel does not take it away. */
 	if (c->req && r == -EBUSY)
 		call_refuse(c, API_ERR_LIMIT_REFUSED, "%s", err->msg);
 	else if (c->req && r < 0)
 		call_fail(c, err);
-	else if (c->req && !box)
+	else if (c->req && !sandbox)
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "it was deleted meanwhile");
 	else if (c->req)
-		finish(c, box);
+		update_finish(c, sandbox);
 	call_unref(c);
 }
 
@@ -105,9 +106,9 @@ void v1_update_sandbox(struct call *c)
 		.cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
 		.pids = (uint64_t)body_int(&limits, "pids"),
 	};
-	struct box *box = call_box(c);
+	struct sandbox *sandbox = call_sandbox(c);
 
-	if (!box)
+	if (!sandbox)
 		return;
 	if ((cfg->max.memory && want.memory > cfg->max.memory) ||
 	    (cfg->max.cpu_millis && want.cpu_millis > cfg->max.cpu_millis) ||
@@ -125,7 +126,7 @@ void v1_update_sandbox(struct call *c)
 		return;
 	}
 	if (want.memory || want.cpu_millis || want.pids)
-		box_update(box, &want, on_limits, call_ref(c));
+		sandbox_update(sandbox, &want, on_limits, call_ref(c));
 	else
-		finish(c, box);
+		update_finish(c, sandbox);
 }

@@ -79,7 +79,7 @@ const v1_handler v1_handlers[V1_OP_COUNT] = {
 	[V1_GET_OPENAPI] = v1_get_openapi,
 };
 
-static void handle(struct call *c)
+static void v1_handle(struct call *c)
 {
 	struct service *s = c->v1->service;
 
@@ -120,7 +120,7 @@ static void body_parse_done(void *ctx)
 	if (c->req && p->result < 0)
 		call_error(c, &p->err);
 	else if (c->req)
-		handle(c);
+		v1_handle(c);
 	free(p);
 	call_unref(c);
 }
@@ -148,7 +148,7 @@ static void body_parse_apart(struct call *c, const char *data, size_t n)
 		    "no memory is left for the body of the request; try again");
 }
 
-static void on_body(struct http_request *req, const char *data, size_t n)
+static void v1_on_body(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct api_error err = { 0 };
@@ -159,7 +159,7 @@ static void on_body(struct http_request *req, const char *data, size_t n)
 	else if (body_read(c->route.op, data, n, &c->body, &err) < 0)
 		call_error(c, &err);
 	else
-		handle(c);
+		v1_handle(c);
 }
 
 /* JSON, or nothing said about it: a form of a foreign page can be neither. */
@@ -175,7 +175,7 @@ static bool is_json(const struct http_request *req)
 	       strncasecmp(type, "application/json", n) == 0;
 }
 
-static void read_body(struct call *c)
+static void v1_read_body(struct call *c)
 {
 	const struct api_op *op = c->route.op;
 	struct api_error err = { 0 };
@@ -186,12 +186,12 @@ static void read_body(struct call *c)
 			"Content-Encoding '%.60s' is not understood: send the body as it is",
 			http_header(c->req, "Content-Encoding"));
 	} else if (op->body == API_BODY_STREAM || op->any_method) {
-		handle(c);
+		v1_handle(c);
 	} else if (!c->req->has_body) {
 		if (body_read(op, "", 0, &c->body, &err) < 0)
 			call_error(c, &err);
 		else
-			handle(c);
+			v1_handle(c);
 	} else if (op->body == API_BODY_JSON && !is_json(c->req)) {
 		call_refuse(c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
 			    "Content-Type must be application/json");
@@ -200,11 +200,11 @@ static void read_body(struct call *c)
 
 		if (c->v1->config->request_body && max > c->v1->config->request_body)
 			max = (size_t)c->v1->config->request_body;
-		http_collect(c->req, max, on_body);
+		http_collect(c->req, max, v1_on_body);
 	}
 }
 
-static void record(struct call *c)
+static void v1_record(struct call *c)
 {
 	const struct api_op *op = c->route.op;
 	struct api_record r = {
@@ -222,7 +222,7 @@ static void record(struct call *c)
 	c->v1->record(&r);
 }
 
-static void enlist(struct call **list, struct call *c)
+static void v1_enlist(struct call **list, struct call *c)
 {
 	c->next = *list;
 	c->prev = list;
@@ -231,7 +231,7 @@ static void enlist(struct call **list, struct call *c)
 	*list = c;
 }
 
-static void delist(struct call *c)
+static void v1_delist(struct call *c)
 {
 	if (!c->prev)
 		return;
@@ -254,8 +254,8 @@ void v1_stop(struct v1 *v1, bool last)
 	while (left) {
 		struct call *c = call_ref(left);
 
-		delist(c);
-		enlist(&v1->calls, c);
+		v1_delist(c);
+		v1_enlist(&v1->calls, c);
 		if (c->stop && c->req)
 			c->stop(c, last);
 		call_unref(c);
@@ -264,9 +264,9 @@ void v1_stop(struct v1 *v1, bool last)
 
 void call_closed(struct call *c)
 {
-	delist(c);
+	v1_delist(c);
 	if (c->v1->record)
-		record(c);
+		v1_record(c);
 	live_leave(&c->live);
 	c->req = NULL;
 	c->answered = true;
@@ -275,13 +275,13 @@ void call_closed(struct call *c)
 	call_unref(c);
 }
 
-static void on_closed(struct http_request *req, int why UNUSED)
+static void v1_on_closed(struct http_request *req, int why UNUSED)
 {
 	call_closed(req->user);
 }
 
 /* Whose it is and what it asks for. What is handed on is not ours to take apart. */
-static int admit(struct call *c, struct api_error *err)
+static int v1_admit(struct call *c, struct api_error *err)
 {
 	const struct http_request *req = c->req;
 	int r = port_route(c) ? 0
@@ -338,17 +338,17 @@ void v1_request(struct http_request *req, void *ctx)
 	c->state = NULL;
 	c->gone = NULL;
 	c->stop = NULL;
-	enlist(&c->v1->calls, c);
+	v1_enlist(&c->v1->calls, c);
 	c->body = (struct body){ 0 };
 	c->body_is_large = false;
 	c->begun = clock_now();
 	c->cause[0] = '\0';
 	req->user = c;
-	req->closed = on_closed;
-	if (admit(c, &err) < 0)
+	req->closed = v1_on_closed;
+	if (v1_admit(c, &err) < 0)
 		call_error(c, &err);
 	else
-		read_body(c);
+		v1_read_body(c);
 }
 
 /* By the name that it was given here, or by its status. */

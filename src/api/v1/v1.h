@@ -122,17 +122,17 @@ int access_check(struct v1 *v1, struct http_request *req, const struct route *ro
 		 struct caller *ret, struct api_error *err);
 
 /* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */
-struct box *call_box(struct call *c);
+struct sandbox *call_sandbox(struct call *c);
 /* The exec that the path names; the reference is the caller's. */
-struct run *call_run(struct call *c);
+struct exec *call_exec(struct call *c);
 
 /* to_json.c: how things look in answers. */
-void show_sandbox(struct buf *out, const struct sandbox_row *row, bool checkpoint);
-void show_box(struct buf *out, struct box *box);
-void show_exec(struct buf *out, struct run *run);
-void show_result(struct buf *out, const struct warren_result *r);
+void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool checkpoint);
+void sandbox_to_json(struct buf *out, struct sandbox *sandbox);
+void exec_to_json(struct buf *out, struct exec *exec);
+void result_to_json(struct buf *out, const struct warren_result *r);
 /* A string of bytes as JSON, in text or base64. */
-void show_bytes(struct buf *out, const char *data, size_t n, bool base64);
+void bytes_to_json(struct buf *out, const char *data, size_t n, bool base64);
 
 typedef void (*v1_handler)(struct call *c);
 extern const v1_handler v1_handlers[V1_OP_COUNT];

@@ -39,7 +39,7 @@
 #include "os/seccomp.h"
 #include "os/sig.h"
 
-static int make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return error_errno(err, errno, "unshare");
@@ -54,7 +54,8 @@ static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
 }
 
 /* The engine's session, handlers and umask are its own business. */
-static int leave_session(struct native_plan *p UNUSED, struct warren_error *err UNUSED)
+static int child_leave_session(struct native_plan *p UNUSED,
+			       struct warren_error *err UNUSED)
 {
 	(void)setsid();
 	(void)umask(0);
@@ -81,7 +82,7 @@ static void await_maker(const struct native_plan *p, int sock)
 }
 
 /* Messages with descriptors, until the last. */
-static int receive(struct native_plan *p, int sock, struct warren_error *err)
+static int child_receive(struct native_plan *p, int sock, struct warren_error *err)
 {
 	struct proto_header h;
 	bool more = true;
@@ -103,18 +104,18 @@ static int receive(struct native_plan *p, int sock, struct warren_error *err)
 }
 
 /* The descriptors of layers and volumes; their coming means that our ids are mapped. */
-static int await_mounts(struct native_plan *p, struct warren_error *err)
+static int child_await_mounts(struct native_plan *p, struct warren_error *err)
 {
-	return receive(p, p->control, err);
+	return child_receive(p, p->control, err);
 }
 
 /* The same for a part's other process; with them the plan is complete. */
 static int await_spec(struct native_plan *p, struct warren_error *err)
 {
-	return receive(p, p->stage, err);
+	return child_receive(p, p->stage, err);
 }
 
-static int become_root(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_become_root(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	/*
 	 * By system call: the C library would first tell all threads of the process
@@ -276,7 +277,7 @@ static int start_mounter(struct native_plan *p, struct warren_error *err)
 	return pid < 0 ? error_errno(err, -pid, "start a process for the mounts") : 0;
 }
 
-static int drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	long r = SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
 
@@ -320,7 +321,7 @@ static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 	return 0;
 }
 
-static int load_filter(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_load_filter(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	return seccomp_load(err);
 }
@@ -350,21 +351,23 @@ struct inside_row {
 };
 
 static const struct inside_row steps[] = {
-	{ "leave the session", BEFORE, leave_session },
-	{ "make the small namespaces", BEFORE, make_namespaces },
+	{ "leave the session", BEFORE, child_leave_session },
+	{ "make the small namespaces", BEFORE, child_make_namespaces },
 	{ "set the host name", BEFORE, set_hostname },
 	{ "make the network", MEANWHILE, make_network }, /* as long as all the mounts */
 	{ "set up the network", MEANWHILE, set_network },
 	{ "hear of the id maps", MEANWHILE, hear_of_maps },
-	{ "become root inside", MEANWHILE, become_root },
-	{ "drop the capabilities", MEANWHILE, drop_capabilities }, /* none below needs
+	{ "become root inside", MEANWHILE, child_become_root },
+	{ "drop the capabilities", MEANWHILE,
+	  child_drop_capabilities },                           /* none below needs
 								      them */
 	{ "become init's user", MEANWHILE, become_init_user }, /* refused by the filter */
-	{ "load the filter", MEANWHILE, load_filter }, /* it forbids most of the above */
+	{ "load the filter", MEANWHILE,
+	  child_load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
-	  await_mounts }, /* from here on we are somebody */
+	  child_await_mounts }, /* from here on we are somebody */
 	{ "tell of the id maps", ASIDE, tell_of_maps },
-	{ "become root for it", ASIDE, become_root }, /* what it makes is root's */
+	{ "become root for it", ASIDE, child_become_root }, /* what it makes is root's */
 	{ "copy the layers", ASIDE,
 	  rootfs_copies }, /* without privileges; hides nothing */
 	{ "copy the cgroup's directories", ASIDE, copy_cgroups }, /* their paths are the
@@ -388,17 +391,17 @@ static const struct inside_row steps[] = {
 
 /* The same work, cut where the spec must be known. */
 static const struct inside_row part_steps[] = {
-	{ "leave the session", PART, leave_session },
+	{ "leave the session", PART, child_leave_session },
 	{ "let go of the maker's descriptors", PART, keep_few },
-	{ "make the small namespaces", PART, make_namespaces },
-	{ "wait for the id maps", PART, await_mounts },
-	{ "become root inside", PART, become_root },
+	{ "make the small namespaces", PART, child_make_namespaces },
+	{ "wait for the id maps", PART, child_await_mounts },
+	{ "become root inside", PART, child_become_root },
 	{ "make the network", PART, make_network },
 	{ "set up the network", PART, start_network },
 	{ "start the process for the mounts", PART, start_mounter },
-	{ "drop the capabilities", PART, drop_capabilities },
+	{ "drop the capabilities", PART, child_drop_capabilities },
 	{ "become init's user", PART, become_init_user },
-	{ "load the filter", PART, load_filter },
+	{ "load the filter", PART, child_load_filter },
 	{ "start init", PART, start_init },
 
 	{ "mount the scratch space", MOUNTER, rootfs_scratch },
@@ -484,7 +487,7 @@ static int run_both(struct native_plan *p, struct warren_error *err)
 	return r2 < 0 ? r2 : r;
 }
 
-static void report(int sock, const struct warren_error *err)
+static void child_report(int sock, const struct warren_error *err)
 {
 	struct {
 		struct proto_header h;
@@ -501,7 +504,7 @@ void inside_take_descriptors(struct native_plan *p)
 	if (!p->shares_fds || close_range(NATIVE_FDS_KEPT, ~0U, CLOSE_RANGE_UNSHARE) == 0)
 		return;
 	(void)error_errno(&err, errno, "take a copy of the descriptors");
-	report(p->control, &err);
+	child_report(p->control, &err);
 	_exit(1);
 }
 
@@ -514,7 +517,7 @@ static void mounter_main(struct native_plan *p)
 	(void)close(PROTO_FD_MAKER);
 	(void)close(PROTO_FD_LISTEN);
 	if (run_phase(p, MOUNTER, &err) < 0)
-		report(p->stage, &err);
+		child_report(p->stage, &err);
 	else
 		(void)fd_send(p->stage, &ready, sizeof(ready), NULL, 0);
 	_exit(0);
@@ -529,6 +532,6 @@ void inside_main(struct native_plan *p)
 		r = run_both(p, &err);
 	if (r == 0)
 		(void)run_phase(p, AFTER, &err);
-	report(p->control, &err);
+	child_report(p->control, &err);
 	_exit(1);
 }

@@ -3,7 +3,7 @@
  * create.c - making a sandbox: the steps outside, and their one undoing
  *
  * A create runs the table below; a failure anywhere unmakes what there is, in
- * one function that looks at the box and not at how far it got. Destroy is the
+ * one function that looks at the sandbox and not at how far it got. Destroy is the
  * same function. A crash leaves the link in the registry, by which the next
  * engine finds the rest.
  */
@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "backend/native/durable.h"
 #include "backend/native/create_op.h"
+#include "backend/native/durable.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"
@@ -33,22 +33,22 @@
 /* ------------------------------------------------------------------- steps */
 
 /* An ordinary user's child needs the paths, and his id map the user; else there is time. */
-static int open_image_before(struct making *m, struct warren_error *err)
+static int open_image_before(struct create_op *m, struct warren_error *err)
 {
 	return m->engine->privileged ? 0 : take_image(m, err);
 }
 
-static int open_image_meanwhile(struct making *m, struct warren_error *err)
+static int open_image_meanwhile(struct create_op *m, struct warren_error *err)
 {
 	return m->engine->privileged ? take_image(m, err) : 0;
 }
 
-static int find_user_before(struct making *m, struct warren_error *err)
+static int find_user_before(struct create_op *m, struct warren_error *err)
 {
 	return m->engine->privileged ? 0 : take_user(m, err);
 }
 
-static int find_user_meanwhile(struct making *m, struct warren_error *err)
+static int find_user_meanwhile(struct create_op *m, struct warren_error *err)
 {
 	return m->engine->privileged ? take_user(m, err) : 0;
 }
@@ -57,22 +57,22 @@ static int find_user_meanwhile(struct making *m, struct warren_error *err)
  * The range of ids, and of a durable sandbox the name of its socket: from here on nobody else, of
  * this backend or another, has its id, and what else is found by the id is its own.
  */
-int create_claim(struct making *m, struct warren_error *err)
+int create_claim(struct create_op *m, struct warren_error *err)
 {
-	int r = registry_claim(m->engine, m->box, err);
+	int r = engine_registry_claim(m->engine, m->sandbox, err);
 
 	if (r == 0 && m->spec->durable)
-		r = durable_bind(m->engine, m->box, &m->listener, err);
+		r = durable_bind(m->engine, m->sandbox, &m->listener, err);
 	return r;
 }
 
-static int make_cgroup(struct making *m, struct warren_error *err)
+static int create_make_cgroup(struct create_op *m, struct warren_error *err)
 {
 	struct native *n = m->engine;
-	int r = cgroup_make(&n->cgroups, m->box->base.id,
-			    n->privileged ? m->box->base_id : 0, &m->limits, err);
+	int r = cgroup_make(&n->cgroups, m->sandbox->base.id,
+			    n->privileged ? m->sandbox->base_id : 0, &m->limits, err);
 
-	m->box->has_cgroup = r == 0;
+	m->sandbox->has_cgroup = r == 0;
 	return r;
 }
 
@@ -85,26 +85,26 @@ static bool cgroup_comes_first(const struct native *n)
 	return n->cgroups.mode == CGROUP_V2 || !n->privileged;
 }
 
-int create_cgroup_before(struct making *m, struct warren_error *err)
+int create_cgroup_before(struct create_op *m, struct warren_error *err)
 {
 	const struct native *n = m->engine;
 
 	return n->cgroups.mode != CGROUP_NONE && cgroup_comes_first(n)
-		       ? make_cgroup(m, err)
+		       ? create_make_cgroup(m, err)
 		       : 0;
 }
 
-int create_cgroup_meanwhile(struct making *m, struct warren_error *err)
+int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err)
 {
 	const struct native *n = m->engine;
 
 	return n->cgroups.mode != CGROUP_NONE && !cgroup_comes_first(n)
-		       ? make_cgroup(m, err)
+		       ? create_make_cgroup(m, err)
 		       : 0;
 }
 
 /* Out of the way of the children to come, if there are to be any and there is room. */
-static int keep_high(const struct making *m, int fd)
+static int keep_high(const struct create_op *m, int fd)
 {
 	int high = m->spec->single ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, NATIVE_FDS_KEPT);
 
@@ -115,7 +115,7 @@ static int keep_high(const struct making *m, int fd)
 }
 
 /* A part has a second connection, to the process that makes its mounts. */
-static int connect_stage(struct making *m, int *ret_end, struct warren_error *err)
+static int connect_stage(struct create_op *m, int *ret_end, struct warren_error *err)
 {
 	int ends[2];
 
@@ -138,19 +138,20 @@ static bool needs_are_low(const struct native_plan *p)
 	return true;
 }
 
-void create_child_started(struct making *m, const struct ns_child *child)
+void create_child_started(struct create_op *m, const struct ns_child *child)
 {
-	m->box->pid = child->pid;
-	m->box->pidfd = keep_high(m, child->pidfd);
+	m->sandbox->pid = child->pid;
+	m->sandbox->pidfd = keep_high(m, child->pidfd);
 	(void)close(m->child_end);
 	m->child_end = -1;
 }
 
 #define CHILD_FLAGS (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND)
 
-int create_child(struct making *m, struct warren_error *err)
+int create_child(struct create_op *m, struct warren_error *err)
 {
-	AUTO_CLOSE int cgroup = cgroup_open_init(&m->engine->cgroups, m->box->base.id);
+	AUTO_CLOSE int cgroup =
+		cgroup_open_init(&m->engine->cgroups, m->sandbox->base.id);
 	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1;
 	AUTO_CLOSE int maker =
 		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
@@ -160,12 +161,13 @@ int create_child(struct making *m, struct warren_error *err)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
-	m->box->control = keep_high(m, ends[0]);
+	m->sandbox->control = keep_high(m, ends[0]);
 	m->child_end = ends[1];
 	p->spec = m->spec;
 	p->engine = m->engine;
-	p->hostname = m->box->hostname;
-	p->cgroup = m->box->has_cgroup && !m->engine->privileged ? m->box->base.id : NULL;
+	p->hostname = m->sandbox->hostname;
+	p->cgroup = m->sandbox->has_cgroup && !m->engine->privileged ? m->sandbox->base.id
+								     : NULL;
 	p->disk = m->disk;
 	p->shm = m->shm;
 	p->tmpfs = m->tmpfs;
@@ -181,11 +183,11 @@ int create_child(struct making *m, struct warren_error *err)
 	/* With our memory it has our thread, too, and takes a copy before that goes on. */
 	p->shares_fds = m->lend && needs_are_low(p);
 	if (m->lend)
-		return lend_thread(m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0),
-				   cgroup, err);
-	r = ns_clone_as(m->box->base_id, CHILD_FLAGS, cgroup, &child);
+		return vfork_helper_thread(
+			m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0), cgroup, err);
+	r = ns_clone_as(m->sandbox->base_id, CHILD_FLAGS, cgroup, &child);
 	if (r == 0 && child.pid == 0) {
-		(void)close(m->box->control); /* or we would never see its end */
+		(void)close(m->sandbox->control); /* or we would never see its end */
 		inside_main(p);
 	}
 	if (r < 0)
@@ -194,16 +196,16 @@ int create_child(struct making *m, struct warren_error *err)
 	return 0;
 }
 
-int create_maps(struct making *m, struct warren_error *err)
+int create_maps(struct create_op *m, struct warren_error *err)
 {
 	struct ns_maps maps;
 
-	idmap_sandbox(m->engine, m->box, &maps);
-	return ns_write_maps(m->box->pid, &maps, m->engine->privileged, err);
+	idmap_sandbox(m->engine, m->sandbox, &maps);
+	return ns_write_maps(m->sandbox->pid, &maps, m->engine->privileged, err);
 }
 
-static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_fd,
-		       struct warren_error *err)
+static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
+			      int *ret_fd, struct warren_error *err)
 {
 	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
@@ -217,7 +219,7 @@ static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_
 
 	if (at < 0 || fstat(at, &st) < 0)
 		return error_errno(err, errno, "volume '%s'", v->source);
-	idmap_volume(m->box, st.st_uid, st.st_gid, &maps);
+	idmap_volume(m->sandbox, st.st_uid, st.st_gid, &maps);
 	r = ns_make_userns(&maps, &map, err);
 	if (r == 0)
 		r = mount_copy(at, "", true, attr, map, ret_fd, err);
@@ -225,13 +227,13 @@ static int copy_volume(struct making *m, const struct warren_mount *v, int *ret_
 }
 
 /* Detached copies of all layers and volumes with the sandbox's ids; in the order the child takes them. */
-static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_error *err)
+static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_error *err)
 {
-	m->userns = ns_open(m->box->pid, "user");
+	m->userns = ns_open(m->sandbox->pid, "user");
 	if (m->userns < 0)
 		return error_errno(err, -m->userns, "open the user namespace");
 	if (m->plan->on_disk) {
-		int r = disk_mount(m->engine, m->disk, m->userns, &fds[*n], err);
+		int r = scratch_disk_mount(m->engine, m->disk, m->userns, &fds[*n], err);
 
 		if (r < 0)
 			return r;
@@ -253,7 +255,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 
 		if (!m->spec->mounts[i].source)
 			continue;
-		r = copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
+		r = create_copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
 		if (r < 0)
 			return r;
 		(*n)++;
@@ -261,7 +263,7 @@ static int copy_mounts(struct making *m, int *fds, size_t *n, struct warren_erro
 	return 0;
 }
 
-int create_send_mounts(struct making *m, int sock, struct warren_error *err)
+int create_send_mounts(struct create_op *m, int sock, struct warren_error *err)
 {
 	int fds[NATIVE_FDS_MAX] = { 0 };
 	size_t n = 0, sent = 0;
@@ -285,9 +287,9 @@ int create_send_mounts(struct making *m, int sock, struct warren_error *err)
 	return r;
 }
 
-static int send_mounts(struct making *m, struct warren_error *err)
+static int send_mounts(struct create_op *m, struct warren_error *err)
 {
-	return create_send_mounts(m, m->box->control, err);
+	return create_send_mounts(m, m->sandbox->control, err);
 }
 
 static const enum proto_role v1_roles[] = {
@@ -317,7 +319,7 @@ enum proto_role create_cgroup_role(const struct cgroup_root *root,
 static int hold_engine(const struct native *n, int *fds, struct proto_config *msg,
 		       struct warren_error *err)
 {
-	int fd, r = registry_hold(n, &fd, err);
+	int fd, r = engine_registry_hold(n, &fd, err);
 
 	if (r < 0)
 		return r;
@@ -326,7 +328,7 @@ static int hold_engine(const struct native *n, int *fds, struct proto_config *ms
 	return 0;
 }
 
-int create_configure(struct making *m, struct warren_error *err)
+int create_configure(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
 					   .type = PROTO_CONFIG },
@@ -337,8 +339,8 @@ int create_configure(struct making *m, struct warren_error *err)
 	size_t own = 0;
 
 	/* An ordinary user's child has copied the directories itself. */
-	if (m->box->has_cgroup)
-		r = cgroup_open_handles(&n->cgroups, m->box->base.id, n->privileged,
+	if (m->sandbox->has_cgroup)
+		r = cgroup_open_handles(&n->cgroups, m->sandbox->base.id, n->privileged,
 					handles, &own, err);
 	if (r < 0)
 		return r;
@@ -349,12 +351,12 @@ int create_configure(struct making *m, struct warren_error *err)
 	if (!n->named)
 		r = hold_engine(n, fds, &msg, err);
 	own = msg.n;
-	if (m->box->image_lock >= 0) {
-		fds[msg.n] = m->box->image_lock;
+	if (m->sandbox->image_lock >= 0) {
+		fds[msg.n] = m->sandbox->image_lock;
 		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
 	}
 	if (r == 0) {
-		r = fd_send(m->box->control, &msg, sizeof(msg), fds, msg.n);
+		r = fd_send(m->sandbox->control, &msg, sizeof(msg), fds, msg.n);
 		r = r < 0 ? error_errno(err, -r, "configure init") : 0;
 	}
 	while (own > 0)
@@ -363,31 +365,31 @@ int create_configure(struct making *m, struct warren_error *err)
 }
 
 /* What is for one exec alone need not be waited for: the exec will be told what failed. */
-int create_ready(struct making *m, struct warren_error *err)
+int create_ready(struct create_op *m, struct warren_error *err)
 {
 	int r;
 
-	m->box->single = m->spec->single;
+	m->sandbox->one_shot = m->spec->single;
 	if (m->spec->single && !m->engine->trace)
 		return 0;
-	r = client_wait_ready(native_talk(m->box), err);
-	m->box->ready = r == 0;
+	r = client_wait_ready(native_talk(m->sandbox), err);
+	m->sandbox->ready = r == 0;
 	return r;
 }
 
-int create_note(struct making *m, struct warren_error *err)
+int create_note(struct create_op *m, struct warren_error *err)
 {
-	m->box->limits = m->limits;
-	return m->spec->durable ? durable_note(m->engine, m->box, err) : 0;
+	m->sandbox->limits = m->limits;
+	return m->spec->durable ? durable_note(m->engine, m->sandbox, err) : 0;
 }
 
 /* Complete and noted: its init may live on without us. */
-int create_keep(struct making *m, struct warren_error *err)
+int create_keep(struct create_op *m, struct warren_error *err)
 {
-	return m->spec->durable ? durable_keep(m->box, err) : 0;
+	return m->spec->durable ? durable_keep(m->sandbox, err) : 0;
 }
 
-static const struct making_step steps[] = {
+static const struct create_op_step steps[] = {
 	{ "take the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
@@ -413,65 +415,67 @@ _Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too sma
 
 /* ---------------------------------------------------------------- unmaking */
 
-void native_forget(struct native_box *box)
+void native_forget(struct native_sandbox *sandbox)
 {
-	if (box->image_lock >= 0)
-		(void)close(box->image_lock);
-	talk_done(native_talk(box));
-	free(box);
+	if (sandbox->image_lock >= 0)
+		(void)close(sandbox->image_lock);
+	initclient_done(native_talk(sandbox));
+	free(sandbox);
 }
 
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
-int native_unmake(struct native *n, struct native_box *box, struct warren_error *err)
+int native_unmake(struct native *n, struct native_sandbox *sandbox,
+		  struct warren_error *err)
 {
 	int r = 0;
 
-	if (box->pidfd >= 0) {
+	if (sandbox->pidfd >= 0) {
 		/* A frozen process does not die on v1. */
-		if (box->paused)
-			(void)cgroup_freeze(&n->cgroups, box->base.id, false, err);
-		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+		if (sandbox->paused)
+			(void)cgroup_freeze(&n->cgroups, sandbox->base.id, false, err);
+		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
 		/* While it dies: most often its execs have ended, and the cgroup is empty. */
-		if (box->has_cgroup && cgroup_try_remove(&n->cgroups, box->base.id) == 0)
-			box->has_cgroup = false;
+		if (sandbox->has_cgroup &&
+		    cgroup_try_remove(&n->cgroups, sandbox->base.id) == 0)
+			sandbox->has_cgroup = false;
 		/*
 		 * Pid 1 of a namespace is gone only when all the others are. A process that the
 		 * kernel cannot end at present (a volume's server does not answer) holds that
 		 * up, and must not hold us.
 		 */
-		r = pidfd_end(box->pidfd, END_MS);
+		r = pidfd_end(sandbox->pidfd, END_MS);
 		if (r < 0)
 			(void)error_set(
 				err, -r,
 				"a process of '%s' cannot be ended: it was killed, "
 				"and is still there after %d seconds",
-				box->base.id, END_MS / 1000);
+				sandbox->base.id, END_MS / 1000);
 	}
-	if (r == 0 && box->has_cgroup) {
-		r = cgroup_remove(&n->cgroups, box->base.id);
+	if (r == 0 && sandbox->has_cgroup) {
+		r = cgroup_remove(&n->cgroups, sandbox->base.id);
 		if (r < 0)
 			r = error_errno(err, -r, "remove the cgroup of '%s'",
-					box->base.id);
+					sandbox->base.id);
 	}
 	/*
 	 * With something left, the link stays: by it the next engine tries again. The names are
 	 * removed only if they are its own: a create whose id was taken has none.
 	 */
 	if (r == 0) {
-		if (box->has_door)
-			durable_remove(n, box->base.id);
-		registry_release(n, box);
+		if (sandbox->has_door)
+			durable_remove(n, sandbox->base.id);
+		engine_registry_release(n, sandbox);
 	} else {
 		n->leftovers = true;
 	}
-	native_forget(box);
+	native_forget(sandbox);
 	return r;
 }
 
-int create_describe(struct making *m, struct warren_error *err UNUSED)
+int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 {
 	const struct native *n = m->engine;
-	struct backend_box *b = &m->box->base;
+	struct backend_sandbox *b = &m->sandbox->base;
 	const char *by = cgroup_mode_name(n->cgroups.mode);
 
 	/* What the reference meant when it was made. */
@@ -481,7 +485,7 @@ int create_describe(struct making *m, struct warren_error *err UNUSED)
 	if (n->privileged)
 		backend_enforce(b, "ids", true,
 				"65,536 of its own, root inside is %u outside",
-				m->box->base_id);
+				m->sandbox->base_id);
 	else
 		backend_enforce(b, "ids", n->subuid.count > 0,
 				"%u beside the caller's own", n->subuid.count);
@@ -508,21 +512,23 @@ int create_describe(struct making *m, struct warren_error *err UNUSED)
 	backend_enforce(b, "disk", true, "%ju bytes, %s", (uintmax_t)m->disk,
 			m->plan->on_disk ? "in a file" : "in memory");
 	backend_enforce(b, "tmpfs", true, "%ju bytes in all, within the memory limit",
-			(uintmax_t)m->box->tmpfs);
-	backend_enforce(b, "nofile", true, "%ju a process", (uintmax_t)m->box->nofile);
+			(uintmax_t)m->sandbox->tmpfs);
+	backend_enforce(b, "nofile", true, "%ju a process",
+			(uintmax_t)m->sandbox->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
 	backend_enforce(
-		b, "exec_accounting", m->box->has_cgroup, "%s%s",
-		m->box->has_cgroup ? by : "by the kernel's account of each process",
-		m->box->has_cgroup && m->spec->single ? ", times by that of each process"
-						      : "");
+		b, "exec_accounting", m->sandbox->has_cgroup, "%s%s",
+		m->sandbox->has_cgroup ? by : "by the kernel's account of each process",
+		m->sandbox->has_cgroup && m->spec->single
+			? ", times by that of each process"
+			: "");
 	return 0;
 }
 
-static void keep_trace(const struct making *m)
+static void keep_trace(const struct create_op *m)
 {
-	struct backend_box *b = &m->box->base;
+	struct backend_sandbox *b = &m->sandbox->base;
 	size_t inside = inside_n_steps();
 
 	b->steps = calloc(m->n_outside + inside, sizeof(*b->steps));
@@ -542,8 +548,8 @@ static void keep_trace(const struct making *m)
 }
 
 /* Of the steps that are left, those that may be done while the child has our thread. */
-static void note_meanwhile(struct making *m, const struct making_step *left, size_t n,
-			   int first)
+static void note_meanwhile(struct create_op *m, const struct create_op_step *left,
+			   size_t n, int first)
 {
 	m->meanwhile = left;
 	m->first_meanwhile = first;
@@ -552,8 +558,8 @@ static void note_meanwhile(struct making *m, const struct making_step *left, siz
 			break;
 }
 
-int making_run(struct making *m, const struct making_step *list, size_t n, int first,
-	       struct warren_error *err)
+int create_op_run(struct create_op *m, const struct create_op_step *list, size_t n,
+		  int first, struct warren_error *err)
 {
 	struct warren_step *row = m->outside;
 
@@ -582,40 +588,40 @@ int making_run(struct making *m, const struct making_step *list, size_t n, int f
 	return 0;
 }
 
-void making_mark(struct making *m)
+void create_op_mark(struct create_op *m)
 {
 	if (m->n_outside > 0)
 		m->outside[m->n_outside - 1].ns = clock_now() - m->started;
 }
 
-int making_begin(struct making *m, struct native *n, const char *id,
-		 struct warren_error *err)
+int create_op_begin(struct create_op *m, struct native *n, const char *id,
+		    struct warren_error *err)
 {
 	m->engine = n;
 	/* An ordinary user looks into his own process, which the child forbids for its memory. */
 	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	m->child_end = m->userns = m->stage = m->listener = -1;
-	m->box = calloc(1, sizeof(*m->box));
-	if (!m->box)
+	m->sandbox = calloc(1, sizeof(*m->sandbox));
+	if (!m->sandbox)
 		return error_errno(err, ENOMEM, "make a sandbox");
-	m->box->engine = n;
-	m->box->has_ids = idmap_has_ids;
-	m->box->pidfd = m->box->control = m->box->image_lock = -1;
+	m->sandbox->engine = n;
+	m->sandbox->has_ids = idmap_has_ids;
+	m->sandbox->pidfd = m->sandbox->control = m->sandbox->image_lock = -1;
 	if (id)
-		(void)memcpy(m->box->base.id, id, sizeof(m->box->base.id));
+		(void)memcpy(m->sandbox->base.id, id, sizeof(m->sandbox->base.id));
 	else
-		id_make(m->box->base.id);
+		id_make(m->sandbox->base.id);
 	m->plan = mmap(NULL, sizeof(*m->plan), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->plan == MAP_FAILED) {
-		free(m->box);
+		free(m->sandbox);
 		return error_errno(err, ENOMEM, "make a sandbox");
 	}
 	m->started = clock_now();
 	return 0;
 }
 
-void making_end(struct making *m, int r)
+void create_op_end(struct create_op *m, int r)
 {
 	struct warren_error second = WARREN_ERROR_INIT;
 
@@ -631,47 +637,48 @@ void making_end(struct making *m, int r)
 	if (r == 0 && m->engine->trace)
 		keep_trace(m);
 	if (r < 0)
-		(void)native_unmake(m->engine, m->box, &second);
+		(void)native_unmake(m->engine, m->sandbox, &second);
 	(void)munmap(m->plan, sizeof(*m->plan));
 }
 
 /* What the child said of its end is nearer to the cause than our EPIPE. */
-int making_hear_child(struct making *m, int r, struct warren_error *err)
+int create_op_hear_child(struct create_op *m, int r, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;
 
-	if (m->box->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
-	    client_wait_ready(native_talk(m->box), &told) < 0)
+	if (m->sandbox->pidfd >= 0 && (r == -EPIPE || r == -ECONNRESET) &&
+	    client_wait_ready(native_talk(m->sandbox), &told) < 0)
 		*err = told;
 	return r < 0 ? -err->code : 0;
 }
 
 int native_create(void *state, const struct warren_spec *spec,
-		  struct backend_box **ret_box, struct warren_error *err)
+		  struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
 	struct native *n = state;
-	struct making m = { .spec = spec };
-	struct native_part *part;
+	struct create_op m = { .spec = spec };
+	struct native_prepared *part;
 	int r;
 
 	if (spec->n_mounts > NATIVE_MOUNTS_MAX)
 		return error_set(err, E2BIG, "more than %d mounts", NATIVE_MOUNTS_MAX);
-	part = spec->durable ? part_take(n, spec->id) : NULL;
+	part = spec->durable ? prepared_take(n, spec->id) : NULL;
 	if (part) {
-		r = part_finish(part, spec, ret_box, err);
+		r = prepared_finish(part, spec, ret_sandbox, err);
 		/* It had died while it waited: what waits no longer is made anew. */
 		if (r != -EPIPE)
 			return r;
 		*err = (struct warren_error)WARREN_ERROR_INIT;
 	}
-	r = making_begin(&m, n, spec->id, err);
+	r = create_op_begin(&m, n, spec->id, err);
 	if (r < 0)
 		return r;
 	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
 	m.plan->crash = n->inject.crash;
-	r = making_hear_child(&m, making_run(&m, steps, ARRAY_SIZE(steps), 1, err), err);
-	making_end(&m, r);
+	r = create_op_hear_child(&m, create_op_run(&m, steps, ARRAY_SIZE(steps), 1, err),
+				 err);
+	create_op_end(&m, r);
 	if (r == 0)
-		*ret_box = &m.box->base;
+		*ret_sandbox = &m.sandbox->base;
 	return r;
 }

@@ -14,9 +14,9 @@
 
 #define MAKING_STEPS_MAX 24
 
-struct making {
+struct create_op {
 	struct native *engine;
-	struct native_box *box;
+	struct native_sandbox *sandbox;
 	const struct warren_spec *spec;
 	struct native_plan *plan; /* shared with the child */
 	struct native_host *host; /* in use; NULL: the image is our own to close */
@@ -31,61 +31,62 @@ struct making {
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
 	bool lend; /* some steps are done by a thread while the child has ours */
-	const struct making_step *meanwhile; /* those, of the step under way */
+	const struct create_op_step *meanwhile; /* those, of the step under way */
 	size_t n_meanwhile;
 	int first_meanwhile;
 	bool meanwhile_done; /* they are */
 };
 
-struct making_step {
+struct create_op_step {
 	const char *name;
-	int (*run)(struct making *m, struct warren_error *err);
+	int (*run)(struct create_op *m, struct warren_error *err);
 	bool meanwhile; /* may be done so, see vfork_helper.c */
 };
 
 /* Steps: plan.c */
-int take_spec(struct making *m, struct warren_error *err);
-int take_limits(struct making *m, struct warren_error *err);
-int take_disk(struct making *m, struct warren_error *err);
-int take_image(struct making *m, struct warren_error *err);
-int take_user(struct making *m, struct warren_error *err);
+int take_spec(struct create_op *m, struct warren_error *err);
+int take_limits(struct create_op *m, struct warren_error *err);
+int take_disk(struct create_op *m, struct warren_error *err);
+int take_image(struct create_op *m, struct warren_error *err);
+int take_user(struct create_op *m, struct warren_error *err);
 /* What the image was opened for is done. */
-void take_done(struct making *m);
-void take_ids(const struct native *n, struct native_box *box);
+void take_done(struct create_op *m);
+void take_ids(const struct native *n, struct native_sandbox *sandbox);
 
 /* Steps: create.c */
-int create_claim(struct making *m, struct warren_error *err);
-int create_child(struct making *m, struct warren_error *err);
+int create_claim(struct create_op *m, struct warren_error *err);
+int create_child(struct create_op *m, struct warren_error *err);
 /* Of create_child(): there is a child, or there will be none. */
-void create_child_started(struct making *m, const struct ns_child *child);
-int create_maps(struct making *m, struct warren_error *err);
-int create_cgroup_before(struct making *m, struct warren_error *err);
-int create_cgroup_meanwhile(struct making *m, struct warren_error *err);
-int create_configure(struct making *m, struct warren_error *err);
+void create_child_started(struct create_op *m, const struct ns_child *child);
+int create_maps(struct create_op *m, struct warren_error *err);
+int create_cgroup_before(struct create_op *m, struct warren_error *err);
+int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err);
+int create_configure(struct create_op *m, struct warren_error *err);
 /* What init does with a descriptor of its cgroup. */
 enum proto_role create_cgroup_role(const struct cgroup_root *root,
 				   const struct cgroup_handle *h);
-int create_ready(struct making *m, struct warren_error *err);
-int create_describe(struct making *m, struct warren_error *err);
-int create_note(struct making *m, struct warren_error *err);
-int create_keep(struct making *m, struct warren_error *err);
+int create_ready(struct create_op *m, struct warren_error *err);
+int create_describe(struct create_op *m, struct warren_error *err);
+int create_note(struct create_op *m, struct warren_error *err);
+int create_keep(struct create_op *m, struct warren_error *err);
 /* The layers and volumes over @sock, as the child takes them. */
-int create_send_mounts(struct making *m, int sock, struct warren_error *err);
+int create_send_mounts(struct create_op *m, int sock, struct warren_error *err);
 
 /* Steps: vfork_helper.c */
 /* Start the child in our memory, and do what may be done meanwhile. */
-int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err);
+int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
+			struct warren_error *err);
 
 /* @first: the number of the first step, for the injection of failures. */
-int making_run(struct making *m, const struct making_step *list, size_t n, int first,
-	       struct warren_error *err);
+int create_op_run(struct create_op *m, const struct create_op_step *list, size_t n,
+		  int first, struct warren_error *err);
 /* The step under way has come to its end now. */
-void making_mark(struct making *m);
+void create_op_mark(struct create_op *m);
 /* The outcome of its steps, in the words of the child if that failed first. */
-int making_hear_child(struct making *m, int r, struct warren_error *err);
-/* A box and a plan; undone by making_end(), which leaves the box to the caller if @r is 0. */
-int making_begin(struct making *m, struct native *n, const char *id,
-		 struct warren_error *err);
-void making_end(struct making *m, int r);
+int create_op_hear_child(struct create_op *m, int r, struct warren_error *err);
+/* A sandbox and a plan; undone by create_op_end(), which leaves the sandbox to the caller if @r is 0. */
+int create_op_begin(struct create_op *m, struct native *n, const char *id,
+		    struct warren_error *err);
+void create_op_end(struct create_op *m, int r);
 
 #endif /* BACKEND_NATIVE_CREATE_OP_H */

@@ -11,32 +11,33 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "initclient/sandbox_socket.h"
 #include "base/fd.h"
+#include "initclient/sandbox_socket.h"
 
 #define LOCK_TRIES 100
 #define MEMORY_MIN (1U << 20)
 
 /* What this backend must remember of a sandbox beside what all of them do. */
 static const struct state_field own_fields[] = {
-	{ "slot", STATE_NUMBER32, offsetof(struct native_box, slot) },
-	{ "base_id", STATE_NUMBER32, offsetof(struct native_box, base_id) },
-	{ "cgroup", STATE_FLAG, offsetof(struct native_box, has_cgroup) },
-	{ "memory", STATE_NUMBER64, offsetof(struct native_box, limits.memory) },
-	{ "cpu_millis", STATE_NUMBER64, offsetof(struct native_box, limits.cpu_millis) },
-	{ "pids", STATE_NUMBER64, offsetof(struct native_box, limits.pids) },
-	{ "tmpfs", STATE_MAYBE64, offsetof(struct native_box, tmpfs) },
+	{ "slot", STATE_NUMBER32, offsetof(struct native_sandbox, slot) },
+	{ "base_id", STATE_NUMBER32, offsetof(struct native_sandbox, base_id) },
+	{ "cgroup", STATE_FLAG, offsetof(struct native_sandbox, has_cgroup) },
+	{ "memory", STATE_NUMBER64, offsetof(struct native_sandbox, limits.memory) },
+	{ "cpu_millis", STATE_NUMBER64,
+	  offsetof(struct native_sandbox, limits.cpu_millis) },
+	{ "pids", STATE_NUMBER64, offsetof(struct native_sandbox, limits.pids) },
+	{ "tmpfs", STATE_MAYBE64, offsetof(struct native_sandbox, tmpfs) },
 };
 static const struct state_table own_state = { own_fields, ARRAY_SIZE(own_fields) };
 
-static void nap(void)
+static void durable_nap(void)
 {
 	(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
 /* ------------------------------------------------------------------- engines */
 
-static bool good_name(const char *name)
+static bool durable_good_name(const char *name)
 {
 	static const char allowed[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
@@ -53,7 +54,7 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 	AUTO_CLOSE int fd = -1;
 	int r = -1;
 
-	if (!good_name(name))
+	if (!durable_good_name(name))
 		return error_set(err, EINVAL,
 				 "engine name '%.40s' is not 1 to 32 letters, digits, "
 				 "'-' and '_', or it looks like an id",
@@ -69,15 +70,15 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 		if (r < 0 && errno != EWOULDBLOCK)
 			return error_errno(err, errno, "lock the engine '%s'", name);
 		if (r < 0)
-			nap();
+			durable_nap();
 	}
 	if (r < 0)
 		return error_set(err, EBUSY, "another process has the engine '%s'", name);
 	if (mkdirat(run, "boxes", 0700) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make the directory 'boxes'");
-	n->boxes_fd =
+	n->sandboxes_fd =
 		openat(run, "boxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (n->boxes_fd < 0)
+	if (n->sandboxes_fd < 0)
 		return error_errno(err, errno, "open the directory 'boxes'");
 	n->lock_fd = TAKE_FD(fd);
 	return 0;
@@ -103,41 +104,44 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 /* --------------------------------------------------------------- connections */
 
 /* Its init, if that is what we made. */
-static int identify(struct native_box *box, struct warren_error *err)
+static int durable_identify(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	uid_t uid = 0;
-	int r = door_find_init(box->engine->boxes_fd, native_talk(box), &uid, err);
+	int r = door_find_init(sandbox->engine->sandboxes_fd, native_talk(sandbox), &uid,
+			       err);
 
 	if (r < 0)
 		return r;
-	if (box->engine->privileged &&
-	    (uid < box->base_id || uid - box->base_id > NATIVE_IDS))
+	if (sandbox->engine->privileged &&
+	    (uid < sandbox->base_id || uid - sandbox->base_id > NATIVE_IDS))
 		return error_set(err, EPERM, "its init is that of somebody else (uid %u)",
 				 uid);
 	return 0;
 }
 
-int durable_oom_kills(struct native_box *box, uint64_t *ret, struct warren_error *err)
+int durable_oom_kills(struct native_sandbox *sandbox, uint64_t *ret,
+		      struct warren_error *err)
 {
 	struct proto_welcome welcome;
-	int r = door_hello(native_talk(box), &welcome, err);
+	int r = sandbox_socket_hello(native_talk(sandbox), &welcome, err);
 
 	if (r == 0)
 		*ret = welcome.oom_kills;
 	return r;
 }
 
-int durable_connection(void *state, struct backend_box *base, int *ret_fd,
+int durable_connection(void *state, struct backend_sandbox *base, int *ret_fd,
 		       struct warren_error *err)
 {
 	const struct native *n = state;
 
-	return door_connection(n->boxes_fd, (struct talk_box *)base, ret_fd, err);
+	return sandbox_socket_connection(n->sandboxes_fd,
+					 (struct initclient_sandbox *)base, ret_fd, err);
 }
 
 /* -------------------------------------------------------------------- making */
 
-int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
+int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		 struct warren_error *err)
 {
 	int r;
@@ -145,35 +149,37 @@ int durable_bind(struct native *n, struct native_box *box, int *ret_fd,
 	if (!n->named)
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
-	r = door_bind(n->boxes_fd, box->base.id, ret_fd, err);
-	box->has_door = r == 0;
+	r = sandbox_socket_bind(n->sandboxes_fd, sandbox->base.id, ret_fd, err);
+	sandbox->has_door = r == 0;
 	return r;
 }
 
-int durable_note(const struct native *n, struct native_box *box, struct warren_error *err)
+int durable_note(const struct native *n, struct native_sandbox *sandbox,
+		 struct warren_error *err)
 {
-	door_note_init(native_talk(box));
-	return door_write_state(n->boxes_fd, native_talk(box), &own_state, err);
+	door_note_init(native_talk(sandbox));
+	return sandbox_socket_write_state(n->sandboxes_fd, native_talk(sandbox),
+					  &own_state, err);
 }
 
-int durable_keep(struct native_box *box, struct warren_error *err)
+int durable_keep(struct native_sandbox *sandbox, struct warren_error *err)
 {
-	return door_keep(native_talk(box), err);
+	return sandbox_socket_keep(native_talk(sandbox), err);
 }
 
 void durable_remove(const struct native *n, const char *id)
 {
-	if (n->boxes_fd >= 0)
-		door_remove(n->boxes_fd, id);
+	if (n->sandboxes_fd >= 0)
+		sandbox_socket_remove(n->sandboxes_fd, id);
 }
 
 /* ------------------------------------------------------------------- finding */
 
 /* Those of a batch that are dead; slots[i] is the link of look[i]. */
-static void sweep_batch(struct native *n, struct door_look *look, const unsigned *slots,
-			size_t count)
+static void durable_sweep_batch(struct native *n, struct sandbox_socket_look *look,
+				const unsigned *slots, size_t count)
 {
-	door_look_at(n->boxes_fd, look, count);
+	door_look_at(n->sandboxes_fd, look, count);
 	for (size_t i = 0; i < count; i++) {
 		char name[16];
 
@@ -190,22 +196,22 @@ void durable_sweep(struct native *n)
 {
 	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	struct door_look look[DOOR_LOOKS_MAX];
+	struct sandbox_socket_look look[DOOR_LOOKS_MAX];
 	unsigned slots[DOOR_LOOKS_MAX];
 	size_t count = 0;
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		look[count] = (struct door_look){ 0 };
+		look[count] = (struct sandbox_socket_look){ 0 };
 		if (!read_link(n, e->d_name, look[count].id))
 			continue;
 		slots[count++] = (unsigned)strtoul(e->d_name, NULL, 10);
 		if (count == ARRAY_SIZE(look)) {
-			sweep_batch(n, look, slots, count);
+			durable_sweep_batch(n, look, slots, count);
 			count = 0;
 		}
 	}
-	sweep_batch(n, look, slots, count);
+	durable_sweep_batch(n, look, slots, count);
 	if (d)
 		(void)closedir(d);
 }
@@ -227,63 +233,70 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 	while ((e = readdir(d))) {
 		char id[ID_LEN + 1];
 
-		if (read_link(n, e->d_name, id) && door_has_state(n->boxes_fd, id))
+		if (read_link(n, e->d_name, id) &&
+		    sandbox_socket_has_state(n->sandboxes_fd, id))
 			buf_add(&ids, id, sizeof(id));
 	}
 	(void)closedir(d);
-	return door_pack_ids(&ids, ret_ids, err);
+	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
 /* ------------------------------------------------------------------ adopting */
 
 /* The link and the state must speak of the same. */
-static int check_link(const struct native *n, const char *id, struct native_box *box,
-		      struct warren_error *err)
+static int check_link(const struct native *n, const char *id,
+		      struct native_sandbox *sandbox, struct warren_error *err)
 {
 	char name[16], linked[ID_LEN + 1] = "";
 
-	(void)snprintf(name, sizeof(name), "%u", box->slot);
+	(void)snprintf(name, sizeof(name), "%u", sandbox->slot);
 	if (!read_link(n, name, linked) || strcmp(linked, id) != 0 ||
-	    strcmp(box->base.id, id) != 0 || registry_base(n, box->slot) != box->base_id)
+	    strcmp(sandbox->base.id, id) != 0 ||
+	    engine_registry_base(n, sandbox->slot) != sandbox->base_id)
 		return error_set(err, ENOENT, "it is not one of engine '%s'", n->name);
-	box->has_slot = true;
-	box->has_door = true;
+	sandbox->has_slot = true;
+	sandbox->has_door = true;
 	return 0;
 }
 
 /* All there is to know without asking init, or with a connection to it. -ESRCH: it is dead. */
-static int take_up(struct native *n, struct native_box *box, bool line,
-		   struct warren_error *err)
+static int durable_take_up(struct native *n, struct native_sandbox *sandbox, bool line,
+			   struct warren_error *err)
 {
-	int r = identify(box, err);
+	int r = durable_identify(sandbox, err);
 
-	box->paused = box->has_cgroup && cgroup_frozen(&n->cgroups, box->base.id);
-	return r == 0 && line ? door_open_line(n->boxes_fd, native_talk(box), err) : r;
+	sandbox->paused =
+		sandbox->has_cgroup && cgroup_frozen(&n->cgroups, sandbox->base.id);
+	return r == 0 && line ? sandbox_socket_open_line(n->sandboxes_fd,
+							 native_talk(sandbox), err)
+			      : r;
 }
 
-static int find(struct native *n, const char *id, bool line, struct backend_box **ret_box,
-		struct warren_error *err)
+static int native_durable_find(struct native *n, const char *id, bool line,
+			       struct backend_sandbox **ret_sandbox,
+			       struct warren_error *err)
 {
-	struct native_box *box;
+	struct native_sandbox *sandbox;
 	int r;
 
 	if (!n->named)
 		return error_set(err, EINVAL, "an engine without a name has none");
-	box = calloc(1, sizeof(*box));
-	if (!box)
+	sandbox = calloc(1, sizeof(*sandbox));
+	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a handle");
-	box->engine = n;
-	box->has_ids = idmap_has_ids;
-	box->pidfd = box->control = box->image_lock = -1;
-	box->ready = true;
-	r = door_read_state(n->boxes_fd, id, native_talk(box), &own_state, err);
+	sandbox->engine = n;
+	sandbox->has_ids = idmap_has_ids;
+	sandbox->pidfd = sandbox->control = sandbox->image_lock = -1;
+	sandbox->ready = true;
+	r = sandbox_socket_read_state(n->sandboxes_fd, id, native_talk(sandbox),
+				      &own_state, err);
 	if (r == 0)
-		r = check_link(n, id, box, err);
+		r = check_link(n, id, sandbox, err);
 	if (r == 0)
-		r = take_up(n, box, line, err);
+		r = durable_take_up(n, sandbox, line, err);
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
-		int r2 = native_unmake(n, box, &second);
+		int r2 = native_unmake(n, sandbox, &second);
 
 		/* It is not gone while something of it is left: who asked tries again. */
 		if (r2 < 0)
@@ -291,74 +304,75 @@ static int find(struct native *n, const char *id, bool line, struct backend_box 
 		return r2 < 0 ? r2 : r;
 	}
 	if (r < 0) {
-		native_forget(box);
+		native_forget(sandbox);
 		return r;
 	}
-	box->base.durable = true;
-	box->base.kills_apart = n->cgroups.mode == CGROUP_V1;
-	*ret_box = &box->base;
+	sandbox->base.durable = true;
+	sandbox->base.kills_apart = n->cgroups.mode == CGROUP_V1;
+	*ret_sandbox = &sandbox->base;
 	return 0;
 }
 
-int durable_find(void *state, const char *id, struct backend_box **ret_box,
+int durable_find(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		 struct warren_error *err)
 {
-	return find(state, id, false, ret_box, err);
+	return native_durable_find(state, id, false, ret_sandbox, err);
 }
 
-int durable_adopt(void *state, const char *id, struct backend_box **ret_box,
+int durable_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		  struct warren_error *err)
 {
-	return find(state, id, true, ret_box, err);
+	return native_durable_find(state, id, true, ret_sandbox, err);
 }
 
-void durable_release(void *state UNUSED, struct backend_box *base)
+void durable_release(void *state UNUSED, struct backend_sandbox *base)
 {
-	native_forget((struct native_box *)base);
+	native_forget((struct native_sandbox *)base);
 }
 
 /* ------------------------------------------------------------------ changing */
 
 /* What is said of a limit: the same words as when it was made. */
-static void note_limits(struct native_box *box)
+static void note_limits(struct native_sandbox *sandbox)
 {
-	const char *by = cgroup_mode_name(box->engine->cgroups.mode);
-	const struct cgroup_limits *l = &box->limits;
+	const char *by = cgroup_mode_name(sandbox->engine->cgroups.mode);
+	const struct cgroup_limits *l = &sandbox->limits;
 
-	backend_enforce(&box->base, "memory", true, "%ju bytes by %s",
+	backend_enforce(&sandbox->base, "memory", true, "%ju bytes by %s",
 			(uintmax_t)l->memory, by);
-	backend_enforce(&box->base, "pids", true, "%ju by %s", (uintmax_t)l->pids, by);
+	backend_enforce(&sandbox->base, "pids", true, "%ju by %s", (uintmax_t)l->pids,
+			by);
 	if (l->cpu_millis)
-		backend_enforce(&box->base, "cpus", true, "%ju.%03u by %s",
+		backend_enforce(&sandbox->base, "cpus", true, "%ju.%03u by %s",
 				(uintmax_t)l->cpu_millis / 1000,
 				(unsigned)(l->cpu_millis % 1000), by);
 	else
-		backend_enforce(&box->base, "cpus", false, "all there are");
+		backend_enforce(&sandbox->base, "cpus", false, "all there are");
 }
 
-int durable_update(void *state, struct backend_box *base,
+int durable_update(void *state, struct backend_sandbox *base,
 		   const struct warren_limits *limits, struct warren_error *err)
 {
 	struct native *n = state;
-	struct native_box *box = (struct native_box *)base;
-	struct cgroup_limits old = box->limits, next = old;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	struct cgroup_limits old = sandbox->limits, next = old;
 	int r;
 
 	if (!base->durable)
 		return error_set(err, EOPNOTSUPP, "it is not durable");
-	if (!box->has_cgroup)
+	if (!sandbox->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "limits need cgroups: %s",
 				 n->cgroups.why);
 	if (limits->memory == WARREN_UNLIMITED || limits->pids == WARREN_UNLIMITED)
 		return error_set(err, EINVAL, "memory and pids always have a limit");
 	if (limits->memory && limits->memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
-	if (limits->memory && limits->memory < box->tmpfs)
+	if (limits->memory && limits->memory < sandbox->tmpfs)
 		return error_set(
 			err, EBUSY,
 			"memory: its filesystems in memory may hold %ju bytes, and "
 			"must fit into the limit",
-			(uintmax_t)box->tmpfs);
+			(uintmax_t)sandbox->tmpfs);
 	if (limits->pids && take_pids(n, limits->pids, err) < 0)
 		return -err->code;
 	if (limits->memory)
@@ -371,21 +385,21 @@ int durable_update(void *state, struct backend_box *base,
 	r = cgroup_update(&n->cgroups, base->id, &old, &next, err);
 	if (r < 0)
 		return r;
-	box->limits = next;
-	note_limits(box);
-	r = durable_note(n, box, err);
+	sandbox->limits = next;
+	note_limits(sandbox);
+	r = durable_note(n, sandbox, err);
 	if (r < 0) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 
 		(void)cgroup_update(&n->cgroups, base->id, &next, &old, &ignored);
-		box->limits = old;
-		note_limits(box);
+		sandbox->limits = old;
+		note_limits(sandbox);
 	}
 	return r;
 }
 
-int durable_describe(void *state UNUSED, struct backend_box *base, struct buf *out)
+int durable_describe(void *state UNUSED, struct backend_sandbox *base, struct buf *out)
 {
-	state_encode((const struct talk_box *)base, NULL, out);
+	state_encode((const struct initclient_sandbox *)base, NULL, out);
 	return 0;
 }

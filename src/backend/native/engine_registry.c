@@ -67,7 +67,7 @@ static bool remove_leftovers(struct native *n, const char *name)
 	return d && all;
 }
 
-static void sweep(struct native *n, int engines)
+static void engine_registry_sweep(struct native *n, int engines)
 {
 	int copy = openat(engines, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -89,7 +89,7 @@ static void sweep(struct native *n, int engines)
 }
 
 /* Make and lock our file. A sweeper may take it for a dead one's before the lock: again. */
-static int enrol(struct native *n, int engines, struct warren_error *err)
+static int engine_registry_enrol(struct native *n, int engines, struct warren_error *err)
 {
 	for (int tries = 0; tries < 100; tries++) {
 		AUTO_CLOSE int fd = -1;
@@ -112,7 +112,7 @@ static int enrol(struct native *n, int engines, struct warren_error *err)
 	return error_set(err, EBUSY, "cannot get a lock file");
 }
 
-int registry_open(struct native *n, const char *name, struct warren_error *err)
+int engine_registry_open(struct native *n, const char *name, struct warren_error *err)
 {
 	AUTO_CLOSE int run = backend_open_run(n->run_dir, err);
 	AUTO_CLOSE int engines = -1;
@@ -126,16 +126,17 @@ int registry_open(struct native *n, const char *name, struct warren_error *err)
 	n->ids_fd = backend_open_sub(run, "ids", err);
 	if (n->ids_fd < 0)
 		return n->ids_fd;
-	r = name ? durable_enrol(n, run, engines, name, err) : enrol(n, engines, err);
+	r = name ? durable_enrol(n, run, engines, name, err)
+		 : engine_registry_enrol(n, engines, err);
 	if (r < 0)
 		return r;
 	if (name)
 		durable_sweep(n);
-	sweep(n, engines);
+	engine_registry_sweep(n, engines);
 	return 0;
 }
 
-int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err)
+int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err)
 {
 	char path[4096 + sizeof(n->name) + 16];
 	AUTO_CLOSE int fd = -1;
@@ -150,7 +151,7 @@ int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err)
 	return 0;
 }
 
-void registry_close(struct native *n)
+void engine_registry_close(struct native *n)
 {
 	char path[4096 + sizeof(n->name) + 16];
 
@@ -160,28 +161,29 @@ void registry_close(struct native *n)
 			(void)unlink(path);
 		(void)close(n->lock_fd);
 	}
-	if (n->boxes_fd >= 0)
-		(void)close(n->boxes_fd);
+	if (n->sandboxes_fd >= 0)
+		(void)close(n->sandboxes_fd);
 	if (n->ids_fd >= 0)
 		(void)close(n->ids_fd);
 }
 
-uid_t registry_base(const struct native *n, unsigned slot)
+uid_t engine_registry_base(const struct native *n, unsigned slot)
 {
 	return n->privileged ? SLOT_FIRST + slot * SLOT_STRIDE : geteuid();
 }
 
-bool registry_is_range(uid_t uid)
+bool engine_registry_is_range(uid_t uid)
 {
 	return uid >= SLOT_FIRST && uid < SLOT_FIRST + SLOT_COUNT * SLOT_STRIDE;
 }
 
-int registry_claim(struct native *n, struct native_box *box, struct warren_error *err)
+int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
+			  struct warren_error *err)
 {
 	char target[sizeof(n->name) + ID_LEN + 2], name[16];
 	unsigned start = 0;
 
-	(void)snprintf(target, sizeof(target), "%s/%s", n->name, box->base.id);
+	(void)snprintf(target, sizeof(target), "%s/%s", n->name, sandbox->base.id);
 	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
 		start = 0;
 	for (unsigned i = 0; i < SLOT_COUNT; i++) {
@@ -189,9 +191,9 @@ int registry_claim(struct native *n, struct native_box *box, struct warren_error
 
 		(void)snprintf(name, sizeof(name), "%u", slot);
 		if (symlinkat(target, n->ids_fd, name) == 0) {
-			box->slot = slot;
-			box->has_slot = true;
-			box->base_id = registry_base(n, slot);
+			sandbox->slot = slot;
+			sandbox->has_slot = true;
+			sandbox->base_id = engine_registry_base(n, slot);
 			return 0;
 		}
 		if (errno != EEXIST)
@@ -201,13 +203,13 @@ int registry_claim(struct native *n, struct native_box *box, struct warren_error
 	return error_set(err, EAGAIN, "all %u id ranges are in use", SLOT_COUNT);
 }
 
-void registry_release(struct native *n, struct native_box *box)
+void engine_registry_release(struct native *n, struct native_sandbox *sandbox)
 {
 	char name[16];
 
-	if (!box->has_slot)
+	if (!sandbox->has_slot)
 		return;
-	(void)snprintf(name, sizeof(name), "%u", box->slot);
+	(void)snprintf(name, sizeof(name), "%u", sandbox->slot);
 	(void)unlinkat(n->ids_fd, name, 0);
-	box->has_slot = false;
+	sandbox->has_slot = false;
 }

@@ -24,7 +24,7 @@
 #define MOUNT_POINT 4 /* how many fields of mountinfo(5) are before it */
 
 /* "\040" and its kind become what they stand for. */
-static void unescape(char *s)
+static void hide_unescape(char *s)
 {
 	char *to = s;
 
@@ -55,7 +55,7 @@ static char *point_of(char *line)
 	if (!end)
 		return NULL;
 	*end = '\0';
-	unescape(line);
+	hide_unescape(line);
 	return line[0] == '/' ? line : NULL;
 }
 
@@ -72,7 +72,8 @@ static bool is_shown(const struct image *image, const char *path)
 	return false;
 }
 
-static int cover(const struct native_plan *p, const char *path, struct warren_error *err)
+static int hide_cover(const struct native_plan *p, const char *path,
+		      struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	AUTO_CLOSE int target = mount_openat2(p->root, path + 1, O_PATH | O_NOFOLLOW, 0,
@@ -109,7 +110,7 @@ static ssize_t hide_lines(const struct native_plan *p, char *text, size_t size,
 		*end = '\0';
 		path = point_of(text + done);
 		if (path && is_shown(&p->image, path))
-			r = cover(p, path, err);
+			r = hide_cover(p, path, err);
 		if (r < 0)
 			return r;
 		done = (size_t)(end + 1 - text);

@@ -14,8 +14,8 @@
  */
 #include "backend/native/native.h"
 
-static void add(struct ns_map *map, size_t *n, uint32_t inside, uint32_t outside,
-		uint32_t count)
+static void idmap_add(struct ns_map *map, size_t *n, uint32_t inside, uint32_t outside,
+		      uint32_t count)
 {
 	if (count > 0)
 		map[(*n)++] = (struct ns_map){ inside, outside, count };
@@ -29,23 +29,23 @@ static size_t map_own(struct ns_map *map, uint32_t user, uint32_t own,
 	uint32_t count = sub->count < NATIVE_IDS ? sub->count : NATIVE_IDS;
 	uint32_t below = user < count ? user : count;
 
-	add(map, &n, 0, sub->outside, below);
-	add(map, &n, user, own, 1);
-	add(map, &n, user + 1, sub->outside + below, count - below);
+	idmap_add(map, &n, 0, sub->outside, below);
+	idmap_add(map, &n, user, own, 1);
+	idmap_add(map, &n, user + 1, sub->outside + below, count - below);
 	return n;
 }
 
-void idmap_sandbox(const struct native *n, const struct native_box *box,
+void idmap_sandbox(const struct native *n, const struct native_sandbox *sandbox,
 		   struct ns_maps *ret)
 {
 	*ret = (struct ns_maps){ 0 };
 	if (n->privileged) {
-		add(ret->uid, &ret->n_uid, 0, box->base_id, NATIVE_IDS + 1);
-		add(ret->gid, &ret->n_gid, 0, box->base_id, NATIVE_IDS + 1);
+		idmap_add(ret->uid, &ret->n_uid, 0, sandbox->base_id, NATIVE_IDS + 1);
+		idmap_add(ret->gid, &ret->n_gid, 0, sandbox->base_id, NATIVE_IDS + 1);
 		return;
 	}
-	ret->n_uid = map_own(ret->uid, box->user.uid, geteuid(), &n->subuid);
-	ret->n_gid = map_own(ret->gid, box->user.gid, getegid(), &n->subgid);
+	ret->n_uid = map_own(ret->uid, sandbox->user.uid, geteuid(), &n->subuid);
+	ret->n_gid = map_own(ret->gid, sandbox->user.gid, getegid(), &n->subgid);
 }
 
 static bool maps_id(const struct ns_map *map, size_t n, uint32_t id)
@@ -56,27 +56,30 @@ static bool maps_id(const struct ns_map *map, size_t n, uint32_t id)
 	return false;
 }
 
-bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid,
+bool idmap_has(const struct native *n, const struct native_sandbox *sandbox, uint32_t uid,
 	       uint32_t gid)
 {
 	struct ns_maps maps;
 
-	idmap_sandbox(n, box, &maps);
+	idmap_sandbox(n, sandbox, &maps);
 	return uid < NATIVE_IDS && gid < NATIVE_IDS &&
 	       maps_id(maps.uid, maps.n_uid, uid) && maps_id(maps.gid, maps.n_gid, gid);
 }
 
-bool idmap_has_ids(const struct talk_box *talk, uint32_t uid, uint32_t gid)
+bool idmap_has_ids(const struct initclient_sandbox *initclient, uint32_t uid,
+		   uint32_t gid)
 {
-	const struct native_box *box = (const struct native_box *)talk;
+	const struct native_sandbox *sandbox = (const struct native_sandbox *)initclient;
 
-	return idmap_has(box->engine, box, uid, gid);
+	return idmap_has(sandbox->engine, sandbox, uid, gid);
 }
 
-void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
-		  struct ns_maps *ret)
+void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
+		  uint32_t owner_gid, struct ns_maps *ret)
 {
 	*ret = (struct ns_maps){ 0 };
-	add(ret->uid, &ret->n_uid, owner_uid, box->base_id + box->user.uid, 1);
-	add(ret->gid, &ret->n_gid, owner_gid, box->base_id + box->user.gid, 1);
+	idmap_add(ret->uid, &ret->n_uid, owner_uid, sandbox->base_id + sandbox->user.uid,
+		  1);
+	idmap_add(ret->gid, &ret->n_gid, owner_gid, sandbox->base_id + sandbox->user.gid,
+		  1);
 }

@@ -22,29 +22,30 @@
 
 extern const char warren_init_blob[], warren_init_blob_end[];
 
-static int native_destroy(void *state, struct backend_box *box, struct warren_error *err)
+static int native_destroy(void *state, struct backend_sandbox *sandbox,
+			  struct warren_error *err)
 {
-	return native_unmake(state, (struct native_box *)box, err);
+	return native_unmake(state, (struct native_sandbox *)sandbox, err);
 }
 
-static int native_pause(void *state, struct backend_box *base, bool paused,
+static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 			struct warren_error *err)
 {
 	struct native *n = state;
-	struct native_box *box = (struct native_box *)base;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
 	int r;
 
-	if (!box->has_cgroup)
+	if (!sandbox->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "pausing needs cgroups: %s",
 				 n->cgroups.why);
-	if (box->single)
+	if (sandbox->one_shot)
 		return error_set(err, EOPNOTSUPP, "it was made for a single exec");
 	r = cgroup_freeze(&n->cgroups, base->id, paused, err);
 	if (r < 0)
 		return r;
-	box->paused = paused;
+	sandbox->paused = paused;
 	/* What fell due meanwhile ends only now. */
-	for (struct talk_exec *ex = box->execs; ex && !paused; ex = ex->next)
+	for (struct initclient_exec *ex = sandbox->execs; ex && !paused; ex = ex->next)
 		if (ex->deadline && ex->deadline < clock_now() + RESUME_NS)
 			ex->deadline = clock_now() + RESUME_NS;
 	return 0;
@@ -54,15 +55,15 @@ static int native_pause(void *state, struct backend_box *base, bool paused,
  * What is written to the root, by the kernel: nothing inside is asked, and no path of its is
  * followed. The process may have ended meanwhile, and its number be another's.
  */
-static void count_disk(const struct native_box *box, struct warren_stats *s)
+static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {
-	struct pollfd ended = { .fd = box->pidfd, .events = POLLIN };
+	struct pollfd ended = { .fd = sandbox->pidfd, .events = POLLIN };
 	AUTO_CLOSE int root = -1;
 	struct statvfs fs;
 	char path[32];
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/root", (int)box->pid);
-	root = box->pid > 0 && box->pidfd >= 0
+	(void)snprintf(path, sizeof(path), "/proc/%d/root", (int)sandbox->pid);
+	root = sandbox->pid > 0 && sandbox->pidfd >= 0
 		       ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)
 		       : -1;
 	if (root < 0 || fstatvfs(root, &fs) < 0 || poll(&ended, 1, 0) != 0)
@@ -71,32 +72,33 @@ static void count_disk(const struct native_box *box, struct warren_stats *s)
 	s->inodes = (uint64_t)(fs.f_files - fs.f_ffree);
 }
 
-static int native_stats(void *state, struct backend_box *base, struct warren_stats *ret,
-			struct warren_error *err)
+static int native_stats(void *state, struct backend_sandbox *base,
+			struct warren_stats *ret, struct warren_error *err)
 {
 	struct native *n = state;
-	struct native_box *box = (struct native_box *)base;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
 	struct cgroup_usage u;
 	int r;
 
-	if (!box->has_cgroup)
+	if (!sandbox->has_cgroup)
 		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s",
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
 	/* Of a durable sandbox others than we start execs. Without a connection: kills_apart. */
-	if (r == 0 && base->durable && box->control >= 0 && n->cgroups.mode == CGROUP_V1)
-		r = durable_oom_kills(box, &box->oom_kills, err);
+	if (r == 0 && base->durable && sandbox->control >= 0 &&
+	    n->cgroups.mode == CGROUP_V1)
+		r = durable_oom_kills(sandbox, &sandbox->oom_kills, err);
 	if (r < 0)
 		return r;
 	if (n->cgroups.mode == CGROUP_V1) /* v2 adds up by itself */
-		u.oom_kills += box->oom_kills;
+		u.oom_kills += sandbox->oom_kills;
 	*ret = (struct warren_stats){ .memory = u.memory,
 				      .memory_peak = u.memory_peak,
 				      .cpu_usec = u.cpu_usec,
 				      .pids = u.pids,
 				      .oom_kills = u.oom_kills,
 				      .sockets = u.sockets };
-	count_disk(box, ret);
+	count_disk(sandbox, ret);
 	return 0;
 }
 
@@ -130,8 +132,8 @@ static void native_close(void *state)
 {
 	struct native *n = state;
 
-	(void)part_drop(n, SIZE_MAX);
-	registry_close(n);
+	(void)prepared_drop(n, SIZE_MAX);
+	engine_registry_close(n);
 	take_forget_host(n);
 	(void)pthread_mutex_destroy(&n->lock);
 	cgroup_root_close(&n->cgroups);
@@ -165,12 +167,12 @@ static int native_open(const struct warren_options *options, void **ret_state,
 
 	if (!n)
 		return error_errno(err, ENOMEM, "open the engine");
-	n->ids_fd = n->lock_fd = n->init_fd = n->boxes_fd = -1;
+	n->ids_fd = n->lock_fd = n->init_fd = n->sandboxes_fd = -1;
 	n->trace = options->trace;
 	(void)pthread_mutex_init(&n->lock, NULL);
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
-	n->tmpfs_xattrs =
-		!n->privileged || native_kernel_since(6, 6) || disk_tmpfs_has_xattrs();
+	n->tmpfs_xattrs = !n->privileged || native_kernel_since(6, 6) ||
+			  scratch_disk_tmpfs_has_xattrs();
 	n->memory_default = sysinfo(&info) == 0
 				    ? (uint64_t)info.totalram * info.mem_unit / 2
 				    : 1U << 30;
@@ -184,7 +186,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	}
 	r = backend_choose_dirs(options, &n->run_dir, &n->state_dir, err);
 	if (r == 0)
-		r = registry_open(n, options->engine_name, err);
+		r = engine_registry_open(n, options->engine_name, err);
 	if (r == 0)
 		r = seal_init(n, err);
 	if (r < 0) {
@@ -201,18 +203,18 @@ const struct backend_ops backend_native = {
 	.close = native_close,
 	.probe = native_probe,
 	.create = native_create,
-	.prepare = part_prepare,
-	.unprepare = part_drop,
+	.prepare = prepared_prepare,
+	.unprepare = prepared_drop,
 	.destroy = native_destroy,
-	.exec = talk_exec,
-	.exec_wait = talk_exec_wait,
-	.exec_signal = talk_exec_signal,
-	.exec_free = talk_exec_free,
-	.exec_wait_fd = talk_exec_wait_fd,
-	.exec_resize = talk_exec_resize,
-	.exec_output = talk_exec_output,
-	.file_open = talk_file_open,
-	.connect = talk_connect,
+	.exec = initclient_exec,
+	.exec_wait = initclient_exec_wait,
+	.exec_signal = initclient_exec_signal,
+	.exec_free = initclient_exec_free,
+	.exec_wait_fd = initclient_exec_wait_fd,
+	.exec_resize = initclient_exec_resize,
+	.exec_output = initclient_exec_output,
+	.file_open = initclient_file_open,
+	.connect = initclient_connect,
 	.pause = native_pause,
 	.stats = native_stats,
 	.list = durable_list,
@@ -222,11 +224,11 @@ const struct backend_ops backend_native = {
 	.update = durable_update,
 	.connection = durable_connection,
 	.describe = durable_describe,
-	.exec_attach = talk_exec_attach,
-	.exec_number = talk_exec_number,
-	.exec_close_input = talk_exec_close_input,
-	.exec_ack = talk_exec_ack,
-	.exec_signal_to = talk_exec_signal_to,
+	.exec_attach = initclient_exec_attach,
+	.exec_number = initclient_exec_number,
+	.exec_close_input = initclient_exec_close_input,
+	.exec_ack = initclient_exec_ack,
+	.exec_signal_to = initclient_exec_signal_to,
 	.orphans = orphan_list,
 	.remove_orphan = orphan_remove,
 };

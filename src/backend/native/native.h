@@ -35,11 +35,11 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
-#include "initclient/initclient.h"
 #include "image/image.h"
-#include "proto/init_proto.h"
+#include "initclient/initclient.h"
 #include "os/cgroup.h"
 #include "os/ns.h"
+#include "proto/init_proto.h"
 
 #define NATIVE_MOUNTS_MAX 64
 #define NATIVE_STEPS_MAX  48
@@ -66,19 +66,19 @@ struct native {
 	bool tmpfs_xattrs; /* overlays work without limits on a tmpfs of this kernel */
 	char *state_dir;
 	char *run_dir;
-	int ids_fd;     /* run_dir/ids */
-	bool leftovers; /* a link could not be removed: the next engine is to find it */
-	int lock_fd;    /* our file in run_dir/engines, locked while we live */
-	char name[33];  /* of that file */
-	bool named;     /* by the caller: its sandboxes may be durable */
-	int boxes_fd;   /* run_dir/boxes of a named engine, -1: none */
-	int init_fd;    /* init's program, sealed */
+	int ids_fd;       /* run_dir/ids */
+	bool leftovers;   /* a link could not be removed: the next engine is to find it */
+	int lock_fd;      /* our file in run_dir/engines, locked while we live */
+	char name[33];    /* of that file */
+	bool named;       /* by the caller: its sandboxes may be durable */
+	int sandboxes_fd; /* run_dir/sandboxes of a named engine, -1: none */
+	int init_fd;      /* init's program, sealed */
 	struct cgroup_root cgroups;
 	struct ns_map subuid, subgid; /* of an ordinary user; count 0: none */
 	uint64_t memory_default;
-	pthread_mutex_t lock;      /* of what follows: creates run in several threads */
-	struct native_host *host;  /* the newest; NULL: not opened yet */
-	struct native_part *parts; /* ready, the oldest first */
+	pthread_mutex_t lock;     /* of what follows: creates run in several threads */
+	struct native_host *host; /* the newest; NULL: not opened yet */
+	struct native_prepared *parts; /* ready, the oldest first */
 	struct native_inject inject;
 };
 
@@ -89,22 +89,22 @@ struct native_host {
 	struct image image;
 };
 
-struct native_box {
-	struct talk_box; /* first: the two are one to backend/talk */
+struct native_sandbox {
+	struct initclient_sandbox; /* first: the two are one to backend/talk */
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
 	bool has_door;               /* the socket and the state of its id are its own */
-	bool single;                 /* made for one exec */
+	bool one_shot;               /* made for one exec */
 	uid_t base_id;               /* where root inside is outside */
 	int image_lock;              /* -1: none */
 	struct cgroup_limits limits; /* as they are now */
 	uint64_t tmpfs;              /* bytes that its filesystems in memory may hold */
 };
 
-static inline struct talk_box *native_talk(struct native_box *box)
+static inline struct initclient_sandbox *native_talk(struct native_sandbox *sandbox)
 {
-	return (struct talk_box *)box;
+	return (struct initclient_sandbox *)sandbox;
 }
 
 /*
@@ -176,11 +176,12 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err);
 
 /* create.c */
 int native_create(void *state, const struct warren_spec *spec,
-		  struct backend_box **ret_box, struct warren_error *err);
-/* Kill all of it, wait until the kernel says so, remove it; frees @box. */
-int native_unmake(struct native *n, struct native_box *box, struct warren_error *err);
+		  struct backend_sandbox **ret_sandbox, struct warren_error *err);
+/* Kill all of it, wait until the kernel says so, remove it; frees @sandbox. */
+int native_unmake(struct native *n, struct native_sandbox *sandbox,
+		  struct warren_error *err);
 /* Frees the handle alone. */
-void native_forget(struct native_box *box);
+void native_forget(struct native_sandbox *sandbox);
 
 /* plan.c */
 void take_forget_host(struct native *n);
@@ -189,27 +190,28 @@ int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
 /* prepared.c */
 /* Make one ahead; its id goes to @ret_id. */
-int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
+int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
 /* The part of this id, or NULL; out of the list. */
-struct native_part *part_take(struct native *n, const char *id);
+struct native_prepared *prepared_take(struct native *n, const char *id);
 /* -EPIPE: it was dead; @err says nothing then. It is gone in any case. */
-int part_finish(struct native_part *part, const struct warren_spec *spec,
-		struct backend_box **ret_box, struct warren_error *err);
+int prepared_finish(struct native_prepared *part, const struct warren_spec *spec,
+		    struct backend_sandbox **ret_sandbox, struct warren_error *err);
 /* Unmake up to @n of them, the oldest first; how many. */
-size_t part_drop(void *state, size_t n);
+size_t prepared_drop(void *state, size_t n);
 
 /* engine_registry.c */
 /* @name: of an engine that comes back; NULL: it does not. */
-int registry_open(struct native *n, const char *name, struct warren_error *err);
+int engine_registry_open(struct native *n, const char *name, struct warren_error *err);
 /* Where the ids of a slot begin outside. */
-uid_t registry_base(const struct native *n, unsigned slot);
+uid_t engine_registry_base(const struct native *n, unsigned slot);
 /* Is it an id of some sandbox of root's, init's own included? */
-bool registry_is_range(uid_t uid);
-void registry_close(struct native *n);
+bool engine_registry_is_range(uid_t uid);
+void engine_registry_close(struct native *n);
 /* A lock that keeps what an engine without a name has from being swept, to be given away. */
-int registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
-int registry_claim(struct native *n, struct native_box *box, struct warren_error *err);
-void registry_release(struct native *n, struct native_box *box);
+int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
+int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
+			  struct warren_error *err);
+void engine_registry_release(struct native *n, struct native_sandbox *sandbox);
 
 /* orphan.c */
 int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
@@ -217,21 +219,21 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 int orphan_remove(void *state, const char *id, struct warren_error *err);
 
 /* scratch_disk.c */
-bool disk_tmpfs_has_xattrs(void);
+bool scratch_disk_tmpfs_has_xattrs(void);
 /* A detached ext4 of @size bytes, with the ids of @userns. */
-int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
-	       struct warren_error *err);
+int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
+		       struct warren_error *err);
 
 /* idmap.c */
-void idmap_sandbox(const struct native *n, const struct native_box *box,
+void idmap_sandbox(const struct native *n, const struct native_sandbox *sandbox,
 		   struct ns_maps *ret);
 /* Does @id exist inside? */
-bool idmap_has(const struct native *n, const struct native_box *box, uint32_t uid,
+bool idmap_has(const struct native *n, const struct native_sandbox *sandbox, uint32_t uid,
 	       uint32_t gid);
-bool idmap_has_ids(const struct talk_box *box, uint32_t uid, uint32_t gid);
+bool idmap_has_ids(const struct initclient_sandbox *sandbox, uint32_t uid, uint32_t gid);
 /* The map that makes what the owner has on disk the user's inside, and nothing else. */
-void idmap_volume(const struct native_box *box, uint32_t owner_uid, uint32_t owner_gid,
-		  struct ns_maps *ret);
+void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
+		  uint32_t owner_gid, struct ns_maps *ret);
 
 /* native.c: is the kernel of that version, or a later one? */
 bool native_kernel_since(unsigned long major, unsigned long minor);

@@ -2,7 +2,7 @@
 /*
  * orphan.c - sandboxes whose run directory is gone, and cgroups that nothing lives in
  *
- * A durable sandbox is found by its socket, <run_dir>/boxes/<id>. When that directory is removed
+ * A durable sandbox is found by its socket, <run_dir>/sandboxes/<id>. When that directory is removed
  * (a wiped /run, a deleted test), init or shim live on, and nobody can reach them. The kernel still knows
  * their sockets: each has the device and the inode of the file that it was bound to. Whoever has its
  * file is not an orphan, whichever engine, service or mount namespace it belongs to: so the file is looked for
@@ -105,7 +105,7 @@ static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
 }
 
 /* Did this engine's user create the socket? A kernel before 5.3 does not say: the holder decides. */
-static bool is_ours(const struct nlmsghdr *h)
+static bool orphan_is_ours(const struct nlmsghdr *h)
 {
 	const struct rtattr *a = attr_of(h, UNIX_DIAG_UID);
 	uint32_t uid = geteuid();
@@ -115,7 +115,7 @@ static bool is_ours(const struct nlmsghdr *h)
 	return uid == geteuid();
 }
 
-/* One that was bound as door_bind() does: the last part of its name is an id. */
+/* One that was bound as sandbox_socket_bind() does: the last part of its name is an id. */
 static int take_door(struct list *l, const struct nlmsghdr *h)
 {
 	const struct unix_diag_msg *m = NLMSG_DATA(h);
@@ -132,7 +132,7 @@ static int take_door(struct list *l, const struct nlmsghdr *h)
 	(void)memcpy(text, RTA_DATA(name), RTA_PAYLOAD(name));
 	(void)memcpy(&file, RTA_DATA(vfs), sizeof(file));
 	last = strrchr(text, '/');
-	if (!last || !id_valid(last + 1) || !is_ours(h) ||
+	if (!last || !id_valid(last + 1) || !orphan_is_ours(h) ||
 	    (l->only && strcmp(last + 1, l->only) != 0) || l->n_doors == ORPHANS_MAX)
 		return 0;
 	more = realloc(l->doors, (l->n_doors + 1) * sizeof(*more));
@@ -199,8 +199,8 @@ static uint64_t uid_of(const char *pid)
 }
 
 /* Walk the one filesystem below @dir, which is closed. */
-static enum verdict walk(int dir, const struct door *want, dev_t dev, unsigned *left,
-			 unsigned depth)
+static enum verdict orphan_walk(int dir, const struct door *want, dev_t dev,
+				unsigned *left, unsigned depth)
 {
 	DIR *d = fdopendir(dir);
 	enum verdict found = FILE_NOT_SEEN;
@@ -231,7 +231,7 @@ static enum verdict walk(int dir, const struct door *want, dev_t dev, unsigned *
 		if (fd < 0 || fstat(fd, &st) < 0)
 			found = FILE_UNKNOWN;
 		else if (st.st_dev == dev) {
-			found = walk(TAKE_FD(fd), want, dev, left, depth - 1);
+			found = orphan_walk(TAKE_FD(fd), want, dev, left, depth - 1);
 			continue;
 		}
 		if (fd >= 0)
@@ -282,7 +282,7 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 		return ask_ext4(dir, want);
 	if (fs.f_type != TMPFS_MAGIC)
 		return FILE_UNKNOWN;
-	found = walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
+	found = orphan_walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
 	/* A part of it (a bind mount) does not tell of the rest. */
 	return found == FILE_NOT_SEEN && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
 }
@@ -334,7 +334,7 @@ static enum verdict ask_all(const struct door *want)
 		(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
 		/* What is inside a sandbox has no run directory, and none of its paths is followed. */
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
-		    registry_is_range((uid_t)uid_of(e->d_name)))
+		    engine_registry_is_range((uid_t)uid_of(e->d_name)))
 			continue;
 		while (i < n_seen && seen[i] != st.st_ino)
 			i++;
@@ -387,7 +387,7 @@ static unsigned hold_doors(const char *pid, struct door *doors, size_t n)
 	return found;
 }
 
-static void name_of(const char *pid, char ret[32])
+static void orphan_name_of(const char *pid, char ret[32])
 {
 	char path[280];
 
@@ -448,9 +448,17 @@ static bool is_init(const char *pid)
 	uint32_t uids[3];
 	int inner = 0;
 
-	return ids_of(pid, uids, &inner) && inner == 1 && registry_is_range(uids[0]) &&
-	       uids[0] == uids[1] && uids[0] == uids[2] &&
-	       runs_program(pid, "/memfd:init");
+	return ids_of(pid, uids, &inner) && inner == 1 &&
+	       engine_registry_is_range(uids[0]) && uids[0] == uids[1] &&
+	       uids[0] == uids[2] && runs_program(pid, "/memfd:init");
+}
+
+/* A shim by its names: of this version, and of the one before, whose sandboxes live on. */
+static bool is_shims_program(const char *pid, const char *name)
+{
+	return (strcmp(name, "warren-shim") == 0 && runs_program(pid, "/warren-shim")) ||
+	       (strcmp(name, "warren-keeper") == 0 &&
+		runs_program(pid, "/warren-keeper"));
 }
 
 /* All ids are ours: a set-user-ID program that another started has his as the real one. */
@@ -460,10 +468,9 @@ static bool is_shim(const char *pid)
 	char name[32];
 	int inner = 0;
 
-	name_of(pid, name);
-	return strcmp(name, "warren-shim") == 0 && ids_of(pid, uids, &inner) &&
-	       uids[0] == ours && uids[1] == ours && uids[2] == ours &&
-	       runs_program(pid, "/warren-shim");
+	orphan_name_of(pid, name);
+	return ids_of(pid, uids, &inner) && uids[0] == ours && uids[1] == ours &&
+	       uids[2] == ours && is_shims_program(pid, name);
 }
 
 /* Which door is held by a sandbox's init or shim, and by which. */
@@ -500,7 +507,7 @@ static bool range_is_used(uid_t base)
 
 /* ------------------------------------------------------------------------ the list */
 
-static struct warren_orphan *add(struct list *l, const char *id)
+static struct warren_orphan *orphan_add(struct list *l, const char *id)
 {
 	struct warren_orphan *more;
 
@@ -515,7 +522,7 @@ static struct warren_orphan *add(struct list *l, const char *id)
 	return &more[l->n++];
 }
 
-static bool is_lost(const struct door *door)
+static bool orphan_is_lost(const struct door *door)
 {
 	return door->pid && (door->file == FILE_NOT_SEEN || door->file == FILE_GONE);
 }
@@ -524,7 +531,7 @@ static bool is_lost(const struct door *door)
 static bool is_served(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_doors; i++)
-		if (l->doors[i].pid && !is_lost(&l->doors[i]) &&
+		if (l->doors[i].pid && !orphan_is_lost(&l->doors[i]) &&
 		    strcmp(l->doors[i].id, id) == 0)
 			return true;
 	return false;
@@ -557,9 +564,10 @@ static void find_lost(const struct native *n, struct list *l)
 		struct warren_orphan *o;
 		char name[16];
 
-		if (!is_lost(door) || is_served(l, door->id) || is_known(n, door->id))
+		if (!orphan_is_lost(door) || is_served(l, door->id) ||
+		    is_known(n, door->id))
 			continue;
-		o = add(l, door->id);
+		o = orphan_add(l, door->id);
 		if (!o)
 			continue;
 		(void)snprintf(name, sizeof(name), "%d", door->pid);
@@ -567,7 +575,8 @@ static void find_lost(const struct native *n, struct list *l)
 		o->uid = (uint32_t)uid_of(name);
 		(void)snprintf(o->detail, sizeof(o->detail),
 			       "%s, process %d, lives; its run directory is gone",
-			       registry_is_range(o->uid) ? "init" : "shim", o->pid);
+			       engine_registry_is_range(o->uid) ? "init" : "shim",
+			       o->pid);
 	}
 }
 
@@ -596,9 +605,9 @@ static void find_left(const struct native *n, struct list *l)
 		    has_door(l, e->d_name) || is_known(n, e->d_name) ||
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    st.st_ctime > time(NULL) - YOUNG_SEC ||
-		    !registry_is_range(st.st_uid) || range_is_used(st.st_uid))
+		    !engine_registry_is_range(st.st_uid) || range_is_used(st.st_uid))
 			continue;
-		o = add(l, e->d_name);
+		o = orphan_add(l, e->d_name);
 		if (!o)
 			continue;
 		o->uid = st.st_uid;
@@ -640,8 +649,8 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 
 /* ------------------------------------------------------------------------ removing */
 
-static int end_process(const struct native *n, const struct door *door,
-		       struct warren_error *err)
+static int orphan_end_process(const struct native *n, const struct door *door,
+			      struct warren_error *err)
 {
 	AUTO_CLOSE int pidfd = pidfd_open(door->pid, 0);
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -682,8 +691,8 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 		r = error_set(err, ENOENT, "'%s' is no orphan, or not any more", id);
 	/* All of this id that are held are lost: otherwise none would be an orphan. */
 	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
-		if (is_lost(&l.doors[i])) {
-			r = end_process(n, &l.doors[i], err);
+		if (orphan_is_lost(&l.doors[i])) {
+			r = orphan_end_process(n, &l.doors[i], err);
 			killed = true;
 		}
 	/* Of a shim's sandbox there may be more; of a cgroup alone nothing is killed. */

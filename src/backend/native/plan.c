@@ -23,20 +23,20 @@
 #define HOST_FRESH     1000000000 /* ns */
 
 /* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
-void take_ids(const struct native *n, struct native_box *box)
+void take_ids(const struct native *n, struct native_sandbox *sandbox)
 {
 	uint32_t sub =
 		n->subuid.count < n->subgid.count ? n->subuid.count : n->subgid.count;
 
-	box->n_ids = n->privileged || sub >= NATIVE_IDS ? NATIVE_IDS : 1 + sub;
-	box->groups = n->privileged || n->subuid.count > 0;
+	sandbox->n_ids = n->privileged || sub >= NATIVE_IDS ? NATIVE_IDS : 1 + sub;
+	sandbox->groups = n->privileged || n->subuid.count > 0;
 }
 
 /*
  * A limit that nobody insists on is left out where an ordinary user has no right to keep it. Where
  * root cannot, the machine lacks something, and who set the limit is to hear of it.
  */
-static bool insists(const struct making *m, uint64_t value, uint32_t wish)
+static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t wish)
 {
 	return value && (m->engine->privileged || !(m->spec->wishes & wish));
 }
@@ -47,7 +47,7 @@ static bool insists(const struct making *m, uint64_t value, uint32_t wish)
  * it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that nobody asked for
  * give way to those that somebody did.
  */
-static int take_tmpfs(struct making *m, struct warren_error *err)
+static int take_tmpfs(struct create_op *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
 	uint64_t memory = m->limits.memory, sum = 0, left, unsized = 0;
@@ -92,7 +92,7 @@ static int take_tmpfs(struct making *m, struct warren_error *err)
 			"tmpfs: nothing is left of the memory limit (%ju bytes) for "
 			"one without a size; raise it, or ask for less disk",
 			(uintmax_t)memory);
-	m->box->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
+	m->sandbox->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
 	return 0;
 }
 
@@ -113,7 +113,7 @@ int take_pids(const struct native *n, uint64_t pids, struct warren_error *err)
 		(uintmax_t)most_pids(n), (uintmax_t)n->cgroups.pids);
 }
 
-static int take_nofile(struct making *m, struct warren_error *err)
+static int take_nofile(struct create_op *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
 	struct rlimit lim;
@@ -125,17 +125,17 @@ static int take_nofile(struct making *m, struct warren_error *err)
 			err, EPERM,
 			"nofile: %ju is more than the %ju that this process may allow",
 			(uintmax_t)s->nofile, (uintmax_t)lim.rlim_max);
-	m->box->nofile = s->nofile                       ? s->nofile
-			 : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
-							 : NOFILE_DEFAULT;
+	m->sandbox->nofile = s->nofile                       ? s->nofile
+			     : lim.rlim_max < NOFILE_DEFAULT ? lim.rlim_max
+							     : NOFILE_DEFAULT;
 	return 0;
 }
 
-int take_spec(struct making *m, struct warren_error *err)
+int take_spec(struct create_op *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
 	struct native *n = m->engine;
-	struct native_box *box = m->box;
+	struct native_sandbox *sandbox = m->sandbox;
 	size_t n_env = 0;
 
 	m->limits = (struct cgroup_limits){
@@ -150,7 +150,7 @@ int take_spec(struct making *m, struct warren_error *err)
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
 	if (!s->disk && m->disk < DISK_MIN)
 		m->disk = DISK_MIN;
-	if (m->disk > m->limits.memory && !insists(m, s->disk, WARREN_LIMIT_DISK) &&
+	if (m->disk > m->limits.memory && !plan_insists(m, s->disk, WARREN_LIMIT_DISK) &&
 	    !n->privileged)
 		m->disk = m->limits.memory / 2;
 	if (m->limits.memory < MEMORY_MIN)
@@ -169,24 +169,24 @@ int take_spec(struct making *m, struct warren_error *err)
 	if (take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
 	    take_nofile(m, err) < 0)
 		return -err->code;
-	take_ids(n, box);
+	take_ids(n, sandbox);
 	while (s->env && s->env[n_env])
 		n_env++;
-	box->env = calloc(n_env + 1, sizeof(*box->env));
-	box->workdir = strdup(s->workdir ? s->workdir : "/");
-	box->hostname = strdup(s->hostname ? s->hostname : box->base.id);
-	if (!box->env || !box->workdir || !box->hostname)
+	sandbox->env = calloc(n_env + 1, sizeof(*sandbox->env));
+	sandbox->workdir = strdup(s->workdir ? s->workdir : "/");
+	sandbox->hostname = strdup(s->hostname ? s->hostname : sandbox->base.id);
+	if (!sandbox->env || !sandbox->workdir || !sandbox->hostname)
 		return error_errno(err, ENOMEM, "take the spec");
 	for (size_t i = 0; i < n_env; i++) {
-		box->env[i] = strdup(s->env[i]);
-		if (!box->env[i])
+		sandbox->env[i] = strdup(s->env[i]);
+		if (!sandbox->env[i])
 			return error_errno(err, ENOMEM, "take the spec");
 	}
 	return 0;
 }
 
 /* What was asked for and cannot be enforced is refused; what is by default is left out. */
-int take_limits(struct making *m, struct warren_error *err)
+int take_limits(struct create_op *m, struct warren_error *err)
 {
 	const struct {
 		enum cgroup_controller controller;
@@ -194,11 +194,11 @@ int take_limits(struct making *m, struct warren_error *err)
 		const char *what;
 		uint64_t *limit;
 	} wants[] = {
-		{ CGROUP_MEMORY, insists(m, m->spec->memory, WARREN_LIMIT_MEMORY),
+		{ CGROUP_MEMORY, plan_insists(m, m->spec->memory, WARREN_LIMIT_MEMORY),
 		  "memory", &m->limits.memory },
-		{ CGROUP_CPU, insists(m, m->spec->cpu_millis, WARREN_LIMIT_CPU), "cpus",
-		  &m->limits.cpu_millis },
-		{ CGROUP_PIDS, insists(m, m->spec->pids, WARREN_LIMIT_PIDS), "pids",
+		{ CGROUP_CPU, plan_insists(m, m->spec->cpu_millis, WARREN_LIMIT_CPU),
+		  "cpus", &m->limits.cpu_millis },
+		{ CGROUP_PIDS, plan_insists(m, m->spec->pids, WARREN_LIMIT_PIDS), "pids",
 		  &m->limits.pids },
 	};
 
@@ -218,7 +218,7 @@ int take_limits(struct making *m, struct warren_error *err)
 }
 
 /* A disk that was asked for is one that can be filled; by default it is a bound, no more. */
-int take_disk(struct making *m, struct warren_error *err)
+int take_disk(struct create_op *m, struct warren_error *err)
 {
 	const char *dir = m->engine->state_dir;
 	struct statvfs fs;
@@ -235,32 +235,32 @@ int take_disk(struct making *m, struct warren_error *err)
 }
 
 /* The image's variables before the spec's: the last of a name counts. */
-static int prepend_env(struct native_box *box, char **first)
+static int prepend_env(struct native_sandbox *sandbox, char **first)
 {
 	size_t a = 0, b = 0;
 	char **both;
 
 	while (first[a])
 		a++;
-	while (box->env[b])
+	while (sandbox->env[b])
 		b++;
 	both = calloc(a + b + 1, sizeof(*both));
 	if (!both)
 		return -ENOMEM;
 	for (size_t i = 0; i < a; i++)
 		both[i] = TAKE_PTR(first[i]);
-	(void)memcpy(both + a, box->env, b * sizeof(*both));
-	free(box->env);
-	box->env = both;
+	(void)memcpy(both + a, sandbox->env, b * sizeof(*both));
+	free(sandbox->env);
+	sandbox->env = both;
 	return 0;
 }
 
 /* What the image says of how it is run, where the spec says nothing. */
-static int take_config(struct making *m, struct warren_error *err)
+static int take_config(struct create_op *m, struct warren_error *err)
 {
 	struct image *image = &m->plan->image;
 	struct store_image *c = &image->config;
-	struct native_box *box = m->box;
+	struct native_sandbox *sandbox = m->sandbox;
 	size_t len = 0;
 
 	if (!image->has_config)
@@ -274,13 +274,13 @@ static int take_config(struct making *m, struct warren_error *err)
 		len += strlen(*v) + 1;
 	}
 	if (!m->spec->workdir && c->workdir[0] == '/') {
-		free(box->workdir);
-		box->workdir = TAKE_PTR(c->workdir);
+		free(sandbox->workdir);
+		sandbox->workdir = TAKE_PTR(c->workdir);
 	}
-	box->base.entrypoint = TAKE_PTR(c->entrypoint);
-	box->base.cmd = TAKE_PTR(c->cmd);
-	box->image_lock = TAKE_FD(c->lock);
-	return prepend_env(box, c->env) < 0
+	sandbox->base.entrypoint = TAKE_PTR(c->entrypoint);
+	sandbox->base.cmd = TAKE_PTR(c->cmd);
+	sandbox->image_lock = TAKE_FD(c->lock);
+	return prepend_env(sandbox, c->env) < 0
 		       ? error_errno(err, ENOMEM, "take its environment")
 		       : 0;
 }
@@ -338,7 +338,7 @@ void take_forget_host(struct native *n)
 	host_put(TAKE_PTR(n->host));
 }
 
-int take_image(struct making *m, struct warren_error *err)
+int take_image(struct create_op *m, struct warren_error *err)
 {
 	const char *ref = m->spec->image ? m->spec->image : "host";
 	struct native *n = m->engine;
@@ -355,7 +355,7 @@ int take_image(struct making *m, struct warren_error *err)
 	return r;
 }
 
-void take_done(struct making *m)
+void take_done(struct create_op *m)
 {
 	if (m->own_image) {
 		/* A copy: the child may not have read the plan yet. */
@@ -367,33 +367,34 @@ void take_done(struct making *m)
 	host_put(TAKE_PTR(m->host));
 }
 
-static int open_in_image(void *ctx, const char *path)
+static int plan_open_in_image(void *ctx, const char *path)
 {
 	return image_open_file(ctx, path);
 }
 
-int take_user(struct making *m, struct warren_error *err)
+int take_user(struct create_op *m, struct warren_error *err)
 {
-	struct native_box *box = m->box;
+	struct native_sandbox *sandbox = m->sandbox;
 	const struct image *image = &m->plan->image;
 	const char *user = m->spec->user;
 	int r;
 
 	if (!user && image->has_config && image->config.user[0])
 		user = image->config.user;
-	r = user_resolve(user, open_in_image, &m->plan->image, &box->user, err);
+	r = user_resolve(user, plan_open_in_image, &m->plan->image, &sandbox->user, err);
 
 	if (r < 0)
 		return r;
-	if (!m->engine->privileged && m->engine->subuid.count == 0 && box->user.uid != 0)
+	if (!m->engine->privileged && m->engine->subuid.count == 0 &&
+	    sandbox->user.uid != 0)
 		return error_set(
 			err, EOPNOTSUPP,
 			"user '%s': without root and without a range in /etc/subuid and "
 			"/etc/subgid a sandbox has one user, root; see 'warren doctor'",
 			user);
-	if (!idmap_has(m->engine, box, box->user.uid, box->user.gid))
+	if (!idmap_has(m->engine, sandbox, sandbox->user.uid, sandbox->user.gid))
 		return error_set(err, EINVAL,
 				 "user '%s' (%u:%u) has no id in a sandbox: below %u",
-				 user, box->user.uid, box->user.gid, NATIVE_IDS);
+				 user, sandbox->user.uid, sandbox->user.gid, NATIVE_IDS);
 	return 0;
 }

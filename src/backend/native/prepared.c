@@ -28,9 +28,9 @@
 #define INJECT_FINISH 1101
 #define INJECT_INSIDE 1200
 
-struct native_part {
-	struct native_part *next;
-	struct making m;
+struct native_prepared {
+	struct native_prepared *next;
+	struct create_op m;
 };
 
 /* -------------------------------------------------------------------- making */
@@ -38,15 +38,15 @@ struct native_part {
 /* What is known of the spec beforehand. */
 static const struct warren_spec any = { .durable = true };
 
-static int say_mapped(struct making *m, struct warren_error *err)
+static int say_mapped(struct create_op *m, struct warren_error *err)
 {
 	struct proto_header h = { .version = PROTO_VERSION, .type = PROTO_MOUNTS };
-	int r = fd_send(m->box->control, &h, sizeof(h), NULL, 0);
+	int r = fd_send(m->sandbox->control, &h, sizeof(h), NULL, 0);
 
 	return r < 0 ? error_errno(err, -r, "tell that the ids are mapped") : 0;
 }
 
-static const struct making_step make_steps[] = {
+static const struct create_op_step make_steps[] = {
 	{ "claim an id range", create_claim },
 	{ "make the cgroup", create_cgroup_before },
 	{ "start the child", create_child },
@@ -59,10 +59,11 @@ static const struct making_step make_steps[] = {
 
 _Static_assert(ARRAY_SIZE(make_steps) <= MAKING_STEPS_MAX, "making.outside is too small");
 
-static int make(struct native *n, struct native_part *part, struct warren_error *err)
+static int prepared_make(struct native *n, struct native_prepared *part,
+			 struct warren_error *err)
 {
-	struct making *m = &part->m;
-	int r = making_begin(m, n, NULL, err);
+	struct create_op *m = &part->m;
+	int r = create_op_begin(m, n, NULL, err);
 
 	if (r < 0)
 		return r;
@@ -72,18 +73,18 @@ static int make(struct native *n, struct native_part *part, struct warren_error 
 	m->plan->part = true;
 	m->plan->inject = n->inject.step - INJECT_INSIDE;
 	m->plan->crash = n->inject.crash;
-	take_ids(n, m->box);
-	r = making_run(m, make_steps, ARRAY_SIZE(make_steps), INJECT_MAKE, err);
-	r = making_hear_child(m, r, err);
+	take_ids(n, m->sandbox);
+	r = create_op_run(m, make_steps, ARRAY_SIZE(make_steps), INJECT_MAKE, err);
+	r = create_op_hear_child(m, r, err);
 	if (r < 0)
-		making_end(m, r);
+		create_op_end(m, r);
 	return r;
 }
 
-int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
+int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
 {
 	struct native *n = state;
-	struct native_part *part, **last;
+	struct native_prepared *part, **last;
 	int r;
 
 	if (!n->privileged || !n->named)
@@ -92,12 +93,12 @@ int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
 	part = calloc(1, sizeof(*part));
 	if (!part)
 		return error_errno(err, ENOMEM, "make a part");
-	r = make(n, part, err);
+	r = prepared_make(n, part, err);
 	if (r < 0) {
 		free(part);
 		return r;
 	}
-	(void)strcpy(ret_id, part->m.box->base.id);
+	(void)strcpy(ret_id, part->m.sandbox->base.id);
 	(void)pthread_mutex_lock(&n->lock);
 	for (last = &n->parts; *last; last = &(*last)->next)
 		;
@@ -106,13 +107,13 @@ int part_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
 	return 0;
 }
 
-struct native_part *part_take(struct native *n, const char *id)
+struct native_prepared *prepared_take(struct native *n, const char *id)
 {
-	struct native_part *part = NULL, **p;
+	struct native_prepared *part = NULL, **p;
 
 	(void)pthread_mutex_lock(&n->lock);
 	for (p = &n->parts; *p; p = &(*p)->next)
-		if (!id || strcmp((*p)->m.box->base.id, id) == 0)
+		if (!id || strcmp((*p)->m.sandbox->base.id, id) == 0)
 			break;
 	part = *p;
 	if (part)
@@ -125,24 +126,24 @@ struct native_part *part_take(struct native *n, const char *id)
  * To end is what takes a part long, most of all its network namespace, and the kernel ends many
  * as fast as one: so all are killed before the first is waited for.
  */
-size_t part_drop(void *state, size_t n)
+size_t prepared_drop(void *state, size_t n)
 {
-	struct native_part *going = NULL, **last = &going;
+	struct native_prepared *going = NULL, **last = &going;
 	size_t done = 0;
 
-	for (struct native_part *part; done < n && (part = part_take(state, NULL));
-	     done++) {
-		if (part->m.box->pidfd >= 0)
-			(void)pidfd_send_signal(part->m.box->pidfd, SIGKILL, NULL, 0);
+	for (struct native_prepared *part;
+	     done < n && (part = prepared_take(state, NULL)); done++) {
+		if (part->m.sandbox->pidfd >= 0)
+			(void)pidfd_send_signal(part->m.sandbox->pidfd, SIGKILL, NULL, 0);
 		part->next = NULL;
 		*last = part;
 		last = &part->next;
 	}
 	while (going) {
-		struct native_part *part = going;
+		struct native_prepared *part = going;
 
 		going = part->next;
-		making_end(&part->m, -ECANCELED);
+		create_op_end(&part->m, -ECANCELED);
 		free(part);
 	}
 	return done;
@@ -150,7 +151,7 @@ size_t part_drop(void *state, size_t n)
 
 /* ----------------------------------------------------------------- finishing */
 
-static const char *put_text(struct native_plan *p, size_t *used, const char *s)
+static const char *prepared_put_text(struct native_plan *p, size_t *used, const char *s)
 {
 	char *to = p->text + *used;
 	size_t size = strlen(s) + 1;
@@ -162,7 +163,7 @@ static const char *put_text(struct native_plan *p, size_t *used, const char *s)
 }
 
 /* What the process that makes the mounts must know, in memory that both share. */
-static int share_spec(struct making *m, struct warren_error *err)
+static int share_spec(struct create_op *m, struct warren_error *err)
 {
 	struct native_plan *p = m->plan;
 	size_t used = 0;
@@ -174,15 +175,16 @@ static int share_spec(struct making *m, struct warren_error *err)
 		.network = m->spec->network,
 		.read_only = m->spec->read_only,
 	};
-	p->hostname = put_text(p, &used, m->box->hostname);
+	p->hostname = prepared_put_text(p, &used, m->sandbox->hostname);
 	fits = p->hostname != NULL;
 	for (size_t i = 0; fits && i < m->spec->n_mounts; i++) {
 		const struct warren_mount *from = &m->spec->mounts[i];
 		struct warren_mount *to = &p->mounts[i];
 
 		*to = *from;
-		to->target = put_text(p, &used, from->target);
-		to->source = from->source ? put_text(p, &used, from->source) : NULL;
+		to->target = prepared_put_text(p, &used, from->target);
+		to->source =
+			from->source ? prepared_put_text(p, &used, from->source) : NULL;
 		fits = to->target && (to->source || !from->source);
 	}
 	p->disk = m->disk;
@@ -193,19 +195,19 @@ static int share_spec(struct making *m, struct warren_error *err)
 }
 
 /* Its cgroup has no limits yet, and nothing is in it. */
-static int limit(struct making *m, struct warren_error *err)
+static int prepared_limit(struct create_op *m, struct warren_error *err)
 {
 	struct cgroup_limits none = { .memory = m->limits.memory ? UINT64_MAX : 0 };
 
 	m->limits.all = true;
-	if (!m->box->has_cgroup)
+	if (!m->sandbox->has_cgroup)
 		return 0;
-	return cgroup_update(&m->engine->cgroups, m->box->base.id, &none, &m->limits,
+	return cgroup_update(&m->engine->cgroups, m->sandbox->base.id, &none, &m->limits,
 			     err);
 }
 
 /* It says READY or what failed; its end alone is that of a part that died while it waited. */
-static int await_mounts(struct making *m, struct warren_error *err)
+static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 {
 	struct {
 		struct proto_header h;
@@ -228,29 +230,29 @@ static int await_mounts(struct making *m, struct warren_error *err)
 	return -err->code;
 }
 
-static int send_layers(struct making *m, struct warren_error *err)
+static int send_layers(struct create_op *m, struct warren_error *err)
 {
 	int r = create_send_mounts(m, m->stage, err);
 
 	/* Gone before: it may have said why. */
-	return r == -EPIPE ? await_mounts(m, err) : r;
+	return r == -EPIPE ? prepared_await_mounts(m, err) : r;
 }
 
 /* The root is there: init has its descriptors from it, and holds the image's lock. */
-static int say_rooted(struct making *m, struct warren_error *err)
+static int say_rooted(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
 					   .type = PROTO_CONFIG },
 				    .flags = PROTO_CONFIG_ROOTED };
-	int lock = m->box->image_lock, r;
+	int lock = m->sandbox->image_lock, r;
 
 	if (lock >= 0)
 		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
-	r = fd_send(m->box->control, &msg, sizeof(msg), &lock, msg.n);
+	r = fd_send(m->sandbox->control, &msg, sizeof(msg), &lock, msg.n);
 	return r < 0 ? error_errno(err, -r, "configure init") : 0;
 }
 
-static const struct making_step finish_steps[] = {
+static const struct create_op_step finish_steps[] = {
 	{ "take the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
@@ -258,9 +260,9 @@ static const struct making_step finish_steps[] = {
 	{ "find the user", take_user },
 	{ "share the spec", share_spec },
 	{ "send the layers", send_layers }, /* they are mounted while we go on */
-	{ "limit the cgroup", limit },
+	{ "limit the cgroup", prepared_limit },
 	{ "say what is in force", create_describe },
-	{ "wait for the mounts", await_mounts },
+	{ "wait for the mounts", prepared_await_mounts },
 	{ "configure init", say_rooted },
 	{ "note it for others", create_note },
 	{ "keep it", create_keep },
@@ -269,28 +271,28 @@ static const struct making_step finish_steps[] = {
 _Static_assert(ARRAY_SIZE(finish_steps) <= MAKING_STEPS_MAX,
 	       "making.outside is too small");
 
-static bool is_dead(const struct native_box *box)
+static bool is_dead(const struct native_sandbox *sandbox)
 {
-	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = sandbox->pidfd, .events = POLLIN };
 
 	return poll(&p, 1, 0) > 0;
 }
 
-int part_finish(struct native_part *part, const struct warren_spec *spec,
-		struct backend_box **ret_box, struct warren_error *err)
+int prepared_finish(struct native_prepared *part, const struct warren_spec *spec,
+		    struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
-	struct making *m = &part->m;
+	struct create_op *m = &part->m;
 	int r;
 
 	m->spec = spec;
 	m->started = clock_now();
 	m->n_outside = 0;
-	r = making_run(m, finish_steps, ARRAY_SIZE(finish_steps), INJECT_FINISH, err);
+	r = create_op_run(m, finish_steps, ARRAY_SIZE(finish_steps), INJECT_FINISH, err);
 	if (r == 0)
-		*ret_box = &m->box->base;
-	else if (is_dead(m->box))
+		*ret_sandbox = &m->sandbox->base;
+	else if (is_dead(m->sandbox))
 		r = -EPIPE;
-	making_end(m, r);
+	create_op_end(m, r);
 	free(part);
 	return r;
 }

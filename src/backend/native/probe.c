@@ -34,7 +34,7 @@ struct probe {
 	const char *effect, *fix;
 };
 
-PRINTF_LIKE(2, 3) static bool found(struct warren_feature *f, const char *fmt, ...)
+PRINTF_LIKE(2, 3) static bool probe_found(struct warren_feature *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -44,7 +44,7 @@ PRINTF_LIKE(2, 3) static bool found(struct warren_feature *f, const char *fmt, .
 	return true;
 }
 
-#define missing(...) (!found(__VA_ARGS__))
+#define missing(...) (!probe_found(__VA_ARGS__))
 
 /* In the child: wait until the maps are written, become root there, try. */
 static int try_there(int sock, int (*fn)(void))
@@ -100,7 +100,7 @@ static bool probe_kernel(const struct native *n UNUSED, struct warren_feature *f
 
 	if (uname(&u) < 0)
 		return missing(f, "its version cannot be read");
-	(void)found(f, "%s on %s", u.release, u.machine);
+	(void)probe_found(f, "%s on %s", u.release, u.machine);
 	return native_kernel_since(5, 15);
 }
 
@@ -112,7 +112,7 @@ static bool probe_userns(const struct native *n, struct warren_feature *f)
 			      NULL);
 
 	return code ? missing(f, "cannot be made: %s", strerrordesc_np(code))
-		    : found(f, "user, mount, pid, net, ipc, uts, cgroup");
+		    : probe_found(f, "user, mount, pid, net, ipc, uts, cgroup");
 }
 
 static int overlay_inside(void)
@@ -141,12 +141,12 @@ static bool probe_overlay(const struct native *n, struct warren_feature *f)
 
 	return code ? missing(f, "cannot be mounted in a user namespace: %s",
 			      strerrordesc_np(code))
-		    : found(f, "mounts in a user namespace");
+		    : probe_found(f, "mounts in a user namespace");
 }
 
 static bool probe_seccomp(const struct native *n UNUSED, struct warren_feature *f)
 {
-	return seccomp_available() ? found(f, "filters can kill a process")
+	return seccomp_available() ? probe_found(f, "filters can kill a process")
 				   : missing(f, "the kernel has no filters");
 }
 
@@ -163,10 +163,10 @@ static bool probe_idmap(const struct native *n, struct warren_feature *f)
 	if (ns_make_userns(&maps, &userns, &err) < 0 ||
 	    mount_copy(dir, "", false, MOUNT_ATTR_RDONLY, userns, &fd, &err) < 0)
 		return missing(f, "%.150s", err.msg);
-	return found(f, "work on the filesystem of /usr");
+	return probe_found(f, "work on the filesystem of /usr");
 }
 
-static bool probe_cgroups(const struct native *n, struct warren_feature *f)
+static bool native_probe_cgroups(const struct native *n, struct warren_feature *f)
 {
 	static const enum cgroup_controller c[] = { CGROUP_MEMORY, CGROUP_CPU,
 						    CGROUP_PIDS, CGROUP_FREEZER };
@@ -184,7 +184,7 @@ static bool probe_cgroups(const struct native *n, struct warren_feature *f)
 		(void)strncat(list, cgroup_controller_name(c[i]),
 			      sizeof(list) - strlen(list) - 1);
 	}
-	(void)found(f, "%s: %s", cgroup_mode_name(n->cgroups.mode), list);
+	(void)probe_found(f, "%s: %s", cgroup_mode_name(n->cgroups.mode), list);
 	return all;
 }
 
@@ -193,7 +193,7 @@ static bool probe_landlock(const struct native *n UNUSED, struct warren_feature 
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 			   LANDLOCK_CREATE_RULESET_VERSION);
 
-	return abi > 0 ? found(f, "ABI %ld", abi)
+	return abi > 0 ? probe_found(f, "ABI %ld", abi)
 		       : missing(f, "not available: %s", strerrordesc_np(errno));
 }
 
@@ -202,7 +202,7 @@ static bool probe_loop(const struct native *n UNUSED, struct warren_feature *f)
 	AUTO_CLOSE int fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
 	f->fix = fd < 0 && errno == EACCES ? "run as root" : NULL;
-	return fd >= 0 ? found(f, "/dev/loop-control opens")
+	return fd >= 0 ? probe_found(f, "/dev/loop-control opens")
 		       : missing(f, "/dev/loop-control: %s", strerrordesc_np(errno));
 }
 
@@ -213,7 +213,7 @@ static bool probe_kvm(const struct native *n UNUSED, struct warren_feature *f)
 	f->fix = fd < 0 && errno == EACCES
 			 ? "run as root, or as a member of the group that owns it"
 			 : NULL;
-	return fd >= 0 ? found(f, "/dev/kvm opens")
+	return fd >= 0 ? probe_found(f, "/dev/kvm opens")
 		       : missing(f, "/dev/kvm: %s", strerrordesc_np(errno));
 }
 
@@ -228,7 +228,7 @@ static bool find_program(struct warren_feature *f, const char *name)
 
 		(void)snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
 		if (access(path, X_OK) == 0)
-			return found(f, "%s", path);
+			return probe_found(f, "%s", path);
 	}
 	return missing(f, "%s is not installed", name);
 }
@@ -238,7 +238,7 @@ static bool probe_criu(const struct native *n UNUSED, struct warren_feature *f)
 	return find_program(f, "criu");
 }
 
-static bool probe_runsc(const struct native *n UNUSED, struct warren_feature *f)
+static bool native_probe_runsc(const struct native *n UNUSED, struct warren_feature *f)
 {
 	return find_program(f, "runsc");
 }
@@ -248,7 +248,7 @@ static bool probe_rootless(const struct native *n, struct warren_feature *f)
 	char text[32] = "";
 
 	if (n->privileged)
-		return found(f, "not needed: this is root");
+		return probe_found(f, "not needed: this is root");
 	if (fd_read_file_at(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text,
 			    sizeof(text)) > 0 &&
 	    text[0] == '0')
@@ -256,12 +256,12 @@ static bool probe_rootless(const struct native *n, struct warren_feature *f)
 	if (n->subuid.count == 0)
 		return missing(
 			f, "no range in /etc/subuid and /etc/subgid, or no newuidmap");
-	return found(f, "%u subordinate ids", n->subuid.count);
+	return probe_found(f, "%u subordinate ids", n->subuid.count);
 }
 
 static bool probe_nofile(const struct native *n UNUSED, struct warren_feature *f)
 {
-	return caps_have(CAP_SYS_RESOURCE) ? found(f, "limits can be raised")
+	return caps_have(CAP_SYS_RESOURCE) ? probe_found(f, "limits can be raised")
 					   : missing(f, "no CAP_SYS_RESOURCE");
 }
 
@@ -278,7 +278,7 @@ static const struct probe probes[] = {
 	{ "id-mapped mounts", false, probe_idmap,
 	  "files of images and volumes belong to nobody inside, but for the caller's own",
 	  "run as root, on a kernel from 5.19 on" },
-	{ "cgroups", false, probe_cgroups,
+	{ "cgroups", false, native_probe_cgroups,
 	  "memory, cpu and process limits, pausing and statistics are refused",
 	  "run as root, or under 'systemd-run --user --scope -p Delegate=yes'" },
 	{ "rootless", false, probe_rootless, "a sandbox has one user, root",
@@ -291,7 +291,7 @@ static const struct probe probes[] = {
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },
 	{ "criu", false, probe_criu,
 	  "nothing is missed: no backend here saves memory by it", NULL },
-	{ "runsc", false, probe_runsc, "the gVisor tier is not available",
+	{ "runsc", false, native_probe_runsc, "the gVisor tier is not available",
 	  "install runsc" },
 	{ "kvm", false, probe_kvm, "gVisor cannot have its platform `kvm`",
 	  "modprobe kvm_intel or kvm_amd, where there are no virtual machines around" },

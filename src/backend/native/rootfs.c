@@ -111,7 +111,8 @@ struct bounds {
 	struct mount_option options[4];
 };
 
-static const struct mount_option *bound(struct bounds *b, uint64_t disk, const char *mode)
+static const struct mount_option *rootfs_bound(struct bounds *b, uint64_t disk,
+					       const char *mode)
 {
 	(void)snprintf(b->size, sizeof(b->size), "%ju", (uintmax_t)disk);
 	/* One for every 4 KiB: small files must not cost the host more than large ones. */
@@ -145,8 +146,8 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	if (p->on_disk && p->n_fds > 0)
 		p->scratch = p->fds[0];
 	else
-		r = mount_new("tmpfs", bound(&b, p->disk, "0755"), PLAIN, &p->scratch,
-			      err);
+		r = mount_new("tmpfs", rootfs_bound(&b, p->disk, "0755"), PLAIN,
+			      &p->scratch, err);
 	return r < 0 ? r : enter_scratch(p, err);
 }
 
@@ -156,7 +157,7 @@ int rootfs_fit(struct native_plan *p, struct warren_error *err)
 	struct bounds b;
 
 	if (!p->on_disk)
-		return mount_change(p->scratch, bound(&b, p->disk, "0755"), err);
+		return mount_change(p->scratch, rootfs_bound(&b, p->disk, "0755"), err);
 	if (p->n_fds == 0)
 		return error_set(err, EPROTO, "the disk is missing");
 	(void)close(p->scratch);
@@ -198,7 +199,7 @@ static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 	return p->root < 0 ? error_errno(err, errno, "open the root") : 0;
 }
 
-static int mount_overlay(struct native_plan *p, struct warren_error *err)
+static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 {
 	struct mount_option options[] = { { "lowerdir", p->image.lowers },
 					  { "upperdir", "u" },
@@ -222,7 +223,7 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 	int r = attach_stack(p, &next, err);
 
 	if (r == 0)
-		r = mount_overlay(p, err);
+		r = rootfs_mount_overlay(p, err);
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
 		if (p->image.mounts[i].at[0] == '\0')
 			continue;
@@ -283,8 +284,8 @@ static int make_masks(struct warren_error *err)
 }
 
 /* Names are one component below the root of procfs, which the kernel fills: no links. */
-static int mask(const char *from, const char *const *names, size_t n,
-		struct warren_error *err)
+static int rootfs_mask(const char *from, const char *const *names, size_t n,
+		       struct warren_error *err)
 {
 	for (size_t i = 0; i < n; i++)
 		if (mount(from, names[i], NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
@@ -304,9 +305,11 @@ static int mask_proc(const struct native_plan *p, struct warren_error *err)
 	if (r == 0 && fchdir(p->proc) < 0)
 		r = error_errno(err, errno, "enter /proc");
 	if (r == 0)
-		r = mask(SCRATCH_AT "/m/f", masked_files, ARRAY_SIZE(masked_files), err);
+		r = rootfs_mask(SCRATCH_AT "/m/f", masked_files, ARRAY_SIZE(masked_files),
+				err);
 	if (r == 0)
-		r = mask(SCRATCH_AT "/m/d", masked_dirs, ARRAY_SIZE(masked_dirs), err);
+		r = rootfs_mask(SCRATCH_AT "/m/d", masked_dirs, ARRAY_SIZE(masked_dirs),
+				err);
 	return r;
 }
 
@@ -387,7 +390,7 @@ static int mount_shm(const struct native_plan *p, int dev, struct warren_error *
 	int r;
 
 	if (p->on_disk) {
-		r = mount_new("tmpfs", bound(&b, p->shm, "1777"), PLAIN, &fd, err);
+		r = mount_new("tmpfs", rootfs_bound(&b, p->shm, "1777"), PLAIN, &fd, err);
 	} else {
 		if (mkdirat(p->scratch, "s", 01777) < 0)
 			return error_errno(err, errno, "make /dev/shm");
@@ -474,7 +477,7 @@ static int mount_tmpfs(const struct native_plan *p, const struct warren_mount *m
 {
 	struct bounds b;
 
-	return mount_new("tmpfs", bound(&b, m->size ? m->size : p->tmpfs, "1777"),
+	return mount_new("tmpfs", rootfs_bound(&b, m->size ? m->size : p->tmpfs, "1777"),
 			 PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), ret_fd, err);
 }
 
@@ -509,8 +512,8 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 	return mount_attach(fd, target, "", err);
 }
 
-static int mount_at_depth(struct native_plan *p, unsigned depth, size_t *left,
-			  struct warren_error *err)
+static int rootfs_mount_at_depth(struct native_plan *p, unsigned depth, size_t *left,
+				 struct warren_error *err)
 {
 	size_t next = p->n_fds;
 
@@ -531,7 +534,7 @@ static int mount_at_depth(struct native_plan *p, unsigned depth, size_t *left,
 }
 
 /* A path that the image declares as a volume: bound to itself, a mount of its own. */
-static int keep_writable(const char *path, struct warren_error *err)
+static int rootfs_keep_writable(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int target = make_target(path, true, err), fd = -1;
 	int r;
@@ -553,10 +556,10 @@ int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 	int r = 0;
 
 	for (const char *v = p->volumes; p->spec->read_only && *v; v += strlen(v) + 1)
-		if (keep_writable(v, err) < 0)
+		if (rootfs_keep_writable(v, err) < 0)
 			return error_wrap(err, "keep '%s' writable", v);
 	for (unsigned depth = 1; r == 0 && left > 0; depth++)
-		r = mount_at_depth(p, depth, &left, err);
+		r = rootfs_mount_at_depth(p, depth, &left, err);
 	return r;
 }
 

@@ -32,7 +32,7 @@
 
 static const struct mount_option tmpfs_options[] = { { "size", "4096" }, { NULL, NULL } };
 
-bool disk_tmpfs_has_xattrs(void)
+bool scratch_disk_tmpfs_has_xattrs(void)
 {
 	AUTO_CLOSE int fd = -1, file = -1;
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -147,8 +147,8 @@ static int copy_data(int from, int to, uint64_t size)
 	}
 }
 
-int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
-	       struct warren_error *err)
+int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
+		       struct warren_error *err)
 {
 	AUTO_CLOSE int template = -1, file = -1, loop = -1, fd = -1;
 	char path[LOOP_PATH_MAX];
@@ -164,7 +164,7 @@ int disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
 	r = copy_data(template, file, size);
 	if (r < 0)
 		return error_errno(err, -r, "make a disk in '%s'", n->state_dir);
-	r = loop_attach(file, path, &loop, err);
+	r = loopdev_attach(file, path, &loop, err);
 	if (r < 0)
 		return r;
 	r = mount_new("ext4", options, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &fd, err);

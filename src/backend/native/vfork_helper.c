@@ -28,7 +28,7 @@ enum {
 };
 
 struct loan {
-	struct making *m;
+	struct create_op *m;
 	struct ns_child child;
 	uint32_t state;
 	int result;
@@ -43,23 +43,23 @@ static void run_child(void *ctx)
 	inside_take_descriptors(b->m->plan);
 	ns_reach(&b->state, CHILD_RUNS);
 	/* Its copy, if that is not above: or we would never see its end. */
-	(void)close(b->m->box->control);
+	(void)close(b->m->sandbox->control);
 	inside_main(b->m->plan);
 }
 
 static void *run_thread(void *ctx)
 {
 	struct loan *b = ctx;
-	struct making *m = b->m;
+	struct create_op *m = b->m;
 
 	if (ns_await(&b->state, CHILD_RUNS) == CHILD_FAILED)
 		return NULL;
 	create_child_started(m, &b->child);
-	making_mark(m);
-	b->result =
-		making_run(m, m->meanwhile, m->n_meanwhile, m->first_meanwhile, &b->err);
+	create_op_mark(m);
+	b->result = create_op_run(m, m->meanwhile, m->n_meanwhile, m->first_meanwhile,
+				  &b->err);
 	if (b->result < 0)
-		(void)pidfd_send_signal(m->box->pidfd, SIGKILL, NULL, 0);
+		(void)pidfd_send_signal(m->sandbox->pidfd, SIGKILL, NULL, 0);
 	return NULL;
 }
 
@@ -81,7 +81,8 @@ static int start_thread(struct loan *b, pthread_t *ret_thread)
 	return -r;
 }
 
-int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_error *err)
+int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
+			struct warren_error *err)
 {
 	struct loan b = {
 		.m = m,
@@ -93,7 +94,7 @@ int lend_thread(struct making *m, uint64_t flags, int cgroup, struct warren_erro
 
 	if (r < 0)
 		return error_errno(err, -r, "start a thread");
-	r = ns_clone_as(m->box->base_id, flags, cgroup, &b.child);
+	r = ns_clone_as(m->sandbox->base_id, flags, cgroup, &b.child);
 	/* It may have been killed before it ran. */
 	if (r < 0 || __atomic_load_n(&b.state, __ATOMIC_ACQUIRE) == CHILD_AWAITED)
 		ns_reach(&b.state, r < 0 ? CHILD_FAILED : CHILD_RUNS);

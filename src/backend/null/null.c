@@ -32,8 +32,8 @@
 
 struct null_exec;
 
-struct null_box {
-	struct backend_box base;
+struct null_sandbox {
+	struct backend_sandbox base;
 	struct null_exec *execs;
 	char *workdir;
 	char **env;
@@ -57,11 +57,11 @@ struct report {
 
 struct null_exec {
 	struct backend_exec base;
-	struct null_box *box; /* NULL once that is gone */
+	struct null_sandbox *sandbox; /* NULL once that is gone */
 	struct null_exec *next;
 	int reports;
 	bool done;
-	bool forgotten; /* its caller has freed it; it ends with its box at the latest */
+	bool forgotten; /* its caller has freed it; it ends with its sandbox at the latest */
 	struct report result;
 };
 
@@ -85,7 +85,7 @@ static int null_probe(void *state UNUSED, struct warren_feature *features,
 	return 1;
 }
 
-static void free_list(char **list)
+static void null_free_list(char **list)
 {
 	for (char **p = list; p && *p; p++)
 		free(*p);
@@ -113,7 +113,7 @@ static char **merge_env(const char *const *a, const char *const *b)
 			free(out[k]);
 			out[k] = strdup(*p);
 			if (!out[k]) {
-				free_list(out);
+				null_free_list(out);
 				return NULL;
 			}
 			at += k == at;
@@ -123,69 +123,69 @@ static char **merge_env(const char *const *a, const char *const *b)
 }
 
 static int null_create(void *state UNUSED, const struct warren_spec *spec,
-		       struct backend_box **ret_box, struct warren_error *err)
+		       struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
 	static const char *const path[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
-	struct null_box *box;
+	struct null_sandbox *sandbox;
 
 	if (spec->memory || spec->cpu_millis || spec->pids || spec->disk ||
 	    spec->nofile || spec->read_only || spec->n_mounts ||
 	    spec->network != WARREN_NETWORK_LOOPBACK || spec->hostname || spec->user ||
 	    (spec->image && strcmp(spec->image, "host") != 0))
 		return error_set(err, EOPNOTSUPP, "backend 'null' enforces nothing");
-	box = calloc(1, sizeof(*box));
-	if (!box)
+	sandbox = calloc(1, sizeof(*sandbox));
+	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a sandbox");
-	id_make(box->base.id);
-	box->workdir = strdup(spec->workdir ? spec->workdir : "/");
-	box->env = merge_env(path, spec->env);
-	backend_enforce(&box->base, "isolation", false,
+	id_make(sandbox->base.id);
+	sandbox->workdir = strdup(spec->workdir ? spec->workdir : "/");
+	sandbox->env = merge_env(path, spec->env);
+	backend_enforce(&sandbox->base, "isolation", false,
 			"none: this is the machine itself");
-	if (!box->workdir || !box->env) {
-		free(box->workdir);
-		free_list(box->env);
-		free(box);
+	if (!sandbox->workdir || !sandbox->env) {
+		free(sandbox->workdir);
+		null_free_list(sandbox->env);
+		free(sandbox);
 		return error_errno(err, ENOMEM, "make a sandbox");
 	}
-	*ret_box = &box->base;
+	*ret_sandbox = &sandbox->base;
 	return 0;
 }
 
-static void exec_release(struct null_exec *ex)
+static void null_exec_release(struct null_exec *ex)
 {
 	if (ex->reports >= 0)
 		(void)close(ex->reports);
 	free(ex);
 }
 
-static int null_destroy(void *state UNUSED, struct backend_box *base,
+static int null_destroy(void *state UNUSED, struct backend_sandbox *base,
 			struct warren_error *err UNUSED)
 {
-	struct null_box *box = (struct null_box *)base;
+	struct null_sandbox *sandbox = (struct null_sandbox *)base;
 	struct null_exec *next;
 
 	/* Sessions of theirs that left the guard's are beyond us: this isolates nothing. */
-	for (struct null_exec *ex = box->execs; ex; ex = next) {
+	for (struct null_exec *ex = sandbox->execs; ex; ex = next) {
 		next = ex->next;
-		ex->box = NULL;
+		ex->sandbox = NULL;
 		if (!ex->done) {
 			(void)kill(-ex->result.guard, SIGKILL);
 			ex->result.status = SIGKILL;
 			ex->done = true;
 		}
 		if (ex->forgotten)
-			exec_release(ex);
+			null_exec_release(ex);
 	}
-	free(box->workdir);
-	free_list(box->env);
-	free(box);
+	free(sandbox->workdir);
+	null_free_list(sandbox->env);
+	free(sandbox);
 	return 0;
 }
 
 /* ------------------------------------------------------------------- execs */
 
 /* execvpe(3) by the exec's own PATH, without its fallback to a shell. */
-static int execute(const char *const *argv, char **env)
+static int null_execute(const char *const *argv, char **env)
 {
 	char *const *args = (char *const *)(uintptr_t)argv;
 	const char *path = "";
@@ -215,9 +215,9 @@ static int execute(const char *const *argv, char **env)
 	return seen;
 }
 
-__attribute__((noreturn)) static void run_command(const struct warren_exec_spec *spec,
-						  const char *cwd, char **env,
-						  const int *stdio, int failed)
+__attribute__((noreturn)) static void
+null_run_command(const struct warren_exec_spec *spec, const char *cwd, char **env,
+		 const int *stdio, int failed)
 {
 	struct failure f = { 0 };
 	sigset_t none;
@@ -229,13 +229,13 @@ __attribute__((noreturn)) static void run_command(const struct warren_exec_spec 
 		(void)dup2(stdio[i], i);
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	f.cwd = chdir(cwd) < 0;
-	f.error = f.cwd ? errno : execute(spec->argv, env);
+	f.error = f.cwd ? errno : null_execute(spec->argv, env);
 	(void)fd_write_all(failed, &f, sizeof(f));
 	_exit(127);
 }
 
 /* Wait for @pid until @deadline (0: none), then kill it. */
-static void watch(pid_t pid, uint64_t deadline, struct report *rep)
+static void null_watch(pid_t pid, uint64_t deadline, struct report *rep)
 {
 	sigset_t chld;
 
@@ -277,7 +277,7 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 		_exit(1);
 	pid = fork();
 	if (pid == 0)
-		run_command(spec, cwd, env, stdio, failed[1]);
+		null_run_command(spec, cwd, env, stdio, failed[1]);
 	(void)close(failed[1]);
 	for (int i = 0; i < 3; i++)
 		(void)close(stdio[i]); /* or its streams would never end */
@@ -291,7 +291,7 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 		_exit(1);
 	if (spec->timeout_ms && spec->timeout_ms < FOR_EVER_MS)
 		deadline = started + spec->timeout_ms * 1000000;
-	watch(pid, deadline, &rep);
+	null_watch(pid, deadline, &rep);
 	rep.wall_usec = (clock_now() - started) / 1000;
 	(void)fd_write_all(reports, &rep, sizeof(rep));
 	if (rep.timed_out)
@@ -301,7 +301,7 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 	_exit(0);
 }
 
-static int open_stream(enum warren_stdio how, int which, int *ours, int *theirs)
+static int null_open_stream(enum warren_stdio how, int which, int *ours, int *theirs)
 {
 	int ends[2];
 
@@ -317,7 +317,7 @@ static int open_stream(enum warren_stdio how, int which, int *ours, int *theirs)
 }
 
 /* Its guard has said how it ended, or is gone. */
-static bool has_ended(const struct null_exec *ex)
+static bool null_has_ended(const struct null_exec *ex)
 {
 	struct pollfd p = { .fd = ex->reports, .events = POLLIN };
 
@@ -325,21 +325,21 @@ static bool has_ended(const struct null_exec *ex)
 }
 
 /* Those that nobody will ask for again, and that are over. */
-static void drop_forgotten(struct null_box *box)
+static void drop_forgotten(struct null_sandbox *sandbox)
 {
-	for (struct null_exec **p = &box->execs; *p;) {
+	for (struct null_exec **p = &sandbox->execs; *p;) {
 		struct null_exec *ex = *p;
 
-		if (!ex->forgotten || !has_ended(ex)) {
+		if (!ex->forgotten || !null_has_ended(ex)) {
 			p = &ex->next;
 			continue;
 		}
 		*p = ex->next;
-		exec_release(ex);
+		null_exec_release(ex);
 	}
 }
 
-/* One that runs goes on without its caller, until its box is destroyed. */
+/* One that runs goes on without its caller, until its sandbox is destroyed. */
 static void null_exec_free(struct backend_exec *base)
 {
 	struct null_exec *ex = (struct null_exec *)base;
@@ -348,25 +348,25 @@ static void null_exec_free(struct backend_exec *base)
 		if (base->fd[i] >= 0)
 			(void)close(base->fd[i]);
 	ex->forgotten = true;
-	if (ex->box)
-		drop_forgotten(ex->box);
+	if (ex->sandbox)
+		drop_forgotten(ex->sandbox);
 	else
-		exec_release(ex);
+		null_exec_release(ex);
 }
 
-static int start_guard(struct null_exec *ex, const struct null_box *box,
+static int start_guard(struct null_exec *ex, const struct null_sandbox *sandbox,
 		       const struct warren_exec_spec *spec, const int *theirs,
 		       struct warren_error *err)
 {
-	char **env = merge_env((const char *const *)box->env, spec->env);
-	const char *cwd = spec->cwd ? spec->cwd : box->workdir;
+	char **env = merge_env((const char *const *)sandbox->env, spec->env);
+	const char *cwd = spec->cwd ? spec->cwd : sandbox->workdir;
 	int reports[2];
 	pid_t child;
 
 	if (!env)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (pipe2(reports, O_CLOEXEC) < 0) {
-		free_list(env);
+		null_free_list(env);
 		return error_errno(err, errno, "start '%s'", spec->argv[0]);
 	}
 	child = fork();
@@ -379,7 +379,7 @@ static int start_guard(struct null_exec *ex, const struct null_box *box,
 				(void)close(ex->base.fd[i]);
 		guard_main(spec, cwd, env, theirs, reports[1]);
 	}
-	free_list(env);
+	null_free_list(env);
 	(void)close(reports[1]);
 	ex->reports = reports[0];
 	if (child < 0)
@@ -401,7 +401,7 @@ static int start_guard(struct null_exec *ex, const struct null_box *box,
 	return 0;
 }
 
-static int null_exec(void *state UNUSED, struct backend_box *base,
+static int null_exec(void *state UNUSED, struct backend_sandbox *base,
 		     const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
 		     struct warren_error *err)
 {
@@ -417,12 +417,12 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 	if (spec->user)
 		r = error_set(err, EOPNOTSUPP, "backend 'null' has no users");
 	for (int i = 0; r == 0 && i < 3; i++) {
-		r = open_stream(how[i], i, &ex->base.fd[i], &theirs[i]);
+		r = null_open_stream(how[i], i, &ex->base.fd[i], &theirs[i]);
 		if (r < 0)
 			r = error_errno(err, -r, "open a stream");
 	}
 	if (r == 0)
-		r = start_guard(ex, (struct null_box *)base, spec, theirs, err);
+		r = start_guard(ex, (struct null_sandbox *)base, spec, theirs, err);
 	for (int i = 0; i < 3; i++)
 		if (theirs[i] >= 0)
 			(void)close(theirs[i]);
@@ -430,15 +430,15 @@ static int null_exec(void *state UNUSED, struct backend_box *base,
 		null_exec_free(&ex->base);
 		return r;
 	}
-	ex->box = (struct null_box *)base;
-	drop_forgotten(ex->box);
-	ex->next = ex->box->execs;
-	ex->box->execs = ex;
+	ex->sandbox = (struct null_sandbox *)base;
+	drop_forgotten(ex->sandbox);
+	ex->next = ex->sandbox->execs;
+	ex->sandbox->execs = ex;
 	*ret_exec = &ex->base;
 	return 0;
 }
 
-static uint64_t usec(const struct timeval *tv)
+static uint64_t null_usec(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
 }
@@ -473,8 +473,8 @@ static int null_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 		.signal = WIFSIGNALED(rep->status) ? WTERMSIG(rep->status) : 0,
 		.timed_out = rep->timed_out,
 		.wall_usec = rep->wall_usec,
-		.user_usec = usec(&rep->ru.ru_utime),
-		.system_usec = usec(&rep->ru.ru_stime),
+		.user_usec = null_usec(&rep->ru.ru_utime),
+		.system_usec = null_usec(&rep->ru.ru_stime),
 		.max_memory = (uint64_t)rep->ru.ru_maxrss * 1024,
 		.read_bytes = (uint64_t)rep->ru.ru_inblock * 512,
 		.written_bytes = (uint64_t)rep->ru.ru_oublock * 512,

@@ -10,19 +10,19 @@
 #include <time.h>
 
 #include "backend/shimmed/shimmed.h"
-#include "base/libexec.h"
 #include "base/fd.h"
+#include "base/libexec.h"
 
 #define LOCK_TRIES 100
 
-static bool good_name(const char *name)
+static bool engine_good_name(const char *name)
 {
 	static const char allowed[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 	size_t n = strlen(name);
 
 	/* What looks like an id is the name of an engine that does not come back. */
-	return n > 0 && n < sizeof(((struct kept *)NULL)->name) &&
+	return n > 0 && n < sizeof(((struct shimmed *)NULL)->name) &&
 	       strspn(name, allowed) == n && !id_valid(name);
 }
 
@@ -43,49 +43,49 @@ static int lock_dir(int dir, int tries)
 	return -EBUSY;
 }
 
-static int sweep_batch(const struct kept *k, int dir, const char *path,
-		       struct door_look *look, size_t n)
+static int engine_sweep_batch(const struct shimmed *k, int dir, const char *path,
+			      struct sandbox_socket_look *look, size_t n)
 {
 	int left = 0;
 
-	door_look_at(k->boxes_fd, look, n);
+	door_look_at(k->sandboxes_fd, look, n);
 	for (size_t i = 0; i < n; i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 
 		/* What cannot be removed stays, for the next one to try. */
 		left += look[i].alive ||
-			kept_remove(k, dir, path, look[i].id, &ignored) < 0;
+			shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
 	}
 	return left;
 }
 
 /* What is dead in @dir, which is at @path, and ours to clean. How much is left. */
-static int sweep_dir(const struct kept *k, int dir, const char *path)
+static int sweep_dir(const struct shimmed *k, int dir, const char *path)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), left = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	struct door_look look[DOOR_LOOKS_MAX];
+	struct sandbox_socket_look look[DOOR_LOOKS_MAX];
 	struct dirent *e;
 	size_t n = 0;
 
 	while (d && (e = readdir(d))) {
 		if (!id_valid(e->d_name))
 			continue;
-		look[n] = (struct door_look){ 0 };
+		look[n] = (struct sandbox_socket_look){ 0 };
 		(void)strcpy(look[n++].id, e->d_name);
 		if (n == ARRAY_SIZE(look)) {
-			left += sweep_batch(k, dir, path, look, n);
+			left += engine_sweep_batch(k, dir, path, look, n);
 			n = 0;
 		}
 	}
-	left += sweep_batch(k, dir, path, look, n);
+	left += engine_sweep_batch(k, dir, path, look, n);
 	if (d)
 		(void)closedir(d);
 	return left;
 }
 
 /* Those of engines that had no name, and are dead. */
-static void sweep_others(const struct kept *k)
+static void sweep_others(const struct shimmed *k)
 {
 	int copy = openat(k->all_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -115,16 +115,16 @@ static void sweep_others(const struct kept *k)
 		(void)closedir(d);
 }
 
-static int open_dirs(struct kept *k, struct warren_error *err)
+static int open_dirs(struct shimmed *k, struct warren_error *err)
 {
 	AUTO_CLOSE int run = backend_open_run(k->run_dir, err);
 	char name[sizeof(k->name) + 16];
 
 	if (run < 0)
 		return run;
-	k->boxes_fd = backend_open_sub(run, "boxes", err);
-	if (k->boxes_fd < 0)
-		return k->boxes_fd;
+	k->sandboxes_fd = backend_open_sub(run, "boxes", err);
+	if (k->sandboxes_fd < 0)
+		return k->sandboxes_fd;
 	k->all_fd = backend_open_sub(run, "kept", err);
 	if (k->all_fd < 0)
 		return k->all_fd;
@@ -145,24 +145,24 @@ static int open_dirs(struct kept *k, struct warren_error *err)
 		       : 0;
 }
 
-int kept_open(const struct warren_options *options, void **ret_state,
-	      struct warren_error *err)
+int shimmed_open(const struct warren_options *options, void **ret_state,
+		 struct warren_error *err)
 {
-	struct kept *k = calloc(1, sizeof(*k));
+	struct shimmed *k = calloc(1, sizeof(*k));
 	int r;
 
 	if (!k)
 		return error_errno(err, ENOMEM, "open the engine");
 	k->kind = backend_by_name(options->backend)->name;
-	k->dir_fd = k->all_fd = k->boxes_fd = k->lock_fd = -1;
-	if (beside_find("warren-shim", k->shim, &k->missing) < 0)
+	k->dir_fd = k->all_fd = k->sandboxes_fd = k->lock_fd = -1;
+	if (libexec_find("warren-shim", k->shim, &k->missing) < 0)
 		k->shim[0] = '\0';
 	if (options->backend_config)
 		k->config = strdup(options->backend_config);
 	k->named = options->engine_name;
 	if (!k->named)
 		id_make(k->name);
-	else if (good_name(options->engine_name))
+	else if (engine_good_name(options->engine_name))
 		(void)strcpy(k->name, options->engine_name);
 	r = !k->name[0] ? error_set(err, EINVAL,
 				    "engine name '%.40s' is not 1 to 32 letters, digits, "
@@ -172,7 +172,7 @@ int kept_open(const struct warren_options *options, void **ret_state,
 	if (r == 0)
 		r = open_dirs(k, err);
 	if (r < 0) {
-		kept_close(k);
+		shimmed_close(k);
 		return r;
 	}
 	if (k->named)
@@ -182,10 +182,10 @@ int kept_open(const struct warren_options *options, void **ret_state,
 	return 0;
 }
 
-void kept_close(void *state)
+void shimmed_close(void *state)
 {
-	struct kept *k = state;
-	const int fds[] = { k->dir_fd, k->all_fd, k->boxes_fd, k->lock_fd };
+	struct shimmed *k = state;
+	const int fds[] = { k->dir_fd, k->all_fd, k->sandboxes_fd, k->lock_fd };
 	char name[sizeof(k->name) + 16];
 
 	(void)snprintf(name, sizeof(name), "%s.%s", k->kind, k->name);

@@ -19,11 +19,11 @@
 
 #define SHIM_END_MS  500   /* for a shim that was killed */
 #define SHIM_KILL_MS 20000 /* for one that was killed to be gone */
-#define TEXT_MAX       (16U << 20)
+#define TEXT_MAX     (16U << 20)
 
 /* ------------------------------------------------------------------ what it is told */
 
-static int write_place(const struct kept *k, int dir, const char *id,
+static int write_place(const struct shimmed *k, int dir, const char *id,
 		       struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
@@ -121,8 +121,8 @@ static int put_spec(struct json *j, const struct warren_spec *s, struct warren_e
 	return r;
 }
 
-static int write_spec(const struct warren_spec *spec, int *ret_fd,
-		      struct warren_error *err)
+static int lifecycle_write_spec(const struct warren_spec *spec, int *ret_fd,
+				struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
 	AUTO_CLOSE int fd = memfd_create("warren-spec", MFD_CLOEXEC);
@@ -154,8 +154,8 @@ static void remove_files(int dir, const char *id)
 	(void)unlinkat(dir, id, AT_REMOVEDIR);
 }
 
-int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
-		struct warren_error *err)
+int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
+		   struct warren_error *err)
 {
 	char place[ID_LEN + 8];
 	int r = 0;
@@ -163,10 +163,10 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
 	(void)snprintf(place, sizeof(place), "%s/place", id);
 	/* Without that nothing was ever begun, or its shim knows that nothing is left. */
 	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = kept_call(k, "destroy", path, id, NULL, NULL, NULL, err);
+		r = shimmed_call(k, "destroy", path, id, NULL, NULL, NULL, err);
 	if (r < 0)
 		return r;
-	door_remove(k->boxes_fd, id);
+	sandbox_socket_remove(k->sandboxes_fd, id);
 	remove_files(dir, id);
 	if (faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, ENOTEMPTY, "something is left in '%s/%s'", path,
@@ -178,7 +178,8 @@ int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
  * Of one that was complete, whatever has become of its directory: its platform finds by the id
  * what there is of it, and all else that a destroy needs to know is ours.
  */
-static int reclaim(const struct kept *k, const char *id, struct warren_error *err)
+static int lifecycle_reclaim(const struct shimmed *k, const char *id,
+			     struct warren_error *err)
 {
 	AUTO_CLOSE int dir = -1, made = -1;
 	struct stat st;
@@ -202,75 +203,75 @@ static int reclaim(const struct kept *k, const char *id, struct warren_error *er
 			: 0;
 }
 
-static void await_end(const struct kept_box *box, int timeout_ms)
+static void lifecycle_await_end(const struct shimmed_sandbox *sandbox, int timeout_ms)
 {
-	struct pollfd p = { .fd = box->pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = sandbox->pidfd, .events = POLLIN };
 
-	while (box->pidfd >= 0 && poll(&p, 1, timeout_ms) < 0 && errno == EINTR)
+	while (sandbox->pidfd >= 0 && poll(&p, 1, timeout_ms) < 0 && errno == EINTR)
 		;
 }
 
-static void forget(struct kept_box *box)
+static void lifecycle_forget(struct shimmed_sandbox *sandbox)
 {
-	talk_done(kept_talk(box));
-	free(box);
+	initclient_done(shimmed_talk(sandbox));
+	free(sandbox);
 }
 
-int kept_destroy(void *state, struct backend_box *base, struct warren_error *err)
+int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_error *err)
 {
-	struct kept *k = state;
-	struct kept_box *box = (struct kept_box *)base;
+	struct shimmed *k = state;
+	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
 	int r;
 
-	if (box->pidfd >= 0)
-		(void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+	if (sandbox->pidfd >= 0)
+		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
 	/*
 	 * What is frozen dies when its platform has thawed it, and its shim after it: one
 	 * that is paused, or whose shim was about to end it when it was killed.
 	 */
-	await_end(box, kept_is_paused(k, base->id) ? 0 : SHIM_END_MS);
-	r = box->ready ? reclaim(k, base->id, err) : 0;
+	lifecycle_await_end(sandbox, shimmed_is_paused(k, base->id) ? 0 : SHIM_END_MS);
+	r = sandbox->ready ? lifecycle_reclaim(k, base->id, err) : 0;
 	if (r == 0)
-		r = kept_remove(k, k->dir_fd, k->path, base->id, err);
-	if (r == 0 && box->pidfd >= 0)
-		r = pidfd_end(box->pidfd, SHIM_KILL_MS);
+		r = shimmed_remove(k, k->dir_fd, k->path, base->id, err);
+	if (r == 0 && sandbox->pidfd >= 0)
+		r = pidfd_end(sandbox->pidfd, SHIM_KILL_MS);
 	if (r == -EBUSY && !err->code)
 		(void)error_set(err, EBUSY,
 				"the shim of '%s' was killed, and is still there after "
 				"%d seconds",
 				base->id, SHIM_KILL_MS / 1000);
-	forget(box);
+	lifecycle_forget(sandbox);
 	return r;
 }
 
-void kept_release(void *state UNUSED, struct backend_box *base)
+void shimmed_release(void *state UNUSED, struct backend_sandbox *base)
 {
-	forget((struct kept_box *)base);
+	lifecycle_forget((struct shimmed_sandbox *)base);
 }
 
 /* ---------------------------------------------------------------------------- making */
 
-static struct kept_box *box_new(struct kept *k)
+static struct shimmed_sandbox *lifecycle_sandbox_new(struct shimmed *k)
 {
-	struct kept_box *box = calloc(1, sizeof(*box));
+	struct shimmed_sandbox *sandbox = calloc(1, sizeof(*sandbox));
 
-	if (box) {
-		box->engine = k;
-		box->pidfd = box->control = -1;
-		box->may_take_long = true;
+	if (sandbox) {
+		sandbox->engine = k;
+		sandbox->pidfd = sandbox->control = -1;
+		sandbox->may_take_long = true;
 	}
-	return box;
+	return sandbox;
 }
 
 /*
  * Its place in the world: a directory, before anything else; then its socket, whose name nobody
  * else has, of this backend or another; and only then what lets a platform be told to destroy it.
  */
-static int claim(const struct kept *k, struct kept_box *box, int *ret_listener,
-		 struct warren_error *err)
+static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+			   int *ret_listener, struct warren_error *err)
 {
 	AUTO_CLOSE int dir = -1;
-	const char *id = box->base.id;
+	const char *id = sandbox->base.id;
 	int r;
 
 	if (mkdirat(k->dir_fd, id, 0700) < 0)
@@ -278,36 +279,36 @@ static int claim(const struct kept *k, struct kept_box *box, int *ret_listener,
 						   "there is a sandbox '%s' already", id)
 				       : error_errno(err, errno,
 						     "note the sandbox in '%s'", k->path);
-	box->has_dir = true;
+	sandbox->has_dir = true;
 	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return error_errno(err, errno, "open '%s/%s'", k->path, id);
-	r = door_bind(k->boxes_fd, id, ret_listener, err);
+	r = sandbox_socket_bind(k->sandboxes_fd, id, ret_listener, err);
 	if (r < 0)
 		return r;
-	box->has_door = true;
+	sandbox->has_door = true;
 	return write_place(k, dir, id, err);
 }
 
 /* Of one that could not be made: what is its own is removed, and nothing of another's. */
-static void undo(struct kept *k, struct kept_box *box)
+static void lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (box->has_door) {
-		(void)kept_destroy(k, &box->base, &ignored);
+	if (sandbox->has_door) {
+		(void)shimmed_destroy(k, &sandbox->base, &ignored);
 		return;
 	}
-	if (box->has_dir)
-		remove_files(k->dir_fd, box->base.id);
-	forget(box);
+	if (sandbox->has_dir)
+		remove_files(k->dir_fd, sandbox->base.id);
+	lifecycle_forget(sandbox);
 }
 
 /* What the shim found, and who it is. */
-static int get_acquainted(const struct kept *k, struct kept_box *box,
+static int get_acquainted(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			  struct warren_error *err)
 {
-	struct talk_box other = { .ready = true, .pidfd = -1 };
+	struct initclient_sandbox other = { .ready = true, .pidfd = -1 };
 	char path[ID_LEN + 8], id[ID_LEN + 1];
 	AUTO_FREE char *text = NULL;
 	AUTO_CLOSE int fd = -1, line = -1;
@@ -315,7 +316,7 @@ static int get_acquainted(const struct kept *k, struct kept_box *box,
 	uid_t uid = 0;
 	int r;
 
-	(void)strcpy(id, box->base.id);
+	(void)strcpy(id, sandbox->base.id);
 	(void)snprintf(path, sizeof(path), "%s/made", id);
 	fd = openat(k->dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > STATE_MAX)
@@ -324,40 +325,42 @@ static int get_acquainted(const struct kept *k, struct kept_box *box,
 	text = malloc((size_t)st.st_size + 1);
 	if (!text || fd_read_all(fd, text, (size_t)st.st_size) != st.st_size)
 		return error_errno(err, EIO, "read what the shim wrote");
-	r = state_parse(kept_talk(box), NULL, TAKE_PTR(text), (size_t)st.st_size, err);
+	r = state_parse(shimmed_talk(sandbox), NULL, TAKE_PTR(text), (size_t)st.st_size,
+			err);
 	if (r < 0)
 		return r;
-	if (strcmp(box->base.id, id) != 0)
+	if (strcmp(sandbox->base.id, id) != 0)
 		return error_set(err, EPROTO, "the shim is another sandbox's");
-	line = door_dial(k->boxes_fd, id);
+	line = sandbox_socket_dial(k->sandboxes_fd, id);
 	if (line < 0)
 		return error_errno(err, -line, "reach its shim");
 	other.control = line;
-	r = door_identify(&other, &uid, err);
-	box->pidfd = other.pidfd;
-	box->pid = other.pid;
-	door_note_init(kept_talk(box));
+	r = sandbox_socket_identify(&other, &uid, err);
+	sandbox->pidfd = other.pidfd;
+	sandbox->pid = other.pid;
+	door_note_init(shimmed_talk(sandbox));
 	return r;
 }
 
-static int start_shim(const struct kept *k, struct kept_box *box,
-			const struct warren_spec *spec, int listener,
-			struct warren_error *err)
+static int start_shim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+		      const struct warren_spec *spec, int listener,
+		      struct warren_error *err)
 {
 	AUTO_CLOSE int text = -1, theirs = -1;
-	int ends[2], r = write_spec(spec, &text, err);
+	int ends[2], r = lifecycle_write_spec(spec, &text, err);
 
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
-	box->control = ends[0];
+	sandbox->control = ends[0];
 	theirs = ends[1];
-	return kept_start(k, box->base.id, (const int[]){ theirs, listener, text }, err);
+	return shimmed_start(k, sandbox->base.id, (const int[]){ theirs, listener, text },
+			     err);
 }
 
-static int make(struct kept *k, struct kept_box *box, const struct warren_spec *spec,
-		struct warren_error *err)
+static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			  const struct warren_spec *spec, struct warren_error *err)
 {
 	AUTO_CLOSE int listener = -1;
 	int r;
@@ -367,47 +370,48 @@ static int make(struct kept *k, struct kept_box *box, const struct warren_spec *
 				 "a durable sandbox needs an engine with a name");
 	if (spec->single && spec->durable)
 		return error_set(err, EINVAL, "it cannot be both durable and single");
-	r = claim(k, box, &listener, err);
+	r = lifecycle_claim(k, sandbox, &listener, err);
 	if (r == 0)
-		r = start_shim(k, box, spec, listener, err);
+		r = start_shim(k, sandbox, spec, listener, err);
 	if (r == 0)
-		r = client_wait_ready(kept_talk(box), err);
-	box->ready = r == 0;
+		r = client_wait_ready(shimmed_talk(sandbox), err);
+	sandbox->ready = r == 0;
 	if (r == 0)
-		r = get_acquainted(k, box, err);
+		r = get_acquainted(k, sandbox, err);
 	if (r == 0 && spec->durable)
-		r = door_write_state(k->boxes_fd, kept_talk(box), NULL, err);
+		r = sandbox_socket_write_state(k->sandboxes_fd, shimmed_talk(sandbox),
+					       NULL, err);
 	if (r == 0 && spec->durable)
-		r = door_keep(kept_talk(box), err);
+		r = sandbox_socket_keep(shimmed_talk(sandbox), err);
 	return r;
 }
 
-int kept_create(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
-		struct warren_error *err)
+int shimmed_create(void *state, const struct warren_spec *spec,
+		   struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
-	struct kept *k = state;
-	struct kept_box *box = box_new(k);
+	struct shimmed *k = state;
+	struct shimmed_sandbox *sandbox = lifecycle_sandbox_new(k);
 	int r;
 
-	if (!box)
+	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a sandbox");
 	if (spec->id)
-		(void)memcpy(box->base.id, spec->id, sizeof(box->base.id));
+		(void)memcpy(sandbox->base.id, spec->id, sizeof(sandbox->base.id));
 	else
-		id_make(box->base.id);
-	r = make(k, box, spec, err);
+		id_make(sandbox->base.id);
+	r = lifecycle_make(k, sandbox, spec, err);
 	if (r < 0) {
-		undo(k, box);
+		lifecycle_undo(k, sandbox);
 		return r;
 	}
-	*ret_box = &box->base;
+	*ret_sandbox = &sandbox->base;
 	return 0;
 }
 
 /* --------------------------------------------------------------------------- finding */
 
 /* Is @id a sandbox of another engine, which knows how to destroy it? */
-static bool is_elsewhere(const struct kept *k, const char *id)
+static bool is_elsewhere(const struct shimmed *k, const char *id)
 {
 	int copy = openat(k->all_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -426,9 +430,9 @@ static bool is_elsewhere(const struct kept *k, const char *id)
 	return found;
 }
 
-int kept_list(void *state, char ***ret_ids, struct warren_error *err)
+int shimmed_list(void *state, char ***ret_ids, struct warren_error *err)
 {
-	struct kept *k = state;
+	struct shimmed *k = state;
 	AUTO_BUF struct buf ids = BUF_INIT(1U << 20);
 	int copy = openat(k->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -442,13 +446,14 @@ int kept_list(void *state, char ***ret_ids, struct warren_error *err)
 					    "an engine without a name has none");
 	}
 	while ((e = readdir(d)))
-		if (id_valid(e->d_name) && door_has_state(k->boxes_fd, e->d_name))
+		if (id_valid(e->d_name) &&
+		    sandbox_socket_has_state(k->sandboxes_fd, e->d_name))
 			buf_add(&ids, e->d_name, ID_LEN + 1);
 	(void)closedir(d);
-	return door_pack_ids(&ids, ret_ids, err);
+	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
-bool kept_is_paused(const struct kept *k, const char *id)
+bool shimmed_is_paused(const struct shimmed *k, const char *id)
 {
 	char path[ID_LEN + 10];
 
@@ -460,64 +465,65 @@ bool kept_is_paused(const struct kept *k, const char *id)
  * A handle on a live one, which is asked if @line; or if it is paused, as its shim alone knows
  * whether it is saved as well. -ESRCH: it is dead, or was never complete.
  */
-static int take_up(struct kept *k, struct kept_box *box, bool line,
-		   struct warren_error *err)
+static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			     bool line, struct warren_error *err)
 {
 	uid_t uid = 0;
-	bool paused = kept_is_paused(k, box->base.id);
-	int r = door_find_init(k->boxes_fd, kept_talk(box), &uid, err);
+	bool paused = shimmed_is_paused(k, sandbox->base.id);
+	int r = door_find_init(k->sandboxes_fd, shimmed_talk(sandbox), &uid, err);
 
 	if (r == 0 && uid != geteuid())
 		r = error_set(err, EPERM, "its shim is somebody else's (uid %u)", uid);
 	if (r == 0 && (line || paused))
-		r = door_open_line(k->boxes_fd, kept_talk(box), err);
-	box->paused = box->saved || paused;
+		r = sandbox_socket_open_line(k->sandboxes_fd, shimmed_talk(sandbox), err);
+	sandbox->paused = sandbox->saved || paused;
 	return r;
 }
 
-static int find(struct kept *k, const char *id, bool line, struct backend_box **ret_box,
-		struct warren_error *err)
+static int lifecycle_find(struct shimmed *k, const char *id, bool line,
+			  struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
-	struct kept_box *box;
+	struct shimmed_sandbox *sandbox;
 	int r;
 
 	if (!k->named)
 		return error_set(err, EINVAL, "an engine without a name has none");
 	/* One that has lost its directory is known by its state, unless another engine has it. */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    (!door_has_state(k->boxes_fd, id) || is_elsewhere(k, id)))
+	    (!sandbox_socket_has_state(k->sandboxes_fd, id) || is_elsewhere(k, id)))
 		return error_set(err, ENOENT, "there is no such sandbox");
-	box = box_new(k);
-	if (!box)
+	sandbox = lifecycle_sandbox_new(k);
+	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a handle");
-	box->ready = true;
-	r = door_read_state(k->boxes_fd, id, kept_talk(box), NULL, err);
+	sandbox->ready = true;
+	r = sandbox_socket_read_state(k->sandboxes_fd, id, shimmed_talk(sandbox), NULL,
+				      err);
 	if (r == 0)
-		r = take_up(k, box, line, err);
+		r = lifecycle_take_up(k, sandbox, line, err);
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
 		/* What cannot be removed now is the next engine's to try. */
-		(void)kept_destroy(k, &box->base, &second);
+		(void)shimmed_destroy(k, &sandbox->base, &second);
 		return r;
 	}
 	if (r < 0) {
-		forget(box);
+		lifecycle_forget(sandbox);
 		return r;
 	}
-	box->base.durable = true;
-	*ret_box = &box->base;
+	sandbox->base.durable = true;
+	*ret_sandbox = &sandbox->base;
 	return 0;
 }
 
-int kept_find(void *state, const char *id, struct backend_box **ret_box,
-	      struct warren_error *err)
+int shimmed_find(void *state, const char *id, struct backend_sandbox **ret_sandbox,
+		 struct warren_error *err)
 {
-	return find(state, id, false, ret_box, err);
+	return lifecycle_find(state, id, false, ret_sandbox, err);
 }
 
-int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
-	       struct warren_error *err)
+int shimmed_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
+		  struct warren_error *err)
 {
-	return find(state, id, true, ret_box, err);
+	return lifecycle_find(state, id, true, ret_sandbox, err);
 }

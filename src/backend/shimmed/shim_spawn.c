@@ -49,8 +49,8 @@ static void choose_env(struct started *s)
 }
 
 /* Descriptors 0, 1 and 2 are @in and /dev/null; @fds come after them. */
-static int start(const char *program, const char *const *argv, int in, const int *fds,
-		 size_t n_fds, pid_t *ret_pid)
+static int shim_spawn_start(const char *program, const char *const *argv, int in,
+			    const int *fds, size_t n_fds, pid_t *ret_pid)
 {
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	posix_spawn_file_actions_t actions;
@@ -91,7 +91,7 @@ static int start(const char *program, const char *const *argv, int in, const int
 	return -r;
 }
 
-static int find_shim(const struct kept *k, struct warren_error *err)
+static int find_shim(const struct shimmed *k, struct warren_error *err)
 {
 	if (k->shim[0])
 		return 0;
@@ -99,14 +99,14 @@ static int find_shim(const struct kept *k, struct warren_error *err)
 	return -err->code;
 }
 
-static void reap(pid_t pid)
+static void shim_spawn_reap(pid_t pid)
 {
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 
-int kept_start(const struct kept *k, const char *id, const int fds[3],
-	       struct warren_error *err)
+int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
+		  struct warren_error *err)
 {
 	AUTO_FREE char *dir = NULL;
 	const char *argv[] = { "warren-shim", "run", NULL, NULL };
@@ -120,15 +120,15 @@ int kept_start(const struct kept *k, const char *id, const int fds[3],
 		return error_errno(err, ENOMEM, "start a shim");
 	}
 	argv[2] = dir;
-	r = start(k->shim, argv, -1, fds, 3, &pid);
+	r = shim_spawn_start(k->shim, argv, -1, fds, 3, &pid);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", k->shim);
-	reap(pid); /* it has forked, and is not who stays */
+	shim_spawn_reap(pid); /* it has forked, and is not who stays */
 	return 0;
 }
 
 /* All that comes, until its end. It begins with the seconds that it may take. */
-static int hear(int fd, struct buf *out)
+static int shim_spawn_hear(int fd, struct buf *out)
 {
 	uint64_t begun = clock_now(), until = begun + BEGIN_SECS * 1000000000ULL;
 	uint32_t secs;
@@ -160,10 +160,10 @@ static int hear(int fd, struct buf *out)
 	}
 }
 
-static int judge(const struct buf *said, const char *verb, struct buf *out,
-		 struct warren_error *err)
+static int shim_spawn_judge(const struct buf *said, const char *verb, struct buf *out,
+			    struct warren_error *err)
 {
-	const size_t begin = sizeof(uint32_t); /* of hear() */
+	const size_t begin = sizeof(uint32_t); /* of shim_spawn_hear() */
 	struct warren_error told;
 
 	if (said->len < begin + sizeof(told))
@@ -180,9 +180,9 @@ static int judge(const struct buf *said, const char *verb, struct buf *out,
 	return 0;
 }
 
-int kept_call(const struct kept *k, const char *verb, const char *path, const char *id,
-	      const char *const *more, const char *input, struct buf *out,
-	      struct warren_error *err)
+int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
+		 const char *id, const char *const *more, const char *input,
+		 struct buf *out, struct warren_error *err)
 {
 	AUTO_BUF struct buf said = BUF_INIT(4U << 20);
 	AUTO_FREE char *dir = NULL;
@@ -207,19 +207,19 @@ int kept_call(const struct kept *k, const char *verb, const char *path, const ch
 	if (in[1] >= 0)
 		(void)close(in[1]);
 	if (r == 0)
-		r = start(k->shim, argv, in[0], &word[1], 1, &pid);
+		r = shim_spawn_start(k->shim, argv, in[0], &word[1], 1, &pid);
 	if (in[0] >= 0)
 		(void)close(in[0]);
 	if (word[1] >= 0)
 		(void)close(word[1]);
 	if (r == 0)
-		r = hear(word[0], &said);
+		r = shim_spawn_hear(word[0], &said);
 	if (r == -ETIMEDOUT)
 		(void)kill(pid, SIGKILL);
 	if (pid > 0)
-		reap(pid);
+		shim_spawn_reap(pid);
 	if (word[0] >= 0)
 		(void)close(word[0]);
 	return r < 0 ? error_errno(err, -r, "warren-shim %s", verb)
-		     : judge(&said, verb, out, err);
+		     : shim_spawn_judge(&said, verb, out, err);
 }

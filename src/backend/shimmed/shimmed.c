@@ -11,94 +11,94 @@
 #define PROBED_MAX (1U << 20)
 
 /* For whoever comes after us. */
-static int note_paused(const struct kept *k, struct kept_box *box, bool paused)
+static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+		       bool paused)
 {
 	char path[ID_LEN + 10];
 	AUTO_CLOSE int fd = -1;
 
-	(void)snprintf(path, sizeof(path), "%s/paused", box->base.id);
+	(void)snprintf(path, sizeof(path), "%s/paused", sandbox->base.id);
 	if (paused)
 		fd = openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (paused ? fd < 0 : unlinkat(k->dir_fd, path, 0) < 0 && errno != ENOENT)
 		return -errno;
-	box->paused = paused;
+	sandbox->paused = paused;
 	return 0;
 }
 
 /* By the shim itself, which has what is saved. */
-static int ask_to_save(const struct kept *k, struct kept_box *box, bool save,
-		       struct warren_error *err)
+static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+		       bool save, struct warren_error *err)
 {
 	struct proto_save msg = { .h = { .type = save ? PROTO_SAVE : PROTO_RESTORE } };
-	CLEANUP(answer_done) struct answer a = { 0 };
-	int r = client_ask(kept_talk(box), &msg, sizeof(msg), -1, &a, err), code;
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	int r = client_ask(shimmed_talk(sandbox), &msg, sizeof(msg), -1, &a, err), code;
 
 	if (r == -EPIPE)
-		return error_set(
-			err, EREMOTEIO,
-			"its shim was killed over it, and the sandbox is lost");
+		return error_set(err, EREMOTEIO,
+				 "its shim was killed over it, and the sandbox is lost");
 	if (r < 0)
 		return r;
 	code = reply_code(&a.m.reply);
 	if (code)
 		return a.m.why[0] ? error_set(err, code, "%s", a.m.why)
 				  : error_errno(err, code, "ask its shim");
-	box->saved = save;
-	note_paused(k, box, save);
+	sandbox->saved = save;
+	note_paused(k, sandbox, save);
 	return 0;
 }
 
-static int kept_checkpoint(void *state, struct backend_box *base,
-			   struct warren_error *err)
+static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
+			      struct warren_error *err)
 {
-	struct kept_box *box = (struct kept_box *)base;
-	bool before = box->paused;
+	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
+	bool before = sandbox->paused;
 	int r;
 
-	if (box->paused && !box->saved)
+	if (sandbox->paused && !sandbox->saved)
 		return error_set(err, EBUSY,
 				 "it is paused, with all its memory: resume it first");
 	/* As of a pause: if we are killed meanwhile, its shim is asked what became of it. */
-	r = note_paused(state, box, true);
+	r = note_paused(state, sandbox, true);
 	if (r < 0)
 		return error_errno(err, -r, "note that it is paused");
-	r = ask_to_save(state, box, true, err);
+	r = ask_to_save(state, sandbox, true, err);
 	if (r < 0 && !before)
-		(void)note_paused(state, box, false);
+		(void)note_paused(state, sandbox, false);
 	return r;
 }
 
-static int kept_pause(void *state, struct backend_box *base, bool paused,
-		      struct warren_error *err)
+static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
+			 struct warren_error *err)
 {
-	struct kept *k = state;
-	struct kept_box *box = (struct kept_box *)base;
-	bool before = box->paused;
+	struct shimmed *k = state;
+	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
+	bool before = sandbox->paused;
 	int r = 0;
 
-	if (box->saved)
-		return paused ? 0 : ask_to_save(k, box, false, err);
+	if (sandbox->saved)
+		return paused ? 0 : ask_to_save(k, sandbox, false, err);
 	/*
 	 * If we are killed meanwhile, who does it goes on, and nobody would know: it counts as
 	 * paused from before a pause until after a resume, which may be done twice.
 	 */
 	if (paused)
-		r = note_paused(k, box, true);
+		r = note_paused(k, sandbox, true);
 	if (r < 0)
 		return error_errno(err, -r, "note that it is paused");
-	r = kept_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL, NULL,
-		      err);
+	r = shimmed_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
+			 NULL, err);
 	if (r < 0 ? paused && !before : !paused)
-		(void)note_paused(k, box, false);
+		(void)note_paused(k, sandbox, false);
 	return r;
 }
 
-static int kept_stats(void *state, struct backend_box *base, struct warren_stats *ret,
-		      struct warren_error *err)
+static int shimmed_stats(void *state, struct backend_sandbox *base,
+			 struct warren_stats *ret, struct warren_error *err)
 {
-	struct kept *k = state;
+	struct shimmed *k = state;
 	AUTO_BUF struct buf out = BUF_INIT(65536);
-	int r = kept_call(k, "stats", k->path, base->id, NULL, NULL, &out, err);
+	int r = shimmed_call(k, "stats", k->path, base->id, NULL, NULL, &out, err);
 
 	if (r < 0)
 		return r;
@@ -108,10 +108,10 @@ static int kept_stats(void *state, struct backend_box *base, struct warren_stats
 	return 0;
 }
 
-static int kept_update(void *state, struct backend_box *base,
-		       const struct warren_limits *limits, struct warren_error *err)
+static int shimmed_update(void *state, struct backend_sandbox *base,
+			  const struct warren_limits *limits, struct warren_error *err)
 {
-	struct kept *k = state;
+	struct shimmed *k = state;
 	char memory[24], cpu[24], pids[24];
 	const char *more[] = { memory, cpu, pids, NULL };
 	const struct {
@@ -125,7 +125,7 @@ static int kept_update(void *state, struct backend_box *base,
 	(void)snprintf(memory, sizeof(memory), "%" PRIu64, limits->memory);
 	(void)snprintf(cpu, sizeof(cpu), "%" PRIu64, limits->cpu_millis);
 	(void)snprintf(pids, sizeof(pids), "%" PRIu64, limits->pids);
-	r = kept_call(k, "update", k->path, base->id, more, NULL, NULL, err);
+	r = shimmed_call(k, "update", k->path, base->id, more, NULL, NULL, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(changed); i++)
@@ -134,32 +134,36 @@ static int kept_update(void *state, struct backend_box *base,
 					"%" PRIu64 "%s by %s", changed[i].value,
 					i == 1 ? " thousandths" : "", k->kind);
 	return base->durable
-		       ? door_write_state(k->boxes_fd, (struct talk_box *)base, NULL, err)
+		       ? sandbox_socket_write_state(k->sandboxes_fd,
+						    (struct initclient_sandbox *)base,
+						    NULL, err)
 		       : 0;
 }
 
-static int kept_connection(void *state, struct backend_box *base, int *ret_fd,
-			   struct warren_error *err)
+static int shimmed_connection(void *state, struct backend_sandbox *base, int *ret_fd,
+			      struct warren_error *err)
 {
-	const struct kept *k = state;
+	const struct shimmed *k = state;
 
-	return door_connection(k->boxes_fd, (struct talk_box *)base, ret_fd, err);
+	return sandbox_socket_connection(k->sandboxes_fd,
+					 (struct initclient_sandbox *)base, ret_fd, err);
 }
 
-static int kept_describe(void *state UNUSED, struct backend_box *base, struct buf *out)
+static int shimmed_describe(void *state UNUSED, struct backend_sandbox *base,
+			    struct buf *out)
 {
-	state_encode((const struct talk_box *)base, NULL, out);
+	state_encode((const struct initclient_sandbox *)base, NULL, out);
 	return 0;
 }
 
 /* What is there, as the platform tells it; features with texts of their own, kept by us. */
-static int kept_probe(void *state, struct warren_feature *features,
-		      struct warren_error *err)
+static int shimmed_probe(void *state, struct warren_feature *features,
+			 struct warren_error *err)
 {
-	struct kept *k = state;
+	struct shimmed *k = state;
 	AUTO_BUF struct buf out = BUF_INIT(PROBED_MAX);
-	int r = kept_call(k, "features", k->kind, "", NULL, k->config ? k->config : "{}",
-			  &out, err);
+	int r = shimmed_call(k, "features", k->kind, "", NULL,
+			     k->config ? k->config : "{}", &out, err);
 	const char *at, *end;
 	int n = 0;
 
@@ -192,24 +196,30 @@ static int kept_probe(void *state, struct warren_feature *features,
 }
 
 /* All alike: what differs is linked into the shim. */
-#define KEPT(kind)                                                                     \
-	{                                                                              \
-		.name = (kind), .open = kept_open, .close = kept_close,                \
-		.probe = kept_probe, .create = kept_create, .destroy = kept_destroy,   \
-		.exec = talk_exec, .exec_wait = talk_exec_wait,                        \
-		.exec_signal = talk_exec_signal, .exec_free = talk_exec_free,          \
-		.exec_wait_fd = talk_exec_wait_fd, .exec_resize = talk_exec_resize,    \
-		.exec_output = talk_exec_output, .file_open = talk_file_open,          \
-		.file_settle = talk_file_settle, .connect = talk_connect,              \
-		.pause = kept_pause, .checkpoint = kept_checkpoint, .list = kept_list, \
-		.find = kept_find, .adopt = kept_adopt, .release = kept_release,       \
-		.update = kept_update, .connection = kept_connection,                  \
-		.describe = kept_describe, .exec_attach = talk_exec_attach,            \
-		.exec_number = talk_exec_number,                                       \
-		.exec_close_input = talk_exec_close_input, .exec_ack = talk_exec_ack,  \
-		.exec_signal_to = talk_exec_signal_to, .stats = kept_stats,            \
+#define SHIMMED(kind)                                                                 \
+	{                                                                             \
+		.name = (kind), .open = shimmed_open, .close = shimmed_close,         \
+		.probe = shimmed_probe, .create = shimmed_create,                     \
+		.destroy = shimmed_destroy, .exec = initclient_exec,                  \
+		.exec_wait = initclient_exec_wait,                                    \
+		.exec_signal = initclient_exec_signal,                                \
+		.exec_free = initclient_exec_free,                                    \
+		.exec_wait_fd = initclient_exec_wait_fd,                              \
+		.exec_resize = initclient_exec_resize,                                \
+		.exec_output = initclient_exec_output,                                \
+		.file_open = initclient_file_open,                                    \
+		.file_settle = initclient_file_settle, .connect = initclient_connect, \
+		.pause = shimmed_pause, .checkpoint = shimmed_checkpoint,             \
+		.list = shimmed_list, .find = shimmed_find, .adopt = shimmed_adopt,   \
+		.release = shimmed_release, .update = shimmed_update,                 \
+		.connection = shimmed_connection, .describe = shimmed_describe,       \
+		.exec_attach = initclient_exec_attach,                                \
+		.exec_number = initclient_exec_number,                                \
+		.exec_close_input = initclient_exec_close_input,                      \
+		.exec_ack = initclient_exec_ack,                                      \
+		.exec_signal_to = initclient_exec_signal_to, .stats = shimmed_stats,  \
 	}
 
-const struct backend_ops backend_docker = KEPT("docker");
-const struct backend_ops backend_gvisor = KEPT("gvisor");
-const struct backend_ops backend_command = KEPT("command");
+const struct backend_ops backend_docker = SHIMMED("docker");
+const struct backend_ops backend_gvisor = SHIMMED("gvisor");
+const struct backend_ops backend_command = SHIMMED("command");

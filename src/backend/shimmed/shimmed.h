@@ -9,7 +9,7 @@
  *
  *	<run_dir>/kept/<kind>.<engine>/lock	locked while the engine lives
  *	<run_dir>/kept/<kind>.<engine>/<id>/	a sandbox: all that its platform is told of it
- *	<run_dir>/boxes/<id>, <id>.state	as of every durable sandbox (talk/door.h)
+ *	<run_dir>/sandboxes/<id>, <id>.state	as of every durable sandbox (talk/door.h)
  *
  * The directory of a sandbox is made before anything else of it and removed after all
  * else; it is enough for `warren-shim destroy`. An engine with a name removes what is dead
@@ -24,11 +24,11 @@
 
 #include <limits.h>
 
-#include "initclient/sandbox_socket.h"
 #include "backend/backend.h"
 #include "initclient/initclient.h"
+#include "initclient/sandbox_socket.h"
 
-struct kept {
+struct shimmed {
 	const char *kind;
 	char *run_dir, *state_dir;
 	char *config; /* JSON; NULL: none */
@@ -37,52 +37,52 @@ struct kept {
 	char *path; /* of the directory */
 	int dir_fd; /* the same */
 	int all_fd; /* run_dir/kept */
-	int boxes_fd;
+	int sandboxes_fd;
 	int lock_fd;
 	char shim[PATH_MAX]; /* the program; "": it was not found */
 	struct warren_error missing;
 	const char *probed; /* what the features of the last probe point into */
 };
 
-struct kept_box {
-	struct talk_box; /* first: the two are one to backend/talk */
-	struct kept *engine;
+struct shimmed_sandbox {
+	struct initclient_sandbox; /* first: the two are one to backend/talk */
+	struct shimmed *engine;
 	/* Of one that is being made: the directory and the socket of its id are its own. */
 	bool has_dir, has_door;
 };
 
-static inline struct talk_box *kept_talk(struct kept_box *box)
+static inline struct initclient_sandbox *shimmed_talk(struct shimmed_sandbox *sandbox)
 {
-	return (struct talk_box *)box;
+	return (struct initclient_sandbox *)sandbox;
 }
 
 /* engine.c */
-int kept_open(const struct warren_options *options, void **ret_state,
-	      struct warren_error *err);
-void kept_close(void *state);
+int shimmed_open(const struct warren_options *options, void **ret_state,
+		 struct warren_error *err);
+void shimmed_close(void *state);
 
 /* shim_spawn.c */
 /* A shim for @id, with descriptors 3, 4 and 5. */
-int kept_start(const struct kept *k, const char *id, const int fds[3],
-	       struct warren_error *err);
+int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
+		  struct warren_error *err);
 /* `warren-shim VERB <path>/ID ...`; what it answers goes to @out, which may be NULL. */
-int kept_call(const struct kept *k, const char *verb, const char *path, const char *id,
-	      const char *const *more, const char *input, struct buf *out,
-	      struct warren_error *err);
+int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
+		 const char *id, const char *const *more, const char *input,
+		 struct buf *out, struct warren_error *err);
 
 /* lifecycle.c */
-int kept_create(void *state, const struct warren_spec *spec, struct backend_box **ret_box,
-		struct warren_error *err);
-int kept_destroy(void *state, struct backend_box *base, struct warren_error *err);
-int kept_list(void *state, char ***ret_ids, struct warren_error *err);
-int kept_find(void *state, const char *id, struct backend_box **ret_box,
-	      struct warren_error *err);
-int kept_adopt(void *state, const char *id, struct backend_box **ret_box,
-	       struct warren_error *err);
-void kept_release(void *state, struct backend_box *base);
+int shimmed_create(void *state, const struct warren_spec *spec,
+		   struct backend_sandbox **ret_sandbox, struct warren_error *err);
+int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_error *err);
+int shimmed_list(void *state, char ***ret_ids, struct warren_error *err);
+int shimmed_find(void *state, const char *id, struct backend_sandbox **ret_sandbox,
+		 struct warren_error *err);
+int shimmed_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
+		  struct warren_error *err);
+void shimmed_release(void *state, struct backend_sandbox *base);
 /* All that is left of @id in the directory @dir, which is at @path. */
-int kept_remove(const struct kept *k, int dir, const char *path, const char *id,
-		struct warren_error *err);
-bool kept_is_paused(const struct kept *k, const char *id);
+int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
+		   struct warren_error *err);
+bool shimmed_is_paused(const struct shimmed *k, const char *id);
 
 #endif /* BACKEND_SHIMMED_SHIMMED_H */

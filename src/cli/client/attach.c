@@ -17,13 +17,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/fd.h"
 #include "base/errno_names.h"
+#include "base/fd.h"
 #include "cli/client/base64.h"
 #include "cli/client/commands.h"
-#include "cli/splice.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
+#include "cli/splice.h"
 
 #define PIECE        (64U << 10)
 #define TRIES        50
@@ -86,13 +86,13 @@ int start_status(const struct client *c)
 static void take_output(struct attached *t, json_t *event)
 {
 	const json_t *data = json_object_get(event, "data");
-	bool is_err = strcmp(text_of(event, "stream"), "stderr") == 0;
+	bool is_err = strcmp(print_text_of(event, "stream"), "stderr") == 0;
 	AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
 	ssize_t n = bytes ? base64_decode(bytes, json_string_length(data)) : -ENOMEM;
 	int r = n < 0 ? (int)n : 0;
 
 	if (n > 0 && t->a->keep)
-		pump_keep(&t->a->keep[is_err], bytes, (size_t)n);
+		splice_keep(&t->a->keep[is_err], bytes, (size_t)n);
 	else if (n > 0 && !t->deaf)
 		r = fd_write_all(is_err ? STDERR_FILENO : STDOUT_FILENO, bytes,
 				 (size_t)n);
@@ -108,14 +108,15 @@ static void take_gap(struct attached *t, uint64_t lost)
 	if (t->a->keep)
 		t->a->keep[0].lost += lost; /* whose it was nobody knows */
 	else if (!t->a->quiet)
-		say(t->a->command, "%" PRIu64 " bytes of output were dropped here", lost);
+		message_say(t->a->command,
+			    "%" PRIu64 " bytes of output were dropped here", lost);
 }
 
-static int on_event(void *arg, const char *line, size_t n)
+static int attach_on_event(void *arg, const char *line, size_t n)
 {
 	struct attached *t = arg;
 	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
-	const char *type = text_of(event, "type");
+	const char *type = print_text_of(event, "type");
 
 	if (!event)
 		return -1;
@@ -156,7 +157,7 @@ static int start_output(struct attached *t, struct warren_error *err)
 	r = request_new(t->a->client, "GET", path.data, &t->out, err);
 	if (r < 0)
 		return r;
-	t->out->on_line = on_event;
+	t->out->on_line = attach_on_event;
 	t->out->arg = t;
 	return request_start(t->out, err);
 }
@@ -172,11 +173,11 @@ static int ask_why(struct attached *t, struct warren_error *err)
 	r = client_call(t->a->client, "GET", path.data, NULL, &exec, err);
 	if (r < 0)
 		return r;
-	if (strcmp(text_of(exec, "state"), "lost") == 0)
+	if (strcmp(print_text_of(exec, "state"), "lost") == 0)
 		return error_set(err, ESRCH,
 				 "the sandbox ended before the command did; how the "
 				 "command ended is not known");
-	if (strcmp(text_of(exec, "state"), "running") == 0)
+	if (strcmp(print_text_of(exec, "state"), "running") == 0)
 		return 0;
 	result_of(json_object_get(exec, "result"), &t->result);
 	t->ended = true;
@@ -211,7 +212,7 @@ static int after_output(struct attached *t, unsigned *tries, struct warren_error
 
 /* ------------------------------------------------------------- input, signals */
 
-static void close_input(struct attached *t)
+static void client_attach_close_input(struct attached *t)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -223,7 +224,7 @@ static void close_input(struct attached *t)
 	(void)!client_call(t->a->client, "POST", path.data, NULL, NULL, &ignored);
 }
 
-static int read_input(struct attached *t, struct warren_error *err)
+static int attach_read_input(struct attached *t, struct warren_error *err)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	char piece[PIECE];
@@ -233,7 +234,7 @@ static int read_input(struct attached *t, struct warren_error *err)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
-		close_input(t);
+		client_attach_close_input(t);
 		return 0;
 	}
 	put_exec(t, &path, "/stdin");
@@ -249,12 +250,12 @@ static void after_input(struct attached *t)
 	if (t->in->err.code != 0) {
 		t->in_open = false;
 		if (t->in->status < 400)
-			say(t->a->command, "input ends here: %s", t->in->err.msg);
+			message_say(t->a->command, "input ends here: %s", t->in->err.msg);
 	}
 	t->in = request_free(t->in);
 }
 
-static void resize(const struct attached *t)
+static void attach_resize(const struct attached *t)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -270,7 +271,7 @@ static void resize(const struct attached *t)
 }
 
 /* Where the command has ended the stream is about to say so, and the signal is of no interest. */
-static void pass_on(const struct attached *t, int sig)
+static void attach_pass_on(const struct attached *t, int sig)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -283,16 +284,17 @@ static void pass_on(const struct attached *t, int sig)
 	put_exec(t, &path, "/signal");
 	if (client_call(t->a->client, "POST", path.data, body, NULL, &err) < 0 &&
 	    err.code != ENOENT && !client_said(t->a->client, "wrong_state"))
-		say(t->a->command, "SIG%s does not reach the command: %s", name, err.msg);
+		message_say(t->a->command, "SIG%s does not reach the command: %s", name,
+			    err.msg);
 }
 
-static void handle_signal(struct attached *t, int sig)
+static void attach_handle_signal(struct attached *t, int sig)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	switch (sig) {
 	case SIGWINCH:
-		resize(t);
+		attach_resize(t);
 		return;
 	case SIGTSTP: /* not from the keyboard, which is raw */
 		tty_restore();
@@ -302,16 +304,16 @@ static void handle_signal(struct attached *t, int sig)
 		if (t->raw)
 			(void)tty_raw(STDIN_FILENO, &ignored);
 		if (t->a->tty)
-			resize(t);
+			attach_resize(t);
 		return;
 	default:
-		pass_on(t, sig);
+		attach_pass_on(t, sig);
 	}
 }
 
 /* -------------------------------------------------------------------- loop */
 
-static int loop(struct attached *t, struct warren_error *err)
+static int attach_loop(struct attached *t, struct warren_error *err)
 {
 	unsigned tries = 0;
 	bool told = false;
@@ -329,13 +331,13 @@ static int loop(struct attached *t, struct warren_error *err)
 			return r;
 		while (t->signals >= 0 && fds[0].revents &&
 		       (sig = signals_next(t->signals)) > 0)
-			handle_signal(t, sig);
+			attach_handle_signal(t, sig);
 		if (t->in && t->in->ended)
 			after_input(t);
-		else if (in && fds[1].revents && read_input(t, err) < 0)
+		else if (in && fds[1].revents && attach_read_input(t, err) < 0)
 			return -err->code;
 		if (t->deaf && !told && !t->a->watch)
-			pass_on(t, SIGPIPE);
+			attach_pass_on(t, SIGPIPE);
 		told = t->deaf;
 		if (t->deaf && t->a->watch)
 			return 1;
@@ -347,7 +349,7 @@ static int loop(struct attached *t, struct warren_error *err)
 	}
 }
 
-static int prepare(struct attached *t, struct warren_error *err)
+static int attach_prepare(struct attached *t, struct warren_error *err)
 {
 	if (!t->a->watch) {
 		signals_block(t->a->tty, &t->set);
@@ -367,12 +369,12 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 	struct attached t = {
 		.a = a, .cursor = a->from, .in_open = a->in, .signals = -1
 	};
-	int r = prepare(&t, err);
+	int r = attach_prepare(&t, err);
 
 	if (r == 0)
 		r = start_output(&t, err);
 	if (r == 0)
-		r = loop(&t, err);
+		r = attach_loop(&t, err);
 	t.in = request_free(t.in);
 	t.out = request_free(t.out);
 	tty_restore();

@@ -11,20 +11,20 @@
 
 #include "cli/client/client.h"
 
-struct pump;
+struct splice;
 
 struct attach {
 	struct client *client;
 	const char *command; /* of ours, as errors begin */
 	const char *sandbox, *exec;
-	uint64_t from;      /* cursor to begin at */
-	const char *stream; /* "stdout", "stderr"; NULL: both */
-	bool in;            /* pass stdin on */
-	bool tty;           /* it has a terminal: follow the size of ours */
-	bool watch;         /* only look: no signal is passed on, no back-pressure */
-	bool once;          /* what is there, without waiting for more */
-	bool quiet;         /* nothing of gaps */
-	struct pump *keep;  /* stdout and stderr, to be kept and not written; NULL */
+	uint64_t from;       /* cursor to begin at */
+	const char *stream;  /* "stdout", "stderr"; NULL: both */
+	bool in;             /* pass stdin on */
+	bool tty;            /* it has a terminal: follow the size of ours */
+	bool watch;          /* only look: no signal is passed on, no back-pressure */
+	bool once;           /* what is there, without waiting for more */
+	bool quiet;          /* nothing of gaps */
+	struct splice *keep; /* stdout and stderr, to be kept and not written; NULL */
 };
 
 /*

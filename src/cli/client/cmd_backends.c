@@ -42,17 +42,17 @@ static void put_overview(const json_t *backends, struct buf *out)
 	for (size_t i = 0; i < json_array_size(backends); i++) {
 		const json_t *b = json_array_get(backends, i);
 
-		table_cell(&t, "%s%s", text_of(b, "name"),
+		table_cell(&t, "%s%s", print_text_of(b, "name"),
 			   is_true(b, "default") ? " (default)" : "");
-		table_cell(&t, "%s", text_of(b, "kind"));
-		table_cell(&t, "%s", text_of(b, "tier"));
+		table_cell(&t, "%s", print_text_of(b, "kind"));
+		table_cell(&t, "%s", print_text_of(b, "tier"));
 		table_cell(&t, "%s", is_true(b, "available") ? "yes" : "no");
-		table_cell(&t, "%s", text_of(b, "reason"));
+		table_cell(&t, "%s", print_text_of(b, "reason"));
 	}
 	table_put(&t, 0, "\n", out);
 }
 
-static void put_features(const json_t *backends, struct buf *out)
+static void backends_put_features(const json_t *backends, struct buf *out)
 {
 	AUTO_TABLE struct table t =
 		TABLE_INIT("BACKEND", "FEATURE", "FOUND", "WHAT", "TO FIX IT");
@@ -64,14 +64,15 @@ static void put_features(const json_t *backends, struct buf *out)
 		for (size_t k = 0; k < json_array_size(features); k++) {
 			const json_t *f = json_array_get(features, k);
 
-			table_cell(&t, "%s", text_of(b, "name"));
-			table_cell(&t, "%s", text_of(f, "name"));
+			table_cell(&t, "%s", print_text_of(b, "name"));
+			table_cell(&t, "%s", print_text_of(f, "name"));
 			table_cell(&t, "%s",
 				   is_true(f, "ok")         ? "yes"
 				   : is_true(f, "required") ? "NO"
 							    : "no");
-			table_cell(&t, "%s", text_of(f, "detail"));
-			table_cell(&t, "%s", is_true(f, "ok") ? "" : text_of(f, "fix"));
+			table_cell(&t, "%s", print_text_of(f, "detail"));
+			table_cell(&t, "%s",
+				   is_true(f, "ok") ? "" : print_text_of(f, "fix"));
 		}
 	}
 	table_put(&t, 0, "\n", out);
@@ -97,10 +98,10 @@ static int run_backends(int argc, char **argv)
 	if (o.json)
 		return print_json(&client_backends, backends);
 	if (o.features)
-		put_features(backends, &out);
+		backends_put_features(backends, &out);
 	else
 		put_overview(backends, &out);
-	return print(client_backends.name, &out);
+	return message_print(client_backends.name, &out);
 }
 
 const struct command client_backends = {

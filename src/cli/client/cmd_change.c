@@ -75,15 +75,15 @@ static int change_id(struct change *ch, const char *id, json_t **ret,
 	return client_call(ch->client, "POST", path, body, ret, err);
 }
 
-static void change_one(struct change *ch, const char *word)
+static void cmd_change_one(struct change *ch, const char *word)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_JSON json_t *box = NULL;
+	AUTO_JSON json_t *sandbox = NULL;
 	char id[ID_LEN + 1] = "";
-	int r = find_sandbox(ch->client, word, id, &err);
+	int r = resolve_id_find_sandbox(ch->client, word, id, &err);
 
 	if (r == 0)
-		r = change_id(ch, id, &box, &err);
+		r = change_id(ch, id, &sandbox, &err);
 	if (r == -ENOENT && ch->o->force)
 		return;
 	if (r < 0) {
@@ -93,9 +93,9 @@ static void change_one(struct change *ch, const char *word)
 	if (ch->o->json) {
 		char *text;
 
-		if (!box)
-			box = json_pack("{s:s, s:s}", "id", id, "state", "gone");
-		text = json_dumps(box, JSON_COMPACT);
+		if (!sandbox)
+			sandbox = json_pack("{s:s, s:s}", "id", id, "state", "gone");
+		text = json_dumps(sandbox, JSON_COMPACT);
 		buf_puts(&ch->out, text ? text : "");
 		buf_puts(&ch->out, "\n");
 		free(text);
@@ -104,11 +104,11 @@ static void change_one(struct change *ch, const char *word)
 	}
 }
 
-static int note(void *arg, json_t *box)
+static int change_note(void *arg, json_t *sandbox)
 {
 	struct change *ch = arg;
 
-	(void)json_array_append(ch->ids, json_object_get(box, "id"));
+	(void)json_array_append(ch->ids, json_object_get(sandbox, "id"));
 	return 0;
 }
 
@@ -122,15 +122,16 @@ static void change_matching(struct change *ch)
 	buf_puts(&path, "/v1/sandboxes");
 	for (size_t i = 0; i < json_array_size(labels); i++)
 		put_query(&path, "label", json_string_value(json_array_get(labels, i)));
-	if (client_list(ch->client, path.data, "sandboxes", note, ch, &err) < 0) {
+	if (client_list(ch->client, path.data, "sandboxes", change_note, ch, &err) < 0) {
 		ch->failed = client_fail(ch->cmd, &err);
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(ch->ids); i++)
-		change_one(ch, json_string_value(json_array_get(ch->ids, i)));
+		cmd_change_one(ch, json_string_value(json_array_get(ch->ids, i)));
 }
 
-static int change(const struct command *cmd, const struct change_options *o, char **words)
+static int client_cmd_change(const struct command *cmd, const struct change_options *o,
+			     char **words)
 {
 	struct change ch = { .cmd = cmd, .o = o, .out = BUF_INIT(OUTPUT_MAX) };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -138,10 +139,10 @@ static int change(const struct command *cmd, const struct change_options *o, cha
 	int status;
 
 	if (!*words == !matching) {
-		say(cmd->name, "%s (example: %s)",
-		    *words ? "give sandbox ids or --all/--label, not both"
-			   : "SANDBOX... is missing",
-		    cmd->opts->example);
+		message_say(cmd->name, "%s (example: %s)",
+			    *words ? "give sandbox ids or --all/--label, not both"
+				   : "SANDBOX... is missing",
+			    cmd->opts->example);
 		return STATUS_FAILED;
 	}
 	if (client_open(&ch.client, &err) < 0)
@@ -150,39 +151,39 @@ static int change(const struct command *cmd, const struct change_options *o, cha
 	if (matching)
 		change_matching(&ch);
 	for (; *words; words++)
-		change_one(&ch, *words);
-	status = print(cmd->name, &ch.out);
+		cmd_change_one(&ch, *words);
+	status = message_print(cmd->name, &ch.out);
 	buf_done(&ch.out);
 	json_decref(ch.ids);
 	ch.client = client_close(ch.client);
 	return status ? status : ch.failed;
 }
 
-static int run(const struct command *cmd, int argc, char **argv)
+static int change_run(const struct command *cmd, int argc, char **argv)
 {
 	struct change_options o = { 0 };
 	char **words = NULL;
 	int status = 0;
 
 	if (command_operands(cmd, argc, argv, &o, 0, 0, &words, &status))
-		status = change(cmd, &o, words);
+		status = client_cmd_change(cmd, &o, words);
 	json_decref(o.labels);
 	return status;
 }
 
 static int run_pause(int argc, char **argv)
 {
-	return run(&client_pause, argc, argv);
+	return change_run(&client_pause, argc, argv);
 }
 
 static int run_resume(int argc, char **argv)
 {
-	return run(&client_resume, argc, argv);
+	return change_run(&client_resume, argc, argv);
 }
 
-static int run_rm(int argc, char **argv)
+static int change_run_rm(int argc, char **argv)
 {
-	return run(&client_rm, argc, argv);
+	return change_run(&client_rm, argc, argv);
 }
 
 const struct command client_pause = {
@@ -217,6 +218,6 @@ const struct command client_rm = {
 				      .operands = "SANDBOX...",
 				      .example = "warren rm k3f9x2m7qd1w",
 				      .mixed = true },
-	.run = run_rm,
+	.run = change_run_rm,
 	.complete = complete_sandboxes,
 };

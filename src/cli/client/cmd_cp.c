@@ -55,7 +55,7 @@ static const struct opts cp_opts = {
 struct copy {
 	const struct cp_options *o;
 	struct client *client;
-	char box[ID_LEN + 1];
+	char sandbox[ID_LEN + 1];
 	const char *inside;  /* the path in the sandbox */
 	const char *outside; /* the path of this machine, or "-" */
 	int fd;              /* bytes come from here or go there; -1 */
@@ -84,7 +84,7 @@ static void last_part(const char *path, char part[NAME_MAX + 1])
 }
 
 /* @dir and @part with one slash between; the caller frees. */
-static char *below(const char *dir, const char *part)
+static char *cp_below(const char *dir, const char *part)
 {
 	size_t n = strlen(dir);
 	char *path;
@@ -95,7 +95,7 @@ static char *below(const char *dir, const char *part)
 }
 
 /* "/a/b/." and "/a/b/" are "/a/b" to the API. */
-static char *tidy(const char *path)
+static char *cp_tidy(const char *path)
 {
 	size_t n = strlen(path);
 
@@ -106,10 +106,10 @@ static char *tidy(const char *path)
 	return strndup(path, n);
 }
 
-static void put_path(struct buf *out, const struct copy *cp, const char *what,
-		     const char *path)
+static void cp_put_path(struct buf *out, const struct copy *cp, const char *what,
+			const char *path)
 {
-	buf_printf(out, "/v1/sandboxes/%s/files%s", cp->box, what);
+	buf_printf(out, "/v1/sandboxes/%s/files%s", cp->sandbox, what);
 	put_query(out, "path", path);
 	if (cp->o->user)
 		put_query(out, "user", cp->o->user);
@@ -120,11 +120,11 @@ static int look_inside(const struct copy *cp, const char *path, json_t **ret,
 		       struct warren_error *err)
 {
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
-	AUTO_FREE char *clean = tidy(path);
+	AUTO_FREE char *clean = cp_tidy(path);
 	int r;
 
 	*ret = NULL;
-	put_path(&url, cp, "/stat", clean ? clean : path);
+	cp_put_path(&url, cp, "/stat", clean ? clean : path);
 	put_query(&url, "follow", "true");
 	r = client_call(cp->client, "GET", url.data, NULL, ret, err);
 	return r < 0 && client_said(cp->client, "file_not_found") ? 0 : r;
@@ -132,7 +132,7 @@ static int look_inside(const struct copy *cp, const char *path, json_t **ret,
 
 static bool is_directory(const json_t *info)
 {
-	return strcmp(text_of(info, "type"), "directory") == 0;
+	return strcmp(print_text_of(info, "type"), "directory") == 0;
 }
 
 /* -------------------------------------------------------------------- into it */
@@ -151,22 +151,22 @@ static ssize_t from_fd(void *arg, char *data, size_t n)
 	else
 		cp->bytes += (uint64_t)got;
 	/* Half an archive must not look whole. */
-	if (got == 0 && cp->packing && tar_end(&cp->tar, &err) < 0) {
+	if (got == 0 && cp->packing && client_tar_end(&cp->tar, &err) < 0) {
 		cp->failure = EIO;
 		return -1;
 	}
 	return got;
 }
 
-static int put(struct copy *cp, const char *what, const char *path, const char *type,
-	       int64_t size, const char *mode, struct warren_error *err)
+static int cp_put(struct copy *cp, const char *what, const char *path, const char *type,
+		  int64_t size, const char *mode, struct warren_error *err)
 {
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
 	AUTO_REQUEST struct request *request = NULL;
 	int r;
 
 	cp->tree = strcmp(what, "/tar") == 0;
-	put_path(&url, cp, what, path);
+	cp_put_path(&url, cp, what, path);
 	if (mode)
 		put_query(&url, "mode", mode);
 	r = request_new(cp->client, "PUT", url.data, &request, err);
@@ -186,7 +186,7 @@ static int put(struct copy *cp, const char *what, const char *path, const char *
 	return r;
 }
 
-static int put_file(struct copy *cp, const struct stat *st, struct warren_error *err)
+static int cp_put_file(struct copy *cp, const struct stat *st, struct warren_error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_JSON json_t *info = NULL;
@@ -204,20 +204,20 @@ static int put_file(struct copy *cp, const struct stat *st, struct warren_error 
 					 "'%s' is a directory: stdin needs the name of a "
 					 "file, or --tar",
 					 cp->inside);
-		path = below(cp->inside, part);
+		path = cp_below(cp->inside, part);
 	} else {
 		path = strdup(cp->inside);
 	}
 	if (!path)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->outside);
 	(void)snprintf(mode, sizeof(mode), "%04o", st->st_mode & 0777);
-	return put(cp, "", path, BYTES, S_ISREG(st->st_mode) ? st->st_size : -1,
-		   piped ? NULL : mode, err);
+	return cp_put(cp, "", path, BYTES, S_ISREG(st->st_mode) ? st->st_size : -1,
+		      piped ? NULL : mode, err);
 }
 
 static int put_tree(struct copy *cp, struct warren_error *err)
 {
-	AUTO_FREE char *outside = tidy(cp->outside), *inside = tidy(cp->inside);
+	AUTO_FREE char *outside = cp_tidy(cp->outside), *inside = cp_tidy(cp->inside);
 	AUTO_JSON json_t *info = NULL;
 	char part[NAME_MAX + 1];
 	int r = look_inside(cp, cp->inside, &info, err);
@@ -235,22 +235,22 @@ static int put_tree(struct copy *cp, struct warren_error *err)
 		return r;
 	cp->fd = cp->tar.fd;
 	cp->packing = true;
-	return put(cp, "/tar", inside, ARCHIVE, -1, NULL, err);
+	return cp_put(cp, "/tar", inside, ARCHIVE, -1, NULL, err);
 }
 
-static int copy_in(struct copy *cp, struct warren_error *err)
+static int cp_copy_in(struct copy *cp, struct warren_error *err)
 {
 	struct stat st;
 
 	cp->fd = STDIN_FILENO;
 	if (strcmp(cp->outside, "-") == 0) {
 		if (cp->o->tar)
-			return put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
+			return cp_put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
 		if (fstat(STDIN_FILENO, &st) < 0)
 			return error_errno(err, errno, "look at stdin");
 		/* Of a file that is stdin, what was read of it already does not count. */
 		st.st_mode = (st.st_mode & ~(mode_t)S_IFMT) | S_IFIFO;
-		return put_file(cp, &st, err);
+		return cp_put_file(cp, &st, err);
 	}
 	if (stat(cp->outside, &st) < 0)
 		return error_errno(err, errno, "'%s'", cp->outside);
@@ -259,7 +259,7 @@ static int copy_in(struct copy *cp, struct warren_error *err)
 	cp->fd = open(cp->outside, O_RDONLY | O_CLOEXEC);
 	if (cp->fd < 0)
 		return error_errno(err, errno, "'%s'", cp->outside);
-	return put_file(cp, &st, err);
+	return cp_put_file(cp, &st, err);
 }
 
 /* -------------------------------------------------------------------- out of it */
@@ -276,15 +276,15 @@ static int to_fd(void *arg, const char *data, size_t n)
 	return r;
 }
 
-static int get(struct copy *cp, const char *what, const char *path,
-	       struct warren_error *err)
+static int cp_get(struct copy *cp, const char *what, const char *path,
+		  struct warren_error *err)
 {
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
 	AUTO_REQUEST struct request *request = NULL;
 	int r;
 
 	cp->tree = strcmp(what, "/tar") == 0;
-	put_path(&url, cp, what, path);
+	cp_put_path(&url, cp, what, path);
 	r = request_new(cp->client, "GET", url.data, &request, err);
 	if (r == 0) {
 		request->on_data = to_fd;
@@ -304,7 +304,7 @@ static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 	cp->fd = open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 	if (cp->fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
-	return get(cp, "", cp->inside, err);
+	return cp_get(cp, "", cp->inside, err);
 }
 
 /* By another name beside it, and a step that makes it the file: nobody sees half of it. */
@@ -319,10 +319,11 @@ static int replace_file(struct copy *cp, const char *path, const json_t *info,
 	cp->fd = mkostemp(temporary, O_CLOEXEC);
 	if (cp->fd < 0)
 		return error_errno(err, errno, "make '%s'", path);
-	r = get(cp, "", cp->inside, err);
+	r = cp_get(cp, "", cp->inside, err);
 	if (r == 0) {
 		mode_t mask = umask(0);
-		mode_t mode = (mode_t)strtoul(text_of(info, "mode"), NULL, 8) & 0777;
+		mode_t mode =
+			(mode_t)strtoul(print_text_of(info, "mode"), NULL, 8) & 0777;
 
 		(void)umask(mask);
 		if (fchmod(cp->fd, mode & ~mask) < 0 || rename(temporary, path) < 0)
@@ -345,7 +346,7 @@ static int get_file(struct copy *cp, const json_t *info, struct warren_error *er
 
 	last_part(cp->inside, part);
 	path = stat(cp->outside, &st) == 0 && S_ISDIR(st.st_mode)
-		       ? below(cp->outside, part)
+		       ? cp_below(cp->outside, part)
 		       : strdup(cp->outside);
 	if (!path)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
@@ -364,13 +365,13 @@ static int get_file(struct copy *cp, const json_t *info, struct warren_error *er
 static int get_tree(struct copy *cp, struct warren_error *err)
 {
 	struct warren_error ended = WARREN_ERROR_INIT;
-	AUTO_FREE char *inside = tidy(cp->inside), *into = NULL;
+	AUTO_FREE char *inside = cp_tidy(cp->inside), *into = NULL;
 	char part[NAME_MAX + 1];
 	struct stat st;
 	int r;
 
 	last_part(cp->inside, part);
-	into = stat(cp->outside, &st) == 0 && part[0] ? below(cp->outside, part)
+	into = stat(cp->outside, &st) == 0 && part[0] ? cp_below(cp->outside, part)
 						      : strdup(cp->outside);
 	if (!inside || !into)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
@@ -381,18 +382,18 @@ static int get_tree(struct copy *cp, struct warren_error *err)
 	if (r < 0)
 		return r;
 	cp->fd = cp->tar.fd;
-	r = get(cp, "/tar", inside, err);
+	r = cp_get(cp, "/tar", inside, err);
 	cp->fd = -1;
-	if (tar_end(&cp->tar, &ended) < 0 && (r == 0 || cp->failure == EPIPE)) {
+	if (client_tar_end(&cp->tar, &ended) < 0 && (r == 0 || cp->failure == EPIPE)) {
 		*err = ended;
 		return -EIO;
 	}
 	return r;
 }
 
-static int copy_out(struct copy *cp, struct warren_error *err)
+static int cp_copy_out(struct copy *cp, struct warren_error *err)
 {
-	AUTO_FREE char *inside = tidy(cp->inside);
+	AUTO_FREE char *inside = cp_tidy(cp->inside);
 	AUTO_JSON json_t *info = NULL;
 	int r = look_inside(cp, cp->inside, &info, err);
 
@@ -403,8 +404,8 @@ static int copy_out(struct copy *cp, struct warren_error *err)
 				 cp->inside);
 	if (strcmp(cp->outside, "-") == 0) {
 		cp->fd = STDOUT_FILENO;
-		return get(cp, is_directory(info) || cp->o->tar ? "/tar" : "", inside,
-			   err);
+		return cp_get(cp, is_directory(info) || cp->o->tar ? "/tar" : "", inside,
+			      err);
 	}
 	return is_directory(info) ? get_tree(cp, err) : get_file(cp, info, err);
 }
@@ -412,19 +413,20 @@ static int copy_out(struct copy *cp, struct warren_error *err)
 /* -------------------------------------------------------------------- the command */
 
 /* "SANDBOX:PATH"; NULL: a path of this machine, as is all with a slash before the colon. */
-static const char *split(const char *word, char box[256])
+static const char *cp_split(const char *word, char sandbox[256])
 {
 	const char *colon = strchr(word, ':');
 	size_t n = colon ? (size_t)(colon - word) : 0;
 
 	if (n == 0 || n >= 256 || memchr(word, '/', n) || word[0] == '.')
 		return NULL;
-	(void)memcpy(box, word, n);
-	box[n] = '\0';
+	(void)memcpy(sandbox, word, n);
+	sandbox[n] = '\0';
 	return colon + 1;
 }
 
-static int copy(struct copy *cp, const char *box, bool in, struct warren_error *err)
+static int cp_copy(struct copy *cp, const char *sandbox, bool in,
+		   struct warren_error *err)
 {
 	int r;
 
@@ -435,19 +437,19 @@ static int copy(struct copy *cp, const char *box, bool in, struct warren_error *
 				 cp->inside, cp_opts.example);
 	r = client_open(&cp->client, err);
 	if (r == 0)
-		r = find_sandbox(cp->client, box, cp->box, err);
+		r = resolve_id_find_sandbox(cp->client, sandbox, cp->sandbox, err);
 	if (r < 0)
 		return r;
 	progress_about(cp->o->quiet ? NULL : "copying");
-	r = in ? copy_in(cp, err) : copy_out(cp, err);
+	r = in ? cp_copy_in(cp, err) : cp_copy_out(cp, err);
 	progress_about(NULL);
 	return r;
 }
 
-static int tell(const struct copy *cp, bool in)
+static int cp_tell(const struct copy *cp, bool in)
 {
 	AUTO_JSON json_t *all = json_pack(
-		"{s:s, s:s, s:s, s:s, s:s, s:I}", "sandbox_id", cp->box, "direction",
+		"{s:s, s:s, s:s, s:s, s:s, s:I}", "sandbox_id", cp->sandbox, "direction",
 		in ? "in" : "out", "inside", cp->inside, "outside", cp->outside, "type",
 		cp->tree ? "tree" : "file", "bytes", (json_int_t)cp->bytes);
 
@@ -459,46 +461,47 @@ static int run_cp(int argc, char **argv)
 	struct cp_options o = { 0 };
 	struct copy cp = { .o = &o, .fd = -1, .tar = { .fd = -1 } };
 	struct warren_error err = WARREN_ERROR_INIT;
-	char box[256], other[256];
+	char sandbox[256], other[256];
 	const char *from, *to;
 	char **words = NULL;
 	int status = 0, r;
 
 	if (!command_operands(&client_cp, argc, argv, &o, 2, 2, &words, &status))
 		return status;
-	from = split(words[0], box);
-	to = split(words[1], from ? other : box);
+	from = cp_split(words[0], sandbox);
+	to = cp_split(words[1], from ? other : sandbox);
 	if (!from == !to) {
-		say(client_cp.name,
-		    "%s: one of SRC and DST is SANDBOX:PATH (example: %s)",
-		    from ? "from one sandbox to another is two steps"
-			 : "no sandbox is named",
-		    cp_opts.example);
+		message_say(client_cp.name,
+			    "%s: one of SRC and DST is SANDBOX:PATH (example: %s)",
+			    from ? "from one sandbox to another is two steps"
+				 : "no sandbox is named",
+			    cp_opts.example);
 		return STATUS_FAILED;
 	}
 	cp.inside = from ? from : to;
 	cp.outside = from ? words[1] : words[0];
 	if (o.json && from && strcmp(cp.outside, "-") == 0) {
-		say(client_cp.name, "--json and '-' for DST both want stdout");
+		message_say(client_cp.name, "--json and '-' for DST both want stdout");
 		return STATUS_FAILED;
 	}
 	if (o.tar && strcmp(cp.outside, "-") != 0) {
-		say(client_cp.name,
-		    "--tar is of '-', and '%.100s' is none (example: warren cp --tar - "
-		    "k3f9x2m7qd1w:/work <work.tar)",
-		    cp.outside);
+		message_say(
+			client_cp.name,
+			"--tar is of '-', and '%.100s' is none (example: warren cp --tar - "
+			"k3f9x2m7qd1w:/work <work.tar)",
+			cp.outside);
 		return STATUS_FAILED;
 	}
-	r = copy(&cp, box, to, &err);
+	r = cp_copy(&cp, sandbox, to, &err);
 	if (r < 0 && err.msg[0])
-		say(client_cp.name, "%s", err.msg);
+		message_say(client_cp.name, "%s", err.msg);
 	if (cp.tar.pid > 0)
-		(void)!tar_end(&cp.tar, &err);
+		(void)!client_tar_end(&cp.tar, &err);
 	else if (cp.fd > STDERR_FILENO)
 		(void)close(cp.fd);
 	cp.client = client_close(cp.client);
 	if (r == 0 && o.json)
-		status = tell(&cp, to);
+		status = cp_tell(&cp, to);
 	return r < 0 ? STATUS_FAILED : status;
 }
 

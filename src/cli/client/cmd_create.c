@@ -13,7 +13,7 @@
 #define COUNT_MAX 1000 /* of the API */
 
 struct create_options {
-	struct run_options box; /* the part that `warren run` has too */
+	struct run_options sandbox; /* the part that `warren run` has too */
 	const char *name;
 	const char *template;
 	const char *on_idle;
@@ -27,7 +27,7 @@ struct create_options {
 	bool json;
 };
 
-static int set_count(void *field, const char *value, struct warren_error *err)
+static int create_set_count(void *field, const char *value, struct warren_error *err)
 {
 	uint64_t n;
 	int r = parse_u64(value, COUNT_MAX, &n, err);
@@ -45,40 +45,40 @@ static int set_count(void *field, const char *value, struct warren_error *err)
 static const struct opt create_table[] = {
 	{ "Computer", OPT_IMAGE("python:3.12",
 		"host, or a reference: python:3.12 (default: the service's)",
-		FIELD(box.image)) },
-	{ NULL, OPT_PULL(FIELD(box.pull)) },
-	{ NULL, OPT_PLATFORM(FIELD(box.platform)) },
+		FIELD(sandbox.image)) },
+	{ NULL, OPT_PULL(FIELD(sandbox.pull)) },
+	{ NULL, OPT_PLATFORM(FIELD(sandbox.platform)) },
 	{ NULL, OPT_NAME("a name for people, to call it by", FIELD(name)) },
 	{ NULL, "label", 'l', "KEY=VALUE", "team=search",
 	  "a label, to find it by",
 	  value_label, FIELD(labels) },
-	{ NULL, OPT_HOSTNAME("its host name (default: its id)", FIELD(box.hostname)) },
-	{ NULL, OPT_NETWORK(FIELD(box.network)) },
-	{ NULL, OPT_READ_ONLY(FIELD(box.read_only)) },
+	{ NULL, OPT_HOSTNAME("its host name (default: its id)", FIELD(sandbox.hostname)) },
+	{ NULL, OPT_NETWORK(FIELD(sandbox.network)) },
+	{ NULL, OPT_READ_ONLY(FIELD(sandbox.read_only)) },
 	{ NULL, OPT_VOLUME("/srv/data:/data:ro",
 		"show a directory of the service's machine at DST",
-		FIELD(box.mounts)) },
-	{ NULL, OPT_TMPFS(FIELD(box.mounts)) },
+		FIELD(sandbox.mounts)) },
+	{ NULL, OPT_TMPFS(FIELD(sandbox.mounts)) },
 	{ NULL, "template", 0, "NAME", "python-tools",
 	  "a template to begin with",
 	  opt_text, FIELD(template) },
 	{ NULL, OPT_BACKEND("native", "where it runs (default: the service's)",
-		FIELD(box.backend)) },
+		FIELD(sandbox.backend)) },
 	{ NULL, OPT_TIER("namespace", "the wall it must have at least: namespace, gvisor",
-		FIELD(box.tier)) },
+		FIELD(sandbox.tier)) },
 
-	{ "Its commands", OPT_ENV(FIELD(box.env_option)) },
-	{ NULL, OPT_ENV_FILE(FIELD(box.env_file)) },
+	{ "Its commands", OPT_ENV(FIELD(sandbox.env_option)) },
+	{ NULL, OPT_ENV_FILE(FIELD(sandbox.env_file)) },
 	{ NULL, OPT_WORKDIR("where they start (default: the image's, or /)",
-		FIELD(box.workdir)) },
+		FIELD(sandbox.workdir)) },
 	{ NULL, OPT_USER("a name, uid or uid:gid (default: the image's, or root)",
-		FIELD(box.user)) },
+		FIELD(sandbox.user)) },
 
-	{ "Limits", OPT_MEMORY(FIELD(box.memory)) },
-	{ NULL, OPT_CPUS(FIELD(box.cpu_millis)) },
-	{ NULL, OPT_PIDS(FIELD(box.pids)) },
-	{ NULL, OPT_DISK(FIELD(box.disk)) },
-	{ NULL, OPT_NOFILE(FIELD(box.nofile)) },
+	{ "Limits", OPT_MEMORY(FIELD(sandbox.memory)) },
+	{ NULL, OPT_CPUS(FIELD(sandbox.cpu_millis)) },
+	{ NULL, OPT_PIDS(FIELD(sandbox.pids)) },
+	{ NULL, OPT_DISK(FIELD(sandbox.disk)) },
+	{ NULL, OPT_NOFILE(FIELD(sandbox.nofile)) },
 
 	{ "Life", "ttl", 0, "DURATION", "1h",
 	  "delete it when it is this old",
@@ -94,7 +94,7 @@ static const struct opt create_table[] = {
 	  opt_flag, FIELD(no_wake) },
 	{ NULL, "count", 0, "N", "100",
 	  "make this many of the kind at once",
-	  set_count, FIELD(count) },
+	  create_set_count, FIELD(count) },
 	{ NULL, "key", 0, "KEY", "rollout-42-attempt-1",
 	  "the same call with the same key makes one only",
 	  opt_text, FIELD(key) },
@@ -126,15 +126,15 @@ static const struct opts create_opts = {
 
 static json_t *spec_of(const struct create_options *o)
 {
-	json_t *spec = spec_json(&o->box), *env = env_json(&o->box.env);
+	json_t *spec = spec_json(&o->sandbox), *env = env_json(&o->sandbox.env);
 
 	if (env)
 		(void)json_object_set_new(spec, "env", env);
-	put_text(spec, "name", o->name);
-	put_text(spec, "template", o->template);
-	put_text(spec, "on_idle", o->on_idle);
-	put_number(spec, "ttl_ms", o->ttl_ms);
-	put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);
+	spec_put_text(spec, "name", o->name);
+	spec_put_text(spec, "template", o->template);
+	spec_put_text(spec, "on_idle", o->on_idle);
+	spec_put_number(spec, "ttl_ms", o->ttl_ms);
+	spec_put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);
 	if (o->labels)
 		(void)json_object_set(spec, "labels", o->labels);
 	if (o->no_wake)
@@ -144,31 +144,32 @@ static json_t *spec_of(const struct create_options *o)
 
 static void put_waiting(json_t *body, const struct create_options *o)
 {
-	put_text(body, "idempotency_key", o->key);
-	put_number(body, "wait_ms", o->wait_ms);
+	spec_put_text(body, "idempotency_key", o->key);
+	spec_put_number(body, "wait_ms", o->wait_ms);
 	if (o->no_wait)
 		(void)json_object_set_new(body, "wait_ms", json_integer(0));
 }
 
 /* The id of each on a line; one that failed is said, and makes the status ours. */
-static int print_made(const json_t *boxes, const struct create_options *o)
+static int print_made(const json_t *sandboxes, const struct create_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	int failed = 0, status;
 
-	for (size_t i = 0; i < json_array_size(boxes); i++) {
-		const json_t *box = json_array_get(boxes, i);
+	for (size_t i = 0; i < json_array_size(sandboxes); i++) {
+		const json_t *sandbox = json_array_get(sandboxes, i);
 
 		if (!o->json)
-			buf_printf(&out, "%s\n", text_of(box, "id"));
-		if (strcmp(text_of(box, "state"), "failed") != 0)
+			buf_printf(&out, "%s\n", print_text_of(sandbox, "id"));
+		if (strcmp(print_text_of(sandbox, "state"), "failed") != 0)
 			continue;
-		say(client_create.name, "sandbox %s failed: %s", text_of(box, "id"),
-		    text_of(box, "error"));
+		message_say(client_create.name, "sandbox %s failed: %s",
+			    print_text_of(sandbox, "id"),
+			    print_text_of(sandbox, "error"));
 		failed = STATUS_FAILED;
 	}
-	status = o->json ? print_json(&client_create, boxes)
-			 : print(client_create.name, &out);
+	status = o->json ? print_json(&client_create, sandboxes)
+			 : message_print(client_create.name, &out);
 	return status ? status : failed;
 }
 
@@ -189,16 +190,16 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 }
 
 /* What of the image does not work there: nobody would guess it from what its tools say. */
-static void say_broken(const json_t *box)
+static void say_broken(const json_t *sandbox)
 {
-	const json_t *enforced = json_object_get(box, "enforced");
+	const json_t *enforced = json_object_get(sandbox, "enforced");
 
 	for (size_t i = 0; i < json_array_size(enforced); i++) {
 		const json_t *e = json_array_get(enforced, i);
 
-		if (strcmp(text_of(e, "name"), "stat") == 0 &&
+		if (strcmp(print_text_of(e, "name"), "stat") == 0 &&
 		    !json_is_true(json_object_get(e, "enforced")))
-			say(client_create.name, "%s", text_of(e, "detail"));
+			message_say(client_create.name, "%s", print_text_of(e, "detail"));
 	}
 }
 
@@ -206,19 +207,19 @@ static int create_one(struct client *c, json_t *spec, const struct create_option
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
 	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_JSON json_t *box = NULL;
+	AUTO_JSON json_t *sandbox = NULL;
 
 	put_waiting(spec, o);
-	if (make_sandbox(c, spec, &box, &err) < 0)
+	if (spec_make_sandbox(c, spec, &sandbox, &err) < 0)
 		return client_fail(&client_create, &err);
 	if (o->json)
-		return print_json(&client_create, box);
-	say_broken(box);
-	buf_printf(&out, "%s\n", text_of(box, "id"));
-	return print(client_create.name, &out);
+		return print_json(&client_create, sandbox);
+	say_broken(sandbox);
+	buf_printf(&out, "%s\n", print_text_of(sandbox, "id"));
+	return message_print(client_create.name, &out);
 }
 
-static int run_create(int argc, char **argv)
+static int client_cmd_create(int argc, char **argv)
 {
 	struct create_options o = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -228,7 +229,8 @@ static int run_create(int argc, char **argv)
 	int status = 0;
 
 	if (command_operands(&client_create, argc, argv, &o, 0, 0, &words, &status)) {
-		if (run_options_finish(&o.box, &err) < 0 || client_open(&c, &err) < 0) {
+		if (run_options_finish(&o.sandbox, &err) < 0 ||
+		    client_open(&c, &err) < 0) {
 			status = client_fail(&client_create, &err);
 		} else {
 			spec = spec_of(&o);
@@ -237,7 +239,7 @@ static int run_create(int argc, char **argv)
 		}
 	}
 	json_decref(o.labels);
-	run_options_done(&o.box);
+	run_options_done(&o.sandbox);
 	return status;
 }
 
@@ -245,5 +247,5 @@ const struct command client_create = {
 	.name = "create",
 	.summary = "Make a sandbox that stays, and print its id.",
 	.opts = &create_opts,
-	.run = run_create,
+	.run = client_cmd_create,
 };

@@ -55,18 +55,18 @@ struct following {
 	int failure;
 };
 
-static void put_event(struct buf *out, const json_t *e)
+static void events_put_event(struct buf *out, const json_t *e)
 {
 	static const char *const keys[] = { "sandbox_id", "exec_id", "session_id",
 					    "state",      "image",   "reason" };
 	const json_t *result = json_object_get(e, "result");
 
-	buf_printf(out, "%s %6lld %-16s", text_of(e, "time"),
+	buf_printf(out, "%s %6lld %-16s", print_text_of(e, "time"),
 		   (long long)json_integer_value(json_object_get(e, "id")),
-		   text_of(e, "type"));
+		   print_text_of(e, "type"));
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (*text_of(e, keys[i]))
-			buf_printf(out, " %s=%s", keys[i], text_of(e, keys[i]));
+		if (*print_text_of(e, keys[i]))
+			buf_printf(out, " %s=%s", keys[i], print_text_of(e, keys[i]));
 	if (result)
 		buf_printf(out, " exit_code=%lld",
 			   (long long)json_integer_value(
@@ -76,7 +76,7 @@ static void put_event(struct buf *out, const json_t *e)
 			out->data[i] = '?';
 }
 
-static int on_event(void *arg, const char *line, size_t n)
+static int events_on_event(void *arg, const char *line, size_t n)
 {
 	struct following *f = arg;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -85,14 +85,14 @@ static int on_event(void *arg, const char *line, size_t n)
 
 	if (!e)
 		return -1;
-	if (strcmp(text_of(e, "type"), "heartbeat") == 0)
+	if (strcmp(print_text_of(e, "type"), "heartbeat") == 0)
 		return 0;
 	f->last = (uint64_t)json_integer_value(json_object_get(e, "id"));
 	f->any = true;
 	if (f->o->json)
 		buf_add(&out, line, n);
 	else
-		put_event(&out, e);
+		events_put_event(&out, e);
 	buf_puts(&out, "\n");
 	r = out.failed ? -ENOMEM : fd_write_all(STDOUT_FILENO, out.data, out.len);
 	if (r < 0)
@@ -101,8 +101,8 @@ static int on_event(void *arg, const char *line, size_t n)
 	return r < 0 || f->done ? -1 : 0;
 }
 
-static int follow(struct client *c, const char *id, struct following *f,
-		  struct warren_error *err)
+static int events_follow(struct client *c, const char *id, struct following *f,
+			 struct warren_error *err)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	AUTO_REQUEST struct request *request = NULL;
@@ -121,7 +121,7 @@ static int follow(struct client *c, const char *id, struct following *f,
 	r = request_new(c, "GET", path.data, &request, err);
 	if (r < 0)
 		return r;
-	request->on_line = on_event;
+	request->on_line = events_on_event;
 	request->arg = f;
 	r = request_start(request, err);
 	return r < 0 ? r : request_wait(request, err);
@@ -135,7 +135,7 @@ static int follow_on(struct client *c, const char *id, struct following *f)
 
 	for (unsigned tries = 0;; tries++) {
 		uint64_t before = f->last;
-		int r = follow(c, id, f, &err);
+		int r = events_follow(c, id, f, &err);
 
 		if (f->failure == EPIPE || (f->done && !f->failure))
 			return 0;
@@ -165,7 +165,7 @@ static int run_events(int argc, char **argv)
 		f.any = o.since != UINT64_MAX;
 		f.last = f.any ? o.since : 0;
 		if (client_open(&c, &err) < 0 ||
-		    (o.sandbox && find_sandbox(c, o.sandbox, id, &err) < 0))
+		    (o.sandbox && resolve_id_find_sandbox(c, o.sandbox, id, &err) < 0))
 			status = client_fail(&client_events, &err);
 		else
 			status = follow_on(c, o.sandbox ? id : NULL, &f);

@@ -65,7 +65,7 @@ static int run_exec(int argc, char **argv)
 		return status;
 	}
 	if (exec_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0 ||
-	    find_sandbox(c, name, id, &err) < 0)
+	    resolve_id_find_sandbox(c, name, id, &err) < 0)
 		status = client_fail(&client_exec, &err);
 	else
 		status = exec_run(c, id, &o, words, (size_t)(argv + argc - words));

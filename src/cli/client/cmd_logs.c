@@ -47,7 +47,7 @@ static const struct opts logs_opts = {
 	.mixed = true,
 };
 
-static int pass(void *arg, const char *data, size_t n)
+static int logs_pass(void *arg, const char *data, size_t n)
 {
 	int *failure = arg;
 
@@ -73,7 +73,7 @@ static int logs_json(struct client *c, const char *id, const char *exec,
 		put_query(&path, "stream", o->stream);
 	r = request_new(c, "GET", path.data, &request, &err);
 	if (r == 0) {
-		request->on_data = pass;
+		request->on_data = logs_pass;
 		request->arg = &failure;
 		r = request_start(request, &err);
 	}
@@ -118,8 +118,9 @@ static int run_logs(int argc, char **argv)
 
 	if (!command_operands(&client_logs, argc, argv, &o, 1, 2, &words, &status))
 		return status;
-	if (client_open(&c, &err) < 0 || find_sandbox(c, words[0], id, &err) < 0 ||
-	    find_exec(c, id, words[1], exec, &err) < 0)
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, words[0], id, &err) < 0 ||
+	    resolve_id_find_exec(c, id, words[1], exec, &err) < 0)
 		return client_fail(&client_logs, &err);
 	return o.json ? logs_json(c, id, exec, &o) : logs_text(c, id, exec, &o);
 }

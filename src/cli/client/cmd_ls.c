@@ -68,24 +68,24 @@ static void cell_ago(struct table *t, const char *time)
 	table_cell(t, "%s", text.data ? text.data : "");
 }
 
-static int add_sandbox(void *arg, json_t *box)
+static int add_sandbox(void *arg, json_t *sandbox)
 {
 	struct listing *l = arg;
-	const char *name = text_of(box, "name");
+	const char *name = print_text_of(sandbox, "name");
 	AUTO_BUF struct buf labels = BUF_INIT(16384);
 
-	(void)json_array_append(l->all, box);
-	buf_printf(&l->ids, "%s\n", text_of(box, "id"));
-	table_cell(l->table, "%s", text_of(box, "id"));
+	(void)json_array_append(l->all, sandbox);
+	buf_printf(&l->ids, "%s\n", print_text_of(sandbox, "id"));
+	table_cell(l->table, "%s", print_text_of(sandbox, "id"));
 	table_cell(l->table, "%s", *name ? name : "-");
-	table_cell(l->table, "%s", text_of(box, "image"));
-	table_cell(l->table, "%s", text_of(box, "state"));
+	table_cell(l->table, "%s", print_text_of(sandbox, "image"));
+	table_cell(l->table, "%s", print_text_of(sandbox, "state"));
 	if (l->o->wide) {
-		table_cell(l->table, "%s", text_of(box, "backend"));
-		table_cell(l->table, "%s", text_of(box, "tier"));
+		table_cell(l->table, "%s", print_text_of(sandbox, "backend"));
+		table_cell(l->table, "%s", print_text_of(sandbox, "tier"));
 	}
-	cell_ago(l->table, text_of(box, "created_at"));
-	put_labels(&labels, json_object_get(box, "labels"));
+	cell_ago(l->table, print_text_of(sandbox, "created_at"));
+	put_labels(&labels, json_object_get(sandbox, "labels"));
 	table_cell(l->table, "%s", labels.data ? labels.data : "");
 	return 0;
 }
@@ -97,7 +97,7 @@ static void cell_end(struct table *t, const json_t *exec)
 	json_int_t sig = json_integer_value(json_object_get(result, "signal"));
 
 	if (!json_is_object(result))
-		table_cell(t, "%s", text_of(exec, "state"));
+		table_cell(t, "%s", print_text_of(exec, "state"));
 	else if (json_is_true(json_object_get(result, "timed_out")))
 		table_cell(t, "timed out");
 	else if (sig)
@@ -113,11 +113,12 @@ static int add_exec(void *arg, json_t *exec)
 	AUTO_BUF struct buf argv = BUF_INIT(1U << 20);
 
 	(void)json_array_append(l->all, exec);
-	buf_printf(&l->ids, "%s\n", text_of(exec, "id"));
-	table_cell(l->table, "%s", text_of(exec, "id"));
+	buf_printf(&l->ids, "%s\n", print_text_of(exec, "id"));
+	table_cell(l->table, "%s", print_text_of(exec, "id"));
 	cell_end(l->table, exec);
-	table_cell(l->table, "%s", *text_of(exec, "user") ? text_of(exec, "user") : "-");
-	cell_ago(l->table, text_of(exec, "started_at"));
+	table_cell(l->table, "%s",
+		   *print_text_of(exec, "user") ? print_text_of(exec, "user") : "-");
+	cell_ago(l->table, print_text_of(exec, "started_at"));
 	put_argv(&argv, json_object_get(exec, "argv"));
 	table_cell(l->table, l->o->whole ? "%s" : "%.40s", argv.data ? argv.data : "");
 	return 0;
@@ -147,14 +148,14 @@ static int print_listing(const struct listing *l)
 	if (l->o->json)
 		return print_json(&client_ls, l->all);
 	if (l->o->quiet)
-		return print(client_ls.name, &l->ids);
+		return message_print(client_ls.name, &l->ids);
 	table_put(l->table, 0, "\n", &out);
-	return print(client_ls.name, &out);
+	return message_print(client_ls.name, &out);
 }
 
-static int list(const struct ls_options *o, const char *sandbox)
+static int ls_list(const struct ls_options *o, const char *sandbox)
 {
-	AUTO_TABLE struct table boxes =
+	AUTO_TABLE struct table sandboxes =
 		TABLE_INIT("ID", "NAME", "IMAGE", "STATE", "CREATED", "LABELS");
 	AUTO_TABLE struct table wide = TABLE_INIT("ID", "NAME", "IMAGE", "STATE",
 						  "BACKEND", "TIER", "CREATED", "LABELS");
@@ -163,7 +164,7 @@ static int list(const struct ls_options *o, const char *sandbox)
 	struct listing l = { .o = o,
 			     .table = sandbox   ? &execs
 				      : o->wide ? &wide
-						: &boxes,
+						: &sandboxes,
 			     .ids = BUF_INIT(OUTPUT_MAX),
 			     .all = json_array() };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -173,7 +174,7 @@ static int list(const struct ls_options *o, const char *sandbox)
 	int r = client_open(&c, &err), status;
 
 	if (r == 0 && sandbox)
-		r = find_sandbox(c, sandbox, id, &err);
+		r = resolve_id_find_sandbox(c, sandbox, id, &err);
 	if (r == 0 && sandbox)
 		buf_printf(&path, "/v1/sandboxes/%s/execs", id);
 	else if (r == 0)
@@ -188,29 +189,31 @@ static int list(const struct ls_options *o, const char *sandbox)
 }
 
 /* Whether there is anything that means sandboxes, not what was run in one. */
-static bool chooses(const struct ls_options *o)
+static bool ls_chooses(const struct ls_options *o)
 {
 	return o->labels || o->states || o->name || o->owner || o->backend || o->tier ||
 	       o->wide;
 }
 
-static int refuse(const char *sandbox)
+static int ls_refuse(const char *sandbox)
 {
-	say(client_ls.name,
-	    "what was run in '%.100s' is not chosen by --label, --state, --name, --owner, "
-	    "--backend, --tier or --wide: these are of sandboxes (example: %s)",
-	    sandbox, ls_opts.example);
+	message_say(
+		client_ls.name,
+		"what was run in '%.100s' is not chosen by --label, --state, --name, --owner, "
+		"--backend, --tier or --wide: these are of sandboxes (example: %s)",
+		sandbox, ls_opts.example);
 	return STATUS_FAILED;
 }
 
-static int run_ls(int argc, char **argv)
+static int client_cmd_ls(int argc, char **argv)
 {
 	struct ls_options o = { 0 };
 	char **words = NULL;
 	int status = 0;
 
 	if (command_operands(&client_ls, argc, argv, &o, 0, 1, &words, &status))
-		status = *words && chooses(&o) ? refuse(*words) : list(&o, *words);
+		status = *words && ls_chooses(&o) ? ls_refuse(*words)
+						  : ls_list(&o, *words);
 	json_decref(o.labels);
 	json_decref(o.states);
 	return status;
@@ -220,6 +223,6 @@ const struct command client_ls = {
 	.name = "ls",
 	.summary = "List sandboxes, or what was run in one.",
 	.opts = &ls_opts,
-	.run = run_ls,
+	.run = client_cmd_ls,
 	.complete = complete_sandbox,
 };

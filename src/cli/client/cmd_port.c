@@ -60,7 +60,7 @@ struct forward {
 
 /* ----------------------------------------------------------- one connection */
 
-static void serve(const struct forward *f, int fd)
+static void port_serve(const struct forward *f, int fd)
 {
 	static const struct linger reset = { .l_onoff = 1 };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -70,7 +70,7 @@ static void serve(const struct forward *f, int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	r = tunnel_open(f->client, f->id, f->port, &t, &err);
 	if (r < 0)
-		say(client_port.name, "%s", err.msg);
+		message_say(client_port.name, "%s", err.msg);
 	else
 		r = tunnel_run(t, fd);
 	if (r < 0)
@@ -136,7 +136,7 @@ static int open_listener(struct forward *f, const char *text, struct warren_erro
 	return 0;
 }
 
-static int tell(const struct forward *f, const struct port_options *o)
+static int port_tell(const struct forward *f, const struct port_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
 	union {
@@ -163,7 +163,7 @@ static int tell(const struct forward *f, const struct port_options *o)
 		return print_json(&client_port, address);
 	}
 	buf_printf(&out, six ? "[%s]:%u\n" : "%s:%u\n", host, port);
-	return print(client_port.name, &out);
+	return message_print(client_port.name, &out);
 }
 
 /* Until a signal ends it; its children end with it. */
@@ -174,7 +174,7 @@ static int listen_on(struct forward *f, const struct port_options *o)
 
 	if (open_listener(f, o->listen, &err) < 0)
 		return client_fail(&client_port, &err);
-	if (!o->quiet && tell(f, o) != 0)
+	if (!o->quiet && port_tell(f, o) != 0)
 		return STATUS_FAILED;
 	(void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
 	for (;;) {
@@ -190,7 +190,7 @@ static int listen_on(struct forward *f, const struct port_options *o)
 		if (fork() == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
 			if (getppid() == self)
-				serve(f, fd);
+				port_serve(f, fd);
 			_exit(0);
 		}
 	}
@@ -212,7 +212,7 @@ static int print_address(const struct forward *f, const struct port_options *o)
 	}
 	buf_printf(&out, c->socket ? "%s %s/\n" : "%s%s/\n",
 		   c->socket ? c->host : c->base, path);
-	return print(client_port.name, &out);
+	return message_print(client_port.name, &out);
 }
 
 static int run_port(int argc, char **argv)
@@ -228,11 +228,12 @@ static int run_port(int argc, char **argv)
 	if (!command_operands(&client_port, argc, argv, &o, 2, 2, &words, &status))
 		return status;
 	if (parse_u64(words[1], PORT_LAST, &port, &err) < 0 || port == 0) {
-		say(client_port.name, "'%.100s' is not a port (example: %s)", words[1],
-		    port_opts.example);
+		message_say(client_port.name, "'%.100s' is not a port (example: %s)",
+			    words[1], port_opts.example);
 		return STATUS_FAILED;
 	}
-	if (client_open(&c, &err) < 0 || find_sandbox(c, words[0], f.id, &err) < 0)
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, words[0], f.id, &err) < 0)
 		return client_fail(&client_port, &err);
 	f.client = c;
 	f.port = (unsigned)port;

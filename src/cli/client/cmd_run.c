@@ -50,7 +50,7 @@ static int command_of(struct client *c, const struct run_options *o, char **word
 }
 
 /* For exec.h; the strings are @from's. */
-static char **words_of(const json_t *from)
+static char **run_words_of(const json_t *from)
 {
 	size_t n = json_array_size(from);
 	char **words = calloc(n + 1, sizeof(*words));
@@ -61,12 +61,13 @@ static char **words_of(const json_t *from)
 }
 
 /* With --json as one object, too, as of a run without the service. */
-static int fail(const struct run_options *o, const struct warren_error *err, int status)
+static int cmd_run_fail(const struct run_options *o, const struct warren_error *err,
+			int status)
 {
 	const struct warren_error words = client_words(&client_run, err);
 	struct run_report report;
 
-	say(client_run.name, "%s", words.msg);
+	message_say(client_run.name, "%s", words.msg);
 	if (!o->json)
 		return status;
 	report_init(&report);
@@ -77,14 +78,14 @@ static int fail(const struct run_options *o, const struct warren_error *err, int
 }
 
 /* The object of `warren run --json`, of what the service tells. */
-static int report(const json_t *box, const struct warren_result *result,
-		  const struct pump keep[2], int status)
+static int cmd_run_report(const json_t *sandbox, const struct warren_result *result,
+			  const struct splice keep[2], int status)
 {
-	AUTO_FREE char *enforced = json_dumps(json_object_get(box, "enforced"), 0);
+	AUTO_FREE char *enforced = json_dumps(json_object_get(sandbox, "enforced"), 0);
 	struct run_report r;
 
 	report_init(&r);
-	report_result(&r, text_of(box, "id"), result);
+	report_result(&r, print_text_of(sandbox, "id"), result);
 	json_raw(&r.json, "enforced", enforced ? enforced : "[]",
 		 enforced ? strlen(enforced) : 2);
 	report_output(&r, &keep[0], &keep[1]);
@@ -93,28 +94,29 @@ static int report(const json_t *box, const struct warren_result *result,
 	return status;
 }
 
-static int run_in(struct client *c, const json_t *box, const struct run_options *o,
-		  struct exec_options *x, char **argv, size_t n)
+static int cmd_run_in(struct client *c, const json_t *sandbox,
+		      const struct run_options *o, struct exec_options *x, char **argv,
+		      size_t n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_result result = { 0 };
-	struct pump keep[2] = { PUMP_IDLE, PUMP_IDLE };
+	struct splice keep[2] = { PUMP_IDLE, PUMP_IDLE };
 	int status = STATUS_FAILED, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
-		pump_init_capture(&keep[i], -1, PUMP_CAPTURE_MAX);
+		splice_init_capture(&keep[i], -1, PUMP_CAPTURE_MAX);
 	x->keep = o->json ? keep : NULL;
-	r = exec_start_and_attach(c, text_of(box, "id"), x, argv, n, &result, &status,
-				  &err);
+	r = exec_start_and_attach(c, print_text_of(sandbox, "id"), x, argv, n, &result,
+				  &status, &err);
 	if (r < 0)
-		status = fail(o, &err, status);
+		status = cmd_run_fail(o, &err, status);
 	else if (o->json)
-		status = report(box, &result, keep, status);
+		status = cmd_run_report(sandbox, &result, keep, status);
 	if (r == 0)
 		result_say_end(o, &result);
 	x->keep = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
-		pump_done(&keep[i]);
+		splice_done(&keep[i]);
 	return status;
 }
 
@@ -127,19 +129,19 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 				  .quiet = o->quiet,
 				  .timeout_ms = o->timeout_ms };
 	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_JSON json_t *spec = spec_json(o), *box = NULL, *argv = NULL;
+	AUTO_JSON json_t *spec = spec_json(o), *sandbox = NULL, *argv = NULL;
 	AUTO_FREE char **list = NULL;
 	int status;
 
-	if (make_passing_sandbox(c, spec, &box, &err) < 0)
-		return fail(o, &err, STATUS_FAILED);
+	if (make_passing_sandbox(c, spec, &sandbox, &err) < 0)
+		return cmd_run_fail(o, &err, STATUS_FAILED);
 	if (command_of(c, o, words, &argv, &err) < 0)
-		status = fail(o, &err, STATUS_FAILED);
-	else if (!(list = words_of(argv)))
+		status = cmd_run_fail(o, &err, STATUS_FAILED);
+	else if (!(list = run_words_of(argv)))
 		status = STATUS_FAILED;
 	else
-		status = run_in(c, box, o, &x, list, json_array_size(argv));
-	if (delete_sandbox(c, text_of(box, "id"), &err) < 0) {
+		status = cmd_run_in(c, sandbox, o, &x, list, json_array_size(argv));
+	if (delete_sandbox(c, print_text_of(sandbox, "id"), &err) < 0) {
 		int failed = client_fail(&client_run, &err);
 
 		status = status ? status : failed;
@@ -147,7 +149,7 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	return status;
 }
 
-static int run_run(int argc, char **argv)
+static int client_cmd_run(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct run_options o = { 0 };
@@ -157,7 +159,7 @@ static int run_run(int argc, char **argv)
 	if (!command_options(&client_run, argc, argv, &o, &first, &status))
 		return status;
 	if (run_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0)
-		status = fail(&o, &err, STATUS_FAILED);
+		status = cmd_run_fail(&o, &err, STATUS_FAILED);
 	else
 		status = run_all(c, &o, argv + first);
 	run_options_done(&o);
@@ -168,5 +170,5 @@ const struct command client_run = {
 	.name = "run",
 	.summary = "Run a command in a sandbox of its own, made by the service.",
 	.opts = &run_opts,
-	.run = run_run,
+	.run = client_cmd_run,
 };

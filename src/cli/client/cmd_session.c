@@ -68,8 +68,9 @@ static const struct command session_open, session_run, session_ls, session_close
 
 /* ------------------------------------------------------------------- opening */
 
-static int open_one(struct client *c, const char *box, const struct session_options *o,
-		    json_t **ret, struct warren_error *err)
+static int open_one(struct client *c, const char *sandbox,
+		    const struct session_options *o, json_t **ret,
+		    struct warren_error *err)
 {
 	AUTO_JSON json_t *body = json_object();
 	json_t *env = env_json(&o->env);
@@ -77,10 +78,10 @@ static int open_one(struct client *c, const char *box, const struct session_opti
 
 	if (env)
 		(void)json_object_set_new(body, "env", env);
-	put_text(body, "shell", o->shell);
-	put_text(body, "cwd", o->workdir);
-	put_text(body, "user", o->user);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
+	spec_put_text(body, "shell", o->shell);
+	spec_put_text(body, "cwd", o->workdir);
+	spec_put_text(body, "user", o->user);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
 	return client_call(c, "POST", path, body, ret, err);
 }
 
@@ -91,19 +92,20 @@ static int run_open(int argc, char **argv)
 	struct session_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
 	AUTO_JSON json_t *session = NULL;
-	char box[ID_LEN + 1];
+	char sandbox[ID_LEN + 1];
 	char **words = NULL;
 	int status = 0;
 
 	if (command_operands(&session_open, argc, argv, &o, 1, 1, &words, &status)) {
-		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0 ||
-		    open_one(c, box, &o, &session, &err) < 0) {
+		if (client_open(&c, &err) < 0 ||
+		    resolve_id_find_sandbox(c, *words, sandbox, &err) < 0 ||
+		    open_one(c, sandbox, &o, &session, &err) < 0) {
 			status = client_fail(&session_open, &err);
 		} else if (o.json) {
 			status = print_json(&session_open, session);
 		} else {
-			buf_printf(&out, "%s\n", text_of(session, "id"));
-			status = print(session_open.name, &out);
+			buf_printf(&out, "%s\n", print_text_of(session, "id"));
+			status = message_print(session_open.name, &out);
 		}
 	}
 	env_list_done(&o.env);
@@ -117,20 +119,21 @@ struct search {
 	unsigned found;
 };
 
-static int consider(void *arg, json_t *session)
+static int session_consider(void *arg, json_t *session)
 {
 	struct search *s = arg;
 
-	if (strcmp(text_of(session, "state"), "ended") == 0)
+	if (strcmp(print_text_of(session, "state"), "ended") == 0)
 		return 0;
 	s->found++;
-	(void)snprintf(s->id, sizeof(s->id), "%s", text_of(session, "id"));
+	(void)snprintf(s->id, sizeof(s->id), "%s", print_text_of(session, "id"));
 	return 0;
 }
 
 /* The one that was named, the only one there is, or a new one. */
-static int choose(struct client *c, const char *box, const struct session_options *o,
-		  char ret_id[ID_LEN + 1], struct warren_error *err)
+static int session_choose(struct client *c, const char *sandbox,
+			  const struct session_options *o, char ret_id[ID_LEN + 1],
+			  struct warren_error *err)
 {
 	AUTO_JSON json_t *made = NULL;
 	struct search s = { 0 };
@@ -138,27 +141,27 @@ static int choose(struct client *c, const char *box, const struct session_option
 	int r;
 
 	if (o->session)
-		return find_session(c, box, o->session, ret_id, err);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
-	r = client_list(c, path, "sessions", consider, &s, err);
+		return find_session(c, sandbox, o->session, ret_id, err);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
+	r = client_list(c, path, "sessions", session_consider, &s, err);
 	if (r < 0)
 		return r;
 	if (s.found > 1)
 		return error_set(err, EEXIST,
 				 "'%s' has %u sessions: name one (example: --session %s)",
-				 box, s.found, s.id);
+				 sandbox, s.found, s.id);
 	if (s.found == 0) {
-		r = open_one(c, box, o, &made, err);
+		r = open_one(c, sandbox, o, &made, err);
 		if (r < 0)
 			return r;
-		(void)snprintf(s.id, sizeof(s.id), "%s", text_of(made, "id"));
+		(void)snprintf(s.id, sizeof(s.id), "%s", print_text_of(made, "id"));
 	}
 	(void)memcpy(ret_id, s.id, sizeof(s.id));
 	return 0;
 }
 
 /* The words of a command, as a shell joins them: one is taken as it is. */
-static char *join(char **words)
+static char *cmd_session_join(char **words)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
 
@@ -174,11 +177,11 @@ struct running {
 	int failure;
 };
 
-static int on_event(void *arg, const char *line, size_t n)
+static int session_on_event(void *arg, const char *line, size_t n)
 {
 	struct running *run = arg;
 	AUTO_JSON json_t *e = json_loadb(line, n, 0, NULL);
-	const char *type = text_of(e, "type");
+	const char *type = print_text_of(e, "type");
 	const json_t *data = json_object_get(e, "data");
 	int r = 0;
 
@@ -187,15 +190,15 @@ static int on_event(void *arg, const char *line, size_t n)
 	if (strcmp(type, "output") == 0) {
 		AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
 		ssize_t len = bytes ? base64_decode(bytes, json_string_length(data)) : -1;
-		bool to_err = strcmp(text_of(e, "stream"), "stderr") == 0;
+		bool to_err = strcmp(print_text_of(e, "stream"), "stderr") == 0;
 
 		r = len < 0 ? -EPROTO
 			    : fd_write_all(to_err ? STDERR_FILENO : STDOUT_FILENO, bytes,
 					   (size_t)len);
 	} else if (strcmp(type, "gap") == 0) {
-		say(session_run.name,
-		    "%" JSON_INTEGER_FORMAT " bytes of output were dropped here",
-		    json_integer_value(json_object_get(e, "lost")));
+		message_say(session_run.name,
+			    "%" JSON_INTEGER_FORMAT " bytes of output were dropped here",
+			    json_integer_value(json_object_get(e, "lost")));
 	} else if (strcmp(type, "result") == 0) {
 		json_decref(run->result);
 		run->result = json_incref(json_object_get(e, "session"));
@@ -206,7 +209,7 @@ static int on_event(void *arg, const char *line, size_t n)
 }
 
 /* Not by a request that is waited for here: of the command we still want to hear. */
-static void interrupt(struct client *c, const char *at)
+static void cmd_session_interrupt(struct client *c, const char *at)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char path[160];
@@ -234,13 +237,13 @@ static int wait_for_it(struct client *c, const char *at, struct request *request
 			if (!signal_ends(sig))
 				continue;
 			if (times == 0)
-				interrupt(c, at);
+				cmd_session_interrupt(c, at);
 			if (sig != SIGINT || times++ > 0)
 				return sig;
 		}
 	}
 	if (run->failure)
-		interrupt(c, at);
+		cmd_session_interrupt(c, at);
 	if (run->failure == EPIPE)
 		return SIGPIPE;
 	if (run->failure)
@@ -249,8 +252,8 @@ static int wait_for_it(struct client *c, const char *at, struct request *request
 }
 
 /* The command's result is @run's. > 0: the signal that we end by. */
-static int ask(struct client *c, const char *at, const json_t *body, bool json,
-	       struct running *run, struct warren_error *err)
+static int session_ask(struct client *c, const char *at, const json_t *body, bool json,
+		       struct running *run, struct warren_error *err)
 {
 	AUTO_REQUEST struct request *request = NULL;
 	AUTO_CLOSE int signals = -1;
@@ -269,7 +272,7 @@ static int ask(struct client *c, const char *at, const json_t *body, bool json,
 	if (r < 0)
 		return r;
 	if (!json)
-		request->on_line = on_event;
+		request->on_line = session_on_event;
 	request->arg = run;
 	r = request_start(request, err);
 	if (r == 0)
@@ -282,8 +285,8 @@ static int ask(struct client *c, const char *at, const json_t *body, bool json,
 	return r;
 }
 
-static int run_command(struct client *c, const char *box, const char *session,
-		       const char *command, const struct session_options *o)
+static int session_run_command(struct client *c, const char *sandbox, const char *session,
+			       const char *command, const struct session_options *o)
 {
 	AUTO_JSON json_t *body = json_object();
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -291,12 +294,12 @@ static int run_command(struct client *c, const char *box, const char *session,
 	char at[128];
 	int r, status;
 
-	put_text(body, "command", command);
-	put_number(body, "timeout_ms", o->timeout_ms);
+	spec_put_text(body, "command", command);
+	spec_put_number(body, "timeout_ms", o->timeout_ms);
 	if (!o->json)
-		put_text(body, "encoding", "base64");
-	(void)snprintf(at, sizeof(at), "/v1/sandboxes/%s/sessions/%s", box, session);
-	r = ask(c, at, body, o->json, &run, &err);
+		spec_put_text(body, "encoding", "base64");
+	(void)snprintf(at, sizeof(at), "/v1/sandboxes/%s/sessions/%s", sandbox, session);
+	r = session_ask(c, at, body, o->json, &run, &err);
 	if (r != 0) {
 		json_decref(run.result);
 		return r > 0 ? STATUS_SIGNAL + r : client_fail(&session_run, &err);
@@ -304,7 +307,7 @@ static int run_command(struct client *c, const char *box, const char *session,
 	status = o->json ? print_json(&session_run, run.result) : 0;
 	if (json_is_true(json_object_get(run.result, "timed_out"))) {
 		if (!o->quiet && !o->json)
-			say(session_run.name, "timed out; the shell was kept");
+			message_say(session_run.name, "timed out; the shell was kept");
 		status = STATUS_TIMEOUT;
 	} else if (status == 0) {
 		status =
@@ -312,43 +315,45 @@ static int run_command(struct client *c, const char *box, const char *session,
 		status = status < 0 ? STATUS_FAILED : status;
 	}
 	if (json_is_true(json_object_get(run.result, "ended")) && !o->quiet && !o->json)
-		say(session_run.name, "the shell has ended, and the session with it");
+		message_say(session_run.name,
+			    "the shell has ended, and the session with it");
 	json_decref(run.result);
 	return status;
 }
 
-static int run_run(int argc, char **argv)
+static int session_cmd_run(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct session_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
 	AUTO_FREE char *command = NULL;
-	char box[ID_LEN + 1], session[ID_LEN + 1];
+	char sandbox[ID_LEN + 1], session[ID_LEN + 1];
 	const char *name = NULL;
 	char **words = NULL;
 	int status = 0;
 
 	if (!command_in_sandbox(&session_run, argc, argv, &o, &name, &words, &status))
 		return status;
-	command = join(words);
+	command = cmd_session_join(words);
 	if (!command) {
-		say(session_run.name, "a command has 1m at most");
+		message_say(session_run.name, "a command has 1m at most");
 		return STATUS_FAILED;
 	}
-	if (client_open(&c, &err) < 0 || find_sandbox(c, name, box, &err) < 0 ||
-	    choose(c, box, &o, session, &err) < 0)
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, name, sandbox, &err) < 0 ||
+	    session_choose(c, sandbox, &o, session, &err) < 0)
 		return client_fail(&session_run, &err);
-	return run_command(c, box, session, command, &o);
+	return session_run_command(c, sandbox, session, command, &o);
 }
 
 /* ----------------------------------------------------------- listing, closing */
 
-static int collect(void *arg, json_t *item)
+static int session_collect(void *arg, json_t *item)
 {
 	return json_array_append(arg, item);
 }
 
-static int run_ls(int argc, char **argv)
+static int session_run_ls(int argc, char **argv)
 {
 	AUTO_TABLE struct table t =
 		TABLE_INIT("SESSION", "STATE", "SHELL", "USER", "COMMANDS", "DIRECTORY");
@@ -357,16 +362,17 @@ static int run_ls(int argc, char **argv)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct session_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
-	char box[ID_LEN + 1], path[96];
+	char sandbox[ID_LEN + 1], path[96];
 	char **words = NULL;
 	int status = 0;
 
 	if (!command_operands(&session_ls, argc, argv, &o, 1, 1, &words, &status))
 		return status;
-	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, *words, sandbox, &err) < 0)
 		return client_fail(&session_ls, &err);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", box);
-	if (client_list(c, path, "sessions", collect, all, &err) < 0)
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
+	if (client_list(c, path, "sessions", session_collect, all, &err) < 0)
 		return client_fail(&session_ls, &err);
 	if (o.json)
 		return print_json(&session_ls, all);
@@ -374,18 +380,18 @@ static int run_ls(int argc, char **argv)
 		const json_t *s = json_array_get(all, i);
 
 		if (o.quiet)
-			buf_printf(&out, "%s\n", text_of(s, "id"));
-		table_cell(&t, "%s", text_of(s, "id"));
-		table_cell(&t, "%s", text_of(s, "state"));
-		table_cell(&t, "%s", text_of(s, "shell"));
-		table_cell(&t, "%s", text_of(s, "user"));
+			buf_printf(&out, "%s\n", print_text_of(s, "id"));
+		table_cell(&t, "%s", print_text_of(s, "id"));
+		table_cell(&t, "%s", print_text_of(s, "state"));
+		table_cell(&t, "%s", print_text_of(s, "shell"));
+		table_cell(&t, "%s", print_text_of(s, "user"));
 		table_cell(&t, "%lld",
 			   (long long)json_integer_value(json_object_get(s, "commands")));
-		table_cell(&t, "%s", text_of(s, "cwd"));
+		table_cell(&t, "%s", print_text_of(s, "cwd"));
 	}
 	if (!o.quiet)
 		table_put(&t, 0, "\n", &out);
-	return print(session_ls.name, &out);
+	return message_print(session_ls.name, &out);
 }
 
 static int run_close(int argc, char **argv)
@@ -393,18 +399,19 @@ static int run_close(int argc, char **argv)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct session_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
-	char box[ID_LEN + 1], session[ID_LEN + 1], path[128];
+	char sandbox[ID_LEN + 1], session[ID_LEN + 1], path[128];
 	char **words = NULL;
 	int status = 0;
 
 	if (!command_operands(&session_close, argc, argv, &o, 2, 0, &words, &status))
 		return status;
-	if (client_open(&c, &err) < 0 || find_sandbox(c, *words, box, &err) < 0)
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, *words, sandbox, &err) < 0)
 		return client_fail(&session_close, &err);
 	while (*++words) {
-		if (find_session(c, box, *words, session, &err) == 0) {
+		if (find_session(c, sandbox, *words, session, &err) == 0) {
 			(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions/%s",
-				       box, session);
+				       sandbox, session);
 			if (client_call(c, "DELETE", path, NULL, NULL, &err) == 0) {
 				if (o.json && print_gone(&session_close, session) != 0)
 					return STATUS_FAILED;
@@ -439,7 +446,7 @@ static const struct command session_run = {
 				      .operands = "SANDBOX [--] CMD...",
 				      .example = "warren session run k3f9x2m7qd1w "
 						 "'cd /work; export A=1'" },
-	.run = run_run,
+	.run = session_cmd_run,
 	.complete = complete_sandbox,
 };
 
@@ -451,7 +458,7 @@ static const struct command session_ls = {
 				      .operands = "SANDBOX",
 				      .example = "warren session ls k3f9x2m7qd1w",
 				      .mixed = true },
-	.run = run_ls,
+	.run = session_run_ls,
 	.complete = complete_sandbox,
 };
 
@@ -480,7 +487,7 @@ static int run_session(int argc, char **argv)
 	/* The short form begins with a sandbox or an option of `run`; one word alone may be a verb, mistyped. */
 	if (argc > 1 && !help && !command_among(verbs, argv[1], &near) &&
 	    (argc > 2 || !near))
-		return run_run(argc, argv);
+		return session_cmd_run(argc, argv);
 	return verbs_run(&client_session, argc, argv);
 }
 

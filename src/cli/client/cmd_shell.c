@@ -11,7 +11,7 @@
 
 struct shell_options {
 	struct exec_options exec;
-	struct run_options box; /* of a new one */
+	struct run_options sandbox; /* of a new one */
 	const char *name;
 	const char *shell;
 	bool keep;
@@ -30,10 +30,10 @@ static const struct opt shell_table[] = {
 
 	{ "A new sandbox", OPT_IMAGE("python:3.12",
 		"host, or a reference: python:3.12 (default: the service's)",
-		FIELD(box.image)) },
+		FIELD(sandbox.image)) },
 	{ NULL, OPT_NAME("a name for people, to call it by", FIELD(name)) },
-	{ NULL, OPT_MEMORY(FIELD(box.memory)) },
-	{ NULL, OPT_CPUS(FIELD(box.cpu_millis)) },
+	{ NULL, OPT_MEMORY(FIELD(sandbox.memory)) },
+	{ NULL, OPT_CPUS(FIELD(sandbox.cpu_millis)) },
 	{ NULL, "keep", 0, NULL, NULL,
 	  "do not delete it after the shell",
 	  opt_flag, FIELD(keep) },
@@ -49,7 +49,7 @@ static const struct opts shell_opts = {
 };
 
 /* The shell that was named, or the best that the image has. */
-static int run_in(struct client *c, const char *id, const struct shell_options *o)
+static int shell_run_in(struct client *c, const char *id, const struct shell_options *o)
 {
 	static const char *const shells[] = { "bash", "sh" };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -72,39 +72,42 @@ static int run_in(struct client *c, const char *id, const struct shell_options *
 
 static int run_in_new(struct client *c, const struct shell_options *o)
 {
-	AUTO_JSON json_t *spec = spec_json(&o->box);
+	AUTO_JSON json_t *spec = spec_json(&o->sandbox);
 	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_JSON json_t *box = NULL;
+	AUTO_JSON json_t *sandbox = NULL;
 	int status;
 
-	put_text(spec, "name", o->name);
-	if (make_passing_sandbox(c, spec, &box, &err) < 0)
+	spec_put_text(spec, "name", o->name);
+	if (make_passing_sandbox(c, spec, &sandbox, &err) < 0)
 		return client_fail(&client_shell, &err);
-	status = run_in(c, text_of(box, "id"), o);
+	status = shell_run_in(c, print_text_of(sandbox, "id"), o);
 	if (o->keep)
-		say(client_shell.name, "the sandbox is %s", text_of(box, "id"));
-	else if (delete_sandbox(c, text_of(box, "id"), &err) < 0)
+		message_say(client_shell.name, "the sandbox is %s",
+			    print_text_of(sandbox, "id"));
+	else if (delete_sandbox(c, print_text_of(sandbox, "id"), &err) < 0)
 		return client_fail(&client_shell, &err);
 	return status;
 }
 
-static int shell(const struct shell_options *o, const char *word)
+static int client_cmd_shell(const struct shell_options *o, const char *word)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CLIENT struct client *c = NULL;
 	char id[ID_LEN + 1];
 
-	if (word &&
-	    (o->box.image || o->name || o->keep || o->box.memory || o->box.cpu_millis)) {
-		say(client_shell.name,
-		    "'%.100s' is there already: --image, --name, --memory, --cpus and "
-		    "--keep are for a new one (example: %s)",
-		    word, shell_opts.example);
+	if (word && (o->sandbox.image || o->name || o->keep || o->sandbox.memory ||
+		     o->sandbox.cpu_millis)) {
+		message_say(
+			client_shell.name,
+			"'%.100s' is there already: --image, --name, --memory, --cpus and "
+			"--keep are for a new one (example: %s)",
+			word, shell_opts.example);
 		return STATUS_FAILED;
 	}
-	if (client_open(&c, &err) < 0 || (word && find_sandbox(c, word, id, &err) < 0))
+	if (client_open(&c, &err) < 0 ||
+	    (word && resolve_id_find_sandbox(c, word, id, &err) < 0))
 		return client_fail(&client_shell, &err);
-	return word ? run_in(c, id, o) : run_in_new(c, o);
+	return word ? shell_run_in(c, id, o) : run_in_new(c, o);
 }
 
 static int run_shell(int argc, char **argv)
@@ -122,10 +125,10 @@ static int run_shell(int argc, char **argv)
 		if (exec_options_finish(&o.exec, &err) < 0)
 			status = client_fail(&client_shell, &err);
 		else
-			status = shell(&o, *words);
+			status = client_cmd_shell(&o, *words);
 	}
 	exec_options_done(&o.exec);
-	run_options_done(&o.box);
+	run_options_done(&o.sandbox);
 	return status;
 }
 

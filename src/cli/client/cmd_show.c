@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/client/commands.h"
-#include "cli/format.h"
 #include "cli/common_options.h"
+#include "cli/format.h"
 
 struct show_options {
 	bool json;
@@ -25,7 +25,7 @@ static const struct opts show_opts = {
 	.mixed = true,
 };
 
-static void put_line(struct buf *out, const char *name, const char *value)
+static void show_put_line(struct buf *out, const char *name, const char *value)
 {
 	buf_printf(out, "%-14s ", name);
 	buf_puts(out, value);
@@ -33,24 +33,24 @@ static void put_line(struct buf *out, const char *name, const char *value)
 }
 
 /* A line of "name:  value", the value as it is in JSON; nothing for null. */
-static void put_field(struct buf *out, const json_t *box, const char *key,
+static void put_field(struct buf *out, const json_t *sandbox, const char *key,
 		      const char *name)
 {
-	const json_t *value = json_object_get(box, key);
+	const json_t *value = json_object_get(sandbox, key);
 	char *text;
 
 	if (!value || json_is_null(value))
 		return;
 	if (json_is_string(value)) {
-		put_line(out, name, json_string_value(value));
+		show_put_line(out, name, json_string_value(value));
 		return;
 	}
 	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-	put_line(out, name, text ? text : "?");
+	show_put_line(out, name, text ? text : "?");
 	free(text);
 }
 
-static void put_limits(struct buf *out, const json_t *limits)
+static void show_put_limits(struct buf *out, const json_t *limits)
 {
 	static const struct {
 		const char *key, *name;
@@ -77,7 +77,7 @@ static void put_limits(struct buf *out, const json_t *limits)
 	}
 }
 
-static void put_box(struct buf *out, const json_t *box)
+static void put_sandbox(struct buf *out, const json_t *sandbox)
 {
 	static const struct {
 		const char *key, *name;
@@ -105,26 +105,27 @@ static void put_box(struct buf *out, const json_t *box)
 		{ "expires_at", "expires:" },
 		{ "idle_timeout_ms", "idle after ms:" },
 	};
-	const json_t *enforced = json_object_get(box, "enforced");
+	const json_t *enforced = json_object_get(sandbox, "enforced");
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		put_field(out, box, fields[i].key, fields[i].name);
-	put_limits(out, json_object_get(box, "limits"));
+		put_field(out, sandbox, fields[i].key, fields[i].name);
+	show_put_limits(out, json_object_get(sandbox, "limits"));
 	if (json_array_size(enforced) > 0)
 		buf_puts(out, "enforced:\n");
 	for (size_t i = 0; i < json_array_size(enforced); i++) {
 		const json_t *e = json_array_get(enforced, i);
 
-		buf_printf(out, "  %-12s %s%s\n", text_of(e, "name"),
+		buf_printf(out, "  %-12s %s%s\n", print_text_of(e, "name"),
 			   json_is_true(json_object_get(e, "enforced")) ? "" : "NOT: ",
-			   text_of(e, "detail"));
+			   print_text_of(e, "detail"));
 	}
 }
 
-static int get(struct client *c, const char *word, json_t **ret, struct warren_error *err)
+static int show_get(struct client *c, const char *word, json_t **ret,
+		    struct warren_error *err)
 {
 	char id[ID_LEN + 1], path[64];
-	int r = find_sandbox(c, word, id, err);
+	int r = resolve_id_find_sandbox(c, word, id, err);
 
 	if (r < 0)
 		return r;
@@ -147,20 +148,20 @@ static int run_show(int argc, char **argv)
 	if (client_open(&c, &err) < 0)
 		return client_fail(&client_show, &err);
 	for (bool several = words[1]; *words; words++) {
-		AUTO_JSON json_t *box = NULL;
+		AUTO_JSON json_t *sandbox = NULL;
 
-		if (get(c, *words, &box, &err) < 0) {
+		if (show_get(c, *words, &sandbox, &err) < 0) {
 			failed = client_fail(&client_show, &err);
 			continue;
 		}
 		if (o.json && !several)
-			return print_json(&client_show, box);
-		(void)json_array_append(all, box);
+			return print_json(&client_show, sandbox);
+		(void)json_array_append(all, sandbox);
 		if (out.len)
 			buf_puts(&out, "\n");
-		put_box(&out, box);
+		put_sandbox(&out, sandbox);
 	}
-	status = !o.json                    ? print(client_show.name, &out)
+	status = !o.json                    ? message_print(client_show.name, &out)
 		 : json_array_size(all) > 0 ? print_json(&client_show, all)
 					    : 0;
 	return status ? status : failed;

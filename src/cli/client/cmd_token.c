@@ -47,7 +47,7 @@ static const struct opt rm_table[] = {
 
 static const struct command token_create, token_ls, token_rm;
 
-static int create(const struct token_options *o, const char *name)
+static int cmd_token_create(const struct token_options *o, const char *name)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -57,40 +57,40 @@ static int create(const struct token_options *o, const char *name)
 	char id[ID_LEN + 1];
 
 	if (!o->scopes) {
-		say(token_create.name, "--scope is missing (example: %s)",
-		    token_create.opts->example);
+		message_say(token_create.name, "--scope is missing (example: %s)",
+			    token_create.opts->example);
 		return STATUS_FAILED;
 	}
-	put_text(body, "name", name);
+	spec_put_text(body, "name", name);
 	(void)json_object_set(body, "scopes", o->scopes);
-	put_text(body, "tenant", o->tenant);
-	put_number(body, "expires_in_ms", o->expires_ms);
+	spec_put_text(body, "tenant", o->tenant);
+	spec_put_number(body, "expires_in_ms", o->expires_ms);
 	if (client_open(&c, &err) < 0 ||
-	    (o->sandbox && find_sandbox(c, o->sandbox, id, &err) < 0))
+	    (o->sandbox && resolve_id_find_sandbox(c, o->sandbox, id, &err) < 0))
 		return client_fail(&token_create, &err);
 	if (o->sandbox)
-		put_text(body, "sandbox_id", id);
+		spec_put_text(body, "sandbox_id", id);
 	if (client_call(c, "POST", "/v1/tokens", body, &token, &err) < 0)
 		return client_fail(&token_create, &err);
 	if (o->json)
 		return print_json(&token_create, token);
-	buf_printf(&out, "%s\n", text_of(token, "secret"));
-	return print(token_create.name, &out);
+	buf_printf(&out, "%s\n", print_text_of(token, "secret"));
+	return message_print(token_create.name, &out);
 }
 
-static int run_create(int argc, char **argv)
+static int token_run_create(int argc, char **argv)
 {
 	struct token_options o = { 0 };
 	char **words = NULL;
 	int status = 0;
 
 	if (command_operands(&token_create, argc, argv, &o, 1, 1, &words, &status))
-		status = create(&o, *words);
+		status = cmd_token_create(&o, *words);
 	json_decref(o.scopes);
 	return status;
 }
 
-static int collect(void *arg, json_t *item)
+static int token_collect(void *arg, json_t *item)
 {
 	return json_array_append(arg, item);
 }
@@ -102,25 +102,25 @@ static void put_scopes(struct buf *out, const json_t *scopes)
 			   json_string_value(json_array_get(scopes, i)));
 }
 
-static void put_row(struct table *t, const json_t *token)
+static void token_put_row(struct table *t, const json_t *token)
 {
 	AUTO_BUF struct buf scopes = BUF_INIT(1024), made = BUF_INIT(64),
 			    used = BUF_INIT(64);
-	const char *expires = text_of(token, "expires_at");
+	const char *expires = print_text_of(token, "expires_at");
 
 	put_scopes(&scopes, json_object_get(token, "scopes"));
-	put_ago(&made, text_of(token, "created_at"));
-	put_ago(&used, text_of(token, "last_used_at"));
-	table_cell(t, "%s", text_of(token, "id"));
-	table_cell(t, "%s", text_of(token, "name"));
-	table_cell(t, "%s", text_of(token, "tenant"));
+	put_ago(&made, print_text_of(token, "created_at"));
+	put_ago(&used, print_text_of(token, "last_used_at"));
+	table_cell(t, "%s", print_text_of(token, "id"));
+	table_cell(t, "%s", print_text_of(token, "name"));
+	table_cell(t, "%s", print_text_of(token, "tenant"));
 	table_cell(t, "%s", scopes.data ? scopes.data : "");
 	table_cell(t, "%s", made.data);
 	table_cell(t, "%s", *expires ? expires : "never");
 	table_cell(t, "%s", used.data);
 }
 
-static int run_ls(int argc, char **argv)
+static int token_run_ls(int argc, char **argv)
 {
 	AUTO_TABLE struct table t = TABLE_INIT("ID", "NAME", "TENANT", "SCOPES",
 					       "CREATED", "EXPIRES", "LAST USED");
@@ -135,23 +135,23 @@ static int run_ls(int argc, char **argv)
 	if (!command_operands(&token_ls, argc, argv, &o, 0, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0 ||
-	    client_list(c, "/v1/tokens", "tokens", collect, all, &err) < 0)
+	    client_list(c, "/v1/tokens", "tokens", token_collect, all, &err) < 0)
 		return client_fail(&token_ls, &err);
 	if (o.json)
 		return print_json(&token_ls, all);
 	for (size_t i = 0; i < json_array_size(all); i++) {
 		const json_t *token = json_array_get(all, i);
 
-		put_row(&t, token);
+		token_put_row(&t, token);
 		if (o.quiet)
-			buf_printf(&out, "%s\n", text_of(token, "id"));
+			buf_printf(&out, "%s\n", print_text_of(token, "id"));
 	}
 	if (!o.quiet)
 		table_put(&t, 0, "\n", &out);
-	return print(token_ls.name, &out);
+	return message_print(token_ls.name, &out);
 }
 
-static int run_rm(int argc, char **argv)
+static int token_run_rm(int argc, char **argv)
 {
 	struct token_options o = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -191,7 +191,7 @@ static const struct command token_create = {
 				      .example = "warren token create --scope read "
 						 "--scope exec nightly",
 				      .mixed = true },
-	.run = run_create,
+	.run = token_run_create,
 };
 
 static const struct command token_ls = {
@@ -200,7 +200,7 @@ static const struct command token_ls = {
 	.opts = &(const struct opts){ .table = ls_table,
 				      .n = ARRAY_SIZE(ls_table),
 				      .example = "warren token ls" },
-	.run = run_ls,
+	.run = token_run_ls,
 };
 
 static const struct command token_rm = {
@@ -211,7 +211,7 @@ static const struct command token_rm = {
 				      .operands = "ID...",
 				      .example = "warren token rm k3f9x2m7qd1w",
 				      .mixed = true },
-	.run = run_rm,
+	.run = token_run_rm,
 };
 
 static const struct command *const verbs[] = { &token_create, &token_ls, &token_rm,

@@ -15,8 +15,8 @@
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
-#include "cli/format.h"
 #include "cli/common_options.h"
+#include "cli/format.h"
 #include "cli/run_tty.h"
 
 #define EVERY_MS    1000
@@ -50,79 +50,80 @@ static const struct opts top_opts = {
 };
 
 struct look {
-	json_t *boxes; /* of the list, each with "stats" */
+	json_t *sandboxes; /* of the list, each with "stats" */
 	size_t max;
 	uint64_t at; /* ns */
 };
 
-static int collect(void *arg, json_t *box)
+static int top_collect(void *arg, json_t *sandbox)
 {
 	struct look *l = arg;
 
-	(void)json_array_append(l->boxes, box);
-	return json_array_size(l->boxes) == l->max;
+	(void)json_array_append(l->sandboxes, sandbox);
+	return json_array_size(l->sandboxes) == l->max;
 }
 
-static int look(struct client *c, const struct top_options *o, struct look *l,
-		struct warren_error *err)
+static int top_look(struct client *c, const struct top_options *o, struct look *l,
+		    struct warren_error *err)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	int r;
 
-	json_decref(l->boxes);
-	l->boxes = json_array();
+	json_decref(l->sandboxes);
+	l->sandboxes = json_array();
 	buf_puts(&path, "/v1/sandboxes?state=running&state=paused");
 	for (size_t i = 0; i < json_array_size(o->labels); i++)
 		put_query(&path, "label",
 			  json_string_value(json_array_get(o->labels, i)));
-	r = client_list(c, path.data, "sandboxes", collect, l, err);
+	r = client_list(c, path.data, "sandboxes", top_collect, l, err);
 	if (r < 0)
 		return r;
 	l->at = clock_now();
-	for (size_t i = 0; i < json_array_size(l->boxes); i++) {
-		json_t *box = json_array_get(l->boxes, i), *stats = NULL;
+	for (size_t i = 0; i < json_array_size(l->sandboxes); i++) {
+		json_t *sandbox = json_array_get(l->sandboxes, i), *stats = NULL;
 		char stat[96];
 
 		(void)snprintf(stat, sizeof(stat), "/v1/sandboxes/%s/stats",
-			       text_of(box, "id"));
+			       print_text_of(sandbox, "id"));
 		r = client_call(c, "GET", stat, NULL, &stats, err);
 		if (r == 0)
-			(void)json_object_set_new(box, "stats", stats);
+			(void)json_object_set_new(sandbox, "stats", stats);
 		else if (r == -ECONNREFUSED || r == -ECONNRESET)
 			return r; /* else it is gone by now */
 	}
 	return 0;
 }
 
-static json_int_t stat_of(const json_t *box, const char *key)
+static json_int_t stat_of(const json_t *sandbox, const char *key)
 {
-	return json_integer_value(json_object_get(json_object_get(box, "stats"), key));
+	return json_integer_value(
+		json_object_get(json_object_get(sandbox, "stats"), key));
 }
 
 /* The same sandbox in the look before. */
-static const json_t *before(const struct look *old, const json_t *box)
+static const json_t *top_before(const struct look *old, const json_t *sandbox)
 {
-	for (size_t i = 0; i < json_array_size(old->boxes); i++) {
-		const json_t *b = json_array_get(old->boxes, i);
+	for (size_t i = 0; i < json_array_size(old->sandboxes); i++) {
+		const json_t *b = json_array_get(old->sandboxes, i);
 
-		if (strcmp(text_of(b, "id"), text_of(box, "id")) == 0 &&
+		if (strcmp(print_text_of(b, "id"), print_text_of(sandbox, "id")) == 0 &&
 		    json_object_get(b, "stats"))
 			return b;
 	}
 	return NULL;
 }
 
-static void put_cpu(struct table *t, const struct look *old, const struct look *now,
-		    const json_t *box)
+static void top_put_cpu(struct table *t, const struct look *old, const struct look *now,
+			const json_t *sandbox)
 {
-	const json_t *then = before(old, box);
+	const json_t *then = top_before(old, sandbox);
 	double usec = (double)(now->at - old->at) / 1000;
 
 	if (then && usec > 0)
-		table_cell(
-			t, "%.1f%%",
-			(double)(stat_of(box, "cpu_usec") - stat_of(then, "cpu_usec")) *
-				100 / usec);
+		table_cell(t, "%.1f%%",
+			   (double)(stat_of(sandbox, "cpu_usec") -
+				    stat_of(then, "cpu_usec")) *
+				   100 / usec);
 	else
 		table_cell(t, "-");
 }
@@ -133,23 +134,26 @@ static void put_look(const struct look *old, const struct look *now, size_t widt
 	AUTO_TABLE struct table t = TABLE_INIT("ID", "NAME", "STATE", "CPU", "CPU TIME",
 					       "MEMORY", "PEAK", "PIDS", "IMAGE");
 
-	for (size_t i = 0; i < json_array_size(now->boxes); i++) {
-		const json_t *box = json_array_get(now->boxes, i);
+	for (size_t i = 0; i < json_array_size(now->sandboxes); i++) {
+		const json_t *sandbox = json_array_get(now->sandboxes, i);
 		char memory[HUMAN_MAX], peak[HUMAN_MAX];
 
-		if (!json_object_get(box, "stats"))
+		if (!json_object_get(sandbox, "stats"))
 			continue;
-		(void)human_size((uint64_t)stat_of(box, "memory"), memory);
-		(void)human_size((uint64_t)stat_of(box, "memory_peak"), peak);
-		table_cell(&t, "%s", text_of(box, "id"));
-		table_cell(&t, "%s", *text_of(box, "name") ? text_of(box, "name") : "-");
-		table_cell(&t, "%s", text_of(box, "state"));
-		put_cpu(&t, old, now, box);
-		table_cell(&t, "%.2fs", (double)stat_of(box, "cpu_usec") / 1e6);
+		(void)human_size((uint64_t)stat_of(sandbox, "memory"), memory);
+		(void)human_size((uint64_t)stat_of(sandbox, "memory_peak"), peak);
+		table_cell(&t, "%s", print_text_of(sandbox, "id"));
+		table_cell(&t, "%s",
+			   *print_text_of(sandbox, "name")
+				   ? print_text_of(sandbox, "name")
+				   : "-");
+		table_cell(&t, "%s", print_text_of(sandbox, "state"));
+		top_put_cpu(&t, old, now, sandbox);
+		table_cell(&t, "%.2fs", (double)stat_of(sandbox, "cpu_usec") / 1e6);
 		table_cell(&t, "%s", memory);
 		table_cell(&t, "%s", peak);
-		table_cell(&t, "%lld", (long long)stat_of(box, "pids"));
-		table_cell(&t, "%s", text_of(box, "image"));
+		table_cell(&t, "%lld", (long long)stat_of(sandbox, "pids"));
+		table_cell(&t, "%s", print_text_of(sandbox, "image"));
 	}
 	table_put(&t, width, end, out);
 }
@@ -161,15 +165,15 @@ static int print_once(struct client *c, const struct top_options *o)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int status;
 
-	if (look(c, o, &l, &err) < 0) {
+	if (top_look(c, o, &l, &err) < 0) {
 		status = client_fail(&client_top, &err);
 	} else if (o->json) {
-		status = print_json(&client_top, l.boxes);
+		status = print_json(&client_top, l.sandboxes);
 	} else {
 		put_look(&none, &l, 0, "\n", &out);
-		status = print(client_top.name, &out);
+		status = message_print(client_top.name, &out);
 	}
-	json_decref(l.boxes);
+	json_decref(l.sandboxes);
 	return status;
 }
 
@@ -191,7 +195,7 @@ static bool key_leaves(int ms)
 	return false;
 }
 
-static int follow(struct client *c, const struct top_options *o)
+static int top_follow(struct client *c, const struct top_options *o)
 {
 	static const char enter[] = "\033[?1049h\033[?25l",
 			  leave[] = "\033[?25h\033[?1049l";
@@ -209,25 +213,25 @@ static int follow(struct client *c, const struct top_options *o)
 
 		tty_size(&rows, &cols);
 		now.max = rows > 3 ? rows - 2U : SCREEN_ROWS - 2;
-		if (look(c, o, &now, &err) < 0) {
+		if (top_look(c, o, &now, &err) < 0) {
 			status = STATUS_FAILED;
 			break;
 		}
 		buf_puts(&out, "\033[H\033[J");
 		put_look(&old, &now, cols, "\r\n", &out);
 		buf_puts(&out, "q: leave");
-		status = print(client_top.name, &out);
-		json_decref(old.boxes);
+		status = message_print(client_top.name, &out);
+		json_decref(old.sandboxes);
 		old = now;
-		now.boxes = NULL;
+		now.sandboxes = NULL;
 		done = key_leaves(EVERY_MS);
 	}
 	(void)!write(STDOUT_FILENO, leave, sizeof(leave) - 1);
 	tty_restore();
 	if (status)
 		(void)client_fail(&client_top, &err);
-	json_decref(old.boxes);
-	json_decref(now.boxes);
+	json_decref(old.sandboxes);
+	json_decref(now.sandboxes);
 	return status;
 }
 
@@ -246,7 +250,7 @@ static int run_top(int argc, char **argv)
 		if (client_open(&c, &err) < 0)
 			status = client_fail(&client_top, &err);
 		else
-			status = live ? follow(c, &o) : print_once(c, &o);
+			status = live ? top_follow(c, &o) : print_once(c, &o);
 	}
 	json_decref(o.labels);
 	return status;

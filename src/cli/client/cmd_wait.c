@@ -52,7 +52,7 @@ static const struct opts wait_opts = {
 };
 
 /* What is left of the time, as one request may ask for it; 0: nothing. */
-static uint64_t slice(const struct wait_options *o, uint64_t begun)
+static uint64_t wait_slice(const struct wait_options *o, uint64_t begun)
 {
 	uint64_t gone = (clock_now() - begun) / 1000000;
 
@@ -63,7 +63,7 @@ static uint64_t slice(const struct wait_options *o, uint64_t begun)
 	return o->timeout_ms - gone < SLICE_MS ? o->timeout_ms - gone : SLICE_MS;
 }
 
-static int tell(const struct wait_options *o, const json_t *answer, const char *word)
+static int wait_tell(const struct wait_options *o, const json_t *answer, const char *word)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
 
@@ -72,7 +72,7 @@ static int tell(const struct wait_options *o, const json_t *answer, const char *
 	if (o->json)
 		return print_json(&client_wait, answer);
 	buf_printf(&out, "%s\n", word);
-	return print(client_wait.name, &out);
+	return message_print(client_wait.name, &out);
 }
 
 static void put_states(struct buf *path, const struct wait_options *o)
@@ -95,7 +95,7 @@ static int wait_state(struct client *c, const char *id, const struct wait_option
 		AUTO_JSON json_t *answer = NULL;
 		char text[24];
 
-		ms = slice(o, begun);
+		ms = wait_slice(o, begun);
 		buf_printf(&path, "/v1/sandboxes/%s/wait", id);
 		put_states(&path, o);
 		(void)snprintf(text, sizeof(text), "%" PRIu64, ms);
@@ -103,9 +103,9 @@ static int wait_state(struct client *c, const char *id, const struct wait_option
 		if (client_call(c, "GET", path.data, NULL, &answer, &err) < 0)
 			return client_fail(&client_wait, &err);
 		if (json_is_true(json_object_get(answer, "reached")))
-			return tell(o, answer, text_of(answer, "state"));
+			return wait_tell(o, answer, print_text_of(answer, "state"));
 		if (ms == 0 && o->json)
-			(void)tell(o, answer, "");
+			(void)wait_tell(o, answer, "");
 	} while (ms > 0);
 	return STATUS_TIMEOUT;
 }
@@ -117,24 +117,24 @@ static int wait_exec(struct client *c, const char *id, const struct wait_options
 	struct warren_result result;
 	char exec[ID_LEN + 1], path[128], text[24];
 
-	if (find_exec(c, id, o->exec, exec, &err) < 0)
+	if (resolve_id_find_exec(c, id, o->exec, exec, &err) < 0)
 		return client_fail(&client_wait, &err);
 	do {
 		AUTO_JSON json_t *answer = NULL;
 		int printed;
 
-		ms = slice(o, begun);
+		ms = wait_slice(o, begun);
 		(void)snprintf(path, sizeof(path),
 			       "/v1/sandboxes/%s/execs/%s?wait_ms=%" PRIu64, id, exec,
 			       ms);
 		if (client_call(c, "GET", path, NULL, &answer, &err) < 0)
 			return client_fail(&client_wait, &err);
-		if (strcmp(text_of(answer, "state"), "running") == 0)
+		if (strcmp(print_text_of(answer, "state"), "running") == 0)
 			continue;
 		result_of(json_object_get(answer, "result"), &result);
 		(void)snprintf(text, sizeof(text), "%d", result_status(&result));
-		printed = tell(o, answer, text);
-		if (strcmp(text_of(answer, "state"), "lost") == 0)
+		printed = wait_tell(o, answer, text);
+		if (strcmp(print_text_of(answer, "state"), "lost") == 0)
 			return STATUS_FAILED;
 		return result_status(&result) ? result_status(&result) : printed;
 	} while (ms > 0);
@@ -151,13 +151,14 @@ static int run_wait(int argc, char **argv)
 	int status = 0;
 
 	if (command_operands(&client_wait, argc, argv, &o, 1, 1, &words, &status)) {
-		if (client_open(&c, &err) < 0 || find_sandbox(c, *words, id, &err) < 0)
+		if (client_open(&c, &err) < 0 ||
+		    resolve_id_find_sandbox(c, *words, id, &err) < 0)
 			status = client_fail(&client_wait, &err);
 		else
 			status = o.exec ? wait_exec(c, id, &o) : wait_state(c, id, &o);
 	}
 	if (status == STATUS_TIMEOUT && o.timeout_ms && !o.quiet)
-		say(client_wait.name, "the time is over");
+		message_say(client_wait.name, "the time is over");
 	json_decref(o.states);
 	return status;
 }

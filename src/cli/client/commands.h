@@ -51,11 +51,11 @@ int verbs_run(const struct command *of, int argc, char **argv);
 /* ----------------------------------------------------------------- finding */
 
 /* By its id, its name, or the beginning of its id, as long as there is only one. */
-int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
-		 struct warren_error *err) MUST_CHECK;
+int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+			    struct warren_error *err) MUST_CHECK;
 /* By its id or the beginning of it; NULL: the one that was started last. */
-int find_exec(struct client *c, const char *sandbox, const char *word,
-	      char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word,
+			 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 /* The same of sessions, of which one is always named. */
 int find_session(struct client *c, const char *sandbox, const char *word,
 		 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
@@ -72,7 +72,7 @@ int print_json(const struct command *cmd, const json_t *value);
 /* Of something that is no more: its id, as such a line. */
 int print_gone(const struct command *cmd, const char *id);
 /* Text of @key, or "". */
-const char *text_of(const json_t *object, const char *key);
+const char *print_text_of(const json_t *object, const char *key);
 
 /* "KEY=VALUE" of labels, sorted; for a cell. */
 void put_labels(struct buf *out, const json_t *labels);

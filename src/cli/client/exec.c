@@ -52,13 +52,13 @@ json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
 	(void)json_object_set_new(body, "argv", words_json(argv, n));
 	if (env)
 		(void)json_object_set_new(body, "env", env);
-	put_text(body, "cwd", o->workdir);
-	put_text(body, "user", o->user);
-	put_number(body, "timeout_ms", o->timeout_ms);
-	put_number(body, "output_limit", o->output_limit);
-	put_number(limits, "memory", o->memory);
-	put_number(limits, "cpu_millis", o->cpu_millis);
-	put_number(limits, "pids", o->pids);
+	spec_put_text(body, "cwd", o->workdir);
+	spec_put_text(body, "user", o->user);
+	spec_put_number(body, "timeout_ms", o->timeout_ms);
+	spec_put_number(body, "output_limit", o->output_limit);
+	spec_put_number(limits, "memory", o->memory);
+	spec_put_number(limits, "cpu_millis", o->cpu_millis);
+	spec_put_number(limits, "pids", o->pids);
 	if (json_object_size(limits) > 0)
 		(void)json_object_set(body, "limits", limits);
 	json_decref(limits);
@@ -67,14 +67,15 @@ json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
 	if (o->tty) {
 		(void)json_object_set_new(body, "pty", json_true());
 		tty_size(&rows, &cols);
-		put_number(body, "rows", rows);
-		put_number(body, "cols", cols);
+		spec_put_number(body, "rows", rows);
+		spec_put_number(body, "cols", cols);
 	}
 	return body;
 }
 
-static int start(struct client *c, const char *sandbox, const struct exec_options *o,
-		 char *const *argv, size_t n, json_t **ret, struct warren_error *err)
+static int client_exec_start(struct client *c, const char *sandbox,
+			     const struct exec_options *o, char *const *argv, size_t n,
+			     json_t **ret, struct warren_error *err)
 {
 	AUTO_JSON json_t *body = exec_json(o, argv, n);
 	char path[64];
@@ -99,14 +100,14 @@ int exec_start_and_attach(struct client *c, const char *sandbox,
 			    .tty = o->tty,
 			    .quiet = o->quiet,
 			    .keep = o->keep };
-	int r = start(c, sandbox, o, argv, n, &exec, err);
+	int r = client_exec_start(c, sandbox, o, argv, n, &exec, err);
 
 	*ret_status = STATUS_FAILED;
 	if (r < 0) {
 		*ret_status = start_status(c);
 		return r;
 	}
-	a.exec = text_of(exec, "id");
+	a.exec = print_text_of(exec, "id");
 	r = attach_run(&a, ret_result, NULL, err);
 	if (r == 0)
 		*ret_status = result_status(ret_result);
@@ -176,14 +177,14 @@ static int run_detached(struct client *c, const char *sandbox,
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_JSON json_t *exec = NULL;
 
-	if (start(c, sandbox, o, argv, n, &exec, &err) < 0) {
+	if (client_exec_start(c, sandbox, o, argv, n, &exec, &err) < 0) {
 		client_say(o->command, &err);
 		return start_status(c);
 	}
 	if (o->json)
 		return print_json(&client_exec, exec);
-	buf_printf(&out, "%s\n", text_of(exec, "id"));
-	return print(o->command->name, &out);
+	buf_printf(&out, "%s\n", print_text_of(exec, "id"));
+	return message_print(o->command->name, &out);
 }
 
 int exec_run(struct client *c, const char *sandbox, const struct exec_options *o,
@@ -202,8 +203,10 @@ int exec_run(struct client *c, const char *sandbox, const struct exec_options *o
 		return status;
 	}
 	if (result.timed_out && !o->quiet)
-		say(o->command->name, "timed out after %ju ms", (uintmax_t)o->timeout_ms);
+		message_say(o->command->name, "timed out after %ju ms",
+			    (uintmax_t)o->timeout_ms);
 	if (result.oom && !o->quiet)
-		say(o->command->name, "out of memory: the kernel killed a process");
+		message_say(o->command->name,
+			    "out of memory: the kernel killed a process");
 	return status;
 }

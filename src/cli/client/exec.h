@@ -7,7 +7,7 @@
 #include "cli/run_env.h"
 
 struct command;
-struct pump;
+struct splice;
 
 struct exec_options {
 	const struct command *command; /* of ours, as errors begin */
@@ -23,7 +23,7 @@ struct exec_options {
 	bool detach;
 	bool json;
 	bool quiet;
-	struct pump *keep; /* as that of struct attach */
+	struct splice *keep; /* as that of struct attach */
 };
 
 /* What no single option can tell. */

@@ -39,7 +39,7 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 	*ret_words = words;
 	if (*words && **words)
 		return true;
-	say(cmd->name, "CMD is missing (example: %s)", cmd->opts->example);
+	message_say(cmd->name, "CMD is missing (example: %s)", cmd->opts->example);
 	*ret_status = STATUS_FAILED;
 	return false;
 }
@@ -126,7 +126,7 @@ void client_say(const struct command *cmd, const struct warren_error *err)
 {
 	const struct warren_error words = client_words(cmd, err);
 
-	say(cmd->name, "%s", words.msg);
+	message_say(cmd->name, "%s", words.msg);
 }
 
 int client_fail(const struct command *cmd, const struct warren_error *err)
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 		return complete_words(commands, argc - 1, argv + 1);
 	cmd = command_among(commands, argv[0], NULL);
 	if (!cmd) {
-		say(NULL, "this program is a part of warren(1), which calls it");
+		message_say(NULL, "this program is a part of warren(1), which calls it");
 		return STATUS_FAILED;
 	}
 	return cmd->run(argc, argv);

@@ -17,7 +17,7 @@ int print_json(const struct command *cmd, const json_t *value)
 		out.failed = true;
 	buf_puts(&out, "\n");
 	free(text);
-	return print(cmd->name, &out);
+	return message_print(cmd->name, &out);
 }
 
 int print_gone(const struct command *cmd, const char *id)
@@ -27,7 +27,7 @@ int print_gone(const struct command *cmd, const char *id)
 	return print_json(cmd, gone);
 }
 
-const char *text_of(const json_t *object, const char *key)
+const char *print_text_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 

@@ -70,7 +70,8 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
 
 /* ----------------------------------------------------------------- requests */
 
-static int add_header(struct request *r, const char *line, struct warren_error *err)
+static int request_add_header(struct request *r, const char *line,
+			      struct warren_error *err)
 {
 	struct curl_slist *longer = curl_slist_append(r->headers, line);
 
@@ -102,8 +103,8 @@ bool client_trusts(struct client *c, int fd)
 }
 
 /* It is connected, and nothing was sent yet. */
-static int on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
-			int peer_port UNUSED, int own_port UNUSED)
+static int request_on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
+				int peer_port UNUSED, int own_port UNUSED)
 {
 	struct request *r = arg;
 
@@ -112,8 +113,8 @@ static int on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
 							    : CURL_PREREQFUNC_ABORT;
 }
 
-static curl_socket_t on_socket(void *arg, curlsocktype purpose UNUSED,
-			       struct curl_sockaddr *a)
+static curl_socket_t request_on_socket(void *arg, curlsocktype purpose UNUSED,
+				       struct curl_sockaddr *a)
 {
 	struct request *r = arg;
 
@@ -122,8 +123,8 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose UNUSED,
 }
 
 /* What every request has, whatever it asks for. */
-static int set_up(struct request *r, const char *method, const char *url,
-		  struct warren_error *err)
+static int request_set_up(struct request *r, const char *method, const char *url,
+			  struct warren_error *err)
 {
 	const struct client *c = r->client;
 	CURL *e = r->easy;
@@ -148,21 +149,21 @@ static int set_up(struct request *r, const char *method, const char *url,
 		(void)curl_easy_setopt(e, CURLOPT_PROXY, "");
 	}
 	if (c->own) {
-		bad |= curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected) !=
-		       CURLE_OK;
+		bad |= curl_easy_setopt(e, CURLOPT_PREREQFUNCTION,
+					request_on_connected) != CURLE_OK;
 		bad |= curl_easy_setopt(e, CURLOPT_PREREQDATA, r) != CURLE_OK;
-		bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket) !=
-		       CURLE_OK;
+		bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION,
+					request_on_socket) != CURLE_OK;
 		bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, r) != CURLE_OK;
 	}
 	if (c->ca)
 		bad |= curl_easy_setopt(e, CURLOPT_CAINFO, c->ca) != CURLE_OK;
 	if (bad)
 		return error_set(err, EINVAL, "put a request to %s together", c->host);
-	if (c->authority && add_header(r, c->authority, err) < 0)
+	if (c->authority && request_add_header(r, c->authority, err) < 0)
 		return -err->code;
 	/* No waiting for leave to send: an error comes as soon as without it. */
-	return add_header(r, "Expect:", err);
+	return request_add_header(r, "Expect:", err);
 }
 
 int request_new(struct client *c, const char *method, const char *path,
@@ -179,7 +180,7 @@ int request_new(struct client *c, const char *method, const char *path,
 	r->easy = curl_easy_init();
 	if (!path || !r->easy || asprintf(&url, "%s%s", c->base, path) < 0)
 		return error_errno(err, ENOMEM, "start a request");
-	if (set_up(r, method, url, err) < 0)
+	if (request_set_up(r, method, url, err) < 0)
 		return -err->code;
 	/* Else curl reads the answer to a HEAD and the like wrongly; bodies change it. */
 	(void)curl_easy_setopt(r->easy, CURLOPT_HTTPGET, 1L);
@@ -207,7 +208,7 @@ static int add_type(struct request *r, const char *type, struct warren_error *er
 	char line[128];
 
 	(void)snprintf(line, sizeof(line), "Content-Type: %s", type);
-	return add_header(r, line, err);
+	return request_add_header(r, line, err);
 }
 
 static int set_body(struct request *r, const char *type, size_t n,
@@ -305,7 +306,7 @@ static void take_failure(struct request *r, CURLcode why)
 				os ? strerrordesc_np((int)os) : "");
 }
 
-static void end(struct request *r, CURLcode why)
+static void request_end(struct request *r, CURLcode why)
 {
 	(void)curl_multi_remove_handle(r->client->multi, r->easy);
 	r->running = false;
@@ -332,7 +333,7 @@ int client_turn(struct client *c, struct curl_waitfd *fds, unsigned n, int timeo
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&r);
-		end(r, why);
+		request_end(r, why);
 		news = true;
 	}
 	for (unsigned i = 0; i < n; i++)

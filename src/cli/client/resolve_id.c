@@ -21,15 +21,15 @@ struct search {
 	unsigned found;
 };
 
-static bool is_id(const char *word)
+static bool resolve_is_id(const char *word)
 {
 	return strlen(word) == ID_LEN && strspn(word, ALPHABET) == ID_LEN;
 }
 
-static int consider(void *arg, json_t *item)
+static int resolve_id_consider(void *arg, json_t *item)
 {
 	struct search *s = arg;
-	const char *id = text_of(item, "id");
+	const char *id = print_text_of(item, "id");
 
 	if (s->word && strncmp(id, s->word, strlen(s->word)) != 0)
 		return 0;
@@ -38,8 +38,8 @@ static int consider(void *arg, json_t *item)
 	return 0;
 }
 
-static int judge(const struct search *s, const char *what, char ret_id[ID_LEN + 1],
-		 struct warren_error *err)
+static int resolve_id_judge(const struct search *s, const char *what,
+			    char ret_id[ID_LEN + 1], struct warren_error *err)
 {
 	if (s->found == 0)
 		return error_set(err, ENOENT, "there is no %s '%.100s'", what, s->word);
@@ -52,7 +52,7 @@ static int judge(const struct search *s, const char *what, char ret_id[ID_LEN + 
 	return 0;
 }
 
-static bool is_name(const char *word)
+static bool resolve_id_is_name(const char *word)
 {
 	size_t n = strlen(word);
 
@@ -60,31 +60,32 @@ static bool is_name(const char *word)
 	       word[0] != '-' && word[n - 1] != '-';
 }
 
-int find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
-		 struct warren_error *err)
+int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
+			    struct warren_error *err)
 {
 	struct search s = { 0 };
 	char path[128];
 	int r = 0;
 
-	if (is_id(word)) {
+	if (resolve_is_id(word)) {
 		(void)memcpy(ret_id, word, ID_LEN + 1);
 		return 0;
 	}
-	if (!is_name(word))
+	if (!resolve_id_is_name(word))
 		return error_set(err, EINVAL,
 				 "'%.100s' is neither an id nor a name of a sandbox "
 				 "('warren ls' lists them)",
 				 word);
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes?name=%s", word);
-	r = client_list(c, path, "sandboxes", consider, &s, err);
+	r = client_list(c, path, "sandboxes", resolve_id_consider, &s, err);
 	if (r == 0 && s.found > 1)
 		return error_set(err, EEXIST, "%u sandboxes are called '%s': use an id",
 				 s.found, word);
 	s.word = word;
 	if (r == 0 && s.found == 0)
-		r = client_list(c, "/v1/sandboxes", "sandboxes", consider, &s, err);
-	return r < 0 ? r : judge(&s, "sandbox", ret_id, err);
+		r = client_list(c, "/v1/sandboxes", "sandboxes", resolve_id_consider, &s,
+				err);
+	return r < 0 ? r : resolve_id_judge(&s, "sandbox", ret_id, err);
 }
 
 /* Of a list at @path: its elements are called @what. */
@@ -99,16 +100,16 @@ static int find_listed(struct client *c, const char *path, const char *what,
 				 what[0] == 'e' ? "an" : "a", what);
 	s->word = word;
 	(void)snprintf(list, sizeof(list), "%ss", what);
-	if (word && is_id(word)) {
+	if (word && resolve_is_id(word)) {
 		s->found = 1;
 		(void)memcpy(s->id, word, ID_LEN + 1);
 		return 0;
 	}
-	return client_list(c, path, list, consider, s, err);
+	return client_list(c, path, list, resolve_id_consider, s, err);
 }
 
-int find_exec(struct client *c, const char *sandbox, const char *word,
-	      char ret_id[ID_LEN + 1], struct warren_error *err)
+int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word,
+			 char ret_id[ID_LEN + 1], struct warren_error *err)
 {
 	struct search s = { 0 };
 	char path[128];
@@ -119,7 +120,7 @@ int find_exec(struct client *c, const char *sandbox, const char *word,
 	if (r < 0)
 		return r;
 	if (word)
-		return judge(&s, "exec", ret_id, err);
+		return resolve_id_judge(&s, "exec", ret_id, err);
 	if (s.found == 0)
 		return error_set(err, ENOENT, "nothing was run in '%s' yet", sandbox);
 	(void)memcpy(ret_id, s.id, sizeof(s.id)); /* the last of the list is the newest */
@@ -135,7 +136,7 @@ int find_session(struct client *c, const char *sandbox, const char *word,
 
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
 	r = find_listed(c, path, "session", word, &s, err);
-	return r < 0 ? r : judge(&s, "session", ret_id, err);
+	return r < 0 ? r : resolve_id_judge(&s, "session", ret_id, err);
 }
 
 int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
@@ -144,7 +145,7 @@ int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 	struct search s = { 0 };
 	int r = find_listed(c, "/v1/tokens", "token", word, &s, err);
 
-	return r < 0 ? r : judge(&s, "token", ret_id, err);
+	return r < 0 ? r : resolve_id_judge(&s, "token", ret_id, err);
 }
 
 /* -------------------------------------------------------------- completion */
@@ -152,12 +153,12 @@ int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 static int put_candidate(void *arg, json_t *item)
 {
 	struct buf *out = arg;
-	const char *name = text_of(item, "name");
+	const char *name = print_text_of(item, "name");
 
 	if (*name)
-		buf_printf(out, "%s\t%s\n", name, text_of(item, "id"));
-	buf_printf(out, "%s\t%s %s\n", text_of(item, "id"), text_of(item, "state"),
-		   text_of(item, "image"));
+		buf_printf(out, "%s\t%s\n", name, print_text_of(item, "id"));
+	buf_printf(out, "%s\t%s %s\n", print_text_of(item, "id"),
+		   print_text_of(item, "state"), print_text_of(item, "image"));
 	return 0;
 }
 

@@ -12,14 +12,14 @@
 
 #define SLICE_MS 500 /* how soon a signal is seen */
 
-void put_number(json_t *object, const char *key, uint64_t value)
+void spec_put_number(json_t *object, const char *key, uint64_t value)
 {
 	if (value)
 		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 /* What is not UTF-8 is kept here and refused when the request is written: nothing is dropped. */
-void put_text(json_t *object, const char *key, const char *value)
+void spec_put_text(json_t *object, const char *key, const char *value)
 {
 	if (value)
 		(void)json_object_set_new_nocheck(object, key,
@@ -44,7 +44,7 @@ json_t *env_json(const struct env_list *env)
 		char *name = strndup(env->v[i], (size_t)(equals - env->v[i]));
 
 		if (name)
-			put_text(object, name, equals + 1);
+			spec_put_text(object, name, equals + 1);
 		free(name);
 	}
 	return object;
@@ -54,23 +54,23 @@ static json_t *mount_json(const struct warren_mount *m)
 {
 	json_t *object = json_object();
 
-	put_text(object, "source", m->source);
-	put_text(object, "target", m->target);
-	put_number(object, "size", m->size);
+	spec_put_text(object, "source", m->source);
+	spec_put_text(object, "target", m->target);
+	spec_put_number(object, "size", m->size);
 	if (m->read_only)
 		(void)json_object_set_new(object, "read_only", json_true());
 	return object;
 }
 
-static void put_limits(json_t *spec, const struct run_options *o)
+static void spec_put_limits(json_t *spec, const struct run_options *o)
 {
 	json_t *limits = json_object();
 
-	put_number(limits, "memory", o->memory);
-	put_number(limits, "cpu_millis", o->cpu_millis);
-	put_number(limits, "pids", o->pids);
-	put_number(limits, "disk", o->disk);
-	put_number(limits, "nofile", o->nofile);
+	spec_put_number(limits, "memory", o->memory);
+	spec_put_number(limits, "cpu_millis", o->cpu_millis);
+	spec_put_number(limits, "pids", o->pids);
+	spec_put_number(limits, "disk", o->disk);
+	spec_put_number(limits, "nofile", o->nofile);
 	if (json_object_size(limits) > 0)
 		(void)json_object_set(spec, "limits", limits);
 	json_decref(limits);
@@ -85,18 +85,18 @@ json_t *spec_json(const struct run_options *o)
 	};
 	json_t *spec = json_object(), *mounts;
 
-	put_text(spec, "image", o->image);
-	put_text(spec, "pull", pulls[o->pull]);
-	put_text(spec, "platform", o->platform);
-	put_text(spec, "backend", o->backend);
-	put_text(spec, "tier", o->tier);
-	put_text(spec, "hostname", o->hostname);
-	put_text(spec, "user", o->user);
-	put_text(spec, "workdir", o->workdir);
-	put_text(spec, "network", o->network == WARREN_NETWORK_NONE ? "none" : NULL);
+	spec_put_text(spec, "image", o->image);
+	spec_put_text(spec, "pull", pulls[o->pull]);
+	spec_put_text(spec, "platform", o->platform);
+	spec_put_text(spec, "backend", o->backend);
+	spec_put_text(spec, "tier", o->tier);
+	spec_put_text(spec, "hostname", o->hostname);
+	spec_put_text(spec, "user", o->user);
+	spec_put_text(spec, "workdir", o->workdir);
+	spec_put_text(spec, "network", o->network == WARREN_NETWORK_NONE ? "none" : NULL);
 	if (o->read_only)
 		(void)json_object_set_new(spec, "read_only", json_true());
-	put_limits(spec, o);
+	spec_put_limits(spec, o);
 	mounts = json_array();
 	for (size_t i = 0; i < o->mounts.n; i++)
 		(void)json_array_append_new(mounts, mount_json(&o->mounts.v[i]));
@@ -154,31 +154,31 @@ static int check_made(struct client *c, const json_t *made, struct warren_error 
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	if (strcmp(text_of(made, "state"), "failed") != 0)
+	if (strcmp(print_text_of(made, "state"), "failed") != 0)
 		return 0;
-	r = error_set(err, EREMOTEIO, "%s", text_of(made, "error"));
-	(void)!delete_sandbox(c, text_of(made, "id"), &ignored);
+	r = error_set(err, EREMOTEIO, "%s", print_text_of(made, "error"));
+	(void)!delete_sandbox(c, print_text_of(made, "id"), &ignored);
 	return r;
 }
 
 /* For the line of progress; one at a time. */
-static const char *about(const json_t *spec)
+static const char *spec_about(const json_t *spec)
 {
 	static char text[128];
-	const char *image = text_of(spec, "image");
+	const char *image = print_text_of(spec, "image");
 
 	(void)snprintf(text, sizeof(text), "making a sandbox of %.100s",
 		       *image ? image : "the default image");
 	return text;
 }
 
-int make_sandbox(struct client *c, const json_t *spec, json_t **ret,
-		 struct warren_error *err)
+int spec_make_sandbox(struct client *c, const json_t *spec, json_t **ret,
+		      struct warren_error *err)
 {
 	AUTO_JSON json_t *made = NULL;
 	int r;
 
-	progress_about(about(spec));
+	progress_about(spec_about(spec));
 	r = client_call(c, "POST", "/v1/sandboxes", spec, &made, err);
 	progress_about(NULL);
 	if (r == 0)
@@ -188,20 +188,20 @@ int make_sandbox(struct client *c, const json_t *spec, json_t **ret,
 	return r;
 }
 
-/* Until it runs or failed: *@box is what it is then. */
-static int wait_made(struct client *c, int signals, json_t **box,
+/* Until it runs or failed: *@sandbox is what it is then. */
+static int wait_made(struct client *c, int signals, json_t **sandbox,
 		     struct warren_error *err)
 {
 	char id[ID_LEN + 1], path[128];
 	struct progress p;
 	int r = 0;
 
-	(void)snprintf(id, sizeof(id), "%s", text_of(*box, "id"));
+	(void)snprintf(id, sizeof(id), "%s", print_text_of(*sandbox, "id"));
 	(void)snprintf(path, sizeof(path),
 		       "/v1/sandboxes/%s/wait?state=running&state=failed&timeout_ms=%d",
 		       id, SLICE_MS);
 	progress_begin(&p);
-	while (r == 0 && strcmp(text_of(*box, "state"), "creating") == 0) {
+	while (r == 0 && strcmp(print_text_of(*sandbox, "state"), "creating") == 0) {
 		AUTO_JSON json_t *answer = NULL;
 		int sig = signals_next(signals);
 
@@ -214,8 +214,8 @@ static int wait_made(struct client *c, int signals, json_t **box,
 		progress_tick(&p);
 		r = client_call(c, "GET", path, NULL, &answer, err);
 		if (r == 0 && json_object_get(answer, "sandbox")) {
-			json_decref(*box);
-			*box = json_incref(json_object_get(answer, "sandbox"));
+			json_decref(*sandbox);
+			*sandbox = json_incref(json_object_get(answer, "sandbox"));
 		}
 	}
 	progress_end(&p);
@@ -236,7 +236,7 @@ int make_passing_sandbox(struct client *c, json_t *spec, json_t **ret,
 		return signals;
 	(void)json_object_set_new(spec, "wait_ms", json_integer(0));
 	r = client_call(c, "POST", "/v1/sandboxes", spec, &made, err);
-	progress_about(about(spec));
+	progress_about(spec_about(spec));
 	if (r == 0)
 		r = wait_made(c, signals, &made, err);
 	progress_about(NULL);

@@ -11,8 +11,8 @@ json_t *env_json(const struct env_list *env);
 /* The sandbox that @o describes, without its environment; NULL: no memory. */
 json_t *spec_json(const struct run_options *o);
 /* Sets @key unless @value is 0 or NULL. */
-void put_number(json_t *object, const char *key, uint64_t value);
-void put_text(json_t *object, const char *key, const char *value);
+void spec_put_number(json_t *object, const char *key, uint64_t value);
+void spec_put_text(json_t *object, const char *key, const char *value);
 /* @n words as an array. */
 json_t *words_json(char *const *words, size_t n);
 
@@ -21,8 +21,8 @@ int value_label(void *field, const char *value, struct warren_error *err);
 int value_word(void *field, const char *value, struct warren_error *err);
 
 /* Makes a sandbox; one that failed is deleted, and its error is ours. */
-int make_sandbox(struct client *c, const json_t *spec, json_t **ret,
-		 struct warren_error *err) MUST_CHECK;
+int spec_make_sandbox(struct client *c, const json_t *spec, json_t **ret,
+		      struct warren_error *err) MUST_CHECK;
 /*
  * The same of one that is to go with us: a signal while it is made (an image may
  * be pulled first) deletes it, and is -EINTR. From here on signals are blocked.

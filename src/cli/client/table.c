@@ -24,7 +24,7 @@ void table_cell(struct table *t, const char *fmt, ...)
 	t->n++;
 }
 
-static size_t columns(const struct table *t)
+static size_t table_columns(const struct table *t)
 {
 	size_t n = 0;
 
@@ -33,7 +33,7 @@ static size_t columns(const struct table *t)
 	return n;
 }
 
-static void measure(const struct table *t, size_t n, size_t *width)
+static void table_measure(const struct table *t, size_t n, size_t *width)
 {
 	const char *cell = t->cells.data;
 
@@ -45,8 +45,8 @@ static void measure(const struct table *t, size_t n, size_t *width)
 }
 
 /* One line of cells from @cell on (NULL: the head); returns what comes after them. */
-static const char *put_line(const struct table *t, const size_t *width, size_t n,
-			    const char *cell, size_t max, struct buf *out)
+static const char *table_put_line(const struct table *t, const size_t *width, size_t n,
+				  const char *cell, size_t max, struct buf *out)
 {
 	size_t start = out->len;
 
@@ -67,18 +67,18 @@ static const char *put_line(const struct table *t, const size_t *width, size_t n
 
 void table_put(const struct table *t, size_t max, const char *end, struct buf *out)
 {
-	size_t width[TABLE_COLUMNS] = { 0 }, n = columns(t);
+	size_t width[TABLE_COLUMNS] = { 0 }, n = table_columns(t);
 	const char *cell = t->cells.data;
 
 	if (t->cells.failed || n == 0) {
 		out->failed = true;
 		return;
 	}
-	measure(t, n, width);
-	(void)put_line(t, width, n, NULL, max, out);
+	table_measure(t, n, width);
+	(void)table_put_line(t, width, n, NULL, max, out);
 	buf_puts(out, end);
 	for (size_t i = 0; i < t->n / n; i++) {
-		cell = put_line(t, width, n, cell, max, out);
+		cell = table_put_line(t, width, n, cell, max, out);
 		buf_puts(out, end);
 	}
 }

@@ -22,17 +22,17 @@
 	 ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS)
 #define PERMISSIONS 0777
 
-static int failed(struct archive *a, const char *what)
+static int tar_failed(struct archive *a, const char *what)
 {
 	const char *why = archive_error_string(a);
 
-	say("cp", "%s: %s", what, why ? why : strerrordesc_np(errno));
+	message_say("cp", "%s: %s", what, why ? why : strerrordesc_np(errno));
 	return 1;
 }
 
 /* -------------------------------------------------------------------- packing */
 
-static int copy_file(struct archive *disk, struct archive *out)
+static int tar_copy_file(struct archive *disk, struct archive *out)
 {
 	const void *data;
 	size_t n;
@@ -77,7 +77,7 @@ static bool rename_entry(struct archive_entry *e, const char *path, const char *
 	return *copy;
 }
 
-static int pack(const char *path, const char *name, int fd)
+static int client_tar_pack(const char *path, const char *name, int fd)
 {
 	struct archive *disk = archive_read_disk_new(), *out = archive_write_new();
 	struct archive_entry *e = archive_entry_new();
@@ -93,24 +93,24 @@ static int pack(const char *path, const char *name, int fd)
 							   ARCHIVE_READDISK_NO_ACL |
 							   ARCHIVE_READDISK_NO_FFLAGS);
 	if (archive_write_open_fd(out, fd) != ARCHIVE_OK)
-		return failed(out, "write an archive");
+		return tar_failed(out, "write an archive");
 	if (archive_read_disk_open(disk, path) != ARCHIVE_OK)
-		return failed(disk, path);
+		return tar_failed(disk, path);
 	while ((r = archive_read_next_header2(disk, e)) == ARCHIVE_OK) {
 		(void)archive_read_disk_descend(disk);
 		if (archive_entry_filetype(e) == AE_IFSOCK ||
 		    !rename_entry(e, path, name))
 			continue;
 		if (archive_write_header(out, e) != ARCHIVE_OK)
-			return failed(out, archive_entry_pathname(e));
+			return tar_failed(out, archive_entry_pathname(e));
 		if (archive_entry_size(e) > 0 && archive_entry_filetype(e) == AE_IFREG &&
-		    copy_file(disk, out) < 0)
-			return failed(disk, archive_entry_pathname(e));
+		    tar_copy_file(disk, out) < 0)
+			return tar_failed(disk, archive_entry_pathname(e));
 	}
 	if (r != ARCHIVE_EOF)
-		return failed(disk, path);
+		return tar_failed(disk, path);
 	if (archive_write_close(out) != ARCHIVE_OK)
-		return failed(out, "write an archive");
+		return tar_failed(out, "write an archive");
 	return 0;
 }
 
@@ -126,18 +126,18 @@ static int unpack_one(struct archive *in, struct archive *disk, struct archive_e
 	/* Nobody outside becomes somebody by a file from inside. */
 	archive_entry_set_perm(e, archive_entry_perm(e) & PERMISSIONS);
 	if (archive_write_header(disk, e) < ARCHIVE_WARN)
-		return failed(disk, archive_entry_pathname(e));
+		return tar_failed(disk, archive_entry_pathname(e));
 	while ((r = archive_read_data_block(in, &data, &n, &at)) == ARCHIVE_OK)
 		if (archive_write_data_block(disk, data, n, at) < ARCHIVE_OK)
-			return failed(disk, archive_entry_pathname(e));
+			return tar_failed(disk, archive_entry_pathname(e));
 	if (r != ARCHIVE_EOF)
-		return failed(in, archive_entry_pathname(e));
+		return tar_failed(in, archive_entry_pathname(e));
 	return archive_write_finish_entry(disk) < ARCHIVE_WARN
-		       ? failed(disk, archive_entry_pathname(e))
+		       ? tar_failed(disk, archive_entry_pathname(e))
 		       : 0;
 }
 
-static int unpack(int fd)
+static int client_tar_unpack(int fd)
 {
 	struct archive *in = archive_read_new(), *disk = archive_write_disk_new();
 	struct archive_entry *e;
@@ -146,29 +146,31 @@ static int unpack(int fd)
 	(void)archive_read_support_format_tar(in);
 	(void)archive_write_disk_set_options(disk, UNPACK_FLAGS);
 	if (archive_read_open_fd(in, fd, BLOCK) != ARCHIVE_OK)
-		return failed(in, "read the archive");
+		return tar_failed(in, "read the archive");
 	while (status == 0 && (r = archive_read_next_header(in, &e)) != ARCHIVE_EOF) {
 		mode_t type = archive_entry_filetype(e);
 
 		if (r < ARCHIVE_WARN)
-			return failed(in, "read the archive");
+			return tar_failed(in, "read the archive");
 		if (type == AE_IFREG || type == AE_IFDIR || type == AE_IFLNK ||
 		    archive_entry_hardlink(e))
 			status = unpack_one(in, disk, e);
 		else
-			say("cp", "%s: neither a file, a directory nor a link, ignoring",
-			    archive_entry_pathname(e));
+			message_say(
+				"cp",
+				"%s: neither a file, a directory nor a link, ignoring",
+				archive_entry_pathname(e));
 	}
 	if (status == 0 && archive_write_close(disk) < ARCHIVE_WARN)
-		return failed(disk, "write");
+		return tar_failed(disk, "write");
 	return status;
 }
 
 /* ------------------------------------------------------------------ processes */
 
 /* A child with one end of a pipe (*@ret_fd >= 0 in it: 0), ours with the other. */
-static int start(bool child_writes, struct tar *ret, int *ret_fd,
-		 struct warren_error *err)
+static int tar_start(bool child_writes, struct tar *ret, int *ret_fd,
+		     struct warren_error *err)
 {
 	int pair[2];
 
@@ -190,28 +192,28 @@ static int start(bool child_writes, struct tar *ret, int *ret_fd,
 int tar_pack(const char *path, const char *name, struct tar *ret,
 	     struct warren_error *err)
 {
-	int fd = -1, r = start(true, ret, &fd, err);
+	int fd = -1, r = tar_start(true, ret, &fd, err);
 
 	if (r == 0 && ret->pid == 0)
-		_exit(pack(path, name, fd));
+		_exit(client_tar_pack(path, name, fd));
 	return r;
 }
 
 int tar_unpack(const char *path, struct tar *ret, struct warren_error *err)
 {
-	int fd = -1, r = start(false, ret, &fd, err);
+	int fd = -1, r = tar_start(false, ret, &fd, err);
 
 	if (r == 0 && ret->pid == 0) {
 		if (chdir(path) < 0) {
-			say("cp", "%s: %s", path, strerrordesc_np(errno));
+			message_say("cp", "%s: %s", path, strerrordesc_np(errno));
 			_exit(1);
 		}
-		_exit(unpack(fd));
+		_exit(client_tar_unpack(fd));
 	}
 	return r;
 }
 
-int tar_end(struct tar *t, struct warren_error *err)
+int client_tar_end(struct tar *t, struct warren_error *err)
 {
 	int status = 0;
 

@@ -24,6 +24,6 @@ int tar_pack(const char *path, const char *name, struct tar *ret,
 /* Into the directory @path, which is there. */
 int tar_unpack(const char *path, struct tar *ret, struct warren_error *err) MUST_CHECK;
 /* Closes it and waits; -EIO with the process's own words when it failed. */
-int tar_end(struct tar *t, struct warren_error *err) MUST_CHECK;
+int client_tar_end(struct tar *t, struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_CLIENT_TAR_H */

@@ -107,13 +107,13 @@ struct way {
 static const struct way down = { get_there, put_here, end_here };
 static const struct way up = { get_here, put_there, end_there };
 
-static bool blocked(ssize_t r)
+static bool tunnel_blocked(ssize_t r)
 {
 	return r == -EAGAIN || r == -EINTR;
 }
 
 /* As far as it goes without waiting; -errno when a side is broken. */
-static int move(struct tunnel *t, struct flow *f, const struct way *way)
+static int tunnel_move(struct tunnel *t, struct flow *f, const struct way *way)
 {
 	ssize_t n;
 
@@ -121,7 +121,7 @@ static int move(struct tunnel *t, struct flow *f, const struct way *way)
 		if (f->at < f->len) {
 			n = way->put(t, f->data + f->at, f->len - f->at);
 			if (n < 0)
-				return blocked(n) ? 0 : (int)n;
+				return tunnel_blocked(n) ? 0 : (int)n;
 			f->at += (size_t)n;
 		} else if (f->ended) {
 			f->passed_on = true;
@@ -129,7 +129,7 @@ static int move(struct tunnel *t, struct flow *f, const struct way *way)
 		} else {
 			n = way->get(t, f->data, PIECE);
 			if (n < 0)
-				return blocked(n) ? 0 : (int)n;
+				return tunnel_blocked(n) ? 0 : (int)n;
 			f->at = 0;
 			f->len = (size_t)n;
 			f->ended = n == 0;
@@ -175,9 +175,9 @@ int tunnel_run(struct tunnel *t, int fd)
 
 	t->here = fd;
 	while (r == 0) {
-		r = move(t, &t->down, &down);
+		r = tunnel_move(t, &t->down, &down);
 		if (r == 0)
-			r = move(t, &t->up, &up);
+			r = tunnel_move(t, &t->up, &up);
 		if (t->down.passed_on && t->up.passed_on)
 			return r;
 		if (r == 0)
@@ -195,7 +195,7 @@ static int wait_there(const struct tunnel *t, short events)
 	return poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : 0;
 }
 
-static int ask(struct tunnel *t, const char *sandbox, unsigned port)
+static int tunnel_ask(struct tunnel *t, const char *sandbox, unsigned port)
 {
 	AUTO_BUF struct buf head = BUF_INIT(PATH_LIMIT);
 	const struct client *c = t->request->client;
@@ -225,7 +225,7 @@ static int ask(struct tunnel *t, const char *sandbox, unsigned port)
 }
 
 /* Whether there are @need bytes more, 0 meaning whatever comes next. */
-static int read_more(struct tunnel *t, size_t need)
+static int tunnel_read_more(struct tunnel *t, size_t need)
 {
 	struct flow *f = &t->down;
 	size_t from = f->len;
@@ -247,7 +247,7 @@ static int read_more(struct tunnel *t, size_t need)
 }
 
 /* What an error of the service says; its body may not be here yet. */
-static int refused(struct tunnel *t, const char *body, struct warren_error *err)
+static int tunnel_refused(struct tunnel *t, const char *body, struct warren_error *err)
 {
 	const char *length = strcasestr(t->down.data, "\r\nContent-Length:");
 	size_t n = length ? strtoul(length + strlen("\r\nContent-Length:"), NULL, 10) : 0;
@@ -255,7 +255,7 @@ static int refused(struct tunnel *t, const char *body, struct warren_error *err)
 	AUTO_JSON json_t *said = NULL;
 	const char *message;
 
-	if (n <= HEAD_MAX && have < n && read_more(t, n - have) == 0)
+	if (n <= HEAD_MAX && have < n && tunnel_read_more(t, n - have) == 0)
 		have = n;
 	said = json_loadb(t->down.data + at, have, 0, NULL);
 	message = json_string_value(json_object_get(said, "message"));
@@ -268,7 +268,7 @@ static int take_answer(struct tunnel *t, struct warren_error *err)
 	const char *end = NULL;
 
 	while (!end) {
-		int r = read_more(t, 0);
+		int r = tunnel_read_more(t, 0);
 
 		if (r < 0)
 			return error_errno(err, -r, "the answer of %s",
@@ -277,7 +277,7 @@ static int take_answer(struct tunnel *t, struct warren_error *err)
 	}
 	end += 4;
 	if (strncmp(t->down.data, "HTTP/1.1 101 ", 13) != 0)
-		return refused(t, end, err);
+		return tunnel_refused(t, end, err);
 	t->down.at = (size_t)(end - t->down.data);
 	return 0;
 }
@@ -314,7 +314,7 @@ int tunnel_open(struct client *c, const char *sandbox, unsigned port, struct tun
 	r = request_new(c, "GET", "/", &t->request, err);
 	if (r == 0)
 		r = connect_there(t, err);
-	if (r == 0 && ask(t, sandbox, port) < 0)
+	if (r == 0 && tunnel_ask(t, sandbox, port) < 0)
 		r = error_set(err, ECONNRESET, "the connection to %s broke", c->host);
 	if (r == 0)
 		r = take_answer(t, err);

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/libexec.h"
 #include "base/buf.h"
+#include "base/libexec.h"
 
 #define LAYERS_MAX 512
 
@@ -80,7 +80,7 @@ static void take_layer(struct theirs *t, const json_t *line)
 		(void)progress_show(t->progress, t->layers, t->n);
 }
 
-static void take_line(struct theirs *t, const struct buf *text)
+static void backend_images_take_line(struct theirs *t, const struct buf *text)
 {
 	json_t *line = json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
 	const char *type = json_string_value(json_object_get(line, "type"));
@@ -102,7 +102,7 @@ static void take_line(struct theirs *t, const struct buf *text)
 	json_decref(line);
 }
 
-static void take_all(struct theirs *t, FILE *from)
+static void backend_images_take_all(struct theirs *t, FILE *from)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -111,12 +111,13 @@ static void take_all(struct theirs *t, FILE *from)
 	while ((n = getline(&text, &size, from)) > 0) {
 		struct buf line = { .data = text, .len = (size_t)n };
 
-		take_line(t, &line);
+		backend_images_take_line(t, &line);
 	}
 	free(text);
 }
 
-static int start(const char *program, const char *const *argv, int out, pid_t *ret_pid)
+static int backend_images_start(const char *program, const char *const *argv, int out,
+				pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	int r = posix_spawn_file_actions_init(&actions);
@@ -142,18 +143,18 @@ int theirs_pull(const char *kind, const char *image, bool missing,
 	struct theirs t = { .progress = progress, .id = id, .err = err };
 	char program[PATH_MAX];
 	FILE *from = NULL;
-	int ends[2], r = beside_find("warren-shim", program, err);
+	int ends[2], r = libexec_find("warren-shim", program, err);
 	pid_t pid = -1;
 
 	if (r < 0)
 		return r;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
-	r = start(program, argv, ends[1], &pid);
+	r = backend_images_start(program, argv, ends[1], &pid);
 	(void)close(ends[1]);
 	from = fdopen(ends[0], "r");
 	if (r == 0 && from)
-		take_all(&t, from);
+		backend_images_take_all(&t, from);
 	if (from)
 		(void)fclose(from);
 	else

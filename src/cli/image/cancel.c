@@ -9,7 +9,7 @@
 
 static volatile sig_atomic_t came;
 
-static void remember(int sig)
+static void cancel_remember(int sig)
 {
 	came = sig;
 }
@@ -20,7 +20,7 @@ void cancel_arm(void)
 	struct sigaction before;
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		struct sigaction sa = { .sa_handler = remember };
+		struct sigaction sa = { .sa_handler = cancel_remember };
 
 		sa.sa_flags = (int)SA_RESETHAND;
 		/* What the caller ignores (nohup) stays ignored. */

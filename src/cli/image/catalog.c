@@ -20,7 +20,7 @@ struct reading {
 };
 
 /* Room for one more of @size in a list of @n, which grows by doubling. */
-static void *grow(void *list, size_t n, size_t size)
+static void *catalog_grow(void *list, size_t n, size_t size)
 {
 	if (n & (n - 1) || (n > 0 && n < 16))
 		return list;
@@ -31,7 +31,7 @@ static int add_image(void *ctx, const char *id)
 {
 	struct reading *r = ctx;
 	struct catalog *c = r->catalog;
-	struct store_image *list = grow(c->images, c->n_images, sizeof(*list));
+	struct store_image *list = catalog_grow(c->images, c->n_images, sizeof(*list));
 	int got;
 
 	if (!list)
@@ -52,7 +52,7 @@ static int add_name(void *ctx, const char *ref, const char *id)
 {
 	struct reading *r = ctx;
 	struct catalog *c = r->catalog;
-	struct catalog_name *list = grow(c->names, c->n_names, sizeof(*list));
+	struct catalog_name *list = catalog_grow(c->names, c->n_names, sizeof(*list));
 	char *copy = strdup(ref);
 
 	if (list)
@@ -75,7 +75,7 @@ static int newest_first(const void *a, const void *b)
 	return s == t ? strcmp(x->id, y->id) : s < t ? 1 : -1;
 }
 
-static int by_name(const void *a, const void *b)
+static int catalog_by_name(const void *a, const void *b)
 {
 	const struct catalog_name *x = a, *y = b;
 
@@ -97,7 +97,7 @@ int catalog_read(const struct store *s, struct catalog *ret, struct warren_error
 	if (c.n_images > 0)
 		qsort(c.images, c.n_images, sizeof(*c.images), newest_first);
 	if (c.n_names > 0)
-		qsort(c.names, c.n_names, sizeof(*c.names), by_name);
+		qsort(c.names, c.n_names, sizeof(*c.names), catalog_by_name);
 	*ret = c;
 	return 0;
 }
@@ -164,7 +164,7 @@ const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX])
 	return text;
 }
 
-static void put_list(struct json *j, const char *key, char **list)
+static void catalog_put_list(struct json *j, const char *key, char **list)
 {
 	json_open(j, key, '[');
 	for (; *list; list++)
@@ -202,12 +202,12 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 	json_str(j, "created", image->created);
 	put_arrival(s, image->id, j);
 	json_u64(j, "size", image->size);
-	put_list(j, "layers", image->layers);
+	catalog_put_list(j, "layers", image->layers);
 	json_str(j, "user", image->user);
 	json_str(j, "workdir", image->workdir);
-	put_list(j, "env", image->env);
-	put_list(j, "entrypoint", image->entrypoint);
-	put_list(j, "cmd", image->cmd);
+	catalog_put_list(j, "env", image->env);
+	catalog_put_list(j, "entrypoint", image->entrypoint);
+	catalog_put_list(j, "cmd", image->cmd);
 }
 
 void catalog_put_json(struct buf *out, const char *action, const char *id,

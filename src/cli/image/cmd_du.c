@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct du_options {
@@ -84,8 +84,8 @@ static int add_up(const struct store *s, const struct catalog *c, struct totals 
 }
 
 /* The first of its names, or what there is in its place. */
-static const char *name_of(const struct catalog *c, const char *id,
-			   char text[REF_TEXT_MAX])
+static const char *du_name_of(const struct catalog *c, const char *id,
+			      char text[REF_TEXT_MAX])
 {
 	for (size_t i = 0; i < c->n_names; i++)
 		if (strcmp(c->names[i].id, id) == 0)
@@ -93,14 +93,14 @@ static const char *name_of(const struct catalog *c, const char *id,
 	return "<none>";
 }
 
-static void put_table(const struct store *s, const struct catalog *c,
-		      const struct totals *t, struct buf *out)
+static void du_put_table(const struct store *s, const struct catalog *c,
+			 const struct totals *t, struct buf *out)
 {
 	char text[REF_TEXT_MAX], own[HUMAN_MAX], shared[HUMAN_MAX];
 	int width = (int)strlen("IMAGE");
 
 	for (size_t i = 0; i < c->n_images; i++) {
-		int n = (int)strlen(name_of(c, c->images[i].id, text));
+		int n = (int)strlen(du_name_of(c, c->images[i].id, text));
 
 		width = n > width ? n : width;
 	}
@@ -110,7 +110,7 @@ static void put_table(const struct store *s, const struct catalog *c,
 		struct use u = use_of(s, c, &c->images[i]);
 
 		buf_printf(out, "%-*s   %.12s   %8s   %8s\n", width,
-			   name_of(c, c->images[i].id, text), c->images[i].id + 7,
+			   du_name_of(c, c->images[i].id, text), c->images[i].id + 7,
 			   human_size(u.own, own), human_size(u.shared, shared));
 	}
 	buf_printf(out, "Total: %s in %zu layer%s", human_size(t->bytes, own), t->layers,
@@ -121,8 +121,8 @@ static void put_table(const struct store *s, const struct catalog *c,
 	buf_puts(out, "\n");
 }
 
-static void put_json(const struct store *s, const struct catalog *c,
-		     const struct totals *t, struct buf *out)
+static void du_put_json(const struct store *s, const struct catalog *c,
+			const struct totals *t, struct buf *out)
 {
 	struct json j = { .out = out };
 	char text[REF_TEXT_MAX];
@@ -136,7 +136,7 @@ static void put_json(const struct store *s, const struct catalog *c,
 		json_str(&j, "id", c->images[i].id);
 		json_str(&j, "name",
 			 catalog_count_names(c, c->images[i].id)
-				 ? name_of(c, c->images[i].id, text)
+				 ? du_name_of(c, c->images[i].id, text)
 				 : NULL);
 		json_u64(&j, "own", u.own);
 		json_u64(&j, "shared", u.shared);
@@ -162,7 +162,7 @@ static int run_du(int argc, char **argv)
 
 	if (!command_options(&image_du, argc, argv, &o, &first, &status))
 		return status;
-	if (open_store(true, &s, &err) < 0)
+	if (image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_du, &err);
 	r = catalog_read(&s, &c, &err);
 	if (r == 0) {
@@ -171,12 +171,12 @@ static int run_du(int argc, char **argv)
 			(void)error_errno(&err, -r, "list the layers");
 	}
 	if (r == 0 && o.json)
-		put_json(&s, &c, &t, &out);
+		du_put_json(&s, &c, &t, &out);
 	else if (r == 0)
-		put_table(&s, &c, &t, &out);
+		du_put_table(&s, &c, &t, &out);
 	catalog_done(&c);
 	store_close(&s);
-	return r < 0 ? image_fail(&image_du, &err) : print(image_du.name, &out);
+	return r < 0 ? image_fail(&image_du, &err) : message_print(image_du.name, &out);
 }
 
 const struct command image_du = {

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "cli/image/source.h"
 #include "cli/common_options.h"
+#include "cli/image/source.h"
 #include "image/store_write.h"
 
 struct import_options {
@@ -63,8 +63,9 @@ static int name_it(const struct store *s, const struct ref *name, struct loaded 
 	return 0;
 }
 
-static int import(const struct store *s, int fd, const struct oci_options *options,
-		  struct loaded *loaded, const void *ctx, struct warren_error *err)
+static int image_cmd_import(const struct store *s, int fd,
+			    const struct oci_options *options, struct loaded *loaded,
+			    const void *ctx, struct warren_error *err)
 {
 	const struct ref *name = ctx; /* NULL: none */
 	char id[REF_DIGEST_LEN + 1];
@@ -94,13 +95,14 @@ static int run_import(int argc, char **argv)
 		if (ref_parse(operands[1], &name, &err) < 0)
 			return image_fail(&image_import, &err);
 		if (name.digest[0]) {
-			say(image_import.name,
-			    "'%.200s': a digest cannot be given as a name", operands[1]);
+			message_say(image_import.name,
+				    "'%.200s': a digest cannot be given as a name",
+				    operands[1]);
 			return STATUS_FAILED;
 		}
 	}
 	return source_bring(&image_import,
-			    &(struct source){ operands[0], "import", import,
+			    &(struct source){ operands[0], "import", image_cmd_import,
 					      operands[1] ? &name : NULL, o.max_size },
 			    o.quiet, o.json);
 }

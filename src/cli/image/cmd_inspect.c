@@ -30,8 +30,9 @@ static void put_raw(struct json *j, const char *key, const char *text)
 	j->comma = true;
 }
 
-static int inspect(const struct store *s, const char *text, const struct catalog *c,
-		   struct json *j, struct warren_error *err)
+static int image_cmd_inspect(const struct store *s, const char *text,
+			     const struct catalog *c, struct json *j,
+			     struct warren_error *err)
 {
 	AUTO_FREE char *config = NULL;
 	struct store_image image;
@@ -62,7 +63,7 @@ static int run_inspect(int argc, char **argv)
 
 	if (!command_operands(&image_inspect, argc, argv, NULL, 1, 0, &operands, &status))
 		return status;
-	if (open_store(true, &s, &err) < 0)
+	if (image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_inspect, &err);
 	if (catalog_read(&s, &c, &err) < 0) {
 		store_close(&s);
@@ -70,13 +71,13 @@ static int run_inspect(int argc, char **argv)
 	}
 	json_open(&j, NULL, '[');
 	for (; *operands; operands++)
-		if (inspect(&s, *operands, &c, &j, &err) < 0)
+		if (image_cmd_inspect(&s, *operands, &c, &j, &err) < 0)
 			status = image_fail(&image_inspect, &err);
 	json_close(&j, ']');
 	buf_puts(&out, "\n");
 	catalog_done(&c);
 	store_close(&s);
-	printed = print(image_inspect.name, &out);
+	printed = message_print(image_inspect.name, &out);
 	return status ? status : printed;
 }
 

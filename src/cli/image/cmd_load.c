@@ -2,8 +2,8 @@
 /* cmd_load.c - warren image load: all images of an archive */
 #include <stddef.h>
 
-#include "cli/image/source.h"
 #include "cli/common_options.h"
+#include "cli/image/source.h"
 
 struct load_options {
 	uint64_t max_size;
@@ -35,8 +35,9 @@ static const struct opts load_opts = {
 	.mixed = true,
 };
 
-static int load(const struct store *s, int fd, const struct oci_options *options,
-		struct loaded *loaded, const void *ctx, struct warren_error *err)
+static int image_cmd_load(const struct store *s, int fd,
+			  const struct oci_options *options, struct loaded *loaded,
+			  const void *ctx, struct warren_error *err)
 {
 	(void)loaded; /* the context of the options */
 	(void)ctx;
@@ -52,17 +53,18 @@ static int run_load(int argc, char **argv)
 	if (!command_operands(&image_load, argc, argv, &o, 0, 1, &operands, &status))
 		return status;
 	if (operands[0] && o.input) {
-		say(image_load.name, "one archive at a time (example: %s)",
-		    load_opts.example);
+		message_say(image_load.name, "one archive at a time (example: %s)",
+			    load_opts.example);
 		return STATUS_FAILED;
 	}
 	if (operands[0])
 		o.input = operands[0];
 	if (!o.input) /* as in docker load < image.tar */
 		o.input = "-";
-	return source_bring(&image_load,
-			    &(struct source){ o.input, "load", load, NULL, o.max_size },
-			    o.quiet, o.json);
+	return source_bring(
+		&image_load,
+		&(struct source){ o.input, "load", image_cmd_load, NULL, o.max_size },
+		o.quiet, o.json);
 }
 
 const struct command image_load = {

@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/common_options.h"
 
 #define NONE     "<none>"
 #define SHORT_ID 12
@@ -51,8 +51,8 @@ struct row {
 	const char *created, *id, *digest;
 };
 
-static void fill(struct row *row, const struct store_image *image, const char *ref,
-		 const struct ls_options *o)
+static void ls_fill(struct row *row, const struct store_image *image, const char *ref,
+		    const struct ls_options *o)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct ref parsed;
@@ -83,16 +83,16 @@ static struct row *make_rows(const struct catalog *c, const struct ls_options *o
 
 		for (size_t k = 0; k < c->n_names; k++)
 			if (strcmp(c->names[k].id, image->id) == 0)
-				fill(&rows[n++], image, c->names[k].ref, o);
+				ls_fill(&rows[n++], image, c->names[k].ref, o);
 		if (n == before)
-			fill(&rows[n++], image, NULL, o);
+			ls_fill(&rows[n++], image, NULL, o);
 	}
 	*ret_n = n;
 	return rows;
 }
 
-static void put_row(struct buf *out, const struct row *row, const int width[4],
-		    const struct ls_options *o)
+static void ls_put_row(struct buf *out, const struct row *row, const int width[4],
+		       const struct ls_options *o)
 {
 	buf_printf(out, "%-*s   %-*s   ", width[0], row->repository, width[1], row->tag);
 	if (o->digests)
@@ -102,14 +102,15 @@ static void put_row(struct buf *out, const struct row *row, const int width[4],
 		   row->size);
 }
 
-static int wider(int width, const char *text)
+static int ls_wider(int width, const char *text)
 {
 	int n = (int)strlen(text);
 
 	return n > width ? n : width;
 }
 
-static int put_table(struct buf *out, const struct catalog *c, const struct ls_options *o)
+static int ls_put_table(struct buf *out, const struct catalog *c,
+			const struct ls_options *o)
 {
 	static const struct row head = {
 		.repository = "REPOSITORY",
@@ -128,13 +129,13 @@ static int put_table(struct buf *out, const struct catalog *c, const struct ls_o
 	for (size_t i = 0; i <= n; i++) {
 		const struct row *row = i < n ? &rows[i] : &head;
 
-		width[0] = wider(width[0], row->repository);
-		width[1] = wider(width[1], row->tag);
-		width[2] = wider(width[2], row->created);
+		width[0] = ls_wider(width[0], row->repository);
+		width[1] = ls_wider(width[1], row->tag);
+		width[2] = ls_wider(width[2], row->created);
 	}
-	put_row(out, &head, width, o);
+	ls_put_row(out, &head, width, o);
 	for (size_t i = 0; i < n; i++)
-		put_row(out, &rows[i], width, o);
+		ls_put_row(out, &rows[i], width, o);
 	return 0;
 }
 
@@ -145,7 +146,7 @@ static void put_ids(struct buf *out, const struct catalog *c, const struct ls_op
 			   o->whole ? c->images[i].id : c->images[i].id + 7);
 }
 
-static void put_json(struct buf *out, const struct store *s, const struct catalog *c)
+static void ls_put_json(struct buf *out, const struct store *s, const struct catalog *c)
 {
 	struct json j = { .out = out };
 
@@ -159,7 +160,7 @@ static void put_json(struct buf *out, const struct store *s, const struct catalo
 	buf_puts(out, "\n");
 }
 
-static int run_ls(int argc, char **argv)
+static int image_cmd_ls(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -171,7 +172,7 @@ static int run_ls(int argc, char **argv)
 
 	if (!command_options(&image_ls, argc, argv, &o, &first, &status))
 		return status;
-	r = open_store(false, &s, &err);
+	r = image_open_store(false, &s, &err);
 	opened = r == 0;
 	if (opened)
 		r = catalog_read(&s, &c, &err);
@@ -181,20 +182,20 @@ static int run_ls(int argc, char **argv)
 		return image_fail(&image_ls, &err);
 	}
 	if (o.json)
-		put_json(&out, &s, &c);
+		ls_put_json(&out, &s, &c);
 	else if (o.quiet)
 		put_ids(&out, &c, &o);
-	else if (put_table(&out, &c, &o) < 0)
+	else if (ls_put_table(&out, &c, &o) < 0)
 		out.failed = true;
 	catalog_done(&c);
 	if (opened)
 		store_close(&s);
-	return print(image_ls.name, &out);
+	return message_print(image_ls.name, &out);
 }
 
 const struct command image_ls = {
 	.name = "image ls",
 	.summary = "List the images of this machine.",
 	.opts = &ls_opts,
-	.run = run_ls,
+	.run = image_cmd_ls,
 };

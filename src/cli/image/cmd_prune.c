@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct prune_options {
@@ -81,8 +81,8 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 }
 
 /* Images first, then the names that lead nowhere by then, then layers. */
-static int prune(const struct store *s, bool all, struct pruned *p,
-		 struct warren_error *err)
+static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
+			   struct warren_error *err)
 {
 	struct catalog c;
 	int r = catalog_read(s, &c, err);
@@ -106,21 +106,22 @@ static int prune(const struct store *s, bool all, struct pruned *p,
 static int lock_and_prune(bool all, struct pruned *p, struct warren_error *err)
 {
 	struct store s;
-	int r = open_store(true, &s, err);
+	int r = image_open_store(true, &s, err);
 
 	if (r < 0)
 		return r;
 	r = store_lock(&s, true, false);
 	if (r == -EWOULDBLOCK) {
-		say(image_prune.name, "waiting for images that are being added");
+		message_say(image_prune.name, "waiting for images that are being added");
 		r = store_lock(&s, true, true);
 	}
-	r = r < 0 ? error_errno(err, -r, "lock the image store") : prune(&s, all, p, err);
+	r = r < 0 ? error_errno(err, -r, "lock the image store")
+		  : image_cmd_prune(&s, all, p, err);
 	store_close(&s);
 	return r;
 }
 
-static void put_text(const struct pruned *p, struct buf *out)
+static void prune_put_text(const struct pruned *p, struct buf *out)
 {
 	char size[HUMAN_MAX];
 	const char *ids = p->ids.data ? p->ids.data : "";
@@ -140,7 +141,7 @@ static void put_text(const struct pruned *p, struct buf *out)
 		   human_size(p->collected.bytes, size));
 }
 
-static void put_json(const struct pruned *p, struct buf *out)
+static void prune_put_json(const struct pruned *p, struct buf *out)
 {
 	struct json j = { .out = out };
 
@@ -170,11 +171,11 @@ static int run_prune(int argc, char **argv)
 		return image_fail(&image_prune, &err);
 	}
 	if (o.json)
-		put_json(&p, &out);
+		prune_put_json(&p, &out);
 	else
-		put_text(&p, &out);
+		prune_put_text(&p, &out);
 	buf_done(&p.ids);
-	return print(image_prune.name, &out);
+	return message_print(image_prune.name, &out);
 }
 
 const struct command image_prune = {

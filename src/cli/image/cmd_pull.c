@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/common_options.h"
+#include "cli/image/backend_images.h"
 #include "cli/image/cancel.h"
 #include "cli/image/image.h"
 #include "cli/image/progress.h"
 #include "cli/image/report.h"
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
-#include "cli/image/backend_images.h"
-#include "cli/common_options.h"
 
 struct pull_options {
 	const char *backend; /* NULL: our store */
@@ -117,8 +117,9 @@ static bool is_here(const struct store *s, const char *text, const struct pull_o
 	return here;
 }
 
-static int pull(const struct store *s, const char *text, const struct pull_options *o,
-		char id[REF_DIGEST_LEN + 1], struct warren_error *err)
+static int image_cmd_pull(const struct store *s, const char *text,
+			  const struct pull_options *o, char id[REF_DIGEST_LEN + 1],
+			  struct warren_error *err)
 {
 	struct oci_options options = {
 		.platform = o->platform,
@@ -151,8 +152,8 @@ static int pull(const struct store *s, const char *text, const struct pull_optio
 	return r;
 }
 
-static void describe(const struct store *s, const char *text,
-		     const struct pull_options *o, const char *id, struct buf *out)
+static void pull_describe(const struct store *s, const char *text,
+			  const struct pull_options *o, const char *id, struct buf *out)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char manifest[REF_DIGEST_LEN + 1] = "", name[REF_TEXT_MAX] = "";
@@ -219,7 +220,7 @@ static int pull_theirs(const char *text, const struct pull_options *o, struct bu
 	return 0;
 }
 
-static int run_pull(int argc, char **argv)
+static int image_cmd_pull_run(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	CLEANUP(settings_done) struct settings settings = { 0 };
@@ -238,11 +239,11 @@ static int run_pull(int argc, char **argv)
 				 &err, &out);
 	cancel_arm();
 	if (settings_read(&settings, &err) < 0 || add_settings(&o, &settings, &err) < 0 ||
-	    open_store(true, &s, &err) < 0)
+	    image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_pull, &err);
-	r = pull(&s, operands[0], &o, id, &err);
+	r = image_cmd_pull(&s, operands[0], &o, id, &err);
 	if (r >= 0)
-		describe(&s, operands[0], &o, id, &out);
+		pull_describe(&s, operands[0], &o, id, &out);
 	store_close(&s);
 	return image_end(&image_pull, r, &err, &out);
 }
@@ -252,5 +253,5 @@ const struct command image_pull = {
 	.summary = "Fetch an image from a registry.",
 	.about = "Exit status: 0, or 125 after a line that says why.\n",
 	.opts = &pull_opts,
-	.run = run_pull,
+	.run = image_cmd_pull_run,
 };

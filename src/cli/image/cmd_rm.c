@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cli/common_options.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct rm_options {
@@ -46,8 +46,8 @@ struct removal {
 	struct buf *out;
 };
 
-static int untag(struct removal *rm, const char *ref, const char *id,
-		 struct warren_error *err)
+static int rm_untag(struct removal *rm, const char *ref, const char *id,
+		    struct warren_error *err)
 {
 	char text[REF_TEXT_MAX];
 	struct ref parsed;
@@ -77,14 +77,14 @@ static int untag_all(struct removal *rm, const struct catalog *c, const char *te
 		ref_text(&parsed, whole);
 	for (size_t i = 0; i < c->n_names; i++)
 		if (strcmp(c->names[i].ref, whole) == 0)
-			return untag(rm, whole, id, err);
+			return rm_untag(rm, whole, id, err);
 	if (catalog_count_names(c, id) > 1 && !rm->force)
 		return error_set(
 			err, EEXIST,
 			"'%s' has several names; remove them, or all with --force", text);
 	for (size_t i = 0; i < c->n_names && r == 0; i++)
 		if (strcmp(c->names[i].id, id) == 0)
-			r = untag(rm, c->names[i].ref, id, err);
+			r = rm_untag(rm, c->names[i].ref, id, err);
 	return r;
 }
 
@@ -105,10 +105,11 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	if (r == 0)
 		r = store_remove_image(rm->store, id);
 	if (r == -EBUSY) {
-		say(image_rm.name,
-		    "'%.200s' has no name any more, but a sandbox runs from it: 'warren image "
-		    "prune' removes the rest later",
-		    text);
+		message_say(
+			image_rm.name,
+			"'%.200s' has no name any more, but a sandbox runs from it: 'warren image "
+			"prune' removes the rest later",
+			text);
 		rm->left = true;
 		return 0;
 	}
@@ -121,7 +122,7 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	return 0;
 }
 
-static int remove_one(struct removal *rm, const char *text, struct warren_error *err)
+static int rm_remove_one(struct removal *rm, const char *text, struct warren_error *err)
 {
 	char id[REF_DIGEST_LEN + 1];
 	struct store_image image;
@@ -142,7 +143,7 @@ static int remove_one(struct removal *rm, const char *text, struct warren_error 
 	return r < 0 ? r : remove_nameless(rm, text, id, err);
 }
 
-static int remove_all(struct removal *rm, char **operands)
+static int rm_remove_all(struct removal *rm, char **operands)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct store_collected collected;
@@ -157,7 +158,7 @@ static int remove_all(struct removal *rm, char **operands)
 		}
 	}
 	for (; *operands; operands++)
-		if (remove_one(rm, *operands, &err) < 0)
+		if (rm_remove_one(rm, *operands, &err) < 0)
 			status = image_fail(&image_rm, &err);
 	if (rm->alone) {
 		r = store_collect(rm->store, &collected);
@@ -166,15 +167,15 @@ static int remove_all(struct removal *rm, char **operands)
 			status = image_fail(&image_rm, &err);
 		}
 	} else {
-		say(image_rm.name,
-		    "images are being added: layers that are no longer needed "
-		    "stay until 'warren image prune'");
+		message_say(image_rm.name,
+			    "images are being added: layers that are no longer needed "
+			    "stay until 'warren image prune'");
 	}
 	store_unlock(rm->store);
 	return status;
 }
 
-static int run_rm(int argc, char **argv)
+static int image_cmd_rm(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -186,13 +187,13 @@ static int run_rm(int argc, char **argv)
 
 	if (!command_operands(&image_rm, argc, argv, &o, 1, 0, &operands, &status))
 		return status;
-	if (open_store(true, &s, &err) < 0)
+	if (image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_rm, &err);
 	rm.force = o.force;
 	rm.json = o.json;
-	status = remove_all(&rm, operands);
+	status = rm_remove_all(&rm, operands);
 	store_close(&s);
-	printed = print(image_rm.name, &out);
+	printed = message_print(image_rm.name, &out);
 	return status ? status : printed;
 }
 
@@ -201,5 +202,5 @@ const struct command image_rm = {
 	.summary = "Remove names, and images that have none left.",
 	.about = "IMAGE is a reference, an id, or the beginning of one.\n",
 	.opts = &rm_opts,
-	.run = run_rm,
+	.run = image_cmd_rm,
 };

@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cli/common_options.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "cli/common_options.h"
 #include "image/store_write.h"
 
 struct tag_options {
@@ -27,8 +27,8 @@ static const struct opts tag_opts = {
 };
 
 /* With the lock, so that no collection comes between finding and naming. */
-static int tag(const struct store *s, const char *from, const char *to, struct buf *json,
-	       struct warren_error *err)
+static int image_cmd_tag(const struct store *s, const char *from, const char *to,
+			 struct buf *json, struct warren_error *err)
 {
 	char text[REF_TEXT_MAX];
 	struct store_image image;
@@ -65,13 +65,13 @@ static int run_tag(int argc, char **argv)
 
 	if (!command_operands(&image_tag, argc, argv, &o, 2, 2, &operands, &status))
 		return status;
-	if (open_store(true, &s, &err) < 0)
+	if (image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_tag, &err);
-	r = tag(&s, operands[0], operands[1], &out, &err);
+	r = image_cmd_tag(&s, operands[0], operands[1], &out, &err);
 	store_close(&s);
 	if (r < 0)
 		return image_fail(&image_tag, &err);
-	return o.json ? print(image_tag.name, &out) : 0;
+	return o.json ? message_print(image_tag.name, &out) : 0;
 }
 
 const struct command image_tag = {

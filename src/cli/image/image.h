@@ -24,7 +24,7 @@ extern const struct command image_rm;
 extern const struct command image_tag;
 
 /* The store of this user, made if @make; -ENOENT without a word in @err's place: none yet. */
-int open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
+int image_open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
 
 /* Says @err; the status. */
 int image_fail(const struct command *cmd, const struct warren_error *err);

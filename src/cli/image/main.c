@@ -37,7 +37,7 @@ static const struct command image = {
 	.verbs = commands,
 };
 
-int open_store(bool make, struct store *ret, struct warren_error *err)
+int image_open_store(bool make, struct store *ret, struct warren_error *err)
 {
 	AUTO_FREE char *dir = NULL;
 	int r = store_state_dir(&dir, err);
@@ -48,9 +48,9 @@ int open_store(bool make, struct store *ret, struct warren_error *err)
 int image_fail(const struct command *cmd, const struct warren_error *err)
 {
 	if (report_wanted())
-		report_error(err);
+		image_report_error(err);
 	else
-		say(cmd->name, "%s", err->msg);
+		message_say(cmd->name, "%s", err->msg);
 	return STATUS_FAILED;
 }
 

@@ -34,7 +34,7 @@ static const char *const state_names[] = {
 
 _Static_assert(ARRAY_SIZE(state_names) == OCI_DONE + 1, "a state has no name");
 
-static bool ended(const struct oci_layer *l)
+static bool progress_ended(const struct oci_layer *l)
 {
 	return l->state == OCI_PRESENT || l->state == OCI_DONE;
 }
@@ -55,7 +55,7 @@ void progress_done(struct progress *p)
 
 /* ------------------------------------------------------------- plain lines */
 
-static void tell(struct progress_layer *seen, const struct oci_layer *l)
+static void progress_tell(struct progress_layer *seen, const struct oci_layer *l)
 {
 	char line[LINE_MAX_LEN], size[HUMAN_MAX] = "";
 	bool sized = l->state == OCI_DOWNLOADING && l->size > 0;
@@ -72,7 +72,8 @@ static void tell(struct progress_layer *seen, const struct oci_layer *l)
 
 /* -------------------------------------------------------------- a terminal */
 
-static void measure(struct progress_layer *seen, const struct oci_layer *l, uint64_t now)
+static void progress_measure(struct progress_layer *seen, const struct oci_layer *l,
+			     uint64_t now)
 {
 	double speed;
 
@@ -101,8 +102,8 @@ static void put_bar(struct buf *line, unsigned percent, size_t width)
 }
 
 /* One line of at most @columns - 1 characters, so that no terminal wraps it. */
-static void put_layer(struct buf *screen, const struct oci_layer *l,
-		      const struct progress_layer *seen, size_t columns)
+static void progress_put_layer(struct buf *screen, const struct oci_layer *l,
+			       const struct progress_layer *seen, size_t columns)
 {
 	AUTO_BUF struct buf line = BUF_INIT(1024);
 	char done[HUMAN_MAX], size[HUMAN_MAX], speed[HUMAN_MAX];
@@ -143,13 +144,13 @@ static size_t put_some(struct progress *p, struct buf *screen,
 	size_t n_ended = 0, lines = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n_ended += ended(&layers[i]);
+		n_ended += progress_ended(&layers[i]);
 	for (int waiting = 0; waiting < 2; waiting++) {
 		for (size_t i = 0; i < p->n && lines + 2 < rows; i++) {
-			if (ended(&layers[i]) ||
+			if (progress_ended(&layers[i]) ||
 			    (layers[i].state == OCI_WAITING) != waiting)
 				continue;
-			put_layer(screen, &layers[i], &p->seen[i], columns);
+			progress_put_layer(screen, &layers[i], &p->seen[i], columns);
 			lines++;
 		}
 	}
@@ -157,7 +158,7 @@ static size_t put_some(struct progress *p, struct buf *screen,
 	return lines + 1;
 }
 
-static void draw(struct progress *p, const struct oci_layer *layers)
+static void progress_draw(struct progress *p, const struct oci_layer *layers)
 {
 	AUTO_BUF struct buf screen = BUF_INIT(SCREEN_MAX);
 	size_t rows, columns;
@@ -167,7 +168,7 @@ static void draw(struct progress *p, const struct oci_layer *layers)
 		buf_printf(&screen, "\033[%zuA", p->drawn);
 	if (p->n < rows) {
 		for (size_t i = 0; i < p->n; i++)
-			put_layer(&screen, &layers[i], &p->seen[i], columns);
+			progress_put_layer(&screen, &layers[i], &p->seen[i], columns);
 		p->drawn = p->n;
 	} else {
 		p->drawn = put_some(p, &screen, layers, rows, columns);
@@ -199,12 +200,12 @@ int progress_show(void *ctx, const struct oci_layer *layers, size_t n)
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (p->terminal)
-			measure(&p->seen[i], &layers[i], now);
+			progress_measure(&p->seen[i], &layers[i], now);
 		else
-			tell(&p->seen[i], &layers[i]);
+			progress_tell(&p->seen[i], &layers[i]);
 		p->seen[i].state = layers[i].state;
 	}
 	if (p->terminal)
-		draw(p, layers);
+		progress_draw(p, layers);
 	return cancel_signal();
 }

@@ -35,7 +35,7 @@ bool report_wanted(void)
 	return report.wanted;
 }
 
-void report_error(const struct warren_error *err)
+void image_report_error(const struct warren_error *err)
 {
 	if (report.error.code == 0)
 		report.error = *err;
@@ -46,13 +46,13 @@ struct warren_error *report_hidden(void)
 	return &report.hidden;
 }
 
-static bool is_new(const struct oci_layer *was, const struct oci_layer *is)
+static bool report_is_new(const struct oci_layer *was, const struct oci_layer *is)
 {
 	return was->state != is->state || was->done != is->done ||
 	       strcmp(was->digest, is->digest) != 0;
 }
 
-static void put_layer(struct buf *out, const struct oci_layer *l)
+static void report_put_layer(struct buf *out, const struct oci_layer *l)
 {
 	struct json j = { .out = out };
 
@@ -84,8 +84,8 @@ int report_layers(const struct oci_layer *layers, size_t n)
 		report.n = report.told ? n : 0;
 	}
 	for (size_t i = 0; i < report.n; i++) {
-		if (is_new(&report.told[i], &layers[i]))
-			put_layer(&out, &layers[i]);
+		if (report_is_new(&report.told[i], &layers[i]))
+			report_put_layer(&out, &layers[i]);
 		report.told[i] = layers[i];
 	}
 	if (!listened_to())

@@ -19,7 +19,7 @@ void report_start(void);
 /* Was it asked for? */
 bool report_wanted(void);
 /* Why it failed; of several reasons the first is told. */
-void report_error(const struct warren_error *err);
+void image_report_error(const struct warren_error *err);
 /* Where the reason goes that the message does not tell; "": there is none. */
 struct warren_error *report_hidden(void);
 /* As for struct oci_options; non-zero: nobody listens any more. */

@@ -49,7 +49,7 @@ static const struct {
 };
 
 /* A file name may have blanks in it: the second word is the rest of the line. */
-static int read_line(struct settings *s, char *line, struct warren_error *err)
+static int settings_read_line(struct settings *s, char *line, struct warren_error *err)
 {
 	char *value;
 	size_t n;
@@ -90,7 +90,7 @@ static int read_file(struct settings *s, const char *path, char **ret_text,
 		return error_errno(err, (int)-n, "read %.300s", path);
 	while (r == 0 && (line = strsep(&rest, "\n"))) {
 		number++;
-		r = read_line(s, line, err);
+		r = settings_read_line(s, line, err);
 	}
 	return r < 0 ? error_wrap(err, "%.300s: line %u", path, number) : 0;
 }

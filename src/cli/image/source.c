@@ -84,10 +84,10 @@ int image_end(const struct command *cmd, int r, const struct warren_error *err,
 	int sig = cancel_signal();
 
 	if (r >= 0)
-		return print(cmd->name, text);
+		return message_print(cmd->name, text);
 	if (sig == 0)
 		return image_fail(cmd, err);
-	say(cmd->name, "interrupted");
+	message_say(cmd->name, "interrupted");
 	return STATUS_SIGNAL + sig;
 }
 
@@ -99,8 +99,8 @@ int source_max_size(void *field, const char *value, struct warren_error *err)
 	return r == 0 && *size == 0 ? error_set(err, EINVAL, "is nothing") : r;
 }
 
-static int bring(const struct source *from, struct loaded *loaded,
-		 struct warren_error *err)
+static int image_source_bring(const struct source *from, struct loaded *loaded,
+			      struct warren_error *err)
 {
 	const struct oci_options options = { .progress = loaded_progress,
 					     .ctx = loaded,
@@ -111,7 +111,7 @@ static int bring(const struct source *from, struct loaded *loaded,
 
 	if (fd < 0)
 		return fd;
-	r = open_store(true, &s, err);
+	r = image_open_store(true, &s, err);
 	if (r < 0)
 		return r;
 	r = from->take(&s, fd, &options, loaded, from->ctx, err);
@@ -128,7 +128,7 @@ int source_bring(const struct command *cmd, const struct source *from, bool quie
 
 	loaded_init(&loaded, quiet, json);
 	cancel_arm();
-	r = bring(from, &loaded, &err);
+	r = image_source_bring(from, &loaded, &err);
 	status = image_end(cmd, r, &err, &loaded.text);
 	loaded_done(&loaded);
 	return status;

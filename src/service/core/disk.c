@@ -24,7 +24,7 @@
 static void disk_look(struct service *s)
 {
 	struct statvfs fs;
-	struct share *out = &s->shares[LEASE_OUTPUT];
+	struct fair_quota *out = &s->shares[LEASE_OUTPUT];
 	bool was = s->disk_full;
 	uint64_t half;
 
@@ -90,62 +90,63 @@ int disk_admit(struct service *s, struct warren_error *err)
 
 /* ------------------------------------------------------------------ results */
 
-static bool save_result(struct run *run)
+static bool save_result(struct exec *exec)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	int r = run_record_end(run, &ignored);
+	int r = exec_record_end(exec, &ignored);
 
 	if (r == -EALREADY || r == -ENOENT)
 		return true;
-	survive(run->service, r);
-	if (r == 0 && run->row.session)
-		journals_forget_closed(run->box, run->row.id, run->row.journal);
+	survive(exec->service, r);
+	if (r == 0 && exec->row.session)
+		journals_forget_closed(exec->sandbox, exec->row.id, exec->row.journal);
 	return r == 0;
 }
 
-void run_save_result(struct run *run)
+void exec_save_result(struct exec *exec)
 {
-	if (save_result(run))
+	if (save_result(exec))
 		return;
-	/* Whoever asks for it finds it in the list of its box. */
-	run->unsaved = true;
-	run->service->n_unsaved++;
-	(void)run_ref(run);
+	/* Whoever asks for it finds it in the list of its sandbox. */
+	exec->unsaved = true;
+	exec->service->n_unsaved++;
+	(void)exec_ref(exec);
 }
 
-void run_forget_unsaved(struct run *run)
+void exec_forget_unsaved(struct exec *exec)
 {
-	if (!run->unsaved)
+	if (!exec->unsaved)
 		return;
-	run->unsaved = false;
-	run->service->n_unsaved--;
-	(void)run_unref(run);
+	exec->unsaved = false;
+	exec->service->n_unsaved--;
+	(void)exec_unref(exec);
 }
 
-static void save_results(struct box *box)
+static void save_results(struct sandbox *sandbox)
 {
-	struct run *next;
+	struct exec *next;
 
-	for (struct run *run = box->runs; run; run = next) {
-		next = run->next;
-		if (!run->unsaved)
+	for (struct exec *exec = sandbox->execs; exec; exec = next) {
+		next = exec->next;
+		if (!exec->unsaved)
 			continue;
-		if (!save_result(run))
+		if (!save_result(exec))
 			return;
-		run_forget_unsaved(run);
+		exec_forget_unsaved(exec);
 	}
 }
 
 /* --------------------------------------------------------------------- time */
 
-static void on_turn(void *ctx)
+static void disk_on_turn(void *ctx)
 {
 	struct service *s = ctx;
 
 	disk_look(s);
-	for (size_t i = 0; s->n_unsaved > 0 && i < BOX_BUCKETS; i++)
-		for (struct box *box = s->boxes[i]; box; box = box->hash_next)
-			save_results(box);
+	for (size_t i = 0; s->n_unsaved > 0 && i < SANDBOX_BUCKETS; i++)
+		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next)
+			save_results(sandbox);
 	if (!s->disk_full && s->disk_turn++ % KEEP_TURNS == 0)
 		(void)db_reserve(s->db);
 	loop_timer_set(s->disk_timer, TURN_MS);
@@ -153,7 +154,7 @@ static void on_turn(void *ctx)
 
 int disk_open(struct service *s)
 {
-	int r = loop_timer_new(s->loop, on_turn, s, &s->disk_timer);
+	int r = loop_timer_new(s->loop, disk_on_turn, s, &s->disk_timer);
 
 	disk_look(s);
 	if (r == 0)

@@ -54,7 +54,7 @@ static int type_of(const char *name)
 	return -1;
 }
 
-static void tell(struct service *s)
+static void event_tell(struct service *s)
 {
 	struct event_listener *next;
 
@@ -71,7 +71,8 @@ static const char *or_null(const char *text)
 	return text && text[0] ? text : NULL;
 }
 
-static int insert(struct service *s, const struct event *e, struct warren_error *err)
+static int event_insert(struct service *s, const struct event *e,
+			struct warren_error *err)
 {
 	struct event_row row = {
 		.id = e->id,
@@ -90,7 +91,7 @@ static int insert(struct service *s, const struct event *e, struct warren_error 
 	return db_insert_event(s->db, &row, err);
 }
 
-static struct event *slot(struct service *s, uint64_t id)
+static struct event *event_slot(struct service *s, uint64_t id)
 {
 	return &s->events[id % EVENTS_KEPT];
 }
@@ -101,7 +102,7 @@ static int insert_waiting(struct service *s, struct warren_error *err)
 	int r = 0;
 
 	for (uint64_t id = s->stored_event + 1; r == 0 && id <= s->last_event; id++)
-		r = insert(s, slot(s, id), err);
+		r = event_insert(s, event_slot(s, id), err);
 	/* Some were dropped in between: what is before them is no part of the whole any more. */
 	if (r == 0 && s->dropped_event) {
 		r = db_prune_events(s->db, s->dropped_event, INT64_MIN, UINT32_MAX, err);
@@ -147,7 +148,7 @@ int event_commit(struct event_tx *tx, struct warren_error *err)
 	if (s->stored_event == s->last_event)
 		return 0;
 	s->stored_event = s->last_event;
-	tell(s);
+	event_tell(s);
 	return 0;
 }
 
@@ -162,7 +163,7 @@ void event_rollback(struct event_tx *tx)
 }
 
 /* What waits, alone. */
-static int flush(struct service *s)
+static int event_flush(struct service *s)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -177,9 +178,9 @@ static int flush(struct service *s)
 }
 
 /* In the place of the oldest. */
-static struct event *add(struct service *s, enum event_type type)
+static struct event *event_add(struct service *s, enum event_type type)
 {
-	struct event *e = slot(s, s->last_event + 1);
+	struct event *e = event_slot(s, s->last_event + 1);
 
 	if (s->last_event - s->stored_event == EVENTS_KEPT)
 		s->first_event = s->dropped_event = ++s->stored_event;
@@ -191,17 +192,17 @@ static struct event *add(struct service *s, enum event_type type)
 }
 
 /* In a transaction it is written with the rest of it. */
-static void added(struct service *s)
+static void event_added(struct service *s)
 {
 	if (s->event_depth == 0)
-		(void)flush(s);
+		(void)event_flush(s);
 }
 
 void event_emit_row(struct service *s, enum event_type type,
 		    const struct sandbox_row *row, const char *object, const char *reason,
 		    const struct warren_result *result)
 {
-	struct event *e = add(s, type);
+	struct event *e = event_add(s, type);
 
 	if (type != EVENT_SANDBOX_DELETED)
 		e->state = (int)row->state;
@@ -212,19 +213,20 @@ void event_emit_row(struct service *s, enum event_type type,
 	(void)snprintf(e->owner, sizeof(e->owner), "%s", row->owner);
 	(void)memcpy(e->sandbox, row->id, sizeof(e->sandbox));
 	(void)snprintf(e->object, sizeof(e->object), "%s", object ? object : "");
-	added(s);
+	event_added(s);
 }
 
-void event_emit(struct service *s, enum event_type type, const struct box *box,
+void event_emit(struct service *s, enum event_type type, const struct sandbox *sandbox,
 		const char *object, const struct warren_result *result)
 {
-	event_emit_row(s, type, &box->row, object, object ? NULL : box->reason, result);
+	event_emit_row(s, type, &sandbox->row, object, object ? NULL : sandbox->reason,
+		       result);
 }
 
 void event_emit_image(struct service *s, enum event_type type, const char *ref)
 {
-	add(s, type)->image = strdup(ref);
-	added(s);
+	event_add(s, type)->image = strdup(ref);
+	event_added(s);
 }
 
 /* ----------------------------------------------------- what ends with a sandbox */
@@ -234,7 +236,7 @@ struct ends {
 	char (*id)[ID_LEN + 1];
 };
 
-static int take_id(struct ends *all, const char *id)
+static int event_take_id(struct ends *all, const char *id)
 {
 	if (all->n == all->max) {
 		size_t max = all->max ? 2 * all->max : 16;
@@ -249,14 +251,14 @@ static int take_id(struct ends *all, const char *id)
 	return 0;
 }
 
-static int take_exec(void *ctx, const struct exec_row *row)
+static int event_take_exec(void *ctx, const struct exec_row *row)
 {
-	return take_id(ctx, row->id);
+	return event_take_id(ctx, row->id);
 }
 
-static int take_session(void *ctx, const struct session_row *row)
+static int event_take_session(void *ctx, const struct session_row *row)
 {
-	return take_id(ctx, row->id);
+	return event_take_id(ctx, row->id);
 }
 
 static void ends_done(struct ends *all)
@@ -264,29 +266,31 @@ static void ends_done(struct ends *all)
 	free(all->id);
 }
 
-int event_emit_ends(struct box *box, const char *why, struct warren_error *err)
+int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err)
 {
 	CLEANUP(ends_done) struct ends sessions = { 0 };
 	CLEANUP(ends_done) struct ends execs = { 0 };
-	struct service *s = box->service;
-	int r = db_each_session(s->db, box->row.id, take_session, &sessions, err);
+	struct service *s = sandbox->service;
+	int r = db_each_session(s->db, sandbox->row.id, event_take_session, &sessions,
+				err);
 
 	for (size_t i = 0; r >= 0 && i < sessions.n; i++) {
 		r = db_delete_session(s->db, sessions.id[i], err);
-		event_emit_row(s, EVENT_SESSION_CLOSED, &box->row, sessions.id[i], why,
-			       NULL);
+		event_emit_row(s, EVENT_SESSION_CLOSED, &sandbox->row, sessions.id[i],
+			       why, NULL);
 	}
 	if (r >= 0)
-		r = db_lose_execs(s->db, box->row.id, take_exec, &execs, err);
+		r = db_lose_execs(s->db, sandbox->row.id, event_take_exec, &execs, err);
 	for (size_t i = 0; r >= 0 && i < execs.n; i++)
-		event_emit_row(s, EVENT_EXEC_FINISHED, &box->row, execs.id[i], why, NULL);
+		event_emit_row(s, EVENT_EXEC_FINISHED, &sandbox->row, execs.id[i], why,
+			       NULL);
 	return r < 0 ? r : 0;
 }
 
 /* --------------------------------------------------------------------- keeping */
 
 /* How many were forgotten, at most PRUNE_ROWS. */
-static int prune(struct service *s)
+static int event_prune(struct service *s)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	uint64_t last,
@@ -300,13 +304,13 @@ static int prune(struct service *s)
 	return r;
 }
 
-static void on_timer(void *ctx)
+static void event_on_timer(void *ctx)
 {
 	struct service *s = ctx;
 
-	if (s->last_event > s->stored_event && flush(s) < 0)
+	if (s->last_event > s->stored_event && event_flush(s) < 0)
 		return;
-	loop_timer_set(s->event_timer, prune(s) >= PRUNE_ROWS ? 1 : PRUNE_MS);
+	loop_timer_set(s->event_timer, event_prune(s) >= PRUNE_ROWS ? 1 : PRUNE_MS);
 }
 
 int event_open(struct service *s, struct warren_error *err)
@@ -315,7 +319,7 @@ int event_open(struct service *s, struct warren_error *err)
 
 	s->stored_event = s->last_event;
 	if (r == 0) {
-		r = loop_timer_new(s->loop, on_timer, s, &s->event_timer);
+		r = loop_timer_new(s->loop, event_on_timer, s, &s->event_timer);
 		if (r < 0)
 			return error_errno(err, -r, "make a timer");
 		loop_timer_set(s->event_timer, 0);
@@ -376,8 +380,8 @@ const struct event *event_after(struct service *s, uint64_t id)
 		id = s->first_event;
 	if (id >= s->stored_event)
 		return NULL;
-	if (slot(s, id + 1)->id == id + 1)
-		return slot(s, id + 1);
+	if (event_slot(s, id + 1)->id == id + 1)
+		return event_slot(s, id + 1);
 	r = db_each_event(s->db, id, PRUNE_ROWS, take_row, &s->past_event, &ignored);
 	survive(s, r);
 	return r == 1 ? &s->past_event : NULL;

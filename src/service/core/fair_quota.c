@@ -7,49 +7,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct share_holder {
-	struct share_holder *next;
+struct fair_quota_holder {
+	struct fair_quota_holder *next;
 	uint64_t held; /* never 0: who holds none is not listed */
 	char tenant[];
 };
 
 /* Where it is linked, or would be. */
-static struct share_holder **find(struct share *s, const char *tenant)
+static struct fair_quota_holder **fair_quota_find(struct fair_quota *s,
+						  const char *tenant)
 {
-	struct share_holder **p = &s->holders;
+	struct fair_quota_holder **p = &s->holders;
 
 	while (*p && strcmp((*p)->tenant, tenant) != 0)
 		p = &(*p)->next;
 	return p;
 }
 
-static uint64_t held_by(const struct share *s, const char *tenant)
+static uint64_t held_by(const struct fair_quota *s, const char *tenant)
 {
-	for (const struct share_holder *h = s->holders; h; h = h->next)
+	for (const struct fair_quota_holder *h = s->holders; h; h = h->next)
 		if (strcmp(h->tenant, tenant) == 0)
 			return h->held;
 	return 0;
 }
 
-static uint64_t free_of(const struct share *s)
+static uint64_t free_of(const struct fair_quota *s)
 {
 	return s->limit > s->used ? s->limit - s->used : 0;
 }
 
-static uint64_t weight_of(const struct share *s)
+static uint64_t weight_of(const struct fair_quota *s)
 {
 	return s->weight ? s->weight : 1;
 }
 
 /* Would who holds @held still have less than others can, with the last of @n more? */
-static bool has_room(const struct share *s, uint64_t held, uint64_t n)
+static bool fair_quota_has_room(const struct fair_quota *s, uint64_t held, uint64_t n)
 {
 	return n <= free_of(s) && held + n - 1 < weight_of(s) * (free_of(s) - (n - 1));
 }
 
-static struct share_holder *add(struct share *s, const char *tenant, uint64_t n)
+static struct fair_quota_holder *fair_quota_add(struct fair_quota *s, const char *tenant,
+						uint64_t n)
 {
-	struct share_holder **p = find(s, tenant);
+	struct fair_quota_holder **p = fair_quota_find(s, tenant);
 
 	if (!*p) {
 		*p = calloc(1, sizeof(**p) + strlen(tenant) + 1);
@@ -62,9 +64,10 @@ static struct share_holder *add(struct share *s, const char *tenant, uint64_t n)
 	return *p;
 }
 
-static void give(struct share *s, struct share_holder *h, uint64_t n)
+static void service_fair_quota_give(struct fair_quota *s, struct fair_quota_holder *h,
+				    uint64_t n)
 {
-	struct share_holder **p = &s->holders;
+	struct fair_quota_holder **p = &s->holders;
 
 	n = n < h->held ? n : h->held;
 	h->held -= n;
@@ -77,55 +80,57 @@ static void give(struct share *s, struct share_holder *h, uint64_t n)
 	free(h);
 }
 
-int share_take(struct share *s, const char *tenant)
+int fair_quota_take(struct fair_quota *s, const char *tenant)
 {
-	if (!has_room(s, held_by(s, tenant), 1))
+	if (!fair_quota_has_room(s, held_by(s, tenant), 1))
 		return -EDQUOT;
-	return add(s, tenant, 1) ? 0 : -ENOMEM;
+	return fair_quota_add(s, tenant, 1) ? 0 : -ENOMEM;
 }
 
-void share_give(struct share *s, const char *tenant, uint64_t n)
+void fair_quota_give(struct fair_quota *s, const char *tenant, uint64_t n)
 {
-	struct share_holder *h = *find(s, tenant);
+	struct fair_quota_holder *h = *fair_quota_find(s, tenant);
 
 	if (h)
-		give(s, h, n);
+		service_fair_quota_give(s, h, n);
 }
 
-int share_lease(struct share *s, const char *tenant, uint64_t n, struct share_lease *ret)
+int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
+		     struct fair_quota_lease *ret)
 {
 	uint64_t before = ret->n, held = held_by(s, tenant);
 
-	if (n > before && !has_room(s, held, n - before))
+	if (n > before && !fair_quota_has_room(s, held, n - before))
 		return -EDQUOT;
-	return share_force(s, tenant, n, ret);
+	return fair_quota_force(s, tenant, n, ret);
 }
 
-int share_force(struct share *s, const char *tenant, uint64_t n, struct share_lease *ret)
+int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
+		     struct fair_quota_lease *ret)
 {
-	struct share_lease next = { .n = n };
+	struct fair_quota_lease next = { .n = n };
 
 	if (n > 0) {
-		next.holder = add(s, tenant, n);
+		next.holder = fair_quota_add(s, tenant, n);
 		if (!next.holder)
 			return -ENOMEM;
 	}
-	share_end(s, ret);
+	fair_quota_end(s, ret);
 	*ret = next;
 	return 0;
 }
 
-void share_end(struct share *s, struct share_lease *lease)
+void fair_quota_end(struct fair_quota *s, struct fair_quota_lease *lease)
 {
-	struct share_lease old = *lease;
+	struct fair_quota_lease old = *lease;
 
-	*lease = (struct share_lease){ 0 };
+	*lease = (struct fair_quota_lease){ 0 };
 	if (old.n > 0)
-		give(s, old.holder, old.n);
+		service_fair_quota_give(s, old.holder, old.n);
 }
 
-void share_look(const struct share *s, const char *tenant, uint64_t *ret_used,
-		uint64_t *ret_maximum)
+void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *ret_used,
+		     uint64_t *ret_maximum)
 {
 	uint64_t w = weight_of(s);
 

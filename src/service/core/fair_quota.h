@@ -14,34 +14,35 @@
 
 #include "base/macro.h"
 
-struct share {
+struct fair_quota {
 	uint64_t limit, used;
 	unsigned weight; /* 0: 1 */
-	struct share_holder *holders;
+	struct fair_quota_holder *holders;
 };
 
 /* What was taken for something that may outlive all that names its tenant; zero: nothing. */
-struct share_lease {
-	struct share_holder *holder;
+struct fair_quota_lease {
+	struct fair_quota_holder *holder;
 	uint64_t n;
 };
 
 /* One of it for @tenant; or -EDQUOT, -ENOMEM. */
-int share_take(struct share *s, const char *tenant) MUST_CHECK;
+int fair_quota_take(struct fair_quota *s, const char *tenant) MUST_CHECK;
 /* @n of those that @tenant took are free again. */
-void share_give(struct share *s, const char *tenant, uint64_t n);
+void fair_quota_give(struct fair_quota *s, const char *tenant, uint64_t n);
 /*
- * @n at once, all or none, until share_end(). *@ret is empty or what was taken before: that
+ * @n at once, all or none, until fair_quota_end(). *@ret is empty or what was taken before: that
  * is given back if this can be had, and kept otherwise.
  */
-int share_lease(struct share *s, const char *tenant, uint64_t n,
-		struct share_lease *ret) MUST_CHECK;
+int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
+		     struct fair_quota_lease *ret) MUST_CHECK;
 /* The same beyond any limit, for what is there already; -ENOMEM: it is not counted. */
-int share_force(struct share *s, const char *tenant, uint64_t n, struct share_lease *ret);
+int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
+		     struct fair_quota_lease *ret);
 /* An empty one is fine. */
-void share_end(struct share *s, struct share_lease *lease);
+void fair_quota_end(struct fair_quota *s, struct fair_quota_lease *lease);
 /* What @tenant has, and the most that it may have as things are. */
-void share_look(const struct share *s, const char *tenant, uint64_t *ret_used,
-		uint64_t *ret_maximum);
+void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *ret_used,
+		     uint64_t *ret_maximum);
 
 #endif /* SERVICE_CORE_FAIR_QUOTA_H */

@@ -7,7 +7,7 @@
  * can be left then is one of these, each of which the next start of the service
  * would put right (restore.c), and so does the timer here, until all is well:
  *
- *	a row without a box	it is unmade, and the row deleted
+ *	a row without a sandbox	it is unmade, and the row deleted
  *	a journal without a row	it is removed
  *	`deleting`, and no job	the warden is asked again
  *	`creating`, and no job	it has failed, and that is written down
@@ -31,12 +31,12 @@ static int take_stray(void *ctx, const struct sandbox_row *row)
 {
 	struct strays *all = ctx;
 
-	if (all->n < STRAYS_MAX && !box_find(all->service, NULL, row->id))
+	if (all->n < STRAYS_MAX && !sandbox_find(all->service, NULL, row->id))
 		(void)memcpy(all->id[all->n++], row->id, sizeof(row->id));
 	return 0;
 }
 
-/* Boxes of their own again; the rest of the round sees to them. */
+/* Sandboxes of their own again; the rest of the round sees to them. */
 static int adopt_strays(struct service *s)
 {
 	struct strays all = { .service = s };
@@ -45,15 +45,15 @@ static int adopt_strays(struct service *s)
 
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		struct sandbox_row row = { 0 };
-		struct box *box;
+		struct sandbox *sandbox;
 
 		(void)memcpy(row.id, all.id[i], sizeof(row.id));
-		box = box_new(s, &row);
-		if (!box)
+		sandbox = sandbox_new(s, &row);
+		if (!sandbox)
 			return -EAGAIN;
-		if (box->row.state != SANDBOX_DELETING &&
-		    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0) {
-			box_free(box);
+		if (sandbox->row.state != SANDBOX_DELETING &&
+		    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0) {
+			sandbox_free(sandbox);
 			return -EAGAIN;
 		}
 	}
@@ -61,33 +61,35 @@ static int adopt_strays(struct service *s)
 }
 
 /* 0: it needs nothing; 1: it was seen to; -errno: another time. */
-static int put_right(struct box *box)
+static int put_right(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (box->moving || box->jobs)
+	if (sandbox->moving || sandbox->jobs)
 		return 0;
-	if (box->row.state == SANDBOX_CREATING)
-		return box_move(box, SANDBOX_FAILED,
-				box->broke.code ? box->broke.msg : "it could not be made",
-				&ignored);
-	if (box->row.state == SANDBOX_FAILED && box->undead) {
-		box_end(box, &ignored);
+	if (sandbox->row.state == SANDBOX_CREATING)
+		return sandbox_move(sandbox, SANDBOX_FAILED,
+				    sandbox->broke.code ? sandbox->broke.msg
+							: "it could not be made",
+				    &ignored);
+	if (sandbox->row.state == SANDBOX_FAILED && sandbox->undead) {
+		sandbox_end(sandbox, &ignored);
 		return 1;
 	}
-	if (box->conn < 0 && !box->reconnect_timer &&
-	    (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)) {
-		box_reconnect_in_turn(box);
+	if (sandbox->conn < 0 && !sandbox->reconnect_timer &&
+	    (sandbox->row.state == SANDBOX_RUNNING ||
+	     sandbox->row.state == SANDBOX_PAUSED)) {
+		sandbox_reconnect_in_turn(sandbox);
 		return 1;
 	}
-	if (box->row.state != SANDBOX_DELETING)
+	if (sandbox->row.state != SANDBOX_DELETING)
 		return 0;
-	box->moving = true;
-	box_unmake(box, service_ignore, NULL);
+	sandbox->moving = true;
+	sandbox_unmake(sandbox, service_ignore, NULL);
 	return 1;
 }
 
-static void on_timer(void *ctx)
+static void gc_on_timer(void *ctx)
 {
 	struct service *s = ctx;
 	int r = adopt_strays(s);
@@ -95,12 +97,12 @@ static void on_timer(void *ctx)
 	sweep_start(s);
 
 	/* What is unmade at once is gone from the table: the next one is known before. */
-	for (size_t i = 0; i < BOX_BUCKETS; i++) {
-		struct box *next;
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
+		struct sandbox *next;
 
-		for (struct box *box = s->boxes[i]; box; box = next) {
-			next = box->hash_next;
-			if (put_right(box) < 0)
+		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox; sandbox = next) {
+			next = sandbox->hash_next;
+			if (put_right(sandbox) < 0)
 				r = -EAGAIN;
 		}
 	}
@@ -110,7 +112,7 @@ static void on_timer(void *ctx)
 
 int tidy_open(struct service *s)
 {
-	return loop_timer_new(s->loop, on_timer, s, &s->tidy_timer);
+	return loop_timer_new(s->loop, gc_on_timer, s, &s->tidy_timer);
 }
 
 void tidy_close(struct service *s)

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
 /* A registry may be as slow as it likes: no tenant's pulls take the turns of all others. */
 #define PULLS_AT_ONCE 8
@@ -40,7 +40,7 @@ struct job {
 	void *ctx;
 };
 
-static void job_free(struct job *job)
+static void image_job_free(struct job *job)
 {
 	job->watch = loop_watch_free(job->watch);
 	if (job->fd >= 0)
@@ -50,12 +50,12 @@ static void job_free(struct job *job)
 	free(job);
 }
 
-static void job_end(struct job *job)
+static void image_job_end(struct job *job)
 {
 	if (!job->ended)
 		(void)error_set(&job->err, EIO, "warren-image ended before it was done");
 	job->done(job->ctx, &job->result, job->err.code ? &job->err : NULL);
-	job_free(job);
+	image_job_free(job);
 }
 
 static void take_end(struct job *job, json_t *line)
@@ -73,7 +73,7 @@ static void take_end(struct job *job, json_t *line)
 				why ? why : "warren-image failed");
 }
 
-static void take_line(struct job *job)
+static void image_take_line(struct job *job)
 {
 	json_t *line =
 		json_loadb(job->line.data, job->line.len, JSON_REJECT_DUPLICATES, NULL);
@@ -97,7 +97,7 @@ static void take_bytes(struct job *job, const char *data, size_t n)
 		size_t len = (size_t)(end - data);
 
 		buf_add(&job->line, data, len);
-		take_line(job);
+		image_take_line(job);
 		data += len + 1;
 		n -= len + 1;
 	}
@@ -115,7 +115,7 @@ static void on_report(void *ctx, unsigned events UNUSED)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (n <= 0 || job->line.failed || job->result.failed) {
-			job_end(job);
+			image_job_end(job);
 			return;
 		}
 		take_bytes(job, room, (size_t)n);
@@ -124,15 +124,15 @@ static void on_report(void *ctx, unsigned events UNUSED)
 		job->turn(job->ctx);
 }
 
-static void on_started(void *ctx, const struct warren_error *failure,
-		       const char *data UNUSED, size_t size UNUSED, int fd)
+static void image_on_started(void *ctx, const struct warren_error *failure,
+			     const char *data UNUSED, size_t size UNUSED, int fd)
 {
 	struct job *job = ctx;
 	int r;
 
 	job->fd = fd;
 	if (job->cancelled) {
-		job_free(job);
+		image_job_free(job);
 		return;
 	}
 	if (failure || fd < 0) {
@@ -141,19 +141,19 @@ static void on_started(void *ctx, const struct warren_error *failure,
 			job->err = *failure;
 		else
 			(void)error_errno(&job->err, EPROTO, "start warren-image");
-		job_end(job);
+		image_job_end(job);
 		return;
 	}
 	r = loop_watch(job->service->loop, fd, LOOP_READ, on_report, job, &job->watch);
 	if (r < 0) {
 		job->ended = true;
 		(void)error_errno(&job->err, -r, "listen to warren-image");
-		job_end(job);
+		image_job_end(job);
 	}
 }
 
-static struct job *job_start(struct service *s, struct wire_image *msg, const char *ref,
-			     struct warren_error *err)
+static struct job *job_start(struct service *s, struct warden_proto_image *msg,
+			     const char *ref, struct warren_error *err)
 {
 	struct job *job = calloc(1, sizeof(*job));
 	int r = job ? 0 : -ENOMEM;
@@ -167,7 +167,7 @@ static struct job *job_start(struct service *s, struct wire_image *msg, const ch
 				     .result = BUF_INIT(REPORT_MAX) };
 		msg->h.type = WIRE_IMAGE;
 		(void)strcpy(msg->ref, ref);
-		r = link_ask(s, msg, sizeof(*msg), on_started, job);
+		r = warden_conn_ask(s, msg, sizeof(*msg), image_on_started, job);
 	}
 	if (r < 0) {
 		free(job);
@@ -180,7 +180,7 @@ static struct job *job_start(struct service *s, struct wire_image *msg, const ch
 static void job_cancel(struct job *job)
 {
 	if (job->watch)
-		job_free(job);
+		image_job_free(job);
 	else
 		job->cancelled = true; /* its pipe is on its way to us */
 }
@@ -195,7 +195,8 @@ struct asking {
 	void *ctx;
 };
 
-static void on_answer(void *ctx, const struct buf *result, const struct warren_error *err)
+static void image_on_answer(void *ctx, const struct buf *result,
+			    const struct warren_error *err)
 {
 	struct asking a = *(struct asking *)ctx;
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
@@ -214,14 +215,14 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 			    const struct warren_error *err),
 	       void *ctx)
 {
-	static const struct wire_image verbs[] = {
+	static const struct warden_proto_image verbs[] = {
 		[IMAGE_LIST] = { .verb = WIRE_IMAGE_LS },
 		[IMAGE_INSPECT] = { .verb = WIRE_IMAGE_INSPECT },
 		[IMAGE_REMOVE] = { .verb = WIRE_IMAGE_RM },
 		[IMAGE_REMOVE_FORCED] = { .verb = WIRE_IMAGE_RM,
 					  .flags = WIRE_IMAGE_FORCE },
 	};
-	struct wire_image msg = verbs[verb];
+	struct warden_proto_image msg = verbs[verb];
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct asking *a = malloc(sizeof(*a));
 	char *removed = msg.verb == WIRE_IMAGE_RM ? strdup(ref) : NULL;
@@ -237,7 +238,7 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 		return;
 	}
 	*a = (struct asking){ s, removed, done, ctx };
-	job->done = on_answer;
+	job->done = image_on_answer;
 	job->ctx = a;
 }
 
@@ -260,7 +261,7 @@ struct pull {
 static void start_next(struct service *s);
 
 /* What went wrong, in the words of image_pull(). */
-static int meaning(int code)
+static int image_meaning(int code)
 {
 	static const int kept[] = { EINVAL, E2BIG,  ENAMETOOLONG, ENOSPC,
 				    ENOMEM, EMFILE, ENFILE };
@@ -307,14 +308,15 @@ static void tell_all(struct pull *p, const struct buf *found,
 	start_next(s);
 }
 
-static void on_done(void *ctx, const struct buf *result, const struct warren_error *err)
+static void image_on_done(void *ctx, const struct buf *result,
+			  const struct warren_error *err)
 {
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
 	const struct pull *p = ctx;
 
 	/* What another daemon did wrong is told as it is. */
 	if (err && !p->backend[0])
-		why.code = meaning(why.code);
+		why.code = image_meaning(why.code);
 	/* One that was here already was not pulled: then no layer is told of. */
 	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
 		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
@@ -355,7 +357,7 @@ static void on_layer(void *ctx, json_t *line)
 	l->change = ++p->change;
 }
 
-static void on_turn(void *ctx)
+static void image_on_turn(void *ctx)
 {
 	struct pull *p = ctx;
 	struct image_waiter *next;
@@ -369,9 +371,9 @@ static void on_turn(void *ctx)
 	}
 }
 
-static int start(struct pull *p, struct warren_error *err)
+static int image_start(struct pull *p, struct warren_error *err)
 {
-	struct wire_image msg = { .verb = WIRE_IMAGE_PULL };
+	struct warden_proto_image msg = { .verb = WIRE_IMAGE_PULL };
 
 	if (p->flags & IMAGE_IF_MISSING)
 		msg.flags = WIRE_IMAGE_MISSING;
@@ -381,8 +383,8 @@ static int start(struct pull *p, struct warren_error *err)
 	if (!p->job)
 		return -err->code;
 	p->job->layer = on_layer;
-	p->job->turn = on_turn;
-	p->job->done = on_done;
+	p->job->turn = image_on_turn;
+	p->job->done = image_on_done;
 	p->job->ctx = p;
 	return 0;
 }
@@ -403,15 +405,15 @@ static void start_next(struct service *s)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	for (struct pull *p = s->pulls; p; p = p->next) {
-		if (!p->job && has_turn(s, p->tenant) && start(p, &err) < 0) {
+		if (!p->job && has_turn(s, p->tenant) && image_start(p, &err) < 0) {
 			tell_all(p, NULL, &err); /* which comes here again */
 			return;
 		}
 	}
 }
 
-static struct pull *join(struct service *s, const char *backend, const char *ref,
-			 const char *platform, unsigned flags, size_t *ret_n)
+static struct pull *image_join(struct service *s, const char *backend, const char *ref,
+			       const char *platform, unsigned flags, size_t *ret_n)
 {
 	*ret_n = 0;
 	for (struct pull *p = s->pulls; p; p = p->next) {
@@ -448,7 +450,7 @@ static struct pull *pull_new(struct service *s, const char *tenant, const char *
 	return p;
 }
 
-static size_t count_of(const struct service *s, const char *tenant)
+static size_t image_count_of(const struct service *s, const char *tenant)
 {
 	size_t n = 0;
 
@@ -458,7 +460,7 @@ static size_t count_of(const struct service *s, const char *tenant)
 }
 
 /* One that waits behind others of another tenant's is its new waiter's from now on. */
-static void take_over(struct pull *p, const char *tenant)
+static void image_take_over(struct pull *p, const char *tenant)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char *copy = p->job ? NULL : strdup(tenant);
@@ -469,7 +471,7 @@ static void take_over(struct pull *p, const char *tenant)
 	p->tenant = copy;
 	/* What fails here is tried again when the next one ends. */
 	if (has_turn(p->service, tenant))
-		(void)start(p, &ignored);
+		(void)image_start(p, &ignored);
 }
 
 int image_pull(struct service *s, const char *tenant, const char *backend,
@@ -478,18 +480,18 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 {
 	const char *where = backend ? backend : "", *what = platform ? platform : "";
 	size_t n;
-	struct pull *p = join(s, where, ref, what, flags, &n);
+	struct pull *p = image_join(s, where, ref, what, flags, &n);
 
 	bool joined = p != NULL;
 
-	if (!p && (n >= PULLS_MAX || count_of(s, tenant) >= PULLS_MAX / 2))
+	if (!p && (n >= PULLS_MAX || image_count_of(s, tenant) >= PULLS_MAX / 2))
 		return error_set(err, EAGAIN, "%zu images are being pulled already", n);
 	if (!p)
 		p = pull_new(s, tenant, where, ref, what, flags);
 	if (!p)
 		return error_errno(err, ENOMEM, "pull '%s'", ref);
 	p->flags |= flags & IMAGE_PERSISTENT;
-	if (!joined && has_turn(s, tenant) && start(p, err) < 0) {
+	if (!joined && has_turn(s, tenant) && image_start(p, err) < 0) {
 		pull_free(p);
 		return -err->code;
 	}
@@ -497,7 +499,7 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 	w->next = p->waiters;
 	p->waiters = w;
 	if (joined)
-		take_over(p, tenant);
+		image_take_over(p, tenant);
 	return 0;
 }
 

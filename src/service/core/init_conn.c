@@ -12,51 +12,51 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
 /* --------------------------------------------------------- who waits how long */
 
-static void enlist(struct box *box)
+static void init_conn_enlist(struct sandbox *sandbox)
 {
-	struct service *s = box->service;
+	struct service *s = sandbox->service;
 
-	if (box->asking)
+	if (sandbox->asking)
 		return;
 	if (!s->asking)
 		loop_timer_set(s->asking_timer, 1000);
-	box->asking = true;
-	box->asking_next = s->asking;
-	box->asking_prev = &s->asking;
+	sandbox->asking = true;
+	sandbox->asking_next = s->asking;
+	sandbox->asking_prev = &s->asking;
 	if (s->asking)
-		s->asking->asking_prev = &box->asking_next;
-	s->asking = box;
+		s->asking->asking_prev = &sandbox->asking_next;
+	s->asking = sandbox;
 }
 
-static void delist(struct box *box)
+static void init_conn_delist(struct sandbox *sandbox)
 {
-	if (!box->asking)
+	if (!sandbox->asking)
 		return;
-	*box->asking_prev = box->asking_next;
-	if (box->asking_next)
-		box->asking_next->asking_prev = box->asking_prev;
-	box->asking = false;
+	*sandbox->asking_prev = sandbox->asking_next;
+	if (sandbox->asking_next)
+		sandbox->asking_next->asking_prev = sandbox->asking_prev;
+	sandbox->asking = false;
 }
 
-/* The oldest request of a box is its first. */
-void line_check_due(struct service *s)
+/* The oldest request of a sandbox is its first. */
+void init_conn_check_due(struct service *s)
 {
-	struct box *next;
+	struct sandbox *next;
 
-	for (struct box *box = s->asking; box; box = next) {
+	for (struct sandbox *sandbox = s->asking; sandbox; sandbox = next) {
 		struct warren_error why = WARREN_ERROR_INIT;
 
-		next = box->asking_next;
-		if (!box->asks || box->asks->due > loop_now(s->loop) ||
-		    box->row.state == SANDBOX_PAUSED)
+		next = sandbox->asking_next;
+		if (!sandbox->asks || sandbox->asks->due > loop_now(s->loop) ||
+		    sandbox->row.state == SANDBOX_PAUSED)
 			continue;
 		(void)error_set(&why, ETIMEDOUT, "the sandbox's init does not answer");
-		box_lost(box, &why);
+		sandbox_lost(sandbox, &why);
 	}
 	if (s->asking)
 		loop_timer_set(s->asking_timer, 1000);
@@ -64,17 +64,17 @@ void line_check_due(struct service *s)
 
 /* ------------------------------------------------------------------- messages */
 
-static struct line_ask *take_ask(struct box *box, uint32_t seq)
+static struct init_conn_ask *init_conn_take_ask(struct sandbox *sandbox, uint32_t seq)
 {
-	for (struct line_ask **p = &box->asks; *p; p = &(*p)->next) {
+	for (struct init_conn_ask **p = &sandbox->asks; *p; p = &(*p)->next) {
 		if ((*p)->seq == seq) {
-			struct line_ask *a = *p;
+			struct init_conn_ask *a = *p;
 
 			*p = a->next;
 			if (!*p)
-				box->asks_tail = p;
-			if (!box->asks)
-				delist(box);
+				sandbox->asks_tail = p;
+			if (!sandbox->asks)
+				init_conn_delist(sandbox);
 			return a;
 		}
 	}
@@ -82,20 +82,20 @@ static struct line_ask *take_ask(struct box *box, uint32_t seq)
 }
 
 /* What is still worked on has more time; it is the last of those that wait now. */
-static int put_off(struct box *box, uint32_t seq)
+static int put_off(struct sandbox *sandbox, uint32_t seq)
 {
-	bool shim = strcmp(box->row.backend, WIRE_NATIVE) != 0;
-	struct line_ask *a = shim ? take_ask(box, seq) : NULL;
+	bool shim = strcmp(sandbox->row.backend, WIRE_NATIVE) != 0;
+	struct init_conn_ask *a = shim ? init_conn_take_ask(sandbox, seq) : NULL;
 
 	if (!a)
 		return -EPROTO;
-	a->due = loop_now(box->service->loop) + ANSWER_MS;
+	a->due = loop_now(sandbox->service->loop) + ANSWER_MS;
 	if (a->due > a->last)
 		a->due = a->last;
 	a->next = NULL;
-	*box->asks_tail = a;
-	box->asks_tail = &a->next;
-	enlist(box);
+	*sandbox->asks_tail = a;
+	sandbox->asks_tail = &a->next;
+	init_conn_enlist(sandbox);
 	return 0;
 }
 
@@ -103,13 +103,15 @@ static int put_off(struct box *box, uint32_t seq)
  * 0, or -EPROTO when it is nothing that an init says here. Another error is its last word, which
  * answers nothing.
  */
-static int hear(struct box *box, struct answer *a, struct warren_error *ret_last)
+static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
+			  struct warren_error *ret_last)
 {
-	struct line_ask *ask;
+	struct init_conn_ask *ask;
 
 	if (a->m.h.type == PROTO_EXITED) {
-		box->oom_kills += a->m.exited.oom_kills;
-		return run_ended(box, &a->m.exited) || ++box->unasked <= UNASKED_MAX
+		sandbox->oom_kills += a->m.exited.oom_kills;
+		return exec_ended(sandbox, &a->m.exited) ||
+				       ++sandbox->unasked <= UNASKED_MAX
 			       ? 0
 			       : -EPROTO;
 	}
@@ -126,8 +128,8 @@ static int hear(struct box *box, struct answer *a, struct warren_error *ret_last
 				 "the sandbox's init has no room for us");
 	/* No answer yet, but a sign of life. */
 	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
-		return put_off(box, a->m.h.seq);
-	ask = take_ask(box, a->m.h.seq);
+		return put_off(sandbox, a->m.h.seq);
+	ask = init_conn_take_ask(sandbox, a->m.h.seq);
 	if (!ask)
 		return -EPROTO;
 	ask->fn(ask->ctx, a, NULL);
@@ -135,43 +137,44 @@ static int hear(struct box *box, struct answer *a, struct warren_error *ret_last
 	return 0;
 }
 
-static void on_line(void *ctx, unsigned events)
+static void init_conn_on_line(void *ctx, unsigned events)
 {
 	/* Good until the next message: those who hear of it copy what they keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	if (events & LOOP_WRITE)
-		line_flush(box);
-	for (int i = 0; i < READ_AT_ONCE && box->conn >= 0; i++) {
-		struct answer a;
-		int r = request_receive_into(box->conn, &a, room, MSG_DONTWAIT, &why);
+		init_conn_flush(sandbox);
+	for (int i = 0; i < READ_AT_ONCE && sandbox->conn >= 0; i++) {
+		struct init_reply a;
+		int r = init_request_receive_into(sandbox->conn, &a, room, MSG_DONTWAIT,
+						  &why);
 
 		if (r == 0)
 			return;
 		if (r > 0) {
-			r = hear(box, &a, &why);
-			answer_done(&a);
+			r = init_conn_hear(sandbox, &a, &why);
+			init_reply_done(&a);
 			if (r == -EPROTO)
 				(void)error_set(&why, EPROTO,
 						"the sandbox's init does not keep to the "
 						"protocol");
 		}
 		if (r == -EPROTO || (r < 0 && why.code != EPIPE)) {
-			box_lost(box, &why);
+			sandbox_lost(sandbox, &why);
 			return;
 		}
 		if (r < 0) {
-			box_disconnected(box, &why);
+			sandbox_disconnected(sandbox, &why);
 			return;
 		}
 	}
 }
 
-int line_refuse(const struct box *box, struct warren_error *err)
+int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err)
 {
-	if (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)
+	if (sandbox->row.state == SANDBOX_RUNNING || sandbox->row.state == SANDBOX_PAUSED)
 		return error_set(err, EAGAIN,
 				 "the sandbox's init cannot be reached at present; try "
 				 "again");
@@ -179,7 +182,7 @@ int line_refuse(const struct box *box, struct warren_error *err)
 }
 
 /* Why a request could not be sent, in words for who asked. */
-static int unsent(int r, struct warren_error *err)
+static int init_conn_unsent(int r, struct warren_error *err)
 {
 	if (r == -EAGAIN)
 		return error_set(err, EAGAIN,
@@ -191,58 +194,59 @@ static int unsent(int r, struct warren_error *err)
 	return error_errno(err, -r, "ask the sandbox's init");
 }
 
-int line_ask(struct box *box, const struct request *q,
-	     void (*fn)(void *ctx, struct answer *a, const struct warren_error *err),
-	     void *ctx, struct warren_error *err)
+int init_conn_ask(struct sandbox *sandbox, const struct init_request *q,
+		  void (*fn)(void *ctx, struct init_reply *a,
+			     const struct warren_error *err),
+		  void *ctx, struct warren_error *err)
 {
-	struct line_ask *a;
+	struct init_conn_ask *a;
 	int r;
 
-	if (box->conn < 0)
-		return line_refuse(box, err);
+	if (sandbox->conn < 0)
+		return init_conn_refuse(sandbox, err);
 	a = malloc(sizeof(*a));
 	if (!a)
 		return error_errno(err, ENOMEM, "ask the sandbox's init");
-	if (++box->seq == 0)
-		box->seq = 1; /* 0 is for what answers nothing */
-	*a = (struct line_ask){ .seq = box->seq,
-				.due = loop_now(box->service->loop) + ANSWER_MS,
-				.last = loop_now(box->service->loop) + LONG_MS,
-				.fn = fn,
-				.ctx = ctx };
-	request_number(q, a->seq);
-	r = line_send(box, q->msg.data, q->msg.len, q->fds, q->n_fds);
+	if (++sandbox->seq == 0)
+		sandbox->seq = 1; /* 0 is for what answers nothing */
+	*a = (struct init_conn_ask){ .seq = sandbox->seq,
+				     .due = loop_now(sandbox->service->loop) + ANSWER_MS,
+				     .last = loop_now(sandbox->service->loop) + LONG_MS,
+				     .fn = fn,
+				     .ctx = ctx };
+	init_request_number(q, a->seq);
+	r = init_conn_send(sandbox, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r < 0) {
 		free(a);
-		return unsent(r, err);
+		return init_conn_unsent(r, err);
 	}
-	*box->asks_tail = a;
-	box->asks_tail = &a->next;
-	enlist(box);
+	*sandbox->asks_tail = a;
+	sandbox->asks_tail = &a->next;
+	init_conn_enlist(sandbox);
 	return 0;
 }
 
-int line_ask_struct(struct box *box, const void *msg, size_t size, int fd,
-		    void (*fn)(void *ctx, struct answer *a,
-			       const struct warren_error *err),
-		    void *ctx, struct warren_error *err)
+int init_conn_ask_struct(struct sandbox *sandbox, const void *msg, size_t size, int fd,
+			 void (*fn)(void *ctx, struct init_reply *a,
+				    const struct warren_error *err),
+			 void *ctx, struct warren_error *err)
 {
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	int r = request_put(&q, msg, size, fd, err);
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
+	int r = init_request_put(&q, msg, size, fd, err);
 
-	return r < 0 ? r : line_ask(box, &q, fn, ctx, err);
+	return r < 0 ? r : init_conn_ask(sandbox, &q, fn, ctx, err);
 }
 
-int line_tell(struct box *box, const void *msg, size_t size)
+int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size)
 {
-	return box->conn >= 0 ? line_send(box, msg, size, NULL, 0) : -ESTALE;
+	return sandbox->conn >= 0 ? init_conn_send(sandbox, msg, size, NULL, 0) : -ESTALE;
 }
 
 /* ------------------------------------------------------------ opening, closing */
 
-static void on_welcome(void *ctx, struct answer *a, const struct warren_error *err)
+static void on_welcome(void *ctx, struct init_reply *a, const struct warren_error *err)
 {
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	if (err)
@@ -250,68 +254,69 @@ static void on_welcome(void *ctx, struct answer *a, const struct warren_error *e
 	if (a->m.h.type != PROTO_WELCOME || !(a->m.welcome.flags & PROTO_WELCOME_KEPT)) {
 		(void)error_set(&why, EPROTO,
 				"the sandbox's init does not keep to the protocol");
-		box_lost(box, &why);
+		sandbox_lost(sandbox, &why);
 		return;
 	}
-	box->unwelcome = box->tries = 0;
-	box->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
-	box->workers = a->m.welcome.flags & PROTO_WELCOME_WORKERS;
-	box->welcomed = true;
-	box->oom_kills = a->m.welcome.oom_kills;
-	if (a->m.welcome.last_exec > box->last_number)
-		box->last_number = a->m.welcome.last_exec;
-	file_queue_turn(box);
+	sandbox->unwelcome = sandbox->tries = 0;
+	sandbox->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
+	sandbox->workers = a->m.welcome.flags & PROTO_WELCOME_WORKERS;
+	sandbox->welcomed = true;
+	sandbox->oom_kills = a->m.welcome.oom_kills;
+	if (a->m.welcome.last_exec > sandbox->last_number)
+		sandbox->last_number = a->m.welcome.last_exec;
+	file_queue_turn(sandbox);
 }
 
-int line_open(struct box *box, int conn, const char *text, size_t size,
-	      struct warren_error *err)
+int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,
+		   struct warren_error *err)
 {
 	struct proto_hello hello = { .h = { .version = PROTO_VERSION,
 					    .type = PROTO_HELLO },
 				     .flags = PROTO_HELLO_ALL };
 	int r;
 
-	description_done(&box->is);
-	r = description_parse(text, size, &box->is, err);
+	description_done(&sandbox->is);
+	r = description_parse(text, size, &sandbox->is, err);
 	if (r == 0) {
-		box->saved = box->is.saved;
-		box->gates = box->workers = box->welcomed = false;
-		box->unasked = 0;
-		box->conn = conn;
-		r = loop_watch(box->service->loop, conn, LOOP_READ, on_line, box,
-			       &box->watch);
+		sandbox->saved = sandbox->is.saved;
+		sandbox->gates = sandbox->workers = sandbox->welcomed = false;
+		sandbox->unasked = 0;
+		sandbox->conn = conn;
+		r = loop_watch(sandbox->service->loop, conn, LOOP_READ, init_conn_on_line,
+			       sandbox, &sandbox->watch);
 		if (r < 0)
 			r = error_errno(err, -r, "watch the sandbox's connection");
 	}
 	if (r == 0)
-		r = line_ask_struct(box, &hello, sizeof(hello), -1, on_welcome, box, err);
+		r = init_conn_ask_struct(sandbox, &hello, sizeof(hello), -1, on_welcome,
+					 sandbox, err);
 	if (r < 0) {
-		line_drop(box);
-		box->watch = loop_watch_free(box->watch);
-		box->conn = -1;
+		init_conn_drop(sandbox);
+		sandbox->watch = loop_watch_free(sandbox->watch);
+		sandbox->conn = -1;
 		(void)close(conn);
 	}
 	return r;
 }
 
-void line_close(struct box *box, const struct warren_error *why)
+void init_conn_close(struct sandbox *sandbox, const struct warren_error *why)
 {
-	struct line_ask *asks = box->asks;
+	struct init_conn_ask *asks = sandbox->asks;
 
-	line_drop(box);
-	box->watch = loop_watch_free(box->watch);
-	if (box->conn >= 0)
-		(void)close(TAKE_FD(box->conn));
-	box->asks = NULL;
-	box->asks_tail = &box->asks;
-	delist(box);
+	init_conn_drop(sandbox);
+	sandbox->watch = loop_watch_free(sandbox->watch);
+	if (sandbox->conn >= 0)
+		(void)close(TAKE_FD(sandbox->conn));
+	sandbox->asks = NULL;
+	sandbox->asks_tail = &sandbox->asks;
+	init_conn_delist(sandbox);
 	while (asks) {
-		struct line_ask *a = asks;
+		struct init_conn_ask *a = asks;
 
 		asks = a->next;
 		a->fn(a->ctx, NULL, why);
 		free(a);
 	}
-	file_queue_close(box, why);
-	description_done(&box->is);
+	file_queue_close(sandbox, why);
+	description_done(&sandbox->is);
 }

@@ -17,75 +17,75 @@
 #define BYTES_MAX   (8U << 20)
 #define PAUSE_MS    10 /* before the next try, when memory is short */
 
-struct line_out {
-	struct line_out *next;
+struct init_conn_out {
+	struct init_conn_out *next;
 	size_t size, n_fds;
 	int fds[PROTO_FDS_MAX];
 	char data[];
 };
 
-static void line_out_free(struct line_out *o)
+static void init_conn_out_free(struct init_conn_out *o)
 {
 	for (size_t i = 0; i < o->n_fds; i++)
 		(void)close(o->fds[i]);
 	free(o);
 }
 
-static struct line_out *line_out_take(struct box *box)
+static struct init_conn_out *init_conn_out_take(struct sandbox *sandbox)
 {
-	struct line_out *o = box->out;
+	struct init_conn_out *o = sandbox->out;
 
-	box->out = o->next;
-	if (!box->out)
-		box->out_tail = &box->out;
-	box->out_n--;
-	box->out_bytes -= o->size;
+	sandbox->out = o->next;
+	if (!sandbox->out)
+		sandbox->out_tail = &sandbox->out;
+	sandbox->out_n--;
+	sandbox->out_bytes -= o->size;
 	return o;
 }
 
-void line_drop(struct box *box)
+void init_conn_drop(struct sandbox *sandbox)
 {
-	while (box->out)
-		line_out_free(line_out_take(box));
-	box->out_timer = loop_timer_free(box->out_timer);
+	while (sandbox->out)
+		init_conn_out_free(init_conn_out_take(sandbox));
+	sandbox->out_timer = loop_timer_free(sandbox->out_timer);
 }
 
-void line_flush(struct box *box)
+void init_conn_flush(struct sandbox *sandbox)
 {
 	int r = 0;
 
-	while (box->out && box->conn >= 0) {
-		const struct line_out *o = box->out;
+	while (sandbox->out && sandbox->conn >= 0) {
+		const struct init_conn_out *o = sandbox->out;
 
-		r = fd_send_now(box->conn, o->data, o->size, o->fds, o->n_fds);
+		r = fd_send_now(sandbox->conn, o->data, o->size, o->fds, o->n_fds);
 		if (fd_may_send_again(r))
 			break;
 		/* If the connection has ended, that is read from it next. */
-		line_out_free(line_out_take(box));
+		init_conn_out_free(init_conn_out_take(sandbox));
 	}
-	if (box->watch)
+	if (sandbox->watch)
 		(void)loop_watch_set(
-			box->watch,
-			LOOP_READ | (box->out && r == -EAGAIN ? LOOP_WRITE : 0U));
-	if (box->out && r != -EAGAIN)
-		loop_timer_set(box->out_timer, PAUSE_MS);
+			sandbox->watch,
+			LOOP_READ | (sandbox->out && r == -EAGAIN ? LOOP_WRITE : 0U));
+	if (sandbox->out && r != -EAGAIN)
+		loop_timer_set(sandbox->out_timer, PAUSE_MS);
 }
 
 static void on_out_timer(void *ctx)
 {
-	line_flush(ctx);
+	init_conn_flush(ctx);
 }
 
-static int line_out_put(struct box *box, const void *data, size_t size, const int *fds,
-			size_t n_fds)
+static int init_conn_out_put(struct sandbox *sandbox, const void *data, size_t size,
+			     const int *fds, size_t n_fds)
 {
-	struct line_out *o;
+	struct init_conn_out *o;
 
-	if (box->out_n >= WAITING_MAX || box->out_bytes + size > BYTES_MAX ||
+	if (sandbox->out_n >= WAITING_MAX || sandbox->out_bytes + size > BYTES_MAX ||
 	    n_fds > ARRAY_SIZE(o->fds))
 		return -EAGAIN;
-	if (!box->out_timer &&
-	    loop_timer_new(box->service->loop, on_out_timer, box, &box->out_timer) < 0)
+	if (!sandbox->out_timer && loop_timer_new(sandbox->service->loop, on_out_timer,
+						  sandbox, &sandbox->out_timer) < 0)
 		return -ENOMEM;
 	o = malloc(sizeof(*o) + size);
 	if (!o)
@@ -98,27 +98,28 @@ static int line_out_put(struct box *box, const void *data, size_t size, const in
 		if (o->fds[o->n_fds] < 0) {
 			int r = -errno;
 
-			line_out_free(o);
+			init_conn_out_free(o);
 			return r;
 		}
 	}
-	*box->out_tail = o;
-	box->out_tail = &o->next;
-	box->out_n++;
-	box->out_bytes += size;
+	*sandbox->out_tail = o;
+	sandbox->out_tail = &o->next;
+	sandbox->out_n++;
+	sandbox->out_bytes += size;
 	return 0;
 }
 
-int line_send(struct box *box, const void *data, size_t size, const int *fds,
-	      size_t n_fds)
+int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const int *fds,
+		   size_t n_fds)
 {
-	int r = box->out ? -EAGAIN : fd_send_now(box->conn, data, size, fds, n_fds);
+	int r = sandbox->out ? -EAGAIN
+			     : fd_send_now(sandbox->conn, data, size, fds, n_fds);
 
 	if (!fd_may_send_again(r))
 		return r;
-	r = line_out_put(box, data, size, fds, n_fds);
+	r = init_conn_out_put(sandbox, data, size, fds, n_fds);
 	/* The first of those that wait finds out for what. */
-	if (r == 0 && box->out_n == 1)
-		line_flush(box);
+	if (r == 0 && sandbox->out_n == 1)
+		init_conn_flush(sandbox);
 	return r;
 }

@@ -35,17 +35,17 @@ static const struct {
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
-	       struct share_lease *lease, struct warren_error *err)
+	       struct fair_quota_lease *lease, struct warren_error *err)
 {
-	int r = share_lease(&s->shares[kind], tenant, n, lease);
+	int r = fair_quota_lease(&s->shares[kind], tenant, n, lease);
 
 	if (r == 0)
 		return 0;
 	if (r != -EDQUOT)
 		return error_errno(err, -r, "count %s", leases[kind].name);
-	s->figures.denied++;
+	s->metrics.denied++;
 	s->denial.quota = leases[kind].name;
-	share_look(&s->shares[kind], tenant, &s->denial.used, &s->denial.maximum);
+	fair_quota_look(&s->shares[kind], tenant, &s->denial.used, &s->denial.maximum);
 	return error_set(err, EUSERS,
 			 "the tenant '%s' has %" PRIu64
 			 " %s and cannot have more, because "
@@ -54,7 +54,7 @@ int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint
 }
 
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
-		 struct share_lease *lease, struct warren_error *err)
+		 struct fair_quota_lease *lease, struct warren_error *err)
 {
 	uint64_t steps = (bytes + MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP;
 
@@ -66,7 +66,7 @@ int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
 int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
 	       struct warren_error *err)
 {
-	s->figures.denied++;
+	s->metrics.denied++;
 	s->denial = (struct share_denial){ leases[kind].name, used, maximum };
 	return error_set(err, EUSERS,
 			 "the sandbox has %" PRIu64 " %s of at most %" PRIu64 ": %s",
@@ -74,14 +74,14 @@ int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t 
 }
 
 void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
-		 struct share_lease *lease)
+		 struct fair_quota_lease *lease)
 {
-	survive(s, share_force(&s->shares[kind], tenant, n, lease));
+	survive(s, fair_quota_force(&s->shares[kind], tenant, n, lease));
 }
 
-void lease_end(struct service *s, enum lease_kind kind, struct share_lease *lease)
+void lease_end(struct service *s, enum lease_kind kind, struct fair_quota_lease *lease)
 {
-	share_end(&s->shares[kind], lease);
+	fair_quota_end(&s->shares[kind], lease);
 }
 
 const struct share_denial *service_denied(const struct service *s)
@@ -89,11 +89,11 @@ const struct share_denial *service_denied(const struct service *s)
 	return &s->denial;
 }
 
-void box_held(const struct box *box, struct box_held *ret)
+void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret)
 {
-	*ret = (struct box_held){ .output = box->journal_bytes,
-				  .descriptors = box->descriptors.n };
-	for (const struct run *run = box->runs; run; run = run->next)
-		ret->descriptors += run->descriptors.n;
-	ret->descriptors += files_descriptors(box);
+	*ret = (struct sandbox_held){ .output = sandbox->journal_bytes,
+				      .descriptors = sandbox->descriptors.n };
+	for (const struct exec *exec = sandbox->execs; exec; exec = exec->next)
+		ret->descriptors += exec->descriptors.n;
+	ret->descriptors += files_descriptors(sandbox);
 }

@@ -9,26 +9,26 @@
 #include <errno.h>
 #include <string.h>
 
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
-void stock_hear(struct service *s, const struct wire_stock *msg, size_t size)
+void pool_ids_hear(struct service *s, const struct warden_proto_pool *msg, size_t size)
 {
 	const char(*ids)[16] = (const void *)(msg + 1);
 
 	if (size < sizeof(*msg) || msg->n > WIRE_STOCK_MAX ||
 	    size != sizeof(*msg) + msg->n * sizeof(*ids))
 		return;
-	s->figures.parts_wanted = msg->want;
+	s->metrics.parts_wanted = msg->want;
 	if (msg->all)
 		s->n_stock = 0;
 	for (uint32_t i = 0; i < msg->n; i++) {
 		if (s->n_stock == ARRAY_SIZE(s->stock) || ids[i][ID_LEN] != '\0' ||
-		    !id_valid(ids[i]) || box_find(s, NULL, ids[i]))
+		    !id_valid(ids[i]) || sandbox_find(s, NULL, ids[i]))
 			continue;
 		(void)memcpy(s->stock[s->n_stock++], ids[i], sizeof(s->stock[0]));
 	}
-	s->figures.parts_ready = s->n_stock;
+	s->metrics.parts_ready = s->n_stock;
 }
 
 static bool is_native(const struct sandbox_row *row)
@@ -36,31 +36,31 @@ static bool is_native(const struct sandbox_row *row)
 	return strcmp(row->backend, WIRE_NATIVE) == 0;
 }
 
-size_t stock_take(struct service *s, struct sandbox_row *rows, size_t n)
+size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n)
 {
 	size_t end = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!is_native(&rows[i]))
 			continue;
-		s->figures.parts_missed += s->n_stock == 0;
+		s->metrics.parts_missed += s->n_stock == 0;
 		if (s->n_stock == 0)
 			continue;
 		(void)memcpy(rows[i].id, s->stock[--s->n_stock], sizeof(rows[i].id));
-		s->figures.parts_taken++;
+		s->metrics.parts_taken++;
 		end = i + 1;
 	}
-	s->figures.parts_ready = s->n_stock;
+	s->metrics.parts_ready = s->n_stock;
 	return end;
 }
 
-void stock_return(struct service *s, const struct sandbox_row *rows, size_t n)
+void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n && s->n_stock < ARRAY_SIZE(s->stock); i++) {
 		if (!is_native(&rows[i]))
 			continue;
 		(void)memcpy(s->stock[s->n_stock++], rows[i].id, sizeof(s->stock[0]));
-		s->figures.parts_taken--;
+		s->metrics.parts_taken--;
 	}
-	s->figures.parts_ready = s->n_stock;
+	s->metrics.parts_ready = s->n_stock;
 }

@@ -56,7 +56,7 @@ static int (*const steps[])(struct service *s, struct warren_error *err) = {
 	limit_requests,
 };
 
-static void on_timer(void *ctx)
+static void prune_on_timer(void *ctx)
 {
 	struct service *s = ctx;
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -71,7 +71,7 @@ static void on_timer(void *ctx)
 
 int prune_open(struct service *s)
 {
-	int r = loop_timer_new(s->loop, on_timer, s, &s->prune_timer);
+	int r = loop_timer_new(s->loop, prune_on_timer, s, &s->prune_timer);
 
 	if (r == 0)
 		loop_timer_set(s->prune_timer, 1000);

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
 #define FLIGHT_MAX  64U /* attachments that wait for their answer */
 #define UNWELCOME   6U  /* connections in a row that end before init has said a word */
@@ -41,72 +41,73 @@ struct attach_op {
 
 struct attach_one {
 	struct attach_op *op;
-	struct run *run;
+	struct exec *exec;
 };
 
 static void attach_more(struct attach_op *op);
 
-static void attach_end_input(struct run *run)
+static void attach_end_input(struct exec *exec)
 {
 	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
-					 .exec = run->row.number };
+					 .exec = exec->row.number };
 
-	if (run->input_ended)
-		run_ask(run, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
+	if (exec->input_ended)
+		exec_ask(exec, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
 }
 
-static void on_attached(void *ctx, int r, const struct warren_error *err UNUSED)
+static void reconnect_on_attached(void *ctx, int r, const struct warren_error *err UNUSED)
 {
 	struct attach_one one = *(struct attach_one *)ctx;
-	struct run *run = one.run;
+	struct exec *exec = one.exec;
 
 	free(ctx);
 	/* It ended before init was asked; or its journal has no end, too: it never began. */
-	if (r == -ESRCH && !run->row.ended && run->box && !run_finish_by_journal(run)) {
+	if (r == -ESRCH && !exec->row.ended && exec->sandbox &&
+	    !exec_finish_by_journal(exec)) {
 		struct warren_result result = { .exit_code = -1 };
 
-		run_finish(run, &result);
+		exec_finish(exec, &result);
 	}
 	if (r == 0) {
-		run_hold_again(run);
-		attach_end_input(run);
+		exec_hold_again(exec);
+		attach_end_input(exec);
 	}
 	/* There may be news that nobody was told of. */
-	if (run->notify >= 0)
-		(void)eventfd_write(run->notify, 1);
-	(void)run_unref(run);
+	if (exec->notify >= 0)
+		(void)eventfd_write(exec->notify, 1);
+	(void)exec_unref(exec);
 	one.op->flight--;
 	attach_more(one.op);
 }
 
-static struct run *next_to_attach(struct box *box)
+static struct exec *next_to_attach(struct sandbox *sandbox)
 {
-	struct run *run = box ? box->runs : NULL;
+	struct exec *exec = sandbox ? sandbox->execs : NULL;
 
-	while (run && !run->wants_attach)
-		run = run->next;
-	return run;
+	while (exec && !exec->wants_attach)
+		exec = exec->next;
+	return exec;
 }
 
 static void attach_more(struct attach_op *op)
 {
-	struct box *box = box_find(op->service, NULL, op->id);
-	struct run *run;
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
+	struct exec *exec;
 
 	if (op->working)
 		return;
 	op->working = true;
-	while (op->flight < FLIGHT_MAX && (run = next_to_attach(box))) {
+	while (op->flight < FLIGHT_MAX && (exec = next_to_attach(sandbox))) {
 		struct attach_one *one = malloc(sizeof(*one));
 
-		run->wants_attach = false;
+		exec->wants_attach = false;
 		/* Its output is read when somebody asks; its end is told in any case. */
 		if (!one)
 			continue;
-		*one = (struct attach_one){ op, run_ref(run) };
+		*one = (struct attach_one){ op, exec_ref(exec) };
 		op->flight++;
-		run_attach(run, on_attached, one);
-		box = box_find(op->service, NULL, op->id);
+		exec_attach(exec, reconnect_on_attached, one);
+		sandbox = sandbox_find(op->service, NULL, op->id);
 	}
 	op->working = false;
 	if (op->flight > 0)
@@ -115,79 +116,81 @@ static void attach_more(struct attach_op *op)
 	free(op);
 }
 
-void box_attach_all(struct box *box, service_done_fn done, void *ctx)
+void sandbox_attach_all(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct attach_op *op = malloc(sizeof(*op));
-	struct run *next;
+	struct exec *next;
 
 	if (!op) {
 		done(ctx, -ENOMEM, NULL);
 		return;
 	}
-	*op = (struct attach_op){ .service = box->service, .done = done, .ctx = ctx };
-	(void)memcpy(op->id, box->row.id, sizeof(op->id));
-	for (struct run *run = box->runs; run; run = next) {
-		next = run->next;
-		if (run->lost || run->starting || (run->row.ended && !run->lingers))
+	*op = (struct attach_op){ .service = sandbox->service, .done = done, .ctx = ctx };
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	for (struct exec *exec = sandbox->execs; exec; exec = next) {
+		next = exec->next;
+		if (exec->lost || exec->starting || (exec->row.ended && !exec->lingers))
 			continue;
-		if (run->row.ended || !run_finish_by_journal(run))
-			run->wants_attach = true;
+		if (exec->row.ended || !exec_finish_by_journal(exec))
+			exec->wants_attach = true;
 	}
 	attach_more(op);
 }
 
 /* ----------------------------------------------------------------- what was unheard */
 
-void box_disown(struct box *box, uint32_t exec)
+void sandbox_disown(struct sandbox *sandbox, uint32_t exec)
 {
-	uint32_t *more = reallocarray(box->disowned, box->n_disowned + 1, sizeof(*more));
+	uint32_t *more =
+		reallocarray(sandbox->disowned, sandbox->n_disowned + 1, sizeof(*more));
 
 	if (!more) {
-		survive(box->service, -ENOMEM);
+		survive(sandbox->service, -ENOMEM);
 		return;
 	}
-	box->disowned = more;
-	more[box->n_disowned++] = exec;
+	sandbox->disowned = more;
+	more[sandbox->n_disowned++] = exec;
 }
 
-static void on_killed(void *ctx UNUSED, struct answer *a UNUSED,
+static void on_killed(void *ctx UNUSED, struct init_reply *a UNUSED,
 		      const struct warren_error *failure UNUSED)
 {
 	/* If it was never started, there is nothing to kill. */
 }
 
-static void kill_disowned(struct box *box)
+static void kill_disowned(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	for (size_t i = 0; i < box->n_disowned; i++) {
+	for (size_t i = 0; i < sandbox->n_disowned; i++) {
 		struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-					    .exec = box->disowned[i],
+					    .exec = sandbox->disowned[i],
 					    .sig = SIGKILL,
 					    .whom = PROTO_WHOM_TREE };
 
-		survive(box->service, line_ask_struct(box, &msg, sizeof(msg), -1,
-						      on_killed, NULL, &ignored));
+		survive(sandbox->service,
+			init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1, on_killed,
+					     NULL, &ignored));
 	}
-	box->n_disowned = 0;
+	sandbox->n_disowned = 0;
 }
 
-void reconnect_box_gone(struct box *box)
+void reconnect_sandbox_gone(struct sandbox *sandbox)
 {
-	free(TAKE_PTR(box->disowned));
-	box->n_disowned = 0;
-	box->reconnect_timer = loop_timer_free(box->reconnect_timer);
+	free(TAKE_PTR(sandbox->disowned));
+	sandbox->n_disowned = 0;
+	sandbox->reconnect_timer = loop_timer_free(sandbox->reconnect_timer);
 }
 
 /* ------------------------------------------------------------------------- the line */
 
-static void reconnect_note(const struct box *box, const char *what,
+static void reconnect_note(const struct sandbox *sandbox, const char *what,
 			   const struct warren_error *err)
 {
-	const struct service *s = box->service;
-	char text[ID_LEN + sizeof(box->broke.msg) + 64];
+	const struct service *s = sandbox->service;
+	char text[ID_LEN + sizeof(sandbox->broke.msg) + 64];
 
-	(void)snprintf(text, sizeof(text), "sandbox %s: %s%s%s", box->row.id, what,
+	(void)snprintf(text, sizeof(text), "sandbox %s: %s%s%s", sandbox->row.id, what,
 		       err ? ": " : "", err ? err->msg : "");
 	if (s->note)
 		s->note(s->note_ctx, text);
@@ -212,39 +215,40 @@ static void on_all_attached(void *ctx, int r UNUSED,
 	reconnect_end(ctx, 0, NULL);
 }
 
-static void on_connection(void *ctx, const struct warren_error *failure, const char *data,
-			  size_t size, int fd)
+static void reconnect_on_connection(void *ctx, const struct warren_error *failure,
+				    const char *data, size_t size, int fd)
 {
 	struct reconnect_op *op = ctx;
-	struct box *box = box_find(op->service, NULL, op->id);
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!box && fd >= 0)
+	if (!sandbox && fd >= 0)
 		(void)close(fd);
-	if (!box)
+	if (!sandbox)
 		reconnect_end(op, error_set(&err, ESTALE, "the sandbox is gone"), &err);
 	else if (failure)
 		reconnect_end(op, -failure->code, failure);
-	else if (++box->unwelcome > 0 &&
-		 box_take_up(box, data, size, fd, on_all_attached, op, &err) < 0)
+	else if (++sandbox->unwelcome > 0 &&
+		 sandbox_take_up(sandbox, data, size, fd, on_all_attached, op, &err) < 0)
 		reconnect_end(op, -err.code, &err);
 	else
-		kill_disowned(box);
+		kill_disowned(sandbox);
 }
 
-void box_reconnect(struct box *box, service_done_fn done, void *ctx)
+void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
-	struct wire_box msg = { .h = { .type = WIRE_CONNECT } };
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_CONNECT } };
 	struct reconnect_op *op = malloc(sizeof(*op));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -ENOMEM;
 
 	if (op) {
-		*op = (struct reconnect_op){ .service = box->service,
+		*op = (struct reconnect_op){ .service = sandbox->service,
 					     .done = done,
 					     .ctx = ctx };
-		(void)memcpy(op->id, box->row.id, sizeof(op->id));
-		r = link_ask_of(box, &msg, sizeof(msg), on_connection, op);
+		(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg),
+				       reconnect_on_connection, op);
 	}
 	if (r < 0) {
 		free(op);
@@ -254,37 +258,37 @@ void box_reconnect(struct box *box, service_done_fn done, void *ctx)
 
 static void on_reconnect_timer(void *ctx)
 {
-	box_reconnect_in_turn(ctx);
+	sandbox_reconnect_in_turn(ctx);
 }
 
 /* Another try, the later the more there have been. */
-static void reconnect_later(struct box *box)
+static void reconnect_later(struct sandbox *sandbox)
 {
-	unsigned n = box->breaks + box->tries;
+	unsigned n = sandbox->breaks + sandbox->tries;
 	uint64_t ms = 1ULL << (n < 10 ? n : 10);
 
-	if (!box->reconnect_timer &&
-	    loop_timer_new(box->service->loop, on_reconnect_timer, box,
-			   &box->reconnect_timer) < 0) {
-		service_untidy(box->service); /* which looks for such boxes */
+	if (!sandbox->reconnect_timer &&
+	    loop_timer_new(sandbox->service->loop, on_reconnect_timer, sandbox,
+			   &sandbox->reconnect_timer) < 0) {
+		service_untidy(sandbox->service); /* which looks for such sandboxes */
 		return;
 	}
-	loop_timer_set(box->reconnect_timer, ms < BACKOFF_MAX ? ms : BACKOFF_MAX);
+	loop_timer_set(sandbox->reconnect_timer, ms < BACKOFF_MAX ? ms : BACKOFF_MAX);
 }
 
 /* It has an init that lives, and does not keep a connection. */
-static bool is_hopeless(const struct box *box)
+static bool is_hopeless(const struct sandbox *sandbox)
 {
-	return box->unwelcome > UNWELCOME || box->breaks > BREAKS_MAX;
+	return sandbox->unwelcome > UNWELCOME || sandbox->breaks > BREAKS_MAX;
 }
 
-static void box_hopeless(struct box *box)
+static void sandbox_hopeless(struct sandbox *sandbox)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	(void)error_set(&why, EPROTO,
 			"the sandbox's init ends its connections again and again");
-	box_lost(box, &why);
+	sandbox_lost(sandbox, &why);
 }
 
 static bool has_no_init(int r)
@@ -292,65 +296,65 @@ static bool has_no_init(int r)
 	return r == -ESRCH || r == -ENOENT;
 }
 
-void box_reconnected(struct box *box, int r, const struct warren_error *err)
+void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err)
 {
-	bool may_run =
-		box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED;
+	bool may_run = sandbox->row.state == SANDBOX_RUNNING ||
+		       sandbox->row.state == SANDBOX_PAUSED;
 
-	if (box->service->closing || r == -ESTALE || !may_run)
+	if (sandbox->service->closing || r == -ESTALE || !may_run)
 		return;
 	if (r == 0) {
-		if (box->breaks > 0)
-			reconnect_note(box, "connected to its init again", NULL);
+		if (sandbox->breaks > 0)
+			reconnect_note(sandbox, "connected to its init again", NULL);
 		return;
 	}
 	if (has_no_init(r)) {
-		if (!box->broke.code)
-			(void)error_set(&box->broke, ESRCH,
+		if (!sandbox->broke.code)
+			(void)error_set(&sandbox->broke, ESRCH,
 					"it ended with the machine, or by itself");
-		box_lost(box, &box->broke);
+		sandbox_lost(sandbox, &sandbox->broke);
 	} else if (r == -EPROTO || r == -EPERM) {
-		box_lost(box, err);
-	} else if (is_hopeless(box)) {
-		box_hopeless(box);
-	} else if (r == -EAGAIN && box->tries > 0 &&
-		   loop_now(box->service->loop) - box->tried_at > DEAF_MS) {
-		box_lost(box, err);
+		sandbox_lost(sandbox, err);
+	} else if (is_hopeless(sandbox)) {
+		sandbox_hopeless(sandbox);
+	} else if (r == -EAGAIN && sandbox->tries > 0 &&
+		   loop_now(sandbox->service->loop) - sandbox->tried_at > DEAF_MS) {
+		sandbox_lost(sandbox, err);
 	} else {
-		if (box->tries++ == 0) {
-			box->tried_at = loop_now(box->service->loop);
-			reconnect_note(box, "connect to its init, trying again", err);
+		if (sandbox->tries++ == 0) {
+			sandbox->tried_at = loop_now(sandbox->service->loop);
+			reconnect_note(sandbox, "connect to its init, trying again", err);
 		}
-		reconnect_later(box);
+		reconnect_later(sandbox);
 	}
 }
 
-void box_disconnected(struct box *box, const struct warren_error *why)
+void sandbox_disconnected(struct sandbox *sandbox, const struct warren_error *why)
 {
-	uint64_t now = loop_now(box->service->loop);
+	uint64_t now = loop_now(sandbox->service->loop);
 	struct warren_error again = WARREN_ERROR_INIT;
 
-	if (box->service->closing ||
-	    (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED)) {
-		box_lost(box, why);
+	if (sandbox->service->closing || (sandbox->row.state != SANDBOX_RUNNING &&
+					  sandbox->row.state != SANDBOX_PAUSED)) {
+		sandbox_lost(sandbox, why);
 		return;
 	}
-	if (now - box->broke_at > BREAKS_MS)
-		box->breaks = 0;
-	box->broke_at = now;
-	box->breaks++;
-	if (is_hopeless(box)) {
-		box_hopeless(box);
+	if (now - sandbox->broke_at > BREAKS_MS)
+		sandbox->breaks = 0;
+	sandbox->broke_at = now;
+	sandbox->breaks++;
+	if (is_hopeless(sandbox)) {
+		sandbox_hopeless(sandbox);
 		return;
 	}
-	box->broke = *why;
+	sandbox->broke = *why;
 	(void)error_set(&again, EAGAIN,
 			"the connection to the sandbox's init broke; try again");
-	line_close(box, &again);
-	for (struct run *run = box->runs; run; run = run->next)
-		run->attached = false;
-	if (box->breaks == 1)
-		box_reconnect_in_turn(box);
+	init_conn_close(sandbox, &again);
+	for (struct exec *exec = sandbox->execs; exec; exec = exec->next)
+		exec->attached = false;
+	if (sandbox->breaks == 1)
+		sandbox_reconnect_in_turn(sandbox);
 	else
-		reconnect_later(box);
+		reconnect_later(sandbox);
 }

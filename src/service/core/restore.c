@@ -23,8 +23,8 @@
 #include <sys/eventfd.h>
 
 #include "proto/journal_read.h"
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
 #define READY_MS 1000 /* those that are late are not waited for any longer */
 
@@ -50,7 +50,7 @@ static void one_done(struct restoring *all)
 		loop_defer(all->service->loop, &all->task);
 }
 
-static void tell(void *ctx)
+static void restore_tell(void *ctx)
 {
 	struct restoring *all = ctx;
 
@@ -59,61 +59,61 @@ static void tell(void *ctx)
 	all->told = true;
 }
 
-static void on_all(void *ctx)
+static void restore_on_all(void *ctx)
 {
 	struct restoring *all = ctx;
 
-	tell(all);
+	restore_tell(all);
 	all->timer = loop_timer_free(all->timer);
 	free(all);
 }
 
 /* ---------------------------------------------------------------------- execs */
 
-static int take_run(void *ctx, const struct exec_row *row)
+static int restore_take_exec(void *ctx, const struct exec_row *row)
 {
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 
-	if (row->number > box->last_number)
-		box->last_number = row->number;
-	box->n_kept++;
-	journals_restore(box, row, row->ended ? NULL : run_load(box, row));
+	if (row->number > sandbox->last_number)
+		sandbox->last_number = row->number;
+	sandbox->n_kept++;
+	journals_restore(sandbox, row, row->ended ? NULL : exec_load(sandbox, row));
 	return 0;
 }
 
-bool run_finish_by_journal(struct run *run)
+bool exec_finish_by_journal(struct exec *exec)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct warren_result result;
 	struct proto_exited exited;
 	enum journal_state state;
 
-	if (run_open_journal(run, &ignored) < 0 ||
-	    journal_result(run->journal, &state, &exited) != 1)
+	if (exec_open_journal(exec, &ignored) < 0 ||
+	    journal_result(exec->journal, &state, &exited) != 1)
 		return false;
 	if (state == JOURNAL_FAILED)
 		exited.status = 127 << 8;
 	result_fill(&exited, &result);
-	run_finish(run, &result);
+	exec_finish(exec, &result);
 	return true;
 }
 
-static void load_runs(struct box *box)
+static void load_execs(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct run *next;
+	struct exec *next;
 
-	survive(box->service, db_each_exec(box->service->db, box->row.id, 0, 0, take_run,
-					   box, &ignored));
-	for (struct run *run = box->runs; run; run = next) {
-		next = run->next;
-		lease_force(run->service, LEASE_DESCRIPTORS, box->row.owner, 4,
-			    &run->descriptors);
-		if (run->row.pty)
-			lease_force(run->service, LEASE_TERMINALS, box->row.owner, 1,
-				    &run->terminal);
-		run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		(void)run_finish_by_journal(run);
+	survive(sandbox->service, db_each_exec(sandbox->service->db, sandbox->row.id, 0,
+					       0, restore_take_exec, sandbox, &ignored));
+	for (struct exec *exec = sandbox->execs; exec; exec = next) {
+		next = exec->next;
+		lease_force(exec->service, LEASE_DESCRIPTORS, sandbox->row.owner, 4,
+			    &exec->descriptors);
+		if (exec->row.pty)
+			lease_force(exec->service, LEASE_TERMINALS, sandbox->row.owner, 1,
+				    &exec->terminal);
+		exec->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		(void)exec_finish_by_journal(exec);
 	}
 }
 
@@ -124,7 +124,7 @@ struct sessions {
 	struct session_row row[256];
 };
 
-static int take_session(void *ctx, const struct session_row *row)
+static int restore_take_session(void *ctx, const struct session_row *row)
 {
 	struct sessions *all = ctx;
 
@@ -136,7 +136,7 @@ static int take_session(void *ctx, const struct session_row *row)
 	return 0;
 }
 
-struct closed_shells {
+struct closed_sessions {
 	size_t n;
 	struct {
 		char id[ID_LEN + 1], journal[ID_LEN + 1];
@@ -144,9 +144,9 @@ struct closed_shells {
 	} one[4096]; /* the rest another time */
 };
 
-static int take_closed_shell(void *ctx, const struct exec_row *row)
+static int take_closed_session(void *ctx, const struct exec_row *row)
 {
-	struct closed_shells *all = ctx;
+	struct closed_sessions *all = ctx;
 
 	if (all->n == ARRAY_SIZE(all->one))
 		return 0;
@@ -158,45 +158,48 @@ static int take_closed_shell(void *ctx, const struct exec_row *row)
 }
 
 /* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
-static void restore_closed_shells(struct box *box)
+static void restore_closed_sessions(struct sandbox *sandbox)
 {
-	struct closed_shells *all = calloc(1, sizeof(*all));
+	struct closed_sessions *all = calloc(1, sizeof(*all));
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (!all)
 		return;
-	survive(box->service, db_each_closed_shell(box->service->db, box->row.id,
-						   take_closed_shell, all, &ignored));
+	survive(sandbox->service,
+		db_each_closed_shell(sandbox->service->db, sandbox->row.id,
+				     take_closed_session, all, &ignored));
 	for (size_t i = 0; i < all->n; i++) {
-		struct run *run = NULL;
+		struct exec *exec = NULL;
 
 		if (all->one[i].ended)
-			journals_forget_closed(box, all->one[i].id, all->one[i].journal);
+			journals_forget_closed(sandbox, all->one[i].id,
+					       all->one[i].journal);
 		else
-			run = run_find(box, all->one[i].id);
-		if (run)
-			run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
-		(void)run_unref(run);
+			exec = exec_of_sandbox(sandbox, all->one[i].id);
+		if (exec)
+			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
+				    NULL);
+		(void)exec_unref(exec);
 	}
 	free(all);
 }
 
-static void restore_shells(struct box *box)
+static void restore_sessions(struct sandbox *sandbox)
 {
 	struct sessions *all = calloc(1, sizeof(*all));
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (!all)
 		return;
-	survive(box->service, db_each_session(box->service->db, box->row.id, take_session,
-					      all, &ignored));
+	survive(sandbox->service, db_each_session(sandbox->service->db, sandbox->row.id,
+						  restore_take_session, all, &ignored));
 	for (size_t i = 0; i < all->n; i++) {
-		struct run *run = run_find(box, all->row[i].exec);
+		struct exec *exec = exec_of_sandbox(sandbox, all->row[i].exec);
 
-		if (run)
-			survive(box->service,
-				shell_restore(box, &all->row[i], run, &ignored));
-		(void)run_unref(run);
+		if (exec)
+			survive(sandbox->service,
+				session_restore(sandbox, &all->row[i], exec, &ignored));
+		(void)exec_unref(exec);
 	}
 	free(all);
 }
@@ -204,36 +207,36 @@ static void restore_shells(struct box *box)
 /* ------------------------------------------------------------------ sandboxes */
 
 /* It was paused or resumed, and nobody was left to hear of it. */
-static int restore_pause(struct box *box, struct warren_error *err)
+static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 {
-	enum sandbox_state is = box->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
-	int r = box->row.state == is ? 0 : box_move(box, is, NULL, err);
+	enum sandbox_state is = sandbox->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
+	int r = sandbox->row.state == is ? 0 : sandbox_move(sandbox, is, NULL, err);
 
 	if (r == 0)
-		box_read_pause(box);
+		sandbox_read_pause(sandbox);
 	return r;
 }
 
-int box_take_up(struct box *box, const char *data, size_t size, int fd,
-		service_done_fn done, void *ctx, struct warren_error *err)
+int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
+		    service_done_fn done, void *ctx, struct warren_error *err)
 {
-	struct service *s = box->service;
-	bool first = !box->loaded;
-	int r = line_open(box, fd, data, size, err);
+	struct service *s = sandbox->service;
+	bool first = !sandbox->loaded;
+	int r = init_conn_open(sandbox, fd, data, size, err);
 
 	if (r < 0)
 		return r;
 	if (first) {
-		s->figures.restored++;
-		load_runs(box);
-		restore_shells(box);
-		restore_closed_shells(box);
-		box->loaded = true;
+		s->metrics.restored++;
+		load_execs(sandbox);
+		restore_sessions(sandbox);
+		restore_closed_sessions(sandbox);
+		sandbox->loaded = true;
 	}
 	/* A store that cannot be written to is no reason to end it. */
-	survive(s, restore_pause(box, err));
-	box_arm(box);
-	box_attach_all(box, done, ctx);
+	survive(s, restore_pause(sandbox, err));
+	sandbox_arm(sandbox);
+	sandbox_attach_all(sandbox, done, ctx);
 	return 0;
 }
 
@@ -241,13 +244,13 @@ static void on_found(void *ctx, int r, const struct warren_error *err)
 {
 	struct finding *f = ctx;
 	struct restoring *all = f->all;
-	struct box *box = box_find(all->service, NULL, f->id);
+	struct sandbox *sandbox = sandbox_find(all->service, NULL, f->id);
 
 	free(f);
-	if (box) {
-		box->moving = false;
-		box_reconnected(box, r, err);
-		box_next_job(box);
+	if (sandbox) {
+		sandbox->moving = false;
+		sandbox_reconnected(sandbox, r, err);
+		sandbox_next_job(sandbox);
 	}
 	one_done(all);
 }
@@ -257,35 +260,36 @@ static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UN
 	one_done(ctx);
 }
 
-static void restore_box(struct restoring *all, struct box *box)
+static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 {
 	struct finding *f;
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (box->row.state == SANDBOX_CREATING &&
-	    box_move(box, SANDBOX_DELETING, NULL, &ignored) < 0)
+	if (sandbox->row.state == SANDBOX_CREATING &&
+	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
-	if (box->row.state == SANDBOX_DELETING) {
+	if (sandbox->row.state == SANDBOX_DELETING) {
 		/* Nobody is kept waiting for what another program may take long for. */
-		bool wait = strcmp(box->row.backend, WIRE_NATIVE) == 0;
+		bool wait = strcmp(sandbox->row.backend, WIRE_NATIVE) == 0;
 
 		all->left += wait;
-		box->moving = true;
-		box_unmake(box, wait ? on_unmade : service_ignore, all);
+		sandbox->moving = true;
+		sandbox_unmake(sandbox, wait ? on_unmade : service_ignore, all);
 		return;
 	}
-	if (box->row.state != SANDBOX_RUNNING && box->row.state != SANDBOX_PAUSED) {
-		box_arm(box);
+	if (sandbox->row.state != SANDBOX_RUNNING &&
+	    sandbox->row.state != SANDBOX_PAUSED) {
+		sandbox_arm(sandbox);
 		return;
 	}
 	f = malloc(sizeof(*f));
 	if (!f)
 		return;
 	f->all = all;
-	(void)memcpy(f->id, box->row.id, sizeof(f->id));
+	(void)memcpy(f->id, sandbox->row.id, sizeof(f->id));
 	all->left++;
-	box->moving = true; /* what is asked of it waits */
-	box_reconnect(box, on_found, f);
+	sandbox->moving = true; /* what is asked of it waits */
+	sandbox_reconnect(sandbox, on_found, f);
 }
 
 struct ids {
@@ -294,7 +298,7 @@ struct ids {
 };
 
 /* The store is not asked from within its own walk: ids first. */
-static int take_box(void *ctx, const struct sandbox_row *row)
+static int take_sandbox(void *ctx, const struct sandbox_row *row)
 {
 	struct ids *ids = ctx;
 
@@ -303,7 +307,7 @@ static int take_box(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-static int count_box(void *ctx, const struct sandbox_row *row UNUSED)
+static int count_sandbox(void *ctx, const struct sandbox_row *row UNUSED)
 {
 	(*(size_t *)ctx)++;
 	return 0;
@@ -323,25 +327,25 @@ static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
 }
 
 /* What is alive and has no row was never acknowledged, or failed beyond recovery. */
-static void on_list(void *ctx, const struct warren_error *failure, const char *data,
-		    size_t size, int fd UNUSED)
+static void restore_on_list(void *ctx, const struct warren_error *failure,
+			    const char *data, size_t size, int fd UNUSED)
 {
 	struct listing *l = ctx;
 	struct restoring *all = l->all;
 	bool wait = strcmp(l->backend, WIRE_NATIVE) == 0;
 
 	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
-		struct wire_box msg = { .h = { .type = WIRE_DESTROY } };
-		const struct box *box;
+		struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
+		const struct sandbox *sandbox;
 
-		box = id_valid(id) ? box_find(all->service, NULL, id) : NULL;
-		if (!id_valid(id) || (box && box->row.state != SANDBOX_FAILED))
+		sandbox = id_valid(id) ? sandbox_find(all->service, NULL, id) : NULL;
+		if (!id_valid(id) || (sandbox && sandbox->row.state != SANDBOX_FAILED))
 			continue;
 		(void)memcpy(msg.id, id, ID_LEN + 1);
-		(void)wire_put_backend(&msg.h, l->backend);
+		(void)warden_proto_put_backend(&msg.h, l->backend);
 		all->left += wait;
-		if (link_ask(all->service, &msg, sizeof(msg), on_orphan,
-			     wait ? all : NULL) < 0)
+		if (warden_conn_ask(all->service, &msg, sizeof(msg), on_orphan,
+				    wait ? all : NULL) < 0)
 			all->left -= wait;
 	}
 	free(l);
@@ -350,13 +354,13 @@ static void on_list(void *ctx, const struct warren_error *failure, const char *d
 
 static int ask_for_list(struct restoring *all, const char *backend)
 {
-	struct wire_header msg = { .type = WIRE_LIST };
+	struct warden_proto_header msg = { .type = WIRE_LIST };
 	struct listing *l = malloc(sizeof(*l));
-	int r = l ? wire_put_backend(&msg, backend) : -ENOMEM;
+	int r = l ? warden_proto_put_backend(&msg, backend) : -ENOMEM;
 
 	if (r == 0) {
 		*l = (struct listing){ all, backend };
-		r = link_ask(all->service, &msg, sizeof(msg), on_list, l);
+		r = warden_conn_ask(all->service, &msg, sizeof(msg), restore_on_list, l);
 	}
 	if (r < 0)
 		free(l);
@@ -365,30 +369,31 @@ static int ask_for_list(struct restoring *all, const char *backend)
 	return r;
 }
 
-static int load_boxes(struct restoring *all, struct warren_error *err)
+static int load_sandboxes(struct restoring *all, struct warren_error *err)
 {
 	struct service *s = all->service;
 	struct ids ids = { 0 };
-	int r = db_each_sandbox(s->db, count_box, &ids.max, err);
+	int r = db_each_sandbox(s->db, count_sandbox, &ids.max, err);
 
 	if (r < 0)
 		return r;
 	ids.id = calloc(ids.max + 1, sizeof(*ids.id));
 	if (!ids.id)
 		return error_errno(err, ENOMEM, "find the sandboxes again");
-	r = db_each_sandbox(s->db, take_box, &ids, err);
+	r = db_each_sandbox(s->db, take_sandbox, &ids, err);
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
 		struct sandbox_row row = { 0 };
-		struct box *box;
+		struct sandbox *sandbox;
 
 		(void)memcpy(row.id, ids.id[i], sizeof(row.id));
-		box = box_new(s, &row);
-		if (!box) {
+		sandbox = sandbox_new(s, &row);
+		if (!sandbox) {
 			r = error_errno(err, ENOMEM, "find the sandboxes again");
 			continue;
 		}
-		lease_force(s, LEASE_DESCRIPTORS, box->row.owner, 1, &box->descriptors);
-		restore_box(all, box);
+		lease_force(s, LEASE_DESCRIPTORS, sandbox->row.owner, 1,
+			    &sandbox->descriptors);
+		restore_sandbox(all, sandbox);
 	}
 	free(ids.id);
 	return r;
@@ -406,15 +411,15 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 				   .done = done,
 				   .ctx = ctx,
 				   .left = 1,
-				   .task = { .fn = on_all, .ctx = all } };
+				   .task = { .fn = restore_on_all, .ctx = all } };
 	sweep_start(s);
-	r = loop_timer_new(s->loop, tell, all, &all->timer);
+	r = loop_timer_new(s->loop, restore_tell, all, &all->timer);
 	if (r < 0) {
 		free(all);
 		return error_errno(err, -r, "find the sandboxes again");
 	}
 	loop_timer_set(all->timer, READY_MS);
-	r = load_boxes(all, err);
+	r = load_sandboxes(all, err);
 	for (size_t i = 0; r == 0 && s->backends[i]; i++)
 		r = ask_for_list(all, s->backends[i]);
 	if (r < 0 && err->code == 0)

@@ -2,7 +2,7 @@
 /*
  * sandsandbox.c - sandboxes: states, those who wait for them, and their time
  *
- * The state of a sandbox is changed by box_move() alone, in the store first.
+ * The state of a sandbox is changed by sandbox_move() alone, in the store first.
  * What changes it through the warden (pause, resume, delete: sandbox_ops.c) is one
  * job at a time, in the order of the requests.
  */
@@ -16,137 +16,141 @@
 
 /* --------------------------------------------------------------- the table */
 
-static struct box **bucket(struct service *s, const char *id)
+static struct sandbox **sandbox_bucket(struct service *s, const char *id)
 {
 	uint32_t h = 2166136261U; /* FNV-1a */
 
 	for (; *id; id++)
 		h = (h ^ (unsigned char)*id) * 16777619U;
-	return &s->boxes[(h ^ h >> 16) & (BOX_BUCKETS - 1)];
+	return &s->sandboxes[(h ^ h >> 16) & (SANDBOX_BUCKETS - 1)];
 }
 
-struct box *box_find(struct service *s, const char *owner, const char *id)
+struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id)
 {
-	for (struct box *b = *bucket(s, id); b; b = b->hash_next)
+	for (struct sandbox *b = *sandbox_bucket(s, id); b; b = b->hash_next)
 		if (strcmp(b->row.id, id) == 0)
 			return !owner || strcmp(b->row.owner, owner) == 0 ? b : NULL;
 	return NULL;
 }
 
-const struct sandbox_row *box_row(const struct box *box)
+const struct sandbox_row *sandbox_row(const struct sandbox *sandbox)
 {
-	return &box->row;
+	return &sandbox->row;
 }
 
-const char *box_workdir(const struct box *box)
+const char *sandbox_workdir(const struct sandbox *sandbox)
 {
-	return box->is.base.workdir ? box->is.base.workdir : "/";
+	return sandbox->is.base.workdir ? sandbox->is.base.workdir : "/";
 }
 
-struct service *box_service(const struct box *box)
+struct service *sandbox_service(const struct sandbox *sandbox)
 {
-	return box->service;
+	return sandbox->service;
 }
 
 static void tell_waiters(void *ctx);
-static void on_timer(void *ctx);
+static void sandbox_on_timer(void *ctx);
 
-void box_read_pause(struct box *box)
+void sandbox_read_pause(struct sandbox *sandbox)
 {
 	/* Paused after it had been idle for so long: nobody asked for it. */
-	box->auto_paused = box->row.state == SANDBOX_PAUSED && box->row.idle_timeout_ms &&
-			   box->row.changed_at - box->row.last_used >=
-				   (int64_t)box->row.idle_timeout_ms;
+	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
+			       sandbox->row.idle_timeout_ms &&
+			       sandbox->row.changed_at - sandbox->row.last_used >=
+				       (int64_t)sandbox->row.idle_timeout_ms;
 }
 
-struct box *box_new(struct service *s, const struct sandbox_row *row)
+struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 {
-	struct box *box = calloc(1, sizeof(*box));
-	struct box **at = bucket(s, row->id);
+	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+	struct sandbox **at = sandbox_bucket(s, row->id);
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (!box)
+	if (!sandbox)
 		return NULL;
-	if (db_get_sandbox(s->db, NULL, row->id, &box->row, &ignored) < 0) {
-		free(box);
+	if (db_get_sandbox(s->db, NULL, row->id, &sandbox->row, &ignored) < 0) {
+		free(sandbox);
 		return NULL;
 	}
-	box->service = s;
-	box->conn = -1;
-	box->asks_tail = &box->asks;
-	box->out_tail = &box->out;
-	box->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = box };
-	box->broken_task = (struct loop_task){ .fn = box_journal_broken, .ctx = box };
-	box->created = clock_now();
-	box->touched = box->row.last_used;
-	spec_read_idle(box);
-	box_read_pause(box);
-	box->hash_next = *at;
-	*at = box;
-	s->n_boxes++;
-	return box;
+	sandbox->service = s;
+	sandbox->conn = -1;
+	sandbox->asks_tail = &sandbox->asks;
+	sandbox->out_tail = &sandbox->out;
+	sandbox->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = sandbox };
+	sandbox->broken_task =
+		(struct loop_task){ .fn = sandbox_journal_broken, .ctx = sandbox };
+	sandbox->created = clock_now();
+	sandbox->touched = sandbox->row.last_used;
+	spec_read_idle(sandbox);
+	sandbox_read_pause(sandbox);
+	sandbox->hash_next = *at;
+	*at = sandbox;
+	s->n_sandboxes++;
+	return sandbox;
 }
 
-void box_free(struct box *box)
+void sandbox_free(struct sandbox *sandbox)
 {
-	struct service *s = box->service;
-	struct box **p = bucket(s, box->row.id);
+	struct service *s = sandbox->service;
+	struct sandbox **p = sandbox_bucket(s, sandbox->row.id);
 	struct warren_error gone = WARREN_ERROR_INIT;
 
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
-	box_make_cancel(box);
-	line_close(box, &gone);
-	reconnect_box_gone(box);
-	lease_end(s, LEASE_DESCRIPTORS, &box->descriptors);
-	lease_end(s, LEASE_OUTPUT, &box->output);
-	run_box_gone(box);
-	shell_box_gone(box);
-	files_box_gone(box);
-	file_queue_free(box);
-	while (*p != box)
+	sandbox_make_cancel(sandbox);
+	init_conn_close(sandbox, &gone);
+	reconnect_sandbox_gone(sandbox);
+	lease_end(s, LEASE_DESCRIPTORS, &sandbox->descriptors);
+	lease_end(s, LEASE_OUTPUT, &sandbox->output);
+	exec_sandbox_gone(sandbox);
+	session_sandbox_gone(sandbox);
+	files_sandbox_gone(sandbox);
+	file_queue_free(sandbox);
+	while (*p != sandbox)
 		p = &(*p)->hash_next;
-	*p = box->hash_next;
-	s->n_boxes--;
-	loop_task_cancel(&box->waiters_task);
-	loop_task_cancel(&box->broken_task);
-	while (box->waiters) {
-		struct box_waiter *w = box->waiters;
+	*p = sandbox->hash_next;
+	s->n_sandboxes--;
+	loop_task_cancel(&sandbox->waiters_task);
+	loop_task_cancel(&sandbox->broken_task);
+	while (sandbox->waiters) {
+		struct sandbox_waiter *w = sandbox->waiters;
 
-		box_wait_cancel(w);
-		w->fn(w, NULL, w->states & 1U << BOX_GONE ? (int)BOX_GONE : -ESTALE);
+		sandbox_wait_cancel(w);
+		w->fn(w, NULL,
+		      w->states & 1U << SANDBOX_GONE ? (int)SANDBOX_GONE : -ESTALE);
 	}
-	box->timer = loop_timer_free(box->timer);
-	sandbox_row_done(&box->row);
-	free(box);
+	sandbox->timer = loop_timer_free(sandbox->timer);
+	sandbox_row_done(&sandbox->row);
+	free(sandbox);
 }
 
-int box_refresh(struct box *box, struct warren_error *err)
+int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err)
 {
 	struct sandbox_row row;
-	int r = db_get_sandbox(box->service->db, NULL, box->row.id, &row, err);
+	int r = db_get_sandbox(sandbox->service->db, NULL, sandbox->row.id, &row, err);
 
 	if (r < 0)
 		return r;
-	if (row.last_used < box->row.last_used)
-		row.last_used = box->row.last_used; /* written from time to time only */
-	sandbox_row_done(&box->row);
-	box->row = row;
+	if (row.last_used < sandbox->row.last_used)
+		row.last_used =
+			sandbox->row.last_used; /* written from time to time only */
+	sandbox_row_done(&sandbox->row);
+	sandbox->row = row;
 	return 0;
 }
 
 /* ------------------------------------------------------------------- states */
 
 /* The store has moved it; the copy must not stay behind, or nothing fits any more. */
-void box_moved(struct box *box, enum sandbox_state to)
+void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (box_refresh(box, &ignored) < 0)
-		box->row.state = to;
+	if (sandbox_refresh(sandbox, &ignored) < 0)
+		sandbox->row.state = to;
 }
 
-int box_move(struct box *box, enum sandbox_state to, const char *error,
-	     struct warren_error *err)
+int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
+		 struct warren_error *err)
 {
 	static const int events[SANDBOX_STATE_MAX] = {
 		[SANDBOX_PAUSED] = EVENT_SANDBOX_PAUSED,
@@ -154,107 +158,107 @@ int box_move(struct box *box, enum sandbox_state to, const char *error,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
-	struct sandbox_row after = box->row;
-	int r = event_begin(box->service, &tx, err);
+	struct sandbox_row after = sandbox->row;
+	int r = event_begin(sandbox->service, &tx, err);
 
 	after.state = to;
 	if (r == 0)
-		r = db_move_sandbox(box->service->db, box->row.id, box->row.state, to,
-				    error, service_time(), err);
+		r = db_move_sandbox(sandbox->service->db, sandbox->row.id,
+				    sandbox->row.state, to, error, service_time(), err);
 	if (r == 0 && to == SANDBOX_FAILED)
-		r = event_emit_ends(box, "failed", err);
+		r = event_emit_ends(sandbox, "failed", err);
 	if (r == 0 && events[to])
-		event_emit_row(box->service, (enum event_type)events[to], &after, NULL,
-			       box->reason, NULL);
+		event_emit_row(sandbox->service, (enum event_type)events[to], &after,
+			       NULL, sandbox->reason, NULL);
 	if (r == 0)
 		r = event_commit(&tx, err);
 	if (r < 0)
 		return r;
-	box_moved(box, to);
+	sandbox_moved(sandbox, to);
 	if (to == SANDBOX_FAILED)
-		box_arm(box);
-	loop_defer(box->service->loop, &box->waiters_task);
+		sandbox_arm(sandbox);
+	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
 	return 0;
 }
 
 static void tell_waiters(void *ctx)
 {
-	struct box *box = ctx;
-	struct box_waiter *next;
+	struct sandbox *sandbox = ctx;
+	struct sandbox_waiter *next;
 
-	for (struct box_waiter *w = box->waiters; w; w = next) {
+	for (struct sandbox_waiter *w = sandbox->waiters; w; w = next) {
 		next = w->next;
-		if (!(w->states & 1U << box->row.state))
+		if (!(w->states & 1U << sandbox->row.state))
 			continue;
-		box_wait_cancel(w);
-		w->fn(w, box, (int)box->row.state);
+		sandbox_wait_cancel(w);
+		w->fn(w, sandbox, (int)sandbox->row.state);
 		/* What it did may have changed the list: from the front again. */
-		next = box->waiters;
+		next = sandbox->waiters;
 	}
 }
 
 static void on_wait_timer(void *ctx)
 {
-	struct box_waiter *w = ctx;
-	struct box *box = w->box;
+	struct sandbox_waiter *w = ctx;
+	struct sandbox *sandbox = w->sandbox;
 
-	box_wait_cancel(w);
-	w->fn(w, box, -ETIMEDOUT);
+	sandbox_wait_cancel(w);
+	w->fn(w, sandbox, -ETIMEDOUT);
 }
 
-void box_wait(struct box *box, struct box_waiter *w, uint64_t ms)
+void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms)
 {
-	w->box = box;
-	w->next = box->waiters;
-	box->waiters = w;
+	w->sandbox = sandbox;
+	w->next = sandbox->waiters;
+	sandbox->waiters = w;
 	w->timer = NULL;
 	/* Without a timer it waits for ever, which is no worse than an error now. */
-	if (loop_timer_new(box->service->loop, on_wait_timer, w, &w->timer) == 0)
+	if (loop_timer_new(sandbox->service->loop, on_wait_timer, w, &w->timer) == 0)
 		loop_timer_set(w->timer, ms);
-	loop_defer(box->service->loop, &box->waiters_task);
+	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
 }
 
-void box_wait_cancel(struct box_waiter *w)
+void sandbox_wait_cancel(struct sandbox_waiter *w)
 {
-	struct box_waiter **p;
+	struct sandbox_waiter **p;
 
-	if (!w->box)
+	if (!w->sandbox)
 		return;
-	for (p = &w->box->waiters; *p != w; p = &(*p)->next)
+	for (p = &w->sandbox->waiters; *p != w; p = &(*p)->next)
 		;
 	*p = w->next;
 	w->timer = loop_timer_free(w->timer);
-	w->box = NULL;
+	w->sandbox = NULL;
 }
 
-void box_wait_abandon(struct box_waiter *w)
+void sandbox_wait_abandon(struct sandbox_waiter *w)
 {
-	if (w->box)
-		w->box->abandoned = true;
-	box_wait_cancel(w);
+	if (w->sandbox)
+		w->sandbox->abandoned = true;
+	sandbox_wait_cancel(w);
 }
 
-void box_lost(struct box *box, const struct warren_error *why)
+void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 {
-	line_close(box, why);
-	run_box_gone(box);
-	if (box->row.state == SANDBOX_RUNNING || box->row.state == SANDBOX_PAUSED)
-		box_end(box, why);
+	init_conn_close(sandbox, why);
+	exec_sandbox_gone(sandbox);
+	if (sandbox->row.state == SANDBOX_RUNNING || sandbox->row.state == SANDBOX_PAUSED)
+		sandbox_end(sandbox, why);
 }
 
 /* --------------------------------------------------------------------- time */
 
-static uint64_t idle_at(const struct box *box)
+static uint64_t idle_at(const struct sandbox *sandbox)
 {
-	if (!box->row.idle_timeout_ms || box->n_running > 0 || box->n_engaged > 0 ||
-	    box->row.state != SANDBOX_RUNNING)
+	if (!sandbox->row.idle_timeout_ms || sandbox->n_running > 0 ||
+	    sandbox->n_engaged > 0 || sandbox->row.state != SANDBOX_RUNNING)
 		return 0;
-	return (uint64_t)box->row.last_used + box->row.idle_timeout_ms;
+	return (uint64_t)sandbox->row.last_used + sandbox->row.idle_timeout_ms;
 }
 
-bool box_is_idle(const struct box *box)
+bool sandbox_is_idle(const struct sandbox *sandbox)
 {
-	uint64_t at = idle_at(box);
+	uint64_t at = idle_at(sandbox);
 
 	return at && at <= (uint64_t)service_time();
 }
@@ -263,132 +267,134 @@ bool box_is_idle(const struct box *box)
  * One that could not be made has nothing in it; its row is there for whoever asks what
  * became of it, and does not count against its owner for ever.
  */
-static uint64_t forget_at(const struct box *box)
+static uint64_t forget_at(const struct sandbox *sandbox)
 {
-	if (box->row.state != SANDBOX_FAILED || box->row.enforced)
+	if (sandbox->row.state != SANDBOX_FAILED || sandbox->row.enforced)
 		return 0;
-	return (uint64_t)box->row.changed_at + (box->abandoned ? 0 : FAILED_KEPT_MS);
+	return (uint64_t)sandbox->row.changed_at +
+	       (sandbox->abandoned ? 0 : FAILED_KEPT_MS);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
+static uint64_t sandbox_sooner(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
 }
 
 /* Set the timer to what comes first. */
-void box_arm(struct box *box)
+void sandbox_arm(struct sandbox *sandbox)
 {
 	uint64_t now = (uint64_t)service_time();
-	uint64_t due = sooner((uint64_t)box->row.expires_at,
-			      sooner(idle_at(box), forget_at(box)));
+	uint64_t due =
+		sandbox_sooner((uint64_t)sandbox->row.expires_at,
+			       sandbox_sooner(idle_at(sandbox), forget_at(sandbox)));
 
 	if (!due) {
-		if (box->timer)
-			loop_timer_stop(box->timer);
+		if (sandbox->timer)
+			loop_timer_stop(sandbox->timer);
 		return;
 	}
-	if (!box->timer &&
-	    loop_timer_new(box->service->loop, on_timer, box, &box->timer) < 0)
+	if (!sandbox->timer && loop_timer_new(sandbox->service->loop, sandbox_on_timer,
+					      sandbox, &sandbox->timer) < 0)
 		return;
 	due = due > now ? due - now : 0;
-	loop_timer_set(box->timer, due < LOOK_MS ? due : LOOK_MS);
+	loop_timer_set(sandbox->timer, due < LOOK_MS ? due : LOOK_MS);
 }
 
-void box_touch(struct box *box)
+void sandbox_touch(struct sandbox *sandbox)
 {
 	int64_t now = service_time();
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	/* The timer looks again when it is over: it need not be set each time. */
-	box->row.last_used = now;
+	sandbox->row.last_used = now;
 	/* To the second: what is written each time must not cost each time. */
-	if (now - box->touched < 1000)
+	if (now - sandbox->touched < 1000)
 		return;
-	box->touched = now;
-	survive(box->service,
-		db_touch_sandbox(box->service->db, box->row.id, now, &ignored));
+	sandbox->touched = now;
+	survive(sandbox->service,
+		db_touch_sandbox(sandbox->service->db, sandbox->row.id, now, &ignored));
 }
 
-void box_engage(struct box *box)
+void sandbox_engage(struct sandbox *sandbox)
 {
-	box->n_engaged++;
+	sandbox->n_engaged++;
 }
 
-void box_disengage(struct service *s, const char *id)
+void sandbox_disengage(struct service *s, const char *id)
 {
-	struct box *box = box_find(s, NULL, id);
+	struct sandbox *sandbox = sandbox_find(s, NULL, id);
 
-	if (!box || --box->n_engaged > 0)
+	if (!sandbox || --sandbox->n_engaged > 0)
 		return;
-	box->row.last_used = service_time();
-	if (box->row.idle_timeout_ms)
-		box_arm(box);
+	sandbox->row.last_used = service_time();
+	if (sandbox->row.idle_timeout_ms)
+		sandbox_arm(sandbox);
 }
 
-/* What cannot be paused now is tried again; the box is there, or it would not be told. */
+/* What cannot be paused now is tried again; the sandbox is there, or it would not be told. */
 static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUSED)
 {
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 
-	if (r < 0 && box->row.state == SANDBOX_RUNNING && box->timer)
-		loop_timer_set(box->timer, RETRY_MS);
+	if (r < 0 && sandbox->row.state == SANDBOX_RUNNING && sandbox->timer)
+		loop_timer_set(sandbox->timer, RETRY_MS);
 }
 
-/* What is due is done, be it later: the box is there unless it worked, or was gone before. */
+/* What is due is done, be it later: the sandbox is there unless it worked, or was gone before. */
 static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
 {
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 
-	if (r < 0 && r != -ESTALE && box->timer)
-		loop_timer_set(box->timer, RETRY_MS);
+	if (r < 0 && r != -ESTALE && sandbox->timer)
+		loop_timer_set(sandbox->timer, RETRY_MS);
 }
 
-static void on_timer(void *ctx)
+static void sandbox_on_timer(void *ctx)
 {
-	struct box *box = ctx;
-	uint64_t now = (uint64_t)service_time(), idle = idle_at(box);
-	uint64_t forget = forget_at(box);
+	struct sandbox *sandbox = ctx;
+	uint64_t now = (uint64_t)service_time(), idle = idle_at(sandbox);
+	uint64_t forget = forget_at(sandbox);
 
-	if (box->row.expires_at && (uint64_t)box->row.expires_at <= now)
-		box_delete_for(box, "ttl", on_expired, box);
+	if (sandbox->row.expires_at && (uint64_t)sandbox->row.expires_at <= now)
+		sandbox_delete_for(sandbox, "ttl", on_expired, sandbox);
 	else if (forget && forget <= now)
-		box_delete_for(box, "failed", on_expired, box);
+		sandbox_delete_for(sandbox, "failed", on_expired, sandbox);
 	else if (!idle || idle > now)
-		box_arm(box);
-	else if (box->delete_when_idle)
-		box_delete_for(box, "idle", on_expired, box);
+		sandbox_arm(sandbox);
+	else if (sandbox->delete_when_idle)
+		sandbox_delete_for(sandbox, "idle", on_expired, sandbox);
 	else
-		box_pause_for(box, "idle", on_idle_paused, box);
+		sandbox_pause_for(sandbox, "idle", on_idle_paused, sandbox);
 }
 
-int box_set_labels(struct box *box, const struct db_label *labels, size_t n,
-		   struct warren_error *err)
+int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, size_t n,
+		       struct warren_error *err)
 {
-	int r = db_set_labels(box->service->db, box->row.id, labels, n, err);
+	int r = db_set_labels(sandbox->service->db, sandbox->row.id, labels, n, err);
 
 	if (r == 0)
-		r = box_refresh(box, err);
+		r = sandbox_refresh(sandbox, err);
 	if (r == 0)
-		event_emit(box->service, EVENT_SANDBOX_UPDATED, box, NULL, NULL);
+		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
 	return r;
 }
 
-int box_set_times(struct box *box, int64_t expires_at, uint64_t idle_timeout_ms,
-		  struct warren_error *err)
+int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
+		      uint64_t idle_timeout_ms, struct warren_error *err)
 {
-	int r = db_set_times(box->service->db, box->row.id, expires_at, idle_timeout_ms,
-			     err);
+	int r = db_set_times(sandbox->service->db, sandbox->row.id, expires_at,
+			     idle_timeout_ms, err);
 
 	if (r == 0)
-		r = box_refresh(box, err);
+		r = sandbox_refresh(sandbox, err);
 	if (r == 0) {
-		box_arm(box);
-		event_emit(box->service, EVENT_SANDBOX_UPDATED, box, NULL, NULL);
+		sandbox_arm(sandbox);
+		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
 	}
 	return r;
 }
 
-int box_failure(const struct box *box)
+int sandbox_failure(const struct sandbox *sandbox)
 {
-	return box->failure;
+	return sandbox->failure;
 }

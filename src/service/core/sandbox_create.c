@@ -14,15 +14,15 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
-struct making {
+struct create_op {
 	struct service *service;
 	char id[ID_LEN + 1];
 	struct buf msg; /* for the warden, who may be asked twice */
 	char *image, *platform;
-	enum box_pull pull;
+	enum sandbox_pull pull;
 	bool theirs; /* the backend's own images: we have nothing to pull */
 	bool may_not_pull;
 	bool pulled;
@@ -30,9 +30,9 @@ struct making {
 	struct image_waiter waiter;
 };
 
-static void ask_warden(struct making *m);
+static void ask_warden(struct create_op *m);
 
-static void making_free(struct making *m)
+static void create_op_free(struct create_op *m)
 {
 	if (!m)
 		return;
@@ -43,36 +43,37 @@ static void making_free(struct making *m)
 }
 
 /* @made: by the warden, so that there is something to end. */
-static void fail_made(struct making *m, bool made, const struct warren_error *err)
+static void sandbox_create_fail_made(struct create_op *m, bool made,
+				     const struct warren_error *err)
 {
-	struct box *box = box_find(m->service, NULL, m->id);
+	struct sandbox *sandbox = sandbox_find(m->service, NULL, m->id);
 	struct warren_error second = WARREN_ERROR_INIT;
 
-	making_free(m);
-	if (!box)
+	create_op_free(m);
+	if (!sandbox)
 		return;
-	box->service->figures.failed++;
-	box->pulling = NULL;
-	box->moving = false;
-	box->failure = err->code;
-	box->broke = *err;
+	sandbox->service->metrics.failed++;
+	sandbox->pulling = NULL;
+	sandbox->moving = false;
+	sandbox->failure = err->code;
+	sandbox->broke = *err;
 	if (made) {
-		line_close(box, err);
-		box_end(box, err);
-	} else if (box_move(box, SANDBOX_FAILED, err->msg, &second) < 0) {
-		service_untidy(box->service);
+		init_conn_close(sandbox, err);
+		sandbox_end(sandbox, err);
+	} else if (sandbox_move(sandbox, SANDBOX_FAILED, err->msg, &second) < 0) {
+		service_untidy(sandbox->service);
 	}
-	box_next_job(box);
+	sandbox_next_job(sandbox);
 }
 
-static void fail(struct making *m, const struct warren_error *err)
+static void sandbox_create_fail(struct create_op *m, const struct warren_error *err)
 {
-	fail_made(m, false, err);
+	sandbox_create_fail_made(m, false, err);
 }
 
 /* ------------------------------------------------------------------- the image */
 
-static bool is_stored(const struct making *m)
+static bool is_stored(const struct create_op *m)
 {
 	const char *image = m->theirs ? NULL : m->image;
 
@@ -81,38 +82,39 @@ static bool is_stored(const struct making *m)
 
 static void on_pulled(struct image_waiter *w, int r, const struct warren_error *err)
 {
-	struct making *m = w->ctx;
-	struct box *box = box_find(m->service, NULL, m->id);
+	struct create_op *m = w->ctx;
+	struct sandbox *sandbox = sandbox_find(m->service, NULL, m->id);
 
 	if (r == 1)
 		return;
 	if (r < 0) {
-		fail(m, err);
+		sandbox_create_fail(m, err);
 		return;
 	}
-	box->pulling = NULL;
+	sandbox->pulling = NULL;
 	m->pulled = true;
 	ask_warden(m);
 }
 
-static void pull(struct making *m)
+static void sandbox_create_pull(struct create_op *m)
 {
-	struct box *box = box_find(m->service, NULL, m->id);
+	struct sandbox *sandbox = sandbox_find(m->service, NULL, m->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	m->waiter = (struct image_waiter){ .fn = on_pulled, .ctx = m };
-	box->pulling = m;
-	if (image_pull(m->service, box->row.owner, NULL, m->image, m->platform,
+	sandbox->pulling = m;
+	if (image_pull(m->service, sandbox->row.owner, NULL, m->image, m->platform,
 		       m->pull == BOX_PULL_MISSING ? IMAGE_IF_MISSING : 0, &m->waiter,
 		       &err) < 0)
-		fail(m, &err);
+		sandbox_create_fail(m, &err);
 }
 
 /* Is it the image that is missing? */
-static void on_looked(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
-		      const struct warren_error *failure UNUSED)
+static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
+				     size_t size UNUSED,
+				     const struct warren_error *failure UNUSED)
 {
-	struct making *m = ctx;
+	struct create_op *m = ctx;
 	struct warren_error err = m->missing;
 
 	if (r == -ENOMEDIUM)
@@ -122,7 +124,7 @@ static void on_looked(void *ctx, int r, const char *json UNUSED, size_t size UNU
 				m->may_not_pull ? "the token lacks the scope 'pull', "
 						  "which pulling it takes"
 						: "it is not to be pulled (pull: never)");
-	fail(m, &err);
+	sandbox_create_fail(m, &err);
 }
 
 /* ------------------------------------------------------------------ the sandbox */
@@ -143,31 +145,31 @@ static void put_enforced(struct buf *out, const struct warren_enforcement *list,
 	json_close(&j, ']');
 }
 
-static int take_over(struct box *box, const char *data, size_t size, int fd,
-		     struct warren_error *err)
+static int sandbox_create_take_over(struct sandbox *sandbox, const char *data,
+				    size_t size, int fd, struct warren_error *err)
 {
 	AUTO_BUF struct buf enforced = BUF_INIT(65536);
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
-	struct sandbox_row after = box->row;
-	int r = line_open(box, fd, data, size, err);
+	struct sandbox_row after = sandbox->row;
+	int r = init_conn_open(sandbox, fd, data, size, err);
 
 	if (r < 0)
 		return r;
-	put_enforced(&enforced, box->is.enforced, box->is.n_enforced);
+	put_enforced(&enforced, sandbox->is.enforced, sandbox->is.n_enforced);
 	after.state = SANDBOX_RUNNING;
-	r = event_begin(box->service, &tx, err);
+	r = event_begin(sandbox->service, &tx, err);
 	if (r == 0)
-		r = db_start_sandbox(box->service->db, box->row.id,
+		r = db_start_sandbox(sandbox->service->db, sandbox->row.id,
 				     enforced.failed ? "[]" : enforced.data,
 				     service_time(), err);
 	if (r < 0)
 		return r;
-	event_emit_row(box->service, EVENT_SANDBOX_STARTED, &after, NULL, box->reason,
-		       NULL);
+	event_emit_row(sandbox->service, EVENT_SANDBOX_STARTED, &after, NULL,
+		       sandbox->reason, NULL);
 	r = event_commit(&tx, err);
 	if (r == 0)
-		box_moved(box, SANDBOX_RUNNING);
-	box->loaded = r == 0;
+		sandbox_moved(sandbox, SANDBOX_RUNNING);
+	sandbox->loaded = r == 0;
 	return r;
 }
 
@@ -178,79 +180,82 @@ static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UN
 		(void)close(fd);
 }
 
-static void on_created(void *ctx, const struct warren_error *failure, const char *data,
-		       size_t size, int fd)
+static void sandbox_create_on_created(void *ctx, const struct warren_error *failure,
+				      const char *data, size_t size, int fd)
 {
-	struct making *m = ctx;
+	struct create_op *m = ctx;
 	struct service *s = m->service;
-	struct box *box = box_find(s, NULL, m->id);
+	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	/* Whether the warden made it nobody knows: as `creating` it is unmade by the next. */
-	if (!box || s->closing) {
+	if (!sandbox || s->closing) {
 		if (fd >= 0)
 			(void)close(fd);
-		making_free(m);
+		create_op_free(m);
 		return;
 	}
 	if (failure && failure->code == ENOENT && is_stored(m) && !m->pulled) {
 		m->missing = *failure;
 		if (m->pull == BOX_PULL_NEVER)
-			image_ask(s, IMAGE_INSPECT, m->image, on_looked, m);
+			image_ask(s, IMAGE_INSPECT, m->image, sandbox_create_on_looked,
+				  m);
 		else
-			pull(m);
+			sandbox_create_pull(m);
 		return;
 	}
 	/* The warden made it, and its connection did not reach us: nobody else would end it. */
 	if (failure && failure->code == EMFILE)
-		(void)link_ask_of(box,
-				  &(struct wire_box){ .h = { .type = WIRE_DESTROY } },
-				  sizeof(struct wire_box), on_not_taken, NULL);
-	if (failure || take_over(box, data, size, fd, &err) < 0) {
-		fail_made(m, !failure, failure ? failure : &err);
+		(void)warden_conn_ask_of(
+			sandbox,
+			&(struct warden_proto_sandbox){ .h = { .type = WIRE_DESTROY } },
+			sizeof(struct warden_proto_sandbox), on_not_taken, NULL);
+	if (failure || sandbox_create_take_over(sandbox, data, size, fd, &err) < 0) {
+		sandbox_create_fail_made(m, !failure, failure ? failure : &err);
 		return;
 	}
-	box->moving = false;
-	s->figures.created++;
+	sandbox->moving = false;
+	s->metrics.created++;
 	/* How long a registry takes says nothing about us. */
 	if (!m->pulled)
-		figure_add(s, FIGURE_CREATE, (clock_now() - box->created) / 1000);
-	making_free(m);
-	loop_defer(s->loop, &box->waiters_task);
-	box_arm(box);
-	box_next_job(box);
+		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
+	create_op_free(m);
+	loop_defer(s->loop, &sandbox->waiters_task);
+	sandbox_arm(sandbox);
+	sandbox_next_job(sandbox);
 }
 
-static void ask_warden(struct making *m)
+static void ask_warden(struct create_op *m)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = link_ask(m->service, m->msg.data, m->msg.len, on_created, m);
+	int r = warden_conn_ask(m->service, m->msg.data, m->msg.len,
+				sandbox_create_on_created, m);
 
 	if (r == -ESHUTDOWN) {
-		making_free(m); /* as above: the next process decides */
+		create_op_free(m); /* as above: the next process decides */
 	} else if (r < 0) {
 		(void)error_errno(&err, -r, "ask for a sandbox");
-		fail(m, &err);
+		sandbox_create_fail(m, &err);
 	}
 }
 
-void box_make(struct box *box, const struct warren_spec *spec,
-	      const struct box_source *source)
+void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
+		  const struct sandbox_source *source)
 {
-	struct making *m = calloc(1, sizeof(*m));
+	struct create_op *m = calloc(1, sizeof(*m));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	box->moving = true; /* what comes meanwhile waits */
+	sandbox->moving = true; /* what comes meanwhile waits */
 	if (!m) {
-		box->moving = false;
-		box->failure = ENOMEM;
-		if (box_move(box, SANDBOX_FAILED, "no memory is left", &err) < 0)
-			service_untidy(box->service);
+		sandbox->moving = false;
+		sandbox->failure = ENOMEM;
+		if (sandbox_move(sandbox, SANDBOX_FAILED, "no memory is left", &err) < 0)
+			service_untidy(sandbox->service);
 		return;
 	}
-	*m = (struct making){
-		.service = box->service,
+	*m = (struct create_op){
+		.service = sandbox->service,
 		.msg = BUF_INIT(WIRE_MESSAGE_MAX),
 		.image = spec->image ? strdup(spec->image) : NULL,
 		.platform = source->platform ? strdup(source->platform) : NULL,
@@ -258,32 +263,32 @@ void box_make(struct box *box, const struct warren_spec *spec,
 		.may_not_pull = source->may_not_pull,
 		.theirs = source->theirs
 	};
-	(void)memcpy(m->id, box->row.id, sizeof(m->id));
-	r = wire_put_create(&m->msg, box->row.backend, box->row.id, spec);
+	(void)memcpy(m->id, sandbox->row.id, sizeof(m->id));
+	r = warden_proto_put_create(&m->msg, sandbox->row.backend, sandbox->row.id, spec);
 	if (r == 0)
-		wire_put_tenant((struct wire_header *)(void *)m->msg.data,
-				box->row.owner);
+		warden_proto_put_tenant((struct warden_proto_header *)(void *)m->msg.data,
+					sandbox->row.owner);
 	if ((spec->image && !m->image) || (source->platform && !m->platform))
 		r = -ENOMEM;
 	if (r < 0) {
 		(void)error_errno(&err, -r, "ask for a sandbox");
-		fail(m, &err);
+		sandbox_create_fail(m, &err);
 	} else if (is_stored(m) && (m->pull == BOX_PULL_ALWAYS ||
 				    (m->pull == BOX_PULL_MISSING && m->platform))) {
-		pull(m);
+		sandbox_create_pull(m);
 	} else {
 		ask_warden(m);
 	}
 }
 
-void box_make_cancel(struct box *box)
+void sandbox_make_cancel(struct sandbox *sandbox)
 {
-	struct making *m = box->pulling;
+	struct create_op *m = sandbox->pulling;
 
 	if (!m)
 		return;
-	box->pulling = NULL;
-	box->moving = false;
+	sandbox->pulling = NULL;
+	sandbox->moving = false;
 	image_leave(&m->waiter);
-	making_free(m);
+	create_op_free(m);
 }

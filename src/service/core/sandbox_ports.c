@@ -18,16 +18,17 @@
 
 struct opening {
 	const char *path;
-	box_fd_fn done;
+	sandbox_fd_fn done;
 	void *ctx;
 };
 
-static void on_opened(void *ctx, struct answer *a, const struct warren_error *failure)
+static void sandbox_ports_on_opened(void *ctx, struct init_reply *a,
+				    const struct warren_error *failure)
 {
 	struct opening *o = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int code = failure ? failure->code : reply_code(&a->m.reply);
-	int fd = code == 0 ? answer_take_only(a) : -1;
+	int fd = code == 0 ? init_reply_take_only(a) : -1;
 
 	if (failure) {
 		o->done(o->ctx, -1, failure);
@@ -41,45 +42,46 @@ static void on_opened(void *ctx, struct answer *a, const struct warren_error *fa
 }
 
 /* As root, to be read; @path stays the caller's. */
-static void open_system(struct box *box, const char *path, box_fd_fn done, void *ctx)
+static void open_system(struct sandbox *sandbox, const char *path, sandbox_fd_fn done,
+			void *ctx)
 {
 	struct proto_open msg = { .h = { .type = PROTO_OPEN }, .flags = O_RDONLY };
 	struct opening *o = malloc(sizeof(*o));
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = o ? 0 : error_errno(&err, ENOMEM, "open '%s'", path);
 
 	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
 	if (r == 0)
-		r = request_put(&q, &msg, sizeof(msg), -1, &err);
+		r = init_request_put(&q, &msg, sizeof(msg), -1, &err);
 	if (r < 0) {
 		free(o);
 		done(ctx, -1, &err);
 		return;
 	}
 	*o = (struct opening){ path, done, ctx };
-	file_queue_ask(box, NULL, &q, on_opened, o);
+	file_queue_ask(sandbox, NULL, &q, sandbox_ports_on_opened, o);
 }
 
 /* ---------------------------------------------------------------------- users */
 
 struct finding {
-	struct box *box;
+	struct sandbox *sandbox;
 	char text[300];
 	int passwd;
-	void (*fn)(void *ctx, const struct talk_user *user,
+	void (*fn)(void *ctx, const struct initclient_user *user,
 		   const struct warren_error *err);
 	void *ctx;
 };
 
-static void found(struct finding *f, int group)
+static void sandbox_ports_found(struct finding *f, int group)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct talk_user user;
+	struct initclient_user user;
 	int r = user_resolve_files(f->text, f->passwd, group, &user, &err);
 
 	if (r == 0)
-		r = request_check_user(&f->box->is.base, f->text, &user, &err);
+		r = init_request_check_user(&f->sandbox->is.base, f->text, &user, &err);
 	f->fn(f->ctx, r < 0 ? NULL : &user, r < 0 ? &err : NULL);
 	if (f->passwd >= 0)
 		(void)close(f->passwd);
@@ -97,7 +99,7 @@ static void on_group(void *ctx, int fd, const struct warren_error *err)
 		free(f);
 		return;
 	}
-	found(f, fd);
+	sandbox_ports_found(f, fd);
 	if (fd >= 0)
 		(void)close(fd);
 }
@@ -112,19 +114,19 @@ static void on_passwd(void *ctx, int fd, const struct warren_error *err)
 		return;
 	}
 	f->passwd = fd;
-	open_system(f->box, "/etc/group", on_group, f);
+	open_system(f->sandbox, "/etc/group", on_group, f);
 }
 
-void box_find_user(struct box *box, const char *text,
-		   void (*fn)(void *ctx, const struct talk_user *user,
-			      const struct warren_error *err),
-		   void *ctx)
+void sandbox_find_user(struct sandbox *sandbox, const char *text,
+		       void (*fn)(void *ctx, const struct initclient_user *user,
+				  const struct warren_error *err),
+		       void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct finding *f;
 
 	if (!text) {
-		fn(ctx, &box->is.base.user, NULL);
+		fn(ctx, &sandbox->is.base.user, NULL);
 		return;
 	}
 	f = strlen(text) < sizeof(f->text) ? calloc(1, sizeof(*f)) : NULL;
@@ -133,12 +135,12 @@ void box_find_user(struct box *box, const char *text,
 		fn(ctx, NULL, &err);
 		return;
 	}
-	*f = (struct finding){ .box = box, .passwd = -1, .fn = fn, .ctx = ctx };
+	*f = (struct finding){ .sandbox = sandbox, .passwd = -1, .fn = fn, .ctx = ctx };
 	(void)strcpy(f->text, text);
 	if (user_needs_files(text))
-		open_system(box, "/etc/passwd", on_passwd, f);
+		open_system(sandbox, "/etc/passwd", on_passwd, f);
 	else
-		found(f, -1);
+		sandbox_ports_found(f, -1);
 }
 
 /* ---------------------------------------------------------------------- ports */
@@ -153,13 +155,13 @@ struct connecting {
 	int code; /* why the first address failed */
 	struct loop_watch *watch;
 	struct loop_timer *timer;
-	box_fd_fn done;
+	sandbox_fd_fn done;
 	void *ctx;
 };
 
 static void connect_next(struct connecting *c);
 
-static void connected(struct connecting *c, int code)
+static void sandbox_ports_connected(struct connecting *c, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -183,7 +185,7 @@ static void connected(struct connecting *c, int code)
 	free(c);
 }
 
-static void on_connected(void *ctx, unsigned events UNUSED)
+static void sandbox_ports_on_connected(void *ctx, unsigned events UNUSED)
 {
 	struct connecting *c = ctx;
 	socklen_t len = sizeof(int);
@@ -191,29 +193,30 @@ static void on_connected(void *ctx, unsigned events UNUSED)
 
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
 		code = errno;
-	connected(c, code);
+	sandbox_ports_connected(c, code);
 }
 
 static void on_connect_timer(void *ctx)
 {
-	connected(ctx, ETIMEDOUT);
+	sandbox_ports_connected(ctx, ETIMEDOUT);
 }
 
-static void on_connection(void *ctx, struct answer *a, const struct warren_error *failure)
+static void sandbox_ports_on_connection(void *ctx, struct init_reply *a,
+					const struct warren_error *failure)
 {
 	struct connecting *c = ctx;
 	int code = failure ? failure->code : reply_code(&a->m.reply);
 
-	c->fd = code == 0 ? answer_take_only(a) : -1;
+	c->fd = code == 0 ? init_reply_take_only(a) : -1;
 	if (c->fd < 0) {
-		connected(c, code ? code : EPROTO);
+		sandbox_ports_connected(c, code ? code : EPROTO);
 		return;
 	}
 	/* It may still be under way. */
-	if (loop_watch(c->service->loop, c->fd, LOOP_WRITE, on_connected, c, &c->watch) <
-		    0 ||
+	if (loop_watch(c->service->loop, c->fd, LOOP_WRITE, sandbox_ports_on_connected, c,
+		       &c->watch) < 0 ||
 	    loop_timer_new(c->service->loop, on_connect_timer, c, &c->timer) < 0) {
-		connected(c, ENOMEM);
+		sandbox_ports_connected(c, ENOMEM);
 		return;
 	}
 	loop_timer_set(c->timer, 5000);
@@ -225,9 +228,10 @@ static void connect_next(struct connecting *c)
 				     .port = c->port,
 				     .ipv6 = c->ipv6 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct box *box = box_find(c->service, NULL, c->id);
-	int r = box ? line_ask_struct(box, &msg, sizeof(msg), -1, on_connection, c, &err)
-		    : error_set(&err, ESTALE, "the sandbox is gone");
+	struct sandbox *sandbox = sandbox_find(c->service, NULL, c->id);
+	int r = sandbox ? init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1,
+					       sandbox_ports_on_connection, c, &err)
+			: error_set(&err, ESTALE, "the sandbox is gone");
 
 	if (r < 0) {
 		c->done(c->ctx, -1, &err);
@@ -247,7 +251,8 @@ static void on_awake_port(void *ctx, int r, const struct warren_error *err)
 	}
 }
 
-void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx)
+void sandbox_connect_port(struct sandbox *sandbox, uint16_t port, sandbox_fd_fn done,
+			  void *ctx)
 {
 	struct connecting *c = calloc(1, sizeof(*c));
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -257,9 +262,11 @@ void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx)
 		done(ctx, -1, &err);
 		return;
 	}
-	*c = (struct connecting){
-		.service = box->service, .port = port, .fd = -1, .done = done, .ctx = ctx
-	};
-	(void)memcpy(c->id, box->row.id, sizeof(c->id));
-	box_use(box, on_awake_port, c);
+	*c = (struct connecting){ .service = sandbox->service,
+				  .port = port,
+				  .fd = -1,
+				  .done = done,
+				  .ctx = ctx };
+	(void)memcpy(c->id, sandbox->row.id, sizeof(c->id));
+	sandbox_use(sandbox, on_awake_port, c);
 }

@@ -6,33 +6,33 @@
 
 #include "service/core/internal.h"
 
-static json_t *load(const char *text)
+static json_t *sandbox_spec_load(const char *text)
 {
 	return json_loads(text ? text : "{}", JSON_REJECT_DUPLICATES, NULL);
 }
 
 /* What a sandbox does when it is idle, out of its spec. */
-void spec_read_idle(struct box *box)
+void spec_read_idle(struct sandbox *sandbox)
 {
-	json_t *spec = load(box->row.spec);
+	json_t *spec = sandbox_spec_load(sandbox->row.spec);
 	const char *on_idle = json_string_value(json_object_get(spec, "on_idle"));
 	const json_t *wake = json_object_get(spec, "wake_on_use");
 
-	box->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
-	box->wake_on_use = !wake || json_is_true(wake);
+	sandbox->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
+	sandbox->wake_on_use = !wake || json_is_true(wake);
 	json_decref(spec);
 }
 
-static void set_number(json_t *limits, const char *key, uint64_t value)
+static void sandbox_spec_set_number(json_t *limits, const char *key, uint64_t value)
 {
 	if (value)
 		(void)json_object_set_new(limits, key, json_integer((json_int_t)value));
 }
 
-static int store_spec(struct box *box, json_t *spec, const struct warren_limits *limits,
-		      struct warren_error *err)
+static int store_spec(struct sandbox *sandbox, json_t *spec,
+		      const struct warren_limits *limits, struct warren_error *err)
 {
-	struct sandbox_row row = box->row;
+	struct sandbox_row row = sandbox->row;
 	char *text = json_dumps(spec, JSON_COMPACT);
 	int r;
 
@@ -43,14 +43,15 @@ static int store_spec(struct box *box, json_t *spec, const struct warren_limits 
 		row.memory = limits->memory;
 	if (limits && limits->cpu_millis)
 		row.cpu_millis = limits->cpu_millis;
-	r = db_set_limits(box->service->db, box->row.id, &row, err);
+	r = db_set_limits(sandbox->service->db, sandbox->row.id, &row, err);
 	free(text);
-	return r < 0 ? r : box_refresh(box, err);
+	return r < 0 ? r : sandbox_refresh(sandbox, err);
 }
 
-void spec_get_limits(struct box *box, struct warren_limits *ret)
+void spec_get_limits(struct sandbox *sandbox, struct warren_limits *ret)
 {
-	json_t *spec = load(box->row.spec), *l = json_object_get(spec, "limits");
+	json_t *spec = sandbox_spec_load(sandbox->row.spec),
+	       *l = json_object_get(spec, "limits");
 
 	*ret = (struct warren_limits){
 		.memory = (uint64_t)json_integer_value(json_object_get(l, "memory")),
@@ -61,28 +62,29 @@ void spec_get_limits(struct box *box, struct warren_limits *ret)
 	json_decref(spec);
 }
 
-int spec_set_limits(struct box *box, const struct warren_limits *limits,
+int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 		    struct warren_error *err)
 {
-	json_t *spec = load(box->row.spec), *old = json_object_get(spec, "limits");
+	json_t *spec = sandbox_spec_load(sandbox->row.spec),
+	       *old = json_object_get(spec, "limits");
 	int r;
 
 	if (!old) {
 		json_decref(spec);
 		return error_errno(err, ENOMEM, "change the limits");
 	}
-	set_number(old, "memory", limits->memory);
-	set_number(old, "cpu_millis", limits->cpu_millis);
-	set_number(old, "pids", limits->pids);
-	r = store_spec(box, spec, limits, err);
+	sandbox_spec_set_number(old, "memory", limits->memory);
+	sandbox_spec_set_number(old, "cpu_millis", limits->cpu_millis);
+	sandbox_spec_set_number(old, "pids", limits->pids);
+	r = store_spec(sandbox, spec, limits, err);
 	json_decref(spec);
 	return r;
 }
 
-int box_set_idle(struct box *box, const char *on_idle, int wake_on_use,
-		 struct warren_error *err)
+int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+		     struct warren_error *err)
 {
-	json_t *spec = load(box->row.spec);
+	json_t *spec = sandbox_spec_load(sandbox->row.spec);
 	int r;
 
 	if (!spec)
@@ -91,11 +93,11 @@ int box_set_idle(struct box *box, const char *on_idle, int wake_on_use,
 		(void)json_object_set_new(spec, "on_idle", json_string(on_idle));
 	if (wake_on_use >= 0)
 		(void)json_object_set_new(spec, "wake_on_use", json_boolean(wake_on_use));
-	r = store_spec(box, spec, NULL, err);
+	r = store_spec(sandbox, spec, NULL, err);
 	json_decref(spec);
 	if (r == 0) {
-		spec_read_idle(box);
-		box_arm(box);
+		spec_read_idle(sandbox);
+		sandbox_arm(sandbox);
 	}
 	return r;
 }

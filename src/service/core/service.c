@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "service/core/internal.h"
-#include "service/core/look.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
+#include "service/session/look.h"
 
 #define WRITERS_MAX 128            /* threads at once, see file_writer.h */
 #define SCREENS_MAX (512ULL << 20) /* bytes, see session_terminal.c */
@@ -37,14 +37,14 @@ struct net_loop *service_loop(struct service *s)
 	return s->loop;
 }
 
-struct figures *service_figures(struct service *s)
+struct metrics *service_metrics(struct service *s)
 {
-	return &s->figures;
+	return &s->metrics;
 }
 
 void figure_add(struct service *s, enum figure f, uint64_t usec)
 {
-	struct histogram *h = &s->figures.latency[f];
+	struct histogram *h = &s->metrics.latency[f];
 	size_t i = 0;
 
 	while (i < FIGURE_BUCKETS && usec > figure_bounds_usec[i])
@@ -55,7 +55,7 @@ void figure_add(struct service *s, enum figure f, uint64_t usec)
 
 static void on_asking_timer(void *ctx)
 {
-	line_check_due(ctx);
+	init_conn_check_due(ctx);
 }
 
 int service_new(const struct service_options *o, struct service **ret,
@@ -78,16 +78,16 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->watched.limit = o->watched_max ? o->watched_max : 8192;
 	s->journal_total = o->journal_total ? o->journal_total : 512U << 20;
 	/* One tenant alone has three quarters: ten thousand sandboxes are one descriptor each. */
-	s->shares[LEASE_DESCRIPTORS] = (struct share){
+	s->shares[LEASE_DESCRIPTORS] = (struct fair_quota){
 		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
 	};
-	s->shares[LEASE_OUTPUT] = (struct share){ .limit = o->output_max };
+	s->shares[LEASE_OUTPUT] = (struct fair_quota){ .limit = o->output_max };
 	s->output_by_disk = o->output_max == 0;
-	s->shares[LEASE_WRITERS] = (struct share){ .limit = WRITERS_MAX };
-	s->shares[LEASE_TERMINALS] = (struct share){ .limit = TERMINALS_MAX };
-	s->shares[LEASE_MEMORY] = (struct share){ .limit = MEMORY_MAX };
+	s->shares[LEASE_WRITERS] = (struct fair_quota){ .limit = WRITERS_MAX };
+	s->shares[LEASE_TERMINALS] = (struct fair_quota){ .limit = TERMINALS_MAX };
+	s->shares[LEASE_MEMORY] = (struct fair_quota){ .limit = MEMORY_MAX };
 	s->screens.limit = SCREENS_MAX;
-	s->link.sock = -1;
+	s->warden_conn.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r == 0)
 		r = tidy_open(s);
@@ -100,7 +100,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = disk_open(s);
 	if (r == 0)
-		r = blank_open(s);
+		r = journal_pool_open(s);
 	if (r == 0)
 		r = remove_open(s);
 	if (r < 0)
@@ -108,9 +108,9 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = event_open(s, err);
 	if (r == 0)
-		r = marker_key_open(s, err);
+		r = session_marker_key_open(s, err);
 	if (r == 0)
-		r = link_open(s, o->warden, err);
+		r = warden_conn_open(s, o->warden, err);
 	if (r < 0) {
 		s = service_free(s);
 		return r;
@@ -126,10 +126,10 @@ struct service *service_free(struct service *s)
 	if (!s)
 		return NULL;
 	survive(s, service_clock_save(s->db, &ignored));
-	link_close(s);
-	for (size_t i = 0; i < BOX_BUCKETS; i++)
-		while (s->boxes[i])
-			box_free(s->boxes[i]);
+	warden_conn_close(s);
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		while (s->sandboxes[i])
+			sandbox_free(s->sandboxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
 	look_close(s);
@@ -138,7 +138,7 @@ struct service *service_free(struct service *s)
 	disk_close(s);
 	sweep_close(s);
 	remove_close(s);
-	blank_close(s);
+	journal_pool_close(s);
 	event_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
@@ -164,8 +164,8 @@ static void health_answer(struct health_ask *h, int r, const struct warren_error
 		done(h->ctx, r, err);
 }
 
-static void on_health(void *ctx, const struct warren_error *failure,
-		      const char *data UNUSED, size_t size UNUSED, int fd)
+static void service_on_health(void *ctx, const struct warren_error *failure,
+			      const char *data UNUSED, size_t size UNUSED, int fd)
 {
 	if (fd >= 0)
 		(void)close(fd);
@@ -183,7 +183,7 @@ static void on_health_late(void *ctx)
 
 void service_check_warden(struct service *s, service_done_fn done, void *ctx)
 {
-	struct wire_header msg = { .type = WIRE_HEALTH };
+	struct warden_proto_header msg = { .type = WIRE_HEALTH };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct health_ask *h = calloc(1, sizeof(*h));
 	int r = -ENOMEM;
@@ -194,7 +194,7 @@ void service_check_warden(struct service *s, service_done_fn done, void *ctx)
 	}
 	if (r == 0) {
 		loop_timer_set(h->timer, HEALTH_MS);
-		r = link_ask(s, &msg, sizeof(msg), on_health, h);
+		r = warden_conn_ask(s, &msg, sizeof(msg), service_on_health, h);
 	}
 	if (r == 0)
 		return;
@@ -208,9 +208,10 @@ size_t service_count_at(const struct service *s, const char *backend)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < BOX_BUCKETS; i++)
-		for (const struct box *box = s->boxes[i]; box; box = box->hash_next)
-			n += strcmp(box->row.backend, backend) == 0;
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (const struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next)
+			n += strcmp(sandbox->row.backend, backend) == 0;
 	return n;
 }
 
@@ -219,8 +220,8 @@ struct probing {
 	void *ctx;
 };
 
-static void on_probed(void *ctx, const struct warren_error *failure, const char *data,
-		      size_t size, int fd)
+static void service_on_probed(void *ctx, const struct warren_error *failure,
+			      const char *data, size_t size, int fd)
 {
 	struct probing *p = ctx;
 	char *json = failure ? NULL : strndup(data, size);
@@ -237,17 +238,17 @@ void service_probe(struct service *s, const char *backend,
 				const struct warren_error *err),
 		   void *ctx)
 {
-	struct wire_header msg = { .type = WIRE_PROBE };
+	struct warden_proto_header msg = { .type = WIRE_PROBE };
 	struct probing *p = malloc(sizeof(*p));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -ENOMEM;
 
 	if (p) {
 		*p = (struct probing){ done, ctx };
-		r = wire_put_backend(&msg, backend);
+		r = warden_proto_put_backend(&msg, backend);
 	}
 	if (p && r == 0) {
-		r = link_ask(s, &msg, sizeof(msg), on_probed, p);
+		r = warden_conn_ask(s, &msg, sizeof(msg), service_on_probed, p);
 	}
 	if (r < 0) {
 		free(p);
@@ -264,6 +265,6 @@ void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
 
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx)
 {
-	s->link.ended = fn;
-	s->link.ctx = ctx;
+	s->warden_conn.ended = fn;
+	s->warden_conn.ctx = ctx;
 }

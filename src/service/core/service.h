@@ -40,15 +40,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/journal_read.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "db/db.h"
+#include "proto/journal_read.h"
 
 struct net_loop;
 struct service;
-struct box;
-struct run;
+struct sandbox;
+struct exec;
 
 struct service_options {
 	struct net_loop *loop;
@@ -114,12 +114,12 @@ struct share_denial {
 };
 
 /* What the service holds for a sandbox, beside what the sandbox itself has. */
-struct box_held {
+struct sandbox_held {
 	uint64_t output;      /* bytes of journals, and what they may yet become */
 	uint64_t descriptors; /* for its line, its execs and the uses of its files */
 };
 
-void box_held(const struct box *box, struct box_held *ret);
+void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret);
 const struct share_denial *service_denied(const struct service *s);
 /* The warden is gone, and so must we be. */
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
@@ -127,20 +127,20 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 /* ---------------------------------------------------------------- sandboxes */
 
 /* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
-struct box *box_find(struct service *s, const char *owner, const char *id);
+struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /* The copy of its row: borrowed, until the next call that changes it. */
-const struct sandbox_row *box_row(const struct box *box);
-struct service *box_service(const struct box *box);
+const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
+struct service *sandbox_service(const struct sandbox *sandbox);
 
 /* Where its image comes from when it is not here. */
-enum box_pull {
+enum sandbox_pull {
 	BOX_PULL_MISSING,
 	BOX_PULL_ALWAYS,
 	BOX_PULL_NEVER,
 };
 
-struct box_source {
-	enum box_pull pull;
+struct sandbox_source {
+	enum sandbox_pull pull;
 	const char *platform; /* NULL: this machine's */
 	bool theirs;          /* the backend has images of its own: nothing is pulled */
 	bool may_not_pull;    /* the client; what is not here is refused */
@@ -149,69 +149,71 @@ struct box_source {
 /*
  * Make a sandbox of @spec, which the row describes. Written down before this
  * returns: 0, 1 when the request was made before (*@ret is what it made, NULL
- * when that is gone), or -errno as db_insert_sandboxes(). box_wait() tells how
+ * when that is gone), or -errno as db_insert_sandboxes(). sandbox_wait() tells how
  * it went.
  */
-int box_create(struct service *s, struct sandbox_row *row, const struct warren_spec *spec,
-	       const struct box_source *source, const struct db_request *request,
-	       struct box **ret, struct warren_error *err) MUST_CHECK;
+int sandbox_create(struct service *s, struct sandbox_row *row,
+		   const struct warren_spec *spec, const struct sandbox_source *source,
+		   const struct db_request *request, struct sandbox **ret,
+		   struct warren_error *err) MUST_CHECK;
 /* The same for several; all are written down or none. @ret has room for @n. */
-int box_create_many(struct service *s, struct sandbox_row *rows,
-		    const struct warren_spec *specs, const struct box_source *sources,
-		    size_t n, const struct db_request *request, struct box **ret,
-		    struct warren_error *err) MUST_CHECK;
+int sandbox_create_many(struct service *s, struct sandbox_row *rows,
+			const struct warren_spec *specs,
+			const struct sandbox_source *sources, size_t n,
+			const struct db_request *request, struct sandbox **ret,
+			struct warren_error *err) MUST_CHECK;
 
 /*
- * Tell me when it is in one of @states (bits, 1U << SANDBOX_RUNNING; BOX_GONE:
+ * Tell me when it is in one of @states (bits, 1U << SANDBOX_RUNNING; SANDBOX_GONE:
  * deleted), or after @ms. Called from the loop, with the state or -ETIMEDOUT.
- * A waiter is the caller's memory, until it was called or box_wait_cancel()ed.
+ * A waiter is the caller's memory, until it was called or sandbox_wait_cancel()ed.
  */
-#define BOX_GONE SANDBOX_STATE_MAX
+#define SANDBOX_GONE SANDBOX_STATE_MAX
 
-struct box_waiter {
+struct sandbox_waiter {
 	uint32_t states;
-	void (*fn)(struct box_waiter *w, struct box *box, int state);
+	void (*fn)(struct sandbox_waiter *w, struct sandbox *sandbox, int state);
 	void *ctx;
-	struct box *box; /* private from here on; NULL: not waiting */
-	struct box_waiter *next;
+	struct sandbox *sandbox; /* private from here on; NULL: not waiting */
+	struct sandbox_waiter *next;
 	struct loop_timer *timer;
 	int reached;
 };
 
-void box_wait(struct box *box, struct box_waiter *w, uint64_t ms);
-void box_wait_cancel(struct box_waiter *w);
+void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms);
+void sandbox_wait_cancel(struct sandbox_waiter *w);
 /* The same, of him who alone knows of it: if it cannot be made, it is forgotten at once. */
-void box_wait_abandon(struct box_waiter *w);
+void sandbox_wait_abandon(struct sandbox_waiter *w);
 
 /* @done with -ESTALE when it is in no state for it. */
-void box_delete(struct box *box, service_done_fn done, void *ctx);
-void box_pause(struct box *box, bool pause, service_done_fn done, void *ctx);
+void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx);
+void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, void *ctx);
 /* A pause for which nothing is kept in memory; -EBUSY: what runs cannot be saved. */
-void box_checkpoint(struct box *box, service_done_fn done, void *ctx);
+void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* Is it paused that way? */
-bool box_is_saved(const struct box *box);
-void box_update(struct box *box, const struct warren_limits *limits, service_done_fn done,
-		void *ctx);
-void box_stats(struct box *box,
-	       void (*done)(void *ctx, int r, const struct warren_stats *stats,
-			    const struct warren_error *err),
-	       void *ctx);
+bool sandbox_is_saved(const struct sandbox *sandbox);
+void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
+		    service_done_fn done, void *ctx);
+void sandbox_stats(struct sandbox *sandbox,
+		   void (*done)(void *ctx, int r, const struct warren_stats *stats,
+				const struct warren_error *err),
+		   void *ctx);
 /* Labels, time to live, idle time: the row is written and read again. */
-int box_set_labels(struct box *box, const struct db_label *labels, size_t n,
-		   struct warren_error *err);
-int box_set_times(struct box *box, int64_t expires_at, uint64_t idle_timeout_ms,
-		  struct warren_error *err);
+int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, size_t n,
+		       struct warren_error *err);
+int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
+		      uint64_t idle_timeout_ms, struct warren_error *err);
 /* "pause" or "delete", NULL: as it is; and 0, 1, or -1: as it is. */
-int box_set_idle(struct box *box, const char *on_idle, int wake_on_use,
-		 struct warren_error *err);
+int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+		     struct warren_error *err);
 /* The errno of a making that failed; 0: none. */
-int box_failure(const struct box *box);
+int sandbox_failure(const struct sandbox *sandbox);
 
 /*
  * A use of the sandbox: it is not idle, and if it was paused for being so, it is
  * resumed. @done at once when it runs, -ESTALE when it is in no state to be used.
  */
-void box_use(struct box *box, service_done_fn done, void *ctx);
+void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 /*
  * What is asked for from now on is on behalf of @token, which expires at @expires_at (0: never):
@@ -221,20 +223,21 @@ void box_use(struct box *box, service_done_fn done, void *ctx);
 void service_permit(struct service *s, const char *token, int64_t expires_at);
 
 /*
- * Somebody is at it, through a connection of his own: until box_disengage() it is
+ * Somebody is at it, through a connection of his own: until sandbox_disengage() it is
  * not idle. By id, since it may be gone by then.
  */
-void box_engage(struct box *box);
-void box_disengage(struct service *s, const char *id);
+void sandbox_engage(struct sandbox *sandbox);
+void sandbox_disengage(struct service *s, const char *id);
 
 /* Where what is started in it begins, and what relative paths are relative to. */
-const char *box_workdir(const struct box *box);
+const char *sandbox_workdir(const struct sandbox *sandbox);
 /* A file without a name for what arrives before it is known where it goes; or -errno. */
 int service_spool(struct service *s);
 
 /* A port of it, by init. */
-typedef void (*box_fd_fn)(void *ctx, int fd, const struct warren_error *err);
-void box_connect_port(struct box *box, uint16_t port, box_fd_fn done, void *ctx);
+typedef void (*sandbox_fd_fn)(void *ctx, int fd, const struct warren_error *err);
+void sandbox_connect_port(struct sandbox *sandbox, uint16_t port, sandbox_fd_fn done,
+			  void *ctx);
 
 /* ------------------------------------------------------------------- images */
 
@@ -290,7 +293,7 @@ const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret
 
 /* -------------------------------------------------------------------- execs */
 
-struct run_start {
+struct exec_start {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* NULL: none */
 	bool env_only;           /* and nothing of the sandbox's */
@@ -301,80 +304,84 @@ struct run_start {
 	bool session;     /* the shell of one */
 	const char *name; /* of that, as its user calls it; NULL */
 	bool control;     /* for src/shellproto: commands in, results as stream 3 */
-	bool hold;        /* its output, for who is about to read it by run_hold() */
+	bool hold;        /* its output, for who is about to read it by exec_hold() */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
 	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
 };
 
-typedef void (*run_fn)(void *ctx, struct run *run, const struct warren_error *err);
+typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
 
 /*
  * Start it; @done with the exec once its program was executed, or with NULL and
  * why it could not be. The exec stays until its sandbox is deleted.
  */
-void run_start(struct box *box, const struct run_start *start, run_fn done, void *ctx);
-/* The exec @id of @box, running or not, or NULL. The reference is the caller's: run_unref(). */
-struct run *run_find(struct box *box, const char *id);
-struct run *run_ref(struct run *run);
-struct run *run_unref(struct run *run);
-const struct exec_row *run_row(const struct run *run);
-struct box *run_box(const struct run *run); /* NULL: it is gone */
+void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
+		void *ctx);
+/* The exec @id of @sandbox, running or not, or NULL. The reference is the caller's: exec_unref(). */
+struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id);
+struct exec *exec_ref(struct exec *exec);
+struct exec *exec_unref(struct exec *exec);
+const struct exec_row *exec_row(const struct exec *exec);
+struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: it is gone */
 /* Its sandbox ended before it did: how is not known. */
-bool run_lost(const struct run *run);
+bool exec_lost(const struct exec *exec);
 /*
  * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1: it ends
  * there at the earliest; its init does not tell, and who asks again will be told more.
  */
-int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to);
+int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
 /* Its journal, for who reads it on another thread by journal_read(); or -errno. */
-int run_dup_journal(struct run *run);
+int exec_dup_journal(struct exec *exec);
 
-struct run_waiter {
-	void (*fn)(struct run_waiter *w, struct run *run); /* it ended, or its sandbox */
+struct exec_waiter {
+	void (*fn)(struct exec_waiter *w,
+		   struct exec *exec); /* it ended, or its sandbox */
 	void *ctx;
-	struct run *run; /* private from here on */
-	struct run_waiter *next;
+	struct exec *exec; /* private from here on */
+	struct exec_waiter *next;
 };
 
-void run_wait(struct run *run, struct run_waiter *w);
-void run_wait_cancel(struct run_waiter *w);
+void exec_wait(struct exec *exec, struct exec_waiter *w);
+void exec_wait_cancel(struct exec_waiter *w);
 
 /* @whom is an enum warren_whom. */
-void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *ctx);
-void run_close_input(struct run *run, service_done_fn done, void *ctx);
-int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err);
+void exec_signal(struct exec *exec, int sig, int whom, service_done_fn done, void *ctx);
+void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
+int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
+		struct warren_error *err);
 /* The size of its terminal; false: it has none any more. Who watches is told of changes. */
-bool run_size(const struct run *run, uint16_t *ret_rows, uint16_t *ret_cols);
+bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
-void run_input(struct run *run, box_fd_fn done, void *ctx);
+void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
 /* Write to it, and with @end close stdin; @done when it is in the pipe. */
-void run_feed(struct run *run, const void *data, size_t size, bool end,
-	      service_done_fn done, void *ctx);
-int run_poke_fd(const struct run *run);
+void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
+	       service_done_fn done, void *ctx);
+int exec_poke_fd(const struct exec *exec);
 
 /* ----------------------------------------------------------------- sessions */
 
-struct shell;
-typedef void (*shell_fn)(void *ctx, struct shell *shell, const struct warren_error *err);
+struct session;
+typedef void (*session_fn)(void *ctx, struct session *session,
+			   const struct warren_error *err);
 
 /*
  * @shell by name or path, NULL: bash, or sh where there is none; at a terminal (start->pty) bash
  * it must be. @done when it takes commands.
  */
-void shell_open(struct box *box, const struct run_start *start, const char *shell,
-		shell_fn done, void *ctx);
-struct shell *shell_find(struct box *box, const char *id);
+void session_open(struct sandbox *sandbox, const struct exec_start *start,
+		  const char *shell, session_fn done, void *ctx);
+struct session *session_find(struct sandbox *sandbox, const char *id);
 /* The one after @after; NULL: the first; NULL is returned after the last. */
-struct shell *shell_next(struct box *box, struct shell *after);
-const struct session_row *shell_row(const struct shell *sh);
+struct session *session_next(struct sandbox *sandbox, struct session *after);
+const struct session_row *session_row(const struct session *session);
 /* That of its exec: unlike those of all others in the sandbox, and greater than of those before it. */
-uint64_t shell_number(const struct shell *sh);
-const char *shell_cwd(const struct shell *sh);
-const char *shell_state(const struct shell *sh); /* "idle", "busy", "ended" */
+uint64_t session_number(const struct session *session);
+const char *session_cwd(const struct session *session);
+const char *session_state(const struct session *session); /* "idle", "busy", "ended" */
 
-struct shell_result {
+struct session_result {
 	uint64_t serial;
 	int exit_code;
 	const char *cwd; /* NULL: it ended */
@@ -382,29 +389,29 @@ struct shell_result {
 	bool timed_out, interrupted, syntax_error, ended;
 };
 
-/* A command that somebody waits for; his memory, until result() or shell_forget(). */
-struct shell_command {
-	void (*output)(struct shell_command *c, int stream, const void *data, size_t n);
+/* A command that somebody waits for; his memory, until result() or session_forget(). */
+struct session_command {
+	void (*output)(struct session_command *c, int stream, const void *data, size_t n);
 	/* Here @lost bytes are missing, of which stream is not known. */
-	void (*gap)(struct shell_command *c, uint64_t lost);
-	void (*result)(struct shell_command *c, const struct shell_result *result);
+	void (*gap)(struct session_command *c, uint64_t lost);
+	void (*result)(struct session_command *c, const struct session_result *result);
 	void *ctx;
-	bool blocked;        /* no more output until shell_go_on() */
-	struct shell *shell; /* private */
+	bool blocked;            /* no more output until session_go_on() */
+	struct session *session; /* private */
 };
 
 /* -EBUSY: one runs; -EPIPE: it has ended. @timeout_ms 0: none. */
-int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
-	      struct shell_command *command, struct warren_error *err);
-void shell_forget(struct shell_command *command);
-void shell_go_on(struct shell_command *command);
-void shell_interrupt(struct shell *sh, int sig);
+int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
+		struct session_command *command, struct warren_error *err);
+void session_forget(struct session_command *command);
+void session_go_on(struct session_command *command);
+void session_interrupt(struct session *session, int sig);
 /* All that it started is killed. */
-void shell_close(struct shell *sh, service_done_fn done, void *ctx);
+void session_close(struct session *session, service_done_fn done, void *ctx);
 /* At a terminal: what is typed while a command runs. */
-void shell_type(struct shell *sh, const char *text, size_t n);
+void session_type(struct session *session, const char *text, size_t n);
 /* Where its output is at present, in the journal of its exec. */
-uint64_t shell_cursor(const struct shell *sh);
+uint64_t session_cursor(const struct session *session);
 
 /* ------------------------------------------------------------------- output */
 
@@ -414,33 +421,33 @@ uint64_t shell_cursor(const struct shell *sh);
  * than others should wait; ask again in a later turn, by loop_later(). A watcher is told,
  * from the loop, that there may be more.
  */
-int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void *buf,
-	       size_t size, struct warren_output *ret, struct warren_error *err);
+int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
+		size_t size, struct warren_output *ret, struct warren_error *err);
 
-struct run_watcher {
-	void (*fn)(struct run_watcher *w);
+struct exec_watcher {
+	void (*fn)(struct exec_watcher *w);
 	void *ctx;
-	struct run *run; /* private from here on */
-	struct run_watcher *next;
+	struct exec *exec; /* private from here on */
+	struct exec_watcher *next;
 };
 
-int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err);
-void run_watch_cancel(struct run_watcher *w);
+int exec_watch(struct exec *exec, struct exec_watcher *w, struct warren_error *err);
+void exec_watch_cancel(struct exec_watcher *w);
 
 /*
  * From @cursor on nothing is dropped, for as long as it is held: an exec that
  * has filled its journal waits. Of several who hold, the slowest counts.
  */
-struct run_holder {
+struct exec_holder {
 	uint64_t cursor;
-	struct run *run; /* private from here on */
-	struct run_holder *next;
+	struct exec *exec; /* private from here on */
+	struct exec_holder *next;
 };
 
-void run_hold(struct run *run, struct run_holder *h, uint64_t cursor);
+void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor);
 /* What is before @cursor was read. */
-void run_hold_move(struct run_holder *h, uint64_t cursor);
-void run_hold_cancel(struct run_holder *h);
+void exec_hold_move(struct exec_holder *h, uint64_t cursor);
+void exec_hold_cancel(struct exec_holder *h);
 
 /* ------------------------------------------------------------------- events */
 
@@ -477,7 +484,7 @@ struct event {
 };
 
 const char *event_type_name(enum event_type type);
-void event_emit(struct service *s, enum event_type type, const struct box *box,
+void event_emit(struct service *s, enum event_type type, const struct sandbox *sandbox,
 		const char *object, const struct warren_result *result);
 /* Of an image, which is nobody's own. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
@@ -515,7 +522,7 @@ struct histogram {
 	uint64_t sum_usec;
 };
 
-struct figures {
+struct metrics {
 	struct histogram latency[FIGURE_MAX];
 	uint64_t created, failed, deleted, execs, denied, restored;
 	uint64_t store_errors; /* that were survived */
@@ -524,7 +531,7 @@ struct figures {
 };
 
 extern const uint64_t figure_bounds_usec[FIGURE_BUCKETS];
-struct figures *service_figures(struct service *s);
+struct metrics *service_metrics(struct service *s);
 void figure_add(struct service *s, enum figure f, uint64_t usec);
 
 #endif /* SERVICE_CORE_SERVICE_H */

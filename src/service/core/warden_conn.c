@@ -5,25 +5,25 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "service/core/internal.h"
 #include "proto/warden_proto.h"
+#include "service/core/internal.h"
 
 #define PAUSE_MS 10 /* before the next try, when memory is short */
 
 /* A request that waits for room in the socket. */
-struct link_out {
-	struct link_out *next;
+struct warden_conn_out {
+	struct warden_conn_out *next;
 	size_t size;
 	char data[];
 };
 
 /* What waits goes when there is room, or after a moment when memory is short. */
-static void link_flush(struct link *l)
+static void warden_conn_flush(struct warden_conn *l)
 {
 	int r = 0;
 
 	while (l->out && l->sock >= 0) {
-		struct link_out *o = l->out;
+		struct warden_conn_out *o = l->out;
 
 		r = fd_send(l->sock, o->data, o->size, NULL, 0);
 		if (fd_may_send_again(r))
@@ -42,15 +42,15 @@ static void link_flush(struct link *l)
 
 static void on_link_timer(void *ctx)
 {
-	link_flush(ctx);
+	warden_conn_flush(ctx);
 }
 
 /* Replies come about in the order of the requests, which is that of the list. */
-static struct link_ask *take_ask(struct link *l, uint32_t seq)
+static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint32_t seq)
 {
-	for (struct link_ask **p = &l->asks; *p; p = &(*p)->next) {
+	for (struct warden_conn_ask **p = &l->asks; *p; p = &(*p)->next) {
 		if ((*p)->seq == seq) {
-			struct link_ask *a = *p;
+			struct warden_conn_ask *a = *p;
 
 			*p = a->next;
 			if (!a->next)
@@ -62,15 +62,16 @@ static struct link_ask *take_ask(struct link *l, uint32_t seq)
 }
 
 /* @lost: it came with a descriptor that we had no room for. */
-static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd, bool lost)
+static void warden_conn_hear(struct warden_conn *l, struct warden_proto_reply *reply,
+			     size_t size, int fd, bool lost)
 {
-	struct link_ask *a = NULL;
+	struct warden_conn_ask *a = NULL;
 
 	if (size >= sizeof(reply->h) && reply->h.type == WIRE_STOCK)
-		stock_hear(l->service, (const void *)reply, size);
+		pool_ids_hear(l->service, (const void *)reply, size);
 	if (size >= sizeof(*reply) && reply->h.type == WIRE_REPLY &&
 	    reply->size == size - sizeof(*reply))
-		a = take_ask(l, reply->h.seq);
+		a = warden_conn_take_ask(l, reply->h.seq);
 	if (!a) {
 		if (fd >= 0)
 			(void)close(fd);
@@ -88,10 +89,10 @@ static void hear(struct link *l, struct wire_reply *reply, size_t size, int fd, 
 static void on_link(void *ctx, unsigned events)
 {
 	static _Alignas(8) char msg[2 * WIRE_MESSAGE_MAX];
-	struct link *l = ctx;
+	struct warden_conn *l = ctx;
 
 	if (events & LOOP_WRITE)
-		link_flush(l);
+		warden_conn_flush(l);
 	for (int i = 0; i < READ_AT_ONCE && l->sock >= 0; i++) {
 		size_t n_fds = 1;
 		bool lost = false;
@@ -110,29 +111,30 @@ static void on_link(void *ctx, unsigned events)
 				l->ended(l->ctx);
 			return;
 		}
-		hear(l, (struct wire_reply *)(void *)msg, (size_t)n, n_fds > 0 ? fd : -1,
-		     lost);
+		warden_conn_hear(l, (struct warden_proto_reply *)(void *)msg, (size_t)n,
+				 n_fds > 0 ? fd : -1, lost);
 	}
 }
 
-int link_open(struct service *s, int sock, struct warren_error *err)
+int warden_conn_open(struct service *s, int sock, struct warren_error *err)
 {
 	int r;
 
-	s->link.sock = sock;
-	s->link.service = s;
-	s->link.out_tail = &s->link.out;
-	s->link.asks_tail = &s->link.asks;
-	r = loop_timer_new(s->loop, on_link_timer, &s->link, &s->link.timer);
+	s->warden_conn.sock = sock;
+	s->warden_conn.service = s;
+	s->warden_conn.out_tail = &s->warden_conn.out;
+	s->warden_conn.asks_tail = &s->warden_conn.asks;
+	r = loop_timer_new(s->loop, on_link_timer, &s->warden_conn,
+			   &s->warden_conn.timer);
 	if (r == 0)
-		r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->link,
-			       &s->link.watch);
+		r = loop_watch(s->loop, sock, LOOP_READ, on_link, &s->warden_conn,
+			       &s->warden_conn.watch);
 	return r < 0 ? error_errno(err, -r, "watch the warden's connection") : 0;
 }
 
-void link_close(struct service *s)
+void warden_conn_close(struct service *s)
 {
-	struct link *l = &s->link;
+	struct warden_conn *l = &s->warden_conn;
 	struct warren_error gone = WARREN_ERROR_INIT;
 
 	s->closing = true;
@@ -142,22 +144,22 @@ void link_close(struct service *s)
 	if (l->sock >= 0)
 		(void)close(TAKE_FD(l->sock));
 	while (l->asks) {
-		struct link_ask *a = take_ask(l, l->asks->seq);
+		struct warden_conn_ask *a = warden_conn_take_ask(l, l->asks->seq);
 
 		a->fn(a->ctx, &gone, NULL, 0, -1);
 		free(a);
 	}
 	while (l->out) {
-		struct link_out *o = l->out;
+		struct warden_conn_out *o = l->out;
 
 		l->out = o->next;
 		free(o);
 	}
 }
 
-static int queue(struct link *l, const void *msg, size_t size)
+static int warden_conn_queue(struct warden_conn *l, const void *msg, size_t size)
 {
-	struct link_out *o = malloc(sizeof(*o) + size);
+	struct warden_conn_out *o = malloc(sizeof(*o) + size);
 
 	if (!o)
 		return -ENOMEM;
@@ -167,29 +169,29 @@ static int queue(struct link *l, const void *msg, size_t size)
 	*l->out_tail = o;
 	l->out_tail = &o->next;
 	if (l->out == o) /* the first of them finds out for what it waits */
-		link_flush(l);
+		warden_conn_flush(l);
 	return 0;
 }
 
-int link_ask(struct service *s, void *msg, size_t size,
-	     void (*fn)(void *ctx, const struct warren_error *err, const char *data,
-			size_t size, int fd),
-	     void *ctx)
+int warden_conn_ask(struct service *s, void *msg, size_t size,
+		    void (*fn)(void *ctx, const struct warren_error *err,
+			       const char *data, size_t size, int fd),
+		    void *ctx)
 {
-	struct link *l = &s->link;
-	struct link_ask *a = malloc(sizeof(*a));
-	struct wire_header *h = msg;
+	struct warden_conn *l = &s->warden_conn;
+	struct warden_conn_ask *a = malloc(sizeof(*a));
+	struct warden_proto_header *h = msg;
 	int r;
 
 	if (!a)
 		return -ENOMEM;
 	h->seq = ++l->seq;
-	*a = (struct link_ask){ .seq = h->seq, .fn = fn, .ctx = ctx };
+	*a = (struct warden_conn_ask){ .seq = h->seq, .fn = fn, .ctx = ctx };
 	r = l->sock < 0 ? -ESHUTDOWN
 	    : l->out    ? -EAGAIN
 			: fd_send(l->sock, msg, size, NULL, 0);
 	if (fd_may_send_again(r))
-		r = queue(l, msg, size);
+		r = warden_conn_queue(l, msg, size);
 	if (r < 0) {
 		free(a);
 		return r == -EPIPE || r == -ECONNRESET ? -ESHUTDOWN : r;
@@ -199,15 +201,15 @@ int link_ask(struct service *s, void *msg, size_t size,
 	return 0;
 }
 
-int link_ask_of(const struct box *box, void *msg, size_t size,
-		void (*fn)(void *ctx, const struct warren_error *err, const char *data,
-			   size_t size, int fd),
-		void *ctx)
+int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
+		       void (*fn)(void *ctx, const struct warren_error *err,
+				  const char *data, size_t size, int fd),
+		       void *ctx)
 {
-	struct wire_box *m = msg;
-	int r = wire_put_backend(&m->h, box->row.backend);
+	struct warden_proto_sandbox *m = msg;
+	int r = warden_proto_put_backend(&m->h, sandbox->row.backend);
 
-	(void)memcpy(m->id, box->row.id, sizeof(box->row.id));
-	wire_put_tenant(&m->h, box->row.owner);
-	return r < 0 ? r : link_ask(box->service, msg, size, fn, ctx);
+	(void)memcpy(m->id, sandbox->row.id, sizeof(sandbox->row.id));
+	warden_proto_put_tenant(&m->h, sandbox->row.owner);
+	return r < 0 ? r : warden_conn_ask(sandbox->service, msg, size, fn, ctx);
 }

@@ -53,111 +53,111 @@ int row_copy_exec(struct exec_row *to, const struct exec_row *from)
 	return 0;
 }
 
-struct run *run_load(struct box *box, const struct exec_row *row)
+struct exec *exec_load(struct sandbox *sandbox, const struct exec_row *row)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct exec *exec = calloc(1, sizeof(*exec));
 
-	if (!run)
+	if (!exec)
 		return NULL;
-	if (row_copy_exec(&run->row, row) < 0) {
-		free(run);
+	if (row_copy_exec(&exec->row, row) < 0) {
+		free(exec);
 		return NULL;
 	}
-	run->refs = 1;
-	run->service = box->service;
-	run->box = box;
-	run->loop = box->service->loop;
-	run->journal = run->notify = run->input = run->poke = -1;
-	run->held_at = UINT64_MAX;
-	run->next = box->runs;
-	box->runs = run;
-	run->listed = true;
-	run->counted = !run->row.ended && !run->row.session;
-	box->n_running += run->counted;
-	return run;
+	exec->refs = 1;
+	exec->service = sandbox->service;
+	exec->sandbox = sandbox;
+	exec->loop = sandbox->service->loop;
+	exec->journal = exec->notify = exec->input = exec->poke = -1;
+	exec->held_at = UINT64_MAX;
+	exec->next = sandbox->execs;
+	sandbox->execs = exec;
+	exec->listed = true;
+	exec->counted = !exec->row.ended && !exec->row.session;
+	sandbox->n_running += exec->counted;
+	return exec;
 }
 
-static void uncount(struct run *run)
+static void exec_uncount(struct exec *exec)
 {
-	run->box->n_running -= run->counted;
-	run->counted = false;
+	exec->sandbox->n_running -= exec->counted;
+	exec->counted = false;
 }
 
-static void delist(struct run *run)
+static void exec_delist(struct exec *exec)
 {
-	struct run **p;
+	struct exec **p;
 
-	if (!run->listed || !run->box)
-		return; /* without a box it is in no list */
-	uncount(run);
-	for (p = &run->box->runs; *p != run; p = &(*p)->next)
+	if (!exec->listed || !exec->sandbox)
+		return; /* without a sandbox it is in no list */
+	exec_uncount(exec);
+	for (p = &exec->sandbox->execs; *p != exec; p = &(*p)->next)
 		;
-	*p = run->next;
-	run->listed = false;
+	*p = exec->next;
+	exec->listed = false;
 }
 
-struct run *run_ref(struct run *run)
+struct exec *exec_ref(struct exec *exec)
 {
-	run->refs++;
-	return run;
+	exec->refs++;
+	return exec;
 }
 
-struct run *run_unref(struct run *run)
+struct exec *exec_unref(struct exec *exec)
 {
-	if (!run || --run->refs > 0)
+	if (!exec || --exec->refs > 0)
 		return NULL;
-	journals_settle(run);
-	delist(run);
-	run->watch = loop_watch_free(run->watch);
-	run->hold_timer = loop_timer_free(run->hold_timer);
-	run->first_timer = loop_timer_free(run->first_timer);
-	loop_close(run->loop, run->journal); /* it may have lost its name */
+	journals_settle(exec);
+	exec_delist(exec);
+	exec->watch = loop_watch_free(exec->watch);
+	exec->hold_timer = loop_timer_free(exec->hold_timer);
+	exec->first_timer = loop_timer_free(exec->first_timer);
+	loop_close(exec->loop, exec->journal); /* it may have lost its name */
 	for (size_t i = 0; i < 3; i++) {
-		int fd = (const int[]){ run->notify, run->input, run->poke }[i];
+		int fd = (const int[]){ exec->notify, exec->input, exec->poke }[i];
 
 		if (fd >= 0)
 			(void)close(fd);
 	}
-	lease_end(run->service, LEASE_DESCRIPTORS, &run->descriptors);
-	lease_end(run->service, LEASE_TERMINALS, &run->terminal);
-	exec_row_done(&run->row);
-	free(run);
+	lease_end(exec->service, LEASE_DESCRIPTORS, &exec->descriptors);
+	lease_end(exec->service, LEASE_TERMINALS, &exec->terminal);
+	exec_row_done(&exec->row);
+	free(exec);
 	return NULL;
 }
 
-const struct exec_row *run_row(const struct run *run)
+const struct exec_row *exec_row(const struct exec *exec)
 {
-	return &run->row;
+	return &exec->row;
 }
 
-struct box *run_box(const struct run *run)
+struct sandbox *exec_sandbox(const struct exec *exec)
 {
-	return run->box;
+	return exec->sandbox;
 }
 
 /* A run that ended is let go of when nobody looks at it any more. */
-struct run *run_find(struct box *box, const char *id)
+struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_EXEC_ROW struct exec_row row = { 0 };
-	struct run *run;
+	struct exec *exec;
 
-	for (run = box->runs; run; run = run->next)
-		if (strcmp(run->row.id, id) == 0)
-			return run_ref(run);
-	if (db_get_exec(box->service->db, box->row.id, id, &row, &err) < 0)
+	for (exec = sandbox->execs; exec; exec = exec->next)
+		if (strcmp(exec->row.id, id) == 0)
+			return exec_ref(exec);
+	if (db_get_exec(sandbox->service->db, sandbox->row.id, id, &row, &err) < 0)
 		return NULL;
-	run = run_load(box, &row);
+	exec = exec_load(sandbox, &row);
 	/* What is in the list lives by who looks at it, unless it runs. */
-	if (run && !run->row.ended) {
-		(void)run_ref(run); /* the list's, which it gives up when it ends */
-		if (run_finish_by_journal(run))
-			return run;
-		run->refs--;
-		run->lost = true;
-		uncount(run);
+	if (exec && !exec->row.ended) {
+		(void)exec_ref(exec); /* the list's, which it gives up when it ends */
+		if (exec_finish_by_journal(exec))
+			return exec;
+		exec->refs--;
+		exec->lost = true;
+		exec_uncount(exec);
 	}
-	return run;
+	return exec;
 }
 
 /* ------------------------------------------------------------------ journals */
@@ -169,38 +169,38 @@ int service_spool(struct service *s)
 	return fd < 0 ? -errno : fd;
 }
 
-int run_open_journal(struct run *run, struct warren_error *err)
+int exec_open_journal(struct exec *exec, struct warren_error *err)
 {
-	if (run->journal >= 0)
+	if (exec->journal >= 0)
 		return 0;
-	run->journal = openat(run->box ? run->box->service->journals : -1,
-			      run->row.journal ? run->row.journal : "",
-			      O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	return run->journal < 0 ? error_errno(err, errno, "open the exec's output") : 0;
+	exec->journal = openat(exec->sandbox ? exec->sandbox->service->journals : -1,
+			       exec->row.journal ? exec->row.journal : "",
+			       O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return exec->journal < 0 ? error_errno(err, errno, "open the exec's output") : 0;
 }
 
 /* ------------------------------------------------------------------ starting */
 
 struct starting {
-	struct box *box;
-	struct run *run;
+	struct sandbox *sandbox;
+	struct exec *exec;
 	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
-	struct run_start start;
-	struct talk_user user;
+	struct exec_start start;
+	struct initclient_user user;
 	bool written; /* the row is in the store */
-	run_fn done;  /* NULL: it was refused, and only init has yet to answer */
+	exec_fn done; /* NULL: it was refused, and only init has yet to answer */
 	void *ctx;
 	uint64_t begun;
 };
 
-static void free_list(const char *const *list)
+static void exec_free_list(const char *const *list)
 {
 	for (const char *const *p = list; p && *p; p++)
 		free((void *)(uintptr_t)*p);
 	free((void *)(uintptr_t)list);
 }
 
-static const char *const *copy_list(const char *const *list)
+static const char *const *exec_copy_list(const char *const *list)
 {
 	size_t n = 0;
 	const char **copy;
@@ -213,74 +213,75 @@ static const char *const *copy_list(const char *const *list)
 	for (size_t i = 0; i < n; i++) {
 		copy[i] = strdup(list[i]);
 		if (!copy[i]) {
-			free_list(copy);
+			exec_free_list(copy);
 			return NULL;
 		}
 	}
 	return copy;
 }
 
-int run_start_copy(struct run_start *to, const struct run_start *from)
+int exec_start_copy(struct exec_start *to, const struct exec_start *from)
 {
 	*to = *from;
-	to->argv = copy_list(from->argv);
-	to->env = copy_list(from->env);
+	to->argv = exec_copy_list(from->argv);
+	to->env = exec_copy_list(from->env);
 	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
 	to->user = from->user ? strdup(from->user) : NULL;
 	if (to->argv && to->env && !to->cwd == !from->cwd && !to->user == !from->user)
 		return 0;
-	run_start_done(to);
+	exec_start_done(to);
 	return -ENOMEM;
 }
 
-void run_start_done(struct run_start *s)
+void exec_start_done(struct exec_start *s)
 {
-	free_list(s->argv);
-	free_list(s->env);
+	exec_free_list(s->argv);
+	exec_free_list(s->env);
 	free((void *)(uintptr_t)s->cwd);
 	free((void *)(uintptr_t)s->user);
-	*s = (struct run_start){ 0 };
+	*s = (struct exec_start){ 0 };
 }
 
 static void starting_free(struct starting *st)
 {
-	run_start_done(&st->start);
+	exec_start_done(&st->start);
 	free(st);
 }
 
 /* It could not be started: as if it had never been asked for. */
-static void refuse(struct starting *st, const struct warren_error *err)
+static void exec_refuse(struct starting *st, const struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct run *run = TAKE_PTR(st->run);
-	run_fn done = TAKE_PTR(st->done);
+	struct exec *exec = TAKE_PTR(st->exec);
+	exec_fn done = TAKE_PTR(st->done);
 
-	if (run) {
-		run_hold_first_end(run);
-		if (run->box && st->written) {
-			survive(run->box->service, db_delete_exec(run->box->service->db,
-								  run->row.id, &ignored));
-			run->box->n_kept--;
+	if (exec) {
+		exec_hold_first_end(exec);
+		if (exec->sandbox && st->written) {
+			survive(exec->sandbox->service,
+				db_delete_exec(exec->sandbox->service->db, exec->row.id,
+					       &ignored));
+			exec->sandbox->n_kept--;
 		}
-		if (run->box)
-			run_remove_journal(run->box->service, run->row.journal);
-		journals_drop(run);
-		(void)run_unref(run);
+		if (exec->sandbox)
+			exec_remove_journal(exec->sandbox->service, exec->row.journal);
+		journals_drop(exec);
+		(void)exec_unref(exec);
 	}
 	done(st->ctx, NULL, err);
 }
 
-static void fail(struct starting *st, const struct warren_error *err)
+static void exec_fail(struct starting *st, const struct warren_error *err)
 {
 	if (st->done)
-		refuse(st, err);
+		exec_refuse(st, err);
 	starting_free(st);
 }
 
 /* A pipe whose reader does not read must not stop the loop. */
-static int take_stream(struct answer *a, uint32_t bit)
+static int take_stream(struct init_reply *a, uint32_t bit)
 {
-	int fd = answer_take(a, bit);
+	int fd = init_reply_take(a, bit);
 	int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
 
 	if (flags >= 0 && !(flags & O_NONBLOCK))
@@ -288,28 +289,29 @@ static int take_stream(struct answer *a, uint32_t bit)
 	return fd;
 }
 
-void run_take_streams(struct run *run, struct answer *a)
+void exec_take_streams(struct exec *exec, struct init_reply *a)
 {
 	/* What is there from an earlier line leads to the same, and may be in use. */
-	if (run->input < 0 && !run->input_ended)
-		run->input = take_stream(a, PROTO_GIVES_INPUT);
-	if (run->poke < 0)
-		run->poke = take_stream(a, PROTO_GIVES_POKE);
-	run->attached = true;
+	if (exec->input < 0 && !exec->input_ended)
+		exec->input = take_stream(a, PROTO_GIVES_INPUT);
+	if (exec->poke < 0)
+		exec->poke = take_stream(a, PROTO_GIVES_POKE);
+	exec->attached = true;
 }
 
-static void on_started(void *ctx, struct answer *a, const struct warren_error *failure)
+static void exec_on_started(void *ctx, struct init_reply *a,
+			    const struct warren_error *failure)
 {
 	struct starting *st = ctx;
-	struct run *run = st->run;
+	struct exec *exec = st->exec;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
 	if (failure || !st->done) {
 		/* Whether it was started nobody knows. */
-		if (failure && run && run->box)
-			box_disown(run->box, run->row.number);
-		fail(st, failure);
+		if (failure && exec && exec->sandbox)
+			sandbox_disown(exec->sandbox, exec->row.number);
+		exec_fail(st, failure);
 		return;
 	}
 	if (a->m.h.type != PROTO_REPLY || reply_code(&a->m.reply) != 0) {
@@ -317,61 +319,62 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 			(void)error_errno(&err, EPROTO, "start '%s'", st->start.argv[0]);
 		else if (reply_code(&a->m.reply) == EAGAIN &&
 			 a->m.reply.stage == PROTO_STAGE_REQUEST)
-			(void)lease_deny(st->box->service, LEASE_EXECS, PROTO_EXECS_MAX,
-					 PROTO_EXECS_MAX, &err);
+			(void)lease_deny(st->sandbox->service, LEASE_EXECS,
+					 PROTO_EXECS_MAX, PROTO_EXECS_MAX, &err);
 		else
-			(void)reply_explain(a, &spec, st->box->is.base.workdir, &err);
+			(void)reply_explain(a, &spec, st->sandbox->is.base.workdir, &err);
 		/* It runs, and we cannot reach it: it is to end, as what could not be started. */
 		if (a->lost)
-			run_signal(run, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
-		fail(st, &err);
+			exec_signal(exec, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
+		exec_fail(st, &err);
 		return;
 	}
-	run_take_streams(run, a);
-	run->starting = false;
-	figure_add(st->box->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
-	st->box->service->figures.execs++;
-	event_emit(st->box->service, EVENT_EXEC_STARTED, st->box, run->row.id, NULL);
-	st->done(st->ctx, run, NULL);
+	exec_take_streams(exec, a);
+	exec->starting = false;
+	figure_add(st->sandbox->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
+	st->sandbox->service->metrics.execs++;
+	event_emit(st->sandbox->service, EVENT_EXEC_STARTED, st->sandbox, exec->row.id,
+		   NULL);
+	st->done(st->ctx, exec, NULL);
 	starting_free(st);
 }
 
-static int make_journal(struct run *run, struct warren_error *err)
+static int make_journal(struct exec *exec, struct warren_error *err)
 {
-	int fd = blank_take(run->box->service, run->row.journal);
+	int fd = journal_pool_take(exec->sandbox->service, exec->row.journal);
 
 	if (fd < 0)
 		return error_errno(err, -fd, "make a file for the output");
-	run->journal = fd;
-	run->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return run->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
+	exec->journal = fd;
+	exec->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return exec->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
 }
 
 /* A journal, an eventfd, and what init hands over. */
 static int lease_run(struct starting *st, struct warren_error *err)
 {
-	const struct run_start *from = &st->start;
+	const struct exec_start *from = &st->start;
 	uint64_t n = 2 + (from->input || from->pty) + (from->control ? 1 : 0);
 
-	int r = lease_take(st->box->service, LEASE_DESCRIPTORS, st->box->row.owner, n,
-			   &st->run->descriptors, err);
+	int r = lease_take(st->sandbox->service, LEASE_DESCRIPTORS,
+			   st->sandbox->row.owner, n, &st->exec->descriptors, err);
 
 	if (r < 0 || !from->pty)
 		return r;
-	return lease_take(st->box->service, LEASE_TERMINALS, st->box->row.owner, 1,
-			  &st->run->terminal, err);
+	return lease_take(st->sandbox->service, LEASE_TERMINALS, st->sandbox->row.owner,
+			  1, &st->exec->terminal, err);
 }
 
 static uint64_t journal_capacity(const struct starting *st)
 {
-	uint64_t asked =
-		st->start.journal ? st->start.journal : st->box->service->journal_default;
+	uint64_t asked = st->start.journal ? st->start.journal
+					   : st->sandbox->service->journal_default;
 
 	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
 
 /* Whether the first @n bytes of @word, or what is whole of them, were put. */
-static bool put_word(struct json *j, const char *word, size_t n, size_t *ret)
+static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *ret)
 {
 	struct buf *out = j->out;
 	struct json before = *j;
@@ -403,14 +406,14 @@ static void write_argv(struct buf *out, const char *const *argv)
 		size_t n = strlen(*argv), put = 0,
 		       left = out->len < ARGV_SHOWN ? ARGV_SHOWN - out->len : 0;
 
-		if (cut || (n <= left && put_word(&j, *argv, n, &put))) {
+		if (cut || (n <= left && exec_put_word(&j, *argv, n, &put))) {
 			missing += n - put;
 			continue;
 		}
 		cut = true;
 		/* One byte is up to six in JSON. */
-		if (!put_word(&j, *argv, n < left / 2 ? n : left / 2, &put))
-			(void)put_word(&j, *argv, n < left / 8 ? n : left / 8, &put);
+		if (!exec_put_word(&j, *argv, n < left / 2 ? n : left / 2, &put))
+			(void)exec_put_word(&j, *argv, n < left / 8 ? n : left / 8, &put);
 		missing += n - put;
 	}
 	if (cut) {
@@ -425,11 +428,11 @@ static void write_argv(struct buf *out, const char *const *argv)
 static int make_ready(struct starting *st, struct warren_error *err)
 {
 	AUTO_BUF struct buf argv = BUF_INIT(8 * ARGV_SHOWN);
-	struct box *box = st->box;
+	struct sandbox *sandbox = st->sandbox;
 	char user[32];
 	struct exec_row row = {
-		.number = box->last_number + 1,
-		.cwd = st->start.cwd ? st->start.cwd : box->is.base.workdir,
+		.number = sandbox->last_number + 1,
+		.cwd = st->start.cwd ? st->start.cwd : sandbox->is.base.workdir,
 		.user = st->start.user ? st->start.user : user,
 		.pty = st->start.pty,
 		.session = st->start.session,
@@ -442,41 +445,41 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	if (argv.failed)
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
 	id_make(row.id);
-	(void)memcpy(row.sandbox, box->row.id, sizeof(row.sandbox));
+	(void)memcpy(row.sandbox, sandbox->row.id, sizeof(row.sandbox));
 	row.argv = argv.data;
 	row.journal = row.id;
-	st->run = run_load(box, &row);
-	if (!st->run)
+	st->exec = exec_load(sandbox, &row);
+	if (!st->exec)
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
-	box->last_number++;
-	st->run->started = st->begun;
-	st->run->starting = true;
+	sandbox->last_number++;
+	st->exec->started = st->begun;
+	st->exec->starting = true;
 	if (lease_run(st, err) < 0 ||
-	    journals_reserve(st->run, journal_capacity(st), err) < 0)
+	    journals_reserve(st->exec, journal_capacity(st), err) < 0)
 		return -err->code;
-	return make_journal(st->run, err);
+	return make_journal(st->exec, err);
 }
 
-static int write_down(struct starting *st, struct warren_error *err)
+static int exec_write_down(struct starting *st, struct warren_error *err)
 {
-	struct box *box = st->box;
-	int r = db_insert_exec(box->service->db, &st->run->row, err);
+	struct sandbox *sandbox = st->sandbox;
+	int r = db_insert_exec(sandbox->service->db, &st->exec->row, err);
 
 	if (r == -EDQUOT)
-		box->service->figures.denied++;
+		sandbox->service->metrics.denied++;
 	if (r < 0)
 		return r;
 	st->written = true;
-	box->n_kept++;
+	sandbox->n_kept++;
 	return 0;
 }
 
 /* @gate is taken; -1: there is none. */
 static int ask_init(struct starting *st, int gate, struct warren_error *err)
 {
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
-	struct run *run = st->run;
-	const struct run_start *from = &st->start;
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
+	struct exec *exec = st->exec;
+	const struct exec_start *from = &st->start;
 	struct warren_exec_spec spec = {
 		.argv = from->argv,
 		.env = from->env,
@@ -490,24 +493,24 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 		.cols = from->cols,
 		.limits = from->limits,
 		.timeout_ms = from->timeout_ms,
-		.result_at = from->control ? SESSION_RESULT_FD : 0,
-		.poke_at = from->control ? SESSION_COMMAND_FD : 0,
+		.result_at = from->control ? SHELLPROTO_RESULT_FD : 0,
+		.poke_at = from->control ? SHELLPROTO_COMMAND_FD : 0,
 		.journal_limit = journal_capacity(st),
 	};
-	struct request_streams streams = REQUEST_STREAMS_INIT;
+	struct init_request_streams streams = REQUEST_STREAMS_INIT;
 	int r;
 
-	run->capacity = spec.journal_limit;
-	streams.journal = run->journal;
-	streams.notify = run->notify;
+	exec->capacity = spec.journal_limit;
+	streams.journal = exec->journal;
+	streams.notify = exec->notify;
 	streams.gate = gate;
 	streams.keep_input = true;
-	streams.hold = from->hold && run_hold_first(run);
-	r = request_spawn(&q, &st->box->is.base, &st->user, &spec, run->row.number,
-			  &streams, err);
+	streams.hold = from->hold && exec_hold_first(exec);
+	r = init_request_spawn(&q, &st->sandbox->is.base, &st->user, &spec,
+			       exec->row.number, &streams, err);
 	if (streams.gate >= 0)
 		(void)close(streams.gate);
-	return r < 0 ? r : line_ask(st->box, &q, on_started, st, err);
+	return r < 0 ? r : init_conn_ask(st->sandbox, &q, exec_on_started, st, err);
 }
 
 /* Until init has answered it is not over; but who asked hears at once what became of the row. */
@@ -523,65 +526,66 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/* If nobody waits there any more, something else failed, and init will say what. */
-	if (write_down(st, err) == 0)
+	if (exec_write_down(st, err) == 0)
 		(void)!write(ours, "", 1);
 	else
-		refuse(st, err);
+		exec_refuse(st, err);
 	return 0;
 }
 
-static void on_user(void *ctx, const struct talk_user *user,
-		    const struct warren_error *failure)
+static void exec_on_user(void *ctx, const struct initclient_user *user,
+			 const struct warren_error *failure)
 {
 	struct starting *st = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
 	if (failure) {
-		fail(st, failure);
+		exec_fail(st, failure);
 		return;
 	}
 	st->user = *user;
-	r = disk_admit(st->box->service, &err);
+	r = disk_admit(st->sandbox->service, &err);
 	if (r == 0)
 		r = make_ready(st, &err);
-	if (r == 0 && st->box->gates) {
+	if (r == 0 && st->sandbox->gates) {
 		r = start_behind_gate(st, &err);
 	} else if (r == 0) {
-		r = write_down(st, &err);
+		r = exec_write_down(st, &err);
 		if (r == 0)
 			r = ask_init(st, -1, &err);
 	}
 	if (r < 0)
-		fail(st, &err);
+		exec_fail(st, &err);
 }
 
-static void on_usable(void *ctx, int r, const struct warren_error *err)
+static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct starting *st = ctx;
 
 	if (r < 0)
-		fail(st, err);
+		exec_fail(st, err);
 	else
-		box_find_user(st->box, st->start.user, on_user, st);
+		sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
 }
 
-void run_start(struct box *box, const struct run_start *start, run_fn done, void *ctx)
+void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
+		void *ctx)
 {
 	struct starting *st = calloc(1, sizeof(*st));
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!st || run_start_copy(&st->start, start) < 0) {
+	if (!st || exec_start_copy(&st->start, start) < 0) {
 		free(st);
 		(void)error_errno(&err, ENOMEM, "start '%s'", start->argv[0]);
 		done(ctx, NULL, &err);
 		return;
 	}
-	st->box = box;
+	st->sandbox = sandbox;
 	st->done = done;
 	st->ctx = ctx;
 	st->begun = clock_now();
-	box_use(box, on_usable, st);
+	sandbox_use(sandbox, exec_on_usable, st);
 }
 
 /* -------------------------------------------------------------------- ending */
@@ -595,73 +599,75 @@ static int64_t end_of(const struct exec_row *row, const struct warren_result *re
 	return (int64_t)(result->wall_usec && took < now - began ? began + took : now);
 }
 
-int run_record_end(const struct run *run, struct warren_error *err)
+int exec_record_end(const struct exec *exec, struct warren_error *err)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
-	struct service *s = run->service;
+	struct service *s = exec->service;
 	int r = event_begin(s, &tx, err);
 
 	if (r == 0)
-		r = db_finish_exec(s->db, run->row.id, run->row.ended_at,
-				   &run->row.result, err);
+		r = db_finish_exec(s->db, exec->row.id, exec->row.ended_at,
+				   &exec->row.result, err);
 	if (r < 0)
 		return r;
 	/* Of one that was lost the end was told: it is known by its journal now, and told to who asks. */
-	if (run->row.lost)
+	if (exec->row.lost)
 		return event_commit(&tx, err);
-	event_emit(s, EVENT_EXEC_FINISHED, run->box, run->row.id, &run->row.result);
-	if (run->row.result.oom)
-		event_emit(s, EVENT_OOM, run->box, run->row.id, NULL);
+	event_emit(s, EVENT_EXEC_FINISHED, exec->sandbox, exec->row.id,
+		   &exec->row.result);
+	if (exec->row.result.oom)
+		event_emit(s, EVENT_OOM, exec->sandbox, exec->row.id, NULL);
 	return event_commit(&tx, err);
 }
 
-void run_finish(struct run *run, const struct warren_result *result)
+void exec_finish(struct exec *exec, const struct warren_result *result)
 {
-	struct box *box = run->box;
+	struct sandbox *sandbox = exec->sandbox;
 
-	if (run->row.ended)
+	if (exec->row.ended)
 		return;
-	run->row.ended = true;
-	run->row.ended_at = end_of(&run->row, result);
-	run->row.result = *result;
-	uncount(run);
-	if (!run->row.session) {
-		box->row.last_used = service_time();
-		if (box->row.idle_timeout_ms)
-			box_arm(box);
+	exec->row.ended = true;
+	exec->row.ended_at = end_of(&exec->row, result);
+	exec->row.result = *result;
+	exec_uncount(exec);
+	if (!exec->row.session) {
+		sandbox->row.last_used = service_time();
+		if (sandbox->row.idle_timeout_ms)
+			sandbox_arm(sandbox);
 	}
 	/* Whoever waits may let go of it. */
-	(void)run_ref(run);
-	while (run->waiters) {
-		struct run_waiter *w = run->waiters;
+	(void)exec_ref(exec);
+	while (exec->waiters) {
+		struct exec_waiter *w = exec->waiters;
 
-		run_wait_cancel(w);
-		w->fn(w, run);
+		exec_wait_cancel(w);
+		w->fn(w, exec);
 	}
 	/*
 	 * Written down after it was told: the journal has it until then, and the next start
 	 * would read it there. Nobody else is heard in between.
 	 */
-	run_save_result(run);
-	feed_stop(run);
-	if (run->input >= 0)
-		(void)close(TAKE_FD(run->input));
+	exec_save_result(exec);
+	feed_stop(exec);
+	if (exec->input >= 0)
+		(void)close(TAKE_FD(exec->input));
 	/* What it left behind may write on: who asks for the output is to hear of it. */
-	if (!run_linger(run))
-		run->refs--; /* the list's own, beside ours: it runs no more */
-	(void)run_unref(run);
-	journals_forget(box);
+	if (!exec_linger(exec))
+		exec->refs--; /* the list's own, beside ours: it runs no more */
+	(void)exec_unref(exec);
+	journals_forget(sandbox);
 }
 
-bool run_ended(struct box *box, const struct proto_exited *msg)
+bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 {
 	struct warren_result result;
 
-	for (struct run *run = box->runs; run; run = run->next) {
+	for (struct exec *exec = sandbox->execs; exec; exec = exec->next) {
 		/* What has not begun does not end, whatever an init says. */
-		if (run->row.number == msg->exec && !run->row.ended && !run->starting) {
+		if (exec->row.number == msg->exec && !exec->row.ended &&
+		    !exec->starting) {
 			result_fill(msg, &result);
-			run_finish(run, &result);
+			exec_finish(exec, &result);
 			return true;
 		}
 	}
@@ -669,51 +675,51 @@ bool run_ended(struct box *box, const struct proto_exited *msg)
 }
 
 /* Its sandbox is gone or lost: nobody will tell how it ended. */
-void run_box_gone(struct box *box)
+void exec_sandbox_gone(struct sandbox *sandbox)
 {
-	struct run *next;
+	struct exec *next;
 
-	for (struct run *run = box->runs; run; run = next) {
-		bool owned = !run->row.ended && !run->lost;
+	for (struct exec *exec = sandbox->execs; exec; exec = next) {
+		bool owned = !exec->row.ended && !exec->lost;
 
-		next = run->next;
-		(void)run_ref(run);
-		delist(run);
-		run->lost = true; /* who wrote its output is gone, too */
-		while (run->waiters) {
-			struct run_waiter *w = run->waiters;
+		next = exec->next;
+		(void)exec_ref(exec);
+		exec_delist(exec);
+		exec->lost = true; /* who wrote its output is gone, too */
+		while (exec->waiters) {
+			struct exec_waiter *w = exec->waiters;
 
-			run_wait_cancel(w);
-			w->fn(w, run);
+			exec_wait_cancel(w);
+			w->fn(w, exec);
 		}
-		run_tell_watchers(run);
-		feed_stop(run);
-		run->box = NULL;
-		if (owned || run->lingers)
-			run->refs--; /* the list's own, beside ours */
-		run->lingers = false;
-		run_forget_unsaved(run);
-		(void)run_unref(run);
+		exec_tell_watchers(exec);
+		feed_stop(exec);
+		exec->sandbox = NULL;
+		if (owned || exec->lingers)
+			exec->refs--; /* the list's own, beside ours */
+		exec->lingers = false;
+		exec_forget_unsaved(exec);
+		(void)exec_unref(exec);
 	}
 }
 
-void run_wait(struct run *run, struct run_waiter *w)
+void exec_wait(struct exec *exec, struct exec_waiter *w)
 {
-	w->run = run_ref(run);
-	w->next = run->waiters;
-	run->waiters = w;
+	w->exec = exec_ref(exec);
+	w->next = exec->waiters;
+	exec->waiters = w;
 }
 
-void run_wait_cancel(struct run_waiter *w)
+void exec_wait_cancel(struct exec_waiter *w)
 {
-	struct run *run = w->run;
-	struct run_waiter **p;
+	struct exec *exec = w->exec;
+	struct exec_waiter **p;
 
-	if (!run)
+	if (!exec)
 		return;
-	for (p = &run->waiters; *p != w; p = &(*p)->next)
+	for (p = &exec->waiters; *p != w; p = &(*p)->next)
 		;
 	*p = w->next;
-	w->run = NULL;
-	(void)run_unref(run);
+	w->exec = NULL;
+	(void)exec_unref(exec);
 }

@@ -12,7 +12,8 @@ struct asked {
 	const char *what;
 };
 
-static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
+static void exec_control_on_answer(void *ctx, struct init_reply *a,
+				   const struct warren_error *failure)
 {
 	struct asked *q = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -27,8 +28,8 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 	free(q);
 }
 
-void run_ask(struct run *run, const void *msg, size_t size, const char *what,
-	     service_done_fn done, void *ctx)
+void exec_ask(struct exec *exec, const void *msg, size_t size, const char *what,
+	      service_done_fn done, void *ctx)
 {
 	struct asked *q = malloc(sizeof(*q));
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -36,7 +37,7 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 
 	if (!q)
 		r = error_errno(&err, ENOMEM, "%s", what);
-	else if (!run->box || run->row.ended || run->lost)
+	else if (!exec->sandbox || exec->row.ended || exec->lost)
 		r = error_set(&err, ESRCH, "the exec has ended%s",
 			      ((const struct proto_header *)msg)->type == PROTO_SIGNAL
 				      ? "; signal what it left running from another exec"
@@ -45,7 +46,8 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 		r = 0;
 	if (r == 0) {
 		*q = (struct asked){ done, ctx, what };
-		r = line_ask_struct(run->box, msg, size, -1, on_answer, q, &err);
+		r = init_conn_ask_struct(exec->sandbox, msg, size, -1,
+					 exec_control_on_answer, q, &err);
 	}
 	if (r < 0) {
 		free(q);
@@ -53,25 +55,25 @@ void run_ask(struct run *run, const void *msg, size_t size, const char *what,
 	}
 }
 
-void run_signal(struct run *run, int sig, int whom, service_done_fn done, void *ctx)
+void exec_signal(struct exec *exec, int sig, int whom, service_done_fn done, void *ctx)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-				    .exec = run->row.number,
+				    .exec = exec->row.number,
 				    .sig = sig,
 				    .whom = (uint32_t)whom };
 
-	run_ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
+	exec_ask(exec, &msg, sizeof(msg), "send the signal", done, ctx);
 }
 
-void run_signal_one(struct run *run, int sig, int pid, service_done_fn done, void *ctx)
+void exec_signal_one(struct exec *exec, int sig, int pid, service_done_fn done, void *ctx)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-				    .exec = run->row.number,
+				    .exec = exec->row.number,
 				    .sig = sig,
 				    .whom = PROTO_WHOM_ONE,
 				    .pid = pid };
 
-	run_ask(run, &msg, sizeof(msg), "send the signal", done, ctx);
+	exec_ask(exec, &msg, sizeof(msg), "send the signal", done, ctx);
 }
 
 struct listing {
@@ -80,7 +82,7 @@ struct listing {
 	int file;
 };
 
-static void on_listed(void *ctx, struct answer *a, const struct warren_error *failure)
+static void on_listed(void *ctx, struct init_reply *a, const struct warren_error *failure)
 {
 	struct listing *l = ctx;
 	size_t room = PROTO_PROCESSES_MAX * sizeof(struct proto_process);
@@ -94,11 +96,11 @@ static void on_listed(void *ctx, struct answer *a, const struct warren_error *fa
 	free(l);
 }
 
-void run_list(struct run *run,
-	      void (*fn)(void *ctx, const struct proto_process *list, size_t n),
-	      void *ctx)
+void exec_list(struct exec *exec,
+	       void (*fn)(void *ctx, const struct proto_process *list, size_t n),
+	       void *ctx)
 {
-	struct proto_list msg = { .h = { .type = PROTO_LIST }, .exec = run->row.number };
+	struct proto_list msg = { .h = { .type = PROTO_LIST }, .exec = exec->row.number };
 	struct listing *l = malloc(sizeof(*l));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -ENOMEM;
@@ -106,10 +108,10 @@ void run_list(struct run *run,
 	if (l) {
 		*l = (struct listing){ fn, ctx,
 				       memfd_create("warren-list", MFD_CLOEXEC) };
-		r = l->file < 0 || !run->box
+		r = l->file < 0 || !exec->sandbox
 			    ? -ESRCH
-			    : line_ask_struct(run->box, &msg, sizeof(msg), l->file,
-					      on_listed, l, &err);
+			    : init_conn_ask_struct(exec->sandbox, &msg, sizeof(msg),
+						   l->file, on_listed, l, &err);
 	}
 	if (r < 0) {
 		if (l && l->file >= 0)
@@ -120,30 +122,30 @@ void run_list(struct run *run,
 }
 
 /* After what was written before. */
-void run_close_input(struct run *run, service_done_fn done, void *ctx)
+void exec_close_input(struct exec *exec, service_done_fn done, void *ctx)
 {
-	run_feed(run, NULL, 0, true, done, ctx);
+	exec_feed(exec, NULL, 0, true, done, ctx);
 }
 
-int run_resize(struct run *run, uint16_t rows, uint16_t cols, struct warren_error *err)
+int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct warren_error *err)
 {
 	struct winsize ws = { .ws_row = rows, .ws_col = cols };
 
-	if (!run->row.pty)
+	if (!exec->row.pty)
 		return error_set(err, EOPNOTSUPP, "the exec has no terminal");
-	if (run->input < 0)
+	if (exec->input < 0)
 		return error_set(err, ESRCH, "the exec has ended");
-	if (ioctl(run->input, TIOCSWINSZ, &ws) < 0)
+	if (ioctl(exec->input, TIOCSWINSZ, &ws) < 0)
 		return error_errno(err, errno, "resize the terminal");
-	run_tell_watchers(run);
+	exec_tell_watchers(exec);
 	return 0;
 }
 
-bool run_size(const struct run *run, uint16_t *ret_rows, uint16_t *ret_cols)
+bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols)
 {
 	struct winsize ws;
 
-	if (run->input < 0 || ioctl(run->input, TIOCGWINSZ, &ws) < 0)
+	if (exec->input < 0 || ioctl(exec->input, TIOCGWINSZ, &ws) < 0)
 		return false;
 	*ret_rows = ws.ws_row;
 	*ret_cols = ws.ws_col;
@@ -153,49 +155,50 @@ bool run_size(const struct run *run, uint16_t *ret_rows, uint16_t *ret_cols)
 /* ------------------------------------------------------------------ attaching */
 
 struct attaching {
-	struct run *run;
+	struct exec *exec;
 	service_done_fn done;
 	void *ctx;
 };
 
-static void on_attached(void *ctx, struct answer *a, const struct warren_error *failure)
+static void exec_control_on_attached(void *ctx, struct init_reply *a,
+				     const struct warren_error *failure)
 {
 	struct attaching *t = ctx;
-	struct run *run = t->run;
+	struct exec *exec = t->exec;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = failure ? -failure->code : -reply_code(&a->m.reply);
 
 	if (!failure && r == 0) {
-		run_take_streams(run, a);
+		exec_take_streams(exec, a);
 	} else if (!failure) {
 		(void)error_errno(&err, -r, "find the exec again");
 	}
 	t->done(t->ctx, r, failure ? failure : &err);
-	(void)run_unref(run);
+	(void)exec_unref(exec);
 	free(t);
 }
 
 /* The streams of an exec that a former process started. */
-void run_attach(struct run *run, service_done_fn done, void *ctx)
+void exec_attach(struct exec *exec, service_done_fn done, void *ctx)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
-				    .exec = run->row.number,
+				    .exec = exec->row.number,
 				    .flags = PROTO_ATTACH_NOTIFY };
 	struct attaching *t = malloc(sizeof(*t));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -ENOMEM;
 
-	if (run->attached) {
+	if (exec->attached) {
 		free(t);
 		done(ctx, 0, NULL);
 		return;
 	}
-	if (t && run->box) {
-		*t = (struct attaching){ run_ref(run), done, ctx };
-		r = line_ask_struct(run->box, &msg, sizeof(msg), run->notify, on_attached,
-				    t, &err);
+	if (t && exec->sandbox) {
+		*t = (struct attaching){ exec_ref(exec), done, ctx };
+		r = init_conn_ask_struct(exec->sandbox, &msg, sizeof(msg), exec->notify,
+					 exec_control_on_attached, t, &err);
 		if (r < 0)
-			(void)run_unref(run);
+			(void)exec_unref(exec);
 	} else {
 		(void)error_set(&err, ESRCH, "the exec has ended");
 		r = -ESRCH;
@@ -207,45 +210,45 @@ void run_attach(struct run *run, service_done_fn done, void *ctx)
 }
 
 struct inputting {
-	struct run *run;
-	box_fd_fn done;
+	struct exec *exec;
+	sandbox_fd_fn done;
 	void *ctx;
 };
 
-static void on_input(void *ctx, int r, const struct warren_error *err)
+static void exec_control_on_input(void *ctx, int r, const struct warren_error *err)
 {
 	struct inputting *i = ctx;
 	struct warren_error none = WARREN_ERROR_INIT;
 
-	if (r == 0 && i->run->input < 0)
+	if (r == 0 && i->exec->input < 0)
 		(void)error_set(&none, EPIPE,
 				"the exec's stdin is closed, or it has none");
-	i->done(i->ctx, r == 0 ? i->run->input : -1, r == 0 ? &none : err);
-	(void)run_unref(i->run);
+	i->done(i->ctx, r == 0 ? i->exec->input : -1, r == 0 ? &none : err);
+	(void)exec_unref(i->exec);
 	free(i);
 }
 
-void run_input(struct run *run, box_fd_fn done, void *ctx)
+void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx)
 {
 	struct inputting *i = malloc(sizeof(*i));
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!i || run->row.ended || run->lost) {
+	if (!i || exec->row.ended || exec->lost) {
 		free(i);
 		(void)error_set(&err, i ? EPIPE : ENOMEM, "the exec has ended");
 		done(ctx, -1, &err);
 		return;
 	}
-	*i = (struct inputting){ run_ref(run), done, ctx };
-	run_attach(run, on_input, i);
+	*i = (struct inputting){ exec_ref(exec), done, ctx };
+	exec_attach(exec, exec_control_on_input, i);
 }
 
-int run_poke_fd(const struct run *run)
+int exec_poke_fd(const struct exec *exec)
 {
-	return run->poke;
+	return exec->poke;
 }
 
-bool run_lost(const struct run *run)
+bool exec_lost(const struct exec *exec)
 {
-	return run->lost;
+	return exec->lost;
 }

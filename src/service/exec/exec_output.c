@@ -25,44 +25,44 @@
  */
 #define HOLD_SLACK 128
 
-int run_output(struct run *run, uint64_t cursor, struct journal_hint *hint, void *buf,
-	       size_t size, struct warren_output *ret, struct warren_error *err)
+int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
+		size_t size, struct warren_output *ret, struct warren_error *err)
 {
-	int r = run_open_journal(run, err);
+	int r = exec_open_journal(exec, err);
 
 	if (r < 0)
 		return r;
-	r = journal_read_some(run->journal, cursor, hint, buf, size, ret);
+	r = journal_read_some(exec->journal, cursor, hint, buf, size, ret);
 	/* Of one that init has answered for: before, there is nothing in the file. */
-	if (r == -EPROTO && run->attached)
-		run_journal_broken(run);
+	if (r == -EPROTO && exec->attached)
+		exec_journal_broken(exec);
 	if (r < 0 && r != -EINPROGRESS)
 		return error_errno(err, -r, "read the exec's output");
 	/* Its writer is gone: what is there is all there will be. */
-	if (r == 0 && ret->size == 0 && run->lost)
+	if (r == 0 && ret->size == 0 && exec->lost)
 		ret->end = true;
 	return r;
 }
 
-int run_dup_journal(struct run *run)
+int exec_dup_journal(struct exec *exec)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	int r = run_open_journal(run, &ignored);
-	int fd = r < 0 ? -1 : fcntl(run->journal, F_DUPFD_CLOEXEC, 3);
+	int r = exec_open_journal(exec, &ignored);
+	int fd = r < 0 ? -1 : fcntl(exec->journal, F_DUPFD_CLOEXEC, 3);
 
 	return r < 0 ? r : fd < 0 ? -errno : fd;
 }
 
-int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
+int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	uint64_t from = 0, to = 0;
-	int r = run_open_journal(run, &ignored);
+	int r = exec_open_journal(exec, &ignored);
 
 	if (r == 0)
-		r = journal_extent(run->journal, &run->end, &from, &to);
-	if (r == -EPROTO && run->attached)
-		run_journal_broken(run);
+		r = journal_extent(exec->journal, &exec->end, &from, &to);
+	if (r == -EPROTO && exec->attached)
+		exec_journal_broken(exec);
 	if (r == -EINPROGRESS)
 		r = 1;
 	*ret_from = r < 0 ? 0 : from;
@@ -70,204 +70,206 @@ int run_extent(struct run *run, uint64_t *ret_from, uint64_t *ret_to)
 	return r;
 }
 
-void run_tell_watchers(struct run *run)
+void exec_tell_watchers(struct exec *exec)
 {
-	struct run_watcher *next;
+	struct exec_watcher *next;
 
-	(void)run_ref(run);
-	for (struct run_watcher *w = run->watchers; w; w = next) {
+	(void)exec_ref(exec);
+	for (struct exec_watcher *w = exec->watchers; w; w = next) {
 		next = w->next;
 		w->fn(w);
 	}
-	(void)run_unref(run);
+	(void)exec_unref(exec);
 }
 
 /* Whether init has said that nothing more will be written. */
-static bool is_complete(struct run *run)
+static bool is_complete(struct exec *exec)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct journal_hint hint = run->end;
+	struct journal_hint hint = exec->end;
 	struct warren_output o = { 0 };
 	uint64_t from, to;
 	char byte;
 	int r;
 
-	(void)run_extent(run, &from, &to);
-	r = run_output(run, to, &hint, &byte, sizeof(byte), &o, &ignored);
+	(void)exec_extent(exec, &from, &to);
+	r = exec_output(exec, to, &hint, &byte, sizeof(byte), &o, &ignored);
 	return (r < 0 && r != -EINPROGRESS && r != -EMSGSIZE) || o.end;
 }
 
-static void on_notify(void *ctx, unsigned events UNUSED)
+static void exec_output_on_notify(void *ctx, unsigned events UNUSED)
 {
-	struct run *run = run_ref(ctx);
+	struct exec *exec = exec_ref(ctx);
 	eventfd_t n;
 
-	(void)eventfd_read(run->notify, &n);
-	if (!run_check_journal(run)) {
-		(void)run_unref(run);
+	(void)eventfd_read(exec->notify, &n);
+	if (!exec_check_journal(exec)) {
+		(void)exec_unref(exec);
 		return;
 	}
-	run_tell_watchers(run);
-	if (run->lingers && is_complete(run)) {
-		run->lingers = false;
-		if (!run->watchers)
-			run->watch = loop_watch_free(run->watch);
-		(void)run_unref(run); /* the list's own */
+	exec_tell_watchers(exec);
+	if (exec->lingers && is_complete(exec)) {
+		exec->lingers = false;
+		if (!exec->watchers)
+			exec->watch = loop_watch_free(exec->watch);
+		(void)exec_unref(exec); /* the list's own */
 	}
-	(void)run_unref(run);
+	(void)exec_unref(exec);
 }
 
-bool run_linger(struct run *run)
+bool exec_linger(struct exec *exec)
 {
-	if (run->notify < 0 || is_complete(run))
+	if (exec->notify < 0 || is_complete(exec))
 		return false;
-	if (!run->watch && loop_watch(run->box->service->loop, run->notify, LOOP_READ,
-				      on_notify, run, &run->watch) < 0)
+	if (!exec->watch &&
+	    loop_watch(exec->sandbox->service->loop, exec->notify, LOOP_READ,
+		       exec_output_on_notify, exec, &exec->watch) < 0)
 		return false;
-	run->lingers = true;
+	exec->lingers = true;
 	return true;
 }
 
-int run_watch(struct run *run, struct run_watcher *w, struct warren_error *err)
+int exec_watch(struct exec *exec, struct exec_watcher *w, struct warren_error *err)
 {
-	if (!run->watch && run->notify >= 0) {
-		int r = loop_watch(run->box->service->loop, run->notify, LOOP_READ,
-				   on_notify, run, &run->watch);
+	if (!exec->watch && exec->notify >= 0) {
+		int r = loop_watch(exec->sandbox->service->loop, exec->notify, LOOP_READ,
+				   exec_output_on_notify, exec, &exec->watch);
 
 		if (r < 0)
 			return error_errno(err, -r, "watch the exec's output");
 	}
-	w->run = run_ref(run);
-	w->next = run->watchers;
-	run->watchers = w;
+	w->exec = exec_ref(exec);
+	w->next = exec->watchers;
+	exec->watchers = w;
 	return 0;
 }
 
-void run_watch_cancel(struct run_watcher *w)
+void exec_watch_cancel(struct exec_watcher *w)
 {
-	struct run *run = w->run;
-	struct run_watcher **p;
+	struct exec *exec = w->exec;
+	struct exec_watcher **p;
 
-	if (!run)
+	if (!exec)
 		return;
-	for (p = &run->watchers; *p != w; p = &(*p)->next)
+	for (p = &exec->watchers; *p != w; p = &(*p)->next)
 		;
 	*p = w->next;
-	w->run = NULL;
-	if (!run->watchers && !run->lingers)
-		run->watch = loop_watch_free(run->watch);
-	(void)run_unref(run);
+	w->exec = NULL;
+	if (!exec->watchers && !exec->lingers)
+		exec->watch = loop_watch_free(exec->watch);
+	(void)exec_unref(exec);
 }
 
 /* -------------------------------------------------------------------- holding */
 
-static void on_held(void *ctx UNUSED, struct answer *a UNUSED,
+static void on_held(void *ctx UNUSED, struct init_reply *a UNUSED,
 		    const struct warren_error *failure UNUSED)
 {
 	/* An exec that is over has nothing to be held. */
 }
 
-static void on_hold_timer(void *ctx);
+static void exec_output_on_hold_timer(void *ctx);
 
 /* How many bytes init may be behind what was read. */
-static uint64_t hold_slack(const struct run *run)
+static uint64_t hold_slack(const struct exec *exec)
 {
-	return (run->capacity ? run->capacity : JOURNAL_CAPACITY_MIN) / HOLD_SLACK;
+	return (exec->capacity ? exec->capacity : JOURNAL_CAPACITY_MIN) / HOLD_SLACK;
 }
 
-static void tell_hold(struct run *run)
+static void tell_hold(struct exec *exec)
 {
 	struct proto_ack ack = { .h = { .version = PROTO_VERSION, .type = PROTO_ACK },
-				 .exec = run->row.number,
+				 .exec = exec->row.number,
 				 .cursor = UINT64_MAX };
 	struct proto_attach attach = { .h = { .type = PROTO_ATTACH },
-				       .exec = run->row.number,
+				       .exec = exec->row.number,
 				       .flags = PROTO_ATTACH_HOLD };
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
-	for (struct run_holder *h = run->holders; h; h = h->next)
+	for (struct exec_holder *h = exec->holders; h; h = h->next)
 		if (h->cursor < ack.cursor)
 			ack.cursor = h->cursor;
-	if (!run->box || run->box->conn < 0 || ack.cursor == run->held_at)
+	if (!exec->sandbox || exec->sandbox->conn < 0 || ack.cursor == exec->held_at)
 		return;
 	attach.cursor = ack.cursor;
-	if (ack.cursor > run->held_at)
-		r = line_tell(run->box, &ack, sizeof(ack));
+	if (ack.cursor > exec->held_at)
+		r = init_conn_tell(exec->sandbox, &ack, sizeof(ack));
 	else
-		r = line_ask_struct(run->box, &attach, sizeof(attach), -1, on_held, NULL,
-				    &err);
+		r = init_conn_ask_struct(exec->sandbox, &attach, sizeof(attach), -1,
+					 on_held, NULL, &err);
 	if (r == 0)
-		run->held_at = ack.cursor;
-	else if (run->hold_timer || loop_timer_new(run->box->service->loop, on_hold_timer,
-						   run, &run->hold_timer) == 0)
-		loop_timer_set(run->hold_timer, HOLD_RETRY_MS);
+		exec->held_at = ack.cursor;
+	else if (exec->hold_timer ||
+		 loop_timer_new(exec->sandbox->service->loop, exec_output_on_hold_timer,
+				exec, &exec->hold_timer) == 0)
+		loop_timer_set(exec->hold_timer, HOLD_RETRY_MS);
 }
 
-static void on_hold_timer(void *ctx)
+static void exec_output_on_hold_timer(void *ctx)
 {
 	tell_hold(ctx);
 }
 
-void run_hold_again(struct run *run)
+void exec_hold_again(struct exec *exec)
 {
-	run->held_at = UINT64_MAX;
-	tell_hold(run);
+	exec->held_at = UINT64_MAX;
+	tell_hold(exec);
 }
 
-void run_hold(struct run *run, struct run_holder *h, uint64_t cursor)
+void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor)
 {
-	*h = (struct run_holder){ .cursor = cursor,
-				  .run = run_ref(run),
-				  .next = run->holders };
-	run->holders = h;
-	tell_hold(run);
-	if (h != &run->first)
-		run_hold_first_end(run);
+	*h = (struct exec_holder){ .cursor = cursor,
+				   .exec = exec_ref(exec),
+				   .next = exec->holders };
+	exec->holders = h;
+	tell_hold(exec);
+	if (h != &exec->first)
+		exec_hold_first_end(exec);
 }
 
 static void on_first_timer(void *ctx)
 {
-	run_hold_first_end(ctx);
+	exec_hold_first_end(ctx);
 }
 
-bool run_hold_first(struct run *run)
+bool exec_hold_first(struct exec *exec)
 {
-	if (loop_timer_new(run->box->service->loop, on_first_timer, run,
-			   &run->first_timer) < 0)
+	if (loop_timer_new(exec->sandbox->service->loop, on_first_timer, exec,
+			   &exec->first_timer) < 0)
 		return false;
-	run->held_at = 0; /* init is told by the request that starts it */
-	run_hold(run, &run->first, 0);
-	loop_timer_set(run->first_timer, HOLD_FIRST_MS);
+	exec->held_at = 0; /* init is told by the request that starts it */
+	exec_hold(exec, &exec->first, 0);
+	loop_timer_set(exec->first_timer, HOLD_FIRST_MS);
 	return true;
 }
 
-void run_hold_first_end(struct run *run)
+void exec_hold_first_end(struct exec *exec)
 {
-	run->first_timer = loop_timer_free(run->first_timer);
-	run_hold_cancel(&run->first);
+	exec->first_timer = loop_timer_free(exec->first_timer);
+	exec_hold_cancel(&exec->first);
 }
 
-void run_hold_move(struct run_holder *h, uint64_t cursor)
+void exec_hold_move(struct exec_holder *h, uint64_t cursor)
 {
-	if (!h->run || cursor <= h->cursor)
+	if (!h->exec || cursor <= h->cursor)
 		return;
 	h->cursor = cursor;
-	if (cursor < h->run->held_at || cursor - h->run->held_at >= hold_slack(h->run))
-		tell_hold(h->run);
+	if (cursor < h->exec->held_at || cursor - h->exec->held_at >= hold_slack(h->exec))
+		tell_hold(h->exec);
 }
 
-void run_hold_cancel(struct run_holder *h)
+void exec_hold_cancel(struct exec_holder *h)
 {
-	struct run *run = h->run;
-	struct run_holder **p;
+	struct exec *exec = h->exec;
+	struct exec_holder **p;
 
-	if (!run)
+	if (!exec)
 		return;
-	for (p = &run->holders; *p != h; p = &(*p)->next)
+	for (p = &exec->holders; *p != h; p = &(*p)->next)
 		;
 	*p = h->next;
-	h->run = NULL;
-	tell_hold(run);
-	(void)run_unref(run);
+	h->exec = NULL;
+	tell_hold(exec);
+	(void)exec_unref(exec);
 }

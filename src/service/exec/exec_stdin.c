@@ -10,9 +10,9 @@
 
 #include "service/core/internal.h"
 
-struct feed {
-	struct feed *next;
-	struct run *run;
+struct exec_stdin {
+	struct exec_stdin *next;
+	struct exec *exec;
 	bool end; /* close stdin after it */
 	service_done_fn done;
 	void *ctx;
@@ -20,39 +20,39 @@ struct feed {
 	char data[];
 };
 
-static void feed_next(struct run *run);
+static void feed_next(struct exec *exec);
 
-static void feed_end(struct feed *f, int r, const struct warren_error *err)
+static void feed_end(struct exec_stdin *f, int r, const struct warren_error *err)
 {
-	struct run *run = f->run;
+	struct exec *exec = f->exec;
 
-	run->feed_watch = loop_watch_free(run->feed_watch);
-	run->feeds = f->next;
+	exec->feed_watch = loop_watch_free(exec->feed_watch);
+	exec->feeds = f->next;
 	f->done(f->ctx, r, err);
 	free(f);
-	feed_next(run);
-	(void)run_unref(run);
+	feed_next(exec);
+	(void)exec_unref(exec);
 }
 
-static void close_input(struct run *run)
+static void exec_stdin_close_input(struct exec *exec)
 {
 	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
-					 .exec = run->row.number };
+					 .exec = exec->row.number };
 
-	run->input_ended = !run->row.pty;
-	if (run->input >= 0 && !run->row.pty)
-		(void)close(TAKE_FD(run->input));
-	run_ask(run, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
+	exec->input_ended = !exec->row.pty;
+	if (exec->input >= 0 && !exec->row.pty)
+		(void)close(TAKE_FD(exec->input));
+	exec_ask(exec, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
 }
 
-static void on_room(void *ctx, unsigned events UNUSED)
+static void exec_stdin_on_room(void *ctx, unsigned events UNUSED)
 {
-	struct run *run = ctx;
-	struct feed *f = run->feeds;
+	struct exec *exec = ctx;
+	struct exec_stdin *f = exec->feeds;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	while (f->sent < f->size) {
-		ssize_t n = write(run->input, f->data + f->sent, f->size - f->sent);
+		ssize_t n = write(exec->input, f->data + f->sent, f->size - f->sent);
 
 		if (n < 0 && errno == EAGAIN)
 			return;
@@ -65,16 +65,16 @@ static void on_room(void *ctx, unsigned events UNUSED)
 		}
 		f->sent += (size_t)n;
 	}
-	run->feed_watch = loop_watch_free(run->feed_watch);
+	exec->feed_watch = loop_watch_free(exec->feed_watch);
 	if (f->end)
-		close_input(run);
+		exec_stdin_close_input(exec);
 	feed_end(f, 0, NULL);
 }
 
-static void on_input(void *ctx, int fd, const struct warren_error *err)
+static void exec_stdin_on_input(void *ctx, int fd, const struct warren_error *err)
 {
-	struct run *run = ctx;
-	struct feed *f = run->feeds;
+	struct exec *exec = ctx;
+	struct exec_stdin *f = exec->feeds;
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
@@ -83,59 +83,59 @@ static void on_input(void *ctx, int fd, const struct warren_error *err)
 		return;
 	}
 	if (f->size == 0) { /* nothing but the end of it */
-		close_input(run);
+		exec_stdin_close_input(exec);
 		feed_end(f, 0, NULL);
 		return;
 	}
-	r = loop_watch(run->box->service->loop, fd, LOOP_WRITE, on_room, run,
-		       &run->feed_watch);
+	r = loop_watch(exec->sandbox->service->loop, fd, LOOP_WRITE, exec_stdin_on_room,
+		       exec, &exec->feed_watch);
 	if (r < 0) {
 		feed_end(f, error_errno(&why, -r, "write to stdin"), &why);
 		return;
 	}
-	on_room(run, LOOP_WRITE);
+	exec_stdin_on_room(exec, LOOP_WRITE);
 }
 
-static void feed_next(struct run *run)
+static void feed_next(struct exec *exec)
 {
-	if (run->feeds)
-		run_input(run, on_input, run);
+	if (exec->feeds)
+		exec_input(exec, exec_stdin_on_input, exec);
 }
 
-void feed_stop(struct run *run)
+void feed_stop(struct exec *exec)
 {
-	struct feed *feeds = run->feeds;
+	struct exec_stdin *feeds = exec->feeds;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	/* What still waits for its descriptor is answered by who finds it. */
-	if (!run->feed_watch)
+	if (!exec->feed_watch)
 		return;
-	run->feed_watch = loop_watch_free(run->feed_watch);
-	run->feeds = NULL;
+	exec->feed_watch = loop_watch_free(exec->feed_watch);
+	exec->feeds = NULL;
 	(void)error_set(&err, EPIPE, "the exec has ended");
 	while (feeds) {
-		struct feed *f = feeds;
+		struct exec_stdin *f = feeds;
 
 		feeds = f->next;
 		f->done(f->ctx, -EPIPE, &err);
-		(void)run_unref(run);
+		(void)exec_unref(exec);
 		free(f);
 	}
 }
 
-void run_feed(struct run *run, const void *data, size_t size, bool end,
-	      service_done_fn done, void *ctx)
+void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
+	       service_done_fn done, void *ctx)
 {
-	struct feed *f = malloc(sizeof(*f) + size), **at = &run->feeds;
+	struct exec_stdin *f = malloc(sizeof(*f) + size), **at = &exec->feeds;
 	struct warren_error err = WARREN_ERROR_INIT;
-	bool idle = !run->feeds;
+	bool idle = !exec->feeds;
 
 	if (!f) {
 		done(ctx, error_errno(&err, ENOMEM, "write to stdin"), &err);
 		return;
 	}
-	*f = (struct feed){
-		.run = run_ref(run), .end = end, .done = done, .ctx = ctx, .size = size
+	*f = (struct exec_stdin){
+		.exec = exec_ref(exec), .end = end, .done = done, .ctx = ctx, .size = size
 	};
 	if (size > 0)
 		(void)memcpy(f->data, data, size);
@@ -143,5 +143,5 @@ void run_feed(struct run *run, const void *data, size_t size, bool end,
 		at = &(*at)->next;
 	*at = f;
 	if (idle)
-		feed_next(run);
+		feed_next(exec);
 }

@@ -15,66 +15,67 @@
 #include "service/core/internal.h"
 
 #define TURN_MS 250
-#define TURNS   8 /* in which all boxes are looked at */
+#define TURNS   8 /* in which all sandboxes are looked at */
 
 /* Whoever notices is in the middle of reading, and what he reads ends with the sandbox. */
-void run_journal_broken(struct run *run)
+void exec_journal_broken(struct exec *exec)
 {
-	if (run->box && run->box->conn >= 0)
-		loop_defer(run->box->service->loop, &run->box->broken_task);
+	if (exec->sandbox && exec->sandbox->conn >= 0)
+		loop_defer(exec->sandbox->service->loop, &exec->sandbox->broken_task);
 }
 
-void box_journal_broken(void *ctx)
+void sandbox_journal_broken(void *ctx)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	struct box *box = ctx;
+	struct sandbox *sandbox = ctx;
 
 	(void)error_set(&why, EPROTO,
 			"the sandbox's init does not keep to the format of journals");
-	if (box->conn >= 0)
-		box_lost(box, &why);
+	if (sandbox->conn >= 0)
+		sandbox_lost(sandbox, &why);
 }
 
-bool run_check_journal(struct run *run)
+bool exec_check_journal(struct exec *exec)
 {
-	const struct box *box = run->box;
+	const struct sandbox *sandbox = exec->sandbox;
 	uint64_t most, claimed = 0;
 	struct stat st;
 
-	if (!box || box->conn < 0 || run->journal < 0 || fstat(run->journal, &st) < 0)
+	if (!sandbox || sandbox->conn < 0 || exec->journal < 0 ||
+	    fstat(exec->journal, &st) < 0)
 		return true;
-	most = run->capacity ? run->capacity : box->service->journal_max;
+	most = exec->capacity ? exec->capacity : sandbox->service->journal_max;
 	if (most < JOURNAL_CAPACITY_MIN)
 		most = JOURNAL_CAPACITY_MIN;
-	if (pread(run->journal, &claimed, sizeof(claimed),
+	if (pread(exec->journal, &claimed, sizeof(claimed),
 		  offsetof(struct journal_header, capacity)) != sizeof(claimed))
 		claimed = 0; /* it is not begun */
 	if ((uint64_t)st.st_size <= JOURNAL_RING + most && claimed <= most)
 		return true;
 	/* What cannot be cut is removed with the sandbox. */
-	survive(box->service, ftruncate(run->journal, (off_t)(JOURNAL_RING + most)));
-	run_journal_broken(run);
+	survive(sandbox->service, ftruncate(exec->journal, (off_t)(JOURNAL_RING + most)));
+	exec_journal_broken(exec);
 	return false;
 }
 
-static void check_box(struct box *box)
+static void check_sandbox(struct sandbox *sandbox)
 {
-	for (struct run *run = box->runs; run; run = run->next)
-		if (!run->row.ended && !run_check_journal(run))
+	for (struct exec *exec = sandbox->execs; exec; exec = exec->next)
+		if (!exec->row.ended && !exec_check_journal(exec))
 			return;
 }
 
-static void on_turn(void *ctx)
+static void journal_limit_on_turn(void *ctx)
 {
 	struct service *s = ctx;
-	const size_t n = BOX_BUCKETS / TURNS;
+	const size_t n = SANDBOX_BUCKETS / TURNS;
 
 	for (size_t i = s->journal_turn * n; i < (s->journal_turn + 1) * n; i++) {
-		struct box *next;
+		struct sandbox *next;
 
-		for (struct box *box = s->boxes[i]; box; box = next) {
-			next = box->hash_next;
-			check_box(box);
+		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox; sandbox = next) {
+			next = sandbox->hash_next;
+			check_sandbox(sandbox);
 		}
 	}
 	s->journal_turn = (s->journal_turn + 1) % TURNS;
@@ -83,7 +84,7 @@ static void on_turn(void *ctx)
 
 int journal_limit_open(struct service *s)
 {
-	int r = loop_timer_new(s->loop, on_turn, s, &s->journal_timer);
+	int r = loop_timer_new(s->loop, journal_limit_on_turn, s, &s->journal_timer);
 
 	if (r == 0)
 		loop_timer_set(s->journal_timer, TURN_MS);

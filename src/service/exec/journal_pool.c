@@ -26,7 +26,7 @@
 #define BLANKS 64
 #define ENOUGH 16 /* that are made; what comes back may be more */
 
-struct blanks {
+struct journal_pool {
 	int dir; /* the service's */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
@@ -39,19 +39,19 @@ struct blanks {
 
 _Static_assert(BLANKS <= 64, "they are bits of a number");
 
-struct blank_name {
+struct journal_pool_name {
 	char text[16];
 };
 
-static struct blank_name name_of(unsigned i)
+static struct journal_pool_name journal_pool_name_of(unsigned i)
 {
-	struct blank_name name;
+	struct journal_pool_name name;
 
 	(void)snprintf(name.text, sizeof(name.text), ".blank-%u", i);
 	return name;
 }
 
-static int make(int dir, const char *name)
+static int journal_pool_make(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(
 		dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -60,7 +60,7 @@ static int make(int dir, const char *name)
 }
 
 /* A name for one that is not there yet; -1: all are. */
-static int begin(struct blanks *b)
+static int journal_pool_begin(struct journal_pool *b)
 {
 	uint64_t free = ~(b->ready | b->busy);
 	int i = free ? __builtin_ctzll(free) : BLANKS;
@@ -71,7 +71,7 @@ static int begin(struct blanks *b)
 	return i;
 }
 
-static void finish(struct blanks *b, int i, bool made)
+static void journal_pool_finish(struct journal_pool *b, int i, bool made)
 {
 	b->busy &= ~(1ULL << i);
 	if (made)
@@ -79,29 +79,29 @@ static void finish(struct blanks *b, int i, bool made)
 }
 
 /* Under the lock, which is let go of for the time of the work. */
-static void fill(struct blanks *b)
+static void journal_pool_fill(struct journal_pool *b)
 {
 	while (!b->stop && __builtin_popcountll(b->ready) < ENOUGH) {
-		int i = begin(b), r;
+		int i = journal_pool_begin(b), r;
 
 		if (i < 0)
 			return;
 		(void)pthread_mutex_unlock(&b->lock);
-		r = make(b->dir, name_of((unsigned)i).text);
+		r = journal_pool_make(b->dir, journal_pool_name_of((unsigned)i).text);
 		(void)pthread_mutex_lock(&b->lock);
-		finish(b, i, r == 0);
+		journal_pool_finish(b, i, r == 0);
 		if (r < 0)
 			return; /* who takes the next one tells why */
 	}
 }
 
-static void *blank_main(void *arg)
+static void *journal_pool_main(void *arg)
 {
-	struct blanks *b = arg;
+	struct journal_pool *b = arg;
 
 	(void)pthread_mutex_lock(&b->lock);
 	while (!b->stop) {
-		fill(b);
+		journal_pool_fill(b);
 		if (!b->stop)
 			(void)pthread_cond_wait(&b->change, &b->lock);
 	}
@@ -109,30 +109,30 @@ static void *blank_main(void *arg)
 	return NULL;
 }
 
-int blank_open(struct service *s)
+int journal_pool_open(struct service *s)
 {
-	struct blanks *b = calloc(1, sizeof(*b));
+	struct journal_pool *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (!b)
 		return -ENOMEM;
 	b->dir = s->journals;
 	for (unsigned i = 0; i < BLANKS; i++)
-		(void)unlinkat(b->dir, name_of(i).text, 0);
+		(void)unlinkat(b->dir, journal_pool_name_of(i).text, 0);
 	(void)pthread_mutex_init(&b->lock, NULL);
 	(void)pthread_cond_init(&b->change, NULL);
-	r = pthread_create(&b->thread, NULL, blank_main, b);
+	r = pthread_create(&b->thread, NULL, journal_pool_main, b);
 	if (r != 0) {
 		free(b);
 		return -r;
 	}
-	s->blanks = b;
+	s->journal_pool = b;
 	return 0;
 }
 
-void blank_close(struct service *s)
+void journal_pool_close(struct service *s)
 {
-	struct blanks *b = TAKE_PTR(s->blanks);
+	struct journal_pool *b = TAKE_PTR(s->journal_pool);
 
 	if (!b)
 		return;
@@ -146,7 +146,7 @@ void blank_close(struct service *s)
 	free(b);
 }
 
-static int next_ready(struct blanks *b)
+static int next_ready(struct journal_pool *b)
 {
 	uint64_t later = b->ready & (b->next < BLANKS ? ~0ULL << b->next : 0);
 	int i = b->ready ? __builtin_ctzll(later ? later : b->ready) : -1;
@@ -157,7 +157,7 @@ static int next_ready(struct blanks *b)
 }
 
 /* Several are made at a time, when half are gone: one after each would be in its way. */
-static int take(struct blanks *b)
+static int exec_journal_pool_take(struct journal_pool *b)
 {
 	int i;
 
@@ -171,11 +171,11 @@ static int take(struct blanks *b)
 	return i;
 }
 
-int blank_take(struct service *s, const char *name)
+int journal_pool_take(struct service *s, const char *name)
 {
 	int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
-	int i = take(s->blanks), fd;
-	struct blank_name blank = name_of(i < 0 ? 0 : (unsigned)i);
+	int i = exec_journal_pool_take(s->journal_pool), fd;
+	struct journal_pool_name blank = journal_pool_name_of(i < 0 ? 0 : (unsigned)i);
 
 	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
 		flags |= O_CREAT | O_EXCL;
@@ -187,7 +187,7 @@ int blank_take(struct service *s, const char *name)
 }
 
 /* Empty, and nobody's. */
-static int clear(int dir, const char *name)
+static int journal_pool_clear(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
@@ -199,24 +199,24 @@ static int clear(int dir, const char *name)
 	return ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
-int blank_return(const struct service *s, const char *name)
+int journal_pool_return(const struct service *s, const char *name)
 {
-	struct blanks *b = s->blanks;
+	struct journal_pool *b = s->journal_pool;
 	int i, r;
 
 	if (!s->reuse)
 		return -EPERM;
 	(void)pthread_mutex_lock(&b->lock);
-	i = begin(b);
+	i = journal_pool_begin(b);
 	(void)pthread_mutex_unlock(&b->lock);
 	if (i < 0)
 		return -EXFULL;
-	r = clear(s->journals, name);
-	if (r == 0 &&
-	    renameat(s->journals, name, s->journals, name_of((unsigned)i).text) < 0)
+	r = journal_pool_clear(s->journals, name);
+	if (r == 0 && renameat(s->journals, name, s->journals,
+			       journal_pool_name_of((unsigned)i).text) < 0)
 		r = -errno;
 	(void)pthread_mutex_lock(&b->lock);
-	finish(b, i, r == 0);
+	journal_pool_finish(b, i, r == 0);
 	(void)pthread_mutex_unlock(&b->lock);
 	return r;
 }

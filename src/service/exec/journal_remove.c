@@ -31,9 +31,9 @@ struct removals {
 	uint64_t until; /* ns, when it ends; 0: it goes on */
 };
 
-static void remove_one(const struct service *s, const char *name)
+static void journal_remove_one(const struct service *s, const char *name)
 {
-	if (blank_return(s, name) < 0)
+	if (journal_pool_return(s, name) < 0)
 		(void)unlinkat(s->journals, name, 0);
 }
 
@@ -55,7 +55,7 @@ static void *remove_main(void *arg)
 			r->last = &r->first;
 		(void)pthread_mutex_unlock(&r->lock);
 		if (!late)
-			remove_one(r->service, one->name);
+			journal_remove_one(r->service, one->name);
 		free(one);
 		(void)pthread_mutex_lock(&r->lock);
 	}
@@ -99,7 +99,7 @@ void remove_close(struct service *s)
 	free(r);
 }
 
-void run_remove_journal(struct service *s, const char *name)
+void exec_remove_journal(struct service *s, const char *name)
 {
 	struct removals *r = s->removals;
 	struct removal *one;

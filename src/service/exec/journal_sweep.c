@@ -39,7 +39,7 @@ static void sweep_free(struct sweep *w)
 	free(w);
 }
 
-static int add(struct sweep *w, const char *id)
+static int journal_sweep_add(struct sweep *w, const char *id)
 {
 	if (w->n == w->room) {
 		size_t room = w->room ? w->room * 2 : 256;
@@ -55,7 +55,7 @@ static int add(struct sweep *w, const char *id)
 }
 
 /* On another thread. */
-static void read_names(void *ctx)
+static void journal_sweep_read_names(void *ctx)
 {
 	struct sweep *w = ctx;
 	int copy = openat(w->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -67,7 +67,7 @@ static void read_names(void *ctx)
 		(void)close(copy);
 	while (d && !w->failed && (e = readdir(d)))
 		if (id_valid(e->d_name))
-			w->failed = add(w, e->d_name) < 0;
+			w->failed = journal_sweep_add(w, e->d_name) < 0;
 	if (d)
 		(void)closedir(d);
 }
@@ -79,12 +79,12 @@ static void look_at(struct sweep *w, const char *id)
 	int found = db_get_exec(w->service->db, NULL, id, &row, &err);
 
 	if (found == -ENOENT)
-		run_remove_journal(w->service, id);
+		exec_remove_journal(w->service, id);
 	else if (found < 0 && found != -ENOENT)
 		w->failed = true;
 }
 
-static void on_turn(void *ctx)
+static void journal_sweep_on_turn(void *ctx)
 {
 	struct sweep *w = ctx;
 	uint64_t until = clock_now() + SLICE_NS;
@@ -119,12 +119,13 @@ void sweep_start(struct service *s)
 		return;
 	if (w) {
 		w->service = s;
-		w->turn = (struct loop_task){ .fn = on_turn, .ctx = w };
+		w->turn = (struct loop_task){ .fn = journal_sweep_on_turn, .ctx = w };
 		w->dir = fcntl(s->journals, F_DUPFD_CLOEXEC, 3);
 	}
 	if (w)
 		w->reading = true;
-	if (!w || w->dir < 0 || loop_work(s->loop, NULL, read_names, on_names, w) < 0) {
+	if (!w || w->dir < 0 ||
+	    loop_work(s->loop, NULL, journal_sweep_read_names, on_names, w) < 0) {
 		if (w)
 			sweep_free(w);
 		service_untidy(s);

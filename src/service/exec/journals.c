@@ -31,13 +31,13 @@ static int take_oldest(void *ctx, const struct exec_row *row)
 	return 1;
 }
 
-static struct run *loaded_run(const struct box *box, const char *id)
+static struct exec *loaded_exec(const struct sandbox *sandbox, const char *id)
 {
-	struct run *run = box->runs;
+	struct exec *exec = sandbox->execs;
 
-	while (run && strcmp(run->row.id, id) != 0)
-		run = run->next;
-	return run;
+	while (exec && strcmp(exec->row.id, id) != 0)
+		exec = exec->next;
+	return exec;
 }
 
 static uint64_t size_on_disk(const struct service *s, const char *name)
@@ -49,147 +49,153 @@ static uint64_t size_on_disk(const struct service *s, const char *name)
 		       : 0;
 }
 
-static void set_total(struct box *box, uint64_t bytes)
+static void set_total(struct sandbox *sandbox, uint64_t bytes)
 {
-	box->journal_bytes = bytes;
-	lease_force(box->service, LEASE_OUTPUT, box->row.owner, bytes, &box->output);
+	sandbox->journal_bytes = bytes;
+	lease_force(sandbox->service, LEASE_OUTPUT, sandbox->row.owner, bytes,
+		    &sandbox->output);
 }
 
-static void subtract(struct box *box, uint64_t bytes)
+static void journals_subtract(struct sandbox *sandbox, uint64_t bytes)
 {
-	set_total(box, box->journal_bytes -
-			       (bytes < box->journal_bytes ? bytes : box->journal_bytes));
+	set_total(sandbox, sandbox->journal_bytes - (bytes < sandbox->journal_bytes
+							     ? bytes
+							     : sandbox->journal_bytes));
 }
 
-static int forget_exec(struct box *box, const struct oldest *o)
+static int forget_exec(struct sandbox *sandbox, const struct oldest *o)
 {
-	struct service *s = box->service;
+	struct service *s = sandbox->service;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = db_delete_exec(s->db, o->id, &err);
-	struct run *run;
+	struct exec *exec;
 	uint64_t room;
 
 	if (r < 0)
 		return r;
-	run = loaded_run(box, o->id);
-	room = run && run->journal_room ? run->journal_room : size_on_disk(s, o->journal);
-	if (run)
-		run->journal_room = 0;
-	run_remove_journal(s, o->journal);
-	subtract(box, room);
-	box->n_kept--;
+	exec = loaded_exec(sandbox, o->id);
+	room = exec && exec->journal_room ? exec->journal_room
+					  : size_on_disk(s, o->journal);
+	if (exec)
+		exec->journal_room = 0;
+	exec_remove_journal(s, o->journal);
+	journals_subtract(sandbox, room);
+	sandbox->n_kept--;
 	return 1;
 }
 
 /* 1; 0: there is none that ended; -errno: it could not be forgotten. */
-static int forget_one(struct box *box)
+static int forget_one(struct sandbox *sandbox)
 {
-	struct service *s = box->service;
+	struct service *s = sandbox->service;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct oldest o = { "", "" };
-	int r = db_each_exec(s->db, box->row.id, 0, 0, take_oldest, &o, &err);
+	int r = db_each_exec(s->db, sandbox->row.id, 0, 0, take_oldest, &o, &err);
 
 	if (r >= 0 && !o.id[0])
 		return 0;
 	if (r >= 0)
-		r = forget_exec(box, &o);
+		r = forget_exec(sandbox, &o);
 	survive(s, r);
 	return r;
 }
 
-void journals_forget_closed(struct box *box, const char *exec, const char *journal)
+void journals_forget_closed(struct sandbox *sandbox, const char *exec,
+			    const char *journal)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct oldest o = { "", "" };
-	int r = db_has_session(box->service->db, exec, &err);
+	int r = db_has_session(sandbox->service->db, exec, &err);
 
 	if (r == 0) {
 		(void)snprintf(o.id, sizeof(o.id), "%s", exec);
 		(void)snprintf(o.journal, sizeof(o.journal), "%s",
 			       journal ? journal : "");
-		r = forget_exec(box, &o);
+		r = forget_exec(sandbox, &o);
 	}
-	survive(box->service, r == -ENOENT ? 0 : r);
+	survive(sandbox->service, r == -ENOENT ? 0 : r);
 }
 
 /* Of those that ended, no more are remembered than the service was told to. */
-void journals_forget(struct box *box)
+void journals_forget(struct sandbox *sandbox)
 {
-	while (box->n_kept > box->service->execs_max && forget_one(box) > 0)
+	while (sandbox->n_kept > sandbox->service->execs_max && forget_one(sandbox) > 0)
 		;
 }
 
-int journals_reserve(struct run *run, uint64_t capacity, struct warren_error *err)
+int journals_reserve(struct exec *exec, uint64_t capacity, struct warren_error *err)
 {
-	struct box *box = run->box;
-	struct service *s = box->service;
+	struct sandbox *sandbox = exec->sandbox;
+	struct service *s = sandbox->service;
 	uint64_t room = capacity + JOURNAL_RING;
 	int r;
 
-	while (box->journal_bytes + room > s->journal_total) {
-		if (forget_one(box) <= 0)
-			return lease_deny(s, LEASE_OUTPUT, box->journal_bytes,
+	while (sandbox->journal_bytes + room > s->journal_total) {
+		if (forget_one(sandbox) <= 0)
+			return lease_deny(s, LEASE_OUTPUT, sandbox->journal_bytes,
 					  s->journal_total, err);
 	}
 	for (;;) {
 		int may;
 
-		r = lease_take(s, LEASE_OUTPUT, box->row.owner, box->journal_bytes + room,
-			       &box->output, err);
+		r = lease_take(s, LEASE_OUTPUT, sandbox->row.owner,
+			       sandbox->journal_bytes + room, &sandbox->output, err);
 		may = r == -EUSERS ? disk_may_forget(s) : 0;
-		if (may != -EAGAIN && (may == 0 || forget_one(box) <= 0))
+		if (may != -EAGAIN && (may == 0 || forget_one(sandbox) <= 0))
 			break;
 	}
 	if (r < 0)
 		return r;
-	box->journal_bytes += room;
-	run->journal_room = room;
+	sandbox->journal_bytes += room;
+	exec->journal_room = room;
 	return 0;
 }
 
-void journals_settle(struct run *run)
+void journals_settle(struct exec *exec)
 {
-	uint64_t room = run->journal_room;
+	uint64_t room = exec->journal_room;
 	struct stat st;
 
-	if (room == 0 || !run->box)
+	if (room == 0 || !exec->sandbox)
 		return;
-	run->journal_room = 0;
-	if (run->journal >= 0 && fstat(run->journal, &st) == 0 && st.st_nlink > 0) {
+	exec->journal_room = 0;
+	if (exec->journal >= 0 && fstat(exec->journal, &st) == 0 && st.st_nlink > 0) {
 		uint64_t is = (uint64_t)st.st_blocks * 512;
 
 		room -= is < room ? is : room;
 	}
-	subtract(run->box, room);
+	journals_subtract(exec->sandbox, room);
 }
 
-void journals_drop(struct run *run)
+void journals_drop(struct exec *exec)
 {
-	uint64_t room = run->journal_room;
+	uint64_t room = exec->journal_room;
 
-	run->journal_room = 0;
-	if (run->box && room)
-		subtract(run->box, room);
+	exec->journal_room = 0;
+	if (exec->sandbox && room)
+		journals_subtract(exec->sandbox, room);
 }
 
 /* What a header says is an init's word: it is believed up to what any exec may have. */
-static uint64_t room_of(struct run *run)
+static uint64_t room_of(struct exec *exec)
 {
-	struct service *s = run->service;
+	struct service *s = exec->service;
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct journal_header h = { 0 };
 
-	if (run_open_journal(run, &ignored) < 0 ||
-	    pread(run->journal, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
+	if (exec_open_journal(exec, &ignored) < 0 ||
+	    pread(exec->journal, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
 		return s->journal_default + JOURNAL_RING;
 	return (h.capacity < s->journal_max ? h.capacity : s->journal_max) + JOURNAL_RING;
 }
 
-void journals_restore(struct box *box, const struct exec_row *row, struct run *run)
+void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
+		      struct exec *exec)
 {
-	uint64_t room = run ? room_of(run) : size_on_disk(box->service, row->journal);
+	uint64_t room =
+		exec ? room_of(exec) : size_on_disk(sandbox->service, row->journal);
 
-	if (run)
-		run->journal_room = room;
-	set_total(box, box->journal_bytes + room);
+	if (exec)
+		exec->journal_room = room;
+	set_total(sandbox, sandbox->journal_bytes + room);
 }

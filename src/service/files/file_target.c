@@ -34,34 +34,34 @@ struct place_job *place_free(struct place_job *j)
 	return NULL;
 }
 
-static void look(struct place_job *j);
+static void file_target_look(struct place_job *j);
 
-static void over(struct place_job *j, const struct warren_error *err)
+static void file_target_over(struct place_job *j, const struct warren_error *err)
 {
 	j->done(j->ctx, err ? NULL : &j->place, err);
 	free(j);
 }
 
-static void fail(struct place_job *j, int code)
+static void file_target_fail(struct place_job *j, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	(void)error_errno(&err, code, "write '%.200s'", j->place.path);
-	over(j, &err);
+	file_target_over(j, &err);
 }
 
-static void open_parent(struct place_job *j);
+static void file_target_open_parent(struct place_job *j);
 
-static void on_made(void *ctx, struct files_answer *a UNUSED,
-		    const struct warren_error *err)
+static void file_target_on_made(void *ctx, struct files_answer *a UNUSED,
+				const struct warren_error *err)
 {
 	struct place_job *j = ctx;
 
 	j->parents = false;
 	if (err)
-		over(j, err);
+		file_target_over(j, err);
 	else
-		open_parent(j);
+		file_target_open_parent(j);
 }
 
 static size_t parent_len(const struct place_job *j)
@@ -71,7 +71,8 @@ static size_t parent_len(const struct place_job *j)
 	return n > 0 ? n : 1;
 }
 
-static void on_parent(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_target_on_parent(void *ctx, struct files_answer *a,
+				  const struct warren_error *err)
 {
 	struct place_job *j = ctx;
 	char path[sizeof(j->place.path)];
@@ -79,35 +80,35 @@ static void on_parent(void *ctx, struct files_answer *a, const struct warren_err
 	if (err && err->code == ENOENT && j->parents) {
 		(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j),
 			       j->place.path);
-		files_make_dirs(j->files, path, 0755, on_made, j);
+		files_make_dirs(j->files, path, 0755, file_target_on_made, j);
 		return;
 	}
 	if (!err)
 		j->place.dir = TAKE_FD(a->fd);
-	over(j, err);
+	file_target_over(j, err);
 }
 
-static void open_parent(struct place_job *j)
+static void file_target_open_parent(struct place_job *j)
 {
 	char path[sizeof(j->place.path)];
 	const char *name = strrchr(j->place.path, '/') + 1;
 
 	if (name[0] == '\0' || strlen(name) >= sizeof(j->place.name)) {
-		fail(j, name[0] ? ENAMETOOLONG : EISDIR);
+		file_target_fail(j, name[0] ? ENAMETOOLONG : EISDIR);
 		return;
 	}
 	(void)strcpy(j->place.name, name);
 	(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j), j->place.path);
-	files_open(j->files, -1, path, O_PATH | O_DIRECTORY, 0, on_parent, j);
+	files_open(j->files, -1, path, O_PATH | O_DIRECTORY, 0, file_target_on_parent, j);
 }
 
-static void follow(struct place_job *j, const char *link)
+static void file_target_follow(struct place_job *j, const char *link)
 {
 	char path[sizeof(j->place.path)];
 	int n;
 
 	if (++j->links > LINKS_MAX) {
-		fail(j, ELOOP);
+		file_target_fail(j, ELOOP);
 		return;
 	}
 	if (link[0] == '/')
@@ -116,45 +117,46 @@ static void follow(struct place_job *j, const char *link)
 		n = snprintf(path, sizeof(path), "%.*s/%s", (int)parent_len(j),
 			     j->place.path, link);
 	if (n < 0 || (size_t)n >= sizeof(path) || !link[0]) {
-		fail(j, ENAMETOOLONG);
+		file_target_fail(j, ENAMETOOLONG);
 		return;
 	}
 	(void)strcpy(j->place.path, path);
 	files_tidy(j->place.path);
-	look(j);
+	file_target_look(j);
 }
 
-static void on_look(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void file_target_on_look(void *ctx, struct files_answer *a,
+				const struct warren_error *err)
 {
 	struct place_job *j = ctx;
 	struct proto_found found;
 	size_t at = 0;
 
 	if (err && err->code != ENOENT) {
-		over(j, err);
+		file_target_over(j, err);
 		return;
 	}
 	if (!err && proto_next(a->entries, a->size, &at, &found) != 1) {
-		fail(j, EPROTO);
+		file_target_fail(j, EPROTO);
 		return;
 	}
 	if (!err && S_ISLNK(found.is.mode)) {
-		follow(j, found.link);
+		file_target_follow(j, found.link);
 		return;
 	}
 	if (!err && !S_ISREG(found.is.mode)) {
-		fail(j, S_ISDIR(found.is.mode) ? EISDIR : ENXIO);
+		file_target_fail(j, S_ISDIR(found.is.mode) ? EISDIR : ENXIO);
 		return;
 	}
 	j->place.exists = !err;
 	if (!err)
 		j->place.is = found.is;
-	open_parent(j);
+	file_target_open_parent(j);
 }
 
-static void look(struct place_job *j)
+static void file_target_look(struct place_job *j)
 {
-	files_stat(j->files, -1, j->place.path, false, on_look, j);
+	files_stat(j->files, -1, j->place.path, false, file_target_on_look, j);
 }
 
 void place_find(struct files *f, const char *path, bool parents,
@@ -178,5 +180,5 @@ void place_find(struct files *f, const char *path, bool parents,
 	j->ctx = ctx;
 	(void)strcpy(j->place.path, path);
 	*ret = j;
-	look(j);
+	file_target_look(j);
 }

@@ -38,7 +38,7 @@ struct tree_job *tree_free(struct tree_job *t)
 	return NULL;
 }
 
-static void over(struct tree_job *t, const struct warren_error *err)
+static void file_tree_ops_over(struct tree_job *t, const struct warren_error *err)
 {
 	service_done_fn done = t->done;
 	void *ctx = t->ctx;
@@ -50,7 +50,7 @@ static void over(struct tree_job *t, const struct warren_error *err)
 	done(ctx, err ? -copy.code : 0, &copy);
 }
 
-static bool removes(const struct tree_job *t)
+static bool file_tree_ops_removes(const struct tree_job *t)
 {
 	return t->change.verb == PROTO_UNLINK;
 }
@@ -67,7 +67,7 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 	if (err && err->code == ENOTEMPTY && t->moved > 0 && t->rounds < ROUNDS_MAX)
 		begin_walk(t);
 	else
-		over(t, err);
+		file_tree_ops_over(t, err);
 }
 
 /*
@@ -81,16 +81,16 @@ static bool at_once(const struct tree_job *t)
 		(t->change.mode & 0700) == 0700);
 }
 
-static void on_all(void *ctx, struct files_answer *a UNUSED,
-		   const struct warren_error *err)
+static void file_tree_ops_on_all(void *ctx, struct files_answer *a UNUSED,
+				 const struct warren_error *err)
 {
 	if (err && err->code == EINVAL)
 		begin_walk(ctx);
 	else
-		over(ctx, err);
+		file_tree_ops_over(ctx, err);
 }
 
-static void change_all(struct tree_job *t)
+static void file_tree_ops_change_all(struct tree_job *t)
 {
 	struct files_change c = t->change;
 
@@ -98,7 +98,7 @@ static void change_all(struct tree_job *t)
 	c.verb = c.verb == PROTO_UNLINK  ? PROTO_UNLINK_TREE
 		 : c.verb == PROTO_CHMOD ? PROTO_CHMOD_TREE
 					 : PROTO_CHOWN_TREE;
-	files_change_one(t->files, c, t->path, NULL, on_all, t);
+	files_change_one(t->files, c, t->path, NULL, file_tree_ops_on_all, t);
 }
 
 static void change_top(struct tree_job *t)
@@ -106,14 +106,14 @@ static void change_top(struct tree_job *t)
 	struct files_change c = t->change;
 
 	c.dir = c.to = -1;
-	if (removes(t))
+	if (file_tree_ops_removes(t))
 		c.verb = PROTO_RMDIR;
 	else if (c.verb == PROTO_CHMOD)
 		c.flags |= PROTO_CHANGE_FOLLOW;
 	files_change_one(t->files, c, t->path, NULL, on_top, t);
 }
 
-static void on_walked(void *ctx, int r, const struct warren_error *err)
+static void file_tree_ops_on_walked(void *ctx, int r, const struct warren_error *err)
 {
 	struct tree_job *t = ctx;
 
@@ -122,17 +122,17 @@ static void on_walked(void *ctx, int r, const struct warren_error *err)
 	if (r == 0 || r == -ENOTDIR || r == -ELOOP)
 		change_top(t);
 	else
-		over(t, err);
+		file_tree_ops_over(t, err);
 }
 
-static void on_changed(void *ctx, struct files_answer *a UNUSED,
-		       const struct warren_error *err)
+static void file_tree_ops_on_changed(void *ctx, struct files_answer *a UNUSED,
+				     const struct warren_error *err)
 {
 	struct tree_job *t = ctx;
 
 	if (err) {
 		t->walk = walk_free(t->walk);
-		over(t, err);
+		file_tree_ops_over(t, err);
 		return;
 	}
 	walk_go_on(t->walk, WALK_ON);
@@ -160,12 +160,12 @@ static enum walk_say on_batch(void *ctx, int dir, const char *path UNUSED,
 		return WALK_ON;
 	c.names = names.data;
 	c.size = names.failed ? 0 : names.len;
-	files_change(t->files, &c, on_changed, t);
+	files_change(t->files, &c, file_tree_ops_on_changed, t);
 	return WALK_WAIT;
 }
 
-static void on_moved(void *ctx, struct files_answer *a UNUSED,
-		     const struct warren_error *err UNUSED)
+static void file_tree_ops_on_moved(void *ctx, struct files_answer *a UNUSED,
+				   const struct warren_error *err UNUSED)
 {
 	struct tree_job *t = ctx;
 
@@ -174,19 +174,20 @@ static void on_moved(void *ctx, struct files_answer *a UNUSED,
 	walk_go_on(t->walk, err ? WALK_ON : WALK_PAST);
 }
 
-static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+static enum walk_say file_tree_ops_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct tree_job *t = ctx;
 	struct files_change c = { .verb = PROTO_RENAME, .flags = PROTO_CHANGE_KEEP };
 	char id[ID_LEN + 1], name[32];
 
-	if (!removes(t) || e->depth < FLATTEN_DEPTH || !S_ISDIR(e->found->is.mode))
+	if (!file_tree_ops_removes(t) || e->depth < FLATTEN_DEPTH ||
+	    !S_ISDIR(e->found->is.mode))
 		return WALK_ON;
 	id_make(id);
 	(void)snprintf(name, sizeof(name), ".%s~", id);
 	c.dir = e->dir;
 	c.to = walk_root(t->walk);
-	files_change_one(t->files, c, e->name, name, on_moved, t);
+	files_change_one(t->files, c, e->name, name, file_tree_ops_on_moved, t);
 	return WALK_WAIT;
 }
 
@@ -199,9 +200,9 @@ static enum walk_say on_leave(void *ctx, const struct walk_entry *e)
 	c.dir = e->dir;
 	c.to = -1;
 	c.flags |= PROTO_CHANGE_LENIENT;
-	if (removes(t))
+	if (file_tree_ops_removes(t))
 		c.verb = PROTO_RMDIR;
-	files_change_one(t->files, c, e->name, NULL, on_changed, t);
+	files_change_one(t->files, c, e->name, NULL, file_tree_ops_on_changed, t);
 	return WALK_WAIT;
 }
 
@@ -210,9 +211,9 @@ static void begin_walk(struct tree_job *t)
 	static const struct walk_options options = { .nofollow = true,
 						     .strict = true,
 						     .batch = on_batch,
-						     .entry = on_entry,
+						     .entry = file_tree_ops_on_entry,
 						     .leave = on_leave,
-						     .end = on_walked };
+						     .end = file_tree_ops_on_walked };
 
 	t->rounds++;
 	t->moved = 0;
@@ -239,7 +240,7 @@ void tree_change(struct files *f, const char *path, const struct files_change *c
 	(void)strcpy(t->path, path);
 	*ret = t;
 	if (at_once(t))
-		change_all(t);
+		file_tree_ops_change_all(t);
 	else
 		begin_walk(t);
 }

@@ -32,7 +32,7 @@ struct file_ask {
 	const void *order;
 	uint32_t seq;
 	uint64_t since; /* ms of the loop's clock: when it came into the queue */
-	struct request q;
+	struct init_request q;
 	file_answer_fn fn;
 	void *ctx;
 };
@@ -42,7 +42,7 @@ struct file_worker {
 	struct file_queue *queue; /* NULL: it is over */
 	int conn;
 	struct loop_watch *watch;
-	struct share_lease lease;
+	struct fair_quota_lease lease;
 	uint32_t seq;
 	struct file_ask *asks, **tail; /* that have no answer, the oldest first */
 	unsigned flight;
@@ -51,7 +51,7 @@ struct file_worker {
 };
 
 struct file_queue {
-	struct box *box;
+	struct sandbox *sandbox;
 	struct file_ask *asks, **tail; /* that wait for their turn */
 	struct file_worker *workers;
 	unsigned n_workers;
@@ -67,7 +67,7 @@ static void queue_turn(struct file_queue *q);
 
 static uint64_t queue_now(const struct file_queue *q)
 {
-	return loop_now(q->box->service->loop);
+	return loop_now(q->sandbox->service->loop);
 }
 
 static void queue_look(struct file_queue *q, uint64_t ms)
@@ -80,11 +80,11 @@ static void queue_look(struct file_queue *q, uint64_t ms)
 	loop_timer_set(q->timer, ms);
 }
 
-static void ask_end(struct file_ask *a, struct answer *answer,
+static void ask_end(struct file_ask *a, struct init_reply *answer,
 		    const struct warren_error *err)
 {
 	a->fn(a->ctx, answer, err);
-	request_done(&a->q);
+	init_request_done(&a->q);
 	free(a);
 }
 
@@ -122,7 +122,7 @@ static void worker_close(struct file_worker *w, const struct warren_error *why)
 	w->asks = NULL;
 	w->watch = loop_watch_free(w->watch);
 	(void)close(TAKE_FD(w->conn));
-	lease_end(q->box->service, LEASE_DESCRIPTORS, &w->lease);
+	lease_end(q->sandbox->service, LEASE_DESCRIPTORS, &w->lease);
 	if (!w->hearing)
 		free(w);
 	while (asks) {
@@ -153,7 +153,7 @@ static void worker_died(struct file_worker *w, int code)
 }
 
 /* 1: it is over; -EPROTO: nothing that a worker says. */
-static int worker_hear(struct file_worker *w, struct answer *a)
+static int worker_hear(struct file_worker *w, struct init_reply *a)
 {
 	struct file_queue *q = w->queue;
 	struct file_ask *ask = w->asks;
@@ -189,16 +189,16 @@ static void on_worker(void *ctx, unsigned events UNUSED)
 
 	w->hearing = true;
 	for (int i = 0; i < READ_AT_ONCE && r == 0; i++) {
-		struct answer a;
+		struct init_reply a;
 
-		r = request_receive_into(w->conn, &a, room, MSG_DONTWAIT, &why);
+		r = init_request_receive_into(w->conn, &a, room, MSG_DONTWAIT, &why);
 		if (r == 0)
 			break;
 		if (r == -EPIPE || r == -ECONNRESET) {
 			worker_died(w, EOWNERDEAD);
 		} else if (r > 0) {
 			r = worker_hear(w, &a);
-			answer_done(&a);
+			init_reply_done(&a);
 		}
 	}
 	w->hearing = false;
@@ -208,7 +208,7 @@ static void on_worker(void *ctx, unsigned events UNUSED)
 		(void)error_set(&why, EPROTO,
 				"the sandbox's file worker does not keep to the "
 				"protocol");
-		box_lost(w->queue->box, &why);
+		sandbox_lost(w->queue->sandbox, &why);
 	}
 }
 
@@ -223,16 +223,16 @@ static int worker_new(struct file_queue *q, int conn, struct warren_error *err)
 	}
 	*w = (struct file_worker){ .queue = q, .conn = conn, .tail = &w->asks };
 	w->since = queue_now(q);
-	r = lease_take(q->box->service, LEASE_DESCRIPTORS, q->box->row.owner, 1,
+	r = lease_take(q->sandbox->service, LEASE_DESCRIPTORS, q->sandbox->row.owner, 1,
 		       &w->lease, err);
 	if (r == 0) {
-		r = loop_watch(q->box->service->loop, conn, LOOP_READ, on_worker, w,
+		r = loop_watch(q->sandbox->service->loop, conn, LOOP_READ, on_worker, w,
 			       &w->watch);
 		if (r < 0)
 			r = error_errno(err, -r, "watch the sandbox's file worker");
 	}
 	if (r < 0) {
-		lease_end(q->box->service, LEASE_DESCRIPTORS, &w->lease);
+		lease_end(q->sandbox->service, LEASE_DESCRIPTORS, &w->lease);
 		(void)close(conn);
 		free(w);
 		return r;
@@ -243,12 +243,13 @@ static int worker_new(struct file_queue *q, int conn, struct warren_error *err)
 	return 0;
 }
 
-static void on_started(void *ctx, struct answer *a, const struct warren_error *failure)
+static void file_worker_on_started(void *ctx, struct init_reply *a,
+				   const struct warren_error *failure)
 {
 	struct file_queue *q = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int code = failure ? failure->code : reply_code(&a->m.reply);
-	int conn = code == 0 ? answer_take_only(a) : -1, r = 0;
+	int conn = code == 0 ? init_reply_take_only(a) : -1, r = 0;
 
 	q->starting = false;
 	if (failure)
@@ -265,13 +266,14 @@ static void on_started(void *ctx, struct answer *a, const struct warren_error *f
 		queue_turn(q);
 }
 
-static void worker_start(struct file_queue *q)
+static void files_file_worker_start(struct file_queue *q)
 {
 	struct proto_worker msg = { .h = { .type = PROTO_WORKER } };
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	q->starting = true;
-	if (line_ask_struct(q->box, &msg, sizeof(msg), -1, on_started, q, &err) < 0) {
+	if (init_conn_ask_struct(q->sandbox, &msg, sizeof(msg), -1,
+				 file_worker_on_started, q, &err) < 0) {
 		q->starting = false;
 		if (q->n_workers == 0)
 			queue_fail(q, &err);
@@ -311,7 +313,7 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	if (w->flight == 0)
 		w->since = queue_now(w->queue);
 	/* What was not sent has no answer: its end is that of the connection, which comes next. */
-	if (request_send(&a->q, w->conn, a->seq, &err) < 0)
+	if (init_request_send(&a->q, w->conn, a->seq, &err) < 0)
 		(void)shutdown(w->conn, SHUT_RDWR);
 	*w->tail = a;
 	w->tail = &a->next;
@@ -343,12 +345,12 @@ static void turn_workers(struct file_queue *q)
 	if (!q->asks)
 		return;
 	if (q->n_workers == 0 && !q->starting)
-		worker_start(q);
+		files_file_worker_start(q);
 	else if (q->short_since && q->n_workers < WORKERS_MAX)
 		queue_look(q, HELD_MS);
 }
 
-static void on_line_answer(void *ctx, struct answer *answer,
+static void on_line_answer(void *ctx, struct init_reply *answer,
 			   const struct warren_error *err)
 {
 	struct file_ask *a = ctx;
@@ -371,7 +373,7 @@ static void turn_line(struct file_queue *q)
 			q->tail = &q->asks;
 		q->flight++;
 		a->order = q; /* all are of one */
-		if (line_ask(q->box, &a->q, on_line_answer, a, &err) < 0) {
+		if (init_conn_ask(q->sandbox, &a->q, on_line_answer, a, &err) < 0) {
 			q->flight--;
 			ask_end(a, NULL, &err);
 		}
@@ -382,21 +384,21 @@ static void queue_turn(struct file_queue *q)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (q->box->conn < 0) {
-		(void)line_refuse(q->box, &err);
+	if (q->sandbox->conn < 0) {
+		(void)init_conn_refuse(q->sandbox, &err);
 		queue_fail(q, &err);
-	} else if (q->box->workers) {
+	} else if (q->sandbox->workers) {
 		turn_workers(q);
 		queue_look(q, LOOK_MS);
-	} else if (q->box->welcomed) {
+	} else if (q->sandbox->welcomed) {
 		turn_line(q);
 	}
 }
 
-void file_queue_turn(struct box *box)
+void file_queue_turn(struct sandbox *sandbox)
 {
-	if (box->file_queue)
-		queue_turn(box->file_queue);
+	if (sandbox->file_queue)
+		queue_turn(sandbox->file_queue);
 }
 
 /* ---------------------------------------------------------------------- time */
@@ -415,14 +417,14 @@ static void workers_check_due(struct file_queue *q)
 		next = w->next;
 		if (now < w->since + (w->flight ? WORKER_MS : IDLE_MS))
 			continue;
-		if (w->flight == 0 || q->box->row.state != SANDBOX_PAUSED) {
+		if (w->flight == 0 || q->sandbox->row.state != SANDBOX_PAUSED) {
 			worker_close(w, &why);
 			next = q->workers; /* whatever they did who heard of it */
 		}
 	}
 }
 
-static void on_look(void *ctx)
+static void file_worker_on_look(void *ctx)
 {
 	struct file_queue *q = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -432,7 +434,7 @@ static void on_look(void *ctx)
 	workers_check_due(q);
 	/* All are held up, and nothing has become of it for as long. */
 	if (q->asks && now >= q->asks->since + WORKER_MS &&
-	    q->box->row.state != SANDBOX_PAUSED) {
+	    q->sandbox->row.state != SANDBOX_PAUSED) {
 		(void)error_set(&why, ETIMEDOUT,
 				"other requests about files of the sandbox are held up, "
 				"and this one waited %d s for them",
@@ -441,7 +443,7 @@ static void on_look(void *ctx)
 	}
 	if (q->short_since && !q->starting && q->n_workers < WORKERS_MAX &&
 	    now >= q->short_since + HELD_MS)
-		worker_start(q);
+		files_file_worker_start(q);
 	queue_turn(q);
 	if (!q->workers && !q->asks) {
 		loop_timer_stop(q->timer);
@@ -451,48 +453,49 @@ static void on_look(void *ctx)
 
 /* ---------------------------------------------------------------------- asking */
 
-static struct file_queue *queue_of(struct box *box)
+static struct file_queue *queue_of(struct sandbox *sandbox)
 {
-	struct file_queue *q = box->file_queue;
+	struct file_queue *q = sandbox->file_queue;
 
 	if (q)
 		return q;
 	q = calloc(1, sizeof(*q));
-	if (!q || loop_timer_new(box->service->loop, on_look, q, &q->timer) < 0) {
+	if (!q || loop_timer_new(sandbox->service->loop, file_worker_on_look, q,
+				 &q->timer) < 0) {
 		free(q);
 		return NULL;
 	}
-	q->box = box;
+	q->sandbox = sandbox;
 	q->tail = &q->asks;
-	box->file_queue = q;
+	sandbox->file_queue = q;
 	return q;
 }
 
-void file_queue_ask(struct box *box, const void *order, struct request *request,
-		    file_answer_fn fn, void *ctx)
+void file_queue_ask(struct sandbox *sandbox, const void *order,
+		    struct init_request *request, file_answer_fn fn, void *ctx)
 {
-	struct file_queue *q = queue_of(box);
+	struct file_queue *q = queue_of(sandbox);
 	struct file_ask *a = q ? malloc(sizeof(*a)) : NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!a) {
 		(void)error_errno(&err, ENOMEM, "work on the sandbox's files");
-		request_done(request);
+		init_request_done(request);
 		fn(ctx, NULL, &err);
 		return;
 	}
 	*a = (struct file_ask){
 		.order = order, .since = queue_now(q), .q = *request, .fn = fn, .ctx = ctx
 	};
-	*request = (struct request)REQUEST_INIT;
+	*request = (struct init_request)REQUEST_INIT;
 	*q->tail = a;
 	q->tail = &a->next;
 	queue_turn(q);
 }
 
-void file_queue_close(struct box *box, const struct warren_error *why)
+void file_queue_close(struct sandbox *sandbox, const struct warren_error *why)
 {
-	struct file_queue *q = box->file_queue;
+	struct file_queue *q = sandbox->file_queue;
 
 	if (!q)
 		return;
@@ -501,13 +504,13 @@ void file_queue_close(struct box *box, const struct warren_error *why)
 	queue_fail(q, why);
 }
 
-void file_queue_free(struct box *box)
+void file_queue_free(struct sandbox *sandbox)
 {
-	struct file_queue *q = box->file_queue;
+	struct file_queue *q = sandbox->file_queue;
 
 	if (!q)
 		return;
-	box->file_queue = NULL;
+	sandbox->file_queue = NULL;
 	q->timer = loop_timer_free(q->timer);
 	free(q);
 }

@@ -19,7 +19,7 @@
 
 struct file_writer {
 	struct service *service;
-	struct share_lease lease;
+	struct fair_quota_lease lease;
 	struct loop_watch *watch; /* of `event` */
 	pthread_t thread;
 	files_fn fn; /* NULL: nobody hears of it */

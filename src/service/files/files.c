@@ -24,21 +24,21 @@
 #define PIECES           2
 
 struct files {
-	struct box *box; /* NULL: it is gone */
+	struct sandbox *sandbox; /* NULL: it is gone */
 	struct net_loop *loop;
 	struct files *next, **prev;
 	struct service *service;
-	struct share_lease descriptors;
-	struct talk_user user;
-	struct files_ask *asks; /* that have no answer */
-	struct making *making;  /* directories; NULL: none */
-	char called[64];        /* what is asked next, for errors; "": by its path */
-	int pieces;             /* a memfd with what is being written; -1: none */
-	char *room;             /* the same, mapped; NULL: it is not */
-	unsigned pieces_busy;   /* of PIECES in it, as bits */
-	unsigned filling;       /* 1 + one of them, that files_room() has told; 0: none */
-	unsigned piece_next;    /* one of them, that the next request needs; 0: none */
-	int large_next;         /* or a memfd for it alone; -1: none */
+	struct fair_quota_lease descriptors;
+	struct initclient_user user;
+	struct files_ask *asks;   /* that have no answer */
+	struct create_op *making; /* directories; NULL: none */
+	char called[64];          /* what is asked next, for errors; "": by its path */
+	int pieces;               /* a memfd with what is being written; -1: none */
+	char *room;               /* the same, mapped; NULL: it is not */
+	unsigned pieces_busy;     /* of PIECES in it, as bits */
+	unsigned filling;    /* 1 + one of them, that files_room() has told; 0: none */
+	unsigned piece_next; /* one of them, that the next request needs; 0: none */
+	int large_next;      /* or a memfd for it alone; -1: none */
 };
 
 struct files_ask {
@@ -56,21 +56,22 @@ struct files_ask {
 /* ------------------------------------------------------------------- beginning */
 
 struct beginning {
-	struct box *box;
+	struct sandbox *sandbox;
 	char *user;
 	void (*fn)(void *ctx, struct files *f, const struct warren_error *err);
 	void *ctx;
 };
 
-static void begun(struct beginning *b, struct files *f, const struct warren_error *err)
+static void files_begun(struct beginning *b, struct files *f,
+			const struct warren_error *err)
 {
 	b->fn(b->ctx, f, err);
 	free(b->user);
 	free(b);
 }
 
-static void on_user(void *ctx, const struct talk_user *user,
-		    const struct warren_error *failure)
+static void files_on_user(void *ctx, const struct initclient_user *user,
+			  const struct warren_error *failure)
 {
 	struct beginning *b = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -78,40 +79,40 @@ static void on_user(void *ctx, const struct talk_user *user,
 
 	if (!f) {
 		(void)error_errno(&err, ENOMEM, "look into the sandbox");
-		begun(b, NULL, user ? &err : failure);
+		files_begun(b, NULL, user ? &err : failure);
 		return;
 	}
-	*f = (struct files){ .box = b->box,
-			     .service = b->box->service,
-			     .loop = b->box->service->loop,
+	*f = (struct files){ .sandbox = b->sandbox,
+			     .service = b->sandbox->service,
+			     .loop = b->sandbox->service->loop,
 			     .user = *user,
 			     .pieces = -1,
 			     .large_next = -1,
-			     .next = b->box->files,
-			     .prev = &b->box->files };
-	if (lease_take(f->service, LEASE_DESCRIPTORS, b->box->row.owner,
+			     .next = b->sandbox->files,
+			     .prev = &b->sandbox->files };
+	if (lease_take(f->service, LEASE_DESCRIPTORS, b->sandbox->row.owner,
 		       FILES_DESCRIPTORS, &f->descriptors, &err) < 0) {
 		free(f);
-		begun(b, NULL, &err);
+		files_begun(b, NULL, &err);
 		return;
 	}
 	if (f->next)
 		f->next->prev = &f->next;
-	b->box->files = f;
-	begun(b, f, NULL);
+	b->sandbox->files = f;
+	files_begun(b, f, NULL);
 }
 
-static void on_awake(void *ctx, int r, const struct warren_error *err)
+static void files_on_awake(void *ctx, int r, const struct warren_error *err)
 {
 	struct beginning *b = ctx;
 
 	if (r < 0)
-		begun(b, NULL, err);
+		files_begun(b, NULL, err);
 	else
-		box_find_user(b->box, b->user, on_user, b);
+		sandbox_find_user(b->sandbox, b->user, files_on_user, b);
 }
 
-void files_begin(struct box *box, const char *user,
+void files_begin(struct sandbox *sandbox, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
 		 void *ctx)
 {
@@ -126,20 +127,20 @@ void files_begin(struct box *box, const char *user,
 		fn(ctx, NULL, &err);
 		return;
 	}
-	b->box = box;
+	b->sandbox = sandbox;
 	b->fn = fn;
 	b->ctx = ctx;
-	box_use(box, on_awake, b);
+	sandbox_use(sandbox, files_on_awake, b);
 }
 
-static void leave_box(struct files *f)
+static void leave_sandbox(struct files *f)
 {
-	if (!f->box)
+	if (!f->sandbox)
 		return;
 	*f->prev = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
-	f->box = NULL;
+	f->sandbox = NULL;
 }
 
 /* Empty, whoever else has it open: its pages are the service's memory. */
@@ -191,7 +192,7 @@ struct files *files_end(struct files *f)
 		return NULL;
 	for (struct files_ask *a = f->asks; a; a = a->next)
 		a->files = NULL;
-	leave_box(f);
+	leave_sandbox(f);
 	pieces_close(f);
 	drop_large(f->large_next);
 	lease_end(f->service, LEASE_DESCRIPTORS, &f->descriptors);
@@ -207,31 +208,31 @@ struct service *files_service(const struct files *f)
 
 const char *files_tenant(const struct files *f)
 {
-	return f->box ? f->box->row.owner : NULL;
+	return f->sandbox ? f->sandbox->row.owner : NULL;
 }
 
-void files_box_gone(struct box *box)
+void files_sandbox_gone(struct sandbox *sandbox)
 {
-	while (box->files)
-		leave_box(box->files);
+	while (sandbox->files)
+		leave_sandbox(sandbox->files);
 }
 
 int files_need(struct files *f, uint64_t n, struct warren_error *err)
 {
 	if (FILES_DESCRIPTORS + n <= f->descriptors.n)
 		return 0;
-	if (!f->box)
+	if (!f->sandbox)
 		return error_set(err, ESTALE, "the sandbox is gone");
 	/* Some more at a time: a tree has many levels, and each may be the deepest for long. */
-	return lease_take(f->service, LEASE_DESCRIPTORS, f->box->row.owner,
+	return lease_take(f->service, LEASE_DESCRIPTORS, f->sandbox->row.owner,
 			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
 }
 
-uint64_t files_descriptors(const struct box *box)
+uint64_t files_descriptors(const struct sandbox *sandbox)
 {
 	uint64_t n = 0;
 
-	for (const struct files *f = box->files; f; f = f->next)
+	for (const struct files *f = sandbox->files; f; f = f->next)
 		n += f->descriptors.n;
 	return n;
 }
@@ -241,14 +242,14 @@ struct net_loop *files_loop(const struct files *f)
 	return f->loop;
 }
 
-struct box *files_box(const struct files *f)
+struct sandbox *files_sandbox(const struct files *f)
 {
-	return f->box;
+	return f->sandbox;
 }
 
 bool files_are_copies(const struct files *f)
 {
-	return f->box && f->box->is.base.framed && !f->box->is.base.direct;
+	return f->sandbox && f->sandbox->is.base.framed && !f->sandbox->is.base.direct;
 }
 
 uint32_t files_uid(const struct files *f)
@@ -267,8 +268,8 @@ static void unlink_ask(struct files_ask *a)
 		a->next->prev = a->prev;
 }
 
-static void answered(struct files_ask *a, struct files_answer *answer,
-		     const struct warren_error *err)
+static void files_answered(struct files_ask *a, struct files_answer *answer,
+			   const struct warren_error *err)
 {
 	unlink_ask(a);
 	drop_large(a->large);
@@ -284,7 +285,8 @@ static void answered(struct files_ask *a, struct files_answer *answer,
 	free(a);
 }
 
-static void on_answer(void *ctx, struct answer *a, const struct warren_error *failure)
+static void files_on_answer(void *ctx, struct init_reply *a,
+			    const struct warren_error *failure)
 {
 	struct files_ask *ask = ctx;
 	struct files_answer answer = { .fd = -1, .events = -1 };
@@ -297,7 +299,7 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 			answer.fd = TAKE_FD(a->fds[0]);
 			answer.events = TAKE_FD(a->fds[1]);
 		} else if (code == 0) {
-			answer.fd = answer_take_only(a);
+			answer.fd = init_reply_take_only(a);
 		}
 		answer.value = a->m.reply.value;
 	} else if (!failure && a->m.h.type == PROTO_ENTRIES) {
@@ -320,7 +322,7 @@ static void on_answer(void *ctx, struct answer *a, const struct warren_error *fa
 		(void)reply_refuse(a, &err, "%s", ask->what);
 	else if (code)
 		(void)error_errno(&err, code, "%s", ask->what);
-	answered(ask, &answer, failure ? failure : code ? &err : NULL);
+	files_answered(ask, &answer, failure ? failure : code ? &err : NULL);
 }
 
 void files_call(struct files *f, const char *what, const char *name)
@@ -330,15 +332,16 @@ void files_call(struct files *f, const char *what, const char *name)
 }
 
 /* The message, and up to two descriptors, which stay the caller's. */
-static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
-		const char *what, const char *path, files_fn fn, void *ctx)
+static void files_ask_worker(struct files *f, const void *msg, size_t size,
+			     const int fds[2], const char *what, const char *path,
+			     files_fn fn, void *ctx)
 {
-	struct files_ask *a = f->box ? malloc(sizeof(*a)) : NULL;
-	CLEANUP(request_done) struct request q = REQUEST_INIT;
+	struct files_ask *a = f->sandbox ? malloc(sizeof(*a)) : NULL;
+	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
-	if (!f->box) {
+	if (!f->sandbox) {
 		(void)error_set(&err, ESTALE, "the sandbox is gone");
 		fn(ctx, NULL, &err);
 		return;
@@ -349,7 +352,7 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		return;
 	}
 	*a = (struct files_ask){
-		.files = f, .in_worker = f->box->workers, .fn = fn, .ctx = ctx
+		.files = f, .in_worker = f->sandbox->workers, .fn = fn, .ctx = ctx
 	};
 	a->piece = f->piece_next;
 	a->large = TAKE_FD(f->large_next);
@@ -358,7 +361,7 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		files_call(f, what, path);
 	(void)memcpy(a->what, f->called, sizeof(a->what));
 	f->called[0] = '\0';
-	r = request_put(&q, msg, size, -1, &err);
+	r = init_request_put(&q, msg, size, -1, &err);
 	/* Copies: it may wait longer than the caller keeps them. */
 	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
@@ -383,18 +386,19 @@ static void ask(struct files *f, const void *msg, size_t size, const int fds[2],
 		a->next->prev = &a->next;
 	f->asks = a;
 	/* One that sleeps answers when it was woken. */
-	if (f->box->row.state == SANDBOX_PAUSED)
-		box_use(f->box, service_ignore, NULL);
+	if (f->sandbox->row.state == SANDBOX_PAUSED)
+		sandbox_use(f->sandbox, service_ignore, NULL);
 	else
-		box_touch(f->box);
-	file_queue_ask(f->box, f, &q, on_answer, a);
+		sandbox_touch(f->sandbox);
+	file_queue_ask(f->sandbox, f, &q, files_on_answer, a);
 }
 
 static void fill_who(const struct files *f, struct proto_who *who)
 {
 	who->uid = f->user.uid;
 	who->gid = f->user.gid;
-	who->n_groups = f->box && f->box->is.base.groups ? (uint32_t)f->user.n_groups : 0;
+	who->n_groups =
+		f->sandbox && f->sandbox->is.base.groups ? (uint32_t)f->user.n_groups : 0;
 	(void)memcpy(who->groups, f->user.groups, sizeof(who->groups));
 }
 
@@ -425,7 +429,7 @@ void files_open(struct files *f, int dir, const char *path, int flags, unsigned 
 	msg.n_groups = who.n_groups;
 	(void)memcpy(msg.groups, who.groups, sizeof(msg.groups));
 	(void)strcpy(msg.path, path);
-	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "open", path, fn, ctx);
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "open", path, fn, ctx);
 }
 
 void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
@@ -439,7 +443,8 @@ void files_stat(struct files *f, int dir, const char *path, bool follow, files_f
 		return;
 	fill_who(f, &msg.who);
 	(void)strcpy(msg.path, path);
-	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "look at", path, fn, ctx);
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "look at", path, fn,
+			 ctx);
 }
 
 void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
@@ -447,7 +452,8 @@ void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
 	struct proto_scan msg = { .h = { .type = PROTO_SCAN } };
 
 	fill_who(f, &msg.who);
-	ask(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "read", "a directory", fn, ctx);
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "read", "a directory",
+			 fn, ctx);
 }
 
 void files_change(struct files *f, const struct files_change *c, files_fn fn, void *ctx)
@@ -490,8 +496,9 @@ void files_change(struct files *f, const struct files_change *c, files_fn fn, vo
 	};
 	fill_who(f, &msg->who);
 	(void)memcpy(msg->strings, c->names, c->size);
-	ask(f, msg, sizeof(*msg) + c->size, (int[]){ c->dir, c->dir >= 0 ? c->to : -1 },
-	    verbs[c->verb], c->names, fn, ctx);
+	files_ask_worker(f, msg, sizeof(*msg) + c->size,
+			 (int[]){ c->dir, c->dir >= 0 ? c->to : -1 }, verbs[c->verb],
+			 c->names, fn, ctx);
 }
 
 void files_change_one(struct files *f, struct files_change change, const char *path,
@@ -517,7 +524,7 @@ void files_change_one(struct files *f, struct files_change change, const char *p
 
 bool files_have_workers(const struct files *f)
 {
-	return f->box && f->box->workers;
+	return f->sandbox && f->sandbox->workers;
 }
 
 /* One that is free; PIECES: none is. */
@@ -550,7 +557,7 @@ char *files_room(struct files *f, size_t *size)
 	return f->room + (size_t)i * PIECE_SIZE;
 }
 
-static int write_at(int fd, const char *data, size_t n, uint64_t offset)
+static int files_write_at(int fd, const char *data, size_t n, uint64_t offset)
 {
 	while (n > 0) {
 		ssize_t w = pwrite(fd, data, n, (off_t)offset);
@@ -569,7 +576,7 @@ static int write_at(int fd, const char *data, size_t n, uint64_t offset)
 static int put_large(struct files *f, const void *data, size_t n)
 {
 	AUTO_CLOSE int fd = memfd_create("warren-write", MFD_CLOEXEC);
-	int r = fd < 0 ? -errno : write_at(fd, data, n, 0);
+	int r = fd < 0 ? -errno : files_write_at(fd, data, n, 0);
 
 	if (r == 0) {
 		f->large_next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -579,7 +586,8 @@ static int put_large(struct files *f, const void *data, size_t n)
 }
 
 /* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
-static int put_piece(struct files *f, const char *data, size_t n, uint64_t *ret_offset)
+static int files_put_piece(struct files *f, const char *data, size_t n,
+			   uint64_t *ret_offset)
 {
 	size_t filled = f->filling ? (size_t)(f->filling - 1) * PIECE_SIZE : 0;
 	bool there = f->filling && data == f->room + filled;
@@ -591,7 +599,7 @@ static int put_piece(struct files *f, const char *data, size_t n, uint64_t *ret_
 	if (n > PIECE_SIZE || i == PIECES || pieces_open(f) < 0)
 		return put_large(f, data, n);
 	if (!there)
-		r = write_at(f->pieces, data, n, offset);
+		r = files_write_at(f->pieces, data, n, offset);
 	if (r < 0)
 		return r;
 	fd = fcntl(f->pieces, F_DUPFD_CLOEXEC, 3);
@@ -616,10 +624,10 @@ int files_write(struct files *f, int fd, uint32_t stream, const void *data, size
 
 	if (n > UINT32_MAX)
 		return error_errno(err, EFBIG, "write");
-	if (!f->box)
+	if (!f->sandbox)
 		return error_set(err, ESTALE, "the sandbox is gone");
 	if (!small) {
-		from = put_piece(f, data, n, &offset);
+		from = files_put_piece(f, data, n, &offset);
 		if (from < 0)
 			return error_errno(err, -from, "write");
 	}
@@ -629,8 +637,8 @@ int files_write(struct files *f, int fd, uint32_t stream, const void *data, size
 				     .offset = offset };
 	if (small)
 		(void)memcpy(msg->data, data, n);
-	ask(f, msg, sizeof(*msg) + (small ? n : 0), (int[]){ fd, from }, "write",
-	    "a file", fn, ctx);
+	files_ask_worker(f, msg, sizeof(*msg) + (small ? n : 0), (int[]){ fd, from },
+			 "write", "a file", fn, ctx);
 	return 0;
 }
 
@@ -638,7 +646,8 @@ void files_notify(struct files *f, files_fn fn, void *ctx)
 {
 	struct proto_notify msg = { .h = { .type = PROTO_NOTIFY } };
 
-	ask(f, &msg, sizeof(msg), (int[]){ -1, -1 }, "watch", "files", fn, ctx);
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ -1, -1 }, "watch", "files", fn,
+			 ctx);
 }
 
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
@@ -650,7 +659,8 @@ void files_add_watch(struct files *f, int notify, const char *path, uint32_t mas
 		return;
 	fill_who(f, &msg.who);
 	(void)strcpy(msg.path, path);
-	ask(f, &msg, sizeof(msg), (int[]){ notify, -1 }, "watch", path, fn, ctx);
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ notify, -1 }, "watch", path, fn,
+			 ctx);
 }
 
 struct owning {
@@ -658,8 +668,8 @@ struct owning {
 	void *ctx;
 };
 
-static void on_owner(void *ctx, const struct talk_user *user,
-		     const struct warren_error *err)
+static void files_on_owner(void *ctx, const struct initclient_user *user,
+			   const struct warren_error *err)
 {
 	struct owning o = *(struct owning *)ctx;
 
@@ -672,16 +682,17 @@ void files_find_owner(struct files *f, const char *user,
 				 const struct warren_error *err),
 		      void *ctx)
 {
-	struct owning *o = f->box ? malloc(sizeof(*o)) : NULL;
+	struct owning *o = f->sandbox ? malloc(sizeof(*o)) : NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!o) {
-		(void)error_set(&err, f->box ? ENOMEM : ESTALE, "the sandbox is gone");
+		(void)error_set(&err, f->sandbox ? ENOMEM : ESTALE,
+				"the sandbox is gone");
 		fn(ctx, 0, 0, &err);
 		return;
 	}
 	*o = (struct owning){ fn, ctx };
-	box_find_user(f->box, user, on_owner, o);
+	sandbox_find_user(f->sandbox, user, files_on_owner, o);
 }
 
 void files_tidy(char *path)
@@ -698,7 +709,7 @@ void files_tidy(char *path)
 
 /* ---------------------------------------------------------------------- mkdir -p */
 
-struct making {
+struct create_op {
 	struct files *files;
 	unsigned mode;
 	size_t done; /* of the path: what is before has been asked for */
@@ -707,11 +718,12 @@ struct making {
 	char path[4096];
 };
 
-static void make_more(struct making *m);
+static void make_more(struct create_op *m);
 
-static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void files_on_made(void *ctx, struct files_answer *a,
+			  const struct warren_error *err)
 {
-	struct making *m = ctx;
+	struct create_op *m = ctx;
 
 	if (!err && m->path[m->done]) {
 		make_more(m);
@@ -723,7 +735,7 @@ static void on_made(void *ctx, struct files_answer *a, const struct warren_error
 }
 
 /* As many of "/a", "/a/b", "/a/b/c" as a message holds. */
-static void make_more(struct making *m)
+static void make_more(struct create_op *m)
 {
 	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
 	struct files_change c = { .verb = PROTO_MKDIR,
@@ -748,13 +760,13 @@ static void make_more(struct making *m)
 	}
 	c.names = names.data;
 	c.size = names.failed ? 0 : names.len;
-	files_change(m->files, &c, on_made, m);
+	files_change(m->files, &c, files_on_made, m);
 }
 
 void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
 		     void *ctx)
 {
-	struct making *m = calloc(1, sizeof(*m));
+	struct create_op *m = calloc(1, sizeof(*m));
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!m || strlen(path) >= sizeof(m->path) || path[0] != '/' || !path[1]) {

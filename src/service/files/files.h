@@ -6,7 +6,7 @@
  * of the user, and never here. Paths are absolute and have no "." and ".." in
  * them; or relative to a directory that was opened before, out of which they cannot lead.
  *
- *	files_begin(box, "1000", begun, ctx);
+ *	files_begin(sandbox, "1000", begun, ctx);
  *	files_open(f, -1, "/work", O_RDONLY | O_DIRECTORY, 0, opened, ctx);
  *	files_scan(f, dir, scanned, ctx);
  *	files_end(f);
@@ -31,7 +31,7 @@
 
 struct files;
 
-void files_begin(struct box *box, const char *user,
+void files_begin(struct sandbox *sandbox, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
 		 void *ctx);
 struct files *files_end(struct files *f);
@@ -42,7 +42,7 @@ struct net_loop *files_loop(const struct files *f);
 /* It is about to hold @n directories open, beside what any use of files has; -EUSERS: too many. */
 int files_need(struct files *f, uint64_t n, struct warren_error *err);
 /* NULL: it is gone. */
-struct box *files_box(const struct files *f);
+struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
  * What files_open() hands out is a copy: the inode is not the file's own, and what is written

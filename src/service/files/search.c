@@ -69,7 +69,7 @@ struct search *search_free(struct search *s)
 	return NULL;
 }
 
-static void finish(struct search *s, const struct warren_error *err)
+static void search_finish(struct search *s, const struct warren_error *err)
 {
 	if (s->over)
 		return;
@@ -80,7 +80,7 @@ static void finish(struct search *s, const struct warren_error *err)
 }
 
 /* False: there are enough. */
-static bool found(struct search *s, const struct search_match *m)
+static bool search_found(struct search *s, const struct search_match *m)
 {
 	if (s->matches >= s->o.max_matches) {
 		s->truncated = true;
@@ -98,7 +98,7 @@ static void file_over(struct search *s)
 	if (s->fd >= 0)
 		loop_close(s->loop, TAKE_FD(s->fd));
 	if (s->alone || s->truncated)
-		finish(s, NULL);
+		search_finish(s, NULL);
 	else
 		walk_go_on(s->walk, WALK_PAST);
 }
@@ -116,7 +116,7 @@ static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_
 
 	if (matched) {
 		s->line_matched = true;
-		more = found(s, &m);
+		more = search_found(s, &m);
 	}
 	s->in_line += n;
 	if (ends) {
@@ -156,7 +156,7 @@ static void on_tried(void *ctx)
 }
 
 /* 2: it is tried elsewhere; 1: more has to be read; 0: a line was tried; -1: that is all. */
-static int next_line(struct search *s)
+static int search_next_line(struct search *s)
 {
 	const char *line = s->room + s->at;
 	size_t left = s->have - s->at;
@@ -184,7 +184,7 @@ static int next_line(struct search *s)
 	return pass_line(s, n, end != NULL, matched, where) ? 0 : -1;
 }
 
-static int read_more(struct search *s)
+static int search_read_more(struct search *s)
 {
 	ssize_t n;
 
@@ -204,16 +204,16 @@ static int read_more(struct search *s)
 	return 0;
 }
 
-static void read_on(struct search *s)
+static void search_read_on(struct search *s)
 {
 	uint64_t until = clock_now() + SLICE_NS;
 
 	for (;;) {
-		int r = next_line(s);
+		int r = search_next_line(s);
 
 		if (r == 2)
 			return;
-		if (r < 0 || (r == 1 && read_more(s) < 0)) {
+		if (r < 0 || (r == 1 && search_read_more(s) < 0)) {
 			file_over(s);
 			return;
 		}
@@ -224,12 +224,12 @@ static void read_on(struct search *s)
 	}
 }
 
-static void on_turn(void *ctx)
+static void search_on_turn(void *ctx)
 {
 	struct search *s = ctx;
 
 	if (!s->over)
-		read_on(s);
+		search_read_on(s);
 }
 
 /*
@@ -247,14 +247,15 @@ static bool may_pass(int code)
 	return false;
 }
 
-static void on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void search_on_open(void *ctx, struct files_answer *a,
+			   const struct warren_error *err)
 {
 	struct search *s = ctx;
 	struct stat st;
 
 	if (err) {
 		if (s->alone || !may_pass(err->code))
-			finish(s, err);
+			search_finish(s, err);
 		else
 			file_over(s);
 		return;
@@ -274,7 +275,8 @@ static void on_open(void *ctx, struct files_answer *a, const struct warren_error
 
 /* ---------------------------------------------------------------------- the walk */
 
-static bool fits(struct search *s, const char *path, const char *name, uint32_t mode)
+static bool search_fits(struct search *s, const char *path, const char *name,
+			uint32_t mode)
 {
 	const char *subject = s->o.whole_path ? path + s->skip : name;
 	size_t from, to;
@@ -285,7 +287,7 @@ static bool fits(struct search *s, const char *path, const char *name, uint32_t 
 	       pattern_find(s->o.name, subject, strlen(subject), &from, &to);
 }
 
-static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+static enum walk_say search_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct search *s = ctx;
 	uint32_t mode = e->found->is.mode;
@@ -295,21 +297,23 @@ static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
 		return WALK_STOP;
 	if (!s->o.hidden && e->name[0] == '.')
 		return WALK_PAST;
-	if (!fits(s, e->path, e->name, mode))
+	if (!search_fits(s, e->path, e->name, mode))
 		return WALK_ON;
 	if (!s->o.content)
-		return found(s, &m) ? WALK_ON : WALK_STOP;
+		return search_found(s, &m) ? WALK_ON : WALK_STOP;
 	if (!S_ISREG(mode) || e->found->is.size > s->o.max_file_size)
 		return WALK_ON;
 	free(s->file_path);
 	s->file_path = strdup(e->path);
 	if (!s->file_path)
 		return WALK_STOP;
-	files_open(s->files, e->dir, e->name, O_RDONLY | O_NOFOLLOW, 0, on_open, s);
+	files_open(s->files, e->dir, e->name, O_RDONLY | O_NOFOLLOW, 0, search_on_open,
+		   s);
 	return WALK_WAIT;
 }
 
-static void on_stat(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void search_on_stat(void *ctx, struct files_answer *a,
+			   const struct warren_error *err)
 {
 	struct search *s = ctx;
 	const char *name = strrchr(s->path, '/') + 1;
@@ -318,23 +322,23 @@ static void on_stat(void *ctx, struct files_answer *a, const struct warren_error
 	size_t at = 0;
 
 	if (err || proto_next(a->entries, a->size, &at, &is) != 1) {
-		finish(s, err);
+		search_finish(s, err);
 		return;
 	}
 	m.mode = is.is.mode;
 	s->skip = (size_t)(name - s->path);
-	if (!fits(s, s->path, name, is.is.mode)) {
-		finish(s, NULL);
+	if (!search_fits(s, s->path, name, is.is.mode)) {
+		search_finish(s, NULL);
 	} else if (!s->o.content) {
-		(void)found(s, &m);
-		finish(s, NULL);
+		(void)search_found(s, &m);
+		search_finish(s, NULL);
 	} else {
 		s->file_path = strdup(s->path);
-		files_open(s->files, -1, s->path, O_RDONLY, 0, on_open, s);
+		files_open(s->files, -1, s->path, O_RDONLY, 0, search_on_open, s);
 	}
 }
 
-static void on_walked(void *ctx, int r, const struct warren_error *err)
+static void search_on_walked(void *ctx, int r, const struct warren_error *err)
 {
 	struct search *s = ctx;
 
@@ -343,9 +347,9 @@ static void on_walked(void *ctx, int r, const struct warren_error *err)
 		return;
 	if (r == -ENOTDIR) {
 		s->alone = true; /* one file */
-		files_stat(s->files, -1, s->path, true, on_stat, s);
+		files_stat(s->files, -1, s->path, true, search_on_stat, s);
 	} else {
-		finish(s, r < 0 ? err : NULL);
+		search_finish(s, r < 0 ? err : NULL);
 	}
 }
 
@@ -355,7 +359,7 @@ static void on_deadline(void *ctx)
 
 	s->timed_out = true;
 	s->walk = walk_free(s->walk);
-	finish(s, NULL);
+	search_finish(s, NULL);
 }
 
 void search_start(struct files *f, const struct search_options *options,
@@ -363,8 +367,8 @@ void search_start(struct files *f, const struct search_options *options,
 {
 	struct search *s = malloc(sizeof(*s));
 	struct walk_options walk = { .depth = options->depth,
-				     .entry = on_entry,
-				     .end = on_walked };
+				     .entry = search_on_entry,
+				     .end = search_on_walked };
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	*ret = NULL;
@@ -374,7 +378,7 @@ void search_start(struct files *f, const struct search_options *options,
 		s->o = *options;
 		s->fd = -1;
 		s->loop = files_loop(f);
-		s->turn = (struct loop_task){ .fn = on_turn, .ctx = s };
+		s->turn = (struct loop_task){ .fn = search_on_turn, .ctx = s };
 		s->path = strdup(options->path);
 	}
 	if (!s || !s->path ||

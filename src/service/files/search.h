@@ -3,8 +3,8 @@
 #ifndef SERVICE_FILES_SEARCH_H
 #define SERVICE_FILES_SEARCH_H
 
-#include "service/files/files.h"
 #include "regex/regex.h"
+#include "service/files/files.h"
 
 #define SEARCH_LINE_MAX 16384 /* a longer line is searched in parts of this size */
 

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive/tar.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "net/loop.h"
-#include "service/files/file_writer.h"
 #include "service/core/internal.h"
-#include "archive/tar.h"
+#include "service/files/file_writer.h"
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U
@@ -53,8 +53,8 @@ struct untar {
 	char beside[32];    /* what a file is called in its directory meanwhile */
 	struct buf placing; /* the same of the last that was whole, from the top */
 	uint64_t entries, bytes;
-	struct buf dirs;           /* modes and names of directories */
-	struct share_lease memory; /* for those */
+	struct buf dirs;                /* modes and names of directories */
+	struct fair_quota_lease memory; /* for those */
 	size_t dirs_off;
 	struct warren_error err;
 	struct loop_task turn;
@@ -65,15 +65,15 @@ struct deferred {
 	int64_t mtime;
 };
 
-static void run(struct untar *u);
-static void make_entry(struct untar *u);
+static void untar_run(struct untar *u);
+static void untar_make_entry(struct untar *u);
 
-static void on_turn(void *ctx)
+static void untar_on_turn(void *ctx)
 {
 	struct untar *u = ctx;
 
 	if (!u->running && !u->waiting && !u->over)
-		run(u);
+		untar_run(u);
 }
 
 struct untar *untar_new(struct files *f, const struct untar_options *options)
@@ -91,12 +91,12 @@ struct untar *untar_new(struct files *f, const struct untar_options *options)
 	u->dirs = (struct buf)BUF_INIT(DEFERRED_MAX);
 	u->placing = (struct buf)BUF_INIT(FILES_NAMES_MAX);
 	tar_init(&u->tar);
-	u->turn = (struct loop_task){ .fn = on_turn, .ctx = u };
+	u->turn = (struct loop_task){ .fn = untar_on_turn, .ctx = u };
 	return u;
 }
 
-static void ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
-		   const struct warren_error *err UNUSED)
+static void untar_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
+			 const struct warren_error *err UNUSED)
 {
 }
 
@@ -115,7 +115,7 @@ static void unlink_file(struct untar *u, const struct buf *name)
 	struct files_change c = { .verb = PROTO_UNLINK, .dir = u->o.dir, .to = -1 };
 
 	if (!name->failed)
-		files_change_one(u->files, c, name->data, NULL, ignore, NULL);
+		files_change_one(u->files, c, name->data, NULL, untar_ignore, NULL);
 }
 
 /* The file that is written, before all of it is there. */
@@ -157,7 +157,7 @@ struct untar *untar_free(struct untar *u)
 	return NULL;
 }
 
-static void finish(struct untar *u, const struct warren_error *err)
+static void untar_finish(struct untar *u, const struct warren_error *err)
 {
 	if (u->over)
 		return;
@@ -165,15 +165,15 @@ static void finish(struct untar *u, const struct warren_error *err)
 	u->o.end(u->o.ctx, u->entries, u->bytes, err);
 }
 
-static void go_on(struct untar *u)
+static void untar_go_on(struct untar *u)
 {
 	u->waiting = false;
 	if (!u->running)
-		run(u);
+		untar_run(u);
 }
 
-static void change(struct untar *u, struct files_change c, const char *first,
-		   const char *second, files_fn fn)
+static void untar_change(struct untar *u, struct files_change c, const char *first,
+			 const char *second, files_fn fn)
 {
 	c.dir = u->o.dir;
 	c.to = -1;
@@ -183,7 +183,7 @@ static void change(struct untar *u, struct files_change c, const char *first,
 
 /* ---------------------------------------------------------- what stands in the way */
 
-static void make_parents(struct untar *u);
+static void untar_make_parents(struct untar *u);
 
 static void on_way(void *ctx, struct files_answer *a UNUSED,
 		   const struct warren_error *err)
@@ -191,17 +191,17 @@ static void on_way(void *ctx, struct files_answer *a UNUSED,
 	struct untar *u = ctx;
 
 	if (err) {
-		finish(u, err);
+		untar_finish(u, err);
 		return;
 	}
 	if (u->way > 0)
-		make_parents(u);
+		untar_make_parents(u);
 	else
-		make_entry(u);
+		untar_make_entry(u);
 }
 
 /* From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them. */
-static void make_parents(struct untar *u)
+static void untar_make_parents(struct untar *u)
 {
 	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
 	struct files_change c = { .verb = PROTO_MKDIR,
@@ -228,20 +228,20 @@ static void make_parents(struct untar *u)
 }
 
 /* Whether there is something to be tried. */
-static bool clear_way(struct untar *u, int code)
+static bool untar_clear_way(struct untar *u, int code)
 {
 	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
 		u->parented = true;
 		u->way = 0;
-		make_parents(u);
+		untar_make_parents(u);
 		return true;
 	}
 	if (code == EEXIST && !u->cleared && u->tar.entry.type != TAR_DIRECTORY) {
 		u->cleared = true;
-		change(u,
-		       (struct files_change){ .verb = PROTO_UNLINK,
-					      .flags = PROTO_CHANGE_LENIENT },
-		       u->tar.entry.name, NULL, on_way);
+		untar_change(u,
+			     (struct files_change){ .verb = PROTO_UNLINK,
+						    .flags = PROTO_CHANGE_LENIENT },
+			     u->tar.entry.name, NULL, on_way);
 		return true;
 	}
 	return false;
@@ -250,14 +250,14 @@ static bool clear_way(struct untar *u, int code)
 /* ----------------------------------------------------------------------- entries */
 
 /* Of one of those under way; the answer to the whole waits for all of them. */
-static void heard(struct untar *u, const struct warren_error *err)
+static void untar_heard(struct untar *u, const struct warren_error *err)
 {
 	u->under_way--;
 	if (err && !u->over) {
 		u->err = *err;
-		finish(u, &u->err);
+		untar_finish(u, &u->err);
 	} else if (u->fed_all && !u->waiting && !u->running) {
-		run(u);
+		untar_run(u);
 	}
 }
 
@@ -272,7 +272,7 @@ static void on_placed(void *ctx, struct files_answer *a UNUSED,
 
 	if (err && u->named)
 		unlink_file(u, &u->placing);
-	heard(u, err);
+	untar_heard(u, err);
 }
 
 /* The file that was written, which is whole now, gets its name. What follows waits for it at init. */
@@ -304,7 +304,7 @@ static void place_file(struct untar *u)
 static void on_dressed(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
 {
-	heard(ctx, err && err->code == EOPNOTSUPP ? err : NULL);
+	untar_heard(ctx, err && err->code == EOPNOTSUPP ? err : NULL);
 }
 
 /* Mode after owner, which takes bits from it. */
@@ -314,7 +314,7 @@ static void dress_one(struct untar *u, struct files_change c)
 	files_change_one(u->files, c, u->tar.entry.name, NULL, on_dressed, u);
 }
 
-static void dress(struct untar *u)
+static void untar_dress(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
 	struct files_change c = { .dir = u->o.dir,
@@ -337,16 +337,16 @@ static void dress(struct untar *u)
 }
 
 /* Directories get their modes when all is in them; until then their names are held. */
-static int defer(struct untar *u)
+static int untar_defer(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
 	struct deferred d = { .mode = e->mode,
 			      .name_size = (uint32_t)strlen(e->name) + 1,
 			      .mtime = e->mtime };
-	const struct box *box = files_box(u->files);
+	const struct sandbox *sandbox = files_sandbox(u->files);
 
-	if (box &&
-	    lease_memory(files_service(u->files), box->row.owner,
+	if (sandbox &&
+	    lease_memory(files_service(u->files), sandbox->row.owner,
 			 u->dirs.len + sizeof(d) + d.name_size, &u->memory, &u->err) < 0)
 		return -u->err.code;
 	buf_add(&u->dirs, &d, sizeof(d));
@@ -355,25 +355,26 @@ static int defer(struct untar *u)
 }
 
 /* What open(2) says where there are no files without a name. */
-static bool needs_name(const struct untar *u, int code)
+static bool untar_needs_name(const struct untar *u, int code)
 {
 	return u->tar.entry.type == TAR_FILE && !u->named &&
 	       (code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT);
 }
 
-static void on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void untar_on_made(void *ctx, struct files_answer *a,
+			  const struct warren_error *err)
 {
 	struct untar *u = ctx;
 	struct stat st;
 
-	if (err && needs_name(u, err->code)) {
+	if (err && untar_needs_name(u, err->code)) {
 		u->named = true;
-		make_entry(u);
+		untar_make_entry(u);
 		return;
 	}
 	if (err) {
-		if (!clear_way(u, err->code))
-			finish(u, err);
+		if (!untar_clear_way(u, err->code))
+			untar_finish(u, err);
 		return;
 	}
 	if (u->tar.entry.type == TAR_FILE) {
@@ -382,15 +383,15 @@ static void on_made(void *ctx, struct files_answer *a, const struct warren_error
 		if (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 			(void)error_errno(&u->err, ENXIO, "write '%s'",
 					  u->tar.entry.name);
-			finish(u, &u->err);
+			untar_finish(u, &u->err);
 			return;
 		}
-	} else if (u->tar.entry.type == TAR_DIRECTORY && defer(u) < 0) {
-		finish(u, &u->err);
+	} else if (u->tar.entry.type == TAR_DIRECTORY && untar_defer(u) < 0) {
+		untar_finish(u, &u->err);
 		return;
 	}
 	u->entries++;
-	go_on(u);
+	untar_go_on(u);
 }
 
 static void open_file(struct untar *u)
@@ -402,22 +403,23 @@ static void open_file(struct untar *u)
 	files_call(u->files, "write", u->tar.entry.name);
 	if (!u->named) {
 		files_open(u->files, u->parent >= 0 ? u->parent : u->o.dir, ".",
-			   O_WRONLY | O_TMPFILE, mode, on_made, u);
+			   O_WRONLY | O_TMPFILE, mode, untar_on_made, u);
 		return;
 	}
 	put_beside(u, u->beside, &name);
 	files_open(u->files, u->o.dir, name.failed ? "" : name.data,
-		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, on_made, u);
+		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, untar_on_made, u);
 }
 
-static void on_parent(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void untar_on_parent(void *ctx, struct files_answer *a,
+			    const struct warren_error *err)
 {
 	struct untar *u = ctx;
 
 	if (err) {
 		leave_parent(u);
-		if (!clear_way(u, err->code))
-			finish(u, err);
+		if (!untar_clear_way(u, err->code))
+			untar_finish(u, err);
 		return;
 	}
 	u->parent = TAKE_FD(a->fd);
@@ -425,7 +427,7 @@ static void on_parent(void *ctx, struct files_answer *a, const struct warren_err
 }
 
 /* A file without a name belongs into a directory, which most share with the one before. */
-static void make_file(struct untar *u)
+static void untar_make_file(struct untar *u)
 {
 	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
 	size_t n = slash ? (size_t)(slash - name) : 0;
@@ -448,36 +450,36 @@ static void make_file(struct untar *u)
 	u->parent_name = strndup(name, n);
 	if (!u->parent_name) {
 		(void)error_errno(&err, ENOMEM, "unpack");
-		finish(u, &err);
+		untar_finish(u, &err);
 		return;
 	}
 	u->waiting = true;
-	files_open(u->files, u->o.dir, u->parent_name, O_PATH | O_DIRECTORY, 0, on_parent,
-		   u);
+	files_open(u->files, u->o.dir, u->parent_name, O_PATH | O_DIRECTORY, 0,
+		   untar_on_parent, u);
 }
 
-static void make_entry(struct untar *u)
+static void untar_make_entry(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
 
 	switch (e->type) {
 	case TAR_FILE:
-		make_file(u);
+		untar_make_file(u);
 		break;
 	case TAR_DIRECTORY:
-		change(u,
-		       (struct files_change){ .verb = PROTO_MKDIR,
-					      .flags = PROTO_CHANGE_LENIENT,
-					      .mode = e->mode | 0700 },
-		       e->name, NULL, on_made);
+		untar_change(u,
+			     (struct files_change){ .verb = PROTO_MKDIR,
+						    .flags = PROTO_CHANGE_LENIENT,
+						    .mode = e->mode | 0700 },
+			     e->name, NULL, untar_on_made);
 		break;
 	case TAR_SYMLINK:
-		change(u, (struct files_change){ .verb = PROTO_SYMLINK }, e->link,
-		       e->name, on_made);
+		untar_change(u, (struct files_change){ .verb = PROTO_SYMLINK }, e->link,
+			     e->name, untar_on_made);
 		break;
 	case TAR_LINK:
-		change(u, (struct files_change){ .verb = PROTO_LINK }, e->link, e->name,
-		       on_made);
+		untar_change(u, (struct files_change){ .verb = PROTO_LINK }, e->link,
+			     e->name, untar_on_made);
 		break;
 	}
 }
@@ -491,9 +493,9 @@ static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
 	struct untar *u = ctx;
 
 	if (err && err->code == EOPNOTSUPP)
-		finish(u, err);
+		untar_finish(u, err);
 	else
-		go_on(u);
+		untar_go_on(u);
 }
 
 /* The next directory whose mode is still to be set; 0: none. */
@@ -509,33 +511,33 @@ static int dress_dir(struct untar *u)
 	name = u->dirs.data + u->dirs_off + sizeof(d);
 	u->dirs_off += sizeof(d) + d.name_size;
 	c.mode = d.mode;
-	change(u, c, name, NULL, on_dir_mode);
+	untar_change(u, c, name, NULL, on_dir_mode);
 	c = (struct files_change){
 		.verb = PROTO_UTIME, .mtime_sec = d.mtime, .dir = u->o.dir, .to = -1
 	};
-	files_change_one(u->files, c, name, NULL, ignore, NULL);
+	files_change_one(u->files, c, name, NULL, untar_ignore, NULL);
 	return 1;
 }
 
-static void at_end(struct untar *u)
+static void untar_at_end(struct untar *u)
 {
 	if (!tar_is_whole(&u->tar) || !u->unpack || !unpack_is_whole(u->unpack)) {
 		(void)error_set(&u->err, EBADMSG,
 				"the archive is damaged: it ends too soon");
-		finish(u, &u->err);
+		untar_finish(u, &u->err);
 	} else if (!dress_dir(u)) {
-		finish(u, NULL);
+		untar_finish(u, NULL);
 	}
 }
 
 /* ------------------------------------------------------------------------- bytes */
 
-static int begin_entry(struct untar *u)
+static int untar_begin_entry(struct untar *u)
 {
 	u->cleared = u->parented = false;
 	if (!u->tar.entry.name[0])
 		return 0; /* the directory itself */
-	make_entry(u);
+	untar_make_entry(u);
 	return 0;
 }
 
@@ -544,7 +546,7 @@ static int end_entry(struct untar *u)
 	if (u->fd >= 0)
 		place_file(u);
 	if (u->tar.entry.name[0])
-		dress(u);
+		untar_dress(u);
 	return 0;
 }
 
@@ -556,9 +558,9 @@ static void on_data_written(void *ctx, struct files_answer *a UNUSED,
 
 	u->writing--;
 	u->full = false;
-	heard(u, err);
+	untar_heard(u, err);
 	if (full && !u->over)
-		go_on(u);
+		untar_go_on(u);
 }
 
 /* What follows waits for it inside, as for place_file(); nobody there has the file open. */
@@ -594,7 +596,7 @@ static int take_tar(struct untar *u)
 	u->raw_off += used;
 	switch (ev) {
 	case TAR_ENTRY:
-		return begin_entry(u);
+		return untar_begin_entry(u);
 	case TAR_DATA:
 		return write_data(u, data, used);
 	case TAR_ENTRY_END:
@@ -608,7 +610,7 @@ static int take_tar(struct untar *u)
 }
 
 /* More of what the tar is made of; 1: there is none. */
-static int refill(struct untar *u)
+static int untar_refill(struct untar *u)
 {
 	const char *data = u->in.data + u->in_off;
 	size_t n = u->in.len - u->in_off, used = 0;
@@ -627,7 +629,7 @@ static int refill(struct untar *u)
 	return r < 0 ? r : used == 0 && u->raw_len == 0;
 }
 
-static void run(struct untar *u)
+static void untar_run(struct untar *u)
 {
 	uint64_t until = clock_now() + SLICE_NS;
 	int r = 0, starved = 0;
@@ -636,7 +638,7 @@ static void run(struct untar *u)
 	while (!u->waiting && !u->over && r >= 0 && !starved && clock_now() < until) {
 		r = take_tar(u);
 		if (r == 1) {
-			r = refill(u);
+			r = untar_refill(u);
 			starved = r == 1;
 		}
 	}
@@ -644,11 +646,11 @@ static void run(struct untar *u)
 	if (u->waiting || u->over)
 		return;
 	if (r < 0)
-		finish(u, &u->err);
+		untar_finish(u, &u->err);
 	else if (!starved)
 		loop_later(files_loop(u->files), &u->turn);
 	else if (u->fed_all && !u->under_way)
-		at_end(u);
+		untar_at_end(u);
 	else if (!u->fed_all)
 		u->o.more(u->o.ctx);
 }
@@ -667,8 +669,8 @@ void untar_feed(struct untar *u, const char *data, size_t n)
 	u->fed_all |= n == 0;
 	if (u->in.failed) {
 		(void)error_errno(&u->err, ENOMEM, "unpack");
-		finish(u, &u->err);
+		untar_finish(u, &u->err);
 		return;
 	}
-	run(u);
+	untar_run(u);
 }

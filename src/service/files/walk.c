@@ -91,7 +91,7 @@ struct walk *walk_free(struct walk *w)
 	return NULL;
 }
 
-static int push(struct walk *w, int fd)
+static int walk_push(struct walk *w, int fd)
 {
 	if (w->n == w->cap) {
 		size_t cap = w->cap ? w->cap * 2 : 8;
@@ -139,7 +139,7 @@ static int index_entries(struct level *l, struct warren_error *err)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b, void *data)
+static int walk_by_name(const void *a, const void *b, void *data)
 {
 	const char *base = data;
 
@@ -155,7 +155,7 @@ static int sort_level(struct level *l, unsigned sorted, struct warren_error *err
 
 	if (r < 0 || l->n == 0)
 		return r;
-	qsort_r(l->order, l->n, sizeof(*l->order), by_name, l->data.data);
+	qsort_r(l->order, l->n, sizeof(*l->order), walk_by_name, l->data.data);
 	if (l->n <= sorted)
 		return 0;
 	for (size_t i = 0; i < sorted; i++) {
@@ -174,16 +174,16 @@ static int sort_level(struct level *l, unsigned sorted, struct warren_error *err
 	return index_entries(l, err); /* in the order in which they were kept */
 }
 
-static void step(struct walk *w);
+static void walk_step(struct walk *w);
 
-static void go_on(struct walk *w)
+static void files_walk_go_on(struct walk *w)
 {
 	w->state = WALKING;
 	if (!w->stepping)
-		step(w);
+		walk_step(w);
 }
 
-static void fail(struct walk *w, const struct warren_error *err)
+static void walk_fail(struct walk *w, const struct warren_error *err)
 {
 	if (err != &w->err)
 		w->err = *err;
@@ -211,8 +211,8 @@ static void sorting_done(void *ctx)
 		l->n = s->level.n;
 		l->i = 0;
 		if (s->result < 0)
-			fail(w, &s->err);
-		go_on(w);
+			walk_fail(w, &s->err);
+		files_walk_go_on(w);
 	} else {
 		s->level.fd = -1;
 		level_done(&s->level);
@@ -244,7 +244,7 @@ static int sort_soon(struct walk *w, struct level *l)
 }
 
 /* The next part of @l is there. 1: go on when it is sorted. */
-static int load(struct walk *w, struct level *l, const struct files_answer *a)
+static int walk_load(struct walk *w, struct level *l, const struct files_answer *a)
 {
 	size_t most = (size_t)w->o.sorted * 128 + (4U << 20);
 
@@ -266,12 +266,12 @@ static void on_scanned(void *ctx, struct files_answer *a, const struct warren_er
 	struct walk *w = ctx;
 	struct level *l = &w->levels[w->n - 1];
 	bool was = w->stepping;
-	int r = err ? -err->code : load(w, l, a);
+	int r = err ? -err->code : walk_load(w, l, a);
 
 	if (r > 0)
 		return;
 	if (r < 0) {
-		fail(w, err ? err : &w->err);
+		walk_fail(w, err ? err : &w->err);
 	} else if (w->o.batch && l->n > 0) {
 		enum walk_say say;
 
@@ -284,30 +284,31 @@ static void on_scanned(void *ctx, struct files_answer *a, const struct warren_er
 		if (say == WALK_WAIT && w->state == WAITS)
 			return;
 	}
-	go_on(w);
+	files_walk_go_on(w);
 }
 
-static void on_opened(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void walk_on_opened(void *ctx, struct files_answer *a,
+			   const struct warren_error *err)
 {
 	struct walk *w = ctx;
 	bool gone = err &&
 		    (err->code == ENOENT || err->code == ENOTDIR || err->code == ELOOP);
 
 	if (!err) {
-		if (push(w, TAKE_FD(a->fd)) < 0)
-			fail(w, &w->err);
+		if (walk_push(w, TAKE_FD(a->fd)) < 0)
+			walk_fail(w, &w->err);
 	} else if (w->n == 0 || (w->o.strict && !gone) || err->code == ESTALE) {
-		fail(w, err);
+		walk_fail(w, err);
 	} else {
 		w->levels[w->n - 1].phase = LEFT;
 		w->said = WALK_ON;
 	}
-	go_on(w);
+	files_walk_go_on(w);
 }
 
 /* The entry where @l is, to one of the callbacks. */
-static void tell(struct walk *w, struct level *l, const struct proto_found *found,
-		 enum walk_say (*fn)(void *ctx, const struct walk_entry *e))
+static void walk_tell(struct walk *w, struct level *l, const struct proto_found *found,
+		      enum walk_say (*fn)(void *ctx, const struct walk_entry *e))
 {
 	size_t len = l->path_len;
 	struct walk_entry e = { .dir = l->fd,
@@ -329,7 +330,7 @@ static void tell(struct walk *w, struct level *l, const struct proto_found *foun
 }
 
 /* Into it or past it, as was said. */
-static void decide(struct walk *w, struct level *l, const struct proto_found *found)
+static void walk_decide(struct walk *w, struct level *l, const struct proto_found *found)
 {
 	unsigned depth = w->o.depth ? w->o.depth : WALK_DEPTH_MAX;
 	bool enter = w->said == WALK_ON && S_ISDIR(found->is.mode);
@@ -339,7 +340,7 @@ static void decide(struct walk *w, struct level *l, const struct proto_found *fo
 		l->phase = INSIDE;
 		w->state = ASKED;
 		files_open(w->files, l->fd, found->name,
-			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, on_opened, w);
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, walk_on_opened, w);
 	} else if (enter && w->o.strict && !w->o.depth) {
 		(void)error_set(&w->err, E2BIG, "'%.100s...' is too deep", w->path);
 		w->stop = true;
@@ -355,14 +356,14 @@ static void entry_step(struct walk *w, struct level *l)
 	switch (l->phase) {
 	case FRESH:
 		l->phase = TOLD;
-		tell(w, l, &found, w->o.entry);
+		walk_tell(w, l, &found, w->o.entry);
 		break;
 	case TOLD:
-		decide(w, l, &found);
+		walk_decide(w, l, &found);
 		break;
 	case INSIDE:
 		l->phase = LEFT;
-		tell(w, l, &found, w->o.leave);
+		walk_tell(w, l, &found, w->o.leave);
 		break;
 	case LEFT:
 		l->phase = FRESH;
@@ -373,7 +374,7 @@ static void entry_step(struct walk *w, struct level *l)
 }
 
 /* One thing further; 1: it is over. */
-static int advance(struct walk *w)
+static int walk_advance(struct walk *w)
 {
 	struct level *l = w->n > 0 ? &w->levels[w->n - 1] : NULL;
 
@@ -391,13 +392,13 @@ static int advance(struct walk *w)
 	return 0;
 }
 
-static void step(struct walk *w)
+static void walk_step(struct walk *w)
 {
 	int over = 0;
 
 	w->stepping = true;
 	for (int i = 0; i < AT_ONCE && w->state == WALKING && !over; i++)
-		over = advance(w);
+		over = walk_advance(w);
 	w->stepping = false;
 	if (over) {
 		void (*end)(void *, int, const struct warren_error *) = w->o.end;
@@ -412,15 +413,15 @@ static void step(struct walk *w)
 	}
 }
 
-static void on_turn(void *ctx)
+static void walk_on_turn(void *ctx)
 {
-	go_on(ctx);
+	files_walk_go_on(ctx);
 }
 
 void walk_go_on(struct walk *w, enum walk_say say)
 {
 	w->said = say;
-	go_on(w);
+	files_walk_go_on(w);
 }
 
 void walk_start(struct files *f, const char *path, const struct walk_options *options,
@@ -439,11 +440,11 @@ void walk_start(struct files *f, const char *path, const struct walk_options *op
 	w->files = f;
 	w->o = *options;
 	w->ctx = ctx;
-	w->turn = (struct loop_task){ .fn = on_turn, .ctx = w };
+	w->turn = (struct loop_task){ .fn = walk_on_turn, .ctx = w };
 	(void)strcpy(w->path, path);
 	w->state = ASKED;
 	*ret = w;
 	files_open(f, -1, path,
 		   O_RDONLY | O_DIRECTORY | (options->nofollow ? O_NOFOLLOW : 0), 0,
-		   on_opened, w);
+		   walk_on_opened, w);
 }

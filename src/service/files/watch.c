@@ -35,11 +35,11 @@ struct todo {
 struct watch {
 	struct files *files;
 	struct service *service;
-	char *tenant;              /* whose it is */
-	bool charged;              /* for the instance */
-	struct share_lease memory; /* for all paths that it has */
-	uint64_t bytes;            /* of them */
-	struct warren_error full;  /* there is no room for another one; 0: there is */
+	char *tenant;                   /* whose it is */
+	bool charged;                   /* for the instance */
+	struct fair_quota_lease memory; /* for all paths that it has */
+	uint64_t bytes;                 /* of them */
+	struct warren_error full; /* there is no room for another one; 0: there is */
 	struct watch_options o;
 	int fd;     /* the inotify */
 	int events; /* a socket from which its events come; -1: from the inotify itself */
@@ -58,7 +58,7 @@ struct watch {
 
 static void next_todo(struct watch *w);
 
-static void failed(struct watch *w, const struct warren_error *err)
+static void watch_failed(struct watch *w, const struct warren_error *err)
 {
 	if (w->dead)
 		return;
@@ -67,19 +67,19 @@ static void failed(struct watch *w, const struct warren_error *err)
 }
 
 /* One of @share is taken for it, or it is denied. */
-static int charge(struct watch *w, struct share *share, const char *name,
-		  struct warren_error *err)
+static int watch_charge(struct watch *w, struct fair_quota *share, const char *name,
+			struct warren_error *err)
 {
 	struct watch_denial *d = w->o.denial;
-	int r = share_take(share, w->tenant);
+	int r = fair_quota_take(share, w->tenant);
 
 	if (r == 0)
 		return 0;
 	if (r != -EDQUOT)
 		return error_errno(err, -r, "watch '%s'", w->root);
-	w->service->figures.denied++;
+	w->service->metrics.denied++;
 	d->quota = name;
-	share_look(share, w->tenant, &d->used, &d->maximum);
+	fair_quota_look(share, w->tenant, &d->used, &d->maximum);
 	return error_set(err, EDQUOT,
 			 "the tenant '%s' has %ju %s, as many as are left for others",
 			 w->tenant, (uintmax_t)d->used, name);
@@ -133,7 +133,7 @@ static void todo_done(struct watch *w)
 	next_todo(w);
 }
 
-static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
+static enum walk_say watch_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct watch *w = ctx;
 
@@ -144,7 +144,8 @@ static enum walk_say on_entry(void *ctx, const struct walk_entry *e)
 	return WALK_PAST;
 }
 
-static void on_walked(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+static void watch_on_walked(void *ctx, int r UNUSED,
+			    const struct warren_error *err UNUSED)
 {
 	struct watch *w = ctx;
 
@@ -159,7 +160,7 @@ static void forget_path(struct watch *w, size_t wd)
 	free(w->paths[wd]);
 	w->paths[wd] = NULL;
 	w->count--;
-	share_give(&w->service->watched, w->tenant, 1);
+	fair_quota_give(&w->service->watched, w->tenant, 1);
 }
 
 static int set_path(struct watch *w, size_t wd, const char *path,
@@ -183,13 +184,14 @@ static int set_path(struct watch *w, size_t wd, const char *path,
 		w->paths = paths;
 		w->n_paths = n;
 	}
-	r = w->paths[wd] ? 0
-			 : charge(w, &w->service->watched, "watched directories", err);
+	r = w->paths[wd]
+		    ? 0
+		    : watch_charge(w, &w->service->watched, "watched directories", err);
 	if (r < 0)
 		return r;
 	if (!hold_path(w, path)) {
 		if (!w->paths[wd])
-			share_give(&w->service->watched, w->tenant, 1);
+			fair_quota_give(&w->service->watched, w->tenant, 1);
 		*err = w->full;
 		return -err->code;
 	}
@@ -202,23 +204,24 @@ static int set_path(struct watch *w, size_t wd, const char *path,
 
 static void on_added(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
-	static const struct walk_options options = {
-		.depth = 1, .nofollow = true, .entry = on_entry, .end = on_walked
-	};
+	static const struct walk_options options = { .depth = 1,
+						     .nofollow = true,
+						     .entry = watch_on_entry,
+						     .end = watch_on_walked };
 	struct watch *w = ctx;
 	struct warren_error full = WARREN_ERROR_INIT;
 
 	/* Below the path, what is gone again or may not be read is passed over. */
 	if (err && (!w->ready && w->count == 0)) {
-		failed(w, err);
+		watch_failed(w, err);
 		return;
 	}
 	if (!err && set_path(w, a->value, w->doing->path, &full) < 0) {
-		failed(w, &full);
+		watch_failed(w, &full);
 		return;
 	}
 	if (err && err->code == ENOSPC) {
-		failed(w, err);
+		watch_failed(w, err);
 		return;
 	}
 	if (err || !w->o.recursive) {
@@ -236,7 +239,7 @@ static void next_todo(struct watch *w)
 	if (w->dead || w->doing)
 		return;
 	if (w->full.code) {
-		failed(w, &w->full);
+		watch_failed(w, &w->full);
 		return;
 	}
 	if (!t) {
@@ -314,7 +317,7 @@ static void on_moved_to(struct watch *w, const struct inotify_event *ev, const c
 	free(from);
 }
 
-static void on_event(struct watch *w, const struct inotify_event *ev)
+static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 {
 	const char *dir =
 		ev->wd >= 0 && (size_t)ev->wd < w->n_paths ? w->paths[ev->wd] : NULL;
@@ -396,14 +399,14 @@ static void on_readable(void *ctx, unsigned events UNUSED)
 			n = -1;
 			break;
 		}
-		on_event(w, (const void *)(room + at));
+		watch_on_event(w, (const void *)(room + at));
 	}
 	if (n <= 0 && !w->dead) {
 		(void)error_set(&err, EAGAIN,
 				"the process that watches the sandbox's files has ended; "
 				"watch again");
 		watch_pause(w, true);
-		failed(w, &err);
+		watch_failed(w, &err);
 		return;
 	}
 	/* Both halves of a renaming come together. */
@@ -434,9 +437,9 @@ struct watch *watch_free(struct watch *w)
 		free(w->paths[i]);
 	free(w->paths);
 	if (w->count > 0)
-		share_give(&w->service->watched, w->tenant, w->count);
+		fair_quota_give(&w->service->watched, w->tenant, w->count);
 	if (w->charged)
-		share_give(&w->service->watches, w->tenant, 1);
+		fair_quota_give(&w->service->watches, w->tenant, 1);
 	lease_end(w->service, LEASE_MEMORY, &w->memory);
 	free(w->tenant);
 	free(w->moved);
@@ -462,13 +465,14 @@ static int watch_begin(struct watch *w, struct warren_error *err)
 	return 0;
 }
 
-static void on_notify(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void watch_on_notify(void *ctx, struct files_answer *a,
+			    const struct warren_error *err)
 {
 	struct watch *w = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	if (err) {
-		failed(w, err);
+		watch_failed(w, err);
 		return;
 	}
 	w->fd = TAKE_FD(a->fd);
@@ -479,7 +483,7 @@ static void on_notify(void *ctx, struct files_answer *a, const struct warren_err
 			"the sandbox's file worker does not keep to the protocol");
 	else if (watch_begin(w, &why) == 0)
 		return;
-	failed(w, &why);
+	watch_failed(w, &why);
 }
 
 struct watch *watch_new(struct files *f, const struct watch_options *options,
@@ -492,21 +496,21 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 		return NULL;
 	}
 	w->files = f;
-	w->service = box_service(files_box(f));
+	w->service = sandbox_service(files_sandbox(f));
 	w->o = *options;
 	w->todo_tail = &w->todo;
 	w->fd = w->events = -1;
 	w->root = strdup(options->path);
-	w->tenant = strdup(box_row(files_box(f))->owner);
+	w->tenant = strdup(sandbox_row(files_sandbox(f))->owner);
 	if (!w->root || !w->tenant) {
 		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
 		return watch_free(w);
 	}
-	if (charge(w, &w->service->watches, "watches", err) < 0)
+	if (watch_charge(w, &w->service->watches, "watches", err) < 0)
 		return watch_free(w);
 	w->charged = true;
 	if (files_have_workers(f)) {
-		files_notify(f, on_notify, w);
+		files_notify(f, watch_on_notify, w);
 		return w;
 	}
 	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

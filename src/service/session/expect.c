@@ -77,7 +77,7 @@ int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 /* ------------------------------------------------------------------------ plain */
 
 /* How long the control sequence is that the @n bytes at @p begin with (ECMA-48); 0: it is cut off. */
-static size_t sequence(const char *p, size_t n)
+static size_t expect_sequence(const char *p, size_t n)
 {
 	size_t i = 2;
 
@@ -124,7 +124,7 @@ void expect_plain(struct buf *out, const char *data, size_t n)
 			if (n < 2 || data[1] != '\n')
 				buf_add(out, "\r", 1);
 		} else {
-			used = sequence(data, n);
+			used = expect_sequence(data, n);
 			used = used ? used : n; /* cut off: it would have been one */
 		}
 		data += used;

@@ -27,7 +27,7 @@
 
 #define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
 #define EXIT_NOT_FOUND 127 /* or that it is none */
-#define EXIT_NOT_OURS  SESSION_EXIT_REFUSED
+#define EXIT_NOT_OURS  SHELLPROTO_EXIT_REFUSED
 #define OPEN_MS        15000 /* for a shell to be ready; one that is not ours never is */
 #define EXTENT_TRIES   16    /* to find where it ends, of an init that does not tell */
 
@@ -37,139 +37,146 @@ static void opening_free(struct opening *o)
 {
 	if (o) {
 		free(o->own);
-		run_start_done(&o->start);
+		exec_start_done(&o->start);
 	}
 	free(o);
 }
 
-void shell_free(struct shell *sh)
+void session_free(struct session *session)
 {
-	struct shell **p;
+	struct session **p;
 
-	if (sh->box) {
-		for (p = &sh->box->shells; *p && *p != sh; p = &(*p)->next)
+	if (session->sandbox) {
+		for (p = &session->sandbox->sessions; *p && *p != session;
+		     p = &(*p)->next)
 			;
 		if (*p)
-			*p = sh->next;
+			*p = session->next;
 	}
-	console_shell_gone(sh->console);
-	run_watch_cancel(&sh->watcher);
-	run_wait_cancel(&sh->waiter);
-	sh->out_watch = loop_watch_free(sh->out_watch);
-	sh->timer = loop_timer_free(sh->timer);
-	shell_read_done(sh);
-	sh->insist = loop_timer_free(sh->insist);
-	(void)run_unref(sh->run);
-	sh->codec = session_free(sh->codec);
-	buf_done(&sh->out);
-	session_row_done(&sh->row);
-	opening_free(sh->opening);
-	free(sh->cwd);
-	free(sh);
+	session_terminal_gone(session->session_terminal);
+	exec_watch_cancel(&session->watcher);
+	exec_wait_cancel(&session->waiter);
+	session->out_watch = loop_watch_free(session->out_watch);
+	session->timer = loop_timer_free(session->timer);
+	session_read_done(session);
+	session->insist = loop_timer_free(session->insist);
+	(void)exec_unref(session->exec);
+	session->codec = shellproto_free(session->codec);
+	buf_done(&session->out);
+	session_row_done(&session->row);
+	opening_free(session->opening);
+	free(session->cwd);
+	free(session);
 }
 
-struct shell *shell_find(struct box *box, const char *id)
+struct session *session_find(struct sandbox *sandbox, const char *id)
 {
-	for (struct shell *sh = box->shells; sh; sh = sh->next)
-		if (strcmp(sh->row.id, id) == 0 && !sh->opened)
-			return sh;
+	for (struct session *session = sandbox->sessions; session;
+	     session = session->next)
+		if (strcmp(session->row.id, id) == 0 && !session->opened)
+			return session;
 	return NULL;
 }
 
-struct shell *shell_next(struct box *box, struct shell *after)
+struct session *session_next(struct sandbox *sandbox, struct session *after)
 {
-	struct shell *sh = after ? after->next : box->shells;
+	struct session *session = after ? after->next : sandbox->sessions;
 
-	while (sh && sh->opened)
-		sh = sh->next;
-	return sh;
+	while (session && session->opened)
+		session = session->next;
+	return session;
 }
 
-struct shell *shell_named(struct box *box, const char *name)
+struct session *session_named(struct sandbox *sandbox, const char *name)
 {
-	for (struct shell *sh = box->shells; sh; sh = sh->next)
-		if (sh->row.name && strcmp(sh->row.name, name) == 0)
-			return sh;
+	for (struct session *session = sandbox->sessions; session;
+	     session = session->next)
+		if (session->row.name && strcmp(session->row.name, name) == 0)
+			return session;
 	return NULL;
 }
 
-bool shell_is_open(const struct shell *sh)
+bool session_is_open(const struct session *session)
 {
-	return !sh->opened;
+	return !session->opened;
 }
 
-struct console **shell_console(struct shell *sh)
+struct session_terminal **session_terminal_of(struct session *session)
 {
-	return &sh->console;
+	return &session->session_terminal;
 }
 
-struct box *shell_box(const struct shell *sh)
+struct sandbox *session_sandbox(const struct session *session)
 {
-	return sh->box;
+	return session->sandbox;
 }
 
-const struct session_row *shell_row(const struct shell *sh)
+const struct session_row *session_row(const struct session *session)
 {
-	return &sh->row;
+	return &session->row;
 }
 
-uint64_t shell_number(const struct shell *sh)
+uint64_t session_number(const struct session *session)
 {
-	return run_row(sh->run)->number;
+	return exec_row(session->exec)->number;
 }
 
-uint64_t shell_cursor(const struct shell *sh)
+uint64_t session_cursor(const struct session *session)
 {
-	return sh->cursor;
+	return session->cursor;
 }
 
-const char *shell_cwd(const struct shell *sh)
+const char *session_cwd(const struct session *session)
 {
-	return sh->cwd;
+	return session->cwd;
 }
 
-const char *shell_state(const struct shell *sh)
+const char *session_state(const struct session *session)
 {
-	return sh->ended ? "ended" : session_running(sh->codec) ? "busy" : "idle";
+	return session->ended                       ? "ended"
+	       : shellproto_running(session->codec) ? "busy"
+						    : "idle";
 }
 
 /* ----------------------------------------------------------------- to the shell */
 
-static void on_room(void *ctx, unsigned events UNUSED)
+static void session_on_room(void *ctx, unsigned events UNUSED)
 {
-	shell_pour(ctx);
+	session_pour(ctx);
 }
 
 /* Where commands go; -1: nowhere. */
-static int commands_fd(const struct shell *sh)
+static int commands_fd(const struct session *session)
 {
-	return sh->framed ? sh->run->input : run_poke_fd(sh->run);
+	return session->framed ? session->exec->input : exec_poke_fd(session->exec);
 }
 
-void shell_pour(struct shell *sh)
+void session_pour(struct session *session)
 {
-	if (sh->stops > 0) { /* the last of them goes on here */
-		sh->out_watch = loop_watch_free(sh->out_watch);
+	if (session->stops > 0) { /* the last of them goes on here */
+		session->out_watch = loop_watch_free(session->out_watch);
 		return;
 	}
-	while (sh->sent < sh->out.len) {
-		ssize_t n = write(commands_fd(sh), sh->out.data + sh->sent,
-				  sh->out.len - sh->sent);
+	while (session->sent < session->out.len) {
+		ssize_t n = write(commands_fd(session), session->out.data + session->sent,
+				  session->out.len - session->sent);
 
 		if (n < 0 && errno == EAGAIN) {
-			if (!sh->out_watch)
-				(void)loop_watch(sh->service->loop, commands_fd(sh),
-						 LOOP_WRITE, on_room, sh, &sh->out_watch);
+			if (!session->out_watch)
+				(void)loop_watch(session->service->loop,
+						 commands_fd(session), LOOP_WRITE,
+						 session_on_room, session,
+						 &session->out_watch);
 			return;
 		}
 		if (n < 0 && errno != EINTR)
 			break; /* its end is told by the exec's */
-		sh->sent += n > 0 ? (size_t)n : 0;
+		session->sent += n > 0 ? (size_t)n : 0;
 	}
-	sh->out_watch = loop_watch_free(sh->out_watch);
-	buf_done(&sh->out);
-	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
-	sh->sent = 0;
+	session->out_watch = loop_watch_free(session->out_watch);
+	buf_done(&session->out);
+	session->out = (struct buf)BUF_INIT(SHELLPROTO_OUT_MAX);
+	session->sent = 0;
 }
 
 /*
@@ -177,115 +184,120 @@ void shell_pour(struct shell *sh)
  * another (a daemon's, another machine's), it stays raw, and the other is as the shell was told
  * at its start.
  */
-static void tidy_terminal(const struct shell *sh)
+static void tidy_terminal(const struct session *session)
 {
-	const struct box *box = sh->run->box;
+	const struct sandbox *sandbox = session->exec->sandbox;
 	struct termios t;
 
-	if (!box || box->is.base.framed || tcgetattr(sh->run->input, &t) < 0)
+	if (!sandbox || sandbox->is.base.framed ||
+	    tcgetattr(session->exec->input, &t) < 0)
 		return;
 	t.c_iflag |= ICRNL;
 	t.c_oflag |= OPOST | ONLCR;
 	t.c_lflag |= ICANON | ISIG | IEXTEN | NOFLSH;
 	t.c_lflag &= ~(tcflag_t)ECHO;
-	(void)tcsetattr(sh->run->input, TCSANOW, &t);
+	(void)tcsetattr(session->exec->input, TCSANOW, &t);
 }
 
-void shell_type(struct shell *sh, const char *text, size_t n)
+void session_type(struct session *session, const char *text, size_t n)
 {
-	if (!sh->terminal || commands_fd(sh) < 0)
+	if (!session->terminal || commands_fd(session) < 0)
 		return;
-	buf_add(&sh->out, text, n);
-	shell_pour(sh);
+	buf_add(&session->out, text, n);
+	session_pour(session);
 }
 
 /* --------------------------------------------------------------- from the shell */
 
-static void on_output(void *arg, enum session_stream stream, const void *data, size_t n)
+static void session_on_output(void *arg, enum shellproto_stream stream, const void *data,
+			      size_t n)
 {
-	struct shell *sh = arg;
+	struct session *session = arg;
 
-	sh->spoke = true;
-	if (sh->command)
-		sh->command->output(sh->command, stream == SESSION_STDERR ? 2 : 1, data,
-				    n);
+	session->spoke = true;
+	if (session->command)
+		session->command->output(session->command,
+					 stream == SHELLPROTO_STDERR ? 2 : 1, data, n);
 }
 
-static void finish_open(struct shell *sh, const struct warren_error *err)
+static void finish_open(struct session *session, const struct warren_error *err)
 {
-	shell_fn opened = sh->opened;
-	void *ctx = sh->ctx;
+	session_fn opened = session->opened;
+	void *ctx = session->ctx;
 
-	sh->opened = NULL;
+	session->opened = NULL;
 	if (err) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
-		int r = db_delete_session(sh->service->db, sh->row.id, &ignored);
+		int r = db_delete_session(session->service->db, session->row.id,
+					  &ignored);
 
 		/* Nobody heard of it, be it that its shell was started. */
-		survive(sh->service, r == -ENOENT ? 0 : r);
+		survive(session->service, r == -ENOENT ? 0 : r);
 		opened(ctx, NULL, err);
 		return;
 	}
-	event_emit(sh->service, EVENT_SESSION_OPENED, sh->box, sh->row.id, NULL);
-	opened(ctx, sh, NULL);
+	event_emit(session->service, EVENT_SESSION_OPENED, session->sandbox,
+		   session->row.id, NULL);
+	opened(ctx, session, NULL);
 }
 
-static void on_result(void *arg, const struct session_result *r)
+static void session_on_result(void *arg, const struct shellproto_result *r)
 {
-	struct shell *sh = arg;
-	struct shell_command *c = sh->command;
-	struct shell_result res = {
+	struct session *session = arg;
+	struct session_command *c = session->command;
+	struct session_result res = {
 		.serial = r->serial,
 		.exit_code = r->exit_code,
 		.cwd = r->cwd,
-		.lost = sh->lost,
-		.wall_usec = (clock_now() - sh->begun) / 1000,
-		.timed_out = sh->timed_out,
-		.interrupted = sh->interrupted,
-		.syntax_error = r->outcome == SESSION_SYNTAX,
-		.ended = r->outcome == SESSION_ENDED,
+		.lost = session->lost,
+		.wall_usec = (clock_now() - session->begun) / 1000,
+		.timed_out = session->timed_out,
+		.interrupted = session->interrupted,
+		.syntax_error = r->outcome == SHELLPROTO_SYNTAX,
+		.ended = r->outcome == SHELLPROTO_ENDED,
 	};
 
 	if (r->cwd) {
-		free(sh->cwd);
-		sh->cwd = strdup(r->cwd);
+		free(session->cwd);
+		session->cwd = strdup(r->cwd);
 	}
-	sh->ended = sh->ended || res.ended;
-	sh->stopping = false;
-	shell_hold_end(sh);
-	if (sh->timer)
-		loop_timer_stop(sh->timer);
-	if (sh->insist)
-		loop_timer_stop(sh->insist);
-	run_watch_cancel(&sh->watcher);
-	if (sh->opened) {
+	session->ended = session->ended || res.ended;
+	session->stopping = false;
+	session_hold_end(session);
+	if (session->timer)
+		loop_timer_stop(session->timer);
+	if (session->insist)
+		loop_timer_stop(session->insist);
+	exec_watch_cancel(&session->watcher);
+	if (session->opened) {
 		struct warren_error err = WARREN_ERROR_INIT;
 
-		if (r->outcome != SESSION_READY)
+		if (r->outcome != SHELLPROTO_READY)
 			(void)error_set(&err, EPIPE,
 					"the shell ended before it was ready");
 		/* What starts it elsewhere may be a shell, too, and says it in its way. */
-		if (sh->framed && r->outcome == SESSION_ENDED &&
+		if (session->framed && r->outcome == SHELLPROTO_ENDED &&
 		    (r->exit_code == EXIT_NOT_FOUND || r->exit_code == EXIT_NO_EXEC))
 			(void)error_set(
 				&err, ENOENT,
 				"the image has no such shell, or it does not run");
-		if (r->outcome == SESSION_ENDED && r->exit_code == EXIT_NOT_OURS)
+		if (r->outcome == SHELLPROTO_ENDED && r->exit_code == EXIT_NOT_OURS)
 			(void)error_set(&err, EOPNOTSUPP,
 					"zsh cannot run a session: open one with bash or "
 					"sh, and start zsh in it");
-		sh->done_opening = true;
-		sh->open_err = err;
+		session->done_opening = true;
+		session->open_err = err;
 		return;
 	}
-	if (sh->box)
-		figure_add(sh->service, FIGURE_SESSION, res.wall_usec);
-	sh->command = NULL;
+	if (session->sandbox)
+		figure_add(session->service, FIGURE_SESSION, res.wall_usec);
+	session->command = NULL;
 	if (c)
 		c->result(c, &res);
 }
 
-static const struct session_events events = { .output = on_output, .result = on_result };
+static const struct shellproto_events events = { .output = session_on_output,
+						 .result = session_on_result };
 
 /* As the kernel counts the start of processes. */
 static uint64_t ticks_now(void)
@@ -298,228 +310,237 @@ static uint64_t ticks_now(void)
 
 /* -------------------------------------------------------------------- running */
 
-int shell_run(struct shell *sh, const char *text, size_t n, uint64_t timeout_ms,
-	      struct shell_command *command, struct warren_error *err)
+int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
+		struct session_command *command, struct warren_error *err)
 {
 	uint64_t from = 0, serial = 0;
 	int r;
 
-	if (sh->ended || !sh->box)
+	if (session->ended || !session->sandbox)
 		return error_set(err, EPIPE, "the session's shell is gone");
-	if (session_running(sh->codec) || commands_fd(sh) < 0)
+	if (shellproto_running(session->codec) || commands_fd(session) < 0)
 		return error_set(err, EBUSY, "a command runs in the session");
 	r = 1;
 	for (int i = 0; r == 1 && i < EXTENT_TRIES; i++)
-		r = run_extent(sh->run, &from, &sh->cursor);
+		r = exec_extent(session->exec, &from, &session->cursor);
 	if (r == 1)
 		r = -EAGAIN;
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
-	if (sh->terminal)
-		tidy_terminal(sh);
-	r = session_feed(sh->codec, text, n, &sh->out, &serial, err);
+	if (session->terminal)
+		tidy_terminal(session);
+	r = shellproto_feed(session->codec, text, n, &session->out, &serial, err);
 	if (r == 0)
-		r = db_advance_session(sh->service->db, sh->row.id, serial,
+		r = db_advance_session(session->service->db, session->row.id, serial,
 				       service_time(), err);
 	if (r < 0)
 		return r;
-	sh->row.serial = serial;
-	sh->begun = clock_now();
-	sh->since = ticks_now();
-	sh->lost = 0;
-	sh->step = 0;
-	sh->stopping = sh->timed_out = sh->interrupted = sh->spoke = false;
-	sh->command = command;
-	command->shell = sh;
-	r = run_watch(sh->run, &sh->watcher, err);
+	session->row.serial = serial;
+	session->begun = clock_now();
+	session->since = ticks_now();
+	session->lost = 0;
+	session->step = 0;
+	session->stopping = session->timed_out = session->interrupted = session->spoke =
+		false;
+	session->command = command;
+	command->session = session;
+	r = exec_watch(session->exec, &session->watcher, err);
 	if (r < 0)
 		return r;
 	if (timeout_ms)
-		loop_timer_set(sh->timer, timeout_ms);
-	box_touch(sh->box);
-	shell_hold(sh); /* before it can write */
-	shell_pour(sh);
+		loop_timer_set(session->timer, timeout_ms);
+	sandbox_touch(session->sandbox);
+	session_hold(session); /* before it can write */
+	session_pour(session);
 	return 0;
 }
 
-bool shell_join(struct shell *sh, struct shell_command *command)
+bool session_join(struct session *session, struct session_command *command)
 {
-	if (!session_running(sh->codec) || sh->command)
+	if (!shellproto_running(session->codec) || session->command)
 		return false;
-	sh->command = command;
-	command->shell = sh;
+	session->command = command;
+	command->session = session;
 	return true;
 }
 
 /* Nobody waits for it any more; it runs on, and so does the reading of its output. */
-void shell_forget(struct shell_command *command)
+void session_forget(struct session_command *command)
 {
-	struct shell *sh = command->shell;
+	struct session *session = command->session;
 
-	if (sh && sh->command == command) {
-		sh->command = NULL;
+	if (session && session->command == command) {
+		session->command = NULL;
 		if (command->blocked)
-			loop_later(sh->service->loop, &sh->turn);
+			loop_later(session->service->loop, &session->turn);
 	}
-	command->shell = NULL;
+	command->session = NULL;
 }
 
 /* -------------------------------------------------------------------- opening */
 
-struct shell *shell_new(struct box *box)
+struct session *session_new(struct sandbox *sandbox)
 {
-	struct shell *sh = calloc(1, sizeof(*sh));
+	struct session *session = calloc(1, sizeof(*session));
 
-	if (!sh)
+	if (!session)
 		return NULL;
-	sh->service = box->service;
-	sh->box = box;
-	sh->framed = box->is.base.framed;
-	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
-	sh->next = box->shells;
-	box->shells = sh;
-	if (loop_timer_new(box->service->loop, shell_on_timer, sh, &sh->timer) < 0 ||
-	    shell_read_init(sh) < 0 ||
-	    loop_timer_new(box->service->loop, shell_on_insist, sh, &sh->insist) < 0) {
-		shell_free(sh);
+	session->service = sandbox->service;
+	session->sandbox = sandbox;
+	session->framed = sandbox->is.base.framed;
+	session->out = (struct buf)BUF_INIT(SHELLPROTO_OUT_MAX);
+	session->next = sandbox->sessions;
+	sandbox->sessions = session;
+	if (loop_timer_new(sandbox->service->loop, session_on_timer, session,
+			   &session->timer) < 0 ||
+	    session_read_init(session) < 0 ||
+	    loop_timer_new(sandbox->service->loop, session_on_insist, session,
+			   &session->insist) < 0) {
+		session_free(session);
 		return NULL;
 	}
-	return sh;
+	return session;
 }
 
-static void make_mark(void *arg, uint64_t serial, uint8_t ret[SESSION_MARKER_SIZE])
+static void make_mark(void *arg, uint64_t serial, uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
-	const struct shell *sh = arg;
+	const struct session *session = arg;
 
-	marker_make(sh->service, sh->row.id, serial, ret);
+	session_marker_make(session->service, session->row.id, serial, ret);
 }
 
-static enum session_transport transport(const struct shell *sh)
+static enum shellproto_transport session_transport(const struct session *session)
 {
-	return sh->terminal ? SESSION_TERMINAL
-	       : sh->framed ? SESSION_FRAMED
-			    : SESSION_CONTROL;
+	return session->terminal ? SHELLPROTO_TERMINAL
+	       : session->framed ? SHELLPROTO_FRAMED
+				 : SHELLPROTO_CONTROL;
 }
 
-int shell_codec(struct shell *sh, struct warren_error *err)
+int session_codec(struct session *session, struct warren_error *err)
 {
-	int r = session_new(transport(sh), &events, sh, &sh->codec, err);
+	int r = shellproto_new(session_transport(session), &events, session,
+			       &session->codec, err);
 
 	if (r < 0)
 		return r;
-	session_name(sh->codec, sh->row.id);
-	session_markers(sh->codec, make_mark);
+	shellproto_name(session->codec, session->row.id);
+	shellproto_markers(session->codec, make_mark);
 	return 0;
 }
 
-static void try_shell(struct shell *sh);
+static void try_session(struct session *session);
 
-static int write_down(struct shell *sh, const char *name, struct warren_error *err)
+static int session_write_down(struct session *session, const char *name,
+			      struct warren_error *err)
 {
 	struct session_row row = { .shell = name,
-				   .name = sh->row.name,
+				   .name = session->row.name,
 				   .created_at = service_time(),
 				   .last_used = service_time() };
-	void *name_before = sh->row.block;
+	void *name_before = session->row.block;
 	int r;
 
-	(void)memcpy(row.id, sh->row.id, sizeof(row.id));
-	(void)memcpy(row.sandbox, sh->box->row.id, sizeof(row.sandbox));
-	(void)memcpy(row.exec, sh->run->row.id, sizeof(row.exec));
-	r = db_insert_session(sh->service->db, &row, err);
+	(void)memcpy(row.id, session->row.id, sizeof(row.id));
+	(void)memcpy(row.sandbox, session->sandbox->row.id, sizeof(row.sandbox));
+	(void)memcpy(row.exec, session->exec->row.id, sizeof(row.exec));
+	r = db_insert_session(session->service->db, &row, err);
 	if (r == 0)
-		r = db_get_session(sh->service->db, NULL, row.id, &sh->row, err);
+		r = db_get_session(session->service->db, NULL, row.id, &session->row,
+				   err);
 	if (r == 0)
 		free(name_before);
 	return r;
 }
 
-static int begin(struct shell *sh, struct run *run, const char *name,
-		 struct warren_error *err)
+static int session_begin(struct session *session, struct exec *exec, const char *name,
+			 struct warren_error *err)
 {
 	int r;
 
-	sh->run = run_ref(run);
-	r = shell_codec(sh, err);
+	session->exec = exec_ref(exec);
+	r = session_codec(session, err);
 	if (r == 0)
-		r = write_down(sh, name, err);
+		r = session_write_down(session, name, err);
 	if (r == 0)
-		r = session_start(sh->codec, &sh->out, err);
+		r = shellproto_start(session->codec, &session->out, err);
 	if (r == 0)
-		r = run_watch(run, &sh->watcher, err);
+		r = exec_watch(exec, &session->watcher, err);
 	if (r < 0)
 		return r;
-	run_wait(run, &sh->waiter);
-	sh->begun = clock_now();
-	loop_timer_set(sh->timer, OPEN_MS);
-	shell_hold(sh);
-	shell_pour(sh);
+	exec_wait(exec, &session->waiter);
+	session->begun = clock_now();
+	loop_timer_set(session->timer, OPEN_MS);
+	session_hold(session);
+	session_pour(session);
 	return 0;
 }
 
 /* Is there another shell to try after one that is not there? Not where it was asked for. */
-static bool has_next(const struct shell *sh, const struct warren_error *failure)
+static bool has_next(const struct session *session, const struct warren_error *failure)
 {
-	return failure->code == ENOENT && sh->box && !sh->opening->own &&
-	       sh->opening->kind + 1 < SESSION_SHELL_MAX;
+	return failure->code == ENOENT && session->sandbox && !session->opening->own &&
+	       session->opening->kind + 1 < SHELLPROTO_SHELL_MAX;
 }
 
-static void say_none(const struct shell *sh, struct warren_error *err)
+static void say_none(const struct session *session, struct warren_error *err)
 {
-	if (err->code == ENOENT && !sh->opening->own)
+	if (err->code == ENOENT && !session->opening->own)
 		(void)error_set(err, ENOENT,
 				"the image has no shell: neither bash nor sh");
 }
 
 /* It was started, and was none: as if it had not been. */
-static bool try_next(struct shell *sh)
+static bool session_try_next(struct session *session)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (!has_next(sh, &sh->open_err)) {
-		say_none(sh, &sh->open_err);
+	if (!has_next(session, &session->open_err)) {
+		say_none(session, &session->open_err);
 		return false;
 	}
-	run_watch_cancel(&sh->watcher);
-	run_wait_cancel(&sh->waiter);
-	run_hold_cancel(&sh->holder);
-	sh->out_watch = loop_watch_free(sh->out_watch);
-	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &ignored));
-	sh->run = run_unref(sh->run);
-	sh->codec = session_free(sh->codec);
-	buf_done(&sh->out);
-	sh->out = (struct buf)BUF_INIT(SESSION_OUT_MAX);
-	sh->sent = 0;
-	sh->cursor = 0;
-	sh->ended = sh->done_opening = false;
-	sh->opening->kind++;
-	try_shell(sh);
+	exec_watch_cancel(&session->watcher);
+	exec_wait_cancel(&session->waiter);
+	exec_hold_cancel(&session->holder);
+	session->out_watch = loop_watch_free(session->out_watch);
+	survive(session->service,
+		db_delete_session(session->service->db, session->row.id, &ignored));
+	session->exec = exec_unref(session->exec);
+	session->codec = shellproto_free(session->codec);
+	buf_done(&session->out);
+	session->out = (struct buf)BUF_INIT(SHELLPROTO_OUT_MAX);
+	session->sent = 0;
+	session->cursor = 0;
+	session->ended = session->done_opening = false;
+	session->opening->kind++;
+	try_session(session);
 	return true;
 }
 
 /* It is none: nothing of it stays. */
-static void fail_open(struct shell *sh, const struct warren_error *failure)
+static void fail_open(struct session *session, const struct warren_error *failure)
 {
 	struct warren_error err = *failure, ignored = WARREN_ERROR_INIT;
 
-	survive(sh->service, db_delete_session(sh->service->db, sh->row.id, &ignored));
-	if (!run_row(sh->run)->ended && !run_lost(sh->run))
-		run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
-	finish_open(sh, &err);
-	shell_free(sh);
+	survive(session->service,
+		db_delete_session(session->service->db, session->row.id, &ignored));
+	if (!exec_row(session->exec)->ended && !exec_lost(session->exec))
+		exec_signal(session->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
+			    NULL);
+	finish_open(session, &err);
+	session_free(session);
 }
 
-void shell_after_reading(struct shell *sh)
+void session_after_reading(struct session *session)
 {
-	if (!sh->opened || !sh->done_opening || try_next(sh))
+	if (!session->opened || !session->done_opening || session_try_next(session))
 		return;
-	if (sh->open_err.code)
-		fail_open(sh, &sh->open_err);
+	if (session->open_err.code)
+		fail_open(session, &session->open_err);
 	else
-		finish_open(sh, NULL);
+		finish_open(session, NULL);
 }
 
-void shell_open_late(struct shell *sh)
+void session_open_late(struct session *session)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -527,37 +548,37 @@ void shell_open_late(struct shell *sh)
 		&err, ETIMEDOUT,
 		"'%s' was not ready after %d s: a session needs bash, or an sh that "
 		"keeps to POSIX, such as dash or busybox's",
-		sh->opening->argv[0], OPEN_MS / 1000);
-	fail_open(sh, &err);
+		session->opening->argv[0], OPEN_MS / 1000);
+	fail_open(session, &err);
 }
 
-static void on_shell(void *ctx, struct run *run, const struct warren_error *failure)
+static void on_session(void *ctx, struct exec *exec, const struct warren_error *failure)
 {
-	struct shell *sh = ctx;
+	struct session *session = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!run && has_next(sh, failure)) {
-		sh->opening->kind++;
-		try_shell(sh);
+	if (!exec && has_next(session, failure)) {
+		session->opening->kind++;
+		try_session(session);
 		return;
 	}
-	if (!run) {
+	if (!exec) {
 		err = *failure;
-		say_none(sh, &err);
-	} else if (begin(sh, run, sh->opening->argv[0], &err) < 0) {
-		run_signal(run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+		say_none(session, &err);
+	} else if (session_begin(session, exec, session->opening->argv[0], &err) < 0) {
+		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
 	}
 	if (err.code) {
-		finish_open(sh, &err);
-		shell_free(sh);
+		finish_open(session, &err);
+		session_free(session);
 	}
 }
 
-static void try_shell(struct shell *sh)
+static void try_session(struct session *session)
 {
-	struct opening *o = sh->opening;
-	struct run_start start = o->start;
-	const char *const *argv = session_argv(transport(sh), o->kind);
+	struct opening *o = session->opening;
+	struct exec_start start = o->start;
+	const char *const *argv = shellproto_argv(session_transport(session), o->kind);
 	size_t n = 0;
 
 	for (; argv[n] && n + 1 < ARRAY_SIZE(o->argv); n++)
@@ -566,92 +587,95 @@ static void try_shell(struct shell *sh)
 	if (o->own)
 		o->argv[0] = o->own;
 	start.argv = o->argv;
-	run_start(sh->box, &start, on_shell, sh);
+	exec_start(session->sandbox, &start, on_session, session);
 }
 
-static uint64_t kept_of(const struct service *s, const struct run_start *start)
+static uint64_t kept_of(const struct service *s, const struct exec_start *start)
 {
 	return start->journal ? start->journal : s->journal_default;
 }
 
-void shell_open(struct box *box, const struct run_start *start, const char *shell,
-		shell_fn done, void *ctx)
+void session_open(struct sandbox *sandbox, const struct exec_start *start,
+		  const char *shell, session_fn done, void *ctx)
 {
 	struct opening *o = calloc(1, sizeof(*o));
-	struct shell *sh = o ? shell_new(box) : NULL;
+	struct session *session = o ? session_new(sandbox) : NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *name = shell && strrchr(shell, '/') ? strrchr(shell, '/') + 1 : shell;
 
-	if (!sh || (shell && !(o->own = strdup(shell))) ||
-	    (start->name && !(sh->row.block = strdup(start->name))) ||
-	    run_start_copy(&o->start, start) < 0) {
-		if (sh)
-			shell_free(sh);
+	if (!session || (shell && !(o->own = strdup(shell))) ||
+	    (start->name && !(session->row.block = strdup(start->name))) ||
+	    exec_start_copy(&o->start, start) < 0) {
+		if (session)
+			session_free(session);
 		opening_free(o);
 		(void)error_errno(&err, ENOMEM, "open a session");
 		done(ctx, NULL, &err);
 		return;
 	}
-	id_make(sh->row.id);
-	sh->opened = done;
-	sh->ctx = ctx;
-	sh->opening = o;
-	sh->row.name = sh->row.block;
-	sh->terminal = start->pty;
-	sh->framed |= start->pty;
+	id_make(session->row.id);
+	session->opened = done;
+	session->ctx = ctx;
+	session->opening = o;
+	session->row.name = session->row.block;
+	session->terminal = start->pty;
+	session->framed |= start->pty;
 	o->start.name = NULL;
-	o->start.control = !sh->framed;
-	o->start.input = sh->framed;
+	o->start.control = !session->framed;
+	o->start.input = session->framed;
 	o->start.session = true;
-	if (sh->framed && !start->pty && kept_of(sh->service, start) < FRAMED_LEAST)
+	if (session->framed && !start->pty &&
+	    kept_of(session->service, start) < FRAMED_LEAST)
 		o->start.journal = FRAMED_LEAST;
-	o->kind = name && strcmp(name, "bash") != 0 ? SESSION_SH : SESSION_BASH;
-	try_shell(sh);
+	o->kind = name && strcmp(name, "bash") != 0 ? SHELLPROTO_SH : SHELLPROTO_BASH;
+	try_session(session);
 }
 
 /* 0 also if it was told before: its sandbox has failed. */
-static int shell_record_end(const struct shell *sh, struct warren_error *err)
+static int session_record_end(const struct session *session, struct warren_error *err)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
-	int r = event_begin(sh->service, &tx, err);
+	int r = event_begin(session->service, &tx, err);
 
 	if (r == 0)
-		r = db_delete_session(sh->service->db, sh->row.id, err);
+		r = db_delete_session(session->service->db, session->row.id, err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	event_emit(sh->service, EVENT_SESSION_CLOSED, sh->box, sh->row.id, NULL);
+	event_emit(session->service, EVENT_SESSION_CLOSED, session->sandbox,
+		   session->row.id, NULL);
 	return event_commit(&tx, err);
 }
 
-void shell_close(struct shell *sh, service_done_fn done, void *ctx)
+void session_close(struct session *session, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct run *run = sh->run;
+	struct exec *exec = session->exec;
 
-	survive(sh->service, shell_record_end(sh, &err));
-	if (sh->command) {
-		struct shell_command *c = sh->command;
-		struct shell_result res = { .serial = sh->row.serial,
-					    .exit_code = -1,
-					    .interrupted = true,
-					    .ended = true };
+	survive(session->service, session_record_end(session, &err));
+	if (session->command) {
+		struct session_command *c = session->command;
+		struct session_result res = { .serial = session->row.serial,
+					      .exit_code = -1,
+					      .interrupted = true,
+					      .ended = true };
 
-		sh->command = NULL;
+		session->command = NULL;
 		c->result(c, &res);
 	}
 	/* Else it is forgotten when it ends. */
-	if (run_row(run)->ended && sh->box)
-		journals_forget_closed(sh->box, run_row(run)->id, run_row(run)->journal);
-	if (run_row(run)->ended || run_lost(run))
+	if (exec_row(exec)->ended && session->sandbox)
+		journals_forget_closed(session->sandbox, exec_row(exec)->id,
+				       exec_row(exec)->journal);
+	if (exec_row(exec)->ended || exec_lost(exec))
 		done(ctx, 0, NULL);
 	else
-		run_signal(run, SIGKILL, WARREN_WHOM_TREE, done, ctx);
-	shell_free(sh);
+		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, done, ctx);
+	session_free(session);
 }
 
 /* Their sandbox is gone: whoever waits has heard by way of the exec. */
-void shell_box_gone(struct box *box)
+void session_sandbox_gone(struct sandbox *sandbox)
 {
-	while (box->shells)
-		shell_free(box->shells);
+	while (sandbox->sessions)
+		session_free(sandbox->sessions);
 }

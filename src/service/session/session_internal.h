@@ -8,27 +8,27 @@
 
 /* A start under way: which shell is tried. */
 struct opening {
-	struct run_start start; /* a copy, without its argv */
-	enum session_shell kind;
+	struct exec_start start; /* a copy, without its argv */
+	enum shellproto_shell kind;
 	char *own; /* what was asked for; NULL: bash, else sh */
 	const char *argv[16];
 };
 
-struct shell {
+struct session {
 	struct service *service;
-	struct shell *next; /* of the box */
-	struct box *box;    /* NULL: gone */
+	struct session *next;    /* of the sandbox */
+	struct sandbox *sandbox; /* NULL: gone */
 	struct session_row row;
-	struct run *run;
-	struct session *codec;
-	struct opening *opening; /* while it is opened */
-	bool framed;             /* results are in its output */
-	bool terminal;           /* and it has a terminal */
-	struct console *console; /* who drives that; NULL */
+	struct exec *exec;
+	struct shellproto *codec;
+	struct opening *opening;                   /* while it is opened */
+	bool framed;                               /* results are in its output */
+	bool terminal;                             /* and it has a terminal */
+	struct session_terminal *session_terminal; /* who drives that; NULL */
 	char *cwd;
 	uint64_t cursor; /* in its journal */
-	struct run_watcher watcher;
-	struct run_waiter waiter;
+	struct exec_watcher watcher;
+	struct exec_waiter waiter;
 	struct buf out; /* for the shell, not yet in its pipe */
 	size_t sent;
 	struct loop_watch *out_watch;
@@ -36,7 +36,7 @@ struct shell {
 	struct loop_timer *again; /* its output could not be read */
 	struct loop_task turn;    /* its output is read when it is its turn */
 	struct journal_hint hint;
-	struct run_holder holder; /* nothing is dropped that was not read */
+	struct exec_holder holder; /* nothing is dropped that was not read */
 	struct loop_timer *hold_timer;
 	bool hold_timed, hold_used; /* it is set; a command ran since */
 	struct settling *settling;  /* init was asked for what it holds back; NULL */
@@ -54,32 +54,33 @@ struct shell {
 		stop_mark; /* as far as reading counts as being held up; 0: not set yet */
 	size_t stops; /* steps whose signals are on their way: what is in @out waits */
 	bool ended;
-	struct shell_command *command; /* that runs for somebody; NULL */
-	uint64_t begun;                /* ns */
-	uint64_t since;                /* the same, in ticks since the machine started */
+	struct session_command *command; /* that runs for somebody; NULL */
+	uint64_t begun;                  /* ns */
+	uint64_t since; /* the same, in ticks since the machine started */
 	uint64_t lost;
-	shell_fn opened; /* while it is opened */
+	session_fn opened; /* while it is opened */
 	void *ctx;
 	bool done_opening;
 	struct warren_error open_err;
 };
 
-struct shell *shell_new(struct box *box);
-void shell_free(struct shell *sh);
-int shell_codec(struct shell *sh, struct warren_error *err);
-void shell_pour(struct shell *sh); /* what is in @out, as far as there is room */
+struct session *session_new(struct sandbox *sandbox);
+void session_free(struct session *session);
+int session_codec(struct session *session, struct warren_error *err);
+void session_pour(struct session *session); /* what is in @out, as far as there is room */
 /* session_read.c */
-int shell_read_init(struct shell *sh);
-void shell_read_done(struct shell *sh);
-void shell_hold(
-	struct shell *sh); /* from its cursor on, before the shell is told anything */
-void shell_hold_end(struct shell *sh); /* soon, unless another command comes */
+int session_read_init(struct session *session);
+void session_read_done(struct session *session);
+void session_hold(
+	struct session
+		*session); /* from its cursor on, before the shell is told anything */
+void session_hold_end(struct session *session); /* soon, unless another command comes */
 /* session.c: a shell that was being opened may be, or not, by what was read. */
-void shell_after_reading(struct shell *sh);
+void session_after_reading(struct session *session);
 /* It is not ready, and its time is over: whoever opens it hears that, and it is gone. */
-void shell_open_late(struct shell *sh);
+void session_open_late(struct session *session);
 /* Of the timers of those names. */
-void shell_on_timer(void *ctx);
-void shell_on_insist(void *ctx);
+void session_on_timer(void *ctx);
+void session_on_insist(void *ctx);
 
 #endif /* SERVICE_SESSION_SESSION_INTERNAL_H */

@@ -22,7 +22,7 @@ _Static_assert(sizeof(((struct service *)NULL)->marker_key) == 2 * 32 + 1,
 	       "the key is 256 bits in hexadecimal");
 
 /* The key that is in the store, made if there is none. */
-int marker_key_open(struct service *s, struct warren_error *err)
+int session_marker_key_open(struct service *s, struct warren_error *err)
 {
 	AUTO_FREE char *kept = NULL;
 	uint8_t bits[32];
@@ -42,8 +42,8 @@ int marker_key_open(struct service *s, struct warren_error *err)
 	return db_set_meta(s->db, META_KEY, s->marker_key, err);
 }
 
-void marker_make(const struct service *s, const char *session, uint64_t serial,
-		 uint8_t ret[SESSION_MARKER_SIZE])
+void session_marker_make(const struct service *s, const char *session, uint64_t serial,
+			 uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	char text[ID_LEN + 32];
@@ -53,10 +53,10 @@ void marker_make(const struct service *s, const char *session, uint64_t serial,
 	/* Without memory for it, one by chance: the session lives as long as we do, then. */
 	if (!HMAC(EVP_sha256(), s->marker_key, (int)sizeof(s->marker_key) - 1,
 		  (const unsigned char *)text, (size_t)n, sum, &size) ||
-	    size < SESSION_MARKER_SIZE) {
-		if (getrandom(ret, SESSION_MARKER_SIZE, 0) != SESSION_MARKER_SIZE)
+	    size < SHELLPROTO_MARKER_SIZE) {
+		if (getrandom(ret, SHELLPROTO_MARKER_SIZE, 0) != SHELLPROTO_MARKER_SIZE)
 			abort();
 		return;
 	}
-	(void)memcpy(ret, sum, SESSION_MARKER_SIZE);
+	(void)memcpy(ret, sum, SHELLPROTO_MARKER_SIZE);
 }

@@ -3,7 +3,7 @@
  * session_read.c - what a session's shell writes is read, and held until it was
  *
  * While a command runs, all of its output is read here, for the client that waits for it, and for the
- * result, which is behind it. So init holds the writer (run_hold()): a command that is faster than
+ * result, which is behind it. So init holds the writer (exec_hold()): a command that is faster than
  * its reader waits for it, and a job in the background cannot drive a result out of the ring. A
  * client that does not take its output holds up its own command; when it goes, the reading goes on.
  *
@@ -35,61 +35,64 @@ enum reading {
 	READ_END,     /* that was all there will be, or it cannot be read */
 };
 
-static bool is_blocked(const struct shell *sh)
+static bool is_blocked(const struct session *session)
 {
-	return sh->command && sh->command->blocked;
+	return session->command && session->command->blocked;
 }
 
-static void tell_gap(struct shell *sh, uint64_t lost)
+static void session_read_tell_gap(struct session *session, uint64_t lost)
 {
-	sh->lost += lost;
-	if (sh->command && lost > 0)
-		sh->command->gap(sh->command, lost);
+	session->lost += lost;
+	if (session->command && lost > 0)
+		session->command->gap(session->command, lost);
 }
 
-static void take_piece(struct shell *sh, const char *piece, const struct warren_output *o)
+static void take_piece(struct session *session, const char *piece,
+		       const struct warren_output *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	sh->cursor = o->cursor - o->size;
-	tell_gap(sh, o->lost);
-	sh->cursor = o->cursor;
-	run_hold_move(&sh->holder, sh->cursor);
+	session->cursor = o->cursor - o->size;
+	session_read_tell_gap(session, o->lost);
+	session->cursor = o->cursor;
+	exec_hold_move(&session->holder, session->cursor);
 	/* No shell of ours said that. */
-	if (o->size > 0 && session_on_bytes(sh->codec, (enum session_stream)o->stream,
-					    piece, o->size, &err) < 0)
-		run_signal(sh->run, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+	if (o->size > 0 &&
+	    shellproto_on_bytes(session->codec, (enum shellproto_stream)o->stream, piece,
+				o->size, &err) < 0)
+		exec_signal(session->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
+			    NULL);
 }
 
 /* What has come since the last look; not @all: others have their turn in between. */
-static enum reading read_on(struct shell *sh, bool all)
+static enum reading session_read_on(struct session *session, bool all)
 {
 	static char piece[65536];
 	struct warren_error err = WARREN_ERROR_INIT;
 	size_t bytes = 0;
 
-	for (int i = 0; session_running(sh->codec); i++) {
+	for (int i = 0; shellproto_running(session->codec); i++) {
 		struct warren_output o;
 		int r = -EINPROGRESS;
 
-		if (is_blocked(sh))
+		if (is_blocked(session))
 			return READ_BLOCKED;
 		if (all || (i < PIECES && bytes < sizeof(piece)))
-			r = run_output(sh->run, sh->cursor, &sh->hint, piece,
-				       sizeof(piece), &o, &err);
+			r = exec_output(session->exec, session->cursor, &session->hint,
+					piece, sizeof(piece), &o, &err);
 		if (r == -EINPROGRESS && all)
 			continue;
 		if (r == -EINPROGRESS) {
-			loop_later(sh->service->loop, &sh->turn);
+			loop_later(session->service->loop, &session->turn);
 			return READ_MORE;
 		}
 		if (r < 0) {
 			/* Nobody notifies of what is there already; without it there is no end. */
-			loop_timer_set(sh->again, RETRY_MS);
+			loop_timer_set(session->again, RETRY_MS);
 			return READ_END;
 		}
 		bytes += o.size;
-		take_piece(sh, piece, &o);
+		take_piece(session, piece, &o);
 		if (o.size == 0)
 			return o.end ? READ_END : READ_ALL;
 	}
@@ -99,174 +102,179 @@ static enum reading read_on(struct shell *sh, bool all)
 /* ------------------------------------------------------------------ its end */
 
 struct settling {
-	struct shell *shell; /* NULL: gone */
+	struct session *session; /* NULL: gone */
 };
 
-static void on_settled(void *ctx, struct answer *a UNUSED,
+static void on_settled(void *ctx, struct init_reply *a UNUSED,
 		       const struct warren_error *failure)
 {
 	struct settling *k = ctx;
-	struct shell *sh = k->shell;
+	struct session *session = k->session;
 
 	free(k);
-	if (!sh)
+	if (!session)
 		return;
-	sh->settling = NULL;
-	sh->settled = failure ? SETTLE_ROUNDS : sh->settled + 1;
-	loop_later(sh->service->loop, &sh->turn);
+	session->settling = NULL;
+	session->settled = failure ? SETTLE_ROUNDS : session->settled + 1;
+	loop_later(session->service->loop, &session->turn);
 }
 
 /* False: there is nobody to ask. */
-static bool ask_settled(struct shell *sh)
+static bool ask_settled(struct session *session)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
-				    .exec = sh->run->row.number };
+				    .exec = session->exec->row.number };
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct box *box = run_box(sh->run);
-	struct settling *k = box ? malloc(sizeof(*k)) : NULL;
+	struct sandbox *sandbox = exec_sandbox(session->exec);
+	struct settling *k = sandbox ? malloc(sizeof(*k)) : NULL;
 
 	if (!k)
 		return false;
-	k->shell = sh;
-	if (line_ask_struct(box, &msg, sizeof(msg), -1, on_settled, k, &err) < 0) {
+	k->session = session;
+	if (init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1, on_settled, k, &err) <
+	    0) {
 		free(k);
 		return false;
 	}
-	sh->settling = k;
+	session->settling = k;
 	return true;
 }
 
 /* The shell has ended, and what is in the journal was read: is there anything more of it? */
-static bool is_settled(struct shell *sh)
+static bool is_settled(struct session *session)
 {
-	if (sh->settling)
+	if (session->settling)
 		return false;
-	if (sh->settled_at != sh->cursor)
-		sh->settled = 0;
-	sh->settled_at = sh->cursor;
-	return sh->settled >= SETTLE_ROUNDS || !ask_settled(sh);
+	if (session->settled_at != session->cursor)
+		session->settled = 0;
+	session->settled_at = session->cursor;
+	return session->settled >= SETTLE_ROUNDS || !ask_settled(session);
 }
 
-static void tell_exit(struct shell *sh)
+static void tell_exit(struct session *session)
 {
-	sh->exited = false;
-	sh->ended = true;
-	session_on_exit(sh->codec, sh->exit_code);
+	session->exited = false;
+	session->ended = true;
+	shellproto_on_exit(session->codec, session->exit_code);
 }
 
-static void on_turn(void *ctx)
+static void session_read_on_turn(void *ctx)
 {
-	struct shell *sh = ctx;
-	enum reading r = read_on(sh, false);
+	struct session *session = ctx;
+	enum reading r = session_read_on(session, false);
 
-	if (sh->exited && (r == READ_END || (r == READ_ALL && is_settled(sh))))
-		tell_exit(sh);
-	shell_after_reading(sh); /* after which it may be gone */
+	if (session->exited && (r == READ_END || (r == READ_ALL && is_settled(session))))
+		tell_exit(session);
+	session_after_reading(session); /* after which it may be gone */
 }
 
 /* Its sandbox is gone: nothing is left that could wait. What a client has not taken is a hole. */
-static void tell_lost(struct shell *sh)
+static void tell_lost(struct session *session)
 {
 	uint64_t from, to;
 
-	if (read_on(sh, true) == READ_BLOCKED && run_extent(sh->run, &from, &to) >= 0 &&
-	    to > sh->cursor)
-		tell_gap(sh, to - sh->cursor);
-	tell_exit(sh);
-	shell_after_reading(sh);
+	if (session_read_on(session, true) == READ_BLOCKED &&
+	    exec_extent(session->exec, &from, &to) >= 0 && to > session->cursor)
+		session_read_tell_gap(session, to - session->cursor);
+	tell_exit(session);
+	session_after_reading(session);
 }
 
-static void on_exit_heard(struct run_waiter *w, struct run *run)
+static void session_read_on_exit_heard(struct exec_waiter *w, struct exec *exec)
 {
-	struct shell *sh = w->ctx;
-	const struct exec_row *row = run_row(run);
+	struct session *session = w->ctx;
+	const struct exec_row *row = exec_row(exec);
 
-	sh->exited = true;
-	sh->exit_code = row->ended ? row->result.signal ? 128 + row->result.signal
-							: row->result.exit_code
-				   : -1;
-	if (run_lost(run))
-		tell_lost(sh);
+	session->exited = true;
+	session->exit_code = row->ended ? row->result.signal ? 128 + row->result.signal
+							     : row->result.exit_code
+					: -1;
+	if (exec_lost(exec))
+		tell_lost(session);
 	else
-		on_turn(sh);
+		session_read_on_turn(session);
 }
 
 /* ------------------------------------------------------------------ its turns */
 
-static void on_more(struct run_watcher *w)
+static void session_read_on_more(struct exec_watcher *w)
 {
-	struct shell *sh = w->ctx;
+	struct session *session = w->ctx;
 
-	loop_later(sh->service->loop, &sh->turn);
+	loop_later(session->service->loop, &session->turn);
 }
 
 static void on_again(void *ctx)
 {
-	struct shell *sh = ctx;
+	struct session *session = ctx;
 
-	loop_later(sh->service->loop, &sh->turn);
+	loop_later(session->service->loop, &session->turn);
 }
 
-void shell_go_on(struct shell_command *command)
+void session_go_on(struct session_command *command)
 {
-	struct shell *sh = command->shell;
+	struct session *session = command->session;
 
 	command->blocked = false;
-	if (sh)
-		loop_later(sh->service->loop, &sh->turn);
+	if (session)
+		loop_later(session->service->loop, &session->turn);
 }
 
 /* -------------------------------------------------------------------- holding */
 
-void shell_hold(struct shell *sh)
+void session_hold(struct session *session)
 {
-	sh->hold_used = true;
-	if (sh->holder.run)
-		run_hold_move(&sh->holder, sh->cursor);
+	session->hold_used = true;
+	if (session->holder.exec)
+		exec_hold_move(&session->holder, session->cursor);
 	else
-		run_hold(sh->run, &sh->holder, sh->cursor);
+		exec_hold(session->exec, &session->holder, session->cursor);
 }
 
-void shell_hold_end(struct shell *sh)
+void session_hold_end(struct session *session)
 {
-	if (!sh->hold_timed)
-		loop_timer_set(sh->hold_timer, HOLD_IDLE_MS);
-	sh->hold_timed = true;
+	if (!session->hold_timed)
+		loop_timer_set(session->hold_timer, HOLD_IDLE_MS);
+	session->hold_timed = true;
 }
 
-static void on_hold_timer(void *ctx)
+static void session_read_on_hold_timer(void *ctx)
 {
-	struct shell *sh = ctx;
+	struct session *session = ctx;
 
-	sh->hold_timed = false;
-	if (session_running(sh->codec))
+	session->hold_timed = false;
+	if (shellproto_running(session->codec))
 		return; /* its result sets it again */
-	if (sh->hold_used && !sh->ended)
-		shell_hold_end(sh);
+	if (session->hold_used && !session->ended)
+		session_hold_end(session);
 	else
-		run_hold_cancel(&sh->holder);
-	sh->hold_used = false;
+		exec_hold_cancel(&session->holder);
+	session->hold_used = false;
 }
 
 /* ----------------------------------------------------------------------- life */
 
-int shell_read_init(struct shell *sh)
+int session_read_init(struct session *session)
 {
-	struct net_loop *loop = sh->service->loop;
-	int r = loop_timer_new(loop, on_again, sh, &sh->again);
+	struct net_loop *loop = session->service->loop;
+	int r = loop_timer_new(loop, on_again, session, &session->again);
 
-	sh->watcher = (struct run_watcher){ .fn = on_more, .ctx = sh };
-	sh->waiter = (struct run_waiter){ .fn = on_exit_heard, .ctx = sh };
-	sh->turn = (struct loop_task){ .fn = on_turn, .ctx = sh };
-	return r < 0 ? r : loop_timer_new(loop, on_hold_timer, sh, &sh->hold_timer);
+	session->watcher =
+		(struct exec_watcher){ .fn = session_read_on_more, .ctx = session };
+	session->waiter =
+		(struct exec_waiter){ .fn = session_read_on_exit_heard, .ctx = session };
+	session->turn = (struct loop_task){ .fn = session_read_on_turn, .ctx = session };
+	return r < 0 ? r
+		     : loop_timer_new(loop, session_read_on_hold_timer, session,
+				      &session->hold_timer);
 }
 
-void shell_read_done(struct shell *sh)
+void session_read_done(struct session *session)
 {
-	run_hold_cancel(&sh->holder);
-	if (sh->settling)
-		sh->settling->shell = NULL;
-	sh->again = loop_timer_free(sh->again);
-	sh->hold_timer = loop_timer_free(sh->hold_timer);
-	loop_task_cancel(&sh->turn);
+	exec_hold_cancel(&session->holder);
+	if (session->settling)
+		session->settling->session = NULL;
+	session->again = loop_timer_free(session->again);
+	session->hold_timer = loop_timer_free(session->hold_timer);
+	loop_task_cancel(&session->turn);
 }

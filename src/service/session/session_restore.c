@@ -14,19 +14,20 @@
 #define TRIES 1000 /* to find a piece: a writer who never lets us is left alone */
 
 /* False: that was all, or it cannot be read. Nobody is served yet who could wait. */
-static bool next_piece(struct shell *sh, uint64_t cursor, char *piece,
-		       struct warren_output *o)
+static bool session_restore_next_piece(struct session *session, uint64_t cursor,
+				       char *piece, struct warren_output *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -EINPROGRESS;
 
 	for (int i = 0; r == -EINPROGRESS && i < TRIES; i++)
-		r = run_output(sh->run, cursor, &sh->hint, piece, JOURNAL_CHUNK, o, &err);
+		r = exec_output(session->exec, cursor, &session->hint, piece,
+				JOURNAL_CHUNK, o, &err);
 	return r == 0 && o->size > 0;
 }
 
 /* All that is kept: the mark of the last command is in it, if that has ended. */
-static void replay_framed(struct shell *sh)
+static void replay_framed(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -34,17 +35,17 @@ static void replay_framed(struct shell *sh)
 	for (;;) {
 		struct warren_output o;
 
-		if (!next_piece(sh, sh->cursor, piece, &o))
+		if (!session_restore_next_piece(session, session->cursor, piece, &o))
 			break;
-		sh->cursor = o.cursor;
-		if (session_on_bytes(sh->codec, (enum session_stream)o.stream, piece,
-				     o.size, &err) < 0)
+		session->cursor = o.cursor;
+		if (shellproto_on_bytes(session->codec, (enum shellproto_stream)o.stream,
+					piece, o.size, &err) < 0)
 			break;
 	}
 }
 
 /* The last record of stream 3 that is whole: the result of the last command, or of none. */
-static void replay(struct shell *sh)
+static void session_restore_replay(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
 	AUTO_BUF struct buf last = BUF_INIT(JOURNAL_CHUNK);
@@ -54,51 +55,51 @@ static void replay(struct shell *sh)
 	for (;;) {
 		struct warren_output o;
 
-		if (!next_piece(sh, cursor, piece, &o))
+		if (!session_restore_next_piece(session, cursor, piece, &o))
 			break;
 		cursor = o.cursor;
-		if (o.stream != SESSION_RESULTS)
+		if (o.stream != SHELLPROTO_RESULTS)
 			continue;
 		last.len = 0;
 		buf_add(&last, piece, o.size);
 	}
-	sh->cursor = cursor;
+	session->cursor = cursor;
 	/* Of an earlier command: the last one still runs. */
-	if (last.len > 0 && session_is_result(sh->codec, last.data, last.len))
-		(void)session_on_bytes(sh->codec, SESSION_RESULTS, last.data, last.len,
-				       &err);
+	if (last.len > 0 && shellproto_is_result(session->codec, last.data, last.len))
+		(void)shellproto_on_bytes(session->codec, SHELLPROTO_RESULTS, last.data,
+					  last.len, &err);
 }
 
-int shell_restore(struct box *box, const struct session_row *row, struct run *run,
-		  struct warren_error *err)
+int session_restore(struct sandbox *sandbox, const struct session_row *row,
+		    struct exec *exec, struct warren_error *err)
 {
-	struct shell *sh = shell_new(box);
+	struct session *session = session_new(sandbox);
 	int r;
 
-	if (!sh)
+	if (!session)
 		return error_errno(err, ENOMEM, "find a session again");
-	r = db_get_session(box->service->db, NULL, row->id, &sh->row, err);
-	sh->terminal = run_row(run)->pty;
-	sh->framed |= sh->terminal;
+	r = db_get_session(sandbox->service->db, NULL, row->id, &session->row, err);
+	session->terminal = exec_row(exec)->pty;
+	session->framed |= session->terminal;
 	if (r == 0)
-		r = shell_codec(sh, err);
+		r = session_codec(session, err);
 	if (r < 0) {
-		shell_free(sh);
+		session_free(session);
 		return r;
 	}
-	sh->run = run_ref(run);
-	session_resume(sh->codec, sh->row.serial);
-	if (sh->framed)
-		replay_framed(sh);
+	session->exec = exec_ref(exec);
+	shellproto_resume(session->codec, session->row.serial);
+	if (session->framed)
+		replay_framed(session);
 	else
-		replay(sh);
-	if (session_running(sh->codec)) {
-		(void)run_watch(run, &sh->watcher, err);
-		shell_hold(sh);
+		session_restore_replay(session);
+	if (shellproto_running(session->codec)) {
+		(void)exec_watch(exec, &session->watcher, err);
+		session_hold(session);
 	}
-	if (run_row(run)->ended || run_lost(run))
-		sh->ended = true;
+	if (exec_row(exec)->ended || exec_lost(exec))
+		session->ended = true;
 	else
-		run_wait(run, &sh->waiter);
+		exec_wait(exec, &session->waiter);
 	return 0;
 }

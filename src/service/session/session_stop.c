@@ -22,21 +22,21 @@
 
 /* How a command is stopped, step by step; src/shellproto says who is meant. */
 static const struct {
-	enum session_step step;
+	enum shellproto_step step;
 	unsigned ms; /* until the next */
 } steps[] = {
-	{ SESSION_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one */
-	{ SESSION_STEP_INTERRUPT, 250 }, { SESSION_STEP_INTERRUPT, 500 },
-	{ SESSION_STEP_KILL, 500 },      { SESSION_STEP_KILL_ALL, 1000 },
-	{ SESSION_STEP_END, 5000 },
+	{ SHELLPROTO_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one */
+	{ SHELLPROTO_STEP_INTERRUPT, 250 }, { SHELLPROTO_STEP_INTERRUPT, 500 },
+	{ SHELLPROTO_STEP_KILL, 500 },      { SHELLPROTO_STEP_KILL_ALL, 1000 },
+	{ SHELLPROTO_STEP_END, 5000 },
 };
 
 /* A step under way: the processes of the exec are asked for, then some are signalled. */
 struct stopping {
-	struct run *run;
+	struct exec *exec;
 	char session[ID_LEN + 1];
 	uint64_t serial; /* of the command that is meant */
-	enum session_step step;
+	enum shellproto_step step;
 	int sig;     /* instead of the step's own; 0: that */
 	bool again;  /* one that may have come too early */
 	size_t left; /* signals on their way, and the step itself */
@@ -46,24 +46,28 @@ struct stopping {
 static void on_sent(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
 {
 	struct stopping *k = ctx;
-	struct shell *sh;
+	struct session *session;
 
 	if (--k->left > 0)
 		return;
-	sh = run_box(k->run) ? shell_find(run_box(k->run), k->session) : NULL;
-	if (sh && --sh->stops == 0)
-		shell_pour(sh);
-	(void)run_unref(k->run);
+	session = exec_sandbox(k->exec) ? session_find(exec_sandbox(k->exec), k->session)
+					: NULL;
+	if (session && --session->stops == 0)
+		session_pour(session);
+	(void)exec_unref(k->exec);
 	free(k);
 }
 
-static struct shell *still(const struct stopping *k)
+static struct session *session_stop_still(const struct stopping *k)
 {
-	struct shell *sh =
-		run_box(k->run) ? shell_find(run_box(k->run), k->session) : NULL;
+	struct session *session =
+		exec_sandbox(k->exec) ? session_find(exec_sandbox(k->exec), k->session)
+				      : NULL;
 
-	return sh && session_running(sh->codec) && sh->row.serial == k->serial ? sh
-									       : NULL;
+	return session && shellproto_running(session->codec) &&
+			       session->row.serial == k->serial
+		       ? session
+		       : NULL;
 }
 
 /*
@@ -72,64 +76,67 @@ static struct shell *still(const struct stopping *k)
  * the command goes on, there is another; a program that got it has had its one. So has a shell
  * whose command has written something: a trap of the command's own would run once more each time.
  */
-static void insist(struct shell *sh)
+static void session_stop_insist(struct session *session)
 {
-	if (!sh->stopping && !sh->terminal && sh->insisted < INSIST_MAX)
-		loop_timer_set(sh->insist, INSIST_MS << sh->insisted++);
+	if (!session->stopping && !session->terminal && session->insisted < INSIST_MAX)
+		loop_timer_set(session->insist, INSIST_MS << session->insisted++);
 }
 
 static void on_processes(void *ctx, const struct proto_process *list, size_t n)
 {
 	struct stopping *k = ctx;
-	struct shell *sh = still(k);
-	struct session_process *procs = calloc(n + 1, sizeof(*procs));
+	struct session *session = session_stop_still(k);
+	struct shellproto_process *procs = calloc(n + 1, sizeof(*procs));
 	int *pids = calloc(n + 1, sizeof(*pids)), sig = SIGKILL;
 	size_t count = 0, had = 0;
 
 	for (size_t i = 0; procs && i < n; i++)
-		procs[i] = (struct session_process){
+		procs[i] = (struct shellproto_process){
 			.pid = list[i].pid,
 			.ppid = list[i].ppid,
 			.start = list[i].start,
 			.ignores_int = list[i].flags & PROTO_PROCESS_IGNORES_INT,
 		};
-	if (sh && procs && pids)
-		count = session_victims(sh->codec, k->step, sh->since, procs, n, pids,
-					&sig);
-	if (sh && k->again && sh->spoke && count > 0 && pids[0] == session_pid(sh->codec))
+	if (session && procs && pids)
+		count = shellproto_victims(session->codec, k->step, session->since, procs,
+					   n, pids, &sig);
+	if (session && k->again && session->spoke && count > 0 &&
+	    pids[0] == shellproto_pid(session->codec))
 		had = 1;
 	k->left = 1 + count - had;
 	for (size_t i = had; i < count; i++)
-		run_signal_one(k->run, k->sig ? k->sig : sig, pids[i], on_sent, k);
-	if (sh && count <= 1 && k->step == SESSION_STEP_INTERRUPT)
-		insist(sh);
+		exec_signal_one(k->exec, k->sig ? k->sig : sig, pids[i], on_sent, k);
+	if (session && count <= 1 && k->step == SHELLPROTO_STEP_INTERRUPT)
+		session_stop_insist(session);
 	free(procs);
 	free(pids);
 	on_sent(k, 0, NULL);
 }
 
-static void take_step(struct shell *sh, enum session_step step, int sig, bool again)
+static void take_step(struct session *session, enum shellproto_step step, int sig,
+		      bool again)
 {
 	struct stopping *k = calloc(1, sizeof(*k));
 
 	if (!k)
 		return;
-	k->run = run_ref(sh->run);
-	(void)memcpy(k->session, sh->row.id, sizeof(k->session));
-	k->serial = sh->row.serial;
+	k->exec = exec_ref(session->exec);
+	(void)memcpy(k->session, session->row.id, sizeof(k->session));
+	k->serial = session->row.serial;
 	k->step = step;
 	k->sig = sig;
 	k->again = again;
-	sh->stops++;
-	run_list(sh->run, on_processes, k);
+	session->stops++;
+	exec_list(session->exec, on_processes, k);
 }
 
-void shell_on_insist(void *ctx)
+void session_on_insist(void *ctx)
 {
-	struct shell *sh = ctx;
+	struct session *session = ctx;
 
-	if (session_running(sh->codec) && sh->interrupted && !sh->stopping)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0, true);
+	if (shellproto_running(session->codec) && session->interrupted &&
+	    !session->stopping)
+		take_step(session, SHELLPROTO_STEP_INTERRUPT, 0, true);
 }
 
 /*
@@ -137,77 +144,79 @@ void shell_on_insist(void *ctx)
  * journal, or in pipes on the way to it. True while that is read, which a command that goes on
  * writing cannot draw out: what it writes beyond the mark does not count.
  */
-static bool is_reading(struct shell *sh)
+static bool is_reading(struct session *session)
 {
-	uint64_t from, to, before = sh->stop_cursor;
+	uint64_t from, to, before = session->stop_cursor;
 
-	if (sh->stop_mark == 0) {
-		if (run_extent(sh->run, &from, &to) < 0 || to < sh->cursor)
-			to = sh->cursor;
-		sh->stop_mark = to + PIPES_MAX;
+	if (session->stop_mark == 0) {
+		if (exec_extent(session->exec, &from, &to) < 0 || to < session->cursor)
+			to = session->cursor;
+		session->stop_mark = to + PIPES_MAX;
 	}
-	sh->stop_cursor = sh->cursor;
-	return before != sh->cursor && sh->cursor < sh->stop_mark;
+	session->stop_cursor = session->cursor;
+	return before != session->cursor && session->cursor < session->stop_mark;
 }
 
 /*
  * A sandbox that is paused hears nothing. Output that nobody takes, or for which the disk has no
  * room, is no reason to end the shell.
  */
-static bool is_held_up(struct shell *sh, enum session_step next)
+static bool is_held_up(struct session *session, enum shellproto_step next)
 {
-	if (sh->stops > 0 || (sh->box && sh->box->row.state == SANDBOX_PAUSED))
+	if (session->stops > 0 ||
+	    (session->sandbox && session->sandbox->row.state == SANDBOX_PAUSED))
 		return true;
-	if (next != SESSION_STEP_END)
+	if (next != SHELLPROTO_STEP_END)
 		return false;
-	return is_reading(sh) || (sh->command && sh->command->blocked) ||
-	       sh->service->disk_full;
+	return is_reading(session) || (session->command && session->command->blocked) ||
+	       session->service->disk_full;
 }
 
-void shell_on_timer(void *ctx)
+void session_on_timer(void *ctx)
 {
-	struct shell *sh = ctx;
+	struct session *session = ctx;
 
-	if (!session_running(sh->codec))
+	if (!shellproto_running(session->codec))
 		return;
-	if (sh->opened) {
-		shell_open_late(sh);
-		return;
-	}
-	if (!sh->stopping) {
-		sh->stopping = true;
-		sh->timed_out = true;
-		sh->step = 0;
-		sh->stop_cursor = UINT64_MAX;
-		sh->stop_mark = 0;
-	}
-	if (sh->step >= ARRAY_SIZE(steps))
-		return;
-	if (is_held_up(sh, steps[sh->step].step)) {
-		loop_timer_set(sh->timer, HELD_MS);
+	if (session->opened) {
+		session_open_late(session);
 		return;
 	}
-	take_step(sh, steps[sh->step].step, 0, false);
-	loop_timer_set(sh->timer, steps[sh->step++].ms);
+	if (!session->stopping) {
+		session->stopping = true;
+		session->timed_out = true;
+		session->step = 0;
+		session->stop_cursor = UINT64_MAX;
+		session->stop_mark = 0;
+	}
+	if (session->step >= ARRAY_SIZE(steps))
+		return;
+	if (is_held_up(session, steps[session->step].step)) {
+		loop_timer_set(session->timer, HELD_MS);
+		return;
+	}
+	take_step(session, steps[session->step].step, 0, false);
+	loop_timer_set(session->timer, steps[session->step++].ms);
 }
 
-void shell_interrupt(struct shell *sh, int sig)
+void session_interrupt(struct session *session, int sig)
 {
-	if (!session_running(sh->codec) || sh->opened)
+	if (!shellproto_running(session->codec) || session->opened)
 		return;
-	sh->interrupted = true;
-	sh->insisted = 0;
+	session->interrupted = true;
+	session->insisted = 0;
 	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
 	if (sig == SIGINT)
-		take_step(sh, SESSION_STEP_INTERRUPT, 0, false);
-	else if (sh->framed)
-		take_step(sh, SESSION_STEP_KILL_ALL, sig, false);
+		take_step(session, SHELLPROTO_STEP_INTERRUPT, 0, false);
+	else if (session->framed)
+		take_step(session, SHELLPROTO_STEP_KILL_ALL, sig, false);
 	else
-		run_signal(sh->run, sig, WARREN_WHOM_NEW, service_ignore, NULL);
+		exec_signal(session->exec, sig, WARREN_WHOM_NEW, service_ignore, NULL);
 }
 
-void shell_stop(struct shell *sh, bool all)
+void session_stop(struct session *session, bool all)
 {
-	if (session_running(sh->codec) && !sh->opened)
-		take_step(sh, all ? SESSION_STEP_KILL_ALL : SESSION_STEP_KILL, 0, false);
+	if (shellproto_running(session->codec) && !session->opened)
+		take_step(session, all ? SHELLPROTO_STEP_KILL_ALL : SHELLPROTO_STEP_KILL,
+			  0, false);
 }

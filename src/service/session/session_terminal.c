@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/session/expect.h"
 #include "service/core/internal.h"
-#include "service/core/look.h"
+#include "service/session/expect.h"
+#include "service/session/look.h"
 
 #define CODE_MS 1000 /* for the end of a command after what was expected of it */
 #define KILL_MS 1000 /* for the end of one that was killed */
@@ -44,8 +44,8 @@
 
 struct act {
 	struct act *next;
-	struct console *console;
-	enum console_kind kind;
+	struct session_terminal *session_terminal;
+	enum session_terminal_kind kind;
 	struct expect *expect;
 	int64_t timeout_ms;
 	unsigned tries, tried;
@@ -56,17 +56,17 @@ struct act {
 	int expected; /* -1: not yet */
 	size_t upto;  /* of the screen: where that began */
 	struct loop_timer *timer;
-	void (*done)(void *ctx, const struct console_result *r);
+	void (*done)(void *ctx, const struct session_terminal_result *r);
 	void *ctx;
 	/*
 	 * It is over, but what is told of it is still being copied from the screen, where others may
 	 * add to it and, when the rest was copied, take from it.
 	 */
 	bool finishing;
-	struct console_result result;
+	struct session_terminal_result result;
 	struct buf part;
-	struct share_lease lease; /* for the memory of it */
-	size_t shown, taken;      /* of the screen */
+	struct fair_quota_lease lease; /* for the memory of it */
+	size_t shown, taken;           /* of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
 	struct permit permit;
@@ -74,15 +74,15 @@ struct act {
 	char text[];
 };
 
-struct console {
-	struct shell *shell;
+struct session_terminal {
+	struct session *session;
 	struct service *service;
-	struct shell_command command;
+	struct session_command command;
 	bool running;
 	struct buf screen;
-	char tenant[DB_NAME_MAX + 1]; /* of the sandbox, which may be gone before */
-	struct share_lease lease;     /* for the memory of it, beyond SCREEN_SMALL */
-	size_t seen;                  /* of it, by who expects something */
+	char tenant[DB_NAME_MAX + 1];  /* of the sandbox, which may be gone before */
+	struct fair_quota_lease lease; /* for the memory of it, beyond SCREEN_SMALL */
+	size_t seen;                   /* of it, by who expects something */
 	uint64_t dropped;      /* of what the screen has no room for, which is its end */
 	uint64_t missing;      /* of what did not come to it; it says where */
 	struct act *acts;      /* the first is under way */
@@ -93,7 +93,7 @@ struct console {
 	int exit_code;         /* of what ended last */
 };
 
-static void begin_next(struct console *c);
+static void begin_next(struct session_terminal *c);
 
 /* ----------------------------------------------------------------------- acts */
 
@@ -101,29 +101,30 @@ static void act_free(struct act *a)
 {
 	loop_task_cancel(&a->copying);
 	buf_done(&a->part);
-	share_end(&a->console->service->screens, &a->lease);
+	fair_quota_end(&a->session_terminal->service->screens, &a->lease);
 	a->expect = expect_free(a->expect);
 	a->timer = loop_timer_free(a->timer);
 	free(a);
 }
 
 /* May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or more. */
-static bool lease_screen(struct console *c, size_t size, struct share_lease *lease)
+static bool lease_screen(struct session_terminal *c, size_t size,
+			 struct fair_quota_lease *lease)
 {
 	uint64_t steps = (size + SCREEN_STEP - 1) / SCREEN_STEP * SCREEN_STEP;
 
 	if (size <= SCREEN_SMALL || size <= lease->n)
 		return true;
-	return share_lease(&c->service->screens, c->tenant, steps, lease) == 0;
+	return fair_quota_lease(&c->service->screens, c->tenant, steps, lease) == 0;
 }
 
-struct share *service_screens(struct service *s)
+struct fair_quota *service_screens(struct service *s)
 {
 	return &s->screens;
 }
 
 /* How many of @n more bytes there is room for. */
-static size_t screen_room(struct console *c, size_t n)
+static size_t screen_room(struct session_terminal *c, size_t n)
 {
 	size_t has = c->screen.len, most = c->lease.n;
 
@@ -143,13 +144,13 @@ static bool copy_screen(struct act *a, size_t most)
 	size_t left = a->shown - a->part.len;
 
 	if (left > 0)
-		buf_add(&a->part, a->console->screen.data + a->part.len,
+		buf_add(&a->part, a->session_terminal->screen.data + a->part.len,
 			left < most ? left : most);
 	return a->part.len < a->shown && !a->part.failed;
 }
 
 /* The first @n bytes of the screen go: who copies it has the rest at once. */
-static void settle_copies(struct console *c, size_t n)
+static void settle_copies(struct session_terminal *c, size_t n)
 {
 	for (struct act *a = n > 0 ? c->copies : NULL; a; a = a->next_copy) {
 		(void)copy_screen(a, SIZE_MAX);
@@ -158,7 +159,7 @@ static void settle_copies(struct console *c, size_t n)
 }
 
 /* What the screen shows up to @n is taken from it. */
-static void take_screen(struct console *c, size_t n)
+static void take_screen(struct session_terminal *c, size_t n)
 {
 	settle_copies(c, n);
 	c->screen.len -= n;
@@ -173,10 +174,10 @@ static void take_screen(struct console *c, size_t n)
 		buf_done(&c->screen);
 		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 	}
-	share_end(&c->service->screens, &c->lease);
+	fair_quota_end(&c->service->screens, &c->lease);
 }
 
-static void unlist(struct console *c, struct act *a)
+static void session_terminal_unlist(struct session_terminal *c, struct act *a)
 {
 	struct act **p = &c->copies;
 
@@ -196,25 +197,25 @@ static void unlist(struct console *c, struct act *a)
 }
 
 /* In words, where it is: there is no other way to say it at a terminal. */
-static void put_hole(struct buf *out, uint64_t n)
+static void session_terminal_put_hole(struct buf *out, uint64_t n)
 {
 	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
 }
 
-void console_plain(struct buf *out, const struct buf *screen, uint64_t cut)
+void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t cut)
 {
 	expect_plain(out, screen->data ? screen->data : "", screen->len);
 	if (cut > 0)
-		put_hole(out, cut);
+		session_terminal_put_hole(out, cut);
 }
 
 /* All that is to be told of it is there. */
 static void finish_now(struct act *a)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 	size_t taken = a->taken;
 
-	unlist(c, a);
+	session_terminal_unlist(c, a);
 	if (taken > 0)
 		take_screen(c, taken < c->screen.len ? taken : c->screen.len);
 	loop_defer(c->service->loop, &c->task);
@@ -229,24 +230,25 @@ static void on_copy(void *ctx)
 	struct act *a = ctx;
 
 	if (copy_screen(a, COPY_BYTES))
-		loop_later(a->console->service->loop, &a->copying);
+		loop_later(a->session_terminal->service->loop, &a->copying);
 	else
 		finish_now(a);
 }
 
 /* It is over; what is told of it has not been copied. */
-static void finish_begin(struct act *a, enum console_outcome outcome, size_t shown,
-			 size_t taken)
+static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
+			 size_t shown, size_t taken)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 
 	a->finishing = true;
-	a->result =
-		(struct console_result){ .outcome = outcome,
-					 .expected = a->expected,
-					 .exit_code = c->running ? -1 : c->exit_code,
-					 .cut = shown == c->screen.len ? c->dropped : 0,
-					 .dropped = c->dropped + c->missing };
+	a->result = (struct session_terminal_result){
+		.outcome = outcome,
+		.expected = a->expected,
+		.exit_code = c->running ? -1 : c->exit_code,
+		.cut = shown == c->screen.len ? c->dropped : 0,
+		.dropped = c->dropped + c->missing
+	};
 	a->part = (struct buf)BUF_INIT(SCREEN_ROOM);
 	a->shown = shown;
 	a->taken = taken;
@@ -259,7 +261,7 @@ static void finish_begin(struct act *a, enum console_outcome outcome, size_t sho
 /* What is told is a copy, and the screen stays: without room for both, its end is not told. */
 static void lease_copy(struct act *a)
 {
-	if (lease_screen(a->console, a->shown, &a->lease))
+	if (lease_screen(a->session_terminal, a->shown, &a->lease))
 		return;
 	a->result.cut += a->shown - SCREEN_SMALL;
 	a->shown = SCREEN_SMALL;
@@ -269,10 +271,10 @@ static void lease_copy(struct act *a)
  * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that is all of it,
  * nothing is copied; where it is much, it is copied in slices, and told later.
  */
-static void finish(struct act *a, enum console_outcome outcome, size_t shown,
-		   size_t taken)
+static void session_terminal_finish(struct act *a, enum session_terminal_outcome outcome,
+				    size_t shown, size_t taken)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 
 	if (taken > 0 && taken == c->screen.len) {
 		settle_copies(c, taken);
@@ -280,7 +282,7 @@ static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 		a->part = c->screen;
 		a->part.len = shown;
 		a->lease = c->lease;
-		c->lease = (struct share_lease){ 0 };
+		c->lease = (struct fair_quota_lease){ 0 };
 		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 		take_screen(c, 0);
 	} else {
@@ -290,10 +292,11 @@ static void finish(struct act *a, enum console_outcome outcome, size_t shown,
 	on_copy(a);
 }
 
-static void finish_at_once(struct act *a, enum console_outcome outcome)
+static void finish_at_once(struct act *a, enum session_terminal_outcome outcome)
 {
 	if (!a->finishing) {
-		finish_begin(a, outcome, a->begun ? a->console->screen.len : 0, 0);
+		finish_begin(a, outcome, a->begun ? a->session_terminal->screen.len : 0,
+			     0);
 		lease_copy(a);
 	}
 	(void)copy_screen(a, SIZE_MAX);
@@ -302,17 +305,17 @@ static void finish_at_once(struct act *a, enum console_outcome outcome)
 
 /* ----------------------------------------------------------------- from the shell */
 
-static bool expects(const struct act *a)
+static bool session_terminal_expects(const struct act *a)
 {
 	return a && a->begun && a->expected < 0 && !a->finishing;
 }
 
 /* Does the screen show what @a waits for, in what is there up to @upto? */
-static void look(struct console *c, struct act *a, size_t upto)
+static void session_terminal_look(struct session_terminal *c, struct act *a, size_t upto)
 {
 	size_t from, to;
 
-	if (!expects(a))
+	if (!session_terminal_expects(a))
 		return;
 	a->expected = expect_find(a->expect, c->screen.data, upto, c->seen, &from, &to);
 	if (a->expected < 0)
@@ -321,23 +324,23 @@ static void look(struct console *c, struct act *a, size_t upto)
 	if (a->wants_code && c->running)
 		loop_timer_set(a->timer, CODE_MS);
 	else
-		finish(a, CONSOLE_EXPECTED, from, to);
+		session_terminal_finish(a, CONSOLE_EXPECTED, from, to);
 }
 
 static bool is_costly(const struct act *a)
 {
-	return expects(a) && !expect_is_text(a->expect);
+	return session_terminal_expects(a) && !expect_is_text(a->expect);
 }
 
 /* Whether more is to be looked at. What an act has taken is nobody else's. */
-static bool look_on(struct console *c, size_t most)
+static bool look_on(struct session_terminal *c, size_t most)
 {
 	size_t left = c->screen.len - c->seen,
 	       upto = c->seen + (left < most ? left : most);
 
-	look(c, c->acts, upto);
+	session_terminal_look(c, c->acts, upto);
 	upto = upto < c->screen.len ? upto : c->screen.len;
-	look(c, c->interrupt, upto);
+	session_terminal_look(c, c->interrupt, upto);
 	c->seen = upto < c->screen.len ? upto : c->screen.len;
 	return c->seen < c->screen.len;
 }
@@ -345,22 +348,23 @@ static bool look_on(struct console *c, size_t most)
 /* Its turn has come. An act that is out of time has its last look, and is told so then. */
 static void on_looking(void *ctx)
 {
-	struct console *c = ctx;
+	struct session_terminal *c = ctx;
 	struct act *late = c->acts && c->acts->late ? c->acts : NULL;
 	uint64_t until = clock_now() + LOOK_LAST;
 	bool more = look_on(c, LOOK_BYTES);
 
-	while (late && more && c->acts == late && expects(late) && clock_now() < until)
+	while (late && more && c->acts == late && session_terminal_expects(late) &&
+	       clock_now() < until)
 		more = look_on(c, LOOK_BYTES);
-	if (late && c->acts == late && expects(late)) {
-		finish(late, CONSOLE_TIMED_OUT, c->screen.len, 0);
+	if (late && c->acts == late && session_terminal_expects(late)) {
+		session_terminal_finish(late, CONSOLE_TIMED_OUT, c->screen.len, 0);
 		more = c->seen < c->screen.len;
 	}
 	if (more)
 		(void)look_wait(c->service, &c->look, c->tenant);
 }
 
-static void look_soon(struct console *c)
+static void look_soon(struct session_terminal *c)
 {
 	if (!is_costly(c->acts) && !is_costly(c->interrupt))
 		(void)look_on(c, SIZE_MAX);
@@ -368,10 +372,10 @@ static void look_soon(struct console *c)
 		(void)look_wait(c->service, &c->look, c->tenant);
 }
 
-static void on_output(struct shell_command *command, int stream UNUSED, const void *data,
-		      size_t n)
+static void session_terminal_on_output(struct session_command *command, int stream UNUSED,
+				       const void *data, size_t n)
 {
-	struct console *c = command->ctx;
+	struct session_terminal *c = command->ctx;
 	size_t take = c->dropped > 0 ? 0 : screen_room(c, n); /* the rest is its end */
 
 	buf_add(&c->screen, data, take);
@@ -379,22 +383,23 @@ static void on_output(struct shell_command *command, int stream UNUSED, const vo
 	look_soon(c);
 }
 
-static void on_gap(struct shell_command *command, uint64_t lost)
+static void session_terminal_on_gap(struct session_command *command, uint64_t lost)
 {
-	struct console *c = command->ctx;
+	struct session_terminal *c = command->ctx;
 
 	c->missing += lost;
 	if (c->screen.len < CONSOLE_SCREEN_MAX)
-		put_hole(&c->screen, lost);
+		session_terminal_put_hole(&c->screen, lost);
 }
 
 /* The shell has it back, or is gone: who waits for that hears it. */
-static void on_result(struct shell_command *command, const struct shell_result *r)
+static void session_terminal_on_result(struct session_command *command,
+				       const struct session_result *r)
 {
-	struct console *c = command->ctx;
-	enum console_outcome outcome = r->ended          ? CONSOLE_ENDED
-				       : r->syntax_error ? CONSOLE_SYNTAX
-							 : CONSOLE_BACK;
+	struct session_terminal *c = command->ctx;
+	enum session_terminal_outcome outcome = r->ended          ? CONSOLE_ENDED
+						: r->syntax_error ? CONSOLE_SYNTAX
+								  : CONSOLE_BACK;
 	uint64_t until = clock_now() + LOOK_LAST;
 	struct act *a;
 
@@ -406,10 +411,11 @@ static void on_result(struct shell_command *command, const struct shell_result *
 	if (a && a->expected >= 0 && !r->ended)
 		outcome = CONSOLE_EXPECTED;
 	if (a)
-		finish(a, outcome, c->screen.len, c->screen.len);
+		session_terminal_finish(a, outcome, c->screen.len, c->screen.len);
 	if (c->interrupt && !c->interrupt->finishing)
-		finish(c->interrupt, r->ended ? CONSOLE_ENDED : CONSOLE_BACK,
-		       c->screen.len, c->screen.len);
+		session_terminal_finish(c->interrupt,
+					r->ended ? CONSOLE_ENDED : CONSOLE_BACK,
+					c->screen.len, c->screen.len);
 	loop_defer(c->service->loop, &c->task);
 }
 
@@ -417,68 +423,70 @@ static void on_result(struct shell_command *command, const struct shell_result *
 
 static void try_interrupt(struct act *a)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 
 	if (a->tried < a->tries) {
-		shell_type(c->shell, INTR, 1);
+		session_type(c->session, INTR, 1);
 		/* A program can have taken the key for its own use. */
 		if (a->tried > 0)
-			shell_interrupt(c->shell, SIGINT);
+			session_interrupt(c->session, SIGINT);
 		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
 	} else if (a->tried < a->tries + 2) {
-		shell_stop(c->shell, a->tried > a->tries);
+		session_stop(c->session, a->tried > a->tries);
 		loop_timer_set(a->timer, KILL_MS);
 	} else {
-		finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
+		session_terminal_finish(a, CONSOLE_TIMED_OUT, c->screen.len, 0);
 		return;
 	}
 	a->tried++;
 }
 
-static void on_timer(void *ctx)
+static void session_terminal_on_timer(void *ctx)
 {
 	struct act *a = ctx;
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 
 	if (a->kind == CONSOLE_INTERRUPT)
 		try_interrupt(a);
 	else if (a->expected >= 0)
-		finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
+		session_terminal_finish(a, CONSOLE_EXPECTED, a->upto, c->screen.len);
 	else if (is_costly(a) && c->seen < c->screen.len &&
 		 look_wait(c->service, &c->look, c->tenant))
 		a->late = true;
 	else /* of one that waits for its turn nothing is on the screen */
-		finish(a, CONSOLE_TIMED_OUT, a->begun ? c->screen.len : 0, 0);
+		session_terminal_finish(a, CONSOLE_TIMED_OUT,
+					a->begun ? c->screen.len : 0, 0);
 }
 
-static void run(struct act *a)
+static void session_terminal_run(struct act *a)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
 	take_screen(c, c->screen.len);
-	r = shell_run(c->shell, a->text, a->size, 0, &c->command, &err);
+	r = session_run(c->session, a->text, a->size, 0, &c->command, &err);
 	if (r < 0) {
 		c->exit_code = -1;
 		buf_puts(&c->screen, err.msg);
-		finish(a, r == -EPIPE ? CONSOLE_ENDED : CONSOLE_SYNTAX, c->screen.len,
-		       c->screen.len);
+		session_terminal_finish(a, r == -EPIPE ? CONSOLE_ENDED : CONSOLE_SYNTAX,
+					c->screen.len, c->screen.len);
 		return;
 	}
 	c->running = true;
 }
 
-static void refuse(void (*done)(void *ctx, const struct console_result *r), void *ctx,
-		   enum console_outcome outcome, const char *why)
+static void
+session_terminal_refuse(void (*done)(void *ctx, const struct session_terminal_result *r),
+			void *ctx, enum session_terminal_outcome outcome, const char *why)
 {
 	AUTO_BUF struct buf screen = BUF_INIT(4096);
-	struct share_lease none = { 0 };
-	struct console_result r = { .outcome = outcome,
-				    .expected = -1,
-				    .exit_code = -1,
-				    .screen = &screen,
-				    .lease = &none };
+	struct fair_quota_lease none = { 0 };
+	struct session_terminal_result r = { .outcome = outcome,
+					     .expected = -1,
+					     .exit_code = -1,
+					     .screen = &screen,
+					     .lease = &none };
 
 	buf_puts(&screen, why);
 	done(ctx, &r);
@@ -487,17 +495,17 @@ static void refuse(void (*done)(void *ctx, const struct console_result *r), void
 /* It has not begun, and never will. */
 static void act_refuse(struct act *a, const char *why)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 
-	unlist(c, a);
+	session_terminal_unlist(c, a);
 	loop_defer(c->service->loop, &c->task);
-	refuse(a->done, a->ctx, CONSOLE_REFUSED, why);
+	session_terminal_refuse(a->done, a->ctx, CONSOLE_REFUSED, why);
 	act_free(a);
 }
 
-static void begin(struct act *a)
+static void session_terminal_begin(struct act *a)
 {
-	struct console *c = a->console;
+	struct session_terminal *c = a->session_terminal;
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (a->kind == CONSOLE_COMMAND && c->running) {
@@ -510,27 +518,27 @@ static void begin(struct act *a)
 	}
 	a->begun = true;
 	if (!c->running) {
-		run(a);
+		session_terminal_run(a);
 		return;
 	}
-	shell_type(c->shell, a->text, a->size);
-	shell_type(c->shell, "\n", 1);
+	session_type(c->session, a->text, a->size);
+	session_type(c->session, "\n", 1);
 	c->seen = 0;
 	look_soon(c);
 }
 
-static void on_task(void *ctx)
+static void session_terminal_on_task(void *ctx)
 {
 	begin_next(ctx);
 }
 
-static void begin_next(struct console *c)
+static void begin_next(struct session_terminal *c)
 {
 	if (c->acts && !c->acts->begun)
-		begin(c->acts);
+		session_terminal_begin(c->acts);
 }
 
-void console_withdraw(struct console *c, const void *ctx)
+void session_terminal_withdraw(struct session_terminal *c, const void *ctx)
 {
 	struct act *a = c->acts;
 
@@ -541,7 +549,7 @@ void console_withdraw(struct console *c, const void *ctx)
 }
 
 /* Whether as many wait for their turn as may. */
-static bool is_crowded(const struct console *c)
+static bool is_crowded(const struct session_terminal *c)
 {
 	size_t n = 0;
 
@@ -550,24 +558,28 @@ static bool is_crowded(const struct console *c)
 	return n >= WAIT_MAX;
 }
 
-void console_do(struct console *c, const struct console_act *act,
-		void (*done)(void *ctx, const struct console_result *r), void *ctx)
+void session_terminal_do(struct session_terminal *c,
+			 const struct session_terminal_act *act,
+			 void (*done)(void *ctx, const struct session_terminal_result *r),
+			 void *ctx)
 {
 	struct act *a = calloc(1, sizeof(*a) + act->size + 1), **at = &c->acts;
 	bool interrupts = act->kind == CONSOLE_INTERRUPT;
 
 	if (!interrupts && is_crowded(c)) {
 		free(a);
-		refuse(done, ctx, CONSOLE_REFUSED,
-		       "too many commands wait for their turn in this session, and nothing "
-		       "was started: wait until some of them have ended");
+		session_terminal_refuse(
+			done, ctx, CONSOLE_REFUSED,
+			"too many commands wait for their turn in this session, and nothing "
+			"was started: wait until some of them have ended");
 		return;
 	}
 	if (a) {
-		a->console = c;
+		a->session_terminal = c;
 		a->expect = expect_new(act->expect, act->n_expect);
 		if (!a->expect ||
-		    loop_timer_new(c->service->loop, on_timer, a, &a->timer) < 0) {
+		    loop_timer_new(c->service->loop, session_terminal_on_timer, a,
+				   &a->timer) < 0) {
 			act_free(a);
 			a = NULL;
 		}
@@ -575,7 +587,7 @@ void console_do(struct console *c, const struct console_act *act,
 	if (!a || (interrupts && c->interrupt)) {
 		if (a)
 			act_free(a);
-		refuse(done, ctx, CONSOLE_TIMED_OUT, "");
+		session_terminal_refuse(done, ctx, CONSOLE_TIMED_OUT, "");
 		return;
 	}
 	a->kind = act->kind;
@@ -594,7 +606,8 @@ void console_do(struct console *c, const struct console_act *act,
 		if (c->running)
 			try_interrupt(a);
 		else
-			finish(a, CONSOLE_BACK, c->screen.len, c->screen.len);
+			session_terminal_finish(a, CONSOLE_BACK, c->screen.len,
+						c->screen.len);
 		return;
 	}
 	a->permit = c->service->permit;
@@ -609,31 +622,33 @@ void console_do(struct console *c, const struct console_act *act,
 
 /* ----------------------------------------------------------------------- life */
 
-static struct console *console_new(struct shell *sh)
+static struct session_terminal *session_terminal_new(struct session *session)
 {
-	struct console *c = calloc(1, sizeof(*c));
+	struct session_terminal *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->shell = sh;
-	c->service = shell_box(sh)->service;
-	(void)snprintf(c->tenant, sizeof(c->tenant), "%s", shell_box(sh)->row.owner);
-	c->command = (struct shell_command){
-		.output = on_output, .gap = on_gap, .result = on_result, .ctx = c
-	};
-	c->task = (struct loop_task){ .fn = on_task, .ctx = c };
+	c->session = session;
+	c->service = session_sandbox(session)->service;
+	(void)snprintf(c->tenant, sizeof(c->tenant), "%s",
+		       session_sandbox(session)->row.owner);
+	c->command = (struct session_command){ .output = session_terminal_on_output,
+					       .gap = session_terminal_on_gap,
+					       .result = session_terminal_on_result,
+					       .ctx = c };
+	c->task = (struct loop_task){ .fn = session_terminal_on_task, .ctx = c };
 	c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 	c->look = (struct look){ .fn = on_looking, .ctx = c };
-	c->running = shell_join(sh, &c->command);
-	*shell_console(sh) = c;
+	c->running = session_join(session, &c->command);
+	*session_terminal_of(session) = c;
 	return c;
 }
 
-void console_shell_gone(struct console *c)
+void session_terminal_gone(struct session_terminal *c)
 {
 	if (!c)
 		return;
-	shell_forget(&c->command);
+	session_forget(&c->command);
 	c->running = false;
 	c->exit_code = -1;
 	if (c->interrupt)
@@ -643,44 +658,47 @@ void console_shell_gone(struct console *c)
 	loop_task_cancel(&c->task);
 	look_cancel(c->service, &c->look);
 	buf_done(&c->screen);
-	share_end(&c->service->screens, &c->lease);
+	fair_quota_end(&c->service->screens, &c->lease);
 	free(c);
 }
 
-struct console *console_find(struct box *box, const char *name)
+struct session_terminal *session_terminal_find(struct sandbox *sandbox, const char *name)
 {
-	struct shell *sh = shell_named(box, name);
+	struct session *session = session_named(sandbox, name);
 
-	if (!sh || !shell_is_open(sh))
+	if (!session || !session_is_open(session))
 		return NULL;
-	return *shell_console(sh) ? *shell_console(sh) : console_new(sh);
+	return *session_terminal_of(session) ? *session_terminal_of(session)
+					     : session_terminal_new(session);
 }
 
-struct console_opening {
-	console_fn done;
+struct session_terminal_opening {
+	session_terminal_fn done;
 	void *ctx;
 };
 
-static void on_opened(void *ctx, struct shell *sh, const struct warren_error *failure)
+static void session_terminal_on_opened(void *ctx, struct session *session,
+				       const struct warren_error *failure)
 {
-	struct console_opening *o = ctx;
+	struct session_terminal_opening *o = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct console *c = sh ? console_new(sh) : NULL;
+	struct session_terminal *c = session ? session_terminal_new(session) : NULL;
 
-	if (sh && !c)
+	if (session && !c)
 		(void)error_errno(&err, ENOMEM, "open a session");
-	o->done(o->ctx, c, sh ? (c ? NULL : &err) : failure);
+	o->done(o->ctx, c, session ? (c ? NULL : &err) : failure);
 	free(o);
 }
 
-void console_open(struct box *box, const char *name, const struct run_start *start,
-		  console_fn done, void *ctx)
+void session_terminal_open(struct sandbox *sandbox, const char *name,
+			   const struct exec_start *start, session_terminal_fn done,
+			   void *ctx)
 {
-	struct console_opening *o = malloc(sizeof(*o));
+	struct session_terminal_opening *o = malloc(sizeof(*o));
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct run_start at = *start;
+	struct exec_start at = *start;
 
-	if (!o || shell_named(box, name)) {
+	if (!o || session_named(sandbox, name)) {
 		if (!o)
 			(void)error_errno(&err, ENOMEM, "open a session");
 		else
@@ -689,17 +707,17 @@ void console_open(struct box *box, const char *name, const struct run_start *sta
 		done(ctx, NULL, &err);
 		return;
 	}
-	*o = (struct console_opening){ done, ctx };
+	*o = (struct session_terminal_opening){ done, ctx };
 	at.name = name;
 	at.pty = true;
 	at.rows = 24;
 	at.cols = 80;
-	shell_open(box, &at, "bash", on_opened, o);
+	session_open(sandbox, &at, "bash", session_terminal_on_opened, o);
 }
 
-void console_close(struct console *c, service_done_fn done, void *ctx)
+void session_terminal_close(struct session_terminal *c, service_done_fn done, void *ctx)
 {
-	shell_close(c->shell, done, ctx);
+	session_close(c->session, done, ctx);
 }
 
 struct closing {
@@ -708,7 +726,8 @@ struct closing {
 	void *ctx;
 };
 
-static void on_closed(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
+static void session_terminal_on_closed(void *ctx, int r UNUSED,
+				       const struct warren_error *err UNUSED)
 {
 	struct closing *k = ctx;
 
@@ -718,23 +737,24 @@ static void on_closed(void *ctx, int r UNUSED, const struct warren_error *err UN
 	free(k);
 }
 
-void console_close_all(struct box *box, service_done_fn done, void *ctx)
+void session_terminal_close_all(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct closing *k = calloc(1, sizeof(*k));
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct shell *next;
+	struct session *next;
 
 	if (!k) {
 		done(ctx, error_errno(&err, ENOMEM, "close the sessions"), &err);
 		return;
 	}
 	*k = (struct closing){ .n = 1, .done = done, .ctx = ctx };
-	for (struct shell *sh = shell_next(box, NULL); sh; sh = next) {
-		next = shell_next(box, sh);
-		if (!shell_row(sh)->name)
+	for (struct session *session = session_next(sandbox, NULL); session;
+	     session = next) {
+		next = session_next(sandbox, session);
+		if (!session_row(session)->name)
 			continue;
 		k->n++;
-		shell_close(sh, on_closed, k);
+		session_close(session, session_terminal_on_closed, k);
 	}
-	on_closed(k, 0, NULL);
+	session_terminal_on_closed(k, 0, NULL);
 }

@@ -25,10 +25,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "shim/command/template.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "shim/command/template.h"
 #include "shim/core/driver.h"
 #include "shim/core/scripts.h"
 
@@ -51,7 +51,7 @@ static const char outer[] = "exec 9>&2 2>/dev/null\n"
 			    "/bin/sh -c \"$0\" \"$@\" 2>&9 9>&-\n"
 			    "exit $?\n";
 
-static const json_t *words_of(const struct place *p, const char *step)
+static const json_t *command_words_of(const struct shim_sandbox *p, const char *step)
 {
 	return json_object_get(p->config, step);
 }
@@ -106,7 +106,7 @@ static void become_tool(const struct template_argv *argv, const struct streams *
 }
 
 /* To its end, or for as long as there is patience; what it complains of is the error. */
-static int run_tool(const struct place *p, const char *step,
+static int run_tool(const struct shim_sandbox *p, const char *step,
 		    const struct template_argv *argv, const struct streams *s,
 		    struct warren_error *err)
 {
@@ -123,8 +123,8 @@ static int run_tool(const struct place *p, const char *step,
 	status = pid < 0 ? -errno : 0;
 	(void)close(ends[1]);
 	if (pid > 0)
-		status =
-			place_await(pid, place_patience(), ends[0], &said, s->in, s->out);
+		status = shim_sandbox_await(pid, shim_sandbox_patience(), ends[0], &said,
+					    s->in, s->out);
 	(void)close(ends[0]);
 	if (status == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
@@ -132,7 +132,7 @@ static int run_tool(const struct place *p, const char *step,
 				 p->name, step, argv->words[0],
 				 s->in < 0 && s->out < 0 ? "did not end"
 							 : "moved nothing",
-				 place_patience());
+				 shim_sandbox_patience());
 	if (status < 0)
 		return error_errno(err, -status, "%s: %s", p->name, step);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -147,11 +147,11 @@ static int run_tool(const struct place *p, const char *step,
 			 said.data && said.data[0] ? said.data : "it does not say why");
 }
 
-static int run_step(const struct place *p, const char *step, struct hole *holes, size_t n,
-		    const struct streams *s, struct warren_error *err)
+static int run_step(const struct shim_sandbox *p, const char *step, struct hole *holes,
+		    size_t n, const struct streams *s, struct warren_error *err)
 {
 	CLEANUP(template_done) struct template_argv argv = { 0 };
-	const json_t *words = words_of(p, step);
+	const json_t *words = command_words_of(p, step);
 	struct template_use use = {
 		.name = p->name, .step = step, .holes = holes, .n_holes = n
 	};
@@ -165,27 +165,29 @@ static int run_step(const struct place *p, const char *step, struct hole *holes,
 
 /* ------------------------------------------------------------------ create, destroy */
 
-static bool insists(const struct warren_spec *s, uint64_t value, uint64_t bit)
+static bool command_insists(const struct warren_spec *s, uint64_t value, uint64_t bit)
 {
 	return value && !(s->wishes & bit);
 }
 
 /* What was asked for and cannot be had is refused by name. */
-static int check_spec(const struct place *p, const struct warren_spec *s,
-		      struct warren_error *err)
+static int command_check_spec(const struct shim_sandbox *p, const struct warren_spec *s,
+			      struct warren_error *err)
 {
-	const json_t *create = words_of(p, "create");
+	const json_t *create = command_words_of(p, "create");
 	const struct {
 		const char *name, *hole;
 		bool asked;
 	} asks[] = {
 		{ "image", "image", s->image },
 		{ "hostname", "hostname", s->hostname },
-		{ "memory", "memory", insists(s, s->memory, WARREN_LIMIT_MEMORY) },
-		{ "cpus", "cpus", insists(s, s->cpu_millis, WARREN_LIMIT_CPU) },
-		{ "pids", "pids", insists(s, s->pids, WARREN_LIMIT_PIDS) },
-		{ "disk", "disk", insists(s, s->disk, WARREN_LIMIT_DISK) },
-		{ "nofile", "nofile", insists(s, s->nofile, WARREN_LIMIT_NOFILE) },
+		{ "memory", "memory",
+		  command_insists(s, s->memory, WARREN_LIMIT_MEMORY) },
+		{ "cpus", "cpus", command_insists(s, s->cpu_millis, WARREN_LIMIT_CPU) },
+		{ "pids", "pids", command_insists(s, s->pids, WARREN_LIMIT_PIDS) },
+		{ "disk", "disk", command_insists(s, s->disk, WARREN_LIMIT_DISK) },
+		{ "nofile", "nofile",
+		  command_insists(s, s->nofile, WARREN_LIMIT_NOFILE) },
 		{ "mounts", "", s->n_mounts > 0 },
 		{ "read_only", "", s->read_only },
 		{ "network none", "", s->network == WARREN_NETWORK_NONE },
@@ -205,7 +207,7 @@ static int check_spec(const struct place *p, const struct warren_spec *s,
 			"the scope 'pull', and a registry that the service's "
 			"configuration lists (trusted_registries)",
 			p->name, s->image);
-	if (s->user && !template_has(words_of(p, "exec"), "user") &&
+	if (s->user && !template_has(command_words_of(p, "exec"), "user") &&
 	    !template_has(create, "user"))
 		return error_set(err, EOPNOTSUPP,
 				 "%s: create: user cannot be given: no template has "
@@ -214,14 +216,15 @@ static int check_spec(const struct place *p, const struct warren_spec *s,
 	return 0;
 }
 
-static const char *number(char text[32], uint64_t n)
+static const char *command_number(char text[32], uint64_t n)
 {
 	(void)snprintf(text, 32, "%ju", (uintmax_t)n);
 	return n ? text : NULL;
 }
 
 /* The user of execs that name none. */
-static int note_user(const struct place *p, const char *user, struct warren_error *err)
+static int note_user(const struct shim_sandbox *p, const char *user,
+		     struct warren_error *err)
 {
 	char path[sizeof(p->dir) + 8];
 	AUTO_CLOSE int fd = -1;
@@ -235,7 +238,7 @@ static int note_user(const struct place *p, const char *user, struct warren_erro
 	return r < 0 ? error_errno(err, -r, "%s: create: note the user", p->name) : 0;
 }
 
-static void say_enforced(struct place *p, const struct warren_spec *s)
+static void command_say_enforced(struct shim_sandbox *p, const struct warren_spec *s)
 {
 	const struct {
 		const char *name;
@@ -247,18 +250,18 @@ static void say_enforced(struct place *p, const struct warren_spec *s)
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		bool told = limits[i].value &&
-			    template_has(words_of(p, "create"), limits[i].name);
+			    template_has(command_words_of(p, "create"), limits[i].name);
 
-		place_enforce(p, limits[i].name, told, "%s",
-			      told ? "as the backend's tool was told"
-				   : "whatever the backend's tool allows");
+		shim_sandbox_enforce(p, limits[i].name, told, "%s",
+				     told ? "as the backend's tool was told"
+					  : "whatever the backend's tool allows");
 	}
-	place_enforce(p, "network", false, "whatever the backend's tool allows");
-	place_enforce(p, "isolation", false,
-		      "as strong as what the backend's tool makes");
+	shim_sandbox_enforce(p, "network", false, "whatever the backend's tool allows");
+	shim_sandbox_enforce(p, "isolation", false,
+			     "as strong as what the backend's tool makes");
 }
 
-static int command_create(struct place *p, const struct warren_spec *s,
+static int command_create(struct shim_sandbox *p, const struct warren_spec *s,
 			  struct warren_error *err)
 {
 	char memory[32], cpus[32], pids[32], disk[32], nofile[32];
@@ -268,17 +271,17 @@ static int command_create(struct place *p, const struct warren_spec *s,
 		{ .name = "hostname", .value = s->hostname ? s->hostname : p->id },
 		{ .name = "user", .value = s->user },
 		{ .name = "cwd", .value = s->workdir },
-		{ .name = "memory", .value = number(memory, s->memory) },
+		{ .name = "memory", .value = command_number(memory, s->memory) },
 		{ .name = "cpus", .value = s->cpu_millis ? cpus : NULL },
-		{ .name = "pids", .value = number(pids, s->pids) },
-		{ .name = "disk", .value = number(disk, s->disk) },
-		{ .name = "nofile", .value = number(nofile, s->nofile) },
+		{ .name = "pids", .value = command_number(pids, s->pids) },
+		{ .name = "disk", .value = command_number(disk, s->disk) },
+		{ .name = "nofile", .value = command_number(nofile, s->nofile) },
 	};
-	int r = check_spec(p, s, err);
+	int r = command_check_spec(p, s, err);
 
 	(void)snprintf(cpus, sizeof(cpus), "%ju.%03u", (uintmax_t)s->cpu_millis / 1000,
 		       (unsigned)(s->cpu_millis % 1000));
-	if (r == 0 && !json_is_array(words_of(p, "exec")))
+	if (r == 0 && !json_is_array(command_words_of(p, "exec")))
 		r = error_set(err, EINVAL, "%s: there is no template for exec", p->name);
 	if (r == 0)
 		r = note_user(p, s->user, err);
@@ -286,11 +289,11 @@ static int command_create(struct place *p, const struct warren_spec *s,
 		r = run_step(p, "create", holes, ARRAY_SIZE(holes), &no_streams, err);
 	if (r < 0)
 		return r;
-	say_enforced(p, s);
+	command_say_enforced(p, s);
 	return 0;
 }
 
-static int command_destroy(struct place *p, struct warren_error *err)
+static int command_destroy(struct shim_sandbox *p, struct warren_error *err)
 {
 	struct hole holes[] = { { .name = "id", .value = p->id } };
 	char path[sizeof(p->dir) + 8];
@@ -306,35 +309,37 @@ static int command_destroy(struct place *p, struct warren_error *err)
 /* ---------------------------------------------------------------------------- files */
 
 /* Those that are too large for the shell inside to be told; the templates may be missing. */
-static int copy(struct place *p, const char *step, const char *path,
-		const struct streams *s, struct warren_error *err)
+static int command_copy(struct shim_sandbox *p, const char *step, const char *path,
+			const struct streams *s, struct warren_error *err)
 {
 	struct hole holes[] = { { .name = "id", .value = p->id },
 				{ .name = "path", .value = path } };
 
-	if (!words_of(p, step))
+	if (!command_words_of(p, step))
 		return error_set(err, EOPNOTSUPP, "%s: there is no template for %s",
 				 p->name, step);
 	return run_step(p, step, holes, ARRAY_SIZE(holes), s, err);
 }
 
-static int command_read_file(struct place *p, const char *path, uint64_t offset UNUSED,
-			     uint64_t size, int to, struct warren_error *err)
+static int command_read_file(struct shim_sandbox *p, const char *path,
+			     uint64_t offset UNUSED, uint64_t size, int to,
+			     struct warren_error *err)
 {
-	return copy(p, "copy_out", path, &(struct streams){ -1, to, size }, err);
+	return command_copy(p, "copy_out", path, &(struct streams){ -1, to, size }, err);
 }
 
-static int command_write_file(struct place *p, const char *path, int from,
+static int command_write_file(struct shim_sandbox *p, const char *path, int from,
 			      uint64_t size UNUSED, uint32_t mode UNUSED,
 			      uint32_t uid UNUSED, uint32_t gid UNUSED,
 			      struct warren_error *err)
 {
-	return copy(p, "copy_in", path, &(struct streams){ from, -1, UINT64_MAX }, err);
+	return command_copy(p, "copy_in", path, &(struct streams){ from, -1, UINT64_MAX },
+			    err);
 }
 
 /* ----------------------------------------------------------------------------- exec */
 
-static bool is_name(const char *var)
+static bool command_is_name(const char *var)
 {
 	size_t n = strspn(var, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 			       "0123456789");
@@ -343,12 +348,12 @@ static bool is_name(const char *var)
 }
 
 /* All that the command is to have, as a script: names that no shell takes by env(1). */
-static void write_script(const struct place_exec *e, struct buf *out)
+static void write_script(const struct shim_exec *e, struct buf *out)
 {
 	bool odd = false;
 
 	for (const char *const *v = e->env; *v; v++) {
-		if (!is_name(*v)) {
+		if (!command_is_name(*v)) {
 			odd = true;
 			continue;
 		}
@@ -364,7 +369,7 @@ static void write_script(const struct place_exec *e, struct buf *out)
 	}
 	buf_puts(out, odd ? "exec env" : "exec");
 	for (const char *const *v = e->env; odd && *v; v++) {
-		if (is_name(*v))
+		if (command_is_name(*v))
 			continue;
 		buf_puts(out, " ");
 		script_quote(out, *v);
@@ -376,25 +381,25 @@ static void write_script(const struct place_exec *e, struct buf *out)
 	buf_puts(out, "\n");
 }
 
-static void fail(const struct place_exec *e, const struct warren_error *err)
+static void command_fail(const struct shim_exec *e, const struct warren_error *err)
 	__attribute__((noreturn));
-static void fail(const struct place_exec *e, const struct warren_error *err)
+static void command_fail(const struct shim_exec *e, const struct warren_error *err)
 {
-	struct place_outcome o = { .verdict = PLACE_NOT_STARTED,
-				   .code = err->code,
-				   .err = *err };
+	struct shim_outcome o = { .verdict = SHIM_NOT_STARTED,
+				  .code = err->code,
+				  .err = *err };
 
-	place_exit(e, &o);
+	shim_sandbox_exit(e, &o);
 }
 
 /* The script, then what the command's stdin has, into the tool's. Ends with either of them. */
-static void feed(const struct buf *script, const char *end, int to)
+static void command_feed(const struct buf *script, const char *end, int to)
 {
 	char piece[65536];
 	int r;
 
 	/* It moves bytes between two pipes, and needs no rights for that. */
-	place_drop_rights();
+	shim_sandbox_drop_rights();
 	r = fd_write_all(to, script->data, script->len);
 	if (r == 0)
 		r = fd_write_all(to, end, strlen(end));
@@ -413,25 +418,25 @@ static void feed(const struct buf *script, const char *end, int to)
 }
 
 static void feed_first(const struct buf *script, const char *end,
-		       struct warren_error *err, const struct place_exec *e)
+		       struct warren_error *err, const struct shim_exec *e)
 {
 	int ends[2];
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
 		(void)error_errno(err, errno, "pass the command on");
-		fail(e, err);
+		command_fail(e, err);
 	}
 	if (pid == 0) {
 		(void)close(ends[0]);
-		feed(script, end, ends[1]);
+		command_feed(script, end, ends[1]);
 	}
 	(void)dup2(ends[0], 0);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
 }
 
-static char *read_user(const struct place *p, char text[128])
+static char *read_user(const struct shim_sandbox *p, char text[128])
 {
 	char path[sizeof(p->dir) + 8];
 	int fd;
@@ -449,7 +454,7 @@ static char *read_user(const struct place *p, char text[128])
 }
 
 /* The words that the tool is given for the command. */
-static void choose_words(const struct place_exec *e, const struct buf *script,
+static void choose_words(const struct shim_exec *e, const struct buf *script,
 			 const char *mark, struct warren_error *err, const char *words[8])
 {
 	static const char *const short_way[] = { "/bin/sh", "-c", NULL, NULL };
@@ -463,7 +468,7 @@ static void choose_words(const struct place_exec *e, const struct buf *script,
 		(void)error_set(err, E2BIG,
 				"the arguments and the environment are too long for a "
 				"command on a terminal");
-		fail(e, err);
+		command_fail(e, err);
 	}
 	words[0] = "/bin/sh";
 	words[1] = "-c";
@@ -473,9 +478,9 @@ static void choose_words(const struct place_exec *e, const struct buf *script,
 	words[5] = NULL;
 }
 
-static void command_exec(struct place *p, const struct place_exec *e)
+static void command_exec(struct shim_sandbox *p, const struct shim_exec *e)
 	__attribute__((noreturn));
-static void command_exec(struct place *p, const struct place_exec *e)
+static void command_exec(struct shim_sandbox *p, const struct shim_exec *e)
 {
 	AUTO_BUF struct buf script = BUF_INIT(SCRIPT_MAX), line = BUF_INIT(SCRIPT_MAX);
 	CLEANUP(template_done) struct template_argv argv = { 0 };
@@ -497,12 +502,12 @@ static void command_exec(struct place *p, const struct place_exec *e)
 	struct template_use use;
 
 	(void)fcntl(e->outcome_fd, F_SETFD, FD_CLOEXEC);
-	if (e->user && !template_has(words_of(p, "exec"), "user")) {
+	if (e->user && !template_has(command_words_of(p, "exec"), "user")) {
 		(void)error_set(&err, EOPNOTSUPP,
 				"%s: exec: its template has no {user}: commands run as "
 				"its own user only",
 				p->name);
-		fail(e, &err);
+		command_fail(e, &err);
 	}
 	(void)snprintf(end, sizeof(end), "#%s.%d.%ju", p->id, (int)getpid(),
 		       (uintmax_t)clock_now());
@@ -517,7 +522,7 @@ static void command_exec(struct place *p, const struct place_exec *e)
 	if (script.failed || line.failed) {
 		(void)error_set(&err, E2BIG,
 				"the arguments and the environment are too long");
-		fail(e, &err);
+		command_fail(e, &err);
 	}
 	holes[4].value = line.data;
 	use = (struct template_use){ .name = p->name,
@@ -525,25 +530,25 @@ static void command_exec(struct place *p, const struct place_exec *e)
 				     .holes = holes,
 				     .n_holes = ARRAY_SIZE(holes),
 				     .argv = words };
-	if (template_fill(words_of(p, "exec"), &use, &argv, &err) < 0)
-		fail(e, &err);
+	if (template_fill(command_words_of(p, "exec"), &use, &argv, &err) < 0)
+		command_fail(e, &err);
 	if (!use.used_argv && !holes[4].used) {
 		(void)error_set(&err, EINVAL,
 				"%s: exec: its template has neither {argv} nor {command}",
 				p->name);
-		fail(e, &err);
+		command_fail(e, &err);
 	}
 	if (words[3])
 		feed_first(&script, end, &err, e);
 	(void)execvp(argv.words[0], argv.words);
 	(void)error_errno(&err, errno, "%s: exec: run '%s'", p->name, argv.words[0]);
-	fail(e, &err);
+	command_fail(e, &err);
 }
 
 /* ---------------------------------------------------------------------------- probe */
 
-static void note(struct warren_feature *f, const char *name, bool ok, const char *effect,
-		 const char *fix)
+static void command_note(struct warren_feature *f, const char *name, bool ok,
+			 const char *effect, const char *fix)
 {
 	*f = (struct warren_feature){ .name = name,
 				      .ok = ok,
@@ -586,10 +591,10 @@ static int command_probe(const char *name UNUSED, const json_t *config,
 
 		if (!words && i != 1)
 			continue;
-		note(f, names[i], tool && (hole || in_path(tool)),
-		     "nothing can be run by this backend",
-		     tool ? "install the tool that it names"
-			  : "give it words in the configuration");
+		command_note(f, names[i], tool && (hole || in_path(tool)),
+			     "nothing can be run by this backend",
+			     tool ? "install the tool that it names"
+				  : "give it words in the configuration");
 		(void)snprintf(f->detail, sizeof(f->detail), "%s",
 			       tool ? tool : "it is missing");
 		n++;
@@ -597,7 +602,7 @@ static int command_probe(const char *name UNUSED, const json_t *config,
 	return (int)n;
 }
 
-const struct platform platform_command = {
+const struct shim_driver shim_driver_command = {
 	.kind = "command",
 	.tier = "none",
 	.outlived = true,

@@ -18,7 +18,7 @@ void template_done(struct template_argv *argv)
 	*argv = (struct template_argv){ 0 };
 }
 
-static int add(struct template_argv *a, const char *word)
+static int template_add(struct template_argv *a, const char *word)
 {
 	if (a->n + 1 >= a->cap) {
 		size_t cap = a->cap ? 2 * a->cap : 32;
@@ -36,7 +36,8 @@ static int add(struct template_argv *a, const char *word)
 	return 0;
 }
 
-static struct hole *find(struct hole *holes, size_t n, const char *name, size_t len)
+static struct hole *template_find(struct hole *holes, size_t n, const char *name,
+				  size_t len)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strlen(holes[i].name) == len &&
@@ -46,17 +47,17 @@ static struct hole *find(struct hole *holes, size_t n, const char *name, size_t 
 }
 
 /* The hole that the word is, if it is nothing else. */
-static struct hole *alone(const char *word, struct hole *holes, size_t n)
+static struct hole *template_alone(const char *word, struct hole *holes, size_t n)
 {
 	size_t len = strlen(word);
 
 	if (len < 3 || word[0] != '{' || word[1] == '{' || word[len - 1] != '}')
 		return NULL;
-	return find(holes, n, word + 1, len - 2);
+	return template_find(holes, n, word + 1, len - 2);
 }
 
-static int bad(const struct template_use *u, const char *word, const char *why,
-	       struct warren_error *err)
+static int template_bad(const struct template_use *u, const char *word, const char *why,
+			struct warren_error *err)
 {
 	return error_set(err, EINVAL, "%s: %s: '%.60s': %s", u->name, u->step, word, why);
 }
@@ -79,12 +80,14 @@ static int fill_word(const char *word, const struct template_use *u, struct buf 
 			continue;
 		}
 		end = strchr(at, '}');
-		h = end ? find(u->holes, u->n_holes, at + 1, (size_t)(end - at) - 1)
+		h = end ? template_find(u->holes, u->n_holes, at + 1,
+					(size_t)(end - at) - 1)
 			: NULL;
 		if (!h)
-			return bad(u, word, "there is no such {word} in this place", err);
+			return template_bad(u, word,
+					    "there is no such {word} in this place", err);
 		if (!h->value)
-			return bad(u, word, "there is no value for it", err);
+			return template_bad(u, word, "there is no value for it", err);
 		/* A word that begins with what came from outside would be the tool's option. */
 		if (out->len == 0 && h->value[0] == '-' && !h->option)
 			return error_set(
@@ -104,7 +107,7 @@ static int add_all(struct template_argv *a, const char *const *argv)
 	int r = 0;
 
 	for (; r == 0 && *argv; argv++)
-		r = add(a, *argv);
+		r = template_add(a, *argv);
 	return r;
 }
 
@@ -122,7 +125,7 @@ static int add_filled(const char *word, struct template_use *u, struct template_
 		      struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(WORD_MAX);
-	struct hole *h = alone(word, u->holes, u->n_holes);
+	struct hole *h = template_alone(word, u->holes, u->n_holes);
 	int r;
 
 	if (u->argv && strcmp(word, "{argv}") == 0) {
@@ -138,7 +141,7 @@ static int add_filled(const char *word, struct template_use *u, struct template_
 		r = fill_word(word, u, &out, err);
 		if (r < 0)
 			return r;
-		r = out.failed ? -ENOMEM : add(ret, out.data ? out.data : "");
+		r = out.failed ? -ENOMEM : template_add(ret, out.data ? out.data : "");
 	}
 	return r < 0 ? error_errno(err, -r, "%s: %s", u->name, u->step) : 0;
 }
@@ -153,12 +156,12 @@ int template_fill(const json_t *list, struct template_use *use, struct template_
 	{
 		const char *word = json_string_value(v);
 		int r = word ? add_filled(word, use, ret, err)
-			     : bad(use, "?", "a word is not a string", err);
+			     : template_bad(use, "?", "a word is not a string", err);
 
 		if (r < 0)
 			return r;
 	}
-	return ret->n > 0 ? 0 : bad(use, "[]", "there is nothing to run", err);
+	return ret->n > 0 ? 0 : template_bad(use, "[]", "there is nothing to run", err);
 }
 
 bool template_has(const json_t *list, const char *hole)

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "shim/core/shell_pool.h"
 #include "shim/core/file_copy.h"
+#include "shim/core/shell_pool.h"
 #include "shim/core/workers.h"
 
 #define RESTORE_STEPS 3 /* of a restore, each of which may take all of the patience */
@@ -32,7 +32,7 @@ static enum phase {
 static int image = -1; /* from SAVING on */
 
 /* Who comes while it is under way takes it for saved: to resume what runs is no mistake. */
-static void move(enum phase to)
+static void checkpoint_move(enum phase to)
 {
 	phase = to;
 	init.saved = to != AWAKE;
@@ -45,15 +45,15 @@ bool save_is_away(void)
 
 /* ------------------------------------------------------------------- the loop's side */
 
-static void refuse(int c, uint32_t seq, struct warren_error *err)
+static void checkpoint_refuse(int c, uint32_t seq, struct warren_error *err)
 {
 	reply_why = err->msg;
-	reply(c, seq, -err->code, PROTO_STAGE_REQUEST, -1);
+	conn_reply(c, seq, -err->code, PROTO_STAGE_REQUEST, -1);
 	reply_why = NULL;
 }
 
 /* Of the first exec that runs, the process inside; 0: none does, -1: it is not known. */
-static int find_exec(void)
+static int checkpoint_find_exec(void)
 {
 	for (unsigned i = 0; i < init.n_execs; i++)
 		if (init.execs[i].used && init.execs[i].pid > 0)
@@ -71,9 +71,9 @@ static int begin_save(int c, uint32_t seq, struct warren_error *err)
 	if (image < 0)
 		return error_errno(err, errno, "%s: make a file in '%s'", place.name,
 				   place.state_dir);
-	r = work_save(c, seq, WORK_SAVE, find_exec(), &image, 1);
+	r = work_save(c, seq, WORK_SAVE, checkpoint_find_exec(), &image, 1);
 	if (r == 0) {
-		move(SAVING);
+		checkpoint_move(SAVING);
 		return 0;
 	}
 	(void)close(TAKE_FD(image));
@@ -92,7 +92,7 @@ static int begin_restore(int c, uint32_t seq, struct warren_error *err)
 
 	if (r < 0)
 		return error_errno(err, -r, "%s: restore the sandbox", place.name);
-	move(WAKING);
+	checkpoint_move(WAKING);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ void save_request(int c, const struct proto_save *msg)
 	bool saving = msg->h.type == PROTO_SAVE;
 	int r = 0;
 
-	if (!place.platform->save)
+	if (!place.driver->save)
 		r = error_set(&err, EOPNOTSUPP,
 			      "a checkpoint is not supported by backend '%s'",
 			      place.name);
@@ -111,19 +111,20 @@ void save_request(int c, const struct proto_save *msg)
 		r = error_set(&err, EBUSY, "%s: it is being %s", place.name,
 			      phase == SAVING ? "saved" : "restored");
 	else if (phase == (saving ? SAVED : AWAKE))
-		reply(c, msg->h.seq, 0, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, 0, PROTO_STAGE_NONE, -1);
 	else
 		r = saving ? begin_save(c, msg->h.seq, &err)
 			   : begin_restore(c, msg->h.seq, &err);
 	if (r < 0)
-		refuse(c, msg->h.seq, &err);
+		checkpoint_refuse(c, msg->h.seq, &err);
 }
 
-static void settle(enum proto_type done, bool worked, const struct warren_error *why)
+static void checkpoint_settle(enum proto_type done, bool worked,
+			      const struct warren_error *why)
 {
 	bool saved = (done == PROTO_SAVE) == worked;
 
-	move(saved ? SAVED : AWAKE);
+	checkpoint_move(saved ? SAVED : AWAKE);
 	if (!saved)
 		(void)close(TAKE_FD(image));
 	if (why->code == EREMOTEIO)
@@ -143,7 +144,7 @@ void save_over(bool saving, const struct proto_reply *r, size_t size)
 	else if (r->status < 0)
 		(void)error_set(&why, -r->status, "%.*s", (int)(size - sizeof(*r)),
 				(const char *)(r + 1));
-	settle(saving ? PROTO_SAVE : PROTO_RESTORE, why.code == 0, &why);
+	checkpoint_settle(saving ? PROTO_SAVE : PROTO_RESTORE, why.code == 0, &why);
 }
 
 void save_died(bool saving, struct warren_error *ret_why)
@@ -152,20 +153,21 @@ void save_died(bool saving, struct warren_error *ret_why)
 		ret_why, EREMOTEIO,
 		"%s: the process that was to %s the sandbox died; the sandbox is lost",
 		place.name, saving ? "save" : "restore");
-	settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
+	checkpoint_settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
 }
 
 /* ----------------------------------------------------------------- the worker's side */
 
-static int save(const struct work *w, int file, struct warren_error *err)
+static int checkpoint_save(const struct work *w, int file, struct warren_error *err)
 {
-	int r = place.platform->savable(&place, w->pid, err);
+	int r = place.driver->savable(&place, w->pid, err);
 
-	return r < 0 ? r : place.platform->save(&place, file, err);
+	return r < 0 ? r : place.driver->save(&place, file, err);
 }
 
 /* Tells how it went, as one struct warren_error. */
-static pid_t start(const struct work *w, const int *fds, size_t n_fds, int tell)
+static pid_t checkpoint_start(const struct work *w, const int *fds, size_t n_fds,
+			      int tell)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	pid_t pid = fork();
@@ -173,10 +175,10 @@ static pid_t start(const struct work *w, const int *fds, size_t n_fds, int tell)
 	if (pid != 0)
 		return pid;
 	if (w->kind == WORK_SAVE)
-		(void)save(w, fds[0], &err);
+		(void)checkpoint_save(w, fds[0], &err);
 	else
-		(void)place.platform->restore(&place, fds[0], n_fds > 1 ? fds[1] : -1,
-					      &err);
+		(void)place.driver->restore(&place, fds[0], n_fds > 1 ? fds[1] : -1,
+					    &err);
 	(void)fd_write_all(tell, &err, sizeof(err));
 	_exit(0);
 }
@@ -199,17 +201,18 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 		r = error_errno(&err, n_fds == 0 ? EPROTO : errno, "%s: make a pipe",
 				place.name);
 	if (r == 0)
-		pid = start(w, fds, n_fds, ends[1]);
+		pid = checkpoint_start(w, fds, n_fds, ends[1]);
 	if (ends[1] >= 0)
 		(void)close(ends[1]);
 	if (r == 0 && pid < 0)
 		r = error_errno(&err, EAGAIN, "%s: start a process", place.name);
 	/* For as long as the file grows. A restore has its own patience, and undoes what it began. */
 	if (r == 0)
-		r = place_await(pid,
-				place_patience() *
-					(w->kind == WORK_RESTORE ? RESTORE_STEPS : 1),
-				ends[0], &told, -1, fds[0]);
+		r = shim_sandbox_await(pid,
+				       shim_sandbox_patience() * (w->kind == WORK_RESTORE
+									  ? RESTORE_STEPS
+									  : 1),
+				       ends[0], &told, -1, fds[0]);
 	if (err.code == 0 && r == 0 && told.len == sizeof(err))
 		(void)memcpy(&err, told.data, sizeof(err));
 	else if (err.code == 0)

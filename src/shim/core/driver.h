@@ -12,7 +12,7 @@
  * by exec, with a shell of the image's own, or answers "not supported by backend X" for.
  *
  * Every function but exec() runs in a process that may wait; the shim ends one that takes
- * longer than PLATFORM_PATIENCE. All that a platform must remember of a sandbox it finds
+ * longer than SHIM_PATIENCE. All that a platform must remember of a sandbox it finds
  * again by the sandbox's id (a container's name and label, a directory): destroy() is called by
  * whoever comes, also after a crash, and also when create() never got anywhere.
  *
@@ -29,12 +29,12 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define PLATFORM_PATIENCE     60000 /* ms; pulling an image: for ever, with progress */
-#define PLATFORM_ENFORCED_MAX 24
+#define SHIM_PATIENCE     60000 /* ms; pulling an image: for ever, with progress */
+#define SHIM_ENFORCED_MAX 24
 
 /* One sandbox, as its platform sees it. */
-struct place {
-	const struct platform *platform;
+struct shim_sandbox {
+	const struct shim_driver *driver;
 	const char *name; /* of the backend: "docker", or as the configuration names it */
 	const json_t *config;  /* what the configuration says of it; may be NULL */
 	const char *state_dir; /* of the engine: images are there */
@@ -70,11 +70,11 @@ struct place {
 	/* And where the guest agent's program is inside, which commands can run; NULL: nowhere. */
 	const char *helper;
 	size_t n_enforced;
-	struct warren_enforcement enforced[PLATFORM_ENFORCED_MAX];
+	struct warren_enforcement enforced[SHIM_ENFORCED_MAX];
 };
 
 /* One command to run in it. */
-struct place_exec {
+struct shim_exec {
 	const char *const
 		*argv; /* NULL-terminated; argv[0] is looked for in PATH, inside */
 	const char *const
@@ -83,9 +83,9 @@ struct place_exec {
 	const char *user; /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
 	bool pty;         /* 0 is a terminal, on our side and so inside; see resize */
 	bool stdin_open;  /* 0 is more than /dev/null */
-	bool tell_start;  /* PLACE_STARTED is waited for */
+	bool tell_start;  /* SHIM_STARTED is waited for */
 	/*
-	 * Where the outcome goes, as one struct place_outcome, written before the process
+	 * Where the outcome goes, as one struct shim_outcome, written before the process
 	 * ends. Descriptor 3 in the process of exec(), which has no others but 0 to 3;
 	 * close-on-exec is set by whoever does not need it. Who writes none has its
 	 * own exit status taken for the command's.
@@ -93,40 +93,40 @@ struct place_exec {
 	int outcome_fd;
 };
 
-enum place_verdict {
-	PLACE_EXITED, /* code: 0 to 255 */
-	PLACE_SIGNALED, /* code: the signal. By convention 128+n where a platform knows no more */
-	PLACE_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
+enum shim_verdict {
+	SHIM_EXITED, /* code: 0 to 255 */
+	SHIM_SIGNALED, /* code: the signal. By convention 128+n where a platform knows no more */
+	SHIM_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
 	/*
 	 * Of a platform that can tell (tells_start): written first, when the command runs;
 	 * code: its process id inside, 0: not known. It is asked for (tell_start) where the image has no
 	 * shell to say so itself, or where none is needed (tells_all).
 	 */
-	PLACE_STARTED,
+	SHIM_STARTED,
 	/* The sandbox was ended, and it with it: nobody knows how it would have. */
-	PLACE_LOST,
+	SHIM_LOST,
 };
 
-struct place_outcome {
-	enum place_verdict verdict;
+struct shim_outcome {
+	enum shim_verdict verdict;
 	int code;
 	struct warren_error err; /* of one that was killed: ENOMEM, for want of memory */
 };
 
 /* Who hears of the layers of an image that is pulled. */
-struct platform_pull {
-	void (*tell)(struct platform_pull *pull, const char *digest, const char *phase,
+struct shim_driver_pull {
+	void (*tell)(struct shim_driver_pull *pull, const char *digest, const char *phase,
 		     uint64_t done, uint64_t total);
 };
 
-struct platform {
+struct shim_driver {
 	const char *kind; /* "docker", "gvisor", "command" */
 	/*
 	 * How strong the wall is, by name: "command" (as strong as what it calls),
 	 * "container" (a shared kernel), "gvisor" (a kernel of its own, in user space).
 	 */
 	const char *tier;
-	bool tells_start; /* see PLACE_STARTED */
+	bool tells_start; /* see SHIM_STARTED */
 	bool tells_all;   /* and always the process id, or why it does not run */
 	bool own_kernel; /* which may refuse what tools of the image ask: that is looked for */
 	/*
@@ -148,13 +148,13 @@ struct platform {
 
 	/*
 	 * Ready to exec when it returns 0. A limit of the spec is kept or this fails
-	 * (-EOPNOTSUPP, naming the field); what is in force goes to place_enforce(). On
+	 * (-EOPNOTSUPP, naming the field); what is in force goes to shim_sandbox_enforce(). On
 	 * failure nothing is left, or destroy() is called until it finds that.
 	 */
-	int (*create)(struct place *p, const struct warren_spec *spec,
+	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);
 	/* By id alone; 0 also when there is nothing. When it returns 0, nothing is left. */
-	int (*destroy)(struct place *p, struct warren_error *err);
+	int (*destroy)(struct shim_sandbox *p, struct warren_error *err);
 
 	/*
 	 * In a process of its own that has 0, 1 and 2 for the command, and ends when the command
@@ -162,8 +162,8 @@ struct platform {
 	 * the streams and write the outcome. Does not return. SIGTERM ends it in any case;
 	 * SIGWINCH says that the terminal at 0 has another size now.
 	 */
-	__attribute__((noreturn)) void (*exec)(struct place *p,
-					       const struct place_exec *e);
+	__attribute__((noreturn)) void (*exec)(struct shim_sandbox *p,
+					       const struct shim_exec *e);
 
 	/* From here on NULL is allowed. */
 
@@ -172,7 +172,7 @@ struct platform {
 	 * @pull->tell(); what it is then to *@ret, as `warren image inspect` shows one.
 	 */
 	int (*pull)(const char *name, const json_t *config, const char *image,
-		    bool missing, struct platform_pull *pull, json_t **ret,
+		    bool missing, struct shim_driver_pull *pull, json_t **ret,
 		    struct warren_error *err);
 
 	/*
@@ -184,12 +184,12 @@ struct platform {
 	 * Waits until the sandbox is no more (stopped, killed, removed by somebody else). 1: its
 	 * first process was ended from inside, if none of those of has_process() was killed.
 	 */
-	int (*wait)(struct place *p, struct warren_error *err);
+	int (*wait)(struct shim_sandbox *p, struct warren_error *err);
 	/* Where processes that the sandbox consists of are the shim's children: is that one of them? */
-	bool (*has_process)(struct place *p, int pid);
+	bool (*has_process)(struct shim_sandbox *p, int pid);
 	/* Of one that is no more: why, as far as it can be told. At once: the shim waits. */
-	void (*explain)(struct place *p, struct warren_error *ret);
-	int (*pause)(struct place *p, bool paused, struct warren_error *err);
+	void (*explain)(struct shim_sandbox *p, struct warren_error *ret);
+	int (*pause)(struct shim_sandbox *p, bool paused, struct warren_error *err);
 	/*
 	 * A pause that needs no memory; all or none. savable() looks whether it can be done, and
 	 * waits a little for those who are about to end; -EBUSY: who inside keeps it from that, in
@@ -197,48 +197,51 @@ struct platform {
 	 * the sandbox runs any more. restore() makes it go on from there, with @held. Of either
 	 * -EREMOTEIO is the end of the sandbox, and with another error it is as it was.
 	 */
-	int (*savable)(struct place *p, int pid, struct warren_error *err);
-	int (*save)(struct place *p, int image, struct warren_error *err);
-	int (*restore)(struct place *p, int image, int held, struct warren_error *err);
-	int (*stats)(struct place *p, struct warren_stats *ret, struct warren_error *err);
-	int (*update)(struct place *p, const struct warren_limits *limits,
+	int (*savable)(struct shim_sandbox *p, int pid, struct warren_error *err);
+	int (*save)(struct shim_sandbox *p, int image, struct warren_error *err);
+	int (*restore)(struct shim_sandbox *p, int image, int held,
+		       struct warren_error *err);
+	int (*stats)(struct shim_sandbox *p, struct warren_stats *ret,
+		     struct warren_error *err);
+	int (*update)(struct shim_sandbox *p, const struct warren_limits *limits,
 		      struct warren_error *err);
 	/*
 	 * Where the image has no shell to do it with: @sig to all processes of the exec that
 	 * have WARREN_EXEC=@mark in their environment, or to the first. -ESRCH: to none.
 	 */
-	int (*signal)(struct place *p, const char *mark, const char *user, bool all,
-		      int sig, struct warren_error *err);
+	int (*signal)(struct shim_sandbox *p, const char *mark, const char *user,
+		      bool all, int sig, struct warren_error *err);
 	/* Why nobody inside answers: -EBUSY, it is paused; -ESRCH, it has ended; 0: it should. */
-	int (*silent)(struct place *p, struct warren_error *err);
+	int (*silent)(struct shim_sandbox *p, struct warren_error *err);
 	/* The bytes of a file, as root inside, from @offset on, at most @size of them, to @to. */
-	int (*read_file)(struct place *p, const char *path, uint64_t offset,
+	int (*read_file)(struct shim_sandbox *p, const char *path, uint64_t offset,
 			 uint64_t size, int to, struct warren_error *err);
 	/* A whole file from @from until its end, made or replaced; -ENOSPC, ... */
-	int (*write_file)(struct place *p, const char *path, int from, uint64_t size,
-			  uint32_t mode, uint32_t uid, uint32_t gid,
+	int (*write_file)(struct shim_sandbox *p, const char *path, int from,
+			  uint64_t size, uint32_t mode, uint32_t uid, uint32_t gid,
 			  struct warren_error *err);
 };
 
-extern const struct platform platform_docker;
-extern const struct platform platform_gvisor;
-extern const struct platform platform_command;
+extern const struct shim_driver shim_driver_docker;
+extern const struct shim_driver shim_driver_gvisor;
+extern const struct shim_driver shim_driver_command;
 
-/* Seconds that a step may take: the configuration's "timeout", or PLATFORM_PATIENCE. */
-int place_patience(void);
+/* Seconds that a step may take: the configuration's "timeout", or SHIM_PATIENCE. */
+int shim_sandbox_patience(void);
 /*
  * wait_tool.c: the status of the child @pid, which leads a group, when it has ended; -ETIMEDOUT: it
  * took longer than @secs, and neither @in nor @out (-1: none) moved meanwhile; it was killed.
  * The last of what comes from @said_fd (-1: none) goes to @said.
  */
 struct buf;
-int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int out);
+int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int in,
+		       int out);
 /* streams.c: of a process that only moves bytes: it is nobody from here on, where we are root. */
-void place_drop_rights(void);
-void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
-	PRINTF_LIKE(4, 5);
+void shim_sandbox_drop_rights(void);
+void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforced,
+			  const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* For exec(): say how it ended, and end. */
-__attribute__((noreturn)) void place_exit(const struct place_exec *e,
-					  const struct place_outcome *outcome);
+__attribute__((noreturn)) void shim_sandbox_exit(const struct shim_exec *e,
+						 const struct shim_outcome *outcome);
 
 #endif /* SHIM_CORE_DRIVER_H */

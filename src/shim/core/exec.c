@@ -27,14 +27,14 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
 #include "agent/core/spawn.h"
-#include "shim/core/shim.h"
-#include "shim/core/parse_ps.h"
-#include "shim/core/scripts.h"
-#include "shim/core/workers.h"
+#include "base/fd.h"
 #include "os/cgroup.h"
 #include "os/pidfd.h"
+#include "shim/core/parse_ps.h"
+#include "shim/core/scripts.h"
+#include "shim/core/shim.h"
+#include "shim/core/workers.h"
 
 #define HEAD_MAX      600
 #define HEAD_ALL      (1U << 20) /* bytes that a tool may say before the command begins */
@@ -63,13 +63,13 @@ rlim_t child_most = RLIM_INFINITY;
 bool child_apart;
 
 /* Whose all that runs is, for who looks in environments; NULL: nobody does. */
-static const char *mark_box(void)
+static const char *mark_sandbox(void)
 {
-	static char text[sizeof(BOX_NAME) + 1 + ID_LEN];
+	static char text[sizeof(SANDBOX_NAME) + 1 + ID_LEN];
 
-	if (!place.platform->outlived || child_apart)
+	if (!place.driver->outlived || child_apart)
 		return NULL;
-	(void)snprintf(text, sizeof(text), BOX_NAME "=%s", place.id);
+	(void)snprintf(text, sizeof(text), SANDBOX_NAME "=%s", place.id);
 	return text;
 }
 
@@ -122,22 +122,22 @@ static void become_child(const int stdio[3], int outcome)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void run_platform(const struct place_exec *e) __attribute__((noreturn));
-static void run_platform(const struct place_exec *e)
+static void run_platform(const struct shim_exec *e) __attribute__((noreturn));
+static void run_platform(const struct shim_exec *e)
 {
-	struct place_exec mine = *e;
+	struct shim_exec mine = *e;
 
 	mine.outcome_fd = 3;
-	place.platform->exec(&place, &mine);
+	place.driver->exec(&place, &mine);
 }
 
 /* No shell begins the command: there is none, or the platform says itself all that it would. */
 static bool is_bare(void)
 {
-	return !inside.shell[0] || place.platform->tells_all;
+	return !inside.shell[0] || place.driver->tells_all;
 }
 
-static size_t count(char **list)
+static size_t exec_count(char **list)
 {
 	size_t n = 0;
 
@@ -146,15 +146,15 @@ static size_t count(char **list)
 	return n;
 }
 
-static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+static void exec_run_command(const struct plan *p, const struct extra *x, bool quiet)
 	__attribute__((noreturn));
-static void run_command(const struct plan *p, const struct extra *x, bool quiet)
+static void exec_run_command(const struct plan *p, const struct extra *x, bool quiet)
 {
-	size_t argc = count(p->argv), envc = count(p->env), n = 0;
+	size_t argc = exec_count(p->argv), envc = exec_count(p->env), n = 0;
 	const char **argv = calloc(argc + 8, sizeof(*argv));
 	const char **env = calloc(envc + 3, sizeof(*env));
 	char mark[MARK_LEN + 16], options[4] = "-";
-	struct place_exec e = {
+	struct shim_exec e = {
 		.argv = argv,
 		.env = env,
 		.user = x->target.user[0] ? x->target.user : NULL,
@@ -167,7 +167,7 @@ static void run_command(const struct plan *p, const struct extra *x, bool quiet)
 	(void)snprintf(mark, sizeof(mark), "WARREN_EXEC=%s", x->target.mark);
 	(void)memcpy(env, p->env, envc * sizeof(*env));
 	env[envc] = mark;
-	env[envc + 1] = mark_box();
+	env[envc + 1] = mark_sandbox();
 	if (!is_bare()) {
 		(void)snprintf(options, sizeof(options), "-%s%s",
 			       p->msg->flags & PROTO_SPAWN_MKCWD ? "m" : "",
@@ -193,8 +193,8 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const int stdio[3] = { in < 0 ? null : in, out < 0 ? null : out,
 			       errs < 0 ? null : errs };
-	const char *const env[] = { mark_box(), NULL };
-	struct place_exec e = {
+	const char *const env[] = { mark_sandbox(), NULL };
+	struct shim_exec e = {
 		.argv = argv, .env = env, .user = user, .stdin_open = in >= 0
 	};
 	pid_t pid = fork();
@@ -329,13 +329,13 @@ long spawn_child(struct plan *p, struct exec *ex)
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	x->outcome = ends[0];
-	ex->started = now();
-	ex->start_by = ex->started + (uint64_t)place_patience() * 1000000000;
+	ex->started = agent_now();
+	ex->start_by = ex->started + (uint64_t)shim_sandbox_patience() * 1000000000;
 	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
 	pid = head < 0 ? head : fork();
 	if (pid == 0) {
 		become_child(p->stdio, ends[1]);
-		run_command(p, x, quiet);
+		exec_run_command(p, x, quiet);
 	}
 	if (pid < 0) {
 		long r = head < 0 ? head : -errno;
@@ -363,8 +363,8 @@ static void forget_head(struct exec *ex, const struct extra *x)
 		(void)fcntl(ex->input, F_SETFL, O_RDWR);
 }
 
-static void refuse(struct exec *ex, struct extra *x, int code, enum proto_stage stage,
-		   const char *why)
+static void shim_exec_refuse(struct exec *ex, struct extra *x, int code,
+			     enum proto_stage stage, const char *why)
 {
 	forget_head(ex, x);
 	ex->failed = true;
@@ -385,7 +385,7 @@ static void accept_start(struct exec *ex, struct extra *x)
 }
 
 /* What the line says behind the mark. */
-static void judge(struct exec *ex, struct extra *x, const char *line)
+static void exec_judge(struct exec *ex, struct extra *x, const char *line)
 {
 	static const struct {
 		const char *word;
@@ -410,79 +410,80 @@ static void judge(struct exec *ex, struct extra *x, const char *line)
 	for (size_t i = 0; i < ARRAY_SIZE(noes); i++) {
 		if (strncmp(line, " no ", 4) == 0 &&
 		    strcmp(line + 4, noes[i].word) == 0) {
-			refuse(ex, x, noes[i].code, noes[i].stage, noes[i].why);
+			shim_exec_refuse(ex, x, noes[i].code, noes[i].stage, noes[i].why);
 			return;
 		}
 	}
-	refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
+	shim_exec_refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
 }
 
 /* A whole line: the one that is waited for? */
-static void take_line(struct exec *ex, struct extra *x)
+static void exec_take_line(struct exec *ex, struct extra *x)
 {
 	x->head[x->head_len] = '\0';
 	if (x->head_len > 0 && x->head[x->head_len - 1] == '\r')
 		x->head[x->head_len - 1] = '\0';
 	if (strncmp(x->head, x->target.mark, MARK_LEN) == 0)
-		judge(ex, x, x->head + MARK_LEN);
+		exec_judge(ex, x, x->head + MARK_LEN);
 	else if (x->head[0])
 		(void)strcpy(x->why, x->head);
 	x->head_len = 0;
 }
 
 /* The platform's own word on it, if there is one. */
-static bool read_outcome(struct extra *x, struct place_outcome *o)
+static bool exec_read_outcome(struct extra *x, struct shim_outcome *o)
 {
 	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
 }
 
-static void refuse_start(struct exec *ex, struct extra *x, struct place_outcome *o)
+static void refuse_start(struct exec *ex, struct extra *x, struct shim_outcome *o)
 {
 	o->err.msg[sizeof(o->err.msg) - 1] = '\0';
-	refuse(ex, x, o->code > 0 && o->code < 4096 ? o->code : EIO, PROTO_STAGE_EXEC,
-	       o->err.msg[0] ? o->err.msg : NULL);
+	shim_exec_refuse(ex, x, o->code > 0 && o->code < 4096 ? o->code : EIO,
+			 PROTO_STAGE_EXEC, o->err.msg[0] ? o->err.msg : NULL);
 }
 
 /* It ended before anybody inside spoke. */
 static void never_spoke(struct exec *ex, struct extra *x)
 {
-	struct place_outcome o = { 0 };
+	struct shim_outcome o = { 0 };
 	char why[PROTO_WHY_MAX];
 
-	if (read_outcome(x, &o) && o.verdict == PLACE_NOT_STARTED) {
+	if (exec_read_outcome(x, &o) && o.verdict == SHIM_NOT_STARTED) {
 		refuse_start(ex, x, &o);
 		return;
 	}
 	if (x->head_len > 0)
-		take_line(ex, x);
+		exec_take_line(ex, x);
 	if (ex->start < 0)
 		return;
 	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why
 					 : "it ended before the command began");
-	refuse(ex, x,
-	       ex->start_by == 0 ? ETIMEDOUT : script_errno(x->why, EREMOTEIO, NULL),
-	       PROTO_STAGE_EXEC, why);
+	shim_exec_refuse(ex, x,
+			 ex->start_by == 0 ? ETIMEDOUT
+					   : script_errno(x->why, EREMOTEIO, NULL),
+			 PROTO_STAGE_EXEC, why);
 }
 
 /* Without a shell: the platform tells, or nobody does. */
 static void bare_started(struct exec *ex, struct extra *x, bool over)
 {
-	struct place_outcome o = { 0 };
+	struct shim_outcome o = { 0 };
 
-	if (!place.platform->tells_start && !over) {
+	if (!place.driver->tells_start && !over) {
 		accept_start(ex, x);
 		return;
 	}
 	/* It may have said all that it had to say, and be over: then it did start. */
-	if (!read_outcome(x, &o)) {
+	if (!exec_read_outcome(x, &o)) {
 		if (over)
 			never_spoke(ex, x);
-	} else if (o.verdict == PLACE_NOT_STARTED) {
+	} else if (o.verdict == SHIM_NOT_STARTED) {
 		refuse_start(ex, x, &o);
 	} else {
-		x->target.pid = o.verdict == PLACE_STARTED && o.code > 0 ? o.code : 0;
+		x->target.pid = o.verdict == SHIM_STARTED && o.code > 0 ? o.code : 0;
 		accept_start(ex, x);
 	}
 }
@@ -492,7 +493,7 @@ static void said_too_much(struct exec *ex, struct extra *x, bool over)
 {
 	(void)strcpy(x->why, "the tool has much to say, and the command does not begin");
 	x->head_len = 0;
-	x->end_by = now();
+	x->end_by = agent_now();
 	if (over)
 		never_spoke(ex, x);
 	else
@@ -535,7 +536,7 @@ void spawn_started(struct exec *ex)
 			return;
 		}
 		if (c == '\n' || x->head_len + 1 == sizeof(x->head))
-			take_line(ex, x);
+			exec_take_line(ex, x);
 		else
 			x->head[x->head_len++] = c;
 	}
@@ -561,15 +562,15 @@ static bool is_ending(void)
 }
 
 /* Nobody can say how it would have ended; of want of memory, somebody can. */
-static bool is_lost(const struct extra *x, const struct place_outcome *o, bool told,
-		    int status)
+static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bool told,
+			 int status)
 {
-	bool killed = told ? o->verdict == PLACE_SIGNALED && o->code == SIGKILL
+	bool killed = told ? o->verdict == SHIM_SIGNALED && o->code == SIGKILL
 			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
 	uint64_t kills = 0;
 
 	/* Of whom nothing is told we have ended its tool, after the sandbox's own end. */
-	if (told ? o->verdict == PLACE_LOST : sandbox_is_dead())
+	if (told ? o->verdict == SHIM_LOST : sandbox_is_dead())
 		return true;
 	if (!killed || (told && o->err.code == ENOMEM) ||
 	    !(sandbox_is_dead() || is_ending()))
@@ -581,11 +582,11 @@ static bool is_lost(const struct extra *x, const struct place_outcome *o, bool t
 int exec_status(struct exec *ex, int status)
 {
 	struct extra *x = extra_of(ex);
-	struct place_outcome o = { 0 };
+	struct shim_outcome o = { 0 };
 	bool told = false;
 
-	while (read_outcome(x, &o))
-		told = o.verdict != PLACE_STARTED;
+	while (exec_read_outcome(x, &o))
+		told = o.verdict != SHIM_STARTED;
 	if (x->outcome >= 0)
 		(void)close(TAKE_FD(x->outcome));
 	if (x->aside >= 0)
@@ -594,11 +595,11 @@ int exec_status(struct exec *ex, int status)
 	/* Whatever its tool makes of that. */
 	if (ex->timed_out)
 		return SIGKILL;
-	ex->gone = is_lost(x, &o, told, status);
-	if (told && o.verdict == PLACE_EXITED)
+	ex->gone = exec_is_lost(x, &o, told, status);
+	if (told && o.verdict == SHIM_EXITED)
 		return (o.code & 0xff) << 8;
-	x->oom = told && o.verdict == PLACE_SIGNALED && o.err.code == ENOMEM;
-	if (told && o.verdict == PLACE_SIGNALED)
+	x->oom = told && o.verdict == SHIM_SIGNALED && o.err.code == ENOMEM;
+	if (told && o.verdict == SHIM_SIGNALED)
 		return o.code & 0x7f;
 	return told ? 127 << 8 : by_convention(status);
 }
@@ -608,17 +609,17 @@ void child_end(struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
 
-	if (x->end_by == 0 || x->end_by > now() + GRACE_NS)
-		x->end_by = now() + GRACE_NS;
+	if (x->end_by == 0 || x->end_by > agent_now() + GRACE_NS)
+		x->end_by = agent_now() + GRACE_NS;
 }
 
 void child_spare(struct exec *ex)
 {
 	if (ex && ex->pid > 0)
-		extra_of(ex)->end_by = now() + SIGNAL_SECS * 1000000000ULL;
+		extra_of(ex)->end_by = agent_now() + SIGNAL_SECS * 1000000000ULL;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
+static uint64_t shim_exec_sooner(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
@@ -632,23 +633,24 @@ uint64_t child_next(void)
 
 		if (!ex->used)
 			continue;
-		soonest = sooner(soonest, extras[i].end_by);
-		soonest = sooner(soonest, ex->start >= 0 ? extras[i].sign_by : 0);
+		soonest = shim_exec_sooner(soonest, extras[i].end_by);
+		soonest =
+			shim_exec_sooner(soonest, ex->start >= 0 ? extras[i].sign_by : 0);
 	}
 	return soonest;
 }
 
-static void end_process(struct exec *ex, struct extra *x)
+static void exec_end_process(struct exec *ex, struct extra *x)
 {
 	(void)kill(-ex->pid, x->asked ? SIGKILL : SIGTERM);
 	(void)kill(ex->pid, x->asked ? SIGKILL : SIGTERM);
 	x->asked = true;
-	x->end_by = now() + GRACE_NS;
+	x->end_by = agent_now() + GRACE_NS;
 }
 
 void child_deadlines(void)
 {
-	uint64_t t = now();
+	uint64_t t = agent_now();
 
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = &init.execs[i];
@@ -657,9 +659,10 @@ void child_deadlines(void)
 		if (!ex->used || ex->pid == 0)
 			continue;
 		if (x->end_by && x->end_by <= t)
-			end_process(ex, x);
+			exec_end_process(ex, x);
 		if (ex->start >= 0 && x->sign_by <= t) {
-			reply(ex->asker, ex->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+			conn_reply(ex->asker, ex->seq, -EINPROGRESS, PROTO_STAGE_NONE,
+				   -1);
 			x->sign_by = t + SIGN_NS;
 		}
 	}

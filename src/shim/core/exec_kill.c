@@ -52,10 +52,10 @@ void tree_kill(struct exec *ex)
 	/* One that is saved can only be killed when it goes on. */
 	if (save_is_away()) {
 		ex->timed_out = false;
-		ex->deadline = now() + AGAIN_NS;
+		ex->deadline = agent_now() + AGAIN_NS;
 		return;
 	}
-	if (!inside.shell[0] && !place.platform->signal) {
+	if (!inside.shell[0] && !place.driver->signal) {
 		child_end(ex); /* nobody inside will be found */
 		return;
 	}
@@ -75,7 +75,7 @@ uint64_t kill_next(void)
 {
 	for (unsigned i = 0; !kill_asked && i < init.n_execs; i++)
 		if (overdue_exec(i, OVERDUE_WAITS))
-			return kill_again ? kill_again : now();
+			return kill_again ? kill_again : agent_now();
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static void kill_settle(bool again)
 		if (!again)
 			child_end(ex);
 	}
-	kill_again = again ? now() + AGAIN_NS : 0;
+	kill_again = again ? agent_now() + AGAIN_NS : 0;
 	if (again)
 		kill_spare();
 }
@@ -119,7 +119,7 @@ void kill_deadlines(void)
 	uint64_t by = kill_next();
 	size_t n;
 
-	if (by == 0 || now() < by)
+	if (by == 0 || agent_now() < by)
 		return;
 	n = kill_batch(targets);
 	if (sandbox_is_dead() || save_is_away() || work_kill(targets, n) < 0)

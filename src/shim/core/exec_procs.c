@@ -21,10 +21,10 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "shim/core/shell_pool.h"
-#include "shim/core/shim.h"
 #include "shim/core/parse_ps.h"
 #include "shim/core/scripts.h"
+#include "shim/core/shell_pool.h"
+#include "shim/core/shim.h"
 #include "shim/core/workers.h"
 
 #define PASSES      16
@@ -64,8 +64,8 @@ static int parse_listing(char *text, const struct target *targets, size_t n,
 }
 
 /* What runs inside; ours is whoever belongs to one of the @n, which are all of one user. */
-static int look(const struct target *targets, size_t n, struct procs *l,
-		struct warren_error *err)
+static int exec_procs_look(const struct target *targets, size_t n, struct procs *l,
+			   struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536), out = BUF_INIT(LISTING_MAX);
 	int r;
@@ -112,8 +112,8 @@ static bool is_meant(const struct work *w, const struct proc *p)
 	return true;
 }
 
-static int kill_listed(const struct work *w, const char *user, const struct procs *l,
-		       struct warren_error *err)
+static int exec_procs_kill_listed(const struct work *w, const char *user,
+				  const struct procs *l, struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
 	int n = 0, r;
@@ -173,8 +173,8 @@ static int send_bare(const struct work *w, const struct target *t,
 			err, EOPNOTSUPP,
 			"%s: the image has no shell to find these processes with",
 			place.name);
-	return place.platform->signal(&place, t->mark, t->user[0] ? t->user : NULL, all,
-				      w->sig, err);
+	return place.driver->signal(&place, t->mark, t->user[0] ? t->user : NULL, all,
+				    w->sig, err);
 }
 
 /* To each, whatever became of the others; the first error is told. */
@@ -203,14 +203,14 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 	int any = 0;
 
 	deadline_start();
-	if (!inside.shell[0] && place.platform->signal)
+	if (!inside.shell[0] && place.driver->signal)
 		return send_all_bare(w, targets, n, err);
 	for (int i = 0; i < passes; i++) {
 		struct procs l;
-		int r = look(targets, n, &l, err);
+		int r = exec_procs_look(targets, n, &l, err);
 
 		if (r == 0)
-			r = l.n > 0 ? kill_listed(w, targets[0].user, &l, err)
+			r = l.n > 0 ? exec_procs_kill_listed(w, targets[0].user, &l, err)
 				    : kill_groups(w, targets, n, err);
 		free(l.procs);
 		if (r < 0)
@@ -239,11 +239,11 @@ void tree_end(void)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	_Static_assert(sizeof(BOX_NAME) + 1 + ID_LEN <= sizeof(all.target.mark),
+	_Static_assert(sizeof(SANDBOX_NAME) + 1 + ID_LEN <= sizeof(all.target.mark),
 		       "it is longer than a mark");
 	child_apart = true;
 	(void)strcpy(inside.shell, "/bin/sh");
-	(void)snprintf(all.target.mark, sizeof(all.target.mark), BOX_NAME "=%s",
+	(void)snprintf(all.target.mark, sizeof(all.target.mark), SANDBOX_NAME "=%s",
 		       place.id);
 	r = send_signal(&all, &all.target, 1, &ignored);
 	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT) {
@@ -305,7 +305,8 @@ static void note_ignoring(const char *text, const struct procs *l)
 	}
 }
 
-static long list_all(const struct work *w, int file, struct warren_error *err)
+static long shim_exec_procs_list_all(const struct work *w, int file,
+				     struct warren_error *err)
 {
 	AUTO_BUF struct buf more = BUF_INIT(1U << 20);
 	struct procs l;
@@ -314,7 +315,7 @@ static long list_all(const struct work *w, int file, struct warren_error *err)
 	int r;
 
 	deadline_start();
-	r = look(&w->target, 1, &l, err);
+	r = exec_procs_look(&w->target, 1, &l, err);
 	if (r == 0)
 		r = ask_more(&w->target, &l, &more, err);
 	buf_add(&more, "\n", 2);
@@ -347,8 +348,7 @@ static bool is_paused(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	return place.platform->silent &&
-	       place.platform->silent(&place, &ignored) == -EBUSY;
+	return place.driver->silent && place.driver->silent(&place, &ignored) == -EBUSY;
 }
 
 /*
@@ -386,7 +386,7 @@ void tree_work(const struct work *w, int file)
 	long r;
 
 	if (w->kind == WORK_LIST)
-		r = file < 0 ? -EPROTO : list_all(w, file, &err);
+		r = file < 0 ? -EPROTO : shim_exec_procs_list_all(w, file, &err);
 	else
 		r = send_signal(w, &w->target, 1, &err);
 	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/core/files.h"
-#include "shim/core/shell_pool.h"
-#include "shim/core/scripts.h"
 #include "shim/core/file_copy.h"
+#include "shim/core/files.h"
+#include "shim/core/scripts.h"
+#include "shim/core/shell_pool.h"
 
 #define CHANGE_SECS 120
 #define SCRIPT_MAX  (16U << 20)
@@ -100,7 +100,7 @@ static void put_tool(struct buf *script, const struct verb *v)
 			   v->tool);
 }
 
-static bool is_whole(const struct proto_change *msg, size_t size)
+static bool file_change_is_whole(const struct proto_change *msg, size_t size)
 {
 	uint32_t n = 0;
 
@@ -115,7 +115,7 @@ static bool is_whole(const struct proto_change *msg, size_t size)
 	       (msg->strings_size == 0 || msg->strings[msg->strings_size - 1] == '\0');
 }
 
-static void put_settings(const struct proto_change *msg, struct buf *script)
+static void file_change_put_settings(const struct proto_change *msg, struct buf *script)
 {
 	buf_puts(script, prelude);
 	buf_printf(script, "o=%04o u=%u:%u s=%lld\n", msg->mode & 07777, msg->owner,
@@ -126,7 +126,7 @@ static void put_settings(const struct proto_change *msg, struct buf *script)
 		   msg->flags & PROTO_CHANGE_FOLLOW ? "1" : "");
 }
 
-static void put_path(struct buf *script, const char *name, const char *path)
+static void file_change_put_path(struct buf *script, const char *name, const char *path)
 {
 	buf_printf(script, "%s=", name);
 	script_quote(script, path);
@@ -137,8 +137,8 @@ static void put_path(struct buf *script, const char *name, const char *path)
  * What a change needs of files that are being written: they are as they were left, or, if
  * they are removed, need not be.
  */
-static int settle(const struct proto_change *msg, const char *path,
-		  struct warren_error *err)
+static int file_change_settle(const struct proto_change *msg, const char *path,
+			      struct warren_error *err)
 {
 	if (msg->verb == PROTO_UNLINK || msg->verb == PROTO_RENAME)
 		spool_unnote(path);
@@ -167,9 +167,9 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 
 		if (r < 0)
 			return error_errno(err, -r, "find '%.40s'", at);
-		if (!text && (r = settle(msg, path, err)) < 0)
+		if (!text && (r = file_change_settle(msg, path, err)) < 0)
 			return r;
-		put_path(script, second ? "b" : "a", text ? at : path);
+		file_change_put_path(script, second ? "b" : "a", text ? at : path);
 		if (!text)
 			files_guard(script, at, path, "no 'Invalid cross-device link'");
 		if (v->pair && !second)
@@ -243,7 +243,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	const char *end, *why;
 	int r;
 
-	if (!is_whole(msg, size)) {
+	if (!file_change_is_whole(msg, size)) {
 		work_reply(w, -EINVAL, 0, -1, NULL);
 		return;
 	}
@@ -257,7 +257,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	buf_puts(&script, "( i=0\ntrap 'echo \"");
 	buf_puts(&script, mark);
 	buf_puts(&script, "$i\"' 0\n");
-	put_settings(msg, &script);
+	file_change_put_settings(msg, &script);
 	r = put_changes(msg, fds, n_fds, mark, &script, &err);
 	buf_puts(&script, "trap - 0 )");
 	if (r == 0)

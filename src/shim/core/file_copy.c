@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "shim/core/shell_pool.h"
 #include "shim/core/copy_budget.h"
 #include "shim/core/scripts.h"
+#include "shim/core/shell_pool.h"
 
 #define PENDING_MAX 64
 #define PASSING_MAX 256
@@ -80,9 +80,9 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	AUTO_BUF struct buf script = BUF_INIT(16384), said = BUF_INIT(65536);
 	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
 	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
-	struct place_outcome o;
+	struct shim_outcome o;
 	/* What moves no bytes of ours is a change to a tree, however large. */
-	int secs = in < 0 && out < 0 ? TREE_SECS : place_patience();
+	int secs = in < 0 && out < 0 ? TREE_SECS : shim_sandbox_patience();
 	int r, words[2];
 
 	buf_puts(&script, "LC_ALL=C\nexport LC_ALL\n");
@@ -94,7 +94,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	r = child_start(argv, user[0] ? user : NULL, in, out, words[1], outcome);
 	(void)close(words[1]);
 	if (r > 0)
-		r = place_await(r, secs, words[0], &said, in, out);
+		r = shim_sandbox_await(r, secs, words[0], &said, in, out);
 	(void)close(words[0]);
 	if (r == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
@@ -106,7 +106,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	/* What the platform says counts more than the status of its process. */
 	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
 	     at += (off_t)sizeof(o))
-		r = o.verdict == PLACE_EXITED ? o.code : r ? r : 128;
+		r = o.verdict == SHIM_EXITED ? o.code : r ? r : 128;
 	if (r == 0)
 		return 0;
 	buf_add(&said, "", 1);
@@ -132,7 +132,7 @@ static bool still_open(int fd)
 }
 
 /* Another opening of a file, not a duplicate: its position is its own, and it counts as open. */
-static int open_again(int fd, int flags)
+static int file_copy_open_again(int fd, int flags)
 {
 	char name[32];
 	int r;
@@ -159,7 +159,7 @@ static uint64_t on_disk(int fd)
 }
 
 /* Says what there is to all, and that @more are to come; @fd: any of the files, or the next. */
-static int claim(int fd, uint64_t more, struct warren_error *err)
+static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 {
 	uint64_t bytes = more, written = 0;
 
@@ -211,7 +211,7 @@ void spool_guard(void)
 				 (!largest || on_disk(p->fd) > on_disk(largest->fd)))
 				largest = p;
 		}
-		if (claim(-1, 0, &err) == 0 || !largest)
+		if (file_copy_claim(-1, 0, &err) == 0 || !largest)
 			return;
 		revoke_pending(largest, &err);
 	} while (largest);
@@ -249,9 +249,9 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 	bytes = size == SPOOL_UNTOLD ? room_limit() / 2 : size + size / 8 + SPOOL_SLACK;
 	if (bytes > room_limit())
 		bytes = room_limit();
-	again = open_again(fd, O_RDWR);
+	again = file_copy_open_again(fd, O_RDWR);
 	r = again < 0 ? error_errno(err, -again, "make room for the file")
-		      : claim(fd, bytes, err);
+		      : file_copy_claim(fd, bytes, err);
 	if (r < 0) {
 		spool_guard(); /* says what there is without it */
 		return r;
@@ -279,7 +279,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 
 	child_most = most;
 	r = by_platform("copy_out")
-		    ? place.platform->read_file(&place, path, 0, child_most, fd, err)
+		    ? place.driver->read_file(&place, path, 0, child_most, fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
 		r = error_set(err, EFBIG, "%s: there is no end to it", place.name);
@@ -293,7 +293,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 /* ------------------------------------------------------------------------------ writing */
 
 /* By a printf of the shell's own, which every byte can be told to. */
-static void put_bytes(struct buf *script, const unsigned char *data, size_t n)
+static void file_copy_put_bytes(struct buf *script, const unsigned char *data, size_t n)
 {
 	buf_puts(script, "printf '");
 	for (size_t i = 0; i < n; i++) {
@@ -318,8 +318,8 @@ static int write_small(const struct pending *p, size_t size, struct warren_error
 	script_quote(&script, p->path);
 	buf_printf(&script, "\n{ true\n");
 	for (size_t at = 0; at < size; at += PRINT_MAX) {
-		put_bytes(&script, data + at,
-			  size - at < PRINT_MAX ? size - at : PRINT_MAX);
+		file_copy_put_bytes(&script, data + at,
+				    size - at < PRINT_MAX ? size - at : PRINT_MAX);
 		buf_puts(&script, " &&\n");
 	}
 	buf_printf(&script, "true; } %s\"$p\"", p->append ? ">>" : ">");
@@ -343,19 +343,19 @@ static int flush_now(const struct pending *p, struct warren_error *err)
 		return 0;
 	(void)lseek(p->fd, 0, SEEK_SET);
 	if (p->bare)
-		return place.platform->write_file(&place, p->path, p->fd,
-						  (uint64_t)st.st_size, p->owner.mode,
-						  p->owner.uid, p->owner.gid, err);
+		return place.driver->write_file(&place, p->path, p->fd,
+						(uint64_t)st.st_size, p->owner.mode,
+						p->owner.uid, p->owner.gid, err);
 	if (st.st_size <= SPOOL_INLINE)
 		return write_small(p, (size_t)st.st_size, err);
 	if (!p->append && by_platform("copy_in"))
-		return place.platform->write_file(&place, p->path, p->fd,
-						  (uint64_t)st.st_size, 0, 0, 0, err);
+		return place.driver->write_file(&place, p->path, p->fd,
+						(uint64_t)st.st_size, 0, 0, 0, err);
 	return spool_run(p->user, p->append ? NEED "pour >>\"$1\"" : NEED "pour >\"$1\"",
 			 p->path, p->fd, -1, err);
 }
 
-static int flush(struct pending *p, struct warren_error *err)
+static int file_copy_flush(struct pending *p, struct warren_error *err)
 {
 	int r;
 
@@ -394,7 +394,7 @@ int spool_write(const char *user, const char *path, bool append,
 			       .owner = owner ? *owner : (struct spool_owner){ 0 },
 			       .since = clock_now() };
 	(void)snprintf(p->user, sizeof(p->user), "%s", user);
-	*ret_fd = open_again(fd, O_WRONLY);
+	*ret_fd = file_copy_open_again(fd, O_WRONLY);
 	p->fd = TAKE_FD(fd);
 	if (!p->path || *ret_fd < 0) {
 		drop_pending(p);
@@ -403,7 +403,7 @@ int spool_write(const char *user, const char *path, bool append,
 	return 0;
 }
 
-static struct pending *find(const char *path)
+static struct pending *file_copy_find(const char *path)
 {
 	for (size_t i = 0; i < PENDING_MAX; i++)
 		if (pending[i].path && strcmp(pending[i].path, path) == 0)
@@ -413,12 +413,12 @@ static struct pending *find(const char *path)
 
 int spool_settle(const char *path, struct warren_error *err)
 {
-	struct pending *p = find(path);
+	struct pending *p = file_copy_find(path);
 	int r;
 
 	if (!p)
 		return 0;
-	r = flush(p, err);
+	r = file_copy_flush(p, err);
 	drop_pending(p);
 	return r;
 }
@@ -430,7 +430,7 @@ static void flush_quietly(struct pending *p)
 
 	if (p->failed || still_open(p->fd))
 		return;
-	if (flush(p, &err) == 0) {
+	if (file_copy_flush(p, &err) == 0) {
 		drop_pending(p);
 		return;
 	}
@@ -452,7 +452,7 @@ void spool_settle_dir(const char *path)
 
 void spool_forget(const char *path)
 {
-	struct pending *p = find(path);
+	struct pending *p = file_copy_find(path);
 
 	if (p)
 		drop_pending(p);

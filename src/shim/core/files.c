@@ -20,12 +20,12 @@
 #include <time.h>
 
 #include "base/fd.h"
-#include "shim/core/parse_entries.h"
-#include "shim/core/shell_pool.h"
-#include "shim/core/scripts.h"
-#include "shim/core/file_copy.h"
 #include "shim/core/dir_handle.h"
+#include "shim/core/file_copy.h"
 #include "shim/core/guest_client.h"
+#include "shim/core/parse_entries.h"
+#include "shim/core/scripts.h"
+#include "shim/core/shell_pool.h"
 
 #define HAND_SECS 60
 #define LIST_SECS 300
@@ -177,7 +177,7 @@ static int named_errno(const char *text)
 	return 0;
 }
 
-static void hand_out(const struct work *w, int fd)
+static void files_hand_out(const struct work *w, int fd)
 {
 	work_reply(w, fd < 0 ? fd : 0, 0, fd, NULL);
 	if (fd >= 0)
@@ -194,7 +194,7 @@ static void hand_out_small(const struct work *w, const char *data, size_t n, tim
 		(void)lseek(fd, 0, SEEK_SET);
 		(void)futimens(fd, times);
 	}
-	hand_out(w, fd < 0 ? -errno : fd);
+	files_hand_out(w, fd < 0 ? -errno : fd);
 }
 
 static void open_large(const struct work *w, const char *user, const char *path,
@@ -225,7 +225,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 		_exit(0);
 	}
 	(void)futimens(fd, times);
-	hand_out(w, TAKE_FD(fd));
+	files_hand_out(w, TAKE_FD(fd));
 	_exit(0);
 }
 
@@ -263,9 +263,10 @@ static void answer_read(const struct work *w, const char *user, const char *path
 		(void)snprintf(dir, sizeof(dir), "%.*s",
 			       body ? (int)(body - said) - 4 : 0, said + 4);
 		/* A name with a line end in it; what was asked for serves as well. */
-		hand_out(w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
-					       ? dir
-					       : path));
+		files_hand_out(
+			w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
+					      ? dir
+					      : path));
 	} else if (body && strncmp(said, "file ", 5) == 0) {
 		size = strtoll(said + 5, &end, 10);
 		mtime = *end == ' ' ? strtoll(end, NULL, 10) : 0;
@@ -382,7 +383,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
-		hand_out(w, fd);
+		files_hand_out(w, fd);
 }
 
 /* Without a shell inside: what the platform can do by itself, which is as root. */
@@ -396,11 +397,11 @@ static void open_bare(const struct work *w, const struct proto_open *msg,
 	bool reads = (msg->flags & O_ACCMODE) == O_RDONLY;
 	int fd = -1, r;
 
-	if (reads && place.platform->read_file) {
+	if (reads && place.driver->read_file) {
 		open_large(w, "", path, SPOOL_UNTOLD, 0);
 		return;
 	}
-	if (!reads && place.platform->write_file && !(msg->flags & O_APPEND))
+	if (!reads && place.driver->write_file && !(msg->flags & O_APPEND))
 		r = spool_write("", path, false, &owner, &fd, &err);
 	else
 		r = error_set(&err, EOPNOTSUPP,
@@ -409,7 +410,7 @@ static void open_bare(const struct work *w, const struct proto_open *msg,
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
-		hand_out(w, fd);
+		files_hand_out(w, fd);
 }
 
 static void do_open(const struct work *w, const struct proto_open *msg, const int *fds,
@@ -432,7 +433,7 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 	if (spool_settle(path, &err) < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else if (msg->flags & O_PATH && !(msg->flags & O_DIRECTORY))
-		hand_out(w, token_make(path));
+		files_hand_out(w, token_make(path));
 	else if (!inside.shell[0] && !(msg->flags & O_DIRECTORY))
 		open_bare(w, msg, path);
 	else if ((msg->flags & O_ACCMODE) == O_RDONLY)
@@ -555,7 +556,7 @@ static void send_entries(const struct work *w, uint32_t n, size_t size)
 	work_send(w, &answer, sizeof(answer.head) + size, -1);
 }
 
-static void scan_directory(const struct work *w, const char *user, int token)
+static void shim_files_scan_directory(const struct work *w, const char *user, int token)
 {
 	char path[TOKEN_PATH_MAX];
 	uint32_t n = 0;
@@ -589,8 +590,8 @@ static void answer_one(const struct work *w, struct buf *out, const char *mark)
 	send_entries(w, 1, entry.len);
 }
 
-static void scan_one(const struct work *w, const struct proto_scan *msg, const char *user,
-		     const char *path)
+static void shim_files_scan_one(const struct work *w, const struct proto_scan *msg,
+				const char *user, const char *path)
 {
 	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(ONE_BYTES);
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -636,11 +637,11 @@ static void do_scan(const struct work *w, const struct proto_scan *msg, const in
 	if (r < 0)
 		work_reply(w, r, 0, -1, NULL);
 	else if (!one)
-		scan_directory(w, user, fds[0]);
+		shim_files_scan_directory(w, user, fds[0]);
 	else if (spool_settle(path, &err) < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
-		scan_one(w, msg, user, path);
+		shim_files_scan_one(w, msg, user, path);
 }
 
 /* ---------------------------------------------------------------------------- requests */

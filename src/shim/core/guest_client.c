@@ -28,14 +28,14 @@ static uint64_t now_ms(void)
 	return clock_now() / 1000000;
 }
 
-static int gone(struct warren_error *err)
+static int guest_client_gone(struct warren_error *err)
 {
 	return error_set(err, EPIPE, "%s: files: the sandbox's first process is gone",
 			 place.name);
 }
 
 /* Until @by; 0: it is time. What takes long says so to who asked. */
-static int await(short events, uint64_t by)
+static int guest_client_await(short events, uint64_t by)
 {
 	struct pollfd p = { .fd = place.within, .events = events };
 
@@ -52,13 +52,13 @@ static int await(short events, uint64_t by)
 	}
 }
 
-static int send_by(size_t size, const int *fds, size_t n_fds, uint64_t by)
+static int guest_client_send_by(size_t size, const int *fds, size_t n_fds, uint64_t by)
 {
 	int r;
 
 	do
 		r = fd_send(place.within, message, size, fds, n_fds);
-	while (r == -EAGAIN && await(POLLOUT, by) > 0);
+	while (r == -EAGAIN && guest_client_await(POLLOUT, by) > 0);
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
 
@@ -67,7 +67,7 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 {
 	const struct proto_header *h = (const void *)answer;
 
-	while (await(POLLIN, by) > 0) {
+	while (guest_client_await(POLLIN, by) > 0) {
 		size_t n_fds = 1;
 		int fd = -1;
 		ssize_t n = fd_recv(place.within, answer, sizeof(answer), &fd, &n_fds,
@@ -91,9 +91,9 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 }
 
 /* Nothing was heard: why, if there is a reason. */
-static int explain(struct warren_error *err)
+static int guest_client_explain(struct warren_error *err)
 {
-	int r = place.platform->silent ? place.platform->silent(&place, err) : 0;
+	int r = place.driver->silent ? place.driver->silent(&place, err) : 0;
 
 	return r < 0 ? error_wrap(err, "files") : 0;
 }
@@ -109,11 +109,11 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 	int r;
 
 	h->seq = (uint32_t)(t + BEGIN_MS);
-	n = r = send_by(size, fds, n_fds, t + BEGIN_MS);
+	n = r = guest_client_send_by(size, fds, n_fds, t + BEGIN_MS);
 	if (r > 0)
 		n = receive_by(h->seq, t + BEGIN_MS, ret_fd);
 	if (n == 0) {
-		n = explain(err);
+		n = guest_client_explain(err);
 		if (n < 0)
 			return n;
 		if (r > 0)
@@ -123,7 +123,7 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 		return error_set(err, ETIMEDOUT, "%s: files: the sandbox does not answer",
 				 place.name);
 	if (n == -EPIPE)
-		return gone(err);
+		return guest_client_gone(err);
 	if (n < 0)
 		return error_errno(err, (int)-n, "%s: files", place.name);
 	if (said->h.type != PROTO_REPLY ||
@@ -137,8 +137,8 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 	return error_errno(err, EPROTO, "%s: files", place.name);
 }
 
-static ssize_t ask(const void *msg, size_t size, const int *fds, size_t n_fds,
-		   int *ret_fd, struct warren_error *err)
+static ssize_t guest_client_ask(const void *msg, size_t size, const int *fds,
+				size_t n_fds, int *ret_fd, struct warren_error *err)
 {
 	uint64_t until = now_ms() + ANSWER_MS;
 	ssize_t n;
@@ -159,7 +159,7 @@ void within_work(const struct work *w, const void *msg, size_t size, const int *
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct proto_header *h = (void *)answer;
 	int fd = -1;
-	ssize_t n = ask(msg, size, fds, n_fds, &fd, &err);
+	ssize_t n = guest_client_ask(msg, size, fds, n_fds, &fd, &err);
 
 	if (n < 0) {
 		work_reply(w, n, 0, -1, err.msg);
@@ -181,7 +181,7 @@ int within_open(const char *path)
 	ssize_t n;
 
 	(void)snprintf(msg.path, sizeof(msg.path), "%s", path);
-	n = ask(&msg, sizeof(msg), NULL, 0, &fd, &ignored);
+	n = guest_client_ask(&msg, sizeof(msg), NULL, 0, &fd, &ignored);
 	if (n >= 0 && fd < 0)
 		n = said->h.type == PROTO_REPLY && said->status < 0 ? said->status
 								    : -EPROTO;

@@ -8,19 +8,19 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "initclient/state_file.h"
-#include "initclient/initclient.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "shim/core/shim.h"
-#include "shim/core/scripts.h"
+#include "initclient/initclient.h"
+#include "initclient/state_file.h"
 #include "shim/core/guest_client.h"
+#include "shim/core/scripts.h"
+#include "shim/core/shim.h"
 
 #define TOLD_MAX (4U << 20)
 
 struct inside inside = { .home = "/", .cwd = "/" };
 
-static int append(char ***list, const char *value)
+static int inspect_append(char ***list, const char *value)
 {
 	size_t n = 0;
 	char **more;
@@ -57,12 +57,13 @@ static bool read_until(int fd, uint64_t until, struct buf *out)
 }
 
 /* What @shell says; what it and its tool complain of goes to @said. false: it did not end. */
-static bool ask(const char *shell, const char *mark, struct buf *out, struct buf *said)
+static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
+			struct buf *said)
 {
 	const char *argv[] = { shell, "-c", script_learn,
-			       "sh",  mark, place.platform->own_kernel ? "kernel" : "",
+			       "sh",  mark, place.driver->own_kernel ? "kernel" : "",
 			       NULL };
-	uint64_t until = clock_now() + (uint64_t)place_patience() * 1000000000;
+	uint64_t until = clock_now() + (uint64_t)shim_sandbox_patience() * 1000000000;
 	bool done = true;
 	int o[2] = { -1, -1 }, e[2] = { -1, -1 };
 	pid_t pid = -1;
@@ -102,7 +103,7 @@ static bool is_shells(const char *var)
 	return false;
 }
 
-static int take_line(char *line)
+static int inspect_take_line(char *line)
 {
 	if (strncmp(line, "Uid:", 4) == 0)
 		inside.uid = (uint32_t)strtoul(line + 4, NULL, 10);
@@ -114,14 +115,14 @@ static int take_line(char *line)
 		(void)strcpy(inside.cwd, line + 4);
 	else if (strcmp(line, "Ls:fails") == 0)
 		/* runsc up to 2022 refuses a flag of statx(2) that coreutils have used since 9.0. */
-		place_enforce(
+		shim_sandbox_enforce(
 			&place, "stat", false,
 			"'ls' and 'stat' of this image fail: its runsc refuses what "
 			"coreutils from 9.0 on (Debian 12) ask; configure a newer "
 			"runsc");
 	else if (strncmp(line, "Path:", 5) == 0 && line[5]) {
 		(void)memmove(line, "PATH=", 5);
-		return append(&inside.env, line);
+		return inspect_append(&inside.env, line);
 	}
 	return 0;
 }
@@ -138,14 +139,14 @@ static int take_told(char *text, size_t size)
 			return 0;
 		*next++ = '\0';
 		if (strcmp(line, "Env:") != 0) {
-			r = take_line(line);
+			r = inspect_take_line(line);
 			continue;
 		}
 		for (char *var = next; r == 0 && var < end && *var;
 		     var += strlen(var) + 1)
 			if (strchr(var, '=') > var && !is_shells(var) &&
 			    strncmp(var, "PATH=", 5) != 0)
-				r = append(&inside.env, var);
+				r = inspect_append(&inside.env, var);
 		return r;
 	}
 	return r;
@@ -159,10 +160,10 @@ static int open_inside(void *ctx UNUSED, const char *path)
 /* An image may do without a shell, where the platform says by itself what became of a command. */
 static int learn_bare(struct buf *said, struct warren_error *err)
 {
-	struct talk_user user;
+	struct initclient_user user;
 	int r;
 
-	if (!place.platform->tells_start) {
+	if (!place.driver->tells_start) {
 		said->data[strcspn(said->data, "\r\n")] = '\0';
 		return error_set(
 			err, EREMOTEIO, "%s: exec: %.300s", place.name,
@@ -183,7 +184,7 @@ static int learn_bare(struct buf *said, struct warren_error *err)
 	return 0;
 }
 
-int learn(struct warren_error *err)
+int inspect_sandbox(struct warren_error *err)
 {
 	static const char *const shells[] = { "/bin/sh", "/usr/bin/sh", "/busybox/sh" };
 	AUTO_BUF struct buf said = BUF_INIT(65536);
@@ -195,11 +196,11 @@ int learn(struct warren_error *err)
 
 		mark_make(mark);
 		said.len = 0;
-		if (!ask(shells[i], mark, &out, &said))
+		if (!inspect_ask(shells[i], mark, &out, &said))
 			return error_set(err, ETIMEDOUT,
 					 "%s: exec: nothing inside answered within %d "
 					 "seconds",
-					 place.name, place_patience());
+					 place.name, shim_sandbox_patience());
 		at = out.failed ? NULL : strstr(out.data, mark);
 		if (!at)
 			continue;
@@ -214,7 +215,7 @@ int learn(struct warren_error *err)
 
 /* ---------------------------------------------------------------- written down */
 
-static bool overridden(const char *var, const char *const *list)
+static bool inspect_overridden(const char *var, const char *const *list)
 {
 	size_t n = strcspn(var, "=");
 
@@ -226,35 +227,36 @@ static bool overridden(const char *var, const char *const *list)
 
 int learn_note(const struct warren_spec *spec, struct warren_error *err)
 {
-	struct talk_box box = { .pidfd = -1,
-				.control = -1,
-				.n_ids = UINT32_MAX - 1,
-				.framed = true,
-				.direct = place.within >= 0,
-				.user = { .uid = inside.uid, .gid = inside.gid } };
+	struct initclient_sandbox sandbox = { .pidfd = -1,
+					      .control = -1,
+					      .n_ids = UINT32_MAX - 1,
+					      .framed = true,
+					      .direct = place.within >= 0,
+					      .user = { .uid = inside.uid,
+							.gid = inside.gid } };
 	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
 	char path[sizeof(place.dir) + 16];
 	AUTO_CLOSE int fd = -1;
 	int r = 0;
 
-	(void)strcpy(box.base.id, place.id);
-	(void)strcpy(box.user.home, inside.home);
-	box.workdir = strdup(spec->workdir ? spec->workdir : inside.cwd);
-	box.hostname = strdup(spec->hostname ? spec->hostname : place.id);
+	(void)strcpy(sandbox.base.id, place.id);
+	(void)strcpy(sandbox.user.home, inside.home);
+	sandbox.workdir = strdup(spec->workdir ? spec->workdir : inside.cwd);
+	sandbox.hostname = strdup(spec->hostname ? spec->hostname : place.id);
 	for (char **v = inside.env; r == 0 && v && *v; v++)
-		if (!overridden(*v, spec->env))
-			r = append(&box.env, *v);
+		if (!inspect_overridden(*v, spec->env))
+			r = inspect_append(&sandbox.env, *v);
 	for (const char *const *v = spec->env; r == 0 && v && *v; v++)
-		r = append(&box.env, *v);
-	_Static_assert(sizeof(box.base.enforced) == sizeof(place.enforced),
+		r = inspect_append(&sandbox.env, *v);
+	_Static_assert(sizeof(sandbox.base.enforced) == sizeof(place.enforced),
 		       "they differ");
-	(void)memcpy(box.base.enforced, place.enforced, sizeof(place.enforced));
-	box.base.n_enforced = place.n_enforced;
-	if (r < 0 || !box.workdir || !box.hostname)
+	(void)memcpy(sandbox.base.enforced, place.enforced, sizeof(place.enforced));
+	sandbox.base.n_enforced = place.n_enforced;
+	if (r < 0 || !sandbox.workdir || !sandbox.hostname)
 		r = -ENOMEM;
 	else
-		state_encode(&box, NULL, &text);
-	talk_done(&box);
+		state_encode(&sandbox, NULL, &text);
+	initclient_done(&sandbox);
 	(void)snprintf(path, sizeof(path), "%s/made", place.dir);
 	fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (r == 0)

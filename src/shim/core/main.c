@@ -32,25 +32,26 @@
 #define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
 #define CONFIG_MAX   (1U << 20)
 
-struct place place = {
+struct shim_sandbox place = {
 	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
 };
 
-static const struct platform *const platforms[] = {
-	&platform_command,
-	&platform_gvisor,
-	&platform_docker,
+static const struct shim_driver *const shim_drivers[] = {
+	&shim_driver_command,
+	&shim_driver_gvisor,
+	&shim_driver_docker,
 };
 
 /* NULL: there is none, and @err says what there is. */
-static const struct platform *platform_find(const char *kind, struct warren_error *err)
+static const struct shim_driver *shim_driver_find(const char *kind,
+						  struct warren_error *err)
 {
 	AUTO_BUF struct buf all = BUF_INIT(256);
 
-	for (size_t i = 0; i < ARRAY_SIZE(platforms); i++) {
-		if (strcmp(platforms[i]->kind, kind) == 0)
-			return platforms[i];
-		buf_printf(&all, "%s%s", i ? ", " : "", platforms[i]->kind);
+	for (size_t i = 0; i < ARRAY_SIZE(shim_drivers); i++) {
+		if (strcmp(shim_drivers[i]->kind, kind) == 0)
+			return shim_drivers[i];
+		buf_printf(&all, "%s%s", i ? ", " : "", shim_drivers[i]->kind);
 	}
 	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; there is: %s",
 			kind, all.data ? all.data : "");
@@ -66,7 +67,7 @@ static int take_text(const json_t *doc, const char *key, const char **ret,
 	return *ret ? 0 : error_set(err, EINVAL, "the place has no '%s'", key);
 }
 
-int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
+int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 {
 	char path[sizeof(place.dir) + 16];
 	const char *kind = NULL, *id = NULL;
@@ -98,37 +99,38 @@ int place_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 	place.name = json_string_value(json_object_get(place.config, "name"));
 	if (!place.name)
 		place.name = kind;
-	place.platform = platform_find(kind, err);
-	return place.platform ? 0 : -err->code;
+	place.driver = shim_driver_find(kind, err);
+	return place.driver ? 0 : -err->code;
 }
 
 /* How long libwarren is to wait for us, as soon as it can be said: it comes before the answer. */
 static void tell_allowance(void)
 {
 	static bool told;
-	uint32_t secs = (uint32_t)place_patience() * STEPS_MAX;
+	uint32_t secs = (uint32_t)shim_sandbox_patience() * STEPS_MAX;
 
 	if (!told && fcntl(FD_WORD, F_GETFD) >= 0)
 		(void)fd_write_all(FD_WORD, &secs, sizeof(secs));
 	told = true;
 }
 
-int place_patience(void)
+int shim_sandbox_patience(void)
 {
 	json_int_t n = json_integer_value(json_object_get(place.config, "timeout"));
-	int slack = place.platform ? place.platform->slack : 0;
+	int slack = place.driver ? place.driver->slack : 0;
 
-	return n > 0 && n <= PATIENCE_MAX ? (int)n + slack : PLATFORM_PATIENCE / 1000;
+	return n > 0 && n <= PATIENCE_MAX ? (int)n + slack : SHIM_PATIENCE / 1000;
 }
 
-void place_enforce(struct place *p, const char *name, bool enforced, const char *fmt, ...)
+void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforced,
+			  const char *fmt, ...)
 {
 	struct warren_enforcement *e = p->enforced;
 	va_list ap;
 
 	while (e < p->enforced + p->n_enforced && strcmp(e->name, name) != 0)
 		e++;
-	if (e == p->enforced + PLATFORM_ENFORCED_MAX)
+	if (e == p->enforced + SHIM_ENFORCED_MAX)
 		return;
 	if (e == p->enforced + p->n_enforced)
 		p->n_enforced++;
@@ -139,86 +141,86 @@ void place_enforce(struct place *p, const char *name, bool enforced, const char 
 	va_end(ap);
 }
 
-void place_exit(const struct place_exec *e, const struct place_outcome *outcome)
+void shim_sandbox_exit(const struct shim_exec *e, const struct shim_outcome *outcome)
 {
 	if (e->outcome_fd >= 0)
 		(void)fd_write_all(e->outcome_fd, outcome, sizeof(*outcome));
-	_exit(outcome->verdict == PLACE_EXITED ? outcome->code : 127);
+	_exit(outcome->verdict == SHIM_EXITED ? outcome->code : 127);
 }
 
 /* ------------------------------------------------------------------------ verbs */
 
-static int cannot(const char *what, struct warren_error *err)
+static int shim_cannot(const char *what, struct warren_error *err)
 {
 	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
 			 place.name);
 }
 
-static int place_open(const char *dir, json_t **ret_doc, struct warren_error *err)
+static int shim_sandbox_open(const char *dir, json_t **ret_doc, struct warren_error *err)
 {
-	int r = place_load(dir, ret_doc, err);
+	int r = shim_sandbox_load(dir, ret_doc, err);
 
 	tell_allowance();
 	return r;
 }
 
-static int do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *err)
+static int shim_do_destroy(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
 	json_t *doc = NULL;
-	int r = place_open(argv[0], &doc, err);
+	int r = shim_sandbox_open(argv[0], &doc, err);
 
-	return r < 0 ? r : place_unmake(err);
+	return r < 0 ? r : shim_sandbox_unmake(err);
 }
 
-static int set_paused(char **argv, bool paused, struct warren_error *err)
+static int shim_set_paused(char **argv, bool paused, struct warren_error *err)
 {
 	json_t *doc = NULL;
-	int r = place_open(argv[0], &doc, err);
+	int r = shim_sandbox_open(argv[0], &doc, err);
 
 	if (r < 0)
 		return r;
-	return place.platform->pause ? place.platform->pause(&place, paused, err)
-				     : cannot("pausing", err);
+	return place.driver->pause ? place.driver->pause(&place, paused, err)
+				   : shim_cannot("pausing", err);
 }
 
-static int do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
+static int shim_do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
-	return set_paused(argv, true, err);
+	return shim_set_paused(argv, true, err);
 }
 
 static int do_resume(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
-	return set_paused(argv, false, err);
+	return shim_set_paused(argv, false, err);
 }
 
-static int do_stats(char **argv, struct buf *out, struct warren_error *err)
+static int shim_do_stats(char **argv, struct buf *out, struct warren_error *err)
 {
 	struct warren_stats stats = { 0 };
 	json_t *doc = NULL;
-	int r = place_open(argv[0], &doc, err);
+	int r = shim_sandbox_open(argv[0], &doc, err);
 
 	if (r < 0)
 		return r;
-	r = place.platform->stats ? place.platform->stats(&place, &stats, err)
-				  : cannot("reading statistics", err);
+	r = place.driver->stats ? place.driver->stats(&place, &stats, err)
+				: shim_cannot("reading statistics", err);
 	buf_add(out, &stats, sizeof(stats));
 	return r;
 }
 
-static int do_update(char **argv, struct buf *out UNUSED, struct warren_error *err)
+static int shim_do_update(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
 	struct warren_limits l = { 0 };
 	uint64_t *const to[] = { &l.memory, &l.cpu_millis, &l.pids };
 	json_t *doc = NULL;
-	int r = place_open(argv[0], &doc, err);
+	int r = shim_sandbox_open(argv[0], &doc, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(to); i++)
 		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, to[i], err)
 				: error_set(err, EINVAL, "a limit is missing");
 	if (r < 0)
 		return r;
-	return place.platform->update ? place.platform->update(&place, &l, err)
-				      : cannot("changing limits", err);
+	return place.driver->update ? place.driver->update(&place, &l, err)
+				    : shim_cannot("changing limits", err);
 }
 
 static json_t *feature_json(const struct warren_feature *f)
@@ -229,7 +231,7 @@ static json_t *feature_json(const struct warren_feature *f)
 }
 
 /* The configuration on stdin; nothing there is an empty one. */
-static int read_config(json_t **ret, struct warren_error *err)
+static int shim_read_config(json_t **ret, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(CONFIG_MAX);
 	json_error_t why;
@@ -257,7 +259,7 @@ static bool has_feature(const char *name, int n)
 }
 
 /* What a platform brings, or leaves to nobody: then it is refused, by its name. */
-static int add_abilities(const struct platform *p, int n)
+static int add_abilities(const struct shim_driver *p, int n)
 {
 	const struct warren_feature abilities[] = {
 		{ .name = "pause",
@@ -291,15 +293,15 @@ static int add_abilities(const struct platform *p, int n)
 }
 
 /* How many there are, or -errno; @ret_config is what their texts may point into. */
-static int look(const char *kind, json_t **ret_config, struct warren_error *err)
+static int shim_look(const char *kind, json_t **ret_config, struct warren_error *err)
 {
-	const struct platform *p = platform_find(kind, err);
+	const struct shim_driver *p = shim_driver_find(kind, err);
 	const char *name;
-	int r = p ? read_config(ret_config, err) : -err->code;
+	int r = p ? shim_read_config(ret_config, err) : -err->code;
 
 	if (r < 0)
 		return r;
-	place.platform = p;
+	place.driver = p;
 	place.config = *ret_config;
 	tell_allowance();
 	name = json_string_value(json_object_get(*ret_config, "name"));
@@ -309,10 +311,10 @@ static int look(const char *kind, json_t **ret_config, struct warren_error *err)
 }
 
 /* For people's programs: JSON. */
-static int do_probe(char **argv, struct buf *out, struct warren_error *err)
+static int shim_do_probe(char **argv, struct buf *out, struct warren_error *err)
 {
 	json_t *config = NULL, *list = json_array();
-	int n = look(argv[0], &config, err);
+	int n = shim_look(argv[0], &config, err);
 	char *text;
 
 	for (int i = 0; i < n; i++)
@@ -326,7 +328,7 @@ static int do_probe(char **argv, struct buf *out, struct warren_error *err)
 	return n < 0 ? n : 0;
 }
 
-static void put_word(struct buf *out, const char *word)
+static void shim_put_word(struct buf *out, const char *word)
 {
 	buf_add(out, word ? word : "", word ? strlen(word) + 1 : 1);
 }
@@ -335,28 +337,28 @@ static void put_word(struct buf *out, const char *word)
 static int do_features(char **argv, struct buf *out, struct warren_error *err)
 {
 	json_t *config = NULL;
-	int n = look(argv[0], &config, err);
+	int n = shim_look(argv[0], &config, err);
 
 	for (int i = 0; i < n; i++) {
 		const struct warren_feature *f = &features[i];
 
-		put_word(out, f->name);
-		put_word(out, f->ok ? "1" : "0");
-		put_word(out, f->required ? "1" : "0");
-		put_word(out, f->detail);
-		put_word(out, f->effect);
-		put_word(out, f->fix);
+		shim_put_word(out, f->name);
+		shim_put_word(out, f->ok ? "1" : "0");
+		shim_put_word(out, f->required ? "1" : "0");
+		shim_put_word(out, f->detail);
+		shim_put_word(out, f->effect);
+		shim_put_word(out, f->fix);
 	}
 	json_decref(config);
 	return n < 0 ? n : 0;
 }
 
-static int pull(char **argv, bool missing, struct warren_error *err)
+static int shim_main_pull(char **argv, bool missing, struct warren_error *err)
 {
-	const struct platform *p = platform_find(argv[0], err);
+	const struct shim_driver *p = shim_driver_find(argv[0], err);
 	json_t *config = NULL;
 	int r = !p        ? -err->code
-		: argv[1] ? read_config(&config, err)
+		: argv[1] ? shim_read_config(&config, err)
 			  : error_set(err, EINVAL, "no image is named");
 
 	if (r == 0)
@@ -368,31 +370,31 @@ static int pull(char **argv, bool missing, struct warren_error *err)
 
 static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
-	return pull(argv, false, err);
+	return shim_main_pull(argv, false, err);
 }
 
 static int do_pull_missing(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
-	return pull(argv, true, err);
+	return shim_main_pull(argv, true, err);
 }
 
 static const struct verb {
 	const char *name;
 	int (*run)(char **argv, struct buf *out, struct warren_error *err);
 } verbs[] = {
-	{ "destroy", do_destroy },
-	{ "pause", do_pause },
+	{ "destroy", shim_do_destroy },
+	{ "pause", shim_do_pause },
 	{ "resume", do_resume },
-	{ "stats", do_stats },
-	{ "update", do_update },
-	{ "probe", do_probe },
+	{ "stats", shim_do_stats },
+	{ "update", shim_do_update },
+	{ "probe", shim_do_probe },
 	{ "features", do_features },
 	{ "pull", do_pull },
 	{ "pull-missing", do_pull_missing },
 };
 
 /* To libwarren, if it asks; else to a person. */
-static int tell(const struct warren_error *err, const struct buf *out, int r)
+static int shim_tell(const struct warren_error *err, const struct buf *out, int r)
 {
 	if (fcntl(FD_WORD, F_GETFD) >= 0) {
 		tell_allowance();
@@ -421,7 +423,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], verbs[i].name) != 0)
 			continue;
 		r = verbs[i].run(argv + 2, &out, &err);
-		return tell(&err, &out, r);
+		return shim_tell(&err, &out, r);
 	}
 	(void)fprintf(stderr, "warren-shim: libwarren calls me, people do not\n");
 	return 2;

@@ -114,8 +114,8 @@ static bool next_record(char **at, char *end, const char *mark, struct record *r
 	return true;
 }
 
-static void put_entry(struct buf *out, struct proto_entry e, const char *name,
-		      const char *link)
+static void parse_entries_put_entry(struct buf *out, struct proto_entry e,
+				    const char *name, const char *link)
 {
 	static const char zeros[8];
 	size_t name_size = strlen(name), link_size = strlen(link), whole;
@@ -135,7 +135,7 @@ struct linked {
 	const char *name, *target;
 };
 
-static int by_name(const void *a, const void *b)
+static int parse_entries_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct linked *)a)->name, ((const struct linked *)b)->name);
 }
@@ -170,7 +170,7 @@ bool entries_all(char *text, size_t size, const char *mark, struct buf *entries)
 		}
 	}
 	if (n_links > 0)
-		qsort(links, n_links, sizeof(*links), by_name);
+		qsort(links, n_links, sizeof(*links), parse_entries_by_name);
 	for (size_t i = 0; i < stats.len / sizeof(r); i++) {
 		struct linked key = { 0 }, *found = NULL;
 		struct proto_entry e;
@@ -185,8 +185,9 @@ bool entries_all(char *text, size_t size, const char *mark, struct buf *entries)
 		    strcmp(key.name, "..") == 0)
 			continue;
 		if (S_ISLNK(e.mode) && n_links > 0)
-			found = bsearch(&key, links, n_links, sizeof(*links), by_name);
-		put_entry(entries, e, key.name, found ? found->target : "");
+			found = bsearch(&key, links, n_links, sizeof(*links),
+					parse_entries_by_name);
+		parse_entries_put_entry(entries, e, key.name, found ? found->target : "");
 	}
 	free(links);
 	return whole && !stats.failed && !entries->failed;
@@ -207,6 +208,6 @@ bool entries_one(char *text, size_t size, const char *mark, struct buf *entry)
 			target = r.text;
 	}
 	if (found)
-		put_entry(entry, e, "", S_ISLNK(e.mode) ? target : "");
+		parse_entries_put_entry(entry, e, "", S_ISLNK(e.mode) ? target : "");
 	return found && !entry->failed && entry->len > 0;
 }

@@ -19,7 +19,7 @@
 #define NUMBERS_MIN 40 /* bytes of numbers, of which there are about fifty */
 
 /* Word @number of a stat, counted from 1 at the state. */
-static uint64_t stat_word(const char *stat, int number)
+static uint64_t parse_ps_stat_word(const char *stat, int number)
 {
 	for (; stat; number--) {
 		while (*stat == ' ')
@@ -33,7 +33,7 @@ static uint64_t stat_word(const char *stat, int number)
 
 uint64_t procs_start(const char *stat)
 {
-	return stat_word(stat, 20);
+	return parse_ps_stat_word(stat, 20);
 }
 
 static int by_pid(const void *a, const void *b)
@@ -74,7 +74,7 @@ static char *behind_name(char *at)
 	return NULL;
 }
 
-static int add(struct procs *l, struct proc p)
+static int parse_ps_add(struct procs *l, struct proc p)
 {
 	if (l->n == PROCS_MAX)
 		return -E2BIG;
@@ -123,16 +123,16 @@ static int parse_stats(char *text, const struct proc *first, size_t n, struct pr
 		if (!stat || p.pid <= 1)
 			continue;
 		p.dead = *stat == 'Z' || *stat == 'X';
-		p.ppid = (int)stat_word(stat, 2);
+		p.ppid = (int)parse_ps_stat_word(stat, 2);
 		p.start = procs_start(stat);
 		p.ours = is_first(&p, first, n);
-		r = add(l, p);
+		r = parse_ps_add(l, p);
 	}
 	return r;
 }
 
 /* Lines of script_processes: processes, and behind an empty one those with the mark. */
-static int parse(char *text, const struct proc *first, size_t n, struct procs *l)
+static int parse_ps_line(char *text, const struct proc *first, size_t n, struct procs *l)
 {
 	char *line = text, *next;
 	int r = parse_stats(text, first, n, l, &line);
@@ -192,7 +192,7 @@ static int close_over(const struct procs *l)
 
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret)
 {
-	int r = parse(text, first, n, ret);
+	int r = parse_ps_line(text, first, n, ret);
 
 	return r < 0 ? r : close_over(ret);
 }

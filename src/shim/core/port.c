@@ -30,8 +30,8 @@ static const char script_connect[] =
 	"esac\n";
 
 /* Listens somebody, and by what can we get there? "yes TOOL", "no", or "" without /proc. */
-static int look(uint16_t port, bool ipv6, char *tool, size_t size,
-		struct warren_error *err)
+static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
+		     struct warren_error *err)
 {
 	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
 	int r;
@@ -64,10 +64,10 @@ static int look(uint16_t port, bool ipv6, char *tool, size_t size,
 }
 
 /* What the relay said of connecting: 0 or -errno. -EREMOTEIO: it has ended, and said nothing. */
-static int hear(int said, int outcome, struct warren_error *err)
+static int port_hear(int said, int outcome, struct warren_error *err)
 {
-	uint64_t until = clock_now() + (uint64_t)place_patience() * 1000000000;
-	struct place_outcome o;
+	uint64_t until = clock_now() + (uint64_t)shim_sandbox_patience() * 1000000000;
+	struct shim_outcome o;
 	int code = 0;
 
 	for (;;) {
@@ -86,7 +86,7 @@ static int hear(int said, int outcome, struct warren_error *err)
 		if (n == sizeof(code))
 			break;
 		if (read(outcome, &o, sizeof(o)) == sizeof(o) &&
-		    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
+		    o.verdict == SHIM_NOT_STARTED && o.err.code > 0) {
 			*err = o.err;
 			err->msg[sizeof(err->msg) - 1] = '\0';
 			return -err->code;
@@ -100,8 +100,8 @@ static int hear(int said, int outcome, struct warren_error *err)
 }
 
 /* By @argv, with the stream and where else it talks to; its pid or -errno. */
-static int start(const char *const *argv, int said, int outcome, int *ret_fd,
-		 struct warren_error *err)
+static int port_start(const char *const *argv, int said, int outcome, int *ret_fd,
+		      struct warren_error *err)
 {
 	int ends[2], r;
 
@@ -126,10 +126,10 @@ static int connect_by_relay(const char *to, const char *port, int *ret_fd,
 	if (pipe2(said, O_CLOEXEC) < 0 || pipe2(outcome, O_CLOEXEC | O_NONBLOCK) < 0)
 		r = error_errno(err, errno, "make a pipe");
 	else
-		r = start(argv, said[1], outcome[1], &fd, err);
+		r = port_start(argv, said[1], outcome[1], &fd, err);
 	for (int i = 1; i >= 0; i--) {
 		if (i == 0 && r >= 0)
-			r = hear(said[0], outcome[0], err);
+			r = port_hear(said[0], outcome[0], err);
 		if (said[i] >= 0)
 			(void)close(said[i]);
 		if (outcome[i] >= 0)
@@ -148,9 +148,9 @@ static int connect_by_tool(const struct proto_connect *msg, const char *to,
 	char tool[16] = "";
 	const char *argv[] = { inside.shell, "-c", script_connect, "sh",
 			       to,           port, tool,           NULL };
-	int r = look(msg->port, msg->ipv6, tool, sizeof(tool), err);
+	int r = port_look(msg->port, msg->ipv6, tool, sizeof(tool), err);
 
-	return r < 0 ? r : start(argv, -1, -1, ret_fd, err);
+	return r < 0 ? r : port_start(argv, -1, -1, ret_fd, err);
 }
 
 void port_work(const struct work *w, const struct proto_connect *msg)

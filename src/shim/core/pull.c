@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "shim/core/shim.h"
 
-static void say(json_t *line)
+static void pull_say(json_t *line)
 {
 	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
 	int r = text ? 0 : -ENOMEM;
@@ -28,19 +28,19 @@ static void say(json_t *line)
 		_exit(1);
 }
 
-static void tell(struct platform_pull *pull UNUSED, const char *digest, const char *phase,
-		 uint64_t done, uint64_t total)
+static void pull_tell(struct shim_driver_pull *pull UNUSED, const char *digest,
+		      const char *phase, uint64_t done, uint64_t total)
 {
-	say(json_pack("{s:s, s:s, s:s, s:I, s:I}", "type", "layer", "digest", digest,
-		      "phase", phase, "done", (json_int_t)done, "total",
-		      (json_int_t)total));
+	pull_say(json_pack("{s:s, s:s, s:s, s:I, s:I}", "type", "layer", "digest", digest,
+			   "phase", phase, "done", (json_int_t)done, "total",
+			   (json_int_t)total));
 }
 
-int shim_pull(const struct platform *p, const json_t *config, const char *image,
-		bool missing, struct warren_error *err)
+int shim_pull(const struct shim_driver *p, const json_t *config, const char *image,
+	      bool missing, struct warren_error *err)
 {
 	const char *name = json_string_value(json_object_get(config, "name"));
-	struct platform_pull pull = { .tell = tell };
+	struct shim_driver_pull pull = { .tell = pull_tell };
 	json_t *found = NULL;
 	int r;
 
@@ -50,12 +50,13 @@ int shim_pull(const struct platform *p, const json_t *config, const char *image,
 		    : error_set(err, EOPNOTSUPP,
 				"pulling images is not supported by backend '%s'", name);
 	if (r == 0)
-		say(json_pack("[o]", found));
+		pull_say(json_pack("[o]", found));
 	return r;
 }
 
 void shim_pull_end(int r, const struct warren_error *err)
 {
-	say(json_pack("{s:s, s:i, s:i, s:s}", "type", "end", "status", r < 0, "errno",
-		      r < 0 ? err->code : 0, "message", r < 0 ? err->msg : ""));
+	pull_say(json_pack("{s:s, s:i, s:i, s:s}", "type", "end", "status", r < 0,
+			   "errno", r < 0 ? err->code : 0, "message",
+			   r < 0 ? err->msg : ""));
 }

@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "shim/core/shim.h"
 #include "shim/core/copy_budget.h"
+#include "shim/core/shim.h"
 #include "shim/core/streams.h"
 #include "shim/core/workers.h"
 
@@ -40,7 +40,7 @@ static bool killed;                  /* one of platform->has_process() was */
 static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
 static struct warren_error over_why; /* that is said then */
 
-uint64_t now(void)
+uint64_t agent_now(void)
 {
 	struct timespec ts = { 0 };
 
@@ -65,15 +65,15 @@ void watch_drop(int fd)
 
 /* ----------------------------------------------------------------------- requests */
 
-static void handle_signal(int c, const struct proto_signal *msg)
+static void run_handle_signal(int c, const struct proto_signal *msg)
 {
 	const struct exec *ex = exec_find(msg->exec);
 
 	if (!ex || ex->pid == 0)
-		reply(c, msg->h.seq, -ESRCH, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, -ESRCH, PROTO_STAGE_NONE, -1);
 	else if (msg->sig < 1 || msg->sig > 64 || msg->whom >= PROTO_WHOM_MAX ||
 		 (msg->whom == PROTO_WHOM_ONE && msg->pid <= 1))
-		reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, -EINVAL, PROTO_STAGE_NONE, -1);
 	else
 		work_signal(c, ex, msg);
 }
@@ -83,7 +83,7 @@ static void handle_list(int c, const struct proto_list *msg, int *fds, size_t n_
 	const struct exec *ex = exec_find(msg->exec);
 
 	if (!ex || n_fds == 0)
-		reply(c, msg->h.seq, ex ? -EPROTO : -ESRCH, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, ex ? -EPROTO : -ESRCH, PROTO_STAGE_NONE, -1);
 	else
 		work_list(c, ex, msg, fds, n_fds);
 }
@@ -94,9 +94,9 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 	/* What has three descriptors has no more of them. */
 	if (size >= sizeof(*msg) &&
 	    (msg->control[0] || msg->control[1] || msg->control[2]))
-		reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_REQUEST, -1);
 	else
-		spawn(c, msg, size, fds, n_fds);
+		spawn_exec(c, msg, size, fds, n_fds);
 }
 
 /* What is said of the connection, or of what has been, is said of a saved sandbox, too. */
@@ -107,7 +107,7 @@ static bool needs_life(unsigned type)
 	       type == PROTO_CONNECT || type == PROTO_LIST;
 }
 
-void dispatch(int c, size_t size, int *fds, size_t n_fds)
+void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = (const void *)inbox;
 	const void *msg = inbox;
@@ -116,13 +116,13 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		return;
 	if (streams_check(msg, size, fds, n_fds) < 0) {
 		reply_why = "a stream is a pipe, a regular file or an eventfd";
-		reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
 		reply_why = NULL;
 		return;
 	}
 	if (save_is_away() && needs_life(h->type)) {
 		reply_why = "the sandbox is paused: resume it first";
-		reply(c, h->seq, -EBUSY, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, h->seq, -EBUSY, PROTO_STAGE_REQUEST, -1);
 		reply_why = NULL;
 		return;
 	}
@@ -131,7 +131,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		handle_spawn(c, msg, size, fds, n_fds);
 		return;
 	case PROTO_SIGNAL:
-		handle_signal(c, msg);
+		run_handle_signal(c, msg);
 		return;
 	case PROTO_OPEN:
 	case PROTO_SCAN:
@@ -150,7 +150,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		attach_close_input(c, msg);
 		return;
 	case PROTO_ATTACH:
-		attach(c, msg, fds, n_fds);
+		exec_attach_request(c, msg, fds, n_fds);
 		return;
 	case PROTO_LIST:
 		handle_list(c, msg, fds, n_fds);
@@ -163,7 +163,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
 		save_request(c, msg);
 		return;
 	default:
-		reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+		conn_reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
 	}
 }
 
@@ -175,7 +175,7 @@ void dispatch(int c, size_t size, int *fds, size_t n_fds)
  */
 static pid_t fork_apart(void)
 {
-	bool apart = !place.platform->host_pids &&
+	bool apart = !place.driver->host_pids &&
 		     !json_is_true(json_object_get(place.config, "host_pids")) &&
 		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
 	pid_t pid = fork();
@@ -204,9 +204,9 @@ static void end_apart(void)
 }
 
 /* By processes that leave nothing, whatever the tool does: some stay, for the next command. */
-static void end_all(void)
+static void run_end_all(void)
 {
-	int patience = place_patience();
+	int patience = shim_sandbox_patience();
 	pid_t pid = fork();
 	AUTO_CLOSE int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -228,18 +228,18 @@ static bool was_made(void)
 	return access(path, F_OK) == 0;
 }
 
-int place_unmake(struct warren_error *err)
+int shim_sandbox_unmake(struct warren_error *err)
 {
-	if (place.platform->outlived && was_made())
-		end_all();
-	return place.platform->destroy(&place, err);
+	if (place.driver->outlived && was_made())
+		run_end_all();
+	return place.driver->destroy(&place, err);
 }
 
 void init_end(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	(void)place_unmake(&ignored);
+	(void)shim_sandbox_unmake(&ignored);
 	_exit(0);
 }
 
@@ -248,13 +248,13 @@ void sandbox_died(const struct warren_error *why)
 {
 	if (over_by)
 		return; /* the first reason is the one */
-	over_by = now() + 2 * GRACE_NS;
+	over_by = agent_now() + 2 * GRACE_NS;
 	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
 			place.name);
 	if (why)
 		over_why = *why;
-	else if (place.platform->explain)
-		place.platform->explain(&place, &over_why);
+	else if (place.driver->explain)
+		place.driver->explain(&place, &over_why);
 	for (unsigned i = 0; i < init.n_execs; i++)
 		if (init.execs[i].used && init.execs[i].pid > 0)
 			child_end(&init.execs[i]);
@@ -281,8 +281,8 @@ void exec_stranger(int pid, int status)
 {
 	if (pid != watcher) {
 		if (!work_reaped(pid) && WIFSIGNALED(status) &&
-		    WTERMSIG(status) == SIGKILL && place.platform->has_process &&
-		    place.platform->has_process(&place, pid))
+		    WTERMSIG(status) == SIGKILL && place.driver->has_process &&
+		    place.driver->has_process(&place, pid))
 			killed = true;
 		return;
 	}
@@ -305,7 +305,7 @@ void watch_start(void)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	if (!place.platform->wait)
+	if (!place.driver->wait)
 		return;
 	ended_away = killed = false;
 	watcher = fork();
@@ -315,7 +315,7 @@ void watch_start(void)
 	(void)prctl(PR_SET_NAME, "warren-watch");
 	(void)close_range(3, ~0U, 0);
 	/* An error is not its end. */
-	while ((r = place.platform->wait(&place, &ignored)) < 0)
+	while ((r = place.driver->wait(&place, &ignored)) < 0)
 		(void)sleep(1);
 	_exit(r > 0 ? ENDED_INSIDE : 0);
 }
@@ -339,7 +339,7 @@ static void hear_from(int c)
 		work_gone(which);
 }
 
-static void handle_event(uint64_t data)
+static void run_handle_event(uint64_t data)
 {
 	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
 	char scrap[sizeof(struct signalfd_siginfo) * 8];
@@ -358,7 +358,7 @@ static void handle_event(uint64_t data)
 	else if (what == WATCH_START && slot < PROTO_EXECS_MAX)
 		spawn_started(&init.execs[slot]);
 	else if (what == WATCH_OUT && slot < PROTO_EXECS_MAX)
-		drain(&init.execs[slot], (unsigned)data & 3);
+		journal_drain(&init.execs[slot], (unsigned)data & 3);
 }
 
 /* The last word, to all that are connected: it answers nothing (proto/init_proto.h). */
@@ -367,13 +367,13 @@ static void end_over(void)
 {
 	reply_why = over_why.msg;
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
-		reply(c, 0, -over_why.code, PROTO_STAGE_NONE, -1);
+		conn_reply(c, 0, -over_why.code, PROTO_STAGE_NONE, -1);
 	_exit(0);
 }
 
 static int time_left(void)
 {
-	uint64_t next = child_next(), t = now();
+	uint64_t next = child_next(), t = agent_now();
 	const uint64_t others[] = { work_next(), kill_next() };
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
@@ -386,20 +386,20 @@ static int time_left(void)
 	return next <= t ? 0 : (int)((next - t) / 1000000) + 1;
 }
 
-static void loop(void) __attribute__((noreturn));
-static void loop(void)
+static void run_loop(void) __attribute__((noreturn));
+static void run_loop(void)
 {
 	for (;;) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(init.epoll, ev, ARRAY_SIZE(ev), time_left());
 
 		for (int i = 0; i < n; i++)
-			handle_event(ev[i].data.u64);
+			run_handle_event(ev[i].data.u64);
 		kill_deadlines();
 		child_deadlines();
 		work_deadlines();
 		/* What the platform still has of it goes with whoever finds us dead. */
-		if (over_by && (is_idle() || now() >= over_by))
+		if (over_by && (is_idle() || agent_now() >= over_by))
 			end_over();
 	}
 }
@@ -432,7 +432,7 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 }
 
 /* Without its file it is known that there is nothing to destroy (backend/kept). */
-static void disown(void)
+static void run_disown(void)
 {
 	char path[sizeof(place.dir) + 16];
 
@@ -449,27 +449,27 @@ static bool disk_is_kept(void)
 	return false;
 }
 
-static int make_sandbox(struct warren_error *err)
+static int shim_run_make_sandbox(struct warren_error *err)
 {
 	struct warren_spec spec = { 0 };
 	json_t *spec_doc = NULL;
 	int r = read_spec(&spec_doc, &spec, err);
 
 	if (r == 0)
-		r = place.platform->create(&place, &spec, err);
+		r = place.driver->create(&place, &spec, err);
 	room_bound(disk_is_kept() ? spec.disk : 0);
 	if (r < 0 && place.clean)
-		disown();
+		run_disown();
 	if (r == 0) {
-		place_enforce(&place, "exec_accounting", false,
-			      "the platform does not tell");
-		r = learn(err);
+		shim_sandbox_enforce(&place, "exec_accounting", false,
+				     "the platform does not tell");
+		r = inspect_sandbox(err);
 		if (r == 0)
 			r = learn_note(&spec, err);
 		if (r < 0) {
 			struct warren_error second = WARREN_ERROR_INIT;
 
-			(void)place.platform->destroy(&place, &second);
+			(void)place.driver->destroy(&place, &second);
 		}
 	}
 	spec_done(&spec);
@@ -522,12 +522,12 @@ int shim_run(const char *dir, struct warren_error *err)
 		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
 	};
 	json_t *doc = NULL;
-	int r = place_load(dir, &doc, err);
+	int r = shim_sandbox_load(dir, &doc, err);
 
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	if (r == 0) {
 		leave_maker();
-		r = make_sandbox(err);
+		r = shim_run_make_sandbox(err);
 	}
 	if (r == 0)
 		r = open_loop(err);
@@ -537,5 +537,5 @@ int shim_run(const char *dir, struct warren_error *err)
 	}
 	watch_start();
 	conn_send(0, &ready, sizeof(ready), NULL, 0);
-	loop();
+	run_loop();
 }

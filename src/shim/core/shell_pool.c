@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "shim/core/scripts.h"
 #include "shim/core/file_copy.h"
+#include "shim/core/scripts.h"
 
 #define HANDS_MAX 4
 #define IDLE_NS   60000000000ULL /* after which a shell that nobody needs is let go */
@@ -122,7 +122,8 @@ static int hand_find(const char *user, struct hand **ret, struct warren_error *e
 }
 
 /* The script, to be read as a whole before any of it runs, and what ends its output. */
-static void wrap(const struct buf *script, const char *mark, bool fresh, struct buf *text)
+static void shell_pool_wrap(const struct buf *script, const char *mark, bool fresh,
+			    struct buf *text)
 {
 	if (fresh) {
 		buf_puts(text, "LC_ALL=C TZ=UTC0\nexport LC_ALL TZ\nunset CDPATH ENV\n"
@@ -155,7 +156,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 
-static int take(struct hand *h, struct buf *out)
+static int shell_pool_take(struct hand *h, struct buf *out)
 {
 	char *room = buf_reserve(out, 65536);
 	ssize_t n = room ? read(h->out, room, 65536) : -1;
@@ -168,10 +169,11 @@ static int take(struct hand *h, struct buf *out)
 	return n == 0 ? -EPIPE : (int)n;
 }
 
-static int converse(struct hand *h, const struct buf *text, struct buf *out,
-		    const char *mark, int secs)
+static int shell_pool_converse(struct hand *h, const struct buf *text, struct buf *out,
+			       const char *mark, int secs)
 {
-	uint64_t patience = (uint64_t)place_patience() * 1000000000, heard = clock_now();
+	uint64_t patience = (uint64_t)shim_sandbox_patience() * 1000000000,
+		 heard = clock_now();
 	uint64_t end = heard + (uint64_t)secs * 1000000000;
 	uint64_t signed_at = heard;
 	size_t sent = 0, start = out->len;
@@ -206,7 +208,7 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 		}
 		if (!p[0].revents)
 			continue;
-		r = take(h, out);
+		r = shell_pool_take(h, out);
 		if (r < 0)
 			return r;
 		heard = t;
@@ -220,14 +222,14 @@ static int converse(struct hand *h, const struct buf *text, struct buf *out,
 }
 
 /* Why the conversation failed: the platform may know, or its tool. */
-static int explain(const struct hand *h, int r, struct warren_error *err)
+static int shell_pool_explain(const struct hand *h, int r, struct warren_error *err)
 {
-	struct place_outcome o;
+	struct shim_outcome o;
 	char said[4096];
 	ssize_t n;
 
 	if (r == -EPIPE && read(h->outcome, &o, sizeof(o)) == sizeof(o) &&
-	    o.verdict == PLACE_NOT_STARTED && o.err.code > 0) {
+	    o.verdict == SHIM_NOT_STARTED && o.err.code > 0) {
 		*err = o.err;
 		err->msg[sizeof(err->msg) - 1] = '\0';
 		return -err->code;
@@ -264,14 +266,16 @@ int hand_run(const char *user, const struct buf *script, struct buf *out, int se
 	if (r < 0)
 		return r;
 	mark_make(mark);
-	wrap(script, mark, r > 0, &text);
+	shell_pool_wrap(script, mark, r > 0, &text);
 	if (r == 0)
 		forget_said(h);
-	r = text.failed || script->failed ? -ENOMEM : converse(h, &text, out, mark, secs);
+	r = text.failed || script->failed
+		    ? -ENOMEM
+		    : shell_pool_converse(h, &text, out, mark, secs);
 	h->used = clock_now();
 	if (r >= 0)
 		return r;
-	r = explain(h, r, err);
+	r = shell_pool_explain(h, r, err);
 	hand_drop(h);
 	return r;
 }

@@ -38,17 +38,17 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
 #include "agent/core/agent.h"
-#include "shim/core/parse_entries.h"
+#include "base/buf.h"
 #include "shim/core/driver.h"
+#include "shim/core/parse_entries.h"
 
-#define MARK_LEN    ENTRIES_MARK /* of 128 random bits */
-#define FD_SPEC     5            /* where `run` finds the spec */
-#define GRACE_NS    2000000000ULL
-#define SIGNAL_SECS 10
-#define END_SECS    30           /* for all that runs inside to be killed */
-#define BOX_NAME    "WARREN_BOX" /* in the environment of all that we start (outlived) */
+#define MARK_LEN     ENTRIES_MARK /* of 128 random bits */
+#define FD_SPEC      5            /* where `run` finds the spec */
+#define GRACE_NS     2000000000ULL
+#define SIGNAL_SECS  10
+#define END_SECS     30           /* for all that runs inside to be killed */
+#define SANDBOX_NAME "WARREN_BOX" /* in the environment of all that we start (outlived) */
 
 /* What there is inside, as it was found at the start. */
 struct inside {
@@ -59,11 +59,11 @@ struct inside {
 	char **env;
 };
 
-extern struct place place;
+extern struct shim_sandbox place;
 extern struct inside inside;
 
 /* main.c */
-int place_load(const char *dir, json_t **ret_doc, struct warren_error *err);
+int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *err);
 
 /* spec.c: what the spec points to lives as long as @doc and until spec_done(). */
 int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *err);
@@ -71,7 +71,7 @@ void spec_done(struct warren_spec *spec);
 
 /* run.c */
 /* The end of the sandbox, and before it that of all that runs in it. */
-int place_unmake(struct warren_error *err);
+int shim_sandbox_unmake(struct warren_error *err);
 int shim_run(const char *dir, struct warren_error *err);
 /* It is no more; @why may be NULL: the platform is asked. */
 void sandbox_died(const struct warren_error *why);
@@ -89,13 +89,13 @@ void save_over(bool saving, const struct proto_reply *r, size_t size);
 void save_died(bool saving, struct warren_error *ret_why);
 
 /* pull.c */
-int shim_pull(const struct platform *p, const json_t *config, const char *image,
-		bool missing, struct warren_error *err);
+int shim_pull(const struct shim_driver *p, const json_t *config, const char *image,
+	      bool missing, struct warren_error *err);
 /* The last line: how it went. */
 void shim_pull_end(int r, const struct warren_error *err);
 
 /* inspect.c */
-int learn(struct warren_error *err);
+int inspect_sandbox(struct warren_error *err);
 /* What libwarren is to know of it, into the file `made` of its directory. */
 int learn_note(const struct warren_spec *spec, struct warren_error *err);
 
@@ -136,7 +136,7 @@ void kill_deadlines(void);
 
 /*
  * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
- * pid or -errno. @user as of place_exec. For what we run inside for ourselves.
+ * pid or -errno. @user as of shim_exec. For what we run inside for ourselves.
  */
 pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
 		  int outcome);

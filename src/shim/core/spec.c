@@ -43,13 +43,14 @@ static const struct field {
 	{ "no_pull", FLAG, offsetof(struct warren_spec, no_pull) },
 };
 
-static int bad(const char *key, struct warren_error *err)
+static int spec_bad(const char *key, struct warren_error *err)
 {
 	return error_set(err, EINVAL, "the spec has a '%s' that is none", key);
 }
 
 /* NULL-terminated; the strings stay the document's. */
-static int read_env(const json_t *v, struct warren_spec *ret, struct warren_error *err)
+static int spec_read_env(const json_t *v, struct warren_spec *ret,
+			 struct warren_error *err)
 {
 	size_t n = json_array_size(v);
 	const char **env = calloc(n + 1, sizeof(*env));
@@ -60,7 +61,7 @@ static int read_env(const json_t *v, struct warren_spec *ret, struct warren_erro
 	for (size_t i = 0; i < n; i++) {
 		env[i] = json_string_value(json_array_get(v, i));
 		if (!env[i])
-			return bad("env", err);
+			return spec_bad("env", err);
 	}
 	return 0;
 }
@@ -69,13 +70,14 @@ static int read_env(const json_t *v, struct warren_spec *ret, struct warren_erro
  * The source of a volume, opened once; what it is to be was judged before (libwarren has it open),
  * and whatever else has its name by now is refused.
  */
-static int open_source(struct warren_mount *m, const char *is, struct warren_error *err)
+static int spec_open_source(struct warren_mount *m, const char *is,
+			    struct warren_error *err)
 {
 	uintmax_t dev = 0, ino = 0;
 	struct stat st;
 
 	if (sscanf(is, "%jx:%jx", &dev, &ino) != 2)
-		return bad("mounts", err);
+		return spec_bad("mounts", err);
 	m->source_fd = open(m->source, O_PATH | O_CLOEXEC);
 	if (m->source_fd < 0 || fstat(m->source_fd, &st) < 0)
 		return error_errno(err, errno, "volume '%s'", m->source);
@@ -87,7 +89,8 @@ static int open_source(struct warren_mount *m, const char *is, struct warren_err
 	return 0;
 }
 
-static int read_mounts(const json_t *v, struct warren_spec *ret, struct warren_error *err)
+static int spec_read_mounts(const json_t *v, struct warren_spec *ret,
+			    struct warren_error *err)
 {
 	size_t n = json_array_size(v);
 	struct warren_mount *m = calloc(n + 1, sizeof(*m));
@@ -106,8 +109,8 @@ static int read_mounts(const json_t *v, struct warren_spec *ret, struct warren_e
 		m[i].read_only = json_is_true(json_object_get(one, "read_only"));
 		m[i].size = (uint64_t)json_integer_value(json_object_get(one, "size"));
 		if (!m[i].target || (is && !m[i].source))
-			return bad("mounts", err);
-		r = is ? open_source(&m[i], is, err) : 0;
+			return spec_bad("mounts", err);
+		r = is ? spec_open_source(&m[i], is, err) : 0;
 		if (r < 0)
 			return r;
 	}
@@ -122,20 +125,20 @@ static int read_field(const struct field *f, const json_t *v, struct warren_spec
 	switch (f->kind) {
 	case TEXT:
 		*(const char **)(void *)to = json_string_value(v);
-		return json_is_string(v) ? 0 : bad(f->key, err);
+		return json_is_string(v) ? 0 : spec_bad(f->key, err);
 	case NUMBER:
 		*(uint64_t *)(void *)to = (uint64_t)json_integer_value(v);
-		return json_is_integer(v) ? 0 : bad(f->key, err);
+		return json_is_integer(v) ? 0 : spec_bad(f->key, err);
 	case FLAG:
 		*(bool *)to = json_is_true(v);
-		return json_is_boolean(v) ? 0 : bad(f->key, err);
+		return json_is_boolean(v) ? 0 : spec_bad(f->key, err);
 	case NETWORK:
 		ret->network = (enum warren_network)json_integer_value(v);
-		return json_is_integer(v) ? 0 : bad(f->key, err);
+		return json_is_integer(v) ? 0 : spec_bad(f->key, err);
 	case ENV:
-		return read_env(v, ret, err);
+		return spec_read_env(v, ret, err);
 	case MOUNTS:
-		return read_mounts(v, ret, err);
+		return spec_read_mounts(v, ret, err);
 	}
 	return -EINVAL;
 }
@@ -153,7 +156,7 @@ int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *e
 
 		while (f < fields + ARRAY_SIZE(fields) && strcmp(f->key, key) != 0)
 			f++;
-		r = f == fields + ARRAY_SIZE(fields) ? bad(key, err)
+		r = f == fields + ARRAY_SIZE(fields) ? spec_bad(key, err)
 						     : read_field(f, v, ret, err);
 		if (r < 0)
 			return r;

@@ -131,7 +131,7 @@ int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds)
 	}
 }
 
-void place_drop_rights(void)
+void shim_sandbox_drop_rights(void)
 {
 	if (geteuid() == 0 &&
 	    (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||

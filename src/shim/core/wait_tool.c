@@ -21,7 +21,7 @@
 #include "shim/core/file_copy.h"
 
 /* How far both are; they are shared with the process. */
-static off_t position(int in, int out)
+static off_t wait_tool_position(int in, int out)
 {
 	off_t a = in >= 0 ? lseek(in, 0, SEEK_CUR) : 0;
 	off_t b = out >= 0 ? lseek(out, 0, SEEK_CUR) : 0;
@@ -30,7 +30,7 @@ static off_t position(int in, int out)
 }
 
 /* false: there is no more. */
-static bool hear(int fd, struct buf *said)
+static bool wait_tool_hear(int fd, struct buf *said)
 {
 	char piece[4096];
 	ssize_t n = read(fd, piece, sizeof(piece));
@@ -48,24 +48,26 @@ static void hear_rest(int fd, struct buf *said)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	for (int i = 0; i < 16 && fd >= 0 && poll(&p, 1, 0) > 0 && hear(fd, said); i++)
+	for (int i = 0;
+	     i < 16 && fd >= 0 && poll(&p, 1, 0) > 0 && wait_tool_hear(fd, said); i++)
 		;
 }
 
-int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int out)
+int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int in,
+		       int out)
 {
 	AUTO_CLOSE int fd = pidfd_open(pid, 0);
 	uint64_t patience = (uint64_t)secs * 1000000000;
 	uint64_t until = clock_now() + patience;
 	uint64_t signed_at = clock_now();
-	off_t at = position(in, out);
+	off_t at = wait_tool_position(in, out);
 	int status = 0, r = fd < 0 ? -errno : 0;
 
 	for (struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
 				    { .fd = said_fd, .events = POLLIN } };
 	     r == 0 && !p[0].revents;) {
 		uint64_t t = clock_now();
-		off_t now_at = position(in, out);
+		off_t now_at = wait_tool_position(in, out);
 		uint64_t left;
 
 		if (now_at != at) {
@@ -84,7 +86,7 @@ int place_await(pid_t pid, int secs, int said_fd, struct buf *said, int in, int 
 			work_sign();
 			signed_at = t;
 		}
-		if (r == 0 && p[1].revents && !hear(said_fd, said))
+		if (r == 0 && p[1].revents && !wait_tool_hear(said_fd, said))
 			p[1].fd = -1;
 	}
 	if (r < 0) {

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
-#include "shim/core/shell_pool.h"
 #include "shim/core/file_copy.h"
+#include "shim/core/shell_pool.h"
 
 #define PENDING_MAX 256
 #define STUCK_SECS  (SIGNAL_SECS + 5) /* sooner than who asked gives the sandbox up */
@@ -80,7 +80,7 @@ void work_sign(void)
 	work_reply(&(struct work){ .conn = -1 }, -EINPROGRESS, 0, -1, NULL);
 }
 
-static void carry_out(size_t size, int *fds, size_t n_fds)
+static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 {
 	struct work w = parcel.w;
 
@@ -127,8 +127,8 @@ static void reap_others(void)
 	}
 }
 
-static void worker_main(int sock) __attribute__((noreturn));
-static void worker_main(int sock)
+static void workers_worker_main(int sock) __attribute__((noreturn));
+static void workers_worker_main(int sock)
 {
 	upstairs = sock;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -149,7 +149,7 @@ static void worker_main(int sock)
 			continue;
 		if (n < (ssize_t)offsetof(struct parcel, msg))
 			_exit(0);
-		carry_out((size_t)n - offsetof(struct parcel, msg), fds, n_fds);
+		workers_carry_out((size_t)n - offsetof(struct parcel, msg), fds, n_fds);
 		for (size_t i = 0; i < n_fds; i++)
 			if (fds[i] >= 0)
 				(void)close(fds[i]);
@@ -158,7 +158,7 @@ static void worker_main(int sock)
 
 /* --------------------------------------------------------------------- the loop's side */
 
-static int worker_start(struct worker *k, unsigned which)
+static int workers_worker_start(struct worker *k, unsigned which)
 {
 	int ends[2], size = 1 << 20;
 
@@ -182,7 +182,7 @@ static int worker_start(struct worker *k, unsigned which)
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(place.within < 0 ? 4 : 5, ~0U, 0) < 0)
 			_exit(1);
-		worker_main(3);
+		workers_worker_main(3);
 	}
 	(void)close(ends[1]);
 	if (k->pid < 0 || watch_add(ends[0], WATCH_WORK, which, 0) < 0) {
@@ -204,11 +204,11 @@ uint64_t work_connection(int c)
 }
 
 /* The loop does not wait: a worker that has a full socket has too much to do. */
-static int ask(unsigned which, struct work w, const void *msg, size_t size, int *fds,
-	       size_t n_fds)
+static int workers_ask(unsigned which, struct work w, const void *msg, size_t size,
+		       int *fds, size_t n_fds)
 {
 	struct worker *k = &workers[which];
-	int r = worker_start(k, which);
+	int r = workers_worker_start(k, which);
 
 	if (w.kind != WORK_GONE)
 		w.connection = work_connection(w.conn);
@@ -221,7 +221,7 @@ static int ask(unsigned which, struct work w, const void *msg, size_t size, int 
 		(void)memcpy(parcel.msg, msg, size);
 	r = fd_send(k->sock, &parcel, offsetof(struct parcel, msg) + size, fds, n_fds);
 	if (k->n_pending == 0)
-		k->heard = now();
+		k->heard = agent_now();
 	if (r == 0 && w.kind != WORK_GONE)
 		k->pending[k->n_pending++] = w;
 	return r;
@@ -233,17 +233,17 @@ void work_gone(uint64_t connection)
 	struct work w = { .kind = WORK_GONE, .conn = -1, .connection = connection };
 
 	if (workers[FILES].pid > 0)
-		(void)ask(FILES, w, NULL, 0, NULL, 0);
+		(void)workers_ask(FILES, w, NULL, 0, NULL, 0);
 }
 
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds)
 {
 	const struct proto_header *h = msg;
 	struct work w = { .kind = WORK_REQUEST, .conn = c, .seq = h->seq };
-	int r = ask(FILES, w, msg, size, fds, n_fds);
+	int r = workers_ask(FILES, w, msg, size, fds, n_fds);
 
 	if (r < 0)
-		reply(c, h->seq, r, PROTO_STAGE_NONE, -1);
+		conn_reply(c, h->seq, r, PROTO_STAGE_NONE, -1);
 }
 
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg)
@@ -255,10 +255,10 @@ void work_signal(int c, const struct exec *ex, const struct proto_signal *msg)
 			  .sig = msg->sig,
 			  .pid = msg->pid,
 			  .whom = (enum proto_whom)msg->whom };
-	int r = ask(SIGNALS, w, NULL, 0, NULL, 0);
+	int r = workers_ask(SIGNALS, w, NULL, 0, NULL, 0);
 
 	if (r < 0)
-		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
@@ -268,10 +268,10 @@ void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *
 			  .conn = c,
 			  .seq = msg->h.seq,
 			  .target = *child_target(ex) };
-	int r = ask(SIGNALS, w, NULL, 0, fds, n_fds);
+	int r = workers_ask(SIGNALS, w, NULL, 0, fds, n_fds);
 
 	if (r < 0)
-		reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
 int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds)
@@ -283,7 +283,7 @@ int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_
 	/* It has a shell inside; the other one lets go of its own when it is asked. */
 	if (workers[SIGNALS].pid > 0)
 		(void)kill(workers[SIGNALS].pid, SIGKILL);
-	return ask(FILES, w, NULL, 0, fds, n_fds);
+	return workers_ask(FILES, w, NULL, 0, fds, n_fds);
 }
 
 int work_kill(const struct target *targets, size_t n)
@@ -292,10 +292,10 @@ int work_kill(const struct target *targets, size_t n)
 
 	_Static_assert(WORK_KILLS_MAX * sizeof(*targets) <= PROTO_MESSAGE_MAX,
 		       "they do not fit into a message");
-	return ask(SIGNALS, w, targets, n * sizeof(*targets), NULL, 0);
+	return workers_ask(SIGNALS, w, targets, n * sizeof(*targets), NULL, 0);
 }
 
-static void settle(struct worker *k, const struct work *w)
+static void workers_settle(struct worker *k, const struct work *w)
 {
 	for (size_t i = 0; i < k->n_pending; i++) {
 		const struct work *p = &k->pending[i];
@@ -321,11 +321,11 @@ static void ask_patience(const struct worker *k)
 		const struct work *w = &k->pending[i];
 
 		if (w->conn >= 0 && work_connection(w->conn) == w->connection)
-			reply(w->conn, w->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
+			conn_reply(w->conn, w->seq, -EINPROGRESS, PROTO_STAGE_NONE, -1);
 	}
 }
 
-static void pass_on(struct worker *k, size_t size, int fd)
+static void workers_pass_on(struct worker *k, size_t size, int fd)
 {
 	const struct proto_reply *said = (const void *)parcel.msg;
 	const struct work *w = &parcel.w;
@@ -336,7 +336,7 @@ static void pass_on(struct worker *k, size_t size, int fd)
 		ask_patience(k);
 		return;
 	}
-	settle(k, w);
+	workers_settle(k, w);
 	if (w->kind == WORK_SAVE || w->kind == WORK_RESTORE)
 		save_over(w->kind == WORK_SAVE, (const void *)parcel.msg, size);
 	if (w->kind == WORK_KILL) {
@@ -362,8 +362,8 @@ void work_heard(unsigned which)
 				(void)kill(k->pid, SIGKILL); /* reaped, it is replaced */
 			return;
 		}
-		k->heard = now();
-		pass_on(k, (size_t)n - offsetof(struct parcel, msg), fd);
+		k->heard = agent_now();
+		workers_pass_on(k, (size_t)n - offsetof(struct parcel, msg), fd);
 		if (fd >= 0)
 			(void)close(fd);
 	}
@@ -385,10 +385,10 @@ void work_deadlines(void)
 {
 	uint64_t by = work_next();
 
-	if (by == 0 || now() < by)
+	if (by == 0 || agent_now() < by)
 		return;
 	(void)kill(workers[SIGNALS].pid, SIGKILL); /* reaped, it is replaced */
-	workers[SIGNALS].heard = now();
+	workers[SIGNALS].heard = agent_now();
 }
 
 /* Nobody will answer it any more. */
@@ -403,7 +403,7 @@ static void give_up(const struct work *w)
 	if (w->conn < 0 || work_connection(w->conn) != w->connection)
 		return;
 	reply_why = why.msg[0] ? why.msg : NULL;
-	reply(w->conn, w->seq, -why.code, PROTO_STAGE_NONE, -1);
+	conn_reply(w->conn, w->seq, -why.code, PROTO_STAGE_NONE, -1);
 	reply_why = NULL;
 }
 

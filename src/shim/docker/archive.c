@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "shim/docker/docker.h"
 #include "shim/docker/tar_entry.h"
-#include "base/fd.h"
 
 #define HOPS     16
 #define PATH_LEN 4096U
@@ -25,7 +25,7 @@ struct reading {
 	int failed; /* -errno */
 };
 
-static int on_bytes(void *ctx, const char *data, size_t n)
+static int archive_on_bytes(void *ctx, const char *data, size_t n)
 {
 	struct reading *r = ctx;
 
@@ -47,7 +47,7 @@ static int on_bytes(void *ctx, const char *data, size_t n)
 }
 
 /* The path that the link at @path leads to. */
-static int follow(char path[PATH_LEN], const char *link)
+static int archive_follow(char path[PATH_LEN], const char *link)
 {
 	char next[PATH_LEN];
 	const char *slash = strrchr(path, '/');
@@ -61,8 +61,8 @@ static int follow(char path[PATH_LEN], const char *link)
 	return 0;
 }
 
-static int get(struct docker *d, const struct place *p, const char *path,
-	       struct reading *r, struct warren_error *err)
+static int archive_get(struct docker *d, const struct shim_sandbox *p, const char *path,
+		       struct reading *r, struct warren_error *err)
 {
 	static const char step[] = "read a file";
 	char id[DOCKER_ID_LEN + 1];
@@ -77,7 +77,7 @@ static int get(struct docker *d, const struct place *p, const char *path,
 	}
 	entry_init(&r->entry);
 	d->pace = DOCKER_MOVING;
-	d->sink = on_bytes;
+	d->sink = archive_on_bytes;
 	d->ctx = r;
 	k = docker_ask(d, step, "GET", NULL, err, "/containers/%s/archive?path=%s", id,
 		       escaped);
@@ -95,8 +95,8 @@ static int get(struct docker *d, const struct place *p, const char *path,
 	return 0;
 }
 
-int docker_read_file(struct place *p, const char *path, uint64_t offset, uint64_t size,
-		     int to, struct warren_error *err)
+int docker_read_file(struct shim_sandbox *p, const char *path, uint64_t offset,
+		     uint64_t size, int to, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	char at[PATH_LEN];
@@ -117,10 +117,10 @@ int docker_read_file(struct place *p, const char *path, uint64_t offset, uint64_
 		reading->skip = offset;
 		reading->left = size;
 		reading->to = to;
-		r = get(&d, p, at, reading, err);
+		r = archive_get(&d, p, at, reading, err);
 		type = reading->entry.type;
 		if (r == 0 && type == '2')
-			r = follow(at, reading->entry.link);
+			r = archive_follow(at, reading->entry.link);
 		free(reading);
 		if (r < 0)
 			return r;
@@ -142,7 +142,7 @@ struct writing {
 	int from;
 };
 
-static size_t on_send(void *ctx, char *data, size_t n)
+static size_t archive_on_send(void *ctx, char *data, size_t n)
 {
 	struct writing *w = ctx;
 	ssize_t got;
@@ -170,8 +170,8 @@ static size_t on_send(void *ctx, char *data, size_t n)
 	return (size_t)got;
 }
 
-static int put(struct docker *d, const struct place *p, const char *folder,
-	       struct writing *w, struct warren_error *err)
+static int archive_put(struct docker *d, const struct shim_sandbox *p, const char *folder,
+		       struct writing *w, struct warren_error *err)
 {
 	static const char step[] = "write a file";
 	char id[DOCKER_ID_LEN + 1];
@@ -185,7 +185,7 @@ static int put(struct docker *d, const struct place *p, const char *folder,
 		return r;
 	}
 	d->pace = DOCKER_MOVING;
-	d->source = on_send;
+	d->source = archive_on_send;
 	d->ctx = w;
 	d->sent = w->head.len + w->left + w->tail;
 	r = docker_ask(d, step, "PUT", NULL, err, "/containers/%s/archive?path=%s", id,
@@ -194,7 +194,7 @@ static int put(struct docker *d, const struct place *p, const char *folder,
 	return r < 0 ? r : 0;
 }
 
-int docker_write_file(struct place *p, const char *path, int from, uint64_t size,
+int docker_write_file(struct shim_sandbox *p, const char *path, int from, uint64_t size,
 		      uint32_t mode, uint32_t uid, uint32_t gid, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -212,7 +212,7 @@ int docker_write_file(struct place *p, const char *path, int from, uint64_t size
 	if (r == 0 && (!folder || !entry_write(&w.head, slash + 1, size, mode, uid, gid)))
 		r = error_errno(err, ENOMEM, "%s: write a file", p->name);
 	if (r == 0)
-		r = put(&d, p, folder, &w, err);
+		r = archive_put(&d, p, folder, &w, err);
 	buf_done(&w.head);
 	return r;
 }

@@ -12,22 +12,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/docker/docker.h"
 #include "base/fd.h"
+#include "shim/docker/docker.h"
 
-void docker_id_path(const struct place *p, char path[DOCKER_GUEST_MAX])
+void docker_id_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/docker", p->dir);
 }
 
-static bool is_id(const char *id)
+static bool container_id_is_id(const char *id)
 {
 	return id && strlen(id) == DOCKER_ID_LEN &&
 	       strspn(id, "0123456789abcdef") == DOCKER_ID_LEN;
 }
 
 /* A container of that name may be anybody's: its labels say whose it is. */
-static bool is_ours(const json_t *labels, const struct place *p)
+static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox *p)
 {
 	const char *id = json_string_value(json_object_get(labels, "warren.id"));
 	const char *by = json_string_value(json_object_get(labels, "warren.engine"));
@@ -38,13 +38,13 @@ static bool is_ours(const json_t *labels, const struct place *p)
 }
 
 /* What was written down when it was made; false: nothing was. */
-static bool recall(const struct place *p, char id[DOCKER_ID_LEN + 1])
+static bool container_id_recall(const struct shim_sandbox *p, char id[DOCKER_ID_LEN + 1])
 {
 	char path[DOCKER_GUEST_MAX];
 	AUTO_CLOSE int fd = -1;
 	ssize_t n;
 
-	if (is_id(p->handle)) {
+	if (container_id_is_id(p->handle)) {
 		(void)strcpy(id, p->handle);
 		return true;
 	}
@@ -52,10 +52,10 @@ static bool recall(const struct place *p, char id[DOCKER_ID_LEN + 1])
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, id, DOCKER_ID_LEN);
 	id[n > 0 ? n : 0] = '\0';
-	return is_id(id);
+	return container_id_is_id(id);
 }
 
-int docker_id_keep(struct docker *d, struct place *p, const char *step,
+int docker_id_keep(struct docker *d, struct shim_sandbox *p, const char *step,
 		   struct warren_error *err)
 {
 	const char *id = json_string_value(json_object_get(d->answer, "Id"));
@@ -63,7 +63,7 @@ int docker_id_keep(struct docker *d, struct place *p, const char *step,
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (!is_id(id))
+	if (!container_id_is_id(id))
 		return docker_odd(d, step, err);
 	docker_id_path(p, path);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -74,14 +74,15 @@ int docker_id_keep(struct docker *d, struct place *p, const char *step,
 	return 0;
 }
 
-int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err)
+int docker_inspect(struct docker *d, const struct shim_sandbox *p,
+		   struct warren_error *err)
 {
 	static const char step[] = "look at the container";
 	struct warren_error why = WARREN_ERROR_INIT;
 	char ref[DOCKER_ID_LEN + 1];
 	int r;
 
-	if (!recall(p, ref))
+	if (!container_id_recall(p, ref))
 		(void)snprintf(ref, sizeof(ref), "warren-%s", p->id);
 	r = docker_ask(d, step, "GET", NULL, &why, "/containers/%s/json", ref);
 	if (r == -ENOENT)
@@ -90,17 +91,18 @@ int docker_inspect(struct docker *d, const struct place *p, struct warren_error 
 		*err = why;
 		return r;
 	}
-	return is_ours(json_object_get(json_object_get(d->answer, "Config"), "Labels"),
+	return container_id_is_ours(
+		       json_object_get(json_object_get(d->answer, "Config"), "Labels"),
 		       p) &&
-	       is_id(json_string_value(json_object_get(d->answer, "Id")));
+	       container_id_is_id(json_string_value(json_object_get(d->answer, "Id")));
 }
 
-int docker_id(struct docker *d, const struct place *p, const char *step,
+int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 	      char id[DOCKER_ID_LEN + 1], struct warren_error *err)
 {
 	int r;
 
-	if (recall(p, id))
+	if (container_id_recall(p, id))
 		return 0;
 	r = docker_inspect(d, p, err);
 	if (r < 0)

@@ -16,13 +16,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "shim/docker/docker.h"
 #include "base/fd.h"
 #include "os/cgroup.h"
 #include "os/mount.h"
 #include "os/ns.h"
+#include "shim/docker/docker.h"
 
-int docker_first(struct docker *d, const struct place *p)
+int docker_first(struct docker *d, const struct shim_sandbox *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char guest[DOCKER_GUEST_MAX], number[24];
@@ -45,7 +45,7 @@ int docker_first(struct docker *d, const struct place *p)
 	return TAKE_FD(dir);
 }
 
-void docker_meet(struct docker *d, struct place *p)
+void docker_meet(struct docker *d, struct shim_sandbox *p)
 {
 	if (p->first >= 0)
 		(void)close(p->first);
@@ -75,7 +75,7 @@ static int check_volume(int root, const struct warren_mount *m)
  * daemon has mounted, from outside, before anything but our own first process runs inside. What
  * cannot be seen (a daemon on another machine) cannot be trusted, and is refused.
  */
-int docker_check_mounts(struct docker *d, const struct place *p,
+int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err)
 {
 	AUTO_CLOSE int first = -1, root = -1;
@@ -134,7 +134,7 @@ static int quiet_from_outside(int first)
  * By us, if we may; else by the daemon, as a privileged exec before anything else runs inside.
  * That is one with every capability there is, and refused where the daemon lacks one itself.
  */
-int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err)
+int docker_quiet(struct docker *d, const struct shim_sandbox *p, struct warren_error *err)
 {
 	static const char step[] = "take the loopback device down";
 	AUTO_CLOSE int first = docker_first(d, p);

@@ -3,7 +3,7 @@
  * create.c - a container: the image, the guest agent, the making, the start
  *
  * Its name and labels are there from its first moment, so whatever happens between the making
- * and the end of create(), docker_remove() finds it.
+ * and the end of docker_create_container(), docker_remove() finds it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "shim/docker/docker.h"
 #include "base/fd.h"
+#include "shim/docker/docker.h"
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
 /* A copy of its own for each: what the host executes is not seen inside. */
-static int put_guest(const struct place *p, struct warren_error *err)
+static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[DOCKER_GUEST_MAX];
 	AUTO_CLOSE int fd = -1;
@@ -38,10 +38,10 @@ static int put_guest(const struct place *p, struct warren_error *err)
  * What a machine's restart left: stopped containers of sandboxes that have no directory any
  * more, with nobody to destroy them. Best effort, before another is made.
  */
-static void sweep(struct docker *d, const struct place *p)
+static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 {
 	struct warren_error ignored;
-	struct place old = { .name = p->name };
+	struct shim_sandbox old = { .name = p->name };
 	char engine[sizeof(p->dir)];
 	char *filter, *escaped = NULL;
 	json_t *list, *c, *f;
@@ -79,28 +79,31 @@ static void sweep(struct docker *d, const struct place *p)
 	json_decref(list);
 }
 
-static void note_disk(struct place *p, const struct warren_spec *spec,
+static void note_disk(struct shim_sandbox *p, const struct warren_spec *spec,
 		      const struct docker_info *info, const char *size,
 		      const char *volume)
 {
 	if (spec->read_only)
-		place_enforce(p, "disk", true, "the root is read-only%s",
-			      volume ? ", and so are the image's volumes" : "");
+		shim_sandbox_enforce(p, "disk", true, "the root is read-only%s",
+				     volume ? ", and so are the image's volumes" : "");
 	else if (size && volume)
-		place_enforce(p, "disk", false,
-			      "%s bytes by the daemon, and no limit for the image's "
-			      "volume '%.60s'",
-			      size, volume);
+		shim_sandbox_enforce(
+			p, "disk", false,
+			"%s bytes by the daemon, and no limit for the image's "
+			"volume '%.60s'",
+			size, volume);
 	else if (size)
-		place_enforce(p, "disk", true, "%s bytes by the daemon", size);
+		shim_sandbox_enforce(p, "disk", true, "%s bytes by the daemon", size);
 	else
-		place_enforce(p, "disk", false,
-			      "the daemon's storage (%s) keeps no limit", info->driver);
+		shim_sandbox_enforce(p, "disk", false,
+				     "the daemon's storage (%s) keeps no limit",
+				     info->driver);
 }
 
 /* The last is tried first with a limit for what is written, and then without, if it may. */
-static int make(struct docker *d, struct place *p, const struct warren_spec *spec,
-		const struct docker_info *info, json_t *body, struct warren_error *err)
+static int create_make(struct docker *d, struct shim_sandbox *p,
+		       const struct warren_spec *spec, const struct docker_info *info,
+		       json_t *body, struct warren_error *err)
 {
 	static const char step[] = "make the container";
 	bool limited = spec->disk && info->quota && !spec->read_only;
@@ -127,8 +130,9 @@ static int make(struct docker *d, struct place *p, const struct warren_spec *spe
 	return 0;
 }
 
-static int start(struct docker *d, struct place *p, const struct warren_spec *spec,
-		 int listener, struct warren_error *err)
+static int create_start(struct docker *d, struct shim_sandbox *p,
+			const struct warren_spec *spec, int listener,
+			struct warren_error *err)
 {
 	struct warren_error why;
 	int r = docker_ask(d, "start the container", "POST", NULL, err,
@@ -157,8 +161,8 @@ static const char *image_of(const struct docker *d, const struct warren_spec *sp
 	return none ? d->image : spec->image;
 }
 
-static int check_image(const struct docker *d, const char *image,
-		       struct warren_error *err)
+static int create_check_image(const struct docker *d, const char *image,
+			      struct warren_error *err)
 {
 	if (!image)
 		return error_set(
@@ -177,12 +181,12 @@ static int check_image(const struct docker *d, const char *image,
 }
 
 /* What comes before a container is asked for: a failure leaves nothing, whoever is not there. */
-static int prepare(struct docker *d, struct place *p, const struct warren_spec *spec,
-		   struct docker_info *info, struct warren_limits *limits,
-		   struct warren_error *err)
+static int create_prepare(struct docker *d, struct shim_sandbox *p,
+			  const struct warren_spec *spec, struct docker_info *info,
+			  struct warren_limits *limits, struct warren_error *err)
 {
 	const char *image = image_of(d, spec);
-	int r = check_image(d, image, err);
+	int r = create_check_image(d, image, err);
 
 	if (r == 0)
 		r = docker_info(d, info, err);
@@ -202,9 +206,11 @@ static int prepare(struct docker *d, struct place *p, const struct warren_spec *
 	return p->user ? 0 : error_errno(err, ENOMEM, "%s: user", d->name);
 }
 
-static int create(struct docker *d, struct place *p, const struct warren_spec *spec,
-		  const struct docker_info *info, const struct warren_limits *limits,
-		  struct warren_error *err)
+static int docker_create_container(struct docker *d, struct shim_sandbox *p,
+				   const struct warren_spec *spec,
+				   const struct docker_info *info,
+				   const struct warren_limits *limits,
+				   struct warren_error *err)
 {
 	AUTO_CLOSE int listener = -1;
 	json_t *body;
@@ -214,19 +220,19 @@ static int create(struct docker *d, struct place *p, const struct warren_spec *s
 		r = docker_listen(p, info, &listener, err);
 	if (r < 0)
 		return r;
-	sweep(d, p);
+	create_sweep(d, p);
 	body = docker_spec(p, spec, limits, image_of(d, spec), d->volumes, listener >= 0);
 	if (!body)
 		return error_set(
 			err, EILSEQ,
 			"%s: make the container: a text of the spec is not UTF-8",
 			d->name);
-	r = make(d, p, spec, info, body, err);
+	r = create_make(d, p, spec, info, body, err);
 	json_decref(body);
-	return r < 0 ? r : start(d, p, spec, listener, err);
+	return r < 0 ? r : create_start(d, p, spec, listener, err);
 }
 
-int docker_create(struct place *p, const struct warren_spec *spec,
+int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -236,13 +242,13 @@ int docker_create(struct place *p, const struct warren_spec *spec,
 	int r = docker_open(&d, p->name, p->config, err);
 
 	if (r == 0)
-		r = prepare(&d, p, spec, &info, &limits, err);
+		r = create_prepare(&d, p, spec, &info, &limits, err);
 	p->clean = r < 0;
 	if (r < 0)
 		return r;
-	r = create(&d, p, spec, &info, &limits, err);
+	r = docker_create_container(&d, p, spec, &info, &limits, err);
 	if (r < 0) {
-		p->clean = platform_docker.destroy(p, &undoing) == 0;
+		p->clean = shim_driver_docker.destroy(p, &undoing) == 0;
 		return r;
 	}
 	docker_note(p, &info, spec, &limits);

@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "os/cgroup.h"
 
-void docker_guest(const struct place *p, char path[DOCKER_GUEST_MAX])
+/* On disk it has the name of the first version: a container that lives through an upgrade has it, too. */
+void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/anchor", p->dir);
 }
 
-void docker_engine(const struct place *p, char engine[sizeof(p->dir)])
+void docker_engine(const struct shim_sandbox *p, char engine[sizeof(p->dir)])
 {
 	char *slash;
 
@@ -25,7 +26,7 @@ void docker_engine(const struct place *p, char engine[sizeof(p->dir)])
 		*slash = '\0';
 }
 
-static void nap(unsigned ms)
+static void docker_nap(unsigned ms)
 {
 	const struct timespec t = { .tv_sec = ms / 1000,
 				    .tv_nsec = (long)(ms % 1000) * 1000000 };
@@ -33,13 +34,14 @@ static void nap(unsigned ms)
 	(void)nanosleep(&t, NULL);
 }
 
-void docker_volume_name(const struct place *p, unsigned n, char name[DOCKER_VOLUME_MAX])
+void docker_volume_name(const struct shim_sandbox *p, unsigned n,
+			char name[DOCKER_VOLUME_MAX])
 {
 	(void)snprintf(name, DOCKER_VOLUME_MAX, "warren-%s-%u", p->id, n);
 }
 
 /* Those that have a name, of which a container's end is not theirs; most have none. */
-static int remove_volumes(struct docker *d, const struct place *p,
+static int remove_volumes(struct docker *d, const struct shim_sandbox *p,
 			  struct warren_error *err)
 {
 	static const char step[] = "remove a volume";
@@ -58,7 +60,8 @@ static int remove_volumes(struct docker *d, const struct place *p,
 }
 
 /* Busy: somebody else is at it; then it is waited for. */
-int docker_remove(struct docker *d, const struct place *p, struct warren_error *err)
+int docker_remove(struct docker *d, const struct shim_sandbox *p,
+		  struct warren_error *err)
 {
 	static const char step[] = "remove the container";
 	uint64_t until = clock_now() + (uint64_t)d->patience_ms * 1000000;
@@ -76,7 +79,7 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 			return r;
 		}
 		if (r == -EBUSY)
-			nap(100);
+			docker_nap(100);
 		r = docker_inspect(d, p, err);
 	}
 	if (r > 0)
@@ -84,7 +87,7 @@ int docker_remove(struct docker *d, const struct place *p, struct warren_error *
 	return r < 0 ? r : remove_volumes(d, p, err);
 }
 
-static int docker_destroy(struct place *p, struct warren_error *err)
+static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	char path[DOCKER_GUEST_MAX];
@@ -115,7 +118,7 @@ static bool is_running(const struct docker *d)
  * A daemon that is down says nothing of its containers: some outlive it ("live restore"). So it
  * is asked until it answers.
  */
-static int docker_wait(struct place *p, struct warren_error *err)
+static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 {
 	static const char step[] = "wait for the container";
 	AUTO_DOCKER struct docker d = { 0 };
@@ -133,14 +136,14 @@ static int docker_wait(struct place *p, struct warren_error *err)
 			if (r >= 0)
 				continue;
 		}
-		nap(500);
+		docker_nap(500);
 		r = 0;
 	}
 	return r;
 }
 
 /* What is so already is not asked for: the daemon would call it a conflict. */
-static int docker_pause(struct place *p, bool paused, struct warren_error *err)
+static int docker_pause(struct shim_sandbox *p, bool paused, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	const char *step = paused ? "pause the container" : "resume the container";
@@ -164,7 +167,7 @@ static int docker_pause(struct place *p, bool paused, struct warren_error *err)
 	return r < 0 ? r : 0;
 }
 
-static int docker_silent(struct place *p, struct warren_error *err)
+static int docker_silent(struct shim_sandbox *p, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	int r = docker_open(&d, p->name, p->config, err);
@@ -181,7 +184,7 @@ static int docker_silent(struct place *p, struct warren_error *err)
 	return 0;
 }
 
-static uint64_t number(const json_t *from, const char *object, const char *key)
+static uint64_t docker_number(const json_t *from, const char *object, const char *key)
 {
 	json_int_t n =
 		json_integer_value(json_object_get(json_object_get(from, object), key));
@@ -189,7 +192,7 @@ static uint64_t number(const json_t *from, const char *object, const char *key)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-static int docker_stats(struct place *p, struct warren_stats *ret,
+static int docker_stats(struct shim_sandbox *p, struct warren_stats *ret,
 			struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -205,13 +208,13 @@ static int docker_stats(struct place *p, struct warren_stats *ret,
 			       "/containers/%s/stats?stream=false&one-shot=true", id);
 	if (r < 0)
 		return r;
-	s.memory = number(d.answer, "memory_stats", "usage");
-	s.memory_peak = number(d.answer, "memory_stats", "max_usage");
+	s.memory = docker_number(d.answer, "memory_stats", "usage");
+	s.memory_peak = docker_number(d.answer, "memory_stats", "max_usage");
 	if (s.memory_peak < s.memory)
 		s.memory_peak = s.memory;
-	s.pids = number(d.answer, "pids_stats", "current");
-	s.cpu_usec = number(json_object_get(d.answer, "cpu_stats"), "cpu_usage",
-			    "total_usage") /
+	s.pids = docker_number(d.answer, "pids_stats", "current");
+	s.cpu_usec = docker_number(json_object_get(d.answer, "cpu_stats"), "cpu_usage",
+				   "total_usage") /
 		     1000;
 	docker_meet(&d, p);
 	if (p->memory < 0 || cgroup_kills(p->memory, &s.oom_kills) < 0) {
@@ -226,7 +229,7 @@ static int docker_stats(struct place *p, struct warren_stats *ret,
 	return 0;
 }
 
-static int docker_update(struct place *p, const struct warren_limits *limits,
+static int docker_update(struct shim_sandbox *p, const struct warren_limits *limits,
 			 struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -249,7 +252,7 @@ static int docker_update(struct place *p, const struct warren_limits *limits,
 	return r < 0 ? r : 0;
 }
 
-const struct platform platform_docker = {
+const struct shim_driver shim_driver_docker = {
 	.kind = "docker",
 	.tier = "container",
 	.tells_start = true,

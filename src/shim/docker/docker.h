@@ -41,10 +41,10 @@
 
 #define DOCKER_ID_LEN     64 /* of a container's own id */
 #define DOCKER_SOCKET_MAX 108
-#define DOCKER_GUEST     "/dev/.warren" /* inside */
+#define DOCKER_GUEST      "/dev/.warren" /* inside */
 #define DOCKER_DOOR       "/dev/.warren-door"
 #define DOCKER_VOLUME_MAX 40
-#define DOCKER_GUEST_MAX (sizeof(((struct place *)NULL)->dir) + sizeof("/anchor"))
+#define DOCKER_GUEST_MAX  (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
 enum docker_pace {
@@ -57,11 +57,11 @@ enum docker_pace {
 
 /* A way to the daemon: one connection that is kept, for one request after another. */
 struct docker {
-	const char *name;            /* of the backend, for errors */
-	const char *image;           /* of sandboxes that name none; may be NULL */
-	const char *pull;            /* "missing", "never" or "always" */
-	bool no_pull;                /* whatever that says: the client may not */
-	struct platform_pull *watch; /* who hears of a pull; NULL: nobody */
+	const char *name;               /* of the backend, for errors */
+	const char *image;              /* of sandboxes that name none; may be NULL */
+	const char *pull;               /* "missing", "never" or "always" */
+	bool no_pull;                   /* whatever that says: the client may not */
+	struct shim_driver_pull *watch; /* who hears of a pull; NULL: nobody */
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
@@ -121,73 +121,77 @@ int docker_connect(struct docker *d, const char *step, CURL **ret_easy, int *ret
 
 /* docker.c */
 /* Where it is outside. */
-void docker_guest(const struct place *p, char path[DOCKER_GUEST_MAX]);
+void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
 /* Of a sandbox with a read-only root: the name of its volume @n, from 0. */
-void docker_volume_name(const struct place *p, unsigned n, char name[DOCKER_VOLUME_MAX]);
+void docker_volume_name(const struct shim_sandbox *p, unsigned n,
+			char name[DOCKER_VOLUME_MAX]);
 /* The folder that the directories of the engine's sandboxes are in. */
-void docker_engine(const struct place *p, char engine[sizeof(p->dir)]);
-int docker_remove(struct docker *d, const struct place *p, struct warren_error *err);
+void docker_engine(const struct shim_sandbox *p, char engine[sizeof(p->dir)]);
+int docker_remove(struct docker *d, const struct shim_sandbox *p,
+		  struct warren_error *err);
 
 /* container_id.c */
 /* Where the container's id is written down. */
-void docker_id_path(const struct place *p, char path[DOCKER_GUEST_MAX]);
+void docker_id_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
 /* The container has just been made: its id, out of d->answer. */
-int docker_id_keep(struct docker *d, struct place *p, const char *step,
+int docker_id_keep(struct docker *d, struct shim_sandbox *p, const char *step,
 		   struct warren_error *err);
 /* 1: it is there, and d->answer tells of it; 0: there is none of ours. */
-int docker_inspect(struct docker *d, const struct place *p, struct warren_error *err);
+int docker_inspect(struct docker *d, const struct shim_sandbox *p,
+		   struct warren_error *err);
 /* By what it is addressed; -ESRCH: there is none of ours. */
-int docker_id(struct docker *d, const struct place *p, const char *step,
+int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 	      char id[DOCKER_ID_LEN + 1], struct warren_error *err);
 
 /* create.c */
-int docker_create(struct place *p, const struct warren_spec *spec,
+int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err);
 
 /* container_pid.c */
 /* The container's first process, as a directory of the machine's /proc; -1: it is not to be seen. */
-int docker_first(struct docker *d, const struct place *p);
+int docker_first(struct docker *d, const struct shim_sandbox *p);
 /* Once it runs: what is known of it by its process, into @p. */
-void docker_meet(struct docker *d, struct place *p);
+void docker_meet(struct docker *d, struct shim_sandbox *p);
 /* Once it runs, and before anything else does: what is mounted is what was judged. -ESTALE. */
-int docker_check_mounts(struct docker *d, const struct place *p,
+int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err);
 /* Without even a loopback device. */
-int docker_quiet(struct docker *d, const struct place *p, struct warren_error *err);
+int docker_quiet(struct docker *d, const struct shim_sandbox *p,
+		 struct warren_error *err);
 
 /* guest_socket.c */
 /* Where its socket is outside. */
-void docker_door(const struct place *p, char path[DOCKER_GUEST_MAX]);
+void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
 /* Whether a guest agent of ours can come to a container of that runtime. */
 bool docker_plain(const char *runtime);
 /* Before the container is made; -1 where the daemon's runtime has no use for it. */
-int docker_listen(const struct place *p, const struct docker_info *info, int *ret_fd,
-		  struct warren_error *err);
+int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
+		  int *ret_fd, struct warren_error *err);
 /* The guest agent's connection, once the container runs; -1: it did not come. */
 int docker_await(int listener);
 
 /* guest_exec.c */
 /* The guest agent's file is run again, as @exec says. Its exit status, or -errno. */
-int docker_errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
-		  struct warren_error *err);
-int docker_signal(struct place *p, const char *mark, const char *user, bool all, int sig,
-		  struct warren_error *err);
+int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *step,
+		  json_t *exec, struct warren_error *err);
+int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bool all,
+		  int sig, struct warren_error *err);
 
 /* spec.c */
 /* The limits that are to be asked for, and what is in force: -EOPNOTSUPP names what cannot be. */
-int docker_limits(struct place *p, const struct docker_info *info,
+int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err);
 /* Of an image whose volumes are known: -EOPNOTSUPP if they are outside of a limit of the spec's. */
-int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
+int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err);
-void docker_note(struct place *p, const struct docker_info *info,
+void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
  * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a @door
  * the guest agent is root, and commands are told who they are (p->user).
  */
-json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
+json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
 		    const json_t *volumes, bool door);
 /* A volume that the image declares and no mount of the spec's takes the place of; NULL: none. */
@@ -197,20 +201,21 @@ bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 
 /* pull.c */
 int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
-		struct platform_pull *pull, json_t **ret, struct warren_error *err);
+		struct shim_driver_pull *pull, json_t **ret, struct warren_error *err);
 /* The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to it. */
 int docker_image(struct docker *d, const char *image, struct warren_error *err);
 /* What it says of commands that say nothing themselves, into @p. */
-int docker_image_says(struct docker *d, const char *image, struct place *p,
+int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *p,
 		      struct warren_error *err);
 
 /* exec.c */
-__attribute__((noreturn)) void docker_exec(struct place *p, const struct place_exec *e);
+__attribute__((noreturn)) void docker_exec(struct shim_sandbox *p,
+					   const struct shim_exec *e);
 
 /* archive.c */
-int docker_read_file(struct place *p, const char *path, uint64_t offset, uint64_t size,
-		     int to, struct warren_error *err);
-int docker_write_file(struct place *p, const char *path, int from, uint64_t size,
+int docker_read_file(struct shim_sandbox *p, const char *path, uint64_t offset,
+		     uint64_t size, int to, struct warren_error *err);
+int docker_write_file(struct shim_sandbox *p, const char *path, int from, uint64_t size,
 		      uint32_t mode, uint32_t uid, uint32_t gid,
 		      struct warren_error *err);
 

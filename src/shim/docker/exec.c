@@ -29,10 +29,10 @@
 #include <termios.h>
 #include <time.h>
 
-#include "shim/docker/docker.h"
-#include "shim/docker/stream_demux.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "shim/docker/docker.h"
+#include "shim/docker/stream_demux.h"
 
 #define CHUNK          (64U << 10)
 #define EXEC_ID_LEN    64
@@ -44,8 +44,8 @@
 
 struct relay {
 	struct docker d;
-	const struct place *place;
-	const struct place_exec *e;
+	const struct shim_sandbox *place;
+	const struct shim_exec *e;
 	char id[EXEC_ID_LEN + 1];
 	CURL *held; /* holds the connection open */
 	int sock, signals;
@@ -94,18 +94,18 @@ static int code_of(const char *said)
 __attribute__((noreturn)) static void not_started(const struct relay *r,
 						  const struct warren_error *why)
 {
-	struct place_outcome o = { .verdict = PLACE_NOT_STARTED, .err = *why };
+	struct shim_outcome o = { .verdict = SHIM_NOT_STARTED, .err = *why };
 	int code = code_of(why->msg);
 
 	if (code)
 		o.err.code = code;
 	o.code = o.err.code;
-	place_exit(r->e, &o);
+	shim_sandbox_exit(r->e, &o);
 }
 
 /* The API speaks UTF-8, and nothing else can be said in it. */
-static int put_list(json_t *to, const char *key, const char *const *list,
-		    const struct docker *d, struct warren_error *err)
+static int exec_put_list(json_t *to, const char *key, const char *const *list,
+			 const struct docker *d, struct warren_error *err)
 {
 	json_t *array = json_array();
 
@@ -129,9 +129,10 @@ static void terminal_size(struct winsize *size)
 		*size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
 }
 
-static int make_exec(struct relay *r, const struct place *p, struct warren_error *err)
+static int make_exec(struct relay *r, const struct shim_sandbox *p,
+		     struct warren_error *err)
 {
-	const struct place_exec *e = r->e;
+	const struct shim_exec *e = r->e;
 	char container[DOCKER_ID_LEN + 1];
 	const char *id;
 	json_t *body;
@@ -147,9 +148,9 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 		return error_set(err, EILSEQ,
 				 "%s: make an exec: its cwd or user is not UTF-8",
 				 r->d.name);
-	status = put_list(body, "Cmd", e->argv, &r->d, err);
+	status = exec_put_list(body, "Cmd", e->argv, &r->d, err);
 	if (status == 0)
-		status = put_list(body, "Env", e->env, &r->d, err);
+		status = exec_put_list(body, "Env", e->env, &r->d, err);
 	if (status == 0)
 		status = docker_ask(&r->d, "make an exec", "POST", body, err,
 				    "/containers/%s/exec", container);
@@ -165,7 +166,7 @@ static int make_exec(struct relay *r, const struct place *p, struct warren_error
 }
 
 /* More of the answer; 0: there is no more, -ETIMEDOUT: not within @ms. */
-static ssize_t receive(const struct relay *r, char *to, size_t size, int ms)
+static ssize_t exec_receive(const struct relay *r, char *to, size_t size, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
 	ssize_t n;
@@ -179,7 +180,8 @@ static ssize_t receive(const struct relay *r, char *to, size_t size, int ms)
 }
 
 /* The body of an answer that is none of ours to stream: what the daemon objects to. */
-static int refused(struct relay *r, int status, size_t have, struct warren_error *err)
+static int exec_refused(struct relay *r, int status, size_t have,
+			struct warren_error *err)
 {
 	for (;;) {
 		ssize_t n;
@@ -188,7 +190,7 @@ static int refused(struct relay *r, int status, size_t have, struct warren_error
 		r->d.answer = json_loadb(r->out, have, JSON_DISABLE_EOF_CHECK, NULL);
 		if (r->d.answer || have == ANSWER_MAX)
 			break;
-		n = receive(r, r->out + have, ANSWER_MAX - have, 500);
+		n = exec_receive(r, r->out + have, ANSWER_MAX - have, 500);
 		if (n <= 0)
 			break;
 		have += (size_t)n;
@@ -236,8 +238,8 @@ static int start_exec(struct relay *r, struct warren_error *err)
 		if (have == ANSWER_MAX)
 			return docker_odd(&r->d, "start the exec", err);
 		if (t < until)
-			n = receive(r, r->out + have, ANSWER_MAX - have,
-				    (int)((until - t) / 1000000) + 1);
+			n = exec_receive(r, r->out + have, ANSWER_MAX - have,
+					 (int)((until - t) / 1000000) + 1);
 		if (n == -ETIMEDOUT)
 			return error_set(
 				err, ETIMEDOUT,
@@ -257,14 +259,14 @@ static int start_exec(struct relay *r, struct warren_error *err)
 	have -= (size_t)head;
 	(void)memmove(r->out, r->out + head, have);
 	if (status != 101 && status != 200)
-		return refused(r, status, have, err);
+		return exec_refused(r, status, have, err);
 	r->out_len = have;
 	return 0;
 }
 
 /* ----------------------------------------------------------------------- the end */
 
-static void nap(unsigned ms)
+static void exec_nap(unsigned ms)
 {
 	const struct timespec t = { .tv_nsec = (long)ms * 1000000 };
 
@@ -283,7 +285,7 @@ static int ask_state(struct relay *r, struct warren_error *err)
 
 		if (k != -EHOSTDOWN && k != -ETIMEDOUT)
 			return k;
-		nap(200);
+		exec_nap(200);
 	}
 }
 
@@ -314,14 +316,14 @@ static bool has_started(struct relay *r)
 			return true;
 		if (!json_is_true(json_object_get(a, "Running")))
 			return r->d.podman && (code < 125 || code > 127);
-		nap(ms);
+		exec_nap(ms);
 	}
 	return true;
 }
 
 static void say_started(struct relay *r)
 {
-	const struct place_outcome o = { .verdict = PLACE_STARTED };
+	const struct shim_outcome o = { .verdict = SHIM_STARTED };
 
 	if (r->to_tell)
 		(void)fd_write_all(r->e->outcome_fd, &o, sizeof(o));
@@ -372,15 +374,15 @@ static bool is_container_going(struct relay *r)
 	for (int looks = 0; looks < 6; looks++) {
 		if (is_container_gone(r))
 			return true;
-		nap(10);
+		exec_nap(10);
 	}
 	return false;
 }
 
 /* The streams are at their end, and perhaps before the command, which can close them. */
-__attribute__((noreturn)) static void finish(struct relay *r)
+__attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 {
-	struct place_outcome o = { .verdict = PLACE_SIGNALED, .code = SIGKILL };
+	struct shim_outcome o = { .verdict = SHIM_SIGNALED, .code = SIGKILL };
 	json_int_t code;
 	unsigned ms = 1;
 
@@ -390,12 +392,12 @@ __attribute__((noreturn)) static void finish(struct relay *r)
 		/* A daemon that was restarted has ended what it does not know any more. */
 		if (ask_state(r, &o.err) < 0) {
 			if (is_container_gone(r))
-				o.verdict = PLACE_LOST;
-			place_exit(r->e, &o);
+				o.verdict = SHIM_LOST;
+			shim_sandbox_exit(r->e, &o);
 		}
 		if (!json_is_true(json_object_get(r->d.answer, "Running")))
 			break;
-		nap(ms);
+		exec_nap(ms);
 	}
 	if (json_is_integer(json_object_get(r->d.answer, "Pid")) &&
 	    json_integer_value(json_object_get(r->d.answer, "Pid")) == 0 && !r->started &&
@@ -407,18 +409,18 @@ __attribute__((noreturn)) static void finish(struct relay *r)
 		       ? json_integer_value(json_object_get(r->d.answer, "ExitCode"))
 		       : -1;
 	if ((code < 0 || code == 128 + SIGKILL) && is_container_going(r)) {
-		o.verdict = PLACE_LOST;
+		o.verdict = SHIM_LOST;
 	} else if (code >= 0 && code <= 255) {
-		o.verdict = code > 128 && code <= 128 + SIGRTMAX ? PLACE_SIGNALED
-								 : PLACE_EXITED;
-		o.code = (int)(o.verdict == PLACE_SIGNALED ? code - 128 : code);
+		o.verdict = code > 128 && code <= 128 + SIGRTMAX ? SHIM_SIGNALED
+								 : SHIM_EXITED;
+		o.code = (int)(o.verdict == SHIM_SIGNALED ? code - 128 : code);
 	}
-	place_exit(r->e, &o);
+	shim_sandbox_exit(r->e, &o);
 }
 
 /* ---------------------------------------------------------------------- the relay */
 
-static void tell_size(struct relay *r)
+static void exec_tell_size(struct relay *r)
 {
 	struct warren_error err;
 	struct winsize size;
@@ -431,7 +433,7 @@ static void tell_size(struct relay *r)
 }
 
 /* The next piece of what was received; false: that was all. */
-static bool next_piece(struct relay *r)
+static bool exec_next_piece(struct relay *r)
 {
 	size_t used = r->out_len - r->out_at, size = used;
 
@@ -503,7 +505,7 @@ static void to_daemon(struct relay *r)
 	r->in_at += (size_t)n;
 }
 
-static void on_signal(struct relay *r)
+static void exec_on_signal(struct relay *r)
 {
 	struct signalfd_siginfo si;
 
@@ -512,7 +514,7 @@ static void on_signal(struct relay *r)
 }
 
 /* One turn of the loop: wait, and move what can be moved. */
-static void turn(struct relay *r)
+static void exec_turn(struct relay *r)
 {
 	bool in_waits = r->in_at<r->in_len, out_waits = r->piece> 0;
 	struct pollfd p[] = {
@@ -535,9 +537,9 @@ static void turn(struct relay *r)
 	if (r->to_tell)
 		ask_started(r);
 	if (p[3].revents)
-		on_signal(r);
+		exec_on_signal(r);
 	if (r->size_tries)
-		tell_size(r);
+		exec_tell_size(r);
 	if (p[2].revents)
 		to_reader(r);
 	if (p[1].revents & (POLLOUT | POLLERR))
@@ -548,21 +550,21 @@ static void turn(struct relay *r)
 		from_writer(r);
 }
 
-__attribute__((noreturn)) static void relay(struct relay *r)
+__attribute__((noreturn)) static void exec_relay(struct relay *r)
 {
 	for (;;) {
-		if (r->piece == 0 && !next_piece(r) && r->over)
-			finish(r);
+		if (r->piece == 0 && !exec_next_piece(r) && r->over)
+			docker_exec_finish(r);
 		if (!r->in_open && !r->in_told && r->in_at == r->in_len) {
 			(void)shutdown(r->sock, SHUT_WR);
 			r->in_told = true;
 		}
-		turn(r);
+		exec_turn(r);
 	}
 }
 
 /* Before anything is started: what is typed meanwhile is the command's as well. */
-static int prepare(struct relay *r, struct warren_error *err)
+static int exec_prepare(struct relay *r, struct warren_error *err)
 {
 	struct termios t;
 	sigset_t set;
@@ -584,7 +586,7 @@ static int prepare(struct relay *r, struct warren_error *err)
 		       : 0;
 }
 
-void docker_exec(struct place *p, const struct place_exec *e)
+void docker_exec(struct shim_sandbox *p, const struct shim_exec *e)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct relay *r = calloc(1, sizeof(*r));
@@ -597,8 +599,9 @@ void docker_exec(struct place *p, const struct place_exec *e)
 	r->in_told = !r->in_open;
 	r->to_tell = e->tell_start && e->outcome_fd >= 0;
 	r->size_tries = e->pty ? SIZE_TRIES : 0;
-	if (docker_open(&r->d, p->name, p->config, &err) < 0 || prepare(r, &err) < 0 ||
-	    make_exec(r, p, &err) < 0 || start_exec(r, &err) < 0)
+	if (docker_open(&r->d, p->name, p->config, &err) < 0 ||
+	    exec_prepare(r, &err) < 0 || make_exec(r, p, &err) < 0 ||
+	    start_exec(r, &err) < 0)
 		not_started(r, &err);
-	relay(r);
+	exec_relay(r);
 }

@@ -15,8 +15,8 @@
 #define WAIT_MS   5
 #define WAIT_MOST 2000
 
-int docker_errand(struct docker *d, const struct place *p, const char *step, json_t *exec,
-		  struct warren_error *err)
+int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *step,
+		  json_t *exec, struct warren_error *err)
 {
 	const struct timespec t = { .tv_nsec = WAIT_MS * 1000000L };
 	char container[DOCKER_ID_LEN + 1], id[65] = "";
@@ -48,8 +48,8 @@ int docker_errand(struct docker *d, const struct place *p, const char *step, jso
 }
 
 /* As the user whose processes they are: of others' the environment is not to be seen. */
-int docker_signal(struct place *p, const char *mark, const char *user, bool all, int sig,
-		  struct warren_error *err)
+int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bool all,
+		  int sig, struct warren_error *err)
 {
 	static const char step[] = "signal a command";
 	AUTO_DOCKER struct docker d = { 0 };

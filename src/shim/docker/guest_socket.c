@@ -16,13 +16,13 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "shim/docker/docker.h"
 #include "base/fd.h"
 #include "proto/init_proto.h"
+#include "shim/docker/docker.h"
 
 #define COME_MS 10000
 
-void docker_door(const struct place *p, char path[DOCKER_GUEST_MAX])
+void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
 }
@@ -39,8 +39,8 @@ bool docker_plain(const char *runtime)
 	return false;
 }
 
-int docker_listen(const struct place *p, const struct docker_info *info, int *ret_fd,
-		  struct warren_error *err)
+int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
+		  int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int dir = open(p->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

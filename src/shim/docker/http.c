@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define ANSWER_MAX  (4U << 20)
-#define PATIENCE_MS (PLATFORM_PATIENCE - DOCKER_SLACK * 1000L)
+#define PATIENCE_MS (SHIM_PATIENCE - DOCKER_SLACK * 1000L)
 #define SECONDS_MAX 86400
 #define CONNECT_MS  10000L
 #define URL_MAX     2048
@@ -75,8 +75,8 @@ static int read_patience(struct docker *d, const json_t *value, struct warren_er
 	return 0;
 }
 
-static int read_config(struct docker *d, const json_t *config, const char **ret_socket,
-		       struct warren_error *err)
+static int http_read_config(struct docker *d, const json_t *config,
+			    const char **ret_socket, struct warren_error *err)
 {
 	const struct {
 		const char *key;
@@ -129,7 +129,7 @@ int docker_open(struct docker *d, const char *name, const json_t *config,
 			      .pull = "missing",
 			      .patience_ms = PATIENCE_MS };
 	d->body = (struct buf)BUF_INIT(ANSWER_MAX);
-	r = read_config(d, config, &socket, err);
+	r = http_read_config(d, config, &socket, err);
 	if (r == 0)
 		r = find_socket(d, socket, err);
 	if (r < 0)
@@ -202,8 +202,8 @@ int docker_failed(const struct docker *d, const char *step, int status,
 }
 
 /* What curl could not do, as a person has to deal with it. */
-static int no_answer(const struct docker *d, const char *step, CURLcode code, CURL *easy,
-		     struct warren_error *err)
+static int http_no_answer(const struct docker *d, const char *step, CURLcode code,
+			  CURL *easy, struct warren_error *err)
 {
 	long os = 0;
 
@@ -235,7 +235,7 @@ static int no_answer(const struct docker *d, const char *step, CURLcode code, CU
 
 /* --------------------------------------------------------------------- exchange */
 
-static size_t on_body(char *data, size_t size, size_t count, void *ctx)
+static size_t http_on_body(char *data, size_t size, size_t count, void *ctx)
 {
 	struct docker *d = ctx;
 	size_t n = size * count;
@@ -249,7 +249,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *ctx)
 }
 
 /* Podman says who it is; it is not alike in everything. */
-static size_t on_header(char *line, size_t size, size_t count, void *ctx)
+static size_t http_on_header(char *line, size_t size, size_t count, void *ctx)
 {
 	static const char podman[] = "Server: Libpod/";
 	struct docker *d = ctx;
@@ -260,7 +260,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
 	return size * count;
 }
 
-static size_t on_send(char *data, size_t size, size_t count, void *ctx)
+static size_t http_on_send(char *data, size_t size, size_t count, void *ctx)
 {
 	struct docker *d = ctx;
 
@@ -301,14 +301,14 @@ static void set_request(struct docker *d, const char *url, const char *method,
 	set_common(d, e);
 	(void)curl_easy_setopt(e, CURLOPT_URL, url);
 	(void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
-	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_on_body);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
-	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, http_on_header);
 	(void)curl_easy_setopt(e, CURLOPT_HEADERDATA, d);
 	set_pace(d, e);
 	if (d->source) {
 		(void)curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
-		(void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_send);
+		(void)curl_easy_setopt(e, CURLOPT_READFUNCTION, http_on_send);
 		(void)curl_easy_setopt(e, CURLOPT_READDATA, d);
 		(void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)d->sent);
 	} else if (strcmp(method, "GET") != 0) {
@@ -318,8 +318,8 @@ static void set_request(struct docker *d, const char *url, const char *method,
 	(void)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, method);
 }
 
-static int exchange(struct docker *d, const char *step, const char *method,
-		    const char *url, const json_t *body, struct warren_error *err)
+static int http_exchange(struct docker *d, const char *step, const char *method,
+			 const char *url, const json_t *body, struct warren_error *err)
 {
 	struct curl_slist *headers = NULL;
 	AUTO_FREE char *text = body ? json_dumps(body, JSON_COMPACT) : strdup("");
@@ -343,7 +343,7 @@ static int exchange(struct docker *d, const char *step, const char *method,
 	if (code == CURLE_WRITE_ERROR)
 		return docker_odd(d, step, err);
 	if (code != CURLE_OK)
-		return no_answer(d, step, code, d->easy, err);
+		return http_no_answer(d, step, code, d->easy, err);
 	return (int)status;
 }
 
@@ -365,7 +365,7 @@ int docker_ask(struct docker *d, const char *step, const char *method, const jso
 	d->body = (struct buf)BUF_INIT(ANSWER_MAX);
 	if (n < 0 || (size_t)n >= sizeof(url) - at)
 		return error_errno(err, ENAMETOOLONG, "%s: %s", d->name, step);
-	r = exchange(d, step, method, url, body, err);
+	r = http_exchange(d, step, method, url, body, err);
 	if (d->body.len > 0)
 		d->answer = json_loadb(d->body.data, d->body.len, JSON_REJECT_DUPLICATES,
 				       NULL);
@@ -398,7 +398,7 @@ int docker_connect(struct docker *d, const char *step, CURL **ret_easy, int *ret
 		*ret_fd = (int)fd;
 		return 0;
 	}
-	r = no_answer(d, step, code, e, err);
+	r = http_no_answer(d, step, code, e, err);
 	curl_easy_cleanup(e);
 	return r;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void take(const json_t *from, const char *key, char *to, size_t size)
+static void probe_take(const json_t *from, const char *key, char *to, size_t size)
 {
 	const char *said = json_string_value(json_object_get(from, key));
 
@@ -55,11 +55,11 @@ int docker_info(struct docker *d, struct docker_info *ret, struct warren_error *
 	if (r < 0)
 		return r;
 	*ret = (struct docker_info){ 0 };
-	take(a, "ServerVersion", ret->version, sizeof(ret->version));
-	take(a, "Driver", ret->driver, sizeof(ret->driver));
-	take(a, "DefaultRuntime", ret->runtime, sizeof(ret->runtime));
-	take(a, "CgroupDriver", ret->cgroup_driver, sizeof(ret->cgroup_driver));
-	take(a, "CgroupVersion", ret->cgroup_version, sizeof(ret->cgroup_version));
+	probe_take(a, "ServerVersion", ret->version, sizeof(ret->version));
+	probe_take(a, "Driver", ret->driver, sizeof(ret->driver));
+	probe_take(a, "DefaultRuntime", ret->runtime, sizeof(ret->runtime));
+	probe_take(a, "CgroupDriver", ret->cgroup_driver, sizeof(ret->cgroup_driver));
+	probe_take(a, "CgroupVersion", ret->cgroup_version, sizeof(ret->cgroup_version));
 	if (!ret->version[0] || !ret->driver[0])
 		return docker_odd(d, step, err);
 	take_backing(json_object_get(a, "DriverStatus"), ret);

@@ -22,7 +22,7 @@ struct stream {
 	struct buf line;
 	char failed[320]; /* "": nothing did */
 	int from;         /* what is sent, when it is */
-	struct platform_pull *watch;
+	struct shim_driver_pull *watch;
 };
 
 /* What the daemon calls what happens to a layer, and what we do. */
@@ -47,7 +47,7 @@ static const char *phase_of(const char *status)
 	return NULL;
 }
 
-static uint64_t count_of(const json_t *detail, const char *key)
+static uint64_t pull_count_of(const json_t *detail, const char *key)
 {
 	json_int_t n = json_integer_value(json_object_get(detail, key));
 
@@ -66,11 +66,11 @@ static void tell_layer(const struct stream *s, const json_t *doc)
 		return;
 	/* It says no more of it than its first digits. */
 	(void)snprintf(digest, sizeof(digest), "sha256:%.64s", id);
-	s->watch->tell(s->watch, digest, phase, count_of(detail, "current"),
-		       count_of(detail, "total"));
+	s->watch->tell(s->watch, digest, phase, pull_count_of(detail, "current"),
+		       pull_count_of(detail, "total"));
 }
 
-static void on_line(struct stream *s)
+static void pull_on_line(struct stream *s)
 {
 	json_t *doc = json_loadb(s->line.data, s->line.len, JSON_REJECT_DUPLICATES, NULL);
 	const char *said = json_string_value(json_object_get(doc, "error"));
@@ -91,14 +91,14 @@ static int on_stream(void *ctx, const char *data, size_t n)
 			continue;
 		}
 		if (s->line.len > 0 && !s->line.failed)
-			on_line(s);
+			pull_on_line(s);
 		s->line.len = 0;
 		s->line.failed = false; /* a line too long is progress that nobody sees */
 	}
 	return 0;
 }
 
-static size_t on_send(void *ctx, char *data, size_t n)
+static size_t pull_on_send(void *ctx, char *data, size_t n)
 {
 	const struct stream *s = ctx;
 	ssize_t got = read(s->from, data, n);
@@ -124,14 +124,14 @@ static int is_there(struct docker *d, const char *image, struct warren_error *er
 	return r < 0 ? r : 1;
 }
 
-static char *text_of(const json_t *config, const char *key)
+static char *pull_text_of(const json_t *config, const char *key)
 {
 	const char *said = json_string_value(json_object_get(config, key));
 
 	return said && said[0] ? strdup(said) : NULL;
 }
 
-int docker_image_says(struct docker *d, const char *image, struct place *p,
+int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *p,
 		      struct warren_error *err)
 {
 	const json_t *config;
@@ -143,16 +143,16 @@ int docker_image_says(struct docker *d, const char *image, struct place *p,
 	if (r < 0)
 		return r;
 	config = json_object_get(d->answer, "Config");
-	p->user = text_of(config, "User");
-	p->cwd = text_of(config, "WorkingDir");
+	p->user = pull_text_of(config, "User");
+	p->cwd = pull_text_of(config, "WorkingDir");
 	json_decref(d->volumes);
 	d->volumes = json_incref(json_object_get(config, "Volumes"));
 	return 0;
 }
 
 /* A stream that ended well, or what it says went wrong; @r as of the request. */
-static int outcome(const struct docker *d, const char *step, const char *image, int r,
-		   const struct stream *s, struct warren_error *err)
+static int pull_outcome(const struct docker *d, const char *step, const char *image,
+			int r, const struct stream *s, struct warren_error *err)
 {
 	struct warren_error why = r < 0 ? *err : (struct warren_error)WARREN_ERROR_INIT;
 
@@ -166,7 +166,8 @@ static int outcome(const struct docker *d, const char *step, const char *image, 
 			 "%s (image '%.80s')", why.msg, image);
 }
 
-static int pull(struct docker *d, const char *image, struct warren_error *err)
+static int docker_pull_image(struct docker *d, const char *image,
+			     struct warren_error *err)
 {
 	static const char step[] = "pull the image";
 	struct stream s = { .line = BUF_INIT(LINE_MAX_), .watch = d->watch };
@@ -190,7 +191,7 @@ static int pull(struct docker *d, const char *image, struct warren_error *err)
 	r = docker_ask(d, step, "POST", NULL, err, "/images/create?fromImage=%s&tag=%s",
 		       name, ref.digest[0] ? ref.digest : ref.tag);
 	curl_free(name);
-	r = outcome(d, step, image, r, &s, err);
+	r = pull_outcome(d, step, image, r, &s, err);
 	buf_done(&s.line);
 	return r;
 }
@@ -212,7 +213,8 @@ static int open_archive(const struct docker *d, const char *image)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int load(struct docker *d, const char *image, int fd, struct warren_error *err)
+static int pull_load(struct docker *d, const char *image, int fd,
+		     struct warren_error *err)
 {
 	static const char step[] = "load the image";
 	struct stream s = { .line = BUF_INIT(LINE_MAX_), .from = fd };
@@ -223,11 +225,11 @@ static int load(struct docker *d, const char *image, int fd, struct warren_error
 		return error_errno(err, errno, "%s: %s", d->name, step);
 	d->pace = DOCKER_MOVING;
 	d->sink = on_stream;
-	d->source = on_send;
+	d->source = pull_on_send;
 	d->sent = (uint64_t)st.st_size;
 	d->ctx = &s;
 	r = docker_ask(d, step, "POST", NULL, err, "/images/load?quiet=true");
-	r = outcome(d, step, image, r, &s, err);
+	r = pull_outcome(d, step, image, r, &s, err);
 	buf_done(&s.line);
 	if (r == 0)
 		r = is_there(d, image, err);
@@ -248,7 +250,7 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 		return r < 0 ? r : 0;
 	archive = open_archive(d, image);
 	if (archive >= 0)
-		return r > 0 ? 0 : load(d, image, archive, err);
+		return r > 0 ? 0 : pull_load(d, image, archive, err);
 	if (strcmp(d->pull, "never") == 0)
 		return error_set(
 			err, ENOMEDIUM,
@@ -262,7 +264,7 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 			"it pull one: that takes the scope 'pull', and a registry that the "
 			"service's configuration lists (trusted_registries)",
 			d->name, image);
-	return pull(d, image, err);
+	return docker_pull_image(d, image, err);
 }
 
 /* ------------------------------------------------------------------ asked for by itself */
@@ -274,20 +276,20 @@ static json_t *list_of(json_t *list)
 }
 
 /* As ours are shown. */
-static json_t *show(json_t *a)
+static json_t *pull_show(json_t *a)
 {
 	json_t *config = json_object_get(a, "Config");
-	char platform[64];
+	char shim_driver[64];
 	const char *os = json_string_value(json_object_get(a, "Os"));
 	const char *arch = json_string_value(json_object_get(a, "Architecture"));
 	const char *user = json_string_value(json_object_get(config, "User"));
 	const char *cwd = json_string_value(json_object_get(config, "WorkingDir"));
 
-	(void)snprintf(platform, sizeof(platform), "%.30s/%.30s", os ? os : "",
+	(void)snprintf(shim_driver, sizeof(shim_driver), "%.30s/%.30s", os ? os : "",
 		       arch ? arch : "");
 	return json_pack("{s:O*, s:o, s:s, s:O*, s:o, s:O*, s:s, s:s, s:o, s:o, s:o}",
 			 "id", json_object_get(a, "Id"), "names",
-			 list_of(json_object_get(a, "RepoTags")), "platform", platform,
+			 list_of(json_object_get(a, "RepoTags")), "platform", shim_driver,
 			 "size", json_object_get(a, "Size"), "layers",
 			 list_of(json_object_get(json_object_get(a, "RootFS"), "Layers")),
 			 "created", json_object_get(a, "Created"), "user",
@@ -298,7 +300,7 @@ static json_t *show(json_t *a)
 }
 
 int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
-		struct platform_pull *watch, json_t **ret, struct warren_error *err)
+		struct shim_driver_pull *watch, json_t **ret, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	int r = docker_open(&d, name, config, err);
@@ -314,6 +316,6 @@ int docker_pull(const char *name, const json_t *config, const char *image, bool 
 		r = is_there(&d, image, err);
 	if (r < 0)
 		return r;
-	*ret = r > 0 ? show(d.answer) : NULL;
+	*ret = r > 0 ? pull_show(d.answer) : NULL;
 	return *ret ? 0 : docker_odd(&d, "look for the image", err);
 }

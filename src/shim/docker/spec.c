@@ -26,7 +26,7 @@
 /* ------------------------------------------------------------------------ limits */
 
 /* A share of a period; a small one of a longer period. */
-static bool put_cpu(json_t *to, uint64_t millis)
+static bool spec_put_cpu(json_t *to, uint64_t millis)
 {
 	uint64_t period = PERIOD_USEC;
 	json_int_t quota;
@@ -47,7 +47,7 @@ bool docker_put_limits(json_t *to, const struct warren_limits *l)
 	     json_object_set_new(to, "MemorySwap", json_integer((json_int_t)l->memory)) <
 		     0))
 		return false;
-	if (l->cpu_millis && !put_cpu(to, l->cpu_millis))
+	if (l->cpu_millis && !spec_put_cpu(to, l->cpu_millis))
 		return false;
 	return !l->pids || json_object_set_new(to, "PidsLimit",
 					       json_integer((json_int_t)l->pids)) == 0;
@@ -60,13 +60,13 @@ static uint64_t memory_default(void)
 	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
 }
 
-static int refuse(const struct place *p, const char *field, const char *why,
-		  struct warren_error *err)
+static int spec_refuse(const struct shim_sandbox *p, const char *field, const char *why,
+		       struct warren_error *err)
 {
 	return error_set(err, EOPNOTSUPP, "%s: %s: %s", p->name, field, why);
 }
 
-int docker_limits(struct place *p, const struct docker_info *info,
+int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err)
 {
@@ -91,18 +91,19 @@ int docker_limits(struct place *p, const struct docker_info *info,
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		if (limits[i].asked && !limits[i].able &&
 		    !(spec->wishes & limits[i].wish))
-			return refuse(p, limits[i].name, no_cgroup, err);
+			return spec_refuse(p, limits[i].name, no_cgroup, err);
 		if (limits[i].able)
 			*limits[i].to = limits[i].value;
 		else
-			place_enforce(p, limits[i].name, false, "%s", no_cgroup);
+			shim_sandbox_enforce(p, limits[i].name, false, "%s", no_cgroup);
 	}
 	if (spec->disk && !spec->read_only && !info->quota &&
 	    !(spec->wishes & WARREN_LIMIT_DISK))
-		return refuse(p, "disk",
-			      "the daemon's storage keeps no limit (overlay2 on xfs with "
-			      "pquota would); ask for read_only, or for no limit",
-			      err);
+		return spec_refuse(
+			p, "disk",
+			"the daemon's storage keeps no limit (overlay2 on xfs with "
+			"pquota would); ask for read_only, or for no limit",
+			err);
 	return 0;
 }
 
@@ -144,7 +145,7 @@ const char *docker_volume(const struct warren_spec *spec, const json_t *volumes)
  * a limit of that nor a root that is read-only reaches. A volume can be made read-only, and
  * cannot be given a limit.
  */
-int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
+int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err)
 {
 	const char *volume = docker_volume(spec, volumes);
@@ -159,7 +160,7 @@ int docker_check_volumes(const struct place *p, const struct warren_spec *spec,
 		p->name, volume);
 }
 
-static uint64_t nofile(const struct warren_spec *spec)
+static uint64_t spec_nofile(const struct warren_spec *spec)
 {
 	struct rlimit l;
 
@@ -170,37 +171,40 @@ static uint64_t nofile(const struct warren_spec *spec)
 	return l.rlim_max;
 }
 
-void docker_note(struct place *p, const struct docker_info *info,
+void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits)
 {
-	place_enforce(p, "namespaces", true, "mount, pid, net, ipc, uts, cgroup%s",
-		      info->userns || info->rootless ? ", user" : "");
-	place_enforce(p, "ids", info->userns || info->rootless, "%s",
-		      info->rootless ? "the daemon is an ordinary user's"
-		      : info->userns
-			      ? "root inside is nobody outside"
-			      : "root inside is root outside, with 11 capabilities");
-	place_enforce(p, "capabilities", true, "11 for root inside, none for others");
-	place_enforce(p, "seccomp", info->seccomp, "%s",
-		      info->seccomp ? "the daemon's default profile"
-				    : "the daemon has none");
-	place_enforce(p, "no_new_privs", true, "set");
-	place_enforce(p, "network", true, "%s",
-		      spec->network == WARREN_NETWORK_NONE ? "none" : "loopback only");
-	place_enforce(p, "nofile", true, "%ju a process", (uintmax_t)nofile(spec));
+	shim_sandbox_enforce(p, "namespaces", true, "mount, pid, net, ipc, uts, cgroup%s",
+			     info->userns || info->rootless ? ", user" : "");
+	shim_sandbox_enforce(
+		p, "ids", info->userns || info->rootless, "%s",
+		info->rootless ? "the daemon is an ordinary user's"
+		: info->userns ? "root inside is nobody outside"
+			       : "root inside is root outside, with 11 capabilities");
+	shim_sandbox_enforce(p, "capabilities", true,
+			     "11 for root inside, none for others");
+	shim_sandbox_enforce(p, "seccomp", info->seccomp, "%s",
+			     info->seccomp ? "the daemon's default profile"
+					   : "the daemon has none");
+	shim_sandbox_enforce(p, "no_new_privs", true, "set");
+	shim_sandbox_enforce(p, "network", true, "%s",
+			     spec->network == WARREN_NETWORK_NONE ? "none"
+								  : "loopback only");
+	shim_sandbox_enforce(p, "nofile", true, "%ju a process",
+			     (uintmax_t)spec_nofile(spec));
 	if (spec->read_only)
-		place_enforce(p, "read_only", true, "the root");
+		shim_sandbox_enforce(p, "read_only", true, "the root");
 	if (limits->memory)
-		place_enforce(p, "memory", true, "%ju bytes by cgroup v%s",
-			      (uintmax_t)limits->memory, info->cgroup_version);
+		shim_sandbox_enforce(p, "memory", true, "%ju bytes by cgroup v%s",
+				     (uintmax_t)limits->memory, info->cgroup_version);
 	if (limits->cpu_millis)
-		place_enforce(p, "cpus", true, "%ju.%03u by cgroup v%s",
-			      (uintmax_t)limits->cpu_millis / 1000,
-			      (unsigned)(limits->cpu_millis % 1000),
-			      info->cgroup_version);
+		shim_sandbox_enforce(p, "cpus", true, "%ju.%03u by cgroup v%s",
+				     (uintmax_t)limits->cpu_millis / 1000,
+				     (unsigned)(limits->cpu_millis % 1000),
+				     info->cgroup_version);
 	if (limits->pids)
-		place_enforce(p, "pids", true, "%ju by cgroup v%s",
-			      (uintmax_t)limits->pids, info->cgroup_version);
+		shim_sandbox_enforce(p, "pids", true, "%ju by cgroup v%s",
+				     (uintmax_t)limits->pids, info->cgroup_version);
 }
 
 /* ------------------------------------------------------------------- a container */
@@ -247,7 +251,7 @@ static json_t *one_mount(const struct warren_mount *m)
  * With what the image has there: the daemon copies it when it makes the volume. It has a name, as
  * those without one cannot be read-only, and docker_remove() removes it.
  */
-static int add_volumes(json_t *list, const struct place *p,
+static int add_volumes(json_t *list, const struct shim_sandbox *p,
 		       const struct warren_spec *spec, const json_t *volumes)
 {
 	char name[DOCKER_VOLUME_MAX];
@@ -268,7 +272,7 @@ static int add_volumes(json_t *list, const struct place *p,
 	return r;
 }
 
-static json_t *all_mounts(const struct place *p, const struct warren_spec *spec,
+static json_t *all_mounts(const struct shim_sandbox *p, const struct warren_spec *spec,
 			  const json_t *volumes, bool with_door)
 {
 	char guest[DOCKER_GUEST_MAX], door[DOCKER_GUEST_MAX];
@@ -304,11 +308,11 @@ static int add_rlimit(json_t *list, const char *name, uint64_t n)
  * podman lowers its own limit of processes to PODMAN_NPROC, and then has a default for
  * containers that root without CAP_SYS_RESOURCE may not raise it to again.
  */
-static json_t *rlimits(const struct warren_spec *spec)
+static json_t *spec_rlimits(const struct warren_spec *spec)
 {
 	json_t *list = json_array();
 	struct rlimit l;
-	int r = add_rlimit(list, "nofile", nofile(spec));
+	int r = add_rlimit(list, "nofile", spec_nofile(spec));
 
 	if (r == 0 && !caps_have(CAP_SYS_RESOURCE) && getrlimit(RLIMIT_NPROC, &l) == 0 &&
 	    l.rlim_max != RLIM_INFINITY)
@@ -324,7 +328,7 @@ static json_t *rlimits(const struct warren_spec *spec)
  * The daemon writes /etc/hosts, and without a network no line for the host name. One with a
  * domain is known without it, too, as base/hosts.c has it.
  */
-static json_t *own_names(const struct place *p, const struct warren_spec *spec)
+static json_t *own_names(const struct shim_sandbox *p, const struct warren_spec *spec)
 {
 	const char *name = spec->hostname ? spec->hostname : p->id;
 	size_t label = strcspn(name, ".");
@@ -340,7 +344,7 @@ static json_t *own_names(const struct place *p, const struct warren_spec *spec)
 	return NULL;
 }
 
-static json_t *host_config(const struct place *p, const struct warren_spec *spec,
+static json_t *host_config(const struct shim_sandbox *p, const struct warren_spec *spec,
 			   const struct warren_limits *limits, const json_t *volumes,
 			   bool door)
 {
@@ -351,7 +355,8 @@ static json_t *host_config(const struct place *p, const struct warren_spec *spec
 		kept_caps(), "SecurityOpt", "no-new-privileges", "ExtraHosts",
 		own_names(p, spec), "NetworkMode", "none", "IpcMode", "private",
 		"CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only, "LogConfig",
-		"Type", "none", "RestartPolicy", "Name", "no", "Ulimits", rlimits(spec));
+		"Type", "none", "RestartPolicy", "Name", "no", "Ulimits",
+		spec_rlimits(spec));
 
 	if (host && docker_put_limits(host, limits))
 		return host;
@@ -359,7 +364,7 @@ static json_t *host_config(const struct place *p, const struct warren_spec *spec
 	return NULL;
 }
 
-static json_t *environment(const struct warren_spec *spec)
+static json_t *spec_environment(const struct warren_spec *spec)
 {
 	json_t *list = json_array();
 
@@ -375,7 +380,7 @@ static json_t *environment(const struct warren_spec *spec)
  * The image's own health checks would be commands that nobody asked for. The guest agent heeds no
  * other signal than that: without it a daemon that is stopped waits ten seconds for each.
  */
-json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
+json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
 		    const json_t *volumes, bool door)
 {
@@ -388,7 +393,7 @@ json_t *docker_spec(const struct place *p, const struct warren_spec *spec,
 			 door ? "serve" : NULL, door ? DOCKER_DOOR : NULL, "Cmd",
 			 "Hostname", spec->hostname ? spec->hostname : p->id, "User",
 			 door && p->user ? "0" : p->user, "WorkingDir", spec->workdir,
-			 "Env", environment(spec), "Healthcheck", "Test", "NONE",
+			 "Env", spec_environment(spec), "Healthcheck", "Test", "NONE",
 			 "StopSignal", "SIGKILL", "Labels", "warren.id", p->id,
 			 "warren.engine", engine, "HostConfig",
 			 host_config(p, spec, limits, volumes, door));

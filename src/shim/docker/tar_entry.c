@@ -18,7 +18,7 @@
 /* ----------------------------------------------------------------------- writing */
 
 /* Octal, with a NUL behind; what does not fit as GNU has it: a set bit and 256-ary digits. */
-static void put_number(char *to, size_t size, uint64_t n)
+static void tar_entry_put_number(char *to, size_t size, uint64_t n)
 {
 	uint64_t rest = n;
 
@@ -42,26 +42,26 @@ static unsigned sum_of(const char *block)
 	return sum;
 }
 
-static void put_head(struct buf *out, const char *name, char type, uint64_t size,
-		     uint32_t mode, uint32_t uid, uint32_t gid)
+static void tar_entry_put_head(struct buf *out, const char *name, char type,
+			       uint64_t size, uint32_t mode, uint32_t uid, uint32_t gid)
 {
 	char b[ENTRY_BLOCK] = { 0 };
 	size_t n = strlen(name);
 
 	(void)memcpy(b + NAME_AT, name, n < NAME_LEN ? n : NAME_LEN);
-	put_number(b + 100, 8, mode);
-	put_number(b + 108, 8, uid);
-	put_number(b + 116, 8, gid);
-	put_number(b + SIZE_AT, SIZE_LEN, size);
-	put_number(b + 136, 12, 0);
+	tar_entry_put_number(b + 100, 8, mode);
+	tar_entry_put_number(b + 108, 8, uid);
+	tar_entry_put_number(b + 116, 8, gid);
+	tar_entry_put_number(b + SIZE_AT, SIZE_LEN, size);
+	tar_entry_put_number(b + 136, 12, 0);
 	b[TYPE_AT] = type;
 	(void)memcpy(b + 257, "ustar\00000", 8);
-	put_number(b + SUM_AT, SUM_LEN - 1, sum_of(b));
+	tar_entry_put_number(b + SUM_AT, SUM_LEN - 1, sum_of(b));
 	b[SUM_AT + SUM_LEN - 1] = ' ';
 	buf_add(out, b, sizeof(b));
 }
 
-static size_t padding(uint64_t size)
+static size_t tar_entry_padding(uint64_t size)
 {
 	return (size_t)((ENTRY_BLOCK - size % ENTRY_BLOCK) % ENTRY_BLOCK);
 }
@@ -73,17 +73,17 @@ bool entry_write(struct buf *out, const char *name, uint64_t size, uint32_t mode
 	size_t n = strlen(name) + 1;
 
 	if (n > NAME_LEN) {
-		put_head(out, "././@LongLink", 'L', n, 0, 0, 0);
+		tar_entry_put_head(out, "././@LongLink", 'L', n, 0, 0, 0);
 		buf_add(out, name, n);
-		buf_add(out, zeros, padding(n));
+		buf_add(out, zeros, tar_entry_padding(n));
 	}
-	put_head(out, name, '0', size, mode & 07777, uid, gid);
+	tar_entry_put_head(out, name, '0', size, mode & 07777, uid, gid);
 	return !out->failed;
 }
 
 size_t entry_tail(uint64_t size)
 {
-	return padding(size) + 2UL * ENTRY_BLOCK;
+	return tar_entry_padding(size) + 2UL * ENTRY_BLOCK;
 }
 
 /* ----------------------------------------------------------------------- reading */
@@ -187,7 +187,7 @@ static int end_extra(struct entry *e)
 	return r;
 }
 
-static int take_head(struct entry *e)
+static int tar_entry_take_head(struct entry *e)
 {
 	const char *b = e->block;
 	uint64_t sum, size;
@@ -201,7 +201,7 @@ static int take_head(struct entry *e)
 			return -EBADMSG;
 		e->extra_type = b[TYPE_AT];
 		e->left = size;
-		e->pad = padding(size);
+		e->pad = tar_entry_padding(size);
 		e->state = ENTRY_EXTRA;
 		return size == 0 ? end_extra(e) : 0;
 	}
@@ -225,7 +225,7 @@ void entry_done(struct entry *e)
 }
 
 /* One step of those that take no data of the file; how many bytes it took. */
-static int step(struct entry *e, const char *data, size_t n, size_t *ret_used)
+static int tar_entry_step(struct entry *e, const char *data, size_t n, size_t *ret_used)
 {
 	size_t take = n;
 
@@ -250,7 +250,7 @@ static int step(struct entry *e, const char *data, size_t n, size_t *ret_used)
 	if (e->have < ENTRY_BLOCK)
 		return 0;
 	e->have = 0;
-	return take_head(e);
+	return tar_entry_take_head(e);
 }
 
 int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
@@ -260,7 +260,7 @@ int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
 
 	while (at < n && (e->state == ENTRY_HEAD || e->state == ENTRY_EXTRA)) {
 		size_t used = 0;
-		int r = step(e, data + at, n - at, &used);
+		int r = tar_entry_step(e, data + at, n - at, &used);
 
 		if (r < 0)
 			return r;

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "shim/gvisor/gvisor.h"
 #include "os/caps.h"
+#include "shim/gvisor/gvisor.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define TMPFS_SIZE   (64U << 20)
@@ -32,7 +32,7 @@ static const char *const cap_names[] = {
 };
 
 /* Of pid 1, and so the most that anything inside can have. */
-static json_t *capabilities(void)
+static json_t *bundle_capabilities(void)
 {
 	json_t *list = json_array(), *sets = json_object();
 
@@ -45,7 +45,7 @@ static json_t *capabilities(void)
 	return sets;
 }
 
-static int add_env(json_t *list, const char *const *env, struct warren_error *err)
+static int bundle_add_env(json_t *list, const char *const *env, struct warren_error *err)
 {
 	for (; env && *env; env++)
 		if (json_array_append_new(list, json_string(*env)) < 0)
@@ -56,18 +56,18 @@ static int add_env(json_t *list, const char *const *env, struct warren_error *er
 }
 
 /* The last of a name counts, here as with runsc. */
-static int environment(const struct gvisor_making *m, json_t *list,
-		       struct warren_error *err)
+static int bundle_environment(const struct gvisor_making *m, json_t *list,
+			      struct warren_error *err)
 {
 	static const char *const path[] = { PATH_DEFAULT, NULL };
-	int r = add_env(list, path, err);
+	int r = bundle_add_env(list, path, err);
 
 	if (r == 0 && m->image.has_config)
-		r = add_env(list, (const char *const *)m->image.config.env, err);
-	return r < 0 ? r : add_env(list, m->spec->env, err);
+		r = bundle_add_env(list, (const char *const *)m->image.config.env, err);
+	return r < 0 ? r : bundle_add_env(list, m->spec->env, err);
 }
 
-static const char *workdir(const struct gvisor_making *m)
+static const char *bundle_workdir(const struct gvisor_making *m)
 {
 	if (m->spec->workdir)
 		return m->spec->workdir;
@@ -80,7 +80,7 @@ static const char *workdir(const struct gvisor_making *m)
  * The user is not pid 1's, which is root's, but noted there for exec.c. The limits hold for
  * every exec.
  */
-static json_t *process(const struct gvisor_making *m, json_t *env)
+static json_t *bundle_process(const struct gvisor_making *m, json_t *env)
 {
 	json_t *groups = json_array();
 
@@ -90,8 +90,8 @@ static json_t *process(const struct gvisor_making *m, json_t *env)
 		"{s:b, s:{s:i, s:i}, s:[s], s:O, s:s, s:b, s:o, s:[{s:s, s:I, s:I}, "
 		"{s:s, s:I, s:I}], s:{s:I, s:I, s:o}}",
 		"terminal", 0, "user", "uid", 0, "gid", 0, "args", GVISOR_FIRST, "env",
-		env, "cwd", workdir(m), "noNewPrivileges", 1, "capabilities",
-		capabilities(), "rlimits", "type", "RLIMIT_NPROC", "soft",
+		env, "cwd", bundle_workdir(m), "noNewPrivileges", 1, "capabilities",
+		bundle_capabilities(), "rlimits", "type", "RLIMIT_NPROC", "soft",
 		(json_int_t)m->pids, "hard", (json_int_t)m->pids, "type", "RLIMIT_NOFILE",
 		"soft", (json_int_t)m->nofile, "hard", (json_int_t)m->nofile,
 		"warrenUser", "uid", (json_int_t)m->user.uid, "gid",
@@ -115,7 +115,7 @@ static json_t *bind_mount(const char *target, const char *source, bool read_only
 			 read_only ? "ro" : "rw");
 }
 
-static json_t *mounts(const struct gvisor_making *m)
+static json_t *bundle_mounts(const struct gvisor_making *m)
 {
 	char first[GVISOR_PATH_MAX];
 	json_t *list = json_pack("[{s:s, s:s, s:s}]", "destination", "/proc", "type",
@@ -141,7 +141,7 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 {
 	char root[GVISOR_PATH_MAX], path[GVISOR_PATH_MAX];
 	json_t *env = json_array(), *doc;
-	int r = environment(m, env, err);
+	int r = bundle_environment(m, env, err);
 
 	gvisor_path(m->place, "scratch/r", root);
 	gvisor_path(m->place, "bundle/config.json", path);
@@ -149,9 +149,9 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 		"{s:s, s:b, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, "
 		"{s:s}, {s:s}]}}",
 		"ociVersion", "1.0.2", "warrenNoNetwork", (int)m->no_network, "process",
-		process(m, env), "root", "path", root, "readonly",
+		bundle_process(m, env), "root", "path", root, "readonly",
 		(int)m->spec->read_only, "hostname", gvisor_hostname(m), "mounts",
-		mounts(m), "linux", "namespaces", "type", "pid", "type", "network",
+		bundle_mounts(m), "linux", "namespaces", "type", "pid", "type", "network",
 		"type", "ipc", "type", "uts", "type", "mount");
 	json_decref(env);
 	if (r == 0 && !doc)

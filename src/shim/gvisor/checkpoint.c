@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/gvisor/sentry_rpc.h"
-#include "shim/gvisor/gvisor.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "shim/gvisor/gvisor.h"
+#include "shim/gvisor/sentry_rpc.h"
 
 #define LOOK_SECS  20
 #define GARBAGE    (80U << 20)
@@ -36,12 +36,12 @@
 /* -------------------------------------------------------------------------- looking */
 
 /* In a process of its own: the errand's output goes to @out, and its status is ours. */
-__attribute__((noreturn)) static void run_errand(struct place *p, int of, int out)
+__attribute__((noreturn)) static void run_errand(struct shim_sandbox *p, int of, int out)
 {
 	char number[16];
 	const char *argv[] = { GVISOR_FIRST, of ? "name" : "held", of ? number : NULL,
 			       NULL };
-	const struct place_exec e = {
+	const struct shim_exec e = {
 		.argv = argv, .user = "0:0", .cwd = "/", .outcome_fd = -1
 	};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -54,7 +54,8 @@ __attribute__((noreturn)) static void run_errand(struct place *p, int of, int ou
 }
 
 /* "S 16 sleep": what it calls itself is its own affair, and no more than that. */
-static int explain_held(const struct place *p, char *said, struct warren_error *err)
+static int explain_held(const struct shim_sandbox *p, char *said,
+			struct warren_error *err)
 {
 	char *comm = said;
 	long pid = said[0] ? strtol(said + 1, &comm, 10) : 0;
@@ -85,7 +86,7 @@ static int explain_held(const struct place *p, char *said, struct warren_error *
 			 p->name, pid, comm);
 }
 
-int gvisor_savable(struct place *p, int of, struct warren_error *err)
+int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 {
 	AUTO_BUF struct buf said = BUF_INIT(256);
 	AUTO_CLOSE int hear = -1;
@@ -107,7 +108,7 @@ int gvisor_savable(struct place *p, int of, struct warren_error *err)
 	(void)close(ends[1]);
 	if (pid < 0)
 		return error_errno(err, errno, "%s: start a process", p->name);
-	status = place_await(pid, LOOK_SECS, hear, &said, -1, -1);
+	status = shim_sandbox_await(pid, LOOK_SECS, hear, &said, -1, -1);
 	buf_add(&said, "", 1);
 	if (status == 0 && of == 0)
 		return 0;
@@ -125,8 +126,8 @@ int gvisor_savable(struct place *p, int of, struct warren_error *err)
  * The sentry takes memory to write itself, and to read: within the sandbox's limit it would
  * not survive that if the sandbox has used much of it. What is inside stands still meanwhile.
  */
-static int set_room(const struct place *p, const struct cgroup_root *cgroups, bool more,
-		    struct warren_error *err)
+static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
+		    bool more, struct warren_error *err)
 {
 	struct cgroup_limits own, wide;
 	int r = gvisor_read_limits(p, &own, err);
@@ -143,7 +144,8 @@ static int set_room(const struct place *p, const struct cgroup_root *cgroups, bo
  * Will it fit again? A sentry that has read itself has as much garbage as there was to read, up
  * to GARBAGE, for minutes (measured: 70 MB, of 85 MB as of 450).
  */
-static int check_fits(const struct place *p, uint64_t used, struct warren_error *err)
+static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
+				 struct warren_error *err)
 {
 	uint64_t more = used < GARBAGE ? used : GARBAGE;
 	struct cgroup_limits own;
@@ -159,14 +161,15 @@ static int check_fits(const struct place *p, uint64_t used, struct warren_error 
 }
 
 /* Room for all that it has in memory, before anything has happened. */
-static int reserve(const struct place *p, const struct cgroup_root *cgroups, int image,
-		   struct warren_error *err)
+static int checkpoint_reserve(const struct shim_sandbox *p,
+			      const struct cgroup_root *cgroups, int image,
+			      struct warren_error *err)
 {
 	struct cgroup_usage u = { 0 };
 	int r = cgroup_read_usage(cgroups, p->id, &u, err);
 
 	if (r == 0)
-		r = check_fits(p, u.memory, err);
+		r = checkpoint_check_fits(p, u.memory, err);
 	if (r < 0)
 		return r;
 	if (fallocate(image, FALLOC_FL_KEEP_SIZE, 0, (off_t)(u.memory + SLACK)) == 0 ||
@@ -185,7 +188,7 @@ static const char *in_words(char *why)
 		       : why;
 }
 
-static int ask_sentry(const struct place *p, int image, struct warren_error *err)
+static int ask_sentry(const struct shim_sandbox *p, int image, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 	AUTO_CLOSE int sentry = gvisor_connect(p, err);
@@ -205,8 +208,8 @@ static int ask_sentry(const struct place *p, int image, struct warren_error *err
 }
 
 /* Nothing of it runs when this returns 0, and its memory is free. */
-static int end_all(const struct place *p, const struct cgroup_root *cgroups,
-		   struct warren_error *err)
+static int checkpoint_end_all(const struct shim_sandbox *p,
+			      const struct cgroup_root *cgroups, struct warren_error *err)
 {
 	struct cgroup_usage u = { .pids = 1 };
 	int r = cgroup_kill(cgroups, p->id, err);
@@ -221,7 +224,7 @@ static int end_all(const struct place *p, const struct cgroup_root *cgroups,
 		       : r;
 }
 
-int gvisor_save(struct place *p, int image, struct warren_error *err)
+int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct cgroup_root cgroups;
@@ -229,13 +232,13 @@ int gvisor_save(struct place *p, int image, struct warren_error *err)
 	int r;
 
 	cgroup_root_open(&cgroups);
-	r = reserve(p, &cgroups, image, err);
+	r = checkpoint_reserve(p, &cgroups, image, err);
 	if (r == 0)
 		r = set_room(p, &cgroups, true, err);
 	if (r == 0) {
 		r = ask_sentry(p, image, err);
 		if (r == 0)
-			r = end_all(p, &cgroups, err);
+			r = checkpoint_end_all(p, &cgroups, err);
 		(void)set_room(p, &cgroups, false, &ignored);
 	}
 	cgroup_root_close(&cgroups);
@@ -260,7 +263,8 @@ static const struct gvisor_step child_steps[] = {
 	{ "start runsc", gvisor_become_runsc },
 };
 
-static int read_network(const struct place *p, bool *ret_none, struct warren_error *err)
+static int read_network(const struct shim_sandbox *p, bool *ret_none,
+			struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];
 	json_error_t why;
@@ -279,7 +283,8 @@ static int read_network(const struct place *p, bool *ret_none, struct warren_err
  * What runsc remembers of the one before would be in its way; and the file, which has no
  * name, gets one by way of this process, which has it open until runsc is done.
  */
-static int clear_way(const struct place *p, int image, struct warren_error *err)
+static int checkpoint_clear_way(const struct shim_sandbox *p, int image,
+				struct warren_error *err)
 {
 	char root[GVISOR_PATH_MAX], name[GVISOR_PATH_MAX], file[64];
 	int r;
@@ -298,14 +303,14 @@ static int clear_way(const struct place *p, int image, struct warren_error *err)
 
 static int start_again(struct gvisor_making *m, struct warren_error *err)
 {
-	struct place *p = m->place;
+	struct shim_sandbox *p = m->place;
 	char name[GVISOR_PATH_MAX];
 	int r = gvisor_find_runsc(p->config, m->runsc, err);
 
 	if (r == 0)
 		r = read_network(p, &m->no_network, err);
 	if (r == 0)
-		r = clear_way(p, m->saved, err);
+		r = checkpoint_clear_way(p, m->saved, err);
 	if (r < 0)
 		return r;
 	r = gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
@@ -320,7 +325,7 @@ static int start_again(struct gvisor_making *m, struct warren_error *err)
 	return -err->code;
 }
 
-int gvisor_restore(struct place *p, int image, int held, struct warren_error *err)
+int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err)
 {
 	struct gvisor_making *m = calloc(1, sizeof(*m));
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -346,7 +351,7 @@ int gvisor_restore(struct place *p, int image, int held, struct warren_error *er
 		r = error_set(err, EBUSY,
 			      "it needs more memory than its limit: raise that");
 	if (r < 0) {
-		(void)end_all(p, &m->cgroups, &ignored);
+		(void)checkpoint_end_all(p, &m->cgroups, &ignored);
 		(void)set_room(p, &m->cgroups, false, &ignored);
 	}
 	cgroup_root_close(&m->cgroups);

@@ -18,10 +18,10 @@
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 
-#include "shim/gvisor/sentry_rpc.h"
-#include "shim/gvisor/gvisor.h"
 #include "base/fd.h"
 #include "os/sig.h"
+#include "shim/gvisor/gvisor.h"
+#include "shim/gvisor/sentry_rpc.h"
 
 #define PIDS_DEFAULT   1024
 #define NOFILE_DEFAULT 65536
@@ -57,7 +57,7 @@ static uint64_t host_threads(void)
 	return max / 4;
 }
 
-static int take_limits(struct gvisor_making *m, struct warren_error *err)
+static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 {
 	const struct warren_spec *s = m->spec;
 	struct sysinfo info;
@@ -120,21 +120,21 @@ static int open_image(struct gvisor_making *m, struct warren_error *err)
 	return r;
 }
 
-static int open_in_image(void *ctx, const char *path)
+static int create_open_in_image(void *ctx, const char *path)
 {
 	return image_open_file(ctx, path);
 }
 
-static int find_user(struct gvisor_making *m, struct warren_error *err)
+static int create_find_user(struct gvisor_making *m, struct warren_error *err)
 {
 	const char *user = m->spec->user;
 
 	if (!user && m->image.has_config && m->image.config.user[0])
 		user = m->image.config.user;
-	return user_resolve(user, open_in_image, &m->image, &m->user, err);
+	return user_resolve(user, create_open_in_image, &m->image, &m->user, err);
 }
 
-static int write_first(const struct place *p, struct warren_error *err)
+static int write_first(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];
 	AUTO_CLOSE int fd = -1;
@@ -167,7 +167,7 @@ static int copy_names(struct gvisor_making *m, const char *from, const char *to,
 	return 0;
 }
 
-static int make_dirs(struct gvisor_making *m, struct warren_error *err)
+static int create_make_dirs(struct gvisor_making *m, struct warren_error *err)
 {
 	static const char *const dirs[] = { "bundle", "root", "scratch" };
 	int r;
@@ -186,7 +186,7 @@ static int make_dirs(struct gvisor_making *m, struct warren_error *err)
 	return r < 0 ? r : copy_names(m, "/etc/group", "bundle/group", err);
 }
 
-static int make_cgroup(struct gvisor_making *m, struct warren_error *err)
+static int gvisor_create_make_cgroup(struct gvisor_making *m, struct warren_error *err)
 {
 	int r = cgroup_make(&m->cgroups, m->place->id, 0, &m->limits, err);
 
@@ -202,7 +202,7 @@ int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 }
 
 /* To whoever started us: what the root is mounted in. */
-static int hand_over(struct gvisor_making *m, struct warren_error *err)
+static int create_hand_over(struct gvisor_making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	int r = ns < 0 ? -errno : fd_send(m->tell, "", 1, &ns, 1);
@@ -262,13 +262,13 @@ static const struct gvisor_step child_steps[] = {
 	  gvisor_join },                  /* before anything that memory is taken for */
 	{ "copy the mounts", root_copy }, /* which are this namespace's */
 	{ "mount the root", root_mount },
-	{ "write the bundle", write_bundle },  /* it says what was mounted */
-	{ "hand over the mounts", hand_over }, /* for when nothing of it runs */
+	{ "write the bundle", write_bundle },         /* it says what was mounted */
+	{ "hand over the mounts", create_hand_over }, /* for when nothing of it runs */
 	{ "start runsc", gvisor_become_runsc },
 };
 
 __attribute__((noreturn)) static void
-child_main(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n)
+create_child_main(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
@@ -300,7 +300,7 @@ static bool is_refusal(const char *msg)
 }
 
 /* What runsc says last in its log: lines of {"msg": ..., "level": "error"}. */
-static int explain(const struct place *p, struct warren_error *err)
+static int create_explain(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];
 	const char *msg = NULL;
@@ -330,10 +330,10 @@ static int await_word(int fd, struct warren_error *err)
 	int r;
 
 	do
-		r = poll(&p, 1, PLATFORM_PATIENCE);
+		r = poll(&p, 1, SHIM_PATIENCE);
 	while (r < 0 && errno == EINTR);
 	return r == 0 ? error_set(err, ETIMEDOUT, "it takes longer than %d s",
-				  PLATFORM_PATIENCE / 1000)
+				  SHIM_PATIENCE / 1000)
 		      : 0;
 }
 
@@ -369,7 +369,7 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 	if (r < 0)
 		return r;
 	if (status != 0 && status != -1)
-		return explain(m->place, err);
+		return create_explain(m->place, err);
 	sentry = gvisor_connect(m->place, err);
 	return sentry < 0 ? sentry : start_root(m, sentry, err);
 }
@@ -408,7 +408,7 @@ int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, si
 	tell = m->tell = ends[1];
 	pid = fork();
 	if (pid == 0)
-		child_main(m, in_child, n);
+		create_child_main(m, in_child, n);
 	if (pid < 0)
 		return error_errno(err, errno, "fork");
 	pidfd = pidfd_open(pid, 0);
@@ -423,7 +423,7 @@ int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, si
 	return r < 0 ? error_wrap(err, "start the sandbox") : 0;
 }
 
-static int start(struct gvisor_making *m, struct warren_error *err)
+static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err)
 {
 	return gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
 }
@@ -431,38 +431,45 @@ static int start(struct gvisor_making *m, struct warren_error *err)
 /* ---------------------------------------------------------------------- the whole */
 
 static const struct gvisor_step steps[] = {
-	{ "find runsc", find_runsc },       { "look at the cgroups", check_cgroups },
-	{ "take the limits", take_limits }, { "open the image", open_image },
-	{ "find the user", find_user },     { "make its files", make_dirs },
-	{ "make its cgroup", make_cgroup }, { "run runsc", start },
+	{ "find runsc", find_runsc },
+	{ "look at the cgroups", check_cgroups },
+	{ "take the limits", create_take_limits },
+	{ "open the image", open_image },
+	{ "find the user", create_find_user },
+	{ "make its files", create_make_dirs },
+	{ "make its cgroup", gvisor_create_make_cgroup },
+	{ "run runsc", gvisor_create_start },
 };
 
-static void report(const struct gvisor_making *m)
+static void create_report(const struct gvisor_making *m)
 {
 	const char *by = cgroup_mode_name(m->cgroups.mode);
-	struct place *p = m->place;
+	struct shim_sandbox *p = m->place;
 
-	place_enforce(p, "kernel", true, "gVisor's own, in user space, by ptrace");
-	place_enforce(p, "capabilities", true, "11 for root inside, none for others");
-	place_enforce(p, "no_new_privs", true, "set-id bits mean nothing to gVisor");
-	place_enforce(p, "network", true, "%s",
-		      m->spec->network == WARREN_NETWORK_NONE ? "none" : "loopback only");
-	place_enforce(p, "memory", true, "%ju bytes by %s, gVisor's own included",
-		      (uintmax_t)m->limits.memory, by);
+	shim_sandbox_enforce(p, "kernel", true, "gVisor's own, in user space, by ptrace");
+	shim_sandbox_enforce(p, "capabilities", true,
+			     "11 for root inside, none for others");
+	shim_sandbox_enforce(p, "no_new_privs", true,
+			     "set-id bits mean nothing to gVisor");
+	shim_sandbox_enforce(p, "network", true, "%s",
+			     m->spec->network == WARREN_NETWORK_NONE ? "none"
+								     : "loopback only");
+	shim_sandbox_enforce(p, "memory", true, "%ju bytes by %s, gVisor's own included",
+			     (uintmax_t)m->limits.memory, by);
 	if (m->limits.cpu_millis)
-		place_enforce(p, "cpus", true, "%ju.%03u by %s",
-			      (uintmax_t)m->limits.cpu_millis / 1000,
-			      (unsigned)(m->limits.cpu_millis % 1000), by);
-	place_enforce(p, "pids", true,
-		      "%ju for each user inside; %ju threads outside by %s",
-		      (uintmax_t)m->pids, (uintmax_t)m->limits.pids, by);
-	place_enforce(p, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
-	place_enforce(p, "nofile", true, "%ju a process", (uintmax_t)m->nofile);
+		shim_sandbox_enforce(p, "cpus", true, "%ju.%03u by %s",
+				     (uintmax_t)m->limits.cpu_millis / 1000,
+				     (unsigned)(m->limits.cpu_millis % 1000), by);
+	shim_sandbox_enforce(p, "pids", true,
+			     "%ju for each user inside; %ju threads outside by %s",
+			     (uintmax_t)m->pids, (uintmax_t)m->limits.pids, by);
+	shim_sandbox_enforce(p, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
+	shim_sandbox_enforce(p, "nofile", true, "%ju a process", (uintmax_t)m->nofile);
 	if (m->spec->read_only)
-		place_enforce(p, "read_only", true, "the root");
+		shim_sandbox_enforce(p, "read_only", true, "the root");
 }
 
-int gvisor_create(struct place *p, const struct warren_spec *spec,
+int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err)
 {
 	struct gvisor_making *m = calloc(1, sizeof(*m));
@@ -479,7 +486,7 @@ int gvisor_create(struct place *p, const struct warren_spec *spec,
 	r = run_steps(steps, ARRAY_SIZE(steps), m, err);
 	p->helper = GVISOR_FIRST;
 	if (r == 0)
-		report(m);
+		create_report(m);
 	else if (r != -EEXIST)
 		(void)gvisor_unmake(p, &m->cgroups, &ignored);
 	/*
@@ -495,7 +502,7 @@ int gvisor_create(struct place *p, const struct warren_spec *spec,
 
 /* -------------------------------------------------------------------------- limits */
 
-int gvisor_write_limits(const struct place *p, const struct cgroup_limits *limits,
+int gvisor_write_limits(const struct shim_sandbox *p, const struct cgroup_limits *limits,
 			struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];
@@ -510,7 +517,7 @@ int gvisor_write_limits(const struct place *p, const struct cgroup_limits *limit
 	return r < 0 ? error_errno(err, errno, "write '%s'", path) : 0;
 }
 
-int gvisor_read_limits(const struct place *p, struct cgroup_limits *ret,
+int gvisor_read_limits(const struct shim_sandbox *p, struct cgroup_limits *ret,
 		       struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];

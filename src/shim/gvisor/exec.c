@@ -16,33 +16,33 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "shim/gvisor/sentry_rpc.h"
-#include "shim/gvisor/gvisor.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "os/caps.h"
+#include "shim/gvisor/gvisor.h"
+#include "shim/gvisor/sentry_rpc.h"
 
 #define WORD_MAX      131071 /* Linux's MAX_ARG_STRLEN, with the NUL */
 #define TO_FOREGROUND 2      /* of the ways that the sentry delivers a signal */
 
 static const int keys[] = { SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGWINCH };
 
-__attribute__((noreturn)) static void fail(const struct place *p,
-					   const struct place_exec *e, int code,
-					   struct warren_error *err)
+__attribute__((noreturn)) static void gvisor_exec_fail(const struct shim_sandbox *p,
+						       const struct shim_exec *e,
+						       int code, struct warren_error *err)
 {
-	struct place_outcome out = { .verdict = PLACE_NOT_STARTED, .code = code };
+	struct shim_outcome out = { .verdict = SHIM_NOT_STARTED, .code = code };
 
 	(void)error_wrap(err, "%s", p->name);
 	out.err = *err;
-	place_exit(e, &out);
+	shim_sandbox_exit(e, &out);
 }
 
 /* --------------------------------------------------------------------- what to run */
 
 static int open_names(void *ctx, const char *path)
 {
-	const struct place *p = ctx;
+	const struct shim_sandbox *p = ctx;
 	char own[GVISOR_PATH_MAX];
 	int fd;
 
@@ -52,13 +52,14 @@ static int open_names(void *ctx, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static int find_user(struct place *p, const struct place_exec *e, const json_t *process,
-		     struct talk_user *ret, struct warren_error *err)
+static int exec_find_user(struct shim_sandbox *p, const struct shim_exec *e,
+			  const json_t *process, struct initclient_user *ret,
+			  struct warren_error *err)
 {
 	const json_t *def = json_object_get(process, "warrenUser");
 	const json_t *groups = json_object_get(def, "additionalGids");
 
-	*ret = (struct talk_user){ 0 };
+	*ret = (struct initclient_user){ 0 };
 	if (e->user && parse_ids(e->user, &ret->uid, &ret->gid, err) == 1)
 		return 0;
 	if (e->user)
@@ -90,7 +91,7 @@ static int add_strings(json_t *list, const char *const *strings, struct warren_e
 }
 
 /* Root has what it is to have, others nothing, and nobody more than that. */
-static json_t *capabilities(uint32_t uid)
+static json_t *exec_capabilities(uint32_t uid)
 {
 	json_int_t all = (json_int_t)caps_kept, has = uid == 0 ? all : 0;
 
@@ -99,7 +100,7 @@ static json_t *capabilities(uint32_t uid)
 			 "AmbientCaps", 0);
 }
 
-static json_t *groups_json(const struct talk_user *u)
+static json_t *groups_json(const struct initclient_user *u)
 {
 	json_t *list = json_array();
 
@@ -108,15 +109,15 @@ static json_t *groups_json(const struct talk_user *u)
 	return list;
 }
 
-static int make_call(struct place *p, const struct place_exec *e, const json_t *process,
-		     json_t **ret, struct warren_error *err)
+static int make_call(struct shim_sandbox *p, const struct shim_exec *e,
+		     const json_t *process, json_t **ret, struct warren_error *err)
 {
 	json_t *env = json_copy(json_object_get(process, "env"));
 	json_t *argv = json_array();
 	const char *cwd = json_string_value(json_object_get(process, "cwd"));
-	struct talk_user user;
+	struct initclient_user user;
 	char inside[4096 + 4];
-	int r = find_user(p, e, process, &user, err);
+	int r = exec_find_user(p, e, process, &user, err);
 
 	/* What is no directory has no "." (gVisor itself does not look). */
 	if (snprintf(inside, sizeof(inside), "%s/.", e->cwd ? e->cwd : cwd) >=
@@ -131,7 +132,7 @@ static int make_call(struct place *p, const struct place_exec *e, const json_t *
 			"{s:O, s:O, s:s, s:I, s:I, s:o, s:o, s:b, s:s, s:[i,i,i]}",
 			"argv", argv, "envv", env, "wd", inside, "KUID",
 			(json_int_t)user.uid, "KGID", (json_int_t)user.gid, "ExtraKGIDs",
-			groups_json(&user), "Capabilities", capabilities(user.uid),
+			groups_json(&user), "Capabilities", exec_capabilities(user.uid),
 			"StdioIsPty", (int)e->pty, "ContainerID", p->id, "GuestFDs", 0, 1,
 			2);
 	json_decref(argv);
@@ -163,7 +164,7 @@ static const struct {
 	{ "failed to load", ENOEXEC }, /* for whatever other reason */
 };
 
-static int reason(const struct warren_error *err)
+static int exec_reason(const struct warren_error *err)
 {
 	if (err->code != EREMOTEIO)
 		return err->code;
@@ -174,8 +175,8 @@ static int reason(const struct warren_error *err)
 }
 
 /* The pid inside, or -errno. */
-static int start(struct place *p, const struct place_exec *e, int sentry,
-		 struct warren_error *err)
+static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
+			     int sentry, struct warren_error *err)
 {
 	static const int streams[] = { 0, 1, 2 };
 	char path[GVISOR_PATH_MAX];
@@ -207,7 +208,7 @@ static int start(struct place *p, const struct place_exec *e, int sentry,
 /* ------------------------------------------------------------------------- waiting */
 
 /* By a connection of its own: the other one is waiting for the end. */
-static void pass_on(const struct place *p, int pid, int sig)
+static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int fd = gvisor_connect(p, &ignored);
@@ -221,7 +222,7 @@ static void pass_on(const struct place *p, int pid, int sig)
 }
 
 /* Until the sentry has said something, or is gone. SIGTERM ends us in any case. */
-static void attend(const struct place *p, int pid, int sentry, int signals)
+static void exec_attend(const struct shim_sandbox *p, int pid, int sentry, int signals)
 {
 	struct pollfd fds[] = { { .fd = sentry, .events = POLLIN },
 				{ .fd = signals, .events = POLLIN } };
@@ -237,12 +238,12 @@ static void attend(const struct place *p, int pid, int sentry, int signals)
 			continue;
 		if (si.ssi_signo == SIGTERM)
 			_exit(128 + SIGTERM);
-		pass_on(p, pid, (int)si.ssi_signo);
+		exec_pass_on(p, pid, (int)si.ssi_signo);
 	}
 }
 
 /* Blocked, and read from a descriptor. */
-static int catch_signals(const struct place_exec *e)
+static int catch_signals(const struct shim_exec *e)
 {
 	sigset_t set;
 
@@ -254,26 +255,27 @@ static int catch_signals(const struct place_exec *e)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void read_outcome(const struct place *p, int sentry, struct place_outcome *ret)
+static void gvisor_exec_read_outcome(const struct shim_sandbox *p, int sentry,
+				     struct shim_outcome *ret)
 {
 	json_t *status = NULL;
 	int r = control_receive(sentry, true, &status, &ret->err), s;
 
 	/* With the sandbox goes what runs in it. */
-	*ret = (struct place_outcome){ .verdict = PLACE_SIGNALED, .code = SIGKILL };
+	*ret = (struct shim_outcome){ .verdict = SHIM_SIGNALED, .code = SIGKILL };
 	if (r < 0) {
 		if (gvisor_was_oom(p))
 			(void)error_set(&ret->err, ENOMEM,
 					"the sandbox ran out of memory");
 		else if (gvisor_is_gone(p, ENDING_MS))
-			ret->verdict = PLACE_LOST;
+			ret->verdict = SHIM_LOST;
 		return;
 	}
 	s = (int)json_integer_value(status);
 	json_decref(status);
 	if (WIFEXITED(s))
-		*ret = (struct place_outcome){ .verdict = PLACE_EXITED,
-					       .code = WEXITSTATUS(s) };
+		*ret = (struct shim_outcome){ .verdict = SHIM_EXITED,
+					      .code = WEXITSTATUS(s) };
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
 	/*
@@ -281,28 +283,28 @@ static void read_outcome(const struct place *p, int sentry, struct place_outcome
 	 * shell makes of that is nobody's result.
 	 */
 	if (s != 0 && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
-		ret->verdict = PLACE_LOST;
+		ret->verdict = SHIM_LOST;
 }
 
-void gvisor_exec(struct place *p, const struct place_exec *e)
+void gvisor_exec(struct shim_sandbox *p, const struct shim_exec *e)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct place_outcome started = { .verdict = PLACE_STARTED };
-	struct place_outcome out;
+	struct shim_outcome started = { .verdict = SHIM_STARTED };
+	struct shim_outcome out;
 	int signals = catch_signals(e);
 	int sentry = gvisor_connect(p, &err), pid;
 
 	if (sentry < 0)
-		fail(p, e, -sentry == ENOENT ? ESRCH : -sentry, &err);
-	pid = start(p, e, sentry, &err);
+		gvisor_exec_fail(p, e, -sentry == ENOENT ? ESRCH : -sentry, &err);
+	pid = gvisor_exec_start(p, e, sentry, &err);
 	if (pid < 0)
-		fail(p, e, reason(&err), &err);
+		gvisor_exec_fail(p, e, exec_reason(&err), &err);
 	started.code = pid;
 	(void)fd_write_all(e->outcome_fd, &started, sizeof(started));
 	if (control_send(sentry, "containerManager.WaitPID",
 			 json_pack("{s:i, s:s}", "PID", pid, "CID", p->id), NULL, 0,
 			 &err) == 0)
-		attend(p, pid, sentry, signals);
-	read_outcome(p, sentry, &out);
-	place_exit(e, &out);
+		exec_attend(p, pid, sentry, signals);
+	gvisor_exec_read_outcome(p, sentry, &out);
+	shim_sandbox_exit(e, &out);
 }

@@ -11,15 +11,16 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
-#include "shim/gvisor/sentry_rpc.h"
 #include "os/pidfd.h"
+#include "shim/gvisor/sentry_rpc.h"
 
-void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX])
+void gvisor_path(const struct shim_sandbox *p, const char *name,
+		 char ret[GVISOR_PATH_MAX])
 {
 	(void)snprintf(ret, GVISOR_PATH_MAX, "%s/%s", p->dir, name);
 }
 
-int gvisor_connect(const struct place *p, struct warren_error *err)
+int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char root[GVISOR_PATH_MAX];
 
@@ -48,7 +49,7 @@ int gvisor_remove_files(int at, const char *name)
 	return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
+int gvisor_unmake(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		  struct warren_error *err)
 {
 	static const char *const dirs[] = { "bundle", "root", "scratch" };
@@ -74,7 +75,7 @@ int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
 	return 0;
 }
 
-static int gvisor_destroy(struct place *p, struct warren_error *err)
+static int gvisor_destroy(struct shim_sandbox *p, struct warren_error *err)
 {
 	struct cgroup_root cgroups;
 	int r;
@@ -90,7 +91,7 @@ struct members {
 	pid_t sentry, gofer;
 };
 
-static struct members gvisor_members(const struct place *p)
+static struct members gvisor_members(const struct shim_sandbox *p)
 {
 	char name[2 * sizeof(p->id) + 32], path[GVISOR_PATH_MAX];
 	struct members m;
@@ -106,7 +107,7 @@ static struct members gvisor_members(const struct place *p)
 	return m;
 }
 
-static bool gvisor_has_process(struct place *p, int pid)
+static bool gvisor_has_process(struct shim_sandbox *p, int pid)
 {
 	struct members m = gvisor_members(p);
 
@@ -141,7 +142,7 @@ static void member_close(struct member *m)
 }
 
 /* A sentry that was restored does not notice the other's end. */
-static void open_both(const struct place *p, struct member *ret_sentry,
+static void open_both(const struct shim_sandbox *p, struct member *ret_sentry,
 		      struct member *ret_gofer)
 {
 	struct members m = gvisor_members(p);
@@ -150,7 +151,7 @@ static void open_both(const struct place *p, struct member *ret_sentry,
 	member_open(ret_gofer, m.gofer);
 }
 
-bool gvisor_is_gone(const struct place *p, int within_ms)
+bool gvisor_is_gone(const struct shim_sandbox *p, int within_ms)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int fd = gvisor_connect(p, &ignored);
@@ -170,7 +171,7 @@ bool gvisor_is_gone(const struct place *p, int within_ms)
 	return gone;
 }
 
-static void await_end(int pidfd)
+static void gvisor_await_end(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
@@ -203,13 +204,13 @@ static int wait_end(int fd, const struct member *sentry, const struct member *go
 	r = control_receive(fd, true, NULL, &why);
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "%s", why.msg);
-	await_end(gofer->pidfd);
+	gvisor_await_end(gofer->pidfd);
 	if (r < 0)
-		await_end(sentry->pidfd);
+		gvisor_await_end(sentry->pidfd);
 	return 1;
 }
 
-static int gvisor_wait(struct place *p, struct warren_error *err)
+static int gvisor_wait(struct shim_sandbox *p, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 	AUTO_CLOSE int fd = gvisor_connect(p, &why);
@@ -234,7 +235,7 @@ static int gvisor_wait(struct place *p, struct warren_error *err)
 }
 
 /* The sentry does not survive a want of memory, its cgroup does. */
-bool gvisor_was_oom(const struct place *p)
+bool gvisor_was_oom(const struct shim_sandbox *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct cgroup_usage u = { 0 };
@@ -246,7 +247,7 @@ bool gvisor_was_oom(const struct place *p)
 	return u.oom_kills > 0;
 }
 
-static void gvisor_explain(struct place *p, struct warren_error *ret)
+static void gvisor_explain(struct shim_sandbox *p, struct warren_error *ret)
 {
 	if (gvisor_was_oom(p))
 		(void)error_set(
@@ -263,7 +264,7 @@ static void gvisor_explain(struct place *p, struct warren_error *ret)
 /* ---------------------------------------------------------------- while it lives */
 
 /* All of it, the sentry too: a paused sandbox takes no time at all. */
-static int gvisor_pause(struct place *p, bool paused, struct warren_error *err)
+static int gvisor_pause(struct shim_sandbox *p, bool paused, struct warren_error *err)
 {
 	struct cgroup_root cgroups;
 	int r;
@@ -276,7 +277,7 @@ static int gvisor_pause(struct place *p, bool paused, struct warren_error *err)
 		     : 0;
 }
 
-static int gvisor_silent(struct place *p, struct warren_error *err)
+static int gvisor_silent(struct shim_sandbox *p, struct warren_error *err)
 {
 	struct cgroup_root cgroups;
 	bool frozen;
@@ -288,7 +289,8 @@ static int gvisor_silent(struct place *p, struct warren_error *err)
 }
 
 /* Threads inside. Outside there are more: the sentry's, and two for each. */
-static int count_inside(const struct place *p, uint64_t *ret, struct warren_error *err)
+static int count_inside(const struct shim_sandbox *p, uint64_t *ret,
+			struct warren_error *err)
 {
 	AUTO_CLOSE int fd = gvisor_connect(p, err);
 	json_t *list = NULL, *one;
@@ -306,7 +308,7 @@ static int count_inside(const struct place *p, uint64_t *ret, struct warren_erro
 	return 0;
 }
 
-static int gvisor_stats(struct place *p, struct warren_stats *ret,
+static int gvisor_stats(struct shim_sandbox *p, struct warren_stats *ret,
 			struct warren_error *err)
 {
 	struct cgroup_root cgroups;
@@ -332,7 +334,7 @@ static int gvisor_stats(struct place *p, struct warren_stats *ret,
 	return 0;
 }
 
-static int gvisor_update(struct place *p, const struct warren_limits *limits,
+static int gvisor_update(struct shim_sandbox *p, const struct warren_limits *limits,
 			 struct warren_error *err)
 {
 	struct cgroup_root cgroups;
@@ -359,7 +361,7 @@ static int gvisor_update(struct place *p, const struct warren_limits *limits,
 	return r < 0 ? error_wrap(err, "%s: change the limits", p->name) : 0;
 }
 
-const struct platform platform_gvisor = {
+const struct shim_driver shim_driver_gvisor = {
 	.kind = "gvisor",
 	.tier = "gvisor",
 	.tells_start = true,

@@ -38,13 +38,13 @@
 #ifndef SHIM_GVISOR_GVISOR_H
 #define SHIM_GVISOR_GVISOR_H
 
-#include "initclient/user.h"
 #include "image/image.h"
-#include "shim/core/driver.h"
+#include "initclient/user.h"
 #include "os/cgroup.h"
+#include "shim/core/driver.h"
 
 #define GVISOR_MOUNTS_MAX 64
-#define GVISOR_PATH_MAX   (sizeof(((struct place *)0)->dir) + 64)
+#define GVISOR_PATH_MAX   (sizeof(((struct shim_sandbox *)0)->dir) + 64)
 #define GVISOR_FIRST      "/dev/warren" /* pid 1, as it is called inside */
 
 /* A mount of config.json beside those that every sandbox has. */
@@ -57,7 +57,7 @@ struct gvisor_mount {
 
 /* A create under way: what the steps hand on to each other. */
 struct gvisor_making {
-	struct place *place;
+	struct shim_sandbox *place;
 	const struct warren_spec *spec;
 	char runsc[GVISOR_PATH_MAX];
 	struct cgroup_root cgroups;
@@ -68,7 +68,7 @@ struct gvisor_making {
 	int saved; /* the file of one that is restored; -1: it is made */
 	int held;  /* and its mount namespace */
 	int tell;  /* of the child: where it says what it has to say */
-	struct talk_user user;
+	struct initclient_user user;
 	/* in the child, by rootfs.c */
 	int copies[IMAGE_MOUNTS_MAX + GVISOR_MOUNTS_MAX];
 	size_t n_copies;
@@ -88,22 +88,23 @@ static inline const char *gvisor_hostname(const struct gvisor_making *m)
 }
 
 /* A path below the place's directory. */
-void gvisor_path(const struct place *p, const char *name, char ret[GVISOR_PATH_MAX]);
+void gvisor_path(const struct shim_sandbox *p, const char *name,
+		 char ret[GVISOR_PATH_MAX]);
 /* A directory of files alone, and them; 0 also when there is none. */
 int gvisor_remove_files(int at, const char *name);
 /* A connection to the sentry. */
-int gvisor_connect(const struct place *p, struct warren_error *err);
+int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err);
 #define ENDING_MS 1000 /* from the end of its connections to that of a process */
 /* Whether one of the processes that it consists of has ended, or does so in that time. */
-bool gvisor_is_gone(const struct place *p, int within_ms);
+bool gvisor_is_gone(const struct shim_sandbox *p, int within_ms);
 /* Has the kernel killed something of it for want of memory? That is its end. */
-bool gvisor_was_oom(const struct place *p);
+bool gvisor_was_oom(const struct shim_sandbox *p);
 /* Kill all of it and remove what there is; 0 also when there is nothing. */
-int gvisor_unmake(const struct place *p, const struct cgroup_root *cgroups,
+int gvisor_unmake(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		  struct warren_error *err);
 
 /* create.c */
-int gvisor_create(struct place *p, const struct warren_spec *spec,
+int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err);
 /*
  * runsc by a child that has done the steps before; the sandbox runs when it returns 0. The last
@@ -114,9 +115,9 @@ int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, si
 int gvisor_join(struct gvisor_making *m, struct warren_error *err);
 int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err);
 /* What it may use now, as `limits` in the place's directory has it. */
-int gvisor_read_limits(const struct place *p, struct cgroup_limits *ret,
+int gvisor_read_limits(const struct shim_sandbox *p, struct cgroup_limits *ret,
 		       struct warren_error *err);
-int gvisor_write_limits(const struct place *p, const struct cgroup_limits *limits,
+int gvisor_write_limits(const struct shim_sandbox *p, const struct cgroup_limits *limits,
 			struct warren_error *err);
 
 /* rootfs.c: steps of the process that becomes runsc */
@@ -127,12 +128,13 @@ int root_mount(struct gvisor_making *m, struct warren_error *err);
 int bundle_write(const struct gvisor_making *m, struct warren_error *err);
 
 /* exec.c */
-__attribute__((noreturn)) void gvisor_exec(struct place *p, const struct place_exec *e);
+__attribute__((noreturn)) void gvisor_exec(struct shim_sandbox *p,
+					   const struct shim_exec *e);
 
 /* checkpoint.c: of platform.h */
-int gvisor_savable(struct place *p, int of, struct warren_error *err);
-int gvisor_save(struct place *p, int image, struct warren_error *err);
-int gvisor_restore(struct place *p, int image, int held, struct warren_error *err);
+int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err);
+int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err);
+int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err);
 
 /* probe.c */
 int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#include "shim/gvisor/gvisor.h"
 #include "base/fd.h"
 #include "os/caps.h"
 #include "os/mount.h"
+#include "shim/gvisor/gvisor.h"
 
 #define FIX_RUNSC   "apt-get install runsc"
 #define VERSION_MAX 100
@@ -48,10 +48,10 @@ struct found {
 	struct cgroup_root cgroups;
 };
 
-static bool say(struct warren_feature *f, bool ok, const char *fmt, ...)
+static bool probe_say(struct warren_feature *f, bool ok, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
-static bool say(struct warren_feature *f, bool ok, const char *fmt, ...)
+static bool probe_say(struct warren_feature *f, bool ok, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -87,16 +87,16 @@ static void ask_version(const char *runsc, char *text, size_t size)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-static bool probe_runsc(const struct found *h, struct warren_feature *f)
+static bool gvisor_probe_runsc(const struct found *h, struct warren_feature *f)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char path[GVISOR_PATH_MAX], version[VERSION_MAX];
 
 	if (gvisor_find_runsc(h->config, path, &err) < 0)
-		return say(f, false, "%.150s", err.msg);
+		return probe_say(f, false, "%.150s", err.msg);
 	ask_version(path, version, sizeof(version));
-	return say(f, version[0] != '\0', "%.40s: %s", path,
-		   version[0] ? version : "it does not run");
+	return probe_say(f, version[0] != '\0', "%.40s: %s", path,
+			 version[0] ? version : "it does not run");
 }
 
 /* "runsc version 0.0~20221219.0", "runsc version release-20240212.0": the day; 0: not known. */
@@ -118,27 +118,28 @@ static bool probe_stat(const struct found *h, struct warren_feature *f)
 	if (gvisor_find_runsc(h->config, path, &ignored) == 0)
 		ask_version(path, version, sizeof(version));
 	day = release_day(version);
-	return day == 0            ? say(f, false, "not known")
-	       : day > STRICT_STAT ? say(f, true, "newer than %d", STRICT_STAT)
-				   : say(f, false, "statx(2) refuses AT_NO_AUTOMOUNT");
+	return day == 0 ? probe_say(f, false, "not known")
+	       : day > STRICT_STAT
+		       ? probe_say(f, true, "newer than %d", STRICT_STAT)
+		       : probe_say(f, false, "statx(2) refuses AT_NO_AUTOMOUNT");
 }
 
 static bool probe_root(const struct found *h UNUSED, struct warren_feature *f)
 {
 	bool ok = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
 
-	return say(f, ok, ok ? "this is root" : "this is uid %u", geteuid());
+	return probe_say(f, ok, ok ? "this is root" : "this is uid %u", geteuid());
 }
 
-static bool probe_cgroups(const struct found *h, struct warren_feature *f)
+static bool gvisor_probe_cgroups(const struct found *h, struct warren_feature *f)
 {
 	bool ok = cgroup_has(&h->cgroups, CGROUP_MEMORY) &&
 		  cgroup_has(&h->cgroups, CGROUP_PIDS) &&
 		  cgroup_has(&h->cgroups, CGROUP_CPU) &&
 		  cgroup_has(&h->cgroups, CGROUP_FREEZER);
 
-	return say(f, ok, "%s%s%s", cgroup_mode_name(h->cgroups.mode),
-		   h->cgroups.why[0] ? ": " : "", h->cgroups.why);
+	return probe_say(f, ok, "%s%s%s", cgroup_mode_name(h->cgroups.mode),
+			 h->cgroups.why[0] ? ": " : "", h->cgroups.why);
 }
 
 static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
@@ -151,18 +152,18 @@ static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
 	if (mount_new("tmpfs", options, 0, &fd, &ignored) == 0)
 		file = openat(fd, "x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	return file >= 0 && fsetxattr(file, "user.warren", "y", 1, 0) == 0
-		       ? say(f, true, "tmpfs has user attributes")
-		       : say(f, false, "no user attributes on tmpfs");
+		       ? probe_say(f, true, "tmpfs has user attributes")
+		       : probe_say(f, false, "no user attributes on tmpfs");
 }
 
 static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return say(f, true, "where nothing inside has a stream of a command");
+	return probe_say(f, true, "where nothing inside has a stream of a command");
 }
 
 static bool probe_ports(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return say(f, true, "by a program of ours inside");
+	return probe_say(f, true, "by a program of ours inside");
 }
 
 static const struct {
@@ -171,9 +172,10 @@ static const struct {
 	bool (*run)(const struct found *h, struct warren_feature *f);
 	const char *effect, *fix;
 } probes[] = {
-	{ "runsc", true, probe_runsc, "the gVisor tier is not available", FIX_RUNSC },
+	{ "runsc", true, gvisor_probe_runsc, "the gVisor tier is not available",
+	  FIX_RUNSC },
 	{ "root", true, probe_root, "no sandbox can be made", "run it as root" },
-	{ "cgroups", true, probe_cgroups, "no sandbox can be made",
+	{ "cgroups", true, gvisor_probe_cgroups, "no sandbox can be made",
 	  "run as root, with the cpu, memory, pids and freezer controllers" },
 	{ "tmpfs attributes", false, probe_tmpfs,
 	  "a directory of the image that was removed cannot be made again",

@@ -26,10 +26,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "shim/gvisor/gvisor.h"
 #include "base/hosts.h"
 #include "os/mount.h"
 #include "os/ns.h"
+#include "shim/gvisor/gvisor.h"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 /* An id that nobody has, for the trees whose owners are not to exist. */
@@ -72,8 +72,8 @@ static int copy_layers(struct gvisor_making *m, struct warren_error *err)
 	return 0;
 }
 
-static int copy_volume(struct gvisor_making *m, const struct warren_mount *v,
-		       struct warren_error *err)
+static int rootfs_copy_volume(struct gvisor_making *m, const struct warren_mount *v,
+			      struct warren_error *err)
 {
 	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3)
@@ -109,7 +109,7 @@ int root_copy(struct gvisor_making *m, struct warren_error *err)
 
 		if (!v->source)
 			continue;
-		r = copy_volume(m, v, err);
+		r = rootfs_copy_volume(m, v, err);
 		if (r < 0)
 			return error_wrap(err, "volume '%s'", v->source);
 	}
@@ -155,7 +155,8 @@ static int attach_copy(int fd, const char *name, struct warren_error *err)
 }
 
 /* By the older call: an option of fsconfig(2) is at most 255 characters long. */
-static int mount_overlay(const struct gvisor_making *m, struct warren_error *err)
+static int gvisor_rootfs_mount_overlay(const struct gvisor_making *m,
+				       struct warren_error *err)
 {
 	char options[IMAGE_LOWERS_MAX + 64];
 	int r;
@@ -191,7 +192,7 @@ static int mount_layers(struct gvisor_making *m, struct warren_error *err)
 		r = attach_copy(m->copies[i], name, err);
 	}
 	if (r == 0)
-		r = mount_overlay(m, err);
+		r = gvisor_rootfs_mount_overlay(m, err);
 	if (r < 0)
 		return r;
 	root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -204,8 +205,8 @@ static int mount_layers(struct gvisor_making *m, struct warren_error *err)
 	return r;
 }
 
-static int add_mount(struct gvisor_making *m, const char *target, const char *name,
-		     bool read_only, uint64_t size, struct warren_error *err)
+static int rootfs_add_mount(struct gvisor_making *m, const char *target, const char *name,
+			    bool read_only, uint64_t size, struct warren_error *err)
 {
 	struct gvisor_mount *to = &m->mounts[m->n_mounts];
 
@@ -281,8 +282,8 @@ static int make_points(const struct gvisor_making *m, struct warren_error *err)
 	return 0;
 }
 
-static int mount_at_depth(struct gvisor_making *m, unsigned depth, size_t *left,
-			  struct warren_error *err)
+static int gvisor_rootfs_mount_at_depth(struct gvisor_making *m, unsigned depth,
+					size_t *left, struct warren_error *err)
 {
 	size_t next = m->image.n_mounts;
 
@@ -298,8 +299,8 @@ static int mount_at_depth(struct gvisor_making *m, unsigned depth, size_t *left,
 		if (v->source)
 			r = attach_copy(copy, name, err);
 		if (r == 0)
-			r = add_mount(m, v->target, v->source ? name : NULL, v->read_only,
-				      v->size, err);
+			r = rootfs_add_mount(m, v->target, v->source ? name : NULL,
+					     v->read_only, v->size, err);
 		if (r < 0)
 			return error_wrap(err, "mount at '%s'", v->target);
 	}
@@ -313,7 +314,7 @@ static int mount_volumes(struct gvisor_making *m, struct warren_error *err)
 	int r = 0;
 
 	for (unsigned depth = 1; r == 0 && left > 0; depth++)
-		r = mount_at_depth(m, depth, &left, err);
+		r = gvisor_rootfs_mount_at_depth(m, depth, &left, err);
 	return r;
 }
 
@@ -343,11 +344,11 @@ static int set_apart(struct gvisor_making *m, const char *path, const char *name
 		       &copy, err);
 	if (r == 0)
 		r = attach_copy(copy, name, err);
-	return r < 0 ? r : add_mount(m, path, name, read_only, 0, err);
+	return r < 0 ? r : rootfs_add_mount(m, path, name, read_only, 0, err);
 }
 
 /* What an image declares as a volume stays writable. */
-static int keep_writable(struct gvisor_making *m, struct warren_error *err)
+static int gvisor_rootfs_keep_writable(struct gvisor_making *m, struct warren_error *err)
 {
 	size_t i = 0;
 	int r = 0;
@@ -382,6 +383,6 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 	if (r == 0)
 		r = set_apart(m, "/tmp", "t", m->spec->read_only, err);
 	if (r == 0)
-		r = keep_writable(m, err);
+		r = gvisor_rootfs_keep_writable(m, err);
 	return r < 0 ? r : mount_volumes(m, err);
 }

@@ -98,7 +98,7 @@ struct answer {
 	size_t left;
 };
 
-static size_t read_some(void *buffer, size_t size, void *ctx)
+static size_t sentry_rpc_read_some(void *buffer, size_t size, void *ctx)
 {
 	struct answer *a = ctx;
 	ssize_t n;
@@ -115,7 +115,7 @@ static size_t read_some(void *buffer, size_t size, void *ctx)
 }
 
 /* No object came: why. */
-static int no_answer(const struct answer *a, struct warren_error *err)
+static int sentry_rpc_no_answer(const struct answer *a, struct warren_error *err)
 {
 	if (a->left == 0)
 		return error_set(err, EMSGSIZE, "the sandbox's answer has no end");
@@ -135,10 +135,10 @@ int control_receive(int fd, bool patient, json_t **ret_result, struct warren_err
 
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
 		return error_errno(err, errno, "limit the time");
-	doc = json_load_callback(read_some, &a,
+	doc = json_load_callback(sentry_rpc_read_some, &a,
 				 JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, NULL);
 	if (!doc)
-		return no_answer(&a, err);
+		return sentry_rpc_no_answer(&a, err);
 	if (!json_is_true(json_object_get(doc, "success"))) {
 		const char *why = json_string_value(json_object_get(doc, "err"));
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hooks.h - what the core of an agent asks of the program that it is a part of
+ *
+ * The core is linked into three programs. Each brings the functions of its column; a program that
+ * lacks one does not link.
+ *
+ *	hook                    init              guest             shim
+ *	agent_main              main.c            main.c            (has a main() of its own)
+ *	init_dispatch, _end     main.c            guest_server.c    run.c
+ *	agent_now               privileges.c (of the core), both    run.c
+ *	exec_forget             exec.c (core)     guest_server.c    exec.c (core)
+ *	watch_*, exec_stranger  main.c            -                 run.c
+ *	exec_status             main.c            -                 exec.c
+ *	spawn_*                 exec_child.c      -                 exec.c
+ *	group_*                 exec_cgroup.c     -                 exec.c
+ *	tree_kill               exec_procs.c      -                 exec_kill.c
+ *	tree_newest             exec_procs.c      -                 exec.c
+ */
+#ifndef AGENT_CORE_HOOKS_H
+#define AGENT_CORE_HOOKS_H
+
+#include "agent/core/agent.h"
+
+struct plan; /* spawn.h */
+
+/* Where the kernel's stack begins, once start.c has made it fit for C. */
+__attribute__((noreturn)) void agent_main(void);
+/* The sandbox ends, and we with it. */
+__attribute__((noreturn)) void init_end(void);
+/* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
+void init_dispatch(int c, size_t size, int *fds, size_t n_fds);
+/* Nanoseconds of the monotonic clock. */
+uint64_t agent_now(void);
+
+/* Have the loop look at @fd, and no more. */
+int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
+void watch_drop(int fd);
+
+/* A process with the plan's streams, as ex->pid. Its start is told later. */
+long spawn_child(struct plan *p, struct exec *ex);
+long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
+/* The pipe of a starting exec has something to say: answer the request. */
+void spawn_started(struct exec *ex);
+
+/* How an exec ended, by the status of its process. */
+int exec_status(struct exec *ex, int status);
+/* A process that is no exec's has ended. */
+void exec_stranger(int pid, int status);
+/* Connection @c has ended: what was its is nobody's. */
+void exec_forget(int c);
+
+/* The cgroup of an exec: created, limited by what came with the request, counted, removed. */
+long group_make(struct exec *ex, int *own, int *n_own);
+long group_limit(struct exec *ex, const struct proto_spawn *msg);
+void group_account(const struct exec *ex, struct proto_exited *out);
+void group_leave(struct exec *ex);
+
+/* Kill all processes of an exec. */
+void tree_kill(struct exec *ex);
+/* The newest pid of the namespace, 0 when that is not known. */
+int tree_newest(void);
+
+#endif /* AGENT_CORE_HOOKS_H */

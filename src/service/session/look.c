@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * look.c - turns for looks that cost time, shared among tenants
+ *
+ * A regular expression of a stranger's in a flood of a stranger's can keep the loop busy for as long
+ * as there is output. So such looks have turns: all of them together take a fourth of the
+ * service's time at most, and the next turn is another tenant's, if another one waits. However many
+ * looks one tenant waits for, somebody else's single one comes after the one that is under way.
+ */
+#include "service/session/look.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/core/internal.h"
+
+#define LOOK_AT_ONCE 1000000 /* ns of looks in a row */
+#define LOOK_PAUSE   3       /* times as long as they have taken */
+
+struct look_tenant {
+	struct look_tenant *next;
+	struct look *first, **tail;
+	char name[];
+};
+
+struct look_queue {
+	struct look_tenant *first, **tail; /* whose turn is next; none without looks */
+	struct loop_timer *timer;
+	bool armed;
+	uint64_t next; /* ns: not before that */
+};
+
+static void look_arm(struct look_queue *q)
+{
+	uint64_t now = clock_now();
+
+	if (q->armed || !q->first)
+		return;
+	q->armed = true;
+	loop_timer_set(q->timer, now < q->next ? (q->next - now) / 1000000 + 1 : 0);
+}
+
+static struct look_tenant *look_pop_tenant(struct look_queue *q)
+{
+	struct look_tenant *t = q->first;
+
+	q->first = t->next;
+	if (!q->first)
+		q->tail = &q->first;
+	t->next = NULL;
+	return t;
+}
+
+static void look_push_tenant(struct look_queue *q, struct look_tenant *t)
+{
+	*q->tail = t;
+	q->tail = &t->next;
+}
+
+/* The next look of the next tenant, whose other looks come after those of all others. */
+static struct look *look_pop(struct look_queue *q)
+{
+	struct look_tenant *t = look_pop_tenant(q);
+	struct look *l = t->first;
+
+	t->first = l->next;
+	l->next = NULL;
+	l->tenant = NULL;
+	if (t->first) {
+		look_push_tenant(q, t);
+	} else {
+		free(t);
+	}
+	return l;
+}
+
+static void look_on_timer(void *ctx)
+{
+	struct look_queue *q = ctx;
+	uint64_t begun = clock_now(), now = begun;
+
+	q->armed = false;
+	while (q->first && now >= q->next && now - begun < LOOK_AT_ONCE) {
+		struct look *l = look_pop(q);
+
+		l->fn(l->ctx); /* it may be gone then */
+		now = clock_now();
+	}
+	if (now >= q->next)
+		q->next = now + LOOK_PAUSE * (now - begun);
+	look_arm(q);
+}
+
+static struct look_tenant *look_find_tenant(struct look_queue *q, const char *name)
+{
+	struct look_tenant *t = q->first;
+
+	while (t && strcmp(t->name, name) != 0)
+		t = t->next;
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t) + strlen(name) + 1);
+	if (!t)
+		return NULL;
+	(void)strcpy(t->name, name);
+	t->tail = &t->first;
+	look_push_tenant(q, t);
+	return t;
+}
+
+bool look_wait(struct service *s, struct look *l, const char *tenant)
+{
+	struct look_queue *q = s->looks;
+	struct look_tenant *t;
+
+	if (l->tenant)
+		return true;
+	t = look_find_tenant(q, tenant);
+	if (!t)
+		return false;
+	l->tenant = t;
+	*t->tail = l;
+	t->tail = &l->next;
+	look_arm(q);
+	return true;
+}
+
+void look_cancel(struct service *s, struct look *l)
+{
+	struct look_queue *q = s->looks;
+	struct look_tenant *t = l->tenant, **at = &q->first;
+	struct look **p;
+
+	if (!t)
+		return;
+	for (p = &t->first; *p != l; p = &(*p)->next)
+		;
+	*p = l->next;
+	if (!l->next)
+		t->tail = p;
+	l->next = NULL;
+	l->tenant = NULL;
+	if (t->first)
+		return;
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	if (!t->next)
+		q->tail = at;
+	free(t);
+}
+
+int look_open(struct service *s)
+{
+	struct look_queue *q = calloc(1, sizeof(*q));
+	int r;
+
+	if (!q)
+		return -ENOMEM;
+	q->tail = &q->first;
+	r = loop_timer_new(s->loop, look_on_timer, q, &q->timer);
+	if (r < 0) {
+		free(q);
+		return r;
+	}
+	s->looks = q;
+	return 0;
+}
+
+void look_close(struct service *s)
+{
+	if (s->looks)
+		s->looks->timer = loop_timer_free(s->looks->timer);
+	free(s->looks);
+	s->looks = NULL;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-mount-race.c - directories of this machine that sandboxes may mount, and who is on the way
+ *
+ * What the configuration allows is a name; what is mounted is a directory. A sandbox that can
+ * write below the name exchanges a directory of its own and a link to another, as fast as it can, and
+ * hopes to be looked at with the one and mounted with the other.
+ */
+#include "lib/warden-api.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#include "os/mount.h"
+
+#ifndef RENAME_EXCHANGE
+#define RENAME_EXCHANGE (1 << 1)
+#endif
+
+#define ID          "mmmmmmmmmmmm"
+#define GRANTED_MIN 150 /* sandboxes that are looked into */
+#define REFUSED_MIN 20
+#define TRIES       1000000 /* a refusal takes microseconds: many may come in a row */
+#define CONTROL     200000  /* by then any race was won */
+
+/* allowed/x is a directory, or a link to secret; each has a file that says which it is. */
+static char *allowed, *x, *other, *secret;
+static bool stop;
+
+static void put_file(const char *dir, const char *name)
+{
+	char *path = NULL;
+	int fd;
+
+	OK(asprintf(&path, "%s/%s", dir, name) > 0);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	OK(fd >= 0);
+	(void)close(fd);
+	free(path);
+}
+
+static void make_places(void)
+{
+	allowed = sandbox_path("allowed");
+	x = sandbox_path("allowed/x");
+	other = sandbox_path("allowed/other");
+	secret = sandbox_path("secret");
+	sandbox_remove_tree(allowed); /* of another test */
+	sandbox_remove_tree(secret);
+	EQ(mkdir(allowed, 0755), 0);
+	EQ(mkdir(x, 0755), 0);
+	EQ(mkdir(secret, 0755), 0);
+	put_file(x, "fine");
+	put_file(secret, "secret");
+	EQ(symlink("../secret", other), 0);
+}
+
+static void *exchange(void *arg UNUSED)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		(void)syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other,
+			      RENAME_EXCHANGE);
+	return NULL;
+}
+
+static void exchange_begin(pthread_t *ret)
+{
+	stop = false;
+	EQ(pthread_create(ret, NULL, exchange, NULL), 0);
+}
+
+static void exchange_end(pthread_t thread)
+{
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	EQ(pthread_join(thread, NULL), 0);
+}
+
+static bool has(int dir, const char *name)
+{
+	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What is at /m inside, seen from outside by the process of its init; -1: nothing. */
+static int look_inside(int line)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	char path[64];
+
+	EQ(getsockopt(line, SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
+	OK(cred.pid > 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d/root/m", (int)cred.pid);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int create_with(const char *source, bool read_only)
+{
+	struct warren_mount mount = { .source = source,
+				      .target = "/m",
+				      .read_only = read_only };
+	struct warren_spec spec = modest();
+
+	spec.mounts = &mount;
+	spec.n_mounts = 1;
+	return create("native", ID, &spec);
+}
+
+static void forget(void)
+{
+	GRANTED(api_sandbox(WIRE_DESTROY, "native", ID));
+}
+
+/* ---------------------------------------------------------------------------- rules */
+
+/* A rule as it stands in the configuration. */
+static const char *rule(const char *dir, const char *end)
+{
+	char *text = NULL;
+
+	OK(asprintf(&text, "%s%s", dir, end) > 0);
+	return text;
+}
+
+TEST(rules_with_rw_permit_writing_and_those_with_ro_do_not)
+{
+	AUTO_FREE char *ro = sandbox_path("secret/ro"),
+		       *beside = sandbox_path("allowed-not");
+
+	make_places();
+	EQ(mkdir(ro, 0755), 0);
+	EQ(mkdir(beside, 0755), 0);
+	mount_rules[0] = rule(allowed, ":rw");
+	mount_rules[1] = rule(ro, ":ro");
+	warden_begin();
+	GRANTED(create_with(x, false));
+	OK(has(look_inside(api.fd), "fine"));
+	forget();
+	GRANTED(create_with(x, true));
+	forget();
+	GRANTED(create_with(ro, true));
+	forget();
+	REFUSED(EPERM, create_with(ro, false));
+	REFUSED(EPERM, create_with(secret, true));
+	REFUSED(EPERM, create_with("/", true));
+	REFUSED(EPERM, create_with(beside, true)); /* a name that only begins alike */
+	warden_end();
+}
+
+TEST(nothing_on_the_way_leads_out)
+{
+	AUTO_FREE char *up = sandbox_path("allowed/../secret");
+	AUTO_FREE char *link = sandbox_path("allowed/other");
+	AUTO_FREE char *below = sandbox_path("allowed/other/secret");
+	AUTO_FREE char *absolute = sandbox_path("allowed/absolute");
+	AUTO_FREE char *magic = sandbox_path("allowed/magic");
+	AUTO_FREE char *inner = sandbox_path("allowed/inner");
+
+	make_places();
+	EQ(symlink(secret, absolute), 0);
+	EQ(symlink("/proc/self/root", magic), 0);
+	EQ(symlink("x", inner), 0);
+	mount_rules[0] = rule(allowed, ":rw");
+	mount_rules[1] =
+		rule(absolute, ":ro"); /* below a rule: a link there may be anybody's */
+	warden_begin();
+	REFUSED(EPERM, create_with(up, true));
+	REFUSED(EPERM, create_with(link, true));
+	REFUSED(EPERM, create_with(below, true));
+	REFUSED(EPERM, create_with(absolute, true));
+	REFUSED(EPERM, create_with(magic, true));
+	/* A link that stays within is followed. */
+	GRANTED(create_with(inner, false));
+	OK(has(look_inside(api.fd), "fine"));
+	forget();
+	warden_end();
+}
+
+/* ---------------------------------------------------------------------------- races */
+
+/* Looked at by name and opened by name: the race that there was, and that a test must be able to see. */
+static bool lose_once(void)
+{
+	char real[PATH_MAX];
+	int fd;
+	bool lost;
+
+	if (!realpath(x, real) || strcmp(real, x) != 0)
+		return false;
+	fd = open(x, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lost = fd >= 0 && has(fd, "secret");
+	if (fd >= 0)
+		(void)close(fd);
+	return lost;
+}
+
+TEST(whoever_exchanges_directories_wins_against_a_check_by_name)
+{
+	pthread_t thread;
+	bool lost = false;
+
+	make_places();
+	exchange_begin(&thread);
+	for (int i = 0; i < CONTROL && !lost; i++)
+		lost = lose_once();
+	exchange_end(thread);
+	OK(lost);
+}
+
+TEST(whoever_exchanges_directories_gets_nothing_of_the_warden)
+{
+	pthread_t thread;
+	size_t granted = 0, refused = 0;
+
+	make_places();
+	mount_rules[0] = rule(allowed, ":rw");
+	warden_begin();
+	exchange_begin(&thread);
+	for (int i = 0; i < TRIES && (granted < GRANTED_MIN || refused < REFUSED_MIN);
+	     i++) {
+		int r = create_with(x, false), at;
+
+		if (r < 0) {
+			OK(r == -EPERM || r == -ENOENT);
+			refused++;
+			continue;
+		}
+		granted++;
+		at = look_inside(api.fd);
+		OK(at >= 0);
+		OK(!has(at, "secret"));
+		OK(has(at, "fine"));
+		(void)close(at);
+		forget();
+	}
+	exchange_end(thread);
+	OK(granted >= GRANTED_MIN); /* it had its directory */
+	OK(refused >= REFUSED_MIN); /* and was on the way */
+	warden_end();
+}
+
+/* The descriptor is what counts, in a library call as well: whatever its name leads to by then. */
+TEST(a_descriptor_is_mounted_and_not_its_name)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_mount mount = { .source = NULL, .target = "/m" };
+	struct warren_sandbox *sb = NULL;
+	struct warren *w;
+	struct said s;
+
+	make_places();
+	world_enter(SECONDS);
+	mount.source = x;
+	mount.source_fd = open(x, O_PATH | O_CLOEXEC);
+	OK(mount.source_fd > 0);
+	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	w = engine();
+	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
+			   &sb, &err));
+	s = sandbox_run(sb, SH("ls /m"));
+	STREQ(s.out, "fine\n");
+	GOOD(warren_destroy(sb, &err));
+	/* Without one it is the name. */
+	mount.source_fd = 0;
+	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
+			   &sb, &err));
+	s = sandbox_run(sb, SH("ls /m"));
+	STREQ(s.out, "secret\n");
+	GOOD(warren_destroy(sb, &err));
+	mount.source_fd = -1;
+	FAILS(EINVAL,
+	      warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
+			    &sb, &err));
+	w = warren_close(w);
+}
+
+/* A shim is another process: it is told which file it is, and takes no other of that name. */
+TEST(a_shim_takes_the_file_that_was_judged_and_no_other)
+{
+	AUTO_FREE char *state = sandbox_path("state"), *run = sandbox_path("run");
+	struct warren_options options = { .backend = "command",
+					  .backend_config = "{\"exec\": [\"{argv}\"]}",
+					  .state_dir = state,
+					  .run_dir = run };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_mount mount = { .target = "/m" };
+	struct warren_spec spec = { .mounts = &mount, .n_mounts = 1 };
+	struct warren_sandbox *sb = NULL;
+	struct warren *w = NULL;
+
+	make_places();
+	world_enter(SECONDS);
+	mount.source = x;
+	mount.source_fd = open(x, O_PATH | O_CLOEXEC);
+	GOOD(warren_open(&options, &w, &err));
+	/* It is the one; that this backend mounts nothing is said only then. */
+	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
+	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	FAILS(ESTALE, warren_create(w, &spec, &sb, &err));
+	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
+	w = warren_close(w);
+}
+
+TEST_MAIN()

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * warden-api.h - an api that was taken over, and the warden that it speaks to
+ *
+ * The warden is the real one, with threads of its own in this process and real sandboxes; what an
+ * api would be is the test: it has the other end of the connection, and says what it likes.
+ *
+ * Backends: `native`; `toy` and `toy2`, of kind command, whose tool writes down the words that it
+ * was called with (toy_calls()).
+ */
+#ifndef TEST_WARDEN_API_H
+#define TEST_WARDEN_API_H
+
+#include <sys/socket.h>
+
+#include "lib/durable-sandbox.h"
+#include "proto/warden_proto.h"
+#include "warden/warden.h"
+
+#define MAX_MEMORY (256 * MIB)
+#define MAX_PIDS   512
+#define REPLIES    4096
+
+struct hostile {
+	struct warden *warden;
+	int sock; /* the api's end */
+	int served;
+	uint32_t seq;
+	struct warren_error err; /* of the last reply */
+	int fd;                  /* that came with it; -1: none */
+	uint32_t of;             /* its seq */
+	size_t size;
+	char data[2 * WIRE_MESSAGE_MAX];
+};
+
+static struct hostile api;
+static struct warden_backend backends[2];
+static struct warden_policy policy;
+static const char *const trusted[] = { "reg.example.com:5000", NULL };
+
+static bool without_max; /* the configuration says `none` for memory */
+/* The rules that a test has before it begins. */
+static const char *mount_rules[8];
+
+static inline char *toy_settings(const char *name)
+{
+	char *text = NULL;
+
+	OK(asprintf(&text,
+		    "{\"name\": \"%s\","
+		    " \"create\": [\"%s/tool\", \"create\", \"{image}\", \"{id}\"],"
+		    " \"exec\": [\"{argv}\"],"
+		    " \"destroy\": [\"%s/tool\", \"destroy\", \"{id}\"]}",
+		    name, sandbox_dir, sandbox_dir) > 0);
+	return text;
+}
+
+static inline void write_script(const char *name, const char *text)
+{
+	AUTO_FREE char *path = sandbox_path("%s", name);
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+
+	OK(fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0);
+}
+
+static inline void write_tool(void)
+{
+	AUTO_FREE char *calls = sandbox_path("calls");
+	char *text = NULL;
+
+	(void)unlink(calls); /* of another test */
+	OK(asprintf(&text, "#!/bin/sh\necho \"$*\" >>%s/calls\n", sandbox_dir) > 0);
+	write_script("tool", text);
+	free(text);
+}
+
+/* What the tool was called with, all calls of it; "" is none. */
+static inline const char *toy_calls(void)
+{
+	static char text[65536];
+	AUTO_FREE char *path = sandbox_path("calls");
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : fd_read_all(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+/* A warden with policy of the test's making, in a world of its own. */
+static inline void warden_begin(void)
+{
+	/* Never freed: the warden opens engines by them when it is asked for one. */
+	struct warren_options options = { .state_dir = sandbox_path("state"),
+					  .run_dir = sandbox_path("run"),
+					  .engine_name = "serve" };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int ends[2];
+
+	world_enter(SECONDS);
+	(void)alarm(SECONDS);
+	(void)signal(SIGPIPE, SIG_IGN);
+	write_tool();
+	backends[0] = (struct warden_backend){ "toy", "command", toy_settings("toy"),
+					       TIER_NONE };
+	backends[1] = (struct warden_backend){ "toy2", "command", toy_settings("toy2"),
+					       TIER_NONE };
+	policy.mounts = mount_rules;
+	policy.trusted_registries = trusted;
+	policy.host_image = true;
+	policy.native_tier = TIER_NAMESPACE;
+	policy.max.memory = without_max ? 0 : MAX_MEMORY;
+	policy.max.cpu_millis = 2000;
+	policy.max.pids = MAX_PIDS;
+	policy.max.disk = MAX_MEMORY;
+	policy.max.nofile = 4096;
+	if (!policy.image_program)
+		policy.image_program = "/bin/false";
+	GOOD(warden_open(&options, true, backends, 2, &policy, &api.warden, &err));
+	EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	api.sock = ends[0];
+	api.served = ends[1];
+	api.fd = -1;
+	GOOD(warden_serve(api.warden, ends[1], &err));
+}
+
+/* The api goes; the warden must end as it should. */
+static inline void warden_end(void)
+{
+	(void)close(api.sock);
+	(void)shutdown(api.served, SHUT_RDWR);
+	(void)warden_join(api.warden, 0);
+	api.warden = warden_close(api.warden);
+	(void)close(api.served);
+}
+
+/* As it is, with descriptors beside it. */
+static inline void api_say(const void *msg, size_t size, const int *fds, size_t n_fds)
+{
+	EQ(fd_send(api.sock, msg, size, fds, n_fds), 0);
+}
+
+/* The next reply, whatever it is to; what the warden says of its stock is passed over. */
+static inline void api_hear(void)
+{
+	const struct warden_proto_reply *r = (const void *)api.data;
+	ssize_t n;
+
+	if (api.fd >= 0)
+		(void)close(TAKE_FD(api.fd));
+	do {
+		size_t n_fds = 1;
+
+		api.fd = -1;
+		n = fd_recv(api.sock, api.data, sizeof(api.data), &api.fd, &n_fds, 0);
+		OK(n > 0);
+	} while (r->h.type == WIRE_STOCK);
+	OK((size_t)n >= sizeof(*r) && r->h.type == WIRE_REPLY);
+	api.err = r->err;
+	api.of = r->h.seq;
+	api.size = r->size;
+}
+
+static inline const char *reply_data(void)
+{
+	return api.data + sizeof(struct warden_proto_reply);
+}
+
+/* Ask and wait: 0 or -errno, as the reply says. */
+static inline int api_ask(void *msg, size_t size)
+{
+	struct warden_proto_header *h = msg;
+
+	h->seq = ++api.seq;
+	api_say(msg, size, NULL, 0);
+	do
+		api_hear();
+	while (api.of != h->seq);
+	return -api.err.code;
+}
+
+#define REFUSED(code_, call)                                                 \
+	do {                                                                 \
+		int r_ = (call);                                             \
+		if (r_ != -(code_) || !api.err.msg[0])                       \
+			TAP_FAIL("%s is %d \"%s\", not -" #code_, #call, r_, \
+				 api.err.msg);                               \
+	} while (0)
+#define GRANTED(call)                                                        \
+	do {                                                                 \
+		int r_ = (call);                                             \
+		if (r_ != 0)                                                 \
+			TAP_FAIL("%s is %d \"%s\"", #call, r_, api.err.msg); \
+	} while (0)
+
+/* What any sandbox may have. */
+static inline struct warren_spec modest(void)
+{
+	return (struct warren_spec){ .image = "host",
+				     .memory = 64 * MIB,
+				     .cpu_millis = 1000,
+				     .pids = 64,
+				     .disk = 16 * MIB,
+				     .nofile = 256 };
+}
+
+static inline void put_create(struct buf *out, const char *backend, const char *id,
+			      const struct warren_spec *spec)
+{
+	*out = (struct buf)BUF_INIT(WIRE_MESSAGE_MAX);
+	EQ(warden_proto_put_create(out, backend, id, spec), 0);
+}
+
+static inline int create(const char *backend, const char *id,
+			 const struct warren_spec *spec)
+{
+	struct buf msg;
+	int r;
+
+	put_create(&msg, backend, id, spec);
+	r = api_ask(msg.data, msg.len);
+	buf_done(&msg);
+	return r;
+}
+
+static inline int api_sandbox(enum warden_proto_type type, const char *backend,
+			      const char *id)
+{
+	struct warden_proto_sandbox m = { .h = { .type = type } };
+
+	EQ(warden_proto_put_backend(&m.h, backend), 0);
+	(void)strncpy(m.id, id, sizeof(m.id) - 1);
+	return api_ask(&m, sizeof(m));
+}
+
+/* How many the backend has. */
+static inline size_t count_listed(const char *backend)
+{
+	struct warden_proto_header m = { .type = WIRE_LIST };
+
+	EQ(warden_proto_put_backend(&m, backend), 0);
+	GRANTED(api_ask(&m, sizeof(m)));
+	return api.size / (ID_LEN + 1);
+}
+
+/* Is it there, and does its init answer? Then api.fd is a connection to it. */
+static inline bool lives(const char *backend, const char *id)
+{
+	return api_sandbox(WIRE_CONNECT, backend, id) == 0 && api.fd >= 0;
+}
+
+#endif /* TEST_WARDEN_API_H */

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * world.h - a part of the machine for one test alone, where everything can be counted
+ *
+ * A test that counts processes, mounts, namespaces and cgroups cannot do so on a machine
+ * where others are at work. world_enter() goes on in a child with pid and mount
+ * namespaces of its own, a /proc to match, and below /sys/fs/cgroup one directory of each
+ * hierarchy for the whole of it. The child is pid 1 there: what loses its parent becomes
+ * its child, and nothing outlives it.
+ */
+#ifndef TEST_WORLD_H
+#define TEST_WORLD_H
+
+#include <sys/prctl.h>
+#include <sys/statfs.h>
+
+#include "lib/alone.h"
+#include "lib/sandbox.h"
+#include "os/cgroup.h"
+
+#define WORLD_NAMES 4096
+
+/* What there is at a moment. */
+struct counts {
+	size_t processes, mounts, cgroups, namespaces, loops, fds, files;
+};
+
+/* ----------------------------------------------------------------- cgroups */
+
+static const char *const world_hierarchies[] = { "cpu", "cpuacct", "memory", "pids",
+						 "freezer" };
+
+static inline bool world_is_v2(void)
+{
+	struct statfs fs;
+
+	return statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == 0x63677270;
+}
+
+static inline void world_cgroup(char *path, size_t size, size_t i, const char *name)
+{
+	if (world_is_v2())
+		(void)snprintf(path, size, "/sys/fs/cgroup/%s", name);
+	else
+		(void)snprintf(path, size, "/sys/fs/cgroup/%s/%s", world_hierarchies[i],
+			       name);
+}
+
+static inline size_t world_n_cgroups(void)
+{
+	return world_is_v2() ? 1 : ARRAY_SIZE(world_hierarchies);
+}
+
+/* A directory of ours in each hierarchy, over the hierarchy itself. */
+static inline void world_take_cgroups(const char *name)
+{
+	for (size_t i = 0; i < world_n_cgroups(); i++) {
+		char path[128], top[128];
+
+		world_cgroup(path, sizeof(path), i, name);
+		world_cgroup(top, sizeof(top), i, ".");
+		if (access(top, F_OK) < 0)
+			continue;
+		if (mount(path, top, NULL, MS_BIND, NULL) < 0)
+			TAP_FAIL("bind %s: %s", path, strerror(errno));
+	}
+}
+
+/* Frozen processes do not die on v1: whatever a failed test left so is thawed. */
+static inline int world_thaw_one(const char *path, const struct stat *st UNUSED,
+				 int type UNUSED, struct FTW *ftw)
+{
+	int fd = strcmp(path + ftw->base, "freezer.state") == 0
+			 ? open(path, O_WRONLY | O_CLOEXEC)
+			 : -1;
+
+	if (fd >= 0) {
+		(void)!write(fd, "THAWED", 6);
+		(void)close(fd);
+	}
+	return 0;
+}
+
+static inline int world_remove_one(const char *path, const struct stat *st UNUSED,
+				   int type, struct FTW *ftw UNUSED)
+{
+	for (int i = 0; type == FTW_DP && i < 100 && rmdir(path) < 0 && errno == EBUSY;
+	     i++)
+		sandbox_nap();
+	return 0;
+}
+
+static inline void world_leave_cgroups(const char *name, bool remove)
+{
+	for (size_t i = 0; i < world_n_cgroups(); i++) {
+		char path[128];
+
+		world_cgroup(path, sizeof(path), i, name);
+		(void)nftw(path, remove ? world_remove_one : world_thaw_one, 16,
+			   FTW_DEPTH | FTW_PHYS);
+	}
+}
+
+/* ---------------------------------------------------------------- the world */
+
+/* Its memory is gone already. */
+static inline bool world_has_ended(pid_t pid)
+{
+	char path[64], text[8] = "";
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	(void)!read(fd, text, 2);
+	(void)close(fd);
+	return strcmp(text, "0 ") == 0;
+}
+
+__attribute__((noreturn)) static inline void world_watch(pid_t pid, const char *name)
+{
+	int status = 0;
+
+	/* One that has ended and is not gone waits for somebody who is frozen. */
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		if (world_has_ended(pid))
+			world_leave_cgroups(name, false);
+		sandbox_nap();
+	}
+	world_leave_cgroups(name, true);
+	alone_end(status);
+}
+
+/* Returns in the child. @seconds is what the test may take. */
+static inline void world_enter(unsigned seconds)
+{
+	char name[64];
+	pid_t pid;
+
+	SKIP_UNLESS(geteuid() == 0, "needs root");
+	(void)snprintf(name, sizeof(name), "warren-test-%d", (int)getpid());
+	for (size_t i = 0; i < world_n_cgroups(); i++) {
+		char path[128];
+
+		world_cgroup(path, sizeof(path), i, name);
+		(void)mkdir(path, 0755);
+	}
+	pid = alone_fork();
+	if (pid < 0)
+		SKIP("no namespaces of our own: %s", strerror(-pid));
+	if (pid > 0)
+		world_watch(pid, name);
+	(void)alarm(seconds);
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* Folders of its own, too: what another test left is not to be found here. */
+	(void)snprintf(sandbox_dir + strlen(sandbox_dir),
+		       sizeof(sandbox_dir) - strlen(sandbox_dir), "/%s", name + 12);
+	EQ(mkdir(sandbox_dir, 0755), 0);
+	world_take_cgroups(name);
+}
+
+/* ---------------------------------------------------------------- counting */
+
+static inline size_t world_count_lines(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	size_t n = 0;
+
+	OK(f);
+	for (int c = getc(f); c != EOF; c = getc(f))
+		n += c == '\n';
+	(void)fclose(f);
+	return n;
+}
+
+static size_t world_found;
+
+static inline int world_count_one(const char *path UNUSED, const struct stat *st UNUSED,
+				  int type UNUSED, struct FTW *ftw UNUSED)
+{
+	world_found++;
+	return 0;
+}
+
+static inline int world_count_dir(const char *path UNUSED, const struct stat *st UNUSED,
+				  int type, struct FTW *ftw UNUSED)
+{
+	world_found += type == FTW_D;
+	return 0;
+}
+
+static inline size_t world_count_cgroups(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < world_n_cgroups(); i++) {
+		char path[128];
+
+		world_cgroup(path, sizeof(path), i, "warren");
+		world_found = 0;
+		(void)nftw(path, world_count_dir, 16, FTW_PHYS);
+		n += world_found;
+	}
+	return n;
+}
+
+static inline size_t world_count_loops(void)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 256; i++) {
+		char path[64], text[256] = "";
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "/sys/block/loop%d/loop/backing_file",
+			       i);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (read(fd, text, sizeof(text) - 1) > 0)
+			n += strncmp(text, sandbox_dir, strlen(sandbox_dir)) == 0;
+		(void)close(fd);
+	}
+	return n;
+}
+
+/*
+ * Of the layers in the state folder only whether they are there: they hold what /etc
+ * holds.
+ */
+static inline size_t world_count_files(void)
+{
+	AUTO_FREE char *run = sandbox_path("run"), *state = sandbox_path("state");
+	DIR *d = opendir(state);
+
+	world_found = 0;
+	(void)nftw(run, world_count_one, 16, FTW_PHYS);
+	while (d && readdir(d))
+		world_found++;
+	if (d)
+		(void)closedir(d);
+	return world_found;
+}
+
+/* The namespaces that processes are in, each once. */
+static inline void world_note_namespaces(const char *pid, char names[][32], size_t *n)
+{
+	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
+					     "ipc",  "uts", "cgroup" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		char path[64], text[32];
+		ssize_t len;
+		size_t i = 0;
+
+		(void)snprintf(path, sizeof(path), "/proc/%.20s/ns/%s", pid, kinds[k]);
+		len = readlink(path, text, sizeof(text) - 1);
+		if (len < 0)
+			continue;
+		text[len] = '\0';
+		while (i < *n && strcmp(names[i], text) != 0)
+			i++;
+		if (i == *n && *n < WORLD_NAMES)
+			(void)strcpy(names[(*n)++], text);
+	}
+}
+
+static inline struct counts world_count(void)
+{
+	static char names[WORLD_NAMES][32];
+	struct counts c = { 0 };
+	DIR *d = opendir("/proc");
+
+	OK(d);
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		if (e->d_name[0] < '0' || e->d_name[0] > '9')
+			continue;
+		c.processes++;
+		world_note_namespaces(e->d_name, names, &c.namespaces);
+	}
+	(void)closedir(d);
+	c.mounts = world_count_lines("/proc/self/mountinfo");
+	c.cgroups = world_count_cgroups();
+	c.loops = world_count_loops();
+	c.fds = sandbox_count_fds();
+	c.files = world_count_files();
+	return c;
+}
+
+#define WORLD_SAME(what)                                                        \
+	do {                                                                    \
+		if (now.what != before->what)                                   \
+			TAP_FAIL("%s: %zu " #what ", were %zu", when, now.what, \
+				 before->what);                                 \
+	} while (0)
+
+/* All is as it was. */
+static inline void world_check(const struct counts *before, const char *when)
+{
+	struct counts now = world_count();
+
+	WORLD_SAME(processes);
+	WORLD_SAME(mounts);
+	WORLD_SAME(cgroups);
+	WORLD_SAME(namespaces);
+	WORLD_SAME(loops);
+	WORLD_SAME(fds);
+	WORLD_SAME(files);
+}
+
+/* For who reads of a failure: who is still there, its parent, state and program. */
+static inline void world_show_processes(void)
+{
+	DIR *d = opendir("/proc");
+
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		char path[64], text[128] = "";
+		int fd;
+
+		if (e->d_name[0] < '0' || e->d_name[0] > '9')
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%.20s/stat", e->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (read(fd, text, sizeof(text) - 1) > 0)
+			(void)printf("# %.60s\n", text);
+		(void)close(fd);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+/*
+ * Bury the dead, until as many processes as before are left; what there is if that fails.
+ */
+static inline void world_await_processes(size_t n, const char *when)
+{
+	size_t seen = 0;
+
+	for (int i = 0; i < SANDBOX_TRIES; i++) {
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		seen = world_count().processes;
+		if (seen == n)
+			return;
+		sandbox_nap();
+	}
+	world_show_processes();
+	TAP_FAIL("%s: %zu processes are left, were %zu", when, seen, n);
+}
+
+#endif /* TEST_WORLD_H */

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-edges.py - requests at the edge of what there is: answered, at once, and for good
+
+Speaks TAP. A request that cannot be granted has an answer that says why; one that would fail again is not called "later".
+"""
+import io
+import os
+import sys
+import tarfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, until  # pylint: disable=wrong-import-position
+
+def deep(n, name="f"):
+    return "/".join(["d"] * n + [name])
+
+
+def archive(*names):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b"x"))
+    return out.getvalue()
+
+
+@test
+def a_file_below_many_directories_that_are_missing():
+    box = w.create()
+    for n in (1, 200, 600, 2000):
+        r = w.ask("PUT", f"/v1/sandboxes/{box}/files/tar?path=/tmp/t{n}", archive(deep(n), deep(n, "g")))
+        eq((r.status, r.json()), (200, {"entries": 2, "bytes": 2}), f"{n} directories: {r.body}")
+        got = w.run(box, f"cd /tmp/t{n}; i=0; while [ -d d ]; do cd -P d; i=$((i+1)); done; echo $i; cat f g")
+        eq(got["stdout"], f"{n}\nxx", got)
+    # More than a path can have is refused for good.
+    r = w.ask("PUT", f"/v1/sandboxes/{box}/files/tar?path=/tmp/t", archive(deep(2100)))
+    eq((r.status, r.headers.get("retry-after")), (400, None), r.body)
+    w.delete(box)
+
+
+@test
+def output_from_behind_its_end():
+    box = w.create()
+    e = w.exec(box, "echo 12345; sleep 1000")
+    path = f"/v1/sandboxes/{box}/execs/{e}/output"
+    until(lambda: w.ask("GET", f"{path}?follow=false&format=raw").body == b"12345\n", "there is no output")
+    eq(w.ask("GET", f"{path}?from=5&follow=false&format=raw", status=200).body, b"\n")
+    eq(w.ask("GET", f"{path}?from=6&follow=false&format=raw", status=200).body, b"")
+    for form in ("raw", "ndjson", "sse"):
+        for follow in ("false", "true"):
+            for past in (7, 1 << 40, (1 << 53) - 1):
+                said = check_error(w.ask("GET", f"{path}?from={past}&follow={follow}&format={form}"), 416, "range_not_satisfiable")
+                ok("6" in said["message"] and str(past) in said["message"], said)
+    check_error(w.ask("GET", f"{path}?format=sse", headers={"Last-Event-ID": "7"}), 416, "range_not_satisfiable")
+    w.delete(box)
+
+
+if __name__ == "__main__":
+    with World() as w:
+        failed = run_tests()
+    sys.exit(failed)

@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-hostile-init.py - a service whose sandbox has a hostile init: mute, late, babbling, lying, or gone
+
+Speaks TAP. The init of a sandbox is killed while the service is stopped, and test/hostile-init takes its
+place: the same user, the same socket. Then the service starts, and must find it out: it answers
+its other clients as before, ends the hostile process before it calls the sandbox failed, and
+removes all of it. What runs beside it is asked all the time and must not notice.
+"""
+import contextlib
+import http.client
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import WAIT, World, cgroups_of, start_time, stat_of, until  # pylint: disable=wrong-import-position
+
+PROGRAM = os.path.join(BUILD, "test", "hostile-init")
+SOON = 10  # seconds, for what takes milliseconds: others load this machine, too
+MUTE = 40  # seconds, for an init that does not answer to count as dead (it has 20)
+
+if os.geteuid() != 0:
+    print("1..0 # SKIP a process that takes another user needs root")
+    sys.exit(0)
+
+
+def read_state(w, box):
+    with open(f"{w.run_dir}/boxes/{box}.state", "rb") as f:
+        return f.read()
+
+
+def fields(state):
+    return dict(x.split(b"=", 1) for x in state.split(b"\0") if b"=" in x)
+
+
+def ended(pid, start):
+    try:
+        return start_time(pid) != start
+    except (OSError, IndexError):
+        return True
+
+
+class Hostile:
+    """In place of the init of @box."""
+
+    def __init__(self, w, box, mode):
+        state = read_state(w, box)
+        f = fields(state)
+        ok(b"init_pid" in f, "the state does not say which process init is")
+        old, started = int(f[b"init_pid"]), int(f[b"init_start"])
+        eq(start_time(old), started, "start of init, by its state")
+        os.kill(old, signal.SIGKILL)
+        until(lambda: ended(old, started), "init does not die")
+        path = f"{w.run_dir}/boxes/{box}"
+        os.unlink(path)
+        self.process = subprocess.Popen([PROGRAM, path, str(int(f[b"base_id"]) + 65536), mode],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        eq(self.process.stdout.readline(), b"ready\n", "the hostile init")
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.pid, self.start = self.process.pid, start_time(self.process.pid)
+        new = state.replace(b"init_pid=%d\0" % old, b"init_pid=%d\0" % self.pid)
+        new = new.replace(b"init_start=%d\0" % started, b"init_start=%d\0" % self.start)
+        with open(f"{path}.state", "wb") as out:
+            out.write(new)
+
+    def dead(self):
+        return self.process.poll() is not None
+
+    def close(self):
+        if not self.dead():
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def hostile(mode, n=1):
+    """A service, a neighbour that runs, and sandboxes whose inits are hostile."""
+    w = World()
+    found = []
+    try:
+        neighbour = w.create()
+        boxes = [w.create() for _ in range(n)]
+        eq(w.run(boxes[0], "echo fine")["stdout"], "fine\n", "before")
+        w.stop()
+        for box in boxes:
+            found.append(Hostile(w, box, mode))
+        begun = time.monotonic()
+        w.start()
+        ok(time.monotonic() - begun < SOON, f"it took {time.monotonic() - begun:.1f} s to start")
+        yield w, neighbour, boxes, found
+        fine(w, neighbour)
+        for box in boxes:
+            gone(w, box)
+        w.delete(neighbour)
+        w.stop()
+    finally:
+        for h in found:
+            h.close()
+        w.discard()
+
+
+def timed(what, f, *args, **kw):
+    begun = time.monotonic()
+    r = f(*args, **kw)
+    took = time.monotonic() - begun
+    ok(took < SOON, f"{what} took {took:.1f} s")
+    return r
+
+
+def fine(w, neighbour):
+    """Others are served as ever."""
+    eq(timed("a neighbour's exec", w.run, neighbour, "echo here")["stdout"], "here\n", "a neighbour's output")
+    other = timed("a neighbour's create", w.create)
+    timed("a neighbour's stats", w.get, f"/v1/sandboxes/{other}/stats")
+    timed("a neighbour's delete", w.delete, other)
+    eq(timed("health", w.get, "/healthz")["status"], "ok", "health")
+
+
+def gone(w, box):
+    """It can be deleted, and nothing is left of it."""
+    if w.ask("GET", f"/v1/sandboxes/{box}").status != 404:
+        timed("the delete", w.delete, box)
+    eq([x for x in os.listdir(f"{w.run_dir}/boxes") if x.startswith(box)], [], "what is left of it in boxes")
+    eq(cgroups_of(box), [], "its cgroups")
+
+
+def fails(w, box, h, seconds):
+    """`failed`, and then it is dead: at once, as that comes first."""
+    end = time.monotonic() + seconds
+    while w.show(box)["state"] != "failed":
+        ok(time.monotonic() < end, f"it is {w.show(box)['state']} after {seconds} s: {w.said()}")
+        time.sleep(0.02)
+    ok(h.dead(), "it is failed, and its init lives")
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}).status, 409, "an exec in it")
+
+
+def ask_in_vain(w, box, seconds):
+    """An exec, which gets an error in time."""
+    begun = time.monotonic()
+    with w.client(timeout=seconds) as c:
+        r = c.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"})
+    ok(r.status >= 400, f"an exec: {r}")
+    ok(time.monotonic() - begun < seconds, "an exec takes for ever")
+
+
+@test
+def a_mute_init_is_deleted_at_once():
+    for mode in ("mute", "deaf", "dribble", "progress", "late"):
+        with hostile(mode) as (w, neighbour, (box,), (h,)):
+            fine(w, neighbour)
+            timed(f"{mode}: the delete", w.delete, box)
+            ok(h.dead(), f"{mode}: it lives after the delete")
+
+
+@test
+def a_mute_init_can_be_counted_paused_and_limited():
+    with hostile("mute") as (w, _, (box,), (h,)):
+        timed("stats", w.get, f"/v1/sandboxes/{box}/stats")
+        timed("update", w.ask, "PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "300m"}}, status=200)
+        timed("pause", w.post, f"/v1/sandboxes/{box}/pause")
+        eq(w.show(box)["state"], "paused", "state")
+        timed("resume", w.post, f"/v1/sandboxes/{box}/resume")
+        ok(not h.dead(), "it was ended by that")
+
+
+@test
+def a_mute_or_late_init_is_dead():
+    for mode in ("mute", "dribble", "late"):
+        with hostile(mode) as (w, neighbour, (box,), (h,)):
+            if mode == "late":
+                ask_in_vain(w, box, MUTE)
+            fails(w, box, h, MUTE)
+            fine(w, neighbour)
+
+
+@test
+def an_init_out_of_protocol_is_dead_at_once():
+    for mode in ("malformed", "version", "close", "flood", "busy", "unkept", "progress", "deaf"):
+        with hostile(mode) as (w, neighbour, (box,), (h,)):
+            fails(w, box, h, SOON)
+            fine(w, neighbour)
+
+
+@test
+def lies_about_an_exec_end_the_sandbox():
+    for mode in ("zero", "capacity", "overrun", "unasked"):
+        with hostile(mode) as (w, neighbour, (box,), (h,)):
+            with w.client(timeout=MUTE) as c:
+                r = c.ask("POST", f"/v1/sandboxes/{box}/execs", {"command": "true"})
+                if r.status == 201:
+                    with contextlib.suppress(http.client.HTTPException):
+                        c.ask("GET", f"/v1/sandboxes/{box}/execs/{r.json()['id']}/output")
+            fails(w, box, h, SOON)
+            if mode == "overrun":
+                sizes = [e.stat().st_size for e in os.scandir(f"{w.state}/serve/journals")]
+                ok(max(sizes) <= (1 << 20) + 4096, f"journals of {sizes} bytes")
+            fine(w, neighbour)
+
+
+@test
+def a_directory_is_no_stdin():
+    with hostile("descriptors") as (w, neighbour, (box,), (h,)):
+        e = w.exec(box, "cat", stdin=True)
+        r = w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"x" * 100, headers={"Content-Type": "application/octet-stream"})
+        ok(r.status >= 400, f"input into a directory: {r}")
+        fine(w, neighbour)
+
+
+@test
+def many_of_them_delay_nobody():
+    with hostile("mute", 12) as (w, neighbour, boxes, found):
+        fine(w, neighbour)
+        begun = time.monotonic()
+        for box in boxes[:6]:
+            w.delete(box)
+        ok(time.monotonic() - begun < SOON, "six deletes")
+        ok(all(h.dead() for h in found[:6]), "some live")
+        # Once more: nothing waits for those that are left.
+        w.stop()
+        begun = time.monotonic()
+        w.start()
+        ok(time.monotonic() - begun < SOON, "a second start")
+        fine(w, neighbour)
+
+
+@test
+def the_service_stops_while_it_starts():
+    """SIGTERM is heard at any moment, mute inits or not."""
+    with hostile("mute", 4) as (w, _, _, _):
+        w.stop()
+        for wait in (0, 0.05, 0.2, 0.6):
+            w.start(wait=False)
+            time.sleep(wait)
+            w.process.terminate()
+            begun = time.monotonic()
+            w.process.wait(WAIT)
+            ok(time.monotonic() - begun < SOON, f"SIGTERM after {wait} s took {time.monotonic() - begun:.1f} s")
+        w.start()
+
+
+@test
+def a_warden_that_hangs_is_not_healthy():
+    w = World()
+    try:
+        eq(w.get("/healthz")["status"], "ok", "health")
+        os.kill(w.warden, signal.SIGSTOP)
+        until(lambda: stat_of(w.warden)[0] == "T", "it does not stop")
+        r = timed("health", w.ask, "GET", "/healthz")
+        os.kill(w.warden, signal.SIGCONT)
+        eq(r.status, 503, "health of a service whose warden hangs")
+        eq({c["name"]: c["ok"] for c in r.json()["checks"]}, {"store": True, "disk": True, "warden": False}, "checks")
+        until(lambda: w.ask("GET", "/healthz").status == 200, "it is not healthy again")
+        w.stop()
+    finally:
+        w.discard()
+
+
+def limit_files(pid, box, w, to=None):
+    """As init's user, who may without CAP_SYS_RESOURCE; that of the machine, not of the sandbox."""
+    user = int(fields(read_state(w, box))[b"base_id"]) + 65536
+    r, t = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        was = resource.prlimit(pid, resource.RLIMIT_NOFILE, *([to] if to else []))
+        os.write(t, b"%d %d" % was)
+        os._exit(0)
+    os.close(t)
+    with os.fdopen(r) as f:
+        was = tuple(int(x) for x in f.read().split())
+    with contextlib.suppress(ChildProcessError):  # another thread reaps, too
+        os.waitpid(child, 0)
+    return was
+
+
+@test
+def an_init_without_descriptors_does_not_spin():
+    """And takes connections again when it has some."""
+    w = World()
+    try:
+        box = w.create()
+        pid = int(fields(read_state(w, box))[b"init_pid"])
+        used = len(os.listdir(f"/proc/{pid}/fd"))
+        old = limit_files(pid, box, w)
+        limit_files(pid, box, w, (used, old[1]))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(f"{w.run_dir}/boxes/{box}")
+
+            def ticks():
+                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                    return sum(int(x) for x in f.read().rpartition(")")[2].split()[11:13])
+            before = ticks()
+            time.sleep(2)
+            spent = ticks() - before
+            ok(spent < 50, f"init spent {spent} ticks in two seconds")
+            limit_files(pid, box, w, old)
+            s.settimeout(SOON)
+            hello = (2).to_bytes(2, "little") + (8).to_bytes(2, "little") + (1).to_bytes(4, "little") + bytes(8)
+            s.send(hello)
+            ok(len(s.recv(100)) == 32, "it does not answer again")
+        eq(w.run(box, "echo fine")["stdout"], "fine\n", "output")
+        w.delete(box)
+        w.stop()
+    finally:
+        w.discard()
+
+
+# A create waits while the file `hang` is there.
+HANGS = """
+backends:
+  docker: false
+  gvisor: false
+  slow:
+    kind: command
+    create: [sh, -c, 'while test -e @DIR@/hang; do sleep 0.1; done']
+    exec: [env, '{argv}']
+    destroy: ['true']
+"""
+
+
+@test
+def creates_that_hang_take_no_threads_from_others():
+    with World(config=HANGS) as w:
+        greedy, modest = (w.token("read", "write", "exec", tenant=name) for name in ("greedy", "modest"))
+        box = w.create(token=modest, backend="slow")
+        with open(f"{w.dir}/hang", "w", encoding="ascii"):
+            pass
+        threads = [threading.Thread(target=w.ask, args=("POST", "/v1/sandboxes", {"backend": "slow"}),
+                                    kwargs={"token": greedy}) for _ in range(36)]
+        for t in threads:
+            t.start()
+        until(lambda: len(w.get("/v1/sandboxes", token=greedy, query={"state": "creating"})["sandboxes"]) >= 36, "36 creates")
+        # By the warden, and by threads: a refusal because the backend has no statistics is an answer.
+        timed("stats of another tenant", w.ask, "GET", f"/v1/sandboxes/{box}/stats", token=modest)
+        timed("a delete of another tenant", w.delete, box, token=modest)
+        os.unlink(f"{w.dir}/hang")
+        for t in threads:
+            t.join(WAIT)
+        for s in w.get("/v1/sandboxes", token=greedy, query={"limit": 1000})["sandboxes"]:
+            w.delete(s["id"], token=greedy)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())

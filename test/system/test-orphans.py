@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-orphans.py - a sandbox whose run directory is gone is found and removed; one whose directory is there never is
+
+Speaks TAP. The services are killed and not stopped, as what is looked for is what they leave. `gc` is told the ids of
+this test's own sandboxes: the machine may have other orphans.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, cgroups_of  # pylint: disable=wrong-import-position
+
+
+def warren(*args, stdin=subprocess.DEVNULL):
+    return subprocess.run([WARREN, *args], stdin=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+def orphans():
+    p = warren("doctor", "--json")
+    found = json.loads(p.stdout)["orphans"]
+    if found is None:
+        raise Skip("this kernel does not tell of unix sockets, or this is not root")
+    return {o["id"]: o for o in found}
+
+
+def init_of(w, box):
+    with open(f"{w.run_dir}/boxes/{box}.state", "rb") as f:
+        return int(re.search(rb"init_pid\W+(\d+)", f.read())[1])
+
+
+def lives(pid):
+    """One that has ended and that nobody has asked for yet does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def left_by(w):
+    """Sandboxes whose service was killed: one that is at work, and one that is frozen."""
+    orphans()
+    boxes = [w.create() for _ in range(2)]
+    w.exec(boxes[0], "sleep 1000")
+    w.post(f"/v1/sandboxes/{boxes[1]}/pause", {})
+    w.kill("api", "warden")
+    return boxes
+
+
+def check_removed(boxes, pids):
+    found = orphans()
+    for box in boxes:
+        ok(box in found and found[box]["pid"] == pids[box], f"{box} is not listed: {found.get(box)}")
+        ok("run directory is gone" in found[box]["detail"], found[box])
+    text = warren("doctor").stdout
+    ok(all(box in text for box in boxes) and "warren gc" in text, text[-500:])
+    # Nobody agreed.
+    p = warren("gc", *boxes)
+    eq(p.returncode, 1, p.stderr)
+    ok("--yes" in p.stderr and all(box in p.stdout for box in boxes), p)
+    p = warren("gc", "--json", *boxes)
+    eq([o["removed"] for o in json.loads(p.stdout)["orphans"]], [False] * len(boxes), p)
+    ok(all(lives(pids[box]) for box in boxes), "one was removed unasked")
+    p = warren("gc", "--yes", "--json", *boxes)
+    eq(p.returncode, 0, p)
+    eq({o["id"]: o["removed"] for o in json.loads(p.stdout)["orphans"]}, dict.fromkeys(boxes, True), p)
+    for box in boxes:
+        ok(not lives(pids[box]), f"init of {box} lives")
+        eq(cgroups_of(box), [], f"cgroups of {box}")
+    ok(not set(boxes) & set(orphans()), "they are listed again")
+    eq(warren("gc", *boxes).stdout, "No orphans.\n")
+
+
+@test
+def a_deleted_run_directory():
+    with World() as alive:
+        kept = alive.create()
+        alive.exec(kept, "sleep 1000")
+        w = World()
+        try:
+            boxes = left_by(w)
+            pids = {box: init_of(w, box) for box in boxes}
+            # The service is dead and its sandboxes live: their directory is there, so they are nobody's to remove.
+            ok(not {*boxes, kept} & set(orphans()), "a sandbox is taken for an orphan")
+            p = warren("gc", "--yes", "--json", *boxes, kept)
+            eq((p.returncode, json.loads(p.stdout)["orphans"]), (0, []), p)
+            # Nor when the directory is elsewhere: it can be used from there.
+            os.rename(w.run_dir, f"{w.dir}/moved")
+            ok(not set(boxes) & set(orphans()), "a sandbox whose directory was moved is taken for an orphan")
+            ok(all(lives(pid) for pid in pids.values()), "one is dead")
+            shutil.rmtree(f"{w.dir}/moved")
+            check_removed(boxes, pids)
+        finally:
+            shutil.rmtree(w.dir, ignore_errors=True)
+            World.worlds.remove(w)
+        # Neither of the two others noticed.
+        eq(alive.run(kept, "echo on")["stdout"], "on\n")
+        ok(kept not in orphans(), "a sandbox of a service that runs is taken for an orphan")
+
+
+@test
+def a_run_directory_in_memory():
+    """A tmpfs, first wiped, then with the sandbox's filesystem mounted nowhere any more."""
+    for end in ("wiped", "unmounted"):
+        w = World(start=False)
+        os.makedirs(w.run_dir, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "warren-test", w.run_dir], check=True)
+        try:
+            w.start()
+            boxes = left_by(w)
+            pids = {box: init_of(w, box) for box in boxes}
+            ok(not set(boxes) & set(orphans()), "a sandbox is taken for an orphan")
+            if end == "wiped":
+                for name in os.listdir(w.run_dir):
+                    path = f"{w.run_dir}/{name}"
+                    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+            else:
+                subprocess.run(["umount", "-l", w.run_dir], check=True)
+            check_removed(boxes, pids)
+        finally:
+            if end == "wiped":
+                subprocess.run(["umount", "-l", w.run_dir], check=True)
+            shutil.rmtree(w.dir, ignore_errors=True)
+            World.worlds.remove(w)
+
+
+@test
+def asking():
+    """What is no orphan is never touched, and who is not root is told why nothing is listed."""
+    p = warren("gc", "--frobnicate")
+    eq(p.returncode, 125, p)
+    p = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "XDG_RUNTIME_DIR=/nonexistent",
+                        "HOME=/nonexistent", WARREN, "gc"], capture_output=True, text=True, timeout=60, check=False)
+    eq(p.returncode, 125, p)
+    ok(p.stderr.startswith("warren gc: "), p.stderr)
+    ok("warren gc" in warren("gc", "--help").stdout and "--yes" in warren("gc", "--help").stdout, "help")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-serve-clock.py - setting the machine's clock neither prolongs nor shortens what has a time
+
+Speaks TAP. The service runs with a library preloaded that adds to the time of day what the test says (clock_set.c).
+"""
+import contextlib
+import datetime
+import mmap
+import os
+import sqlite3
+import struct
+import time
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import WAIT, World, until  # pylint: disable=wrong-import-position
+
+PRELOAD = os.path.join(BUILD, "test", "libclock_set.so")
+DAY = 24 * 3600
+
+
+class SetWorld(World):
+    """A service whose time of day is the test's: set(seconds)."""
+
+    def __init__(self, *args, **kw):
+        if not os.path.exists(PRELOAD):
+            raise Skip("libclock_set.so is not built")
+        self.page = None
+        super().__init__(*args, start=False, **kw)
+        self.clock = f"{self.dir}/clock"
+        with open(self.clock, "wb") as f:
+            f.write(bytes(8))
+        with open(self.clock, "r+b") as f:
+            self.page = mmap.mmap(f.fileno(), 8)
+        try:
+            self.start()
+        except BaseException:
+            self.discard()
+            raise
+
+    def start(self, wait=True):
+        os.environ.update(LD_PRELOAD=PRELOAD, WARREN_CLOCK=self.clock)
+        try:
+            return super().start(wait)
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["WARREN_CLOCK"]
+
+    def set(self, seconds):
+        self.page[:] = struct.pack("q", seconds)
+
+    def meta(self, change=None):
+        """What is kept of the clock: boot, distance, last time, time of day then."""
+        with contextlib.closing(sqlite3.connect(f"{self.state}/serve/warren.db", timeout=WAIT)) as db, db:
+            boot, *numbers = db.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()[0].split()
+            kept = [boot, *map(int, numbers)]
+            if change:
+                change(kept)
+                db.execute("UPDATE meta SET value = ? WHERE key = 'clock'", (" ".join(map(str, kept)),))
+        return kept
+
+
+def when(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def gone(w, box):
+    return w.ask("GET", f"/v1/sandboxes/{box}").status == 404
+
+
+def unknown(w, token):
+    return w.ask("GET", "/v1/sandboxes", token=token, tcp=True).status == 401
+
+
+@test
+def the_time_of_day_changes_no_lifetime():
+    with SetWorld(tcp=True) as w:
+        for seconds in (-DAY, DAY):
+            w.set(0)
+            lasting, token = w.create(ttl_ms=3600 * 1000), w.token("read", expires_in_ms=3600 * 1000)
+            idle = w.create(idle_timeout_ms=3600 * 1000, on_idle="delete")
+            short, brief = w.create(ttl_ms=4000), w.token("read", expires_in_ms=4000)
+            sleepy = w.create(idle_timeout_ms=4000, on_idle="delete")
+            ok(not unknown(w, token) and not unknown(w, brief), "tokens that are new")
+            w.set(seconds)
+            # What is shown is the time of day, as it is by now.
+            left = when(w.show(lasting)["expires_at"]) - (time.time() + seconds)
+            ok(3000 < left <= 3600, f"{left} s are left of an hour")
+            ok(abs(when(w.show(lasting)["created_at"]) - time.time() - seconds) < 120, w.show(lasting))
+            if seconds < 0:
+                w.kill("api", "warden")
+            else:
+                w.stop()
+            w.start()
+            until(lambda s=short: gone(w, s), "it outlives its time to live")
+            until(lambda s=sleepy: gone(w, s), "it outlives its idle time")
+            until(lambda b=brief: unknown(w, b), "a token outlives its time")
+            time.sleep(0.5)
+            ok(not unknown(w, token), f"a token of an hour is over, {seconds}")
+            eq([w.show(x)["state"] for x in (lasting, idle)], ["running", "running"], f"what has an hour, {seconds}")
+            w.delete(lasting)
+            w.delete(idle)
+
+
+@test
+def the_clock_goes_on_after_a_reboot():
+    with SetWorld() as w:
+        def reboot(away, seconds):
+            """As after a boot that took so long, with a clock set by @seconds in between."""
+            w.stop()
+            before = w.meta()
+
+            def other(kept):
+                kept[0] = "another-boot"
+                kept[1] = 12345
+                kept[3] -= away * 1000
+            w.meta(other)
+            w.set(seconds)
+            w.start()
+            return (w.meta()[2] - before[2]) / 1000
+
+        passed = reboot(1000, 0)
+        ok(1000 <= passed < 1000 + WAIT, f"{passed} s by the time of day that passed")
+        passed = reboot(0, -DAY)
+        ok(0 <= passed < WAIT, f"{passed} s, though the time of day went back")
+        w.set(0)
+        passed = reboot(0, 0)
+        ok(passed >= 0, f"{passed} s: it went back")
+        box = w.create(ttl_ms=3600 * 1000)
+        ok(abs(when(w.show(box)["created_at"]) - time.time()) < WAIT, "what is shown is the time of day")
+        w.stop()
+
+        # Away for longer than it was to live: over, if not by more than the store knows.
+        w.meta(lambda kept: (kept.__setitem__(0, "another-boot"), kept.__setitem__(3, kept[3] - 2 * 3600 * 1000)))
+        w.start()
+        until(lambda: gone(w, box), "it outlives its time, over a reboot")
+
+
+@test
+def an_old_state_goes_on_with_its_times():
+    """One that has no clock has the times of day."""
+    with SetWorld() as w:
+        short, long = w.create(ttl_ms=5000), w.create(ttl_ms=3600 * 1000)
+        shown = w.show(long)
+        w.stop()
+        with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db")) as db, db:
+            db.execute("DELETE FROM meta WHERE key = 'clock'")
+        w.start()
+        ok(abs(when(w.show(long)["expires_at"]) - when(shown["expires_at"])) < 1, (shown, w.show(long)))
+        until(lambda: gone(w, short), "it outlives its time")
+        eq(w.show(long)["state"], "running", "the other")
+
+
+if __name__ == "__main__":
+    run_tests()

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-serve-faults.py - memory, descriptors and disk run out, and calls fail for a moment, at random points
+
+What is asked for meanwhile is done or answered with an error of the API; the service lives, and when there is
+enough again it goes on as if nothing had been, with nothing left over. faults.c makes the calls fail; which ones
+is drawn from a seed ($WARREN_SEED), which is printed.
+"""
+import contextlib
+import http.client
+import json
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from fault_world import (DESCRIPTORS, DISK, INTERRUPTS, MEMORY, MESSAGES, PRELOAD, SIGNALS, SPACE, FaultyWorld)  # pylint: disable=wrong-import-position
+from serve_world import Client, until  # pylint: disable=wrong-import-position
+
+SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
+w = None  # pylint: disable=invalid-name
+
+
+# --------------------------------------------------------------- a client that is used to worse
+
+
+class Patient:
+    """Asks, and takes no for an answer: of the API, or that the connection ends."""
+
+    def __init__(self):
+        self.done, self.refused, self.broken = 0, {}, 0
+
+    def ask(self, method, at, body=None, **query):
+        """The answer if it worked, else None."""
+        try:
+            with Client(w.socket, timeout=20) as c:
+                r = c.ask(method, at, body, query=query)
+        except (OSError, http.client.HTTPException) as e:
+            ok(not isinstance(e, TimeoutError), f"{method} {at}: no answer in 20 s")
+            self.broken += 1
+            return None
+        if r.status < 400:
+            self.done += 1
+            return r
+        try:
+            e = r.json()
+        except ValueError as why:
+            raise AssertionError(f"{method} {at}: {r} is no error of the API") from why
+        eq(sorted(e), ["code", "detail", "message", "request_id"], f"fields of {e}")
+        ok(e["message"] and e["code"], f"{method} {at}: {e}")
+        ok(e["code"] not in ("invalid_request", "invalid_json"), f"{method} {at}: it is not the request's mistake: {e}")
+        self.refused[e["code"]] = self.refused.get(e["code"], 0) + 1
+        return None
+
+
+def one_round(p, number):
+    """What users do, a little of each. What was said to have been done must have been."""
+    r = p.ask("POST", "/v1/sandboxes", {"labels": {"round": str(number)}})
+    if not r:
+        return
+    at = f"/v1/sandboxes/{r.json()['id']}"
+    r = p.ask("POST", at + "/run", {"command": f"echo {number}; echo err >&2; exit 3"})
+    if r:
+        e = r.json()
+        eq((e["stdout"], e["stderr"], e["result"]["exit_code"]), (f"{number}\n", "err\n", 3), f"of {e}")
+    data = os.urandom(50000)
+    if p.ask("PUT", at + "/files", data, path="/tmp/d/x", parents="true"):
+        r = p.ask("GET", at + "/files", path="/tmp/d/x")
+        eq(r.body if r else data, data, "a file")
+    r = p.ask("POST", at + "/sessions", {})
+    if r:
+        at_session = f"{at}/sessions/{r.json()['id']}"
+        if p.ask("POST", at_session + "/run", {"command": f"X={number}; cd /tmp"}):
+            r = p.ask("POST", at_session + "/run", {"command": "echo $X $PWD"})
+            eq(r.json()["stdout"] if r else f"{number} /tmp\n", f"{number} /tmp\n", "of a session")
+    p.ask("GET", at)
+    p.ask("GET", at + "/execs")
+    p.ask("GET", "/v1/sandboxes", limit=5)
+    if number % 2:
+        p.ask("DELETE", at)
+
+
+def everything_works():
+    b = w.create()
+    eq(w.run(b, "echo fine")["stdout"], "fine\n", "a run")
+    w.ask("PUT", f"/v1/sandboxes/{b}/files", b"data", query={"path": "/tmp/x"}, status=201)
+    s = w.post(f"/v1/sandboxes/{b}/sessions", {}, 201)["id"]
+    eq(w.post(f"/v1/sandboxes/{b}/sessions/{s}/run", {"command": "cat /tmp/x"})["stdout"], "data", "a session")
+    w.delete(b)
+
+
+def links(pid):
+    """What its descriptors are."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    # SQLite keeps those that it could not close because of a lock, for the next who opens the file.
+    return sorted(name for name in found if not name.endswith("/warren.db"))
+
+
+class Bystander:
+    """A sandbox that has nothing to do with what fails: it is as it was, with all that runs in it."""
+
+    def __init__(self):
+        self.box = w.create(labels={"bystander": "1"})
+        at = f"/v1/sandboxes/{self.box}"
+        self.session = w.post(at + "/sessions", {}, 201)["id"]
+        w.post(f"{at}/sessions/{self.session}/run", {"command": "X=untouched"})
+        self.waiting = w.exec(self.box, "cat; exit 7", stdin=True)
+        self.ending = w.exec(self.box, "sleep 1; echo over; exit 8")
+
+    def check(self):
+        at = f"/v1/sandboxes/{self.box}"
+        eq(w.show(self.box)["state"], "running", f"a sandbox that did nothing: {w.said([self.box])}")
+        # A connection that broke last may still be on its way back.
+        until(lambda: w.ask("POST", at + "/run", {"command": "true"}).status == 200, "it cannot be used")
+        eq(w.post(f"{at}/sessions/{self.session}/run", {"command": "echo $X"})["stdout"], "untouched\n", "its session")
+        w.ask("POST", f"{at}/execs/{self.waiting}/stdin", b"line\n", query={"close": "true"}, status=200)
+        for e, said in ((self.waiting, (7, b"line\n")), (self.ending, (8, b"over\n"))):
+            eq((w.result(self.box, e)["exit_code"], w.raw(self.box, e)), said, "its exec")
+        w.delete(self.box)
+
+
+def storm(kinds, one_in, rounds=60):
+    """@rounds while they fail; then all must be as it was."""
+    everything_works()
+    before, pids = links(w.api), (w.api, w.warden)
+    bystander = Bystander()
+    p = Patient()
+    w.faults.set(kinds, one_in, SEED)
+    try:
+        for number in range(rounds):
+            one_round(p, number)
+    finally:
+        struck = w.faults.off()
+    print(f"# seed {SEED}: {sum(struck)} faults, {p.done} done, {p.broken} broken off, refused {json.dumps(p.refused)}",
+          flush=True)
+    ok(sum(struck) >= rounds / 10, f"too few faults to mean anything: {struck}")
+    ok(p.done >= rounds / 10, "nothing worked at all")
+    eq((w.api, w.warden), pids, "the processes of the service")
+    bystander.check()
+    everything_works()
+    w.empty()
+    w.check_empty()
+    w.integrity()
+    until(lambda: len(links(w.api)) <= len(before), lambda: f"descriptors: {before}, now {links(w.api)}")
+
+
+@test
+def memory_runs_out():
+    storm(MEMORY, 400)
+
+
+@test
+def descriptors_run_out():
+    storm(DESCRIPTORS, 12)
+
+
+@test
+def the_disk_is_full():
+    storm(SPACE, 12)
+
+
+@test
+def the_disk_is_broken():
+    storm(DISK, 20)
+
+
+@test
+def messages_fail():
+    storm(MESSAGES, 5)
+
+
+@test
+def signals_are_not_delivered():
+    storm(SIGNALS, 2)
+
+
+@test
+def calls_are_interrupted():
+    storm(INTERRUPTS, 10)
+
+
+@test
+def all_of_it_at_once():
+    storm(MEMORY | DESCRIPTORS | SPACE | DISK | MESSAGES | SIGNALS | INTERRUPTS, 150)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PRELOAD):
+        print("1..0 # SKIP faults.c is not built: with sanitizers, malloc(3) is theirs")
+        sys.exit(0)
+    with FaultyWorld() as w:
+        failed = run_tests()
+    sys.exit(failed)

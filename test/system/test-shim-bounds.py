@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-shim-bounds.py - what a sandbox can make its shim take from the machine, outside of its own limits
+
+A shim asks tools of the image what is inside, and root inside can put anything in the place of those tools. On the
+cheapest backend that has a root of its own (a chroot); the shim is the same for gVisor and docker. Speaks TAP.
+"""
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import MIB, eq, needs_root, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
+from serve_world import CONFIGS, World, below, check_error, rss, slurp, stat_of, until  # pylint: disable=wrong-import-position
+
+PATIENCE = 5  # seconds that a step of the platform may take
+CONFIG = CONFIGS["chroot"].replace("    kind: command\n", f"    kind: command\n    timeout: {PATIENCE}\n")
+FIRST = 5_000_000  # no process of this machine has such a number: nobody is hit by a signal to it
+
+DISK = 512  # MiB of a service's disk, where that is its own
+TERMINALS = 64  # of a sandbox
+
+world = None
+
+
+def hands():
+    """The processes in which shims do what may wait."""
+    found = []
+    for pid in below(os.getpid()):
+        try:
+            if slurp(f"/proc/{pid}/comm").strip() == "warren-hand":
+                found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def busy():
+    """Seconds of processor time that they have taken, all together."""
+    total = 0
+    for pid in hands():
+        try:
+            stat = stat_of(pid)
+            total += (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            pass
+    return total
+
+
+def put(box, path, text):
+    world.ask("PUT", f"/v1/sandboxes/{box}/files", text.encode(), query={"path": path, "mode": "0755"})
+
+
+def replace_tools(box, **tools):
+    """The sandbox's own /bin/sh, which finds these tools (in python) before those of the image."""
+    eq(world.run(box, "mkdir /evil && rm /bin && mkdir /bin && cp /usr/bin/dash /bin/sh")["result"]["exit_code"], 0, "setup")
+    for name, text in tools.items():
+        put(box, f"/evil/{name}", f"#!/usr/bin/python3\nimport os, sys\n{text}")
+    put(box, "/evil/sh", '#!/usr/bin/dash\nPATH=/evil:$PATH\nexport PATH\nexec /usr/bin/dash "$@"\n')
+    eq(world.run(box, ["/usr/bin/mv", "/evil/sh", "/bin/sh"])["result"]["exit_code"], 0, "the shell is another")
+    for pid in hands():  # they have a shell already; whoever is asked next begins a new one
+        os.kill(pid, signal.SIGKILL)
+
+
+def chain(n):
+    """Tools that tell of @n processes, each the child of the next, of which the last is the exec's."""
+    return {"cat": f"""
+if not any(a.startswith("/proc/") for a in sys.argv): os.execv("/usr/bin/cat", sys.argv)
+sys.stdout.write("".join(f"{{i}} (a) S {{i + 1}}" + " 0" * 17 + " 5 0 0\\n" for i in range({FIRST}, {FIRST + n})))
+""", "grep": f"""
+if not any(a.startswith("/proc/") for a in sys.argv): os.execv("/usr/bin/grep", sys.argv)
+print("/proc/{FIRST + n - 1}/environ")
+"""}
+
+
+def send_term(box, exec_id):
+    return world.ask("POST", f"/v1/sandboxes/{box}/execs/{exec_id}/signal", {"signal": "TERM"})
+
+
+@test
+@needs_root
+def invented_processes_keep_no_processor_busy():
+    box = world.create()
+    r = world.run(box, "sleep 5041.5 & sleep 5041.5", timeout_ms=1000)["result"]
+    ok(r["timed_out"], f"control: the time of an exec is up: {r}")
+    replace_tools(box, **chain(60_000))
+    r = world.run(box, ["/usr/bin/sleep", "5042.5"], timeout_ms=1000)["result"]
+    ok(r["timed_out"], f"its time is up, whatever the sandbox lists: {r}")
+    time.sleep(2)
+    before = busy()
+    time.sleep(3)
+    took = busy() - before
+    ok(took < 0.5, f"nobody is at work any more: {took} s of processor time in 3 s")
+    x = world.exec(box, ["/usr/bin/sleep", "5043.5"])
+    r = send_term(box, x)
+    ok(r.status != 504, f"the next signal is answered: {r}")
+    world.delete(box)
+
+
+@test
+@needs_root
+def more_processes_than_there_can_be_are_refused():
+    box = world.create()
+    replace_tools(box, **chain(80_000))
+    x = world.exec(box, ["/usr/bin/sleep", "5044.5"])
+    check_error(send_term(box, x), 502, "sandbox_failed")
+    world.delete(box)
+
+
+@test
+@needs_root
+def a_worker_that_is_stuck_is_replaced():
+    box = world.create()
+    x = world.exec(box, "trap '' TERM; while :; do sleep 5045.5; done")
+    eq(send_term(box, x).status, 204, "control: a signal")
+    stuck = hands()
+    for pid in stuck:
+        os.kill(pid, signal.SIGSTOP)
+    ok(stuck, "control: there are workers")
+    ok(send_term(box, x).status >= 500, "nobody answers")
+    until(lambda: any(pid not in hands() for pid in stuck), "the worker that is stuck is ended", 60)
+    until(lambda: send_term(box, x).status == 204, "another delivers signals")
+    for pid in set(stuck) & set(hands()):
+        os.kill(pid, signal.SIGCONT)
+    world.delete(box)
+
+
+@contextlib.contextmanager
+def own_disk():
+    """A service whose state is on a small disk of its own; and how many MiB of that are free, at the least."""
+    with scratch() as state:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}m", "warren-test", state], check=True)
+        try:
+            with World(config=CONFIG, state=state) as w:
+                yield w, lambda: os.statvfs(state).f_bavail * os.statvfs(state).f_frsize // MIB
+        finally:
+            subprocess.run(["umount", "-l", state], check=True)
+
+
+@contextlib.contextmanager
+def lowest(measure):
+    """The least that it was meanwhile, in a list of one."""
+    low, over = [measure()], threading.Event()
+
+    def watch():
+        while not over.wait(0.01):
+            low[0] = min(low[0], measure())
+
+    t = threading.Thread(target=watch)
+    t.start()
+    try:
+        yield low
+    finally:
+        over.set()
+        t.join()
+
+
+@test
+@needs_root
+def a_file_with_holes_takes_no_disk_of_the_service():
+    with own_disk() as (w, free):
+        box = w.create()
+        files = f"/v1/sandboxes/{box}/files"
+        w.run(box, "truncate -s 3G /root/huge; truncate -s 8M /root/some")
+        eq(len(w.ask("GET", files, query={"path": "/root/some"}).body), 8 * MIB, "control: a file that fits")
+        before = free()
+        with lowest(free) as low:
+            e = check_error(w.ask("GET", files, query={"path": "/root/huge"}), 507, "disk_full")
+        ok(before - low[0] < 64, f"{before - low[0]} MiB of the disk were taken: {e}")
+        ok("may have" in e["message"], e)
+
+
+@test
+@needs_root
+def all_copies_together_leave_room_on_the_disk():
+    with own_disk() as (w, free):
+        one, other = w.create(), w.create()
+        for box in one, other:
+            w.run(box, "truncate -s 220M /root/big")
+        with w.client(timeout=60) as slow:
+            r = slow.send("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"})
+            eq(r.status, 200, "control: the first")
+            with lowest(free) as low:
+                e = check_error(w.ask("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/big"}), 507)
+            ok("no room for a copy" in e["message"], e)
+            ok(low[0] > DISK // 4, f"{low[0]} MiB were left")
+        until(lambda: free() > DISK * 3 // 4, "the first copy is gone")
+        with w.client(timeout=60) as c:
+            eq(c.send("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/big"}).status, 200, "now there is room")
+
+
+@test
+@needs_root
+def a_large_copy_leaves_room_for_small_ones():
+    """What it has written is not free any more: it does not count twice. And no sandbox has all the room there is."""
+    with own_disk() as (w, _):
+        one, other = w.create(), w.create()
+        w.run(one, f"truncate -s {DISK * 45 // 100}M /root/big")
+        w.run(other, "head -c 1000000 /dev/zero >/root/small")
+        with w.client(timeout=60) as slow:
+            r = slow.send("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"})
+            eq(r.status, 200, "the large one")
+            r = w.ask("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/small"})
+            eq((r.status, len(r.body)), (200, 1000000), "a small one of another sandbox")
+            r = w.ask("PUT", f"/v1/sandboxes/{other}/files", bytes(1000000), query={"path": "/root/up"},
+                      headers={"Content-Type": "application/octet-stream"})
+            ok(r.status < 300, f"a small upload: {r}")
+            check_error(w.ask("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"}), 507)
+
+
+@test
+@needs_root
+def an_upload_without_end_is_stopped_under_way():
+    with own_disk() as (w, free):
+        box = w.create()
+        files = f"/v1/sandboxes/{box}/files"
+        w.ask("PUT", files, bytes(8 * MIB), query={"path": "/root/some"}, status=201)
+        sent = DISK - 24  # just fits, if nobody counts
+        with lowest(free) as low, w.client(timeout=60) as c:
+            with contextlib.suppress(OSError):
+                r = c.send("PUT", files, (bytes(MIB) for _ in range(sent)),
+                           headers={"Content-Length": str(sent * MIB)}, query={"path": "/root/huge"})
+                eq(r.status, 507, "the upload")
+        ok(low[0] > 48, f"{low[0]} MiB were left")
+        until(lambda: free() > DISK * 3 // 4, "nothing of it is left")
+        eq(len(w.ask("GET", files, query={"path": "/root/some"}).body), 8 * MIB, "what was there")
+
+
+@test
+@needs_root
+def a_listing_without_end_takes_little_memory():
+    box = world.create()
+    at = f"/v1/sandboxes/{box}/files/list"
+    eq(world.ask("GET", at, query={"path": "/"}).status, 200, "control: a listing")
+    replace_tools(box, find="""
+a = sys.argv
+if "-mindepth" not in a: os.execv("/usr/bin/find", a)
+m = a[a.index("-printf") + 1].split()[0]
+chunk = "".join(f"{m} l {i}\\n{m} t x\\n{m} i lrwxrwxrwx 1 1 1 1 1 {i}\\n" for i in range(20000))
+for i in range((250 << 20) // len(chunk)): sys.stdout.write(chunk)
+""")
+
+    def spare():
+        most = 0
+        for pid in hands():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                most = max(most, rss(pid))
+        return -most
+
+    with lowest(spare) as low:
+        e = check_error(world.ask("GET", at, query={"path": "/"}), 507)
+    ok("too many entries" in e["message"], e)
+    ok(-low[0] < 96 * MIB, f"{-low[0] // MIB} MiB resident")
+    world.delete(box)
+
+
+@test
+@needs_root
+def a_sandbox_has_so_many_terminals_and_no_more():
+    box = world.create()
+
+    def begin():
+        return world.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sleep", "5046.5"], "pty": True})
+
+    first = begin()
+    for i in range(1, TERMINALS):
+        eq(begin().status, 201, f"terminal {i}")
+    ok(begin().status in (429, 507), "one more")
+    eq(world.run(box, "echo alive")["stdout"], "alive\n", "control: a command without one")
+    world.ask("POST", f"/v1/sandboxes/{box}/execs/{first.json()['id']}/signal", {"signal": "KILL"})
+    until(lambda: begin().status == 201, "one that has ended makes room")
+    world.delete(box)
+
+
+if __name__ == "__main__":
+    with World(config=CONFIG) as world:
+        failed = run_tests()
+    sys.exit(failed)

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-upgrade.py - a service of the previous version with live sandboxes is taken over by this one, and back
+
+Speaks TAP. What the previous version is stands in test/previous-version; it is built from the repository's history. Each
+version in turn finds what the other left: sandboxes with their files, commands that run, results, sessions with their variables,
+what is paused, tokens. Then it makes something of each kind itself, for the other to find.
+"""
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import BUILD, SOURCE, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, SERVE, World, fitted, has, until  # pylint: disable=wrong-import-position
+
+FOLDER = os.environ.get("WARREN_PREVIOUS", os.path.join(BUILD, "previous"))
+BUILD_SECONDS = 1500  # of a machine with much else to do
+
+
+def previous():
+    """The folder with the programs of the version before."""
+    p = subprocess.run([os.path.join(SOURCE, "tools/previous-version"), FOLDER], stdout=subprocess.PIPE, text=True,
+                       stderr=subprocess.PIPE, timeout=BUILD_SECONDS, check=False)
+    if p.returncode == 77:
+        raise Skip(p.stderr.strip())
+    eq(p.returncode, 0, f"status of the build: {p.stderr[-2000:]}")
+    return p.stdout.strip()
+
+
+class Life:
+    """One sandbox of each kind, made by one version; all of it is checked as often as one likes."""
+
+    def __init__(self, w, name):
+        self.w, self.name, self.rounds = w, name, 0
+        self.secret = w.token("read", "write")
+        self.box = w.create(labels={"made-by": name})
+        at = f"/v1/sandboxes/{self.box}"
+        w.ask("PUT", f"{at}/files", b"kept by " + name.encode(), query={"path": "/root/note"}, status=201)
+        self.done = w.exec(self.box, "echo out; echo err >&2; exit 7")
+        eq(w.result(self.box, self.done)["exit_code"], 7, "exit code")
+        self.ticking = w.exec(self.box, "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done", output_limit="16m")
+        self.cat = w.exec(self.box, ["cat"], stdin=True)
+        self.ending = w.exec(self.box, "while [ ! -e /root/end ]; do sleep 0.1; done; echo over; exit 9")
+        self.session = w.post(f"{at}/sessions", {}, status=201)["id"]
+        self.command("mkdir -p /root/d && cd /root/d && V=0 && export V")
+        self.asleep = w.create(labels={"asleep": name}) if has("pause") else None
+        if self.asleep:
+            self.sleeper = w.exec(self.asleep, "echo before; sleep 1000")
+            w.post(f"/v1/sandboxes/{self.asleep}/pause")
+
+    def command(self, text):
+        r = self.w.post(f"/v1/sandboxes/{self.box}/sessions/{self.session}/run", {"command": text})
+        eq(r["exit_code"], 0, f"{text}: {r}")
+        return r["stdout"]
+
+    def lines(self):
+        return self.w.raw(self.box, self.ticking, follow="false").decode().split()
+
+    def check(self, who):
+        """All that there was is there, and goes on."""
+        w, at, about = self.w, f"/v1/sandboxes/{self.box}", f"of what {self.name} made, by {who}"
+        shown = w.show(self.box, token=self.secret)
+        eq((shown["state"], shown["labels"]), ("running", {"made-by": self.name}), f"sandbox {about}")
+        eq(w.ask("GET", f"{at}/files", query={"path": "/root/note"}, status=200).body, b"kept by " + self.name.encode(),
+           f"file {about}")
+        eq(w.result(self.box, self.done)["exit_code"], 7, f"result {about}")
+        eq(w.raw(self.box, self.done), b"out\nerr\n", f"output {about}")
+        before = self.lines()
+        until(lambda: len(self.lines()) > len(before), f"more lines {about}")
+        eq(self.lines()[:len(before)], [str(i + 1) for i in range(len(before))], f"lines {about}")
+        self.rounds += 1
+        w.ask("POST", f"{at}/execs/{self.cat}/stdin", b"%d\n" % self.rounds, status=200)
+        until(lambda: w.raw(self.box, self.cat, follow="false").split()[-1:] == [b"%d" % self.rounds], f"input {about}")
+        eq(self.command("V=$((V+1)); echo $V $PWD"), f"{self.rounds} /root/d\n", f"session {about}")
+        eq(w.run(self.box, "echo new")["stdout"], "new\n", f"new command {about}")
+        if self.asleep:
+            eq(w.show(self.asleep)["state"], "paused", f"state {about}")
+            w.post(f"/v1/sandboxes/{self.asleep}/resume")
+            eq(w.run(self.asleep, "echo awake")["stdout"], "awake\n", f"command after a pause {about}")
+            eq(w.raw(self.asleep, self.sleeper, follow="false"), b"before\n", f"output from before the pause {about}")
+            w.post(f"/v1/sandboxes/{self.asleep}/pause")
+
+    def ends(self):
+        """What ended while nobody served is told by the next; and what a version takes on it can end."""
+        w = self.w
+        eq(w.result(self.box, self.ending)["exit_code"], 9, "of what ended while nobody served")
+        eq(w.raw(self.box, self.ending), b"over\n", "its output")
+        w.post(f"/v1/sandboxes/{self.box}/execs/{self.ticking}/signal", {"signal": "KILL"}, status=204)
+        eq(w.get(f"/v1/sandboxes/{self.box}/execs/{self.ticking}", query={"wait_ms": 30000})["state"], "exited", "killed")
+        for box in filter(None, (self.box, self.asleep)):
+            w.delete(box)
+            eq(w.ask("GET", f"/v1/sandboxes/{box}").status, 404, "a sandbox that was deleted")
+
+
+@test
+def there_and_back():
+    """previous, this, previous, this: what each makes outlives all of them."""
+    old = os.path.join(previous(), "warren-serve")
+    w = World("--log-level", "error", start=False)
+    w.program = old
+    with w.start():
+        lives = [Life(w, "previous")]
+        for who, program in (("this", SERVE), ("previous", old), ("this", SERVE)):
+            w.stop()
+            w.program = program
+            w.start()
+            eq(len(w.sandboxes()), len(lives) * (2 if has("pause") else 1), f"sandboxes that {who} finds")
+            for life in lives:
+                life.check(who)
+            if len(lives) == 1:
+                lives.append(Life(w, who))
+        for life in lives:
+            w.ask("PUT", f"/v1/sandboxes/{life.box}/files", b"", query={"path": "/root/end"}, status=201)
+            w.stop()
+            time.sleep(0.3)
+            w.start()
+            life.ends()
+
+
+@test
+def killed_in_between():
+    """The same without a farewell: kill -9 of the one, then the other."""
+    old = os.path.join(previous(), "warren-serve")
+    w = World("--log-level", "error", start=False)
+    w.program = old
+    with w.start():
+        life = Life(w, "previous")
+        for who, program in (("this", SERVE), ("previous", old), ("this", SERVE)):
+            w.kill("api", "warden")
+            w.program = program
+            w.start()
+            life.check(who)
+        ok(w.post("/v1/sandboxes", fitted({}), status=201)["state"] == "running", f"a new one, on {BACKEND}")
+
+
+def main():
+    if not os.access(SERVE, os.X_OK) or os.geteuid() != 0:
+        print("1..0 # SKIP needs root, and warren-serve")
+        return 0
+    return run_tests()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-address.c - public addresses and all others, in every way that they can be written */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <string.h>
+
+#include "base/address.h"
+#include "base/macro.h"
+#include "lib/tap.h"
+
+static bool is_public(const char *text)
+{
+	struct sockaddr_storage a;
+
+	return address_parse(text, &a) && address_is_public((struct sockaddr *)&a);
+}
+
+TEST(addresses_are_told_apart)
+{
+	/* Each beside its neighbour, just outside of the block. */
+	static const struct {
+		const char *inside, *outside;
+	} blocks[] = {
+		{ "0.1.2.3", "1.0.0.0" },
+		{ "10.255.255.255", "11.0.0.0" },
+		{ "10.0.0.0", "9.255.255.255" },
+		{ "100.64.0.0", "100.63.255.255" },
+		{ "100.127.255.255", "100.128.0.0" },
+		{ "127.0.0.1", "126.255.255.255" },
+		{ "127.255.255.254", "128.0.0.1" },
+		{ "168.63.129.16", "168.63.129.17" },
+		{ "169.254.169.254", "169.253.255.255" },
+		{ "169.254.0.0", "169.255.0.0" },
+		{ "172.16.0.0", "172.15.255.255" },
+		{ "172.31.255.255", "172.32.0.0" },
+		{ "192.0.0.192", "192.0.1.0" },
+		{ "192.0.2.1", "192.0.3.0" },
+		{ "192.168.0.0", "192.167.255.255" },
+		{ "192.168.255.255", "192.169.0.0" },
+		{ "198.18.0.1", "198.17.255.255" },
+		{ "198.19.255.255", "198.20.0.0" },
+		{ "224.0.0.1", "223.255.255.255" },
+		{ "255.255.255.255", "8.8.8.8" },
+		{ "::", "2000::1" },
+		{ "::1", "2a00::1" },
+		{ "fe80::1", "2600::" },
+		{ "fc00::1", "2606:4700::1111" },
+		{ "fd00:ec2::254", "2620:fe::fe" },
+		{ "ff02::1", "2001:4860:4860::8888" },
+		{ "2001::1", "2001:200::1" },
+		{ "2001:db8::1", "2001:db9::1" },
+		{ "2002:7f00:1::", "2003::1" },
+		{ "2002:808:808::", "2003::1" },
+		{ "::ffff:127.0.0.1", "::ffff:8.8.8.8" },
+		{ "::ffff:a9fe:a9fe", "::ffff:808:808" },
+		{ "64:ff9b::10.0.0.1", "64:ff9b::8.8.8.8" },
+		{ "64:ff9b:1::808:808", "64:ff9b::808:808" },
+		{ "::127.0.0.1", "2001:4860::" },
+		{ "fec0::1", "3fff:1000::1" },
+		{ "3fff::1", "3ffd::1" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		if (is_public(blocks[i].inside) || !is_public(blocks[i].outside))
+			(void)printf("# %s, %s\n", blocks[i].inside, blocks[i].outside);
+		EQ(is_public(blocks[i].inside), false);
+		EQ(is_public(blocks[i].outside), true);
+	}
+}
+
+TEST(a_number_is_one_however_it_is_written)
+{
+	static const char *const loopback[] = {
+		"127.0.0.1",    "127.1",
+		"127.0.1",      "2130706433",
+		"0x7f000001",   "0x7f.1",
+		"017700000001", "0177.0.0.1",
+		"0x7F.0.0x1",   "127.0.0.1.",
+		"[::1]",        "::1",
+		"[::1%lo]",     "[::ffff:127.0.0.1]",
+		"0x7f.0x0.1",   "[0:0:0:0:0:0:0:1]",
+	};
+	static const char *const names[] = {
+		"localhost", "a.example", "127.0.0.1.example",
+		"",          "1.2.3.4.5", "256.1.1.1",
+		"0x",        "[]",        "127.0.0.1 x",
+		"1.2.3.4x",  "[::1",      "12345::1"
+	};
+	struct sockaddr_storage a;
+
+	for (size_t i = 0; i < ARRAY_SIZE(loopback); i++) {
+		EQ(address_parse(loopback[i], &a), true);
+		EQ(address_is_public((struct sockaddr *)&a), false);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (address_parse(names[i], &a))
+			(void)printf("# '%s'\n", names[i]);
+		EQ(address_parse(names[i], &a), false);
+	}
+	EQ(is_public("134744072"), true); /* 8.8.8.8 */
+}
+
+TEST(what_is_no_address_is_not_public)
+{
+	struct sockaddr_storage a = { .ss_family = AF_UNIX };
+
+	EQ(address_is_public((struct sockaddr *)&a), false);
+	EQ(address_is_own((struct sockaddr *)&a), true);
+}
+
+TEST(own_addresses_are_known)
+{
+	struct ifaddrs *all = NULL;
+	struct sockaddr_storage a;
+	unsigned n = 0;
+
+	EQ(getifaddrs(&all), 0);
+	for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
+				     i->ifa_addr->sa_family != AF_INET6))
+			continue;
+		EQ(address_is_own(i->ifa_addr), true);
+		n++;
+	}
+	freeifaddrs(all);
+	(void)printf("# %u addresses\n", n);
+	EQ(address_parse("192.0.2.77", &a), true);
+	EQ(address_is_own((struct sockaddr *)&a), false);
+}
+
+TEST_MAIN()

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-buf.c - a buffer grows to its maximum and no further, and errors are said once, at
+ * the end
+ */
+#include "base/buf.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+#include "lib/tap.h"
+
+TEST(grows_and_stays_terminated)
+{
+	AUTO_BUF struct buf b = BUF_INIT(100000);
+
+	for (int i = 0; i < 10000; i++) {
+		buf_add(&b, "0123456789", 10);
+		EQ(b.len, (i + 1) * 10);
+		EQ(b.data[b.len], '\0');
+	}
+	OK(!b.failed);
+	for (size_t i = 0; i < b.len; i++)
+		EQ(b.data[i], '0' + (int)(i % 10));
+}
+
+TEST(takes_its_maximum_exactly)
+{
+	AUTO_BUF struct buf b = BUF_INIT(300);
+	char block[300];
+
+	(void)memset(block, 'x', sizeof(block));
+	buf_add(&b, block, 300);
+	OK(!b.failed);
+	EQ(b.len, 300);
+	EQ(b.data[300], '\0');
+	buf_add(&b, "", 0);
+	OK(!b.failed);
+	buf_add(&b, "y", 1);
+	OK(b.failed);
+	EQ(b.len, 300);
+}
+
+TEST(a_failure_stays)
+{
+	AUTO_BUF struct buf b = BUF_INIT(4);
+
+	buf_puts(&b, "ab");
+	buf_puts(&b, "cde");
+	OK(b.failed);
+	buf_puts(&b, "c"); /* would fit, but then a piece would be missing in between */
+	STREQ(b.data, "ab");
+	EQ(b.len, 2);
+	OK(!buf_reserve(&b, 1));
+	OK(b.full);
+}
+
+TEST(in_room_of_the_callers)
+{
+	char room[8];
+	struct buf b = BUF_IN(room);
+
+	buf_puts(&b, "1234567");
+	OK(!b.failed);
+	STREQ(room, "1234567");
+	buf_puts(&b, "8");
+	OK(b.failed && b.full);
+	STREQ(room, "1234567");
+}
+
+TEST(nothing_fits_in_none)
+{
+	AUTO_BUF struct buf b = BUF_INIT(0);
+
+	buf_add(&b, NULL, 0);
+	OK(!b.failed);
+	buf_add(&b, "x", 1);
+	OK(b.failed);
+}
+
+TEST(binary_is_kept)
+{
+	AUTO_BUF struct buf b = BUF_INIT(1000);
+	char all[256];
+
+	for (int i = 0; i < 256; i++)
+		all[i] = (char)i;
+	buf_add(&b, all, sizeof(all));
+	buf_add(&b, all, sizeof(all));
+	EQ(b.len, 512);
+	EQ(memcmp(b.data, all, 256), 0);
+	EQ(memcmp(b.data + 256, all, 256), 0);
+}
+
+TEST(prints)
+{
+	AUTO_BUF struct buf b = BUF_INIT(64);
+
+	buf_printf(&b, "%d-%s", 42, "x");
+	buf_printf(&b, "%s", "");
+	STREQ(b.data, "42-x");
+	OK(!b.failed);
+}
+
+/* A cut text would be a wrong one. */
+TEST(a_print_that_does_not_fit_is_a_failure)
+{
+	AUTO_BUF struct buf b = BUF_INIT(1 << 20);
+	static char word[5000];
+
+	(void)memset(word, 'x', sizeof(word) - 1);
+	buf_printf(&b, "%s", word);
+	OK(b.failed || b.len == sizeof(word) - 1);
+	EQ(b.len % (sizeof(word) - 1), 0);
+}
+
+TEST(reserves_room)
+{
+	AUTO_BUF struct buf b = BUF_INIT(1000);
+	char *p = buf_reserve(&b, 1000);
+
+	OK(p);
+	(void)memset(p, 'z', 1000);
+	b.len += 1000;
+	OK(!b.failed);
+	OK(!buf_reserve(&b, 1));
+	OK(b.failed);
+}
+
+/* No maximum at all: what cannot be had is refused, not tried for ever. */
+TEST(more_than_there_can_be)
+{
+	AUTO_BUF struct buf b = BUF_INIT(SIZE_MAX);
+
+	(void)alarm(10);
+	buf_puts(&b, "x");
+	OK(!buf_reserve(&b, SIZE_MAX / 2 + 2));
+	OK(b.failed);
+}
+
+TEST(done_is_fresh)
+{
+	struct buf b = BUF_INIT(10);
+
+	buf_puts(&b, "01234567890");
+	OK(b.failed);
+	buf_done(&b);
+	buf_done(&b);
+	OK(!b.failed && !b.data && b.len == 0 && b.max == 10);
+	buf_puts(&b, "abc");
+	STREQ(b.data, "abc");
+	buf_done(&b);
+}
+
+/* ------------------------------------------------------------------- errors */
+
+TEST(an_error_says_what_and_why)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	EQ(error_set(&err, EINVAL, "no %s", "way"), -EINVAL);
+	EQ(err.code, EINVAL);
+	STREQ(err.msg, "no way");
+	EQ(error_errno(&err, ENOENT, "open '%s'", "x"), -ENOENT);
+	STREQ(err.msg, "open 'x': No such file or directory");
+	EQ(error_wrap(&err, "start %d", 7), -ENOENT);
+	STREQ(err.msg, "start 7: open 'x': No such file or directory");
+	EQ(error_errno(&err, 4095, "x"), -4095);
+	STREQ(err.msg, "x: unknown error");
+}
+
+TEST(an_error_is_cut_and_never_overflows)
+{
+	struct {
+		struct warren_error err;
+		char guard[8];
+	} s = { .guard = "guard" };
+	static char word[4096];
+
+	(void)memset(word, 'w', sizeof(word) - 1);
+	EQ(error_set(&s.err, EIO, "%s", word), -EIO);
+	for (int i = 0; i < 10; i++)
+		EQ(error_wrap(&s.err, "%s", word), -EIO);
+	EQ(error_errno(&s.err, EIO, "%s", word), -EIO);
+	EQ(strlen(s.err.msg), sizeof(s.err.msg) - 1);
+	STREQ(s.guard, "guard");
+}
+
+/* A format in a message from elsewhere is text. */
+TEST(an_error_is_no_format)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_set(&err, EIO, "%s", "%n%s%s");
+	(void)error_wrap(&err, "%s", "%n");
+	STREQ(err.msg, "%n: %n%s%s");
+}
+
+TEST_MAIN()

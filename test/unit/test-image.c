@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-image.c - what an image shows, and what of the machine it must not show */
+#include "image/image.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "base/fd.h"
+#include "lib/sandbox.h"
+
+#define SECRET "5ecret-marker-5ecret"
+
+static struct image open_image(const char *ref)
+{
+	AUTO_FREE char *state = sandbox_path("image-state");
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct image image;
+
+	GOOD(image_open(ref, state, &image, &err));
+	return image;
+}
+
+/* The whole of a file of the image, or NULL. */
+static char *text_of(const struct image *image, const char *path)
+{
+	int fd = image_open_file(image, path);
+	char *text = calloc(1, 65536);
+	ssize_t n;
+
+	OK(text);
+	if (fd < 0)
+		return NULL;
+	n = fd_read_all(fd, text, 65535);
+	OK(n >= 0);
+	(void)close(fd);
+	return text;
+}
+
+static bool is_empty_dir(const char *path)
+{
+	DIR *d = opendir(path);
+	size_t n = 0;
+
+	OK(d);
+	for (struct dirent *e = readdir(d); e; e = readdir(d))
+		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	(void)closedir(d);
+	return n == 0;
+}
+
+static char *in_layer(const struct image *image, const char *name)
+{
+	char *path = NULL;
+
+	OK(asprintf(&path, "%s/%s", image->mounts[0].path, name) > 0);
+	return path;
+}
+
+/* ----------------------------------------------------------------- the host */
+
+TEST(host_has_the_machines_programs)
+{
+	struct image image = open_image("host");
+	bool usr = false;
+
+	STREQ(image.mounts[0].at, "");
+	for (size_t i = 1; i < image.n_mounts; i++)
+		usr |= strcmp(image.mounts[i].at, "usr") == 0;
+	OK(usr);
+	OK(text_of(&image, "/etc/passwd"));
+	image_close(&image);
+	image_close(&image); /* twice is fine */
+}
+
+TEST(host_has_no_home_and_no_state)
+{
+	static const char *const empty[] = {
+		"home", "root", "var/lib", "var/log", "var/cache", "var/tmp", "var/spool",
+		"tmp",  "srv",  "mnt",     "media",   "proc",      "run/lock"
+	};
+	struct image image = open_image("host");
+
+	for (size_t i = 0; i < ARRAY_SIZE(empty); i++)
+		if (!is_empty_dir(in_layer(&image, empty[i])))
+			TAP_FAIL("/%s is not empty", empty[i]);
+	for (size_t i = 1; i < image.n_mounts; i++) {
+		static const char *const never[] = { "home", "root", "var",  "etc",
+						     "run",  "tmp",  "srv",  "boot",
+						     "mnt",  "sys",  "proc", "dev" };
+
+		for (size_t k = 0; k < ARRAY_SIZE(never); k++)
+			OK(strcmp(image.mounts[i].at, never[k]) != 0);
+	}
+}
+
+TEST(host_has_no_secrets)
+{
+	static const char *const secret[] = {
+		"/etc/shadow",      "/etc/gshadow",          "/etc/shadow-",
+		"/etc/ssh",         "/etc/sudoers",          "/etc/machine-id",
+		"/etc/fstab",       "/etc/hostname",         "/etc/ssl/private",
+		"/etc/crontab",     "/etc/security/opasswd", "/etc/environment",
+		"/etc/apt",         "/etc/subuid",           "/etc/docker",
+		"/etc/kubernetes",  "/etc/krb5.keytab",      "/etc/netplan",
+		"/etc/letsencrypt", "/etc/passwd-",
+	};
+	struct image image = open_image("host");
+
+	for (size_t i = 0; i < ARRAY_SIZE(secret); i++)
+		if (access(in_layer(&image, secret[i]), F_OK) == 0)
+			TAP_FAIL("%s is there", secret[i]);
+	OK(access(in_layer(&image, "/etc/nsswitch.conf"), F_OK) == 0 ||
+	   access("/etc/nsswitch.conf", F_OK) < 0);
+}
+
+/* No file of the layer that others may not read on the machine, no set-id, no device. */
+static int check_entry(const char *path, const struct stat *st, int type,
+		       struct FTW *ftw UNUSED)
+{
+	if (type == FTW_SL)
+		return 0;
+	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
+		TAP_FAIL("%s is neither a file nor a folder", path);
+	if (S_ISREG(st->st_mode) && (st->st_mode & 06000))
+		TAP_FAIL("%s is set-id", path);
+	if (st->st_uid != geteuid())
+		TAP_FAIL("%s belongs to %u", path, st->st_uid);
+	if (S_ISREG(st->st_mode)) {
+		static char text[1 << 20];
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = fd_read_all(fd, text, sizeof(text));
+
+		if (n > 0 && memmem(text, (size_t)n, "PRIVATE KEY-----", 16))
+			TAP_FAIL("%s holds a private key", path);
+		(void)close(fd);
+	}
+	return 0;
+}
+
+TEST(host_has_plain_files_only)
+{
+	struct image image = open_image("host");
+
+	EQ(nftw(image.mounts[0].path, check_entry, 32, FTW_PHYS), 0);
+}
+
+/* System accounts are kept, as packages expect them; people are not shown. */
+TEST(host_shows_no_people)
+{
+	struct image image = open_image("host");
+	char *passwd = text_of(&image, "/etc/passwd"),
+	     *group = text_of(&image, "/etc/group");
+	char *save = NULL;
+	size_t n = 0;
+
+	OK(passwd && group);
+	OK(strncmp(passwd, "root:x:0:0:", 11) == 0);
+	OK(strstr(group, "root:x:0:"));
+	for (char *l = strtok_r(passwd, "\n", &save); l;
+	     l = strtok_r(NULL, "\n", &save), n++) {
+		unsigned uid = 0;
+
+		EQ(sscanf(l, "%*[^:]:x:%u:", &uid), 1);
+		if (uid >= 1000 && uid != 65534)
+			TAP_FAIL("a person: %s", l);
+	}
+	OK(n > 0);
+	save = NULL;
+	for (char *l = strtok_r(group, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+		OK(l[strlen(l) - 1] == ':'); /* nor who is in a group */
+}
+
+TEST(a_layer_is_built_once_and_shared)
+{
+	struct image a = open_image("host"), b = open_image("host");
+
+	STREQ(a.mounts[0].path, b.mounts[0].path);
+	image_close(&a);
+	OK(text_of(&b, "/etc/passwd"));
+	image_close(&b);
+}
+
+/*
+ * A half-made layer of somebody who died is removed when one is made, a used one is not.
+ */
+TEST(a_layer_that_is_out_of_date_goes)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_FREE char *state = sandbox_path("old-state");
+	struct image image;
+
+	EQ(mkdir(state, 0755), 0);
+	EQ(mkdir(sandbox_path("old-state/host-new-bcdfghjklmnp"), 0755), 0);
+	sandbox_put(sandbox_path("old-state/host-new-bcdfghjklmnp/file"), "x", 0644);
+	EQ(mkdir(sandbox_path("old-state/host-0123456789abcdef"), 0755), 0);
+	EQ(mkdir(sandbox_path("old-state/layers"), 0755), 0); /* somebody else's */
+	GOOD(image_open("host", state, &image, &err));
+	EQ(access(sandbox_path("old-state/host-new-bcdfghjklmnp"), F_OK), -1);
+	EQ(access(sandbox_path("old-state/host-0123456789abcdef"), F_OK), -1);
+	EQ(access(sandbox_path("old-state/layers"), F_OK), 0);
+	image_close(&image);
+}
+
+/* ------------------------------------------------------------- a directory */
+
+/* A rootfs with passwd as given; "" makes none. */
+static char *make_root(const char *name)
+{
+	char *root = sandbox_path("%s", name);
+
+	EQ(mkdir(root, 0755), 0);
+	EQ(mkdir(sandbox_path("%s/etc", name), 0755), 0);
+	return root;
+}
+
+static struct image open_root(const char *name)
+{
+	char ref[128];
+
+	(void)snprintf(ref, sizeof(ref), "dir:%s/%s", sandbox_dir, name);
+	return open_image(ref);
+}
+
+TEST(a_directory)
+{
+	struct image image;
+	char *hosts;
+
+	(void)make_root("plain");
+	sandbox_put(sandbox_path("plain/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n", 0644);
+	sandbox_put(sandbox_path("plain/etc/hosts"), "the image's own\n", 0644);
+	image = open_root("plain");
+	EQ(image.n_mounts, 2);
+	STREQ(image.lowers, "la:lb"); /* ours on top */
+	STREQ(text_of(&image, "/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n");
+	hosts = text_of(&image, "/etc/hosts");
+	OK(hosts && strstr(hosts, "localhost")); /* ours is on top */
+	image_close(&image);
+}
+
+TEST(a_directory_without_etc)
+{
+	struct image image;
+
+	EQ(mkdir(sandbox_path("bare"), 0755), 0);
+	image = open_root("bare");
+	EQ(image_open_file(&image, "/etc/passwd"), -ENOENT);
+	EQ(image_open_file(&image, "/no/such"), -ENOENT);
+	image_close(&image);
+}
+
+/* Links of the image lead nowhere but into the image. */
+TEST(links_stay_inside)
+{
+	struct image image;
+	char *root = make_root("links"), *text;
+
+	sandbox_put(sandbox_path("secret"), SECRET, 0644);
+	EQ(symlink(sandbox_path("secret"), sandbox_path("links/etc/passwd")), 0);
+	EQ(symlink("../../secret", sandbox_path("links/etc/group")), 0);
+	EQ(symlink("/", sandbox_path("links/root")), 0);
+	EQ(symlink("/proc/self/root/etc/passwd", sandbox_path("links/magic")), 0);
+	EQ(symlink("/target", sandbox_path("links/good")), 0);
+	sandbox_put(sandbox_path("links/target"), "inside", 0644);
+	image = open_root("links");
+	OK(root);
+	EQ(image_open_file(&image, "/etc/passwd"), -ENOENT);
+	EQ(image_open_file(&image, "/etc/group"), -ENOENT);
+	EQ(image_open_file(&image, "/root/../../../secret"), -ENOENT);
+	OK(image_open_file(&image, "/magic") < 0);
+	text = text_of(&image, "/good"); /* and a good one is followed */
+	STREQ(text, "inside");
+	text = text_of(&image, "/root/root/good");
+	STREQ(text, "inside");
+	image_close(&image);
+}
+
+TEST(special_files_do_not_hold_us_up)
+{
+	struct image image;
+
+	(void)alarm(SANDBOX_PATIENCE);
+	(void)make_root("special");
+	EQ(mkfifo(sandbox_path("special/etc/passwd"), 0666), 0);
+	EQ(mkdir(sandbox_path("special/etc/group"), 0755), 0);
+	image = open_root("special");
+	EQ(image_open_file(&image, "/etc/passwd"), -EINVAL);
+	EQ(image_open_file(&image, "/etc/group"), -EINVAL);
+	image_close(&image);
+}
+
+TEST(what_is_not_an_image)
+{
+	AUTO_FREE char *state = sandbox_path("image-state"), *file = NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct image image = { .n_mounts = 77 };
+	size_t before;
+
+	image_close(&(struct image){ 0 });
+	sandbox_put(sandbox_path("afile"), "x", 0644);
+	OK(asprintf(&file, "dir:%s/afile", sandbox_dir) > 0);
+	before = sandbox_count_fds();
+	FAILS(ENOENT, image_open("dir:/no/such/root", state, &image, &err));
+	FAILS(EINVAL, image_open("dir:", state, &image, &err));
+	FAILS(ENOTDIR, image_open(file, state, &image, &err));
+	FAILS(ENOENT, image_open("debian:12", state, &image, &err));
+	FAILS(EINVAL, image_open("", state, &image, &err));
+	FAILS(ENOENT, image_open("hosts", state, &image, &err));
+	FAILS(EINVAL, image_open("HOST", state, &image, &err));
+	OK(image_open("dir:relative/path", state, &image, &err) < 0);
+	EQ(image.n_mounts, 77);
+	EQ(sandbox_count_fds(), before);
+}
+
+TEST_MAIN()

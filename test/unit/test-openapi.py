@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-openapi.py - the description of the API: what it must say, and what is made of it
+
+Speaks TAP. A description that says too little is refused by the generators; each rule is broken here
+once. The pages are judged as they are embedded, and the schemas by a validator that is not ours.
+"""
+import base64
+import hashlib
+import html.parser
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+SOURCE = pathlib.Path(os.environ.get("WARREN_SOURCE", pathlib.Path(__file__).resolve().parent.parent.parent))
+BUILD = pathlib.Path(os.environ.get("WARREN_BUILD", SOURCE / "build"))
+DESCRIPTION = SOURCE / "src/api/v1/openapi.yaml"
+MADE = BUILD / "src/api/v1"
+
+sys.path.insert(0, str(SOURCE / "tools"))
+import openapi  # noqa: E402, pylint: disable=wrong-import-position
+
+tests = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(f):
+    tests.append(f)
+    return f
+
+
+def judged(text):
+    """What the reader of descriptions says against one; None if nothing."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write(text)
+        f.flush()
+        try:
+            openapi.Api(f.name)
+        except openapi.Wrong as e:
+            return str(e)
+    return None
+
+
+def changed(old, new, count=1):
+    text = DESCRIPTION.read_text()
+    assert old in text, f"the description has no {old!r} any more"
+    return text.replace(old, new, count)
+
+
+def refused(text, why):
+    said = judged(text)
+    assert said is not None, f"accepted, although: {why}"
+    assert why in said, f"expected {why!r}, got {said!r}"
+
+
+@test
+def the_description_is_accepted():
+    said = judged(DESCRIPTION.read_text())
+    assert said is None, said
+
+
+@test
+def a_build_stops_at_a_wrong_one():
+    with tempfile.TemporaryDirectory() as d:
+        path, made = pathlib.Path(d) / "openapi.yaml", pathlib.Path(d) / "tables.c"
+        for text, ok in ((DESCRIPTION.read_text(), True), (changed("maxLength: 12, ", ""), False)):
+            path.write_text(text)
+            made.unlink(missing_ok=True)
+            p = subprocess.run([SOURCE / "tools/gen-api", path, "tables", made],
+                               capture_output=True, text=True, check=False)
+            assert (p.returncode == 0) == ok and made.exists() == ok, p
+            assert "Traceback" not in p.stderr, p.stderr
+
+
+@test
+def what_is_written_twice():
+    refused(changed("      operationId: create_sandbox\n",
+                    "      operationId: create_sandbox\n      operationId: x\n"), "is given twice")
+    refused(changed("operationId: create_sandboxes", "operationId: create_sandbox"),
+            "two operations are called that")
+
+
+@test
+def what_is_not_understood():
+    refused(changed("minLength: 12, maxLength: 12", "minLength: 12, maxLength: 12, readOnly: true"),
+            "readOnly: not understood")
+    refused(changed("      x-any-method: true\n", "      x-any-method: true\n      deprecated: true\n"),
+            "deprecated: not understood")
+    refused(changed("type: boolean, default: false", "type: number, default: false"),
+            "type number is not understood")
+    refused(changed("oneOf: [{ required: [argv] }, { required: [command] }]",
+                    "oneOf: [{ required: [argv] }, { type: object }]"), "is not understood")
+
+
+@test
+def what_is_said_too_little():
+    refused(changed("minLength: 12, maxLength: 12, ", ""), "has no maxLength")
+    refused(changed("minimum: 1, maximum: 4194304, ", "minimum: 1, "), "has no maximum")
+    refused(changed("type: array, maxItems: 64, ", "type: array, "), "has no maxItems")
+    refused(changed('description: "Processes and threads.", examples: [256]',
+                    'description: "Processes and threads."'), "has no example")
+    refused(changed('description: "Processes and threads.", ', ""), "has no description")
+
+
+@test
+def what_does_not_fit_together():
+    refused(changed("    Tier: {", "    Unused: { type: boolean, examples: [true] }\n    Tier: {"),
+            "nothing uses this schema")
+    refused(changed('$ref: "#/components/schemas/Tier"', '$ref: "#/components/schemas/Tear"'),
+            "refers to nothing")
+    refused(changed("required: [rows, cols]", "required: [rows, colour]"), "is required and not described")
+    refused(changed("  /v1/tokens/{token_id}:", "  /v1/tokens/{token}:"), "path parameters")
+    refused(changed("security: [{ token: [tokens] }]", "security: [{ token: [all] }]"),
+            "there is no scope all")
+    refused(changed("        required: true\n        content: { application/json: { schema: { $ref: "
+                    "\"#/components/schemas/TerminalSize",
+                    "        required: false\n        content: { application/json: { schema: { $ref: "
+                    "\"#/components/schemas/TerminalSize"), "may be left out")
+    refused(changed("tags: [ports]", "tags: [port]"), "is not listed")
+    refused(changed("enum: [malformed_request, ", "enum: ["), "differ")
+    refused(changed('examples: ["k3f9x2m7qd1w"]', 'examples: ["a"]'), "does not match its pattern")
+
+
+@test
+def a_request_is_closed():
+    refused(changed("    TerminalSize:\n      type: object\n      additionalProperties: false\n",
+                    "    TerminalSize:\n      type: object\n"), "must be closed")
+
+
+@test
+def the_document_is_the_description():
+    with open(DESCRIPTION, encoding="utf-8") as f:
+        assert json.loads((MADE / "openapi.json").read_text()) == yaml.safe_load(f)
+
+
+@test
+def another_validator_agrees():
+    try:
+        import jsonschema
+    except ImportError as e:
+        raise Skip("python3-jsonschema is not installed") from e
+    doc = json.loads((MADE / "openapi.json").read_text())
+    seen = 0
+
+    def judge(schema, where):
+        nonlocal seen
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator({**schema, "components": doc["components"]})
+        for example in schema.get("examples", []):
+            seen += 1
+            errors = [e.message for e in validator.iter_errors(example)]
+            assert not errors, f"{where}: {example}: {errors}"
+        for name, child in schema.get("properties", {}).items():
+            judge(child, f"{where}.{name}")
+
+    for name, schema in doc["components"]["schemas"].items():
+        judge(schema, name)
+    assert seen > 200, f"only {seen} examples"
+    # The control: it does refuse.
+    limits = jsonschema.Draft202012Validator(doc["components"]["schemas"]["Limits"])
+    assert not limits.is_valid({"memory": 5}) and not limits.is_valid({"memroy": "1g"})
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would see: balanced, and with nothing from elsewhere."""
+
+    VOID = {"meta", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags, self.attributes = [], set(), [], set(), set()
+        self.style, self.text = "", ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name == "id":
+                assert value not in self.ids, f"two elements are called {value}"
+                self.ids.add(value)
+            if name == "href":
+                self.links.append(value)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "style":
+            self.style += data
+        else:
+            self.text += data
+
+
+def page():
+    p = Page()
+    p.feed((MADE / "docs.html").read_text())
+    return p
+
+
+@test
+def the_page_needs_nothing_else():
+    p = page()
+    assert not p.open, f"left open: {p.open}"
+    assert not p.tags & {"script", "img", "link", "iframe", "object", "form", "base"}, p.tags
+    assert p.attributes <= {"id", "href", "class", "title", "lang", "charset", "name", "content"}, \
+        p.attributes
+    assert "url(" not in p.style and "@import" not in p.style
+    for link in p.links:
+        assert link == "/openapi.json" or link[1:] in p.ids, f"{link} leads nowhere"
+
+
+@test
+def the_policy_allows_its_style():
+    digest = base64.b64encode(hashlib.sha256(page().style.encode()).digest()).decode()
+    header = (MADE / "docs.h").read_text()
+    assert f"style-src 'sha256-{digest}'" in header and "default-src 'none'" in header
+
+
+@test
+def the_page_tells_everything():
+    p, doc = page(), json.loads((MADE / "openapi.json").read_text())
+    for path, item in doc["paths"].items():
+        assert path in p.text, f"{path} is not there"
+        for method, op in item.items():
+            if method != "parameters":
+                assert op["operationId"] in p.ids, f"{op['operationId']} is not there"
+    for code in doc["components"]["schemas"]["ErrorCode"]["enum"]:
+        assert re.search(rf"\b{code}\b", p.text), f"{code} is not there"
+
+
+def main():
+    names = sys.argv[1:]
+    failed = 0
+    chosen = [t for t in tests if not names or t.__name__ in names]
+    for n, t in enumerate(chosen, 1):
+        try:
+            t()
+            print(f"ok {n} - {t.__name__}", flush=True)
+        except Skip as e:
+            print(f"ok {n} - {t.__name__} # SKIP {e}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            failed += 1
+            for line in f"{type(e).__name__}: {e}".split("\n"):
+                print(f"# {line}")
+            print(f"not ok {n} - {t.__name__}", flush=True)
+    print(f"1..{len(chosen)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

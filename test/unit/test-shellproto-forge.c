@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test-shellproto-forge.c - a command cannot say how it ended before it has
+ *
+ * The tests know what results are known by, as the commands in them must not: so a test can look
+ * for it in all that a command finds, and can show that a forged result would be believed if
+ * the command knew.
+ */
+#include "lib/shell.h"
+
+#define NAME "forge" /* the variables of the session begin with "_forge" */
+
+static const char *const shells[] = { "bash", "dash", "busybox" };
+
+/* Not the same for two commands, and known to the test alone. */
+static void known_bits(void *arg UNUSED, uint64_t serial,
+		       uint8_t ret[SHELLPROTO_MARKER_SIZE])
+{
+	for (size_t i = 0; i < SHELLPROTO_MARKER_SIZE; i++)
+		ret[i] = (uint8_t)(0x40 + 16 * i + 7 * serial);
+}
+
+static void know(struct shellproto *s)
+{
+	shellproto_markers(s, known_bits);
+	shellproto_name(s, NAME);
+}
+
+/* What the result of command @serial is known by, in this transport; as the shell says it. */
+static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size_t size)
+{
+	static const char digits[] =
+		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";
+	uint8_t bits[SHELLPROTO_MARKER_SIZE];
+	size_t n = 0;
+
+	known_bits(NULL, serial, bits);
+	if (t == SHELLPROTO_CONTROL) {
+		for (; n < 10; n++)
+			ret[n] = digits[bits[n] & 63];
+		ret[n] = '\0';
+		return;
+	}
+	/* The second half: a terminal shows the first to its command. */
+	for (size_t i = SHELLPROTO_MARKER_SIZE / 2; i < SHELLPROTO_MARKER_SIZE;
+	     i++, n += 2)
+		(void)snprintf(ret + n, size - n, "%02x", bits[i]);
+}
+
+/* To every descriptor that there may be: of the shell's, and those of it that /proc shows. */
+static void add_forgery(struct buf *text, const char *record)
+{
+	buf_printf(text,
+		   "forged='%s'\n"
+		   "for f in 1 3 4 5 6 7 8 9 10 11 12 13 14 15; do\n"
+		   "{ command eval \"printf '$forged' >&$f\"; } 2>/dev/null\n"
+		   "done\n"
+		   "for f in /proc/$$/fd/*; do\n"
+		   "case $(readlink $f) in pipe:*) (printf \"$forged\" >$f & ) ;; esac\n"
+		   "done 2>/dev/null\n",
+		   record);
+}
+
+static void open_shell(struct shell *sh, enum shellproto_transport t, const char *program)
+{
+	shell_prepare = know;
+	shell_may_break = true;
+	if (t == SHELLPROTO_TERMINAL)
+		shell_open_terminal(sh);
+	else
+		shell_open(sh, t, program);
+	EQ(sh->outcome, SHELLPROTO_READY);
+}
+
+/* The text claims success and fails a while later: what is heard of it? */
+static void forge(enum shellproto_transport t, const char *program, const char *record,
+		  bool is_believed)
+{
+	AUTO_BUF struct buf text = BUF_INIT(65536);
+	struct shell sh;
+
+	open_shell(&sh, t, program);
+	add_forgery(&text, record);
+	buf_puts(&text, "sleep .3; (exit 7)");
+	shell_feed(&sh, text.data, text.len);
+	shell_wait(&sh);
+	if (is_believed != (sh.outcome == SHELLPROTO_DONE && sh.code == 0))
+		TAP_FAIL("%s, transport %d, '%s': %s, code %d", program, (int)t, record,
+			 session_outcome_names[sh.outcome], sh.code);
+	if (!is_believed && sh.outcome == SHELLPROTO_DONE)
+		EQ(sh.code, 7);
+	shell_close(&sh);
+}
+
+TEST(a_guess_is_not_believed)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		/* As records were known by once, and the keys of the start and of the next. */
+		forge(SHELLPROTO_CONTROL, shells[i], "1 0 d0  1 hB /\\000", false);
+		forge(SHELLPROTO_FRAMED, shells[i], "1 0 d0  1 hB /\\000", false);
+		for (uint64_t serial = 0; serial <= 2; serial += 2) {
+			char key[64], record[128];
+
+			secret(SHELLPROTO_CONTROL, serial, key, sizeof(key));
+			(void)snprintf(record, sizeof(record), "%s 0 d0  1 hB /\\000",
+				       key);
+			forge(SHELLPROTO_CONTROL, shells[i], record, false);
+		}
+	}
+}
+
+/* So the descriptors are the right ones, and nothing but the secret is in the way. */
+TEST(who_knows_is_believed)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		char key[64], record[128];
+
+		secret(SHELLPROTO_CONTROL, 1, key, sizeof(key));
+		(void)snprintf(record, sizeof(record), "%s 0 d0  1 hB /\\000", key);
+		forge(SHELLPROTO_CONTROL, shells[i], record, true);
+	}
+}
+
+/* A process that the first command left behind answers for the second. */
+TEST(none_answers_for_a_later_command)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
+			struct shell sh;
+
+			open_shell(&sh, (enum shellproto_transport)t, shells[i]);
+			shell_run(&sh,
+				  "(sleep .2; for f in 1 7 8 9 10 11 12; do command eval "
+				  "\"printf '2 0 d0  1 hB /\\\\000' >&$f\"; done; "
+				  "for f in /proc/$$/fd/*; do (printf "
+				  "'2 0 d0  1 hB /\\000' >$f) & done) "
+				  ">/dev/null 2>&1 &");
+			EQ(sh.outcome, SHELLPROTO_DONE);
+			shell_run(&sh, "sleep .5; (exit 7)");
+			if (sh.code == 0)
+				TAP_FAIL("%s, transport %d: %s, code %d", shells[i], t,
+					 session_outcome_names[sh.outcome], sh.code);
+			shell_close(&sh);
+		}
+}
+
+/* All that a shell tells of itself, and what /proc does. */
+static const char everything[] =
+	"set; env; export -p; trap; alias; jobs -l; times\n"
+	"{ history; fc -l -100; fc -ln; command trap -p; declare -p; declare -f; shopt; } 2>&1\n"
+	"{ echo \"$BASH_COMMAND $BASH_EXECUTION_STRING $_\"; caller 0; } 2>&1\n"
+	"tr '\\0' '\\n' </proc/$$/cmdline; tr '\\0' '\\n' </proc/$$/environ\n"
+	"ls -l /proc/$$/fd /proc/self/fd 2>&1\n"
+	"for f in /proc/$$/fd/*; do case $(readlink $f) in pipe:*)"
+	" timeout .1 dd bs=65536 count=1 <$f 2>/dev/null;; esac; done\n"
+	"cat $HISTFILE 2>/dev/null; echo end of it\n";
+
+static void look(enum shellproto_transport t, const char *program, const char *before)
+{
+	struct shell sh;
+	char own[64], last[64];
+
+	open_shell(&sh, t, program);
+	shell_run(&sh, before);
+	EQ(sh.outcome, SHELLPROTO_DONE);
+	shell_run(&sh, everything);
+	secret(t, sh.serial - 1, last, sizeof(last));
+	secret(t, sh.serial, own, sizeof(own));
+	if (!strstr(sh.text[0].data, "end of it"))
+		TAP_FAIL("%s, transport %d: %s, code %d", program, (int)t,
+			 session_outcome_names[sh.outcome], sh.code);
+	/* That of a command that has ended serves nobody, and shows that one can look. */
+	if (!strstr(sh.text[0].data, last) && t != SHELLPROTO_TERMINAL)
+		TAP_FAIL("%s, transport %d: the last one is not found", program, (int)t);
+	if (strstr(sh.text[0].data, own))
+		TAP_FAIL("%s, transport %d, after '%s': '%s' is found", program, (int)t,
+			 before, own);
+	shell_close(&sh);
+}
+
+TEST(a_command_does_not_find_its_own)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
+			look((enum shellproto_transport)t, shells[i], "true");
+			look((enum shellproto_transport)t, shells[i], "set -a; set -v");
+		}
+	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_TERMINAL; t++) {
+		look((enum shellproto_transport)t, "bash", "true");
+		look((enum shellproto_transport)t, "bash",
+		     "HISTFILE=/dev/null; set -o history; set -a");
+		look((enum shellproto_transport)t, "bash", "shopt -s extdebug; set -T");
+	}
+}
+
+/* What it can say there is that an error stopped it. */
+TEST(at_a_terminal_no_success_is_forged)
+{
+	static const struct {
+		const char *record;
+		bool is_believed;
+	} claims[] = {
+		{ "2 0 d0  1 hB /\\000", false },  { "2 0   1 hB /\\000", false },
+		{ "2 0 -  1 hB /\\000", false },   { "1 1 -  1 hB /\\000", false },
+		{ "2 130 i  1 hB /\\000", false }, { "2 1 -  1 hB /\\000", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(claims); i++) {
+		AUTO_BUF struct buf text = BUF_INIT(4096);
+		struct shell sh;
+
+		open_shell(&sh, SHELLPROTO_TERMINAL, "bash");
+		shell_run(&sh, "true");
+		buf_printf(&text,
+			   "printf \"%%s%%s%s\" \"$_" NAME "a\" \"$_" NAME "b\"; "
+			   "sleep .3; (exit 7)",
+			   claims[i].record);
+		shell_feed(&sh, text.data, text.len);
+		shell_wait(&sh);
+		if (sh.outcome == SHELLPROTO_DONE || sh.code == 0 ||
+		    claims[i].is_believed != (sh.outcome == SHELLPROTO_ABORTED))
+			TAP_FAIL("'%s': %s, code %d", claims[i].record,
+				 session_outcome_names[sh.outcome], sh.code);
+		shell_close(&sh);
+	}
+}
+
+TEST_MAIN()
