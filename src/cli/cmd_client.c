@@ -19,21 +19,21 @@
 		.program = (by)                                         \
 	}
 
-HANDED(serve, SERVICE, "Offer sandboxes as a service on this machine.");
-HANDED(backends, CLIENT, "Show where sandboxes can run, and what each backend can do.");
-HANDED(create, CLIENT, "Make a sandbox that stays, and print its id.");
-HANDED(ls, CLIENT, "List sandboxes, or what was run in one.");
-HANDED(show, CLIENT, "Show a sandbox, and what is enforced in it.");
+HANDED(serve, SERVICE, "Run the sandbox service on this machine.");
+HANDED(backends, CLIENT, "Show backends and what each can do.");
+HANDED(create, CLIENT, "Create a sandbox and print its id.");
+HANDED(ls, CLIENT, "List sandboxes, or the commands run in one.");
+HANDED(show, CLIENT, "Show a sandbox and what is enforced in it.");
 HANDED(exec, CLIENT, "Run a command in a sandbox.");
-HANDED(shell, CLIENT, "A terminal in a sandbox, or in a new one.");
+HANDED(shell, CLIENT, "Open a terminal in a sandbox, or in a new one.");
 HANDED(session, CLIENT, "Run commands in a shell that keeps its state.");
-HANDED(cp, CLIENT, "Copy files and trees into a sandbox, or out of it.");
+HANDED(cp, CLIENT, "Copy files into or out of a sandbox.");
 HANDED(logs, CLIENT, "Show the output of a command in a sandbox.");
-HANDED(top, CLIENT, "Show what sandboxes use, once a second.");
-HANDED(events, CLIENT, "Follow what happens, a line each.");
-HANDED(pause, CLIENT, "Stop all processes of a sandbox where they are.");
-HANDED(resume, CLIENT, "Let a paused sandbox go on.");
-HANDED(rm, CLIENT, "Delete sandboxes, with all that runs in them.");
+HANDED(top, CLIENT, "Show resource usage of sandboxes, live.");
+HANDED(events, CLIENT, "Follow events, one on each line.");
+HANDED(pause, CLIENT, "Freeze all processes of a sandbox.");
+HANDED(resume, CLIENT, "Resume a paused sandbox.");
+HANDED(rm, CLIENT, "Delete sandboxes with their processes and data.");
 HANDED(wait, CLIENT, "Wait for a sandbox, or for a command in it.");
-HANDED(port, CLIENT, "Reach a server in a sandbox from here.");
-HANDED(token, CLIENT, "Make, list and revoke tokens.");
+HANDED(port, CLIENT, "Forward a port of a sandbox.");
+HANDED(token, CLIENT, "Create, list and revoke tokens.");

@@ -91,7 +91,7 @@ static int run_completion(int argc, char **argv)
 
 const struct command command_completion = {
 	.name = "completion",
-	.summary = "Print a script that completes commands in a shell.",
+	.summary = "Print a shell completion script.",
 	.about = "For bash: source <(warren completion bash)\n",
 	.opts = &(const struct opts){ .operands = "bash|zsh|fish",
 				      .example = "warren completion bash" },

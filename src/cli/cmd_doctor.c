@@ -247,7 +247,7 @@ static int run_doctor(int argc, char **argv)
 const struct command command_doctor = {
 	.name = "doctor",
 	.summary =
-		"Show what this machine can enforce, what is missing, and how to mend it.",
+		"Show what this machine can enforce, what is missing, and how to fix it.",
 	.about =
 		"Exit status: 0 when sandboxes can run here, 1 when something that is required is\n"
 		"missing, 125 when Warren failed.\n",

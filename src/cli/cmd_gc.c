@@ -140,7 +140,7 @@ static int run_gc(int argc, char **argv)
 
 const struct command command_gc = {
 	.name = "gc",
-	.summary = "Remove sandboxes that nobody can reach: their run directory is gone.",
+	.summary = "Remove sandboxes whose run directory is gone.",
 	.about =
 		"Lists the orphans of this machine and asks before it removes them. A sandbox whose\n"
 		"run directory exists is never one, whichever service or user it belongs to. With IDs,\n"

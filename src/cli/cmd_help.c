@@ -46,7 +46,7 @@ static void complete_help(int at, struct buf *out)
 
 const struct command command_help = {
 	.name = "help",
-	.summary = "Show how a command is used.",
+	.summary = "Show help for a command.",
 	.opts = &(const struct opts){ .operands = "[COMMAND [COMMAND]]",
 				      .example = "warren help run" },
 	.run = run_help,

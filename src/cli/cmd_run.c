@@ -327,8 +327,7 @@ static int cmd_run(int argc, char **argv)
 
 const struct command command_run = {
 	.name = "run",
-	.summary =
-		"Run a command in a sandbox of its own, and remove the sandbox after it.",
+	.summary = "Run a command in a new sandbox and remove the sandbox afterwards.",
 	.about =
 		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
 		"126 when the command cannot be executed, 127 when there is none, 128+N when\n"

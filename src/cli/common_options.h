@@ -22,7 +22,7 @@
 	"missing (the default), always, or never", value_pull, (at)
 #define OPT_PLATFORM(at) \
 	"platform", 0, "OS/ARCH", "linux/arm64", \
-	"of several, which to pull (default: this machine's)", value_platform, (at)
+	"platform to pull (default: this machine's)", value_platform, (at)
 #define OPT_BACKEND(works, says, at) \
 	"backend", 0, "NAME", (works), \
 	(says), opt_text, (at)
@@ -40,19 +40,19 @@
 	"loopback (the default), or none", value_network, (at)
 #define OPT_READ_ONLY(at) \
 	"read-only", 0, NULL, NULL, \
-	"let nothing write to the root", opt_flag, (at)
+	"make the root filesystem read-only", opt_flag, (at)
 #define OPT_VOLUME(works, says, at) \
 	"volume", 'v', "SRC:DST[:ro]", (works), \
 	(says), value_volume, (at)
 #define OPT_TMPFS(at) \
 	"tmpfs", 0, "DST[:size=SIZE]", "/scratch:size=64m", \
-	"an empty tmpfs at DST", value_tmpfs, (at)
+	"mount an empty tmpfs at DST", value_tmpfs, (at)
 #define OPT_ENV(at) \
 	"env", 'e', "NAME[=VALUE]", "DEBUG=1", \
-	"a variable; without a value: the caller's", value_env, (at)
+	"set a variable; without a value, copy the caller's", value_env, (at)
 #define OPT_ENV_FILE(at) \
 	"env-file", 0, "FILE", "./settings.env", \
-	"variables, one on a line", value_env_file, (at)
+	"read variables from a file, one on each line", value_env_file, (at)
 #define OPT_WORKDIR(says, at) \
 	"workdir", 'w', "DIR", "/work", \
 	(says), value_workdir, (at)
@@ -61,16 +61,16 @@
 	(says), value_user, (at)
 #define OPT_SHELL(at) \
 	"shell", 0, "SHELL", "bash", \
-	"a name or a path (default: bash if the image has it, else sh)", opt_text, (at)
+	"shell name or path (default: bash if present, otherwise sh)", opt_text, (at)
 #define OPT_INTERACTIVE(at) \
 	"interactive", 'i', NULL, NULL, \
-	"pass stdin on (else it is /dev/null)", opt_flag, (at)
+	"forward stdin (otherwise it is /dev/null)", opt_flag, (at)
 #define OPT_TTY(at) \
 	"tty", 't', NULL, NULL, \
-	"give it a terminal", opt_flag, (at)
+	"allocate a terminal", opt_flag, (at)
 #define OPT_MEMORY(at) \
 	"memory", 'm', "SIZE", "512m", \
-	"memory, without swap", value_size, (at)
+	"memory limit; no swap", value_size, (at)
 #define OPT_CPUS(at) \
 	"cpus", 0, "N", "1.5", \
 	"processors", opt_cpus, (at)
@@ -79,10 +79,10 @@
 	"processes and threads", value_pids, (at)
 #define OPT_DISK(at) \
 	"disk", 0, "SIZE", "1g", \
-	"what writes to the root may take", value_size, (at)
+	"limit of data written to the root filesystem", value_size, (at)
 #define OPT_NOFILE(at) \
 	"nofile", 0, "N", "1024", \
-	"open files of each process", value_nofile, (at)
+	"limit of open files of each process", value_nofile, (at)
 #define OPT_TIMEOUT(says, at) \
 	"timeout", 0, "DURATION", "30s", \
 	(says), opt_duration, (at)

@@ -34,7 +34,7 @@ static const struct opt main_table[] = {
 };
 
 const struct command command_warren = {
-	.summary = "Computers of their own for commands: isolated, disposable, cheap.",
+	.summary = "Isolated, disposable sandboxes for commands.",
 	.opts = &(const struct opts){ .table = main_table,
 				      .n = ARRAY_SIZE(main_table),
 				      .operands = "COMMAND [ARG...]",

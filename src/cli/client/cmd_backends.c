@@ -106,7 +106,7 @@ static int run_backends(int argc, char **argv)
 
 const struct command client_backends = {
 	.name = "backends",
-	.summary = "Show where sandboxes can run, and what each backend can do.",
+	.summary = "Show backends and what each can do.",
 	.opts = &backends_opts,
 	.run = run_backends,
 };

@@ -21,8 +21,8 @@ struct change_options {
 
 /* clang-format off */
 #define COMMON \
-	{ NULL, OPT_LABEL("all with this label; several must hold", FIELD(labels)) }, \
-	{ NULL, "all", 'a', NULL, NULL, "all of one's own", opt_flag, FIELD(all) }, \
+	{ NULL, OPT_LABEL("all sandboxes with this label (repeatable)", FIELD(labels)) }, \
+	{ NULL, "all", 'a', NULL, NULL, "all of your sandboxes", opt_flag, FIELD(all) }, \
 	{ NULL, OPT_QUIET("do not print the ids", FIELD(quiet)) }
 /* clang-format on */
 
@@ -46,10 +46,11 @@ static const struct opt rm_table[] = {
 	COMMON,
 	{ .name = "force",
 	  .letter = 'f',
-	  .help = "one that is not there is no error",
+	  .help = "ignore sandboxes that do not exist",
 	  .set = opt_flag,
 	  .field = FIELD(force) },
-	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
+	{ NULL,
+	  OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
 };
 
 struct change {
@@ -188,7 +189,7 @@ static int change_run_rm(int argc, char **argv)
 
 const struct command client_pause = {
 	.name = "pause",
-	.summary = "Stop all processes of a sandbox where they are.",
+	.summary = "Freeze all processes of a sandbox.",
 	.opts = &(const struct opts){ .table = pause_table,
 				      .n = ARRAY_SIZE(pause_table),
 				      .operands = "SANDBOX...",
@@ -200,7 +201,7 @@ const struct command client_pause = {
 
 const struct command client_resume = {
 	.name = "resume",
-	.summary = "Let a paused sandbox go on.",
+	.summary = "Resume a paused sandbox.",
 	.opts = &(const struct opts){ .table = change_table,
 				      .n = ARRAY_SIZE(change_table),
 				      .operands = "SANDBOX...",
@@ -212,7 +213,7 @@ const struct command client_resume = {
 
 const struct command client_rm = {
 	.name = "rm",
-	.summary = "Delete sandboxes, with all that runs in them.",
+	.summary = "Delete sandboxes with their processes and data.",
 	.opts = &(const struct opts){ .table = rm_table,
 				      .n = ARRAY_SIZE(rm_table),
 				      .operands = "SANDBOX...",

@@ -507,7 +507,7 @@ static int run_cp(int argc, char **argv)
 
 const struct command client_cp = {
 	.name = "cp",
-	.summary = "Copy files and trees into a sandbox, or out of it.",
+	.summary = "Copy files into or out of a sandbox.",
 	.about = "SRC or DST is SANDBOX:PATH; '-' is stdin or stdout.\n",
 	.opts = &cp_opts,
 	.run = run_cp,

@@ -28,14 +28,14 @@ struct events_options {
 /* clang-format off */
 static const struct opt events_table[] = {
 	{ NULL, "type", 0, "TYPE", "exec.finished",
-	  "only of this type; several: of any of them",
+	  "only events of this type (repeatable)",
 	  value_word, FIELD(types) },
-	{ NULL, OPT_SANDBOX("only of this sandbox", FIELD(sandbox)) },
+	{ NULL, OPT_SANDBOX("only events of this sandbox", FIELD(sandbox)) },
 	{ NULL, "since", 0, "ID", "1207",
-	  "begin after the event with this number",
+	  "start after the event with this number",
 	  value_number, FIELD(since) },
 	{ NULL, "count", 'n', "N", "10",
-	  "end after this many",
+	  "exit after this many events",
 	  value_count, FIELD(count) },
 	{ NULL, OPT_JSON("a JSON object on each line", FIELD(json)) },
 };
@@ -176,7 +176,7 @@ static int run_events(int argc, char **argv)
 
 const struct command client_events = {
 	.name = "events",
-	.summary = "Follow what happens, a line each.",
+	.summary = "Follow events, one on each line.",
 	.opts = &events_opts,
 	.run = run_events,
 };

@@ -13,26 +13,26 @@
 static const struct opt exec_table[] = {
 	{ "Command", OPT_ENV(FIELD(env)) },
 	{ NULL, OPT_ENV_FILE(FIELD(env_file)) },
-	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)", FIELD(workdir)) },
-	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+	{ NULL, OPT_WORKDIR("working directory (default: the sandbox's)", FIELD(workdir)) },
+	{ NULL, OPT_USER("user name, uid or uid:gid (default: the sandbox's)",
 		FIELD(user)) },
 	{ NULL, OPT_INTERACTIVE(FIELD(interactive)) },
 	{ NULL, OPT_TTY(FIELD(tty)) },
 	{ NULL, "detach", 'd', NULL, NULL,
-	  "print its id, and let it run on alone",
+	  "run in the background and print its id",
 	  opt_flag, FIELD(detach) },
 
 	{ "Limits, within the sandbox's", OPT_MEMORY(FIELD(memory)) },
 	{ NULL, OPT_CPUS(FIELD(cpu_millis)) },
 	{ NULL, OPT_PIDS(FIELD(pids)) },
-	{ NULL, OPT_TIMEOUT("then all of it is killed, status 124", FIELD(timeout_ms)) },
+	{ NULL, OPT_TIMEOUT("kill the command after this time, status 124", FIELD(timeout_ms)) },
 	{ NULL, "output-limit", 0, "SIZE", "4m",
-	  "how much output is kept (default: 1m)",
+	  "how much output to keep (default: 1m)",
 	  value_size, FIELD(output_limit) },
 
-	{ "Output", OPT_JSON("the result, output included, as one JSON object",
+	{ "Output", OPT_JSON("print the result with its output as one JSON object",
 		FIELD(json)) },
-	{ NULL, OPT_QUIET("nothing from Warren itself but errors", FIELD(quiet)) },
+	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
 };
 /* clang-format on */
 

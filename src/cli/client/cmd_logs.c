@@ -25,15 +25,15 @@ struct logs_options {
 /* clang-format off */
 static const struct opt logs_table[] = {
 	{ NULL, "follow", 'f', NULL, NULL,
-	  "wait for more until the command ends; its status is ours",
+	  "follow until the command ends, and exit with its status",
 	  opt_flag, FIELD(follow) },
 	{ NULL, "from", 0, "CURSOR", "2048",
-	  "begin at this byte of the output",
+	  "start at this byte of the output",
 	  value_number, FIELD(from) },
 	{ NULL, "stream", 0, "STREAM", "stderr",
 	  "stdout or stderr only",
 	  opt_text, FIELD(stream) },
-	{ NULL, OPT_QUIET("nothing of output that was dropped", FIELD(quiet)) },
+	{ NULL, OPT_QUIET("do not report dropped output", FIELD(quiet)) },
 	{ NULL, OPT_JSON("events, with their cursors, a JSON object on each line",
 		FIELD(json)) },
 };

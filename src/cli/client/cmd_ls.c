@@ -24,24 +24,24 @@ struct ls_options {
 
 /* clang-format off */
 static const struct opt ls_table[] = {
-	{ NULL, OPT_LABEL("only those with this label; several must all hold",
+	{ NULL, OPT_LABEL("only sandboxes with this label (repeatable)",
 		FIELD(labels)) },
-	{ NULL, OPT_STATE("only those in this state; several: in any of them",
+	{ NULL, OPT_STATE("only sandboxes in this state (repeatable)",
 		FIELD(states)) },
-	{ NULL, OPT_NAME("only those of this name", FIELD(name)) },
+	{ NULL, OPT_NAME("only the sandbox with this name", FIELD(name)) },
 	{ NULL, "owner", 0, "TENANT", "research",
-	  "only those of this tenant",
+	  "only sandboxes of this tenant",
 	  opt_text, FIELD(owner) },
-	{ NULL, OPT_BACKEND("docker", "only those that run there", FIELD(backend)) },
-	{ NULL, OPT_TIER("gvisor", "only those behind this wall", FIELD(tier)) },
+	{ NULL, OPT_BACKEND("docker", "only sandboxes on this backend", FIELD(backend)) },
+	{ NULL, OPT_TIER("gvisor", "only sandboxes of this isolation tier", FIELD(tier)) },
 	{ NULL, "wide", 0, NULL, NULL,
-	  "where each runs, and behind which wall, too",
+	  "also show backend and isolation tier",
 	  opt_flag, FIELD(wide) },
 	{ NULL, "no-trunc", 0, NULL, NULL,
-	  "whole commands",
+	  "do not truncate commands",
 	  opt_flag, FIELD(whole) },
-	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
-	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
+	{ NULL, OPT_QUIET("print ids only", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print one JSON array", FIELD(json)) },
 };
 /* clang-format on */
 
@@ -221,7 +221,7 @@ static int client_cmd_ls(int argc, char **argv)
 
 const struct command client_ls = {
 	.name = "ls",
-	.summary = "List sandboxes, or what was run in one.",
+	.summary = "List sandboxes, or the commands run in one.",
 	.opts = &ls_opts,
 	.run = client_cmd_ls,
 	.complete = complete_sandbox,

@@ -242,7 +242,7 @@ static int run_port(int argc, char **argv)
 
 const struct command client_port = {
 	.name = "port",
-	.summary = "Reach a server in a sandbox from here.",
+	.summary = "Forward a port of a sandbox.",
 	.opts = &port_opts,
 	.run = run_port,
 	.complete = complete_sandbox,

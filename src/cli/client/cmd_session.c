@@ -37,8 +37,8 @@ struct session_options {
 static const struct opt open_table[] = {
 	{ NULL, OPT_SHELL(FIELD(shell)) },
 	{ NULL, OPT_ENV(FIELD(env)) },
-	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)", FIELD(workdir)) },
-	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+	{ NULL, OPT_WORKDIR("working directory (default: the sandbox's)", FIELD(workdir)) },
+	{ NULL, OPT_USER("user name, uid or uid:gid (default: the sandbox's)",
 		FIELD(user)) },
 	{ NULL, OPT_JSON("the session as one JSON object", FIELD(json)) },
 };
@@ -47,20 +47,20 @@ static const struct opt run_table[] = {
 	{ NULL, "session", 's', "SESSION", "m4c7r9t2b5xz",
 	  "which one (default: the sandbox's only one, or a new one)",
 	  opt_text, FIELD(session) },
-	{ NULL, OPT_TIMEOUT("then the command is stopped and the shell kept, status 124",
+	{ NULL, OPT_TIMEOUT("stop the command after this time, status 124; the shell stays",
 		FIELD(timeout_ms)) },
-	{ NULL, OPT_JSON("the result, output included, as one JSON object",
+	{ NULL, OPT_JSON("print the result with its output as one JSON object",
 		FIELD(json)) },
-	{ NULL, OPT_QUIET("nothing from Warren itself but errors", FIELD(quiet)) },
+	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
 };
 
 static const struct opt ls_table[] = {
-	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
-	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
+	{ NULL, OPT_QUIET("print ids only", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print one JSON array", FIELD(json)) },
 };
 
 static const struct opt close_table[] = {
-	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
+	{ NULL, OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 

@@ -23,19 +23,19 @@ struct shell_options {
 static const struct opt shell_table[] = {
 	{ "Shell", OPT_SHELL(FIELD(shell)) },
 	{ NULL, OPT_ENV(FIELD(exec.env)) },
-	{ NULL, OPT_WORKDIR("where it starts (default: the sandbox's)",
+	{ NULL, OPT_WORKDIR("working directory (default: the sandbox's)",
 		FIELD(exec.workdir)) },
-	{ NULL, OPT_USER("a name, uid or uid:gid (default: the sandbox's)",
+	{ NULL, OPT_USER("user name, uid or uid:gid (default: the sandbox's)",
 		FIELD(exec.user)) },
 
 	{ "A new sandbox", OPT_IMAGE("python:3.12",
 		"host, or a reference: python:3.12 (default: the service's)",
 		FIELD(sandbox.image)) },
-	{ NULL, OPT_NAME("a name for people, to call it by", FIELD(name)) },
+	{ NULL, OPT_NAME("name of the sandbox, accepted wherever its id is", FIELD(name)) },
 	{ NULL, OPT_MEMORY(FIELD(sandbox.memory)) },
 	{ NULL, OPT_CPUS(FIELD(sandbox.cpu_millis)) },
 	{ NULL, "keep", 0, NULL, NULL,
-	  "do not delete it after the shell",
+	  "do not delete the new sandbox afterwards",
 	  opt_flag, FIELD(keep) },
 };
 /* clang-format on */
@@ -134,7 +134,7 @@ static int run_shell(int argc, char **argv)
 
 const struct command client_shell = {
 	.name = "shell",
-	.summary = "A terminal in a sandbox, or in a new one.",
+	.summary = "Open a terminal in a sandbox, or in a new one.",
 	.about = "A new sandbox is deleted after its shell, unless --keep is given.\n",
 	.opts = &shell_opts,
 	.run = run_shell,

@@ -169,7 +169,7 @@ static int run_show(int argc, char **argv)
 
 const struct command client_show = {
 	.name = "show",
-	.summary = "Show a sandbox, and what is enforced in it.",
+	.summary = "Show a sandbox and what is enforced in it.",
 	.opts = &show_opts,
 	.run = run_show,
 	.complete = complete_sandboxes,

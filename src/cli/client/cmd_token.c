@@ -30,18 +30,18 @@ static const struct opt create_table[] = {
 	{ NULL, OPT_SANDBOX("the only sandbox that it opens, by id or name",
 		FIELD(sandbox)) },
 	{ NULL, "expires", 0, "DURATION", "24h",
-	  "then it is worth nothing (default: never)",
+	  "lifetime of the token (default: unlimited)",
 	  opt_duration, FIELD(expires_ms) },
 	{ NULL, OPT_JSON("the token, with its secret, as one JSON object", FIELD(json)) },
 };
 
 static const struct opt ls_table[] = {
-	{ NULL, OPT_QUIET("print nothing but the ids", FIELD(quiet)) },
-	{ NULL, OPT_JSON("all of them as one JSON array", FIELD(json)) },
+	{ NULL, OPT_QUIET("print ids only", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print one JSON array", FIELD(json)) },
 };
 
 static const struct opt rm_table[] = {
-	{ NULL, OPT_JSON("what is gone, a JSON object on each line", FIELD(json)) },
+	{ NULL, OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 
@@ -224,7 +224,7 @@ static int run_token(int argc, char **argv)
 
 const struct command client_token = {
 	.name = "token",
-	.summary = "Make, list and revoke tokens.",
+	.summary = "Create, list and revoke tokens.",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
 				      .example = "warren token create --scope read me" },
 	.run = run_token,

@@ -34,7 +34,7 @@ struct top_options {
 
 /* clang-format off */
 static const struct opt top_table[] = {
-	{ NULL, OPT_LABEL("only those with this label; several must all hold",
+	{ NULL, OPT_LABEL("only sandboxes with this label (repeatable)",
 		FIELD(labels)) },
 	{ NULL, "once", '1', NULL, NULL,
 	  "once, and leave (as where stdout is no terminal)",
@@ -258,7 +258,7 @@ static int run_top(int argc, char **argv)
 
 const struct command client_top = {
 	.name = "top",
-	.summary = "Show what sandboxes use, once a second.",
+	.summary = "Show resource usage of sandboxes, live.",
 	.opts = &top_opts,
 	.run = run_top,
 };

@@ -31,7 +31,7 @@ static const struct opt wait_table[] = {
 	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
 	  "until this command of it ended: its status is ours",
 	  opt_text, FIELD(exec) },
-	{ NULL, OPT_TIMEOUT("then give up, status 124", FIELD(timeout_ms)) },
+	{ NULL, OPT_TIMEOUT("give up after this time, status 124", FIELD(timeout_ms)) },
 	{ NULL, OPT_QUIET("print nothing", FIELD(quiet)) },
 	{ NULL, OPT_JSON("how the wait ended, as one JSON object", FIELD(json)) },
 };

@@ -23,8 +23,7 @@ struct ls_options {
 };
 
 static const struct opt ls_table[] = {
-	{ NULL,
-	  OPT_QUIET("print nothing but the ids", offsetof(struct ls_options, quiet)) },
+	{ NULL, OPT_QUIET("print ids only", offsetof(struct ls_options, quiet)) },
 	{ .name = "digests",
 	  .help = "show the digests of the manifests too",
 	  .set = opt_flag,

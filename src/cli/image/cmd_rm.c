@@ -26,7 +26,7 @@ static const struct opt rm_table[] = {
 	  .help = "an id goes with all its names; what is not here is no error",
 	  .set = opt_flag,
 	  .field = offsetof(struct rm_options, force) },
-	{ NULL, OPT_JSON("what is gone, a JSON object on each line",
+	{ NULL, OPT_JSON("print what was removed, one JSON object on each line",
 			 offsetof(struct rm_options, json)) },
 };
 
