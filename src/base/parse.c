@@ -11,6 +11,7 @@ struct unit {
 };
 
 static const struct unit durations[] = {
+	{ "", 1000 },
 	{ "ms", 1 },
 	{ "s", 1000 },
 	{ "m", 60ULL * 1000 },
@@ -122,8 +123,10 @@ int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err)
 	if (r == -ERANGE || (r == 0 && ms > INT64_MAX / 1000000))
 		return error_set(err, ERANGE, "duration '%s' is too long", s);
 	if (r < 0)
-		return error_set(err, EINVAL,
-				 "'%s' is not a duration: a number and ms, s, m or h", s);
+		return error_set(
+			err, EINVAL,
+			"'%s' is not a duration: seconds, or a number and ms, s, m or h",
+			s);
 	if (ms == 0)
 		return error_set(err, EINVAL, "duration '%s' is less than 1ms", s);
 	*ret_ms = ms;

@@ -28,6 +28,8 @@ struct command {
 	int (*run)(int argc,
 		   char **argv); /* argv[0] is the command; returns the status */
 	const char *program;     /* another one has it, and its help; it has no run() */
+	const char
+		*alias_of; /* the words that this one stands for; it has nothing else */
 	/* Of a command with commands of its own ("token create"); ends with NULL. */
 	const struct command *const *verbs;
 	/* What may stand as operand number @at, for a shell: lines of "word<TAB>about it". */

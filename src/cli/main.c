@@ -1,25 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - warren(1): one table of commands, one file per command */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
 
+#define ALIAS(word, of)                                                       \
+	&(const struct command)                                               \
+	{                                                                     \
+		.name = word, .summary = "Alias of '" of "'.", .alias_of = of \
+	}
+
 static const struct command *const commands[] = {
-	&command_run,        &command_create,
-	&command_ls,         &command_show,
-	&command_exec,       &command_shell,
-	&command_session,    &command_cp,
-	&command_logs,       &command_top,
-	&command_events,     &command_pause,
-	&command_resume,     &command_rm,
-	&command_wait,       &command_port,
-	&command_token,      &command_image,
-	&command_serve,      &command_backends,
-	&command_doctor,     &command_gc,
-	&command_completion, &command_version,
-	&command_help,       NULL,
+	&command_run,
+	&command_create,
+	&command_ls,
+	&command_show,
+	&command_exec,
+	&command_shell,
+	&command_session,
+	&command_cp,
+	&command_logs,
+	&command_top,
+	&command_events,
+	&command_pause,
+	&command_resume,
+	&command_rm,
+	&command_wait,
+	&command_port,
+	&command_token,
+	&command_image,
+	&command_serve,
+	&command_backends,
+	&command_doctor,
+	&command_gc,
+	&command_completion,
+	&command_version,
+	&command_help,
+	/* What docker and podman call them. */
+	ALIAS("ps", "ls"),
+	ALIAS("inspect", "show"),
+	ALIAS("stats", "top"),
+	ALIAS("images", "image ls"),
+	ALIAS("pull", "image pull"),
+	ALIAS("rmi", "image rm"),
+	ALIAS("load", "image load"),
+	ALIAS("tag", "image tag"),
+	ALIAS("info", "doctor"),
+	NULL,
+};
+
+/* Words of theirs for what sandboxes do not do, and what to do instead. */
+static const struct {
+	const char *word, *instead;
+} absent[] = {
+	{ "stop", "'warren pause' freezes a sandbox, 'warren rm' deletes it" },
+	{ "start",
+	  "'warren resume' continues a paused sandbox, 'warren create' creates one" },
+	{ "restart", "'warren rm' deletes a sandbox, 'warren create' creates one" },
+	{ "unpause", "use 'warren resume'" },
+	{ "kill",
+	  "'warren rm' deletes a sandbox; 'warren exec' forwards signals to its command" },
+	{ "attach",
+	  "'warren logs -f' follows a command, 'warren shell' opens a terminal" },
+	{ "rename",
+	  "give a name when you create the sandbox: 'warren create --name NAME'" },
+	{ "login", "'warren image pull' uses the logins of 'docker login'" },
+	{ "build",
+	  "build with another tool, then 'warren image load' or 'warren image import'" },
 };
 
 struct main_options {
@@ -41,6 +91,58 @@ const struct command command_warren = {
 				      .example = "warren run -- uname -n" },
 	.verbs = commands,
 };
+
+/* Word @at becomes what it is an alias of, if it is one. */
+static int alias_expand(int at, int *argc, char ***argv)
+{
+	const struct command *cmd = command_among(commands, (*argv)[at], NULL);
+	char **longer, *words, *blank;
+	int n = 1;
+
+	if (!cmd || !cmd->alias_of)
+		return 0;
+	words = strdup(cmd->alias_of);
+	longer = calloc((size_t)*argc + 2, sizeof(*longer));
+	if (!words || !longer) {
+		free(longer);
+		free(words);
+		return -1;
+	}
+	blank = strchr(words, ' ');
+	(void)memcpy(longer, *argv, (size_t)at * sizeof(*longer));
+	longer[at] = words;
+	if (blank) {
+		*blank = '\0';
+		longer[at + n++] = blank + 1;
+	}
+	(void)memcpy(longer + at + n, *argv + at + 1,
+		     (size_t)(*argc - at - 1) * sizeof(*longer));
+	*argc += n - 1;
+	*argv = longer; /* until we end */
+	return 0;
+}
+
+/* What was typed after "warren", with aliases in full: of a help or a completion, the word after that. */
+static int main_expand(int *argc, char ***argv)
+{
+	bool completes = *argc > 1 && strcmp((*argv)[1], COMPLETE_WORD) == 0;
+	bool helps = *argc > 1 && strcmp((*argv)[1], "help") == 0;
+	int at = completes || helps ? 2 : 1;
+
+	/* The last word of a completion is still being typed. */
+	return *argc - completes > at ? alias_expand(at, argc, argv) : 0;
+}
+
+static bool is_absent(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
+		if (strcmp(absent[i].word, word) == 0) {
+			message_say(NULL, "there is no command '%s': %s", word,
+				    absent[i].instead);
+			return true;
+		}
+	return false;
+}
 
 /* For shells. A command of another program: that one knows its options. */
 static int cli_complete(int argc, char **argv)
@@ -68,7 +170,9 @@ int main(int argc, char **argv)
 	const struct command *cmd = NULL;
 	int first = 0, status = 0;
 
-	if (hold_standard_fds() < 0)
+	if (hold_standard_fds() < 0 || main_expand(&argc, &argv) < 0)
+		return STATUS_FAILED;
+	if (argc > 1 && is_absent(argv[1]))
 		return STATUS_FAILED;
 	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
 		return cli_complete(argc - 2, argv + 2);

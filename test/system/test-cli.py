@@ -181,7 +181,7 @@ BAD = [
     (["--nofile", "3", "true"], "--nofile: '3' is less than 4 (example: --nofile 1024)"),
     (["--nofile", "1.5", "true"], "--nofile: '1.5' is not a whole number (example: --nofile 1024)"),
     (["--nofile", "99999999", "true"], "--nofile: '99999999' is more than 1048576 (example: --nofile 1024)"),
-    (["--timeout", "30", "true"], "--timeout: '30' is not a duration: a number and ms, s, m or h (example: --timeout 30s)"),
+    (["--timeout", "30x", "true"], "--timeout: '30x' is not a duration: seconds, or a number and ms, s, m or h (example: --timeout 30s)"),
     (["--timeout", "0s", "true"], "--timeout: duration '0s' is less than 1ms (example: --timeout 30s)"),
     (["--timeout", "999999999999h", "true"], "--timeout: duration '999999999999h' is too long (example: --timeout 30s)"),
     (["--network", "host", "true"], "--network: 'host' is neither none nor loopback (example: --network none)"),

@@ -344,6 +344,21 @@ def completion_is_made_of_the_tables():
 
 
 @test
+def words_of_docker_work_or_say_what_does():
+    """An alias is its command, help and completion included; what sandboxes do not do says what to do instead."""
+    with sandbox("--name", "known") as box:
+        eq(call("ps", "-q"), call("ls", "-q"))
+        eq(json.loads(call("inspect", "--json", box))["id"], box)
+    for alias, words in {"ps": ["ls"], "images": ["image", "ls"], "rmi": ["image", "rm"], "info": ["doctor"]}.items():
+        eq(help_text(alias), help_text(*words), f"help of {alias}")
+        eq(completed(alias, "--"), completed(*words, "--"), f"options of {alias}")
+    for word, instead in {"stop": "'warren pause'", "kill": "'warren rm'", "login": "'docker login'"}.items():
+        p = warren(word, "x")
+        eq((p.returncode, p.stdout), (125, b""), word)
+        ok(f"there is no command '{word}': " in p.stderr.decode() and instead in p.stderr.decode(), p.stderr)
+
+
+@test
 def scripts_of_shells_complete():
     for shell in ("bash", "zsh", "fish"):
         script = call("completion", shell)

@@ -107,6 +107,8 @@ TEST(whole_numbers_up_to_a_maximum)
 TEST(durations)
 {
 	static const struct good good[] = {
+		{ "1", 1000 },
+		{ "1.5", 1500 },
 		{ "1ms", 1 },
 		{ "500ms", 500 },
 		{ "30s", 30000 },
@@ -124,7 +126,9 @@ TEST(durations)
 	};
 	static const struct bad bad[] = {
 		{ "", EINVAL },
-		{ "1", EINVAL },
+		{ "0", EINVAL },
+		{ "-1", EINVAL },
+		{ "1 ", EINVAL },
 		{ "s", EINVAL },
 		{ "ms", EINVAL },
 		{ "-1s", EINVAL },
@@ -283,7 +287,7 @@ TEST(a_word_of_a_megabyte)
 	(void)memset(word, '9', sizeof(word) - 1);
 	EQ(parse_any(word, &v, &err), -ERANGE);
 	EQ(parse_size(word, &v, &err), -ERANGE);
-	EQ(parse_duration(word, &v, &err), -EINVAL);
+	EQ(parse_duration(word, &v, &err), -ERANGE);
 	EQ(parse_ids(word, &uid, &gid, &err), -EINVAL);
 	(void)memset(word, '0', sizeof(word) - 2);
 	EQ(parse_any(word, &v, &err), 0);
