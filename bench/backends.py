@@ -14,7 +14,7 @@ import tarfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 import peers  # noqa: E402
 from serve import TRUE, Client, percentile, timed  # noqa: E402
 

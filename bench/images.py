@@ -19,7 +19,7 @@ import sys
 import tarfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 
 TARGET = 300 << 20
 LAYERS = 8

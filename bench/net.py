@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 
 CONNECTIONS = 64
 SECONDS = 2

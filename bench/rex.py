@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 import serve  # noqa: E402
 
 CLIENT = pathlib.Path(__file__).resolve().parent / "swerex_client.py"

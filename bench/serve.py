@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 import net  # noqa: E402
 
 ALIVE = int(os.environ.get("WARREN_BENCH_ALIVE", "1000"))

@@ -128,7 +128,7 @@ class Reference:
 
 def points(url, token, scratch):
     """What the client sees of that server, by point."""
-    r = subprocess.run([client_python(), os.path.join(SOURCE, "test", "swerex_points.py"), url, token, scratch],
+    r = subprocess.run([client_python(), os.path.join(SOURCE, "test/lib", "swerex_points.py"), url, token, scratch],
                        capture_output=True, text=True)
     if r.returncode != 0:
         raise AssertionError(f"the client failed: {r.stderr[-2000:]}")

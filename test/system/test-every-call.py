@@ -72,7 +72,7 @@ timerfd_settime umount2 uname unlink unlinkat unshare utimensat vmsplice wait4 w
 
 def table():
     """What callfaults.c has: (name, errors, one in so many), by their places."""
-    with open(f"{SOURCE}/test/callfaults.c", encoding="utf-8") as f:
+    with open(f"{SOURCE}/test/lib/callfaults.c", encoding="utf-8") as f:
         found = re.findall(r"^\tCALL\((\w+), (?:MINUS|NONE|CODE|CLOSES), ([A-Z ]+)\)", f.read(), re.M)
     return [(name, tuple(dict.fromkeys(e for c in classes.split() for e in CLASSES[c])), 100 if "RARE" in classes else 3)
             for name, classes in found]
