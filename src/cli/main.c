@@ -133,7 +133,8 @@ static int main_expand(int *argc, char ***argv)
 	return *argc - completes > at ? alias_expand(at, argc, argv) : 0;
 }
 
-static bool is_absent(const char *word)
+/* Says what to do instead of @word, if it is one of these. */
+static bool absent_say(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
 		if (strcmp(absent[i].word, word) == 0) {
@@ -172,7 +173,8 @@ int main(int argc, char **argv)
 
 	if (hold_standard_fds() < 0 || main_expand(&argc, &argv) < 0)
 		return STATUS_FAILED;
-	if (argc > 1 && is_absent(argv[1]))
+	if (argc > 1 &&
+	    absent_say(argc > 2 && strcmp(argv[1], "help") == 0 ? argv[2] : argv[1]))
 		return STATUS_FAILED;
 	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
 		return cli_complete(argc - 2, argv + 2);

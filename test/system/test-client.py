@@ -353,9 +353,10 @@ def words_of_docker_work_or_say_what_does():
         eq(help_text(alias), help_text(*words), f"help of {alias}")
         eq(completed(alias, "--"), completed(*words, "--"), f"options of {alias}")
     for word, instead in {"stop": "'warren pause'", "kill": "'warren rm'", "login": "'docker login'"}.items():
-        p = warren(word, "x")
-        eq((p.returncode, p.stdout), (125, b""), word)
-        ok(f"there is no command '{word}': " in p.stderr.decode() and instead in p.stderr.decode(), p.stderr)
+        for words in ((word, "x"), ("help", word)):
+            p = warren(*words)
+            eq((p.returncode, p.stdout), (125, b""), words)
+            ok(f"there is no command '{word}': " in p.stderr.decode() and instead in p.stderr.decode(), p.stderr)
 
 
 @test
