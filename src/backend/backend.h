@@ -123,7 +123,7 @@ struct backend_ops {
 
 extern const struct backend_ops backend_native; /* namespaces of this kernel */
 extern const struct backend_ops backend_null;   /* no isolation at all, for tests */
-/* Those whose sandboxes have a shim (backend/kept) */
+/* Those whose sandboxes have a shim (backend/shimmed) */
 extern const struct backend_ops backend_docker;
 extern const struct backend_ops backend_gvisor;
 extern const struct backend_ops backend_command;

@@ -440,8 +440,9 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGIO,
-		     SIG_IGN); /* of leases (blank.c), which ask, and wait for nothing */
+	(void)signal(
+		SIGIO,
+		SIG_IGN); /* of leases (journal_pool.c), which ask, and wait for nothing */
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");

@@ -14,7 +14,7 @@
  *	if (a.m.h.type == PROTO_REPLY && a.m.h.seq == seq) ...
  *	init_reply_done(&a);
  *
- * All other requests are a plain struct of proto.h: init_request_put().
+ * All other requests are a plain struct of init_proto.h: init_request_put().
  */
 #ifndef INITCLIENT_REQUEST_H
 #define INITCLIENT_REQUEST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native-box.h - for tests of the native backend: a sandbox seen from outside */
+/* native-sandbox.h - for tests of the native backend: a sandbox seen from outside */
 #ifndef TEST_NATIVE_BOX_H
 #define TEST_NATIVE_BOX_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * box.h - for tests that make sandboxes: an engine in folders of its own, commands, what
+ * sandbox.h - for tests that make sandboxes: an engine in folders of its own, commands, what
  * they said
  *
  * Each program gets a folder in /tmp, for the state and run directories and for the

@@ -98,7 +98,7 @@ struct init {
 	bool gates;          /* of an init: see struct proto_spawn */
 	bool workers;        /* of an init: see struct proto_worker */
 	bool is_worker;      /* this is one, and no init */
-	bool saved; /* of a shim: nothing of the sandbox runs, and it can go on (save.c) */
+	bool saved; /* of a shim: nothing of the sandbox runs, and it can go on (checkpoint.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;
 	int epoll;

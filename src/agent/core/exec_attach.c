@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec_exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it no more */
+/* exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it no more */
 #include <errno.h>
 
 #include "agent/core/agent.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_cexec_cgroup.c - the cgroup of an exec: its accounting and the list of its processes
+ * exec_cgroup.c - the cgroup of an exec: its accounting and the list of its processes
  *
  * The engine hands us directories that belong to the sandbox's root (only the
  * directory: the files with the limits in it stay root's), so an exec's own

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_exec_child.c - from a plan to an execve(2)
+ * exec_child.c - from a plan to an execve(2)
  *
  * The child is a fork: we are a few pages, and we must not wait for it, since
  * what runs inside can stop it before it execs, or hold up the execve itself

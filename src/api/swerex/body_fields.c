@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * body_body_fields.c - the fields of a body
+ * body_fields.c - the fields of a body
  *
  * What a field is not, it is told in the form that FastAPI has for it. A field that this face does
  * not know is refused: it would be one that is not honoured.

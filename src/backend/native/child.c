@@ -198,7 +198,7 @@ static int place_at(int fd, int number)
 
 /*
  * Exactly /dev/null three times, the connection, the socket of a durable
- * sandbox, its cgroup's directories (proto.h has the numbers), and all else closed by the exec.
+ * sandbox, its cgroup's directories (init_proto.h has the numbers), and all else closed by the exec.
  */
 static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_engine_registry.c - who is alive, which id range is whose, and what a crash left
+ * engine_registry.c - who is alive, which id range is whose, and what a crash left
  *
  *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
  *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"

@@ -26,7 +26,7 @@
  * itself, with the stack of the thread that made it (vfork(2)); what the parent does
  * meanwhile another thread does.
  *
- * What is said to init afterwards is not this backend's own: backend/talk has it.
+ * What is said to init afterwards is not this backend's own: initclient has it.
  */
 #ifndef NATIVE_NATIVE_H
 #define NATIVE_NATIVE_H
@@ -90,7 +90,7 @@ struct native_host {
 };
 
 struct native_sandbox {
-	struct initclient_sandbox; /* first: the two are one to backend/talk */
+	struct initclient_sandbox; /* first: the two are one to initclient */
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;

@@ -17,7 +17,7 @@
  *
  * A shim is alone in the world: what libwarren needs of the platform while a sandbox lives
  * (pause, statistics, limits) is a call of the same program, by the directory. What is said to
- * the shim is what is said to an init: backend/talk.
+ * the shim is what is said to an init: initclient.
  */
 #ifndef BACKEND_SHIMMED_SHIMMED_H
 #define BACKEND_SHIMMED_SHIMMED_H
@@ -45,7 +45,7 @@ struct shimmed {
 };
 
 struct shimmed_sandbox {
-	struct initclient_sandbox; /* first: the two are one to backend/talk */
+	struct initclient_sandbox; /* first: the two are one to initclient */
 	struct shimmed *engine;
 	/* Of one that is being made: the directory and the socket of its id are its own. */
 	bool has_dir, has_door;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_exec_kill.c - execs that are out of time: which they are, and when they are killed
+ * exec_kill.c - execs that are out of time: which they are, and when they are killed
  *
  * To find the processes of an exec takes a look at all that run inside. Hundreds may run out
  * of time at the same moment, so those that do are killed together, as many as a message to the

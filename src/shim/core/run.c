@@ -431,7 +431,7 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 	return spec_read(*ret_doc, ret, err);
 }
 
-/* Without its file it is known that there is nothing to destroy (backend/kept). */
+/* Without its file it is known that there is nothing to destroy (backend/shimmed). */
 static void run_disown(void)
 {
 	char path[sizeof(place.dir) + 16];

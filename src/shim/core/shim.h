@@ -6,7 +6,7 @@
  * pull.c	an image for a platform that has its own
  * spec.c	the spec of a sandbox that is to be made, from JSON
  * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
- *		exec.c, attach.c, drain.c and spawn.c around it
+ *		exec.c, attach.c, journal_write.c and spawn.c around it
  * exec.c	an exec: a process of ours in which the platform runs the command
  * wait_tool.c	a tool's process, until it ends or its time is up
  * inspect.c	what is inside: a shell, the user, the environment

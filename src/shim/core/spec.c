@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.c - the spec of a sandbox, as libwarren wrote it (backend/kept/spec.c), read strictly */
+/* spec.c - the spec of a sandbox, as libwarren wrote it (backend/shimmed/lifecycle.c), read strictly */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

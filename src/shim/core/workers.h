@@ -13,7 +13,7 @@
 #include "shim/core/shim.h"
 
 enum work_kind {
-	WORK_REQUEST, /* a message of proto.h about files, which follows */
+	WORK_REQUEST, /* a message of init_proto.h about files, which follows */
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_LIST,    /* LIST, and a file comes along */
 	WORK_KILL,    /* execs that are overdue: their targets follow */

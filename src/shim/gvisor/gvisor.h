@@ -131,7 +131,7 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err);
 __attribute__((noreturn)) void gvisor_exec(struct shim_sandbox *p,
 					   const struct shim_exec *e);
 
-/* checkpoint.c: of platform.h */
+/* checkpoint.c: of driver.h */
 int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err);
 int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err);
 int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err);
