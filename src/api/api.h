@@ -82,6 +82,7 @@ enum api_format {
 	API_FORMAT_PAGE_CURSOR,
 	API_FORMAT_PATH,
 	API_FORMAT_PLATFORM,
+	API_FORMAT_SANDBOX_NAME,
 	API_FORMAT_SHELL,
 	API_FORMAT_SIGNAL,
 	API_FORMAT_SIZE, /* with API_INTEGER: both are bytes, and the bounds hold for both */

@@ -119,6 +119,13 @@ static bool format_is_name(const char *s)
 	return made_of(s, LOWER DIGITS "-") && s[0] != '-' && s[strlen(s) - 1] != '-';
 }
 
+/* As docker has them; "batch" would be hidden by a path of the API. */
+static bool is_sandbox_name(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "_.-") && strspn(s, LETTERS DIGITS) > 0 &&
+	       strcmp(s, "batch") != 0;
+}
+
 static bool is_page_cursor(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "_-");
@@ -231,6 +238,9 @@ static const struct {
 				     "must be the next_cursor of a page before" },
 	[API_FORMAT_PATH] = { is_path, "must be an absolute path without '.' and '..'" },
 	[API_FORMAT_PLATFORM] = { is_platform, "must be OS/ARCH or OS/ARCH/VARIANT" },
+	[API_FORMAT_SANDBOX_NAME] = { is_sandbox_name,
+				      "must be a name: letters, digits, '_', '.' and "
+				      "'-', a letter or digit first, and not 'batch'" },
 	[API_FORMAT_SHELL] = { is_session, "must be a name or an absolute path of a "
 					   "shell" },
 	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal by its name, like 'TERM'" },

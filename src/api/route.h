@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "api/errors.h"
+#include "base/id.h"
 
 #define ROUTE_PARAMS_MAX 4
 #define ROUTE_TEXT_MAX   192 /* of all path parameters together, NULs included */
@@ -20,6 +21,7 @@ struct route {
 	const char *rest;
 	size_t rest_len;
 	char text[ROUTE_TEXT_MAX];
+	char sandbox[ID_LEN + 1]; /* that a name in the path means: param[0] then */
 };
 
 /*

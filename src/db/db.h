@@ -268,6 +268,7 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
  *	1		this owner's key was used before, with the same hash: nothing was
  *			inserted; db_each_of_request() has what was then
  *	-EEXIST		it was used for another request
+ *	-ENOTUNIQ	the owner has a sandbox of that name
  *	-EDQUOT		over a limit; db_denied() says which
  *	-ENOENT		no such owner
  */
@@ -277,6 +278,15 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 /* @owner NULL: whosever it is. What is another's is -ENOENT, as what is nobody's. */
 int db_get_sandbox(struct db *db, const char *owner, const char *id,
 		   struct sandbox_row *ret, struct warren_error *err) MUST_CHECK;
+/*
+ * The id of the sandbox that @word means: one of that name, or the one whose id begins so. Of
+ * @owner's (NULL: anybody's; then those of @first are preferred). -ENOENT: none; -ENOTUNIQ: several.
+ */
+int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
+		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+/* Another name, NULL: none. -ENOTUNIQ: its owner has another sandbox of that name. */
+int db_set_name(struct db *db, const char *id, const char *name,
+		struct warren_error *err) MUST_CHECK;
 /* Deletes the row, with its execs and sessions, and stops charging for them. */
 int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 

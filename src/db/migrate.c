@@ -164,6 +164,17 @@ static const char *const steps[] = {
 	"CREATE INDEX requests_by_time ON requests (at);"
 	"CREATE INDEX tokens_revoked ON tokens (revoked_at) WHERE revoked_at <> 0;"
 	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
+
+	/*
+	 * A tenant's names are unique. Of sandboxes that shared one, the oldest keeps it and the
+	 * others get their id behind it. A program of before that reuses a name gets an error.
+	 */
+	"UPDATE sandboxes SET name = substr(name, 1, 50) || '-' || id WHERE seq IN"
+	"  (SELECT seq FROM (SELECT seq, row_number() OVER"
+	"    (PARTITION BY owner, name ORDER BY seq) AS nth"
+	"    FROM sandboxes WHERE name IS NOT NULL) WHERE nth > 1);"
+	"CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (name, owner)"
+	"  WHERE name IS NOT NULL;",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

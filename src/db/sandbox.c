@@ -164,6 +164,30 @@ static uint64_t next_seq(struct db *db)
 	return db->seq;
 }
 
+/* The index would refuse it too, but not in words for people. */
+static int sandbox_check_name(struct db *db, const char *owner, const char *name,
+			      const char *id, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_FIND_NAME);
+	char other[ID_LEN + 1];
+	int r;
+
+	if (!name)
+		return 0;
+	query_text(&q, name);
+	query_text(&q, owner);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	column_id(&q, 0, other);
+	if (strcmp(other, id) == 0)
+		return 0;
+	return error_set(err, ENOTUNIQ,
+			 "the name '%s' is in use by sandbox '%s': remove or rename "
+			 "that one, or choose another name",
+			 name, other);
+}
+
 static int insert_row(struct db *db, const struct sandbox_row *from,
 		      const struct db_request *request, struct warren_error *err)
 {
@@ -174,6 +198,8 @@ static int insert_row(struct db *db, const struct sandbox_row *from,
 	bool keyed = request && request->key;
 	int r = pack_labels(row->labels, row->n_labels, &labels, err);
 
+	if (r == 0)
+		r = sandbox_check_name(db, row->owner, row->name, row->id, err);
 	if (r < 0)
 		return r;
 	copy.seq = next_seq(db);
@@ -387,6 +413,25 @@ static int sandbox_change_one(struct query *q, const char *id, struct warren_err
 	if (r == 0)
 		return error_set(err, ENOENT, "no sandbox '%s'", id);
 	return r < 0 ? r : 0;
+}
+
+int db_set_name(struct db *db, const char *id, const char *name, struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	AUTO_QUERY struct query q = { 0 };
+	struct charged now;
+	int r = db_begin(db, DB_CRASH_SAFE, &tx, err);
+
+	if (r == 0)
+		r = sandbox_charged(db, id, &now, err);
+	if (r == 0)
+		r = sandbox_check_name(db, now.owner, name, id, err);
+	if (r < 0)
+		return r;
+	q = query_start(db, STMT_SET_NAME);
+	query_text(&q, name);
+	r = sandbox_change_one(&q, id, err);
+	return r < 0 ? r : db_commit(&tx, err);
 }
 
 int db_set_times(struct db *db, const char *id, int64_t expires_at,

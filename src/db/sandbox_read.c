@@ -143,6 +143,70 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 	return 0;
 }
 
+/* The only row's id; 0: there is none. -ENOTUNIQ: there is another. */
+static int sandbox_read_only_id(struct query *q, char ret_id[ID_LEN + 1],
+				struct warren_error *err)
+{
+	int r = query_step(q, err);
+
+	if (r <= 0)
+		return r;
+	column_id(q, 0, ret_id);
+	r = query_step(q, err);
+	return r < 0 ? r : r == 0 ? 1 : -ENOTUNIQ;
+}
+
+static int sandbox_read_name(struct db *db, const char *owner, const char *word,
+			     char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_FIND_NAME);
+
+	query_text(&q, word);
+	query_text(&q, owner);
+	return sandbox_read_only_id(&q, ret_id, err);
+}
+
+static int sandbox_read_prefix(struct db *db, const char *owner, const char *word,
+			       char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_FIND_PREFIX);
+	char end[ID_LEN + 2] = "";
+	size_t n = strlen(word);
+
+	if (n == 0 || n > ID_LEN)
+		return 0;
+	(void)memcpy(end, word, n);
+	end[n] = '{'; /* behind all that an id is made of */
+	query_text(&q, word);
+	query_text(&q, end);
+	query_text(&q, owner);
+	return sandbox_read_only_id(&q, ret_id, err);
+}
+
+int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
+		    char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	int r = sandbox_read_name(db, owner ? owner : first, word, ret_id, err);
+
+	if (r == 0 && !owner)
+		r = sandbox_read_name(db, NULL, word, ret_id, err);
+	if (r == -ENOTUNIQ)
+		return error_set(err, ENOTUNIQ,
+				 "'%s' is ambiguous: several tenants have a sandbox of "
+				 "that name; use its id",
+				 word);
+	if (r == 0)
+		r = sandbox_read_prefix(db, owner, word, ret_id, err);
+	if (r == -ENOTUNIQ)
+		return error_set(err, ENOTUNIQ,
+				 "'%s' is ambiguous: it begins more than one sandbox id; "
+				 "use more of the id",
+				 word);
+	if (r == 0)
+		return error_set(err, ENOENT, "there is no sandbox '%s'", word);
+	return r < 0 ? r : 0;
+}
+
 static int sandbox_read_walk(struct query *q,
 			     int (*fn)(void *ctx, const struct sandbox_row *row),
 			     void *ctx, struct warren_error *err)

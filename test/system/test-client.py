@@ -417,17 +417,18 @@ def sandboxes_are_made_listed_shown_and_removed():
 
 @test
 def by_prefix_by_name_or_not_at_all():
-    with sandbox("--name", "twin") as a, sandbox("--name", "twin") as b:
+    with sandbox("--name", "Twin.1") as a, sandbox("--name", "twin") as b:
         prefix = next(a[:n] for n in range(1, 13) if a[:n] != b[:n])
         eq(call("exec", prefix, "echo", "hello"), b"hello\n")
-        call("show", "twin", status=125, stderr=re.compile(rb"^warren show: 2 sandboxes are called 'twin': use an id\n$"))
+        eq([call_json("show", name, "--json")["id"] for name in ("twin", "Twin.1")], [b, a])
         call("show", "nobody-there", status=125, stderr=re.compile(rb"^warren show: there is no sandbox 'nobody-there'\n$"))
         call("show", "bbbbbbbbbbbb", status=125, stderr=re.compile(rb"^warren show: [^\n]*bbbbbbbbbbbb[^\n]*\n$"))
         call("show", "Bad/name", status=125, stderr=re.compile(rb"neither an id nor a name"))
         call("rm", "bbbbbbbbbbbb", status=125, stderr=None)
         eq(call("rm", "-f", "bbbbbbbbbbbb"), b"")
+        eq(call("rm", "-f", "nobody-there"), b"")
         eq(json.loads(call("rm", "--json", a)), {"id": a, "state": "gone"})
-        eq(call("rm", "twin"), b.encode() + b"\n", "the name is of one only now")
+        eq(call("rm", "twin"), b.encode() + b"\n", "by its name")
         eq(call("ls", "-q"), b"")
 
 

@@ -276,7 +276,7 @@ def a_hundred_at_once():
 
 @test
 def lists_are_filtered_and_paged():
-    ids = [w.create(labels={"n": str(i), "odd": str(i % 2)}, name="even" if i % 2 == 0 else "odd") for i in range(9)]
+    ids = [w.create(labels={"n": str(i), "odd": str(i % 2)}, name=f"nr-{i}") for i in range(9)]
     w.post(f"/v1/sandboxes/{ids[0]}/pause")
 
     def found(**query):
@@ -292,7 +292,7 @@ def lists_are_filtered_and_paged():
     eq(found(state="paused"), [ids[0]], "by state")
     eq(found(state=["paused", "running"]), newest, "by two states")
     eq(found(state="creating"), [], "by a state that none is in")
-    eq(found(name="even", limit=2), [i for i in newest if ids.index(i) % 2 == 0], "by name")
+    eq(found(name="nr-4", limit=2), [ids[4]], "by name")
     eq(found(owner="local"), newest, "by owner")
     eq(found(owner="nobody"), [], "by another owner")
     # A cursor stays good while things come and go.

@@ -120,6 +120,27 @@ def there_and_back():
 
 
 @test
+def names_that_were_shared():
+    """The previous version let several sandboxes have one name: the oldest keeps it, and all are found."""
+    old = os.path.join(previous(), "warren-serve")
+    w = World("--log-level", "error", start=False)
+    w.program = old
+    with w.start():
+        a, b = w.create(name="same"), w.create(name="same")
+        w.kill("api", "warden")
+        w.program = SERVE
+        w.start()
+        eq([w.show(box)["name"] for box in (a, b)], ["same", f"same-{b}"], "names")
+        eq(w.get("/v1/sandboxes/same")["id"], a, "whose name it is")
+        eq(w.run("same", "echo alive")["stdout"], "alive\n", "a command by the name")
+        # And back: the names stay as they are.
+        w.stop()
+        w.program = old
+        w.start()
+        eq([w.show(box)["name"] for box in (a, b)], ["same", f"same-{b}"], "names, by the previous version")
+
+
+@test
 def killed_in_between():
     """The same without a farewell: kill -9 of the one, then the other."""
     old = os.path.join(previous(), "warren-serve")

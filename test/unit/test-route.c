@@ -158,9 +158,9 @@ TEST(escapes_are_undone_once)
 
 TEST(parameters_are_checked)
 {
-	static const char *const bad[] = { "/v1/sandboxes/short",
-					   "/v1/sandboxes/K3F9X2M7QD1W",
-					   "/v1/sandboxes/k3f9x2m7qd1w0",
+	static const char *const bad[] = { "/v1/sandboxes/-short",
+					   "/v1/sandboxes/.",
+					   "/v1/sandboxes/" ID ID ID ID ID "0123",
 					   "/v1/sandboxes/..%2f..%2fetc%2f",
 					   "/v1/sandboxes/" ID "/ports/0/x",
 					   "/v1/sandboxes/" ID "/ports/65536/x",
@@ -172,6 +172,10 @@ TEST(parameters_are_checked)
 		EQ(route_check(&route, &error), -EBADMSG);
 		EQ(error.code, API_ERR_NOT_FOUND);
 	}
+	EQ(find("GET", "/v1/sandboxes/" ID ID ID ID ID "012"), 0);
+	EQ(route_check(&route, &error), 0);
+	EQ(find("GET", "/v1/sandboxes/My_app.1"), 0);
+	EQ(route_check(&route, &error), 0);
 	EQ(find("GET", "/v1/sandboxes/" ID "/ports/65535/x"), 0);
 	EQ(route_check(&route, &error), 0);
 	EQ(route.number[1], 65535);

@@ -2,17 +2,52 @@
 /* access.c - whether he who asks may do what he asks for */
 #include "api/v1/v1.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "config/config.h"
 
+#define BELOW_SANDBOX "/v1/sandboxes/{"
+
+static bool is_below_sandbox(const struct route *route)
+{
+	return route->n_params > 0 &&
+	       strncmp(route->op->path, BELOW_SANDBOX, strlen(BELOW_SANDBOX)) == 0;
+}
+
+int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
+		   char ret_id[ID_LEN + 1], struct api_error *err)
+{
+	bool all = caller->scopes & V1_SCOPE_ADMIN;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = sandbox_resolve(v1->service, all ? NULL : caller->tenant, caller->tenant,
+				word, ret_id, &why);
+
+	if (r == -ENOENT)
+		return api_error_set(err, API_ERR_SANDBOX_NOT_FOUND, "%s", why.msg);
+	if (r == -ENOTUNIQ)
+		return api_error_set(err, API_ERR_AMBIGUOUS_ID, "%s", why.msg);
+	return r < 0 ? api_error_from(err, &why) : 0;
+}
+
+/* The sandbox that the path names, by its id from here on. One that is not there is refused later. */
+static int resolve_route(struct v1 *v1, struct route *route, const struct caller *caller,
+			 struct api_error *err)
+{
+	int r;
+
+	if (!is_below_sandbox(route))
+		return 0;
+	r = access_sandbox(v1, caller, route->param[0], route->sandbox, err);
+	if (r == 0)
+		route->param[0] = route->sandbox;
+	return r < 0 && err->code != API_ERR_SANDBOX_NOT_FOUND ? r : 0;
+}
+
 /* A token that is for one sandbox opens what is below that, and nothing beside it. */
 static bool is_its_own(const struct route *route, const struct caller *caller)
 {
-	return route->n_params > 0 &&
-	       strncmp(route->op->path, "/v1/sandboxes/{", strlen("/v1/sandboxes/{")) ==
-		       0 &&
-	       strcmp(route->param[0], caller->sandbox) == 0;
+	return is_below_sandbox(route) && strcmp(route->param[0], caller->sandbox) == 0;
 }
 
 static int read_token(struct v1 *v1, const char *auth, struct caller *ret,
@@ -24,9 +59,10 @@ static int read_token(struct v1 *v1, const char *auth, struct caller *ret,
 	return access_token(v1->service, auth + 7, ret, err);
 }
 
-int access_check(struct v1 *v1, struct http_request *req, const struct route *route,
+int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 		 struct caller *ret, struct api_error *err)
 {
+	struct api_error ambiguous = { 0 };
 	const struct api_op *op = route->op;
 	const char *auth = http_header(req, "Authorization");
 	int r = access_origin(v1->config->domain, req, err);
@@ -52,6 +88,8 @@ int access_check(struct v1 *v1, struct http_request *req, const struct route *ro
 				     "a token is needed: Authorization: Bearer <token>; "
 				     "'warren token create' makes one");
 	}
+	/* What is ambiguous is told to those who may ask at all. */
+	r = op->scope ? resolve_route(v1, route, ret, &ambiguous) : 0;
 	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
 		return api_error_set(err, API_ERR_FORBIDDEN,
 				     "the token is for the sandbox '%s' and for nothing "
@@ -65,5 +103,7 @@ int access_check(struct v1 *v1, struct http_request *req, const struct route *ro
 		api_error_text(err, "scope", "%s", v1_scope_names[bit]);
 		return r;
 	}
-	return 0;
+	if (r < 0)
+		*err = ambiguous;
+	return r;
 }

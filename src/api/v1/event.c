@@ -17,6 +17,7 @@ struct listening {
 	struct loop_timer *timer;
 	uint64_t last;
 	bool sse, blocked, all;
+	char sandbox[ID_LEN + 1]; /* only of this one; "": of all */
 };
 
 static void listening_gone(struct call *c)
@@ -47,11 +48,10 @@ static bool event_wanted(const struct listening *l, const struct event *e)
 {
 	const struct api_value *v = l->call->query.v;
 	const struct api_value *types = &v[V1_STREAM_EVENTS_QUERY_TYPE];
-	const char *sandbox = v[V1_STREAM_EVENTS_QUERY_SANDBOX_ID].text;
 
 	if (!l->all && e->owner[0] && strcmp(e->owner, l->call->caller.tenant) != 0)
 		return false;
-	if (sandbox && strcmp(sandbox, e->sandbox) != 0)
+	if (l->sandbox[0] && strcmp(l->sandbox, e->sandbox) != 0)
 		return false;
 	for (size_t i = 0; i < types->n; i++)
 		if (strcmp(types->items[i].text, event_type_name(e->type)) == 0)
@@ -189,15 +189,32 @@ static void v1_event_on_timer(void *ctx)
 	put_heartbeat(l);
 }
 
+/* One that is gone has events, too: by its id. False: refused. */
+static bool read_sandbox(struct call *c, const char *word, char ret[ID_LEN + 1])
+{
+	struct api_error err = { 0 };
+
+	if (!word || access_sandbox(c->v1, &c->caller, word, ret, &err) == 0)
+		return true;
+	if (err.code == API_ERR_SANDBOX_NOT_FOUND && id_valid(word)) {
+		(void)memcpy(ret, word, ID_LEN + 1);
+		return true;
+	}
+	call_error(c, &err);
+	return false;
+}
+
 void v1_stream_events(struct call *c)
 {
+	char sandbox[ID_LEN + 1] = "";
 	struct api_value *v = c->query.v;
 	uint64_t since = v[V1_STREAM_EVENTS_QUERY_SINCE].given
 				 ? (uint64_t)v[V1_STREAM_EVENTS_QUERY_SINCE].number
 				 : event_last(c->v1->service);
 	struct listening *l;
 
-	if (!call_last_event(c, &since))
+	if (!call_last_event(c, &since) ||
+	    !read_sandbox(c, v[V1_STREAM_EVENTS_QUERY_SANDBOX_ID].text, sandbox))
 		return;
 	l = calloc(1, sizeof(*l));
 	if (!l || loop_timer_new(service_loop(c->v1->service), v1_event_on_timer, l,
@@ -212,6 +229,7 @@ void v1_stream_events(struct call *c)
 		v[V1_STREAM_EVENTS_QUERY_FORMAT].number == V1_STREAM_EVENTS_FORMAT_IS_SSE;
 	l->all = c->caller.scopes & V1_SCOPE_ADMIN;
 	l->last = since;
+	(void)memcpy(l->sandbox, sandbox, sizeof(l->sandbox));
 	c->state = l;
 	c->gone = listening_gone;
 	c->stop = event_on_stop;

@@ -120,12 +120,29 @@ static int make_tenant(struct call *c, const char *name, struct warren_error *er
 	return db_put_tenant(service_db(c->v1->service), name, c->v1->quota, err);
 }
 
+/* The sandbox that the token is for, by its id in @ret; false: refused. */
+static bool find_token_sandbox(struct call *c, struct token_row *row,
+			       char ret[ID_LEN + 1])
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = sandbox_resolve(c->v1->service, row->tenant, row->tenant, row->sandbox,
+				ret, &why);
+
+	if (r == -ENOTUNIQ)
+		call_refuse(c, API_ERR_AMBIGUOUS_ID, "%s", why.msg);
+	else if (r < 0)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "tenant '%s' has no sandbox '%s'", row->tenant, row->sandbox);
+	row->sandbox = ret;
+	return r == 0;
+}
+
 void v1_create_token(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096), words = BUF_INIT(1024);
 	json_t *scopes = body_json(&c->body, "scopes"), *scope;
 	const char *tenant = body_text(&c->body, "tenant");
-	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
+	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1], sandbox[ID_LEN + 1];
 	struct warren_error err = WARREN_ERROR_INIT;
 	int64_t now = service_time();
 	struct token_row row = {
@@ -159,11 +176,8 @@ void v1_create_token(struct call *c)
 			"a token can have no scope and no tenant that its maker lacks");
 		return;
 	}
-	if (row.sandbox && !sandbox_find(c->v1->service, row.tenant, row.sandbox)) {
-		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
-			    "tenant '%s' has no sandbox '%s'", row.tenant, row.sandbox);
+	if (row.sandbox && !find_token_sandbox(c, &row, sandbox))
 		return;
-	}
 	r = make_tenant(c, row.tenant, &err);
 	if (r == 0)
 		r = db_make_token(service_db(c->v1->service), &row, id, secret, &err);

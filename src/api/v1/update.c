@@ -61,8 +61,12 @@ static void update_finish(struct call *c, struct sandbox *sandbox)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = change_labels(c, sandbox, &err);
+	int r = body_has(&c->body, "name")
+			? sandbox_set_name(sandbox, body_text(&c->body, "name"), &err)
+			: 0;
 
+	if (r == 0)
+		r = change_labels(c, sandbox, &err);
 	if (r == 0)
 		r = change_times(c, sandbox, &err);
 	if (r == 0 &&

@@ -118,8 +118,11 @@ void call_begin_bytes(struct call *c, const char *type);
 bool port_route(struct call *c);
 
 /* access.c: 0, or the refusal. */
-int access_check(struct v1 *v1, struct http_request *req, const struct route *route,
+int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 		 struct caller *ret, struct api_error *err);
+/* Which sandbox @word means to @caller: 0 with its id, or the refusal. */
+int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
+		   char ret_id[ID_LEN + 1], struct api_error *err);
 
 /* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */
 struct sandbox *call_sandbox(struct call *c);

@@ -3,7 +3,8 @@
  * resolve_id.c - which one is meant: by id, by name, or by the beginning of an id
  *
  * A whole id is taken at its word, without a question to the service: it will
- * say itself when there is none. Of a beginning there must be exactly one.
+ * say itself when there is none. Names and beginnings of ids of sandboxes are the
+ * service's to resolve; of others there must be exactly one that begins so.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "cli/client/commands.h"
 
 #define ALPHABET     "0123456789bcdfghjklmnpqrstvwxyz"
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 #define NAME_MAX_LEN 63
 
 struct search {
@@ -52,20 +53,21 @@ static int resolve_id_judge(const struct search *s, const char *what,
 	return 0;
 }
 
+/* What can stand in a path as it is; the service says whether it is one. */
 static bool resolve_id_is_name(const char *word)
 {
 	size_t n = strlen(word);
 
 	return n > 0 && n <= NAME_MAX_LEN && strspn(word, NAME_LETTERS) == n &&
-	       word[0] != '-' && word[n - 1] != '-';
+	       !strchr("_.-", word[0]);
 }
 
 int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 			    struct warren_error *err)
 {
-	struct search s = { 0 };
+	AUTO_JSON json_t *sandbox = NULL;
 	char path[128];
-	int r = 0;
+	int r;
 
 	if (resolve_is_id(word)) {
 		(void)memcpy(ret_id, word, ID_LEN + 1);
@@ -76,16 +78,11 @@ int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_L
 				 "'%.100s' is neither an id nor a name of a sandbox "
 				 "('warren ls' lists them)",
 				 word);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes?name=%s", word);
-	r = client_list(c, path, "sandboxes", resolve_id_consider, &s, err);
-	if (r == 0 && s.found > 1)
-		return error_set(err, EEXIST, "%u sandboxes are called '%s': use an id",
-				 s.found, word);
-	s.word = word;
-	if (r == 0 && s.found == 0)
-		r = client_list(c, "/v1/sandboxes", "sandboxes", resolve_id_consider, &s,
-				err);
-	return r < 0 ? r : resolve_id_judge(&s, "sandbox", ret_id, err);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s", word);
+	r = client_call(c, "GET", path, NULL, &sandbox, err);
+	if (r == 0)
+		(void)snprintf(ret_id, ID_LEN + 1, "%s", print_text_of(sandbox, "id"));
+	return r;
 }
 
 /* Of a list at @path: its elements are called @what. */

@@ -33,6 +33,15 @@ struct sandbox *sandbox_find(struct service *s, const char *owner, const char *i
 	return NULL;
 }
 
+int sandbox_resolve(struct service *s, const char *owner, const char *first,
+		    const char *word, char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	if (!sandbox_find(s, owner, word))
+		return db_find_sandbox(s->db, owner, first, word, ret_id, err);
+	(void)memcpy(ret_id, word, ID_LEN + 1);
+	return 0;
+}
+
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox)
 {
 	return &sandbox->row;
@@ -371,6 +380,17 @@ int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, s
 		       struct warren_error *err)
 {
 	int r = db_set_labels(sandbox->service->db, sandbox->row.id, labels, n, err);
+
+	if (r == 0)
+		r = sandbox_refresh(sandbox, err);
+	if (r == 0)
+		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
+	return r;
+}
+
+int sandbox_set_name(struct sandbox *sandbox, const char *name, struct warren_error *err)
+{
+	int r = db_set_name(sandbox->service->db, sandbox->row.id, name, err);
 
 	if (r == 0)
 		r = sandbox_refresh(sandbox, err);

@@ -128,6 +128,13 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 
 /* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
+/*
+ * The id of the sandbox that @word means: its id, its name, or the beginning of its id, in this
+ * order. @owner NULL: anybody's, and of one name those of @first. -ENOENT; -ENOTUNIQ: several.
+ */
+int sandbox_resolve(struct service *s, const char *owner, const char *first,
+		    const char *word, char ret_id[ID_LEN + 1],
+		    struct warren_error *err) MUST_CHECK;
 /* The copy of its row: borrowed, until the next call that changes it. */
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
@@ -201,6 +208,8 @@ void sandbox_stats(struct sandbox *sandbox,
 /* Labels, time to live, idle time: the row is written and read again. */
 int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, size_t n,
 		       struct warren_error *err);
+/* -ENOTUNIQ: its owner has another one of that name. */
+int sandbox_set_name(struct sandbox *sandbox, const char *name, struct warren_error *err);
 int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
 		      uint64_t idle_timeout_ms, struct warren_error *err);
 /* "pause" or "delete", NULL: as it is; and 0, 1, or -1: as it is. */
