@@ -88,15 +88,16 @@ int access_origin(const char *domain, const struct http_request *req,
 	if (!host || !host_is_ours(domain, host))
 		return api_error_set(
 			err, API_ERR_FORBIDDEN,
-			"no listener of this service is called '%.100s': ask "
-			"by its address, or by the domain in its configuration",
+			"this service does not serve the host '%.100s': use its "
+			"address, or the domain in its configuration",
 			host ? host : "");
 	if (!origin)
 		return 0;
 	at = strstr(origin, "://");
 	if (!at || strcasecmp(at + 3, host) != 0)
 		return api_error_set(err, API_ERR_FORBIDDEN,
-				     "a page of '%.100s' has no business here", origin);
+				     "requests from pages of '%.100s' are not allowed",
+				     origin);
 	return 0;
 }
 

@@ -88,7 +88,7 @@ json_t *body_load(const char *data, size_t size, size_t flags, struct api_error 
 	json = json_loadb(data, size, JSON_REJECT_DUPLICATES | flags, &why);
 	if (memory_failed) {
 		json_decref(json);
-		(void)api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		(void)api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 		return NULL;
 	}
 	if (!json)

@@ -213,38 +213,39 @@ static const struct {
 	const char *wanted;
 } formats[API_FORMAT_COUNT] = {
 	[API_FORMAT_BASE64] = { is_base64, "must be base64, with its padding" },
-	[API_FORMAT_DATE_TIME] = { is_date_time, "must be a time of RFC 3339 in UTC" },
+	[API_FORMAT_DATE_TIME] = { is_date_time, "must be an RFC 3339 time in UTC" },
 	[API_FORMAT_ENV_NAME] = { is_env_name,
-				  "must be the name of a variable: letters, digits, '_', "
-				  "'.' and '-', and no digit first" },
+				  "must be a variable name: letters, digits, '_', '.' "
+				  "and '-', not starting with a digit" },
 	[API_FORMAT_HOSTNAME] = { is_hostname,
 				  "must be a host name: letters, digits and inner "
-				  "hyphens, with dots between" },
-	[API_FORMAT_ID] = { id_valid, "must be an id: twelve characters of the "
-				      "service's choice" },
+				  "hyphens, separated by dots" },
+	[API_FORMAT_ID] = { id_valid,
+			    "must be an id: twelve characters, chosen by the service" },
 	[API_FORMAT_IMAGE] = { is_image, "must be 'host', a reference like 'python:3.12' "
 					 "or the id of an image" },
 	[API_FORMAT_KEY] = { is_key, "must be printable ASCII without spaces" },
 	[API_FORMAT_LABEL_FILTER] = { is_label_filter, "must be key=value, or a key" },
 	[API_FORMAT_LABEL_KEY] = { is_label_key,
-				   "must be the key of a label: letters, digits, '.', "
-				   "'_', '/' and '-', a letter or digit first" },
-	[API_FORMAT_LINE] = { is_line, "must be without control characters" },
-	[API_FORMAT_MODE] = { is_mode, "must be permissions in octal, like '0644'" },
+				   "must be a label key: letters, digits, '.', '_', '/' "
+				   "and '-', starting with a letter or digit" },
+	[API_FORMAT_LINE] = { is_line, "must not contain control characters" },
+	[API_FORMAT_MODE] = { is_mode, "must be octal permissions, like '0644'" },
 	[API_FORMAT_NAME] = { format_is_name,
 			      "must be a name: lower-case letters, digits and "
 			      "inner hyphens" },
 	[API_FORMAT_PAGE_CURSOR] = { is_page_cursor,
-				     "must be the next_cursor of a page before" },
+				     "must be the next_cursor of an earlier page" },
 	[API_FORMAT_PATH] = { is_path, "must be an absolute path without '.' and '..'" },
 	[API_FORMAT_PLATFORM] = { is_platform, "must be OS/ARCH or OS/ARCH/VARIANT" },
 	[API_FORMAT_SANDBOX_NAME] = { is_sandbox_name,
 				      "must be a name: letters, digits, '_', '.' and "
-				      "'-', a letter or digit first, and not 'batch'" },
-	[API_FORMAT_SHELL] = { is_session, "must be a name or an absolute path of a "
-					   "shell" },
-	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal by its name, like 'TERM'" },
-	[API_FORMAT_SIZE] = { is_size, "must be bytes or a size like '512m'" },
+				      "'-', starting with a letter or digit, and not 'batch'" },
+	[API_FORMAT_SHELL] = { is_session,
+			       "must be the name or the absolute path of a shell" },
+	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal name, like 'TERM'" },
+	[API_FORMAT_SIZE] = { is_size,
+			      "must be a number of bytes or a size like '512m'" },
 	[API_FORMAT_USER] = { is_user, "must be a user: a name, a uid or uid:gid below "
 				       "65536" },
 };

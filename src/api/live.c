@@ -171,15 +171,14 @@ static int live_charge(struct live *l, struct live_request *r, struct api_error 
 	if (code == 0)
 		return 0;
 	if (code != -EDQUOT)
-		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	fair_quota_look(&l->tcp, tenant, &used, &maximum);
 	(void)api_error_set(
 		err, API_ERR_QUOTA_EXCEEDED,
 		"the tenant '%s' has %" PRIu64
-		" requests under way by TCP and cannot have more, because other "
-		"tenants need connections, too: end some of them",
+		" requests under way over TCP and cannot have more, because other tenants need connections too: end some of them",
 		tenant, used);
-	api_error_text(err, "quota", "requests under way by TCP");
+	api_error_text(err, "quota", "requests under way over TCP");
 	api_error_number(err, "used", used);
 	api_error_number(err, "maximum", maximum);
 	return -EBADMSG;

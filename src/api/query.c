@@ -39,7 +39,7 @@ static int next_pair(const char **text, const char *end, struct pair *ret,
 			   sizeof(ret->name));
 	if (n == -EINVAL)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "the query is not UTF-8 in percent-encoding");
+				     "the query is not percent-encoded UTF-8");
 	if (n < 0) /* longer than any that is known */
 		ret->name[NAME_MAX_LEN - 1] = '\0';
 	ret->value = equals ? equals + 1 : stop;
@@ -57,7 +57,7 @@ static int query_refuse_unknown(const struct api_op *op, const char *name,
 		buf_printf(&list, "%s%s", i ? ", " : "", op->query_params[i].name);
 	(void)api_error_set(err, API_ERR_INVALID_REQUEST,
 			    "%s: is not a parameter of this operation; %s%s", name,
-			    list.len ? "there are: " : "there are none",
+			    list.len ? "known: " : "it has none",
 			    list.len ? list.data : "");
 	api_error_text(err, "parameter", "%s", name);
 	return -EBADMSG;
@@ -81,7 +81,7 @@ static int query_take(const struct api_param *p, const struct api_schema *schema
 
 	if (n < 0)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     n == -EINVAL ? "%s: is not UTF-8 in percent-encoding"
+				     n == -EINVAL ? "%s: is not percent-encoded UTF-8"
 						  : "%s: the query is too long",
 				     p->name);
 	q->used += (size_t)n + 1;
@@ -108,7 +108,7 @@ static int read_items(const struct api_param *p, const char *text, const char *e
 		if (strcmp(pair.name, p->name) != 0)
 			continue;
 		if (v->n == p->schema->max_len || q->n_items == q->max_items)
-			return refuse_param(p, "is given too often", err);
+			return refuse_param(p, "is given too many times", err);
 		r = query_take(p, p->schema->items, &pair, q, &v->items[v->n], err);
 		if (r < 0)
 			return r;

@@ -30,10 +30,9 @@ static const struct {
 
 static int not_found(struct api_error *err, const char *path, size_t len)
 {
-	return api_error_set(
-		err, API_ERR_NOT_FOUND,
-		"there is no '%.*s%s' in this API: /docs lists what there is",
-		(int)(len < 200 ? len : 200), path, len < 200 ? "" : "...");
+	return api_error_set(err, API_ERR_NOT_FOUND,
+			     "there is no '%.*s%s' in this API: /docs lists its paths",
+			     (int)(len < 200 ? len : 200), path, len < 200 ? "" : "...");
 }
 
 /* Among the children of @node that are words; 0: none of them. */
@@ -68,7 +67,7 @@ static const struct api_node *route_descend(const struct api_face *face,
 
 	if (n == -EINVAL) {
 		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
-				    "the path is not UTF-8 in percent-encoding");
+				    "the path is not percent-encoded UTF-8");
 		return NULL;
 	}
 	word = n > 0 ? find_word(face->nodes, node, text, (size_t)n) : 0;
@@ -99,7 +98,7 @@ static int route_choose(const struct api_face *face, const struct api_node *node
 	}
 	if (op == 0) {
 		(void)api_error_set(err, API_ERR_METHOD_NOT_ALLOWED,
-				    "this path takes %s, and not %.20s", node->allow,
+				    "this path accepts %s, not %.20s", node->allow,
 				    method);
 		api_error_text(err, "allow", "%s", node->allow);
 		return -EBADMSG;
@@ -126,7 +125,7 @@ int route_find(const struct api_face *face, const char *method, const char *path
 	r->rest_len = 0;
 	if (len == 0 || path[0] != '/')
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "a path begins with '/'");
+				     "a path must begin with '/'");
 	while (at < len && !takes_rest(face, node)) {
 		const char *segment = path + at + 1;
 		const char *slash = memchr(segment, '/', len - at - 1);

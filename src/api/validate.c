@@ -289,8 +289,8 @@ static int validate_refuse_unknown(const struct api_schema *s, const struct plac
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
 	field_words(s, UINT64_MAX, ", ", &list);
-	return validate_refuse(at, err, "is not known here; %s%.500s",
-			       list.len ? "there are: " : "there are no fields",
+	return validate_refuse(at, err, "is not a known field; %s%.500s",
+			       list.len ? "known: " : "none is known",
 			       list.len ? list.data : "");
 }
 

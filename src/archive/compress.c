@@ -227,8 +227,11 @@ int unpack_take(struct unpack *u, const char *data, size_t n, size_t *ret_used, 
 	}
 	if (r == -EOPNOTSUPP)
 		return error_set(err, EBADMSG,
-				 "the archive is compressed over more than %u MiB at a "
-				 "time: compress it without --long or --ultra",
+				 "the archive needs a compression window of more than "
+				 "%u MiB: compress it without --long or --ultra",
 				 1U << (WINDOW_LOG_MAX - 20));
-	return r < 0 ? error_set(err, -r, "the archive is damaged: its compression") : 0;
+	return r < 0 ? error_set(
+			       err, -r,
+			       "the archive is damaged: its compressed data is not valid")
+		     : 0;
 }

@@ -134,7 +134,8 @@ static int pax_record(struct tar_reader *r, const char *key, size_t key_len,
 		return tar_read_set_text(r->link, sizeof(r->link), value, n);
 	}
 	if (key_len > 11 && memcmp(key, "GNU.sparse.", 11) == 0)
-		return error_set(err, EBADMSG, "a sparse file in the archive");
+		return error_set(err, EBADMSG,
+				 "the archive has a sparse file, which is not supported");
 	if (IS("size")) {
 		if (tar_read_decimal(value, n, false, &r->size) < 0)
 			return tar_read_bad(err, "a size");
@@ -186,8 +187,7 @@ static int read_pax(struct tar_reader *r, struct warren_error *err)
 			if (s < 0)
 				return err->code
 					       ? s
-					       : tar_read_bad(err,
-							      "a name that is too long");
+					       : tar_read_bad(err, "a name is too long");
 		}
 		p += len;
 		left -= len;
@@ -208,11 +208,11 @@ static int tar_read_extra(struct tar_reader *r, struct warren_error *err)
 	if (r->extra_type == 'L') {
 		r->has_name = true;
 		if (tar_read_set_text(r->name, sizeof(r->name), r->extra.data, n) < 0)
-			return tar_read_bad(err, "a name that is too long");
+			return tar_read_bad(err, "a name is too long");
 	} else {
 		r->has_link = true;
 		if (tar_read_set_text(r->link, sizeof(r->link), r->extra.data, n) < 0)
-			return tar_read_bad(err, "a name that is too long");
+			return tar_read_bad(err, "a name is too long");
 	}
 	return 0;
 }
@@ -251,9 +251,13 @@ static int entry_type(char type, enum tar_type *ret, struct warren_error *err)
 	case '3':
 	case '4':
 	case '6':
-		return error_set(err, ENODEV, "a device or pipe in the archive");
+		return error_set(
+			err, ENODEV,
+			"the archive has a device or a pipe, which is not supported");
 	default:
-		return error_set(err, EBADMSG, "an entry of type '%c' in the archive",
+		return error_set(err, EBADMSG,
+				 "the archive has an entry of type '%c', which is not "
+				 "supported",
 				 type > ' ' && type < 127 ? type : '?');
 	}
 }
@@ -292,13 +296,13 @@ static int tar_read_names(struct tar_reader *r, const char *b, struct warren_err
 					strnlen(b + 157, 100));
 	if (s < 0)
 		return error_set(err, EINVAL,
-				 "the archive has a name that is absolute, climbs or is "
-				 "too long: '%.100s'",
+				 "the archive has a name that is absolute, contains "
+				 "'..' or is too long: '%.100s'",
 				 r->has_name ? r->name : b);
 	if (e->type != TAR_DIRECTORY && !e->name[0])
-		return tar_read_bad(err, "an entry without a name");
+		return tar_read_bad(err, "an entry has no name");
 	if ((e->type == TAR_SYMLINK || e->type == TAR_LINK) && !e->link[0])
-		return tar_read_bad(err, "a link to nothing");
+		return tar_read_bad(err, "a link has no target");
 	return 0;
 }
 
@@ -323,7 +327,7 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 		return tar_read_bad(err, "a number");
 	if (e->type != TAR_FILE && e->type != TAR_LINK && e->size != 0 &&
 	    e->type != TAR_DIRECTORY)
-		return tar_read_bad(err, "data of what has none");
+		return tar_read_bad(err, "an entry that cannot have data has some");
 	return 0;
 }
 
@@ -336,10 +340,10 @@ static int tar_read_header(struct tar_reader *r, struct warren_error *err)
 	int s;
 
 	if (!sum_matches(b))
-		return tar_read_bad(err, "a header whose sum is wrong");
+		return tar_read_bad(err, "a header has a wrong checksum");
 	if (type == 'x' || type == 'g' || type == 'L' || type == 'K') {
 		if (tar_read_field(b + 124, 12, &size) < 0 || size > EXTRA_MAX)
-			return tar_read_bad(err, "a header that is too long");
+			return tar_read_bad(err, "a header is too long");
 		r->extra_type = type;
 		r->extra.len = 0;
 		r->left = size;
@@ -390,7 +394,7 @@ static int tar_read_take_header(struct tar_reader *r, const char *data, size_t n
 		return TAR_MORE;
 	}
 	if (r->zeros > 0)
-		return tar_read_bad(err, "something behind its end");
+		return tar_read_bad(err, "data follows its end");
 	return tar_read_header(r, err);
 }
 

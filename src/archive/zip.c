@@ -164,7 +164,7 @@ static int zip_begin_entry(struct zip *z, struct warren_error *err)
 
 	if (name_len == 0 || name_len >= sizeof(name) ||
 	    memchr(h + HEADER, '\0', name_len))
-		return zip_broken("a name is none", err);
+		return zip_broken("a name is not valid", err);
 	(void)memcpy(name, h + HEADER, name_len);
 	name[name_len] = '\0';
 	z->packed = zip_le(h + 18, 4);
@@ -194,12 +194,12 @@ static int zip_read_header(struct zip *z, struct warren_error *err)
 		return error_set(err, EOPNOTSUPP, "the archive is encrypted");
 	if (flags & FLAG_AFTER)
 		return error_set(err, EOPNOTSUPP,
-				 "the archive was written as a stream: an entry does not "
-				 "say its size in front of its data");
+				 "the archive was written as a stream: an entry does "
+				 "not give its size before its data");
 	if (z->method != METHOD_STORE && z->method != METHOD_FLATE)
 		return error_set(err, EOPNOTSUPP,
-				 "the archive is compressed by method %u, which is not "
-				 "known: deflate is",
+				 "the archive uses compression method %u, which is not "
+				 "supported: use deflate",
 				 z->method);
 	z->state = ZIP_AT_NAME;
 	return 0;
@@ -221,7 +221,7 @@ static int zip_take_header(struct zip *z, const char *data, size_t n, size_t *us
 		return 0;
 	}
 	if (sig != SIG_ENTRY)
-		return zip_broken("it is no zip", err);
+		return zip_broken("it is not a zip archive", err);
 	return want == HEADER ? zip_read_header(z, err) : 0;
 }
 
@@ -239,9 +239,9 @@ static int end_data(struct zip *z, struct warren_error *err)
 {
 	stop_inflating(z);
 	if (z->left > 0 || z->packed > 0)
-		return zip_broken("the size of an entry is not what it says", err);
+		return zip_broken("an entry does not have its declared size", err);
 	if (z->sum != z->want_sum)
-		return zip_broken("the sum of an entry is wrong", err);
+		return zip_broken("an entry has a wrong checksum", err);
 	tar_pad(&z->pending, z->size);
 	z->head.len = 0;
 	z->state = ZIP_AT_HEADER;
@@ -264,10 +264,10 @@ static int inflate_some(struct zip *z, const char *data, size_t n, size_t *used,
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
 		return zip_broken("its compression", err);
 	if (*made > z->left)
-		return zip_broken("an entry is larger than it says", err);
+		return zip_broken("an entry is larger than its declared size", err);
 	/* All that there is of it, and more would be made. */
 	if (r != Z_STREAM_END && *used == z->packed && *made == 0)
-		return zip_broken("its compression ends too soon", err);
+		return zip_broken("its compressed data ends too soon", err);
 	return r == Z_STREAM_END;
 }
 

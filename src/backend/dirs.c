@@ -44,7 +44,7 @@ int backend_open_run(const char *path, struct warren_error *err)
 		int r = fd_make_dirs(path, 0700);
 
 		if (r < 0)
-			return error_errno(err, -r, "make the directory '%s'", path);
+			return error_errno(err, -r, "create the directory '%s'", path);
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -52,7 +52,8 @@ int backend_open_run(const char *path, struct warren_error *err)
 	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
 		return error_set(
 			err, EPERM,
-			"the directory '%s' is not ours alone (uid %u, mode %03o): remove it",
+			"the directory '%s' is not private to this user (uid %u, mode "
+			"%03o): remove it",
 			path, st.st_uid, st.st_mode & 07777);
 	return TAKE_FD(fd);
 }

@@ -37,8 +37,7 @@ int libexec_find(const char *name, char ret_path[PATH_MAX], struct warren_error 
 	}
 	if (libexec_try(WARREN_LIBEXECDIR, strlen(WARREN_LIBEXECDIR), name, ret_path))
 		return 0;
-	return error_errno(
-		err, errno,
-		"find the program %s, which belongs to warren, beside it or in %s", name,
-		WARREN_LIBEXECDIR);
+	return error_errno(err, errno,
+			   "find warren's program %s, next to warren or in %s", name,
+			   WARREN_LIBEXECDIR);
 }

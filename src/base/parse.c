@@ -125,7 +125,8 @@ int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err)
 	if (r < 0)
 		return error_set(
 			err, EINVAL,
-			"'%s' is not a duration: seconds, or a number and ms, s, m or h",
+			"'%s' is not a duration: use seconds, or a number with ms, s, "
+			"m or h",
 			s);
 	if (ms == 0)
 		return error_set(err, EINVAL, "duration '%s' is less than 1ms", s);
@@ -142,7 +143,7 @@ int parse_size(const char *s, uint64_t *ret_bytes, struct warren_error *err)
 		return error_set(err, ERANGE, "size '%s' is too large", s);
 	if (r < 0)
 		return error_set(err, EINVAL,
-				 "'%s' is not a size: a number and k, m, g or t", s);
+				 "'%s' is not a size: use a number with k, m, g or t", s);
 	if (bytes == 0)
 		return error_set(err, EINVAL, "size '%s' is less than a byte", s);
 	*ret_bytes = bytes;

@@ -18,8 +18,8 @@ int user_dir_check(const char *path, struct warren_error *err)
 	    (st.st_mode & (S_IWGRP | S_IWOTH)))
 		return error_set(
 			err, EPERM,
-			"'%s' is not a directory of yours alone (uid %u, mode %03o): "
-			"remove it, or set XDG_RUNTIME_DIR to a directory of yours",
+			"'%s' is not a directory that only you can use (uid %u, mode "
+			"%03o): remove it, or set XDG_RUNTIME_DIR to one that is",
 			path, st.st_uid, st.st_mode & 07777);
 	return 0;
 }

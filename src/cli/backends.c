@@ -65,7 +65,7 @@ static int backends_ask(const char *const *argv, struct buf *out,
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (out->failed || !out->data)
-		return error_set(err, EIO, "%s said nothing of use", path);
+		return error_set(err, EIO, "%s gave no usable answer", path);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_FAILED;
 }
 

@@ -16,7 +16,7 @@ struct doctor_options {
 };
 
 static const struct opt doctor_table[] = {
-	{ NULL, OPT_JSON("the findings as one JSON object",
+	{ NULL, OPT_JSON("print the findings as one JSON object",
 			 offsetof(struct doctor_options, json)) },
 };
 
@@ -101,10 +101,8 @@ static void put_summary(const struct findings *f, struct buf *out)
 {
 	buf_printf(out, "\n%zu of %zu found. ", f->ok, f->n);
 	if (f->required_missing)
-		buf_printf(
-			out,
-			"Sandboxes cannot run here: %zu of what is missing is required.\n",
-			f->required_missing);
+		buf_printf(out, "Sandboxes cannot run here: %zu missing but required.\n",
+			   f->required_missing);
 	else
 		buf_puts(out, "Sandboxes can run here.\n");
 }
@@ -146,7 +144,7 @@ static void doctor_put_place(const struct place *p, struct buf *text, struct jso
 		     warren_probe(w, &v, &n, &err) == 0;
 
 	f = doctor_count(v, asked ? n : 0);
-	buf_printf(text, "\nBackend %s, of tier %s: %s\n", p->name, p->tier,
+	buf_printf(text, "\nBackend %s (tier %s): %s\n", p->name, p->tier,
 		   !asked               ? err.msg
 		   : f.required_missing ? "cannot be used here."
 					: "can be used here.");
@@ -190,10 +188,11 @@ static void put_orphans(struct warren *w, struct buf *text, struct json *j)
 	}
 	json_open(j, "orphans", '[');
 	if (n > 0)
-		buf_printf(text,
-			   "\nOrphans: %zu (sandboxes that nobody can reach; 'warren gc' "
-			   "removes them)\n",
-			   n);
+		buf_printf(
+			text,
+			"\n"
+			"Orphans: %zu (sandboxes that can no longer be reached; 'warren gc' removes them)\n",
+			n);
 	for (size_t i = 0; i < n; i++) {
 		buf_printf(text, "  %s  %s\n", v[i].id, v[i].detail);
 		json_open(j, NULL, '{');
@@ -249,8 +248,8 @@ const struct command command_doctor = {
 	.summary =
 		"Show what this machine can enforce, what is missing, and how to fix it.",
 	.about =
-		"Exit status: 0 when sandboxes can run here, 1 when something that is required is\n"
-		"missing, 125 when Warren failed.\n",
+		"Exit status: 0 when sandboxes can run here, 1 when a required feature is missing,\n"
+		"125 when Warren failed.\n",
 	.opts = &doctor_opts,
 	.run = run_doctor,
 };

@@ -19,7 +19,8 @@ struct gc_options {
 static const struct opt gc_table[] = {
 	{ NULL, "yes", 'y', NULL, NULL, "remove them without asking", opt_flag,
 	  offsetof(struct gc_options, yes) },
-	{ NULL, OPT_JSON("the orphans as one JSON object; without --yes none is removed",
+	{ NULL, OPT_JSON("print the orphans as one JSON object; without --yes, remove "
+			 "none",
 			 offsetof(struct gc_options, json)) },
 };
 
@@ -36,9 +37,8 @@ static bool gc_agrees(size_t n)
 	char answer[16] = "";
 
 	if (isatty(STDIN_FILENO) != 1) {
-		message_say(
-			"gc",
-			"nothing was removed: there is nobody to ask (example: warren gc --yes)");
+		message_say("gc", "nothing was removed: there is no terminal to ask on "
+				  "(example: warren gc --yes)");
 		return false;
 	}
 	(void)fprintf(stderr, "Remove %s? [y/N] ", n == 1 ? "it" : "all of them");
@@ -143,9 +143,10 @@ const struct command command_gc = {
 	.summary = "Remove sandboxes whose run directory is gone.",
 	.about =
 		"Lists the orphans of this machine and asks before it removes them. A sandbox whose\n"
-		"run directory exists is never one, whichever service or user it belongs to. With IDs,\n"
-		"only these are looked at.\n\n"
-		"Exit status: 0 when none is left, 1 when some are, 125 when Warren failed.\n",
+		"run directory exists is never an orphan, whichever service or user it belongs to.\n"
+		"With IDs, only these orphans are considered.\n"
+		"\n"
+		"Exit status: 0 when no orphan is left, 1 when some are, 125 when Warren failed.\n",
 	.opts = &gc_opts,
 	.run = run_gc,
 };

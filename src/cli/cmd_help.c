@@ -30,8 +30,7 @@ static int run_help(int argc, char **argv)
 	if (cmd->program)
 		return help_elsewhere(cmd, words);
 	if (words[1]) {
-		message_say("help",
-			    "'warren %s' has no commands of its own (example: %s)",
+		message_say("help", "'warren %s' has no subcommands (example: %s)",
 			    cmd->name, command_help.opts->example);
 		return STATUS_FAILED;
 	}

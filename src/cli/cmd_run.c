@@ -159,10 +159,9 @@ static void run_advise(const struct run *run, struct warren_error *err)
 
 	if (err->code == ENOENT && run->options.mounts.n == 0 && strchr(program, '/') &&
 	    access(program, X_OK) == 0)
-		(void)snprintf(
-			err->msg + n, sizeof(err->msg) - n,
-			"; it is there on this machine, which the sandbox does not "
-			"see (example: -v \"$PWD:$PWD\" -w \"$PWD\")");
+		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+			       "; it exists on this machine, but not in the sandbox "
+			       "(example: -v \"$PWD:$PWD\" -w \"$PWD\")");
 }
 
 /*
@@ -330,7 +329,7 @@ const struct command command_run = {
 	.summary = "Run a command in a new sandbox and remove the sandbox afterwards.",
 	.about =
 		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
-		"126 when the command cannot be executed, 127 when there is none, 128+N when\n"
+		"126 when the command cannot be executed, 127 when it does not exist, 128+N when\n"
 		"signal N ended it.\n",
 	.opts = &run_opts,
 	.run = cmd_run,

@@ -11,7 +11,7 @@ struct version_options {
 };
 
 static const struct opt version_table[] = {
-	{ NULL, OPT_JSON("the version as one JSON object",
+	{ NULL, OPT_JSON("print the version as one JSON object",
 			 offsetof(struct version_options, json)) },
 };
 

@@ -147,8 +147,9 @@ int help_command(const struct command *cmd)
 	if (cmd->about)
 		buf_printf(&out, "\n%s", cmd->about);
 	if (cmd->verbs)
-		buf_printf(&out, "\n'warren help%s%s COMMAND' says more of one.\n", blank,
-			   name);
+		buf_printf(&out,
+			   "\nSee 'warren help%s%s COMMAND' for more about a command.\n",
+			   blank, name);
 	buf_printf(&out, "\nExample: %s\n", cmd->opts->example);
 	return message_print(cmd->name, &out);
 }

@@ -64,7 +64,7 @@ int env_list_add(struct env_list *env, const char *text, struct warren_error *er
 	if (len == 0)
 		return error_set(err, EINVAL, "'%s' has no name before the '='", text);
 	if (strcspn(text, " \t\v\f\r\n") < len)
-		return error_set(err, EINVAL, "the name '%.*s' has a blank in it",
+		return error_set(err, EINVAL, "the name '%.*s' contains a space",
 				 (int)len, text);
 	if (len > NAME_LEN_MAX)
 		return error_set(err, EINVAL,
@@ -87,8 +87,8 @@ static int run_env_add_lines(struct env_list *env, char *text, size_t n, const c
 		int r;
 
 		if (memchr(line, '\0', (size_t)(stop - line)))
-			return error_set(err, EINVAL, "%s, line %u: a NUL in it", path,
-					 number);
+			return error_set(err, EINVAL, "%s, line %u: contains a NUL byte",
+					 path, number);
 		if (stop > line && stop[-1] == '\r') /* a file from another system */
 			stop--;
 		*stop = '\0';

@@ -84,8 +84,8 @@ static int check_targets(const struct mount_list *list, struct warren_error *err
 			if (strcmp(list->v[i].target, list->v[j].target) == 0)
 				return error_set(
 					err, EINVAL,
-					"two mounts at '%s': --volume and --tmpfs need a "
-					"place each (example: --tmpfs /scratch)",
+					"two mounts at '%s': each --volume and --tmpfs needs "
+					"its own path (example: --tmpfs /scratch)",
 					list->v[i].target);
 	return 0;
 }
@@ -103,11 +103,12 @@ static int check_pull(const struct run_options *o, struct warren_error *err)
 	if (o->platform && o->pull == PULL_NEVER)
 		return error_set(
 			err, EINVAL,
-			"--platform chooses what to pull, and --pull never forbids it");
+			"--platform selects what to pull, but --pull never forbids "
+			"pulling");
 	if (o->platform && !run_options_stored(o))
 		return error_set(
 			err, EINVAL,
-			"--platform chooses what to pull, and '%s' is not pulled", image);
+			"--platform selects what to pull, but '%s' is not pulled", image);
 	if (o->pull == PULL_ALWAYS && !run_options_stored(o))
 		return error_set(err, EINVAL, "--pull always: '%s' is not pulled", image);
 	return 0;
@@ -126,7 +127,7 @@ int run_options_finish(struct run_options *o, struct warren_error *err)
 	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
 		return error_set(
 			err, ENOTTY,
-			"--tty: stdin is not a terminal, leave out -t to pass it on "
+			"--tty: stdin is not a terminal; leave out -t to forward it "
 			"(example: echo hello | warren run -i -- cat)");
 	if (o->tty) {
 		r = env_list_add(&o->env, term && *term ? "TERM" : "TERM=xterm", err);

@@ -86,10 +86,10 @@ static void say_not_enforced(const struct warren_sandbox *sb)
 		if (!e[i].enforced)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
 	if (names.len)
-		message_say(
-			"run",
-			"not in force here: %s (--verbose says why, --quiet hides this)",
-			names.data);
+		message_say("run",
+			    "not enforced here: %s (--verbose says why, --quiet hides "
+			    "this)",
+			    names.data);
 }
 
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb)

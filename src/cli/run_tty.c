@@ -61,13 +61,13 @@ int tty_raw(int fd, struct warren_error *err)
 	if (raw_fd >= 0) /* someone may have changed it while we were stopped */
 		raw = saved;
 	else if (tcgetattr(fd, &raw) < 0)
-		return error_errno(err, errno, "look at the terminal");
+		return error_errno(err, errno, "read the terminal's settings");
 	saved = raw;
 	run_tty_arm();
 	raw_fd = fd;
 	cfmakeraw(&raw);
 	if (tcsetattr(fd, TCSANOW, &raw) < 0)
-		return error_errno(err, errno, "make the terminal raw");
+		return error_errno(err, errno, "set the terminal to raw mode");
 	return 0;
 }
 

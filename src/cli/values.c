@@ -65,7 +65,7 @@ int value_pull(void *field, const char *value, struct warren_error *err)
 			return 0;
 		}
 	}
-	return error_set(err, EINVAL, "'%s' is neither missing, always nor never", value);
+	return error_set(err, EINVAL, "'%s' is not missing, always or never", value);
 }
 
 /* Judged by who pulls. */
@@ -139,7 +139,7 @@ static int check_inside(const char *path, size_t n, struct warren_error *err)
 		if (len > n - at)
 			len = n - at;
 		if ((len == 1 || len == 2) && strncmp(path + at, "..", len) == 0)
-			return error_set(err, EINVAL, "'%.*s' has '%.*s' in it", (int)n,
+			return error_set(err, EINVAL, "'%.*s' contains '%.*s'", (int)n,
 					 path, (int)len, path + at);
 	}
 	return 0;
@@ -167,7 +167,7 @@ int value_network(void *field, const char *value, struct warren_error *err)
 			return 0;
 		}
 	}
-	return error_set(err, EINVAL, "'%s' is neither none nor loopback", value);
+	return error_set(err, EINVAL, "'%s' is not none or loopback", value);
 }
 
 static int values_set_count(uint64_t *field, const char *value, uint64_t min,

@@ -60,25 +60,25 @@ static const struct setting docker_settings[] = {
 	{ .name = "socket",
 	  .type = SETTING_PATH,
 	  .example = "/run/docker.sock",
-	  .help = "Where its API is served" },
+	  .help = "Socket of its API" },
 	{ .name = "image",
 	  .type = SETTING_TEXT,
 	  .example = "'debian:12'",
-	  .help = "The image of a sandbox that names none" },
+	  .help = "Image of sandboxes that name none" },
 	{ .name = "pull",
 	  .type = SETTING_CHOICE,
 	  .choices = docker_pulls,
 	  .example = "missing",
-	  .help = "When the daemon is to look for an image in its registry" },
+	  .help = "When the daemon pulls an image from its registry" },
 	{ .name = "archives",
 	  .type = SETTING_PATH,
 	  .example = "/srv/images",
-	  .help = "A folder of archives to load missing images from: debian:12.tar, with _ for "
-		  "every / of the name" },
+	  .help = "Directory of archives to load missing images from: debian:12.tar, "
+		  "with _ for each / in the name" },
 	{ .name = "timeout",
 	  .type = SETTING_SECONDS,
 	  .example = "60",
-	  .help = "Seconds that the daemon may take for an answer; left out: 50" },
+	  .help = "Maximum seconds to wait for an answer from the daemon (default: 50)" },
 };
 
 static const struct setting gvisor_settings[] = {
@@ -90,7 +90,7 @@ static const struct setting gvisor_settings[] = {
 	  .type = SETTING_CHOICE,
 	  .choices = runsc_platforms,
 	  .example = "ptrace",
-	  .help = "How it gets hold of system calls" },
+	  .help = "How gVisor intercepts system calls" },
 };
 
 static const struct setting command_settings[] = {
@@ -99,43 +99,48 @@ static const struct setting command_settings[] = {
 	  .places = places_of_create,
 	  .example =
 		  "[docker, run, -d, --init, --name, 'box-{id}', '{image}', sleep, infinity]",
-	  .help = "What makes a sandbox; left out: there is one already" },
+	  .help = "Command that creates a sandbox. Without it, nothing is created: "
+		  "the sandbox must already exist" },
 	{ .name = "exec",
 	  .type = SETTING_ARGV,
 	  .required = true,
 	  .places = places_of_exec,
 	  .needs = needs_command,
 	  .example = "[docker, exec, -i, 'box-{id}', '{argv}']",
-	  .help = "What runs a command in it, with its streams, and exits as it did: "
-		  "{argv} becomes its words, {command} one word for a shell" },
+	  .help = "Command that runs a command in the sandbox, passes on its streams, "
+		  "and exits with its status: {argv} becomes the words of the "
+		  "command, {command} one word for a shell" },
 	{ .name = "destroy",
 	  .type = SETTING_ARGV,
 	  .places = places_of_destroy,
 	  .example = "[docker, rm, -f, 'box-{id}']",
-	  .help = "What unmakes it, if it is still there; left out: nothing does" },
+	  .help = "Command that destroys the sandbox, if it still exists (default: "
+		  "none)" },
 	{ .name = "copy_in",
 	  .type = SETTING_ARGV,
 	  .places = places_of_copy,
 	  .needs = needs_path,
-	  .help = "What writes its standard input to the file {path}; left out: exec does" },
+	  .help = "Command that writes its standard input to the file {path} "
+		  "(default: use exec)" },
 	{ .name = "copy_out",
 	  .type = SETTING_ARGV,
 	  .places = places_of_copy,
 	  .needs = needs_path,
-	  .help = "What prints the file {path}; left out: exec does" },
+	  .help = "Command that prints the file {path} (default: use exec)" },
 	{ .name = "tty",
 	  .type = SETTING_TEXT,
 	  .example = "-t",
-	  .help = "What {tty} becomes where there is a terminal; left out: -t" },
+	  .help = "What {tty} becomes if the command has a terminal (default: -t)" },
 	{ .name = "timeout",
 	  .type = SETTING_SECONDS,
 	  .example = "60",
-	  .help = "Seconds that making it, unmaking it, and the beginning of a command may "
-		  "take, or a file without a byte moved; left out: 60" },
+	  .help = "Maximum seconds to create a sandbox, to destroy it, to start a "
+		  "command, and for a file transfer to make no progress (default: 60)" },
 	{ .name = "tier",
 	  .type = SETTING_CHOICE,
 	  .choices = tier_names,
-	  .help = "How strong a wall it is, which nobody but you knows; left out: none" },
+	  .help = "Isolation tier that the tool provides, which Warren cannot detect "
+		  "(default: none)" },
 };
 
 static const struct config_kind {
@@ -149,16 +154,17 @@ static const struct config_kind {
 	const char *help;
 } kinds[] = {
 	{ "native", TIER_NAMESPACE, true, true, CONFIG_IMAGES_OURS, NULL, 0,
-	  "Namespaces of this machine's kernel; there is one, of that name" },
+	  "Namespaces of this machine's kernel. There is exactly one backend of this "
+	  "kind, called native" },
 	{ "docker", TIER_CONTAINER, true, true, CONFIG_IMAGES_THEIRS, docker_settings,
 	  ARRAY_SIZE(docker_settings),
-	  "Containers of Docker, or of Podman by its compatible socket" },
+	  "Containers of Docker, or of Podman through its compatible socket" },
 	{ "gvisor", TIER_GVISOR, true, true, CONFIG_IMAGES_OURS, gvisor_settings,
 	  ARRAY_SIZE(gvisor_settings),
-	  "A kernel in user space for each sandbox, by runsc" },
+	  "A kernel in user space for each sandbox, run by runsc" },
 	{ "command", TIER_NONE, false, false, CONFIG_IMAGES_NONE, command_settings,
 	  ARRAY_SIZE(command_settings),
-	  "Whatever can run a command: ssh, kubectl, nsenter, docker's own program" },
+	  "Any program that can run a command: ssh, kubectl, nsenter, docker" },
 };
 
 /* ------------------------------------------------------------------- reading */
@@ -226,16 +232,17 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 		if (*close != '}' || !backend_among(w->setting->places, open + 1, n))
 			return yaml_error(
 				w->y, list, NULL, index, err,
-				"backends.%s.%s: there is no {%.*s} here; there is: %s; "
-				"a brace is {{",
+				"backends.%s.%s: {%.*s} is not known here; known: %s; "
+				"write {{ for a brace",
 				w->backend, w->setting->name, n > 40 ? 40 : (int)n,
 				open + 1, all);
 		if (n == 4 && strncmp(open, "{argv}", 6) == 0 &&
 		    strcmp(json_string_value(json_array_get(list, index)), "{argv}") != 0)
 			return yaml_error(
 				w->y, list, NULL, index, err,
-				"backends.%s.%s: {argv} becomes several words, "
-				"so it is one by itself; {command} can be a part",
+				"backends.%s.%s: {argv} becomes several words, so it "
+				"must be a word by itself; {command} can be part of a "
+				"word",
 				w->backend, w->setting->name);
 		*has = *has || (w->setting->needs &&
 				backend_among(w->setting->needs, open + 1, n));
@@ -252,25 +259,26 @@ static int check_argv(const struct where *w, const json_t *list, struct warren_e
 	if (!json_is_array(list) || json_array_size(list) == 0 ||
 	    json_array_size(list) > WORDS_MAX)
 		return yaml_error(w->y, w->in, w->setting->name, 0, err,
-				  "backends.%s.%s: this is not a list of words: "
-				  "[program, argument, ...]",
+				  "backends.%s.%s: must be a list of words: [program, "
+				  "argument, ...]",
 				  w->backend, w->setting->name);
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
 		const char *word = json_string_value(json_array_get(list, i));
 
 		if (!word || (i == 0 && !word[0]))
-			return yaml_error(w->y, list, NULL, i, err,
-					  "backends.%s.%s: this is not a word; quote "
-					  "what YAML takes for something else",
-					  w->backend, w->setting->name);
+			return yaml_error(
+				w->y, list, NULL, i, err,
+				"backends.%s.%s: must be a word; quote it if YAML "
+				"reads it as something else",
+				w->backend, w->setting->name);
 		r = check_places(w, list, i, &has, err);
 	}
 	if (r < 0 || has)
 		return r;
 	backend_put_list(all, sizeof(all), w->setting->needs);
 	return yaml_error(w->y, w->in, w->setting->name, 0, err,
-			  "backends.%s.%s: it does not say where the %s goes: one of its "
-			  "words must have one of these in braces: %s",
+			  "backends.%s.%s: it does not say where the %s goes: one of "
+			  "its words must contain one of these in braces: %s",
 			  w->backend, w->setting->name,
 			  w->setting->needs == needs_path ? "file" : "command", all);
 }
@@ -289,14 +297,14 @@ static int check_setting(const struct where *w, const json_t *value,
 
 		return n > 0 && n <= SECONDS_MAX
 			       ? 0
-			       : yaml_error(w->y, w->in, s->name, 0, err,
-					    "backends.%s.%s: this is not a number of "
-					    "seconds from 1 to %d",
-					    w->backend, s->name, SECONDS_MAX);
+			       : yaml_error(
+					 w->y, w->in, s->name, 0, err,
+					 "backends.%s.%s: must be a number of seconds from 1 to %d",
+					 w->backend, s->name, SECONDS_MAX);
 	}
 	if (!text || !text[0])
 		return yaml_error(w->y, w->in, s->name, 0, err,
-				  "backends.%s.%s: this is not a text", w->backend,
+				  "backends.%s.%s: must be a string", w->backend,
 				  s->name);
 	if (s->type == SETTING_PATH && text[0] != '/')
 		return yaml_error(w->y, w->in, s->name, 0, err,
@@ -306,7 +314,7 @@ static int check_setting(const struct where *w, const json_t *value,
 		return 0;
 	backend_put_list(all, sizeof(all), s->choices);
 	return yaml_error(w->y, w->in, s->name, 0, err,
-			  "backends.%s.%s: '%.60s' is none of %s", w->backend, s->name,
+			  "backends.%s.%s: '%.60s' is not one of %s", w->backend, s->name,
 			  text, all);
 }
 
@@ -420,17 +428,17 @@ static int read_kind(const struct yaml *y, const json_t *in, const char *name,
 
 	if (!json_is_object(value) && !plain)
 		return yaml_error(y, in, name, 0, err,
-				  "backends.%s: these are not settings, nor false", name);
+				  "backends.%s: must be a mapping of settings, or false",
+				  name);
 	if (!kind)
 		return yaml_error(
 			y, said ? value : in, said ? "kind" : name, 0, err,
 			"backends.%s: %s%.60s%s one of native, docker, gvisor, command",
-			name,
-			said ? "kind: '" : "it has no kind:", said && word ? word : "",
-			said ? "' is none; it is" : "");
+			name, said ? "kind: '" : "it has no kind; use",
+			said && word ? word : "", said ? "' is not a kind; use" : "");
 	if (strcmp(kind->name, "native") == 0 && strcmp(name, "native") != 0)
 		return yaml_error(y, in, name, 0, err,
-				  "backends.%s: there is one of kind native, and it is "
+				  "backends.%s: the only backend of kind native is "
 				  "called native",
 				  name);
 	*ret = kind;
@@ -448,7 +456,7 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 		return 0;
 	if (!json_is_object(all))
 		return yaml_error(y, in, "backends", 0, err,
-				  "backends: this is not a mapping of names to settings");
+				  "backends: must be a mapping of names to settings");
 	json_object_foreach(all, name, value)
 	{
 		const struct config_kind *kind = NULL;
@@ -522,11 +530,11 @@ int config_check_backends(struct config *c, bool named, struct warren_error *err
 	put_backends(c, all, sizeof(all));
 	if (!b)
 		return error_set(err, EINVAL,
-				 "backend: there is no backend '%.60s'; there is: %s",
+				 "backend: there is no backend '%.60s'; available: %s",
 				 c->backend, all);
 	if (named && b->tier < c->min_tier)
 		return error_set(err, EINVAL,
-				 "backend: the tier of '%s' is %s, and min_tier is %s",
+				 "backend: the tier of '%s' is %s, but min_tier is %s",
 				 b->name, tier_names[b->tier], tier_names[c->min_tier]);
 	return 0;
 }
@@ -541,7 +549,7 @@ int check_tenant_tier(const char *text, struct warren_error *err)
 	if (!colon || colon == text)
 		return error_set(err, EINVAL, "'%.100s' is not TENANT:TIER", text);
 	if (tier_parse(colon + 1) < 0)
-		return error_set(err, EINVAL, "'%.100s': its tier is none of %s", text,
+		return error_set(err, EINVAL, "'%.100s': its tier is not one of %s", text,
 				 all);
 	return 0;
 }
@@ -592,7 +600,7 @@ int config_place(const struct config *c, const char *tenant, const char *name,
 		 struct warren_error *err)
 {
 	enum tier min = config_min_tier(c, tenant);
-	const char *who = tier >= min ? "is asked for" : "is what the service requires";
+	const char *who = tier >= min ? "is requested" : "is required by the service";
 	const struct config_backend *b;
 	char all[240];
 
@@ -601,16 +609,17 @@ int config_place(const struct config *c, const char *tenant, const char *name,
 	b = name ? config_backend(c, name) : backend_choose(c, tier);
 	if (!b && name)
 		return error_set(err, ENODEV,
-				 "there is no backend '%.60s' here; there is: %s", name,
+				 "there is no backend '%.60s' here; available: %s", name,
 				 all);
 	if (!b)
-		return error_set(err, EPERM,
-				 "tier '%s' %s, and is not to be had here; there is: %s",
-				 tier_names[tier], who, all);
+		return error_set(
+			err, EPERM,
+			"tier '%s' %s, but no backend provides it here; available: %s",
+			tier_names[tier], who, all);
 	if (b->tier < tier)
 		return error_set(err, EPERM,
-				 "tier '%s' %s, and backend '%s' is of tier '%s'; there "
-				 "is: %s",
+				 "tier '%s' %s, but backend '%s' is of tier '%s'; "
+				 "available: %s",
 				 tier_names[tier], who, b->name, tier_names[b->tier],
 				 all);
 	*ret = b;
@@ -624,9 +633,9 @@ void config_example_backends(struct buf *out)
 	buf_puts(
 		out,
 		"\n"
-		"# Where sandboxes can run. native, docker and gvisor are there without being\n"
-		"# named; false instead of settings takes one away. Each has a name of its own, and\n"
-		"# a kind unless the name is one.\n"
+		"# Where sandboxes can run. native, docker and gvisor exist without being listed;\n"
+		"# false instead of settings removes one. Each backend has a unique name, and a\n"
+		"# kind unless the name is one.\n"
 		"backends:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const struct config_kind *k = &kinds[i];
@@ -663,10 +672,10 @@ static void manual_setting(const struct setting *s, struct buf *out)
 	}
 	if (s->places) {
 		backend_put_list(all, sizeof(all), s->places);
-		buf_printf(out, "In braces there may be: %s.\n", all);
+		buf_printf(out, "Allowed in braces: %s.\n", all);
 	}
 	if (s->example)
-		buf_printf(out, "An example is\n.Ql %s .\n", s->example);
+		buf_printf(out, "Example:\n.Ql %s .\n", s->example);
 }
 
 void config_manual_backends(struct buf *out)
@@ -676,15 +685,16 @@ void config_manual_backends(struct buf *out)
 		".Ss Backends\n"
 		"The section\n"
 		".Cm backends\n"
-		"has a name for each place where sandboxes can run, and below it its kind and\n"
-		"its settings; the kind can be left out where it is the name.\n"
-		"The kinds native, docker and gvisor have a backend of their name without being\n"
-		"in the file;\n"
+		"lists the backends, on which sandboxes run, by name.\n"
+		"Each has a kind and settings; the kind can be left out if it is the name.\n"
+		"The backends native, docker and gvisor exist even if the file does not list them;\n"
 		".Cm false\n"
-		"instead of settings takes it away.\n"
-		"A backend has a tier, which says how strong its wall is; from the weakest to\n"
-		"the strongest these are none, container, namespace, gvisor and vm.\n"
-		"A sandbox that asks for a tier gets that or a stronger one, or is refused.\n"
+		"instead of settings removes one.\n"
+		"Each backend has an isolation tier.\n"
+		"From the weakest to the strongest, the tiers are none, container, namespace,\n"
+		"gvisor and vm.\n"
+		"A sandbox that requests a tier gets this tier or a stronger one; otherwise, its\n"
+		"creation fails.\n"
 		".Bd -literal -offset indent\n"
 		"backends:\n"
 		"  docker: false\n"

@@ -77,7 +77,7 @@ static int set_choice(uint64_t *field, const struct config_key *key, const char 
 		(void)snprintf(all + n, sizeof(all) - n, "%s%s", i ? ", " : "",
 			       key->choices[i]);
 	}
-	return error_set(err, EINVAL, "'%.60s' is none of %s", word, all);
+	return error_set(err, EINVAL, "'%.60s' is not one of %s", word, all);
 }
 
 static int parse_number(enum config_type type, const char *word, uint64_t *ret,
@@ -158,7 +158,7 @@ static int config_set_text(char **field, const struct config_key *key, const cha
 		return error_set(err, EINVAL, "'%.60s' is not an absolute path", word);
 	for (const char *p = word; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return error_set(err, EINVAL, "it has a control character");
+			return error_set(err, EINVAL, "it contains a control character");
 	if (word[0] && key->check && key->check(word, err) < 0)
 		return -err->code;
 	copy = strdup(word);
@@ -341,11 +341,12 @@ static int check_listeners(const struct config *c, struct warren_error *err)
 	bool tls = false;
 
 	if (c->listen.n == 0)
-		return error_set(err, EINVAL, "listen: there is nowhere to listen");
+		return error_set(err, EINVAL, "listen: there is no address to listen on");
 	for (size_t i = 0; i < c->listen.n; i++)
 		tls = tls || strncmp(c->listen.items[i], "tls:", 4) == 0;
 	if (!c->tls_cert[0] != !c->tls_key[0])
-		return error_set(err, EINVAL, "tls.cert and tls.key are given together");
+		return error_set(err, EINVAL,
+				 "tls.cert and tls.key must be given together");
 	if (tls && !c->tls_cert[0])
 		return error_set(err, EINVAL,
 				 "listen: a tls: listener needs tls.cert and tls.key");
@@ -359,8 +360,8 @@ static int check_shared(struct config *c, struct warren_error *err)
 
 	if (c->shared && c->host_image && was_given(c, host))
 		return error_set(err, EINVAL,
-				 "host_image: it shows this machine's files, and is "
-				 "refused where tenants share it (shared: true)");
+				 "host_image: it shows this machine's files, so it "
+				 "cannot be used on a shared machine (shared: true)");
 	if (c->shared)
 		c->host_image = false;
 	if (c->shared && !was_given(c, config_find("min_tier", 8)))
@@ -369,7 +370,7 @@ static int check_shared(struct config *c, struct warren_error *err)
 		return 0;
 	if (was_given(c, image))
 		return error_set(err, EINVAL,
-				 "image: 'host' is the default, and is not allowed");
+				 "image: 'host' is the default, but is not allowed");
 	c->image[0] = '\0';
 	return 0;
 }

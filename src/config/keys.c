@@ -24,15 +24,14 @@ static const char *const on_stop[] = { "keep", "delete", NULL };
 
 const struct config_section config_sections[] = {
 	{ "", "The service" },
-	{ "tls", "TLS, for listeners of that kind" },
-	{ "log", "What it says of itself, on standard error" },
-	{ "defaults", "What a sandbox gets that asks for nothing else" },
-	{ "max", "The most that a sandbox may ask for" },
-	{ "quota", "What a tenant may have at a time that has no quota of its own" },
-	{ "pool",
-	  "Parts that any sandbox needs, made ahead; how many follows the demand" },
-	{ "journal", "What execs write, kept so that it can be read later" },
-	{ "request", "What a client may do" },
+	{ "tls", "TLS, for tls: listeners" },
+	{ "log", "Log messages, on standard error" },
+	{ "defaults", "Defaults for sandboxes" },
+	{ "max", "Maximum values that a sandbox may request" },
+	{ "quota", "Maximum that a tenant without its own quota may have at a time" },
+	{ "pool", "Sandboxes prepared in advance; their number follows the demand" },
+	{ "journal", "Journals: the output of execs, kept to be read later" },
+	{ "request", "Limits for clients" },
 };
 const size_t config_n_sections = ARRAY_SIZE(config_sections);
 
@@ -49,12 +48,12 @@ const struct config_key config_keys[] = {
 	  .type = TYPE_PATH,
 	  .value = "/var/lib/warren",
 	  .field = FIELD(state_dir),
-	  .help = "Directory for what survives a reboot: images, the database" },
+	  .help = "Directory for data that survives a reboot: images, the database" },
 	{ .name = "run_dir",
 	  .type = TYPE_PATH,
 	  .value = "/run/warren",
 	  .field = FIELD(run_dir),
-	  .help = "Directory for what a reboot clears: sockets, locks" },
+	  .help = "Directory for data that a reboot clears: sockets, locks" },
 	{ .name = "user",
 	  .type = TYPE_TEXT,
 	  .value = "warren",
@@ -83,8 +82,8 @@ const struct config_key config_keys[] = {
 	  .type = TYPE_BOOL,
 	  .value = "false",
 	  .field = FIELD(shared),
-	  .help = "Tenants who do not trust each other share this machine: the "
-		  "image 'host' is then refused" },
+	  .help = "Tenants that do not trust each other share this machine. The image "
+		  "'host' is then refused" },
 	{ .name = "host_image",
 	  .type = TYPE_BOOL,
 	  .value = "true",
@@ -427,12 +426,12 @@ static const struct {
 	[TYPE_BOOL] = { "bool", "true or false" },
 	[TYPE_NUMBER] = { "number", "a whole number" },
 	[TYPE_SIZE] = { "size", "a size, as 64k, 512m, 1.5g" },
-	[TYPE_DURATION] = { "duration", "a duration, as 500ms, 30s, 5m, 2h" },
-	[TYPE_CPUS] = { "processors", "a number of processors, as 2 or 0.5" },
-	[TYPE_CHOICE] = { "word", "one of several words" },
-	[TYPE_TEXT] = { "text", "a text" },
+	[TYPE_DURATION] = { "duration", "a duration, such as 500ms, 30s, 5m, 2h" },
+	[TYPE_CPUS] = { "processors", "a number of processors, such as 2 or 0.5" },
+	[TYPE_CHOICE] = { "word", "one of the allowed words" },
+	[TYPE_TEXT] = { "text", "a string" },
 	[TYPE_PATH] = { "path", "an absolute path" },
-	[TYPE_LIST] = { "text", "a list of texts" },
+	[TYPE_LIST] = { "text", "a list of strings" },
 };
 _Static_assert(ARRAY_SIZE(types) == TYPE_MAX, "a type has no name");
 

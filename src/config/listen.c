@@ -77,7 +77,8 @@ static int parse_socket(const char *path, struct config_listener *l,
 	if (path[0] != '/')
 		return error_set(err, EINVAL, "'unix:%.100s' is not unix:/PATH", path);
 	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-		return error_set(err, EINVAL, "the path of a socket is longer than %zu",
+		return error_set(err, EINVAL,
+				 "the path of a socket is longer than %zu bytes",
 				 sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
 	l->path = path;
 	l->reach = CONFIG_OWNER;
@@ -118,9 +119,9 @@ int config_allow(const struct config *c, uint64_t tokens, struct warren_error *e
 		if (l.reach == CONFIG_WIDE)
 			return error_set(
 				err, EACCES,
-				"listen: '%.100s' can be reached from other machines, and "
-				"there is no token yet: start without it, run 'warren "
-				"token create', then add it",
+				"listen: '%.100s' can be reached from other machines, "
+				"but there is no token yet: start without it, run "
+				"'warren token create', then add it",
 				c->listen.items[i]);
 		if (l.reach == CONFIG_LOOPBACK)
 			generate = 1;

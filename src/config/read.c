@@ -55,7 +55,7 @@ static int unknown_key(const struct reader *rd, const json_t *in, const char *se
 
 	if (!near)
 		return yaml_error(rd->y, in, name, 0, err,
-				  "'%.*s' is not a key; warren.yaml(5) has all of them",
+				  "'%.*s' is not a key; see warren.yaml(5) for the list",
 				  QUOTE_MAX, name);
 	return yaml_error(rd->y, in, name, 0, err,
 			  "'%.*s' is not a key, did you mean '%s'?", QUOTE_MAX, name,
@@ -99,7 +99,7 @@ static int read_scalar(struct reader *rd, const struct config_key *key, const js
 		    strcmp(json_string_value(value), "none") == 0;
 
 	if (!none && scalar_word(value, type, word, sizeof(word)) < 0)
-		return yaml_error(rd->y, in, name, index, err, "%s: this is not %s",
+		return yaml_error(rd->y, in, name, index, err, "%s: must be %s",
 				  key->name, form_of(key));
 	if (config_set(rd->c, key, none ? "none" : word, &inner) < 0)
 		return yaml_error(rd->y, in, name, index, err, "%s: %.*s", key->name, 360,
@@ -117,8 +117,8 @@ static int read_key(struct reader *rd, const struct config_key *key, const json_
 	if (key->type != TYPE_LIST)
 		return read_scalar(rd, key, in, name, 0, err);
 	if (!json_is_array(value))
-		return yaml_error(rd->y, in, name, 0, err, "%s: this is not %s",
-				  key->name, config_type_form(TYPE_LIST));
+		return yaml_error(rd->y, in, name, 0, err, "%s: must be %s", key->name,
+				  config_type_form(TYPE_LIST));
 	config_list_clear(config_field(rd->c, key));
 	for (size_t i = 0; r == 0 && i < json_array_size(value); i++)
 		r = read_scalar(rd, key, value, NULL, i, err);
@@ -154,7 +154,7 @@ static int read_mapping(struct reader *rd, const json_t *in, const char *section
 		/* A section of which everything is commented out is null. */
 		else if (!json_is_null(value))
 			r = yaml_error(rd->y, in, name, 0, err,
-				       "%s: this is not a section of keys", name);
+				       "%s: must be a section of keys", name);
 		if (r < 0)
 			break;
 	}

@@ -36,22 +36,21 @@ int config_read_templates(struct config *c, const struct yaml *y, const json_t *
 	if (json_is_null(all))
 		return 0;
 	if (!json_is_object(all))
-		return yaml_error(
-			y, in, "templates", 0, err,
-			"templates: this is not a mapping of names to templates");
+		return yaml_error(y, in, "templates", 0, err,
+				  "templates: must be a mapping of names to templates");
 	json_object_foreach(all, name, value)
 	{
 		if (!template_good_name(name))
+			return yaml_error(y, all, name, 0, err,
+					  "templates: '%.70s' is not a name: use 1 to 63 "
+					  "lower-case letters, digits and inner hyphens",
+					  name);
+		if (!json_is_object(value))
 			return yaml_error(
 				y, all, name, 0, err,
-				"templates: '%.70s' is not a name: 1 to 63 small "
-				"letters, digits and hyphens within",
+				"templates.%s: must be a mapping, such as { image: "
+				"'python:3.12' }",
 				name);
-		if (!json_is_object(value))
-			return yaml_error(y, all, name, 0, err,
-					  "templates.%s: this is not a mapping, such as "
-					  "{ image: 'python:3.12' }",
-					  name);
 	}
 	json_decref(c->templates);
 	c->templates = json_deep_copy(all);
@@ -76,16 +75,16 @@ void config_show_templates(const struct config *c, struct buf *out)
 
 void config_example_templates(struct buf *out)
 {
-	buf_puts(out,
-		 "\n"
-		 "# Sandboxes to begin with, by name (\"template\" of a request, warren "
-		 "create --template):\n"
-		 "# what a request may have. What else is in the request comes first.\n"
-		 "templates:\n"
-		 "  #python-tools:\n"
-		 "  #  image: 'python:3.12'\n"
-		 "  #  limits: { memory: 512m, pids: 256 }\n"
-		 "  #  env: { PYTHONUNBUFFERED: '1' }\n");
+	buf_puts(
+		out,
+		"\n"
+		"# Default fields for new sandboxes, by name (\"template\" of a request, warren create\n"
+		"# --template). Fields of the request itself take precedence.\n"
+		"templates:\n"
+		"  #python-tools:\n"
+		"  #  image: 'python:3.12'\n"
+		"  #  limits: { memory: 512m, pids: 256 }\n"
+		"  #  env: { PYTHONUNBUFFERED: '1' }\n");
 }
 
 void config_manual_templates(struct buf *out)
@@ -95,17 +94,17 @@ void config_manual_templates(struct buf *out)
 		".Ss Templates\n"
 		"The section\n"
 		".Cm templates\n"
-		"has a name for each beginning of a sandbox, and below it what a request to\n"
-		"create one may have, but for its name, its template, its idempotency key\n"
-		"and how long it waits.\n"
+		"lists templates for sandboxes by name.\n"
+		"A template can have every field of a request to create a sandbox, except the name,\n"
+		"the template, the idempotency key and the time to wait.\n"
 		"A request with\n"
 		".Cm template\n"
-		"gets what is there and not in the request itself; of\n"
+		"gets each field of the template that it does not have itself; the entries of\n"
 		".Cm env ,\n"
 		".Cm labels\n"
 		"and\n"
 		".Cm limits\n"
-		"each entry by itself.\n"
+		"are merged one by one.\n"
 		".Bd -literal -offset indent\n"
 		"templates:\n"
 		"  python-tools:\n"

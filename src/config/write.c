@@ -129,9 +129,9 @@ void config_example(struct buf *out)
 {
 	buf_puts(
 		out,
-		"# The configuration of `warren serve`: /etc/warren/warren.yaml, or another by\n"
-		"# --config FILE. Each key has its default here, behind a #. Every one is also a flag\n"
-		"# (log.level is --log-level), which counts more than this file. Try a change with\n"
+		"# The configuration of `warren serve`: /etc/warren/warren.yaml, or the file given with\n"
+		"# --config. Each key is shown with its default, commented out. Each key is also an\n"
+		"# option (log.level is --log-level), which overrides this file. Check a change with\n"
 		"# `warren serve --check`.\n"
 		"#\n"
 		"# Sizes are numbers with k, m, g or t, in powers of 1,024; durations with ms, s, m or\n"
@@ -212,14 +212,12 @@ void config_manual(struct buf *out)
 		".Sh DESCRIPTION\n"
 		"The service reads\n"
 		".Pa /etc/warren/warren.yaml ,\n"
-		"or the file that\n"
-		".Fl -config\n"
-		"names.\n"
-		"Every key can be left out, and is also an option of\n"
+		"or the file given with\n"
+		".Fl -config .\n"
+		"Every key is optional, and is also an option of\n"
 		".Nm warren Cm serve ,\n"
-		"which counts more than the file; an option for a list is given once for each\n"
-		"item.\n"
-		"In the file, what is written here before a dot is a section:\n"
+		"which overrides the file; repeat an option to give several items of a list.\n"
+		"In the file, the part of a key before the dot is a section:\n"
 		".Bd -literal -offset indent\n"
 		"listen:\n"
 		"  - unix:/run/warren/warren.sock\n"
@@ -227,9 +225,9 @@ void config_manual(struct buf *out)
 		"  level: debug\n"
 		".Ed\n"
 		".Pp\n"
-		"A key that is not known, is there twice, or has a value that does not fit is\n"
-		"an error that names its line.\n"
-		"Anchors, aliases and tags of YAML are not supported.\n"
+		"An unknown key, a repeated key and a value that is not valid are errors that name\n"
+		"the line.\n"
+		"YAML anchors, aliases and tags are not supported.\n"
 		"Sizes are numbers with\n"
 		".Cm k , m , g\n"
 		"or\n"
@@ -243,7 +241,7 @@ void config_manual(struct buf *out)
 		".Cm none\n"
 		"is a value, it means that there is no limit.\n"
 		".Ql warren serve --check\n"
-		"reads the file and says what is in force.\n");
+		"checks the file and prints the configuration in effect.\n");
 	for (size_t i = 0; i < config_n_sections; i++) {
 		const struct config_section *s = &config_sections[i];
 

@@ -131,7 +131,7 @@ static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
 					     : json_object_size(parent);
 
 	if (y->n_places == VALUES_MAX)
-		return yaml_complain(y, line, err, "there is too much in this file");
+		return yaml_complain(y, line, err, "this file has too many values");
 	if (y->n_places == y->room) {
 		size_t room = y->room ? y->room * 2 : 64;
 		struct place *grown = realloc(y->places, room * sizeof(*grown));
@@ -178,7 +178,7 @@ static int take_key(struct builder *b, const yaml_event_t *e, unsigned line,
 	if (strcmp(key, "<<") == 0)
 		return yaml_complain(b->y, line, err, "merging ('<<') is not supported");
 	if (json_object_get(in->value, key))
-		return error_set(err, EINVAL, "%s:%u: '%.*s' is there twice", b->y->name,
+		return error_set(err, EINVAL, "%s:%u: '%.*s' is given twice", b->y->name,
 				 line, QUOTE_MAX, key);
 	in->key = strdup(key);
 	in->key_line = line;
@@ -204,7 +204,7 @@ static int on_scalar(struct builder *b, const yaml_event_t *e, unsigned line,
 				     "anchors and tags are not supported");
 	if (memchr(text, '\0', e->data.scalar.length))
 		return yaml_complain(b->y, line, err,
-				     "a text must not have a NUL character");
+				     "a string must not contain a NUL character");
 	if (wants_key(b))
 		return take_key(b, e, line, err);
 	if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
@@ -270,7 +270,7 @@ static int yaml_on_event(struct builder *b, const yaml_event_t *e,
 		b->depth--;
 		return 0;
 	}
-	return yaml_complain(b->y, line, err, "this is not understood");
+	return yaml_complain(b->y, line, err, "cannot parse this");
 }
 
 /* What libyaml has against the text. */
@@ -284,8 +284,8 @@ static int parser_error(const struct yaml *y, const yaml_parser_t *p,
 	/* Most often it is a tab, which cannot be seen. */
 	if (p->problem && strstr(p->problem, "cannot start any token"))
 		return yaml_complain(y, p->problem_mark.line + 1, err,
-				     "a tab, or one of @ ` %, where a word should begin: "
-				     "indent by spaces, and quote what begins so");
+				     "a word begins with a tab, or with one of @ ` %: "
+				     "indent with spaces, and quote such a word");
 	return error_set(err, EINVAL, "%s:%zu: %s%s%s", y->name, p->problem_mark.line + 1,
 			 p->problem ? p->problem : "error", p->context ? " " : "",
 			 p->context ? p->context : "");

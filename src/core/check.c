@@ -27,7 +27,7 @@ int check_path(const char *what, const char *path, struct warren_error *err)
 		p += strspn(p, "/");
 		n = strcspn(p, "/");
 		if ((n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-			return error_set(err, EINVAL, "%s '%s' has '%.*s' in it", what,
+			return error_set(err, EINVAL, "%s '%s' contains '%.*s'", what,
 					 path, (int)n, p);
 		p += n;
 	}
@@ -43,8 +43,9 @@ static int check_env(const char *const *env, struct warren_error *err)
 			return error_set(err, EINVAL,
 					 "variable '%.64s' is not NAME=value", *env);
 		if (n > ENV_NAME_MAX)
-			return error_set(err, EINVAL,
-					 "variable '%.64s...' has too long a name", *env);
+			return error_set(
+				err, EINVAL,
+				"the name of the variable '%.64s...' is too long", *env);
 	}
 	return 0;
 }
@@ -91,10 +92,9 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 			r = error_set(err, EINVAL, "volume '%s' is not absolute",
 				      m->source);
 		if (r == 0 && m->source_fd && (m->source_fd < 0 || !m->source))
-			r = error_set(
-				err, EINVAL,
-				"a volume has a descriptor and no name, or none that "
-				"is one");
+			r = error_set(err, EINVAL,
+				      "a volume has a descriptor and no name, or a "
+				      "descriptor that is not valid");
 		if (r < 0)
 			return r;
 	}
@@ -131,9 +131,11 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	    spec->network != WARREN_NETWORK_NONE)
 		r = error_set(err, EINVAL, "there is no such network mode");
 	if (r == 0 && spec->id && !id_valid(spec->id))
-		r = error_set(err, EINVAL, "'%.32s' is no id of a sandbox", spec->id);
+		r = error_set(err, EINVAL, "'%.32s' is not the id of a sandbox",
+			      spec->id);
 	if (r == 0 && spec->durable && spec->single)
-		r = error_set(err, EINVAL, "what is for a single exec is not durable");
+		r = error_set(err, EINVAL,
+			      "a sandbox for a single exec cannot be durable");
 	return r < 0 ? r : check_mounts(spec, err);
 }
 
@@ -146,30 +148,31 @@ static int core_check_control(const struct warren_exec_spec *spec,
 		if (at[i] && (at[i] < 3 || at[i] == at[(i + 1) % ARRAY_SIZE(at)]))
 			return error_set(
 				err, EINVAL,
-				"descriptors inside have a number each, from 3 on");
+				"each descriptor inside needs its own number, 3 or higher");
 	if ((spec->command_at == 0) != (spec->command_fd == 0))
 		return error_set(
 			err, EINVAL,
-			"a file for the exec needs a number, and a number a file");
+			"each file for the exec needs a number, and each number a file");
 	return 0;
 }
 
 static int check_streams(const struct warren_exec_spec *spec, struct warren_error *err)
 {
 	if (spec->in != WARREN_STDIO_NULL && spec->in != WARREN_STDIO_PIPE)
-		return error_set(err, EINVAL, "stdin is nothing or a pipe");
+		return error_set(err, EINVAL, "stdin must be nothing or a pipe");
 	if (spec->out > WARREN_STDIO_JOURNAL || spec->err > WARREN_STDIO_JOURNAL)
-		return error_set(err, EINVAL,
-				 "stdout and stderr are nothing, a pipe or a journal");
+		return error_set(
+			err, EINVAL,
+			"stdout and stderr must be nothing, a pipe or a journal");
 	if (spec->pty &&
 	    (spec->in || spec->err || (spec->out && spec->out != WARREN_STDIO_JOURNAL)))
-		return error_set(err, EINVAL,
-				 "a terminal takes the place of all three streams");
+		return error_set(err, EINVAL, "a terminal replaces all three streams");
 	if (spec->hold && spec->out != WARREN_STDIO_JOURNAL &&
 	    spec->err != WARREN_STDIO_JOURNAL)
 		return error_set(err, EINVAL, "there is no journal to hold");
 	if (spec->journal_fd < 0 || spec->command_fd < 0)
-		return error_set(err, EINVAL, "a file is given as a descriptor above 0");
+		return error_set(err, EINVAL,
+				 "a file must be given as a descriptor above 0");
 	return core_check_control(spec, err);
 }
 

@@ -98,7 +98,7 @@ int warren_connection(struct warren_sandbox *sb, int *ret_fd, struct warren_erro
 	int r;
 
 	if (!ops->connection)
-		return not_supported(sb, "handing out connections", err);
+		return not_supported(sb, "passing on connections", err);
 	r = ops->connection(sb->engine->state, sb->sandbox, ret_fd, err);
 	return r < 0 ? error_wrap(err, "connect to '%s'", sb->sandbox->id) : 0;
 }
@@ -139,7 +139,7 @@ int warren_exec_attach(struct warren_sandbox *sb, uint32_t number, int journal_f
 	int r;
 
 	if (!ops->exec_attach)
-		return not_supported(sb, "finding execs again", err);
+		return not_supported(sb, "reconnecting to execs", err);
 	ex = calloc(1, sizeof(*ex));
 	if (!ex)
 		return error_errno(err, ENOMEM, "find exec %u", number);
@@ -163,8 +163,9 @@ static int exec_cannot(const struct warren_exec *ex, const char *what,
 
 int warren_exec_close_input(struct warren_exec *ex, struct warren_error *err)
 {
-	return ex->ops->exec_close_input ? ex->ops->exec_close_input(ex->exec, err)
-					 : exec_cannot(ex, "closing a kept input", err);
+	return ex->ops->exec_close_input
+		       ? ex->ops->exec_close_input(ex->exec, err)
+		       : exec_cannot(ex, "closing the input of an exec", err);
 }
 
 int warren_exec_ack(struct warren_exec *ex, uint64_t cursor, struct warren_error *err)
@@ -181,7 +182,7 @@ int warren_exec_signal_to(struct warren_exec *ex, int sig, enum warren_whom whom
 	if (whom == WARREN_WHOM_FIRST)
 		return ex->ops->exec_signal(ex->exec, sig, err);
 	if ((unsigned)whom > WARREN_WHOM_NEW)
-		return error_set(err, EINVAL, "there is no such choice of processes");
+		return error_set(err, EINVAL, "there is no such selection of processes");
 	return ex->ops->exec_signal_to ? ex->ops->exec_signal_to(ex->exec, sig, whom, err)
-				       : exec_cannot(ex, "choosing processes", err);
+				       : exec_cannot(ex, "selecting processes", err);
 }

@@ -98,7 +98,7 @@ int warren_remove_orphan(struct warren *w, const char *id, struct warren_error *
 	int r;
 
 	if (!id_valid(id))
-		return error_set(err, EINVAL, "'%.40s' is no id", id);
+		return error_set(err, EINVAL, "'%.40s' is not an id", id);
 	r = w->ops->remove_orphan
 		    ? w->ops->remove_orphan(w->state, id, err)
 		    : error_set(err, EOPNOTSUPP, "it is not supported by backend '%s'",
@@ -115,7 +115,7 @@ int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
 			: error_set(err, EOPNOTSUPP,
 				    "it is not supported by backend '%s'", w->ops->name);
 
-	return r < 0 ? error_wrap(err, "make parts ahead") : 0;
+	return r < 0 ? error_wrap(err, "prepare sandboxes in advance") : 0;
 }
 
 size_t warren_unprepare(struct warren *w, size_t n)
@@ -242,7 +242,7 @@ int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 				 "no command was given, and the image has none");
 	argv = calloc(warren_count(first) + warren_count(rest) + 1, sizeof(*argv));
 	if (!argv)
-		return error_errno(err, ENOMEM, "make the command");
+		return error_errno(err, ENOMEM, "build the command");
 	for (const char *const *p = first; p && *p; p++)
 		argv[n++] = *p;
 	for (const char *const *p = rest; p && *p; p++)
@@ -321,7 +321,8 @@ int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
 		return not_supported(sb, "keeping output in a journal", err);
 	if (!ops->exec_ack &&
 	    (spec->hold || spec->result_at || spec->poke_at || spec->command_at))
-		return not_supported(sb, "holding output, or more descriptors,", err);
+		return not_supported(sb, "holding output, or passing more descriptors,",
+				     err);
 	if (!ops->exec_resize && spec->pty)
 		return not_supported(sb, "a terminal", err);
 	ex = calloc(1, sizeof(*ex));

@@ -100,14 +100,14 @@ static int api_confine(const struct api_birth *b, struct warren_error *err)
 	int r = landlock_restrict(dirs, err);
 
 	if (r == 1)
-		log_line(
-			LOG_LEVEL_WARNING,
-			"this kernel has no landlock: the api is confined by its user id "
-			"and its system call filter alone");
+		log_line(LOG_LEVEL_WARNING,
+			 "this kernel has no landlock: only its user id and its system "
+			 "call filter confine the api");
 	else if (r == 0 && landlock_version() < LANDLOCK_HAS_SCOPE)
 		log_line(LOG_LEVEL_INFO,
-			 "this kernel's landlock (ABI %u) confines the api to its files, "
-			 "and not %s of the machine (that is ABI %u)",
+			 "this kernel's landlock (ABI %u) confines the api to its "
+			 "files, but does not isolate it %s of the machine (that "
+			 "needs ABI %u)",
 			 landlock_version(),
 			 landlock_version() < LANDLOCK_HAS_NET
 				 ? "from TCP, signals and abstract sockets"
@@ -131,8 +131,8 @@ static void on_drain(void *ctx)
 		a->drain_last = true;
 		v1_stop(&a->v1, true);
 		http_server_refuse(a->server, "shutting_down",
-				   "the service stops before this is done; what was "
-				   "begun in the sandbox goes on");
+				   "the service is stopping before this is done; what "
+				   "was started in the sandbox continues");
 	}
 	if ((http_server_count(a->server) == 0 && !a->deleting) || ms >= DRAIN_MS)
 		loop_stop(a->loop);
@@ -191,7 +191,8 @@ static void *checkpoint_main(void *arg)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (db_checkpoint(arg, &err) < 0)
-		log_line(LOG_LEVEL_WARNING, "tidy the store: %s, ignoring", err.msg);
+		log_line(LOG_LEVEL_WARNING, "clean up the database: %s, ignoring",
+			 err.msg);
 	return NULL;
 }
 
@@ -253,7 +254,7 @@ static int api_open_store(struct api *a, struct warren_error *err)
 
 	if (asprintf(&a->db_path, "%s/warren.db", a->birth->dir) < 0) {
 		a->db_path = NULL;
-		return error_errno(err, ENOMEM, "open the store");
+		return error_errno(err, ENOMEM, "open the database");
 	}
 	/* The api of a warden that was killed may be about to end: it is given a moment. */
 	for (int i = 0; (r = db_open(a->db_path, &a->db, err)) == -EBUSY && i < 60; i++) {
@@ -291,7 +292,7 @@ static int set_quota(struct api *a, struct warren_error *err)
 static int api_admit(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	struct token_row row = { .tenant = DB_LOCAL,
-				 .name = "made by warren serve",
+				 .name = "created by warren serve",
 				 .scopes = "admin" };
 	char id[ID_LEN + 1];
 	uint64_t tokens = 0;

@@ -39,10 +39,10 @@ static int check_dir(const char *key, const char *path, const char *example,
 		return 0;
 	r = errno;
 	return error_set(err, r,
-			 "%s: '%s' cannot be %s: '%s': %s; choose another place "
+			 "%s: '%s' cannot be %s: '%s': %s; choose another directory "
 			 "(example: %s)",
-			 key, path, strcmp(way, path) == 0 ? "written to" : "made", way,
-			 strerrordesc_np(r), example);
+			 key, path, strcmp(way, path) == 0 ? "written to" : "created",
+			 way, strerrordesc_np(r), example);
 }
 
 int check_dirs(const struct config *c, struct warren_error *err)
@@ -75,7 +75,7 @@ int check_fits(const struct config *c, struct warren_error *err)
 	if (geteuid() == 0 && c->user[0] && !getpwnam(c->user))
 		(void)fprintf(stderr,
 			      "warren serve: note: there is no account '%s': the api "
-			      "will run as 'nobody' (useradd --system %s makes it)\n",
+			      "will run as 'nobody' (useradd --system %s creates it)\n",
 			      c->user, c->user);
 	for (size_t i = 0; i < c->mounts.n; i++) {
 		char path[PATH_MAX];

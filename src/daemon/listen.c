@@ -104,12 +104,11 @@ static int take_activated(int *fds, size_t *ret_n, struct warren_error *err)
 	    whose != (uint64_t)getpid())
 		return 0;
 	if (parse_u64(count, API_LISTENERS_MAX, &n, err) < 0)
-		return error_wrap(err, "LISTEN_FDS, the sockets that systemd passes");
+		return error_wrap(err, "LISTEN_FDS, the sockets from systemd");
 	for (size_t i = 0; i < n; i++) {
 		fds[i] = LISTEN_FD_FIRST + (int)i;
 		if (fcntl(fds[i], F_SETFD, FD_CLOEXEC) < 0)
-			return error_errno(err, errno,
-					   "socket %zu of those that systemd passes", i);
+			return error_errno(err, errno, "socket %zu from systemd", i);
 	}
 	*ret_n = n;
 	(void)unsetenv("LISTEN_PID");
@@ -154,7 +153,7 @@ static void name_socket(int fd, char *out, size_t size)
 	char host[INET6_ADDRSTRLEN] = "?";
 
 	if (getsockname(fd, &a.any, &len) < 0)
-		(void)snprintf(out, size, "a socket that cannot be asked");
+		(void)snprintf(out, size, "a socket that cannot be inspected");
 	else if (a.any.sa_family == AF_UNIX)
 		(void)snprintf(out, size, "unix:%s", a.un.sun_path);
 	else if (a.any.sa_family == AF_INET)
@@ -179,8 +178,8 @@ static int refuse_unnamed(const int *fds, size_t n, struct warren_error *err)
 		name_socket(fds[i], name, sizeof(name));
 		return error_set(
 			err, EINVAL,
-			"systemd holds '%s', which 'listen' does not have: add it "
-			"there, or take it out of warren.socket",
+			"systemd passes '%s', which is not in 'listen': add it there, "
+			"or remove it from warren.socket",
 			name);
 	}
 	return 0;
@@ -208,7 +207,7 @@ int listen_open(const struct config *c, struct api_birth *b, struct warren_error
 		if (fd < 0)
 			return fd;
 		log_line(LOG_LEVEL_INFO, "listening on %s%s", text,
-			 held ? ", which systemd holds" : "");
+			 held ? ", passed by systemd" : "");
 		b->listeners[b->n_listeners].fd = fd;
 		b->listeners[b->n_listeners++].tls = l.transport == CONFIG_TLS;
 	}

@@ -49,14 +49,13 @@
 static const char help_head[] =
 	"Usage: warren serve [OPTIONS]\n"
 	"\n"
-	"Offer sandboxes as a service on this machine. Runs in the foreground; stops on\n"
-	"SIGTERM or ^C, and leaves sandboxes running.\n"
+	"Run the sandbox service on this machine, in the foreground. It stops on SIGTERM or\n"
+	"^C, and leaves sandboxes running.\n"
 	"\n"
-	"      --config FILE   read this file (default " CONFIG_FILE
-	", if there is one)\n"
-	"      --check         say what is in force, and whether it all fits, and leave\n"
-	"      --example       print a configuration file with every key, and leave\n"
-	"  -h, --help          print this, and leave\n"
+	"      --config FILE   read this file (default " CONFIG_FILE ", if it exists)\n"
+	"      --check         check and print the configuration in effect, and exit\n"
+	"      --example       print a configuration file with every key, and exit\n"
+	"  -h, --help          print this help, and exit\n"
 	"\n";
 
 struct options {
@@ -157,8 +156,8 @@ static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error
 	way[strlen(way) - 2] = '\0';
 	return error_set(
 		err, EACCES,
-		"the api, user %u, may not pass '%s': allow it (chmod o+x '%s'), or "
-		"choose another place (example: --state-dir /var/lib/warren)",
+		"the api (user %u) cannot enter '%s': allow it (chmod o+x '%s'), or "
+		"choose another directory (example: --state-dir /var/lib/warren)",
 		uid, way, way);
 }
 
@@ -170,7 +169,7 @@ static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid
 	struct stat st;
 
 	if (r < 0)
-		return error_errno(err, -r, "make the directory '%s'", path);
+		return error_errno(err, -r, "create the directory '%s'", path);
 	if (geteuid() != 0 || uid == 0)
 		return 0;
 	if (chown(path, uid, gid) < 0)
@@ -178,8 +177,7 @@ static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid
 	if (stat(state_dir, &st) < 0 ||
 	    (!(st.st_mode & S_IXOTH) &&
 	     chmod(state_dir, (st.st_mode & 07777) | S_IXOTH) < 0))
-		return error_errno(err, errno, "let user %u through '%s'", uid,
-				   state_dir);
+		return error_errno(err, errno, "let user %u enter '%s'", uid, state_dir);
 	return check_way(path, uid, gid, err);
 }
 
@@ -204,7 +202,7 @@ static int serve_find_user(const struct config *c, struct api_birth *b,
 	}
 	if (!pw)
 		return error_set(err, ENOENT,
-				 "there is no account '%s': make it, or set user",
+				 "there is no account '%s': create it, or set user",
 				 c->user);
 	b->uid = pw->pw_uid;
 	b->gid = pw->pw_gid;
@@ -273,7 +271,7 @@ static void keep_secret(const struct config *c, const struct api_word *word)
 		(void)fd_write_all(fd, "\n", 1);
 		(void)close(fd);
 	}
-	log_line(LOG_LEVEL_INFO, "a token for loopback was made: %s", path);
+	log_line(LOG_LEVEL_INFO, "created a token for loopback: %s", path);
 }
 
 static int by_number(const void *a, const void *b)
@@ -399,7 +397,7 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 		return -err->code;
 	}
 	keep_secret(p->config, &word);
-	log_line(LOG_LEVEL_INFO, "ready; %zu sandboxes found again", word.sandboxes);
+	log_line(LOG_LEVEL_INFO, "ready; found %zu sandboxes again", word.sandboxes);
 	return 0;
 }
 
@@ -434,7 +432,7 @@ static int serve_main(struct pair *p, struct warren_error *err)
 			return r;
 		if (clock_now() - begun > 10000000000ULL)
 			wait_ms = RESTART_MS_MIN;
-		log_line(LOG_LEVEL_ERROR, "the api has ended%s%s; starting it again",
+		log_line(LOG_LEVEL_ERROR, "the api has ended%s%s; restarting it",
 			 r < 0 ? ": " : "", r < 0 ? err->msg : "");
 		if (poll(&sig, 1, (int)wait_ms) > 0)
 			return 0;
@@ -562,7 +560,7 @@ static int serve_run(const struct config *c, struct warren_error *err)
 		r = serve_main(&p, err);
 	/* Sandboxes go on as they are, and the next service finds them; nothing is lost with us. */
 	if (p.stuck) {
-		log_line(LOG_LEVEL_WARNING, "a request under way does not end, ignoring");
+		log_line(LOG_LEVEL_WARNING, "a request is still under way, ignoring");
 		_exit(0);
 	}
 	p.warden = warden_close(p.warden);
@@ -609,8 +607,8 @@ static int show_backend(const struct config *c, const char *which, struct buf *o
 
 	if (tier < 0)
 		return error_set(err, EINVAL,
-				 "there is no tier '%.60s'; there is: none, container, "
-				 "namespace, gvisor, vm",
+				 "there is no tier '%.60s'; available: none, "
+				 "container, namespace, gvisor, vm",
 				 colon + 1);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)n, which);
 	r = config_place(c, "", n ? name : NULL, (enum tier)tier, &b, err);

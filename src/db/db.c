@@ -51,7 +51,7 @@ static int lock_beside(const char *path, struct warren_error *err)
 			return error_errno(err, errno, "lock '%s'", name);
 		(void)!pread(fd, pid, sizeof(pid) - 1, 0);
 		pid[strspn(pid, "0123456789")] = '\0';
-		return error_set(err, EBUSY, "process %s has it",
+		return error_set(err, EBUSY, "process %s uses it",
 				 pid[0] ? pid : "of another");
 	}
 	/* For the message above, and for people: the lock does not depend on it. */
@@ -158,7 +158,7 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 	int r;
 
 	if (!db)
-		return error_errno(err, ENOMEM, "open the state '%s'", path);
+		return error_errno(err, ENOMEM, "open the database '%s'", path);
 	db->log = db->reserve[0] = db->reserve[1] = db->reserve[2] = -1;
 	db->path = strdup(path);
 	db->lock = lock_beside(path, err);
@@ -167,7 +167,7 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 	r = db->lock < 0 ? db->lock : db_open_locked(db, path, err);
 	if (r < 0) {
 		db = db_close(db);
-		return error_wrap(err, "open the state '%s'", path);
+		return error_wrap(err, "open the database '%s'", path);
 	}
 	/* Without it a full disk is worse; db_reserve() is asked again. */
 	(void)db_reserve(db);
@@ -211,13 +211,13 @@ int db_sync_fd(struct db *db, struct warren_error *err)
 
 	if (db->log < 0) {
 		if (!db->path || asprintf(&name, "%s-wal", db->path) < 0)
-			return error_errno(err, ENOMEM, "sync the state");
+			return error_errno(err, ENOMEM, "sync the database");
 		db->log = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (db->log < 0)
 			return error_errno(err, errno, "open '%s'", name);
 	}
 	fd = fcntl(db->log, F_DUPFD_CLOEXEC, 3);
-	return fd < 0 ? error_errno(err, errno, "sync the state") : fd;
+	return fd < 0 ? error_errno(err, errno, "sync the database") : fd;
 }
 
 bool db_wants_checkpoint(const struct db *db)
@@ -232,12 +232,12 @@ int db_checkpoint(const char *path, struct warren_error *err)
 	int rc;
 
 	if (r < 0)
-		return error_wrap(err, "checkpoint the state '%s'", path);
+		return error_wrap(err, "checkpoint the database '%s'", path);
 	rc = sqlite3_wal_checkpoint_v2(sql, "main", SQLITE_CHECKPOINT_PASSIVE, NULL,
 				       NULL);
 	/* Busy: a reader holds back the rest, and the next one will have it. */
 	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
-		r = sql_error(sql, rc, err, "checkpoint the state");
+		r = sql_error(sql, rc, err, "checkpoint the database");
 	(void)sqlite3_close(sql);
 	return r;
 }
@@ -255,10 +255,10 @@ static int check_by(sqlite3 *sql, const char *text, struct warren_error *err)
 		const char *verdict = (const char *)sqlite3_column_text(stmt, 0);
 
 		if (!verdict || strcmp(verdict, "ok") != 0)
-			r = error_set(err, EUCLEAN, "the state is damaged: %.200s",
+			r = error_set(err, EUCLEAN, "the database is damaged: %.200s",
 				      verdict ? verdict : "no verdict");
 	} else if (rc != SQLITE_DONE) {
-		r = sql_error(sql, rc, err, "check the state");
+		r = sql_error(sql, rc, err, "check the database");
 	}
 	(void)sqlite3_finalize(stmt);
 	return r;
@@ -274,7 +274,8 @@ int db_check(struct db *db, struct warren_error *err)
 	if (r == 0)
 		r = count_by(db, STMT_LOST_LABELS, &lost, err);
 	if (r == 0 && lost > 0)
-		r = error_set(err, EUCLEAN, "the state is damaged: %ju labels are lost",
+		r = error_set(err, EUCLEAN,
+			      "the database is damaged: %ju labels are lost",
 			      (uintmax_t)lost);
 	return r == 0 ? tenants_check(db, err) : r;
 }
@@ -292,10 +293,10 @@ int db_get_meta(struct db *db, const char *key, char **ret, struct warren_error 
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return error_set(err, ENOENT, "the state has no '%s'", key);
+		return error_set(err, ENOENT, "the database has no '%s'", key);
 	value = strdup(column_text(&q, 0));
 	if (!value)
-		return error_errno(err, ENOMEM, "read the state");
+		return error_errno(err, ENOMEM, "read the database");
 	*ret = value;
 	return 0;
 }

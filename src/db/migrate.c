@@ -234,8 +234,9 @@ int db_migrate(sqlite3 *sql, struct warren_error *err)
 		return error_set(err, EMEDIUMTYPE, "it is a database of another program");
 	if (version > MUST_KNOW)
 		return error_set(err, ENOTSUP,
-				 "it is of version %d, and this program knows up to %d: "
-				 "start the newer warren that wrote it",
+				 "it has version %d, but this program supports "
+				 "versions up to %d: start the newer warren that wrote "
+				 "it",
 				 version, MUST_KNOW);
 	if (version == MUST_KNOW)
 		r = migrate_pragma(

@@ -84,7 +84,8 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 		return error_set(err, ENOENT, "no sandbox '%s'", id);
 	state = column_int(&q, 2);
 	if (state < 0 || state >= SANDBOX_STATE_MAX)
-		return error_set(err, EUCLEAN, "the sandbox '%s' is in no state", id);
+		return error_set(err, EUCLEAN, "the state of sandbox '%s' is not valid",
+				 id);
 	*ret = (struct charged){ .seq = column_u64(&q, 0),
 				 .state = (enum sandbox_state)state };
 	(void)strncpy(ret->owner, column_text(&q, 1), DB_NAME_MAX);
@@ -261,7 +262,7 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 	int r;
 
 	if (n == 0)
-		return error_set(err, EINVAL, "record no sandboxes at all");
+		return error_set(err, EINVAL, "record zero sandboxes");
 	r = db_begin(db, DB_CRASH_SAFE, &tx, err);
 	if (r < 0)
 		return r;
@@ -294,7 +295,7 @@ static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state fro
 	int r;
 
 	if (!sandbox_may_become(from, to->state))
-		return error_set(err, EINVAL, "a sandbox that is %s does not become %s",
+		return error_set(err, EINVAL, "a sandbox cannot change from %s to %s",
 				 states[from].name, states[to->state].name);
 	r = db_begin(db, safety, &tx, err);
 	if (r == 0)

@@ -56,8 +56,9 @@ static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 	int64_t state = column_int(q, COL_STATE);
 
 	if (state < 0 || state >= SANDBOX_STATE_MAX)
-		return error_set(err, EUCLEAN,
-				 "the state is damaged: a sandbox is in none");
+		return error_set(
+			err, EUCLEAN,
+			"the database is damaged: the state of a sandbox is not valid");
 	*row = (struct sandbox_row){
 		.seq = column_u64(q, COL_SEQ),
 		.state = (enum sandbox_state)state,
@@ -98,7 +99,7 @@ static int own_row(struct sandbox_row *row, struct warren_error *err)
 	int r;
 
 	if (!labels)
-		return error_errno(err, ENOMEM, "read the state");
+		return error_errno(err, ENOMEM, "read the database");
 	for (size_t i = 0; i < row->n_labels; i++) {
 		labels[i] = row->labels[i];
 		at[n++] = &labels[i].key;

@@ -20,8 +20,8 @@ int db_insert_session(struct db *db, const struct session_row *row,
 	query_text(&q, row->name);
 	r = query_run(&q, err);
 	if (r < 0 && sqlite3_extended_errcode(db->sql) == SQLITE_CONSTRAINT_FOREIGNKEY)
-		return error_set(err, ENOENT, "no exec '%s' in a sandbox '%s'", row->exec,
-				 row->sandbox);
+		return error_set(err, ENOENT, "there is no exec '%s' in a sandbox '%s'",
+				 row->exec, row->sandbox);
 	return r < 0 ? error_wrap(err, "record the session '%s'", row->id) : 0;
 }
 
@@ -78,8 +78,9 @@ int db_advance_session(struct db *db, const char *id, uint64_t serial, int64_t n
 	r = db_get_session(db, NULL, id, &row, err);
 	if (r < 0)
 		return r;
-	return error_set(err, ESTALE, "the session '%s' has had command %ju, before %ju",
-			 id, (uintmax_t)row.serial, (uintmax_t)serial);
+	return error_set(err, ESTALE,
+			 "the session '%s' already had command %ju, before %ju", id,
+			 (uintmax_t)row.serial, (uintmax_t)serial);
 }
 
 int db_each_session(struct db *db, const char *sandbox,

@@ -119,16 +119,17 @@ int query_step(struct query *q, struct warren_error *err)
 	int rc = q->rc, r;
 
 	if (db->doomed && !sqlite3_stmt_readonly(q->stmt))
-		return error_set(err, ECANCELED,
-				 "write the state: the transaction was undone");
+		return error_set(
+			err, ECANCELED,
+			"write to the database: the transaction was rolled back");
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(q->stmt);
 	if (rc == SQLITE_ROW)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	r = q->rc == SQLITE_RANGE ? error_errno(err, ERANGE, "write the state")
-				  : sql_error(db->sql, rc, err, "use the state");
+	r = q->rc == SQLITE_RANGE ? error_errno(err, ERANGE, "write to the database")
+				  : sql_error(db->sql, rc, err, "use the database");
 	if (db->depth > 0 && sqlite3_get_autocommit(db->sql))
 		db->doomed = true;
 	return r;
@@ -176,7 +177,7 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 		size += *at[i] ? strlen(*at[i]) + 1 : 0;
 	block = p = malloc(size);
 	if (!block)
-		return error_errno(err, ENOMEM, "read the state");
+		return error_errno(err, ENOMEM, "read the database");
 	for (size_t i = 0; i < n; i++) {
 		if (!*at[i])
 			continue;
@@ -258,7 +259,7 @@ static int set_safety(struct db *db, enum db_safety safety, struct warren_error 
 	if (!db->sync_later)
 		rc = sqlite3_exec(db->sql, text, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
-		return sql_error(db->sql, rc, err, "begin to write the state");
+		return sql_error(db->sql, rc, err, "begin to write to the database");
 	db->safety = safety;
 	return 0;
 }
@@ -279,7 +280,7 @@ int db_begin(struct db *db, enum db_safety safety, struct db_tx *tx,
 	if (db->depth > 0 && safety > db->safety)
 		return error_set(
 			err, EINVAL,
-			"what must survive a power cut is part of what need not");
+			"a durable write is inside a transaction that is not durable");
 	if (db->depth == 0) {
 		r = set_safety(db, safety, err);
 		if (r < 0)
@@ -313,7 +314,7 @@ int db_commit(struct db_tx *tx, struct warren_error *err)
 	if (--db->depth > 0)
 		return 0;
 	r = db->doomed ? error_set(err, ECANCELED,
-				   "write the state: a part of it was undone")
+				   "write to the database: a part was rolled back")
 		       : sql_run(db, STMT_COMMIT, err);
 	if (r < 0)
 		sql_undo(db);

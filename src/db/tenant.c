@@ -110,7 +110,7 @@ static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota
 	}
 	if (delta <= 0)
 		return error_set(err, EUCLEAN,
-				 "the tenant '%s' is charged with less %s than it has",
+				 "the tenant '%s' is charged for less %s than it has",
 				 row->name, quota_names[quota]);
 	db->denial = (struct db_denial){ .quota = quota,
 					 .limit = row->limit[quota],
@@ -118,7 +118,7 @@ static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota
 					 .asked = (uint64_t)delta };
 	return error_set(
 		err, EDQUOT,
-		"the tenant '%s' may have %ju of %s, uses %ju, and wants %ju more",
+		"the tenant '%s' may have %ju of %s, uses %ju, and requests %ju more",
 		row->name, (uintmax_t)row->limit[quota], quota_names[quota],
 		(uintmax_t)row->used[quota], (uintmax_t)delta);
 }
@@ -160,8 +160,9 @@ static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX
 		int64_t state = column_int(&sandboxes, 0);
 
 		if (state < 0 || state >= SANDBOX_STATE_MAX)
-			return error_set(err, EUCLEAN,
-					 "the state is damaged: a sandbox is in none");
+			return error_set(
+				err, EUCLEAN,
+				"the database is damaged: the state of a sandbox is not valid");
 		sandbox_charge((enum sandbox_state)state, column_int(&sandboxes, 1),
 			       limits, charge);
 	}
@@ -191,8 +192,8 @@ int tenants_check(struct db *db, struct warren_error *err)
 			if ((uint64_t)charge[i] != row.used[i])
 				return error_set(
 					err, EUCLEAN,
-					"the state is damaged: the tenant '%s' is "
-					"charged with %ju of %s, and has %jd",
+					"the database is damaged: the tenant '%s' is charged "
+					"with %ju of %s, but has %jd",
 					row.name, (uintmax_t)row.used[i], quota_names[i],
 					(intmax_t)charge[i]);
 	}

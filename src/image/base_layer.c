@@ -402,7 +402,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 	/* Somebody else was faster: theirs is as good. */
 	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
-		r = error_errno(err, errno, "put a new layer in its place");
+		r = error_errno(err, errno, "move a new layer into place");
 	copy_remove_tree(dir, temp);
 	return r;
 }
@@ -415,7 +415,7 @@ static int open_state_dir(const char *path, struct warren_error *err)
 		return fd;
 	r = fd_make_dirs(path, 0755);
 	if (r < 0)
-		return error_errno(err, -r, "make the state directory '%s'", path);
+		return error_errno(err, -r, "create the state directory '%s'", path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? error_errno(err, errno, "open the state directory '%s'", path)
 		      : fd;

@@ -93,7 +93,7 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 
 	if (path[0] == '\0')
 		return error_set(err, EINVAL,
-				 "'dir:' names no directory (example: dir:/srv/rootfs)");
+				 "'dir:' needs a directory (example: dir:/srv/rootfs)");
 	r = add_skel(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
 		r = image_add_mount(image, "", path, 0, err);
@@ -104,8 +104,8 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 	if (image_holds(dir->fd, state_dir))
 		return error_set(
 			err, ELOOP,
-			"the directory '%s' holds Warren's own state, '%s': an overlay cannot "
-			"lie on itself",
+			"the directory '%s' contains Warren's own state, '%s': an "
+			"overlay cannot be mounted on itself",
 			path, state_dir);
 	(void)strcpy(image->lowers, "la:lb");
 	return 0;
@@ -140,7 +140,8 @@ static int stack_layers(const struct store *s, struct image *image,
 	while (image->config.layers[n])
 		n++;
 	if (n > STORE_LAYERS_MAX)
-		return error_set(err, E2BIG, "it has %zu layers, and an overlay takes %d",
+		return error_set(err, E2BIG,
+				 "it has %zu layers, but an overlay can have at most %d",
 				 n, STORE_LAYERS_MAX);
 	while (n-- > 0) {
 		char name[STORE_SHORT_LEN + 1];

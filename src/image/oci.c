@@ -131,7 +131,8 @@ static int oci_fetch_manifest(struct pull *p, const struct ref *ref, const char 
 
 	for (int depth = 0; r == 0 && oci_is_index(p->manifest.data, type); depth++) {
 		if (depth == 2)
-			return error_set(err, EBADMSG, "its index leads to indexes only");
+			return error_set(err, EBADMSG,
+					 "its index contains only other indexes");
 		r = oci_choose(p->manifest.data, platform, chosen, err);
 		if (r < 0)
 			return r;
@@ -266,9 +267,10 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 	while (p->image.layers[n])
 		n++;
 	if (n != p->m.n_layers)
-		return error_set(err, EBADMSG,
-				 "its manifest has %zu layers, its configuration %zu",
-				 p->m.n_layers, n);
+		return error_set(
+			err, EBADMSG,
+			"its manifest has %zu layers, but its configuration has %zu",
+			p->m.n_layers, n);
 	r = oci_work_plan(&p->work, p->image.layers, err);
 	if (r == 0)
 		r = list_blobs(p, s, err);

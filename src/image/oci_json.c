@@ -131,8 +131,8 @@ int oci_parse_manifest(const char *json, struct oci_manifest *ret,
 
 		if (r == 0 && !layer_type(type))
 			r = error_set(err, EBADMSG,
-				      "its layer %zu is of a type not known here: %.80s",
-				      i, type ? type : "none");
+				      "its layer %zu has an unknown type: %.80s", i,
+				      type ? type : "none");
 		if (r == 0)
 			r = get_blob(layer, &m.layers[i], "layer", err);
 	}
@@ -205,7 +205,7 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 			(void)strcat(seen, has);
 		}
 	}
-	return error_set(err, ENOENT, "there is none for %s; there are: %s", platform,
+	return error_set(err, ENOENT, "there is none for %s; available: %s", platform,
 			 seen[0] ? seen : "none");
 }
 
@@ -243,13 +243,14 @@ static int get_list(const json_t *from, const char *key, char ***ret,
 	if (!j || json_is_null(j))
 		return 0;
 	if (!json_is_array(j))
-		return error_set(err, EBADMSG, "'%s' of its configuration is no list",
+		return error_set(err, EBADMSG, "'%s' in its configuration is not a list",
 				 key);
 	json_array_foreach(j, i, item)
 	{
 		if (r == 0 && !json_is_string(item))
 			r = error_set(err, EBADMSG,
-				      "'%s' of its configuration holds no strings", key);
+				      "'%s' in its configuration does not hold strings",
+				      key);
 		if (r == 0)
 			r = add_string(ret, &n, json_string_value(item), err);
 	}
@@ -289,13 +290,14 @@ static int get_text(const json_t *from, const char *key, char **ret,
 	const json_t *j = json_object_get(from, key);
 
 	if (j && !json_is_null(j) && !json_is_string(j))
-		return error_set(err, EBADMSG, "'%s' of its configuration is no string",
-				 key);
+		return error_set(err, EBADMSG,
+				 "'%s' in its configuration is not a string", key);
 	*ret = strdup(json_is_string(j) ? json_string_value(j) : "");
 	if (!*ret)
 		return error_errno(err, ENOMEM, "read it");
 	return strlen(*ret) > 4096
-		       ? oci_json_bad(err, "its configuration has too long a string")
+		       ? oci_json_bad(err,
+				      "its configuration has a string that is too long")
 		       : 0;
 }
 
@@ -305,7 +307,7 @@ static int check_config(const struct store_image *im, struct warren_error *err)
 		if (!ref_digest_valid(*l))
 			return oci_json_bad(
 				err,
-				"a diff id of its configuration is no sha256 digest");
+				"a diff id in its configuration is not a sha256 digest");
 	for (char **e = im->env; *e; e++)
 		if (!strchr(*e, '=') || (*e)[0] == '=')
 			return error_set(err, EBADMSG,

@@ -56,9 +56,10 @@ static int open_member(int dir, const char *name, struct warren_error *err)
 	struct stat st;
 
 	if (fd < 0)
-		return error_errno(err, -fd, "'%.80s' of the archive", name);
+		return error_errno(err, -fd, "'%.80s' in the archive", name);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, EBADMSG, "'%.80s' of the archive is no file", name);
+		return error_set(err, EBADMSG, "'%.80s' in the archive is not a file",
+				 name);
 	return TAKE_FD(fd);
 }
 
@@ -75,7 +76,7 @@ static int read_member(int dir, const char *name, char **ret, struct warren_erro
 		return error_errno(err, ENOMEM, "read '%.80s'", name);
 	n = fd_read_all(fd, text, TEXT_MAX + 1);
 	if (n < 0 || n > (ssize_t)TEXT_MAX || strlen(text) != (size_t)n)
-		return error_set(err, EBADMSG, "'%.80s' of the archive is not text",
+		return error_set(err, EBADMSG, "'%.80s' in the archive is not text",
 				 name);
 	*ret = TAKE_PTR(text);
 	return 0;
@@ -118,11 +119,11 @@ static int open_layer(const struct loading *l, const char *name,
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
-		return error_errno(err, errno, "look at its layer '%.80s'", name);
+		return error_errno(err, errno, "inspect its layer '%.80s'", name);
 	if (declared && (uint64_t)st.st_size != declared->size)
 		return error_set(
 			err, EBADMSG,
-			"its layer %.19s has %ju bytes, and its manifest says %ju",
+			"its layer %.19s has %ju bytes, but its manifest says %ju",
 			declared->digest, (uintmax_t)st.st_size,
 			(uintmax_t)declared->size);
 	*ret_size = (uint64_t)st.st_size;
@@ -141,9 +142,10 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 	int r = oci_work_open(&w, l->store, l->options, err);
 
 	if (r == 0 && oci_load_count(names) != oci_load_count(image->layers))
-		r = error_set(err, EBADMSG,
-			      "its manifest has %zu layers, its configuration %zu",
-			      oci_load_count(names), oci_load_count(image->layers));
+		r = error_set(
+			err, EBADMSG,
+			"its manifest has %zu layers, but its configuration has %zu",
+			oci_load_count(names), oci_load_count(image->layers));
 	if (r == 0)
 		r = oci_work_plan(&w, image->layers, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
@@ -259,7 +261,7 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 	if (r == 0 && strlen(p->config) != m.config.size)
 		r = error_set(
 			err, EBADMSG,
-			"its configuration has %zu bytes, and its manifest says %ju",
+			"its configuration has %zu bytes, but its manifest says %ju",
 			strlen(p->config), (uintmax_t)m.config.size);
 	if (r == 0)
 		r = oci_parse_config(p->config, &p->image, err);
@@ -309,9 +311,9 @@ static int load_dir(const struct loading *l, struct warren_error *err)
 	if (!layout && !docker)
 		return error_set(
 			err, EBADMSG,
-			"it is neither a docker save nor an OCI archive: it has no "
-			"manifest.json and no oci-layout ('warren image import' takes a "
-			"plain root filesystem)");
+			"it is neither a 'docker save' archive nor an OCI archive: it "
+			"has no manifest.json and no oci-layout ('warren image "
+			"import' accepts a plain root filesystem)");
 	/* docker save writes both since version 25; its own has the names. */
 	layout = !docker;
 	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
@@ -378,8 +380,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 
 static int too_large(uint64_t most, struct warren_error *err)
 {
-	return error_set(err, EFBIG,
-			 "it is larger than %ju bytes: --max-size says how much is taken",
+	return error_set(err, EFBIG, "it is larger than %ju bytes: raise --max-size",
 			 (uintmax_t)most);
 }
 
@@ -472,7 +473,7 @@ static int spool_dir(const struct store *s, int dir, const struct oci_options *o
 	if (status > 0 || lseek(file, 0, SEEK_SET) < 0)
 		return error_set(
 			err, EIO,
-			"the directory cannot be read whole, or the store is full");
+			"the directory cannot be read completely, or the store is full");
 	return TAKE_FD(file);
 }
 
@@ -507,7 +508,7 @@ static int import_locked(const struct store *s, int fd, const struct ref *name,
 	int r;
 
 	if (fstat(fd, &st) < 0)
-		return error_errno(err, errno, "look at it");
+		return error_errno(err, errno, "inspect it");
 	if (S_ISDIR(st.st_mode)) {
 		tar = spool_dir(s, fd, o, err);
 		if (tar < 0)

@@ -114,7 +114,7 @@ static int split_name(char *rest, const char *text, struct ref *r,
 	if (!valid_name(rest))
 		return ref_bad(
 			err, text,
-			"names are lower-case letters and digits, with . _ - between");
+			"names are lower-case letters and digits, separated by . _ -");
 	ref_set(r->name, sizeof(r->name), folder);
 	ref_set(r->name + strlen(folder), sizeof(r->name) - strlen(folder), rest);
 	return 0;

@@ -200,19 +200,20 @@ static int settle_type(const json_t *root, char type[128], struct warren_error *
 		if (!own)
 			own = guess_type(root);
 		if (!own || strlen(own) >= 128)
-			return error_set(err, EPROTO,
-					 "what the registry sent is not a manifest");
+			return error_set(
+				err, EPROTO,
+				"the registry sent something that is not a manifest");
 		(void)snprintf(type, 128, "%s", own);
 	}
 	for (const char *p = type; *p; p++)
 		if (*p <= ' ' || *p > '~')
 			return error_set(err, EPROTO,
-					 "the type of the manifest is not one");
+					 "the type of the manifest is not valid");
 	if ((own && strcasecmp(own, type) != 0) || (is_index(type) && layers) ||
 	    (!is_index(type) && index))
-		return error_set(err, EBADMSG,
-				 "the manifest says that it is not the '%s' it came as",
-				 type);
+		return error_set(
+			err, EBADMSG,
+			"the manifest contradicts the type it was sent with, '%s'", type);
 	return 0;
 }
 
@@ -227,7 +228,7 @@ static int check_manifest(const struct buf *body, char type[128],
 	if (!json_is_object(root))
 		code = error_set(
 			err, EPROTO,
-			"what the registry sent as a manifest is not a JSON object");
+			"the manifest that the registry sent is not a JSON object");
 	else
 		code = settle_type(root, type, err);
 	json_decref(root);
@@ -256,8 +257,8 @@ static int registry_fetch_manifest(struct http *h, const char *what,
 	digest_text(sum, ret_digest);
 	if (ref_digest_valid(what) && strcmp(ret_digest, what) != 0)
 		return error_set(err, EBADMSG,
-				 "the manifest that was sent for %s has the digest %s",
-				 what, ret_digest);
+				 "the manifest sent for %s has the digest %s", what,
+				 ret_digest);
 	return check_manifest(&h->body, h->type, err);
 }
 

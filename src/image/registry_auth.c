@@ -64,8 +64,8 @@ static int registry_auth_refused(const struct http *h, struct warren_error *err)
 				 reg->ref.registry, h->status, said[0] ? " " : "", said);
 	return error_set(
 		err, EACCES,
-		"%s: login refused (%ld%s%s): there is no such image, or it needs a login "
-		"and the docker configuration has none%s%s",
+		"%s: login refused (%ld%s%s): there is no such image, or it needs a "
+		"login that the docker configuration does not have%s%s",
 		reg->ref.registry, h->status, said[0] ? " " : "", said,
 		c->note[0] && !reg->public_only ? ": " : "",
 		reg->public_only ? "" : c->note);
@@ -96,7 +96,7 @@ static int take_token(struct registry *reg, const struct buf *body,
 	if (!token || !*token)
 		token = json_string_value(json_object_get(root, "access_token"));
 	if (!token_ok(token))
-		code = error_set(err, EPROTO, "the token server of %s gives no token",
+		code = error_set(err, EPROTO, "the token server of %s sent no token",
 				 reg->ref.registry);
 	else if (asprintf(&login, "Bearer %s", token) < 0)
 		code = error_errno(err, ENOMEM, "log in");
@@ -198,7 +198,7 @@ static int fetch_token(struct registry *reg, const struct challenge *c,
 	if (reg->public_only ? !guard_url_ok(reg, c->realm)
 			     : !http_url_ok(c->realm, reg->plain_ok))
 		return error_set(err, EPROTO,
-				 "%s names a token server that is not an https address",
+				 "%s names a token server whose address is not https",
 				 reg->ref.registry);
 	code = http_init(&h, reg, "token", err);
 	if (code == 0)
@@ -268,7 +268,7 @@ int auth_answer(struct http *h, struct warren_error *err)
 	    c.scheme == CHALLENGE_NONE)
 		return error_set(
 			err, EPROTO,
-			"%s asks for a login in a way that is not understood (401)",
+			"%s requests a login in a way that is not supported (401)",
 			reg->ref.registry);
 	code = read_creds(reg, err);
 	if (code < 0)

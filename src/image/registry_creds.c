@@ -76,10 +76,9 @@ static int config_load(const char *given, json_t **ret, struct warren_error *err
 	if (!json_is_object(*ret)) {
 		json_decref(*ret);
 		*ret = NULL;
-		return error_set(
-			err, EINVAL,
-			"%s is not a docker configuration: line %d of it is not JSON",
-			path, why.line > 0 ? why.line : 1);
+		return error_set(err, EINVAL,
+				 "%s is not a docker configuration: line %d is not JSON",
+				 path, why.line > 0 ? why.line : 1);
 	}
 	return 0;
 }
@@ -178,7 +177,7 @@ static int take_helped(const char *output, const char *name, struct creds *c)
 
 	if (!secret) {
 		(void)snprintf(c->note, sizeof(c->note),
-			       "docker-credential-%.64s gives no login", name);
+			       "docker-credential-%.64s returned no login", name);
 	} else if (user && strcmp(user, TOKEN_USER) == 0) {
 		c->identity = strdup(secret);
 	} else {
@@ -204,7 +203,7 @@ static int ask_helper(const char *name, const char *registry,
 		(void)snprintf(c->note, sizeof(c->note), "%.190s", why.msg);
 	else if (code > 0)
 		(void)snprintf(c->note, sizeof(c->note),
-			       "docker-credential-%.64s has none for %.100s", name,
+			       "docker-credential-%.64s has no login for %.90s", name,
 			       server);
 	code = code == 0 ? take_helped(output, name, c) : 0;
 	registry_creds_free_secret(&output);

@@ -71,7 +71,7 @@ static int registry_fetch_write_at(int fd, const char *data, size_t n, uint64_t 
 static int start_over(struct job *job, struct warren_error *err)
 {
 	if (ftruncate(job->blob->fd, 0) < 0)
-		return error_errno(err, errno, "empty the file of the %s", job->noun);
+		return error_errno(err, errno, "truncate the file of the %s", job->noun);
 	if (EVP_DigestInit_ex(job->md, EVP_sha256(), NULL) != 1)
 		return error_errno(err, ENOMEM, "hash the %s", job->noun);
 	job->blob->done = 0;
@@ -98,8 +98,9 @@ static int check_head(struct job *job)
 
 	job->checked = true;
 	if (h->status != 200 && h->status != 206)
-		return error_set(&job->err, EPROTO, "the registry answers %ld for the %s",
-				 h->status, job->noun);
+		return error_set(&job->err, EPROTO,
+				 "the registry answered %ld for the %s", h->status,
+				 job->noun);
 	if (h->status == 206 &&
 	    (h->offset == 0 || !range_continues(h->range, h->offset))) {
 		job->restart = true;
@@ -116,7 +117,7 @@ static int check_head(struct job *job)
 	(void)curl_easy_getinfo(h->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	if (length >= 0 && (uint64_t)length != expected)
 		return error_set(&job->err, EBADMSG,
-				 "the %s has %ju bytes, where the manifest says %ju",
+				 "the %s has %ju bytes, but the manifest says %ju",
 				 job->noun, (uintmax_t)length + blob->done,
 				 (uintmax_t)blob->size);
 	return 0;
@@ -131,9 +132,10 @@ static int on_blob(struct http *h, const char *data, size_t n)
 	if (code < 0)
 		return code;
 	if (n > blob->size - blob->done)
-		return error_set(&job->err, EBADMSG,
-				 "the %s has more than the %ju bytes of the manifest",
-				 job->noun, (uintmax_t)blob->size);
+		return error_set(
+			&job->err, EBADMSG,
+			"the %s has more than the %ju bytes that the manifest says",
+			job->noun, (uintmax_t)blob->size);
 	code = registry_fetch_write_at(blob->fd, data, n, blob->done);
 	if (code < 0)
 		return error_errno(&job->err, -code, "write the %s", job->noun);
@@ -163,7 +165,8 @@ static int registry_fetch_verify(struct job *job, struct warren_error *err)
 	if (code < 0)
 		return code;
 	if (job->mismatched)
-		return error_set(err, EBADMSG, "the %s that was sent has the digest %s",
+		return error_set(err, EBADMSG,
+				 "the %s that the registry sent has the digest %s",
 				 job->noun, digest);
 	job->mismatched = true;
 	job->state = JOB_WAITING;
@@ -218,10 +221,9 @@ static int registry_fetch_prepare(struct job *job, struct registry *r,
 	if (!job->md || !job->http.path)
 		return error_errno(err, ENOMEM, "fetch the %s", job->noun);
 	if (fstat(blob->fd, &st) < 0)
-		return error_errno(err, errno, "look at the file of the %s", job->noun);
+		return error_errno(err, errno, "inspect the file of the %s", job->noun);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, EINVAL,
-				 "the %s is to go into something that is not a file",
+		return error_set(err, EINVAL, "the target of the %s is not a file",
 				 job->noun);
 	if ((uint64_t)st.st_size > blob->size || st.st_size == 0)
 		return start_over(job, err);
@@ -264,7 +266,7 @@ static int registry_fetch_judge(struct job *job, struct warren_error *err)
 		code = start_over(job, err);
 		if (code < 0)
 			return code;
-		(void)error_set(err, EPROTO, "the registry does not continue the %s",
+		(void)error_set(err, EPROTO, "the registry cannot resume the %s",
 				job->noun);
 		verdict = http_retry(h, err);
 	} else {

@@ -41,7 +41,7 @@ static const struct failure failures[] = {
 
 static const struct failure other_failure = { .code = EPROTO,
 					      .before = "",
-					      .after = " does not speak the protocol" };
+					      .after = " does not use the protocol" };
 
 static const struct failure *failure_of(CURLcode result)
 {
@@ -187,8 +187,9 @@ static enum http_verdict judge_redirect(struct http *h, const char *url,
 	http_peer(url, from);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &next);
 	if (!next || h->form) {
-		(void)error_set(err, EPROTO, "%s answers %ld, a redirect to nowhere",
-				from, h->status);
+		(void)error_set(err, EPROTO,
+				"%s answered %ld, a redirect without a target", from,
+				h->status);
 		return HTTP_FAILED;
 	}
 	if (h->redirects >= REGISTRY_REDIRECTS_MAX) {
@@ -230,14 +231,14 @@ static enum http_verdict judge_status(struct http *h, const char *url,
 	} else if (h->status == 403) {
 		(void)error_set(err, EACCES, "%s refuses access (%s)", peer, answer);
 	} else if (h->status == 429) {
-		(void)error_set(err, EBUSY, "%s wants fewer requests (%s)", peer, answer);
-		return http_retry(h, err);
-	} else if (h->status >= 500 || h->status == 408) {
-		(void)error_set(err, EIO, "%s has a problem of its own (%s)", peer,
+		(void)error_set(err, EBUSY, "%s limits the rate of requests (%s)", peer,
 				answer);
 		return http_retry(h, err);
+	} else if (h->status >= 500 || h->status == 408) {
+		(void)error_set(err, EIO, "%s had an internal error (%s)", peer, answer);
+		return http_retry(h, err);
 	} else {
-		(void)error_set(err, EPROTO, "%s refuses to give the %s (%s)", peer,
+		(void)error_set(err, EPROTO, "%s refused to send the %s (%s)", peer,
 				h->noun, answer);
 	}
 	return HTTP_FAILED;

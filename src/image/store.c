@@ -35,7 +35,8 @@ int store_state_dir(char **ret, struct warren_error *err)
 		r = asprintf(ret, "/var/lib/warren");
 	else
 		return user_state_dir(ret, err);
-	return r < 0 ? error_errno(err, ENOMEM, "name the state directory") : 0;
+	return r < 0 ? error_errno(err, ENOMEM, "build the path of the state directory")
+		     : 0;
 }
 
 static int open_dir(int at, const char *name, bool make)
@@ -380,7 +381,8 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 				 text);
 	if (r == -ENOTUNIQ)
 		return error_set(err, ENOTUNIQ,
-				 "'%s' is the beginning of several images' ids", text);
+				 "'%s' is ambiguous: several image ids begin with it",
+				 text);
 	if (r < 0)
 		return error_errno(err, -r, "read image '%s'", text);
 	return 0;

@@ -67,7 +67,7 @@ int store_new_layer(const struct store *s, struct store_new *ret,
 	id_make(id);
 	(void)snprintf(ret->name, sizeof(ret->name), NEW_PREFIX "%s", id);
 	if (mkdirat(s->data, ret->name, 0755) < 0)
-		return error_errno(err, errno, "make a directory for a layer");
+		return error_errno(err, errno, "create a directory for a layer");
 	ret->fd = openat(s->data, ret->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ret->fd < 0)
 		return error_errno(err, errno, "open the directory of a layer");
@@ -116,7 +116,7 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 		r = renameat2(s->data, layer->name, s->data, name, RENAME_NOREPLACE);
 	} while (r < 0 && errno == EEXIST);
 	if (r < 0)
-		return error_errno(err, errno, "put a layer in its place");
+		return error_errno(err, errno, "move a layer into place");
 	(void)close(TAKE_FD(layer->fd));
 	(void)snprintf(file, sizeof(file), "%s.size", diff_id + 7);
 	(void)snprintf(text, sizeof(text), "%" PRIu64 "\n", size);
@@ -156,7 +156,7 @@ int store_put_image(const struct store *s, const struct store_image *image,
 	if (record.failed)
 		return error_errno(err, ENOMEM, "record the image");
 	if (mkdirat(s->images, temp, 0755) < 0)
-		return error_errno(err, errno, "make the image's directory");
+		return error_errno(err, errno, "create the image's directory");
 	dir = openat(s->images, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		r = -errno;
@@ -176,7 +176,7 @@ int store_put_image(const struct store *s, const struct store_image *image,
 	copy_remove_tree(s->images, temp);
 	if (r == 0 && fsync(s->images) < 0)
 		r = -errno;
-	return r < 0 ? error_errno(err, -r, "keep the image") : 0;
+	return r < 0 ? error_errno(err, -r, "store the image") : 0;
 }
 
 static int ref_file(const struct ref *ref, struct buf *name)

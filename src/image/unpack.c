@@ -156,7 +156,7 @@ static int unpack_give(struct pipeline *p, size_t n, struct warren_error *err)
 		if (w < 0 && errno == EINTR)
 			continue;
 		if (w < 0 && errno != EAGAIN)
-			return error_errno(err, errno, "hand on the archive");
+			return error_errno(err, errno, "pass on the archive");
 		r = unpack_await(p, p->out, POLLOUT, UNPACK_STALL, err);
 		if (r != 0)
 			return r;
@@ -213,7 +213,7 @@ static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 	struct stat st;
 
 	if (fstat(blob, &st) < 0)
-		return error_errno(err, errno, "look at the archive");
+		return error_errno(err, errno, "inspect the archive");
 	*ret_regular = S_ISREG(st.st_mode);
 	*ret_plain = false;
 	fd = *ret_regular ? unpack_open_again(blob) : -1;
@@ -300,7 +300,7 @@ static int unpack_run(struct pipeline *p, struct unpack_report *ret,
 	if (r == ENDED) {
 		r = unpack_child_finish(&p->untar, p->watch, &ignored, err);
 		return r < 0 ? r
-			     : error_set(err, EPROTO, "unpack: the process left early");
+			     : error_set(err, EPROTO, "unpack: the process ended early");
 	}
 	/* An archive that could not be decompressed has no end that untar should see. */
 	if (r == 0 && p->inflate.pid > 0)
@@ -336,7 +336,8 @@ static int end_digest(struct pipeline *p, const char *expect,
 	if (expect && strcmp(ret, expect) != 0)
 		return error_set(
 			err, EBADMSG,
-			"the unpacked archive has the digest %s, not %.*s as its image says",
+			"the unpacked archive has the digest %s, but its image says "
+			"%.*s",
 			ret, REF_DIGEST_LEN, expect);
 	return 0;
 }

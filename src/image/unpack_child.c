@@ -232,7 +232,7 @@ static const struct {
 } steps[] = {
 	{ "leave the session", unpack_child_leave_session },
 	{ "place the descriptors", place_descriptors }, /* all others are closed */
-	{ "make the namespaces", unpack_child_make_namespaces },
+	{ "create the namespaces", unpack_child_make_namespaces },
 	{ "wait for the id maps", await_maps },
 	{ "become root inside",
 	  unpack_child_become_root }, /* so that what we make is root's */
@@ -364,7 +364,7 @@ static int unpack_child_died(struct unpack_child *c, struct warren_error *err)
 	if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
 		return error_set(err, EPIPE, "%s: the process was killed by signal %d",
 				 c->name, info.si_status);
-	return error_set(err, EPIPE, "%s: the process ended without a word", c->name);
+	return error_set(err, EPIPE, "%s: the process ended without a message", c->name);
 }
 
 /* A message of somebody who may have been taken over, for a person's terminal. */

@@ -73,7 +73,7 @@ static int unpack_inflate_put(const struct inflater *f, const void *data, size_t
 {
 	int r = fd_write_all(f->out, data, n);
 
-	return r < 0 ? error_errno(err, -r, "hand on what was decompressed") : 0;
+	return r < 0 ? error_errno(err, -r, "pass on the decompressed data") : 0;
 }
 
 static int copy_plain(struct inflater *f, struct warren_error *err)
@@ -154,8 +154,7 @@ static int unpack_inflate_gzip(struct inflater *f, struct warren_error *err)
 			s.next_in++;
 			s.avail_in--;
 		} else if (padding || *s.next_in != 0x1f) {
-			return unpack_inflate_corrupt(f, "followed by something else",
-						      err);
+			return unpack_inflate_corrupt(f, "followed by other data", err);
 		} else {
 			isal_inflate_reset(&s);
 			s.crc_flag = ISAL_GZIP;

@@ -38,7 +38,7 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		size_t n = strcspn(p, "/");
 
 		if (n == 2 && p[0] == '.' && p[1] == '.')
-			return unpack_name_refuse(err, name, "has '..' in it");
+			return unpack_name_refuse(err, name, "contains '..'");
 		if (n > NAME_MAX)
 			return unpack_name_refuse(
 				err, name, "has a part that is longer than 255 bytes");

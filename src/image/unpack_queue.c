@@ -83,7 +83,7 @@ int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err)
 	while (diff_ids[n])
 		n++;
 	if (n > STORE_LAYERS_MAX)
-		return error_set(err, E2BIG, "it has %zu layers; %d can be run", n,
+		return error_set(err, E2BIG, "it has %zu layers; the maximum is %d", n,
 				 STORE_LAYERS_MAX);
 	w->layers = calloc(n + 1, sizeof(*w->layers));
 	w->state = calloc(n + 1, sizeof(*w->state));
@@ -116,7 +116,7 @@ int oci_work_file(const struct store *s, struct warren_error *err)
 {
 	int fd = openat(s->data, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	return fd < 0 ? error_errno(err, errno, "make a file in the store") : fd;
+	return fd < 0 ? error_errno(err, errno, "create a file in the store") : fd;
 }
 
 static int start_worker(struct oci_work *w, size_t i, struct warren_error *err)

@@ -27,7 +27,7 @@ static int unpack_spool_clean(const char *raw, char name[4096], struct warren_er
 	if (!raw || !*raw)
 		return error_set(err, EBADMSG, "an entry has no name");
 	if (*raw == '/')
-		return unpack_spool_refuse(raw, "is an absolute name", err);
+		return unpack_spool_refuse(raw, "is absolute", err);
 	return unpack_clean_name(raw, UNPACK_SPOOL, name, err);
 }
 
@@ -77,7 +77,7 @@ static int add_link(struct untar *u, const char *name, const char *target,
 
 	if (!target || !*name || unpack_spool_resolve(name, target, path) < 0)
 		return unpack_spool_refuse(
-			name, "is a link to what is not in the archive", err);
+			name, "is a link to something that is not in the archive", err);
 	if (++u->n_links > UNPACK_LINKS)
 		return error_set(err, EFBIG, "the archive has more than %d links",
 				 UNPACK_LINKS);
@@ -112,8 +112,8 @@ int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_er
 	case AE_IFLNK:
 		return add_link(u, name, archive_entry_symlink(e), err);
 	default:
-		return unpack_spool_refuse(
-			name, "is neither a file nor a directory nor a link", err);
+		return unpack_spool_refuse(name, "is not a file, a directory or a link",
+					   err);
 	}
 }
 
@@ -141,7 +141,8 @@ int untar_spool_links(struct untar *u, struct warren_error *err)
 	}
 	if (u->links)
 		return unpack_spool_refuse(
-			u->links->name, "is a link to what is not in the archive", err);
+			u->links->name,
+			"is a link to something that is not in the archive", err);
 	return 0;
 }
 

@@ -151,7 +151,7 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 		return unpack_tar_damaged(u, name, err);
 	/* A hole at the end. */
 	if (end < size && ftruncate(fd, size) < 0)
-		return error_errno(err, errno, "make '%.200s' %jd bytes long", name,
+		return error_errno(err, errno, "resize '%.200s' to %jd bytes", name,
 				   (intmax_t)size);
 	return 0;
 }
@@ -334,7 +334,7 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 		u->ret->skipped++;
 		return 0;
 	default:
-		return error_set(err, EBADMSG, "'%.200s' is of no known kind", name);
+		return error_set(err, EBADMSG, "'%.200s' has an unknown type", name);
 	}
 }
 

@@ -214,7 +214,7 @@ static int make_step(struct unpack_tree *t, int at, const char *name,
 	if (r == 0 && (opaque || fd == -ENOENT)) {
 		r = unpack_tree_count(t, err);
 		if (r == 0 && mkdirat(at, name, 0755) < 0)
-			r = error_errno(err, errno, "make the directory '%s'", name);
+			r = error_errno(err, errno, "create the directory '%s'", name);
 		fd = mount_openat2(at, name, OPEN_DIR, 0, BENEATH);
 	}
 	if (r == 0 && fd < 0)
@@ -461,7 +461,7 @@ static int unpack_tree_make_dir(const struct place *at, mode_t mode,
 		r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
 	}
 	if (r < 0)
-		return error_errno(err, -r, "make the directory '%s'", at->base);
+		return error_errno(err, -r, "create the directory '%s'", at->base);
 	fd = mount_openat2(at->dir, at->base, OPEN_DIR, 0, BENEATH);
 	if (fd < 0)
 		return error_errno(err, -fd, "open '%s'", at->base);
@@ -486,7 +486,8 @@ int unpack_tree_dir(struct unpack_tree *t, const char *name,
 			return fd;
 		r = remember_child(t, at.base, fd);
 		if (r < 0)
-			return error_errno(err, -r, "make the directory '%.200s'", name);
+			return error_errno(err, -r, "create the directory '%.200s'",
+					   name);
 	} else {
 		r = enter_or_make(t, "", true, err);
 		if (r < 0)
@@ -542,7 +543,7 @@ int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *tar
 	}
 	if (r == 0)
 		r = apply_at(t, &at, meta);
-	return r < 0 ? error_errno(err, -r, "make the link '%.200s'", name) : 0;
+	return r < 0 ? error_errno(err, -r, "create the link '%.200s'", name) : 0;
 }
 
 int unpack_tree_fifo(struct unpack_tree *t, const char *name,
@@ -563,7 +564,7 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 	if (r == 0 && (meta->mode & 07000) &&
 	    fchmodat(at.dir, at.base, meta->mode, 0) < 0)
 		r = -errno;
-	return r < 0 ? error_errno(err, -r, "make the pipe '%.200s'", name) : 0;
+	return r < 0 ? error_errno(err, -r, "create the pipe '%.200s'", name) : 0;
 }
 
 int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *target,
@@ -579,8 +580,8 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 	    S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode))
 		return error_set(
 			err, EBADMSG,
-			"'%.160s' is a hard link to '%.160s', which is no file of the "
-			"archive before it",
+			"'%.160s' is a hard link to '%.160s', which is not an earlier "
+			"file of the archive",
 			name, target);
 	from = fcntl(to.dir, F_DUPFD_CLOEXEC, 3);
 	if (from < 0)
@@ -617,7 +618,7 @@ int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 	if (mknodat(at.dir, at.base, S_IFCHR, makedev(0, 0)) == 0)
 		return 0;
 	if (errno != EEXIST || fstatat(at.dir, at.base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_errno(err, errno, "make the whiteout of '%.200s'", name);
+		return error_errno(err, errno, "create the whiteout of '%.200s'", name);
 	/* A file of this layer hides those below anyway; a directory would be merged. */
 	return S_ISDIR(st.st_mode) ? unpack_tree_opaque(t, name, err) : 0;
 }

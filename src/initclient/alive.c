@@ -65,7 +65,7 @@ static int find_by_socket(int sandboxes, struct initclient_sandbox *sandbox,
 				   sandbox_socket_nobody(sandbox->control)
 					   ? ESRCH
 					   : -sandbox->control,
-				   "reach its init");
+				   "connect to its init");
 	r = sandbox_socket_identify(sandbox, ret_uid, err);
 	(void)close(TAKE_FD(sandbox->control));
 	return r;
@@ -83,7 +83,7 @@ int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret
 		return find_by_socket(sandboxes, sandbox, ret_uid, err);
 	fd = pidfd_open(pid, 0);
 	if (fd < 0 && errno != ESRCH && errno != EINVAL)
-		return error_errno(err, errno, "get hold of its init");
+		return error_errno(err, errno, "open its init process");
 	if (fd < 0 || start_time(pid) != sandbox->init_start)
 		return error_set(err, ESRCH, "its init is gone");
 	/* By the status of the process, whose file is root's when it cannot be dumped. */

@@ -86,7 +86,7 @@ static int client_refused(const struct init_reply *a, struct warren_error *err)
 
 	if (a->m.why[0])
 		return error_set(err, code ? code : EPROTO, "%s", a->m.why);
-	return error_set(err, EBUSY, "the sandbox has %d connections already",
+	return error_set(err, EBUSY, "the sandbox already has %d connections",
 			 PROTO_CONNECTIONS_MAX);
 }
 
@@ -142,7 +142,7 @@ static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 	/* The answer to a request that was given up. */
 	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - sandbox->seq) < 0)
 		return 0;
-	return error_set(err, EPROTO, "the sandbox's init answers what nobody asked");
+	return error_set(err, EPROTO, "the sandbox's init sent an answer to no request");
 }
 
 /* The other end is gone. The child before init, if it was that, has said why. */
@@ -170,8 +170,9 @@ static int init_request_within(struct initclient_sandbox *sandbox,
 		r = sent_to_nobody(sandbox, err);
 	for (int unasked = 0; r == 0; unasked++) {
 		if (unasked > UNASKED_MAX)
-			return error_set(err, EPROTO,
-					 "the sandbox's init says too much unasked");
+			return error_set(
+				err, EPROTO,
+				"the sandbox's init sent too much unrequested data");
 		if (!client_await(sandbox, POLLIN, deadline < last ? deadline : last))
 			return too_late(err);
 		r = init_request_receive(sandbox->control, ret, MSG_DONTWAIT, err);
@@ -277,7 +278,7 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 		r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 	}
 	if (r < 0)
-		return error_errno(err, (int)-r, "hear from the sandbox");
+		return error_errno(err, (int)-r, "receive from the sandbox");
 	if (r == sizeof(m.failed) && m.h.type == PROTO_FAILED && m.failed.err.code > 0) {
 		*err = m.failed.err;
 		err->msg[sizeof(err->msg) - 1] = '\0';
@@ -286,7 +287,6 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 	if (r == 0)
 		return error_set(err, ECHILD, "the sandbox's first process died");
 	if (proto_check(&m, (size_t)r) < 0 || m.h.type != PROTO_READY)
-		return error_set(err, EPROTO,
-				 "the sandbox's init does not keep to the protocol");
+		return error_set(err, EPROTO, "the sandbox's init violated the protocol");
 	return 0;
 }

@@ -45,7 +45,7 @@ int initclient_user_find(struct initclient_sandbox *sandbox, const char *text,
 	if (sandbox->has_ids ? !sandbox->has_ids(sandbox, ret->uid, ret->gid)
 			     : ret->uid >= sandbox->n_ids || ret->gid >= sandbox->n_ids)
 		return error_set(err, EINVAL,
-				 "user '%s' (%u:%u) has no id in this sandbox", text,
+				 "user '%s' (%u:%u) cannot exist in this sandbox", text,
 				 ret->uid, ret->gid);
 	return 0;
 }
@@ -341,7 +341,7 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 		    t >= ex->deadline)
 			return error_set(
 				err, ETIMEDOUT,
-				"the sandbox's init did not keep the deadline: it hangs");
+				"the sandbox's init missed the deadline: it hangs");
 		if (!ex->done && timeout_ms >= 0) {
 			if (t >= until)
 				return 0;

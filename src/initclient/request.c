@@ -43,7 +43,7 @@ int init_request_put(struct init_request *q, const void *msg, size_t size, int f
 {
 	buf_add(&q->msg, msg, size);
 	if (q->msg.failed)
-		return error_errno(err, ENOMEM, "ask the sandbox's init");
+		return error_errno(err, ENOMEM, "send a request to the sandbox's init");
 	if (fd >= 0)
 		(void)add_fd(q, fd, false);
 	return 0;
@@ -66,7 +66,7 @@ int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 	r = fd_send_now(sock, q->msg.data, q->msg.len, q->fds, q->n_fds);
 	if (r == -EPIPE)
 		return error_set(err, EPIPE, "the sandbox's init is gone");
-	return r < 0 ? error_errno(err, -r, "ask the sandbox's init") : 0;
+	return r < 0 ? error_errno(err, -r, "send a request to the sandbox's init") : 0;
 }
 
 /* --------------------------------------------------------------------- SPAWN */
@@ -127,14 +127,14 @@ static int request_spill(struct init_request *q, struct warren_error *err)
 	int r;
 
 	if (fd < 0)
-		return error_errno(err, errno, "make room for the arguments");
+		return error_errno(err, errno, "allocate memory for the arguments");
 	(void)add_fd(q, fd, true);
 	r = fd_write_all(fd, q->msg.data + head, q->msg.len - head);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS,
 			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
 		r = -errno;
 	if (r < 0)
-		return error_errno(err, -r, "make room for the arguments");
+		return error_errno(err, -r, "allocate memory for the arguments");
 	q->msg.len = head;
 	return 0;
 }
@@ -223,10 +223,10 @@ static int add_journal(struct init_request *q, struct proto_spawn *head,
 		head->flags |= PROTO_SPAWN_HOLD;
 	for (size_t i = 0; i < ARRAY_SIZE(head->control); i++)
 		if (head->nofile && head->control[i] >= head->nofile)
-			return error_set(err, EMFILE,
-					 "there is no descriptor %u with a limit of %ju "
-					 "open files",
-					 head->control[i], (uintmax_t)head->nofile);
+			return error_set(
+				err, EMFILE,
+				"descriptor %u is above the limit of %ju open files",
+				head->control[i], (uintmax_t)head->nofile);
 	if (st->gate >= 0)
 		head->gate = (uint8_t)(1 + add_fd(q, TAKE_FD(st->gate), true));
 	if (spec->command_at)
@@ -273,8 +273,8 @@ int init_request_check_user(const struct init_request_base *base, const char *te
 {
 	if (user->uid < base->n_ids && user->gid < base->n_ids)
 		return 0;
-	return error_set(err, EINVAL, "user '%s' (%u:%u) has no id in this sandbox", text,
-			 user->uid, user->gid);
+	return error_set(err, EINVAL, "user '%s' (%u:%u) cannot exist in this sandbox",
+			 text, user->uid, user->gid);
 }
 
 /* ------------------------------------------------------------------- answers */
@@ -315,12 +315,11 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 			return 0;
 		if (r == 0 || r == -ECONNRESET)
 			return error_set(err, EPIPE, "the sandbox's init is gone");
-		return error_errno(err, (int)-r, "hear from the sandbox's init");
+		return error_errno(err, (int)-r, "receive from the sandbox's init");
 	}
 	if (proto_check(data, (size_t)r) < 0) {
 		init_reply_done(a);
-		return error_set(err, EPROTO,
-				 "the sandbox's init does not keep to the protocol");
+		return error_set(err, EPROTO, "the sandbox's init violated the protocol");
 	}
 	if (reply->h.type != PROTO_REPLY)
 		init_reply_done(a);
@@ -340,7 +339,7 @@ int init_request_receive(int sock, struct init_reply *a, int flags,
 
 	if (r > 0 && a->m.h.type == PROTO_ENTRIES)
 		return error_set(err, EPROTO,
-				 "the sandbox's init answers what it was not asked");
+				 "the sandbox's init answered a different request");
 	return r;
 }
 
@@ -423,7 +422,7 @@ int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spe
 		[PROTO_STAGE_CGROUP] = "enter its cgroup",
 		[PROTO_STAGE_FORK] = "start a process",
 		[PROTO_STAGE_JOURNAL] = "open its journal",
-		[PROTO_STAGE_IDS] = "take its user and limits",
+		[PROTO_STAGE_IDS] = "set its user and limits",
 	};
 	int code = reply_code(reply);
 

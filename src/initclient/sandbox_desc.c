@@ -18,7 +18,7 @@ int description_parse(const char *text, size_t size, struct description *ret,
 	if (!d.sandbox || !copy) {
 		free(copy);
 		free(d.sandbox);
-		return error_errno(err, ENOMEM, "take in what the sandbox is");
+		return error_errno(err, ENOMEM, "read the sandbox's description");
 	}
 	d.sandbox->pidfd = d.sandbox->control = -1;
 	(void)memcpy(copy, text, size);

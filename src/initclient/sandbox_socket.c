@@ -49,9 +49,8 @@ int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 	socket_name(sandboxes, id, &name);
 	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
 		return errno == EADDRINUSE
-			       ? error_set(err, EEXIST, "there is a sandbox '%s' already",
-					   id)
-			       : error_errno(err, errno, "name the socket 'boxes/%s'",
+			       ? error_set(err, EEXIST, "sandbox '%s' already exists", id)
+			       : error_errno(err, errno, "bind the socket 'boxes/%s'",
 					     id);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
@@ -99,7 +98,7 @@ int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 	int fd = -1;
 
 	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return error_errno(err, errno, "ask who its init is");
+		return error_errno(err, errno, "identify its init");
 	if (cred.pid <= 0)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
@@ -110,7 +109,7 @@ int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 		fd = pidfd_open(cred.pid, 0);
 	if (fd < 0)
 		return error_errno(err, errno == EINVAL ? ESRCH : errno,
-				   "get hold of its init");
+				   "open its init process");
 	sandbox->pidfd = fd;
 	sandbox->pid = cred.pid;
 	*ret_uid = cred.uid;
@@ -127,8 +126,7 @@ int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcom
 	if (r < 0)
 		return r;
 	if (a.m.h.type != PROTO_WELCOME)
-		return error_set(err, EPROTO,
-				 "the sandbox's init does not keep to the protocol");
+		return error_set(err, EPROTO, "the sandbox's init violated the protocol");
 	*ret = a.m.welcome;
 	return 0;
 }
@@ -143,7 +141,7 @@ int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error 
 		return r;
 	r = reply_code(&a.m.reply);
 	if (r)
-		return error_errno(err, r, "have it kept");
+		return error_errno(err, r, "make it durable");
 	sandbox->base.durable = true;
 	sandbox->fresh = true;
 	return 0;
@@ -167,7 +165,7 @@ int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 				   : sandbox_socket_dial_now(sandboxes, sandbox->base.id);
 	if (fd < 0)
 		return error_errno(err, sandbox_socket_nobody(fd) ? ESRCH : -fd,
-				   "reach its init");
+				   "connect to its init");
 	other.control = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    cred.pid != sandbox->pid)
@@ -200,7 +198,7 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 				   sandbox_socket_nobody(sandbox->control)
 					   ? ESRCH
 					   : -sandbox->control,
-				   "reach its init");
+				   "connect to its init");
 	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    cred.pid != sandbox->pid)
 		r = error_set(err, ESRCH, "its init is gone");
@@ -238,9 +236,10 @@ int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *s
 
 	state_encode(sandbox, more, &text);
 	if (text.failed && !text.full)
-		return error_errno(err, ENOMEM, "remember the sandbox");
+		return error_errno(err, ENOMEM, "record the sandbox");
 	if (text.failed)
-		return error_set(err, E2BIG, "its environment is too large to remember");
+		return error_set(err, E2BIG,
+				 "its environment is too large to be recorded");
 	state_name(name, sandbox->base.id, "");
 	state_name(fresh, sandbox->base.id, ".new");
 	fd = openat(sandboxes, fresh,
@@ -251,7 +250,7 @@ int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *s
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(sandboxes, fresh, 0);
-	return r < 0 ? error_errno(err, -r, "write its state") : 0;
+	return r < 0 ? error_errno(err, -r, "write its state file") : 0;
 }
 
 int sandbox_socket_read_state(int sandboxes, const char *id,
@@ -269,16 +268,17 @@ int sandbox_socket_read_state(int sandboxes, const char *id,
 	if (fd < 0 && errno == ENOENT)
 		return error_set(err, ENOENT, "there is no such sandbox");
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, errno, "open its state");
+		return error_errno(err, errno, "open its state file");
 	if (st.st_size <= 0 || st.st_size > STATE_MAX)
-		return error_set(err, EINVAL, "its state has a size of %jd",
+		return error_set(err, EINVAL, "its state file has a size of %jd bytes",
 				 (intmax_t)st.st_size);
 	text = malloc((size_t)st.st_size);
 	if (!text)
-		return error_errno(err, ENOMEM, "read its state");
+		return error_errno(err, ENOMEM, "read its state file");
 	size = fd_read_all(fd, text, (size_t)st.st_size);
 	if (size != st.st_size)
-		return error_errno(err, size < 0 ? (int)-size : EIO, "read its state");
+		return error_errno(err, size < 0 ? (int)-size : EIO,
+				   "read its state file");
 	return state_parse(sandbox, more, TAKE_PTR(text), (size_t)size, err);
 }
 

@@ -145,7 +145,8 @@ void state_encode(const struct initclient_sandbox *sandbox,
 
 static int state_file_bad(struct warren_error *err, const char *key, const char *why)
 {
-	return error_set(err, EINVAL, "its state has '%.32s', which is %s", key, why);
+	return error_set(err, EINVAL, "its state file has '%.32s', which is %s", key,
+			 why);
 }
 
 /* Lists grow by one: doubling where the length is a power of two. */
@@ -179,7 +180,7 @@ static int take_number(const struct state_field *f, char *to, const char *value,
 	int r = parse_u64(value, max, &n, err);
 
 	if (r < 0)
-		return error_wrap(err, "its state has '%s'", f->key);
+		return error_wrap(err, "its state file has '%s'", f->key);
 	if (flag)
 		*(bool *)to = n == 1;
 	else if (narrow)
@@ -198,7 +199,7 @@ static int take_group(struct initclient_sandbox *sandbox, const char *value,
 	if (r < 0)
 		return r;
 	if (sandbox->user.n_groups == ARRAY_SIZE(sandbox->user.groups))
-		return state_file_bad(err, "group", "there too often");
+		return state_file_bad(err, "group", "given too many times");
 	sandbox->user.groups[sandbox->user.n_groups++] = (uint32_t)gid;
 	return 0;
 }
@@ -214,7 +215,7 @@ static int take_forced(struct initclient_sandbox *sandbox, char *value,
 	if (!detail || (!on && strncmp(value, "off ", 4) != 0) ||
 	    strlen(detail + 1) >= sizeof(e->detail) ||
 	    sandbox->base.n_enforced == BACKEND_ENFORCED_MAX)
-		return state_file_bad(err, "enforced", "not of its form");
+		return state_file_bad(err, "enforced", "malformed");
 	*detail = '\0';
 	e->name = name + 1;
 	e->enforced = on;
@@ -240,11 +241,12 @@ static int state_file_take(struct initclient_sandbox *sandbox,
 		return take_number(f, to, value, err);
 	case STATE_TEXT:
 		*(char **)(void *)to = strdup(value);
-		return *(char **)(void *)to ? 0
-					    : error_errno(err, ENOMEM, "read its state");
+		return *(char **)(void *)to
+			       ? 0
+			       : error_errno(err, ENOMEM, "read its state file");
 	case STATE_LIST:
 		r = state_file_append((char ***)(void *)to, value);
-		return r < 0 ? error_errno(err, -r, "read its state") : 0;
+		return r < 0 ? error_errno(err, -r, "read its state file") : 0;
 	case STATE_HOME:
 		if (strlen(value) >= sizeof(sandbox->user.home))
 			return state_file_bad(err, f->key, "too long");
@@ -315,10 +317,12 @@ static int state_file_take_all(struct initclient_sandbox *sandbox,
 
 	if (!value || strcmp(key, "warren-sandbox") != 0 ||
 	    parse_u64(value, UINT32_MAX, &version, err) < 0)
-		return error_set(err, EINVAL, "its state is no state of a sandbox");
+		return error_set(err, EINVAL,
+				 "its state file is not a state file of a sandbox");
 	if (version != STATE_VERSION)
 		return error_set(err, EPROTONOSUPPORT,
-				 "its state is of version %ju, this program knows %d",
+				 "its state file has version %ju; this program "
+				 "supports version %d",
 				 (uintmax_t)version, STATE_VERSION);
 	while ((value = state_file_next(&at, end, &key)) && strcmp(key, "end") != 0) {
 		size_t i = 0;
@@ -335,10 +339,11 @@ static int state_file_take_all(struct initclient_sandbox *sandbox,
 			return r;
 	}
 	if (!value || at != end || *value)
-		return error_set(err, EINVAL, "its state has no end");
+		return error_set(err, EINVAL, "its state file is incomplete");
 	for (size_t i = 0; (f = field_at(more, i)); i++)
 		if (!seen[i] && !may_lack(f))
-			return error_set(err, EINVAL, "its state lacks '%s'", f->key);
+			return error_set(err, EINVAL, "its state file lacks '%s'",
+					 f->key);
 	return 0;
 }
 

@@ -159,7 +159,7 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 		return 0;
 	c->scanned = 0;
 	if (len < 0) {
-		http_conn_refuse(c, 400, "this is not a request of HTTP/1.1", -EBADMSG);
+		http_conn_refuse(c, 400, "this is not an HTTP/1.1 request", -EBADMSG);
 		return n;
 	}
 	if (len == 0 || (size_t)len > max) {
@@ -276,7 +276,8 @@ static void http_conn_settle(struct http_conn *c, bool bytes_left)
 		return;
 	}
 	if (r && r->crowded && !r->ended) {
-		http_conn_refuse(c, 503, "too much is being sent at once", -ENOBUFS);
+		http_conn_refuse(c, 503, "too many large requests are being sent at once",
+				 -ENOBUFS);
 		return;
 	}
 	if (r && (r->upgraded ? !bytes_left : !r->ended))
@@ -483,7 +484,8 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 			return;
 	}
 	if (refusable)
-		http_conn_refuse(c, 408, "the request did not come in time", -ETIMEDOUT);
+		http_conn_refuse(c, 408, "the request did not arrive in time",
+				 -ETIMEDOUT);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)

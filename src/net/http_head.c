@@ -202,7 +202,8 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 	case K_ENCODING:
 		if (strcasecmp(value, "chunked") != 0)
 			return http_head_refuse(
-				h, 501, "only the transfer encoding 'chunked' is known");
+				h, 501,
+				"only the transfer encoding 'chunked' is supported");
 		h->chunked = true;
 		return 0;
 	case K_CONNECTION:
@@ -213,7 +214,7 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 	case K_EXPECT:
 		if (strcasecmp(value, "100-continue") != 0)
 			return http_head_refuse(h, 417,
-						"only '100-continue' can be expected");
+						"Expect supports only '100-continue'");
 		h->expect_continue = true;
 		return 0;
 	case K_OTHER:
@@ -241,7 +242,8 @@ static int take_field(struct http_head *h, char *line, char *end, unsigned *seen
 	while (*value == ' ' || *value == '\t')
 		value++;
 	if (http_head_span(value, C_VALUE) != end)
-		return http_head_refuse(h, 400, "a field value has a control character");
+		return http_head_refuse(h, 400,
+					"a field value contains a control character");
 	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	*colon = '\0';
@@ -256,8 +258,8 @@ static int take_field(struct http_head *h, char *line, char *end, unsigned *seen
 	if (known < 0)
 		return 0;
 	if ((*seen & (1U << known)) && !known_fields[known].repeats)
-		return http_head_refuse(h, 400,
-					"a field that may be there once is there twice");
+		return http_head_refuse(
+			h, 400, "a field that must not be repeated is given twice");
 	*seen |= 1U << known;
 	return take_known(h, known_fields[known].known, value);
 }
@@ -284,7 +286,7 @@ static int take_fields(struct http_head *h, char *p, char *end)
 					"both Content-Length and Transfer-Encoding");
 	if (h->chunked && h->minor == 0)
 		return http_head_refuse(h, 400,
-					"Transfer-Encoding in a message of HTTP/1.0");
+					"Transfer-Encoding in an HTTP/1.0 message");
 	return 0;
 }
 
@@ -296,7 +298,8 @@ static int take_version(struct http_head *h, const char *s, size_t n)
 	    !(class_of[(unsigned char)s[7]] & C_DIGIT))
 		return http_head_refuse(h, 400, "the version is malformed");
 	if (s[5] != '1' || s[7] > '1')
-		return http_head_refuse(h, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+		return http_head_refuse(h, 505,
+					"only HTTP/1.0 and HTTP/1.1 are supported");
 	h->minor = (unsigned)(s[7] - '0');
 	return 0;
 }
@@ -417,10 +420,10 @@ int http_head_response(char *data, size_t n, struct http_head *h)
 		return r;
 	if (http_head_span(data + 12, C_VALUE) != end)
 		return http_head_refuse(h, 502,
-					"the status line has a control character");
+					"the status line contains a control character");
 	h->status = (unsigned)((data[9] - '0') * 100 + (data[10] - '0') * 10 + data[11] -
 			       '0');
 	if (h->status < 100 || h->status > 599)
-		return http_head_refuse(h, 502, "the status is not one");
+		return http_head_refuse(h, 502, "the status is not valid");
 	return take_fields(h, next, data + n - 2);
 }

@@ -282,8 +282,9 @@ static void start_pipe(struct proxy *p, const struct http_head *h)
 	size_t n = pick_headers(p, h, true, headers);
 
 	if (!p->wants_upgrade) {
-		http_proxy_refuse(p, 502,
-				  "the server upgraded a connection that was not to be");
+		http_proxy_refuse(
+			p, 502,
+			"the server upgraded a connection without being asked to");
 		return;
 	}
 	loop_timer_stop(p->timer);
@@ -326,7 +327,7 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 	if (len <= 0 || len > (long)HEAD_MAX) {
 		http_proxy_refuse(
 			p, 502,
-			len < 0 ? "the server did not answer in HTTP/1.1"
+			len < 0 ? "the server's answer is not HTTP/1.1"
 				: "the head of the server's answer is too large");
 		return n;
 	}
@@ -340,7 +341,8 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 		start_answer(p, &h);
 	else if (++p->interim > INTERIM_MAX)
 		http_proxy_refuse(
-			p, 502, "the server sent too many interim answers, and no other");
+			p, 502,
+			"the server sent too many interim answers and no final one");
 	return (size_t)len; /* other interim answers are between the two of us */
 }
 
@@ -524,7 +526,7 @@ void http_proxy(struct http_request *req, int fd,
 		return;
 	put_request(p, &head, options);
 	if (head.failed) {
-		http_proxy_refuse(p, 502, "the request is too large to be handed on");
+		http_proxy_refuse(p, 502, "the request is too large to be forwarded");
 		return;
 	}
 	(void)stream_write(&p->up, head.data, head.len);

@@ -116,7 +116,7 @@ int loop_new(struct net_loop **ret, struct warren_error *err)
 	int r;
 
 	if (!loop)
-		return error_errno(err, ENOMEM, "make an event loop");
+		return error_errno(err, ENOMEM, "create an event loop");
 	loop->in = malloc(LOOP_IN_SIZE);
 	loop->out = malloc(LOOP_OUT_SIZE);
 	r = loop->in && loop->out ? uv_loop_init(&loop->uv) : -ENOMEM;
@@ -124,7 +124,7 @@ int loop_new(struct net_loop **ret, struct warren_error *err)
 		free(loop->in);
 		free(loop->out);
 		free(loop);
-		return error_errno(err, -r, "make an event loop");
+		return error_errno(err, -r, "create an event loop");
 	}
 	loop->tasks.next = loop->tasks.prev = &loop->tasks;
 	loop->later.next = loop->later.prev = &loop->later;

@@ -163,7 +163,7 @@ int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *
 	if (!pkey)
 		return tls_error(err, "read the private key");
 	if (SSL_CTX_use_PrivateKey(ctx, pkey) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-		return tls_error(err, "the key is not that of the certificate");
+		return tls_error(err, "the key does not belong to the certificate");
 	SSL_CTX_free(tls->ctx);
 	tls->ctx = TAKE_PTR(ctx);
 	return 0;

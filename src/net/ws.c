@@ -424,10 +424,10 @@ int ws_check(const struct http_request *req, const char **ret_why)
 	if (strcmp(req->method, "GET") != 0 || req->minor != 1 || req->has_body ||
 	    !http_header_has(req, "Connection", "upgrade") ||
 	    !http_header_has(req, "Upgrade", "websocket")) {
-		*ret_why = "this needs the handshake of a WebSocket";
+		*ret_why = "this needs a WebSocket handshake";
 		status = 400;
 	} else if (!version || strcmp(version, "13") != 0) {
-		*ret_why = "WebSocket of version 13 is needed";
+		*ret_why = "WebSocket version 13 is required";
 		status = 426;
 	} else if (!key_ok(http_header(req, "Sec-WebSocket-Key"))) {
 		*ret_why = "Sec-WebSocket-Key is malformed";

@@ -58,7 +58,7 @@ int caps_hand_down(uint64_t keep, struct warren_error *err)
 		if (keep & BIT(cap))
 			r = SYS_5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0,
 				  0);
-	return r < 0 ? error_errno(err, (int)-r, "hand down the capabilities") : 0;
+	return r < 0 ? error_errno(err, (int)-r, "pass on the capabilities") : 0;
 }
 
 bool caps_have(int cap)

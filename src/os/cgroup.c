@@ -153,7 +153,7 @@ static void open_v1(struct cgroup_root *root)
 	}
 	if (root->mode == CGROUP_NONE)
 		(void)snprintf(root->why, sizeof(root->why),
-			       "uid %u may not make v1 cgroups", geteuid());
+			       "uid %u may not create v1 cgroups", geteuid());
 }
 
 void cgroup_root_open(struct cgroup_root *root)
@@ -261,7 +261,7 @@ static int cgroup_make_dir(int at, const char *name, int *ret_fd,
 	int fd;
 
 	if (mkdirat(at, name, 0755) < 0)
-		return error_errno(err, errno, "make the cgroup '%s'", name);
+		return error_errno(err, errno, "create the cgroup '%s'", name);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open the cgroup '%s'", name);
@@ -303,7 +303,7 @@ static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
 		if (r < 0)
 			return r;
 		if (owner != 0 && fchown(dir, owner, owner) < 0)
-			return error_errno(err, errno, "give the cgroup away");
+			return error_errno(err, errno, "change the cgroup's owner");
 	}
 	return 0;
 }
@@ -331,7 +331,7 @@ static int make_v2(const struct cgroup_root *root, const char *id, uid_t owner,
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
 		if (root->dir[all[i]] >= 0 && !v2_enable(top, names[all[i]]))
-			r = error_set(err, EIO, "pass the %s controller on",
+			r = error_set(err, EIO, "enable the %s controller for children",
 				      names[all[i]]);
 	if (r == 0)
 		r = cgroup_make_dir(top, "init", &init, err);
@@ -621,9 +621,7 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		good += r == 0;
 	}
 	if (good == 0)
-		return error_set(err, EOPNOTSUPP,
-				 "there is nothing to read the usage from: %s",
-				 root->why);
+		return error_set(err, EOPNOTSUPP, "usage cannot be read: %s", root->why);
 	return 0;
 }
 

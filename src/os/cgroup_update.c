@@ -153,11 +153,12 @@ int cgroup_update(const struct cgroup_root *root, const char *id,
 				      "doctor'",
 				      kinds[done].name);
 		else if ((r = kinds[done].set(&p, old, next)) == -EBUSY)
-			(void)error_set(err, EBUSY,
-					"%s: it uses more than %ju, and the kernel "
-					"cannot reclaim enough",
-					kinds[done].name,
-					(uintmax_t)limit_at(next, kinds[done].at));
+			(void)error_set(
+				err, EBUSY,
+				"%s: the sandbox uses more than %ju, and the kernel "
+				"cannot reclaim enough",
+				kinds[done].name,
+				(uintmax_t)limit_at(next, kinds[done].at));
 		else if (r < 0)
 			(void)error_errno(err, -r, "set the limit of %s",
 					  kinds[done].name);

@@ -77,7 +77,7 @@ int landlock_restrict(const char *const *dirs, struct warren_error *err)
 	rules = (int)syscall(SYS_landlock_create_ruleset, &versions[v].can,
 			     versions[v].size, 0);
 	if (rules < 0)
-		return error_errno(err, errno, "make a landlock ruleset");
+		return error_errno(err, errno, "create a landlock ruleset");
 	for (; *dirs; dirs++) {
 		int r = landlock_allow(rules, *dirs, versions[v].can.fs, err);
 

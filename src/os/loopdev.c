@@ -20,8 +20,8 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 	if (control < 0 && errno == ENOENT)
 		return error_set(
 			err, EOPNOTSUPP,
-			"this machine has no loop devices (/dev/loop-control); a "
-			"disk that is no larger than the memory needs none");
+			"this machine has no loop devices (/dev/loop-control); a disk "
+			"that is not larger than the memory limit needs none");
 	if (control < 0)
 		return error_errno(err, errno, "open /dev/loop-control");
 	/* Between the two calls somebody else may take the one we were told. */
@@ -42,5 +42,5 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		if (errno != EBUSY)
 			return error_errno(err, errno, "attach '%s'", path);
 	}
-	return error_set(err, EBUSY, "other processes take every loop device first");
+	return error_set(err, EBUSY, "other processes keep taking the free loop devices");
 }

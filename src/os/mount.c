@@ -41,7 +41,7 @@ int mount_change(int fd, const struct mount_option *options, struct warren_error
 	int r;
 
 	if (fs < 0)
-		return error_errno(err, errno, "take up a filesystem");
+		return error_errno(err, errno, "open a filesystem");
 	r = mount_set_options(fs, "again", options, err);
 	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
 		r = mount_explain(fs, "again", "change", errno, err);

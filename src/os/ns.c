@@ -207,7 +207,7 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a user namespace");
+		return error_errno(err, errno, "create a user namespace");
 	hold = ends[1];
 	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
 	if (pid == 0) {
@@ -221,7 +221,7 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 	}
 	(void)close(ends[0]);
 	if (pid < 0)
-		return error_errno(err, -pid, "make a user namespace");
+		return error_errno(err, -pid, "create a user namespace");
 	r = ns_write_maps(pid, maps, true, err);
 	if (r == 0) {
 		fd = ns_open(pid, "user");

@@ -306,7 +306,7 @@ static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 		if (isdigit((unsigned char)*p)) {
 			max = strtoul(p, &end, 10);
 			if (max > REPEAT_MAX || max < min)
-				c->wrong = "a count of repetitions is wrong";
+				c->wrong = "a repetition count is not valid";
 			*ret_max = (int)(max <= REPEAT_MAX ? max : REPEAT_MAX);
 		} else {
 			end = (char *)(uintptr_t)p;
@@ -315,7 +315,7 @@ static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 	if (*end != '}')
 		return false;
 	if (min > REPEAT_MAX)
-		c->wrong = "a count of repetitions is wrong";
+		c->wrong = "a repetition count is not valid";
 	*ret_min = (unsigned)(min <= REPEAT_MAX ? min : 0);
 	c->at = end + 1;
 	return true;
@@ -343,7 +343,7 @@ static void regex_repeat(struct compiler *c, size_t from, unsigned min, int max)
 
 	if (!code) {
 		if (n > 0)
-			c->wrong = "no memory is left";
+			c->wrong = "out of memory";
 		return;
 	}
 	(void)memcpy(code, c->p->code + from, n * sizeof(*code));

@@ -555,10 +555,10 @@ int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf
 		return error_set(err, EPIPE, "the session has ended");
 	if (n > SHELLPROTO_COMMAND_MAX)
 		return error_set(err, E2BIG,
-				 "a command may have %u bytes, this one has %zu",
+				 "a command may have at most %u bytes; this one has %zu",
 				 SHELLPROTO_COMMAND_MAX, n);
 	if (memchr(text, '\0', n))
-		return error_set(err, EINVAL, "a command cannot hold a NUL byte");
+		return error_set(err, EINVAL, "a command cannot contain a NUL byte");
 
 	s->serial++;
 	if (s->transport == SHELLPROTO_TERMINAL)
@@ -602,7 +602,7 @@ ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
 
 	buf_add(&s->record, data, used);
 	if (s->record.failed)
-		return shellproto_broken(s, "too long a result", err);
+		return shellproto_broken(s, "a result that is too long", err);
 	s->have_record = end;
 	return (ssize_t)(end ? used + 1 : used);
 }
@@ -715,9 +715,9 @@ int shellproto_take_record(struct shellproto *s, struct warren_error *err)
 
 	s->have_record = false;
 	if (s->state != STATE_RUNNING)
-		return shellproto_broken(s, "a result of nothing", err);
+		return shellproto_broken(s, "a result for no command", err);
 	if (s->record.len == 0 || !parse_record(s, &r))
-		return shellproto_broken(s, "a result that does not add up", err);
+		return shellproto_broken(s, "an inconsistent result", err);
 	s->state = STATE_IDLE;
 	s->greeted = true;
 	s->events->result(s->arg, &r);
@@ -737,7 +737,7 @@ int shellproto_on_bytes(struct shellproto *s, enum shellproto_stream stream,
 	if (s->transport == SHELLPROTO_CONTROL)
 		return control_on_bytes(s, stream, data, n, err);
 	if (stream == SHELLPROTO_RESULTS)
-		return shellproto_broken(s, "something on a stream that it does not have",
+		return shellproto_broken(s, "data on a stream that it does not have",
 					 err);
 	return framed_on_bytes(s, stream, data, n, err);
 }

@@ -117,7 +117,7 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 		return r;
 	}
 	return error_set(err, ENODEV,
-			 "the configuration has no backend '%s' (any more): put it back, "
-			 "so that what it holds can be reached",
+			 "the configuration no longer has the backend '%s': put it "
+			 "back to reach its sandboxes",
 			 name);
 }

@@ -212,8 +212,8 @@ static int start_theirs(const struct warden_backend *b,
 	if (m->verb != WIRE_IMAGE_PULL || m->platform[0])
 		return error_set(
 			err, EOPNOTSUPP,
-			"backend '%s' has images of its own: pulling one for this "
-			"machine is all that can be asked for",
+			"backend '%s' has its own images: it can only pull one for "
+			"this machine",
 			b->name);
 	r = libexec_find("warren-shim", program, err);
 	if (r < 0)
@@ -265,9 +265,9 @@ int images_start(struct images *all, const struct warden_policy *policy,
 	if (r == 0 && backend && pulls && !policy_may_pull(policy, m->ref))
 		r = error_set(
 			err, EPERM,
-			"backend '%s' pulls images by itself: from docker.io and from the "
-			"registries of the service's configuration (trusted_registries), "
-			"and '%.200s' is of neither",
+			"backend '%s' pulls images only from docker.io and from the "
+			"registries in the service's configuration "
+			"(trusted_registries); '%.200s' is in neither",
 			backend->name, m->ref);
 	if (r == 0)
 		r = image_make_pipe(&in, &out, err);
@@ -279,8 +279,7 @@ int images_start(struct images *all, const struct warden_policy *policy,
 	room = image_find_room(all, pulls);
 	if (room < 0)
 		r = error_set(err, EAGAIN,
-			      "as many programs as there may be are at work on images; "
-			      "try again");
+			      "too many images are being worked on; try again");
 	else if (backend)
 		r = start_theirs(backend, m, out, theirs, err);
 	else

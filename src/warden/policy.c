@@ -115,8 +115,8 @@ static int policy_open_source(const struct warden_policy *p, const struct warren
 	if (fd == -EXDEV || fd == -ELOOP)
 		return error_set(
 			err, EPERM,
-			"mount '%s': a link on the way leads out of '%s', which is "
-			"what the service's configuration (mounts) allows",
+			"mount '%s': a link in the path leads out of '%s', the "
+			"directory that the service's configuration (mounts) allows",
 			m->source, prefix);
 	if (fd < 0)
 		return error_errno(err, -fd, "mount '%s'", m->source);
@@ -156,8 +156,8 @@ static int refuse_limit(const char *what, uint64_t asked, uint64_t max,
 {
 	if (asked == WARREN_UNLIMITED)
 		return error_set(err, EPERM,
-				 "%s: the service allows %ju at most, and no sandbox "
-				 "without a limit",
+				 "%s: the service allows at most %ju, and every "
+				 "sandbox needs a limit",
 				 what, (uintmax_t)max);
 	return error_set(err, EPERM,
 			 "%s: %ju is more than the %ju that the service allows", what,
@@ -181,10 +181,11 @@ static int check_limits(const struct warden_policy *p, const struct warren_spec 
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		if (limits[i].asked == 0)
-			return error_set(err, EINVAL,
-					 "%s: a sandbox of the service has a "
-					 "limit, and none is given",
-					 limits[i].what);
+			return error_set(
+				err, EINVAL,
+				"%s: a sandbox of the service needs a limit, and none "
+				"is given",
+				limits[i].what);
 		if (limits[i].max && limits[i].asked > limits[i].max)
 			return refuse_limit(limits[i].what, limits[i].asked,
 					    limits[i].max, err);
@@ -230,8 +231,8 @@ int policy_check_place(const struct warden_policy *p, const struct warden_backen
 
 	if (tier < p->min_tier)
 		return error_set(err, EPERM,
-				 "backend '%s' is of tier %s, and the service's "
-				 "configuration (min_tier) demands %s",
+				 "backend '%s' is of tier %s, but the service's "
+				 "configuration (min_tier) requires %s",
 				 b ? b->name : "native", tier_names[tier],
 				 tier_names[p->min_tier]);
 	return here ? check_machine(memory, err) : 0;
@@ -271,17 +272,18 @@ static int policy_check_image(const struct warden_policy *p, const char *image,
 	if (strcmp(image, "host") == 0)
 		return p->host_image
 			       ? 0
-			       : error_set(err, EPERM,
-					   "image 'host' shows this machine's own "
-					   "programs, and the service's configuration "
-					   "(host_image) does not allow it");
+			       : error_set(
+					 err, EPERM,
+					 "image 'host' shows this machine's own programs, "
+					 "which the service's configuration (host_image) does "
+					 "not allow");
 	if (strncmp(image, "dir:", 4) == 0)
 		return p->dir_image
 			       ? 0
 			       : error_set(
 					 err, EPERM,
-					 "image '%s': a directory of this machine is no "
-					 "image for a client of the service; import it "
+					 "image '%s': clients of the service cannot use a "
+					 "directory of this machine as an image; import it "
 					 "first",
 					 image);
 	return policy_check_ref(image, err);

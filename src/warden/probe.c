@@ -91,8 +91,8 @@ static int probe_wait(struct probe *p, uint32_t seq, int sock, struct warren_err
 
 	if (p->n_waiters == WAITERS_MAX)
 		return error_set(err, EAGAIN,
-				 "too many wait for this backend to answer: try again "
-				 "later");
+				 "too many requests are waiting for this backend: try "
+				 "again later");
 	waiter = malloc(sizeof(*waiter));
 	if (!waiter)
 		return error_errno(err, ENOMEM, "wait for a probe");

@@ -126,11 +126,10 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 		spec.no_pull = true;
 	r = claims_count(k->w->claims);
 	if (r < 0)
-		return error_set(
-			err, -r,
-			"this machine has %ju sandboxes, which is as many as the "
-			"service's configuration (max.sandboxes) allows",
-			(uintmax_t)k->w->policy.max_sandboxes);
+		return error_set(err, -r,
+				 "this machine has %ju sandboxes, the maximum that the "
+				 "service's configuration (max.sandboxes) allows",
+				 (uintmax_t)k->w->policy.max_sandboxes);
 	r = policy_open_mounts(&k->w->policy, mounts, spec.n_mounts, err);
 	if (r == 0) {
 		r = create_judged(k, &spec, err);
@@ -296,7 +295,7 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 		return permitted[h->type].run(k, msg, err);
 	r = claims_take(k->w->claims, &claim, warden_proto_id(msg));
 	if (r < 0)
-		return error_set(err, -r, "another change of sandbox '%s' is under way",
+		return error_set(err, -r, "sandbox '%s' is already being changed",
 				 warden_proto_id(msg));
 	r = permitted[h->type].run(k, msg, err);
 	claims_drop(k->w->claims, &claim);
@@ -332,7 +331,8 @@ static void warden_answer(struct work *k, const void *msg, size_t size)
 	int r = warden_proto_check(msg, size);
 
 	if (r < 0)
-		(void)error_set(&reply.err, EPROTO, "the warden permits no such request");
+		(void)error_set(&reply.err, EPROTO,
+				"the warden does not permit such a request");
 	else if (h->type != WIRE_IMAGE && h->type != WIRE_HEALTH)
 		r = engines_get(k->w->engines, h->backend, &k->engine, &reply.err);
 	if (r == 0)

@@ -295,7 +295,7 @@ TEST(a_tool_that_fails_is_named_with_its_step_and_its_words)
 		{ "{\"name\": \"toy\"}", "toy: there is no template for exec", EINVAL },
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"true\", \"{ide}\"]}",
-		  "toy: create: '{ide}': there is no such {word}", EINVAL },
+		  "toy: create: '{ide}': this {word} is not known", EINVAL },
 		{ "{\"name\": \"toy\", \"exec\": [\"{argv}\"],"
 		  " \"create\": [\"true\", \"{image\"]}",
 		  "toy: create: '{image'", EINVAL },

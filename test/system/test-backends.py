@@ -121,7 +121,7 @@ def a_shim_says_how_long_it_may_take():
 def no_such_backend_says_which_there_are():
     p = warren("image", "pull", "--backend", "nosuch", "x:1")
     eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren image pull: there is no backend 'nosuch' here; "
-                                            b"there is: command, gvisor, docker\n"))
+                                            b"available: command, gvisor, docker\n"))
 
 
 @test
@@ -145,7 +145,7 @@ def what_a_sandbox_has_is_shown_and_can_be_asked_for():
 @test
 def a_wall_is_given_or_refused_by_name():
     with World(config=f"backends:\n{LOOSE}") as w:
-        for spec, words in (({"tier": "vm"}, "tier 'vm' is asked for, and is not to be had here"),
+        for spec, words in (({"tier": "vm"}, "tier 'vm' is requested, but no backend provides it here"),
                             ({"backend": "native", "tier": "gvisor"}, "backend 'native' is of tier 'namespace'"),
                             ({"backend": "docker", "image": "x", "tier": "namespace"}, "is of tier 'container'"),
                             ({"backend": "loose", "tier": "container"}, "backend 'loose' is of tier 'none'")):
@@ -164,13 +164,13 @@ def a_wall_is_given_or_refused_by_name():
 def what_a_backend_does_not_govern_is_refused_by_name():
     with World(config=f"backends:\n{LOOSE}") as w:
         for spec, words in (({"backend": "loose", "image": "x"}, "/image: backend 'loose' has no images"),
-                            ({"backend": "loose", "network": "none"}, "/network: backend 'loose' does not govern"),
+                            ({"backend": "loose", "network": "none"}, "/network: backend 'loose' does not control"),
                             ({"backend": "docker", "image": "x", "pull": "always"}, "/pull: backend 'docker'"),
                             ({"backend": "docker", "image": "x", "platform": "linux/arm64"}, "/platform: backend")):
             e = check_error(w.ask("POST", "/v1/sandboxes", spec), 501, "not_supported")
             ok(words in e["message"], f"{spec}: {e}")
         e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker"}), 400, "invalid_request")
-        ok("has images of its own" in e["message"], e)
+        ok("has its own images" in e["message"], e)
 
 
 @test
@@ -178,10 +178,10 @@ def the_service_can_require_a_wall():
     with World("--min-tier", "namespace", "--tenant-tiers", "careful:vm", tcp=True) as w:
         w.delete(w.create())
         e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": "x"}), 422, "tier_unavailable")
-        ok("is what the service requires" in e["message"], e)
+        ok("is required by the service" in e["message"], e)
         token = w.token("read", "write", tenant="careful")
         e = check_error(w.ask("POST", "/v1/sandboxes", {}, token=token, tcp=True), 422, "tier_unavailable")
-        ok("tier 'vm' is what the service requires, and is not to be had here" in e["message"], e)
+        ok("tier 'vm' is required by the service, and is no backend provides it here" in e["message"], e)
         check_error(w.ask("POST", "/v1/sandboxes", {"backend": "native"}, token=token, tcp=True), 422, "tier_unavailable")
         other = w.token("read", "write", tenant="careless")
         w.delete(w.create(token=other, tcp=True), token=other, tcp=True)
@@ -206,7 +206,7 @@ def a_configuration_is_checked_before_it_is_used():
     ok('  loose: {"create": ["true"]' in r.stdout and '"tier": "vm"' in r.stdout, r.stdout)
     for text, words in (("backends:\n  x: {kind: command, exec: [a]}\n", ".yaml:2: backends.x"),
                         ("backends:\n  docker: {socket: here}\n", ".yaml:2: backends.docker.socket: 'here' is not"),
-                        ("min_tier: strong\n", "'strong' is none of none, container, namespace, gvisor, vm")):
+                        ("min_tier: strong\n", "'strong' is not one of none, container, namespace, gvisor, vm")):
         r = serve(text, "--check")
         ok(r.returncode == 1 and words in r.stderr, f"{text}: {r}")
 
@@ -218,7 +218,7 @@ def the_settings_of_one_backend_are_told():
     eq(serve("", "--show-backend", "docker").stdout, 'docker docker container {"kind":"docker","name":"docker"}\n', "of one by itself")
     eq(serve("", "--show-backend", ":gvisor").stdout.split(" ")[0], "gvisor", "by tier")
     for which, words in (("nosuch", "there is no backend 'nosuch'"), ("native:vm", "is of tier 'namespace'"),
-                         (":vm", "not to be had here"), (":strong", "there is no tier 'strong'")):
+                         (":vm", "no backend provides it here"), (":strong", "there is no tier 'strong'")):
         r = serve("", "--show-backend", which)
         ok(r.returncode == 1 and words in r.stderr, r)
 

@@ -121,7 +121,7 @@ def creates_with_other_steps_are_told_and_not_counted():
     p = subprocess.run([BENCH, "--rounds", "40", "--warmup", "1", "--seconds", "10", "ahead"],
                        capture_output=True, text=True, timeout=240, check=False)
     eq((p.returncode, p.stderr), (0, ""), "status and errors")
-    ok(re.search("^  take the spec ", p.stdout, re.M), f"no steps in {p.stdout}")
+    ok(re.search("^  read the spec ", p.stdout, re.M), f"no steps in {p.stdout}")
     told = re.findall(r"^  (\d+) of (\d+) creates had other steps", p.stdout, re.M)
     ok(all(0 < int(n) < int(of) <= 40 for n, of in told) and len(told) <= 1, told)
     eq(left_cgroups(), set(), "cgroups of a bench that ended")

@@ -162,15 +162,15 @@ BAD = [
     (["-m"], "--memory needs a value (example: --memory 512m)"),
     (["-e"], "--env needs a value (example: --env DEBUG=1)"),
     (["--read-only=yes", "true"], "--read-only takes no value (example: --read-only)"),
-    (["--memory", "lots", "true"], "--memory: 'lots' is not a size: a number and k, m, g or t (example: --memory 512m)"),
-    (["-mlots", "true"], "--memory: 'lots' is not a size: a number and k, m, g or t (example: --memory 512m)"),
-    (["--memory=", "true"], "--memory: '' is not a size: a number and k, m, g or t (example: --memory 512m)"),
-    (["--memory", "-5m", "true"], "--memory: '-5m' is not a size: a number and k, m, g or t (example: --memory 512m)"),
+    (["--memory", "lots", "true"], "--memory: 'lots' is not a size: use a number with k, m, g or t (example: --memory 512m)"),
+    (["-mlots", "true"], "--memory: 'lots' is not a size: use a number with k, m, g or t (example: --memory 512m)"),
+    (["--memory=", "true"], "--memory: '' is not a size: use a number with k, m, g or t (example: --memory 512m)"),
+    (["--memory", "-5m", "true"], "--memory: '-5m' is not a size: use a number with k, m, g or t (example: --memory 512m)"),
     (["--memory", "0", "true"], "--memory: size '0' is less than a byte (example: --memory 512m)"),
     (["--memory", "99999999t", "true"], "--memory: size '99999999t' is too large (example: --memory 512m)"),
     (["--memory", "1k", "true"], "--memory: '1k' is less than 1m (example: --memory 512m)"),
     (["--disk", "1023k", "true"], "--disk: '1023k' is less than 1m (example: --disk 1g)"),
-    (["--disk", "1x", "true"], "--disk: '1x' is not a size: a number and k, m, g or t (example: --disk 1g)"),
+    (["--disk", "1x", "true"], "--disk: '1x' is not a size: use a number with k, m, g or t (example: --disk 1g)"),
     (["--cpus", "two", "true"], "--cpus: 'two' is not a number of processors (example: --cpus 1.5)"),
     (["--cpus", "0", "true"], "--cpus: '0' is not between 0.001 and 1000 processors (example: --cpus 1.5)"),
     (["--cpus", "1001", "true"], "--cpus: '1001' is not between 0.001 and 1000 processors (example: --cpus 1.5)"),
@@ -181,19 +181,19 @@ BAD = [
     (["--nofile", "3", "true"], "--nofile: '3' is less than 4 (example: --nofile 1024)"),
     (["--nofile", "1.5", "true"], "--nofile: '1.5' is not a whole number (example: --nofile 1024)"),
     (["--nofile", "99999999", "true"], "--nofile: '99999999' is more than 1048576 (example: --nofile 1024)"),
-    (["--timeout", "30x", "true"], "--timeout: '30x' is not a duration: seconds, or a number and ms, s, m or h (example: --timeout 30s)"),
+    (["--timeout", "30x", "true"], "--timeout: '30x' is not a duration: use seconds, or a number with ms, s, m or h (example: --timeout 30s)"),
     (["--timeout", "0s", "true"], "--timeout: duration '0s' is less than 1ms (example: --timeout 30s)"),
     (["--timeout", "999999999999h", "true"], "--timeout: duration '999999999999h' is too long (example: --timeout 30s)"),
-    (["--network", "host", "true"], "--network: 'host' is neither none nor loopback (example: --network none)"),
+    (["--network", "host", "true"], "--network: 'host' is not none or loopback (example: --network none)"),
     (["--image", "", "true"], "--image: '' is not an image (example: --image dir:./rootfs)"),
     (["--image", "--", "true"], "--image: '--' is not an image (example: --image dir:./rootfs)"),
     (["--pull", "never", "--image", "no such", "true"],
-     "image 'no such': 'no such' is not an image reference: names are lower-case letters and digits, with . _ - between (example: python:3.12)"),
+     "image 'no such': 'no such' is not an image reference: names are lower-case letters and digits, separated by . _ - (example: python:3.12)"),
     (["--pull", "never", "--image", "no/such:thing", "true"], "create a sandbox: image 'no/such:thing': there is no image 'no/such:thing' on this machine"),
-    (["--pull", "now", "true"], "--pull: 'now' is neither missing, always nor never (example: --pull always)"),
+    (["--pull", "now", "true"], "--pull: 'now' is not missing, always or never (example: --pull always)"),
     (["--platform", "arm64", "true"], "--platform: 'arm64' is not OS/ARCH[/VARIANT] (example: --platform linux/arm64)"),
-    (["--platform", "linux/arm64", "--pull", "never", "--image", "x", "true"], "--platform chooses what to pull, and --pull never forbids it"),
-    (["--platform", "linux/arm64", "true"], "--platform chooses what to pull, and 'host' is not pulled"),
+    (["--platform", "linux/arm64", "--pull", "never", "--image", "x", "true"], "--platform selects what to pull, but --pull never forbids pulling"),
+    (["--platform", "linux/arm64", "true"], "--platform selects what to pull, but 'host' is not pulled"),
     (["--pull", "always", "--image", "dir:/", "true"], "--pull always: 'dir:/' is not pulled"),
     (["--entrypoint", ""], "no command to run (example: warren run -- uname -n)"),
     (["--image", "dir:/nowhere", "true"], "--image: '/nowhere': No such file or directory (example: --image dir:./rootfs)"),
@@ -215,7 +215,7 @@ BAD = [
     (["--user", "1:65536", "true"], "--user: '1:65536' is above 65535, the last id in a sandbox (example: --user 1000:1000)"),
     (["--env", "=1", "true"], "--env: '=1' has no name before the '=' (example: --env DEBUG=1)"),
     (["--env", "", "true"], "--env: '' has no name before the '=' (example: --env DEBUG=1)"),
-    (["--env", "A B=1", "true"], "--env: the name 'A B' has a blank in it (example: --env DEBUG=1)"),
+    (["--env", "A B=1", "true"], "--env: the name 'A B' contains a space (example: --env DEBUG=1)"),
     (["--env-file", "/nowhere", "true"], "--env-file: '/nowhere': No such file or directory (example: --env-file ./settings.env)"),
     (["--env-file", "/", "true"], "--env-file: '/': Is a directory (example: --env-file ./settings.env)"),
     (["--volume", "/tmp", "true"], "--volume: '/tmp' is not SRC:DST[:ro|:rw] (example: --volume ./data:/data:ro)"),
@@ -227,16 +227,16 @@ BAD = [
     (["--volume", "./nowhere:/x", "true"], "--volume: './nowhere': No such file or directory (example: --volume ./data:/data:ro)"),
     (["--tmpfs", "x", "true"], "--tmpfs: 'x' is not an absolute path (example: --tmpfs /scratch:size=64m)"),
     (["--tmpfs", "/", "true"], "--tmpfs: nothing can be mounted over the root (example: --tmpfs /scratch:size=64m)"),
-    (["-v", "/tmp:/a/../b", "true"], "--volume: '/a/../b' has '..' in it (example: --volume ./data:/data:ro)"),
-    (["-w", "/a:b/..", "true"], "--workdir: '/a:b/..' has '..' in it (example: --workdir /work)"),
-    (["-w", "/a/./b", "true"], "--workdir: '/a/./b' has '.' in it (example: --workdir /work)"),
+    (["-v", "/tmp:/a/../b", "true"], "--volume: '/a/../b' contains '..' (example: --volume ./data:/data:ro)"),
+    (["-w", "/a:b/..", "true"], "--workdir: '/a:b/..' contains '..' (example: --workdir /work)"),
+    (["-w", "/a/./b", "true"], "--workdir: '/a/./b' contains '.' (example: --workdir /work)"),
     (["-e", MANY + "=1", "true"], f"--env: the name '{'x' * 32}...' is longer than 256 letters (example: --env DEBUG=1)"),
     (["--tmpfs", "/x:mode=1", "true"], "--tmpfs: '/x:mode=1' is not DST[:size=SIZE] (example: --tmpfs /scratch:size=64m)"),
-    (["--tmpfs", "/x:size=big", "true"], "--tmpfs: 'big' is not a size: a number and k, m, g or t (example: --tmpfs /scratch:size=64m)"),
-    (["--tmpfs", "/x", "-v", "/tmp:/x", "true"], "two mounts at '/x': --volume and --tmpfs need a place each (example: --tmpfs /scratch)"),
+    (["--tmpfs", "/x:size=big", "true"], "--tmpfs: 'big' is not a size: use a number with k, m, g or t (example: --tmpfs /scratch:size=64m)"),
+    (["--tmpfs", "/x", "-v", "/tmp:/x", "true"], "two mounts at '/x': each --volume and --tmpfs needs its own path (example: --tmpfs /scratch)"),
     (["--quiet", "--verbose", "true"], "--quiet and --verbose exclude each other: one asks for less, the other for more"),
     (["-t", "--json", "true"], "--json and --tty exclude each other: a terminal mixes the streams that --json reports apart"),
-    (["-it", "true"], "--tty: stdin is not a terminal, leave out -t to pass it on (example: echo hello | warren run -i -- cat)"),
+    (["-it", "true"], "--tty: stdin is not a terminal; leave out -t to forward it (example: echo hello | warren run -i -- cat)"),
 ]
 
 
@@ -264,7 +264,7 @@ def an_error_is_json_too_when_json_comes_after_it():
     p = warren("run", "--memory", "lots", "--json", "true")
     eq(p.returncode, 125)
     e = json.loads(p.stdout)
-    eq(e, {"error": {"message": "--memory: 'lots' is not a size: a number and k, m, g or t "
+    eq(e, {"error": {"message": "--memory: 'lots' is not a size: use a number with k, m, g or t "
                      "(example: --memory 512m)", "errno": "EINVAL", "status": 125}})
 
 
@@ -276,7 +276,7 @@ def commands_that_are_not_there():
         (["docter"], 125, "warren: there is no command 'docter', did you mean 'warren doctor'?"),
         (["xyzzy"], 125, "warren: there is no command 'xyzzy' (see 'warren --help'; example: warren run -- uname -n)"),
         (["help", "rnu"], 125, "warren: there is no command 'rnu', did you mean 'warren run'?"),
-        (["help", "run", "run"], 125, "warren help: 'warren run' has no commands of its own (example: warren help run)"),
+        (["help", "run", "run"], 125, "warren help: 'warren run' has no subcommands (example: warren help run)"),
         (["--verison"], 125, "warren: unknown option '--verison', did you mean --version? (example: --version)"),
         (["version", "x"], 125, "warren version: unexpected argument 'x' (example: warren version)"),
         (["doctor", "x"], 125, "warren doctor: unexpected argument 'x' (example: warren doctor --json)"),
@@ -368,7 +368,7 @@ def a_program_that_is_here_and_not_there():
         path = shutil.copy("/bin/true", f"{d}/mine")
         p = warren("run", "--", path)
         eq((p.returncode, p.stdout), (127, b""), f"{p}")
-        ok(b"No such file or directory; it is there on this machine, which the sandbox does not see (example: -v" in p.stderr, f"{p}")
+        ok(b"No such file or directory; it exists on this machine, but not in the sandbox (example: -v" in p.stderr, f"{p}")
         eq(warren("run", "-v", f"{d}:{d}:ro", "--", path).returncode, 0, "as it says")
         for words in (["--", f"{d}/none"], ["--", "mine"], ["-v", f"{d}:/there", "--", path]):
             p = warren("run", *words)
@@ -401,7 +401,7 @@ def doctor_tells_in_words_and_in_json():
     for b in d["backends"]:
         eq(set(b), {"name", "kind", "tier", "ok", "reason", "features"})
         ok(b["ok"] or b["reason"] or any(f["required"] and not f["ok"] for f in b["features"]), f"not said why: {b}")
-        part = text.stdout.decode().partition(f"\nBackend {b['name']}, of tier {b['tier']}: ")[2].partition("\n\n")[0]
+        part = text.stdout.decode().partition(f"\nBackend {b['name']} (tier {b['tier']}): ")[2].partition("\n\n")[0]
         want = [f["name"] for f in b["features"] if b["ok"] or (f["required"] and not f["ok"])]
         eq(re.findall(r"^(?:ok|missing|MISSING) +(.*?)  ", part, re.M), want, f"what is told of {b['name']}")
         for f in b["features"]:
@@ -494,8 +494,8 @@ def env_file():
         eq(sh("echo $A$Z", "-e", "A=9", "--env-file", f, "-e", "Z=8"), b"98\n", "--env outdoes a file")
         for content, line in [
             (b"A=1\n=2\n", f"{f}, line 2: '=2' has no name before the '='"),
-            (b"A=1\n\n#\nB C=2\n", f"{f}, line 4: the name 'B C' has a blank in it"),
-            (b"A=1\nB=\x00\n", f"{f}, line 2: a NUL in it"),
+            (b"A=1\n\n#\nB C=2\n", f"{f}, line 4: the name 'B C' contains a space"),
+            (b"A=1\nB=\x00\n", f"{f}, line 2: contains a NUL byte"),
             (b"A=" + b"x" * MIB, f"'{f}' is larger than 1 MiB"),
         ]:
             with open(f, "wb") as out:
@@ -693,8 +693,8 @@ def read_only():
 def backend_and_tier():
     eq(run("--backend", "native", "echo", "hi"), b"hi\n")
     eq(run("--tier", "container", "echo", "hi"), b"hi\n", "a stronger wall than asked for")
-    for args, words in ((["--backend", "nosuch"], b"there is no backend 'nosuch' here; there is: native (namespace)"),
-                        (["--tier", "vm"], b"tier 'vm' is asked for, and is not to be had here"),
+    for args, words in ((["--backend", "nosuch"], b"there is no backend 'nosuch' here; available: native (namespace)"),
+                        (["--tier", "vm"], b"tier 'vm' is requested, but no backend provides it here"),
                         (["--backend", "native", "--tier", "gvisor"], b"backend 'native' is of tier 'namespace'"),
                         (["--tier", "strong"], b"there is no tier 'strong'")):
         p = warren("run", *args, "true")

@@ -156,7 +156,7 @@ def what_is_wrong_gets_one_line_and_125():
         (["session", "opne"], "session: there is no command 'opne', did you mean 'warren session open'?"),
         (["help", "session", "nosuch"], "session: there is no command 'nosuch' (see 'warren session --help'"),
         (["help", "token", "crate"], "token: there is no command 'crate', did you mean 'warren token create'?"),
-        (["help", "version", "x"], "help: 'warren version' has no commands of its own"),
+        (["help", "version", "x"], "help: 'warren version' has no subcommands"),
         (["help", "token", "create", "x"], "help: unexpected argument 'x'"),
         (["image", "tag", "a:1"], "image tag: REFERENCE is missing (example: warren image tag python:3.12 mine:1.0)"),
         (["image", "pul"], "image: there is no command 'pul', did you mean 'warren image pull'?"),
@@ -167,13 +167,13 @@ def what_is_wrong_gets_one_line_and_125():
         (["run", "--backend=", "true"], "run: --backend: it is empty (example: --backend docker)"),
         (["run", "--tier=", "true"], "run: --tier: it is empty (example: --tier gvisor)"),
         (["rm"], "rm: SANDBOX... is missing (example: warren rm"),
-        (["ls", "--state", "running", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
-        (["ls", "--wide", "box"], "ls: what was run in 'box' is not chosen by --label, --state, "),
+        (["ls", "--state", "running", "box"], "ls: the commands of 'box' cannot be selected with --label, --state, "),
+        (["ls", "--wide", "box"], "ls: the commands of 'box' cannot be selected with --label, --state, "),
         (["rm", "--all", "box"], "rm: give sandbox ids or --all/--label, not both"),
         (["cp", "a", "b"], "cp: no sandbox is named"),
         (["cp", "a:/x", "b:/y"], "cp: from one sandbox to another is two steps"),
         (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path in the sandbox"),
-        (["cp", "--tar", "a", "b:/x"], "cp: --tar is of '-', and 'a' is none"),
+        (["cp", "--tar", "a", "b:/x"], "cp: --tar needs '-', not 'a'"),
         (["port", "box", "70000"], "port: '70000' is not a port"),
         (["token"], "token: no command given"),
         (["token", "crate"], "token: there is no command 'crate', did you mean 'warren token create'?"),
@@ -223,11 +223,11 @@ def a_check_tells_what_a_start_would_stumble_over():
         os.chmod(f"{d}/free", 0o777)
         for way in (["--check"], []):
             r = serve(*way, state_dir=f"{d}/file/x")
-            ok(r.returncode == 1 and f"state_dir: '{d}/file/x' cannot be made: '{d}/file" in r.stderr, f"{way}: {r}")
+            ok(r.returncode == 1 and f"state_dir: '{d}/file/x' cannot be created: '{d}/file" in r.stderr, f"{way}: {r}")
             for key in ("state_dir", "run_dir"):
                 r = serve(*way, user=65534, **{"state_dir": f"{d}/free/x", "run_dir": f"{d}/free/x", key: f"{d}/locked/deep/er"})
-                ok(r.returncode == 1 and f"{key}: '{d}/locked/deep/er' cannot be made: '{d}/locked': Permission denied; "
-                   f"choose another place (example: --{key.replace('_', '-')} " in r.stderr, f"{way}: {r}")
+                ok(r.returncode == 1 and f"{key}: '{d}/locked/deep/er' cannot be created: '{d}/locked': Permission denied; "
+                   f"choose another directory (example: --{key.replace('_', '-')} " in r.stderr, f"{way}: {r}")
         r = serve("--check", mounts=f"{d}/none:ro")
         eq(r.returncode, 0, f"{r}")
         ok(f"note: mounts: '{d}/none': No such file or directory" in r.stderr, f"{r}")
@@ -266,7 +266,7 @@ def what_the_service_refuses_is_told_of_the_option():
             (["create", "--on-idle", "x"], "create: --on-idle: must be one of pause, delete; is 'x' (example: --on-idle delete)"),
             (["create", "--pids", "4000000"], "create: --pids: 4000000 is more than the 32768 that the service allows (example: --"),
             (["create", "--count", "2", "--tier", "x"], "create: --tier: must be one of none, "),
-            (["create", "--backend", "nosuch"], "create: --backend: there is no backend 'nosuch' here; there is: native"),
+            (["create", "--backend", "nosuch"], "create: --backend: there is no backend 'nosuch' here; available: native"),
             (["create", "--wait", "999h"], "create: --wait: must be at most 3600000"),
             (["create", "--key", "a b"], "create: --key: must be printable ASCII"),
             (["ls", "--state", "x"], "ls: --state: must be one of creating, "),
@@ -475,7 +475,7 @@ def where_sandboxes_run():
         eq(call("ls", "-q", "--backend", "native", "--tier", "namespace").decode().strip(), box)
         eq(call("ls", "-q", "--backend", "docker"), b"")
         ok("BACKEND" not in call("ls").decode(), "not asked for")
-    call("create", "--tier", "vm", status=125, stderr=re.compile(rb"tier 'vm' is asked for"))
+    call("create", "--tier", "vm", status=125, stderr=re.compile(rb"tier 'vm' is requested"))
     call("run", "--daemon", "--backend", "nosuch", "true", status=125, stderr=re.compile(rb"no backend 'nosuch'"))
     eq(call("run", "--daemon", "--tier", "namespace", "echo", "x"), b"x\n")
     rows = call("backends").decode().split("\n")
@@ -604,7 +604,7 @@ def a_shell_in_a_new_sandbox_or_in_one_that_is_there():
     eq(call("shell", "--keep", "--name", "kept", "--image", "host", "--shell", "sh", input=b"echo piped\n",
             stderr=re.compile(rb"the sandbox is [a-z0-9]{12}\n")), b"piped\n")
     eq(call("shell", "kept", "-e", "A=b", "-w", "/tmp", input=b"echo $A; pwd; exit 3\n", status=3), b"b\n/tmp\n")
-    call("shell", "--image", "host", "kept", status=125, stderr=re.compile(rb"is there already"))
+    call("shell", "--image", "host", "kept", status=125, stderr=re.compile(rb"already exists"))
     call("rm", "kept")
 
 
@@ -669,7 +669,7 @@ def output_goes_on_after_the_service_was_killed():
 def waiting():
     with sandbox("--name", "awaited") as box:
         eq(call("wait", "-s", "running", "awaited"), b"running\n")
-        call("wait", "--timeout", "200ms", box, status=124, stderr=b"warren wait: the time is over\n")
+        call("wait", "--timeout", "200ms", box, status=124, stderr=b"warren wait: timed out\n")
         eq(call("wait", "-q", "--timeout", "200ms", box, status=124), b"")
         p = start("wait", box)
         time.sleep(0.2)
@@ -803,7 +803,7 @@ def a_place_that_the_api_cannot_reach_is_named():
         words = ("serve", "--state-dir", f"{d}/private/within/state", "--run-dir", f"{d}/run")
         p = warren(*words)
         eq((p.returncode, p.stdout), (1, b""), "one that only root may pass")
-        ok(f"may not pass '{d}/private': allow it (chmod o+x '{d}/private')".encode() in p.stderr, p.stderr)
+        ok(f"cannot enter '{d}/private': allow it (chmod o+x '{d}/private')".encode() in p.stderr, p.stderr)
         os.chmod(f"{d}/private", 0o711)
         with start(*words) as p:
             host = {**os.environ, "WARREN_HOST": f"unix:{d}/run/warren.sock"}
@@ -830,7 +830,7 @@ def files_and_trees_go_in_and_out():
         told = {"sandbox_id": box, "inside": "/tmp/data", "outside": f"{d}/copy", "type": "file", "bytes": len(data)}
         eq(call_json("cp", "--json", f"{box}:/tmp/data", f"{d}/copy"), {**told, "direction": "out"})
         eq(call_json("cp", "--json", f"{d}/copy", f"files:/tmp/data"), {**told, "direction": "in"})
-        call("cp", "--json", f"{box}:/tmp/data", "-", status=125, stderr=re.compile(rb"both want stdout"))
+        call("cp", "--json", f"{box}:/tmp/data", "-", status=125, stderr=re.compile(rb"both write to stdout"))
         eq(call_json("cp", "--json", f"{box}:/tmp/.", f"{d}/all")["type"], "tree")
         with open(f"{d}/copy", "rb") as f:
             eq(f.read(), data)
@@ -893,7 +893,7 @@ def a_copy_does_not_replace_what_is_no_file():
             eq(reader.communicate(timeout=30)[0], b"hello\n", "what came through the pipe")
         ok(stat.S_ISFIFO(os.lstat(f"{d}/pipe").st_mode), "a pipe stays one")
         os.symlink("/dev/null", f"{d}/null")
-        call("cp", f"{box}:/tmp/hello", f"{d}/null", status=125, stderr=re.compile(rb"is a link to what is no file"))
+        call("cp", f"{box}:/tmp/hello", f"{d}/null", status=125, stderr=re.compile(rb"is a link to something that is not a file"))
         eq(os.readlink(f"{d}/null"), "/dev/null", "a link to a device stays")
         if ROOT:
             os.mknod(f"{d}/full", 0o666 | stat.S_IFCHR, os.makedev(1, 7))
@@ -1080,7 +1080,7 @@ def a_forwarded_port_where_nobody_listens():
                     raise AssertionError("an end looks like an answer")
                 except ConnectionResetError:
                     pass
-            eq(p.stderr.readline(), f"warren port: nothing listens at port 9000 of sandbox '{box}'\n".encode())
+            eq(p.stderr.readline(), f"warren port: nothing listens on port 9000 of sandbox '{box}'\n".encode())
             eq(p.poll(), None, "it waits for the next")
         finally:
             p.terminate()

@@ -71,7 +71,7 @@ def contract(kind, config, image=None, but=()):
     for suite in suites:
         suite.finish(deadline)
     failed = {name: said for suite in suites for name, said in suite.failed.items() if name not in but}
-    ok(not failed, "\n".join(f"{name}: {' '.join(said) or 'it does not say why'}" for name, said in failed.items()))
+    ok(not failed, "\n".join(f"{name}: {' '.join(said) or 'it gives no reason'}" for name, said in failed.items()))
     for suite in suites:
         ok(suite.passed > 10, f"only {suite.passed} of {suite.name} passed")
     for name in but:

@@ -274,7 +274,7 @@ def a_command_for_a_container_that_is_frozen():
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
         d.call("pause", f"warren-{box}")
         r = w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]})
-        ok(r.status >= 400 and "docker: make an exec: " in r.json()["message"] and "paused" in r.json()["message"], r)
+        ok(r.status >= 400 and "docker: create an exec: " in r.json()["message"] and "paused" in r.json()["message"], r)
         d.call("unpause", f"warren-{box}")
         eq(w.run(box, "echo on")["stdout"], "on\n")
         w.delete(box)

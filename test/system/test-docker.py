@@ -261,7 +261,7 @@ def labels_name_and_whose_it_is():
         d.call("create", "--name", f"warren-{b.id}", *labels, "base:1", "true")
         b.call("destroy")
         eq(len(containers(d)), 1)
-        b.bad("create", '{"image": "base:1"}', code="EBUSY", words=["docker: make the container: ", "already in use"])
+        b.bad("create", '{"image": "base:1"}', code="EBUSY", words=["docker: create the container: ", "already in use"])
         eq(len(containers(d)), 1)
         d.call("rm", f"warren-{b.id}")
     b.call("destroy")
@@ -336,8 +336,8 @@ def what_is_not_honoured_is_refused():
     b.bad("create", json.dumps({"image": "base:1", "disk": 64 * MIB}), code="EOPNOTSUPP", words=["docker: disk: "])
     b.bad("create", '{"image": "dir:/srv"}', code="EOPNOTSUPP", words=["docker: image 'dir:/srv'"])
     b.bad("create", "{}", code="EINVAL", words=["docker: no image"])
-    for config, words in (({"sockets": "x"}, "'sockets' is not known"), ({"socket": 5}, "'socket' is no text"),
-                          ({"pull": "often"}, "missing, never or always"), ({"socket": "tcp://x"}, "no unix socket")):
+    for config, words in (({"sockets": "x"}, "'sockets' is not known"), ({"socket": 5}, "'socket' is not a string"),
+                          ({"pull": "often"}, "missing, never or always"), ({"socket": "tcp://x"}, "not a unix socket")):
         c = Box(d.socket, create=False, config=config)
         c.bad("create", '{"image": "base:1"}', code="EINVAL", words=[words])
     eq(containers(d), [])
@@ -362,7 +362,7 @@ def mounts():
     with open(f"{path}/g", encoding="ascii") as f:
         eq(f.read(), "new\n")
     Box(docker().socket, create=False).bad("create", json.dumps({"image": "base:1", "mounts": [{"source": "/no/such", "target": "/m"}]}),
-                                           code="EINVAL", words=["docker: make the container: ", "/no/such"])
+                                           code="EINVAL", words=["docker: create the container: ", "/no/such"])
 
 
 @test
@@ -377,7 +377,7 @@ def what_is_mounted_is_what_was_judged():
     for source, judged in ((path, other), (f"{path}/link", path), ("/usr", path)):
         Box(docker().socket, create=False).bad(
             "create", json.dumps({"image": "base:1", "mounts": [{"source": source, "target": "/m", "judged": judged}]}),
-            code="ESTALE", words=["docker: volume '", "stands for something else"])
+            code="ESTALE", words=["docker: volume '", "no longer refers to the same file"])
 
 
 @test
@@ -493,14 +493,14 @@ def killed_from_outside():
         eq(waiter.wait(timeout=WAIT), 0)
         waiter.communicate()
         p = b.run("exec", "--", "true")
-        ok(p.returncode == 126 and b"outcome not-started 3 docker: make an exec: " in p.stderr and b"is not running" in p.stderr, p.stderr)
+        ok(p.returncode == 126 and b"outcome not-started 3 docker: create an exec: " in p.stderr and b"is not running" in p.stderr, p.stderr)
     with Box(d.socket) as b:
         waiter = b.start("wait")
         d.call("rm", "-f", f"warren-{b.id}")
         eq(waiter.wait(timeout=WAIT), 0)
         waiter.communicate()
         p = b.run("exec", "--", "true")
-        ok(b"outcome not-started 3 docker: make an exec: No such container" in p.stderr, p.stderr)
+        ok(b"outcome not-started 3 docker: create an exec: No such container" in p.stderr, p.stderr)
 
 
 @test
@@ -511,13 +511,13 @@ def no_daemon():
     b.bad("destroy", code="EHOSTDOWN", words=["docker: "])
     b.made()
     p = b.run("exec", "--", "true")
-    ok(p.returncode == 126 and b"docker: make an exec: there is no socket" in p.stderr, p.stderr)
+    ok(p.returncode == 126 and b"docker: create an exec: there is no socket" in p.stderr, p.stderr)
     lines = [line.split("|") for line in b.call("probe").decode().splitlines()]
     eq((len(lines), lines[0][:2]), (1, ["daemon", "0"]))
     ok(lines[0][3] and lines[0][4], lines)
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(path)
-    b.bad("destroy", code="EHOSTDOWN", words=["nobody listens at"])
+    b.bad("destroy", code="EHOSTDOWN", words=["nothing listens on"])
     os.chmod(path, 0o600)
     if ROOT:
         p = subprocess.run(b.argv("destroy"), user=65534, group=65534, extra_groups=[], capture_output=True, timeout=WAIT, check=False)
@@ -566,11 +566,11 @@ def a_daemon_that_is_silent_or_never_ends():
     for words in ((), (head + b"\r\n", b"["), (head, b"X: y\r\n")):
         with Silent(*words) as d:
             b = Box(d.path, create=False, config={"timeout": 1})
-            b.bad("create", '{"image": "base:1"}', code="ETIMEDOUT", words=["docker: ask what the daemon is: ", d.path, "no answer"])
-            b.bad("destroy", code="ETIMEDOUT", words=["docker: look at the container: ", d.path])
+            b.bad("create", '{"image": "base:1"}', code="ETIMEDOUT", words=["docker: identify the daemon: ", d.path, "does not answer"])
+            b.bad("destroy", code="ETIMEDOUT", words=["docker: inspect the container: ", d.path])
             b.made()
             p = b.run("exec", "--", "true")
-            ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: make an exec: "), p.stderr)
+            ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: create an exec: "), p.stderr)
     for timeout in (0, 86401, "1"):
         Box("/s", create=False, config={"timeout": timeout}).bad("create", "{}", code="EINVAL", words=["'timeout' is not 1 to 86400"])
 
@@ -598,7 +598,7 @@ def a_daemon_that_falls_silent():
         p = b.run("exec", "--", "true")
         done.set()
         t.join(WAIT)
-    ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: start the exec: ") and b"no answer" in p.stderr, p.stderr)
+    ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: start the exec: ") and b"does not answer" in p.stderr, p.stderr)
 
 
 def answers(path, *replies):
@@ -631,10 +631,10 @@ def a_daemon_that_is_none():
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
     b = Box(path, create=False)
     b.made()
-    for replies, words in (([b"hello\r\n\r\n"], b"docker: make an exec: "), ([http(b"[]")], b"not the Engine API's"),
-                           ([http(b'{"Id":"../x"}')], b"not the Engine API's"), ([made, b"nonsense\r\n\r\n"], b"not the Engine API's"),
-                           ([made, b""], b"went away"), ([made, http(b'{"message":"so\x01not\\n"}', "500 No")], b"docker: start the exec: "),
-                           ([http(b'{"message":"' + b"x" * 5000000 + b'"}', "500 No")], b"docker: make an exec: ")):
+    for replies, words in (([b"hello\r\n\r\n"], b"docker: create an exec: "), ([http(b"[]")], b"is not from the Engine API"),
+                           ([http(b'{"Id":"../x"}')], b"is not from the Engine API"), ([made, b"nonsense\r\n\r\n"], b"is not from the Engine API"),
+                           ([made, b""], b"closed the connection"), ([made, http(b'{"message":"so\x01not\\n"}', "500 No")], b"docker: start the exec: "),
+                           ([http(b'{"message":"' + b"x" * 5000000 + b'"}', "500 No")], b"docker: create an exec: ")):
         t = answers(path, *replies)
         p = b.run("exec", "--", "true")
         ok(p.returncode == 126 and b"outcome not-started" in p.stderr and words in p.stderr, f"{replies[-1][:60]!r}: {p.stderr!r}")
@@ -659,7 +659,7 @@ def a_daemon_that_has_no_room():
     b = Box(path, create=False)
     for replies, step in (([info, none, http(pulling)], "pull the image"),
                           ([info, none, http(full, "500 No")], "pull the image"),
-                          ([info, there, there, there, http(full, "500 No"), *[http(b"{}", "404 No")] * 2], "make the container")):
+                          ([info, there, there, there, http(full, "500 No"), *[http(b"{}", "404 No")] * 2], "create the container")):
         t = answers(path, *replies)
         p = b.run("create", '{"image": "base:1"}')
         ok(p.stderr.startswith(b"ENOSPC docker: " + step.encode()) and b"no space left" in p.stderr, p.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-drain-bounds.py - what has no end of its own has one when the service stops: pulls, uploads, downloads, tunnels
+"""test-drain-bounds.py - what has no end of its own has one when the service is stopping: pulls, uploads, downloads, tunnels
 
 Speaks TAP. SIGTERM gives ten seconds to all that goes on, half of them to what would otherwise take as long as somebody
 else likes. What ends then says so in its own form, and nothing half done is taken for whole.

@@ -54,7 +54,7 @@ def sizes_that_are_declared_are_compared():
     for where, by, word in ((0, 1, "layer"), (0, -1, "layer"), (1, 1 << 40, "layer"), ("config", 1, "configuration")):
         s = Store()
         path = layout(f"{folder()}/l", {"lie:1": Liar(set_size(where, by), *layers())})
-        s.bad("image", "import", path, words=[word, "bytes, and its manifest says"])
+        s.bad("image", "import", path, words=[word, "bytes, but its manifest says"])
         s.empty()
     s = Store()
     s.image("import", layout(f"{folder()}/l", {"truth:1": Liar(set_size(0, 0), *layers())}))
@@ -66,12 +66,12 @@ def as_many_layers_as_the_configuration_has():
 
     def add(doc):
         doc["layers"].append({"mediaType": doc["layers"][0]["mediaType"], "digest": more.digest, "size": len(more.blob)})
-    for change, words in ((add, "3 layers, its configuration 2"), (lambda doc: doc["layers"].pop(), "1 layers, its configuration 2")):
+    for change, words in ((add, "3 layers, but its configuration has 2"), (lambda doc: doc["layers"].pop(), "1 layers, but its configuration has 2")):
         s = Store()
         s.bad("image", "import", layout(f"{folder()}/l", {"lie:1": Liar(change, *layers())}), words=[words])
         s.empty()
     image = Image(*layers())
-    for names, words in ((["0.tar", "1.tar", "1.tar"], "3 layers, its configuration 2"), (["0.tar"], "1 layers, its configuration 2")):
+    for names, words in ((["0.tar", "1.tar", "1.tar"], "3 layers, but its configuration has 2"), (["0.tar"], "1 layers, but its configuration has 2")):
         s = Store()
         s.bad("image", "load", write(docker_save(image, names)), words=[words])
         s.empty()

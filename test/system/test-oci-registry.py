@@ -162,11 +162,11 @@ def a_login_with_tls():
         eq(Store().pull(ref, "--ca", c["ca"], env={"HOME": home}), image.id)
 
         s = Store()
-        rows = [({}, "the docker configuration has none"), ({"auths": {"other.test": plain}}, "the docker configuration has none"),
+        rows = [({}, "the docker configuration does not have"), ({"auths": {"other.test": plain}}, "the docker configuration does not have"),
                 ({"auths": {r.host: {**plain, "password": "guess"}}}, f"{r.host}: login refused (401"),
                 ({"auths": {r.host: {"auth": "!"}}}, "read a login of the docker configuration"),
                 ({"credsStore": "nope"}, "docker-credential-nope: No such file"),
-                ({"credsStore": "fails"}, "docker-credential-fails has none for")]
+                ({"credsStore": "fails"}, "docker-credential-fails has no login for")]
         for config, words in rows:
             line = s.bad("image", "pull", "-q", "--ca", c["ca"], ref, env=docker_config(config, fails="exit 1"), words=[ref, words])
             ok("guess" not in line and LOGIN[1] not in line, f"a password is shown: {line}")
@@ -251,14 +251,14 @@ def what_is_not_right_names_reference_step_and_cause():
 
     rows = [
         (served(blobs={top.digest: top.blob[:-1] + other}), ["blob " + top.digest[:19], "has the digest"]),
-        (served(blobs={top.digest: top.blob[:-1]}), [top.digest[:19], "bytes, where the manifest says"]),
-        (served(of_layer(size=len(top.blob) + 1)), ["bytes, where the manifest says"]),
+        (served(blobs={top.digest: top.blob[:-1]}), [top.digest[:19], "bytes, but the manifest says"]),
+        (served(of_layer(size=len(top.blob) + 1)), ["bytes, but the manifest says"]),
         (served(of_layer(digest="sha256:short")), ["digest"]),
         (served(of_layer(mediaType="application/x-tar-surprise")), ["application/x-tar-surprise"]),
         (served(of_layer(digest=digest(broken_blob), size=len(broken_blob)), {digest(broken_blob): broken_blob}),
          ["unpack layer " + digest(broken_blob)[:19], "runcated"]),
         (served(of_layer(digest=broken.digest, size=len(broken.blob)), {broken.digest: broken.blob}),
-         ["unpack layer " + broken.digest[:19], "has the digest " + broken.diff_id, "as its image says"]),
+         ["unpack layer " + broken.digest[:19], "has the digest " + broken.diff_id, "but its image says"]),
         (served(*with_config(architecture=OTHER)), [f"it is for linux/{OTHER}, not for linux/{ARCH}"]),
         (served(*with_config(rootfs={"type": "layers", "diff_ids": config["rootfs"]["diff_ids"][:1]})), ["2 layers, its configuration 1"]),
         (served(*with_config(rootfs={"type": "layers", "diff_ids": ["md5:x", "md5:y"]})), ["configuration"]),
@@ -281,7 +281,7 @@ def what_is_not_right_names_reference_step_and_cause():
 def layers_made_to_do_harm():
     """Names that climb, a file for a directory, a bomb of names: refused. Links and devices: confined, left out."""
     s = Store()
-    rows = {"climbs": ({"../../x": "x"}, "has '..' in it"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),
+    rows = {"climbs": ({"../../x": "x"}, "contains '..'"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),
             "hard": ({"h": hardlink("/etc/shadow")}, "is a hard link to 'etc/shadow'"), "whiteout": ({".wh..": ""}, "is no whiteout"),
             "deep": ({"/".join("d" * 1100): "x"}, "is too deep"), "loop": ({"l": symlink("l"), "l/x": "x"}, "Too many levels of symbolic links")}
     for name, (members, words) in rows.items():

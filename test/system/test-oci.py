@@ -140,7 +140,7 @@ def when_to_pull():
     # Something else that is missing is not taken for a missing image.
     line = s.bad("run", "--image", ref, "-u", "nobody-there", "--", "true")
     ok("nobody-there" in line, line)
-    s.bad("run", "--pull", "sometimes", "--image", ref, words=["missing, always nor never"])
+    s.bad("run", "--pull", "sometimes", "--image", ref, words=["missing, always or never"])
     s.bad("run", "--pull", "never", "--platform", f"linux/{OTHER}", "--image", ref, words=["--platform"])
     eq(s.good("run", "--quiet", "--platform", f"linux/{ARCH}", "--image", ref), "two")
 
@@ -279,10 +279,10 @@ def many_layers():
         many = Image(base(), *(Layer({f"n{i}": str(i)}) for i in range(n - 1)))
         ref = registry().push(many, "many/x", str(n))
         s = Store()
-        s.bad("image", "pull", ref, words=[ref, f"it has {n} layers; 440 can be run"])
+        s.bad("image", "pull", ref, words=[ref, f"it has {n} layers; the maximum is 440"])
         s.empty()
         d = folder()
-        s.bad("image", "import", layout(f"{d}/layout", {"many:1": many}), words=[f"{d}/layout", f"it has {n} layers; 440 can be run"])
+        s.bad("image", "import", layout(f"{d}/layout", {"many:1": many}), words=[f"{d}/layout", f"it has {n} layers; the maximum is 440"])
         s.empty()
 
 

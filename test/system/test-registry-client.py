@@ -125,7 +125,7 @@ def a_login():
         bad("EACCES", rf": {host}: login refused \(401 authentication required\)$", ref,
             config={"auths": {host: wrong}})
         for config in ({}, {"auths": {"other.example.com": plain}}, {"auths": {host: {}}}):
-            bad("EACCES", r"login refused \(401 .*the docker configuration has none$", ref,
+            bad("EACCES", r"login refused \(401 .*the docker configuration does not have$", ref,
                 config=config)
         for garbage in ("", "!", "me:pass", "AAA", "bWU="):
             bad("EINVAL" if garbage else "EACCES", "", ref, config={"auths": {host: {"auth": garbage}}})
@@ -187,10 +187,10 @@ def a_credential_helper():
         bad("EACCES", "has none$", server.ref, env=env, config={"credHelpers": {"other": "test"}})
         ok(not os.path.exists(where + "/input"), "the helper was asked")
 
-        cases = (("echo credentials not found; exit 1", "docker-credential-test has none for "),
-                 ("echo not json", "docker-credential-test gives no login"),
+        cases = (("echo credentials not found; exit 1", "docker-credential-test has no login for "),
+                 ("echo not json", "docker-credential-test returned no login"),
                  ("yes", "docker-credential-test: File too large"),
-                 ("exec </dev/null", "docker-credential-test gives no login"))
+                 ("exec </dev/null", "docker-credential-test returned no login"))
         for script, said in cases:
             bad("EACCES", "login refused .*" + said, server.ref, env=helper(script)[1],
                 config={"credsStore": "test"})
@@ -307,15 +307,15 @@ def challenges_and_tokens_that_are_garbage():
                              real_one + ',realm="http://b/"', real_one + " x", "Bearer realm=a b",
                              "Digest realm=x", 'Bearer realm="\x01"', f'Bearer realm="{"x" * 2000}"',
                              "Bearer " + "x=1," * 5000):
-            bad("EPROTO", "asks for a login in a way that is not understood", server.ref)
+            bad("EPROTO", "requests a login in a way that is not supported", server.ref)
         for challenge[0] in ('Bearer realm="ftp://127.0.0.1/"', 'Bearer realm="file:///etc/passwd"',
                              'Bearer realm="token"', 'Bearer realm="http://me:pw@127.0.0.1/"'):
-            bad("EPROTO", "names a token server that is not an https address", server.ref)
+            bad("EPROTO", "names a token server whose address is not https", server.ref)
         challenge[0] = real_one
         for token[0] in (b"", b"{}", b"t", b'{"token":1}', b'{"token":"a\\nb: c"}', b'{"token":""}',
                          b'{"token":"t","token":"t"}', b"[" * 100000,
                          b'{"token":"' + b"t" * 70000 + b'"}'):
-            bad("EPROTO", "gives no token", server.ref)
+            bad("EPROTO", "sent no token", server.ref)
         token[0] = b"x" * (1 << 19)
         bad("EFBIG", "the token is larger than", server.ref)
 
@@ -477,7 +477,7 @@ def redirects_are_bounded():
         with Evil(image, redirect(lambda r: to)) as server:
             bad("EPROTO", "redirects to .* refused", server.ref)
     with Evil(image, lambda r, kind: kind == "blobs" and (r.answer(302) or True)) as server:
-        bad("EPROTO", "a redirect to nowhere", server.ref)
+        bad("EPROTO", "a redirect without a target", server.ref)
 
 
 @test

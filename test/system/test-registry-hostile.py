@@ -33,7 +33,7 @@ def manifests_of_all_kinds():
         for image.type in (docker + "v1+prettyjws", docker + "v1+json"):
             bad("EOPNOTSUPP", "schema 1, which is not supported", server.ref)
         image.type = docker + "v2+json"
-        bad("EBADMSG", "says that it is not", server.ref)
+        bad("EBADMSG", "contradicts the type it was sent with", server.ref)
         image.type, whole = MANIFEST, image.manifest
         for body in (b'{"schemaVersion":1}', ):
             image.manifest = body
@@ -48,7 +48,7 @@ def manifests_of_all_kinds():
             bad("EPROTO", "manifest", server.ref)
         image.type = MANIFEST
         image.manifest = whole[:-1] + b',"manifests":[]}'
-        bad("EBADMSG", "says that it is not", server.ref)
+        bad("EBADMSG", "contradicts the type it was sent with", server.ref)
         image.manifest = whole
         good(image, server.ref)
 
@@ -115,7 +115,7 @@ def what_servers_say_is_made_plain():
 
     with Evil(Image(b"x"), behave) as server:
         for said[0] in ("bad\x1b[2Jthing", "a\r\nb", "\u202e\x9b31m", "x" * 100000, ""):
-            bad("EPROTO", r"refuses to give the image \(400", server.ref)
+            bad("EPROTO", r"refused to send the image \(400", server.ref)
         said[0] = "too\tbad"
         bad("EPROTO", r"\(400 toobad\)$", server.ref)
     for body in (b"\x1b[2J", b"<html>" * 100000, b"[" * 100000):
@@ -160,7 +160,7 @@ def blobs_of_the_wrong_size():
         good(server.image, server.ref)
     for size in (99999, 100001, 1, 1 << 62):
         with Evil(Image(data, size=size)) as server:
-            got = bad("EBADMSG", f"has 100000 bytes, where the manifest says {size}$", server.ref)
+            got = bad("EBADMSG", f"has 100000 bytes, but the manifest says {size}$", server.ref)
             eq(got.file(server.image.layer), b"", "what is left")
             ok(len(server.requests("blobs")) <= 2, "it was retried")
 
@@ -205,7 +205,7 @@ def blobs_of_the_wrong_digest():
             eq(len(server.requests("blobs")), 2 + n, "requests")
     lies[0] = 100
     with Evil(image, behave) as server:
-        got = bad("EBADMSG", f"blob {image.layer[:19]} that was sent has the digest "
+        got = bad("EBADMSG", f"blob {image.layer[:19]} that the registry sent has the digest "
                   f"{sha256(noise(100000, b'y'))}$", server.ref, "--parallel", "1")
         eq(lies[0], 98, "lies left")
         eq(got.file(image.layer), b"", "what is left")
@@ -334,10 +334,10 @@ def what_passes_is_tried_again():
             with Evil(image, failing(status, 4, [kind])) as server:
                 good(image, server.ref)
     with Evil(image, failing(503, 100, ["manifests"])) as server:
-        bad("EIO", r"has a problem of its own \(503 not now\) \(tried 6 times\)$", server.ref)
+        bad("EIO", r"had an internal error \(503 not now\) \(tried 6 times\)$", server.ref)
         eq(len(server.seen), 6, "requests")
     with Evil(image, failing(429, 100, ["blobs"])) as server:
-        bad("EBUSY", r"wants fewer requests \(429 not now\) \(tried 6 times\)$", server.ref)
+        bad("EBUSY", r"limits the rate of requests \(429 not now\) \(tried 6 times\)$", server.ref)
     for status in (400, 403, 404, 405, 410):
         with Evil(image, failing(status, 1, ["manifests"])) as server:
             pulled = pull(server.ref)

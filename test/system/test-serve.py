@@ -802,7 +802,7 @@ templates:
         check_error(s.ask("POST", "/v1/sandboxes", {"template": "none"}), 404, "template_not_found")
         many = s.post("/v1/sandboxes/batch", {"sandboxes": [{"template": "snake"}], "count": 2}, status=201)["sandboxes"]
         eq([m["hostname"] for m in many], ["snake", "snake"], "several")
-    for wrong, words in (("{ a: { hostnam: x } }", "hostnam"), ("{ a: { name: x } }", "of each sandbox"),
+    for wrong, words in (("{ a: { hostnam: x } }", "hostnam"), ("{ a: { name: x } }", "belongs to a single sandbox"),
                          ("{ a: { limits: { memory: 5 } } }", "memory"), ("{ A_: {} }", "not a name"), ("[a]", "mapping")):
         path = os.path.join(w.dir, "wrong.yaml")
         with open(path, "w", encoding="utf-8") as f:

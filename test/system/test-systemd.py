@@ -208,7 +208,7 @@ def the_first_client_starts_it():
     eq(M.call("warren", "ls", "-q"), "")
     eq(M.show("warren.service", "ActiveState", "SubState", "Type", "Result"),
        {"ActiveState": "active", "SubState": "running", "Type": "notify", "Result": "success"})
-    ok("unix:/run/warren/warren.sock, which systemd holds" in M.journal(), M.journal())
+    ok("unix:/run/warren/warren.sock, passed by systemd" in M.journal(), M.journal())
 
 
 @test
@@ -320,7 +320,7 @@ def what_else_is_listened_on_is_opened_besides():
         # What systemd holds and nobody has named is refused, with the reason.
         M.write("/etc/warren/warren.yaml", "listen: [tcp:127.0.0.1:7070]\n")
         ok(M.ask("systemctl", "restart", "warren.service").returncode != 0, "it starts")
-        until(lambda: "systemd holds 'unix:/run/warren/warren.sock', which 'listen' does not have" in M.journal(),
+        until(lambda: "systemd passes 'unix:/run/warren/warren.sock', which is not in 'listen'" in M.journal(),
               M.journal)
     finally:
         M.remove("/etc/warren/warren.yaml")

@@ -124,7 +124,7 @@ def exec_later():
         f.write(b"content")
     for mode, words in (("fail", "toy: exec: words of exec"), ("garbage", "toy: exec: "),
                         ("hang", "toy: exec: the command did not start in time"),
-                        ("talk", "toy: exec: the tool has much to say, and the command does not begin")):
+                        ("talk", "toy: exec: the tool prints too much before the command starts")):
         box = world.create()
         with Mode("exec", mode):
             refused(world.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "echo"}), words)
@@ -165,7 +165,7 @@ def copies():
         eq(file(box, "GET", "large").body, data, f"what was there: {mode}")
         until(lambda: not glob.glob(f"{world.dir}/.warren-*"), "something is left beside it")
     for mode, words in (("fail", "words of copy_out"), ("hang", "toy: copy_out: 'sh' moved nothing within"),
-                        ("flood", "toy: there is no end to it")):
+                        ("flood", "toy: it does not end")):
         with Mode("copy_out", mode):
             refused(file(box, "GET", "large"), words)
         nothing_runs()
@@ -202,7 +202,7 @@ def a_shim_that_is_killed_loses_nothing_that_was_promised():
     eq(len(answers), 1, "answers to the upload")
     ok(answers[0].status >= 500, f"the upload: {answers[0]}")
     until(lambda: world.show(box)["state"] == "failed", lambda: f"state: {world.show(box)}")
-    ok(world.show(box)["error"], "it does not say why")
+    ok(world.show(box)["error"], "it gives no reason")
     again = world.get(f"{at}/execs/{done['id']}")
     eq((again["result"], world.raw(box, done["id"])), (done["result"], b"kept\n"), "what had ended")
     e = world.get(f"{at}/execs/{under_way}")

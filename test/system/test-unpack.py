@@ -248,7 +248,7 @@ def every_compression_and_its_digest(p):
 @both
 def a_wrong_digest_is_an_error(p):
     data = tar(file("f"))
-    p.bad(gzip.compress(data), "-d", "sha256:" + "0" * 64, says="digest sha256:.* not sha256:0000")
+    p.bad(gzip.compress(data), "-d", "sha256:" + "0" * 64, says="digest sha256:.* says sha256:0000")
     for more in ((), ("-f",)):
         p.bad(data, "-d", "sha256:" + "0" * 64, *more, says="digest")
     p.good(data, "-d", "sha256:" + hashlib.sha256(data).hexdigest())
@@ -441,10 +441,10 @@ def a_deep_tree_is_replaced_too(p):
 def names_that_climb_are_refused(p):
     up = "../" * 12
     for name in ("../canary/file", "a/../../canary/file", f"{up}{p.canary[1:]}/file", "..", "a/..", "/../x", "./../canary/new", "d/../e"):
-        p.bad(tar(file(name)), says=r"has '\.\.' in it")
-        p.bad(tar(entry(name, kind=tarfile.DIRTYPE)), says=r"has '\.\.' in it")
-        p.bad(tar(link(name, "x")), says=r"has '\.\.' in it")
-        p.bad(tar(file("f"), hard("h", name)), says=r"has '\.\.' in it")
+        p.bad(tar(file(name)), says=r"contains '\.\.'")
+        p.bad(tar(entry(name, kind=tarfile.DIRTYPE)), says=r"contains '\.\.'")
+        p.bad(tar(link(name, "x")), says=r"contains '\.\.'")
+        p.bad(tar(file("f"), hard("h", name)), says=r"contains '\.\.'")
     p.good(tar(file(f"{p.canary}/file"), file("..a"), file("a.."), file("...")))
     ok(p.read(p.canary[1:] + "/file") == b"new\n", "an absolute name ends inside")
 
@@ -501,13 +501,13 @@ def links_that_change_on_the_way(p):
     p.bad(tar(link("l", "x/../" * 800), link("m", "l/l/l"), file("m/x")), code=errno.ELOOP)
     p.bad(tar(link("l", "/".join(["y" * 200] * 20)), file("/".join(["l", "z" * 250]) + "/x")), code=errno.ENAMETOOLONG)
     p.bad(tar(file("f"), link("l", "f"), file("l/x")), says="'f' is a file, not a directory")
-    p.bad(tar(link("l", p.canary), hard("h", "l/file")), says="is no file of the archive")
+    p.bad(tar(link("l", p.canary), hard("h", "l/file")), says="is not an earlier file of the archive")
 
 
 @both
 def hard_links_stay_inside(p):
     for to in (f"{p.canary}/file", "/etc/passwd", "missing", "", ".", "/", "d", "dev"):
-        p.bad(tar(entry("d/"), hard("h", to)), says="hard link|no name|no known kind")
+        p.bad(tar(entry("d/"), hard("h", to)), says="hard link|no name|unknown type")
     p.bad(tar(file(".wh.w", b""), hard("h", "w")), "-o", says="hard link")
     p.bad(tar(file("a"), hard("a/b", "a")), says="file, not a directory")
     p.bad(tar(entry("d/"), file("d/x"), hard("d", "d/x")), code=errno.ENOENT, says="link 'd' to 'd/x'")
@@ -557,7 +557,7 @@ def damaged_archives(p):
         p.bad(packed[:cut], says="(?i)truncated|unrecognized")
     for at in (len(packed) // 2, len(packed) - 6, len(packed) - 2):
         p.bad(packed[:at] + bytes([packed[at] ^ 0x55]) + packed[at + 1:], says="decompress: the gzip data is")
-    p.bad(packed + b"junk", says="followed by something else")
+    p.bad(packed + b"junk", says="followed by other data")
     for what in (lzma.compress(good), bz2.compress(good)):
         p.bad(what[:-20], says="decompress: ")
         p.bad(what[:len(what) // 2] + b"\x13" + what[len(what) // 2 + 1:], says="decompress: ")
@@ -658,7 +658,7 @@ def spooled_archives(p):
                    link("l", "nothing"), link("l", "l"), link("d/l", "../../canary/file"), hard("h", "../canary/file"), hard("h", p.canary + "/file"),
                    entry("n", kind=tarfile.CHRTYPE, devmajor=1), entry("p", kind=tarfile.FIFOTYPE), link("l", "."), link("l", "dir")):
         p.bad(tar(entry("dir/"), member), "-s")
-    p.bad(tar(link("x", "y"), link("y", "x")), "-s", says="link to what is not in the archive")
+    p.bad(tar(link("x", "y"), link("y", "x")), "-s", says="link to something that is not in the archive")
     p.bad(tar(file("f", bytes(1 << 20))), "-s", "-m", "100000", code=EFBIG, says="larger than")
     p.good(tar(link("l", "c"), file("c"), link("l", "c")), "-s")
     p.bad(tar(link("l", "d/c"), entry("d/"), link("d/c", "../../../canary/file")), "-s")

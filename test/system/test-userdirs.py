@@ -104,11 +104,11 @@ def a_directory_in_tmp_is_not_believed():
             p = warren("ls", **env)
             eq(p.returncode, 125, f"{env}: {p}")
             eq(stranger.sent(), b"", f"{env}: what the stranger was sent")
-        ok(b"not a directory of yours alone" in p.stderr, p.stderr)  # without a home
+        ok(b"not a directory that only you can use" in p.stderr, p.stderr)  # without a home
         p = warren("image", "ls")
-        ok(p.returncode == 125 and b"not a directory of yours alone" in p.stderr, p)
+        ok(p.returncode == 125 and b"not a directory that only you can use" in p.stderr, p)
         p = warren("serve", "--check")
-        ok(p.returncode != 0 and b"not a directory of yours alone" in p.stderr, p)
+        ok(p.returncode != 0 and b"not a directory that only you can use" in p.stderr, p)
 
 
 @test

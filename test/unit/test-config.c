@@ -62,8 +62,8 @@ TEST(yaml_that_could_mean_something_else_is_refused_by_line)
 	static const struct {
 		const char *yaml, *error;
 	} cases[] = {
-		{ "a: 1\nb: 2\na: 3\n", "f:3: 'a' is there twice" },
-		{ "a:\n  x: 1\n  x: 2\n", "f:3: 'x' is there twice" },
+		{ "a: 1\nb: 2\na: 3\n", "f:3: 'a' is given twice" },
+		{ "a:\n  x: 1\n  x: 2\n", "f:3: 'x' is given twice" },
 		{ "a: &n 1\n", "f:1: anchors" },
 		{ "a: 1\nb: &n [1]\n", "f:2: anchors" },
 		{ "a: &n {x: 1}\nb: *n\n", "f:1: anchors" },
@@ -78,7 +78,7 @@ TEST(yaml_that_could_mean_something_else_is_refused_by_line)
 		{ "just words\n", "f:1: this is not" },
 		{ "a: 9223372036854775808\n", "f:1: the number" },
 		{ "a: 1e999\n", "f:1: the number" },
-		{ "a: \"x\\0y\"\n", "f:1: a text must not have a NUL" },
+		{ "a: \"x\\0y\"\n", "f:1: a string must not contain a NUL" },
 		{ "a: [1\nb: 2\n", "f:2:" },
 		{ "a: 1\n\tb: 2\n", "f:2:" },
 		{ "a: \"\xff\"\n", "f: " },
@@ -116,7 +116,7 @@ TEST(yaml_has_limits)
 	for (int i = 0; i < 65540; i++)
 		p = stpcpy(p, "- 1\n");
 	EQ(yaml_load("f", text, (size_t)(p - text), &y, &err), -EINVAL);
-	OK(strstr(err.msg, "too much"));
+	OK(strstr(err.msg, "too many values"));
 	(void)memset(text, '#', YAML_SIZE_MAX + 1);
 	EQ(yaml_load("f", text, YAML_SIZE_MAX + 1, &y, &err), -EFBIG);
 	EQ(yaml_load("f", text, YAML_SIZE_MAX, &y, &err), 0);
@@ -226,18 +226,19 @@ TEST(what_does_not_fit_is_refused_by_line)
 		"warren.yaml:3: 'lisen' is not a key, did you mean 'listen'?");
 	refused("lgo:\n  level: info\n",
 		"warren.yaml:1: 'lgo' is not a key, did you mean 'log'?");
-	refused("zzzzzz: 1\n", "warren.yaml:1: 'zzzzzz' is not a key; warren.yaml(5)");
+	refused("zzzzzz: 1\n",
+		"warren.yaml:1: 'zzzzzz' is not a key; see warren.yaml(5)");
 	refused("log.level: info\n", "warren.yaml:1: 'log.level' is not a key");
-	refused("log: info\n", "warren.yaml:1: log: this is not a section");
+	refused("log: info\n", "warren.yaml:1: log: must be a section");
 	refused("log:\n  level: loud\n",
-		"warren.yaml:2: log.level: 'loud' is none of error, warning");
-	refused("metrics: yes\n", "warren.yaml:1: metrics: this is not true or false");
-	refused("metrics:\n", "warren.yaml:1: metrics: this is not true or false");
-	refused("domain: 12\n", "warren.yaml:1: domain: this is not a text");
+		"warren.yaml:2: log.level: 'loud' is not one of error, warning");
+	refused("metrics: yes\n", "warren.yaml:1: metrics: must be true or false");
+	refused("metrics:\n", "warren.yaml:1: metrics: must be true or false");
+	refused("domain: 12\n", "warren.yaml:1: domain: must be a string");
 	refused("domain: Box.example.org\n",
 		"warren.yaml:1: domain: 'Box.example.org' is not");
 	refused("domain: \"a\\nb\"\n",
-		"warren.yaml:1: domain: it has a control character");
+		"warren.yaml:1: domain: it contains a control character");
 	refused("state_dir: var/lib\n",
 		"warren.yaml:1: state_dir: 'var/lib' is not an absolute path");
 	refused("defaults:\n  memory: 5\n",
@@ -246,17 +247,16 @@ TEST(what_does_not_fit_is_refused_by_line)
 	refused("defaults:\n  memory: 2000t\n",
 		"defaults.memory: '2000t' is more than 1024t");
 	refused("defaults:\n  memory: none\n", "defaults.memory: 'none' is not a size");
-	refused("defaults:\n  pids: '9'\n", "defaults.pids: this is not a whole number");
-	refused("defaults:\n  pids: 1.5\n", "defaults.pids: this is not a whole number");
-	refused("defaults:\n  ttl: 30\n", "defaults.ttl: this is not a duration");
+	refused("defaults:\n  pids: '9'\n", "defaults.pids: must be a whole number");
+	refused("defaults:\n  pids: 1.5\n", "defaults.pids: must be a whole number");
+	refused("defaults:\n  ttl: 30\n", "defaults.ttl: must be a duration");
 	refused("defaults:\n  ttl: 1ms\n", "defaults.ttl: '1ms' is less than 1s");
-	refused("listen: tcp:127.0.0.1:80\n",
-		"warren.yaml:1: listen: this is not a list");
+	refused("listen: tcp:127.0.0.1:80\n", "warren.yaml:1: listen: must be a list");
 	refused("listen:\n  - unix:/a\n  - 80\n",
-		"warren.yaml:3: listen: this is not a text");
+		"warren.yaml:3: listen: must be a string");
 	refused("listen:\n  - unix:/a\n  - ftp:x\n",
 		"warren.yaml:3: listen: 'ftp:x' is not unix:");
-	refused("listen: []\n", "nowhere to listen");
+	refused("listen: []\n", "no address to listen on");
 	refused("mounts: [relative:ro]\n", "is not /PATH:ro or /PATH:rw");
 	refused("mounts: [/a/../b:ro]\n", "is not /PATH:ro or /PATH:rw");
 	refused("mounts: [/a]\n", "is not /PATH:ro or /PATH:rw");
@@ -270,7 +270,7 @@ TEST(keys_must_agree)
 		"defaults.memory is more than max.memory");
 	refused("listen: [\"tls:127.0.0.1:443\"]\n", "needs tls.cert and tls.key");
 	refused("tls: {cert: /c.pem}\n", "given together");
-	refused("shared: true\nhost_image: true\n", "refused where tenants share it");
+	refused("shared: true\nhost_image: true\n", "cannot be used on a shared machine");
 	refused("shared: true\nimage: host\n", "is not allowed");
 	c = read_text("shared: true\nmax: {ttl: 1h}\n");
 	OK(!c->host_image);
@@ -343,7 +343,7 @@ TEST(flags_are_refused_by_name)
 
 	EQ(config_new(&c, &err), 0);
 	EQ(flags(c, &first, bad), -EINVAL);
-	OK(strstr(err.msg, "--log-level: 'loud' is none of"));
+	OK(strstr(err.msg, "--log-level: 'loud' is not one of"));
 	EQ(flags(c, &first, bare), -EINVAL);
 	OK(strstr(err.msg, "--log-level needs a value"));
 	EQ(flags(c, &first, unknown), 0);
@@ -491,48 +491,49 @@ TEST(backends_are_refused_by_line)
 	static const struct {
 		const char *text, *words;
 	} cases[] = {
-		{ "backend: dokcer\n", "there is no backend 'dokcer'; there is: native" },
-		{ "backends: [docker]\n",
-		  "warren.yaml:1: backends: this is not a mapping" },
+		{ "backend: dokcer\n",
+		  "there is no backend 'dokcer'; available: native" },
+		{ "backends: [docker]\n", "warren.yaml:1: backends: must be a mapping" },
 		{ "backends:\n  Docker:\n",
 		  "warren.yaml:2: backends: 'Docker' is not a name" },
 		{ "backends:\n  x:\n    y: z\n", "backends.x: it has no kind" },
 		{ "backends:\n  x:\n    kind: lxc\n",
-		  "warren.yaml:3: backends.x: kind: 'lxc' is none; it is one of native" },
-		{ "backends:\n  x:\n    kind: native\n", "there is one of kind native" },
+		  "warren.yaml:3: backends.x: kind: 'lxc' is not a kind; use one of native" },
+		{ "backends:\n  x:\n    kind: native\n",
+		  "the only backend of kind native" },
 		{ "backends:\n  docker: true\n",
-		  "backends.docker: these are not settings" },
+		  "backends.docker: must be a mapping of settings" },
 		{ "backends:\n  docker:\n    sockte: /x\n",
 		  "warren.yaml:3: backends.docker: 'sockte' is not a setting of kind docker, "
 		  "did you mean 'socket'?" },
 		{ "backends:\n  docker:\n    socket: x\n",
 		  "'x' is not an absolute path" },
 		{ "backends:\n  gvisor:\n    platform: qemu\n",
-		  "'qemu' is none of systrap, ptrace, kvm" },
+		  "'qemu' is not one of systrap, ptrace, kvm" },
 		{ "backends:\n  x:\n" COMMAND, "kind command needs 'exec'" },
 		{ "backends:\n  x:\n" COMMAND EXEC "    timeout: 0\n",
-		  "not a number of seconds" },
+		  "must be a number of seconds" },
 		{ "backends:\n  x:\n" COMMAND "    exec: ssh build\n",
-		  "backends.x.exec: this is not a list of words" },
+		  "backends.x.exec: must be a list of words" },
 		{ "backends:\n  x:\n" COMMAND "    exec: []\n",
-		  "this is not a list of words" },
+		  "must be a list of words" },
 		{ "backends:\n  x:\n" COMMAND "    exec: [ssh, 1, '{argv}']\n",
-		  "backends.x.exec: this is not a word" },
+		  "backends.x.exec: must be a word" },
 		{ "backends:\n  x:\n" COMMAND "    exec: [ssh, build]\n",
 		  "it does not say where the command goes" },
 		{ "backends:\n  x:\n" COMMAND "    exec: [sh, '{argv} {image}']\n",
 		  "{argv} becomes several words" },
 		{ "backends:\n  x:\n" COMMAND "    exec: ['{argv}', '{imgae}']\n",
-		  "there is no {imgae} here; there is: id" },
+		  "{imgae} is not known here; known: id" },
 		{ "backends:\n  x:\n" COMMAND EXEC "    copy_in: [tee]\n",
 		  "it does not say where the file goes" },
 		{ "backends:\n  x:\n" COMMAND EXEC "    tier: strong\n",
-		  "'strong' is none of none, container" },
+		  "'strong' is not one of none, container" },
 		{ "backend: docker\nmin_tier: gvisor\n",
-		  "the tier of 'docker' is container, and min_tier is gvisor" },
-		{ "backend: docker\nshared: true\n", "and min_tier is namespace" },
+		  "the tier of 'docker' is container, but min_tier is gvisor" },
+		{ "backend: docker\nshared: true\n", "but min_tier is namespace" },
 		{ "tenant_tiers: [research]\n", "'research' is not TENANT:TIER" },
-		{ "tenant_tiers: ['research:strong']\n", "its tier is none of" },
+		{ "tenant_tiers: ['research:strong']\n", "its tier is not one of" },
 		{ "backnds:\n", "did you mean 'backends'?" },
 	};
 
@@ -581,7 +582,7 @@ TEST(a_wall_is_given_or_refused_and_never_lowered)
 	EQ(config_place(c, "research", "native", TIER_NONE,
 			&(const struct config_backend *){ NULL }, &err),
 	   -EPERM);
-	OK(strstr(err.msg, "tier 'gvisor' is what the service requires, and backend "
+	OK(strstr(err.msg, "tier 'gvisor' is required by the service, but backend "
 			   "'native' is of tier 'namespace'"));
 }
 

@@ -56,7 +56,7 @@ TEST(a_second_opener_is_refused)
 	state_make();
 	db = state_open();
 	EQ(db_open(state_path, &second, &err), -EBUSY);
-	(void)snprintf(pid, sizeof(pid), "process %d has it", getpid());
+	(void)snprintf(pid, sizeof(pid), "process %d uses it", getpid());
 	OK(strstr(err.msg, pid));
 	(void)fflush(stdout);
 	if (fork() == 0)

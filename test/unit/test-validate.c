@@ -75,7 +75,7 @@ TEST(bounds)
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"memory\":\"9000t\"}}",
 		"/limits/memory: must be at most 9007199254740991, is 9895604649984000");
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"memory\":\"much\"}}",
-		"/limits/memory: 'much' is not a size: a number and k, m, g or t");
+		"/limits/memory: 'much' is not a size: use a number with k, m, g or t");
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"pids\":0}}",
 		"/limits/pids: must be at least 1, is 0");
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"pids\":-1}}",
@@ -114,13 +114,13 @@ TEST(types)
 TEST(fields_that_are_not_known)
 {
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1,\"cols\":1,\"colour\":1}",
-		"/colour: is not known here; there are: cols, rows");
+		"/colour: is not a known field; known: cols, rows");
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1,\"cols\":1,\"Rows\":1}",
-		"/Rows: is not known here; there are: cols, rows");
+		"/Rows: is not a known field; known: cols, rows");
 	REFUSED(V1_RESUME_SANDBOX, "{\"memory\":false}",
-		"/memory: is not known here; there are no fields");
+		"/memory: is not a known field; none is known");
 	REFUSED(V1_CREATE_SANDBOX, "{\"mounts\":[{\"target\":\"/a\"},{\"dst\":\"/b\"}]}",
-		"/mounts/1/dst: is not known here; there are: read_only, size, source, "
+		"/mounts/1/dst: is not a known field; known: read_only, size, source, "
 		"target");
 	OK(judge(V1_RESIZE_EXEC, "{\"a/b~c\":1}") != NULL);
 	STREQ(pointer(), "/a~1b~0c");
@@ -519,7 +519,7 @@ TEST(queries_that_are_refused)
 		{ V1_LIST_SANDBOXES, "limit=-1",
 		  "limit: must be an integer from 1 to 1000, is '-1'" },
 		{ V1_LIST_SANDBOXES, "limit=%31%30%",
-		  "limit: is not UTF-8 in percent-encoding" },
+		  "limit: is not percent-encoded UTF-8" },
 		{ V1_LIST_SANDBOXES, "limit",
 		  "limit: must be an integer from 1 to 1000, is ''" },
 		{ V1_LIST_SANDBOXES, "limit=1&limit=1", "limit: is given twice" },
@@ -527,15 +527,14 @@ TEST(queries_that_are_refused)
 		  "state: must be one of creating, running, paused, stopped, deleting, "
 		  "failed, gone; is 'up'" },
 		{ V1_GET_SANDBOX, "x=1",
-		  "x: is not a parameter of this operation; there are none" },
+		  "x: is not a parameter of this operation; it has none" },
 		{ V1_GET_EXEC, "wait=1",
-		  "wait: is not a parameter of this operation; there are: wait_ms" },
+		  "wait: is not a parameter of this operation; known: wait_ms" },
 		{ V1_READ_FILE, "", "path: is missing" },
 		{ V1_WAIT_SANDBOX, "timeout_ms=5", "state: is missing" },
-		{ V1_READ_FILE, "path=/%00", "path: is not UTF-8 in percent-encoding" },
-		{ V1_READ_FILE, "path=/%ff", "path: is not UTF-8 in percent-encoding" },
-		{ V1_READ_FILE, "pa%zzth=/",
-		  "the query is not UTF-8 in percent-encoding" },
+		{ V1_READ_FILE, "path=/%00", "path: is not percent-encoded UTF-8" },
+		{ V1_READ_FILE, "path=/%ff", "path: is not percent-encoded UTF-8" },
+		{ V1_READ_FILE, "pa%zzth=/", "the query is not percent-encoded UTF-8" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -553,7 +552,7 @@ TEST(queries_that_are_too_long)
 	OK(ask(V1_LIST_SANDBOXES, text.data) == NULL);
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_LABEL].n, 16);
 	buf_puts(&text, "label=a");
-	STREQ(ask(V1_LIST_SANDBOXES, text.data), "label: is given too often");
+	STREQ(ask(V1_LIST_SANDBOXES, text.data), "label: is given too many times");
 	text.len = 0;
 	buf_puts(&text, "path=/");
 	for (int i = 0; i < 10000; i++)

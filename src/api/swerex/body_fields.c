@@ -146,7 +146,7 @@ static void check_one(const json_t *body, const struct field *f, struct buf *det
 	else if (v && f->words &&
 		 !field_is_word(f->words, json_string_value(v), json_string_length(v)))
 		body_fields_complain(detail, f->name, "literal_error",
-				     "Input is none of the words");
+				     "Input is not one of the allowed words");
 }
 
 bool fields_check(const json_t *body, const struct field *fields, size_t n,

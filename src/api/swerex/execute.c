@@ -348,8 +348,9 @@ void swerex_execute(struct job *job, struct sandbox *sandbox)
 	if (r < 0) {
 		job_raisef(job,
 			   r == -ENOMEM ? "builtins.MemoryError" : "builtins.ValueError",
-			   r == -ERANGE ? "the command is empty"
-					: "embedded null byte, or a name that is none");
+			   r == -ERANGE
+				   ? "the command is empty"
+				   : "embedded null byte, or a name that is not valid");
 		if (x)
 			executing_free(x);
 		return;

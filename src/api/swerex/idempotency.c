@@ -117,7 +117,7 @@ static void idempotency_respond(struct ask *ask, int status, const char *data, s
 void ask_answer(struct ask *ask, int status, const struct buf *body)
 {
 	if (body->failed)
-		ask_refuse(ask, 503, "no memory is left for the answer");
+		ask_refuse(ask, 503, "not enough memory for the answer");
 	else
 		idempotency_respond(ask, status, body->data, body->len);
 }
@@ -223,7 +223,7 @@ static void idempotency_job_end(struct job *job)
 
 void job_answer(struct job *job, int status, const struct buf *body)
 {
-	static const char full[] = "{\"detail\":\"no memory is left for the answer\"}";
+	static const char full[] = "{\"detail\":\"not enough memory for the answer\"}";
 
 	job->done = true;
 	job->status = body->failed ? 503 : status;
@@ -282,8 +282,8 @@ void job_crowded(struct job *job, const char *what)
 	AUTO_BUF struct buf why = BUF_INIT(1024);
 
 	buf_printf(&why,
-		   "%s: the service holds too many large answers that clients have not "
-		   "taken yet; try again later",
+		   "%s: the service holds too many large answers that clients have "
+		   "not read yet; try again later",
 		   what);
 	job_refuse(job, 503, why.data);
 }

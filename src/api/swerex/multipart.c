@@ -40,7 +40,7 @@ int multipart_init(struct multipart *m, const char *content_type,
 		while (n > 0 && p[n - 1] == ' ')
 			n--;
 	if (n == 0 || n > MULTIPART_BOUNDARY_MAX || (quoted && p[n] != '"'))
-		return error_set(err, EINVAL, "the boundary is none");
+		return error_set(err, EINVAL, "the boundary is not valid");
 	m->mark_len = (size_t)snprintf(m->mark, sizeof(m->mark), "\r\n--%.*s", (int)n, p);
 	m->matched = m->assumed = 2;
 	return 0;
@@ -102,7 +102,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 	if (memcmp(m->head, "\r\n", 2) != 0)
 		return multipart_broken("a boundary does not end its line", err);
 	if (++m->parts > MULTIPART_PARTS_MAX)
-		return multipart_broken("it has too many parts", err);
+		return multipart_broken("the form has too many parts", err);
 	m->have = 0;
 	m->state = MULTIPART_AT_HEAD;
 	return MULTIPART_MORE;
@@ -142,7 +142,7 @@ static int read_head(struct multipart *m, struct warren_error *err)
 		if (strncasecmp(line, "content-transfer-encoding:", 26) == 0 &&
 		    !strcasestr(line, "binary") && !strcasestr(line, "8bit") &&
 		    !strcasestr(line, "7bit"))
-			return multipart_broken("a part is encoded", err);
+			return multipart_broken("a part has a transfer encoding", err);
 		if (strncasecmp(line, field, strlen(field)) != 0)
 			continue;
 		if (get_param(line, "name", m->name, sizeof(m->name)) <= 0)
@@ -193,7 +193,7 @@ int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_
 			ev = multipart_take_data(m, data, n, &used, ret_data, ret_size);
 			if (ev == MULTIPART_DATA && m->state == MULTIPART_AT_START)
 				return multipart_broken(
-					"it does not begin with its boundary", err);
+					"the form does not begin with its boundary", err);
 			break;
 		case MULTIPART_AT_TAIL:
 			ev = take_tail(m, data, &used, err);

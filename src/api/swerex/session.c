@@ -83,7 +83,7 @@ static void tell_give(void *ctx)
 
 	/* Its lease is that of the screen; an exception may tell of a long command, too. */
 	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
-		job_crowded(t->job, "the command has ended, but its result is not told");
+		job_crowded(t->job, "the command has ended, but its result is not known");
 		reply_unref(r);
 	} else {
 		if (n > REPLY_SMALL && n > r->lease.n)
@@ -136,7 +136,7 @@ static void session_tell(struct job *job, const struct session_terminal_result *
 	}
 	reply_unref(reply);
 	free(t);
-	job_raisef(job, "builtins.MemoryError", "no memory is left for the answer");
+	job_raisef(job, "builtins.MemoryError", "not enough memory for the answer");
 }
 
 static void session_put_output(struct telling *t, const char *name, size_t from, size_t n)
@@ -153,10 +153,10 @@ static void session_observe(struct telling *t, const char *shown, size_t n, int 
 	const struct buf *all = &t->reply->raw[0];
 
 	if (t->dropped)
-		buf_printf(
-			&why,
-			"%ju bytes of output were dropped: there was more than is kept",
-			(uintmax_t)t->dropped);
+		buf_printf(&why,
+			   "%ju bytes of output were dropped: the output exceeded its "
+			   "limit",
+			   (uintmax_t)t->dropped);
 	t->reply->status = 200;
 	buf_puts(&t->reply->json, "{");
 	session_put_output(t, "output", all->data ? (size_t)(shown - all->data) : 0, n);
@@ -183,7 +183,7 @@ static void write_ended(struct telling *t)
 	buf_puts(&text, "End Of File (EOF): the session's shell has ended");
 	if (t->exit_code >= 0)
 		buf_printf(&text, " with exit code %d", t->exit_code);
-	buf_puts(&text, ". Close the session and create it anew. It showed:\n");
+	buf_puts(&text, ". Close the session and create a new one. Its output:\n");
 	raise_open(t->reply);
 	raise_put(t->reply, &text);
 	reply_put(t->reply, REPLY_TEXT, 0, 0, t->reply->raw[0].len);
@@ -382,7 +382,7 @@ static void act_on(struct job *job, struct session_terminal *c,
 	if (strcmp(field_text(job->body, "action_type", "bash"), "bash") != 0) {
 		swerex_session_interrupt(job, c, act);
 	} else if (!json_object_get(job->body, "command")) {
-		job_raisef(job, "builtins.ValueError", "an action of bash has a command");
+		job_raisef(job, "builtins.ValueError", "a bash action needs a command");
 	} else if (memchr(act->text, '\0', act->size)) {
 		job_raisef(job, "builtins.ValueError", "embedded null byte");
 	} else if (interactive && quits) {
@@ -411,8 +411,8 @@ void swerex_run_in_session(struct job *job, struct sandbox *sandbox)
 	compiled = expect ? expect_new(expect, act.n_expect) : NULL;
 	if (!compiled) {
 		job_raisef(job, "builtins.ValueError",
-			   "no more than %d things can be expected, and no regular "
-			   "expressions that come to more than %d steps",
+			   "at most %d patterns can be expected, and their regular "
+			   "expressions may have at most %d steps",
 			   EXPECT_MAX, EXPECT_COST);
 	} else {
 		compiled = expect_free(compiled);
@@ -516,7 +516,8 @@ void swerex_create_session(struct job *job, struct sandbox *sandbox)
 			   "a session's name has at most %d bytes", CONSOLE_NAME_MAX);
 	else if (cfg->sessions_max && n >= cfg->sessions_max)
 		job_raisef(job, "builtins.RuntimeError",
-			   "the sandbox has %zu sessions, as many as the service allows",
+			   "the sandbox has %zu sessions, the maximum that the "
+			   "service allows",
 			   n);
 	else
 		session_terminal_open(sandbox, name, &start, session_on_created, job);

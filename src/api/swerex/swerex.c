@@ -236,7 +236,7 @@ static void swerex_start(struct ask *ask, json_t *body)
 	if (!job || !is_new) {
 		json_decref(body);
 		if (!job)
-			ask_refuse(ask, 503, "no memory is left");
+			ask_refuse(ask, 503, "out of memory");
 		return;
 	}
 	job->body = body;
@@ -245,7 +245,7 @@ static void swerex_start(struct ask *ask, json_t *body)
 	if (!charge_body(ask, job)) {
 		job_refuse(job, 503,
 			   "the tenant has too many large requests under way; nothing "
-			   "was started: wait until some of them have ended");
+			   "was started: wait until some of them end");
 		return;
 	}
 	service_permit(service, ask->caller.token, ask->caller.expires_at);
@@ -337,7 +337,7 @@ static void parse_apart(struct ask *ask, const char *data, size_t n)
 	if (p)
 		buf_done(&p->text);
 	free(p);
-	ask_refuse(ask, 503, "no memory is left for the body of the request; try again");
+	ask_refuse(ask, 503, "not enough memory for the request body; try again");
 }
 
 static void swerex_on_body(struct http_request *req, const char *data, size_t n)
@@ -404,7 +404,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	int status;
 
 	if (!ask) {
-		(void)http_refuse(req, 503, "overloaded", "no memory is left");
+		(void)http_refuse(req, 503, "overloaded", "out of memory");
 		return;
 	}
 	sx->answers.limit = REPLIES_MAX;
@@ -421,7 +421,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		status = api_code_status(err.code);
 	if (status == 0 && ask->caller.token[0] &&
 	    http_owner(req, ask->caller.tenant) < 0) {
-		(void)api_error_set(&err, API_ERR_OVERLOADED, "no memory is left");
+		(void)api_error_set(&err, API_ERR_OVERLOADED, "out of memory");
 		status = 503;
 	}
 	ask->call = path ? find_call(path) : NULL;
@@ -439,7 +439,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 		ask_refuse(ask, 403, "the token lacks the scope '%s'", ask->call->scope);
 	else if (!access_body_is_plain(req))
 		ask_refuse(ask, 415,
-			   "Content-Encoding is not understood: send the body as it is");
+			   "Content-Encoding is not supported: send the body without it");
 	else if (ask->call->handler)
 		swerex_read_body(ask);
 	else if (ask->call->scope)

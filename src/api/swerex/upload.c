@@ -269,9 +269,9 @@ static void upload_complete(struct upload *u)
 	bool is_new;
 
 	if (!multipart_is_whole(&u->form) || !u->has_file || u->target.len == 0) {
-		upload_refuse(
-			u, 422,
-			"the form needs the fields 'file' and 'target_path', and an end");
+		upload_refuse(u, 422,
+			      "the form needs the fields 'file' and 'target_path', and a "
+			      "closing boundary");
 		return;
 	}
 	u->zip = field_is_word(TRUE_WORDS, u->unzip.data ? u->unzip.data : "",
@@ -279,7 +279,7 @@ static void upload_complete(struct upload *u)
 	if (!sandbox || strlen(u->target.data) != u->target.len ||
 	    !swerex_path(sandbox, u->target.data, u->path)) {
 		upload_refuse(u, sandbox ? 422 : 404,
-			      sandbox ? "target_path is no path" : "it is gone");
+			      sandbox ? "target_path is not a path" : "it is gone");
 		return;
 	}
 	ask->state = NULL;
@@ -287,7 +287,7 @@ static void upload_complete(struct upload *u)
 	u->job = job_join(ask, NULL, &is_new);
 	if (!u->job) {
 		u->ask = ask;
-		upload_refuse(u, 503, "no memory is left");
+		upload_refuse(u, 503, "out of memory");
 		return;
 	}
 	u->ask = NULL;
@@ -370,9 +370,9 @@ static void upload_on_piece(struct http_request *req, const char *data, size_t n
 	else if (r == -EBADMSG)
 		upload_refuse(u, 422, err.msg);
 	else if (r == -EINVAL)
-		upload_refuse(u, 422, "the form has a field that is none of ours");
+		upload_refuse(u, 422, "the form has an unknown field");
 	else if (r < 0)
-		upload_refuse(u, 507, "no room is left for the file");
+		upload_refuse(u, 507, "there is no room for the file");
 }
 
 static void upload_gone(struct ask *ask)
@@ -390,7 +390,7 @@ void swerex_upload(struct ask *ask)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!u) {
-		ask_refuse(ask, 503, "no memory is left");
+		ask_refuse(ask, 503, "out of memory");
 		return;
 	}
 	u->ask = ask;
@@ -399,10 +399,10 @@ void swerex_upload(struct ask *ask)
 	u->spool = service_spool(ask->sx->service);
 	if (multipart_init(&u->form, http_header(ask->req, "Content-Type"), &err) < 0 ||
 	    !ask->req->has_body)
-		upload_refuse(u, 422, err.code ? err.msg : "a form is needed");
+		upload_refuse(u, 422, err.code ? err.msg : "the body must be a form");
 	else if (u->spool < 0 || loop_timer_new(service_loop(ask->sx->service), on_over,
 						u, &u->timer) < 0)
-		upload_refuse(u, 507, "no room is left for the file");
+		upload_refuse(u, 507, "there is no room for the file");
 	else {
 		ask->state = u;
 		ask->gone = upload_gone;

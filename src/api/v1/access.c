@@ -84,16 +84,16 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 	} else if (access_is_owner(v1->owner, req->peer)) {
 		ret->scopes = V1_SCOPE_ADMIN;
 	} else if (op->scope) {
-		return api_error_set(err, API_ERR_UNAUTHORIZED,
-				     "a token is needed: Authorization: Bearer <token>; "
-				     "'warren token create' makes one");
+		return api_error_set(
+			err, API_ERR_UNAUTHORIZED,
+			"a token is required: Authorization: Bearer <token>; "
+			"'warren token create' creates one");
 	}
 	/* What is ambiguous is told to those who may ask at all. */
 	r = op->scope ? resolve_route(v1, route, ret, &ambiguous) : 0;
 	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
 		return api_error_set(err, API_ERR_FORBIDDEN,
-				     "the token is for the sandbox '%s' and for nothing "
-				     "else",
+				     "the token is valid only for the sandbox '%s'",
 				     ret->sandbox);
 	if (op->scope && !(ret->scopes & (op->scope | V1_SCOPE_ADMIN))) {
 		unsigned bit = (unsigned)__builtin_ctz(op->scope);

@@ -195,9 +195,9 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 		{ "platform", b->images != CONFIG_IMAGES_OURS, "pulls images by itself" },
 		{ "pull",
 		  b->images != CONFIG_IMAGES_OURS && w->source.pull != BOX_PULL_MISSING,
-		  "pulls images by itself, those that are missing" },
+		  "pulls missing images by itself" },
 		{ "network", !b->network,
-		  "does not govern the network of its sandboxes" },
+		  "does not control the network of its sandboxes" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
@@ -212,9 +212,9 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 	if (b->images == CONFIG_IMAGES_NONE)
 		w->spec.image = WIRE_NO_IMAGE;
 	if (b->images == CONFIG_IMAGES_THEIRS && !body_has(body, "image")) {
-		(void)api_error_set(
-			err, API_ERR_INVALID_REQUEST,
-			"/image: backend '%s' has images of its own: name one", b->name);
+		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
+				    "/image: backend '%s' has its own images: name one",
+				    b->name);
 		api_error_text(err, "pointer", "/image");
 		return -EBADMSG;
 	}
@@ -330,7 +330,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (create_request_read_env(body, w) < 0 ||
 	    create_request_read_labels(body, w) < 0 ||
 	    create_request_read_mounts(body, w) < 0)
-		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	r = policy_check(v1->policy, &w->spec, &why);
 	if (r == -EPERM)
 		return api_error_set(err, API_ERR_POLICY_REFUSED, "%s", why.msg);
@@ -338,7 +338,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		return api_error_set(err, API_ERR_INVALID_REQUEST, "%s", why.msg);
 	create_request_write_spec(body, w);
 	if (w->text.failed)
-		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	id_make(w->row.id);
 	w->row.state = SANDBOX_CREATING;
 	w->row.owner = caller->tenant;

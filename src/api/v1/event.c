@@ -220,7 +220,7 @@ void v1_stream_events(struct call *c)
 	if (!l || loop_timer_new(service_loop(c->v1->service), v1_event_on_timer, l,
 				 &l->timer) < 0) {
 		free(l);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	l->call = c;

@@ -129,9 +129,9 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 				     (uintmax_t)cfg->journal_max);
 	if (body_has(body, "input") && body_has(body, "input_base64"))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "/input: give it or input_base64, not both");
+				     "/input: give input or input_base64, not both");
 	if (read_argv(body, w) < 0 || exec_read_env(body, &w->env_texts) < 0)
-		return api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	w->start = (struct exec_start){
 		.argv = w->argv,
 		.env = (const char *const *)w->env_texts,
@@ -396,7 +396,7 @@ void v1_run_exec(struct call *c)
 	}
 	k = calloc(1, sizeof(*k));
 	if (!k) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	*k = (struct running){ .pieces = { .call = call_ref(c),

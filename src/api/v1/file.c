@@ -44,7 +44,7 @@ void file_begin(struct call *c, struct file_call *fc, const char *path, const ch
 
 	if (!sandbox || !fc) {
 		if (sandbox)
-			call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+			call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		free(fc);
 		return;
 	}
@@ -105,8 +105,7 @@ bool file_entry(struct call *c, const struct files_answer *a,
 	if (!err && proto_next(a->entries, a->size, &at, ret) == 1)
 		return true;
 	if (!err)
-		(void)error_set(&bad, EPROTO,
-				"the sandbox's init does not keep to the protocol");
+		(void)error_set(&bad, EPROTO, "the sandbox's init violated the protocol");
 	file_fail(c, err ? err : &bad);
 	return false;
 }

@@ -82,7 +82,7 @@ static void on_existing(void *ctx, struct files_answer *a, const struct warren_e
 		return;
 	if (!S_ISDIR(found.is.mode))
 		call_refuse(g->fc.call, API_ERR_FILE_EXISTS,
-			    "'%s' is there, and no directory", g->fc.path);
+			    "'%s' exists and is not a directory", g->fc.path);
 	else
 		file_change_on_stat(g, a, NULL);
 }
@@ -135,7 +135,8 @@ static void file_change_on_moved(void *ctx, struct files_answer *a UNUSED,
 
 	if (err && err->code == EXDEV) {
 		call_refuse(g->fc.call, API_ERR_CONFLICT,
-			    "'%s' and '%s' are not in one filesystem", g->fc.path, g->to);
+			    "'%s' and '%s' are on different filesystems", g->fc.path,
+			    g->to);
 	} else if (err) {
 		file_fail(g->fc.call, err);
 	} else {

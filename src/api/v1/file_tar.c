@@ -244,7 +244,7 @@ static void taking_begun(struct file_call *fc)
 
 	t->turn = (struct loop_task){ .fn = file_tar_on_turn, .ctx = t };
 	if (pack_new(t->kind, &t->pack, &err) < 0) {
-		call_refuse(fc->call, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(fc->call, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	fc->call->req->drained = file_tar_on_drained;
@@ -358,7 +358,7 @@ static void on_dir(void *ctx, struct files_answer *a, const struct warren_error 
 	g->untar = untar_new(g->fc.files, &o);
 	if (!g->untar) {
 		(void)close(o.dir);
-		call_refuse(g->fc.call, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(g->fc.call, API_ERR_OVERLOADED, "out of memory");
 	} else if (g->fc.call->req->has_body) {
 		http_stream(g->fc.call->req, file_tar_on_piece);
 	} else {

@@ -135,7 +135,7 @@ static void file_watch_begun(struct file_call *fc)
 
 	if (loop_timer_new(files_loop(fc->files), file_watch_on_timer, w, &w->timer) <
 	    0) {
-		call_refuse(fc->call, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(fc->call, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	fc->call->req->drained = file_watch_on_drained;

@@ -87,7 +87,7 @@ static void answer_list(struct call *c, json_t *all)
 	json_t **sorted = calloc(n + 1, sizeof(json_t *));
 
 	if (!sorted) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	for (i = 0; i < n; i++)
@@ -326,8 +326,8 @@ static void pulling_stop(struct call *c, bool last)
 		return;
 	image_leave(&p->waiter);
 	(void)error_set(&why, ESHUTDOWN,
-			"the service stops before the image is here: pull it again when "
-			"it is back");
+			"the service is stopping and the pull is not complete: pull "
+			"the image again after the restart");
 	p->backend = NULL; /* it is not its error */
 	end_failed(p, &why);
 }
@@ -395,8 +395,8 @@ void v1_pull_image(struct call *c)
 		return;
 	if (strcmp(image, "host") == 0 || strncmp(image, PREFIX, strlen(PREFIX)) == 0) {
 		call_refuse(c, API_ERR_INVALID_REQUEST,
-			    "/image: '%s' is not in any registry; a reference like "
-			    "python:3.12 is needed",
+			    "/image: '%s' does not name an image in a registry; use a "
+			    "reference like python:3.12",
 			    image);
 		return;
 	}
@@ -404,7 +404,7 @@ void v1_pull_image(struct call *c)
 	if (!p || loop_timer_new(service_loop(c->v1->service), image_on_timer, p,
 				 &p->timer) < 0) {
 		free(p);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	p->call = c;

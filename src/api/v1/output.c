@@ -373,7 +373,7 @@ static void output_on_stop(struct call *c, bool last UNUSED)
 		(void)output_put_event(t, &json);
 	}
 	if (t->ws)
-		ws_close(t->ws, 1012, "the service stops: connect again");
+		ws_close(t->ws, 1012, "the service is stopping: connect again");
 	else if (t->form == AS_RAW || t->broken)
 		http_abort(c->req);
 	else
@@ -469,7 +469,7 @@ void v1_read_output(struct call *c)
 	t = tail_new(c, exec, from);
 	if (!t) {
 		(void)exec_unref(exec);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	c->state = t;

@@ -136,7 +136,7 @@ static void answer_in_pieces(struct pieces *p, const struct buf *head)
 	struct call *c = p->call;
 
 	if (head->failed) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		call_refuse(c, API_ERR_OVERLOADED, "not enough memory for the answer");
 		return;
 	}
 	p->turn = (struct loop_task){ .fn = output_json_on_turn, .ctx = p };

@@ -98,7 +98,7 @@ static void on_proxied(void *ctx, int why UNUSED)
 static void port_stop(struct call *c, bool last)
 {
 	if (last && http_status(c->req) != 0)
-		http_cut(c->req, 503, "the service stops");
+		http_cut(c->req, 503, "the service is stopping");
 }
 
 /* The sandbox was in use for as long as this took. */
@@ -174,7 +174,7 @@ static void hand_on(struct call *c, int fd)
 	}
 	if (target.failed) {
 		(void)close(fd);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	c->answered = true;
@@ -201,7 +201,7 @@ static void port_on_connected(void *ctx, int fd, const struct warren_error *err)
 			(void)close(fd);
 	} else if (code == ECONNREFUSED || code == ENETUNREACH || code == EADDRNOTAVAIL) {
 		call_refuse(c, API_ERR_PORT_CLOSED,
-			    "nothing listens at port %d of sandbox '%s'",
+			    "nothing listens on port %d of sandbox '%s'",
 			    (int)c->route.number[1], c->route.param[0]);
 	} else if (fd < 0) {
 		call_fail(c, err);
@@ -219,7 +219,7 @@ static void port_reach(struct call *c, void (*go_on)(struct call *c, int fd))
 	if (!sandbox)
 		return;
 	if (!e) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	e->go_on = go_on;

@@ -59,7 +59,7 @@ void call_json(struct call *c, int status, const struct buf *body)
 	if (c->answered)
 		return;
 	if (body->failed) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left for the answer");
+		call_refuse(c, API_ERR_OVERLOADED, "not enough memory for the answer");
 		return;
 	}
 	const struct http_header headers[] = { COMMON(c),
@@ -195,7 +195,7 @@ bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret)
 		return true;
 	(void)api_error_set(
 		&err, API_ERR_INVALID_REQUEST,
-		"cursor: must be the next_cursor of a page before; is '%.64s'",
+		"cursor: must be the next_cursor of an earlier page; is '%.64s'",
 		cursor->text);
 	api_error_text(&err, "parameter", "cursor");
 	call_error(c, &err);

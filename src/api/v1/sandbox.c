@@ -101,7 +101,7 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 		sandbox_delete(sandbox, forget_failed, NULL);
 	} else if (!sandbox) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
-			    "the sandbox was deleted meanwhile");
+			    "the sandbox was deleted in the meantime");
 	} else {
 		sandbox_answer_created(c, sandbox);
 	}
@@ -129,7 +129,8 @@ void v1_create_sandbox(struct call *c)
 	}
 	if (!sandbox) {
 		call_refuse(c, API_ERR_CONFLICT,
-			    "what this idempotency_key made was deleted since");
+			    "the sandbox that was created with this idempotency_key "
+			    "has been deleted");
 		return;
 	}
 	if (body_int(&c->body, "wait_ms") == 0) {
@@ -210,7 +211,7 @@ static void wait_for_batch(struct call *c, struct sandbox **sandboxes, size_t n,
 	struct batch *b = calloc(1, sizeof(*b) + n * sizeof(b->one[0]));
 
 	if (!b) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left to wait for them");
+		call_refuse(c, API_ERR_OVERLOADED, "not enough memory to wait for them");
 		return;
 	}
 	b->call = c;
@@ -270,7 +271,8 @@ void v1_create_sandboxes(struct call *c)
 
 	if (m.n > 1000) {
 		call_refuse(c, API_ERR_INVALID_REQUEST,
-			    "/count: %zu sandboxes in one request, at most 1000", m.n);
+			    "/count: %zu sandboxes in one request; the maximum is 1000",
+			    m.n);
 		return;
 	}
 	m.wanted = calloc(m.n, sizeof(*m.wanted));
@@ -279,7 +281,7 @@ void v1_create_sandboxes(struct call *c)
 	m.sources = calloc(m.n, sizeof(*m.sources));
 	m.sandboxes = calloc(m.n, sizeof(void *));
 	if (!m.wanted || !m.rows || !m.specs || !m.sources || !m.sandboxes) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	for (size_t i = 0; r == 0 && i < m.n; i++) {
@@ -396,7 +398,8 @@ void v1_list_sandboxes(struct call *c)
 
 	if (owner && filter.owner && strcmp(owner, filter.owner) != 0) {
 		call_refuse(c, API_ERR_FORBIDDEN,
-			    "sandboxes of other tenants are for the scope 'admin'");
+			    "listing the sandboxes of other tenants needs the scope "
+			    "'admin'");
 		return;
 	}
 	if (owner)
@@ -439,7 +442,7 @@ static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
 		sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 		if (!sandbox) {
 			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
-				    "it was deleted meanwhile");
+				    "it was deleted in the meantime");
 		} else {
 			sandbox_to_json(&out, sandbox);
 			call_json(c, 200, &out);
@@ -538,7 +541,7 @@ void v1_wait_sandbox(struct call *c)
 	if (!sandbox)
 		return;
 	if (!w) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	w->call = c;

@@ -158,7 +158,7 @@ static void v1_service_on_probed(void *ctx, int r, const char *json,
 		one->features = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_array(one->features))
 		(void)snprintf(one->reason, sizeof(one->reason), "%s",
-			       r < 0 ? err->msg : "it does not say what it can do");
+			       r < 0 ? err->msg : "it does not report its features");
 	else
 		service_judge(one);
 	if (--one->all->left == 0)
@@ -171,7 +171,7 @@ void v1_list_backends(struct call *c)
 	struct asking *all = calloc(1, sizeof(*all));
 
 	if (!all) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	all->call = call_ref(c);
@@ -256,7 +256,7 @@ void v1_get_metrics(struct call *c)
 
 	if (!c->v1->config->metrics) {
 		call_refuse(c, API_ERR_NOT_FOUND,
-			    "figures are off in the service's configuration (metrics)");
+			    "metrics are off in the service's configuration (metrics)");
 		return;
 	}
 	if (db_count_sandboxes(service_db(c->v1->service), counts, &err) < 0) {
@@ -271,30 +271,36 @@ void v1_get_metrics(struct call *c)
 			   (uintmax_t)counts[i]);
 	put_by_backend(&out, c->v1);
 	put_histogram(&out, "warren_create_seconds",
-		      "From a request to a running sandbox.", &f->latency[FIGURE_CREATE]);
+		      "Time from a request to a running sandbox.",
+		      &f->latency[FIGURE_CREATE]);
 	put_histogram(&out, "warren_exec_seconds",
-		      "From a request to its program's start.", &f->latency[FIGURE_EXEC]);
-	put_histogram(&out, "warren_session_seconds", "A command of a session.",
+		      "Time from a request to the start of its program.",
+		      &f->latency[FIGURE_EXEC]);
+	put_histogram(&out, "warren_session_seconds",
+		      "Time that a command of a session takes.",
 		      &f->latency[FIGURE_SESSION]);
 	put_counter(&out, "warren_sandboxes_created_total", "Made.", f->created);
-	put_counter(&out, "warren_sandboxes_failed_total", "Could not be made.",
-		    f->failed);
-	put_counter(&out, "warren_sandboxes_deleted_total", "Deleted.", f->deleted);
-	put_counter(&out, "warren_execs_total", "Started.", f->execs);
-	put_counter(&out, "warren_denied_total", "Refused for a quota.", f->denied);
-	put_counter(&out, "warren_restored_total", "Found again at the start.",
-		    f->restored);
+	put_counter(&out, "warren_sandboxes_failed_total",
+		    "Sandboxes that could not be created.", f->failed);
+	put_counter(&out, "warren_sandboxes_deleted_total",
+		    "Sandboxes that were deleted.", f->deleted);
+	put_counter(&out, "warren_execs_total", "Execs that were started.", f->execs);
+	put_counter(&out, "warren_denied_total", "Requests refused because of a quota.",
+		    f->denied);
+	put_counter(&out, "warren_restored_total",
+		    "Sandboxes found again when the service started.", f->restored);
 	put_counter(&out, "warren_store_errors_total",
-		    "Writes that failed and were survived.", f->store_errors);
+		    "Failed database writes that the service survived.", f->store_errors);
 	buf_printf(&out,
-		   "# HELP warren_parts Parts of sandboxes, made ahead.\n"
+		   "# HELP warren_parts Sandboxes prepared in advance.\n"
 		   "# TYPE warren_parts gauge\n"
-		   "warren_parts{is=\"ready\"} %ju\nwarren_parts{is=\"wanted\"} %ju\n",
+		   "warren_parts{is=\"ready\"} %ju\n"
+		   "warren_parts{is=\"wanted\"} %ju\n",
 		   (uintmax_t)f->parts_ready, (uintmax_t)f->parts_wanted);
-	put_counter(&out, "warren_parts_taken_total", "Sandboxes made of such a part.",
-		    f->parts_taken);
+	put_counter(&out, "warren_parts_taken_total",
+		    "Sandboxes created from a prepared one.", f->parts_taken);
 	put_counter(&out, "warren_parts_missed_total",
-		    "Sandboxes for which none was ready.", f->parts_missed);
+		    "Sandboxes created when no prepared one was ready.", f->parts_missed);
 	put_turns(&out, loop_turns(service_loop(c->v1->service)));
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }

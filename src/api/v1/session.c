@@ -77,11 +77,10 @@ void v1_open_session(struct call *c)
 	     session = session_next(sandbox, session))
 		n++;
 	if (c->v1->config->sessions_max && n >= c->v1->config->sessions_max) {
-		call_refuse(
-			c, API_ERR_QUOTA_EXCEEDED,
-			"the sandbox has %zu sessions, as many as the service allows: "
-			"close one",
-			n);
+		call_refuse(c, API_ERR_QUOTA_EXCEEDED,
+			    "the sandbox has %zu sessions, the maximum that the service "
+			    "allows: close one",
+			    n);
 		return;
 	}
 	if (exec_check_output(c->v1, &c->body, &refusal) < 0) {
@@ -90,7 +89,7 @@ void v1_open_session(struct call *c)
 	}
 	if (exec_read_env(&c->body, &env) < 0) {
 		free(env);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	struct exec_start start = {
@@ -527,7 +526,7 @@ static void v1_session_run(struct call *c, bool stream)
 	if (!session)
 		return;
 	if (!k) {
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	*k = (struct running){ .pieces = { .call = c,

@@ -84,7 +84,7 @@ void v1_write_stdin(struct call *c)
 		return;
 	if (!w) {
 		(void)exec_unref(exec);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	*w = (struct writing){ .call = c, .exec = exec };

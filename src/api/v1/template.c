@@ -27,8 +27,8 @@ int v1_check_templates(const struct config *cfg, struct warren_error *err)
 			if (json_object_get(value, own[i]))
 				return error_set(
 					err, EINVAL,
-					"templates.%s: '%s' is of each sandbox by "
-					"itself",
+					"templates.%s: '%s' belongs to a single sandbox and "
+					"cannot be in a template",
 					name, own[i]);
 		if (validate_json(schema, value, &refusal) < 0)
 			return error_set(err, EINVAL, "templates.%s: %s", name,
@@ -67,7 +67,7 @@ int template_apply(const struct v1 *v1, const struct body *body, struct body *re
 		put_below(ret->json, key, value);
 	return ret->json && r == 0
 		       ? 1
-		       : api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+		       : api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 }
 
 void v1_list_templates(struct call *c)

@@ -304,7 +304,7 @@ static void terminal_on_stop(struct call *c, bool last UNUSED)
 	if (!t || !t->ws || t->ended)
 		return;
 	t->ended = true;
-	ws_close(t->ws, BYE_RESTART, "the service stops: connect again");
+	ws_close(t->ws, BYE_RESTART, "the service is stopping: connect again");
 }
 
 /* Takes the reference on @run. */
@@ -323,7 +323,7 @@ static void terminal_attach(struct call *c, struct exec *exec, uint64_t from,
 				 &t->timer) < 0) {
 		free(t);
 		(void)exec_unref(exec);
-		call_refuse(c, API_ERR_OVERLOADED, "no memory is left");
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	t->call = c;

@@ -68,7 +68,7 @@ static void promise_keep(void *ctx)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (c->req && p->error) {
-		(void)error_errno(&err, p->error, "sync the state");
+		(void)error_errno(&err, p->error, "sync the database");
 		call_fail(c, &err);
 	} else if (c->req && p->out.len > 0) {
 		call_json(c, p->status, &p->out);
@@ -164,16 +164,16 @@ void v1_create_token(struct call *c)
 		row.expires_at = c->caller.expires_at;
 	if (c->caller.expires_at && row.expires_at > c->caller.expires_at) {
 		call_refuse(c, API_ERR_FORBIDDEN,
-			    "a token can have no more time than its maker: leave out "
-			    "expires_in_ms, or make it shorter");
+			    "a token cannot outlive the token that creates it: leave "
+			    "out expires_in_ms, or give a shorter time");
 		return;
 	}
 	(void)access_scopes_parse(row.scopes, &bits);
 	if (!(c->caller.scopes & V1_SCOPE_ADMIN) &&
 	    ((bits & ~c->caller.scopes) || strcmp(row.tenant, c->caller.tenant) != 0)) {
-		call_refuse(
-			c, API_ERR_FORBIDDEN,
-			"a token can have no scope and no tenant that its maker lacks");
+		call_refuse(c, API_ERR_FORBIDDEN,
+			    "a token cannot have a scope or a tenant that the token "
+			    "creating it lacks");
 		return;
 	}
 	if (row.sandbox && !find_token_sandbox(c, &row, sandbox))

@@ -95,7 +95,8 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 	else if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req && !sandbox)
-		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND, "it was deleted meanwhile");
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "it was deleted in the meantime");
 	else if (c->req)
 		update_finish(c, sandbox);
 	call_unref(c);

@@ -114,7 +114,7 @@ static void body_parse_done(void *ctx)
 
 	if (c->v1->stopping && p->result == 0)
 		p->result = api_error_set(&p->err, API_ERR_SHUTTING_DOWN,
-					  "the service is about to stop");
+					  "the service is stopping");
 	c->body = p->body;
 	c->body_is_large = true;
 	if (c->req && p->result < 0)
@@ -145,7 +145,7 @@ static void body_parse_apart(struct call *c, const char *data, size_t n)
 		buf_done(&p->text);
 	free(p);
 	call_refuse(c, API_ERR_OVERLOADED,
-		    "no memory is left for the body of the request; try again");
+		    "not enough memory for the request body; try again");
 }
 
 static void v1_on_body(struct http_request *req, const char *data, size_t n)
@@ -181,10 +181,10 @@ static void v1_read_body(struct call *c)
 	struct api_error err = { 0 };
 
 	if (!op->any_method && !access_body_is_plain(c->req)) {
-		call_refuse(
-			c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
-			"Content-Encoding '%.60s' is not understood: send the body as it is",
-			http_header(c->req, "Content-Encoding"));
+		call_refuse(c, API_ERR_UNSUPPORTED_MEDIA_TYPE,
+			    "Content-Encoding '%.60s' is not supported: send the body "
+			    "without it",
+			    http_header(c->req, "Content-Encoding"));
 	} else if (op->body == API_BODY_STREAM || op->any_method) {
 		v1_handle(c);
 	} else if (!c->req->has_body) {
@@ -301,7 +301,7 @@ static int v1_admit(struct call *c, struct api_error *err)
 		r = r < 0 ? r : busy;
 		http_known(c->req, true);
 		if (http_owner(c->req, c->caller.tenant) < 0 && r == 0)
-			r = api_error_set(err, API_ERR_OVERLOADED, "no memory is left");
+			r = api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	} else if (r < 0) {
 		http_known(c->req, false);
 	}
@@ -312,8 +312,7 @@ static int v1_admit(struct call *c, struct api_error *err)
 			       req->query ? strlen(req->query) : 0, c + 1, &c->query,
 			       err);
 	if (r == 0 && c->v1->stopping)
-		r = api_error_set(err, API_ERR_SHUTTING_DOWN,
-				  "the service is about to stop");
+		r = api_error_set(err, API_ERR_SHUTTING_DOWN, "the service is stopping");
 	return r;
 }
 
@@ -324,7 +323,7 @@ void v1_request(struct http_request *req, void *ctx)
 	struct api_error err = { 0 };
 
 	if (!c) {
-		(void)http_refuse(req, 503, "overloaded", "no memory is left");
+		(void)http_refuse(req, 503, "overloaded", "out of memory");
 		return;
 	}
 	/* Not the query, which has its own beginning. */

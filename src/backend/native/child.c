@@ -255,10 +255,10 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 	p->init = init;
 	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || close_range(8, ~0U, 0) < 0 ||
 	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
-		return error_errno(err, errno, "close the others");
+		return error_errno(err, errno, "close other descriptors");
 	/* Where we are is changed with the root if it is the root, and else is the host's for ever. */
 	if (chdir("/") < 0)
-		return error_errno(err, errno, "leave the maker's directory");
+		return error_errno(err, errno, "leave the creator's directory");
 	/* Nobody inside is to look into the process that makes the mounts. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
@@ -352,11 +352,11 @@ struct inside_row {
 
 static const struct inside_row steps[] = {
 	{ "leave the session", BEFORE, child_leave_session },
-	{ "make the small namespaces", BEFORE, child_make_namespaces },
+	{ "create the other namespaces", BEFORE, child_make_namespaces },
 	{ "set the host name", BEFORE, set_hostname },
-	{ "make the network", MEANWHILE, make_network }, /* as long as all the mounts */
+	{ "create the network", MEANWHILE, make_network }, /* as long as all the mounts */
 	{ "set up the network", MEANWHILE, set_network },
-	{ "hear of the id maps", MEANWHILE, hear_of_maps },
+	{ "receive the id maps", MEANWHILE, hear_of_maps },
 	{ "become root inside", MEANWHILE, child_become_root },
 	{ "drop the capabilities", MEANWHILE,
 	  child_drop_capabilities },                           /* none below needs
@@ -366,7 +366,7 @@ static const struct inside_row steps[] = {
 	  child_load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
 	  child_await_mounts }, /* from here on we are somebody */
-	{ "tell of the id maps", ASIDE, tell_of_maps },
+	{ "pass on the id maps", ASIDE, tell_of_maps },
 	{ "become root for it", ASIDE, child_become_root }, /* what it makes is root's */
 	{ "copy the layers", ASIDE,
 	  rootfs_copies }, /* without privileges; hides nothing */
@@ -377,14 +377,15 @@ static const struct inside_row steps[] = {
 	{ "mount the root", ASIDE, rootfs_trees },
 	{ "mount /proc", ASIDE, rootfs_proc }, /* needs the host's in sight: before the
 						  pivot */
-	{ "hide what is mounted in the trees", ASIDE, rootfs_hide },
+	{ "hide mounts below the root", ASIDE, rootfs_hide },
 	{ "mount /dev", ASIDE,
 	  rootfs_dev }, /* copies the host's nodes: before the pivot */
 	{ "change the root", ASIDE,
 	  rootfs_pivot }, /* from here on every path ends inside */
 	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
 	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
-	{ "tidy the descriptors", AFTER, tidy_descriptors }, /* the child's own were among
+	{ "arrange the descriptors", AFTER,
+	  tidy_descriptors }, /* the child's own were among
 								them */
 	{ "start init", AFTER, start_init },
 };
@@ -392,11 +393,11 @@ static const struct inside_row steps[] = {
 /* The same work, cut where the spec must be known. */
 static const struct inside_row part_steps[] = {
 	{ "leave the session", PART, child_leave_session },
-	{ "let go of the maker's descriptors", PART, keep_few },
-	{ "make the small namespaces", PART, child_make_namespaces },
+	{ "close the creator's descriptors", PART, keep_few },
+	{ "create the other namespaces", PART, child_make_namespaces },
 	{ "wait for the id maps", PART, child_await_mounts },
 	{ "become root inside", PART, child_become_root },
-	{ "make the network", PART, make_network },
+	{ "create the network", PART, make_network },
 	{ "set up the network", PART, start_network },
 	{ "start the process for the mounts", PART, start_mounter },
 	{ "drop the capabilities", PART, child_drop_capabilities },
@@ -405,11 +406,11 @@ static const struct inside_row part_steps[] = {
 	{ "start init", PART, start_init },
 
 	{ "mount the scratch space", MOUNTER, rootfs_scratch },
-	{ "mount what is the same for all", MOUNTER, rootfs_stage },
+	{ "mount the common filesystems", MOUNTER, rootfs_stage },
 	{ "wait for the spec", MOUNTER, await_spec },
 	{ "set the host name", MOUNTER, set_hostname },
 	{ "take down the network", MOUNTER, stop_network },
-	{ "fit the scratch space", MOUNTER, rootfs_fit },
+	{ "resize the scratch space", MOUNTER, rootfs_fit },
 	{ "mount the root", MOUNTER, rootfs_trees },
 	{ "move /proc", MOUNTER, rootfs_place_proc },
 	{ "mount /dev", MOUNTER, rootfs_dev },
@@ -503,7 +504,7 @@ void inside_take_descriptors(struct native_plan *p)
 
 	if (!p->shares_fds || close_range(NATIVE_FDS_KEPT, ~0U, CLOSE_RANGE_UNSHARE) == 0)
 		return;
-	(void)error_errno(&err, errno, "take a copy of the descriptors");
+	(void)error_errno(&err, errno, "copy the descriptors");
 	child_report(p->control, &err);
 	_exit(1);
 }

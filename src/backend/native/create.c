@@ -191,7 +191,7 @@ int create_child(struct create_op *m, struct warren_error *err)
 		inside_main(p);
 	}
 	if (r < 0)
-		return error_errno(err, -r, "start a process in namespaces of its own");
+		return error_errno(err, -r, "start a process in new namespaces");
 	create_child_started(m, &child);
 	return 0;
 }
@@ -390,24 +390,24 @@ int create_keep(struct create_op *m, struct warren_error *err)
 }
 
 static const struct create_op_step steps[] = {
-	{ "take the spec", take_spec },
+	{ "read the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
 	{ "claim an id range", create_claim }, /* from here on a crash leaves a trace */
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
-	{ "make the cgroup", create_cgroup_before },
+	{ "create the cgroup", create_cgroup_before },
 	{ "start the child", create_child }, /* from here on there are two of us */
 	{ "write the id maps", create_maps, true },
-	{ "open the image meanwhile", open_image_meanwhile, true },
-	{ "find the user meanwhile", find_user_meanwhile, true },
+	{ "open the image in the meantime", open_image_meanwhile, true },
+	{ "find the user in the meantime", find_user_meanwhile, true },
 	{ "send the layers", send_mounts,
 	  true }, /* the child mounts them while we go on */
-	{ "make the cgroup meanwhile", create_cgroup_meanwhile, true },
+	{ "create the cgroup in the meantime", create_cgroup_meanwhile, true },
 	{ "configure init", create_configure, true }, /* read by init when it is up */
 	{ "wait for init", create_ready },
-	{ "say what is in force", create_describe },
-	{ "note it for others", create_note },
+	{ "report what is enforced", create_describe },
+	{ "record the sandbox", create_note },
 	{ "keep it", create_keep }, /* from here on our end is not its end */
 };
 
@@ -447,8 +447,8 @@ int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		if (r < 0)
 			(void)error_set(
 				err, -r,
-				"a process of '%s' cannot be ended: it was killed, "
-				"and is still there after %d seconds",
+				"a process of '%s' was killed but still exists after "
+				"%d seconds",
 				sandbox->base.id, END_MS / 1000);
 	}
 	if (r == 0 && sandbox->has_cgroup) {
@@ -484,11 +484,11 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");
 	if (n->privileged)
 		backend_enforce(b, "ids", true,
-				"65,536 of its own, root inside is %u outside",
+				"65,536 private ids, root inside is uid %u on the host",
 				m->sandbox->base_id);
 	else
 		backend_enforce(b, "ids", n->subuid.count > 0,
-				"%u beside the caller's own", n->subuid.count);
+				"%u besides the caller's own", n->subuid.count);
 	backend_enforce(b, "capabilities", true, "11 for root inside, none for others");
 	backend_enforce(b, "seccomp", true, "allowlist, native calls only");
 	backend_enforce(b, "no_new_privs", true, "set");
@@ -517,12 +517,13 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 			(uintmax_t)m->sandbox->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
-	backend_enforce(
-		b, "exec_accounting", m->sandbox->has_cgroup, "%s%s",
-		m->sandbox->has_cgroup ? by : "by the kernel's account of each process",
-		m->sandbox->has_cgroup && m->spec->single
-			? ", times by that of each process"
-			: "");
+	backend_enforce(b, "exec_accounting", m->sandbox->has_cgroup, "%s%s",
+			m->sandbox->has_cgroup
+				? by
+				: "by the kernel's accounting of each process",
+			m->sandbox->has_cgroup && m->spec->single
+				? ", times by the accounting of each process"
+				: "");
 	return 0;
 }
 

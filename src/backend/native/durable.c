@@ -73,9 +73,10 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 			durable_nap();
 	}
 	if (r < 0)
-		return error_set(err, EBUSY, "another process has the engine '%s'", name);
+		return error_set(err, EBUSY, "another process uses the engine '%s'",
+				 name);
 	if (mkdirat(run, "boxes", 0700) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "make the directory 'boxes'");
+		return error_errno(err, errno, "create the directory 'boxes'");
 	n->sandboxes_fd =
 		openat(run, "boxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (n->sandboxes_fd < 0)
@@ -114,7 +115,7 @@ static int durable_identify(struct native_sandbox *sandbox, struct warren_error 
 		return r;
 	if (sandbox->engine->privileged &&
 	    (uid < sandbox->base_id || uid - sandbox->base_id > NATIVE_IDS))
-		return error_set(err, EPERM, "its init is that of somebody else (uid %u)",
+		return error_set(err, EPERM, "its init belongs to another user (uid %u)",
 				 uid);
 	return 0;
 }
@@ -225,7 +226,8 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 	DIR *d;
 
 	if (!n->named)
-		return error_set(err, EINVAL, "an engine without a name has none");
+		return error_set(err, EINVAL,
+				 "an engine without a name has no durable sandboxes");
 	copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d = copy < 0 ? NULL : fdopendir(copy);
 	if (!d)
@@ -253,7 +255,8 @@ static int check_link(const struct native *n, const char *id,
 	if (!read_link(n, name, linked) || strcmp(linked, id) != 0 ||
 	    strcmp(sandbox->base.id, id) != 0 ||
 	    engine_registry_base(n, sandbox->slot) != sandbox->base_id)
-		return error_set(err, ENOENT, "it is not one of engine '%s'", n->name);
+		return error_set(err, ENOENT, "it does not belong to engine '%s'",
+				 n->name);
 	sandbox->has_slot = true;
 	sandbox->has_door = true;
 	return 0;
@@ -280,7 +283,8 @@ static int native_durable_find(struct native *n, const char *id, bool line,
 	int r;
 
 	if (!n->named)
-		return error_set(err, EINVAL, "an engine without a name has none");
+		return error_set(err, EINVAL,
+				 "an engine without a name has no durable sandboxes");
 	sandbox = calloc(1, sizeof(*sandbox));
 	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a handle");
@@ -370,8 +374,8 @@ int durable_update(void *state, struct backend_sandbox *base,
 	if (limits->memory && limits->memory < sandbox->tmpfs)
 		return error_set(
 			err, EBUSY,
-			"memory: its filesystems in memory may hold %ju bytes, and "
-			"must fit into the limit",
+			"memory: the sandbox's in-memory filesystems may hold %ju "
+			"bytes, and must fit into the limit",
 			(uintmax_t)sandbox->tmpfs);
 	if (limits->pids && take_pids(n, limits->pids, err) < 0)
 		return -err->code;

@@ -101,7 +101,7 @@ static int engine_registry_enrol(struct native *n, int engines, struct warren_er
 		if (fd < 0 && errno == EEXIST)
 			continue;
 		if (fd < 0)
-			return error_errno(err, errno, "make a lock file");
+			return error_errno(err, errno, "create a lock file");
 		if (flock(fd, LOCK_SH | LOCK_NB) < 0)
 			continue;
 		if (fstat(fd, &st) < 0 || st.st_nlink == 0)
@@ -197,7 +197,7 @@ int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
 			return 0;
 		}
 		if (errno != EEXIST)
-			return error_errno(err, errno, "note the sandbox in '%s/ids'",
+			return error_errno(err, errno, "record the sandbox in '%s/ids'",
 					   n->run_dir);
 	}
 	return error_set(err, EAGAIN, "all %u id ranges are in use", SLOT_COUNT);

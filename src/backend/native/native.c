@@ -39,7 +39,7 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 		return error_set(err, EOPNOTSUPP, "pausing needs cgroups: %s",
 				 n->cgroups.why);
 	if (sandbox->one_shot)
-		return error_set(err, EOPNOTSUPP, "it was made for a single exec");
+		return error_set(err, EOPNOTSUPP, "it was created for a single exec");
 	r = cgroup_freeze(&n->cgroups, base->id, paused, err);
 	if (r < 0)
 		return r;
@@ -111,7 +111,7 @@ static int seal_init(struct native *n, struct warren_error *err)
 	int r;
 
 	if (fd < 0)
-		return error_errno(err, errno, "make a memfd for init");
+		return error_errno(err, errno, "create a memfd for init");
 	r = fd_write_all(fd, warren_init_blob, size);
 	/*
 	 * Who may not read a program that he runs does not own it in /proc, either: the kernel

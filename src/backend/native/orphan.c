@@ -573,10 +573,10 @@ static void find_lost(const struct native *n, struct list *l)
 		(void)snprintf(name, sizeof(name), "%d", door->pid);
 		o->pid = door->pid;
 		o->uid = (uint32_t)uid_of(name);
-		(void)snprintf(o->detail, sizeof(o->detail),
-			       "%s, process %d, lives; its run directory is gone",
-			       engine_registry_is_range(o->uid) ? "init" : "shim",
-			       o->pid);
+		(void)snprintf(
+			o->detail, sizeof(o->detail),
+			"%s (process %d) is running, but its run directory is gone",
+			engine_registry_is_range(o->uid) ? "init" : "shim", o->pid);
 	}
 }
 
@@ -611,8 +611,7 @@ static void find_left(const struct native *n, struct list *l)
 		if (!o)
 			continue;
 		o->uid = st.st_uid;
-		(void)snprintf(o->detail, sizeof(o->detail),
-			       "a cgroup in which nothing lives is left");
+		(void)snprintf(o->detail, sizeof(o->detail), "an empty cgroup is left");
 	}
 	if (d)
 		(void)closedir(d);
@@ -624,7 +623,7 @@ static int find_orphans(const struct native *n, struct list *l, struct warren_er
 
 	if (!n->privileged)
 		return error_set(err, EPERM,
-				 "only root sees the sandboxes of the whole machine");
+				 "only root can see the sandboxes of the whole machine");
 	r = find_doors(l, err);
 	if (r < 0)
 		return r;
@@ -668,14 +667,15 @@ static int orphan_end_process(const struct native *n, const struct door *door,
 	(void)snprintf(name, sizeof(name), "%d", door->pid);
 	if (hold_doors(name, &(struct door){ .socket = door->socket }, 1) == 0 ||
 	    (!is_init(name) && !is_shim(name)))
-		return error_set(err, ESRCH, "process %d is another one now", door->pid);
+		return error_set(err, ESRCH, "process %d is now a different process",
+				 door->pid);
 	/* A frozen process does not die on v1. */
 	(void)cgroup_freeze(&n->cgroups, door->id, false, &ignored);
 	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
 		return error_errno(err, errno, "kill process %d", door->pid);
 	return poll(&p, 1, END_MS) > 0
 		       ? 0
-		       : error_set(err, EBUSY, "process %d cannot be ended at present",
+		       : error_set(err, EBUSY, "process %d cannot be killed at present",
 				   door->pid);
 }
 
@@ -688,7 +688,7 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 	int r = find_orphans(n, &l, err);
 
 	if (r == 0 && l.n == 0)
-		r = error_set(err, ENOENT, "'%s' is no orphan, or not any more", id);
+		r = error_set(err, ENOENT, "'%s' is not an orphan, or no longer one", id);
 	/* All of this id that are held are lost: otherwise none would be an orphan. */
 	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
 		if (orphan_is_lost(&l.doors[i])) {

@@ -73,8 +73,9 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 		if (m->disk > left || m->disk < DISK_MIN)
 			return error_set(
 				err, EINVAL,
-				"tmpfs: beside the root's %ju bytes no more than %ju "
-				"fit into the memory limit; raise it, or ask for less",
+				"tmpfs: besides the root's %ju bytes, at most %ju fit "
+				"into the memory limit; raise the limit, or ask for "
+				"less",
 				(uintmax_t)(m->disk < DISK_MIN ? DISK_MIN : m->disk),
 				(uintmax_t)(memory -
 					    (m->disk < DISK_MIN ? DISK_MIN : m->disk)));
@@ -89,8 +90,8 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 	if (unsized && m->tmpfs < TMPFS_MIN)
 		return error_set(
 			err, EINVAL,
-			"tmpfs: nothing is left of the memory limit (%ju bytes) for "
-			"one without a size; raise it, or ask for less disk",
+			"tmpfs: the memory limit (%ju bytes) leaves no room for a "
+			"tmpfs without a size; raise the limit, or ask for less disk",
 			(uintmax_t)memory);
 	m->sandbox->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
 	return 0;
@@ -108,8 +109,8 @@ int take_pids(const struct native *n, uint64_t pids, struct warren_error *err)
 		return 0;
 	return error_set(
 		err, EINVAL,
-		"pids: a sandbox may have %ju on this machine, which is half of what "
-		"all sandboxes may have (%ju, by kernel.pid_max)",
+		"pids: a sandbox may have at most %ju on this machine, half of what "
+		"all sandboxes together may have (%ju, from kernel.pid_max)",
 		(uintmax_t)most_pids(n), (uintmax_t)n->cgroups.pids);
 }
 
@@ -156,15 +157,16 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	if (m->limits.memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
 	if (m->disk < DISK_MIN)
-		return error_set(err, EINVAL,
-				 "disk: below 1m there is no room for a root");
+		return error_set(
+			err, EINVAL,
+			"disk: less than 1m leaves no room for a root filesystem");
 	m->plan->on_disk =
 		n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
 	if (m->disk > m->limits.memory && !m->plan->on_disk)
 		return error_set(
 			err, EOPNOTSUPP,
-			"disk: without root what is written is held in memory, and a disk limit "
-			"above the memory limit (%ju bytes) cannot be kept",
+			"disk: without root, written data stays in memory, so the "
+			"disk limit cannot be above the memory limit (%ju bytes)",
 			(uintmax_t)m->limits.memory);
 	if (take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
 	    take_nofile(m, err) < 0)
@@ -176,11 +178,11 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	sandbox->workdir = strdup(s->workdir ? s->workdir : "/");
 	sandbox->hostname = strdup(s->hostname ? s->hostname : sandbox->base.id);
 	if (!sandbox->env || !sandbox->workdir || !sandbox->hostname)
-		return error_errno(err, ENOMEM, "take the spec");
+		return error_errno(err, ENOMEM, "read the spec");
 	for (size_t i = 0; i < n_env; i++) {
 		sandbox->env[i] = strdup(s->env[i]);
 		if (!sandbox->env[i])
-			return error_errno(err, ENOMEM, "take the spec");
+			return error_errno(err, ENOMEM, "read the spec");
 	}
 	return 0;
 }
@@ -229,7 +231,7 @@ int take_disk(struct create_op *m, struct warren_error *err)
 	left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (left < m->disk)
 		return error_set(err, ENOSPC,
-				 "'%s' has %ju bytes left, the disk is to hold %ju", dir,
+				 "'%s' has %ju bytes free, and the disk needs %ju", dir,
 				 (uintmax_t)left, (uintmax_t)m->disk);
 	return 0;
 }
@@ -267,9 +269,10 @@ static int take_config(struct create_op *m, struct warren_error *err)
 		return 0;
 	for (char **v = c->volumes; *v; v++) {
 		if ((*v)[0] != '/' || len + strlen(*v) + 2 > sizeof(m->plan->volumes))
-			return error_set(err, EINVAL,
-					 "its volume '%s' is no path, or one too many",
-					 *v);
+			return error_set(
+				err, EINVAL,
+				"its volume '%s' is not a path, or there are too many volumes",
+				*v);
 		(void)strcpy(m->plan->volumes + len, *v);
 		len += strlen(*v) + 1;
 	}
@@ -281,7 +284,7 @@ static int take_config(struct create_op *m, struct warren_error *err)
 	sandbox->base.cmd = TAKE_PTR(c->cmd);
 	sandbox->image_lock = TAKE_FD(c->lock);
 	return prepend_env(sandbox, c->env) < 0
-		       ? error_errno(err, ENOMEM, "take its environment")
+		       ? error_errno(err, ENOMEM, "copy its environment")
 		       : 0;
 }
 
@@ -389,12 +392,14 @@ int take_user(struct create_op *m, struct warren_error *err)
 	    sandbox->user.uid != 0)
 		return error_set(
 			err, EOPNOTSUPP,
-			"user '%s': without root and without a range in /etc/subuid and "
-			"/etc/subgid a sandbox has one user, root; see 'warren doctor'",
+			"user '%s': without root, and without a range in /etc/subuid "
+			"and /etc/subgid, a sandbox has only the user root; see "
+			"'warren doctor'",
 			user);
 	if (!idmap_has(m->engine, sandbox, sandbox->user.uid, sandbox->user.gid))
 		return error_set(err, EINVAL,
-				 "user '%s' (%u:%u) has no id in a sandbox: below %u",
+				 "user '%s' (%u:%u) cannot exist in a sandbox: ids "
+				 "must be below %u",
 				 user, sandbox->user.uid, sandbox->user.gid, NATIVE_IDS);
 	return 0;
 }

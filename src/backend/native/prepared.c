@@ -43,16 +43,16 @@ static int say_mapped(struct create_op *m, struct warren_error *err)
 	struct proto_header h = { .version = PROTO_VERSION, .type = PROTO_MOUNTS };
 	int r = fd_send(m->sandbox->control, &h, sizeof(h), NULL, 0);
 
-	return r < 0 ? error_errno(err, -r, "tell that the ids are mapped") : 0;
+	return r < 0 ? error_errno(err, -r, "report that the ids are mapped") : 0;
 }
 
 static const struct create_op_step make_steps[] = {
 	{ "claim an id range", create_claim },
-	{ "make the cgroup", create_cgroup_before },
+	{ "create the cgroup", create_cgroup_before },
 	{ "start the child", create_child },
 	{ "write the id maps", create_maps, true },
-	{ "tell the child", say_mapped, true },
-	{ "make the cgroup meanwhile", create_cgroup_meanwhile, true },
+	{ "notify the child", say_mapped, true },
+	{ "create the cgroup in the meantime", create_cgroup_meanwhile, true },
 	{ "configure init", create_configure, true },
 	{ "wait for init", create_ready },
 };
@@ -89,7 +89,8 @@ int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *
 
 	if (!n->privileged || !n->named)
 		return error_set(err, EOPNOTSUPP,
-				 "only a named engine of root's makes parts ahead");
+				 "only a named engine that root runs prepares "
+				 "sandboxes in advance");
 	part = calloc(1, sizeof(*part));
 	if (!part)
 		return error_errno(err, ENOMEM, "make a part");
@@ -191,7 +192,9 @@ static int share_spec(struct create_op *m, struct warren_error *err)
 	p->shm = m->shm;
 	p->tmpfs = m->tmpfs;
 	p->spec = &p->asked;
-	return fits ? 0 : error_set(err, ENAMETOOLONG, "the paths of its mounts");
+	return fits ? 0
+		    : error_set(err, ENAMETOOLONG,
+				"the paths of its mounts are too long");
 }
 
 /* Its cgroup has no limits yet, and nothing is in it. */
@@ -224,7 +227,8 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 	if (msg.h.type == PROTO_READY)
 		return 0;
 	if (n != sizeof(msg) || msg.h.type != PROTO_FAILED || msg.err.code <= 0)
-		return error_set(err, EPROTO, "wait for the mounts: a garbled answer");
+		return error_set(err, EPROTO,
+				 "wait for the mounts: the answer is malformed");
 	msg.err.msg[sizeof(msg.err.msg) - 1] = '\0';
 	*err = msg.err;
 	return -err->code;
@@ -253,7 +257,7 @@ static int say_rooted(struct create_op *m, struct warren_error *err)
 }
 
 static const struct create_op_step finish_steps[] = {
-	{ "take the spec", take_spec },
+	{ "read the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
 	{ "open the image", take_image },
@@ -261,10 +265,10 @@ static const struct create_op_step finish_steps[] = {
 	{ "share the spec", share_spec },
 	{ "send the layers", send_layers }, /* they are mounted while we go on */
 	{ "limit the cgroup", prepared_limit },
-	{ "say what is in force", create_describe },
+	{ "report what is enforced", create_describe },
 	{ "wait for the mounts", prepared_await_mounts },
 	{ "configure init", say_rooted },
-	{ "note it for others", create_note },
+	{ "record the sandbox", create_note },
 	{ "keep it", create_keep },
 };
 

@@ -111,7 +111,7 @@ static bool probe_userns(const struct native *n, struct warren_feature *f)
 				      CLONE_NEWUTS | CLONE_NEWCGROUP,
 			      NULL);
 
-	return code ? missing(f, "cannot be made: %s", strerrordesc_np(code))
+	return code ? missing(f, "cannot be created: %s", strerrordesc_np(code))
 		    : probe_found(f, "user, mount, pid, net, ipc, uts, cgroup");
 }
 
@@ -147,7 +147,7 @@ static bool probe_overlay(const struct native *n, struct warren_feature *f)
 static bool probe_seccomp(const struct native *n UNUSED, struct warren_feature *f)
 {
 	return seccomp_available() ? probe_found(f, "filters can kill a process")
-				   : missing(f, "the kernel has no filters");
+				   : missing(f, "the kernel has no seccomp filters");
 }
 
 static bool probe_idmap(const struct native *n, struct warren_feature *f)
@@ -252,7 +252,7 @@ static bool probe_rootless(const struct native *n, struct warren_feature *f)
 	if (fd_read_file_at(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text,
 			    sizeof(text)) > 0 &&
 	    text[0] == '0')
-		return missing(f, "user namespaces are switched off for users");
+		return missing(f, "unprivileged user namespaces are disabled");
 	if (n->subuid.count == 0)
 		return missing(
 			f, "no range in /etc/subuid and /etc/subgid, or no newuidmap");
@@ -266,18 +266,19 @@ static bool probe_nofile(const struct native *n UNUSED, struct warren_feature *f
 }
 
 static const struct probe probes[] = {
-	{ "kernel", true, probe_kernel, "nothing runs on kernels before 5.15",
+	{ "kernel", true, probe_kernel, "kernels before 5.15 are not supported",
 	  "use a newer kernel" },
-	{ "namespaces", true, probe_userns, "no sandbox can be made",
+	{ "namespaces", true, probe_userns, "no sandbox can be created",
 	  "sysctl -w user.max_user_namespaces=65536; on Debian and Ubuntu also "
 	  "kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0" },
-	{ "overlay", true, probe_overlay, "no sandbox can be made",
-	  "modprobe overlay; a kernel from 5.11 on" },
-	{ "seccomp", true, probe_seccomp, "no sandbox can be made",
+	{ "overlay", true, probe_overlay, "no sandbox can be created",
+	  "modprobe overlay; use kernel 5.11 or later" },
+	{ "seccomp", true, probe_seccomp, "no sandbox can be created",
 	  "use a kernel with CONFIG_SECCOMP_FILTER" },
 	{ "id-mapped mounts", false, probe_idmap,
-	  "files of images and volumes belong to nobody inside, but for the caller's own",
-	  "run as root, on a kernel from 5.19 on" },
+	  "inside, files of images and volumes belong to the user 'nobody', except "
+	  "the caller's own",
+	  "run as root, on kernel 5.19 or later" },
 	{ "cgroups", false, native_probe_cgroups,
 	  "memory, cpu and process limits, pausing and statistics are refused",
 	  "run as root, or under 'systemd-run --user --scope -p Delegate=yes'" },
@@ -285,16 +286,17 @@ static const struct probe probes[] = {
 	  "install uidmap and give the user a range in /etc/subuid and /etc/subgid" },
 	{ "resource limits", false, probe_nofile,
 	  "--nofile cannot exceed the hard limit of the caller", "add CAP_SYS_RESOURCE" },
-	{ "landlock", false, probe_landlock, "helpers of ours have one wall less",
+	{ "landlock", false, probe_landlock,
+	  "Warren's helper processes have one layer of confinement less",
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop,
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },
-	{ "criu", false, probe_criu,
-	  "nothing is missed: no backend here saves memory by it", NULL },
+	{ "criu", false, probe_criu, "nothing: no backend here uses it to save memory",
+	  NULL },
 	{ "runsc", false, native_probe_runsc, "the gVisor tier is not available",
 	  "install runsc" },
-	{ "kvm", false, probe_kvm, "gVisor cannot have its platform `kvm`",
-	  "modprobe kvm_intel or kvm_amd, where there are no virtual machines around" },
+	{ "kvm", false, probe_kvm, "gVisor cannot use its platform 'kvm'",
+	  "modprobe kvm_intel or kvm_amd, on a machine that is not itself virtual" },
 };
 
 _Static_assert(ARRAY_SIZE(probes) <= BACKEND_FEATURES_MAX, "too many features");

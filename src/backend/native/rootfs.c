@@ -63,8 +63,7 @@ static int copy_path(struct native_plan *p, const char *path, int opened, bool r
 	if (at < 0 || fstat(at, &found) < 0 || (opened && fstat(opened, &wanted) < 0))
 		return error_errno(err, errno, "open '%s'", path);
 	if (opened && (found.st_dev != wanted.st_dev || found.st_ino != wanted.st_ino))
-		return error_set(err, ESTALE,
-				 "'%s' stands for something else than it did before",
+		return error_set(err, ESTALE, "'%s' no longer refers to the same file",
 				 path);
 	r = mount_copy(at, "", recursive, attr, -1, &p->fds[p->n_fds], err);
 	p->n_fds += r == 0;
@@ -90,8 +89,8 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 		if (r == -EINVAL && !l->at[0])
 			r = error_set(
 				err, EINVAL,
-				"something is mounted below '%s', and without root it "
-				"cannot be left out: unmount it, or copy the directory",
+				"something is mounted below '%s', and only root can "
+				"exclude it: unmount it, or copy the directory",
 				l->path);
 	}
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
@@ -176,7 +175,7 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 		if (*next >= p->n_fds)
 			return error_set(err, EPROTO, "a layer is missing");
 		if (mkdir(name, 0755) < 0)
-			return error_errno(err, errno, "make a mount point");
+			return error_errno(err, errno, "create a mount point");
 		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
 			return r;
@@ -192,7 +191,7 @@ static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 	if (snprintf(options, sizeof(options),
 		     "lowerdir=%s,upperdir=u,workdir=w,userxattr",
 		     p->image.lowers) >= (int)sizeof(options))
-		return error_errno(err, E2BIG, "name the layers");
+		return error_errno(err, E2BIG, "list the layers");
 	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return error_errno(err, errno, "mount overlay");
 	p->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -277,7 +276,7 @@ static int make_masks(struct warren_error *err)
 
 	if (mkdir("m", 0755) < 0 || mkdir("m/d", 0555) < 0 ||
 	    mknod("m/f", S_IFREG | 0444, 0) < 0)
-		return error_errno(err, errno, "make the masks");
+		return error_errno(err, errno, "create the masks");
 	r = mount_copy(AT_FDCWD, "m", false,
 		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
 	return r < 0 ? r : mount_attach(fd, AT_FDCWD, "m", err);
@@ -343,7 +342,7 @@ int rootfs_stage(struct native_plan *p, struct warren_error *err)
 	int r = mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &p->proc, err);
 
 	if (r == 0 && mkdir("p", 0755) < 0)
-		r = error_errno(err, errno, "make a mount point");
+		r = error_errno(err, errno, "create a mount point");
 	if (r == 0)
 		r = mount_attach(p->proc, AT_FDCWD, "p", err);
 	if (r == 0)
@@ -393,7 +392,7 @@ static int mount_shm(const struct native_plan *p, int dev, struct warren_error *
 		r = mount_new("tmpfs", rootfs_bound(&b, p->shm, "1777"), PLAIN, &fd, err);
 	} else {
 		if (mkdirat(p->scratch, "s", 01777) < 0)
-			return error_errno(err, errno, "make /dev/shm");
+			return error_errno(err, errno, "create /dev/shm");
 		r = mount_copy(p->scratch, "s", false, PLAIN, -1, &fd, err);
 	}
 	return r < 0 ? r : attach_at(fd, dev, "shm", err);
@@ -459,7 +458,7 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 
 			if (r < 0)
 				return error_errno(err, errno,
-						   "make the mount point '%s'", part);
+						   "create the mount point '%s'", part);
 			fd = mount_openat2(AT_FDCWD, part, O_PATH, 0,
 					   RESOLVE_NO_MAGICLINKS);
 		}
@@ -501,7 +500,7 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 	if (target < 0)
 		return target;
 	if (fstat(target, &to) < 0 || fstatfs(target, &fs) < 0)
-		return error_errno(err, errno, "look at the mount point");
+		return error_errno(err, errno, "inspect the mount point");
 	if (S_ISDIR(st.st_mode) != S_ISDIR(to.st_mode))
 		return error_set(err, ENOTDIR, "a %s cannot be mounted over a %s",
 				 S_ISDIR(st.st_mode) ? "directory" : "file",

@@ -86,7 +86,7 @@ static int run_mkfs(const char *path, struct warren_error *err)
 			return error_errno(err, errno, "wait for mkfs.ext4");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return error_set(err, ENOENT,
-				 "a disk of its own needs mkfs.ext4: install e2fsprogs");
+				 "a separate disk needs mkfs.ext4: install e2fsprogs");
 	return status ? error_set(err, EIO, "mkfs.ext4 failed on '%s'", path) : 0;
 }
 
@@ -108,7 +108,8 @@ static int open_template(const struct native *n, uint64_t size, struct warren_er
 	if (fd < 0)
 		return error_errno(err, errno, "make '%s'", temp);
 	if (ftruncate(fd, (off_t)size) < 0)
-		r = error_errno(err, errno, "make a disk of %ju bytes", (uintmax_t)size);
+		r = error_errno(err, errno, "create a disk of %ju bytes",
+				(uintmax_t)size);
 	if (r == 0)
 		r = run_mkfs(temp, err);
 	if (r == 0 && rename(temp, path) < 0)
@@ -160,10 +161,10 @@ int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *r
 		return template;
 	file = open(n->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file < 0)
-		return error_errno(err, errno, "make a disk in '%s'", n->state_dir);
+		return error_errno(err, errno, "create a disk in '%s'", n->state_dir);
 	r = copy_data(template, file, size);
 	if (r < 0)
-		return error_errno(err, -r, "make a disk in '%s'", n->state_dir);
+		return error_errno(err, -r, "create a disk in '%s'", n->state_dir);
 	r = loopdev_attach(file, path, &loop, err);
 	if (r < 0)
 		return r;

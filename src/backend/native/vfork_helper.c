@@ -101,7 +101,7 @@ int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
 	(void)pthread_join(thread, NULL);
 	m->meanwhile_done = true;
 	if (r < 0)
-		return error_errno(err, -r, "start a process in namespaces of its own");
+		return error_errno(err, -r, "start a process in new namespaces");
 	if (b.result < 0)
 		*err = b.err;
 	return b.result;

@@ -79,9 +79,9 @@ static void null_close(void *state UNUSED)
 static int null_probe(void *state UNUSED, struct warren_feature *features,
 		      struct warren_error *err UNUSED)
 {
-	features[0] = (struct warren_feature){
-		.name = "isolation", .effect = "everything runs on the machine itself"
-	};
+	features[0] =
+		(struct warren_feature){ .name = "isolation",
+					 .effect = "commands run directly on the host" };
 	return 1;
 }
 
@@ -140,7 +140,7 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	sandbox->workdir = strdup(spec->workdir ? spec->workdir : "/");
 	sandbox->env = merge_env(path, spec->env);
 	backend_enforce(&sandbox->base, "isolation", false,
-			"none: this is the machine itself");
+			"none: commands run directly on the host");
 	if (!sandbox->workdir || !sandbox->env) {
 		free(sandbox->workdir);
 		null_free_list(sandbox->env);

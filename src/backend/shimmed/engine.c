@@ -138,7 +138,7 @@ static int open_dirs(struct shimmed *k, struct warren_error *err)
 	}
 	k->lock_fd = lock_dir(k->dir_fd, LOCK_TRIES);
 	if (k->lock_fd == -EBUSY)
-		return error_set(err, EBUSY, "another process has the engine '%s'",
+		return error_set(err, EBUSY, "another process uses the engine '%s'",
 				 k->name);
 	return k->lock_fd < 0
 		       ? error_errno(err, -k->lock_fd, "lock the engine '%s'", k->name)

@@ -43,7 +43,7 @@ static int write_place(const struct shimmed *k, int dir, const char *id,
 	r = text.failed ? -ENOMEM
 	    : fd < 0    ? -errno
 			: fd_write_all(fd, text.data, text.len);
-	return r < 0 ? error_errno(err, -r, "note what the sandbox is") : 0;
+	return r < 0 ? error_errno(err, -r, "record the sandbox") : 0;
 }
 
 /*
@@ -169,8 +169,7 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 	sandbox_socket_remove(k->sandboxes_fd, id);
 	remove_files(dir, id);
 	if (faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return error_set(err, ENOTEMPTY, "something is left in '%s/%s'", path,
-				 id);
+		return error_set(err, ENOTEMPTY, "files are left in '%s/%s'", path, id);
 	return 0;
 }
 
@@ -188,7 +187,7 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 	(void)mkdirat(k->dir_fd, id, 0700);
 	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
-		return error_errno(err, errno, "make '%s/%s', to remove it", k->path, id);
+		return error_errno(err, errno, "open '%s/%s', to remove it", k->path, id);
 	if (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return 0;
 	(void)unlinkat(dir, "place", 0);
@@ -199,7 +198,7 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 	}
 	/* So that whoever removes it looks for what still runs. */
 	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as made", k->path, id)
+	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as created", k->path, id)
 			: 0;
 }
 
@@ -237,7 +236,7 @@ int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_err
 		r = pidfd_end(sandbox->pidfd, SHIM_KILL_MS);
 	if (r == -EBUSY && !err->code)
 		(void)error_set(err, EBUSY,
-				"the shim of '%s' was killed, and is still there after "
+				"the shim of '%s' was killed but still exists after "
 				"%d seconds",
 				base->id, SHIM_KILL_MS / 1000);
 	lifecycle_forget(sandbox);
@@ -275,10 +274,10 @@ static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sand
 	int r;
 
 	if (mkdirat(k->dir_fd, id, 0700) < 0)
-		return errno == EEXIST ? error_set(err, EEXIST,
-						   "there is a sandbox '%s' already", id)
-				       : error_errno(err, errno,
-						     "note the sandbox in '%s'", k->path);
+		return errno == EEXIST
+			       ? error_set(err, EEXIST, "sandbox '%s' already exists", id)
+			       : error_errno(err, errno, "record the sandbox in '%s'",
+					     k->path);
 	sandbox->has_dir = true;
 	dir = openat(k->dir_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
@@ -320,20 +319,19 @@ static int get_acquainted(const struct shimmed *k, struct shimmed_sandbox *sandb
 	(void)snprintf(path, sizeof(path), "%s/made", id);
 	fd = openat(k->dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > STATE_MAX)
-		return error_errno(err, fd < 0 ? errno : EFBIG,
-				   "read what the shim wrote");
+		return error_errno(err, fd < 0 ? errno : EFBIG, "read the shim's answer");
 	text = malloc((size_t)st.st_size + 1);
 	if (!text || fd_read_all(fd, text, (size_t)st.st_size) != st.st_size)
-		return error_errno(err, EIO, "read what the shim wrote");
+		return error_errno(err, EIO, "read the shim's answer");
 	r = state_parse(shimmed_talk(sandbox), NULL, TAKE_PTR(text), (size_t)st.st_size,
 			err);
 	if (r < 0)
 		return r;
 	if (strcmp(sandbox->base.id, id) != 0)
-		return error_set(err, EPROTO, "the shim is another sandbox's");
+		return error_set(err, EPROTO, "the shim belongs to another sandbox");
 	line = sandbox_socket_dial(k->sandboxes_fd, id);
 	if (line < 0)
-		return error_errno(err, -line, "reach its shim");
+		return error_errno(err, -line, "connect to its shim");
 	other.control = line;
 	r = sandbox_socket_identify(&other, &uid, err);
 	sandbox->pidfd = other.pidfd;
@@ -369,7 +367,8 @@ static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
 	if (spec->single && spec->durable)
-		return error_set(err, EINVAL, "it cannot be both durable and single");
+		return error_set(err, EINVAL,
+				 "it cannot be durable and also for a single exec");
 	r = lifecycle_claim(k, sandbox, &listener, err);
 	if (r == 0)
 		r = start_shim(k, sandbox, spec, listener, err);
@@ -441,9 +440,11 @@ int shimmed_list(void *state, char ***ret_ids, struct warren_error *err)
 	if (!k->named || !d) {
 		if (d)
 			(void)closedir(d);
-		return k->named ? error_errno(err, errno, "open '%s'", k->path)
-				: error_set(err, EINVAL,
-					    "an engine without a name has none");
+		return k->named
+			       ? error_errno(err, errno, "open '%s'", k->path)
+			       : error_set(
+					 err, EINVAL,
+					 "an engine without a name has no durable sandboxes");
 	}
 	while ((e = readdir(d)))
 		if (id_valid(e->d_name) &&
@@ -473,7 +474,8 @@ static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	int r = door_find_init(k->sandboxes_fd, shimmed_talk(sandbox), &uid, err);
 
 	if (r == 0 && uid != geteuid())
-		r = error_set(err, EPERM, "its shim is somebody else's (uid %u)", uid);
+		r = error_set(err, EPERM, "its shim belongs to another user (uid %u)",
+			      uid);
 	if (r == 0 && (line || paused))
 		r = sandbox_socket_open_line(k->sandboxes_fd, shimmed_talk(sandbox), err);
 	sandbox->paused = sandbox->saved || paused;
@@ -487,7 +489,8 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	int r;
 
 	if (!k->named)
-		return error_set(err, EINVAL, "an engine without a name has none");
+		return error_set(err, EINVAL,
+				 "an engine without a name has no durable sandboxes");
 	/* One that has lost its directory is known by its state, unless another engine has it. */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    (!sandbox_socket_has_state(k->sandboxes_fd, id) || is_elsewhere(k, id)))

@@ -35,8 +35,9 @@ static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	int r = client_ask(shimmed_talk(sandbox), &msg, sizeof(msg), -1, &a, err), code;
 
 	if (r == -EPIPE)
-		return error_set(err, EREMOTEIO,
-				 "its shim was killed over it, and the sandbox is lost");
+		return error_set(
+			err, EREMOTEIO,
+			"its shim was killed while doing it; the sandbox is lost");
 	if (r < 0)
 		return r;
 	code = reply_code(&a.m.reply);
@@ -57,11 +58,11 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 
 	if (sandbox->paused && !sandbox->saved)
 		return error_set(err, EBUSY,
-				 "it is paused, with all its memory: resume it first");
+				 "it is paused and still in memory: resume it first");
 	/* As of a pause: if we are killed meanwhile, its shim is asked what became of it. */
 	r = note_paused(state, sandbox, true);
 	if (r < 0)
-		return error_errno(err, -r, "note that it is paused");
+		return error_errno(err, -r, "record that it is paused");
 	r = ask_to_save(state, sandbox, true, err);
 	if (r < 0 && !before)
 		(void)note_paused(state, sandbox, false);
@@ -85,7 +86,7 @@ static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (paused)
 		r = note_paused(k, sandbox, true);
 	if (r < 0)
-		return error_errno(err, -r, "note that it is paused");
+		return error_errno(err, -r, "record that it is paused");
 	r = shimmed_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
 			 NULL, err);
 	if (r < 0 ? paused && !before : !paused)
@@ -103,7 +104,7 @@ static int shimmed_stats(void *state, struct backend_sandbox *base,
 	if (r < 0)
 		return r;
 	if (out.len != sizeof(*ret))
-		return error_set(err, EPROTO, "warren-shim is of another build");
+		return error_set(err, EPROTO, "warren-shim is from another build");
 	(void)memcpy(ret, out.data, sizeof(*ret));
 	return 0;
 }
@@ -178,7 +179,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		for (size_t i = 0; i < ARRAY_SIZE(word); i++) {
 			if (at >= end || !memchr(at, '\0', (size_t)(end - at)))
 				return error_set(err, EPROTO,
-						 "warren-shim is of another build");
+						 "warren-shim is from another build");
 			word[i] = at;
 			at += strlen(at) + 1;
 		}

@@ -175,8 +175,8 @@ static int ask_why(struct attached *t, struct warren_error *err)
 		return r;
 	if (strcmp(print_text_of(exec, "state"), "lost") == 0)
 		return error_set(err, ESRCH,
-				 "the sandbox ended before the command did; how the "
-				 "command ended is not known");
+				 "the sandbox ended before the command did; the result "
+				 "of the command is not known");
 	if (strcmp(print_text_of(exec, "state"), "running") == 0)
 		return 0;
 	result_of(json_object_get(exec, "result"), &t->result);
@@ -250,7 +250,7 @@ static void after_input(struct attached *t)
 	if (t->in->err.code != 0) {
 		t->in_open = false;
 		if (t->in->status < 400)
-			message_say(t->a->command, "input ends here: %s", t->in->err.msg);
+			message_say(t->a->command, "input stopped: %s", t->in->err.msg);
 	}
 	t->in = request_free(t->in);
 }
@@ -284,7 +284,7 @@ static void attach_pass_on(const struct attached *t, int sig)
 	put_exec(t, &path, "/signal");
 	if (client_call(t->a->client, "POST", path.data, body, NULL, &err) < 0 &&
 	    err.code != ENOENT && !client_said(t->a->client, "wrong_state"))
-		message_say(t->a->command, "SIG%s does not reach the command: %s", name,
+		message_say(t->a->command, "cannot send SIG%s to the command: %s", name,
 			    err.msg);
 }
 

@@ -23,7 +23,7 @@ static int use_socket(struct client *c, const char *path, struct warren_error *e
 	c->socket = strdup(path);
 	c->base = strdup("http://localhost");
 	if (!c->socket || !c->base || asprintf(&c->host, "unix:%s", path) < 0)
-		return error_errno(err, ENOMEM, "look for the service");
+		return error_errno(err, ENOMEM, "find the service");
 	return 0;
 }
 
@@ -40,7 +40,7 @@ static int use_url(struct client *c, const char *text, struct warren_error *err)
 				 text);
 	c->base = strndup(text, (size_t)(host - text) + n);
 	c->host = c->base ? strdup(c->base) : NULL;
-	return c->host ? 0 : error_errno(err, ENOMEM, "look for the service");
+	return c->host ? 0 : error_errno(err, ENOMEM, "find the service");
 }
 
 /* What is not there yet is nobody's: then no service is there, and that is said later. */
@@ -56,10 +56,10 @@ static int use_default(struct client *c, struct warren_error *err)
 	if (r == 0)
 		r = user_dir_check(dir, err);
 	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
-		return error_wrap(err, "look for the service");
+		return error_wrap(err, "find the service");
 	*err = (struct warren_error)WARREN_ERROR_INIT;
 	if (asprintf(&path, "%s/warren.sock", dir) < 0)
-		return error_errno(err, ENOMEM, "look for the service");
+		return error_errno(err, ENOMEM, "find the service");
 	return use_socket(c, path, err);
 }
 
@@ -90,11 +90,11 @@ static int use_token(struct client *c, struct warren_error *err)
 		if (*p <= ' ' || *p > '~')
 			return error_set(
 				err, EINVAL,
-				"WARREN_TOKEN is not a token: it has a character "
-				"in it that none has");
+				"WARREN_TOKEN is not a token: it has a character that "
+				"tokens never contain");
 	if (asprintf(&c->authority, "Authorization: Bearer %s", token) < 0) {
 		c->authority = NULL;
-		return error_errno(err, ENOMEM, "keep the token");
+		return error_errno(err, ENOMEM, "store the token");
 	}
 	return 0;
 }
@@ -167,7 +167,7 @@ static int read_answer(const struct request *r, json_t **ret, struct warren_erro
 
 	*ret = json_loadb(r->answer.data ? r->answer.data : "", r->answer.len, 0, &why);
 	return *ret ? 0
-		    : error_set(err, EPROTO, "%s answered what is not JSON: %s",
+		    : error_set(err, EPROTO, "%s sent an answer that is not JSON: %s",
 				r->client->host, why.text);
 }
 

@@ -17,10 +17,10 @@ struct backends_options {
 static const struct opt backends_table[] = {
 	{ .name = "features",
 	  .letter = 'f',
-	  .help = "what each can and cannot do, one on a line",
+	  .help = "list the features of each backend, one on each line",
 	  .set = opt_flag,
 	  .field = FIELD(features) },
-	{ NULL, OPT_JSON("all of it as one JSON array", FIELD(json)) },
+	{ NULL, OPT_JSON("print everything as one JSON array", FIELD(json)) },
 };
 
 static const struct opts backends_opts = {

@@ -35,7 +35,7 @@ static const struct opt change_table[] = {
 static const struct opt pause_table[] = {
 	COMMON,
 	{ .name = "checkpoint",
-	  .help = "save what runs to a file, and free its memory",
+	  .help = "save the processes to a file, and free their memory",
 	  .set = opt_flag,
 	  .field = FIELD(checkpoint) },
 	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",

@@ -34,7 +34,8 @@ struct cp_options {
 
 /* clang-format off */
 static const struct opt cp_table[] = {
-	{ NULL, OPT_USER("who does it inside, and owns what is made (default: the sandbox's)",
+	{ NULL, OPT_USER("user inside that copies, and owns new files (default: the "
+	                 "sandbox's)",
 		FIELD(user)) },
 	{ NULL, "tar", 0, NULL, NULL,
 	  "'-' is a tar archive, not the bytes of a file",
@@ -227,7 +228,7 @@ static int put_tree(struct copy *cp, struct warren_error *err)
 	if (!outside || !inside)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->outside);
 	if (info && !is_directory(info))
-		return error_set(err, ENOTDIR, "'%s' is a directory, and '%s' is none",
+		return error_set(err, ENOTDIR, "'%s' is a directory, but '%s' is not",
 				 cp->outside, cp->inside);
 	last_part(cp->outside, part);
 	r = tar_pack(outside, info ? part : "", &cp->tar, err);
@@ -247,7 +248,7 @@ static int cp_copy_in(struct copy *cp, struct warren_error *err)
 		if (cp->o->tar)
 			return cp_put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
 		if (fstat(STDIN_FILENO, &st) < 0)
-			return error_errno(err, errno, "look at stdin");
+			return error_errno(err, errno, "inspect stdin");
 		/* Of a file that is stdin, what was read of it already does not count. */
 		st.st_mode = (st.st_mode & ~(mode_t)S_IFMT) | S_IFIFO;
 		return cp_put_file(cp, &st, err);
@@ -356,8 +357,8 @@ static int get_file(struct copy *cp, const json_t *info, struct warren_error *er
 	if (S_ISLNK(st.st_mode))
 		return error_set(
 			err, EINVAL,
-			"'%s' is a link to what is no file: name that itself, or "
-			"'-' for stdout",
+			"'%s' is a link to something that is not a file: name its "
+			"target, or '-' for stdout",
 			path);
 	return get_into(cp, path, err);
 }
@@ -377,7 +378,7 @@ static int get_tree(struct copy *cp, struct warren_error *err)
 		return error_errno(err, ENOMEM, "copy '%s'", cp->inside);
 	r = fd_make_dirs(into, 0755);
 	if (r < 0)
-		return error_errno(err, -r, "make the directory '%s'", into);
+		return error_errno(err, -r, "create the directory '%s'", into);
 	r = tar_unpack(into, &cp->tar, err);
 	if (r < 0)
 		return r;
@@ -481,15 +482,15 @@ static int run_cp(int argc, char **argv)
 	cp.inside = from ? from : to;
 	cp.outside = from ? words[1] : words[0];
 	if (o.json && from && strcmp(cp.outside, "-") == 0) {
-		message_say(client_cp.name, "--json and '-' for DST both want stdout");
+		message_say(client_cp.name,
+			    "--json and '-' for DST both write to stdout");
 		return STATUS_FAILED;
 	}
 	if (o.tar && strcmp(cp.outside, "-") != 0) {
-		message_say(
-			client_cp.name,
-			"--tar is of '-', and '%.100s' is none (example: warren cp --tar - "
-			"k3f9x2m7qd1w:/work <work.tar)",
-			cp.outside);
+		message_say(client_cp.name,
+			    "--tar needs '-', not '%.100s' (example: warren cp --tar - "
+			    "k3f9x2m7qd1w:/work <work.tar)",
+			    cp.outside);
 		return STATUS_FAILED;
 	}
 	r = cp_copy(&cp, sandbox, to, &err);

@@ -112,8 +112,8 @@ static const struct opt create_table[] = {
 /* clang-format on */
 
 static const struct opt_conflict create_conflicts[] = {
-	{ "wait", "no-wait", "one asks for what the other forbids" },
-	{ "json", "quiet", "one asks for all of it, the other for ids" },
+	{ "wait", "no-wait", "one requests what the other forbids" },
+	{ "json", "quiet", "one prints everything, the other only ids" },
 };
 
 static const struct opts create_opts = {

@@ -38,7 +38,7 @@ static const struct opt exec_table[] = {
 
 static const struct opt_conflict exec_conflicts[] = {
 	{ "json", "tty", "a terminal mixes the streams that --json reports apart" },
-	{ "detach", "interactive", "nobody is there to type" },
+	{ "detach", "interactive", "a background command has no terminal to type on" },
 };
 
 static const struct opts exec_opts = {
@@ -78,7 +78,7 @@ const struct command client_exec = {
 	.summary = "Run a command in a sandbox.",
 	.about =
 		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
-		"126 when the command cannot be executed, 127 when there is none, 128+N when\n"
+		"126 when the command cannot be executed, 127 when it does not exist, 128+N when\n"
 		"signal N ended it.\n",
 	.opts = &exec_opts,
 	.run = run_exec,

@@ -197,11 +197,11 @@ static bool ls_chooses(const struct ls_options *o)
 
 static int ls_refuse(const char *sandbox)
 {
-	message_say(
-		client_ls.name,
-		"what was run in '%.100s' is not chosen by --label, --state, --name, --owner, "
-		"--backend, --tier or --wide: these are of sandboxes (example: %s)",
-		sandbox, ls_opts.example);
+	message_say(client_ls.name,
+		    "the commands of '%.100s' cannot be selected with --label, --state, "
+		    "--name, --owner, --backend, --tier or --wide: these apply to "
+		    "sandboxes (example: %s)",
+		    sandbox, ls_opts.example);
 	return STATUS_FAILED;
 }
 

@@ -36,10 +36,10 @@ struct port_options {
 /* clang-format off */
 static const struct opt port_table[] = {
 	{ NULL, "listen", 0, "[ADDRESS:]PORT", "127.0.0.1:8080",
-	  "pass connections on to it from here, whatever they carry; port 0: any",
+	  "listen here and forward connections to the port; port 0: any free one",
 	  opt_text, FIELD(listen) },
-	{ NULL, OPT_JSON("the address, here or there, as one JSON object", FIELD(json)) },
-	{ NULL, OPT_QUIET("do not print where it listens", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print the address as one JSON object", FIELD(json)) },
+	{ NULL, OPT_QUIET("do not print the address", FIELD(quiet)) },
 };
 /* clang-format on */
 

@@ -168,7 +168,7 @@ static int client_cmd_run(int argc, char **argv)
 
 const struct command client_run = {
 	.name = "run",
-	.summary = "Run a command in a sandbox of its own, made by the service.",
+	.summary = "Run a command in a new sandbox that the service creates.",
 	.opts = &run_opts,
 	.run = client_cmd_run,
 };

@@ -45,7 +45,7 @@ static const struct opt open_table[] = {
 
 static const struct opt run_table[] = {
 	{ NULL, "session", 's', "SESSION", "m4c7r9t2b5xz",
-	  "which one (default: the sandbox's only one, or a new one)",
+	  "session to use (default: the sandbox's only one, or a new one)",
 	  opt_text, FIELD(session) },
 	{ NULL, OPT_TIMEOUT("stop the command after this time, status 124; the shell stays",
 		FIELD(timeout_ms)) },
@@ -281,7 +281,7 @@ static int session_ask(struct client *c, const char *at, const json_t *body, boo
 		run->result =
 			json_loadb(request->answer.data, request->answer.len, 0, NULL);
 	if (r == 0 && !run->result)
-		return error_set(err, EPROTO, "how the command ended was not told");
+		return error_set(err, EPROTO, "the result of the command is not known");
 	return r;
 }
 
@@ -307,7 +307,7 @@ static int session_run_command(struct client *c, const char *sandbox, const char
 	status = o->json ? print_json(&session_run, run.result) : 0;
 	if (json_is_true(json_object_get(run.result, "timed_out"))) {
 		if (!o->quiet && !o->json)
-			message_say(session_run.name, "timed out; the shell was kept");
+			message_say(session_run.name, "timed out; the shell still runs");
 		status = STATUS_TIMEOUT;
 	} else if (status == 0) {
 		status =
@@ -336,7 +336,7 @@ static int session_cmd_run(int argc, char **argv)
 		return status;
 	command = cmd_session_join(words);
 	if (!command) {
-		message_say(session_run.name, "a command has 1m at most");
+		message_say(session_run.name, "a command can have at most 1m");
 		return STATUS_FAILED;
 	}
 	if (client_open(&c, &err) < 0 ||
@@ -425,7 +425,7 @@ static int run_close(int argc, char **argv)
 
 static const struct command session_open = {
 	.name = "session open",
-	.summary = "Open a session, and print its id.",
+	.summary = "Open a session and print its id.",
 	.opts = &(const struct opts){ .table = open_table,
 				      .n = ARRAY_SIZE(open_table),
 				      .operands = "SANDBOX",
@@ -439,8 +439,8 @@ static const struct command session_run = {
 	.name = "session run",
 	.summary = "Run a command in a session.",
 	.about =
-		"The words are joined by blanks and read by the shell: quote what is for it.\n"
-		"'warren session SANDBOX CMD' is the same.\n",
+		"The session's shell reads the words, joined with spaces: quote what your own shell\n"
+		"must not change. 'warren session SANDBOX CMD' is the same.\n",
 	.opts = &(const struct opts){ .table = run_table,
 				      .n = ARRAY_SIZE(run_table),
 				      .operands = "SANDBOX [--] CMD...",
@@ -464,7 +464,7 @@ static const struct command session_ls = {
 
 static const struct command session_close = {
 	.name = "session close",
-	.summary = "Close sessions: the shell and all that it started are killed.",
+	.summary = "Close sessions: kill the shell and everything it started.",
 	.opts = &(const struct opts){ .table = close_table,
 				      .n = ARRAY_SIZE(close_table),
 				      .operands = "SANDBOX SESSION...",

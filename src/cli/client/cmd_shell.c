@@ -97,11 +97,10 @@ static int client_cmd_shell(const struct shell_options *o, const char *word)
 
 	if (word && (o->sandbox.image || o->name || o->keep || o->sandbox.memory ||
 		     o->sandbox.cpu_millis)) {
-		message_say(
-			client_shell.name,
-			"'%.100s' is there already: --image, --name, --memory, --cpus and "
-			"--keep are for a new one (example: %s)",
-			word, shell_opts.example);
+		message_say(client_shell.name,
+			    "'%.100s' already exists: --image, --name, --memory, --cpus "
+			    "and --keep apply to a new sandbox (example: %s)",
+			    word, shell_opts.example);
 		return STATUS_FAILED;
 	}
 	if (client_open(&c, &err) < 0 ||

@@ -25,14 +25,14 @@ static const struct opt create_table[] = {
 	  "what it may do: read, write, exec, files, pull, images, ...",
 	  value_word, FIELD(scopes) },
 	{ NULL, "tenant", 0, "TENANT", "research",
-	  "for whom (default: one's own)",
+	  "tenant of the token (default: your own)",
 	  opt_text, FIELD(tenant) },
-	{ NULL, OPT_SANDBOX("the only sandbox that it opens, by id or name",
+	{ NULL, OPT_SANDBOX("restrict the token to this sandbox (id or name)",
 		FIELD(sandbox)) },
 	{ NULL, "expires", 0, "DURATION", "24h",
 	  "lifetime of the token (default: unlimited)",
 	  opt_duration, FIELD(expires_ms) },
-	{ NULL, OPT_JSON("the token, with its secret, as one JSON object", FIELD(json)) },
+	{ NULL, OPT_JSON("print the token, with its secret, as one JSON object", FIELD(json)) },
 };
 
 static const struct opt ls_table[] = {
@@ -181,10 +181,10 @@ static int token_run_rm(int argc, char **argv)
 
 static const struct command token_create = {
 	.name = "token create",
-	.summary = "Make a token, and print its secret, which is never shown again.",
+	.summary = "Create a token and print its secret, which is never shown again.",
 	.about =
-		"Scopes: read, write, exec, files, images, tokens, metrics, admin; several by\n"
-		"several --scope.\n",
+		"Scopes: read, write, exec, files, images, tokens, metrics, admin. Repeat --scope\n"
+		"for several.\n",
 	.opts = &(const struct opts){ .table = create_table,
 				      .n = ARRAY_SIZE(create_table),
 				      .operands = "NAME",
@@ -205,7 +205,7 @@ static const struct command token_ls = {
 
 static const struct command token_rm = {
 	.name = "token rm",
-	.summary = "Revoke tokens, at once.",
+	.summary = "Revoke tokens immediately.",
 	.opts = &(const struct opts){ .table = rm_table,
 				      .n = ARRAY_SIZE(rm_table),
 				      .operands = "ID...",

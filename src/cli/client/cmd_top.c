@@ -37,9 +37,9 @@ static const struct opt top_table[] = {
 	{ NULL, OPT_LABEL("only sandboxes with this label (repeatable)",
 		FIELD(labels)) },
 	{ NULL, "once", '1', NULL, NULL,
-	  "once, and leave (as where stdout is no terminal)",
+	  "print once and exit (the default if stdout is not a terminal)",
 	  opt_flag, FIELD(once) },
-	{ NULL, OPT_JSON("once, as one JSON array", FIELD(json)) },
+	{ NULL, OPT_JSON("print once, as one JSON array", FIELD(json)) },
 };
 /* clang-format on */
 

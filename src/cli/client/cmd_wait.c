@@ -26,14 +26,14 @@ struct wait_options {
 
 /* clang-format off */
 static const struct opt wait_table[] = {
-	{ NULL, OPT_STATE("until it is in this state (default: stopped, failed or gone)",
+	{ NULL, OPT_STATE("wait for this state (default: stopped, failed or gone)",
 		FIELD(states)) },
 	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
-	  "until this command of it ended: its status is ours",
+	  "wait for this command, and exit with its status",
 	  opt_text, FIELD(exec) },
 	{ NULL, OPT_TIMEOUT("give up after this time, status 124", FIELD(timeout_ms)) },
 	{ NULL, OPT_QUIET("print nothing", FIELD(quiet)) },
-	{ NULL, OPT_JSON("how the wait ended, as one JSON object", FIELD(json)) },
+	{ NULL, OPT_JSON("print the outcome as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 
@@ -158,7 +158,7 @@ static int run_wait(int argc, char **argv)
 			status = o.exec ? wait_exec(c, id, &o) : wait_state(c, id, &o);
 	}
 	if (status == STATUS_TIMEOUT && o.timeout_ms && !o.quiet)
-		message_say(client_wait.name, "the time is over");
+		message_say(client_wait.name, "timed out");
 	json_decref(o.states);
 	return status;
 }

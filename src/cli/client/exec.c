@@ -25,8 +25,8 @@ int exec_options_finish(struct exec_options *o, struct warren_error *err)
 	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
 		return error_set(
 			err, ENOTTY,
-			"--tty: stdin is not a terminal, leave out -t to pass it "
-			"on (example: echo hello | warren exec -i SANDBOX cat)");
+			"--tty: stdin is not a terminal; leave out -t to forward it "
+			"(example: echo hello | warren exec -i SANDBOX cat)");
 	if (o->tty)
 		r = env_list_add(&all, term && *term ? "TERM" : "TERM=xterm", err);
 	if (r == 0)
@@ -126,11 +126,11 @@ static int put_input(json_t *body, struct warren_error *err)
 		return error_errno(err, (int)-n, "read stdin");
 	if (n > (ssize_t)INPUT_MAX)
 		return error_set(err, EFBIG,
-				 "--json takes 1m of input at most: leave it out, or put "
-				 "the input into a file with 'warren cp'");
+				 "--json accepts at most 1m of input: leave it out, or "
+				 "put the input into a file with 'warren cp'");
 	json_base64(&j, NULL, input, (size_t)n);
 	if (text.failed || text.len < 2)
-		return error_errno(err, ENOMEM, "keep the input");
+		return error_errno(err, ENOMEM, "store the input");
 	/* Without the quotes. */
 	(void)json_object_set_new(body, "input_base64",
 				  json_stringn(text.data + 1, text.len - 2));

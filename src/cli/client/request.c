@@ -76,7 +76,7 @@ static int request_add_header(struct request *r, const char *line,
 	struct curl_slist *longer = curl_slist_append(r->headers, line);
 
 	if (!longer)
-		return error_errno(err, ENOMEM, "put a request together");
+		return error_errno(err, ENOMEM, "build a request");
 	r->headers = longer;
 	return 0;
 }
@@ -85,8 +85,8 @@ int client_refuse(const struct client *c, struct warren_error *err)
 {
 	return error_set(
 		err, EPERM,
-		"the service at %s is another user's: nothing was sent to it; if it "
-		"is meant, name it by WARREN_HOST",
+		"the service at %s belongs to another user, and nothing was sent to "
+		"it: to use it, set WARREN_HOST",
 		c->host);
 }
 
@@ -159,7 +159,7 @@ static int request_set_up(struct request *r, const char *method, const char *url
 	if (c->ca)
 		bad |= curl_easy_setopt(e, CURLOPT_CAINFO, c->ca) != CURLE_OK;
 	if (bad)
-		return error_set(err, EINVAL, "put a request to %s together", c->host);
+		return error_set(err, EINVAL, "build a request to %s", c->host);
 	if (c->authority && request_add_header(r, c->authority, err) < 0)
 		return -err->code;
 	/* No waiting for leave to send: an error comes as soon as without it. */
@@ -216,7 +216,7 @@ static int set_body(struct request *r, const char *type, size_t n,
 {
 	(void)curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)n);
 	if (curl_easy_setopt(r->easy, CURLOPT_POSTFIELDS, r->body) != CURLE_OK)
-		return error_errno(err, ENOMEM, "put a request together");
+		return error_errno(err, ENOMEM, "build a request");
 	return add_type(r, type, err);
 }
 
@@ -224,7 +224,7 @@ int request_json(struct request *r, const json_t *body, struct warren_error *err
 {
 	r->body = json_dumps(body, JSON_COMPACT);
 	if (!r->body)
-		return error_set(err, EILSEQ, "what was given is not UTF-8");
+		return error_set(err, EILSEQ, "an argument is not UTF-8");
 	return set_body(r, "application/json", strlen(r->body), err);
 }
 
@@ -273,7 +273,7 @@ static void take_error(struct request *r)
 		(void)error_set(&r->err, EPROTO, "%s answered with status %ld",
 				r->client->host, r->status);
 	else if (r->status == 401)
-		(void)error_set(&r->err, EACCES, "%s (a token goes into WARREN_TOKEN)",
+		(void)error_set(&r->err, EACCES, "%s (set WARREN_TOKEN to a token)",
 				message);
 	else
 		(void)error_set(&r->err, r->status == 404 ? ENOENT : EREMOTEIO, "%s",
@@ -295,13 +295,13 @@ static void take_failure(struct request *r, CURLcode why)
 				curl_easy_strerror(why));
 	else if (c->socket && os == EACCES)
 		(void)error_set(&r->err, EACCES,
-				"no leave to use %s: ask its owner, or name another "
-				"service by WARREN_HOST",
+				"no permission to use %s: ask its owner, or set "
+				"WARREN_HOST to another service",
 				c->host);
 	else
 		(void)error_set(&r->err, ECONNREFUSED,
-				"no service at %s%s%s: start one with 'warren serve', or "
-				"name one by WARREN_HOST",
+				"no service at %s%s%s: start one with 'warren serve', "
+				"or set WARREN_HOST",
 				c->host, os ? ": " : "",
 				os ? strerrordesc_np((int)os) : "");
 }

@@ -119,7 +119,8 @@ int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word
 	if (word)
 		return resolve_id_judge(&s, "exec", ret_id, err);
 	if (s.found == 0)
-		return error_set(err, ENOENT, "nothing was run in '%s' yet", sandbox);
+		return error_set(err, ENOENT, "no command has been run in '%s' yet",
+				 sandbox);
 	(void)memcpy(ret_id, s.id, sizeof(s.id)); /* the last of the list is the newest */
 	return 0;
 }

@@ -167,7 +167,7 @@ static const char *spec_about(const json_t *spec)
 	static char text[128];
 	const char *image = print_text_of(spec, "image");
 
-	(void)snprintf(text, sizeof(text), "making a sandbox of %.100s",
+	(void)snprintf(text, sizeof(text), "creating a sandbox from %.100s",
 		       *image ? image : "the default image");
 	return text;
 }

@@ -156,10 +156,9 @@ static int client_tar_unpack(int fd)
 		    archive_entry_hardlink(e))
 			status = unpack_one(in, disk, e);
 		else
-			message_say(
-				"cp",
-				"%s: neither a file, a directory nor a link, ignoring",
-				archive_entry_pathname(e));
+			message_say("cp",
+				    "%s: not a file, a directory or a link, ignoring",
+				    archive_entry_pathname(e));
 	}
 	if (status == 0 && archive_write_close(disk) < ARCHIVE_WARN)
 		return tar_failed(disk, "write");

@@ -271,7 +271,7 @@ static int take_answer(struct tunnel *t, struct warren_error *err)
 		int r = tunnel_read_more(t, 0);
 
 		if (r < 0)
-			return error_errno(err, -r, "the answer of %s",
+			return error_errno(err, -r, "read the answer of %s",
 					   t->request->client->host);
 		end = strstr(t->down.data, "\r\n\r\n");
 	}

@@ -19,7 +19,7 @@ struct du_options {
 };
 
 static const struct opt du_table[] = {
-	{ NULL, OPT_JSON("the same as one JSON object, in bytes",
+	{ NULL, OPT_JSON("print the same as one JSON object, in bytes",
 			 offsetof(struct du_options, json)) },
 };
 

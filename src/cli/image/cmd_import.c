@@ -17,9 +17,9 @@ struct import_options {
 
 static const struct opt import_table[] = {
 	{ OPT_MAX_SIZE(offsetof(struct import_options, max_size)) },
-	{ NULL, OPT_QUIET("no progress; print nothing but the id",
+	{ NULL, OPT_QUIET("print only the id, no progress",
 			  offsetof(struct import_options, quiet)) },
-	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
+	{ NULL, OPT_JSON("print one JSON object for each image, no progress",
 			 offsetof(struct import_options, json)) },
 };
 
@@ -51,8 +51,8 @@ static int name_it(const struct store *s, const struct ref *name, struct loaded 
 	if (loaded->n != 1)
 		return error_set(
 			err, EINVAL,
-			"it holds %zu images, and one name was given; they are kept "
-			"without it",
+			"the archive holds %zu images, but one name was given; they "
+			"are stored without it",
 			loaded->n);
 	r = store_tag(s, name, loaded->id, err);
 	if (r < 0)
@@ -109,8 +109,8 @@ static int run_import(int argc, char **argv)
 
 const struct command image_import = {
 	.name = "image import",
-	.summary = "Make an image of a root filesystem, or take in an OCI layout.",
-	.about = "Exit status: 0, or 125 after a line that says why.\n",
+	.summary = "Create an image from a root filesystem or an OCI layout.",
+	.about = "Exit status: 0, or 125 after an error message.\n",
 	.opts = &import_opts,
 	.run = run_import,
 };

@@ -83,8 +83,8 @@ static int run_inspect(int argc, char **argv)
 
 const struct command image_inspect = {
 	.name = "image inspect",
-	.summary = "Show all that is known of images, as a JSON array.",
-	.about = "IMAGE is a reference, an id, or the beginning of one.\n",
+	.summary = "Show everything known about images, as a JSON array.",
+	.about = "IMAGE is a reference, an id, or the beginning of an id.\n",
 	.opts = &inspect_opts,
 	.run = run_inspect,
 };

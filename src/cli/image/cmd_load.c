@@ -17,13 +17,13 @@ static const struct opt load_table[] = {
 	  .letter = 'i',
 	  .value = "FILE",
 	  .example = "image.tar",
-	  .help = "the archive, as an option",
+	  .help = "archive to read, as an option",
 	  .set = opt_text,
 	  .field = offsetof(struct load_options, input) },
 	{ OPT_MAX_SIZE(offsetof(struct load_options, max_size)) },
-	{ NULL, OPT_QUIET("no progress; print nothing but the ids",
+	{ NULL, OPT_QUIET("print only the ids, no progress",
 			  offsetof(struct load_options, quiet)) },
-	{ NULL, OPT_JSON("no progress; the images, a JSON object on each line",
+	{ NULL, OPT_JSON("print one JSON object for each image, no progress",
 			 offsetof(struct load_options, json)) },
 };
 
@@ -70,8 +70,8 @@ static int run_load(int argc, char **argv)
 const struct command image_load = {
 	.name = "image load",
 	.summary = "Load the images of an archive (docker save, OCI).",
-	.about = "Without FILE the archive is read from stdin.\n"
-		 "Exit status: 0, or 125 after a line that says why.\n",
+	.about = "Without FILE, the archive is read from stdin.\n"
+		 "Exit status: 0, or 125 after an error message.\n",
 	.opts = &load_opts,
 	.run = run_load,
 };

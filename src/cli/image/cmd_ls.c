@@ -25,15 +25,15 @@ struct ls_options {
 static const struct opt ls_table[] = {
 	{ NULL, OPT_QUIET("print ids only", offsetof(struct ls_options, quiet)) },
 	{ .name = "digests",
-	  .help = "show the digests of the manifests too",
+	  .help = "also show the digests of the manifests",
 	  .set = opt_flag,
 	  .field = offsetof(struct ls_options, digests) },
 	{ .name = "no-trunc",
 	  .help = "whole ids",
 	  .set = opt_flag,
 	  .field = offsetof(struct ls_options, whole) },
-	{ NULL,
-	  OPT_JSON("all images as one JSON array", offsetof(struct ls_options, json)) },
+	{ NULL, OPT_JSON("print all images as one JSON array",
+			 offsetof(struct ls_options, json)) },
 };
 
 static const struct opts ls_opts = {

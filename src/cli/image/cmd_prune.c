@@ -19,10 +19,10 @@ struct prune_options {
 static const struct opt prune_table[] = {
 	{ .name = "all",
 	  .letter = 'a',
-	  .help = "all images that no sandbox runs from, named or not",
+	  .help = "remove all images that no sandbox runs from, named or not",
 	  .set = opt_flag,
 	  .field = offsetof(struct prune_options, all) },
-	{ NULL, OPT_JSON("what was removed as one JSON object",
+	{ NULL, OPT_JSON("print what was removed as one JSON object",
 			 offsetof(struct prune_options, json)) },
 };
 

@@ -45,27 +45,27 @@ static int set_platform(void *field, const char *value, struct warren_error *err
 /* clang-format off */
 static const struct opt pull_table[] = {
 	{ NULL, "platform", 0, "OS/ARCH[/VARIANT]", "linux/arm64",
-	  "of several, this one (default: this machine's)",
+	  "platform to pull (default: this machine's)",
 	  set_platform, FIELD(platform) },
-	{ NULL, OPT_BACKEND("docker", "into the images of a backend: docker",
+	{ NULL, OPT_BACKEND("docker", "pull into the images of this backend: docker",
 		FIELD(backend)) },
 	{ NULL, "missing", 0, NULL, NULL,
-	  "only if it is not here already",
+	  "pull only if the image is missing",
 	  opt_flag, FIELD(missing) },
 	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
-	  "a registry that may be spoken to without TLS",
+	  "registry that may be contacted without TLS",
 	  host_list_add, FIELD(insecure) },
 	{ NULL, "public-only", 0, NULL, NULL,
-	  "only from public addresses; errors tell no more",
+	  "pull only from public addresses; errors give no details",
 	  opt_flag, FIELD(public_only) },
 	{ NULL, "trusted", 0, "HOST[:PORT]", "registry.lan:5000",
-	  "with --public-only: one that may have any address",
+	  "with --public-only: registry that may have any address",
 	  host_list_add, FIELD(trusted) },
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
-	  "certificates to trust besides the system's",
+	  "certificates to trust in addition to the system's",
 	  opt_text, FIELD(ca_file) },
-	{ NULL, OPT_QUIET("no progress; print nothing but the id", FIELD(quiet)) },
-	{ NULL, OPT_JSON("what was pulled as one JSON object", FIELD(json)) },
+	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print the image as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 
@@ -139,8 +139,8 @@ static int image_cmd_pull(const struct store *s, const char *text,
 	if (strncmp(text, "sha256:", 7) == 0)
 		return error_set(
 			err, ENOENT,
-			"there is no image '%s' on this machine, and registries are "
-			"asked by name",
+			"there is no image '%s' on this machine; to pull one, give "
+			"its name",
 			text);
 	r = ref_parse(text, &ref, err);
 	if (r < 0)
@@ -251,7 +251,7 @@ static int image_cmd_pull_run(int argc, char **argv)
 const struct command image_pull = {
 	.name = "image pull",
 	.summary = "Fetch an image from a registry.",
-	.about = "Exit status: 0, or 125 after a line that says why.\n",
+	.about = "Exit status: 0, or 125 after an error message.\n",
 	.opts = &pull_opts,
 	.run = image_cmd_pull_run,
 };

@@ -23,7 +23,7 @@ struct rm_options {
 static const struct opt rm_table[] = {
 	{ .name = "force",
 	  .letter = 'f',
-	  .help = "an id goes with all its names; what is not here is no error",
+	  .help = "remove an id with all its names; ignore missing images",
 	  .set = opt_flag,
 	  .field = offsetof(struct rm_options, force) },
 	{ NULL, OPT_JSON("print what was removed, one JSON object on each line",
@@ -105,11 +105,10 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	if (r == 0)
 		r = store_remove_image(rm->store, id);
 	if (r == -EBUSY) {
-		message_say(
-			image_rm.name,
-			"'%.200s' has no name any more, but a sandbox runs from it: 'warren image "
-			"prune' removes the rest later",
-			text);
+		message_say(image_rm.name,
+			    "'%.200s' no longer has a name, but a sandbox runs from it: "
+			    "'warren image prune' removes the rest later",
+			    text);
 		rm->left = true;
 		return 0;
 	}
@@ -168,8 +167,8 @@ static int rm_remove_all(struct removal *rm, char **operands)
 		}
 	} else {
 		message_say(image_rm.name,
-			    "images are being added: layers that are no longer needed "
-			    "stay until 'warren image prune'");
+			    "images are being added, so unused layers stay until "
+			    "'warren image prune'");
 	}
 	store_unlock(rm->store);
 	return status;
@@ -199,8 +198,8 @@ static int image_cmd_rm(int argc, char **argv)
 
 const struct command image_rm = {
 	.name = "image rm",
-	.summary = "Remove names, and images that have none left.",
-	.about = "IMAGE is a reference, an id, or the beginning of one.\n",
+	.summary = "Remove names of images, and images without a name.",
+	.about = "IMAGE is a reference, an id, or the beginning of an id.\n",
 	.opts = &rm_opts,
 	.run = image_cmd_rm,
 };

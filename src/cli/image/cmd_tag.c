@@ -14,7 +14,7 @@ struct tag_options {
 };
 
 static const struct opt tag_table[] = {
-	{ NULL, OPT_JSON("the image and its name as one JSON object",
+	{ NULL, OPT_JSON("print the image and its name as one JSON object",
 			 offsetof(struct tag_options, json)) },
 };
 
@@ -76,7 +76,7 @@ static int run_tag(int argc, char **argv)
 
 const struct command image_tag = {
 	.name = "image tag",
-	.summary = "Give an image one more name.",
+	.summary = "Give an image another name.",
 	.opts = &tag_opts,
 	.run = run_tag,
 };

@@ -18,7 +18,7 @@ struct options {
 
 static const struct opt image_table[] = {
 	{ .name = "report",
-	  .help = "for programs: progress, and at the end how it went, as lines of JSON",
+	  .help = "for programs: print progress and the result as lines of JSON",
 	  .set = opt_flag,
 	  .field = offsetof(struct options, report) },
 };

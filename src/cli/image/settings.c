@@ -110,7 +110,7 @@ static int read_user_file(struct settings *s, char **ret_text, struct warren_err
 		return 0;
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return error_set(err, ENAMETOOLONG,
-				 "the name of the user's configuration is too long");
+				 "the path of the user's configuration is too long");
 	return read_file(s, path, ret_text, err);
 }
 

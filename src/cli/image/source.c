@@ -19,7 +19,8 @@ static int source_open(const char *path, struct warren_error *err)
 		if (isatty(STDIN_FILENO) == 1)
 			return error_set(
 				err, ENOTTY,
-				"stdin is a terminal, and archives are not typed");
+				"stdin is a terminal: give a file, or redirect an "
+				"archive to stdin");
 		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	} else {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -24,10 +24,10 @@ void loaded_made(struct loaded *l, const char *id, const struct ref *name);
 
 /* Where images come from, and how they are taken from it. */
 /* An option of a command that takes an archive: how much of it, a uint64_t at @at. */
-#define OPT_MAX_SIZE(at)                                                       \
-	.name = "max-size", .value = "SIZE", .example = "100g",                \
-	.help = "refuse more than that, uncompressed; 64g if it is not given", \
-	.set = source_max_size, .field = (at)
+#define OPT_MAX_SIZE(at)                                                            \
+	.name = "max-size", .value = "SIZE", .example = "100g",                     \
+	.help = "maximum uncompressed size (default: 64g)", .set = source_max_size, \
+	.field = (at)
 int source_max_size(void *field, const char *value, struct warren_error *err);
 
 struct source {

@@ -51,7 +51,7 @@ static void disk_look(struct service *s)
 		s->note(s->note_ctx,
 			s->disk_full
 				? "the disk with the service's state is full: nothing "
-				  "new is started until there is room"
+				  "new starts until there is room"
 				: "the disk with the service's state has room again");
 }
 
@@ -84,7 +84,7 @@ int disk_admit(struct service *s, struct warren_error *err)
 		return 0;
 	return error_set(err, ENOSPC,
 			 "the disk with the service's state is full (%" PRIu64
-			 " bytes left): delete sandboxes, or free some room",
+			 " bytes left): delete sandboxes, or free some space",
 			 s->disk_left);
 }
 

@@ -70,7 +70,7 @@ static int put_right(struct sandbox *sandbox)
 	if (sandbox->row.state == SANDBOX_CREATING)
 		return sandbox_move(sandbox, SANDBOX_FAILED,
 				    sandbox->broke.code ? sandbox->broke.msg
-							: "it could not be made",
+							: "it could not be created",
 				    &ignored);
 	if (sandbox->row.state == SANDBOX_FAILED && sandbox->undead) {
 		sandbox_end(sandbox, &ignored);

@@ -147,7 +147,7 @@ static void image_on_started(void *ctx, const struct warren_error *failure,
 	r = loop_watch(job->service->loop, fd, LOOP_READ, on_report, job, &job->watch);
 	if (r < 0) {
 		job->ended = true;
-		(void)error_errno(&job->err, -r, "listen to warren-image");
+		(void)error_errno(&job->err, -r, "watch warren-image");
 		image_job_end(job);
 	}
 }
@@ -171,7 +171,7 @@ static struct job *job_start(struct service *s, struct warden_proto_image *msg,
 	}
 	if (r < 0) {
 		free(job);
-		(void)error_errno(err, -r, "ask for the image '%.200s'", ref);
+		(void)error_errno(err, -r, "request the image '%.200s'", ref);
 		return NULL;
 	}
 	return job;
@@ -231,7 +231,7 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 
 	if (!job) {
 		if (!ready)
-			(void)error_errno(&err, ENOMEM, "ask for an image");
+			(void)error_errno(&err, ENOMEM, "request an image");
 		free(a);
 		free(removed);
 		done(ctx, -err.code, "", 0, &err);
@@ -485,7 +485,7 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 	bool joined = p != NULL;
 
 	if (!p && (n >= PULLS_MAX || image_count_of(s, tenant) >= PULLS_MAX / 2))
-		return error_set(err, EAGAIN, "%zu images are being pulled already", n);
+		return error_set(err, EAGAIN, "%zu images are already being pulled", n);
 	if (!p)
 		p = pull_new(s, tenant, where, ref, what, flags);
 	if (!p)

@@ -125,7 +125,7 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 &&
 	    reply_code(&a->m.reply) == EBUSY)
 		return error_set(ret_last, EPIPE,
-				 "the sandbox's init has no room for us");
+				 "the sandbox's init has no free connection");
 	/* No answer yet, but a sign of life. */
 	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
 		return put_off(sandbox, a->m.h.seq);
@@ -157,9 +157,9 @@ static void init_conn_on_line(void *ctx, unsigned events)
 			r = init_conn_hear(sandbox, &a, &why);
 			init_reply_done(&a);
 			if (r == -EPROTO)
-				(void)error_set(&why, EPROTO,
-						"the sandbox's init does not keep to the "
-						"protocol");
+				(void)error_set(
+					&why, EPROTO,
+					"the sandbox's init violated the protocol");
 		}
 		if (r == -EPROTO || (r < 0 && why.code != EPIPE)) {
 			sandbox_lost(sandbox, &why);
@@ -178,7 +178,7 @@ int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err)
 		return error_set(err, EAGAIN,
 				 "the sandbox's init cannot be reached at present; try "
 				 "again");
-	return error_set(err, ESTALE, "the sandbox does not run");
+	return error_set(err, ESTALE, "the sandbox is not running");
 }
 
 /* Why a request could not be sent, in words for who asked. */
@@ -191,7 +191,7 @@ static int init_conn_unsent(int r, struct warren_error *err)
 	if (r == -EPIPE || r == -ECONNRESET)
 		return error_set(err, EAGAIN,
 				 "the connection to the sandbox's init broke; try again");
-	return error_errno(err, -r, "ask the sandbox's init");
+	return error_errno(err, -r, "send a request to the sandbox's init");
 }
 
 int init_conn_ask(struct sandbox *sandbox, const struct init_request *q,
@@ -206,7 +206,7 @@ int init_conn_ask(struct sandbox *sandbox, const struct init_request *q,
 		return init_conn_refuse(sandbox, err);
 	a = malloc(sizeof(*a));
 	if (!a)
-		return error_errno(err, ENOMEM, "ask the sandbox's init");
+		return error_errno(err, ENOMEM, "send a request to the sandbox's init");
 	if (++sandbox->seq == 0)
 		sandbox->seq = 1; /* 0 is for what answers nothing */
 	*a = (struct init_conn_ask){ .seq = sandbox->seq,
@@ -252,8 +252,7 @@ static void on_welcome(void *ctx, struct init_reply *a, const struct warren_erro
 	if (err)
 		return;
 	if (a->m.h.type != PROTO_WELCOME || !(a->m.welcome.flags & PROTO_WELCOME_KEPT)) {
-		(void)error_set(&why, EPROTO,
-				"the sandbox's init does not keep to the protocol");
+		(void)error_set(&why, EPROTO, "the sandbox's init violated the protocol");
 		sandbox_lost(sandbox, &why);
 		return;
 	}

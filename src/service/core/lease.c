@@ -20,14 +20,14 @@ static const struct {
 	const char *remedy; /* what the tenant can do */
 } leases[] = {
 	[LEASE_DESCRIPTORS] = { "open files of the service",
-				"end execs, sessions or sandboxes" },
+				"end some execs, sessions or sandboxes" },
 	[LEASE_OUTPUT] = { "bytes of output",
 			   "delete sandboxes, or ask for less output" },
 	[LEASE_WRITERS] = { "writes to files under way",
 			    "wait until some of them are done" },
 	[LEASE_EXECS] = { "running execs",
-			  "end some, or create another sandbox; an exec counts until all "
-			  "that it started has closed its output" },
+			  "end some, or create another sandbox; an exec counts until "
+			  "everything it started has closed its output" },
 	[LEASE_TERMINALS] = { "terminals", "end execs or sessions that have one" },
 	[LEASE_MEMORY] = { "bytes of the service's memory",
 			   "end watches of large directories, or uploads of archives" },
@@ -46,11 +46,11 @@ int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint
 	s->metrics.denied++;
 	s->denial.quota = leases[kind].name;
 	fair_quota_look(&s->shares[kind], tenant, &s->denial.used, &s->denial.maximum);
-	return error_set(err, EUSERS,
-			 "the tenant '%s' has %" PRIu64
-			 " %s and cannot have more, because "
-			 "other tenants need some, too: %s",
-			 tenant, s->denial.used, leases[kind].name, leases[kind].remedy);
+	return error_set(
+		err, EUSERS,
+		"the tenant '%s' has %" PRIu64
+		" %s and cannot have more, because other tenants need some too: %s",
+		tenant, s->denial.used, leases[kind].name, leases[kind].remedy);
 }
 
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,

@@ -252,7 +252,7 @@ void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	}
 	if (r < 0) {
 		free(op);
-		done(ctx, error_errno(&err, -r, "ask the warden"), &err);
+		done(ctx, error_errno(&err, -r, "send a request to the warden"), &err);
 	}
 }
 
@@ -286,8 +286,7 @@ static void sandbox_hopeless(struct sandbox *sandbox)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 
-	(void)error_set(&why, EPROTO,
-			"the sandbox's init ends its connections again and again");
+	(void)error_set(&why, EPROTO, "the sandbox's init keeps closing its connections");
 	sandbox_lost(sandbox, &why);
 }
 
@@ -305,13 +304,14 @@ void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_err
 		return;
 	if (r == 0) {
 		if (sandbox->breaks > 0)
-			reconnect_note(sandbox, "connected to its init again", NULL);
+			reconnect_note(sandbox, "reconnected to its init", NULL);
 		return;
 	}
 	if (has_no_init(r)) {
 		if (!sandbox->broke.code)
-			(void)error_set(&sandbox->broke, ESRCH,
-					"it ended with the machine, or by itself");
+			(void)error_set(
+				&sandbox->broke, ESRCH,
+				"it ended by itself, or the machine was restarted");
 		sandbox_lost(sandbox, &sandbox->broke);
 	} else if (r == -EPROTO || r == -EPERM) {
 		sandbox_lost(sandbox, err);
@@ -323,7 +323,7 @@ void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_err
 	} else {
 		if (sandbox->tries++ == 0) {
 			sandbox->tried_at = loop_now(sandbox->service->loop);
-			reconnect_note(sandbox, "connect to its init, trying again", err);
+			reconnect_note(sandbox, "connect to its init, retrying", err);
 		}
 		reconnect_later(sandbox);
 	}

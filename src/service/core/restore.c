@@ -423,7 +423,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 	for (size_t i = 0; r == 0 && s->backends[i]; i++)
 		r = ask_for_list(all, s->backends[i]);
 	if (r < 0 && err->code == 0)
-		r = error_errno(err, -r, "ask the warden");
+		r = error_errno(err, -r, "send a request to the warden");
 	if (r == 0)
 		one_done(all);
 	return r;

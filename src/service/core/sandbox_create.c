@@ -118,12 +118,12 @@ static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 	struct warren_error err = m->missing;
 
 	if (r == -ENOMEDIUM)
-		(void)error_set(&err, ENOMEDIUM,
-				"there is no image '%s' on this machine, and %s",
-				m->image,
-				m->may_not_pull ? "the token lacks the scope 'pull', "
-						  "which pulling it takes"
-						: "it is not to be pulled (pull: never)");
+		(void)error_set(
+			&err, ENOMEDIUM, "there is no image '%s' on this machine, and %s",
+			m->image,
+			m->may_not_pull
+				? "the token lacks the scope 'pull', which is needed to pull it"
+				: "the request forbids pulling it (pull: never)");
 	sandbox_create_fail(m, &err);
 }
 
@@ -234,7 +234,7 @@ static void ask_warden(struct create_op *m)
 	if (r == -ESHUTDOWN) {
 		create_op_free(m); /* as above: the next process decides */
 	} else if (r < 0) {
-		(void)error_errno(&err, -r, "ask for a sandbox");
+		(void)error_errno(&err, -r, "request a sandbox");
 		sandbox_create_fail(m, &err);
 	}
 }
@@ -250,7 +250,7 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 	if (!m) {
 		sandbox->moving = false;
 		sandbox->failure = ENOMEM;
-		if (sandbox_move(sandbox, SANDBOX_FAILED, "no memory is left", &err) < 0)
+		if (sandbox_move(sandbox, SANDBOX_FAILED, "out of memory", &err) < 0)
 			service_untidy(sandbox->service);
 		return;
 	}
@@ -271,7 +271,7 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 	if ((spec->image && !m->image) || (source->platform && !m->platform))
 		r = -ENOMEM;
 	if (r < 0) {
-		(void)error_errno(&err, -r, "ask for a sandbox");
+		(void)error_errno(&err, -r, "request a sandbox");
 		sandbox_create_fail(m, &err);
 	} else if (is_stored(m) && (m->pull == BOX_PULL_ALWAYS ||
 				    (m->pull == BOX_PULL_MISSING && m->platform))) {

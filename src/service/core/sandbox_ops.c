@@ -373,7 +373,7 @@ static void begin_end(struct sandbox_job *job)
 	r = warden_conn_ask_of(job->sandbox, &msg, sizeof(msg), sandbox_ops_on_ended,
 			       job);
 	if (r < 0) {
-		(void)error_errno(&err, -r, "ask the warden");
+		(void)error_errno(&err, -r, "send a request to the warden");
 		sandbox_ops_on_ended(job, &err, NULL, 0, -1);
 	}
 }
@@ -470,7 +470,7 @@ static void begin_pause(struct sandbox_job *job)
 	if (job->save && sandbox->row.state == SANDBOX_PAUSED && !sandbox->saved) {
 		end_job(job,
 			error_set(&err, ESTALE,
-				  "the sandbox is paused, with all its memory: resume it "
+				  "the sandbox is paused and still in memory: resume it "
 				  "before a checkpoint"),
 			&err);
 		return;
@@ -489,7 +489,7 @@ static void begin_pause(struct sandbox_job *job)
 	}
 	r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), on_paused, job);
 	if (r < 0)
-		end_job(job, error_errno(&err, -r, "ask the warden"), &err);
+		end_job(job, error_errno(&err, -r, "send a request to the warden"), &err);
 }
 
 void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
@@ -606,7 +606,7 @@ static void begin_update(struct sandbox_job *job)
 	if (r == 0) {
 		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), on_updated, job);
 		if (r < 0)
-			(void)error_errno(&err, -r, "ask the warden");
+			(void)error_errno(&err, -r, "send a request to the warden");
 	}
 	if (r < 0)
 		end_job(job, r, &err);
@@ -673,7 +673,8 @@ void sandbox_stats(struct sandbox *sandbox,
 	}
 	if (r < 0) {
 		free(c);
-		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
+		done(ctx, error_errno(&err, -r, "send a request to the warden"), NULL,
+		     &err);
 	}
 }
 

@@ -201,7 +201,7 @@ void service_check_warden(struct service *s, service_done_fn done, void *ctx)
 	if (h)
 		h->timer = loop_timer_free(h->timer);
 	free(h);
-	done(ctx, error_errno(&err, -r, "ask the warden"), &err);
+	done(ctx, error_errno(&err, -r, "send a request to the warden"), &err);
 }
 
 size_t service_count_at(const struct service *s, const char *backend)
@@ -252,7 +252,8 @@ void service_probe(struct service *s, const char *backend,
 	}
 	if (r < 0) {
 		free(p);
-		done(ctx, error_errno(&err, -r, "ask the warden"), NULL, &err);
+		done(ctx, error_errno(&err, -r, "send a request to the warden"), NULL,
+		     &err);
 	}
 }
 

@@ -80,7 +80,7 @@ static void warden_conn_hear(struct warden_conn *l, struct warden_proto_reply *r
 	reply->err.msg[sizeof(reply->err.msg) - 1] = '\0';
 	if (lost && !reply->err.code)
 		(void)error_set(&reply->err, EMFILE,
-				"the service has too many open files to take the "
+				"the service has too many open files to accept the "
 				"sandbox's connection; try again later");
 	a->fn(a->ctx, reply->err.code ? &reply->err : NULL, reply->data, reply->size, fd);
 	free(a);
@@ -138,7 +138,7 @@ void warden_conn_close(struct service *s)
 	struct warren_error gone = WARREN_ERROR_INIT;
 
 	s->closing = true;
-	(void)error_set(&gone, ESHUTDOWN, "the service is about to stop");
+	(void)error_set(&gone, ESHUTDOWN, "the service is stopping");
 	l->watch = loop_watch_free(l->watch);
 	l->timer = loop_timer_free(l->timer);
 	if (l->sock >= 0)

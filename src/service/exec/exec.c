@@ -344,10 +344,10 @@ static int make_journal(struct exec *exec, struct warren_error *err)
 	int fd = journal_pool_take(exec->sandbox->service, exec->row.journal);
 
 	if (fd < 0)
-		return error_errno(err, -fd, "make a file for the output");
+		return error_errno(err, -fd, "create a file for the output");
 	exec->journal = fd;
 	exec->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return exec->notify < 0 ? error_errno(err, errno, "make an eventfd") : 0;
+	return exec->notify < 0 ? error_errno(err, errno, "create an eventfd") : 0;
 }
 
 /* A journal, an eventfd, and what init hands over. */
@@ -417,7 +417,7 @@ static void write_argv(struct buf *out, const char *const *argv)
 		missing += n - put;
 	}
 	if (cut) {
-		(void)snprintf(mark, sizeof(mark), "[%ju more bytes are not kept]",
+		(void)snprintf(mark, sizeof(mark), "[%ju more bytes were dropped]",
 			       missing);
 		json_str(&j, NULL, mark);
 	}

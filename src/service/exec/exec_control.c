@@ -38,10 +38,12 @@ void exec_ask(struct exec *exec, const void *msg, size_t size, const char *what,
 	if (!q)
 		r = error_errno(&err, ENOMEM, "%s", what);
 	else if (!exec->sandbox || exec->row.ended || exec->lost)
-		r = error_set(&err, ESRCH, "the exec has ended%s",
-			      ((const struct proto_header *)msg)->type == PROTO_SIGNAL
-				      ? "; signal what it left running from another exec"
-				      : "");
+		r = error_set(
+			&err, ESRCH, "the exec has ended%s",
+			((const struct proto_header *)msg)->type == PROTO_SIGNAL
+				? "; to signal the processes that it left running, use "
+				  "another exec"
+				: "");
 	else
 		r = 0;
 	if (r == 0) {

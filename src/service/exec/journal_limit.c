@@ -29,8 +29,7 @@ void sandbox_journal_broken(void *ctx)
 	struct warren_error why = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = ctx;
 
-	(void)error_set(&why, EPROTO,
-			"the sandbox's init does not keep to the format of journals");
+	(void)error_set(&why, EPROTO, "the sandbox's init violated the journal format");
 	if (sandbox->conn >= 0)
 		sandbox_lost(sandbox, &why);
 }

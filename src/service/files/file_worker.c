@@ -140,8 +140,9 @@ static void worker_died(struct file_worker *w, int code)
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	if (code == ENOMEM)
-		(void)error_set(&why, ENOBUFS,
-				"the sandbox has no memory left for it (limit: memory)");
+		(void)error_set(
+			&why, ENOBUFS,
+			"the sandbox has not enough memory for it (limit: memory)");
 	else if (code == EOWNERDEAD)
 		(void)error_set(&why, EAGAIN,
 				"the process that works on the sandbox's files was "
@@ -206,8 +207,7 @@ static void on_worker(void *ctx, unsigned events UNUSED)
 		free(w);
 	} else if (r < 0) {
 		(void)error_set(&why, EPROTO,
-				"the sandbox's file worker does not keep to the "
-				"protocol");
+				"the sandbox's file worker violated the protocol");
 		sandbox_lost(w->queue->sandbox, &why);
 	}
 }
@@ -411,7 +411,7 @@ static void workers_check_due(struct file_queue *q)
 	uint64_t now = queue_now(q);
 
 	(void)error_set(&why, ETIMEDOUT,
-			"something in the sandbox has held up this request for %d s",
+			"something in the sandbox has blocked this request for %d s",
 			WORKER_MS / 1000);
 	for (struct file_worker *w = q->workers; w; w = next) {
 		next = w->next;
@@ -436,7 +436,7 @@ static void file_worker_on_look(void *ctx)
 	if (q->asks && now >= q->asks->since + WORKER_MS &&
 	    q->sandbox->row.state != SANDBOX_PAUSED) {
 		(void)error_set(&why, ETIMEDOUT,
-				"other requests about files of the sandbox are held up, "
+				"other requests for files of the sandbox are blocked, "
 				"and this one waited %d s for them",
 				WORKER_MS / 1000);
 		queue_fail(q, &why);

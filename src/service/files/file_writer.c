@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "service/core/internal.h"
 
-#define FILE_WRITER_NO_ROOM                                               \
-	"write: more than the sandbox may have on its way at once: what " \
-	"its disk may hold, or what the service's disk has room for"
+#define FILE_WRITER_NO_ROOM                              \
+	"write: too much data at once: it exceeds what " \
+	"the sandbox's disk may hold, or the free space of the service's disk"
 
 struct file_writer {
 	struct service *service;

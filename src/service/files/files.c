@@ -78,7 +78,7 @@ static void files_on_user(void *ctx, const struct initclient_user *user,
 	struct files *f = failure && !user ? NULL : calloc(1, sizeof(*f));
 
 	if (!f) {
-		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		(void)error_errno(&err, ENOMEM, "inspect the sandbox");
 		files_begun(b, NULL, user ? &err : failure);
 		return;
 	}
@@ -123,7 +123,7 @@ void files_begin(struct sandbox *sandbox, const char *user,
 		b->user = strdup(user);
 	if (!b || (user && !b->user)) {
 		free(b);
-		(void)error_errno(&err, ENOMEM, "look into the sandbox");
+		(void)error_errno(&err, ENOMEM, "inspect the sandbox");
 		fn(ctx, NULL, &err);
 		return;
 	}
@@ -317,7 +317,8 @@ static void files_on_answer(void *ctx, struct init_reply *a,
 	/* Of a worker, whose memory is the sandbox's. */
 	if (code == ENOMEM && ask->in_worker)
 		(void)error_set(&err, ENOBUFS,
-				"%s: the sandbox has no memory left for it", ask->what);
+				"%s: the sandbox has not enough memory for it",
+				ask->what);
 	else if (code && !failure && a->m.h.type == PROTO_REPLY)
 		(void)reply_refuse(a, &err, "%s", ask->what);
 	else if (code)
@@ -459,16 +460,16 @@ void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
 void files_change(struct files *f, const struct files_change *c, files_fn fn, void *ctx)
 {
 	static const char *const verbs[PROTO_VERB_MAX] = {
-		[PROTO_MKDIR] = "make the directory",
+		[PROTO_MKDIR] = "create the directory",
 		[PROTO_UNLINK] = "remove",
 		[PROTO_RMDIR] = "remove the directory",
 		[PROTO_CHMOD] = "change the mode of",
 		[PROTO_CHOWN] = "change the owner of",
 		[PROTO_UTIME] = "change the time of",
 		[PROTO_RENAME] = "rename",
-		[PROTO_SYMLINK] = "make a link to",
-		[PROTO_LINK] = "make a name of",
-		[PROTO_PUT] = "put in its place",
+		[PROTO_SYMLINK] = "create a link to",
+		[PROTO_LINK] = "create a hard link to",
+		[PROTO_PUT] = "move into place",
 		[PROTO_UNLINK_TREE] = "remove",
 		[PROTO_CHMOD_TREE] = "change the mode of",
 		[PROTO_CHOWN_TREE] = "change the owner of",
@@ -775,7 +776,7 @@ void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn 
 				  !m        ? ENOMEM
 				  : path[1] ? ENAMETOOLONG
 					    : EEXIST,
-				  "make the directory '%.40s'", path);
+				  "create the directory '%.40s'", path);
 		fn(ctx, NULL, &err);
 		return;
 	}

@@ -126,9 +126,8 @@ static int index_entries(struct level *l, struct warren_error *err)
 	for (size_t at = 0; at < l->data.len; n++)
 		if (proto_next(l->data.data, l->data.len, &at, &found) != 1 ||
 		    found.name[0] == '\0')
-			return error_set(
-				err, EPROTO,
-				"the sandbox's init does not keep to the protocol");
+			return error_set(err, EPROTO,
+					 "the sandbox's init violated the protocol");
 	l->order = n > 0 ? malloc(n * sizeof(*l->order)) : NULL;
 	if (n > 0 && !l->order)
 		return error_errno(err, ENOMEM, "list a directory");
@@ -342,7 +341,8 @@ static void walk_decide(struct walk *w, struct level *l, const struct proto_foun
 		files_open(w->files, l->fd, found->name,
 			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, walk_on_opened, w);
 	} else if (enter && w->o.strict && !w->o.depth) {
-		(void)error_set(&w->err, E2BIG, "'%.100s...' is too deep", w->path);
+		(void)error_set(&w->err, E2BIG, "'%.100s...' is nested too deeply",
+				w->path);
 		w->stop = true;
 	}
 }

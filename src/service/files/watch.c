@@ -81,7 +81,8 @@ static int watch_charge(struct watch *w, struct fair_quota *share, const char *n
 	d->quota = name;
 	fair_quota_look(share, w->tenant, &d->used, &d->maximum);
 	return error_set(err, EDQUOT,
-			 "the tenant '%s' has %ju %s, as many as are left for others",
+			 "the tenant '%s' has %ju %s and cannot have more, because "
+			 "other tenants need some too",
 			 w->tenant, (uintmax_t)d->used, name);
 }
 
@@ -478,9 +479,8 @@ static void watch_on_notify(void *ctx, struct files_answer *a,
 	w->fd = TAKE_FD(a->fd);
 	w->events = TAKE_FD(a->events);
 	if (w->fd < 0 || w->events < 0)
-		(void)error_set(
-			&why, EPROTO,
-			"the sandbox's file worker does not keep to the protocol");
+		(void)error_set(&why, EPROTO,
+				"the sandbox's file worker violated the protocol");
 	else if (watch_begin(w, &why) == 0)
 		return;
 	watch_failed(w, &why);

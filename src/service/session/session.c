@@ -282,9 +282,10 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 				&err, ENOENT,
 				"the image has no such shell, or it does not run");
 		if (r->outcome == SHELLPROTO_ENDED && r->exit_code == EXIT_NOT_OURS)
-			(void)error_set(&err, EOPNOTSUPP,
-					"zsh cannot run a session: open one with bash or "
-					"sh, and start zsh in it");
+			(void)error_set(
+				&err, EOPNOTSUPP,
+				"zsh cannot run a session: open one with bash or sh, "
+				"and start zsh in the session");
 		session->done_opening = true;
 		session->open_err = err;
 		return;
@@ -319,7 +320,7 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 	if (session->ended || !session->sandbox)
 		return error_set(err, EPIPE, "the session's shell is gone");
 	if (shellproto_running(session->codec) || commands_fd(session) < 0)
-		return error_set(err, EBUSY, "a command runs in the session");
+		return error_set(err, EBUSY, "a command is running in the session");
 	r = 1;
 	for (int i = 0; r == 1 && i < EXTENT_TRIES; i++)
 		r = exec_extent(session->exec, &from, &session->cursor);
@@ -546,8 +547,8 @@ void session_open_late(struct session *session)
 
 	(void)error_set(
 		&err, ETIMEDOUT,
-		"'%s' was not ready after %d s: a session needs bash, or an sh that "
-		"keeps to POSIX, such as dash or busybox's",
+		"'%s' was not ready after %d s: a session needs bash or a POSIX sh, "
+		"such as dash or busybox sh",
 		session->opening->argv[0], OPEN_MS / 1000);
 	fail_open(session, &err);
 }

@@ -35,7 +35,7 @@ int session_marker_key_open(struct service *s, struct warren_error *err)
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
-		return error_errno(err, EIO, "make a key for sessions");
+		return error_errno(err, EIO, "create a key for sessions");
 	for (size_t i = 0; i < sizeof(bits); i++)
 		(void)snprintf(s->marker_key + 2 * i, 3, "%02x", bits[i]);
 	*err = (struct warren_error)WARREN_ERROR_INIT;

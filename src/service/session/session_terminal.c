@@ -570,8 +570,8 @@ void session_terminal_do(struct session_terminal *c,
 		free(a);
 		session_terminal_refuse(
 			done, ctx, CONSOLE_REFUSED,
-			"too many commands wait for their turn in this session, and nothing "
-			"was started: wait until some of them have ended");
+			"too many commands are waiting in this session, and nothing "
+			"was started: wait until some of them end");
 		return;
 	}
 	if (a) {

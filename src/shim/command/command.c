@@ -144,7 +144,7 @@ static int run_tool(const struct shim_sandbox *p, const char *step,
 		       : EREMOTEIO;
 	return error_set(err, code, "%s: %s: '%s' failed: %.300s", p->name, step,
 			 argv->words[0],
-			 said.data && said.data[0] ? said.data : "it does not say why");
+			 said.data && said.data[0] ? said.data : "it gives no reason");
 }
 
 static int run_step(const struct shim_sandbox *p, const char *step, struct hole *holes,
@@ -195,24 +195,25 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 
 	for (size_t i = 0; i < ARRAY_SIZE(asks); i++)
 		if (asks[i].asked && !template_has(create, asks[i].hole))
-			return error_set(err, EOPNOTSUPP,
-					 "%s: create: %s cannot be given: the "
-					 "template has no place for it",
-					 p->name, asks[i].name);
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: create: %s cannot be set: the template has no "
+				"placeholder for it",
+				p->name, asks[i].name);
 	/* What the command does with a name that is not here, nobody knows. */
 	if (s->image && s->no_pull)
 		return error_set(
 			err, EPERM,
-			"%s: create: image '%.80s' may have to be pulled: that takes "
+			"%s: create: image '%.80s' may have to be pulled: that needs "
 			"the scope 'pull', and a registry that the service's "
 			"configuration lists (trusted_registries)",
 			p->name, s->image);
 	if (s->user && !template_has(command_words_of(p, "exec"), "user") &&
 	    !template_has(create, "user"))
-		return error_set(err, EOPNOTSUPP,
-				 "%s: create: user cannot be given: no template has "
-				 "a {user}",
-				 p->name);
+		return error_set(
+			err, EOPNOTSUPP,
+			"%s: create: user cannot be set: no template has a {user}",
+			p->name);
 	return 0;
 }
 
@@ -235,7 +236,7 @@ static int note_user(const struct shim_sandbox *p, const char *user,
 	(void)snprintf(path, sizeof(path), "%s/user", p->dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, user, strlen(user));
-	return r < 0 ? error_errno(err, -r, "%s: create: note the user", p->name) : 0;
+	return r < 0 ? error_errno(err, -r, "%s: create: record the user", p->name) : 0;
 }
 
 static void command_say_enforced(struct shim_sandbox *p, const struct warren_spec *s)
@@ -253,12 +254,12 @@ static void command_say_enforced(struct shim_sandbox *p, const struct warren_spe
 			    template_has(command_words_of(p, "create"), limits[i].name);
 
 		shim_sandbox_enforce(p, limits[i].name, told, "%s",
-				     told ? "as the backend's tool was told"
+				     told ? "as configured in the backend's tool"
 					  : "whatever the backend's tool allows");
 	}
 	shim_sandbox_enforce(p, "network", false, "whatever the backend's tool allows");
 	shim_sandbox_enforce(p, "isolation", false,
-			     "as strong as what the backend's tool makes");
+			     "as strong as the backend's tool provides");
 }
 
 static int command_create(struct shim_sandbox *p, const struct warren_spec *s,
@@ -592,9 +593,9 @@ static int command_probe(const char *name UNUSED, const json_t *config,
 		if (!words && i != 1)
 			continue;
 		command_note(f, names[i], tool && (hole || in_path(tool)),
-			     "nothing can be run by this backend",
-			     tool ? "install the tool that it names"
-				  : "give it words in the configuration");
+			     "this backend cannot run anything",
+			     tool ? "install the tool that its configuration names"
+				  : "add its command to the configuration");
 		(void)snprintf(f->detail, sizeof(f->detail), "%s",
 			       tool ? tool : "it is missing");
 		n++;

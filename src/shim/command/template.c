@@ -84,16 +84,16 @@ static int fill_word(const char *word, const struct template_use *u, struct buf 
 					(size_t)(end - at) - 1)
 			: NULL;
 		if (!h)
-			return template_bad(u, word,
-					    "there is no such {word} in this place", err);
+			return template_bad(u, word, "this {word} is not known here",
+					    err);
 		if (!h->value)
 			return template_bad(u, word, "there is no value for it", err);
 		/* A word that begins with what came from outside would be the tool's option. */
 		if (out->len == 0 && h->value[0] == '-' && !h->option)
 			return error_set(
 				err, EINVAL,
-				"%s: %s: %s '%.60s' begins with '-', and would be "
-				"taken for an option",
+				"%s: %s: %s '%.60s' begins with '-' and would be read "
+				"as an option",
 				u->name, u->step, h->name, h->value);
 		h->used = true;
 		buf_puts(out, h->value);

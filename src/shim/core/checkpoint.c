@@ -69,7 +69,7 @@ static int begin_save(int c, uint32_t seq, struct warren_error *err)
 
 	image = open(place.state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (image < 0)
-		return error_errno(err, errno, "%s: make a file in '%s'", place.name,
+		return error_errno(err, errno, "%s: create a file in '%s'", place.name,
 				   place.state_dir);
 	r = work_save(c, seq, WORK_SAVE, checkpoint_find_exec(), &image, 1);
 	if (r == 0) {
@@ -79,8 +79,8 @@ static int begin_save(int c, uint32_t seq, struct warren_error *err)
 	(void)close(TAKE_FD(image));
 	return r == -EBUSY
 		       ? error_set(err, EBUSY,
-				   "%s: a file of the sandbox is being worked on: try "
-				   "again when that is done",
+				   "%s: a file of the sandbox is in use: try again when "
+				   "that is done",
 				   place.name)
 		       : error_errno(err, -r, "%s: save the sandbox", place.name);
 }
@@ -108,7 +108,7 @@ void save_request(int c, const struct proto_save *msg)
 			      "a checkpoint is not supported by backend '%s'",
 			      place.name);
 	else if (phase == SAVING || phase == WAKING)
-		r = error_set(&err, EBUSY, "%s: it is being %s", place.name,
+		r = error_set(&err, EBUSY, "%s: the sandbox is being %s", place.name,
 			      phase == SAVING ? "saved" : "restored");
 	else if (phase == (saving ? SAVED : AWAKE))
 		conn_reply(c, msg->h.seq, 0, PROTO_STAGE_NONE, -1);
@@ -216,9 +216,9 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 	if (err.code == 0 && r == 0 && told.len == sizeof(err))
 		(void)memcpy(&err, told.data, sizeof(err));
 	else if (err.code == 0)
-		(void)error_set(
-			&err, EREMOTEIO, "%s: it %s, and the sandbox is lost", place.name,
-			r == -ETIMEDOUT ? "takes too long" : "was killed over it");
+		(void)error_set(&err, EREMOTEIO,
+				"%s: the process %s, and the sandbox is lost", place.name,
+				r == -ETIMEDOUT ? "takes too long" : "was killed");
 	if (ends[0] >= 0)
 		(void)close(ends[0]);
 	work_reply(w, -err.code, 0, -1, err.code ? err.msg : NULL);

@@ -138,15 +138,14 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	if (r == 0)
 		r = ledger_set(LEDGER_WRITTEN, written / UNIT);
 	if (r < 0)
-		return error_errno(err, -r, "count the files on their way in '%s'", dir);
+		return error_errno(err, -r, "count the files being copied in '%s'", dir);
 	if (bytes == 0)
 		return 0;
 	if (bytes > limit)
 		return error_set(
 			err, EFBIG,
 			"%s: more than %" PRIu64
-			" MiB of files on their way at once, which is the most for "
-			"this sandbox: copy less at a time",
+			" MiB of files are being copied at once, which is the maximum for this sandbox: copy less at a time",
 			place.name, limit >> 20);
 	/* Of memory there is no such number, and it says 0 of 0. */
 	ledger_others(others);

@@ -460,7 +460,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why
-					 : "it ended before the command began");
+					 : "it ended before the command started");
 	shim_exec_refuse(ex, x,
 			 ex->start_by == 0 ? ETIMEDOUT
 					   : script_errno(x->why, EREMOTEIO, NULL),
@@ -491,7 +491,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 /* Nobody reads on; its end is told by never_spoke(). */
 static void said_too_much(struct exec *ex, struct extra *x, bool over)
 {
-	(void)strcpy(x->why, "the tool has much to say, and the command does not begin");
+	(void)strcpy(x->why, "the tool prints too much before the command starts");
 	x->head_len = 0;
 	x->end_by = agent_now();
 	if (over)

@@ -46,8 +46,8 @@ static int run_script(const char *user, const struct buf *script, struct buf *ou
 
 	if (t >= tree_until)
 		return error_set(err, ETIMEDOUT,
-				 "%s: exec: its processes were not all found within %d "
-				 "seconds",
+				 "%s: exec: not all of its processes were found within "
+				 "%d seconds",
 				 place.name, SIGNAL_SECS);
 	return hand_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1, err);
 }

@@ -114,7 +114,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	r = script_errno(said.data, EIO, NULL);
 	return error_set(err, r, "%s: %.300s", place.name,
 			 said.data[0] ? said.data
-				      : "the tool inside failed, and does not say why");
+				      : "the tool inside failed and gave no reason");
 }
 
 /* Is the file for the platform to move? If there is no shell, or if it was told how. */
@@ -238,11 +238,12 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		if (reading[i].bytes == 0)
 			free_one = &reading[i];
 	if (fd < 0 || !free_one)
-		return error_errno(err, fd < 0 ? -fd : EMFILE, "make room for the file");
+		return error_errno(err, fd < 0 ? -fd : EMFILE,
+				   "reserve space for the file");
 	if (size != SPOOL_UNTOLD && size > room_limit())
 		return error_set(err, EFBIG,
-				 "%s: the file has %llu bytes, and a copy of it may have "
-				 "%llu: by the sandbox's disk limit, or by default",
+				 "%s: the file has %llu bytes, but a copy may have at "
+				 "most %llu (the sandbox's disk limit, or the default)",
 				 place.name, (unsigned long long)size,
 				 (unsigned long long)room_limit());
 	/* Of whom nobody knows how large it is, it has half of what there may be. */
@@ -250,7 +251,7 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 	if (bytes > room_limit())
 		bytes = room_limit();
 	again = file_copy_open_again(fd, O_RDWR);
-	r = again < 0 ? error_errno(err, -again, "make room for the file")
+	r = again < 0 ? error_errno(err, -again, "reserve space for the file")
 		      : file_copy_claim(fd, bytes, err);
 	if (r < 0) {
 		spool_guard(); /* says what there is without it */
@@ -282,7 +283,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 		    ? place.driver->read_file(&place, path, 0, child_most, fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
-		r = error_set(err, EFBIG, "%s: there is no end to it", place.name);
+		r = error_set(err, EFBIG, "%s: it does not end", place.name);
 	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;
@@ -313,7 +314,7 @@ static int write_small(const struct pending *p, size_t size, struct warren_error
 	int r;
 
 	if (n != (ssize_t)size)
-		return error_errno(err, EIO, "read what was written");
+		return error_errno(err, EIO, "read the written data");
 	buf_puts(&script, "p=");
 	script_quote(&script, p->path);
 	buf_printf(&script, "\n{ true\n");
@@ -337,7 +338,7 @@ static int flush_now(const struct pending *p, struct warren_error *err)
 	struct stat st;
 
 	if (fstat(p->fd, &st) < 0)
-		return error_errno(err, errno, "read what was written");
+		return error_errno(err, errno, "read the written data");
 	/* The file was made, empty, when it was opened. */
 	if (st.st_size == 0 && !p->bare)
 		return 0;
@@ -387,7 +388,8 @@ int spool_write(const char *user, const char *path, bool append,
 		p = oldest;
 	}
 	if (!p || fd < 0)
-		return error_errno(err, fd < 0 ? -fd : EMFILE, "make room for the file");
+		return error_errno(err, fd < 0 ? -fd : EMFILE,
+				   "reserve space for the file");
 	*p = (struct pending){ .path = strdup(path),
 			       .append = append,
 			       .bare = owner,
@@ -398,7 +400,7 @@ int spool_write(const char *user, const char *path, bool append,
 	p->fd = TAKE_FD(fd);
 	if (!p->path || *ret_fd < 0) {
 		drop_pending(p);
-		return error_errno(err, ENOMEM, "make room for the file");
+		return error_errno(err, ENOMEM, "reserve space for the file");
 	}
 	return 0;
 }

@@ -167,9 +167,10 @@ static int learn_bare(struct buf *said, struct warren_error *err)
 		said->data[strcspn(said->data, "\r\n")] = '\0';
 		return error_set(
 			err, EREMOTEIO, "%s: exec: %.300s", place.name,
-			said->data[0] ? said->data
-				      : "nothing inside answers: it has no /bin/sh, or "
-					"the tool runs nothing");
+			said->data[0]
+				? said->data
+				: "nothing inside answers: the sandbox has no /bin/sh, "
+				  "or the tool does not run commands");
 	}
 	if (place.cwd && strlen(place.cwd) < sizeof(inside.cwd))
 		(void)strcpy(inside.cwd, place.cwd);

@@ -53,7 +53,7 @@ static const struct shim_driver *shim_driver_find(const char *kind,
 			return shim_drivers[i];
 		buf_printf(&all, "%s%s", i ? ", " : "", shim_drivers[i]->kind);
 	}
-	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; there is: %s",
+	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; available: %s",
 			kind, all.data ? all.data : "");
 	return NULL;
 }
@@ -64,7 +64,8 @@ static int take_text(const json_t *doc, const char *key, const char **ret,
 		     struct warren_error *err)
 {
 	*ret = json_string_value(json_object_get(doc, key));
-	return *ret ? 0 : error_set(err, EINVAL, "the place has no '%s'", key);
+	return *ret ? 0
+		    : error_set(err, EINVAL, "the sandbox's directory has no '%s'", key);
 }
 
 int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *err)
@@ -76,7 +77,8 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 	int r;
 
 	if (strlen(dir) >= sizeof(place.dir))
-		return error_errno(err, ENAMETOOLONG, "open the place '%.40s...'", dir);
+		return error_errno(err, ENAMETOOLONG,
+				   "open the sandbox's directory '%.40s...'", dir);
 	(void)snprintf(path, sizeof(path), "%s/place", dir);
 	doc = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 	if (!doc)
@@ -92,7 +94,8 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 	if (r < 0)
 		return r;
 	if (!id_valid(id))
-		return error_set(err, EINVAL, "the place '%s' has no id", dir);
+		return error_set(err, EINVAL, "the sandbox's directory '%s' has no id",
+				 dir);
 	(void)strcpy(place.id, id);
 	place.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	place.config = json_object_get(doc, "config");
@@ -242,7 +245,8 @@ static int shim_read_config(json_t **ret, struct warren_error *err)
 	*ret = n == 0 ? json_object()
 		      : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
 	if (!*ret || !json_is_object(*ret))
-		return error_set(err, EINVAL, "the configuration is no JSON object: %s",
+		return error_set(err, EINVAL,
+				 "the configuration is not a JSON object: %s",
 				 *ret ? "something else" : why.text);
 	return 0;
 }
@@ -267,15 +271,16 @@ static int add_abilities(const struct shim_driver *p, int n)
 		  .effect = "a sandbox cannot be paused" },
 		{ .name = "checkpoint",
 		  .ok = p->save,
-		  .effect = "what runs in a sandbox cannot be saved" },
+		  .effect = "the processes of a sandbox cannot be saved" },
 		{ .name = "statistics",
 		  .ok = p->stats,
-		  .effect = "what a sandbox uses is not told" },
+		  .effect = "the resource usage of a sandbox is not reported" },
 		{ .name = "update",
 		  .ok = p->update,
-		  .effect = "limits stay as they were when it was made" },
-		{ .name = "watch", .effect = "changes of files are not told" },
-		{ .name = "accounts", .effect = "what an exec has used is not told" },
+		  .effect = "limits cannot change after creation" },
+		{ .name = "watch", .effect = "file changes are not reported" },
+		{ .name = "accounts",
+		  .effect = "the resource usage of an exec is not reported" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(abilities) && (size_t)n < ARRAY_SIZE(features);
@@ -359,7 +364,7 @@ static int shim_main_pull(char **argv, bool missing, struct warren_error *err)
 	json_t *config = NULL;
 	int r = !p        ? -err->code
 		: argv[1] ? shim_read_config(&config, err)
-			  : error_set(err, EINVAL, "no image is named");
+			  : error_set(err, EINVAL, "no image is given");
 
 	if (r == 0)
 		r = shim_pull(p, config, argv[1], missing, err);
@@ -425,6 +430,7 @@ int main(int argc, char **argv)
 		r = verbs[i].run(argv + 2, &out, &err);
 		return shim_tell(&err, &out, r);
 	}
-	(void)fprintf(stderr, "warren-shim: libwarren calls me, people do not\n");
+	(void)fprintf(stderr, "warren-shim: libwarren starts this program; do not "
+			      "start it yourself\n");
 	return 2;
 }

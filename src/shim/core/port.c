@@ -91,7 +91,7 @@ static int port_hear(int said, int outcome, struct warren_error *err)
 			err->msg[sizeof(err->msg) - 1] = '\0';
 			return -err->code;
 		}
-		return error_set(err, EREMOTEIO, "%s: connect: nobody inside answers",
+		return error_set(err, EREMOTEIO, "%s: connect: nothing inside answers",
 				 place.name);
 	}
 	if (code < 0 || code > 4095)

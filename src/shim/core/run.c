@@ -462,7 +462,7 @@ static int shim_run_make_sandbox(struct warren_error *err)
 		run_disown();
 	if (r == 0) {
 		shim_sandbox_enforce(&place, "exec_accounting", false,
-				     "the platform does not tell");
+				     "the platform does not report it");
 		r = inspect_sandbox(err);
 		if (r == 0)
 			r = learn_note(&spec, err);
@@ -497,7 +497,7 @@ static int open_loop(struct warren_error *err)
 	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
 	    watch_add(init.signals, WATCH_SIGNAL, 0, 0) < 0 ||
 	    watch_add(init.timer, WATCH_TIMER, 0, 0) < 0)
-		return error_errno(err, errno, "make the loop");
+		return error_errno(err, errno, "create the event loop");
 	return 0;
 }
 

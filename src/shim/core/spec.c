@@ -45,7 +45,7 @@ static const struct field {
 
 static int spec_bad(const char *key, struct warren_error *err)
 {
-	return error_set(err, EINVAL, "the spec has a '%s' that is none", key);
+	return error_set(err, EINVAL, "the spec has a '%s' that is not valid", key);
 }
 
 /* NULL-terminated; the strings stay the document's. */
@@ -83,8 +83,8 @@ static int spec_open_source(struct warren_mount *m, const char *is,
 		return error_errno(err, errno, "volume '%s'", m->source);
 	if (st.st_dev != dev || st.st_ino != ino)
 		return error_set(err, ESTALE,
-				 "volume '%s': the name stands for something else than "
-				 "it did when it was allowed",
+				 "volume '%s': its name no longer refers to the same "
+				 "file as when it was allowed",
 				 m->source);
 	return 0;
 }

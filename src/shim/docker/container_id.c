@@ -77,7 +77,7 @@ int docker_id_keep(struct docker *d, struct shim_sandbox *p, const char *step,
 int docker_inspect(struct docker *d, const struct shim_sandbox *p,
 		   struct warren_error *err)
 {
-	static const char step[] = "look at the container";
+	static const char step[] = "inspect the container";
 	struct warren_error why = WARREN_ERROR_INIT;
 	char ref[DOCKER_ID_LEN + 1];
 	int r;
@@ -108,9 +108,8 @@ int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return error_set(err, ESRCH,
-				 "%s: %s: No such container of this sandbox's", d->name,
-				 step);
+		return error_set(err, ESRCH, "%s: %s: this sandbox has no such container",
+				 d->name, step);
 	(void)strcpy(id, json_string_value(json_object_get(d->answer, "Id")));
 	return 0;
 }

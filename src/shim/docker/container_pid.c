@@ -93,15 +93,16 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 		if (root < 0)
 			return error_set(
 				err, EOPNOTSUPP,
-				"%s: volume '%s': what the daemon mounts cannot be "
-				"seen from here, and so not checked",
+				"%s: volume '%s': the daemon's mount is not visible "
+				"from here, so it cannot be checked",
 				d->name, m->source);
 		r = check_volume(root, m);
 		if (r == -ESTALE)
-			return error_set(err, ESTALE,
-					 "%s: volume '%s': the name stands for something "
-					 "else than it did when it was allowed",
-					 d->name, m->source);
+			return error_set(
+				err, ESTALE,
+				"%s: volume '%s': its name no longer refers to the "
+				"same file as when it was allowed",
+				d->name, m->source);
 		if (r < 0)
 			return error_errno(err, -r, "%s: volume '%s': check '%s'",
 					   d->name, m->source, m->target);
@@ -136,7 +137,7 @@ static int quiet_from_outside(int first)
  */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p, struct warren_error *err)
 {
-	static const char step[] = "take the loopback device down";
+	static const char step[] = "bring the loopback device down";
 	AUTO_CLOSE int first = docker_first(d, p);
 	json_t *exec;
 	int r;

@@ -57,7 +57,7 @@ static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 	free(filter);
 	if (!escaped)
 		return;
-	if (docker_ask(d, "look for what is left", "GET", NULL, &ignored,
+	if (docker_ask(d, "look for leftovers", "GET", NULL, &ignored,
 		       "/containers/json?all=true&filters=%s", escaped) < 0)
 		json_decref(d->answer), d->answer = NULL;
 	curl_free(escaped);
@@ -96,7 +96,7 @@ static void note_disk(struct shim_sandbox *p, const struct warren_spec *spec,
 		shim_sandbox_enforce(p, "disk", true, "%s bytes by the daemon", size);
 	else
 		shim_sandbox_enforce(p, "disk", false,
-				     "the daemon's storage (%s) keeps no limit",
+				     "the daemon's storage (%s) enforces no limit",
 				     info->driver);
 }
 
@@ -105,7 +105,7 @@ static int create_make(struct docker *d, struct shim_sandbox *p,
 		       const struct warren_spec *spec, const struct docker_info *info,
 		       json_t *body, struct warren_error *err)
 {
-	static const char step[] = "make the container";
+	static const char step[] = "create the container";
 	bool limited = spec->disk && info->quota && !spec->read_only;
 	char size[24];
 	int r;
@@ -146,11 +146,10 @@ static int create_start(struct docker *d, struct shim_sandbox *p,
 	}
 	if (r >= 0 && spec->network == WARREN_NETWORK_NONE &&
 	    docker_quiet(d, p, &why) < 0)
-		return error_set(
-			err, EOPNOTSUPP,
-			"%s: network: the daemon cannot do without a loopback device "
-			"here (%.300s): ask for `loopback`",
-			d->name, why.msg);
+		return error_set(err, EOPNOTSUPP,
+				 "%s: network: the daemon needs a loopback device here "
+				 "(%.300s): use 'loopback'",
+				 d->name, why.msg);
 	return r < 0 ? r : 0;
 }
 
@@ -167,15 +166,14 @@ static int create_check_image(const struct docker *d, const char *image,
 	if (!image)
 		return error_set(
 			err, EINVAL,
-			"%s: no image: the machine's own (`host`) is for native "
-			"sandboxes; name one (example: debian:12), or configure one "
-			"as `image`",
+			"%s: no image: 'host' is only for native sandboxes; name one "
+			"(example: debian:12), or configure one as 'image'",
 			d->name);
 	if (strncmp(image, "dir:", 4) == 0)
 		return error_set(
 			err, EOPNOTSUPP,
-			"%s: image '%.80s': a directory is no image here; docker "
-			"import makes one of it",
+			"%s: image '%.80s': a directory is not an image here; 'docker "
+			"import' creates one from it",
 			d->name, image);
 	return 0;
 }
@@ -225,7 +223,7 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 	if (!body)
 		return error_set(
 			err, EILSEQ,
-			"%s: make the container: a text of the spec is not UTF-8",
+			"%s: create the container: a string in the spec is not UTF-8",
 			d->name);
 	r = create_make(d, p, spec, info, body, err);
 	json_decref(body);

@@ -83,7 +83,7 @@ int docker_remove(struct docker *d, const struct shim_sandbox *p,
 		r = docker_inspect(d, p, err);
 	}
 	if (r > 0)
-		return error_set(err, EBUSY, "%s: %s: it is still there", d->name, step);
+		return error_set(err, EBUSY, "%s: %s: it still exists", d->name, step);
 	return r < 0 ? r : remove_volumes(d, p, err);
 }
 
@@ -156,7 +156,7 @@ static int docker_pause(struct shim_sandbox *p, bool paused, struct warren_error
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return error_set(err, ESRCH, "%s: %s: there is none", p->name, step);
+		return error_set(err, ESRCH, "%s: %s: it does not exist", p->name, step);
 	state = json_object_get(d.answer, "State");
 	if (json_is_true(json_object_get(state, "Paused")) == paused)
 		return 0;
@@ -178,7 +178,7 @@ static int docker_silent(struct shim_sandbox *p, struct warren_error *err)
 		return r;
 	if (r == 0 || !is_running(&d))
 		return error_set(err, ESRCH, "%s: the container %s", p->name,
-				 r == 0 ? "was removed" : "does not run any more");
+				 r == 0 ? "was removed" : "is no longer running");
 	if (json_is_true(json_object_get(json_object_get(d.answer, "State"), "Paused")))
 		return error_set(err, EBUSY, "%s: the container is paused", p->name);
 	return 0;
@@ -196,7 +196,7 @@ static int docker_stats(struct shim_sandbox *p, struct warren_stats *ret,
 			struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
-	static const char step[] = "ask for the container's usage";
+	static const char step[] = "read the container's usage";
 	struct warren_stats s = { 0 };
 	char id[DOCKER_ID_LEN + 1];
 	int r = docker_open(&d, p->name, p->config, err);

@@ -114,12 +114,12 @@ static int exec_put_list(json_t *to, const char *key, const char *const *list,
 			json_decref(array);
 			return error_set(
 				err, EILSEQ,
-				"%s: make an exec: word %zu of its %s is not UTF-8, "
-				"which is all that the Engine API can carry",
+				"%s: create an exec: word %zu of its %s is not UTF-8, "
+				"and the Engine API accepts nothing else",
 				d->name, i + 1, key);
 		}
 	return json_object_set_new(to, key, array) < 0
-		       ? error_errno(err, ENOMEM, "%s: make an exec", d->name)
+		       ? error_errno(err, ENOMEM, "%s: create an exec", d->name)
 		       : 0;
 }
 
@@ -136,7 +136,7 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 	char container[DOCKER_ID_LEN + 1];
 	const char *id;
 	json_t *body;
-	int status = docker_id(&r->d, p, "make an exec", container, err);
+	int status = docker_id(&r->d, p, "create an exec", container, err);
 
 	if (status < 0)
 		return status;
@@ -146,13 +146,13 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 			 e->user ? e->user : p->user, "DetachKeys", DETACH_KEYS);
 	if (!body)
 		return error_set(err, EILSEQ,
-				 "%s: make an exec: its cwd or user is not UTF-8",
+				 "%s: create an exec: its cwd or user is not UTF-8",
 				 r->d.name);
 	status = exec_put_list(body, "Cmd", e->argv, &r->d, err);
 	if (status == 0)
 		status = exec_put_list(body, "Env", e->env, &r->d, err);
 	if (status == 0)
-		status = docker_ask(&r->d, "make an exec", "POST", body, err,
+		status = docker_ask(&r->d, "create an exec", "POST", body, err,
 				    "/containers/%s/exec", container);
 	json_decref(body);
 	if (status < 0)
@@ -160,7 +160,7 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 	id = json_string_value(json_object_get(r->d.answer, "Id"));
 	if (!id || strlen(id) != EXEC_ID_LEN ||
 	    strspn(id, "0123456789abcdef") != EXEC_ID_LEN)
-		return docker_odd(&r->d, "make an exec", err);
+		return docker_odd(&r->d, "create an exec", err);
 	(void)strcpy(r->id, id);
 	return 0;
 }
@@ -243,14 +243,15 @@ static int start_exec(struct relay *r, struct warren_error *err)
 		if (n == -ETIMEDOUT)
 			return error_set(
 				err, ETIMEDOUT,
-				"%s: start the exec: the daemon at '%s' gives no answer",
+				"%s: start the exec: the daemon at '%s' does not answer",
 				r->d.name, r->d.socket);
 		if (n < 0)
 			return error_errno(err, (int)-n, "%s: start the exec", r->d.name);
 		if (n == 0)
-			return error_set(err, have ? EBADMSG : EHOSTDOWN,
-					 "%s: start the exec: the daemon went away",
-					 r->d.name);
+			return error_set(
+				err, have ? EBADMSG : EHOSTDOWN,
+				"%s: start the exec: the daemon closed the connection",
+				r->d.name);
 		have += (size_t)n;
 		head = frame_answer(r->out, have, &status);
 	}
@@ -280,7 +281,7 @@ static void exec_nap(unsigned ms)
 static int ask_state(struct relay *r, struct warren_error *err)
 {
 	for (;;) {
-		int k = docker_ask(&r->d, "ask for the exec's result", "GET", NULL, err,
+		int k = docker_ask(&r->d, "read the exec's result", "GET", NULL, err,
 				   "/exec/%s/json", r->id);
 
 		if (k != -EHOSTDOWN && k != -ETIMEDOUT)
@@ -350,7 +351,7 @@ __attribute__((noreturn)) static void say_why(const struct relay *r, const char 
 
 	docker_clean(text, sizeof(text), copy ? copy : "");
 	(void)error_set(&why, EIO, "%s: start the exec: %s", r->d.name,
-			text[0] ? text : "the daemon does not say why it did not");
+			text[0] ? text : "the daemon gave no reason");
 	not_started(r, &why);
 }
 

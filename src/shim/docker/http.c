@@ -43,8 +43,8 @@ static int find_socket(struct docker *d, const char *configured, struct warren_e
 	if (path && path[0] && path[0] != '/')
 		return error_set(
 			err, EINVAL,
-			"%s: %s '%.80s' is no unix socket: only a daemon of this "
-			"machine is spoken to (example: /var/run/docker.sock)",
+			"%s: %s '%.80s' is not a unix socket: only a daemon on this "
+			"machine can be used (example: /var/run/docker.sock)",
 			d->name, from, path);
 	if (path && strlen(path) >= sizeof(d->socket))
 		return error_set(err, ENAMETOOLONG, "%s: %s '%.80s...' is too long",
@@ -101,12 +101,12 @@ static int http_read_config(struct docker *d, const json_t *config,
 		while (i < ARRAY_SIZE(keys) && strcmp(keys[i].key, key) != 0)
 			i++;
 		if (i == ARRAY_SIZE(keys) || !json_is_string(value))
-			return error_set(err, EINVAL, "%s: configuration: '%.40s' %s",
-					 d->name, key,
-					 i < ARRAY_SIZE(keys)
-						 ? "is no text"
-						 : "is not known (there are socket, "
-						   "image, pull, archives, timeout)");
+			return error_set(
+				err, EINVAL, "%s: configuration: '%.40s' %s", d->name,
+				key,
+				i < ARRAY_SIZE(keys)
+					? "is not a string"
+					: "is not known (known: socket, image, pull, archives, timeout)");
 		if (keys[i].to)
 			*keys[i].to = json_string_value(value);
 	}
@@ -168,8 +168,8 @@ void docker_clean(char *text, size_t size, const char *said)
 int docker_odd(const struct docker *d, const char *step, struct warren_error *err)
 {
 	return error_set(err, EBADMSG,
-			 "%s: %s: the daemon at '%s' gave an answer that is not the "
-			 "Engine API's: is it Docker or podman?",
+			 "%s: %s: the answer of the daemon at '%s' is not from the "
+			 "Engine API: is it Docker or podman?",
 			 d->name, step, d->socket);
 }
 
@@ -214,23 +214,23 @@ static int http_no_answer(const struct docker *d, const char *step, CURLcode cod
 		return error_set(
 			err, EACCES,
 			"%s: %s: no permission to use '%s': run as root, or as a "
-			"member of the group that owns it (usually `docker`)",
+			"member of the group that owns it (usually 'docker')",
 			d->name, step, d->socket);
 	if (code == CURLE_COULDNT_CONNECT)
 		return error_set(err, EHOSTDOWN,
 				 "%s: %s: %s '%s': start the daemon (systemctl start "
-				 "docker), or say by `socket` or DOCKER_HOST where it is",
+				 "docker), or set 'socket' or DOCKER_HOST to its socket",
 				 d->name, step,
 				 os == ENOENT ? "there is no socket"
-					      : "nobody listens at",
+					      : "nothing listens on",
 				 d->socket);
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		return error_set(err, ETIMEDOUT,
-				 "%s: %s: the daemon at '%s' gives no answer", d->name,
+				 "%s: %s: the daemon at '%s' does not answer", d->name,
 				 step, d->socket);
-	return error_set(err, EHOSTDOWN, "%s: %s: the daemon at '%s' went away: %s",
-			 d->name, step, d->socket,
-			 d->why[0] ? d->why : curl_easy_strerror(code));
+	return error_set(err, EHOSTDOWN,
+			 "%s: %s: the daemon at '%s' closed the connection: %s", d->name,
+			 step, d->socket, d->why[0] ? d->why : curl_easy_strerror(code));
 }
 
 /* --------------------------------------------------------------------- exchange */

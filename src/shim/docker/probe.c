@@ -48,7 +48,7 @@ static void take_backing(const json_t *list, struct docker_info *ret)
 
 int docker_info(struct docker *d, struct docker_info *ret, struct warren_error *err)
 {
-	static const char step[] = "ask what the daemon is";
+	static const char step[] = "identify the daemon";
 	int r = docker_ask(d, step, "GET", NULL, err, "/info");
 	const json_t *a = d->answer, *options;
 
@@ -92,7 +92,7 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 		.name = "limits",
 		.ok = info->memory && info->cpu && info->pids,
 		.effect = if_not(info->memory && info->cpu && info->pids,
-				 "a limit that is asked for and lacks is refused"),
+				 "a requested limit that is missing here is refused"),
 		.fix = if_not(info->memory && info->cpu && info->pids, boot),
 	};
 	(void)snprintf(f[n - 1].detail, sizeof(f[0].detail),
@@ -103,18 +103,17 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 	f[n++] = (struct warren_feature){
 		.name = "disk",
 		.ok = info->quota,
-		.effect =
-			if_not(info->quota, "a sandbox can fill the daemon's storage; a "
-					    "disk limit that is asked for is refused"),
+		.effect = if_not(info->quota,
+				 "a sandbox can fill the daemon's storage; a requested "
+				 "disk limit is refused"),
 		.fix = if_not(info->quota, "keep the daemon's data on xfs with pquota"),
 	};
 	(void)snprintf(f[n - 1].detail, sizeof(f[0].detail), "%s on %s", info->driver,
-		       info->backing[0] ? info->backing
-					: "a filesystem it does not name");
+		       info->backing[0] ? info->backing : "an unnamed filesystem");
 	f[n++] = (struct warren_feature){
 		.name = "seccomp",
 		.ok = info->seccomp,
-		.effect = if_not(info->seccomp, "every system call is open to a sandbox"),
+		.effect = if_not(info->seccomp, "a sandbox can use every system call"),
 		.fix = if_not(info->seccomp, "use a daemon that was built with seccomp"),
 	};
 	(void)snprintf(f[n - 1].detail, sizeof(f[0].detail), "%s",
@@ -123,7 +122,7 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 		.name = "ids",
 		.ok = info->userns || info->rootless,
 		.effect = if_not(info->userns || info->rootless,
-				 "root inside is root outside, with 11 capabilities"),
+				 "root inside is root on the host, with 11 capabilities"),
 		.fix = if_not(info->userns || info->rootless,
 			      "start the daemon with userns-remap, or rootless"),
 	};
@@ -135,7 +134,7 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 		.name = "watch",
 		.ok = docker_plain(info->runtime),
 		.effect = if_not(docker_plain(info->runtime),
-				 "changes of files are not told"),
+				 "file changes are not reported"),
 		.fix = if_not(docker_plain(info->runtime),
 			      "use a daemon whose default runtime is runc, crun or "
 			      "youki"),
@@ -151,13 +150,12 @@ static void tell_why(struct warren_feature *f, const struct warren_error *why)
 	const char *advice = strstr(why->msg, "': ");
 	int n = advice ? (int)(advice - why->msg) + 1 : (int)strlen(why->msg);
 
-	f->effect = "no sandbox can be made by it";
-	f->fix =
-		why->code == EACCES
-			? "run as root, or as a member of the group that owns the socket "
-			  "(usually `docker`)"
-			: "start it (systemctl start docker), or say by `socket` or "
-			  "DOCKER_HOST where it is";
+	f->effect = "it cannot create sandboxes";
+	f->fix = why->code == EACCES
+			 ? "run as root, or as a member of the group that owns the "
+			   "socket (usually 'docker')"
+			 : "start it (systemctl start docker), or set 'socket' or "
+			   "DOCKER_HOST to its socket";
 	(void)snprintf(f->detail, sizeof(f->detail), "%.*s", n, why->msg);
 }
 

@@ -235,7 +235,8 @@ static int pull_load(struct docker *d, const char *image, int fd,
 		r = is_there(d, image, err);
 	if (r == 0)
 		return error_set(err, ENOMEDIUM,
-				 "%s: %s: the archive in '%s' has no image '%.80s' in it",
+				 "%s: %s: the archive in '%s' does not contain the "
+				 "image '%.80s'",
 				 d->name, step, d->archives, image);
 	return r < 0 ? r : 0;
 }
@@ -254,15 +255,16 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 	if (strcmp(d->pull, "never") == 0)
 		return error_set(
 			err, ENOMEDIUM,
-			"%s: the daemon has no image '%.80s', and `pull: never` is "
-			"configured: docker pull it, or docker load it",
+			"%s: the daemon has no image '%.80s', and 'pull: never' is "
+			"configured: run 'docker pull' or 'docker load'",
 			d->name, image);
 	if (d->no_pull)
 		return error_set(
 			err, ENOMEDIUM,
-			"%s: the daemon has no image '%.80s', and this client may not make "
-			"it pull one: that takes the scope 'pull', and a registry that the "
-			"service's configuration lists (trusted_registries)",
+			"%s: the daemon has no image '%.80s', and this client may not "
+			"make it pull one: that needs the scope 'pull', and a "
+			"registry that the service's configuration lists "
+			"(trusted_registries)",
 			d->name, image);
 	return docker_pull_image(d, image, err);
 }

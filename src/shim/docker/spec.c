@@ -101,8 +101,8 @@ int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 	    !(spec->wishes & WARREN_LIMIT_DISK))
 		return spec_refuse(
 			p, "disk",
-			"the daemon's storage keeps no limit (overlay2 on xfs with "
-			"pquota would); ask for read_only, or for no limit",
+			"the daemon's storage enforces no limit (overlay2 on xfs with "
+			"pquota would); use read_only, or no limit",
 			err);
 	return 0;
 }
@@ -155,8 +155,8 @@ int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec 
 	return error_set(
 		err, EOPNOTSUPP,
 		"%s: disk: the image declares the volume '%.200s', which the daemon "
-		"keeps without a limit: mount a tmpfs there, ask for read_only, or "
-		"for no limit",
+		"stores without a limit: mount a tmpfs there, or use read_only or no "
+		"limit",
 		p->name, volume);
 }
 
@@ -178,9 +178,9 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 			     info->userns || info->rootless ? ", user" : "");
 	shim_sandbox_enforce(
 		p, "ids", info->userns || info->rootless, "%s",
-		info->rootless ? "the daemon is an ordinary user's"
-		: info->userns ? "root inside is nobody outside"
-			       : "root inside is root outside, with 11 capabilities");
+		info->rootless ? "the daemon runs as an ordinary user"
+		: info->userns ? "root inside is an unprivileged user on the host"
+			       : "root inside is root on the host, with 11 capabilities");
 	shim_sandbox_enforce(p, "capabilities", true,
 			     "11 for root inside, none for others");
 	shim_sandbox_enforce(p, "seccomp", info->seccomp, "%s",

@@ -51,7 +51,7 @@ static int bundle_add_env(json_t *list, const char *const *env, struct warren_er
 		if (json_array_append_new(list, json_string(*env)) < 0)
 			return error_set(
 				err, EILSEQ,
-				"a variable is not UTF-8, and runsc takes no other");
+				"a variable is not UTF-8, and runsc accepts nothing else");
 	return 0;
 }
 
@@ -156,8 +156,8 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 	json_decref(env);
 	if (r == 0 && !doc)
 		r = error_set(err, EINVAL,
-			      "the hostname, the directory or a mount is not UTF-8, and "
-			      "runsc takes no other");
+			      "the hostname, the directory or a mount is not UTF-8, "
+			      "and runsc accepts nothing else");
 	if (r == 0 && json_dump_file(doc, path, JSON_COMPACT) < 0)
 		r = error_errno(err, errno, "write '%s'", path);
 	json_decref(doc);

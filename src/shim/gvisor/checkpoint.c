@@ -71,8 +71,9 @@ static int explain_held(const struct shim_sandbox *p, char *said,
 	if (said[0] == 'C')
 		return error_set(
 			err, EBUSY,
-			"%s: a command runs in the sandbox, process %ld inside "
-			"(%.64s), which cannot be saved: wait for its end, or stop it",
+			"%s: a command is running in the sandbox, process %ld inside "
+			"(%.64s), which cannot be saved: wait until it ends, or stop "
+			"it",
 			p->name, pid, comm);
 	if (said[0] == 'R')
 		return error_set(err, EBUSY,
@@ -80,9 +81,9 @@ static int explain_held(const struct shim_sandbox *p, char *said,
 				 "removed, which cannot be saved: end it first",
 				 p->name, pid, comm);
 	return error_set(err, EBUSY,
-			 "%s: process %ld inside (%.64s) has a stream of a command or a "
-			 "connection, which cannot be saved: end it, or start it with "
-			 "'</dev/null >log 2>&1'",
+			 "%s: process %ld inside (%.64s) uses a stream of a command "
+			 "or a connection, which cannot be saved: end it, or start it "
+			 "with '</dev/null >log 2>&1'",
 			 p->name, pid, comm);
 }
 
@@ -96,8 +97,8 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 	if (of < 0)
 		return error_set(
 			err, EBUSY,
-			"%s: a command is about to start in the sandbox: wait for "
-			"its end, or stop it",
+			"%s: a command is about to start in the sandbox: wait until "
+			"it ends, or stop it",
 			p->name);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "%s: make a pipe", p->name);
@@ -115,8 +116,8 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 	return status > 0 && !said.failed && said.data[0]
 		       ? explain_held(p, said.data, err)
 		       : error_set(err, status < 0 ? -status : EIO,
-				   "%s: look at what runs in the sandbox: our program "
-				   "inside did not do it",
+				   "%s: inspect the processes of the sandbox: Warren's "
+				   "program inside did not do it",
 				   p->name);
 }
 
@@ -152,11 +153,10 @@ static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 	int r = gvisor_read_limits(p, &own, err);
 
 	if (r == 0 && used + more > own.memory)
-		r = error_set(
-			err, EBUSY,
-			"it uses %ju bytes of memory, and to be restored it needs %ju "
-			"more than that: raise its limit first, which is %ju",
-			(uintmax_t)used, (uintmax_t)more, (uintmax_t)own.memory);
+		r = error_set(err, EBUSY,
+			      "the sandbox uses %ju bytes of memory, and a restore needs "
+			      "%ju more: first raise its limit, which is %ju",
+			      (uintmax_t)used, (uintmax_t)more, (uintmax_t)own.memory);
 	return r;
 }
 
@@ -175,7 +175,7 @@ static int checkpoint_reserve(const struct shim_sandbox *p,
 	if (fallocate(image, FALLOC_FL_KEEP_SIZE, 0, (off_t)(u.memory + SLACK)) == 0 ||
 	    errno == EOPNOTSUPP)
 		return 0;
-	return error_errno(err, errno, "make room for %ju bytes in '%s'",
+	return error_errno(err, errno, "reserve %ju bytes in '%s'",
 			   (uintmax_t)u.memory + SLACK, p->state_dir);
 }
 
@@ -349,7 +349,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 	/* It is still there: with a higher limit it may go on. */
 	if (r == -EBUSY)
 		r = error_set(err, EBUSY,
-			      "it needs more memory than its limit: raise that");
+			      "it needs more memory than its limit: raise the limit");
 	if (r < 0) {
 		(void)checkpoint_end_all(p, &m->cgroups, &ignored);
 		(void)set_room(p, &m->cgroups, false, &ignored);

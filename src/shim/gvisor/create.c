@@ -81,13 +81,14 @@ static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 	if (m->disk > m->limits.memory && s->wishes & WARREN_LIMIT_DISK)
 		m->disk = m->limits.memory / 2;
 	if (m->disk < DISK_MIN)
-		return error_set(err, EINVAL,
-				 "disk: below 1m there is no room for a root");
+		return error_set(
+			err, EINVAL,
+			"disk: less than 1m leaves no room for a root filesystem");
 	if (m->disk > m->limits.memory)
 		return error_set(
 			err, EOPNOTSUPP,
-			"disk: what is written is held in memory, and a disk limit above the "
-			"memory limit (%ju bytes) cannot be kept",
+			"disk: written data stays in memory, so the disk limit cannot "
+			"be above the memory limit (%ju bytes)",
 			(uintmax_t)m->limits.memory);
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return error_errno(err, errno, "getrlimit");
@@ -105,7 +106,8 @@ static int check_cgroups(struct gvisor_making *m, struct warren_error *err)
 		if (!cgroup_has(&m->cgroups, needed[i]))
 			return error_set(
 				err, EOPNOTSUPP,
-				"it needs the %s cgroup, to limit a sandbox and to end it%s%s",
+				"gVisor needs the %s cgroup to limit a sandbox and to "
+				"end it%s%s",
 				cgroup_controller_name(needed[i]),
 				m->cgroups.why[0] ? ": " : "", m->cgroups.why);
 	return 0;
@@ -262,8 +264,8 @@ static const struct gvisor_step child_steps[] = {
 	  gvisor_join },                  /* before anything that memory is taken for */
 	{ "copy the mounts", root_copy }, /* which are this namespace's */
 	{ "mount the root", root_mount },
-	{ "write the bundle", write_bundle },         /* it says what was mounted */
-	{ "hand over the mounts", create_hand_over }, /* for when nothing of it runs */
+	{ "write the bundle", write_bundle },       /* it says what was mounted */
+	{ "pass on the mounts", create_hand_over }, /* for when nothing of it runs */
 	{ "start runsc", gvisor_become_runsc },
 };
 
@@ -318,7 +320,7 @@ static int create_explain(const struct shim_sandbox *p, struct warren_error *err
 		(void)fclose(f);
 	msg = json_string_value(json_object_get(doc, "msg"));
 	r = error_set(err, is_refusal(msg) ? EINVAL : EIO, "%.400s",
-		      msg ? msg : "it says nothing of why");
+		      msg ? msg : "it gave no reason");
 	json_decref(doc);
 	return r;
 }
@@ -403,7 +405,7 @@ int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, si
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a pair of sockets");
+		return error_errno(err, errno, "create a pair of sockets");
 	hear = ends[0];
 	tell = m->tell = ends[1];
 	pid = fork();
@@ -432,12 +434,12 @@ static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err
 
 static const struct gvisor_step steps[] = {
 	{ "find runsc", find_runsc },
-	{ "look at the cgroups", check_cgroups },
-	{ "take the limits", create_take_limits },
+	{ "inspect the cgroups", check_cgroups },
+	{ "read the limits", create_take_limits },
 	{ "open the image", open_image },
 	{ "find the user", create_find_user },
-	{ "make its files", create_make_dirs },
-	{ "make its cgroup", gvisor_create_make_cgroup },
+	{ "create its files", create_make_dirs },
+	{ "create its cgroup", gvisor_create_make_cgroup },
 	{ "run runsc", gvisor_create_start },
 };
 
@@ -446,22 +448,23 @@ static void create_report(const struct gvisor_making *m)
 	const char *by = cgroup_mode_name(m->cgroups.mode);
 	struct shim_sandbox *p = m->place;
 
-	shim_sandbox_enforce(p, "kernel", true, "gVisor's own, in user space, by ptrace");
+	shim_sandbox_enforce(p, "kernel", true,
+			     "gVisor's kernel in user space, by ptrace");
 	shim_sandbox_enforce(p, "capabilities", true,
 			     "11 for root inside, none for others");
-	shim_sandbox_enforce(p, "no_new_privs", true,
-			     "set-id bits mean nothing to gVisor");
+	shim_sandbox_enforce(p, "no_new_privs", true, "gVisor ignores set-id bits");
 	shim_sandbox_enforce(p, "network", true, "%s",
 			     m->spec->network == WARREN_NETWORK_NONE ? "none"
 								     : "loopback only");
-	shim_sandbox_enforce(p, "memory", true, "%ju bytes by %s, gVisor's own included",
+	shim_sandbox_enforce(p, "memory", true,
+			     "%ju bytes by %s, including gVisor itself",
 			     (uintmax_t)m->limits.memory, by);
 	if (m->limits.cpu_millis)
 		shim_sandbox_enforce(p, "cpus", true, "%ju.%03u by %s",
 				     (uintmax_t)m->limits.cpu_millis / 1000,
 				     (unsigned)(m->limits.cpu_millis % 1000), by);
 	shim_sandbox_enforce(p, "pids", true,
-			     "%ju for each user inside; %ju threads outside by %s",
+			     "%ju for each user inside; %ju threads on the host by %s",
 			     (uintmax_t)m->pids, (uintmax_t)m->limits.pids, by);
 	shim_sandbox_enforce(p, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
 	shim_sandbox_enforce(p, "nofile", true, "%ju a process", (uintmax_t)m->nofile);

@@ -83,9 +83,10 @@ static int add_strings(json_t *list, const char *const *strings, struct warren_e
 				"an argument or a variable is longer than %d bytes",
 				WORD_MAX);
 		if (json_array_append_new(list, json_string(*strings)) < 0)
-			return error_set(err, EILSEQ,
-					 "an argument or a variable is not UTF-8, and "
-					 "gVisor takes no other");
+			return error_set(
+				err, EILSEQ,
+				"an argument or a variable is not UTF-8, and gVisor "
+				"accepts nothing else");
 	}
 	return 0;
 }
@@ -138,8 +139,9 @@ static int make_call(struct shim_sandbox *p, const struct shim_exec *e,
 	json_decref(argv);
 	json_decref(env);
 	if (r == 0 && !*ret)
-		r = error_set(err, EILSEQ,
-			      "the directory is not UTF-8, and gVisor takes no other");
+		r = error_set(
+			err, EILSEQ,
+			"the directory is not UTF-8, and gVisor accepts nothing else");
 	return r;
 }
 
@@ -199,7 +201,7 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 	if (r == 0) {
 		r = (int)json_integer_value(pid);
 		if (r <= 0)
-			r = error_set(err, EPROTO, "the sandbox's answer is no pid");
+			r = error_set(err, EPROTO, "the sandbox's answer is not a pid");
 	}
 	json_decref(pid);
 	return r;

@@ -343,8 +343,8 @@ static int gvisor_update(struct shim_sandbox *p, const struct warren_limits *lim
 
 	if (r == 0 && limits->pids)
 		r = error_set(err, EOPNOTSUPP,
-			      "pids: gVisor takes this limit when a sandbox is made, and "
-			      "never again");
+			      "pids: gVisor can set this limit only when a sandbox is "
+			      "created");
 	if (r < 0)
 		return error_wrap(err, "%s: change the limits", p->name);
 	next = old;

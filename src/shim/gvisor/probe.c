@@ -32,8 +32,8 @@ int gvisor_find_runsc(const json_t *config, char ret[GVISOR_PATH_MAX],
 		if (own[0] == '/' && strlen(own) < GVISOR_PATH_MAX &&
 		    access(own, X_OK) == 0)
 			return 0;
-		return error_set(err, ENODEV, "'%s' (runsc, as configured) is no program",
-				 own);
+		return error_set(err, ENODEV,
+				 "'%s' (runsc, as configured) is not a program", own);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		(void)snprintf(ret, GVISOR_PATH_MAX, "%s/runsc", dirs[i]);
@@ -158,12 +158,12 @@ static bool probe_tmpfs(const struct found *h UNUSED, struct warren_feature *f)
 
 static bool probe_checkpoint(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return probe_say(f, true, "where nothing inside has a stream of a command");
+	return probe_say(f, true, "if no process inside uses a stream of a command");
 }
 
 static bool probe_ports(const struct found *h UNUSED, struct warren_feature *f)
 {
-	return probe_say(f, true, "by a program of ours inside");
+	return probe_say(f, true, "by Warren's program inside");
 }
 
 static const struct {
@@ -174,15 +174,15 @@ static const struct {
 } probes[] = {
 	{ "runsc", true, gvisor_probe_runsc, "the gVisor tier is not available",
 	  FIX_RUNSC },
-	{ "root", true, probe_root, "no sandbox can be made", "run it as root" },
-	{ "cgroups", true, gvisor_probe_cgroups, "no sandbox can be made",
+	{ "root", true, probe_root, "no sandbox can be created", "run it as root" },
+	{ "cgroups", true, gvisor_probe_cgroups, "no sandbox can be created",
 	  "run as root, with the cpu, memory, pids and freezer controllers" },
 	{ "tmpfs attributes", false, probe_tmpfs,
-	  "a directory of the image that was removed cannot be made again",
-	  "use a kernel from 6.6 on" },
+	  "a removed directory of the image cannot be created again",
+	  "use kernel 6.6 or later" },
 	{ "coreutils 9", false, probe_stat,
 	  "'ls' and 'stat' of such images (Debian 12) fail inside: Invalid argument",
-	  "install a newer runsc, and name it in the configuration" },
+	  "install a newer runsc, and set it in the configuration" },
 	{ "checkpoint", false, probe_checkpoint, NULL, NULL },
 	{ "ports", false, probe_ports, NULL, NULL },
 };

@@ -147,10 +147,10 @@ static int attach_copy(int fd, const char *name, struct warren_error *err)
 	int r;
 
 	if (fstat(fd, &st) < 0)
-		return error_errno(err, errno, "look at what to mount");
+		return error_errno(err, errno, "inspect what to mount");
 	r = S_ISDIR(st.st_mode) ? mkdir(name, 0755) : mknod(name, S_IFREG | 0444, 0);
 	if (r < 0)
-		return error_errno(err, errno, "make a mount point");
+		return error_errno(err, errno, "create a mount point");
 	return mount_attach(fd, AT_FDCWD, name, err);
 }
 
@@ -165,7 +165,7 @@ static int gvisor_rootfs_mount_overlay(const struct gvisor_making *m,
 		       "lowerdir=%s,upperdir=u,workdir=w,userxattr", m->image.lowers);
 	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0 || mkdir("r", 0755) < 0 ||
 	    mkdir("u/etc", 0755) < 0)
-		return error_errno(err, errno, "make an upper");
+		return error_errno(err, errno, "create an upper directory");
 	r = hosts_write("u", gvisor_hostname(m));
 	if (r < 0)
 		return error_errno(err, -r, "write /etc/hosts");
@@ -247,7 +247,7 @@ static int make_point(const char *target, bool dir, struct warren_error *err)
 			r = p || dir ? mkdirat(at, name, 0755)
 				     : mknodat(at, name, S_IFREG | 0644, 0);
 		if (r < 0 && errno != EEXIST)
-			return error_errno(err, errno, "make the mount point '%s'",
+			return error_errno(err, errno, "create the mount point '%s'",
 					   target);
 		fd = mount_openat2(root, path[0] ? path : "/", O_PATH, 0,
 				   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
@@ -260,7 +260,7 @@ static int make_point(const char *target, bool dir, struct warren_error *err)
 			name = p + 1;
 		}
 	}
-	return path ? 0 : error_errno(err, ENOMEM, "make the mount point '%s'", target);
+	return path ? 0 : error_errno(err, ENOMEM, "create the mount point '%s'", target);
 }
 
 static int make_points(const struct gvisor_making *m, struct warren_error *err)
@@ -273,7 +273,7 @@ static int make_points(const struct gvisor_making *m, struct warren_error *err)
 		int r = 0;
 
 		if (v->source && fstat(m->copies[next++], &st) < 0)
-			r = error_errno(err, errno, "look at what to mount");
+			r = error_errno(err, errno, "inspect what to mount");
 		if (r == 0)
 			r = make_point(v->target, S_ISDIR(st.st_mode), err);
 		if (r < 0)
@@ -370,7 +370,7 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return error_errno(err, errno, "make a mount namespace");
+		return error_errno(err, errno, "create a mount namespace");
 	/* runsc looks at its children by their ids, which are those of this pid namespace. */
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return error_errno(err, errno, "mount /proc");

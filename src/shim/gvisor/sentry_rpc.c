@@ -66,10 +66,11 @@ int control_open(const char *runsc_root, const char *id, struct warren_error *er
 		if (fd < 0)
 			return error_errno(err, errno, "make a socket");
 		if (connect(fd, (const struct sockaddr *)&to, size) == 0)
-			return is_sentry(fd) ? TAKE_FD(fd)
-					     : error_set(err, EPERM,
-							 "a stranger answers for the "
-							 "sandbox");
+			return is_sentry(fd)
+				       ? TAKE_FD(fd)
+				       : error_set(
+						 err, EPERM,
+						 "another process answers for the sandbox");
 	}
 	return error_set(err, ENOENT, "the sandbox is not running");
 }
@@ -84,12 +85,12 @@ int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t
 
 	json_decref(call);
 	if (!text)
-		return error_errno(err, ENOMEM, "ask the sandbox");
+		return error_errno(err, ENOMEM, "send a request to the sandbox");
 	/* Into an empty buffer that is larger than this: all of it or nothing. */
 	r = fd_send(fd, text, first, fds, n_fds);
 	if (r == 0)
 		r = fd_write_all(fd, text + first, n - first);
-	return r < 0 ? error_errno(err, -r, "ask the sandbox") : 0;
+	return r < 0 ? error_errno(err, -r, "send a request to the sandbox") : 0;
 }
 
 struct answer {
@@ -118,11 +119,11 @@ static size_t sentry_rpc_read_some(void *buffer, size_t size, void *ctx)
 static int sentry_rpc_no_answer(const struct answer *a, struct warren_error *err)
 {
 	if (a->left == 0)
-		return error_set(err, EMSGSIZE, "the sandbox's answer has no end");
+		return error_set(err, EMSGSIZE, "the sandbox's answer does not end");
 	if (a->failed == ETIMEDOUT)
 		return error_set(err, ETIMEDOUT, "the sandbox does not answer");
 	if (a->left < ANSWER_MAX && a->failed == 0)
-		return error_set(err, EPROTO, "the sandbox's answer is no JSON");
+		return error_set(err, EPROTO, "the sandbox's answer is not JSON");
 	return error_set(err, EPIPE, "the sandbox is gone");
 }
 
