@@ -154,7 +154,7 @@ static const struct config_kind {
 	const char *help;
 } kinds[] = {
 	{ "native", TIER_NAMESPACE, true, true, CONFIG_IMAGES_OURS, NULL, 0,
-	  "Namespaces of this machine's kernel. There is exactly one backend of this "
+	  "Namespaces of this machine's kernel; there is exactly one backend of this "
 	  "kind, called native" },
 	{ "docker", TIER_CONTAINER, true, true, CONFIG_IMAGES_THEIRS, docker_settings,
 	  ARRAY_SIZE(docker_settings),

@@ -1098,7 +1098,7 @@ def tokens_and_other_hosts():
     eq((mine["scopes"], "secret" in mine), (["read", "write"], False))
     ok("for tests" in call("token", "ls").decode(), "the table")
     tcp = {"WARREN_HOST": f"http://127.0.0.1:{w().port}"}
-    call("ls", env=tcp, status=125, stderr=re.compile(rb"^warren ls: [^\n]*WARREN_TOKEN\)\n$"))
+    call("ls", env=tcp, status=125, stderr=re.compile(rb"^warren ls: [^\n]*set WARREN_TOKEN to a token\)\n$"))
     call("ls", env={**tcp, "WARREN_TOKEN": "wrn_" + "0" * 64}, status=125, stderr=re.compile(rb"WARREN_TOKEN"))
     with sandbox() as box:
         eq(call("ls", "-q", env={**tcp, "WARREN_TOKEN": secret}), box.encode() + b"\n")
