@@ -99,8 +99,8 @@ static const struct setting command_settings[] = {
 	  .places = places_of_create,
 	  .example =
 		  "[docker, run, -d, --init, --name, 'box-{id}', '{image}', sleep, infinity]",
-	  .help = "Command that creates a sandbox. Without it, nothing is created: "
-		  "the sandbox must already exist" },
+	  .help = "Command that creates a sandbox; without it, the sandbox must "
+		  "already exist" },
 	{ .name = "exec",
 	  .type = SETTING_ARGV,
 	  .required = true,
