@@ -9,8 +9,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -42,6 +44,15 @@ def lives(pid):
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def stays(pid):
+    """Does it live for a second more?"""
+    for _ in range(10):
+        time.sleep(0.1)
+        if not lives(pid):
+            return False
+    return True
 
 
 def left_by(w):
@@ -131,6 +142,34 @@ def a_run_directory_in_memory():
                 subprocess.run(["umount", "-l", w.run_dir], check=True)
             shutil.rmtree(w.dir, ignore_errors=True)
             World.worlds.remove(w)
+
+
+@test
+def an_init_that_was_killed_while_frozen():
+    """On cgroup v1 it cannot end before the frozen processes of its sandbox do, and has no socket any more."""
+    with World() as alive:
+        kept = alive.create()
+        w = World()
+        try:
+            orphans()
+            box = w.create()
+            w.exec(box, "sleep 1000")
+            w.post(f"/v1/sandboxes/{box}/pause", {})
+            init = init_of(w, box)
+            w.kill("api", "warden")
+            shutil.rmtree(w.run_dir)
+            os.kill(init, signal.SIGKILL)
+            if not stays(init):
+                raise Skip("this kernel lets frozen processes end (cgroup v2)")
+            until(lambda: box in orphans(), "it is not listed")
+            eq((orphans()[box]["pid"], "killed" in orphans()[box]["detail"]), (init, True), orphans()[box])
+            p = warren("gc", "--yes", "--json", box, kept)
+            eq((p.returncode, [o["id"] for o in json.loads(p.stdout)["orphans"]]), (0, [box]), p)
+            until(lambda: not lives(init) and not cgroups_of(box), "something of it is left")
+        finally:
+            shutil.rmtree(w.dir, ignore_errors=True)
+            World.worlds.remove(w)
+        eq(alive.run(kept, "echo on")["stdout"], "on\n")
 
 
 @test

@@ -19,6 +19,9 @@
  * is pid 1 of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An
  * id that any such process serves from a file that exists, or may exist, is never removed.
  *
+ * An init that was killed while its sandbox was frozen has no socket any more, and on cgroup v1 it
+ * ends only when the others are let go (range_look()).
+ *
  * A cgroup is left behind where the directory was lost together with its engine. Its owner is
  * the root of a range of ids: where no process has one of these, and none is in it, nothing lives there. It is
  * given a minute, as one that was just made is empty, too.
@@ -52,7 +55,8 @@
 #define DEPTH_MAX    16
 #define YOUNG_SEC    60
 #define END_MS       20000
-#define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
+#define PF_EXITING   0x4 /* of the flags in /proc/PID/stat */
+#define FILEID_INO32 1   /* of open_by_handle_at(2): inode and generation */
 
 /* Of two, the later counts. */
 enum verdict {
@@ -487,22 +491,60 @@ static void find_holders(struct list *l)
 		(void)closedir(d);
 }
 
-static bool range_is_used(uid_t base)
+/* Has it begun to end? The kernel says so in the flags of /proc/PID/stat. */
+static bool is_exiting(const char *pid)
+{
+	char path[280], text[1024];
+	const char *rest;
+	unsigned long flags = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	if (fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return false;
+	rest = strrchr(text, ')'); /* a name may have any character */
+	return rest && sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
+	       flags & PF_EXITING;
+}
+
+enum range_state {
+	RANGE_FREE,  /* no process has one of its ids */
+	RANGE_DYING, /* its init was killed, and the kernel waits for the others */
+	RANGE_USED,
+};
+
+/*
+ * No other process inside can have init's user id. An init that was killed waits for all processes
+ * of its namespace, which on v1 do not end while they are frozen. *@ret_init: one that waits.
+ */
+static enum range_state range_look(uid_t base, int *ret_init)
 {
 	DIR *d = opendir("/proc");
+	enum range_state state = d ? RANGE_FREE : RANGE_USED;
+	bool lives = false;
 	struct dirent *e;
-	bool used = !d;
 
-	while (d && !used && (e = readdir(d))) {
+	*ret_init = 0;
+	while (d && (e = readdir(d))) {
 		uint64_t uid = e->d_name[0] >= '1' && e->d_name[0] <= '9'
 				       ? uid_of(e->d_name)
 				       : UINT64_MAX;
+		uint32_t uids[3];
+		int inner = 0;
 
-		used = uid >= base && uid <= (uint64_t)base + NATIVE_IDS;
+		if (uid < base || uid > (uint64_t)base + NATIVE_IDS)
+			continue;
+		state = RANGE_USED;
+		if (uid != (uint64_t)base + NATIVE_IDS)
+			continue;
+		if (ids_of(e->d_name, uids, &inner) && inner == 1 &&
+		    is_exiting(e->d_name))
+			*ret_init = atoi(e->d_name);
+		else
+			lives = true;
 	}
 	if (d)
 		(void)closedir(d);
-	return used;
+	return *ret_init && !lives ? RANGE_DYING : state;
 }
 
 /* ------------------------------------------------------------------------ the list */
@@ -598,20 +640,30 @@ static void find_left(const struct native *n, struct list *l)
 
 	while (d && (e = readdir(d))) {
 		struct warren_orphan *o;
+		enum range_state state;
 		struct stat st;
+		int init;
 
 		if (!id_valid(e->d_name) ||
 		    (l->only && strcmp(e->d_name, l->only) != 0) ||
 		    has_door(l, e->d_name) || is_known(n, e->d_name) ||
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    st.st_ctime > time(NULL) - YOUNG_SEC ||
-		    !engine_registry_is_range(st.st_uid) || range_is_used(st.st_uid))
+		    !engine_registry_is_range(st.st_uid))
+			continue;
+		state = range_look(st.st_uid, &init);
+		if (state == RANGE_USED ||
+		    (state == RANGE_FREE && st.st_ctime > time(NULL) - YOUNG_SEC))
 			continue;
 		o = orphan_add(l, e->d_name);
 		if (!o)
 			continue;
 		o->uid = st.st_uid;
-		(void)snprintf(o->detail, sizeof(o->detail), "an empty cgroup is left");
+		o->pid = init;
+		(void)snprintf(o->detail, sizeof(o->detail),
+			       init ? "init, process %d, was killed and cannot end: the "
+				      "sandbox is frozen"
+				    : "an empty cgroup is left",
+			       init);
 	}
 	if (d)
 		(void)closedir(d);
@@ -684,19 +736,17 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct native *n = state;
 	struct list l = { .only = id };
-	bool killed = false;
 	int r = find_orphans(n, &l, err);
+	bool lives = r == 0 && l.n > 0 && l.v[0].pid;
 
 	if (r == 0 && l.n == 0)
 		r = error_set(err, ENOENT, "'%s' is not an orphan, or no longer one", id);
 	/* All of this id that are held are lost: otherwise none would be an orphan. */
 	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
-		if (orphan_is_lost(&l.doors[i])) {
+		if (orphan_is_lost(&l.doors[i]))
 			r = orphan_end_process(n, &l.doors[i], err);
-			killed = true;
-		}
-	/* Of a shim's sandbox there may be more; of a cgroup alone nothing is killed. */
-	if (r == 0 && killed)
+	/* A sandbox may have more processes; where a cgroup alone is left, nothing is killed. */
+	if (r == 0 && lives)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);
 	if (r == 0) {
 		r = cgroup_remove(&n->cgroups, id);
