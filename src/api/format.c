@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/id.h"
 #include "base/macro.h"
 #include "base/parse.h"
@@ -30,9 +31,7 @@ static bool made_of(const char *s, const char *set)
 
 static bool is_base64(const char *s)
 {
-	size_t n = strlen(s), body = strspn(s, LETTERS DIGITS "+/");
-
-	return n % 4 == 0 && n - body <= 2 && strspn(s + body, "=") == n - body;
+	return base64_valid(s, strlen(s));
 }
 
 /* As our own clocks write it; what the numbers say is not looked at. */

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/base64.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 /* What stands in a string as it is. */
@@ -16,7 +18,6 @@ static bool json_is_plain(unsigned char c)
 static void put_escape(struct buf *out, unsigned char c)
 {
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-	static const char digits[] = "0123456789abcdef";
 	const char *e = short_escapes;
 
 	while (*e && *e != (char)c)
@@ -26,8 +27,8 @@ static void put_escape(struct buf *out, unsigned char c)
 		buf_add(out, (const char[]){ '\\', e[1] }, 2);
 	else
 		buf_add(out,
-			(const char[]){ '\\', 'u', '0', '0', digits[c >> 4],
-					digits[c & 15] },
+			(const char[]){ '\\', 'u', '0', '0', hex_digit(c >> 4),
+					hex_digit(c) },
 			6);
 }
 
@@ -112,39 +113,19 @@ void json_strn(struct json *j, const char *key, const void *value, size_t n)
 	put_string(j->out, value, n);
 }
 
-static void put_triple(const unsigned char *in, char *out)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	out[0] = digits[in[0] >> 2];
-	out[1] = digits[(in[0] & 3) << 4 | in[1] >> 4];
-	out[2] = digits[(in[1] & 15) << 2 | in[2] >> 6];
-	out[3] = digits[in[2] & 63];
-}
-
 void json_base64(struct json *j, const char *key, const void *value, size_t n)
 {
-	const unsigned char *in = value;
-	unsigned char tail[3] = { 0 };
-	size_t size = n / 3 * 4 + (n % 3 ? 4 : 0);
 	char *out;
 
 	put_key(j, key);
 	buf_add(j->out, "\"", 1);
-	out = n <= SIZE_MAX / 4 ? buf_reserve(j->out, size) : NULL;
+	out = n <= SIZE_MAX / 4 ? buf_reserve(j->out, base64_size(n)) : NULL;
 	if (!out) {
 		j->out->failed = true;
 		return;
 	}
-	for (size_t i = 0; i < n / 3; i++)
-		put_triple(in + 3 * i, out + 4 * i);
-	if (n % 3) {
-		(void)memcpy(tail, in + n / 3 * 3, n % 3);
-		put_triple(tail, out + size - 4);
-		(void)memset(out + size - 3 + n % 3, '=', 3 - n % 3);
-	}
-	j->out->len += size;
+	base64_encode(value, n, out);
+	j->out->len += base64_size(n);
 	buf_add(j->out, "\"", 1);
 }
 

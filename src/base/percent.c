@@ -4,15 +4,8 @@
 
 #include <errno.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
-
-static int percent_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 ssize_t percent_decode(const char *in, size_t n, bool plus, char *out, size_t size)
 {
@@ -22,8 +15,8 @@ ssize_t percent_decode(const char *in, size_t n, bool plus, char *out, size_t si
 		char c = in[i];
 
 		if (c == '%') {
-			int high = n - i > 2 ? percent_hex_digit(in[i + 1]) : -1;
-			int low = n - i > 2 ? percent_hex_digit(in[i + 2]) : -1;
+			int high = n - i > 2 ? hex_value(in[i + 1]) : -1;
+			int low = n - i > 2 ? hex_value(in[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return -EINVAL;

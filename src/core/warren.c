@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "base/list.h"
 #include "core/check.h"
 #include "core/handle.h"
 
@@ -348,16 +349,10 @@ void exec_link(struct warren_sandbox *sb, struct warren_exec *ex)
 
 struct warren_exec *warren_exec_free(struct warren_exec *ex)
 {
-	struct warren_exec **p;
-
 	if (!ex)
 		return NULL;
-	for (p = ex->sandbox ? &ex->sandbox->execs : NULL; p && *p; p = &(*p)->next) {
-		if (*p == ex) {
-			*p = ex->next;
-			break;
-		}
-	}
+	if (ex->sandbox)
+		(void)LIST_REMOVE(ex->sandbox->execs, ex);
 	ex->ops->exec_free(ex->exec);
 	free(ex);
 	return NULL;

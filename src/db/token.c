@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/hex.h"
 #include "db/db_internal.h"
 
 #define SECRET_PREFIX "wrn_"
@@ -26,17 +27,11 @@ _Static_assert(DB_HASH_SIZE == 256 / 8, "the size of a hash");
 
 static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
 {
-	static const char digits[] = "0123456789abcdef";
 	unsigned char bits[SECRET_BYTES];
-	char *p = stpcpy(ret, SECRET_PREFIX);
 
 	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return error_errno(err, errno, "make a secret");
-	for (size_t i = 0; i < sizeof(bits); i++) {
-		*p++ = digits[bits[i] >> 4];
-		*p++ = digits[bits[i] & 15];
-	}
-	*p = '\0';
+	(void)hex_encode(bits, sizeof(bits), stpcpy(ret, SECRET_PREFIX));
 	OPENSSL_cleanse(bits, sizeof(bits));
 	return 0;
 }

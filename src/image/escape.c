@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 static void escape_encode(struct buf *out, const char *text, bool name)
 {
 	for (const char *p = text; *p; p++) {
@@ -28,12 +30,10 @@ void encode_name(struct buf *out, const char *text)
 	escape_encode(out, text, true);
 }
 
+/* As we write them, in lower case alone. */
 static int escape_digit(char c)
 {
-	static const char hex[] = "0123456789abcdef";
-	const char *p = c ? strchr(hex, c) : NULL;
-
-	return p ? (int)(p - hex) : -1;
+	return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
 }
 
 int decode_line(char *text)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/strv.h"
 #include "image/base_layer.h"
 #include "os/mount.h"
 
@@ -135,10 +136,8 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 static int stack_layers(const struct store *s, struct image *image,
 			struct warren_error *err)
 {
-	size_t n = 0, len = strlen(image->lowers);
+	size_t n = strv_len(image->config.layers), len = strlen(image->lowers);
 
-	while (image->config.layers[n])
-		n++;
 	if (n > STORE_LAYERS_MAX)
 		return error_set(err, E2BIG,
 				 "it has %zu layers, but an overlay can have at most %d",

@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "base/fd.h"
+#include "base/strv.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
 #include "image/store_write.h"
@@ -250,7 +251,7 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 		       const struct oci_options *o, struct warren_error *err)
 {
 	struct registry_options ro = o->registry;
-	size_t n = 0;
+	size_t n;
 	int r;
 
 	ro.progress = on_progress;
@@ -264,8 +265,7 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 		r = check_platform(p, oci_wanted_platform(o), err);
 	if (r < 0)
 		return r;
-	while (p->image.layers[n])
-		n++;
+	n = strv_len(p->image.layers);
 	if (n != p->m.n_layers)
 		return error_set(
 			err, EBADMSG,

@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
+#include "base/strv.h"
+
 #define LIST_MAX   4096
 #define STRING_MAX (1U << 20)
 #define BLOB_MAX   (1ULL << 42)
@@ -39,14 +42,10 @@ static json_t *oci_json_load(const char *text, struct warren_error *err)
 
 void oci_digest(const void *data, size_t size, char ret[REF_DIGEST_LEN + 1])
 {
-	unsigned char sum[EVP_MAX_MD_SIZE];
-	unsigned n = 0;
+	unsigned char sum[EVP_MAX_MD_SIZE] = { 0 };
 
-	(void)EVP_Digest(data, size, sum, &n, EVP_sha256(), NULL);
-	(void)strcpy(ret, "sha256:");
-	for (unsigned i = 0; i < 32; i++)
-		(void)snprintf(ret + 7 + 2 * (size_t)i, 3, "%02x",
-			       i < n ? (unsigned)sum[i] : 0U);
+	(void)EVP_Digest(data, size, sum, NULL, EVP_sha256(), NULL);
+	(void)hex_encode(sum, 32, stpcpy(ret, "sha256:"));
 }
 
 /* ----------------------------------------------------------------- manifests */
@@ -213,17 +212,9 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 
 static int add_string(char ***list, size_t *n, const char *s, struct warren_error *err)
 {
-	char **grown;
-
 	if (*n >= LIST_MAX || !s || strlen(s) > STRING_MAX)
 		return oci_json_bad(err, "its configuration has a list that is too long");
-	grown = realloc(*list, (*n + 2) * sizeof(*grown));
-	if (!grown)
-		return error_errno(err, ENOMEM, "read it");
-	*list = grown;
-	grown[*n + 1] = NULL;
-	grown[*n] = strdup(s);
-	if (!grown[*n])
+	if (strv_add(list, s) < 0)
 		return error_errno(err, ENOMEM, "read it");
 	++*n;
 	return 0;
@@ -430,20 +421,13 @@ int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
 	return 0;
 }
 
-static void free_strings(char **list)
-{
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
-}
-
 void oci_entries_free(struct oci_entry *entries, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(entries[i].config);
 		free(entries[i].manifest);
-		free_strings(entries[i].layers);
-		free_strings(entries[i].names);
+		(void)strv_free(entries[i].layers);
+		(void)strv_free(entries[i].names);
 	}
 	free(entries);
 }

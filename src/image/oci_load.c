@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/strv.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
 #include "image/store_write.h"
@@ -99,15 +100,6 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 	return 0;
 }
 
-static size_t oci_load_count(char *const *list)
-{
-	size_t n = 0;
-
-	while (list[n])
-		n++;
-	return n;
-}
-
 /* The file @name of the archive, which must be as large as the manifest says, if it says that. */
 static int open_layer(const struct loading *l, const char *name,
 		      const struct oci_blob *declared, uint64_t *ret_size,
@@ -141,11 +133,11 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 	struct oci_work w = { 0 };
 	int r = oci_work_open(&w, l->store, l->options, err);
 
-	if (r == 0 && oci_load_count(names) != oci_load_count(image->layers))
+	if (r == 0 && strv_len(names) != strv_len(image->layers))
 		r = error_set(
 			err, EBADMSG,
 			"its manifest has %zu layers, but its configuration has %zu",
-			oci_load_count(names), oci_load_count(image->layers));
+			strv_len(names), strv_len(image->layers));
 	if (r == 0)
 		r = oci_work_plan(&w, image->layers, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {

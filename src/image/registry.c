@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
+#include "base/strv.h"
 #include "image/registry_internal.h"
 
 #define DOCKER_HUB        "docker.io"
@@ -50,14 +52,6 @@ static void start_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
-static bool registry_listed(const char *const *list, const char *registry)
-{
-	for (; list && *list; list++)
-		if (strcasecmp(*list, registry) == 0)
-			return true;
-	return false;
-}
-
 /* A file that holds none would only be noticed as a server that nobody trusts. */
 static int check_ca_file(const char *file, struct warren_error *err)
 {
@@ -86,7 +80,7 @@ static unsigned registry_bounded(unsigned n, unsigned standard, unsigned max)
 
 static void registry_set_up(struct registry *r, const struct registry_options *o)
 {
-	r->insecure = registry_listed(o->insecure, r->ref.registry);
+	r->insecure = strv_has_case(o->insecure, r->ref.registry);
 	r->public_only = o->public_only;
 	r->trusted = o->trusted;
 	r->insecure_list = o->insecure;
@@ -151,9 +145,7 @@ struct registry *registry_close(struct registry *r)
 
 void digest_text(const unsigned char sum[32], char digest[REF_DIGEST_LEN + 1])
 {
-	(void)snprintf(digest, 8, "sha256:");
-	for (size_t i = 0; i < 32; i++)
-		(void)snprintf(digest + 7 + 2 * i, 3, "%02x", sum[i]);
+	(void)hex_encode(sum, 32, stpcpy(digest, "sha256:"));
 }
 
 static bool is_generic(const char *type)

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "image/registry_internal.h"
 
 static char *basic_login(const struct creds *c)
@@ -27,11 +28,10 @@ static char *basic_login(const struct creds *c)
 
 	if (n < 0)
 		return NULL;
-	login = calloc(1, sizeof("Basic ") + 4 * ((size_t)n + 2) / 3 + 4);
+	login = calloc(1, sizeof("Basic ") + base64_size((size_t)n));
 	if (login) {
 		(void)memcpy(login, "Basic ", 6);
-		(void)EVP_EncodeBlock((unsigned char *)login + 6, (unsigned char *)plain,
-				      n);
+		base64_encode(plain, (size_t)n, login + 6);
 	}
 	OPENSSL_cleanse(plain, (size_t)n);
 	return login;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/base64.h"
 #include "base/fd.h"
 #include "image/registry_auth.h"
 
@@ -17,7 +18,6 @@
 #define DOCKER_HUB "docker.io"
 #define DOCKER_HUB_LOGIN \
 	"https://index.docker.io/v1/" /* what its logins are stored under */
-#define BASE64_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/"
 #define TOKEN_USER \
 	"<token>" /* by this name a helper says: the secret is a refresh token */
 
@@ -86,18 +86,16 @@ static int config_load(const char *given, json_t **ret, struct warren_error *err
 /* base64("user:secret"), as `docker login` stores it. */
 static int decode_auth(const char *auth, struct creds *c)
 {
-	size_t n = strlen(auth), chars = strspn(auth, BASE64_CHARS);
+	size_t n = strlen(auth);
 	AUTO_FREE char *plain = NULL;
 	char *colon;
 
-	if (n == 0 || n % 4 != 0 || n > 128 << 10 || n - chars > 2 ||
-	    strspn(auth + chars, "=") != n - chars)
+	if (n == 0 || n > 128 << 10)
 		return -EINVAL;
 	plain = calloc(1, n);
 	if (!plain)
 		return -ENOMEM;
-	if (EVP_DecodeBlock((unsigned char *)plain, (const unsigned char *)auth, (int)n) <
-	    0)
+	if (base64_decode(auth, n, plain) < 0)
 		return -EINVAL;
 	colon = strchr(plain, ':');
 	if (!colon)

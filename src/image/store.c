@@ -12,11 +12,12 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/hex.h"
+#include "base/strv.h"
 #include "base/userdirs.h"
 #include "image/escape.h"
 
 #define RECORD_MAX (4U << 20)
-#define HEX_LEN    64
 
 /* -------------------------------------------------------------- the folders */
 
@@ -158,22 +159,6 @@ static int store_set_text(char **field, const char *value)
 	return *field ? 0 : -ENOMEM;
 }
 
-static int add_text(char ***list, const char *value)
-{
-	size_t n = 0;
-	char **grown;
-
-	while ((*list)[n])
-		n++;
-	grown = realloc(*list, (n + 2) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	*list = grown;
-	grown[n] = strdup(value);
-	grown[n + 1] = NULL;
-	return grown[n] ? 0 : -ENOMEM;
-}
-
 static int set_digest(char *field, const char *value)
 {
 	if (!ref_digest_valid(value))
@@ -213,7 +198,7 @@ static int store_read_line(struct store_image *im, const char *key, const char *
 		if (fields[i].digest)
 			return set_digest(fields[i].digest, value);
 		return fields[i].text ? store_set_text(fields[i].text, value)
-				      : add_text(fields[i].list, value);
+				      : strv_add(fields[i].list, value);
 	}
 	return -EBADMSG;
 }
@@ -269,11 +254,8 @@ void store_image_done(struct store_image *im)
 			   im->volumes, im->labels,     im->layers };
 	char *texts[] = { im->platform, im->created, im->user, im->workdir };
 
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-		for (char **p = lists[i]; p && *p; p++)
-			free(*p);
-		free(lists[i]);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		(void)strv_free(lists[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		free(texts[i]);
 	if (im->lock >= 0)
@@ -310,7 +292,7 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 
 /* The id that the reference names. */
 static int resolve_ref(const struct store *s, const struct ref *ref,
-		       char hex[HEX_LEN + 1])
+		       char hex[STORE_HEX_LEN + 1])
 {
 	char text[REF_TEXT_MAX], id[REF_DIGEST_LEN + 2];
 	AUTO_BUF struct buf name = BUF_INIT(4096);
@@ -332,7 +314,7 @@ static int resolve_ref(const struct store *s, const struct ref *ref,
 
 /* The one image whose id begins with @prefix. */
 static int resolve_prefix(const struct store *s, const char *prefix,
-			  char hex[HEX_LEN + 1])
+			  char hex[STORE_HEX_LEN + 1])
 {
 	int copy = openat(s->images, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -340,11 +322,11 @@ static int resolve_prefix(const struct store *s, const char *prefix,
 	int found = 0;
 
 	while (d && (e = readdir(d))) {
-		if (strlen(e->d_name) != HEX_LEN ||
+		if (strlen(e->d_name) != STORE_HEX_LEN ||
 		    strncmp(e->d_name, prefix, strlen(prefix)) != 0)
 			continue;
 		found++;
-		(void)memcpy(hex, e->d_name, HEX_LEN + 1);
+		(void)memcpy(hex, e->d_name, STORE_HEX_LEN + 1);
 	}
 	if (d)
 		(void)closedir(d);
@@ -355,14 +337,14 @@ static bool looks_like_id(const char *text)
 {
 	size_t n = strlen(text);
 
-	return n >= 6 && n <= HEX_LEN && strspn(text, "0123456789abcdef") == n;
+	return n >= 6 && n <= STORE_HEX_LEN && hex_is(text, n);
 }
 
 int store_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err)
 {
 	const char *id = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
-	char hex[HEX_LEN + 1] = "";
+	char hex[STORE_HEX_LEN + 1] = "";
 	struct ref ref;
 	int r = -ENOENT;
 

@@ -30,6 +30,7 @@
 #define STORE_LAYERS_MAX \
 	440 /* what a page of mount options can name; overlay takes 500 */
 #define STORE_SHORT_LEN 5
+#define STORE_HEX_LEN   64 /* of a digest, without what names its kind */
 
 /* Lists are NULL-terminated and never NULL. */
 struct store_image {

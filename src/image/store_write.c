@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/hex.h"
 #include "base/id.h"
 #include "image/copy.h"
 #include "image/escape.h"
@@ -287,11 +288,6 @@ int store_each_ref(const struct store *s,
 	return r;
 }
 
-static bool is_hex(const char *name)
-{
-	return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
-}
-
 int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),
 		     void *ctx)
 {
@@ -304,7 +300,7 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 	while (r == 0 && (e = readdir(d))) {
 		char id[REF_DIGEST_LEN + 1];
 
-		if (!is_hex(e->d_name))
+		if (!hex_is(e->d_name, STORE_HEX_LEN))
 			continue;
 		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
 		r = fn(ctx, id);
@@ -417,7 +413,7 @@ static bool is_size_of_unused(const struct names *used, const char *name)
 	if (strlen(name) != 64 + strlen(".size") || strcmp(name + 64, ".size") != 0)
 		return false;
 	(void)snprintf(hex, sizeof(hex), "%.64s", name);
-	return is_hex(hex) && !store_write_noted(used, hex);
+	return hex_is(hex, STORE_HEX_LEN) && !store_write_noted(used, hex);
 }
 
 /* Names of layers first, then directories that no name leads to. */
@@ -433,7 +429,7 @@ static void remove_layers(const struct store *s, const struct names *used,
 
 		if (strncmp(e->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0)
 			(void)unlinkat(s->layers, e->d_name, 0);
-		if (!is_hex(e->d_name))
+		if (!hex_is(e->d_name, STORE_HEX_LEN))
 			continue;
 		(void)!readlinkat(s->layers, e->d_name, target, sizeof(target) - 1);
 		if (store_write_noted(used, e->d_name)) {

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hex.h"
 #include "image/unpack_internal.h"
 
 struct pipeline {
@@ -325,14 +326,10 @@ static int end_digest(struct pipeline *p, const char *expect,
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	unsigned n = 0;
-	size_t len;
 
 	if (EVP_DigestFinal_ex(p->digest, sum, &n) != 1 || n != 32)
 		return error_set(err, EIO, "SHA-256 failed");
-	len = (size_t)snprintf(ret, REF_DIGEST_LEN + 1, "sha256:");
-	for (unsigned i = 0; i < n; i++)
-		len += (size_t)snprintf(ret + len, REF_DIGEST_LEN + 1 - len, "%02x",
-					sum[i]);
+	(void)hex_encode(sum, n, stpcpy(ret, "sha256:"));
 	if (expect && strcmp(ret, expect) != 0)
 		return error_set(
 			err, EBADMSG,

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "initclient/initclient.h"
 
 #define GRACE_MS 5000 /* for init to enforce a deadline before we call it hung */
@@ -261,12 +262,9 @@ uint32_t initclient_exec_number(const struct backend_exec *ex)
 void initclient_exec_free(struct backend_exec *base)
 {
 	struct initclient_exec *ex = (struct initclient_exec *)base;
-	struct initclient_exec **p = ex->sandbox ? &ex->sandbox->execs : NULL;
 
-	while (p && *p && *p != ex)
-		p = &(*p)->next;
-	if (p && *p)
-		*p = ex->next;
+	if (ex->sandbox)
+		(void)LIST_REMOVE(ex->sandbox->execs, ex);
 	for (size_t i = 0; i < ARRAY_SIZE(base->fd); i++)
 		if (base->fd[i] >= 0)
 			(void)close(base->fd[i]);

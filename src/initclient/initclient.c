@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* initclient.c - the end of a sandbox */
 #include "initclient/initclient.h"
-
-static void initclient_free_list(char **list)
-{
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
-}
+#include "base/strv.h"
 
 void initclient_done(struct initclient_sandbox *sandbox)
 {
@@ -17,9 +11,9 @@ void initclient_done(struct initclient_sandbox *sandbox)
 		(void)close(sandbox->control);
 	for (struct initclient_exec *ex = sandbox->execs; ex; ex = ex->next)
 		ex->sandbox = NULL;
-	initclient_free_list(sandbox->env);
-	initclient_free_list(sandbox->base.entrypoint);
-	initclient_free_list(sandbox->base.cmd);
+	(void)strv_free(sandbox->env);
+	(void)strv_free(sandbox->base.entrypoint);
+	(void)strv_free(sandbox->base.cmd);
 	free(sandbox->workdir);
 	free(sandbox->hostname);
 	free(sandbox->state_text);

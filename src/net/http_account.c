@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "net/http_internal.h"
 
 #define BODY_FREE (16U << 10) /* of a body: who asks for little is always heard */
@@ -105,15 +106,13 @@ void http_account_give(struct http_accounts *all, enum http_account which,
 
 void http_account_leave(struct http_accounts *all, struct request *r)
 {
-	struct http_owner *o = r->owner, **p = &all->owners;
+	struct http_owner *o = r->owner;
 
 	for (enum http_account i = 0; i < HTTP_ACCOUNTS; i++)
 		http_account_give(all, i, r);
 	r->owner = NULL;
 	if (!o || --o->refs > 0)
 		return;
-	while (*p != o)
-		p = &(*p)->next;
-	*p = o->next;
+	(void)LIST_REMOVE(all->owners, o);
 	free(o);
 }

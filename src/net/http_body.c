@@ -10,6 +10,7 @@
 
 #include <errno.h>
 
+#include "base/hex.h"
 #include "net/http_head.h"
 
 #define LINE_MAX_BYTES 4096U /* extensions of a chunk; all trailers together */
@@ -38,20 +39,9 @@ void http_body_init(struct http_body *b, enum http_body_kind kind, uint64_t leng
 	b->done = kind == HTTP_BODY_NONE || (kind == HTTP_BODY_LENGTH && length == 0);
 }
 
-static int http_body_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static int size_byte(struct http_body *b, char c)
 {
-	int digit = http_body_hex_digit(c);
+	int digit = hex_value(c);
 
 	if (digit >= 0 && b->line <= SIZE_DIGITS) {
 		b->left = b->left * 16 + (uint64_t)digit;

@@ -20,6 +20,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/strv.h"
 #include "net/http_internal.h"
 
 #define HEAD_MS 60000
@@ -92,15 +93,6 @@ static bool http_proxy_listed(const char *const *list, size_t n, const char *nam
 	return false;
 }
 
-static bool http_proxy_unwanted(const char *const *without, const char *name)
-{
-	size_t n = 0;
-
-	while (without && without[n])
-		n++;
-	return http_proxy_listed(without, n, name);
-}
-
 static void http_proxy_put_header(struct buf *b, const char *name, const char *value)
 {
 	buf_puts(b, name);
@@ -145,7 +137,7 @@ static void put_request(struct proxy *p, struct buf *b,
 
 		if (!http_proxy_listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), h->name) &&
 		    !http_proxy_listed(rewritten, ARRAY_SIZE(rewritten), h->name) &&
-		    !http_proxy_unwanted(o->without, h->name) &&
+		    !strv_has_case(o->without, h->name) &&
 		    !http_header_has(req, "Connection", h->name))
 			http_proxy_put_header(b, h->name, h->value);
 	}
@@ -255,7 +247,7 @@ static size_t pick_headers(const struct proxy *p, const struct http_head *h, boo
 		}
 		if (http_proxy_listed(hop_by_hop, ARRAY_SIZE(hop_by_hop), f->name) ||
 		    named_by_connection(h, f->name) ||
-		    http_proxy_unwanted(p->answer_without, f->name) ||
+		    strv_has_case(p->answer_without, f->name) ||
 		    strcasecmp(f->name, "date") == 0)
 			continue;
 		headers[n++] = (struct http_header){ f->name, f->value };

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "net/loop_internal.h"
 
 #define CLOSE_AT_ONCE \
@@ -59,10 +60,9 @@ static uint64_t work_key(const char *tenant)
 
 static struct work_queue *work_queue_get(struct net_loop *loop, uint64_t key)
 {
-	struct work_queue **p = &loop->queues;
+	struct work_queue **p;
 
-	while (*p && (*p)->key != key)
-		p = &(*p)->next;
+	LIST_FIND(loop->queues, p, (*p)->key == key);
 	if (!*p) {
 		*p = calloc(1, sizeof(**p));
 		if (*p) {
@@ -76,13 +76,9 @@ static struct work_queue *work_queue_get(struct net_loop *loop, uint64_t key)
 /* A queue is in the list for as long as its tenant has work. */
 static void work_queue_done(struct net_loop *loop, struct work_queue *q)
 {
-	struct work_queue **p = &loop->queues;
-
 	if (--q->running > 0 || q->first)
 		return;
-	while (*p != q)
-		p = &(*p)->next;
-	*p = q->next;
+	(void)LIST_REMOVE(loop->queues, q);
 	free(q);
 }
 
@@ -90,20 +86,15 @@ static void work_queue_done(struct net_loop *loop, struct work_queue *q)
 static struct job *work_take(struct net_loop *loop)
 {
 	for (struct work_queue **p = &loop->queues, *q; (q = *p); p = &q->next) {
-		struct job *job = q->first;
+		struct job *job;
 
-		if (!job || q->running >= WORK_THREADS - loop->in_pool)
+		if (!q->first || q->running >= WORK_THREADS - loop->in_pool)
 			continue;
-		q->first = job->next;
-		if (!q->first)
-			q->tail = &q->first;
+		job = QUEUE_TAKE(q->first, q->tail);
 		q->running++;
 		loop->in_pool++;
 		*p = q->next;
-		q->next = NULL;
-		while (*p)
-			p = &(*p)->next;
-		*p = q;
+		LIST_APPEND(loop->queues, q);
 		return job;
 	}
 	return NULL;
@@ -161,8 +152,7 @@ int loop_work_named(struct net_loop *loop, const char *tenant, void (*work)(void
 			     .ctx = ctx,
 			     .name = name };
 	job->req.data = job;
-	*q->tail = job;
-	q->tail = &job->next;
+	QUEUE_PUT(q->tail, job);
 	loop->working++;
 	work_begin(loop);
 	return 0;

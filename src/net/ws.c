@@ -18,6 +18,7 @@
 #include <strings.h>
 #include <wslay/wslay.h>
 
+#include "base/base64.h"
 #include "net/http_internal.h"
 
 #define MAX_MESSAGE  (1U << 20)
@@ -384,10 +385,7 @@ void *ws_user(const struct ws *ws)
 /* The base64 of 16 bytes: 22 characters and two of padding. */
 static bool key_ok(const char *key)
 {
-	static const char alphabet[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	return key && strlen(key) == KEY_LEN && strspn(key, alphabet) == KEY_LEN - 2 &&
+	return key && strlen(key) == KEY_LEN && base64_valid(key, KEY_LEN) &&
 	       strcmp(key + KEY_LEN - 2, "==") == 0;
 }
 
@@ -402,7 +400,9 @@ static bool accept_key(const char *key, char out[32])
 	(void)memcpy(text + KEY_LEN, guid, sizeof(guid));
 	if (EVP_Digest(text, strlen(text), digest, &n, EVP_sha1(), NULL) != 1 || n != 20)
 		return false;
-	return EVP_EncodeBlock((unsigned char *)out, digest, 20) == 28;
+	base64_encode(digest, n, out);
+	out[base64_size(n)] = '\0';
+	return true;
 }
 
 static int ws_refuse(struct http_request *req, int status, const char *why)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "shellproto/shellproto_internal.h"
 
 #define MARKER_FIRST \
@@ -22,12 +23,10 @@
 void framed_expect(struct shellproto *s)
 {
 	uint8_t bits[SHELLPROTO_MARKER_SIZE];
-	size_t n = 0;
 
 	shellproto_bits(s, bits);
-	s->marker[n++] = MARKER_FIRST;
-	for (size_t i = 0; i < sizeof(bits); i++, n += 2)
-		(void)snprintf(s->marker + n, 3, "%02x", bits[i]);
+	s->marker[0] = MARKER_FIRST;
+	(void)hex_encode(bits, sizeof(bits), s->marker + 1);
 	/* The same first half, then what is no digit: the two are told apart by that byte. */
 	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
 		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/hex.h"
 #include "base/id.h"
 #include "base/parse.h"
 #include "shellproto/shellproto_internal.h"
@@ -243,8 +244,6 @@ static void add_prelude(struct shellproto *s, struct buf *out)
  */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	for (size_t i = 0; i < n;) {
 		size_t plain = i;
 		unsigned char c;
@@ -262,8 +261,8 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 				2);
 		else
 			buf_add(out,
-				(const char[]){ '\\', 'x', digits[c >> 4],
-						digits[c & 15] },
+				(const char[]){ '\\', 'x', hex_digit(c >> 4),
+						hex_digit(c) },
 				4);
 	}
 }

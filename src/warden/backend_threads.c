@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "warden/internal.h"
 
 #define WAITING_MAX 4096
@@ -164,8 +165,7 @@ static struct slow_job *backend_threads_take(struct slow *s, enum lane lane)
 		    !has_share(s, job) || is_overtaking(s, job))
 			continue;
 		*p = job->next;
-		job->next = s->running;
-		s->running = job;
+		LIST_PUSH(s->running, job);
 		s->n_waiting--;
 		return job;
 	}
@@ -180,7 +180,7 @@ static void *slow_main(void *arg)
 	free(arg);
 	(void)pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
-		struct slow_job *job = backend_threads_take(s, self.lane), **p;
+		struct slow_job *job = backend_threads_take(s, self.lane);
 
 		if (!job) {
 			s->idle[self.lane]++;
@@ -191,9 +191,7 @@ static void *slow_main(void *arg)
 		(void)pthread_mutex_unlock(&s->lock);
 		s->fn(s->ctx, job->msg, job->size, job->sock);
 		(void)pthread_mutex_lock(&s->lock);
-		for (p = &s->running; *p != job; p = &(*p)->next)
-			;
-		*p = job->next;
+		(void)LIST_REMOVE(s->running, job);
 		s->bytes -= job->size;
 		backend_threads_job_free(job);
 		(void)pthread_cond_broadcast(&s->changed);
@@ -231,7 +229,7 @@ static void add_thread(struct slow *s, enum lane lane)
 
 int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 {
-	struct slow_job *job = malloc(sizeof(*job) + size), **p;
+	struct slow_job *job = malloc(sizeof(*job) + size);
 	int r = 0;
 
 	if (!job)
@@ -247,9 +245,7 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 	add_thread(s, job->lane);
 	if (s->threads[job->lane] > 0 && s->n_waiting < WAITING_MAX &&
 	    size <= BYTES_MAX - s->bytes) {
-		for (p = &s->waiting; *p; p = &(*p)->next)
-			;
-		*p = job;
+		LIST_APPEND(s->waiting, job);
 		s->n_waiting++;
 		s->bytes += size;
 		(void)pthread_cond_broadcast(&s->changed);

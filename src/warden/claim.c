@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/list.h"
 
 #define STATE_SUFFIX ".state"
 
@@ -88,13 +89,8 @@ int claims_take(struct claims *all, struct claim *claim, const char *id)
 
 void claims_drop(struct claims *all, struct claim *claim)
 {
-	struct claim **p = &all->first;
-
 	(void)pthread_mutex_lock(&all->lock);
-	while (*p && *p != claim)
-		p = &(*p)->next;
-	if (*p)
-		*p = claim->next;
+	(void)LIST_REMOVE(all->first, claim);
 	(void)pthread_mutex_unlock(&all->lock);
 }
 

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "base/fd.h"
+#include "base/list.h"
 #include "warden/internal.h"
 
 #define WAITING_MAX 16384
@@ -86,10 +87,9 @@ struct turns *turns_free(struct turns *t)
 /* Which place in the list refers to the tenant @key, or is the list's end. */
 static struct turn_tenant **turns_find(struct turns *t, uint64_t key)
 {
-	struct turn_tenant **p = &t->tenants;
+	struct turn_tenant **p;
 
-	while (*p && (*p)->key != key)
-		p = &(*p)->next;
+	LIST_FIND(t->tenants, p, (*p)->key == key);
 	return p;
 }
 
@@ -113,11 +113,9 @@ static bool turns_queue(struct turns *t, const void *msg, size_t size)
 		free(job);
 		return false;
 	}
-	job->next = NULL;
 	job->size = size;
 	(void)memcpy(job->msg, msg, size);
-	*(*p)->tail = job;
-	(*p)->tail = &job->next;
+	QUEUE_PUT((*p)->tail, job);
 	t->waiting++;
 	t->bytes += size;
 	return true;
@@ -127,23 +125,18 @@ static bool turns_queue(struct turns *t, const void *msg, size_t size)
 static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
 {
 	for (struct turn_tenant **p = &t->tenants, *of; (of = *p); p = &of->next) {
-		struct turn_job *job = of->first;
+		struct turn_job *job;
 
-		if (!job || of->running >= WARDEN_THREADS - t->running)
+		if (!of->first || of->running >= WARDEN_THREADS - t->running)
 			continue;
-		of->first = job->next;
-		if (!of->first)
-			of->tail = &of->first;
+		job = QUEUE_TAKE(of->first, of->tail);
 		of->running++;
 		t->running++;
 		t->waiting--;
 		t->bytes -= job->size;
 		*ret_of = of;
 		*p = of->next;
-		of->next = NULL;
-		while (*p)
-			p = &(*p)->next;
-		*p = of;
+		LIST_APPEND(t->tenants, of);
 		return job;
 	}
 	return NULL;
@@ -152,14 +145,10 @@ static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
 /* A tenant is in the list for as long as it has requests. */
 static void turns_done(struct turns *t, struct turn_tenant *of)
 {
-	struct turn_tenant **p = &t->tenants;
-
 	t->running--;
 	if (--of->running > 0 || of->first)
 		return;
-	while (*p != of)
-		p = &(*p)->next;
-	*p = of->next;
+	(void)LIST_REMOVE(t->tenants, of);
 	free(of);
 }
 

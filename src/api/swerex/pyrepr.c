@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 void python_put_byte(struct buf *out, unsigned char c)
 {
-	static const char digits[] = "0123456789abcdef";
-
-	buf_add(out, (const char[]){ '\\', 'x', digits[c >> 4], digits[c & 15] }, 4);
+	buf_add(out, (const char[]){ '\\', 'x', hex_digit(c >> 4), hex_digit(c) }, 4);
 }
 
 char python_quote(const char *text, size_t n)

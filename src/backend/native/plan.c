@@ -13,6 +13,7 @@
 
 #include "backend/native/create_op.h"
 #include "base/clock.h"
+#include "base/strv.h"
 
 #define PIDS_DEFAULT   1024
 #define NOFILE_DEFAULT 65536
@@ -137,7 +138,6 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	const struct warren_spec *s = m->spec;
 	struct native *n = m->engine;
 	struct native_sandbox *sandbox = m->sandbox;
-	size_t n_env = 0;
 
 	m->limits = (struct cgroup_limits){
 		.memory = s->memory ? s->memory : n->memory_default,
@@ -172,18 +172,11 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	    take_nofile(m, err) < 0)
 		return -err->code;
 	take_ids(n, sandbox);
-	while (s->env && s->env[n_env])
-		n_env++;
-	sandbox->env = calloc(n_env + 1, sizeof(*sandbox->env));
+	sandbox->env = strv_copy(s->env);
 	sandbox->workdir = strdup(s->workdir ? s->workdir : "/");
 	sandbox->hostname = strdup(s->hostname ? s->hostname : sandbox->base.id);
 	if (!sandbox->env || !sandbox->workdir || !sandbox->hostname)
 		return error_errno(err, ENOMEM, "read the spec");
-	for (size_t i = 0; i < n_env; i++) {
-		sandbox->env[i] = strdup(s->env[i]);
-		if (!sandbox->env[i])
-			return error_errno(err, ENOMEM, "read the spec");
-	}
 	return 0;
 }
 

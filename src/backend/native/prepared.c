@@ -22,6 +22,7 @@
 #include "backend/native/create_op.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 
 #define STAGED_DISK   (64U << 20) /* until the spec comes */
 #define INJECT_MAKE   1001        /* numbers of steps, for tests */
@@ -113,9 +114,7 @@ struct native_prepared *prepared_take(struct native *n, const char *id)
 	struct native_prepared *part = NULL, **p;
 
 	(void)pthread_mutex_lock(&n->lock);
-	for (p = &n->parts; *p; p = &(*p)->next)
-		if (!id || strcmp((*p)->m.sandbox->base.id, id) == 0)
-			break;
+	LIST_FIND(n->parts, p, !id || strcmp((*p)->m.sandbox->base.id, id) == 0);
 	part = *p;
 	if (part)
 		*p = part->next;

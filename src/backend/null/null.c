@@ -26,6 +26,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/strv.h"
 #include "os/sig.h"
 
 #define FOR_EVER_MS (1ULL << 42) /* a hundred years */
@@ -85,23 +86,13 @@ static int null_probe(void *state UNUSED, struct warren_feature *features,
 	return 1;
 }
 
-static void null_free_list(char **list)
-{
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
-}
-
 static char **merge_env(const char *const *a, const char *const *b)
 {
 	const char *const *lists[] = { a, b };
-	size_t n = 0, at = 0;
+	size_t at = 0;
 	char **out;
 
-	for (size_t i = 0; i < 2; i++)
-		for (const char *const *p = lists[i]; p && *p; p++)
-			n++;
-	out = calloc(n + 2, sizeof(*out));
+	out = calloc(strv_len(a) + strv_len(b) + 2, sizeof(*out));
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < 2; i++) {
@@ -112,10 +103,8 @@ static char **merge_env(const char *const *a, const char *const *b)
 				k++;
 			free(out[k]);
 			out[k] = strdup(*p);
-			if (!out[k]) {
-				null_free_list(out);
-				return NULL;
-			}
+			if (!out[k])
+				return strv_free(out);
 			at += k == at;
 		}
 	}
@@ -143,7 +132,7 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 			"none: commands run directly on the host");
 	if (!sandbox->workdir || !sandbox->env) {
 		free(sandbox->workdir);
-		null_free_list(sandbox->env);
+		(void)strv_free(sandbox->env);
 		free(sandbox);
 		return error_errno(err, ENOMEM, "make a sandbox");
 	}
@@ -177,7 +166,7 @@ static int null_destroy(void *state UNUSED, struct backend_sandbox *base,
 			null_exec_release(ex);
 	}
 	free(sandbox->workdir);
-	null_free_list(sandbox->env);
+	(void)strv_free(sandbox->env);
 	free(sandbox);
 	return 0;
 }
@@ -366,7 +355,7 @@ static int start_guard(struct null_exec *ex, const struct null_sandbox *sandbox,
 	if (!env)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (pipe2(reports, O_CLOEXEC) < 0) {
-		null_free_list(env);
+		(void)strv_free(env);
 		return error_errno(err, errno, "start '%s'", spec->argv[0]);
 	}
 	child = fork();
@@ -379,7 +368,7 @@ static int start_guard(struct null_exec *ex, const struct null_sandbox *sandbox,
 				(void)close(ex->base.fd[i]);
 		guard_main(spec, cwd, env, theirs, reports[1]);
 	}
-	null_free_list(env);
+	(void)strv_free(env);
 	(void)close(reports[1]);
 	ex->reports = reports[0];
 	if (child < 0)

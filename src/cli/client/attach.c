@@ -17,9 +17,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/errno_names.h"
 #include "base/fd.h"
-#include "cli/client/base64.h"
 #include "cli/client/commands.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
@@ -88,7 +88,8 @@ static void take_output(struct attached *t, json_t *event)
 	const json_t *data = json_object_get(event, "data");
 	bool is_err = strcmp(print_text_of(event, "stream"), "stderr") == 0;
 	AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
-	ssize_t n = bytes ? base64_decode(bytes, json_string_length(data)) : -ENOMEM;
+	ssize_t n =
+		bytes ? base64_decode(bytes, json_string_length(data), bytes) : -ENOMEM;
 	int r = n < 0 ? (int)n : 0;
 
 	if (n > 0 && t->a->keep)

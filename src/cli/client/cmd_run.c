@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strv.h"
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
@@ -21,10 +22,8 @@ static int command_of(struct client *c, const struct run_options *o, char **word
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	AUTO_JSON json_t *image = NULL, *argv = json_array();
-	size_t n = 0;
+	size_t n = strv_len(words);
 
-	while (words[n])
-		n++;
 	if (run_options_stored(o)) {
 		buf_puts(&path, "/v1/images/inspect");
 		put_query(&path, "image", o->image);

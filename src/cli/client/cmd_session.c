@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/fd.h"
-#include "cli/client/base64.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
@@ -189,7 +189,9 @@ static int session_on_event(void *arg, const char *line, size_t n)
 		return -1;
 	if (strcmp(type, "output") == 0) {
 		AUTO_FREE char *bytes = data ? strdup(json_string_value(data)) : NULL;
-		ssize_t len = bytes ? base64_decode(bytes, json_string_length(data)) : -1;
+		ssize_t len =
+			bytes ? base64_decode(bytes, json_string_length(data), bytes)
+			      : -1;
 		bool to_err = strcmp(print_text_of(e, "stream"), "stderr") == 0;
 
 		r = len < 0 ? -EPROTO

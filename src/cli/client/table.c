@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strv.h"
+
 #define GAP      3
 #define CELL_MAX 4096
 
@@ -22,15 +24,6 @@ void table_cell(struct table *t, const char *fmt, ...)
 			*p = '?';
 	buf_add(&t->cells, text, strlen(text) + 1);
 	t->n++;
-}
-
-static size_t table_columns(const struct table *t)
-{
-	size_t n = 0;
-
-	while (t->head[n])
-		n++;
-	return n;
 }
 
 static void table_measure(const struct table *t, size_t n, size_t *width)
@@ -67,7 +60,7 @@ static const char *table_put_line(const struct table *t, const size_t *width, si
 
 void table_put(const struct table *t, size_t max, const char *end, struct buf *out)
 {
-	size_t width[TABLE_COLUMNS] = { 0 }, n = table_columns(t);
+	size_t width[TABLE_COLUMNS] = { 0 }, n = strv_len(t->head);
 	const char *cell = t->cells.data;
 
 	if (t->cells.failed || n == 0) {

@@ -29,6 +29,7 @@
 
 #include "agent/core/spawn.h"
 #include "base/fd.h"
+#include "base/strv.h"
 #include "os/cgroup.h"
 #include "os/pidfd.h"
 #include "shim/core/parse_ps.h"
@@ -137,20 +138,11 @@ static bool is_bare(void)
 	return !inside.shell[0] || place.driver->tells_all;
 }
 
-static size_t exec_count(char **list)
-{
-	size_t n = 0;
-
-	while (list[n])
-		n++;
-	return n;
-}
-
 static void exec_run_command(const struct plan *p, const struct extra *x, bool quiet)
 	__attribute__((noreturn));
 static void exec_run_command(const struct plan *p, const struct extra *x, bool quiet)
 {
-	size_t argc = exec_count(p->argv), envc = exec_count(p->env), n = 0;
+	size_t argc = strv_len(p->argv), envc = strv_len(p->env), n = 0;
 	const char **argv = calloc(argc + 8, sizeof(*argv));
 	const char **env = calloc(envc + 3, sizeof(*env));
 	char mark[MARK_LEN + 16], options[4] = "-";

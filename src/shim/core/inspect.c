@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/strv.h"
 #include "initclient/initclient.h"
 #include "initclient/state_file.h"
 #include "shim/core/guest_client.h"
@@ -19,22 +20,6 @@
 #define TOLD_MAX (4U << 20)
 
 struct inside inside = { .home = "/", .cwd = "/" };
-
-static int inspect_append(char ***list, const char *value)
-{
-	size_t n = 0;
-	char **more;
-
-	while (*list && (*list)[n])
-		n++;
-	more = reallocarray(*list, n + 2, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	*list = more;
-	more[n] = strdup(value);
-	more[n + 1] = NULL;
-	return more[n] ? 0 : -ENOMEM;
-}
 
 /* All that comes until the end; false: the time is up. */
 static bool read_until(int fd, uint64_t until, struct buf *out)
@@ -122,7 +107,7 @@ static int inspect_take_line(char *line)
 			"runsc");
 	else if (strncmp(line, "Path:", 5) == 0 && line[5]) {
 		(void)memmove(line, "PATH=", 5);
-		return inspect_append(&inside.env, line);
+		return strv_add(&inside.env, line);
 	}
 	return 0;
 }
@@ -146,7 +131,7 @@ static int take_told(char *text, size_t size)
 		     var += strlen(var) + 1)
 			if (strchr(var, '=') > var && !is_shells(var) &&
 			    strncmp(var, "PATH=", 5) != 0)
-				r = inspect_append(&inside.env, var);
+				r = strv_add(&inside.env, var);
 		return r;
 	}
 	return r;
@@ -246,9 +231,9 @@ int learn_note(const struct warren_spec *spec, struct warren_error *err)
 	sandbox.hostname = strdup(spec->hostname ? spec->hostname : place.id);
 	for (char **v = inside.env; r == 0 && v && *v; v++)
 		if (!inspect_overridden(*v, spec->env))
-			r = inspect_append(&sandbox.env, *v);
+			r = strv_add(&sandbox.env, *v);
 	for (const char *const *v = spec->env; r == 0 && v && *v; v++)
-		r = inspect_append(&sandbox.env, *v);
+		r = strv_add(&sandbox.env, *v);
 	_Static_assert(sizeof(sandbox.base.enforced) == sizeof(place.enforced),
 		       "they differ");
 	(void)memcpy(sandbox.base.enforced, place.enforced, sizeof(place.enforced));

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/hex.h"
 #include "shim/docker/docker.h"
 
 void docker_id_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
@@ -22,8 +23,7 @@ void docker_id_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 
 static bool container_id_is_id(const char *id)
 {
-	return id && strlen(id) == DOCKER_ID_LEN &&
-	       strspn(id, "0123456789abcdef") == DOCKER_ID_LEN;
+	return id && hex_is(id, DOCKER_ID_LEN);
 }
 
 /* A container of that name may be anybody's: its labels say whose it is. */

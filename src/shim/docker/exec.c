@@ -31,6 +31,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/hex.h"
 #include "shim/docker/docker.h"
 #include "shim/docker/stream_demux.h"
 
@@ -158,8 +159,7 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 	if (status < 0)
 		return status;
 	id = json_string_value(json_object_get(r->d.answer, "Id"));
-	if (!id || strlen(id) != EXEC_ID_LEN ||
-	    strspn(id, "0123456789abcdef") != EXEC_ID_LEN)
+	if (!id || !hex_is(id, EXEC_ID_LEN))
 		return docker_odd(&r->d, "create an exec", err);
 	(void)strcpy(r->id, id);
 	return 0;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hex.h - hexadecimal digits: written in lower case, read in either */
+#ifndef BASE_HEX_H
+#define BASE_HEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Of the low four bits. */
+static inline char hex_digit(unsigned value)
+{
+	return "0123456789abcdef"[value & 15];
+}
+
+/* -1: it is no digit. */
+static inline int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* 2 * @n digits and a NUL into @ret; where the NUL is. */
+static inline char *hex_encode(const void *data, size_t n, char *ret)
+{
+	const unsigned char *in = data;
+
+	for (size_t i = 0; i < n; i++) {
+		*ret++ = hex_digit(in[i] >> 4);
+		*ret++ = hex_digit(in[i]);
+	}
+	*ret = '\0';
+	return ret;
+}
+
+/* Exactly @n digits, as hex_encode() writes them? */
+static inline bool hex_is(const char *text, size_t n)
+{
+	return strlen(text) == n && strspn(text, "0123456789abcdef") == n;
+}
+
+#endif /* BASE_HEX_H */

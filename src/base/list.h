@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * list.h - lists of structs that link themselves
+ *
+ *	struct job { struct job *next; ... } *jobs;
+ *
+ * A list is a pointer to its first item, and each item has a member `next`. Where the list has a
+ * tail, it is a pointer to the place where the next item goes:
+ *
+ *	struct queue { struct job *first, **tail; } q;
+ *	QUEUE_INIT(&q.first, q.tail); ... QUEUE_PUT(q.tail, job); ... job = QUEUE_TAKE(q.first, q.tail);
+ *
+ * An item that is removed often also has the place that points to it, `prev`: see DLIST_*. Only
+ * macros and no library: agents, which have none, may use this too.
+ */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+/* In front of all others. */
+#define LIST_PUSH(list, item)          \
+	do {                           \
+		(item)->next = (list); \
+		(list) = (item);       \
+	} while (0)
+
+/* Behind all others. */
+#define LIST_APPEND(list, item)                    \
+	do {                                       \
+		__typeof__(&(list)) at_ = &(list); \
+		while (*at_)                       \
+			at_ = &(*at_)->next;       \
+		(item)->next = NULL;               \
+		*at_ = (item);                     \
+	} while (0)
+
+/* The first item, which is not in the list any more; NULL: there is none. */
+#define LIST_POP(list)                          \
+	__extension__({                         \
+		__typeof__(list) pop_ = (list); \
+		if (pop_)                       \
+			(list) = pop_->next;    \
+		pop_;                           \
+	})
+
+/* The place that points to the first item for which @cond holds, which sees it as *at; or the end. */
+#define LIST_FIND(list, at, cond)                                             \
+	do {                                                                  \
+		for ((at) = &(list); *(at) && !(cond); (at) = &(*(at))->next) \
+			;                                                     \
+	} while (0)
+
+/* Whether it was in the list. By the member @link instead of `next`: LIST_REMOVE_BY(). */
+#define LIST_REMOVE_BY(list, item, link)           \
+	__extension__({                            \
+		__typeof__(&(list)) at_ = &(list); \
+		__typeof__(list) item_ = (item);   \
+		_Bool found_;                      \
+		while (*at_ && *at_ != item_)      \
+			at_ = &(*at_)->link;       \
+		found_ = *at_ != NULL;             \
+		if (found_)                        \
+			*at_ = item_->link;        \
+		found_;                            \
+	})
+#define LIST_REMOVE(list, item) LIST_REMOVE_BY(list, item, next)
+
+/* ------------------------------------------------------------------- with a tail */
+
+#define QUEUE_INIT(first, tail) ((first) = NULL, (tail) = &(first))
+
+#define QUEUE_PUT(tail, item)           \
+	do {                            \
+		(item)->next = NULL;    \
+		*(tail) = (item);       \
+		(tail) = &(item)->next; \
+	} while (0)
+
+#define QUEUE_TAKE(first, tail)                    \
+	__extension__({                            \
+		__typeof__(first) took_ = (first); \
+		if (took_)                         \
+			(first) = took_->next;     \
+		if (!(first))                      \
+			(tail) = &(first);         \
+		took_;                             \
+	})
+
+/* What LIST_FIND() found leaves the queue; NULL: it found none. */
+#define QUEUE_CUT(tail, at)                     \
+	__extension__({                         \
+		__typeof__(*(at)) cut_ = *(at); \
+		if (cut_) {                     \
+			*(at) = cut_->next;     \
+			if (!*(at))             \
+				(tail) = (at);  \
+		}                               \
+		cut_;                           \
+	})
+
+/* ---------------------------------------- with a place that points to each item: prev */
+
+#define DLIST_PUSH_BY(list, item, next_, prev_)                \
+	do {                                                   \
+		(item)->next_ = (list);                        \
+		(item)->prev_ = &(list);                       \
+		if ((item)->next_)                             \
+			(item)->next_->prev_ = &(item)->next_; \
+		(list) = (item);                               \
+	} while (0)
+#define DLIST_PUSH(list, item) DLIST_PUSH_BY(list, item, next, prev)
+
+/* Out of whatever list it is in, without a walk. Afterwards its prev is NULL: it is in none. */
+#define DLIST_REMOVE_BY(item, next_, prev_)                   \
+	do {                                                  \
+		*(item)->prev_ = (item)->next_;               \
+		if ((item)->next_)                            \
+			(item)->next_->prev_ = (item)->prev_; \
+		(item)->next_ = NULL;                         \
+		(item)->prev_ = NULL;                         \
+	} while (0)
+#define DLIST_REMOVE(item) DLIST_REMOVE_BY(item, next, prev)
+
+#endif /* BASE_LIST_H */

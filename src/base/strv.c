@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* strv.c - lists of strings with a NULL behind the last */
+#include "base/strv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+size_t strv_len(union strv v)
+{
+	size_t n = 0;
+
+	while (v.list && v.list[n])
+		n++;
+	return n;
+}
+
+char **strv_free(char **v)
+{
+	for (char **p = v; p && *p; p++)
+		free(*p);
+	free(v);
+	return NULL;
+}
+
+char **strv_copy(union strv v)
+{
+	size_t n = strv_len(v);
+	char **copy = calloc(n + 1, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(v.list[i]);
+		if (!copy[i])
+			copy = strv_free(copy);
+	}
+	return copy;
+}
+
+int strv_add(char ***v, const char *s)
+{
+	size_t n = strv_len(*v);
+	char **more = reallocarray(*v, n + 2, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	*v = more;
+	more[n] = strdup(s);
+	more[n + 1] = NULL;
+	return more[n] ? 0 : -ENOMEM;
+}
+
+bool strv_has_case(union strv v, const char *s)
+{
+	for (size_t i = 0; v.list && v.list[i]; i++)
+		if (strcasecmp(v.list[i], s) == 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* strv.h - lists of strings with a NULL behind the last, as argv and environ are */
+#ifndef BASE_STRV_H
+#define BASE_STRV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+
+/* One that is only read, however const it is. NULL is one without strings. */
+union strv {
+	char **list;
+	char *const *list_const;
+	const char **strings_const;
+	const char *const *all_const;
+} __attribute__((transparent_union));
+
+size_t strv_len(union strv v);
+/* Of its own; NULL: no memory. */
+char **strv_copy(union strv v) MUST_CHECK;
+char **strv_free(char **v);
+/* A copy of @s behind the others; *@v may be NULL. -ENOMEM: it is as before. */
+int strv_add(char ***v, const char *s) MUST_CHECK;
+/* Is @s among them, in whatever case? */
+bool strv_has_case(union strv v, const char *s);
+
+static inline void strv_free_p(char ***v)
+{
+	(void)strv_free(*v);
+}
+
+#define AUTO_STRV CLEANUP(strv_free_p)
+
+#endif /* BASE_STRV_H */
