@@ -38,6 +38,7 @@
 #include "os/landlock.h"
 #include "os/seccomp.h"
 #include "service/core/service.h"
+#include "service/rooms.h"
 
 /*
  * A stop, in ms: what runs is waited for; but not for clients that do not take the end of their
@@ -485,7 +486,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .journal_total = c->journal_total,
 					   .descriptors_max = descriptors_for_tenants(c),
 					   .execs_max = (unsigned)c->execs_kept,
-					   .backends = b->backends };
+					   .backends = b->backends,
+					   .rooms = service_rooms };
 	char boot[64];
 	int r = 0;
 

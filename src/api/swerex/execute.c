@@ -13,6 +13,7 @@
 
 #include "api/swerex/internal.h"
 #include "api/swerex/pyrepr.h"
+#include "base/strv.h"
 #include "config/config.h"
 #include "net/loop.h"
 
@@ -23,7 +24,7 @@ static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
 
 struct executing {
 	struct job *job;
-	struct exec_waiter waiter;
+	struct waiter waiter;
 	const char **argv;
 	char **env;
 	char cwd[4096];
@@ -36,9 +37,7 @@ struct executing {
 
 static void executing_free(struct executing *x)
 {
-	for (char **p = x->env; p && *p; p++)
-		free(*p);
-	free(x->env);
+	(void)strv_free(x->env);
 	free(x->argv);
 	free(x);
 }
@@ -216,8 +215,9 @@ static void execute_answer(struct job *job, struct exec *exec,
 	}
 }
 
-static void execute_on_ended(struct exec_waiter *w, struct exec *exec)
+static void execute_on_ended(struct waiter *w, void *of)
 {
+	struct exec *exec = of;
 	struct executing *x = w->ctx;
 	struct job *job = x->job;
 
@@ -252,7 +252,7 @@ static void execute_on_started(void *ctx, struct exec *exec,
 		executing_free(x);
 		return;
 	}
-	x->waiter = (struct exec_waiter){ .fn = execute_on_ended, .ctx = x };
+	x->waiter = (struct waiter){ .fn = execute_on_ended, .ctx = x };
 	if (exec_row(exec)->ended)
 		execute_on_ended(&x->waiter, exec);
 	else

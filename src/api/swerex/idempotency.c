@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "api/swerex/internal.h"
+#include "base/list.h"
 
 #define KEPT_OF_SANDBOX       64          /* answers */
 #define KEPT_BYTES_OF_SANDBOX (8U << 20)  /* of them */
@@ -184,14 +185,10 @@ struct job *job_join(struct ask *ask, const char *id, bool *ret_new)
 void job_leave(struct ask *ask)
 {
 	struct job *job = ask->job;
-	struct ask **p;
 
 	if (!job)
 		return;
-	for (p = &job->asks; *p && *p != ask; p = &(*p)->next)
-		;
-	if (*p)
-		*p = ask->next;
+	(void)LIST_REMOVE(job->asks, ask);
 	ask->job = NULL;
 	if (!job->asks && !job->kept && job->session_terminal)
 		job_withdraw(job);

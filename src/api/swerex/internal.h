@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "net/loop.h"
 #include "service/core/fair_quota.h"
-#include "service/core/service.h"
+#include "service/session/session.h"
 
 #define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
 

@@ -13,6 +13,7 @@
 
 #include "api/v1/sandbox.h"
 #include "base/json.h"
+#include "base/strv.h"
 #include "config/config.h"
 #include "proto/warden_proto.h"
 #include "warden/warden.h"
@@ -355,9 +356,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 
 void wanted_done(struct wanted *w)
 {
-	for (char **p = w->env_texts; p && *p; p++)
-		free(*p);
-	free(w->env_texts);
+	(void)strv_free(w->env_texts);
 	free((void *)w->env);
 	free(w->mounts);
 	free(w->labels);

@@ -13,7 +13,7 @@
 
 struct listening {
 	struct call *call;
-	struct event_listener listener;
+	struct waiter listener;
 	struct loop_timer *timer;
 	uint64_t last;
 	bool sse, blocked, all;
@@ -129,7 +129,7 @@ static void event_go_on(struct listening *l)
 		loop_timer_set(l->timer, 0);
 }
 
-static void event_heard(struct event_listener *listener)
+static void event_heard(struct waiter *listener, void *of UNUSED)
 {
 	struct listening *l = listener->ctx;
 
@@ -224,7 +224,7 @@ void v1_stream_events(struct call *c)
 		return;
 	}
 	l->call = c;
-	l->listener = (struct event_listener){ .fn = event_heard, .ctx = l };
+	l->listener = (struct waiter){ .fn = event_heard, .ctx = l };
 	l->sse =
 		v[V1_STREAM_EVENTS_QUERY_FORMAT].number == V1_STREAM_EVENTS_FORMAT_IS_SSE;
 	l->all = c->caller.scopes & V1_SCOPE_ADMIN;

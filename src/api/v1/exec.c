@@ -7,7 +7,9 @@
 #include "api/format.h"
 #include "api/v1/exec.h"
 #include "api/v1/output_json.h"
+#include "base/base64.h"
 #include "base/json.h"
+#include "base/strv.h"
 #include "config/config.h"
 
 /* ------------------------------------------------------------------- wanting */
@@ -15,9 +17,7 @@
 void exec_wanted_done(struct exec_wanted *w)
 {
 	free((void *)w->argv);
-	for (char **p = w->env_texts; p && *p; p++)
-		free(*p);
-	free(w->env_texts);
+	(void)strv_free(w->env_texts);
 	free(w->input);
 }
 
@@ -62,30 +62,14 @@ int exec_read_env(const struct body *body, char ***ret)
 
 static int decode_base64(const char *text, char **ret, size_t *ret_size)
 {
-	size_t n = strlen(text), out = 0;
-	char *data = malloc(n / 4 * 3 + 4);
-	uint32_t bits = 0;
-	unsigned have = 0;
+	size_t n = strlen(text);
+	AUTO_FREE char *data = malloc(n / 4 * 3 + 1);
+	ssize_t size = data ? base64_decode(text, n, data) : -ENOMEM;
 
-	if (!data)
-		return -ENOMEM;
-	for (; *text && *text != '='; text++) {
-		char c = *text;
-		int v = c >= 'A' && c <= 'Z'   ? c - 'A'
-			: c >= 'a' && c <= 'z' ? c - 'a' + 26
-			: c >= '0' && c <= '9' ? c - '0' + 52
-			: c == '+'             ? 62
-					       : 63;
-
-		bits = bits << 6 | (uint32_t)v;
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			data[out++] = (char)(bits >> have & 0xff);
-		}
-	}
-	*ret = data;
-	*ret_size = out;
+	if (size < 0)
+		return (int)size;
+	*ret = TAKE_PTR(data);
+	*ret_size = (size_t)size;
 	return 0;
 }
 
@@ -236,7 +220,7 @@ void v1_start_exec(struct call *c)
 struct running {
 	struct pieces pieces;
 	struct exec *exec; /* NULL: not started yet */
-	struct exec_waiter waiter;
+	struct waiter waiter;
 	struct loop_timer *timer;
 	bool waited; /* somebody waits for the answer */
 	uint64_t wait_ms;
@@ -332,7 +316,7 @@ static void answer_running(struct running *k)
 	pieces_answer(&k->pieces, &out, k->end - k->from);
 }
 
-static void exec_on_ended(struct exec_waiter *w, struct exec *exec UNUSED)
+static void exec_on_ended(struct waiter *w, void *of UNUSED)
 {
 	answer_running(w->ctx);
 }
@@ -406,7 +390,7 @@ void v1_run_exec(struct call *c)
 					   .tail = put_lost },
 			       .waited = true,
 			       .wait_ms = (uint64_t)body_int(&c->body, "wait_ms") };
-	k->waiter = (struct exec_waiter){ .fn = exec_on_ended, .ctx = k };
+	k->waiter = (struct waiter){ .fn = exec_on_ended, .ctx = k };
 	c->state = k;
 	c->gone = exec_running_gone;
 	c->stop = on_run_stop;
@@ -418,7 +402,7 @@ void v1_run_exec(struct call *c)
 struct looking {
 	struct call *call;
 	struct exec *exec;
-	struct exec_waiter waiter;
+	struct waiter waiter;
 	struct loop_timer *timer;
 };
 
@@ -443,8 +427,9 @@ static void answer_exec(struct call *c, struct exec *exec)
 	call_json(c, 200, &out);
 }
 
-static void exec_on_looked(struct exec_waiter *w, struct exec *exec)
+static void exec_on_looked(struct waiter *w, void *of)
 {
+	struct exec *exec = of;
 	answer_exec(((struct looking *)w->ctx)->call, exec);
 }
 
@@ -479,7 +464,7 @@ void v1_get_exec(struct call *c)
 		return;
 	}
 	*k = (struct looking){ .call = c, .exec = exec };
-	k->waiter = (struct exec_waiter){ .fn = exec_on_looked, .ctx = k };
+	k->waiter = (struct waiter){ .fn = exec_on_looked, .ctx = k };
 	c->state = k;
 	c->gone = looking_gone;
 	c->stop = on_look_stop;

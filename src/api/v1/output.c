@@ -28,11 +28,11 @@ struct tail {
 	struct call *call;
 	struct ws *ws; /* NULL: none */
 	struct exec *exec;
-	struct exec_watcher watcher;
+	struct waiter watcher;
 	struct exec_holder holder;
-	struct exec_waiter waiter; /* for its end, where its output has ended before */
-	struct loop_timer *timer;  /* of the heartbeat */
-	struct loop_task turn;     /* more is there, and others have their turn first */
+	struct waiter waiter;     /* for its end, where its output has ended before */
+	struct loop_timer *timer; /* of the heartbeat */
+	struct loop_task turn;    /* more is there, and others have their turn first */
 	struct journal_hint hint;
 	uint64_t at;     /* what was read of the journal */
 	uint64_t cursor; /* what was told: where the next piece begins */
@@ -233,7 +233,7 @@ static void output_at_end(struct tail *t, const struct warren_output *o)
 	/* The end of the output may be seen before that of the exec is heard. */
 	if (!t->follow || exec_row(t->exec)->ended || exec_lost(t->exec))
 		output_finish(t);
-	else if (!t->waiter.exec)
+	else if (!t->waiter.list)
 		exec_wait(t->exec, &t->waiter);
 }
 
@@ -286,12 +286,12 @@ static void output_on_turn(void *ctx)
 		output_go_on(t);
 }
 
-static void output_on_exit_heard(struct exec_waiter *w, struct exec *exec UNUSED)
+static void output_on_exit_heard(struct waiter *w, void *of UNUSED)
 {
 	output_finish(w->ctx);
 }
 
-static void output_on_more(struct exec_watcher *w)
+static void output_on_more(struct waiter *w, void *of UNUSED)
 {
 	struct tail *t = w->ctx;
 
@@ -416,8 +416,8 @@ static struct tail *tail_new(struct call *c, struct exec *exec, uint64_t from)
 	t->call = c;
 	t->exec = exec;
 	t->turn = (struct loop_task){ .fn = output_on_turn, .ctx = t };
-	t->watcher = (struct exec_watcher){ .fn = output_on_more, .ctx = t };
-	t->waiter = (struct exec_waiter){ .fn = output_on_exit_heard, .ctx = t };
+	t->watcher = (struct waiter){ .fn = output_on_more, .ctx = t };
+	t->waiter = (struct waiter){ .fn = output_on_exit_heard, .ctx = t };
 	t->at = t->cursor = t->first = from;
 	t->left = (uint64_t)v[V1_READ_OUTPUT_QUERY_MAX_BYTES].number;
 	t->bounded = t->left > 0;

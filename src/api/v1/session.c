@@ -8,6 +8,7 @@
 #include "api/v1/output_json.h"
 #include "base/date.h"
 #include "base/json.h"
+#include "base/strv.h"
 #include "base/utf8.h"
 #include "config/config.h"
 
@@ -101,9 +102,7 @@ void v1_open_session(struct call *c)
 
 	session_open(sandbox, &start, body_text(&c->body, "shell"), session_on_opened,
 		     call_ref(c));
-	for (char **p = env; *p; p++)
-		free(*p);
-	free(env);
+	(void)strv_free(env);
 }
 
 void v1_get_session(struct call *c)

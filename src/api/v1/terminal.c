@@ -35,8 +35,8 @@ struct terminal {
 	struct call *call;
 	struct ws *ws;
 	struct exec *exec;
-	struct exec_watcher watcher;
-	struct exec_waiter waiter;
+	struct waiter watcher;
+	struct waiter waiter;
 	struct loop_timer *timer; /* for the last words */
 	struct loop_task turn;
 	struct journal_hint hint;
@@ -196,12 +196,12 @@ static void terminal_on_turn(void *ctx)
 		terminal_go_on(t);
 }
 
-static void terminal_on_more(struct exec_watcher *w)
+static void terminal_on_more(struct waiter *w, void *of UNUSED)
 {
 	terminal_wait_turn(w->ctx);
 }
 
-static void terminal_on_exit_heard(struct exec_waiter *w, struct exec *exec UNUSED)
+static void terminal_on_exit_heard(struct waiter *w, void *of UNUSED)
 {
 	terminal_wait_turn(w->ctx);
 }
@@ -331,8 +331,8 @@ static void terminal_attach(struct call *c, struct exec *exec, uint64_t from,
 	t->cursor = from;
 	t->read_only = read_only;
 	t->turn = (struct loop_task){ .fn = terminal_on_turn, .ctx = t };
-	t->watcher = (struct exec_watcher){ .fn = terminal_on_more, .ctx = t };
-	t->waiter = (struct exec_waiter){ .fn = terminal_on_exit_heard, .ctx = t };
+	t->watcher = (struct waiter){ .fn = terminal_on_more, .ctx = t };
+	t->waiter = (struct waiter){ .fn = terminal_on_exit_heard, .ctx = t };
 	c->state = t;
 	c->gone = terminal_gone;
 	c->stop = terminal_on_stop;

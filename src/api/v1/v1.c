@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "config/config.h"
 #include "net/loop.h"
 
@@ -222,24 +223,10 @@ static void v1_record(struct call *c)
 	c->v1->record(&r);
 }
 
-static void v1_enlist(struct call **list, struct call *c)
-{
-	c->next = *list;
-	c->prev = list;
-	if (c->next)
-		c->next->prev = &c->next;
-	*list = c;
-}
-
 static void v1_delist(struct call *c)
 {
-	if (!c->prev)
-		return;
-	*c->prev = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	c->next = NULL;
-	c->prev = NULL;
+	if (c->prev)
+		DLIST_REMOVE(c);
 }
 
 void v1_stop(struct v1 *v1, bool last)
@@ -255,7 +242,7 @@ void v1_stop(struct v1 *v1, bool last)
 		struct call *c = call_ref(left);
 
 		v1_delist(c);
-		v1_enlist(&v1->calls, c);
+		DLIST_PUSH(v1->calls, c);
 		if (c->stop && c->req)
 			c->stop(c, last);
 		call_unref(c);
@@ -337,7 +324,7 @@ void v1_request(struct http_request *req, void *ctx)
 	c->state = NULL;
 	c->gone = NULL;
 	c->stop = NULL;
-	v1_enlist(&c->v1->calls, c);
+	DLIST_PUSH(c->v1->calls, c);
 	c->body = (struct body){ 0 };
 	c->body_is_large = false;
 	c->begun = clock_now();

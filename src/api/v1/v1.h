@@ -25,7 +25,7 @@
 #include "api/route.h"
 #include "api/v1/ops.h"
 #include "net/http.h"
-#include "service/core/service.h"
+#include "service/session/session.h"
 
 struct config;
 struct warden_policy;

@@ -5,9 +5,9 @@
  * A full disk must not make what was acknowledged untrue, and must not keep anybody from freeing
  * room. The store has room of its own for results and deletions (db/reserve.c). So that
  * nothing else uses it up, whatever adds to the disk (sandboxes, execs, sessions) is refused
- * while less than DISK_FLOOR is left. A result that cannot be written nevertheless stays in memory,
- * where it is told from, until it can; the next process would find it in the journal. Output
- * waits in its pipe (agent/core/journal_write.c).
+ * while less than DISK_FLOOR is left. What cannot be written nevertheless waits in its room
+ * (exec/exec_result.c), and is tried again from here. Output waits in its pipe
+ * (agent/core/journal_write.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -88,54 +88,6 @@ int disk_admit(struct service *s, struct warren_error *err)
 			 s->disk_left);
 }
 
-/* ------------------------------------------------------------------ results */
-
-static bool save_result(struct exec *exec)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	int r = exec_record_end(exec, &ignored);
-
-	if (r == -EALREADY || r == -ENOENT)
-		return true;
-	survive(exec->service, r);
-	if (r == 0 && exec->row.session)
-		journals_forget_closed(exec->sandbox, exec->row.id, exec->row.journal);
-	return r == 0;
-}
-
-void exec_save_result(struct exec *exec)
-{
-	if (save_result(exec))
-		return;
-	/* Whoever asks for it finds it in the list of its sandbox. */
-	exec->unsaved = true;
-	exec->service->n_unsaved++;
-	(void)exec_ref(exec);
-}
-
-void exec_forget_unsaved(struct exec *exec)
-{
-	if (!exec->unsaved)
-		return;
-	exec->unsaved = false;
-	exec->service->n_unsaved--;
-	(void)exec_unref(exec);
-}
-
-static void save_results(struct sandbox *sandbox)
-{
-	struct exec *next;
-
-	for (struct exec *exec = sandbox->execs; exec; exec = next) {
-		next = exec->next;
-		if (!exec->unsaved)
-			continue;
-		if (!save_result(exec))
-			return;
-		exec_forget_unsaved(exec);
-	}
-}
-
 /* --------------------------------------------------------------------- time */
 
 static void disk_on_turn(void *ctx)
@@ -143,10 +95,8 @@ static void disk_on_turn(void *ctx)
 	struct service *s = ctx;
 
 	disk_look(s);
-	for (size_t i = 0; s->n_unsaved > 0 && i < SANDBOX_BUCKETS; i++)
-		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox;
-		     sandbox = sandbox->hash_next)
-			save_results(sandbox);
+	if (s->n_unsaved > 0)
+		ROOMS_CALL(s, save, s);
 	if (!s->disk_full && s->disk_turn++ % KEEP_TURNS == 0)
 		(void)db_reserve(s->db);
 	loop_timer_set(s->disk_timer, TURN_MS);

@@ -56,12 +56,7 @@ static int type_of(const char *name)
 
 static void event_tell(struct service *s)
 {
-	struct event_listener *next;
-
-	for (struct event_listener *l = s->listeners; l; l = next) {
-		next = l->next;
-		l->fn(l);
-	}
+	waiters_tell(&s->listeners);
 }
 
 /* --------------------------------------------------------------------- writing */
@@ -392,21 +387,12 @@ uint64_t event_last(const struct service *s)
 	return s->stored_event;
 }
 
-void event_listen(struct service *s, struct event_listener *l)
+void event_listen(struct service *s, struct waiter *w)
 {
-	l->next = s->listeners;
-	l->prev = &s->listeners;
-	if (l->next)
-		l->next->prev = &l->next;
-	s->listeners = l;
+	waiter_add(&s->listeners, w, s);
 }
 
-void event_unlisten(struct event_listener *l)
+void event_unlisten(struct waiter *w)
 {
-	if (!l->prev)
-		return;
-	*l->prev = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
-	l->prev = NULL;
+	(void)waiter_cancel(w);
 }

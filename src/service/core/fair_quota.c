@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 struct fair_quota_holder {
 	struct fair_quota_holder *next;
 	uint64_t held; /* never 0: who holds none is not listed */
@@ -17,10 +19,9 @@ struct fair_quota_holder {
 static struct fair_quota_holder **fair_quota_find(struct fair_quota *s,
 						  const char *tenant)
 {
-	struct fair_quota_holder **p = &s->holders;
+	struct fair_quota_holder **p;
 
-	while (*p && strcmp((*p)->tenant, tenant) != 0)
-		p = &(*p)->next;
+	LIST_FIND(s->holders, p, strcmp((*p)->tenant, tenant) == 0);
 	return p;
 }
 
@@ -67,16 +68,12 @@ static struct fair_quota_holder *fair_quota_add(struct fair_quota *s, const char
 static void service_fair_quota_give(struct fair_quota *s, struct fair_quota_holder *h,
 				    uint64_t n)
 {
-	struct fair_quota_holder **p = &s->holders;
-
 	n = n < h->held ? n : h->held;
 	h->held -= n;
 	s->used -= n;
 	if (h->held > 0)
 		return;
-	while (*p != h)
-		p = &(*p)->next;
-	*p = h->next;
+	(void)LIST_REMOVE(s->holders, h);
 	free(h);
 }
 

@@ -94,7 +94,7 @@ static void gc_on_timer(void *ctx)
 	struct service *s = ctx;
 	int r = adopt_strays(s);
 
-	sweep_start(s);
+	ROOMS_CALL(s, gc, s);
 
 	/* What is unmade at once is gone from the table: the next one is known before. */
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {

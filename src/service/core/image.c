@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
@@ -274,12 +275,7 @@ static int image_meaning(int code)
 
 static void pull_free(struct pull *p)
 {
-	struct pull **at = &p->service->pulls;
-
-	while (*at && *at != p)
-		at = &(*at)->next;
-	if (*at)
-		*at = p->next;
+	(void)LIST_REMOVE(p->service->pulls, p);
 	free(p->backend);
 	free(p->ref);
 	free(p->platform);
@@ -430,7 +426,7 @@ static struct pull *image_join(struct service *s, const char *backend, const cha
 static struct pull *pull_new(struct service *s, const char *tenant, const char *backend,
 			     const char *ref, const char *platform, unsigned flags)
 {
-	struct pull *p = calloc(1, sizeof(*p)), **at = &s->pulls;
+	struct pull *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -444,9 +440,7 @@ static struct pull *pull_new(struct service *s, const char *tenant, const char *
 		pull_free(p);
 		return NULL;
 	}
-	while (*at)
-		at = &(*at)->next;
-	*at = p;
+	LIST_APPEND(s->pulls, p);
 	return p;
 }
 
@@ -496,8 +490,7 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 		return -err->code;
 	}
 	w->pull = p;
-	w->next = p->waiters;
-	p->waiters = w;
+	LIST_PUSH(p->waiters, w);
 	if (joined)
 		image_take_over(p, tenant);
 	return 0;
@@ -506,14 +499,11 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 void image_leave(struct image_waiter *w)
 {
 	struct pull *p = w->pull;
-	struct image_waiter **at;
 	struct service *s;
 
 	if (!p)
 		return;
-	for (at = &p->waiters; *at != w; at = &(*at)->next)
-		;
-	*at = w->next;
+	(void)LIST_REMOVE(p->waiters, w);
 	w->pull = NULL;
 	if (p->waiters || p->flags & IMAGE_PERSISTENT)
 		return;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
@@ -26,20 +27,14 @@ static void init_conn_enlist(struct sandbox *sandbox)
 	if (!s->asking)
 		loop_timer_set(s->asking_timer, 1000);
 	sandbox->asking = true;
-	sandbox->asking_next = s->asking;
-	sandbox->asking_prev = &s->asking;
-	if (s->asking)
-		s->asking->asking_prev = &sandbox->asking_next;
-	s->asking = sandbox;
+	DLIST_PUSH_BY(s->asking, sandbox, asking_next, asking_prev);
 }
 
 static void init_conn_delist(struct sandbox *sandbox)
 {
 	if (!sandbox->asking)
 		return;
-	*sandbox->asking_prev = sandbox->asking_next;
-	if (sandbox->asking_next)
-		sandbox->asking_next->asking_prev = sandbox->asking_prev;
+	DLIST_REMOVE_BY(sandbox, asking_next, asking_prev);
 	sandbox->asking = false;
 }
 
@@ -66,19 +61,13 @@ void init_conn_check_due(struct service *s)
 
 static struct init_conn_ask *init_conn_take_ask(struct sandbox *sandbox, uint32_t seq)
 {
-	for (struct init_conn_ask **p = &sandbox->asks; *p; p = &(*p)->next) {
-		if ((*p)->seq == seq) {
-			struct init_conn_ask *a = *p;
+	struct init_conn_ask **p, *a;
 
-			*p = a->next;
-			if (!*p)
-				sandbox->asks_tail = p;
-			if (!sandbox->asks)
-				init_conn_delist(sandbox);
-			return a;
-		}
-	}
-	return NULL;
+	LIST_FIND(sandbox->asks, p, (*p)->seq == seq);
+	a = QUEUE_CUT(sandbox->asks_tail, p);
+	if (!sandbox->asks)
+		init_conn_delist(sandbox);
+	return a;
 }
 
 /* What is still worked on has more time; it is the last of those that wait now. */
@@ -92,11 +81,19 @@ static int put_off(struct sandbox *sandbox, uint32_t seq)
 	a->due = loop_now(sandbox->service->loop) + ANSWER_MS;
 	if (a->due > a->last)
 		a->due = a->last;
-	a->next = NULL;
-	*sandbox->asks_tail = a;
-	sandbox->asks_tail = &a->next;
+	QUEUE_PUT(sandbox->asks_tail, a);
 	init_conn_enlist(sandbox);
 	return 0;
+}
+
+static bool init_conn_exited(struct sandbox *sandbox, const struct proto_exited *msg)
+{
+	const struct service_room *const *rooms = sandbox->service->hooks;
+	bool known = false;
+
+	for (size_t i = 0; rooms[i] && !known; i++)
+		known = rooms[i]->exited && rooms[i]->exited(sandbox, msg);
+	return known;
 }
 
 /*
@@ -110,7 +107,7 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 
 	if (a->m.h.type == PROTO_EXITED) {
 		sandbox->oom_kills += a->m.exited.oom_kills;
-		return exec_ended(sandbox, &a->m.exited) ||
+		return init_conn_exited(sandbox, &a->m.exited) ||
 				       ++sandbox->unasked <= UNASKED_MAX
 			       ? 0
 			       : -EPROTO;
@@ -220,8 +217,7 @@ int init_conn_ask(struct sandbox *sandbox, const struct init_request *q,
 		free(a);
 		return init_conn_unsent(r, err);
 	}
-	*sandbox->asks_tail = a;
-	sandbox->asks_tail = &a->next;
+	QUEUE_PUT(sandbox->asks_tail, a);
 	init_conn_enlist(sandbox);
 	return 0;
 }

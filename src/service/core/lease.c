@@ -91,9 +91,6 @@ const struct share_denial *service_denied(const struct service *s)
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret)
 {
-	*ret = (struct sandbox_held){ .output = sandbox->journal_bytes,
-				      .descriptors = sandbox->descriptors.n };
-	for (const struct exec *exec = sandbox->execs; exec; exec = exec->next)
-		ret->descriptors += exec->descriptors.n;
-	ret->descriptors += files_descriptors(sandbox);
+	*ret = (struct sandbox_held){ .descriptors = sandbox->descriptors.n };
+	ROOMS_CALL(sandbox->service, held, sandbox, ret);
 }

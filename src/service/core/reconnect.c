@@ -5,184 +5,27 @@
  * The end of a connection is not the end of a sandbox: init may have cut us off because we did
  * not read, or the machine was short of memory or descriptors. The warden knows whether the
  * init lives, and is asked for another connection. What waited for an answer hears that it shall
- * try again; execs run on, and are attached to anew, some at a time, since each attachment is
- * answered. Only if the warden says that there is no init any more, or if one ends its connections
- * again and again, the sandbox is lost.
- *
- * A request to start an exec may have been carried out though its answer never came: whoever asked
- * was told that it failed, so it is killed.
+ * try again; execs run on, and are attached to anew (exec/exec_restore.c). Only if the warden says
+ * that there is no init any more, or if one ends its connections again and again, the sandbox is
+ * lost.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define FLIGHT_MAX  64U /* attachments that wait for their answer */
 #define UNWELCOME   6U  /* connections in a row that end before init has said a word */
 #define BREAKS_MAX  32U /* within BREAKS_MS: such an init does more harm than good */
 #define BREAKS_MS   60000U
 #define DEAF_MS     5000U /* its socket is full, and it does not accept */
 #define BACKOFF_MAX 1000U /* ms */
 
-/* ---------------------------------------------------------------------- execs */
-
-struct attach_op {
-	struct service *service;
-	char id[ID_LEN + 1];
-	unsigned flight;
-	bool working; /* attach_more() is on the stack */
-	service_done_fn done;
-	void *ctx;
-};
-
-struct attach_one {
-	struct attach_op *op;
-	struct exec *exec;
-};
-
-static void attach_more(struct attach_op *op);
-
-static void attach_end_input(struct exec *exec)
-{
-	struct proto_close_input msg = { .h = { .type = PROTO_CLOSE_INPUT },
-					 .exec = exec->row.number };
-
-	if (exec->input_ended)
-		exec_ask(exec, &msg, sizeof(msg), "close stdin", service_ignore, NULL);
-}
-
-static void reconnect_on_attached(void *ctx, int r, const struct warren_error *err UNUSED)
-{
-	struct attach_one one = *(struct attach_one *)ctx;
-	struct exec *exec = one.exec;
-
-	free(ctx);
-	/* It ended before init was asked; or its journal has no end, too: it never began. */
-	if (r == -ESRCH && !exec->row.ended && exec->sandbox &&
-	    !exec_finish_by_journal(exec)) {
-		struct warren_result result = { .exit_code = -1 };
-
-		exec_finish(exec, &result);
-	}
-	if (r == 0) {
-		exec_hold_again(exec);
-		attach_end_input(exec);
-	}
-	/* There may be news that nobody was told of. */
-	if (exec->notify >= 0)
-		(void)eventfd_write(exec->notify, 1);
-	(void)exec_unref(exec);
-	one.op->flight--;
-	attach_more(one.op);
-}
-
-static struct exec *next_to_attach(struct sandbox *sandbox)
-{
-	struct exec *exec = sandbox ? sandbox->execs : NULL;
-
-	while (exec && !exec->wants_attach)
-		exec = exec->next;
-	return exec;
-}
-
-static void attach_more(struct attach_op *op)
-{
-	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
-	struct exec *exec;
-
-	if (op->working)
-		return;
-	op->working = true;
-	while (op->flight < FLIGHT_MAX && (exec = next_to_attach(sandbox))) {
-		struct attach_one *one = malloc(sizeof(*one));
-
-		exec->wants_attach = false;
-		/* Its output is read when somebody asks; its end is told in any case. */
-		if (!one)
-			continue;
-		*one = (struct attach_one){ op, exec_ref(exec) };
-		op->flight++;
-		exec_attach(exec, reconnect_on_attached, one);
-		sandbox = sandbox_find(op->service, NULL, op->id);
-	}
-	op->working = false;
-	if (op->flight > 0)
-		return;
-	op->done(op->ctx, 0, NULL);
-	free(op);
-}
-
-void sandbox_attach_all(struct sandbox *sandbox, service_done_fn done, void *ctx)
-{
-	struct attach_op *op = malloc(sizeof(*op));
-	struct exec *next;
-
-	if (!op) {
-		done(ctx, -ENOMEM, NULL);
-		return;
-	}
-	*op = (struct attach_op){ .service = sandbox->service, .done = done, .ctx = ctx };
-	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
-	for (struct exec *exec = sandbox->execs; exec; exec = next) {
-		next = exec->next;
-		if (exec->lost || exec->starting || (exec->row.ended && !exec->lingers))
-			continue;
-		if (exec->row.ended || !exec_finish_by_journal(exec))
-			exec->wants_attach = true;
-	}
-	attach_more(op);
-}
-
-/* ----------------------------------------------------------------- what was unheard */
-
-void sandbox_disown(struct sandbox *sandbox, uint32_t exec)
-{
-	uint32_t *more =
-		reallocarray(sandbox->disowned, sandbox->n_disowned + 1, sizeof(*more));
-
-	if (!more) {
-		survive(sandbox->service, -ENOMEM);
-		return;
-	}
-	sandbox->disowned = more;
-	more[sandbox->n_disowned++] = exec;
-}
-
-static void on_killed(void *ctx UNUSED, struct init_reply *a UNUSED,
-		      const struct warren_error *failure UNUSED)
-{
-	/* If it was never started, there is nothing to kill. */
-}
-
-static void kill_disowned(struct sandbox *sandbox)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-
-	for (size_t i = 0; i < sandbox->n_disowned; i++) {
-		struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
-					    .exec = sandbox->disowned[i],
-					    .sig = SIGKILL,
-					    .whom = PROTO_WHOM_TREE };
-
-		survive(sandbox->service,
-			init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1, on_killed,
-					     NULL, &ignored));
-	}
-	sandbox->n_disowned = 0;
-}
-
 void reconnect_sandbox_gone(struct sandbox *sandbox)
 {
-	free(TAKE_PTR(sandbox->disowned));
-	sandbox->n_disowned = 0;
 	sandbox->reconnect_timer = loop_timer_free(sandbox->reconnect_timer);
 }
-
-/* ------------------------------------------------------------------------- the line */
 
 static void reconnect_note(const struct sandbox *sandbox, const char *what,
 			   const struct warren_error *err)
@@ -231,8 +74,6 @@ static void reconnect_on_connection(void *ctx, const struct warren_error *failur
 	else if (++sandbox->unwelcome > 0 &&
 		 sandbox_take_up(sandbox, data, size, fd, on_all_attached, op, &err) < 0)
 		reconnect_end(op, -err.code, &err);
-	else
-		kill_disowned(sandbox);
 }
 
 void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx)
@@ -351,8 +192,7 @@ void sandbox_disconnected(struct sandbox *sandbox, const struct warren_error *wh
 	(void)error_set(&again, EAGAIN,
 			"the connection to the sandbox's init broke; try again");
 	init_conn_close(sandbox, &again);
-	for (struct exec *exec = sandbox->execs; exec; exec = exec->next)
-		exec->attached = false;
+	ROOMS_CALL(sandbox->service, disconnected, sandbox);
 	if (sandbox->breaks == 1)
 		sandbox_reconnect_in_turn(sandbox);
 	else

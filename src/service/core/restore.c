@@ -13,16 +13,11 @@
  * Nobody is kept waiting for a sandbox that is late: after a moment the service is ready, and what
  * is asked of such a one waits in the queue of its jobs.
  *
- * Execs that ended while nobody listened have their result in their journal.
- * Journals without a row are of execs that were never acknowledged: removed.
+ * The other rooms find again what they had in a sandbox once it is connected to.
  */
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
-#include "proto/journal_read.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
@@ -68,142 +63,6 @@ static void restore_on_all(void *ctx)
 	free(all);
 }
 
-/* ---------------------------------------------------------------------- execs */
-
-static int restore_take_exec(void *ctx, const struct exec_row *row)
-{
-	struct sandbox *sandbox = ctx;
-
-	if (row->number > sandbox->last_number)
-		sandbox->last_number = row->number;
-	sandbox->n_kept++;
-	journals_restore(sandbox, row, row->ended ? NULL : exec_load(sandbox, row));
-	return 0;
-}
-
-bool exec_finish_by_journal(struct exec *exec)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct warren_result result;
-	struct proto_exited exited;
-	enum journal_state state;
-
-	if (exec_open_journal(exec, &ignored) < 0 ||
-	    journal_result(exec->journal, &state, &exited) != 1)
-		return false;
-	if (state == JOURNAL_FAILED)
-		exited.status = 127 << 8;
-	result_fill(&exited, &result);
-	exec_finish(exec, &result);
-	return true;
-}
-
-static void load_execs(struct sandbox *sandbox)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct exec *next;
-
-	survive(sandbox->service, db_each_exec(sandbox->service->db, sandbox->row.id, 0,
-					       0, restore_take_exec, sandbox, &ignored));
-	for (struct exec *exec = sandbox->execs; exec; exec = next) {
-		next = exec->next;
-		lease_force(exec->service, LEASE_DESCRIPTORS, sandbox->row.owner, 4,
-			    &exec->descriptors);
-		if (exec->row.pty)
-			lease_force(exec->service, LEASE_TERMINALS, sandbox->row.owner, 1,
-				    &exec->terminal);
-		exec->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		(void)exec_finish_by_journal(exec);
-	}
-}
-
-/* ------------------------------------------------------------------- sessions */
-
-struct sessions {
-	size_t n;
-	struct session_row row[256];
-};
-
-static int restore_take_session(void *ctx, const struct session_row *row)
-{
-	struct sessions *all = ctx;
-
-	if (all->n < ARRAY_SIZE(all->row)) {
-		all->row[all->n] = *row;
-		all->row[all->n].name = NULL;    /* the walk's own, as */
-		all->row[all->n++].shell = NULL; /* this */
-	}
-	return 0;
-}
-
-struct closed_sessions {
-	size_t n;
-	struct {
-		char id[ID_LEN + 1], journal[ID_LEN + 1];
-		bool ended;
-	} one[4096]; /* the rest another time */
-};
-
-static int take_closed_session(void *ctx, const struct exec_row *row)
-{
-	struct closed_sessions *all = ctx;
-
-	if (all->n == ARRAY_SIZE(all->one))
-		return 0;
-	(void)snprintf(all->one[all->n].id, ID_LEN + 1, "%s", row->id);
-	(void)snprintf(all->one[all->n].journal, ID_LEN + 1, "%s",
-		       row->journal ? row->journal : "");
-	all->one[all->n++].ended = row->ended;
-	return 0;
-}
-
-/* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
-static void restore_closed_sessions(struct sandbox *sandbox)
-{
-	struct closed_sessions *all = calloc(1, sizeof(*all));
-	struct warren_error ignored = WARREN_ERROR_INIT;
-
-	if (!all)
-		return;
-	survive(sandbox->service,
-		db_each_closed_shell(sandbox->service->db, sandbox->row.id,
-				     take_closed_session, all, &ignored));
-	for (size_t i = 0; i < all->n; i++) {
-		struct exec *exec = NULL;
-
-		if (all->one[i].ended)
-			journals_forget_closed(sandbox, all->one[i].id,
-					       all->one[i].journal);
-		else
-			exec = exec_of_sandbox(sandbox, all->one[i].id);
-		if (exec)
-			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
-				    NULL);
-		(void)exec_unref(exec);
-	}
-	free(all);
-}
-
-static void restore_sessions(struct sandbox *sandbox)
-{
-	struct sessions *all = calloc(1, sizeof(*all));
-	struct warren_error ignored = WARREN_ERROR_INIT;
-
-	if (!all)
-		return;
-	survive(sandbox->service, db_each_session(sandbox->service->db, sandbox->row.id,
-						  restore_take_session, all, &ignored));
-	for (size_t i = 0; i < all->n; i++) {
-		struct exec *exec = exec_of_sandbox(sandbox, all->row[i].exec);
-
-		if (exec)
-			survive(sandbox->service,
-				session_restore(sandbox, &all->row[i], exec, &ignored));
-		(void)exec_unref(exec);
-	}
-	free(all);
-}
-
 /* ------------------------------------------------------------------ sandboxes */
 
 /* It was paused or resumed, and nobody was left to hear of it. */
@@ -217,6 +76,43 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
+/* The rooms are told; @done when all of them have done what they do then. */
+struct connected_op {
+	size_t left;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void restore_on_connected(void *ctx, int r UNUSED,
+				 const struct warren_error *err UNUSED)
+{
+	struct connected_op *op = ctx;
+
+	if (--op->left > 0)
+		return;
+	op->done(op->ctx, 0, NULL);
+	free(op);
+}
+
+static void restore_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	const struct service_room *const *rooms = sandbox->service->hooks;
+	struct connected_op *op = malloc(sizeof(*op));
+
+	if (!op) {
+		done(ctx, -ENOMEM, NULL);
+		return;
+	}
+	*op = (struct connected_op){ .left = 1, .done = done, .ctx = ctx };
+	for (size_t i = 0; rooms[i]; i++) {
+		if (!rooms[i]->connected)
+			continue;
+		op->left++;
+		rooms[i]->connected(sandbox, restore_on_connected, op);
+	}
+	restore_on_connected(op, 0, NULL);
+}
+
 int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
 		    service_done_fn done, void *ctx, struct warren_error *err)
 {
@@ -228,15 +124,13 @@ int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int 
 		return r;
 	if (first) {
 		s->metrics.restored++;
-		load_execs(sandbox);
-		restore_sessions(sandbox);
-		restore_closed_sessions(sandbox);
+		ROOMS_CALL(s, restore, sandbox);
 		sandbox->loaded = true;
 	}
 	/* A store that cannot be written to is no reason to end it. */
 	survive(s, restore_pause(sandbox, err));
 	sandbox_arm(sandbox);
-	sandbox_attach_all(sandbox, done, ctx);
+	restore_connected(sandbox, done, ctx);
 	return 0;
 }
 
@@ -412,7 +306,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 				   .ctx = ctx,
 				   .left = 1,
 				   .task = { .fn = restore_on_all, .ctx = all } };
-	sweep_start(s);
+	ROOMS_CALL(s, gc, s);
 	r = loop_timer_new(s->loop, restore_tell, all, &all->timer);
 	if (r < 0) {
 		free(all);

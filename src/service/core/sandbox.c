@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "service/core/internal.h"
 
 #define LOOK_MS 600000 /* timers sleep with the machine, and times to live do not */
@@ -69,6 +70,24 @@ void sandbox_read_pause(struct sandbox *sandbox)
 				       (int64_t)sandbox->row.idle_timeout_ms;
 }
 
+static int sandbox_rooms_new(struct sandbox *sandbox, const struct service *s)
+{
+	for (size_t i = 0; s->hooks[i]; i++) {
+		void **at = &sandbox->rooms[s->hooks[i]->number];
+
+		*at = calloc(1, s->hooks[i]->sandbox_size);
+		if (!*at)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void sandbox_rooms_free(struct sandbox *sandbox)
+{
+	for (size_t i = 0; i < ROOM_MAX; i++)
+		free(sandbox->rooms[i]);
+}
+
 struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 {
 	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
@@ -77,7 +96,9 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 
 	if (!sandbox)
 		return NULL;
-	if (db_get_sandbox(s->db, NULL, row->id, &sandbox->row, &ignored) < 0) {
+	if (sandbox_rooms_new(sandbox, s) < 0 ||
+	    db_get_sandbox(s->db, NULL, row->id, &sandbox->row, &ignored) < 0) {
+		sandbox_rooms_free(sandbox);
 		free(sandbox);
 		return NULL;
 	}
@@ -86,8 +107,6 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 	sandbox->asks_tail = &sandbox->asks;
 	sandbox->out_tail = &sandbox->out;
 	sandbox->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = sandbox };
-	sandbox->broken_task =
-		(struct loop_task){ .fn = sandbox_journal_broken, .ctx = sandbox };
 	sandbox->created = clock_now();
 	sandbox->touched = sandbox->row.last_used;
 	spec_read_idle(sandbox);
@@ -101,7 +120,6 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 void sandbox_free(struct sandbox *sandbox)
 {
 	struct service *s = sandbox->service;
-	struct sandbox **p = sandbox_bucket(s, sandbox->row.id);
 	struct warren_error gone = WARREN_ERROR_INIT;
 
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
@@ -109,17 +127,11 @@ void sandbox_free(struct sandbox *sandbox)
 	init_conn_close(sandbox, &gone);
 	reconnect_sandbox_gone(sandbox);
 	lease_end(s, LEASE_DESCRIPTORS, &sandbox->descriptors);
-	lease_end(s, LEASE_OUTPUT, &sandbox->output);
-	exec_sandbox_gone(sandbox);
-	session_sandbox_gone(sandbox);
-	files_sandbox_gone(sandbox);
+	ROOMS_CALL(s, gone, sandbox);
 	file_queue_free(sandbox);
-	while (*p != sandbox)
-		p = &(*p)->hash_next;
-	*p = sandbox->hash_next;
+	(void)LIST_REMOVE_BY(*sandbox_bucket(s, sandbox->row.id), sandbox, hash_next);
 	s->n_sandboxes--;
 	loop_task_cancel(&sandbox->waiters_task);
-	loop_task_cancel(&sandbox->broken_task);
 	while (sandbox->waiters) {
 		struct sandbox_waiter *w = sandbox->waiters;
 
@@ -129,6 +141,7 @@ void sandbox_free(struct sandbox *sandbox)
 	}
 	sandbox->timer = loop_timer_free(sandbox->timer);
 	sandbox_row_done(&sandbox->row);
+	sandbox_rooms_free(sandbox);
 	free(sandbox);
 }
 
@@ -218,8 +231,7 @@ static void on_wait_timer(void *ctx)
 void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms)
 {
 	w->sandbox = sandbox;
-	w->next = sandbox->waiters;
-	sandbox->waiters = w;
+	LIST_PUSH(sandbox->waiters, w);
 	w->timer = NULL;
 	/* Without a timer it waits for ever, which is no worse than an error now. */
 	if (loop_timer_new(sandbox->service->loop, on_wait_timer, w, &w->timer) == 0)
@@ -229,13 +241,9 @@ void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms
 
 void sandbox_wait_cancel(struct sandbox_waiter *w)
 {
-	struct sandbox_waiter **p;
-
 	if (!w->sandbox)
 		return;
-	for (p = &w->sandbox->waiters; *p != w; p = &(*p)->next)
-		;
-	*p = w->next;
+	(void)LIST_REMOVE(w->sandbox->waiters, w);
 	w->timer = loop_timer_free(w->timer);
 	w->sandbox = NULL;
 }
@@ -250,7 +258,7 @@ void sandbox_wait_abandon(struct sandbox_waiter *w)
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 {
 	init_conn_close(sandbox, why);
-	exec_sandbox_gone(sandbox);
+	ROOMS_CALL(sandbox->service, lost, sandbox);
 	if (sandbox->row.state == SANDBOX_RUNNING || sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_end(sandbox, why);
 }

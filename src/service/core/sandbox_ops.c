@@ -199,12 +199,6 @@ struct unmaking {
 	void *ctx;
 };
 
-static int remove_journal(void *ctx, const struct exec_row *row)
-{
-	exec_remove_journal(ctx, row->journal);
-	return 0;
-}
-
 static int record_deletion(struct service *s, struct sandbox *sandbox,
 			   struct warren_error *err)
 {
@@ -225,8 +219,7 @@ static void sandbox_ops_forget(struct service *s, struct sandbox *sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (db_each_exec(s->db, sandbox->row.id, 0, 0, remove_journal, s, &err) < 0)
-		service_untidy(s);
+	ROOMS_CALL(s, forget, sandbox);
 	/* Its row is found again, and deleted then. */
 	if (record_deletion(s, sandbox, &err) < 0)
 		service_untidy(s);

@@ -8,10 +8,8 @@
 
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
-#include "service/session/look.h"
 
 #define WRITERS_MAX 128            /* threads at once, see file_writer.h */
-#define SCREENS_MAX (512ULL << 20) /* bytes, see session_terminal.c */
 #define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
 /* The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself. */
 #define TERMINALS_MAX 3072
@@ -58,6 +56,38 @@ static void on_asking_timer(void *ctx)
 	init_conn_check_due(ctx);
 }
 
+static int service_rooms_open(struct service *s, const struct service_options *o,
+			      struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && s->hooks[i]; i++) {
+		const struct service_room *room = s->hooks[i];
+
+		s->rooms[room->number] = calloc(1, room->service_size);
+		if (!s->rooms[room->number])
+			return error_errno(err, ENOMEM, "start the service");
+		r = room->open ? room->open(s, o, err) : 0;
+	}
+	return r;
+}
+
+/* The last one first: a room uses those before it. */
+static void service_rooms_close(struct service *s)
+{
+	size_t n = 0;
+
+	while (s->hooks[n])
+		n++;
+	while (n-- > 0) {
+		const struct service_room *room = s->hooks[n];
+
+		if (room->close && s->rooms[room->number])
+			room->close(s);
+		free(s->rooms[room->number]);
+	}
+}
+
 int service_new(const struct service_options *o, struct service **ret,
 		struct warren_error *err)
 {
@@ -69,14 +99,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->loop = o->loop;
 	s->db = o->db;
 	s->journals = o->journals;
-	s->reuse = o->reuse;
-	s->journal_default = o->journal_default ? o->journal_default : 1U << 20;
-	s->journal_max = o->journal_max ? o->journal_max : 1U << 30;
-	s->execs_max = o->execs_max ? o->execs_max : 1000;
+	s->hooks = o->rooms;
 	s->backends = o->backends;
-	s->watches.limit = o->watches_max ? o->watches_max : 128;
-	s->watched.limit = o->watched_max ? o->watched_max : 8192;
-	s->journal_total = o->journal_total ? o->journal_total : 512U << 20;
 	/* One tenant alone has three quarters: ten thousand sandboxes are one descriptor each. */
 	s->shares[LEASE_DESCRIPTORS] = (struct fair_quota){
 		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
@@ -86,29 +110,20 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->shares[LEASE_WRITERS] = (struct fair_quota){ .limit = WRITERS_MAX };
 	s->shares[LEASE_TERMINALS] = (struct fair_quota){ .limit = TERMINALS_MAX };
 	s->shares[LEASE_MEMORY] = (struct fair_quota){ .limit = MEMORY_MAX };
-	s->screens.limit = SCREENS_MAX;
 	s->warden_conn.sock = -1;
 	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
-		r = look_open(s);
-	if (r == 0)
 		r = prune_open(s);
 	if (r == 0)
-		r = journal_limit_open(s);
-	if (r == 0)
 		r = disk_open(s);
-	if (r == 0)
-		r = journal_pool_open(s);
-	if (r == 0)
-		r = remove_open(s);
 	if (r < 0)
 		r = error_errno(err, -r, "start the service");
 	if (r == 0)
 		r = event_open(s, err);
 	if (r == 0)
-		r = session_marker_key_open(s, err);
+		r = service_rooms_open(s, o, err);
 	if (r == 0)
 		r = warden_conn_open(s, o->warden, err);
 	if (r < 0) {
@@ -132,13 +147,9 @@ struct service *service_free(struct service *s)
 			sandbox_free(s->sandboxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
-	look_close(s);
 	prune_close(s);
-	journal_limit_close(s);
 	disk_close(s);
-	sweep_close(s);
-	remove_close(s);
-	journal_pool_close(s);
+	service_rooms_close(s);
 	event_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);

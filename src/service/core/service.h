@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - what the api process knows and does: sandboxes, their execs, who may use them
+ * service.h - what the api process knows and does: sandboxes, images, events, who may use them
  *
  * Theory of operation
  *
@@ -11,16 +11,12 @@
  *	warden_conn.c	 to the warden, which makes and unmakes sandboxes for us
  *	init_conn.c	 to the init of each sandbox, which starts, opens and connects; init_conn_out.c,
  *		 what waits for room in it; reconnect.c, when it ends
- *	sandbox.c	 sandboxes: their states, their making and unmaking, their time
+ *	sandbox.c	 sandboxes: their states, their creation and destruction, their time
  *	sandbox_create.c	 their making, with a pull of the image before it where it is missing
  *	image.c	 images: asked for, pulled once for all who want the same
- *	exec.c	 execs: started, written to, signalled, ended
- *	exec_output.c what an exec has written, for readers that come and go
- *	journal_remove.c journals that nobody wants any more, removed by a thread
- *	journal_sweep.c	 journals that no exec has, looked for
  *	event.c	 what happened, for those who listen
  *	restore.c what a former process left, found again
- *	disk.c	 whether there is room on the disk, and results that wait for some
+ *	disk.c	 whether there is room on the disk
  *	gc.c	 what could not be undone when it was time to, undone later
  *
  * An operation is written down before it is begun and answered after it was
@@ -30,6 +26,9 @@
  * its journal.
  *
  * Whatever comes from an init is untrusted: it harms its own sandbox alone.
+ *
+ * What goes on in a sandbox is the business of the other rooms, which have a header each:
+ * exec/exec.h, session/session.h, files/files.h. They use the core, which calls them by hooks.h.
  *
  * Functions that take `done` answer later, from the loop, exactly once, also
  * when the sandbox ends meanwhile; the others answer at once.
@@ -42,13 +41,13 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "base/waiter.h"
 #include "db/db.h"
-#include "proto/journal_read.h"
 
 struct net_loop;
 struct service;
+struct service_room;
 struct sandbox;
-struct exec;
 
 struct service_options {
 	struct net_loop *loop;
@@ -60,6 +59,8 @@ struct service_options {
 	unsigned execs_max;                    /* kept in the store for each sandbox */
 	/* Where sandboxes may be, NULL-terminated; borrowed. */
 	const char *const *backends;
+	/* What takes part beside the core: service/rooms.h; borrowed. */
+	const struct service_room *const *rooms;
 	/* Of inotify(7), for all tenants: instances, and what they watch; 0: what is usual. */
 	uint64_t watches_max, watched_max;
 	uint64_t
@@ -300,164 +301,6 @@ void image_leave(struct image_waiter *w);
 /* How far it is; borrowed, until the loop goes on. */
 const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);
 
-/* -------------------------------------------------------------------- execs */
-
-struct exec_start {
-	const char *const *argv; /* NULL-terminated */
-	const char *const *env;  /* NULL: none */
-	bool env_only;           /* and nothing of the sandbox's */
-	const char *cwd, *user;  /* NULL: the sandbox's */
-	bool pty;
-	uint16_t rows, cols;
-	bool input;       /* stdin is a pipe that can be written to */
-	bool session;     /* the shell of one */
-	const char *name; /* of that, as its user calls it; NULL */
-	bool control;     /* for src/shellproto: commands in, results as stream 3 */
-	bool hold;        /* its output, for who is about to read it by exec_hold() */
-	uint64_t timeout_ms;
-	uint64_t journal;            /* bytes kept; 0: the default */
-	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
-};
-
-typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
-
-/*
- * Start it; @done with the exec once its program was executed, or with NULL and
- * why it could not be. The exec stays until its sandbox is deleted.
- */
-void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
-		void *ctx);
-/* The exec @id of @sandbox, running or not, or NULL. The reference is the caller's: exec_unref(). */
-struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id);
-struct exec *exec_ref(struct exec *exec);
-struct exec *exec_unref(struct exec *exec);
-const struct exec_row *exec_row(const struct exec *exec);
-struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: it is gone */
-/* Its sandbox ended before it did: how is not known. */
-bool exec_lost(const struct exec *exec);
-/*
- * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1: it ends
- * there at the earliest; its init does not tell, and who asks again will be told more.
- */
-int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
-
-/* Its journal, for who reads it on another thread by journal_read(); or -errno. */
-int exec_dup_journal(struct exec *exec);
-
-struct exec_waiter {
-	void (*fn)(struct exec_waiter *w,
-		   struct exec *exec); /* it ended, or its sandbox */
-	void *ctx;
-	struct exec *exec; /* private from here on */
-	struct exec_waiter *next;
-};
-
-void exec_wait(struct exec *exec, struct exec_waiter *w);
-void exec_wait_cancel(struct exec_waiter *w);
-
-/* @whom is an enum warren_whom. */
-void exec_signal(struct exec *exec, int sig, int whom, service_done_fn done, void *ctx);
-void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
-int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
-		struct warren_error *err);
-/* The size of its terminal; false: it has none any more. Who watches is told of changes. */
-bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
-/* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
-void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
-/* Write to it, and with @end close stdin; @done when it is in the pipe. */
-void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
-	       service_done_fn done, void *ctx);
-int exec_poke_fd(const struct exec *exec);
-
-/* ----------------------------------------------------------------- sessions */
-
-struct session;
-typedef void (*session_fn)(void *ctx, struct session *session,
-			   const struct warren_error *err);
-
-/*
- * @shell by name or path, NULL: bash, or sh where there is none; at a terminal (start->pty) bash
- * it must be. @done when it takes commands.
- */
-void session_open(struct sandbox *sandbox, const struct exec_start *start,
-		  const char *shell, session_fn done, void *ctx);
-struct session *session_find(struct sandbox *sandbox, const char *id);
-/* The one after @after; NULL: the first; NULL is returned after the last. */
-struct session *session_next(struct sandbox *sandbox, struct session *after);
-const struct session_row *session_row(const struct session *session);
-/* That of its exec: unlike those of all others in the sandbox, and greater than of those before it. */
-uint64_t session_number(const struct session *session);
-const char *session_cwd(const struct session *session);
-const char *session_state(const struct session *session); /* "idle", "busy", "ended" */
-
-struct session_result {
-	uint64_t serial;
-	int exit_code;
-	const char *cwd; /* NULL: it ended */
-	uint64_t lost, wall_usec;
-	bool timed_out, interrupted, syntax_error, ended;
-};
-
-/* A command that somebody waits for; his memory, until result() or session_forget(). */
-struct session_command {
-	void (*output)(struct session_command *c, int stream, const void *data, size_t n);
-	/* Here @lost bytes are missing, of which stream is not known. */
-	void (*gap)(struct session_command *c, uint64_t lost);
-	void (*result)(struct session_command *c, const struct session_result *result);
-	void *ctx;
-	bool blocked;            /* no more output until session_go_on() */
-	struct session *session; /* private */
-};
-
-/* -EBUSY: one runs; -EPIPE: it has ended. @timeout_ms 0: none. */
-int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
-		struct session_command *command, struct warren_error *err);
-void session_forget(struct session_command *command);
-void session_go_on(struct session_command *command);
-void session_interrupt(struct session *session, int sig);
-/* All that it started is killed. */
-void session_close(struct session *session, service_done_fn done, void *ctx);
-/* At a terminal: what is typed while a command runs. */
-void session_type(struct session *session, const char *text, size_t n);
-/* Where its output is at present, in the journal of its exec. */
-uint64_t session_cursor(const struct session *session);
-
-/* ------------------------------------------------------------------- output */
-
-/*
- * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). @hint is this
- * reader's own, and zero at first. -EINPROGRESS (without an error): to find it takes longer
- * than others should wait; ask again in a later turn, by loop_later(). A watcher is told,
- * from the loop, that there may be more.
- */
-int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
-		size_t size, struct warren_output *ret, struct warren_error *err);
-
-struct exec_watcher {
-	void (*fn)(struct exec_watcher *w);
-	void *ctx;
-	struct exec *exec; /* private from here on */
-	struct exec_watcher *next;
-};
-
-int exec_watch(struct exec *exec, struct exec_watcher *w, struct warren_error *err);
-void exec_watch_cancel(struct exec_watcher *w);
-
-/*
- * From @cursor on nothing is dropped, for as long as it is held: an exec that
- * has filled its journal waits. Of several who hold, the slowest counts.
- */
-struct exec_holder {
-	uint64_t cursor;
-	struct exec *exec; /* private from here on */
-	struct exec_holder *next;
-};
-
-void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor);
-/* What is before @cursor was read. */
-void exec_hold_move(struct exec_holder *h, uint64_t cursor);
-void exec_hold_cancel(struct exec_holder *h);
-
 /* ------------------------------------------------------------------- events */
 
 enum event_type {
@@ -506,14 +349,9 @@ uint64_t event_first(const struct service *s);
 const struct event *event_after(struct service *s, uint64_t id);
 uint64_t event_last(const struct service *s);
 
-struct event_listener {
-	void (*fn)(struct event_listener *l); /* there is a new one */
-	void *ctx;
-	struct event_listener *next, **prev; /* private */
-};
-
-void event_listen(struct service *s, struct event_listener *l);
-void event_unlisten(struct event_listener *l);
+/* Whenever there are new ones; told with the service. */
+void event_listen(struct service *s, struct waiter *w);
+void event_unlisten(struct waiter *w);
 
 /* ------------------------------------------------------------------ figures */
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
@@ -48,17 +49,10 @@ static void on_link_timer(void *ctx)
 /* Replies come about in the order of the requests, which is that of the list. */
 static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint32_t seq)
 {
-	for (struct warden_conn_ask **p = &l->asks; *p; p = &(*p)->next) {
-		if ((*p)->seq == seq) {
-			struct warden_conn_ask *a = *p;
+	struct warden_conn_ask **p;
 
-			*p = a->next;
-			if (!a->next)
-				l->asks_tail = p;
-			return a;
-		}
-	}
-	return NULL;
+	LIST_FIND(l->asks, p, (*p)->seq == seq);
+	return QUEUE_CUT(l->asks_tail, p);
 }
 
 /* @lost: it came with a descriptor that we had no room for. */

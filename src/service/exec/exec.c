@@ -22,8 +22,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/strv.h"
 #include "base/utf8.h"
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 #include "shellproto/shellproto.h"
 
 #define ARGV_SHOWN \
@@ -69,8 +70,7 @@ struct exec *exec_load(struct sandbox *sandbox, const struct exec_row *row)
 	exec->loop = sandbox->service->loop;
 	exec->journal = exec->notify = exec->input = exec->poke = -1;
 	exec->held_at = UINT64_MAX;
-	exec->next = sandbox->execs;
-	sandbox->execs = exec;
+	LIST_PUSH(sandbox_execs(sandbox)->list, exec);
 	exec->listed = true;
 	exec->counted = !exec->row.ended && !exec->row.session;
 	sandbox->n_running += exec->counted;
@@ -85,14 +85,10 @@ static void exec_uncount(struct exec *exec)
 
 static void exec_delist(struct exec *exec)
 {
-	struct exec **p;
-
 	if (!exec->listed || !exec->sandbox)
 		return; /* without a sandbox it is in no list */
 	exec_uncount(exec);
-	for (p = &exec->sandbox->execs; *p != exec; p = &(*p)->next)
-		;
-	*p = exec->next;
+	(void)LIST_REMOVE(sandbox_execs(exec->sandbox)->list, exec);
 	exec->listed = false;
 }
 
@@ -142,7 +138,7 @@ struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id)
 	AUTO_EXEC_ROW struct exec_row row = { 0 };
 	struct exec *exec;
 
-	for (exec = sandbox->execs; exec; exec = exec->next)
+	for (exec = sandbox_execs(sandbox)->list; exec; exec = exec->next)
 		if (strcmp(exec->row.id, id) == 0)
 			return exec_ref(exec);
 	if (db_get_exec(sandbox->service->db, sandbox->row.id, id, &row, &err) < 0)
@@ -193,38 +189,11 @@ struct starting {
 	uint64_t begun;
 };
 
-static void exec_free_list(const char *const *list)
-{
-	for (const char *const *p = list; p && *p; p++)
-		free((void *)(uintptr_t)*p);
-	free((void *)(uintptr_t)list);
-}
-
-static const char *const *exec_copy_list(const char *const *list)
-{
-	size_t n = 0;
-	const char **copy;
-
-	while (list && list[n])
-		n++;
-	copy = calloc(n + 1, sizeof(*copy));
-	if (!copy)
-		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		copy[i] = strdup(list[i]);
-		if (!copy[i]) {
-			exec_free_list(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
 int exec_start_copy(struct exec_start *to, const struct exec_start *from)
 {
 	*to = *from;
-	to->argv = exec_copy_list(from->argv);
-	to->env = exec_copy_list(from->env);
+	to->argv = (const char *const *)strv_copy(from->argv);
+	to->env = (const char *const *)strv_copy(from->env);
 	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
 	to->user = from->user ? strdup(from->user) : NULL;
 	if (to->argv && to->env && !to->cwd == !from->cwd && !to->user == !from->user)
@@ -235,8 +204,8 @@ int exec_start_copy(struct exec_start *to, const struct exec_start *from)
 
 void exec_start_done(struct exec_start *s)
 {
-	exec_free_list(s->argv);
-	exec_free_list(s->env);
+	(void)strv_free((char **)(uintptr_t)s->argv);
+	(void)strv_free((char **)(uintptr_t)s->env);
 	free((void *)(uintptr_t)s->cwd);
 	free((void *)(uintptr_t)s->user);
 	*s = (struct exec_start){ 0 };
@@ -261,7 +230,7 @@ static void exec_refuse(struct starting *st, const struct warren_error *err)
 			survive(exec->sandbox->service,
 				db_delete_exec(exec->sandbox->service->db, exec->row.id,
 					       &ignored));
-			exec->sandbox->n_kept--;
+			sandbox_execs(exec->sandbox)->n_kept--;
 		}
 		if (exec->sandbox)
 			exec_remove_journal(exec->sandbox->service, exec->row.journal);
@@ -310,7 +279,7 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 	if (failure || !st->done) {
 		/* Whether it was started nobody knows. */
 		if (failure && exec && exec->sandbox)
-			sandbox_disown(exec->sandbox, exec->row.number);
+			exec_disown(exec);
 		exec_fail(st, failure);
 		return;
 	}
@@ -368,7 +337,7 @@ static int lease_run(struct starting *st, struct warren_error *err)
 static uint64_t journal_capacity(const struct starting *st)
 {
 	uint64_t asked = st->start.journal ? st->start.journal
-					   : st->sandbox->service->journal_default;
+					   : exec_journal_default(st->sandbox->service);
 
 	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
@@ -470,7 +439,7 @@ static int exec_write_down(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	st->written = true;
-	sandbox->n_kept++;
+	sandbox_execs(sandbox)->n_kept++;
 	return 0;
 }
 
@@ -590,6 +559,17 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 
 /* -------------------------------------------------------------------- ending */
 
+/* Each once. The caller has a reference. */
+static void exec_tell_waiters(struct exec *exec)
+{
+	struct waiter *w;
+
+	while ((w = exec->waiters.first)) {
+		exec_wait_cancel(w);
+		w->fn(w, exec);
+	}
+}
+
 /* By its own clock, so that whoever reads the result again says the same; but not yet to come. */
 static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
 {
@@ -637,12 +617,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	}
 	/* Whoever waits may let go of it. */
 	(void)exec_ref(exec);
-	while (exec->waiters) {
-		struct exec_waiter *w = exec->waiters;
-
-		exec_wait_cancel(w);
-		w->fn(w, exec);
-	}
+	exec_tell_waiters(exec);
 	/*
 	 * Written down after it was told: the journal has it until then, and the next start
 	 * would read it there. Nobody else is heard in between.
@@ -662,7 +637,7 @@ bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 {
 	struct warren_result result;
 
-	for (struct exec *exec = sandbox->execs; exec; exec = exec->next) {
+	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = exec->next) {
 		/* What has not begun does not end, whatever an init says. */
 		if (exec->row.number == msg->exec && !exec->row.ended &&
 		    !exec->starting) {
@@ -679,19 +654,14 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 {
 	struct exec *next;
 
-	for (struct exec *exec = sandbox->execs; exec; exec = next) {
+	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = next) {
 		bool owned = !exec->row.ended && !exec->lost;
 
 		next = exec->next;
 		(void)exec_ref(exec);
 		exec_delist(exec);
 		exec->lost = true; /* who wrote its output is gone, too */
-		while (exec->waiters) {
-			struct exec_waiter *w = exec->waiters;
-
-			exec_wait_cancel(w);
-			w->fn(w, exec);
-		}
+		exec_tell_waiters(exec);
 		exec_tell_watchers(exec);
 		feed_stop(exec);
 		exec->sandbox = NULL;
@@ -703,23 +673,12 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 	}
 }
 
-void exec_wait(struct exec *exec, struct exec_waiter *w)
+void exec_wait(struct exec *exec, struct waiter *w)
 {
-	w->exec = exec_ref(exec);
-	w->next = exec->waiters;
-	exec->waiters = w;
+	waiter_add(&exec->waiters, w, exec_ref(exec));
 }
 
-void exec_wait_cancel(struct exec_waiter *w)
+void exec_wait_cancel(struct waiter *w)
 {
-	struct exec *exec = w->exec;
-	struct exec_waiter **p;
-
-	if (!exec)
-		return;
-	for (p = &exec->waiters; *p != w; p = &(*p)->next)
-		;
-	*p = w->next;
-	w->exec = NULL;
-	(void)exec_unref(exec);
+	(void)exec_unref(waiter_cancel(w));
 }

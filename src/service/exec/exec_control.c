@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 struct asked {
 	service_done_fn done;
@@ -243,6 +243,11 @@ void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx)
 	}
 	*i = (struct inputting){ exec_ref(exec), done, ctx };
 	exec_attach(exec, exec_control_on_input, i);
+}
+
+int exec_input_fd(const struct exec *exec)
+{
+	return exec->input;
 }
 
 int exec_poke_fd(const struct exec *exec)

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 
 #include "proto/journal_read.h"
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* for a reader to come */
@@ -72,13 +72,8 @@ int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to)
 
 void exec_tell_watchers(struct exec *exec)
 {
-	struct exec_watcher *next;
-
 	(void)exec_ref(exec);
-	for (struct exec_watcher *w = exec->watchers; w; w = next) {
-		next = w->next;
-		w->fn(w);
-	}
+	waiters_tell(&exec->watchers);
 	(void)exec_unref(exec);
 }
 
@@ -110,7 +105,7 @@ static void exec_output_on_notify(void *ctx, unsigned events UNUSED)
 	exec_tell_watchers(exec);
 	if (exec->lingers && is_complete(exec)) {
 		exec->lingers = false;
-		if (!exec->watchers)
+		if (!exec->watchers.first)
 			exec->watch = loop_watch_free(exec->watch);
 		(void)exec_unref(exec); /* the list's own */
 	}
@@ -129,7 +124,7 @@ bool exec_linger(struct exec *exec)
 	return true;
 }
 
-int exec_watch(struct exec *exec, struct exec_watcher *w, struct warren_error *err)
+int exec_watch(struct exec *exec, struct waiter *w, struct warren_error *err)
 {
 	if (!exec->watch && exec->notify >= 0) {
 		int r = loop_watch(exec->sandbox->service->loop, exec->notify, LOOP_READ,
@@ -138,24 +133,17 @@ int exec_watch(struct exec *exec, struct exec_watcher *w, struct warren_error *e
 		if (r < 0)
 			return error_errno(err, -r, "watch the exec's output");
 	}
-	w->exec = exec_ref(exec);
-	w->next = exec->watchers;
-	exec->watchers = w;
+	waiter_add(&exec->watchers, w, exec_ref(exec));
 	return 0;
 }
 
-void exec_watch_cancel(struct exec_watcher *w)
+void exec_watch_cancel(struct waiter *w)
 {
-	struct exec *exec = w->exec;
-	struct exec_watcher **p;
+	struct exec *exec = waiter_cancel(w);
 
 	if (!exec)
 		return;
-	for (p = &exec->watchers; *p != w; p = &(*p)->next)
-		;
-	*p = w->next;
-	w->exec = NULL;
-	if (!exec->watchers && !exec->lingers)
+	if (!exec->watchers.first && !exec->lingers)
 		exec->watch = loop_watch_free(exec->watch);
 	(void)exec_unref(exec);
 }
@@ -219,10 +207,8 @@ void exec_hold_again(struct exec *exec)
 
 void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor)
 {
-	*h = (struct exec_holder){ .cursor = cursor,
-				   .exec = exec_ref(exec),
-				   .next = exec->holders };
-	exec->holders = h;
+	*h = (struct exec_holder){ .cursor = cursor, .exec = exec_ref(exec) };
+	LIST_PUSH(exec->holders, h);
 	tell_hold(exec);
 	if (h != &exec->first)
 		exec_hold_first_end(exec);
@@ -262,13 +248,10 @@ void exec_hold_move(struct exec_holder *h, uint64_t cursor)
 void exec_hold_cancel(struct exec_holder *h)
 {
 	struct exec *exec = h->exec;
-	struct exec_holder **p;
 
 	if (!exec)
 		return;
-	for (p = &exec->holders; *p != h; p = &(*p)->next)
-		;
-	*p = h->next;
+	(void)LIST_REMOVE(exec->holders, h);
 	h->exec = NULL;
 	tell_hold(exec);
 	(void)exec_unref(exec);

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 struct exec_stdin {
 	struct exec_stdin *next;

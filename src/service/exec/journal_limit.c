@@ -12,19 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 #define TURN_MS 250
 #define TURNS   8 /* in which all sandboxes are looked at */
 
-/* Whoever notices is in the middle of reading, and what he reads ends with the sandbox. */
-void exec_journal_broken(struct exec *exec)
-{
-	if (exec->sandbox && exec->sandbox->conn >= 0)
-		loop_defer(exec->sandbox->service->loop, &exec->sandbox->broken_task);
-}
-
-void sandbox_journal_broken(void *ctx)
+static void journal_limit_on_broken(void *ctx)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = ctx;
@@ -32,6 +25,19 @@ void sandbox_journal_broken(void *ctx)
 	(void)error_set(&why, EPROTO, "the sandbox's init violated the journal format");
 	if (sandbox->conn >= 0)
 		sandbox_lost(sandbox, &why);
+}
+
+/* Whoever notices is in the middle of reading, and what he reads ends with the sandbox. */
+void exec_journal_broken(struct exec *exec)
+{
+	struct loop_task *task;
+
+	if (!exec->sandbox || exec->sandbox->conn < 0)
+		return;
+	task = &sandbox_execs(exec->sandbox)->broken_task;
+	task->fn = journal_limit_on_broken;
+	task->ctx = exec->sandbox;
+	loop_defer(exec->service->loop, task);
 }
 
 bool exec_check_journal(struct exec *exec)
@@ -43,7 +49,8 @@ bool exec_check_journal(struct exec *exec)
 	if (!sandbox || sandbox->conn < 0 || exec->journal < 0 ||
 	    fstat(exec->journal, &st) < 0)
 		return true;
-	most = exec->capacity ? exec->capacity : sandbox->service->journal_max;
+	most = exec->capacity ? exec->capacity
+			      : service_execs(sandbox->service)->journal_max;
 	if (most < JOURNAL_CAPACITY_MIN)
 		most = JOURNAL_CAPACITY_MIN;
 	if (pread(exec->journal, &claimed, sizeof(claimed),
@@ -59,7 +66,7 @@ bool exec_check_journal(struct exec *exec)
 
 static void check_sandbox(struct sandbox *sandbox)
 {
-	for (struct exec *exec = sandbox->execs; exec; exec = exec->next)
+	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = exec->next)
 		if (!exec->row.ended && !exec_check_journal(exec))
 			return;
 }
@@ -67,9 +74,10 @@ static void check_sandbox(struct sandbox *sandbox)
 static void journal_limit_on_turn(void *ctx)
 {
 	struct service *s = ctx;
+	struct service_execs *x = service_execs(s);
 	const size_t n = SANDBOX_BUCKETS / TURNS;
 
-	for (size_t i = s->journal_turn * n; i < (s->journal_turn + 1) * n; i++) {
+	for (size_t i = x->journal_turn * n; i < (x->journal_turn + 1) * n; i++) {
 		struct sandbox *next;
 
 		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox; sandbox = next) {
@@ -77,20 +85,23 @@ static void journal_limit_on_turn(void *ctx)
 			check_sandbox(sandbox);
 		}
 	}
-	s->journal_turn = (s->journal_turn + 1) % TURNS;
-	loop_timer_set(s->journal_timer, TURN_MS);
+	x->journal_turn = (x->journal_turn + 1) % TURNS;
+	loop_timer_set(x->journal_timer, TURN_MS);
 }
 
 int journal_limit_open(struct service *s)
 {
-	int r = loop_timer_new(s->loop, journal_limit_on_turn, s, &s->journal_timer);
+	struct service_execs *x = service_execs(s);
+	int r = loop_timer_new(s->loop, journal_limit_on_turn, s, &x->journal_timer);
 
 	if (r == 0)
-		loop_timer_set(s->journal_timer, TURN_MS);
+		loop_timer_set(x->journal_timer, TURN_MS);
 	return r;
 }
 
 void journal_limit_close(struct service *s)
 {
-	s->journal_timer = loop_timer_free(s->journal_timer);
+	struct service_execs *x = service_execs(s);
+
+	x->journal_timer = loop_timer_free(x->journal_timer);
 }

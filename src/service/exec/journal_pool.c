@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 #define BLANKS 64
 #define ENOUGH 16 /* that are made; what comes back may be more */
@@ -126,13 +126,13 @@ int journal_pool_open(struct service *s)
 		free(b);
 		return -r;
 	}
-	s->journal_pool = b;
+	service_execs(s)->journal_pool = b;
 	return 0;
 }
 
 void journal_pool_close(struct service *s)
 {
-	struct journal_pool *b = TAKE_PTR(s->journal_pool);
+	struct journal_pool *b = TAKE_PTR(service_execs(s)->journal_pool);
 
 	if (!b)
 		return;
@@ -174,7 +174,7 @@ static int exec_journal_pool_take(struct journal_pool *b)
 int journal_pool_take(struct service *s, const char *name)
 {
 	int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
-	int i = exec_journal_pool_take(s->journal_pool), fd;
+	int i = exec_journal_pool_take(service_execs(s)->journal_pool), fd;
 	struct journal_pool_name blank = journal_pool_name_of(i < 0 ? 0 : (unsigned)i);
 
 	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
@@ -201,10 +201,10 @@ static int journal_pool_clear(int dir, const char *name)
 
 int journal_pool_return(const struct service *s, const char *name)
 {
-	struct journal_pool *b = s->journal_pool;
+	struct journal_pool *b = service_execs(s)->journal_pool;
 	int i, r;
 
-	if (!s->reuse)
+	if (!service_execs(s)->reuse)
 		return -EPERM;
 	(void)pthread_mutex_lock(&b->lock);
 	i = journal_pool_begin(b);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 #define END_NS 1000000000 /* for what is left when the service ends */
 
@@ -79,13 +79,13 @@ int remove_open(struct service *s)
 		free(r);
 		return -e;
 	}
-	s->removals = r;
+	service_execs(s)->removals = r;
 	return 0;
 }
 
 void remove_close(struct service *s)
 {
-	struct removals *r = TAKE_PTR(s->removals);
+	struct removals *r = TAKE_PTR(service_execs(s)->removals);
 
 	if (!r)
 		return;
@@ -101,7 +101,7 @@ void remove_close(struct service *s)
 
 void exec_remove_journal(struct service *s, const char *name)
 {
-	struct removals *r = s->removals;
+	struct removals *r = service_execs(s)->removals;
 	struct removal *one;
 
 	if (!name || !name[0])

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 #define SLICE_NS 1000000
 
@@ -31,7 +31,7 @@ struct sweep {
 static void sweep_free(struct sweep *w)
 {
 	if (w->service)
-		w->service->sweep = NULL;
+		service_execs(w->service)->sweep = NULL;
 	loop_task_cancel(&w->turn);
 	if (w->dir >= 0)
 		(void)close(w->dir);
@@ -113,9 +113,9 @@ static void on_names(void *ctx)
 
 void sweep_start(struct service *s)
 {
-	struct sweep *w = s->sweep ? NULL : calloc(1, sizeof(*w));
+	struct sweep *w = service_execs(s)->sweep ? NULL : calloc(1, sizeof(*w));
 
-	if (s->sweep)
+	if (service_execs(s)->sweep)
 		return;
 	if (w) {
 		w->service = s;
@@ -131,12 +131,12 @@ void sweep_start(struct service *s)
 		service_untidy(s);
 		return;
 	}
-	s->sweep = w;
+	service_execs(s)->sweep = w;
 }
 
 void sweep_close(struct service *s)
 {
-	struct sweep *w = TAKE_PTR(s->sweep);
+	struct sweep *w = TAKE_PTR(service_execs(s)->sweep);
 
 	if (!w)
 		return;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "service/core/internal.h"
+#include "service/exec/internal.h"
 
 struct oldest {
 	char id[ID_LEN + 1];
@@ -33,7 +33,7 @@ static int take_oldest(void *ctx, const struct exec_row *row)
 
 static struct exec *loaded_exec(const struct sandbox *sandbox, const char *id)
 {
-	struct exec *exec = sandbox->execs;
+	struct exec *exec = sandbox_execs(sandbox)->list;
 
 	while (exec && strcmp(exec->row.id, id) != 0)
 		exec = exec->next;
@@ -51,16 +51,18 @@ static uint64_t size_on_disk(const struct service *s, const char *name)
 
 static void set_total(struct sandbox *sandbox, uint64_t bytes)
 {
-	sandbox->journal_bytes = bytes;
+	struct sandbox_execs *all = sandbox_execs(sandbox);
+
+	all->journal_bytes = bytes;
 	lease_force(sandbox->service, LEASE_OUTPUT, sandbox->row.owner, bytes,
-		    &sandbox->output);
+		    &all->output);
 }
 
 static void journals_subtract(struct sandbox *sandbox, uint64_t bytes)
 {
-	set_total(sandbox, sandbox->journal_bytes - (bytes < sandbox->journal_bytes
-							     ? bytes
-							     : sandbox->journal_bytes));
+	uint64_t has = sandbox_execs(sandbox)->journal_bytes;
+
+	set_total(sandbox, has - (bytes < has ? bytes : has));
 }
 
 static int forget_exec(struct sandbox *sandbox, const struct oldest *o)
@@ -80,7 +82,7 @@ static int forget_exec(struct sandbox *sandbox, const struct oldest *o)
 		exec->journal_room = 0;
 	exec_remove_journal(s, o->journal);
 	journals_subtract(sandbox, room);
-	sandbox->n_kept--;
+	sandbox_execs(sandbox)->n_kept--;
 	return 1;
 }
 
@@ -100,8 +102,7 @@ static int forget_one(struct sandbox *sandbox)
 	return r;
 }
 
-void journals_forget_closed(struct sandbox *sandbox, const char *exec,
-			    const char *journal)
+void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *journal)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct oldest o = { "", "" };
@@ -119,34 +120,36 @@ void journals_forget_closed(struct sandbox *sandbox, const char *exec,
 /* Of those that ended, no more are remembered than the service was told to. */
 void journals_forget(struct sandbox *sandbox)
 {
-	while (sandbox->n_kept > sandbox->service->execs_max && forget_one(sandbox) > 0)
+	while (sandbox_execs(sandbox)->n_kept >
+		       service_execs(sandbox->service)->execs_max &&
+	       forget_one(sandbox) > 0)
 		;
 }
 
 int journals_reserve(struct exec *exec, uint64_t capacity, struct warren_error *err)
 {
 	struct sandbox *sandbox = exec->sandbox;
+	struct sandbox_execs *all = sandbox_execs(sandbox);
 	struct service *s = sandbox->service;
-	uint64_t room = capacity + JOURNAL_RING;
+	uint64_t most = service_execs(s)->journal_total, room = capacity + JOURNAL_RING;
 	int r;
 
-	while (sandbox->journal_bytes + room > s->journal_total) {
+	while (all->journal_bytes + room > most) {
 		if (forget_one(sandbox) <= 0)
-			return lease_deny(s, LEASE_OUTPUT, sandbox->journal_bytes,
-					  s->journal_total, err);
+			return lease_deny(s, LEASE_OUTPUT, all->journal_bytes, most, err);
 	}
 	for (;;) {
 		int may;
 
 		r = lease_take(s, LEASE_OUTPUT, sandbox->row.owner,
-			       sandbox->journal_bytes + room, &sandbox->output, err);
+			       all->journal_bytes + room, &all->output, err);
 		may = r == -EUSERS ? disk_may_forget(s) : 0;
 		if (may != -EAGAIN && (may == 0 || forget_one(sandbox) <= 0))
 			break;
 	}
 	if (r < 0)
 		return r;
-	sandbox->journal_bytes += room;
+	all->journal_bytes += room;
 	exec->journal_room = room;
 	return 0;
 }
@@ -179,14 +182,14 @@ void journals_drop(struct exec *exec)
 /* What a header says is an init's word: it is believed up to what any exec may have. */
 static uint64_t room_of(struct exec *exec)
 {
-	struct service *s = exec->service;
+	const struct service_execs *x = service_execs(exec->service);
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct journal_header h = { 0 };
 
 	if (exec_open_journal(exec, &ignored) < 0 ||
 	    pread(exec->journal, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
-		return s->journal_default + JOURNAL_RING;
-	return (h.capacity < s->journal_max ? h.capacity : s->journal_max) + JOURNAL_RING;
+		return x->journal_default + JOURNAL_RING;
+	return (h.capacity < x->journal_max ? h.capacity : x->journal_max) + JOURNAL_RING;
 }
 
 void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
@@ -197,5 +200,5 @@ void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
 
 	if (exec)
 		exec->journal_room = room;
-	set_total(sandbox, sandbox->journal_bytes + room);
+	set_total(sandbox, sandbox_execs(sandbox)->journal_bytes + room);
 }

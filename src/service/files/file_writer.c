@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-#include "service/core/internal.h"
+#include "service/files/internal.h"
 
 #define FILE_WRITER_NO_ROOM                              \
 	"write: too much data at once: it exceeds what " \

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
-#include "service/core/internal.h"
+#include "base/list.h"
+#include "service/files/internal.h"
 
 /* A file, its directory, and the copies that a request takes along. */
 #define FILES_DESCRIPTORS 4
@@ -87,18 +88,14 @@ static void files_on_user(void *ctx, const struct initclient_user *user,
 			     .loop = b->sandbox->service->loop,
 			     .user = *user,
 			     .pieces = -1,
-			     .large_next = -1,
-			     .next = b->sandbox->files,
-			     .prev = &b->sandbox->files };
+			     .large_next = -1 };
 	if (lease_take(f->service, LEASE_DESCRIPTORS, b->sandbox->row.owner,
 		       FILES_DESCRIPTORS, &f->descriptors, &err) < 0) {
 		free(f);
 		files_begun(b, NULL, &err);
 		return;
 	}
-	if (f->next)
-		f->next->prev = &f->next;
-	b->sandbox->files = f;
+	DLIST_PUSH(sandbox_files(b->sandbox)->list, f);
 	files_begun(b, f, NULL);
 }
 
@@ -137,9 +134,7 @@ static void leave_sandbox(struct files *f)
 {
 	if (!f->sandbox)
 		return;
-	*f->prev = f->next;
-	if (f->next)
-		f->next->prev = f->prev;
+	DLIST_REMOVE(f);
 	f->sandbox = NULL;
 }
 
@@ -213,8 +208,8 @@ const char *files_tenant(const struct files *f)
 
 void files_sandbox_gone(struct sandbox *sandbox)
 {
-	while (sandbox->files)
-		leave_sandbox(sandbox->files);
+	while (sandbox_files(sandbox)->list)
+		leave_sandbox(sandbox_files(sandbox)->list);
 }
 
 int files_need(struct files *f, uint64_t n, struct warren_error *err)
@@ -228,13 +223,10 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err)
 			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
 }
 
-uint64_t files_descriptors(const struct sandbox *sandbox)
+void files_held(const struct sandbox *sandbox, struct sandbox_held *sum)
 {
-	uint64_t n = 0;
-
-	for (const struct files *f = sandbox->files; f; f = f->next)
-		n += f->descriptors.n;
-	return n;
+	for (const struct files *f = sandbox_files(sandbox)->list; f; f = f->next)
+		sum->descriptors += f->descriptors.n;
 }
 
 struct net_loop *files_loop(const struct files *f)
@@ -261,11 +253,8 @@ uint32_t files_uid(const struct files *f)
 
 static void unlink_ask(struct files_ask *a)
 {
-	if (!a->files)
-		return;
-	*a->prev = a->next;
-	if (a->next)
-		a->next->prev = a->prev;
+	if (a->files)
+		DLIST_REMOVE(a);
 }
 
 static void files_answered(struct files_ask *a, struct files_answer *answer,
@@ -381,11 +370,7 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 		fn(ctx, NULL, &err);
 		return;
 	}
-	a->next = f->asks;
-	a->prev = &f->asks;
-	if (a->next)
-		a->next->prev = &a->next;
-	f->asks = a;
+	DLIST_PUSH(f->asks, a);
 	/* One that sleeps answers when it was woken. */
 	if (f->sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_use(f->sandbox, service_ignore, NULL);

@@ -15,8 +15,7 @@
  * asked for. What was asked for is done even if files_end() comes first; only
  * nobody hears of it then.
  *
- *	files.c	asking
- *	file_worker.c	taking turns, and who is asked
+ *	files.c	asking; core/file_worker.c says who is asked, and in which order
  *	walk.c	through a tree, directory by directory
  *	file_tree_ops.c	a change to all of a tree
  *	file_target.c	where a file is to be written: links followed, directories made
@@ -30,6 +29,8 @@
 #include "service/core/service.h"
 
 struct files;
+
+extern const struct service_room files_hooks;
 
 void files_begin(struct sandbox *sandbox, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),

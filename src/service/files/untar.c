@@ -21,8 +21,8 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "net/loop.h"
-#include "service/core/internal.h"
 #include "service/files/file_writer.h"
+#include "service/files/internal.h"
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U

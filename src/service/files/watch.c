@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "net/loop.h"
-#include "service/core/internal.h"
+#include "service/files/internal.h"
 
 #define WATCHES_MAX 65536
 #define MASK                                                                           \
@@ -161,7 +161,7 @@ static void forget_path(struct watch *w, size_t wd)
 	free(w->paths[wd]);
 	w->paths[wd] = NULL;
 	w->count--;
-	fair_quota_give(&w->service->watched, w->tenant, 1);
+	fair_quota_give(&service_files(w->service)->watched, w->tenant, 1);
 }
 
 static int set_path(struct watch *w, size_t wd, const char *path,
@@ -185,14 +185,15 @@ static int set_path(struct watch *w, size_t wd, const char *path,
 		w->paths = paths;
 		w->n_paths = n;
 	}
-	r = w->paths[wd]
-		    ? 0
-		    : watch_charge(w, &w->service->watched, "watched directories", err);
+	r = w->paths[wd] ? 0
+			 : watch_charge(w, &service_files(w->service)->watched,
+					"watched directories", err);
 	if (r < 0)
 		return r;
 	if (!hold_path(w, path)) {
 		if (!w->paths[wd])
-			fair_quota_give(&w->service->watched, w->tenant, 1);
+			fair_quota_give(&service_files(w->service)->watched, w->tenant,
+					1);
 		*err = w->full;
 		return -err->code;
 	}
@@ -438,9 +439,9 @@ struct watch *watch_free(struct watch *w)
 		free(w->paths[i]);
 	free(w->paths);
 	if (w->count > 0)
-		fair_quota_give(&w->service->watched, w->tenant, w->count);
+		fair_quota_give(&service_files(w->service)->watched, w->tenant, w->count);
 	if (w->charged)
-		fair_quota_give(&w->service->watches, w->tenant, 1);
+		fair_quota_give(&service_files(w->service)->watches, w->tenant, 1);
 	lease_end(w->service, LEASE_MEMORY, &w->memory);
 	free(w->tenant);
 	free(w->moved);
@@ -506,7 +507,7 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 		(void)error_errno(err, ENOMEM, "watch '%s'", options->path);
 		return watch_free(w);
 	}
-	if (watch_charge(w, &w->service->watches, "watches", err) < 0)
+	if (watch_charge(w, &service_files(w->service)->watches, "watches", err) < 0)
 		return watch_free(w);
 	w->charged = true;
 	if (files_have_workers(f)) {

@@ -14,7 +14,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/core/internal.h"
+#include "base/list.h"
+#include "service/session/internal.h"
 
 #define LOOK_AT_ONCE 1000000 /* ns of looks in a row */
 #define LOOK_PAUSE   3       /* times as long as they have taken */
@@ -42,37 +43,18 @@ static void look_arm(struct look_queue *q)
 	loop_timer_set(q->timer, now < q->next ? (q->next - now) / 1000000 + 1 : 0);
 }
 
-static struct look_tenant *look_pop_tenant(struct look_queue *q)
-{
-	struct look_tenant *t = q->first;
-
-	q->first = t->next;
-	if (!q->first)
-		q->tail = &q->first;
-	t->next = NULL;
-	return t;
-}
-
-static void look_push_tenant(struct look_queue *q, struct look_tenant *t)
-{
-	*q->tail = t;
-	q->tail = &t->next;
-}
-
 /* The next look of the next tenant, whose other looks come after those of all others. */
 static struct look *look_pop(struct look_queue *q)
 {
-	struct look_tenant *t = look_pop_tenant(q);
-	struct look *l = t->first;
+	struct look_tenant *t = QUEUE_TAKE(q->first, q->tail);
+	struct look *l = QUEUE_TAKE(t->first, t->tail);
 
-	t->first = l->next;
 	l->next = NULL;
 	l->tenant = NULL;
-	if (t->first) {
-		look_push_tenant(q, t);
-	} else {
+	if (t->first)
+		QUEUE_PUT(q->tail, t);
+	else
 		free(t);
-	}
 	return l;
 }
 
@@ -106,13 +88,13 @@ static struct look_tenant *look_find_tenant(struct look_queue *q, const char *na
 		return NULL;
 	(void)strcpy(t->name, name);
 	t->tail = &t->first;
-	look_push_tenant(q, t);
+	QUEUE_PUT(q->tail, t);
 	return t;
 }
 
 bool look_wait(struct service *s, struct look *l, const char *tenant)
 {
-	struct look_queue *q = s->looks;
+	struct look_queue *q = service_sessions(s)->looks;
 	struct look_tenant *t;
 
 	if (l->tenant)
@@ -121,34 +103,27 @@ bool look_wait(struct service *s, struct look *l, const char *tenant)
 	if (!t)
 		return false;
 	l->tenant = t;
-	*t->tail = l;
-	t->tail = &l->next;
+	QUEUE_PUT(t->tail, l);
 	look_arm(q);
 	return true;
 }
 
 void look_cancel(struct service *s, struct look *l)
 {
-	struct look_queue *q = s->looks;
-	struct look_tenant *t = l->tenant, **at = &q->first;
+	struct look_queue *q = service_sessions(s)->looks;
+	struct look_tenant *t = l->tenant, **at;
 	struct look **p;
 
 	if (!t)
 		return;
-	for (p = &t->first; *p != l; p = &(*p)->next)
-		;
-	*p = l->next;
-	if (!l->next)
-		t->tail = p;
+	LIST_FIND(t->first, p, *p == l);
+	(void)QUEUE_CUT(t->tail, p);
 	l->next = NULL;
 	l->tenant = NULL;
 	if (t->first)
 		return;
-	while (*at != t)
-		at = &(*at)->next;
-	*at = t->next;
-	if (!t->next)
-		q->tail = at;
+	LIST_FIND(q->first, at, *at == t);
+	(void)QUEUE_CUT(q->tail, at);
 	free(t);
 }
 
@@ -165,14 +140,15 @@ int look_open(struct service *s)
 		free(q);
 		return r;
 	}
-	s->looks = q;
+	service_sessions(s)->looks = q;
 	return 0;
 }
 
 void look_close(struct service *s)
 {
-	if (s->looks)
-		s->looks->timer = loop_timer_free(s->looks->timer);
-	free(s->looks);
-	s->looks = NULL;
+	struct look_queue *q = TAKE_PTR(service_sessions(s)->looks);
+
+	if (q)
+		q->timer = loop_timer_free(q->timer);
+	free(q);
 }

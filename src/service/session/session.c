@@ -17,7 +17,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "service/session/session_internal.h"
+#include "base/list.h"
+#include "service/session/internal.h"
 
 /*
  * The end of a command is marked on both of its streams, which come by different ways: on one of them as much may
@@ -44,15 +45,8 @@ static void opening_free(struct opening *o)
 
 void session_free(struct session *session)
 {
-	struct session **p;
-
-	if (session->sandbox) {
-		for (p = &session->sandbox->sessions; *p && *p != session;
-		     p = &(*p)->next)
-			;
-		if (*p)
-			*p = session->next;
-	}
+	if (session->sandbox)
+		(void)LIST_REMOVE(sandbox_sessions(session->sandbox)->list, session);
 	session_terminal_gone(session->session_terminal);
 	exec_watch_cancel(&session->watcher);
 	exec_wait_cancel(&session->waiter);
@@ -71,7 +65,7 @@ void session_free(struct session *session)
 
 struct session *session_find(struct sandbox *sandbox, const char *id)
 {
-	for (struct session *session = sandbox->sessions; session;
+	for (struct session *session = sandbox_sessions(sandbox)->list; session;
 	     session = session->next)
 		if (strcmp(session->row.id, id) == 0 && !session->opened)
 			return session;
@@ -80,7 +74,7 @@ struct session *session_find(struct sandbox *sandbox, const char *id)
 
 struct session *session_next(struct sandbox *sandbox, struct session *after)
 {
-	struct session *session = after ? after->next : sandbox->sessions;
+	struct session *session = after ? after->next : sandbox_sessions(sandbox)->list;
 
 	while (session && session->opened)
 		session = session->next;
@@ -89,7 +83,7 @@ struct session *session_next(struct sandbox *sandbox, struct session *after)
 
 struct session *session_named(struct sandbox *sandbox, const char *name)
 {
-	for (struct session *session = sandbox->sessions; session;
+	for (struct session *session = sandbox_sessions(sandbox)->list; session;
 	     session = session->next)
 		if (session->row.name && strcmp(session->row.name, name) == 0)
 			return session;
@@ -148,7 +142,8 @@ static void session_on_room(void *ctx, unsigned events UNUSED)
 /* Where commands go; -1: nowhere. */
 static int commands_fd(const struct session *session)
 {
-	return session->framed ? session->exec->input : exec_poke_fd(session->exec);
+	return session->framed ? exec_input_fd(session->exec)
+			       : exec_poke_fd(session->exec);
 }
 
 void session_pour(struct session *session)
@@ -186,17 +181,17 @@ void session_pour(struct session *session)
  */
 static void tidy_terminal(const struct session *session)
 {
-	const struct sandbox *sandbox = session->exec->sandbox;
+	const struct sandbox *sandbox = exec_sandbox(session->exec);
 	struct termios t;
 
 	if (!sandbox || sandbox->is.base.framed ||
-	    tcgetattr(session->exec->input, &t) < 0)
+	    tcgetattr(exec_input_fd(session->exec), &t) < 0)
 		return;
 	t.c_iflag |= ICRNL;
 	t.c_oflag |= OPOST | ONLCR;
 	t.c_lflag |= ICANON | ISIG | IEXTEN | NOFLSH;
 	t.c_lflag &= ~(tcflag_t)ECHO;
-	(void)tcsetattr(session->exec->input, TCSANOW, &t);
+	(void)tcsetattr(exec_input_fd(session->exec), TCSANOW, &t);
 }
 
 void session_type(struct session *session, const char *text, size_t n)
@@ -390,8 +385,7 @@ struct session *session_new(struct sandbox *sandbox)
 	session->sandbox = sandbox;
 	session->framed = sandbox->is.base.framed;
 	session->out = (struct buf)BUF_INIT(SHELLPROTO_OUT_MAX);
-	session->next = sandbox->sessions;
-	sandbox->sessions = session;
+	LIST_PUSH(sandbox_sessions(sandbox)->list, session);
 	if (loop_timer_new(sandbox->service->loop, session_on_timer, session,
 			   &session->timer) < 0 ||
 	    session_read_init(session) < 0 ||
@@ -443,7 +437,7 @@ static int session_write_down(struct session *session, const char *name,
 
 	(void)memcpy(row.id, session->row.id, sizeof(row.id));
 	(void)memcpy(row.sandbox, session->sandbox->row.id, sizeof(row.sandbox));
-	(void)memcpy(row.exec, session->exec->row.id, sizeof(row.exec));
+	(void)memcpy(row.exec, exec_row(session->exec)->id, sizeof(row.exec));
 	r = db_insert_session(session->service->db, &row, err);
 	if (r == 0)
 		r = db_get_session(session->service->db, NULL, row.id, &session->row,
@@ -593,7 +587,7 @@ static void try_session(struct session *session)
 
 static uint64_t kept_of(const struct service *s, const struct exec_start *start)
 {
-	return start->journal ? start->journal : s->journal_default;
+	return start->journal ? start->journal : exec_journal_default(s);
 }
 
 void session_open(struct sandbox *sandbox, const struct exec_start *start,
@@ -665,8 +659,8 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 	}
 	/* Else it is forgotten when it ends. */
 	if (exec_row(exec)->ended && session->sandbox)
-		journals_forget_closed(session->sandbox, exec_row(exec)->id,
-				       exec_row(exec)->journal);
+		exec_forget_closed(session->sandbox, exec_row(exec)->id,
+				   exec_row(exec)->journal);
 	if (exec_row(exec)->ended || exec_lost(exec))
 		done(ctx, 0, NULL);
 	else
@@ -677,6 +671,6 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 /* Their sandbox is gone: whoever waits has heard by way of the exec. */
 void session_sandbox_gone(struct sandbox *sandbox)
 {
-	while (sandbox->sessions)
-		session_free(sandbox->sessions);
+	while (sandbox_sessions(sandbox)->list)
+		session_free(sandbox_sessions(sandbox)->list);
 }

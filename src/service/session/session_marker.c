@@ -13,45 +13,47 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "service/core/internal.h"
+#include "base/hex.h"
+#include "service/session/internal.h"
 #include "shellproto/shellproto.h"
 
 #define META_KEY "session_key"
 
-_Static_assert(sizeof(((struct service *)NULL)->marker_key) == 2 * 32 + 1,
+_Static_assert(sizeof(((struct service_sessions *)NULL)->marker_key) == 2 * 32 + 1,
 	       "the key is 256 bits in hexadecimal");
 
 /* The key that is in the store, made if there is none. */
 int session_marker_key_open(struct service *s, struct warren_error *err)
 {
+	struct service_sessions *x = service_sessions(s);
 	AUTO_FREE char *kept = NULL;
 	uint8_t bits[32];
 	int r = db_get_meta(s->db, META_KEY, &kept, err);
 
-	if (r == 0 && strlen(kept) == sizeof(s->marker_key) - 1) {
-		(void)strcpy(s->marker_key, kept);
+	if (r == 0 && strlen(kept) == sizeof(x->marker_key) - 1) {
+		(void)strcpy(x->marker_key, kept);
 		return 0;
 	}
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
 		return error_errno(err, EIO, "create a key for sessions");
-	for (size_t i = 0; i < sizeof(bits); i++)
-		(void)snprintf(s->marker_key + 2 * i, 3, "%02x", bits[i]);
+	(void)hex_encode(bits, sizeof(bits), x->marker_key);
 	*err = (struct warren_error)WARREN_ERROR_INIT;
-	return db_set_meta(s->db, META_KEY, s->marker_key, err);
+	return db_set_meta(s->db, META_KEY, x->marker_key, err);
 }
 
 void session_marker_make(const struct service *s, const char *session, uint64_t serial,
 			 uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
+	const struct service_sessions *x = service_sessions(s);
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	char text[ID_LEN + 32];
 	unsigned size = 0;
 	int n = snprintf(text, sizeof(text), "%s %ju", session, (uintmax_t)serial);
 
 	/* Without memory for it, one by chance: the session lives as long as we do, then. */
-	if (!HMAC(EVP_sha256(), s->marker_key, (int)sizeof(s->marker_key) - 1,
+	if (!HMAC(EVP_sha256(), x->marker_key, (int)sizeof(x->marker_key) - 1,
 		  (const unsigned char *)text, (size_t)n, sum, &size) ||
 	    size < SHELLPROTO_MARKER_SIZE) {
 		if (getrandom(ret, SHELLPROTO_MARKER_SIZE, 0) != SHELLPROTO_MARKER_SIZE)

@@ -17,7 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "service/session/session_internal.h"
+#include "service/session/internal.h"
 
 #define PIECES       16 /* of output, before others have their turn */
 #define HOLD_IDLE_MS 200
@@ -123,7 +123,7 @@ static void on_settled(void *ctx, struct init_reply *a UNUSED,
 static bool ask_settled(struct session *session)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
-				    .exec = session->exec->row.number };
+				    .exec = exec_row(session->exec)->number };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = exec_sandbox(session->exec);
 	struct settling *k = sandbox ? malloc(sizeof(*k)) : NULL;
@@ -180,8 +180,9 @@ static void tell_lost(struct session *session)
 	session_after_reading(session);
 }
 
-static void session_read_on_exit_heard(struct exec_waiter *w, struct exec *exec)
+static void session_read_on_exit_heard(struct waiter *w, void *of)
 {
+	struct exec *exec = of;
 	struct session *session = w->ctx;
 	const struct exec_row *row = exec_row(exec);
 
@@ -197,7 +198,7 @@ static void session_read_on_exit_heard(struct exec_waiter *w, struct exec *exec)
 
 /* ------------------------------------------------------------------ its turns */
 
-static void session_read_on_more(struct exec_watcher *w)
+static void session_read_on_more(struct waiter *w, void *of UNUSED)
 {
 	struct session *session = w->ctx;
 
@@ -259,10 +260,9 @@ int session_read_init(struct session *session)
 	struct net_loop *loop = session->service->loop;
 	int r = loop_timer_new(loop, on_again, session, &session->again);
 
-	session->watcher =
-		(struct exec_watcher){ .fn = session_read_on_more, .ctx = session };
+	session->watcher = (struct waiter){ .fn = session_read_on_more, .ctx = session };
 	session->waiter =
-		(struct exec_waiter){ .fn = session_read_on_exit_heard, .ctx = session };
+		(struct waiter){ .fn = session_read_on_exit_heard, .ctx = session };
 	session->turn = (struct loop_task){ .fn = session_read_on_turn, .ctx = session };
 	return r < 0 ? r
 		     : loop_timer_new(loop, session_read_on_hold_timer, session,

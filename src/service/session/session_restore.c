@@ -6,10 +6,12 @@
  * written since.
  */
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/session/session_internal.h"
+#include "service/session/internal.h"
 
 #define TRIES 1000 /* to find a piece: a writer who never lets us is left alone */
 
@@ -70,8 +72,8 @@ static void session_restore_replay(struct session *session)
 					  last.len, &err);
 }
 
-int session_restore(struct sandbox *sandbox, const struct session_row *row,
-		    struct exec *exec, struct warren_error *err)
+static int session_restore_one(struct sandbox *sandbox, const struct session_row *row,
+			       struct exec *exec, struct warren_error *err)
 {
 	struct session *session = session_new(sandbox);
 	int r;
@@ -102,4 +104,95 @@ int session_restore(struct sandbox *sandbox, const struct session_row *row,
 	else
 		exec_wait(exec, &session->waiter);
 	return 0;
+}
+
+struct restored_sessions {
+	size_t n;
+	struct session_row row[256];
+};
+
+static int session_restore_take(void *ctx, const struct session_row *row)
+{
+	struct restored_sessions *all = ctx;
+
+	if (all->n < ARRAY_SIZE(all->row)) {
+		all->row[all->n] = *row;
+		all->row[all->n].name = NULL;    /* the walk's own, as */
+		all->row[all->n++].shell = NULL; /* this */
+	}
+	return 0;
+}
+
+struct closed_sessions {
+	size_t n;
+	struct {
+		char id[ID_LEN + 1], journal[ID_LEN + 1];
+		bool ended;
+	} one[4096]; /* the rest another time */
+};
+
+static int session_restore_take_closed(void *ctx, const struct exec_row *row)
+{
+	struct closed_sessions *all = ctx;
+
+	if (all->n == ARRAY_SIZE(all->one))
+		return 0;
+	(void)snprintf(all->one[all->n].id, ID_LEN + 1, "%s", row->id);
+	(void)snprintf(all->one[all->n].journal, ID_LEN + 1, "%s",
+		       row->journal ? row->journal : "");
+	all->one[all->n++].ended = row->ended;
+	return 0;
+}
+
+/* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
+static void session_restore_closed(struct sandbox *sandbox)
+{
+	struct closed_sessions *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(sandbox->service,
+		db_each_closed_shell(sandbox->service->db, sandbox->row.id,
+				     session_restore_take_closed, all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct exec *exec = NULL;
+
+		if (all->one[i].ended)
+			exec_forget_closed(sandbox, all->one[i].id, all->one[i].journal);
+		else
+			exec = exec_of_sandbox(sandbox, all->one[i].id);
+		if (exec)
+			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
+				    NULL);
+		(void)exec_unref(exec);
+	}
+	free(all);
+}
+
+static void session_restore_open(struct sandbox *sandbox)
+{
+	struct restored_sessions *all = calloc(1, sizeof(*all));
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!all)
+		return;
+	survive(sandbox->service, db_each_session(sandbox->service->db, sandbox->row.id,
+						  session_restore_take, all, &ignored));
+	for (size_t i = 0; i < all->n; i++) {
+		struct exec *exec = exec_of_sandbox(sandbox, all->row[i].exec);
+
+		if (exec)
+			survive(sandbox->service,
+				session_restore_one(sandbox, &all->row[i], exec,
+						    &ignored));
+		(void)exec_unref(exec);
+	}
+	free(all);
+}
+
+void session_restore_all(struct sandbox *sandbox)
+{
+	session_restore_open(sandbox);
+	session_restore_closed(sandbox);
 }

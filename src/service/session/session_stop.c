@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "service/session/session_internal.h"
+#include "service/session/internal.h"
 
 #define INSIST_MS  150 /* and twice as long each time */
 #define INSIST_MAX 4

@@ -22,8 +22,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/core/internal.h"
+#include "base/list.h"
 #include "service/session/expect.h"
+#include "service/session/internal.h"
 #include "service/session/look.h"
 
 #define CODE_MS 1000 /* for the end of a command after what was expected of it */
@@ -101,7 +102,8 @@ static void act_free(struct act *a)
 {
 	loop_task_cancel(&a->copying);
 	buf_done(&a->part);
-	fair_quota_end(&a->session_terminal->service->screens, &a->lease);
+	fair_quota_end(&service_sessions(a->session_terminal->service)->screens,
+		       &a->lease);
 	a->expect = expect_free(a->expect);
 	a->timer = loop_timer_free(a->timer);
 	free(a);
@@ -115,12 +117,13 @@ static bool lease_screen(struct session_terminal *c, size_t size,
 
 	if (size <= SCREEN_SMALL || size <= lease->n)
 		return true;
-	return fair_quota_lease(&c->service->screens, c->tenant, steps, lease) == 0;
+	return fair_quota_lease(&service_sessions(c->service)->screens, c->tenant, steps,
+				lease) == 0;
 }
 
 struct fair_quota *service_screens(struct service *s)
 {
-	return &s->screens;
+	return &service_sessions(s)->screens;
 }
 
 /* How many of @n more bytes there is room for. */
@@ -174,26 +177,17 @@ static void take_screen(struct session_terminal *c, size_t n)
 		buf_done(&c->screen);
 		c->screen = (struct buf)BUF_INIT(SCREEN_ROOM);
 	}
-	fair_quota_end(&c->service->screens, &c->lease);
+	fair_quota_end(&service_sessions(c->service)->screens, &c->lease);
 }
 
 static void session_terminal_unlist(struct session_terminal *c, struct act *a)
 {
-	struct act **p = &c->copies;
-
-	while (*p && *p != a)
-		p = &(*p)->next_copy;
-	if (*p)
-		*p = a->next_copy;
+	(void)LIST_REMOVE_BY(c->copies, a, next_copy);
 	if (c->interrupt == a) {
 		c->interrupt = NULL;
 		return;
 	}
-	p = &c->acts;
-	while (*p && *p != a)
-		p = &(*p)->next;
-	if (*p)
-		*p = a->next;
+	(void)LIST_REMOVE(c->acts, a);
 }
 
 /* In words, where it is: there is no other way to say it at a terminal. */
@@ -658,7 +652,7 @@ void session_terminal_gone(struct session_terminal *c)
 	loop_task_cancel(&c->task);
 	look_cancel(c->service, &c->look);
 	buf_done(&c->screen);
-	fair_quota_end(&c->service->screens, &c->lease);
+	fair_quota_end(&service_sessions(c->service)->screens, &c->lease);
 	free(c);
 }
 

@@ -14,7 +14,7 @@
 #define SERVICE_SESSION_SESSION_TERMINAL_H
 
 #include "service/core/fair_quota.h"
-#include "service/core/service.h"
+#include "service/session/session.h"
 
 #define CONSOLE_NAME_MAX   128
 #define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of what is shown; the rest is dropped */

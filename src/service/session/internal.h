@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session_internal.h - a session, for session.c, session_read.c, session_restore.c and session_stop.c */
-#ifndef SERVICE_SESSION_SESSION_INTERNAL_H
-#define SERVICE_SESSION_SESSION_INTERNAL_H
+/* internal.h - a session, for the files of this room */
+#ifndef SERVICE_SESSION_INTERNAL_H
+#define SERVICE_SESSION_INTERNAL_H
 
-#include "service/core/internal.h"
+#include "service/core/room.h"
+#include "service/session/session.h"
 #include "shellproto/shellproto.h"
 
 /* A start under way: which shell is tried. */
@@ -27,8 +28,8 @@ struct session {
 	struct session_terminal *session_terminal; /* who drives that; NULL */
 	char *cwd;
 	uint64_t cursor; /* in its journal */
-	struct exec_watcher watcher;
-	struct exec_waiter waiter;
+	struct waiter watcher;
+	struct waiter waiter;
 	struct buf out; /* for the shell, not yet in its pipe */
 	size_t sent;
 	struct loop_watch *out_watch;
@@ -64,6 +65,29 @@ struct session {
 	struct warren_error open_err;
 };
 
+/* What the room keeps for a sandbox. */
+struct sandbox_sessions {
+	struct session *list;
+};
+
+/* What it keeps for the service. */
+struct service_sessions {
+	struct look_queue *looks;  /* look.c */
+	struct fair_quota screens; /* bytes of them in memory: session_terminal.c */
+	char marker_key[65];       /* session_marker.c */
+};
+
+static inline struct sandbox_sessions *sandbox_sessions(const struct sandbox *sandbox)
+{
+	return sandbox->rooms[ROOM_SESSION];
+}
+
+static inline struct service_sessions *service_sessions(const struct service *s)
+{
+	return s->rooms[ROOM_SESSION];
+}
+
+/* session.c */
 struct session *session_new(struct sandbox *sandbox);
 void session_free(struct session *session);
 int session_codec(struct session *session, struct warren_error *err);
@@ -83,4 +107,26 @@ void session_open_late(struct session *session);
 void session_on_timer(void *ctx);
 void session_on_insist(void *ctx);
 
-#endif /* SERVICE_SESSION_SESSION_INTERNAL_H */
+void session_sandbox_gone(struct sandbox *sandbox);
+/* One that is called so, be it only about to be opened. */
+struct session *session_named(struct sandbox *sandbox, const char *name);
+bool session_is_open(const struct session *session);
+struct session_terminal **session_terminal_of(struct session *session);
+struct sandbox *session_sandbox(const struct session *session);
+/* Wait for what runs, as if it had been started for @command; false: nothing does. */
+bool session_join(struct session *session, struct session_command *command);
+/* SIGKILL to what a command started, with @all to what it put in the background, too. */
+void session_stop(struct session *session, bool all);
+
+/* session_terminal.c */
+void session_terminal_gone(struct session_terminal *c);
+
+/* session_marker.c */
+int session_marker_key_open(struct service *s, struct warren_error *err);
+void session_marker_make(const struct service *s, const char *session, uint64_t serial,
+			 uint8_t ret[16]);
+
+/* session_restore.c: of a former process, by what the store has. */
+void session_restore_all(struct sandbox *sandbox);
+
+#endif /* SERVICE_SESSION_INTERNAL_H */

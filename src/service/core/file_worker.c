@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/list.h"
 #include "service/core/internal.h"
 
 #define FLIGHT_MAX  4 /* of answers of 16 kB, into buffers of some 200 kB */
@@ -111,13 +112,7 @@ static void worker_close(struct file_worker *w, const struct warren_error *why)
 	struct file_queue *q = w->queue;
 	struct file_ask *asks = w->asks;
 
-	for (struct file_worker **p = &q->workers; *p; p = &(*p)->next) {
-		if (*p == w) {
-			*p = w->next;
-			q->n_workers--;
-			break;
-		}
-	}
+	q->n_workers -= LIST_REMOVE(q->workers, w);
 	w->queue = NULL;
 	w->asks = NULL;
 	w->watch = loop_watch_free(w->watch);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rooms.c - the rooms of the service, in the order in which the core calls their hooks */
+#include "service/rooms.h"
+
+#include "service/exec/exec.h"
+#include "service/files/files.h"
+#include "service/session/session.h"
+
+const struct service_room *const service_rooms[] = {
+	&exec_hooks,
+	&session_hooks, /* sessions are execs */
+	&files_hooks,
+	NULL,
+};

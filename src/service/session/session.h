@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.h - shells in a sandbox that keep their state from command to command
+ *
+ *	session.c	opening, running a command, closing
+ *	session_read.c	what a command writes, and its result
+ *	session_stop.c	a command that is to end
+ *	session_restore.c	sessions of a former process
+ *	session_marker.c	the secret by which a result is told from output
+ *	session_terminal.c	a bash at a terminal, as SWE-ReX drives it
+ */
+#ifndef SERVICE_SESSION_SESSION_H
+#define SERVICE_SESSION_SESSION_H
+
+#include "service/exec/exec.h"
+
+struct session;
+
+extern const struct service_room session_hooks;
+
+typedef void (*session_fn)(void *ctx, struct session *session,
+			   const struct warren_error *err);
+
+/*
+ * @shell by name or path, NULL: bash, or sh where there is none; at a terminal (start->pty) bash
+ * it must be. @done when it takes commands.
+ */
+void session_open(struct sandbox *sandbox, const struct exec_start *start,
+		  const char *shell, session_fn done, void *ctx);
+struct session *session_find(struct sandbox *sandbox, const char *id);
+/* The one after @after; NULL: the first; NULL is returned after the last. */
+struct session *session_next(struct sandbox *sandbox, struct session *after);
+const struct session_row *session_row(const struct session *session);
+/* That of its exec: unlike those of all others in the sandbox, and greater than of those before it. */
+uint64_t session_number(const struct session *session);
+const char *session_cwd(const struct session *session);
+const char *session_state(const struct session *session); /* "idle", "busy", "ended" */
+
+struct session_result {
+	uint64_t serial;
+	int exit_code;
+	const char *cwd; /* NULL: it ended */
+	uint64_t lost, wall_usec;
+	bool timed_out, interrupted, syntax_error, ended;
+};
+
+/* A command that somebody waits for; his memory, until result() or session_forget(). */
+struct session_command {
+	void (*output)(struct session_command *c, int stream, const void *data, size_t n);
+	/* Here @lost bytes are missing, of which stream is not known. */
+	void (*gap)(struct session_command *c, uint64_t lost);
+	void (*result)(struct session_command *c, const struct session_result *result);
+	void *ctx;
+	bool blocked;            /* no more output until session_go_on() */
+	struct session *session; /* private */
+};
+
+/* -EBUSY: one runs; -EPIPE: it has ended. @timeout_ms 0: none. */
+int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
+		struct session_command *command, struct warren_error *err);
+void session_forget(struct session_command *command);
+void session_go_on(struct session_command *command);
+void session_interrupt(struct session *session, int sig);
+/* All that it started is killed. */
+void session_close(struct session *session, service_done_fn done, void *ctx);
+/* At a terminal: what is typed while a command runs. */
+void session_type(struct session *session, const char *text, size_t n);
+/* Where its output is at present, in the journal of its exec. */
+uint64_t session_cursor(const struct session *session);
+
+#endif /* SERVICE_SESSION_SESSION_H */
