@@ -31,7 +31,8 @@ static void check_create(const struct warden_proto_create *msg, size_t size)
 		return;
 	assert(warden_proto_check(again.data, again.len) == 0);
 	second = (const struct warden_proto_create *)(const void *)again.data;
-	assert(strcmp(second->id, msg->id) == 0 && second->memory == msg->memory);
+	assert(strcmp(second->id, msg->id) == 0 &&
+	       memcmp(second->limits, msg->limits, sizeof(msg->limits)) == 0);
 	assert(second->n_env == msg->n_env && second->n_mounts == msg->n_mounts);
 	/* The source of a tmpfs is not looked at: without any the strings are the same. */
 	for (size_t i = 0; i < spec.n_mounts; i++)

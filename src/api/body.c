@@ -15,6 +15,7 @@
 
 #include "api/validate.h"
 #include "base/parse.h"
+#include "spec/spec.h"
 
 /* What an operation without a body takes. */
 static const struct api_schema nothing = { .types = API_OBJECT, .max_len = UINT32_MAX };
@@ -206,6 +207,20 @@ uint64_t body_size(const struct body *b, const char *field)
 		return (uint64_t)json_integer_value(j);
 	(void)!parse_size(json_string_value(j), &bytes, &err); /* it was checked */
 	return bytes;
+}
+
+uint64_t body_limit(const struct body *limits, size_t id)
+{
+	const struct spec_limit *l = &spec_limits[id];
+
+	return l->unit == SPEC_BYTES ? body_size(limits, l->name)
+				     : (uint64_t)body_int(limits, l->name);
+}
+
+void body_live_limits(const struct body *limits, struct warren_limits *ret)
+{
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		spec_live_set(ret, i, body_limit(limits, i));
 }
 
 int64_t body_word(const struct body *b, const char *field)

@@ -57,6 +57,10 @@ int64_t body_int(const struct body *b, const char *field);
 bool body_bool(const struct body *b, const char *field);
 /* Bytes, whichever way they were written. */
 uint64_t body_size(const struct body *b, const char *field);
+/* A limit of an object `limits`, by its row in spec/limits.h. */
+uint64_t body_limit(const struct body *limits, size_t id);
+/* All that can be given for a live sandbox or for one exec. */
+void body_live_limits(const struct body *limits, struct warren_limits *ret);
 /* Which of the words of the schema. */
 int64_t body_word(const struct body *b, const char *field);
 /* An object within; borrowed from @b. All its fields read as left out if it is not there. */

@@ -22,6 +22,7 @@
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
+#include "spec/spec.h"
 
 struct run {
 	struct run_options options;
@@ -81,16 +82,11 @@ static bool has_own_images(const struct run *run)
 static int run_make_sandbox(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
-	const struct warren_spec spec = {
+	struct warren_spec spec = {
 		.image = o->image,
 		.hostname = o->hostname,
 		.user = o->user,
 		.workdir = o->workdir,
-		.memory = o->memory,
-		.cpu_millis = o->cpu_millis,
-		.pids = o->pids,
-		.disk = o->disk,
-		.nofile = o->nofile,
 		.mounts = o->mounts.v,
 		.n_mounts = o->mounts.n,
 		.network = o->network,
@@ -99,6 +95,8 @@ static int run_make_sandbox(struct run *run, struct warren_error *err)
 	};
 	int r = 0;
 
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		spec_limit_set(&spec, i, o->limits[i]);
 	if (!run->w)
 		r = run_open_engine(run, err);
 	return r < 0 ? r : warren_create(run->w, &spec, &run->sb, err);

@@ -2,7 +2,7 @@
 /*
  * common_options.h - rows of tables of options that several commands have, each written once
  *
- *	{ "Limits", OPT_MEMORY(FIELD(memory)) },
+ *	{ "Computer", OPT_NETWORK(FIELD(network)) },
  *
  * What differs from command to command is an argument: a value that works, and what the help
  * says of it.
@@ -12,6 +12,7 @@
 
 #include "cli/opts.h"
 #include "cli/values.h"
+#include "spec/limits.h"
 
 /* clang-format off */
 #define OPT_IMAGE(works, says, at) \
@@ -68,21 +69,6 @@
 #define OPT_TTY(at) \
 	"tty", 't', NULL, NULL, \
 	"allocate a terminal", opt_flag, (at)
-#define OPT_MEMORY(at) \
-	"memory", 'm', "SIZE", "512m", \
-	"memory limit; no swap", value_size, (at)
-#define OPT_CPUS(at) \
-	"cpus", 0, "N", "1.5", \
-	"processors", opt_cpus, (at)
-#define OPT_PIDS(at) \
-	"pids", 0, "N", "100", \
-	"processes and threads", value_pids, (at)
-#define OPT_DISK(at) \
-	"disk", 0, "SIZE", "1g", \
-	"limit of data written to the root filesystem", value_size, (at)
-#define OPT_NOFILE(at) \
-	"nofile", 0, "N", "1024", \
-	"limit of open files of each process", value_nofile, (at)
 #define OPT_TIMEOUT(says, at) \
 	"timeout", 0, "DURATION", "30s", \
 	(says), opt_duration, (at)
@@ -101,6 +87,25 @@
 #define OPT_JSON(says, at) \
 	"json", 0, NULL, NULL, \
 	(says), opt_flag, (at)
+
+/*
+ * A whole row for each row of SPEC_LIMITS(), which calls it by a macro that says what group they
+ * begin and where the array of limits is:
+ *
+ *	#define RUN_LIMIT(...) OPT_LIMIT("Limits", FIELD(limits), __VA_ARGS__)
+ */
+#define OPT_LIMIT(title, at, id, field, life, unit, word, letter, min, max, value, most, \
+		  example, says, ...) \
+	{ SPEC_##id == 0 ? (title) : NULL, (word), (letter), OPT_VALUE_##unit, (example), \
+	  (says), value_limit_##field, (at) + SPEC_##id * sizeof(uint64_t) },
+/* The same of those that can be given for one exec. */
+#define OPT_LIVE_LIMIT(title, at, id, field, life, ...) \
+	OPT_IF_##life(OPT_LIMIT(title, at, id, field, life, __VA_ARGS__))
+#define OPT_IF_LIVE(...) __VA_ARGS__
+#define OPT_IF_FIXED(...)
+#define OPT_VALUE_BYTES  "SIZE"
+#define OPT_VALUE_MILLIS "N"
+#define OPT_VALUE_COUNT  "N"
 /* clang-format on */
 
 #endif /* CLI_COMMON_OPTIONS_H */

@@ -12,6 +12,8 @@
 
 #define FIELD(name) offsetof(struct run_options, name)
 
+#define RUN_LIMIT(...) OPT_LIMIT("Limits", FIELD(limits), __VA_ARGS__)
+
 /* clang-format off */
 static const struct opt run_table[] = {
 	{ "Computer", OPT_IMAGE("dir:./rootfs",
@@ -45,11 +47,7 @@ static const struct opt run_table[] = {
 	{ NULL, OPT_INTERACTIVE(FIELD(interactive)) },
 	{ NULL, OPT_TTY(FIELD(tty)) },
 
-	{ "Limits", OPT_MEMORY(FIELD(memory)) },
-	{ NULL, OPT_CPUS(FIELD(cpu_millis)) },
-	{ NULL, OPT_PIDS(FIELD(pids)) },
-	{ NULL, OPT_DISK(FIELD(disk)) },
-	{ NULL, OPT_NOFILE(FIELD(nofile)) },
+	SPEC_LIMITS(RUN_LIMIT)
 	{ NULL, OPT_TIMEOUT("kill the command after this time, status 124", FIELD(timeout_ms)) },
 
 	{ "Output", OPT_JSON("print the result with its output as one JSON object",

@@ -6,6 +6,7 @@
 #include "cli/opts.h"
 #include "cli/run_env.h"
 #include "cli/values.h"
+#include "spec/limits.h"
 
 struct run_options {
 	char *image;         /* owned: a relative directory was made absolute */
@@ -22,11 +23,7 @@ struct run_options {
 	struct env_list env_option; /* outdoes the files, whatever the order */
 	struct mount_list mounts;
 	enum warren_network network;
-	uint64_t memory;
-	uint64_t cpu_millis;
-	uint64_t pids;
-	uint64_t disk;
-	uint64_t nofile;
+	uint64_t limits[SPEC_LIMIT_MAX];
 	uint64_t timeout_ms;
 	bool read_only;
 	bool interactive;

@@ -14,13 +14,11 @@
 #include "base/macro.h"
 #include "base/parse.h"
 #include "cli/run_env.h"
+#include "spec/spec.h"
 
 #define HOSTNAME_MAX 63         /* of the library */
 #define LABEL_MAX    63         /* of DNS */
 #define USER_MAX     32         /* of useradd(8) */
-#define PIDS_MAX     4194304    /* of the kernel: PID_MAX_LIMIT */
-#define NOFILE_MIN   4          /* 0, 1, 2, and one to open a library with */
-#define NOFILE_MAX   1048576    /* of the kernel: NR_OPEN */
 #define IDS_MAX      65536      /* a sandbox has as many */
 #define SIZE_MIN     (1U << 20) /* what no process or root gets by with */
 
@@ -185,28 +183,50 @@ static int values_set_count(uint64_t *field, const char *value, uint64_t min,
 	return 0;
 }
 
-int value_size(void *field, const char *value, struct warren_error *err)
+static int values_set_size(uint64_t *field, const char *value, uint64_t min,
+			   struct warren_error *err)
 {
+	bool whole = min % SPEC_MIB == 0;
 	uint64_t n;
 	int r = parse_size(value, &n, err);
 
 	if (r < 0)
 		return r;
-	if (n < SIZE_MIN)
-		return error_set(err, ERANGE, "'%s' is less than 1m", value);
-	*(uint64_t *)field = n;
+	if (n < min)
+		return error_set(err, ERANGE, "'%s' is less than %ju%s", value,
+				 (uintmax_t)(whole ? min / SPEC_MIB : min),
+				 whole ? "m" : "");
+	*field = n;
 	return 0;
 }
 
-int value_pids(void *field, const char *value, struct warren_error *err)
+int value_size(void *field, const char *value, struct warren_error *err)
 {
-	return values_set_count(field, value, 1, PIDS_MAX, err);
+	return values_set_size(field, value, SIZE_MIN, err);
 }
 
-int value_nofile(void *field, const char *value, struct warren_error *err)
+static int values_set_limit(size_t id, uint64_t *field, const char *value,
+			    struct warren_error *err)
 {
-	return values_set_count(field, value, NOFILE_MIN, NOFILE_MAX, err);
+	const struct spec_limit *l = &spec_limits[id];
+
+	switch (l->unit) {
+	case SPEC_BYTES:
+		return values_set_size(field, value, l->min, err);
+	case SPEC_MILLIS:
+		return parse_cpus(value, field, err);
+	case SPEC_COUNT:
+		return values_set_count(field, value, l->min, l->max, err);
+	}
+	return -EINVAL;
 }
+
+#define SET_LIMIT(id, name, ...)                                                         \
+	int value_limit_##name(void *field, const char *value, struct warren_error *err) \
+	{                                                                                \
+		return values_set_limit(SPEC_##id, field, value, err);                   \
+	}
+SPEC_LIMITS(SET_LIMIT)
 
 int value_number(void *field, const char *value, struct warren_error *err)
 {

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "spec/limits.h"
 
 /* Owns the strings of its mounts. */
 struct mount_list {
@@ -35,13 +36,15 @@ value_fn value_user;     /* const char *: a name, uid or uid:gid */
 value_fn value_workdir;  /* const char *: an absolute path that means one thing */
 value_fn value_network;  /* enum warren_network */
 value_fn value_size;     /* uint64_t, 1m at least */
-value_fn value_pids;     /* uint64_t */
-value_fn value_nofile;   /* uint64_t */
 value_fn value_number;   /* uint64_t, 0 too */
 value_fn value_count;    /* uint64_t, 1 at least */
 value_fn value_env;      /* struct env_list: NAME[=VALUE] */
 value_fn value_env_file; /* struct env_list: a file of them */
 value_fn value_volume;   /* struct mount_list: SRC:DST[:ro|:rw] */
 value_fn value_tmpfs;    /* struct mount_list: DST[:size=SIZE] */
+
+/* uint64_t: value_limit_memory and so on, one for each row of spec/limits.h */
+#define VALUE_LIMIT(id, field, ...) value_fn value_limit_##field;
+SPEC_LIMITS(VALUE_LIMIT)
 
 #endif /* CLI_VALUES_H */

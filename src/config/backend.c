@@ -46,9 +46,10 @@ struct setting {
 
 static const char *const docker_pulls[] = { "missing", "never", "always", NULL };
 static const char *const runsc_platforms[] = { "systrap", "ptrace", "kvm", NULL };
-static const char *const places_of_create[] = { "id",   "image",  "hostname", "user",
-						"cwd",  "memory", "cpus",     "pids",
-						"disk", "nofile", NULL };
+#define LIMIT_PLACE(id, field, life, unit, word, ...) word,
+static const char *const places_of_create[] = {
+	"id", "image", "hostname", "user", "cwd", SPEC_LIMITS(LIMIT_PLACE) NULL
+};
 static const char *const places_of_destroy[] = { "id", NULL };
 static const char *const places_of_exec[] = { "id",   "user",    "cwd", "tty",
 					      "argv", "command", NULL };

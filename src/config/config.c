@@ -305,14 +305,14 @@ static int set_defaults(struct config *c, bool holes, struct warren_error *err)
 /* ------------------------------------------------------------------- rules */
 
 /* What a sandbox gets must be what it may ask for. */
+#define WITHIN_MAX(id, field, life, unit, word, ...) { "defaults." word, "max." word },
+
 static const struct {
 	const char *one, *limit;
-} within[] = {
-	{ "defaults.memory", "max.memory" },  { "defaults.cpus", "max.cpus" },
-	{ "defaults.pids", "max.pids" },      { "defaults.disk", "max.disk" },
-	{ "defaults.nofile", "max.nofile" },  { "defaults.ttl", "max.ttl" },
-	{ "journal.default", "journal.max" }, { "journal.max", "journal.total" },
-};
+} within[] = { { "defaults.ttl", "max.ttl" },
+	       { "journal.default", "journal.max" },
+	       { "journal.max", "journal.total" },
+	       SPEC_LIMITS(WITHIN_MAX) };
 
 static uint64_t number_of(const struct config *c, const char *name)
 {

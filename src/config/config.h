@@ -32,6 +32,7 @@
 #include "base/error.h"
 #include "base/macro.h"
 #include "base/tier.h"
+#include "spec/limits.h"
 
 #define CONFIG_BACKEND_NAME_MAX 24
 #define CONFIG_BACKENDS_MAX     32
@@ -63,7 +64,7 @@ struct config_list {
 
 /* What a sandbox gets, or may ask for at most. */
 struct config_limits {
-	uint64_t memory, cpu_millis, pids, disk, nofile;
+	uint64_t limits[SPEC_LIMIT_MAX];
 	uint64_t ttl_ms, idle_timeout_ms;
 };
 

@@ -35,6 +35,33 @@ const struct config_section config_sections[] = {
 };
 const size_t config_n_sections = ARRAY_SIZE(config_sections);
 
+/* What a unit of spec/limits.h is here. */
+#define TYPE_OF_BYTES  TYPE_SIZE
+#define TYPE_OF_MILLIS TYPE_CPUS
+#define TYPE_OF_COUNT  TYPE_NUMBER
+
+/* Two keys for each row of SPEC_LIMITS(). */
+#define DEFAULTS_KEY(id, at, life, unit, word, letter, least, greatest, fallback, most, \
+		     example, says, title, note)                                        \
+	{ .name = "defaults." word,                                                     \
+	  .type = TYPE_OF_##unit,                                                       \
+	  .value = (fallback),                                                          \
+	  .min = (least),                                                               \
+	  .max = (greatest),                                                            \
+	  .field = FIELD(defaults.limits[SPEC_##id]),                                   \
+	  .help = title note },
+#define NONE       .value = "none", .none = true
+#define MOST(text) .value = (text)
+#define MAX_KEY(id, at, life, unit, word, letter, least, greatest, fallback, most, \
+		example, says, title, note)                                        \
+	{ .name = "max." word,                                                     \
+	  .type = TYPE_OF_##unit,                                                  \
+	  most,                                                                    \
+	  .min = (least),                                                          \
+	  .max = (greatest),                                                       \
+	  .field = FIELD(max.limits[SPEC_##id]),                                   \
+	  .help = title },
+
 const struct config_key config_keys[] = {
 	{ .name = "listen",
 	  .type = TYPE_LIST,
@@ -166,41 +193,9 @@ const struct config_key config_keys[] = {
 	  .field = FIELD(log_level),
 	  .help = "Minimum log level" },
 
-	{ .name = "defaults.memory",
-	  .type = TYPE_SIZE,
-	  .value = "512m",
-	  .min = MIB,
-	  .max = 1024 * TIB,
-	  .field = FIELD(defaults.memory),
-	  .help = "Memory" },
-	{ .name = "defaults.cpus",
-	  .type = TYPE_CPUS,
-	  .value = "1",
-	  .min = 10,
-	  .field = FIELD(defaults.cpu_millis),
-	  .help = "Processors" },
-	{ .name = "defaults.pids",
-	  .type = TYPE_NUMBER,
-	  .value = "1024",
-	  .min = 1,
-	  .max = 4194304,
-	  .field = FIELD(defaults.pids),
-	  .help = "Processes and threads" },
-	{ .name = "defaults.disk",
-	  .type = TYPE_SIZE,
-	  .value = "256m",
-	  .min = MIB,
-	  .max = 1024 * TIB,
-	  .field = FIELD(defaults.disk),
-	  .help = "Space for writes to the root filesystem. More than the memory limit is kept "
-		  "in a file, which takes longer to create" },
-	{ .name = "defaults.nofile",
-	  .type = TYPE_NUMBER,
-	  .value = "1024",
-	  .min = 4,
-	  .max = 1048576,
-	  .field = FIELD(defaults.nofile),
-	  .help = "Open files of each process" },
+	/* clang-format off */
+	SPEC_LIMITS(DEFAULTS_KEY)
+	/* clang-format on */
 	{ .name = "defaults.ttl",
 	  .type = TYPE_DURATION,
 	  .value = "none",
@@ -218,43 +213,9 @@ const struct config_key config_keys[] = {
 	  .field = FIELD(defaults.idle_timeout_ms),
 	  .help = "A sandbox is idle when it has not been used for this long" },
 
-	{ .name = "max.memory",
-	  .type = TYPE_SIZE,
-	  .value = "none",
-	  .min = MIB,
-	  .max = 1024 * TIB,
-	  .none = true,
-	  .field = FIELD(max.memory),
-	  .help = "Memory" },
-	{ .name = "max.cpus",
-	  .type = TYPE_CPUS,
-	  .value = "none",
-	  .min = 10,
-	  .none = true,
-	  .field = FIELD(max.cpu_millis),
-	  .help = "Processors" },
-	{ .name = "max.pids",
-	  .type = TYPE_NUMBER,
-	  .value = "32768",
-	  .min = 1,
-	  .max = 4194304,
-	  .field = FIELD(max.pids),
-	  .help = "Processes and threads" },
-	{ .name = "max.disk",
-	  .type = TYPE_SIZE,
-	  .value = "none",
-	  .min = MIB,
-	  .max = 1024 * TIB,
-	  .none = true,
-	  .field = FIELD(max.disk),
-	  .help = "Space for writes to the root filesystem" },
-	{ .name = "max.nofile",
-	  .type = TYPE_NUMBER,
-	  .value = "65536",
-	  .min = 4,
-	  .max = 1048576,
-	  .field = FIELD(max.nofile),
-	  .help = "Open files of each process" },
+	/* clang-format off */
+	SPEC_LIMITS(MAX_KEY)
+	/* clang-format on */
 	{ .name = "max.sandboxes",
 	  .type = TYPE_NUMBER,
 	  .value = "10000",

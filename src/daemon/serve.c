@@ -521,12 +521,7 @@ static int serve_run(const struct config *c, struct warren_error *err)
 	struct pair p = { .config = c, .signals = -1 };
 	char program[4200], dir[4200];
 	struct places places;
-	struct warden_policy policy = { .max = { .memory = c->max.memory,
-						 .cpu_millis = c->max.cpu_millis,
-						 .pids = c->max.pids,
-						 .disk = c->max.disk,
-						 .nofile = c->max.nofile },
-					.max_sandboxes = c->max_sandboxes,
+	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
 					.min_tier = (enum tier)c->min_tier,
 					.host_image = c->host_image,
 					.parts_min = c->pool_min,
@@ -548,6 +543,7 @@ static int serve_run(const struct config *c, struct warren_error *err)
 				      ? "insecure"
 				      : "trusted",
 			      WARDEN_REGISTRIES_MAX);
+	(void)memcpy(policy.max, c->max.limits, sizeof(policy.max));
 	policy.mounts = mounts;
 	policy.insecure_registries = insecure;
 	policy.trusted_registries = trusted;

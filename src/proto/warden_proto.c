@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "spec/spec.h"
 
 /* Of each request: its size, or its least size if strings follow. */
 static const struct {
@@ -27,8 +28,25 @@ static const struct {
 	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
 };
 
-/* Strings of warden_proto_create before the environment. */
-#define FIXED_STRINGS 4
+/* Strings of warden_proto_create before the environment: the texts of a spec. */
+static size_t warden_proto_n_texts(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < spec_n_fields; i++)
+		n += spec_fields[i].kind == SPEC_TEXT;
+	return n;
+}
+
+/* The bits of all flags of a spec. */
+static uint32_t warden_proto_flag_bits(void)
+{
+	uint32_t bits = 0;
+
+	for (size_t i = 0; i < spec_n_fields; i++)
+		bits |= spec_fields[i].wire_bit;
+	return bits;
+}
 
 /* Exactly @n strings, the last of which ends the block. */
 static bool strings_whole(const char *s, size_t size, size_t n)
@@ -45,18 +63,14 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 	return s == end;
 }
 
-#define ALL_LIMITS                                                    \
-	(WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS | \
-	 WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE)
-
 /* A bit that nobody knows is a wish that nobody would grant. */
 static bool flags_known(const struct warden_proto_create *c)
 {
 	for (uint32_t i = 0; i < c->n_mounts; i++)
 		if (c->mounts[i].flags & ~(WIRE_READ_ONLY | WIRE_TMPFS))
 			return false;
-	return !(c->flags & ~(WIRE_READ_ONLY | WIRE_NO_PULL)) &&
-	       !(c->soft_limits & ~ALL_LIMITS);
+	return !(c->flags & ~warden_proto_flag_bits()) &&
+	       !(c->soft_limits & ~SPEC_LIMIT_BITS);
 }
 
 static bool create_whole(const struct warden_proto_create *c, size_t size)
@@ -65,7 +79,7 @@ static bool create_whole(const struct warden_proto_create *c, size_t size)
 	    c->strings_size != size - sizeof(*c) || !flags_known(c))
 		return false;
 	return strings_whole(c->strings, c->strings_size,
-			     FIXED_STRINGS + c->n_env + 2 * (size_t)c->n_mounts);
+			     warden_proto_n_texts() + c->n_env + 2 * (size_t)c->n_mounts);
 }
 
 static bool image_whole(const struct warden_proto_image *i)
@@ -129,14 +143,7 @@ int warden_proto_put_create(struct buf *out, const char *backend, const char *id
 {
 	struct warden_proto_create head = {
 		.h = { .type = WIRE_CREATE },
-		.memory = spec->memory,
-		.cpu_millis = spec->cpu_millis,
-		.pids = spec->pids,
-		.disk = spec->disk,
-		.nofile = spec->nofile,
 		.network = spec->network,
-		.flags = (spec->read_only ? WIRE_READ_ONLY : 0) |
-			 (spec->no_pull ? WIRE_NO_PULL : 0),
 		.n_mounts = (uint32_t)spec->n_mounts,
 		.soft_limits = (uint32_t)spec->wishes,
 	};
@@ -146,16 +153,20 @@ int warden_proto_put_create(struct buf *out, const char *backend, const char *id
 	    warden_proto_put_backend(&head.h, backend) < 0)
 		return -E2BIG;
 	(void)strncpy(head.id, id, sizeof(head.id) - 1);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		head.limits[i] = spec_limit_get(spec, i);
+	for (size_t i = 0; i < spec_n_fields; i++)
+		if (spec_fields[i].wire_bit && spec_flag_get(spec, &spec_fields[i]))
+			head.flags |= spec_fields[i].wire_bit;
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		head.mounts[i].size = spec->mounts[i].size;
 		head.mounts[i].flags = (spec->mounts[i].read_only ? WIRE_READ_ONLY : 0) |
 				       (spec->mounts[i].source ? 0 : WIRE_TMPFS);
 	}
 	buf_add(out, &head, sizeof(head));
-	warden_proto_put(out, spec->image);
-	warden_proto_put(out, spec->hostname);
-	warden_proto_put(out, spec->user);
-	warden_proto_put(out, spec->workdir);
+	for (size_t i = 0; i < spec_n_fields; i++)
+		if (spec_fields[i].kind == SPEC_TEXT)
+			warden_proto_put(out, spec_text_get(spec, &spec_fields[i]));
 	for (; spec->env && spec->env[head.n_env]; head.n_env++)
 		warden_proto_put(out, spec->env[head.n_env]);
 	for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -192,24 +203,23 @@ void warden_proto_get_create(const struct warden_proto_create *msg,
 
 	*spec = (struct warren_spec){
 		.id = msg->id,
-		.memory = msg->memory,
-		.cpu_millis = msg->cpu_millis,
-		.pids = msg->pids,
-		.disk = msg->disk,
-		.nofile = msg->nofile,
 		.wishes = msg->soft_limits,
 		.network = (enum warren_network)msg->network,
-		.read_only = msg->flags & WIRE_READ_ONLY,
-		.no_pull = msg->flags & WIRE_NO_PULL,
 		.durable = true,
 		.env = env,
 		.mounts = mounts,
 		.n_mounts = msg->n_mounts,
 	};
-	spec->image = take_or_null(&at);
-	spec->hostname = take_or_null(&at);
-	spec->user = take_or_null(&at);
-	spec->workdir = take_or_null(&at);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		spec_limit_set(spec, i, msg->limits[i]);
+	for (size_t i = 0; i < spec_n_fields; i++) {
+		const struct spec_field *f = &spec_fields[i];
+
+		if (f->kind == SPEC_TEXT)
+			spec_text_set(spec, f, take_or_null(&at));
+		else if (f->wire_bit)
+			spec_flag_set(spec, f, msg->flags & f->wire_bit);
+	}
 	for (uint32_t i = 0; i < msg->n_env; i++)
 		env[i] = warden_proto_take(&at);
 	env[msg->n_env] = NULL;

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "spec/limits.h"
 
 #define WIRE_MESSAGE_MAX  131072
 #define WIRE_ENV_MAX      1024
@@ -65,7 +66,7 @@ struct warden_proto_sandbox {
 struct warden_proto_update {
 	struct warden_proto_header h;
 	char id[16];
-	uint64_t memory, cpu_millis, pids;
+	uint64_t limits[SPEC_LIVE_MAX]; /* 0: as it is */
 };
 
 struct warden_proto_stats {
@@ -74,9 +75,9 @@ struct warden_proto_stats {
 	uint64_t kills_apart;
 };
 
+/* Flags of a mount. */
 #define WIRE_READ_ONLY (1U << 0)
-#define WIRE_TMPFS     (1U << 1) /* of a mount: it has no source */
-#define WIRE_NO_PULL   (1U << 2)
+#define WIRE_TMPFS     (1U << 1) /* it has no source */
 
 struct warden_proto_mount {
 	uint32_t flags;
@@ -87,15 +88,15 @@ struct warden_proto_mount {
 struct warden_proto_create {
 	struct warden_proto_header h;
 	char id[16];
-	uint64_t memory, cpu_millis, pids, disk, nofile;
+	uint64_t limits[SPEC_LIMIT_MAX];
 	uint32_t network; /* enum warren_network */
-	uint32_t flags;   /* WIRE_READ_ONLY, WIRE_NO_PULL */
+	uint32_t flags;   /* spec_field.wire_bit */
 	uint32_t n_env, n_mounts;
 	uint32_t strings_size;
 	uint32_t soft_limits; /* WARREN_LIMIT_* */
 	struct warden_proto_mount mounts[WIRE_MOUNTS_MAX];
 	/*
-	 * image, hostname, user, workdir (each "" for the default), then the environment,
+	 * The texts of spec_fields[] (each "" for the default), then the environment,
 	 * then source and target of each mount, all NUL-terminated, back to back.
 	 */
 	char strings[];

@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "image/ref.h"
 #include "os/mount.h"
+#include "spec/spec.h"
 #include "warden/warden.h"
 
 /* -------------------------------------------------------------------- mounts */
@@ -168,27 +169,16 @@ static int refuse_limit(const char *what, uint64_t asked, uint64_t max,
 static int check_limits(const struct warden_policy *p, const struct warren_spec *s,
 			struct warren_error *err)
 {
-	const struct {
-		const char *what;
-		uint64_t asked, max;
-	} limits[] = {
-		{ "memory", s->memory, p->max.memory },
-		{ "cpus", s->cpu_millis, p->max.cpu_millis },
-		{ "pids", s->pids, p->max.pids },
-		{ "disk", s->disk, p->max.disk },
-		{ "nofile", s->nofile, p->max.nofile },
-	};
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		uint64_t asked = spec_limit_get(s, i);
 
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		if (limits[i].asked == 0)
-			return error_set(
-				err, EINVAL,
-				"%s: a sandbox of the service needs a limit, and none "
-				"is given",
-				limits[i].what);
-		if (limits[i].max && limits[i].asked > limits[i].max)
-			return refuse_limit(limits[i].what, limits[i].asked,
-					    limits[i].max, err);
+		if (asked == 0)
+			return error_set(err, EINVAL,
+					 "%s: a sandbox of the service needs a "
+					 "limit, and none is given",
+					 spec_limits[i].word);
+		if (p->max[i] && asked > p->max[i])
+			return refuse_limit(spec_limits[i].word, asked, p->max[i], err);
 	}
 	return 0;
 }
@@ -196,12 +186,10 @@ static int check_limits(const struct warden_policy *p, const struct warren_spec 
 int policy_check_update(const struct warden_policy *p, const struct warren_limits *l,
 			struct warren_error *err)
 {
-	if (p->max.memory && l->memory > p->max.memory)
-		return refuse_limit("memory", l->memory, p->max.memory, err);
-	if (p->max.cpu_millis && l->cpu_millis > p->max.cpu_millis)
-		return refuse_limit("cpus", l->cpu_millis, p->max.cpu_millis, err);
-	if (p->max.pids && l->pids > p->max.pids)
-		return refuse_limit("pids", l->pids, p->max.pids, err);
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		if (p->max[i] && spec_live_get(l, i) > p->max[i])
+			return refuse_limit(spec_limits[i].word, spec_live_get(l, i),
+					    p->max[i], err);
 	return 0;
 }
 

@@ -28,6 +28,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "core/find.h"
+#include "spec/spec.h"
 #include "warden/claim.h"
 #include "warden/internal.h"
 #include "warden/pool.h"
@@ -208,10 +209,13 @@ static int warden_do_stats(struct work *k, const void *msg, struct warren_error 
 static int warden_do_update(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_update *u = msg;
-	struct warren_limits limits = { u->memory, u->cpu_millis, u->pids };
+	struct warren_limits limits = { 0 };
 	struct warren_sandbox *sb = NULL;
-	int r = policy_check_update(&k->w->policy, &limits, err);
+	int r;
 
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		spec_live_set(&limits, i, u->limits[i]);
+	r = policy_check_update(&k->w->policy, &limits, err);
 	if (r == 0)
 		r = warden_find(k, u->id, &sb, err);
 	if (r == 0)

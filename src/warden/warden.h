@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/tier.h"
+#include "spec/limits.h"
 
 #define WARDEN_THREADS        8  /* of which one tenant has half at most */
 #define WARDEN_SLOW_THREADS   32 /* for backends that are other programs */
@@ -19,9 +20,7 @@
 /* What the configuration lets a sandbox have of this machine. */
 struct warden_policy {
 	/* The most that a sandbox may have of each; 0: any amount. */
-	struct {
-		uint64_t memory, cpu_millis, pids, disk, nofile;
-	} max;
+	uint64_t max[SPEC_LIMIT_MAX];
 	uint64_t max_sandboxes; /* of all backends and tenants; 0: any number */
 	enum tier min_tier;     /* no sandbox is created on a backend of a lower one */
 	enum tier native_tier;

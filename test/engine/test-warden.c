@@ -257,11 +257,10 @@ TEST(no_other_text_of_a_spec_is_an_option)
 
 static int update(const char *id, uint64_t memory, uint64_t cpu, uint64_t pids)
 {
-	struct warden_proto_update u = { .h = { .type = WIRE_UPDATE,
-						.backend = "native" },
-					 .memory = memory,
-					 .cpu_millis = cpu,
-					 .pids = pids };
+	struct warden_proto_update u = {
+		.h = { .type = WIRE_UPDATE, .backend = "native" },
+		.limits = { [SPEC_MEMORY] = memory, [SPEC_CPU] = cpu, [SPEC_PIDS] = pids }
+	};
 
 	(void)strcpy(u.id, id);
 	return api_ask(&u, sizeof(u));
@@ -473,7 +472,7 @@ TEST(changes_at_once_of_one_sandbox_leave_it_whole)
 	warden_begin();
 	GRANTED(create("native", ID_A, &spec));
 	for (int i = 0; i < TIMES; i++) {
-		u.memory = (64 + (uint64_t)i % 64) * MIB;
+		u.limits[SPEC_MEMORY] = (64 + (uint64_t)i % 64) * MIB;
 		u.h.type = i % 3 ? WIRE_UPDATE : WIRE_STATS;
 		u.h.seq = ++api.seq;
 		api_say(&u,

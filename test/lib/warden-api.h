@@ -108,11 +108,11 @@ static inline void warden_begin(void)
 	policy.trusted_registries = trusted;
 	policy.host_image = true;
 	policy.native_tier = TIER_NAMESPACE;
-	policy.max.memory = without_max ? 0 : MAX_MEMORY;
-	policy.max.cpu_millis = 2000;
-	policy.max.pids = MAX_PIDS;
-	policy.max.disk = MAX_MEMORY;
-	policy.max.nofile = 4096;
+	policy.max[SPEC_MEMORY] = without_max ? 0 : MAX_MEMORY;
+	policy.max[SPEC_CPU] = 2000;
+	policy.max[SPEC_PIDS] = MAX_PIDS;
+	policy.max[SPEC_DISK] = MAX_MEMORY;
+	policy.max[SPEC_NOFILE] = 4096;
 	if (!policy.image_program)
 		policy.image_program = "/bin/false";
 	GOOD(warden_open(&options, true, backends, 2, &policy, &api.warden, &err));

@@ -184,9 +184,9 @@ TEST(every_key_has_a_default)
 	EQ(c->log_format, CONFIG_LOG_AUTO);
 	EQ(c->log_level, CONFIG_LOG_INFO);
 	OK(c->metrics && c->host_image && !c->shared);
-	EQ(c->defaults.memory, 512U << 20);
-	EQ(c->defaults.cpu_millis, 1000);
-	EQ(c->max.memory, 0);
+	EQ(c->defaults.limits[SPEC_MEMORY], 512U << 20);
+	EQ(c->defaults.limits[SPEC_CPU], 1000);
+	EQ(c->max.limits[SPEC_MEMORY], 0);
 	EQ(c->request_idle_ms, 75000);
 	EQ(c->mounts.n, 0);
 }
@@ -207,12 +207,12 @@ TEST(keys_are_read_by_their_types)
 	OK(!c->metrics);
 	EQ(c->log_level, CONFIG_LOG_DEBUG);
 	EQ(c->log_format, CONFIG_LOG_JSON);
-	EQ(c->defaults.memory, UINT64_C(3) << 29);
-	EQ(c->defaults.cpu_millis, 500);
-	EQ(c->defaults.pids, 99);
+	EQ(c->defaults.limits[SPEC_MEMORY], UINT64_C(3) << 29);
+	EQ(c->defaults.limits[SPEC_CPU], 500);
+	EQ(c->defaults.limits[SPEC_PIDS], 99);
 	EQ(c->defaults.ttl_ms, 90 * 60000);
-	EQ(c->max.memory, UINT64_C(2) << 30);
-	EQ(c->max.cpu_millis, 8000);
+	EQ(c->max.limits[SPEC_MEMORY], UINT64_C(2) << 30);
+	EQ(c->max.limits[SPEC_CPU], 8000);
 	EQ(c->quota_sandboxes, 100);
 	EQ(c->quota_memory, 0);
 	EQ(c->mounts.n, 2);
@@ -329,7 +329,7 @@ TEST(every_key_is_a_flag)
 	STREQ(c->listen.items[0], "unix:/b");
 	EQ(c->log_level, CONFIG_LOG_DEBUG);
 	EQ(c->log_format, CONFIG_LOG_TEXT);
-	EQ(c->defaults.memory, 1U << 30);
+	EQ(c->defaults.limits[SPEC_MEMORY], 1U << 30);
 	OK(!c->metrics);
 }
 

@@ -16,6 +16,7 @@
 #include "base/strv.h"
 #include "config/config.h"
 #include "proto/warden_proto.h"
+#include "spec/spec.h"
 #include "warden/warden.h"
 
 static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
@@ -33,40 +34,21 @@ static int read_limits(const struct config *cfg, const struct body *body,
 		       struct warren_spec *spec, struct api_error *err)
 {
 	struct body limits = body_object(body, "limits");
-	const struct {
-		const char *name, *pointer;
-		uint32_t wish;
-		uint64_t *to;
-		uint64_t value, fallback, max;
-	} rows[] = {
-		{ "memory", "/limits/memory", WARREN_LIMIT_MEMORY, &spec->memory,
-		  body_size(&limits, "memory"), cfg->defaults.memory, cfg->max.memory },
-		{ "cpu_millis", "/limits/cpu_millis", WARREN_LIMIT_CPU, &spec->cpu_millis,
-		  (uint64_t)body_int(&limits, "cpu_millis"), cfg->defaults.cpu_millis,
-		  cfg->max.cpu_millis },
-		{ "pids", "/limits/pids", WARREN_LIMIT_PIDS, &spec->pids,
-		  (uint64_t)body_int(&limits, "pids"), cfg->defaults.pids,
-		  cfg->max.pids },
-		{ "disk", "/limits/disk", WARREN_LIMIT_DISK, &spec->disk,
-		  body_size(&limits, "disk"), cfg->defaults.disk, cfg->max.disk },
-		{ "nofile", "/limits/nofile", WARREN_LIMIT_NOFILE, &spec->nofile,
-		  (uint64_t)body_int(&limits, "nofile"), cfg->defaults.nofile,
-		  cfg->max.nofile },
-	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		bool given = body_has(&limits, rows[i].name);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		bool given = body_has(&limits, spec_limits[i].name);
+		uint64_t max = cfg->max.limits[i];
+		uint64_t value = given ? body_limit(&limits, i) : cfg->defaults.limits[i];
+		char pointer[64];
 
 		if (!given)
-			spec->wishes |= rows[i].wish;
-
-		*rows[i].to = given ? rows[i].value : rows[i].fallback;
-		if (rows[i].max && *rows[i].to > rows[i].max) {
-			if (given)
-				return refuse_above(err, rows[i].pointer, *rows[i].to,
-						    rows[i].max);
-			*rows[i].to = rows[i].max;
+			spec->wishes |= spec_limits[i].bit;
+		if (max && value > max && given) {
+			(void)snprintf(pointer, sizeof(pointer), "/limits/%s",
+				       spec_limits[i].name);
+			return refuse_above(err, pointer, value, max);
 		}
+		spec_limit_set(spec, i, max && value > max ? max : value);
 	}
 	return 0;
 }
@@ -140,28 +122,18 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	const char *name;
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "image", s->image);
-	if (s->hostname)
-		json_str(&j, "hostname", s->hostname);
-	if (s->user)
-		json_str(&j, "user", s->user);
-	if (s->workdir)
-		json_str(&j, "workdir", s->workdir);
+	for (size_t i = 0; i < spec_n_fields; i++)
+		if (spec_fields[i].kind == SPEC_TEXT && spec_text_get(s, &spec_fields[i]))
+			json_str(&j, spec_fields[i].name,
+				 spec_text_get(s, &spec_fields[i]));
 	json_open(&j, "env", '{');
 	json_object_foreach(env, name, value)
 		json_str(&j, name, json_string_value(value));
 	json_close(&j, '}');
 	json_open(&j, "limits", '{');
-	if (s->memory)
-		json_u64(&j, "memory", s->memory);
-	if (s->cpu_millis)
-		json_u64(&j, "cpu_millis", s->cpu_millis);
-	if (s->pids)
-		json_u64(&j, "pids", s->pids);
-	if (s->disk)
-		json_u64(&j, "disk", s->disk);
-	if (s->nofile)
-		json_u64(&j, "nofile", s->nofile);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		if (spec_limit_get(s, i))
+			json_u64(&j, spec_limits[i].name, spec_limit_get(s, i));
 	json_close(&j, '}');
 	json_open(&j, "mounts", '[');
 	for (size_t i = 0; i < s->n_mounts; i++) {

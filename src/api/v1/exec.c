@@ -128,10 +128,8 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 			 body_has(body, "input_base64"),
 		.timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
 		.journal = journal < cfg->journal_max ? journal : cfg->journal_max,
-		.limits = { .memory = body_size(&limits, "memory"),
-			    .cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
-			    .pids = (uint64_t)body_int(&limits, "pids") },
 	};
+	body_live_limits(&limits, &w->start.limits);
 	return 0;
 }
 

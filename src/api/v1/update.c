@@ -10,6 +10,7 @@
 
 #include "api/v1/v1.h"
 #include "config/config.h"
+#include "spec/spec.h"
 
 /* Labels as they are, with the changes: a null removes one. */
 static int change_labels(struct call *c, struct sandbox *sandbox,
@@ -102,22 +103,25 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 	call_unref(c);
 }
 
+static bool update_above_max(const struct config *cfg, const struct warren_limits *want)
+{
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		if (cfg->max.limits[i] && spec_live_get(want, i) > cfg->max.limits[i])
+			return true;
+	return false;
+}
+
 void v1_update_sandbox(struct call *c)
 {
 	const struct config *cfg = c->v1->config;
 	struct body limits = body_object(&c->body, "limits");
-	struct warren_limits want = {
-		.memory = body_size(&limits, "memory"),
-		.cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
-		.pids = (uint64_t)body_int(&limits, "pids"),
-	};
+	struct warren_limits want = { 0 };
 	struct sandbox *sandbox = call_sandbox(c);
 
 	if (!sandbox)
 		return;
-	if ((cfg->max.memory && want.memory > cfg->max.memory) ||
-	    (cfg->max.cpu_millis && want.cpu_millis > cfg->max.cpu_millis) ||
-	    (cfg->max.pids && want.pids > cfg->max.pids)) {
+	body_live_limits(&limits, &want);
+	if (update_above_max(cfg, &want)) {
 		call_refuse(c, API_ERR_POLICY_REFUSED,
 			    "/limits: more than the service allows");
 		return;
@@ -130,7 +134,7 @@ void v1_update_sandbox(struct call *c)
 			    (uintmax_t)cfg->max.ttl_ms);
 		return;
 	}
-	if (want.memory || want.cpu_millis || want.pids)
+	if (spec_live_any(&want))
 		sandbox_update(sandbox, &want, on_limits, call_ref(c));
 	else
 		update_finish(c, sandbox);

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "os/pidfd.h"
+#include "spec/spec.h"
 
 #define SHIM_END_MS  500   /* for a shim that was killed */
 #define SHIM_KILL_MS 20000 /* for one that was killed to be gone */
@@ -66,12 +67,12 @@ static int put_identity(struct json *j, const struct warren_mount *m,
 	return 0;
 }
 
-static int put_mounts(struct json *j, const struct warren_spec *s,
+static int put_mounts(struct json *j, const char *name, const struct warren_spec *s,
 		      struct warren_error *err)
 {
 	int r = 0;
 
-	json_open(j, "mounts", '[');
+	json_open(j, name, '[');
 	for (size_t i = 0; r == 0 && i < s->n_mounts; i++) {
 		json_open(j, NULL, '{');
 		if (s->mounts[i].source)
@@ -86,37 +87,45 @@ static int put_mounts(struct json *j, const struct warren_spec *s,
 	return r;
 }
 
+/* Read by shim/core/spec.c. */
+static int put_spec_field(struct json *j, const struct warren_spec *s,
+			  const struct spec_field *f, struct warren_error *err)
+{
+	switch (f->kind) {
+	case SPEC_TEXT:
+		if (spec_text_get(s, f))
+			json_str(j, f->name, spec_text_get(s, f));
+		return 0;
+	case SPEC_FLAG:
+		json_bool(j, f->name, spec_flag_get(s, f));
+		return 0;
+	case SPEC_SOFT_LIMITS:
+		json_u64(j, f->name, s->wishes);
+		return 0;
+	case SPEC_NETWORK:
+		json_u64(j, f->name, s->network);
+		return 0;
+	case SPEC_ENV:
+		json_open(j, f->name, '[');
+		for (const char *const *v = s->env; v && *v; v++)
+			json_str(j, NULL, *v);
+		json_close(j, ']');
+		return 0;
+	case SPEC_MOUNTS:
+		return put_mounts(j, f->name, s, err);
+	}
+	return -EINVAL;
+}
+
 static int put_spec(struct json *j, const struct warren_spec *s, struct warren_error *err)
 {
-	const struct {
-		const char *key, *text;
-	} texts[] = { { "image", s->image },
-		      { "hostname", s->hostname },
-		      { "user", s->user },
-		      { "workdir", s->workdir } };
-	const struct {
-		const char *key;
-		uint64_t n;
-	} numbers[] = { { "memory", s->memory },  { "cpu_millis", s->cpu_millis },
-			{ "pids", s->pids },      { "disk", s->disk },
-			{ "nofile", s->nofile },  { "wishes", s->wishes },
-			{ "network", s->network } };
-	int r;
+	int r = 0;
 
 	json_open(j, NULL, '{');
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		if (texts[i].text)
-			json_str(j, texts[i].key, texts[i].text);
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		json_u64(j, numbers[i].key, numbers[i].n);
-	json_open(j, "env", '[');
-	for (const char *const *v = s->env; v && *v; v++)
-		json_str(j, NULL, *v);
-	json_close(j, ']');
-	r = put_mounts(j, s, err);
-	json_bool(j, "read_only", s->read_only);
-	json_bool(j, "durable", s->durable);
-	json_bool(j, "no_pull", s->no_pull);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		json_u64(j, spec_limits[i].name, spec_limit_get(s, i));
+	for (size_t i = 0; r == 0 && i < spec_n_fields; i++)
+		r = put_spec_field(j, s, &spec_fields[i], err);
 	json_close(j, '}');
 	return r;
 }

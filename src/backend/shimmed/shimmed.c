@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "spec/spec.h"
+
 #define PROBED_MAX (1U << 20)
 
 /* For whoever comes after us. */
@@ -113,27 +115,24 @@ static int shimmed_update(void *state, struct backend_sandbox *base,
 			  const struct warren_limits *limits, struct warren_error *err)
 {
 	struct shimmed *k = state;
-	char memory[24], cpu[24], pids[24];
-	const char *more[] = { memory, cpu, pids, NULL };
-	const struct {
-		const char *name;
-		uint64_t value;
-	} changed[] = { { "memory", limits->memory },
-			{ "cpus", limits->cpu_millis },
-			{ "pids", limits->pids } };
+	char words[SPEC_LIVE_MAX][24];
+	const char *more[SPEC_LIVE_MAX + 1] = { NULL };
 	int r;
 
-	(void)snprintf(memory, sizeof(memory), "%" PRIu64, limits->memory);
-	(void)snprintf(cpu, sizeof(cpu), "%" PRIu64, limits->cpu_millis);
-	(void)snprintf(pids, sizeof(pids), "%" PRIu64, limits->pids);
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++) {
+		(void)snprintf(words[i], sizeof(words[i]), "%" PRIu64,
+			       spec_live_get(limits, i));
+		more[i] = words[i];
+	}
 	r = shimmed_call(k, "update", k->path, base->id, more, NULL, NULL, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(changed); i++)
-		if (changed[i].value)
-			backend_enforce(base, changed[i].name, true,
-					"%" PRIu64 "%s by %s", changed[i].value,
-					i == 1 ? " thousandths" : "", k->kind);
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		if (spec_live_get(limits, i))
+			backend_enforce(
+				base, spec_limits[i].word, true, "%s%s by %s", words[i],
+				spec_limits[i].unit == SPEC_MILLIS ? " thousandths" : "",
+				k->kind);
 	return base->durable
 		       ? sandbox_socket_write_state(k->sandboxes_fd,
 						    (struct initclient_sandbox *)base,

@@ -41,6 +41,8 @@ static int create_set_count(void *field, const char *value, struct warren_error 
 
 #define FIELD(name) offsetof(struct create_options, name)
 
+#define CREATE_LIMIT(...) OPT_LIMIT("Limits", FIELD(sandbox.limits), __VA_ARGS__)
+
 /* clang-format off */
 static const struct opt create_table[] = {
 	{ "Computer", OPT_IMAGE("python:3.12",
@@ -74,11 +76,7 @@ static const struct opt create_table[] = {
 	{ NULL, OPT_USER("user name, uid or uid:gid (default: the image's, or root)",
 		FIELD(sandbox.user)) },
 
-	{ "Limits", OPT_MEMORY(FIELD(sandbox.memory)) },
-	{ NULL, OPT_CPUS(FIELD(sandbox.cpu_millis)) },
-	{ NULL, OPT_PIDS(FIELD(sandbox.pids)) },
-	{ NULL, OPT_DISK(FIELD(sandbox.disk)) },
-	{ NULL, OPT_NOFILE(FIELD(sandbox.nofile)) },
+	SPEC_LIMITS(CREATE_LIMIT)
 
 	{ "Life", "ttl", 0, "DURATION", "1h",
 	  "delete the sandbox at this age",

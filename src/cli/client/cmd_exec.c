@@ -9,6 +9,9 @@
 
 #define FIELD(name) offsetof(struct exec_options, name)
 
+#define EXEC_LIMIT(...) \
+	OPT_LIVE_LIMIT("Limits, within the sandbox's", FIELD(limits), __VA_ARGS__)
+
 /* clang-format off */
 static const struct opt exec_table[] = {
 	{ "Command", OPT_ENV(FIELD(env)) },
@@ -22,9 +25,7 @@ static const struct opt exec_table[] = {
 	  "run in the background and print its id",
 	  opt_flag, FIELD(detach) },
 
-	{ "Limits, within the sandbox's", OPT_MEMORY(FIELD(memory)) },
-	{ NULL, OPT_CPUS(FIELD(cpu_millis)) },
-	{ NULL, OPT_PIDS(FIELD(pids)) },
+	SPEC_LIMITS(EXEC_LIMIT)
 	{ NULL, OPT_TIMEOUT("kill the command after this time, status 124", FIELD(timeout_ms)) },
 	{ NULL, "output-limit", 0, "SIZE", "4m",
 	  "how much output to keep (default: 1m)",

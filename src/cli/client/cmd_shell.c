@@ -32,8 +32,12 @@ static const struct opt shell_table[] = {
 		"host, or a reference: python:3.12 (default: the service's)",
 		FIELD(sandbox.image)) },
 	{ NULL, OPT_NAME("name of the sandbox, accepted wherever its id is", FIELD(name)) },
-	{ NULL, OPT_MEMORY(FIELD(sandbox.memory)) },
-	{ NULL, OPT_CPUS(FIELD(sandbox.cpu_millis)) },
+	{ NULL, "memory", 'm', "SIZE", "512m",
+	  "memory limit; no swap",
+	  value_limit_memory, FIELD(sandbox.limits[SPEC_MEMORY]) },
+	{ NULL, "cpus", 0, "N", "1.5",
+	  "processors",
+	  value_limit_cpu_millis, FIELD(sandbox.limits[SPEC_CPU]) },
 	{ NULL, "keep", 0, NULL, NULL,
 	  "do not delete the new sandbox afterwards",
 	  opt_flag, FIELD(keep) },
@@ -95,8 +99,8 @@ static int client_cmd_shell(const struct shell_options *o, const char *word)
 	AUTO_CLIENT struct client *c = NULL;
 	char id[ID_LEN + 1];
 
-	if (word && (o->sandbox.image || o->name || o->keep || o->sandbox.memory ||
-		     o->sandbox.cpu_millis)) {
+	if (word && (o->sandbox.image || o->name || o->keep ||
+		     o->sandbox.limits[SPEC_MEMORY] || o->sandbox.limits[SPEC_CPU])) {
 		message_say(client_shell.name,
 			    "'%.100s' already exists: --image, --name, --memory, --cpus "
 			    "and --keep apply to a new sandbox (example: %s)",

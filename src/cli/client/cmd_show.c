@@ -7,6 +7,7 @@
 #include "cli/client/commands.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
+#include "spec/spec.h"
 
 struct show_options {
 	bool json;
@@ -52,28 +53,23 @@ static void put_field(struct buf *out, const json_t *sandbox, const char *key,
 
 static void show_put_limits(struct buf *out, const json_t *limits)
 {
-	static const struct {
-		const char *key, *name;
-		bool size;
-	} rows[] = {
-		{ "memory", "memory", true },  { "cpu_millis", "cpu millis", false },
-		{ "pids", "pids", false },     { "disk", "disk", true },
-		{ "nofile", "nofile", false },
-	};
-
 	buf_puts(out, "limits:\n");
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const json_t *n = json_object_get(limits, rows[i].key);
-		char text[HUMAN_MAX];
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		const struct spec_limit *l = &spec_limits[i];
+		const json_t *n = json_object_get(limits, l->name);
+		char text[HUMAN_MAX], name[32];
 
 		if (!json_is_integer(n))
 			continue;
-		if (rows[i].size)
+		(void)snprintf(name, sizeof(name), "%s", l->name);
+		for (char *c = name; (c = strchr(c, '_'));)
+			*c = ' ';
+		if (l->unit == SPEC_BYTES)
 			(void)human_size((uint64_t)json_integer_value(n), text);
 		else
 			(void)snprintf(text, sizeof(text), "%lld",
 				       (long long)json_integer_value(n));
-		buf_printf(out, "  %-12s %s\n", rows[i].name, text);
+		buf_printf(out, "  %-12s %s\n", name, text);
 	}
 }
 

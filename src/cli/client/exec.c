@@ -46,7 +46,7 @@ void exec_options_done(struct exec_options *o)
 
 json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
 {
-	json_t *body = json_object(), *limits = json_object(), *env = env_json(&o->env);
+	json_t *body = json_object(), *env = env_json(&o->env);
 	uint16_t rows = 0, cols = 0;
 
 	(void)json_object_set_new(body, "argv", words_json(argv, n));
@@ -56,12 +56,7 @@ json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
 	spec_put_text(body, "user", o->user);
 	spec_put_number(body, "timeout_ms", o->timeout_ms);
 	spec_put_number(body, "output_limit", o->output_limit);
-	spec_put_number(limits, "memory", o->memory);
-	spec_put_number(limits, "cpu_millis", o->cpu_millis);
-	spec_put_number(limits, "pids", o->pids);
-	if (json_object_size(limits) > 0)
-		(void)json_object_set(body, "limits", limits);
-	json_decref(limits);
+	spec_put_limits(body, o->limits);
 	if (o->interactive && !o->tty && !o->json)
 		(void)json_object_set_new(body, "stdin", json_true());
 	if (o->tty) {

@@ -5,6 +5,7 @@
 
 #include "cli/client/client.h"
 #include "cli/run_env.h"
+#include "spec/limits.h"
 
 struct command;
 struct splice;
@@ -15,7 +16,7 @@ struct exec_options {
 	struct env_list env; /* outdoes the files */
 	const char *user;
 	const char *workdir;
-	uint64_t memory, cpu_millis, pids;
+	uint64_t limits[SPEC_LIMIT_MAX]; /* of which those that are not live stay 0 */
 	uint64_t timeout_ms;
 	uint64_t output_limit;
 	bool interactive;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/client/commands.h"
+#include "spec/spec.h"
 
 #define SAID_MAX 400 /* of what the service says, so that the example has room */
 
@@ -48,25 +49,22 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 static const struct {
 	const char *field, *option;
 } called[] = {
-	{ "cpu_millis", "cpus" },
-	{ "cwd", "workdir" },
-	{ "expires_in_ms", "expires" },
-	{ "idempotency_key", "key" },
-	{ "idle_timeout_ms", "idle-timeout" },
-	{ "labels", "label" },
-	{ "mounts", "volume" },
-	{ "on_idle", "on-idle" },
-	{ "output_limit", "output-limit" },
-	{ "read_only", "read-only" },
-	{ "sandbox_id", "sandbox" },
-	{ "scopes", "scope" },
-	{ "timeout_ms", "timeout" },
-	{ "ttl_ms", "ttl" },
-	{ "wait_ms", "wait" },
+	{ "cwd", "workdir" },         { "expires_in_ms", "expires" },
+	{ "idempotency_key", "key" }, { "idle_timeout_ms", "idle-timeout" },
+	{ "labels", "label" },        { "mounts", "volume" },
+	{ "on_idle", "on-idle" },     { "output_limit", "output-limit" },
+	{ "read_only", "read-only" }, { "sandbox_id", "sandbox" },
+	{ "scopes", "scope" },        { "timeout_ms", "timeout" },
+	{ "ttl_ms", "ttl" },          { "wait_ms", "wait" },
 };
 
 static const struct opt *option_of(const struct command *cmd, const char *field, size_t n)
 {
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		if (strlen(spec_limits[i].name) == n &&
+		    strncmp(spec_limits[i].name, field, n) == 0)
+			return opts_find(cmd->opts, spec_limits[i].word,
+					 strlen(spec_limits[i].word));
 	for (size_t i = 0; i < ARRAY_SIZE(called); i++)
 		if (strlen(called[i].field) == n &&
 		    strncmp(called[i].field, field, n) == 0)

@@ -9,6 +9,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/run_signal.h"
+#include "spec/spec.h"
 
 #define SLICE_MS 500 /* how soon a signal is seen */
 
@@ -62,18 +63,15 @@ static json_t *mount_json(const struct warren_mount *m)
 	return object;
 }
 
-static void spec_put_limits(json_t *spec, const struct run_options *o)
+void spec_put_limits(json_t *object, const uint64_t limits[SPEC_LIMIT_MAX])
 {
-	json_t *limits = json_object();
+	json_t *given = json_object();
 
-	spec_put_number(limits, "memory", o->memory);
-	spec_put_number(limits, "cpu_millis", o->cpu_millis);
-	spec_put_number(limits, "pids", o->pids);
-	spec_put_number(limits, "disk", o->disk);
-	spec_put_number(limits, "nofile", o->nofile);
-	if (json_object_size(limits) > 0)
-		(void)json_object_set(spec, "limits", limits);
-	json_decref(limits);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		spec_put_number(given, spec_limits[i].name, limits[i]);
+	if (json_object_size(given) > 0)
+		(void)json_object_set(object, "limits", given);
+	json_decref(given);
 }
 
 json_t *spec_json(const struct run_options *o)
@@ -96,7 +94,7 @@ json_t *spec_json(const struct run_options *o)
 	spec_put_text(spec, "network", o->network == WARREN_NETWORK_NONE ? "none" : NULL);
 	if (o->read_only)
 		(void)json_object_set_new(spec, "read_only", json_true());
-	spec_put_limits(spec, o);
+	spec_put_limits(spec, o->limits);
 	mounts = json_array();
 	for (size_t i = 0; i < o->mounts.n; i++)
 		(void)json_array_append_new(mounts, mount_json(&o->mounts.v[i]));

@@ -10,6 +10,8 @@
 json_t *env_json(const struct env_list *env);
 /* The sandbox that @o describes, without its environment; NULL: no memory. */
 json_t *spec_json(const struct run_options *o);
+/* Sets `limits` to those that are not 0, if there are any. */
+void spec_put_limits(json_t *object, const uint64_t limits[SPEC_LIMIT_MAX]);
 /* Sets @key unless @value is 0 or NULL. */
 void spec_put_number(json_t *object, const char *key, uint64_t value);
 void spec_put_text(json_t *object, const char *key, const char *value);

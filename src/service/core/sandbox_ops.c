@@ -10,6 +10,7 @@
 
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
+#include "spec/spec.h"
 
 struct sandbox_job {
 	struct sandbox_job *next;
@@ -581,10 +582,7 @@ static void on_updated(void *ctx, const struct warren_error *failure,
 
 static void begin_update(struct sandbox_job *job)
 {
-	struct warden_proto_update msg = { .h = { .type = WIRE_UPDATE },
-					   .memory = job->limits.memory,
-					   .cpu_millis = job->limits.cpu_millis,
-					   .pids = job->limits.pids };
+	struct warden_proto_update msg = { .h = { .type = WIRE_UPDATE } };
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
@@ -594,6 +592,8 @@ static void begin_update(struct sandbox_job *job)
 		end_job(job, wrong_state(sandbox, &err), &err);
 		return;
 	}
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		msg.limits[i] = spec_live_get(&job->limits, i);
 	spec_get_limits(sandbox, &job->old);
 	r = spec_set_limits(sandbox, &job->limits, &err);
 	if (r == 0) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "service/core/internal.h"
+#include "spec/spec.h"
 
 static json_t *sandbox_spec_load(const char *text)
 {
@@ -21,12 +22,6 @@ void spec_read_idle(struct sandbox *sandbox)
 	sandbox->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
 	sandbox->wake_on_use = !wake || json_is_true(wake);
 	json_decref(spec);
-}
-
-static void sandbox_spec_set_number(json_t *limits, const char *key, uint64_t value)
-{
-	if (value)
-		(void)json_object_set_new(limits, key, json_integer((json_int_t)value));
 }
 
 static int store_spec(struct sandbox *sandbox, json_t *spec,
@@ -53,12 +48,10 @@ void spec_get_limits(struct sandbox *sandbox, struct warren_limits *ret)
 	json_t *spec = sandbox_spec_load(sandbox->row.spec),
 	       *l = json_object_get(spec, "limits");
 
-	*ret = (struct warren_limits){
-		.memory = (uint64_t)json_integer_value(json_object_get(l, "memory")),
-		.cpu_millis =
-			(uint64_t)json_integer_value(json_object_get(l, "cpu_millis")),
-		.pids = (uint64_t)json_integer_value(json_object_get(l, "pids")),
-	};
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		spec_live_set(ret, i,
+			      (uint64_t)json_integer_value(
+				      json_object_get(l, spec_limits[i].name)));
 	json_decref(spec);
 }
 
@@ -73,9 +66,13 @@ int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 		json_decref(spec);
 		return error_errno(err, ENOMEM, "change the limits");
 	}
-	sandbox_spec_set_number(old, "memory", limits->memory);
-	sandbox_spec_set_number(old, "cpu_millis", limits->cpu_millis);
-	sandbox_spec_set_number(old, "pids", limits->pids);
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++) {
+		uint64_t value = spec_live_get(limits, i);
+
+		if (value)
+			(void)json_object_set_new(old, spec_limits[i].name,
+						  json_integer((json_int_t)value));
+	}
 	r = store_spec(sandbox, spec, limits, err);
 	json_decref(spec);
 	return r;

@@ -31,6 +31,7 @@
 #include "shim/command/template.h"
 #include "shim/core/driver.h"
 #include "shim/core/scripts.h"
+#include "spec/spec.h"
 
 #define SAID_MAX   65536
 #define INLINE_MAX 98304U /* below the kernel's limit of one argument */
@@ -165,9 +166,13 @@ static int run_step(const struct shim_sandbox *p, const char *step, struct hole 
 
 /* ------------------------------------------------------------------ create, destroy */
 
-static bool command_insists(const struct warren_spec *s, uint64_t value, uint64_t bit)
+static int command_refuse(const struct shim_sandbox *p, const char *what,
+			  struct warren_error *err)
 {
-	return value && !(s->wishes & bit);
+	return error_set(
+		err, EOPNOTSUPP,
+		"%s: create: %s cannot be set: the template has no placeholder for it",
+		p->name, what);
 }
 
 /* What was asked for and cannot be had is refused by name. */
@@ -181,13 +186,6 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 	} asks[] = {
 		{ "image", "image", s->image },
 		{ "hostname", "hostname", s->hostname },
-		{ "memory", "memory",
-		  command_insists(s, s->memory, WARREN_LIMIT_MEMORY) },
-		{ "cpus", "cpus", command_insists(s, s->cpu_millis, WARREN_LIMIT_CPU) },
-		{ "pids", "pids", command_insists(s, s->pids, WARREN_LIMIT_PIDS) },
-		{ "disk", "disk", command_insists(s, s->disk, WARREN_LIMIT_DISK) },
-		{ "nofile", "nofile",
-		  command_insists(s, s->nofile, WARREN_LIMIT_NOFILE) },
 		{ "mounts", "", s->n_mounts > 0 },
 		{ "read_only", "", s->read_only },
 		{ "network none", "", s->network == WARREN_NETWORK_NONE },
@@ -195,11 +193,10 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 
 	for (size_t i = 0; i < ARRAY_SIZE(asks); i++)
 		if (asks[i].asked && !template_has(create, asks[i].hole))
-			return error_set(
-				err, EOPNOTSUPP,
-				"%s: create: %s cannot be set: the template has no "
-				"placeholder for it",
-				p->name, asks[i].name);
+			return command_refuse(p, asks[i].name, err);
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		if (spec_insists(s, i) && !template_has(create, spec_limits[i].word))
+			return command_refuse(p, spec_limits[i].word, err);
 	/* What the command does with a name that is not here, nobody knows. */
 	if (s->image && s->no_pull)
 		return error_set(
@@ -215,12 +212,6 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 			"%s: create: user cannot be set: no template has a {user}",
 			p->name);
 	return 0;
-}
-
-static const char *command_number(char text[32], uint64_t n)
-{
-	(void)snprintf(text, 32, "%ju", (uintmax_t)n);
-	return n ? text : NULL;
 }
 
 /* The user of execs that name none. */
@@ -241,19 +232,12 @@ static int note_user(const struct shim_sandbox *p, const char *user,
 
 static void command_say_enforced(struct shim_sandbox *p, const struct warren_spec *s)
 {
-	const struct {
-		const char *name;
-		uint64_t value;
-	} limits[] = {
-		{ "memory", s->memory }, { "cpus", s->cpu_millis }, { "pids", s->pids },
-		{ "disk", s->disk },     { "nofile", s->nofile },
-	};
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		const char *word = spec_limits[i].word;
+		bool told = spec_limit_get(s, i) &&
+			    template_has(command_words_of(p, "create"), word);
 
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		bool told = limits[i].value &&
-			    template_has(command_words_of(p, "create"), limits[i].name);
-
-		shim_sandbox_enforce(p, limits[i].name, told, "%s",
+		shim_sandbox_enforce(p, word, told, "%s",
 				     told ? "as configured in the backend's tool"
 					  : "whatever the backend's tool allows");
 	}
@@ -265,23 +249,23 @@ static void command_say_enforced(struct shim_sandbox *p, const struct warren_spe
 static int command_create(struct shim_sandbox *p, const struct warren_spec *s,
 			  struct warren_error *err)
 {
-	char memory[32], cpus[32], pids[32], disk[32], nofile[32];
-	struct hole holes[] = {
+	char words[SPEC_LIMIT_MAX][SPEC_WORD_SIZE];
+	struct hole holes[5 + SPEC_LIMIT_MAX] = {
 		{ .name = "id", .value = p->id },
 		{ .name = "image", .value = s->image },
 		{ .name = "hostname", .value = s->hostname ? s->hostname : p->id },
 		{ .name = "user", .value = s->user },
 		{ .name = "cwd", .value = s->workdir },
-		{ .name = "memory", .value = command_number(memory, s->memory) },
-		{ .name = "cpus", .value = s->cpu_millis ? cpus : NULL },
-		{ .name = "pids", .value = command_number(pids, s->pids) },
-		{ .name = "disk", .value = command_number(disk, s->disk) },
-		{ .name = "nofile", .value = command_number(nofile, s->nofile) },
 	};
 	int r = command_check_spec(p, s, err);
 
-	(void)snprintf(cpus, sizeof(cpus), "%ju.%03u", (uintmax_t)s->cpu_millis / 1000,
-		       (unsigned)(s->cpu_millis % 1000));
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		spec_limit_word(i, spec_limit_get(s, i), words[i]);
+		holes[5 + i] = (struct hole){
+			.name = spec_limits[i].word,
+			.value = spec_limit_get(s, i) ? words[i] : NULL,
+		};
+	}
 	if (r == 0 && !json_is_array(command_words_of(p, "exec")))
 		r = error_set(err, EINVAL, "%s: there is no template for exec", p->name);
 	if (r == 0)

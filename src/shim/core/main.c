@@ -4,7 +4,8 @@
  *
  *	warren-shim run DIR		make the sandbox of DIR, and be its shim
  *	warren-shim destroy DIR	unmake it, whoever has made it
- *	warren-shim pause DIR, resume DIR, stats DIR, update DIR MEMORY CPU_MILLIS PIDS
+ *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
+ *				SPEC_LIVE_MAX in spec/limits.h, 0: as it is)
  *	warren-shim probe KIND	what can be done here; the configuration is on stdin
  *	warren-shim features KIND	the same, for libwarren
  *	warren-shim pull[-missing] KIND IMAGE	have an image there (pull.c)
@@ -24,6 +25,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "shim/core/shim.h"
+#include "spec/spec.h"
 
 #define FD_WORD 3 /* where a verb says how it went */
 
@@ -213,13 +215,16 @@ static int shim_do_stats(char **argv, struct buf *out, struct warren_error *err)
 static int shim_do_update(char **argv, struct buf *out UNUSED, struct warren_error *err)
 {
 	struct warren_limits l = { 0 };
-	uint64_t *const to[] = { &l.memory, &l.cpu_millis, &l.pids };
 	json_t *doc = NULL;
 	int r = shim_sandbox_open(argv[0], &doc, err);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(to); i++)
-		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, to[i], err)
+	for (size_t i = 0; r == 0 && i < SPEC_LIVE_MAX; i++) {
+		uint64_t value = 0;
+
+		r = argv[1 + i] ? parse_u64(argv[1 + i], UINT64_MAX, &value, err)
 				: error_set(err, EINVAL, "a limit is missing");
+		spec_live_set(&l, i, value);
+	}
 	if (r < 0)
 		return r;
 	return place.driver->update ? place.driver->update(&place, &l, err)

@@ -10,38 +10,7 @@
 #include <unistd.h>
 
 #include "shim/core/shim.h"
-
-enum kind {
-	TEXT,
-	NUMBER,
-	FLAG,
-	NETWORK,
-	ENV,
-	MOUNTS,
-};
-
-static const struct field {
-	const char *key;
-	enum kind kind;
-	size_t at;
-} fields[] = {
-	{ "image", TEXT, offsetof(struct warren_spec, image) },
-	{ "hostname", TEXT, offsetof(struct warren_spec, hostname) },
-	{ "user", TEXT, offsetof(struct warren_spec, user) },
-	{ "workdir", TEXT, offsetof(struct warren_spec, workdir) },
-	{ "env", ENV, 0 },
-	{ "memory", NUMBER, offsetof(struct warren_spec, memory) },
-	{ "cpu_millis", NUMBER, offsetof(struct warren_spec, cpu_millis) },
-	{ "pids", NUMBER, offsetof(struct warren_spec, pids) },
-	{ "disk", NUMBER, offsetof(struct warren_spec, disk) },
-	{ "nofile", NUMBER, offsetof(struct warren_spec, nofile) },
-	{ "wishes", NUMBER, offsetof(struct warren_spec, wishes) },
-	{ "mounts", MOUNTS, 0 },
-	{ "network", NETWORK, 0 },
-	{ "read_only", FLAG, offsetof(struct warren_spec, read_only) },
-	{ "durable", FLAG, offsetof(struct warren_spec, durable) },
-	{ "no_pull", FLAG, offsetof(struct warren_spec, no_pull) },
-};
+#include "spec/spec.h"
 
 static int spec_bad(const char *key, struct warren_error *err)
 {
@@ -117,51 +86,60 @@ static int spec_read_mounts(const json_t *v, struct warren_spec *ret,
 	return 0;
 }
 
-static int read_field(const struct field *f, const json_t *v, struct warren_spec *ret,
-		      struct warren_error *err)
+static int read_field(const struct spec_field *f, const json_t *v,
+		      struct warren_spec *ret, struct warren_error *err)
 {
-	char *to = (char *)ret + f->at;
-
 	switch (f->kind) {
-	case TEXT:
-		*(const char **)(void *)to = json_string_value(v);
-		return json_is_string(v) ? 0 : spec_bad(f->key, err);
-	case NUMBER:
-		*(uint64_t *)(void *)to = (uint64_t)json_integer_value(v);
-		return json_is_integer(v) ? 0 : spec_bad(f->key, err);
-	case FLAG:
-		*(bool *)to = json_is_true(v);
-		return json_is_boolean(v) ? 0 : spec_bad(f->key, err);
-	case NETWORK:
+	case SPEC_TEXT:
+		spec_text_set(ret, f, json_string_value(v));
+		return json_is_string(v) ? 0 : spec_bad(f->name, err);
+	case SPEC_FLAG:
+		spec_flag_set(ret, f, json_is_true(v));
+		return json_is_boolean(v) ? 0 : spec_bad(f->name, err);
+	case SPEC_SOFT_LIMITS:
+		ret->wishes = (uint64_t)json_integer_value(v);
+		return json_is_integer(v) ? 0 : spec_bad(f->name, err);
+	case SPEC_NETWORK:
 		ret->network = (enum warren_network)json_integer_value(v);
-		return json_is_integer(v) ? 0 : spec_bad(f->key, err);
-	case ENV:
+		return json_is_integer(v) ? 0 : spec_bad(f->name, err);
+	case SPEC_ENV:
 		return spec_read_env(v, ret, err);
-	case MOUNTS:
+	case SPEC_MOUNTS:
 		return spec_read_mounts(v, ret, err);
 	}
 	return -EINVAL;
 }
 
+/* A limit or another field, by its name. */
+static int read_named(const char *name, const json_t *v, struct warren_spec *ret,
+		      struct warren_error *err)
+{
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		if (strcmp(spec_limits[i].name, name) != 0)
+			continue;
+		spec_limit_set(ret, i, (uint64_t)json_integer_value(v));
+		return json_is_integer(v) ? 0 : spec_bad(name, err);
+	}
+	for (size_t i = 0; i < spec_n_fields; i++)
+		if (strcmp(spec_fields[i].name, name) == 0)
+			return read_field(&spec_fields[i], v, ret, err);
+	return spec_bad(name, err);
+}
+
 int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *err)
 {
-	const char *key;
+	const char *name;
 	json_t *v;
+	int r = 0;
 
 	*ret = (struct warren_spec){ .id = place.id };
-	json_object_foreach((json_t *)(uintptr_t)doc, key, v)
+	json_object_foreach((json_t *)(uintptr_t)doc, name, v)
 	{
-		const struct field *f = fields;
-		int r;
-
-		while (f < fields + ARRAY_SIZE(fields) && strcmp(f->key, key) != 0)
-			f++;
-		r = f == fields + ARRAY_SIZE(fields) ? spec_bad(key, err)
-						     : read_field(f, v, ret, err);
+		r = read_named(name, v, ret, err);
 		if (r < 0)
-			return r;
+			break;
 	}
-	return 0;
+	return r;
 }
 
 void spec_done(struct warren_spec *spec)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * limits.h - the table of limits: the one place to add one
+ *
+ * Each row of SPEC_LIMITS() has, in this order:
+ *
+ *	ID		of enum spec_limit_id, and of WARREN_LIMIT_ID in warren.h
+ *	field		of struct warren_spec, where 0 means "not given"; its name is the key in JSON
+ *	life		LIVE: also a field of struct warren_limits, so that it can be changed
+ *			while the sandbox runs and given for one exec. FIXED: set at creation.
+ *			Live ones come first
+ *	unit		BYTES, MILLIS (thousandths) or COUNT
+ *	word		its name for people: option, configuration key, warren_enforcement.name
+ *	letter		its short option; 0: none
+ *	min, max	bounds of a value that people give; 0: none
+ *	value, most	the values of defaults.WORD and max.WORD unless configured; the second is NONE
+ *			(which is then allowed) or MOST("number")
+ *	example		a value that works, for errors
+ *	says		the help of the option
+ *	title, note	the help of the configuration keys; @note is for defaults.WORD alone
+ *
+ * These encodings are made from it: the bodies and answers of the API, the warden protocol, the
+ * spec for a shim, state files, the configuration with its example and manual page, the options of
+ * `warren run` and of the client, and the checks of both processes of the service. What is left to
+ * write is the code that enforces it. (The schema `Limits` in openapi.yaml says what clients may
+ * send; a test compares it with this table.)
+ */
+#ifndef SPEC_LIMITS_H
+#define SPEC_LIMITS_H
+
+#include <stdint.h>
+
+#define SPEC_MIB (UINT64_C(1) << 20)
+#define SPEC_PIB (UINT64_C(1) << 50)
+
+/* clang-format off */
+#define SPEC_LIMITS(LIMIT)                                                                   \
+	LIMIT(MEMORY, memory, LIVE, BYTES, "memory", 'm', SPEC_MIB, SPEC_PIB,                \
+	      "512m", NONE, "512m", "memory limit; no swap",                                 \
+	      "Memory", "")                                                                  \
+	LIMIT(CPU, cpu_millis, LIVE, MILLIS, "cpus", 0, 10, 0,                               \
+	      "1", NONE, "1.5", "processors",                                                \
+	      "Processors", "")                                                              \
+	/* The kernel's PID_MAX_LIMIT. */                                                    \
+	LIMIT(PIDS, pids, LIVE, COUNT, "pids", 0, 1, 4194304,                                \
+	      "1024", MOST("32768"), "100", "processes and threads",                         \
+	      "Processes and threads", "")                                                   \
+	LIMIT(DISK, disk, FIXED, BYTES, "disk", 0, SPEC_MIB, SPEC_PIB,                       \
+	      "256m", NONE, "1g", "limit of data written to the root filesystem",            \
+	      "Space for writes to the root filesystem",                                     \
+	      ". More than the memory limit is kept in a file, which takes longer to create") \
+	/* At least 0, 1, 2 and one to open a library with; the kernel's NR_OPEN. */         \
+	LIMIT(NOFILE, nofile, FIXED, COUNT, "nofile", 0, 4, 1048576,                         \
+	      "1024", MOST("65536"), "1024", "limit of open files of each process",          \
+	      "Open files of each process", "")
+/* clang-format on */
+
+#define SPEC_LIMIT_ID(id, ...)                SPEC_##id,
+#define SPEC_LIVE_ONE                         +1
+#define SPEC_FIXED_ONE                        +0
+#define SPEC_LIMIT_LIVE(id, field, life, ...) SPEC_##life##_ONE
+
+enum spec_limit_id {
+	SPEC_LIMITS(SPEC_LIMIT_ID) SPEC_LIMIT_MAX,      /* how many there are */
+	SPEC_LIVE_MAX = 0 SPEC_LIMITS(SPEC_LIMIT_LIVE), /* those before it are live */
+};
+
+#endif /* SPEC_LIMITS_H */
