@@ -6,10 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define OPS(name) &backend_##name,
+
+/* clang-format off */
 static const struct backend_ops *const backends[] = {
-	&backend_native, &backend_null,    &backend_docker,
-	&backend_gvisor, &backend_command,
+	BACKEND_KINDS_OWN(OPS)
+	&backend_null,
+	BACKEND_KINDS_SHIMMED(OPS)
 };
+/* clang-format on */
 
 const struct backend_ops *backend_by_name(const char *name)
 {

@@ -17,13 +17,13 @@
  * A limit in the spec is enforced or create fails; what is in force, by default
  * or by request, is listed in the sandbox. A failed create or exec leaves nothing.
  *
- * To add a backend: a folder with one exported table, and a line in backend.c.
- * Nothing else in the tree may name a backend. test/engine/test-contract.c runs
- * against every one of them.
+ * To add a backend: a folder, and a line in kind.h. Nothing else in the tree may
+ * name a backend. test/engine/test-contract.c runs against every one of them.
  */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
+#include "backend/kind.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/id.h"
@@ -121,12 +121,11 @@ struct backend_ops {
 		     struct warren_stats *ret, struct warren_error *err);
 };
 
-extern const struct backend_ops backend_native; /* namespaces of this kernel */
-extern const struct backend_ops backend_null;   /* no isolation at all, for tests */
-/* Those whose sandboxes have a shim (backend/shimmed) */
-extern const struct backend_ops backend_docker;
-extern const struct backend_ops backend_gvisor;
-extern const struct backend_ops backend_command;
+/* One table for each kind (those of kinds with a shim are in backend/shimmed), and one for tests. */
+#define BACKEND_OPS_EXTERN(name) extern const struct backend_ops backend_##name;
+BACKEND_KINDS_OWN(BACKEND_OPS_EXTERN)
+BACKEND_KINDS_SHIMMED(BACKEND_OPS_EXTERN)
+extern const struct backend_ops backend_null; /* no isolation at all */
 
 /* dirs.c: run and state directory, as the options say or by default; the caller's to free. */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backend/kind.h"
 #include "base/json.h"
 #include "cli/backends.h"
 #include "cli/cli.h"
@@ -126,9 +127,17 @@ static void doctor_put_features(struct json *j, const struct findings *f)
 /* ------------------------------------------------------------- other backends */
 
 /* What a doctor without the service's program knows of. */
-static const struct places usual = { .n = 2,
-				     .v = { { "docker", "docker", "container", NULL },
-					    { "gvisor", "gvisor", "gvisor", NULL } } };
+static void doctor_usual_places(struct places *ret)
+{
+	*ret = (struct places){ 0 };
+	for (size_t i = 0; i < backend_n_kinds; i++) {
+		const struct backend_kind *k = backend_kinds[i];
+
+		if (k->offered)
+			ret->v[ret->n++] = (struct place){ k->name, k->name,
+							   tier_names[k->tier], NULL };
+	}
+}
 
 /* One backend, asked; what it cannot be asked for is in @err. */
 static void doctor_put_place(const struct place *p, struct buf *text, struct json *j)
@@ -164,15 +173,16 @@ static void doctor_put_place(const struct place *p, struct buf *text, struct jso
 static void put_places(struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct places read = { 0 };
-	const struct places *all = places_read(&read, &ignored) < 0 ? &usual : &read;
+	struct places all = { 0 };
 
+	if (places_read(&all, &ignored) < 0)
+		doctor_usual_places(&all);
 	json_open(j, "backends", '[');
-	for (size_t i = 0; i < all->n; i++)
-		if (strcmp(all->v[i].kind, "native") != 0)
-			doctor_put_place(&all->v[i], text, j);
+	for (size_t i = 0; i < all.n; i++)
+		if (strcmp(all.v[i].kind, backend_kind_native.name) != 0)
+			doctor_put_place(&all.v[i], text, j);
 	json_close(j, ']');
-	places_done(&read);
+	places_done(&all);
 }
 
 /* Sandboxes that nobody can reach; where that cannot be told, null. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/kind.h"
 #include "base/json.h"
 #include "cli/backends.h"
 #include "cli/cli.h"
@@ -75,8 +76,10 @@ static int choose_backend(struct run *run, struct warren_error *err)
 /* Does it make sandboxes of images of its own, which we have no part in? */
 static bool has_own_images(const struct run *run)
 {
-	return run->places.n > 0 && strcmp(run->places.v[0].kind, "native") != 0 &&
-	       strcmp(run->places.v[0].kind, "gvisor") != 0;
+	const struct backend_kind *kind =
+		run->places.n > 0 ? backend_kind_find(run->places.v[0].kind) : NULL;
+
+	return kind && kind->images != BACKEND_IMAGES_OURS;
 }
 
 static int run_make_sandbox(struct run *run, struct warren_error *err)

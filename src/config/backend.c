@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kind.h"
 #include "base/did_you_mean.h"
 #include "config/config_internal.h"
 #include "config/yaml.h"
@@ -25,163 +26,12 @@
 #define WORDS_MAX   256 /* of a template */
 #define SECONDS_MAX 86400
 
-enum setting_type {
-	SETTING_TEXT,
-	SETTING_PATH,
-	SETTING_CHOICE,
-	SETTING_SECONDS,
-	SETTING_ARGV, /* words, with places for what is known only later */
-};
-
-struct setting {
-	const char *name;
-	enum setting_type type;
-	bool required;
-	const char *const *choices; /* NULL-terminated */
-	const char *const *places;  /* of a template: what may stand in braces */
-	const char *const *needs;   /* of a template: one of these must */
-	const char *example;        /* as YAML */
-	const char *help;           /* one sentence without its full stop */
-};
-
-static const char *const docker_pulls[] = { "missing", "never", "always", NULL };
-static const char *const runsc_platforms[] = { "systrap", "ptrace", "kvm", NULL };
-#define LIMIT_PLACE(id, field, life, unit, word, ...) word,
-static const char *const places_of_create[] = {
-	"id", "image", "hostname", "user", "cwd", SPEC_LIMITS(LIMIT_PLACE) NULL
-};
-static const char *const places_of_destroy[] = { "id", NULL };
-static const char *const places_of_exec[] = { "id",   "user",    "cwd", "tty",
-					      "argv", "command", NULL };
-static const char *const places_of_copy[] = { "id", "path", NULL };
-static const char *const needs_command[] = { "argv", "command", NULL };
-static const char *const needs_path[] = { "path", NULL };
-
-static const struct setting docker_settings[] = {
-	{ .name = "socket",
-	  .type = SETTING_PATH,
-	  .example = "/run/docker.sock",
-	  .help = "Socket of its API" },
-	{ .name = "image",
-	  .type = SETTING_TEXT,
-	  .example = "'debian:12'",
-	  .help = "Image of sandboxes that name none" },
-	{ .name = "pull",
-	  .type = SETTING_CHOICE,
-	  .choices = docker_pulls,
-	  .example = "missing",
-	  .help = "When the daemon pulls an image from its registry" },
-	{ .name = "archives",
-	  .type = SETTING_PATH,
-	  .example = "/srv/images",
-	  .help = "Directory of archives to load missing images from: debian:12.tar, "
-		  "with _ for each / in the name" },
-	{ .name = "timeout",
-	  .type = SETTING_SECONDS,
-	  .example = "60",
-	  .help = "Maximum seconds to wait for an answer from the daemon (default: 50)" },
-};
-
-static const struct setting gvisor_settings[] = {
-	{ .name = "runsc",
-	  .type = SETTING_PATH,
-	  .example = "/usr/bin/runsc",
-	  .help = "The program" },
-	{ .name = "platform",
-	  .type = SETTING_CHOICE,
-	  .choices = runsc_platforms,
-	  .example = "ptrace",
-	  .help = "How gVisor intercepts system calls" },
-};
-
-static const struct setting command_settings[] = {
-	{ .name = "create",
-	  .type = SETTING_ARGV,
-	  .places = places_of_create,
-	  .example =
-		  "[docker, run, -d, --init, --name, 'box-{id}', '{image}', sleep, infinity]",
-	  .help = "Command that creates a sandbox; without it, the sandbox must "
-		  "already exist" },
-	{ .name = "exec",
-	  .type = SETTING_ARGV,
-	  .required = true,
-	  .places = places_of_exec,
-	  .needs = needs_command,
-	  .example = "[docker, exec, -i, 'box-{id}', '{argv}']",
-	  .help = "Command that runs a command in the sandbox, passes on its streams, "
-		  "and exits with its status: {argv} becomes the words of the "
-		  "command, {command} one word for a shell" },
-	{ .name = "destroy",
-	  .type = SETTING_ARGV,
-	  .places = places_of_destroy,
-	  .example = "[docker, rm, -f, 'box-{id}']",
-	  .help = "Command that destroys the sandbox, if it still exists (default: "
-		  "none)" },
-	{ .name = "copy_in",
-	  .type = SETTING_ARGV,
-	  .places = places_of_copy,
-	  .needs = needs_path,
-	  .help = "Command that writes its standard input to the file {path} "
-		  "(default: use exec)" },
-	{ .name = "copy_out",
-	  .type = SETTING_ARGV,
-	  .places = places_of_copy,
-	  .needs = needs_path,
-	  .help = "Command that prints the file {path} (default: use exec)" },
-	{ .name = "tty",
-	  .type = SETTING_TEXT,
-	  .example = "-t",
-	  .help = "What {tty} becomes if the command has a terminal (default: -t)" },
-	{ .name = "timeout",
-	  .type = SETTING_SECONDS,
-	  .example = "60",
-	  .help = "Maximum seconds to create a sandbox, to destroy it, to start a "
-		  "command, and for a file transfer to make no progress (default: 60)" },
-	{ .name = "tier",
-	  .type = SETTING_CHOICE,
-	  .choices = tier_names,
-	  .help = "Isolation tier that the tool provides, which Warren cannot detect "
-		  "(default: none)" },
-};
-
-static const struct config_kind {
-	const char *name;
-	enum tier tier;
-	bool offered; /* under its own name, without being configured */
-	bool network;
-	enum config_images images; /* NONE: unless its settings have a place for one */
-	const struct setting *settings;
-	size_t n;
-	const char *help;
-} kinds[] = {
-	{ "native", TIER_NAMESPACE, true, true, CONFIG_IMAGES_OURS, NULL, 0,
-	  "Namespaces of this machine's kernel; there is exactly one backend of this "
-	  "kind, called native" },
-	{ "docker", TIER_CONTAINER, true, true, CONFIG_IMAGES_THEIRS, docker_settings,
-	  ARRAY_SIZE(docker_settings),
-	  "Containers of Docker, or of Podman through its compatible socket" },
-	{ "gvisor", TIER_GVISOR, true, true, CONFIG_IMAGES_OURS, gvisor_settings,
-	  ARRAY_SIZE(gvisor_settings),
-	  "A kernel in user space for each sandbox, run by runsc" },
-	{ "command", TIER_NONE, false, false, CONFIG_IMAGES_NONE, command_settings,
-	  ARRAY_SIZE(command_settings),
-	  "Any program that can run a command: ssh, kubectl, nsenter, docker" },
-};
-
 /* ------------------------------------------------------------------- reading */
 
-static const struct config_kind *kind_find(const char *name)
+static const struct backend_setting *setting_find(const struct backend_kind *kind,
+						  const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	return NULL;
-}
-
-static const struct setting *setting_find(const struct config_kind *kind,
-					  const char *name)
-{
-	for (size_t i = 0; i < kind->n; i++)
+	for (size_t i = 0; i < kind->n_settings; i++)
 		if (strcmp(kind->settings[i].name, name) == 0)
 			return &kind->settings[i];
 	return NULL;
@@ -197,6 +47,22 @@ static void backend_put_list(char *out, size_t size, const char *const *list)
 	}
 }
 
+/* Names of kinds: of all, or of those that are offered. */
+static void backend_put_kinds(struct buf *out, bool offered, const char *last)
+{
+	size_t n = 0, left = 0;
+
+	for (size_t i = 0; i < backend_n_kinds; i++)
+		left += !offered || backend_kinds[i]->offered;
+	for (size_t i = 0; i < backend_n_kinds; i++)
+		if (!offered || backend_kinds[i]->offered)
+			buf_printf(out, "%s%s",
+				   n++ == 0    ? ""
+				   : n == left ? last
+					       : ", ",
+				   backend_kinds[i]->name);
+}
+
 static bool backend_among(const char *const *list, const char *word, size_t n)
 {
 	for (; *list; list++)
@@ -210,7 +76,7 @@ struct where {
 	const struct yaml *y;
 	const json_t *in; /* the backend's mapping */
 	const char *backend;
-	const struct setting *setting;
+	const struct backend_setting *setting;
 };
 
 /* The places in one word; *@has becomes true with one that the template needs. */
@@ -280,20 +146,19 @@ static int check_argv(const struct where *w, const json_t *list, struct warren_e
 	return yaml_error(w->y, w->in, w->setting->name, 0, err,
 			  "backends.%s.%s: it does not say where the %s goes: one of "
 			  "its words must contain one of these in braces: %s",
-			  w->backend, w->setting->name,
-			  w->setting->needs == needs_path ? "file" : "command", all);
+			  w->backend, w->setting->name, w->setting->needs_what, all);
 }
 
 static int check_setting(const struct where *w, const json_t *value,
 			 struct warren_error *err)
 {
-	const struct setting *s = w->setting;
+	const struct backend_setting *s = w->setting;
 	const char *text = json_string_value(value);
 	char all[160] = "";
 
-	if (s->type == SETTING_ARGV)
+	if (s->type == BACKEND_SETTING_ARGV)
 		return check_argv(w, value, err);
-	if (s->type == SETTING_SECONDS) {
+	if (s->type == BACKEND_SETTING_SECONDS) {
 		json_int_t n = json_integer_value(value);
 
 		return n > 0 && n <= SECONDS_MAX
@@ -307,11 +172,12 @@ static int check_setting(const struct where *w, const json_t *value,
 		return yaml_error(w->y, w->in, s->name, 0, err,
 				  "backends.%s.%s: must be a string", w->backend,
 				  s->name);
-	if (s->type == SETTING_PATH && text[0] != '/')
+	if (s->type == BACKEND_SETTING_PATH && text[0] != '/')
 		return yaml_error(w->y, w->in, s->name, 0, err,
 				  "backends.%s.%s: '%.100s' is not an absolute path",
 				  w->backend, s->name, text);
-	if (s->type != SETTING_CHOICE || backend_among(s->choices, text, strlen(text)))
+	if (s->type != BACKEND_SETTING_CHOICE ||
+	    backend_among(s->choices, text, strlen(text)))
 		return 0;
 	backend_put_list(all, sizeof(all), s->choices);
 	return yaml_error(w->y, w->in, s->name, 0, err,
@@ -320,13 +186,13 @@ static int check_setting(const struct where *w, const json_t *value,
 }
 
 static int unknown_setting(const struct yaml *y, const json_t *in, const char *backend,
-			   const struct config_kind *kind, const char *name,
+			   const struct backend_kind *kind, const char *name,
 			   struct warren_error *err)
 {
 	struct suggestion s = { .word = name };
 
 	suggest_consider(&s, "kind");
-	for (size_t i = 0; i < kind->n; i++)
+	for (size_t i = 0; i < kind->n_settings; i++)
 		suggest_consider(&s, kind->settings[i].name);
 	if (s.best)
 		return yaml_error(y, in, name, 0, err,
@@ -339,7 +205,7 @@ static int unknown_setting(const struct yaml *y, const json_t *in, const char *b
 }
 
 static int check_settings(const struct yaml *y, const json_t *in, const char *backend,
-			  const struct config_kind *kind, struct warren_error *err)
+			  const struct backend_kind *kind, struct warren_error *err)
 {
 	json_t *object = (json_t *)in, *value;
 	const char *name;
@@ -356,7 +222,7 @@ static int check_settings(const struct yaml *y, const json_t *in, const char *ba
 		if (r < 0)
 			return r;
 	}
-	for (size_t i = 0; i < kind->n; i++)
+	for (size_t i = 0; i < kind->n_settings; i++)
 		if (kind->settings[i].required &&
 		    !json_object_get(in, kind->settings[i].name))
 			return yaml_error(y, in, "kind", 0, err,
@@ -367,7 +233,7 @@ static int check_settings(const struct yaml *y, const json_t *in, const char *ba
 }
 
 /* What opens it reads this: its settings, its kind and its name. */
-static char *settings_text(const char *name, const struct config_kind *kind,
+static char *settings_text(const char *name, const struct backend_kind *kind,
 			   const json_t *in)
 {
 	json_t *all =
@@ -381,8 +247,9 @@ static char *settings_text(const char *name, const struct config_kind *kind,
 	return text;
 }
 
-static int backend_add(struct config *c, const char *name, const struct config_kind *kind,
-		       const json_t *in, struct warren_error *err)
+static int backend_add(struct config *c, const char *name,
+		       const struct backend_kind *kind, const json_t *in,
+		       struct warren_error *err)
 {
 	const char *tier = json_string_value(json_object_get(in, "tier"));
 	struct config_backend *b, *grown;
@@ -398,50 +265,52 @@ static int backend_add(struct config *c, const char *name, const struct config_k
 		.name = strdup(name),
 		.kind = kind->name,
 		.tier = tier ? (enum tier)tier_parse(tier) : kind->tier,
-		.settings = strcmp(kind->name, "native") == 0
-				    ? NULL
-				    : settings_text(name, kind, in),
+		.settings = kind->only_one ? NULL : settings_text(name, kind, in),
 		.images = kind->images,
 		.network = kind->network,
 		.off = json_is_false(in),
 	};
-	if (!b->name || (!b->settings && strcmp(kind->name, "native") != 0)) {
+	if (!b->name || (!b->settings && !kind->only_one)) {
 		free(b->name);
 		free(b->settings);
 		return error_errno(err, ENOMEM, "read the configuration");
 	}
-	if (b->settings && b->images == CONFIG_IMAGES_NONE &&
+	if (b->settings && b->images == BACKEND_IMAGES_NONE &&
 	    strstr(b->settings, "{image}"))
-		b->images = CONFIG_IMAGES_THEIRS;
+		b->images = BACKEND_IMAGES_THEIRS;
 	c->n_backends++;
 	return 0;
 }
 
 /* The kind of the backend @name, which stands in @in. */
 static int read_kind(const struct yaml *y, const json_t *in, const char *name,
-		     const struct config_kind **ret, struct warren_error *err)
+		     const struct backend_kind **ret, struct warren_error *err)
 {
 	const json_t *value = json_object_get(in, name);
 	const json_t *said = json_object_get(value, "kind");
 	const char *word = said ? json_string_value(said) : name;
-	const struct config_kind *kind = word ? kind_find(word) : NULL;
+	const struct backend_kind *kind = word ? backend_kind_find(word) : NULL;
 	bool plain = json_is_null(value) || json_is_false(value);
 
 	if (!json_is_object(value) && !plain)
 		return yaml_error(y, in, name, 0, err,
 				  "backends.%s: must be a mapping of settings, or false",
 				  name);
-	if (!kind)
-		return yaml_error(
-			y, said ? value : in, said ? "kind" : name, 0, err,
-			"backends.%s: %s%.60s%s one of native, docker, gvisor, command",
-			name, said ? "kind: '" : "it has no kind; use",
-			said && word ? word : "", said ? "' is not a kind; use" : "");
-	if (strcmp(kind->name, "native") == 0 && strcmp(name, "native") != 0)
+	if (!kind) {
+		AUTO_BUF struct buf all = BUF_INIT(256);
+
+		backend_put_kinds(&all, false, ", ");
+		return yaml_error(y, said ? value : in, said ? "kind" : name, 0, err,
+				  "backends.%s: %s%.60s%s one of %s", name,
+				  said ? "kind: '" : "it has no kind; use",
+				  said && word ? word : "",
+				  said ? "' is not a kind; use" : "",
+				  all.data ? all.data : "");
+	}
+	if (kind->only_one && strcmp(name, kind->name) != 0)
 		return yaml_error(y, in, name, 0, err,
-				  "backends.%s: the only backend of kind native is "
-				  "called native",
-				  name);
+				  "backends.%s: the only backend of kind %s is called %s",
+				  name, kind->name, kind->name);
 	*ret = kind;
 	return 0;
 }
@@ -460,7 +329,7 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 				  "backends: must be a mapping of names to settings");
 	json_object_foreach(all, name, value)
 	{
-		const struct config_kind *kind = NULL;
+		const struct backend_kind *kind = NULL;
 		struct warren_error inner = WARREN_ERROR_INIT;
 
 		if (check_backend_name(name, &inner) < 0)
@@ -495,9 +364,12 @@ int config_add_backends(struct config *c, struct warren_error *err)
 	size_t n = 0;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++)
-		if (kinds[i].offered && !config_backend(c, kinds[i].name))
-			r = backend_add(c, kinds[i].name, &kinds[i], NULL, err);
+	for (size_t i = 0; r == 0 && i < backend_n_kinds; i++) {
+		const struct backend_kind *k = backend_kinds[i];
+
+		if (k->offered && !config_backend(c, k->name))
+			r = backend_add(c, k->name, k, NULL, err);
+	}
 	for (size_t i = 0; i < c->n_backends; i++) {
 		struct config_backend b = c->backends[i];
 
@@ -631,38 +503,42 @@ int config_place(const struct config *c, const char *tenant, const char *name,
 
 void config_example_backends(struct buf *out)
 {
+	size_t n = 0;
+
+	buf_puts(out, "\n"
+		      "# Where sandboxes can run. ");
+	backend_put_kinds(out, true, " and ");
 	buf_puts(
 		out,
-		"\n"
-		"# Where sandboxes can run. native, docker and gvisor exist without being listed;\n"
+		" exist without being listed;\n"
 		"# false instead of settings removes one. Each backend has a unique name, and a\n"
 		"# kind unless the name is one.\n"
 		"backends:\n");
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		const struct config_kind *k = &kinds[i];
+	for (size_t i = 0; i < backend_n_kinds; i++) {
+		const struct backend_kind *k = backend_kinds[i];
 
-		if (k->n == 0)
+		if (k->n_settings == 0)
 			continue;
-		buf_printf(out, "%s  # %s. Its tier is %s.\n", i > 1 ? "\n" : "", k->help,
+		buf_printf(out, "%s  # %s. Its tier is %s.\n", n++ ? "\n" : "", k->help,
 			   tier_names[k->tier]);
 		buf_printf(out, "  #%s:\n", k->offered ? k->name : "some-name");
 		if (!k->offered)
 			buf_printf(out, "  #  kind: %s\n", k->name);
-		for (size_t s = 0; s < k->n; s++)
-			if (k->settings[s].example &&
-			    k->settings[s].type != SETTING_SECONDS &&
-			    strcmp(k->settings[s].name, "tty") != 0)
+		for (size_t s = 0; s < k->n_settings; s++)
+			if (k->settings[s].example && !k->settings[s].example_hidden)
 				buf_printf(out, "  #  %s: %s\n", k->settings[s].name,
 					   k->settings[s].example);
 	}
 }
 
-static void manual_setting(const struct setting *s, struct buf *out)
+static void manual_setting(const struct backend_setting *s, struct buf *out)
 {
 	static const char *const forms[] = {
-		[SETTING_TEXT] = "text",        [SETTING_PATH] = "path",
-		[SETTING_CHOICE] = "word",      [SETTING_SECONDS] = "seconds",
-		[SETTING_ARGV] = "[word, ...]",
+		[BACKEND_SETTING_TEXT] = "text",
+		[BACKEND_SETTING_PATH] = "path",
+		[BACKEND_SETTING_CHOICE] = "word",
+		[BACKEND_SETTING_SECONDS] = "seconds",
+		[BACKEND_SETTING_ARGV] = "[word, ...]",
 	};
 	char all[160];
 
@@ -688,7 +564,11 @@ void config_manual_backends(struct buf *out)
 		".Cm backends\n"
 		"lists the backends, on which sandboxes run, by name.\n"
 		"Each has a kind and settings; the kind can be left out if it is the name.\n"
-		"The backends native, docker and gvisor exist even if the file does not list them;\n"
+		"The backends ");
+	backend_put_kinds(out, true, " and ");
+	buf_puts(
+		out,
+		" exist even if the file does not list them;\n"
 		".Cm false\n"
 		"instead of settings removes one.\n"
 		"Each backend has an isolation tier.\n"
@@ -706,15 +586,15 @@ void config_manual_backends(struct buf *out)
 		"    destroy: ['true']\n"
 		"    tier: vm\n"
 		".Ed\n");
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		const struct config_kind *k = &kinds[i];
+	for (size_t i = 0; i < backend_n_kinds; i++) {
+		const struct backend_kind *k = backend_kinds[i];
 
 		buf_printf(out, ".Pp\nKind\n.Cm %s ,\nof tier\n.Cm %s .\n%s.\n", k->name,
 			   tier_names[k->tier], k->help);
-		if (k->n == 0)
+		if (k->n_settings == 0)
 			continue;
 		buf_puts(out, ".Bl -tag -width Ds\n");
-		for (size_t s = 0; s < k->n; s++)
+		for (size_t s = 0; s < k->n_settings; s++)
 			manual_setting(&k->settings[s], out);
 		buf_puts(out, ".El\n");
 	}

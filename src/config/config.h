@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "backend/kind.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/macro.h"
@@ -68,19 +69,12 @@ struct config_limits {
 	uint64_t ttl_ms, idle_timeout_ms;
 };
 
-/* Whose images a backend makes sandboxes of. */
-enum config_images {
-	CONFIG_IMAGES_OURS,   /* of this machine's store, where they are pulled to */
-	CONFIG_IMAGES_THEIRS, /* it has its own, and one must be named */
-	CONFIG_IMAGES_NONE,   /* there is nothing to choose */
-};
-
 /* A place where sandboxes run, by the name that requests have for it. */
 struct config_backend {
 	char *name;
 	const char *kind;
 	enum tier tier;
-	enum config_images images;
+	enum backend_images images;
 	bool network;   /* it governs the network of its sandboxes */
 	char *settings; /* JSON, for warren_options.backend_config; NULL: it has none */
 	bool off;       /* one that would be there by itself, and is not to be */

@@ -58,6 +58,14 @@ bool spec_live_any(const struct warren_limits *limits)
 	return false;
 }
 
+size_t spec_limit_beyond(const struct warren_spec *spec, uint32_t bits, size_t id)
+{
+	while (id < SPEC_LIMIT_MAX &&
+	       (!spec_limit_get(spec, id) || spec_limits[id].bit & bits))
+		id++;
+	return id;
+}
+
 void spec_limit_word(size_t id, uint64_t value, char out[SPEC_WORD_SIZE])
 {
 	if (spec_limits[id].unit == SPEC_MILLIS)

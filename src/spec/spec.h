@@ -89,6 +89,9 @@ static inline bool spec_insists(const struct warren_spec *spec, size_t id)
 	return spec_limit_get(spec, id) && !(spec->wishes & spec_limits[id].bit);
 }
 
+/* The first limit from @id on that is given and not among @bits; SPEC_LIMIT_MAX: none. */
+size_t spec_limit_beyond(const struct warren_spec *spec, uint32_t bits, size_t id);
+
 static inline const char *spec_text_get(const struct warren_spec *spec,
 					const struct spec_field *f)
 {

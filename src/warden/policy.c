@@ -15,6 +15,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "backend/kind.h"
 #include "base/buf.h"
 #include "image/ref.h"
 #include "os/mount.h"
@@ -215,13 +216,15 @@ int policy_check_place(const struct warden_policy *p, const struct warden_backen
 {
 	enum tier tier = b ? b->tier : p->native_tier;
 	/* Others may run on another machine. */
-	bool here = !b || strcmp(b->kind, "gvisor") == 0;
+	const struct backend_kind *kind =
+		b ? backend_kind_find(b->kind) : &backend_kind_native;
+	bool here = kind && kind->here;
 
 	if (tier < p->min_tier)
 		return error_set(err, EPERM,
 				 "backend '%s' is of tier %s, but the service's "
 				 "configuration (min_tier) requires %s",
-				 b ? b->name : "native", tier_names[tier],
+				 b ? b->name : kind->name, tier_names[tier],
 				 tier_names[p->min_tier]);
 	return here ? check_machine(memory, err) : 0;
 }

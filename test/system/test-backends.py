@@ -121,7 +121,7 @@ def a_shim_says_how_long_it_may_take():
 def no_such_backend_says_which_there_are():
     p = warren("image", "pull", "--backend", "nosuch", "x:1")
     eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren image pull: there is no backend 'nosuch' here; "
-                                            b"available: command, gvisor, docker\n"))
+                                            b"available: docker, gvisor, command\n"))
 
 
 @test

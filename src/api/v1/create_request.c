@@ -163,11 +163,12 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 		bool refused;
 		const char *why;
 	} rules[] = {
-		{ "image", b->images == CONFIG_IMAGES_NONE,
+		{ "image", b->images == BACKEND_IMAGES_NONE,
 		  "has no images to choose from" },
-		{ "platform", b->images != CONFIG_IMAGES_OURS, "pulls images by itself" },
+		{ "platform", b->images != BACKEND_IMAGES_OURS,
+		  "pulls images by itself" },
 		{ "pull",
-		  b->images != CONFIG_IMAGES_OURS && w->source.pull != BOX_PULL_MISSING,
+		  b->images != BACKEND_IMAGES_OURS && w->source.pull != BOX_PULL_MISSING,
 		  "pulls missing images by itself" },
 		{ "network", !b->network,
 		  "does not control the network of its sandboxes" },
@@ -182,9 +183,9 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 		api_error_text(err, "backend", "%s", b->name);
 		return -EBADMSG;
 	}
-	if (b->images == CONFIG_IMAGES_NONE)
+	if (b->images == BACKEND_IMAGES_NONE)
 		w->spec.image = WIRE_NO_IMAGE;
-	if (b->images == CONFIG_IMAGES_THEIRS && !body_has(body, "image")) {
+	if (b->images == BACKEND_IMAGES_THEIRS && !body_has(body, "image")) {
 		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
 				    "/image: backend '%s' has its own images: name one",
 				    b->name);
@@ -217,7 +218,7 @@ static int read_place(const struct config *cfg, const char *tenant,
 	}
 	w->row.backend = b->name;
 	w->row.tier = tier_names[b->tier];
-	w->source.theirs = b->images != CONFIG_IMAGES_OURS;
+	w->source.theirs = b->images != BACKEND_IMAGES_OURS;
 	return check_fields(b, body, w, err);
 }
 

@@ -370,17 +370,17 @@ static bool find_backend(struct call *c, const char **ret)
 			    "/backend: there is no backend '%s'", name);
 		return false;
 	}
-	if (b->images == CONFIG_IMAGES_NONE ||
-	    (b->images == CONFIG_IMAGES_THEIRS && body_has(&c->body, "platform"))) {
+	if (b->images == BACKEND_IMAGES_NONE ||
+	    (b->images == BACKEND_IMAGES_THEIRS && body_has(&c->body, "platform"))) {
 		call_refuse(c, API_ERR_NOT_SUPPORTED, "/%s: backend '%s' %s",
-			    b->images == CONFIG_IMAGES_NONE ? "backend" : "platform",
+			    b->images == BACKEND_IMAGES_NONE ? "backend" : "platform",
 			    name,
-			    b->images == CONFIG_IMAGES_NONE
+			    b->images == BACKEND_IMAGES_NONE
 				    ? "has no images to choose from"
 				    : "pulls images by itself, for its own machine");
 		return false;
 	}
-	if (b->images == CONFIG_IMAGES_THEIRS)
+	if (b->images == BACKEND_IMAGES_THEIRS)
 		*ret = b->name;
 	return true;
 }

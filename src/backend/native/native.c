@@ -12,6 +12,7 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
+#include "backend/kind.h"
 #include "backend/native/durable.h"
 #include "backend/native/native.h"
 #include "base/clock.h"
@@ -196,6 +197,20 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	*ret_state = n;
 	return 0;
 }
+
+const struct backend_kind backend_kind_native = {
+	.name = "native",
+	.help = "Namespaces of this machine's kernel; there is exactly one backend of this "
+		"kind, called native",
+	.tier = TIER_NAMESPACE,
+	.offered = true,
+	.only_one = true,
+	.network = true,
+	.here = true,
+	.images = BACKEND_IMAGES_OURS,
+	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
+		  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
+};
 
 const struct backend_ops backend_native = {
 	.name = "native",

@@ -220,6 +220,5 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		.exec_signal_to = initclient_exec_signal_to, .stats = shimmed_stats,  \
 	}
 
-const struct backend_ops backend_docker = SHIMMED("docker");
-const struct backend_ops backend_gvisor = SHIMMED("gvisor");
-const struct backend_ops backend_command = SHIMMED("command");
+#define SHIMMED_OPS(name) const struct backend_ops backend_##name = SHIMMED(#name);
+BACKEND_KINDS_SHIMMED(SHIMMED_OPS)

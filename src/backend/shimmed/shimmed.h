@@ -2,7 +2,7 @@
 /*
  * shimmed.h - sandboxes of other platforms, each with a shim on our side: libwarren's part
  *
- *	shimmed.c		the tables: docker, gvisor, command
+ *	shimmed.c		the tables, one for each kind with a shim (backend/kind.h)
  *	engine.c	the engine, its directory, and what a crash left in it
  *	lifecycle.c		create and destroy; list and adopt
  *	shim_spawn.c		starting warren-shim, for a sandbox's life or for one thing

@@ -588,8 +588,7 @@ static int command_probe(const char *name UNUSED, const json_t *config,
 }
 
 const struct shim_driver shim_driver_command = {
-	.kind = "command",
-	.tier = "none",
+	.kind = &backend_kind_command,
 	.outlived = true,
 	.probe = command_probe,
 	.create = command_create,

@@ -26,6 +26,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
+#include "backend/kind.h"
 #include "base/error.h"
 #include "base/id.h"
 
@@ -120,12 +121,7 @@ struct shim_driver_pull {
 };
 
 struct shim_driver {
-	const char *kind; /* "docker", "gvisor", "command" */
-	/*
-	 * How strong the wall is, by name: "command" (as strong as what it calls),
-	 * "container" (a shared kernel), "gvisor" (a kernel of its own, in user space).
-	 */
-	const char *tier;
+	const struct backend_kind *kind;
 	bool tells_start; /* see SHIM_STARTED */
 	bool tells_all;   /* and always the process id, or why it does not run */
 	bool own_kernel; /* which may refuse what tools of the image ask: that is looked for */
@@ -222,9 +218,8 @@ struct shim_driver {
 			  struct warren_error *err);
 };
 
-extern const struct shim_driver shim_driver_docker;
-extern const struct shim_driver shim_driver_gvisor;
-extern const struct shim_driver shim_driver_command;
+#define SHIM_DRIVER_EXTERN(name) extern const struct shim_driver shim_driver_##name;
+BACKEND_KINDS_SHIMMED(SHIM_DRIVER_EXTERN)
 
 /* Seconds that a step may take: the configuration's "timeout", or SHIM_PATIENCE. */
 int shim_sandbox_patience(void);

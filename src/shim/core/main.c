@@ -38,11 +38,13 @@ struct shim_sandbox place = {
 	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
 };
 
+#define SHIM_DRIVER(name) &shim_driver_##name,
+
+/* clang-format off */
 static const struct shim_driver *const shim_drivers[] = {
-	&shim_driver_command,
-	&shim_driver_gvisor,
-	&shim_driver_docker,
+	BACKEND_KINDS_SHIMMED(SHIM_DRIVER)
 };
+/* clang-format on */
 
 /* NULL: there is none, and @err says what there is. */
 static const struct shim_driver *shim_driver_find(const char *kind,
@@ -51,9 +53,9 @@ static const struct shim_driver *shim_driver_find(const char *kind,
 	AUTO_BUF struct buf all = BUF_INIT(256);
 
 	for (size_t i = 0; i < ARRAY_SIZE(shim_drivers); i++) {
-		if (strcmp(shim_drivers[i]->kind, kind) == 0)
+		if (strcmp(shim_drivers[i]->kind->name, kind) == 0)
 			return shim_drivers[i];
-		buf_printf(&all, "%s%s", i ? ", " : "", shim_drivers[i]->kind);
+		buf_printf(&all, "%s%s", i ? ", " : "", shim_drivers[i]->kind->name);
 	}
 	(void)error_set(err, ENOENT, "there is no backend '%.100s' here; available: %s",
 			kind, all.data ? all.data : "");
@@ -315,8 +317,8 @@ static int shim_look(const char *kind, json_t **ret_config, struct warren_error 
 	place.config = *ret_config;
 	tell_allowance();
 	name = json_string_value(json_object_get(*ret_config, "name"));
-	r = p->probe(name ? name : p->kind, *ret_config, features, ARRAY_SIZE(features),
-		     err);
+	r = p->probe(name ? name : p->kind->name, *ret_config, features,
+		     ARRAY_SIZE(features), err);
 	return r < 0 ? r : add_abilities(p, r);
 }
 

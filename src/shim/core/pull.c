@@ -45,7 +45,7 @@ int shim_pull(const struct shim_driver *p, const json_t *config, const char *ima
 	int r;
 
 	if (!name)
-		name = p->kind;
+		name = p->kind->name;
 	r = p->pull ? p->pull(name, config, image, missing, &pull, &found, err)
 		    : error_set(err, EOPNOTSUPP,
 				"pulling images is not supported by backend '%s'", name);

@@ -26,6 +26,7 @@
 #include "shim/core/shim.h"
 #include "shim/core/streams.h"
 #include "shim/core/workers.h"
+#include "spec/spec.h"
 
 #define SPEC_MAX (16U << 20)
 
@@ -449,12 +450,31 @@ static bool disk_is_kept(void)
 	return false;
 }
 
+/* A limit that is not in the driver's description is refused, or shown as not enforced. */
+static int run_check_limits(const struct warren_spec *spec, struct warren_error *err)
+{
+	const struct backend_kind *kind = place.driver->kind;
+
+	for (size_t i = 0;
+	     (i = spec_limit_beyond(spec, kind->limits, i)) < SPEC_LIMIT_MAX; i++) {
+		if (spec_insists(spec, i))
+			return error_set(err, EOPNOTSUPP,
+					 "%s: %s: kind %s cannot enforce this limit",
+					 place.name, spec_limits[i].word, kind->name);
+		shim_sandbox_enforce(&place, spec_limits[i].word, false, "kind %s cannot",
+				     kind->name);
+	}
+	return 0;
+}
+
 static int shim_run_make_sandbox(struct warren_error *err)
 {
 	struct warren_spec spec = { 0 };
 	json_t *spec_doc = NULL;
 	int r = read_spec(&spec_doc, &spec, err);
 
+	if (r == 0)
+		r = run_check_limits(&spec, err);
 	if (r == 0)
 		r = place.driver->create(&place, &spec, err);
 	room_bound(disk_is_kept() ? spec.disk : 0);

@@ -253,8 +253,7 @@ static int docker_update(struct shim_sandbox *p, const struct warren_limits *lim
 }
 
 const struct shim_driver shim_driver_docker = {
-	.kind = "docker",
-	.tier = "container",
+	.kind = &backend_kind_docker,
 	.tells_start = true,
 	.probe = docker_probe,
 	.create = docker_create,

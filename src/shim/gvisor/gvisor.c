@@ -362,8 +362,7 @@ static int gvisor_update(struct shim_sandbox *p, const struct warren_limits *lim
 }
 
 const struct shim_driver shim_driver_gvisor = {
-	.kind = "gvisor",
-	.tier = "gvisor",
+	.kind = &backend_kind_gvisor,
 	.tells_start = true,
 	.tells_all = true,
 	.own_kernel = true,

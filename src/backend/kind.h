@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kind.h - what a kind of backend says of itself
+ *
+ * A kind has a folder of its own, with one `const struct backend_kind backend_kind_NAME`, and is in
+ * one of the two lists below. Configuration, `warren doctor`, the service and the command line go
+ * through these descriptions; none of them names a kind.
+ *
+ * A description is data alone: it is linked into programs that have nothing of the kind's code.
+ */
+#ifndef BACKEND_KIND_H
+#define BACKEND_KIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/tier.h"
+
+/* Those that libwarren has in itself: backend/NAME/, with a table backend_NAME (backend.h). */
+#define BACKEND_KINDS_OWN(KIND) KIND(native)
+
+/* Those with a shim: shim/NAME/, with a driver shim_driver_NAME (shim/core/driver.h). */
+#define BACKEND_KINDS_SHIMMED(KIND) \
+	KIND(docker)                \
+	KIND(gvisor)                \
+	KIND(command)
+
+/* Whose images a backend creates sandboxes from. */
+enum backend_images {
+	BACKEND_IMAGES_OURS,   /* of this machine's store, where they are pulled to */
+	BACKEND_IMAGES_THEIRS, /* it has its own, and one must be named */
+	BACKEND_IMAGES_NONE,   /* there is nothing to choose */
+};
+
+enum backend_setting_type {
+	BACKEND_SETTING_TEXT,
+	BACKEND_SETTING_PATH,
+	BACKEND_SETTING_CHOICE,
+	BACKEND_SETTING_SECONDS,
+	BACKEND_SETTING_ARGV, /* words, with places for what is known only later */
+};
+
+/* A setting of a backend in the configuration. */
+struct backend_setting {
+	const char *name;
+	enum backend_setting_type type;
+	bool required;
+	const char *const *choices; /* NULL-terminated */
+	const char *const *places;  /* ARGV: what may stand in braces */
+	const char *const *needs;   /* ARGV: one of these must */
+	const char *needs_what;     /* ARGV: and what that is, for errors: "command" */
+	const char *example;        /* as YAML */
+	bool example_hidden; /* it is in the manual page, and not in the example file */
+	const char *help;    /* one sentence without its full stop */
+};
+
+struct backend_kind {
+	const char *name;
+	const char *help; /* one sentence without its full stop */
+	enum tier tier;   /* unless a setting `tier` says another */
+	bool offered;     /* there is a backend of its name without any configuration */
+	bool only_one;    /* and no other, nor has it settings */
+	bool network;     /* it governs the network of its sandboxes */
+	bool here;        /* its sandboxes use the memory of this machine */
+	/* NONE: THEIRS in a backend whose settings have a place for {image} */
+	enum backend_images images;
+	uint32_t limits; /* WARREN_LIMIT_*: those it can enforce, if the platform can */
+	const struct backend_setting *settings;
+	size_t n_settings;
+};
+
+/* All kinds, in the order of the lists. */
+extern const struct backend_kind *const backend_kinds[];
+extern const size_t backend_n_kinds;
+
+/* NULL: there is no such. */
+const struct backend_kind *backend_kind_find(const char *name);
+
+#define BACKEND_KIND_EXTERN(name) extern const struct backend_kind backend_kind_##name;
+BACKEND_KINDS_OWN(BACKEND_KIND_EXTERN)
+BACKEND_KINDS_SHIMMED(BACKEND_KIND_EXTERN)
+
+#endif /* BACKEND_KIND_H */
