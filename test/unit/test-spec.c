@@ -62,6 +62,18 @@ TEST(a_limit_is_insisted_on_unless_it_may_be_left_out)
 	OK(!spec_insists(&spec, SPEC_MEMORY));
 }
 
+TEST(limits_that_a_backend_does_not_know_are_found)
+{
+	struct warren_spec spec = { .pids = 7, .nofile = 8 };
+
+	EQ(spec_limit_beyond(&spec, SPEC_LIMIT_BITS, 0), SPEC_LIMIT_MAX);
+	EQ(spec_limit_beyond(&spec, 0, 0), SPEC_PIDS);
+	EQ(spec_limit_beyond(&spec, 0, SPEC_PIDS + 1), SPEC_NOFILE);
+	EQ(spec_limit_beyond(&spec, WARREN_LIMIT_PIDS, 0), SPEC_NOFILE);
+	spec.nofile = 0;
+	EQ(spec_limit_beyond(&spec, WARREN_LIMIT_PIDS, 0), SPEC_LIMIT_MAX);
+}
+
 TEST(words_are_as_people_write_them)
 {
 	char word[SPEC_WORD_SIZE];

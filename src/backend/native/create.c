@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "os/mount.h"
 #include "os/pidfd.h"
+#include "spec/spec.h"
 
 #define END_MS 20000 /* for what was killed to be gone */
 
@@ -471,6 +472,11 @@ int native_unmake(struct native *n, struct native_sandbox *sandbox,
 	native_forget(sandbox);
 	return r;
 }
+
+_Static_assert(SPEC_LIMIT_BITS ==
+		       (WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
+			WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE),
+	       "a limit is neither enforced here nor described below");
 
 int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 {

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/caps.h"
+#include "spec/spec.h"
 
 #define RESUME_NS 5000000000ULL /* for init to catch up with deadlines */
 
@@ -208,8 +209,7 @@ const struct backend_kind backend_kind_native = {
 	.network = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
-	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
-		  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
+	.limits = SPEC_LIMIT_BITS, /* create.c checks it */
 };
 
 const struct backend_ops backend_native = {

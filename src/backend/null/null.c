@@ -28,6 +28,7 @@
 #include "base/fd.h"
 #include "base/strv.h"
 #include "os/sig.h"
+#include "spec/spec.h"
 
 #define FOR_EVER_MS (1ULL << 42) /* a hundred years */
 
@@ -117,9 +118,9 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 	static const char *const path[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	struct null_sandbox *sandbox;
 
-	if (spec->memory || spec->cpu_millis || spec->pids || spec->disk ||
-	    spec->nofile || spec->read_only || spec->n_mounts ||
-	    spec->network != WARREN_NETWORK_LOOPBACK || spec->hostname || spec->user ||
+	if (spec_limit_beyond(spec, 0, 0) < SPEC_LIMIT_MAX || spec->read_only ||
+	    spec->n_mounts || spec->network != WARREN_NETWORK_LOOPBACK ||
+	    spec->hostname || spec->user ||
 	    (spec->image && strcmp(spec->image, "host") != 0))
 		return error_set(err, EOPNOTSUPP, "backend 'null' enforces nothing");
 	sandbox = calloc(1, sizeof(*sandbox));
