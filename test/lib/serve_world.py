@@ -34,6 +34,7 @@ from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
 WAIT = 30  # seconds that nothing here takes
+NOBODY = "k3f9x2m7qd1w"  # an id that nothing has
 PR_SET_CHILD_SUBREAPER = 36
 
 # Backends that a whole test can be run on, by WARREN_TEST_BACKEND: what a service has for a default then. @DIR@ is the
@@ -99,7 +100,6 @@ def needs(*things):
     for thing in things:
         if not has(thing):
             raise Skip(f"backend {BACKEND} has no {thing}")
-
 
 
 def until(condition, what, seconds=WAIT):
@@ -220,6 +220,24 @@ def keep_reaping():
     while True:
         time.sleep(0.02)
         reap_orphans()
+
+
+def together(n, f):
+    """f(0) to f(n - 1), each in a thread of its own; what they returned."""
+    results, gate = [None] * n, threading.Barrier(n)
+
+    def one(i):
+        gate.wait()
+        try:
+            results[i] = f(i)
+        except Exception as why:  # pylint: disable=broad-except
+            results[i] = why
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
 
 
 # -------------------------------------------------------------------- the client
@@ -447,6 +465,18 @@ class World:
         self.seen.add(s["id"])
         eq(s["state"], "running", f"state of {s}")
         return s["id"]
+
+    @contextlib.contextmanager
+    def box(self, **spec):
+        """A sandbox for the time of the block; its id."""
+        made = self.create(**spec)
+        try:
+            yield made
+        except BaseException:
+            self.ask("DELETE", f"/v1/sandboxes/{made}")
+            raise
+        r = self.ask("DELETE", f"/v1/sandboxes/{made}")
+        ok(r.status in (204, 404), r)
 
     def delete(self, box, **kw):
         self.ask("DELETE", f"/v1/sandboxes/{box}", status=204, **kw)

@@ -7,7 +7,6 @@ API's own description, which the service serves.
 """
 import contextlib
 import datetime
-import json
 import os
 import re
 import subprocess
@@ -17,40 +16,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import SERVE, World, check_error, until  # pylint: disable=wrong-import-position
+from serve_world import NOBODY, SERVE, World, check_error, together, until  # pylint: disable=wrong-import-position
 
-NOBODY = "k3f9x2m7qd1w"  # an id that nothing has
 w = None  # pylint: disable=invalid-name
-
-
-@contextlib.contextmanager
-def box(**spec):
-    made = w.create(**spec)
-    try:
-        yield made
-    except BaseException:
-        w.ask("DELETE", f"/v1/sandboxes/{made}")
-        raise
-    r = w.ask("DELETE", f"/v1/sandboxes/{made}")
-    ok(r.status in (204, 404), r)
-
-
-def together(n, f):
-    """f(0) to f(n - 1), each in a thread of its own; what they returned."""
-    results, gate = [None] * n, threading.Barrier(n)
-
-    def one(i):
-        gate.wait()
-        try:
-            results[i] = f(i)
-        except Exception as why:  # pylint: disable=broad-except
-            results[i] = why
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return results
 
 
 # ------------------------------------------------------------ as it is described
@@ -173,7 +141,7 @@ def a_sandbox_is_what_was_asked_for():
             "hostname": "burrow", "user": "1000:1000", "workdir": "/work/here", "network": "none",
             "limits": {"memory": "64m", "cpu_millis": 500, "pids": 50, "disk": 16 << 20, "nofile": 100},
             "ttl_ms": 600000, "mounts": [{"target": "/scratch", "size": "1m"}]}
-    with box(**spec) as b:
+    with w.box(**spec) as b:
         s = w.show(b)
         for key in ("labels", "name", "hostname", "user", "workdir", "network", "env"):
             eq(s[key], spec[key], key)
@@ -317,7 +285,7 @@ def lists_are_filtered_and_paged():
 
 @test
 def labels_and_times_change():
-    with box(labels={"a": "1", "b": "2"}) as b:
+    with w.box(labels={"a": "1", "b": "2"}) as b:
         s = w.ask("PATCH", f"/v1/sandboxes/{b}", {"labels": {"a": "9", "b": None, "c": "3"}}, status=200).json()
         eq(s["labels"], {"a": "9", "c": "3"}, "labels")
         eq([x["id"] for x in w.sandboxes(label="b=2")], [], "found by a label that it had")
@@ -335,7 +303,7 @@ def labels_and_times_change():
 
 @test
 def limits_change_while_it_runs():
-    with box(limits={"memory": "64m", "pids": 20}, mounts=[{"target": "/scratch", "size": "24m"}]) as b:
+    with w.box(limits={"memory": "64m", "pids": 20}, mounts=[{"target": "/scratch", "size": "24m"}]) as b:
         at = f"/v1/sandboxes/{b}"
         hog = "head -c 100000000 /dev/zero | tail | wc -c"
         e = w.run(b, hog)
@@ -363,7 +331,7 @@ def limits_change_while_it_runs():
 
 @test
 def pause_and_resume():
-    with box() as b:
+    with w.box() as b:
         at = f"/v1/sandboxes/{b}"
         e = w.exec(b, "while :; do echo x; sleep 0.01; done")
         until(lambda: w.get(f"{at}/execs/{e}")["output_to"] > 10, "it writes")
@@ -384,7 +352,7 @@ def pause_and_resume():
 @test
 def many_changes_at_once():
     """Whatever the order, what is acknowledged is true at the end, and nothing hangs."""
-    with box() as b:
+    with w.box() as b:
         at = f"/v1/sandboxes/{b}"
         answers = together(24, lambda i: w.ask("POST", at + ("/pause", "/resume")[i % 2]).status)
         eq(set(answers), {200}, "statuses")
@@ -397,7 +365,7 @@ def many_changes_at_once():
 
 @test
 def waiting_for_a_state():
-    with box() as b:
+    with w.box() as b:
         at = f"/v1/sandboxes/{b}/wait"
         r = w.get(at, query={"state": "running"})
         eq((r["reached"], r["state"], r["sandbox"]["id"]), (True, "running", b), "a state that it is in")
@@ -448,7 +416,7 @@ def wait_for(b, state, ms=10000):
 
 @test
 def an_idle_sandbox_is_paused_and_wakes_by_use():
-    with box(idle_timeout_ms=1000) as b:
+    with w.box(idle_timeout_ms=1000) as b:
         e = w.exec(b, "sleep 1.5; echo done")  # while it runs, it is not idle
         time.sleep(1.3)
         eq(w.show(b)["state"], "running", "state while a command runs")
@@ -468,8 +436,8 @@ def an_idle_sandbox_is_paused_and_wakes_by_use():
 
 @test
 def an_idle_sandbox_as_it_was_asked_for():
-    with box(idle_timeout_ms=1000, on_idle="delete") as b, box(idle_timeout_ms=1000, wake_on_use=False) as c, \
-            box(idle_timeout_ms=1000) as d:
+    with w.box(idle_timeout_ms=1000, on_idle="delete") as b, w.box(idle_timeout_ms=1000, wake_on_use=False) as c, \
+            w.box(idle_timeout_ms=1000) as d:
         wait_for(b, "gone")
         wait_for(c, "paused")
         check_error(w.ask("POST", f"/v1/sandboxes/{c}/run", {"command": "true"}), 409, "wrong_state")
@@ -484,7 +452,7 @@ def an_idle_sandbox_as_it_was_asked_for():
 
 @test
 def who_uses_it_keeps_it_awake():
-    with box(idle_timeout_ms=1500) as b:
+    with w.box(idle_timeout_ms=1500) as b:
         seen = []
 
         def watch():
@@ -612,7 +580,7 @@ def figures():
 @test
 def metrics_count():
     before = figures()
-    with box() as b:
+    with w.box() as b:
         for _ in range(3):
             w.run(b, "true")
         now = figures()
@@ -626,155 +594,7 @@ def metrics_count():
         eq(rows[-1], now[name + "_count"], f"the last bucket of {name}")
 
 
-# ------------------------------------------------------------------ who may do what
-
-
-@test
-def tokens_open_what_their_scopes_say():
-    with box() as b:
-        at = f"/v1/sandboxes/{b}"
-        tries = {"read": ("GET", at, None, 200), "write": ("PATCH", at, {"labels": {}}, 200),
-                 "exec": ("POST", at + "/run", {"command": "true"}, 200),
-                 "tokens": ("GET", "/v1/tokens", None, 200), "metrics": ("GET", "/metrics", None, 200)}
-        for tcp in (False, True):
-            for scope in ("read", "write", "exec", "files", "images", "tokens", "metrics", "admin"):
-                t = w.token(scope)
-                for needed, (method, path, body, good) in tries.items():
-                    r = w.ask(method, path, body, token=t, tcp=tcp)
-                    if scope in (needed, "admin"):
-                        eq(r.status, good, f"{scope}: {method} {path}: {r}")
-                    else:
-                        eq(check_error(r, 403, "forbidden")["detail"]["scope"], needed, "the scope that lacks")
-
-
-@test
-def tokens_end():
-    t = w.post("/v1/tokens", {"name": "short", "scopes": ["read"], "expires_in_ms": 1000}, status=201)
-    u = w.post("/v1/tokens", {"name": "revoked", "scopes": ["read"]}, status=201)
-    for x in (t, u):
-        w.get("/v1/sandboxes", token=x["secret"], tcp=True)
-    ok(not any(u["secret"] in json.dumps(x) for x in w.get("/v1/tokens")["tokens"]), "a secret is shown twice")
-    with open(f"{w.state}/serve/warren.db", "rb") as f:
-        ok(u["secret"].encode() not in f.read(), "a secret is in the database")
-    ok(u["secret"] not in w.said(), "a secret is in the log")
-    w.ask("DELETE", f"/v1/tokens/{u['id']}", status=204)
-    time.sleep(1.1)
-    for x in (t["secret"], u["secret"], "wrn_" + "0" * 32, "", "x" * 5000):
-        r = w.ask("GET", "/v1/sandboxes", tcp=True, headers={"Authorization": f"Bearer {x}"})
-        check_error(r, 401, "unauthorized")
-        eq(r.headers.get("www-authenticate"), "Bearer", "WWW-Authenticate")
-    # A token that is wrong opens nothing on the unix socket either, where none is needed.
-    check_error(w.ask("GET", "/v1/sandboxes", token=u["secret"]), 401, "unauthorized")
-    check_error(w.ask("DELETE", f"/v1/tokens/{NOBODY}"), 404)
-
-
-@test
-def nobody_makes_a_token_that_may_more():
-    t = w.token("tokens", "read", tenant="small")
-    check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["write"]}, token=t), 403, "forbidden")
-    check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["admin"]}, token=t), 403, "forbidden")
-    check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["read"], "tenant": "local"}, token=t), 403)
-    u = w.post("/v1/tokens", {"name": "x", "scopes": ["read"]}, token=t, status=201)
-    eq((u["tenant"], u["expires_at"]), ("small", None), "tenant and end")
-    # Nor one that outlives it, whatever it may.
-    for scope in ("tokens", "admin"):
-        m = w.post("/v1/tokens", {"name": "m", "scopes": [scope], "expires_in_ms": 600000}, status=201)
-        short = {"name": "x", "scopes": ["tokens"], "expires_in_ms": 60000}
-        ok(w.post("/v1/tokens", short, token=m["secret"], status=201)["expires_at"] < m["expires_at"], "a shorter one")
-        eq(w.post("/v1/tokens", {"name": "x", "scopes": ["tokens"]}, token=m["secret"], status=201)["expires_at"],
-           m["expires_at"], "the end of one that does not say")
-        check_error(w.ask("POST", "/v1/tokens", {**short, "expires_in_ms": 6000000}, token=m["secret"]), 403, "forbidden")
-    mine = {x["tenant"] for x in w.get("/v1/tokens", token=t)["tokens"]}
-    eq(mine, {"small"}, "tenants whose tokens are listed")
-    other = next(x["id"] for x in w.get("/v1/tokens")["tokens"] if x["tenant"] != "small")
-    check_error(w.ask("DELETE", f"/v1/tokens/{other}", token=t), 404)
-
-
-@test
-def what_is_another_tenants_is_not_there():
-    everything = ("read", "write", "exec", "files")
-    a, b = w.token(*everything, tenant="left"), w.token(*everything, tenant="right")
-    theirs = w.create(token=a)
-    e = w.exec(theirs, "sleep 100", token=a)
-    eq(w.show(theirs, token=a)["owner"], "left", "owner")
-    at, none = f"/v1/sandboxes/{theirs}", f"/v1/sandboxes/{NOBODY}"
-    for method, path, body in (("GET", "", None), ("DELETE", "", None), ("PATCH", "", {"labels": {}}),
-                               ("POST", "/pause", None), ("POST", "/resume", None), ("POST", "/run", {"command": "id"}),
-                               ("POST", "/execs", {"command": "id"}), ("GET", "/execs", None),
-                               ("GET", f"/execs/{e}", None), ("GET", f"/execs/{e}/output", None),
-                               ("POST", f"/execs/{e}/signal", {"signal": "KILL"}), ("GET", "/stats", None),
-                               ("GET", "/wait?state=running", None), ("POST", f"/execs/{e}/stdin", None),
-                               ("GET", "/files?path=/etc/passwd", None), ("GET", "/ports/80/", None),
-                               ("POST", "/sessions", {}), ("GET", "/sessions", None)):
-        r, control = w.ask(method, at + path, body, token=b), w.ask(method, none + path, body, token=b)
-        eq(r.status, control.status, f"status of {method} {path}")
-        if r.status != 501:  # which says nothing about anybody
-            eq(r.status, 404, f"status of {method} {path}")
-
-        def plain(x, name):
-            return re.sub('"request_id":"[^"]*"', "", x.body.decode()).replace(name, "ID")
-        eq(plain(r, theirs), plain(control, NOBODY), f"answer to {method} {path}")
-        eq(sorted(r.headers), sorted(control.headers), f"headers of {method} {path}")
-    eq(w.get("/v1/sandboxes", token=b)["sandboxes"], [], "list")
-    check_error(w.ask("GET", "/v1/sandboxes?owner=left", token=b), 403, "forbidden")
-    mine = w.create(token=b)
-    check_error(w.ask("GET", f"/v1/sandboxes/{mine}/execs/{e}", token=b), 404, "exec_not_found")
-    with w.client(token=b) as c:
-        r = c.send("GET", "/v1/events?format=ndjson&since=0")
-        owners = set()
-        while True:
-            event = json.loads(r.readline())
-            owners.add(event.get("owner", "right"))
-            if event.get("sandbox_id") == mine and event["type"] == "sandbox.running":
-                break
-        eq(owners, {"right"}, "whose events are heard")
-    eq(w.show(theirs, token=a)["state"], "running", "state after all that")
-    eq({s["id"] for s in w.sandboxes()}, {mine, theirs}, "what an admin sees")
-    w.empty()
-
-
-@test
-def quotas_are_exact():
-    with World("--quota-sandboxes", "7", "--quota-execs", "5", "--quota-memory", "4g", tcp=True) as q:
-        t = q.token("read", "write", "exec", "files", tenant="many")
-
-        def create(i):
-            return q.ask("POST", "/v1/sandboxes", {}, token=t, tcp=i % 2 == 0)
-        answers = together(50, create)
-        made = [r for r in answers if r.status == 201]
-        eq(len(made), 7, f"sandboxes made: {answers}")
-        for r in answers:
-            if r.status != 201:
-                e = check_error(r, 429, "quota_exceeded")
-                eq((e["detail"]["quota"], e["detail"]["maximum"]), ("sandboxes", 7), "the quota")
-                ok(int(r.headers["retry-after"]) >= 1, r.headers)
-        q.create()  # another tenant has its own
-        first = made[0].json()["id"]
-        q.delete(first, token=t)
-        eq([create(i).status for i in range(2)], [201, 429], "after one was deleted")
-        ids = [s["id"] for s in q.get("/v1/sandboxes", token=t)["sandboxes"]]
-        check_error(q.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}], "count": 2}, token=t), 429, "quota_exceeded")
-        starts = together(20, lambda i: q.ask("POST", f"/v1/sandboxes/{ids[i % 7]}/execs", {"command": "sleep 100"}, token=t))
-        eq(sorted(r.status for r in starts), [201] * 5 + [429] * 15, "execs")
-        # What is refused by then was never begun; the service's own account is not the tenant's.
-        check_error(q.ask("POST", f"/v1/sandboxes/{ids[0]}/run", {"command": "echo >/tmp/ran"}, token=t), 429, "quota_exceeded")
-        missing = q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t)
-        eq(missing.status, 404, f"what a refused exec made: {missing}")
-        e = next(r for r in starts if r.status == 201).json()
-        q.post(f"/v1/sandboxes/{e['sandbox_id']}/execs/{e['id']}/signal", {"signal": "KILL"}, status=204)
-        q.result(e["sandbox_id"], e["id"])
-        q.post(f"/v1/sandboxes/{ids[0]}/run", {"command": "echo >/tmp/ran"}, token=t)
-        eq(q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t).status, 200, "what one that is not refused makes")
-        eq(q.ask("POST", f"/v1/sandboxes/{ids[0]}/execs", {"command": "sleep 100"}, token=t).status, 201, "after one ended")
-        check_error(q.ask("POST", "/v1/sandboxes", {"limits": {"memory": "8g"}}), 429, "quota_exceeded")
-        # What is counted is what there is, also after a crash.
-        q.kill("api", "warden")
-        q.start()
-        eq(create(0).status, 429, "after a restart")
-        eq(q.rows("SELECT sandboxes, execs FROM tenants WHERE name = 'many'"), [(7, 5)], "what is counted")
-        q.empty()
-        eq(q.rows("SELECT sandboxes, execs, memory, cpu_millis, disk FROM tenants WHERE name = 'many'"),
-           [(0, 0, 0, 0, 0)], "what is counted of nothing")
+# ----------------------------------------------------------- templates, parts, limits
 
 
 @test
