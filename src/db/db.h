@@ -9,8 +9,7 @@
  *
  * What a call that returned success has written survives the death of all
  * processes at any moment. That costs no fsync. What must survive a power cut
- * as well pays for one: tenants, tokens, db_set_meta(), a sandbox that becomes
- * SANDBOX_STOPPED, and whatever the caller puts into a transaction that it
+ * as well pays for one: tenants, tokens, db_set_meta(), and whatever the caller puts into a transaction that it
  * began as DB_POWER_SAFE. The fsync carries along everything written before.
  *
  * Every call is a transaction by itself. To combine some:
@@ -220,10 +219,18 @@ enum sandbox_state {
 	SANDBOX_CREATING, /* acknowledged, being made [everything] */
 	SANDBOX_RUNNING,  /* [everything] */
 	SANDBOX_PAUSED,   /* frozen, in memory [everything] */
-	SANDBOX_STOPPED,  /* its files are kept, no process is left [itself, disk] */
-	SANDBOX_FAILED,   /* could not be made or broke; `error` says why [itself] */
+	SANDBOX_STOPPED, /* its files are kept, nothing runs but its init [itself, disk] */
+	SANDBOX_FAILED,  /* could not be made or broke; `error` says why [itself] */
 	SANDBOX_DELETING, /* being unmade, which ends with its row [everything] */
 	SANDBOX_STATE_MAX,
+};
+
+/* What the end of its main command means for a sandbox. */
+enum sandbox_on_exit {
+	SANDBOX_EXIT_STOPS,
+	SANDBOX_EXIT_DELETES,
+	SANDBOX_EXIT_KEEPS, /* nothing */
+	SANDBOX_ON_EXIT_MAX,
 };
 
 struct db_label {
@@ -247,6 +254,9 @@ struct sandbox_row {
 	int64_t expires_at;
 	uint64_t idle_timeout_ms;
 	int64_t last_used;
+	const char *command; /* JSON: its main command, of an exec; NULL: it has none */
+	enum sandbox_on_exit on_exit;
+	char main_exec[ID_LEN + 1]; /* that the command is, or last was; "": none yet */
 	void *block;
 };
 
@@ -284,6 +294,9 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
  */
 int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
+/* The exec that its main command is from now on; NULL: none. */
+int db_set_main(struct db *db, const char *id, const char *exec,
+		struct warren_error *err) MUST_CHECK;
 /* Another name, NULL: none. -ENOTUNIQ: its owner has another sandbox of that name. */
 int db_set_name(struct db *db, const char *id, const char *name,
 		struct warren_error *err) MUST_CHECK;

@@ -175,6 +175,11 @@ static const char *const steps[] = {
 	"    FROM sandboxes WHERE name IS NOT NULL) WHERE nth > 1);"
 	"CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (name, owner)"
 	"  WHERE name IS NOT NULL;",
+
+	/* What a sandbox is for: its command, what its end means, and the exec that it last was. */
+	"ALTER TABLE sandboxes ADD COLUMN command TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN on_exit INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN main_exec TEXT;",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

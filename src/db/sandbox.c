@@ -30,7 +30,8 @@ static const struct {
 	[SANDBOX_PAUSED] = { "paused",
 			     CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
 			     .live = true, .disk = true },
-	[SANDBOX_STOPPED] = { "stopped", CAN(CREATING) | CAN(FAILED) | CAN(DELETING),
+	[SANDBOX_STOPPED] = { "stopped",
+			      CAN(CREATING) | CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
 			      .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
@@ -228,6 +229,8 @@ static int insert_row(struct db *db, const struct sandbox_row *from,
 	query_text(&q, row->tier);
 	query_text(&q, keyed ? request->key : NULL);
 	query_blob(&q, keyed ? request->hash : NULL, keyed ? DB_HASH_SIZE : 0);
+	query_text(&q, row->command);
+	query_int(&q, row->on_exit);
 	r = query_run(&q, err);
 	if (r < 0)
 		return error_wrap(err, "record the sandbox '%s'", row->id);
@@ -286,8 +289,6 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state from,
 			   const struct sandbox_row *to, struct warren_error *err)
 {
-	enum db_safety safety =
-		to->state == SANDBOX_STOPPED ? DB_POWER_SAFE : DB_CRASH_SAFE;
 	int64_t before[DB_QUOTA_MAX] = { 0 }, after[DB_QUOTA_MAX] = { 0 };
 	AUTO_DB_TX struct db_tx tx = { 0 };
 	AUTO_QUERY struct query q = { 0 };
@@ -297,7 +298,7 @@ static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state fro
 	if (!sandbox_may_become(from, to->state))
 		return error_set(err, EINVAL, "a sandbox cannot change from %s to %s",
 				 states[from].name, states[to->state].name);
-	r = db_begin(db, safety, &tx, err);
+	r = db_begin(db, DB_CRASH_SAFE, &tx, err);
 	if (r == 0)
 		r = sandbox_charged(db, id, &now, err);
 	if (r < 0)
@@ -433,6 +434,14 @@ int db_set_name(struct db *db, const char *id, const char *name, struct warren_e
 	query_text(&q, name);
 	r = sandbox_change_one(&q, id, err);
 	return r < 0 ? r : db_commit(&tx, err);
+}
+
+int db_set_main(struct db *db, const char *id, const char *exec, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_SET_MAIN);
+
+	query_text(&q, exec);
+	return sandbox_change_one(&q, id, err);
 }
 
 int db_set_times(struct db *db, const char *id, int64_t expires_at,

@@ -29,6 +29,9 @@ enum column {
 	COL_LAST_USED,
 	COL_LABELS,
 	COL_TIER,
+	COL_COMMAND,
+	COL_ON_EXIT,
+	COL_MAIN_EXEC,
 };
 
 /* "key\0value\0key\0value\0"; what is not exactly that has no labels. */
@@ -81,7 +84,11 @@ static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 		.idle_timeout_ms = column_u64(q, COL_IDLE_TIMEOUT_MS),
 		.last_used = column_int(q, COL_LAST_USED),
 		.labels = labels,
+		.command = column_text(q, COL_COMMAND),
 	};
+	if (column_u64(q, COL_ON_EXIT) < SANDBOX_ON_EXIT_MAX)
+		row->on_exit = (enum sandbox_on_exit)column_u64(q, COL_ON_EXIT);
+	column_id(q, COL_MAIN_EXEC, row->main_exec);
 	column_id(q, COL_ID, row->id);
 	row->n_labels = unpack_labels(q, labels);
 	return 0;
@@ -90,11 +97,12 @@ static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 /* The row with strings and labels of its own. */
 static int own_row(struct sandbox_row *row, struct warren_error *err)
 {
-	const char **at[10 + 2 * DB_LABELS_MAX] = {
-		&row->owner, &row->backend,  &row->image, &row->network,  &row->name,
-		&row->spec,  &row->template, &row->error, &row->enforced, &row->tier,
+	const char **at[11 + 2 * DB_LABELS_MAX] = {
+		&row->owner,    &row->backend, &row->image,    &row->network,
+		&row->name,     &row->spec,    &row->template, &row->error,
+		&row->enforced, &row->tier,    &row->command,
 	};
-	size_t n = 10, size = (row->n_labels + 1) * sizeof(struct db_label);
+	size_t n = 11, size = (row->n_labels + 1) * sizeof(struct db_label);
 	struct db_label *labels = malloc(size);
 	int r;
 

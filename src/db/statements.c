@@ -10,7 +10,7 @@
 	"s.seq, s.id, s.state, s.owner, s.backend, s.image, s.network, s.name, " \
 	"s.template, s.spec, s.enforced, s.error, s.memory, s.cpu_millis, "      \
 	"s.disk, s.created_at, s.changed_at, s.expires_at, s.idle_timeout_ms, "  \
-	"s.last_used, s.labels, s.tier"
+	"s.last_used, s.labels, s.tier, s.command, s.on_exit, s.main_exec"
 #define TOKEN                                                                       \
 	"id, tenant, name, scopes, created_at, expires_at, last_used, revoked_at, " \
 	"hash, seq, sandbox"
@@ -80,14 +80,15 @@ const char *const statement_texts[STMT_MAX] = {
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "
 		"template, spec, enforced, error, memory, cpu_millis, disk, created_at, "
 		"changed_at, expires_at, idle_timeout_ms, last_used, labels, tier, "
-		"request_key, request_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"request_key, request_hash, command, on_exit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_GET_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s WHERE id = ?1 AND "
 			     "(?2 IS NULL OR owner = ?2)",
 	[STMT_FIND_NAME] = "SELECT id FROM sandboxes WHERE name = ?1 AND (?2 IS NULL OR "
 			   "owner = ?2) LIMIT 2",
 	[STMT_FIND_PREFIX] = "SELECT id FROM sandboxes WHERE id >= ?1 AND id < ?2 AND "
 			     "(?3 IS NULL OR owner = ?3) LIMIT 2",
+	[STMT_SET_MAIN] = "UPDATE sandboxes SET main_exec = ? WHERE id = ?",
 	[STMT_SET_NAME] = "UPDATE sandboxes SET name = ? WHERE id = ?",
 	[STMT_CHARGED_SANDBOX] =
 		"SELECT seq, owner, state, memory, cpu_millis, disk FROM sandboxes "

@@ -96,6 +96,9 @@ TEST(names_that_were_shared_become_unique)
 	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
 	EQ(sqlite3_exec(sql,
 			"DROP INDEX sandboxes_by_name;"
+			"ALTER TABLE sandboxes DROP COLUMN command;"
+			"ALTER TABLE sandboxes DROP COLUMN on_exit;"
+			"ALTER TABLE sandboxes DROP COLUMN main_exec;"
 			"UPDATE sandboxes SET name = 'same' WHERE name = 'free';"
 			"UPDATE meta SET value = '5' WHERE key = 'steps'",
 			NULL, NULL, NULL),

@@ -291,6 +291,7 @@ long tree_signal(struct exec *ex, const struct proto_signal *msg)
 		ch.only = msg->pid;
 		passes = 1;
 		break;
+	case PROTO_WHOM_ALL:
 	case PROTO_WHOM_MAX:
 	default:
 		return -EPROTO;

@@ -97,7 +97,10 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 				"%s",
 				sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
 							    : "it failed");
-		sandbox_fail_made(c, sandbox_row(sandbox)->backend, &err);
+		if (sandbox_command_failed(sandbox))
+			call_fail_start(c, &err);
+		else
+			sandbox_fail_made(c, sandbox_row(sandbox)->backend, &err);
 		sandbox_delete(sandbox, forget_failed, NULL);
 	} else if (!sandbox) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
@@ -107,8 +110,53 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	}
 }
 
+/* The main command, as the store keeps it and as it is shown. 0, or it was refused. */
+static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_row *row)
+{
+	struct body command = body_object(&c->body, "main");
+	const json_t *argv = command.json ? body_json(&command, "argv") : NULL;
+	struct json j = { .out = text };
+
+	if (!argv && body_has(&c->body, "on_exit")) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "/on_exit: it is about the end of /main, which is missing");
+		return -EINVAL;
+	}
+	if (!argv)
+		return 0;
+	json_open(&j, NULL, '{');
+	json_open(&j, "argv", '[');
+	for (size_t i = 0; i < json_array_size(argv); i++)
+		json_str(&j, NULL, json_string_value(json_array_get(argv, i)));
+	json_close(&j, ']');
+	json_bool(&j, "pty", body_bool(&command, "pty"));
+	json_bool(&j, "stdin", body_bool(&command, "stdin"));
+	json_close(&j, '}');
+	if (text->failed || !*json_string_value(json_array_get(argv, 0))) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    text->failed ? "/main: it is longer than 64 KiB"
+					 : "/main/argv/0: it is empty");
+		return -EINVAL;
+	}
+	row->command = text->data;
+	row->on_exit = (enum sandbox_on_exit)body_word(&c->body, "on_exit");
+	if (row->on_exit != SANDBOX_EXIT_STOPS || strcmp(row->backend, WIRE_NATIVE) == 0)
+		return 0;
+	call_refuse(c, API_ERR_NOT_SUPPORTED,
+		    "/on_exit: backend '%s' cannot stop a sandbox: choose 'delete' or "
+		    "'keep'",
+		    row->backend);
+	return -EOPNOTSUPP;
+}
+
+_Static_assert((int)V1_ON_EXIT_STOP == (int)SANDBOX_EXIT_STOPS &&
+		       (int)V1_ON_EXIT_DELETE == (int)SANDBOX_EXIT_DELETES &&
+		       (int)V1_ON_EXIT_KEEP == (int)SANDBOX_EXIT_KEEPS,
+	       "the words of on_exit are in the order of the store's");
+
 void v1_create_sandbox(struct call *c)
 {
+	AUTO_BUF struct buf command = BUF_INIT(64U << 10);
 	CLEANUP(wanted_done) struct wanted w = { 0 };
 	struct api_error refusal = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -120,6 +168,8 @@ void v1_create_sandbox(struct call *c)
 		call_error(c, &refusal);
 		return;
 	}
+	if (sandbox_read_main(c, &command, &w.row) < 0)
+		return;
 	wanted_hash(&w, &c->body);
 	r = sandbox_create(c->v1->service, &w.row, &w.spec, &w.source, &w.request,
 			   &sandbox, &err);
@@ -467,6 +517,36 @@ void v1_resume_sandbox(struct call *c)
 
 	if (sandbox)
 		sandbox_pause(sandbox, false, sandbox_on_changed, call_ref(c));
+}
+
+void v1_stop_sandbox(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox(c);
+
+	if (sandbox)
+		sandbox_stop(sandbox, (uint64_t)body_int(&c->body, "timeout_ms"),
+			     sandbox_on_changed, call_ref(c));
+}
+
+static void sandbox_on_started(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	/* Of the state there are words of their own. */
+	if (c->req && r < 0 && r != -ESTALE && r != -EDQUOT) {
+		call_fail_start(c, err);
+		call_unref(c);
+		return;
+	}
+	sandbox_on_changed(c, r, err);
+}
+
+void v1_start_sandbox(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox(c);
+
+	if (sandbox)
+		sandbox_start(sandbox, sandbox_on_started, call_ref(c));
 }
 
 static void sandbox_on_deleted(void *ctx, int r, const struct warren_error *err)

@@ -31,6 +31,19 @@ static void to_json_splice(struct json *j, const char *object)
 	j->comma = true;
 }
 
+static void to_json_put_main(struct json *j, const struct sandbox_row *row)
+{
+	if (!row->command) {
+		json_nil(j, "main");
+		return;
+	}
+	json_open(j, "main", '{');
+	to_json_splice(j, row->command);
+	json_str(j, "exec_id", row->main_exec[0] ? row->main_exec : NULL);
+	json_close(j, '}');
+	json_str(j, "on_exit", v1_on_exit_names[row->on_exit]);
+}
+
 void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool checkpoint)
 {
 	struct json j = { .out = out };
@@ -50,6 +63,7 @@ void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool ch
 	for (size_t i = 0; i < row->n_labels; i++)
 		json_str(&j, row->labels[i].key, row->labels[i].value);
 	json_close(&j, '}');
+	to_json_put_main(&j, row);
 	if (row->expires_at)
 		json_int(&j, "ttl_ms", row->expires_at - row->created_at);
 	else

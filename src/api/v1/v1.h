@@ -153,6 +153,8 @@ V1_HANDLER(update_sandbox);
 V1_HANDLER(delete_sandbox);
 V1_HANDLER(pause_sandbox);
 V1_HANDLER(resume_sandbox);
+V1_HANDLER(stop_sandbox);
+V1_HANDLER(start_sandbox);
 V1_HANDLER(wait_sandbox);
 V1_HANDLER(get_sandbox_stats);
 V1_HANDLER(list_execs);

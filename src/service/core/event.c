@@ -27,6 +27,7 @@ static const char *const names[] = {
 	[EVENT_SANDBOX_STARTED] = "sandbox.running",
 	[EVENT_SANDBOX_PAUSED] = "sandbox.paused",
 	[EVENT_SANDBOX_RESUMED] = "sandbox.resumed",
+	[EVENT_SANDBOX_STOPPED] = "sandbox.stopped",
 	[EVENT_SANDBOX_UPDATED] = "sandbox.updated",
 	[EVENT_SANDBOX_FAILED] = "sandbox.failed",
 	[EVENT_SANDBOX_DELETED] = "sandbox.deleted",

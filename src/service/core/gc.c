@@ -76,9 +76,7 @@ static int put_right(struct sandbox *sandbox)
 		sandbox_end(sandbox, &ignored);
 		return 1;
 	}
-	if (sandbox->conn < 0 && !sandbox->reconnect_timer &&
-	    (sandbox->row.state == SANDBOX_RUNNING ||
-	     sandbox->row.state == SANDBOX_PAUSED)) {
+	if (sandbox->conn < 0 && !sandbox->reconnect_timer && sandbox_is_made(sandbox)) {
 		sandbox_reconnect_in_turn(sandbox);
 		return 1;
 	}

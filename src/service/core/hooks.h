@@ -38,6 +38,8 @@ struct service_room {
 	/* service.n_unsaved is not 0: try again to write those results. */
 	void (*save)(struct service *s);
 
+	/* It was just created, and runs. */
+	void (*created)(struct sandbox *sandbox);
 	/* A sandbox of a former process is connected to: find what the store has for it. */
 	void (*restore)(struct sandbox *sandbox);
 	/* There is a connection to its init. @done is called once, with 0. */

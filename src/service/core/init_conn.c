@@ -171,7 +171,7 @@ static void init_conn_on_line(void *ctx, unsigned events)
 
 int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err)
 {
-	if (sandbox->row.state == SANDBOX_RUNNING || sandbox->row.state == SANDBOX_PAUSED)
+	if (sandbox_is_made(sandbox))
 		return error_set(err, EAGAIN,
 				 "the sandbox's init cannot be reached at present; try "
 				 "again");

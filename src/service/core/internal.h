@@ -86,8 +86,6 @@ int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t s
 void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
 /* Those whose init does not answer are lost. */
 void init_conn_check_due(struct service *s);
-/* There is no line: why, and whether to try again. */
-int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 
 /* init_conn_out.c */
 /* Now, or as soon as there is room; -EAGAIN: too many wait already. */
@@ -115,15 +113,7 @@ void sandbox_free(struct sandbox *sandbox);
 int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err);
 /* The store says that it is @to by now. */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to);
-/* The only one that changes a sandbox's state; in the store first. */
-int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
-		 struct warren_error *err);
-/* sandbox_ops.c: kill what there may be of it, and let it be `failed` then. */
-void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* As sandbox_delete() and sandbox_pause(), with the reason that is told. */
-void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
-			void *ctx);
 void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 		       void *ctx);
 /* Whether it was paused for being idle, by its row. */

@@ -138,10 +138,7 @@ static bool has_no_init(int r)
 
 void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err)
 {
-	bool may_run = sandbox->row.state == SANDBOX_RUNNING ||
-		       sandbox->row.state == SANDBOX_PAUSED;
-
-	if (sandbox->service->closing || r == -ESTALE || !may_run)
+	if (sandbox->service->closing || r == -ESTALE || !sandbox_is_made(sandbox))
 		return;
 	if (r == 0) {
 		if (sandbox->breaks > 0)
@@ -175,8 +172,7 @@ void sandbox_disconnected(struct sandbox *sandbox, const struct warren_error *wh
 	uint64_t now = loop_now(sandbox->service->loop);
 	struct warren_error again = WARREN_ERROR_INIT;
 
-	if (sandbox->service->closing || (sandbox->row.state != SANDBOX_RUNNING &&
-					  sandbox->row.state != SANDBOX_PAUSED)) {
+	if (sandbox->service->closing || !sandbox_is_made(sandbox)) {
 		sandbox_lost(sandbox, why);
 		return;
 	}

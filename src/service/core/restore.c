@@ -5,7 +5,8 @@
  * The store says what there should be, the warden what there is:
  *
  *	creating	was never answered: unmade, and forgotten
- *	running, paused	connected to again (reconnect.c), and whichever it is; what has no init
+ *	running, paused,
+ *	stopped		connected to again (reconnect.c), and whichever it is; what has no init
  *			any more is ended and has failed
  *	deleting	was begun: unmade to its end
  *	no row at all	unmade
@@ -69,8 +70,10 @@ static void restore_on_all(void *ctx)
 static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 {
 	enum sandbox_state is = sandbox->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
-	int r = sandbox->row.state == is ? 0 : sandbox_move(sandbox, is, NULL, err);
+	int r = 0;
 
+	if (sandbox->row.state != is && sandbox->row.state != SANDBOX_STOPPED)
+		r = sandbox_move(sandbox, is, NULL, err);
 	if (r == 0)
 		sandbox_read_pause(sandbox);
 	return r;
@@ -171,8 +174,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 		sandbox_unmake(sandbox, wait ? on_unmade : service_ignore, all);
 		return;
 	}
-	if (sandbox->row.state != SANDBOX_RUNNING &&
-	    sandbox->row.state != SANDBOX_PAUSED) {
+	if (!sandbox_is_made(sandbox)) {
 		sandbox_arm(sandbox);
 		return;
 	}

@@ -98,7 +98,17 @@ struct sandbox {
 	struct file_queue *file_queue; /* requests about files; NULL: there were none */
 	uint64_t created;              /* ns, monotonic: for the figures */
 	int failure;                   /* errno of a making that failed */
+	bool command_failed;           /* it was its main command that did */
+	bool starting; /* its main command is being started for the first time */
 };
+
+/* Has it an init, if all is well with it? */
+static inline bool sandbox_is_made(const struct sandbox *sandbox)
+{
+	return sandbox->row.state == SANDBOX_RUNNING ||
+	       sandbox->row.state == SANDBOX_PAUSED ||
+	       sandbox->row.state == SANDBOX_STOPPED;
+}
 
 struct service {
 	const struct service_room *const *hooks; /* of the rooms; NULL-terminated */
@@ -209,6 +219,16 @@ int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size);
 /* sandbox.c */
 /* Its init is gone without having been told to, or counts as gone: mute, late, out of protocol. */
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why);
+/* The only one that changes a sandbox's state; in the store first. */
+int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
+		 struct warren_error *err);
+/* sandbox_ops.c: kill what there may be of it, and let it be `failed` then. */
+void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
+/* As sandbox_delete() and sandbox_pause(), with the reason that is told. */
+void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
+			void *ctx);
+/* There is no line: why, and whether to try again. */
+int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_arm(struct sandbox *sandbox);
 void sandbox_touch(struct sandbox *sandbox);
 

@@ -176,22 +176,25 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 {
 	static const int events[SANDBOX_STATE_MAX] = {
 		[SANDBOX_PAUSED] = EVENT_SANDBOX_PAUSED,
+		[SANDBOX_STOPPED] = EVENT_SANDBOX_STOPPED,
 		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct sandbox_row after = sandbox->row;
-	int r = event_begin(sandbox->service, &tx, err);
+	int r = event_begin(sandbox->service, &tx, err), event = events[to];
 
+	if (sandbox->row.state == SANDBOX_STOPPED && to == SANDBOX_RUNNING)
+		event = EVENT_SANDBOX_STARTED;
 	after.state = to;
 	if (r == 0)
 		r = db_move_sandbox(sandbox->service->db, sandbox->row.id,
 				    sandbox->row.state, to, error, service_time(), err);
 	if (r == 0 && to == SANDBOX_FAILED)
 		r = event_emit_ends(sandbox, "failed", err);
-	if (r == 0 && events[to])
-		event_emit_row(sandbox->service, (enum event_type)events[to], &after,
-			       NULL, sandbox->reason, NULL);
+	if (r == 0 && event)
+		event_emit_row(sandbox->service, (enum event_type)event, &after, NULL,
+			       sandbox->reason, NULL);
 	if (r == 0)
 		r = event_commit(&tx, err);
 	if (r < 0)
@@ -208,6 +211,8 @@ static void tell_waiters(void *ctx)
 	struct sandbox *sandbox = ctx;
 	struct sandbox_waiter *next;
 
+	if (sandbox->starting)
+		return; /* they are told when its command runs, or could not */
 	for (struct sandbox_waiter *w = sandbox->waiters; w; w = next) {
 		next = w->next;
 		if (!(w->states & 1U << sandbox->row.state))
@@ -259,7 +264,7 @@ void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 {
 	init_conn_close(sandbox, why);
 	ROOMS_CALL(sandbox->service, lost, sandbox);
-	if (sandbox->row.state == SANDBOX_RUNNING || sandbox->row.state == SANDBOX_PAUSED)
+	if (sandbox_is_made(sandbox))
 		sandbox_end(sandbox, why);
 }
 
@@ -425,4 +430,9 @@ int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
 int sandbox_failure(const struct sandbox *sandbox)
 {
 	return sandbox->failure;
+}
+
+bool sandbox_command_failed(const struct sandbox *sandbox)
+{
+	return sandbox->command_failed;
 }

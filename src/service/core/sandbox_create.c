@@ -220,6 +220,7 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	if (!m->pulled)
 		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
 	create_op_free(m);
+	ROOMS_CALL(s, created, sandbox);
 	loop_defer(s->loop, &sandbox->waiters_task);
 	sandbox_arm(sandbox);
 	sandbox_next_job(sandbox);

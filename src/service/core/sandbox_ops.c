@@ -10,22 +10,8 @@
 
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
+#include "service/core/sandbox_job.h"
 #include "spec/spec.h"
-
-struct sandbox_job {
-	struct sandbox_job *next;
-	struct sandbox *sandbox;
-	void (*begin)(struct sandbox_job *job);
-	enum sandbox_state to; /* of pause and resume */
-	const char *why;       /* is told with it */
-	bool idle;             /* of pause: nobody asked for it */
-	bool save;             /* of pause: by a checkpoint */
-	struct warren_limits limits, old;
-	struct warren_error lost; /* of an end: why */
-	struct permit permit;     /* of a use */
-	service_done_fn done;
-	void *ctx;
-};
 
 void sandbox_next_job(struct sandbox *sandbox)
 {
@@ -41,7 +27,7 @@ void sandbox_next_job(struct sandbox *sandbox)
 	sandbox->working = false;
 }
 
-static void add_job(struct sandbox *sandbox, struct sandbox_job job)
+void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
 	struct sandbox_job **at = &sandbox->jobs, *copy = malloc(sizeof(*copy));
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -72,7 +58,7 @@ static void tell_user(const struct sandbox_job *job, struct service *s, int r,
 }
 
 /* The job under way is over. */
-static void end_job(struct sandbox_job *job, int r, const struct warren_error *err)
+void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err)
 {
 	struct sandbox *sandbox = job->sandbox;
 	struct sandbox_job copy = *job;
@@ -85,12 +71,14 @@ static void end_job(struct sandbox_job *job, int r, const struct warren_error *e
 	sandbox_next_job(sandbox);
 }
 
-static int wrong_state(const struct sandbox *sandbox, struct warren_error *err)
+int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err)
 {
 	enum sandbox_state state = sandbox->row.state;
 
 	return error_set(err, ESTALE, "the sandbox is %s%s", sandbox_state_name(state),
-			 state == SANDBOX_PAUSED ? ": resume it first" : "");
+			 state == SANDBOX_PAUSED    ? ": resume it first"
+			 : state == SANDBOX_STOPPED ? ": start it first"
+						    : "");
 }
 
 /* ----------------------------------------------------------------- creating */
@@ -299,7 +287,7 @@ static void begin_delete(struct sandbox_job *job)
 		int r = sandbox_move(sandbox, SANDBOX_DELETING, NULL, &err);
 
 		if (r < 0) {
-			end_job(job, r, &err);
+			sandbox_job_end(job, r, &err);
 			return;
 		}
 	}
@@ -311,9 +299,10 @@ void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_f
 			void *ctx)
 {
 	sandbox_make_cancel(sandbox);
-	add_job(sandbox,
-		(struct sandbox_job){
-			.begin = begin_delete, .why = why, .done = done, .ctx = ctx });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_delete,
+						       .why = why,
+						       .done = done,
+						       .ctx = ctx });
 }
 
 void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx)
@@ -325,9 +314,7 @@ void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx)
 
 static bool may_fail(const struct sandbox *sandbox)
 {
-	return sandbox->row.state == SANDBOX_CREATING ||
-	       sandbox->row.state == SANDBOX_RUNNING ||
-	       sandbox->row.state == SANDBOX_PAUSED;
+	return sandbox->row.state == SANDBOX_CREATING || sandbox_is_made(sandbox);
 }
 
 static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
@@ -341,7 +328,7 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		(void)close(fd);
 	/* The next process finds it as the store has it, and does the same. */
 	if (sandbox->service->closing) {
-		end_job(job, 0, NULL);
+		sandbox_job_end(job, 0, NULL);
 		return;
 	}
 	sandbox->undead = failure;
@@ -351,7 +338,7 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 	     sandbox_move(sandbox, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
 	    sandbox->undead)
 		service_untidy(sandbox->service);
-	end_job(job, 0, NULL);
+	sandbox_job_end(job, 0, NULL);
 }
 
 static void begin_end(struct sandbox_job *job)
@@ -361,7 +348,7 @@ static void begin_end(struct sandbox_job *job)
 	int r;
 
 	if (!may_fail(job->sandbox) && !job->sandbox->undead) {
-		end_job(job, 0, NULL);
+		sandbox_job_end(job, 0, NULL);
 		return;
 	}
 	r = warden_conn_ask_of(job->sandbox, &msg, sizeof(msg), sandbox_ops_on_ended,
@@ -375,26 +362,25 @@ static void begin_end(struct sandbox_job *job)
 /* Nothing of it is left alive, and then it has failed: who sees `failed` sees no process of it. */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
-	add_job(sandbox, (struct sandbox_job){ .begin = begin_end,
-					       .why = "failed",
-					       .lost = *why,
-					       .done = service_ignore });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_end,
+						       .why = "failed",
+						       .lost = *why,
+						       .done = service_ignore });
 }
 
 /* ------------------------------------------------------------- its connection */
 
 static void on_reconnected(void *ctx, int r, const struct warren_error *err)
 {
-	end_job(ctx, r, err);
+	sandbox_job_end(ctx, r, err);
 }
 
 static void begin_reconnect(struct sandbox_job *job)
 {
 	const struct sandbox *sandbox = job->sandbox;
 
-	if (sandbox->conn >= 0 || (sandbox->row.state != SANDBOX_RUNNING &&
-				   sandbox->row.state != SANDBOX_PAUSED))
-		end_job(job, 0, NULL);
+	if (sandbox->conn >= 0 || !sandbox_is_made(sandbox))
+		sandbox_job_end(job, 0, NULL);
 	else
 		sandbox_reconnect(job->sandbox, on_reconnected, job);
 }
@@ -406,9 +392,9 @@ static void on_reconnect_over(void *ctx, int r, const struct warren_error *err)
 
 void sandbox_reconnect_in_turn(struct sandbox *sandbox)
 {
-	add_job(sandbox, (struct sandbox_job){ .begin = begin_reconnect,
-					       .done = on_reconnect_over,
-					       .ctx = sandbox });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_reconnect,
+						       .done = on_reconnect_over,
+						       .ctx = sandbox });
 }
 
 /* ---------------------------------------------------------- pause and resume */
@@ -448,7 +434,7 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 		job->sandbox->saved = job->to == SANDBOX_PAUSED && job->save;
 		sandbox_arm(job->sandbox);
 	}
-	end_job(job, failure ? -failure->code : r, failure ? failure : &err);
+	sandbox_job_end(job, failure ? -failure->code : r, failure ? failure : &err);
 }
 
 static void begin_pause(struct sandbox_job *job)
@@ -462,7 +448,8 @@ static void begin_pause(struct sandbox_job *job)
 	int r;
 
 	if (job->save && sandbox->row.state == SANDBOX_PAUSED && !sandbox->saved) {
-		end_job(job,
+		sandbox_job_end(
+			job,
 			error_set(&err, ESTALE,
 				  "the sandbox is paused and still in memory: resume it "
 				  "before a checkpoint"),
@@ -473,48 +460,49 @@ static void begin_pause(struct sandbox_job *job)
 	if (sandbox->row.state == job->to || (job->idle && !sandbox_is_idle(sandbox))) {
 		sandbox->auto_paused = sandbox->auto_paused && job->idle;
 		sandbox_arm(sandbox);
-		end_job(job, 0, NULL);
+		sandbox_job_end(job, 0, NULL);
 		return;
 	}
 	if (sandbox->row.state != SANDBOX_RUNNING &&
 	    sandbox->row.state != SANDBOX_PAUSED) {
-		end_job(job, wrong_state(sandbox, &err), &err);
+		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 		return;
 	}
 	r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), on_paused, job);
 	if (r < 0)
-		end_job(job, error_errno(&err, -r, "send a request to the warden"), &err);
+		sandbox_job_end(
+			job, error_errno(&err, -r, "send a request to the warden"), &err);
 }
 
 void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 		       void *ctx)
 {
-	add_job(sandbox, (struct sandbox_job){ .begin = begin_pause,
-					       .to = SANDBOX_PAUSED,
-					       .why = why,
-					       .idle = true,
-					       .done = done,
-					       .ctx = ctx });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
+						       .to = SANDBOX_PAUSED,
+						       .why = why,
+						       .idle = true,
+						       .done = done,
+						       .ctx = ctx });
 }
 
 void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, void *ctx)
 {
-	add_job(sandbox,
-		(struct sandbox_job){ .begin = begin_pause,
-				      .to = pause ? SANDBOX_PAUSED : SANDBOX_RUNNING,
-				      .why = "request",
-				      .done = done,
-				      .ctx = ctx });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
+						       .to = pause ? SANDBOX_PAUSED
+								   : SANDBOX_RUNNING,
+						       .why = "request",
+						       .done = done,
+						       .ctx = ctx });
 }
 
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
-	add_job(sandbox, (struct sandbox_job){ .begin = begin_pause,
-					       .to = SANDBOX_PAUSED,
-					       .save = true,
-					       .why = "request",
-					       .done = done,
-					       .ctx = ctx });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
+						       .to = SANDBOX_PAUSED,
+						       .save = true,
+						       .why = "request",
+						       .done = done,
+						       .ctx = ctx });
 }
 
 bool sandbox_is_saved(const struct sandbox *sandbox)
@@ -529,16 +517,16 @@ static void begin_use(struct sandbox_job *job)
 	int r = permit_check(sandbox->service, &job->permit, &err);
 
 	if (r < 0)
-		end_job(job, r, &err);
+		sandbox_job_end(job, r, &err);
 	else if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
 		 sandbox->wake_on_use)
 		begin_pause(job);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0)
-		end_job(job, 0, NULL);
+		sandbox_job_end(job, 0, NULL);
 	else if (sandbox->row.state == SANDBOX_RUNNING)
-		end_job(job, init_conn_refuse(sandbox, &err), &err);
+		sandbox_job_end(job, init_conn_refuse(sandbox, &err), &err);
 	else
-		end_job(job, wrong_state(sandbox, &err), &err);
+		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 }
 
 /* What is about to be paused is not used any more: a use waits for what is under way. */
@@ -548,17 +536,18 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 
 	sandbox_touch(sandbox);
 	if (sandbox->row.state != SANDBOX_RUNNING && sandbox->row.state != SANDBOX_PAUSED)
-		done(ctx, wrong_state(sandbox, &err), &err);
+		done(ctx, sandbox_wrong_state(sandbox, &err), &err);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0 &&
 		 !sandbox->jobs)
 		done(ctx, 0, NULL);
 	else
-		add_job(sandbox, (struct sandbox_job){ .begin = begin_use,
-						       .to = SANDBOX_RUNNING,
-						       .why = "use",
-						       .permit = sandbox->service->permit,
-						       .done = done,
-						       .ctx = ctx });
+		sandbox_job_add(sandbox,
+				(struct sandbox_job){ .begin = begin_use,
+						      .to = SANDBOX_RUNNING,
+						      .why = "use",
+						      .permit = sandbox->service->permit,
+						      .done = done,
+						      .ctx = ctx });
 }
 
 /* ------------------------------------------------------------ limits, usage */
@@ -577,7 +566,7 @@ static void on_updated(void *ctx, const struct warren_error *failure,
 	else
 		event_emit(job->sandbox->service, EVENT_SANDBOX_UPDATED, job->sandbox,
 			   NULL, NULL);
-	end_job(job, failure ? -failure->code : 0, failure);
+	sandbox_job_end(job, failure ? -failure->code : 0, failure);
 }
 
 static void begin_update(struct sandbox_job *job)
@@ -589,7 +578,7 @@ static void begin_update(struct sandbox_job *job)
 
 	if (sandbox->row.state != SANDBOX_RUNNING &&
 	    sandbox->row.state != SANDBOX_PAUSED) {
-		end_job(job, wrong_state(sandbox, &err), &err);
+		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 		return;
 	}
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
@@ -602,16 +591,16 @@ static void begin_update(struct sandbox_job *job)
 			(void)error_errno(&err, -r, "send a request to the warden");
 	}
 	if (r < 0)
-		end_job(job, r, &err);
+		sandbox_job_end(job, r, &err);
 }
 
 void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 		    service_done_fn done, void *ctx)
 {
-	add_job(sandbox, (struct sandbox_job){ .begin = begin_update,
-					       .limits = *limits,
-					       .done = done,
-					       .ctx = ctx });
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_update,
+						       .limits = *limits,
+						       .done = done,
+						       .ctx = ctx });
 }
 
 struct counting {

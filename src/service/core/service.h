@@ -218,6 +218,8 @@ int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_u
 		     struct warren_error *err);
 /* The errno of a making that failed; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
+/* Whether it was its main command that failed, and not the sandbox. */
+bool sandbox_command_failed(const struct sandbox *sandbox);
 
 /*
  * A use of the sandbox: it is not idle, and if it was paused for being so, it is
@@ -308,6 +310,7 @@ enum event_type {
 	EVENT_SANDBOX_STARTED,
 	EVENT_SANDBOX_PAUSED,
 	EVENT_SANDBOX_RESUMED,
+	EVENT_SANDBOX_STOPPED,
 	EVENT_SANDBOX_UPDATED,
 	EVENT_SANDBOX_FAILED,
 	EVENT_SANDBOX_DELETED,

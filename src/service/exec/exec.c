@@ -217,6 +217,15 @@ static void starting_free(struct starting *st)
 	free(st);
 }
 
+static void exec_forget_main(struct sandbox *sandbox)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	survive(sandbox->service,
+		db_set_main(sandbox->service->db, sandbox->row.id, NULL, &ignored));
+	sandbox->row.main_exec[0] = '\0';
+}
+
 /* It could not be started: as if it had never been asked for. */
 static void exec_refuse(struct starting *st, const struct warren_error *err)
 {
@@ -231,6 +240,8 @@ static void exec_refuse(struct starting *st, const struct warren_error *err)
 				db_delete_exec(exec->sandbox->service->db, exec->row.id,
 					       &ignored));
 			sandbox_execs(exec->sandbox)->n_kept--;
+			if (st->start.main)
+				exec_forget_main(exec->sandbox);
 		}
 		if (exec->sandbox)
 			exec_remove_journal(exec->sandbox->service, exec->row.journal);
@@ -429,10 +440,32 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	return make_journal(st->exec, err);
 }
 
+/* The exec, and of a main command that it is this one: both or neither. */
+static int exec_insert_row(struct starting *st, struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	struct sandbox *sandbox = st->sandbox;
+	struct db *db = sandbox->service->db;
+	int r;
+
+	if (!st->start.main)
+		return db_insert_exec(db, &st->exec->row, err);
+	r = db_begin(db, DB_CRASH_SAFE, &tx, err);
+	if (r == 0)
+		r = db_insert_exec(db, &st->exec->row, err);
+	if (r == 0)
+		r = db_set_main(db, sandbox->row.id, st->exec->row.id, err);
+	if (r == 0)
+		r = db_commit(&tx, err);
+	if (r == 0)
+		(void)strcpy(sandbox->row.main_exec, st->exec->row.id);
+	return r;
+}
+
 static int exec_write_down(struct starting *st, struct warren_error *err)
 {
 	struct sandbox *sandbox = st->sandbox;
-	int r = db_insert_exec(sandbox->service->db, &st->exec->row, err);
+	int r = exec_insert_row(st, err);
 
 	if (r == -EDQUOT)
 		sandbox->service->metrics.denied++;
@@ -514,7 +547,11 @@ static void exec_on_user(void *ctx, const struct initclient_user *user,
 		return;
 	}
 	st->user = *user;
-	r = disk_admit(st->sandbox->service, &err);
+	/* It was stopped while this was looked up. */
+	r = sandbox_execs(st->sandbox)->stopping ||
+			    st->sandbox->row.state == SANDBOX_STOPPED
+		    ? error_set(&err, ESTALE, "the sandbox is stopped: start it first")
+		    : disk_admit(st->sandbox->service, &err);
 	if (r == 0)
 		r = make_ready(st, &err);
 	if (r == 0 && st->sandbox->gates) {
@@ -629,6 +666,8 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	/* What it left behind may write on: who asks for the output is to hear of it. */
 	if (!exec_linger(exec))
 		exec->refs--; /* the list's own, beside ours: it runs no more */
+	main_command_look(sandbox, exec->row.id);
+	sandbox_stop_look(sandbox);
 	(void)exec_unref(exec);
 	journals_forget(sandbox);
 }

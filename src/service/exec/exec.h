@@ -36,6 +36,7 @@ struct exec_start {
 	bool session;     /* the shell of one */
 	const char *name; /* of that, as its user calls it; NULL */
 	bool control;     /* for src/shellproto: commands in, results as stream 3 */
+	bool main;        /* the sandbox's main command: noted there */
 	bool hold;        /* its output, for who is about to read it by exec_hold() */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
@@ -131,5 +132,15 @@ void exec_signal_one(struct exec *exec, int sig, int pid, service_done_fn done,
 void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *journal);
 /* Bytes that are kept of an exec's output where its start does not say. */
 uint64_t exec_journal_default(const struct service *s);
+
+/* --------------------------------------------------------- stop and start */
+
+/*
+ * All processes end, its files stay: SIGTERM, after @grace_ms (0: at once) SIGKILL. Nothing runs in it
+ * until sandbox_start(), which runs its main command again. Either is no mistake twice.
+ */
+void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
+		  void *ctx);
+void sandbox_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 #endif /* SERVICE_EXEC_EXEC_H */

@@ -31,6 +31,18 @@ static void exec_hooks_close(struct service *s)
 	journal_pool_close(s);
 }
 
+static void exec_hooks_created(struct sandbox *sandbox)
+{
+	if (sandbox->row.command)
+		main_command_first(sandbox);
+}
+
+static void exec_hooks_restore(struct sandbox *sandbox)
+{
+	exec_restore_all(sandbox);
+	main_command_restore(sandbox);
+}
+
 static void exec_hooks_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	exec_kill_disowned(sandbox);
@@ -57,6 +69,7 @@ static void exec_hooks_gone(struct sandbox *sandbox)
 {
 	struct sandbox_execs *all = sandbox_execs(sandbox);
 
+	sandbox_stop_gone(sandbox);
 	lease_end(sandbox->service, LEASE_OUTPUT, &all->output);
 	exec_sandbox_gone(sandbox);
 	loop_task_cancel(&all->broken_task);
@@ -85,7 +98,8 @@ const struct service_room exec_hooks = {
 	.close = exec_hooks_close,
 	.gc = sweep_start,
 	.save = exec_save_results,
-	.restore = exec_restore_all,
+	.created = exec_hooks_created,
+	.restore = exec_hooks_restore,
 	.connected = exec_hooks_connected,
 	.disconnected = exec_detach_all,
 	.exited = exec_ended,

@@ -15,6 +15,7 @@ struct sandbox_execs {
 	uint64_t journal_bytes;         /* that its journals have, and may yet take */
 	uint32_t *disowned; /* execs that may have started, and nobody was told of */
 	size_t n_disowned;
+	struct stop_op *stopping; /* sandbox_stop.c; NULL */
 };
 
 /* What it keeps for the service. */
@@ -144,6 +145,23 @@ void exec_remove_journal(struct service *s, const char *name);
 /* journal_sweep.c: journals that no exec has are looked for and removed, in time. */
 void sweep_start(struct service *s);
 void sweep_close(struct service *s);
+
+/* sandbox_stop.c */
+/* As sandbox_stop(), with the reason that is told. */
+void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
+		      service_done_fn done, void *ctx);
+/* An exec of it has ended: a stop may go on. */
+void sandbox_stop_look(struct sandbox *sandbox);
+void sandbox_stop_gone(struct sandbox *sandbox);
+
+/* main_command.c: start it; @done as of an exec. */
+void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
+/* The same of a sandbox that was just created: who waits for it hears how both went. */
+void main_command_first(struct sandbox *sandbox);
+/* An exec has ended: if it was the main command, what that means happens. */
+void main_command_look(struct sandbox *sandbox, const char *exec);
+/* Found again: it was never started, or has ended meanwhile. */
+void main_command_restore(struct sandbox *sandbox);
 
 /* journals.c */
 /* Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is forgotten. */

@@ -106,6 +106,7 @@ static bool is_meant(const struct work *w, const struct proc *p)
 	case PROTO_WHOM_ONE:
 		return p->pid == w->pid;
 	case PROTO_WHOM_TREE:
+	case PROTO_WHOM_ALL:
 	case PROTO_WHOM_MAX:
 		break;
 	}

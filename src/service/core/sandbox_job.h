@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_job.h - what happens to a sandbox one after the other: pause, resume, stop, start, delete
+ *
+ * A job's begin() is called when those before it are over; it ends by sandbox_job_end().
+ */
+#ifndef SERVICE_CORE_SANDBOX_JOB_H
+#define SERVICE_CORE_SANDBOX_JOB_H
+
+#include "service/core/room.h"
+
+struct sandbox_job {
+	struct sandbox_job *next;
+	struct sandbox *sandbox;
+	void (*begin)(struct sandbox_job *job);
+	enum sandbox_state to; /* of pause and resume */
+	const char *why;       /* is told with it */
+	bool idle;             /* of pause: nobody asked for it */
+	bool save;             /* of pause: by a checkpoint */
+	uint64_t grace_ms;     /* of stop: between SIGTERM and SIGKILL */
+	struct warren_limits limits, old;
+	struct warren_error lost; /* of an end: why */
+	struct permit permit;     /* of a use */
+	service_done_fn done;
+	void *ctx;
+};
+
+/* A copy of @job behind those that wait. */
+void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
+/* The job under way is over: who asked for it is told, and the next one begins. */
+void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);
+/* -ESTALE: it is in no state for what was asked. */
+int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);
+
+#endif /* SERVICE_CORE_SANDBOX_JOB_H */

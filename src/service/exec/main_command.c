@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main_command.c - the command that a sandbox is for: an exec that starts with it, and whose end
+ * stops or deletes it
+ *
+ * The row of the sandbox has the command, and which exec it is, written together with that exec's
+ * row. So a process that is killed at any moment leaves a sandbox whose command was never started,
+ * runs, or has ended, and the next process knows which.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "service/exec/internal.h"
+
+#define ROWS 24
+#define COLS 80
+
+struct main_command_op {
+	struct service *service;
+	char sandbox[ID_LEN + 1];
+	service_done_fn done;
+	void *ctx;
+};
+
+static void main_command_on_started(void *ctx, struct exec *exec,
+				    const struct warren_error *err)
+{
+	struct main_command_op op = *(struct main_command_op *)ctx;
+
+	free(ctx);
+	op.done(op.ctx, exec ? 0 : -err->code, err);
+}
+
+/* As the row has it: {"argv": [...], "pty": false, "stdin": false}. The words are @json's. */
+static const char **main_command_words(const json_t *json)
+{
+	const json_t *argv = json_object_get(json, "argv");
+	size_t n = json_array_size(argv);
+	const char **words = n > 0 ? calloc(n + 1, sizeof(*words)) : NULL;
+
+	for (size_t i = 0; words && i < n; i++)
+		words[i] = json_string_value(json_array_get(argv, i));
+	return words;
+}
+
+void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	json_t *json = json_loads(sandbox->row.command, JSON_REJECT_DUPLICATES, NULL);
+	struct main_command_op *op = malloc(sizeof(*op));
+	const char **words = main_command_words(json);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct exec_start start = {
+		.argv = words,
+		.pty = json_is_true(json_object_get(json, "pty")),
+		.input = json_is_true(json_object_get(json, "stdin")),
+		.rows = ROWS,
+		.cols = COLS,
+		.main = true,
+	};
+
+	if (!op || !words) {
+		free(op);
+		done(ctx, error_errno(&err, ENOMEM, "start the command"), &err);
+	} else {
+		*op = (struct main_command_op){ .service = sandbox->service,
+						.done = done,
+						.ctx = ctx };
+		exec_start(sandbox, &start, main_command_on_started, op);
+	}
+	free((void *)words);
+	json_decref(json);
+}
+
+/* --------------------------------------------------------- of a new sandbox */
+
+/* A sandbox whose command cannot be started has failed: who asked for it hears why. */
+static void main_command_on_first(void *ctx, int r, const struct warren_error *err)
+{
+	struct main_command_op op = *(struct main_command_op *)ctx;
+	struct sandbox *sandbox = sandbox_find(op.service, NULL, op.sandbox);
+
+	free(ctx);
+	if (!sandbox || op.service->closing)
+		return;
+	sandbox->starting = false;
+	if (r < 0) {
+		sandbox->failure = err->code;
+		sandbox->command_failed = true;
+		sandbox_end(sandbox, err);
+		return;
+	}
+	loop_defer(op.service->loop, &sandbox->waiters_task);
+}
+
+void main_command_first(struct sandbox *sandbox)
+{
+	struct main_command_op *op = malloc(sizeof(*op));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!op) {
+		(void)error_errno(&err, ENOMEM, "start the command");
+		sandbox_end(sandbox, &err);
+		return;
+	}
+	*op = (struct main_command_op){ .service = sandbox->service };
+	(void)memcpy(op->sandbox, sandbox->row.id, sizeof(op->sandbox));
+	sandbox->starting = true;
+	main_command_start(sandbox, main_command_on_first, op);
+}
+
+/* ------------------------------------------------------------------ its end */
+
+static void main_command_exit(struct sandbox *sandbox)
+{
+	if (sandbox->row.on_exit == SANDBOX_EXIT_DELETES)
+		sandbox_delete_for(sandbox, "exit", service_ignore, NULL);
+	else if (sandbox->row.on_exit == SANDBOX_EXIT_STOPS &&
+		 !sandbox_execs(sandbox)->stopping)
+		sandbox_stop_for(sandbox, "exit", 0, service_ignore, NULL);
+}
+
+void main_command_look(struct sandbox *sandbox, const char *exec)
+{
+	if (!sandbox->service->closing && sandbox->row.command &&
+	    strcmp(sandbox->row.main_exec, exec) == 0)
+		main_command_exit(sandbox);
+}
+
+void main_command_restore(struct sandbox *sandbox)
+{
+	AUTO_EXEC_ROW struct exec_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (!sandbox->row.command || sandbox->row.state != SANDBOX_RUNNING)
+		return;
+	if (!sandbox->row.main_exec[0]) {
+		main_command_first(sandbox);
+		return;
+	}
+	r = db_get_exec(sandbox->service->db, sandbox->row.id, sandbox->row.main_exec,
+			&row, &err);
+	/* One that ended long ago may have been forgotten. */
+	if (r == -ENOENT || (r == 0 && row.ended))
+		main_command_exit(sandbox);
+}

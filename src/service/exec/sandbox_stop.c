@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_stop.c - a sandbox is stopped and started: its processes end, its files stay
+ *
+ * init remains, and with it the namespaces and what was written. It sends the signals, to all
+ * processes but itself at once, so that none is missed; the sandbox counts as stopped when each of
+ * its execs has ended. A process of ours that is killed on the way leaves a sandbox that runs, with
+ * fewer processes: nobody was told that it is stopped.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "service/core/sandbox_job.h"
+#include "service/exec/internal.h"
+
+#define AGAIN_MS  200 /* whoever was started meanwhile is killed, too */
+#define TRIES_MAX 100
+
+struct stop_op {
+	struct sandbox_job *job;
+	struct loop_timer *timer;
+	bool killing;  /* SIGKILL was sent */
+	bool answered; /* and init has done it */
+	unsigned tries;
+};
+
+void sandbox_stop_gone(struct sandbox *sandbox)
+{
+	struct stop_op *op = TAKE_PTR(sandbox_execs(sandbox)->stopping);
+
+	if (!op)
+		return;
+	op->timer = loop_timer_free(op->timer);
+	free(op);
+}
+
+static void stop_end(struct sandbox *sandbox, int r, const struct warren_error *err)
+{
+	struct sandbox_job *job = sandbox_execs(sandbox)->stopping->job;
+
+	sandbox_stop_gone(sandbox);
+	sandbox_job_end(job, r, err);
+}
+
+static bool stop_is_done(const struct sandbox *sandbox)
+{
+	for (const struct exec *exec = sandbox_execs(sandbox)->list; exec;
+	     exec = exec->next)
+		if (!exec->row.ended && !exec->lost)
+			return false;
+	return true;
+}
+
+static void stop_on_killed(void *ctx, struct init_reply *a,
+			   const struct warren_error *failure)
+{
+	struct sandbox *sandbox = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int code = failure ? failure->code : reply_code(&a->m.reply);
+
+	if (!sandbox_execs(sandbox)->stopping || sandbox->service->closing)
+		return;
+	if (failure) {
+		err = *failure;
+	} else if (code == ESRCH) {
+		(void)error_set(&err, EOPNOTSUPP,
+				"an older version of Warren created the sandbox, and its "
+				"init cannot stop it: pause it, or delete it");
+	} else if (code == EOPNOTSUPP) {
+		(void)error_set(
+			&err, EOPNOTSUPP,
+			"backend '%s' cannot stop a sandbox: pause it, or delete it",
+			sandbox->row.backend);
+	} else if (code != 0) {
+		(void)error_errno(&err, code, "end the processes of the sandbox");
+	} else {
+		sandbox_execs(sandbox)->stopping->answered = true;
+		sandbox_stop_look(sandbox);
+		return;
+	}
+	stop_end(sandbox, -err.code, &err);
+}
+
+/* Nobody waits for what becomes of SIGTERM. */
+static void stop_on_asked(void *ctx UNUSED, struct init_reply *a UNUSED,
+			  const struct warren_error *failure UNUSED)
+{
+}
+
+static void stop_signal(struct sandbox *sandbox, int sig)
+{
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .sig = sig,
+				    .whom = PROTO_WHOM_ALL };
+	bool kills = sig == SIGKILL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1,
+				     kills ? stop_on_killed : stop_on_asked, sandbox,
+				     &err);
+
+	if (r < 0 && kills)
+		stop_end(sandbox, r, &err);
+}
+
+static void stop_kill(struct sandbox *sandbox)
+{
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (op->tries++ == TRIES_MAX) {
+		stop_end(sandbox,
+			 error_set(&err, ETIMEDOUT,
+				   "the processes of the sandbox do not end"),
+			 &err);
+		return;
+	}
+	op->killing = true;
+	op->answered = false;
+	stop_signal(sandbox, SIGKILL);
+}
+
+static void stop_on_timer(void *ctx)
+{
+	struct sandbox *sandbox = ctx;
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (op->killing && op->answered && stop_is_done(sandbox))
+		stop_end(sandbox, sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err),
+			 &err);
+	else if (!op->killing || op->answered)
+		stop_kill(sandbox);
+}
+
+/* Not from within who tells of it. */
+void sandbox_stop_look(struct sandbox *sandbox)
+{
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+
+	if (!op)
+		return;
+	if (op->killing ? op->answered && stop_is_done(sandbox) : sandbox->n_running == 0)
+		loop_timer_set(op->timer, 0);
+	else if (op->killing && op->answered)
+		loop_timer_set(op->timer, AGAIN_MS);
+}
+
+static void begin_stop(struct sandbox_job *job)
+{
+	struct sandbox *sandbox = job->sandbox;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct stop_op *op;
+
+	if (sandbox->row.state == SANDBOX_STOPPED) {
+		sandbox_job_end(job, 0, NULL);
+		return;
+	}
+	if (sandbox->row.state != SANDBOX_RUNNING || sandbox->conn < 0) {
+		bool runs = sandbox->row.state == SANDBOX_RUNNING;
+
+		sandbox_job_end(job,
+				runs ? init_conn_refuse(sandbox, &err)
+				     : sandbox_wrong_state(sandbox, &err),
+				&err);
+		return;
+	}
+	op = calloc(1, sizeof(*op));
+	if (!op || loop_timer_new(sandbox->service->loop, stop_on_timer, sandbox,
+				  &op->timer) < 0) {
+		free(op);
+		sandbox_job_end(job, error_errno(&err, ENOMEM, "stop the sandbox"), &err);
+		return;
+	}
+	op->job = job;
+	sandbox_execs(sandbox)->stopping = op;
+	if (job->grace_ms == 0 || sandbox->n_running == 0) {
+		stop_kill(sandbox);
+		return;
+	}
+	loop_timer_set(op->timer, job->grace_ms);
+	stop_signal(sandbox, SIGTERM);
+}
+
+void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
+		      service_done_fn done, void *ctx)
+{
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
+						       .why = why,
+						       .grace_ms = grace_ms,
+						       .done = done,
+						       .ctx = ctx });
+}
+
+void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
+		  void *ctx)
+{
+	sandbox_stop_for(sandbox, "request", grace_ms, done, ctx);
+}
+
+/* ------------------------------------------------------------------- start */
+
+struct start_op {
+	struct service *service;
+	char id[ID_LEN + 1];
+	service_done_fn done;
+	void *ctx;
+};
+
+/* What could not be started leaves the sandbox as it was. */
+static void start_on_command(void *ctx, int r, const struct warren_error *err)
+{
+	struct start_op op = *(struct start_op *)ctx;
+	struct sandbox *sandbox = sandbox_find(op.service, NULL, op.id);
+
+	free(ctx);
+	if (r < 0 && sandbox && !op.service->closing)
+		sandbox_stop_for(sandbox, "command", 0, service_ignore, NULL);
+	op.done(op.ctx, r, err);
+}
+
+/* 1: it was not running, and does now. */
+static void start_on_moved(void *ctx, int r, const struct warren_error *err)
+{
+	struct start_op *op = ctx;
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
+
+	if (r == 1 && sandbox && sandbox->row.command) {
+		main_command_start(sandbox, start_on_command, op);
+		return;
+	}
+	op->done(op->ctx, r < 0 ? r : 0, err);
+	free(op);
+}
+
+static void begin_start(struct sandbox_job *job)
+{
+	struct sandbox *sandbox = job->sandbox;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	if (sandbox->row.state == SANDBOX_STOPPED) {
+		r = sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err);
+		if (r == 0)
+			sandbox_touch(sandbox);
+		if (r == 0)
+			sandbox_arm(sandbox);
+		r = r < 0 ? r : 1;
+	} else if (sandbox->row.state != SANDBOX_RUNNING) {
+		r = sandbox_wrong_state(sandbox, &err);
+	}
+	sandbox_job_end(job, r, r < 0 ? &err : NULL);
+}
+
+void sandbox_start(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	struct start_op *op = malloc(sizeof(*op));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!op) {
+		done(ctx, error_errno(&err, ENOMEM, "start the sandbox"), &err);
+		return;
+	}
+	*op = (struct start_op){ .service = sandbox->service, .done = done, .ctx = ctx };
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_start,
+						       .why = "request",
+						       .done = start_on_moved,
+						       .ctx = op });
+}

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-stop-start.py - a sandbox with a main command: started with it, stopped, started again, ended with it
+
+Speaks TAP.
+"""
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import CONFIGS, World, check_error, fitted, has, running, until  # pylint: disable=wrong-import-position
+
+
+def refused(reply, status, code, *words):
+    e = check_error(reply, status, code)
+    for word in words:
+        ok(word in e["message"], f"'{word}' in {e['message']!r}")
+
+
+def shell(text):
+    return {"argv": ["/bin/sh", "-c", text]}
+
+
+def state(box):
+    r = w.ask("GET", f"/v1/sandboxes/{box}")
+    return r.json()["state"] if r.status == 200 else "gone"
+
+
+def reaches(box, what):
+    until(lambda: state(box) == what, lambda: f"{what}: it is {state(box)}; {w.said()}")
+
+
+@test
+def the_main_command_starts_with_the_sandbox():
+    s = w.post("/v1/sandboxes", fitted({"main": shell("echo begun; exec sleep 1001"), "workdir": "/tmp"}), status=201)
+    eq((s["state"], s["on_exit"]), ("running", "stop"))
+    main = s["main"]
+    eq(main["argv"][:2], ["/bin/sh", "-c"])
+    until(lambda: w.raw(s["id"], main["exec_id"], follow="false") == b"begun\n", "its output")
+    e = w.get(f"/v1/sandboxes/{s['id']}/execs/{main['exec_id']}")
+    eq((e["state"], e["cwd"]), ("running", "/tmp"))
+    until(lambda: running("sleep", "1001"), "it runs")
+    w.delete(s["id"])
+    ok(not running("sleep", "1001"), "it ended with its sandbox")
+    box = w.create()
+    eq(w.show(box)["main"], None)
+    w.delete(box)
+
+
+@test
+def stop_ends_all_processes_and_keeps_the_files():
+    s = w.post("/v1/sandboxes", fitted({"main": shell("echo $$ >> /tmp/runs; exec sleep 1002")}), status=201)
+    box = s["id"]
+    # What an exec that has ended left behind, with another group and session, and a shell.
+    w.run(box, "setsid sleep 1003 </dev/null >/dev/null 2>&1 & sleep 0.1")
+    w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
+    other = w.exec(box, "sleep 1004")
+    until(lambda: all(running("sleep", n) for n in ("1002", "1003", "1004")), "they run")
+    eq(w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 30000})["state"], "stopped")
+    for n in ("1002", "1003", "1004"):
+        ok(not running("sleep", n), f"sleep {n} has ended")
+    eq(w.result(box, other)["signal"], 15, "it got SIGTERM first")
+    eq(w.post(f"/v1/sandboxes/{box}/stop")["state"], "stopped", "twice is no mistake")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 409, "wrong_state", "stopped", "start it first")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/pause"), 409, "wrong_state", "stopped")
+    again = w.post(f"/v1/sandboxes/{box}/start")
+    eq(again["state"], "running")
+    ok(again["main"]["exec_id"] != s["main"]["exec_id"], "another exec")
+    until(lambda: w.run(box, "wc -l < /tmp/runs")["stdout"].strip() == "2", "the command ran twice, on the same files")
+    eq(w.post(f"/v1/sandboxes/{box}/start")["main"]["exec_id"], again["main"]["exec_id"], "what runs is not started twice")
+    eq(w.result(box, s["main"]["exec_id"])["signal"], 15, "of the first one")
+    w.delete(box)
+
+
+@test
+def what_ignores_sigterm_is_killed_after_a_time():
+    s = w.post("/v1/sandboxes", fitted({"main": shell("trap '' TERM; echo ready; while :; do sleep 0.1; done")}), status=201)
+    box = s["id"]
+    until(lambda: w.raw(box, s["main"]["exec_id"], follow="false"), "it is ready")
+    begun = time.monotonic()
+    eq(w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 700})["state"], "stopped")
+    ok(time.monotonic() - begun >= 0.7, "it had its time")
+    eq(w.result(box, s["main"]["exec_id"])["signal"], 9)
+    w.post(f"/v1/sandboxes/{box}/start")
+    begun = time.monotonic()
+    w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
+    ok(time.monotonic() - begun < 20, "at once")
+    w.delete(box)
+
+
+@test
+def its_end_stops_deletes_or_keeps_the_sandbox():
+    for on_exit, end in (("stop", "stopped"), ("delete", "gone")):
+        box = w.post("/v1/sandboxes", fitted({"main": shell("sleep 0.3; exit 3"), "on_exit": on_exit}), status=201)["id"]
+        reaches(box, end)
+    box = w.post("/v1/sandboxes", fitted({"main": shell("exit 3"), "on_exit": "keep"}), status=201)["id"]
+    eq(w.result(box, w.show(box)["main"]["exec_id"])["exit_code"], 3)
+    eq(w.run(box, "echo alive")["stdout"], "alive\n")
+    w.delete(box)
+    # A stop of one that is deleted at its end.
+    box = w.post("/v1/sandboxes", fitted({"main": {"argv": ["sleep", "1005"]}, "on_exit": "delete"}), status=201)["id"]
+    w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
+    reaches(box, "gone")
+    for s in w.sandboxes():
+        w.delete(s["id"])
+
+
+@test
+def what_cannot_be_started_leaves_nothing():
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"main": {"argv": ["no-such-program"]}})), 422, "command_not_found",
+            "no-such-program")
+    until(lambda: w.sandboxes() == [], "nothing is left")
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"main": {"argv": ["/etc/passwd"]}})), 422, "command_not_executable")
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"main": {"argv": [""]}})), 400, "invalid_request", "/main/argv/0")
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"main": {"argv": ["x" * 40000, "x" * 40000]}})), 400, "invalid_request",
+            "64 KiB")
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"on_exit": "delete"})), 400, "invalid_request", "/main")
+    until(lambda: w.sandboxes() == [], "nothing is left")
+    # A start that fails leaves it stopped.
+    box = w.create(main=shell("exec sleep 1006"))
+    w.run(box, "rm -f /bin/sh 2>/dev/null || rm -f /usr/bin/sh")
+    w.post(f"/v1/sandboxes/{box}/stop")
+    r = w.ask("POST", f"/v1/sandboxes/{box}/start")
+    if r.status != 200:  # where the image's own files can be removed
+        refused(r, 422, "command_not_found")
+        reaches(box, "stopped")
+    w.delete(box)
+
+
+@test
+def a_stopped_sandbox_outlives_every_process_of_the_service():
+    box = w.create(main=shell("echo run >> /tmp/runs; exec sleep 1007"), name="kept")
+    w.post("/v1/sandboxes/kept/stop")
+    running_box = w.create(main={"argv": ["sleep", "1008"]})
+    w.kill("api", "warden")
+    w.start()
+    eq((state(box), state(running_box)), ("stopped", "running"))
+    until(lambda: running("sleep", "1008"), "what ran runs")
+    ok(not running("sleep", "1007"), "and nothing else")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 409, "wrong_state", "stopped")
+    w.post("/v1/sandboxes/kept/start")
+    until(lambda: w.run(box, "wc -l < /tmp/runs")["stdout"].strip() == "2", "the command ran again")
+    # It ends while nobody serves: the next process knows what that means.
+    w.exec(running_box, "sleep 0.5; kill -9 $(ps ax | awk '/sleep 1008/ && !/awk/ {print $1}')")
+    w.kill("api", "warden")
+    until(lambda: not running("sleep", "1008"), "it ended")
+    w.start()
+    reaches(running_box, "stopped")
+    w.delete(box)
+    w.delete(running_box)
+
+
+@test
+def stopped_ones_are_not_charged_for_memory():
+    if not has("limits"):
+        return
+    token = w.token("read", "write", "exec", tenant="small")
+    box = w.create(token=token, limits={"memory": "64m"}, main={"argv": ["sleep", "1009"]})
+    used = "SELECT memory, sandboxes FROM tenants WHERE name = 'small'"
+    eq(w.rows(used)[0], (64 << 20, 1))
+    w.post(f"/v1/sandboxes/{box}/stop", token=token)
+    eq(w.rows(used)[0], (0, 1))
+    w.post(f"/v1/sandboxes/{box}/start", token=token)
+    eq(w.rows(used)[0], (64 << 20, 1))
+    w.delete(box, token=token)
+    eq(w.rows(used)[0], (0, 0))
+
+
+@test
+def events_tell_of_it():
+    since = next(e for e in w.events("/v1/events", format="ndjson", since=0) if "id" in e)["id"]
+    box = w.create(main={"argv": ["sleep", "1010"]})
+    w.post(f"/v1/sandboxes/{box}/stop")
+    w.post(f"/v1/sandboxes/{box}/start")
+    w.delete(box)
+    seen = []
+    for e in w.events("/v1/events", format="ndjson", since=since, sandbox_id=box):
+        seen.append(e["type"])
+        if e["type"] == "sandbox.deleted":
+            break
+    want = ["sandbox.created", "sandbox.running", "sandbox.stopped", "sandbox.running", "sandbox.deleted"]
+    eq([t for t in seen if t.startswith("sandbox.")], want)
+
+
+@test
+def what_a_backend_with_a_shim_cannot_do_is_refused():
+    with World(config=CONFIGS["chroot"]) as other:
+        main = {"argv": ["sleep", "1011"]}
+        for more in ({}, {"on_exit": "stop"}):
+            refused(other.ask("POST", "/v1/sandboxes", {"main": main, **more}), 501, "not_supported", "'chroot'", "keep")
+        box = other.post("/v1/sandboxes", {"main": main, "on_exit": "keep"}, status=201)["id"]
+        refused(other.ask("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0}), 501, "not_supported", "'chroot'")
+        eq(other.show(box)["state"], "running")
+        until(lambda: running("sleep", "1011"), "it runs on")
+        other.delete(box)
+        ended = other.post("/v1/sandboxes", {"main": {"argv": ["true"]}, "on_exit": "delete"}, status=201)["id"]
+        until(lambda: other.ask("GET", f"/v1/sandboxes/{ended}").status == 404, "deleted at its end")
+
+
+if __name__ == "__main__":
+    with World() as w:
+        failed = run_tests()
+    sys.exit(failed)
