@@ -125,21 +125,21 @@ enum pack_kind unpack_kind(const char *data, size_t n)
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err)
 {
 	struct unpack *u = calloc(1, sizeof(*u));
-	bool made = u;
+	bool made = true;
 
-	if (u)
-		u->kind = kind;
-	if (u && kind == PACK_GZIP)
+	if (!u)
+		return error_errno(err, ENOMEM, "decompress");
+	u->kind = kind;
+	if (kind == PACK_GZIP)
 		made = inflateInit2(&u->z, 15 + 16) == Z_OK;
-	else if (u && kind == PACK_ZIP)
+	else if (kind == PACK_ZIP)
 		made = (u->zip = zip_new());
-	else if (u && kind == PACK_ZSTD)
+	else if (kind == PACK_ZSTD)
 		made = (u->zstd = ZSTD_createDStream()) &&
 		       !ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax,
 							    WINDOW_LOG_MAX));
 	if (!made) {
-		if (u)
-			(void)ZSTD_freeDStream(u->zstd);
+		(void)ZSTD_freeDStream(u->zstd);
 		free(u);
 		return error_errno(err, ENOMEM, "decompress");
 	}

@@ -145,7 +145,7 @@ static int send_message(int sock, const void *data, size_t n, const int *fds,
 			size_t n_fds, int flags)
 {
 	union {
-		struct cmsghdr align;
+		struct cmsghdr header;
 		char space[CMSG_SPACE(FD_SEND_MAX * sizeof(int))];
 	} control = { 0 };
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = n };
@@ -155,11 +155,10 @@ static int send_message(int sock, const void *data, size_t n, const int *fds,
 	if (n_fds > FD_SEND_MAX)
 		return -E2BIG;
 	if (n_fds > 0) {
-		struct cmsghdr *c;
+		struct cmsghdr *c = &control.header;
 
 		msg.msg_control = control.space;
 		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));

@@ -47,11 +47,12 @@ struct warren *warren_close(struct warren *w)
 
 	if (!w)
 		return NULL;
-	while (w->sandboxes) {
-		if (w->sandboxes->sandbox->durable)
-			(void)warren_release(w->sandboxes);
+	for (struct warren_sandbox *sb = w->sandboxes, *next; sb; sb = next) {
+		next = sb->next;
+		if (sb->sandbox->durable)
+			(void)warren_release(sb);
 		else
-			(void)warren_destroy(w->sandboxes, &ignored);
+			(void)warren_destroy(sb, &ignored);
 	}
 	if (w->opened)
 		w->ops->close(w->state);

@@ -314,7 +314,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 
 	reply->size = data ? (uint32_t)data->len : 0;
 	buf_add(&out, reply, sizeof(*reply));
-	if (reply->size > 0)
+	if (data && data->len > 0)
 		buf_add(&out, data->data, data->len);
 	/* Nobody there any more: whoever receives sees that next. */
 	if (!out.failed)

@@ -575,22 +575,22 @@ TEST(features_are_asked_for_by_many_at_once)
 static int spawn_to(int line, uint32_t exec, int out)
 {
 	static const char strings[] = "/\0echo\0word";
-	struct {
-		struct proto_spawn m;
-		char text[sizeof(strings)];
-	} msg = { .m = { .h = { PROTO_VERSION, PROTO_SPAWN, exec },
-			 .exec = exec,
-			 .stdio = { PROTO_STDIO_NULL, 0, PROTO_STDIO_NULL },
-			 .nofile = 256,
-			 .argc = 2,
-			 .strings_size = sizeof(strings) } };
+	_Alignas(struct proto_spawn) char
+		room[sizeof(struct proto_spawn) + sizeof(strings)];
+	struct proto_spawn *msg = (void *)room;
 	struct {
 		struct proto_reply r;
 		char more[PROTO_WHY_MAX];
 	} answer;
 
-	(void)memcpy(msg.m.strings, strings, sizeof(strings));
-	EQ(fd_send(line, &msg, sizeof(msg.m) + sizeof(strings), &out, 1), 0);
+	*msg = (struct proto_spawn){ .h = { PROTO_VERSION, PROTO_SPAWN, exec },
+				     .exec = exec,
+				     .stdio = { PROTO_STDIO_NULL, 0, PROTO_STDIO_NULL },
+				     .nofile = 256,
+				     .argc = 2,
+				     .strings_size = sizeof(strings) };
+	(void)memcpy(msg->strings, strings, sizeof(strings));
+	EQ(fd_send(line, msg, sizeof(room), &out, 1), 0);
 	for (;;) {
 		int fds[8];
 		size_t n_fds = ARRAY_SIZE(fds);

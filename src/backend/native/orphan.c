@@ -247,14 +247,15 @@ static enum verdict orphan_walk(int dir, const struct door *want, dev_t dev,
 
 static enum verdict ask_ext4(int dir, const struct door *want)
 {
-	struct {
-		struct file_handle h;
-		uint32_t ino, generation; /* 0: any */
-	} handle = { .h = { .handle_bytes = 8, .handle_type = FILEID_INO32 },
-		     .ino = want->ino };
-	AUTO_CLOSE int fd = open_by_handle_at(dir, &handle.h, O_PATH | O_CLOEXEC);
+	_Alignas(struct file_handle) char room[sizeof(struct file_handle) + 8] = { 0 };
+	struct file_handle *handle = (void *)room;
+	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
+	handle->handle_bytes = 8; /* the inode and its generation, 0: any */
+	handle->handle_type = FILEID_INO32;
+	(void)memcpy(handle->f_handle, &want->ino, sizeof(want->ino));
+	fd = open_by_handle_at(dir, handle, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ESTALE ? FILE_GONE : FILE_UNKNOWN;
 	if (fstat(fd, &st) < 0)

@@ -129,6 +129,23 @@ static int show_get(struct client *c, const char *word, json_t **ret,
 	return client_call(c, "GET", path, NULL, ret, err);
 }
 
+/* The sandbox that @word means: into @all, and as a table into @out. */
+static int show_add(struct client *c, const char *word, json_t *all, struct buf *out,
+		    struct warren_error *err)
+{
+	AUTO_JSON json_t *sandbox = NULL;
+	int r = show_get(c, word, &sandbox, err);
+
+	if (r < 0)
+		return r;
+	if (json_array_append(all, sandbox) < 0)
+		return error_errno(err, ENOMEM, "show");
+	if (out->len)
+		buf_puts(out, "\n");
+	put_sandbox(out, sandbox);
+	return 0;
+}
+
 static int run_show(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -138,25 +155,18 @@ static int run_show(int argc, char **argv)
 	AUTO_CLIENT struct client *c = NULL;
 	char **words = NULL;
 	int status = 0, failed = 0;
+	bool several;
 
 	if (!command_operands(&client_show, argc, argv, &o, 1, 0, &words, &status))
 		return status;
 	if (client_open(&c, &err) < 0)
 		return client_fail(&client_show, &err);
-	for (bool several = words[1]; *words; words++) {
-		AUTO_JSON json_t *sandbox = NULL;
-
-		if (show_get(c, *words, &sandbox, &err) < 0) {
+	several = words[1];
+	for (; *words; words++)
+		if (show_add(c, *words, all, &out, &err) < 0)
 			failed = client_fail(&client_show, &err);
-			continue;
-		}
-		if (o.json && !several)
-			return print_json(&client_show, sandbox);
-		(void)json_array_append(all, sandbox);
-		if (out.len)
-			buf_puts(&out, "\n");
-		put_sandbox(&out, sandbox);
-	}
+	if (o.json && !several && !failed)
+		return print_json(&client_show, json_array_get(all, 0));
 	status = !o.json                    ? message_print(client_show.name, &out)
 		 : json_array_size(all) > 0 ? print_json(&client_show, all)
 					    : 0;

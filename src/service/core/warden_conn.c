@@ -138,8 +138,11 @@ void warden_conn_close(struct service *s)
 	if (l->sock >= 0)
 		(void)close(TAKE_FD(l->sock));
 	while (l->asks) {
-		struct warden_conn_ask *a = warden_conn_take_ask(l, l->asks->seq);
+		struct warden_conn_ask *a = l->asks;
 
+		l->asks = a->next;
+		if (!l->asks)
+			l->asks_tail = &l->asks;
 		a->fn(a->ctx, &gone, NULL, 0, -1);
 		free(a);
 	}

@@ -309,8 +309,11 @@ static int shim_look(const char *kind, json_t **ret_config, struct warren_error 
 {
 	const struct shim_driver *p = shim_driver_find(kind, err);
 	const char *name;
-	int r = p ? shim_read_config(ret_config, err) : -err->code;
+	int r;
 
+	if (!p)
+		return -err->code;
+	r = shim_read_config(ret_config, err);
 	if (r < 0)
 		return r;
 	place.driver = p;
