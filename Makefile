@@ -13,14 +13,14 @@ FUZZ_SECONDS ?= 20
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps demo test soak bench lint format install asan fuzz clang arm64 clean
+.PHONY: all help deps demo test soak bench lint format install asan fuzz check-all clang arm64 clean
 
 all: $(BUILD)/build.ninja ## build the program, build/warren
 	@ninja -C $(BUILD)
 
 help: ## list the targets
 	@echo 'make [TARGET] [BUILD=build] [PREFIX=/usr/local] [DESTDIR=] [MESON_FLAGS=]'
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 deps: ## install what building needs (Debian packages)
 	@tools/install-deps build
@@ -76,6 +76,12 @@ fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
 		MESON_FLAGS="-Dfuzz=true $(SANITIZE)"
 	@ninja -C build-fuzz fuzzers
 	@tools/run-fuzz build-fuzz $(FUZZ_SECONDS) $(TESTS)
+
+check-all: ## lint, every test, the sanitizers, and a short fuzz of each parser
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=10
 
 clang: ## build with clang as well
 	@tools/install-deps build fuzz
