@@ -125,12 +125,8 @@ static int count_by(struct db *db, enum db_stmt which, uint64_t *ret,
 		    struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, which);
-	int r = query_step(&q, err);
 
-	if (r < 0)
-		return r;
-	*ret = column_u64(&q, 0);
-	return 0;
+	return query_number(&q, ret, err);
 }
 
 static int db_open_locked(struct db *db, const char *path, struct warren_error *err)

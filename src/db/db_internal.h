@@ -168,6 +168,20 @@ void query_limit(struct query *q, size_t n);
 int query_step(struct query *q, struct warren_error *err);
 /* To its end; how many rows it changed, or -errno. */
 int query_run(struct query *q, struct warren_error *err);
+/* The number that the first row begins with; 0 if there is no row. */
+int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
+/* Each row is read by @read into @row and handed to @fn, until that returns what is not 0. */
+#define QUERY_EACH(q, read, row, fn, ctx, err)             \
+	__extension__({                                    \
+		int each_;                                 \
+		while ((each_ = query_step(q, err)) > 0) { \
+			read(q, row);                      \
+			each_ = fn(ctx, row);              \
+			if (each_ != 0)                    \
+				break;                     \
+		}                                          \
+		each_;                                     \
+	})
 
 /* Column @i of the row, which the statement owns; NULL is NULL or 0. */
 const char *column_text(const struct query *q, int i);

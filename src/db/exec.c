@@ -189,15 +189,8 @@ static int exec_walk(struct query *q, int (*fn)(void *ctx, const struct exec_row
 		     void *ctx, struct warren_error *err)
 {
 	struct exec_row row;
-	int r;
 
-	while ((r = query_step(q, err)) > 0) {
-		exec_read_row(q, &row);
-		r = fn(ctx, &row);
-		if (r != 0)
-			break;
-	}
-	return r;
+	return QUERY_EACH(q, exec_read_row, &row, fn, ctx, err);
 }
 
 int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
@@ -256,14 +249,14 @@ int db_last_exec(struct db *db, const char *sandbox, uint32_t *ret,
 		 struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_LAST_EXEC);
+	uint64_t last = 0;
 	int r;
 
 	query_text(&q, sandbox);
-	r = query_step(&q, err);
-	if (r < 0)
-		return r;
-	*ret = (uint32_t)column_u64(&q, 0);
-	return 0;
+	r = query_number(&q, &last, err);
+	if (r == 0)
+		*ret = (uint32_t)last;
+	return r;
 }
 
 int db_delete_exec(struct db *db, const char *id, struct warren_error *err)

@@ -468,14 +468,13 @@ static int count_running(struct db *db, const char *id, int64_t *ret,
 			 struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_COUNT_RUNNING);
+	uint64_t n = 0;
 	int r;
 
 	query_text(&q, id);
-	r = query_step(&q, err);
-	if (r < 0)
-		return r;
-	*ret = column_int(&q, 0);
-	return 0;
+	r = query_number(&q, &n, err);
+	*ret = (int64_t)n;
+	return r;
 }
 
 int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err)

@@ -90,17 +90,10 @@ int db_each_session(struct db *db, const char *sandbox,
 	AUTO_QUERY struct query q =
 		query_start(db, sandbox ? STMT_SESSIONS_OF : STMT_EACH_SESSION);
 	struct session_row row;
-	int r;
 
 	if (sandbox)
 		query_text(&q, sandbox);
-	while ((r = query_step(&q, err)) > 0) {
-		session_read_row(&q, &row);
-		r = fn(ctx, &row);
-		if (r != 0)
-			break;
-	}
-	return r;
+	return QUERY_EACH(&q, session_read_row, &row, fn, ctx, err);
 }
 
 int db_has_session(struct db *db, const char *exec, struct warren_error *err)

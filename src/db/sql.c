@@ -142,6 +142,16 @@ int query_run(struct query *q, struct warren_error *err)
 	return r < 0 ? r : sqlite3_changes(q->db->sql);
 }
 
+int query_number(struct query *q, uint64_t *ret, struct warren_error *err)
+{
+	int r = query_step(q, err);
+
+	if (r < 0)
+		return r;
+	*ret = r > 0 ? column_u64(q, 0) : 0;
+	return 0;
+}
+
 const char *column_text(const struct query *q, int i)
 {
 	return (const char *)sqlite3_column_text(q->stmt, i);

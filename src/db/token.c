@@ -264,18 +264,11 @@ int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_EACH_TOKEN);
 	struct token_row row;
-	int r;
 
 	query_u64(&q, after);
 	query_limit(&q, max);
 	query_text(&q, tenant);
-	while ((r = query_step(&q, err)) > 0) {
-		token_read_row(&q, &row);
-		r = fn(ctx, &row);
-		if (r != 0)
-			break;
-	}
-	return r;
+	return QUERY_EACH(&q, token_read_row, &row, fn, ctx, err);
 }
 
 int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t now,
@@ -316,14 +309,9 @@ int db_prune_tokens(struct db *db, int64_t before, size_t max, struct warren_err
 int db_count_tokens(struct db *db, int64_t now, uint64_t *ret, struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_COUNT_TOKENS);
-	int r;
 
 	query_int(&q, now);
-	r = query_step(&q, err);
-	if (r < 0)
-		return r;
-	*ret = column_u64(&q, 0);
-	return 0;
+	return query_number(&q, ret, err);
 }
 
 void token_row_done(struct token_row *row)

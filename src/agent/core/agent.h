@@ -179,6 +179,8 @@ struct exec *exec_find(uint32_t id);
 void agent_exec_release(struct exec *ex);
 void exec_reap(void);
 void exec_deadlines(void);
+/* An event of the loop that init and shim handle alike: @what and its slot, by watch_add(). */
+void exec_event(unsigned what, unsigned slot, unsigned which);
 
 /* exec_procs.c */
 long tree_signal(struct exec *ex, const struct proto_signal *msg);
@@ -188,6 +190,8 @@ void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds
 void exec_attach_request(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
 void attach_ack(int c, const struct proto_ack *msg);
 void attach_close_input(int c, const struct proto_close_input *msg);
+/* What init and shim answer alike: of the connection, and of an exec's streams. False: it is none. */
+bool attach_dispatch(int c, const void *msg, int *fds, size_t n_fds);
 
 /* exec_cgroup.c */
 /* One before it is asked for. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
@@ -217,4 +218,23 @@ void exec_deadlines(void)
 	next.it_value.tv_sec = (time_t)(soonest / 1000000000);
 	next.it_value.tv_nsec = (long)(soonest % 1000000000);
 	(void)SYS_4(SYS_timerfd_settime, init.timer, TFD_TIMER_ABSTIME, &next, NULL);
+}
+
+void exec_event(unsigned what, unsigned slot, unsigned which)
+{
+	char scrap[sizeof(struct signalfd_siginfo) * 8];
+
+	if (what == WATCH_LISTEN) {
+		conn_accept();
+	} else if (what == WATCH_SIGNAL) {
+		(void)sys_read(init.signals, scrap, sizeof(scrap));
+		exec_reap();
+	} else if (what == WATCH_TIMER) {
+		(void)sys_read(init.timer, scrap, sizeof(uint64_t));
+		exec_deadlines();
+	} else if (what == WATCH_START && slot < PROTO_EXECS_MAX) {
+		spawn_started(&init.execs[slot]);
+	} else if (what == WATCH_OUT && slot < PROTO_EXECS_MAX) {
+		journal_drain(&init.execs[slot], which);
+	}
 }

@@ -60,3 +60,26 @@ void attach_close_input(int c, const struct proto_close_input *msg)
 	}
 	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
+
+bool attach_dispatch(int c, const void *msg, int *fds, size_t n_fds)
+{
+	switch (((const struct proto_header *)msg)->type) {
+	case PROTO_KEEP:
+		request_keep(c, msg);
+		return true;
+	case PROTO_HELLO:
+		request_hello(c, msg);
+		return true;
+	case PROTO_CLOSE_INPUT:
+		attach_close_input(c, msg);
+		return true;
+	case PROTO_ATTACH:
+		exec_attach_request(c, msg, fds, n_fds);
+		return true;
+	case PROTO_ACK:
+		attach_ack(c, msg);
+		return true;
+	default:
+		return false;
+	}
+}

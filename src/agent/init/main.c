@@ -111,29 +111,15 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_SIGNAL:
 		init_handle_signal(c, msg);
 		return;
-	case PROTO_KEEP:
-		request_keep(c, msg);
-		return;
-	case PROTO_HELLO:
-		request_hello(c, msg);
-		return;
-	case PROTO_CLOSE_INPUT:
-		attach_close_input(c, msg);
-		return;
-	case PROTO_ATTACH:
-		exec_attach_request(c, msg, fds, n_fds);
-		return;
 	case PROTO_LIST:
 		tree_list(c, msg, fds, n_fds);
-		return;
-	case PROTO_ACK:
-		attach_ack(c, msg);
 		return;
 	case PROTO_WORKER:
 		file_worker_start(c, msg);
 		return;
 	default:
-		reach_request(c, size, fds, n_fds);
+		if (!attach_dispatch(c, msg, fds, n_fds))
+			reach_request(c, size, fds, n_fds);
 	}
 }
 
@@ -179,34 +165,12 @@ static void init_start(void)
 
 static void init_handle_event(uint64_t data)
 {
-	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
-	char scrap[sizeof(struct signalfd_siginfo) * 8];
+	unsigned slot = (unsigned)(data & 0xffffffff) >> 2, what = (unsigned)(data >> 32);
 
-	switch ((enum watch)(data >> 32)) {
-	case WATCH_CONN:
-		if (slot < PROTO_CONNECTIONS_MAX)
-			conn_receive((int)slot);
-		break;
-	case WATCH_LISTEN:
-		conn_accept();
-		break;
-	case WATCH_SIGNAL:
-		(void)sys_read(init.signals, scrap, sizeof(scrap));
-		exec_reap();
-		break;
-	case WATCH_TIMER:
-		(void)sys_read(init.timer, scrap, sizeof(uint64_t));
-		exec_deadlines();
-		break;
-	case WATCH_START:
-		if (slot < PROTO_EXECS_MAX)
-			spawn_started(&init.execs[slot]);
-		break;
-	case WATCH_OUT:
-		if (slot < PROTO_EXECS_MAX)
-			journal_drain(&init.execs[slot], (unsigned)data & 3);
-		break;
-	}
+	if (what != WATCH_CONN)
+		exec_event(what, slot, (unsigned)data & 3);
+	else if (slot < PROTO_CONNECTIONS_MAX)
+		conn_receive((int)slot);
 }
 
 void init_end(void)

@@ -144,30 +144,16 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_CONNECT:
 		work_request(c, msg, size, fds, n_fds);
 		return;
-	case PROTO_KEEP:
-		request_keep(c, msg);
-		return;
-	case PROTO_HELLO:
-		request_hello(c, msg);
-		return;
-	case PROTO_CLOSE_INPUT:
-		attach_close_input(c, msg);
-		return;
-	case PROTO_ATTACH:
-		exec_attach_request(c, msg, fds, n_fds);
-		return;
 	case PROTO_LIST:
 		handle_list(c, msg, fds, n_fds);
-		return;
-	case PROTO_ACK:
-		attach_ack(c, msg);
 		return;
 	case PROTO_SAVE:
 	case PROTO_RESTORE:
 		save_request(c, msg);
 		return;
 	default:
-		conn_reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
+		if (!attach_dispatch(c, msg, fds, n_fds))
+			conn_reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
 	}
 }
 
@@ -346,23 +332,14 @@ static void hear_from(int c)
 static void run_handle_event(uint64_t data)
 {
 	unsigned slot = (unsigned)(data & 0xffffffff) >> 2;
-	char scrap[sizeof(struct signalfd_siginfo) * 8];
 	unsigned what = (unsigned)(data >> 32);
 
 	if (what == WATCH_WORK)
 		work_heard(slot);
 	else if (what == WATCH_CONN && slot < PROTO_CONNECTIONS_MAX)
 		hear_from((int)slot);
-	else if (what == WATCH_LISTEN)
-		conn_accept();
-	else if (what == WATCH_SIGNAL && read(init.signals, scrap, sizeof(scrap)) > 0)
-		exec_reap();
-	else if (what == WATCH_TIMER && read(init.timer, scrap, sizeof(uint64_t)) > 0)
-		exec_deadlines();
-	else if (what == WATCH_START && slot < PROTO_EXECS_MAX)
-		spawn_started(&init.execs[slot]);
-	else if (what == WATCH_OUT && slot < PROTO_EXECS_MAX)
-		journal_drain(&init.execs[slot], (unsigned)data & 3);
+	else
+		exec_event(what, slot, (unsigned)data & 3);
 }
 
 /* The last word, to all that are connected: it answers nothing (proto/init_proto.h). */
